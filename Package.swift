@@ -1,0 +1,32 @@
+// swift-tools-version: 6.1
+import PackageDescription
+
+let package = Package(
+  name: "stalld",
+  products: [
+    .library(name: "LoopEngine", targets: ["LoopEngine"]),
+    .library(name: "StallMonitor", targets: ["StallMonitor"]),
+    .executable(name: "stalld", targets: ["stalld"]),
+  ],
+  dependencies: [
+    // Used by the `stalld` command alone; the two libraries depend on no package.
+    .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2")
+  ],
+  targets: [
+    .target(name: "CLinux"),
+    // libunwind and libdw are opened at run time and never linked: see Sources/CUnwind/libraries.c.
+    .target(name: "CUnwind"),
+    .target(name: "LoopEngine", dependencies: ["CLinux"]),
+    .target(name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "CUnwind"]),
+    .executableTarget(
+      name: "stalld",
+      dependencies: [
+        "LoopEngine", "StallMonitor",
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+      ]
+    ),
+    .testTarget(name: "LoopEngineTests", dependencies: ["LoopEngine"]),
+    .testTarget(name: "StallMonitorTests", dependencies: ["StallMonitor", "LoopEngine", "CUnwind"]),
+  ],
+  swiftLanguageModes: [.v6]
+)

@@ -1,0 +1,4 @@
+#ifndef CUNWIND_H
+#define CUNWIND_H
+
+#endif
