@@ -14,7 +14,7 @@ let package = Package(
   ],
   targets: [
     .target(name: "CLinux"),
-    // libunwind and libdw are opened at run time and never linked: see Sources/CUnwind/libraries.c.
+    // libunwind and libdw are opened at run time and never linked: see Sources/CUnwind/libunwind_table.h.
     .target(name: "CUnwind"),
     .target(name: "LoopEngine", dependencies: ["CLinux"]),
     .target(name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "CUnwind"]),

@@ -1,4 +1,12 @@
+// C for a hostile moment: a signal handler that only copies, unwinding over the copy, and reading ELF and DWARF.
+//
+// Nothing here allocates where a handler runs, takes the dynamic loader's lock after `cunwind_load`, or trusts an
+// address that it has not checked.
 #ifndef CUNWIND_H
 #define CUNWIND_H
+
+#include "cunwind_memory.h"
+#include "cunwind_snapshot.h"
+#include "cunwind_unwind.h"
 
 #endif

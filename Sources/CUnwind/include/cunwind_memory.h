@@ -1,0 +1,36 @@
+// Reading this process's own memory and modules without a fault, whatever another thread unmaps meanwhile.
+#ifndef CUNWIND_MEMORY_H
+#define CUNWIND_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/// Copies up to `length` bytes from `address` of this process into `buffer`.
+/// @return the number of bytes copied before the first unreadable page; 0 if the first byte cannot be read.
+size_t cunwind_read(uint64_t address, void *buffer, size_t length);
+
+#define CUNWIND_PATH_MAX 1024
+#define CUNWIND_BUILD_ID_MAX 32
+
+/// A module (executable, shared library or vDSO) that is mapped into this process.
+typedef struct cunwind_module {
+  /// The mapped range.
+  uint64_t start, end;
+  /// What to subtract from an address to get the ELF virtual address that `addr2line` takes.
+  uint64_t load_bias;
+  /// The address of the module's `.eh_frame_hdr`.
+  uint64_t eh_frame_header;
+  /// GNU build id, `build_id_length` bytes; 0 bytes if the module has none.
+  uint8_t build_id[CUNWIND_BUILD_ID_MAX];
+  uint32_t build_id_length;
+  /// The path as the loader knows it: empty for the main executable, `linux-vdso.so.1` for the vDSO.
+  char path[CUNWIND_PATH_MAX];
+} cunwind_module;
+
+/// Finds the module that holds the code address `address`; lock-free (glibc's `_dl_find_object`), so it works while
+/// another thread is inside `dlopen`. Costs a few system calls; callers cache by range.
+/// @return false if no module holds the address; `module` is then undefined.
+bool cunwind_find_module(uint64_t address, cunwind_module *module);
+
+#endif

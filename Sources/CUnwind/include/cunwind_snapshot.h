@@ -1,0 +1,71 @@
+// A copy of a thread's registers and stack, and the signal handler that takes one of a running thread.
+#ifndef CUNWIND_SNAPSHOT_H
+#define CUNWIND_SNAPSHOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/// Registers by their DWARF number (System V ABI, AMD64 supplement, figure 3.36): 6 is RBP, 7 is RSP, 16 is RIP.
+#define CUNWIND_REGISTERS 17
+#define CUNWIND_RBP 6
+#define CUNWIND_RSP 7
+#define CUNWIND_RIP 16
+
+/// The bytes kept of a stack, from 128 below the stack pointer (the red zone) upwards. Frames further out are read
+/// from live memory: they cannot return before the inner ones have.
+#define CUNWIND_STACK_CAPACITY (512u * 1024u)
+
+/// A stopped moment of one thread.
+typedef struct cunwind_snapshot {
+  uint64_t registers[CUNWIND_REGISTERS];
+  /// Bit n: register n is known.
+  uint32_t known;
+  uint32_t reserved;
+  /// Address of the first byte in `stack`, and how many follow.
+  uint64_t stack_address;
+  uint64_t stack_length;
+  unsigned char *stack;
+} cunwind_snapshot;
+
+/// Chooses a free real-time signal (the highest whose disposition is the default) and installs the copying handler.
+/// Call it before the first capture; later calls answer the same. It stays for the life of the process: a signal that is
+/// still on its way would end the process under the default disposition. @return the signal, or a negative errno value.
+int cunwind_handler_install(void);
+
+/// Gives the calling thread an alternate signal stack if it has none, and tells where its stack ends.
+/// Call it once on each watched thread. `lowest` and `highest` bound the thread's stack.
+void cunwind_thread_prepare(uint64_t *lowest, uint64_t *highest);
+
+enum cunwind_capture_result {
+  CUNWIND_CAPTURED = 0,
+  /// The thread did not run the handler in time.
+  CUNWIND_CAPTURE_TIMED_OUT = 1,
+  /// The signal could not be sent: the thread has ended.
+  CUNWIND_CAPTURE_NO_THREAD = 2,
+  /// A handler of an earlier, abandoned capture is still copying.
+  CUNWIND_CAPTURE_BUSY = 3,
+  CUNWIND_CAPTURE_UNSUPPORTED = 4,
+};
+
+/// Sends one signal to `thread` and waits for its handler to have copied registers and stack.
+///
+/// One capture at a time in a process; the caller owns the returned memory until its next call. Async-signal-safe on
+/// the target's side: no system call, no lock, no allocation while the stack lies within the given bounds.
+/// @param stack_highest the end of the thread's stack (from `cunwind_thread_prepare`); 0 if unknown.
+/// @param timeout_ns how long to wait for the handler.
+enum cunwind_capture_result cunwind_capture_by_signal(int32_t thread, uint64_t stack_highest, uint64_t timeout_ns,
+                                                      cunwind_snapshot *snapshot);
+
+/// Prepares a snapshot whose stack is read by the caller's thread from a thread that stands still in the kernel.
+/// Uses the same memory as `cunwind_capture_by_signal`. @return false if an abandoned handler still copies into it.
+bool cunwind_snapshot_read(uint64_t stack_pointer, uint64_t stack_highest, cunwind_snapshot *snapshot);
+
+/// Whether a signal has made a system call end early, which the handler then lets begin again.
+///
+/// For a signal that meets a thread which had just blocked: the kernel makes some calls fail with EINTR whatever
+/// SA_RESTART says. If RAX is -EINTR and the instructions before RIP are `mov $number,%eax; syscall`, going on at the
+/// `mov` repeats the call. Exposed for tests. `code` holds the 7 bytes before RIP.
+bool cunwind_is_interrupted_syscall(uint64_t rax, const unsigned char code[7]);
+
+#endif

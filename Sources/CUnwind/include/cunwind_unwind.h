@@ -1,0 +1,67 @@
+// Unwinding a snapshot with libunwind's remote API, after the thread has gone on.
+#ifndef CUNWIND_UNWIND_H
+#define CUNWIND_UNWIND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cunwind_memory.h"
+#include "cunwind_snapshot.h"
+
+/// Opens libunwind's remote API. It takes the dynamic loader's lock, so call it when the watch starts and never during
+/// a stall. Later calls are free. @return NULL, or why it cannot be had (immortal text).
+const char *cunwind_load(void);
+
+enum cunwind_end {
+  /// The outermost frame was reached: the unwind information says that there is no caller.
+  CUNWIND_END_OUTERMOST = 0,
+  /// There were more frames than room.
+  CUNWIND_END_LIMIT = 1,
+  /// The next frame could not be found.
+  CUNWIND_END_LOST = 2,
+};
+
+typedef struct cunwind_frame {
+  /// The instruction that was about to run (innermost frame, or a frame that a signal interrupted), or the return address.
+  uint64_t address;
+  /// True for a return address: the call is at `address - 1`.
+  bool is_return_address;
+} cunwind_frame;
+
+typedef struct cunwind_backtrace {
+  size_t count;
+  enum cunwind_end end;
+  /// A frame was found by scanning the stack or by following a frame pointer without unwind information.
+  bool approximate;
+} cunwind_backtrace;
+
+typedef struct cunwind_unwinder cunwind_unwinder;
+
+/// Makes an unwinder (about 300 KiB, allocated once). Used by one thread at a time.
+/// @return NULL before a successful `cunwind_load`, or without memory.
+cunwind_unwinder *cunwind_unwinder_create(void);
+
+/// Frees the unwinder.
+void cunwind_unwinder_destroy(cunwind_unwinder *unwinder);
+
+/// Forgets what was learnt of mapped modules: call it when modules may have been unloaded since.
+void cunwind_unwinder_flush(cunwind_unwinder *unwinder);
+
+/// Unwinds `snapshot` into `frames`, innermost first. At most `capacity` frames; bounded in steps, and every load is
+/// checked, so garbage in the snapshot gives a short backtrace.
+///
+/// A snapshot read from a blocked thread knows no RBP. It is recovered at the first frame that needs it, from that
+/// function's prologue; a recovery that had to scan is `approximate`.
+cunwind_backtrace cunwind_unwind(cunwind_unwinder *unwinder, const cunwind_snapshot *snapshot, cunwind_frame *frames,
+                                 size_t capacity);
+
+/// What a function's prologue pushes and reserves below its frame pointer (for tests; `code` is its first bytes).
+/// @return bytes between RSP and RBP after the prologue, or -1 if it sets up no frame pointer or aligns the stack.
+int64_t cunwind_prologue_depth(const unsigned char *code, size_t length);
+
+/// Whether the bytes before a return address end in a call (for tests). `code` holds the 8 bytes before it.
+/// @return 2 for a direct call (its displacement in `displacement`), 1 for an indirect one, 0 for none.
+int cunwind_call_before(const unsigned char code[8], int32_t *displacement);
+
+#endif

@@ -1,0 +1,241 @@
+#define _GNU_SOURCE
+#include "cunwind_snapshot.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "cunwind_memory.h"
+
+#define RED_ZONE 128u
+#define PAGE 4096u
+// A stack pointer further from the stack's end than this is on some other stack (a coroutine, a signal stack).
+#define STACK_REACH (64u << 20)
+#define ALTERNATE_STACK_SIZE (64u * 1024u)
+
+bool cunwind_is_interrupted_syscall(uint64_t rax, const unsigned char code[7]) {
+  return rax == (uint64_t)-EINTR && code[0] == 0xb8 && code[5] == 0x0f && code[6] == 0x05;
+}
+
+// One slot, never freed: a handler that runs after its waiter gave up finds another generation and leaves.
+// `state` is the generation in the high bits and the stage in the low two.
+enum stage { FREE = 0, REQUESTED = 1, COPYING = 2, COPIED = 3 };
+static struct {
+  _Atomic uint64_t state;
+  uint64_t stack_highest;
+  cunwind_snapshot snapshot;
+} slot;
+static _Alignas(PAGE) unsigned char stack_copy[CUNWIND_STACK_CAPACITY];
+static int capture_signal;
+
+#if defined(__x86_64__)
+
+// A system call and a copy that no interposer, sanitizer or errno sees.
+static long raw_read_memory(uint64_t address, void *to, size_t length) {
+  struct iovec local = {to, length}, remote = {(void *)(uintptr_t)address, length};
+  long result = SYS_process_vm_readv;
+  register long a3 __asm__("r10") = (long)&remote;
+  register long a4 __asm__("r8") = 1;
+  register long a5 __asm__("r9") = 0;
+  // getpid is a system call too; a constant for the life of the handler.
+  long pid = SYS_getpid;
+  __asm__ volatile("syscall" : "+a"(pid) : : "rcx", "r11", "memory");
+  __asm__ volatile("syscall"
+                   : "+a"(result)
+                   : "D"(pid), "S"(&local), "d"(1L), "r"(a3), "r"(a4), "r"(a5)
+                   : "rcx", "r11", "memory");
+  return result;
+}
+
+static void raw_copy(void *to, uint64_t from, size_t length) {
+  const void *source = (const void *)(uintptr_t)from;
+  __asm__ volatile("rep movsb" : "+D"(to), "+S"(source), "+c"(length) : : "memory");
+}
+
+static const int dwarf_to_greg[CUNWIND_REGISTERS] = {
+    REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8,
+    REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
+
+__attribute__((no_sanitize("address", "thread"))) static void copy_handler(int number, siginfo_t *info, void *context) {
+  (void)number;
+  greg_t *gregs = ((ucontext_t *)context)->uc_mcontext.gregs;
+  // Whoever sent it, and however late it comes: the interrupted call must not notice.
+  if ((uint64_t)gregs[REG_RAX] == (uint64_t)-EINTR) {
+    unsigned char code[7];
+    if (raw_read_memory((uint64_t)gregs[REG_RIP] - 7, code, sizeof code) == sizeof code &&
+        cunwind_is_interrupted_syscall((uint64_t)gregs[REG_RAX], code))
+      gregs[REG_RIP] -= 7;
+  }
+  if (info->si_code != SI_QUEUE) return;
+  uint64_t generation = (uint64_t)(uintptr_t)info->si_value.sival_ptr;
+  uint64_t expected = generation << 2 | REQUESTED;
+  if (!atomic_compare_exchange_strong(&slot.state, &expected, generation << 2 | COPYING)) return;
+
+  cunwind_snapshot *snapshot = &slot.snapshot;
+  for (int i = 0; i < CUNWIND_REGISTERS; i++) snapshot->registers[i] = (uint64_t)gregs[dwarf_to_greg[i]];
+  snapshot->known = (1u << CUNWIND_REGISTERS) - 1;
+  uint64_t sp = snapshot->registers[CUNWIND_RSP], from = sp - RED_ZONE, end = slot.stack_highest;
+  snapshot->stack_address = from;
+  if (sp < end && end - sp < STACK_REACH) {
+    size_t length = end - from < CUNWIND_STACK_CAPACITY ? end - from : CUNWIND_STACK_CAPACITY;
+    size_t below = 0;
+    // The page below the stack pointer's may be the guard page: look at it through the kernel.
+    if ((from & ~(uint64_t)(PAGE - 1)) != (sp & ~(uint64_t)(PAGE - 1))) {
+      below = RED_ZONE;
+      if (raw_read_memory(from, stack_copy, below) != (long)below)
+        for (size_t i = 0; i < below; i++) stack_copy[i] = 0;
+    }
+    raw_copy(stack_copy + below, from + below, length - below);
+    snapshot->stack_length = length;
+  } else {
+    // An unknown stack: the kernel checks each page, up to the end of the mapping.
+    long length = raw_read_memory(from, stack_copy, 64 * 1024);
+    if (length <= 0) {
+      snapshot->stack_address = sp;
+      length = raw_read_memory(sp, stack_copy, PAGE - (sp & (PAGE - 1)));
+    }
+    snapshot->stack_length = length > 0 ? (uint64_t)length : 0;
+  }
+  snapshot->stack = stack_copy;
+  atomic_store(&slot.state, generation << 2 | COPIED);
+}
+
+#endif
+
+int cunwind_handler_install(void) {
+#if defined(__x86_64__)
+  if (capture_signal != 0) return capture_signal;
+  // From the top: profilers and libraries that ask for a real-time signal start at SIGRTMIN.
+  for (int number = SIGRTMAX - 1; number >= SIGRTMIN; number--) {
+    struct sigaction current;
+    if (sigaction(number, NULL, &current) != 0) continue;
+    if ((current.sa_flags & SA_SIGINFO) != 0 || current.sa_handler != SIG_DFL) continue;
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = copy_handler;
+    action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+    sigfillset(&action.sa_mask);
+    if (sigaction(number, &action, NULL) != 0) return -errno;
+    capture_signal = number;
+    return number;
+  }
+  return -EBUSY;
+#else
+  return -ENOSYS;
+#endif
+}
+
+void cunwind_thread_prepare(uint64_t *lowest, uint64_t *highest) {
+  stack_t current;
+  if (sigaltstack(NULL, &current) == 0 && (current.ss_flags & SS_DISABLE) != 0) {
+    void *memory =
+        mmap(NULL, ALTERNATE_STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    if (memory != MAP_FAILED) {
+      stack_t alternate = {.ss_sp = memory, .ss_flags = 0, .ss_size = ALTERNATE_STACK_SIZE};
+      if (sigaltstack(&alternate, NULL) != 0) munmap(memory, ALTERNATE_STACK_SIZE);
+    }
+  }
+  *lowest = *highest = 0;
+  pthread_attr_t attributes;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return;
+  void *address;
+  size_t size;
+  if (pthread_attr_getstack(&attributes, &address, &size) == 0) {
+    *lowest = (uint64_t)(uintptr_t)address;
+    *highest = (uint64_t)(uintptr_t)address + size;
+  }
+  pthread_attr_destroy(&attributes);
+}
+
+static uint64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+// Takes the slot for the next generation. False while an abandoned handler copies.
+static bool begin(enum stage stage, uint64_t *generation) {
+  uint64_t state = atomic_load(&slot.state);
+  if ((state & 3) == COPYING) return false;
+  *generation = (state >> 2) + 1;
+  return atomic_compare_exchange_strong(&slot.state, &state, *generation << 2 | stage);
+}
+
+enum cunwind_capture_result cunwind_capture_by_signal(int32_t thread, uint64_t stack_highest, uint64_t timeout_ns,
+                                                      cunwind_snapshot *snapshot) {
+#if defined(__x86_64__)
+  if (capture_signal == 0) return CUNWIND_CAPTURE_UNSUPPORTED;
+  if ((atomic_load(&slot.state) & 3) == COPYING) return CUNWIND_CAPTURE_BUSY;
+  // Written before the request is published, read by the handler after it has seen the request.
+  slot.stack_highest = stack_highest;
+  // A cold page in the copy costs the target 0.5 us each: touch them here, once.
+  static bool touched;
+  if (!touched) {
+    for (size_t i = 0; i < sizeof stack_copy; i += PAGE) ((volatile unsigned char *)stack_copy)[i] = 0;
+    touched = true;
+  }
+  uint64_t generation;
+  if (!begin(REQUESTED, &generation)) return CUNWIND_CAPTURE_BUSY;
+  siginfo_t info;
+  memset(&info, 0, sizeof info);
+  info.si_signo = capture_signal;
+  info.si_code = SI_QUEUE;
+  info.si_pid = getpid();
+  info.si_uid = getuid();
+  info.si_value.sival_ptr = (void *)(uintptr_t)generation;
+  if (syscall(SYS_rt_tgsigqueueinfo, getpid(), thread, capture_signal, &info) != 0) {
+    atomic_store(&slot.state, generation << 2 | FREE);
+    return CUNWIND_CAPTURE_NO_THREAD;
+  }
+  uint64_t start = now_ns();
+  for (;;) {
+    uint64_t state = atomic_load(&slot.state);
+    if (state == (generation << 2 | COPIED)) break;
+    uint64_t waited = now_ns() - start;
+    if (waited > timeout_ns) {
+      uint64_t expected = generation << 2 | REQUESTED;
+      if (atomic_compare_exchange_strong(&slot.state, &expected, generation << 2 | FREE))
+        return CUNWIND_CAPTURE_TIMED_OUT;
+      // It has begun to copy: microseconds, unless it lost its processor in the middle.
+      if (waited > 2 * timeout_ns) return CUNWIND_CAPTURE_TIMED_OUT;
+    }
+    if (waited < 30000) {
+      __builtin_ia32_pause();
+    } else {
+      struct timespec pause = {0, 50000};
+      clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+    }
+  }
+  *snapshot = slot.snapshot;
+  return CUNWIND_CAPTURED;
+#else
+  return CUNWIND_CAPTURE_UNSUPPORTED;
+#endif
+}
+
+bool cunwind_snapshot_read(uint64_t stack_pointer, uint64_t stack_highest, cunwind_snapshot *snapshot) {
+  uint64_t generation;
+  if (!begin(FREE, &generation)) return false;
+  memset(snapshot, 0, sizeof *snapshot);
+  uint64_t from = stack_pointer - RED_ZONE;
+  size_t wanted = CUNWIND_STACK_CAPACITY;
+  if (stack_pointer < stack_highest && stack_highest - from < wanted) wanted = stack_highest - from;
+  size_t length = cunwind_read(from, stack_copy, wanted);
+  if (length <= RED_ZONE) {
+    from = stack_pointer;
+    length = cunwind_read(from, stack_copy, wanted - RED_ZONE);
+  }
+  snapshot->stack_address = from;
+  snapshot->stack_length = length;
+  snapshot->stack = stack_copy;
+  return true;
+}
