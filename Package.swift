@@ -26,7 +26,7 @@ let package = Package(
       ]
     ),
     .testTarget(name: "LoopEngineTests", dependencies: ["LoopEngine"]),
-    .testTarget(name: "StallMonitorTests", dependencies: ["StallMonitor", "LoopEngine", "CUnwind"]),
+    .testTarget(name: "StallMonitorTests", dependencies: ["StallMonitor", "LoopEngine", "CUnwind", "CLinux"]),
   ],
   swiftLanguageModes: [.v6]
 )

@@ -1,4 +1,2 @@
 import ArgumentParser
-
-@main
-struct Stalld: ParsableCommand {}
+@main struct Stalld: ParsableCommand {}

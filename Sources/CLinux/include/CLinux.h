@@ -2,4 +2,7 @@
 #ifndef CLINUX_H
 #define CLINUX_H
 
+#include "barrier.h"
+#include "process.h"
+
 #endif

@@ -1,0 +1,56 @@
+// What Swift's Glibc module does not show: variadic calls, the `environ` variable, and what glibc declares for
+// _GNU_SOURCE alone, which that module is not built with.
+#ifndef CLINUX_PROCESS_H
+#define CLINUX_PROCESS_H
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdbool.h>
+#include <sys/auxv.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/// The environment block: a NULL-terminated array of `NAME=value`. Not safe beside `setenv`; read it at start.
+static inline char *const *clinux_environment(void) { return environ; }
+
+/// sem_clockwait(3) on CLOCK_MONOTONIC (glibc 2.30).
+static inline int clinux_semaphore_wait_until(sem_t *semaphore, const struct timespec *deadline) {
+  extern int sem_clockwait(sem_t *, clockid_t, const struct timespec *);
+  return sem_clockwait(semaphore, CLOCK_MONOTONIC, deadline);
+}
+
+/// Names the calling thread: at most 15 bytes.
+static inline void clinux_set_thread_name(const char *name) {
+  extern int pthread_setname_np(pthread_t, const char *);
+  pthread_setname_np(pthread_self(), name);
+}
+
+/// gettid(2).
+static inline int clinux_thread_id(void) {
+  extern pid_t gettid(void);
+  return gettid();
+}
+
+/// Random bytes without waiting for the kernel's pool. False if it has none yet.
+static inline bool clinux_random(void *bytes, size_t count) {
+  return getrandom(bytes, count, GRND_NONBLOCK) == (ssize_t)count;
+}
+
+/// The address of the main executable's program headers (getauxval(3), AT_PHDR).
+static inline unsigned long clinux_program_headers(void) { return getauxval(AT_PHDR); }
+
+/// Lets this thread's timed waits end up to `ns` late instead of the default 50 us (PR_SET_TIMERSLACK).
+static inline void clinux_set_timer_slack(unsigned long ns) { prctl(PR_SET_TIMERSLACK, ns, 0, 0, 0); }
+
+/// open(2); Swift does not import variadic functions.
+static inline int clinux_open(const char *path, int flags, unsigned mode) { return open(path, flags, mode); }
+
+/// dup with close-on-exec.
+static inline int clinux_duplicate(int descriptor) { return fcntl(descriptor, F_DUPFD_CLOEXEC, 0); }
+
+#endif

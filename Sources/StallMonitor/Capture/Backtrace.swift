@@ -1,0 +1,31 @@
+/// A thread's call stack as addresses, innermost first, with what the thread was doing then.
+struct Backtrace: Sendable, Equatable {
+  /// A code address on the stack.
+  struct Frame: Sendable, Hashable {
+    /// The instruction about to run, or a return address.
+    var address: UInt64
+    var isReturnAddress: Bool
+
+    /// The address whose symbol and line the frame has: a return address belongs to the call before it.
+    var lookupAddress: UInt64 { isReturnAddress ? address - 1 : address }
+  }
+
+  var frames: [Frame]
+  /// A frame was found by scanning the stack, and may be wrong.
+  var isApproximate = false
+  /// Outer frames are missing.
+  var isTruncated = false
+}
+
+/// Why there is no backtrace.
+enum CaptureFailure: String, Sendable, Error {
+  case turnEnded = "the turn ended before the stack could be taken"
+  case threadEnded = "the thread has ended"
+  case noActivity = "the kernel does not tell whether the thread is blocked (no /proc/self/task/TID/syscall)"
+  case moving = "the thread would not stand still while its stack was read"
+  case signalBlocked = "the thread runs with the capture signal blocked"
+  case noAnswer = "the thread runs but did not answer the capture signal in time"
+  case noSignal = "no real-time signal was free for capturing"
+  case busy = "an earlier capture is still under way"
+  case noUnwinder = "libunwind is not installed"
+}

@@ -1,0 +1,59 @@
+import CUnwind
+import Glibc
+
+/// A module (executable, shared library or vDSO) in which code of the stack lies.
+final class LoadedModule: Sendable {
+  /// The file, as one can open it; `linux-vdso.so.1` for the vDSO.
+  let path: String
+  /// The GNU build id in lower-case hexadecimal, or nil if the module has none.
+  let buildID: String?
+  let range: Range<UInt64>
+  /// What to subtract from an address to get the ELF virtual address.
+  let loadBias: UInt64
+  let isMainExecutable: Bool
+
+  init(path: String, buildID: String?, range: Range<UInt64>, loadBias: UInt64, isMainExecutable: Bool) {
+    self.path = path
+    self.buildID = buildID
+    self.range = range
+    self.loadBias = loadBias
+    self.isMainExecutable = isMainExecutable
+  }
+}
+
+/// Finds the modules of addresses, without the dynamic loader's lock. Used by one thread at a time.
+struct ModuleMap {
+  private var modules: [LoadedModule] = []
+  private let executablePath: String
+
+  init(executablePath: String) { self.executablePath = executablePath }
+
+  /// Forgets all modules: they may have been unloaded.
+  mutating func flush() { modules.removeAll(keepingCapacity: true) }
+
+  /// The module of a code address, or nil: code made at run time, or garbage.
+  mutating func module(at address: UInt64) -> LoadedModule? {
+    if let known = modules.first(where: { $0.range.contains(address) }) { return known }
+    var found = cunwind_module()
+    guard cunwind_find_module(address, &found), found.start <= address, address < found.end else { return nil }
+    let name = withUnsafeBytes(of: &found.path) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+    let identifier = withUnsafeBytes(of: &found.build_id) { hexadecimal($0.prefix(Int(found.build_id_length))) }
+    let module = LoadedModule(
+      path: name.isEmpty ? executablePath : name, buildID: identifier.isEmpty ? nil : identifier,
+      range: found.start..<found.end, loadBias: found.load_bias, isMainExecutable: name.isEmpty)
+    modules.append(module)
+    return module
+  }
+}
+
+/// The bytes in lower-case hexadecimal.
+func hexadecimal(_ bytes: some Collection<UInt8>) -> String {
+  let digits = Array("0123456789abcdef".utf8)
+  var text: [UInt8] = []
+  text.reserveCapacity(2 * bytes.count)
+  for byte in bytes {
+    text.append(digits[Int(byte >> 4)])
+    text.append(digits[Int(byte & 15)])
+  }
+  return String(decoding: text, as: UTF8.self)
+}

@@ -1,0 +1,122 @@
+import CUnwind
+import Glibc
+
+/// Takes the stack of another thread of this process.
+///
+/// A thread that stands still in the kernel is read and never signalled: a signal would make its system call fail with
+/// EINTR or end early. A running thread gets one signal, whose handler copies and does nothing else. Used on the watchdog
+/// alone; takes no lock that the host can hold.
+final class ThreadCapture {
+  /// What was found of a thread at one moment.
+  struct Moment {
+    var activity: ThreadProbe.Activity
+    var backtrace: Result<Backtrace, CaptureFailure>
+  }
+
+  private static let frameLimit = 2048
+  private static let handlerTimeout: UInt64 = 200_000_000
+
+  private let unwinder: OpaquePointer?
+  private let signal: Int32
+  private let frames: UnsafeMutablePointer<cunwind_frame>
+
+  /// Opens libunwind and installs the capture signal's handler. Takes the dynamic loader's lock: call it at start.
+  init() {
+    unwinder = cunwind_load() == nil ? cunwind_unwinder_create() : nil
+    signal = cunwind_handler_install()
+    frames = .allocate(capacity: Self.frameLimit)
+  }
+
+  deinit {
+    cunwind_unwinder_destroy(unwinder)
+    frames.deallocate()
+  }
+
+  /// Forgets modules that may have been unloaded since. Call it when a stall begins.
+  func flush() {
+    if let unwinder { cunwind_unwinder_flush(unwinder) }
+  }
+
+  /// Takes the thread's stack.
+  ///
+  /// - Parameters:
+  ///   - probe: The thread.
+  ///   - stackEnd: Where its stack ends, or 0 if unknown.
+  func capture(_ probe: borrowing ThreadProbe, stackEnd: UInt64) -> Moment {
+    // A thread that alternates between running and blocking is soon met blocked, and then needs no signal.
+    for attempt in 0..<8 {
+      let slices = probe.schedule()?.timeslices
+      let activity = probe.activity()
+      switch activity {
+      case .unknown:
+        return Moment(activity: activity, backtrace: .failure(probe.tellsActivity ? .threadEnded : .noActivity))
+      case .running:
+        if attempt < 3 {
+          pause(nanoseconds: 20_000)
+          continue
+        }
+        return captureRunning(probe, stackEnd: stackEnd)
+      case .blocked(let call):
+        var snapshot = cunwind_snapshot()
+        guard cunwind_snapshot_read(call.stackPointer, stackEnd, &snapshot) else {
+          return Moment(activity: activity, backtrace: .failure(.busy))
+        }
+        // It may have run in between: the same call at the same place is the same moment only if it never had a processor.
+        guard probe.activity() == activity, probe.schedule()?.timeslices == slices else { continue }
+        snapshot.setRegister(Int(CUNWIND_RIP), call.programCounter)
+        snapshot.setRegister(Int(CUNWIND_RSP), call.stackPointer)
+        if call.number >= 0 {
+          // vfork keeps its return address in rdi.
+          let (rdi, rsi, rdx, r10, r8, r9) = call.arguments
+          for (register, value) in [(5, rdi), (4, rsi), (1, rdx), (10, r10), (8, r8), (9, r9)] {
+            snapshot.setRegister(register, value)
+          }
+        }
+        return Moment(activity: activity, backtrace: unwind(&snapshot))
+      }
+    }
+    return Moment(activity: probe.activity(), backtrace: .failure(.moving))
+  }
+
+  private func captureRunning(_ probe: borrowing ThreadProbe, stackEnd: UInt64) -> Moment {
+    guard signal > 0 else { return Moment(activity: .running, backtrace: .failure(.noSignal)) }
+    // A blocked signal would stay pending, and reach the thread at a time of nobody's choosing.
+    guard probe.blocks(signal: signal) == false else {
+      return Moment(activity: .running, backtrace: .failure(.signalBlocked))
+    }
+    var snapshot = cunwind_snapshot()
+    let failure: CaptureFailure
+    switch cunwind_capture_by_signal(probe.id, stackEnd, Self.handlerTimeout, &snapshot) {
+    case CUNWIND_CAPTURED: return Moment(activity: .running, backtrace: unwind(&snapshot))
+    case CUNWIND_CAPTURE_NO_THREAD: failure = .threadEnded
+    case CUNWIND_CAPTURE_BUSY: failure = .busy
+    case CUNWIND_CAPTURE_UNSUPPORTED: failure = .noSignal
+    default: failure = .noAnswer
+    }
+    return Moment(activity: .running, backtrace: .failure(failure))
+  }
+
+  private func unwind(_ snapshot: inout cunwind_snapshot) -> Result<Backtrace, CaptureFailure> {
+    guard let unwinder else { return .failure(.noUnwinder) }
+    let result = cunwind_unwind(unwinder, &snapshot, frames, Self.frameLimit)
+    let found = UnsafeBufferPointer(start: frames, count: result.count).map {
+      Backtrace.Frame(address: $0.address, isReturnAddress: $0.is_return_address)
+    }
+    return .success(
+      Backtrace(
+        frames: found, isApproximate: result.approximate, isTruncated: result.end != CUNWIND_END_OUTERMOST))
+  }
+
+  private func pause(nanoseconds: Int) {
+    var time = timespec(tv_sec: 0, tv_nsec: nanoseconds)
+    nanosleep(&time, nil)
+  }
+}
+
+extension cunwind_snapshot {
+  /// Sets a register by its DWARF number, and marks it known.
+  fileprivate mutating func setRegister(_ number: Int, _ value: UInt64) {
+    withUnsafeMutableBytes(of: &registers) { $0.storeBytes(of: value, toByteOffset: number * 8, as: UInt64.self) }
+    known |= 1 << UInt32(number)
+  }
+}

@@ -1,0 +1,59 @@
+/// What a monitor watches for, and where its reports go.
+///
+/// Each property has an environment variable of the same meaning, which wins over the value in code: an operator can
+/// change a service that is already built. Values are checked by ``StallMonitor/start(_:)``.
+public struct StallMonitorConfiguration: Sendable, Equatable {
+  /// Where report lines go.
+  public enum Sink: Sendable, Equatable {
+    /// The process's standard output, one line a report.
+    case standardOutput
+    /// A file that lines are appended to. It is made if it is missing (its directory is not), and opened anew when it
+    /// has been renamed or removed, so that rotation by rename needs no signal.
+    case file(path: String)
+  }
+
+  /// Whether anything is watched at all. `STALLMONITOR_ENABLED`: `true` or `false`; the default is true.
+  public var isEnabled = true
+
+  /// How long a turn may take before it is a stall. `STALLMONITOR_THRESHOLD`: a number and a unit (`250ms`, `1.5s`),
+  /// from 1 ms to 1 h; the default is 250 ms.
+  public var threshold: Duration = .milliseconds(250)
+
+  /// Where report lines go. `STALLMONITOR_SINK`: `stdout` or `file:PATH`; the default is standard output.
+  public var sink: Sink = .standardOutput
+
+  /// The service's name in each report. `STALLMONITOR_SERVICE_NAME`; then OpenTelemetry's `OTEL_SERVICE_NAME` and the
+  /// `service.name` of `OTEL_RESOURCE_ATTRIBUTES`; the default is the executable's file name.
+  public var serviceName: String?
+
+  /// The service's version in each report, if it has one. Otherwise the `service.version` of
+  /// `OTEL_RESOURCE_ATTRIBUTES`, or left out.
+  public var serviceVersion: String?
+
+  /// The default configuration.
+  public init() {}
+
+  /// What a threshold may be.
+  static let allowedThreshold: ClosedRange<Duration> = .milliseconds(1) ... .seconds(3600)
+}
+
+/// Why a monitor could not be started.
+public enum StallMonitorError: Error, Sendable, Equatable, CustomStringConvertible {
+  /// A value of the configuration in code is not usable. `key` is the property, `allowed` says in words what may stand
+  /// there.
+  case invalidConfiguration(key: String, value: String, allowed: String)
+  /// The main loop is watched already, by another monitor of this process that has not been stopped.
+  case alreadyWatching
+  /// A thread, which the monitor needs one of, could not be made. `code` is the errno value.
+  case noThread(code: Int32)
+
+  /// The error in one line for people.
+  public var description: String {
+    switch self {
+    case .invalidConfiguration(let key, let value, let allowed):
+      "StallMonitorConfiguration.\(key) is \(value); allowed: \(allowed)"
+    case .alreadyWatching: "the main loop is watched already by another StallMonitor of this process"
+    case .noThread(let code): "the watchdog thread could not be made (errno \(code))"
+    }
+  }
+}

@@ -1,0 +1,28 @@
+extension StallMonitorConfiguration {
+  /// Throws if a value set in code cannot be used.
+  func check() throws(StallMonitorError) {
+    guard Self.allowedThreshold.contains(threshold) else {
+      throw .invalidConfiguration(key: "threshold", value: "\(threshold)", allowed: "from 1 ms to 1 h")
+    }
+    if case .file(let path) = sink, path.isEmpty {
+      throw .invalidConfiguration(key: "sink", value: "\(sink)", allowed: ".standardOutput, or .file with a path")
+    }
+  }
+}
+
+extension StallMonitorConfiguration.Sink: CustomStringConvertible {
+  /// The sink as the environment variable spells it.
+  public var description: String {
+    switch self {
+    case .standardOutput: "stdout"
+    case .file(let path): "file:\(path)"
+    }
+  }
+
+  var destination: LineWriter.Destination {
+    switch self {
+    case .standardOutput: .descriptor(1)
+    case .file(let path): .file(path: path)
+    }
+  }
+}

@@ -1,0 +1,148 @@
+import CLinux
+import Glibc
+
+/// Reads the monitor's settings from environment variables.
+///
+/// A bad value is never fatal for the service: it gives a problem in words, and the service goes on unwatched.
+struct Environment {
+  /// All variables, by name.
+  var variables: [String: String]
+
+  init(_ variables: [String: String]) { self.variables = variables }
+
+  /// The environment of this process, as it is now.
+  static func current() -> Environment {
+    var variables: [String: String] = [:]
+    guard var entry = clinux_environment() else { return Environment([:]) }
+    while let text = entry.pointee {
+      let pair = String(cString: text)
+      if let equals = pair.firstIndex(of: "="), pair.hasPrefix("STALLMONITOR_") || pair.hasPrefix("OTEL_") {
+        variables[String(pair[..<equals])] = String(pair[pair.index(after: equals)...])
+      }
+      entry += 1
+    }
+    return Environment(variables)
+  }
+
+  /// A variable whose value cannot be used.
+  struct Problem: Equatable, CustomStringConvertible {
+    var variable: String
+    var value: String
+    var allowed: String
+
+    var description: String { "\(variable)=\(value) is not usable; allowed: \(allowed)" }
+  }
+
+  /// Names that begin with `STALLMONITOR_`, as this version knows them.
+  static let known = [
+    "STALLMONITOR_ENABLED", "STALLMONITOR_SERVICE_NAME", "STALLMONITOR_SINK", "STALLMONITOR_THRESHOLD",
+  ]
+
+  /// Lays the variables over `configuration`. Returns all that cannot be used; then the configuration is incomplete.
+  func apply(to configuration: inout StallMonitorConfiguration) -> [Problem] {
+    var problems: [Problem] = []
+    func read<T>(_ name: String, allowed: String, _ parse: (String) -> T?, _ store: (T) -> Void) {
+      // An empty value is an unset one: that is how unit files and compose files blank a variable.
+      guard let text = variables[name], !text.isEmpty else { return }
+      if let value = parse(text) {
+        store(value)
+      } else {
+        problems.append(Problem(variable: name, value: text, allowed: allowed))
+      }
+    }
+    read("STALLMONITOR_ENABLED", allowed: "true or false (also 1/0, yes/no, on/off)", Self.parseBool) {
+      configuration.isEnabled = $0
+    }
+    read(
+      "STALLMONITOR_THRESHOLD", allowed: "a number with a unit us, ms, s or min, from 1ms to 60min, such as 250ms or 1.5s",
+      Self.parseThreshold
+    ) { configuration.threshold = $0 }
+    read("STALLMONITOR_SINK", allowed: "stdout, or file: and a path, such as file:/var/log/app/stalls.jsonl", Self.parseSink) {
+      configuration.sink = $0
+    }
+    read("STALLMONITOR_SERVICE_NAME", allowed: "any text", { $0 }) { configuration.serviceName = $0 }
+
+    let attributes = Self.resourceAttributes(variables["OTEL_RESOURCE_ATTRIBUTES"] ?? "")
+    if configuration.serviceName == nil {
+      let name = variables["OTEL_SERVICE_NAME"] ?? ""
+      configuration.serviceName = name.isEmpty ? attributes["service.name"] : name
+    }
+    if configuration.serviceVersion == nil { configuration.serviceVersion = attributes["service.version"] }
+    return problems
+  }
+
+  /// Variables that look like ours and are not: most likely misspelt.
+  func unknownVariables() -> [String] {
+    variables.keys.filter { $0.hasPrefix("STALLMONITOR_") && !Self.known.contains($0) }.sorted()
+  }
+
+  static func parseBool(_ text: String) -> Bool? {
+    switch text.lowercased() {
+    case "true", "1", "yes", "on": true
+    case "false", "0", "no", "off": false
+    default: nil
+    }
+  }
+
+  static func parseThreshold(_ text: String) -> Duration? {
+    guard let duration = parseDuration(text), StallMonitorConfiguration.allowedThreshold.contains(duration) else {
+      return nil
+    }
+    return duration
+  }
+
+  /// A decimal number and a unit: `250ms`, `1.5s`, `2 min`. No unit is no duration: nobody agrees on the default one.
+  static func parseDuration(_ text: String) -> Duration? {
+    let trimmed = text.drop { $0 == " " }
+    let digits = trimmed.prefix { $0.isASCII && ($0.isNumber || $0 == ".") }
+    var unit = trimmed.dropFirst(digits.count).drop { $0 == " " }
+    while unit.last == " " { unit.removeLast() }
+    guard let value = Double(digits), value.isFinite else { return nil }
+    let nanoseconds: Double
+    switch unit {
+    case "us": nanoseconds = 1e3
+    case "ms": nanoseconds = 1e6
+    case "s": nanoseconds = 1e9
+    case "min": nanoseconds = 60e9
+    default: return nil
+    }
+    let product = (value * nanoseconds).rounded()
+    return product < 9e18 ? .nanoseconds(Int64(product)) : nil
+  }
+
+  static func parseSink(_ text: String) -> StallMonitorConfiguration.Sink? {
+    if text == "stdout" { return .standardOutput }
+    guard text.hasPrefix("file:") else { return nil }
+    let path = String(text.dropFirst("file:".count))
+    return path.isEmpty ? nil : .file(path: path)
+  }
+
+  /// `key=value` pairs separated by commas, percent-encoded (OpenTelemetry specification, "Specifying resource
+  /// information via an environment variable").
+  static func resourceAttributes(_ text: String) -> [String: String] {
+    var attributes: [String: String] = [:]
+    for pair in text.split(separator: ",") {
+      guard let equals = pair.firstIndex(of: "=") else { continue }
+      let key = pair[..<equals].drop { $0 == " " }
+      attributes[String(key)] = percentDecoded(pair[pair.index(after: equals)...])
+    }
+    return attributes
+  }
+
+  private static func percentDecoded(_ text: Substring) -> String {
+    var bytes: [UInt8] = []
+    var rest = text.utf8[...]
+    while let byte = rest.first {
+      if byte == UInt8(ascii: "%"), rest.count >= 3,
+        let value = UInt8(String(decoding: rest.dropFirst().prefix(2), as: UTF8.self), radix: 16)
+      {
+        bytes.append(value)
+        rest = rest.dropFirst(3)
+      } else {
+        bytes.append(byte)
+        rest = rest.dropFirst()
+      }
+    }
+    return String(decoding: bytes, as: UTF8.self)
+  }
+}

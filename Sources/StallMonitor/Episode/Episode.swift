@@ -1,0 +1,110 @@
+/// One stall, from the first late moment to recovery: what was seen at each sample, weighted by the time it stands for.
+struct Episode {
+  /// What a loop's thread was doing at one moment of the stall.
+  struct Sample {
+    var activity: ThreadProbe.Activity
+    var cause: Cause
+    /// What it waited in, in words.
+    var wait: String?
+    /// The stack, resolved; empty if it could not be taken.
+    var stack: [StackFrame]
+    var isApproximate = false
+    var isTruncated = false
+    var failure: CaptureFailure?
+    var mode: String?
+    var callout: String?
+    /// Threads that matter to it.
+    var threads: [StallReport.OtherThread] = []
+    var lockHolder: Int32?
+  }
+
+  let id: String
+  /// The turn that is late.
+  let turn: Pulse.Word
+  /// When the turn began.
+  let start: UInt64
+  private(set) var sampleCount = 0
+  /// Time in which the whole process stood still.
+  var frozen: UInt64 = 0
+  private(set) var lastSampleTime: UInt64
+  /// When the next sample and the next `stall.ongoing` are due.
+  private(set) var nextSample: UInt64
+  private(set) var nextOngoing: UInt64
+
+  private var sampleInterval: UInt64 = 100_000_000
+  private var ongoingInterval: UInt64 = 1_000_000_000
+  private var candidates: [Candidate] = []
+  private var causeWeights: [Cause: UInt64] = [:]
+
+  private struct Candidate {
+    var key: String
+    var weight: UInt64
+    var sample: Sample
+  }
+
+  /// The longest time between two samples, and how many are taken at that pace before it grows again.
+  private static let steadySampleInterval: UInt64 = 1_000_000_000
+  private static let steadySamples = 40
+  private static let longestInterval: UInt64 = 60_000_000_000
+  private static let candidateLimit = 16
+
+  init(id: String, turn: Pulse.Word, start: UInt64, now: UInt64) {
+    self.id = id
+    self.turn = turn
+    self.start = start
+    lastSampleTime = start
+    nextSample = now + sampleInterval
+    nextOngoing = max(start + ongoingInterval, now + 1)
+  }
+
+  /// How long the loop has stood still through its own fault.
+  func duration(at time: UInt64) -> UInt64 {
+    let whole = time > start ? time - start : 0
+    return whole > frozen ? whole - frozen : 0
+  }
+
+  /// Adds what was seen at `time`, for the time since the sample before.
+  mutating func add(_ sample: Sample, at time: UInt64) {
+    let weight = max(1, time > lastSampleTime ? time - lastSampleTime : 0)
+    lastSampleTime = time
+    sampleCount += 1
+    causeWeights[sample.cause, default: 0] += weight
+    let key = Culprit.frame(of: sample.stack)?.name ?? ""
+    if let index = candidates.firstIndex(where: { $0.key == key }) {
+      candidates[index].weight += weight
+      // The latest of a kind stands for it: its state and its callout are the nearest to now.
+      candidates[index].sample = sample
+    } else {
+      if candidates.count == Self.candidateLimit, let lightest = candidates.indices.min(by: lighter) {
+        candidates.remove(at: lightest)
+      }
+      candidates.append(Candidate(key: key, weight: weight, sample: sample))
+    }
+    sampleInterval =
+      sampleCount < Self.steadySamples
+      ? min(2 * sampleInterval, Self.steadySampleInterval) : min(2 * sampleInterval, Self.longestInterval)
+    nextSample = time + sampleInterval
+  }
+
+  /// Plans the next `stall.ongoing`: 1 s, 2 s, 4 s … after the beginning, and then every minute.
+  mutating func didReportOngoing(at time: UInt64) {
+    while nextOngoing <= time {
+      nextOngoing += ongoingInterval
+      if ongoingInterval < Self.longestInterval { ongoingInterval = min(2 * ongoingInterval, Self.longestInterval) }
+    }
+  }
+
+  /// The sample that stands for the whole stall: of the culprit that took the most time. A stack beats none.
+  var heaviest: Sample? {
+    let withStack = candidates.indices.filter { !candidates[$0].sample.stack.isEmpty }
+    let from = withStack.isEmpty ? Array(candidates.indices) : withStack
+    return from.max(by: lighter).map { candidates[$0].sample }
+  }
+
+  /// The cause that took the most time; of equals, the one that is known.
+  var cause: Cause {
+    causeWeights.max { ($0.value, $0.key == .unknown ? 0 : 1) < ($1.value, $1.key == .unknown ? 0 : 1) }?.key ?? .unknown
+  }
+
+  private func lighter(_ a: Int, _ b: Int) -> Bool { candidates[a].weight < candidates[b].weight }
+}

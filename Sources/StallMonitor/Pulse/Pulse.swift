@@ -1,0 +1,113 @@
+import CLinux
+import Synchronization
+
+/// What a watched loop tells the watchdog: one word, stored at each transition.
+///
+/// The loop's thread is the only writer of the word. A transition costs a clock read and a store (an idle one the store
+/// alone); the semaphore is posted only when the watchdog has asked for it.
+///
+/// The question "has the watchdog asked?" is a load after a store to another word, which processors reorder. The fence
+/// for it stands on the watchdog's side (`membarrier`), so the loop pays a compiler barrier.
+final class Pulse: Sendable {
+  /// Where the loop is.
+  enum Phase: UInt64 {
+    /// Waiting, or not running at all.
+    case idle = 0
+    /// Between BeforeSources and BeforeWaiting, or the next pass.
+    case beforeSources = 1
+    /// Between AfterWaiting and the next BeforeSources.
+    case afterWaiting = 2
+  }
+
+  /// The published word: a monotonic time in nanoseconds, shifted by two, and the phase.
+  ///
+  /// Two turns never have the same word: their times differ. It is its own sequence number.
+  struct Word: Equatable {
+    var raw: UInt64
+
+    init(raw: UInt64) { self.raw = raw }
+    init(phase: Phase, since: UInt64) { raw = since << 2 | phase.rawValue }
+
+    var phase: Phase { Phase(rawValue: raw & 3) ?? .idle }
+    /// When the turn began; for `idle`, when the turn before it began.
+    var since: UInt64 { raw >> 2 }
+  }
+
+  /// What the watchdog wants to be told of.
+  private enum Attention {
+    /// Any transition: the watchdog is parked.
+    static let parked: UInt32 = 1
+    /// The end of this turn, with its time: a stall is being followed.
+    static let episode: UInt32 = 2
+  }
+
+  private let published = Atomic<UInt64>(0)
+  private let attention = Atomic<UInt32>(0)
+  private let recovered = Atomic<UInt64>(0)
+  private let semaphore: WatchdogSemaphore
+  // Where membarrier is missing the loop pays for the fence.
+  private let fencesItself: Bool
+
+  init(semaphore: WatchdogSemaphore, fencesItself: Bool) {
+    self.semaphore = semaphore
+    self.fencesItself = fencesItself
+  }
+
+  // MARK: The loop's side
+
+  /// A turn begins, now.
+  @inline(__always)
+  func turn(_ phase: Phase) {
+    publish(MonotonicClock.now() << 2 | phase.rawValue)
+  }
+
+  /// The turn has ended, and none follows yet.
+  @inline(__always)
+  func idle() {
+    publish(published.load(ordering: .relaxed) & ~3)
+  }
+
+  @inline(__always)
+  private func publish(_ word: UInt64) {
+    published.store(word, ordering: .releasing)
+    clinux_compiler_barrier()
+    if fencesItself { clinux_full_barrier() }
+    if attention.load(ordering: .relaxed) != 0 { answer() }
+  }
+
+  @inline(never)
+  private func answer() {
+    if attention.load(ordering: .relaxed) & Attention.episode != 0 {
+      recovered.store(MonotonicClock.now(), ordering: .relaxed)
+    }
+    if attention.exchange(0, ordering: .acquiringAndReleasing) != 0 { semaphore.post() }
+  }
+
+  // MARK: The watchdog's side
+
+  /// The last published word.
+  var word: Word { Word(raw: published.load(ordering: .acquiring)) }
+
+  /// Asks for a post at the next transition. Follow it by `fence`, and look at the word again.
+  func requestWake() { attention.bitwiseOr(Attention.parked, ordering: .sequentiallyConsistent) }
+
+  /// Takes the request back.
+  func cancelWake() { attention.bitwiseAnd(~Attention.parked, ordering: .sequentiallyConsistent) }
+
+  /// Asks for the time at which the current turn ends. Follow it by `fence`, and look at the word again.
+  func beginEpisode() { attention.bitwiseOr(Attention.episode, ordering: .sequentiallyConsistent) }
+
+  /// Takes the request back.
+  func cancelEpisode() { attention.bitwiseAnd(~Attention.episode, ordering: .sequentiallyConsistent) }
+
+  /// When the turn of the episode ended, or nil while it lasts.
+  var episodeEnd: UInt64? {
+    if attention.load(ordering: .acquiring) & Attention.episode != 0 { return nil }
+    return recovered.load(ordering: .relaxed)
+  }
+
+  /// Makes the requests of all pulses visible to their loops, or their transitions visible here.
+  func fence() {
+    if !fencesItself { clinux_barrier_on_all_threads() }
+  }
+}

@@ -1,0 +1,38 @@
+import CLinux
+import Glibc
+
+/// What the watchdog parks on: a POSIX semaphore.
+///
+/// Posting takes no lock and allocates nothing, and is a system call only when somebody waits.
+final class WatchdogSemaphore: Sendable {
+  // A C object with an address of its own; sem_post and sem_wait are its synchronization.
+  nonisolated(unsafe) private let semaphore: UnsafeMutablePointer<sem_t>
+
+  init() {
+    semaphore = .allocate(capacity: 1)
+    sem_init(semaphore, 0, 0)
+  }
+
+  deinit {
+    sem_destroy(semaphore)
+    semaphore.deallocate()
+  }
+
+  func post() {
+    sem_post(semaphore)
+  }
+
+  /// Waits until somebody posts.
+  func wait() {
+    while sem_wait(semaphore) != 0 && errno == EINTR {}
+  }
+
+  /// Waits until somebody posts or the monotonic time is `deadline`. True if it was posted.
+  func wait(until deadline: UInt64) -> Bool {
+    var time = timespec(tv_sec: Int(deadline / 1_000_000_000), tv_nsec: Int(deadline % 1_000_000_000))
+    while true {
+      if clinux_semaphore_wait_until(semaphore, &time) == 0 { return true }
+      if errno != EINTR { return false }
+    }
+  }
+}

@@ -1,0 +1,104 @@
+/// Builds one JSON object as bytes, in the order in which members are added (RFC 8259).
+///
+/// A writer of its own because the watchdog links no Foundation, and because a line that is too long is made shorter by
+/// whole members.
+struct JSONLine {
+  private(set) var bytes: [UInt8] = []
+  private var needsComma = false
+
+  /// Adds `"key":value`. A nil value is left out.
+  mutating func member(_ key: StaticString, _ value: String?) {
+    guard let value else { return }
+    name(key)
+    string(value)
+  }
+
+  mutating func member(_ key: StaticString, _ value: (some BinaryInteger)?) {
+    guard let value else { return }
+    name(key)
+    bytes.append(contentsOf: String(value).utf8)
+  }
+
+  /// Adds a duration in milliseconds with three decimals.
+  mutating func member(_ key: StaticString, milliseconds nanoseconds: UInt64?) {
+    guard let nanoseconds else { return }
+    name(key)
+    let microseconds = (nanoseconds &+ 500) / 1000
+    let fraction = String(microseconds % 1000)
+    let zeros = String(repeating: "0", count: 3 - fraction.utf8.count)
+    bytes.append(contentsOf: "\(microseconds / 1000).\(zeros)\(fraction)".utf8)
+  }
+
+  /// Adds `"key":true`, and nothing if the value is false.
+  mutating func member(_ key: StaticString, ifTrue value: Bool) {
+    guard value else { return }
+    name(key)
+    bytes.append(contentsOf: "true".utf8)
+  }
+
+  /// Adds a nested object; nothing at all if `body` adds no member.
+  mutating func object(_ key: StaticString, _ body: (inout JSONLine) -> Void) {
+    var inner = JSONLine()
+    body(&inner)
+    guard !inner.bytes.isEmpty else { return }
+    name(key)
+    append(object: inner)
+  }
+
+  /// Adds an array of objects that were built before.
+  mutating func array(_ key: StaticString, _ objects: [JSONLine]) {
+    name(key)
+    bytes.append(UInt8(ascii: "["))
+    for (index, object) in objects.enumerated() {
+      if index > 0 { bytes.append(UInt8(ascii: ",")) }
+      append(object: object)
+    }
+    bytes.append(UInt8(ascii: "]"))
+  }
+
+  /// The object with its braces and a newline.
+  func terminated() -> [UInt8] {
+    [UInt8(ascii: "{")] + bytes + [UInt8(ascii: "}"), UInt8(ascii: "\n")]
+  }
+
+  private mutating func append(object: JSONLine) {
+    bytes.append(UInt8(ascii: "{"))
+    bytes.append(contentsOf: object.bytes)
+    bytes.append(UInt8(ascii: "}"))
+  }
+
+  private mutating func name(_ key: StaticString) {
+    if needsComma { bytes.append(UInt8(ascii: ",")) }
+    needsComma = true
+    bytes.append(UInt8(ascii: "\""))
+    key.withUTF8Buffer { bytes.append(contentsOf: $0) }
+    bytes.append(UInt8(ascii: "\""))
+    bytes.append(UInt8(ascii: ":"))
+  }
+
+  private mutating func string(_ value: String) {
+    bytes.append(UInt8(ascii: "\""))
+    for byte in value.utf8 {
+      switch byte {
+      case UInt8(ascii: "\""), UInt8(ascii: "\\"):
+        bytes.append(UInt8(ascii: "\\"))
+        bytes.append(byte)
+      case 0..<0x20, 0x7f:
+        bytes.append(contentsOf: "\\u00".utf8)
+        bytes.append(contentsOf: hexadecimal(CollectionOfOne(byte)).utf8)
+      default: bytes.append(byte)
+      }
+    }
+    bytes.append(UInt8(ascii: "\""))
+  }
+}
+
+extension String {
+  /// At most `limit` bytes of UTF-8, cut at a character and marked with an ellipsis.
+  func limited(to limit: Int) -> String {
+    guard utf8.count > limit else { return self }
+    var end = utf8.index(utf8.startIndex, offsetBy: limit - 3)
+    while end > startIndex, String.Index(end, within: self) == nil { end = utf8.index(before: end) }
+    return String(self[..<end]) + "…"
+  }
+}

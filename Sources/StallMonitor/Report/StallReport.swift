@@ -1,0 +1,197 @@
+/// One report: all that one JSON line says.
+///
+/// `Config/schema/stall-report.schema.json` is the contract; the two change together.
+struct StallReport: Sendable {
+  /// The version of the contract, in `event.schema`.
+  static let schemaVersion = "1.0"
+  /// The longest line, with its newline: below rsyslog's default of 8096 bytes, the smallest of all shippers.
+  static let longestLine = 8000
+
+  /// What happened to the stall.
+  enum Event: String, Sendable {
+    case started = "stall.started"
+    case ongoing = "stall.ongoing"
+    case ended = "stall.ended"
+
+    var level: String { self == .ongoing ? "error" : "warn" }
+  }
+
+  /// What does not change while a process runs.
+  struct Origin: Sendable {
+    var processID: Int32
+    var executablePath: String
+    var executableBuildID: String?
+    var serviceName: String
+    var serviceVersion: String?
+    var hostName: String
+  }
+
+  /// Which loop, and what it was doing.
+  struct LoopState: Sendable {
+    var name: String
+    var kind: String
+    var mode: String?
+    var phase: Pulse.Phase
+    var callout: String?
+  }
+
+  /// Another thread that matters to the stall.
+  struct OtherThread: Sendable {
+    var id: Int32
+    var name: String?
+    var role: String
+    var stack: [StackFrame]
+  }
+
+  var time: Timestamp
+  var event: Event
+  var stallID: String
+  var sequence: UInt64
+  var thresholdNanoseconds: UInt64
+  var durationNanoseconds: UInt64
+  var verdict: Verdict
+  var culprit: StackFrame?
+  var fingerprint: String?
+  var samples: Int
+  var loop: LoopState
+  var threadID: Int32
+  var threadName: String?
+  var origin: Origin
+  var stack: [StackFrame]
+  /// A frame may be wrong: it was found by scanning the stack.
+  var isApproximate = false
+  /// Outer frames could not be found.
+  var isTruncated = false
+  /// Why there is no stack.
+  var captureFailure: CaptureFailure?
+  var threads: [OtherThread] = []
+  /// Lines that were lost since the last one, because nobody took them.
+  var droppedLines: UInt64 = 0
+
+  /// One sentence for people.
+  var message: String {
+    let milliseconds = (durationNanoseconds + 500_000) / 1_000_000
+    let what =
+      switch event {
+      case .started, .ongoing: "\(loop.name) loop has stood still for \(milliseconds) ms"
+      case .ended: "\(loop.name) loop stood still for \(milliseconds) ms"
+      }
+    return "\(what)\(culprit.map { " in " + $0.place } ?? ""): \(verdict.sentence)".limited(to: 600)
+  }
+
+  /// The line with its newline, at most `limit` bytes: frames go from the middle of the stack first, and
+  /// `frames_omitted` says how many.
+  func line(limit: Int = longestLine) -> [UInt8] {
+    var frames = stack.map(\.json)
+    // The other threads' stacks give way before the loop's own does.
+    var others = threads.map { thread in (thread, thread.stack.map(\.json)) }
+    var omitted = 0
+    let room = limit - line(frames: [], others: others.map { ($0.0, []) }, omitted: 1).count
+    let ownRoom = max(room / 2, room - others.reduce(0) { $0 + Self.size($1.1) })
+    omitted += Self.trim(&frames, to: ownRoom)
+    var left = room - Self.size(frames)
+    for index in others.indices {
+      omitted += Self.trim(&others[index].1, to: left / (others.count - index))
+      left -= Self.size(others[index].1)
+    }
+    return line(frames: frames, others: others, omitted: omitted)
+  }
+
+  private func line(frames: [JSONLine], others: [(OtherThread, [JSONLine])], omitted: Int) -> [UInt8] {
+    var line = JSONLine()
+    line.member("@timestamp", time.text)
+    line.member("log.level", event.level)
+    line.member("message", message)
+    line.object("event") {
+      $0.member("name", event.rawValue)
+      $0.member("schema", Self.schemaVersion)
+      if droppedLines > 0 { $0.member("dropped", droppedLines) }
+    }
+    line.object("stall") {
+      $0.member("id", stallID)
+      $0.member("sequence", sequence)
+      $0.member("threshold_ms", milliseconds: thresholdNanoseconds)
+      $0.member("duration_ms", milliseconds: durationNanoseconds)
+      $0.member("cause", verdict.cause.rawValue)
+      $0.object("evidence", verdict.evidence.write)
+      $0.member("culprit", culprit?.name.limited(to: 500))
+      $0.member("fingerprint", fingerprint)
+      $0.member("samples", samples)
+      $0.object("capture") {
+        $0.member("approximate", ifTrue: isApproximate)
+        $0.member("truncated", ifTrue: isTruncated)
+        $0.member("failure", captureFailure?.rawValue)
+      }
+    }
+    line.object("loop") {
+      $0.member("name", loop.name)
+      $0.member("kind", loop.kind)
+      $0.member("mode", loop.mode?.limited(to: 200))
+      $0.member("phase", loop.phase.reportName)
+      $0.member("callout", loop.callout?.limited(to: 300))
+    }
+    line.object("thread") {
+      $0.member("id", threadID)
+      $0.member("name", threadName)
+    }
+    line.object("process") {
+      $0.member("pid", origin.processID)
+      $0.object("executable") {
+        $0.member("path", origin.executablePath.limited(to: 500))
+        $0.object("build_id") { $0.member("gnu", origin.executableBuildID) }
+      }
+    }
+    line.object("service") {
+      $0.member("name", origin.serviceName.limited(to: 200))
+      $0.member("version", origin.serviceVersion?.limited(to: 100))
+    }
+    line.object("host") { $0.member("name", origin.hostName) }
+    line.array("stack", frames)
+    if !others.isEmpty {
+      line.array(
+        "threads",
+        others.map { thread, frames in
+          var object = JSONLine()
+          object.member("id", thread.id)
+          object.member("name", thread.name)
+          object.member("role", thread.role)
+          object.array("stack", frames)
+          return object
+        })
+    }
+    if omitted > 0 { line.member("frames_omitted", omitted) }
+    return line.terminated()
+  }
+
+  private static func size(_ frames: [JSONLine]) -> Int { frames.reduce(0) { $0 + $1.bytes.count + 3 } }
+
+  /// Removes frames from the middle until the rest takes at most `room` bytes. Two inner frames stay for each outer one:
+  /// what blocked is at the inner end, what asked for it at the outer.
+  private static func trim(_ frames: inout [JSONLine], to room: Int) -> Int {
+    guard size(frames) > room else { return 0 }
+    var head = 0
+    var tail = frames.count
+    var left = room
+    while head < tail {
+      let takesTail = (head + frames.count - tail) % 3 == 2
+      let index = takesTail ? tail - 1 : head
+      left -= frames[index].bytes.count + 3
+      if left < 0 { break }
+      if takesTail { tail -= 1 } else { head += 1 }
+    }
+    let omitted = tail - head
+    frames.removeSubrange(head..<tail)
+    return omitted
+  }
+}
+
+extension Pulse.Phase {
+  /// The phase as a report names it: the transition that began the turn.
+  var reportName: String {
+    switch self {
+    case .idle: "idle"
+    case .beforeSources: "before-sources"
+    case .afterWaiting: "after-waiting"
+    }
+  }
+}

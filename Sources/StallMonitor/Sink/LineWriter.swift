@@ -1,0 +1,135 @@
+import CLinux
+import Glibc
+
+/// Puts whole lines onto one destination, and never waits for its reader.
+///
+/// A line is one write. What the destination does not take now waits in a bounded queue; what does not fit is dropped,
+/// oldest first, and counted. Used on the watchdog alone.
+final class LineWriter {
+  /// Lines kept while the destination takes none: at most 2 MB.
+  static let queueLimit = 256
+
+  private let destination: Destination
+  private var descriptor: Int32 = -1
+  private var queue: [[UInt8]] = []
+  // How much of the first line in the queue has gone out: the reader of a pipe took a part.
+  private var sent = 0
+  private(set) var droppedSinceTaken: UInt64 = 0
+
+  /// Where lines go.
+  enum Destination {
+    /// A file of ours, appended to and opened anew when it was renamed or removed.
+    case file(path: String)
+    /// A descriptor of the host's.
+    case descriptor(Int32)
+  }
+
+  init(_ destination: Destination) { self.destination = destination }
+
+  deinit { if descriptor >= 0 { close(descriptor) } }
+
+  /// Opens the destination. Returns the errno value if that fails.
+  func open() -> Int32? {
+    switch destination {
+    case .file(let path):
+      let flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY
+      descriptor = clinux_open(path, flags, 0o640)
+    case .descriptor(let original):
+      descriptor = Self.openWithoutWaiting(original)
+    }
+    return descriptor < 0 ? errno : nil
+  }
+
+  /// Takes a line, with its newline, and sends what can be sent.
+  func write(_ line: [UInt8]) {
+    if queue.count >= Self.queueLimit {
+      // The first may be out in part, and must be finished.
+      queue.remove(at: sent > 0 ? 1 : 0)
+      droppedSinceTaken += 1
+    }
+    queue.append(line)
+    flush()
+  }
+
+  /// Sends what waits, as far as the destination takes it.
+  func flush() {
+    guard !queue.isEmpty else { return }
+    reopenIfRenamed()
+    var done = 0
+    while done < queue.count, send(queue[done]) { done += 1 }
+    queue.removeFirst(done)
+  }
+
+  /// Whether lines wait for the destination.
+  var isWaiting: Bool { !queue.isEmpty }
+
+  /// The number of lines dropped since the last call.
+  func takeDropped() -> UInt64 {
+    defer { droppedSinceTaken = 0 }
+    return droppedSinceTaken
+  }
+
+  // MARK: One line
+
+  private func send(_ line: [UInt8]) -> Bool {
+    while sent < line.count {
+      let count = line.withUnsafeBytes { bytes in
+        let rest = UnsafeRawBufferPointer(rebasing: bytes[sent...])
+        // A socket (journald's, most often) is told not to wait call by call: its flags are shared with the host.
+        let result = Glibc.send(descriptor, rest.baseAddress, rest.count, Int32(MSG_DONTWAIT | MSG_NOSIGNAL))
+        if result < 0 && errno == ENOTSOCK { return Glibc.write(descriptor, rest.baseAddress, rest.count) }
+        return result
+      }
+      if count < 0 && errno == EINTR { continue }
+      if count < 0 { return false }
+      if count < line.count - sent, case .file = destination, takeBack(count) { return false }
+      sent += count
+    }
+    sent = 0
+    return true
+  }
+
+  /// A disk that filled up took a part of a line: takes that part off again, so that no reader sees half a line.
+  private func takeBack(_ count: Int) -> Bool {
+    var status = stat()
+    guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return false }
+    // Another process may have appended since; its line stays.
+    let end = lseek(descriptor, 0, SEEK_CUR)
+    guard end == status.st_size else { return false }
+    return ftruncate(descriptor, end - off_t(count)) == 0
+  }
+
+  private func reopenIfRenamed() {
+    guard case .file(let path) = destination, sent == 0 else { return }
+    var open = stat()
+    var named = stat()
+    if descriptor >= 0, fstat(descriptor, &open) == 0, stat(path, &named) == 0, open.st_ino == named.st_ino,
+      open.st_dev == named.st_dev
+    {
+      return
+    }
+    let old = descriptor
+    if self.open() != nil {
+      // The old file is better than none.
+      descriptor = old
+    } else if old >= 0 {
+      close(old)
+    }
+  }
+
+  /// A descriptor for the same destination whose writes do not wait, without changing the host's own.
+  ///
+  /// O_NONBLOCK belongs to the open file description, which the host shares: so a pipe or a terminal is opened anew
+  /// through procfs. A regular file never waits, and must keep the offset that the host shares with us. A socket cannot be
+  /// opened anew, and needs not to be.
+  private static func openWithoutWaiting(_ original: Int32) -> Int32 {
+    var status = stat()
+    guard fstat(original, &status) == 0 else { return -1 }
+    let kind = status.st_mode & S_IFMT
+    if kind == S_IFIFO || kind == S_IFCHR {
+      let anew = clinux_open("/proc/self/fd/\(original)", O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0)
+      if anew >= 0 { return anew }
+    }
+    return clinux_duplicate(original)
+  }
+}

@@ -1,0 +1,202 @@
+import CUnwind
+import Glibc
+
+/// The watchdog's view of one loop: is the current turn late, and what is being done about it.
+///
+/// Lives on the watchdog thread; the pulse and the description are what the loop's side shares with it.
+final class WatchedLoop {
+  /// A loop, as whoever watches it describes it. The closure is called on the watchdog, while the loop's thread may stand
+  /// anywhere: it must take no lock.
+  struct Subject: Sendable {
+    var name: String
+    var kind: String
+    var threadID: Int32
+    /// Where the thread's stack ends, or 0.
+    var stackEnd: UInt64
+    var threshold: UInt64
+    var pulse: Pulse
+    var state: @Sendable () -> (mode: String?, callout: String?)
+  }
+
+  let subject: Subject
+  private let probe: ThreadProbe
+  private var seen = Pulse.Word(raw: 0)
+  private var episode: Episode?
+  // A turn that began before this moment is taken to have begun at it: the process stood still, not the loop.
+  private var forgivenUntil: UInt64 = 0
+  private var baseline: (time: UInt64, schedule: ThreadProbe.Schedule, majorFaults: UInt64)?
+
+  init(_ subject: Subject) {
+    self.subject = subject
+    probe = ThreadProbe(thread: subject.threadID)
+    seen = subject.pulse.word
+  }
+
+  /// What a look at the loop leads to.
+  enum Step: Equatable {
+    /// Nothing moved since the last look, and no turn is under way: nothing to watch.
+    case quiet
+    /// Look again at this time.
+    case lookAgain(at: UInt64)
+    /// The turn is late: begin an episode.
+    case late(Pulse.Word)
+    /// A sample of the stall is due, or a `stall.ongoing` report, or both.
+    case due(sample: Bool, ongoing: Bool)
+    /// The late turn has ended.
+    case ended(at: UInt64)
+  }
+
+  /// Looks at the loop.
+  ///
+  /// - Parameters:
+  ///   - now: The time.
+  ///   - frozen: For how long the watchdog itself was kept from running: then the whole process was, and no loop is to
+  ///     blame for that time.
+  func look(at now: UInt64, frozen: UInt64) -> Step {
+    if episode != nil {
+      episode?.frozen += frozen
+      return lookAtEpisode(now)
+    }
+    let word = subject.pulse.word
+    if word.phase == .idle {
+      if word == seen { return .quiet }
+      seen = word
+      // A turn that begins after this moment cannot be late before then.
+      return .lookAgain(at: now + subject.threshold)
+    }
+    if frozen > 0 { forgivenUntil = now }
+    if word != seen {
+      seen = word
+      takeBaseline(now)
+    }
+    let deadline = max(word.since, forgivenUntil) + subject.threshold
+    return now < deadline ? .lookAgain(at: deadline) : .late(word)
+  }
+
+  private func lookAtEpisode(_ now: UInt64) -> Step {
+    guard let episode else { return .quiet }
+    if let end = subject.pulse.episodeEnd { return .ended(at: end) }
+    let sample = now >= episode.nextSample
+    let ongoing = now >= episode.nextOngoing
+    if sample || ongoing { return .due(sample: sample, ongoing: ongoing) }
+    return .lookAgain(at: min(episode.nextSample, episode.nextOngoing))
+  }
+
+  // MARK: The episode
+
+  /// Begins to follow the late turn. False if it ended at this very moment, just in time.
+  func beginEpisode(turn: Pulse.Word, id: String, now: UInt64) -> Bool {
+    subject.pulse.beginEpisode()
+    subject.pulse.fence()
+    guard subject.pulse.word == turn else {
+      subject.pulse.cancelEpisode()
+      return false
+    }
+    episode = Episode(id: id, turn: turn, start: max(turn.since, forgivenUntil), now: now)
+    return true
+  }
+
+  /// Takes a sample of the stalled thread and adds it.
+  func takeSample(with capture: ThreadCapture, resolver: FrameResolver) {
+    guard let turn = episode?.turn else { return }
+    let (mode, callout) = subject.state()
+    let moment = capture.capture(probe, stackEnd: subject.stackEnd)
+    let now = MonotonicClock.now()
+    var sample = Episode.Sample(
+      activity: moment.activity, cause: cause(of: moment.activity, at: now), stack: [], mode: mode, callout: callout)
+    if case .blocked(let call) = moment.activity {
+      sample.wait = SystemCall(call).text
+      sample.lockHolder = LockHolder.find(for: call)
+    }
+    // What was read after the loop went on belongs to another moment.
+    guard subject.pulse.word == turn, subject.pulse.episodeEnd == nil else {
+      if episode?.sampleCount == 0 {
+        episode?.add(Episode.Sample(activity: .unknown, cause: .unknown, stack: [], failure: .turnEnded), at: now)
+      }
+      return
+    }
+    switch moment.backtrace {
+    case .success(let backtrace):
+      sample.stack = resolver.resolve(backtrace)
+      sample.isApproximate = backtrace.isApproximate
+      sample.isTruncated = backtrace.isTruncated
+    case .failure(let failure): sample.failure = failure
+    }
+    if let holder = sample.lockHolder { sample.threads = [stack(of: holder, with: capture, resolver: resolver)] }
+    episode?.add(sample, at: now)
+  }
+
+  private func stack(of holder: Int32, with capture: ThreadCapture, resolver: FrameResolver) -> StallReport.OtherThread {
+    let moment = capture.capture(ThreadProbe(thread: holder), stackEnd: 0)
+    let frames = (try? moment.backtrace.get()).map(resolver.resolve) ?? []
+    return StallReport.OtherThread(
+      id: holder, name: ThreadProbe.name(thread: holder), role: "lock_holder", stack: frames)
+  }
+
+  /// The report of the episode as it stands. `end` is the time that its duration runs to.
+  func report(
+    _ event: StallReport.Event, end: UInt64, origin: StallReport.Origin, watchEnded: Bool = false
+  ) -> StallReport? {
+    guard let episode else { return nil }
+    let sample = episode.heaviest
+    var evidence = Verdict.Evidence()
+    if let activity = sample?.activity {
+      switch activity {
+      case .running: evidence.state = "running"
+      case .blocked: evidence.state = "blocked"
+      case .unknown: break
+      }
+    }
+    if sample?.cause == episode.cause {
+      evidence.wait = sample?.wait
+      evidence.lockHolder = sample?.lockHolder
+    }
+    evidence.frozenNanoseconds = episode.frozen
+    evidence.watchEnded = watchEnded
+    if let baseline, let schedule = probe.schedule() {
+      evidence.observedNanoseconds = MonotonicClock.now() - baseline.time
+      evidence.cpuNanoseconds = schedule.runNanoseconds - baseline.schedule.runNanoseconds
+      evidence.runDelayNanoseconds = schedule.runDelayNanoseconds - baseline.schedule.runDelayNanoseconds
+      evidence.majorFaults = probe.status().map { $0.majorFaults - baseline.majorFaults }
+    }
+    let stack = sample?.stack ?? []
+    return StallReport(
+      time: .now(), event: event, stallID: episode.id, sequence: 0, thresholdNanoseconds: subject.threshold,
+      durationNanoseconds: episode.duration(at: end), verdict: Verdict(cause: episode.cause, evidence: evidence),
+      culprit: Culprit.frame(of: stack), fingerprint: Culprit.fingerprint(of: stack), samples: episode.sampleCount,
+      loop: StallReport.LoopState(
+        name: subject.name, kind: subject.kind, mode: sample?.mode, phase: episode.turn.phase,
+        callout: sample?.callout),
+      threadID: subject.threadID, threadName: ThreadProbe.name(thread: subject.threadID), origin: origin, stack: stack,
+      isApproximate: sample?.isApproximate ?? false, isTruncated: sample?.isTruncated ?? false,
+      captureFailure: sample?.failure, threads: sample?.threads ?? [])
+  }
+
+  /// Plans the next `stall.ongoing`.
+  func didReportOngoing(at time: UInt64) { episode?.didReportOngoing(at: time) }
+
+  /// Stops following the stall.
+  func endEpisode() {
+    subject.pulse.cancelEpisode()
+    episode = nil
+  }
+
+  /// Whether a stall is under way.
+  var isStalled: Bool { episode != nil }
+
+  // MARK: What the kernel counts
+
+  private func takeBaseline(_ now: UInt64) {
+    baseline = probe.schedule().map { (now, $0, probe.status()?.majorFaults ?? 0) }
+  }
+
+  private func cause(of activity: ThreadProbe.Activity, at now: UInt64) -> Cause {
+    guard let baseline, let schedule = probe.schedule() else {
+      return Verdict.cause(of: activity, cpu: nil, runDelay: nil, majorFaults: nil, observed: nil)
+    }
+    return Verdict.cause(
+      of: activity, cpu: schedule.runNanoseconds - baseline.schedule.runNanoseconds,
+      runDelay: schedule.runDelayNanoseconds - baseline.schedule.runDelayNanoseconds,
+      majorFaults: probe.status().map { $0.majorFaults - baseline.majorFaults }, observed: now - baseline.time)
+  }
+}

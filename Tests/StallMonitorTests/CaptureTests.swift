@@ -1,0 +1,124 @@
+import CLinux
+import CUnwind
+import Glibc
+import Synchronization
+import Testing
+
+@testable import StallMonitor
+
+/// A thread that recurses to a depth and then stands still, or computes, until it is released.
+final class VictimThread: @unchecked Sendable {  // The handle is set before the thread is shared; the rest is atomic.
+  enum Leaf: CaseIterable, Sendable {
+    case nanosleep, clockNanosleep, read, poll, select, semaphore, condition, mutex, spin
+  }
+
+  private var handle = pthread_t()
+  private let depth: Int
+  private let leaf: Leaf
+  private let thread = Atomic<Int32>(0)
+  private let isReady = Atomic<Bool>(false)
+  private let isReleased = Atomic<Bool>(false)
+  private var ends: [Int32] = [0, 0]
+  private let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
+  private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+  private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
+
+  init(depth: Int, leaf: Leaf) {
+    self.depth = depth
+    self.leaf = leaf
+    pipe(&ends)
+    sem_init(semaphore, 0, 0)
+    pthread_mutex_init(mutex, nil)
+    pthread_cond_init(condition, nil)
+    if leaf == .mutex { pthread_mutex_lock(mutex) }
+    pthread_create(
+      &handle, nil,
+      { argument in
+        let victim = Unmanaged<VictimThread>.fromOpaque(argument!).takeUnretainedValue()
+        // The test's own thread may have signals blocked, and threads inherit that.
+        var none = sigset_t()
+        sigemptyset(&none)
+        pthread_sigmask(SIG_SETMASK, &none, nil)
+        victim.thread.store(Int32(truncatingIfNeeded: syscallGettid()), ordering: .releasing)
+        victim.recurse(victim.depth)
+        return nil
+      }, Unmanaged.passUnretained(self).toOpaque())
+    while !isReady.load(ordering: .acquiring) { sched_yield() }
+    if leaf != .spin { usleep(20_000) }
+  }
+
+  var id: Int32 { thread.load(ordering: .acquiring) }
+
+  func release() {
+    isReleased.store(true, ordering: .releasing)
+    var byte: UInt8 = 0
+    write(ends[1], &byte, 1)
+    sem_post(semaphore)
+    if leaf == .mutex { pthread_mutex_unlock(mutex) }
+    if leaf == .condition {
+      pthread_mutex_lock(mutex)
+      pthread_cond_signal(condition)
+      pthread_mutex_unlock(mutex)
+    }
+    pthread_join(handle, nil)
+    close(ends[0])
+    close(ends[1])
+  }
+
+  @inline(never)
+  private func recurse(_ left: Int) {
+    if left > 0 { recurse(left - 1) } else { stand() }
+    withExtendedLifetime(self) {}
+  }
+
+  @inline(never)
+  private func stand() {
+    isReady.store(true, ordering: .releasing)
+    while !isReleased.load(ordering: .acquiring) {
+      switch leaf {
+      case .nanosleep:
+        var time = timespec(tv_sec: 0, tv_nsec: 400_000_000)
+        nanosleep(&time, nil)
+      case .clockNanosleep:
+        var time = timespec(tv_sec: 0, tv_nsec: 400_000_000)
+        clock_nanosleep(clockid_t(CLOCK_MONOTONIC), 0, &time, nil)
+      case .read:
+        var byte: UInt8 = 0
+        read(ends[0], &byte, 1)
+      case .poll:
+        var entry = pollfd(fd: ends[0], events: Int16(POLLIN), revents: 0)
+        poll(&entry, 1, -1)
+      case .select:
+        var time = timeval(tv_sec: 0, tv_usec: 400_000)
+        select(0, nil, nil, nil, &time)
+      case .semaphore: sem_wait(semaphore)
+      case .condition:
+        pthread_mutex_lock(mutex)
+        if !isReleased.load(ordering: .acquiring) { pthread_cond_wait(condition, mutex) }
+        pthread_mutex_unlock(mutex)
+      case .mutex:
+        pthread_mutex_lock(mutex)
+        pthread_mutex_unlock(mutex)
+      case .spin: break
+      }
+    }
+  }
+}
+
+private func syscallGettid() -> pid_t { clinux_thread_id() }
+
+@Suite(.serialized)
+struct CaptureTests {
+  @Test(arguments: VictimThread.Leaf.allCases, [0, 1, 40])
+  func wholeStackOfAThread(leaf: VictimThread.Leaf, depth: Int) throws {
+    let victim = VictimThread(depth: depth, leaf: leaf)
+    defer { victim.release() }
+    let capture = ThreadCapture()
+    let moment = capture.capture(ThreadProbe(thread: victim.id), stackEnd: 0)
+    let backtrace = try moment.backtrace.get()
+    #expect(!backtrace.isTruncated)
+    #expect(!backtrace.isApproximate)
+    #expect(backtrace.frames.count >= depth + 3, "\(leaf) \(backtrace.frames.count)")
+    if leaf == .spin { #expect(moment.activity == .running) } else { #expect(moment.activity != .running) }
+  }
+}
