@@ -2,12 +2,10 @@
 #include "cunwind_snapshot.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -134,26 +132,14 @@ int cunwind_handler_install(void) {
 #endif
 }
 
-void cunwind_thread_prepare(uint64_t *lowest, uint64_t *highest) {
+void cunwind_ensure_alternate_stack(void) {
   stack_t current;
-  if (sigaltstack(NULL, &current) == 0 && (current.ss_flags & SS_DISABLE) != 0) {
-    void *memory =
-        mmap(NULL, ALTERNATE_STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-    if (memory != MAP_FAILED) {
-      stack_t alternate = {.ss_sp = memory, .ss_flags = 0, .ss_size = ALTERNATE_STACK_SIZE};
-      if (sigaltstack(&alternate, NULL) != 0) munmap(memory, ALTERNATE_STACK_SIZE);
-    }
-  }
-  *lowest = *highest = 0;
-  pthread_attr_t attributes;
-  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return;
-  void *address;
-  size_t size;
-  if (pthread_attr_getstack(&attributes, &address, &size) == 0) {
-    *lowest = (uint64_t)(uintptr_t)address;
-    *highest = (uint64_t)(uintptr_t)address + size;
-  }
-  pthread_attr_destroy(&attributes);
+  if (sigaltstack(NULL, &current) != 0 || (current.ss_flags & SS_DISABLE) == 0) return;
+  void *memory =
+      mmap(NULL, ALTERNATE_STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  if (memory == MAP_FAILED) return;
+  stack_t alternate = {.ss_sp = memory, .ss_flags = 0, .ss_size = ALTERNATE_STACK_SIZE};
+  if (sigaltstack(&alternate, NULL) != 0) munmap(memory, ALTERNATE_STACK_SIZE);
 }
 
 static uint64_t now_ns(void) {

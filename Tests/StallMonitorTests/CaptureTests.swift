@@ -18,6 +18,8 @@ final class VictimThread: @unchecked Sendable {  // The handle is set before the
   private let thread = Atomic<Int32>(0)
   private let isReady = Atomic<Bool>(false)
   private let isReleased = Atomic<Bool>(false)
+  /// How often the leaf has been called.
+  let rounds = Atomic<Int>(0)
   private var ends: [Int32] = [0, 0]
   private let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
   private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
@@ -75,6 +77,7 @@ final class VictimThread: @unchecked Sendable {  // The handle is set before the
   private func stand() {
     isReady.store(true, ordering: .releasing)
     while !isReleased.load(ordering: .acquiring) {
+      rounds.add(1, ordering: .relaxed)
       switch leaf {
       case .nanosleep:
         var time = timespec(tv_sec: 0, tv_nsec: 400_000_000)

@@ -33,9 +33,9 @@ typedef struct cunwind_snapshot {
 /// still on its way would end the process under the default disposition. @return the signal, or a negative errno value.
 int cunwind_handler_install(void);
 
-/// Gives the calling thread an alternate signal stack if it has none, and tells where its stack ends.
-/// Call it once on each watched thread. `lowest` and `highest` bound the thread's stack.
-void cunwind_thread_prepare(uint64_t *lowest, uint64_t *highest);
+/// Gives the calling thread an alternate signal stack if it has none, for the rest of its life. Call it once on each watched
+/// thread: one that is captured with nearly no stack left would not survive the handler otherwise.
+void cunwind_ensure_alternate_stack(void);
 
 enum cunwind_capture_result {
   CUNWIND_CAPTURED = 0,
@@ -52,7 +52,7 @@ enum cunwind_capture_result {
 ///
 /// One capture at a time in a process; the caller owns the returned memory until its next call. Async-signal-safe on
 /// the target's side: no system call, no lock, no allocation while the stack lies within the given bounds.
-/// @param stack_highest the end of the thread's stack (from `cunwind_thread_prepare`); 0 if unknown.
+/// @param stack_highest the end of the thread's stack ; 0 if unknown.
 /// @param timeout_ns how long to wait for the handler.
 enum cunwind_capture_result cunwind_capture_by_signal(int32_t thread, uint64_t stack_highest, uint64_t timeout_ns,
                                                       cunwind_snapshot *snapshot);

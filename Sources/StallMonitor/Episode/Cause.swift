@@ -10,6 +10,8 @@ enum Cause: String, Sendable, CaseIterable {
   case sleep
   /// It was ready to run, and got no processor.
   case starved
+  /// Its control group had used up its processor quota.
+  case throttled
   /// It waited for memory to be read back in.
   case fault
   /// Not enough is known to say.
@@ -26,13 +28,8 @@ struct Verdict: Sendable, Equatable {
     var wait: String?
     /// Of how many samples each cause was seen.
     var seen: [Cause: Int] = [:]
-    /// The time over which the next three were measured.
-    var observedNanoseconds: UInt64?
-    /// Time on a processor.
-    var cpuNanoseconds: UInt64?
-    /// Time spent ready to run, without a processor.
-    var runDelayNanoseconds: UInt64?
-    var majorFaults: UInt64?
+    /// What the kernel counted since the watchdog first looked at the turn.
+    var usage: ThreadUsage.Change?
     /// Time in which the whole process stood still (stopped, frozen, suspended); not part of the duration.
     var frozenNanoseconds: UInt64 = 0
     /// The thread that holds the lock.
@@ -43,10 +40,13 @@ struct Verdict: Sendable, Equatable {
     func write(into line: inout JSONLine) {
       line.member("state", state)
       line.member("wait", wait?.limited(to: 300))
-      line.member("observed_ms", milliseconds: observedNanoseconds)
-      line.member("cpu_ms", milliseconds: cpuNanoseconds)
-      line.member("run_delay_ms", milliseconds: runDelayNanoseconds)
-      if let majorFaults, majorFaults > 0 { line.member("major_faults", majorFaults) }
+      if let usage {
+        line.member("observed_ms", milliseconds: usage.observed)
+        line.member("cpu_ms", milliseconds: usage.cpu)
+        line.member("run_delay_ms", milliseconds: usage.runDelay)
+        if usage.throttled > 0 { line.member("throttled_ms", milliseconds: usage.throttled) }
+        if usage.majorFaults > 0 { line.member("major_faults", usage.majorFaults) }
+      }
       if frozenNanoseconds > 0 { line.member("frozen_ms", milliseconds: frozenNanoseconds) }
       line.member("lock_holder", lockHolder)
       line.member("watch_ended", ifTrue: watchEnded)
@@ -65,6 +65,7 @@ struct Verdict: Sendable, Equatable {
     case .io: "it waited for input or output" + wait
     case .sleep: "it slept" + wait
     case .starved: "it was ready to run and got no processor"
+    case .throttled: "its control group had used up its processor quota"
     case .fault: "it waited for memory to be read from disk"
     case .unknown: "the cause is not known" + wait
     }
@@ -72,20 +73,19 @@ struct Verdict: Sendable, Equatable {
 
   /// What a thread was seen doing at one moment, as a cause.
   ///
-  /// A running thread that spent most of the observed time waiting for a processor was starved. Below 10 ms of
-  /// observation the shares say nothing.
-  static func cause(
-    of activity: ThreadProbe.Activity, cpu: UInt64?, runDelay: UInt64?, majorFaults: UInt64?, observed: UInt64?
-  ) -> Cause {
+  /// A thread that was ready to run is told apart by where its time went since the watchdog first looked at the turn. Below
+  /// 10 ms of that the shares say nothing.
+  static func cause(of activity: ThreadProbe.Activity, usage: ThreadUsage.Change?) -> Cause {
     switch activity {
     case .unknown: return .unknown
     case .blocked(let call):
       // Outside a system call a thread waits for a page; that it was read from disk is what the fault count says.
-      if call.number < 0 { return (majorFaults ?? 0) > 0 ? .fault : .unknown }
+      if call.number < 0 { return (usage?.majorFaults ?? 0) > 0 ? .fault : .unknown }
       return SystemCall(call).cause
     case .running:
-      guard let cpu, let runDelay, let observed, observed >= 10_000_000 else { return .running }
-      return runDelay > observed / 2 && cpu < runDelay ? .starved : .running
+      guard let usage, usage.observed >= 10_000_000 else { return .running }
+      if usage.throttled > usage.observed / 2 { return .throttled }
+      return usage.runDelay > usage.observed / 2 && usage.cpu < usage.runDelay ? .starved : .running
     }
   }
 }

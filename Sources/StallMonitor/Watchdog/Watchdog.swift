@@ -8,8 +8,6 @@ import Synchronization
 /// late. It blocks every signal, so no handler of the host's runs on it, and takes no lock that the host's code holds
 /// for longer than a registration.
 final class Watchdog: Sendable {
-  /// Being kept from running for longer than this means that the process was stopped, frozen or starved as a whole.
-  static let frozenLimit: UInt64 = 50_000_000
   /// How often a destination that takes no lines is tried again.
   private static let retryInterval: UInt64 = 200_000_000
 
@@ -80,7 +78,8 @@ final class Watchdog: Sendable {
       defer { handle = nil }
       return handle
     }
-    guard let handle else { return }
+    // In the child of a fork there is no such thread.
+    guard let handle, getpid() == origin.processID else { return }
     isStopping.store(true, ordering: .releasing)
     semaphore.post()
     pthread_join(handle, nil)
@@ -96,10 +95,11 @@ final class Watchdog: Sendable {
     // When the thread should next be awake; nil after it was woken by a post.
     var planned: UInt64?
     var frozen: UInt64 = 0
+    var freezes = FreezeDetector()
     while !isStopping.load(ordering: .acquiring) {
       admit(to: &loops)
       let now = MonotonicClock.now()
-      if let planned, now > planned + Self.frozenLimit { frozen = now - planned }
+      if let planned, now > planned { frozen = freezes.frozen(lateness: now - planned) }
       planned = nil
       var next: UInt64?
       for loop in loops {
@@ -111,10 +111,11 @@ final class Watchdog: Sendable {
         outfit.writer.flush()
         if outfit.writer.isWaiting { next = min(next ?? .max, now + Self.retryInterval) }
       }
+      freezes.willWait()
       if let next {
         if !semaphore.wait(until: next) { planned = next }
       } else {
-        frozen = park(loops)
+        frozen = freezes.frozen(lateness: park(loops))
       }
       wakeUps.add(1, ordering: .relaxed)
     }
@@ -132,21 +133,19 @@ final class Watchdog: Sendable {
     loops += new.map(WatchedLoop.init)
   }
 
-  /// Waits for any loop to move. Returns for how long the process was frozen between that move and now, or 0.
+  /// Waits for any loop to move. Returns how long ago that was.
   private func park(_ loops: [WatchedLoop]) -> UInt64 {
-    let before = loops.map(\.subject.pulse.word)
     for loop in loops { loop.subject.pulse.requestWake() }
     loops.first?.subject.pulse.fence()
-    let moved = zip(loops, before).contains { $0.subject.pulse.word != $1 }
-    if !moved { semaphore.wait() }
+    // Against the last look, and not against now: a turn that began in between would never be seen.
+    if !loops.contains(where: \.hasMoved) { semaphore.wait() }
     for loop in loops { loop.subject.pulse.cancelWake() }
-    // The loop that moved posted as its turn began; a long way from there to here is nobody's turn.
+    // The loop that moved posted as its turn began: whatever lies between there and here, it was not asleep in it.
     let now = MonotonicClock.now()
-    let lateness = loops.map { loop -> UInt64 in
+    return loops.map { loop -> UInt64 in
       let word = loop.subject.pulse.word
       return word.phase == .idle || word.since > now ? 0 : now - word.since
-    }.max()
-    return (lateness ?? 0) > Self.frozenLimit ? lateness ?? 0 : 0
+    }.max() ?? 0
   }
 
   /// What the thread does for each loop that needs it.

@@ -24,7 +24,9 @@ final class WatchedLoop {
   private var episode: Episode?
   // A turn that began before this moment is taken to have begun at it: the process stood still, not the loop.
   private var forgivenUntil: UInt64 = 0
-  private var baseline: (time: UInt64, schedule: ThreadProbe.Schedule, majorFaults: UInt64)?
+  private let throttle = ThrottleCounter()
+  // What had been counted when this turn was first looked at.
+  private var baseline: ThreadUsage?
 
   init(_ subject: Subject) {
     self.subject = subject
@@ -67,11 +69,14 @@ final class WatchedLoop {
     if frozen > 0 { forgivenUntil = now }
     if word != seen {
       seen = word
-      takeBaseline(now)
+      baseline = usage(at: now)
     }
     let deadline = max(word.since, forgivenUntil) + subject.threshold
     return now < deadline ? .lookAgain(at: deadline) : .late(word)
   }
+
+  /// Whether the loop has made a transition since the last look.
+  var hasMoved: Bool { subject.pulse.word != seen }
 
   private func lookAtEpisode(_ now: UInt64) -> Step {
     guard let episode else { return .quiet }
@@ -103,7 +108,7 @@ final class WatchedLoop {
     let moment = capture.capture(probe, stackEnd: subject.stackEnd)
     let now = MonotonicClock.now()
     var sample = Episode.Sample(
-      activity: moment.activity, cause: cause(of: moment.activity, at: now), stack: [], mode: mode, callout: callout)
+      activity: moment.activity, cause: Verdict.cause(of: moment.activity, usage: change(at: now)), stack: [], mode: mode, callout: callout)
     if case .blocked(let call) = moment.activity {
       sample.wait = SystemCall(call).text
       sample.lockHolder = LockHolder.find(for: call)
@@ -153,12 +158,7 @@ final class WatchedLoop {
     }
     evidence.frozenNanoseconds = episode.frozen
     evidence.watchEnded = watchEnded
-    if let baseline, let schedule = probe.schedule() {
-      evidence.observedNanoseconds = MonotonicClock.now() - baseline.time
-      evidence.cpuNanoseconds = schedule.runNanoseconds - baseline.schedule.runNanoseconds
-      evidence.runDelayNanoseconds = schedule.runDelayNanoseconds - baseline.schedule.runDelayNanoseconds
-      evidence.majorFaults = probe.status().map { $0.majorFaults - baseline.majorFaults }
-    }
+    evidence.usage = change(at: MonotonicClock.now())
     let stack = sample?.stack ?? []
     return StallReport(
       time: .now(), event: event, stallID: episode.id, sequence: 0, thresholdNanoseconds: subject.threshold,
@@ -186,17 +186,10 @@ final class WatchedLoop {
 
   // MARK: What the kernel counts
 
-  private func takeBaseline(_ now: UInt64) {
-    baseline = probe.schedule().map { (now, $0, probe.status()?.majorFaults ?? 0) }
-  }
+  private func usage(at time: UInt64) -> ThreadUsage? { ThreadUsage(probe, throttle: throttle, at: time) }
 
-  private func cause(of activity: ThreadProbe.Activity, at now: UInt64) -> Cause {
-    guard let baseline, let schedule = probe.schedule() else {
-      return Verdict.cause(of: activity, cpu: nil, runDelay: nil, majorFaults: nil, observed: nil)
-    }
-    return Verdict.cause(
-      of: activity, cpu: schedule.runNanoseconds - baseline.schedule.runNanoseconds,
-      runDelay: schedule.runDelayNanoseconds - baseline.schedule.runDelayNanoseconds,
-      majorFaults: probe.status().map { $0.majorFaults - baseline.majorFaults }, observed: now - baseline.time)
+  private func change(at time: UInt64) -> ThreadUsage.Change? {
+    guard let baseline, let usage = usage(at: time) else { return nil }
+    return usage.change(since: baseline)
   }
 }

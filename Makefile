@@ -1,0 +1,34 @@
+# The commands of this repository. `make demo` and `make test` need nothing but Debian 12 and Swift 6.3.
+
+SWIFT ?= swift
+
+# What the library is built against and opens at run time.
+LIBRARIES := libunwind-dev libdw-dev
+# What the tests judge by.
+JUDGES := binutils python3-jsonschema
+
+.PHONY: demo test bench lint format clean
+
+demo: ## A host with known stalls: report lines on standard output, an account on standard error.
+	@scripts/install-dependencies $(LIBRARIES)
+	@$(SWIFT) build --configuration release --product stalld >&2
+	@"$$($(SWIFT) build --configuration release --show-bin-path)/stalld" demo
+
+test: ## All tests; the victims in debug and in release.
+	@scripts/install-dependencies $(LIBRARIES) $(JUDGES)
+	$(SWIFT) build --configuration release --product StallVictim
+	$(SWIFT) build --configuration release --product stalld
+	$(SWIFT) test
+
+bench: ## The monitor's benchmarks: a table, and Benchmarks/results/*.json.
+	@scripts/install-dependencies $(LIBRARIES)
+	$(SWIFT) run --configuration release --package-path Benchmarks/Monitor bench-monitor
+
+lint: ## The formatter's check.
+	$(SWIFT) format lint --strict --parallel --recursive Package.swift Sources Tests Benchmarks Examples
+
+format:
+	$(SWIFT) format --in-place --parallel --recursive Package.swift Sources Tests Benchmarks Examples
+
+clean:
+	rm -rf .build Benchmarks/*/.build Examples/*/.build

@@ -1,0 +1,123 @@
+import Glibc
+import Testing
+
+@testable import StallMonitor
+
+/// When a turn is late, told to the nanosecond: the clock is handed in.
+struct WatchedLoopTests {
+  private let pulse = Pulse(semaphore: WatchdogSemaphore(), fencesItself: true)
+  private let loop: WatchedLoop
+  private static let threshold: UInt64 = 250_000_000
+
+  init() {
+    loop = WatchedLoop(
+      WatchedLoop.Subject(
+        name: "main", kind: "loop", threadID: getpid(), stackEnd: 0, threshold: Self.threshold, pulse: pulse,
+        state: { (nil, nil) }))
+  }
+
+  @Test func loopThatNeverTurnedIsQuiet() {
+    #expect(loop.look(at: 10_000_000_000, frozen: 0) == .quiet)
+  }
+
+  @Test func turnIsLateAtTheThresholdAndNotBefore() {
+    pulse.turn(.afterWaiting)
+    let word = pulse.word
+    let deadline = word.since + Self.threshold
+    #expect(loop.look(at: word.since + 1, frozen: 0) == .lookAgain(at: deadline))
+    #expect(loop.look(at: deadline - 1, frozen: 0) == .lookAgain(at: deadline))
+    #expect(loop.look(at: deadline, frozen: 0) == .late(word))
+  }
+
+  @Test func eachTransitionBeginsATurnOfItsOwn() {
+    pulse.turn(.afterWaiting)
+    let first = pulse.word
+    _ = loop.look(at: first.since, frozen: 0)
+    usleep(1000)
+    pulse.turn(.beforeSources)
+    #expect(pulse.word.since > first.since)
+    #expect(loop.look(at: first.since + Self.threshold, frozen: 0) == .lookAgain(at: pulse.word.since + Self.threshold))
+  }
+
+  @Test func idleLoopIsWatchedForOneMoreThresholdAndThenLetGo() {
+    pulse.turn(.beforeSources)
+    pulse.idle()
+    let now = MonotonicClock.now()
+    #expect(loop.look(at: now, frozen: 0) == .lookAgain(at: now + Self.threshold))
+    #expect(loop.look(at: now + Self.threshold, frozen: 0) == .quiet)
+  }
+
+  @Test func frozenProcessForgivesTheTurn() {
+    pulse.turn(.afterWaiting)
+    let since = pulse.word.since
+    _ = loop.look(at: since, frozen: 0)
+    let thawed = since + 5_000_000_000
+    #expect(loop.look(at: thawed, frozen: 4_750_000_000) == .lookAgain(at: thawed + Self.threshold))
+    #expect(loop.look(at: thawed + Self.threshold, frozen: 0) == .late(pulse.word))
+  }
+
+  @Test func episodeEndsAtTheTransitionAndNotWhenItIsSeen() throws {
+    pulse.turn(.afterWaiting)
+    let turn = pulse.word
+    let late = turn.since + Self.threshold
+    #expect(loop.beginEpisode(turn: turn, id: "x", now: late))
+    #expect(loop.look(at: late, frozen: 0) == .lookAgain(at: late + 100_000_000))
+    let before = MonotonicClock.now()
+    pulse.idle()
+    let after = MonotonicClock.now()
+    // Turns that follow before the watchdog looks do not move the end.
+    usleep(2000)
+    pulse.turn(.afterWaiting)
+    guard case .ended(let end) = loop.look(at: late, frozen: 0) else {
+      Issue.record("the episode did not end")
+      return
+    }
+    #expect(end >= before && end <= after)
+  }
+
+  @Test func turnThatEndsJustInTimeIsNoStall() {
+    pulse.turn(.afterWaiting)
+    let turn = pulse.word
+    pulse.idle()
+    #expect(!loop.beginEpisode(turn: turn, id: "x", now: turn.since + Self.threshold))
+    #expect(!loop.isStalled)
+  }
+
+  @Test func ongoingIsDueAtGrowingIntervals() {
+    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, since: 0), start: 0, now: 250)
+    var times: [UInt64] = []
+    for _ in 0..<9 {
+      times.append(episode.nextOngoing / 1_000_000_000)
+      episode.didReportOngoing(at: episode.nextOngoing)
+    }
+    #expect(times == [1, 2, 4, 8, 16, 32, 64, 124, 184])
+  }
+
+  @Test func halfAMinuteCostsAtMostFortySamples() {
+    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, since: 0), start: 0, now: 250_000_000)
+    episode.add(.stub(cause: .running), at: 250_000_000)
+    while episode.nextSample < 30_000_000_000 { episode.add(.stub(cause: .running), at: episode.nextSample) }
+    #expect(episode.sampleCount <= 40)
+    #expect(episode.sampleCount >= 25)
+  }
+
+  @Test func verdictIsOverTheWholeStallAndNotItsLastMoment() {
+    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, since: 0), start: 0, now: 0)
+    episode.add(.stub(cause: .sleep, symbol: "sleeper()"), at: 800)
+    episode.add(.stub(cause: .running, symbol: "computer()"), at: 1000)
+    #expect(episode.cause == .sleep)
+    #expect(episode.heaviest?.stack.first?.symbol == "sleeper()")
+  }
+
+  @Test func frozenTimeIsNotPartOfTheDuration() {
+    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, since: 100), start: 100, now: 350)
+    episode.frozen = 300
+    #expect(episode.duration(at: 1100) == 700)
+  }
+}
+
+extension Episode.Sample {
+  fileprivate static func stub(cause: Cause, symbol: String = "f()") -> Episode.Sample {
+    Episode.Sample(activity: .running, cause: cause, stack: [StackFrame(symbol: symbol)])
+  }
+}

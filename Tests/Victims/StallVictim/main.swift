@@ -1,0 +1,146 @@
+import Glibc
+import LoopEngine
+import StallMonitor
+import VictimC
+
+// A host program for the tests: it does one thing on its main loop, and is judged from outside by its report lines.
+//
+//   StallVictim SCENARIO [MILLISECONDS]
+//
+// On standard error it says what it did, as `victim: key=value …`, with times of CLOCK_MONOTONIC.
+
+let scenario = CommandLine.arguments.dropFirst().first ?? ""
+let milliseconds = CommandLine.arguments.dropFirst(2).first.flatMap { Int($0) } ?? 400
+
+func say(_ text: String) {
+  let line = Array("victim: \(text)\n".utf8)
+  _ = line.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
+}
+
+func now() -> Double {
+  var time = timespec()
+  clock_gettime(CLOCK_MONOTONIC, &time)
+  return Double(time.tv_sec) * 1e3 + Double(time.tv_nsec) / 1e6
+}
+
+@inline(never)
+func spin(_ milliseconds: Double) {
+  let end = now() + milliseconds
+  while now() < end {}
+}
+
+@inline(never)
+func blockByComputing() {
+  var time = timespec()
+  clock_gettime(CLOCK_MONOTONIC, &time)
+  let end = time.tv_sec * 1000 + time.tv_nsec / 1_000_000 + milliseconds
+  while time.tv_sec * 1000 + time.tv_nsec / 1_000_000 < end {
+    clock_gettime(CLOCK_MONOTONIC, &time)  // line: computing
+  }
+}
+
+@inline(never)
+func blockBySleeping() -> Int32 {
+  var time = timespec(tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000)
+  var left = timespec()
+  return nanosleep(&time, &left) == 0 ? 0 : errno  // line: sleeping
+}
+
+@inline(never)
+func blockBySelecting() -> Int32 {
+  var time = timeval(tv_sec: milliseconds / 1000, tv_usec: milliseconds % 1000 * 1000)
+  return select(0, nil, nil, nil, &time) == 0 ? 0 : errno
+}
+
+@inline(never)
+func descend(_ depth: Int) {
+  if depth > 0 { descend(depth - 1) } else { blockByComputing() }
+  withExtendedLifetime(depth) {}
+}
+
+/// Runs `body` once on the main loop, some turns after the start, and ends the loop some turns later.
+@MainActor
+func once(_ body: @escaping () -> Void) {
+  let loop = Loop.main
+  loop.schedule(after: .milliseconds(50)) {
+    let start = now()
+    body()
+    say("scenario=\(scenario) took_ms=\(now() - start)")
+  }
+  loop.schedule(after: .milliseconds(100)) { loop.stop() }
+  loop.run()
+}
+
+let monitor: StallMonitor
+do {
+  monitor = try StallMonitor.start()
+} catch {
+  say("start failed: \(error)")
+  exit(3)
+}
+say("watching=\(monitor.isWatching)")
+
+switch scenario {
+case "healthy":
+  // Busy all the time, and never late: short turns, by timers and by sources that keep the loop from waiting.
+  let loop = Loop.main
+  let end = now() + Double(milliseconds)
+  loop.schedule(every: .milliseconds(3)) {
+    spin(Double.random(in: 0...15))
+    if now() > end { loop.stop() }
+  }
+  func again() {
+    spin(2)
+    loop.perform { again() }
+  }
+  loop.perform { again() }
+  loop.run()
+case "idle":
+  let loop = Loop.main
+  loop.schedule(after: .milliseconds(milliseconds)) { loop.stop() }
+  // Let it park first.
+  loop.run(until: .now + .milliseconds(700))
+  let before = monitor.watchdogWakeUps
+  loop.run()
+  say("wakeups=\(monitor.watchdogWakeUps - before)")
+case "never-runs":
+  // A service that starts slowly: its loop does not turn yet, so it cannot stall.
+  spin(Double(milliseconds))
+case "compute": once { blockByComputing() }
+case "deep": once { descend(300) }
+case "sleep": once { say("errno=\(blockBySleeping())") }
+case "select": once { say("errno=\(blockBySelecting())") }
+case "c-compute": once { victim_c_compute(UInt32(milliseconds)) }
+case "c-sleep": once { say("errno=\(victim_c_sleep(UInt32(milliseconds)))") }
+case "nested":
+  // A nested run in a private mode that turns healthily for longer than the threshold.
+  let loop = Loop.main
+  let mode: Loop.Mode = "private"
+  loop.schedule(after: .milliseconds(20)) {
+    let end = Loop.Instant.now + .milliseconds(milliseconds)
+    loop.schedule(every: .milliseconds(10), in: mode) { spin(1) }
+    while Loop.Instant.now < end { _ = loop.run(mode: mode, before: end) }
+    loop.stop()
+  }
+  loop.run()
+case "stall-in-nested":
+  let loop = Loop.main
+  let mode: Loop.Mode = "private"
+  loop.schedule(after: .milliseconds(20)) {
+    loop.schedule(after: .milliseconds(20), in: mode) { blockByComputing() }
+    _ = loop.run(mode: mode, before: .now + .milliseconds(milliseconds + 100))
+    loop.stop()
+  }
+  loop.run()
+case "exit-in-stall":
+  Loop.main.schedule(after: .milliseconds(20)) {
+    blockByComputing()
+    monitor.stop()
+    exit(0)
+  }
+  Loop.main.run()
+default:
+  say("unknown scenario: \(scenario)")
+  exit(2)
+}
+monitor.stop()

@@ -1,0 +1,11 @@
+// C frames for the victims: a static function, which no dynamic symbol names, blocks the caller.
+#ifndef VICTIM_C_H
+#define VICTIM_C_H
+
+/// Computes for that long, in a static function.
+void victim_c_compute(unsigned milliseconds);
+
+/// Sleeps for that long, in a static function. Returns 0, or the errno that ended the sleep early.
+int victim_c_sleep(unsigned milliseconds);
+
+#endif
