@@ -52,7 +52,7 @@ enum cunwind_capture_result {
 ///
 /// One capture at a time in a process; the caller owns the returned memory until its next call. Async-signal-safe on
 /// the target's side: no system call, no lock, no allocation while the stack lies within the given bounds.
-/// @param stack_highest the end of the thread's stack ; 0 if unknown.
+/// @param stack_highest the end of the thread's stack; 0 if unknown.
 /// @param timeout_ns how long to wait for the handler.
 enum cunwind_capture_result cunwind_capture_by_signal(int32_t thread, uint64_t stack_highest, uint64_t timeout_ns,
                                                       cunwind_snapshot *snapshot);

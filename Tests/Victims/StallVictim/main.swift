@@ -58,16 +58,22 @@ func descend(_ depth: Int) {
   withExtendedLifetime(depth) {}
 }
 
+extension Loop {
+  func after(_ milliseconds: Int, repeats: Bool = false, in mode: Mode = .default, _ body: @escaping @Sendable () -> Void) {
+    let timer = Timer(after: .milliseconds(milliseconds), repeats: repeats, name: "victim") { _ in body() }
+    do { try add(timer, to: mode) } catch { say("add failed: \(error)") }
+  }
+}
+
 /// Runs `body` once on the main loop, some turns after the start, and ends the loop some turns later.
-@MainActor
-func once(_ body: @escaping () -> Void) {
+func once(_ body: @escaping @Sendable () -> Void) {
   let loop = Loop.main
-  loop.schedule(after: .milliseconds(50)) {
+  loop.after(50) {
     let start = now()
     body()
     say("scenario=\(scenario) took_ms=\(now() - start)")
   }
-  loop.schedule(after: .milliseconds(100)) { loop.stop() }
+  loop.after(100) { loop.stop() }
   loop.run()
 }
 
@@ -85,11 +91,11 @@ case "healthy":
   // Busy all the time, and never late: short turns, by timers and by sources that keep the loop from waiting.
   let loop = Loop.main
   let end = now() + Double(milliseconds)
-  loop.schedule(every: .milliseconds(3)) {
+  loop.after(3, repeats: true) {
     spin(Double.random(in: 0...15))
     if now() > end { loop.stop() }
   }
-  func again() {
+  @Sendable func again() {
     spin(2)
     loop.perform { again() }
   }
@@ -97,9 +103,9 @@ case "healthy":
   loop.run()
 case "idle":
   let loop = Loop.main
-  loop.schedule(after: .milliseconds(milliseconds)) { loop.stop() }
+  loop.after(milliseconds + 700) { loop.stop() }
   // Let it park first.
-  loop.run(until: .now + .milliseconds(700))
+  loop.run(until: .now.advanced(by: .milliseconds(700)))
   let before = monitor.watchdogWakeUps
   loop.run()
   say("wakeups=\(monitor.watchdogWakeUps - before)")
@@ -116,9 +122,9 @@ case "nested":
   // A nested run in a private mode that turns healthily for longer than the threshold.
   let loop = Loop.main
   let mode: Loop.Mode = "private"
-  loop.schedule(after: .milliseconds(20)) {
-    let end = Loop.Instant.now + .milliseconds(milliseconds)
-    loop.schedule(every: .milliseconds(10), in: mode) { spin(1) }
+  loop.after(20) {
+    let end = Loop.Instant.now.advanced(by: .milliseconds(milliseconds))
+    loop.after(10, repeats: true, in: mode) { spin(1) }
     while Loop.Instant.now < end { _ = loop.run(mode: mode, before: end) }
     loop.stop()
   }
@@ -126,14 +132,14 @@ case "nested":
 case "stall-in-nested":
   let loop = Loop.main
   let mode: Loop.Mode = "private"
-  loop.schedule(after: .milliseconds(20)) {
-    loop.schedule(after: .milliseconds(20), in: mode) { blockByComputing() }
-    _ = loop.run(mode: mode, before: .now + .milliseconds(milliseconds + 100))
+  loop.after(20) {
+    loop.after(20, in: mode) { blockByComputing() }
+    _ = loop.run(mode: mode, before: .now.advanced(by: .milliseconds(milliseconds + 100)))
     loop.stop()
   }
   loop.run()
 case "exit-in-stall":
-  Loop.main.schedule(after: .milliseconds(20)) {
+  Loop.main.after(20) {
     blockByComputing()
     monitor.stop()
     exit(0)

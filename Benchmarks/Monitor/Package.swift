@@ -1,0 +1,16 @@
+// swift-tools-version: 6.1
+import PackageDescription
+
+// A package of its own, so that nobody who uses the libraries resolves what the benchmarks need.
+let package = Package(
+  name: "monitor-benchmarks",
+  dependencies: [.package(name: "stalld", path: "../..")],
+  targets: [
+    .executableTarget(
+      name: "bench-monitor",
+      dependencies: [
+        .product(name: "LoopEngine", package: "stalld"), .product(name: "StallMonitor", package: "stalld"),
+      ])
+  ],
+  swiftLanguageModes: [.v6]
+)

@@ -1,0 +1,150 @@
+import Foundation
+import Glibc
+import LoopEngine
+import StallMonitor
+import Synchronization
+
+/// How late a stall is found, when its line can be read, and how long a running loop stands still for its stack.
+enum Detection {
+  private static let threshold = Duration.milliseconds(20)
+  private static let stalls = 200
+
+  /// The longest gaps that the stalling code saw between two readings of the clock, one a stall, around the threshold.
+  private final class Gaps: Sendable {
+    let values = Mutex<[Double]>([])
+  }
+
+  static func run() throws -> [Row] {
+    let unwatched = try stall(watched: false, interrupting: false).gaps
+    let interrupted = try stall(watched: false, interrupting: true).gaps
+    let watched = try stall(watched: true, interrupting: false)
+    return [
+      Row(benchmark: "detection, p50", subject: "past the threshold", value: watched.late.median, unit: "ms"),
+      Row(benchmark: "detection, p99", subject: "past the threshold", value: watched.late.percentile(0.99), unit: "ms", bar: 2),
+      Row(benchmark: "line readable, p50", subject: "past the threshold", value: watched.read.median, unit: "ms"),
+      Row(benchmark: "line readable, p99", subject: "past the threshold", value: watched.read.percentile(0.99), unit: "ms"),
+      Row(benchmark: "pause of a running loop, p50", subject: "nobody interrupts", value: unwatched.median, unit: "us"),
+      Row(benchmark: "pause of a running loop, p50", subject: "empty signal handler", value: interrupted.median, unit: "us", ratio: 1),
+      Row(
+        benchmark: "pause of a running loop, p50", subject: "StallMonitor", value: watched.gaps.median, unit: "us",
+        ratio: watched.gaps.median / interrupted.median),
+    ]
+  }
+
+  private static func stall(
+    watched: Bool, interrupting: Bool
+  ) throws -> (late: [Double], read: [Double], gaps: [Double]) {
+    let path = NSTemporaryDirectory() + "bench-monitor-\(getpid()).fifo"
+    guard mkfifo(path, 0o600) == 0 else { throw POSIXError(.EIO) }
+    defer { unlink(path) }
+    // Read and write, so that it opens without a peer.
+    let descriptor = open(path, O_RDWR)
+    defer { close(descriptor) }
+    let begins = Mutex<[Double]>([])
+    let reader = Reader(descriptor)
+    let limit = Double(threshold / .nanoseconds(1))
+    let gaps = Gaps()
+    let loop = Loop.main
+    let main = pthread_self()
+    nonisolated(unsafe) let target = main  // a thread's handle is a number
+    var monitor: StallMonitor?
+    if watched {
+      var configuration = StallMonitorConfiguration()
+      configuration.threshold = threshold
+      configuration.sink = .file(path: path)
+      monitor = try StallMonitor.start(configuration)
+    }
+    let left = Atomic<Int>(stalls)
+    let timer = Loop.Timer(after: .milliseconds(10), repeats: true) { _ in
+      let start = now()
+      begins.withLock { $0.append(start) }
+      if interrupting { Interrupter.signal(target, at: start + limit) }
+      var last = start
+      var longest = 0.0
+      // Past the threshold by far enough to be found, and not by enough for a second sample.
+      while last < start + limit + 8e6 {
+        let time = now()
+        if time > start + limit - 1e5 && time < start + limit + 5e6 { longest = max(longest, time - last) }
+        last = time
+      }
+      gaps.values.withLock { $0.append(longest / 1e3) }
+      if left.subtract(1, ordering: .relaxed).newValue == 0 { loop.stop() }
+    }
+    try loop.add(timer)
+    loop.run()
+    timer.invalidate()
+    monitor?.stop()
+    let lines = reader.finish(expecting: watched ? 2 * stalls : 0)
+    let started = lines.filter { $0.event == "stall.started" }
+    let starts = begins.withLock { $0 }
+    return (
+      started.map { $0.duration - limit / 1e6 },
+      zip(started, starts).map { ($0.time - $1 - limit) / 1e6 }, gaps.values.withLock { $0 }
+    )
+  }
+}
+
+/// Reads report lines from a pipe as they come, with the time of each.
+private final class Reader: Sendable {
+  struct Line {
+    var time: Double
+    var event: String
+    var duration: Double
+  }
+
+  private let lines = Mutex<[(time: Double, text: Data)]>([])
+  private let descriptor: Int32
+
+  init(_ descriptor: Int32) {
+    self.descriptor = descriptor
+    Thread.detachNewThread { [self] in
+      var buffer = [UInt8](repeating: 0, count: 65_536)
+      var text = Data()
+      while true {
+        let count = read(descriptor, &buffer, buffer.count)
+        if count <= 0 { return }
+        let time = now()
+        text.append(contentsOf: buffer[..<count])
+        while let end = text.firstIndex(of: UInt8(ascii: "\n")) {
+          let line = Data(text[..<end])
+          text = Data(text[(end + 1)...])
+          if line.isEmpty { return }
+          lines.withLock { $0.append((time, line)) }
+        }
+      }
+    }
+  }
+
+  func finish(expecting count: Int) -> [Line] {
+    let end = now() + 2e9
+    while lines.withLock({ $0.count }) < count, now() < end { usleep(10_000) }
+    write(descriptor, "\n", 1)
+    return lines.withLock { lines in
+      lines.compactMap { time, text in
+        guard let object = try? JSONSerialization.jsonObject(with: text) as? [String: Any],
+          let event = (object["event"] as? [String: Any])?["name"] as? String,
+          let duration = (object["stall"] as? [String: Any])?["duration_ms"] as? Double
+        else { return nil }
+        return Line(time: time, event: event, duration: duration)
+      }
+    }
+  }
+}
+
+/// Sends one signal with an empty handler to a thread at a time: the least that interrupting a running thread can cost.
+private enum Interrupter {
+  static func signal(_ thread: pthread_t, at time: Double) {
+    var action = sigaction()
+    action.__sigaction_handler.sa_handler = { _ in }
+    action.sa_flags = SA_RESTART
+    sigaction(SIGUSR2, &action, nil)
+    nonisolated(unsafe) let thread = thread  // a thread's handle is a number
+    Thread.detachNewThread {
+      while now() < time {
+        var pause = timespec(tv_sec: 0, tv_nsec: max(1000, Int(min(1e6, time - now()))))
+        nanosleep(&pause, nil)
+      }
+      pthread_kill(thread, SIGUSR2)
+    }
+  }
+}
