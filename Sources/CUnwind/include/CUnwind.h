@@ -7,6 +7,7 @@
 
 #include "cunwind_memory.h"
 #include "cunwind_snapshot.h"
+#include "cunwind_symbols.h"
 #include "cunwind_unwind.h"
 
 #endif

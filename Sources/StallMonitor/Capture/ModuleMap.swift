@@ -11,10 +11,16 @@ final class LoadedModule: Sendable {
   /// What to subtract from an address to get the ELF virtual address.
   let loadBias: UInt64
   let isMainExecutable: Bool
+  /// What its symbols are asked for by.
+  let identity: ModuleIdentity
 
-  init(path: String, buildID: String?, range: Range<UInt64>, loadBias: UInt64, isMainExecutable: Bool) {
+  init(path: String, buildID: [UInt8], range: Range<UInt64>, loadBias: UInt64, isMainExecutable: Bool) {
     self.path = path
-    self.buildID = buildID
+    self.buildID = buildID.isEmpty ? nil : hexadecimal(buildID)
+    // The running executable may have been removed or replaced; procfs still opens it. The vDSO is in no file.
+    let file =
+      isMainExecutable ? "/proc/self/exe" : path == "linux-vdso.so.1" ? ModuleIdentity.vdsoPath : path
+    identity = ModuleIdentity(path: file, buildID: buildID)
     self.range = range
     self.loadBias = loadBias
     self.isMainExecutable = isMainExecutable
@@ -37,9 +43,9 @@ struct ModuleMap {
     var found = cunwind_module()
     guard cunwind_find_module(address, &found), found.start <= address, address < found.end else { return nil }
     let name = withUnsafeBytes(of: &found.path) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
-    let identifier = withUnsafeBytes(of: &found.build_id) { hexadecimal($0.prefix(Int(found.build_id_length))) }
+    let buildID = withUnsafeBytes(of: &found.build_id) { Array($0.prefix(Int(found.build_id_length))) }
     let module = LoadedModule(
-      path: name.isEmpty ? executablePath : name, buildID: identifier.isEmpty ? nil : identifier,
+      path: name.isEmpty ? executablePath : name, buildID: buildID,
       range: found.start..<found.end, loadBias: found.load_bias, isMainExecutable: name.isEmpty)
     modules.append(module)
     return module

@@ -8,10 +8,15 @@ final class FrameResolver {
   private var modules: ModuleMap
   private let symbolizer: Symbolizer
 
+  /// Opens libdw. Takes the dynamic loader's lock: call it at start.
   init(executablePath: String) {
+    Symbolizer.load()
     modules = ModuleMap(executablePath: executablePath)
     symbolizer = Symbolizer()
   }
+
+  /// Call it once on the thread that resolves.
+  func prepareThread() { Symbolizer.prepareThread() }
 
   /// Forgets where modules lie: some may have been unloaded. Call it when a stall begins.
   func flush() { modules.flush() }
@@ -27,15 +32,21 @@ final class FrameResolver {
 
   private func resolve(_ frame: Backtrace.Frame, deadline: UInt64) -> [StackFrame] {
     guard let module = modules.module(at: frame.address) else { return [StackFrame(offset: frame.address)] }
-    let offset = frame.lookupAddress - module.loadBias
-    let identity = ModuleIdentity(path: module.path, buildID: module.buildID)
-    let names = symbolizer.symbolize(module: identity, address: offset, deadline: deadline)
+    let offset = frame.lookupAddress &- module.loadBias
+    var place = StackFrame(module: module.path, buildID: module.buildID, offset: offset)
+    let names = symbolizer.symbolize(module: module.identity, address: offset, deadline: deadline).frames
+    guard !names.isEmpty else {
+      place.owner = CodeOwner(module: module, linkageName: nil)
+      return [place]
+    }
     return names.map { name in
-      StackFrame(
-        symbol: name.symbol, file: name.file, line: name.line, isInlined: name.inlined, module: module.path,
-        buildID: module.buildID, offset: offset,
-        owner: CodeOwner(modulePath: module.path, isExecutable: module.isMainExecutable, linkageName: name.linkageName),
-        isCompilerGenerated: name.isCompilerGenerated)
+      place.symbol = name.symbol
+      place.file = name.file
+      place.line = name.line
+      place.isInlined = name.inlined
+      place.owner = CodeOwner(module: module, linkageName: name.linkageName)
+      place.isCompilerGenerated = name.isCompilerGenerated
+      return place
     }
   }
 }

@@ -90,6 +90,7 @@ final class Watchdog: Sendable {
   private func run(_ outfit: Outfit) {
     clinux_set_thread_name("stall-watchdog")
     clinux_set_timer_slack(1)
+    outfit.resolver.prepareThread()
     var loops: [WatchedLoop] = []
     var round = Round(watchdog: self, outfit: outfit)
     // When the thread should next be awake; nil after it was woken by a post.

@@ -1,0 +1,109 @@
+// Symbol names, files, lines and inlined frames of one ELF module, from .symtab and DWARF.
+//
+// Threads: a module belongs to one thread at a time; different modules may be used at once.
+// Nothing here but cunwind_symbols_load() calls dlopen, dlsym or anything else that takes the loader's lock, and nothing
+// writes to a stream, raises a signal or ends the process.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Opens libdw once. 0, or -1 with cunwind_symbols_problem() saying why. Takes the loader's lock: call it when the monitor
+// starts, never during a stall.
+int cunwind_symbols_load(void);
+
+// Why symbolication is not available (a constant string), or NULL if it is.
+const char *cunwind_symbols_problem(void);
+
+// Touches libdw's thread-local storage, which may take a lock of the loader's. Call it once on the thread that will look
+// symbols up, before the first stall.
+void cunwind_symbols_prepare_thread(void);
+
+typedef struct cunwind_symbols_module cunwind_symbols_module;
+
+struct cunwind_symbols_source {
+  // The module's file, or NULL. "/proc/self/exe" is the running executable even after it was deleted or replaced.
+  const char *path;
+  // An already open descriptor of the file, used instead of opening `path` and never closed here; or -1.
+  int fd;
+  // The GNU build id that was found in memory; length 0 if the module has none.
+  const uint8_t *build_id;
+  size_t build_id_length;
+  // Where separate debug files lie, usually "/usr/lib/debug"; NULL for none.
+  const char *debug_root;
+  // For a module without a build id: a file that changed after this moment (CLOCK_REALTIME, ns) is not trusted.
+  uint64_t not_changed_after;
+};
+
+// Opens a module. NULL with *problem (a constant string) if neither the file nor separate debug information with the same
+// build id can be had. Cost: a mapping and its section headers; tables are built by the first look-up. No descriptor stays open.
+//
+// The file stays mapped. One that is truncated in place while it is mapped can raise SIGBUS, as for a host that runs it;
+// cunwind_symbols_changed() narrows that to the moment of a look-up.
+cunwind_symbols_module *cunwind_symbols_open(const struct cunwind_symbols_source *source, const char **problem);
+
+// Opens an image that lies in memory (the vDSO). The bytes must outlive the module.
+cunwind_symbols_module *cunwind_symbols_open_image(const void *base, size_t length, const char **problem);
+
+// The vDSO's image in this process and its length in bytes, or NULL.
+const void *cunwind_symbols_vdso(size_t *length);
+
+// Whether a file behind the module was changed or replaced since it was opened. One stat(2) a file.
+bool cunwind_symbols_changed(const cunwind_symbols_module *module);
+
+// Frees everything the module holds. Strings from its frames die with it.
+void cunwind_symbols_close(cunwind_symbols_module *module);
+
+// Drops the debug information's tables and keeps the symbol table. Strings from frames die.
+void cunwind_symbols_trim(cunwind_symbols_module *module);
+
+// Heap held, in bytes: exact for our own tables, estimated for libdw's. File mappings are clean page cache and do not count.
+size_t cunwind_symbols_bytes(const cunwind_symbols_module *module);
+
+// One function at an address. Strings live as long as the module and are NULL where unknown; `line` is 0 where unknown.
+struct cunwind_symbols_frame {
+  const char *linkage_name;
+  const char *name;
+  const char *file;
+  uint32_t line;
+  bool inlined;
+  // Whether DWARF describes the function; whether it says the compiler made it (DW_AT_artificial); and whether it gives
+  // a line of its declaration, which Swift's thunks and accessors lack.
+  bool described, artificial, declared;
+};
+
+enum {
+  // More than this many inlined frames at one address are cut: the outermost (physical) one is kept.
+  CUNWIND_SYMBOLS_MAX_FRAMES = 64,
+};
+
+enum cunwind_symbols_status {
+  CUNWIND_SYMBOLS_COMPLETE = 0,
+  // The deadline passed. What was found stands; asking again goes on where the tables' building stopped.
+  CUNWIND_SYMBOLS_INCOMPLETE = 1,
+};
+
+// Writes the functions at an ELF virtual address, innermost first, the last being the physical one, and their number to
+// *count (0: nothing is known). `deadline` is CLOCK_MONOTONIC in ns.
+enum cunwind_symbols_status cunwind_symbols_lookup(
+    cunwind_symbols_module *module, uint64_t address, uint64_t deadline,
+    struct cunwind_symbols_frame frames[CUNWIND_SYMBOLS_MAX_FRAMES], size_t *count);
+
+// What the module's information comes from, for tests and diagnostics.
+struct cunwind_symbols_facts {
+  size_t symbols, units;
+  bool has_file, has_debug_file, has_dwarf;
+};
+struct cunwind_symbols_facts cunwind_symbols_facts(const cunwind_symbols_module *module);
+
+// A demangled copy of a Swift or C++ linkage name, to be freed with free(); NULL if it is not mangled or too long.
+char *cunwind_demangle(const char *linkage_name, size_t length);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,480 @@
+// Functions, inlined frames and lines from DWARF, through libdw, in steps that a deadline can interrupt.
+//
+// Swift emits no .debug_aranges, so the map from addresses to units is built here (DW_AT_ranges of each unit), then one
+// table of functions for each unit that is asked for. Both are kept half-built when a deadline passes and go on later.
+#define _GNU_SOURCE
+#include <dwarf.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "symbols_internal.h"
+
+enum {
+  MAX_UNITS = 1 << 20,
+  MAX_RANGES_OF_DIE = 1 << 14,
+  MAX_RANGES = 1 << 22,
+  MAX_FUNCTIONS_OF_UNIT = 1 << 21,
+  // DIEs looked at below one function.
+  MAX_DIES = 1 << 18,
+  MAX_DEPTH = 256,
+  // Steps between two readings of the clock (25 ns each).
+  STEPS = 64,
+  // How far back an overlapping range is looked for.
+  MAX_ENCLOSING = 8,
+  // libdw reads all lines of a unit at once: about 16 ns for each byte of its line program, and 48 bytes of heap for each row.
+  NS_PER_LINE_BYTE = 20,
+};
+
+// A unit with more than this in .debug_line, or sections that unpack to more than this, are left alone.
+static const uint64_t max_line_bytes = 32 << 20;
+static const uint64_t max_unpacked = 256 << 20;
+
+// libdw's answer to a failed allocation is to end the process. It asks a handler first, which must not return; this is
+// where it goes instead. Thread-local: modules may be used on several threads.
+static _Thread_local jmp_buf *out_of_memory;
+
+__attribute__((noreturn)) static void no_memory(void) {
+  longjmp(*out_of_memory, 1);
+}
+
+static bool past(uint64_t deadline) {
+  return symbols_now() >= deadline;
+}
+
+// Makes room for one more element. False if there is no memory or `limit` is reached.
+static bool grow(void **elements, size_t *capacity, size_t count, size_t size, size_t limit) {
+  if (count < *capacity) return true;
+  size_t wanted = *capacity == 0 ? 16 : *capacity * 2;
+  if (count >= limit) return false;
+  void *grown = realloc(*elements, wanted * size);
+  if (grown == NULL) return false;
+  *elements = grown;
+  *capacity = wanted;
+  return true;
+}
+
+// MARK: Opening
+
+// What the debug sections unpack to, so that a corrupt header does not make libelf allocate without bound.
+static uint64_t unpacked_bytes(const struct image *image) {
+  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  uint64_t sum = 0;
+  Elf_Scn *section = NULL;
+  for (size_t i = 0; i < (1 << 16) && (section = dw->elf_nextscn(image->elf, section)) != NULL; i++) {
+    Elf64_Shdr *header = dw->elf64_getshdr(section);
+    if (header == NULL) continue;
+    if ((header->sh_flags & SHF_COMPRESSED) != 0) {
+      Elf64_Chdr *packed = dw->elf64_getchdr(section);
+      if (packed == NULL || packed->ch_size > max_unpacked) return UINT64_MAX;
+      sum += packed->ch_size;
+    } else if (header->sh_type == SHT_PROGBITS) {
+      // The older form: ".zdebug_…" begins with "ZLIB" and the size, most significant byte first.
+      Elf_Data *data = header->sh_size > 12 && header->sh_flags == 0 ? dw->elf_rawdata(section, NULL) : NULL;
+      if (data == NULL || data->d_buf == NULL || data->d_size < 12 || memcmp(data->d_buf, "ZLIB", 4) != 0) continue;
+      uint64_t size = 0;
+      for (size_t byte = 4; byte < 12; byte++) size = size << 8 | ((const unsigned char *)data->d_buf)[byte];
+      if (size > max_unpacked) return UINT64_MAX;
+      sum += size;
+    }
+  }
+  return sum;
+}
+
+// The file that dwz(1) moved common parts into. Opened here and given to libdw, which would look for it without
+// O_CLOEXEC and keep the descriptor.
+static void open_shared(cunwind_symbols_module *module, const struct image *image) {
+  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  struct debug_info *info = &module->info;
+  const char *name = NULL;
+  const void *id = NULL;
+  ssize_t length = dw->dwelf_dwarf_gnu_debugaltlink(info->dwarf, &name, &id);
+  if (length <= 0 || name == NULL) return;
+  struct cunwind_symbols_source source = {.fd = -1, .build_id = id, .build_id_length = (size_t)length};
+  char path[4096];
+  const char *slash = image->path != NULL ? strrchr(image->path, '/') : NULL;
+  size_t directory = name[0] != '/' && slash != NULL ? (size_t)(slash + 1 - image->path) : 0;
+  size_t rest = strnlen(name, sizeof path);
+  if (directory + rest >= sizeof path) return;
+  if (directory > 0) memcpy(path, image->path, directory);
+  memcpy(path + directory, name, rest);
+  path[directory + rest] = 0;
+  if (symbols_image_open(&module->shared, &source, path, -1) && unpacked_bytes(&module->shared) <= max_unpacked) {
+    info->alternate = dw->dwarf_begin_elf(module->shared.elf, DWARF_C_READ, NULL);
+  }
+  if (info->alternate != NULL) {
+    dw->dwarf_new_oom_handler(info->alternate, no_memory);
+    dw->dwarf_setalt(info->dwarf, info->alternate);
+  }
+}
+
+static void open_dwarf(cunwind_symbols_module *module) {
+  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  struct debug_info *info = &module->info;
+  info->tried = true;
+  struct image *image = symbols_dwarf_image(module);
+  if (image == NULL || image->kind != IMAGE_MAPPED) return;
+  uint64_t unpacked = unpacked_bytes(image);
+  if (unpacked > max_unpacked) return;
+  size_t lines = symbols_section(image, ".debug_line", ".zdebug_line");
+  info->dwarf = dw->dwarf_begin_elf(image->elf, DWARF_C_READ, NULL);
+  if (info->dwarf == NULL) return;
+  dw->dwarf_new_oom_handler(info->dwarf, no_memory);
+  // libdw unpacked it in place.
+  Elf_Data *data = lines != 0 ? dw->elf_rawdata(dw->elf_getscn(image->elf, lines), NULL) : NULL;
+  if (data != NULL && data->d_buf != NULL) {
+    info->lines = data->d_buf;
+    info->lines_length = data->d_size;
+  }
+  info->unpacked = unpacked;
+  info->library_bytes = 32768 + unpacked;
+  open_shared(module, image);
+}
+
+void symbols_dwarf_free(cunwind_symbols_module *module) {
+  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  struct debug_info *info = &module->info;
+  bool poisoned = info->poisoned;
+  for (size_t i = 0; i < info->unit_count; i++) free(info->units[i].functions);
+  free(info->units);
+  free(info->ranges);
+  if (!poisoned) {
+    if (info->dwarf != NULL) dw->dwarf_end(info->dwarf);
+    if (info->alternate != NULL) dw->dwarf_end(info->alternate);
+    symbols_image_close(&module->shared);
+    struct image *image = symbols_dwarf_image(module);
+    if (info->unpacked > 0 && image != NULL) symbols_image_repack(image);
+  }
+  *info = (struct debug_info){.poisoned = poisoned, .tried = poisoned};
+}
+
+// MARK: Units
+
+static int by_low(const void *left, const void *right) {
+  uint64_t a = ((const struct unit_range *)left)->low, b = ((const struct unit_range *)right)->low;
+  return (a > b) - (a < b);
+}
+
+static void add_unit(struct debug_info *info, Dwarf_Die *die, uint64_t offset, uint64_t end) {
+  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  if (!grow((void **)&info->units, &info->unit_capacity, info->unit_count, sizeof *info->units, MAX_UNITS)) return;
+  Dwarf_Addr base = 0, low = 0, high = 0;
+  ptrdiff_t next = 0;
+  size_t before = info->range_count;
+  for (size_t i = 0; i < MAX_RANGES_OF_DIE && (next = dw->dwarf_ranges(die, next, &base, &low, &high)) > 0; i++) {
+    // A function that the linker dropped keeps its debug information, at address 0.
+    if (low == 0 || high <= low) continue;
+    if (!grow((void **)&info->ranges, &info->range_capacity, info->range_count, sizeof *info->ranges, MAX_RANGES)) break;
+    info->ranges[info->range_count++] = (struct unit_range){low, high, (uint32_t)info->unit_count};
+  }
+  if (info->range_count == before) return;
+  info->units[info->unit_count++] = (struct unit){
+      .die = offset,
+      .end = (const char *)die->addr + (end - offset),
+      .state = UNIT_NEW,
+  };
+}
+
+// Reads unit headers until all are known. False if the deadline passed first.
+static bool map_units(struct debug_info *info, uint64_t deadline) {
+  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  for (size_t step = 0; !info->units_done; step++) {
+    if (step % 16 == 15 && past(deadline)) return false;
+    Dwarf_Off offset = info->next_unit, next = 0;
+    size_t header = 0;
+    if (dw->dwarf_nextcu(info->dwarf, offset, &next, &header, NULL, NULL, NULL) != 0 || next <= offset) {
+      info->units_done = true;
+      break;
+    }
+    info->next_unit = next;
+    info->library_bytes += 512;
+    Dwarf_Die die;
+    if (dw->dwarf_offdie(info->dwarf, offset + header, &die) == NULL) continue;
+    if (dw->dwarf_tag(&die) == DW_TAG_compile_unit) add_unit(info, &die, offset + header, next);
+  }
+  if (!info->ranges_sorted) {
+    qsort(info->ranges, info->range_count, sizeof *info->ranges, by_low);
+    info->ranges_sorted = true;
+  }
+  return true;
+}
+
+static struct unit *find_unit(struct debug_info *info, uint64_t address) {
+  size_t low = 0, high = info->range_count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (info->ranges[middle].low <= address) low = middle + 1;
+    else high = middle;
+  }
+  for (size_t back = 0; back < MAX_ENCLOSING && back < low; back++) {
+    const struct unit_range *range = &info->ranges[low - 1 - back];
+    if (address < range->high) return &info->units[range->unit];
+  }
+  return NULL;
+}
+
+// MARK: Functions of a unit
+
+static void add_function(struct unit *unit, Dwarf_Die *die) {
+  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  Dwarf_Addr base = 0, low = 0, high = 0;
+  ptrdiff_t next = 0;
+  for (size_t i = 0; i < MAX_RANGES_OF_DIE && (next = dw->dwarf_ranges(die, next, &base, &low, &high)) > 0; i++) {
+    if (low == 0 || high <= low || high - low > UINT32_MAX) continue;
+    if (!grow((void **)&unit->functions, &unit->capacity, unit->count, sizeof *unit->functions, MAX_FUNCTIONS_OF_UNIT)) {
+      return;
+    }
+    unit->functions[unit->count++] = (struct function){low, dw->dwarf_dieoffset(die), (uint32_t)(high - low)};
+  }
+}
+
+// The DIE after `die` in the order of the section; *level is its depth below the unit's own. False at the unit's end.
+//
+// dwarf_siblingof() on a DIE that has children walks over all of them again, so a plain recursive walk costs the size of
+// the tree times its depth. But when a list of siblings ends, libdw leaves the address of its closing zero byte in the
+// result, and what follows that byte is the next DIE of a list further out.
+static bool next_die(Dwarf_Die *die, uint32_t *level, const char *end) {
+  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  Dwarf_Die next = {0};
+  if (dw->dwarf_haschildren(die) > 0) {
+    int result = dw->dwarf_child(die, &next);
+    if (result < 0) return false;
+    if (result == 0) {
+      *die = next;
+      return ++*level <= MAX_DEPTH;
+    }
+  }
+  next = (Dwarf_Die){0};
+  int result = dw->dwarf_siblingof(die, &next);
+  if (result < 0) return false;
+  if (result == 0) {
+    *die = next;
+    return true;
+  }
+  const char *here = next.addr;
+  while (here != NULL && *level > 1) {
+    --*level;
+    if (++here >= end) return false;
+    if (*here == 0) continue;
+    *die = (Dwarf_Die){.addr = (void *)(uintptr_t)here, .cu = die->cu};
+    return dw->dwarf_tag(die) != DW_TAG_invalid;
+  }
+  return false;
+}
+
+static int function_by_low(const void *left, const void *right) {
+  const struct function *a = left, *b = right;
+  if (a->low != b->low) return (a->low > b->low) - (a->low < b->low);
+  return (a->die > b->die) - (a->die < b->die);
+}
+
+static bool index_unit(struct debug_info *info, struct unit *unit, uint64_t deadline) {
+  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  if (unit->state == UNIT_DONE) return true;
+  if (unit->state == UNIT_NEW) {
+    Dwarf_Die die;
+    unit->state = UNIT_DONE;
+    if (dw->dwarf_offdie(info->dwarf, unit->die, &die) == NULL) return true;
+    if (dw->dwarf_child(&die, &unit->cursor) != 0) return true;
+    unit->level = 1;
+    unit->state = UNIT_WALKING;
+    info->library_bytes += 16384;
+  }
+  size_t step = 0;
+  do {
+    if (dw->dwarf_tag(&unit->cursor) == DW_TAG_subprogram) add_function(unit, &unit->cursor);
+    if (++step % STEPS == 0 && past(deadline)) {
+      if (next_die(&unit->cursor, &unit->level, unit->end)) return false;
+      break;
+    }
+  } while (next_die(&unit->cursor, &unit->level, unit->end));
+  unit->state = UNIT_DONE;
+  qsort(unit->functions, unit->count, sizeof *unit->functions, function_by_low);
+  return true;
+}
+
+static const struct function *find_function(const struct unit *unit, uint64_t address) {
+  size_t low = 0, high = unit->count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (unit->functions[middle].low <= address) low = middle + 1;
+    else high = middle;
+  }
+  for (size_t back = 0; back < MAX_ENCLOSING && back < low; back++) {
+    const struct function *function = &unit->functions[low - 1 - back];
+    if (address - function->low < function->size) return function;
+  }
+  return NULL;
+}
+
+// MARK: Frames
+
+static bool is_scope(int tag) {
+  return tag == DW_TAG_inlined_subroutine || tag == DW_TAG_lexical_block || tag == DW_TAG_try_block
+      || tag == DW_TAG_catch_block;
+}
+
+// The inlined calls inside `function` that cover the address, outermost first. *cut is set if the deadline passed.
+static size_t inlined_calls(
+    Dwarf_Die *function, uint64_t address, uint64_t deadline, Dwarf_Die *calls, size_t capacity, bool *cut) {
+  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  Dwarf_Die scope = *function;
+  size_t count = 0, dies = 0;
+  for (size_t depth = 0; depth < MAX_DEPTH; depth++) {
+    Dwarf_Die child, next;
+    bool entered = false;
+    if (dw->dwarf_child(&scope, &child) != 0) break;
+    for (; dies < MAX_DIES; dies++) {
+      if (dies % STEPS == STEPS - 1 && past(deadline)) {
+        *cut = true;
+        return count;
+      }
+      int tag = dw->dwarf_tag(&child);
+      if (tag == DW_TAG_invalid) break;
+      if (is_scope(tag) && dw->dwarf_haspc(&child, address) == 1) {
+        if (tag == DW_TAG_inlined_subroutine) {
+          // The innermost calls matter most; the outermost one (the function itself) is not in this list.
+          if (count == capacity) {
+            memmove(calls, calls + 1, (capacity - 1) * sizeof *calls);
+            count--;
+          }
+          calls[count++] = child;
+        }
+        scope = child;
+        entered = true;
+        break;
+      }
+      if (dw->dwarf_siblingof(&child, &next) != 0) break;
+      child = next;
+    }
+    if (!entered) break;
+  }
+  return count;
+}
+
+static void fill_names(Dwarf_Die *die, struct cunwind_symbols_frame *frame) {
+  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  Dwarf_Attribute attribute;
+  bool flag = false;
+  // Through DW_AT_abstract_origin and DW_AT_specification; libdw follows at most 16 of them.
+  if (dw->dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute) != NULL
+      || dw->dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attribute) != NULL) {
+    frame->linkage_name = dw->dwarf_formstring(&attribute);
+  }
+  if (dw->dwarf_attr_integrate(die, DW_AT_name, &attribute) != NULL) frame->name = dw->dwarf_formstring(&attribute);
+  frame->described = true;
+  frame->declared = dw->dwarf_attr_integrate(die, DW_AT_decl_line, &attribute) != NULL;
+  if (dw->dwarf_attr_integrate(die, DW_AT_artificial, &attribute) != NULL
+      && dw->dwarf_formflag(&attribute, &flag) == 0) {
+    frame->artificial = flag;
+  }
+}
+
+// Whether the unit's lines can be read within the deadline: libdw reads all of them in one call.
+static bool lines_affordable(struct debug_info *info, struct unit *unit, Dwarf_Die *die, uint64_t deadline, bool *cut) {
+  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  if (unit->lines_read) return true;
+  Dwarf_Attribute attribute;
+  Dwarf_Word offset = 0;
+  uint32_t length = 0;
+  if (dw->dwarf_attr(die, DW_AT_stmt_list, &attribute) == NULL) return false;
+  if (dw->dwarf_formudata(&attribute, &offset) != 0 || info->lines_length < 4) return false;
+  if (offset > info->lines_length - 4) return false;
+  memcpy(&length, info->lines + offset, 4);
+  if (length > info->lines_length - offset || length > max_line_bytes) return false;
+  uint64_t now = symbols_now();
+  if (now >= deadline || deadline - now < (uint64_t)length * NS_PER_LINE_BYTE) {
+    *cut = true;
+    return false;
+  }
+  Dwarf_Lines *lines = NULL;
+  size_t count = 0;
+  unit->lines_read = true;
+  if (dw->dwarf_getsrclines(die, &lines, &count) == 0) info->library_bytes += 48 * count + 4096;
+  return true;
+}
+
+static void fill_places(
+    Dwarf_Die *unit, uint64_t address, Dwarf_Die *calls, size_t calls_count, struct cunwind_symbols_frame *frames) {
+  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  Dwarf_Line *row = dw->dwarf_getsrc_die(unit, address);
+  int line = 0;
+  if (row != NULL) {
+    frames[0].file = dw->dwarf_linesrc(row, NULL, NULL);
+    if (dw->dwarf_lineno(row, &line) == 0 && line > 0) frames[0].line = (uint32_t)line;
+  }
+  Dwarf_Files *files = NULL;
+  size_t files_count = 0;
+  if (calls_count > 0 && dw->dwarf_getsrcfiles(unit, &files, &files_count) != 0) files = NULL;
+  for (size_t i = 0; i < calls_count; i++) {
+    // frames[i + 1] is where frames[i] was called from.
+    Dwarf_Attribute attribute;
+    Dwarf_Word value = 0;
+    Dwarf_Die *call = &calls[calls_count - 1 - i];
+    if (dw->dwarf_attr(call, DW_AT_call_line, &attribute) != NULL && dw->dwarf_formudata(&attribute, &value) == 0
+        && value <= INT32_MAX) {
+      frames[i + 1].line = (uint32_t)value;
+    }
+    if (files != NULL && dw->dwarf_attr(call, DW_AT_call_file, &attribute) != NULL
+        && dw->dwarf_formudata(&attribute, &value) == 0 && value < files_count) {
+      frames[i + 1].file = dw->dwarf_filesrc(files, value, NULL, NULL);
+    }
+  }
+}
+
+static enum cunwind_symbols_status lookup(
+    cunwind_symbols_module *module, uint64_t address, uint64_t deadline, struct cunwind_symbols_frame *frames,
+    size_t *count) {
+  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  struct debug_info *info = &module->info;
+  if (!info->tried) {
+    if (past(deadline)) return CUNWIND_SYMBOLS_INCOMPLETE;
+    open_dwarf(module);
+  }
+  if (info->dwarf == NULL) return CUNWIND_SYMBOLS_COMPLETE;
+  if (!map_units(info, deadline)) return CUNWIND_SYMBOLS_INCOMPLETE;
+  struct unit *unit = find_unit(info, address);
+  if (unit == NULL) return CUNWIND_SYMBOLS_COMPLETE;
+  if (!index_unit(info, unit, deadline)) return CUNWIND_SYMBOLS_INCOMPLETE;
+  Dwarf_Die die, function_die, calls[CUNWIND_SYMBOLS_MAX_FRAMES - 1];
+  if (dw->dwarf_offdie(info->dwarf, unit->die, &die) == NULL) return CUNWIND_SYMBOLS_COMPLETE;
+  bool cut = false;
+  size_t calls_count = 0;
+  const struct function *function = find_function(unit, address);
+  if (function != NULL && dw->dwarf_offdie(info->dwarf, function->die, &function_die) != NULL) {
+    calls_count =
+        inlined_calls(&function_die, address, deadline, calls, CUNWIND_SYMBOLS_MAX_FRAMES - 1, &cut);
+    // A chain that was cut would name the wrong innermost function: better the physical one alone.
+    if (cut) calls_count = 0;
+    for (size_t i = 0; i < calls_count; i++) {
+      frames[i] = (struct cunwind_symbols_frame){.inlined = true};
+      fill_names(&calls[calls_count - 1 - i], &frames[i]);
+    }
+    frames[calls_count] = (struct cunwind_symbols_frame){0};
+    fill_names(&function_die, &frames[calls_count]);
+  } else {
+    // Assembly: lines without functions.
+    frames[0] = (struct cunwind_symbols_frame){0};
+  }
+  if (!cut && lines_affordable(info, unit, &die, deadline, &cut)) {
+    fill_places(&die, address, calls, calls_count, frames);
+  }
+  *count = calls_count + 1;
+  if (function == NULL && frames[0].file == NULL) *count = 0;
+  return cut ? CUNWIND_SYMBOLS_INCOMPLETE : CUNWIND_SYMBOLS_COMPLETE;
+}
+
+enum cunwind_symbols_status symbols_dwarf_lookup(
+    cunwind_symbols_module *module, uint64_t address, uint64_t deadline, struct cunwind_symbols_frame *frames,
+    size_t *count) {
+  if (module->info.poisoned) return CUNWIND_SYMBOLS_COMPLETE;
+  jmp_buf recovery;
+  out_of_memory = &recovery;
+  // _setjmp: the plain one may save the signal mask, a system call.
+  if (_setjmp(recovery) != 0) {
+    module->info.poisoned = true;
+    *count = 0;
+    return CUNWIND_SYMBOLS_INCOMPLETE;
+  }
+  return lookup(module, address, deadline, frames, count);
+}

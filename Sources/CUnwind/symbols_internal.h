@@ -1,0 +1,118 @@
+// What the symbolizer's C files share. Formats: the System V gABI (ELF), DWARF 4 and 5.
+#pragma once
+
+#include <sys/stat.h>
+#include <time.h>
+
+#include "cunwind_symbols.h"
+#include "libdw_table.h"
+
+// A file in memory: mapped, decompressed into the heap, or somebody else's bytes.
+struct image {
+  char *bytes;
+  size_t length;
+  enum { IMAGE_NONE, IMAGE_MAPPED, IMAGE_HEAP, IMAGE_BORROWED } kind;
+  Elf *elf;
+  // Of the file when it was opened, to notice a change. `path` is NULL for an image that has none.
+  char *path;
+  struct stat status;
+};
+
+// A function symbol. `name` is an offset into the string table of the image it came from.
+struct symbol {
+  uint64_t address;
+  uint32_t size;
+  uint32_t name;
+};
+
+struct symbol_table {
+  struct symbol *symbols;
+  size_t count;
+  const char *strings;
+  size_t strings_length;
+  bool built;
+};
+
+// A function that DWARF describes: [low, low + size) and the offset of its DIE in .debug_info.
+struct function {
+  uint64_t low;
+  uint64_t die;
+  uint32_t size;
+};
+
+struct unit {
+  uint64_t die;
+  // Where the unit ends in .debug_info.
+  const char *end;
+  struct function *functions;
+  size_t count, capacity;
+  // Where the walk over the unit's DIEs goes on after a deadline.
+  Dwarf_Die cursor;
+  uint32_t level;
+  enum { UNIT_NEW, UNIT_WALKING, UNIT_DONE } state;
+  bool lines_read;
+};
+
+struct unit_range {
+  uint64_t low, high;
+  uint32_t unit;
+};
+
+struct debug_info {
+  Dwarf *dwarf;
+  Dwarf *alternate;
+  // True after libdw ran out of memory in mid-call: its state is unknown, so it is neither used nor freed.
+  bool poisoned;
+  bool tried;
+  uint64_t next_unit;
+  bool units_done, ranges_sorted;
+  struct unit *units;
+  size_t unit_count, unit_capacity;
+  struct unit_range *ranges;
+  size_t range_count, range_capacity;
+  // .debug_line, decompressed, to know a unit's size before libdw reads all of it.
+  const unsigned char *lines;
+  size_t lines_length;
+  // Heap that libelf holds for unpacked sections, and an estimate of all that libelf and libdw hold.
+  size_t unpacked, library_bytes;
+};
+
+struct cunwind_symbols_module {
+  // The module's own file, its separate debug file, the dwz file that one shares, and .gnu_debugdata.
+  struct image file, debug, shared, mini;
+  struct symbol_table symbols, mini_symbols;
+  struct debug_info info;
+};
+
+static inline uint64_t symbols_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+// Opens the file at `path` (or `fd` if not -1). False unless it is a 64-bit little-endian executable or library of this
+// machine whose build id is the one asked for.
+bool symbols_image_open(struct image *image, const struct cunwind_symbols_source *source, const char *path, int fd);
+bool symbols_image_borrow(struct image *image, const void *base, size_t length);
+void symbols_image_close(struct image *image);
+// Frees what libelf unpacked. What it handed out is gone, except pointers into the file's own bytes.
+void symbols_image_repack(struct image *image);
+// The section's index, or 0; `compressed_name` is its old name (.zdebug_…) or NULL.
+size_t symbols_section(const struct image *image, const char *name, const char *compressed_name);
+
+bool symbols_table_build(struct symbol_table *table, const struct image *image, Elf64_Word type);
+const char *symbols_table_find(const struct symbol_table *table, uint64_t address);
+void symbols_table_free(struct symbol_table *table);
+
+// Fills `mini` from the image's .gnu_debugdata.
+void symbols_mini_open(struct image *mini, const struct image *image);
+
+enum cunwind_symbols_status symbols_dwarf_lookup(
+    cunwind_symbols_module *module, uint64_t address, uint64_t deadline, struct cunwind_symbols_frame *frames,
+    size_t *count);
+void symbols_dwarf_free(cunwind_symbols_module *module);
+// The image that has the debug information, or NULL.
+struct image *symbols_dwarf_image(cunwind_symbols_module *module);
+
+void cunwind_demangle_load(void);
+void cunwind_lzma_load(void);

@@ -1,0 +1,50 @@
+import CUnwind
+
+#if canImport(Glibc)
+import Glibc
+#endif
+
+/// Turns linkage names into names, with the demanglers of the runtimes that are in the process anyway.
+enum Demangler {
+  /// The demangled name, or nil if `linkageName` is not mangled (C), is too long, or is not understood.
+  ///
+  /// Cost: 2–4 µs and a few allocations a name. Any thread.
+  static func demangle(_ linkageName: String) -> String? {
+    var name = linkageName
+    return name.withUTF8 { utf8 in
+      utf8.withMemoryRebound(to: CChar.self) { characters -> String? in
+        guard let base = characters.baseAddress, utf8.count > 2 else { return nil }
+        // swift_demangle takes a length, __cxa_demangle a terminated string.
+        return withUnsafeTemporaryAllocation(of: CChar.self, capacity: utf8.count + 1) { copy in
+          for index in 0..<utf8.count { copy[index] = base[index] }
+          copy[utf8.count] = 0
+          guard let result = cunwind_demangle(copy.baseAddress, utf8.count) else { return nil }
+          defer { free(result) }
+          return String(cString: result)
+        }
+      }
+    }
+  }
+}
+
+extension SymbolizedFrame {
+  /// Copies a frame of the C side, demangling its name.
+  init(_ frame: cunwind_symbols_frame) {
+    let linkageName = (frame.linkage_name ?? frame.name).map { String(cString: $0) }
+    let full = linkageName.flatMap(Demangler.demangle) ?? linkageName
+    let file = frame.file.map { String(cString: $0) }.flatMap { $0.hasSuffix("<compiler-generated>") ? nil : $0 }
+    let name = linkageName ?? ""
+    // swiftc marks thunks as artificial, and gives accessors and witnesses that it made up no line of declaration. It
+    // marks the top level of an asynchronous main.swift as artificial, too, which somebody wrote.
+    let made = frame.artificial || (frame.described && !frame.declared && name.hasPrefix("$s"))
+    self.init(
+      symbol: full,
+      shortSymbol: full.map(ShortSymbol.shorten),
+      linkageName: linkageName,
+      file: file,
+      line: file == nil || frame.line == 0 ? nil : Int(frame.line),
+      inlined: frame.inlined,
+      isCompilerGenerated: (made && !name.hasPrefix("async_Main")) || ShortSymbol.isCompilerGenerated(name)
+    )
+  }
+}
