@@ -2,4 +2,6 @@
 #ifndef CLINUX_H
 #define CLINUX_H
 
+#include "loop.h"
+
 #endif
