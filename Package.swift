@@ -21,12 +21,16 @@ let package = Package(
     .executableTarget(
       name: "stalld",
       dependencies: [
-        "LoopEngine", "StallMonitor",
+        "LoopEngine", "StallMonitor", "CLinux",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ]
     ),
+    // Host programs that the tests run.
+    .target(name: "VictimC", path: "Tests/Victims/VictimC"),
+    .executableTarget(
+      name: "StallVictim", dependencies: ["LoopEngine", "StallMonitor", "VictimC"], path: "Tests/Victims/StallVictim"),
     .testTarget(name: "LoopEngineTests", dependencies: ["LoopEngine"]),
-    .testTarget(name: "StallMonitorTests", dependencies: ["StallMonitor", "LoopEngine", "CUnwind", "CLinux"]),
+    .testTarget(name: "StallMonitorTests", dependencies: ["StallMonitor", "LoopEngine", "CUnwind", "CLinux", "VictimC", "StallVictim", "stalld"]),
   ],
   swiftLanguageModes: [.v6]
 )

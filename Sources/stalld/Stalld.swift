@@ -1,2 +1,13 @@
 import ArgumentParser
-@main struct Stalld: ParsableCommand {}
+
+/// The command line: `stalld run`, `stalld demo`.
+@main
+struct Stalld: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "stalld",
+    abstract: "Finds out what blocks the main loops of this machine's services.",
+    discussion: """
+      Data goes to standard output, talk to standard error. Exit codes: 0 done, 1 failed, 64 wrong use.
+      """,
+    subcommands: [RunCommand.self, DemoCommand.self])
+}

@@ -3,6 +3,7 @@
 #define CLINUX_H
 
 #include "barrier.h"
+#include "loop.h"
 #include "process.h"
 
 #endif

@@ -2,6 +2,8 @@
 #ifndef VICTIM_C_H
 #define VICTIM_C_H
 
+#include "victim_calls.h"
+
 /// Computes for that long, in a static function.
 void victim_c_compute(unsigned milliseconds);
 

@@ -1,0 +1,74 @@
+// What the run loop needs from the kernel and the runtimes and Swift cannot import by itself.
+#ifndef CLINUX_LOOP_H
+#define CLINUX_LOOP_H
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+// The address of the thread's control block: which thread is this, in one instruction. pthread_self() is a call through the PLT.
+static inline uintptr_t clinux_thread_pointer(void) { return (uintptr_t)__builtin_thread_pointer(); }
+
+// One word of thread-local storage for the thread's loop. Swift has no thread-local variables; pthread_getspecific is a call.
+// The pthread key beside it exists for its destructor alone.
+extern __thread void *clinux_loop_current;
+static inline void *clinux_loop_get_current(void) { return clinux_loop_current; }
+static inline void clinux_loop_set_current(void *value) { clinux_loop_current = value; }
+
+// How often this process is the child of a fork since the first loop was made (0 in the process that made it).
+// A counter kept by pthread_atfork: getpid() would be a system call on each use.
+extern unsigned clinux_fork_count;
+void clinux_loop_register_fork_handler(void);
+static inline unsigned clinux_loop_fork_count(void) { return __atomic_load_n(&clinux_fork_count, __ATOMIC_RELAXED); }
+
+// syscall() is variadic, which Swift cannot call.
+static inline int clinux_gettid(void) { return (int)syscall(SYS_gettid); }
+static inline long clinux_futex_wait(const void *word, uint32_t expected, const struct timespec *relative) {
+  return syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, relative, NULL, 0);
+}
+static inline long clinux_futex_wake(const void *word, int count) {
+  return syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
+}
+
+// glibc 2.36 declares pidfd_open, but the headers of older ones do not.
+static inline int clinux_pidfd_open(pid_t pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
+
+// CLOCK_MONOTONIC in nanoseconds; inline so that a turn pays for the vDSO and nothing else.
+static inline int64_t clinux_monotonic(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+// epoll_event is packed and carries a union: reading the token through it costs Swift a copy of the whole.
+static inline uint64_t clinux_epoll_token(const struct epoll_event *event) { return event->data.u64; }
+static inline int clinux_epoll_control(int epoll, int operation, int descriptor, uint32_t events, uint64_t token) {
+  struct epoll_event event = {.events = events, .data = {.u64 = token}};
+  return epoll_ctl(epoll, operation, descriptor, &event);
+}
+// EPOLLET is 1u << 31, which Swift imports as a negative enumeration value.
+static inline uint32_t clinux_epoll_edge_triggered(void) { return (uint32_t)EPOLLET; }
+
+// libdispatch's entry points for a foreign main loop, weak: a program without libdispatch still links and gets NULL here.
+extern int _dispatch_get_main_queue_port_4CF(void) __attribute__((weak));
+extern void _dispatch_main_queue_callback_4CF(void *) __attribute__((weak));
+static inline int clinux_dispatch_is_linked(void) {
+  return &_dispatch_get_main_queue_port_4CF != NULL && &_dispatch_main_queue_callback_4CF != NULL;
+}
+static inline int clinux_dispatch_main_queue_descriptor(void) { return _dispatch_get_main_queue_port_4CF(); }
+static inline void clinux_dispatch_drain_main_queue(void) { _dispatch_main_queue_callback_4CF(NULL); }
+
+#endif

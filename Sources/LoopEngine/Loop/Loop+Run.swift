@@ -1,0 +1,247 @@
+import CLinux
+import Glibc
+
+extension Loop {
+  /// Runs in the default mode until ``stop()``, or until there is nothing left to serve.
+  ///
+  /// On the loop's thread only.
+  ///
+  /// Unlike `RunLoop.run()`, which can't be ended, this is one run, and `stop()` ends it.
+  @discardableResult
+  public func run() -> RunResult {
+    run(.default, limit: .max, onlyOneSource: false)
+  }
+
+  /// Runs in the default mode until a time, ``stop()``, or until there is nothing left to serve.
+  ///
+  /// On the loop's thread only.
+  @discardableResult
+  public func run(until date: Instant) -> RunResult {
+    run(.default, limit: date.nanoseconds, onlyOneSource: false)
+  }
+
+  /// Runs in a mode until one source was served, or a time has come: `handledSource`, `timedOut`, `stopped` or
+  /// `finished`.
+  ///
+  /// Timers and blocks are served but are no sources. On the loop's thread only.
+  @discardableResult
+  public func run(mode: Mode, before date: Instant) -> RunResult {
+    run(mode, limit: date.nanoseconds, onlyOneSource: true)
+  }
+
+  /// Runs in a mode for a time: CoreFoundation's `CFRunLoopRunInMode`.
+  ///
+  /// On the loop's thread only.
+  ///
+  /// - Parameters:
+  ///   - mode: The mode; `.common`, an unknown one and an empty one are finished at once, and no observer hears of it.
+  ///   - duration: How long; zero or less: one pass without waiting.
+  ///   - returnAfterSourceHandled: Whether to return after one source.
+  /// - Returns: Why the run ended; if there are several reasons, the first of `handledSource`, `timedOut`, `stopped`,
+  ///   `finished`.
+  @discardableResult
+  public func run(
+    mode: Mode = .default, for duration: Duration, returnAfterSourceHandled: Bool = false
+  ) -> RunResult {
+    let limit = duration <= .zero ? Int64.min : Instant.now.advanced(by: duration).nanoseconds
+    return run(mode, limit: limit, onlyOneSource: returnAfterSourceHandled)
+  }
+
+  /// Ends the innermost run as soon as its present callout returns.
+  ///
+  /// Safe on any thread, wakes the loop.
+  ///
+  /// A stop before a run begins is forgotten. Two stops within a nested run end the inner one only.
+  public func stop() {
+    stopRequested.store(true, ordering: .releasing)
+    inbox.wake()
+  }
+
+  /// Ends the loop's present sleep, or its next one, without ending its run.
+  ///
+  /// Safe on any thread; a system call only if the loop sleeps.
+  public func wakeUp() {
+    inbox.wake()
+  }
+
+  // MARK: One run
+
+  func run(_ wanted: Mode, limit: Int64, onlyOneSource: Bool) -> RunResult {
+    requireOwner()
+    if forkCount != clinux_loop_fork_count() { recoverFromFork() }
+    absorb()
+    if !parked.isEmpty { unpark() }
+    guard let mode = modeToRun(wanted) else { return .finished }
+
+    let outerMode = current
+    let outerStop = stopRequested.load(ordering: .relaxed)
+    let outerCallout = published.save()
+    if outerStop { stopRequested.store(false, ordering: .relaxed) }
+    current = mode
+    depth &+= 1
+    runCount &+= 1
+    published.setMode(mode.text)
+    if outerCallout.kindAndLine != 0 { published.restore(PublishedState.Saved(kindAndLine: 0, file: 0, name: 0)) }
+
+    notify(mode, .entry)
+    let result = passes(mode, limit: limit, onlyOneSource: onlyOneSource)
+    notify(mode, .exit)
+
+    if outerCallout.kindAndLine != 0 { published.restore(outerCallout) }
+    published.setMode(outerMode?.text)
+    depth &-= 1
+    current = outerMode
+    stopRequested.store(outerStop, ordering: .relaxed)
+    if !parked.isEmpty { unpark() }
+    return result
+  }
+
+  private func modeToRun(_ wanted: Mode) -> ModeState? {
+    guard wanted != .common else { return nil }
+    let mode: ModeState
+    if let known = findMode(wanted.id) {
+      mode = known
+    } else if ring.contains(where: { $0 == wanted.id }) {
+      mode = makeMode(wanted.id)
+    } else {
+      return nil
+    }
+    return isEmpty(mode) ? nil : mode
+  }
+
+  private func passes(_ mode: ModeState, limit: Int64, onlyOneSource: Bool) -> RunResult {
+    if takeStop() { return .stopped }
+    return withUnsafeTemporaryAllocation(of: epoll_event.self, capacity: 64) { buffer in
+      // One event at a time if one source ends the run: the kernel then serves ready descriptors in turn, and no one
+      // twice.
+      let events = onlyOneSource ? UnsafeMutableBufferPointer(rebasing: buffer.prefix(1)) : buffer
+      var servedMainQueue = false
+      while true {
+        let (handled, served) = pass(
+          mode, events, limit: limit, onlyOneSource: onlyOneSource, servedMainQueue: servedMainQueue)
+        servedMainQueue = served
+        if handled && onlyOneSource { return .handledSource }
+        if limit != .max && (limit == .min || limit <= clinux_monotonic()) { return .timedOut }
+        if takeStop() { return .stopped }
+        if isEmpty(mode) { return .finished }
+      }
+    }
+  }
+
+  @inline(__always)
+  private func takeStop() -> Bool {
+    guard stopRequested.load(ordering: .relaxed) else { return false }
+    stopRequested.store(false, ordering: .relaxed)
+    return true
+  }
+
+  /// One pass; the order is CoreFoundation's.
+  @inline(__always)
+  private func pass(
+    _ mode: ModeState, _ events: UnsafeMutableBufferPointer<epoll_event>, limit: Int64, onlyOneSource: Bool,
+    servedMainQueue: Bool
+  ) -> (handled: Bool, servedMainQueue: Bool) {
+    notify(mode, .beforeTimers)
+    notify(mode, .beforeSources)
+    runBlocks(mode)
+    var handled = performSignalledSources(mode, onlyOne: onlyOneSource)
+    if handled { runBlocks(mode) }
+
+    let polls = handled || limit == .min || !ring.isEmpty
+    let mainQueue = isMain && mode.isCommon ? mainQueueToServe(mode) : -1
+    if mainQueue >= 0 && !servedMainQueue && !polls && mode.hasWaitingObservers && MainQueue.isReady(mainQueue) {
+      serveMainQueue(mainQueue)
+      runBlocks(mode)
+      return (true, true)
+    }
+
+    if !polls { notify(mode, .beforeWaiting) }
+    absorb()
+    let deadline = polls || !ring.isEmpty ? 0 : min(timerWakeTime(mode), limit)
+    let count = wait(mode, events, deadline: deadline, mayBlock: !polls && ring.isEmpty)
+    if !polls { notify(mode, .afterWaiting) }
+
+    if hasTimers(mode) { fireTimers(mode) }
+    var served = false
+    if count > 0 {
+      let result = serve(events, count, mode, mainQueue)
+      handled = result.handled || handled
+      served = result.servedMainQueue
+    }
+    runBlocks(mode)
+    return (handled, served)
+  }
+
+  /// Calls what the events belong to, in the kernel's order.
+  @inline(__always)
+  private func serve(
+    _ events: UnsafeMutableBufferPointer<epoll_event>, _ count: Int, _ mode: ModeState, _ mainQueue: Int32
+  ) -> (handled: Bool, servedMainQueue: Bool) {
+    var handled = false
+    var served = false
+    let runs = runCount
+    let removals = descriptors.removals
+    let base = events.baseAddress!
+    for index in 0..<count {
+      let token = clinux_epoll_token(base + index)
+      if token >= Poller.firstSourceToken {
+        if let source = descriptors.find(token) {
+          call(source, base[index].events)
+          handled = true
+        } else if removals == descriptors.removals {
+          // The descriptor was closed under the watch while its file lives on elsewhere; the kernel offers no other way
+          // out.
+          reopenPoller(mode)
+          break
+        }
+      } else if token == Poller.mainQueueToken {
+        if mainQueue >= 0 {
+          serveMainQueue(mainQueue)
+          handled = true
+          served = true
+        } else {
+          mainQueueIsPending = true
+        }
+      }
+      // What the kernel said before a nested run may no longer be so; being level-triggered, it will say it again.
+      if runs != runCount { break }
+    }
+    return (handled, served)
+  }
+
+  // MARK: The main queue
+
+  /// The main queue's descriptor, in the mode's epoll instance; −1 when it must not be served here (from within itself)
+  /// or there is none.
+  @inline(__always)
+  private func mainQueueToServe(_ mode: ModeState) -> Int32 {
+    guard MainQueue.isAvailable, !isServingMainQueue else { return -1 }
+    if !mode.watchesMainQueue { watchMainQueue(mode) }
+    return mainQueueDescriptor
+  }
+
+  @inline(never)
+  private func watchMainQueue(_ mode: ModeState) {
+    mainQueueDescriptor = clinux_dispatch_main_queue_descriptor()
+    do {
+      try openPoller(mode)
+      try mode.poller.watchEdges(of: mainQueueDescriptor, token: Poller.mainQueueToken)
+      mode.watchesMainQueue = true
+    } catch {
+      // No descriptor left for epoll; tried again in the next pass.
+    }
+  }
+
+  private func serveMainQueue(_ descriptor: Int32) {
+    let outer = published.save()
+    published.publish(.mainQueue, Origin())
+    isServingMainQueue = true
+    repeat {
+      mainQueueIsPending = false
+      MainQueue.drain(descriptor)
+      // A nested run saw the queue ready and had to leave it to us.
+    } while mainQueueIsPending
+    isServingMainQueue = false
+    published.restore(outer)
+  }
+}

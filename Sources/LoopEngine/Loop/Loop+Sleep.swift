@@ -1,0 +1,93 @@
+import CLinux
+import Glibc
+import Synchronization
+
+extension Loop {
+  /// Looks for events, and sleeps for them if asked to: the only place where a loop's thread waits.
+  ///
+  /// - Parameters:
+  ///   - mode: Whose descriptors count.
+  ///   - events: Where the kernel writes what it found.
+  ///   - deadline: When to be back, `.max` for never; not looked at unless `mayBlock`.
+  ///   - mayBlock: Whether to sleep when there is nothing.
+  /// - Returns: How many events there are.
+  @inline(__always)
+  func wait(
+    _ mode: ModeState, _ events: UnsafeMutableBufferPointer<epoll_event>, deadline: Int64, mayBlock: Bool
+  ) -> Int {
+    if !mode.poller.isOpen {
+      do { try openPoller(mode) } catch {
+        if mayBlock { sleepWithoutDescriptors(deadline: deadline) }
+        return 0
+      }
+    }
+    if !mayBlock { return poll(mode, events, timeout: 0) }
+    if deadline != .max && !arm(deadline) { return poll(mode, events, timeout: 0) }
+    // Announced before the last look at the inbox, inside its lock: a post comes either before this and is seen, or
+    // after it and wakes.
+    let timeout: Int32 = inbox.prepareToSleep() ? -1 : 0
+    published.setWaiting(true)
+    let count = poll(mode, events, timeout: timeout)
+    published.setWaiting(false)
+    inbox.finishSleep()
+    return count
+  }
+
+  @inline(__always)
+  private func poll(_ mode: ModeState, _ events: UnsafeMutableBufferPointer<epoll_event>, timeout: Int32) -> Int {
+    // A signal handler's EINTR is a wake-up like any other.
+    max(0, Int(epoll_wait(mode.poller.epoll, events.baseAddress, Int32(events.count), timeout)))
+  }
+
+  /// Sees to it that the timerfd rings at a time or, if it is set to an earlier one already, before; false when the
+  /// time is not in the future.
+  ///
+  /// A timer that was cancelled may so cost one wake-up, once, instead of a system call for each cancellation.
+  private func arm(_ deadline: Int64) -> Bool {
+    let now = clinux_monotonic()
+    if deadline <= now { return false }
+    if armedDeadline <= deadline && armedDeadline > now { return true }
+    do { try ensureTimerDescriptor() } catch {
+      // No descriptor left: sleep in small steps until there is one.
+      sleepWithoutDescriptors(deadline: min(deadline, now + 10_000_000))
+      return false
+    }
+    var time = itimerspec()
+    time.it_value.tv_sec = Int(deadline / 1_000_000_000)
+    time.it_value.tv_nsec = Int(deadline % 1_000_000_000)
+    timerfd_settime(timerDescriptor, Int32(TFD_TIMER_ABSTIME), &time, nil)
+    armedDeadline = deadline
+    return true
+  }
+
+  /// Sleeps on a word of memory: what is left when the process has no descriptor for epoll.
+  ///
+  /// Timers and wake-ups work, descriptors cannot be watched.
+  @inline(never)
+  private func sleepWithoutDescriptors(deadline: Int64) {
+    let word = inbox.sleepWord.load(ordering: .acquiring)
+    guard inbox.prepareToSleep() else { return }
+    // A second at most: descriptors may be there again.
+    let wanted =
+      deadline == .max ? 1_000_000_000 : min(1_000_000_000, deadline.subtractingSaturated(clinux_monotonic()))
+    var time = timespec(tv_sec: 0, tv_nsec: 0)
+    time.tv_sec = Int(max(0, wanted) / 1_000_000_000)
+    time.tv_nsec = Int(max(0, wanted) % 1_000_000_000)
+    published.setWaiting(true)
+    withUnsafePointer(to: inbox.sleepWord) { _ = clinux_futex_wait($0, word, &time) }
+    published.setWaiting(false)
+    inbox.finishSleep()
+  }
+
+  /// In the child of a fork: leaves the epoll instances, the eventfd and the timerfd to the parent and makes new ones.
+  @inline(never)
+  func recoverFromFork() {
+    forkCount = clinux_loop_fork_count()
+    published.bindToThisThread()
+    inbox.recoverFromFork()
+    if timerDescriptor >= 0 { close(timerDescriptor) }
+    timerDescriptor = -1
+    armedDeadline = .max
+    for mode in modes.compactMap({ $0 }) { reopenPoller(mode) }
+  }
+}

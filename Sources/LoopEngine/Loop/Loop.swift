@@ -1,0 +1,159 @@
+import CLinux
+import Glibc
+import Synchronization
+
+/// A run loop: one per thread, asleep in epoll until there is something to do.
+///
+/// The semantics are CoreFoundation's (modes, observers, timers, sources, blocks, nested runs), the costs are those of
+/// a bare epoll loop.
+/// Unless a member says "on the loop's thread only", it is safe on any thread: what belongs to the loop is changed by
+/// the loop's thread alone, and other threads leave it a note and wake it.
+///
+/// - Important: A loop ends with its thread. Work that had not run by then is released without being run, and later
+///   posts are refused.
+public final class Loop: @unchecked Sendable {
+  // @unchecked: the variables below are touched by the loop's thread alone ("owner-confined"); all that other threads
+  // reach is in `published` (atomics), `inbox` (its own lock) and `modeNames` (a Mutex).
+
+  let published = PublishedState()
+  let inbox = Inbox()
+  let modeNames = Mutex<[Mode]>([])
+  let stopRequested = Atomic<Bool>(false)
+  let isMain: Bool
+
+  // MARK: Owner-confined
+
+  @exclusivity(unchecked) var ring = WorkRing()
+  /// Blocks for modes other than the current one, older than all in `ring`.
+  @exclusivity(unchecked) var parked: [WorkItem] = []
+  /// By mode number; most have none.
+  @exclusivity(unchecked) var modes: [ModeState?] = []
+  let commonItems: ModeState
+  @exclusivity(unchecked) var current: ModeState?
+  @exclusivity(unchecked) var depth = 0
+  /// Counts runs, so that a pass can see that a callout ran the loop.
+  @exclusivity(unchecked) var runCount: UInt = 0
+
+  @exclusivity(unchecked) var observers: [Observer] = []
+  @exclusivity(unchecked) var everyModeHooks: [EveryModeHook] = []
+  @exclusivity(unchecked) var observerGeneration: UInt = 1
+  @exclusivity(unchecked) var observerDepth = 0
+  @exclusivity(unchecked) var retiredTables: [UnsafeMutableBufferPointer<ObserverEntry>] = []
+
+  /// Insertions of observers, timers and signals, in order.
+  @exclusivity(unchecked) var nextSequence: UInt = 0
+  /// Timers added while others fire must wait for the next pass: their heap position is after this time.
+  @exclusivity(unchecked) var firingLimit = Int64.min
+
+  @exclusivity(unchecked) var sources: [ObjectIdentifier: Source] = [:]
+  @exclusivity(unchecked) var signalledSources: [Source] = []
+  @exclusivity(unchecked) var descriptors = DescriptorTable()
+
+  @exclusivity(unchecked) var timerDescriptor: Int32 = -1
+  /// When the timerfd rings, `.max` when it does not.
+  @exclusivity(unchecked) var armedDeadline = Int64.max
+  @exclusivity(unchecked) var forkCount = clinux_loop_fork_count()
+  @exclusivity(unchecked) var mainQueueDescriptor: Int32 = -1
+  @exclusivity(unchecked) var isServingMainQueue = false
+  /// A run nested in the main queue saw it ready.
+  @exclusivity(unchecked) var mainQueueIsPending = false
+
+  init(isMain: Bool) {
+    _ = ForkHandler.registered
+    self.isMain = isMain
+    commonItems = ModeState(id: Mode.common.id, text: ModeNames.text(of: Mode.common.id))
+    if isMain { published.presetThreadID(getpid()) }
+    _ = makeMode(Mode.default.id)
+    _ = ensureWakeDescriptor()
+  }
+
+  deinit {
+    for table in retiredTables { table.deallocate() }
+  }
+
+  // MARK: Identity
+
+  /// The loop of the calling thread, made on first use and gone with the thread.
+  public static var current: Loop {
+    if let known = clinux_loop_get_current() { return Unmanaged<Loop>.fromOpaque(known).takeUnretainedValue() }
+    return LoopThread.makeCurrent()
+  }
+
+  /// The loop of the process's main thread, from any thread.
+  public static var main: Loop {
+    if clinux_loop_get_current() == nil && LoopThread.isMain { return LoopThread.makeCurrent() }
+    return LoopThread.main
+  }
+
+  /// The kernel's number of the loop's thread; 0 as long as the thread is not known.
+  ///
+  /// Lock-free.
+  public var threadID: Int32 { published.threadID }
+
+  /// Whether the calling thread is the loop's.
+  public var isCurrent: Bool { isOwner }
+
+  /// Whether the loop sleeps for events.
+  ///
+  /// Lock-free, never blocks, whatever the loop's thread does.
+  public var isWaiting: Bool { published.isWaiting }
+
+  /// Whether the loop's thread has ended.
+  ///
+  /// Lock-free.
+  public var hasEnded: Bool { published.hasEnded }
+
+  /// What the loop is doing now.
+  ///
+  /// Lock-free, allocates nothing, never blocks, whatever the loop's thread does or holds.
+  ///
+  /// The parts are read one after the other: only the callout is consistent in itself.
+  public var snapshot: Snapshot {
+    Snapshot(
+      isWaiting: published.isWaiting, mode: published.modeText, callout: published.callout,
+      hasEnded: published.hasEnded)
+  }
+
+  @inline(__always)
+  var isOwner: Bool { UInt(clinux_thread_pointer()) == published.owner.load(ordering: .relaxed) }
+
+  func requireOwner(_ function: StaticString = #function) {
+    precondition(isOwner, "Loop.\(function) was called on another thread than the loop's")
+  }
+
+  // MARK: Changes from other threads
+
+  /// Makes a change at once on the loop's thread, and soon from any other.
+  ///
+  /// False when the loop's thread has ended.
+  @discardableResult
+  func change(waking: Bool = true, _ body: @escaping () -> Void) -> Bool {
+    if isOwner {
+      absorb()
+      body()
+      return true
+    }
+    return inbox.post(control: body, waking: waking)
+  }
+
+  /// Takes what other threads have left: changes are made, blocks queue up.
+  @inline(__always)
+  func absorb() {
+    if inbox.mayHaveWork { absorbSlowly() }
+  }
+
+  @inline(never)
+  private func absorbSlowly() {
+    for change in inbox.collect(into: &ring) { change() }
+  }
+
+  @inline(__always)
+  func takeSequence() -> UInt {
+    nextSequence &+= 1
+    return nextSequence
+  }
+}
+
+private enum ForkHandler {
+  static let registered: Void = clinux_loop_register_fork_handler()
+}

@@ -1,0 +1,33 @@
+import Synchronization
+
+/// The one loop that a timer, a source or an observer belongs to, from its first addition until it is freed.
+///
+/// The reference is strong and set once, so that any thread may follow it without a lock. The cycle it makes with the
+/// loop ends with the loop's thread, which lets go of everything it holds.
+struct LoopBinding: ~Copyable, Sendable {
+  private let pointer = Atomic<UInt>(0)
+
+  deinit {
+    let bits = pointer.load(ordering: .acquiring)
+    if let raw = UnsafeRawPointer(bitPattern: bits) { Unmanaged<Loop>.fromOpaque(raw).release() }
+  }
+
+  /// The loop, if the item was ever added to one.
+  var loop: Loop? {
+    let bits = pointer.load(ordering: .acquiring)
+    guard let raw = UnsafeRawPointer(bitPattern: bits) else { return nil }
+    return Unmanaged<Loop>.fromOpaque(raw).takeUnretainedValue()
+  }
+
+  /// Binds to a loop; false when bound to another one already.
+  @inline(__always)
+  func bind(to loop: Loop) -> Bool {
+    let wanted = UInt(bitPattern: Unmanaged.passUnretained(loop).toOpaque())
+    let present = pointer.load(ordering: .acquiring)
+    if present == wanted { return true }
+    if present != 0 { return false }
+    let (exchanged, original) = pointer.compareExchange(expected: 0, desired: wanted, ordering: .acquiringAndReleasing)
+    if exchanged { _ = Unmanaged.passRetained(loop) }
+    return exchanged || original == wanted
+  }
+}

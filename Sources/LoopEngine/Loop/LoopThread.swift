@@ -1,0 +1,32 @@
+import CLinux
+import Glibc
+
+/// Ties loops to threads.
+enum LoopThread {
+  static let main = Loop(isMain: true)
+
+  /// A key whose destructor ends the loop of a thread that ends.
+  private static let key: pthread_key_t = {
+    var key = pthread_key_t()
+    let result = pthread_key_create(&key) { raw in
+      guard let raw else { return }
+      let loop = Unmanaged<Loop>.fromOpaque(raw)
+      loop.takeUnretainedValue().tearDown()
+      clinux_loop_set_current(nil)
+      loop.release()
+    }
+    precondition(result == 0, "no pthread key left for the loops of threads")
+    return key
+  }()
+
+  static var isMain: Bool { clinux_gettid() == getpid() }
+
+  static func makeCurrent() -> Loop {
+    let loop = isMain ? main : Loop(isMain: false)
+    loop.published.bindToThisThread()
+    let raw = Unmanaged.passRetained(loop).toOpaque()
+    clinux_loop_set_current(raw)
+    pthread_setspecific(key, raw)
+    return loop
+  }
+}

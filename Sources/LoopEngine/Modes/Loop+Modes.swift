@@ -1,0 +1,72 @@
+extension Loop {
+  /// The modes that the loop knows: those that were run in, added to or made common.
+  ///
+  /// Takes a short lock.
+  public var allModes: [Mode] { modeNames.withLock { $0 } }
+
+  /// The name of the mode that the innermost run serves, nil outside of a run.
+  ///
+  /// Lock-free.
+  public var currentMode: Mode? {
+    guard let text = published.modeText else { return nil }
+    return Mode(text.description)
+  }
+
+  /// Makes a mode common: what was or will be added to `.common` works in it, too.
+  ///
+  /// There is no way back.
+  ///
+  /// On another thread than the loop's this takes effect before the loop's next pass.
+  public func addCommonMode(_ mode: Mode) {
+    guard mode != .common else { return }
+    change { self.makeCommon(mode) }
+  }
+
+  private func makeCommon(_ mode: Mode) {
+    let state = makeMode(mode.id)
+    guard !state.isCommon else { return }
+    state.isCommon = true
+    observerGeneration &+= 1
+    for source in descriptors.all where source.keys.contains(Mode.common.id) && !source.keys.contains(mode.id) {
+      do throws(LoopError) { try watch(source, in: state) } catch { source.fail(error) }
+    }
+    for source in sources.values where source.keys.contains(Mode.common.id) { source.didSchedule?(self, mode) }
+    if state === current { unpark() }
+  }
+
+  /// The loop's state for a mode, nil if the loop does not know the mode.
+  func findMode(_ id: Int32) -> ModeState? {
+    id >= 0 && Int(id) < modes.count ? modes[Int(id)] : nil
+  }
+
+  /// The loop's state for a mode, made if needed; the common items for `.common`.
+  func makeMode(_ id: Int32) -> ModeState {
+    if id == Mode.common.id { return commonItems }
+    if let known = findMode(id) { return known }
+    while modes.count <= Int(id) { modes.append(nil) }
+    let state = ModeState(id: id, text: ModeNames.text(of: id))
+    modes[Int(id)] = state
+    modeNames.withLock { $0.append(Mode(id: id)) }
+    return state
+  }
+
+  /// Whether something would be served in a mode; observers don't count.
+  func isEmpty(_ mode: ModeState) -> Bool {
+    if mode.sourceCount > 0 || mode.timers.count > 0 { return false }
+    if mode.isCommon {
+      if commonItems.sourceCount > 0 || commonItems.timers.count > 0 { return false }
+      // The main queue may have work at any time.
+      if isMain && MainQueue.isAvailable && !isServingMainQueue { return false }
+    }
+    if !ring.isEmpty && ring.contains(where: { matches($0, mode) }) { return false }
+    return !inbox.mayHaveWork
+  }
+
+  /// Whether a block for these modes runs in a mode.
+  @inline(__always)
+  func matches(_ modes: Int32, _ mode: ModeState) -> Bool {
+    if modes == Mode.common.id { return mode.isCommon }
+    if modes > 0 { return modes == mode.id }
+    return ModeSets.contains(modes, mode)
+  }
+}

@@ -1,0 +1,210 @@
+extension Loop {
+  /// Adds an observer to a mode, or to all common ones.
+  ///
+  /// Adding it twice changes nothing.
+  ///
+  /// - Returns: False when the observer is invalid or belongs to another loop, or when the loop's thread has ended.
+  @discardableResult
+  public func add(_ observer: Observer, to mode: Mode = .common) -> Bool {
+    guard observer.isValid, observer.binding.bind(to: self) else { return false }
+    return change(waking: false) { self.addOwned(observer, mode.id) }
+  }
+
+  /// Makes an observer and adds it.
+  ///
+  /// - Parameters:
+  ///   - activities: When to call it.
+  ///   - mode: Where it works.
+  ///   - order: Its place among other observers, ascending.
+  ///   - repeats: False for an observer that is called once.
+  ///   - name: What the monitor calls it in a report.
+  ///   - file: Where it was made.
+  ///   - line: Where it was made.
+  ///   - body: Called on the loop's thread with the observer and the one activity.
+  /// - Returns: The observer, for its removal.
+  @discardableResult
+  public func observe(
+    _ activities: Activity, in mode: Mode = .common, order: Int = 0, repeats: Bool = true, name: StaticString? = nil,
+    file: StaticString = #fileID, line: UInt32 = #line, body: @escaping @Sendable (Observer, Activity) -> Void
+  ) -> Observer {
+    let observer = Observer(activities, order: order, repeats: repeats, name: name, file: file, line: line, body: body)
+    add(observer, to: mode)
+    return observer
+  }
+
+  /// Takes an observer out of a mode; it stays valid and in its other modes.
+  public func remove(_ observer: Observer, from mode: Mode) {
+    change(waking: false) { self.removeOwned(observer) { $0 == mode.id } }
+  }
+
+  /// Takes an observer out of all modes.
+  func remove(_ observer: Observer) {
+    change(waking: false) { self.removeOwned(observer) { _ in true } }
+  }
+
+  /// Whether an observer was added to exactly this mode (`.common` being the set).
+  ///
+  /// On the loop's thread only.
+  public func contains(_ observer: Observer, in mode: Mode) -> Bool {
+    requireOwner()
+    absorb()
+    return observer.binding.loop === self && observer.keys.contains(mode.id)
+  }
+
+  // MARK: Every mode
+
+  /// Calls a C function in every mode there is or will be, at what it costs to call one.
+  ///
+  /// For the monitor: a stall counts in whatever mode it happens. Not published as a callout. The context must live
+  /// until the hook's removal.
+  package func addObserverToEveryMode(
+    _ activities: Activity, order: Int, context: UnsafeMutableRawPointer,
+    call: @escaping @convention(c) (UnsafeMutableRawPointer, UInt) -> Void
+  ) -> EveryModeHook {
+    let observer = Observer(activities, order: order) { _, _ in }
+    let hook = EveryModeHook(observer: observer, call: call, context: context)
+    _ = observer.binding.bind(to: self)
+    change(waking: false) {
+      self.everyModeHooks.append(hook)
+      self.addOwned(observer, Observer.everyMode)
+    }
+    return hook
+  }
+
+  /// Calls a closure in every mode there is or will be, with the activity.
+  package func addObserverToEveryMode(
+    _ activities: Activity, order: Int, body: @escaping @Sendable (Activity) -> Void
+  ) -> Observer {
+    let observer = Observer(activities, order: order) { _, activity in body(activity) }
+    _ = observer.binding.bind(to: self)
+    change(waking: false) { self.addOwned(observer, Observer.everyMode) }
+    return observer
+  }
+
+  /// Ends a hook's calls; on the loop's thread at once, otherwise `done` is called on the loop's thread when its
+  /// context may go.
+  package func removeObserverFromEveryMode(_ hook: EveryModeHook, done: @escaping @Sendable () -> Void = {}) {
+    change {
+      hook.observer.invalidate()
+      self.everyModeHooks.removeAll { $0 === hook }
+      done()
+    }
+  }
+
+  // MARK: On the loop's thread
+
+  private func addOwned(_ observer: Observer, _ key: Int32) {
+    guard observer.isValid, !observer.keys.contains(key) else { return }
+    if key >= 0 { _ = makeMode(key) }
+    if observer.keys.isEmpty {
+      observer.sequence = takeSequence()
+      observers.append(observer)
+    }
+    observer.keys.append(key)
+    observerGeneration &+= 1
+  }
+
+  private func removeOwned(_ observer: Observer, where condition: (Int32) -> Bool) {
+    guard !observer.keys.isEmpty else { return }
+    observer.keys.removeAll(where: condition)
+    if observer.keys.isEmpty { observers.removeAll { $0 === observer } }
+    observerGeneration &+= 1
+  }
+
+  /// Calls the observers of an activity: one comparison and one test when there are none.
+  @inline(__always)
+  func notify(_ mode: ModeState, _ activity: Activity) {
+    if mode.observerGeneration != observerGeneration { rebuildObservers(of: mode) }
+    if mode.observerMask & activity.rawValue != 0 { callObservers(of: mode, activity) }
+  }
+
+  private func callObservers(of mode: ModeState, _ activity: Activity) {
+    // The table stays as it is while somebody walks through it; changes make a new one.
+    observerDepth &+= 1
+    let generation = observerGeneration
+    for entry in UnsafeBufferPointer(mode.observers) where entry.mask & activity.rawValue != 0 {
+      if let call = entry.call, let context = entry.context {
+        if generation == observerGeneration || entry.observer._withUnsafeGuaranteedRef({ $0.isValid }) {
+          call(context, activity.rawValue)
+        }
+        continue
+      }
+      entry.observer._withUnsafeGuaranteedRef { observer in
+        let isPresent = generation == observerGeneration || isObserving(observer, mode)
+        if isPresent && !observer.isFiring && observer.isValid { fire(observer, activity) }
+      }
+    }
+    observerDepth &-= 1
+    if observerDepth == 0 && !retiredTables.isEmpty { freeRetiredTables() }
+  }
+
+  @inline(__always)
+  private func fire(_ observer: Observer, _ activity: Activity) {
+    let outer = published.save()
+    published.publish(.observer, observer.origin)
+    if !observer.repeats { observer.invalidate() }
+    observer.isFiring = true
+    observer.call(activity)
+    observer.isFiring = false
+    published.restore(outer)
+  }
+
+  private func isObserving(_ observer: Observer, _ mode: ModeState) -> Bool {
+    observer.keys.contains { $0 == mode.id || $0 == Observer.everyMode || ($0 == Mode.common.id && mode.isCommon) }
+  }
+
+  @inline(never)
+  private func rebuildObservers(of mode: ModeState) {
+    let present = observers.filter { isObserving($0, mode) }
+      .sorted { ($0.order, $0.sequence) < ($1.order, $1.sequence) }
+    let table = UnsafeMutableBufferPointer<ObserverEntry>.allocate(capacity: present.count)
+    var mask: UInt = 0
+    var waits = false
+    for (position, observer) in present.enumerated() {
+      let hook = everyModeHooks.first { $0.observer === observer }
+      mask |= observer.activities.rawValue
+      if !observer.keys.contains(Observer.everyMode)
+        && !observer.activities.isDisjoint(with: [.beforeWaiting, .afterWaiting])
+      {
+        waits = true
+      }
+      table.initializeElement(
+        at: position,
+        to: ObserverEntry(
+          mask: observer.activities.rawValue, observer: .passRetained(observer), call: hook?.call,
+          context: hook?.context))
+    }
+    retiredTables.append(mode.observers)
+    mode.observers = table
+    mode.observerMask = mask
+    mode.hasWaitingObservers = waits
+    mode.observerGeneration = observerGeneration
+    if observerDepth == 0 { freeRetiredTables() }
+  }
+
+  private func freeRetiredTables() {
+    let tables = retiredTables
+    retiredTables = []
+    for table in tables {
+      for entry in table { entry.observer.release() }
+      table.deallocate()
+    }
+  }
+}
+
+/// A C function that a loop calls in every mode.
+package final class EveryModeHook: @unchecked Sendable {
+  // @unchecked: constants; the context is the caller's, who says that it may be used on the loop's thread.
+  let observer: Loop.Observer
+  let call: @convention(c) (UnsafeMutableRawPointer, UInt) -> Void
+  let context: UnsafeMutableRawPointer
+
+  init(
+    observer: Loop.Observer, call: @escaping @convention(c) (UnsafeMutableRawPointer, UInt) -> Void,
+    context: UnsafeMutableRawPointer
+  ) {
+    self.observer = observer
+    self.call = call
+    self.context = context
+  }
+}

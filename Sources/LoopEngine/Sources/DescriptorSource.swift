@@ -1,0 +1,130 @@
+import CLinux
+import Synchronization
+
+extension Loop {
+  /// Watches a file descriptor: CoreFoundation's version 1 in Linux terms.
+  ///
+  /// Level-triggered: the closure is called in each pass in which the descriptor is ready. The source never reads,
+  /// writes or closes the descriptor; invalidate it before you close. Within a mode a descriptor can be watched by one
+  /// source at a time. A source belongs to one loop.
+  /// All members may be used on any thread; the closure is called on the loop's.
+  public final class DescriptorSource: @unchecked Sendable {
+    // @unchecked: what is not atomic or constant is touched by the loop's thread alone.
+
+    /// What a descriptor can be ready for.
+    public struct Readiness: OptionSet, Hashable, Sendable {
+      /// The bits.
+      public let rawValue: UInt32
+
+      /// Makes a set of its bits.
+      public init(rawValue: UInt32) {
+        self.rawValue = rawValue
+      }
+
+      /// There is something to read, or the end of it.
+      public static var readable: Readiness { Readiness(rawValue: 1) }
+      /// There is room to write.
+      public static var writable: Readiness { Readiness(rawValue: 2) }
+      /// The other side has closed, or shut down its writing half.
+      public static var hangUp: Readiness { Readiness(rawValue: 4) }
+      /// An error is pending.
+      ///
+      /// Reported whether asked for or not.
+      public static var error: Readiness { Readiness(rawValue: 8) }
+      /// Exceptional data, such as a priority event of a file in `/proc` or `/sys`.
+      public static var priority: Readiness { Readiness(rawValue: 16) }
+    }
+
+    /// The watched descriptor.
+    public let descriptor: Int32
+    let origin: Origin
+    let body: @Sendable (DescriptorSource, Readiness) -> Void
+    let binding = LoopBinding()
+    private let valid = Atomic<Bool>(true)
+    private let interests: Atomic<UInt32>
+    private let failure = Mutex<LoopError?>(nil)
+    @exclusivity(unchecked) var keys: [Int32] = []
+    /// The loop's number for this source, 0 while it has none.
+    @exclusivity(unchecked) var token: UInt64 = 0
+
+    /// Makes a source; it watches once it is added to a loop.
+    ///
+    /// - Parameters:
+    ///   - descriptor: The descriptor, which stays the caller's.
+    ///   - interests: What to watch for; errors and a full hang-up are always reported.
+    ///   - name: What the monitor calls it in a report.
+    ///   - file: Where it was made.
+    ///   - line: Where it was made.
+    ///   - body: Called on the loop's thread with the source and what the descriptor is ready for.
+    public init(
+      _ descriptor: Int32, for interests: Readiness = .readable, name: StaticString? = nil,
+      file: StaticString = #fileID, line: UInt32 = #line,
+      body: @escaping @Sendable (DescriptorSource, Readiness) -> Void
+    ) {
+      self.descriptor = descriptor
+      self.body = body
+      self.interests = Atomic(interests.rawValue)
+      origin = Origin(file, line, name)
+    }
+
+    /// Whether the source can still be called.
+    public var isValid: Bool { valid.load(ordering: .acquiring) }
+
+    /// What to watch for.
+    ///
+    /// Setting it changes the watch, at once on the loop's thread and soon from any other.
+    public var interest: Readiness {
+      get { Readiness(rawValue: interests.load(ordering: .relaxed)) }
+      set {
+        guard interests.exchange(newValue.rawValue, ordering: .relaxed) != newValue.rawValue else { return }
+        binding.loop?.descriptorInterestDidChange(self)
+      }
+    }
+
+    /// Why the kernel refused a watch that was asked for on another thread; such a source is invalid.
+    public var error: LoopError? { failure.withLock { $0 } }
+
+    /// Stops watching for good.
+    ///
+    /// The descriptor stays open.
+    public func invalidate() {
+      guard valid.exchange(false, ordering: .acquiringAndReleasing) else { return }
+      binding.loop?.descriptorSourceDidBecomeInvalid(self)
+    }
+
+    func fail(_ error: LoopError) {
+      failure.withLock { $0 = error }
+      invalidate()
+    }
+
+    @inline(__always)
+    func call(_ readiness: Readiness) {
+      body(self, readiness)
+    }
+
+    /// The kernel's bits for the interest.
+    var epollEvents: UInt32 {
+      let interest = interest
+      var events: UInt32 = 0
+      if interest.contains(.readable) { events |= EPOLLIN.rawValue }
+      if interest.contains(.writable) { events |= EPOLLOUT.rawValue }
+      if interest.contains(.hangUp) { events |= EPOLLRDHUP.rawValue }
+      if interest.contains(.priority) { events |= EPOLLPRI.rawValue }
+      return events
+    }
+  }
+}
+
+extension Loop.DescriptorSource.Readiness {
+  /// What the kernel's bits mean.
+  @inline(__always)
+  init(epollEvents events: UInt32) {
+    var bits: UInt32 = 0
+    if events & EPOLLIN.rawValue != 0 { bits |= 1 }
+    if events & EPOLLOUT.rawValue != 0 { bits |= 2 }
+    if events & (EPOLLRDHUP.rawValue | EPOLLHUP.rawValue) != 0 { bits |= 4 }
+    if events & EPOLLERR.rawValue != 0 { bits |= 8 }
+    if events & EPOLLPRI.rawValue != 0 { bits |= 16 }
+    self.init(rawValue: bits)
+  }
+}

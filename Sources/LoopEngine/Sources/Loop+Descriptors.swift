@@ -1,0 +1,197 @@
+import CLinux
+import Glibc
+
+extension Loop {
+  /// Watches a descriptor in a mode, or in all common ones.
+  ///
+  /// Adding a source twice changes nothing.
+  ///
+  /// On the loop's thread the kernel's answer is the result. On another thread the kernel is asked with an instance of
+  /// one's own, which finds what cannot be watched; should the loop's own watch fail all the same, the source becomes
+  /// invalid and its `error` says why.
+  ///
+  /// - Throws: ``LoopError`` naming the descriptor and what the kernel said: a regular file (`EPERM`), a closed
+  ///   descriptor (`EBADF`), one that another source of the mode watches (`EEXIST`), no more descriptors (`EMFILE`);
+  ///   `EINVAL` when the source is invalid or belongs to another loop, `ESRCH` when the loop's thread has ended.
+  public func add(_ source: DescriptorSource, to mode: Mode = .common) throws(LoopError) {
+    let operation = "watch descriptor \(source.descriptor)"
+    guard source.isValid, source.binding.bind(to: self) else {
+      throw LoopError(operation, descriptor: source.descriptor, errorNumber: EINVAL)
+    }
+    if isOwner {
+      absorb()
+      try addOwned(source, mode.id)
+      return
+    }
+    var probe = Poller()
+    try probe.open()
+    try probe.add(source.descriptor, events: source.epollEvents, token: 0)
+    let accepted = inbox.post(
+      control: {
+        do throws(LoopError) { try self.addOwned(source, mode.id) } catch { source.fail(error) }
+      }, waking: true)
+    if !accepted { throw LoopError(operation, descriptor: source.descriptor, errorNumber: ESRCH) }
+  }
+
+  /// Watches a descriptor: makes a source and adds it.
+  ///
+  /// - Parameters:
+  ///   - descriptor: The descriptor, which stays the caller's.
+  ///   - interests: What to watch for; errors and a full hang-up are always reported.
+  ///   - mode: Where it works.
+  ///   - name: What the monitor calls it in a report.
+  ///   - file: Where it was made.
+  ///   - line: Where it was made.
+  ///   - body: Called on the loop's thread with the source and what the descriptor is ready for.
+  /// - Returns: The source, for its invalidation.
+  /// - Throws: As ``add(_:to:)-(DescriptorSource,_)``.
+  @discardableResult
+  public func watch(
+    _ descriptor: Int32, for interests: DescriptorSource.Readiness = .readable, in mode: Mode = .common,
+    name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
+    body: @escaping @Sendable (DescriptorSource, DescriptorSource.Readiness) -> Void
+  ) throws(LoopError) -> DescriptorSource {
+    let source = DescriptorSource(descriptor, for: interests, name: name, file: file, line: line, body: body)
+    try add(source, to: mode)
+    return source
+  }
+
+  /// Stops watching a descriptor in a mode; the source stays valid and in its other modes.
+  public func remove(_ source: DescriptorSource, from mode: Mode = .common) {
+    guard source.binding.loop === self else { return }
+    change(waking: false) { self.removeOwned(source, mode.id) }
+  }
+
+  // MARK: On the loop's thread
+
+  private func addOwned(_ source: DescriptorSource, _ key: Int32) throws(LoopError) {
+    guard source.isValid, !source.keys.contains(key) else { return }
+    if source.token == 0 { descriptors.insert(source) }
+    let added = pollingModes(of: key).filter { !isWatching(source, $0) }
+    var done: [ModeState] = []
+    do {
+      for mode in added {
+        try watch(source, in: mode)
+        done.append(mode)
+      }
+    } catch {
+      for mode in done { mode.poller.remove(source.descriptor, token: source.token) }
+      if source.keys.isEmpty { descriptors.remove(source) }
+      throw error
+    }
+    source.keys.append(key)
+    makeMode(key).sourceCount += 1
+  }
+
+  private func removeOwned(_ source: DescriptorSource, _ key: Int32) {
+    guard let position = source.keys.firstIndex(of: key) else { return }
+    source.keys.remove(at: position)
+    makeMode(key).sourceCount -= 1
+    for mode in pollingModes(of: key) where !isWatching(source, mode) {
+      mode.poller.remove(source.descriptor, token: source.token)
+    }
+    if source.keys.isEmpty { descriptors.remove(source) }
+  }
+
+  func descriptorSourceDidBecomeInvalid(_ source: DescriptorSource) {
+    change(waking: false) { for key in source.keys { self.removeOwned(source, key) } }
+  }
+
+  func descriptorInterestDidChange(_ source: DescriptorSource) {
+    change {
+      for mode in self.modes.compactMap({ $0 }) where self.isWatching(source, mode) {
+        do throws(LoopError) {
+          try mode.poller.modify(source.descriptor, events: source.epollEvents, token: source.token)
+        } catch {
+          source.fail(error)
+        }
+      }
+    }
+  }
+
+  /// Starts a watch in one mode.
+  func watch(_ source: DescriptorSource, in mode: ModeState) throws(LoopError) {
+    try openPoller(mode)
+    try mode.poller.add(source.descriptor, events: source.epollEvents, token: source.token)
+  }
+
+  private func pollingModes(of key: Int32) -> [ModeState] {
+    key == Mode.common.id ? modes.compactMap { $0 }.filter(\.isCommon) : [makeMode(key)]
+  }
+
+  private func isWatching(_ source: DescriptorSource, _ mode: ModeState) -> Bool {
+    source.keys.contains { matches($0, mode) }
+  }
+
+  /// Calls a ready source.
+  ///
+  /// The table's reference is held for the call, which may remove the source.
+  @inline(__always)
+  func call(_ source: DescriptorSource, _ events: UInt32) {
+    let outer = published.save()
+    published.publish(.descriptor, source.origin)
+    source.call(DescriptorSource.Readiness(epollEvents: events))
+    published.restore(outer)
+  }
+
+  // MARK: Epoll instances
+
+  /// Opens a mode's epoll instance with the loop's own descriptors in it.
+  func openPoller(_ mode: ModeState) throws(LoopError) {
+    if mode.poller.isOpen { return }
+    try ensureWakeDescriptorOrThrow()
+    try mode.poller.open()
+    do {
+      try mode.poller.watchEdges(of: inbox.wakeDescriptor.load(ordering: .relaxed), token: Poller.wakeToken)
+      try mode.poller.watchEdges(of: timerDescriptor, token: Poller.timerToken)
+      if mode.watchesMainQueue { try mode.poller.watchEdges(of: mainQueueDescriptor, token: Poller.mainQueueToken) }
+    } catch {
+      mode.poller.close()
+      throw error
+    }
+  }
+
+  /// Makes the eventfd that ends a sleep; false when there are no descriptors left (it is tried again).
+  func ensureWakeDescriptor() -> Bool {
+    do { try ensureWakeDescriptorOrThrow() } catch { return false }
+    return true
+  }
+
+  private func ensureWakeDescriptorOrThrow() throws(LoopError) {
+    if inbox.wakeDescriptor.load(ordering: .relaxed) >= 0 { return }
+    let descriptor = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
+    if descriptor < 0 { throw LoopError("make an eventfd") }
+    inbox.wakeDescriptor.store(descriptor, ordering: .releasing)
+  }
+
+  /// Makes the timerfd and puts it into all epoll instances.
+  func ensureTimerDescriptor() throws(LoopError) {
+    if timerDescriptor >= 0 { return }
+    let descriptor = timerfd_create(CLOCK_MONOTONIC, Int32(TFD_CLOEXEC | TFD_NONBLOCK))
+    if descriptor < 0 { throw LoopError("make a timerfd") }
+    for mode in modes.compactMap({ $0 }) {
+      do throws(LoopError) {
+        try mode.poller.watchEdges(of: descriptor, token: Poller.timerToken)
+      } catch {
+        close(descriptor)
+        throw error
+      }
+    }
+    timerDescriptor = descriptor
+  }
+
+  /// Makes a mode's epoll instance anew: after a fork, or to be rid of a watch whose descriptor was closed while
+  /// another descriptor keeps its file open.
+  func reopenPoller(_ mode: ModeState) {
+    guard mode.poller.isOpen else { return }
+    mode.poller.close()
+    do { try openPoller(mode) } catch { return }
+    for source in descriptors.all where isWatching(source, mode) {
+      do throws(LoopError) {
+        try mode.poller.add(source.descriptor, events: source.epollEvents, token: source.token)
+      } catch {
+        source.fail(error)
+      }
+    }
+  }
+}

@@ -1,0 +1,67 @@
+import CLinux
+import Glibc
+
+/// The epoll instance of one mode: in a mode only that mode's descriptors can wake the loop.
+struct Poller: ~Copyable {
+  /// Tokens below this are the loop's own.
+  static var firstSourceToken: UInt64 { 16 }
+  static var wakeToken: UInt64 { 1 }
+  static var timerToken: UInt64 { 2 }
+  static var mainQueueToken: UInt64 { 3 }
+
+  private(set) var epoll: Int32 = -1
+  /// Which source a descriptor number belongs to: the number may be closed and come back as another file.
+  private var owners: [Int32: UInt64] = [:]
+
+  deinit {
+    if epoll >= 0 { Glibc.close(epoll) }
+  }
+
+  @inline(__always)
+  var isOpen: Bool { epoll >= 0 }
+
+  mutating func open() throws(LoopError) {
+    guard epoll < 0 else { return }
+    let descriptor = epoll_create1(Int32(EPOLL_CLOEXEC))
+    if descriptor < 0 { throw LoopError("make an epoll instance") }
+    epoll = descriptor
+  }
+
+  mutating func close() {
+    if epoll >= 0 { Glibc.close(epoll) }
+    epoll = -1
+    owners = [:]
+  }
+
+  /// Watches one of the loop's own descriptors for edges, so that they need never be read.
+  func watchEdges(of descriptor: Int32, token: UInt64) throws(LoopError) {
+    guard epoll >= 0, descriptor >= 0 else { return }
+    let events = EPOLLIN.rawValue | clinux_epoll_edge_triggered()
+    if clinux_epoll_control(epoll, EPOLL_CTL_ADD, descriptor, events, token) != 0 && errno != EEXIST {
+      throw LoopError("watch descriptor \(descriptor)", descriptor: descriptor)
+    }
+  }
+
+  mutating func add(_ descriptor: Int32, events: UInt32, token: UInt64) throws(LoopError) {
+    if clinux_epoll_control(epoll, EPOLL_CTL_ADD, descriptor, events, token) != 0 {
+      throw LoopError("watch descriptor \(descriptor)", descriptor: descriptor)
+    }
+    owners[descriptor] = token
+  }
+
+  func modify(_ descriptor: Int32, events: UInt32, token: UInt64) throws(LoopError) {
+    guard epoll >= 0, owners[descriptor] == token else { return }
+    if clinux_epoll_control(epoll, EPOLL_CTL_MOD, descriptor, events, token) != 0 {
+      throw LoopError("change the watch of descriptor \(descriptor)", descriptor: descriptor)
+    }
+  }
+
+  /// Ends a watch.
+  ///
+  /// A descriptor that was closed meanwhile is no error; one whose number now belongs to another source is left alone.
+  mutating func remove(_ descriptor: Int32, token: UInt64) {
+    guard epoll >= 0, owners[descriptor] == token else { return }
+    owners[descriptor] = nil
+    _ = clinux_epoll_control(epoll, EPOLL_CTL_DEL, descriptor, 0, 0)
+  }
+}

@@ -1,0 +1,111 @@
+import CLinux
+import Synchronization
+
+/// What a loop shows to threads that must never wait for it.
+///
+/// The loop's thread is the only writer and uses plain stores (no locked instruction on x86_64 or arm64); a reader
+/// takes no lock and sees either a consistent callout or, after many tries, none. All pointers lead to memory that is
+/// never freed.
+final class PublishedState: Sendable {
+  /// What the writer keeps of an outer callout while an inner one runs.
+  struct Saved {
+    var kindAndLine: UInt
+    var file: UInt
+    var name: UInt
+  }
+
+  private let sequence = Atomic<UInt>(0)
+  private let kindAndLine = Atomic<UInt>(0)
+  private let file = Atomic<UInt>(0)
+  private let name = Atomic<UInt>(0)
+  private let mode = Atomic<UInt>(0)
+  private let waiting = Atomic<Bool>(false)
+  private let ended = Atomic<Bool>(false)
+  private let tid = Atomic<Int32>(0)
+  /// The thread control block of the owner; 0 when nobody owns the loop (yet, or any more).
+  let owner = Atomic<UInt>(0)
+
+  // MARK: The owner's side
+
+  @inline(__always)
+  func publish(_ kind: Loop.Callout.Kind, _ origin: Origin) {
+    write(
+      Saved(
+        kindAndLine: UInt(kind.rawValue) | UInt(origin.line) << 8, file: UInt(bitPattern: origin.file),
+        name: UInt(bitPattern: origin.name)))
+  }
+
+  /// The callout that is shown now, to be given to ``restore(_:)``.
+  @inline(__always)
+  func save() -> Saved {
+    Saved(
+      kindAndLine: kindAndLine.load(ordering: .relaxed), file: file.load(ordering: .relaxed),
+      name: name.load(ordering: .relaxed))
+  }
+
+  @inline(__always)
+  func restore(_ saved: Saved) {
+    write(saved)
+  }
+
+  @inline(__always)
+  private func write(_ value: Saved) {
+    let before = sequence.load(ordering: .relaxed)
+    sequence.store(before &+ 1, ordering: .relaxed)
+    // Releasing stores keep the odd number ahead of the words; they are plain moves on x86_64.
+    kindAndLine.store(value.kindAndLine, ordering: .releasing)
+    file.store(value.file, ordering: .releasing)
+    name.store(value.name, ordering: .releasing)
+    sequence.store(before &+ 2, ordering: .releasing)
+  }
+
+  @inline(__always)
+  func setMode(_ text: ImmortalText?) {
+    mode.store(UInt(bitPattern: text?.start), ordering: .releasing)
+  }
+
+  @inline(__always)
+  func setWaiting(_ value: Bool) {
+    waiting.store(value, ordering: .relaxed)
+  }
+
+  func bindToThisThread() {
+    tid.store(clinux_gettid(), ordering: .relaxed)
+    owner.store(UInt(clinux_thread_pointer()), ordering: .releasing)
+  }
+
+  func presetThreadID(_ value: Int32) {
+    tid.store(value, ordering: .relaxed)
+  }
+
+  func markEnded() {
+    owner.store(0, ordering: .relaxed)
+    waiting.store(false, ordering: .relaxed)
+    ended.store(true, ordering: .releasing)
+  }
+
+  // MARK: Any thread
+
+  var threadID: Int32 { tid.load(ordering: .relaxed) }
+  var isWaiting: Bool { waiting.load(ordering: .relaxed) }
+  var hasEnded: Bool { ended.load(ordering: .acquiring) }
+  var modeText: ImmortalText? { ImmortalText(bitPattern: mode.load(ordering: .acquiring)) }
+
+  var callout: Loop.Callout? {
+    // The writer holds the odd number for a few instructions unless it is preempted there; then no answer is better
+    // than a wait.
+    for _ in 0..<1000 {
+      let before = sequence.load(ordering: .acquiring)
+      if before & 1 == 1 { continue }
+      let kindAndLine = kindAndLine.load(ordering: .acquiring)
+      let file = file.load(ordering: .acquiring)
+      let name = name.load(ordering: .acquiring)
+      if sequence.load(ordering: .relaxed) != before { continue }
+      guard let kind = Loop.Callout.Kind(rawValue: UInt8(truncatingIfNeeded: kindAndLine)) else { return nil }
+      return Loop.Callout(
+        kind: kind, fileID: ImmortalText(bitPattern: file), line: UInt32(truncatingIfNeeded: kindAndLine >> 8),
+        name: ImmortalText(bitPattern: name))
+    }
+    return nil
+  }
+}

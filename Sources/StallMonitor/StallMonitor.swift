@@ -1,0 +1,133 @@
+import CUnwind
+import Glibc
+import LoopEngine
+import Synchronization
+
+/// Watches the main loop of this process, and tells of each turn that takes too long.
+///
+/// ```swift
+/// import LoopEngine
+/// import StallMonitor
+///
+/// let monitor = try StallMonitor.start()
+/// Loop.main.run()
+/// ```
+///
+/// A stall becomes JSON lines: `stall.started` the moment it is known, `stall.ongoing` while it lasts longer than a
+/// second, and `stall.ended` with its full duration. `Config/schema/stall-report.schema.json` describes them.
+///
+/// The watched loop pays about 50 ns a turn. The watchdog thread sleeps while the loop is idle.
+/// Thread-safe: every method may be called from any thread.
+public final class StallMonitor: Sendable {
+  /// The configuration in force, with the environment laid over it.
+  public let configuration: StallMonitorConfiguration
+
+  private struct Watch {
+    var watchdog: Watchdog
+    var attachment: LoopPulseObserver.Attachment
+  }
+
+  private let watch: Mutex<Watch?>
+
+  // A monitor watches until it is stopped, whether or not its maker keeps it.
+  private static let active = Mutex<StallMonitor?>(nil)
+
+  private init(configuration: StallMonitorConfiguration, watch: consuming sending Watch?) {
+    self.configuration = configuration
+    self.watch = Mutex(watch)
+  }
+
+  /// Starts to watch the main loop (`Loop.main`), until ``stop()``.
+  ///
+  /// The environment's `STALLMONITOR_` variables win over `configuration`. One that cannot be used is named in one line on
+  /// standard error, and the service goes on, unwatched: an operator's slip never keeps a service from starting. The
+  /// same holds for a file that cannot be opened. The monitor goes on watching if the result is not kept.
+  ///
+  /// Call it once, early, best on the main thread. It opens libunwind and libdw, makes one thread, and installs a handler
+  /// for one free real-time signal; it costs a few milliseconds.
+  ///
+  /// - Parameter configuration: What to watch for, in code.
+  /// - Returns: The monitor. ``isWatching`` is false if it is disabled, or the environment cannot be used.
+  /// - Throws: ``StallMonitorError`` if the configuration in code is not usable, or the main loop is watched already.
+  public static func start(
+    _ configuration: StallMonitorConfiguration = StallMonitorConfiguration()
+  ) throws(StallMonitorError) -> StallMonitor {
+    try start(configuration, environment: .current())
+  }
+
+  static func start(
+    _ configuration: StallMonitorConfiguration, environment: Environment
+  ) throws(StallMonitorError) -> StallMonitor {
+    try configuration.check()
+    var configuration = configuration
+    let problems = environment.apply(to: &configuration)
+    for name in environment.unknownVariables() {
+      let nearest = Environment.known.min { $0.distance(to: name) < $1.distance(to: name) }
+      Diagnostics.say("\(name) is not a variable of this version and is ignored; did you mean \(nearest ?? "")?")
+    }
+    for problem in problems { Diagnostics.say("\(problem). The service goes on, unwatched") }
+    guard problems.isEmpty, configuration.isEnabled else {
+      return StallMonitor(configuration: configuration, watch: nil)
+    }
+    let writer = LineWriter(configuration.sink.destination)
+    if let code = writer.open() {
+      let reason = String(cString: strerror(code))
+      Diagnostics.say("the sink \(configuration.sink) cannot be opened: \(reason). The service goes on, unwatched")
+      return StallMonitor(configuration: configuration, watch: nil)
+    }
+    return try active.withLock { active throws(StallMonitorError) in
+      if active?.isWatching == true { throw .alreadyWatching }
+      let watch = try beginWatch(configuration, writer: writer)
+      let monitor = StallMonitor(configuration: configuration, watch: watch)
+      active = monitor
+      return monitor
+    }
+  }
+
+  /// Whether the main loop is watched: false if the monitor was disabled, misconfigured or stopped.
+  public var isWatching: Bool { watch.withLock { $0 != nil } }
+
+  /// How often the watchdog thread has woken up; 0 if there is none. An idle service's does not grow.
+  public var watchdogWakeUps: UInt64 { watch.withLock { $0?.watchdog.wakeUpCount ?? 0 } }
+
+  /// Stops watching, and waits until the reports that are under way have been written as far as their reader takes them.
+  ///
+  /// A stall that lasts at this moment gets its `stall.ended` now, marked `watch_ended`. Idempotent.
+  public func stop() {
+    let ended = watch.withLock { watch in
+      defer { watch = nil }
+      return watch
+    }
+    guard let ended else { return }
+    ended.attachment.end()
+    ended.watchdog.stop()
+  }
+
+  private static func beginWatch(
+    _ configuration: StallMonitorConfiguration, writer: LineWriter
+  ) throws(StallMonitorError) -> Watch {
+    // All that takes the dynamic loader's lock happens here, and never during a stall.
+    let capture = ThreadCapture()
+    let executable = ProcessFacts.executablePath()
+    let resolver = FrameResolver(executablePath: executable)
+    let watchdog = Watchdog(
+      origin: StallReport.Origin(
+        processID: getpid(), executablePath: executable,
+        executableBuildID: resolver.buildID(of: ProcessFacts.executableAddress()),
+        serviceName: configuration.serviceName ?? ProcessFacts.baseName(executable),
+        serviceVersion: configuration.serviceVersion, hostName: ProcessFacts.hostName()))
+    let loop = Loop.main
+    let pulse = Pulse(semaphore: watchdog.semaphore, fencesItself: !watchdog.hasBarrier)
+    let subject = WatchedLoop.Subject(
+      name: "main", kind: "loop", threadID: getpid(), stackEnd: ProcessFacts.mainStackEnd(),
+      threshold: configuration.threshold.nanoseconds, pulse: pulse, state: { LoopDescription.current(of: loop) })
+    try watchdog.start(writer: writer, capture: capture, resolver: resolver)
+    watchdog.watch(subject)
+    if loop.isCurrent {
+      cunwind_ensure_alternate_stack()
+    } else {
+      loop.perform { cunwind_ensure_alternate_stack() }
+    }
+    return Watch(watchdog: watchdog, attachment: LoopPulseObserver.attach(pulse, to: loop))
+  }
+}

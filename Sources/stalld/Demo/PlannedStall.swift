@@ -1,0 +1,46 @@
+/// A way in which the demo's host stalls, and what its report must say.
+enum PlannedStall: CaseIterable {
+  case computing
+  case sleeping
+  case reading
+  case locking
+
+  /// How long it blocks the loop.
+  var duration: Duration {
+    switch self {
+    case .computing: .milliseconds(1300)
+    case .sleeping: .milliseconds(400)
+    case .reading: .milliseconds(500)
+    case .locking: .milliseconds(600)
+    }
+  }
+
+  /// The function that is to blame.
+  var function: String {
+    switch self {
+    case .computing: "computeWithoutPause"
+    case .sleeping: "sleepOnTheMainLoop"
+    case .reading: "readFromASlowPeer"
+    case .locking: "waitForABusyLock"
+    }
+  }
+
+  /// What the report must give as the cause.
+  var cause: String {
+    switch self {
+    case .computing: "running"
+    case .sleeping: "sleep"
+    case .reading: "io"
+    case .locking: "lock"
+    }
+  }
+
+  func perform() {
+    switch self {
+    case .computing: DemoHost.computeWithoutPause()
+    case .sleeping: DemoHost.sleepOnTheMainLoop()
+    case .reading: DemoHost.readFromASlowPeer()
+    case .locking: DemoHost.waitForABusyLock()
+    }
+  }
+}

@@ -1,0 +1,32 @@
+import ArgumentParser
+import Glibc
+import LoopEngine
+import StallMonitor
+
+/// `stalld run`: the daemon.
+struct RunCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "run",
+    abstract: "Runs the agent daemon until SIGTERM or SIGINT.",
+    discussion: """
+      Under systemd (Type=notify) it says READY=1 when it serves, and STOPPING=1 when it ends. Its own main loop is watched by \
+      a StallMonitor, configured by the STALLMONITOR_ variables; its stall reports go to standard output.
+
+      Exit code: 0 after SIGTERM or SIGINT, 1 if it could not start.
+      """)
+
+  func run() throws {
+    let loop = Loop.main
+    let manager = ServiceManager()
+    // Before there are other threads: they inherit the blocked signals.
+    let stopSignals = try Loop.SignalSource([SIGTERM, SIGINT], name: "stop signals") { _ in
+      manager?.notify("STOPPING=1")
+      loop.stop()
+    }
+    try loop.add(stopSignals)
+    let monitor = try StallMonitor.start()
+    manager?.notify("READY=1\nSTATUS=Serving")
+    loop.run()
+    monitor.stop()
+  }
+}

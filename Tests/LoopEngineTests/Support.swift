@@ -1,0 +1,78 @@
+import Glibc
+import LoopEngine
+import Synchronization
+
+/// Something that closures on several threads write to and a test reads.
+final class Log<Element: Sendable>: Sendable {
+  private let storage = Mutex<[Element]>([])
+
+  func append(_ element: Element) {
+    storage.withLock { $0.append(element) }
+  }
+
+  var all: [Element] { storage.withLock { $0 } }
+  var count: Int { storage.withLock { $0.count } }
+}
+
+/// A thread with a function, joined by `join()`.
+final class TestThread: @unchecked Sendable {
+  // @unchecked: the handle is written before anybody else has the object.
+  private var handle = pthread_t()
+
+  init(_ body: @escaping @Sendable () -> Void) {
+    final class Box {
+      let body: @Sendable () -> Void; init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+    }
+    let raw = Unmanaged.passRetained(Box(body)).toOpaque()
+    pthread_create(
+      &handle, nil,
+      { raw in
+        Unmanaged<Box>.fromOpaque(raw!).takeRetainedValue().body()
+        return nil
+      }, raw)
+  }
+
+  func join() {
+    pthread_join(handle, nil)
+  }
+}
+
+/// Runs a function on a fresh thread, with a fresh loop, and gives back its result.
+func onFreshLoop<T: Sendable>(_ body: @escaping @Sendable (Loop) throws -> T) throws -> T {
+  let result = Log<Result<T, any Error>>()
+  TestThread { result.append(Result { try body(Loop.current) }) }.join()
+  return try result.all[0].get()
+}
+
+extension Loop.Mode {
+  static let tests = Loop.Mode("tests")
+  static let other = Loop.Mode("other")
+}
+
+/// Both ends of a pipe.
+struct Pipe {
+  let reading: Int32
+  let writing: Int32
+
+  init() {
+    var ends: [Int32] = [0, 0]
+    precondition(Glibc.pipe(&ends) == 0)
+    reading = ends[0]
+    writing = ends[1]
+  }
+
+  func write(_ byte: UInt8 = 1) {
+    var byte = byte
+    _ = Glibc.write(writing, &byte, 1)
+  }
+
+  func read() {
+    var byte: UInt8 = 0
+    _ = Glibc.read(reading, &byte, 1)
+  }
+
+  func close() {
+    Glibc.close(reading)
+    Glibc.close(writing)
+  }
+}

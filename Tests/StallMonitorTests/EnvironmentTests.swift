@@ -1,0 +1,50 @@
+import Testing
+
+@testable import StallMonitor
+
+struct EnvironmentTests {
+  @Test(arguments: [
+    ("250ms", Duration.milliseconds(250)), ("1.5s", .milliseconds(1500)), ("2 min", .seconds(120)),
+    ("1500us", .microseconds(1500)), (" 1s ", .seconds(1)), ("60min", .seconds(3600)),
+  ])
+  func durations(text: String, duration: Duration) {
+    #expect(Environment.parseThreshold(text) == duration)
+  }
+
+  @Test(arguments: [
+    "", "fast", "250", "250 m s", "-1s", "1e3ms", "0s", "999us", "3601s", "1h", "nan s", "infs", "1.2.3s", "٢s",
+    "99999999999999999999s",
+  ])
+  func notThresholds(text: String) {
+    #expect(Environment.parseThreshold(text) == nil)
+  }
+
+  @Test func environmentWinsOverCode() {
+    var configuration = StallMonitorConfiguration()
+    configuration.threshold = .seconds(1)
+    configuration.serviceName = "code"
+    let problems = Environment([
+      "STALLMONITOR_THRESHOLD": "100ms", "STALLMONITOR_SINK": "file:/x", "OTEL_SERVICE_NAME": "otel",
+      "STALLMONITOR_ENABLED": "",
+    ]).apply(to: &configuration)
+    #expect(problems.isEmpty)
+    #expect(configuration.threshold == .milliseconds(100))
+    #expect(configuration.sink == .file(path: "/x"))
+    #expect(configuration.serviceName == "code", "OpenTelemetry's name is a default, ours is an order")
+    #expect(configuration.isEnabled, "an empty variable is an unset one")
+  }
+
+  @Test func allMistakesAreFoundAtOnce() {
+    var configuration = StallMonitorConfiguration()
+    let problems = Environment([
+      "STALLMONITOR_THRESHOLD": "fast", "STALLMONITOR_SINK": "nowhere", "STALLMONITOR_ENABLED": "maybe",
+    ]).apply(to: &configuration)
+    #expect(problems.map(\.variable).sorted() == ["STALLMONITOR_ENABLED", "STALLMONITOR_SINK", "STALLMONITOR_THRESHOLD"])
+  }
+
+  @Test func badValueInCodeIsAnError() {
+    var configuration = StallMonitorConfiguration()
+    configuration.threshold = .zero
+    #expect(throws: StallMonitorError.self) { try StallMonitor.start(configuration, environment: Environment([:])) }
+  }
+}
