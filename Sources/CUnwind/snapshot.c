@@ -132,7 +132,7 @@ int cunwind_handler_install(void) {
 #endif
 }
 
-void cunwind_ensure_alternate_stack(void) {
+static void ensure_alternate_stack(void) {
   stack_t current;
   if (sigaltstack(NULL, &current) != 0 || (current.ss_flags & SS_DISABLE) == 0) return;
   void *memory =
@@ -140,6 +140,16 @@ void cunwind_ensure_alternate_stack(void) {
   if (memory == MAP_FAILED) return;
   stack_t alternate = {.ss_sp = memory, .ss_flags = 0, .ss_size = ALTERNATE_STACK_SIZE};
   if (sigaltstack(&alternate, NULL) != 0) munmap(memory, ALTERNATE_STACK_SIZE);
+}
+
+void cunwind_prepare_thread(void) {
+  ensure_alternate_stack();
+  // A process started by a thread that blocks all signals inherits that (libdispatch's workers do).
+  if (capture_signal == 0) return;
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, capture_signal);
+  pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
 static uint64_t now_ns(void) {

@@ -124,9 +124,9 @@ public final class StallMonitor: Sendable {
     try watchdog.start(writer: writer, capture: capture, resolver: resolver)
     watchdog.watch(subject)
     if loop.isCurrent {
-      cunwind_ensure_alternate_stack()
+      cunwind_prepare_thread()
     } else {
-      loop.perform { cunwind_ensure_alternate_stack() }
+      loop.perform { cunwind_prepare_thread() }
     }
     return Watch(watchdog: watchdog, attachment: LoopPulseObserver.attach(pulse, to: loop))
   }

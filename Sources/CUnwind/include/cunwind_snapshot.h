@@ -33,9 +33,12 @@ typedef struct cunwind_snapshot {
 /// still on its way would end the process under the default disposition. @return the signal, or a negative errno value.
 int cunwind_handler_install(void);
 
-/// Gives the calling thread an alternate signal stack if it has none, for the rest of its life. Call it once on each watched
-/// thread: one that is captured with nearly no stack left would not survive the handler otherwise.
-void cunwind_ensure_alternate_stack(void);
+/// Makes the calling thread ready to be captured while it runs. Call it once on each watched thread, after
+/// `cunwind_handler_install`.
+///
+/// It gets an alternate signal stack for the rest of its life if it has none: captured with nearly no stack left, it would
+/// not survive the handler otherwise. And it unblocks the capture signal, which nobody else uses.
+void cunwind_prepare_thread(void);
 
 enum cunwind_capture_result {
   CUNWIND_CAPTURED = 0,

@@ -1,3 +1,4 @@
+import Dispatch
 import Glibc
 import LoopEngine
 import StallMonitor
@@ -102,13 +103,15 @@ case "healthy":
   loop.perform { again() }
   loop.run()
 case "idle":
-  let loop = Loop.main
-  loop.after(milliseconds + 700) { loop.stop() }
-  // Let it park first.
-  loop.run(until: .now.advanced(by: .milliseconds(700)))
-  let before = monitor.watchdogWakeUps
-  loop.run()
-  say("wakeups=\(monitor.watchdogWakeUps - before)")
+  // Counted by another thread, once the watchdog has parked: a timer of the loop's own would be a turn.
+  DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(700)) {
+    let before = monitor.watchdogWakeUps
+    DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(milliseconds)) {
+      say("wakeups=\(monitor.watchdogWakeUps - before)")
+      Loop.main.stop()
+    }
+  }
+  Loop.main.run()
 case "never-runs":
   // A service that starts slowly: its loop does not turn yet, so it cannot stall.
   spin(Double(milliseconds))
