@@ -46,7 +46,6 @@ enum Detection {
     let gaps = Gaps()
     let loop = Loop.main
     let main = pthread_self()
-    nonisolated(unsafe) let target = main  // a thread's handle is a number
     var monitor: StallMonitor?
     if watched {
       var configuration = StallMonitorConfiguration()
@@ -58,7 +57,7 @@ enum Detection {
     let timer = Loop.Timer(after: .milliseconds(10), repeats: true) { _ in
       let start = now()
       begins.withLock { $0.append(start) }
-      if interrupting { Interrupter.signal(target, at: start + limit) }
+      if interrupting { Interrupter.signal(main, at: start + limit) }
       var last = start
       var longest = 0.0
       // Past the threshold by far enough to be found, and not by enough for a second sample.
@@ -70,7 +69,7 @@ enum Detection {
       gaps.values.withLock { $0.append(longest / 1e3) }
       if left.subtract(1, ordering: .relaxed).newValue == 0 { loop.stop() }
     }
-    try loop.add(timer)
+    loop.add(timer)
     loop.run()
     timer.invalidate()
     monitor?.stop()
@@ -138,7 +137,6 @@ private enum Interrupter {
     action.__sigaction_handler.sa_handler = { _ in }
     action.sa_flags = SA_RESTART
     sigaction(SIGUSR2, &action, nil)
-    nonisolated(unsafe) let thread = thread  // a thread's handle is a number
     Thread.detachNewThread {
       while now() < time {
         var pause = timespec(tv_sec: 0, tv_nsec: max(1000, Int(min(1e6, time - now()))))

@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 import LoopEngine
 import StallMonitor
@@ -12,8 +13,13 @@ enum TurnCost {
   private static let rounds = 15
 
   static func run() throws -> [Row] {
-    let descriptor = eventfd(1, 0)
-    defer { close(descriptor) }
+    var ends: [Int32] = [0, 0]
+    guard pipe(&ends) == 0, write(ends[1], "x", 1) == 1 else { throw POSIXError(.EIO) }
+    let (descriptor, writer) = (ends[0], ends[1])
+    defer {
+      close(descriptor)
+      close(writer)
+    }
     let left = Atomic<Int>(0)
     let loop = Loop.main
     let source = Loop.DescriptorSource(descriptor, for: .readable) { _, _ in
