@@ -68,11 +68,14 @@ extension ShortSymbol {
     if text.starts(with: "partial apply forwarder for ".utf8) {
       return "partial apply for " + swift(text.dropFirst(28), depth: depth + 1)
     }
-    if text.starts(with: "protocol witness for ".utf8), let range = lastRange(of: " in conformance ", in: text) {
-      let requirement = swift(text[text.startIndex + 21..<range.lowerBound], depth: depth + 1)
-      let type = text[range.upperBound...]
-      let end = firstRange(of: " : ", in: type)?.lowerBound ?? type.endIndex
-      return "protocol witness for \(requirement) in conformance \(entity(type[..<end], depth: depth + 1))"
+    if text.starts(with: "protocol witness for ".utf8) {
+      let rest = text.dropFirst(21)
+      if let range = lastRange(of: " in conformance ", in: rest) {
+        let requirement = swift(rest[..<range.lowerBound], depth: depth + 1)
+        let type = rest[range.upperBound...]
+        let end = firstRange(of: " : ", in: type)?.lowerBound ?? type.endIndex
+        return "protocol witness for \(requirement) in conformance \(entity(type[..<end], depth: depth + 1))"
+      }
     }
     if let end = endOfKind(text) { return string(text[..<end]) + swift(text[end...], depth: depth + 1) }
     return entity(text, depth: depth)
@@ -238,7 +241,7 @@ extension ShortSymbol {
       case UInt8(ascii: "("), UInt8(ascii: "["), UInt8(ascii: "<"): depth += 1
       case UInt8(ascii: ")"), UInt8(ascii: "]"): depth -= 1
       case UInt8(ascii: ">") where previous != UInt8(ascii: "-"): depth -= 1
-      case UInt8(ascii: ":") where depth == 1 && label == nil:
+      case UInt8(ascii: ":") where depth == 1 && label == nil && start < index:
         let candidate = text[start..<index]
         if !candidate.contains(where: { " .([<".utf8.contains($0) }) { label = candidate }
       default: break
