@@ -21,13 +21,16 @@
 enum {
   MAX_SECTIONS = 1 << 16,
   MAX_SYMBOLS = 1 << 23,
-  // A function without a size (hand-written assembly) reaches to the next symbol, but no further than this.
+  // A function without a size (hand-written assembly) reaches to the next symbol or the section's end, but no further
+  // than this.
   MAX_UNSIZED = 4096,
   // How far back an enclosing function is looked for, when the nearest symbol has ended before the address.
   MAX_ENCLOSING = 32,
   MAX_MINI = 32 << 20,
 };
 
+// Set in a candidate's worth if the symbol table gives its size.
+static const uint64_t SIZED = (uint64_t)1 << 40;
 static const size_t max_file = (size_t)4 << 30;
 
 static bool right_kind(Elf *elf) {
@@ -47,6 +50,11 @@ bool symbols_image_borrow(struct image *image, const void *base, size_t length) 
   return false;
 }
 
+// The running executable's own inode, which the kernel lets nobody write to (ETXTBSY).
+static bool is_running(const struct cunwind_symbols_source *source) {
+  return source->path != NULL && strcmp(source->path, "/proc/self/exe") == 0;
+}
+
 static bool right_build(const struct image *image, const struct cunwind_symbols_source *source) {
   const void *found = NULL;
   ssize_t length = cunwind_libdw()->dwelf_elf_gnu_build_id(image->elf, &found);
@@ -57,7 +65,7 @@ static bool right_build(const struct image *image, const struct cunwind_symbols_
   // change of the inode (ctime) on ext4, xfs and btrfs.
   uint64_t changed =
       (uint64_t)image->status.st_ctim.tv_sec * 1000000000u + (uint64_t)image->status.st_ctim.tv_nsec;
-  return source->build_id_length == 0 && changed <= source->not_changed_after;
+  return source->build_id_length == 0 && (changed < source->not_changed_after || is_running(source));
 }
 
 static bool map(struct image *image, const struct cunwind_symbols_source *source, int fd) {
@@ -128,7 +136,17 @@ static uint64_t worth(const Elf64_Sym *symbol) {
   default: break;
   }
   uint64_t size = symbol->st_size > UINT32_MAX ? UINT32_MAX : symbol->st_size;
-  return ((uint64_t)(size != 0) << 40) | (binding << 32) | size;
+  return (size != 0 ? SIZED : 0) | (binding << 32) | size;
+}
+
+// How far a function without a size may reach, as far as its section is concerned.
+static uint64_t reach(Elf *elf, const Elf64_Sym *symbol) {
+  Elf_Scn *section = cunwind_libdw()->elf_getscn(elf, symbol->st_shndx);
+  Elf64_Shdr *header = section != NULL ? cunwind_libdw()->elf64_getshdr(section) : NULL;
+  if (header == NULL || symbol->st_value < header->sh_addr) return 0;
+  uint64_t into = symbol->st_value - header->sh_addr;
+  if (into >= header->sh_size) return 0;
+  return header->sh_size - into < MAX_UNSIZED ? header->sh_size - into : MAX_UNSIZED;
 }
 
 struct sortable {
@@ -200,7 +218,9 @@ bool symbols_table_build(struct symbol_table *table, const struct image *image, 
   size_t count = 0;
   for (size_t i = 0; i < total && count < wanted; i++) {
     if (!WANTED(all[i])) continue;
-    first[count++] = (struct sortable){all[i].st_value, worth(&all[i]), all[i].st_name};
+    uint64_t value = worth(&all[i]);
+    if ((value & SIZED) == 0) value |= reach(image->elf, &all[i]);
+    first[count++] = (struct sortable){all[i].st_value, value, all[i].st_name};
   }
 #undef WANTED
   struct sortable *sorted = sort(first, first + wanted, count);
@@ -215,7 +235,11 @@ bool symbols_table_build(struct symbol_table *table, const struct image *image, 
   table->symbols = malloc(kept * sizeof(struct symbol));
   if (table->symbols != NULL) {
     for (size_t i = 0; i < kept; i++) {
-      table->symbols[i] = (struct symbol){sorted[i].address, (uint32_t)sorted[i].worth, sorted[i].name};
+      uint32_t size = (uint32_t)sorted[i].worth;
+      if ((sorted[i].worth & SIZED) == 0 && i + 1 < kept && sorted[i + 1].address - sorted[i].address < size) {
+        size = (uint32_t)(sorted[i + 1].address - sorted[i].address);
+      }
+      table->symbols[i] = (struct symbol){sorted[i].address, size, sorted[i].name};
     }
     table->count = kept;
     table->strings = text;
@@ -234,10 +258,7 @@ const char *symbols_table_find(const struct symbol_table *table, uint64_t addres
   }
   for (size_t back = 0; back < MAX_ENCLOSING && back < low; back++) {
     const struct symbol *symbol = &table->symbols[low - 1 - back];
-    uint64_t into = address - symbol->address;
-    if (into < symbol->size || (back == 0 && symbol->size == 0 && into < MAX_UNSIZED)) {
-      return table->strings + symbol->name;
-    }
+    if (address - symbol->address < symbol->size) return table->strings + symbol->name;
   }
   return NULL;
 }

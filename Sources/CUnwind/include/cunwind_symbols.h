@@ -36,7 +36,8 @@ struct cunwind_symbols_source {
   size_t build_id_length;
   // Where separate debug files lie, usually "/usr/lib/debug"; NULL for none.
   const char *debug_root;
-  // For a module without a build id: a file that changed after this moment (CLOCK_REALTIME, ns) is not trusted.
+  // For a module without a build id: a file that changed at or after this moment is not trusted, unless it is
+  // /proc/self/exe. In ns of CLOCK_REALTIME_COARSE, which is what file systems stamp with.
   uint64_t not_changed_after;
 };
 

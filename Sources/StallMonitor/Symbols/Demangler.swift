@@ -39,12 +39,13 @@ extension SymbolizedFrame {
     let made = frame.artificial || (frame.described && !frame.declared && name.hasPrefix("$s"))
     self.init(
       symbol: full,
-      shortSymbol: full.map(ShortSymbol.shorten),
+      shortSymbol: full.map { ShortSymbol.shorten($0, linkageName: name) },
       linkageName: linkageName,
       file: file,
       line: file == nil || frame.line == 0 ? nil : Int(frame.line),
       inlined: frame.inlined,
-      isCompilerGenerated: (made && !name.hasPrefix("async_Main")) || ShortSymbol.isCompilerGenerated(name)
+      isCompilerGenerated: (made && !name.hasPrefix("async_Main"))
+        || ShortSymbol.isCompilerGenerated(full ?? name, linkageName: name)
     )
   }
 }

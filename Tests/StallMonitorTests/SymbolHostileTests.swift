@@ -1,0 +1,113 @@
+import Foundation
+import Testing
+
+@testable import StallMonitor
+
+/// Truncated and corrupted files: no crash, no hang, whatever the bytes say.
+///
+/// A crash here ends the test process, which is the point: the symbolizer runs in somebody else's.
+@Suite(.serialized) struct SymbolHostileTests {
+  let fixtures: SymbolFixtures
+
+  init() throws {
+    fixtures = try SymbolFixtures()
+    #expect(Symbolizer.load() == nil)
+  }
+
+  /// xorshift64*, so that a failing variant can be made again.
+  struct Random: RandomNumberGenerator {
+    var state: UInt64
+    mutating func next() -> UInt64 {
+      state ^= state >> 12
+      state ^= state << 25
+      state ^= state >> 27
+      return state &* 2_685_821_657_736_338_717
+    }
+  }
+
+  static let variants: [[String]] = [
+    ["-gdwarf-4", "-O2"], ["-gdwarf-5", "-O2"], ["-gdwarf-5", "-O2", "-gz=zlib"],
+  ]
+
+  /// Asks for addresses all over the file, and returns the longest time that one answer took, in ns.
+  private func ask(_ bytes: Data, _ module: ModuleIdentity, _ addresses: [UInt64]) throws -> UInt64 {
+    try bytes.write(to: URL(fileURLWithPath: module.path))
+    let symbolizer = Symbolizer(debugRoot: "/nonexistent")
+    var longest: UInt64 = 0
+    for address in addresses {
+      let start = SymbolClock.now()
+      _ = symbolizer.symbolize(module: module, address: address, deadline: start + 50_000_000)
+      longest = max(longest, SymbolClock.now() - start)
+    }
+    return longest
+  }
+
+  private func prepare(_ flags: [String]) throws -> (bytes: Data, module: ModuleIdentity, addresses: [UInt64]) {
+    let file = try fixtures.clang(SymbolizerTests.cSource, ["-g"] + flags)
+    var module = try fixtures.module(file)
+    module.path = fixtures.path("hostile")
+    let functions = try fixtures.functions(file)
+    let inside = functions.flatMap { function -> [UInt64] in [function.address, function.address + function.size / 2] }
+    let addresses: [UInt64] = inside + [0, 1, UInt64.max]
+    return (try Data(contentsOf: URL(fileURLWithPath: file)), module, addresses)
+  }
+
+  @Test(arguments: variants) func truncatedAnywhere(flags: [String]) throws {
+    let (bytes, module, addresses) = try prepare(flags)
+    for length in stride(from: 0, to: bytes.count, by: max(1, bytes.count / 300)) {
+      let longest = try ask(bytes.prefix(length), module, addresses)
+      #expect(longest < 2_000_000_000, "cut to \(length) bytes")
+    }
+  }
+
+  @Test(arguments: variants, [UInt64(1), 2, 3]) func corruptedAnywhere(flags: [String], seed: UInt64) throws {
+    let (bytes, module, addresses) = try prepare(flags)
+    var random = Random(state: seed &* 0x9e37_79b9_7f4a_7c15)
+    for variant in 0..<300 {
+      var corrupt = bytes
+      for _ in 0..<Int.random(in: 1...12, using: &random) {
+        let value: UInt8 = [0, 0xff, 0x7f, 0x80, UInt8.random(in: 0...255, using: &random)].randomElement(
+          using: &random)!
+        // Half of it in the debug sections and headers, which lie in the file's last part.
+        let low = Bool.random(using: &random) ? 0 : bytes.count / 4
+        corrupt[Int.random(in: low..<bytes.count, using: &random)] = value
+      }
+      let longest = try ask(corrupt, module, addresses)
+      #expect(longest < 2_000_000_000, "seed \(seed), variant \(variant)")
+    }
+  }
+
+  @Test func notAFile() throws {
+    let symbolizer = Symbolizer(debugRoot: "/nonexistent")
+    let fifo = fixtures.path("fifo")
+    #expect(mkfifo(fifo, 0o600) == 0)
+    let long = "/" + String(repeating: "x", count: 100_000)
+    for path in [fifo, "/dev/zero", "/proc/self/mem", fixtures.directory.path, "", long, "a\nb"] {
+      let module = ModuleIdentity(path: path, buildID: [])
+      let answer = symbolizer.symbolize(module: module, address: 4096, deadline: SymbolClock.generous())
+      #expect(answer.frames == [])
+      #expect(answer.problem != nil)
+    }
+    let wide = ModuleIdentity(path: "/dev/null", buildID: [UInt8](repeating: 7, count: 5000))
+    #expect(symbolizer.symbolize(module: wide, address: 0, deadline: SymbolClock.generous()).frames == [])
+  }
+
+  @Test func hostileNames() {
+    var random = Random(state: 42)
+    let alphabet = Array("$sS_ZNKSt0123456789abcTUYQFCVOxyzGABCD<>(),.: -[]".utf8)
+    for _ in 0..<20_000 {
+      let start = ["$s", "_Z", ""].randomElement(using: &random)!
+      let bytes = (0..<Int.random(in: 0...60, using: &random)).map { _ in alphabet.randomElement(using: &random)! }
+      let name = start + String(decoding: bytes, as: UTF8.self)
+      let full = Demangler.demangle(name) ?? name
+      _ = ShortSymbol.shorten(full, linkageName: name)
+      _ = ShortSymbol.shorten(name, linkageName: "$s")
+      _ = ShortSymbol.shorten(name, linkageName: "_Z")
+      _ = HostCode.owner(modulePath: name, isExecutable: false, linkageName: name, symbol: full)
+    }
+    for deep in [String(repeating: "(", count: 9000), String(repeating: "static ", count: 9000)] {
+      _ = ShortSymbol.shorten(deep, linkageName: "$s")
+    }
+    #expect(Demangler.demangle("$s" + String(repeating: "1a", count: 9000)) == nil)
+  }
+}

@@ -1,0 +1,203 @@
+import Foundation
+import Testing
+
+@testable import StallMonitor
+
+/// Names as people read them, and whose code they are.
+@Suite struct SymbolNamesTests {
+  struct Example: Sendable, CustomTestStringConvertible {
+    var mangled: String
+    var short: String
+    var generated = false
+    var testDescription: String { short }
+    init(_ mangled: String, _ short: String, generated: Bool = false) {
+      (self.mangled, self.short, self.generated) = (mangled, short, generated)
+    }
+  }
+
+  static let examples: [Example] = [
+    Example("$s6stalld4DemoC7compute6roundsS2i_tF", "Demo.compute(rounds:)"),
+    Example("$s6stalld4DemoC7compute6roundsS2i_tFSiycfU_", "closure #1 in Demo.compute(rounds:)"),
+    Example(
+      "$s6stalld4DemoC7compute6roundsS2i_tFSiycfU_TA", "partial apply for closure #1 in Demo.compute(rounds:)",
+      generated: true),
+    Example("$s6victim5heavy6rounds_S2i_S2iXEtFTf4ng_n", "heavy(rounds:_:)"),
+    Example(
+      "$s6victim5heavy6rounds_S2i_S2iXEtF72$s6victim6EngineC4turn33_EBE705A0B0723B460C734EF1684C7D3BLLyS2iFS2iXEfU_AA0E0CTf1nc_nTf4ng_n",
+      "heavy(rounds:_:)"),
+    Example("$s6victim6EngineC4turn33_EBE705A0B0723B460C734EF1684C7D3BLLyS2iF", "Engine.turn(_:)"),
+    Example("$s6victim6EngineC5namesSDySSSiGvpfi", "variable initialization expression of Engine.names"),
+    Example("$s6victim6EngineCfD", "Engine.__deallocating_deinit"),
+    Example("$s6victim6EngineCACycfc", "Engine.init()"),
+    Example("$sIetH_yts5Error_pIegHrzo_TR", "reabstraction thunk", generated: true),
+    Example("$sIetH_yts5Error_pIegHrzo_TRTA", "partial apply for reabstraction thunk", generated: true),
+    Example("$sIetH_yts5Error_pIegHrzo_TRTATQ0_", "partial apply for reabstraction thunk", generated: true),
+    Example("$s1p5lateryS2iYaF", "later(_:)"),
+    Example("$s1p5lateryS2iYaFTQ0_", "later(_:)"),
+    Example("$s1p5lateryS2iYaFTY1_", "later(_:)"),
+    Example("$s1p1QVAA1PA2aDP2goyS3icFTW", "protocol witness for P.go(_:) in conformance Q", generated: true),
+    Example("$s1p1QV1kSaySiGvg", "Q.k.getter"),
+    Example("$s1p1QV1kSaySiGvM.resume.0", "Q.k.modify"),
+    Example("$s1p5PointVMa", "type metadata accessor for Point", generated: true),
+    Example("$s1p5PointV1x1yACyxGx_xtcfC", "Point.init(x:y:)"),
+    Example("$sSD17dictionaryLiteralSDyxq_Gx_q_td_tcfCSS_SiTt0g5", "Dictionary.init(dictionaryLiteral:)"),
+    Example("$sSa15reserveCapacityyySiFSi_Tg5", "Array.reserveCapacity(_:)"),
+    Example("$s10Foundation4DataV5write2to7optionsyAA3URLV_So20NSDataWritingOptionsVtKF", "Data.write(to:options:)"),
+    Example("$sSS4mainE6shoutySSyF", "String.shouty()"),
+    Example("$s4main1SVyS2icig", "S.subscript.getter"),
+    Example("$s4main2eeoiySbAA1SV_ADtFZ", "static ==(_:_:)"),
+    Example("$s4main1SV2eeoiySbAC_ACtFZ", "static S.==(_:_:)"),
+    Example("$s4main3fooyyFyycfU_TA", "partial apply for closure #1 in foo()", generated: true),
+    Example("$s4main3fooyyF3barL_yySiF", "bar #1 (_:) in foo()"),
+    Example("$s4main1CC1xSivW", "C.x.didset"),
+    Example("$s1p6config_WZ", "one-time initialization function for config"),
+    Example("$s1p6configSSvau", "config.unsafeMutableAddressor"),
+    Example("_ZN4host6Engine4turnEi", "host::Engine::turn"),
+    Example("_ZNSt6vectorIiSaIiEE9push_backEOi", "std::vector::push_back"),
+    Example("_ZN12_GLOBAL__N_14workEv", "(anonymous namespace)::work"),
+    Example("_ZNK4host6EngineclEi", "host::Engine::operator()"),
+    Example("_ZN4hostltERKNS_1AES2_", "host::operator<"),
+    Example("_ZN4host3maxIiEET_S1_S1_", "host::max"),
+    Example("main", "main"),
+    Example("swift_retain", "swift_retain"),
+    Example("async_MainTQ0_", "main.swift (top level)"),
+    Example("objectdestroyTm", "objectdestroyTm", generated: true),
+    Example("$s", "$s"),
+    Example("$s4main99999nonsense", "$s4main99999nonsense"),
+  ]
+
+  @Test(arguments: examples) func shortensForPeople(example: Example) {
+    Symbolizer.load()
+    let full = Demangler.demangle(example.mangled) ?? example.mangled
+    #expect(ShortSymbol.shorten(full, linkageName: example.mangled) == example.short, "\(full)")
+    #expect(ShortSymbol.isCompilerGenerated(full, linkageName: example.mangled) == example.generated, "\(full)")
+  }
+
+  @Test func agreesWithTheToolchainsOwnSimplification() throws {
+    let fixtures = try SymbolFixtures()
+    let file = try fixtures.swiftc(Self.varied, ["-Onone", "-parse-as-library"])
+    let optimized = try fixtures.swiftc(Self.varied, ["-O", "-parse-as-library"], name: "optimized")
+    let names = Set(try [file, optimized].flatMap { try fixtures.functions($0).map(\.name) }).filter {
+      $0.hasPrefix("$s")
+    }
+    .sorted()
+    #expect(names.count > 100)
+    let simplified = try fixtures.run(
+      ["swift", "demangle", "--compact", "--simplified"], input: names.joined(separator: "\n") + "\n")
+    var differing: [String] = []
+    for (name, expected) in zip(names, simplified.split(separator: "\n")) {
+      let full = try #require(Demangler.demangle(name))
+      // Ours names no types of thunks, no generic parameters, no fixity, and does not mention specializations.
+      if expected.contains("thunk for ") || expected.hasPrefix("lazy protocol witness ") || full.contains("metadata")
+        || full.contains("outlined")
+      {
+        continue
+      }
+      let wanted = expected.replacingOccurrences(of: "specialized ", with: "")
+        .replacingOccurrences(of: "merged ", with: "").replacing(/<[A-Z0-9, ]*>(?=[.(])/, with: "")
+        .replacingOccurrences(of: " infix(", with: "(")
+      let ours = ShortSymbol.shorten(full, linkageName: name)
+      if ours != wanted { differing.append("\(full): \(ours), not \(wanted)") }
+    }
+    #expect(differing.isEmpty, "\(differing.count): \(differing.prefix(12).joined(separator: "\n"))")
+  }
+
+  static let varied = """
+    import Dispatch
+    extension String { func shout(at n: Int) -> String { uppercased() + String(n) } }
+    enum Outer<T> { struct Inner<U> {
+      func both(_ t: T, u: U) -> (T, U) { (t, u) }
+      static func == (a: Inner, b: Inner) -> Bool { true }
+      subscript(i: Int) -> Int { get { i } set {} }
+      subscript(named n: String) -> Int { n.count }
+    } }
+    protocol Shape { associatedtype Unit; func area() -> Unit; func other() }
+    extension Shape {
+      func grow(_ x: Int) {}
+      func filter<C: Collection>(_ c: C, by f: (C.Element) throws -> Bool) rethrows -> Int where C.Element: Hashable {
+        try c.filter(f).count
+      }
+    }
+    struct Square: Shape { func area() -> Int { 1 }; func other() { grow(3) } }
+    @MainActor final class Model {
+      var v = 0 { didSet { print(v) } }
+      lazy var z: Int = { 3 + v }()
+      func bump() { v += 1; func local(x: Int, _ y: [String: (Int, Int?)]) { v += x + y.count }; local(x: 2, [:]) }
+      func load() async throws -> Int { try await Task.sleep(nanoseconds: 1); v += 1; return v }
+      init() { DispatchQueue.main.async { [weak self] in self?.bump() } }
+      convenience init?(text: String) { guard let n = Int(text) else { return nil }; self.init(); v = n }
+      deinit { print("bye") }
+    }
+    actor Store { var q: [Int] = []; func put(_ x: Int) { q.append(x); q.sort { $0 > $1 } } }
+    private func secret<T>(_ t: T...) -> Int { t.count }
+    let global = secret(1, 2, 3)
+    func takes(_ f: @escaping @Sendable (Int) async throws -> String, default d: Int = 4) async throws { _ = try await f(d) }
+    infix operator <+>
+    func <+> (a: Int, b: Int) -> Int { a &+ b }
+    func places(_ x: inout [String: (Int, Int?)], _ c: borrowing String) { x = [:] }
+    @main struct Main {
+      @MainActor static func main() async throws {
+        let m = Model(); m.bump(); _ = try await m.load(); await Store().put(1)
+        try await takes { "\\($0)" }
+        print("x".shout(at: 1), 1 <+> 2, global, Model(text: "1") as Any)
+        [3, 1].forEach { print($0) }
+        var i = Outer<Int>.Inner<String>(); i[1] = 3
+        print(Square().filter([1]) { $0 > 0 }, i[named: "a"], i.both(1, u: "")); var d: [String: (Int, Int?)] = [:]; places(&d, "")
+      }
+    }
+    """
+
+  struct Ownership: Sendable {
+    var name: String
+    var owner: CodeOwner
+    var path = "/srv/app/host"
+    var isExecutable = true
+  }
+
+  static let ownerships: [Ownership] = [
+    Ownership(name: "$s6stalld4DemoC7compute6roundsS2i_tF", owner: .host),
+    Ownership(name: "main", owner: .host),
+    Ownership(name: "async_MainTQ0_", owner: .host),
+    Ownership(name: "", owner: .host),
+    Ownership(name: "$s10LoopEngine0A0C3runyyF", owner: .monitor),
+    Ownership(name: "$s12StallMonitorAAC5startyyF", owner: .monitor),
+    Ownership(name: "cunwind_symbols_lookup", owner: .monitor),
+    Ownership(
+      name: "$ss17_assertionFailure__4file4line5flagss5NeverOs12StaticStringV_SSAHSus6UInt32VtF", owner: .runtime),
+    Ownership(name: "$sSa15reserveCapacityyySiFSi_Tg5", owner: .runtime),
+    Ownership(name: "$sScT5yieldyyYaFZ", owner: .runtime),
+    Ownership(name: "$s10Foundation4DataV5write2to7optionsyAA3URLV_So20NSDataWritingOptionsVtKF", owner: .runtime),
+    Ownership(name: "$s20FoundationEssentials4DateV3nowACvgZ", owner: .runtime),
+    Ownership(name: "$s8Dispatch0A5QueueC", owner: .runtime),
+    Ownership(name: "$s15Synchronization5MutexV", owner: .runtime),
+    Ownership(name: "$sSS4mainE6shoutySSyF", owner: .host),
+    Ownership(name: "$sSS10LoopEngineE6shoutySSyF", owner: .monitor),
+    Ownership(name: "swift_retain", owner: .runtime),
+    Ownership(name: "_dispatch_main_queue_callback_4CF", owner: .runtime),
+    Ownership(name: "__CFRunLoopRun", owner: .runtime),
+    Ownership(name: "CFRunLoopRunInMode", owner: .runtime),
+    Ownership(name: "_ZNSt6vectorIiSaIiEE9push_backEOi", owner: .runtime),
+    Ownership(name: "_ZN4host6Engine4turnEi", owner: .host),
+    Ownership(name: "CFOx", owner: .runtime),
+    Ownership(name: "_start", owner: .system),
+    Ownership(name: "read", owner: .system, path: "/lib/x86_64-linux-gnu/libc.so.6", isExecutable: false),
+    Ownership(name: "read", owner: .system, path: "/opt/glibc/libc.so.6", isExecutable: false),
+    Ownership(name: "SSL_read", owner: .system, path: "/usr/lib/x86_64-linux-gnu/libssl.so.3", isExecutable: false),
+    Ownership(name: "work", owner: .host, path: "/usr/lib/app/plugins/libplugin.so", isExecutable: false),
+    Ownership(name: "work", owner: .host, path: "/usr/lib/app/app", isExecutable: true),
+    Ownership(name: "work", owner: .host, path: "/opt/app/lib/libwork.so", isExecutable: false),
+    Ownership(
+      name: "$sSS4mainE6shoutySSyF", owner: .runtime, path: "/opt/swift/usr/lib/swift/linux/libswiftCore.so",
+      isExecutable: false),
+    Ownership(name: "x", owner: .runtime, path: "/srv/app/lib/libFoundationEssentials.so", isExecutable: false),
+    Ownership(name: "x", owner: .runtime, path: "/srv/app/lib/libdispatch.so", isExecutable: false),
+    Ownership(name: "__vdso_clock_gettime", owner: .system, path: "[vdso]", isExecutable: false),
+  ]
+
+  @Test(arguments: ownerships) func tellsWhoseCodeItIs(example: Ownership) {
+    let owner = HostCode.owner(
+      modulePath: example.path, isExecutable: example.isExecutable, linkageName: example.name,
+      symbol: Demangler.demangle(example.name))
+    #expect(owner == example.owner)
+  }
+}
