@@ -30,21 +30,29 @@ final class FrameResolver {
     return backtrace.frames.flatMap { resolve($0, deadline: deadline) }
   }
 
+  private func owner(of name: SymbolizedFrame?, in module: LoadedModule) -> CodeOwner {
+    HostCode.owner(
+      modulePath: module.path, isExecutable: module.isMainExecutable, linkageName: name?.linkageName,
+      symbol: name?.symbol)
+  }
+
   private func resolve(_ frame: Backtrace.Frame, deadline: UInt64) -> [StackFrame] {
     guard let module = modules.module(at: frame.address) else { return [StackFrame(offset: frame.address)] }
     let offset = frame.lookupAddress &- module.loadBias
     var place = StackFrame(module: module.path, buildID: module.buildID, offset: offset)
     let names = symbolizer.symbolize(module: module.identity, address: offset, deadline: deadline).frames
     guard !names.isEmpty else {
-      place.owner = CodeOwner(module: module, linkageName: nil)
+      place.owner = owner(of: nil, in: module)
       return [place]
     }
     return names.map { name in
-      place.symbol = name.symbol
+      let linkageName = name.linkageName ?? ""
+      place.symbol = name.symbol.map { ShortSymbol.withoutDisguise($0, linkageName: linkageName) }
+      place.shortSymbol = name.shortSymbol
       place.file = name.file
       place.line = name.line
       place.isInlined = name.inlined
-      place.owner = CodeOwner(module: module, linkageName: name.linkageName)
+      place.owner = owner(of: name, in: module)
       place.isCompilerGenerated = name.isCompilerGenerated
       return place
     }

@@ -2,6 +2,8 @@
 struct StackFrame: Sendable, Equatable {
   /// The demangled name.
   var symbol: String?
+  /// The name as people read it, for the message.
+  var shortSymbol: String?
   var file: String?
   var line: Int?
   /// The call was inlined into the next frame that is not.
@@ -22,11 +24,12 @@ struct StackFrame: Sendable, Equatable {
     return offset.map { "\(base)+0x" + String($0, radix: 16) } ?? base
   }
 
-  /// The name, with file and line where they are known.
+  /// The short name, with file and line where they are known.
   var place: String {
-    guard let file else { return name }
+    let text = shortSymbol ?? name
+    guard let file else { return text }
     let base = file.split(separator: "/").last.map(String.init) ?? file
-    return "\(name) (\(base)\(line.map { ":\($0)" } ?? ""))"
+    return "\(text) (\(base)\(line.map { ":\($0)" } ?? ""))"
   }
 
   var json: JSONLine {

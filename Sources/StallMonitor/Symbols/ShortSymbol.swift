@@ -20,6 +20,15 @@ enum ShortSymbol {
     return symbol
   }
 
+  /// The full name without what makes a copy or a part of a function differ from the function: a specialization, a merged copy
+  /// and a resumed part of an `async` function are the function, in debug and in release.
+  static func withoutDisguise(_ symbol: String, linkageName: String) -> String {
+    guard isSwift(linkageName) else { return symbol }
+    let text = Array(symbol.utf8)
+    let plain = withoutDisguise(text[...])
+    return plain.count == text.count ? symbol : string(plain)
+  }
+
   /// Whether nobody wrote the function: thunks, partial applications, witnesses, metadata, outlined copies.
   static func isCompilerGenerated(_ symbol: String, linkageName: String) -> Bool {
     guard isSwift(linkageName) else { return generatedNames.contains { linkageName.hasPrefix($0) } }
