@@ -117,7 +117,7 @@ public final class StallMonitor: Sendable {
         serviceName: configuration.serviceName ?? ProcessFacts.baseName(executable),
         serviceVersion: configuration.serviceVersion, hostName: ProcessFacts.hostName()))
     let loop = Loop.main
-    let pulse = Pulse(semaphore: watchdog.semaphore, fencesItself: !watchdog.hasBarrier)
+    let pulse = Pulse(semaphore: watchdog.semaphore, fencesItself: !watchdog.hasBarrier, countsTicks: watchdog.countsTicks)
     let subject = WatchedLoop.Subject(
       name: "main", kind: "loop", threadID: getpid(), stackEnd: ProcessFacts.mainStackEnd(),
       threshold: configuration.threshold.nanoseconds, pulse: pulse, state: { LoopDescription.current(of: loop) })

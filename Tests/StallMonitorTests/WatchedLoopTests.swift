@@ -13,7 +13,7 @@ struct WatchedLoopTests {
     loop = WatchedLoop(
       WatchedLoop.Subject(
         name: "main", kind: "loop", threadID: getpid(), stackEnd: 0, threshold: Self.threshold, pulse: pulse,
-        state: { (nil, nil) }))
+        state: { (nil, nil) }), clock: PulseClock())
   }
 
   @Test func loopThatNeverTurnedIsQuiet() {
@@ -23,8 +23,8 @@ struct WatchedLoopTests {
   @Test func turnIsLateAtTheThresholdAndNotBefore() {
     pulse.turn(.afterWaiting)
     let word = pulse.word
-    let deadline = word.since + Self.threshold
-    #expect(loop.look(at: word.since + 1, frozen: 0) == .lookAgain(at: deadline))
+    let deadline = word.stamp + Self.threshold
+    #expect(loop.look(at: word.stamp + 1, frozen: 0) == .lookAgain(at: deadline))
     #expect(loop.look(at: deadline - 1, frozen: 0) == .lookAgain(at: deadline))
     #expect(loop.look(at: deadline, frozen: 0) == .late(word))
   }
@@ -32,11 +32,11 @@ struct WatchedLoopTests {
   @Test func eachTransitionBeginsATurnOfItsOwn() {
     pulse.turn(.afterWaiting)
     let first = pulse.word
-    _ = loop.look(at: first.since, frozen: 0)
+    _ = loop.look(at: first.stamp, frozen: 0)
     usleep(1000)
     pulse.turn(.beforeSources)
-    #expect(pulse.word.since > first.since)
-    #expect(loop.look(at: first.since + Self.threshold, frozen: 0) == .lookAgain(at: pulse.word.since + Self.threshold))
+    #expect(pulse.word.stamp > first.stamp)
+    #expect(loop.look(at: first.stamp + Self.threshold, frozen: 0) == .lookAgain(at: pulse.word.stamp + Self.threshold))
   }
 
   @Test func idleLoopIsWatchedForOneMoreThresholdAndThenLetGo() {
@@ -49,7 +49,7 @@ struct WatchedLoopTests {
 
   @Test func frozenProcessForgivesTheTurn() {
     pulse.turn(.afterWaiting)
-    let since = pulse.word.since
+    let since = pulse.word.stamp
     _ = loop.look(at: since, frozen: 0)
     let thawed = since + 5_000_000_000
     #expect(loop.look(at: thawed, frozen: 4_750_000_000) == .lookAgain(at: thawed + Self.threshold))
@@ -59,7 +59,8 @@ struct WatchedLoopTests {
   @Test func episodeEndsAtTheTransitionAndNotWhenItIsSeen() throws {
     pulse.turn(.afterWaiting)
     let turn = pulse.word
-    let late = turn.since + Self.threshold
+    let late = turn.stamp + Self.threshold
+    #expect(loop.look(at: late, frozen: 0) == .late(turn))
     #expect(loop.beginEpisode(turn: turn, id: "x", now: late))
     #expect(loop.look(at: late, frozen: 0) == .lookAgain(at: late + 100_000_000))
     let before = MonotonicClock.now()
@@ -79,12 +80,12 @@ struct WatchedLoopTests {
     pulse.turn(.afterWaiting)
     let turn = pulse.word
     pulse.idle()
-    #expect(!loop.beginEpisode(turn: turn, id: "x", now: turn.since + Self.threshold))
+    #expect(!loop.beginEpisode(turn: turn, id: "x", now: turn.stamp + Self.threshold))
     #expect(!loop.isStalled)
   }
 
   @Test func ongoingIsDueAtGrowingIntervals() {
-    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, since: 0), start: 0, now: 250)
+    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0, now: 250)
     var times: [UInt64] = []
     for _ in 0..<9 {
       times.append(episode.nextOngoing / 1_000_000_000)
@@ -94,7 +95,7 @@ struct WatchedLoopTests {
   }
 
   @Test func halfAMinuteCostsAtMostFortySamples() {
-    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, since: 0), start: 0, now: 250_000_000)
+    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0, now: 250_000_000)
     episode.add(.stub(cause: .running), at: 250_000_000)
     while episode.nextSample < 30_000_000_000 { episode.add(.stub(cause: .running), at: episode.nextSample) }
     #expect(episode.sampleCount <= 40)
@@ -102,7 +103,7 @@ struct WatchedLoopTests {
   }
 
   @Test func verdictIsOverTheWholeStallAndNotItsLastMoment() {
-    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, since: 0), start: 0, now: 0)
+    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0, now: 0)
     episode.add(.stub(cause: .sleep, symbol: "sleeper()"), at: 800)
     episode.add(.stub(cause: .running, symbol: "computer()"), at: 1000)
     #expect(episode.cause == .sleep)
@@ -110,7 +111,7 @@ struct WatchedLoopTests {
   }
 
   @Test func frozenTimeIsNotPartOfTheDuration() {
-    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, since: 100), start: 100, now: 350)
+    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 100), start: 100, now: 350)
     episode.frozen = 300
     #expect(episode.duration(at: 1100) == 700)
   }

@@ -5,5 +5,6 @@
 #include "barrier.h"
 #include "loop.h"
 #include "process.h"
+#include "ticks.h"
 
 #endif

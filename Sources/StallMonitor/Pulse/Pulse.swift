@@ -3,8 +3,8 @@ import Synchronization
 
 /// What a watched loop tells the watchdog: one word, stored at each transition.
 ///
-/// The loop's thread is the only writer of the word. A transition costs a clock read and a store (an idle one the store
-/// alone); the semaphore is posted only when the watchdog has asked for it.
+/// The loop's thread is the only writer of the word. A transition costs a reading of the clock and a store (an idle one the
+/// store alone); the semaphore is posted only when the watchdog has asked for it.
 ///
 /// The question "has the watchdog asked?" is a load after a store to another word, which processors reorder. The fence
 /// for it stands on the watchdog's side (`membarrier`), so the loop pays a compiler barrier.
@@ -19,18 +19,19 @@ final class Pulse: Sendable {
     case afterWaiting = 2
   }
 
-  /// The published word: a monotonic time in nanoseconds, shifted by two, and the phase.
+  /// The published word: when the turn began, shifted by two, and the phase.
   ///
-  /// Two turns never have the same word: their times differ. It is its own sequence number.
+  /// The time is a reading of the processor's counter or of `CLOCK_MONOTONIC`; ``PulseClock`` knows which. Two turns never have
+  /// the same word: their times differ. It is its own sequence number.
   struct Word: Equatable {
     var raw: UInt64
 
     init(raw: UInt64) { self.raw = raw }
-    init(phase: Phase, since: UInt64) { raw = since << 2 | phase.rawValue }
+    init(phase: Phase, stamp: UInt64) { raw = stamp << 2 | phase.rawValue }
 
     var phase: Phase { Phase(rawValue: raw & 3) ?? .idle }
     /// When the turn began; for `idle`, when the turn before it began.
-    var since: UInt64 { raw >> 2 }
+    var stamp: UInt64 { raw >> 2 }
   }
 
   /// What the watchdog wants to be told of.
@@ -47,10 +48,12 @@ final class Pulse: Sendable {
   private let semaphore: WatchdogSemaphore
   // Where membarrier is missing the loop pays for the fence.
   private let fencesItself: Bool
+  private let countsTicks: Bool
 
-  init(semaphore: WatchdogSemaphore, fencesItself: Bool) {
+  init(semaphore: WatchdogSemaphore, fencesItself: Bool, countsTicks: Bool = false) {
     self.semaphore = semaphore
     self.fencesItself = fencesItself
+    self.countsTicks = countsTicks
   }
 
   // MARK: The loop's side
@@ -58,7 +61,7 @@ final class Pulse: Sendable {
   /// A turn begins, now.
   @inline(__always)
   func turn(_ phase: Phase) {
-    publish(MonotonicClock.now() << 2 | phase.rawValue)
+    publish((countsTicks ? clinux_ticks() : MonotonicClock.now()) << 2 | phase.rawValue)
   }
 
   /// The turn has ended, and none follows yet.

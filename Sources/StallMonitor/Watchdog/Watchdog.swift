@@ -14,6 +14,8 @@ final class Watchdog: Sendable {
   let semaphore = WatchdogSemaphore()
   /// Whether the kernel lets the watchdog fence for the loops.
   let hasBarrier: Bool
+  /// Whether pulses are stamped with the processor's counter.
+  let countsTicks = PulseClock.countsTicks()
 
   private let origin: StallReport.Origin
   private let isStopping = Atomic<Bool>(false)
@@ -97,8 +99,10 @@ final class Watchdog: Sendable {
     var planned: UInt64?
     var frozen: UInt64 = 0
     var freezes = FreezeDetector()
+    let clock = PulseClock(countingTicks: countsTicks)
     while !isStopping.load(ordering: .acquiring) {
-      admit(to: &loops)
+      clock.observe()
+      admit(to: &loops, clock: clock)
       let now = MonotonicClock.now()
       if let planned, now > planned { frozen = freezes.frozen(lateness: now - planned) }
       planned = nil
@@ -116,7 +120,7 @@ final class Watchdog: Sendable {
       if let next {
         if !semaphore.wait(until: next) { planned = next }
       } else {
-        frozen = freezes.frozen(lateness: park(loops))
+        frozen = freezes.frozen(lateness: park(loops, clock: clock))
       }
       wakeUps.add(1, ordering: .relaxed)
     }
@@ -124,29 +128,27 @@ final class Watchdog: Sendable {
     outfit.writer.flush()
   }
 
-  private func admit(to loops: inout [WatchedLoop]) {
+  private func admit(to loops: inout [WatchedLoop], clock: PulseClock) {
     guard hasArrivals.exchange(false, ordering: .acquiring) else { return }
     let new = arrivals.withLockIfAvailable { arrivals in
       defer { arrivals = [] }
       return arrivals
     }
     guard let new else { return hasArrivals.store(true, ordering: .releasing) }
-    loops += new.map(WatchedLoop.init)
+    loops += new.map { WatchedLoop($0, clock: clock) }
   }
 
   /// Waits for any loop to move. Returns how long ago that was.
-  private func park(_ loops: [WatchedLoop]) -> UInt64 {
+  private func park(_ loops: [WatchedLoop], clock: PulseClock) -> UInt64 {
     for loop in loops { loop.subject.pulse.requestWake() }
     loops.first?.subject.pulse.fence()
     // Against the last look, and not against now: a turn that began in between would never be seen.
     if !loops.contains(where: \.hasMoved) { semaphore.wait() }
     for loop in loops { loop.subject.pulse.cancelWake() }
     // The loop that moved posted as its turn began: whatever lies between there and here, it was not asleep in it.
+    clock.observe()
     let now = MonotonicClock.now()
-    return loops.map { loop -> UInt64 in
-      let word = loop.subject.pulse.word
-      return word.phase == .idle || word.since > now ? 0 : now - word.since
-    }.max() ?? 0
+    return loops.map { $0.age(at: now) }.max() ?? 0
   }
 
   /// What the thread does for each loop that needs it.

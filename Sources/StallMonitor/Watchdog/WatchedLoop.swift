@@ -20,7 +20,10 @@ final class WatchedLoop {
 
   let subject: Subject
   private let probe: ThreadProbe
+  private let clock: PulseClock
+  // The word at the last look, and when its turn began.
   private var seen = Pulse.Word(raw: 0)
+  private var seenSince: UInt64 = 0
   private var episode: Episode?
   // A turn that began before this moment is taken to have begun at it: the process stood still, not the loop.
   private var forgivenUntil: UInt64 = 0
@@ -28,8 +31,9 @@ final class WatchedLoop {
   // What had been counted when this turn was first looked at.
   private var baseline: ThreadUsage?
 
-  init(_ subject: Subject) {
+  init(_ subject: Subject, clock: PulseClock) {
     self.subject = subject
+    self.clock = clock
     probe = ThreadProbe(thread: subject.threadID)
     seen = subject.pulse.word
   }
@@ -69,14 +73,21 @@ final class WatchedLoop {
     if frozen > 0 { forgivenUntil = now }
     if word != seen {
       seen = word
+      seenSince = clock.time(of: word, now: now)
       baseline = usage(at: now)
     }
-    let deadline = max(word.since, forgivenUntil) + subject.threshold
+    let deadline = max(seenSince, forgivenUntil) + subject.threshold
     return now < deadline ? .lookAgain(at: deadline) : .late(word)
   }
 
   /// Whether the loop has made a transition since the last look.
   var hasMoved: Bool { subject.pulse.word != seen }
+
+  /// How long ago the turn began that is under way; 0 if none is.
+  func age(at now: UInt64) -> UInt64 {
+    let word = subject.pulse.word
+    return word.phase == .idle ? 0 : now - clock.time(of: word, now: now)
+  }
 
   private func lookAtEpisode(_ now: UInt64) -> Step {
     guard let episode else { return .quiet }
@@ -97,7 +108,7 @@ final class WatchedLoop {
       subject.pulse.cancelEpisode()
       return false
     }
-    episode = Episode(id: id, turn: turn, start: max(turn.since, forgivenUntil), now: now)
+    episode = Episode(id: id, turn: turn, start: max(seenSince, forgivenUntil), now: now)
     return true
   }
 

@@ -45,7 +45,7 @@ enum Detection {
     let limit = Double(threshold / .nanoseconds(1))
     let gaps = Gaps()
     let loop = Loop.main
-    let main = pthread_self()
+    let interrupter = interrupting ? Interrupter(target: pthread_self()) : nil
     var monitor: StallMonitor?
     if watched {
       var configuration = StallMonitorConfiguration()
@@ -57,7 +57,7 @@ enum Detection {
     let timer = Loop.Timer(after: .milliseconds(10), repeats: true) { _ in
       let start = now()
       begins.withLock { $0.append(start) }
-      if interrupting { Interrupter.signal(main, at: start + limit) }
+      interrupter?.signal(at: start + limit)
       var last = start
       var longest = 0.0
       // Past the threshold by far enough to be found, and not by enough for a second sample.
@@ -72,13 +72,17 @@ enum Detection {
     loop.add(timer)
     loop.run()
     timer.invalidate()
+    interrupter?.end()
     monitor?.stop()
     let lines = reader.finish(expecting: watched ? 2 * stalls : 0)
     let started = lines.filter { $0.event == "stall.started" }
     let starts = begins.withLock { $0 }
     return (
       started.map { $0.duration - limit / 1e6 },
-      zip(started, starts).map { ($0.time - $1 - limit) / 1e6 }, gaps.values.withLock { $0 }
+      // A line belongs to the last stall that could have caused it: the first ones may go by while symbols are read.
+      started.compactMap { line in
+        starts.last { $0 + limit < line.time }.map { (line.time - $0 - limit) / 1e6 }
+      }, gaps.values.withLock { $0 }
     )
   }
 }
@@ -130,19 +134,33 @@ private final class Reader: Sendable {
   }
 }
 
-/// Sends one signal with an empty handler to a thread at a time: the least that interrupting a running thread can cost.
-private enum Interrupter {
-  static func signal(_ thread: pthread_t, at time: Double) {
+/// Sends one signal with an empty handler to the main thread at each time that is asked for: the least that interrupting a
+/// running thread can cost.
+private final class Interrupter: Sendable {
+  private let next = Mutex<Double>(0)
+  private let isDone = Atomic<Bool>(false)
+
+  init(target: pthread_t) {
     var action = sigaction()
     action.__sigaction_handler.sa_handler = { _ in }
     action.sa_flags = SA_RESTART
     sigaction(SIGUSR2, &action, nil)
-    Thread.detachNewThread {
-      while now() < time {
-        var pause = timespec(tv_sec: 0, tv_nsec: max(1000, Int(min(1e6, time - now()))))
-        nanosleep(&pause, nil)
+    Thread.detachNewThread { [self] in
+      while !isDone.load(ordering: .relaxed) {
+        let time = next.withLock { $0 }
+        let left = time - now()
+        if time > 0 && left < 1e5 {
+          while now() < time {}
+          pthread_kill(target, SIGUSR2)
+          next.withLock { $0 = 0 }
+        } else {
+          var pause = timespec(tv_sec: 0, tv_nsec: 100_000)
+          nanosleep(&pause, nil)
+        }
       }
-      pthread_kill(thread, SIGUSR2)
     }
   }
+
+  func signal(at time: Double) { next.withLock { $0 = time } }
+  func end() { isDone.store(true, ordering: .relaxed) }
 }

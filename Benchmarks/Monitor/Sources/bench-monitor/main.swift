@@ -1,7 +1,5 @@
-import Glibc
 
 // `make bench`: what watching costs, and how soon a stall is known. One process, one run; ratios are against rows of the same run.
-setvbuf(stdout, nil, _IOLBF, 0)
 var rows: [Row] = []
 rows += try TurnCost.run()
 rows += try Detection.run()

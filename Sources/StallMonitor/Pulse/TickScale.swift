@@ -1,0 +1,57 @@
+/// Turns readings of the processor's counter into monotonic times.
+///
+/// The rate is measured against `CLOCK_MONOTONIC`, again and again, so that it follows the kernel's corrections. A machine that
+/// was asleep, or a counter that was set, shows as a rate that cannot be: then everything before is taken to have happened at that
+/// moment, so that nobody is blamed for it.
+struct TickScale: Equatable {
+  /// Both clocks at one moment.
+  struct Reading: Equatable {
+    var ticks: UInt64
+    var time: UInt64
+  }
+
+  private var anchor: Reading
+  private var nanosecondsPerTick: Double
+  // No moment before this one is known.
+  private var horizon: Reading
+
+  /// The kernel corrects its clock by 500 parts in a million at most (adjtimex(2)).
+  private static let largestDeviation = 0.001
+  /// Below it the readings' own error counts for too much; above it the rate is renewed.
+  private static let shortestInterval: UInt64 = 1_000_000
+  private static let renewalInterval: UInt64 = 1_000_000_000
+
+  /// The rate between two readings, which should be milliseconds apart. Nil if the counter does not count.
+  init?(from first: Reading, to second: Reading) {
+    guard second.ticks > first.ticks, second.time > first.time else { return nil }
+    anchor = second
+    horizon = first
+    nanosecondsPerTick = Double(second.time - first.time) / Double(second.ticks - first.ticks)
+  }
+
+  /// Learns from a new reading.
+  mutating func observe(_ reading: Reading) {
+    guard reading.time > anchor.time else { return }
+    let interval = reading.time - anchor.time
+    guard reading.ticks > anchor.ticks else { return beginAnew(at: reading) }
+    guard interval >= Self.shortestInterval else { return }
+    let rate = Double(interval) / Double(reading.ticks - anchor.ticks)
+    guard abs(rate / nanosecondsPerTick - 1) <= Self.largestDeviation else { return beginAnew(at: reading) }
+    guard interval >= Self.renewalInterval else { return }
+    nanosecondsPerTick = rate
+    anchor = reading
+  }
+
+  private mutating func beginAnew(at reading: Reading) {
+    anchor = reading
+    horizon = reading
+  }
+
+  /// The monotonic time at which the counter was read. Within a few microseconds for the last seconds.
+  func time(of ticks: UInt64) -> UInt64 {
+    if ticks <= horizon.ticks { return horizon.time }
+    if ticks >= anchor.ticks { return anchor.time + UInt64(Double(ticks - anchor.ticks) * nanosecondsPerTick) }
+    let before = UInt64(Double(anchor.ticks - ticks) * nanosecondsPerTick)
+    return before < anchor.time ? max(anchor.time - before, horizon.time) : horizon.time
+  }
+}

@@ -1,0 +1,79 @@
+import CLinux
+import Glibc
+import Testing
+
+@testable import StallMonitor
+
+struct TickScaleTests {
+  private typealias Reading = TickScale.Reading
+  private static let second: UInt64 = 1_000_000_000
+
+  /// Three ticks a nanosecond, from a moment on.
+  private func reading(_ time: UInt64, rate: Double = 3) -> Reading {
+    Reading(ticks: UInt64(Double(time) * rate), time: time)
+  }
+
+  private func scale() throws -> TickScale {
+    try #require(TickScale(from: reading(10 * Self.second), to: reading(10 * Self.second + 2_000_000)))
+  }
+
+  @Test func timesAreExactNearTheReadings() throws {
+    var scale = try scale()
+    for step in 1...100 as ClosedRange<UInt64> {
+      scale.observe(reading(10 * Self.second + step * 300_000_000))
+      let time = 10 * Self.second + step * 300_000_000 - 250_000_000
+      #expect(abs(Int64(scale.time(of: time * 3)) - Int64(time)) < 1000)
+    }
+  }
+
+  @Test func kernelsCorrectionsAreFollowed() throws {
+    var scale = try scale()
+    // The kernel slows its clock by 400 parts in a million.
+    var ticks = 3 * (10 * Self.second + 2_000_000)
+    var time = 10 * Self.second + 2_000_000
+    for _ in 0..<10 {
+      ticks += UInt64(3.0012 * Double(Self.second))
+      time += Self.second
+      scale.observe(Reading(ticks: ticks, time: time))
+    }
+    let age = UInt64(3.0012 * 250_000_000)
+    #expect(abs(Int64(time - scale.time(of: ticks - age)) - 250_000_000) < 1000)
+  }
+
+  /// The counter went on while the machine slept, and the monotonic clock did not: nobody's turn was that long.
+  @Test func sleepOfTheMachineIsNobodysTurn() throws {
+    var scale = try scale()
+    let before = 3 * (11 * Self.second)
+    let woken = Reading(ticks: 3 * (3611 * Self.second), time: 12 * Self.second)
+    scale.observe(woken)
+    #expect(scale.time(of: before) == woken.time)
+    #expect(scale.time(of: woken.ticks + 300) == woken.time + 100)
+  }
+
+  @Test func counterThatWasSetIsNobodysTurn() throws {
+    var scale = try scale()
+    let reset = Reading(ticks: 1000, time: 12 * Self.second)
+    scale.observe(reset)
+    #expect(scale.time(of: 500) == reset.time)
+    #expect(scale.time(of: 1000 + 3000) == reset.time + 1000)
+  }
+
+  @Test func counterThatStandsStillIsNoClock() {
+    #expect(TickScale(from: Reading(ticks: 5, time: 0), to: Reading(ticks: 5, time: 2_000_000)) == nil)
+  }
+
+  /// The real counter against the real clock.
+  @Test(.enabled(if: PulseClock.countsTicks(), "the kernel keeps its time by another clock than the counter"))
+  func agreesWithTheKernel() {
+    let clock = PulseClock(countingTicks: true)
+    for _ in 0..<20 {
+      usleep(3000)
+      clock.observe()
+      let before = MonotonicClock.now()
+      let word = Pulse.Word(phase: .afterWaiting, stamp: clinux_ticks())
+      let after = MonotonicClock.now()
+      let time = clock.time(of: word, now: .max)
+      #expect(time + 100_000 >= before && time <= after + 100_000)
+    }
+  }
+}
