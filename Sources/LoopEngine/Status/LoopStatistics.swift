@@ -18,6 +18,7 @@ extension Loop {
     /// The length that a share of all turns did not exceed, to within 12.5 %; nil if there were none.
     ///
     /// - Parameter share: Between 0 and 1: 0.5 for the median, 0.99 for the 99th percentile.
+    /// - Returns: The length, nil when no turn has ended yet.
     public func turnLength(atPercentile share: Double) -> Duration? {
       let total = counts.reduce(0, +)
       guard total > 0 else { return nil }
