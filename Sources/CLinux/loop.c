@@ -7,3 +7,23 @@ unsigned clinux_fork_count;
 static void child_of_fork(void) { __atomic_add_fetch(&clinux_fork_count, 1, __ATOMIC_RELAXED); }
 
 void clinux_loop_register_fork_handler(void) { pthread_atfork(NULL, NULL, child_of_fork); }
+
+typedef __attribute__((swiftcall)) void (*drain_queue)(void);
+extern __attribute__((swiftcall)) void (*swift_task_asyncMainDrainQueue_hook)(drain_queue original, drain_queue override)
+    __attribute__((weak));
+
+static void (*async_main_body)(void);
+
+static __attribute__((swiftcall)) void host_async_main(drain_queue original, drain_queue override) {
+  (void)original;
+  (void)override;
+  async_main_body();
+  __builtin_trap();
+}
+
+int clinux_host_async_main(void (*body)(void)) {
+  if (&swift_task_asyncMainDrainQueue_hook == NULL) return 0;
+  async_main_body = body;
+  swift_task_asyncMainDrainQueue_hook = host_async_main;
+  return 1;
+}

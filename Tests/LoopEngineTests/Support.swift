@@ -76,3 +76,29 @@ struct Pipe {
     Glibc.close(writing)
   }
 }
+
+/// Sleeps for a tenth of a millisecond, or as long as it says.
+func sleepBriefly(microseconds: UInt32 = 100) {
+  usleep(microseconds)
+}
+
+/// How often a thread of this process has given up its core of its own will.
+func contextSwitches(of thread: Int32) -> String {
+  guard let file = fopen("/proc/self/task/\(thread)/status", "r") else { return "" }
+  defer { fclose(file) }
+  var line = [CChar](repeating: 0, count: 256)
+  while fgets(&line, 256, file) != nil {
+    let text = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+    if text.hasPrefix("voluntary_ctxt_switches") { return text }
+  }
+  return ""
+}
+
+/// How many descriptors this process has open.
+func openDescriptors() -> Int {
+  guard let directory = opendir("/proc/self/fd") else { return -1 }
+  defer { closedir(directory) }
+  var count = 0
+  while readdir(directory) != nil { count += 1 }
+  return count
+}

@@ -12,6 +12,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -43,6 +44,9 @@ static inline long clinux_futex_wake(const void *word, int count) {
   return syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
 }
 
+// prctl() is variadic, and pthread_setname_np() hidden behind _GNU_SOURCE.
+static inline void clinux_set_own_thread_name(const char *name) { prctl(PR_SET_NAME, name, 0, 0, 0); }
+
 // glibc 2.36 declares pidfd_open, but the headers of older ones do not.
 static inline int clinux_pidfd_open(pid_t pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
 
@@ -70,5 +74,9 @@ static inline int clinux_dispatch_is_linked(void) {
 }
 static inline int clinux_dispatch_main_queue_descriptor(void) { return _dispatch_get_main_queue_port_4CF(); }
 static inline void clinux_dispatch_drain_main_queue(void) { _dispatch_main_queue_callback_4CF(NULL); }
+
+// The concurrency runtime's hook for what an `@main async` program does with its main thread, weak as well. The hook has
+// Swift's calling convention and never returns; `body` must not return either.
+int clinux_host_async_main(void (*body)(void));
 
 #endif

@@ -64,6 +64,19 @@ extension Loop {
     inbox.wake()
   }
 
+  /// Ends all runs, present and future, as soon as the present callout returns.
+  func terminate() {
+    isTerminated.store(true, ordering: .releasing)
+    inbox.wake()
+  }
+
+  /// Runs what was posted before the termination.
+  func drainAfterTermination() {
+    isTerminated.store(false, ordering: .relaxed)
+    _ = run(.default, limit: .min, onlyOneSource: false)
+    isTerminated.store(true, ordering: .relaxed)
+  }
+
   // MARK: One run
 
   func run(_ wanted: Mode, limit: Int64, onlyOneSource: Bool) -> RunResult {
@@ -78,6 +91,7 @@ extension Loop {
     let outerCallout = published.save()
     if outerStop { stopRequested.store(false, ordering: .relaxed) }
     current = mode
+    if depth == 0 { counters.outermostRunBegins() }
     depth &+= 1
     runCount &+= 1
     published.setMode(mode.text)
@@ -129,7 +143,13 @@ extension Loop {
   }
 
   @inline(__always)
+  private var isStopping: Bool {
+    stopRequested.load(ordering: .relaxed) || isTerminated.load(ordering: .relaxed)
+  }
+
+  @inline(__always)
   private func takeStop() -> Bool {
+    if isTerminated.load(ordering: .relaxed) { return true }
     guard stopRequested.load(ordering: .relaxed) else { return false }
     stopRequested.store(false, ordering: .relaxed)
     return true
@@ -147,7 +167,10 @@ extension Loop {
     var handled = performSignalledSources(mode, onlyOne: onlyOneSource)
     if handled { runBlocks(mode) }
 
-    let polls = handled || limit == .min || !ring.isEmpty
+    var isIdle = false
+    // A mode that its blocks or sources have left empty has nothing to wait for: CoreFoundation would sleep until
+    // somebody wakes it.
+    var polls = handled || limit == .min || !ring.isEmpty || isEmpty(mode)
     let mainQueue = isMain && mode.isCommon ? mainQueueToServe(mode) : -1
     if mainQueue >= 0 && !servedMainQueue && !polls && mode.hasWaitingObservers && MainQueue.isReady(mainQueue) {
       serveMainQueue(mainQueue)
@@ -155,11 +178,22 @@ extension Loop {
       return (true, true)
     }
 
+    if !polls && !markedFlushPoints.isEmpty {
+      flush()
+      absorb()
+    }
+    if !polls && (!idleWork.isEmpty || !markedFlushPoints.isEmpty) {
+      polls = true
+      isIdle = !idleWork.isEmpty
+    }
     if !polls { notify(mode, .beforeWaiting) }
     absorb()
-    let deadline = polls || !ring.isEmpty ? 0 : min(timerWakeTime(mode), limit)
-    let count = wait(mode, events, deadline: deadline, mayBlock: !polls && ring.isEmpty)
+    // A stop that came before a nested run used up its wake-up is still a reason not to sleep.
+    let mayBlock = !polls && ring.isEmpty && !isStopping
+    let deadline = mayBlock ? min(timerWakeTime(mode), limit) : 0
+    let count = wait(mode, events, deadline: deadline, mayBlock: mayBlock)
     if !polls { notify(mode, .afterWaiting) }
+    if isIdle && count == 0 && ring.isEmpty && timerWakeTime(mode) > clinux_monotonic() { runIdleWork() }
 
     if hasTimers(mode) { fireTimers(mode) }
     var served = false

@@ -26,9 +26,11 @@ extension Loop {
     // Announced before the last look at the inbox, inside its lock: a post comes either before this and is seen, or
     // after it and wakes.
     let timeout: Int32 = inbox.prepareToSleep() ? -1 : 0
+    counters.waitBegins()
     published.setWaiting(true)
     let count = poll(mode, events, timeout: timeout)
     published.setWaiting(false)
+    counters.waitEnded()
     inbox.finishSleep()
     return count
   }
@@ -73,9 +75,11 @@ extension Loop {
     var time = timespec(tv_sec: 0, tv_nsec: 0)
     time.tv_sec = Int(max(0, wanted) / 1_000_000_000)
     time.tv_nsec = Int(max(0, wanted) % 1_000_000_000)
+    counters.waitBegins()
     published.setWaiting(true)
     withUnsafePointer(to: inbox.sleepWord) { _ = clinux_futex_wait($0, word, &time) }
     published.setWaiting(false)
+    counters.waitEnded()
     inbox.finishSleep()
   }
 

@@ -27,7 +27,11 @@ extension Loop {
     descriptors.removeAll()
     if timerDescriptor >= 0 { close(timerDescriptor) }
     timerDescriptor = -1
-    ring = WorkRing()
+    for work in pendingWork { work.cancel() }
+    pendingWork = []
+    markedFlushPoints = []
+    ring = WorkRing(capacity: 1)
+    idleWork = WorkRing(capacity: 1)
     parked = []
     modes = []
     current = nil

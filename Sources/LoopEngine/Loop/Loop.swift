@@ -19,6 +19,9 @@ public final class Loop: @unchecked Sendable {
   let inbox = Inbox()
   let modeNames = Mutex<[Mode]>([])
   let stopRequested = Atomic<Bool>(false)
+  /// Ends every run, present and future.
+  let isTerminated = Atomic<Bool>(false)
+  let counters = LoopCounters()
   let isMain: Bool
 
   // MARK: Owner-confined
@@ -26,6 +29,9 @@ public final class Loop: @unchecked Sendable {
   @exclusivity(unchecked) var ring = WorkRing()
   /// Blocks for modes other than the current one, older than all in `ring`.
   @exclusivity(unchecked) var parked: [WorkItem] = []
+  @exclusivity(unchecked) var pendingWork: [Work] = []
+  @exclusivity(unchecked) var idleWork = WorkRing(capacity: 4)
+  @exclusivity(unchecked) var markedFlushPoints: [FlushPoint] = []
   /// By mode number; most have none.
   @exclusivity(unchecked) var modes: [ModeState?] = []
   let commonItems: ModeState

@@ -10,16 +10,27 @@ enum LoopThread {
     var key = pthread_key_t()
     let result = pthread_key_create(&key) { raw in
       guard let raw else { return }
-      let loop = Unmanaged<Loop>.fromOpaque(raw)
-      loop.takeUnretainedValue().tearDown()
-      clinux_loop_set_current(nil)
-      loop.release()
+      LoopThread.end(raw)
     }
     precondition(result == 0, "no pthread key left for the loops of threads")
     return key
   }()
 
   static var isMain: Bool { clinux_gettid() == getpid() }
+
+  /// Ends the calling thread's loop before the thread does.
+  static func endCurrent() {
+    guard let raw = clinux_loop_get_current() else { return }
+    pthread_setspecific(key, nil)
+    end(raw)
+  }
+
+  private static func end(_ raw: UnsafeMutableRawPointer) {
+    let loop = Unmanaged<Loop>.fromOpaque(raw)
+    loop.takeUnretainedValue().tearDown()
+    clinux_loop_set_current(nil)
+    loop.release()
+  }
 
   static func makeCurrent() -> Loop {
     let loop = isMain ? main : Loop(isMain: false)

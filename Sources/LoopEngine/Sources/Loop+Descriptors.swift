@@ -62,6 +62,15 @@ extension Loop {
     change(waking: false) { self.removeOwned(source, mode.id) }
   }
 
+  /// Whether a source was added to exactly this mode (`.common` being the set).
+  ///
+  /// On the loop's thread only.
+  public func contains(_ source: DescriptorSource, in mode: Mode) -> Bool {
+    requireOwner()
+    absorb()
+    return source.binding.loop === self && source.keys.contains(mode.id)
+  }
+
   // MARK: On the loop's thread
 
   private func addOwned(_ source: DescriptorSource, _ key: Int32) throws(LoopError) {

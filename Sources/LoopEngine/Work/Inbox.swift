@@ -88,9 +88,12 @@ final class Inbox: @unchecked Sendable {
   /// Ends the present or the next sleep.
   func wake() {
     lock.lock()
-    wakePending = true
     let mustSignal = sleeping.load(ordering: .relaxed)
-    if mustSignal { sleeping.store(false, ordering: .relaxed) }
+    if mustSignal {
+      sleeping.store(false, ordering: .relaxed)
+    } else {
+      wakePending = true
+    }
     lock.unlock()
     if mustSignal { signal() }
   }

@@ -63,6 +63,7 @@ extension Loop {
   @inline(never)
   private func runBlocksSlowly(_ mode: ModeState) {
     let end = ring.tail
+    counters.sawQueue(of: ring.count)
     let outer = published.save()
     // A nested run goes on where this one stands, so no block is overtaken by a later one.
     while ring.head < end {

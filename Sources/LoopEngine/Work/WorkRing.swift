@@ -5,8 +5,14 @@
 struct WorkRing: ~Copyable {
   private(set) var head = 0
   private(set) var tail = 0
-  private var mask = 63
-  private var slots = UnsafeMutablePointer<WorkItem>.allocate(capacity: 64)
+  private var mask: Int
+  private var slots: UnsafeMutablePointer<WorkItem>
+
+  /// Makes a ring for a number of blocks that is a power of two; it grows.
+  init(capacity: Int = 64) {
+    mask = capacity - 1
+    slots = .allocate(capacity: capacity)
+  }
 
   var isEmpty: Bool { head == tail }
   var count: Int { tail &- head }

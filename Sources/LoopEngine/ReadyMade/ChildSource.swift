@@ -1,0 +1,54 @@
+import CLinux
+import Glibc
+
+extension Loop {
+  /// The exit of a child process, through a pidfd: no SIGCHLD, no race with other children, no stolen statuses.
+  public final class ChildSource: DescriptorBacked {
+    /// How a child ended.
+    public enum Status: Sendable, Equatable {
+      /// It exited with this code.
+      case exited(Int32)
+      /// This signal killed it.
+      case signalled(Int32)
+      /// Somebody else has waited for it; how it ended is lost.
+      case unknown
+    }
+
+    /// The descriptor source that does the work.
+    public let source: DescriptorSource
+
+    /// Makes a source for a child; it works once it is added to a loop.
+    ///
+    /// The child is waited for, exactly once, when its exit is served; do not wait for it yourself.
+    ///
+    /// - Parameters:
+    ///   - child: The process number of a child of this process.
+    ///   - name: What the monitor calls it in a report.
+    ///   - file: Where it was made.
+    ///   - line: Where it was made.
+    ///   - body: Called once on the loop's thread; the source is invalid then.
+    /// - Throws: ``LoopError`` when there is no such process (`ESRCH`) or no descriptor left.
+    public init(
+      _ child: Int32, name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
+      body: @escaping @Sendable (Status) -> Void
+    ) throws(LoopError) {
+      let descriptor = clinux_pidfd_open(child)
+      if descriptor < 0 { throw LoopError("watch process \(child)") }
+      let owned = OwnedDescriptor(descriptor)
+      source = DescriptorSource(descriptor, name: name, file: file, line: line) { [owned] source, _ in
+        withExtendedLifetime(owned) {}
+        var status: Int32 = 0
+        let waited = waitpid(child, &status, WNOHANG)
+        if waited == 0 { return }
+        source.invalidate()
+        if waited < 0 {
+          body(.unknown)
+        } else if status & 0x7f == 0 {
+          body(.exited((status >> 8) & 0xff))
+        } else {
+          body(.signalled(status & 0x7f))
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,43 @@
+import CLinux
+import Glibc
+
+extension Loop {
+  /// A counter that any thread, or another process, adds to, and that the loop takes whole: an eventfd.
+  public final class CounterSource: DescriptorBacked {
+    /// The descriptor source that does the work.
+    public let source: DescriptorSource
+    private let owned: OwnedDescriptor
+
+    /// Makes a counter at zero; it works once it is added to a loop.
+    ///
+    /// - Parameters:
+    ///   - name: What the monitor calls it in a report.
+    ///   - file: Where it was made.
+    ///   - line: Where it was made.
+    ///   - body: Called on the loop's thread with the sum of what was added since the last call.
+    /// - Throws: ``LoopError`` when there is no descriptor left.
+    public init(
+      name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
+      body: @escaping @Sendable (UInt64) -> Void
+    ) throws(LoopError) {
+      let descriptor = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
+      if descriptor < 0 { throw LoopError("make an eventfd") }
+      let owned = OwnedDescriptor(descriptor)
+      self.owned = owned
+      source = DescriptorSource(descriptor, name: name, file: file, line: line) { _, _ in
+        var sum: UInt64 = 0
+        if read(owned.number, &sum, 8) == 8 { body(sum) }
+      }
+    }
+
+    /// The eventfd, for writers that are not Swift.
+    ///
+    /// It belongs to this object.
+    public var descriptor: Int32 { owned.number }
+
+    /// Adds to the counter: one system call, from any thread, also from a signal handler.
+    public func add(_ value: UInt64 = 1) {
+      _ = eventfd_write(owned.number, value)
+    }
+  }
+}

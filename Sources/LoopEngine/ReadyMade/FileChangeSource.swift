@@ -1,0 +1,78 @@
+import CLinux
+import Glibc
+
+extension Loop {
+  /// Changes of a file or of what is in a directory, through inotify.
+  public final class FileChangeSource: DescriptorBacked {
+    /// What can happen to a file.
+    public struct Change: OptionSet, Hashable, Sendable {
+      /// The kernel's bits (`IN_MODIFY` and so on).
+      public let rawValue: UInt32
+
+      /// Makes a set of the kernel's bits.
+      public init(rawValue: UInt32) {
+        self.rawValue = rawValue
+      }
+
+      /// Its contents changed.
+      public static var modified: Change { Change(rawValue: UInt32(IN_MODIFY)) }
+      /// Its permissions, owner or times changed.
+      public static var attributes: Change { Change(rawValue: UInt32(IN_ATTRIB)) }
+      /// Somebody who had it open for writing closed it.
+      public static var closedAfterWriting: Change { Change(rawValue: UInt32(IN_CLOSE_WRITE)) }
+      /// An entry of the directory was made.
+      public static var created: Change { Change(rawValue: UInt32(IN_CREATE)) }
+      /// An entry of the directory was removed.
+      public static var deleted: Change { Change(rawValue: UInt32(IN_DELETE)) }
+      /// An entry was moved out of the directory.
+      public static var movedFrom: Change { Change(rawValue: UInt32(IN_MOVED_FROM)) }
+      /// An entry was moved into the directory, as by the rename that replaces a configuration file.
+      public static var movedTo: Change { Change(rawValue: UInt32(IN_MOVED_TO)) }
+      /// The watched file itself was removed.
+      public static var deletedItself: Change { Change(rawValue: UInt32(IN_DELETE_SELF)) }
+      /// The watched file itself was moved.
+      public static var movedItself: Change { Change(rawValue: UInt32(IN_MOVE_SELF)) }
+      /// Changes came faster than they were read: some are lost.
+      ///
+      /// Reported whether asked for or not.
+      public static var overflowed: Change { Change(rawValue: UInt32(IN_Q_OVERFLOW)) }
+    }
+
+    /// The descriptor source that does the work.
+    public let source: DescriptorSource
+
+    /// Makes a source for a path; it works once it is added to a loop.
+    ///
+    /// - Parameters:
+    ///   - path: A file or a directory. A file that is replaced by a rename is another file: watch its directory.
+    ///   - changes: What to hear of.
+    ///   - name: What the monitor calls it in a report.
+    ///   - file: Where it was made.
+    ///   - line: Where it was made.
+    ///   - body: Called on the loop's thread for each change, with the entry's name if a directory is watched.
+    /// - Throws: ``LoopError`` when the path can't be watched or there is no descriptor left.
+    public init(
+      _ path: String, for changes: Change, name: StaticString? = nil, file: StaticString = #fileID,
+      line: UInt32 = #line, body: @escaping @Sendable (Change, String?) -> Void
+    ) throws(LoopError) {
+      let descriptor = inotify_init1(Int32(IN_CLOEXEC | IN_NONBLOCK))
+      if descriptor < 0 { throw LoopError("make an inotify instance") }
+      let owned = OwnedDescriptor(descriptor)
+      if inotify_add_watch(descriptor, path, changes.rawValue) < 0 { throw LoopError("watch the file \(path)") }
+      source = DescriptorSource(descriptor, name: name, file: file, line: line) { source, _ in
+        withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 8) { buffer in
+          let length = read(owned.number, buffer.baseAddress!, buffer.count)
+          var position = 0
+          while position < length && source.isValid {
+            let event = buffer.baseAddress! + position
+            let mask = event.loadUnaligned(fromByteOffset: 4, as: UInt32.self)
+            let nameLength = Int(event.loadUnaligned(fromByteOffset: 12, as: UInt32.self))
+            let entry = nameLength == 0 ? nil : String(cString: (event + 16).assumingMemoryBound(to: CChar.self))
+            body(Change(rawValue: mask), entry)
+            position += 16 + nameLength
+          }
+        }
+      }
+    }
+  }
+}

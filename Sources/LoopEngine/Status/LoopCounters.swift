@@ -1,0 +1,47 @@
+import CLinux
+import Synchronization
+
+/// The numbers behind ``Loop/Statistics``: written by the loop's thread with plain stores, read by any.
+final class LoopCounters: @unchecked Sendable {
+  // @unchecked: `waitBegan` and `workBegan` belong to the loop's thread, the rest is atomic or constant.
+  let turns = Atomic<UInt>(0)
+  let workTime = Atomic<Int64>(0)
+  let waitTime = Atomic<Int64>(0)
+  let longestTurn = Atomic<Int64>(0)
+  let deepestQueue = Atomic<Int>(0)
+  let histogram = TurnHistogram()
+  @exclusivity(unchecked) private var waitBegan: Int64 = 0
+  @exclusivity(unchecked) private var workBegan: Int64 = 0
+
+  /// A run begins outside of any other: what the thread did before is no turn.
+  @inline(__always)
+  func outermostRunBegins() {
+    workBegan = 0
+  }
+
+  /// The loop is about to sleep: a turn ends.
+  @inline(__always)
+  func waitBegins() {
+    let now = clinux_monotonic()
+    waitBegan = now
+    if workBegan == 0 { return }
+    let length = now &- workBegan
+    turns.store(turns.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
+    workTime.store(workTime.load(ordering: .relaxed) &+ length, ordering: .relaxed)
+    if length > longestTurn.load(ordering: .relaxed) { longestTurn.store(length, ordering: .relaxed) }
+    histogram.add(length)
+  }
+
+  /// The loop has woken: the next turn begins.
+  @inline(__always)
+  func waitEnded() {
+    let now = clinux_monotonic()
+    workBegan = now
+    waitTime.store(waitTime.load(ordering: .relaxed) &+ (now &- waitBegan), ordering: .relaxed)
+  }
+
+  @inline(__always)
+  func sawQueue(of depth: Int) {
+    if depth > deepestQueue.load(ordering: .relaxed) { deepestQueue.store(depth, ordering: .relaxed) }
+  }
+}

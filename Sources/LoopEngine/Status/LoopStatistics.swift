@@ -1,0 +1,56 @@
+extension Loop {
+  /// What a loop has done since it was made.
+  ///
+  /// A turn is what happens between two waits.
+  public struct Statistics: Sendable {
+    /// How many turns ended.
+    public let turns: UInt
+    /// The time spent in turns.
+    public let workTime: Duration
+    /// The time spent waiting.
+    public let waitTime: Duration
+    /// The longest turn.
+    public let longestTurn: Duration
+    /// The most blocks that were ever waiting to run at once.
+    public let deepestQueue: Int
+    fileprivate let counts: [UInt]
+
+    /// The length that a share of all turns did not exceed, to within 12.5 %; nil if there were none.
+    ///
+    /// - Parameter share: Between 0 and 1: 0.5 for the median, 0.99 for the 99th percentile.
+    /// - Returns: The length, nil when no turn has ended yet.
+    public func turnLength(atPercentile share: Double) -> Duration? {
+      let total = counts.reduce(0, +)
+      guard total > 0 else { return nil }
+      let wanted = UInt((Double(total) * min(max(share, 0), 1)).rounded(.up))
+      var seen: UInt = 0
+      for (bucket, count) in counts.enumerated() where count > 0 {
+        seen += count
+        if seen >= wanted {
+          return min(.nanoseconds(Int64(clamping: TurnHistogram.upperBound(of: bucket))), longestTurn)
+        }
+      }
+      return longestTurn
+    }
+
+    /// The histogram: for each length that occurred, the longest that counts as the same, and how many turns there
+    /// were.
+    public var histogram: [(upTo: Duration, turns: UInt)] {
+      counts.enumerated().filter { $0.element > 0 }.map { bucket, count in
+        (upTo: .nanoseconds(Int64(clamping: TurnHistogram.upperBound(of: bucket))), turns: count)
+      }
+    }
+  }
+
+  /// What the loop has done so far.
+  ///
+  /// Lock-free, on any thread; allocates about 4 KB.
+  public var statistics: Statistics {
+    Statistics(
+      turns: counters.turns.load(ordering: .relaxed),
+      workTime: .nanoseconds(counters.workTime.load(ordering: .relaxed)),
+      waitTime: .nanoseconds(counters.waitTime.load(ordering: .relaxed)),
+      longestTurn: .nanoseconds(counters.longestTurn.load(ordering: .relaxed)),
+      deepestQueue: counters.deepestQueue.load(ordering: .relaxed), counts: counters.histogram.counts)
+  }
+}

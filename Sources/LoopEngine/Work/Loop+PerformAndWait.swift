@@ -1,0 +1,95 @@
+import Synchronization
+
+extension Loop {
+  /// The thread of the loop ended before the work could run.
+  public struct Ended: Error, Sendable, Equatable, CustomStringConvertible {
+    /// What happened, in words.
+    public var description: String { "the loop's thread ended before the work could run" }
+  }
+
+  /// Runs a closure on the loop's thread and waits for its result; on the loop's own thread at once.
+  ///
+  /// - Important: Two loops that wait for each other wait for ever.
+  /// - Parameters:
+  ///   - mode: The mode in which the closure may run.
+  ///   - name: What the monitor calls it in a report.
+  ///   - file: Where it was scheduled.
+  ///   - line: Where it was scheduled.
+  ///   - body: Called on the loop's thread.
+  /// - Returns: What the closure returns.
+  /// - Throws: What the closure throws, or ``Ended`` when the loop's thread has ended or ends before it comes to the
+  ///   closure.
+  public func performAndWait<Value: Sendable>(
+    in mode: Mode = .common, name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
+    _ body: @escaping @Sendable () throws -> Value
+  ) throws -> Value {
+    if isOwner { return try body() }
+    let answer = Answer<Value>()
+    post(in: mode, name: name, file: file, line: line, body) { answer.give($0) }
+    return try answer.wait().get()
+  }
+
+  /// Runs a closure on the loop's thread and awaits its result.
+  ///
+  /// - Parameters:
+  ///   - mode: The mode in which the closure may run.
+  ///   - name: What the monitor calls it in a report.
+  ///   - file: Where it was scheduled.
+  ///   - line: Where it was scheduled.
+  ///   - body: Called on the loop's thread, later also when that is the calling thread.
+  /// - Returns: What the closure returns.
+  /// - Throws: What the closure throws, or ``Ended`` when the loop's thread has ended or ends before it comes to the
+  ///   closure.
+  public func result<Value: Sendable>(
+    in mode: Mode = .common, name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
+    of body: @escaping @Sendable () throws -> Value
+  ) async throws -> Value {
+    try await withCheckedThrowingContinuation { continuation in
+      post(in: mode, name: name, file: file, line: line, body) { continuation.resume(with: $0) }
+    }
+  }
+
+  /// Posts a closure whose outcome is told exactly once: its result, or that it was dropped.
+  private func post<Value: Sendable>(
+    in mode: Mode, name: StaticString?, file: StaticString, line: UInt32,
+    _ body: @escaping @Sendable () throws -> Value, answer: @escaping @Sendable (Result<Value, any Error>) -> Void
+  ) {
+    let promise = Promise(answer)
+    perform(in: mode, name: name, file: file, line: line) { promise.give(Result { try body() }) }
+  }
+}
+
+/// Tells its answer once; being released without one is an answer, too.
+private final class Promise<Value: Sendable>: Sendable {
+  private let answer: @Sendable (Result<Value, any Error>) -> Void
+  private let isGiven = Atomic<Bool>(false)
+
+  init(_ answer: @escaping @Sendable (Result<Value, any Error>) -> Void) {
+    self.answer = answer
+  }
+
+  deinit {
+    if !isGiven.load(ordering: .relaxed) { answer(.failure(Loop.Ended())) }
+  }
+
+  func give(_ result: Result<Value, any Error>) {
+    isGiven.store(true, ordering: .relaxed)
+    answer(result)
+  }
+}
+
+/// A result that a thread sleeps for.
+private final class Answer<Value: Sendable>: Sendable {
+  private let result = Mutex<Result<Value, any Error>?>(nil)
+  private let latch = Latch()
+
+  func give(_ value: Result<Value, any Error>) {
+    result.withLock { $0 = value }
+    latch.open()
+  }
+
+  func wait() -> Result<Value, any Error> {
+    latch.wait()
+    return result.withLock { $0 } ?? .failure(Loop.Ended())
+  }
+}

@@ -1,0 +1,256 @@
+import Glibc
+import Testing
+
+@testable import LoopEngine
+
+@Suite struct DescriptorTests {
+  @Test func aRegularFileIsRefusedWithDescriptorAndErrnoInWords() throws {
+    let file = open("/proc/self/exe", O_RDONLY)
+    defer { close(file) }
+    let errors = try onFreshLoop { loop -> [LoopError] in
+      var errors: [LoopError] = []
+      for descriptor in [file, 19_999] {
+        do throws(LoopError) { try loop.watch(descriptor) { _, _ in } } catch { errors.append(error) }
+      }
+      return errors
+    }
+    #expect(errors.map(\.errorNumber) == [EPERM, EBADF])
+    #expect(errors[0].description == "cannot watch descriptor \(file): Operation not permitted (errno 1)")
+    #expect(errors[1].descriptor == 19_999)
+  }
+
+  @Test func fromAnotherThreadTheRefusalIsThrownAsWell() throws {
+    let thread = PermanentThread()
+    try thread.start()
+    defer { thread.stop() }
+    let file = open("/proc/self/exe", O_RDONLY)
+    defer { close(file) }
+    let loop = try #require(thread.loop)
+    #expect(throws: LoopError.self) { try loop.watch(file) { _, _ in } }
+  }
+
+  @Test func oneDescriptorHasOneSourceInAMode() throws {
+    let pipe = Pipe()
+    defer { pipe.close() }
+    let numbers = try onFreshLoop { loop -> [Int32] in
+      let first = try loop.watch(pipe.reading) { _, _ in }
+      var numbers: [Int32] = []
+      do throws(LoopError) { try loop.watch(pipe.reading) { _, _ in } } catch { numbers.append(error.errorNumber) }
+      first.invalidate()
+      try loop.watch(pipe.reading) { _, _ in }
+      return numbers
+    }
+    #expect(numbers == [EEXIST])
+  }
+
+  @Test func levelTriggeredUntilItIsRead() throws {
+    let pipe = Pipe()
+    defer { pipe.close() }
+    pipe.write()
+    let log = Log<Int>()
+    _ = try onFreshLoop { loop in
+      try loop.watch(pipe.reading) { source, _ in
+        log.append(1)
+        if log.count == 3 {
+          pipe.read()
+          source.invalidate()
+        }
+      }
+      return loop.run()
+    }
+    #expect(log.count == 3)
+  }
+
+  @Test func hangUpAndWritableAreTold() throws {
+    let pipe = Pipe()
+    let log = Log<Loop.DescriptorSource.Readiness>()
+    _ = try onFreshLoop { loop in
+      try loop.watch(pipe.writing, for: .writable) { source, readiness in
+        log.append(readiness)
+        source.invalidate()
+        close(pipe.writing)
+      }
+      try loop.watch(pipe.reading) { source, readiness in
+        log.append(readiness)
+        source.invalidate()
+      }
+      return loop.run()
+    }
+    close(pipe.reading)
+    #expect(log.all == [.writable, .hangUp])
+  }
+
+  @Test func interestCanBeChanged() throws {
+    let pipe = Pipe()
+    defer { pipe.close() }
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      let source = try loop.watch(pipe.writing, for: []) { source, _ in
+        log.append("writable")
+        source.invalidate()
+      }
+      loop.perform {
+        log.append("block")
+        source.interest = .writable
+      }
+      return loop.run()
+    }
+    #expect(log.all == ["block", "writable"])
+  }
+
+  @Test func aDescriptorClosedWhileWatchedDoesNotDisturbTheLoop() throws {
+    let log = Log<Int>()
+    let result = try onFreshLoop { loop in
+      loop.add(Loop.Source {})
+      // Closed, with another descriptor that keeps the file open: the kernel goes on reporting it, and offers no way to
+      // say no.
+      let pipe = Pipe()
+      let copy = dup(pipe.reading)
+      let source = try loop.watch(pipe.reading) { _, _ in log.append(1) }
+      close(pipe.reading)
+      source.invalidate()
+      pipe.write()
+      // The number comes back as another file, which is watched and served.
+      let next = Pipe()
+      #expect(next.reading == pipe.reading)
+      try loop.watch(next.reading) { source, _ in
+        log.append(2)
+        source.invalidate()
+        loop.stop()
+      }
+      next.write()
+      let result = loop.run()
+      let before = loop.statistics.turns
+      loop.run(mode: .default, for: .milliseconds(20))
+      // Not spinning.
+      #expect(loop.statistics.turns - before < 5)
+      next.close()
+      close(copy)
+      close(pipe.writing)
+      return result
+    }
+    #expect(result == .stopped)
+    #expect(log.all == [2])
+  }
+
+  @Test func aNestedRunMakesOldReadinessVoid() throws {
+    let pipes = [Pipe(), Pipe()]
+    defer { for pipe in pipes { pipe.close() } }
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      // Whichever comes first runs the loop, which serves the other; reading twice from one byte would block for ever.
+      for (index, pipe) in pipes.enumerated() {
+        try loop.watch(pipe.reading) { source, _ in
+          log.append("\(index)")
+          pipe.read()
+          source.invalidate()
+          loop.run(mode: .default, for: .zero)
+        }
+        pipe.write()
+      }
+      return loop.run()
+    }
+    #expect(log.all.sorted() == ["0", "1"])
+  }
+
+  @Test func modesHaveTheirOwnDescriptors() throws {
+    let pipe = Pipe()
+    defer { pipe.close() }
+    pipe.write()
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      try loop.watch(pipe.reading, in: .tests) { source, _ in
+        log.append(loop.currentMode?.name ?? "none")
+        source.invalidate()
+      }
+      loop.add(Loop.Source {})
+      loop.run(mode: .default, for: .milliseconds(2))
+      log.append("default ended")
+      return loop.run(mode: .tests, for: .seconds(10))
+    }
+    #expect(log.all == ["default ended", "tests"])
+  }
+
+  @Test func withOneSourceARunReadyDescriptorsAreServedInTurn() throws {
+    let pipes = (0..<3).map { _ in Pipe() }
+    defer { for pipe in pipes { pipe.close() } }
+    let log = Log<Int>()
+    _ = try onFreshLoop { loop in
+      for (index, pipe) in pipes.enumerated() {
+        try loop.watch(pipe.reading) { _, _ in log.append(index) }
+        pipe.write()
+      }
+      for _ in 0..<6 where loop.run(mode: .default, before: .distantFuture) != .handledSource { log.append(-1) }
+      return 0
+    }
+    #expect(log.count == 6)
+    #expect(Set(log.all.prefix(3)) == [0, 1, 2])
+    #expect(Set(log.all.suffix(3)) == [0, 1, 2])
+  }
+}
+
+@Suite struct ReadyMadeSourceTests {
+  @Test func aSignalIsAnEvent() throws {
+    let log = Log<Loop.SignalSource.Delivery>()
+    _ = try onFreshLoop { loop in
+      let source = try Loop.SignalSource([SIGUSR2]) { delivery in
+        log.append(delivery)
+        loop.stop()
+      }
+      try loop.add(source)
+      // To this thread: the others of this process don't block it.
+      pthread_kill(pthread_self(), SIGUSR2)
+      return loop.run()
+    }
+    #expect(log.all.map(\.signal) == [SIGUSR2])
+    #expect(log.all[0].sender == getpid())
+  }
+
+  @Test func aChildsExitIsAnEvent() throws {
+    let log = Log<Loop.ChildSource.Status>()
+    _ = try onFreshLoop { loop in
+      for command in ["exit 7", "kill -9 $$"] {
+        var child: pid_t = 0
+        var arguments: [UnsafeMutablePointer<CChar>?] = [strdup("sh"), strdup("-c"), strdup(command), nil]
+        #expect(posix_spawn(&child, "/bin/sh", nil, nil, &arguments, environ) == 0)
+        for argument in arguments { free(argument) }
+        try loop.add(Loop.ChildSource(child) { log.append($0) })
+        loop.run()
+      }
+      return 0
+    }
+    #expect(log.all == [.exited(7), .signalled(9)])
+    #expect(throws: LoopError.self) { try Loop.ChildSource(2_000_000_000) { _ in } }
+  }
+
+  @Test func aCounterGivesItsSum() throws {
+    let log = Log<UInt64>()
+    _ = try onFreshLoop { loop in
+      let counter = try Loop.CounterSource { log.append($0) }
+      try loop.add(counter)
+      counter.add(40)
+      counter.add(2)
+      return loop.run(mode: .default, before: .distantFuture)
+    }
+    #expect(log.all == [42])
+  }
+
+  @Test func aChangedFileIsAnEvent() throws {
+    var template = Array("/tmp/loop-tests-XXXXXX".utf8CString)
+    let path = try #require(mkdtemp(&template).map { String(cString: $0) })
+    defer { rmdir(path) }
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      let source = try Loop.FileChangeSource(path, for: [.created, .deleted]) { change, name in
+        log.append("\(change == .created ? "created" : "deleted") \(name ?? "")")
+        if change == .deleted { loop.stop() }
+      }
+      try loop.add(source)
+      close(creat("\(path)/file", 0o600))
+      unlink("\(path)/file")
+      return loop.run()
+    }
+    #expect(log.all == ["created file", "deleted file"])
+    #expect(throws: LoopError.self) { try Loop.FileChangeSource("/nowhere", for: .modified) { _, _ in } }
+  }
+}

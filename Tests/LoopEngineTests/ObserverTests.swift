@@ -1,0 +1,97 @@
+import LoopEngine
+import Testing
+
+@Suite struct ObserverTests {
+  @Test func rawValuesAreCoreFoundations() {
+    #expect(Loop.Activity.entry.rawValue == 1)
+    #expect(Loop.Activity.beforeTimers.rawValue == 2)
+    #expect(Loop.Activity.beforeSources.rawValue == 4)
+    #expect(Loop.Activity.beforeWaiting.rawValue == 32)
+    #expect(Loop.Activity.afterWaiting.rawValue == 64)
+    #expect(Loop.Activity.exit.rawValue == 128)
+  }
+
+  @Test func orderAscendsAndTiesGoByInsertionAcrossModes() throws {
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      loop.observe(.entry, order: 5) { _, _ in log.append("5") }
+      loop.observe(.entry, in: .default, order: 1) { _, _ in log.append("1a") }
+      loop.observe(.entry, in: .common, order: 1) { _, _ in log.append("1b") }
+      loop.observe(.entry, order: -3) { _, _ in log.append("-3") }
+      loop.perform {}
+      return loop.run()
+    }
+    #expect(log.all == ["-3", "1a", "1b", "5"])
+  }
+
+  @Test func anObserverIsNotEnteredAgainWhileItFires() throws {
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      loop.observe(.entry) { _, _ in
+        log.append("in")
+        loop.perform {}
+        loop.run()
+        log.append("out")
+      }
+      loop.perform {}
+      return loop.run()
+    }
+    #expect(log.all == ["in", "out"])
+  }
+
+  @Test func aOneShotObserverIsInvalidAfterItsCall() throws {
+    let log = Log<Bool>()
+    let valid = try onFreshLoop { loop in
+      let observer = loop.observe(.beforeTimers, repeats: false) { observer, _ in log.append(observer.isValid) }
+      loop.add(Loop.Source {})
+      loop.run(mode: .default, for: .zero)
+      loop.run(mode: .default, for: .zero)
+      return observer.isValid
+    }
+    #expect(log.count == 1)
+    #expect(!valid)
+  }
+
+  @Test func observersCanBeAddedAndRemovedWhileFiring() throws {
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      let victim = Loop.Observer(.entry, order: 2) { _, _ in log.append("victim") }
+      loop.add(victim)
+      loop.observe(.entry, order: 1) { _, _ in
+        log.append("first")
+        loop.remove(victim, from: .common)
+        loop.observe(.entry, order: 3) { _, _ in log.append("late") }
+      }
+      loop.perform {}
+      loop.run()
+      loop.perform {}
+      return loop.run()
+    }
+    #expect(log.all == ["first", "first", "late"])
+  }
+
+  @Test func anObserverBelongsToOneLoop() throws {
+    let observer = Loop.Observer(.entry) { _, _ in }
+    let first = try onFreshLoop { $0.add(observer) }
+    let second = try onFreshLoop { $0.add(observer) }
+    #expect(first && !second)
+  }
+
+  @Test func theMonitorsHookSeesEveryModePresentAndFuture() throws {
+    let log = Log<UInt>()
+    _ = try onFreshLoop { loop in
+      let context = Unmanaged.passUnretained(log).toOpaque()
+      let hook = loop.addObserverToEveryMode([.entry, .exit], order: .min, context: context) { context, activity in
+        Unmanaged<Log<UInt>>.fromOpaque(context).takeUnretainedValue().append(activity)
+      }
+      loop.perform(in: .tests) {}
+      loop.run(mode: .tests, for: .zero)
+      loop.perform(in: "a mode of later") {}
+      loop.run(mode: "a mode of later", for: .zero)
+      loop.removeObserverFromEveryMode(hook)
+      loop.perform {}
+      return loop.run()
+    }
+    #expect(log.all == [1, 128, 1, 128])
+  }
+}

@@ -1,0 +1,156 @@
+import Glibc
+import LoopEngine
+import Testing
+
+@Suite struct PerformTests {
+  @Test func blocksRunInTheOrderOfTheirPosts() throws {
+    let log = Log<Int>()
+    _ = try onFreshLoop { loop in
+      for number in 0..<1000 { loop.perform { log.append(number) } }
+      return loop.run()
+    }
+    #expect(log.all == Array(0..<1000))
+  }
+
+  @Test func aBlockWaitsForItsModeAndKeepsItsPlace() throws {
+    let log = Log<String>()
+    let (first, second) = try onFreshLoop { loop in
+      loop.perform(in: .tests) { log.append("tests 1") }
+      loop.perform(in: .default) { log.append("default") }
+      loop.perform(in: [.tests, .other]) { log.append("tests 2") }
+      loop.perform(in: .tests) { log.append("tests 3") }
+      return (loop.run(), loop.run(mode: .tests, for: .seconds(1)))
+    }
+    #expect(first == .finished)
+    #expect(second == .finished)
+    #expect(log.all == ["default", "tests 1", "tests 2", "tests 3"])
+  }
+
+  @Test func aBlockPostedByABlockRunsInALaterRound() throws {
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      loop.perform {
+        log.append("a")
+        loop.perform { log.append("c") }
+      }
+      loop.perform { log.append("b") }
+      return loop.run()
+    }
+    #expect(log.all == ["a", "b", "c"])
+  }
+
+  @Test func aNestedRunGoesOnWithTheBlocksThatWereFirst() throws {
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      loop.perform {
+        log.append("a")
+        loop.perform { log.append("c") }
+        loop.run(mode: .default, for: .zero)
+        log.append("end of a")
+      }
+      loop.perform { log.append("b") }
+      return loop.run()
+    }
+    #expect(log.all == ["a", "b", "c", "end of a"])
+  }
+
+  @Test func waitingOnOnesOwnLoopRunsAtOnce() throws {
+    let value = try onFreshLoop { loop in try loop.performAndWait { 42 } }
+    #expect(value == 42)
+  }
+
+  @Test func waitingOnAnotherLoopGivesItsResultOrItsError() throws {
+    struct Failure: Error {}
+    let thread = PermanentThread()
+    try thread.start()
+    let loop = try #require(thread.loop)
+    #expect(try loop.performAndWait { Loop.current === loop })
+    #expect(throws: Failure.self) { try loop.performAndWait { throw Failure() } }
+    thread.stop()
+    #expect(throws: Loop.Ended.self) { try loop.performAndWait { 1 } }
+  }
+
+  @Test func waitingOnALoopWhoseThreadEndsIsAnErrorAndNoHang() throws {
+    let loops = Log<Loop>()
+    let thread = TestThread {
+      loops.append(.current)
+      // Ends without ever having run its loop, once somebody waits for it.
+      for _ in 0..<200 { sleepBriefly() }
+    }
+    while loops.count == 0 { sleepBriefly() }
+    #expect(throws: Loop.Ended.self) { try loops.all[0].performAndWait { 1 } }
+    thread.join()
+  }
+
+  @Test func awaitingAResult() async throws {
+    let thread = PermanentThread()
+    try thread.start()
+    let here = try await thread.result { Loop.current.isCurrent }
+    #expect(here)
+    thread.stop()
+    await #expect(throws: Loop.Ended.self) { try await thread.result { 1 } }
+  }
+
+  @Test func submittedWorkHasAnOrderAndCanBeCancelled() throws {
+    final class Target: Sendable {}
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      let target = Target()
+      loop.submit(order: 3) { log.append("3") }
+      loop.submit(order: 1) { log.append("1") }
+      let cancelled = loop.submit(order: 2) { log.append("2") }
+      loop.submit(order: 0, target: target) { log.append("target") }
+      loop.submit(after: .milliseconds(1), target: target) { log.append("target, later") }
+      loop.submit(after: .milliseconds(2)) { log.append("later") }
+      cancelled.cancel()
+      loop.cancelWork(for: target)
+      return loop.run()
+    }
+    #expect(log.all == ["1", "3", "later"])
+  }
+
+  @Test func idleWorkIsOneUnitATurnAndOnlyWhenNothingElseIsReady() throws {
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      loop.observe(.beforeTimers) { _, _ in log.append("pass") }
+      loop.performWhenIdle { log.append("idle 1") }
+      loop.performWhenIdle { log.append("idle 2") }
+      loop.perform { loop.perform { log.append("block") } }
+      return loop.run()
+    }
+    #expect(log.all == ["pass", "block", "pass", "idle 1", "pass", "idle 2"])
+  }
+
+  @Test func aFlushPointMarkedManyTimesRunsOnceBeforeWaiting() throws {
+    let log = Log<String>()
+    let result = try onFreshLoop { loop in
+      loop.add(Loop.Source {})
+      let flush = loop.flushPoint { log.append("flush") }
+      loop.perform { for _ in 0..<5 { flush.mark() } }
+      loop.observe(.beforeWaiting) { _, _ in log.append("waits") }
+      return loop.run(mode: .default, for: .milliseconds(2))
+    }
+    #expect(result == .timedOut)
+    #expect(log.all.prefix(2) == ["flush", "waits"])
+    #expect(log.all.filter { $0 == "flush" }.count == 1)
+  }
+
+  @Test func aBurstOfPostsIsOneWakeUp() throws {
+    let thread = PermanentThread()
+    try thread.start()
+    let loop = try #require(thread.loop)
+    let wakes = Log<Int>()
+    loop.observe(.afterWaiting) { _, _ in
+      wakes.append(1)
+      // While the loop is busy here the others are posted.
+      sleepBriefly(microseconds: 20_000)
+    }
+    while !loop.isWaiting { sleepBriefly() }
+    let before = wakes.count
+    let ran = Log<Int>()
+    for number in 0..<500 { loop.perform { ran.append(number) } }
+    while ran.count < 500 { sleepBriefly() }
+    #expect(wakes.count - before <= 2)
+    thread.stop()
+  }
+}

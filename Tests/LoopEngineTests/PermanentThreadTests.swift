@@ -1,0 +1,151 @@
+import Glibc
+import LoopEngine
+import Synchronization
+import Testing
+
+@Suite struct PermanentThreadTests {
+  @Test func itServesUntilItIsStopped() throws {
+    let thread = PermanentThread(name: "worker")
+    #expect(!thread.isRunning)
+    #expect(!thread.perform {})
+    try thread.start()
+    let log = Log<Int>()
+    for number in 0..<100 { thread.perform { log.append(number) } }
+    thread.stop()
+    // What was posted before the stop has run.
+    #expect(log.all == Array(0..<100))
+    #expect(!thread.isRunning)
+    #expect(!thread.perform {})
+  }
+
+  @Test func stopMayBeCalledTwiceAndFromSeveralThreads() throws {
+    let thread = PermanentThread()
+    try thread.start()
+    let others = (0..<4).map { _ in TestThread { thread.stop() } }
+    thread.stop()
+    thread.stop()
+    for other in others { other.join() }
+    #expect(!thread.isRunning)
+  }
+
+  @Test func stopFromTheThreadItself() throws {
+    let thread = PermanentThread()
+    try thread.start()
+    let loop = try #require(thread.loop)
+    thread.perform { thread.stop() }
+    while !loop.hasEnded { sleepBriefly() }
+    thread.stop()
+    #expect(!thread.isRunning)
+  }
+
+  @Test func itStartsAgainAfterAStop() throws {
+    let thread = PermanentThread()
+    let log = Log<Int32>()
+    for _ in 0..<3 {
+      try thread.start()
+      try thread.start()
+      thread.perform { log.append(Loop.current.threadID) }
+      thread.stop()
+    }
+    #expect(log.count == 3)
+  }
+
+  @Test func aStopOfItsLoopDoesNotEndIt() throws {
+    let thread = PermanentThread()
+    try thread.start()
+    let log = Log<Int>()
+    thread.perform { Loop.current.stop() }
+    thread.perform { log.append(1) }
+    while log.count == 0 { sleepBriefly() }
+    #expect(thread.isRunning)
+    thread.stop()
+  }
+
+  @Test func stopEndsNestedRunsInModesOfTheirOwn() throws {
+    let thread = PermanentThread()
+    try thread.start()
+    let loop = try #require(thread.loop)
+    let log = Log<Loop.RunResult>()
+    thread.perform {
+      Loop.current.add(Loop.Source {}, to: .tests)
+      log.append(Loop.current.run(mode: .tests, for: .seconds(1000)))
+    }
+    while loop.snapshot.mode?.description != "tests" || !loop.isWaiting { sleepBriefly() }
+    thread.stop()
+    #expect(log.all == [.stopped])
+  }
+
+  @Test func anOwnerThatGoesEndsItsThread() throws {
+    final class Owner: Sendable {
+      let thread = PermanentThread()
+    }
+    weak let gone: Owner?
+    let loop: Loop
+    do {
+      let owner = Owner()
+      gone = owner
+      try owner.thread.start()
+      loop = try #require(owner.thread.loop)
+      // A block that holds the owner for a while is no cycle.
+      owner.thread.perform { withExtendedLifetime(owner) {} }
+    }
+    while !loop.hasEnded { sleepBriefly() }
+    #expect(gone == nil)
+    #expect(!loop.perform {})
+  }
+
+  @Test func theLastReferenceMayGoOnTheThreadItself() throws {
+    let loops = Log<Loop>()
+    do {
+      let thread = PermanentThread()
+      try thread.start()
+      loops.append(try #require(thread.loop))
+      let held = Mutex<PermanentThread?>(thread)
+      let box = Box(held.withLock { $0 })
+      thread.perform { box.clear() }
+    }
+    while !loops.all[0].hasEnded { sleepBriefly() }
+  }
+
+  @Test func anIdleThreadSleeps() throws {
+    let thread = PermanentThread()
+    try thread.start()
+    let loop = try #require(thread.loop)
+    while !loop.isWaiting { sleepBriefly() }
+    let before = contextSwitches(of: loop.threadID)
+    sleepBriefly(microseconds: 100_000)
+    #expect(contextSwitches(of: loop.threadID) == before)
+    thread.stop()
+  }
+
+  @Test func threadsWithLoopsLeaveNothingBehind() throws {
+    let before = openDescriptors()
+    for _ in 0..<25 {
+      let threads = (0..<100).map { _ in
+        TestThread {
+          Loop.current.schedule(after: .microseconds(10)) { _ in }
+          Loop.current.run()
+        }
+      }
+      for thread in threads { thread.join() }
+    }
+    // Other tests open and close theirs meanwhile.
+    #expect(openDescriptors() < before + 500)
+  }
+}
+
+private final class Box: Sendable {
+  private let thread: Mutex<PermanentThread?>
+
+  init(_ thread: PermanentThread?) {
+    self.thread = Mutex(thread)
+  }
+
+  func clear() {
+    let taken = thread.withLock { thread -> PermanentThread? in
+      defer { thread = nil }
+      return thread
+    }
+    withExtendedLifetime(taken) {}
+  }
+}

@@ -1,0 +1,97 @@
+import Glibc
+import LoopEngine
+import Testing
+
+@Suite struct SnapshotTests {
+  @Test func whatTheLoopCallsCanBeReadWhileItIsStuckThere() throws {
+    let thread = PermanentThread()
+    try thread.start()
+    let loop = try #require(thread.loop)
+    let pipe = Pipe()
+    defer { pipe.close() }
+    let line: UInt32 = #line + 1
+    loop.perform(name: "the culprit") { pipe.read() }
+    while loop.snapshot.callout == nil { sleepBriefly() }
+    let snapshot = loop.snapshot
+    #expect(snapshot.callout?.kind == .block)
+    #expect(snapshot.callout?.fileID?.description == "LoopEngineTests/SnapshotTests.swift")
+    #expect(snapshot.callout?.line == line)
+    #expect(snapshot.callout?.name?.description == "the culprit")
+    #expect(snapshot.mode?.description == "default")
+    #expect(!snapshot.isWaiting)
+    pipe.write()
+    while !loop.isWaiting { sleepBriefly() }
+    #expect(loop.snapshot.callout == nil)
+    thread.stop()
+    #expect(loop.snapshot.hasEnded)
+  }
+
+  @Test func aNestedCalloutRestoresTheOuterOne() throws {
+    let log = Log<String?>()
+    _ = try onFreshLoop { loop in
+      @Sendable func note() { log.append(loop.snapshot.callout?.name?.description) }
+      loop.observe(.entry, in: .tests, name: "observer") { _, _ in note() }
+      loop.schedule(after: .zero, in: .tests, name: "timer") { _ in note() }
+      loop.perform(name: "outer") {
+        note()
+        loop.perform(in: .tests, name: "inner") { note() }
+        loop.run(mode: .tests, for: .zero)
+        note()
+      }
+      loop.run()
+      note()
+      return 0
+    }
+    #expect(log.all == ["outer", "observer", "inner", "timer", "outer", nil])
+  }
+
+  @Test func statisticsCountTurnsAndQueues() throws {
+    let statistics = try onFreshLoop { loop in
+      for _ in 0..<100 { loop.perform {} }
+      for number in 1...5 {
+        loop.schedule(after: .milliseconds(number)) { _ in if number < 5 { sleepBriefly(microseconds: 300) } }
+      }
+      loop.run()
+      return loop.statistics
+    }
+    #expect(statistics.deepestQueue == 100)
+    #expect(statistics.turns >= 3)
+    #expect(statistics.waitTime > .zero)
+    #expect(statistics.longestTurn >= .microseconds(300))
+    #expect(statistics.turnLength(atPercentile: 1)! <= statistics.longestTurn)
+    #expect(statistics.histogram.map(\.turns).reduce(0, +) == statistics.turns)
+  }
+}
+
+@Suite struct ExecutorTests {
+  actor Resident {
+    let thread: PermanentThread
+    let loop: Loop
+
+    init() throws {
+      thread = PermanentThread(name: "resident")
+      try thread.start()
+      loop = thread.loop!
+    }
+
+    nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+
+    func whereAmI() -> Bool {
+      loop.assertIsolated()
+      return loop.isCurrent
+    }
+
+    func stop() {
+      thread.stop()
+    }
+  }
+
+  @Test func anActorLivesOnALoop() async throws {
+    let resident = try Resident()
+    let onLoop = await resident.whereAmI()
+    await Task.yield()
+    let still = await resident.whereAmI()
+    #expect(onLoop && still)
+    await resident.stop()
+  }
+}

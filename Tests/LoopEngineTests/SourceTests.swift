@@ -1,0 +1,138 @@
+import LoopEngine
+import Testing
+
+@Suite struct SourceTests {
+  @Test func twoSignalsAreOnePerform() throws {
+    let log = Log<Int>()
+    _ = try onFreshLoop { loop in
+      let source = Loop.Source { log.append(1) }
+      loop.add(source)
+      source.signal()
+      source.signal()
+      loop.run(mode: .default, for: .zero)
+      return loop.run(mode: .default, for: .zero)
+    }
+    #expect(log.count == 1)
+  }
+
+  @Test func sourcesGoByOrderAndThenByTheTimeOfTheSignal() throws {
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      let a = Loop.Source(order: 1) { log.append("a") }
+      let b = Loop.Source(order: 0) { log.append("b") }
+      let c = Loop.Source(order: 0) { log.append("c") }
+      for source in [a, b, c] { loop.add(source) }
+      a.signal()
+      c.signal()
+      b.signal()
+      return loop.run(mode: .default, for: .zero)
+    }
+    #expect(log.all == ["c", "b", "a"])
+  }
+
+  @Test func signallingDoesNotWake() throws {
+    let log = Log<UInt>()
+    let loops = Log<Loop>()
+    let source = Loop.Source { log.append(0) }
+    let thread = TestThread {
+      Loop.current.add(source)
+      Loop.current.observe(.afterWaiting) { _, activity in log.append(activity.rawValue) }
+      loops.append(.current)
+      Loop.current.run()
+    }
+    while !(loops.all.first?.isWaiting ?? false) { sleepBriefly() }
+    source.signal()
+    // However long one waits here, the loop must not come round; a short while shows a wake-up if there is one.
+    for _ in 0..<20 { sleepBriefly() }
+    #expect(log.all.isEmpty)
+    loops.all[0].wakeUp()
+    while log.count < 2 { sleepBriefly() }
+    #expect(log.all == [64, 0])
+    loops.all[0].stop()
+    thread.join()
+  }
+
+  @Test func sourcesAreReentrant() throws {
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      let inner = Loop.Source { log.append("inner") }
+      let outer = Loop.Source {
+        log.append("in")
+        inner.signal()
+        loop.run(mode: .default, for: .zero)
+        log.append("out")
+      }
+      loop.add(inner)
+      loop.add(outer)
+      outer.signal()
+      return loop.run(mode: .default, for: .zero)
+    }
+    #expect(log.all == ["in", "inner", "out"])
+  }
+
+  @Test func withStopAfterHandleOneRunsAndTheRestStaySignalled() throws {
+    let log = Log<String>()
+    let (result, rest) = try onFreshLoop { loop in
+      let a = Loop.Source { log.append("a") }
+      let b = Loop.Source { log.append("b") }
+      loop.add(a)
+      loop.add(b)
+      a.signal()
+      b.signal()
+      return (loop.run(mode: .default, before: .distantFuture), b.isSignalled)
+    }
+    #expect(result == .handledSource)
+    #expect(rest)
+    #expect(log.all == ["a"])
+  }
+
+  @Test func scheduleAndCancelAreTold() throws {
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      let source = Loop.Source(
+        didSchedule: { _, mode in log.append("+\(mode)") }, didCancel: { _, mode in log.append("-\(mode)") },
+        perform: {})
+      loop.add(source, to: .default)
+      loop.add(source, to: .tests)
+      loop.remove(source, from: .default)
+      source.invalidate()
+      return source.isValid
+    }
+    #expect(log.all == ["+default", "+tests", "-default", "-tests"])
+  }
+
+  @Test func aSignalBeforeTheAdditionCounts() throws {
+    let log = Log<Int>()
+    _ = try onFreshLoop { loop in
+      let source = Loop.Source { log.append(1) }
+      source.signal()
+      loop.add(source)
+      return loop.run(mode: .default, for: .zero)
+    }
+    #expect(log.count == 1)
+  }
+
+  @Test func commonItemsReachAModeThatBecomesCommonLater() throws {
+    let log = Log<String>()
+    let pipe = Pipe()
+    defer { pipe.close() }
+    _ = try onFreshLoop { loop in
+      let source = Loop.Source { log.append("source") }
+      loop.add(source)
+      loop.schedule(after: .zero) { _ in log.append("timer") }
+      loop.observe(.entry) { _, _ in log.append("observer") }
+      try loop.watch(pipe.reading) { source, _ in
+        log.append("descriptor")
+        source.invalidate()
+      }
+      loop.perform { log.append("block") }
+      source.signal()
+      pipe.write()
+      // Not common yet: nothing of it is there.
+      #expect(loop.run(mode: .tests, for: .zero) == .finished)
+      loop.addCommonMode(.tests)
+      return loop.run(mode: .tests, for: .zero)
+    }
+    #expect(log.all == ["observer", "block", "source", "timer", "descriptor"])
+  }
+}
