@@ -30,7 +30,9 @@ let package = Package(
     .executableTarget(
       name: "StallVictim", dependencies: ["LoopEngine", "StallMonitor", "VictimC"], path: "Tests/Victims/StallVictim"),
     .testTarget(name: "LoopEngineTests", dependencies: ["LoopEngine"]),
-    .testTarget(name: "StallMonitorTests", dependencies: ["StallMonitor", "LoopEngine", "CUnwind", "CLinux", "VictimC", "StallVictim", "stalld"]),
+    .testTarget(
+      name: "StallMonitorTests",
+      dependencies: ["StallMonitor", "LoopEngine", "CUnwind", "CLinux", "VictimC", "StallVictim", "stalld"]),
   ],
   swiftLanguageModes: [.v6]
 )

@@ -87,7 +87,9 @@ public final class StallMonitor: Sendable {
   /// Whether the main loop is watched: false if the monitor was disabled, misconfigured or stopped.
   public var isWatching: Bool { watch.withLock { $0 != nil } }
 
-  /// How often the watchdog thread has woken up; 0 if there is none. An idle service's does not grow.
+  /// How often the watchdog thread has woken up; 0 if there is none.
+  ///
+  /// An idle service's does not grow.
   public var watchdogWakeUps: UInt64 { watch.withLock { $0?.watchdog.wakeUpCount ?? 0 } }
 
   /// Stops watching, and waits until the reports that are under way have been written as far as their reader takes them.
@@ -117,7 +119,8 @@ public final class StallMonitor: Sendable {
         serviceName: configuration.serviceName ?? ProcessFacts.baseName(executable),
         serviceVersion: configuration.serviceVersion, hostName: ProcessFacts.hostName()))
     let loop = Loop.main
-    let pulse = Pulse(semaphore: watchdog.semaphore, fencesItself: !watchdog.hasBarrier, countsTicks: watchdog.countsTicks)
+    let pulse = Pulse(
+      semaphore: watchdog.semaphore, fencesItself: !watchdog.hasBarrier, countsTicks: watchdog.countsTicks)
     let subject = WatchedLoop.Subject(
       name: "main", kind: "loop", threadID: getpid(), stackEnd: ProcessFacts.mainStackEnd(),
       threshold: configuration.threshold.nanoseconds, pulse: pulse, state: { LoopDescription.current(of: loop) })

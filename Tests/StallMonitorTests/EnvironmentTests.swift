@@ -39,7 +39,8 @@ struct EnvironmentTests {
     let problems = Environment([
       "STALLMONITOR_THRESHOLD": "fast", "STALLMONITOR_SINK": "nowhere", "STALLMONITOR_ENABLED": "maybe",
     ]).apply(to: &configuration)
-    #expect(problems.map(\.variable).sorted() == ["STALLMONITOR_ENABLED", "STALLMONITOR_SINK", "STALLMONITOR_THRESHOLD"])
+    #expect(
+      problems.map(\.variable).sorted() == ["STALLMONITOR_ENABLED", "STALLMONITOR_SINK", "STALLMONITOR_THRESHOLD"])
   }
 
   @Test func badValueInCodeIsAnError() {

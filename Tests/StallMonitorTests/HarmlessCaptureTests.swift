@@ -46,7 +46,9 @@ struct HarmlessCaptureTests {
           var time = timespec()
           clock_gettime(CLOCK_REALTIME, &time)
           time.tv_nsec += 1_000_000
-          if time.tv_nsec >= 1_000_000_000 { (time.tv_sec, time.tv_nsec) = (time.tv_sec + 1, time.tv_nsec - 1_000_000_000) }
+          if time.tv_nsec >= 1_000_000_000 {
+            (time.tv_sec, time.tv_nsec) = (time.tv_sec + 1, time.tv_nsec - 1_000_000_000)
+          }
           _ = sem_timedwait(&semaphore, &time)
         }
         if errno == EINTR { interrupted.add(1, ordering: .relaxed) }

@@ -48,7 +48,8 @@ struct HostConfigurationTests {
   }
 
   @Test func fileThatCannotBeOpenedIsNamed() throws {
-    let victim = try Victim.run("compute", milliseconds: 400, environment: ["STALLMONITOR_SINK": "file:/nowhere/x.jsonl"])
+    let victim = try Victim.run(
+      "compute", milliseconds: 400, environment: ["STALLMONITOR_SINK": "file:/nowhere/x.jsonl"])
     #expect(victim.status == 0)
     #expect(victim.facts["watching"] == "false")
     #expect(victim.talk.contains("file:/nowhere/x.jsonl") && victim.talk.contains("No such file or directory"))

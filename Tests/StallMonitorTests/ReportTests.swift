@@ -16,7 +16,8 @@ struct ReportTests {
       verdict: Verdict(cause: .lock, evidence: Verdict.Evidence(state: "blocked", wait: "futex(wait)")),
       culprit: stack.first, fingerprint: Culprit.fingerprint(of: stack), samples: 4,
       loop: .init(name: "main", kind: "loop", mode: "default", phase: .afterWaiting, callout: nil), threadID: 7,
-      threadName: "host", origin: .init(
+      threadName: "host",
+      origin: .init(
         processID: 7, executablePath: "/usr/bin/host", executableBuildID: "0123456789abcdef", serviceName: "host",
         serviceVersion: nil, hostName: "h"), stack: stack,
       threads: (0..<threads).map { .init(id: Int32($0 + 1), name: "t", role: "lock_holder", stack: stack) })
@@ -31,9 +32,11 @@ struct ReportTests {
     #expect(line.count { $0 == UInt8(ascii: "\n") } == 1)
     try Victim.validate(Data(line))
     let read = try Report(Data(line))
-    let shown = read.stack.count + (read["threads"] as? [[String: Any]] ?? []).reduce(0) {
-      $0 + (($1["stack"] as? [Any])?.count ?? 0)
-    }
+    let shown =
+      read.stack.count
+      + (read["threads"] as? [[String: Any]] ?? []).reduce(0) {
+        $0 + (($1["stack"] as? [Any])?.count ?? 0)
+      }
     #expect(shown + (read["frames_omitted"] as? Int ?? 0) == frames * (1 + threads))
     if frames > 60 { #expect(line.count > 7000, "the room is used") }
   }

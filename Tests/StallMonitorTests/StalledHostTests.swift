@@ -16,7 +16,8 @@ struct StalledHostTests {
   }
 
   static let known = [
-    Known(scenario: "compute", culprit: "blockByComputing()", cause: "running", file: "main.swift", marker: "computing"),
+    Known(
+      scenario: "compute", culprit: "blockByComputing()", cause: "running", file: "main.swift", marker: "computing"),
     Known(scenario: "sleep", culprit: "blockBySleeping()", cause: "sleep", file: "main.swift", marker: "sleeping"),
     Known(scenario: "select", culprit: "blockBySelecting()", cause: "sleep", file: "main.swift"),
     Known(scenario: "c-compute", culprit: "hidden_c_computation", cause: "running", file: "victim.c"),

@@ -9,7 +9,9 @@ struct Victim {
 
     var testDescription: String { rawValue }
 
-    /// The program, as `swift build` leaves it. `make test` builds both.
+    /// The program, as `swift build` leaves it.
+    ///
+    /// `make test` builds both.
     func executable(_ name: String) throws -> URL {
       let url = Victim.buildDirectory.appending(path: rawValue).appending(path: name)
       try #require(
@@ -37,7 +39,9 @@ struct Victim {
 
   func reports(_ event: String) -> [Report] { reports.filter { $0.event == event } }
 
-  /// Runs a victim. Every line that it wrote is validated against the schema.
+  /// Runs a victim.
+  ///
+  /// Every line that it wrote is validated against the schema.
   static func run(
     _ scenario: String, milliseconds: Int? = nil, build: Build = .debug, environment: [String: String] = [:],
     whileRunning: ((Process) throws -> Void)? = nil

@@ -27,7 +27,9 @@ final class LoadedModule: Sendable {
   }
 }
 
-/// Finds the modules of addresses, without the dynamic loader's lock. Used by one thread at a time.
+/// Finds the modules of addresses, without the dynamic loader's lock.
+///
+/// Used by one thread at a time.
 struct ModuleMap {
   private var modules: [LoadedModule] = []
   private let executablePath: String

@@ -15,13 +15,17 @@ struct ProcFile: ~Copyable {
 
   deinit { close(descriptor) }
 
-  /// Reads from the start into `buffer`. Returns the number of bytes, or nil if the thread has ended. About 2 us.
+  /// Reads from the start into `buffer`.
+  ///
+  /// Returns the number of bytes, or nil if the thread has ended. About 2 us.
   borrowing func read(into buffer: UnsafeMutableRawBufferPointer) -> Int? {
     let count = pread(descriptor, buffer.baseAddress, buffer.count, 0)
     return count > 0 ? count : nil
   }
 
-  /// Reads from the start and parses what was read. No allocation for up to `capacity` bytes.
+  /// Reads from the start and parses what was read.
+  ///
+  /// No allocation for up to `capacity` bytes.
   borrowing func parse<T>(capacity: Int = 1024, _ body: (UnsafeRawBufferPointer) -> T?) -> T? {
     withUnsafeTemporaryAllocation(byteCount: capacity, alignment: 1) { buffer in
       guard let count = read(into: buffer) else { return nil }

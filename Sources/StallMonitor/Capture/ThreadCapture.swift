@@ -20,7 +20,9 @@ final class ThreadCapture {
   private let signal: Int32
   private let frames: UnsafeMutablePointer<cunwind_frame>
 
-  /// Opens libunwind and installs the capture signal's handler. Takes the dynamic loader's lock: call it at start.
+  /// Opens libunwind and installs the capture signal's handler.
+  ///
+  /// Takes the dynamic loader's lock: call it at start.
   init() {
     unwinder = cunwind_load() == nil ? cunwind_unwinder_create() : nil
     signal = cunwind_handler_install()
@@ -32,7 +34,9 @@ final class ThreadCapture {
     frames.deallocate()
   }
 
-  /// Forgets modules that may have been unloaded since. Call it when a stall begins.
+  /// Forgets modules that may have been unloaded since.
+  ///
+  /// Call it when a stall begins.
   func flush() {
     if let unwinder { cunwind_unwinder_flush(unwinder) }
   }
@@ -42,6 +46,7 @@ final class ThreadCapture {
   /// - Parameters:
   ///   - probe: The thread.
   ///   - stackEnd: Where its stack ends, or 0 if unknown.
+  /// - Returns: What the thread was doing, and its stack or why there is none.
   func capture(_ probe: borrowing ThreadProbe, stackEnd: UInt64) -> Moment {
     // A thread that alternates between running and blocking is soon met blocked, and then needs no signal.
     for attempt in 0..<8 {

@@ -34,7 +34,9 @@ struct ThreadProbe: ~Copyable {
   /// A thread that stands still in the kernel: in a system call, or (`number` -1) in a page fault or the like.
   struct BlockedCall: Equatable {
     var number: Int64
-    /// In the order of the calling convention: rdi, rsi, rdx, r10, r8, r9. Zeros outside a system call.
+    /// In the order of the calling convention: rdi, rsi, rdx, r10, r8, r9.
+    ///
+    /// Zeros outside a system call.
     var arguments: (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0, 0, 0)
     var stackPointer: UInt64
     var programCounter: UInt64

@@ -5,7 +5,9 @@ struct ThreadUsage {
   private let majorFaults: UInt64
   private let throttled: UInt64
 
-  /// Reads the counters. Nil if the kernel does not keep them. About 10 us.
+  /// Reads the counters.
+  ///
+  /// Nil if the kernel does not keep them. About 10 us.
   init?(_ probe: borrowing ThreadProbe, throttle: borrowing ThrottleCounter?, at time: UInt64) {
     guard let schedule = probe.schedule() else { return nil }
     self.time = time

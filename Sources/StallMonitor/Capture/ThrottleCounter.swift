@@ -9,7 +9,9 @@ struct ThrottleCounter: ~Copyable {
   private let key: [UInt8]
   private let unit: UInt64
 
-  /// Opens the counter of the group that this process is in now. Nil if it is in none that has one.
+  /// Opens the counter of the group that this process is in now.
+  ///
+  /// Nil if it is in none that has one.
   init?() {
     for (path, isVersion2) in Self.candidates() {
       guard let file = ProcFile(path) else { continue }
@@ -23,7 +25,9 @@ struct ThrottleCounter: ~Copyable {
     return nil
   }
 
-  /// The total in nanoseconds, or nil if the group is gone. About 3 us.
+  /// The total in nanoseconds, or nil if the group is gone.
+  ///
+  /// About 3 us.
   borrowing func total() -> UInt64? { Self.value(of: key, in: file).map { $0 * unit } }
 
   private static func value(of key: [UInt8], in file: borrowing ProcFile) -> UInt64? {
@@ -36,10 +40,12 @@ struct ThrottleCounter: ~Copyable {
     }
   }
 
-  /// Where the counter may be, the most specific first. In a container the group's path often is that of the host, and the
-  /// group itself is mounted at the root.
+  /// Where the counter may be, the most specific first.
+  ///
+  /// In a container the group's path often is that of the host, and the group itself is mounted at the root.
   private static func candidates() -> [(path: String, isVersion2: Bool)] {
-    guard let text = ProcFile("/proc/self/cgroup")?.parse(capacity: 8192, { String(decoding: $0, as: UTF8.self) }) else {
+    guard let text = ProcFile("/proc/self/cgroup")?.parse(capacity: 8192, { String(decoding: $0, as: UTF8.self) })
+    else {
       return []
     }
     var result: [(String, Bool)] = []

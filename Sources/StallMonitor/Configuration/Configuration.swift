@@ -12,22 +12,30 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
     case file(path: String)
   }
 
-  /// Whether anything is watched at all. `STALLMONITOR_ENABLED`: `true` or `false`; the default is true.
+  /// Whether anything is watched at all.
+  ///
+  /// `STALLMONITOR_ENABLED`: `true` or `false`; the default is true.
   public var isEnabled = true
 
-  /// How long a turn may take before it is a stall. `STALLMONITOR_THRESHOLD`: a number and a unit (`250ms`, `1.5s`),
-  /// from 1 ms to 1 h; the default is 250 ms.
+  /// How long a turn may take before it is a stall.
+  ///
+  /// `STALLMONITOR_THRESHOLD`: a number and a unit (`250ms`, `1.5s`), from 1 ms to 1 h; the default is 250 ms.
   public var threshold: Duration = .milliseconds(250)
 
-  /// Where report lines go. `STALLMONITOR_SINK`: `stdout` or `file:PATH`; the default is standard output.
+  /// Where report lines go.
+  ///
+  /// `STALLMONITOR_SINK`: `stdout` or `file:PATH`; the default is standard output.
   public var sink: Sink = .standardOutput
 
-  /// The service's name in each report. `STALLMONITOR_SERVICE_NAME`; then OpenTelemetry's `OTEL_SERVICE_NAME` and the
-  /// `service.name` of `OTEL_RESOURCE_ATTRIBUTES`; the default is the executable's file name.
+  /// The service's name in each report.
+  ///
+  /// `STALLMONITOR_SERVICE_NAME`; then OpenTelemetry's `OTEL_SERVICE_NAME` and the `service.name` of
+  /// `OTEL_RESOURCE_ATTRIBUTES`; the default is the executable's file name.
   public var serviceName: String?
 
-  /// The service's version in each report, if it has one. Otherwise the `service.version` of
-  /// `OTEL_RESOURCE_ATTRIBUTES`, or left out.
+  /// The service's version in each report, if it has one.
+  ///
+  /// Otherwise the `service.version` of `OTEL_RESOURCE_ATTRIBUTES`, or left out.
   public var serviceVersion: String?
 
   /// The default configuration.

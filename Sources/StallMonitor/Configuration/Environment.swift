@@ -38,7 +38,9 @@ struct Environment {
     "STALLMONITOR_ENABLED", "STALLMONITOR_SERVICE_NAME", "STALLMONITOR_SINK", "STALLMONITOR_THRESHOLD",
   ]
 
-  /// Lays the variables over `configuration`. Returns all that cannot be used; then the configuration is incomplete.
+  /// Lays the variables over `configuration`.
+  ///
+  /// Returns all that cannot be used; then the configuration is incomplete.
   func apply(to configuration: inout StallMonitorConfiguration) -> [Problem] {
     var problems: [Problem] = []
     func read<T>(_ name: String, allowed: String, _ parse: (String) -> T?, _ store: (T) -> Void) {
@@ -54,10 +56,14 @@ struct Environment {
       configuration.isEnabled = $0
     }
     read(
-      "STALLMONITOR_THRESHOLD", allowed: "a number with a unit us, ms, s or min, from 1ms to 60min, such as 250ms or 1.5s",
+      "STALLMONITOR_THRESHOLD",
+      allowed: "a number with a unit us, ms, s or min, from 1ms to 60min, such as 250ms or 1.5s",
       Self.parseThreshold
     ) { configuration.threshold = $0 }
-    read("STALLMONITOR_SINK", allowed: "stdout, or file: and a path, such as file:/var/log/app/stalls.jsonl", Self.parseSink) {
+    read(
+      "STALLMONITOR_SINK", allowed: "stdout, or file: and a path, such as file:/var/log/app/stalls.jsonl",
+      Self.parseSink
+    ) {
       configuration.sink = $0
     }
     read("STALLMONITOR_SERVICE_NAME", allowed: "any text", { $0 }) { configuration.serviceName = $0 }
@@ -91,7 +97,9 @@ struct Environment {
     return duration
   }
 
-  /// A decimal number and a unit: `250ms`, `1.5s`, `2 min`. No unit is no duration: nobody agrees on the default one.
+  /// A decimal number and a unit: `250ms`, `1.5s`, `2 min`.
+  ///
+  /// No unit is no duration: nobody agrees on the default one.
   static func parseDuration(_ text: String) -> Duration? {
     let trimmed = text.drop { $0 == " " }
     let digits = trimmed.prefix { $0.isASCII && ($0.isNumber || $0 == ".") }

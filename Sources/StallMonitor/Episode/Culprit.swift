@@ -9,7 +9,9 @@ enum Culprit {
   }
 
   /// A hash over the names of the host's own frames, with the version of the rule in front: `v1:` and 16 hexadecimal
-  /// digits. The same across restarts, machines and address-space layouts; nil without a frame of the host's.
+  /// digits.
+  ///
+  /// The same across restarts, machines and address-space layouts; nil without a frame of the host's.
   ///
   /// FNV-1a, 64 bits (Fowler, Noll, Vo): stable over platforms and versions, unlike `Hasher`.
   static func fingerprint(of stack: [StackFrame]) -> String? {

@@ -94,7 +94,9 @@ struct Episode {
     }
   }
 
-  /// The sample that stands for the whole stall: of the culprit that took the most time. A stack beats none.
+  /// The sample that stands for the whole stall: of the culprit that took the most time.
+  ///
+  /// A stack beats none.
   var heaviest: Sample? {
     let withStack = candidates.indices.filter { !candidates[$0].sample.stack.isEmpty }
     let from = withStack.isEmpty ? Array(candidates.indices) : withStack
@@ -103,7 +105,8 @@ struct Episode {
 
   /// The cause that took the most time; of equals, the one that is known.
   var cause: Cause {
-    causeWeights.max { ($0.value, $0.key == .unknown ? 0 : 1) < ($1.value, $1.key == .unknown ? 0 : 1) }?.key ?? .unknown
+    causeWeights.max { ($0.value, $0.key == .unknown ? 0 : 1) < ($1.value, $1.key == .unknown ? 0 : 1) }?.key
+      ?? .unknown
   }
 
   private func lighter(_ a: Int, _ b: Int) -> Bool { candidates[a].weight < candidates[b].weight }

@@ -8,7 +8,9 @@ final class FrameResolver {
   private var modules: ModuleMap
   private let symbolizer: Symbolizer
 
-  /// Opens libdw. Takes the dynamic loader's lock: call it at start.
+  /// Opens libdw.
+  ///
+  /// Takes the dynamic loader's lock: call it at start.
   init(executablePath: String) {
     Symbolizer.load()
     modules = ModuleMap(executablePath: executablePath)
@@ -18,7 +20,9 @@ final class FrameResolver {
   /// Call it once on the thread that resolves.
   func prepareThread() { Symbolizer.prepareThread() }
 
-  /// Forgets where modules lie: some may have been unloaded. Call it when a stall begins.
+  /// Forgets where modules lie: some may have been unloaded.
+  ///
+  /// Call it when a stall begins.
   func flush() { modules.flush() }
 
   /// The build id of the module that holds `address`.

@@ -18,7 +18,9 @@ final class LoopPulseObserver {
     pulse.turn(activity == Loop.Activity.afterWaiting.rawValue ? .afterWaiting : .beforeSources)
   }
 
-  /// BeforeWaiting and Exit: a turn ends. After a nested run the outer callout goes on, as a turn of its own.
+  /// BeforeWaiting and Exit: a turn ends.
+  ///
+  /// After a nested run the outer callout goes on, as a turn of its own.
   @inline(__always)
   private func ends(_ activity: UInt) {
     guard activity == Loop.Activity.exit.rawValue else { return pulse.idle() }
@@ -28,7 +30,9 @@ final class LoopPulseObserver {
 
   // MARK: Attaching
 
-  /// Begins to stamp a loop's transitions. The result ends it.
+  /// Begins to stamp a loop's transitions.
+  ///
+  /// The result ends it.
   static func attach(_ pulse: Pulse, to loop: Loop) -> Attachment {
     let context = Unmanaged.passRetained(LoopPulseObserver(pulse: pulse))
     let first = loop.addObserverToEveryMode(

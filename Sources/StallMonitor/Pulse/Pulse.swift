@@ -91,13 +91,17 @@ final class Pulse: Sendable {
   /// The last published word.
   var word: Word { Word(raw: published.load(ordering: .acquiring)) }
 
-  /// Asks for a post at the next transition. Follow it by `fence`, and look at the word again.
+  /// Asks for a post at the next transition.
+  ///
+  /// Follow it by `fence`, and look at the word again.
   func requestWake() { attention.bitwiseOr(Attention.parked, ordering: .sequentiallyConsistent) }
 
   /// Takes the request back.
   func cancelWake() { attention.bitwiseAnd(~Attention.parked, ordering: .sequentiallyConsistent) }
 
-  /// Asks for the time at which the current turn ends. Follow it by `fence`, and look at the word again.
+  /// Asks for the time at which the current turn ends.
+  ///
+  /// Follow it by `fence`, and look at the word again.
   func beginEpisode() { attention.bitwiseOr(Attention.episode, ordering: .sequentiallyConsistent) }
 
   /// Takes the request back.

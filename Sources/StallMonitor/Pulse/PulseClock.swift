@@ -1,7 +1,9 @@
 import CLinux
 import Glibc
 
-/// Reads the times in a pulse's words. Belongs to the watchdog's thread.
+/// Reads the times in a pulse's words.
+///
+/// Belongs to the watchdog's thread.
 ///
 /// Where the kernel itself keeps its time by the processor's counter, so do the pulses: it is what `clock_gettime` reads, at less
 /// than half the cost for the loop. Everywhere else a stamp is the monotonic time.
@@ -23,7 +25,9 @@ final class PulseClock {
   /// A clock for stamps of the monotonic time.
   init() {}
 
-  /// A clock for stamps of the counter. Waits 2 ms for the first rate.
+  /// A clock for stamps of the counter.
+  ///
+  /// Waits 2 ms for the first rate.
   init(countingTicks: Bool) {
     guard countingTicks else { return }
     let first = Self.read()
@@ -32,7 +36,9 @@ final class PulseClock {
     scale = TickScale(from: first, to: Self.read())
   }
 
-  /// Follows the rate. Call it at each wake-up.
+  /// Follows the rate.
+  ///
+  /// Call it at each wake-up.
   func observe() { scale?.observe(Self.read()) }
 
   /// The monotonic time in a word, never later than now.

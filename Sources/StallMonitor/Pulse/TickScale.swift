@@ -21,7 +21,9 @@ struct TickScale: Equatable {
   private static let shortestInterval: UInt64 = 1_000_000
   private static let renewalInterval: UInt64 = 1_000_000_000
 
-  /// The rate between two readings, which should be milliseconds apart. Nil if the counter does not count.
+  /// The rate between two readings, which should be milliseconds apart.
+  ///
+  /// Nil if the counter does not count.
   init?(from first: Reading, to second: Reading) {
     guard second.ticks > first.ticks, second.time > first.time else { return nil }
     anchor = second
@@ -47,7 +49,9 @@ struct TickScale: Equatable {
     horizon = reading
   }
 
-  /// The monotonic time at which the counter was read. Within a few microseconds for the last seconds.
+  /// The monotonic time at which the counter was read.
+  ///
+  /// Within a few microseconds for the last seconds.
   func time(of ticks: UInt64) -> UInt64 {
     if ticks <= horizon.ticks { return horizon.time }
     if ticks >= anchor.ticks { return anchor.time + UInt64(Double(ticks - anchor.ticks) * nanosecondsPerTick) }

@@ -27,7 +27,9 @@ final class WatchdogSemaphore: Sendable {
     while sem_wait(semaphore) != 0 && errno == EINTR {}
   }
 
-  /// Waits until somebody posts or the monotonic time is `deadline`. True if it was posted.
+  /// Waits until somebody posts or the monotonic time is `deadline`.
+  ///
+  /// True if it was posted.
   func wait(until deadline: UInt64) -> Bool {
     var time = timespec(tv_sec: Int(deadline / 1_000_000_000), tv_nsec: Int(deadline % 1_000_000_000))
     while true {

@@ -6,7 +6,9 @@ struct JSONLine {
   private(set) var bytes: [UInt8] = []
   private var needsComma = false
 
-  /// Adds `"key":value`. A nil value is left out.
+  /// Adds `"key":value`.
+  ///
+  /// A nil value is left out.
   mutating func member(_ key: StaticString, _ value: String?) {
     guard let value else { return }
     name(key)

@@ -165,8 +165,9 @@ struct StallReport: Sendable {
 
   private static func size(_ frames: [JSONLine]) -> Int { frames.reduce(0) { $0 + $1.bytes.count + 3 } }
 
-  /// Removes frames from the middle until the rest takes at most `room` bytes. Two inner frames stay for each outer one:
-  /// what blocked is at the inner end, what asked for it at the outer.
+  /// Removes frames from the middle until the rest takes at most `room` bytes.
+  ///
+  /// Two inner frames stay for each outer one: what blocked is at the inner end, what asked for it at the outer.
   private static func trim(_ frames: inout [JSONLine], to room: Int) -> Int {
     guard size(frames) > room else { return 0 }
     var head = 0

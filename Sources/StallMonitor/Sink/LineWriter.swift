@@ -28,7 +28,9 @@ final class LineWriter {
 
   deinit { if descriptor >= 0 { close(descriptor) } }
 
-  /// Opens the destination. Returns the errno value if that fails.
+  /// Opens the destination.
+  ///
+  /// Returns the errno value if that fails.
   func open() -> Int32? {
     switch destination {
     case .file(let path):

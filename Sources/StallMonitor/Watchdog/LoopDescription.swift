@@ -1,6 +1,8 @@
 import LoopEngine
 
-/// What a loop is doing, in the words of a report. Reads without a lock what the loop publishes.
+/// What a loop is doing, in the words of a report.
+///
+/// Reads without a lock what the loop publishes.
 enum LoopDescription {
   /// The current mode, and what the loop is calling out to: `timer "name" (Module/File.swift:12)`.
   static func current(of loop: Loop) -> (mode: String?, callout: String?) {

@@ -25,7 +25,9 @@ final class Watchdog: Sendable {
   private let hasArrivals = Atomic<Bool>(false)
   private let thread = Mutex<pthread_t?>(nil)
 
-  /// Where the lines go. Handed to the thread when it starts.
+  /// Where the lines go.
+  ///
+  /// Handed to the thread when it starts.
   private struct Outfit: @unchecked Sendable {  // Made by the starter, used by the watchdog's thread alone.
     var watchdog: Watchdog
     var writer: LineWriter
@@ -41,7 +43,9 @@ final class Watchdog: Sendable {
   /// How often the thread has woken since it started.
   var wakeUpCount: UInt64 { wakeUps.load(ordering: .relaxed) }
 
-  /// Starts the thread. Throws if there is none to be had.
+  /// Starts the thread.
+  ///
+  /// Throws if there is none to be had.
   func start(
     writer: LineWriter, capture: ThreadCapture, resolver: FrameResolver
   ) throws(StallMonitorError) {
@@ -74,7 +78,9 @@ final class Watchdog: Sendable {
     semaphore.post()
   }
 
-  /// Stops the thread, and waits until it has written what it can. Idempotent; not from the watchdog itself.
+  /// Stops the thread, and waits until it has written what it can.
+  ///
+  /// Idempotent; not from the watchdog itself.
   func stop() {
     let handle = thread.withLock { handle in
       defer { handle = nil }
@@ -138,7 +144,9 @@ final class Watchdog: Sendable {
     loops += new.map { WatchedLoop($0, clock: clock) }
   }
 
-  /// Waits for any loop to move. Returns how long ago that was.
+  /// Waits for any loop to move.
+  ///
+  /// Returns how long ago that was.
   private func park(_ loops: [WatchedLoop], clock: PulseClock) -> UInt64 {
     for loop in loops { loop.subject.pulse.requestWake() }
     loops.first?.subject.pulse.fence()
@@ -157,7 +165,9 @@ final class Watchdog: Sendable {
     let outfit: Outfit
     var sequence: UInt64 = 0
 
-    /// Looks at a loop and does what is due. Returns when to look again, or nil while nothing moves.
+    /// Looks at a loop and does what is due.
+    ///
+    /// Returns when to look again, or nil while nothing moves.
     mutating func follow(_ loop: WatchedLoop, frozen: UInt64) -> UInt64? {
       var frozen = frozen
       // Each step leads to another look; a bound, so that one loop cannot keep the thread for itself.

@@ -5,8 +5,9 @@ import Glibc
 ///
 /// Lives on the watchdog thread; the pulse and the description are what the loop's side shares with it.
 final class WatchedLoop {
-  /// A loop, as whoever watches it describes it. The closure is called on the watchdog, while the loop's thread may stand
-  /// anywhere: it must take no lock.
+  /// A loop, as whoever watches it describes it.
+  ///
+  /// The closure is called on the watchdog, while the loop's thread may stand anywhere: it must take no lock.
   struct Subject: Sendable {
     var name: String
     var kind: String
@@ -58,6 +59,7 @@ final class WatchedLoop {
   ///   - now: The time.
   ///   - frozen: For how long the watchdog itself was kept from running: then the whole process was, and no loop is to
   ///     blame for that time.
+  /// - Returns: What to do now.
   func look(at now: UInt64, frozen: UInt64) -> Step {
     if episode != nil {
       episode?.frozen += frozen
@@ -100,7 +102,9 @@ final class WatchedLoop {
 
   // MARK: The episode
 
-  /// Begins to follow the late turn. False if it ended at this very moment, just in time.
+  /// Begins to follow the late turn.
+  ///
+  /// False if it ended at this very moment, just in time.
   func beginEpisode(turn: Pulse.Word, id: String, now: UInt64) -> Bool {
     subject.pulse.beginEpisode()
     subject.pulse.fence()
@@ -119,7 +123,8 @@ final class WatchedLoop {
     let moment = capture.capture(probe, stackEnd: subject.stackEnd)
     let now = MonotonicClock.now()
     var sample = Episode.Sample(
-      activity: moment.activity, cause: Verdict.cause(of: moment.activity, usage: change(at: now)), stack: [], mode: mode, callout: callout)
+      activity: moment.activity, cause: Verdict.cause(of: moment.activity, usage: change(at: now)), stack: [],
+      mode: mode, callout: callout)
     if case .blocked(let call) = moment.activity {
       sample.wait = SystemCall(call).text
       sample.lockHolder = LockHolder.find(for: call)
@@ -142,14 +147,17 @@ final class WatchedLoop {
     episode?.add(sample, at: now)
   }
 
-  private func stack(of holder: Int32, with capture: ThreadCapture, resolver: FrameResolver) -> StallReport.OtherThread {
+  private func stack(of holder: Int32, with capture: ThreadCapture, resolver: FrameResolver) -> StallReport.OtherThread
+  {
     let moment = capture.capture(ThreadProbe(thread: holder), stackEnd: 0)
     let frames = (try? moment.backtrace.get()).map(resolver.resolve) ?? []
     return StallReport.OtherThread(
       id: holder, name: ThreadProbe.name(thread: holder), role: "lock_holder", stack: frames)
   }
 
-  /// The report of the episode as it stands. `end` is the time that its duration runs to.
+  /// The report of the episode as it stands.
+  ///
+  /// `end` is the time that its duration runs to.
   func report(
     _ event: StallReport.Event, end: UInt64, origin: StallReport.Origin, watchEnded: Bool = false
   ) -> StallReport? {

@@ -6,7 +6,9 @@ import Synchronization
 
 /// The host that `stalld demo` watches: a service on `Loop.main` with healthy work, and four functions that block it.
 enum DemoHost {
-  /// Runs the host to its end. Its report lines go to standard output.
+  /// Runs the host to its end.
+  ///
+  /// Its report lines go to standard output.
   static func run() throws {
     var configuration = StallMonitorConfiguration()
     configuration.serviceName = "stalld-demo"

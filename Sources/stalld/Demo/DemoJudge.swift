@@ -27,7 +27,9 @@ final class DemoJudge {
   private var ended: [PlannedStall] = []
   private var lines = 0
 
-  /// Takes a line of the host. Returns what to tell people, if it is worth telling.
+  /// Takes a line of the host.
+  ///
+  /// Returns what to tell people, if it is worth telling.
   func take(_ bytes: [UInt8]) -> String? {
     lines += 1
     if bytes.count > 8000 { faults.append("line \(lines) has \(bytes.count) bytes, more than 8000") }
@@ -56,7 +58,8 @@ final class DemoJudge {
     let position = place?.file.map { file in
       " (\(file.split(separator: "/").last ?? "")\(place?.line.map { ":\($0)" } ?? ""))"
     }
-    return "  \(padded(line.stall.cause, 8)) \(padded("\(Int(line.stall.duration_ms.rounded())) ms", 8)) \(culprit)\(position ?? "")"
+    return
+      "  \(padded(line.stall.cause, 8)) \(padded("\(Int(line.stall.duration_ms.rounded())) ms", 8)) \(culprit)\(position ?? "")"
   }
 
   /// The judgement over all lines.
@@ -68,7 +71,9 @@ final class DemoJudge {
     }
     if started.count > ended.count { faults.append("\(started.count - ended.count) stalls were never said to end") }
     if faults.isEmpty {
-      return (true, "All \(PlannedStall.allCases.count) planned stalls were reported, and nothing else was (\(lines) lines).")
+      return (
+        true, "All \(PlannedStall.allCases.count) planned stalls were reported, and nothing else was (\(lines) lines)."
+      )
     }
     return (false, "Not as planned:\n" + faults.map { "  - \($0)" }.joined(separator: "\n"))
   }

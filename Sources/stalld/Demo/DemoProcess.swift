@@ -3,7 +3,9 @@ import Glibc
 
 /// The demo's host as a process of its own, with its standard output in a pipe.
 enum DemoProcess {
-  /// Runs the host and hands over each of its lines, with the newline. Returns its wait status.
+  /// Runs the host and hands over each of its lines, with the newline.
+  ///
+  /// Returns its wait status.
   static func run(_ take: ([UInt8]) -> Void) throws -> Int32 {
     var ends: [Int32] = [0, 0]
     guard pipe(&ends) == 0 else { throw failure("pipe") }

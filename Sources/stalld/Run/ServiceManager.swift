@@ -14,7 +14,9 @@ struct ServiceManager {
     guard address.hasPrefix("/") || address.hasPrefix("@") else { return nil }
   }
 
-  /// Sends the state. False if it could not be sent.
+  /// Sends the state.
+  ///
+  /// False if it could not be sent.
   @discardableResult
   func notify(_ state: String) -> Bool {
     let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)

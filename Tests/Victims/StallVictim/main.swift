@@ -60,7 +60,9 @@ func descend(_ depth: Int) {
 }
 
 extension Loop {
-  func after(_ milliseconds: Int, repeats: Bool = false, in mode: Mode = .common, _ body: @escaping @Sendable () -> Void) {
+  func after(
+    _ milliseconds: Int, repeats: Bool = false, in mode: Mode = .common, _ body: @escaping @Sendable () -> Void
+  ) {
     let timer = Timer(after: .milliseconds(milliseconds), repeats: repeats, name: "victim") { _ in body() }
     add(timer, to: mode)
   }

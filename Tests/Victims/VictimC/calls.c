@@ -682,7 +682,11 @@ static long call_vfork(void) {
   return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-const victim_call victim_calls[] = {
+static const struct {
+  const char *name;
+  /// Makes the call, and returns what it returned.
+  long (*run)(void);
+} victim_calls[] = {
     {"nanosleep", call_nanosleep},
     {"clock_nanosleep", call_clock_nanosleep},
     {"clock_nanosleep, absolute", call_clock_nanosleep_absolute},
@@ -739,6 +743,8 @@ const victim_call victim_calls[] = {
     {"vfork", call_vfork},
 };
 const size_t victim_call_count = sizeof victim_calls / sizeof *victim_calls;
+
+const char *victim_call_name(size_t index) { return victim_calls[index].name; }
 
 victim_outcome victim_call_run(size_t index) {
   victim_outcome outcome;

@@ -20,11 +20,17 @@ enum Detection {
     let watched = try stall(watched: true, interrupting: false)
     return [
       Row(benchmark: "detection, p50", subject: "past the threshold", value: watched.late.median, unit: "ms"),
-      Row(benchmark: "detection, p99", subject: "past the threshold", value: watched.late.percentile(0.99), unit: "ms", bar: 2),
+      Row(
+        benchmark: "detection, p99", subject: "past the threshold", value: watched.late.percentile(0.99), unit: "ms",
+        bar: 2),
       Row(benchmark: "line readable, p50", subject: "past the threshold", value: watched.read.median, unit: "ms"),
-      Row(benchmark: "line readable, p99", subject: "past the threshold", value: watched.read.percentile(0.99), unit: "ms"),
+      Row(
+        benchmark: "line readable, p99", subject: "past the threshold", value: watched.read.percentile(0.99), unit: "ms"
+      ),
       Row(benchmark: "pause of a running loop, p50", subject: "nobody interrupts", value: unwatched.median, unit: "us"),
-      Row(benchmark: "pause of a running loop, p50", subject: "empty signal handler", value: interrupted.median, unit: "us", ratio: 1),
+      Row(
+        benchmark: "pause of a running loop, p50", subject: "empty signal handler", value: interrupted.median,
+        unit: "us", ratio: 1),
       Row(
         benchmark: "pause of a running loop, p50", subject: "StallMonitor", value: watched.gaps.median, unit: "us",
         ratio: watched.gaps.median / interrupted.median),

@@ -24,7 +24,9 @@ enum IdleCost {
     monitor.stop()
     guard case let woken = count.withLock({ $0 }), woken >= 0 else { throw POSIXError(.ESRCH) }
     return [
-      Row(benchmark: "wake-ups in 10 s of idling", subject: "watchdog thread", value: Double(woken), unit: "times", bar: 0)
+      Row(
+        benchmark: "wake-ups in 10 s of idling", subject: "watchdog thread", value: Double(woken), unit: "times", bar: 0
+      )
     ]
   }
 

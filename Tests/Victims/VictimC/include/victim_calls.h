@@ -4,17 +4,12 @@
 
 #include <stddef.h>
 
-/// One blocking call.
-typedef struct victim_call {
-  const char *name;
-  /// Blocks for about VICTIM_CALL_MS, and returns what the call returned.
-  long (*run)(void);
-} victim_call;
-
+/// For how long a call blocks, about.
 #define VICTIM_CALL_MS 60
 
-extern const victim_call victim_calls[];
+/// How many calls there are, and what the one at `index` is called.
 extern const size_t victim_call_count;
+const char *victim_call_name(size_t index);
 
 /// The outcome of one call.
 typedef struct victim_outcome {
