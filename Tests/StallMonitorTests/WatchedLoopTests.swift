@@ -20,6 +20,17 @@ struct WatchedLoopTests {
     #expect(loop.look(at: 10_000_000_000, frozen: 0) == .quiet)
   }
 
+  @Test func turnThatWasUnderWayWhenTheWatchBeganIsTimedLikeAnyOther() {
+    let pulse = Pulse(semaphore: WatchdogSemaphore(), fencesItself: true)
+    pulse.turn(.beforeSources)
+    let loop = WatchedLoop(
+      WatchedLoop.Subject(
+        name: "main", kind: "loop", threadID: getpid(), stackEnd: 0, threshold: Self.threshold, pulse: pulse,
+        state: { (nil, nil) }), clock: PulseClock())
+    let since = pulse.word.stamp
+    #expect(loop.look(at: since + 1, frozen: 0) == .lookAgain(at: since + Self.threshold))
+  }
+
   @Test func turnIsLateAtTheThresholdAndNotBefore() {
     pulse.turn(.afterWaiting)
     let word = pulse.word

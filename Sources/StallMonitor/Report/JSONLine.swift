@@ -38,11 +38,11 @@ struct JSONLine {
     bytes.append(contentsOf: "true".utf8)
   }
 
-  /// Adds a nested object; nothing at all if `body` adds no member.
-  mutating func object(_ key: StaticString, _ body: (inout JSONLine) -> Void) {
+  /// Adds a nested object; nothing at all if `body` adds no member, unless it is `required`.
+  mutating func object(_ key: StaticString, required: Bool = false, _ body: (inout JSONLine) -> Void) {
     var inner = JSONLine()
     body(&inner)
-    guard !inner.bytes.isEmpty else { return }
+    guard required || !inner.bytes.isEmpty else { return }
     name(key)
     append(object: inner)
   }

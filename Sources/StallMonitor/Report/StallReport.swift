@@ -113,7 +113,7 @@ struct StallReport: Sendable {
       $0.member("threshold_ms", milliseconds: thresholdNanoseconds)
       $0.member("duration_ms", milliseconds: durationNanoseconds)
       $0.member("cause", verdict.cause.rawValue)
-      $0.object("evidence", verdict.evidence.write)
+      $0.object("evidence", required: true, verdict.evidence.write)
       $0.member("culprit", culprit?.name.limited(to: 500))
       $0.member("fingerprint", fingerprint)
       $0.member("samples", samples)

@@ -22,7 +22,7 @@ final class WatchedLoop {
   let subject: Subject
   private let probe: ThreadProbe
   private let clock: PulseClock
-  // The word at the last look, and when its turn began.
+  // The word at the last look, and when its turn began. At first that of a loop that never turned.
   private var seen = Pulse.Word(raw: 0)
   private var seenSince: UInt64 = 0
   private var episode: Episode?
@@ -36,7 +36,6 @@ final class WatchedLoop {
     self.subject = subject
     self.clock = clock
     probe = ThreadProbe(thread: subject.threadID)
-    seen = subject.pulse.word
   }
 
   /// What a look at the loop leads to.
