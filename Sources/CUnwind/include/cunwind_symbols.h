@@ -1,8 +1,8 @@
 // Symbol names, files, lines and inlined frames of one ELF module, from .symtab and DWARF.
 //
-// Threads: a module belongs to one thread at a time; different modules may be used at once.
-// Nothing here but cunwind_symbols_load() calls dlopen, dlsym or anything else that takes the loader's lock, and nothing
-// writes to a stream, raises a signal or ends the process.
+// Threads: a module belongs to one thread at a time; different modules may be used at once. Nothing here but
+// cunwind_symbols_load() calls dlopen, dlsym or anything else that takes the loader's lock, and nothing writes to a
+// stream, raises a signal or ends the process.
 #pragma once
 
 #include <stdbool.h>
@@ -13,15 +13,15 @@
 extern "C" {
 #endif
 
-// Opens libdw once. 0, or -1 with cunwind_symbols_problem() saying why. Takes the loader's lock: call it when the monitor
-// starts, never during a stall.
+// Opens libdw once. 0, or -1 with cunwind_symbols_problem() saying why. Takes the loader's lock: call it when the
+// monitor starts, never during a stall.
 int cunwind_symbols_load(void);
 
 // Why symbolication is not available (a constant string), or NULL if it is.
 const char *cunwind_symbols_problem(void);
 
-// Touches libdw's thread-local storage, which may take a lock of the loader's. Call it once on the thread that will look
-// symbols up, before the first stall.
+// Touches libdw's thread-local storage, which may take a lock of the loader's. Call it once on the thread that will
+// look symbols up, before the first stall.
 void cunwind_symbols_prepare_thread(void);
 
 typedef struct cunwind_symbols_module cunwind_symbols_module;
@@ -41,11 +41,12 @@ struct cunwind_symbols_source {
   uint64_t not_changed_after;
 };
 
-// Opens a module. NULL with *problem (a constant string) if neither the file nor separate debug information with the same
-// build id can be had. Cost: a mapping and its section headers; tables are built by the first look-up. No descriptor stays open.
+// Opens a module. NULL with *problem (a constant string) if neither the file nor separate debug information with the
+// same build id can be had. Cost: a mapping and its section headers; tables are built by the first look-up. No
+// descriptor stays open.
 //
-// The file stays mapped. One that is truncated in place while it is mapped can raise SIGBUS, as for a host that runs it;
-// cunwind_symbols_changed() narrows that to the moment of a look-up.
+// The file stays mapped. One that is truncated in place while it is mapped can raise SIGBUS, as for a host that runs
+// it; cunwind_symbols_changed() narrows that to the moment of a look-up.
 cunwind_symbols_module *cunwind_symbols_open(const struct cunwind_symbols_source *source, const char **problem);
 
 // Opens an image that lies in memory (the vDSO). The bytes must outlive the module.
@@ -63,7 +64,8 @@ void cunwind_symbols_close(cunwind_symbols_module *module);
 // Drops the debug information's tables and keeps the symbol table. Strings from frames die.
 void cunwind_symbols_trim(cunwind_symbols_module *module);
 
-// Heap held, in bytes: exact for our own tables, estimated for libdw's. File mappings are clean page cache and do not count.
+// Heap held, in bytes: exact for our own tables, estimated for libdw's. File mappings are clean page cache and do not
+// count.
 size_t cunwind_symbols_bytes(const cunwind_symbols_module *module);
 
 // One function at an address. Strings live as long as the module and are NULL where unknown; `line` is 0 where unknown.

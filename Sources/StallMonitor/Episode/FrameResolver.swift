@@ -25,6 +25,11 @@ final class FrameResolver {
   /// Call it when a stall begins.
   func flush() { modules.flush() }
 
+  /// Brings the memory for symbols back under its budget.
+  ///
+  /// Call it after each report.
+  func trim() { symbolizer.trim() }
+
   /// The build id of the module that holds `address`.
   func buildID(of address: UInt64) -> String? { modules.module(at: address)?.buildID }
 

@@ -216,6 +216,7 @@ final class Watchdog: Sendable {
       report.sequence = sequence
       report.droppedLines = outfit.writer.takeDropped()
       outfit.writer.write(report.line())
+      outfit.resolver.trim()
     }
 
     /// 128 random bits in hexadecimal.
