@@ -88,6 +88,15 @@ struct StalledHostTests {
     #expect(above.reports.first?["stall", "threshold_ms"] as? Double == 50)
   }
 
+  @Test func slowWorkThatIsExpectedIsNotReported() throws {
+    let expected = try Victim.run("expected", milliseconds: 700)
+    #expect(expected.reports.isEmpty)
+    let more = try Victim.run("expected-and-more", milliseconds: 700)
+    #expect(more.reports.map(\.event) == ["stall.started", "stall.ended"])
+    #expect(more.reports.allSatisfy { $0.culprit == "hidden_c_computation" })
+    #expect(more.reports.last?.duration ?? 0 < 1000)
+  }
+
   @Test func stallInANestedRunIsReported() throws {
     let victim = try Victim.run("stall-in-nested", milliseconds: 500)
     #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])

@@ -1,5 +1,6 @@
 import CUnwind
 import Glibc
+import Synchronization
 
 /// Takes the stack of another thread of this process.
 ///
@@ -13,6 +14,8 @@ final class ThreadCapture {
     var backtrace: Result<Backtrace, CaptureFailure>
   }
 
+  // There is one copy of a stack in a process. Held by whoever captures, never by the captured.
+  private static let exclusive = Mutex(())
   private static let frameLimit = 2048
   private static let handlerTimeout: UInt64 = 200_000_000
 
@@ -48,6 +51,10 @@ final class ThreadCapture {
   ///   - stackEnd: Where its stack ends, or 0 if unknown.
   /// - Returns: What the thread was doing, and its stack or why there is none.
   func capture(_ probe: borrowing ThreadProbe, stackEnd: UInt64) -> Moment {
+    Self.exclusive.withLock { _ in captureAlone(probe, stackEnd: stackEnd) }
+  }
+
+  private func captureAlone(_ probe: borrowing ThreadProbe, stackEnd: UInt64) -> Moment {
     // A thread that alternates between running and blocking is soon met blocked, and then needs no signal.
     for attempt in 0..<8 {
       let slices = probe.schedule()?.timeslices

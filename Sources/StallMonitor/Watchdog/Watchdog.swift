@@ -148,7 +148,7 @@ final class Watchdog: Sendable {
   ///
   /// Returns how long ago that was.
   private func park(_ loops: [WatchedLoop], clock: PulseClock) -> UInt64 {
-    for loop in loops { loop.subject.pulse.requestWake() }
+    for loop in loops where !loop.isSuspended { loop.subject.pulse.requestWake() }
     loops.first?.subject.pulse.fence()
     // Against the last look, and not against now: a turn that began in between would never be seen.
     if !loops.contains(where: \.hasMoved) { semaphore.wait() }
