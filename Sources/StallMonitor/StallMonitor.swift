@@ -157,7 +157,8 @@ public final class StallMonitor: Sendable {
     let suspension = Suspension()
     let subject = WatchedLoop.Subject(
       name: "main", kind: "loop", threadID: getpid(), stackEnd: ProcessFacts.mainStackEnd(),
-      threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: suspension, state: { LoopDescription.current(of: loop) })
+      threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: suspension,
+      state: { LoopDescription.current(of: loop) })
     try watchdog.start(writer: writer, capture: capture, resolver: resolver)
     watchdog.watch(subject)
     if loop.isCurrent {

@@ -15,7 +15,7 @@ final class ThreadCapture {
   }
 
   // There is one copy of a stack in a process. Held by whoever captures, never by the captured.
-  private static let exclusive = Mutex(())
+  static let exclusive = Mutex(())
   private static let frameLimit = 2048
   private static let handlerTimeout: UInt64 = 200_000_000
 

@@ -8,7 +8,9 @@ final class Suspension: Sendable {
   /// Overlooks turns until as many calls of ``end()`` have been made.
   func begin() { depth.add(1, ordering: .sequentiallyConsistent) }
 
-  /// Takes one ``begin()`` back. False if there is none.
+  /// Takes one `begin` back.
+  ///
+  /// False if there is none.
   func end() -> Bool {
     resumed.store(MonotonicClock.now(), ordering: .relaxed)
     var current = depth.load(ordering: .relaxed)
