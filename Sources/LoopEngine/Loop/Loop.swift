@@ -13,11 +13,11 @@ import Synchronization
 ///   posts are refused.
 public final class Loop: @unchecked Sendable {
   // @unchecked: the variables below are touched by the loop's thread alone ("owner-confined"); all that other threads
-  // reach is in `published` (atomics), `inbox` (its own lock) and `modeNames` (a Mutex).
+  // reach is in `published` (atomics), `inbox` (its own lock) and `modeNames` (a lock of its own).
 
   let published = PublishedState()
   let inbox = Inbox()
-  let modeNames = Mutex<[Mode]>([])
+  let modeNames = Guarded<[Mode]>([])
   let stopRequested = Atomic<Bool>(false)
   /// Ends every run, present and future.
   let isTerminated = Atomic<Bool>(false)
