@@ -9,8 +9,9 @@ let architecture = "x86_64-linux-gnu"
 var cSettings: [CSetting] = [.unsafeFlags(["-O2"])]
 var linkerSettings: [LinkerSetting] = []
 if has("uv.h") { linkerSettings.append(.linkedLibrary("uv")) }
-if has("ev.h") { linkerSettings.append(.linkedLibrary("ev")) }
+// libev exports an emulation of libevent's functions: the real ones must come first.
 if has("event2/event.h") { linkerSettings.append(.linkedLibrary("event")) }
+if has("ev.h") { linkerSettings.append(.linkedLibrary("ev")) }
 if has("glib-2.0/glib.h") {
   linkerSettings.append(.linkedLibrary("glib-2.0"))
   cSettings.append(

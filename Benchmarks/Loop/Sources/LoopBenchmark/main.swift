@@ -2,7 +2,7 @@ import CPeers
 import Foundation
 import LoopEngine
 
-// Usage: swift run -c release --package-path Benchmarks/Loop LoopBenchmark [--json FILE] [--svg FILE] [--rounds N] [--only TEXT]
+// Usage: swift run -c release --package-path Benchmarks/Loop LoopBenchmark [--json FILE] [--svg FILE] [--rounds N] [--only TEXT] [--subject TEXT]
 // Pin it to one core: taskset -c 1 …
 
 struct Options {
@@ -10,6 +10,7 @@ struct Options {
   var svg: String?
   var rounds = 3
   var only: String?
+  var subject: String?
 
   init(_ arguments: [String]) {
     var rest = arguments.dropFirst()
@@ -20,6 +21,7 @@ struct Options {
       case "--svg": svg = value
       case "--rounds": rounds = value.flatMap(Int.init) ?? rounds
       case "--only": only = value
+      case "--subject": subject = value
       default:
         FileHandle.standardError.write(Data("unknown option \(option)\n".utf8))
         exit(2)
@@ -65,7 +67,9 @@ getrlimit(__rlimit_resource_t(UInt32(RLIMIT_NOFILE.rawValue)), &limit)
 limit.rlim_cur = limit.rlim_max
 setrlimit(__rlimit_resource_t(UInt32(RLIMIT_NOFILE.rawValue)), &limit)
 
-let subjects = [ourLoop()] + cPeers() + [coreFoundation(), dispatch(), nio()]
+let subjects = ([ourLoop()] + cPeers() + [coreFoundation(), dispatch(), nio()]).filter {
+  options.subject.map($0.name.contains) ?? true
+}
 var results: [Result] = []
 
 for row in rows where options.only.map(row.name.contains) ?? true {
@@ -80,7 +84,7 @@ for row in rows where options.only.map(row.name.contains) ?? true {
   let reference = subjects.firstIndex { $0.name == row.against }.flatMap { medians[$0] }
   for (index, subject) in subjects.enumerated() {
     guard let value = medians[index] else { continue }
-    let isOurs = index == 0
+    let isOurs = subject.name == "LoopEngine"
     let ratio = reference.map { value / $0 }
     results.append(
       Result(
