@@ -22,6 +22,7 @@ extension Loop {
       }
     }
     if !mayBlock { return poll(mode, events, timeout: 0) }
+    releaseSpareTimer()
     if deadline != .max && !arm(deadline) { return poll(mode, events, timeout: 0) }
     // Announced before the last look at the inbox, inside its lock: a post comes either before this and is seen, or
     // after it and wakes.

@@ -1,8 +1,10 @@
 /// A block on its way to a loop: 40 bytes, held in flat buffers so that posting allocates nothing beyond the closure's
 /// own context.
+///
+/// Not copyable: a copy of a closure is a retain and a release, and they would be most of what a post costs.
 @frozen
 @usableFromInline
-struct WorkItem {
+struct WorkItem: ~Copyable {
   /// A closure in a struct field keeps its natural calling convention; as a generic argument it would get a thunk, and
   /// an allocation.
   @usableFromInline let body: () -> Void
