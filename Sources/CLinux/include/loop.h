@@ -63,6 +63,16 @@ static inline int clinux_epoll_control(int epoll, int operation, int descriptor,
   struct epoll_event event = {.events = events, .data = {.u64 = token}};
   return epoll_ctl(epoll, operation, descriptor, &event);
 }
+// glibc's epoll_wait is a cancellation point, which costs two locked instructions in a program with threads. A loop's thread
+// is stopped and not cancelled.
+static inline int clinux_epoll_wait(int epoll, struct epoll_event *events, int count, int timeout) {
+#ifdef SYS_epoll_wait
+  return (int)syscall(SYS_epoll_wait, epoll, events, count, timeout);
+#else
+  return (int)syscall(SYS_epoll_pwait, epoll, events, count, timeout, NULL, 8);
+#endif
+}
+
 // EPOLLET is 1u << 31, which Swift imports as a negative enumeration value.
 static inline uint32_t clinux_epoll_edge_triggered(void) { return (uint32_t)EPOLLET; }
 

@@ -43,7 +43,7 @@ extension Loop {
   public func run(
     mode: Mode = .default, for duration: Duration, returnAfterSourceHandled: Bool = false
   ) -> RunResult {
-    let limit = duration <= .zero ? Int64.min : Instant.now.advanced(by: duration).nanoseconds
+    let limit = duration.attoseconds <= 0 ? Int64.min : Instant.now.advanced(by: duration).nanoseconds
     return run(mode, limit: limit, onlyOneSource: returnAfterSourceHandled)
   }
 

@@ -258,7 +258,9 @@ extension Loop {
       timer.isFiring = true
       if let body = timer.body.take() { body(timer) }
       timer.isFiring = false
-      timer.invalidate()
+      timer.valid.store(false, ordering: .releasing)
+      // Its own closure added it again.
+      if timer.key != Timer.noKey { discard(timer) }
     }
     Unmanaged.passUnretained(timer).release()
   }
