@@ -47,18 +47,18 @@ func ourLoop() -> Subject {
     let descriptors = (0..<watched).map { _ in peer_eventfd(Int32(O_NONBLOCK)) }
     // Within one run, as in a service: the callback writes to the next descriptor.
     let index = Count()
-    let chained = descriptors.map { descriptor in
-      try! loop.watch(descriptor) { source, _ in
-        peer_await(source.descriptor)
-        served.value += 1
-        if served.value == count {
-          loop.stop()
-        } else {
-          index.value += 1
-          peer_signal(descriptors[Int(UInt32(truncatingIfNeeded: index.value) &* 7919) % watched])
-        }
+    // One closure for all, as the other loops have one function for all.
+    let body: @Sendable (Loop.DescriptorSource, Loop.DescriptorSource.Readiness) -> Void = { source, _ in
+      peer_await(source.descriptor)
+      served.value += 1
+      if served.value == count {
+        loop.stop()
+      } else {
+        index.value += 1
+        peer_signal(descriptors[Int(UInt32(truncatingIfNeeded: index.value) &* 7919 % UInt32(watched))])
       }
     }
+    let chained = descriptors.map { try! loop.watch($0, body: body) }
     let result = perOperation(count) {
       peer_signal(descriptors[0])
       loop.run()
