@@ -43,7 +43,7 @@ extension Loop {
   public func run(
     mode: Mode = .default, for duration: Duration, returnAfterSourceHandled: Bool = false
   ) -> RunResult {
-    let limit = duration <= .zero ? Int64.min : Instant.now.advanced(by: duration).nanoseconds
+    let limit = duration.attoseconds <= 0 ? Int64.min : Instant.now.advanced(by: duration).nanoseconds
     return run(mode, limit: limit, onlyOneSource: returnAfterSourceHandled)
   }
 
@@ -84,13 +84,18 @@ extension Loop {
     if forkCount != clinux_loop_fork_count() { recoverFromFork() }
     absorb()
     if !parked.isEmpty { unpark() }
-    guard let mode = modeToRun(wanted) else { return .finished }
+    guard let reference = modeToRun(wanted) else { return .finished }
+    // Unretained: the loop keeps its modes for as long as it lives, and its thread, which is here, keeps the loop.
+    return reference._withUnsafeGuaranteedRef { run($0, limit: limit, onlyOneSource: onlyOneSource) }
+  }
 
+  @inline(__always)
+  private func run(_ mode: ModeState, limit: Int64, onlyOneSource: Bool) -> RunResult {
     let outerMode = current
     let outerStop = stopRequested.load(ordering: .relaxed)
     let outerCallout = published.save()
     if outerStop { stopRequested.store(false, ordering: .relaxed) }
-    current = mode
+    current = Unmanaged.passUnretained(mode)
     if depth == 0 { counters.outermostRunBegins() }
     depth &+= 1
     runCount &+= 1
@@ -102,7 +107,7 @@ extension Loop {
     notify(mode, .exit)
 
     if outerCallout.kindAndLine != 0 { published.restore(outerCallout) }
-    published.setMode(outerMode?.text)
+    published.setMode(outerMode?._withUnsafeGuaranteedRef { $0.text })
     depth &-= 1
     current = outerMode
     stopRequested.store(outerStop, ordering: .relaxed)
@@ -110,17 +115,14 @@ extension Loop {
     return result
   }
 
-  private func modeToRun(_ wanted: Mode) -> ModeState? {
+  @inline(__always)
+  private func modeToRun(_ wanted: Mode) -> Unmanaged<ModeState>? {
     guard wanted != .common else { return nil }
-    let mode: ModeState
-    if let known = findMode(wanted.id) {
-      mode = known
-    } else if ring.contains(where: { $0 == wanted.id }) {
-      mode = makeMode(wanted.id)
-    } else {
-      return nil
+    if let known = findModeUnretained(wanted.id) {
+      return known._withUnsafeGuaranteedRef({ isEmpty($0) }) ? nil : known
     }
-    return isEmpty(mode) ? nil : mode
+    guard ring.contains(where: { $0 == wanted.id }) else { return nil }
+    return Unmanaged.passUnretained(makeMode(wanted.id))
   }
 
   private func passes(_ mode: ModeState, limit: Int64, onlyOneSource: Bool) -> RunResult {

@@ -22,6 +22,7 @@ extension Loop {
       }
     }
     if !mayBlock { return poll(mode, events, timeout: 0) }
+    releaseSpareTimer()
     if deadline != .max && !arm(deadline) { return poll(mode, events, timeout: 0) }
     // Announced before the last look at the inbox, inside its lock: a post comes either before this and is seen, or
     // after it and wakes.
@@ -38,7 +39,7 @@ extension Loop {
   @inline(__always)
   private func poll(_ mode: ModeState, _ events: UnsafeMutableBufferPointer<epoll_event>, timeout: Int32) -> Int {
     // A signal handler's EINTR is a wake-up like any other.
-    max(0, Int(epoll_wait(mode.poller.epoll, events.baseAddress, Int32(events.count), timeout)))
+    max(0, Int(clinux_epoll_wait(mode.poller.epoll, events.baseAddress, Int32(events.count), timeout)))
   }
 
   /// Sees to it that the timerfd rings at a time or, if it is set to an earlier one already, before; false when the

@@ -42,7 +42,7 @@ extension Loop {
     let binding = LoopBinding()
     private let valid = Atomic<Bool>(true)
     private let interests: Atomic<UInt32>
-    private let failure = Mutex<LoopError?>(nil)
+    private let failure = Guarded<LoopError?>(nil)
     @exclusivity(unchecked) var keys: [Int32] = []
     /// The loop's number for this source, 0 while it has none.
     @exclusivity(unchecked) var token: UInt64 = 0
