@@ -32,7 +32,8 @@ struct StalledHostTests {
     let took = try #require(victim.facts["took_ms"].flatMap(Double.init))
     for report in victim.reports {
       #expect(report.culprit.contains(known.culprit))
-      #expect(report.cause == known.cause)
+      // On a busy machine a computation is truly starved.
+      #expect(report.cause == known.cause || (known.cause == "running" && report.cause == "starved"))
       let frame = try #require(report.culpritFrame)
       let file = try #require(frame["file"] as? String)
       #expect(file.hasSuffix("/" + known.file))

@@ -26,12 +26,11 @@ final class BriefLock: Sendable {
   @inline(never)
   private func lockSlowly() {
     while true {
-      for _ in 0..<100 {
-        if word.load(ordering: .relaxed) == 0
-          && word.weakCompareExchange(expected: 0, desired: 1, ordering: .acquiring).exchanged
-        {
-          return
-        }
+      for _ in 0..<100
+      where word.load(ordering: .relaxed) == 0
+        && word.weakCompareExchange(expected: 0, desired: 1, ordering: .acquiring).exchanged
+      {
+        return
       }
       var pause = timespec(tv_sec: 0, tv_nsec: 100_000)
       withUnsafePointer(to: word) { _ = clinux_futex_wait($0, 1, &pause) }
