@@ -5,7 +5,7 @@ SWIFT ?= swift
 # What the library is built against and opens at run time.
 LIBRARIES := libunwind-dev libdw-dev
 # What the tests judge by.
-JUDGES := binutils python3-jsonschema
+JUDGES := binutils python3-jsonschema systemd-container rsyslog
 
 .PHONY: demo test bench lint format clean
 

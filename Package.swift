@@ -31,6 +31,7 @@ let package = Package(
       name: "StallVictim", dependencies: ["LoopEngine", "StallMonitor", "VictimC"], path: "Tests/Victims/StallVictim"),
     .testTarget(name: "LoopEngineTests", dependencies: ["LoopEngine"]),
     .testTarget(name: "StallMonitorTests", dependencies: ["StallMonitor", "LoopEngine", "CUnwind", "CLinux", "VictimC", "StallVictim", "stalld"]),
+    .testTarget(name: "StalldTests", dependencies: ["stalld", "StallVictim"]),
   ],
   swiftLanguageModes: [.v6]
 )
