@@ -5,7 +5,7 @@ SWIFT ?= swift
 # What the library is built against and opens at run time.
 LIBRARIES := libunwind-dev libdw-dev
 # What the tests judge by.
-JUDGES := binutils debianutils python3-jsonschema xz-utils
+JUDGES := binutils debianutils python3-jsonschema rsyslog systemd-container xz-utils
 
 .PHONY: demo test bench lint format clean
 

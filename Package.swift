@@ -33,6 +33,7 @@ let package = Package(
     .testTarget(
       name: "StallMonitorTests",
       dependencies: ["StallMonitor", "LoopEngine", "CUnwind", "CLinux", "VictimC", "StallVictim", "stalld"]),
+    .testTarget(name: "StalldTests", dependencies: ["stalld", "StallVictim"]),
   ],
   swiftLanguageModes: [.v6]
 )
