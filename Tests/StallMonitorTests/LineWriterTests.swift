@@ -62,6 +62,19 @@ struct LineWriterTests {
     close(ends[1])
   }
 
+  @Test func readerThatHasLeftIsNotWaitedFor() {
+    var ends: [Int32] = [0, 0]
+    pipe(&ends)
+    signal(SIGPIPE, SIG_IGN)
+    let writer = LineWriter(.descriptor(ends[1]))
+    #expect(writer.open() == nil)
+    close(ends[0])
+    writer.write(line(1))
+    #expect(!writer.isWaiting)
+    #expect(writer.takeDropped() == 1)
+    close(ends[1])
+  }
+
   /// The disk is full: no half line stays, and the line goes out when there is room again.
   @Test func fullDiskLeavesNoHalfLine() throws {
     let mount = directory.path

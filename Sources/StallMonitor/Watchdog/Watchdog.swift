@@ -8,8 +8,8 @@ import Synchronization
 /// late. It blocks every signal, so no handler of the host's runs on it, and takes no lock that the host's code holds
 /// for longer than a registration.
 final class Watchdog: Sendable {
-  /// How often a destination that takes no lines is tried again.
-  private static let retryInterval: UInt64 = 200_000_000
+  /// When a destination that takes no lines is tried again: at first, and at most, in nanoseconds.
+  private static let retryIntervals: ClosedRange<UInt64> = 200_000_000...10_000_000_000
 
   let semaphore = WatchdogSemaphore()
   /// Whether the kernel lets the watchdog fence for the loops.
@@ -104,6 +104,7 @@ final class Watchdog: Sendable {
     // When the thread should next be awake; nil after it was woken by a post.
     var planned: UInt64?
     var frozen: UInt64 = 0
+    var retry = Self.retryIntervals.lowerBound
     var freezes = FreezeDetector()
     let clock = PulseClock(countingTicks: countsTicks)
     while !isStopping.load(ordering: .acquiring) {
@@ -118,9 +119,12 @@ final class Watchdog: Sendable {
         next = min(next ?? .max, time)
       }
       frozen = 0
+      if outfit.writer.isWaiting { outfit.writer.flush() }
       if outfit.writer.isWaiting {
-        outfit.writer.flush()
-        if outfit.writer.isWaiting { next = min(next ?? .max, now + Self.retryInterval) }
+        next = min(next ?? .max, now + retry)
+        retry = min(2 * retry, Self.retryIntervals.upperBound)
+      } else {
+        retry = Self.retryIntervals.lowerBound
       }
       freezes.willWait()
       if let next {
