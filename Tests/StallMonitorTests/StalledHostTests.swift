@@ -105,6 +105,34 @@ struct StalledHostTests {
     #expect(victim.reports.first?.culprit.contains("blockByComputing()") == true)
   }
 
+  /// Nothing is named that is not known: the culprit is a place that `addr2line` finds in the build with symbols.
+  @Test func strippedHostGivesThePlace() throws {
+    let built = try Victim.Build.release.executable("StallVictim")
+    let stripped = FileManager.default.temporaryDirectory.appending(path: "stripped-\(UUID().uuidString)")
+    defer { try? FileManager.default.removeItem(at: stripped) }
+    _ = try output(of: ["/usr/bin/strip", "--strip-all", "-o", stripped.path, built.path])
+    let victim = try Victim.run("c-sleep", milliseconds: 500, program: stripped)
+    let report = try #require(victim.reports.last)
+    let frame = try #require(report.stack.first { $0["module"] as? String == stripped.path })
+    let offset = try #require(frame["offset"] as? String)
+    #expect(report.culprit == "\(stripped.lastPathComponent)+\(offset)")
+    #expect(frame["build_id"] is String)
+    #expect(try output(of: ["/usr/bin/addr2line", "-f", "-e", built.path, offset]).hasPrefix("hidden_c_sleep\n"))
+  }
+
+  private func output(of command: [String]) throws -> String {
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: command[0])
+    process.arguments = Array(command.dropFirst())
+    let pipe = Pipe()
+    process.standardOutput = pipe
+    try process.run()
+    let text = String(decoding: pipe.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    process.waitUntilExit()
+    #expect(process.terminationStatus == 0)
+    return text
+  }
+
   @Test func deepStackLosesFramesFromTheMiddle() throws {
     let victim = try Victim.run("deep", milliseconds: 500)
     let report = try #require(victim.reports.first)

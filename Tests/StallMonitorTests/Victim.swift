@@ -44,12 +44,13 @@ struct Victim {
   /// Every line that it wrote is validated against the schema.
   static func run(
     _ scenario: String, milliseconds: Int? = nil, build: Build = .debug, environment: [String: String] = [:],
-    through wrapper: [String] = [], whileRunning: ((Process) throws -> Void)? = nil
+    through wrapper: [String] = [], program: URL? = nil, whileRunning: ((Process) throws -> Void)? = nil
   ) throws -> Victim {
     let process = Process()
     // A wrapper is a command that ends in running the one behind it: `taskset -c 0`.
     let command =
-      wrapper + [try build.executable("StallVictim").path, scenario] + (milliseconds.map { [String($0)] } ?? [])
+      wrapper + [try (program ?? build.executable("StallVictim")).path, scenario]
+      + (milliseconds.map { [String($0)] } ?? [])
     process.executableURL = URL(fileURLWithPath: command[0])
     process.arguments = Array(command.dropFirst())
     var variables = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("STALLMONITOR_") }
