@@ -13,7 +13,9 @@ extension Loop {
     observers = []
     everyModeHooks = []
     for mode in modes.compactMap({ $0 }) + [commonItems] {
-      for timer in mode.timers.pointee.all() where timer._withUnsafeGuaranteedRef({ $0.key }) == mode.id { timer.release() }
+      for timer in mode.timers.pointee.all() where timer._withUnsafeGuaranteedRef({ $0.key }) == mode.id {
+        timer.release()
+      }
       mode.timers.pointee = TimerHeap(key: mode.id)
       mode.poller.close()
     }

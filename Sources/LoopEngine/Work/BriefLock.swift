@@ -3,8 +3,9 @@ import Synchronization
 
 /// A lock for sections of a few nanoseconds, taken with one locked instruction and given back with a plain store.
 ///
-/// Giving back tells nobody, so a waiter that has spun in vain (the holder was preempted within its few instructions) sleeps in a futex
-/// for a tenth of a millisecond at most and looks again: it lets a holder of lower priority run, which spinning would not.
+/// Giving back tells nobody, so a waiter that has spun in vain (the holder was preempted within its few instructions)
+/// sleeps in a futex for a tenth of a millisecond at most and looks again: it lets a holder of lower priority run,
+/// which spinning would not.
 final class BriefLock: Sendable {
   private let word = Atomic<UInt32>(0)
 
@@ -26,12 +27,11 @@ final class BriefLock: Sendable {
   @inline(never)
   private func lockSlowly() {
     while true {
-      for _ in 0..<100 {
-        if word.load(ordering: .relaxed) == 0
-          && word.weakCompareExchange(expected: 0, desired: 1, ordering: .acquiring).exchanged
-        {
-          return
-        }
+      for _ in 0..<100
+      where word.load(ordering: .relaxed) == 0
+        && word.weakCompareExchange(expected: 0, desired: 1, ordering: .acquiring).exchanged
+      {
+        return
       }
       var pause = timespec(tv_sec: 0, tv_nsec: 100_000)
       withUnsafePointer(to: word) { _ = clinux_futex_wait($0, 1, &pause) }

@@ -2,8 +2,8 @@ import CPeers
 import Foundation
 import LoopEngine
 
-// Usage: swift run -c release --package-path Benchmarks/Loop LoopBenchmark [--json FILE] [--svg FILE] [--rounds N] [--only TEXT] [--subject TEXT]
-// Pin it to one core: taskset -c 1 …
+// Usage: swift run -c release --package-path Benchmarks/Loop LoopBenchmark [--json FILE] [--svg FILE] [--rounds N]
+// [--only TEXT] [--subject TEXT] Pin it to one core: taskset -c 1 …
 
 struct Options {
   var json: String?
@@ -96,7 +96,9 @@ for row in rows where options.only.map(row.name.contains) ?? true {
 
 if options.only == nil || options.only == "observer" {
   let cost = observerCost(50_000)
-  for (name, value) in [("one observer, constant closure", cost.hook), ("one observer, counting closure", cost.closure)] {
+  for (name, value) in [
+    ("one observer, constant closure", cost.hook), ("one observer, counting closure", cost.closure),
+  ] {
     results.append(
       Result(
         benchmark: name, subject: "LoopEngine", value: value, unit: "ns per call", ratio: nil, bar: 10,
