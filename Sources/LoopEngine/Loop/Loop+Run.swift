@@ -112,6 +112,7 @@ extension Loop {
     if outerCallout.kindAndLine != 0 { published.restore(outerCallout) }
     published.setMode(outerMode?._withUnsafeGuaranteedRef { $0.text })
     depth &-= 1
+    if depth == 0 { counters.outermostRunEnds() }
     current = outerMode
     stopRequested.store(outerStop, ordering: .relaxed)
     if !parked.isEmpty { unpark() }
