@@ -73,11 +73,17 @@ static inline int clinux_epoll_control(int epoll, int operation, int descriptor,
   struct epoll_event event = {.events = events, .data = {.u64 = token}};
   return epoll_ctl(epoll, operation, descriptor, &event);
 }
-// glibc's epoll_wait is a cancellation point, which costs two locked instructions in a program with threads. A loop's thread
-// is stopped and not cancelled.
+// glibc's epoll_wait is a cancellation point, which costs two locked instructions in a program with threads, and its syscall() shuffles
+// seven registers. A loop's thread is stopped and not cancelled. Returns the number of events, or a negative number.
 static inline int clinux_epoll_wait(int epoll, struct epoll_event *events, int count, int timeout) {
-#ifdef SYS_epoll_wait
-  return (int)syscall(SYS_epoll_wait, epoll, events, count, timeout);
+#if defined(__x86_64__)
+  long result;
+  register long r10 __asm__("r10") = timeout;
+  __asm__ volatile("syscall"
+                   : "=a"(result)
+                   : "a"((long)SYS_epoll_wait), "D"((long)epoll), "S"(events), "d"((long)count), "r"(r10)
+                   : "rcx", "r11", "memory");
+  return (int)result;
 #else
   return (int)syscall(SYS_epoll_pwait, epoll, events, count, timeout, NULL, 8);
 #endif

@@ -61,6 +61,11 @@ public final class Loop: @unchecked Sendable {
   @exclusivity(unchecked) var signalledSources: [Source] = []
   @exclusivity(unchecked) var descriptors = DescriptorTable()
 
+  /// What epoll writes to: one buffer for the outermost run, others for nested ones.
+  let eventBuffer = UnsafeMutablePointer<epoll_event>.allocate(capacity: eventCapacity)
+  @exclusivity(unchecked) var nestedEventBuffers: [UnsafeMutablePointer<epoll_event>] = []
+  static var eventCapacity: Int { 64 }
+
   @exclusivity(unchecked) var timerDescriptor: Int32 = -1
   /// When the timerfd rings, `.max` when it does not.
   @exclusivity(unchecked) var armedDeadline = Int64.max
@@ -83,6 +88,8 @@ public final class Loop: @unchecked Sendable {
   deinit {
     for table in retiredTables { table.deallocate() }
     modeTable.deallocate()
+    eventBuffer.deallocate()
+    for buffer in nestedEventBuffers { buffer.deallocate() }
   }
 
   // MARK: Identity

@@ -29,7 +29,18 @@ final class LoopCounters: @unchecked Sendable {
   func waitBegins() {
     let now = clinux_ticks()
     waitBegan = now
-    if workBegan == 0 { return }
+    if workBegan != 0 { turnEnds(now) }
+  }
+
+  /// The outermost run ends, and with it the turn that its last wait began.
+  @inline(__always)
+  func outermostRunEnds() {
+    if workBegan != 0 { turnEnds(clinux_ticks()) }
+    workBegan = 0
+  }
+
+  @inline(__always)
+  private func turnEnds(_ now: Int64) {
     let length = max(0, now &- workBegan)
     turns.store(turns.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
     workTime.store(workTime.load(ordering: .relaxed) &+ length, ordering: .relaxed)

@@ -248,7 +248,9 @@ extension Loop {
     firingLimit = outerLimit
   }
 
-  /// Fires a timer for the only time. The loop's own reference keeps it alive meanwhile, and is given up at the end.
+  /// Fires a timer for the only time.
+  ///
+  /// The loop's own reference keeps it alive meanwhile, and is given up at the end.
   @inline(__always)
   private func fireOnce(_ timer: Timer) {
     timer.key = Timer.noKey

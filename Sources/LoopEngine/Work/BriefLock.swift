@@ -3,8 +3,9 @@ import Synchronization
 
 /// A lock for sections of a few nanoseconds, taken with one locked instruction and given back with a plain store.
 ///
-/// Giving back tells nobody, so a waiter that has spun in vain (the holder was preempted within its few instructions) sleeps in a futex
-/// for a tenth of a millisecond at most and looks again: it lets a holder of lower priority run, which spinning would not.
+/// Giving back tells nobody, so a waiter that has spun in vain (the holder was preempted within its few instructions)
+/// sleeps in a futex for a tenth of a millisecond at most and looks again: it lets a holder of lower priority run,
+/// which spinning would not.
 final class BriefLock: Sendable {
   private let word = Atomic<UInt32>(0)
 

@@ -1,6 +1,7 @@
 /// A value behind a ``WordLock``.
 ///
-/// The standard `Mutex` would do, were it not that thread sanitizer cannot see into the standard library's lock and reports each use as a race.
+/// The standard `Mutex` would do, were it not that thread sanitizer cannot see into the standard library's lock and
+/// reports each use as a race.
 final class Guarded<Value>: @unchecked Sendable {
   // @unchecked: the value is touched only under the lock.
   private let lock = WordLock()

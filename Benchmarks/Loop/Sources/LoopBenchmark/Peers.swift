@@ -66,7 +66,8 @@ func coreFoundation() -> Subject {
   subject.fire = { count in
     let fired = Count()
     for _ in 0..<count {
-      let timer = CFRunLoopTimerCreateWithHandler(nil, CFAbsoluteTimeGetCurrent() - 1, 0, 0, 0) { _ in fired.value += 1 }
+      let timer = CFRunLoopTimerCreateWithHandler(nil, CFAbsoluteTimeGetCurrent() - 1, 0, 0, 0) { _ in fired.value += 1
+      }
       CFRunLoopAddTimer(loop, timer, mode)
     }
     return perOperation(count) { while fired.value < count { CFRunLoopRunInMode(mode, 0.001, false) } }

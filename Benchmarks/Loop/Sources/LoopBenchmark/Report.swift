@@ -31,7 +31,8 @@ func printRow(_ name: String, _ results: [Result], against: String) {
     let value = String(format: "%12.1f", result.value)
     let ratio = result.ratio.map { String(format: "%8.2fx", $0) } ?? "         "
     let verdict = result.pass.map { $0 ? "  pass, bar \(result.bar!)" : "  FAIL, bar \(result.bar!)" } ?? ""
-    print("  \(result.subject.padding(toLength: 14, withPad: " ", startingAt: 0))\(value) \(result.unit)\(ratio)\(verdict)")
+    print(
+      "  \(result.subject.padding(toLength: 14, withPad: " ", startingAt: 0))\(value) \(result.unit)\(ratio)\(verdict)")
   }
   fflush(nil)
 }
@@ -54,13 +55,16 @@ func writeChart(_ results: [Result], to path: String) throws {
   var y = 40.0
   func x(_ ratio: Double) -> Double { 300 + 110 * log10(max(ratio, 0.1) * 10) }
   var names: [String] = []
-  for result in results where !names.contains(result.benchmark) && result.ratio != nil { names.append(result.benchmark) }
+  for result in results where !names.contains(result.benchmark) && result.ratio != nil {
+    names.append(result.benchmark)
+  }
   for name in names {
     body += "<text x='290' y='\(y + 10)' text-anchor='end' font-weight='bold'>\(name)</text>\n"
     for result in results where result.benchmark == name {
       guard let ratio = result.ratio else { continue }
       let label = String(format: "%@ %.2f", result.subject, ratio)
-      body += "<rect x='300' y='\(y)' width='\(max(1, x(ratio) - 300))' height='10' fill='\(colours[result.subject] ?? "#999")'/>"
+      body +=
+        "<rect x='300' y='\(y)' width='\(max(1, x(ratio) - 300))' height='10' fill='\(colours[result.subject] ?? "#999")'/>"
       body += "<text x='\(x(ratio) + 5)' y='\(y + 9)'>\(label)</text>\n"
       y += 13
     }

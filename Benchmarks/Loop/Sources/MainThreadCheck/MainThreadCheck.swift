@@ -2,7 +2,9 @@ import Dispatch
 import Glibc
 import LoopEngine
 
-/// Checks what happens on the main thread of an `@main async` program that `Loop.main` hosts. Exit code 0 when all is so.
+/// Checks what happens on the main thread of an `@main async` program that `Loop.main` hosts.
+///
+/// Exit code 0 when all is so.
 @main
 struct MainThreadCheck {
   @MainActor static var order: [String] = []
