@@ -7,7 +7,10 @@ LIBRARIES := libunwind-dev libdw-dev
 # What the tests judge by.
 JUDGES := binutils debianutils python3-jsonschema rsyslog systemd-container xz-utils
 
-.PHONY: demo test bench lint format clean
+# The run loops that ours is measured beside.
+PEERS := libuv1-dev libev-dev libevent-dev libglib2.0-dev
+
+.PHONY: demo test bench bench-monitor bench-loop lint format clean
 
 demo: ## A host with known stalls: report lines on standard output, an account on standard error.
 	@scripts/install-dependencies $(LIBRARIES)
@@ -20,9 +23,17 @@ test: ## All tests; the victims in debug and in release.
 	$(SWIFT) build --configuration release --product stalld
 	$(SWIFT) test
 
-bench: ## The monitor's benchmarks: a table, and Benchmarks/results/*.json.
+bench: bench-monitor ## What watching costs. `make bench-loop` is apart: it builds eight run loops.
+
+bench-monitor: ## A table, and Benchmarks/results/monitor.json.
 	@scripts/install-dependencies $(LIBRARIES)
 	$(SWIFT) run --configuration release --package-path Benchmarks/Monitor bench-monitor
+
+bench-loop: ## Ours beside seven other run loops, on one processor: a table, Benchmarks/results/loop.json and a chart.
+	@scripts/install-dependencies $(LIBRARIES) $(PEERS)
+	$(SWIFT) build --configuration release --package-path Benchmarks/Loop --product LoopBenchmark
+	taskset --cpu-list 0 $$($(SWIFT) build --configuration release --package-path Benchmarks/Loop --show-bin-path)/LoopBenchmark \
+	  --json Benchmarks/results/loop.json --svg Documentation/loop.svg
 
 lint: ## The formatter's check.
 	$(SWIFT) format lint --strict --parallel --recursive Package.swift Sources Tests Benchmarks Examples
