@@ -127,10 +127,12 @@ final class Watchdog: Sendable {
         retry = Self.retryIntervals.lowerBound
       }
       freezes.willWait()
+      // Whatever the watchdog's own work took is nobody's freeze: lateness counts from the beginning of the wait.
+      let waitBegan = MonotonicClock.now()
       if let next {
-        if !semaphore.wait(until: next) { planned = next }
+        if !semaphore.wait(until: next) { planned = max(next, waitBegan) }
       } else {
-        frozen = freezes.frozen(lateness: park(loops, clock: clock))
+        frozen = freezes.frozen(lateness: park(loops, clock: clock, since: waitBegan))
       }
       wakeUps.add(1, ordering: .relaxed)
     }
@@ -150,8 +152,8 @@ final class Watchdog: Sendable {
 
   /// Waits for any loop to move.
   ///
-  /// Returns how long ago that was.
-  private func park(_ loops: [WatchedLoop], clock: PulseClock) -> UInt64 {
+  /// Returns how long ago that was, of the time since the wait began.
+  private func park(_ loops: [WatchedLoop], clock: PulseClock, since waitBegan: UInt64) -> UInt64 {
     for loop in loops where !loop.isSuspended { loop.subject.pulse.requestWake() }
     loops.first?.subject.pulse.fence()
     // Against the last look, and not against now: a turn that began in between would never be seen.
@@ -160,7 +162,7 @@ final class Watchdog: Sendable {
     // The loop that moved posted as its turn began: whatever lies between there and here, it was not asleep in it.
     clock.observe()
     let now = MonotonicClock.now()
-    return loops.map { $0.age(at: now) }.max() ?? 0
+    return min(loops.map { $0.age(at: now) }.max() ?? 0, now - waitBegan)
   }
 
   /// What the thread does for each loop that needs it.
