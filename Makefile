@@ -7,7 +7,7 @@ LIBRARIES := libunwind-dev libdw-dev
 # What the tests judge by.
 JUDGES := binutils python3-jsonschema systemd-container rsyslog
 
-.PHONY: demo test bench lint format clean
+.PHONY: demo test examples bench lint format clean
 
 demo: ## A host with known stalls: report lines on standard output, an account on standard error.
 	@scripts/install-dependencies $(LIBRARIES)
@@ -19,6 +19,10 @@ test: ## All tests; the victims in debug and in release.
 	$(SWIFT) build --configuration release --product StallVictim
 	$(SWIFT) build --configuration release --product stalld
 	$(SWIFT) test
+
+examples: ## Builds the examples and runs each once.
+	@scripts/install-dependencies $(LIBRARIES)
+	@scripts/run-examples
 
 bench: ## The monitor's benchmarks: a table, and Benchmarks/results/*.json.
 	@scripts/install-dependencies $(LIBRARIES)
