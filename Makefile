@@ -10,7 +10,7 @@ JUDGES := binutils debianutils python3-jsonschema rsyslog systemd-container xz-u
 # The run loops that ours is measured beside.
 PEERS := libuv1-dev libev-dev libevent-dev libglib2.0-dev
 
-.PHONY: demo test bench bench-monitor bench-loop lint format clean
+.PHONY: demo test examples bench bench-monitor bench-loop lint format clean
 
 demo: ## A host with known stalls: report lines on standard output, an account on standard error.
 	@scripts/install-dependencies $(LIBRARIES)
@@ -22,6 +22,10 @@ test: ## All tests; the victims in debug and in release.
 	$(SWIFT) build --configuration release --product StallVictim
 	$(SWIFT) build --configuration release --product stalld
 	$(SWIFT) test
+
+examples: ## Builds the examples and runs each once.
+	@scripts/install-dependencies $(LIBRARIES)
+	@scripts/run-examples
 
 bench: bench-monitor ## What watching costs. `make bench-loop` is apart: it builds eight run loops.
 
