@@ -13,6 +13,7 @@ struct libunwind_table libunwind;
 #define TEXT(name) TEXT_OF(name)
 
 const char *cunwind_load(void) {
+  cunwind_memory_prepare();
   if (libunwind.loaded) return NULL;
   void *library = dlopen("libunwind-x86_64.so.8", RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) return "libunwind-x86_64.so.8 was not found (Debian package libunwind8)";

@@ -87,6 +87,8 @@ struct HarmlessCaptureTests {
     let victim = VictimThread(depth: 3, leaf: .poll)
     defer { victim.release() }
     var snapshot = cunwind_snapshot()
+    while !cunwind_snapshot_claim() { usleep(100) }
+    defer { cunwind_snapshot_release() }
     for _ in 0..<20 {
       #expect(cunwind_capture_by_signal(victim.id, 0, 1_000_000_000, &snapshot) == CUNWIND_CAPTURED)
       usleep(2000)
