@@ -27,12 +27,13 @@ let package = Package(
     ),
     // Host programs that the tests run.
     .target(name: "VictimC", path: "Tests/Victims/VictimC"),
+    .target(name: "VictimCxx", path: "Tests/Victims/VictimCxx"),
     .executableTarget(
       name: "StallVictim", dependencies: ["LoopEngine", "StallMonitor", "VictimC"], path: "Tests/Victims/StallVictim"),
     .testTarget(name: "LoopEngineTests", dependencies: ["LoopEngine"]),
     .testTarget(
       name: "StallMonitorTests",
-      dependencies: ["StallMonitor", "LoopEngine", "CUnwind", "CLinux", "VictimC", "StallVictim", "stalld"]),
+      dependencies: ["StallMonitor", "LoopEngine", "CUnwind", "CLinux", "VictimC", "VictimCxx", "StallVictim", "stalld"]),
     .testTarget(name: "StalldTests", dependencies: ["stalld", "StallVictim"]),
   ],
   swiftLanguageModes: [.v6]

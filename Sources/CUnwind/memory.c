@@ -4,20 +4,90 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-// process_vm_readv on ourselves: the kernel checks each page, so a page that another thread unmaps is an error code
-// and not a fault. A read that crosses into an unreadable page stops at the page before it.
+// /proc/self/mem as it was when the watch began, or -1: for processes that process_vm_readv is forbidden to. The mem file of a
+// forked child's parent reads the parent's memory, so the process is kept with it.
+static _Atomic int memory_file = -1;
+static _Atomic bool prefers_file;
+static dev_t file_device;
+static ino_t file_inode;
+static pid_t file_process;
+
+static bool file_is_ours(int file) {
+  struct stat status;
+  return file >= 0 && file_process == getpid() && fstat(file, &status) == 0 && status.st_dev == file_device &&
+         status.st_ino == file_inode;
+}
+
+void cunwind_memory_prepare(void) {
+  int file = atomic_load(&memory_file);
+  if (!file_is_ours(file)) {
+    // A descriptor that the host has closed, and perhaps given to another file, is not ours to close.
+    file = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+    struct stat status;
+    if (file >= 0 && fstat(file, &status) == 0) {
+      file_device = status.st_dev, file_inode = status.st_ino, file_process = getpid();
+    }
+    atomic_store(&memory_file, file);
+  }
+  // A filter may kill for a call that it does not know, so the rarer one is not even tried under a filter. pread is allowed
+  // wherever anything is.
+  atomic_store(&prefers_file, file >= 0 && prctl(PR_GET_SECCOMP) > 0);
+}
+
+#if defined(__x86_64__)
+
+static long raw_call(long number, long a, long b, long c, long d, long e, long f) {
+  register long r10 __asm__("r10") = d;
+  register long r8 __asm__("r8") = e;
+  register long r9 __asm__("r9") = f;
+  __asm__ volatile("syscall"
+                   : "+a"(number)
+                   : "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                   : "rcx", "r11", "memory");
+  return number;
+}
+
+#else
+
+static long raw_call(long number, long a, long b, long c, long d, long e, long f) {
+  int kept = errno;
+  long result = syscall(number, a, b, c, d, e, f);
+  if (result < 0) result = -errno;
+  errno = kept;
+  return result;
+}
+
+#endif
+
+// The kernel checks each page, so a page that another thread unmaps is an error code and not a fault.
+long cunwind_read_raw(uint64_t address, void *buffer, size_t length) {
+  int file = atomic_load_explicit(&memory_file, memory_order_relaxed);
+  if (!atomic_load_explicit(&prefers_file, memory_order_relaxed)) {
+    struct iovec local = {buffer, length}, remote = {(void *)(uintptr_t)address, length};
+    long self = raw_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
+    long result = raw_call(SYS_process_vm_readv, self, (long)&local, 1, (long)&remote, 1, 0);
+    // Not the address's fault: forbidden, or not in this kernel.
+    if (file < 0 || (result != -EPERM && result != -ENOSYS && result != -EACCES)) return result;
+    atomic_store_explicit(&prefers_file, true, memory_order_relaxed);
+  }
+  return raw_call(SYS_pread64, file, (long)buffer, (long)length, (long)address, 0, 0);
+}
+
 size_t cunwind_read(uint64_t address, void *buffer, size_t length) {
   size_t done = 0;
   while (done < length) {
-    // One iovec is all or nothing up to the failing page; whole-range first, then page by page near the edge.
-    struct iovec local = {(char *)buffer + done, length - done};
-    struct iovec remote = {(void *)(uintptr_t)(address + done), length - done};
-    ssize_t n = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+    // A read that crosses into an unreadable page stops at the page before it.
+    long n = cunwind_read_raw(address + done, (char *)buffer + done, length - done);
     if (n <= 0) break;
     done += (size_t)n;
   }

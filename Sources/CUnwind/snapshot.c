@@ -18,10 +18,16 @@
 #define PAGE 4096u
 // A stack pointer further from the stack's end than this is on some other stack (a coroutine, a signal stack).
 #define STACK_REACH (64u << 20)
+// What is copied of a stack whose end is not known.
+#define UNKNOWN_STACK (64u << 10)
 #define ALTERNATE_STACK_SIZE (64u * 1024u)
 
 bool cunwind_is_interrupted_syscall(uint64_t rax, const unsigned char code[7]) {
-  return rax == (uint64_t)-EINTR && code[0] == 0xb8 && code[5] == 0x0f && code[6] == 0x05;
+  if (rax != (uint64_t)-EINTR || code[0] != 0xb8 || code[5] != 0x0f || code[6] != 0x05) return false;
+  int32_t number;
+  memcpy(&number, code + 1, sizeof number);
+  // close has let go of its descriptor before it fails with EINTR: repeated, it would close what another thread has opened.
+  return number != SYS_close && number != SYS_close_range;
 }
 
 // One slot, never freed: a handler that runs after its waiter gave up finds another generation and leaves.
@@ -33,27 +39,16 @@ static struct {
   cunwind_snapshot snapshot;
 } slot;
 static _Alignas(PAGE) unsigned char stack_copy[CUNWIND_STACK_CAPACITY];
-static int capture_signal;
+static _Atomic int capture_signal;
+static _Atomic bool claimed;
+
+bool cunwind_snapshot_claim(void) { return !atomic_exchange(&claimed, true); }
+
+void cunwind_snapshot_release(void) { atomic_store(&claimed, false); }
 
 #if defined(__x86_64__)
 
-// A system call and a copy that no interposer, sanitizer or errno sees.
-static long raw_read_memory(uint64_t address, void *to, size_t length) {
-  struct iovec local = {to, length}, remote = {(void *)(uintptr_t)address, length};
-  long result = SYS_process_vm_readv;
-  register long a3 __asm__("r10") = (long)&remote;
-  register long a4 __asm__("r8") = 1;
-  register long a5 __asm__("r9") = 0;
-  // getpid is a system call too; a constant for the life of the handler.
-  long pid = SYS_getpid;
-  __asm__ volatile("syscall" : "+a"(pid) : : "rcx", "r11", "memory");
-  __asm__ volatile("syscall"
-                   : "+a"(result)
-                   : "D"(pid), "S"(&local), "d"(1L), "r"(a3), "r"(a4), "r"(a5)
-                   : "rcx", "r11", "memory");
-  return result;
-}
-
+// A copy that no interposer or sanitizer sees.
 static void raw_copy(void *to, uint64_t from, size_t length) {
   const void *source = (const void *)(uintptr_t)from;
   __asm__ volatile("rep movsb" : "+D"(to), "+S"(source), "+c"(length) : : "memory");
@@ -65,11 +60,12 @@ static const int dwarf_to_greg[CUNWIND_REGISTERS] = {
 
 __attribute__((no_sanitize("address", "thread"))) static void copy_handler(int number, siginfo_t *info, void *context) {
   (void)number;
+  const ucontext_t *interrupted = context;
   greg_t *gregs = ((ucontext_t *)context)->uc_mcontext.gregs;
   // Whoever sent it, and however late it comes: the interrupted call must not notice.
   if ((uint64_t)gregs[REG_RAX] == (uint64_t)-EINTR) {
     unsigned char code[7];
-    if (raw_read_memory((uint64_t)gregs[REG_RIP] - 7, code, sizeof code) == sizeof code &&
+    if (cunwind_read_raw((uint64_t)gregs[REG_RIP] - 7, code, sizeof code) == sizeof code &&
         cunwind_is_interrupted_syscall((uint64_t)gregs[REG_RAX], code))
       gregs[REG_RIP] -= 7;
   }
@@ -89,17 +85,29 @@ __attribute__((no_sanitize("address", "thread"))) static void copy_handler(int n
     // The page below the stack pointer's may be the guard page: look at it through the kernel.
     if ((from & ~(uint64_t)(PAGE - 1)) != (sp & ~(uint64_t)(PAGE - 1))) {
       below = RED_ZONE;
-      if (raw_read_memory(from, stack_copy, below) != (long)below)
+      if (cunwind_read_raw(from, stack_copy, below) != (long)below)
         for (size_t i = 0; i < below; i++) stack_copy[i] = 0;
     }
     raw_copy(stack_copy + below, from + below, length - below);
     snapshot->stack_length = length;
   } else {
-    // An unknown stack: the kernel checks each page, up to the end of the mapping.
-    long length = raw_read_memory(from, stack_copy, 64 * 1024);
-    if (length <= 0) {
+    // Another thread's stack, or an unknown one: the kernel checks each page. What lies beyond its end is somebody else's,
+    // and may be slow to read. The end is that of the alternate stack, or the thread's control block, which glibc keeps at the
+    // end of the stack.
+    uint64_t control_block, alternate = (uint64_t)(uintptr_t)interrupted->uc_stack.ss_sp;
+    __asm__("mov %%fs:0, %0" : "=r"(control_block));
+    if (sp >= alternate && sp - alternate < interrupted->uc_stack.ss_size)
+      end = alternate + interrupted->uc_stack.ss_size;
+    else if (sp < control_block && control_block - sp < STACK_REACH)
+      end = control_block;
+    else
+      end = sp + UNKNOWN_STACK;
+    size_t wanted = end - from < CUNWIND_STACK_CAPACITY ? end - from : CUNWIND_STACK_CAPACITY;
+    long length = cunwind_read_raw(from, stack_copy, wanted);
+    if (length <= (long)RED_ZONE) {
+      // The red zone begins in the guard page.
       snapshot->stack_address = sp;
-      length = raw_read_memory(sp, stack_copy, PAGE - (sp & (PAGE - 1)));
+      length = cunwind_read_raw(sp, stack_copy, wanted - RED_ZONE);
     }
     snapshot->stack_length = length > 0 ? (uint64_t)length : 0;
   }
@@ -109,21 +117,36 @@ __attribute__((no_sanitize("address", "thread"))) static void copy_handler(int n
 
 #endif
 
+#if defined(__x86_64__)
+
+static bool is_installed(int number) {
+  struct sigaction current;
+  return number > 0 && sigaction(number, NULL, &current) == 0 && (current.sa_flags & SA_SIGINFO) != 0 &&
+         current.sa_sigaction == copy_handler;
+}
+
+#endif
+
 int cunwind_handler_install(void) {
 #if defined(__x86_64__)
-  if (capture_signal != 0) return capture_signal;
+  // The host may have set all signals to their defaults, or taken this one: then sending it would end the process, or
+  // run a stranger's handler.
+  if (is_installed(atomic_load(&capture_signal))) return atomic_load(&capture_signal);
   // From the top: profilers and libraries that ask for a real-time signal start at SIGRTMIN.
   for (int number = SIGRTMAX - 1; number >= SIGRTMIN; number--) {
     struct sigaction current;
     if (sigaction(number, NULL, &current) != 0) continue;
-    if ((current.sa_flags & SA_SIGINFO) != 0 || current.sa_handler != SIG_DFL) continue;
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_sigaction = copy_handler;
-    action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
-    sigfillset(&action.sa_mask);
-    if (sigaction(number, &action, NULL) != 0) return -errno;
-    capture_signal = number;
+    if ((current.sa_flags & SA_SIGINFO) == 0 && current.sa_handler == SIG_DFL) {
+      struct sigaction action;
+      memset(&action, 0, sizeof action);
+      action.sa_sigaction = copy_handler;
+      action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+      sigfillset(&action.sa_mask);
+      if (sigaction(number, &action, NULL) != 0) return -errno;
+    } else if (!is_installed(number)) {
+      continue;
+    }
+    atomic_store(&capture_signal, number);
     return number;
   }
   return -EBUSY;
@@ -135,20 +158,22 @@ int cunwind_handler_install(void) {
 static void ensure_alternate_stack(void) {
   stack_t current;
   if (sigaltstack(NULL, &current) != 0 || (current.ss_flags & SS_DISABLE) == 0) return;
-  void *memory =
-      mmap(NULL, ALTERNATE_STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  // The host's own SA_ONSTACK handlers now run here too: one that needs more than there is must not write into what lies below.
+  size_t size = PAGE + ALTERNATE_STACK_SIZE;
+  char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (memory == MAP_FAILED) return;
-  stack_t alternate = {.ss_sp = memory, .ss_flags = 0, .ss_size = ALTERNATE_STACK_SIZE};
-  if (sigaltstack(&alternate, NULL) != 0) munmap(memory, ALTERNATE_STACK_SIZE);
+  stack_t alternate = {.ss_sp = memory + PAGE, .ss_flags = 0, .ss_size = ALTERNATE_STACK_SIZE};
+  if (mprotect(memory, PAGE, PROT_NONE) != 0 || sigaltstack(&alternate, NULL) != 0) munmap(memory, size);
 }
 
 void cunwind_prepare_thread(void) {
   ensure_alternate_stack();
   // A process started by a thread that blocks all signals inherits that (libdispatch's workers do).
-  if (capture_signal == 0) return;
+  int number = atomic_load(&capture_signal);
+  if (number == 0) return;
   sigset_t set;
   sigemptyset(&set);
-  sigaddset(&set, capture_signal);
+  sigaddset(&set, number);
   pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
@@ -169,7 +194,8 @@ static bool begin(enum stage stage, uint64_t *generation) {
 enum cunwind_capture_result cunwind_capture_by_signal(int32_t thread, uint64_t stack_highest, uint64_t timeout_ns,
                                                       cunwind_snapshot *snapshot) {
 #if defined(__x86_64__)
-  if (capture_signal == 0) return CUNWIND_CAPTURE_UNSUPPORTED;
+  int number = atomic_load(&capture_signal);
+  if (!is_installed(number)) return CUNWIND_CAPTURE_UNSUPPORTED;
   if ((atomic_load(&slot.state) & 3) == COPYING) return CUNWIND_CAPTURE_BUSY;
   // Written before the request is published, read by the handler after it has seen the request.
   slot.stack_highest = stack_highest;
@@ -183,14 +209,15 @@ enum cunwind_capture_result cunwind_capture_by_signal(int32_t thread, uint64_t s
   if (!begin(REQUESTED, &generation)) return CUNWIND_CAPTURE_BUSY;
   siginfo_t info;
   memset(&info, 0, sizeof info);
-  info.si_signo = capture_signal;
+  info.si_signo = number;
   info.si_code = SI_QUEUE;
   info.si_pid = getpid();
   info.si_uid = getuid();
   info.si_value.sival_ptr = (void *)(uintptr_t)generation;
-  if (syscall(SYS_rt_tgsigqueueinfo, getpid(), thread, capture_signal, &info) != 0) {
+  if (syscall(SYS_rt_tgsigqueueinfo, getpid(), thread, number, &info) != 0) {
+    int error = errno;
     atomic_store(&slot.state, generation << 2 | FREE);
-    return CUNWIND_CAPTURE_NO_THREAD;
+    return error == ESRCH ? CUNWIND_CAPTURE_NO_THREAD : CUNWIND_CAPTURE_REFUSED;
   }
   uint64_t start = now_ns();
   for (;;) {
@@ -223,7 +250,7 @@ bool cunwind_snapshot_read(uint64_t stack_pointer, uint64_t stack_highest, cunwi
   if (!begin(FREE, &generation)) return false;
   memset(snapshot, 0, sizeof *snapshot);
   uint64_t from = stack_pointer - RED_ZONE;
-  size_t wanted = CUNWIND_STACK_CAPACITY;
+  size_t wanted = stack_highest == 0 ? UNKNOWN_STACK : CUNWIND_STACK_CAPACITY;
   if (stack_pointer < stack_highest && stack_highest - from < wanted) wanted = stack_highest - from;
   size_t length = cunwind_read(from, stack_copy, wanted);
   if (length <= RED_ZONE) {

@@ -5,16 +5,23 @@
 #include <string.h>
 
 #include "libunwind_table.h"
+#include "unwind_code.h"
 
 #if defined(__x86_64__)
 
 #define PAGE 4096u
 #define CACHED_PAGES 64u
+// How far the code of a function without unwind information may lie from its start, and how far up its return address, in words.
+#define GAP_LENGTH 4096u
+#define GAP_WORDS 256u
+// Frame pointers that are tried before the first one has to do.
+#define CANDIDATES 16u
 // Frames between a recovered frame and the stack pointer that a scan looks at: 64 KiB.
 #define SCAN_LIMIT 8192u
 
-// Unwind tables and code are read through the kernel, a page at a time, and kept: a table that another thread unmaps
-// is a missing frame and not a crash.
+// Unwind tables, code and stack outside the copy are read through the kernel, a page at a time: a table that another thread
+// unmaps is a missing frame and not a crash. Pages are kept for one unwinding only, as the stack in them goes stale; what was
+// learnt from the tables stays in libunwind's own cache.
 struct cunwind_unwinder {
   unw_addr_space_t space;
   const cunwind_snapshot *snapshot;
@@ -23,6 +30,9 @@ struct cunwind_unwinder {
   uint32_t known;
   bool wanted_frame_pointer;
   bool guessed;
+  bool read_live;
+  // The module that memory outside the copy was last read from.
+  uint64_t table_start, table_end;
   uint64_t page_address[CACHED_PAGES];
   unsigned char page[CACHED_PAGES][PAGE];
 };
@@ -49,12 +59,25 @@ static bool in_copy(const cunwind_snapshot *s, uint64_t address, size_t length) 
          address - s->stack_address <= s->stack_length - length;
 }
 
+// Whether `address` is where unwinding reads tables and code.
+static bool is_table(cunwind_unwinder *u, uint64_t address) {
+  if (address - u->table_start < u->table_end - u->table_start) return true;
+  struct dl_find_object object;
+  if (_dl_find_object((void *)(uintptr_t)address, &object) != 0) return false;
+  u->table_start = (uint64_t)(uintptr_t)object.dlfo_map_start;
+  u->table_end = (uint64_t)(uintptr_t)object.dlfo_map_end;
+  return true;
+}
+
 static bool read_word(cunwind_unwinder *u, uint64_t address, uint64_t *value) {
   if (in_copy(u->snapshot, address, sizeof *value)) {
     memcpy(value, u->snapshot->stack + (address - u->snapshot->stack_address), sizeof *value);
     return true;
   }
-  return read_cached(u, address, value, sizeof *value);
+  if (!read_cached(u, address, value, sizeof *value)) return false;
+  // Tables and code do not change; anything else may.
+  if (!u->read_live && !is_table(u, address)) u->read_live = true;
+  return true;
 }
 
 // -- libunwind's accessors
@@ -168,85 +191,79 @@ void cunwind_unwinder_destroy(cunwind_unwinder *u) {
   free(u);
 }
 
-void cunwind_unwinder_flush(cunwind_unwinder *u) {
-  libunwind.flush_cache(u->space, 0, 0);
-  memset(u->page_address, 0, sizeof u->page_address);
+void cunwind_unwinder_flush(cunwind_unwinder *u) { libunwind.flush_cache(u->space, 0, 0); }
+
+// -- What is being unwound
+
+struct walk {
+  unw_cursor_t cursor;
+  cunwind_frame *frames;
+  size_t capacity;
+  cunwind_backtrace result;
+  // The frame that the cursor stands at.
+  uint64_t ip, sp;
+};
+
+// A return address is looked up at its call.
+static uint64_t lookup_address(const struct walk *w) {
+  return w->frames[w->result.count - 1].is_return_address ? w->ip - 1 : w->ip;
+}
+
+// Lets the cursor begin anew at `ip` and `sp`. What inner frames have saved of the preserved registers stays known.
+static bool begin_at(cunwind_unwinder *u, struct walk *w, uint64_t ip, uint64_t sp) {
+  static const int preserved[] = {3, CUNWIND_RBP, 12, 13, 14, 15};
+  uint64_t registers[CUNWIND_REGISTERS] = {0};
+  uint32_t known = 1u << CUNWIND_RIP | 1u << CUNWIND_RSP;
+  for (size_t i = 0; i < sizeof preserved / sizeof *preserved; i++) {
+    unw_word_t value;
+    if (libunwind.get_reg(&w->cursor, preserved[i], &value) != 0) continue;
+    registers[preserved[i]] = value;
+    known |= 1u << preserved[i];
+  }
+  registers[CUNWIND_RIP] = ip;
+  registers[CUNWIND_RSP] = sp;
+  memcpy(u->registers, registers, sizeof registers);
+  u->known = known;
+  return libunwind.init_remote(&w->cursor, u->space, u) == 0;
+}
+
+static bool has_unwind_information(cunwind_unwinder *u, uint64_t address) {
+  unw_proc_info_t procedure;
+  memset(&procedure, 0, sizeof procedure);
+  return find_proc_info(u->space, address, &procedure, 0, u) >= 0;
 }
 
 // -- RBP of a blocked thread
 
-int64_t cunwind_prologue_depth(const unsigned char *code, size_t length) {
-  size_t at = 0;
-  if (length >= 4 && memcmp(code, "\xf3\x0f\x1e\xfa", 4) == 0) at = 4;  // endbr64
-  if (at + 4 > length || code[at] != 0x55) return -1;                     // push %rbp
-  at++;
-  if (memcmp(code + at, "\x48\x89\xe5", 3) != 0 && memcmp(code + at, "\x48\x8b\xec", 3) != 0) return -1;
-  at += 3;  // mov %rsp,%rbp
-  int64_t depth = 0;
-  while (at < length) {
-    if (code[at] >= 0x50 && code[at] <= 0x57) {  // push %r
-      depth += 8, at += 1;
-    } else if (at + 2 <= length && code[at] == 0x41 && code[at + 1] >= 0x50 && code[at + 1] <= 0x57) {  // push %r8-15
-      depth += 8, at += 2;
-    } else if (at + 4 <= length && memcmp(code + at, "\x48\x83\xec", 3) == 0) {  // sub $imm8,%rsp
-      return depth + (int8_t)code[at + 3];
-    } else if (at + 7 <= length && memcmp(code + at, "\x48\x81\xec", 3) == 0) {  // sub $imm32,%rsp
-      int32_t immediate;
-      memcpy(&immediate, code + at + 3, sizeof immediate);
-      return depth + immediate;
-    } else if (at + 3 <= length && (code[at] == 0x48) && (code[at + 1] == 0x83 || code[at + 1] == 0x81) &&
-               code[at + 2] == 0xe4) {  // and $imm,%rsp: the distance is not a constant
-      return -1;
-    } else {
-      break;
-    }
-  }
-  return depth;
-}
-
-int cunwind_call_before(const unsigned char code[8], int32_t *displacement) {
-  if (code[3] == 0xe8) {
-    memcpy(displacement, code + 4, sizeof *displacement);
-    return 2;
-  }
-  // ff /2, with an optional REX prefix: 2 to 8 bytes that end at the return address.
-  for (size_t length = 2; length <= 8; length++) {
-    const unsigned char *at = code + 8 - length;
-    size_t size = 2;
-    if ((at[0] & 0xf0) == 0x40) at++, size++;
-    if (at + 1 >= code + 8 || at[0] != 0xff || (at[1] >> 3 & 7) != 2) continue;
-    unsigned mod = at[1] >> 6, rm = at[1] & 7;
-    if (mod != 3 && rm == 4) {
-      if (at + 2 >= code + 8) continue;
-      size += 1;
-      if (mod == 0 && (at[2] & 7) == 5) size += 4;
-    }
-    if (mod == 1) size += 1;
-    if (mod == 2 || (mod == 0 && rm == 5)) size += 4;
-    if (size == length) return 1;
-  }
-  return 0;
-}
-
 enum match { NO_MATCH, FOLLOWS_A_CALL, CALLED_THIS_FUNCTION };
 
-// Whether a frame pointer could be `candidate` in the function that begins at `function`.
-static enum match match_frame(cunwind_unwinder *u, uint64_t candidate, uint64_t function) {
-  uint64_t return_address;
+// What called the function that begins at `function`, if it returns to `return_address`.
+static enum match match_call(cunwind_unwinder *u, uint64_t return_address, uint64_t *target) {
   struct dl_find_object object;
-  unsigned char code[8];
+  unsigned char code[9];
   int32_t displacement = 0;
-  if (!read_word(u, candidate + 8, &return_address)) return NO_MATCH;
+  *target = 0;
   if (_dl_find_object((void *)(uintptr_t)return_address, &object) != 0) return NO_MATCH;
-  if (!read_cached(u, return_address - 8, code, sizeof code)) return NO_MATCH;
+  if (!read_cached(u, return_address - 8, code, 8)) return NO_MATCH;
   switch (cunwind_call_before(code, &displacement)) {
     case 2:
-      return return_address + (uint64_t)(int64_t)displacement == function ? CALLED_THIS_FUNCTION : FOLLOWS_A_CALL;
+      *target = return_address + (uint64_t)(int64_t)displacement;
+      return FOLLOWS_A_CALL;
     case 1:
       return FOLLOWS_A_CALL;
     default:
-      return NO_MATCH;
+      // The kernel calls a signal's handler, which returns to `mov $__NR_rt_sigreturn,%rax; syscall`.
+      if (!read_cached(u, return_address, code, sizeof code)) return NO_MATCH;
+      return memcmp(code, "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", sizeof code) == 0 ? CALLED_THIS_FUNCTION : NO_MATCH;
   }
+}
+
+// Whether a frame pointer could be `candidate` in the function that begins at `function`.
+static enum match match_frame(cunwind_unwinder *u, uint64_t candidate, uint64_t function) {
+  uint64_t return_address, target;
+  if (!read_word(u, candidate + 8, &return_address)) return NO_MATCH;
+  enum match match = match_call(u, return_address, &target);
+  return match == FOLLOWS_A_CALL && target == function ? CALLED_THIS_FUNCTION : match;
 }
 
 static bool links_upwards(cunwind_unwinder *u, uint64_t candidate) {
@@ -255,107 +272,202 @@ static bool links_upwards(cunwind_unwinder *u, uint64_t candidate) {
          saved - u->snapshot->stack_address < u->snapshot->stack_length + (1u << 20);
 }
 
-// The frame whose code address is `ip` needs RBP, and nobody further in has saved it. Its value is where the function's
-// prologue put it: RSP plus what the prologue pushed and reserved.
-static bool recover_frame_pointer(cunwind_unwinder *u, uint64_t function, uint64_t sp, uint64_t *frame_pointer,
-                                  bool *scanned) {
+// The values that RBP may have in a frame which needs it, and which nobody further in has saved: the likeliest first.
+struct search {
+  uint64_t function;
+  // Where the function's prologue put it: RSP plus what the prologue pushed and reserved. `begins` only where to look if
+  // there is no such place.
+  uint64_t begins;
+  bool has_place;
+  enum { AT_ITS_PLACE, CALLED_DIRECTLY, CALLED_SOMEHOW, EXHAUSTED } stage;
+  uint64_t next;
+};
+
+static bool begin_search(cunwind_unwinder *u, uint64_t lookup, uint64_t sp, struct search *search) {
+  unw_proc_info_t procedure;
+  memset(&procedure, 0, sizeof procedure);
   unsigned char code[48];
-  if (!read_cached(u, function, code, sizeof code)) return false;
+  if (find_proc_info(u->space, lookup, &procedure, 0, u) < 0) return false;
+  if (!read_cached(u, procedure.start_ip, code, sizeof code)) return false;
   int64_t depth = cunwind_prologue_depth(code, sizeof code);
-  uint64_t first = sp + (depth > 0 ? (uint64_t)depth : 0);
-  if (depth >= 0) {
-    enum match match = match_frame(u, first, function);
-    if (match == CALLED_THIS_FUNCTION || (match == FOLLOWS_A_CALL && links_upwards(u, first))) {
-      *frame_pointer = first;
-      return true;
-    }
+  *search = (struct search){procedure.start_ip, sp + (depth > 0 ? (uint64_t)depth : 0), depth >= 0, AT_ITS_PLACE, 0};
+  return true;
+}
+
+static bool next_candidate(cunwind_unwinder *u, struct search *search, uint64_t *candidate) {
+  if (search->stage == AT_ITS_PLACE) {
+    search->stage = CALLED_DIRECTLY;
+    *candidate = search->begins;
+    if (search->has_place && match_frame(u, *candidate, search->function) != NO_MATCH) return true;
   }
   // An alloca or an argument area: look upwards, first for a call to this very function.
-  *scanned = true;
-  for (enum match wanted = CALLED_THIS_FUNCTION; wanted >= FOLLOWS_A_CALL; wanted--) {
-    for (uint64_t i = 0; i < SCAN_LIMIT; i++) {
-      uint64_t candidate = first + 8 * i;
-      if (!in_copy(u->snapshot, candidate, 16)) break;
-      if (links_upwards(u, candidate) && match_frame(u, candidate, function) >= wanted) {
-        *frame_pointer = candidate;
-        return true;
-      }
+  for (; search->stage < EXHAUSTED; search->stage++, search->next = 0) {
+    enum match wanted = search->stage == CALLED_DIRECTLY ? CALLED_THIS_FUNCTION : FOLLOWS_A_CALL;
+    while (search->next < SCAN_LIMIT) {
+      *candidate = search->begins + 8 * search->next++;
+      if (!in_copy(u->snapshot, *candidate, 16)) break;
+      if (links_upwards(u, *candidate) && match_frame(u, *candidate, search->function) >= wanted) return true;
     }
   }
   return false;
 }
 
+// -- Code without unwind information
+
+// Whether a function could begin at `start`: compilers align them to 16 bytes, behind a return or padding.
+static bool could_begin(cunwind_unwinder *u, uint64_t start) {
+  unsigned char last;
+  if (!read_cached(u, start - 1, &last, 1)) return false;
+  return last == 0xc3 || last == 0xcc || last == 0x90 || last == 0x00;
+}
+
+// Steps over a function in a module that says nothing of it: an entry of a procedure linkage table, .init, or one of the
+// helpers that the Swift compiler makes (outlined copies, value witnesses). Its return address is the word that follows a
+// call, to it or through a pointer, with as much below it as its prologue takes.
+static bool step_over_gap(cunwind_unwinder *u, struct walk *w) {
+  uint64_t lookup = lookup_address(w), caller = 0, at = 0, target;
+  bool is_call = w->frames[w->result.count - 1].is_return_address, found = false, exact = true;
+  struct dl_find_object object;
+  unsigned char code[48];
+  struct cunwind_saves saves = {.count = 0, .depth = 0};
+  bool in_module = _dl_find_object((void *)(uintptr_t)lookup, &object) == 0;
+  for (uint64_t i = 0; in_module && i < GAP_WORDS && !found; i++) {
+    at = w->sp + 8 * i;
+    if (!in_copy(u->snapshot, at, 8) || !read_word(u, at, &caller)) break;
+    if (match_call(u, caller, &target) != FOLLOWS_A_CALL || target > lookup || lookup - target >= GAP_LENGTH) continue;
+    if (has_unwind_information(u, target) || !read_cached(u, target, code, sizeof code)) continue;
+    saves = cunwind_prologue_saves(code, sizeof code);
+    found = is_call ? saves.depth == 8 * i : saves.depth >= 8 * i;
+  }
+  if (in_module && !found && !is_call && read_cached(u, lookup, code, 8) && cunwind_is_jump_stub(code)) {
+    // Jumped to.
+    at = w->sp;
+    saves.count = 0;
+    found = read_word(u, at, &caller) && match_call(u, caller, &target) == FOLLOWS_A_CALL;
+  }
+  // Called through a pointer: the nearest start before it whose prologue fits.
+  for (uint64_t start = lookup & ~15ull; in_module && !found && lookup - start < GAP_LENGTH; start -= 16) {
+    if (!could_begin(u, start) || !read_cached(u, start, code, sizeof code)) continue;
+    if (has_unwind_information(u, start)) break;
+    // What of it has run; if some has been taken back since, at the function's end, that is a guess.
+    saves = cunwind_prologue_saves(code, lookup - start < sizeof code ? lookup - start : sizeof code);
+    if (saves.depth / 8 >= GAP_WORDS) continue;
+    for (uint64_t depth = saves.depth; !found; depth -= 8) {
+      at = w->sp + depth;
+      found = in_copy(u->snapshot, at, 8) && read_word(u, at, &caller) && match_call(u, caller, &target) == FOLLOWS_A_CALL;
+      exact = depth == saves.depth;
+      if (is_call || depth < 8) break;
+    }
+  }
+  // The module is gone, as after dlclose.
+  for (uint64_t i = 0; !in_module && !is_call && !found && i < 4; i++) {
+    at = w->sp + 8 * i;
+    found = in_copy(u->snapshot, at, 8) && read_word(u, at, &caller) && match_call(u, caller, &target) == FOLLOWS_A_CALL;
+    exact = false;
+  }
+  if (!found || !begin_at(u, w, caller - 1, at + 8)) return false;
+  // Pushed first and popped last: whatever has been pushed lies right below the return address.
+  for (size_t i = 0; i < saves.count && at - 8 * (i + 1) >= w->sp; i++) {
+    uint64_t value;
+    if (!read_word(u, at - 8 * (i + 1), &value)) continue;
+    u->registers[saves.registers[i]] = value;
+    // What is not preserved across calls is of no use to the caller.
+    if (0xf048u >> saves.registers[i] & 1) u->known |= 1u << saves.registers[i];
+  }
+  if (libunwind.init_remote(&w->cursor, u->space, u) != 0) return false;
+  w->frames[w->result.count++] = (cunwind_frame){caller, true};
+  w->result.approximate |= !exact;
+  w->ip = caller;
+  w->sp = at + 8;
+  return true;
+}
+
 // -- Stepping
 
-cunwind_backtrace cunwind_unwind(cunwind_unwinder *u, const cunwind_snapshot *snapshot, cunwind_frame *frames,
-                                 size_t capacity) {
-  cunwind_backtrace result = {.count = 0, .end = CUNWIND_END_LOST, .approximate = false};
-  u->snapshot = snapshot;
-  memcpy(u->registers, snapshot->registers, sizeof u->registers);
-  u->known = snapshot->known;
-  u->guessed = false;
-  unw_cursor_t cursor;
-  if (capacity == 0 || libunwind.init_remote(&cursor, u->space, u) != 0) return result;
-  uint64_t ip = u->registers[CUNWIND_RIP], sp = u->registers[CUNWIND_RSP];
-  frames[result.count++] = (cunwind_frame){ip, false};
-  bool recovered = false;
+// Unwinds until the end, or until a frame needs an RBP that nobody knows: then true, with the cursor at that frame.
+static bool walk(cunwind_unwinder *u, struct walk *w) {
+  w->result.end = CUNWIND_END_LOST;
   for (;;) {
-    if (result.count == capacity) {
-      result.end = CUNWIND_END_LIMIT;
-      return result;
+    if (w->result.count == w->capacity) {
+      w->result.end = CUNWIND_END_LIMIT;
+      return false;
     }
     u->wanted_frame_pointer = false;
     u->guessed = false;
-    unw_proc_info_t procedure;
-    memset(&procedure, 0, sizeof procedure);
     // What a signal interrupted is an instruction, not a call.
-    bool interrupted = libunwind.is_signal_frame(&cursor) > 0;
-    int step = libunwind.step(&cursor);
-    if (step < 0 && u->wanted_frame_pointer && !recovered) {
-      // Start again from this frame, now with a frame pointer. A return address is looked up at its call.
-      uint64_t lookup = frames[result.count - 1].is_return_address ? ip - 1 : ip, frame_pointer;
-      if (find_proc_info(u->space, lookup, &procedure, 0, u) < 0) return result;
-      bool scanned = false;
-      if (!recover_frame_pointer(u, procedure.start_ip, sp, &frame_pointer, &scanned)) return result;
-      result.approximate |= scanned;
-      uint64_t restart[CUNWIND_REGISTERS] = {0};
-      uint32_t known = 1u << CUNWIND_RIP | 1u << CUNWIND_RSP | 1u << CUNWIND_RBP;
-      restart[CUNWIND_RIP] = lookup;
-      restart[CUNWIND_RSP] = sp;
-      restart[CUNWIND_RBP] = frame_pointer;
-      // What inner frames have saved of the others stays known.
-      static const int preserved[] = {3, 12, 13, 14, 15};
-      for (size_t i = 0; i < sizeof preserved / sizeof *preserved; i++) {
-        unw_word_t value;
-        if (libunwind.get_reg(&cursor, preserved[i], &value) != 0) continue;
-        restart[preserved[i]] = value;
-        known |= 1u << preserved[i];
-      }
-      memcpy(u->registers, restart, sizeof restart);
-      u->known = known;
-      recovered = true;
-      if (libunwind.init_remote(&cursor, u->space, u) != 0) return result;
-      continue;
+    bool interrupted = libunwind.is_signal_frame(&w->cursor) > 0;
+    unw_cursor_t before = w->cursor;
+    int step = libunwind.step(&w->cursor);
+    bool needs_frame_pointer = step < 0 && u->wanted_frame_pointer;
+    if (u->guessed && !interrupted) {
+      w->cursor = before;
+      if (step_over_gap(u, w)) continue;
+      u->guessed = true;
+      w->cursor = before;
+      step = libunwind.step(&w->cursor);
     }
-    if (step == 0) {
-      result.end = CUNWIND_END_OUTERMOST;
-      return result;
+    if (needs_frame_pointer) w->cursor = before;
+    if (step < 0) return needs_frame_pointer;
+    unw_word_t next_ip = 0, next_sp = 0;
+    if (step > 0 && (libunwind.get_reg(&w->cursor, UNW_REG_IP, &next_ip) != 0 ||
+                     libunwind.get_reg(&w->cursor, UNW_REG_SP, &next_sp) != 0))
+      return false;
+    if (step == 0 || next_ip == 0) {
+      // Without unwind information it means that there is no frame pointer to follow.
+      if (!u->guessed) w->result.end = CUNWIND_END_OUTERMOST;
+      return false;
     }
-    if (step < 0) return result;
-    result.approximate |= u->guessed;
-    unw_word_t next_ip, next_sp;
-    if (libunwind.get_reg(&cursor, UNW_REG_IP, &next_ip) != 0 || libunwind.get_reg(&cursor, UNW_REG_SP, &next_sp) != 0)
-      return result;
-    if (next_ip == 0) {
-      result.end = CUNWIND_END_OUTERMOST;
-      return result;
-    }
-    // A step that goes nowhere is garbage, and would go on for ever.
-    if (next_ip == ip && next_sp == sp) return result;
-    frames[result.count++] = (cunwind_frame){next_ip, !interrupted};
-    ip = next_ip;
-    sp = next_sp;
+    w->result.approximate |= u->guessed;
+    // Callers lie further up, except beyond a signal's frame (and vfork has its return address in a register): anything
+    // else is garbage, and might go round for ever.
+    if (!interrupted && (next_sp < w->sp || (next_sp == w->sp && next_ip == w->ip))) return false;
+    w->frames[w->result.count++] = (cunwind_frame){next_ip, !interrupted};
+    w->ip = next_ip;
+    w->sp = next_sp;
   }
+}
+
+// Goes on from a frame that needs RBP with the first value of it that leads to the thread's outermost frame.
+static void walk_with_frame_pointer(cunwind_unwinder *u, struct walk *w) {
+  struct search search;
+  const struct walk stopped = *w;
+  uint64_t lookup = lookup_address(w), first = 0, candidate = 0;
+  if (!begin_search(u, lookup, w->sp, &search)) return;
+  bool first_is_approximate = false;
+  for (unsigned tried = 0; tried <= CANDIDATES; tried++) {
+    // In the end the first has to do, whatever it leads to.
+    bool is_last = tried == CANDIDATES || !next_candidate(u, &search, &candidate);
+    if (is_last && tried == 0) return;
+    bool approximate = is_last ? first_is_approximate : candidate != search.begins || !search.has_place;
+    if (is_last) candidate = first;
+    if (tried == 0) first = candidate, first_is_approximate = approximate;
+    *w = stopped;
+    w->result.approximate |= approximate;
+    if (!begin_at(u, w, lookup, w->sp)) return;
+    u->registers[CUNWIND_RBP] = candidate;
+    u->known |= 1u << CUNWIND_RBP;
+    if (libunwind.init_remote(&w->cursor, u->space, u) != 0) return;
+    walk(u, w);
+    if (is_last || w->result.end != CUNWIND_END_LOST) return;
+  }
+}
+
+cunwind_backtrace cunwind_unwind(cunwind_unwinder *u, const cunwind_snapshot *snapshot, cunwind_frame *frames,
+                                 size_t capacity) {
+  struct walk w = {.frames = frames, .capacity = capacity, .result = {0, CUNWIND_END_LOST, false, false}};
+  memset(u->page_address, 0, sizeof u->page_address);
+  u->table_start = u->table_end = 0;
+  u->snapshot = snapshot;
+  u->read_live = false;
+  memcpy(u->registers, snapshot->registers, sizeof u->registers);
+  u->known = snapshot->known;
+  if (capacity == 0 || libunwind.init_remote(&w.cursor, u->space, u) != 0) return w.result;
+  w.ip = u->registers[CUNWIND_RIP];
+  w.sp = u->registers[CUNWIND_RSP];
+  frames[w.result.count++] = (cunwind_frame){w.ip, false};
+  if (walk(u, &w)) walk_with_frame_pointer(u, &w);
+  w.result.read_live = u->read_live;
+  return w.result;
 }
 
 #else  // Other architectures: reports go out without a stack, and say so.
@@ -366,7 +478,7 @@ void cunwind_unwinder_flush(cunwind_unwinder *u) { (void)u; }
 cunwind_backtrace cunwind_unwind(cunwind_unwinder *u, const cunwind_snapshot *snapshot, cunwind_frame *frames,
                                  size_t capacity) {
   (void)u, (void)snapshot, (void)frames, (void)capacity;
-  return (cunwind_backtrace){0, CUNWIND_END_LOST, false};
+  return (cunwind_backtrace){0, CUNWIND_END_LOST, false, false};
 }
 
 #endif

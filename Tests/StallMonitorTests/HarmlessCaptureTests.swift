@@ -87,10 +87,10 @@ struct HarmlessCaptureTests {
     let victim = VictimThread(depth: 3, leaf: .poll)
     defer { victim.release() }
     var snapshot = cunwind_snapshot()
+    while !cunwind_snapshot_claim() { usleep(100) }
+    defer { cunwind_snapshot_release() }
     for _ in 0..<20 {
-      let result = ThreadCapture.exclusive.withLock { _ in
-        cunwind_capture_by_signal(victim.id, 0, 1_000_000_000, &snapshot)
-      }
+      let result = cunwind_capture_by_signal(victim.id, 0, 1_000_000_000, &snapshot)
       #expect(result == CUNWIND_CAPTURED)
       usleep(2000)
     }

@@ -22,6 +22,15 @@ struct HealthyHostTests {
     #expect(victim.reports.isEmpty)
   }
 
+  /// Swift's crash handler stops all threads to print them, the watchdog among them.
+  @Test func crashOfTheHostIsToldInFull() throws {
+    let victim = try Victim.run(
+      "crash", environment: ["SWIFT_BACKTRACE": "enable=yes,color=no,interactive=no,threads=all,symbolicate=off"])
+    #expect(victim.status != 0)
+    #expect(victim.talk.contains("stall-watchdog"))
+    #expect(!victim.talk.contains("failed to suspend"))
+  }
+
   @Test func idleHostWakesNobody() throws {
     let victim = try Victim.run("idle", milliseconds: 3000)
     #expect(victim.facts["wakeups"] == "0")

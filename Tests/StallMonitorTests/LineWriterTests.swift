@@ -4,10 +4,12 @@ import Testing
 
 @testable import StallMonitor
 
-struct LineWriterTests {
+final class LineWriterTests {
   private let directory = FileManager.default.temporaryDirectory.appending(path: "stalld-\(UUID().uuidString)")
 
   init() throws { try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true) }
+
+  deinit { try? FileManager.default.removeItem(at: directory) }
 
   private func line(_ number: Int, size: Int = 100) -> [UInt8] {
     let head = "\(number) "

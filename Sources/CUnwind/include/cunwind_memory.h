@@ -6,6 +6,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/// Opens what reading falls back on where process_vm_readv(2) is forbidden (seccomp, containers): /proc/self/mem, which a
+/// process that later becomes non-dumpable cannot open any more. Call it when the watch starts, and again when a stall
+/// begins: it notices a filter that was installed since, a descriptor that the host has closed, and a fork.
+void cunwind_memory_prepare(void);
+
+/// Reads as read(2) would, in one or two system calls. For a signal handler: no lock, no allocation, errno untouched.
+/// @return the number of bytes, which may be fewer than `length` before an unreadable page, or a negative errno value.
+long cunwind_read_raw(uint64_t address, void *buffer, size_t length);
+
 /// Copies up to `length` bytes from `address` of this process into `buffer`.
 /// @return the number of bytes copied before the first unreadable page; 0 if the first byte cannot be read.
 size_t cunwind_read(uint64_t address, void *buffer, size_t length);

@@ -13,7 +13,7 @@
 #define CUNWIND_RIP 16
 
 /// The bytes kept of a stack, from 128 below the stack pointer (the red zone) upwards. Frames further out are read
-/// from live memory: they cannot return before the inner ones have.
+/// from live memory, and the backtrace says so (`read_live`).
 #define CUNWIND_STACK_CAPACITY (512u * 1024u)
 
 /// A stopped moment of one thread.
@@ -28,8 +28,15 @@ typedef struct cunwind_snapshot {
   unsigned char *stack;
 } cunwind_snapshot;
 
+/// Claims the process's one snapshot memory: from before a capture until its stack has been unwound.
+/// @return false while somebody else has it.
+bool cunwind_snapshot_claim(void);
+
+/// Gives the snapshot memory back.
+void cunwind_snapshot_release(void);
+
 /// Chooses a free real-time signal (the highest whose disposition is the default) and installs the copying handler.
-/// Call it before the first capture; later calls answer the same. It stays for the life of the process: a signal that is
+/// Call it before each capture: as long as the handler is still in place it answers the same and costs one system call. It stays for the life of the process: a signal that is
 /// still on its way would end the process under the default disposition. @return the signal, or a negative errno value.
 int cunwind_handler_install(void);
 
@@ -48,27 +55,31 @@ enum cunwind_capture_result {
   CUNWIND_CAPTURE_NO_THREAD = 2,
   /// A handler of an earlier, abandoned capture is still copying.
   CUNWIND_CAPTURE_BUSY = 3,
+  /// No handler is installed.
   CUNWIND_CAPTURE_UNSUPPORTED = 4,
+  /// The kernel would not send the signal: too many are pending (RLIMIT_SIGPENDING), or a filter forbids it.
+  CUNWIND_CAPTURE_REFUSED = 5,
 };
 
 /// Sends one signal to `thread` and waits for its handler to have copied registers and stack.
 ///
-/// One capture at a time in a process; the caller owns the returned memory until its next call. Async-signal-safe on
-/// the target's side: no system call, no lock, no allocation while the stack lies within the given bounds.
+/// The caller has claimed the snapshot memory. Async-signal-safe on the target's side: no lock, no allocation, and no system
+/// call while the stack lies within the given bounds; otherwise one that reads memory.
 /// @param stack_highest the end of the thread's stack; 0 if unknown.
 /// @param timeout_ns how long to wait for the handler.
 enum cunwind_capture_result cunwind_capture_by_signal(int32_t thread, uint64_t stack_highest, uint64_t timeout_ns,
                                                       cunwind_snapshot *snapshot);
 
 /// Prepares a snapshot whose stack is read by the caller's thread from a thread that stands still in the kernel.
-/// Uses the same memory as `cunwind_capture_by_signal`. @return false if an abandoned handler still copies into it.
+/// The caller has claimed the snapshot memory. Of a stack whose end is unknown only the innermost 64 KiB are copied: what lies
+/// beyond its end is somebody else's, and may be slow to read. @return false if an abandoned handler still copies into it.
 bool cunwind_snapshot_read(uint64_t stack_pointer, uint64_t stack_highest, cunwind_snapshot *snapshot);
 
 /// Whether a signal has made a system call end early, which the handler then lets begin again.
 ///
 /// For a signal that meets a thread which had just blocked: the kernel makes some calls fail with EINTR whatever
 /// SA_RESTART says. If RAX is -EINTR and the instructions before RIP are `mov $number,%eax; syscall`, going on at the
-/// `mov` repeats the call. Exposed for tests. `code` holds the 7 bytes before RIP.
+/// `mov` repeats the call. Not so for `close`, which has done its work by then. Exposed for tests. `code` holds the 7 bytes before RIP.
 bool cunwind_is_interrupted_syscall(uint64_t rax, const unsigned char code[7]);
 
 #endif

@@ -34,6 +34,8 @@ typedef struct cunwind_backtrace {
   enum cunwind_end end;
   /// A frame was found by scanning the stack or by following a frame pointer without unwind information.
   bool approximate;
+  /// Stack outside the copy was read, as it was during the unwinding: right if the thread has stood still until its end.
+  bool read_live;
 } cunwind_backtrace;
 
 typedef struct cunwind_unwinder cunwind_unwinder;
@@ -45,7 +47,7 @@ cunwind_unwinder *cunwind_unwinder_create(void);
 /// Frees the unwinder.
 void cunwind_unwinder_destroy(cunwind_unwinder *unwinder);
 
-/// Forgets what was learnt of mapped modules: call it when modules may have been unloaded since.
+/// Forgets what was learnt from unwind tables: call it when modules may have been unloaded since.
 void cunwind_unwinder_flush(cunwind_unwinder *unwinder);
 
 /// Unwinds `snapshot` into `frames`, innermost first. At most `capacity` frames; bounded in steps, and every load is

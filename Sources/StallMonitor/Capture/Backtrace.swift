@@ -11,7 +11,7 @@ struct Backtrace: Sendable, Equatable {
   }
 
   var frames: [Frame]
-  /// A frame was found by scanning the stack, and may be wrong.
+  /// A frame was found by scanning the stack, or read after the thread had gone on, and may be wrong.
   var isApproximate = false
   /// Outer frames are missing.
   var isTruncated = false
@@ -25,6 +25,8 @@ enum CaptureFailure: String, Sendable, Error {
   case moving = "the thread would not stand still while its stack was read"
   case signalBlocked = "the thread runs with the capture signal blocked"
   case noAnswer = "the thread runs but did not answer the capture signal in time"
+  case refused = "the kernel would not send the capture signal"
+  case pending = "the thread runs and has not answered an earlier capture signal yet"
   case noSignal = "no real-time signal was free for capturing"
   case busy = "an earlier capture is still under way"
   case noUnwinder = "libunwind is not installed"

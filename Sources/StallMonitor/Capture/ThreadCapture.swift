@@ -1,6 +1,5 @@
 import CUnwind
 import Glibc
-import Synchronization
 
 /// Takes the stack of another thread of this process.
 ///
@@ -14,13 +13,13 @@ final class ThreadCapture {
     var backtrace: Result<Backtrace, CaptureFailure>
   }
 
-  // There is one copy of a stack in a process. Held by whoever captures, never by the captured.
-  static let exclusive = Mutex(())
+  private static let attempts = 8
   private static let frameLimit = 2048
   private static let handlerTimeout: UInt64 = 200_000_000
+  /// How long another capture of this process is waited for: it takes a millisecond.
+  private static let claimTimeout: UInt64 = 1_000_000_000
 
   private let unwinder: OpaquePointer?
-  private let signal: Int32
   private let frames: UnsafeMutablePointer<cunwind_frame>
 
   /// Opens libunwind and installs the capture signal's handler.
@@ -28,7 +27,7 @@ final class ThreadCapture {
   /// Takes the dynamic loader's lock: call it at start.
   init() {
     unwinder = cunwind_load() == nil ? cunwind_unwinder_create() : nil
-    signal = cunwind_handler_install()
+    _ = cunwind_handler_install()
     frames = .allocate(capacity: Self.frameLimit)
   }
 
@@ -41,6 +40,7 @@ final class ThreadCapture {
   ///
   /// Call it when a stall begins.
   func flush() {
+    cunwind_memory_prepare()
     if let unwinder { cunwind_unwinder_flush(unwinder) }
   }
 
@@ -51,30 +51,40 @@ final class ThreadCapture {
   ///   - stackEnd: Where its stack ends, or 0 if unknown.
   /// - Returns: What the thread was doing, and its stack or why there is none.
   func capture(_ probe: borrowing ThreadProbe, stackEnd: UInt64) -> Moment {
-    Self.exclusive.withLock { _ in captureAlone(probe, stackEnd: stackEnd) }
-  }
-
-  private func captureAlone(_ probe: borrowing ThreadProbe, stackEnd: UInt64) -> Moment {
+    let deadline = MonotonicClock.now() + Self.claimTimeout
+    while !cunwind_snapshot_claim() {
+      guard MonotonicClock.now() < deadline else {
+        return Moment(activity: probe.activity(), backtrace: .failure(.busy))
+      }
+      pause(nanoseconds: 50_000)
+    }
+    defer { cunwind_snapshot_release() }
+    var failure = CaptureFailure.moving
     // A thread that alternates between running and blocking is soon met blocked, and then needs no signal.
-    for attempt in 0..<8 {
+    for attempt in 0..<Self.attempts {
       let slices = probe.schedule()?.timeslices
       let activity = probe.activity()
       switch activity {
       case .unknown:
-        return Moment(activity: activity, backtrace: .failure(probe.tellsActivity ? .threadEnded : .noActivity))
+        return Moment(activity: activity, backtrace: .failure(probe.hasEnded ? .threadEnded : .noActivity))
       case .running:
-        if attempt < 3 {
-          pause(nanoseconds: 20_000)
-          continue
+        if attempt >= 3 {
+          let moment = captureRunning(probe, stackEnd: stackEnd)
+          // The C library blocks all signals for a moment, as when it makes or ends a thread.
+          guard case .failure(.signalBlocked) = moment.backtrace, attempt < Self.attempts - 1 else { return moment }
+          failure = .signalBlocked
         }
-        return captureRunning(probe, stackEnd: stackEnd)
+        pause(nanoseconds: 20_000)
       case .blocked(let call):
         var snapshot = cunwind_snapshot()
         guard cunwind_snapshot_read(call.stackPointer, stackEnd, &snapshot) else {
           return Moment(activity: activity, backtrace: .failure(.busy))
         }
         // It may have run in between: the same call at the same place is the same moment only if it never had a processor.
-        guard probe.activity() == activity, probe.schedule()?.timeslices == slices else { continue }
+        guard probe.activity() == activity, probe.schedule()?.timeslices == slices else {
+          failure = .moving
+          continue
+        }
         snapshot.setRegister(Int(CUNWIND_RIP), call.programCounter)
         snapshot.setRegister(Int(CUNWIND_RSP), call.stackPointer)
         if call.number >= 0 {
@@ -84,44 +94,71 @@ final class ThreadCapture {
             snapshot.setRegister(register, value)
           }
         }
-        return Moment(activity: activity, backtrace: unwind(&snapshot))
+        let (backtrace, readLive) = unwind(&snapshot)
+        // What was read during the unwinding is of the same moment only if the thread still stands there.
+        if readLive, probe.activity() != activity || probe.schedule()?.timeslices != slices {
+          failure = .moving
+          continue
+        }
+        return Moment(activity: activity, backtrace: backtrace)
       }
     }
-    return Moment(activity: probe.activity(), backtrace: .failure(.moving))
+    return Moment(activity: probe.activity(), backtrace: .failure(failure))
   }
 
   private func captureRunning(_ probe: borrowing ThreadProbe, stackEnd: UInt64) -> Moment {
+    let signal = cunwind_handler_install()
     guard signal > 0 else { return Moment(activity: .running, backtrace: .failure(.noSignal)) }
-    // A blocked signal would stay pending, and reach the thread at a time of nobody's choosing.
-    guard probe.blocks(signal: signal) == false else {
+    // A blocked signal would stay pending, and reach the thread at a time of nobody's choosing; so would a second one
+    // behind one that the thread has not had the time to take.
+    guard let state = probe.state(of: signal), !state.isBlocked else {
       return Moment(activity: .running, backtrace: .failure(.signalBlocked))
     }
+    guard !state.isPending else { return Moment(activity: .running, backtrace: .failure(.pending)) }
     var snapshot = cunwind_snapshot()
     let failure: CaptureFailure
     switch cunwind_capture_by_signal(probe.id, stackEnd, Self.handlerTimeout, &snapshot) {
-    case CUNWIND_CAPTURED: return Moment(activity: .running, backtrace: unwind(&snapshot))
+    case CUNWIND_CAPTURED:
+      var (backtrace, readLive) = unwind(&snapshot)
+      // The thread has gone on since.
+      if readLive { backtrace = backtrace.map { $0.approximated() } }
+      return Moment(activity: .running, backtrace: backtrace)
     case CUNWIND_CAPTURE_NO_THREAD: failure = .threadEnded
     case CUNWIND_CAPTURE_BUSY: failure = .busy
     case CUNWIND_CAPTURE_UNSUPPORTED: failure = .noSignal
+    case CUNWIND_CAPTURE_REFUSED: failure = .refused
     default: failure = .noAnswer
     }
     return Moment(activity: .running, backtrace: .failure(failure))
   }
 
-  private func unwind(_ snapshot: inout cunwind_snapshot) -> Result<Backtrace, CaptureFailure> {
-    guard let unwinder else { return .failure(.noUnwinder) }
+  /// Unwinds the copy.
+  ///
+  /// `readLive` tells that the copy was not enough.
+  private func unwind(
+    _ snapshot: inout cunwind_snapshot
+  ) -> (backtrace: Result<Backtrace, CaptureFailure>, readLive: Bool) {
+    guard let unwinder else { return (.failure(.noUnwinder), false) }
     let result = cunwind_unwind(unwinder, &snapshot, frames, Self.frameLimit)
     let found = UnsafeBufferPointer(start: frames, count: result.count).map {
       Backtrace.Frame(address: $0.address, isReturnAddress: $0.is_return_address)
     }
-    return .success(
-      Backtrace(
-        frames: found, isApproximate: result.approximate, isTruncated: result.end != CUNWIND_END_OUTERMOST))
+    let backtrace = Backtrace(
+      frames: found, isApproximate: result.approximate, isTruncated: result.end != CUNWIND_END_OUTERMOST)
+    return (.success(backtrace), result.read_live)
   }
 
   private func pause(nanoseconds: Int) {
     var time = timespec(tv_sec: 0, tv_nsec: nanoseconds)
     nanosleep(&time, nil)
+  }
+}
+
+extension Backtrace {
+  fileprivate func approximated() -> Backtrace {
+    var backtrace = self
+    backtrace.isApproximate = true
+    return backtrace
   }
 }
 

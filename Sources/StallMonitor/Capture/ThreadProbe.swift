@@ -47,8 +47,8 @@ struct ThreadProbe: ~Copyable {
     }
   }
 
-  /// Whether the file that tells a blocked thread from a running one can be read at all.
-  var tellsActivity: Bool { syscallFile != nil }
+  /// Whether the thread has ended, or its files cannot be had at all.
+  var hasEnded: Bool { syscallFile != nil || access("/proc/self/task/\(id)", F_OK) != 0 }
 
   borrowing func activity() -> Activity {
     guard let activity = syscallFile?.parse({ Self.parseActivity($0) }) else { return .unknown }
@@ -116,16 +116,31 @@ struct ThreadProbe: ~Copyable {
     }
   }
 
-  /// Whether the thread has blocked `signal` (SigBlk of `status`); nil if that is not known.
-  borrowing func blocks(signal: Int32) -> Bool? {
+  /// How a thread stands to one signal.
+  struct SignalState: Equatable {
+    var isBlocked: Bool
+    /// One has been sent to the thread and not been delivered yet.
+    var isPending: Bool
+  }
+
+  /// The thread's `SigBlk` and `SigPnd` (proc(5), `status`) for one signal; nil if they cannot be had.
+  borrowing func state(of signal: Int32) -> SignalState? {
     statusFile?.parse(capacity: 4096) { text in
-      let key = Array("SigBlk:\t".utf8)
+      guard let pending = Self.mask("SigPnd:\t", in: text), let blocked = Self.mask("SigBlk:\t", in: text) else {
+        return nil
+      }
+      let bit = UInt64(1) << UInt64(signal - 1)
+      return SignalState(isBlocked: blocked & bit != 0, isPending: pending & bit != 0)
+    }
+  }
+
+  private static func mask(_ key: StaticString, in text: UnsafeRawBufferPointer) -> UInt64? {
+    key.withUTF8Buffer { key in
       var index = 0
       while index + key.count + 16 <= text.count {
         if text[index] == key[0], text[index..<index + key.count].elementsEqual(key) {
           let digits = UnsafeRawBufferPointer(rebasing: text[index + key.count..<index + key.count + 16])
-          guard let mask = FieldScanner.number(digits, radix: 16) else { return nil }
-          return UInt64(bitPattern: mask) >> UInt64(signal - 1) & 1 == 1
+          return FieldScanner.number(digits, radix: 16).map { UInt64(bitPattern: $0) }
         }
         index += 1
       }

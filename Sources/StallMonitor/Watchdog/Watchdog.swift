@@ -5,7 +5,7 @@ import Synchronization
 /// The one thread that watches all loops of a process.
 ///
 /// It parks on the semaphore while nothing moves, and otherwise sleeps until the earliest moment at which a turn could be
-/// late. It blocks every signal, so no handler of the host's runs on it, and takes no lock that the host's code holds
+/// late. It blocks the host's signals, and takes no lock that the host's code holds
 /// for longer than a registration.
 final class Watchdog: Sendable {
   /// When a destination that takes no lines is tried again: at first, and at most, in nanoseconds.
@@ -50,10 +50,12 @@ final class Watchdog: Sendable {
     writer: LineWriter, capture: ThreadCapture, resolver: FrameResolver
   ) throws(StallMonitorError) {
     let outfit = Box(Outfit(watchdog: self, writer: writer, capture: capture, resolver: resolver))
-    // The new thread inherits the mask: no signal of the host's is ever delivered to it.
+    // The new thread inherits the mask: no signal of the host's is ever delivered to it. Those that a crash raises are the
+    // thread's own, and Swift's crash handler stops the other threads by SIGPROF to print their backtraces.
     var all = sigset_t()
     var previous = sigset_t()
     sigfillset(&all)
+    for number in [SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS, SIGPROF] { sigdelset(&all, number) }
     pthread_sigmask(SIG_SETMASK, &all, &previous)
     var handle = pthread_t()
     let code = pthread_create(

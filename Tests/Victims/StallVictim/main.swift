@@ -149,6 +149,9 @@ case "stall-in-nested":
     loop.stop()
   }
   loop.run()
+case "crash":
+  Loop.main.after(20) { fatalError("the test says so") }
+  Loop.main.run()
 case "exit-in-stall":
   Loop.main.after(20) {
     blockByComputing()

@@ -3,6 +3,7 @@
 #define VICTIM_C_H
 
 #include "victim_calls.h"
+#include "victim_moments.h"
 
 /// Computes for that long, in a static function.
 void victim_c_compute(unsigned milliseconds);

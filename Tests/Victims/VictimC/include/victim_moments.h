@@ -1,0 +1,51 @@
+// Threads that stay inside one awkward thing, over and over, so that they are captured in the middle of it.
+#ifndef VICTIM_MOMENTS_H
+#define VICTIM_MOMENTS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum victim_moment {
+  VICTIM_MALLOC,
+  VICTIM_DLOPEN,
+  VICTIM_VFORK,
+  VICTIM_HANDLER,
+  VICTIM_HANDLER_ON_ALTERNATE_STACK,
+  VICTIM_FULL_STACK,
+  VICTIM_SIGNALS_BLOCKED,
+  VICTIM_DEEP,
+  /// Calls `body`: the test's own Swift or C++.
+  VICTIM_BODY,
+};
+
+/// A thread that is in it.
+typedef struct victim_moment_thread victim_moment_thread;
+
+/// Starts the thread and returns when it is inside. `body` (VICTIM_BODY alone) is called until the thread is stopped;
+/// `prepare` (or NULL) once at its start.
+victim_moment_thread *victim_moment_start(enum victim_moment moment, void (*prepare)(void), void (*body)(void));
+
+/// The kernel's id of the thread, and the outermost return address on its stack.
+int victim_moment_id(const victim_moment_thread *thread);
+uint64_t victim_moment_outermost(const victim_moment_thread *thread);
+
+/// Ends the thread. @return how often it went through its moment.
+unsigned long victim_moment_stop(victim_moment_thread *thread);
+
+/// Keeps `count` threads alive at a time, each for about a millisecond, until stopped.
+typedef struct victim_crowd victim_crowd;
+victim_crowd *victim_crowd_start(size_t count);
+/// The id of one that lived a moment ago.
+int victim_crowd_id(victim_crowd *crowd, size_t index);
+void victim_crowd_stop(victim_crowd *crowd);
+
+/// Reads a byte from `descriptor` below 1 MiB of stack: from one of two callers, which differ in nothing else.
+/// @param caller gets the return address in the caller.
+long victim_read_far_below(int descriptor, bool second, uint64_t *caller);
+
+/// Makes process_vm_readv(2) fail with EPERM on all threads, or kill the process. False if the kernel has no seccomp.
+bool victim_forbid_process_vm_readv(bool kill);
+
+#endif
