@@ -33,7 +33,9 @@ let package = Package(
     .testTarget(name: "LoopEngineTests", dependencies: ["LoopEngine"]),
     .testTarget(
       name: "StallMonitorTests",
-      dependencies: ["StallMonitor", "LoopEngine", "CUnwind", "CLinux", "VictimC", "VictimCxx", "StallVictim", "stalld"]),
+      dependencies: [
+        "StallMonitor", "LoopEngine", "CUnwind", "CLinux", "VictimC", "VictimCxx", "StallVictim", "stalld",
+      ]),
     .testTarget(name: "StalldTests", dependencies: ["stalld", "StallVictim"]),
   ],
   swiftLanguageModes: [.v6]
