@@ -5,12 +5,14 @@ SWIFT ?= swift
 # What the library is built against and opens at run time.
 LIBRARIES := libunwind-dev libdw-dev
 # What the tests judge by.
-JUDGES := binutils debianutils python3-jsonschema rsyslog systemd-container xz-utils
+JUDGES := binutils debianutils libstdc++-12-dev python3-jsonschema rsyslog systemd-container xz-utils
 
 # The run loops that ours is measured beside.
 PEERS := libuv1-dev libev-dev libevent-dev libglib2.0-dev
 
-.PHONY: demo test examples bench bench-monitor bench-loop lint format clean
+FUZZ_SECONDS ?= 60
+
+.PHONY: demo test examples fuzz bench bench-monitor bench-loop lint format clean
 
 demo: ## A host with known stalls: report lines on standard output, an account on standard error.
 	@scripts/install-dependencies $(LIBRARIES)
@@ -38,6 +40,15 @@ bench-loop: ## Ours beside seven other run loops, on one processor: a table, Ben
 	$(SWIFT) build --configuration release --package-path Benchmarks/Loop --product LoopBenchmark
 	taskset --cpu-list 0 $$($(SWIFT) build --configuration release --package-path Benchmarks/Loop --show-bin-path)/LoopBenchmark \
 	  --json Benchmarks/results/loop.json --svg Documentation/loop.svg
+
+fuzz: ## The unwinder under libFuzzer and the address sanitizer, for FUZZ_SECONDS; finds are kept in .build/fuzz.
+	@scripts/install-dependencies $(LIBRARIES) libstdc++-12-dev
+	mkdir -p .build/fuzz/corpus
+	clang -g -O1 -fsanitize=fuzzer,address -DFUZZ_WITH_LIBFUZZER -ISources/CUnwind/include -ITests/Fuzz/Unwind/include \
+	  -o .build/fuzz/unwind Tests/Fuzz/Unwind/unwind.c $(addprefix Sources/CUnwind/,unwind.c unwind_code.c memory.c \
+	  libunwind_table.c)
+	.build/fuzz/unwind -max_total_time=$(FUZZ_SECONDS) -timeout=5 -max_len=4096 -artifact_prefix=.build/fuzz/ \
+	  .build/fuzz/corpus Tests/Fuzz/seeds/unwind
 
 lint: ## The formatter's check.
 	$(SWIFT) format lint --strict --parallel --recursive Package.swift Sources Tests Benchmarks Examples

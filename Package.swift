@@ -29,12 +29,16 @@ let package = Package(
     .target(name: "VictimC", path: "Tests/Victims/VictimC"),
     .target(name: "VictimCxx", path: "Tests/Victims/VictimCxx"),
     .executableTarget(
+      name: "ThrowVictim", dependencies: ["LoopEngine", "StallMonitor", "VictimCxx"], path: "Tests/Victims/ThrowVictim"),
+    .target(name: "FuzzUnwind", dependencies: ["CUnwind"], path: "Tests/Fuzz/Unwind"),
+    .executableTarget(
       name: "StallVictim", dependencies: ["LoopEngine", "StallMonitor", "VictimC"], path: "Tests/Victims/StallVictim"),
     .testTarget(name: "LoopEngineTests", dependencies: ["LoopEngine"]),
     .testTarget(
       name: "StallMonitorTests",
       dependencies: [
-        "StallMonitor", "LoopEngine", "CUnwind", "CLinux", "VictimC", "VictimCxx", "StallVictim", "stalld",
+        "StallMonitor", "LoopEngine", "CUnwind", "CLinux", "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim",
+        "ThrowVictim", "stalld",
       ]),
     .testTarget(name: "StalldTests", dependencies: ["stalld", "StallVictim"]),
   ],

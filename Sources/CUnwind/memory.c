@@ -14,8 +14,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-// /proc/self/mem as it was when the watch began, or -1: for processes that process_vm_readv is forbidden to. The mem file of a
-// forked child's parent reads the parent's memory, so the process is kept with it.
+// /proc/self/mem as it was when the watch began, or -1: for processes that process_vm_readv is forbidden to. The mem
+// file of a forked child's parent reads the parent's memory, so the process is kept with it.
 static _Atomic int memory_file = -1;
 static _Atomic bool prefers_file;
 static dev_t file_device;
@@ -39,8 +39,8 @@ void cunwind_memory_prepare(void) {
     }
     atomic_store(&memory_file, file);
   }
-  // A filter may kill for a call that it does not know, so the rarer one is not even tried under a filter. pread is allowed
-  // wherever anything is.
+  // A filter may kill for a call that it does not know, so the rarer one is not even tried under a filter. pread is
+  // allowed wherever anything is.
   atomic_store(&prefers_file, file >= 0 && prctl(PR_GET_SECCOMP) > 0);
 }
 

@@ -26,7 +26,8 @@ bool cunwind_is_interrupted_syscall(uint64_t rax, const unsigned char code[7]) {
   if (rax != (uint64_t)-EINTR || code[0] != 0xb8 || code[5] != 0x0f || code[6] != 0x05) return false;
   int32_t number;
   memcpy(&number, code + 1, sizeof number);
-  // close has let go of its descriptor before it fails with EINTR: repeated, it would close what another thread has opened.
+  // close has let go of its descriptor before it fails with EINTR: repeated, it would close what another thread has
+  // opened.
   return number != SYS_close && number != SYS_close_range;
 }
 
@@ -91,9 +92,9 @@ __attribute__((no_sanitize("address", "thread"))) static void copy_handler(int n
     raw_copy(stack_copy + below, from + below, length - below);
     snapshot->stack_length = length;
   } else {
-    // Another thread's stack, or an unknown one: the kernel checks each page. What lies beyond its end is somebody else's,
-    // and may be slow to read. The end is that of the alternate stack, or the thread's control block, which glibc keeps at the
-    // end of the stack.
+    // Another thread's stack, or an unknown one: the kernel checks each page. What lies beyond its end is somebody
+    // else's, and may be slow to read. The end is that of the alternate stack, or the thread's control block, which
+    // glibc keeps at the end of the stack.
     uint64_t control_block, alternate = (uint64_t)(uintptr_t)interrupted->uc_stack.ss_sp;
     __asm__("mov %%fs:0, %0" : "=r"(control_block));
     if (sp >= alternate && sp - alternate < interrupted->uc_stack.ss_size)
@@ -158,7 +159,8 @@ int cunwind_handler_install(void) {
 static void ensure_alternate_stack(void) {
   stack_t current;
   if (sigaltstack(NULL, &current) != 0 || (current.ss_flags & SS_DISABLE) == 0) return;
-  // The host's own SA_ONSTACK handlers now run here too: one that needs more than there is must not write into what lies below.
+  // The host's own SA_ONSTACK handlers now run here too: one that needs more than there is must not write into what
+  // lies below.
   size_t size = PAGE + ALTERNATE_STACK_SIZE;
   char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (memory == MAP_FAILED) return;

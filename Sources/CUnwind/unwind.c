@@ -11,17 +11,20 @@
 
 #define PAGE 4096u
 #define CACHED_PAGES 64u
-// How far the code of a function without unwind information may lie from its start, and how far up its return address, in words.
+// How far the code of a function without unwind information may lie from its start, and how far up its return address,
+// in words.
 #define GAP_LENGTH 4096u
 #define GAP_WORDS 256u
+// Words that one step may read: a few hundred, unless the tables hold an expression that goes round for ever.
+#define STEP_LOADS 65536u
 // Frame pointers that are tried before the first one has to do.
 #define CANDIDATES 16u
 // Frames between a recovered frame and the stack pointer that a scan looks at: 64 KiB.
 #define SCAN_LIMIT 8192u
 
-// Unwind tables, code and stack outside the copy are read through the kernel, a page at a time: a table that another thread
-// unmaps is a missing frame and not a crash. Pages are kept for one unwinding only, as the stack in them goes stale; what was
-// learnt from the tables stays in libunwind's own cache.
+// Unwind tables, code and stack outside the copy are read through the kernel, a page at a time: a table that another
+// thread unmaps is a missing frame and not a crash. Pages are kept for one unwinding only, as the stack in them goes
+// stale; what was learnt from the tables stays in libunwind's own cache.
 struct cunwind_unwinder {
   unw_addr_space_t space;
   const cunwind_snapshot *snapshot;
@@ -31,6 +34,7 @@ struct cunwind_unwinder {
   bool wanted_frame_pointer;
   bool guessed;
   bool read_live;
+  uint32_t loads_left;
   // The module that memory outside the copy was last read from.
   uint64_t table_start, table_end;
   uint64_t page_address[CACHED_PAGES];
@@ -85,8 +89,10 @@ static bool read_word(cunwind_unwinder *u, uint64_t address, uint64_t *value) {
 static int access_mem(unw_addr_space_t space, unw_word_t address, unw_word_t *value, int write, void *argument) {
   (void)space;
   if (write) return -UNW_EREADONLYREG;
+  cunwind_unwinder *u = argument;
   uint64_t word;
-  if (!read_word(argument, address, &word)) return -UNW_EINVAL;
+  if (u->loads_left == 0 || !read_word(u, address, &word)) return -UNW_EINVAL;
+  u->loads_left--;
   *value = word;
   return 0;
 }
@@ -275,8 +281,8 @@ static bool links_upwards(cunwind_unwinder *u, uint64_t candidate) {
 // The values that RBP may have in a frame which needs it, and which nobody further in has saved: the likeliest first.
 struct search {
   uint64_t function;
-  // Where the function's prologue put it: RSP plus what the prologue pushed and reserved. `begins` only where to look if
-  // there is no such place.
+  // Where the function's prologue put it: RSP plus what the prologue pushed and reserved. `begins` only where to look
+  // if there is no such place.
   uint64_t begins;
   bool has_place;
   enum { AT_ITS_PLACE, CALLED_DIRECTLY, CALLED_SOMEHOW, EXHAUSTED } stage;
@@ -287,6 +293,7 @@ static bool begin_search(cunwind_unwinder *u, uint64_t lookup, uint64_t sp, stru
   unw_proc_info_t procedure;
   memset(&procedure, 0, sizeof procedure);
   unsigned char code[48];
+  u->loads_left = STEP_LOADS;
   if (find_proc_info(u->space, lookup, &procedure, 0, u) < 0) return false;
   if (!read_cached(u, procedure.start_ip, code, sizeof code)) return false;
   int64_t depth = cunwind_prologue_depth(code, sizeof code);
@@ -314,6 +321,12 @@ static bool next_candidate(cunwind_unwinder *u, struct search *search, uint64_t 
 
 // -- Code without unwind information
 
+// Whether the word at `at` of the copy is an address that follows a call.
+static bool returns_to_call(cunwind_unwinder *u, uint64_t at, uint64_t *caller) {
+  uint64_t target;
+  return in_copy(u->snapshot, at, 8) && read_word(u, at, caller) && match_call(u, *caller, &target) == FOLLOWS_A_CALL;
+}
+
 // Whether a function could begin at `start`: compilers align them to 16 bytes, behind a return or padding.
 static bool could_begin(cunwind_unwinder *u, uint64_t start) {
   unsigned char last;
@@ -321,9 +334,9 @@ static bool could_begin(cunwind_unwinder *u, uint64_t start) {
   return last == 0xc3 || last == 0xcc || last == 0x90 || last == 0x00;
 }
 
-// Steps over a function in a module that says nothing of it: an entry of a procedure linkage table, .init, or one of the
-// helpers that the Swift compiler makes (outlined copies, value witnesses). Its return address is the word that follows a
-// call, to it or through a pointer, with as much below it as its prologue takes.
+// Steps over a function in a module that says nothing of it: an entry of a procedure linkage table, .init, or one of
+// the helpers that the Swift compiler makes (outlined copies, value witnesses). Its return address is the word that
+// follows a call, to it or through a pointer, with as much below it as its prologue takes.
 static bool step_over_gap(cunwind_unwinder *u, struct walk *w) {
   uint64_t lookup = lookup_address(w), caller = 0, at = 0, target;
   bool is_call = w->frames[w->result.count - 1].is_return_address, found = false, exact = true;
@@ -343,7 +356,7 @@ static bool step_over_gap(cunwind_unwinder *u, struct walk *w) {
     // Jumped to.
     at = w->sp;
     saves.count = 0;
-    found = read_word(u, at, &caller) && match_call(u, caller, &target) == FOLLOWS_A_CALL;
+    found = returns_to_call(u, at, &caller);
   }
   // Called through a pointer: the nearest start before it whose prologue fits.
   for (uint64_t start = lookup & ~15ull; in_module && !found && lookup - start < GAP_LENGTH; start -= 16) {
@@ -354,7 +367,7 @@ static bool step_over_gap(cunwind_unwinder *u, struct walk *w) {
     if (saves.depth / 8 >= GAP_WORDS) continue;
     for (uint64_t depth = saves.depth; !found; depth -= 8) {
       at = w->sp + depth;
-      found = in_copy(u->snapshot, at, 8) && read_word(u, at, &caller) && match_call(u, caller, &target) == FOLLOWS_A_CALL;
+      found = returns_to_call(u, at, &caller);
       exact = depth == saves.depth;
       if (is_call || depth < 8) break;
     }
@@ -362,7 +375,7 @@ static bool step_over_gap(cunwind_unwinder *u, struct walk *w) {
   // The module is gone, as after dlclose.
   for (uint64_t i = 0; !in_module && !is_call && !found && i < 4; i++) {
     at = w->sp + 8 * i;
-    found = in_copy(u->snapshot, at, 8) && read_word(u, at, &caller) && match_call(u, caller, &target) == FOLLOWS_A_CALL;
+    found = returns_to_call(u, at, &caller);
     exact = false;
   }
   if (!found || !begin_at(u, w, caller - 1, at + 8)) return false;
@@ -394,6 +407,7 @@ static bool walk(cunwind_unwinder *u, struct walk *w) {
     }
     u->wanted_frame_pointer = false;
     u->guessed = false;
+    u->loads_left = STEP_LOADS;
     // What a signal interrupted is an instruction, not a call.
     bool interrupted = libunwind.is_signal_frame(&w->cursor) > 0;
     unw_cursor_t before = w->cursor;

@@ -1,4 +1,5 @@
-// What machine code tells about the stack: where a prologue puts RBP and saves registers, and whether a call ends at an address.
+// What machine code tells about the stack: where a prologue puts RBP and saves registers, and whether a call ends at an
+// address.
 #include <stdbool.h>
 #include <string.h>
 
@@ -7,8 +8,8 @@
 
 #if defined(__x86_64__)
 
-// The length of an instruction that a compiler puts between a prologue's pushes and that leaves RSP alone: a move, lea, xor or
-// test of registers and memory, or a constant. 0 for any other.
+// The length of an instruction that a compiler puts between a prologue's pushes and that leaves RSP alone: a move, lea,
+// xor or test of registers and memory, or a constant. 0 for any other.
 static size_t skippable(const unsigned char *code, size_t length) {
   size_t at = 0;
   unsigned rex = 0;

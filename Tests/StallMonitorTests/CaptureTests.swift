@@ -25,7 +25,7 @@ final class VictimThread: @unchecked Sendable {  // The handle is set before the
   private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
   private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
 
-  init(depth: Int, leaf: Leaf) {
+  init(depth: Int, leaf: Leaf, settles: Bool = true) {
     self.depth = depth
     self.leaf = leaf
     pipe(&ends)
@@ -46,7 +46,7 @@ final class VictimThread: @unchecked Sendable {  // The handle is set before the
         return nil
       }, Unmanaged.passUnretained(self).toOpaque())
     while !isReady.load(ordering: .acquiring) { sched_yield() }
-    if leaf != .spin { usleep(20_000) }
+    if settles, leaf != .spin { usleep(20_000) }
   }
 
   var id: Int32 { thread.load(ordering: .acquiring) }

@@ -6,9 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// Opens what reading falls back on where process_vm_readv(2) is forbidden (seccomp, containers): /proc/self/mem, which a
-/// process that later becomes non-dumpable cannot open any more. Call it when the watch starts, and again when a stall
-/// begins: it notices a filter that was installed since, a descriptor that the host has closed, and a fork.
+/// Opens what reading falls back on where process_vm_readv(2) is forbidden (seccomp, containers): /proc/self/mem, which
+/// a process that later becomes non-dumpable cannot open any more. Call it when the watch starts, and again when a
+/// stall begins: it notices a filter that was installed since, a descriptor that the host has closed, and a fork.
 void cunwind_memory_prepare(void);
 
 /// Reads as read(2) would, in one or two system calls. For a signal handler: no lock, no allocation, errno untouched.

@@ -36,15 +36,16 @@ bool cunwind_snapshot_claim(void);
 void cunwind_snapshot_release(void);
 
 /// Chooses a free real-time signal (the highest whose disposition is the default) and installs the copying handler.
-/// Call it before each capture: as long as the handler is still in place it answers the same and costs one system call. It stays for the life of the process: a signal that is
-/// still on its way would end the process under the default disposition. @return the signal, or a negative errno value.
+/// Call it before each capture: as long as the handler is still in place it answers the same and costs one system call.
+/// It stays for the life of the process: a signal that is still on its way would end the process under the default
+/// disposition. @return the signal, or a negative errno value.
 int cunwind_handler_install(void);
 
 /// Makes the calling thread ready to be captured while it runs. Call it once on each watched thread, after
 /// `cunwind_handler_install`.
 ///
-/// It gets an alternate signal stack for the rest of its life if it has none: captured with nearly no stack left, it would
-/// not survive the handler otherwise. And it unblocks the capture signal, which nobody else uses.
+/// It gets an alternate signal stack for the rest of its life if it has none: captured with nearly no stack left, it
+/// would not survive the handler otherwise. And it unblocks the capture signal, which nobody else uses.
 void cunwind_prepare_thread(void);
 
 enum cunwind_capture_result {
@@ -63,23 +64,25 @@ enum cunwind_capture_result {
 
 /// Sends one signal to `thread` and waits for its handler to have copied registers and stack.
 ///
-/// The caller has claimed the snapshot memory. Async-signal-safe on the target's side: no lock, no allocation, and no system
-/// call while the stack lies within the given bounds; otherwise one that reads memory.
+/// The caller has claimed the snapshot memory. Async-signal-safe on the target's side: no lock, no allocation, and no
+/// system call while the stack lies within the given bounds; otherwise one that reads memory.
 /// @param stack_highest the end of the thread's stack; 0 if unknown.
 /// @param timeout_ns how long to wait for the handler.
 enum cunwind_capture_result cunwind_capture_by_signal(int32_t thread, uint64_t stack_highest, uint64_t timeout_ns,
                                                       cunwind_snapshot *snapshot);
 
-/// Prepares a snapshot whose stack is read by the caller's thread from a thread that stands still in the kernel.
-/// The caller has claimed the snapshot memory. Of a stack whose end is unknown only the innermost 64 KiB are copied: what lies
-/// beyond its end is somebody else's, and may be slow to read. @return false if an abandoned handler still copies into it.
+/// Prepares a snapshot whose stack is read by the caller's thread from a thread that stands still in the kernel. The
+/// caller has claimed the snapshot memory. Of a stack whose end is unknown only the innermost 64 KiB are copied: what
+/// lies beyond its end is somebody else's, and may be slow to read. @return false if an abandoned handler still copies
+/// into it.
 bool cunwind_snapshot_read(uint64_t stack_pointer, uint64_t stack_highest, cunwind_snapshot *snapshot);
 
 /// Whether a signal has made a system call end early, which the handler then lets begin again.
 ///
 /// For a signal that meets a thread which had just blocked: the kernel makes some calls fail with EINTR whatever
 /// SA_RESTART says. If RAX is -EINTR and the instructions before RIP are `mov $number,%eax; syscall`, going on at the
-/// `mov` repeats the call. Not so for `close`, which has done its work by then. Exposed for tests. `code` holds the 7 bytes before RIP.
+/// `mov` repeats the call. Not so for `close`, which has done its work by then. Exposed for tests. `code` holds the 7
+/// bytes before RIP.
 bool cunwind_is_interrupted_syscall(uint64_t rax, const unsigned char code[7]);
 
 #endif

@@ -23,7 +23,8 @@ enum cunwind_end {
 };
 
 typedef struct cunwind_frame {
-  /// The instruction that was about to run (innermost frame, or a frame that a signal interrupted), or the return address.
+  /// The instruction that was about to run (innermost frame, or a frame that a signal interrupted), or the return
+  /// address.
   uint64_t address;
   /// True for a return address: the call is at `address - 1`.
   bool is_return_address;
@@ -34,7 +35,8 @@ typedef struct cunwind_backtrace {
   enum cunwind_end end;
   /// A frame was found by scanning the stack or by following a frame pointer without unwind information.
   bool approximate;
-  /// Stack outside the copy was read, as it was during the unwinding: right if the thread has stood still until its end.
+  /// Stack outside the copy was read, as it was during the unwinding: right if the thread has stood still until its
+  /// end.
   bool read_live;
 } cunwind_backtrace;
 

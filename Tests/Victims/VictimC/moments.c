@@ -295,6 +295,8 @@ long victim_read_far_below(int descriptor, bool second, uint64_t *caller) {
   return result;
 }
 
+bool victim_is_dumpable(void) { return prctl(PR_GET_DUMPABLE) == 1; }
+
 bool victim_forbid_process_vm_readv(bool kill) {
   struct sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
