@@ -41,11 +41,19 @@ static struct {
 } slot;
 static _Alignas(PAGE) unsigned char stack_copy[CUNWIND_STACK_CAPACITY];
 static _Atomic int capture_signal;
-static _Atomic bool claimed;
+// The process that has claimed the slot, or 0.
+static _Atomic pid_t claimed;
 
-bool cunwind_snapshot_claim(void) { return !atomic_exchange(&claimed, true); }
+bool cunwind_snapshot_claim(void) {
+  pid_t self = getpid(), owner = 0;
+  if (atomic_compare_exchange_strong(&claimed, &owner, self)) return true;
+  // In the child of a fork, the threads that had it and copied into it are gone.
+  if (owner == self || !atomic_compare_exchange_strong(&claimed, &owner, self)) return false;
+  atomic_store(&slot.state, ((atomic_load(&slot.state) >> 2) + 1) << 2 | FREE);
+  return true;
+}
 
-void cunwind_snapshot_release(void) { atomic_store(&claimed, false); }
+void cunwind_snapshot_release(void) { atomic_store(&claimed, 0); }
 
 #if defined(__x86_64__)
 

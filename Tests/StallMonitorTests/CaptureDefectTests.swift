@@ -129,6 +129,14 @@ extension OneAtATime {
       deep.release()
     }
 
+    /// A fork in the middle of a capture leaves its child a claim that nobody gives back.
+    @Test func childOfAForkCanCapture() {
+      while !cunwind_snapshot_claim() { usleep(100) }
+      defer { cunwind_snapshot_release() }
+      #expect(!cunwind_snapshot_claim())
+      #expect(victim_child_says { cunwind_snapshot_claim() })
+    }
+
     /// What runs below the alternate stack must not be written to.
     @Test func alternateStackHasAGuard() throws {
       let below = Mutex<(UInt, Int32)>((0, 0))

@@ -295,6 +295,13 @@ long victim_read_far_below(int descriptor, bool second, uint64_t *caller) {
   return result;
 }
 
+bool victim_child_says(bool (*body)(void)) {
+  pid_t child = fork();
+  if (child == 0) _exit(body() ? 0 : 1);
+  int status = -1;
+  return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
 bool victim_is_dumpable(void) { return prctl(PR_GET_DUMPABLE) == 1; }
 
 bool victim_forbid_process_vm_readv(bool kill) {

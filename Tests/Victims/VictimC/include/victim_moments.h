@@ -48,6 +48,9 @@ long victim_read_far_below(int descriptor, bool second, uint64_t *caller);
 /// Makes process_vm_readv(2) fail with EPERM on all threads, or kill the process. False if the kernel has no seccomp.
 bool victim_forbid_process_vm_readv(bool kill);
 
+/// What `body` answers in the child of a fork.
+bool victim_child_says(bool (*body)(void));
+
 /// Whether the process may be looked at by others of its user (PR_GET_DUMPABLE).
 bool victim_is_dumpable(void);
 
