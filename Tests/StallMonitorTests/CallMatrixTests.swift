@@ -24,7 +24,7 @@ extension OneAtATime {
         var none = sigset_t()
         sigemptyset(&none)
         pthread_sigmask(SIG_SETMASK, &none, nil)
-        thread.store(clinux_thread_id(), ordering: .releasing)
+        thread.store(clinux_gettid(), ordering: .releasing)
         let result = victim_call_run(index)
         outcome.withLock { $0 = result }
         isDone.store(true, ordering: .releasing)

@@ -57,7 +57,7 @@ extension OneAtATime {
         var set = sigset_t()
         sigemptyset(&set)
         sigaddset(&set, signal)
-        let probe = ThreadProbe(thread: clinux_thread_id())
+        let probe = ThreadProbe(thread: clinux_gettid())
         pthread_sigmask(SIG_UNBLOCK, &set, nil)
         #expect(probe.state(of: signal) == ThreadProbe.SignalState(isBlocked: false, isPending: false))
         pthread_sigmask(SIG_BLOCK, &set, nil)
@@ -257,7 +257,7 @@ private final class FarReader: @unchecked Sendable {  // Set before the thread i
   var id: Int32 { thread.load(ordering: .acquiring) }
 
   private func run() {
-    thread.store(clinux_thread_id(), ordering: .releasing)
+    thread.store(clinux_gettid(), ordering: .releasing)
     while true {
       let wished = wish.exchange(0, ordering: .acquiringAndReleasing)
       if wished < 0 { return }

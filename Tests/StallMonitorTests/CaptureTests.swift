@@ -108,7 +108,7 @@ final class VictimThread: @unchecked Sendable {  // The handle is set before the
   }
 }
 
-private func syscallGettid() -> pid_t { clinux_thread_id() }
+private func syscallGettid() -> pid_t { clinux_gettid() }
 
 extension OneAtATime {
   @Suite(.serialized)

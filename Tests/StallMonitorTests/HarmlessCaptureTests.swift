@@ -27,7 +27,7 @@ extension OneAtATime {
         var none = sigset_t()
         sigemptyset(&none)
         pthread_sigmask(SIG_SETMASK, &none, nil)
-        thread.store(clinux_thread_id(), ordering: .releasing)
+        thread.store(clinux_gettid(), ordering: .releasing)
         var semaphore = sem_t()
         sem_init(&semaphore, 0, 0)
         while !isDone.load(ordering: .acquiring) {
@@ -139,7 +139,7 @@ private final class Spinner: @unchecked Sendable {  // The handle is set before 
     var mask = sigset_t()
     if blocksSignals { sigfillset(&mask) } else { sigemptyset(&mask) }
     pthread_sigmask(SIG_SETMASK, &mask, nil)
-    thread.store(clinux_thread_id(), ordering: .releasing)
+    thread.store(clinux_gettid(), ordering: .releasing)
     while !isDone.load(ordering: .acquiring) {}
   }
 
