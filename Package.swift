@@ -29,7 +29,10 @@ let package = Package(
     .target(name: "VictimC", path: "Tests/Victims/VictimC"),
     .executableTarget(
       name: "StallVictim", dependencies: ["LoopEngine", "StallMonitor", "VictimC"], path: "Tests/Victims/StallVictim"),
-    .testTarget(name: "LoopEngineTests", dependencies: ["LoopEngine"]),
+    // A main thread of its own, which a test process does not give.
+    .executableTarget(
+      name: "MainThreadVictim", dependencies: ["LoopEngine", "CLinux"], path: "Tests/Victims/MainThreadVictim"),
+    .testTarget(name: "LoopEngineTests", dependencies: ["LoopEngine", "MainThreadVictim"]),
     .testTarget(
       name: "StallMonitorTests",
       dependencies: ["StallMonitor", "LoopEngine", "CUnwind", "CLinux", "VictimC", "StallVictim", "stalld"]),
