@@ -33,7 +33,7 @@ bench-loop: ## Ours beside seven other run loops, on one processor: a table, Ben
 	@scripts/install-dependencies $(LIBRARIES) $(PEERS)
 	$(SWIFT) build --configuration release --package-path Benchmarks/Loop --product LoopBenchmark
 	taskset --cpu-list 0 $$($(SWIFT) build --configuration release --package-path Benchmarks/Loop --show-bin-path)/LoopBenchmark \
-	  --json Benchmarks/results/loop.json --svg Documentation/loop.svg
+	  --json Benchmarks/results/loop.json --svg Documentation/loop.svg --markdown Documentation/loop-table.md
 
 lint: ## The formatter's check.
 	$(SWIFT) format lint --strict --parallel --recursive Package.swift Sources Tests Benchmarks Examples

@@ -45,6 +45,34 @@ func writeJSON(_ results: [Result], to path: String) throws {
   try text.write(toFile: path, atomically: true, encoding: .utf8)
 }
 
+/// The rows as ratios, for the README.
+///
+/// The peer of a row's bar is the one with `1`.
+func writeTable(_ results: [Result], to path: String) throws {
+  let subjects = [
+    "LoopEngine", "bare epoll", "libuv", "libev", "libevent", "GLib", "CFRunLoop", "libdispatch", "NIO",
+  ]
+  var text = "| | bar | " + subjects.joined(separator: " | ") + " |\n|---|---|" + subjects.map { _ in "---|" }.joined()
+  var names: [String] = []
+  for result in results where result.ratio != nil && result.unit == "ns" && !names.contains(result.benchmark) {
+    names.append(result.benchmark)
+  }
+  for name in names {
+    let cells = results.filter { $0.benchmark == name }
+    let ours = cells.first { $0.subject == "LoopEngine" }
+    text += "\n| \(name) | \(ours?.bar.map { "≤ \($0)" } ?? "") |"
+    for subject in subjects {
+      guard let ratio = cells.first(where: { $0.subject == subject })?.ratio else {
+        text += " – |"
+        continue
+      }
+      let number = ratio == 1 ? "1" : String(format: ratio < 10 ? "%.2f" : "%.0f", ratio)
+      text += subject == "LoopEngine" ? " **\(number)**\(ours?.pass == false ? " (missed)" : "") |" : " \(number) |"
+    }
+  }
+  try (text + "\n").write(toFile: path, atomically: true, encoding: .utf8)
+}
+
 /// A bar chart of the ratios on a logarithmic scale, one group a row.
 func writeChart(_ results: [Result], to path: String) throws {
   let colours = [
@@ -55,7 +83,7 @@ func writeChart(_ results: [Result], to path: String) throws {
   var y = 40.0
   func x(_ ratio: Double) -> Double { 300 + 110 * log10(max(ratio, 0.1) * 10) }
   var names: [String] = []
-  for result in results where !names.contains(result.benchmark) && result.ratio != nil {
+  for result in results where !names.contains(result.benchmark) && result.ratio != nil && result.unit == "ns" {
     names.append(result.benchmark)
   }
   for name in names {
