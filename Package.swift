@@ -32,7 +32,7 @@ let package = Package(
     // A main thread of its own, which a test process does not give.
     .executableTarget(
       name: "MainThreadVictim", dependencies: ["LoopEngine", "CLinux"], path: "Tests/Victims/MainThreadVictim"),
-    .testTarget(name: "LoopEngineTests", dependencies: ["LoopEngine", "MainThreadVictim"]),
+    .testTarget(name: "LoopEngineTests", dependencies: ["LoopEngine", "MainThreadVictim", "VictimC"]),
     .testTarget(
       name: "StallMonitorTests",
       dependencies: ["StallMonitor", "LoopEngine", "CUnwind", "CLinux", "VictimC", "StallVictim", "stalld"]),
