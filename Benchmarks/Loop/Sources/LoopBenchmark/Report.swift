@@ -90,20 +90,27 @@ func writeChart(_ results: [Result], to path: String) throws {
     body += "<text x='290' y='\(y + 10)' text-anchor='end' font-weight='bold'>\(name)</text>\n"
     for result in results where result.benchmark == name {
       guard let ratio = result.ratio else { continue }
-      let label = String(format: "%@ %.2f", result.subject, ratio)
+      let label = String(format: ratio < 10 ? "%@ %.2f" : "%@ %.0f", result.subject, ratio)
       body +=
         "<rect x='300' y='\(y)' width='\(max(1, x(ratio) - 300))' height='10' fill='\(colours[result.subject] ?? "#999")'/>"
-      body += "<text x='\(x(ratio) + 5)' y='\(y + 9)'>\(label)</text>\n"
+      body +=
+        "<text x='\(x(ratio) + 5)' y='\(y + 9)' stroke='white' stroke-width='3' paint-order='stroke'>\(label)</text>\n"
       y += 13
     }
     y += 12
   }
-  let line = "<line x1='\(x(1))' y1='30' x2='\(x(1))' y2='\(y)' stroke='#000' stroke-dasharray='3 3'/>"
+  // Behind the bars: a line for each power of ten, the peer's own dashed.
+  let grid = [0.1, 1, 10, 100, 1000, 10_000, 100_000].map { ratio in
+    let style = ratio == 1 ? "stroke='#000' stroke-dasharray='3 3'" : "stroke='#ddd'"
+    let label = ratio < 1 ? "0.1" : String(Int(ratio))
+    return "<line x1='\(x(ratio))' y1='34' x2='\(x(ratio))' y2='\(y)' \(style)/>"
+      + "<text x='\(x(ratio))' y='31' text-anchor='middle' fill='#666'>\(label)</text>"
+  }.joined(separator: "\n")
   let svg = """
     <svg xmlns='http://www.w3.org/2000/svg' width='1150' height='\(y + 10)' font-family='sans-serif' font-size='10'>
     <rect width='100%' height='100%' fill='white'/>
     <text x='300' y='20' font-size='13'>Time per operation relative to the peer of the row's bar (dashed: 1), logarithmic; shorter is faster</text>
-    \(line)
+    \(grid)
     \(body)</svg>
     """
   try svg.write(toFile: path, atomically: true, encoding: .utf8)
