@@ -39,7 +39,7 @@ bench-loop: ## Ours beside seven other run loops, on one processor: a table, Ben
 	@scripts/install-dependencies $(LIBRARIES) $(PEERS)
 	$(SWIFT) build --configuration release --package-path Benchmarks/Loop --product LoopBenchmark
 	taskset --cpu-list 0 $$($(SWIFT) build --configuration release --package-path Benchmarks/Loop --show-bin-path)/LoopBenchmark \
-	  --json Benchmarks/results/loop.json --svg Documentation/loop.svg
+	  --json Benchmarks/results/loop.json --svg Documentation/loop.svg --markdown Documentation/loop-table.md
 
 fuzz: ## The unwinder under libFuzzer and the address sanitizer, for FUZZ_SECONDS; finds are kept in .build/fuzz.
 	@scripts/install-dependencies $(LIBRARIES) libstdc++-12-dev

@@ -27,9 +27,6 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-nio", from: "2.90.0"),
   ],
   targets: [
-    // What needs a main thread of its own, which a test process does not give: main queue, main actor, `@main async`.
-    .executableTarget(
-      name: "MainThreadCheck", dependencies: [.product(name: "LoopEngine", package: "stalld")]),
     .target(name: "CPeers", cSettings: cSettings, linkerSettings: linkerSettings),
     .executableTarget(
       name: "LoopBenchmark",

@@ -1,5 +1,6 @@
 import Glibc
 import Testing
+import VictimC
 
 @testable import LoopEngine
 
@@ -75,6 +76,46 @@ import Testing
       guard status == 0 else { exit(20) }
       pipe.write()
       guard loop.run() == .stopped, log.all == ["parent"] else { exit(21) }
+      exit(0)
+    }
+  }
+
+  @Test func threadsWithLoopsLeaveNoMemoryAndNoDescriptorsBehind() async {
+    await #expect(processExitsWith: .success) {
+      // Each uses all that a loop allocates: a post, a timer, a watch, an observer, a mode of its own.
+      func comeAndGo(_ count: Int) {
+        let pipe = Pipe()
+        for _ in 0..<count / 25 {
+          let threads = (0..<25).map { _ in
+            TestThread {
+              let loop = Loop.current
+              _ = try? loop.watch(pipe.reading) { _, _ in }
+              loop.observe(.all) { _, _ in }
+              loop.add(Loop.Source {}, to: .tests)
+              loop.schedule(after: .seconds(1000), repeats: true) { _ in }
+              loop.schedule(after: .microseconds(10)) { _ in loop.stop() }
+              loop.perform {}
+              loop.run()
+            }
+          }
+          for thread in threads { thread.join() }
+        }
+        pipe.close()
+      }
+      func openDescriptors() -> Int { (0..<4096).count { fcntl(Int32($0), F_GETFD) >= 0 } }
+      // What is made once in a process, and the thread stacks that the C library keeps.
+      comeAndGo(500)
+      let descriptors = openDescriptors()
+      let before = Int(victim_bytes_in_use())
+      comeAndGo(2500)
+      let grown = Int(victim_bytes_in_use()) - before
+      // The smallest object would be 32 bytes for each thread, 80 000 in all.
+      guard grown < 40_000 else {
+        print("memory in use grew by", grown, "bytes")
+        exit(30)
+      }
+      guard openDescriptors() == descriptors else { exit(31) }
+      print("memory in use grew by", grown, "bytes")
       exit(0)
     }
   }

@@ -72,7 +72,19 @@ static double empty(int count) {
   for (int i = 0; i < count; i++) ev_run(loop, EVRUN_NOWAIT);
   return (double)(peer_now() - start) / count;
 }
-const peer ev_peer = {"libev", round_trip, post_row, self_post, timer_churn, fire, descriptors, empty};
+static double timer_life(int count) {
+  setup();
+  int64_t start = peer_now();
+  for (int i = 0; i < count; i++) {
+    ev_timer *t = malloc(sizeof *t);
+    ev_timer_init(t, on_timer, 1000, 0);
+    ev_timer_start(loop, t);
+    ev_timer_stop(loop, t);
+    free(t);
+  }
+  return (double)(peer_now() - start) / count;
+}
+const peer ev_peer = {"libev", round_trip, post_row, self_post, timer_churn, fire, descriptors, empty, timer_life};
 #else
 const peer ev_peer;
 #endif

@@ -81,7 +81,21 @@ static double empty(int count) {
   for (int i = 0; i < count; i++) uv_run(&loop, UV_RUN_NOWAIT);
   return (double)(peer_now() - start) / count;
 }
-const peer uv_peer = {"libuv", round_trip, post_row, self_post, timer_churn, fire, descriptors, empty};
+static void free_timer(uv_handle_t *h) { free(h); }
+static double timer_life(int count) {
+  setup();
+  int64_t start = peer_now();
+  for (int i = 0; i < count; i++) {
+    uv_timer_t *t = malloc(sizeof *t);
+    uv_timer_init(&loop, t);
+    uv_timer_start(t, on_timer, 1000000, 0);
+    uv_close((uv_handle_t *)t, free_timer);
+    // A closed handle is freed by the loop's next turn.
+    if (i % 1000 == 999) uv_run(&loop, UV_RUN_NOWAIT);
+  }
+  return (double)(peer_now() - start) / count;
+}
+const peer uv_peer = {"libuv", round_trip, post_row, self_post, timer_churn, fire, descriptors, empty, timer_life};
 #else
 const peer uv_peer;
 #endif

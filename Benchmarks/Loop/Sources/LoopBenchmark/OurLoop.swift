@@ -33,6 +33,16 @@ func ourLoop() -> Subject {
     for timer in timers { timer.invalidate() }
     return result
   }
+  subject.timerLife = { count in
+    let far = Loop.Instant.now.advanced(by: .seconds(1000))
+    return perOperation(count) {
+      for _ in 0..<count {
+        let timer = Loop.Timer(at: far) { _ in }
+        loop.add(timer)
+        timer.invalidate()
+      }
+    }
+  }
   subject.fire = { count in
     var seed: UInt64 = 42
     let base = Loop.Instant.now.nanoseconds - 4_000_000_000

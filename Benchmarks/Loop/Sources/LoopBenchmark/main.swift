@@ -2,12 +2,13 @@ import CPeers
 import Foundation
 import LoopEngine
 
-// Usage: swift run -c release --package-path Benchmarks/Loop LoopBenchmark [--json FILE] [--svg FILE] [--rounds N]
-// [--only TEXT] [--subject TEXT] Pin it to one core: taskset -c 1 …
+// Usage: swift run -c release --package-path Benchmarks/Loop LoopBenchmark [--json FILE] [--svg FILE] [--markdown FILE]
+// [--rounds N] [--only TEXT] [--subject TEXT] Pin it to one core: taskset -c 1 …
 
 struct Options {
   var json: String?
   var svg: String?
+  var markdown: String?
   var rounds = 3
   var only: String?
   var subject: String?
@@ -19,6 +20,7 @@ struct Options {
       switch option {
       case "--json": json = value
       case "--svg": svg = value
+      case "--markdown": markdown = value
       case "--rounds": rounds = value.flatMap(Int.init) ?? rounds
       case "--only": only = value
       case "--subject": subject = value
@@ -34,7 +36,7 @@ struct Row {
   let name: String
   /// The peer that the bar is measured against.
   let against: String
-  let bar: Double
+  let bar: Double?
   let measure: (Subject) -> Double?
 }
 
@@ -52,11 +54,12 @@ let rows: [Row] = [
     $0.timerChurn?(1000, 200_000 / $0.timerDivisor)
   },
   Row(name: "timer insert + cancel, 100k pending", against: "libev", bar: 2) {
-    $0.timerDivisor > 1 ? nil : $0.timerChurn?(100_000, 200_000)
+    $0.mostTimers < 100_000 ? nil : $0.timerChurn?(100_000, 200_000 / $0.timerDivisor)
   },
   Row(name: "timer insert + cancel, 1M pending", against: "libev", bar: 2) {
-    $0.timerDivisor > 1 ? nil : $0.timerChurn?(1_000_000, 200_000)
+    $0.mostTimers < 1_000_000 ? nil : $0.timerChurn?(1_000_000, 200_000 / $0.timerDivisor)
   },
+  Row(name: "timer create + add + cancel", against: "libev", bar: nil) { $0.timerLife?(100_000) },
   Row(name: "descriptor event, 1 watched", against: "bare epoll", bar: 1.1) { $0.descriptors?(1, 20_000) },
   Row(name: "descriptor event, 10k watched", against: "bare epoll", bar: 1.1) { $0.descriptors?(10_000, 20_000) },
   Row(name: "empty iteration", against: "bare epoll", bar: 1.2) { $0.empty?(50_000) },
@@ -90,9 +93,23 @@ for row in rows where options.only.map(row.name.contains) ?? true {
     results.append(
       Result(
         benchmark: row.name, subject: subject.name, value: value, unit: "ns", ratio: ratio,
-        bar: isOurs ? row.bar : nil, pass: isOurs ? ratio.map { $0 <= row.bar } : nil))
+        bar: isOurs ? row.bar : nil,
+        pass: isOurs ? row.bar.flatMap { bar in ratio.map { $0 <= bar } } : nil))
   }
   printRow(row.name, results.filter { $0.benchmark == row.name }, against: row.against)
+}
+
+// The other promise: three times as fast as CFRunLoop, except where the kernel's share leaves no room.
+for row in rows where row.name != "round trip" {
+  let cells = results.filter { $0.benchmark == row.name }
+  guard let ours = cells.first(where: { $0.subject == "LoopEngine" })?.value,
+    let theirs = cells.first(where: { $0.subject == "CFRunLoop" })?.value
+  else { continue }
+  results.append(
+    Result(
+      benchmark: "CFRunLoop's time to ours: \(row.name)", subject: "LoopEngine", value: theirs / ours, unit: "times",
+      ratio: theirs / ours, bar: 3, pass: theirs / ours >= 3))
+  printRow(results.last!.benchmark, [results.last!], against: "ours, at least")
 }
 
 if options.only == nil || options.only == "observer" {
@@ -119,4 +136,5 @@ if options.only == nil || options.only == "idle" {
 
 if let path = options.json { try writeJSON(results, to: path) }
 if let path = options.svg { try writeChart(results, to: path) }
+if let path = options.markdown { try writeTable(results, to: path) }
 exit(0)

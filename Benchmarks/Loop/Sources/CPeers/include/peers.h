@@ -16,6 +16,8 @@ typedef struct {
   double (*fire)(int timers);
   double (*descriptors)(int watched, int count);
   double (*empty)(int count);
+  // Allocates a timer, adds it, cancels it, frees it; may be NULL.
+  double (*timer_life)(int count);
 } peer;
 
 // Ends with a peer without a name.

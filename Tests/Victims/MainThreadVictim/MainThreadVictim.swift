@@ -1,12 +1,13 @@
+import CLinux
 import Dispatch
 import Glibc
 import LoopEngine
 
-/// Checks what happens on the main thread of an `@main async` program that `Loop.main` hosts.
+/// Looks at what happens on the main thread of an `@main async` program that `Loop.main` hosts, and says so line by line.
 ///
-/// Exit code 0 when all is so.
+/// Exit code 0 when all is as it should be.
 @main
-struct MainThreadCheck {
+struct MainThreadVictim {
   @MainActor static var order: [String] = []
 
   static func main() async {
@@ -49,14 +50,15 @@ struct MainThreadCheck {
     let before = switches()
     try? await Task.sleep(for: .milliseconds(500))
     let woken = switches() - before
-    check(woken <= 3, "the idle main thread sleeps (\(woken) context switches in half a second)")
+    // Polling would be hundreds.
+    check(woken <= 20, "the idle main thread sleeps: \(woken) context switches in half a second")
     print("all is well")
   }
 
-  static var isMainThread: Bool { syscallThreadID() == getpid() }
+  static var isMainThread: Bool { clinux_gettid() == getpid() }
 
   static func check(_ condition: Bool, _ what: String) {
-    print(condition ? "ok    " : "FAILED", what)
+    print(condition ? "ok:" : "FAILED:", what)
     if !condition { exit(1) }
   }
 
@@ -66,8 +68,4 @@ struct MainThreadCheck {
     getrusage(__rusage_who_t(1), &usage)
     return usage.ru_nvcsw
   }
-}
-
-private func syscallThreadID() -> pid_t {
-  Loop.current === Loop.main ? getpid() : 0
 }
