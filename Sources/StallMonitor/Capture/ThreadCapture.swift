@@ -14,6 +14,8 @@ final class ThreadCapture {
   }
 
   private static let attempts = 8
+  /// How long a thread is looked at before it is given up.
+  private static let patience: UInt64 = 100_000_000
   private static let frameLimit = 2048
   private static let handlerTimeout: UInt64 = 200_000_000
   /// How long another capture of this process is waited for: it takes a millisecond.
@@ -60,19 +62,24 @@ final class ThreadCapture {
     }
     defer { cunwind_snapshot_release() }
     var failure = CaptureFailure.moving
-    // A thread that alternates between running and blocking is soon met blocked, and then needs no signal.
-    for attempt in 0..<Self.attempts {
+    var run = SteadyRun()
+    let patience = MonotonicClock.now() + Self.patience
+    for attempt in 0... {
+      if attempt >= Self.attempts, MonotonicClock.now() > patience { break }
       let slices = probe.schedule()?.timeslices
       let activity = probe.activity()
       switch activity {
       case .unknown:
         return Moment(activity: activity, backtrace: .failure(probe.hasEnded ? .threadEnded : .noActivity))
       case .running:
-        if attempt >= 3 {
+        switch run.look(at: probe) {
+        case .steady:
           let moment = captureRunning(probe, stackEnd: stackEnd)
           // The C library blocks all signals for a moment, as when it makes or ends a thread.
-          guard case .failure(.signalBlocked) = moment.backtrace, attempt < Self.attempts - 1 else { return moment }
+          guard case .failure(.signalBlocked) = moment.backtrace, attempt < Self.attempts else { return moment }
           failure = .signalBlocked
+        case .waiting: failure = .noProcessor
+        case .alternating: failure = .moving
         }
         pause(nanoseconds: 20_000)
       case .blocked(let call):
