@@ -218,24 +218,28 @@ func dispatch() -> Subject {
     return result
   }
   subject.fire = { count in
+    // From the moment at which all are due, so that what libdispatch does on other threads counts, too.
     let fired = Count()
-    let gate = DispatchSemaphore(value: 0)
     let done = DispatchSemaphore(value: 0)
+    let end = Count()
+    let due = DispatchTime.now() + .milliseconds(200)
+    let start = peer_now() + 200_000_000
     let timers = (0..<count).map { _ in
-      timer(.milliseconds(100)) {
+      let timer = DispatchSource.makeTimerSource(queue: queue)
+      timer.schedule(deadline: due, leeway: .nanoseconds(0))
+      timer.setEventHandler {
         fired.value += 1
-        if fired.value == count { done.signal() }
+        if fired.value == count {
+          end.value = Int(peer_now())
+          done.signal()
+        }
       }
+      timer.activate()
+      return timer
     }
-    queue.sync {}
-    queue.async { gate.wait() }
-    usleep(150_000)
-    let result = perOperation(count) {
-      gate.signal()
-      done.wait()
-    }
+    done.wait()
     for timer in timers { timer.cancel() }
-    return result
+    return Double(end.value - Int(start)) / Double(count)
   }
   subject.descriptors = { watched, count in
     let descriptors = (0..<watched).map { _ in peer_eventfd(Int32(O_NONBLOCK)) }

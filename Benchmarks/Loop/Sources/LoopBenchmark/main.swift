@@ -46,6 +46,8 @@ let rows: [Row] = [
   Row(name: "post from another thread", against: "libuv", bar: 1.2) { $0.post?(100, 1000) },
   Row(name: "post from itself", against: "bare epoll", bar: 1.5) { $0.selfPost?(500, 1000) },
   // Before the rows with a million timers, which leave the heap of the process in pieces.
+  Row(name: "descriptor event, 1 watched", against: "bare epoll", bar: 1.1) { $0.descriptors?(1, 20_000) },
+  Row(name: "descriptor event, 10k watched", against: "bare epoll", bar: 1.1) { $0.descriptors?(10_000, 20_000) },
   Row(name: "fire, 10k due", against: "libev", bar: 1.5) { $0.fire?(10_000) },
   Row(name: "timer insert + cancel, 10 pending", against: "libev", bar: 2) {
     $0.timerChurn?(10, 200_000 / $0.timerDivisor)
@@ -60,8 +62,6 @@ let rows: [Row] = [
     $0.mostTimers < 1_000_000 ? nil : $0.timerChurn?(1_000_000, 200_000 / $0.timerDivisor)
   },
   Row(name: "timer create + add + cancel", against: "libev", bar: nil) { $0.timerLife?(100_000) },
-  Row(name: "descriptor event, 1 watched", against: "bare epoll", bar: 1.1) { $0.descriptors?(1, 20_000) },
-  Row(name: "descriptor event, 10k watched", against: "bare epoll", bar: 1.1) { $0.descriptors?(10_000, 20_000) },
   Row(name: "empty iteration", against: "bare epoll", bar: 1.2) { $0.empty?(50_000) },
 ]
 
