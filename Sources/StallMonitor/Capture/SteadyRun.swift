@@ -18,7 +18,9 @@ struct SteadyRun {
     case waiting
   }
 
-  /// Looks at a thread that is ready to run. About 20 us.
+  /// Looks at a thread that is ready to run.
+  ///
+  /// About 20 us.
   mutating func look(at probe: borrowing ThreadProbe) -> Finding {
     // Time first: what is read after it cannot make a run look longer than it was.
     guard let processorTime = probe.processorTime(), let switches = probe.voluntarySwitches() else {
