@@ -129,7 +129,8 @@ extension OneAtATime {
       let tally = capture(VICTIM_SIGNALS_BLOCKED)
       let unreachable = tally.lost[.signalBlocked, default: 0]
       #expect(tally.whole + unreachable == Self.captures, "\(tally.text)")
-      #expect(tally.whole > 0 && unreachable > 0, "\(tally.text)")
+      // It alternates, so it is most often met asleep and read; one that only runs is `threadWithItsSignalsBlockedIsNotSignalled`.
+      #expect(tally.whole > 0, "\(tally.text)")
     }
 
     @Test func deepRecursion() {
