@@ -29,12 +29,17 @@ public final class StallMonitor: Sendable {
   }
 
   private let watch: Mutex<Watch?>
+  // The child of a fork may find a lock held by a thread that it does not have: there, nothing is locked.
+  private let sentinel: ForkSentinel
 
   // A monitor watches until it is stopped, whether or not its maker keeps it.
   private static let active = Mutex<StallMonitor?>(nil)
 
-  private init(configuration: StallMonitorConfiguration, watch: consuming sending Watch?) {
+  private init(
+    configuration: StallMonitorConfiguration, watch: consuming sending Watch?, sentinel: ForkSentinel = ForkSentinel()
+  ) {
     self.configuration = configuration
+    self.sentinel = sentinel
     self.watch = Mutex(watch)
   }
 
@@ -78,25 +83,29 @@ public final class StallMonitor: Sendable {
     }
     return try active.withLock { active throws(StallMonitorError) in
       if active?.isWatching == true { throw .alreadyWatching }
-      let watch = try beginWatch(configuration, writer: writer)
-      let monitor = StallMonitor(configuration: configuration, watch: watch)
+      let sentinel = ForkSentinel()
+      let watch = try beginWatch(configuration, environment: environment, writer: writer, sentinel: sentinel)
+      let monitor = StallMonitor(configuration: configuration, watch: watch, sentinel: sentinel)
       active = monitor
       return monitor
     }
   }
 
-  /// Whether the main loop is watched: false if the monitor was disabled, misconfigured or stopped.
-  public var isWatching: Bool { watch.withLock { $0 != nil } }
+  /// Whether the main loop is watched: false if the monitor was disabled, misconfigured or stopped, and in the child of a fork.
+  public var isWatching: Bool { sentinel.isInOwnProcess && watch.withLock { $0 != nil } }
 
   /// How often the watchdog thread has woken up; 0 if there is none.
   ///
   /// An idle service's does not grow.
-  public var watchdogWakeUps: UInt64 { watch.withLock { $0?.watchdog.wakeUpCount ?? 0 } }
+  public var watchdogWakeUps: UInt64 {
+    sentinel.isInOwnProcess ? watch.withLock { $0?.watchdog.wakeUpCount ?? 0 } : 0
+  }
 
   /// Overlooks the loop's turns until ``resume()``; for work that is known to be slow.
   ///
   /// Pauses nest. A stall that is told already is followed to its end. Lock-free on the loop's side; from any thread.
   public func pause() {
+    guard sentinel.isInOwnProcess else { return }
     watch.withLock { $0?.suspension }?.begin()
   }
 
@@ -104,6 +113,7 @@ public final class StallMonitor: Sendable {
   ///
   /// The turn that is under way is timed from now. Without a pause nothing happens.
   public func resume() {
+    guard sentinel.isInOwnProcess else { return }
     watch.withLock { watch in
       guard let watch, watch.suspension.end() else { return }
       watch.watchdog.semaphore.post()
@@ -127,8 +137,10 @@ public final class StallMonitor: Sendable {
 
   /// Stops watching, and waits until the reports that are under way have been written as far as their reader takes them.
   ///
-  /// A stall that lasts at this moment gets its `stall.ended` now, marked `watch_ended`. Idempotent.
+  /// A stall that lasts at this moment gets its `stall.ended` now, marked `watch_ended`. Idempotent. In the child of a fork, which is not
+  /// watched, nothing happens.
   public func stop() {
+    guard sentinel.isInOwnProcess else { return }
     let ended = watch.withLock { watch in
       defer { watch = nil }
       return watch
@@ -139,27 +151,31 @@ public final class StallMonitor: Sendable {
   }
 
   private static func beginWatch(
-    _ configuration: StallMonitorConfiguration, writer: LineWriter
+    _ configuration: StallMonitorConfiguration, environment: Environment, writer: LineWriter, sentinel: ForkSentinel
   ) throws(StallMonitorError) -> Watch {
     // All that takes the dynamic loader's lock happens here, and never during a stall.
     let capture = ThreadCapture()
     let executable = ProcessFacts.executablePath()
     let resolver = FrameResolver(executablePath: executable)
+    let serviceName = configuration.serviceName ?? ProcessFacts.baseName(executable)
+    let recorder = FatalRecorder.make(
+      configured: configuration.stateDirectory, environment: environment, serviceName: serviceName)
     let watchdog = Watchdog(
       origin: StallReport.Origin(
         processID: getpid(), executablePath: executable,
         executableBuildID: resolver.buildID(of: ProcessFacts.executableAddress()),
-        serviceName: configuration.serviceName ?? ProcessFacts.baseName(executable),
+        serviceName: serviceName,
         serviceVersion: configuration.serviceVersion, hostName: ProcessFacts.hostName()))
     let loop = Loop.main
     let pulse = Pulse(
-      semaphore: watchdog.semaphore, fencesItself: !watchdog.hasBarrier, countsTicks: watchdog.countsTicks)
+      semaphore: watchdog.semaphore, fencesItself: !watchdog.hasBarrier, countsTicks: watchdog.countsTicks,
+      record: recorder.flatMap { _ in MappedRecord(sentinel: sentinel) })
     let suspension = Suspension()
     let subject = WatchedLoop.Subject(
       name: "main", kind: "loop", threadID: getpid(), stackEnd: ProcessFacts.mainStackEnd(),
       threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: suspension,
       state: { LoopDescription.current(of: loop) })
-    try watchdog.start(writer: writer, capture: capture, resolver: resolver)
+    try watchdog.start(writer: writer, capture: capture, resolver: resolver, recorder: recorder)
     watchdog.watch(subject)
     if loop.isCurrent {
       cunwind_prepare_thread()

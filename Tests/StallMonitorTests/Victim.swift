@@ -54,6 +54,13 @@ struct Victim {
     process.executableURL = URL(fileURLWithPath: command[0])
     process.arguments = Array(command.dropFirst())
     var variables = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("STALLMONITOR_") }
+    // Of its own, so that no other test's victim tells of this one's end.
+    let state = URL(fileURLWithPath: "/dev/shm/stallmonitor-tests-\(UUID().uuidString)")
+    if environment["STALLMONITOR_STATE_DIRECTORY"] == nil {
+      try FileManager.default.createDirectory(at: state, withIntermediateDirectories: false)
+      variables["STALLMONITOR_STATE_DIRECTORY"] = state.path
+    }
+    defer { try? FileManager.default.removeItem(at: state) }
     variables.merge(environment) { $1 }
     process.environment = variables
     let (output, talk) = (Pipe(), Pipe())

@@ -4,6 +4,7 @@
 
 #include "barrier.h"
 #include "loop.h"
+#include "memory.h"
 #include "process.h"
 #include "time_stamp_counter.h"
 

@@ -6,28 +6,16 @@ import Glibc
 /// Descriptors opened when the watch starts keep working when the process later becomes non-dumpable (setuid).
 struct ProcFile: ~Copyable {
   private let descriptor: Int32
-  private let identity: Identity
-
-  private struct Identity: Equatable {
-    var device: UInt
-    var inode: UInt
-
-    init?(_ descriptor: Int32) {
-      var status = stat()
-      guard fstat(descriptor, &status) == 0 else { return nil }
-      (device, inode) = (status.st_dev, status.st_ino)
-    }
-  }
+  private let identity: FileIdentity
 
   /// Opens the file, or returns nil: the thread is gone, or there is no procfs.
   init?(_ path: String) {
     descriptor = clinux_open(path, O_RDONLY | O_CLOEXEC, 0)
-    guard descriptor >= 0, let identity = Identity(descriptor) else { return nil }
+    guard descriptor >= 0, let identity = FileIdentity(descriptor) else { return nil }
     self.identity = identity
   }
 
-  // A host that closes all descriptors has closed this one too, and its number may be another file's by now.
-  deinit { if Identity(descriptor) == identity { close(descriptor) } }
+  deinit { identity.close(descriptor) }
 
   /// Reads from the start into `buffer`.
   ///

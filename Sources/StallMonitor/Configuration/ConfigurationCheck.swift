@@ -7,6 +7,9 @@ extension StallMonitorConfiguration {
     if case .file(let path) = sink, path.isEmpty {
       throw .invalidConfiguration(key: "sink", value: "\(sink)", allowed: ".standardOutput, or .file with a path")
     }
+    if let stateDirectory, !stateDirectory.hasPrefix("/") {
+      throw .invalidConfiguration(key: "stateDirectory", value: stateDirectory, allowed: "an absolute path")
+    }
   }
 }
 

@@ -10,13 +10,17 @@ struct Environment {
 
   init(_ variables: [String: String]) { self.variables = variables }
 
+  private static func isRelevant(_ pair: String) -> Bool {
+    pair.hasPrefix("STALLMONITOR_") || pair.hasPrefix("OTEL_") || pair.hasPrefix("STATE_DIRECTORY=")
+  }
+
   /// The environment of this process, as it is now.
   static func current() -> Environment {
     var variables: [String: String] = [:]
     guard var entry = clinux_environment() else { return Environment([:]) }
     while let text = entry.pointee {
       let pair = String(cString: text)
-      if let equals = pair.firstIndex(of: "="), pair.hasPrefix("STALLMONITOR_") || pair.hasPrefix("OTEL_") {
+      if let equals = pair.firstIndex(of: "="), isRelevant(pair) {
         variables[String(pair[..<equals])] = String(pair[pair.index(after: equals)...])
       }
       entry += 1
@@ -35,7 +39,8 @@ struct Environment {
 
   /// Names that begin with `STALLMONITOR_`, as this version knows them.
   static let known = [
-    "STALLMONITOR_ENABLED", "STALLMONITOR_SERVICE_NAME", "STALLMONITOR_SINK", "STALLMONITOR_THRESHOLD",
+    "STALLMONITOR_ENABLED", "STALLMONITOR_SERVICE_NAME", "STALLMONITOR_SINK", "STALLMONITOR_STATE_DIRECTORY",
+    "STALLMONITOR_THRESHOLD",
   ]
 
   /// Lays the variables over `configuration`.
@@ -66,6 +71,10 @@ struct Environment {
     ) {
       configuration.sink = $0
     }
+    read(
+      "STALLMONITOR_STATE_DIRECTORY", allowed: "an absolute path, such as /run/app",
+      { $0.hasPrefix("/") ? $0 : nil }
+    ) { configuration.stateDirectory = $0 }
     read("STALLMONITOR_SERVICE_NAME", allowed: "any text", { $0 }) { configuration.serviceName = $0 }
 
     let attributes = Self.resourceAttributes(variables["OTEL_RESOURCE_ATTRIBUTES"] ?? "")
@@ -75,6 +84,11 @@ struct Environment {
     }
     if configuration.serviceVersion == nil { configuration.serviceVersion = attributes["service.version"] }
     return problems
+  }
+
+  /// The directory that systemd made for the service (systemd.exec(5), `StateDirectory=`); of several the first.
+  var serviceStateDirectory: String? {
+    variables["STATE_DIRECTORY"]?.split(separator: ":").first.map(String.init)
   }
 
   /// Variables that look like ours and are not: most likely misspelt.

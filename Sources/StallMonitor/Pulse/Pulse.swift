@@ -49,8 +49,13 @@ final class Pulse: Sendable {
   // Where membarrier is missing the loop pays for the fence.
   private let fencesItself: Bool
   private let countsTicks: Bool
+  /// Where a stall is kept that the process might end in.
+  let record: MappedRecord?
 
-  init(semaphore: WatchdogSemaphore, fencesItself: Bool, countsTicks: Bool = false) {
+  init(
+    semaphore: WatchdogSemaphore, fencesItself: Bool, countsTicks: Bool = false, record: MappedRecord? = nil
+  ) {
+    self.record = record
     self.semaphore = semaphore
     self.fencesItself = fencesItself
     self.countsTicks = countsTicks
@@ -83,7 +88,10 @@ final class Pulse: Sendable {
     if attention.load(ordering: .relaxed) & Attention.episode != 0 {
       recovered.store(MonotonicClock.now(), ordering: .relaxed)
     }
-    if attention.exchange(0, ordering: .acquiringAndReleasing) != 0 { semaphore.post() }
+    guard attention.exchange(0, ordering: .sequentiallyConsistent) != 0 else { return }
+    // After the exchange: whoever makes a record looks at the attention afterwards, and so sees that the turn is over, or is seen here.
+    record?.pass(published.load(ordering: .relaxed))
+    semaphore.post()
   }
 
   // MARK: The watchdog's side

@@ -12,8 +12,10 @@ struct StallReport: Sendable {
     case started = "stall.started"
     case ongoing = "stall.ongoing"
     case ended = "stall.ended"
+    /// The process ended in it.
+    case fatal = "stall.fatal"
 
-    var level: String { self == .ongoing ? "error" : "warn" }
+    var level: String { self == .ongoing || self == .fatal ? "error" : "warn" }
   }
 
   /// What does not change while a process runs.
@@ -75,8 +77,11 @@ struct StallReport: Sendable {
       switch event {
       case .started, .ongoing: "\(loop.name) loop has stood still for \(milliseconds) ms"
       case .ended: "\(loop.name) loop stood still for \(milliseconds) ms"
+      case .fatal: "\(loop.name) loop had stood still for at least \(milliseconds) ms"
       }
-    return "\(what)\(culprit.map { " in " + $0.place } ?? ""): \(verdict.sentence)".limited(to: 600)
+    let place = culprit.map { " in " + $0.place } ?? ""
+    let end = event == .fatal ? " when the process ended" : ""
+    return "\(what)\(place)\(end): \(verdict.sentence)".limited(to: 600)
   }
 
   /// The line with its newline, at most `limit` bytes: frames go from the middle of the stack first, and

@@ -33,6 +33,7 @@ final class Watchdog: Sendable {
     var writer: LineWriter
     var capture: ThreadCapture
     var resolver: FrameResolver
+    var recorder: FatalRecorder?
   }
 
   init(origin: StallReport.Origin) {
@@ -47,9 +48,10 @@ final class Watchdog: Sendable {
   ///
   /// Throws if there is none to be had.
   func start(
-    writer: LineWriter, capture: ThreadCapture, resolver: FrameResolver
+    writer: LineWriter, capture: ThreadCapture, resolver: FrameResolver, recorder: FatalRecorder? = nil
   ) throws(StallMonitorError) {
-    let outfit = Box(Outfit(watchdog: self, writer: writer, capture: capture, resolver: resolver))
+    let outfit = Box(
+      Outfit(watchdog: self, writer: writer, capture: capture, resolver: resolver, recorder: recorder))
     // The new thread inherits the mask: no signal of the host's is ever delivered to it. Those that a crash raises are the
     // thread's own, and Swift's crash handler stops the other threads by SIGPROF to print their backtraces.
     var all = sigset_t()
@@ -109,6 +111,7 @@ final class Watchdog: Sendable {
     var retry = Self.retryIntervals.lowerBound
     var freezes = FreezeDetector()
     let clock = PulseClock(countingTicks: countsTicks)
+    outfit.recorder?.tellEarlier(to: outfit.writer)
     while !isStopping.load(ordering: .acquiring) {
       clock.observe()
       admit(to: &loops, clock: clock)
@@ -122,6 +125,7 @@ final class Watchdog: Sendable {
       }
       frozen = 0
       if outfit.writer.isWaiting { outfit.writer.flush() }
+      outfit.recorder?.tellEarlier(to: outfit.writer)
       if outfit.writer.isWaiting {
         next = min(next ?? .max, now + retry)
         retry = min(2 * retry, Self.retryIntervals.upperBound)
@@ -140,6 +144,7 @@ final class Watchdog: Sendable {
     }
     round.finish(loops)
     outfit.writer.flush()
+    outfit.recorder?.tellEarlier(to: outfit.writer)
   }
 
   private func admit(to loops: inout [WatchedLoop], clock: PulseClock) {
@@ -192,6 +197,7 @@ final class Watchdog: Sendable {
           outfit.resolver.flush()
           loop.takeSample(with: outfit.capture, resolver: outfit.resolver)
           send(loop.report(.started, end: now, origin: watchdog.origin))
+          keepRecord(of: loop)
         case .due(let sample, let ongoing):
           if sample || ongoing { loop.takeSample(with: outfit.capture, resolver: outfit.resolver) }
           if ongoing {
@@ -200,9 +206,11 @@ final class Watchdog: Sendable {
             send(loop.report(.ongoing, end: now, origin: watchdog.origin))
             loop.didReportOngoing(at: now)
           }
+          keepRecord(of: loop)
         case .ended(let end):
           send(loop.report(.ended, end: end, origin: watchdog.origin))
           loop.endEpisode()
+          loop.subject.pulse.record?.end()
         }
       }
       return MonotonicClock.now()
@@ -215,7 +223,18 @@ final class Watchdog: Sendable {
         send(
           loop.report(.ended, end: end ?? MonotonicClock.now(), origin: watchdog.origin, watchEnded: end == nil))
         loop.endEpisode()
+        loop.subject.pulse.record?.end()
       }
+    }
+
+    /// What is to be told of the stall if the process ends now.
+    private func keepRecord(of loop: WatchedLoop) {
+      let pulse = loop.subject.pulse
+      guard let recorder = outfit.recorder, let record = pulse.record, let turn = loop.stalledTurn,
+        var report = loop.report(.fatal, end: MonotonicClock.now(), origin: watchdog.origin), pulse.episodeEnd == nil
+      else { return }
+      report.sequence = sequence + 1
+      recorder.keep(report, in: record, turn: turn) { pulse.episodeEnd != nil }
     }
 
     private mutating func send(_ report: StallReport?) {

@@ -212,6 +212,9 @@ final class WatchedLoop {
   /// Whether a stall is under way.
   var isStalled: Bool { episode != nil }
 
+  /// The late turn of the stall that is under way.
+  var stalledTurn: Pulse.Word? { episode?.turn }
+
   // MARK: What the kernel counts
 
   private func usage(at time: UInt64) -> ThreadUsage? { ThreadUsage(probe, throttle: throttle, at: time) }

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include "victim_calls.h"
+#include "victim_ends.h"
 #include "victim_moments.h"
 
 /// Computes for that long, in a static function.

@@ -1,0 +1,62 @@
+// Pages of their own: memory that the child of a fork does not get, and a file in their place. Swift's Glibc module shows neither
+// MAP_FAILED nor the MADV_ values, and open(2) and openat(2) are variadic.
+#ifndef CLINUX_MEMORY_H
+#define CLINUX_MEMORY_H
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+/// Zeroed pages of this process's own, or NULL. Not touched, they cost address space alone.
+static inline void *clinux_pages(size_t size) {
+  void *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return pages == MAP_FAILED ? NULL : pages;
+}
+
+static inline void clinux_pages_free(void *pages, size_t size) { munmap(pages, size); }
+
+/// Makes the child of a fork, by whatever call, find zeros in these pages. False on kernels before 4.14.
+static inline bool clinux_pages_wipe_on_fork(void *pages, size_t size) {
+#ifdef MADV_WIPEONFORK
+  return madvise(pages, size, MADV_WIPEONFORK) == 0;
+#else
+  return false;
+#endif
+}
+
+/// Puts a file in the place of pages that were made by `clinux_pages`; there is no moment without either. The child of a fork has
+/// nothing there, and so does not keep the file's lock.
+static inline bool clinux_pages_show_file(void *pages, size_t size, int descriptor) {
+  if (mmap(pages, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor, 0) == MAP_FAILED) return false;
+  madvise(pages, size, MADV_DONTFORK);
+  return true;
+}
+
+/// Takes the file out again.
+static inline bool clinux_pages_hide_file(void *pages, size_t size) {
+  return mmap(pages, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
+}
+
+/// Whether a file or a directory lies on tmpfs: its pages are never written to a disk, and once allocated are always there.
+static inline bool clinux_is_on_tmpfs(int descriptor) {
+  struct statfs system;
+  return fstatfs(descriptor, &system) == 0 && system.f_type == TMPFS_MAGIC;
+}
+
+static inline int clinux_open_at(int directory, const char *name, int flags, unsigned mode) {
+  return openat(directory, name, flags | O_CLOEXEC, mode);
+}
+
+/// A file without a name (O_TMPFILE, which glibc shows for _GNU_SOURCE alone): it vanishes with its last user unless it is named.
+static inline int clinux_open_unnamed_at(int directory, unsigned mode) {
+  return openat(directory, ".", O_RDWR | O_CLOEXEC | __O_TMPFILE, mode);
+}
+
+#endif

@@ -1,0 +1,87 @@
+import CLinux
+import Glibc
+
+/// Sees to it that a process that ends in a stall leaves word of it.
+///
+/// While a stall lasts, its report as `stall.fatal` lies in a file; the next start of the same service sends it. Belongs to the
+/// watchdog's thread.
+final class FatalRecorder {
+  private let directory: StateDirectory
+  private let prefix: String
+  private let earlier: EarlierRecords
+  private var hasComplained = false
+
+  /// Records of one service in one directory.
+  ///
+  /// - Parameters:
+  ///   - directory: On tmpfs.
+  ///   - service: The service's name, and what else tells it from others in the directory.
+  init(directory: StateDirectory, service: [String]) {
+    self.directory = directory
+    var identity = StallRecord.checksum(of: service.joined(separator: "\0").utf8, turn: 0)
+    prefix = "stallmonitor-\(withUnsafeBytes(of: &identity) { hexadecimal($0) })-"
+    earlier = EarlierRecords(directory: directory, prefix: prefix)
+  }
+
+  /// Chooses the directory; without a usable one, says so and returns nil.
+  ///
+  /// The configured one, or the one that systemd gave to the service, if it lies in memory; otherwise `/dev/shm`. Call it at start.
+  static func make(configured: String?, environment: Environment, serviceName: String) -> FatalRecorder? {
+    let named = configured ?? environment.serviceStateDirectory
+    do throws(StateDirectory.Failure) {
+      if let configured {
+        let directory = try StateDirectory(path: configured)
+        if directory.isInMemory {
+          try directory.checkWritable()
+          return FatalRecorder(directory: directory, service: [serviceName, configured])
+        }
+      } else if let named, let directory = try? StateDirectory(path: named), directory.isInMemory,
+        (try? directory.checkWritable()) != nil
+      {
+        return FatalRecorder(directory: directory, service: [serviceName, named])
+      }
+    } catch {
+      Diagnostics.say(
+        "the state directory \(configured ?? "") cannot be used: \(error.reason). A stall in which the service ends will not be told"
+      )
+      return nil
+    }
+    let shared = "/dev/shm"
+    do throws(StateDirectory.Failure) {
+      let directory = try StateDirectory(path: shared)
+      guard directory.isInMemory else { throw StateDirectory.Failure(code: ENOTSUP) }
+      try directory.checkWritable()
+      return FatalRecorder(directory: directory, service: [serviceName, named ?? ""])
+    } catch {
+      Diagnostics.say(
+        "no state directory in memory: \(shared): \(error.reason). A stall in which the service ends will not be told")
+      return nil
+    }
+  }
+
+  /// Keeps a stall's report for the case that the process ends now.
+  func keep(_ report: StallReport, in record: MappedRecord, turn: Pulse.Word, unless isOver: () -> Bool) {
+    let line = report.line()
+    if record.isOpen { return record.update(line) }
+    do {
+      try record.begin(in: directory, name: makeName(), turn: turn.raw, line: line, unless: isOver)
+    } catch {
+      if !hasComplained {
+        Diagnostics.say(
+          "the running stall cannot be kept in \(directory.path): \(error.reason). If the service ends in it, that will not be told"
+        )
+      }
+      hasComplained = true
+    }
+  }
+
+  /// Sends what earlier processes of the service left, as far as the writer takes it.
+  func tellEarlier(to writer: LineWriter) { earlier.tell(to: writer) }
+
+  private func makeName() -> String {
+    var bytes: UInt64 = 0
+    let filled = withUnsafeMutableBytes(of: &bytes) { clinux_random($0.baseAddress, $0.count) }
+    if !filled { bytes = MonotonicClock.now() }
+    return "\(prefix)\(getpid())-\(withUnsafeBytes(of: &bytes) { hexadecimal($0) })"
+  }
+}

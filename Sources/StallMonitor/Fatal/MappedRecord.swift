@@ -1,0 +1,115 @@
+import CLinux
+import Glibc
+import Synchronization
+
+/// A running stall's file, as the process that stalls sees it: memory that outlives the process.
+///
+/// The file exists while a stall lasts, complete from its first moment. Its lock tells that the process lives. The lock belongs to the mapping,
+/// for its descriptor is closed at once: so the kernel releases it when the process's memory goes, and neither a host that closes all
+/// descriptors nor the child of a fork, which does not get the mapping, changes that.
+///
+/// The address is the same for the object's life: the loop may be late with its one store, and then meets plain memory.
+final class MappedRecord: @unchecked Sendable {  // The loop's side is one atomic word; all else is the watchdog's alone.
+  private let pages: UnsafeMutableRawPointer
+  private let sentinel: ForkSentinel
+  private var open: Open?
+
+  private struct Open {
+    var directory: StateDirectory
+    var name: String
+    var turn: UInt64
+    var valid: UInt64
+  }
+
+  /// Reserves the address; nil if there is none to be had.
+  init?(sentinel: ForkSentinel) {
+    guard let pages = clinux_pages(StallRecord.size) else { return nil }
+    self.pages = pages
+    self.sentinel = sentinel
+  }
+
+  // In the child of a fork somebody else's memory may lie there by now.
+  deinit { if sentinel.isInOwnProcess { clinux_pages_free(pages, StallRecord.size) } }
+
+  // MARK: The loop's side
+
+  /// The loop has gone on, with this word.
+  ///
+  /// One store; none in the child of a fork.
+  func pass(_ word: UInt64) {
+    if sentinel.isInOwnProcess { atomic(StallRecord.passedOffset).pointee.store(word, ordering: .releasing) }
+  }
+
+  // MARK: The watchdog's side
+
+  /// Whether there is a file.
+  var isOpen: Bool { open != nil }
+
+  /// Makes the file.
+  ///
+  /// - Parameters:
+  ///   - directory: Where; on tmpfs, so that no access to the mapping waits for a disk or fails on it.
+  ///   - name: The file's name.
+  ///   - turn: The late turn's word.
+  ///   - line: The report as it would be if the process ended now.
+  ///   - isOver: Whether the loop has gone on. Asked once the loop's store would reach the file; then there is nothing to keep.
+  func begin(
+    in directory: StateDirectory, name: String, turn: UInt64, line: [UInt8], unless isOver: () -> Bool
+  ) throws(StateDirectory.Failure) {
+    try directory.use { (parent) throws(StateDirectory.Failure) in
+      let file = clinux_open_unnamed_at(parent, 0o600)
+      guard file >= 0 else { throw StateDirectory.Failure(code: errno) }
+      defer { close(file) }
+      // A full disk is an error here, and would be a SIGBUS later.
+      let code = posix_fallocate(file, 0, off_t(StallRecord.size))
+      guard code == 0 else { throw StateDirectory.Failure(code: code) }
+      guard flock(file, LOCK_EX | LOCK_NB) == 0, clinux_pages_show_file(pages, StallRecord.size, file) else {
+        throw StateDirectory.Failure(code: errno)
+      }
+      pages.storeBytes(of: StallRecord.magic, toByteOffset: StallRecord.magicOffset, as: UInt64.self)
+      pages.storeBytes(of: StallRecord.version, toByteOffset: StallRecord.versionOffset, as: UInt64.self)
+      pages.storeBytes(of: turn, toByteOffset: StallRecord.turnOffset, as: UInt64.self)
+      write(line, turn: turn, to: 0)
+      guard !isOver() else { return hide() }
+      guard linkat(AT_FDCWD, "/proc/self/fd/\(file)", parent, name, AT_SYMLINK_FOLLOW) == 0 else {
+        let code = errno
+        hide()
+        throw StateDirectory.Failure(code: code)
+      }
+      open = Open(directory: directory, name: name, turn: turn, valid: 0)
+    }
+  }
+
+  /// Puts a newer line in the place of the one that is kept.
+  func update(_ line: [UInt8]) {
+    guard let current = open else { return }
+    let next = 1 - current.valid
+    write(line, turn: current.turn, to: next)
+    atomic(StallRecord.validOffset).pointee.store(next, ordering: .releasing)
+    open?.valid = next
+  }
+
+  /// Removes the file: the stall is over, or is no longer watched.
+  func end() {
+    guard let current = open else { return }
+    open = nil
+    // Should the name stay for some reason, it says nothing. While it is there, its lock is.
+    atomic(StallRecord.passedOffset).pointee.store(StallRecord.closed, ordering: .releasing)
+    _ = try? current.directory.use { unlinkat($0, current.name, 0) }
+    hide()
+  }
+
+  private func hide() { _ = clinux_pages_hide_file(pages, StallRecord.size) }
+
+  private func write(_ line: [UInt8], turn: UInt64, to place: UInt64) {
+    let start = StallRecord.headSize + Int(place) * StallRecord.placeSize
+    pages.storeBytes(of: UInt64(line.count), toByteOffset: start + StallRecord.lengthOffset, as: UInt64.self)
+    pages.storeBytes(
+      of: StallRecord.checksum(of: line, turn: turn), toByteOffset: start + StallRecord.checksumOffset, as: UInt64.self)
+    line.withUnsafeBytes { (pages + start + StallRecord.lineOffset).copyMemory(from: $0.baseAddress!, byteCount: $0.count) }
+  }
+
+  private func atomic(_ offset: Int) -> UnsafeMutablePointer<Atomic<UInt64>> {
+    (pages + offset).assumingMemoryBound(to: Atomic<UInt64>.self)
+  }
+}

@@ -1,0 +1,77 @@
+/// What the file of a running stall looks like: a head, and two places for a report line, of which one is valid.
+///
+/// A line is written to the other place, and then the head says so with one store: a process that ends in the middle leaves the
+/// older line whole. Numbers are in the machine's byte order; the file never leaves it.
+enum StallRecord {
+  /// `STALLREC`, read as a little-endian number.
+  static let magic: UInt64 = 0x4345_524c_4c41_5453
+  static let version: UInt64 = 1
+
+  static let magicOffset = 0
+  static let versionOffset = 8
+  /// The word of the late turn.
+  static let turnOffset = 16
+  /// What the loop has passed since: 0 while the stall lasts.
+  static let passedOffset = 64
+  /// Which place is valid, 0 or 1.
+  static let validOffset = 128
+
+  static let headSize = 4096
+  static let placeSize = 8192
+  static let size = headSize + 2 * placeSize
+
+  // Within a place.
+  static let lengthOffset = 0
+  static let checksumOffset = 8
+  static let lineOffset = 16
+
+  /// The watchdog's own mark in `passedOffset`; no turn's word, for its phase is none.
+  static let closed = UInt64.max
+
+  /// FNV-1a, 64 bits, over a line and the turn that it is about.
+  static func checksum(of line: some Sequence<UInt8>, turn: UInt64) -> UInt64 {
+    var hash = 0xcbf2_9ce4_8422_2325 ^ turn
+    for byte in line { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01b3 }
+    return hash
+  }
+
+  /// What a dead process's file says.
+  enum Content: Equatable {
+    /// It ended in this stall: the report's line, with its newline.
+    case fatal([UInt8])
+    /// The stall was over.
+    case over
+    /// Nothing that can be told.
+    case unusable(reason: String)
+  }
+
+  /// Reads a file, of which nothing is trusted.
+  static func read(_ file: UnsafeRawBufferPointer) -> Content {
+    guard file.count == size else { return .unusable(reason: "it has a wrong size") }
+    func word(_ offset: Int) -> UInt64 { file.loadUnaligned(fromByteOffset: offset, as: UInt64.self) }
+    guard word(magicOffset) == magic else { return .unusable(reason: "it is no record of a stall") }
+    guard word(versionOffset) == version else { return .unusable(reason: "it is of another version") }
+    let turn = word(turnOffset)
+    let passed = word(passedOffset)
+    // The loop passes the beginning of the late turn itself if it is asked for its end that early.
+    guard passed == 0 || passed == turn else { return .over }
+    let valid = word(validOffset)
+    guard valid <= 1 else { return .unusable(reason: "it is damaged") }
+    let place = headSize + Int(valid) * placeSize
+    let length = word(place + lengthOffset)
+    guard length > 1, length <= UInt64(StallReport.longestLine) else { return .unusable(reason: "it is damaged") }
+    let line = file[(place + lineOffset)..<(place + lineOffset + Int(length))]
+    guard checksum(of: line, turn: turn) == word(place + checksumOffset) else {
+      return .unusable(reason: "it is damaged")
+    }
+    guard isReport(line) else { return .unusable(reason: "it holds no report") }
+    return .fatal(Array(line))
+  }
+
+  /// One line of text that begins and ends as a report does, without a control character.
+  private static func isReport(_ line: Slice<UnsafeRawBufferPointer>) -> Bool {
+    line.starts(with: "{\"@timestamp\":\"".utf8) && line.suffix(2).elementsEqual("}\n".utf8)
+      && line.dropLast().allSatisfy { $0 >= 0x20 && $0 != 0x7f }
+      && String(validating: line, as: UTF8.self)?.contains("\"event\":{\"name\":\"stall.fatal\"") == true
+  }
+}

@@ -1,0 +1,107 @@
+import Glibc
+import LoopEngine
+import StallMonitor
+import VictimC
+
+/// Hosts that end, or fork, in a late turn.
+@MainActor let fatalScenarios: [String: () -> Void] = [
+  "segfault-in-stall": {
+    once {
+      blockByComputing()
+      victim_segfault()
+    }
+  },
+  "abort-in-stall": {
+    once {
+      blockByComputing()
+      abort()
+    }
+  },
+  "bare-exit-in-stall": {
+    once {
+      blockByComputing()
+      exit(0)
+    }
+  },
+  // As soon as the loop has gone on: the first that an observer other than the monitor's sees of the next turn.
+  "exit-after-stall": {
+    let loop = Loop.main
+    loop.add(Loop.Observer(.beforeSources, order: .max) { _, _ in if hasStalled { _exit(0) } }, to: .common)
+    once {
+      blockByComputing()
+      hasStalled = true
+    }
+  },
+  "stall-then-idle": {
+    Loop.main.after(20) { blockByComputing() }
+    Loop.main.after(60_000) {}
+    Loop.main.run()
+  },
+  // Three late turns of three files; the process is killed in one of them, or between them.
+  "stalls": {
+    Loop.main.after(5, repeats: true) { blockByComputing() }
+    Loop.main.run()
+  },
+  "child-exits-in-stall": { inStall(child: { _exit(7) }) },
+  "child-is-killed-in-stall": { inStall(child: { kill(getpid(), SIGKILL) }) },
+  "child-executes-in-stall": { inStall(child: { victim_exec("/bin/true", nil) }) },
+  // The same service, started while its parent stalls.
+  "child-is-the-service": { inStall(child: { victim_exec(CommandLine.arguments[0], "never-runs") }) },
+  "child-outlives": {
+    once {
+      blockByComputing()
+      let child = victim_fork()
+      if child == 0 {
+        // No reader of the parent's output waits for it.
+        for descriptor in 0..<3 { close(Int32(descriptor)) }
+        sleep(20)
+        _exit(0)
+      }
+      say("child=\(child)")
+      blockByComputing()
+    }
+  },
+  "child-goes-on": {
+    inStall {
+      monitor.pause()
+      monitor.resume()
+      monitor.expectSlow("the test says so") {}
+      let loop = Loop.main
+      let mode: Loop.Mode = "child"
+      loop.after(5, repeats: true, in: mode) { spin(Double(milliseconds)) }
+      let end = Loop.Instant.now.advanced(by: .milliseconds(2 * milliseconds))
+      while Loop.Instant.now < end { _ = loop.run(mode: mode, before: end) }
+      monitor.stop()
+      say("child-watching=\(monitor.isWatching) child-wakeups=\(monitor.watchdogWakeUps)")
+      _exit(9)
+    }
+  },
+  "child-watches-itself": {
+    inStall {
+      let own = try? StallMonitor.start()
+      let loop = Loop.main
+      let mode: Loop.Mode = "child"
+      loop.after(5, in: mode) { blockByComputing() }
+      _ = loop.run(mode: mode, before: .now.advanced(by: .milliseconds(2 * milliseconds)))
+      own?.stop()
+      say("child=\(getpid())")
+      _exit(own?.isWatching == false ? 9 : 8)
+    }
+  },
+]
+
+nonisolated(unsafe) private var hasStalled = false  // On the main thread alone.
+
+/// Forks in the middle of a late turn, and tells how the child ended.
+private func inStall(child: @escaping @Sendable () -> Void) {
+  once {
+    blockByComputing()
+    let process = victim_fork()
+    if process == 0 {
+      child()
+      _exit(99)
+    }
+    say("child-ended=\(victim_wait(process))")
+    blockByComputing()
+  }
+}

@@ -1,0 +1,22 @@
+// The ways in which a process ends, or becomes two.
+#ifndef VICTIM_ENDS_H
+#define VICTIM_ENDS_H
+
+#include <sys/types.h>
+
+/// fork(2), which Swift does not offer.
+pid_t victim_fork(void);
+
+/// A fork that `pthread_atfork` does not see.
+pid_t victim_raw_fork(void);
+
+/// Writes to address 0.
+void victim_segfault(void);
+
+/// Waits for a child. Returns its exit status, or its signal's number negated.
+int victim_wait(pid_t child);
+
+/// execv(3) without descriptors but 0, 1 and 2.
+void victim_exec(const char *path, const char *argument);
+
+#endif
