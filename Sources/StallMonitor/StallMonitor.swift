@@ -175,7 +175,13 @@ public final class StallMonitor: Sendable {
       name: "main", kind: "loop", threadID: getpid(), stackEnd: ProcessFacts.mainStackEnd(),
       threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: suspension,
       state: { LoopDescription.current(of: loop) })
-    try watchdog.start(writer: writer, capture: capture, resolver: resolver, recorder: recorder)
+    let publisher = ReportPublisher(
+      writer: writer,
+      ledger: RepeatLedger(
+        window: configuration.repeatWindow.nanoseconds, budget: configuration.budget, now: MonotonicClock.now()),
+      details: DetailFiles.make(configured: configuration.stateDirectory, environment: environment))
+    try watchdog.start(
+      writer: writer, publisher: publisher, capture: capture, resolver: resolver, recorder: recorder)
     watchdog.watch(subject)
     if loop.isCurrent {
       cunwind_prepare_thread()

@@ -39,14 +39,21 @@ extension OneAtATime {
     }
 
     /// A process that is stopped stands still, and its main loop is not to blame.
-    @Test func stoppedProcessIsNotReported() throws {
+    @Test func stoppedProcessIsToldOnceAndBlamesNoFunction() throws {
       let victim = try Victim.run("healthy", milliseconds: 2500) { process in
         usleep(800_000)
         kill(process.processIdentifier, SIGSTOP)
         usleep(1_000_000)
         kill(process.processIdentifier, SIGCONT)
       }
-      #expect(victim.reports.isEmpty)
+      #expect(victim.reports.count == 1)
+      let report = try #require(victim.reports.first)
+      #expect(report.event == "stall.ended")
+      #expect(report.cause == "stopped")
+      #expect(report.culprit == "")
+      #expect(report.stack.isEmpty)
+      #expect(report.duration > 700 && report.duration < 1500)
+      #expect((report["message"] as? String)?.hasPrefix("the whole process stood still for") == true)
     }
   }
 }

@@ -77,18 +77,17 @@ extension Loop {
 
   private func addOwned(_ timer: Timer, _ key: Int32) {
     guard timer.isValid, timer.key != key else { return }
-    if timer.key == Timer.noKey {
-      timer.key = key
-      if let spare = spareTimer, spare.toOpaque() == Unmanaged.passUnretained(timer).toOpaque() {
-        spareTimer = nil
-      } else {
-        _ = Unmanaged.passRetained(timer)
-      }
-    } else {
+    guard timer.key == Timer.noKey else {
       if timer.others?.contains(where: { $0.key == key }) ?? false { return }
       let slot = timer.isFiring ? TimerHeap.noSlot : insert(timer, key)
       timer.others = (timer.others ?? []) + [(key, slot)]
       return
+    }
+    timer.key = key
+    if let spare = spareTimer, spare.toOpaque() == Unmanaged.passUnretained(timer).toOpaque() {
+      spareTimer = nil
+    } else {
+      _ = Unmanaged.passRetained(timer)
     }
     if !timer.isFiring { timer.slot = insert(timer, key) }
   }

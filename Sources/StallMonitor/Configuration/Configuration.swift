@@ -22,6 +22,18 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// `STALLMONITOR_THRESHOLD`: a number and a unit (`250ms`, `1.5s`), from 1 ms to 1 h; the default is 250 ms.
   public var threshold: Duration = .milliseconds(250)
 
+  /// How long a stall that has been told is counted instead of told again.
+  ///
+  /// At the end of the time one `stall.suppressed` says how many there were and how long they took; it doubles while they go on, up to
+  /// an hour. A stall that lasts far longer than those that were told is told all the same.
+  /// `STALLMONITOR_REPEAT_WINDOW`: a number and a unit, up to 1 h; the default is 30 s. Zero tells every stall.
+  public var repeatWindow: Duration = .seconds(30)
+
+  /// How many stalls are told in full a minute; the others are counted, and told of by one `stall.suppressed`.
+  ///
+  /// `STALLMONITOR_BUDGET`: a whole number up to 10000; the default is 60. Zero is no limit.
+  public var budget = 60
+
   /// Where report lines go.
   ///
   /// `STALLMONITOR_SINK`: `stdout` or `file:PATH`; the default is standard output.
@@ -50,6 +62,8 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
 
   /// What a threshold may be.
   static let allowedThreshold: ClosedRange<Duration> = .milliseconds(1) ... .seconds(3600)
+  static let allowedRepeatWindow: ClosedRange<Duration> = .zero ... .seconds(3600)
+  static let allowedBudget = 0...10000
 }
 
 /// Why a monitor could not be started.

@@ -4,6 +4,12 @@ extension StallMonitorConfiguration {
     guard Self.allowedThreshold.contains(threshold) else {
       throw .invalidConfiguration(key: "threshold", value: "\(threshold)", allowed: "from 1 ms to 1 h")
     }
+    guard Self.allowedRepeatWindow.contains(repeatWindow) else {
+      throw .invalidConfiguration(key: "repeatWindow", value: "\(repeatWindow)", allowed: "0 s to 1 h")
+    }
+    guard Self.allowedBudget.contains(budget) else {
+      throw .invalidConfiguration(key: "budget", value: "\(budget)", allowed: "0 to 10000")
+    }
     if case .file(let path) = sink, path.isEmpty {
       throw .invalidConfiguration(key: "sink", value: "\(sink)", allowed: ".standardOutput, or .file with a path")
     }

@@ -39,8 +39,8 @@ struct Environment {
 
   /// Names that begin with `STALLMONITOR_`, as this version knows them.
   static let known = [
-    "STALLMONITOR_ENABLED", "STALLMONITOR_SERVICE_NAME", "STALLMONITOR_SINK", "STALLMONITOR_STATE_DIRECTORY",
-    "STALLMONITOR_THRESHOLD",
+    "STALLMONITOR_BUDGET", "STALLMONITOR_ENABLED", "STALLMONITOR_REPEAT_WINDOW", "STALLMONITOR_SERVICE_NAME",
+    "STALLMONITOR_SINK", "STALLMONITOR_STATE_DIRECTORY", "STALLMONITOR_THRESHOLD",
   ]
 
   /// Lays the variables over `configuration`.
@@ -71,6 +71,15 @@ struct Environment {
     ) {
       configuration.sink = $0
     }
+    read(
+      "STALLMONITOR_REPEAT_WINDOW",
+      allowed: "a number with a unit us, ms, s or min, up to 60min, such as 30s; 0s tells every stall",
+      Self.parseRepeatWindow
+    ) { configuration.repeatWindow = $0 }
+    read(
+      "STALLMONITOR_BUDGET", allowed: "a whole number of stalls a minute, 0 (no limit) to 10000",
+      { Int($0).flatMap { StallMonitorConfiguration.allowedBudget.contains($0) ? $0 : nil } }
+    ) { configuration.budget = $0 }
     read(
       "STALLMONITOR_STATE_DIRECTORY", allowed: "an absolute path, such as /run/app",
       { $0.hasPrefix("/") ? $0 : nil }
@@ -109,6 +118,10 @@ struct Environment {
       return nil
     }
     return duration
+  }
+
+  static func parseRepeatWindow(_ text: String) -> Duration? {
+    parseDuration(text).flatMap { StallMonitorConfiguration.allowedRepeatWindow.contains($0) ? $0 : nil }
   }
 
   /// A decimal number and a unit: `250ms`, `1.5s`, `2 min`.

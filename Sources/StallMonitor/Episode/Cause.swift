@@ -14,6 +14,8 @@ enum Cause: String, Sendable, CaseIterable {
   case throttled
   /// It waited for memory to be read back in.
   case fault
+  /// The whole process was: by a signal, with its control group, by a debugger, or with its machine.
+  case stopped
   /// Not enough is known to say.
   case unknown
 }
@@ -26,8 +28,6 @@ struct Verdict: Sendable, Equatable {
     var state: String?
     /// What it stood still in, in words: `read(fd 7 → pipe:[1234])`.
     var wait: String?
-    /// Of how many samples each cause was seen.
-    var seen: [Cause: Int] = [:]
     /// What the kernel counted since the watchdog first looked at the turn.
     var usage: ThreadUsage.Change?
     /// Time in which the whole process stood still (stopped, frozen, suspended); not part of the duration.
@@ -67,6 +67,8 @@ struct Verdict: Sendable, Equatable {
     case .starved: "it was ready to run and got no processor"
     case .throttled: "its control group had used up its processor quota"
     case .fault: "it waited for memory to be read from disk"
+    case .stopped:
+      "it was stopped by a signal or a debugger, frozen with its control group, or suspended with its machine"
     case .unknown: "the cause is not known" + wait
     }
   }

@@ -32,5 +32,6 @@ enum Culprit {
 }
 
 extension StackFrame {
-  fileprivate var isHostCode: Bool { owner == .host && !isCompilerGenerated }
+  /// Whether somebody of the host's wrote it.
+  var isHostCode: Bool { owner == .host && !isCompilerGenerated }
 }

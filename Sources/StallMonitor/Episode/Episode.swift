@@ -18,6 +18,17 @@ struct Episode {
     var lockHolder: Int32?
   }
 
+  /// What is kept of a sample beside its stack.
+  struct Moment {
+    /// How long after the turn began, and for how much of the stall it stands, in nanoseconds.
+    var after: UInt64
+    var weight: UInt64
+    var cause: Cause
+    var wait: String?
+    var culprit: String?
+    var failure: CaptureFailure?
+  }
+
   let id: String
   /// The turn that is late.
   let turn: Pulse.Word
@@ -35,6 +46,10 @@ struct Episode {
   private var ongoingInterval: UInt64 = 1_000_000_000
   private var candidates: [Candidate] = []
   private var causeWeights: [Cause: UInt64] = [:]
+  /// All stacks, merged.
+  private(set) var tree = CallTree()
+  /// The first samples, at most ``momentLimit``.
+  private(set) var moments: [Moment] = []
 
   private struct Candidate {
     var key: String
@@ -47,6 +62,7 @@ struct Episode {
   private static let steadySamples = 40
   private static let longestInterval: UInt64 = 60_000_000_000
   private static let candidateLimit = 16
+  private static let momentLimit = 256
 
   init(id: String, turn: Pulse.Word, start: UInt64, now: UInt64) {
     self.id = id
@@ -69,7 +85,15 @@ struct Episode {
     lastSampleTime = time
     sampleCount += 1
     causeWeights[sample.cause, default: 0] += weight
-    let key = Culprit.frame(of: sample.stack)?.name ?? ""
+    let culprit = Culprit.frame(of: sample.stack)?.name
+    tree.add(sample.stack, weight: weight)
+    if moments.count < Self.momentLimit {
+      moments.append(
+        Moment(
+          after: time - start, weight: weight, cause: sample.cause, wait: sample.wait, culprit: culprit,
+          failure: sample.failure))
+    }
+    let key = culprit ?? ""
     if let index = candidates.firstIndex(where: { $0.key == key }) {
       candidates[index].weight += weight
       // The latest of a kind stands for it: its state and its callout are the nearest to now.
@@ -102,6 +126,9 @@ struct Episode {
     let from = withStack.isEmpty ? Array(candidates.indices) : withStack
     return from.max(by: lighter).map { candidates[$0].sample }
   }
+
+  /// For how much of the sampled time a cause was seen; nil for none of it.
+  func weight(of cause: Cause) -> UInt64? { causeWeights[cause] }
 
   /// The cause that took the most time; of equals, the one that is known.
   var cause: Cause {

@@ -58,6 +58,32 @@ struct JSONLine {
     bytes.append(UInt8(ascii: "]"))
   }
 
+  /// Adds an array of strings.
+  mutating func array(_ key: StaticString, _ strings: [String]) {
+    name(key)
+    bytes.append(UInt8(ascii: "["))
+    for (index, text) in strings.enumerated() {
+      if index > 0 { bytes.append(UInt8(ascii: ",")) }
+      string(text)
+    }
+    bytes.append(UInt8(ascii: "]"))
+  }
+
+  /// Adds `"key":0.93`: a number from 0 to 1 with two decimals.
+  mutating func member(_ key: StaticString, share: Double) {
+    name(key)
+    let hundredths = Int((share * 100).rounded())
+    bytes.append(contentsOf: "\(hundredths / 100).\(hundredths / 10 % 10)\(hundredths % 10)".utf8)
+  }
+
+  /// Adds all members of another object.
+  mutating func append(members other: JSONLine) {
+    guard !other.bytes.isEmpty else { return }
+    if needsComma { bytes.append(UInt8(ascii: ",")) }
+    needsComma = true
+    bytes.append(contentsOf: other.bytes)
+  }
+
   /// The object with its braces and a newline.
   func terminated() -> [UInt8] {
     [UInt8(ascii: "{")] + bytes + [UInt8(ascii: "}"), UInt8(ascii: "\n")]

@@ -14,6 +14,8 @@ struct StallReport: Sendable {
     case ended = "stall.ended"
     /// The process ended in it.
     case fatal = "stall.fatal"
+    /// Stalls like one that was told, counted.
+    case suppressed = "stall.suppressed"
 
     var level: String { self == .ongoing || self == .fatal ? "error" : "warn" }
   }
@@ -43,6 +45,15 @@ struct StallReport: Sendable {
     var name: String?
     var role: String
     var stack: [StackFrame]
+
+    func json(frames: [JSONLine]) -> JSONLine {
+      var object = JSONLine()
+      object.member("id", id)
+      object.member("name", name)
+      object.member("role", role)
+      object.array("stack", frames)
+      return object
+    }
   }
 
   var time: Timestamp
@@ -67,17 +78,25 @@ struct StallReport: Sendable {
   /// Why there is no stack.
   var captureFailure: CaptureFailure?
   var threads: [OtherThread] = []
+  /// Where most of the time went, when the stall has ended.
+  var path: CallTree.Path?
+  /// The file with all of the stall's samples.
+  var detailFile: String?
+  /// What a summary counts.
+  var tally: RepeatLedger.Tally?
   /// Lines that were lost since the last one, because nobody took them.
   var droppedLines: UInt64 = 0
 
   /// One sentence for people.
   var message: String {
     let milliseconds = (durationNanoseconds + 500_000) / 1_000_000
+    let subject = verdict.cause == .stopped ? "the whole process" : loop.name + " loop"
     let what =
       switch event {
-      case .started, .ongoing: "\(loop.name) loop has stood still for \(milliseconds) ms"
-      case .ended: "\(loop.name) loop stood still for \(milliseconds) ms"
-      case .fatal: "\(loop.name) loop had stood still for at least \(milliseconds) ms"
+      case .started, .ongoing: "\(subject) has stood still for \(milliseconds) ms"
+      case .ended: "\(subject) stood still for \(milliseconds) ms"
+      case .fatal: "\(subject) had stood still for at least \(milliseconds) ms"
+      case .suppressed: "\(subject) stood still \(tally?.sentence ?? "again")"
       }
     let place = culprit.map { " in " + $0.place } ?? ""
     let end = event == .fatal ? " when the process ended" : ""
@@ -122,6 +141,25 @@ struct StallReport: Sendable {
       $0.member("culprit", culprit?.name.limited(to: 500))
       $0.member("fingerprint", fingerprint)
       $0.member("samples", samples)
+      if let tally {
+        $0.object("suppressed") {
+          $0.member("count", tally.count)
+          $0.member("total_ms", milliseconds: tally.total)
+          $0.member("longest_ms", milliseconds: tally.longest)
+          $0.member("window_ms", milliseconds: tally.window)
+          $0.member("over_budget", ifTrue: tally.isOverBudget)
+        }
+      }
+      if let path {
+        let functions = path.hostFunctions
+        if !functions.isEmpty {
+          $0.object("path") {
+            $0.member("share", share: path.share)
+            $0.array("functions", functions)
+          }
+        }
+      }
+      $0.member("detail", detailFile?.limited(to: 500))
       $0.object("capture") {
         $0.member("approximate", ifTrue: isApproximate)
         $0.member("truncated", ifTrue: isTruncated)
@@ -155,17 +193,31 @@ struct StallReport: Sendable {
     if !others.isEmpty {
       line.array(
         "threads",
-        others.map { thread, frames in
-          var object = JSONLine()
-          object.member("id", thread.id)
-          object.member("name", thread.name)
-          object.member("role", thread.role)
-          object.array("stack", frames)
-          return object
-        })
+        others.map { thread, frames in thread.json(frames: frames) })
     }
     if omitted > 0 { line.member("frames_omitted", omitted) }
     return line.terminated()
+  }
+
+  /// Makes the report of a stall that was not told into the summary of all such.
+  mutating func suppress(_ tally: RepeatLedger.Tally) {
+    event = .suppressed
+    time = .now()
+    durationNanoseconds = tally.total
+    self.tally = tally
+    stack = []
+    threads = []
+    captureFailure = nil
+    isApproximate = false
+    isTruncated = false
+    path = nil
+    var evidence = Verdict.Evidence()
+    evidence.wait = verdict.evidence.wait
+    verdict.evidence = evidence
+    guard tally.isOverBudget else { return }
+    culprit = nil
+    fingerprint = nil
+    verdict = Verdict(cause: .unknown, evidence: Verdict.Evidence())
   }
 
   private static func size(_ frames: [JSONLine]) -> Int { frames.reduce(0) { $0 + $1.bytes.count + 3 } }
@@ -199,5 +251,26 @@ extension Pulse.Phase {
     case .beforeSources: "before-sources"
     case .afterWaiting: "after-waiting"
     }
+  }
+}
+
+extension CallTree.Path {
+  private static let functionLimit = 12
+
+  /// The host's own functions on the path, innermost first and in their short form: at most ``functionLimit``, of which the last is the
+  /// outermost.
+  var hostFunctions: [String] {
+    let names = frames.filter(\.isHostCode).map { ($0.shortSymbol ?? $0.name).limited(to: 120) }
+    return names.count <= Self.functionLimit ? names : Array(names.prefix(Self.functionLimit - 1)) + names.suffix(1)
+  }
+}
+
+extension RepeatLedger.Tally {
+  fileprivate var sentence: String {
+    func milliseconds(_ nanoseconds: UInt64) -> UInt64 { (nanoseconds + 500_000) / 1_000_000 }
+    let times = count == 1 ? "once more" : "\(count) more times"
+    let seconds = max(1, (window + 500_000_000) / 1_000_000_000)
+    let budget = isOverBudget ? ", each untold because of the budget" : ""
+    return "\(times) in \(seconds) s, \(milliseconds(total)) ms in all, \(milliseconds(longest)) ms at most\(budget)"
   }
 }

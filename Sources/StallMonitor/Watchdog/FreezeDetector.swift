@@ -9,6 +9,9 @@ struct FreezeDetector: ~Copyable {
   /// A smaller lateness is the scheduler's everyday business.
   static let limit: UInt64 = 50_000_000
 
+  /// What is told as a stop of the process; a shorter one is only not blamed on anybody.
+  static let worthTelling: UInt64 = 100_000_000
+
   private let watchdog: ThreadProbe
   private let throttle: ThrottleCounter?
   private var runDelay: UInt64 = 0

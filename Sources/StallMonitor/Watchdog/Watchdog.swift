@@ -34,6 +34,7 @@ final class Watchdog: Sendable {
     var capture: ThreadCapture
     var resolver: FrameResolver
     var recorder: FatalRecorder?
+    var publisher: ReportPublisher
   }
 
   init(origin: StallReport.Origin) {
@@ -48,10 +49,13 @@ final class Watchdog: Sendable {
   ///
   /// Throws if there is none to be had.
   func start(
-    writer: LineWriter, capture: ThreadCapture, resolver: FrameResolver, recorder: FatalRecorder? = nil
+    writer: LineWriter, publisher: ReportPublisher, capture: ThreadCapture, resolver: FrameResolver,
+    recorder: FatalRecorder?
   ) throws(StallMonitorError) {
     let outfit = Box(
-      Outfit(watchdog: self, writer: writer, capture: capture, resolver: resolver, recorder: recorder))
+      Outfit(
+        watchdog: self, writer: writer, capture: capture, resolver: resolver, recorder: recorder,
+        publisher: publisher))
     // The new thread inherits the mask: no signal of the host's is ever delivered to it. Those that a crash raises are the
     // thread's own, and Swift's crash handler stops the other threads by SIGPROF to print their backtraces.
     var all = sigset_t()
@@ -104,7 +108,7 @@ final class Watchdog: Sendable {
     clinux_set_timer_slack(1)
     outfit.resolver.prepareThread()
     var loops: [WatchedLoop] = []
-    var round = Round(watchdog: self, outfit: outfit)
+    let round = Round(watchdog: self, outfit: outfit)
     // When the thread should next be awake; nil after it was woken by a post.
     var planned: UInt64?
     var frozen: UInt64 = 0
@@ -118,12 +122,14 @@ final class Watchdog: Sendable {
       let now = MonotonicClock.now()
       if let planned, now > planned { frozen = freezes.frozen(lateness: now - planned) }
       planned = nil
+      round.tellFreeze(frozen, of: loops)
       var next: UInt64?
       for loop in loops {
         guard let time = round.follow(loop, frozen: frozen) else { continue }
         next = min(next ?? .max, time)
       }
       frozen = 0
+      if let summary = outfit.publisher.summarize() { next = min(next ?? .max, summary) }
       if outfit.writer.isWaiting { outfit.writer.flush() }
       outfit.recorder?.tellEarlier(to: outfit.writer)
       if outfit.writer.isWaiting {
@@ -143,6 +149,7 @@ final class Watchdog: Sendable {
       wakeUps.add(1, ordering: .relaxed)
     }
     round.finish(loops)
+    _ = outfit.publisher.summarize(closing: true)
     outfit.writer.flush()
     outfit.recorder?.tellEarlier(to: outfit.writer)
   }
@@ -176,12 +183,11 @@ final class Watchdog: Sendable {
   private struct Round {
     let watchdog: Watchdog
     let outfit: Outfit
-    var sequence: UInt64 = 0
 
     /// Looks at a loop and does what is due.
     ///
     /// Returns when to look again, or nil while nothing moves.
-    mutating func follow(_ loop: WatchedLoop, frozen: UInt64) -> UInt64? {
+    func follow(_ loop: WatchedLoop, frozen: UInt64) -> UInt64? {
       var frozen = frozen
       // Each step leads to another look; a bound, so that one loop cannot keep the thread for itself.
       for _ in 0..<4 {
@@ -192,39 +198,57 @@ final class Watchdog: Sendable {
         case .quiet: return nil
         case .lookAgain(let time): return time
         case .late(let turn):
-          guard loop.beginEpisode(turn: turn, id: Self.makeIdentifier(), now: now) else { continue }
+          guard loop.beginEpisode(turn: turn, id: ReportPublisher.makeIdentifier(), now: now) else { continue }
           outfit.capture.flush()
           outfit.resolver.flush()
           loop.takeSample(with: outfit.capture, resolver: outfit.resolver)
-          send(loop.report(.started, end: now, origin: watchdog.origin))
+          if let report = loop.report(.started, end: now, origin: watchdog.origin) {
+            loop.isTold = outfit.publisher.begin(report)
+          }
+          outfit.resolver.trim()
           keepRecord(of: loop)
         case .due(let sample, let ongoing):
           if sample || ongoing { loop.takeSample(with: outfit.capture, resolver: outfit.resolver) }
           if ongoing {
             // It may have ended while it was sampled; then its end is told, and not that it goes on.
             if loop.subject.pulse.episodeEnd != nil { continue }
-            send(loop.report(.ongoing, end: now, origin: watchdog.origin))
+            if let report = loop.report(.ongoing, end: now, origin: watchdog.origin) {
+              loop.isTold = outfit.publisher.goOn(report, isTold: loop.isTold)
+            }
             loop.didReportOngoing(at: now)
           }
+          outfit.resolver.trim()
           keepRecord(of: loop)
         case .ended(let end):
-          send(loop.report(.ended, end: end, origin: watchdog.origin))
-          loop.endEpisode()
-          loop.subject.pulse.record?.end()
+          finish(loop, at: end)
         }
       }
       return MonotonicClock.now()
     }
 
     /// Closes what is open when the watch ends in mid-stall.
-    mutating func finish(_ loops: [WatchedLoop]) {
+    func finish(_ loops: [WatchedLoop]) {
       for loop in loops where loop.isStalled {
         let end = loop.subject.pulse.episodeEnd
-        send(
-          loop.report(.ended, end: end ?? MonotonicClock.now(), origin: watchdog.origin, watchEnded: end == nil))
-        loop.endEpisode()
-        loop.subject.pulse.record?.end()
+        finish(loop, at: end ?? MonotonicClock.now(), watchEnded: end == nil)
       }
+    }
+
+    private func finish(_ loop: WatchedLoop, at end: UInt64, watchEnded: Bool = false) {
+      let report = loop.report(.ended, end: end, origin: watchdog.origin, watchEnded: watchEnded)
+      if let report, let episode = loop.episode { outfit.publisher.end(report, of: episode, isTold: loop.isTold) }
+      outfit.resolver.trim()
+      loop.endEpisode()
+      loop.subject.pulse.record?.end()
+    }
+
+    /// Tells that the process stood still, if any loop would have counted as stalled for so long.
+    func tellFreeze(_ frozen: UInt64, of loops: [WatchedLoop]) {
+      guard let loop = loops.first(where: { frozen >= max($0.subject.threshold, FreezeDetector.worthTelling) }) else {
+        return
+      }
+      outfit.publisher.tellFreeze(
+        loop.freezeReport(lasting: frozen, id: ReportPublisher.makeIdentifier(), origin: watchdog.origin))
     }
 
     /// What is to be told of the stall if the process ends now.
@@ -233,25 +257,8 @@ final class Watchdog: Sendable {
       guard let recorder = outfit.recorder, let record = pulse.record, let turn = loop.stalledTurn,
         var report = loop.report(.fatal, end: MonotonicClock.now(), origin: watchdog.origin), pulse.episodeEnd == nil
       else { return }
-      report.sequence = sequence + 1
+      report.sequence = outfit.publisher.sequence + 1
       recorder.keep(report, in: record, turn: turn) { pulse.episodeEnd != nil }
-    }
-
-    private mutating func send(_ report: StallReport?) {
-      guard var report else { return }
-      sequence += 1
-      report.sequence = sequence
-      report.droppedLines = outfit.writer.takeDropped()
-      outfit.writer.write(report.line())
-      outfit.resolver.trim()
-    }
-
-    /// 128 random bits in hexadecimal.
-    private static func makeIdentifier() -> String {
-      var bytes: (UInt64, UInt64) = (0, 0)
-      let filled = withUnsafeMutableBytes(of: &bytes) { clinux_random($0.baseAddress, $0.count) }
-      if !filled { bytes = (MonotonicClock.now(), UInt64(getpid())) }
-      return withUnsafeBytes(of: &bytes) { hexadecimal($0) }
     }
   }
 }

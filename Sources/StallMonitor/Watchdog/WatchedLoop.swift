@@ -26,7 +26,9 @@ final class WatchedLoop {
   // The word at the last look, and when its turn began. At first that of a loop that never turned.
   private var seen = Pulse.Word(raw: 0)
   private var seenSince: UInt64 = 0
-  private var episode: Episode?
+  private(set) var episode: Episode?
+  /// Whether the stall under way has been told.
+  var isTold = false
   // A turn that began before this moment is taken to have begun at it: the process stood still, not the loop.
   private var forgivenUntil: UInt64 = 0
   private let throttle = ThrottleCounter()
@@ -121,6 +123,7 @@ final class WatchedLoop {
       subject.pulse.cancelEpisode()
       return false
     }
+    isTold = false
     episode = Episode(id: id, turn: turn, start: max(seenSince, forgivenUntil), now: now)
     return true
   }
@@ -188,7 +191,7 @@ final class WatchedLoop {
     evidence.watchEnded = watchEnded
     evidence.usage = change(at: MonotonicClock.now())
     let stack = sample?.stack ?? []
-    return StallReport(
+    var report = StallReport(
       time: .now(), event: event, stallID: episode.id, sequence: 0, thresholdNanoseconds: subject.threshold,
       durationNanoseconds: episode.duration(at: end), verdict: Verdict(cause: episode.cause, evidence: evidence),
       culprit: Culprit.frame(of: stack), fingerprint: Culprit.fingerprint(of: stack), samples: episode.sampleCount,
@@ -198,6 +201,22 @@ final class WatchedLoop {
       threadID: subject.threadID, threadName: ThreadProbe.name(thread: subject.threadID), origin: origin, stack: stack,
       isApproximate: sample?.isApproximate ?? false, isTruncated: sample?.isTruncated ?? false,
       captureFailure: sample?.failure, threads: sample?.threads ?? [])
+    if event == .ended { report.path = episode.tree.heaviestPath }
+    return report
+  }
+
+  /// The report that the whole process stood still.
+  ///
+  /// It blames no function: the stack at such a moment says where the loop was met, and not why.
+  func freezeReport(lasting frozen: UInt64, id: String, origin: StallReport.Origin) -> StallReport {
+    var evidence = Verdict.Evidence()
+    evidence.frozenNanoseconds = frozen
+    return StallReport(
+      time: .now(), event: .ended, stallID: id, sequence: 0, thresholdNanoseconds: subject.threshold,
+      durationNanoseconds: frozen, verdict: Verdict(cause: .stopped, evidence: evidence), samples: 0,
+      loop: StallReport.LoopState(
+        name: subject.name, kind: subject.kind, mode: nil, phase: subject.pulse.word.phase, callout: nil),
+      threadID: subject.threadID, threadName: ThreadProbe.name(thread: subject.threadID), origin: origin, stack: [])
   }
 
   /// Plans the next `stall.ongoing`.

@@ -159,6 +159,7 @@ case "exit-in-stall":
     exit(0)
   }
   Loop.main.run()
+case let repeated where repeatScenarios[repeated] != nil: repeatScenarios[repeated]!()
 case let fatal where fatalScenarios[fatal] != nil: fatalScenarios[fatal]!()
 default:
   say("unknown scenario: \(scenario)")

@@ -1,0 +1,73 @@
+/// The stacks of one stall merged from the outermost frame inwards, each node with the time that was spent in it.
+///
+/// Calls of the same function are one node, whatever the line. Bounded: beyond ``nodeLimit`` the time of a stack counts for the
+/// part of it that is in the tree.
+struct CallTree {
+  /// A function in the place where it was called.
+  struct Node {
+    /// The frame as it was first seen.
+    let frame: StackFrame
+    /// Nil for an outermost one.
+    let parent: Int?
+    /// Nanoseconds in it and in what it called.
+    fileprivate(set) var weight: UInt64
+    fileprivate var children: [Int] = []
+  }
+
+  /// The part of the tree in which most of the stall was spent.
+  struct Path {
+    /// The frames, innermost first.
+    var frames: [StackFrame]
+    /// The share of the sampled time that the innermost of them accounts for, from 0.5 to 1.
+    var share: Double
+  }
+
+  static let nodeLimit = 2048
+
+  /// Parents stand before their children.
+  private(set) var nodes: [Node] = []
+  /// Nanoseconds of all stacks.
+  private(set) var total: UInt64 = 0
+  private var roots: [Int] = []
+
+  /// Adds a stack, innermost frame first, that stands for `weight` nanoseconds.
+  mutating func add(_ stack: [StackFrame], weight: UInt64) {
+    guard !stack.isEmpty else { return }
+    total += weight
+    var parent: Int?
+    for frame in stack.reversed() {
+      let siblings = parent.map { nodes[$0].children } ?? roots
+      let index: Int
+      if let known = siblings.first(where: { nodes[$0].frame.isSameFunction(as: frame) }) {
+        index = known
+      } else {
+        guard nodes.count < Self.nodeLimit else { return }
+        index = nodes.count
+        nodes.append(Node(frame: frame, parent: parent, weight: 0))
+        if let parent { nodes[parent].children.append(index) } else { roots.append(index) }
+      }
+      nodes[index].weight += weight
+      parent = index
+    }
+  }
+
+  /// The deepest frame that at least half of the time was spent in, with all that called it; nil if there is none.
+  var heaviestPath: Path? {
+    var path: [StackFrame] = []
+    var share = 0.0
+    var level = roots
+    while let index = level.max(by: { nodes[$0].weight < nodes[$1].weight }), nodes[index].weight >= total - total / 2 {
+      path.append(nodes[index].frame)
+      share = Double(nodes[index].weight) / Double(total)
+      level = nodes[index].children
+    }
+    return path.isEmpty ? nil : Path(frames: path.reversed(), share: share)
+  }
+}
+
+extension StackFrame {
+  fileprivate func isSameFunction(as other: StackFrame) -> Bool {
+    if let symbol { return symbol == other.symbol && module == other.module && isInlined == other.isInlined }
+    return other.symbol == nil && offset == other.offset && module == other.module
+  }
+}

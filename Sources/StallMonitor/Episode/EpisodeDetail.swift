@@ -1,0 +1,76 @@
+extension Episode {
+  /// The version of the detail file's form.
+  static let detailVersion = "1.0"
+
+  /// All that is known of the stall, as one JSON object with a newline.
+  ///
+  /// The call tree is a list of nodes that name their parent: `id` is the place in the list, from 0, and parents come first.
+  func detail(for report: StallReport) -> [UInt8] {
+    var object = JSONLine()
+    object.member("@timestamp", report.time.text)
+    object.object("detail") { $0.member("schema", Self.detailVersion) }
+    object.object("stall") {
+      $0.member("id", id)
+      $0.member("threshold_ms", milliseconds: report.thresholdNanoseconds)
+      $0.member("duration_ms", milliseconds: report.durationNanoseconds)
+      $0.member("cause", report.verdict.cause.rawValue)
+      $0.member("culprit", report.culprit?.name)
+      $0.member("fingerprint", report.fingerprint)
+      $0.object("causes_ms") { causes in
+        for cause in Cause.allCases { causes.member(cause.key, milliseconds: weight(of: cause)) }
+      }
+    }
+    object.object("loop") {
+      $0.member("name", report.loop.name)
+      $0.member("kind", report.loop.kind)
+    }
+    object.object("process") { $0.member("pid", report.origin.processID) }
+    object.object("service") {
+      $0.member("name", report.origin.serviceName)
+      $0.member("version", report.origin.serviceVersion)
+    }
+    object.object("host") { $0.member("name", report.origin.hostName) }
+    object.array("samples", moments.map(\.json))
+    object.array("tree", tree.nodes.enumerated().map { Self.json(of: $1, id: $0) })
+    object.array("threads", (heaviest?.threads ?? []).map { $0.json(frames: $0.stack.map(\.json)) })
+    return object.terminated()
+  }
+
+  private static func json(of node: CallTree.Node, id: Int) -> JSONLine {
+    var object = JSONLine()
+    object.member("id", id)
+    object.member("parent", node.parent)
+    object.member("weight_ms", milliseconds: node.weight)
+    object.append(members: node.frame.json)
+    return object
+  }
+}
+
+extension Episode.Moment {
+  fileprivate var json: JSONLine {
+    var object = JSONLine()
+    object.member("after_ms", milliseconds: after)
+    object.member("weight_ms", milliseconds: weight)
+    object.member("cause", cause.rawValue)
+    object.member("wait", wait)
+    object.member("culprit", culprit)
+    object.member("failure", failure?.rawValue)
+    return object
+  }
+}
+
+extension Cause {
+  fileprivate var key: StaticString {
+    switch self {
+    case .running: "running"
+    case .lock: "lock"
+    case .io: "io"
+    case .sleep: "sleep"
+    case .starved: "starved"
+    case .throttled: "throttled"
+    case .fault: "fault"
+    case .stopped: "stopped"
+    case .unknown: "unknown"
+    }
+  }
+}

@@ -1,0 +1,164 @@
+/// Remembers which stalls have been told, so that the same stall is told once and then counted.
+///
+/// A stall whose fingerprint was told less than a window ago is not told again; at the end of the window one
+/// `stall.suppressed` says how many there were and how long they took. While they go on the windows double; a window
+/// without any ends the matter. Beside that, no more than a budget of stalls a minute is told in full. Belongs to the watchdog's thread.
+final class RepeatLedger {
+  /// What is known of stalls that were counted instead of told.
+  struct Tally: Equatable {
+    /// How many.
+    var count: UInt64 = 0
+    /// Their durations added up, and the longest, in nanoseconds.
+    var total: UInt64 = 0
+    var longest: UInt64 = 0
+    /// The time over which they were counted.
+    var window: UInt64 = 0
+    /// They were not told because of the budget: their fingerprints differ.
+    var isOverBudget = false
+  }
+
+  /// Whether a stall is told.
+  enum Answer: Equatable {
+    case tell
+    case count
+  }
+
+  private struct Entry {
+    var began: UInt64
+    var window: UInt64
+    /// The duration from which on a repetition is no mere repetition.
+    var longestTold: UInt64
+    /// The stall that was told; nil where the budget forbade it.
+    var toldID: String?
+    var tally = Tally()
+    /// What the summary is made of.
+    var template: StallReport?
+
+    var end: UInt64 { began + window }
+  }
+
+  private static let longestWindow: UInt64 = 3_600_000_000_000
+  private static let entryLimit = 256
+  private static let minute: UInt64 = 60_000_000_000
+  /// The key of stalls that the budget left no room for.
+  private static let overBudget = ""
+
+  private let firstWindow: UInt64
+  private let budget: UInt64
+  private var entries: [String: Entry] = [:]
+  // A token bucket, in nanoseconds of the minute that the budget is for.
+  private var credit: UInt64
+  private var creditTime: UInt64
+
+  /// - Parameters:
+  ///   - window: The first window, in nanoseconds; 0 tells every stall.
+  ///   - budget: How many stalls are told in full a minute; 0 is no limit.
+  ///   - now: The time.
+  init(window: UInt64, budget: Int, now: UInt64) {
+    firstWindow = window
+    self.budget = UInt64(max(0, budget))
+    credit = Self.minute
+    creditTime = now
+  }
+
+  /// Decides about a stall that begins.
+  func begin(_ report: StallReport, at now: UInt64) -> Answer {
+    if isRepetition(report, at: now) { return .count }
+    return spend(at: now) ? .tell : .count
+  }
+
+  /// Whether a stall that was not told so far has become worth a report of its own: it lasts more than a second, and twice as long as
+  /// any that was told.
+  func promotes(_ report: StallReport, at now: UInt64) -> Bool {
+    guard let entry = entries[Self.key(of: report)] else { return spend(at: now) }
+    return report.durationNanoseconds > 1_000_000_000 && report.durationNanoseconds / 2 > entry.longestTold
+      && spend(at: now)
+  }
+
+  /// Notes the end of a stall that was told.
+  func didTell(_ report: StallReport, at now: UInt64) {
+    guard firstWindow > 0 else { return }
+    let key = Self.key(of: report)
+    if var entry = entries[key], entry.end > now || entry.tally.count > 0 {
+      entry.longestTold = max(entry.longestTold, report.durationNanoseconds)
+      entries[key] = entry
+    } else {
+      makeRoom(at: now)
+      entries[key] = Entry(
+        began: now, window: firstWindow, longestTold: report.durationNanoseconds, toldID: report.stallID)
+    }
+  }
+
+  /// Notes the end of a stall that was not told.
+  func didCount(_ report: StallReport, at now: UInt64) {
+    var key = Self.key(of: report)
+    if entries[key] == nil { key = Self.overBudget }
+    var entry = entries[key] ?? Entry(began: now, window: max(firstWindow, Self.minute), longestTold: 0)
+    entry.tally.count += 1
+    entry.tally.total += report.durationNanoseconds
+    entry.tally.longest = max(entry.tally.longest, report.durationNanoseconds)
+    entry.template = report
+    entries[key] = entry
+  }
+
+  /// When the next summary is due; nil if nothing has been counted.
+  var nextSummary: UInt64? { entries.values.lazy.filter { $0.tally.count > 0 }.map(\.end).min() }
+
+  /// The summaries that are due, oldest first.
+  ///
+  /// `closing` takes all, because the watch ends.
+  func summaries(at now: UInt64, closing: Bool = false) -> [StallReport] {
+    let due = entries.filter { $0.value.tally.count > 0 && ($0.value.end <= now || closing) }
+    var reports: [(began: UInt64, report: StallReport)] = []
+    for (key, entry) in due {
+      guard var report = entry.template else { continue }
+      var tally = entry.tally
+      tally.window = now - entry.began
+      tally.isOverBudget = key == Self.overBudget
+      if let id = entry.toldID { report.stallID = id }
+      report.suppress(tally)
+      reports.append((entry.began, report))
+      entries[key] =
+        tally.isOverBudget
+        ? nil
+        : Entry(
+          began: now, window: min(2 * entry.window, Self.longestWindow), longestTold: entry.longestTold,
+          toldID: entry.toldID)
+    }
+    return reports.sorted { $0.began < $1.began }.map(\.report)
+  }
+
+  // MARK: Inside
+
+  private func isRepetition(_ report: StallReport, at now: UInt64) -> Bool {
+    let key = Self.key(of: report)
+    guard let entry = entries[key] else { return false }
+    if entry.end > now || entry.tally.count > 0 { return true }
+    entries[key] = nil
+    return false
+  }
+
+  private func spend(at now: UInt64) -> Bool {
+    guard budget > 0 else { return true }
+    credit = min(Self.minute, credit + (now - creditTime))
+    creditTime = now
+    let price = Self.minute / budget
+    guard credit >= price else { return false }
+    credit -= price
+    return true
+  }
+
+  private func makeRoom(at now: UInt64) {
+    guard entries.count >= Self.entryLimit else { return }
+    entries = entries.filter { $0.value.end > now || $0.value.tally.count > 0 }
+    guard entries.count >= Self.entryLimit else { return }
+    // Nothing counted is lost: only what has been told, and might be told once more.
+    let oldest = entries.filter { $0.value.tally.count == 0 }.min { $0.value.began < $1.value.began }
+    if let oldest { entries[oldest.key] = nil }
+  }
+
+  /// What makes two stalls the same; without a stack, the loop and the cause.
+  private static func key(of report: StallReport) -> String {
+    "\(report.loop.name) \(report.fingerprint ?? report.verdict.cause.rawValue)"
+  }
+}

@@ -1,0 +1,83 @@
+import CLinux
+import Glibc
+
+/// Sends reports: numbers them, and tells the same stall once.
+///
+/// Belongs to the watchdog's thread.
+final class ReportPublisher {
+  private let writer: LineWriter
+  private let details: DetailFiles?
+  private let ledger: RepeatLedger
+  /// The number of the last line.
+  private(set) var sequence: UInt64 = 0
+
+  init(writer: LineWriter, ledger: RepeatLedger, details: DetailFiles?) {
+    self.writer = writer
+    self.ledger = ledger
+    self.details = details
+  }
+
+  /// Tells of a stall that begins, unless it is the repetition of one that was told.
+  ///
+  /// Returns whether it did.
+  func begin(_ report: StallReport) -> Bool {
+    guard ledger.begin(report, at: MonotonicClock.now()) == .tell else { return false }
+    send(report)
+    return true
+  }
+
+  /// Tells that a stall goes on.
+  ///
+  /// Returns whether the stall counts as told from now on.
+  func goOn(_ report: StallReport, isTold: Bool) -> Bool {
+    guard isTold || ledger.promotes(report, at: MonotonicClock.now()) else { return false }
+    send(report)
+    return true
+  }
+
+  /// Tells of, or counts, a stall that has ended.
+  func end(_ report: StallReport, of episode: Episode, isTold: Bool) {
+    let now = MonotonicClock.now()
+    // The samples may have shown another culprit than the first one.
+    guard isTold || ledger.begin(report, at: now) == .tell else { return ledger.didCount(report, at: now) }
+    var report = report
+    report.detailFile = details?.write(report, episode)
+    send(report)
+    ledger.didTell(report, at: now)
+  }
+
+  /// Tells once that the whole process stood still.
+  func tellFreeze(_ report: StallReport) {
+    let now = MonotonicClock.now()
+    guard ledger.begin(report, at: now) == .tell else { return ledger.didCount(report, at: now) }
+    send(report)
+    ledger.didTell(report, at: now)
+  }
+
+  /// Sends the summaries that are due.
+  ///
+  /// Returns when the next one is, or nil.
+  func summarize(closing: Bool = false) -> UInt64? {
+    guard let next = ledger.nextSummary else { return nil }
+    let now = MonotonicClock.now()
+    guard closing || next <= now else { return next }
+    for report in ledger.summaries(at: now, closing: closing) { send(report) }
+    return ledger.nextSummary
+  }
+
+  private func send(_ report: StallReport) {
+    var report = report
+    sequence += 1
+    report.sequence = sequence
+    report.droppedLines = writer.takeDropped()
+    writer.write(report.line())
+  }
+
+  /// 128 random bits in hexadecimal.
+  static func makeIdentifier() -> String {
+    var bytes: (UInt64, UInt64) = (0, 0)
+    let filled = withUnsafeMutableBytes(of: &bytes) { clinux_random($0.baseAddress, $0.count) }
+    if !filled { bytes = (MonotonicClock.now(), UInt64(getpid())) }
+    return withUnsafeBytes(of: &bytes) { hexadecimal($0) }
+  }
+}

@@ -1,0 +1,47 @@
+import Testing
+
+@testable import StallMonitor
+
+struct CallTreeTests {
+  private func stack(_ names: String...) -> [StackFrame] { names.map { StackFrame(symbol: $0, module: "host") } }
+
+  @Test func stacksAreMergedFromTheOutermostFrame() {
+    var tree = CallTree()
+    tree.add(stack("read", "load", "main"), weight: 30)
+    tree.add(stack("parse", "load", "main"), weight: 60)
+    tree.add(stack("idle", "main"), weight: 10)
+    #expect(tree.total == 100)
+    #expect(tree.nodes.count == 5)
+    #expect(tree.nodes.first { $0.frame.symbol == "load" }?.weight == 90)
+    #expect(tree.heaviestPath?.frames.map(\.name) == ["parse", "load", "main"])
+    #expect(tree.heaviestPath?.share == 0.6)
+  }
+
+  @Test func pathEndsWhereTheTimeParts() {
+    var tree = CallTree()
+    for leaf in ["a", "b", "c"] { tree.add(stack(leaf, "load", "main"), weight: 10) }
+    #expect(tree.heaviestPath?.frames.map(\.name) == ["load", "main"])
+    #expect(tree.heaviestPath?.share == 1)
+  }
+
+  @Test func recursionIsAFrameForEachLevel() {
+    var tree = CallTree()
+    tree.add(stack("f", "f", "f", "main"), weight: 5)
+    #expect(tree.nodes.count == 4)
+  }
+
+  @Test func emptyTreeHasNoPath() {
+    var tree = CallTree()
+    tree.add([], weight: 5)
+    #expect(tree.heaviestPath == nil)
+    #expect(tree.total == 0)
+  }
+
+  @Test func treeIsBounded() {
+    var tree = CallTree()
+    for index in 0..<3000 { tree.add(stack("leaf \(index)", "main"), weight: 1) }
+    #expect(tree.nodes.count == CallTree.nodeLimit)
+    #expect(tree.total == 3000)
+    #expect(tree.heaviestPath?.frames.map(\.name) == ["main"])
+  }
+}

@@ -1,0 +1,93 @@
+import Testing
+
+@testable import StallMonitor
+
+/// Which stalls are told, to the nanosecond: the clock is handed in.
+struct RepeatLedgerTests {
+  private static let second: UInt64 = 1_000_000_000
+
+  private func report(_ fingerprint: String?, milliseconds: UInt64 = 300, id: String = "1") -> StallReport {
+    StallReport(
+      time: .now(), event: .ended, stallID: id, sequence: 0, thresholdNanoseconds: 250_000_000,
+      durationNanoseconds: milliseconds * 1_000_000, verdict: Verdict(cause: .running, evidence: .init()),
+      fingerprint: fingerprint, samples: 1,
+      loop: .init(name: "main", kind: "loop", mode: nil, phase: .afterWaiting, callout: nil), threadID: 1,
+      origin: .init(processID: 1, executablePath: "/x", serviceName: "x", hostName: "h"), stack: [])
+  }
+
+  private func tell(_ ledger: RepeatLedger, _ report: StallReport, at now: UInt64) {
+    #expect(ledger.begin(report, at: now) == .tell)
+    ledger.didTell(report, at: now)
+  }
+
+  private func count(_ ledger: RepeatLedger, _ report: StallReport, at now: UInt64) {
+    #expect(ledger.begin(report, at: now) == .count)
+    ledger.didCount(report, at: now)
+  }
+
+  @Test func repetitionsAreSummedUpAtTheEndOfGrowingWindows() throws {
+    let ledger = RepeatLedger(window: 30 * Self.second, budget: 0, now: 0)
+    tell(ledger, report("a", id: "told"), at: 0)
+    #expect(ledger.nextSummary == nil)
+    count(ledger, report("a", milliseconds: 400), at: 10 * Self.second)
+    count(ledger, report("a", milliseconds: 500), at: 20 * Self.second)
+    #expect(ledger.nextSummary == 30 * Self.second)
+    #expect(ledger.summaries(at: 29 * Self.second).isEmpty)
+    let summary = try #require(ledger.summaries(at: 30 * Self.second).first)
+    #expect(summary.event == .suppressed)
+    #expect(summary.stallID == "told")
+    #expect(
+      summary.tally == .init(count: 2, total: 900_000_000, longest: 500_000_000, window: 30 * Self.second))
+    #expect(summary.durationNanoseconds == 900_000_000)
+    // The next window is twice as long.
+    count(ledger, report("a"), at: 40 * Self.second)
+    #expect(ledger.nextSummary == 90 * Self.second)
+  }
+
+  @Test func windowWithoutRepetitionEndsTheMatter() {
+    let ledger = RepeatLedger(window: 30 * Self.second, budget: 0, now: 0)
+    tell(ledger, report("a"), at: 0)
+    tell(ledger, report("a"), at: 30 * Self.second)
+  }
+
+  @Test func differentStallsAreToldEach() {
+    let ledger = RepeatLedger(window: 30 * Self.second, budget: 0, now: 0)
+    for fingerprint in ["a", "b", nil] { tell(ledger, report(fingerprint), at: 0) }
+    count(ledger, report(nil), at: 1)
+  }
+
+  @Test func closingTellsWhatWasCounted() {
+    let ledger = RepeatLedger(window: 30 * Self.second, budget: 0, now: 0)
+    tell(ledger, report("a"), at: 0)
+    count(ledger, report("a"), at: Self.second)
+    #expect(ledger.summaries(at: 2 * Self.second, closing: true).count == 1)
+    #expect(ledger.summaries(at: 2 * Self.second, closing: true).isEmpty)
+  }
+
+  @Test func longRepetitionIsPromoted() {
+    let ledger = RepeatLedger(window: 30 * Self.second, budget: 0, now: 0)
+    tell(ledger, report("a", milliseconds: 600), at: 0)
+    #expect(ledger.begin(report("a"), at: 1) == .count)
+    #expect(!ledger.promotes(report("a", milliseconds: 1100), at: 1))
+    #expect(ledger.promotes(report("a", milliseconds: 1300), at: 1))
+  }
+
+  @Test func budgetIsRefilledWithTheTime() throws {
+    let ledger = RepeatLedger(window: 30 * Self.second, budget: 2, now: 0)
+    for fingerprint in ["a", "b"] { tell(ledger, report(fingerprint), at: 0) }
+    for fingerprint in ["c", "d"] { count(ledger, report(fingerprint), at: Self.second) }
+    tell(ledger, report("e"), at: 31 * Self.second)
+    let summary = try #require(ledger.summaries(at: 100 * Self.second).first)
+    #expect(summary.tally?.count == 2)
+    #expect(summary.tally?.isOverBudget == true)
+    #expect(summary.fingerprint == nil)
+  }
+
+  @Test func nothingCountedIsLostAmongManyStalls() {
+    let ledger = RepeatLedger(window: 30 * Self.second, budget: 0, now: 0)
+    tell(ledger, report("counted"), at: 0)
+    count(ledger, report("counted"), at: 1)
+    for index in 0..<1000 { tell(ledger, report("\(index)"), at: 2) }
+    #expect(ledger.summaries(at: 3, closing: true).map(\.fingerprint) == ["counted"])
+  }
+}

@@ -1,0 +1,114 @@
+import Foundation
+import Testing
+
+extension OneAtATime {
+  /// The same stall is told once; what else there is to know of a stall is in its last line and in its file.
+  @Suite(.serialized)
+  struct RepeatedStallTests {
+    @Test func theSameStallIsToldOnceAndThenCounted() throws {
+      let victim = try Victim.run("repeated", milliseconds: 300)
+      #expect(victim.reports("stall.started").count == 1)
+      #expect(victim.reports("stall.ended").count == 1)
+      let summary = try #require(victim.reports("stall.suppressed").first)
+      #expect(victim.reports("stall.suppressed").count == 1)
+      #expect(summary["stall", "suppressed", "count"] as? Int == 4)
+      #expect(summary.duration >= 1200)
+      #expect(summary.duration == summary["stall", "suppressed", "total_ms"] as? Double)
+      let told = try #require(victim.reports("stall.ended").first)
+      #expect(summary.id == told.id)
+      #expect(summary.culprit == told.culprit)
+      #expect(summary["stall", "fingerprint"] as? String == told["stall", "fingerprint"] as? String)
+    }
+
+    @Test func withoutAWindowEachIsTold() throws {
+      let victim = try Victim.run(
+        "repeated", milliseconds: 300, environment: ["STALLMONITOR_REPEAT_WINDOW": "0s"])
+      #expect(victim.reports("stall.ended").count == 5)
+      #expect(victim.reports("stall.suppressed").isEmpty)
+    }
+
+    @Test func summaryComesWhenTheWindowEnds() throws {
+      let victim = try Victim.run(
+        "repeated", milliseconds: 300, environment: ["STALLMONITOR_REPEAT_WINDOW": "700ms"])
+      // All five are accounted for, in more than one summary or retold after a quiet window.
+      let counted = victim.reports("stall.suppressed").compactMap { $0["stall", "suppressed", "count"] as? Int }
+      #expect(victim.reports("stall.ended").count + counted.reduce(0, +) == 5)
+      #expect(!counted.isEmpty)
+      let last = try #require(victim.reports.last)
+      let window = try #require(
+        victim.reports("stall.suppressed").first?["stall", "suppressed", "window_ms"] as? Double)
+      #expect(window >= 600)
+      #expect(last["stall", "sequence"] as? Int == victim.reports.count)
+    }
+
+    @Test func farLongerRepetitionIsToldAllTheSame() throws {
+      let victim = try Victim.run("repeated-and-longer", milliseconds: 2500)
+      #expect(victim.reports("stall.ended").count == 2)
+      #expect(victim.reports("stall.ongoing").count >= 1)
+      #expect((victim.reports("stall.ended").last?.duration ?? 0) > 2000)
+    }
+
+    @Test func budgetLimitsWhatIsToldAndNothingIsLostFromTheCounts() throws {
+      let victim = try Victim.run("three-kinds", milliseconds: 300, environment: ["STALLMONITOR_BUDGET": "1"])
+      #expect(victim.reports("stall.ended").count == 1)
+      let summary = try #require(victim.reports("stall.suppressed").first)
+      #expect(summary["stall", "suppressed", "count"] as? Int == 2)
+      #expect(summary["stall", "suppressed", "over_budget"] as? Bool == true)
+      #expect(summary.culprit == "")
+    }
+
+    @Test(arguments: [
+      ("STALLMONITOR_REPEAT_WINDOW", "30"), ("STALLMONITOR_BUDGET", "-1"), ("STALLMONITOR_BUDGET", "many"),
+    ])
+    func valueThatCannotBeUsedIsNamed(variable: String, value: String) throws {
+      let victim = try Victim.run("compute", environment: [variable: value])
+      #expect(victim.facts["watching"] == "false")
+      #expect(victim.talk.contains("\(variable)=\(value) is not usable; allowed: "))
+    }
+
+    @Test(arguments: Victim.Build.allCases)
+    func culpritAndPathAreThoseOfMostOfTheTime(build: Victim.Build) throws {
+      let state = URL(fileURLWithPath: "/dev/shm/stallmonitor-tests-\(UUID().uuidString)")
+      try FileManager.default.createDirectory(at: state, withIntermediateDirectories: false)
+      defer { try? FileManager.default.removeItem(at: state) }
+      let victim = try Victim.run(
+        "two-functions", build: build, environment: ["STALLMONITOR_STATE_DIRECTORY": state.path])
+      let ended = try #require(victim.reports("stall.ended").first)
+      let path = try #require(ended["stall", "path", "functions"] as? [String])
+      let share = try #require(ended["stall", "path", "share"] as? Double)
+      #expect(path.contains { $0.contains("handleRequest") })
+      #expect(path.contains { $0.contains("countFor") })
+      #expect(!path.contains { $0.contains("computeFor") })
+      #expect(share > 0.5 && share < 0.95)
+
+      let file = try #require(ended["stall", "detail"] as? String)
+      let detail = try #require(
+        try JSONSerialization.jsonObject(with: Data(contentsOf: URL(fileURLWithPath: file))) as? [String: Any])
+      #expect((detail["stall"] as? [String: Any])?["id"] as? String == ended.id)
+      let samples = try #require(detail["samples"] as? [[String: Any]])
+      #expect(samples.count == ended["stall", "samples"] as? Int)
+      let tree = try #require(detail["tree"] as? [[String: Any]])
+      for (index, node) in tree.enumerated() {
+        #expect(node["id"] as? Int == index)
+        if let parent = node["parent"] as? Int {
+          #expect(parent < index)
+          #expect(node["weight_ms"] as? Double ?? .infinity <= (tree[parent]["weight_ms"] as? Double ?? 0) + 0.01)
+        }
+      }
+      let symbols = tree.compactMap { $0["symbol"] as? String }
+      #expect(symbols.contains { $0.contains("computeFor") } && symbols.contains { $0.contains("countFor") })
+    }
+
+    @Test func directoryThatCannotTakeAFileCostsTheFileAlone() throws {
+      let state = URL(fileURLWithPath: "/dev/shm/stallmonitor-tests-\(UUID().uuidString)")
+      try FileManager.default.createDirectory(at: state, withIntermediateDirectories: false)
+      defer { try? FileManager.default.removeItem(at: state) }
+      // A file where the folder should be.
+      try Data().write(to: state.appending(path: "stalls"))
+      let victim = try Victim.run("compute", environment: ["STALLMONITOR_STATE_DIRECTORY": state.path])
+      let ended = try #require(victim.reports("stall.ended").first)
+      #expect(ended["stall", "detail"] == nil)
+      #expect(victim.talk.contains("no detail file in \(state.path)/stalls: "))
+    }
+  }
+}

@@ -1,0 +1,60 @@
+import LoopEngine
+
+/// Stalls that come more than once, or are of more than one kind.
+let repeatScenarios: [String: @Sendable () -> Void] = [
+  // Five times the same.
+  "repeated": { stalls(Array(repeating: .computing(Double(milliseconds)), count: 5)) },
+  // Twice the same, and a third time far longer.
+  "repeated-and-longer": { stalls([.computing(300), .computing(300), .computing(Double(milliseconds))]) },
+  "three-kinds": { stalls([.computing(300), .counting(300), .sleeping]) },
+  // One stall: a while in one function, twice as long in another, and a little in the first.
+  "two-functions": {
+    once { say("result=\(handleRequest())") }
+  },
+]
+
+enum PlannedStall: Sendable {
+  case computing(Double)
+  case counting(Double)
+  case sleeping
+}
+
+private func stalls(_ plan: [PlannedStall]) {
+  @Sendable func next(_ rest: ArraySlice<PlannedStall>) {
+    guard let stall = rest.first else { return Loop.main.stop() }
+    Loop.main.after(30) {
+      switch stall {
+      case .computing(let time): _ = computeFor(time)
+      case .counting(let time): _ = countFor(time)
+      case .sleeping: _ = blockBySleeping()
+      }
+      next(rest.dropFirst())
+    }
+  }
+  next(plan[...])
+  Loop.main.run()
+}
+
+// Different enough that the optimizer does not make them one, and not tail calls.
+@inline(never)
+func computeFor(_ milliseconds: Double) -> Double {
+  let end = now() + milliseconds
+  var last = now()
+  while last < end { last = now() }
+  return last
+}
+
+@inline(never)
+func countFor(_ milliseconds: Double) -> Int {
+  let end = now() + milliseconds
+  var count = 0
+  while now() < end { count += 1 }
+  return count
+}
+
+@inline(never)
+func handleRequest() -> Double {
+  let first = computeFor(400)
+  let count = countFor(1200)
+  return first + Double(count) + computeFor(100)
+}
