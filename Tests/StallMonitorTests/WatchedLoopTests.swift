@@ -87,6 +87,17 @@ struct WatchedLoopTests {
     #expect(!suspension.end())
   }
 
+  /// By its age the watchdog judges whether the process stood still while it was parked.
+  @Test func turnIsNoOlderThanTheLoopsResumption() {
+    pulse.turn(.afterWaiting)
+    suspension.begin()
+    usleep(20_000)
+    _ = suspension.end()
+    #expect(loop.age(at: MonotonicClock.now()) < 20_000_000)
+    pulse.idle()
+    #expect(loop.age(at: MonotonicClock.now()) == 0)
+  }
+
   @Test func episodeEndsAtTheTransitionAndNotWhenItIsSeen() throws {
     pulse.turn(.afterWaiting)
     let turn = pulse.word

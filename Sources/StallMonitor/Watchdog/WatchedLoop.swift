@@ -96,10 +96,12 @@ final class WatchedLoop {
   /// Whether the loop is not to be watched for now.
   var isSuspended: Bool { subject.suspension.isActive && episode == nil }
 
-  /// How long ago the turn began that is under way; 0 if none is.
+  /// How long ago the turn began that is under way, or the loop was resumed; 0 if none is.
   func age(at now: UInt64) -> UInt64 {
     let word = subject.pulse.word
-    return word.phase == .idle ? 0 : now - clock.time(of: word, now: now)
+    guard word.phase != .idle else { return 0 }
+    let since = max(clock.time(of: word, now: now), subject.suspension.resumedAt)
+    return now > since ? now - since : 0
   }
 
   private func lookAtEpisode(_ now: UInt64) -> Step {

@@ -1,3 +1,4 @@
+import Glibc
 import LoopEngine
 
 /// Stalls that come more than once, or are of more than one kind.
@@ -38,10 +39,12 @@ private func stalls(_ plan: [PlannedStall]) {
 // Different enough that the optimizer does not make them one, and not tail calls.
 @inline(never)
 func computeFor(_ milliseconds: Double) -> Double {
-  let end = now() + milliseconds
-  var last = now()
-  while last < end { last = now() }
-  return last
+  // With no function of its own: a sample in one would be another stack.
+  var time = timespec()
+  clock_gettime(CLOCK_MONOTONIC, &time)
+  let end = time.tv_sec * 1000 + time.tv_nsec / 1_000_000 + Int(milliseconds)
+  while time.tv_sec * 1000 + time.tv_nsec / 1_000_000 < end { clock_gettime(CLOCK_MONOTONIC, &time) }
+  return Double(end)
 }
 
 @inline(never)

@@ -55,6 +55,9 @@ enum Detection {
     var monitor: StallMonitor?
     if watched {
       var configuration = StallMonitorConfiguration()
+      // Each stall is told, though all are the same.
+      configuration.repeatWindow = .zero
+      configuration.budget = 0
       configuration.threshold = threshold
       configuration.sink = .file(path: path)
       monitor = try StallMonitor.start(configuration)
