@@ -6,8 +6,8 @@ let repeatScenarios: [String: @Sendable () -> Void] = [
   // Five times the same.
   "repeated": { stalls(Array(repeating: .computing(Double(milliseconds)), count: 5)) },
   // Twice the same, and a third time far longer.
-  "repeated-and-longer": { stalls([.computing(300), .computing(300), .computing(Double(milliseconds))]) },
-  "three-kinds": { stalls([.computing(300), .counting(300), .sleeping]) },
+  "repeated-and-longer": { stalls([.computing(600), .computing(600), .computing(Double(milliseconds))]) },
+  "three-kinds": { stalls([.computing(600), .counting(600), .sleeping]) },
   // One stall: a while in one function, twice as long in another, and a little in the first.
   "two-functions": {
     once { say("result=\(handleRequest())") }
