@@ -22,6 +22,7 @@ demo: ## A host with known stalls: report lines on standard output, an account o
 test: ## All tests; the victims in debug and in release.
 	@scripts/install-dependencies $(LIBRARIES) $(JUDGES)
 	$(SWIFT) build --configuration release --product StallVictim
+	$(SWIFT) build --configuration release --product FoundationVictim
 	$(SWIFT) build --configuration release --product stalld
 	$(SWIFT) test
 

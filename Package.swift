@@ -33,6 +33,8 @@ let package = Package(
     .target(name: "FuzzUnwind", dependencies: ["CUnwind"], path: "Tests/Fuzz/Unwind"),
     .executableTarget(
       name: "StallVictim", dependencies: ["LoopEngine", "StallMonitor", "VictimC"], path: "Tests/Victims/StallVictim"),
+    // A host on Foundation's run loop.
+    .executableTarget(name: "FoundationVictim", dependencies: ["StallMonitor"], path: "Tests/Victims/FoundationVictim"),
     // A main thread of its own, which a test process does not give.
     .executableTarget(
       name: "MainThreadVictim", dependencies: ["LoopEngine", "CLinux"], path: "Tests/Victims/MainThreadVictim"),
@@ -41,6 +43,7 @@ let package = Package(
       name: "StallMonitorTests",
       dependencies: [
         "StallMonitor", "LoopEngine", "CUnwind", "CLinux", "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim",
+        "FoundationVictim",
         "ThrowVictim", "stalld",
       ]),
     .testTarget(name: "StalldTests", dependencies: ["stalld", "StallVictim"]),

@@ -25,6 +25,7 @@ public final class StallMonitor: Sendable {
   private struct Watch {
     var watchdog: Watchdog
     var attachment: LoopPulseObserver.Attachment
+    var foundation: FoundationPulseObserver.Attachment?
     var suspension: Suspension
   }
 
@@ -147,6 +148,7 @@ public final class StallMonitor: Sendable {
     }
     guard let ended else { return }
     ended.attachment.end()
+    ended.foundation?.end()
     ended.watchdog.stop()
   }
 
@@ -171,10 +173,12 @@ public final class StallMonitor: Sendable {
       semaphore: watchdog.semaphore, fencesItself: !watchdog.hasBarrier, countsTicks: watchdog.countsTicks,
       record: recorder.flatMap { _ in MappedRecord(sentinel: sentinel) })
     let suspension = Suspension()
+    let stamper = TurnStamper(pulse: pulse)
     let subject = WatchedLoop.Subject(
-      name: "main", kind: "loop", threadID: getpid(), stackEnd: ProcessFacts.mainStackEnd(),
+      name: "main", kind: { stamper.kind.reportName }, threadID: getpid(), stackEnd: ProcessFacts.mainStackEnd(),
       threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: suspension,
-      state: { LoopDescription.current(of: loop) })
+      state: { stamper.kind == .loop ? LoopDescription.current(of: loop) : (nil, nil) },
+      isInUnseenRun: { stamper.isInUnseenRun($0) })
     let publisher = ReportPublisher(
       writer: writer,
       ledger: RepeatLedger(
@@ -189,6 +193,7 @@ public final class StallMonitor: Sendable {
       loop.perform { cunwind_prepare_thread() }
     }
     return Watch(
-      watchdog: watchdog, attachment: LoopPulseObserver.attach(pulse, to: loop), suspension: suspension)
+      watchdog: watchdog, attachment: LoopPulseObserver.attach(stamper, to: loop),
+      foundation: FoundationPulseObserver.attachToMain(stamper), suspension: suspension)
   }
 }

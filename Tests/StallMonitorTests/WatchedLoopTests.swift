@@ -13,7 +13,7 @@ struct WatchedLoopTests {
   init() {
     loop = WatchedLoop(
       WatchedLoop.Subject(
-        name: "main", kind: "loop", threadID: getpid(), stackEnd: 0, threshold: Self.threshold, pulse: pulse,
+        name: "main", kind: { "loop" }, threadID: getpid(), stackEnd: 0, threshold: Self.threshold, pulse: pulse,
         suspension: suspension, state: { (nil, nil) }), clock: PulseClock())
   }
 
@@ -26,7 +26,7 @@ struct WatchedLoopTests {
     pulse.turn(.beforeSources)
     let loop = WatchedLoop(
       WatchedLoop.Subject(
-        name: "main", kind: "loop", threadID: getpid(), stackEnd: 0, threshold: Self.threshold, pulse: pulse,
+        name: "main", kind: { "loop" }, threadID: getpid(), stackEnd: 0, threshold: Self.threshold, pulse: pulse,
         suspension: suspension, state: { (nil, nil) }), clock: PulseClock())
     let since = pulse.word.stamp
     #expect(loop.look(at: since + 1, frozen: 0) == .lookAgain(at: since + Self.threshold))

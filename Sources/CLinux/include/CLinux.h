@@ -3,6 +3,7 @@
 #define CLINUX_H
 
 #include "barrier.h"
+#include "core_foundation.h"
 #include "loop.h"
 #include "memory.h"
 #include "process.h"

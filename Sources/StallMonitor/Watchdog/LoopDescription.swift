@@ -31,3 +31,22 @@ extension Loop.Callout.Kind {
     }
   }
 }
+
+extension TurnStamper.Kind {
+  /// The kind as a report names it.
+  var reportName: String {
+    switch self {
+    case .loop: "loop"
+    case .foundation: "foundation"
+    }
+  }
+}
+
+extension TurnStamper {
+  /// Whether a stack shows more runs of Foundation's loop than its observers have told of: a nested run in a private mode, which no
+  /// observer in the common modes sees.
+  func isInUnseenRun(_ stack: [StackFrame]) -> Bool {
+    // `__CFRunLoopRun`, once for each run (CFRunLoop.c).
+    stack.count { $0.symbol == "__CFRunLoopRun" } > observedFoundationRuns
+  }
+}

@@ -202,6 +202,10 @@ final class Watchdog: Sendable {
           outfit.capture.flush()
           outfit.resolver.flush()
           loop.takeSample(with: outfit.capture, resolver: outfit.resolver)
+          if loop.isInUnseenRun {
+            loop.overlookTurn()
+            continue
+          }
           if let report = loop.report(.started, end: now, origin: watchdog.origin) {
             loop.isTold = outfit.publisher.begin(report)
           }
@@ -209,6 +213,10 @@ final class Watchdog: Sendable {
           keepRecord(of: loop)
         case .due(let sample, let ongoing):
           if sample || ongoing { loop.takeSample(with: outfit.capture, resolver: outfit.resolver) }
+          if loop.isInUnseenRun {
+            finish(loop, at: now, isOverlooked: true)
+            continue
+          }
           if ongoing {
             // It may have ended while it was sampled; then its end is told, and not that it goes on.
             if loop.subject.pulse.episodeEnd != nil { continue }
@@ -234,11 +242,13 @@ final class Watchdog: Sendable {
       }
     }
 
-    private func finish(_ loop: WatchedLoop, at end: UInt64, watchEnded: Bool = false) {
+    private func finish(
+      _ loop: WatchedLoop, at end: UInt64, watchEnded: Bool = false, isOverlooked: Bool = false
+    ) {
       let report = loop.report(.ended, end: end, origin: watchdog.origin, watchEnded: watchEnded)
       if let report, let episode = loop.episode { outfit.publisher.end(report, of: episode, isTold: loop.isTold) }
       outfit.resolver.trim()
-      loop.endEpisode()
+      if isOverlooked { loop.overlookTurn() } else { loop.endEpisode() }
       loop.subject.pulse.record?.end()
     }
 

@@ -10,7 +10,8 @@ final class WatchedLoop {
   /// The closure is called on the watchdog, while the loop's thread may stand anywhere: it must take no lock.
   struct Subject: Sendable {
     var name: String
-    var kind: String
+    /// Which run loop it is.
+    var kind: @Sendable () -> String
     var threadID: Int32
     /// Where the thread's stack ends, or 0.
     var stackEnd: UInt64
@@ -18,6 +19,8 @@ final class WatchedLoop {
     var pulse: Pulse
     var suspension: Suspension
     var state: @Sendable () -> (mode: String?, callout: String?)
+    /// Whether a stack shows a run that the loop's observers are not told of: then the loop may well turn.
+    var isInUnseenRun: @Sendable ([StackFrame]) -> Bool = { _ in false }
   }
 
   let subject: Subject
@@ -27,6 +30,11 @@ final class WatchedLoop {
   private var seen = Pulse.Word(raw: 0)
   private var seenSince: UInt64 = 0
   private(set) var episode: Episode?
+  // A late turn in which the loop turns in a run that is not seen.
+  private var overlooked: Pulse.Word?
+  private var hasSaidUnseen = false
+  /// Whether the last sample met the loop in such a run.
+  private(set) var isInUnseenRun = false
   /// Whether the stall under way has been told.
   var isTold = false
   // A turn that began before this moment is taken to have begun at it: the process stood still, not the loop.
@@ -79,6 +87,10 @@ final class WatchedLoop {
       seen = word
       // A turn that begins after this moment cannot be late before then.
       return .lookAgain(at: now + subject.threshold)
+    }
+    if word == overlooked {
+      seen = word
+      return .quiet
     }
     if frozen > 0 { forgivenUntil = now }
     if word != seen {
@@ -133,6 +145,7 @@ final class WatchedLoop {
   /// Takes a sample of the stalled thread and adds it.
   func takeSample(with capture: ThreadCapture, resolver: FrameResolver) {
     guard let turn = episode?.turn else { return }
+    isInUnseenRun = false
     let (mode, callout) = subject.state()
     let moment = capture.capture(probe, stackEnd: subject.stackEnd)
     let now = MonotonicClock.now()
@@ -153,6 +166,8 @@ final class WatchedLoop {
     switch moment.backtrace {
     case .success(let backtrace):
       sample.stack = resolver.resolve(backtrace)
+      isInUnseenRun = subject.isInUnseenRun(sample.stack)
+      if isInUnseenRun { return }
       sample.isApproximate = backtrace.isApproximate
       sample.isTruncated = backtrace.isTruncated
     case .failure(let failure): sample.failure = failure
@@ -198,7 +213,7 @@ final class WatchedLoop {
       durationNanoseconds: episode.duration(at: end), verdict: Verdict(cause: episode.cause, evidence: evidence),
       culprit: Culprit.frame(of: stack), fingerprint: Culprit.fingerprint(of: stack), samples: episode.sampleCount,
       loop: StallReport.LoopState(
-        name: subject.name, kind: subject.kind, mode: sample?.mode, phase: episode.turn.phase,
+        name: subject.name, kind: subject.kind(), mode: sample?.mode, phase: episode.turn.phase,
         callout: sample?.callout),
       threadID: subject.threadID, threadName: ThreadProbe.name(thread: subject.threadID), origin: origin, stack: stack,
       isApproximate: sample?.isApproximate ?? false, isTruncated: sample?.isTruncated ?? false,
@@ -217,12 +232,23 @@ final class WatchedLoop {
       time: .now(), event: .ended, stallID: id, sequence: 0, thresholdNanoseconds: subject.threshold,
       durationNanoseconds: frozen, verdict: Verdict(cause: .stopped, evidence: evidence), samples: 0,
       loop: StallReport.LoopState(
-        name: subject.name, kind: subject.kind, mode: nil, phase: subject.pulse.word.phase, callout: nil),
+        name: subject.name, kind: subject.kind(), mode: nil, phase: subject.pulse.word.phase, callout: nil),
       threadID: subject.threadID, threadName: ThreadProbe.name(thread: subject.threadID), origin: origin, stack: [])
   }
 
   /// Plans the next `stall.ongoing`.
   func didReportOngoing(at time: UInt64) { episode?.didReportOngoing(at: time) }
+
+  /// Overlooks the turn from now on: the loop turns in a run that is not seen, and nobody can say how well.
+  func overlookTurn() {
+    overlooked = episode?.turn
+    if !hasSaidUnseen {
+      Diagnostics.say(
+        "the \(subject.name) loop runs in a private mode, which is not watched; CFRunLoopAddCommonMode would let it be")
+    }
+    hasSaidUnseen = true
+    endEpisode()
+  }
 
   /// Stops following the stall.
   func endEpisode() {

@@ -1,0 +1,54 @@
+// CoreFoundation's run loop, if the host has it. Weak references: a host without Foundation does not get it through us, and in one
+// that is linked statically no symbol can be looked up by name. `import CoreFoundation` alone does not link on Linux.
+// Declared after CFRunLoop.h of swift-corelibs-foundation.
+#ifndef CLINUX_CORE_FOUNDATION_H
+#define CLINUX_CORE_FOUNDATION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef void (*clinux_cf_observer_callout)(void *observer, unsigned long activity, void *info);
+
+typedef struct clinux_cf_observer_context {
+  long version;
+  void *info;
+  const void *(*retain)(const void *info);
+  void (*release)(const void *info);
+  const void *(*copy_description)(const void *info);
+} clinux_cf_observer_context;
+
+extern void *CFRunLoopGetMain(void) __attribute__((weak));
+extern void *CFRunLoopObserverCreate(const void *allocator, unsigned long activities, unsigned char repeats, long order,
+                                     clinux_cf_observer_callout callout, clinux_cf_observer_context *context)
+    __attribute__((weak));
+extern void CFRunLoopAddObserver(void *loop, void *observer, const void *mode) __attribute__((weak));
+extern void CFRunLoopObserverInvalidate(void *observer) __attribute__((weak));
+extern void CFRelease(const void *object) __attribute__((weak));
+extern const void *const kCFRunLoopCommonModes __attribute__((weak));
+
+/// Whether the process has CoreFoundation.
+static inline bool clinux_cf_is_here(void) {
+  return CFRunLoopGetMain != NULL && CFRunLoopObserverCreate != NULL && CFRunLoopAddObserver != NULL &&
+         CFRunLoopObserverInvalidate != NULL && CFRelease != NULL && &kCFRunLoopCommonModes != NULL;
+}
+
+/// The main thread's run loop. Only if CoreFoundation is here.
+static inline void *clinux_cf_main_run_loop(void) { return CFRunLoopGetMain(); }
+
+/// Adds an observer to the common modes, for each time. `release` is called once with `info`, when nothing calls it any more.
+/// NULL if there is no memory. Only if CoreFoundation is here.
+static inline void *clinux_cf_observe(void *loop, unsigned long activities, long order, clinux_cf_observer_callout callout,
+                                      void *info, void (*release)(const void *info)) {
+  clinux_cf_observer_context context = {.info = info, .release = release};
+  void *observer = CFRunLoopObserverCreate(NULL, activities, 1, order, callout, &context);
+  if (observer != NULL) CFRunLoopAddObserver(loop, observer, kCFRunLoopCommonModes);
+  return observer;
+}
+
+/// Ends it; from any thread. A callout that runs at this moment runs to its end.
+static inline void clinux_cf_stop_observing(void *observer) {
+  CFRunLoopObserverInvalidate(observer);
+  CFRelease(observer);
+}
+
+#endif

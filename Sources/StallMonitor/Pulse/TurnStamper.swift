@@ -1,0 +1,60 @@
+import Synchronization
+
+/// Turns what the observers of a thread's run loops see into transitions of one pulse.
+///
+/// One for a thread, whatever kinds of run loop run on it inside of one another. All methods but ``kind`` and ``depth(of:)`` on the
+/// loop's thread only, which takes no lock.
+final class TurnStamper: @unchecked Sendable {  // `runs` belongs to the loop's thread; the rest is atomic or constant.
+  /// A kind of run loop.
+  enum Kind: UInt8, CaseIterable, Sendable {
+    /// `LoopEngine.Loop`.
+    case loop
+    /// Foundation's `RunLoop`, CoreFoundation's `CFRunLoop`.
+    case foundation
+  }
+
+  private let pulse: Pulse
+  private var depth = 0
+  private let latest: Atomic<UInt8>
+  private let foundationRuns = Atomic<Int>(0)
+
+  init(pulse: Pulse, kind: Kind = .loop) {
+    self.pulse = pulse
+    latest = Atomic(kind.rawValue)
+  }
+
+  /// The kind of the innermost run, or of the last one; from any thread.
+  var kind: Kind { Kind(rawValue: latest.load(ordering: .relaxed)) ?? .loop }
+
+  /// How many runs of Foundation's are under way, as far as its observers tell; from any thread.
+  var observedFoundationRuns: Int { foundationRuns.load(ordering: .relaxed) }
+
+  /// A run begins.
+  func entry(_ kind: Kind) {
+    depth += 1
+    latest.store(kind.rawValue, ordering: .relaxed)
+    if kind == .foundation { foundationRuns.store(foundationRuns.load(ordering: .relaxed) + 1, ordering: .relaxed) }
+    pulse.turn(.beforeSources)
+  }
+
+  @inline(__always)
+  func beforeSources() { pulse.turn(.beforeSources) }
+
+  @inline(__always)
+  func afterWaiting() { pulse.turn(.afterWaiting) }
+
+  @inline(__always)
+  func beforeWaiting() { pulse.idle() }
+
+  /// A run ends.
+  ///
+  /// After a nested one the outer callout goes on, as a turn of its own.
+  func exit(_ kind: Kind) {
+    // Stamping may have begun in the middle of a run.
+    depth = max(0, depth - 1)
+    if kind == .foundation {
+      foundationRuns.store(max(0, foundationRuns.load(ordering: .relaxed) - 1), ordering: .relaxed)
+    }
+    if depth > 0 { pulse.turn(.afterWaiting) } else { pulse.idle() }
+  }
+}

@@ -1,0 +1,50 @@
+import Foundation
+import Testing
+
+extension OneAtATime {
+  /// Hosts on Foundation's run loop, watched with the one line that a host on ours has.
+  @Suite(.serialized)
+  struct FoundationHostTests {
+    private func run(_ scenario: String, build: Victim.Build = .debug) throws -> Victim {
+      try Victim.run(scenario, build: build, program: build.executable("FoundationVictim"))
+    }
+
+    @Test(arguments: Victim.Build.allCases, ["compute", "main-queue", "after-nested"])
+    func stallIsToldWithItsFunction(build: Victim.Build, scenario: String) throws {
+      let victim = try run(scenario, build: build)
+      let ended = try #require(victim.reports("stall.ended").first)
+      #expect(victim.reports("stall.ended").count == 1)
+      #expect(ended["loop", "kind"] as? String == "foundation")
+      #expect(ended["loop", "name"] as? String == "main")
+      let host = ended.stack.compactMap { $0["symbol"] as? String }
+      #expect(host.contains { $0.contains("blockFoundationLoop") })
+      #expect(ended.culprit.contains("blockFoundationLoop") || ended.culprit.contains("compute"))
+      #expect(ended.duration > 450 && ended.duration < 1500)
+    }
+
+    @Test func sleepIsToldAsSleep() throws {
+      let ended = try #require(run("sleep").reports("stall.ended").first)
+      #expect(ended.cause == "sleep")
+      #expect(ended.culprit.contains("sleepOnFoundationLoop"))
+    }
+
+    @Test(arguments: ["busy", "nested-common"])
+    func healthyHostIsNotReported(scenario: String) throws {
+      #expect(try run(scenario).reports.isEmpty)
+    }
+
+    /// No observer in the common modes sees it; the stack at the threshold shows it.
+    @Test(arguments: Victim.Build.allCases)
+    func nestedRunInAPrivateModeIsNoStall(build: Victim.Build) throws {
+      let victim = try run("nested-private", build: build)
+      #expect(victim.reports.isEmpty)
+      #expect(victim.talk.contains("runs in a private mode, which is not watched"))
+    }
+
+    @Test func idleHostWakesNobody() throws {
+      let victim = try run("idle")
+      #expect(victim.facts["wakeups"] == "0")
+      #expect(victim.reports.isEmpty)
+    }
+  }
+}
