@@ -106,7 +106,9 @@ final class MappedRecord: @unchecked Sendable {  // The loop's side is one atomi
     pages.storeBytes(of: UInt64(line.count), toByteOffset: start + StallRecord.lengthOffset, as: UInt64.self)
     pages.storeBytes(
       of: StallRecord.checksum(of: line, turn: turn), toByteOffset: start + StallRecord.checksumOffset, as: UInt64.self)
-    line.withUnsafeBytes { (pages + start + StallRecord.lineOffset).copyMemory(from: $0.baseAddress!, byteCount: $0.count) }
+    line.withUnsafeBytes {
+      (pages + start + StallRecord.lineOffset).copyMemory(from: $0.baseAddress!, byteCount: $0.count)
+    }
   }
 
   private func atomic(_ offset: Int) -> UnsafeMutablePointer<Atomic<UInt64>> {

@@ -37,7 +37,13 @@ import VictimC
     Loop.main.after(60_000) {}
     Loop.main.run()
   },
-  // Three late turns of three files; the process is killed in one of them, or between them.
+  "stalls-twice": {
+    let loop = Loop.main
+    for delay in [20, 40 + 2 * milliseconds] { loop.after(delay) { blockByComputing() } }
+    loop.after(60 + 4 * milliseconds) { loop.stop() }
+    loop.run()
+  },
+  // The process is killed in one of them, or between two.
   "stalls": {
     Loop.main.after(5, repeats: true) { blockByComputing() }
     Loop.main.run()
@@ -52,13 +58,13 @@ import VictimC
       blockByComputing()
       let child = victim_fork()
       if child == 0 {
-        // No reader of the parent's output waits for it.
-        for descriptor in 0..<3 { close(Int32(descriptor)) }
+        // Nobody who reads the parent's output waits for it.
+        for descriptor in 0..<256 { close(Int32(descriptor)) }
         sleep(20)
         _exit(0)
       }
       say("child=\(child)")
-      blockByComputing()
+      spin(30_000)
     }
   },
   "child-goes-on": {
