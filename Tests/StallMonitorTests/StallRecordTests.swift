@@ -181,8 +181,13 @@ struct StallRecordTests {
     defer { for end in ends { close(end) } }
     let writer = LineWriter(.descriptor(ends[1]))
     #expect(writer.open() == nil)
-    while !writer.isWaiting { writer.write(Array(repeating: UInt8(ascii: "x"), count: 4096)) }
+    // The pipe is full to its last byte, and nothing waits yet.
+    for _ in 0..<16 { writer.write(Array(repeating: UInt8(ascii: "x"), count: 4096)) }
+    #expect(!writer.isWaiting)
     let earlier = EarlierRecords(directory: place.directory, prefix: "r-")
+    earlier.tell(to: writer)
+    #expect(writer.isWaiting)
+    #expect(place.files == ["r-1"])
     earlier.tell(to: writer)
     #expect(place.files == ["r-1"])
     var sink = [UInt8](repeating: 0, count: 1 << 20)
