@@ -52,9 +52,16 @@ struct StallRecordTests {
     let place = try Place()
     let record = try place.record(Self.line("a", length: length))
     #expect(try place.content() == .fatal(Self.line("a", length: length)))
+    var previous = Self.line("a", length: length)
     for text in ["b", "c", "d"] {
-      record.update(Self.line(text, length: length))
-      #expect(try place.content() == .fatal(Self.line(text, length: length)))
+      let line = Self.line(text, length: length)
+      record.update(line)
+      #expect(try place.content() == .fatal(line))
+      // As if the process had ended before the one store that made the newer line valid.
+      var file = try Data(contentsOf: URL(fileURLWithPath: "\(place.path)/r-1"))
+      file[StallRecord.validOffset] ^= 1
+      #expect(file.withUnsafeBytes { StallRecord.read($0) } == .fatal(previous))
+      previous = line
     }
     record.end()
     #expect(place.files.isEmpty)

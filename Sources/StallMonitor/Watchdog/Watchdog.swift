@@ -208,9 +208,10 @@ final class Watchdog: Sendable {
           }
           keepRecord(of: loop)
         case .ended(let end):
+          // First of all: the same stall is never told as ended and as fatal.
+          loop.subject.pulse.record?.end()
           send(loop.report(.ended, end: end, origin: watchdog.origin))
           loop.endEpisode()
-          loop.subject.pulse.record?.end()
         }
       }
       return MonotonicClock.now()
@@ -220,10 +221,10 @@ final class Watchdog: Sendable {
     mutating func finish(_ loops: [WatchedLoop]) {
       for loop in loops where loop.isStalled {
         let end = loop.subject.pulse.episodeEnd
+        loop.subject.pulse.record?.end()
         send(
           loop.report(.ended, end: end ?? MonotonicClock.now(), origin: watchdog.origin, watchEnded: end == nil))
         loop.endEpisode()
-        loop.subject.pulse.record?.end()
       }
     }
 
