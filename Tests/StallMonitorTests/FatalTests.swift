@@ -31,7 +31,7 @@ extension OneAtATime {
 
       /// Runs the service until its stall is recorded, and kills it then.
       func runAndKill(
-        _ scenario: String = "compute", milliseconds: Int = 30_000, build: Victim.Build = .debug,
+        _ scenario: String = "sleep", milliseconds: Int = 30_000, build: Victim.Build = .debug,
         environment: [String: String]? = nil
       ) throws -> Victim {
         try Victim.run(
@@ -69,7 +69,7 @@ extension OneAtATime {
       let state = try State()
       let killed = try state.runAndKill(build: build)
       #expect(killed.reports.allSatisfy { $0.event == "stall.started" || $0.event == "stall.ongoing" })
-      try expectFatal(try state.restart(), culprit: "blockByComputing()", after: killed)
+      try expectFatal(try state.restart(), culprit: "blockBySleeping()", after: killed)
       #expect(state.files.isEmpty)
       #expect(try state.restart().reports.isEmpty)
     }
@@ -77,9 +77,9 @@ extension OneAtATime {
     @Test(arguments: ["segfault-in-stall", "abort-in-stall", "bare-exit-in-stall"])
     func hostThatEndsInItsLateTurnIsTold(scenario: String) throws {
       let state = try State()
-      let ended = try Victim.run(scenario, milliseconds: 250, environment: state.environment)
+      let ended = try Victim.run(scenario, milliseconds: 400, environment: state.environment)
       #expect(ended.reports.map(\.event) == ["stall.started"])
-      try expectFatal(try state.restart(), culprit: "blockByComputing()", after: ended)
+      try expectFatal(try state.restart(), culprit: "blockBySleeping()", after: ended)
       #expect(state.files.isEmpty)
     }
 
@@ -96,7 +96,7 @@ extension OneAtATime {
       for _ in 0..<4 {
         let state = try State()
         let ended = try Victim.run(
-          "exit-after-stall", milliseconds: 150, environment: state.environment,
+          "exit-after-stall", milliseconds: 250, environment: state.environment,
           through: ["/usr/bin/taskset", "-c", "0"])
         #expect(ended.reports.first?.event == "stall.started")
         #expect(try state.restart().reports.isEmpty)
@@ -142,7 +142,7 @@ extension OneAtATime {
 
     /// Short stalls one after the other, so that the record is made, renewed and removed all the time.
     @Test func killAtAnyMomentLeavesAWholeLineOrNone() throws {
-      for _ in 0..<8 {
+      for _ in 0..<6 {
         let state = try State()
         let environment = state.environment(["STALLMONITOR_THRESHOLD": "5ms"])
         // To a file: a kill may cut a line, and a pipe that nobody reads yet certainly does.
@@ -211,7 +211,7 @@ extension OneAtATime {
       let killed = try state.runAndKill()
       let other = state.environment(["STALLMONITOR_SERVICE_NAME": "another"])
       #expect(try state.restart(environment: other).reports.isEmpty)
-      try expectFatal(try state.restart(), culprit: "blockByComputing()", after: killed)
+      try expectFatal(try state.restart(), culprit: "blockBySleeping()", after: killed)
     }
 
     /// On a disk the loop could come to wait for the record: it then lies in memory all the same.
@@ -220,7 +220,7 @@ extension OneAtATime {
       try FileManager.default.createDirectory(at: disk, withIntermediateDirectories: false)
       defer { try? FileManager.default.removeItem(at: disk) }
       let environment = ["STALLMONITOR_STATE_DIRECTORY": disk.path, "STALLMONITOR_THRESHOLD": "50ms"]
-      let killed = try Victim.run("compute", milliseconds: 30_000, environment: environment) { process in
+      let killed = try Victim.run("sleep", milliseconds: 30_000, environment: environment) { process in
         defer { kill(process.processIdentifier, SIGKILL) }
         let name = "-\(process.processIdentifier)-"
         let end = Date(timeIntervalSinceNow: 20)
@@ -230,7 +230,7 @@ extension OneAtATime {
         }
       }
       try expectFatal(
-        try Victim.run("never-runs", milliseconds: 1, environment: environment), culprit: "blockByComputing()",
+        try Victim.run("never-runs", milliseconds: 1, environment: environment), culprit: "blockBySleeping()",
         after: killed)
       #expect(try FileManager.default.contentsOfDirectory(atPath: disk.path).isEmpty)
     }
@@ -241,12 +241,12 @@ extension OneAtATime {
       environment["STALLMONITOR_STATE_DIRECTORY"] = ""
       environment["STATE_DIRECTORY"] = "\(state.path):/nowhere"
       let killed = try state.runAndKill(environment: environment)
-      try expectFatal(try state.restart(environment: environment), culprit: "blockByComputing()", after: killed)
+      try expectFatal(try state.restart(environment: environment), culprit: "blockBySleeping()", after: killed)
     }
 
     @Test(arguments: ["/nowhere/at/all", "/etc/passwd"])
     func directoryThatCannotBeUsedIsNamedAndTheHostIsWatched(path: String) throws {
-      let victim = try Victim.run("compute", milliseconds: 400, environment: ["STALLMONITOR_STATE_DIRECTORY": path])
+      let victim = try Victim.run("sleep", milliseconds: 600, environment: ["STALLMONITOR_STATE_DIRECTORY": path])
       #expect(victim.facts["watching"] == "true")
       #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
       #expect(victim.talk.split(separator: "\n").count { !$0.hasPrefix("victim: ") && $0.contains(path) } == 1)
@@ -296,7 +296,7 @@ extension OneAtATime {
       let child = try #require(victim.facts["child"].flatMap { Int($0) })
       let own = victim.reports.filter { $0["process", "pid"] as? Int == child }
       #expect(own.map(\.event) == ["stall.started", "stall.ended"])
-      #expect(own.allSatisfy { $0.culprit.contains("blockByComputing()") })
+      #expect(own.allSatisfy { $0.culprit.contains("blockBySleeping()") })
     }
 
     /// A child that lives on must not pass for its parent.
@@ -317,7 +317,7 @@ extension OneAtATime {
       defer { kill(child, SIGKILL) }
       try #require(killed.status == SIGKILL)
       #expect(kill(child, 0) == 0)
-      try expectFatal(try state.restart(), culprit: "blockByComputing()", after: killed)
+      try expectFatal(try state.restart(), culprit: "blockBySleeping()", after: killed)
     }
   }
 }
