@@ -50,11 +50,12 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// Otherwise the `service.version` of `OTEL_RESOURCE_ATTRIBUTES`, or left out.
   public var serviceVersion: String?
 
-  /// A directory, on tmpfs, for what must outlive the process: the report of a stall in which it ends, sent when the service
-  /// starts next.
+  /// A directory for what outlives the process: the detail files of its stalls, in `stalls/`, and the report of a stall in which it
+  /// ends, sent when the service starts next.
   ///
-  /// `STALLMONITOR_STATE_DIRECTORY`: an absolute path; the default is systemd's `STATE_DIRECTORY`. The record of a running stall is
-  /// never written to a disk, which a loop could come to wait for: if the directory is not on tmpfs, the record lies in `/dev/shm`.
+  /// `STALLMONITOR_STATE_DIRECTORY`: an absolute path; the default is systemd's `STATE_DIRECTORY`. Without one there are no
+  /// detail files. The record of a running stall is never written to a disk, which a loop could come to wait for: if the directory is
+  /// not on tmpfs, that record lies in `/dev/shm`.
   public var stateDirectory: String?
 
   /// The default configuration.

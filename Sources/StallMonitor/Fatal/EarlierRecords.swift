@@ -7,7 +7,7 @@ import Glibc
 /// Its lock, held from the look at it to its removal, keeps two processes that start at once from sending it twice.
 final class EarlierRecords {
   private static let entryLimit = 65_536
-  private static let recordLimit = 64
+  static let recordLimit = 64
 
   private let directory: StateDirectory
   private let prefix: String
@@ -26,6 +26,9 @@ final class EarlierRecords {
     self.directory = directory
     self.prefix = prefix
   }
+
+  /// Whether so many wait to be sent that there should not be more.
+  var isFull: Bool { (names?.count ?? 0) >= Self.recordLimit }
 
   deinit { if let sent { sent.identity.close(sent.descriptor) } }
 

@@ -63,6 +63,8 @@ final class FatalRecorder {
   func keep(_ report: StallReport, in record: MappedRecord, turn: Pulse.Word, unless isOver: () -> Bool) {
     let line = report.line()
     if record.isOpen { return record.update(line) }
+    // A service that ends in each of its stalls, and whose lines nobody takes, must not fill the memory.
+    guard !earlier.isFull else { return }
     do {
       try record.begin(in: directory, name: makeName(), turn: turn.raw, line: line, unless: isOver)
     } catch {

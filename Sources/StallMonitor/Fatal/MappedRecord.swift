@@ -9,7 +9,7 @@ import Synchronization
 /// descriptors nor the child of a fork, which does not get the mapping, changes that.
 ///
 /// The address is the same for the object's life: the loop may be late with its one store, and then meets plain memory.
-final class MappedRecord: @unchecked Sendable {  // The loop's side is one atomic word; all else is the watchdog's alone.
+final class MappedRecord: @unchecked Sendable {  // The loop stores one atomic word; all else is the watchdog's alone.
   private let pages: UnsafeMutableRawPointer
   private let sentinel: ForkSentinel
   private var open: Open?
@@ -53,6 +53,7 @@ final class MappedRecord: @unchecked Sendable {  // The loop's side is one atomi
   ///   - turn: The late turn's word.
   ///   - line: The report as it would be if the process ended now.
   ///   - isOver: Whether the loop has gone on. Asked once the loop's store would reach the file; then there is nothing to keep.
+  /// - Throws: If there can be no such file.
   func begin(
     in directory: StateDirectory, name: String, turn: UInt64, line: [UInt8], unless isOver: () -> Bool
   ) throws(StateDirectory.Failure) {

@@ -88,10 +88,11 @@ final class Pulse: Sendable {
     if attention.load(ordering: .relaxed) & Attention.episode != 0 {
       recovered.store(MonotonicClock.now(), ordering: .relaxed)
     }
-    guard attention.exchange(0, ordering: .sequentiallyConsistent) != 0 else { return }
-    // After the exchange: whoever makes a record looks at the attention afterwards, and so sees that the turn is over, or is seen here.
-    record?.pass(published.load(ordering: .relaxed))
-    semaphore.post()
+    let asked = attention.exchange(0, ordering: .sequentiallyConsistent)
+    // After the exchange: the watchdog makes a record and then looks at the attention. So it finds the turn over, or this store
+    // finds the record.
+    if asked & Attention.episode != 0 { record?.pass(published.load(ordering: .relaxed)) }
+    if asked != 0 { semaphore.post() }
   }
 
   // MARK: The watchdog's side

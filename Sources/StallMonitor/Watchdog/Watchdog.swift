@@ -245,11 +245,12 @@ final class Watchdog: Sendable {
     private func finish(
       _ loop: WatchedLoop, at end: UInt64, watchEnded: Bool = false, isOverlooked: Bool = false
     ) {
+      // First of all: the same stall is never told as ended and as fatal.
+      loop.subject.pulse.record?.end()
       let report = loop.report(.ended, end: end, origin: watchdog.origin, watchEnded: watchEnded)
       if let report, let episode = loop.episode { outfit.publisher.end(report, of: episode, isTold: loop.isTold) }
       outfit.resolver.trim()
       if isOverlooked { loop.overlookTurn() } else { loop.endEpisode() }
-      loop.subject.pulse.record?.end()
     }
 
     /// Tells that the process stood still, if any loop would have counted as stalled for so long.

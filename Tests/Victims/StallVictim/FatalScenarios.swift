@@ -7,19 +7,19 @@ import VictimC
 @MainActor let fatalScenarios: [String: () -> Void] = [
   "segfault-in-stall": {
     once {
-      blockByComputing()
+      block()
       victim_segfault()
     }
   },
   "abort-in-stall": {
     once {
-      blockByComputing()
+      block()
       abort()
     }
   },
   "bare-exit-in-stall": {
     once {
-      blockByComputing()
+      block()
       exit(0)
     }
   },
@@ -28,16 +28,22 @@ import VictimC
     let loop = Loop.main
     loop.add(Loop.Observer(.beforeSources, order: .max) { _, _ in if hasStalled { _exit(0) } }, to: .common)
     once {
-      blockByComputing()
+      block()
       hasStalled = true
     }
   },
   "stall-then-idle": {
-    Loop.main.after(20) { blockByComputing() }
+    Loop.main.after(20) { block() }
     Loop.main.after(60_000) {}
     Loop.main.run()
   },
-  // Three late turns of three files; the process is killed in one of them, or between them.
+  "stalls-twice": {
+    let loop = Loop.main
+    for delay in [20, 40 + 2 * milliseconds] { loop.after(delay) { block() } }
+    loop.after(60 + 4 * milliseconds) { loop.stop() }
+    loop.run()
+  },
+  // The process is killed in one of them, or between two.
   "stalls": {
     Loop.main.after(5, repeats: true) { blockByComputing() }
     Loop.main.run()
@@ -49,16 +55,16 @@ import VictimC
   "child-is-the-service": { inStall(child: { victim_exec(CommandLine.arguments[0], "never-runs") }) },
   "child-outlives": {
     once {
-      blockByComputing()
+      block()
       let child = victim_fork()
       if child == 0 {
-        // No reader of the parent's output waits for it.
-        for descriptor in 0..<3 { close(Int32(descriptor)) }
+        // Nobody who reads the parent's output waits for it.
+        for descriptor in 0..<256 { close(Int32(descriptor)) }
         sleep(20)
         _exit(0)
       }
       say("child=\(child)")
-      blockByComputing()
+      for _ in 0..<100 { block() }
     }
   },
   "child-goes-on": {
@@ -81,7 +87,7 @@ import VictimC
       let own = try? StallMonitor.start()
       let loop = Loop.main
       let mode: Loop.Mode = "child"
-      loop.after(5, in: mode) { blockByComputing() }
+      loop.after(5, in: mode) { block() }
       _ = loop.run(mode: mode, before: .now.advanced(by: .milliseconds(2 * milliseconds)))
       own?.stop()
       say("child=\(getpid())")
@@ -92,16 +98,19 @@ import VictimC
 
 nonisolated(unsafe) private var hasStalled = false  // On the main thread alone.
 
+/// A thread that sleeps can be looked at on the busiest machine.
+private func block() { _ = blockBySleeping() }
+
 /// Forks in the middle of a late turn, and tells how the child ended.
 private func inStall(child: @escaping @Sendable () -> Void) {
   once {
-    blockByComputing()
+    block()
     let process = victim_fork()
     if process == 0 {
       child()
       _exit(99)
     }
     say("child-ended=\(victim_wait(process))")
-    blockByComputing()
+    block()
   }
 }

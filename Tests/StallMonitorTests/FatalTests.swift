@@ -1,0 +1,323 @@
+import Foundation
+import Testing
+
+extension OneAtATime {
+  /// Hosts that end in mid-stall, and what is told of it when the same service starts next.
+  @Suite(.serialized)
+  struct FatalTests {
+    /// A service's state directory, for one test.
+    final class State: Sendable {
+      let path = "/dev/shm/stallmonitor-tests-\(UUID().uuidString)"
+
+      init() throws { try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false) }
+      deinit { try? FileManager.default.removeItem(atPath: path) }
+
+      var environment: [String: String] { environment(["STALLMONITOR_THRESHOLD": "50ms"]) }
+
+      func environment(_ more: [String: String]) -> [String: String] {
+        more.merging(["STALLMONITOR_STATE_DIRECTORY": path, "SWIFT_BACKTRACE": "enable=no"]) { $1 }
+      }
+
+      var files: [String] { (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? [] }
+
+      /// Waits until the directory holds a file, or none.
+      func wait(untilEmpty: Bool = false) throws {
+        let end = Date(timeIntervalSinceNow: 20)
+        while files.isEmpty != untilEmpty {
+          try #require(Date.now < end, "the files of the directory: \(files)")
+          usleep(1000)
+        }
+      }
+
+      /// Runs the service until its stall is recorded, and kills it then.
+      func runAndKill(
+        _ scenario: String = "sleep", milliseconds: Int = 30_000, build: Victim.Build = .debug,
+        environment: [String: String]? = nil
+      ) throws -> Victim {
+        try Victim.run(
+          scenario, milliseconds: milliseconds, build: build, environment: environment ?? self.environment
+        ) { process in
+          defer { kill(process.processIdentifier, SIGKILL) }
+          try self.wait()
+        }
+      }
+
+      /// Starts the service anew, healthy.
+      func restart(environment: [String: String]? = nil) throws -> Victim {
+        try Victim.run("never-runs", milliseconds: 1, environment: environment ?? self.environment)
+      }
+    }
+
+    private func expectFatal(_ victim: Victim, culprit: String, after killed: Victim) throws {
+      #expect(victim.status == 0)
+      #expect(victim.reports.map(\.event) == ["stall.fatal"])
+      let fatal = try #require(victim.reports.first)
+      let last = try #require(killed.reports.last)
+      #expect(fatal.culprit.contains(culprit))
+      #expect(fatal.culpritFrame?["line"] is Int)
+      #expect(fatal.id == last.id)
+      #expect(fatal["process", "pid"] as? Int == last["process", "pid"] as? Int)
+      #expect(fatal["log.level"] as? String == "error")
+      #expect((fatal["message"] as? String)?.contains("when the process ended") == true)
+      #expect(fatal.duration >= 50)
+      let sequence = try #require(last["stall", "sequence"] as? Int)
+      #expect(fatal["stall", "sequence"] as? Int == sequence + 1, "no line is lost")
+    }
+
+    @Test(arguments: Victim.Build.allCases)
+    func killedHostIsToldOnceWhenItStartsNext(build: Victim.Build) throws {
+      let state = try State()
+      let killed = try state.runAndKill(build: build)
+      #expect(killed.reports.allSatisfy { $0.event == "stall.started" || $0.event == "stall.ongoing" })
+      try expectFatal(try state.restart(), culprit: "blockBySleeping()", after: killed)
+      #expect(state.files.isEmpty)
+      #expect(try state.restart().reports.isEmpty)
+    }
+
+    @Test(arguments: ["segfault-in-stall", "abort-in-stall", "bare-exit-in-stall"])
+    func hostThatEndsInItsLateTurnIsTold(scenario: String) throws {
+      let state = try State()
+      let ended = try Victim.run(scenario, milliseconds: 400, environment: state.environment)
+      #expect(ended.reports.map(\.event) == ["stall.started"])
+      try expectFatal(try state.restart(), culprit: "blockBySleeping()", after: ended)
+      #expect(state.files.isEmpty)
+    }
+
+    @Test func stoppedMonitorLeavesNothing() throws {
+      let state = try State()
+      let ended = try Victim.run("exit-in-stall", milliseconds: 200, environment: state.environment)
+      #expect(ended.reports.map(\.event) == ["stall.started", "stall.ended"])
+      #expect(state.files.isEmpty)
+      #expect(try state.restart().reports.isEmpty)
+    }
+
+    /// On one processor the watchdog does not run between the end of the stall and the end of the process.
+    @Test func hostThatEndsJustAfterItsStallIsNotTold() throws {
+      for _ in 0..<4 {
+        let state = try State()
+        let ended = try Victim.run(
+          "exit-after-stall", milliseconds: 250, environment: state.environment,
+          through: ["/usr/bin/taskset", "-c", "0"])
+        #expect(ended.reports.first?.event == "stall.started")
+        #expect(try state.restart().reports.isEmpty)
+        #expect(state.files.isEmpty)
+      }
+    }
+
+    @Test func killedHealthyHostLeavesNothing() throws {
+      let state = try State()
+      let killed = try Victim.run("stall-then-idle", milliseconds: 200, environment: state.environment) { process in
+        defer { kill(process.processIdentifier, SIGKILL) }
+        try state.wait()
+        try state.wait(untilEmpty: true)
+      }
+      #expect(killed.status == SIGKILL)
+      #expect(killed.reports.first?.event == "stall.started")
+      #expect(state.files.isEmpty)
+      #expect(try state.restart().reports.isEmpty)
+    }
+
+    @Test func twoStartsAtOnceTellItOnce() throws {
+      for _ in 0..<3 {
+        let state = try State()
+        let killed = try state.runAndKill()
+        let lines = FileManager.default.temporaryDirectory.appending(path: "stalld-\(UUID().uuidString).jsonl")
+        defer { try? FileManager.default.removeItem(at: lines) }
+        let starts = try (0..<3).map { _ in
+          let process = Process()
+          process.executableURL = try Victim.Build.debug.executable("StallVictim")
+          process.arguments = ["never-runs", "1"]
+          process.environment = state.environment(["STALLMONITOR_SINK": "file:\(lines.path)"])
+          process.standardError = FileHandle.nullDevice
+          try process.run()
+          return process
+        }
+        for start in starts { start.waitUntilExit() }
+        let written = try Data(contentsOf: lines)
+        try Victim.validate(written)
+        #expect(try written.split(separator: UInt8(ascii: "\n")).map { try Report($0).id } == [killed.reports[0].id])
+        #expect(state.files.isEmpty)
+      }
+    }
+
+    /// Short stalls one after the other, so that the record is made, renewed and removed all the time.
+    @Test func killAtAnyMomentLeavesAWholeLineOrNone() throws {
+      for _ in 0..<6 {
+        let state = try State()
+        let environment = state.environment(["STALLMONITOR_THRESHOLD": "5ms"])
+        // To a file: a kill may cut a line, and a pipe that nobody reads yet certainly does.
+        let lines = FileManager.default.temporaryDirectory.appending(path: "stalld-\(UUID().uuidString).jsonl")
+        defer { try? FileManager.default.removeItem(at: lines) }
+        let sink = environment.merging(["STALLMONITOR_SINK": "file:\(lines.path)"]) { $1 }
+        _ = try Victim.run("stalls", milliseconds: 20, environment: sink) { process in
+          defer { kill(process.processIdentifier, SIGKILL) }
+          try state.wait()
+          usleep(.random(in: 0...60_000))
+        }
+        let ended = try String(contentsOf: lines, encoding: .utf8).split(separator: "\n")
+          .filter { $0.contains(#""stall.ended""#) }
+        let restarted = try state.restart(environment: environment)
+        #expect(restarted.reports.count <= 1)
+        #expect(restarted.talk.split(separator: "\n").allSatisfy { $0.hasPrefix("victim: ") }, "\(restarted.talk)")
+        for report in restarted.reports {
+          #expect(report.event == "stall.fatal")
+          #expect(!ended.contains { $0.contains(report.id) })
+        }
+        #expect(state.files.isEmpty)
+      }
+    }
+
+    // MARK: The directory
+
+    @Test func filesThatAreNoRecordsAreNamedAndLeftAlone() throws {
+      let state = try State()
+      _ = try state.runAndKill()
+      let name = try #require(state.files.first)
+      let record = URL(fileURLWithPath: "\(state.path)/\(name)")
+      let whole = try Data(contentsOf: record)
+      try FileManager.default.removeItem(at: record)
+      let prefix = name.split(separator: "-").prefix(2).joined(separator: "-")
+      func place(_ suffix: String) -> String { "\(state.path)/\(prefix)-\(suffix)" }
+      var future = whole
+      future[8] = 2
+      var damaged = whole
+      damaged[4096 + 200] ^= 1
+      damaged[4096 + 8192 + 200] ^= 1
+      try Data().write(to: URL(fileURLWithPath: place("empty")))
+      try whole.prefix(9000).write(to: URL(fileURLWithPath: place("truncated")))
+      try (whole + [0]).write(to: URL(fileURLWithPath: place("longer")))
+      try future.write(to: URL(fileURLWithPath: place("future")))
+      try damaged.write(to: URL(fileURLWithPath: place("damaged")))
+      try Data(repeating: 0xff, count: whole.count).write(to: URL(fileURLWithPath: place("garbage")))
+      try Data().write(to: URL(fileURLWithPath: place("huge")))
+      #expect(truncate(place("huge"), 1 << 40) == 0)
+      #expect(mkfifo(place("fifo"), 0o600) == 0)
+      #expect(symlink("/etc/passwd", place("link")) == 0)
+      #expect(mkdir(place("directory"), 0o700) == 0)
+      let count = state.files.count
+      #expect(count == 10)
+      let restarted = try state.restart()
+      #expect(restarted.status == 0)
+      #expect(restarted.facts["watching"] == "true")
+      #expect(restarted.reports.isEmpty)
+      let said = restarted.talk.split(separator: "\n").filter { $0.contains(" is left alone: ") }
+      #expect(said.count == count, "\(restarted.talk)")
+      for file in state.files { #expect(said.count { $0.contains("/\(file) ") } == 1) }
+      #expect(state.files.count == count)
+    }
+
+    @Test func otherServicesRecordsAreNotTold() throws {
+      let state = try State()
+      let killed = try state.runAndKill()
+      let other = state.environment(["STALLMONITOR_SERVICE_NAME": "another"])
+      #expect(try state.restart(environment: other).reports.isEmpty)
+      try expectFatal(try state.restart(), culprit: "blockBySleeping()", after: killed)
+    }
+
+    /// On a disk the loop could come to wait for the record: it then lies in memory all the same.
+    @Test func directoryOnADiskIsNotUsedForTheRecord() throws {
+      let disk = FileManager.default.temporaryDirectory.appending(path: "stalld-\(UUID().uuidString)")
+      try FileManager.default.createDirectory(at: disk, withIntermediateDirectories: false)
+      defer { try? FileManager.default.removeItem(at: disk) }
+      let environment = ["STALLMONITOR_STATE_DIRECTORY": disk.path, "STALLMONITOR_THRESHOLD": "50ms"]
+      let killed = try Victim.run("sleep", milliseconds: 30_000, environment: environment) { process in
+        defer { kill(process.processIdentifier, SIGKILL) }
+        let name = "-\(process.processIdentifier)-"
+        let end = Date(timeIntervalSinceNow: 20)
+        while try !FileManager.default.contentsOfDirectory(atPath: "/dev/shm").contains(where: { $0.contains(name) }) {
+          try #require(Date.now < end)
+          usleep(1000)
+        }
+      }
+      try expectFatal(
+        try Victim.run("never-runs", milliseconds: 1, environment: environment), culprit: "blockBySleeping()",
+        after: killed)
+      #expect(try FileManager.default.contentsOfDirectory(atPath: disk.path).isEmpty)
+    }
+
+    @Test func directoryOfSystemdIsUsed() throws {
+      let state = try State()
+      var environment = state.environment
+      environment["STALLMONITOR_STATE_DIRECTORY"] = ""
+      environment["STATE_DIRECTORY"] = "\(state.path):/nowhere"
+      let killed = try state.runAndKill(environment: environment)
+      try expectFatal(try state.restart(environment: environment), culprit: "blockBySleeping()", after: killed)
+    }
+
+    @Test(arguments: ["/nowhere/at/all", "/etc/passwd"])
+    func directoryThatCannotBeUsedIsNamedAndTheHostIsWatched(path: String) throws {
+      let victim = try Victim.run("sleep", milliseconds: 600, environment: ["STALLMONITOR_STATE_DIRECTORY": path])
+      #expect(victim.facts["watching"] == "true")
+      #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
+      #expect(victim.talk.split(separator: "\n").count { !$0.hasPrefix("victim: ") && $0.contains(path) } == 1)
+    }
+
+    /// A mount of its own, which takes root.
+    @Test(.enabled(if: geteuid() == 0), arguments: [("size=8k", "No space left"), ("ro", "Read-only file system")])
+    func directoryThatTakesNothingIsNamedAndTheHostIsWatched(option: String, reason: String) throws {
+      let state = try State()
+      let mount = ["/usr/bin/unshare", "--mount", "/bin/sh", "-c"]
+      let victim = try Victim.run(
+        "stalls-twice", milliseconds: 200, environment: state.environment,
+        through: mount + [#"mount -t tmpfs -o \#(option) tmpfs \#(state.path) && exec "$@""#, "sh"])
+      #expect(victim.status == 0)
+      #expect(
+        victim.reports.map(\.event) == ["stall.started", "stall.ended", "stall.started", "stall.ended"])
+      let said = victim.talk.split(separator: "\n").filter { !$0.hasPrefix("victim: ") }
+      #expect(said.count == 1, "\(victim.talk)")
+      #expect(said.first?.contains(state.path) == true && said.first?.contains(reason) == true)
+    }
+
+    // MARK: Forks
+
+    @Test(arguments: [
+      ("child-exits-in-stall", "7"), ("child-is-killed-in-stall", "-9"), ("child-executes-in-stall", "0"),
+      ("child-is-the-service", "0"), ("child-goes-on", "9"),
+    ])
+    func childOfAForkIsUnwatchedAndUnharmed(scenario: String, end: String) throws {
+      let state = try State()
+      let victim = try Victim.run(scenario, milliseconds: 150, environment: state.environment)
+      #expect(victim.status == 0)
+      #expect(victim.facts["child-ended"] == end)
+      #expect(victim.reports.first?.event == "stall.started")
+      #expect(victim.reports.last?.event == "stall.ended")
+      #expect(Set(victim.reports.map(\.id)).count == 1, "the child's stalls are not told")
+      if scenario == "child-goes-on" {
+        #expect(victim.facts["child-watching"] == "false")
+        #expect(victim.facts["child-wakeups"] == "0")
+      }
+      #expect(state.files.isEmpty)
+      #expect(try state.restart().reports.isEmpty)
+    }
+
+    @Test func childMayWatchItself() throws {
+      let victim = try Victim.run("child-watches-itself", milliseconds: 150, environment: try State().environment)
+      #expect(victim.facts["child-ended"] == "9")
+      let child = try #require(victim.facts["child"].flatMap { Int($0) })
+      let own = victim.reports.filter { $0["process", "pid"] as? Int == child }
+      #expect(own.map(\.event) == ["stall.started", "stall.ended"])
+      #expect(own.allSatisfy { $0.culprit.contains("blockBySleeping()") })
+    }
+
+    /// A child that lives on must not pass for its parent.
+    @Test func parentIsToldThoughItsChildLives() throws {
+      let state = try State()
+      let killed = try Victim.run("child-outlives", milliseconds: 150, environment: state.environment) { process in
+        defer { kill(process.processIdentifier, SIGKILL) }
+        let children = "/proc/\(process.processIdentifier)/task/\(process.processIdentifier)/children"
+        let end = Date(timeIntervalSinceNow: 20)
+        while (try? String(contentsOfFile: children, encoding: .utf8))?.isEmpty != false {
+          try #require(Date.now < end)
+          usleep(1000)
+        }
+        // The child has closed its descriptors by then, and the parent has said who it is.
+        usleep(100_000)
+      }
+      let child = try #require(killed.facts["child"].flatMap { Int32($0) })
+      defer { kill(child, SIGKILL) }
+      try #require(killed.status == SIGKILL)
+      #expect(kill(child, 0) == 0)
+      try expectFatal(try state.restart(), culprit: "blockBySleeping()", after: killed)
+    }
+  }
+}
