@@ -179,15 +179,18 @@ void cunwind_symbols_close(cunwind_symbols_module *module) {
 }
 
 // .symtab of the separate debug file or of the module; else .dynsym, and what .gnu_debugdata adds to it.
-static void build_tables(cunwind_symbols_module *module) {
+// False if the deadline has passed and they are yet to be built.
+static bool build_tables(cunwind_symbols_module *module, uint64_t deadline) {
   struct symbol_table *symbols = &module->symbols;
-  if (symbols->built) return;
+  if (symbols->built) return true;
+  if (symbols_now() >= deadline) return false;
   symbols->built = true;
-  if (symbols_table_build(symbols, &module->file, SHT_SYMTAB)) return;
-  if (symbols_table_build(symbols, &module->debug, SHT_SYMTAB)) return;
+  if (symbols_table_build(symbols, &module->file, SHT_SYMTAB)) return true;
+  if (symbols_table_build(symbols, &module->debug, SHT_SYMTAB)) return true;
   symbols_table_build(symbols, &module->file, SHT_DYNSYM);
   symbols_mini_open(&module->mini, &module->file);
   symbols_table_build(&module->mini_symbols, &module->mini, SHT_SYMTAB);
+  return true;
 }
 
 // Ends the reading of a look-up. False if a file is not what it was any more: the answer may be of two builds.
@@ -205,10 +208,10 @@ static bool end_reading(cunwind_symbols_module *module) {
 static enum cunwind_symbols_status look_up(
     cunwind_symbols_module *module, uint64_t address, uint64_t deadline, struct cunwind_symbols_frame *frames,
     size_t *count) {
-  build_tables(module);
+  *count = 0;
+  if (!build_tables(module, deadline)) return CUNWIND_SYMBOLS_INCOMPLETE;
   const char *symbol = symbols_table_find(&module->symbols, address);
   if (symbol == NULL) symbol = symbols_table_find(&module->mini_symbols, address);
-  *count = 0;
   enum cunwind_symbols_status status = symbols_dwarf_lookup(module, address, deadline, frames, count);
   if (*count == 0) {
     if (symbol == NULL) return status;

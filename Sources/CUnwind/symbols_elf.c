@@ -223,6 +223,8 @@ static bool fill_headers(struct image *image) {
 }
 
 static bool copy(struct image *image, const struct cunwind_symbols_source *source) {
+  // Not every file is one to open: a tape winds back.
+  if (stat(image->path, &image->status) != 0 || !S_ISREG(image->status.st_mode)) return false;
   if (!open_file(image) || fstat(image->fd, &image->status) != 0 || !S_ISREG(image->status.st_mode)) return false;
   if (image->status.st_size < (off_t)sizeof(Elf64_Ehdr) || (size_t)image->status.st_size > max_file) return false;
   image->length = (size_t)image->status.st_size;

@@ -155,7 +155,7 @@ import Testing
     let symbolizer = Symbolizer(debugRoots: [])
     let late = symbolizer.symbolize(module: module, address: function.address, deadline: 0)
     #expect(late.isIncomplete)
-    #expect(late.frames.map(\.linkageName) == [function.name])
+    #expect(late.frames == [])
     // 200 µs at a time it gets there, because what was built is kept.
     var tries = 0
     var last = late

@@ -16,6 +16,11 @@ struct Episode {
     /// Threads that matter to it.
     var threads: [StallReport.OtherThread] = []
     var lockHolder: Int32?
+
+    /// Whether a frame has no name for lack of time.
+    var isPending: Bool {
+      stack.contains { $0.pending != nil } || threads.contains { $0.stack.contains { $0.pending != nil } }
+    }
   }
 
   let id: String
@@ -84,6 +89,30 @@ struct Episode {
       sampleCount < Self.steadySamples
       ? min(2 * sampleInterval, Self.steadySampleInterval) : min(2 * sampleInterval, Self.longestInterval)
     nextSample = time + sampleInterval
+  }
+
+  /// Names what was left without a name for lack of time.
+  ///
+  /// Samples that turn out to have the same culprit become one.
+  mutating func completeNames(_ complete: ([StackFrame]) -> [StackFrame]) {
+    guard candidates.contains(where: \.sample.isPending) else { return }
+    var merged: [Candidate] = []
+    for var candidate in candidates {
+      if candidate.sample.isPending {
+        candidate.sample.stack = complete(candidate.sample.stack)
+        for index in candidate.sample.threads.indices {
+          candidate.sample.threads[index].stack = complete(candidate.sample.threads[index].stack)
+        }
+        candidate.key = Culprit.frame(of: candidate.sample.stack)?.name ?? ""
+      }
+      if let index = merged.firstIndex(where: { $0.key == candidate.key }) {
+        merged[index].weight += candidate.weight
+        merged[index].sample = candidate.sample
+      } else {
+        merged.append(candidate)
+      }
+    }
+    candidates = merged
   }
 
   /// Plans the next `stall.ongoing`: 1 s, 2 s, 4 s … after the beginning, and then every minute.

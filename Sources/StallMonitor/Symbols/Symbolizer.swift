@@ -18,7 +18,7 @@ import Glibc
 ///
 /// **Cost.** Warm well under 1 µs a frame. The first look-up in a module reads and sorts its symbols (linear time), the
 /// first one in a compilation unit reads that unit's functions and lines.
-final class Symbolizer {
+package final class Symbolizer {
   private struct Key: Hashable {
     var module: Int
     var address: UInt64
@@ -69,7 +69,7 @@ final class Symbolizer {
   /// - Parameters:
   ///   - byteBudget: Heap for all tables and answers; a quarter of it is for answers.
   ///   - debugRoots: Where separate debug files lie; the first directory that has one is taken.
-  init(byteBudget: Int = 8 << 20, debugRoots: [String] = ["/usr/lib/debug"]) {
+  package init(byteBudget: Int = 8 << 20, debugRoots: [String] = ["/usr/lib/debug"]) {
     self.byteBudget = max(byteBudget, 0)
     self.debugRoots = debugRoots
     var now = timespec()
@@ -88,7 +88,7 @@ final class Symbolizer {
   ///
   /// - Returns: Why there will be no symbols, or nil.
   @discardableResult
-  static func load() -> String? {
+  package static func load() -> String? {
     _ = cunwind_symbols_load()
     return cunwind_symbols_problem().map { String(cString: $0) }
   }
@@ -109,7 +109,7 @@ final class Symbolizer {
   ///   - deadline: CLOCK_MONOTONIC in ns. It interrupts the building of tables, in steps; one step that cannot be divided
   ///     (sorting symbols, one unit's lines) is either finished or, if it is known to be long, not begun.
   /// - Returns: What is known. Incomplete answers are not kept, so that asking again goes on.
-  func symbolize(module identity: ModuleIdentity, address: UInt64, deadline: UInt64) -> Symbolication {
+  package func symbolize(module identity: ModuleIdentity, address: UInt64, deadline: UInt64) -> Symbolication {
     let module = self.module(for: identity)
     let key = Key(module: module.number, address: address)
     if let answer = young[key] { return answer }
@@ -128,7 +128,7 @@ final class Symbolizer {
   /// Brings the heap under the budget, also by letting go of the module used last.
   ///
   /// Debug information goes first: symbols are small, and enough for a name.
-  func trim() {
+  package func trim() {
     shed(sparing: nil)
   }
 

@@ -201,6 +201,7 @@ final class Watchdog: Sendable {
             loop.didReportOngoing(at: now)
           }
         case .ended(let end):
+          loop.completeNames(with: outfit.resolver)
           send(loop.report(.ended, end: end, origin: watchdog.origin))
           loop.endEpisode()
         }
@@ -212,6 +213,7 @@ final class Watchdog: Sendable {
     mutating func finish(_ loops: [WatchedLoop]) {
       for loop in loops where loop.isStalled {
         let end = loop.subject.pulse.episodeEnd
+        loop.completeNames(with: outfit.resolver)
         send(
           loop.report(.ended, end: end ?? MonotonicClock.now(), origin: watchdog.origin, watchEnded: end == nil))
         loop.endEpisode()
