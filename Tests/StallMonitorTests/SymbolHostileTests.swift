@@ -120,6 +120,21 @@ import Testing
     #expect(answers.less > 0, "no look-up met a file that was cut")
   }
 
+  /// `make fuzz` looks further.
+  @Test func seedsOfTheFuzzer() throws {
+    let directory = Victim.root.appending(path: "Tests/Fuzz/seeds/symbols")
+    let seeds = try FileManager.default.contentsOfDirectory(at: directory, includingPropertiesForKeys: nil)
+    #expect(!seeds.isEmpty)
+    for seed in seeds {
+      let symbolizer = Symbolizer(debugRoots: [])
+      let module = ModuleIdentity(path: seed.path, buildID: [])
+      let names = (0..<UInt64(0x4000)).flatMap { address in
+        symbolizer.symbolize(module: module, address: address, deadline: SymbolClock.generous()).frames
+      }
+      #expect(names.contains { $0.symbol != nil }, "\(seed.lastPathComponent)")
+    }
+  }
+
   @Test func notAFile() throws {
     let symbolizer = Symbolizer(debugRoots: [])
     let fifo = fixtures.path("fifo")

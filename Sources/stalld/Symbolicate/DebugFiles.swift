@@ -12,8 +12,8 @@ final class DebugFiles {
   private let symbolizer: Symbolizer
   private lazy var index = makeIndex()
   private var identities: [String: ModuleIdentity] = [:]
-  /// Builds for which nothing was found: how often they were asked for, and where the line said that they lay.
-  private(set) var missing: [String: (frames: Int, path: String?, found: String?)] = [:]
+  /// Builds for which nothing was found: where the line said that they lay, and which build lies there now.
+  private(set) var missing: [String: (path: String?, found: String?)] = [:]
 
   /// Builds that are remembered at a time.
   private static let memoryLimit = 4096
@@ -55,11 +55,9 @@ final class DebugFiles {
   }
 
   private func note(_ buildID: String, _ modulePath: String?) {
-    if missing[buildID] == nil {
-      guard missing.count < Self.memoryLimit else { return }
-      missing[buildID] = (0, modulePath, modulePath.flatMap(Self.identify)?.buildID)
-    }
-    missing[buildID]?.frames += 1
+    // The vDSO is in no file.
+    guard missing[buildID] == nil, missing.count < Self.memoryLimit, modulePath != "linux-vdso.so.1" else { return }
+    missing[buildID] = (modulePath, modulePath.flatMap(Self.identify)?.buildID)
   }
 
   private func identity(_ buildID: String, _ bytes: [UInt8], _ modulePath: String?) -> ModuleIdentity {

@@ -65,14 +65,17 @@ final class SymbolicationPass {
 
   /// Says on standard error what was done, and what was not.
   func summarize() {
-    for (id, build) in names.missing.sorted(by: { $0.value.frames > $1.value.frames }).prefix(Self.toldBuilds) {
+    for (id, build) in names.missing.sorted(by: { $0.key < $1.key }).prefix(Self.toldBuilds) {
       let path = build.path.map { " (\(Self.printable($0)))" } ?? ""
       let found = build.found.map { "; the file there is build \($0)" } ?? ""
-      Self.say("no file of build \(id)\(path): \(build.frames) frames stay as they are\(found)")
+      Self.say("no file of build \(id)\(path): its frames stay as they are\(found)")
+    }
+    if names.missing.count > Self.toldBuilds {
+      Self.say("and \(names.missing.count - Self.toldBuilds) more builds of which there is no file")
     }
     Self.say(
-      "\(lines) lines, \(completed) completed (\(frames) frames)"
-        + (foreign > 0 ? ", \(foreign) are no reports and passed through as they are" : ""))
+      "lines: \(lines); completed: \(completed), frames in them: \(frames)"
+        + (foreign > 0 ? "; no reports, passed through: \(foreign)" : ""))
   }
 
   /// One line on standard error.
