@@ -165,11 +165,13 @@ import Testing
       #"{"module":"/proc/self/mem","build_id":"zz","offset":"0x10"}"#,
       #"{"module":"a\nb (deleted)","build_id":"abc","offset":"0x1"}"#,
       #"{"module":"\ud800","build_id":"\#(String(repeating: "ab", count: 3000))","offset":"0x1"}"#,
-      #"{"build_id":12,"offset":[],"module":{}}"#, #"{"build_id":"00","offset":"0xfffffffffffffffff"}"#, "7", "[]", "{}",
+      #"{"build_id":12,"offset":[],"module":{}}"#, #"{"build_id":"00","offset":"0xfffffffffffffffff"}"#, "7", "[]",
+      "{}",
     ]
     let lines =
       frames.map { report.replacing("FRAME", with: $0) } + [
-        "", "plain text", "{", "[]", "null", #"{"a":1}"#, #"{"event":{"name":"stall.ended","schema":"2.0"},"stack":[]}"#,
+        "", "plain text", "{", "[]", "null", #"{"a":1}"#,
+        #"{"event":{"name":"stall.ended","schema":"2.0"},"stack":[]}"#,
         String(repeating: "[", count: 5000), #"{"a":"\u12"}"#, #"{"a":01}"#, "\u{0}\u{1}\u{7f}",
         String(repeating: "x", count: 200_000), #"{"event":{"name":"stall.x","schema":"1.0"},"stack":{}}"#,
       ]
@@ -229,7 +231,8 @@ import Testing
   }
 
   @Test func runtimeFramesAreNotBlamedOnceTheyHaveNames() throws {
-    let completion = ReportCompletion { _, _, offset in [.init(linkageName: offset == 1 ? "swift_retain" : "host_work")] }
+    let completion = ReportCompletion { _, _, offset in [.init(linkageName: offset == 1 ? "swift_retain" : "host_work")]
+    }
     let line = Self.line([Self.frame(1), Self.frame(2)], culprit: "app+0x1")
     guard case .completed(let bytes, _) = completion.complete(line) else { throw CancellationError() }
     let text = String(decoding: bytes, as: UTF8.self)
@@ -266,8 +269,10 @@ import Testing
   }
 
   @Test(arguments: [
-    ("{}", true), ("[1,-0.5e+3,true,null]", true), (#"{"a":{"b":["\ud83d\ude00\n"]}}"#, true), ("01", false), ("1.", false),
-    ("-", false), (#""\x""#, false), ("{\"a\"}", false), ("[1,]", false), ("{} {}", false), ("\"\u{1}\"", false), ("", false),
+    ("{}", true), ("[1,-0.5e+3,true,null]", true), (#"{"a":{"b":["\ud83d\ude00\n"]}}"#, true), ("01", false),
+    ("1.", false),
+    ("-", false), (#""\x""#, false), ("{\"a\"}", false), ("[1,]", false), ("{} {}", false), ("\"\u{1}\"", false),
+    ("", false),
   ])
   func readsWhatIsJSON(text: String, isJSON: Bool) {
     #expect(((try? JSONText(Array(text.utf8))) != nil) == isJSON)

@@ -91,7 +91,9 @@ final class DebugFiles {
     guard !digits.isEmpty, digits.count % 2 == 0, digits.count <= 128 else { return nil }
     var bytes: [UInt8] = []
     for index in stride(from: 0, to: digits.count, by: 2) {
-      guard let byte = UInt8(String(decoding: digits[index..<(index + 2)], as: UTF8.self), radix: 16) else { return nil }
+      guard let byte = UInt8(String(decoding: digits[index..<(index + 2)], as: UTF8.self), radix: 16) else {
+        return nil
+      }
       bytes.append(byte)
     }
     return bytes

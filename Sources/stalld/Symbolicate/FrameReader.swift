@@ -132,7 +132,9 @@ struct FrameReader {
     }
     // C: the name is the linker's. Otherwise the module alone tells, if it is the system's or a runtime's.
     let symbol = given.frame.symbol
-    let isC = symbol.map { $0.utf8.allSatisfy { $0 == 0x5f || (0x30...0x39).contains($0) || (0x61...0x7a).contains($0 | 0x20) } }
+    let isC = symbol.map {
+      $0.utf8.allSatisfy { $0 == 0x5f || (0x30...0x39).contains($0) || (0x61...0x7a).contains($0 | 0x20) }
+    }
     let plain = SymbolizedFrame(linkageName: isC == true ? symbol : nil)
     result.frame.owner = given.frame.named([plain], isExecutable: isExecutable(given.frame))[0].owner
     result.isUnjudged = isC == false && result.frame.owner == .host

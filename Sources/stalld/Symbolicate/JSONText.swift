@@ -148,7 +148,8 @@ struct JSONText {
       case UInt8(ascii: "\\"):
         let kind = byte(position + 1)
         if kind == UInt8(ascii: "u") {
-          guard position + 6 <= bytes.count, bytes[(position + 2)..<(position + 6)].allSatisfy(Self.isHexadecimal) else {
+          guard position + 6 <= bytes.count, bytes[(position + 2)..<(position + 6)].allSatisfy(Self.isHexadecimal)
+          else {
             throw Fault(reason: "\\u without four digits", position: position)
           }
           position += 6
