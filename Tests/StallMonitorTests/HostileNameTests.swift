@@ -23,7 +23,7 @@ import Testing
   }
 
   @Test(arguments: [
-    #"two\nlines"#, #"\"quotes\" and \\\\ back"#, "gone (deleted)", #"\\377\\376 not text"#, #"tab\t\033[2J"#,
+    #"two\nlines"#, #"\"quotes\" and \\\\ back"#, "gone (deleted)", #"\377\376 not text"#, #"tab\t\033[2J"#,
   ])
   func hostOfThatNameReportsAsAnyOther(name: String) throws {
     let reports = try run(named: name)
