@@ -233,8 +233,14 @@ static bool copy(struct image *image, const struct cunwind_symbols_source *sourc
   // Memory of our own of the file's length; a page of it costs something once it is filled. Writable: elf_compress()
   // changes a section's header in place when it unpacks it.
   size_t size = image->length + 2 * MARGIN;
-  char *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  char *bytes = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (bytes == MAP_FAILED) return false;
+  // A host that locks its memory (mlockall) would get all of it at once, were it accessible before it is unlocked.
+  munlock(bytes, size);
+  if (mprotect(bytes, size, PROT_READ | PROT_WRITE) != 0) {
+    munmap(bytes, size);
+    return false;
+  }
   madvise(bytes, size, MADV_NOHUGEPAGE);
   madvise(bytes, size, MADV_DONTDUMP);
   image->bytes = bytes + MARGIN;
