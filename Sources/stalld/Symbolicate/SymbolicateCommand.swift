@@ -17,7 +17,7 @@ struct SymbolicateCommand: ParsableCommand {
       it is written. A line stays within 8000 bytes. Lines that are no reports pass through unchanged; standard error says \
       which.
 
-      Exit code: 0; 1 if a file could not be read or the output not be written; 64 wrong use.
+      Exit code: 0; 1 if a file could not be read, the output not be written, or libdw is not installed; 64 wrong use.
       """)
 
   @Option(
@@ -50,13 +50,17 @@ struct SymbolicateCommand: ParsableCommand {
         }
       }
     }
-    if let obstacle = DebugFiles.obstacle() { throw ValidationError("Nothing can be looked up: \(obstacle).") }
+    guard DebugFiles.obstacle() == nil else { return }
     for path in executables where DebugFiles.identify(path) == nil {
       throw ValidationError("--executable \(path): not an ELF file of this machine with a build id.")
     }
   }
 
   func run() throws {
+    if let obstacle = DebugFiles.obstacle() {
+      SymbolicationPass.say("nothing can be looked up: \(obstacle)")
+      throw ExitCode(1)
+    }
     let names = DebugFiles(
       executables: executables, searchDirectories: searchDirectories,
       debugDirectories: debugDirectories + ["/usr/lib/debug"])
