@@ -42,14 +42,19 @@ bench-loop: ## Ours beside seven other run loops, on one processor: a table, Ben
 	taskset --cpu-list 0 $$($(SWIFT) build --configuration release --package-path Benchmarks/Loop --show-bin-path)/LoopBenchmark \
 	  --json Benchmarks/results/loop.json --svg Documentation/loop.svg --markdown Documentation/loop-table.md
 
-fuzz: ## The unwinder under libFuzzer and the address sanitizer, for FUZZ_SECONDS; finds are kept in .build/fuzz.
+FUZZER := clang -g -O1 -fsanitize=fuzzer,address -DFUZZ_WITH_LIBFUZZER -ISources/CUnwind/include
+
+fuzz: ## Unwinding and symbols under libFuzzer and the address sanitizer, FUZZ_SECONDS in all; finds are kept in .build/fuzz.
 	@scripts/install-dependencies $(LIBRARIES) libstdc++-12-dev
-	mkdir -p .build/fuzz/corpus
-	clang -g -O1 -fsanitize=fuzzer,address -DFUZZ_WITH_LIBFUZZER -ISources/CUnwind/include -ITests/Fuzz/Unwind/include \
-	  -o .build/fuzz/unwind Tests/Fuzz/Unwind/unwind.c $(addprefix Sources/CUnwind/,unwind.c unwind_code.c memory.c \
-	  libunwind_table.c)
-	.build/fuzz/unwind -max_total_time=$(FUZZ_SECONDS) -timeout=5 -max_len=4096 -artifact_prefix=.build/fuzz/ \
-	  .build/fuzz/corpus Tests/Fuzz/seeds/unwind
+	mkdir -p .build/fuzz/unwind-corpus .build/fuzz/symbols-corpus
+	$(FUZZER) -ITests/Fuzz/Unwind/include -o .build/fuzz/unwind Tests/Fuzz/Unwind/unwind.c \
+	  $(addprefix Sources/CUnwind/,unwind.c unwind_code.c memory.c libunwind_table.c)
+	$(FUZZER) -o .build/fuzz/symbols Tests/Fuzz/Symbols/symbols.c \
+	  $(addprefix Sources/CUnwind/,symbols.c symbols_elf.c symbols_dwarf.c symbols_demangle.c libdw_table.c)
+	.build/fuzz/unwind -max_total_time=$$(($(FUZZ_SECONDS) / 2)) -timeout=5 -max_len=4096 \
+	  -artifact_prefix=.build/fuzz/unwind- .build/fuzz/unwind-corpus Tests/Fuzz/seeds/unwind
+	.build/fuzz/symbols -max_total_time=$$(($(FUZZ_SECONDS) / 2)) -timeout=5 -max_len=16384 \
+	  -artifact_prefix=.build/fuzz/symbols- .build/fuzz/symbols-corpus Tests/Fuzz/seeds/symbols
 
 lint: ## The formatter's check.
 	$(SWIFT) format lint --strict --parallel --recursive Package.swift Sources Tests Benchmarks Examples

@@ -21,7 +21,7 @@ let package = Package(
     .executableTarget(
       name: "stalld",
       dependencies: [
-        "LoopEngine", "StallMonitor", "CLinux",
+        "LoopEngine", "StallMonitor", "CLinux", "CUnwind",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ]
     ),

@@ -41,6 +41,7 @@
   X(dwarf_attr_integrate) \
   X(dwarf_formudata) \
   X(dwarf_formflag) \
+  X(dwarf_formref_die) \
   X(dwarf_formstring) \
   X(dwarf_getsrcfiles) \
   X(dwarf_getsrclines) \

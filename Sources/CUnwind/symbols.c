@@ -9,11 +9,11 @@
 
 #include "symbols_internal.h"
 
-static bool has_dwarf(const struct image *image) {
+static bool has_dwarf(struct image *image) {
   return symbols_section(image, ".debug_info", ".zdebug_info") != 0;
 }
 
-static bool has_symtab(const struct image *image) {
+static bool has_symtab(struct image *image) {
   return symbols_section(image, ".symtab", NULL) != 0;
 }
 
@@ -31,7 +31,7 @@ static bool join(char *path, const char *const parts[5]) {
 }
 
 static bool open_by_build_id(
-    struct image *image, const struct cunwind_symbols_source *source, const uint8_t *id, size_t length) {
+    struct image *image, const struct cunwind_symbols_source *source, const char *root, const uint8_t *id, size_t length) {
   static const char digits[] = "0123456789abcdef";
   char first[3] = {0}, rest[2 * 64 + 1] = {0}, path[PATH_MAX];
   if (length < 2 || length > 64) return false;
@@ -43,18 +43,20 @@ static bool open_by_build_id(
   struct cunwind_symbols_source wanted = *source;
   wanted.build_id = id;
   wanted.build_id_length = length;
-  if (!join(path, (const char *const[5]){source->debug_root, "/.build-id/", first, "/", rest})) return false;
+  if (!join(path, (const char *const[5]){root, "/.build-id/", first, "/", rest})) return false;
   size_t end = strlen(path);
   if (end + sizeof ".debug" > sizeof path) return false;
   memcpy(path + end, ".debug", sizeof ".debug");
-  return symbols_image_open(image, &wanted, path, -1);
+  return symbols_image_open(image, &wanted, path);
 }
 
 // .gnu_debuglink: a file name, looked for beside the module, in .debug/ and under the debug root. The checksum that the
 // section carries is not used: the build id says the same without reading the whole file.
-static bool open_by_link(cunwind_symbols_module *module, const struct cunwind_symbols_source *source) {
+static bool open_by_link(
+    cunwind_symbols_module *module, const struct cunwind_symbols_source *source, const char *root) {
   GElf_Word checksum;
   if (source->build_id_length == 0 || source->path == NULL || module->file.elf == NULL) return false;
+  symbols_image_need_section(&module->file, symbols_section(&module->file, ".gnu_debuglink", NULL));
   const char *name = cunwind_libdw()->dwelf_elf_gnu_debuglink(module->file.elf, &checksum);
   if (name == NULL || name[0] == 0 || strchr(name, '/') != NULL) return false;
   char directory[PATH_MAX], path[PATH_MAX];
@@ -71,10 +73,10 @@ static bool open_by_link(cunwind_symbols_module *module, const struct cunwind_sy
   const char *const candidates[3][5] = {
       {directory, "/", name},
       {directory, "/.debug/", name},
-      {source->debug_root, directory, "/", name},
+      {root, directory, "/", name},
   };
   for (size_t i = 0; i < 3; i++) {
-    if (join(path, candidates[i]) && symbols_image_open(&module->debug, source, path, -1)) return true;
+    if (join(path, candidates[i]) && symbols_image_open(&module->debug, source, path)) return true;
   }
   return false;
 }
@@ -87,14 +89,16 @@ cunwind_symbols_module *cunwind_symbols_open(const struct cunwind_symbols_source
     *problem = "out of memory";
     return NULL;
   }
-  bool found = symbols_image_open(&module->file, source, source->path, source->fd);
-  bool is_complete = found && has_dwarf(&module->file) && has_symtab(&module->file);
-  if (!is_complete && source->debug_root != NULL) {
-    if (open_by_build_id(&module->debug, source, source->build_id, source->build_id_length)
-        || (found && open_by_link(module, source))) {
+  bool found = symbols_image_open(&module->file, source, source->path);
+  bool has_file = found, is_complete = found && has_dwarf(&module->file) && has_symtab(&module->file);
+  for (size_t i = 0; !is_complete && i < source->debug_root_count && module->debug.elf == NULL; i++) {
+    const char *root = source->debug_roots[i];
+    if (open_by_build_id(&module->debug, source, root, source->build_id, source->build_id_length)
+        || (has_file && open_by_link(module, source, root))) {
       found = true;
     }
   }
+  symbols_image_rest(&module->file);
   if (!found) {
     free(module);
     *problem = "no file with this build id";
@@ -129,21 +133,34 @@ const void *cunwind_symbols_vdso(size_t *length) {
   return *length != 0 ? header : NULL;
 }
 
-static bool image_changed(const struct image *image) {
-  struct stat now;
-  if (image->path == NULL) return false;
-  if (stat(image->path, &now) != 0) return true;
-  return now.st_dev != image->status.st_dev || now.st_ino != image->status.st_ino
-      || now.st_size != image->status.st_size || now.st_mtim.tv_sec != image->status.st_mtim.tv_sec
-      || now.st_mtim.tv_nsec != image->status.st_mtim.tv_nsec;
+bool cunwind_symbols_identify(const char *path, struct cunwind_symbols_identity *identity) {
+  struct image image = {0};
+  const void *id = NULL;
+  memset(identity, 0, sizeof *identity);
+  if (cunwind_libdw() == NULL || !symbols_image_open(&image, NULL, path)) return false;
+  ssize_t length = cunwind_libdw()->dwelf_elf_gnu_build_id(image.elf, &id);
+  if (length > 0 && (size_t)length <= sizeof identity->build_id) {
+    memcpy(identity->build_id, id, (size_t)length);
+    identity->build_id_length = (size_t)length;
+  }
+  identity->has_symtab = has_symtab(&image);
+  identity->has_dwarf = has_dwarf(&image);
+  symbols_image_close(&image);
+  return true;
 }
 
 bool cunwind_symbols_changed(const cunwind_symbols_module *module) {
-  return image_changed(&module->file) || image_changed(&module->debug) || image_changed(&module->shared);
+  return symbols_image_changed(&module->file) || symbols_image_changed(&module->debug)
+      || symbols_image_changed(&module->shared);
 }
 
 void cunwind_symbols_trim(cunwind_symbols_module *module) {
+  bool poisoned = module->info.poisoned;
   symbols_dwarf_free(module);
+  if (poisoned) return;
+  symbols_image_close(&module->shared);
+  symbols_image_repack(&module->file);
+  symbols_image_repack(&module->debug);
 }
 
 void cunwind_symbols_close(cunwind_symbols_module *module) {
@@ -162,24 +179,39 @@ void cunwind_symbols_close(cunwind_symbols_module *module) {
 }
 
 // .symtab of the separate debug file or of the module; else .dynsym, and what .gnu_debugdata adds to it.
-static void build_tables(cunwind_symbols_module *module) {
+// False if the deadline has passed and they are yet to be built.
+static bool build_tables(cunwind_symbols_module *module, uint64_t deadline) {
   struct symbol_table *symbols = &module->symbols;
-  if (symbols->built) return;
+  if (symbols->built) return true;
+  if (symbols_now() >= deadline) return false;
   symbols->built = true;
-  if (symbols_table_build(symbols, &module->file, SHT_SYMTAB)) return;
-  if (symbols_table_build(symbols, &module->debug, SHT_SYMTAB)) return;
+  if (symbols_table_build(symbols, &module->file, SHT_SYMTAB)) return true;
+  if (symbols_table_build(symbols, &module->debug, SHT_SYMTAB)) return true;
   symbols_table_build(symbols, &module->file, SHT_DYNSYM);
   symbols_mini_open(&module->mini, &module->file);
   symbols_table_build(&module->mini_symbols, &module->mini, SHT_SYMTAB);
+  return true;
 }
 
-enum cunwind_symbols_status cunwind_symbols_lookup(
-    cunwind_symbols_module *module, uint64_t address, uint64_t deadline,
-    struct cunwind_symbols_frame frames[CUNWIND_SYMBOLS_MAX_FRAMES], size_t *count) {
-  build_tables(module);
+// Ends the reading of a look-up. False if a file is not what it was any more: the answer may be of two builds.
+static bool end_reading(cunwind_symbols_module *module) {
+  struct image *const images[] = {&module->file, &module->debug, &module->shared};
+  bool good = true;
+  for (size_t i = 0; i < sizeof images / sizeof *images; i++) {
+    if (images[i]->is_open && symbols_image_changed(images[i])) images[i]->broken = true;
+    symbols_image_rest(images[i]);
+    if (images[i]->broken) good = false;
+  }
+  return good;
+}
+
+static enum cunwind_symbols_status look_up(
+    cunwind_symbols_module *module, uint64_t address, uint64_t deadline, struct cunwind_symbols_frame *frames,
+    size_t *count) {
+  *count = 0;
+  if (!build_tables(module, deadline)) return CUNWIND_SYMBOLS_INCOMPLETE;
   const char *symbol = symbols_table_find(&module->symbols, address);
   if (symbol == NULL) symbol = symbols_table_find(&module->mini_symbols, address);
-  *count = 0;
   enum cunwind_symbols_status status = symbols_dwarf_lookup(module, address, deadline, frames, count);
   if (*count == 0) {
     if (symbol == NULL) return status;
@@ -195,12 +227,22 @@ enum cunwind_symbols_status cunwind_symbols_lookup(
   return status;
 }
 
+enum cunwind_symbols_status cunwind_symbols_lookup(
+    cunwind_symbols_module *module, uint64_t address, uint64_t deadline,
+    struct cunwind_symbols_frame frames[CUNWIND_SYMBOLS_MAX_FRAMES], size_t *count) {
+  enum cunwind_symbols_status status = look_up(module, address, deadline, frames, count);
+  if (end_reading(module)) return status;
+  *count = 0;
+  return CUNWIND_SYMBOLS_COMPLETE;
+}
+
 size_t cunwind_symbols_bytes(const cunwind_symbols_module *module) {
   const struct debug_info *info = &module->info;
   size_t bytes = sizeof *module + (module->symbols.count + module->mini_symbols.count) * sizeof(struct symbol);
   bytes += info->unit_capacity * sizeof(struct unit) + info->range_capacity * sizeof(struct unit_range);
   for (size_t i = 0; i < info->unit_count; i++) bytes += info->units[i].capacity * sizeof(struct function);
   if (module->mini.kind == IMAGE_HEAP) bytes += module->mini.length;
+  bytes += module->file.filled_bytes + module->debug.filled_bytes + module->shared.filled_bytes;
   return bytes + info->library_bytes;
 }
 

@@ -26,6 +26,12 @@ enum {
   // cold and 10 when warm; 80 bytes of heap stay for each row, up to 142 while it reads.
   NS_PER_LINE_BYTE = 24,
   HEAP_PER_ROW = 80,
+  // What is read of a unit before it is known to be wanted: its header and first DIE.
+  UNIT_BEGIN = 4096,
+  // More than any DIE takes, or any name.
+  MAX_DIE = 64 << 10,
+  MAX_TEXT = 64 << 10,
+  MAX_REFERENCES = 16,
 };
 
 // A unit with more than this in .debug_line, or sections that unpack to more than this, are left alone.
@@ -59,13 +65,16 @@ static bool grow(void **elements, size_t *capacity, size_t count, size_t size, s
 // MARK: Opening
 
 // What the debug sections unpack to, so that a corrupt header does not make libelf allocate without bound.
-static uint64_t unpacked_bytes(const struct image *image) {
+static uint64_t unpacked_bytes(struct image *image) {
   const struct cunwind_libdw_table *dw = cunwind_libdw();
   uint64_t sum = 0;
   Elf_Scn *section = NULL;
   for (size_t i = 0; i < (1 << 16) && (section = dw->elf_nextscn(image->elf, section)) != NULL; i++) {
     Elf64_Shdr *header = dw->elf64_getshdr(section);
     if (header == NULL) continue;
+    if (header->sh_type != SHT_NOBITS && header->sh_offset < image->length) {
+      symbols_image_need(image, image->bytes + header->sh_offset, sizeof(Elf64_Chdr));
+    }
     if ((header->sh_flags & SHF_COMPRESSED) != 0) {
       Elf64_Chdr *packed = dw->elf64_getchdr(section);
       if (packed == NULL || packed->ch_size > max_unpacked) return UINT64_MAX;
@@ -83,6 +92,42 @@ static uint64_t unpacked_bytes(const struct image *image) {
   return sum;
 }
 
+// Reads what libdw looks into without being asked about a unit. .debug_info, .debug_line and .debug_str are read in
+// parts, when they are needed, unless they are packed.
+static void fill_sections(struct image *image, bool whole) {
+  static const char *const in_parts[] = {".debug_info", ".debug_line", ".debug_str"};
+  static const char *const unused[] = {
+      ".debug_aranges", ".debug_frame", ".debug_loc", ".debug_loclists", ".debug_macinfo", ".debug_macro",
+      ".debug_names", ".debug_pubnames", ".debug_pubtypes", ".debug_gnu_pubnames", ".debug_gnu_pubtypes", ".debug_types",
+  };
+  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  size_t names = 0;
+  if (dw->elf_getshdrstrndx(image->elf, &names) != 0) return;
+  Elf_Scn *section = NULL;
+  for (size_t index = 1; index < (1 << 16) && (section = dw->elf_nextscn(image->elf, section)) != NULL; index++) {
+    Elf64_Shdr *header = dw->elf64_getshdr(section);
+    const char *name = header != NULL ? dw->elf_strptr(image->elf, names, header->sh_name) : NULL;
+    if (name == NULL || header->sh_type == SHT_NOBITS) continue;
+    if (strncmp(name, ".debug_", 7) != 0 && strncmp(name, ".zdebug_", 8) != 0
+        && strcmp(name, ".gnu_debugaltlink") != 0) {
+      continue;
+    }
+    bool in_part = false, wanted = true;
+    if (!whole && (header->sh_flags & SHF_COMPRESSED) == 0) {
+      for (size_t i = 0; i < sizeof in_parts / sizeof *in_parts; i++) in_part |= strcmp(name, in_parts[i]) == 0;
+      for (size_t i = 0; i < sizeof unused / sizeof *unused; i++) wanted &= strcmp(name, unused[i]) != 0;
+    }
+    if (!wanted) continue;
+    if (!in_part) {
+      symbols_image_need_section(image, index);
+    } else if (header->sh_size > 0 && header->sh_size <= image->length
+               && header->sh_offset <= image->length - header->sh_size) {
+      // libdw looks for the last string's end.
+      symbols_image_need(image, image->bytes + header->sh_offset + header->sh_size - 1, 1);
+    }
+  }
+}
+
 // The file that dwz(1) moved common parts into. Opened here and given to libdw, which would look for it without
 // O_CLOEXEC and keep the descriptor.
 static void open_shared(cunwind_symbols_module *module, const struct image *image) {
@@ -92,7 +137,7 @@ static void open_shared(cunwind_symbols_module *module, const struct image *imag
   const void *id = NULL;
   ssize_t length = dw->dwelf_dwarf_gnu_debugaltlink(info->dwarf, &name, &id);
   if (length <= 0 || name == NULL) return;
-  struct cunwind_symbols_source source = {.fd = -1, .build_id = id, .build_id_length = (size_t)length};
+  struct cunwind_symbols_source source = {.build_id = id, .build_id_length = (size_t)length};
   char path[4096];
   const char *slash = image->path != NULL ? strrchr(image->path, '/') : NULL;
   size_t directory = name[0] != '/' && slash != NULL ? (size_t)(slash + 1 - image->path) : 0;
@@ -101,7 +146,9 @@ static void open_shared(cunwind_symbols_module *module, const struct image *imag
   if (directory > 0) memcpy(path, image->path, directory);
   memcpy(path + directory, name, rest);
   path[directory + rest] = 0;
-  if (symbols_image_open(&module->shared, &source, path, -1) && unpacked_bytes(&module->shared) <= max_unpacked) {
+  if (symbols_image_open(&module->shared, &source, path) && unpacked_bytes(&module->shared) <= max_unpacked) {
+    fill_sections(&module->shared, true);
+    if (module->shared.broken) return;
     info->alternate = dw->dwarf_begin_elf(module->shared.elf, DWARF_C_READ, NULL);
   }
   if (info->alternate != NULL) {
@@ -110,27 +157,53 @@ static void open_shared(cunwind_symbols_module *module, const struct image *imag
   }
 }
 
+static Elf_Data *section_bytes(struct image *image, const char *name, const char *compressed_name) {
+  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  size_t index = symbols_section(image, name, compressed_name);
+  Elf_Data *data = index != 0 ? dw->elf_rawdata(dw->elf_getscn(image->elf, index), NULL) : NULL;
+  return data != NULL && data->d_buf != NULL ? data : NULL;
+}
+
 static void open_dwarf(cunwind_symbols_module *module) {
   const struct cunwind_libdw_table *dw = cunwind_libdw();
   struct debug_info *info = &module->info;
   info->tried = true;
   struct image *image = symbols_dwarf_image(module);
-  if (image == NULL || image->kind != IMAGE_MAPPED) return;
+  if (image == NULL || image->kind != IMAGE_COPY) return;
   uint64_t unpacked = unpacked_bytes(image);
   if (unpacked > max_unpacked) return;
-  size_t lines = symbols_section(image, ".debug_line", ".zdebug_line");
+  fill_sections(image, false);
+  if (image->broken) return;
   info->dwarf = dw->dwarf_begin_elf(image->elf, DWARF_C_READ, NULL);
   if (info->dwarf == NULL) return;
+  info->image = image;
   dw->dwarf_new_oom_handler(info->dwarf, no_memory);
-  // libdw unpacked it in place.
-  Elf_Data *data = lines != 0 ? dw->elf_rawdata(dw->elf_getscn(image->elf, lines), NULL) : NULL;
-  if (data != NULL && data->d_buf != NULL) {
+  // libdw unpacked them in place.
+  Elf_Data *data = section_bytes(image, ".debug_line", ".zdebug_line");
+  if (data != NULL) {
     info->lines = data->d_buf;
     info->lines_length = data->d_size;
+  }
+  data = section_bytes(image, ".debug_info", ".zdebug_info");
+  if (data != NULL) {
+    info->units_begin = data->d_buf;
+    info->units_length = data->d_size;
   }
   info->unpacked = unpacked;
   info->library_bytes = 32768 + unpacked;
   open_shared(module, image);
+}
+
+// Reads a part of .debug_info.
+static void need_units(struct debug_info *info, uint64_t offset, uint64_t length) {
+  if (offset >= info->units_length) return;
+  if (length > info->units_length - offset) length = info->units_length - offset;
+  symbols_image_need(info->image, info->units_begin + offset, length);
+}
+
+// A string that libdw found, once it can be read; the shared file's sections are whole.
+static const char *readable(struct debug_info *info, const char *text) {
+  return text != NULL ? symbols_image_string(info->image, text, MAX_TEXT) : NULL;
 }
 
 void symbols_dwarf_free(cunwind_symbols_module *module) {
@@ -143,9 +216,6 @@ void symbols_dwarf_free(cunwind_symbols_module *module) {
   if (!poisoned) {
     if (info->dwarf != NULL) dw->dwarf_end(info->dwarf);
     if (info->alternate != NULL) dw->dwarf_end(info->alternate);
-    symbols_image_close(&module->shared);
-    struct image *image = symbols_dwarf_image(module);
-    if (info->unpacked > 0 && image != NULL) symbols_image_repack(image);
   }
   *info = (struct debug_info){.poisoned = poisoned, .tried = poisoned};
 }
@@ -157,7 +227,7 @@ static int by_low(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-static void add_unit(struct debug_info *info, Dwarf_Die *die, uint64_t offset, uint64_t end) {
+static void add_unit(struct debug_info *info, Dwarf_Die *die, uint64_t begin, uint64_t offset, uint64_t end) {
   const struct cunwind_libdw_table *dw = cunwind_libdw();
   if (!grow((void **)&info->units, &info->unit_capacity, info->unit_count, sizeof *info->units, MAX_UNITS)) return;
   Dwarf_Addr base = 0, low = 0, high = 0;
@@ -174,6 +244,7 @@ static void add_unit(struct debug_info *info, Dwarf_Die *die, uint64_t offset, u
   if (info->range_count == before) return;
   info->units[info->unit_count++] = (struct unit){
       .die = offset,
+      .begin = begin,
       .end = (const char *)die->addr + (end - offset),
       .state = UNIT_NEW,
   };
@@ -186,6 +257,7 @@ static bool map_units(struct debug_info *info, uint64_t deadline) {
     if (step % 16 == 15 && past(deadline)) return false;
     Dwarf_Off offset = info->next_unit, next = 0;
     size_t header = 0;
+    need_units(info, offset, UNIT_BEGIN);
     if (dw->dwarf_nextcu(info->dwarf, offset, &next, &header, NULL, NULL, NULL) != 0 || next <= offset) {
       info->units_done = true;
       break;
@@ -194,7 +266,7 @@ static bool map_units(struct debug_info *info, uint64_t deadline) {
     info->library_bytes += 512;
     Dwarf_Die die;
     if (dw->dwarf_offdie(info->dwarf, offset + header, &die) == NULL) continue;
-    if (dw->dwarf_tag(&die) == DW_TAG_compile_unit) add_unit(info, &die, offset + header, next);
+    if (dw->dwarf_tag(&die) == DW_TAG_compile_unit) add_unit(info, &die, offset, offset + header, next);
   }
   if (!info->ranges_sorted) {
     // qsort(3) must not be given NULL, not even for nothing.
@@ -278,6 +350,8 @@ static bool index_unit(struct debug_info *info, struct unit *unit, uint64_t dead
   if (unit->state == UNIT_NEW) {
     Dwarf_Die die;
     unit->state = UNIT_DONE;
+    need_units(info, unit->begin, (uint64_t)(unit->end - info->units_begin) - unit->begin);
+    if (info->image->broken) return true;
     if (dw->dwarf_offdie(info->dwarf, unit->die, &die) == NULL) return true;
     if (dw->dwarf_child(&die, &unit->cursor) != 0) return true;
     unit->level = 1;
@@ -356,22 +430,74 @@ static size_t inlined_calls(
   return count;
 }
 
-static void fill_names(Dwarf_Die *die, struct cunwind_symbols_frame *frame) {
+// Reads the DIEs that `die` takes its names from: they may lie in other units.
+static void need_origins(struct debug_info *info, Dwarf_Die *die) {
   const struct cunwind_libdw_table *dw = cunwind_libdw();
+  Dwarf_Attribute attribute;
+  Dwarf_Die at = *die, origin;
+  for (size_t i = 0; i < MAX_REFERENCES; i++) {
+    if (dw->dwarf_attr(&at, DW_AT_abstract_origin, &attribute) == NULL
+        && dw->dwarf_attr(&at, DW_AT_specification, &attribute) == NULL) {
+      return;
+    }
+    if (dw->dwarf_formref_die(&attribute, &origin) == NULL) return;
+    symbols_image_need(info->image, origin.addr, MAX_DIE);
+    at = origin;
+  }
+}
+
+static void fill_names(struct debug_info *info, Dwarf_Die *die, struct cunwind_symbols_frame *frame) {
+  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  need_origins(info, die);
   Dwarf_Attribute attribute;
   bool flag = false;
   // Through DW_AT_abstract_origin and DW_AT_specification; libdw follows at most 16 of them.
   if (dw->dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute) != NULL
       || dw->dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attribute) != NULL) {
-    frame->linkage_name = dw->dwarf_formstring(&attribute);
+    frame->linkage_name = readable(info, dw->dwarf_formstring(&attribute));
   }
-  if (dw->dwarf_attr_integrate(die, DW_AT_name, &attribute) != NULL) frame->name = dw->dwarf_formstring(&attribute);
+  if (dw->dwarf_attr_integrate(die, DW_AT_name, &attribute) != NULL) {
+    frame->name = readable(info, dw->dwarf_formstring(&attribute));
+  }
   frame->described = true;
   frame->declared = dw->dwarf_attr_integrate(die, DW_AT_decl_line, &attribute) != NULL;
   if (dw->dwarf_attr_integrate(die, DW_AT_artificial, &attribute) != NULL
       && dw->dwarf_formflag(&attribute, &flag) == 0) {
     frame->artificial = flag;
   }
+}
+
+// Whether the names in a line table of DWARF 5 lie in .debug_str (6.2.4.1: a list of pairs of type and form).
+static bool names_in_strings(const unsigned char *lines, size_t length) {
+  const unsigned char *at = lines + 4, *end = lines + length;
+  if (end - at < 16 || (at[0] | at[1] << 8) != 5) return false;
+  // Version, two sizes, the header's length, five single bytes; then one length for each opcode but the first.
+  at += 2 + 2 + 4 + 5;
+  unsigned opcode_base = *at++;
+  if (opcode_base == 0 || (size_t)(end - at) < opcode_base) return true;
+  at += opcode_base - 1;
+  for (unsigned pairs = *at++; pairs > 0; pairs--) {
+    // Both are ULEB128; a type or a form of more than one byte is none that anybody uses.
+    if (end - at < 2 || (at[0] & 0x80) != 0 || (at[1] & 0x80) != 0) return true;
+    if (at[0] == DW_LNCT_path && at[1] != DW_FORM_line_strp && at[1] != DW_FORM_string) return true;
+    at += 2;
+  }
+  return false;
+}
+
+// Reads what libdw needs for a unit's lines.
+static bool need_lines(struct debug_info *info, Dwarf_Die *die, const unsigned char *lines, size_t length) {
+  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  Dwarf_Attribute attribute;
+  if (!symbols_image_need(info->image, lines, length)) return false;
+  if (dw->dwarf_attr(die, DW_AT_comp_dir, &attribute) != NULL
+      && readable(info, dw->dwarf_formstring(&attribute)) == NULL) {
+    return false;
+  }
+  if (names_in_strings(lines, length)) {
+    symbols_image_need_section(info->image, symbols_section(info->image, ".debug_str", ".zdebug_str"));
+  }
+  return !info->image->broken;
 }
 
 // Whether the unit's lines can be read within the deadline: libdw reads all of them in one call.
@@ -384,6 +510,7 @@ static bool lines_affordable(struct debug_info *info, struct unit *unit, Dwarf_D
   if (dw->dwarf_attr(die, DW_AT_stmt_list, &attribute) == NULL) return false;
   if (dw->dwarf_formudata(&attribute, &offset) != 0 || info->lines_length < 4) return false;
   if (offset > info->lines_length - 4) return false;
+  symbols_image_need(info->image, info->lines + offset, 4);
   memcpy(&length, info->lines + offset, 4);
   if (length > info->lines_length - offset || length > max_line_bytes) return false;
   uint64_t now = symbols_now();
@@ -394,6 +521,7 @@ static bool lines_affordable(struct debug_info *info, struct unit *unit, Dwarf_D
   Dwarf_Lines *lines = NULL;
   size_t count = 0;
   unit->lines_read = true;
+  if (!need_lines(info, die, info->lines + offset, (size_t)length + 4)) return false;
   if (dw->dwarf_getsrclines(die, &lines, &count) == 0) info->library_bytes += HEAP_PER_ROW * count + 4096;
   return true;
 }
@@ -452,10 +580,10 @@ static enum cunwind_symbols_status lookup(
     if (cut) calls_count = 0;
     for (size_t i = 0; i < calls_count; i++) {
       frames[i] = (struct cunwind_symbols_frame){.inlined = true};
-      fill_names(&calls[calls_count - 1 - i], &frames[i]);
+      fill_names(info, &calls[calls_count - 1 - i], &frames[i]);
     }
     frames[calls_count] = (struct cunwind_symbols_frame){0};
-    fill_names(&function_die, &frames[calls_count]);
+    fill_names(info, &function_die, &frames[calls_count]);
   } else {
     // Assembly: lines without functions.
     frames[0] = (struct cunwind_symbols_frame){0};

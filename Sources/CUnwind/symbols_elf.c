@@ -1,6 +1,7 @@
 // Opening ELF files, checking that they are the right ones, and their symbol tables.
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -27,11 +28,21 @@ enum {
   // How far back an enclosing function is looked for, when the nearest symbol has ended before the address.
   MAX_ENCLOSING = 32,
   MAX_MINI = 32 << 20,
+  MAX_NOTES = 1 << 20,
+  MAX_NAME = 64 << 10,
+  // What a copy is filled by.
+  PAGE = 4096,
+  // Zeros on both sides of a copy: a library that reads past a corrupt file's end reads them, and does not fault.
+  MARGIN = 1 << 20,
+  // Entries of a symbol table that are read at once.
+  BATCH = 2048,
 };
 
 // Set in a candidate's worth if the symbol table gives its size.
 static const uint64_t SIZED = (uint64_t)1 << 40;
 static const size_t max_file = (size_t)4 << 30;
+// A file of which more than this is needed is left alone.
+static const size_t max_copy = (size_t)512 << 20;
 
 static bool right_kind(Elf *elf) {
   Elf64_Ehdr *header = cunwind_libdw()->elf64_getehdr(elf);
@@ -68,51 +79,208 @@ static bool right_build(const struct image *image, const struct cunwind_symbols_
   return source->build_id_length == 0 && (changed < source->not_changed_after || is_running(source));
 }
 
-static bool map(struct image *image, const struct cunwind_symbols_source *source, int fd) {
-  if (fstat(fd, &image->status) != 0 || !S_ISREG(image->status.st_mode)) return false;
-  if (image->status.st_size < (off_t)sizeof(Elf64_Ehdr) || (size_t)image->status.st_size > max_file) return false;
-  image->length = (size_t)image->status.st_size;
-  // Writable, privately: elf_compress() changes a section's header in place when it unpacks it.
-  void *bytes = mmap(NULL, image->length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
-  if (bytes == MAP_FAILED) return false;
-  image->bytes = bytes;
-  image->kind = IMAGE_MAPPED;
-  // elf_memory and not elf_begin: nothing is read lazily, so the descriptor can be closed at once.
-  image->elf = cunwind_libdw()->elf_memory(image->bytes, image->length);
-  return image->elf != NULL && right_kind(image->elf) && right_build(image, source);
+// MARK: The copy
+
+static bool same_file(const struct stat *a, const struct stat *b) {
+  return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size
+      && a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-bool symbols_image_open(struct image *image, const struct cunwind_symbols_source *source, const char *path, int fd) {
-  int opened = -1;
-  if (fd < 0) {
-    if (path == NULL) return false;
-    // O_NONBLOCK: a FIFO of that name must not hold the watchdog up.
-    opened = fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0) return false;
-    image->path = strdup(path);
+bool symbols_image_changed(const struct image *image) {
+  struct stat now;
+  if (image->path == NULL) return false;
+  return image->broken || stat(image->path, &now) != 0 || !same_file(&now, &image->status);
+}
+
+// O_NONBLOCK: a FIFO of that name must not hold the watchdog up.
+static bool open_file(struct image *image) {
+  image->fd = open(image->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  image->is_open = image->fd >= 0;
+  return image->is_open;
+}
+
+void symbols_image_rest(struct image *image) {
+  if (image->is_open) close(image->fd);
+  image->is_open = false;
+}
+
+// Reads `length` bytes at `offset` of the file. What it does not give makes the image broken.
+static bool read_file(struct image *image, size_t offset, void *buffer, size_t length) {
+  struct stat now;
+  if (image->broken) return false;
+  if (!image->is_open && (!open_file(image) || fstat(image->fd, &now) != 0 || !same_file(&now, &image->status))) {
+    image->broken = true;
+    return false;
   }
-  bool good = map(image, source, fd);
-  if (opened >= 0) close(opened);
+  for (size_t done = 0; done < length;) {
+    ssize_t count = pread(image->fd, (char *)buffer + done, length - done, (off_t)(offset + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      image->broken = true;
+      return false;
+    }
+    done += (size_t)count;
+  }
+  return true;
+}
+
+static bool is_filled(const struct image *image, size_t page) {
+  return (image->filled[page / 64] >> page % 64 & 1) != 0;
+}
+
+bool symbols_image_need(struct image *image, const void *start, size_t length) {
+  const char *first = start;
+  if (image->kind != IMAGE_COPY || first < image->bytes || first >= image->bytes + image->length) return true;
+  size_t offset = (size_t)(first - image->bytes);
+  if (length == 0) return true;
+  if (length > image->length - offset) length = image->length - offset;
+  size_t last = (offset + length - 1) / PAGE;
+  for (size_t page = offset / PAGE; page <= last;) {
+    size_t end = page;
+    while (end <= last && !is_filled(image, end)) end++;
+    if (end == page) {
+      page++;
+      continue;
+    }
+    size_t from = page * PAGE, to = end * PAGE < image->length ? end * PAGE : image->length;
+    if (image->filled_bytes + (to - from) > max_copy) {
+      image->broken = true;
+      return false;
+    }
+    if (!read_file(image, from, image->bytes + from, to - from)) return false;
+    image->filled_bytes += to - from;
+    for (; page < end; page++) image->filled[page / 64] |= (uint64_t)1 << page % 64;
+  }
+  return true;
+}
+
+const char *symbols_image_string(struct image *image, const char *text, size_t limit) {
+  if (text == NULL || image->kind != IMAGE_COPY || text < image->bytes || text >= image->bytes + image->length) {
+    return text;
+  }
+  size_t left = (size_t)(image->bytes + image->length - text);
+  if (limit > left) limit = left;
+  for (size_t length = 0; length < limit;) {
+    size_t page_left = PAGE - (size_t)(text + length - image->bytes) % PAGE;
+    size_t here = page_left < limit - length ? page_left : limit - length;
+    if (!symbols_image_need(image, text + length, here)) return NULL;
+    if (memchr(text + length, 0, here) != NULL) return text;
+    length += here;
+  }
+  return NULL;
+}
+
+void symbols_image_need_section(struct image *image, size_t index) {
+  Elf_Scn *section = index != 0 ? cunwind_libdw()->elf_getscn(image->elf, index) : NULL;
+  Elf64_Shdr *header = section != NULL ? cunwind_libdw()->elf64_getshdr(section) : NULL;
+  if (header == NULL || header->sh_type == SHT_NOBITS || header->sh_offset >= image->length) return;
+  symbols_image_need(image, image->bytes + header->sh_offset, header->sh_size);
+}
+
+// Fills what libelf looks at when it opens a file, and the notes, which have the build id.
+static bool fill_headers(struct image *image) {
+  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  const Elf64_Ehdr *header = (const Elf64_Ehdr *)image->bytes;
+  if (!symbols_image_need(image, header, PAGE)) return false;
+  if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return false;
+  // From here on the header's own numbers are used, for better or worse: libelf checks them, and we only fill.
+  size_t sections = header->e_shnum;
+  if (header->e_shoff < image->length) {
+    const Elf64_Shdr *first = (const Elf64_Shdr *)(image->bytes + header->e_shoff);
+    if (image->length - header->e_shoff >= sizeof *first) {
+      if (!symbols_image_need(image, first, sizeof *first)) return false;
+      Elf64_Shdr zeroth;
+      memcpy(&zeroth, first, sizeof zeroth);
+      if (sections == 0) sections = zeroth.sh_size;
+      if (sections > MAX_SECTIONS) return false;
+      if (!symbols_image_need(image, first, sections * sizeof *first)) return false;
+    }
+  }
+  if (header->e_phoff < image->length) {
+    if (!symbols_image_need(image, image->bytes + header->e_phoff, header->e_phnum * sizeof(Elf64_Phdr))) return false;
+  }
+  image->elf = dw->elf_memory(image->bytes, image->length);
+  if (image->elf == NULL || !right_kind(image->elf)) return false;
+  size_t names = 0;
+  if (dw->elf_getshdrstrndx(image->elf, &names) == 0) symbols_image_need_section(image, names);
+  Elf_Scn *section = NULL;
+  for (size_t index = 1; index < MAX_SECTIONS && (section = dw->elf_nextscn(image->elf, section)) != NULL; index++) {
+    Elf64_Shdr *note = dw->elf64_getshdr(section);
+    if (note != NULL && note->sh_type == SHT_NOTE && note->sh_size <= MAX_NOTES) {
+      symbols_image_need_section(image, index);
+    }
+  }
+  // A file whose sections were cut off has them in segments only.
+  for (size_t i = 0; i < header->e_phnum; i++) {
+    Elf64_Phdr segment;
+    size_t at = header->e_phoff + i * sizeof segment;
+    if (at > image->length || image->length - at < sizeof segment) break;
+    memcpy(&segment, image->bytes + at, sizeof segment);
+    if (segment.p_type != PT_NOTE || segment.p_offset >= image->length || segment.p_filesz > MAX_NOTES) continue;
+    symbols_image_need(image, image->bytes + segment.p_offset, segment.p_filesz);
+  }
+  return !image->broken;
+}
+
+static bool copy(struct image *image, const struct cunwind_symbols_source *source) {
+  // Not every file is one to open: a tape winds back.
+  if (stat(image->path, &image->status) != 0 || !S_ISREG(image->status.st_mode)) return false;
+  if (!open_file(image) || fstat(image->fd, &image->status) != 0 || !S_ISREG(image->status.st_mode)) return false;
+  if (image->status.st_size < (off_t)sizeof(Elf64_Ehdr) || (size_t)image->status.st_size > max_file) return false;
+  image->length = (size_t)image->status.st_size;
+  image->filled = calloc(image->length / PAGE / 64 + 1, sizeof *image->filled);
+  if (image->filled == NULL) return false;
+  // Memory of our own of the file's length; a page of it costs something once it is filled. Writable: elf_compress()
+  // changes a section's header in place when it unpacks it.
+  size_t size = image->length + 2 * MARGIN;
+  char *bytes = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (bytes == MAP_FAILED) return false;
+  // A host that locks its memory (mlockall) would get all of it at once, were it accessible before it is unlocked.
+  munlock(bytes, size);
+  if (mprotect(bytes, size, PROT_READ | PROT_WRITE) != 0) {
+    munmap(bytes, size);
+    return false;
+  }
+  madvise(bytes, size, MADV_NOHUGEPAGE);
+  madvise(bytes, size, MADV_DONTDUMP);
+  image->bytes = bytes + MARGIN;
+  image->kind = IMAGE_COPY;
+  return fill_headers(image) && (source == NULL || right_build(image, source));
+}
+
+bool symbols_image_open(struct image *image, const struct cunwind_symbols_source *source, const char *path) {
+  image->path = path != NULL ? strdup(path) : NULL;
+  bool good = image->path != NULL && copy(image, source);
+  symbols_image_rest(image);
   if (!good) symbols_image_close(image);
   return good;
 }
 
 void symbols_image_close(struct image *image) {
+  symbols_image_rest(image);
   if (image->elf != NULL) cunwind_libdw()->elf_end(image->elf);
-  if (image->kind == IMAGE_MAPPED) munmap(image->bytes, image->length);
+  if (image->kind == IMAGE_COPY) munmap(image->bytes - MARGIN, image->length + 2 * MARGIN);
   if (image->kind == IMAGE_HEAP) free(image->bytes);
+  free(image->filled);
   free(image->path);
   *image = (struct image){.kind = IMAGE_NONE};
 }
 
-void symbols_image_repack(struct image *image) {
-  cunwind_libdw()->elf_end(image->elf);
-  // Back to what the file says.
+bool symbols_image_repack(struct image *image) {
+  if (image->kind != IMAGE_COPY) return true;
+  if (image->elf != NULL) cunwind_libdw()->elf_end(image->elf);
+  image->elf = NULL;
+  // Anonymous memory that is given back reads as zeros.
   madvise(image->bytes, image->length, MADV_DONTNEED);
-  image->elf = cunwind_libdw()->elf_memory(image->bytes, image->length);
+  memset(image->filled, 0, (image->length / PAGE / 64 + 1) * sizeof *image->filled);
+  image->filled_bytes = 0;
+  bool good = fill_headers(image);
+  symbols_image_rest(image);
+  if (!good) image->broken = true;
+  return good;
 }
 
-size_t symbols_section(const struct image *image, const char *name, const char *compressed_name) {
+size_t symbols_section(struct image *image, const char *name, const char *compressed_name) {
   const struct cunwind_libdw_table *dw = cunwind_libdw();
   size_t names = 0;
   if (image->elf == NULL || dw->elf_getshdrstrndx(image->elf, &names) != 0) return 0;
@@ -126,6 +294,8 @@ size_t symbols_section(const struct image *image, const char *name, const char *
   }
   return 0;
 }
+
+// MARK: Symbol tables
 
 // A candidate's worth among symbols at one address: global before weak before local, then the longer one.
 static uint64_t worth(const Elf64_Sym *symbol) {
@@ -180,7 +350,33 @@ static struct sortable *sort(struct sortable *from, struct sortable *to, size_t 
   return from;
 }
 
-bool symbols_table_build(struct symbol_table *table, const struct image *image, Elf64_Word type) {
+// Copies a part of the file's bytes: out of memory where they are in it, past the copy where they are read once.
+static bool fetch(struct image *image, size_t offset, void *buffer, size_t length) {
+  if (offset > image->length || length > image->length - offset) return false;
+  if (image->kind == IMAGE_COPY) return read_file(image, offset, buffer, length);
+  memcpy(buffer, image->bytes + offset, length);
+  return true;
+}
+
+// The names' section as offset and length in the image. False if it does not lie in it.
+static bool find_strings(struct symbol_table *table, struct image *image, size_t index) {
+  Elf_Scn *section = cunwind_libdw()->elf_getscn(image->elf, index);
+  Elf64_Shdr *header = section != NULL ? cunwind_libdw()->elf64_getshdr(section) : NULL;
+  if (header == NULL || header->sh_type != SHT_STRTAB || (header->sh_flags & SHF_COMPRESSED) != 0) return false;
+  if (header->sh_offset > image->length || header->sh_size > image->length - header->sh_offset) return false;
+  table->image = image;
+  table->strings = header->sh_offset;
+  table->strings_length = header->sh_size;
+  return true;
+}
+
+static bool is_function(const Elf64_Sym *symbol, size_t strings_length) {
+  return (ELF64_ST_TYPE(symbol->st_info) == STT_FUNC || ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC)
+      && symbol->st_shndx != SHN_UNDEF && symbol->st_shndx != SHN_ABS && symbol->st_value != 0
+      && symbol->st_name != 0 && symbol->st_name < strings_length;
+}
+
+bool symbols_table_build(struct symbol_table *table, struct image *image, Elf64_Word type) {
   const struct cunwind_libdw_table *dw = cunwind_libdw();
   if (image->elf == NULL) return false;
   Elf_Scn *section = NULL;
@@ -190,40 +386,37 @@ bool symbols_table_build(struct symbol_table *table, const struct image *image, 
     if (header != NULL && header->sh_type == type) break;
   }
   if (section == NULL || header == NULL || header->sh_type != type) return false;
-  Elf_Scn *names = dw->elf_getscn(image->elf, header->sh_link);
-  Elf_Data *symbols = dw->elf_getdata(section, NULL);
-  Elf_Data *strings = names != NULL ? dw->elf_getdata(names, NULL) : NULL;
-  if (symbols == NULL || symbols->d_buf == NULL || strings == NULL || strings->d_buf == NULL) return false;
-  // The table outlives what libelf holds, so it points into the file's bytes or at nothing.
-  if ((char *)strings->d_buf < image->bytes || strings->d_size > image->length
-      || (char *)strings->d_buf + strings->d_size > image->bytes + image->length) {
+  if ((header->sh_flags & SHF_COMPRESSED) != 0 || !find_strings(table, image, header->sh_link)) return false;
+  if (header->sh_offset > image->length || header->sh_size > image->length - header->sh_offset) return false;
+  size_t total = header->sh_size / sizeof(Elf64_Sym), count = 0, capacity = 0;
+  if (total > MAX_SYMBOLS) total = MAX_SYMBOLS;
+  Elf64_Sym *batch = malloc(BATCH * sizeof *batch);
+  struct sortable *first = NULL;
+  bool whole = batch != NULL;
+  for (size_t at = 0; at < total && whole; at += BATCH) {
+    size_t here = total - at < BATCH ? total - at : BATCH;
+    whole = fetch(image, header->sh_offset + at * sizeof *batch, batch, here * sizeof *batch);
+    for (size_t i = 0; i < here && whole; i++) {
+      if (!is_function(&batch[i], table->strings_length)) continue;
+      if (count == capacity) {
+        capacity = capacity == 0 ? 1024 : 2 * capacity;
+        struct sortable *grown = realloc(first, capacity * sizeof *first);
+        whole = grown != NULL;
+        if (!whole) break;
+        first = grown;
+      }
+      uint64_t value = worth(&batch[i]);
+      if ((value & SIZED) == 0) value |= reach(image->elf, &batch[i]);
+      first[count++] = (struct sortable){batch[i].st_value, value, batch[i].st_name};
+    }
+  }
+  free(batch);
+  struct sortable *spare = whole && count > 0 ? malloc(count * sizeof *spare) : NULL;
+  if (spare == NULL) {
+    free(first);
     return false;
   }
-  // The last name must end inside the table; after that any offset inside it is a terminated string.
-  size_t strings_length = strings->d_size;
-  const char *text = strings->d_buf;
-  while (strings_length > 0 && text[strings_length - 1] != 0) strings_length--;
-
-  const Elf64_Sym *all = symbols->d_buf;
-  size_t total = symbols->d_size / sizeof(Elf64_Sym), wanted = 0;
-  if (total > MAX_SYMBOLS) total = MAX_SYMBOLS;
-#define WANTED(symbol) \
-  ((ELF64_ST_TYPE((symbol).st_info) == STT_FUNC || ELF64_ST_TYPE((symbol).st_info) == STT_GNU_IFUNC) \
-      && (symbol).st_shndx != SHN_UNDEF && (symbol).st_shndx != SHN_ABS && (symbol).st_value != 0 \
-      && (symbol).st_name != 0 && (symbol).st_name < strings_length)
-  for (size_t i = 0; i < total; i++) wanted += WANTED(all[i]);
-  if (wanted == 0) return false;
-  struct sortable *first = malloc(2 * wanted * sizeof(struct sortable));
-  if (first == NULL) return false;
-  size_t count = 0;
-  for (size_t i = 0; i < total && count < wanted; i++) {
-    if (!WANTED(all[i])) continue;
-    uint64_t value = worth(&all[i]);
-    if ((value & SIZED) == 0) value |= reach(image->elf, &all[i]);
-    first[count++] = (struct sortable){all[i].st_value, value, all[i].st_name};
-  }
-#undef WANTED
-  struct sortable *sorted = sort(first, first + wanted, count);
+  struct sortable *sorted = sort(first, spare, count);
   size_t kept = 0;
   for (size_t i = 0; i < count; i++) {
     if (kept > 0 && sorted[kept - 1].address == sorted[i].address) {
@@ -242,10 +435,9 @@ bool symbols_table_build(struct symbol_table *table, const struct image *image, 
       table->symbols[i] = (struct symbol){sorted[i].address, size, sorted[i].name};
     }
     table->count = kept;
-    table->strings = text;
-    table->strings_length = strings_length;
   }
   free(first);
+  free(spare);
   return table->symbols != NULL;
 }
 
@@ -258,7 +450,13 @@ const char *symbols_table_find(const struct symbol_table *table, uint64_t addres
   }
   for (size_t back = 0; back < MAX_ENCLOSING && back < low; back++) {
     const struct symbol *symbol = &table->symbols[low - 1 - back];
-    if (address - symbol->address < symbol->size) return table->strings + symbol->name;
+    if (address - symbol->address >= symbol->size) continue;
+    // The name must end inside the table.
+    const char *strings = table->image->bytes + table->strings;
+    size_t left = table->strings_length - symbol->name, limit = left < MAX_NAME ? left : MAX_NAME;
+    const char *name = strings + symbol->name;
+    if (symbols_image_string(table->image, name, limit) == NULL) return NULL;
+    return memchr(name, 0, limit) != NULL ? name : NULL;
   }
   return NULL;
 }
@@ -281,10 +479,11 @@ void cunwind_lzma_load(void) {
   if (handle != NULL) atomic_store(&decode, (lzma_decode *)dlsym(handle, "lzma_stream_buffer_decode"));
 }
 
-void symbols_mini_open(struct image *mini, const struct image *image) {
+void symbols_mini_open(struct image *mini, struct image *image) {
   lzma_decode *unpack = atomic_load(&decode);
   size_t index = symbols_section(image, ".gnu_debugdata", NULL);
   if (unpack == NULL || index == 0) return;
+  symbols_image_need_section(image, index);
   Elf_Data *packed = cunwind_libdw()->elf_rawdata(cunwind_libdw()->elf_getscn(image->elf, index), NULL);
   if (packed == NULL || packed->d_buf == NULL || packed->d_size > MAX_MINI) return;
   for (size_t size = packed->d_size * 4 + 4096; size <= MAX_MINI; size *= 2) {

@@ -7,12 +7,24 @@
 #include "cunwind_symbols.h"
 #include "libdw_table.h"
 
-// A file in memory: mapped, decompressed into the heap, or somebody else's bytes.
+// A file in memory: copied as far as it was asked for, decompressed into the heap, or somebody else's bytes.
+//
+// A file is never mapped: one that is cut while it is mapped raises SIGBUS, in a thread of the host's process. The copy
+// has the file's length and is filled by pread(2) in pages, by symbols_image_need(); what was not asked for reads as
+// zeros.
 struct image {
   char *bytes;
   size_t length;
-  enum { IMAGE_NONE, IMAGE_MAPPED, IMAGE_HEAP, IMAGE_BORROWED } kind;
+  enum { IMAGE_NONE, IMAGE_COPY, IMAGE_HEAP, IMAGE_BORROWED } kind;
   Elf *elf;
+  // One bit a page of a copy that was filled, and how many bytes that makes.
+  uint64_t *filled;
+  size_t filled_bytes;
+  // Open only during a look-up: a host may close all descriptors, and must not run out of them.
+  int fd;
+  bool is_open;
+  // The file could not be read as it was when it was opened: what it said is not to be trusted.
+  bool broken;
   // Of the file when it was opened, to notice a change. `path` is NULL for an image that has none.
   char *path;
   struct stat status;
@@ -28,8 +40,9 @@ struct symbol {
 struct symbol_table {
   struct symbol *symbols;
   size_t count;
-  const char *strings;
-  size_t strings_length;
+  // Where its names are, which are read when they are asked for.
+  struct image *image;
+  size_t strings, strings_length;
   bool built;
 };
 
@@ -42,7 +55,8 @@ struct function {
 
 struct unit {
   uint64_t die;
-  // Where the unit ends in .debug_info.
+  // Where the unit begins and ends in .debug_info.
+  uint64_t begin;
   const char *end;
   struct function *functions;
   size_t count, capacity;
@@ -70,7 +84,12 @@ struct debug_info {
   size_t unit_count, unit_capacity;
   struct unit_range *ranges;
   size_t range_count, range_capacity;
-  // .debug_line, decompressed, to know a unit's size before libdw reads all of it.
+  // The image that `dwarf` reads.
+  struct image *image;
+  // Where .debug_info and .debug_line lie in it; decompressed ones lie in the heap and are whole.
+  const char *units_begin;
+  size_t units_length;
+  // To know a unit's size before libdw reads all of it.
   const unsigned char *lines;
   size_t lines_length;
   // Heap that libelf holds for unpacked sections, and an estimate of all that libelf and libdw hold.
@@ -90,22 +109,33 @@ static inline uint64_t symbols_now(void) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-// Opens the file at `path` (or `fd` if not -1). False unless it is a 64-bit little-endian executable or library of this
-// machine whose build id is the one asked for.
-bool symbols_image_open(struct image *image, const struct cunwind_symbols_source *source, const char *path, int fd);
+// Opens the file at `path`. False unless it is a 64-bit little-endian executable or library of this machine whose build
+// id is the one asked for; `source` NULL asks for none.
+bool symbols_image_open(struct image *image, const struct cunwind_symbols_source *source, const char *path);
 bool symbols_image_borrow(struct image *image, const void *base, size_t length);
 void symbols_image_close(struct image *image);
-// Frees what libelf unpacked. What it handed out is gone, except pointers into the file's own bytes.
-void symbols_image_repack(struct image *image);
+// Reads the bytes into the copy, as far as they lie in it and are not there yet. False, and the image is broken, if the
+// file does not give them any more.
+bool symbols_image_need(struct image *image, const void *start, size_t length);
+// The string at `text` as far as it can be read; NULL if it does not end in the image within `limit` bytes.
+const char *symbols_image_string(struct image *image, const char *text, size_t limit);
+// A whole section's bytes.
+void symbols_image_need_section(struct image *image, size_t index);
+// Closes the file until more of it is needed.
+void symbols_image_rest(struct image *image);
+// Whether the file is another one by now, or another build of it.
+bool symbols_image_changed(const struct image *image);
+// Frees the copy and what libelf unpacked. What it handed out is gone.
+bool symbols_image_repack(struct image *image);
 // The section's index, or 0; `compressed_name` is its old name (.zdebug_…) or NULL.
-size_t symbols_section(const struct image *image, const char *name, const char *compressed_name);
+size_t symbols_section(struct image *image, const char *name, const char *compressed_name);
 
-bool symbols_table_build(struct symbol_table *table, const struct image *image, Elf64_Word type);
+bool symbols_table_build(struct symbol_table *table, struct image *image, Elf64_Word type);
 const char *symbols_table_find(const struct symbol_table *table, uint64_t address);
 void symbols_table_free(struct symbol_table *table);
 
 // Fills `mini` from the image's .gnu_debugdata.
-void symbols_mini_open(struct image *mini, const struct image *image);
+void symbols_mini_open(struct image *mini, struct image *image);
 
 enum cunwind_symbols_status symbols_dwarf_lookup(
     cunwind_symbols_module *module, uint64_t address, uint64_t deadline, struct cunwind_symbols_frame *frames,

@@ -15,7 +15,7 @@ import Testing
   private func answer(
     _ module: ModuleIdentity, _ address: UInt64, debugRoot: String = "/nonexistent"
   ) -> Symbolication {
-    Symbolizer(debugRoot: debugRoot).symbolize(module: module, address: address, deadline: SymbolClock.generous())
+    Symbolizer(debugRoots: [debugRoot]).symbolize(module: module, address: address, deadline: SymbolClock.generous())
   }
 
   private func victim() throws -> (file: String, address: UInt64, module: ModuleIdentity) {
@@ -70,7 +70,7 @@ import Testing
 
   @Test func replacedFileIsNeverBelieved() throws {
     let (file, address, module) = try victim()
-    let symbolizer = Symbolizer(debugRoot: "/nonexistent")
+    let symbolizer = Symbolizer(debugRoots: [])
     let before = symbolizer.symbolize(module: module, address: address, deadline: SymbolClock.generous())
     #expect(before.frames.last?.linkageName == "hidden_outer")
     // Another build at the same path, as a deployment leaves it.
@@ -152,10 +152,10 @@ import Testing
     let module = try fixtures.module(file)
     let function = try #require(try fixtures.functions(file).first { $0.name.hasPrefix("$s6victim6EngineC3run") })
     let whole = answer(module, function.address)
-    let symbolizer = Symbolizer(debugRoot: "/nonexistent")
+    let symbolizer = Symbolizer(debugRoots: [])
     let late = symbolizer.symbolize(module: module, address: function.address, deadline: 0)
     #expect(late.isIncomplete)
-    #expect(late.frames.map(\.linkageName) == [function.name])
+    #expect(late.frames == [])
     // 200 µs at a time it gets there, because what was built is kept.
     var tries = 0
     var last = late

@@ -1,4 +1,5 @@
 import Foundation
+import Synchronization
 import Testing
 
 @testable import StallMonitor
@@ -32,7 +33,7 @@ import Testing
   /// Asks for addresses all over the file, and returns the longest time that one answer took, in ns.
   private func ask(_ bytes: Data, _ module: ModuleIdentity, _ addresses: [UInt64]) throws -> UInt64 {
     try bytes.write(to: URL(fileURLWithPath: module.path))
-    let symbolizer = Symbolizer(debugRoot: "/nonexistent")
+    let symbolizer = Symbolizer(debugRoots: [])
     var longest: UInt64 = 0
     for address in addresses {
       let start = SymbolClock.now()
@@ -77,8 +78,65 @@ import Testing
     }
   }
 
+  /// A mapped file would raise SIGBUS here, and end the process.
+  @Test func fileIsCutWhileItIsRead() throws {
+    let file = try fixtures.clang(SymbolizerTests.cSource, ["-g", "-O2"])
+    let module = try fixtures.module(file)
+    let address = try fixtures.address("hidden_outer", in: file)
+    let whole = Symbolizer(debugRoots: []).symbolize(
+      module: module, address: address, deadline: SymbolClock.generous())
+    #expect(whole.frames.last?.linkageName == "hidden_outer")
+    let bytes = try Data(contentsOf: URL(fileURLWithPath: file))
+    let isDone = Atomic(false)
+    let cutter = Thread {
+      let descriptor = open(file, O_WRONLY)
+      var length = 0
+      while !isDone.load(ordering: .relaxed) {
+        length = (length + 4099) % bytes.count
+        ftruncate(descriptor, off_t(length))
+        // Long enough for a look-up to begin, which the next round then cuts in the middle.
+        bytes.withUnsafeBytes { _ = pwrite(descriptor, $0.baseAddress, $0.count, 0) }
+        usleep(UInt32(length % 97))
+      }
+      close(descriptor)
+    }
+    cutter.start()
+    let end = SymbolClock.now() + 1_500_000_000
+    var answers = (whole: 0, less: 0)
+    while SymbolClock.now() < end {
+      let symbolizer = Symbolizer(debugRoots: [])
+      for offset in UInt64(0)..<8 {
+        let answer = symbolizer.symbolize(
+          module: module, address: address + offset, deadline: SymbolClock.generous())
+        // Nothing, or the truth.
+        let names = Set(answer.frames.map(\.linkageName))
+        #expect(names.isSubset(of: ["inner", "middle", "hidden_outer"]))
+        if offset == 0, answer == whole { answers.whole += 1 } else if answer.frames == [] { answers.less += 1 }
+      }
+      symbolizer.trim()
+    }
+    isDone.store(true, ordering: .relaxed)
+    while !cutter.isFinished { usleep(1000) }
+    #expect(answers.less > 0, "no look-up met a file that was cut")
+  }
+
+  /// `make fuzz` looks further.
+  @Test func seedsOfTheFuzzer() throws {
+    let directory = Victim.root.appending(path: "Tests/Fuzz/seeds/symbols")
+    let seeds = try FileManager.default.contentsOfDirectory(at: directory, includingPropertiesForKeys: nil)
+    #expect(!seeds.isEmpty)
+    for seed in seeds {
+      let symbolizer = Symbolizer(debugRoots: [])
+      let module = ModuleIdentity(path: seed.path, buildID: [])
+      let names = (0..<UInt64(0x4000)).flatMap { address in
+        symbolizer.symbolize(module: module, address: address, deadline: SymbolClock.generous()).frames
+      }
+      #expect(names.contains { $0.symbol != nil }, "\(seed.lastPathComponent)")
+    }
+  }
+
   @Test func notAFile() throws {
-    let symbolizer = Symbolizer(debugRoot: "/nonexistent")
+    let symbolizer = Symbolizer(debugRoots: [])
     let fifo = fixtures.path("fifo")
     #expect(mkfifo(fifo, 0o600) == 0)
     let long = "/" + String(repeating: "x", count: 100_000)

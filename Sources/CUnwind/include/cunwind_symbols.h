@@ -29,28 +29,35 @@ typedef struct cunwind_symbols_module cunwind_symbols_module;
 struct cunwind_symbols_source {
   // The module's file, or NULL. "/proc/self/exe" is the running executable even after it was deleted or replaced.
   const char *path;
-  // An already open descriptor of the file, used instead of opening `path` and never closed here; or -1.
-  int fd;
   // The GNU build id that was found in memory; length 0 if the module has none.
   const uint8_t *build_id;
   size_t build_id_length;
-  // Where separate debug files lie, usually "/usr/lib/debug"; NULL for none.
-  const char *debug_root;
+  // Where separate debug files lie, usually "/usr/lib/debug"; the first that has one is taken.
+  const char *const *debug_roots;
+  size_t debug_root_count;
   // For a module without a build id: a file that changed at or after this moment is not trusted, unless it is
   // /proc/self/exe. In ns of CLOCK_REALTIME_COARSE, which is what file systems stamp with.
   uint64_t not_changed_after;
 };
 
 // Opens a module. NULL with *problem (a constant string) if neither the file nor separate debug information with the
-// same build id can be had. Cost: a mapping and its section headers; tables are built by the first look-up. No
-// descriptor stays open.
+// same build id can be had. Cost: reading its headers; tables are built by the first look-up. No descriptor stays open.
 //
-// The file stays mapped. One that is truncated in place while it is mapped can raise SIGBUS, as for a host that runs
-// it; cunwind_symbols_changed() narrows that to the moment of a look-up.
+// Files are read and never mapped: one that is cut while it is in use gives no answer, and raises no SIGBUS.
 cunwind_symbols_module *cunwind_symbols_open(const struct cunwind_symbols_source *source, const char **problem);
 
 // Opens an image that lies in memory (the vDSO). The bytes must outlive the module.
 cunwind_symbols_module *cunwind_symbols_open_image(const void *base, size_t length, const char **problem);
+
+// What an ELF file says of itself.
+struct cunwind_symbols_identity {
+  uint8_t build_id[64];
+  size_t build_id_length;
+  bool has_symtab, has_dwarf;
+};
+
+// Reads it. False if it is no executable, library or separate debug file of this machine.
+bool cunwind_symbols_identify(const char *path, struct cunwind_symbols_identity *identity);
 
 // The vDSO's image in this process and its length in bytes, or NULL.
 const void *cunwind_symbols_vdso(size_t *length);
@@ -61,11 +68,11 @@ bool cunwind_symbols_changed(const cunwind_symbols_module *module);
 // Frees everything the module holds. Strings from its frames die with it.
 void cunwind_symbols_close(cunwind_symbols_module *module);
 
-// Drops the debug information's tables and keeps the symbol table. Strings from frames die.
+// Drops the debug information's tables and what was read of the files, and keeps the symbol table. Strings from frames
+// die.
 void cunwind_symbols_trim(cunwind_symbols_module *module);
 
-// Heap held, in bytes: exact for our own tables, estimated for libdw's. File mappings are clean page cache and do not
-// count.
+// Memory held, in bytes: exact for our own tables and for what was read of the files, estimated for libdw's.
 size_t cunwind_symbols_bytes(const cunwind_symbols_module *module);
 
 // One function at an address. Strings live as long as the module and are NULL where unknown; `line` is 0 where unknown.

@@ -56,7 +56,7 @@ struct ModuleMap {
 }
 
 /// The bytes in lower-case hexadecimal.
-func hexadecimal(_ bytes: some Collection<UInt8>) -> String {
+package func hexadecimal(_ bytes: some Collection<UInt8>) -> String {
   let digits = Array("0123456789abcdef".utf8)
   var text: [UInt8] = []
   text.reserveCapacity(2 * bytes.count)

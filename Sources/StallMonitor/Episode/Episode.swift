@@ -16,6 +16,11 @@ struct Episode {
     /// Threads that matter to it.
     var threads: [StallReport.OtherThread] = []
     var lockHolder: Int32?
+
+    /// Whether a frame has no name for lack of time.
+    var isPending: Bool {
+      stack.contains { $0.pending != nil } || threads.contains { $0.stack.contains { $0.pending != nil } }
+    }
   }
 
   /// What is kept of a sample beside its stack.
@@ -46,6 +51,8 @@ struct Episode {
   private var ongoingInterval: UInt64 = 1_000_000_000
   private var candidates: [Candidate] = []
   private var causeWeights: [Cause: UInt64] = [:]
+  // Stacks that are not in the tree yet, for lack of time for their names.
+  private var unnamed: [(stack: [StackFrame], weight: UInt64)] = []
   /// All stacks, merged.
   private(set) var tree = CallTree()
   /// The first samples, at most ``momentLimit``.
@@ -86,7 +93,11 @@ struct Episode {
     sampleCount += 1
     causeWeights[sample.cause, default: 0] += weight
     let culprit = Culprit.frame(of: sample.stack)?.name
-    tree.add(sample.stack, weight: weight)
+    if sample.stack.contains(where: { $0.pending != nil }) {
+      unnamed.append((sample.stack, weight))
+    } else {
+      tree.add(sample.stack, weight: weight)
+    }
     if moments.count < Self.momentLimit {
       moments.append(
         Moment(
@@ -108,6 +119,36 @@ struct Episode {
       sampleCount < Self.steadySamples
       ? min(2 * sampleInterval, Self.steadySampleInterval) : min(2 * sampleInterval, Self.longestInterval)
     nextSample = time + sampleInterval
+  }
+
+  /// Names what was left without a name for lack of time.
+  ///
+  /// Samples that turn out to have the same culprit become one. The last time, what is still without names goes into the tree as it is.
+  mutating func completeNames(_ complete: ([StackFrame]) -> [StackFrame], isLast: Bool = false) {
+    for (stack, weight) in unnamed.reversed() {
+      let named = complete(stack)
+      guard isLast || !named.contains(where: { $0.pending != nil }) else { break }
+      tree.add(named, weight: weight)
+      unnamed.removeLast()
+    }
+    guard candidates.contains(where: \.sample.isPending) else { return }
+    var merged: [Candidate] = []
+    for var candidate in candidates {
+      if candidate.sample.isPending {
+        candidate.sample.stack = complete(candidate.sample.stack)
+        for index in candidate.sample.threads.indices {
+          candidate.sample.threads[index].stack = complete(candidate.sample.threads[index].stack)
+        }
+        candidate.key = Culprit.frame(of: candidate.sample.stack)?.name ?? ""
+      }
+      if let index = merged.firstIndex(where: { $0.key == candidate.key }) {
+        merged[index].weight += candidate.weight
+        merged[index].sample = candidate.sample
+      } else {
+        merged.append(candidate)
+      }
+    }
+    candidates = merged
   }
 
   /// Plans the next `stall.ongoing`: 1 s, 2 s, 4 s … after the beginning, and then every minute.

@@ -2,16 +2,26 @@
 ///
 /// Used on the watchdog alone, after the thread has gone on.
 final class FrameResolver {
-  /// The time that naming one stack may take; frames beyond it go out as module and offset.
-  static let timeBudget: UInt64 = 200_000_000
+  /// The time that names may take, for a stall's first report and for each later one, in nanoseconds.
+  ///
+  /// The loop does not wait for it, but the line does. Frames beyond it go out as module, build id and offset, and are named in a
+  /// later report of the same stall.
+  struct TimeBudget {
+    var first: UInt64 = 100_000_000
+    // More, so that what cannot be divided gets done in the end: the lines of a unit with a million of them.
+    var later: UInt64 = 400_000_000
+  }
 
+  private let budget: TimeBudget
+  private var deadline: UInt64 = 0
   private var modules: ModuleMap
   private let symbolizer: Symbolizer
 
   /// Opens libdw.
   ///
   /// Takes the dynamic loader's lock: call it at start.
-  init(executablePath: String) {
+  init(executablePath: String, budget: TimeBudget = TimeBudget()) {
+    self.budget = budget
     Symbolizer.load()
     modules = ModuleMap(executablePath: executablePath)
     symbolizer = Symbolizer()
@@ -33,37 +43,31 @@ final class FrameResolver {
   /// The build id of the module that holds `address`.
   func buildID(of address: UInt64) -> String? { modules.module(at: address)?.buildID }
 
+  /// Sets the clock for the stacks of one report: the stalled thread's first, then those of others.
+  func beginReport(isFirst: Bool) {
+    deadline = MonotonicClock.now() + (isFirst ? budget.first : budget.later)
+  }
+
   /// The frames of a backtrace, innermost first, with the calls that were inlined.
   func resolve(_ backtrace: Backtrace) -> [StackFrame] {
-    let deadline = MonotonicClock.now() + Self.timeBudget
-    return backtrace.frames.flatMap { resolve($0, deadline: deadline) }
+    backtrace.frames.flatMap(resolve)
   }
 
-  private func owner(of name: SymbolizedFrame?, in module: LoadedModule) -> CodeOwner {
-    HostCode.owner(
-      modulePath: module.path, isExecutable: module.isMainExecutable, linkageName: name?.linkageName,
-      symbol: name?.symbol)
+  /// The same stack with the names for which there was no time before.
+  func complete(_ stack: [StackFrame]) -> [StackFrame] {
+    stack.flatMap { frame -> [StackFrame] in
+      guard let pending = frame.pending else { return [frame] }
+      // Inlined calls come again with the function that they are in.
+      return frame.isInlined ? [] : resolve(pending)
+    }
   }
 
-  private func resolve(_ frame: Backtrace.Frame, deadline: UInt64) -> [StackFrame] {
+  private func resolve(_ frame: Backtrace.Frame) -> [StackFrame] {
     guard let module = modules.module(at: frame.address) else { return [StackFrame(offset: frame.address)] }
     let offset = frame.lookupAddress &- module.loadBias
     var place = StackFrame(module: module.path, buildID: module.buildID, offset: offset)
-    let names = symbolizer.symbolize(module: module.identity, address: offset, deadline: deadline).frames
-    guard !names.isEmpty else {
-      place.owner = owner(of: nil, in: module)
-      return [place]
-    }
-    return names.map { name in
-      let linkageName = name.linkageName ?? ""
-      place.symbol = name.symbol.map { ShortSymbol.withoutDisguise($0, linkageName: linkageName) }
-      place.shortSymbol = name.shortSymbol
-      place.file = name.file
-      place.line = name.line
-      place.isInlined = name.inlined
-      place.owner = owner(of: name, in: module)
-      place.isCompilerGenerated = name.isCompilerGenerated
-      return place
-    }
+    let answer = symbolizer.symbolize(module: module.identity, address: offset, deadline: deadline)
+    if answer.isIncomplete { place.pending = frame }
+    return place.named(answer.frames, isExecutable: module.isMainExecutable)
   }
 }

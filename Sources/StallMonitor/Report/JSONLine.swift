@@ -2,20 +2,22 @@
 ///
 /// A writer of its own because the watchdog links no Foundation, and because a line that is too long is made shorter by
 /// whole members.
-struct JSONLine {
-  private(set) var bytes: [UInt8] = []
+package struct JSONLine {
+  package private(set) var bytes: [UInt8] = []
   private var needsComma = false
+
+  package init() {}
 
   /// Adds `"key":value`.
   ///
   /// A nil value is left out.
-  mutating func member(_ key: StaticString, _ value: String?) {
+  package mutating func member(_ key: StaticString, _ value: String?) {
     guard let value else { return }
     name(key)
     string(value)
   }
 
-  mutating func member(_ key: StaticString, _ value: (some BinaryInteger)?) {
+  package mutating func member(_ key: StaticString, _ value: (some BinaryInteger)?) {
     guard let value else { return }
     name(key)
     bytes.append(contentsOf: String(value).utf8)
@@ -32,7 +34,7 @@ struct JSONLine {
   }
 
   /// Adds `"key":true`, and nothing if the value is false.
-  mutating func member(_ key: StaticString, ifTrue value: Bool) {
+  package mutating func member(_ key: StaticString, ifTrue value: Bool) {
     guard value else { return }
     name(key)
     bytes.append(contentsOf: "true".utf8)
@@ -123,7 +125,7 @@ struct JSONLine {
 
 extension String {
   /// At most `limit` bytes of UTF-8, cut at a character and marked with an ellipsis.
-  func limited(to limit: Int) -> String {
+  package func limited(to limit: Int) -> String {
     guard utf8.count > limit else { return self }
     var end = utf8.index(utf8.startIndex, offsetBy: limit - 3)
     while end > startIndex, String.Index(end, within: self) == nil { end = utf8.index(before: end) }

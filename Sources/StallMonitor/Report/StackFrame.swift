@@ -1,35 +1,77 @@
 /// A frame of a backtrace with all that is known of it.
-struct StackFrame: Sendable, Equatable {
+package struct StackFrame: Sendable, Equatable {
   /// The demangled name.
-  var symbol: String?
+  package var symbol: String?
   /// The name as people read it, for the message.
-  var shortSymbol: String?
-  var file: String?
-  var line: Int?
+  package var shortSymbol: String?
+  package var file: String?
+  package var line: Int?
   /// The call was inlined into the next frame that is not.
-  var isInlined = false
-  var module: String?
-  var buildID: String?
+  package var isInlined = false
+  package var module: String?
+  package var buildID: String?
   /// The address in the module that `addr2line` takes; for a caller, of the call and not of its return.
-  var offset: UInt64?
+  package var offset: UInt64?
   /// Whose code it is.
-  var owner: CodeOwner = .host
+  package var owner: CodeOwner = .host
   /// A thunk or the like, which nobody wrote.
-  var isCompilerGenerated = false
+  package var isCompilerGenerated = false
+  /// What it is to be looked up by, if there was no time for all of it.
+  var pending: Backtrace.Frame?
+
+  package init(
+    symbol: String? = nil, shortSymbol: String? = nil, file: String? = nil, line: Int? = nil, isInlined: Bool = false,
+    module: String? = nil, buildID: String? = nil, offset: UInt64? = nil, owner: CodeOwner = .host,
+    isCompilerGenerated: Bool = false
+  ) {
+    self.symbol = symbol
+    self.shortSymbol = shortSymbol
+    self.file = file
+    self.line = line
+    self.isInlined = isInlined
+    self.module = module
+    self.buildID = buildID
+    self.offset = offset
+    self.owner = owner
+    self.isCompilerGenerated = isCompilerGenerated
+  }
 
   /// The symbol, or the module and the offset where there is none.
-  var name: String {
+  package var name: String {
     if let symbol { return symbol }
     let base = module.map { $0.split(separator: "/").last.map(String.init) ?? $0 } ?? "unknown module"
     return offset.map { "\(base)+0x" + String($0, radix: 16) } ?? base
   }
 
   /// The short name, with file and line where they are known.
-  var place: String {
+  package var place: String {
     let text = shortSymbol ?? name
     guard let file else { return text }
     let base = file.split(separator: "/").last.map(String.init) ?? file
     return "\(text) (\(base)\(line.map { ":\($0)" } ?? ""))"
+  }
+
+  /// This place in the code with the functions that are there, innermost first; itself if none is known.
+  package func named(_ names: [SymbolizedFrame], isExecutable: Bool) -> [StackFrame] {
+    func owner(of name: SymbolizedFrame?) -> CodeOwner {
+      HostCode.owner(
+        modulePath: module ?? "", isExecutable: isExecutable, linkageName: name?.linkageName, symbol: name?.symbol)
+    }
+    var frame = self
+    guard !names.isEmpty else {
+      frame.owner = owner(of: nil)
+      return [frame]
+    }
+    return names.map { name in
+      frame.symbol = name.symbol.map { ShortSymbol.withoutDisguise($0, linkageName: name.linkageName ?? "") }
+      frame.shortSymbol = name.shortSymbol
+      frame.file = name.file
+      frame.line = name.line
+      frame.isInlined = name.inlined
+      frame.owner = owner(of: name)
+      frame.isCompilerGenerated = name.isCompilerGenerated
+      return frame
+    }
   }
 
   var json: JSONLine {

@@ -4,8 +4,8 @@
 struct StallReport: Sendable {
   /// The version of the contract, in `event.schema`.
   static let schemaVersion = "1.0"
-  /// The longest line, with its newline: below rsyslog's default of 8096 bytes, the smallest of all shippers.
-  static let longestLine = 8000
+  /// The longest line, with its newline.
+  static let longestLine = StackTrim.longestLine
 
   /// What happened to the stall.
   enum Event: String, Sendable {
@@ -220,26 +220,12 @@ struct StallReport: Sendable {
     verdict = Verdict(cause: .unknown, evidence: Verdict.Evidence())
   }
 
-  private static func size(_ frames: [JSONLine]) -> Int { frames.reduce(0) { $0 + $1.bytes.count + 3 } }
+  private static func size(_ frames: [JSONLine]) -> Int { StackTrim.size(of: frames.map(\.bytes.count)) }
 
-  /// Removes frames from the middle until the rest takes at most `room` bytes.
-  ///
-  /// Two inner frames stay for each outer one: what blocked is at the inner end, what asked for it at the outer.
   private static func trim(_ frames: inout [JSONLine], to room: Int) -> Int {
-    guard size(frames) > room else { return 0 }
-    var head = 0
-    var tail = frames.count
-    var left = room
-    while head < tail {
-      let takesTail = (head + frames.count - tail) % 3 == 2
-      let index = takesTail ? tail - 1 : head
-      left -= frames[index].bytes.count + 3
-      if left < 0 { break }
-      if takesTail { tail -= 1 } else { head += 1 }
-    }
-    let omitted = tail - head
-    frames.removeSubrange(head..<tail)
-    return omitted
+    let omitted = StackTrim.middle(of: frames.map(\.bytes.count), room: room)
+    frames.removeSubrange(omitted)
+    return omitted.count
   }
 }
 

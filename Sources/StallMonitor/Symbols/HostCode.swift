@@ -1,5 +1,5 @@
 /// Whose code a frame is.
-enum CodeOwner: Hashable, Sendable {
+package enum CodeOwner: Hashable, Sendable {
   /// The watched program's own, its private libraries and the packages that it links: who a stall is blamed on.
   case host
   /// The Swift or C++ runtime, the Swift standard library, libdispatch, Foundation.

@@ -13,12 +13,12 @@ import Glibc
 /// **Failure.** Never fails the host: without libdw, without the file, or with a file of another build the answer is
 /// empty and says why. Corrupt files give less, never a wrong build's names.
 ///
-/// **Memory.** Bounded by `byteBudget`, heap only: files are mapped, clean and reclaimable. The module asked for last may
+/// **Memory.** Bounded by `byteBudget`, copies of what was read of files included. The module asked for last may
 /// overshoot until another one is asked for or ``trim()`` is called, which is right after a report.
 ///
-/// **Cost.** Warm well under 1 µs a frame. The first look-up in a module maps it and sorts its symbols (linear time), the
+/// **Cost.** Warm well under 1 µs a frame. The first look-up in a module reads and sorts its symbols (linear time), the
 /// first one in a compilation unit reads that unit's functions and lines.
-final class Symbolizer {
+package final class Symbolizer {
   private struct Key: Hashable {
     var module: Int
     var address: UInt64
@@ -44,7 +44,7 @@ final class Symbolizer {
   }
 
   private let byteBudget: Int
-  private let debugRoot: String
+  private let debugRoots: [String]
   private let createdAt: UInt64
   private var modules: [ModuleIdentity: Module] = [:]
   private var last: (identity: ModuleIdentity, module: Module)?
@@ -68,10 +68,10 @@ final class Symbolizer {
   ///
   /// - Parameters:
   ///   - byteBudget: Heap for all tables and answers; a quarter of it is for answers.
-  ///   - debugRoot: Where separate debug files lie.
-  init(byteBudget: Int = 8 << 20, debugRoot: String = "/usr/lib/debug") {
+  ///   - debugRoots: Where separate debug files lie; the first directory that has one is taken.
+  package init(byteBudget: Int = 8 << 20, debugRoots: [String] = ["/usr/lib/debug"]) {
     self.byteBudget = max(byteBudget, 0)
-    self.debugRoot = debugRoot
+    self.debugRoots = debugRoots
     var now = timespec()
     // The clock that files are stamped with: it lags the exact one by up to 4 ms.
     clock_gettime(CLOCK_REALTIME_COARSE, &now)
@@ -88,7 +88,7 @@ final class Symbolizer {
   ///
   /// - Returns: Why there will be no symbols, or nil.
   @discardableResult
-  static func load() -> String? {
+  package static func load() -> String? {
     _ = cunwind_symbols_load()
     return cunwind_symbols_problem().map { String(cString: $0) }
   }
@@ -109,7 +109,7 @@ final class Symbolizer {
   ///   - deadline: CLOCK_MONOTONIC in ns. It interrupts the building of tables, in steps; one step that cannot be divided
   ///     (sorting symbols, one unit's lines) is either finished or, if it is known to be long, not begun.
   /// - Returns: What is known. Incomplete answers are not kept, so that asking again goes on.
-  func symbolize(module identity: ModuleIdentity, address: UInt64, deadline: UInt64) -> Symbolication {
+  package func symbolize(module identity: ModuleIdentity, address: UInt64, deadline: UInt64) -> Symbolication {
     let module = self.module(for: identity)
     let key = Key(module: module.number, address: address)
     if let answer = young[key] { return answer }
@@ -128,7 +128,7 @@ final class Symbolizer {
   /// Brings the heap under the budget, also by letting go of the module used last.
   ///
   /// Debug information goes first: symbols are small, and enough for a name.
-  func trim() {
+  package func trim() {
     shed(sparing: nil)
   }
 
@@ -162,15 +162,15 @@ final class Symbolizer {
       let base = cunwind_symbols_vdso(&length)
       handle = base.flatMap { cunwind_symbols_open_image($0, length, &problem) }
     } else {
-      handle = identity.path.withCString { path in
-        debugRoot.withCString { root in
+      handle = withRoots(identity.usesDebugFile ? debugRoots : []) { roots in
+        identity.path.withCString { path in
           identity.buildID.withUnsafeBufferPointer { id in
             var source = cunwind_symbols_source(
               path: path,
-              fd: -1,
               build_id: id.baseAddress,
               build_id_length: id.count,
-              debug_root: identity.usesDebugFile ? root : nil,
+              debug_roots: roots.baseAddress,
+              debug_root_count: roots.count,
               not_changed_after: createdAt
             )
             return cunwind_symbols_open(&source, &problem)
@@ -187,6 +187,14 @@ final class Symbolizer {
     }
     modules[identity] = module
     return module
+  }
+
+  private func withRoots<Result>(
+    _ roots: [String], _ body: (UnsafeBufferPointer<UnsafePointer<CChar>?>) -> Result
+  ) -> Result {
+    let copies = roots.map { strdup($0) }
+    defer { for copy in copies { free(copy) } }
+    return copies.map { UnsafePointer($0) }.withUnsafeBufferPointer(body)
   }
 
   private func forget(_ identity: ModuleIdentity) {

@@ -247,6 +247,7 @@ final class Watchdog: Sendable {
     ) {
       // First of all: the same stall is never told as ended and as fatal.
       loop.subject.pulse.record?.end()
+      loop.completeNames(with: outfit.resolver)
       let report = loop.report(.ended, end: end, origin: watchdog.origin, watchEnded: watchEnded)
       if let report, let episode = loop.episode { outfit.publisher.end(report, of: episode, isTold: loop.isTold) }
       outfit.resolver.trim()

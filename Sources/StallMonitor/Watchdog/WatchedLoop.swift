@@ -163,6 +163,7 @@ final class WatchedLoop {
       }
       return
     }
+    resolver.beginReport(isFirst: episode?.sampleCount == 0)
     switch moment.backtrace {
     case .success(let backtrace):
       sample.stack = resolver.resolve(backtrace)
@@ -173,7 +174,15 @@ final class WatchedLoop {
     case .failure(let failure): sample.failure = failure
     }
     if let holder = sample.lockHolder { sample.threads = [stack(of: holder, with: capture, resolver: resolver)] }
+    // After the new sample's own names: what is left of the time is for those that were left without.
+    episode?.completeNames(resolver.complete)
     episode?.add(sample, at: now)
+  }
+
+  /// Names what was left without a name for lack of time, for the last report.
+  func completeNames(with resolver: FrameResolver) {
+    resolver.beginReport(isFirst: false)
+    episode?.completeNames(resolver.complete, isLast: true)
   }
 
   private func stack(of holder: Int32, with capture: ThreadCapture, resolver: FrameResolver) -> StallReport.OtherThread

@@ -1,0 +1,26 @@
+/// Which frames a line that is too long does without.
+///
+/// Two inner frames stay for each outer one: what blocked is at the inner end, what asked for it at the outer.
+package enum StackTrim {
+  /// The longest line, with its newline: below rsyslog's default of 8096 bytes, the smallest of all shippers.
+  package static let longestLine = 8000
+
+  /// What a list of frames takes: their members, braces and commas.
+  package static func size(of frames: [Int]) -> Int { frames.reduce(0) { $0 + $1 + 3 } }
+
+  /// The frames to take out of the middle, so that the rest takes at most `room` bytes.
+  package static func middle(of frames: [Int], room: Int) -> Range<Int> {
+    guard size(of: frames) > room else { return 0..<0 }
+    var head = 0
+    var tail = frames.count
+    var left = room
+    while head < tail {
+      let takesTail = (head + frames.count - tail) % 3 == 2
+      let index = takesTail ? tail - 1 : head
+      left -= frames[index] + 3
+      if left < 0 { break }
+      if takesTail { tail -= 1 } else { head += 1 }
+    }
+    return head..<tail
+  }
+}

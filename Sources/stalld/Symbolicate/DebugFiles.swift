@@ -1,0 +1,101 @@
+import CUnwind
+import Foundation
+import StallMonitor
+
+/// Finds the file that speaks for a build: by its build id, which is always checked in the file itself.
+///
+/// In this order: a file that was named, one under the directories to search, the module's path, and a separate debug
+/// file. Of several with the same id, one that has debug information is taken.
+final class DebugFiles {
+  private let executables: [String]
+  private let searchDirectories: [String]
+  private let symbolizer: Symbolizer
+  private lazy var index = makeIndex()
+  private var identities: [String: ModuleIdentity] = [:]
+  /// Builds for which nothing was found: where the line said that they lay, and which build lies there now.
+  private(set) var missing: [String: (path: String?, found: String?)] = [:]
+
+  /// Builds that are remembered at a time.
+  private static let memoryLimit = 4096
+  /// Files under the directories to search.
+  private static let fileLimit = 1_000_000
+
+  init(executables: [String], searchDirectories: [String], debugDirectories: [String]) {
+    self.executables = executables
+    self.searchDirectories = searchDirectories
+    symbolizer = Symbolizer(byteBudget: 256 << 20, debugRoots: debugDirectories)
+  }
+
+  /// Why nothing can be looked up, or nil.
+  static func obstacle() -> String? { Symbolizer.load() }
+
+  /// The build id and what else a file says of itself; nil if it is no ELF file of this machine, or has no build id.
+  static func identify(_ path: String) -> (buildID: String, hasDebugInformation: Bool, hasSymbols: Bool)? {
+    var found = cunwind_symbols_identity()
+    guard cunwind_symbols_identify(path, &found), found.build_id_length > 0 else { return nil }
+    let id = withUnsafeBytes(of: &found.build_id) { hexadecimal($0.prefix(found.build_id_length)) }
+    return (id, found.has_dwarf, found.has_symtab)
+  }
+
+  /// The functions at an offset, or nil if no file of this build is to be had.
+  func look(up buildID: String, modulePath: String?, offset: UInt64) -> [SymbolizedFrame]? {
+    guard let bytes = Self.bytes(buildID) else { return nil }
+    if identities[buildID] == nil {
+      if identities.count >= Self.memoryLimit { identities = [:] }
+      identities[buildID] = identity(buildID, bytes, modulePath)
+    }
+    guard let identity = identities[buildID] else { return nil }
+    let answer = symbolizer.symbolize(module: identity, address: offset, deadline: .max)
+    symbolizer.trim()
+    guard answer.problem == nil else {
+      note(buildID, modulePath)
+      return nil
+    }
+    return answer.frames
+  }
+
+  private func note(_ buildID: String, _ modulePath: String?) {
+    // The vDSO is in no file.
+    guard missing[buildID] == nil, missing.count < Self.memoryLimit, modulePath != "linux-vdso.so.1" else { return }
+    missing[buildID] = (modulePath, modulePath.flatMap(Self.identify)?.buildID)
+  }
+
+  private func identity(_ buildID: String, _ bytes: [UInt8], _ modulePath: String?) -> ModuleIdentity {
+    var candidates = index[buildID] ?? []
+    if let modulePath, Self.identify(modulePath)?.buildID == buildID { candidates.append(modulePath) }
+    let known = candidates.map { ($0, Self.identify($0)) }
+    let best =
+      known.first { $0.1?.hasDebugInformation == true } ?? known.first { $0.1?.hasSymbols == true } ?? known.first
+    return ModuleIdentity(path: best?.0 ?? modulePath ?? "", buildID: bytes)
+  }
+
+  private func makeIndex() -> [String: [String]] {
+    var index: [String: [String]] = [:]
+    var seen = 0
+    for path in executables { if let id = Self.identify(path)?.buildID { index[id, default: []].append(path) } }
+    for directory in searchDirectories {
+      let files = FileManager.default.enumerator(
+        at: URL(fileURLWithPath: directory), includingPropertiesForKeys: [.isRegularFileKey])
+      while let url = files?.nextObject() as? URL, seen < Self.fileLimit {
+        guard (try? url.resourceValues(forKeys: [.isRegularFileKey]))?.isRegularFile == true else { continue }
+        seen += 1
+        if let id = Self.identify(url.path)?.buildID { index[id, default: []].append(url.path) }
+      }
+    }
+    return index
+  }
+
+  /// A build id of a report as bytes; nil if it is none.
+  private static func bytes(_ hexadecimal: String) -> [UInt8]? {
+    let digits = Array(hexadecimal.utf8)
+    guard !digits.isEmpty, digits.count % 2 == 0, digits.count <= 128 else { return nil }
+    var bytes: [UInt8] = []
+    for index in stride(from: 0, to: digits.count, by: 2) {
+      guard let byte = UInt8(String(decoding: digits[index..<(index + 2)], as: UTF8.self), radix: 16) else {
+        return nil
+      }
+      bytes.append(byte)
+    }
+    return bytes
+  }
+}

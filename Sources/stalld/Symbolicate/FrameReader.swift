@@ -1,0 +1,143 @@
+import StallMonitor
+
+/// A frame of a line: the members as they are to be written, and what is known of it.
+struct FrameText {
+  /// The object's members, without its braces.
+  var members: [UInt8]
+  var frame: StackFrame
+  /// The frame as the line had it.
+  var original: StackFrame
+  /// Something was added to it.
+  var isNew = false
+  /// Whose code it is cannot be told: the file is not to be had, and the demangled name does not say.
+  var isUnjudged = false
+}
+
+/// Reads the frames of one line, completed where a file of their build is to be had.
+struct FrameReader {
+  let text: JSONText
+  let executablePath: String?
+  let executableBuildID: String?
+  let lookup: ReportCompletion.Lookup
+
+  /// The frames of a stack; `named` counts those that something was added to.
+  func frames(_ values: [JSONText.Value], named: inout Int) -> [FrameText] {
+    var frames: [FrameText] = []
+    var isInsideInlined = false
+    for value in values {
+      let original = frame(value)
+      // What is inlined, and the function that it is in, had debug information when the line was made.
+      let isWhole = original.isInlined || isInsideInlined || (original.symbol != nil && original.file != nil)
+      isInsideInlined = original.isInlined
+      let completed = isWhole ? nil : complete(value, original)
+      if let completed {
+        named += 1
+        frames += completed
+      } else {
+        frames.append(FrameText(members: members(value, without: []), frame: original, original: original))
+      }
+    }
+    return frames
+  }
+
+  /// Culprit and fingerprint of a stack, or nil where it cannot be told whose code a frame is.
+  func judge(_ stack: [FrameText]) -> (culprit: StackFrame?, fingerprint: String?) {
+    let judged = stack.map(judge)
+    let frames = judged.map(\.frame)
+    let culprit = Culprit.frame(of: frames)
+    // A frame that is not told further in might be the one.
+    let firstUnjudged = judged.firstIndex { $0.isUnjudged } ?? judged.count
+    let position = culprit.flatMap { frames.firstIndex(of: $0) } ?? judged.count
+    return (
+      position < firstUnjudged ? culprit : nil,
+      firstUnjudged == judged.count ? Culprit.fingerprint(of: frames) : nil
+    )
+  }
+
+  // MARK: One frame
+
+  private func frame(_ value: JSONText.Value) -> StackFrame {
+    let offset = text.string(value["offset"]).flatMap { $0.hasPrefix("0x") ? UInt64($0.dropFirst(2), radix: 16) : nil }
+    var frame = StackFrame(
+      module: text.string(value["module"]), buildID: text.string(value["build_id"]), offset: offset)
+    frame.symbol = text.string(value["symbol"])
+    frame.file = text.string(value["file"])
+    frame.line = text.integer(value["line"])
+    frame.isInlined = text.isTrue(value["inlined"])
+    return frame
+  }
+
+  private func isExecutable(_ frame: StackFrame) -> Bool {
+    if let id = frame.buildID, let executableBuildID { return id == executableBuildID }
+    return frame.module != nil && frame.module == executablePath
+  }
+
+  private func find(_ frame: StackFrame) -> [SymbolizedFrame]? {
+    guard let id = frame.buildID, let offset = frame.offset else { return nil }
+    return lookup(id, frame.module, offset)
+  }
+
+  private func complete(_ value: JSONText.Value, _ original: StackFrame) -> [FrameText]? {
+    guard let names = find(original), let physical = names.last else { return nil }
+    let adds = original.symbol == nil || physical.file != nil || names.count > 1
+    guard adds else { return nil }
+    var result: [FrameText] = []
+    for var frame in original.named(names, isExecutable: isExecutable(original)) {
+      if !frame.isInlined, let symbol = original.symbol { frame.symbol = symbol }
+      if !frame.isInlined, original.file != nil { (frame.file, frame.line) = (original.file, original.line) }
+      var added = JSONLine()
+      let keepsSymbol = !frame.isInlined && original.symbol != nil
+      let keepsFile = !frame.isInlined && original.file != nil
+      if !keepsSymbol { added.member("symbol", frame.symbol?.limited(to: 700)) }
+      if !keepsFile {
+        added.member("file", frame.file?.limited(to: 300))
+        added.member("line", frame.line)
+      }
+      added.member("inlined", ifTrue: frame.isInlined)
+      // What stands for the physical function does not stand for one that was inlined into it.
+      let rest = members(value, without: frame.isInlined ? ["symbol", "file", "line"] : keepsFile ? [] : ["line"])
+      let comma: [UInt8] = added.bytes.isEmpty || rest.isEmpty ? [] : [UInt8(ascii: ",")]
+      result.append(
+        FrameText(members: added.bytes + comma + rest, frame: frame, original: original, isNew: true))
+    }
+    return result
+  }
+
+  /// The members' text as it is in the line.
+  private func members(_ value: JSONText.Value, without keys: Set<String>) -> [UInt8] {
+    guard case .object(let members, let range) = value else { return [] }
+    if keys.isEmpty { return Array(text.bytes[(range.lowerBound + 1)..<(range.upperBound - 1)]) }
+    let kept = members.filter { !keys.contains($0.key) }.map { Array(text.bytes[$0.member]) }
+    return Array(kept.joined(separator: [UInt8(ascii: ",")]))
+  }
+
+  /// Whose code a frame is that came with its name: the linker's name says, which only the file has.
+  private func judge(_ given: FrameText) -> FrameText {
+    guard !given.isNew else { return given }
+    var result = given
+    let names = given.frame.isInlined || given.frame.symbol == nil ? nil : find(given.frame)
+    if let physical = names?.last {
+      let known = given.frame.named([physical], isExecutable: isExecutable(given.frame))[0]
+      result.frame.owner = known.owner
+      result.frame.isCompilerGenerated = known.isCompilerGenerated
+      return result
+    }
+    if let inlined = given.frame.isInlined ? find(given.frame) : nil,
+      let name = inlined.first(where: { $0.inlined && $0.symbol == given.frame.symbol })
+    {
+      let known = given.frame.named([name], isExecutable: isExecutable(given.frame))[0]
+      result.frame.owner = known.owner
+      result.frame.isCompilerGenerated = known.isCompilerGenerated
+      return result
+    }
+    // C: the name is the linker's. Otherwise the module alone tells, if it is the system's or a runtime's.
+    let symbol = given.frame.symbol
+    let isC = symbol.map {
+      $0.utf8.allSatisfy { $0 == 0x5f || (0x30...0x39).contains($0) || (0x61...0x7a).contains($0 | 0x20) }
+    }
+    let plain = SymbolizedFrame(linkageName: isC == true ? symbol : nil)
+    result.frame.owner = given.frame.named([plain], isExecutable: isExecutable(given.frame))[0].owner
+    result.isUnjudged = isC == false && result.frame.owner == .host
+    return result
+  }
+}

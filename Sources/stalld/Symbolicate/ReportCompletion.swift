@@ -1,0 +1,174 @@
+import StallMonitor
+
+/// Completes the frames of one report line that lack a name, a file or a line.
+///
+/// Everything else stays as it is written, byte for byte, except:
+/// - the frames themselves: one that is in the middle of inlined calls becomes several;
+/// - `stall.culprit`, if it was missing or was a module and an offset, and the place in `message` that goes with it;
+/// - `stall.fingerprint`, if a frame of the host's own had no name, and no frame was taken out of the line;
+/// - `frames_omitted`, if the line would become longer than 8000 bytes.
+///
+/// Culprit and fingerprint follow the monitor's own rules. Where it cannot be told whose code a frame is (its file is not
+/// to be had), they are left alone.
+struct ReportCompletion {
+  /// What became of a line.
+  enum Outcome {
+    case completed([UInt8], frames: Int)
+    /// Every frame has all that it can have.
+    case unchanged
+    case notAReport(String)
+  }
+
+  /// What is at an offset of a build, or nil if no file of that build is to be had.
+  typealias Lookup = (_ buildID: String, _ modulePath: String?, _ offset: UInt64) -> [SymbolizedFrame]?
+
+  private let lookup: Lookup
+
+  init(_ lookup: @escaping Lookup) { self.lookup = lookup }
+
+  /// Completes a line without its newline.
+  func complete(_ line: [UInt8]) -> Outcome {
+    let text: JSONText
+    do {
+      text = try JSONText(line)
+    } catch {
+      return .notAReport("not JSON: \(error.reason) at byte \(error.position + 1)")
+    }
+    guard let event = text.string(text.root["event"]?["name"]), event.hasPrefix("stall."),
+      let schema = text.string(text.root["event"]?["schema"]), let own = text.root["stack"]?.elements
+    else { return .notAReport("no stall report") }
+    guard schema.hasPrefix("1.") else { return .notAReport("event.schema \"\(schema)\" is not 1.x") }
+
+    let executable = text.root["process"]?["executable"]
+    let reader = FrameReader(
+      text: text, executablePath: text.string(executable?["path"]),
+      executableBuildID: text.string(executable?["build_id"]?["gnu"]), lookup: lookup)
+    var named = 0
+    let stack = reader.frames(own, named: &named)
+    let others = (text.root["threads"]?.elements ?? []).compactMap { thread in
+      thread["stack"].flatMap { value in value.elements.map { (value.range, reader.frames($0, named: &named)) } }
+    }
+    guard named > 0, let ownRange = text.root["stack"]?.range else { return .unchanged }
+
+    var edits = Edits()
+    reidentify(text, stack, reader: reader, &edits)
+    let size = line.count + 1 + edits.growth
+    fit(stack, ownRange, others, lineSize: size, text: text, &edits)
+    return .completed(edits.apply(to: line), frames: named)
+  }
+
+  // MARK: Culprit, fingerprint, message
+
+  private func reidentify(_ text: JSONText, _ stack: [FrameText], reader: FrameReader, _ edits: inout Edits) {
+    guard let stall = text.root["stall"], case .object(_, let stallRange) = stall else { return }
+    let old = text.string(stall["culprit"])
+    let originals = Set(stack.compactMap { $0.original.symbol == nil ? $0.original.name : nil })
+    let wasUnnamed = old.map { originals.contains($0) } ?? true
+    let judged = reader.judge(stack)
+
+    var place: (before: String, after: String)?
+    var additions: [UInt8] = []
+    if wasUnnamed, let culprit = judged.culprit, culprit.name != old {
+      set("culprit", culprit.name.limited(to: 500), in: stall, text, &edits, &additions)
+      if let old {
+        place = (" in \(old):", " in \(culprit.place):")
+      } else {
+        place = (" ms: ", " ms in \(culprit.place): ")
+      }
+    } else if let old, let frame = stack.first(where: { $0.frame.symbol == old && $0.isNew }),
+      let short = frame.frame.shortSymbol
+    {
+      place = (" in \(short):", " in \(frame.frame.place):")
+    }
+    let hostGotName = stack.contains { $0.isNew && $0.original.symbol == nil && $0.frame.owner == .host }
+    if hostGotName || wasUnnamed, text.root["frames_omitted"] == nil, let print = judged.fingerprint {
+      set("fingerprint", print, in: stall, text, &edits, &additions)
+    }
+    if !additions.isEmpty {
+      // Not first in the object: an empty one is no report's.
+      edits.insert(additions, at: stallRange.upperBound - 1)
+    }
+    if let place, let message = text.string(text.root["message"]), let value = text.root["message"],
+      let found = message.firstRange(of: place.before)
+    {
+      let new = String(message[..<found.lowerBound]) + place.after + message[found.upperBound...]
+      edits.replace(value.range, with: Self.quoted(new.limited(to: 600)))
+    }
+  }
+
+  private func set(
+    _ key: StaticString, _ value: String, in object: JSONText.Value, _ text: JSONText, _ edits: inout Edits,
+    _ additions: inout [UInt8]
+  ) {
+    if let old = object["\(key)"] {
+      if text.string(old) != value { edits.replace(old.range, with: Self.quoted(value)) }
+    } else {
+      var member = JSONLine()
+      member.member(key, value)
+      additions += [UInt8(ascii: ",")] + member.bytes
+    }
+  }
+
+  private static func quoted(_ value: String) -> [UInt8] {
+    var member = JSONLine()
+    member.member("", value)
+    return Array(member.bytes.dropFirst("\"\":".utf8.count))
+  }
+
+  // MARK: Length
+
+  /// Writes the stacks, without frames from their middles where the line would be too long.
+  private func fit(
+    _ own: [FrameText], _ ownRange: Range<Int>, _ others: [(Range<Int>, [FrameText])], lineSize: Int, text: JSONText,
+    _ edits: inout Edits
+  ) {
+    let all = [(ownRange, own)] + others
+    // "[]" of each stack stays.
+    let rest = lineSize - all.reduce(0) { $0 + $1.0.count - 2 }
+    let sizes = all.map { $0.1.map { $0.members.count } }
+    let fits = rest + sizes.reduce(0) { $0 + StackTrim.size(of: $1) } <= StackTrim.longestLine
+    var room = StackTrim.longestLine - rest - (fits ? 0 : ",\"frames_omitted\":100000".utf8.count)
+    var omitted = 0
+    for (index, (range, frames)) in all.enumerated() {
+      let later = all.count - 1 - index
+      // The loop's own stack has what the others leave, and half in any case; those share alike.
+      let wantedLater = sizes[(index + 1)...].reduce(0) { $0 + StackTrim.size(of: $1) }
+      let share = later == 0 ? room : index == 0 ? max(room / 2, room - wantedLater) : room / (later + 1)
+      let gap = fits ? 0..<0 : StackTrim.middle(of: sizes[index], room: share)
+      var kept = frames
+      kept.removeSubrange(gap)
+      omitted += gap.count
+      room -= StackTrim.size(of: kept.map(\.members.count))
+      let items = kept.map { [UInt8(ascii: "{")] + $0.members + [UInt8(ascii: "}")] }
+      edits.replace(range, with: Array("[".utf8) + items.joined(separator: [UInt8(ascii: ",")]) + Array("]".utf8))
+    }
+    guard omitted > 0 else { return }
+    if let before = text.root["frames_omitted"] {
+      let sum = (text.integer(before) ?? 0) + omitted
+      edits.replace(before.range, with: Array(String(sum).utf8))
+    } else {
+      edits.insert(Array(",\"frames_omitted\":\(omitted)".utf8), at: text.root.range.upperBound - 1)
+    }
+  }
+}
+
+/// Replacements in a text, applied together.
+private struct Edits {
+  private var edits: [(range: Range<Int>, bytes: [UInt8])] = []
+
+  var growth: Int { edits.reduce(0) { $0 + $1.bytes.count - $1.range.count } }
+
+  mutating func replace(_ range: Range<Int>, with bytes: [UInt8]) { edits.append((range, bytes)) }
+
+  mutating func insert(_ bytes: [UInt8], at position: Int) { replace(position..<position, with: bytes) }
+
+  func apply(to text: [UInt8]) -> [UInt8] {
+    var result: [UInt8] = []
+    var position = 0
+    for edit in edits.sorted(by: { $0.range.lowerBound < $1.range.lowerBound }) {
+      result += text[position..<edit.range.lowerBound] + edit.bytes
+      position = edit.range.upperBound
+    }
+    return result + text[position...]
+  }
+}

@@ -1,0 +1,71 @@
+import CUnwind
+import Glibc
+import Testing
+
+@testable import StallMonitor
+
+/// Names have a time, and what comes too late comes with the next report.
+@Suite struct FrameResolverTests {
+  private static let foreign = UInt64(UInt(bitPattern: dlsym(nil, "malloc_usable_size")))
+
+  /// Two frames: the monitor's own code, and libc's.
+  private func backtrace() throws -> Backtrace {
+    let own = unsafeBitCast(cunwind_symbols_load as @convention(c) () -> Int32, to: UInt64.self)
+    return Backtrace(frames: [
+      .init(address: own + 4, isReturnAddress: false), .init(address: Self.foreign + 4, isReturnAddress: true),
+    ])
+  }
+
+  private static func resolver(_ budget: FrameResolver.TimeBudget) -> FrameResolver {
+    FrameResolver(executablePath: ProcessFacts.executablePath(), budget: budget)
+  }
+
+  private static let ample = FrameResolver.TimeBudget(first: 60_000_000_000, later: 60_000_000_000)
+
+  @Test func framesOutOfTimeKeepTheirPlaceAndGetTheirNamesLater() throws {
+    let all = Self.resolver(Self.ample)
+    all.beginReport(isFirst: true)
+    let whole = all.resolve(try backtrace())
+    #expect(whole.first { !$0.isInlined }?.symbol == "cunwind_symbols_load")
+
+    let resolver = Self.resolver(.init(first: 0, later: 60_000_000_000))
+    resolver.beginReport(isFirst: true)
+    let late = resolver.resolve(try backtrace())
+    #expect(late.count == 2)
+    for frame in late {
+      #expect(frame.symbol == nil)
+      #expect(frame.module != nil && frame.buildID != nil && frame.offset != nil)
+      #expect(frame.pending != nil)
+    }
+    // Nobody is blamed, and no fingerprint is given, as long as it is not known whose code that is.
+    #expect(Culprit.frame(of: [late[0]]) == nil)
+    #expect(Culprit.fingerprint(of: [late[0]]) == nil)
+
+    resolver.beginReport(isFirst: false)
+    #expect(resolver.complete(late) == whole)
+    #expect(resolver.complete(whole) == whole)
+  }
+
+  @Test func samplesThatGetTheirNamesLaterAreCountedTogether() throws {
+    func sample(_ symbol: String?, pending: Bool) -> Episode.Sample {
+      var frame = StackFrame(symbol: symbol, module: "/app", offset: 16)
+      if pending { frame.pending = .init(address: 16, isReturnAddress: false) }
+      return Episode.Sample(activity: .running, cause: .running, stack: [frame])
+    }
+    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0, now: 0)
+    episode.add(sample(nil, pending: true), at: 300)
+    episode.add(sample("b", pending: false), at: 800)
+    episode.add(sample("a", pending: false), at: 1050)
+    episode.completeNames { stack in stack.map { StackFrame(symbol: "a", module: $0.module, offset: $0.offset) } }
+    // a: 300 + 250; b: 500.
+    #expect(episode.heaviest?.stack.first?.symbol == "a")
+  }
+
+  @Test func budgetIsSharedByAllStacksOfAReport() throws {
+    let resolver = Self.resolver(.init(first: 1, later: 60_000_000_000))
+    resolver.beginReport(isFirst: true)
+    usleep(1000)
+    #expect(resolver.resolve(try backtrace()).allSatisfy { $0.pending != nil })
+    #expect(resolver.resolve(try backtrace()).allSatisfy { $0.pending != nil })
+  }
+}

@@ -1,0 +1,42 @@
+import Foundation
+import Testing
+
+@testable import StallMonitor
+
+/// Hosts whose files are called what no file should be called, or are gone.
+@Suite struct HostileNameTests {
+  /// Runs a copy of the victim under a name, which is given as printf(1) takes it.
+  private func run(named name: String, remove: Bool = false) throws -> [Report] {
+    let fixtures = try SymbolFixtures()
+    let victim = try Victim.Build.debug.executable("StallVictim").path
+    // The file is removed once it runs.
+    let removal = remove ? "sleep 0.05; rm \"$name\"" : ":"
+    let lines = try fixtures.run([
+      "sh", "-c",
+      """
+      name="$(printf '\(name)')" && cp '\(victim)' "$name" &&
+      { STALLMONITOR_THRESHOLD=100ms ./"$name" sleep 600 2>/dev/null & } && \(removal); wait
+      """,
+    ])
+    try Victim.validate(Data(lines.utf8))
+    return try lines.split(separator: "\n").map { try Report(Data($0.utf8)) }
+  }
+
+  @Test(arguments: [
+    #"two\nlines"#, #"\"quotes\" and \\\\ back"#, "gone (deleted)", #"\377\376 not text"#, #"tab\t\033[2J"#,
+  ])
+  func hostOfThatNameReportsAsAnyOther(name: String) throws {
+    let reports = try run(named: name)
+    #expect(reports.map(\.event).contains("stall.ended"))
+    for report in reports {
+      #expect(report.culprit == "StallVictim.blockBySleeping() -> Swift.Int32", "\(name)")
+      #expect(report.culpritFrame?["line"] != nil)
+    }
+  }
+
+  @Test func executableThatIsGoneHasItsNames() throws {
+    let reports = try run(named: "service", remove: true)
+    #expect(reports.map(\.event).contains("stall.ended"))
+    #expect(reports.last?.culprit == "StallVictim.blockBySleeping() -> Swift.Int32")
+  }
+}

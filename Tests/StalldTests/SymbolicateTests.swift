@@ -1,0 +1,285 @@
+import Foundation
+import Testing
+
+@testable import stalld
+
+/// `stalld symbolicate` with the lines of real programs that were stripped, and with lines that nobody should have written.
+@Suite struct SymbolicateTests {
+  /// A copy of the victim, stripped, with its names in a separate debug file, and what it reported.
+  struct Stripped {
+    let scratch: ScratchDirectory
+    let debugDirectory: String
+    let executable: String
+    let buildID: String
+    /// The lines of the stripped program.
+    let lines: String
+
+    init(_ scenario: String) throws {
+      scratch = try ScratchDirectory()
+      executable = scratch.url.appending(path: "service").path
+      debugDirectory = scratch.url.appending(path: "debug").path
+      try FileManager.default.copyItem(at: Program.built("StallVictim", "debug"), to: URL(filePath: executable))
+      try #require(DebugFiles.obstacle() == nil)
+      buildID = try #require(DebugFiles.identify(executable)?.buildID)
+      let directory = "\(debugDirectory)/.build-id/\(buildID.prefix(2))"
+      try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+      let split = "objcopy --only-keep-debug \(executable) \(directory)/\(buildID.dropFirst(2)).debug"
+      let stripped = try Program.run("/bin/sh", ["-c", "\(split) && strip --strip-all \(executable)"])
+      try #require(stripped.status == 0, "\(stripped.errors)")
+      lines = try Program.run(executable, [scenario], environment: ["STALLMONITOR_THRESHOLD": "100ms"]).output
+    }
+
+    func symbolicate(_ arguments: [String] = [], _ lines: String? = nil) throws -> Program {
+      try SymbolicateTests.symbolicate(arguments, lines ?? self.lines, in: scratch)
+    }
+  }
+
+  static func symbolicate(_ arguments: [String], _ lines: String, in scratch: ScratchDirectory) throws -> Program {
+    let file = scratch.url.appending(path: "lines-\(UUID().uuidString)").path
+    try Data(lines.utf8).write(to: URL(filePath: file))
+    return try Program.run(Program.built("stalld", "debug").path, ["symbolicate"] + arguments + [file])
+  }
+
+  static func objects(_ text: String) throws -> [[String: Any]] {
+    try text.split(separator: "\n").map { line in
+      try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
+    }
+  }
+
+  /// Fails unless every line is a report of the published contract, and short enough.
+  static func validate(_ text: String, in scratch: ScratchDirectory) throws {
+    let file = scratch.url.appending(path: "output-\(UUID().uuidString)").path
+    try Data(text.utf8).write(to: URL(filePath: file))
+    let root = Program.root.path
+    let judge = try Program.run(
+      "/bin/sh",
+      [
+        "-c",
+        "/usr/bin/python3 \(root)/Tests/Support/validate-lines.py \(root)/Config/schema/stall-report.schema.json <\(file)",
+      ])
+    #expect(judge.status == 0, "\(judge.output)")
+    for line in text.split(separator: "\n") { #expect(line.utf8.count + 1 <= 8000) }
+  }
+
+  @Test func strippedHostIsCompletedFromItsDebugFile() throws {
+    let host = try Stripped("compute")
+    let before = try #require(try Self.objects(host.lines).last)
+    #expect((before["message"] as? String)?.contains("service+0x") == true)
+    let result = try host.symbolicate(["--debug-dir", host.debugDirectory])
+    #expect(result.status == 0)
+    try Self.validate(result.output, in: host.scratch)
+    let after = try #require(try Self.objects(result.output).last)
+    let stall = try #require(after["stall"] as? [String: Any])
+    #expect(stall["culprit"] as? String == "StallVictim.blockByComputing() -> ()")
+    let message = try #require(after["message"] as? String)
+    #expect(message.contains(" in blockByComputing() (main.swift:"))
+    let stack = try #require(after["stack"] as? [[String: Any]])
+    let frame = try #require(stack.first { $0["symbol"] as? String == "StallVictim.blockByComputing() -> ()" })
+    #expect((frame["file"] as? String)?.hasSuffix("StallVictim/main.swift") == true)
+    #expect(frame["build_id"] as? String == host.buildID)
+
+    // The same stall of the program as it was built has the same fingerprint.
+    let whole = try Program.run(
+      Program.built("StallVictim", "debug").path, ["compute"], environment: ["STALLMONITOR_THRESHOLD": "100ms"])
+    let told = try #require(try Self.objects(whole.output).last?["stall"] as? [String: Any])
+    #expect(stall["fingerprint"] as? String == told["fingerprint"] as? String)
+    #expect(stall["fingerprint"] as? String != (before["stall"] as? [String: Any])?["fingerprint"] as? String)
+
+    // What was complete stays as it is, to the byte.
+    let again = try host.symbolicate(["--debug-dir", host.debugDirectory], result.output)
+    #expect(again.output == result.output)
+    // And the file itself does in place of the directory, named or searched for.
+    let unstripped = try Program.built("StallVictim", "debug").path
+    #expect(try host.symbolicate(["--executable", unstripped]).output == result.output)
+    #expect(try host.symbolicate(["--search", host.scratch.url.path]).output == result.output)
+  }
+
+  @Test func everythingElseStaysAsItIsWritten() throws {
+    let host = try Stripped("compute")
+    let result = try host.symbolicate(["--debug-dir", host.debugDirectory])
+    for (before, after) in zip(host.lines.split(separator: "\n"), result.output.split(separator: "\n")) {
+      // Up to the stack, with what is allowed to change taken out.
+      func head(_ line: Substring) -> String {
+        String(line.prefix(upTo: line.firstRange(of: "\"stack\":")!.lowerBound))
+          .replacing(/"message":"[^"]*"/, with: "").replacing(/"culprit":"[^"]*"/, with: "")
+          .replacing(/"fingerprint":"[^"]*"/, with: "")
+      }
+      #expect(head(before) == head(after))
+      #expect(head(after).contains("\"threshold_ms\":100.000"), "numbers keep their digits")
+    }
+  }
+
+  @Test func replacedExecutableIsNotBelieved() throws {
+    let host = try Stripped("sleep")
+    // Another build at the same path, with all its names.
+    try FileManager.default.removeItem(atPath: host.executable)
+    try FileManager.default.copyItem(
+      at: Program.built("MainThreadVictim", "debug"), to: URL(filePath: host.executable))
+    let result = try host.symbolicate(["--executable", host.executable])
+    #expect(result.status == 0)
+    let stacks = try Self.objects(result.output).compactMap { $0["stack"] as? [[String: Any]] }
+    for frame in stacks.joined() where frame["build_id"] as? String == host.buildID {
+      #expect(frame["symbol"] == nil)
+    }
+    #expect(result.errors.contains("no file of build \(host.buildID)"))
+    let other = try #require(DebugFiles.identify(host.executable)?.buildID)
+    #expect(result.errors.contains("the file there is build \(other)"))
+  }
+
+  /// With the standard library inside, the executable's frames are the runtime's as well as the host's.
+  @Test func staticHostBlamesItsOwnCode() throws {
+    let scratch = try ScratchDirectory()
+    let source = scratch.url.appending(path: "app.swift").path
+    let file = scratch.url.appending(path: "app").path
+    try "@inline(never) func deep(_ n: Int) -> [Int] { [n, 1, 2].sorted() }\nprint(deep(CommandLine.arguments.count))\n"
+      .write(toFile: source, atomically: true, encoding: .utf8)
+    let built = try Program.run(
+      "/bin/sh",
+      ["-c", "swiftc -g -static-stdlib -Xlinker --build-id=sha1 -o \(file) \(source) && cp \(file) \(file).whole"])
+    try #require(built.status == 0, "\(built.errors)")
+    let table = try Program.run("/usr/bin/nm", [file]).output.split(separator: "\n")
+    func address(_ name: String) throws -> String {
+      let line = try #require(table.first { $0.hasSuffix(" \(name)") })
+      return "0x" + String(try #require(UInt64(line.prefix(16), radix: 16)) + 4, radix: 16)
+    }
+    let stripped = try Program.run("/bin/sh", ["-c", "strip --strip-all \(file)"])
+    try #require(stripped.status == 0)
+    let id = try #require(DebugFiles.identify(file)?.buildID)
+    let offsets = try [address("swift_retain"), address("$s3app4deepySaySiGSiF"), address("main")]
+    let frames = offsets.map { #"{"module":"\#(file)","build_id":"\#(id)","offset":"\#($0)"}"# }
+    let line = String(
+      decoding: ReportCompletionTests.line(frames, culprit: "app+\(offsets[0])"), as: UTF8.self
+    ).replacing(#""gnu":"aa""#, with: #""gnu":"\#(id)""#)
+    let result = try Self.symbolicate(["--executable", file + ".whole"], line, in: scratch)
+    #expect(result.output.contains(#""culprit":"app.deep(Swift.Int) -> Swift.Array<Swift.Int>""#), "\(result.output)")
+    #expect(result.output.contains("in deep(_:) (app.swift:1): it slept"))
+    #expect(result.output.contains(#""symbol":"swift_retain""#))
+  }
+
+  @Test func hostileLinesPassThrough() throws {
+    let scratch = try ScratchDirectory()
+    let report =
+      #"{"event":{"name":"stall.ended","schema":"1.0"},"stall":{"id":"0"},"message":"m","stack":[FRAME]}"#
+    let frames = [
+      #"{"module":"/dev/zero","build_id":"00ff","offset":"0x10"}"#,
+      #"{"module":"/proc/self/mem","build_id":"zz","offset":"0x10"}"#,
+      #"{"module":"a\nb (deleted)","build_id":"abc","offset":"0x1"}"#,
+      #"{"module":"\ud800","build_id":"\#(String(repeating: "ab", count: 3000))","offset":"0x1"}"#,
+      #"{"build_id":12,"offset":[],"module":{}}"#, #"{"build_id":"00","offset":"0xfffffffffffffffff"}"#, "7", "[]",
+      "{}",
+    ]
+    let lines =
+      frames.map { report.replacing("FRAME", with: $0) } + [
+        "", "plain text", "{", "[]", "null", #"{"a":1}"#,
+        #"{"event":{"name":"stall.ended","schema":"2.0"},"stack":[]}"#,
+        String(repeating: "[", count: 5000), #"{"a":"\u12"}"#, #"{"a":01}"#, "\u{0}\u{1}\u{7f}",
+        String(repeating: "x", count: 200_000), #"{"event":{"name":"stall.x","schema":"1.0"},"stack":{}}"#,
+      ]
+    let text = lines.joined(separator: "\n")
+    let result = try Self.symbolicate([], text, in: scratch)
+    #expect(result.status == 0)
+    #expect(result.output == text)
+    #expect(result.errors.contains("line 11: not JSON"))
+    #expect(result.errors.contains("line 16: event.schema \"2.0\" is not 1.x"))
+    #expect(result.errors.contains("no reports, passed through: 12"), "\(result.errors)")
+  }
+
+  @Test func exitCodesTellWrongUseFromUnreadableFiles() throws {
+    let stalld = try Program.built("stalld", "debug").path
+    #expect(try Program.run(stalld, ["symbolicate", "/nonexistent"]).status == 1)
+    #expect(try Program.run(stalld, ["symbolicate", "/"]).status == 1)
+    let wrong = try Program.run(stalld, ["symbolicate", "--search", "/nonexistent"])
+    #expect(wrong.status == 64)
+    #expect(wrong.errors.contains("--search /nonexistent: not a directory"))
+    #expect(try Program.run(stalld, ["symbolicate", "--executable", "/etc/passwd"]).status == 64)
+  }
+}
+
+/// The completion of one line, with names made up by the test.
+@Suite struct ReportCompletionTests {
+  static func line(_ frames: [String], omitted: Int? = nil, culprit: String? = nil) -> [UInt8] {
+    let who = culprit.map { ",\"culprit\":\"\($0)\"" } ?? ""
+    let place = culprit.map { " in \($0)" } ?? ""
+    let tail = omitted.map { ",\"frames_omitted\":\($0)" } ?? ""
+    return Array(
+      #"{"message":"main loop stood still for 5 ms\#(place): it slept","event":{"name":"stall.ended","schema":"1.0"},"stall":{"id":"0","duration_ms":1.50\#(who)},"process":{"executable":{"path":"/app","build_id":{"gnu":"aa"}}},"stack":[\#(frames.joined(separator: ","))]\#(tail)}"#
+        .utf8)
+  }
+
+  static func frame(_ offset: Int) -> String {
+    #"{"module":"/app","build_id":"aa","offset":"0x\#(String(offset, radix: 16))","new_key":1.0}"#
+  }
+
+  @Test func lineStaysWithinItsLimit() throws {
+    let long = String(repeating: "veryLongName", count: 25)
+    let completion = ReportCompletion { _, _, offset in [.init(linkageName: "\(long)\(offset)")] }
+    for count in [1, 10, 30, 70] {
+      let line = Self.line((0..<count).map { Self.frame($0) }, omitted: count == 70 ? 3 : nil)
+      guard case .completed(let bytes, let frames) = completion.complete(line) else {
+        Issue.record("not completed")
+        continue
+      }
+      #expect(frames == count)
+      #expect(bytes.count + 1 <= 8000)
+      let object = try #require(try JSONSerialization.jsonObject(with: Data(bytes)) as? [String: Any])
+      let stack = try #require(object["stack"] as? [[String: Any]])
+      let omitted = object["frames_omitted"] as? Int ?? 0
+      #expect(stack.count + omitted == count + (count == 70 ? 3 : 0))
+      #expect(stack.first?["symbol"] as? String == "\(long)0")
+      #expect(stack.last?["symbol"] as? String == "\(long)\(count - 1)")
+    }
+  }
+
+  @Test func runtimeFramesAreNotBlamedOnceTheyHaveNames() throws {
+    let completion = ReportCompletion { _, _, offset in [.init(linkageName: offset == 1 ? "swift_retain" : "host_work")]
+    }
+    let line = Self.line([Self.frame(1), Self.frame(2)], culprit: "app+0x1")
+    guard case .completed(let bytes, _) = completion.complete(line) else { throw CancellationError() }
+    let text = String(decoding: bytes, as: UTF8.self)
+    #expect(text.contains(#""culprit":"host_work""#))
+    #expect(text.contains("for 5 ms in host_work: it slept"))
+    #expect(text.contains(#""duration_ms":1.50"#))
+    #expect(text.contains(#""new_key":1.0"#))
+  }
+
+  @Test func lineWithoutACulpritGetsOne() throws {
+    let completion = ReportCompletion { _, _, _ in [.init(linkageName: "host_work")] }
+    guard case .completed(let bytes, _) = completion.complete(Self.line([Self.frame(1)])) else {
+      throw CancellationError()
+    }
+    let text = String(decoding: bytes, as: UTF8.self)
+    #expect(text.contains(#""culprit":"host_work","fingerprint":"v1:"#))
+    #expect(text.contains("for 5 ms in host_work: it slept"))
+  }
+
+  @Test func fingerprintIsNotMadeFromAPartOfTheStack() throws {
+    let completion = ReportCompletion { _, _, _ in [.init(linkageName: "host_work")] }
+    guard case .completed(let bytes, _) = completion.complete(Self.line([Self.frame(1)], omitted: 4)) else {
+      throw CancellationError()
+    }
+    #expect(!String(decoding: bytes, as: UTF8.self).contains("fingerprint"))
+  }
+
+  @Test func lineOfWhichNothingIsFoundIsUnchanged() {
+    let completion = ReportCompletion { _, _, _ in nil }
+    guard case .unchanged = completion.complete(Self.line([Self.frame(1)])) else {
+      Issue.record("changed")
+      return
+    }
+  }
+
+  @Test(arguments: [
+    ("{}", true), ("[1,-0.5e+3,true,null]", true), (#"{"a":{"b":["\ud83d\ude00\n"]}}"#, true), ("01", false),
+    ("1.", false),
+    ("-", false), (#""\x""#, false), ("{\"a\"}", false), ("[1,]", false), ("{} {}", false), ("\"\u{1}\"", false),
+    ("", false),
+  ])
+  func readsWhatIsJSON(text: String, isJSON: Bool) {
+    #expect(((try? JSONText(Array(text.utf8))) != nil) == isJSON)
+  }
+
+  @Test func readsEscapes() throws {
+    let text = try JSONText(Array(#""a\"\\\/\n\ud83d\ude00é\u00e9""#.utf8))
+    #expect(text.string(text.root) == "a\"\\/\n😀éé")
+  }
+}
