@@ -6,68 +6,70 @@ import VictimC
 
 @testable import StallMonitor
 
-/// Every kind of blocking call, made with no retry of its own while its thread is captured fifty times: it must end as it
-/// does unwatched.
-@Suite(.serialized)
-struct CallMatrixTests {
-  /// A thread that makes one call, with all signals allowed.
-  private final class Caller: Sendable {
-    let index: Int
-    let thread = Atomic<Int32>(0)
-    let isDone = Atomic<Bool>(false)
-    let outcome = Mutex<victim_outcome>(victim_outcome())
+extension CaptureSuites {
+  /// Every kind of blocking call, made with no retry of its own while its thread is captured fifty times: it must end as it
+  /// does unwatched.
+  @Suite(.serialized)
+  struct CallMatrixTests {
+    /// A thread that makes one call, with all signals allowed.
+    private final class Caller: Sendable {
+      let index: Int
+      let thread = Atomic<Int32>(0)
+      let isDone = Atomic<Bool>(false)
+      let outcome = Mutex<victim_outcome>(victim_outcome())
 
-    init(_ index: Int) { self.index = index }
+      init(_ index: Int) { self.index = index }
 
-    func run() {
-      var none = sigset_t()
-      sigemptyset(&none)
-      pthread_sigmask(SIG_SETMASK, &none, nil)
-      thread.store(clinux_thread_id(), ordering: .releasing)
-      let result = victim_call_run(index)
-      outcome.withLock { $0 = result }
-      isDone.store(true, ordering: .releasing)
-    }
-  }
-
-  /// Makes the call; `capture` is told when its thread lives.
-  private func make(_ index: Int, capture: ((Int32, borrowing Atomic<Bool>) -> Void)? = nil) -> victim_outcome {
-    let caller = Caller(index)
-    var handle = pthread_t()
-    pthread_create(
-      &handle, nil,
-      { argument in
-        Unmanaged<Caller>.fromOpaque(argument!).takeUnretainedValue().run()
-        return nil
-      }, Unmanaged.passUnretained(caller).toOpaque())
-    while caller.thread.load(ordering: .acquiring) == 0 { sched_yield() }
-    capture?(caller.thread.load(ordering: .acquiring), caller.isDone)
-    pthread_join(handle, nil)
-    return caller.outcome.withLock { $0 }
-  }
-
-  @Test(arguments: 0..<victim_call_count)
-  func callEndsAsItDoesUnwatched(index: Int) throws {
-    let name = String(cString: victim_call_name(index))
-    let unwatched = make(index)
-    let capture = ThreadCapture()
-    var stacks = 0
-    var lost: [CaptureFailure] = []
-    let watched = make(index) { thread, isDone in
-      let probe = ThreadProbe(thread: thread)
-      for _ in 0..<50 where !isDone.load(ordering: .acquiring) {
-        switch capture.capture(probe, stackEnd: 0).backtrace {
-        case .success: stacks += 1
-        case .failure(let failure): lost.append(failure)
-        }
-        usleep(800)
+      func run() {
+        var none = sigset_t()
+        sigemptyset(&none)
+        pthread_sigmask(SIG_SETMASK, &none, nil)
+        thread.store(clinux_thread_id(), ordering: .releasing)
+        let result = victim_call_run(index)
+        outcome.withLock { $0 = result }
+        isDone.store(true, ordering: .releasing)
       }
     }
-    #expect(watched.result == unwatched.result, "\(name)")
-    #expect(watched.error == unwatched.error, "\(name): errno")
-    // Never early, and no relative time-out begun anew: late is the machine's business, twice as late is ours.
-    #expect(watched.elapsed_ms > unwatched.elapsed_ms * 0.8 - 5, "\(name): \(watched.elapsed_ms) ms")
-    #expect(watched.elapsed_ms < unwatched.elapsed_ms * 1.9 + 100, "\(name): \(watched.elapsed_ms) ms")
-    #expect(stacks >= 20, "\(name): \(stacks) stacks, lost \(lost)")
+
+    /// Makes the call; `capture` is told when its thread lives.
+    private func make(_ index: Int, capture: ((Int32, borrowing Atomic<Bool>) -> Void)? = nil) -> victim_outcome {
+      let caller = Caller(index)
+      var handle = pthread_t()
+      pthread_create(
+        &handle, nil,
+        { argument in
+          Unmanaged<Caller>.fromOpaque(argument!).takeUnretainedValue().run()
+          return nil
+        }, Unmanaged.passUnretained(caller).toOpaque())
+      while caller.thread.load(ordering: .acquiring) == 0 { sched_yield() }
+      capture?(caller.thread.load(ordering: .acquiring), caller.isDone)
+      pthread_join(handle, nil)
+      return caller.outcome.withLock { $0 }
+    }
+
+    @Test(arguments: 0..<victim_call_count)
+    func callEndsAsItDoesUnwatched(index: Int) throws {
+      let name = String(cString: victim_call_name(index))
+      let unwatched = make(index)
+      let capture = ThreadCapture()
+      var stacks = 0
+      var lost: [CaptureFailure] = []
+      let watched = make(index) { thread, isDone in
+        let probe = ThreadProbe(thread: thread)
+        for _ in 0..<50 where !isDone.load(ordering: .acquiring) {
+          switch capture.capture(probe, stackEnd: 0).backtrace {
+          case .success: stacks += 1
+          case .failure(let failure): lost.append(failure)
+          }
+          usleep(800)
+        }
+      }
+      #expect(watched.result == unwatched.result, "\(name)")
+      #expect(watched.error == unwatched.error, "\(name): errno")
+      // Never early, and no relative time-out begun anew: late is the machine's business, twice as late is ours.
+      #expect(watched.elapsed_ms > unwatched.elapsed_ms * 0.8 - 5, "\(name): \(watched.elapsed_ms) ms")
+      #expect(watched.elapsed_ms < unwatched.elapsed_ms * 1.9 + 100, "\(name): \(watched.elapsed_ms) ms")
+      #expect(stacks >= 20, "\(name): \(stacks) stacks, lost \(lost)")
+    }
   }
 }

@@ -7,229 +7,231 @@ import VictimC
 
 @testable import StallMonitor
 
-/// What went wrong once, or would go wrong on a hostile machine.
-///
-/// What changes the whole process happens in one of its own.
-@Suite(.serialized, .timeLimit(.minutes(1)))
-struct CaptureDefectTests {
-  /// Closing lets go of its descriptor before it fails with EINTR: made again, it would close another thread's file.
-  @Test func closeIsNotMadeAgain() {
-    let eintr = UInt64(bitPattern: -Int64(EINTR))
-    let read: [UInt8] = [0xb8, 0, 0, 0, 0, 0x0f, 0x05]
-    let close: [UInt8] = [0xb8, 3, 0, 0, 0, 0x0f, 0x05]
-    #expect(cunwind_is_interrupted_syscall(eintr, read))
-    #expect(!cunwind_is_interrupted_syscall(eintr, close))
-    #expect(!cunwind_is_interrupted_syscall(0, read))
-  }
-
-  /// A signal whose handler somebody has taken away would end the process.
-  @Test func signalWithoutItsHandlerIsNotSent() async {
-    await #expect(processExitsWith: .success) {
-      let capture = ThreadCapture()
-      for number in 1...64 { Glibc.signal(Int32(number), SIG_DFL) }
-      let thread = victim_moment_start(VICTIM_DEEP, nil, nil)
-      let probe = ThreadProbe(thread: victim_moment_id(thread))
-      // A handler is put back, on whichever signal is free then.
-      let backtrace = try capture.capture(probe, stackEnd: 0).backtrace.get()
-      #expect(!backtrace.isTruncated)
-      // And none where the host wants them all.
-      for number in 1...64 { Glibc.signal(Int32(number), SIG_IGN) }
-      #expect(throws: CaptureFailure.noSignal) { try capture.capture(probe, stackEnd: 0).backtrace.get() }
+extension CaptureSuites {
+  /// What went wrong once, or would go wrong on a hostile machine.
+  ///
+  /// What changes the whole process happens in one of its own.
+  @Suite(.serialized, .timeLimit(.minutes(1)))
+  struct CaptureDefectTests {
+    /// Closing lets go of its descriptor before it fails with EINTR: made again, it would close another thread's file.
+    @Test func closeIsNotMadeAgain() {
+      let eintr = UInt64(bitPattern: -Int64(EINTR))
+      let read: [UInt8] = [0xb8, 0, 0, 0, 0, 0x0f, 0x05]
+      let close: [UInt8] = [0xb8, 3, 0, 0, 0, 0x0f, 0x05]
+      #expect(cunwind_is_interrupted_syscall(eintr, read))
+      #expect(!cunwind_is_interrupted_syscall(eintr, close))
+      #expect(!cunwind_is_interrupted_syscall(0, read))
     }
-  }
 
-  @Test func signalThatTheKernelRefusesIsToldAsSuch() async {
-    await #expect(processExitsWith: .success) {
-      let capture = ThreadCapture()
-      let thread = victim_moment_start(VICTIM_DEEP, nil, nil)
-      var none = rlimit(rlim_cur: 0, rlim_max: 0)
-      setrlimit(__rlimit_resource_t(11), &none)  // RLIMIT_SIGPENDING
-      let probe = ThreadProbe(thread: victim_moment_id(thread))
-      #expect(throws: CaptureFailure.refused) { try capture.capture(probe, stackEnd: 0).backtrace.get() }
-    }
-  }
-
-  /// A second signal is not queued behind one that the thread has not taken yet.
-  @Test func pendingSignalIsSeen() async {
-    await #expect(processExitsWith: .success) {
-      let signal = cunwind_handler_install()
-      var set = sigset_t()
-      sigemptyset(&set)
-      sigaddset(&set, signal)
-      let probe = ThreadProbe(thread: clinux_thread_id())
-      pthread_sigmask(SIG_UNBLOCK, &set, nil)
-      #expect(probe.state(of: signal) == ThreadProbe.SignalState(isBlocked: false, isPending: false))
-      pthread_sigmask(SIG_BLOCK, &set, nil)
-      pthread_kill(pthread_self(), signal)
-      #expect(probe.state(of: signal) == ThreadProbe.SignalState(isBlocked: true, isPending: true))
-    }
-  }
-
-  /// Stack beyond the copy is read anew by each capture of one stall.
-  @Test func stackBeyondTheCopyIsNotKept() throws {
-    let capture = ThreadCapture()
-    let reader = FarReader()
-    defer { reader.stop() }
-    for round in 0..<6 {
-      let caller = reader.begin(second: round % 2 == 1)
-      let backtrace = try capture.capture(ThreadProbe(thread: reader.id), stackEnd: 0).backtrace.get()
-      #expect(!backtrace.isTruncated)
-      let isInside = backtrace.frames.contains { $0.address > caller && $0.address < caller + 64 }
-      #expect(isInside, "round \(round): the other caller's frame")
-      reader.end()
-    }
-  }
-
-  /// With nothing to go by, a stack is cut short, and not taken to be whole.
-  @Test func lostStackIsNotWhole() throws {
-    #expect(cunwind_load() == nil)
-    let unwinder = try #require(cunwind_unwinder_create())
-    defer { cunwind_unwinder_destroy(unwinder) }
-    var bytes = [UInt8](repeating: 0, count: 4096)
-    var snapshot = cunwind_snapshot()
-    var frame = [cunwind_frame](repeating: cunwind_frame(), count: 16)
-    for known in [UInt32(0x1_0080), 0x1_00c0, 0x1_ffff] {
-      let backtrace = bytes.withUnsafeMutableBufferPointer { stack in
-        snapshot.stack = stack.baseAddress
-        snapshot.stack_address = 0x1000_0000
-        snapshot.stack_length = UInt64(stack.count)
-        snapshot.known = known
-        snapshot.registers.7 = 0x1000_0080
-        // Readable, like code made at run time, and without unwind information.
-        snapshot.registers.16 = UInt64(UInt(bitPattern: stack.baseAddress))
-        snapshot.registers.6 = 0
-        return cunwind_unwind(unwinder, &snapshot, &frame, frame.count)
-      }
-      #expect(backtrace.end == CUNWIND_END_LOST, "registers \(String(known, radix: 16))")
-    }
-  }
-
-  /// Two captures at once, in one process, share one copy of a stack.
-  @Test func capturesAtOnceDoNotMix() {
-    let shallow = VictimThread(depth: 3, leaf: .poll)
-    let deep = VictimThread(depth: 60, leaf: .spin)
-    let counts = Mutex<[Int32: Set<Int>]>([:])
-    let done = Atomic<Int>(0)
-    for id in [shallow.id, deep.id] {
-      Self.detach {
+    /// A signal whose handler somebody has taken away would end the process.
+    @Test func signalWithoutItsHandlerIsNotSent() async {
+      await #expect(processExitsWith: .success) {
         let capture = ThreadCapture()
-        let probe = ThreadProbe(thread: id)
-        for _ in 0..<1500 {
-          let frames = (try? capture.capture(probe, stackEnd: 0).backtrace.get())?.frames.count ?? -1
-          counts.withLock { _ = $0[id, default: []].insert(frames / 30) }
+        for number in 1...64 { Glibc.signal(Int32(number), SIG_DFL) }
+        let thread = victim_moment_start(VICTIM_DEEP, nil, nil)
+        let probe = ThreadProbe(thread: victim_moment_id(thread))
+        // A handler is put back, on whichever signal is free then.
+        let backtrace = try capture.capture(probe, stackEnd: 0).backtrace.get()
+        #expect(!backtrace.isTruncated)
+        // And none where the host wants them all.
+        for number in 1...64 { Glibc.signal(Int32(number), SIG_IGN) }
+        #expect(throws: CaptureFailure.noSignal) { try capture.capture(probe, stackEnd: 0).backtrace.get() }
+      }
+    }
+
+    @Test func signalThatTheKernelRefusesIsToldAsSuch() async {
+      await #expect(processExitsWith: .success) {
+        let capture = ThreadCapture()
+        let thread = victim_moment_start(VICTIM_DEEP, nil, nil)
+        var none = rlimit(rlim_cur: 0, rlim_max: 0)
+        setrlimit(__rlimit_resource_t(11), &none)  // RLIMIT_SIGPENDING
+        let probe = ThreadProbe(thread: victim_moment_id(thread))
+        #expect(throws: CaptureFailure.refused) { try capture.capture(probe, stackEnd: 0).backtrace.get() }
+      }
+    }
+
+    /// A second signal is not queued behind one that the thread has not taken yet.
+    @Test func pendingSignalIsSeen() async {
+      await #expect(processExitsWith: .success) {
+        let signal = cunwind_handler_install()
+        var set = sigset_t()
+        sigemptyset(&set)
+        sigaddset(&set, signal)
+        let probe = ThreadProbe(thread: clinux_thread_id())
+        pthread_sigmask(SIG_UNBLOCK, &set, nil)
+        #expect(probe.state(of: signal) == ThreadProbe.SignalState(isBlocked: false, isPending: false))
+        pthread_sigmask(SIG_BLOCK, &set, nil)
+        pthread_kill(pthread_self(), signal)
+        #expect(probe.state(of: signal) == ThreadProbe.SignalState(isBlocked: true, isPending: true))
+      }
+    }
+
+    /// Stack beyond the copy is read anew by each capture of one stall.
+    @Test func stackBeyondTheCopyIsNotKept() throws {
+      let capture = ThreadCapture()
+      let reader = FarReader()
+      defer { reader.stop() }
+      for round in 0..<6 {
+        let caller = reader.begin(second: round % 2 == 1)
+        let backtrace = try capture.capture(ThreadProbe(thread: reader.id), stackEnd: 0).backtrace.get()
+        #expect(!backtrace.isTruncated)
+        let isInside = backtrace.frames.contains { $0.address > caller && $0.address < caller + 64 }
+        #expect(isInside, "round \(round): the other caller's frame")
+        reader.end()
+      }
+    }
+
+    /// With nothing to go by, a stack is cut short, and not taken to be whole.
+    @Test func lostStackIsNotWhole() throws {
+      #expect(cunwind_load() == nil)
+      let unwinder = try #require(cunwind_unwinder_create())
+      defer { cunwind_unwinder_destroy(unwinder) }
+      var bytes = [UInt8](repeating: 0, count: 4096)
+      var snapshot = cunwind_snapshot()
+      var frame = [cunwind_frame](repeating: cunwind_frame(), count: 16)
+      for known in [UInt32(0x1_0080), 0x1_00c0, 0x1_ffff] {
+        let backtrace = bytes.withUnsafeMutableBufferPointer { stack in
+          snapshot.stack = stack.baseAddress
+          snapshot.stack_address = 0x1000_0000
+          snapshot.stack_length = UInt64(stack.count)
+          snapshot.known = known
+          snapshot.registers.7 = 0x1000_0080
+          // Readable, like code made at run time, and without unwind information.
+          snapshot.registers.16 = UInt64(UInt(bitPattern: stack.baseAddress))
+          snapshot.registers.6 = 0
+          return cunwind_unwind(unwinder, &snapshot, &frame, frame.count)
         }
-        done.add(1, ordering: .releasing)
+        #expect(backtrace.end == CUNWIND_END_LOST, "registers \(String(known, radix: 16))")
       }
     }
-    while done.load(ordering: .acquiring) < 2 { usleep(1000) }
-    #expect(counts.withLock { $0[shallow.id] } == [0])
-    #expect(counts.withLock { $0[deep.id] } == [2])
-    shallow.release()
-    deep.release()
-  }
 
-  /// A fork in the middle of a capture leaves its child a claim that nobody gives back.
-  @Test func childOfAForkCanCapture() {
-    while !cunwind_snapshot_claim() { usleep(100) }
-    defer { cunwind_snapshot_release() }
-    #expect(!cunwind_snapshot_claim())
-    #expect(victim_child_says { cunwind_snapshot_claim() })
-  }
-
-  /// What runs below the alternate stack must not be written to.
-  @Test func alternateStackHasAGuard() throws {
-    let below = Mutex<(UInt, Int32)>((0, 0))
-    let done = Atomic<Bool>(false)
-    Self.detach {
-      cunwind_prepare_thread()
-      var stack = stack_t()
-      sigaltstack(nil, &stack)
-      var ends: [Int32] = [0, 0]
-      pipe(&ends)
-      let address = UInt(bitPattern: stack.ss_sp)
-      // The kernel says whether it can be read.
-      let result = write(ends[1], UnsafeRawPointer(bitPattern: address - 1), 1)
-      let code = result < 0 ? errno : 0
-      below.withLock { $0 = (address, code) }
-      done.store(true, ordering: .releasing)
+    /// Two captures at once, in one process, share one copy of a stack.
+    @Test func capturesAtOnceDoNotMix() {
+      let shallow = VictimThread(depth: 3, leaf: .poll)
+      let deep = VictimThread(depth: 60, leaf: .spin)
+      let counts = Mutex<[Int32: Set<Int>]>([:])
+      let done = Atomic<Int>(0)
+      for id in [shallow.id, deep.id] {
+        Self.detach {
+          let capture = ThreadCapture(quietTime: 50_000)
+          let probe = ThreadProbe(thread: id)
+          for _ in 0..<1500 {
+            let frames = (try? capture.capture(probe, stackEnd: 0).backtrace.get())?.frames.count ?? -1
+            counts.withLock { _ = $0[id, default: []].insert(frames / 30) }
+          }
+          done.add(1, ordering: .releasing)
+        }
+      }
+      while done.load(ordering: .acquiring) < 2 { usleep(1000) }
+      #expect(counts.withLock { $0[shallow.id] } == [0])
+      #expect(counts.withLock { $0[deep.id] } == [2])
+      shallow.release()
+      deep.release()
     }
-    while !done.load(ordering: .acquiring) { usleep(1000) }
-    #expect(below.withLock { $0.0 } != 0)
-    #expect(below.withLock { $0.1 } == EFAULT)
-  }
 
-  /// A host that closes all descriptors at its start, as daemons do, and opens others of the same numbers.
-  @Test func strangersDescriptorIsNotClosed() async {
-    await #expect(processExitsWith: .success) {
-      let free = open("/dev/null", O_RDONLY)
-      close(free)
-      do {
-        let file = ProcFile("/proc/self/stat")
+    /// A fork in the middle of a capture leaves its child a claim that nobody gives back.
+    @Test func childOfAForkCanCapture() {
+      while !cunwind_snapshot_claim() { usleep(100) }
+      defer { cunwind_snapshot_release() }
+      #expect(!cunwind_snapshot_claim())
+      #expect(victim_child_says { cunwind_snapshot_claim() })
+    }
+
+    /// What runs below the alternate stack must not be written to.
+    @Test func alternateStackHasAGuard() throws {
+      let below = Mutex<(UInt, Int32)>((0, 0))
+      let done = Atomic<Bool>(false)
+      Self.detach {
+        cunwind_prepare_thread()
+        var stack = stack_t()
+        sigaltstack(nil, &stack)
+        var ends: [Int32] = [0, 0]
+        pipe(&ends)
+        let address = UInt(bitPattern: stack.ss_sp)
+        // The kernel says whether it can be read.
+        let result = write(ends[1], UnsafeRawPointer(bitPattern: address - 1), 1)
+        let code = result < 0 ? errno : 0
+        below.withLock { $0 = (address, code) }
+        done.store(true, ordering: .releasing)
+      }
+      while !done.load(ordering: .acquiring) { usleep(1000) }
+      #expect(below.withLock { $0.0 } != 0)
+      #expect(below.withLock { $0.1 } == EFAULT)
+    }
+
+    /// A host that closes all descriptors at its start, as daemons do, and opens others of the same numbers.
+    @Test func strangersDescriptorIsNotClosed() async {
+      await #expect(processExitsWith: .success) {
+        let free = open("/dev/null", O_RDONLY)
         close(free)
-        #expect(open("/dev/zero", O_RDONLY) == free)
-        _ = consume file
+        do {
+          let file = ProcFile("/proc/self/stat")
+          close(free)
+          #expect(open("/dev/zero", O_RDONLY) == free)
+          _ = consume file
+        }
+        #expect(fcntl(free, F_GETFD) >= 0)
+        #expect(clinux_duplicate(free) >= 0)
       }
-      #expect(fcntl(free, F_GETFD) >= 0)
-      #expect(clinux_duplicate(free) >= 0)
     }
-  }
 
-  @Test func readingIsForbiddenByAFilter() async {
-    await #expect(processExitsWith: .success) {
-      let capture = ThreadCapture()
-      try #require(victim_forbid_process_vm_readv(false))
-      try CaptureDefectTests.expectStacks(capture)
+    @Test func readingIsForbiddenByAFilter() async {
+      await #expect(processExitsWith: .success) {
+        let capture = ThreadCapture()
+        try #require(victim_forbid_process_vm_readv(false))
+        try CaptureSuites.CaptureDefectTests.expectStacks(capture)
+      }
     }
-  }
 
-  /// A filter that kills: installed by the host after the watch began, and seen when the stall begins.
-  @Test func readingIsDeadlyUnderAFilter() async {
-    await #expect(processExitsWith: .success) {
-      let capture = ThreadCapture()
-      try #require(victim_forbid_process_vm_readv(true))
-      capture.flush()
-      try CaptureDefectTests.expectStacks(capture)
+    /// A filter that kills: installed by the host after the watch began, and seen when the stall begins.
+    @Test func readingIsDeadlyUnderAFilter() async {
+      await #expect(processExitsWith: .success) {
+        let capture = ThreadCapture()
+        try #require(victim_forbid_process_vm_readv(true))
+        capture.flush()
+        try CaptureSuites.CaptureDefectTests.expectStacks(capture)
+      }
     }
-  }
 
-  /// A process that gives up root, and so can open nothing of its own any more.
-  @Test(.enabled(if: getuid() == 0, "only root can give up root"))
-  func processThatIsNotDumpable() async {
-    await #expect(processExitsWith: .success) {
-      let capture = ThreadCapture()
-      let thread = victim_moment_start(VICTIM_DEEP, nil, nil)
-      let probe = ThreadProbe(thread: victim_moment_id(thread))
-      try #require(setuid(65534) == 0)
-      try #require(!victim_is_dumpable())
-      try #require(victim_forbid_process_vm_readv(false))
-      capture.flush()
-      #expect(try !capture.capture(probe, stackEnd: 0).backtrace.get().isTruncated)
+    /// A process that gives up root, and so can open nothing of its own any more.
+    @Test(.enabled(if: getuid() == 0, "only root can give up root"))
+    func processThatIsNotDumpable() async {
+      await #expect(processExitsWith: .success) {
+        let capture = ThreadCapture()
+        let thread = victim_moment_start(VICTIM_DEEP, nil, nil)
+        let probe = ThreadProbe(thread: victim_moment_id(thread))
+        try #require(setuid(65534) == 0)
+        try #require(!victim_is_dumpable())
+        try #require(victim_forbid_process_vm_readv(false))
+        capture.flush()
+        #expect(try !capture.capture(probe, stackEnd: 0).backtrace.get().isTruncated)
+      }
     }
-  }
 
-  fileprivate static func expectStacks(_ capture: ThreadCapture) throws {
-    let poll = VictimThread(depth: 40, leaf: .poll)
-    let blocked = try capture.capture(ThreadProbe(thread: poll.id), stackEnd: 0).backtrace.get()
-    #expect(!blocked.isTruncated && blocked.frames.count > 40)
-    let spin = VictimThread(depth: 40, leaf: .spin)
-    let running = try capture.capture(ThreadProbe(thread: spin.id), stackEnd: 0).backtrace.get()
-    #expect(!running.isTruncated && running.frames.count > 40)
-  }
-
-  /// Runs `body` on a thread of its own.
-  private static func detach(_ body: @escaping @Sendable () -> Void) {
-    final class Body: Sendable {
-      let run: @Sendable () -> Void
-      init(_ run: @escaping @Sendable () -> Void) { self.run = run }
+    fileprivate static func expectStacks(_ capture: ThreadCapture) throws {
+      let poll = VictimThread(depth: 40, leaf: .poll)
+      let blocked = try capture.capture(ThreadProbe(thread: poll.id), stackEnd: 0).backtrace.get()
+      #expect(!blocked.isTruncated && blocked.frames.count > 40)
+      let spin = VictimThread(depth: 40, leaf: .spin)
+      let running = try capture.capture(ThreadProbe(thread: spin.id), stackEnd: 0).backtrace.get()
+      #expect(!running.isTruncated && running.frames.count > 40)
     }
-    var handle = pthread_t()
-    pthread_create(
-      &handle, nil,
-      { argument in
-        Unmanaged<Body>.fromOpaque(argument!).takeRetainedValue().run()
-        return nil
-      }, Unmanaged.passRetained(Body(body)).toOpaque())
-    pthread_detach(handle)
+
+    /// Runs `body` on a thread of its own.
+    private static func detach(_ body: @escaping @Sendable () -> Void) {
+      final class Body: Sendable {
+        let run: @Sendable () -> Void
+        init(_ run: @escaping @Sendable () -> Void) { self.run = run }
+      }
+      var handle = pthread_t()
+      pthread_create(
+        &handle, nil,
+        { argument in
+          Unmanaged<Body>.fromOpaque(argument!).takeRetainedValue().run()
+          return nil
+        }, Unmanaged.passRetained(Body(body)).toOpaque())
+      pthread_detach(handle)
+    }
   }
 }
 

@@ -110,18 +110,20 @@ final class VictimThread: @unchecked Sendable {  // The handle is set before the
 
 private func syscallGettid() -> pid_t { clinux_thread_id() }
 
-@Suite(.serialized)
-struct CaptureTests {
-  @Test(arguments: VictimThread.Leaf.allCases, [0, 1, 40])
-  func wholeStackOfAThread(leaf: VictimThread.Leaf, depth: Int) throws {
-    let victim = VictimThread(depth: depth, leaf: leaf)
-    defer { victim.release() }
-    let capture = ThreadCapture()
-    let moment = capture.capture(ThreadProbe(thread: victim.id), stackEnd: 0)
-    let backtrace = try moment.backtrace.get()
-    #expect(!backtrace.isTruncated)
-    #expect(!backtrace.isApproximate)
-    #expect(backtrace.frames.count >= depth + 3, "\(leaf) \(backtrace.frames.count)")
-    if leaf == .spin { #expect(moment.activity == .running) } else { #expect(moment.activity != .running) }
+extension CaptureSuites {
+  @Suite(.serialized)
+  struct CaptureTests {
+    @Test(arguments: VictimThread.Leaf.allCases, [0, 1, 40])
+    func wholeStackOfAThread(leaf: VictimThread.Leaf, depth: Int) throws {
+      let victim = VictimThread(depth: depth, leaf: leaf)
+      defer { victim.release() }
+      let capture = ThreadCapture()
+      let moment = capture.capture(ThreadProbe(thread: victim.id), stackEnd: 0)
+      let backtrace = try moment.backtrace.get()
+      #expect(!backtrace.isTruncated)
+      #expect(!backtrace.isApproximate)
+      #expect(backtrace.frames.count >= depth + 3, "\(leaf) \(backtrace.frames.count)")
+      if leaf == .spin { #expect(moment.activity == .running) } else { #expect(moment.activity != .running) }
+    }
   }
 }

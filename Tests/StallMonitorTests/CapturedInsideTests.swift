@@ -6,195 +6,200 @@ import VictimCxx
 
 @testable import StallMonitor
 
-/// Captured in the middle of what captures usually break on: each stack whole, none lost, and the thread none the wiser.
-///
-/// `STALLD_CAPTURES` says how often each thread is captured; 2000 times if it says nothing.
-@Suite(.serialized, .timeLimit(.minutes(2)))
-struct CapturedInsideTests {
-  static let captures = ProcessInfo.processInfo.environment["STALLD_CAPTURES"].flatMap { Int($0) } ?? 2000
+extension CaptureSuites {
+  /// Captured in the middle of what captures usually break on: each stack whole, none lost, and the thread none the wiser.
+  ///
+  /// `STALLD_CAPTURES` says how often each thread is captured; 2000 times if it says nothing.
+  @Suite(.serialized, .timeLimit(.minutes(2)))
+  struct CapturedInsideTests {
+    static let captures = ProcessInfo.processInfo.environment["STALLD_CAPTURES"].flatMap { Int($0) } ?? 2000
 
-  /// What came of many captures of one thread.
-  private struct Tally {
-    var whole = 0
-    var truncated = 0
-    var approximate = 0
-    /// Its outermost frame is not the thread's.
-    var strayed = 0
-    var running = 0
-    var deepest = 0
-    var shallowest = Int.max
-    var lost: [CaptureFailure: Int] = [:]
-    var example: [String] = []
+    /// What came of many captures of one thread.
+    private struct Tally {
+      var whole = 0
+      var truncated = 0
+      var approximate = 0
+      /// Its outermost frame is not the thread's.
+      var strayed = 0
+      var running = 0
+      var deepest = 0
+      var shallowest = Int.max
+      var lost: [CaptureFailure: Int] = [:]
+      var example: [String] = []
 
-    /// The module and the offset of a frame, for a failing test's message.
-    static func name(_ frame: Backtrace.Frame) -> String {
-      var module = cunwind_module()
-      guard cunwind_find_module(frame.address, &module) else { return String(frame.address, radix: 16) }
-      let path = withUnsafeBytes(of: &module.path) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
-      return "\(path.split(separator: "/").last ?? "")+\(String(frame.address - module.load_bias, radix: 16))"
-    }
+      /// The module and the offset of a frame, for a failing test's message.
+      static func name(_ frame: Backtrace.Frame) -> String {
+        var module = cunwind_module()
+        guard cunwind_find_module(frame.address, &module) else { return String(frame.address, radix: 16) }
+        let path = withUnsafeBytes(of: &module.path) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+        return "\(path.split(separator: "/").last ?? "")+\(String(frame.address - module.load_bias, radix: 16))"
+      }
 
-    mutating func add(_ moment: ThreadCapture.Moment, outermost: UInt64) {
-      if moment.activity == .running { running += 1 }
-      switch moment.backtrace {
-      case .failure(let failure): lost[failure, default: 0] += 1
-      case .success(let backtrace):
-        // The thread's function returns into start_thread, which clone3 has begun.
-        let reaches = backtrace.frames.suffix(3).contains { $0.address == outermost }
-        if backtrace.isTruncated { truncated += 1 }
-        if backtrace.isApproximate { approximate += 1 }
-        if !reaches { strayed += 1 }
-        if reaches, !backtrace.isTruncated {
-          whole += 1
-        } else if example.isEmpty {
-          example = backtrace.frames.map(Self.name)
+      mutating func add(_ moment: ThreadCapture.Moment, outermost: UInt64) {
+        if moment.activity == .running { running += 1 }
+        switch moment.backtrace {
+        case .failure(let failure): lost[failure, default: 0] += 1
+        case .success(let backtrace):
+          // The thread's function returns into start_thread, which clone3 has begun.
+          let reaches = backtrace.frames.suffix(3).contains { $0.address == outermost }
+          if backtrace.isTruncated { truncated += 1 }
+          if backtrace.isApproximate { approximate += 1 }
+          if !reaches { strayed += 1 }
+          if reaches, !backtrace.isTruncated {
+            whole += 1
+          } else if example.isEmpty {
+            example = backtrace.frames.map(Self.name)
+          }
+          deepest = max(deepest, backtrace.frames.count)
+          shallowest = min(shallowest, backtrace.frames.count)
         }
-        deepest = max(deepest, backtrace.frames.count)
-        shallowest = min(shallowest, backtrace.frames.count)
+      }
+
+      var text: String {
+        "\(whole) whole, \(truncated) truncated, \(strayed) strayed, \(approximate) approximate, "
+          + "\(running) running, lost \(lost), \(example)"
       }
     }
 
-    var text: String {
-      "\(whole) whole, \(truncated) truncated, \(strayed) strayed, \(approximate) approximate, "
-        + "\(running) running, lost \(lost), \(example)"
-    }
-  }
-
-  private func capture(
-    _ moment: victim_moment, prepare: (@convention(c) () -> Void)? = nil, body: (@convention(c) () -> Void)? = nil,
-    with capture: ThreadCapture = ThreadCapture()
-  ) -> Tally {
-    let thread = victim_moment_start(moment, prepare, body)
-    defer { #expect(victim_moment_stop(thread) > 0) }
-    let probe = ThreadProbe(thread: victim_moment_id(thread))
-    let outermost = victim_moment_outermost(thread)
-    var tally = Tally()
-    for _ in 0..<Self.captures {
-      var moment = capture.capture(probe, stackEnd: 0)
-      // A machine that gives the thread no processor for so long is not what is tested.
-      for _ in 0..<1000 {
-        guard case .failure(let failure) = moment.backtrace, failure == .noAnswer || failure == .pending else { break }
-        usleep(5000)
-        moment = capture.capture(probe, stackEnd: 0)
+    /// None of them is in a transfer, so a short quiet time will do.
+    private func capture(
+      _ moment: victim_moment, prepare: (@convention(c) () -> Void)? = nil, body: (@convention(c) () -> Void)? = nil,
+      with capture: ThreadCapture = ThreadCapture(quietTime: 50_000)
+    ) -> Tally {
+      let thread = victim_moment_start(moment, prepare, body)
+      defer { #expect(victim_moment_stop(thread) > 0) }
+      let probe = ThreadProbe(thread: victim_moment_id(thread))
+      let outermost = victim_moment_outermost(thread)
+      var tally = Tally()
+      for _ in 0..<Self.captures {
+        var moment = capture.capture(probe, stackEnd: 0)
+        // A machine that gives the thread no processor for so long is not what is tested.
+        for _ in 0..<1000 {
+          guard case .failure(let failure) = moment.backtrace, failure == .noAnswer || failure == .pending else {
+            break
+          }
+          usleep(5000)
+          moment = capture.capture(probe, stackEnd: 0)
+        }
+        tally.add(moment, outermost: outermost)
       }
-      tally.add(moment, outermost: outermost)
+      return tally
     }
-    return tally
-  }
 
-  private func expectAllWhole(_ tally: Tally) {
-    #expect(tally.whole == Self.captures, "\(tally.text)")
-    #expect(tally.approximate == 0, "\(tally.text)")
-  }
+    private func expectAllWhole(_ tally: Tally) {
+      #expect(tally.whole == Self.captures, "\(tally.text)")
+      #expect(tally.approximate == 0, "\(tally.text)")
+    }
 
-  @Test func memoryAllocation() { expectAllWhole(capture(VICTIM_MALLOC)) }
+    @Test func memoryAllocation() { expectAllWhole(capture(VICTIM_MALLOC)) }
 
-  @Test func loadingOfLibraries() {
-    let tally = capture(VICTIM_DLOPEN)
-    #expect(tally.whole == Self.captures, "\(tally.text)")
-    // Taken in the library's own code, which may be unmapped before it is unwound.
-    #expect(tally.approximate < Self.captures / 10, "\(tally.text)")
-  }
+    @Test func loadingOfLibraries() {
+      let tally = capture(VICTIM_DLOPEN)
+      #expect(tally.whole == Self.captures, "\(tally.text)")
+      // Taken in the library's own code, which may be unmapped before it is unwound.
+      #expect(tally.approximate < Self.captures / 10, "\(tally.text)")
+    }
 
-  @Test func cxxExceptionInFlight() { expectAllWhole(capture(VICTIM_BODY, body: victim_cxx_throw_once)) }
+    @Test func cxxExceptionInFlight() { expectAllWhole(capture(VICTIM_BODY, body: victim_cxx_throw_once)) }
 
-  @Test func swiftErrorInFlight() {
-    let tally = capture(VICTIM_BODY, body: { SwiftThrower.throwAndCatch() })
-    #expect(tally.whole == Self.captures, "\(tally.text)")
-    // Taken in helpers of the Swift compiler's that have no unwind information.
-    #expect(tally.approximate < Self.captures / 10, "\(tally.text)")
-  }
+    @Test func swiftErrorInFlight() {
+      let tally = capture(VICTIM_BODY, body: { SwiftThrower.throwAndCatch() })
+      #expect(tally.whole == Self.captures, "\(tally.text)")
+      // Taken in helpers of the Swift compiler's that have no unwind information.
+      #expect(tally.approximate < Self.captures / 10, "\(tally.text)")
+    }
 
-  @Test func vfork() { expectAllWhole(capture(VICTIM_VFORK)) }
+    @Test func vfork() { expectAllWhole(capture(VICTIM_VFORK)) }
 
-  @Test func handlerOfTheHost() { expectAllWhole(capture(VICTIM_HANDLER)) }
+    @Test func handlerOfTheHost() { expectAllWhole(capture(VICTIM_HANDLER)) }
 
-  @Test func handlerOnAnAlternateStack() {
-    let tally = capture(VICTIM_HANDLER_ON_ALTERNATE_STACK)
-    // The interrupted stack is not the one that was copied, so it may have gone on.
-    #expect(tally.whole == Self.captures, "\(tally.text)")
-  }
+    @Test func handlerOnAnAlternateStack() {
+      let tally = capture(VICTIM_HANDLER_ON_ALTERNATE_STACK)
+      // The interrupted stack is not the one that was copied, so it may have gone on.
+      #expect(tally.whole == Self.captures, "\(tally.text)")
+    }
 
-  @Test func nearlyFullStack() {
-    _ = cunwind_handler_install()
-    let tally = capture(VICTIM_FULL_STACK, prepare: { cunwind_prepare_thread() })
-    #expect(tally.whole == Self.captures, "\(tally.text)")
-    #expect(tally.running > 0, "\(tally.text)")
-  }
+    @Test func nearlyFullStack() {
+      _ = cunwind_handler_install()
+      let tally = capture(VICTIM_FULL_STACK, prepare: { cunwind_prepare_thread() })
+      #expect(tally.whole == Self.captures, "\(tally.text)")
+      #expect(tally.running > 0, "\(tally.text)")
+    }
 
-  @Test func allSignalsBlocked() {
-    let tally = capture(VICTIM_SIGNALS_BLOCKED)
-    let unreachable = tally.lost[.signalBlocked, default: 0]
-    #expect(tally.whole + unreachable == Self.captures, "\(tally.text)")
-    #expect(tally.whole > 0 && unreachable > 0, "\(tally.text)")
-  }
+    @Test func allSignalsBlocked() {
+      let tally = capture(VICTIM_SIGNALS_BLOCKED)
+      let unreachable = tally.lost[.signalBlocked, default: 0]
+      #expect(tally.whole + unreachable == Self.captures, "\(tally.text)")
+      #expect(tally.whole > 0, "\(tally.text)")
+    }
 
-  @Test func deepRecursion() {
-    let tally = capture(VICTIM_DEEP)
-    expectAllWhole(tally)
-    #expect(tally.shallowest > 1000 && tally.deepest > 1300, "\(tally.shallowest) to \(tally.deepest) frames")
-  }
+    @Test func deepRecursion() {
+      let tally = capture(VICTIM_DEEP)
+      expectAllWhole(tally)
+      #expect(tally.shallowest > 1000 && tally.deepest > 1300, "\(tally.shallowest) to \(tally.deepest) frames")
+    }
 
-  @Test func threadsThatComeAndGo() {
-    let crowd = victim_crowd_start(8)
-    defer { victim_crowd_stop(crowd) }
-    let capture = ThreadCapture()
-    var stacks = 0
-    var truncated: [[String]] = []
-    var lost: [CaptureFailure: Int] = [:]
-    let deadline = MonotonicClock.now() + 5_000_000_000
-    var round = 0
-    while stacks < Self.captures, MonotonicClock.now() < deadline {
-      round += 1
-      switch capture.capture(ThreadProbe(thread: victim_crowd_id(crowd, round)), stackEnd: 0).backtrace {
-      case .success(let backtrace):
-        stacks += 1
-        if backtrace.isTruncated { truncated.append(backtrace.frames.map(Tally.name)) }
-      case .failure(let failure): lost[failure, default: 0] += 1
+    @Test func threadsThatComeAndGo() {
+      let crowd = victim_crowd_start(8)
+      defer { victim_crowd_stop(crowd) }
+      let capture = ThreadCapture(quietTime: 50_000)
+      var stacks = 0
+      var truncated: [[String]] = []
+      var lost: [CaptureFailure: Int] = [:]
+      let deadline = MonotonicClock.now() + 5_000_000_000
+      var round = 0
+      while stacks < Self.captures, MonotonicClock.now() < deadline {
+        round += 1
+        switch capture.capture(ThreadProbe(thread: victim_crowd_id(crowd, round)), stackEnd: 0).backtrace {
+        case .success(let backtrace):
+          stacks += 1
+          if backtrace.isTruncated { truncated.append(backtrace.frames.map(Tally.name)) }
+        case .failure(let failure): lost[failure, default: 0] += 1
+        }
       }
+      #expect(truncated.isEmpty, "\(stacks) stacks, lost \(lost)")
+      #expect(stacks > 100, "lost \(lost)")
+      // Ended before, or while it was looked at; or just about to begin or end, with all signals blocked by the C library.
+      let named: Set<CaptureFailure> = [.threadEnded, .signalBlocked, .moving, .noAnswer]
+      #expect(Set(lost.keys).isSubset(of: named), "\(lost)")
     }
-    #expect(truncated.isEmpty, "\(stacks) stacks, lost \(lost)")
-    #expect(stacks > 100, "lost \(lost)")
-    // Ended before, or while it was looked at; or just about to begin or end, with all signals blocked by the C library.
-    let named: Set<CaptureFailure> = [.threadEnded, .signalBlocked, .moving, .noAnswer]
-    #expect(Set(lost.keys).isSubset(of: named), "\(lost)")
-  }
 
-  /// A library whose constructor sleeps holds the loader's lock meanwhile: nobody may wait for it.
-  @Test func anotherThreadHoldsTheLoaderLock() throws {
-    let fixtures = try SymbolFixtures()
-    let library = try fixtures.clang(
-      """
-      #include <time.h>
-      volatile int constructed;
-      __attribute__((constructor)) static void sleeps(void) {
-        constructed = 1;
-        struct timespec time = {1, 0};
-        nanosleep(&time, 0);
+    /// A library whose constructor sleeps holds the loader's lock meanwhile: nobody may wait for it.
+    @Test func anotherThreadHoldsTheLoaderLock() throws {
+      let fixtures = try SymbolFixtures()
+      let library = try fixtures.clang(
+        """
+        #include <time.h>
+        volatile int constructed;
+        __attribute__((constructor)) static void sleeps(void) {
+          constructed = 1;
+          struct timespec time = {1, 0};
+          nanosleep(&time, 0);
+        }
+        """, ["-shared", "-fPIC"], name: "slow.so")
+      let capture = ThreadCapture(quietTime: 50_000)
+      let thread = victim_moment_start(VICTIM_DEEP, nil, nil)
+      defer { victim_moment_stop(thread) }
+      let probe = ThreadProbe(thread: victim_moment_id(thread))
+      let loader = Thread { dlopen(library, RTLD_NOW) }
+      loader.start()
+      let start = MonotonicClock.now()
+      var slowest: UInt64 = 0
+      var whole = 0
+      var taken = 0
+      while MonotonicClock.now() - start < 700_000_000 {
+        let before = MonotonicClock.now()
+        capture.flush()
+        let backtrace = try capture.capture(probe, stackEnd: 0).backtrace.get()
+        slowest = max(slowest, MonotonicClock.now() - before)
+        taken += 1
+        if !backtrace.isTruncated { whole += 1 }
       }
-      """, ["-shared", "-fPIC"], name: "slow.so")
-    let capture = ThreadCapture()
-    let thread = victim_moment_start(VICTIM_DEEP, nil, nil)
-    defer { victim_moment_stop(thread) }
-    let probe = ThreadProbe(thread: victim_moment_id(thread))
-    let loader = Thread { dlopen(library, RTLD_NOW) }
-    loader.start()
-    let start = MonotonicClock.now()
-    var slowest: UInt64 = 0
-    var whole = 0
-    var taken = 0
-    while MonotonicClock.now() - start < 700_000_000 {
-      let before = MonotonicClock.now()
-      capture.flush()
-      let backtrace = try capture.capture(probe, stackEnd: 0).backtrace.get()
-      slowest = max(slowest, MonotonicClock.now() - before)
-      taken += 1
-      if !backtrace.isTruncated { whole += 1 }
+      #expect(whole == taken)
+      // One that waited for the lock would have been the only one.
+      #expect(taken > 5, "\(taken) captures, the slowest \(slowest / 1_000_000) ms")
+      while !loader.isFinished { usleep(10_000) }
     }
-    #expect(whole == taken)
-    // One that waited for the lock would have been the only one.
-    #expect(taken > 5, "\(taken) captures, the slowest \(slowest / 1_000_000) ms")
-    while !loader.isFinished { usleep(10_000) }
   }
 }
 

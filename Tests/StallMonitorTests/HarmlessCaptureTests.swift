@@ -6,109 +6,111 @@ import Testing
 
 @testable import StallMonitor
 
-/// A capture must not be noticed by the thread that is captured.
-@Suite(.serialized)
-struct HarmlessCaptureTests {
-  /// A thread that alternates between half a millisecond of work and a call that signals make fail with EINTR.
-  private final class Alternator: Sendable {
-    enum Call: CaseIterable, Sendable { case nanosleep, poll, select, semTimedwait }
+extension CaptureSuites {
+  /// A capture must not be noticed by the thread that is captured.
+  @Suite(.serialized)
+  struct HarmlessCaptureTests {
+    /// A thread that alternates between half a millisecond of work and a call that signals make fail with EINTR.
+    private final class Alternator: Sendable {
+      enum Call: CaseIterable, Sendable { case nanosleep, poll, select, semTimedwait }
 
-    let thread = Atomic<Int32>(0)
-    let isDone = Atomic<Bool>(false)
-    let calls = Atomic<Int>(0)
-    let interrupted = Atomic<Int>(0)
-    let early = Atomic<Int>(0)
-    let call: Call
+      let thread = Atomic<Int32>(0)
+      let isDone = Atomic<Bool>(false)
+      let calls = Atomic<Int>(0)
+      let interrupted = Atomic<Int>(0)
+      let early = Atomic<Int>(0)
+      let call: Call
 
-    init(_ call: Call) { self.call = call }
+      init(_ call: Call) { self.call = call }
 
-    func run() {
-      var none = sigset_t()
-      sigemptyset(&none)
-      pthread_sigmask(SIG_SETMASK, &none, nil)
-      thread.store(clinux_thread_id(), ordering: .releasing)
-      var semaphore = sem_t()
-      sem_init(&semaphore, 0, 0)
-      while !isDone.load(ordering: .acquiring) {
-        let busyUntil = MonotonicClock.now() + 500_000
-        while MonotonicClock.now() < busyUntil {}
-        let start = MonotonicClock.now()
-        errno = 0
-        switch call {
-        case .nanosleep:
-          var time = timespec(tv_sec: 0, tv_nsec: 1_000_000)
-          _ = Glibc.nanosleep(&time, nil)
-        case .poll: _ = Glibc.poll(nil, 0, 1)
-        case .select:
-          var time = timeval(tv_sec: 0, tv_usec: 1000)
-          _ = Glibc.select(0, nil, nil, nil, &time)
-        case .semTimedwait:
-          var time = timespec()
-          clock_gettime(CLOCK_REALTIME, &time)
-          time.tv_nsec += 1_000_000
-          if time.tv_nsec >= 1_000_000_000 {
-            (time.tv_sec, time.tv_nsec) = (time.tv_sec + 1, time.tv_nsec - 1_000_000_000)
+      func run() {
+        var none = sigset_t()
+        sigemptyset(&none)
+        pthread_sigmask(SIG_SETMASK, &none, nil)
+        thread.store(clinux_thread_id(), ordering: .releasing)
+        var semaphore = sem_t()
+        sem_init(&semaphore, 0, 0)
+        while !isDone.load(ordering: .acquiring) {
+          let busyUntil = MonotonicClock.now() + 500_000
+          while MonotonicClock.now() < busyUntil {}
+          let start = MonotonicClock.now()
+          errno = 0
+          switch call {
+          case .nanosleep:
+            var time = timespec(tv_sec: 0, tv_nsec: 1_000_000)
+            _ = Glibc.nanosleep(&time, nil)
+          case .poll: _ = Glibc.poll(nil, 0, 1)
+          case .select:
+            var time = timeval(tv_sec: 0, tv_usec: 1000)
+            _ = Glibc.select(0, nil, nil, nil, &time)
+          case .semTimedwait:
+            var time = timespec()
+            clock_gettime(CLOCK_REALTIME, &time)
+            time.tv_nsec += 1_000_000
+            if time.tv_nsec >= 1_000_000_000 {
+              (time.tv_sec, time.tv_nsec) = (time.tv_sec + 1, time.tv_nsec - 1_000_000_000)
+            }
+            _ = sem_timedwait(&semaphore, &time)
           }
-          _ = sem_timedwait(&semaphore, &time)
+          if errno == EINTR { interrupted.add(1, ordering: .relaxed) }
+          if MonotonicClock.now() - start < 900_000 { early.add(1, ordering: .relaxed) }
+          calls.add(1, ordering: .relaxed)
         }
-        if errno == EINTR { interrupted.add(1, ordering: .relaxed) }
-        if MonotonicClock.now() - start < 900_000 { early.add(1, ordering: .relaxed) }
-        calls.add(1, ordering: .relaxed)
+        sem_destroy(&semaphore)
       }
-      sem_destroy(&semaphore)
     }
-  }
 
-  @Test(arguments: Alternator.Call.allCases)
-  private func callsAreNeitherInterruptedNorCutShort(call: Alternator.Call) throws {
-    let alternator = Alternator(call)
-    var handle = pthread_t()
-    pthread_create(
-      &handle, nil,
-      { argument in
-        Unmanaged<Alternator>.fromOpaque(argument!).takeUnretainedValue().run()
-        return nil
-      }, Unmanaged.passUnretained(alternator).toOpaque())
-    while alternator.thread.load(ordering: .acquiring) == 0 { sched_yield() }
-    let capture = ThreadCapture()
-    let probe = ThreadProbe(thread: alternator.thread.load(ordering: .acquiring))
-    var taken = 0
-    for _ in 0..<1500 where (try? capture.capture(probe, stackEnd: 0).backtrace.get()) != nil { taken += 1 }
-    alternator.isDone.store(true, ordering: .releasing)
-    pthread_join(handle, nil)
-    #expect(alternator.interrupted.load(ordering: .relaxed) == 0)
-    #expect(alternator.early.load(ordering: .relaxed) == 0)
-    #expect(taken > 1400, "\(taken) of 1500")
-  }
-
-  /// The guard alone, with a signal sent to a thread that is certainly blocked: it sleeps on, and does not know.
-  @Test func signalledSleepGoesOn() throws {
-    #expect(cunwind_handler_install() > 0)
-    let victim = VictimThread(depth: 3, leaf: .poll)
-    defer { victim.release() }
-    var snapshot = cunwind_snapshot()
-    while !cunwind_snapshot_claim() { usleep(100) }
-    defer { cunwind_snapshot_release() }
-    for _ in 0..<20 {
-      #expect(cunwind_capture_by_signal(victim.id, 0, 1_000_000_000, &snapshot) == CUNWIND_CAPTURED)
-      usleep(2000)
+    @Test(arguments: Alternator.Call.allCases)
+    private func callsAreNeitherInterruptedNorCutShort(call: Alternator.Call) throws {
+      let alternator = Alternator(call)
+      var handle = pthread_t()
+      pthread_create(
+        &handle, nil,
+        { argument in
+          Unmanaged<Alternator>.fromOpaque(argument!).takeUnretainedValue().run()
+          return nil
+        }, Unmanaged.passUnretained(alternator).toOpaque())
+      while alternator.thread.load(ordering: .acquiring) == 0 { sched_yield() }
+      let capture = ThreadCapture()
+      let probe = ThreadProbe(thread: alternator.thread.load(ordering: .acquiring))
+      var taken = 0
+      for _ in 0..<1500 where (try? capture.capture(probe, stackEnd: 0).backtrace.get()) != nil { taken += 1 }
+      alternator.isDone.store(true, ordering: .releasing)
+      pthread_join(handle, nil)
+      #expect(alternator.interrupted.load(ordering: .relaxed) == 0)
+      #expect(alternator.early.load(ordering: .relaxed) == 0)
+      #expect(taken > 1400, "\(taken) of 1500")
     }
-    #expect(victim.rounds.load(ordering: .relaxed) == 1, "the call has ended")
-  }
 
-  @Test func threadWithItsSignalsBlockedIsNotSignalled() throws {
-    let spinner = Spinner(blocksSignals: true)
-    defer { spinner.stop() }
-    let moment = ThreadCapture().capture(ThreadProbe(thread: spinner.id), stackEnd: 0)
-    #expect(throws: CaptureFailure.signalBlocked) { try moment.backtrace.get() }
-  }
+    /// The guard alone, with a signal sent to a thread that is certainly blocked: it sleeps on, and does not know.
+    @Test func signalledSleepGoesOn() throws {
+      #expect(cunwind_handler_install() > 0)
+      let victim = VictimThread(depth: 3, leaf: .poll)
+      defer { victim.release() }
+      var snapshot = cunwind_snapshot()
+      while !cunwind_snapshot_claim() { usleep(100) }
+      defer { cunwind_snapshot_release() }
+      for _ in 0..<20 {
+        #expect(cunwind_capture_by_signal(victim.id, 0, 1_000_000_000, &snapshot) == CUNWIND_CAPTURED)
+        usleep(2000)
+      }
+      #expect(victim.rounds.load(ordering: .relaxed) == 1, "the call has ended")
+    }
 
-  @Test func threadThatHasEndedIsToldAsSuch() throws {
-    let spinner = Spinner(blocksSignals: false)
-    let probe = ThreadProbe(thread: spinner.id)
-    spinner.stop()
-    let moment = ThreadCapture().capture(probe, stackEnd: 0)
-    #expect(throws: CaptureFailure.threadEnded) { try moment.backtrace.get() }
+    @Test func threadWithItsSignalsBlockedIsNotSignalled() throws {
+      let spinner = Spinner(blocksSignals: true)
+      defer { spinner.stop() }
+      let moment = ThreadCapture().capture(ThreadProbe(thread: spinner.id), stackEnd: 0)
+      #expect(throws: CaptureFailure.signalBlocked) { try moment.backtrace.get() }
+    }
+
+    @Test func threadThatHasEndedIsToldAsSuch() throws {
+      let spinner = Spinner(blocksSignals: false)
+      let probe = ThreadProbe(thread: spinner.id)
+      spinner.stop()
+      let moment = ThreadCapture().capture(probe, stackEnd: 0)
+      #expect(throws: CaptureFailure.threadEnded) { try moment.backtrace.get() }
+    }
   }
 }
 

@@ -6,60 +6,62 @@ import VictimC
 
 @testable import StallMonitor
 
-/// Garbage in registers, stacks and unwind tables ends in a short stack: no crash, and no end without bound.
-///
-/// `make fuzz` looks further.
-@Suite(.serialized, .timeLimit(.minutes(2)))
-struct UnwindGarbageTests {
-  @Test func hundredThousandSnapshots() {
-    let totals = fuzz_unwind_many(20_261_121, 100_000)
-    // Some of them must have led somewhere, or nothing was tried.
-    #expect(totals.frames > 105_000, "\(totals.frames) frames, the slowest \(totals.slowest_ns / 1000) us")
-  }
-
-  @Test func seedsOfTheFuzzer() throws {
-    let directory = Victim.root.appending(path: "Tests/Fuzz/seeds/unwind")
-    let seeds = try FileManager.default.contentsOfDirectory(at: directory, includingPropertiesForKeys: nil)
-    #expect(!seeds.isEmpty)
-    for seed in seeds {
-      let bytes = try Data(contentsOf: seed)
-      let frames = bytes.withUnsafeBytes {
-        fuzz_unwind($0.baseAddress?.assumingMemoryBound(to: UInt8.self), $0.count)
-      }
-      #expect(frames > 0, "\(seed.lastPathComponent)")
+extension CaptureSuites {
+  /// Garbage in registers, stacks and unwind tables ends in a short stack: no crash, and no end without bound.
+  ///
+  /// `make fuzz` looks further.
+  @Suite(.serialized, .timeLimit(.minutes(2)))
+  struct UnwindGarbageTests {
+    @Test func hundredThousandSnapshots() {
+      let totals = fuzz_unwind_many(20_261_121, 100_000)
+      // Some of them must have led somewhere, or nothing was tried.
+      #expect(totals.frames > 105_000, "\(totals.frames) frames, the slowest \(totals.slowest_ns / 1000) us")
     }
-  }
 
-  /// Unwind tables whose expressions go round for ever, or call for more than there is.
-  @Test(arguments: [
-    "0x0f, 0x03, 0x2f, 0xfd, 0xff",  // the CFA by an expression that jumps to its own start
-    "0x0f, 0x02, 0x12, 0x06",  // dereferences a stack that is empty
-    "0x0f, 0xff, 0xff, 0x7f",  // an expression of 2 MiB
-    "0x0b",  // restores a state that was never remembered
-    "0x3f",  // no such instruction
-  ])
-  func corruptUnwindTable(instructions: String) throws {
-    let fixtures = try SymbolFixtures()
-    let library = try fixtures.clang(
-      """
-      #include <time.h>
-      void spin(void) {
-        __asm__ volatile(".cfi_escape \(instructions)");
-        struct timespec start, now;
-        clock_gettime(CLOCK_MONOTONIC, &start);
-        do clock_gettime(CLOCK_MONOTONIC, &now);
-        while ((now.tv_sec - start.tv_sec) * 1000000000 + now.tv_nsec - start.tv_nsec < 20000000);
+    @Test func seedsOfTheFuzzer() throws {
+      let directory = Victim.root.appending(path: "Tests/Fuzz/seeds/unwind")
+      let seeds = try FileManager.default.contentsOfDirectory(at: directory, includingPropertiesForKeys: nil)
+      #expect(!seeds.isEmpty)
+      for seed in seeds {
+        let bytes = try Data(contentsOf: seed)
+        let frames = bytes.withUnsafeBytes {
+          fuzz_unwind($0.baseAddress?.assumingMemoryBound(to: UInt8.self), $0.count)
+        }
+        #expect(frames > 0, "\(seed.lastPathComponent)")
       }
-      """, ["-shared", "-fPIC", "-O1"], name: "corrupt.so")
-    let handle = try #require(dlopen(library, RTLD_NOW))
-    let symbol = try #require(dlsym(handle, "spin"))
-    let thread = victim_moment_start(VICTIM_BODY, nil, unsafeBitCast(symbol, to: (@convention(c) () -> Void).self))
-    defer { victim_moment_stop(thread) }
-    let capture = ThreadCapture()
-    let probe = ThreadProbe(thread: victim_moment_id(thread))
-    for _ in 0..<50 {
-      let backtrace = try capture.capture(probe, stackEnd: 0).backtrace.get()
-      #expect(!backtrace.frames.isEmpty)
+    }
+
+    /// Unwind tables whose expressions go round for ever, or call for more than there is.
+    @Test(arguments: [
+      "0x0f, 0x03, 0x2f, 0xfd, 0xff",  // the CFA by an expression that jumps to its own start
+      "0x0f, 0x02, 0x12, 0x06",  // dereferences a stack that is empty
+      "0x0f, 0xff, 0xff, 0x7f",  // an expression of 2 MiB
+      "0x0b",  // restores a state that was never remembered
+      "0x3f",  // no such instruction
+    ])
+    func corruptUnwindTable(instructions: String) throws {
+      let fixtures = try SymbolFixtures()
+      let library = try fixtures.clang(
+        """
+        #include <time.h>
+        void spin(void) {
+          __asm__ volatile(".cfi_escape \(instructions)");
+          struct timespec start, now;
+          clock_gettime(CLOCK_MONOTONIC, &start);
+          do clock_gettime(CLOCK_MONOTONIC, &now);
+          while ((now.tv_sec - start.tv_sec) * 1000000000 + now.tv_nsec - start.tv_nsec < 20000000);
+        }
+        """, ["-shared", "-fPIC", "-O1"], name: "corrupt.so")
+      let handle = try #require(dlopen(library, RTLD_NOW))
+      let symbol = try #require(dlsym(handle, "spin"))
+      let thread = victim_moment_start(VICTIM_BODY, nil, unsafeBitCast(symbol, to: (@convention(c) () -> Void).self))
+      defer { victim_moment_stop(thread) }
+      let capture = ThreadCapture()
+      let probe = ThreadProbe(thread: victim_moment_id(thread))
+      for _ in 0..<50 {
+        let backtrace = try capture.capture(probe, stackEnd: 0).backtrace.get()
+        #expect(!backtrace.frames.isEmpty)
+      }
     }
   }
 }

@@ -134,6 +134,23 @@ struct ThreadProbe: ~Copyable {
     }
   }
 
+  /// How often the thread has gone to sleep (`voluntary_ctxt_switches` of `status`); nil if that cannot be had.
+  borrowing func sleeps() -> UInt64? {
+    statusFile?.parse(capacity: 4096) { text in
+      let key = Array("\nvoluntary_ctxt_switches:\t".utf8)
+      // One of the last lines.
+      var index = text.count - key.count
+      while index >= 0 {
+        if text[index] == key[0], text[index..<index + key.count].elementsEqual(key) {
+          var scanner = FieldScanner(UnsafeRawBufferPointer(rebasing: text[(index + key.count)...]))
+          return scanner.number().map { UInt64(bitPattern: $0) }
+        }
+        index -= 1
+      }
+      return nil
+    }
+  }
+
   private static func mask(_ key: StaticString, in text: UnsafeRawBufferPointer) -> UInt64? {
     key.withUTF8Buffer { key in
       var index = 0

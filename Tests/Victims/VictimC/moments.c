@@ -148,6 +148,14 @@ __attribute__((noinline)) static unsigned descend(victim_moment_thread *t, unsig
   return result + 1;
 }
 
+static void map_memory(victim_moment_thread *t) {
+  size_t size = 32u << 20;
+  while (next(t)) {
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (memory != MAP_FAILED) munmap(memory, size);
+  }
+}
+
 static void be_called(victim_moment_thread *t) {
   while (next(t)) t->body();
 }
@@ -171,6 +179,7 @@ static void *moment_main(void *argument) {
     case VICTIM_FULL_STACK: fill_stack(t); break;
     case VICTIM_SIGNALS_BLOCKED: block_signals(t); break;
     case VICTIM_DEEP: descend(t, 1400); break;
+    case VICTIM_MAPPING: map_memory(t); break;
     case VICTIM_BODY: be_called(t); break;
   }
   KEEP_FRAME();

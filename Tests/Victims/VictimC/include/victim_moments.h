@@ -16,6 +16,8 @@ enum victim_moment {
   VICTIM_FULL_STACK,
   VICTIM_SIGNALS_BLOCKED,
   VICTIM_DEEP,
+  /// Maps, touches and unmaps 32 MiB.
+  VICTIM_MAPPING,
   /// Calls `body`: the test's own Swift or C++.
   VICTIM_BODY,
 };
