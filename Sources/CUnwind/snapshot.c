@@ -101,7 +101,8 @@ __attribute__((no_sanitize("address", "thread"))) static void copy_handler(int n
     size_t length = end - from < CUNWIND_STACK_CAPACITY ? end - from : CUNWIND_STACK_CAPACITY;
     size_t below = 0;
     // The page below the stack pointer's may be the guard page: look at it through the kernel.
-    if ((from & ~(uint64_t)(PAGE - 1)) != (sp & ~(uint64_t)(PAGE - 1))) {
+    bool is_known = is_own && from >= own_stack.lowest;
+    if (!is_known && (from & ~(uint64_t)(PAGE - 1)) != (sp & ~(uint64_t)(PAGE - 1))) {
       below = RED_ZONE;
       if (cunwind_read_raw(from, stack_copy, below) != (long)below)
         for (size_t i = 0; i < below; i++) stack_copy[i] = 0;

@@ -71,5 +71,20 @@ extension CaptureSuites {
       #expect(watched.elapsed_ms < unwatched.elapsed_ms * 1.9 + 100, "\(name): \(watched.elapsed_ms) ms")
       #expect(stacks >= 20, "\(name): \(stacks) stacks, lost \(lost)")
     }
+
+    /// While a thread fills a socket's buffer it runs, for a millisecond and more, and a signal would cut its transfer short.
+    @Test func largeTransferIsNotCutShort() throws {
+      let index = try #require(
+        (0..<victim_call_count).first { String(cString: victim_call_name($0)) == "large send over TCP" })
+      let unwatched = make(index)
+      let capture = ThreadCapture()
+      for _ in 0..<12 {
+        let watched = make(index) { thread, isDone in
+          let probe = ThreadProbe(thread: thread)
+          while !isDone.load(ordering: .acquiring) { _ = capture.capture(probe, stackEnd: 0) }
+        }
+        #expect(watched.result == unwatched.result)
+      }
+    }
   }
 }

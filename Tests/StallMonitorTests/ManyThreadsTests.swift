@@ -49,9 +49,10 @@ extension CaptureSuites {
       let capture = ThreadCapture(quietTime: 50_000)
       let probe = ThreadProbe(thread: victim_moment_id(running))
       let otherProbe = ThreadProbe(thread: other.id)
-      // Whoever waits sleeps, and the kernel counts it.
+      // Whoever waits sleeps, and the kernel counts it. The first ones touch its alternate stack.
+      for _ in 0..<10 { _ = capture.capture(probe, stackEnd: 0) }
       let before = probe.sleeps()
-      for _ in 0..<300 {
+      for _ in 0..<150 {
         _ = try capture.capture(otherProbe, stackEnd: 0).backtrace.get()
         _ = capture.capture(probe, stackEnd: 0)
       }

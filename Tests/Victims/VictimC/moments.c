@@ -149,11 +149,14 @@ __attribute__((noinline)) static unsigned descend(victim_moment_thread *t, unsig
 }
 
 static void map_memory(victim_moment_thread *t) {
-  size_t size = 32u << 20;
+  size_t size = 64u << 20;
+  char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (memory == MAP_FAILED) abort();
   while (next(t)) {
-    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (memory != MAP_FAILED) munmap(memory, size);
+    mprotect(memory, size, PROT_READ);
+    mprotect(memory, size, PROT_READ | PROT_WRITE);
   }
+  munmap(memory, size);
 }
 
 static void be_called(victim_moment_thread *t) {

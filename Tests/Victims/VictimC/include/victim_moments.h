@@ -16,7 +16,7 @@ enum victim_moment {
   VICTIM_FULL_STACK,
   VICTIM_SIGNALS_BLOCKED,
   VICTIM_DEEP,
-  /// Maps, touches and unmaps 32 MiB.
+  /// Protects and unprotects 64 MiB, so that whoever asks the kernel for memory waits.
   VICTIM_MAPPING,
   /// Calls `body`: the test's own Swift or C++.
   VICTIM_BODY,
