@@ -43,8 +43,8 @@ static struct {
 static _Alignas(PAGE) unsigned char stack_copy[CUNWIND_STACK_CAPACITY];
 static _Atomic int capture_signal;
 
-// The stack of a thread that has been prepared. All of it above the stack pointer is mapped, so the handler need not ask the
-// kernel, which would make the thread wait for whoever maps memory at that moment.
+// The stack of a thread that has been prepared. All of it above the stack pointer is mapped, so the handler need not
+// ask the kernel, which would make the thread wait for whoever maps memory at that moment.
 static __thread struct {
   uint64_t lowest, end;
 } own_stack __attribute__((tls_model("initial-exec")));

@@ -307,8 +307,8 @@ static bool next_candidate(cunwind_unwinder *u, struct search *search, uint64_t 
     *candidate = search->begins;
     if (search->has_place && match_frame(u, *candidate, search->function) != NO_MATCH) return true;
   }
-  // An alloca or an argument area: look upwards, first for a call to this very function. Its caller may keep anything in RBP;
-  // where the call says less, that must look like a frame pointer.
+  // An alloca or an argument area: look upwards, first for a call to this very function. Its caller may keep anything
+  // in RBP; where the call says less, that must look like a frame pointer.
   for (; search->stage < EXHAUSTED; search->stage++, search->next = 0) {
     enum match wanted = search->stage == CALLED_DIRECTLY ? CALLED_THIS_FUNCTION : FOLLOWS_A_CALL;
     while (search->next < SCAN_LIMIT) {
