@@ -5,11 +5,14 @@ SWIFT ?= swift
 # What the library is built against and opens at run time.
 LIBRARIES := libunwind-dev libdw-dev
 # What the tests judge by.
-JUDGES := binutils debianutils libstdc++-12-dev python3-jsonschema xz-utils
+JUDGES := binutils debianutils libstdc++-12-dev python3-jsonschema rsyslog systemd-container xz-utils
+
+# The run loops that ours is measured beside.
+PEERS := libuv1-dev libev-dev libevent-dev libglib2.0-dev
 
 FUZZ_SECONDS ?= 60
 
-.PHONY: demo test fuzz bench lint format clean
+.PHONY: demo test examples fuzz bench bench-monitor bench-loop lint format clean
 
 demo: ## A host with known stalls: report lines on standard output, an account on standard error.
 	@scripts/install-dependencies $(LIBRARIES)
@@ -20,13 +23,23 @@ test: ## All tests; the victims in debug and in release.
 	@scripts/install-dependencies $(LIBRARIES) $(JUDGES)
 	$(SWIFT) build --configuration release --product StallVictim
 	$(SWIFT) build --configuration release --product stalld
-	$(SWIFT) test --skip CaptureSuites
-	@# Beside these, which keep two processors busy, other tests' victims would starve.
-	$(SWIFT) test --skip-build --filter CaptureSuites
+	$(SWIFT) test
 
-bench: ## The monitor's benchmarks: a table, and Benchmarks/results/*.json.
+examples: ## Builds the examples and runs each once.
+	@scripts/install-dependencies $(LIBRARIES)
+	@scripts/run-examples
+
+bench: bench-monitor ## What watching costs. `make bench-loop` is apart: it builds eight run loops.
+
+bench-monitor: ## A table, and Benchmarks/results/monitor.json.
 	@scripts/install-dependencies $(LIBRARIES)
 	$(SWIFT) run --configuration release --package-path Benchmarks/Monitor bench-monitor
+
+bench-loop: ## Ours beside seven other run loops, on one processor: a table, Benchmarks/results/loop.json and a chart.
+	@scripts/install-dependencies $(LIBRARIES) $(PEERS)
+	$(SWIFT) build --configuration release --package-path Benchmarks/Loop --product LoopBenchmark
+	taskset --cpu-list 0 $$($(SWIFT) build --configuration release --package-path Benchmarks/Loop --show-bin-path)/LoopBenchmark \
+	  --json Benchmarks/results/loop.json --svg Documentation/loop.svg --markdown Documentation/loop-table.md
 
 fuzz: ## The unwinder under libFuzzer and the address sanitizer, for FUZZ_SECONDS; finds are kept in .build/fuzz.
 	@scripts/install-dependencies $(LIBRARIES) libstdc++-12-dev

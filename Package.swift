@@ -33,13 +33,17 @@ let package = Package(
     .target(name: "FuzzUnwind", dependencies: ["CUnwind"], path: "Tests/Fuzz/Unwind"),
     .executableTarget(
       name: "StallVictim", dependencies: ["LoopEngine", "StallMonitor", "VictimC"], path: "Tests/Victims/StallVictim"),
-    .testTarget(name: "LoopEngineTests", dependencies: ["LoopEngine"]),
+    // A main thread of its own, which a test process does not give.
+    .executableTarget(
+      name: "MainThreadVictim", dependencies: ["LoopEngine", "CLinux"], path: "Tests/Victims/MainThreadVictim"),
+    .testTarget(name: "LoopEngineTests", dependencies: ["LoopEngine", "MainThreadVictim", "VictimC"]),
     .testTarget(
       name: "StallMonitorTests",
       dependencies: [
         "StallMonitor", "LoopEngine", "CUnwind", "CLinux", "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim",
         "ThrowVictim", "stalld",
       ]),
+    .testTarget(name: "StalldTests", dependencies: ["stalld", "StallVictim"]),
   ],
   swiftLanguageModes: [.v6]
 )

@@ -1,4 +1,17 @@
 #include "loop.h"
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+int clinux_has_even_tick;
+
+// The processor says whether its counter runs evenly through all frequencies and sleeps (invariant TSC).
+__attribute__((constructor)) static void look_for_even_tick(void) {
+#if defined(__x86_64__)
+  unsigned a, b, c, d;
+  if (__get_cpuid(0x80000007, &a, &b, &c, &d) && (d & (1u << 8))) clinux_has_even_tick = 1;
+#endif
+}
 
 __thread void *clinux_loop_current;
 unsigned clinux_fork_count;

@@ -1,7 +1,13 @@
 #define _GNU_SOURCE
 #include "libunwind_table.h"
 
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
 
 #include "cunwind_unwind.h"
 
@@ -11,6 +17,63 @@ struct libunwind_table libunwind;
 
 #define TEXT_OF(name) #name
 #define TEXT(name) TEXT_OF(name)
+
+// Whether the address lies in what the loader seals after relocation (PT_GNU_RELRO).
+static bool is_sealed(const struct link_map *map, uintptr_t address) {
+  const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)map->l_addr;
+  const ElfW(Phdr) *segments = (const ElfW(Phdr) *)(map->l_addr + header->e_phoff);
+  for (unsigned i = 0; i < header->e_phnum; i++) {
+    if (segments[i].p_type != PT_GNU_RELRO) continue;
+    uintptr_t start = map->l_addr + segments[i].p_vaddr;
+    // The loader seals whole pages, and rounds the end down.
+    if (address >= start && address < ((start + segments[i].p_memsz) & ~(uintptr_t)4095)) return true;
+  }
+  return false;
+}
+
+static int refuse_mincore(void *address, size_t length, unsigned char *pages) {
+  (void)address, (void)length, (void)pages;
+  errno = ENOSYS;
+  return -1;
+}
+
+// libunwind tries mincore(2) when it sets itself up, for the local API that is not used here. systemd's @system-service has no
+// mincore, and a service with that filter would be killed. So libunwind's own reference to it (and nobody else's) is led to a
+// function that says "not available", before the first call into the library. The reference is a jump slot in the library's
+// procedure linkage table (System V ABI, AMD64 supplement, "Procedure Linkage Table"). False if there is none to lead elsewhere.
+static bool refuse_mincore_to(void *library) {
+  struct link_map *map;
+  if (dlinfo(library, RTLD_DI_LINKMAP, &map) != 0) return false;
+  const ElfW(Rela) *relocations = NULL;
+  const ElfW(Sym) *symbols = NULL;
+  const char *names = NULL;
+  size_t size = 0;
+  // The loader has already turned these addresses into absolute ones.
+  for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++) {
+    if (entry->d_tag == DT_JMPREL) relocations = (const ElfW(Rela) *)entry->d_un.d_ptr;
+    if (entry->d_tag == DT_PLTRELSZ) size = entry->d_un.d_val;
+    if (entry->d_tag == DT_SYMTAB) symbols = (const ElfW(Sym) *)entry->d_un.d_ptr;
+    if (entry->d_tag == DT_STRTAB) names = (const char *)entry->d_un.d_ptr;
+  }
+  if (relocations == NULL || symbols == NULL || names == NULL) return false;
+  for (size_t i = 0; i < size / sizeof *relocations; i++) {
+    if (ELF64_R_TYPE(relocations[i].r_info) != R_X86_64_JUMP_SLOT) continue;
+    if (strcmp(names + symbols[ELF64_R_SYM(relocations[i].r_info)].st_name, "mincore") != 0) continue;
+    uintptr_t slot = map->l_addr + relocations[i].r_offset, page = slot & ~(uintptr_t)4095;
+    // Read-only where the library was linked with -z relro -z now. What was writable before stays so.
+    bool was_sealed = false;
+    uintptr_t target = (uintptr_t)refuse_mincore;
+    if (is_sealed(map, slot)) {
+      if (mprotect((void *)page, 4096, PROT_READ | PROT_WRITE) != 0) return false;
+      was_sealed = true;
+    }
+    memcpy((void *)slot, &target, sizeof target);
+    if (was_sealed) mprotect((void *)page, 4096, PROT_READ);
+    return true;
+  }
+  // Nothing to lead elsewhere: a libunwind that never calls it.
+  return true;
+}
 
 const char *cunwind_load(void) {
   cunwind_memory_prepare();
@@ -22,6 +85,7 @@ const char *cunwind_load(void) {
   if (libunwind.name == NULL) return "libunwind-x86_64.so.8 lacks " TEXT(UNW_OBJ(name));
   LIBUNWIND_FUNCTIONS(X)
 #undef X
+  if (!refuse_mincore_to(library)) return "libunwind-x86_64.so.8 cannot be kept from calling mincore";
   libunwind.loaded = true;
   return NULL;
 }

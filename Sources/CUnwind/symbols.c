@@ -34,7 +34,7 @@ static bool open_by_build_id(
     struct image *image, const struct cunwind_symbols_source *source, const uint8_t *id, size_t length) {
   static const char digits[] = "0123456789abcdef";
   char first[3] = {0}, rest[2 * 64 + 1] = {0}, path[PATH_MAX];
-  if (source->debug_root == NULL || length < 2 || length > 64) return false;
+  if (length < 2 || length > 64) return false;
   for (size_t i = 0; i < length; i++) {
     char *to = i == 0 ? first : rest + 2 * (i - 1);
     to[0] = digits[id[i] >> 4];
@@ -71,7 +71,7 @@ static bool open_by_link(cunwind_symbols_module *module, const struct cunwind_sy
   const char *const candidates[3][5] = {
       {directory, "/", name},
       {directory, "/.debug/", name},
-      {source->debug_root != NULL ? source->debug_root : "", directory, "/", name},
+      {source->debug_root, directory, "/", name},
   };
   for (size_t i = 0; i < 3; i++) {
     if (join(path, candidates[i]) && symbols_image_open(&module->debug, source, path, -1)) return true;
@@ -88,7 +88,8 @@ cunwind_symbols_module *cunwind_symbols_open(const struct cunwind_symbols_source
     return NULL;
   }
   bool found = symbols_image_open(&module->file, source, source->path, source->fd);
-  if (!found || !has_dwarf(&module->file) || !has_symtab(&module->file)) {
+  bool is_complete = found && has_dwarf(&module->file) && has_symtab(&module->file);
+  if (!is_complete && source->debug_root != NULL) {
     if (open_by_build_id(&module->debug, source, source->build_id, source->build_id_length)
         || (found && open_by_link(module, source))) {
       found = true;

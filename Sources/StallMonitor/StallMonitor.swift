@@ -25,6 +25,7 @@ public final class StallMonitor: Sendable {
   private struct Watch {
     var watchdog: Watchdog
     var attachment: LoopPulseObserver.Attachment
+    var suspension: Suspension
   }
 
   private let watch: Mutex<Watch?>
@@ -92,6 +93,38 @@ public final class StallMonitor: Sendable {
   /// An idle service's does not grow.
   public var watchdogWakeUps: UInt64 { watch.withLock { $0?.watchdog.wakeUpCount ?? 0 } }
 
+  /// Overlooks the loop's turns until ``resume()``; for work that is known to be slow.
+  ///
+  /// Pauses nest. A stall that is told already is followed to its end. Lock-free on the loop's side; from any thread.
+  public func pause() {
+    watch.withLock { $0?.suspension }?.begin()
+  }
+
+  /// Ends one ``pause()``.
+  ///
+  /// The turn that is under way is timed from now. Without a pause nothing happens.
+  public func resume() {
+    watch.withLock { watch in
+      guard let watch, watch.suspension.end() else { return }
+      watch.watchdog.semaphore.post()
+    }
+  }
+
+  /// Runs something that is known to be slow, without a report of it.
+  ///
+  /// - Parameters:
+  ///   - reason: Why it is; for whoever reads the code.
+  ///   - body: The slow work. Called once, on the calling thread.
+  /// - Returns: What the work returns.
+  /// - Throws: What the work throws.
+  public func expectSlow<Result, Failure: Error>(
+    _ reason: StaticString, _ body: () throws(Failure) -> Result
+  ) throws(Failure) -> Result {
+    pause()
+    defer { resume() }
+    return try body()
+  }
+
   /// Stops watching, and waits until the reports that are under way have been written as far as their reader takes them.
   ///
   /// A stall that lasts at this moment gets its `stall.ended` now, marked `watch_ended`. Idempotent.
@@ -121,9 +154,11 @@ public final class StallMonitor: Sendable {
     let loop = Loop.main
     let pulse = Pulse(
       semaphore: watchdog.semaphore, fencesItself: !watchdog.hasBarrier, countsTicks: watchdog.countsTicks)
+    let suspension = Suspension()
     let subject = WatchedLoop.Subject(
       name: "main", kind: "loop", threadID: getpid(), stackEnd: ProcessFacts.mainStackEnd(),
-      threshold: configuration.threshold.nanoseconds, pulse: pulse, state: { LoopDescription.current(of: loop) })
+      threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: suspension,
+      state: { LoopDescription.current(of: loop) })
     try watchdog.start(writer: writer, capture: capture, resolver: resolver)
     watchdog.watch(subject)
     if loop.isCurrent {
@@ -131,6 +166,7 @@ public final class StallMonitor: Sendable {
     } else {
       loop.perform { cunwind_prepare_thread() }
     }
-    return Watch(watchdog: watchdog, attachment: LoopPulseObserver.attach(pulse, to: loop))
+    return Watch(
+      watchdog: watchdog, attachment: LoopPulseObserver.attach(pulse, to: loop), suspension: suspension)
   }
 }

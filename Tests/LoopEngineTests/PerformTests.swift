@@ -140,17 +140,22 @@ import Testing
     try thread.start()
     let loop = try #require(thread.loop)
     let wakes = Log<Int>()
+    let gate = Pipe()
+    defer { gate.close() }
     loop.observe(.afterWaiting) { _, _ in
       wakes.append(1)
-      // While the loop is busy here the others are posted.
-      sleepBriefly(microseconds: 20_000)
+      // The loop stands here, awake, until the whole burst is posted.
+      gate.read()
     }
+    // The observer is there from the next wake-up on.
+    try loop.performAndWait {}
     while !loop.isWaiting { sleepBriefly() }
-    let before = wakes.count
     let ran = Log<Int>()
     for number in 0..<500 { loop.perform { ran.append(number) } }
-    while ran.count < 500 { sleepBriefly() }
-    #expect(wakes.count - before <= 2)
+    gate.write()
+    while ran.count < 500 || !loop.isWaiting { sleepBriefly() }
+    #expect(wakes.count == 1)
+    gate.write()
     thread.stop()
   }
 }

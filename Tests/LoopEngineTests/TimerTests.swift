@@ -127,7 +127,8 @@ import Testing
       return loop.run()
     }
     #expect(fired.all == Array(0..<10))
-    #expect(log.count == 1)
+    // None, if the machine stood still for so long that all were due at once.
+    #expect(log.count <= 1)
   }
 
   @Test func withoutToleranceATimerIsNeverEarly() throws {

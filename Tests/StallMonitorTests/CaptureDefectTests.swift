@@ -7,7 +7,7 @@ import VictimC
 
 @testable import StallMonitor
 
-extension CaptureSuites {
+extension OneAtATime {
   /// What went wrong once, or would go wrong on a hostile machine.
   ///
   /// What changes the whole process happens in one of its own.
@@ -57,7 +57,7 @@ extension CaptureSuites {
         var set = sigset_t()
         sigemptyset(&set)
         sigaddset(&set, signal)
-        let probe = ThreadProbe(thread: clinux_thread_id())
+        let probe = ThreadProbe(thread: clinux_gettid())
         pthread_sigmask(SIG_UNBLOCK, &set, nil)
         #expect(probe.state(of: signal) == ThreadProbe.SignalState(isBlocked: false, isPending: false))
         pthread_sigmask(SIG_BLOCK, &set, nil)
@@ -113,7 +113,7 @@ extension CaptureSuites {
       let done = Atomic<Int>(0)
       for id in [shallow.id, deep.id] {
         Self.detach {
-          let capture = ThreadCapture(quietTime: 50_000)
+          let capture = ThreadCapture()
           let probe = ThreadProbe(thread: id)
           for _ in 0..<1500 {
             let frames = (try? capture.capture(probe, stackEnd: 0).backtrace.get())?.frames.count ?? -1
@@ -179,7 +179,7 @@ extension CaptureSuites {
       await #expect(processExitsWith: .success) {
         let capture = ThreadCapture()
         try #require(victim_forbid_process_vm_readv(false))
-        try CaptureSuites.CaptureDefectTests.expectStacks(capture)
+        try CaptureDefectTests.expectStacks(capture)
       }
     }
 
@@ -189,7 +189,7 @@ extension CaptureSuites {
         let capture = ThreadCapture()
         try #require(victim_forbid_process_vm_readv(true))
         capture.flush()
-        try CaptureSuites.CaptureDefectTests.expectStacks(capture)
+        try CaptureDefectTests.expectStacks(capture)
       }
     }
 
@@ -257,7 +257,7 @@ private final class FarReader: @unchecked Sendable {  // Set before the thread i
   var id: Int32 { thread.load(ordering: .acquiring) }
 
   private func run() {
-    thread.store(clinux_thread_id(), ordering: .releasing)
+    thread.store(clinux_gettid(), ordering: .releasing)
     while true {
       let wished = wish.exchange(0, ordering: .acquiringAndReleasing)
       if wished < 0 { return }

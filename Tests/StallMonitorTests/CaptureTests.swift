@@ -108,9 +108,9 @@ final class VictimThread: @unchecked Sendable {  // The handle is set before the
   }
 }
 
-private func syscallGettid() -> pid_t { clinux_thread_id() }
+private func syscallGettid() -> pid_t { clinux_gettid() }
 
-extension CaptureSuites {
+extension OneAtATime {
   @Suite(.serialized)
   struct CaptureTests {
     @Test(arguments: VictimThread.Leaf.allCases, [0, 1, 40])

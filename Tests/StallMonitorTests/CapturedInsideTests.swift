@@ -6,7 +6,7 @@ import VictimCxx
 
 @testable import StallMonitor
 
-extension CaptureSuites {
+extension OneAtATime {
   /// Captured in the middle of what captures usually break on: each stack whole, none lost, and the thread none the wiser.
   ///
   /// `STALLD_CAPTURES` says how often each thread is captured; 2000 times if it says nothing.
@@ -61,10 +61,9 @@ extension CaptureSuites {
       }
     }
 
-    /// None of them is in a transfer, so a short quiet time will do.
     private func capture(
       _ moment: victim_moment, prepare: (@convention(c) () -> Void)? = nil, body: (@convention(c) () -> Void)? = nil,
-      with capture: ThreadCapture = ThreadCapture(quietTime: 50_000)
+      with capture: ThreadCapture = ThreadCapture()
     ) -> Tally {
       let thread = victim_moment_start(moment, prepare, body)
       defer { #expect(victim_moment_stop(thread) > 0) }
@@ -95,8 +94,8 @@ extension CaptureSuites {
 
     @Test func loadingOfLibraries() {
       let tally = capture(VICTIM_DLOPEN)
-      #expect(tally.whole == Self.captures, "\(tally.text)")
-      // Taken in the library's own code, which may be unmapped before it is unwound.
+      // Taken in the library's own code, which may be unmapped before it is unwound: then it says that it is not whole.
+      #expect(tally.whole >= Self.captures - Self.captures / 200, "\(tally.text)")
       #expect(tally.approximate < Self.captures / 10, "\(tally.text)")
     }
 
@@ -130,6 +129,7 @@ extension CaptureSuites {
       let tally = capture(VICTIM_SIGNALS_BLOCKED)
       let unreachable = tally.lost[.signalBlocked, default: 0]
       #expect(tally.whole + unreachable == Self.captures, "\(tally.text)")
+      // It alternates, so it is most often met asleep and read; one that only runs is `threadWithItsSignalsBlockedIsNotSignalled`.
       #expect(tally.whole > 0, "\(tally.text)")
     }
 
@@ -142,7 +142,7 @@ extension CaptureSuites {
     @Test func threadsThatComeAndGo() {
       let crowd = victim_crowd_start(8)
       defer { victim_crowd_stop(crowd) }
-      let capture = ThreadCapture(quietTime: 50_000)
+      let capture = ThreadCapture()
       var stacks = 0
       var truncated: [[String]] = []
       var lost: [CaptureFailure: Int] = [:]
@@ -177,7 +177,7 @@ extension CaptureSuites {
           nanosleep(&time, 0);
         }
         """, ["-shared", "-fPIC"], name: "slow.so")
-      let capture = ThreadCapture(quietTime: 50_000)
+      let capture = ThreadCapture()
       let thread = victim_moment_start(VICTIM_DEEP, nil, nil)
       defer { victim_moment_stop(thread) }
       let probe = ThreadProbe(thread: victim_moment_id(thread))

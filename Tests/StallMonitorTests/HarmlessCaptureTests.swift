@@ -6,7 +6,7 @@ import Testing
 
 @testable import StallMonitor
 
-extension CaptureSuites {
+extension OneAtATime {
   /// A capture must not be noticed by the thread that is captured.
   @Suite(.serialized)
   struct HarmlessCaptureTests {
@@ -27,7 +27,7 @@ extension CaptureSuites {
         var none = sigset_t()
         sigemptyset(&none)
         pthread_sigmask(SIG_SETMASK, &none, nil)
-        thread.store(clinux_thread_id(), ordering: .releasing)
+        thread.store(clinux_gettid(), ordering: .releasing)
         var semaphore = sem_t()
         sem_init(&semaphore, 0, 0)
         while !isDone.load(ordering: .acquiring) {
@@ -91,7 +91,8 @@ extension CaptureSuites {
       while !cunwind_snapshot_claim() { usleep(100) }
       defer { cunwind_snapshot_release() }
       for _ in 0..<20 {
-        #expect(cunwind_capture_by_signal(victim.id, 0, 1_000_000_000, &snapshot) == CUNWIND_CAPTURED)
+        let result = cunwind_capture_by_signal(victim.id, 0, 1_000_000_000, &snapshot)
+        #expect(result == CUNWIND_CAPTURED)
         usleep(2000)
       }
       #expect(victim.rounds.load(ordering: .relaxed) == 1, "the call has ended")
@@ -138,7 +139,7 @@ private final class Spinner: @unchecked Sendable {  // The handle is set before 
     var mask = sigset_t()
     if blocksSignals { sigfillset(&mask) } else { sigemptyset(&mask) }
     pthread_sigmask(SIG_SETMASK, &mask, nil)
-    thread.store(clinux_thread_id(), ordering: .releasing)
+    thread.store(clinux_gettid(), ordering: .releasing)
     while !isDone.load(ordering: .acquiring) {}
   }
 

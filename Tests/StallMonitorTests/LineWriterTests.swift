@@ -4,10 +4,12 @@ import Testing
 
 @testable import StallMonitor
 
-struct LineWriterTests {
+final class LineWriterTests {
   private let directory = FileManager.default.temporaryDirectory.appending(path: "stalld-\(UUID().uuidString)")
 
   init() throws { try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true) }
+
+  deinit { try? FileManager.default.removeItem(at: directory) }
 
   private func line(_ number: Int, size: Int = 100) -> [UInt8] {
     let head = "\(number) "
@@ -59,6 +61,19 @@ struct LineWriterTests {
     #expect(numbers == numbers.sorted())
     #expect(numbers.last == count - 1)
     close(ends[0])
+    close(ends[1])
+  }
+
+  @Test func readerThatHasLeftIsNotWaitedFor() {
+    var ends: [Int32] = [0, 0]
+    pipe(&ends)
+    signal(SIGPIPE, SIG_IGN)
+    let writer = LineWriter(.descriptor(ends[1]))
+    #expect(writer.open() == nil)
+    close(ends[0])
+    writer.write(line(1))
+    #expect(!writer.isWaiting)
+    #expect(writer.takeDropped() == 1)
     close(ends[1])
   }
 

@@ -2,11 +2,10 @@ import CUnwind
 import Glibc
 import Synchronization
 import Testing
-import VictimC
 
 @testable import StallMonitor
 
-extension CaptureSuites {
+extension OneAtATime {
   /// All threads of a large process, one after the other.
   @Suite(.serialized, .timeLimit(.minutes(2)))
   struct ManyThreadsTests {
@@ -34,30 +33,32 @@ extension CaptureSuites {
       }
     }
 
-    /// A running thread is held in its own capture alone, and there for its copy: it goes on while its stack is unwound, while
-    /// others are captured, and while others map memory.
-    @Test func runningThreadWaitsForNobody() throws {
-      _ = cunwind_handler_install()
-      let running = victim_moment_start(VICTIM_DEEP, { cunwind_prepare_thread() }, nil)
-      let mapping = victim_moment_start(VICTIM_MAPPING, nil, nil)
-      let other = VictimThread(depth: 1200, leaf: .read)
+    /// A running thread is held in its own capture alone: it goes on while its stack is unwound, and while others are captured.
+    @Test func threadGoesOnWhileOthersAreCaptured() throws {
+      let counted = VictimThread(depth: 3, leaf: .spin, settles: false)
+      let other = VictimThread(depth: 1200, leaf: .read, settles: true)
       defer {
-        victim_moment_stop(running)
-        victim_moment_stop(mapping)
+        counted.release()
         other.release()
       }
-      let capture = ThreadCapture(quietTime: 50_000)
-      let probe = ThreadProbe(thread: victim_moment_id(running))
+      let capture = ThreadCapture()
+      let probe = ThreadProbe(thread: counted.id)
       let otherProbe = ThreadProbe(thread: other.id)
-      // Whoever waits sleeps, and the kernel counts it. The first ones touch its alternate stack.
-      for _ in 0..<10 { _ = capture.capture(probe, stackEnd: 0) }
-      let before = probe.sleeps()
-      for _ in 0..<150 {
+      // Held by nothing else, it waits for nobody: the kernel never sees it sleep.
+      let before = try #require(Self.voluntarySwitches(counted.id))
+      for _ in 0..<200 {
         _ = try capture.capture(otherProbe, stackEnd: 0).backtrace.get()
         _ = capture.capture(probe, stackEnd: 0)
       }
-      let after = probe.sleeps()
-      #expect(before != nil && after == before)
+      #expect(Self.voluntarySwitches(counted.id) == before)
+    }
+
+    private static func voluntarySwitches(_ thread: Int32) -> Int? {
+      guard let file = ProcFile("/proc/self/task/\(thread)/status") else { return nil }
+      return file.parse(capacity: 4096) { text in
+        let lines = String(decoding: text, as: UTF8.self).split(separator: "\n")
+        return lines.first { $0.hasPrefix("voluntary_ctxt_switches") }?.split(separator: "\t").last.flatMap { Int($0) }
+      }
     }
   }
 }

@@ -1,114 +1,154 @@
 import Foundation
 import Testing
 
-/// Hosts that stall in a known function in a known way, judged by their report lines.
-@Suite(.serialized)
-struct StalledHostTests {
-  struct Known: Sendable, CustomTestStringConvertible {
-    var scenario: String
-    var culprit: String
-    var cause: String
-    var file: String
-    /// The marker in the source that the culprit's line carries.
-    var marker: String?
+extension OneAtATime {
+  /// Hosts that stall in a known function in a known way, judged by their report lines.
+  @Suite(.serialized)
+  struct StalledHostTests {
+    struct Known: Sendable, CustomTestStringConvertible {
+      var scenario: String
+      var culprit: String
+      var cause: String
+      var file: String
+      /// The marker in the source that the culprit's line carries.
+      var marker: String?
 
-    var testDescription: String { scenario }
-  }
-
-  static let known = [
-    Known(
-      scenario: "compute", culprit: "blockByComputing()", cause: "running", file: "main.swift", marker: "computing"),
-    Known(scenario: "sleep", culprit: "blockBySleeping()", cause: "sleep", file: "main.swift", marker: "sleeping"),
-    Known(scenario: "select", culprit: "blockBySelecting()", cause: "sleep", file: "main.swift"),
-    Known(scenario: "c-compute", culprit: "hidden_c_computation", cause: "running", file: "victim.c"),
-    Known(scenario: "c-sleep", culprit: "hidden_c_sleep", cause: "sleep", file: "victim.c"),
-  ]
-
-  @Test(arguments: known, Victim.Build.allCases)
-  func stallIsReportedWithItsCulprit(known: Known, build: Victim.Build) throws {
-    let victim = try Victim.run(known.scenario, milliseconds: 600, build: build)
-    #expect(victim.status == 0)
-    #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
-    let took = try #require(victim.facts["took_ms"].flatMap(Double.init))
-    for report in victim.reports {
-      #expect(report.culprit.contains(known.culprit))
-      #expect(report.cause == known.cause)
-      let frame = try #require(report.culpritFrame)
-      let file = try #require(frame["file"] as? String)
-      #expect(file.hasSuffix("/" + known.file))
-      let line = try #require(frame["line"] as? Int)
-      if let marker = known.marker {
-        let source = try String(contentsOf: URL(fileURLWithPath: file), encoding: .utf8).split(
-          separator: "\n", omittingEmptySubsequences: false)
-        // The loop's condition is as true a place as its body.
-        #expect(source[max(0, line - 2)...line].contains { $0.hasSuffix("// line: \(marker)") }, "line \(line)")
-      }
-      for frame in report.stack {
-        #expect(frame["module"] is String)
-        #expect(frame["build_id"] is String)
-        #expect(frame["offset"] is String)
-      }
-      #expect(report["stall", "capture"] == nil, "the stack is whole and exact")
-      #expect(report["service", "name"] as? String == "StallVictim")
-      #expect(report["loop", "mode"] as? String == "default")
+      var testDescription: String { scenario }
     }
-    let ended = try #require(victim.reports.last)
-    // The turn is at least as long as what the victim measured inside it.
-    #expect(ended.duration >= took - 1)
-    #expect(ended.duration <= took * 1.05 + 20)
-    #expect(Set(victim.reports.map(\.id)).count == 1)
-    #expect(Set(victim.reports.compactMap { $0["stall", "fingerprint"] as? String }).count == 1)
-  }
 
-  /// A host's call must not fail with EINTR, nor end early, because the host is watched.
-  @Test(arguments: ["sleep", "select", "c-sleep"])
-  func watchedCallIsNotInterrupted(scenario: String) throws {
-    let victim = try Victim.run(scenario, milliseconds: 1500, environment: ["STALLMONITOR_THRESHOLD": "20ms"])
-    #expect(victim.facts["errno"] == "0")
-    #expect(try #require(victim.facts["took_ms"].flatMap(Double.init)) >= 1500)
-    #expect((victim.reports.last?["stall", "samples"] as? Int ?? 0) >= 3)
-  }
+    static let known = [
+      Known(
+        scenario: "compute", culprit: "blockByComputing()", cause: "running", file: "main.swift", marker: "computing"),
+      Known(scenario: "sleep", culprit: "blockBySleeping()", cause: "sleep", file: "main.swift", marker: "sleeping"),
+      Known(scenario: "select", culprit: "blockBySelecting()", cause: "sleep", file: "main.swift"),
+      Known(scenario: "c-compute", culprit: "hidden_c_computation", cause: "running", file: "victim.c"),
+      Known(scenario: "c-sleep", culprit: "hidden_c_sleep", cause: "sleep", file: "victim.c"),
+    ]
 
-  @Test func longStallIsToldWhileItLasts() throws {
-    let victim = try Victim.run("compute", milliseconds: 3500)
-    #expect(victim.reports.map(\.event) == ["stall.started", "stall.ongoing", "stall.ongoing", "stall.ended"])
-    let durations = victim.reports.map(\.duration)
-    #expect(durations == durations.sorted())
-    #expect(durations[1] >= 1000)
-    #expect(durations[2] >= 2000)
-    let sequences = victim.reports.compactMap { $0["stall", "sequence"] as? Int }
-    #expect(sequences == [1, 2, 3, 4])
-  }
+    @Test(arguments: known, Victim.Build.allCases)
+    func stallIsReportedWithItsCulprit(known: Known, build: Victim.Build) throws {
+      let victim = try Victim.run(known.scenario, milliseconds: 600, build: build)
+      #expect(victim.status == 0)
+      #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
+      let took = try #require(victim.facts["took_ms"].flatMap(Double.init))
+      for report in victim.reports {
+        #expect(report.culprit.contains(known.culprit))
+        // On a busy machine a computation is truly starved.
+        #expect(report.cause == known.cause || (known.cause == "running" && report.cause == "starved"))
+        let frame = try #require(report.culpritFrame)
+        let file = try #require(frame["file"] as? String)
+        #expect(file.hasSuffix("/" + known.file))
+        let line = try #require(frame["line"] as? Int)
+        if let marker = known.marker {
+          let source = try String(contentsOf: URL(fileURLWithPath: file), encoding: .utf8).split(
+            separator: "\n", omittingEmptySubsequences: false)
+          // The loop's condition is as true a place as its body.
+          #expect(source[max(0, line - 2)...line].contains { $0.hasSuffix("// line: \(marker)") }, "line \(line)")
+        }
+        for frame in report.stack {
+          #expect(frame["module"] is String)
+          #expect(frame["build_id"] is String)
+          #expect(frame["offset"] is String)
+        }
+        #expect(report["stall", "capture"] == nil, "the stack is whole and exact")
+        #expect(report["service", "name"] as? String == "StallVictim")
+        #expect(report["loop", "mode"] as? String == "default")
+      }
+      let ended = try #require(victim.reports.last)
+      // The turn is at least as long as what the victim measured inside it.
+      #expect(ended.duration >= took - 1)
+      #expect(ended.duration <= took * 1.05 + 20)
+      #expect(Set(victim.reports.map(\.id)).count == 1)
+      #expect(Set(victim.reports.compactMap { $0["stall", "fingerprint"] as? String }).count == 1)
+    }
 
-  @Test func thresholdComesFromTheEnvironment() throws {
-    let below = try Victim.run("compute", milliseconds: 400, environment: ["STALLMONITOR_THRESHOLD": "0.9s"])
-    #expect(below.reports.isEmpty)
-    let above = try Victim.run("compute", milliseconds: 120, environment: ["STALLMONITOR_THRESHOLD": "50ms"])
-    #expect(above.reports.map(\.event) == ["stall.started", "stall.ended"])
-    #expect(above.reports.first?["stall", "threshold_ms"] as? Double == 50)
-  }
+    /// A host's call must not fail with EINTR, nor end early, because the host is watched.
+    @Test(arguments: ["sleep", "select", "c-sleep"])
+    func watchedCallIsNotInterrupted(scenario: String) throws {
+      let victim = try Victim.run(scenario, milliseconds: 1500, environment: ["STALLMONITOR_THRESHOLD": "20ms"])
+      #expect(victim.facts["errno"] == "0")
+      #expect(try #require(victim.facts["took_ms"].flatMap(Double.init)) >= 1500)
+      #expect((victim.reports.last?["stall", "samples"] as? Int ?? 0) >= 3)
+    }
 
-  @Test func stallInANestedRunIsReported() throws {
-    let victim = try Victim.run("stall-in-nested", milliseconds: 500)
-    #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
-    #expect(victim.reports.first?["loop", "mode"] as? String == "private")
-    #expect(victim.reports.first?.culprit.contains("blockByComputing()") == true)
-  }
+    @Test func longStallIsToldWhileItLasts() throws {
+      let victim = try Victim.run("compute", milliseconds: 3500)
+      #expect(victim.reports.map(\.event) == ["stall.started", "stall.ongoing", "stall.ongoing", "stall.ended"])
+      let durations = victim.reports.map(\.duration)
+      #expect(durations == durations.sorted())
+      #expect(durations[1] >= 1000)
+      #expect(durations[2] >= 2000)
+      let sequences = victim.reports.compactMap { $0["stall", "sequence"] as? Int }
+      #expect(sequences == [1, 2, 3, 4])
+    }
 
-  @Test func deepStackLosesFramesFromTheMiddle() throws {
-    let victim = try Victim.run("deep", milliseconds: 500)
-    let report = try #require(victim.reports.first)
-    #expect(report.culprit.contains("blockByComputing()"))
-    let omitted = try #require(report["frames_omitted"] as? Int)
-    #expect(omitted > 200)
-    #expect(report.stack.count + omitted > 300)
-    #expect(report.stack.last?["symbol"] as? String == "_start")
-  }
+    @Test func thresholdComesFromTheEnvironment() throws {
+      let below = try Victim.run("compute", milliseconds: 400, environment: ["STALLMONITOR_THRESHOLD": "0.9s"])
+      #expect(below.reports.isEmpty)
+      let above = try Victim.run("compute", milliseconds: 120, environment: ["STALLMONITOR_THRESHOLD": "50ms"])
+      #expect(above.reports.map(\.event) == ["stall.started", "stall.ended"])
+      #expect(above.reports.first?["stall", "threshold_ms"] as? Double == 50)
+    }
 
-  @Test func stallThatTheHostEndsInIsClosed() throws {
-    let victim = try Victim.run("exit-in-stall", milliseconds: 500)
-    #expect(victim.status == 0)
-    #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
-    #expect(victim.reports.last?["stall", "evidence", "watch_ended"] as? Bool == true)
+    @Test func slowWorkThatIsExpectedIsNotReported() throws {
+      let expected = try Victim.run("expected", milliseconds: 700)
+      #expect(expected.reports.isEmpty)
+      let more = try Victim.run("expected-and-more", milliseconds: 700)
+      #expect(more.reports.map(\.event) == ["stall.started", "stall.ended"])
+      #expect(more.reports.allSatisfy { $0.culprit == "hidden_c_computation" })
+      #expect(more.reports.last?.duration ?? 0 < 1000)
+    }
+
+    @Test func stallInANestedRunIsReported() throws {
+      let victim = try Victim.run("stall-in-nested", milliseconds: 500)
+      #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
+      #expect(victim.reports.first?["loop", "mode"] as? String == "private")
+      #expect(victim.reports.first?.culprit.contains("blockByComputing()") == true)
+    }
+
+    /// Nothing is named that is not known: the culprit is a place that `addr2line` finds in the build with symbols.
+    @Test func strippedHostGivesThePlace() throws {
+      let built = try Victim.Build.release.executable("StallVictim")
+      let stripped = FileManager.default.temporaryDirectory.appending(path: "stripped-\(UUID().uuidString)")
+      defer { try? FileManager.default.removeItem(at: stripped) }
+      _ = try output(of: ["/usr/bin/strip", "--strip-all", "-o", stripped.path, built.path])
+      let victim = try Victim.run("c-sleep", milliseconds: 500, program: stripped)
+      let report = try #require(victim.reports.last)
+      let frame = try #require(report.stack.first { $0["module"] as? String == stripped.path })
+      let offset = try #require(frame["offset"] as? String)
+      #expect(report.culprit == "\(stripped.lastPathComponent)+\(offset)")
+      #expect(frame["build_id"] is String)
+      #expect(try output(of: ["/usr/bin/addr2line", "-f", "-e", built.path, offset]).hasPrefix("hidden_c_sleep\n"))
+    }
+
+    private func output(of command: [String]) throws -> String {
+      let process = Process()
+      process.executableURL = URL(fileURLWithPath: command[0])
+      process.arguments = Array(command.dropFirst())
+      let pipe = Pipe()
+      process.standardOutput = pipe
+      try process.run()
+      let text = String(decoding: pipe.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+      process.waitUntilExit()
+      #expect(process.terminationStatus == 0)
+      return text
+    }
+
+    @Test func deepStackLosesFramesFromTheMiddle() throws {
+      let victim = try Victim.run("deep", milliseconds: 500)
+      let report = try #require(victim.reports.first)
+      #expect(report.culprit.contains("blockByComputing()"))
+      let omitted = try #require(report["frames_omitted"] as? Int)
+      #expect(omitted > 200)
+      #expect(report.stack.count + omitted > 300)
+      #expect(report.stack.last?["symbol"] as? String == "_start")
+    }
+
+    @Test func stallThatTheHostEndsInIsClosed() throws {
+      let victim = try Victim.run("exit-in-stall", milliseconds: 500)
+      #expect(victim.status == 0)
+      #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
+      #expect(victim.reports.last?["stall", "evidence", "watch_ended"] as? Bool == true)
+    }
   }
 }

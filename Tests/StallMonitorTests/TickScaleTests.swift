@@ -70,7 +70,7 @@ struct TickScaleTests {
       usleep(3000)
       clock.observe()
       let before = MonotonicClock.now()
-      let word = Pulse.Word(phase: .afterWaiting, stamp: clinux_ticks())
+      let word = Pulse.Word(phase: .afterWaiting, stamp: clinux_time_stamp_counter())
       let after = MonotonicClock.now()
       let time = clock.time(of: word, now: .max)
       #expect(time + 100_000 >= before && time <= after + 100_000)

@@ -44,11 +44,15 @@ struct Victim {
   /// Every line that it wrote is validated against the schema.
   static func run(
     _ scenario: String, milliseconds: Int? = nil, build: Build = .debug, environment: [String: String] = [:],
-    whileRunning: ((Process) throws -> Void)? = nil
+    through wrapper: [String] = [], program: URL? = nil, whileRunning: ((Process) throws -> Void)? = nil
   ) throws -> Victim {
     let process = Process()
-    process.executableURL = try build.executable("StallVictim")
-    process.arguments = [scenario] + (milliseconds.map { [String($0)] } ?? [])
+    // A wrapper is a command that ends in running the one behind it: `taskset -c 0`.
+    let command =
+      wrapper + [try (program ?? build.executable("StallVictim")).path, scenario]
+      + (milliseconds.map { [String($0)] } ?? [])
+    process.executableURL = URL(fileURLWithPath: command[0])
+    process.arguments = Array(command.dropFirst())
     var variables = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("STALLMONITOR_") }
     variables.merge(environment) { $1 }
     process.environment = variables

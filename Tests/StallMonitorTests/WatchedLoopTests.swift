@@ -6,6 +6,7 @@ import Testing
 /// When a turn is late, told to the nanosecond: the clock is handed in.
 struct WatchedLoopTests {
   private let pulse = Pulse(semaphore: WatchdogSemaphore(), fencesItself: true)
+  private let suspension = Suspension()
   private let loop: WatchedLoop
   private static let threshold: UInt64 = 250_000_000
 
@@ -13,7 +14,7 @@ struct WatchedLoopTests {
     loop = WatchedLoop(
       WatchedLoop.Subject(
         name: "main", kind: "loop", threadID: getpid(), stackEnd: 0, threshold: Self.threshold, pulse: pulse,
-        state: { (nil, nil) }), clock: PulseClock())
+        suspension: suspension, state: { (nil, nil) }), clock: PulseClock())
   }
 
   @Test func loopThatNeverTurnedIsQuiet() {
@@ -26,7 +27,7 @@ struct WatchedLoopTests {
     let loop = WatchedLoop(
       WatchedLoop.Subject(
         name: "main", kind: "loop", threadID: getpid(), stackEnd: 0, threshold: Self.threshold, pulse: pulse,
-        state: { (nil, nil) }), clock: PulseClock())
+        suspension: suspension, state: { (nil, nil) }), clock: PulseClock())
     let since = pulse.word.stamp
     #expect(loop.look(at: since + 1, frozen: 0) == .lookAgain(at: since + Self.threshold))
   }
@@ -65,6 +66,25 @@ struct WatchedLoopTests {
     let thawed = since + 5_000_000_000
     #expect(loop.look(at: thawed, frozen: 4_750_000_000) == .lookAgain(at: thawed + Self.threshold))
     #expect(loop.look(at: thawed + Self.threshold, frozen: 0) == .late(pulse.word))
+  }
+
+  @Test func suspendedLoopIsOverlookedAndTimedFromItsResumption() {
+    pulse.turn(.afterWaiting)
+    let since = pulse.word.stamp
+    suspension.begin()
+    suspension.begin()
+    #expect(loop.look(at: since + 10 * Self.threshold, frozen: 0) == .quiet)
+    #expect(!loop.hasMoved)
+    #expect(suspension.end())
+    #expect(loop.look(at: since + 20 * Self.threshold, frozen: 0) == .quiet)
+    #expect(suspension.end())
+    let resumed = MonotonicClock.now()
+    guard case .lookAgain(let deadline) = loop.look(at: resumed, frozen: 0) else {
+      Issue.record("not watched after its resumption")
+      return
+    }
+    #expect(deadline > since + Self.threshold && deadline <= resumed + Self.threshold)
+    #expect(!suspension.end())
   }
 
   @Test func episodeEndsAtTheTransitionAndNotWhenItIsSeen() throws {

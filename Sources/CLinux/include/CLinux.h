@@ -5,6 +5,6 @@
 #include "barrier.h"
 #include "loop.h"
 #include "process.h"
-#include "ticks.h"
+#include "time_stamp_counter.h"
 
 #endif

@@ -30,12 +30,6 @@ static inline void clinux_set_thread_name(const char *name) {
   pthread_setname_np(pthread_self(), name);
 }
 
-/// gettid(2).
-static inline int clinux_thread_id(void) {
-  extern pid_t gettid(void);
-  return gettid();
-}
-
 /// Random bytes without waiting for the kernel's pool. False if it has none yet.
 static inline bool clinux_random(void *bytes, size_t count) {
   return getrandom(bytes, count, GRND_NONBLOCK) == (ssize_t)count;

@@ -43,7 +43,7 @@ extension Loop {
   public func run(
     mode: Mode = .default, for duration: Duration, returnAfterSourceHandled: Bool = false
   ) -> RunResult {
-    let limit = duration <= .zero ? Int64.min : Instant.now.advanced(by: duration).nanoseconds
+    let limit = duration.attoseconds <= 0 ? Int64.min : Instant.now.advanced(by: duration).nanoseconds
     return run(mode, limit: limit, onlyOneSource: returnAfterSourceHandled)
   }
 
@@ -79,18 +79,26 @@ extension Loop {
 
   // MARK: One run
 
+  // All of a run is inlined into its public function, down to the system call: on the way out of the kernel the
+  // processor's memory of return addresses is gone, and each function that then returns costs a misprediction, 7 ns.
+  @inline(__always)
   func run(_ wanted: Mode, limit: Int64, onlyOneSource: Bool) -> RunResult {
     requireOwner()
     if forkCount != clinux_loop_fork_count() { recoverFromFork() }
     absorb()
     if !parked.isEmpty { unpark() }
-    guard let mode = modeToRun(wanted) else { return .finished }
+    guard let reference = modeToRun(wanted) else { return .finished }
+    // Unretained: the loop keeps its modes for as long as it lives, and its thread, which is here, keeps the loop.
+    return reference._withUnsafeGuaranteedRef { run($0, limit: limit, onlyOneSource: onlyOneSource) }
+  }
 
+  @inline(__always)
+  private func run(_ mode: ModeState, limit: Int64, onlyOneSource: Bool) -> RunResult {
     let outerMode = current
     let outerStop = stopRequested.load(ordering: .relaxed)
     let outerCallout = published.save()
     if outerStop { stopRequested.store(false, ordering: .relaxed) }
-    current = mode
+    current = Unmanaged.passUnretained(mode)
     if depth == 0 { counters.outermostRunBegins() }
     depth &+= 1
     runCount &+= 1
@@ -102,44 +110,51 @@ extension Loop {
     notify(mode, .exit)
 
     if outerCallout.kindAndLine != 0 { published.restore(outerCallout) }
-    published.setMode(outerMode?.text)
+    published.setMode(outerMode?._withUnsafeGuaranteedRef { $0.text })
     depth &-= 1
+    if depth == 0 { counters.outermostRunEnds() }
     current = outerMode
     stopRequested.store(outerStop, ordering: .relaxed)
     if !parked.isEmpty { unpark() }
     return result
   }
 
-  private func modeToRun(_ wanted: Mode) -> ModeState? {
+  @inline(__always)
+  private func modeToRun(_ wanted: Mode) -> Unmanaged<ModeState>? {
     guard wanted != .common else { return nil }
-    let mode: ModeState
-    if let known = findMode(wanted.id) {
-      mode = known
-    } else if ring.contains(where: { $0 == wanted.id }) {
-      mode = makeMode(wanted.id)
-    } else {
-      return nil
+    if let known = findModeUnretained(wanted.id) {
+      return known._withUnsafeGuaranteedRef({ isEmpty($0) }) ? nil : known
     }
-    return isEmpty(mode) ? nil : mode
+    guard ring.contains(where: { $0 == wanted.id }) else { return nil }
+    return Unmanaged.passUnretained(makeMode(wanted.id))
   }
 
+  @inline(__always)
   private func passes(_ mode: ModeState, limit: Int64, onlyOneSource: Bool) -> RunResult {
     if takeStop() { return .stopped }
-    return withUnsafeTemporaryAllocation(of: epoll_event.self, capacity: 64) { buffer in
-      // One event at a time if one source ends the run: the kernel then serves ready descriptors in turn, and no one
-      // twice.
-      let events = onlyOneSource ? UnsafeMutableBufferPointer(rebasing: buffer.prefix(1)) : buffer
-      var servedMainQueue = false
-      while true {
-        let (handled, served) = pass(
-          mode, events, limit: limit, onlyOneSource: onlyOneSource, servedMainQueue: servedMainQueue)
-        servedMainQueue = served
-        if handled && onlyOneSource { return .handledSource }
-        if limit != .max && (limit == .min || limit <= clinux_monotonic()) { return .timedOut }
-        if takeStop() { return .stopped }
-        if isEmpty(mode) { return .finished }
-      }
+    // One event at a time if one source ends the run: the kernel then serves ready descriptors in turn, and no one
+    // twice.
+    let events = UnsafeMutableBufferPointer(
+      start: depth == 1 ? eventBuffer : nestedEventBuffer(), count: onlyOneSource ? 1 : Self.eventCapacity)
+    var servedMainQueue = false
+    while true {
+      let (handled, served) = pass(
+        mode, events, limit: limit, onlyOneSource: onlyOneSource, servedMainQueue: servedMainQueue)
+      servedMainQueue = served
+      if handled && onlyOneSource { return .handledSource }
+      if limit != .max && (limit == .min || limit <= clinux_monotonic()) { return .timedOut }
+      if takeStop() { return .stopped }
+      if isEmpty(mode) { return .finished }
     }
+  }
+
+  /// Where a nested run has its events, as the outer one is not through with its own.
+  ///
+  /// Kept for the next time.
+  @inline(never)
+  private func nestedEventBuffer() -> UnsafeMutablePointer<epoll_event> {
+    while nestedEventBuffers.count < depth - 1 { nestedEventBuffers.append(.allocate(capacity: Self.eventCapacity)) }
+    return nestedEventBuffers[depth - 2]
   }
 
   @inline(__always)

@@ -15,13 +15,9 @@ extension Loop {
   func wait(
     _ mode: ModeState, _ events: UnsafeMutableBufferPointer<epoll_event>, deadline: Int64, mayBlock: Bool
   ) -> Int {
-    if !mode.poller.isOpen {
-      do { try openPoller(mode) } catch {
-        if mayBlock { sleepWithoutDescriptors(deadline: deadline) }
-        return 0
-      }
-    }
+    if !mode.poller.isOpen && !openPollerOrSleep(mode, deadline: deadline, mayBlock: mayBlock) { return 0 }
     if !mayBlock { return poll(mode, events, timeout: 0) }
+    releaseSpareTimer()
     if deadline != .max && !arm(deadline) { return poll(mode, events, timeout: 0) }
     // Announced before the last look at the inbox, inside its lock: a post comes either before this and is seen, or
     // after it and wakes.
@@ -35,16 +31,29 @@ extension Loop {
     return count
   }
 
+  /// Opens a mode's epoll instance; where there is no descriptor for it, sleeps without one, if asked to.
+  @inline(never)
+  private func openPollerOrSleep(_ mode: ModeState, deadline: Int64, mayBlock: Bool) -> Bool {
+    do {
+      try openPoller(mode)
+      return true
+    } catch {
+      if mayBlock { sleepWithoutDescriptors(deadline: deadline) }
+      return false
+    }
+  }
+
   @inline(__always)
   private func poll(_ mode: ModeState, _ events: UnsafeMutableBufferPointer<epoll_event>, timeout: Int32) -> Int {
     // A signal handler's EINTR is a wake-up like any other.
-    max(0, Int(epoll_wait(mode.poller.epoll, events.baseAddress, Int32(events.count), timeout)))
+    max(0, Int(clinux_epoll_wait(mode.poller.epoll, events.baseAddress, Int32(events.count), timeout)))
   }
 
   /// Sees to it that the timerfd rings at a time or, if it is set to an earlier one already, before; false when the
   /// time is not in the future.
   ///
   /// A timer that was cancelled may so cost one wake-up, once, instead of a system call for each cancellation.
+  @inline(never)
   private func arm(_ deadline: Int64) -> Bool {
     let now = clinux_monotonic()
     if deadline <= now { return false }

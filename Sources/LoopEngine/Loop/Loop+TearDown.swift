@@ -13,8 +13,10 @@ extension Loop {
     observers = []
     everyModeHooks = []
     for mode in modes.compactMap({ $0 }) + [commonItems] {
-      for timer in mode.timers.all() where timer._withUnsafeGuaranteedRef({ $0.key }) == mode.id { timer.release() }
-      mode.timers = TimerHeap(key: mode.id)
+      for timer in mode.timers.pointee.all() where timer._withUnsafeGuaranteedRef({ $0.key }) == mode.id {
+        timer.release()
+      }
+      mode.timers.pointee = TimerHeap(key: mode.id)
       mode.poller.close()
     }
     let ending = Array(sources.values)
@@ -32,7 +34,10 @@ extension Loop {
     markedFlushPoints = []
     ring = WorkRing(capacity: 1)
     idleWork = WorkRing(capacity: 1)
-    parked = []
+    parked = WorkRing(capacity: 1)
+    releaseSpareTimer()
+    modeTable.deallocate()
+    modeTable = .init(start: nil, count: 0)
     modes = []
     current = nil
   }

@@ -13,11 +13,11 @@ import Synchronization
 ///   posts are refused.
 public final class Loop: @unchecked Sendable {
   // @unchecked: the variables below are touched by the loop's thread alone ("owner-confined"); all that other threads
-  // reach is in `published` (atomics), `inbox` (its own lock) and `modeNames` (a Mutex).
+  // reach is in `published` (atomics), `inbox` (its own lock) and `modeNames` (a lock of its own).
 
   let published = PublishedState()
   let inbox = Inbox()
-  let modeNames = Mutex<[Mode]>([])
+  let modeNames = Guarded<[Mode]>([])
   let stopRequested = Atomic<Bool>(false)
   /// Ends every run, present and future.
   let isTerminated = Atomic<Bool>(false)
@@ -28,14 +28,20 @@ public final class Loop: @unchecked Sendable {
 
   @exclusivity(unchecked) var ring = WorkRing()
   /// Blocks for modes other than the current one, older than all in `ring`.
-  @exclusivity(unchecked) var parked: [WorkItem] = []
+  @exclusivity(unchecked) var parked = WorkRing(capacity: 4)
   @exclusivity(unchecked) var pendingWork: [Work] = []
   @exclusivity(unchecked) var idleWork = WorkRing(capacity: 4)
   @exclusivity(unchecked) var markedFlushPoints: [FlushPoint] = []
   /// By mode number; most have none.
   @exclusivity(unchecked) var modes: [ModeState?] = []
   let commonItems: ModeState
-  @exclusivity(unchecked) var current: ModeState?
+  /// Unretained: modes live as long as the loop.
+  @exclusivity(unchecked) var current: Unmanaged<ModeState>?
+  /// `modes` without its reference counting.
+  @exclusivity(unchecked) var modeTable = UnsafeMutableBufferPointer<Unmanaged<ModeState>?>(start: nil, count: 0)
+  let commonTimers: UnsafeMutablePointer<TimerHeap>
+  /// The timer that was taken out last, still retained: a time-out that is put back is spared two atomic operations.
+  @exclusivity(unchecked) var spareTimer: Unmanaged<Timer>?
   @exclusivity(unchecked) var depth = 0
   /// Counts runs, so that a pass can see that a callout ran the loop.
   @exclusivity(unchecked) var runCount: UInt = 0
@@ -55,6 +61,11 @@ public final class Loop: @unchecked Sendable {
   @exclusivity(unchecked) var signalledSources: [Source] = []
   @exclusivity(unchecked) var descriptors = DescriptorTable()
 
+  /// What epoll writes to: one buffer for the outermost run, others for nested ones.
+  let eventBuffer = UnsafeMutablePointer<epoll_event>.allocate(capacity: eventCapacity)
+  @exclusivity(unchecked) var nestedEventBuffers: [UnsafeMutablePointer<epoll_event>] = []
+  static var eventCapacity: Int { 64 }
+
   @exclusivity(unchecked) var timerDescriptor: Int32 = -1
   /// When the timerfd rings, `.max` when it does not.
   @exclusivity(unchecked) var armedDeadline = Int64.max
@@ -68,6 +79,7 @@ public final class Loop: @unchecked Sendable {
     _ = ForkHandler.registered
     self.isMain = isMain
     commonItems = ModeState(id: Mode.common.id, text: ModeNames.text(of: Mode.common.id))
+    commonTimers = commonItems.timers
     if isMain { published.presetThreadID(getpid()) }
     _ = makeMode(Mode.default.id)
     _ = ensureWakeDescriptor()
@@ -75,6 +87,9 @@ public final class Loop: @unchecked Sendable {
 
   deinit {
     for table in retiredTables { table.deallocate() }
+    modeTable.deallocate()
+    eventBuffer.deallocate()
+    for buffer in nestedEventBuffers { buffer.deallocate() }
   }
 
   // MARK: Identity

@@ -19,6 +19,18 @@ struct LoopBinding: ~Copyable, Sendable {
     return Unmanaged<Loop>.fromOpaque(raw).takeUnretainedValue()
   }
 
+  @inline(__always)
+  func isBound(to loop: Loop) -> Bool {
+    pointer.load(ordering: .acquiring) == UInt(bitPattern: Unmanaged.passUnretained(loop).toOpaque())
+  }
+
+  /// Calls a closure with the loop, if there is one, without counting references: the binding keeps it.
+  @inline(__always)
+  func withLoop(_ body: (Loop) -> Void) {
+    guard let raw = UnsafeRawPointer(bitPattern: pointer.load(ordering: .acquiring)) else { return }
+    Unmanaged<Loop>.fromOpaque(raw)._withUnsafeGuaranteedRef { body($0) }
+  }
+
   /// Binds to a loop; false when bound to another one already.
   @inline(__always)
   func bind(to loop: Loop) -> Bool {

@@ -31,12 +31,18 @@ extension Loop {
       do throws(LoopError) { try watch(source, in: state) } catch { source.fail(error) }
     }
     for source in sources.values where source.keys.contains(Mode.common.id) { source.didSchedule?(self, mode) }
-    if state === current { unpark() }
+    if current?.toOpaque() == Unmanaged.passUnretained(state).toOpaque() { unpark() }
   }
 
   /// The loop's state for a mode, nil if the loop does not know the mode.
   func findMode(_ id: Int32) -> ModeState? {
     id >= 0 && Int(id) < modes.count ? modes[Int(id)] : nil
+  }
+
+  /// The same without counting references.
+  @inline(__always)
+  func findModeUnretained(_ id: Int32) -> Unmanaged<ModeState>? {
+    id >= 0 && Int(id) < modeTable.count ? modeTable[Int(id)] : nil
   }
 
   /// The loop's state for a mode, made if needed; the common items for `.common`.
@@ -46,15 +52,18 @@ extension Loop {
     while modes.count <= Int(id) { modes.append(nil) }
     let state = ModeState(id: id, text: ModeNames.text(of: id))
     modes[Int(id)] = state
+    modeTable.deallocate()
+    modeTable = .allocate(capacity: modes.count)
+    _ = modeTable.initialize(from: modes.map { $0.map(Unmanaged.passUnretained) })
     modeNames.withLock { $0.append(Mode(id: id)) }
     return state
   }
 
   /// Whether something would be served in a mode; observers don't count.
   func isEmpty(_ mode: ModeState) -> Bool {
-    if mode.sourceCount > 0 || mode.timers.count > 0 { return false }
+    if mode.sourceCount > 0 || mode.timers.pointee.count > 0 { return false }
     if mode.isCommon {
-      if commonItems.sourceCount > 0 || commonItems.timers.count > 0 { return false }
+      if commonItems.sourceCount > 0 || commonTimers.pointee.count > 0 { return false }
       // The main queue may have work at any time.
       if isMain && MainQueue.isAvailable && !isServingMainQueue { return false }
     }

@@ -54,13 +54,13 @@ enum ModeNames {
     var texts: [ImmortalText] = []
   }
 
-  private static let table: Mutex<Table> = {
+  private static let table: Guarded<Table> = {
     var table = Table()
     for (identifier, name) in ["common", "default", "tracking"].enumerated() {
       table.identifiers[name] = Int32(identifier)
       table.texts.append(ImmortalText(copying: name))
     }
-    return Mutex(table)
+    return Guarded(table)
   }()
 
   static func identifier(of name: String) -> Int32 {

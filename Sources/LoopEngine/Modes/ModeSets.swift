@@ -4,7 +4,7 @@ import Synchronization
 ///
 /// Sets are never forgotten; a program uses few different ones.
 enum ModeSets {
-  private static let table = Mutex<(numbers: [Set<Int32>: Int32], sets: [Set<Int32>])>((numbers: [:], sets: []))
+  private static let table = Guarded<(numbers: [Set<Int32>: Int32], sets: [Set<Int32>])>((numbers: [:], sets: []))
 
   /// The number of a set of modes: the mode's own if there is but one.
   static func number(of modes: [Loop.Mode]) -> Int32 {

@@ -7,7 +7,8 @@ final class ModeState {
   let id: Int32
   let text: ImmortalText
   @exclusivity(unchecked) var isCommon: Bool
-  @exclusivity(unchecked) var timers: TimerHeap
+  /// Behind a pointer, so that it can be reached without counting references to this object.
+  let timers: UnsafeMutablePointer<TimerHeap>
   /// Signalled and descriptor sources that were added to exactly this mode.
   @exclusivity(unchecked) var sourceCount = 0
   @exclusivity(unchecked) var poller = Poller()
@@ -23,11 +24,14 @@ final class ModeState {
     self.id = id
     self.text = text
     isCommon = id == Loop.Mode.default.id
-    timers = TimerHeap(key: id)
+    timers = .allocate(capacity: 1)
+    timers.initialize(to: TimerHeap(key: id))
     observers = .init(start: nil, count: 0)
   }
 
   deinit {
+    timers.deinitialize(count: 1)
+    timers.deallocate()
     for entry in observers { entry.observer.release() }
     observers.deallocate()
   }

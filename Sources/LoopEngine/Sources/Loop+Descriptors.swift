@@ -44,7 +44,7 @@ extension Loop {
   ///   - line: Where it was made.
   ///   - body: Called on the loop's thread with the source and what the descriptor is ready for.
   /// - Returns: The source, for its invalidation.
-  /// - Throws: As ``add(_:to:)-(DescriptorSource,_)``.
+  /// - Throws: As ``add(_:to:)-(Loop.DescriptorSource,_)``.
   @discardableResult
   public func watch(
     _ descriptor: Int32, for interests: DescriptorSource.Readiness = .readable, in mode: Mode = .common,

@@ -2,6 +2,8 @@ import CLinux
 import Synchronization
 
 /// The numbers behind ``Loop/Statistics``: written by the loop's thread with plain stores, read by any.
+///
+/// Times are in ticks of a cheap clock and become nanoseconds when they are read.
 final class LoopCounters: @unchecked Sendable {
   // @unchecked: `waitBegan` and `workBegan` belong to the loop's thread, the rest is atomic or constant.
   let turns = Atomic<UInt>(0)
@@ -10,6 +12,9 @@ final class LoopCounters: @unchecked Sendable {
   let longestTurn = Atomic<Int64>(0)
   let deepestQueue = Atomic<Int>(0)
   let histogram = TurnHistogram()
+  /// A moment on both clocks, from which the length of a tick follows.
+  private let tickOrigin = clinux_ticks()
+  private let timeOrigin = clinux_monotonic()
   @exclusivity(unchecked) private var waitBegan: Int64 = 0
   @exclusivity(unchecked) private var workBegan: Int64 = 0
 
@@ -22,10 +27,21 @@ final class LoopCounters: @unchecked Sendable {
   /// The loop is about to sleep: a turn ends.
   @inline(__always)
   func waitBegins() {
-    let now = clinux_monotonic()
+    let now = clinux_ticks()
     waitBegan = now
-    if workBegan == 0 { return }
-    let length = now &- workBegan
+    if workBegan != 0 { turnEnds(now) }
+  }
+
+  /// The outermost run ends, and with it the turn that its last wait began.
+  @inline(__always)
+  func outermostRunEnds() {
+    if workBegan != 0 { turnEnds(clinux_ticks()) }
+    workBegan = 0
+  }
+
+  @inline(__always)
+  private func turnEnds(_ now: Int64) {
+    let length = max(0, now &- workBegan)
     turns.store(turns.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
     workTime.store(workTime.load(ordering: .relaxed) &+ length, ordering: .relaxed)
     if length > longestTurn.load(ordering: .relaxed) { longestTurn.store(length, ordering: .relaxed) }
@@ -35,9 +51,16 @@ final class LoopCounters: @unchecked Sendable {
   /// The loop has woken: the next turn begins.
   @inline(__always)
   func waitEnded() {
-    let now = clinux_monotonic()
+    let now = clinux_ticks()
     workBegan = now
-    waitTime.store(waitTime.load(ordering: .relaxed) &+ (now &- waitBegan), ordering: .relaxed)
+    waitTime.store(waitTime.load(ordering: .relaxed) &+ max(0, now &- waitBegan), ordering: .relaxed)
+  }
+
+  /// How many nanoseconds a tick is; exact to a millionth once the loop is some milliseconds old.
+  var nanosecondsPerTick: Double {
+    let ticks = clinux_ticks() &- tickOrigin
+    let time = clinux_monotonic() &- timeOrigin
+    return ticks > 0 && time > 0 ? Double(time) / Double(ticks) : 1
   }
 
   @inline(__always)

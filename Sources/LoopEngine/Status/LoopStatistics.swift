@@ -14,6 +14,7 @@ extension Loop {
     /// The most blocks that were ever waiting to run at once.
     public let deepestQueue: Int
     fileprivate let counts: [UInt]
+    fileprivate let nanosecondsPerTick: Double
 
     /// The length that a share of all turns did not exceed, to within 12.5 %; nil if there were none.
     ///
@@ -27,7 +28,7 @@ extension Loop {
       for (bucket, count) in counts.enumerated() where count > 0 {
         seen += count
         if seen >= wanted {
-          return min(.nanoseconds(Int64(clamping: TurnHistogram.upperBound(of: bucket))), longestTurn)
+          return min(upperBound(of: bucket), longestTurn)
         }
       }
       return longestTurn
@@ -37,8 +38,16 @@ extension Loop {
     /// were.
     public var histogram: [(upTo: Duration, turns: UInt)] {
       counts.enumerated().filter { $0.element > 0 }.map { bucket, count in
-        (upTo: .nanoseconds(Int64(clamping: TurnHistogram.upperBound(of: bucket))), turns: count)
+        (upTo: upperBound(of: bucket), turns: count)
       }
+    }
+
+    private func upperBound(of bucket: Int) -> Duration {
+      Loop.Statistics.duration(Double(TurnHistogram.upperBound(of: bucket)) * nanosecondsPerTick)
+    }
+
+    fileprivate static func duration(_ nanoseconds: Double) -> Duration {
+      .nanoseconds(Int64(min(nanoseconds, 9e18)))
     }
   }
 
@@ -46,11 +55,14 @@ extension Loop {
   ///
   /// Lock-free, on any thread; allocates about 4 KB.
   public var statistics: Statistics {
-    Statistics(
+    let unit = counters.nanosecondsPerTick
+    func duration(_ ticks: Int64) -> Duration { Statistics.duration(Double(ticks) * unit) }
+    return Statistics(
       turns: counters.turns.load(ordering: .relaxed),
-      workTime: .nanoseconds(counters.workTime.load(ordering: .relaxed)),
-      waitTime: .nanoseconds(counters.waitTime.load(ordering: .relaxed)),
-      longestTurn: .nanoseconds(counters.longestTurn.load(ordering: .relaxed)),
-      deepestQueue: counters.deepestQueue.load(ordering: .relaxed), counts: counters.histogram.counts)
+      workTime: duration(counters.workTime.load(ordering: .relaxed)),
+      waitTime: duration(counters.waitTime.load(ordering: .relaxed)),
+      longestTurn: duration(counters.longestTurn.load(ordering: .relaxed)),
+      deepestQueue: counters.deepestQueue.load(ordering: .relaxed), counts: counters.histogram.counts,
+      nanosecondsPerTick: unit)
   }
 }

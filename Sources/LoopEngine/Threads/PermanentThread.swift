@@ -9,7 +9,7 @@ import Synchronization
 public final class PermanentThread: Sendable {
   private let name: String
   private let stackSize: Int
-  private let running = Mutex<Running?>(nil)
+  private let running = Guarded<Running?>(nil)
 
   /// Makes a thread that is not running yet.
   ///

@@ -19,7 +19,7 @@ extension Loop {
     requireOwner()
     absorb()
     guard let state = findMode(mode.id) else { return nil }
-    let first = min(state.timers.firstDeadline, state.isCommon ? commonItems.timers.firstDeadline : .max)
+    let first = min(state.timers.pointee.firstDeadline, state.isCommon ? commonTimers.pointee.firstDeadline : .max)
     return hasTimers(state) ? Instant(nanoseconds: first) : nil
   }
 }

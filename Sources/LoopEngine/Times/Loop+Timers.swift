@@ -14,7 +14,13 @@ extension Loop {
       addOwned(timer, mode.id)
       return true
     }
-    return inbox.post(control: { self.addOwned(timer, mode.id) }, waking: true)
+    return postAddition(of: timer, to: mode)
+  }
+
+  // Apart, so that the owner's way makes no room for a closure.
+  @inline(never)
+  private func postAddition(of timer: Timer, to mode: Mode) -> Bool {
+    inbox.post(control: { self.addOwned(timer, mode.id) }, waking: true)
   }
 
   /// Makes a timer that fires a while from now, and adds it.
@@ -43,13 +49,18 @@ extension Loop {
 
   /// Takes a timer out of a mode; it stays valid and in its other modes.
   public func remove(_ timer: Timer, from mode: Mode = .common) {
-    guard timer.binding.loop === self else { return }
+    guard timer.binding.isBound(to: self) else { return }
     if isOwner {
       absorb()
       removeOwned(timer, mode.id)
     } else {
-      _ = inbox.post(control: { self.removeOwned(timer, mode.id) }, waking: false)
+      postRemoval(of: timer, from: mode)
     }
+  }
+
+  @inline(never)
+  private func postRemoval(of timer: Timer, from mode: Mode) {
+    _ = inbox.post(control: { self.removeOwned(timer, mode.id) }, waking: false)
   }
 
   /// Whether a timer was added to exactly this mode (`.common` being the set).
@@ -58,7 +69,7 @@ extension Loop {
   public func contains(_ timer: Timer, in mode: Mode) -> Bool {
     requireOwner()
     absorb()
-    guard timer.binding.loop === self else { return false }
+    guard timer.binding.isBound(to: self) else { return false }
     return timer.key == mode.id || timer.others?.contains { $0.key == mode.id } ?? false
   }
 
@@ -68,7 +79,11 @@ extension Loop {
     guard timer.isValid, timer.key != key else { return }
     if timer.key == Timer.noKey {
       timer.key = key
-      _ = Unmanaged.passRetained(timer)
+      if let spare = spareTimer, spare.toOpaque() == Unmanaged.passUnretained(timer).toOpaque() {
+        spareTimer = nil
+      } else {
+        _ = Unmanaged.passRetained(timer)
+      }
     } else {
       if timer.others?.contains(where: { $0.key == key }) ?? false { return }
       timer.others = (timer.others ?? []) + [(key, -1)]
@@ -80,12 +95,14 @@ extension Loop {
     if timer.key == key {
       takeOut(timer, key, timer.heapIndex)
       timer.heapIndex = -1
-      if let other = timer.others?.popLast() {
+      if timer.others != nil, let other = timer.others?.popLast() {
         timer.key = other.key
         timer.heapIndex = other.heapIndex
       } else {
         timer.key = Timer.noKey
-        Unmanaged.passUnretained(timer).release()
+        let former = spareTimer
+        spareTimer = Unmanaged.passUnretained(timer)
+        former?.release()
       }
     } else if let position = timer.others?.firstIndex(where: { $0.key == key }), let other = timer.others?[position] {
       takeOut(timer, key, other.heapIndex)
@@ -95,22 +112,22 @@ extension Loop {
 
   @inline(__always)
   private func insert(_ timer: Timer, _ key: Int32) {
-    let mode = key == Mode.common.id ? commonItems : makeMode(key)
+    let heap = heap(key)
     timer.sequence = takeSequence()
     timer.countsAsTolerant = timer.toleranceNanoseconds > 0
-    if timer.countsAsTolerant { mode.timers.tolerantCount &+= 1 }
+    if timer.countsAsTolerant { heap.pointee.tolerantCount &+= 1 }
     // What is added while timers fire waits for the next pass, however past its date is.
     let deadline =
       timer.deadlineNanoseconds > firingLimit ? timer.deadlineNanoseconds : firingLimit.addingSaturated(1)
-    mode.timers.insert(Unmanaged.passUnretained(timer), deadline: deadline)
+    heap.pointee.insert(Unmanaged.passUnretained(timer), deadline: deadline)
   }
 
   @inline(__always)
   private func takeOut(_ timer: Timer, _ key: Int32, _ heapIndex: Int) {
     guard heapIndex >= 0 else { return }
-    let mode = key == Mode.common.id ? commonItems : makeMode(key)
-    mode.timers.remove(at: heapIndex)
-    if timer.countsAsTolerant { mode.timers.tolerantCount &-= 1 }
+    let heap = heap(key)
+    heap.pointee.remove(at: heapIndex)
+    if timer.countsAsTolerant { heap.pointee.tolerantCount &-= 1 }
   }
 
   private func takeOutOfAllHeaps(_ timer: Timer) {
@@ -129,7 +146,7 @@ extension Loop {
   private func insertIntoAllHeaps(_ timer: Timer) {
     if timer.key == Timer.noKey { return }
     insert(timer, timer.key)
-    for other in timer.others ?? [] { insert(timer, other.key) }
+    if let others = timer.others { for other in others { insert(timer, other.key) } }
   }
 
   /// A date or a tolerance was set.
@@ -138,14 +155,19 @@ extension Loop {
       absorb()
       moveOwned(timer)
     } else {
-      _ = inbox.post(control: { self.moveOwned(timer) }, waking: true)
+      postMove(of: timer)
     }
+  }
+
+  @inline(never)
+  private func postMove(of timer: Timer) {
+    _ = inbox.post(control: { self.moveOwned(timer) }, waking: true)
   }
 
   private func moveOwned(_ timer: Timer) {
     if timer.isFiring {
       timer.wasMovedWhileFiring = true
-    } else if timer.isValid {
+    } else if timer.key != Timer.noKey && timer.isValid {
       takeOutOfAllHeaps(timer)
       insertIntoAllHeaps(timer)
     }
@@ -156,8 +178,26 @@ extension Loop {
       absorb()
       discard(timer)
     } else {
-      _ = inbox.post(control: { self.discard(timer) }, waking: false)
+      postDiscard(of: timer)
     }
+  }
+
+  @inline(never)
+  private func postDiscard(of timer: Timer) {
+    _ = inbox.post(control: { self.discard(timer) }, waking: false)
+  }
+
+  @inline(__always)
+  private func heap(_ key: Int32) -> UnsafeMutablePointer<TimerHeap> {
+    key == Mode.common.id ? commonTimers : makeMode(key).timers
+  }
+
+  /// Lets go of the timer that was kept for being put back.
+  @inline(__always)
+  func releaseSpareTimer() {
+    guard let spare = spareTimer else { return }
+    spareTimer = nil
+    spare.release()
   }
 
   private func discard(_ timer: Timer) {
@@ -174,14 +214,14 @@ extension Loop {
   /// The next time to wake for a mode's timers, `.max` for never.
   @inline(__always)
   func timerWakeTime(_ mode: ModeState) -> Int64 {
-    let own = mode.timers.count == 0 ? Int64.max : mode.timers.wakeTime()
-    let common = mode.isCommon && commonItems.timers.count != 0 ? commonItems.timers.wakeTime() : .max
+    let own = mode.timers.pointee.count == 0 ? Int64.max : mode.timers.pointee.wakeTime()
+    let common = mode.isCommon && commonTimers.pointee.count != 0 ? commonTimers.pointee.wakeTime() : .max
     return min(own, common)
   }
 
   @inline(__always)
   func hasTimers(_ mode: ModeState) -> Bool {
-    mode.timers.count != 0 || (mode.isCommon && commonItems.timers.count != 0)
+    mode.timers.pointee.count != 0 || (mode.isCommon && commonTimers.pointee.count != 0)
   }
 
   /// Fires what is due now, in the order of the dates.
@@ -189,36 +229,55 @@ extension Loop {
   /// Whatever a closure does to other timers holds at once.
   func fireTimers(_ mode: ModeState) {
     let now = clinux_monotonic()
-    if min(mode.timers.firstDeadline, mode.isCommon ? commonItems.timers.firstDeadline : .max) > now { return }
+    let own = mode.timers
+    let common = mode.isCommon ? commonTimers : own
+    if min(own.pointee.firstDeadline, common.pointee.firstDeadline) > now { return }
     let outerLimit = firingLimit
     firingLimit = now
     let outer = published.save()
     while true {
-      let useCommon = mode.isCommon && commonItems.timers.firstDeadline < mode.timers.firstDeadline
-      let heap = useCommon ? commonItems : mode
-      if heap.timers.firstDeadline > now { break }
-      fire(heap.timers.first)
+      let heap = common.pointee.firstDeadline < own.pointee.firstDeadline ? common : own
+      if heap.pointee.firstDeadline > now { break }
+      let reference = heap.pointee.first
+      reference._withUnsafeGuaranteedRef { timer in
+        takeOutOfAllHeaps(timer)
+        if timer.intervalNanoseconds == 0 { fireOnce(timer) } else { fireRepeatedly(timer) }
+      }
     }
     published.restore(outer)
     firingLimit = outerLimit
   }
 
+  /// Fires a timer for the only time.
+  ///
+  /// The loop's own reference keeps it alive meanwhile, and is given up at the end.
   @inline(__always)
-  private func fire(_ reference: Unmanaged<Timer>) {
-    // The heap's own reference keeps the timer until `discard`, which may come from within the closure: hold one more.
-    let timer = reference.takeUnretainedValue()
-    takeOutOfAllHeaps(timer)
+  private func fireOnce(_ timer: Timer) {
+    timer.key = Timer.noKey
+    timer.others = nil
+    if timer.isValid {
+      published.publish(.timer, timer.origin)
+      timer.isFiring = true
+      if let body = timer.body.take() { body(timer) }
+      timer.isFiring = false
+      timer.valid.store(false, ordering: .releasing)
+      // Its own closure added it again.
+      if timer.key != Timer.noKey { discard(timer) }
+    }
+    Unmanaged.passUnretained(timer).release()
+  }
+
+  private func fireRepeatedly(_ timer: Timer) {
     guard timer.isValid else { return }
     published.publish(.timer, timer.origin)
+    // The closure may make the loop let go of the timer.
+    let reference = Unmanaged.passRetained(timer)
+    defer { reference.release() }
     timer.isFiring = true
     timer.wasMovedWhileFiring = false
     if let body = timer.body { body(timer) }
     timer.isFiring = false
     guard timer.isValid else { return }
-    if timer.intervalNanoseconds == 0 {
-      timer.invalidate()
-      return
-    }
     if !timer.wasMovedWhileFiring {
       timer.setDeadline(
         Timer.nextDeadline(

@@ -87,7 +87,7 @@ extension Loop {
       get { Instant(nanoseconds: deadline.load(ordering: .relaxed)) }
       set {
         deadline.store(newValue.nanoseconds, ordering: .relaxed)
-        binding.loop?.timerDidMove(self)
+        binding.withLoop { $0.timerDidMove(self) }
       }
     }
 
@@ -96,7 +96,7 @@ extension Loop {
       get { .nanoseconds(toleranceNanoseconds) }
       set {
         tolerance.store(max(0, newValue.clampedNanoseconds), ordering: .relaxed)
-        binding.loop?.timerDidMove(self)
+        binding.withLoop { $0.timerDidMove(self) }
       }
     }
 
@@ -104,7 +104,7 @@ extension Loop {
     /// running.
     public func invalidate() {
       guard valid.exchange(false, ordering: .acquiringAndReleasing) else { return }
-      binding.loop?.timerDidBecomeInvalid(self)
+      binding.withLoop { $0.timerDidBecomeInvalid(self) }
     }
 
     @inline(__always)

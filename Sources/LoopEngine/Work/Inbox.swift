@@ -9,7 +9,7 @@ import Synchronization
 /// pointers, never across a callout or a system call.
 final class Inbox: @unchecked Sendable {
   // @unchecked: the mutable fields are touched only under `lock`; that is what the rest of this file shows.
-  private let lock = WordLock()
+  private let lock = BriefLock()
   @exclusivity(unchecked) private var buffer: UnsafeMutablePointer<WorkItem>
   @exclusivity(unchecked) private var count = 0
   @exclusivity(unchecked) private var capacity = 64

@@ -81,8 +81,6 @@ extension Loop {
   /// Puts blocks that waited for another mode back in front.
   @inline(never)
   func unpark() {
-    let items = parked
-    parked = []
-    ring.prepend(items)
+    ring.prepend(moving: &parked)
   }
 }

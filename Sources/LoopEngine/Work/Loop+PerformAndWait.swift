@@ -80,7 +80,7 @@ private final class Promise<Value: Sendable>: Sendable {
 
 /// A result that a thread sleeps for.
 private final class Answer<Value: Sendable>: Sendable {
-  private let result = Mutex<Result<Value, any Error>?>(nil)
+  private let result = Guarded<Result<Value, any Error>?>(nil)
   private let latch = Latch()
 
   func give(_ value: Result<Value, any Error>) {

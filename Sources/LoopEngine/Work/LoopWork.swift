@@ -95,8 +95,8 @@ extension Loop {
   // MARK: On the loop's thread
 
   private func runDueWork() {
-    guard let current else { return }
-    let due = pendingWork.filter { $0.timer == nil && matches($0.modes, current) }
+    guard let mode = current?.takeUnretainedValue() else { return }
+    let due = pendingWork.filter { $0.timer == nil && matches($0.modes, mode) }
       .sorted { ($0.order, $0.sequence) < ($1.order, $1.sequence) }
     guard !due.isEmpty else { return }
     pendingWork.removeAll { work in due.contains { $0 === work } }

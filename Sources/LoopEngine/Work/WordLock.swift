@@ -19,11 +19,6 @@ final class WordLock: Sendable {
     if word.exchange(0, ordering: .releasing) == 2 { wakeOne() }
   }
 
-  /// Frees the lock whoever holds it: for the child of a fork.
-  func reset() {
-    word.store(0, ordering: .relaxed)
-  }
-
   @inline(never)
   private func lockSlowly() {
     for _ in 0..<40

@@ -37,11 +37,12 @@ struct WorkRing: ~Copyable {
   }
 
   /// Puts blocks that are older than all others back in front, keeping their order.
-  mutating func prepend(_ items: [WorkItem]) {
-    reserve(items.count)
-    for item in items.reversed() {
+  mutating func prepend(moving older: inout WorkRing) {
+    reserve(older.count)
+    while !older.isEmpty {
+      older.tail &-= 1
       head &-= 1
-      (slots + (head & mask)).initialize(to: item)
+      (slots + (head & mask)).moveInitialize(from: older.slots + (older.tail & older.mask), count: 1)
     }
   }
 

@@ -23,6 +23,7 @@ enum CaptureFailure: String, Sendable, Error {
   case threadEnded = "the thread has ended"
   case noActivity = "the kernel does not tell whether the thread is blocked (no /proc/self/task/TID/syscall)"
   case moving = "the thread would not stand still while its stack was read"
+  case noProcessor = "the thread is ready to run and got no processor while it was looked at"
   case signalBlocked = "the thread runs with the capture signal blocked"
   case noAnswer = "the thread runs but did not answer the capture signal in time"
   case refused = "the kernel would not send the capture signal"

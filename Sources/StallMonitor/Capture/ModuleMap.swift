@@ -20,7 +20,8 @@ final class LoadedModule: Sendable {
     // The running executable may have been removed or replaced; procfs still opens it. The vDSO is in no file.
     let file =
       isMainExecutable ? "/proc/self/exe" : path == "linux-vdso.so.1" ? ModuleIdentity.vdsoPath : path
-    identity = ModuleIdentity(path: file, buildID: buildID)
+    identity = ModuleIdentity(
+      path: file, buildID: buildID, usesDebugFile: isMainExecutable || HostCode.ownerOfLibrary(path) == nil)
     self.range = range
     self.loadBias = loadBias
     self.isMainExecutable = isMainExecutable

@@ -13,25 +13,21 @@ final class ThreadCapture {
     var backtrace: Result<Backtrace, CaptureFailure>
   }
 
-  /// How long a thread is looked at in all, beyond the quiet time.
-  private static let patience: UInt64 = 10_000_000
+  private static let attempts = 8
+  /// How long a thread is looked at before it is given up.
+  private static let patience: UInt64 = 100_000_000
   private static let frameLimit = 2048
   private static let handlerTimeout: UInt64 = 200_000_000
   /// How long another capture of this process is waited for: it takes a millisecond.
   private static let claimTimeout: UInt64 = 1_000_000_000
 
   private let unwinder: OpaquePointer?
-  private let quietTime: UInt64
   private let frames: UnsafeMutablePointer<cunwind_frame>
 
   /// Opens libunwind and installs the capture signal's handler.
   ///
   /// Takes the dynamic loader's lock: call it at start.
-  ///
-  /// - Parameter quietTime: How long a thread must not have slept before it is signalled, in nanoseconds. To fill a socket's
-  ///   largest buffer (4 MiB) in one go takes up to 3 ms.
-  init(quietTime: UInt64 = 3_000_000) {
-    self.quietTime = quietTime
+  init() {
     unwinder = cunwind_load() == nil ? cunwind_unwinder_create() : nil
     _ = cunwind_handler_install()
     frames = .allocate(capacity: Self.frameLimit)
@@ -66,41 +62,27 @@ final class ThreadCapture {
     }
     defer { cunwind_snapshot_release() }
     var failure = CaptureFailure.moving
-    // A thread that alternates between running and blocking is soon met blocked, and then needs no signal. Only one that has
-    // not slept for a while gets one: others may be in the middle of a large transfer, which a signal cuts short.
-    let start = MonotonicClock.now()
-    var looked = start
-    var awake: (since: UInt64, sleeps: UInt64?)?
-    var looks = 0
-    // A few looks at least and one past the time, however long this thread itself was kept from running between them.
-    while looks < 8 || looked - start < quietTime + Self.patience {
-      let now = MonotonicClock.now()
-      defer { looked = now }
-      looks += 1
+    var run = SteadyRun()
+    let patience = MonotonicClock.now() + Self.patience
+    for attempt in 0... {
+      if attempt >= Self.attempts, MonotonicClock.now() > patience { break }
       let slices = probe.schedule()?.timeslices
       let activity = probe.activity()
       switch activity {
       case .unknown:
         return Moment(activity: activity, backtrace: .failure(probe.hasEnded ? .threadEnded : .noActivity))
       case .running:
-        let sleeps = probe.sleeps()
-        guard let quiet = awake, quiet.sleeps == sleeps else {
-          awake = (now, sleeps)
-          continue
-        }
-        if now - quiet.since >= quietTime {
-          var isCutShort = false
-          var moment = captureRunning(probe, stackEnd: stackEnd, isCutShort: &isCutShort)
-          for _ in 0..<2 where isCutShort {
-            moment = captureRunning(probe, stackEnd: stackEnd, isCutShort: &isCutShort)
-          }
+        switch run.look(at: probe) {
+        case .steady:
+          let moment = captureRunning(probe, stackEnd: stackEnd)
           // The C library blocks all signals for a moment, as when it makes or ends a thread.
-          guard case .failure(.signalBlocked) = moment.backtrace else { return moment }
+          guard case .failure(.signalBlocked) = moment.backtrace, attempt < Self.attempts else { return moment }
           failure = .signalBlocked
+        case .waiting: failure = .noProcessor
+        case .alternating: failure = .moving
         }
         pause(nanoseconds: 20_000)
       case .blocked(let call):
-        awake = nil
         var snapshot = cunwind_snapshot()
         guard cunwind_snapshot_read(call.stackPointer, stackEnd, &snapshot) else {
           return Moment(activity: activity, backtrace: .failure(.busy))
@@ -119,26 +101,19 @@ final class ThreadCapture {
             snapshot.setRegister(register, value)
           }
         }
-        let unwound = unwind(&snapshot)
+        let (backtrace, readLive) = unwind(&snapshot)
         // What was read during the unwinding is of the same moment only if the thread still stands there.
-        if unwound.readLive, probe.activity() != activity || probe.schedule()?.timeslices != slices {
+        if readLive, probe.activity() != activity || probe.schedule()?.timeslices != slices {
           failure = .moving
           continue
         }
-        return Moment(activity: activity, backtrace: unwound.backtrace)
+        return Moment(activity: activity, backtrace: backtrace)
       }
     }
     return Moment(activity: probe.activity(), backtrace: .failure(failure))
   }
 
-  /// Takes the stack of a running thread.
-  ///
-  /// `isCutShort` tells that it ends where the thread may have gone on since: beyond the copy, or in a library that has been
-  /// unloaded.
-  private func captureRunning(
-    _ probe: borrowing ThreadProbe, stackEnd: UInt64, isCutShort: inout Bool
-  ) -> Moment {
-    isCutShort = false
+  private func captureRunning(_ probe: borrowing ThreadProbe, stackEnd: UInt64) -> Moment {
     let signal = cunwind_handler_install()
     guard signal > 0 else { return Moment(activity: .running, backtrace: .failure(.noSignal)) }
     // A blocked signal would stay pending, and reach the thread at a time of nobody's choosing; so would a second one
@@ -151,11 +126,10 @@ final class ThreadCapture {
     let failure: CaptureFailure
     switch cunwind_capture_by_signal(probe.id, stackEnd, Self.handlerTimeout, &snapshot) {
     case CUNWIND_CAPTURED:
-      var unwound = unwind(&snapshot)
-      isCutShort = unwound.isCutShort
+      var (backtrace, readLive) = unwind(&snapshot)
       // The thread has gone on since.
-      if unwound.readLive { unwound.backtrace = unwound.backtrace.map { $0.approximated() } }
-      return Moment(activity: .running, backtrace: unwound.backtrace)
+      if readLive { backtrace = backtrace.map { $0.approximated() } }
+      return Moment(activity: .running, backtrace: backtrace)
     case CUNWIND_CAPTURE_NO_THREAD: failure = .threadEnded
     case CUNWIND_CAPTURE_BUSY: failure = .busy
     case CUNWIND_CAPTURE_UNSUPPORTED: failure = .noSignal
@@ -165,25 +139,20 @@ final class ThreadCapture {
     return Moment(activity: .running, backtrace: .failure(failure))
   }
 
-  private struct Unwound {
-    var backtrace: Result<Backtrace, CaptureFailure>
-    /// The copy was not enough.
-    var readLive = false
-    /// Outer frames are lost behind memory or code that may have changed since.
-    var isCutShort = false
-  }
-
-  private func unwind(_ snapshot: inout cunwind_snapshot) -> Unwound {
-    guard let unwinder else { return Unwound(backtrace: .failure(.noUnwinder)) }
+  /// Unwinds the copy.
+  ///
+  /// `readLive` tells that the copy was not enough.
+  private func unwind(
+    _ snapshot: inout cunwind_snapshot
+  ) -> (backtrace: Result<Backtrace, CaptureFailure>, readLive: Bool) {
+    guard let unwinder else { return (.failure(.noUnwinder), false) }
     let result = cunwind_unwind(unwinder, &snapshot, frames, Self.frameLimit)
     let found = UnsafeBufferPointer(start: frames, count: result.count).map {
       Backtrace.Frame(address: $0.address, isReturnAddress: $0.is_return_address)
     }
     let backtrace = Backtrace(
       frames: found, isApproximate: result.approximate, isTruncated: result.end != CUNWIND_END_OUTERMOST)
-    return Unwound(
-      backtrace: .success(backtrace), readLive: result.read_live,
-      isCutShort: result.end == CUNWIND_END_LOST && (result.read_live || result.is_outside_modules))
+    return (.success(backtrace), result.read_live)
   }
 
   private func pause(nanoseconds: Int) {

@@ -134,21 +134,27 @@ struct ThreadProbe: ~Copyable {
     }
   }
 
-  /// How often the thread has gone to sleep (`voluntary_ctxt_switches` of `status`); nil if that cannot be had.
-  borrowing func sleeps() -> UInt64? {
+  /// How often the thread has given its processor up by itself (`voluntary_ctxt_switches` of proc(5), `status`).
+  ///
+  /// Nil if that cannot be had.
+  borrowing func voluntarySwitches() -> UInt64? {
     statusFile?.parse(capacity: 4096) { text in
-      let key = Array("\nvoluntary_ctxt_switches:\t".utf8)
-      // One of the last lines.
-      var index = text.count - key.count
-      while index >= 0 {
-        if text[index] == key[0], text[index..<index + key.count].elementsEqual(key) {
-          var scanner = FieldScanner(UnsafeRawBufferPointer(rebasing: text[(index + key.count)...]))
-          return scanner.number().map { UInt64(bitPattern: $0) }
-        }
-        index -= 1
+      let key = Array("voluntary_ctxt_switches:".utf8)
+      for line in text.split(separator: UInt8(ascii: "\n")) where line.starts(with: key) {
+        var scanner = FieldScanner(UnsafeRawBufferPointer(rebasing: text[line.startIndex + key.count..<line.endIndex]))
+        return scanner.number().map { UInt64(bitPattern: $0) }
       }
       return nil
     }
+  }
+
+  /// The processor time that the thread has had up to now, to the nanosecond, also while it runs.
+  ///
+  /// The clock of another thread of this process (linux/posix-timers.h: the complement of the id, CPUCLOCK_SCHED, per thread).
+  borrowing func processorTime() -> UInt64? {
+    var time = timespec()
+    guard clock_gettime(clockid_t(~id << 3 | 6), &time) == 0 else { return nil }
+    return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
   }
 
   private static func mask(_ key: StaticString, in text: UnsafeRawBufferPointer) -> UInt64? {

@@ -1,9 +1,10 @@
 /// Which frame of a stack is to blame, and which stalls are the same.
 enum Culprit {
-  /// The innermost frame of the host's own code; where none is known, the innermost that has a name.
+  /// The innermost frame of the host's own code, named or not: a caller that has a name is not to blame for one that has none.
+  ///
+  /// Where none is known, the innermost that has a name.
   static func frame(of stack: [StackFrame]) -> StackFrame? {
-    stack.first { $0.isHostCode && $0.symbol != nil }
-      ?? stack.first { $0.isHostCode }
+    stack.first { $0.isHostCode }
       ?? stack.first { $0.symbol != nil }
       ?? stack.first
   }

@@ -1,15 +1,11 @@
-import Glibc
+import CLinux
 
 /// Nanoseconds of `CLOCK_MONOTONIC`: the time base of everything that is measured here.
 ///
 /// Steps of the wall clock and a suspended machine do not move it. About 22 ns a read (vDSO).
 enum MonotonicClock {
   @inline(__always)
-  static func now() -> UInt64 {
-    var time = timespec()
-    clock_gettime(CLOCK_MONOTONIC, &time)
-    return UInt64(bitPattern: Int64(time.tv_sec)) &* 1_000_000_000 &+ UInt64(bitPattern: Int64(time.tv_nsec))
-  }
+  static func now() -> UInt64 { UInt64(bitPattern: clinux_monotonic()) }
 }
 
 extension Duration {

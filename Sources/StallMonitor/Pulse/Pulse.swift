@@ -61,7 +61,7 @@ final class Pulse: Sendable {
   /// A turn begins, now.
   @inline(__always)
   func turn(_ phase: Phase) {
-    publish((countsTicks ? clinux_ticks() : MonotonicClock.now()) << 2 | phase.rawValue)
+    publish((countsTicks ? clinux_time_stamp_counter() : MonotonicClock.now()) << 2 | phase.rawValue)
   }
 
   /// The turn has ended, and none follows yet.

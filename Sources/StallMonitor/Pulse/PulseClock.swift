@@ -51,9 +51,9 @@ final class PulseClock {
     var best = TickScale.Reading(ticks: 0, time: 0)
     var width = UInt64.max
     for _ in 0..<5 {
-      let before = clinux_ticks()
+      let before = clinux_time_stamp_counter()
       let time = MonotonicClock.now()
-      let after = clinux_ticks()
+      let after = clinux_time_stamp_counter()
       if after &- before < width {
         width = after &- before
         best = TickScale.Reading(ticks: before &+ width / 2, time: time)

@@ -83,7 +83,13 @@ final class LineWriter {
         return result
       }
       if count < 0 && errno == EINTR { continue }
-      if count < 0 { return false }
+      if count < 0 {
+        // Full for now, or for good: nobody will ever read what a reader has left.
+        guard errno == EPIPE || errno == ECONNRESET || errno == EBADF || errno == ENOTCONN else { return false }
+        droppedSinceTaken += 1
+        sent = 0
+        return true
+      }
       if count < line.count - sent, case .file = destination, takeBack(count) { return false }
       sent += count
     }

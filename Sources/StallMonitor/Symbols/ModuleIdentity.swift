@@ -7,6 +7,10 @@ struct ModuleIdentity: Hashable, Sendable {
   var path: String
   /// The GNU build id as it is in memory; empty if the module has none.
   var buildID: [UInt8]
+  /// Whether a separate debug file may be opened for it.
+  ///
+  /// Not for the system's libraries: that of libc alone takes longer to read than all else, for names that nobody asked for.
+  var usesDebugFile = true
 
   /// The path that stands for the vDSO of this process.
   static let vdsoPath = "[vdso]"

@@ -170,7 +170,7 @@ final class Symbolizer {
               fd: -1,
               build_id: id.baseAddress,
               build_id_length: id.count,
-              debug_root: root,
+              debug_root: identity.usesDebugFile ? root : nil,
               not_changed_after: createdAt
             )
             return cunwind_symbols_open(&source, &problem)

@@ -16,7 +16,7 @@ struct FreezeDetector: ~Copyable {
 
   /// Call it on the watchdog's thread.
   init() {
-    watchdog = ThreadProbe(thread: clinux_thread_id())
+    watchdog = ThreadProbe(thread: clinux_gettid())
     throttle = ThrottleCounter()
   }
 

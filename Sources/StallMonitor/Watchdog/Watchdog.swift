@@ -5,11 +5,11 @@ import Synchronization
 /// The one thread that watches all loops of a process.
 ///
 /// It parks on the semaphore while nothing moves, and otherwise sleeps until the earliest moment at which a turn could be
-/// late. It blocks every signal, so no handler of the host's runs on it, and takes no lock that the host's code holds
+/// late. It blocks the host's signals, and takes no lock that the host's code holds
 /// for longer than a registration.
 final class Watchdog: Sendable {
-  /// How often a destination that takes no lines is tried again.
-  private static let retryInterval: UInt64 = 200_000_000
+  /// When a destination that takes no lines is tried again: at first, and at most, in nanoseconds.
+  private static let retryIntervals: ClosedRange<UInt64> = 200_000_000...10_000_000_000
 
   let semaphore = WatchdogSemaphore()
   /// Whether the kernel lets the watchdog fence for the loops.
@@ -50,10 +50,12 @@ final class Watchdog: Sendable {
     writer: LineWriter, capture: ThreadCapture, resolver: FrameResolver
   ) throws(StallMonitorError) {
     let outfit = Box(Outfit(watchdog: self, writer: writer, capture: capture, resolver: resolver))
-    // The new thread inherits the mask: no signal of the host's is ever delivered to it.
+    // The new thread inherits the mask: no signal of the host's is ever delivered to it. Those that a crash raises are the
+    // thread's own, and Swift's crash handler stops the other threads by SIGPROF to print their backtraces.
     var all = sigset_t()
     var previous = sigset_t()
     sigfillset(&all)
+    for number in [SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS, SIGPROF] { sigdelset(&all, number) }
     pthread_sigmask(SIG_SETMASK, &all, &previous)
     var handle = pthread_t()
     let code = pthread_create(
@@ -104,6 +106,7 @@ final class Watchdog: Sendable {
     // When the thread should next be awake; nil after it was woken by a post.
     var planned: UInt64?
     var frozen: UInt64 = 0
+    var retry = Self.retryIntervals.lowerBound
     var freezes = FreezeDetector()
     let clock = PulseClock(countingTicks: countsTicks)
     while !isStopping.load(ordering: .acquiring) {
@@ -118,15 +121,20 @@ final class Watchdog: Sendable {
         next = min(next ?? .max, time)
       }
       frozen = 0
+      if outfit.writer.isWaiting { outfit.writer.flush() }
       if outfit.writer.isWaiting {
-        outfit.writer.flush()
-        if outfit.writer.isWaiting { next = min(next ?? .max, now + Self.retryInterval) }
+        next = min(next ?? .max, now + retry)
+        retry = min(2 * retry, Self.retryIntervals.upperBound)
+      } else {
+        retry = Self.retryIntervals.lowerBound
       }
       freezes.willWait()
+      // Whatever the watchdog's own work took is nobody's freeze: lateness counts from the beginning of the wait.
+      let waitBegan = MonotonicClock.now()
       if let next {
-        if !semaphore.wait(until: next) { planned = next }
+        if !semaphore.wait(until: next) { planned = max(next, waitBegan) }
       } else {
-        frozen = freezes.frozen(lateness: park(loops, clock: clock))
+        frozen = freezes.frozen(lateness: park(loops, clock: clock, since: waitBegan))
       }
       wakeUps.add(1, ordering: .relaxed)
     }
@@ -146,9 +154,9 @@ final class Watchdog: Sendable {
 
   /// Waits for any loop to move.
   ///
-  /// Returns how long ago that was.
-  private func park(_ loops: [WatchedLoop], clock: PulseClock) -> UInt64 {
-    for loop in loops { loop.subject.pulse.requestWake() }
+  /// Returns how long ago that was, of the time since the wait began.
+  private func park(_ loops: [WatchedLoop], clock: PulseClock, since waitBegan: UInt64) -> UInt64 {
+    for loop in loops where !loop.isSuspended { loop.subject.pulse.requestWake() }
     loops.first?.subject.pulse.fence()
     // Against the last look, and not against now: a turn that began in between would never be seen.
     if !loops.contains(where: \.hasMoved) { semaphore.wait() }
@@ -156,7 +164,7 @@ final class Watchdog: Sendable {
     // The loop that moved posted as its turn began: whatever lies between there and here, it was not asleep in it.
     clock.observe()
     let now = MonotonicClock.now()
-    return loops.map { $0.age(at: now) }.max() ?? 0
+    return min(loops.map { $0.age(at: now) }.max() ?? 0, now - waitBegan)
   }
 
   /// What the thread does for each loop that needs it.

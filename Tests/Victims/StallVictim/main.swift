@@ -118,6 +118,12 @@ case "never-runs":
   // A service that starts slowly: its loop does not turn yet, so it cannot stall.
   spin(Double(milliseconds))
 case "compute": once { blockByComputing() }
+case "expected": once { monitor.expectSlow("the test says so") { blockByComputing() } }
+case "expected-and-more":
+  once {
+    monitor.expectSlow("the test says so") { blockByComputing() }
+    victim_c_compute(UInt32(milliseconds))
+  }
 case "deep": once { descend(300) }
 case "sleep": once { say("errno=\(blockBySleeping())") }
 case "select": once { say("errno=\(blockBySelecting())") }
@@ -143,6 +149,9 @@ case "stall-in-nested":
     loop.stop()
   }
   loop.run()
+case "crash":
+  Loop.main.after(20) { fatalError("the test says so") }
+  Loop.main.run()
 case "exit-in-stall":
   Loop.main.after(20) {
     blockByComputing()

@@ -2,6 +2,7 @@
 #include "VictimC.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <time.h>
 
 __attribute__((noinline)) static double hidden_c_computation(unsigned milliseconds) {
@@ -32,4 +33,9 @@ int victim_c_sleep(unsigned milliseconds) {
   int result = hidden_c_sleep(milliseconds);
   __asm__ volatile("" : : : "memory");
   return result;
+}
+
+size_t victim_bytes_in_use(void) {
+  struct mallinfo2 information = mallinfo2();
+  return information.uordblks + information.hblkhd;
 }

@@ -1,0 +1,140 @@
+import CPeers
+import Foundation
+import LoopEngine
+
+// Usage: swift run -c release --package-path Benchmarks/Loop LoopBenchmark [--json FILE] [--svg FILE] [--markdown FILE]
+// [--rounds N] [--only TEXT] [--subject TEXT] Pin it to one core: taskset -c 1 …
+
+struct Options {
+  var json: String?
+  var svg: String?
+  var markdown: String?
+  var rounds = 3
+  var only: String?
+  var subject: String?
+
+  init(_ arguments: [String]) {
+    var rest = arguments.dropFirst()
+    while let option = rest.popFirst() {
+      let value = rest.popFirst()
+      switch option {
+      case "--json": json = value
+      case "--svg": svg = value
+      case "--markdown": markdown = value
+      case "--rounds": rounds = value.flatMap(Int.init) ?? rounds
+      case "--only": only = value
+      case "--subject": subject = value
+      default:
+        FileHandle.standardError.write(Data("unknown option \(option)\n".utf8))
+        exit(2)
+      }
+    }
+  }
+}
+
+struct Row {
+  let name: String
+  /// The peer that the bar is measured against.
+  let against: String
+  let bar: Double?
+  let measure: (Subject) -> Double?
+}
+
+/// Counts are chosen so that each measurement takes some tens of milliseconds.
+let rows: [Row] = [
+  Row(name: "round trip", against: "bare epoll", bar: 1.05) { $0.roundTrip?(10_000) },
+  Row(name: "post from another thread", against: "libuv", bar: 1.2) { $0.post?(100, 1000) },
+  Row(name: "post from itself", against: "bare epoll", bar: 1.5) { $0.selfPost?(500, 1000) },
+  // Before the rows with ten thousand descriptors and a million timers, which leave the heap of the process in pieces.
+  Row(name: "fire, 10k due", against: "libev", bar: 1.5) { $0.fire?(10_000) },
+  Row(name: "descriptor event, 1 watched", against: "bare epoll", bar: 1.1) { $0.descriptors?(1, 20_000) },
+  Row(name: "descriptor event, 10k watched", against: "bare epoll", bar: 1.1) { $0.descriptors?(10_000, 20_000) },
+  Row(name: "timer insert + cancel, 10 pending", against: "libev", bar: 2) {
+    $0.timerChurn?(10, 200_000 / $0.timerDivisor)
+  },
+  Row(name: "timer insert + cancel, 1k pending", against: "libev", bar: 2) {
+    $0.timerChurn?(1000, 200_000 / $0.timerDivisor)
+  },
+  Row(name: "timer insert + cancel, 100k pending", against: "libev", bar: 2) {
+    $0.mostTimers < 100_000 ? nil : $0.timerChurn?(100_000, 200_000 / $0.timerDivisor)
+  },
+  Row(name: "timer insert + cancel, 1M pending", against: "libev", bar: 2) {
+    $0.mostTimers < 1_000_000 ? nil : $0.timerChurn?(1_000_000, 200_000 / $0.timerDivisor)
+  },
+  Row(name: "timer create + add + cancel", against: "libev", bar: nil) { $0.timerLife?(100_000) },
+  Row(name: "empty iteration", against: "bare epoll", bar: 1.2) { $0.empty?(50_000) },
+]
+
+let options = Options(CommandLine.arguments)
+var limit = rlimit()
+getrlimit(__rlimit_resource_t(UInt32(RLIMIT_NOFILE.rawValue)), &limit)
+limit.rlim_cur = limit.rlim_max
+setrlimit(__rlimit_resource_t(UInt32(RLIMIT_NOFILE.rawValue)), &limit)
+
+let subjects = ([ourLoop()] + cPeers() + [coreFoundation(), dispatch(), nio()]).filter {
+  options.subject.map($0.name.contains) ?? true
+}
+var results: [Result] = []
+
+for row in rows where options.only.map(row.name.contains) ?? true {
+  var samples = [[Double]](repeating: [], count: subjects.count)
+  // Interleaved: whatever disturbs the machine disturbs all.
+  for _ in 0..<options.rounds {
+    for (index, subject) in subjects.enumerated() {
+      if let value = row.measure(subject) { samples[index].append(value) }
+    }
+  }
+  let medians = samples.map { $0.isEmpty ? nil : $0.sorted()[$0.count / 2] }
+  let reference = subjects.firstIndex { $0.name == row.against }.flatMap { medians[$0] }
+  for (index, subject) in subjects.enumerated() {
+    guard let value = medians[index] else { continue }
+    let isOurs = subject.name == "LoopEngine"
+    let ratio = reference.map { value / $0 }
+    results.append(
+      Result(
+        benchmark: row.name, subject: subject.name, value: value, unit: "ns", ratio: ratio,
+        bar: isOurs ? row.bar : nil,
+        pass: isOurs ? row.bar.flatMap { bar in ratio.map { $0 <= bar } } : nil))
+  }
+  printRow(row.name, results.filter { $0.benchmark == row.name }, against: row.against)
+}
+
+// The other promise: three times as fast as CFRunLoop, except where the kernel's share leaves no room.
+for row in rows where row.name != "round trip" {
+  let cells = results.filter { $0.benchmark == row.name }
+  guard let ours = cells.first(where: { $0.subject == "LoopEngine" })?.value,
+    let theirs = cells.first(where: { $0.subject == "CFRunLoop" })?.value
+  else { continue }
+  results.append(
+    Result(
+      benchmark: "CFRunLoop's time to ours: \(row.name)", subject: "LoopEngine", value: theirs / ours, unit: "times",
+      ratio: theirs / ours, bar: 3, pass: theirs / ours >= 3))
+  printRow(results.last!.benchmark, [results.last!], against: "ours, at least")
+}
+
+if options.only == nil || options.only == "observer" {
+  let cost = observerCost(50_000)
+  for (name, value) in [
+    ("one observer, constant closure", cost.hook), ("one observer, counting closure", cost.closure),
+  ] {
+    results.append(
+      Result(
+        benchmark: name, subject: "LoopEngine", value: value, unit: "ns per call", ratio: nil, bar: 10,
+        pass: value <= 10))
+    printRow(name, [results.last!], against: "10 ns")
+  }
+}
+
+if options.only == nil || options.only == "idle" {
+  let switches = idleSwitches(seconds: 2)
+  results.append(
+    Result(
+      benchmark: "idle for 2 s", subject: "LoopEngine", value: Double(switches), unit: "wake-ups", ratio: nil, bar: 0,
+      pass: switches == 0))
+  printRow("idle for 2 s, wake-ups", [results.last!], against: "0")
+}
+
+if let path = options.json { try writeJSON(results, to: path) }
+if let path = options.svg { try writeChart(results, to: path) }
+if let path = options.markdown { try writeTable(results, to: path) }
+exit(0)

@@ -1,0 +1,19 @@
+/// A value behind a ``WordLock``.
+///
+/// The standard `Mutex` would do, were it not that thread sanitizer cannot see into the standard library's lock and
+/// reports each use as a race.
+final class Guarded<Value>: @unchecked Sendable {
+  // @unchecked: the value is touched only under the lock.
+  private let lock = WordLock()
+  @exclusivity(unchecked) private var value: Value
+
+  init(_ value: sending Value) {
+    self.value = value
+  }
+
+  func withLock<Result>(_ body: (inout Value) throws -> Result) rethrows -> Result {
+    lock.lock()
+    defer { lock.unlock() }
+    return try body(&value)
+  }
+}

@@ -1,0 +1,38 @@
+import Foundation
+import Testing
+
+/// What `Loop.main` does on a real main thread, seen from outside.
+@Suite struct MainThreadTests {
+  @Test func anAsyncMainStaysOnTheMainThreadWithItsQueueAndActor() throws {
+    let process = Process()
+    process.executableURL = Self.victim
+    process.standardInput = FileHandle.nullDevice
+    let output = Foundation.Pipe()
+    process.standardOutput = output
+    try process.run()
+    // A main thread that nobody serves never ends by itself.
+    let watchdog = DispatchWorkItem { process.terminate() }
+    DispatchQueue.global().asyncAfter(deadline: .now() + 60, execute: watchdog)
+    let said = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    process.waitUntilExit()
+    watchdog.cancel()
+
+    #expect(process.terminationReason == .exit && process.terminationStatus == 0, "\(said)")
+    let lines = said.split(separator: "\n").map(String.init)
+    for expected in [
+      "ok: main() begins on the main thread", "ok: main() goes on there after a sleep",
+      "ok: a detached task does not", "ok: the main actor is there", "ok: the main queue is there, too",
+      "ok: and shows as the callout",
+      #"ok: modes and nesting: ["timer in a private mode", "queue", "outer", "inner"]"#,
+    ] {
+      #expect(lines.contains(expected))
+    }
+    #expect(lines.last == "all is well")
+  }
+
+  /// Beside the test bundle, where the build leaves it.
+  private static var victim: URL {
+    let bundle = CommandLine.arguments.first { $0.hasSuffix(".xctest") } ?? CommandLine.arguments[0]
+    return URL(fileURLWithPath: bundle).deletingLastPathComponent().appending(path: "MainThreadVictim")
+  }
+}

@@ -1,0 +1,122 @@
+import Glibc
+import Testing
+import VictimC
+
+@testable import LoopEngine
+
+/// What needs a process of its own: exit tests.
+@Suite struct ProcessTests {
+  @Test func withoutDescriptorsItSaysSoAndTheRestGoesOn() async {
+    await #expect(processExitsWith: .success) {
+      var limit = rlimit(rlim_cur: 40, rlim_max: 40)
+      setrlimit(__rlimit_resource_t(UInt32(RLIMIT_NOFILE.rawValue)), &limit)
+      let pipe = Pipe()
+      while dup(0) >= 0 {}
+      let thread = TestThread {
+        let loop = Loop.current
+        do throws(LoopError) {
+          try loop.watch(pipe.reading) { _, _ in }
+          exit(10)
+        } catch {
+          guard error.errorNumber == EMFILE, error.description.contains("Too many open files") else { exit(11) }
+        }
+        // Timers, blocks and wake-ups need no descriptor.
+        var steps = 0
+        let counter = Log<Int>()
+        loop.schedule(after: .milliseconds(5)) { _ in
+          counter.append(1)
+          TestThread { loop.perform { counter.append(2) } }.join()
+        }
+        _ = loop.run()
+        steps = counter.count
+        if steps != 2 { exit(12) }
+        // Once there are descriptors again, they are used.
+        for descriptor in 20..<Int32(40) where descriptor != pipe.reading { close(descriptor) }
+        do throws(LoopError) {
+          try loop.watch(pipe.reading) { _, _ in exit(0) }
+        } catch {
+          exit(13)
+        }
+        pipe.write()
+        loop.run()
+        exit(14)
+      }
+      thread.join()
+      exit(15)
+    }
+  }
+
+  @Test func theChildOfAForkHasItsOwnEvents() async {
+    await #expect(processExitsWith: .success) {
+      let loop = Loop.current
+      let pipe = Pipe()
+      let log = Log<String>()
+      _ = try? loop.watch(pipe.reading) { source, _ in
+        pipe.read()
+        log.append("parent")
+        source.invalidate()
+        loop.stop()
+      }
+      loop.schedule(after: .zero) { _ in loop.stop() }
+      loop.run()
+      // fork() is hidden from Swift; the symbol is not.
+      typealias Fork = @convention(c) () -> pid_t
+      let fork = unsafeBitCast(dlsym(nil, "fork"), to: Fork.self)
+      let child = fork()
+      if child == 0 {
+        // The child's own timer and watch; the parent's epoll instance must not hear of them.
+        let own = Pipe()
+        guard (try? loop.watch(own.reading, body: { _, _ in _exit(0) })) != nil else { _exit(1) }
+        loop.schedule(after: .milliseconds(1)) { _ in own.write() }
+        loop.run()
+        _exit(2)
+      }
+      var status: Int32 = 0
+      waitpid(child, &status, 0)
+      guard status == 0 else { exit(20) }
+      pipe.write()
+      guard loop.run() == .stopped, log.all == ["parent"] else { exit(21) }
+      exit(0)
+    }
+  }
+
+  @Test func threadsWithLoopsLeaveNoMemoryAndNoDescriptorsBehind() async {
+    await #expect(processExitsWith: .success) {
+      // Each uses all that a loop allocates: a post, a timer, a watch, an observer, a mode of its own.
+      func comeAndGo(_ count: Int) {
+        let pipe = Pipe()
+        for _ in 0..<count / 25 {
+          let threads = (0..<25).map { _ in
+            TestThread {
+              let loop = Loop.current
+              _ = try? loop.watch(pipe.reading) { _, _ in }
+              loop.observe(.all) { _, _ in }
+              loop.add(Loop.Source {}, to: .tests)
+              loop.schedule(after: .seconds(1000), repeats: true) { _ in }
+              loop.schedule(after: .microseconds(10)) { _ in loop.stop() }
+              loop.perform {}
+              loop.run()
+            }
+          }
+          for thread in threads { thread.join() }
+        }
+        pipe.close()
+      }
+      func openDescriptors() -> Int { (0..<4096).count { fcntl(Int32($0), F_GETFD) >= 0 } }
+      // What is made once in a process, and the thread stacks that the C library keeps.
+      comeAndGo(500)
+      let descriptors = openDescriptors()
+      let before = Int(victim_bytes_in_use())
+      comeAndGo(2500)
+      let grown = Int(victim_bytes_in_use()) - before
+      // The smallest object would be 32 bytes for each thread, 80 000 in all.
+      guard grown < 40_000 else {
+        print("memory in use grew by", grown, "bytes")
+        exit(30)
+      }
+      guard openDescriptors() == descriptors else { exit(31) }
+      print("memory in use grew by", grown, "bytes")
+      exit(0)
+    }
+  }
+}

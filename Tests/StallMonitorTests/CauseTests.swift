@@ -1,0 +1,112 @@
+import Foundation
+import Testing
+
+extension OneAtATime {
+  /// Causes that the machine brings about, provoked for real.
+  @Suite(.serialized)
+  struct CauseTests {
+    /// Two others on the same processor, and the host's turn takes three times as long.
+    @Test func loopWithoutAProcessorIsStarved() throws {
+      let spinners = try (0..<2).map { _ in
+        let spinner = Process()
+        spinner.executableURL = URL(fileURLWithPath: "/usr/bin/taskset")
+        spinner.arguments = ["-c", "0", "/bin/sh", "-c", "while :; do :; done"]
+        try spinner.run()
+        return spinner
+      }
+      defer {
+        for spinner in spinners {
+          // SIGTERM is blocked in what a test starts: threads of its kind block it, and children inherit that.
+          kill(spinner.processIdentifier, SIGKILL)
+          spinner.waitUntilExit()
+        }
+      }
+      let victim = try Victim.run("compute", milliseconds: 1500, through: ["/usr/bin/taskset", "-c", "0"])
+      let ended = try #require(victim.reports.last)
+      #expect(ended.event == "stall.ended")
+      #expect(ended.cause == "starved")
+      #expect(ended.culprit.contains("blockByComputing()"))
+      let delay = try #require(ended["stall", "evidence", "run_delay_ms"] as? Double)
+      let cpu = try #require(ended["stall", "evidence", "cpu_ms"] as? Double)
+      #expect(delay > cpu)
+    }
+
+    /// A control group whose quota is a fifth of a processor.
+    @Test(.enabled(if: ControlGroup.isUsable, "needs root and a control group hierarchy with the cpu controller"))
+    func loopOverItsQuotaIsThrottled() throws {
+      let group = try ControlGroup(quota: 20_000)
+      defer { group.remove() }
+      let victim = try Victim.run("compute", milliseconds: 1500, through: group.wrapper)
+      let ended = try #require(victim.reports.last)
+      #expect(ended.event == "stall.ended")
+      #expect(ended.cause == "throttled")
+      let throttled = try #require(ended["stall", "evidence", "throttled_ms"] as? Double)
+      #expect(throttled > ended.duration / 3)
+    }
+
+    /// A pipe, a socket and a lock of the host's, in the words of the report.
+    @Test func whatWasWaitedForIsNamed() throws {
+      let demo = Process()
+      demo.executableURL = try Victim.Build.debug.executable("stalld")
+      demo.arguments = ["demo"]
+      let (output, talk) = (Pipe(), Pipe())
+      demo.standardOutput = output
+      demo.standardError = talk
+      try demo.run()
+      let lines = output.fileHandleForReading.readDataToEndOfFile()
+      let account = String(decoding: talk.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+      demo.waitUntilExit()
+      #expect(demo.terminationStatus == 0, "\(account)")
+      try Victim.validate(lines)
+      let ended = try lines.split(separator: UInt8(ascii: "\n")).map(Report.init).filter { $0.event == "stall.ended" }
+      let waits = ended.map { $0["stall", "evidence", "wait"] as? String }
+      try #require(waits.count == 4)
+      #expect(waits[0] == nil)
+      #expect(waits[1] == "clock_nanosleep")
+      #expect(waits[2]?.hasPrefix("read(fd ") == true && waits[2]?.contains("→ pipe:[") == true)
+      #expect(waits[3] == "futex(wait)")
+      let holder = try #require((ended[3]["threads"] as? [[String: Any]])?.first)
+      #expect(holder["name"] as? String == "lock-keeper")
+      let stack = try #require(holder["stack"] as? [[String: Any]])
+      #expect(stack.contains { ($0["symbol"] as? String)?.contains("keepTheLock") == true })
+    }
+  }
+}
+
+/// A control group of the test's own with a processor quota, in either version of the hierarchy.
+struct ControlGroup {
+  private let directory: URL
+  /// Runs a command as a member of the group.
+  let wrapper: [String]
+
+  private static let roots = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup"]
+
+  private static let root: (url: URL, isVersion2: Bool)? = {
+    guard geteuid() == 0 else { return nil }
+    for path in roots {
+      let url = URL(fileURLWithPath: path)
+      if FileManager.default.isWritableFile(atPath: path + "/cpu.cfs_quota_us") { return (url, false) }
+      let controllers = try? String(contentsOf: url.appending(path: "cgroup.subtree_control"), encoding: .utf8)
+      if controllers?.contains("cpu ") == true || controllers?.hasSuffix("cpu\n") == true { return (url, true) }
+    }
+    return nil
+  }()
+
+  static var isUsable: Bool { root != nil }
+
+  /// A group that may run for `quota` microseconds in each tenth of a second.
+  init(quota: Int) throws {
+    let root = try #require(Self.root)
+    directory = root.url.appending(path: "stalld-test-\(getpid())")
+    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: false)
+    if root.isVersion2 {
+      try "\(quota) 100000".write(to: directory.appending(path: "cpu.max"), atomically: false, encoding: .utf8)
+    } else {
+      try "100000".write(to: directory.appending(path: "cpu.cfs_period_us"), atomically: false, encoding: .utf8)
+      try "\(quota)".write(to: directory.appending(path: "cpu.cfs_quota_us"), atomically: false, encoding: .utf8)
+    }
+    wrapper = ["/bin/sh", "-c", "echo $$ > \(directory.path)/cgroup.procs; exec \"$@\"", "sh"]
+  }
+
+  func remove() { rmdir(directory.path) }
+}

@@ -1,0 +1,122 @@
+import Foundation
+import Testing
+
+/// The reports of stalling hosts, read by a real rsyslogd with the configuration that operators install.
+@Suite(
+  .timeLimit(.minutes(3)),
+  .enabled(if: Rsyslogd.path != nil, "rsyslogd is missing (Debian: rsyslog)"))
+struct RsyslogTests {
+  @Test func everyLineArrivesWholeAndOnceAcrossARotation() throws {
+    let rsyslogd = try Rsyslogd()
+    defer { rsyslogd.stop() }
+    let file = rsyslogd.logs.appending(path: "victim/stalls.jsonl")
+    let sink = ["STALLMONITOR_SINK": "file:\(file.path)"]
+    try FileManager.default.createDirectory(at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
+    var rotated: [URL] = []
+    // Lines as long as they get; each host is still in its stall, or just out of it, when its file is renamed.
+    for round in 1...2 {
+      let before = rsyslogd.output.count
+      let victim = try Victim.run("deep", milliseconds: 500, environment: sink) { _ in
+        // A file that is renamed before anybody has opened it is nobody's.
+        try waitUntil { rsyslogd.output.count > before }
+        let name = URL(fileURLWithPath: file.path + ".\(round)")
+        try FileManager.default.moveItem(at: file, to: name)
+        rotated.append(name)
+      }
+      #expect(victim.status == 0)
+    }
+    #expect(try Victim.run("deep", milliseconds: 500, build: .release, environment: sink).status == 0)
+
+    let sent = try (rotated + [file]).flatMap { Self.lines(try Data(contentsOf: $0)) }
+    #expect(sent.count >= 6)
+    #expect(sent.contains { $0.count > 7000 }, "long lines were tried")
+    try waitUntil { rsyslogd.output.count >= sent.count }
+    rsyslogd.stop()
+    let arrived = rsyslogd.output
+    // The same bytes are the same JSON; that they are JSON at all is what the schema's validator finds.
+    #expect(Self.texts(arrived) == Self.texts(sent))
+    #expect(Set(arrived).count == arrived.count)
+    try Victim.validate(Data(arrived.joined(separator: [UInt8(ascii: "\n")])))
+  }
+
+  fileprivate static func lines(_ data: Data) -> [Data] {
+    data.split(separator: UInt8(ascii: "\n")).map { Data($0) }
+  }
+
+  private static func texts(_ lines: [Data]) -> [String] { lines.map { String(decoding: $0, as: UTF8.self) }.sorted() }
+
+  private func waitUntil(_ condition: () -> Bool) throws {
+    let deadline = ContinuousClock.now + .seconds(60)
+    while !condition() {
+      try #require(ContinuousClock.now < deadline)
+      usleep(5000)
+    }
+  }
+}
+
+/// A daemon of the test's own, with `Config/rsyslog/30-stalld.conf` and another place for `/var/log`.
+private final class Rsyslogd {
+  static let path = ["/usr/sbin/rsyslogd", "/sbin/rsyslogd"].first { FileManager.default.isExecutableFile(atPath: $0) }
+
+  /// What stands for `/var/log`.
+  let logs: URL
+  private let directory: URL
+  private let process = Process()
+
+  init() throws {
+    directory = FileManager.default.temporaryDirectory.appending(path: "stalld-rsyslog-\(UUID().uuidString.prefix(8))")
+    logs = directory.appending(path: "log")
+    let state = directory.appending(path: "state")
+    for made in [logs, state] { try FileManager.default.createDirectory(at: made, withIntermediateDirectories: true) }
+    let installed = try String(
+      contentsOf: Victim.root.appending(path: "Config/rsyslog/30-stalld.conf"), encoding: .utf8)
+    let ours = directory.appending(path: "30-stalld.conf")
+    try installed.replacing("/var/log/", with: "\(logs.path)/").write(to: ours, atomically: true, encoding: .utf8)
+    let main = directory.appending(path: "rsyslog.conf")
+    try "global(workDirectory=\"\(state.path)\")\ninclude(file=\"\(ours.path)\" mode=\"required\")\n"
+      .write(to: main, atomically: true, encoding: .utf8)
+
+    let check = try Self.process(["-N1", "-f", main.path])
+    let words = Pipe()
+    check.standardError = words
+    try check.run()
+    let complaint = String(decoding: words.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    check.waitUntilExit()
+    #expect(check.terminationStatus == 0, "\(complaint)")
+
+    process.executableURL = check.executableURL
+    process.arguments = ["-n", "-f", main.path, "-i", directory.appending(path: "pid").path]
+    process.standardOutput = FileHandle.nullDevice
+    process.standardError = FileHandle.nullDevice
+    // A worker thread of libdispatch, as a test runs on, has SIGTERM blocked, and rsyslogd would inherit that.
+    var (none, before) = (sigset_t(), sigset_t())
+    pthread_sigmask(SIG_SETMASK, &none, &before)
+    defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
+    try process.run()
+  }
+
+  deinit {
+    stop()
+    try? FileManager.default.removeItem(at: directory)
+  }
+
+  /// The lines that it has passed on.
+  var output: [Data] {
+    RsyslogTests.lines((try? Data(contentsOf: logs.appending(path: "stall-reports.jsonl"))) ?? Data())
+  }
+
+  /// Ends it, after it has passed on what it has read.
+  func stop() {
+    guard process.isRunning else { return }
+    process.terminate()
+    process.waitUntilExit()
+  }
+
+  private static func process(_ arguments: [String]) throws -> Process {
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: try #require(path))
+    process.arguments = arguments
+    process.standardOutput = FileHandle.nullDevice
+    return process
+  }
+}

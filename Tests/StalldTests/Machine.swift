@@ -1,0 +1,83 @@
+import Foundation
+import Testing
+
+/// A systemd of the test's own, booted over an overlay of the running system (Tests/Support/boot-systemd).
+///
+/// It is halted, and everything it needed is gone, when ``halt()`` returns; or when this process ends, however it ends.
+final class Machine {
+  /// Why none can be booted here; nil if one can.
+  static let obstacle: String? = {
+    do {
+      let probe = try Program.run(script, ["--probe"])
+      let reason = probe.output.trimmingCharacters(in: .whitespacesAndNewlines)
+      if probe.status != 0 { return "looking for a way to boot a systemd failed: \(probe.errors)" }
+      return reason.isEmpty ? nil : reason
+    } catch {
+      return "\(error)"
+    }
+  }()
+
+  private static let script = Program.root.appending(path: "Tests/Support/boot-systemd").path
+  private let process = Process()
+  private let alive = Pipe()
+  private let leader: String
+
+  /// Boots one, with a tree of files laid over the system.
+  init(files: URL) throws {
+    process.executableURL = URL(fileURLWithPath: Self.script)
+    process.arguments = ["stalld-test-\(getpid())", files.path]
+    let (output, errors) = (Pipe(), Pipe())
+    process.standardInput = alive
+    process.standardOutput = output
+    process.standardError = errors
+    try process.run()
+    var line = ""
+    while !line.hasSuffix("\n"), case let bytes = output.fileHandleForReading.availableData, !bytes.isEmpty {
+      line += String(decoding: bytes, as: UTF8.self)
+    }
+    let words = line.split(whereSeparator: \.isWhitespace)
+    guard words.count == 2, words[0] == "leader" else {
+      alive.fileHandleForWriting.closeFile()
+      let console = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+      process.waitUntilExit()
+      throw DidNotBoot(console: console)
+    }
+    leader = String(words[1])
+  }
+
+  /// Runs a command in the machine.
+  @discardableResult
+  func run(_ command: String...) throws -> Program { try run(command) }
+
+  private func run(_ command: [String]) throws -> Program {
+    let namespaces = ["--target", leader, "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup"]
+    return try Program.run(
+      Program.installed("nsenter")!, namespaces + command, environment: ["LC_ALL": "C", "SYSTEMD_PAGER": ""])
+  }
+
+  /// A property of a unit, as `systemctl show` gives it.
+  func property(_ name: String, of unit: String) throws -> String {
+    try run("/usr/bin/systemctl", "show", "--value", "--property", name, unit).output
+      .trimmingCharacters(in: .whitespacesAndNewlines)
+  }
+
+  /// What a unit and systemd said of it, at least as urgent as `priority`.
+  func journal(of unit: String, priority: String = "debug") throws -> String {
+    let what = ["--no-pager", "--quiet", "--output", "cat", "--unit", unit, "--priority", priority]
+    return try run(["/usr/bin/journalctl"] + what).output
+  }
+
+  /// Ends it, and waits until its mounts, control groups and processes are gone.
+  ///
+  /// The exit code of that is returned.
+  func halt() -> Int32 {
+    alive.fileHandleForWriting.closeFile()
+    process.waitUntilExit()
+    return process.terminationStatus
+  }
+
+  struct DidNotBoot: Error, CustomStringConvertible {
+    var console: String
+    var description: String { "systemd did not boot; its console: \(console)" }
+  }
+}

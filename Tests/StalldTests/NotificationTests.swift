@@ -1,0 +1,60 @@
+import Foundation
+import Testing
+
+/// `stalld run` as any service manager that speaks sd_notify(3) sees it.
+@Suite(.timeLimit(.minutes(2)))
+struct NotificationTests {
+  @Test(arguments: NotifySocket.Name.allCases, [SIGTERM, SIGINT])
+  func readyIsSaidAndThenStopping(name: NotifySocket.Name, signal: Int32) throws {
+    let manager = try NotifySocket(name)
+    let daemon = try start(environment: ["NOTIFY_SOCKET": manager.address])
+    defer { if daemon.isRunning { kill(daemon.processIdentifier, SIGKILL) } }
+    let first = try #require(manager.next(within: 60_000))
+    #expect(first.split(separator: "\n").contains("READY=1"))
+    #expect(first.split(separator: "\n").contains("STATUS=Serving"))
+    #expect(manager.next(within: 0) == nil)
+    kill(daemon.processIdentifier, signal)
+    daemon.waitUntilExit()
+    #expect(daemon.terminationReason == .exit)
+    #expect(daemon.terminationStatus == 0)
+    #expect(manager.next(within: 0)?.split(separator: "\n").contains("STOPPING=1") == true)
+    #expect(manager.next(within: 0) == nil)
+  }
+
+  /// Nobody is there to be told: that is no reason not to serve.
+  @Test(arguments: ["", "@nobody-listens-here", "/nonexistent/notify", "vsock:2:1234", longerThanAnySocketName])
+  func uselessSocketIsNoFault(address: String) throws {
+    let daemon = try start(environment: ["NOTIFY_SOCKET": address])
+    defer { if daemon.isRunning { kill(daemon.processIdentifier, SIGKILL) } }
+    try waitUntilItCatchesSignals(daemon)
+    kill(daemon.processIdentifier, SIGTERM)
+    daemon.waitUntilExit()
+    #expect(daemon.terminationReason == .exit)
+    #expect(daemon.terminationStatus == 0)
+  }
+
+  static let longerThanAnySocketName = "/" + String(repeating: "x", count: 200)
+
+  private func start(environment: [String: String]) throws -> Process {
+    let process = Process()
+    process.executableURL = try Program.built("stalld", "debug")
+    process.arguments = ["run"]
+    process.environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("STALLMONITOR_") }
+      .merging(environment) { $1 }
+    process.standardInput = FileHandle.nullDevice
+    try process.run()
+    return process
+  }
+
+  /// Without a word from the daemon its readiness shows in what it does: it blocks the signals that it reads.
+  private func waitUntilItCatchesSignals(_ process: Process) throws {
+    let deadline = ContinuousClock.now + .seconds(60)
+    while ContinuousClock.now < deadline {
+      let status = (try? String(contentsOfFile: "/proc/\(process.processIdentifier)/status", encoding: .utf8)) ?? ""
+      let blocked = status.split(separator: "\n").first { $0.hasPrefix("SigBlk:") }?.dropFirst("SigBlk:\t".count)
+      if let mask = blocked.flatMap({ UInt64($0, radix: 16) }), mask & (1 << UInt64(SIGTERM - 1)) != 0 { return }
+      usleep(2000)
+    }
+    Issue.record("the daemon never came to block its signals")
+  }
+}

@@ -1,0 +1,49 @@
+import Foundation
+import Testing
+
+/// The service manager's end of sd_notify(3): a datagram socket that keeps what it is told.
+final class NotifySocket {
+  /// Where the socket has its name.
+  enum Name: String, CaseIterable, Sendable, CustomTestStringConvertible {
+    case path, abstract
+
+    var testDescription: String { rawValue }
+  }
+
+  /// What NOTIFY_SOCKET has to say.
+  let address: String
+  private let descriptor: Int32
+  private let scratch: ScratchDirectory
+
+  init(_ name: Name) throws {
+    scratch = try ScratchDirectory()
+    let path = scratch.url.appending(path: "notify").path
+    address = name == .path ? path : "@\(path)"
+    descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+    try #require(descriptor >= 0)
+    var socketName = sockaddr_un()
+    socketName.sun_family = sa_family_t(AF_UNIX)
+    // The abstract name is what follows a zero byte, to the length given and not to a terminator.
+    let bytes = Array(name == .path ? path.utf8.map { $0 } : [0] + path.utf8)
+    withUnsafeMutableBytes(of: &socketName.sun_path) { $0.copyBytes(from: bytes) }
+    let length = socklen_t(MemoryLayout<sa_family_t>.size + bytes.count)
+    let descriptor = descriptor
+    let bound = withUnsafePointer(to: &socketName) {
+      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(descriptor, $0, length) }
+    }
+    try #require(bound == 0, "\(address): \(String(cString: strerror(errno)))")
+  }
+
+  deinit { close(descriptor) }
+
+  /// The next message, or nil if there is none within the time, in milliseconds.
+  ///
+  /// With 0 it takes only what is there already.
+  func next(within milliseconds: Int32) -> String? {
+    var poller = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+    guard poll(&poller, 1, milliseconds) == 1 else { return nil }
+    var buffer = [UInt8](repeating: 0, count: 4096)
+    let count = recv(descriptor, &buffer, buffer.count, 0)
+    return count < 0 ? nil : String(decoding: buffer[..<count], as: UTF8.self)
+  }
+}

@@ -1,0 +1,116 @@
+import Foundation
+import Testing
+
+/// The unit under a real systemd, with the release build.
+///
+/// Needs root, systemd-nspawn and mounts: inside a container without privileges there is no way to boot a systemd.
+@Suite(
+  .serialized, .timeLimit(.minutes(3)),
+  .enabled(if: Machine.obstacle == nil, Comment(rawValue: "skipped: \(Machine.obstacle ?? "")")))
+struct SystemdTests {
+  @Test func unitServesAndStops() throws {
+    let files = try Self.installation()
+    let unit = try String(contentsOf: UnitFileTests.unit, encoding: .utf8)
+    // The same service, except that its words do not reach systemd: shows that READY=1 alone makes the unit active.
+    try Self.write(
+      unit.replacing("ExecStart=", with: "TimeoutStartSec=1s\nExecStart=/usr/bin/env --unset=NOTIFY_SOCKET "),
+      to: "etc/systemd/system/mute.service", in: files)
+    let machine = try Machine(files: files.url)
+    defer { #expect(machine.halt() == 0, "nothing is left behind") }
+
+    // The link in multi-user.target.wants started it.
+    try Self.waitUntil { try ["active", "failed"].contains(machine.property("ActiveState", of: "stalld")) }
+    let status = try machine.run("/usr/bin/systemctl", "status", "--no-pager", "stalld").output
+    #expect(status.contains("Active: active (running)"))
+    #expect(status.contains("Status: \"Serving\""))
+    #expect(try machine.property("Type", of: "stalld") == "notify")
+    #expect(try machine.property("NRestarts", of: "stalld") == "0")
+    // A user of its own (DynamicUser).
+    #expect(try #require(Int(machine.property("UID", of: "stalld"))) > 0)
+
+    #expect(try machine.run("/usr/bin/systemctl", "start", "mute").status != 0)
+    #expect(try machine.journal(of: "mute").contains("start operation timed out"))
+
+    #expect(try machine.run("/usr/bin/systemctl", "stop", "stalld").status == 0)
+    #expect(try machine.property("ActiveState", of: "stalld") == "inactive")
+    #expect(try machine.property("Result", of: "stalld") == "success")
+    #expect(try machine.property("ExecMainCode", of: "stalld") == "1", "CLD_EXITED: it ended by itself")
+    #expect(try machine.property("ExecMainStatus", of: "stalld") == "0")
+    #expect(try machine.property("KillSignal", of: "stalld") == "15")
+    let journal = try machine.journal(of: "stalld")
+    #expect(!journal.contains("timed out"), "SIGTERM was enough")
+    #expect(journal.contains("Deactivated successfully"))
+    #expect(try machine.journal(of: "stalld", priority: "warning") == "")
+  }
+
+  /// The monitor under the hardening that operators put on their services: it does its work, and is no reason to die.
+  @Test func watchedHostWorksUnderTheUnitsHardening() throws {
+    let files = try Self.installation()
+    let hardened = try String(contentsOf: UnitFileTests.unit, encoding: .utf8)
+      .replacing("ExecStart=/usr/bin/stalld run", with: "ExecStart=/usr/lib/stalld/StallVictim compute 600")
+      .replacing("Type=notify", with: "Type=oneshot").replacing("Restart=on-failure", with: "")
+    try Self.write(hardened, to: "etc/systemd/system/victim.service", in: files)
+    try Self.write(
+      """
+      [Service]
+      Type=oneshot
+      ExecStart=/usr/lib/stalld/StallVictim compute 600
+      SystemCallFilter=@system-service
+      """, to: "etc/systemd/system/filtered.service", in: files)
+    let machine = try Machine(files: files.url)
+    defer { #expect(machine.halt() == 0, "nothing is left behind") }
+
+    #expect(try machine.run("/usr/bin/systemctl", "start", "victim").status == 0)
+    let lines = try machine.journal(of: "victim").split(separator: "\n").filter { $0.hasPrefix("{") }
+    #expect(lines.count == 2)
+    for line in lines {
+      #expect(line.contains("blockByComputing()"))
+      #expect(line.contains("main.swift"))
+    }
+    #expect(try machine.run("/usr/bin/systemctl", "start", "filtered").status == 0)
+    #expect(try machine.journal(of: "filtered").contains("blockByComputing()"))
+  }
+
+  /// What is laid over the system: the release build with the Swift libraries beside it, and the unit, enabled.
+  ///
+  /// The libraries are the toolchain's, which may live where the unit cannot see it (ProtectHome); `$ORIGIN` is in the
+  /// executables' search path. Linking them statically would mean building everything a third time.
+  private static func installation() throws -> ScratchDirectory {
+    let files = try ScratchDirectory()
+    let manager = FileManager.default
+    let directory = files.url.appending(path: "usr/lib/stalld")
+    try manager.createDirectory(at: directory, withIntermediateDirectories: true)
+    for name in ["stalld", "StallVictim"] {
+      let program = try Program.built(name, "release")
+      try manager.copyItem(at: program, to: directory.appending(path: name))
+      for line in try Program.run("/usr/bin/ldd", [program.path]).output.split(separator: "\n") {
+        let words = line.split(separator: " ")
+        guard words.count >= 3, words[2].contains("/swift/linux/") else { continue }
+        let copy = directory.appending(path: String(words[0].drop { $0.isWhitespace }))
+        guard !manager.fileExists(atPath: copy.path) else { continue }
+        try manager.copyItem(at: URL(fileURLWithPath: String(words[2])).resolvingSymlinksInPath(), to: copy)
+      }
+    }
+    let links = files.url.appending(path: "etc/systemd/system/multi-user.target.wants")
+    try manager.createDirectory(at: links, withIntermediateDirectories: true)
+    try manager.createDirectory(at: files.url.appending(path: "usr/bin"), withIntermediateDirectories: true)
+    try manager.copyItem(at: UnitFileTests.unit, to: files.url.appending(path: "etc/systemd/system/stalld.service"))
+    try manager.createSymbolicLink(
+      atPath: links.appending(path: "stalld.service").path, withDestinationPath: "../stalld.service")
+    try manager.createSymbolicLink(
+      atPath: files.url.appending(path: "usr/bin/stalld").path, withDestinationPath: "../lib/stalld/stalld")
+    return files
+  }
+
+  private static func write(_ text: String, to path: String, in files: ScratchDirectory) throws {
+    try text.write(to: files.url.appending(path: path), atomically: true, encoding: .utf8)
+  }
+
+  private static func waitUntil(_ condition: () throws -> Bool) throws {
+    let deadline = ContinuousClock.now + .seconds(60)
+    while try !condition() {
+      try #require(ContinuousClock.now < deadline)
+      usleep(20_000)
+    }
+  }
+}

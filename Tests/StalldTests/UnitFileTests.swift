@@ -1,0 +1,40 @@
+import Foundation
+import Testing
+
+/// The unit that operators install, as systemd's own tools judge it.
+@Suite(.enabled(if: Program.installed("systemd-analyze") != nil, "systemd-analyze is missing (Debian: systemd)"))
+struct UnitFileTests {
+  static let unit = Program.root.appending(path: "systemd/stalld.service")
+
+  /// It exits with 0 even for a key that it does not know, but says so.
+  @Test func systemdHasNothingToSayOfTheUnit() throws {
+    let (status, errors) = try verify(String(contentsOf: Self.unit, encoding: .utf8))
+    #expect(errors == "")
+    #expect(status == 0)
+    let spoilt = try verify(String(contentsOf: Self.unit, encoding: .utf8) + "\n[Service]\nProtectHom=yes\n")
+    #expect(spoilt.errors.contains("ProtectHom"), "the judge itself notices a misspelt key")
+  }
+
+  @Test func exposureIsLow() throws {
+    let analysis = try Program.run(
+      Program.installed("systemd-analyze")!, ["security", "--offline=true", "--no-pager", Self.unit.path],
+      environment: ["LC_ALL": "C"])
+    let line = try #require(analysis.output.split(separator: "\n").first { $0.contains("Overall exposure level") })
+    let exposure = try #require(line.split(separator: " ").lazy.compactMap { Double($0) }.first)
+    print("systemd-analyze security:", line)
+    #expect(exposure <= 2.0)
+  }
+
+  private func verify(_ text: String) throws -> (status: Int32, errors: String) {
+    let scratch = try ScratchDirectory()
+    let copy = scratch.url.appending(path: "stalld.service")
+    // The command is not installed on the machine that builds it.
+    let executable = try Program.built("stalld", "debug").path
+    try text.replacing("ExecStart=/usr/bin/stalld ", with: "ExecStart=\(executable) ")
+      .write(to: copy, atomically: true, encoding: .utf8)
+    // What is wrong with other units of this machine is not ours to answer for.
+    let result = try Program.run(
+      Program.installed("systemd-analyze")!, ["verify", "--man=no", "--recursive-errors=no", copy.path])
+    return (result.status, result.errors + result.output)
+  }
+}

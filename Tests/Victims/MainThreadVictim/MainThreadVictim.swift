@@ -1,0 +1,71 @@
+import CLinux
+import Dispatch
+import Glibc
+import LoopEngine
+
+/// Looks at what happens on the main thread of an `@main async` program that `Loop.main` hosts, and says so line by line.
+///
+/// Exit code 0 when all is as it should be.
+@main
+struct MainThreadVictim {
+  @MainActor static var order: [String] = []
+
+  static func main() async {
+    check(Loop.hostAsyncMain(), "the runtime has the hook")
+    check(isMainThread, "main() begins on the main thread")
+    try? await Task.sleep(for: .milliseconds(5))
+    check(isMainThread, "main() goes on there after a sleep")
+    await Task.detached { check(!isMainThread, "a detached task does not") }.value
+    await MainActor.run { check(isMainThread, "the main actor is there") }
+
+    await withCheckedContinuation { continuation in
+      DispatchQueue.main.async {
+        check(isMainThread && Loop.main.isCurrent, "the main queue is there, too")
+        check(Loop.main.snapshot.callout?.kind == .mainQueue, "and shows as the callout")
+        continuation.resume()
+      }
+    }
+
+    await withCheckedContinuation { continuation in
+      Loop.main.schedule(after: .milliseconds(1)) { _ in
+        // A private mode does not serve the main queue.
+        DispatchQueue.main.async { MainActor.assumeIsolated { order.append("queue") } }
+        Loop.main.schedule(after: .milliseconds(5), in: "private") { _ in
+          MainActor.assumeIsolated { order.append("timer in a private mode") }
+        }
+        Loop.main.run(mode: "private", for: .milliseconds(50))
+        DispatchQueue.main.async {
+          // From within itself it is not served either.
+          DispatchQueue.main.async {
+            MainActor.assumeIsolated { order.append("inner") }
+            continuation.resume()
+          }
+          Loop.main.run(mode: .default, for: .milliseconds(10))
+          MainActor.assumeIsolated { order.append("outer") }
+        }
+      }
+    }
+    check(order == ["timer in a private mode", "queue", "outer", "inner"], "modes and nesting: \(order)")
+
+    let before = switches()
+    try? await Task.sleep(for: .milliseconds(500))
+    let woken = switches() - before
+    // Polling would be hundreds.
+    check(woken <= 20, "the idle main thread sleeps: \(woken) context switches in half a second")
+    print("all is well")
+  }
+
+  static var isMainThread: Bool { clinux_gettid() == getpid() }
+
+  static func check(_ condition: Bool, _ what: String) {
+    print(condition ? "ok:" : "FAILED:", what)
+    if !condition { exit(1) }
+  }
+
+  static func switches() -> Int {
+    var usage = rusage()
+    // RUSAGE_THREAD, which Swift does not import.
+    getrusage(__rusage_who_t(1), &usage)
+    return usage.ru_nvcsw
+  }
+}
