@@ -307,6 +307,43 @@ long victim_read_far_below(int descriptor, bool second, uint64_t *caller) {
   return result;
 }
 
+__attribute__((noinline, used)) long victim_read_below_a_gap(int descriptor, size_t gap) {
+  volatile char *below = alloca(gap);
+  char byte = 0;
+  below[0] = 0;
+  long result = read(descriptor, &byte, 1);
+  KEEP_FRAME();
+  return result + below[0];
+}
+
+// What a compiler may do that needs one more register.
+#if defined(__x86_64__)
+__asm__(".text\n"
+        ".type number_in_rbp,@function\n"
+        "number_in_rbp:\n"
+        ".cfi_startproc\n"
+        "push %rbp\n"
+        ".cfi_def_cfa_offset 16\n"
+        ".cfi_offset rbp, -16\n"
+        "mov $0x1234, %ebp\n"
+        "call victim_read_below_a_gap\n"
+        "after_the_call:\n"
+        "pop %rbp\n"
+        ".cfi_def_cfa_offset 8\n"
+        "ret\n"
+        ".cfi_endproc\n"
+        ".size number_in_rbp, . - number_in_rbp\n");
+#endif
+long number_in_rbp(int descriptor, size_t gap);
+extern const char after_the_call[];
+
+long victim_read_below_a_number(int descriptor, size_t gap, uint64_t *caller) {
+  *caller = (uint64_t)(uintptr_t)after_the_call;
+  long result = number_in_rbp(descriptor, gap);
+  KEEP_FRAME();
+  return result;
+}
+
 bool victim_child_says(bool (*body)(void)) {
   pid_t child = fork();
   if (child == 0) _exit(body() ? 0 : 1);

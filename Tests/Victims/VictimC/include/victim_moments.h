@@ -47,6 +47,10 @@ void victim_crowd_stop(victim_crowd *crowd);
 /// @param caller gets the return address in the caller.
 long victim_read_far_below(int descriptor, bool second, uint64_t *caller);
 
+/// Reads a byte from `descriptor` in a function that needs its frame pointer, below `gap` bytes of its own, called by one
+/// that keeps a number in RBP. @param caller gets the return address in that caller.
+long victim_read_below_a_number(int descriptor, size_t gap, uint64_t *caller);
+
 /// Makes process_vm_readv(2) fail with EPERM on all threads, or kill the process. False if the kernel has no seccomp.
 bool victim_forbid_process_vm_readv(bool kill);
 
