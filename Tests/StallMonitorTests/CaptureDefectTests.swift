@@ -94,6 +94,16 @@ extension OneAtATime {
       reader.end()
     }
 
+    /// As when a library is unloaded before its frame is unwound: the thread has gone on since.
+    @Test func stackThatWasLostInCodeOfNoModuleIsTakenAgain() throws {
+      let thread = victim_moment_start(VICTIM_FOREIGN_CODE, nil, nil)
+      defer { victim_moment_stop(thread) }
+      let probe = ThreadProbe(thread: victim_moment_id(thread))
+      let backtrace = try ThreadCapture().capture(probe, stackEnd: 0).backtrace.get()
+      #expect(!backtrace.isTruncated)
+      #expect(backtrace.frames.suffix(3).contains { $0.address == victim_moment_outermost(thread) })
+    }
+
     /// With nothing to go by, a stack is cut short, and not taken to be whole.
     @Test func lostStackIsNotWhole() throws {
       #expect(cunwind_load() == nil)

@@ -97,8 +97,7 @@ extension OneAtATime {
 
     @Test func loadingOfLibraries() {
       let tally = capture(VICTIM_DLOPEN)
-      // Taken in the library's own code, which may be unmapped before it is unwound: then it says that it is not whole.
-      #expect(tally.whole >= Self.captures - Self.captures / 200, "\(tally.text)")
+      #expect(tally.whole == Self.captures, "\(tally.text)")
       #expect(tally.approximate < Self.captures / 10, "\(tally.text)")
     }
 

@@ -18,6 +18,8 @@ enum victim_moment {
   VICTIM_DEEP,
   /// Protects and unprotects 64 MiB, so that whoever asks the kernel for memory waits.
   VICTIM_MAPPING,
+  /// Runs code of no module and without a frame pointer, until a signal comes; and known code from then on.
+  VICTIM_FOREIGN_CODE,
   /// Calls `body`: the test's own Swift or C++.
   VICTIM_BODY,
 };
