@@ -12,9 +12,14 @@ let package = Package(
     // The same exceptions in a program without the monitor.
     .executableTarget(name: "throw-alone", dependencies: ["CxxThrow"]),
     .executableTarget(
+      name: "throw-watched",
+      dependencies: [
+        "CxxThrow", .product(name: "LoopEngine", package: "stalld"), .product(name: "StallMonitor", package: "stalld"),
+      ]),
+    .executableTarget(
       name: "bench-capture",
       dependencies: [
-        "CTarget", "CxxThrow", .product(name: "LoopEngine", package: "stalld"),
+        "CTarget", .product(name: "LoopEngine", package: "stalld"),
         .product(name: "StallMonitor", package: "stalld"),
       ]),
   ],

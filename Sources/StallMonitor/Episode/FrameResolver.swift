@@ -8,6 +8,17 @@ final class FrameResolver {
   private var modules: ModuleMap
   private let symbolizer: Symbolizer
 
+  private struct Place: Hashable {
+    var module: ObjectIdentifier
+    var offset: UInt64
+  }
+
+  // What has been found out of a place, to the last word: the stacks of one stall, and of one host, have most frames in common.
+  private var known: [Place: [StackFrame]] = [:]
+  // What `known` holds keeps its modules alive: an object's identity is not given to another one.
+  private var knownModules: [ObjectIdentifier: LoadedModule] = [:]
+  private static let knownLimit = 512
+
   /// Opens libdw.
   ///
   /// Takes the dynamic loader's lock: call it at start.
@@ -36,7 +47,10 @@ final class FrameResolver {
   /// The frames of a backtrace, innermost first, with the calls that were inlined.
   func resolve(_ backtrace: Backtrace) -> [StackFrame] {
     let deadline = MonotonicClock.now() + Self.timeBudget
-    return backtrace.frames.flatMap { resolve($0, deadline: deadline) }
+    var stack: [StackFrame] = []
+    stack.reserveCapacity(2 * backtrace.frames.count)
+    for frame in backtrace.frames { stack += resolve(frame, deadline: deadline) }
+    return stack
   }
 
   private func owner(of name: SymbolizedFrame?, in module: LoadedModule) -> CodeOwner {
@@ -48,13 +62,29 @@ final class FrameResolver {
   private func resolve(_ frame: Backtrace.Frame, deadline: UInt64) -> [StackFrame] {
     guard let module = modules.module(at: frame.address) else { return [StackFrame(offset: frame.address)] }
     let offset = frame.lookupAddress &- module.loadBias
-    var place = StackFrame(module: module.path, buildID: module.buildID, offset: offset)
-    let names = symbolizer.symbolize(module: module.identity, address: offset, deadline: deadline).frames
-    guard !names.isEmpty else {
-      place.owner = owner(of: nil, in: module)
-      return [place]
+    let key = Place(module: ObjectIdentifier(module), offset: offset)
+    if let frames = known[key] { return frames }
+    let (frames, isIncomplete) = lookUp(offset, in: module, deadline: deadline)
+    guard !isIncomplete else { return frames }
+    if known.count >= Self.knownLimit {
+      known.removeAll(keepingCapacity: true)
+      knownModules.removeAll(keepingCapacity: true)
     }
-    return names.map { name in
+    known[key] = frames
+    knownModules[key.module] = module
+    return frames
+  }
+
+  private func lookUp(
+    _ offset: UInt64, in module: LoadedModule, deadline: UInt64
+  ) -> (frames: [StackFrame], isIncomplete: Bool) {
+    var place = StackFrame(module: module.path, buildID: module.buildID, offset: offset)
+    let answer = symbolizer.symbolize(module: module.identity, address: offset, deadline: deadline)
+    guard !answer.frames.isEmpty else {
+      place.owner = owner(of: nil, in: module)
+      return ([place], answer.isIncomplete)
+    }
+    let frames = answer.frames.map { name in
       let linkageName = name.linkageName ?? ""
       place.symbol = name.symbol.map { ShortSymbol.withoutDisguise($0, linkageName: linkageName) }
       place.shortSymbol = name.shortSymbol
@@ -65,5 +95,6 @@ final class FrameResolver {
       place.isCompilerGenerated = name.isCompilerGenerated
       return place
     }
+    return (frames, answer.isIncomplete)
   }
 }

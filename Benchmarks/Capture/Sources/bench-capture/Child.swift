@@ -1,6 +1,5 @@
 import CTarget
 import CUnwind
-import CxxThrow
 import Foundation
 import LoopEngine
 
@@ -15,7 +14,6 @@ enum Child {
     case ["memory", "alone"]: try tellMemory(starting: false, capturing: false)
     case ["memory", "started"]: try tellMemory(starting: true, capturing: false)
     case ["memory", "captured"]: try tellMemory(starting: true, capturing: true)
-    case ["throws"]: try throwOnTheLoop()
     default: throw Problem("no child does \(arguments)")
     }
   }
@@ -74,19 +72,5 @@ enum Child {
   private static func tell() {
     let encoded = (try? FixedMemory.ownMappings()).flatMap { try? JSONEncoder().encode($0) } ?? Data()
     put(String(decoding: encoded, as: UTF8.self))
-  }
-
-  /// In a turn of the loop, as a host would.
-  private static func throwOnTheLoop() throws {
-    var configuration = StallMonitorConfiguration()
-    configuration.sink = .file(path: "/dev/null")
-    let monitor = try StallMonitor.start(configuration)
-    Loop.main.schedule(after: .milliseconds(5)) { _ in
-      _ = throws_per_second(0.02)
-      put(throws_per_second(0.15))
-      Loop.main.stop()
-    }
-    Loop.main.run()
-    monitor.stop()
   }
 }

@@ -25,16 +25,28 @@ enum FixedMemory {
   private static func memory(_ state: String) throws -> [String: Int] {
     let child = try ChildProcess(["memory", state])
     defer { child.end() }
-    guard let data = child.line()?.data(using: .utf8), let sizes = try? JSONDecoder().decode([String: Int].self, from: data)
+    guard let data = child.line()?.data(using: .utf8),
+      let sizes = try? JSONDecoder().decode([String: Int].self, from: data)
     else { throw Problem("a child did not say what memory it has") }
     return sizes
+  }
+
+  /// A file of procfs is read until nothing more comes: it gives a page or less at a time.
+  private static func whole(_ path: String) throws -> String {
+    let descriptor = open(path, O_RDONLY)
+    guard descriptor >= 0 else { throw Problem("\(path) cannot be read") }
+    defer { close(descriptor) }
+    var bytes: [UInt8] = []
+    var part = [UInt8](repeating: 0, count: 65_536)
+    while case let count = read(descriptor, &part, part.count), count > 0 { bytes += part[..<count] }
+    return String(decoding: bytes, as: UTF8.self)
   }
 
   /// Private dirty KiB by mapping, of this process.
   static func ownMappings() throws -> [String: Int] {
     var sizes: [String: Int] = [:]
     var name = ""
-    for line in try String(contentsOfFile: "/proc/self/smaps", encoding: .utf8).split(separator: "\n") {
+    for line in try whole("/proc/self/smaps").split(separator: "\n") {
       let words = line.split(separator: " ", omittingEmptySubsequences: true)
       if words[0] == "Private_Dirty:" {
         sizes[name, default: 0] += Int(words[1]) ?? 0

@@ -1,6 +1,8 @@
 import Foundation
 
-/// What people look at a process with today, and what it notices of that. The first thread of a process of its own, with 200 frames.
+/// What people look at a process with today, and what it notices of that.
+///
+/// The first thread of a process of its own, with 200 frames.
 enum OtherTools {
   private struct Tool: Sendable {
     var name: String

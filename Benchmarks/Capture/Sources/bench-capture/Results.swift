@@ -54,7 +54,8 @@ struct Results {
     let processors = ProcessInfo.processInfo.activeProcessorCount
     var load = 0.0
     getloadavg(&load, 1)
-    return "\(processors) processor\(processors == 1 ? "" : "s"), Linux \(kernel), load \(text(load)) at the end of the run"
+    return
+      "\(processors) processor\(processors == 1 ? "" : "s"), Linux \(kernel), load \(text(load)) at the end of the run"
   }
 
   private static func printLine(_ fields: [String]) {

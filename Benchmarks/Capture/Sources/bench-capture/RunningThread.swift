@@ -4,8 +4,9 @@ import Foundation
 
 @testable import StallMonitor
 
-/// How long a thread that computes is held for its own copy, as the thread itself sees it: the longest gap between two readings of
-/// its time stamp counter. Beside it a handler that does nothing: the least that any signal costs.
+/// How long a thread that computes is held for its own copy.
+///
+/// As the thread itself sees it: the longest gap between two readings of its time stamp counter. Beside it a handler that does nothing: the least that any signal costs.
 enum RunningThread {
   private static let rounds = 600
 
