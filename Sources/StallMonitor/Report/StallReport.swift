@@ -41,6 +41,10 @@ struct StallReport: Sendable {
     var name: String?
     var role: String
     var stack: [StackFrame]
+    var isApproximate = false
+    var isTruncated = false
+    /// Why there is no stack.
+    var captureFailure: CaptureFailure?
   }
 
   var time: Timestamp
@@ -58,7 +62,7 @@ struct StallReport: Sendable {
   var threadName: String?
   var origin: Origin
   var stack: [StackFrame]
-  /// A frame may be wrong: it was found by scanning the stack.
+  /// A frame may be wrong: it was found by scanning the stack, or read after the thread had gone on.
   var isApproximate = false
   /// Outer frames could not be found.
   var isTruncated = false
@@ -156,6 +160,11 @@ struct StallReport: Sendable {
           object.member("name", thread.name)
           object.member("role", thread.role)
           object.array("stack", frames)
+          object.object("capture") {
+            $0.member("approximate", ifTrue: thread.isApproximate)
+            $0.member("truncated", ifTrue: thread.isTruncated)
+            $0.member("failure", thread.captureFailure?.rawValue)
+          }
           return object
         })
     }

@@ -18,9 +18,10 @@ __attribute__((noinline)) int descend(int depth, int &count) {
   return result;
 }
 
+// Of processor time: other processes do not count.
 double now() {
   timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
 }
 

@@ -28,7 +28,11 @@ enum BlockedThread {
         let after = probe.schedule()?.timeslices
         guard case .blocked = moment.activity, target_calls(target) == calls else { continue }
         if case .success(let backtrace) = moment.backtrace, !backtrace.isTruncated { whole += 1 }
-        if before != after { slices += 1 }
+        if before != after {
+          // Its wait may have ended by itself at this moment: once it waits again, it has counted that.
+          while case .running = probe.activity() { usleep(100) }
+          if target_calls(target) == calls { slices += 1 }
+        }
         times.append(time / 1e3)
         usleep(500)
       }

@@ -12,6 +12,9 @@ enum RunningThread {
 
   static func run() throws -> [Row] {
     guard cunwind_handler_install() > 0, target_install_empty_handler() else { throw Problem("no signal is free") }
+    guard cunwind_load() == nil, let unwinder = cunwind_unwinder_create() else { throw Problem("no libunwind") }
+    defer { cunwind_unwinder_destroy(unwinder) }
+    var unwound = [cunwind_frame](repeating: cunwind_frame(), count: 2048)
     let tick = target_tick_length() / 1e3
     var (first, last) = (Int32(), Int32())
     target_processors(&first, &last)
@@ -33,12 +36,16 @@ enum RunningThread {
       for round in 0..<rounds {
         let empty = { if let gap = gap({ target_interrupt(target) }) { gaps.empty.append(gap) } }
         if round % 2 == 0 { empty() }
+        var snapshot = cunwind_snapshot()
         let ours = gap {
-          var snapshot = cunwind_snapshot()
-          defer { bytes = Int(snapshot.stack_length) }
-          return cunwind_capture_by_signal(target_thread(target), 0, 200_000_000, &snapshot) == CUNWIND_CAPTURED
+          cunwind_capture_by_signal(target_thread(target), 0, 200_000_000, &snapshot) == CUNWIND_CAPTURED
         }
-        if let ours { gaps.ours.append(ours) }
+        if let ours {
+          gaps.ours.append(ours)
+          bytes = Int(snapshot.stack_length)
+          // As in life, where the copy has been read on another processor before the next one is made.
+          _ = cunwind_unwind(unwinder, &snapshot, &unwound, unwound.count)
+        }
         if round % 2 == 1 { empty() }
         let nothing = gap {
           let end = now() + 2e4

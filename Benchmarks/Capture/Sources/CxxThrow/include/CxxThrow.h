@@ -6,7 +6,8 @@
 extern "C" {
 #endif
 
-/// Throws through ten frames with destructors, and catches, for so long. @return how many in a second.
+/// Throws through ten frames with destructors, and catches, for so many seconds of processor time. @return how many in
+/// a second.
 double throws_per_second(double seconds);
 
 #ifdef __cplusplus
