@@ -9,7 +9,7 @@ enum ThrowSpeed {
       URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent().appending(path: $0)
     }
     var pairs: [(watched: Double, alone: Double)] = []
-    for round in 0..<15 {
+    for round in 0..<31 {
       var speeds = [0.0, 0.0]
       // In turn, so that a machine that gets slower harms both.
       for which in round % 2 == 0 ? [0, 1] : [1, 0] {
