@@ -44,7 +44,7 @@ enum OtherTools {
         Row(benchmark: "what people use today", subject: "\(tool.name): pause", value: pauses.median, unit: "us"),
         Row(
           benchmark: "what people use today", subject: "\(tool.name): calls broken",
-          value: broken.reduce(0, +) / Double(broken.count), unit: "each"),
+          value: broken.reduce(0, +) / Double(broken.count), unit: "a look"),
       ]
     }
   }
