@@ -152,6 +152,55 @@ import Testing
     #expect(log.all.sorted() == ["0", "1"])
   }
 
+  @Test func readinessFromBeforeANestedRunOfATimerIsVoid() throws {
+    let pipe = Pipe()
+    defer { pipe.close() }
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      try loop.watch(pipe.reading) { source, _ in
+        log.append("read")
+        pipe.read()
+        source.invalidate()
+      }
+      // Due in the very pass in which the pipe is found ready.
+      loop.add(
+        Loop.Timer(at: .now) { _ in
+          loop.run(mode: .default, for: .zero)
+          log.append("timer")
+        })
+      pipe.write()
+      return loop.run()
+    }
+    #expect(log.all == ["read", "timer"])
+  }
+
+  @Test func aSourceThatEndsItselfLivesUntilItsCallEnds() throws {
+    final class Token: Sendable {
+      let onEnd: @Sendable () -> Void
+      init(_ onEnd: @escaping @Sendable () -> Void) { self.onEnd = onEnd }
+      deinit { onEnd() }
+    }
+    let pipe = Pipe()
+    defer { pipe.close() }
+    pipe.write()
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      func watch(holding token: Token) throws {
+        try loop.watch(pipe.reading) { source, _ in
+          source.invalidate()
+          loop.run(mode: .default, for: .zero)
+          withExtendedLifetime(token) { log.append("still \(source.descriptor == pipe.reading), \(source.isValid)") }
+        }
+      }
+      try watch(holding: Token { log.append("gone") })
+      loop.schedule(after: .milliseconds(20)) { _ in log.append("later") }
+      return loop.run()
+    }
+    #expect(log.all.count == 3)
+    #expect(log.all.first?.hasPrefix("still true, false") == true)
+    #expect(log.all.dropFirst() == ["gone", "later"])
+  }
+
   @Test func modesHaveTheirOwnDescriptors() throws {
     let pipe = Pipe()
     defer { pipe.close() }

@@ -207,13 +207,14 @@ extension Loop {
     let mayBlock = !polls && ring.isEmpty && !isStopping
     let deadline = mayBlock ? min(timerWakeTime(mode), limit) : 0
     let count = wait(mode, events, deadline: deadline, mayBlock: mayBlock)
+    let answer = KernelAnswer(count: count, runs: runCount, removals: descriptors.removals)
     if !polls { notify(mode, .afterWaiting) }
     if isIdle && count == 0 && ring.isEmpty && timerWakeTime(mode) > clinux_monotonic() { runIdleWork() }
 
     if hasTimers(mode) { fireTimers(mode) }
     var served = false
     if count > 0 {
-      let result = serve(events, count, mode, mainQueue)
+      let result = serve(events, answer, mode, mainQueue)
       handled = result.handled || handled
       served = result.servedMainQueue
     }
@@ -221,23 +222,34 @@ extension Loop {
     return (handled, served)
   }
 
+  /// How many events the kernel gave, and what was so when it gave them.
+  private struct KernelAnswer {
+    var count: Int
+    var runs: UInt
+    var removals: Int
+  }
+
   /// Calls what the events belong to, in the kernel's order.
   @inline(__always)
   private func serve(
-    _ events: UnsafeMutableBufferPointer<epoll_event>, _ count: Int, _ mode: ModeState, _ mainQueue: Int32
+    _ events: UnsafeMutableBufferPointer<epoll_event>, _ answer: KernelAnswer, _ mode: ModeState, _ mainQueue: Int32
   ) -> (handled: Bool, servedMainQueue: Bool) {
     var handled = false
     var served = false
-    let runs = runCount
-    let removals = descriptors.removals
     let base = events.baseAddress!
-    for index in 0..<count {
+    for index in 0..<answer.count {
       let token = clinux_epoll_token(base + index)
       if token >= Poller.firstSourceToken {
-        if let source = descriptors.find(token) {
-          call(source, base[index].events)
+        // What the kernel said before a nested run may no longer be so; being level-triggered, it will say it again.
+        if answer.runs != runCount { continue }
+        if index + 1 < answer.count { DescriptorTable.prefetch(clinux_epoll_token(base + index + 1)) }
+        if answer.removals == descriptors.removals && !mode.poller.mayHoldOrphans {
+          call(DescriptorTable.source(of: token), base[index].events)
           handled = true
-        } else if removals == descriptors.removals {
+        } else if let source = descriptors.find(token) {
+          call(Unmanaged.passUnretained(source), base[index].events)
+          handled = true
+        } else if answer.removals == descriptors.removals {
           // The descriptor was closed under the watch while its file lives on elsewhere; the kernel offers no other way
           // out.
           reopenPoller(mode)
@@ -252,8 +264,6 @@ extension Loop {
           mainQueueIsPending = true
         }
       }
-      // What the kernel said before a nested run may no longer be so; being level-triggered, it will say it again.
-      if runs != runCount { break }
     }
     return (handled, served)
   }

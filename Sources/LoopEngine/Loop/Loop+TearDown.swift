@@ -16,7 +16,7 @@ extension Loop {
       for timer in mode.timers.pointee.all() where timer._withUnsafeGuaranteedRef({ $0.key }) == mode.id {
         timer.release()
       }
-      mode.timers.pointee = TimerHeap(key: mode.id)
+      mode.timers.pointee = TimerHeap()
       mode.poller.close()
     }
     let ending = Array(sources.values)

@@ -25,7 +25,7 @@ final class ModeState {
     self.text = text
     isCommon = id == Loop.Mode.default.id
     timers = .allocate(capacity: 1)
-    timers.initialize(to: TimerHeap(key: id))
+    timers.initialize(to: TimerHeap())
     observers = .init(start: nil, count: 0)
   }
 

@@ -86,18 +86,20 @@ extension Loop {
       }
     } else {
       if timer.others?.contains(where: { $0.key == key }) ?? false { return }
-      timer.others = (timer.others ?? []) + [(key, -1)]
+      let slot = timer.isFiring ? TimerHeap.noSlot : insert(timer, key)
+      timer.others = (timer.others ?? []) + [(key, slot)]
+      return
     }
-    if !timer.isFiring { insert(timer, key) }
+    if !timer.isFiring { timer.slot = insert(timer, key) }
   }
 
   private func removeOwned(_ timer: Timer, _ key: Int32) {
     if timer.key == key {
-      takeOut(timer, key, timer.heapIndex)
-      timer.heapIndex = -1
+      takeOut(timer, key, timer.slot)
+      timer.slot = TimerHeap.noSlot
       if timer.others != nil, let other = timer.others?.popLast() {
         timer.key = other.key
-        timer.heapIndex = other.heapIndex
+        timer.slot = other.slot
       } else {
         timer.key = Timer.noKey
         let former = spareTimer
@@ -105,48 +107,50 @@ extension Loop {
         former?.release()
       }
     } else if let position = timer.others?.firstIndex(where: { $0.key == key }), let other = timer.others?[position] {
-      takeOut(timer, key, other.heapIndex)
+      takeOut(timer, key, other.slot)
       timer.others?.remove(at: position)
     }
   }
 
+  /// Puts a timer into the heap of a mode, and returns its slot there.
   @inline(__always)
-  private func insert(_ timer: Timer, _ key: Int32) {
+  private func insert(_ timer: Timer, _ key: Int32) -> Int32 {
     let heap = heap(key)
-    timer.sequence = takeSequence()
     timer.countsAsTolerant = timer.toleranceNanoseconds > 0
     if timer.countsAsTolerant { heap.pointee.tolerantCount &+= 1 }
     // What is added while timers fire waits for the next pass, however past its date is.
     let deadline =
       timer.deadlineNanoseconds > firingLimit ? timer.deadlineNanoseconds : firingLimit.addingSaturated(1)
-    heap.pointee.insert(Unmanaged.passUnretained(timer), deadline: deadline)
+    return heap.pointee.insert(Unmanaged.passUnretained(timer), deadline: deadline)
   }
 
   @inline(__always)
-  private func takeOut(_ timer: Timer, _ key: Int32, _ heapIndex: Int) {
-    guard heapIndex >= 0 else { return }
+  private func takeOut(_ timer: Timer, _ key: Int32, _ slot: Int32) {
+    guard slot != TimerHeap.noSlot else { return }
     let heap = heap(key)
-    heap.pointee.remove(at: heapIndex)
+    heap.pointee.remove(slot: slot)
     if timer.countsAsTolerant { heap.pointee.tolerantCount &-= 1 }
   }
 
   private func takeOutOfAllHeaps(_ timer: Timer) {
     if timer.key != Timer.noKey {
-      takeOut(timer, timer.key, timer.heapIndex)
-      timer.heapIndex = -1
+      takeOut(timer, timer.key, timer.slot)
+      timer.slot = TimerHeap.noSlot
     }
     if let others = timer.others {
       for (position, other) in others.enumerated() {
-        takeOut(timer, other.key, other.heapIndex)
-        timer.others?[position].heapIndex = -1
+        takeOut(timer, other.key, other.slot)
+        timer.others?[position].slot = TimerHeap.noSlot
       }
     }
   }
 
   private func insertIntoAllHeaps(_ timer: Timer) {
     if timer.key == Timer.noKey { return }
-    insert(timer, timer.key)
-    if let others = timer.others { for other in others { insert(timer, other.key) } }
+    timer.slot = insert(timer, timer.key)
+    if let others = timer.others {
+      for (position, other) in others.enumerated() { timer.others?[position].slot = insert(timer, other.key) }
+    }
   }
 
   /// A date or a tolerance was set.
@@ -201,7 +205,7 @@ extension Loop {
   }
 
   private func discard(_ timer: Timer) {
-    if timer.heapIndex >= 0 || timer.others != nil { takeOutOfAllHeaps(timer) }
+    if timer.slot != TimerHeap.noSlot || timer.others != nil { takeOutOfAllHeaps(timer) }
     let wasScheduled = timer.key != Timer.noKey
     timer.key = Timer.noKey
     timer.others = nil

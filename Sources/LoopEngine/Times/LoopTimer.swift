@@ -19,14 +19,13 @@ extension Loop {
     let valid = Atomic<Bool>(true)
 
     // The loop's side: the first mode inline, as most timers are in one (or in `.common`, which counts as one).
-    @exclusivity(unchecked) var heapIndex = -1
+    @exclusivity(unchecked) var slot = TimerHeap.noSlot
     @exclusivity(unchecked) var key: Int32 = Timer.noKey
     @exclusivity(unchecked) var isFiring = false
     @exclusivity(unchecked) var wasMovedWhileFiring = false
     /// Whether the heaps count this timer among those with a tolerance.
     @exclusivity(unchecked) var countsAsTolerant = false
-    @exclusivity(unchecked) var sequence: UInt = 0
-    @exclusivity(unchecked) var others: [(key: Int32, heapIndex: Int)]?
+    @exclusivity(unchecked) var others: [(key: Int32, slot: Int32)]?
 
     static var noKey: Int32 { .min }
 
@@ -115,20 +114,6 @@ extension Loop {
     @inline(__always)
     func setDeadline(_ nanoseconds: Int64) {
       deadline.store(nanoseconds, ordering: .relaxed)
-    }
-
-    @inline(__always)
-    func setHeapIndex(_ index: Int, key: Int32) {
-      if key == self.key {
-        heapIndex = index
-      } else {
-        setOtherHeapIndex(index, key: key)
-      }
-    }
-
-    private func setOtherHeapIndex(_ index: Int, key: Int32) {
-      guard let position = others?.firstIndex(where: { $0.key == key }) else { return }
-      others![position].heapIndex = index
     }
 
     /// The time of the next firing after `now` on the grid of a repeating timer that was due at `due`: computed,

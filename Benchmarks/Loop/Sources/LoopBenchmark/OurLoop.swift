@@ -54,7 +54,8 @@ func ourLoop() -> Subject {
   }
   subject.descriptors = { watched, count in
     let served = Count()
-    let descriptors = (0..<watched).map { _ in peer_eventfd(Int32(O_NONBLOCK)) }
+    nonisolated(unsafe) let descriptors = UnsafeMutablePointer<Int32>.allocate(capacity: watched)  // Filled before the run.
+    defer { descriptors.deallocate() }
     // Within one run, as in a service: the callback writes to the next descriptor.
     let index = Count()
     // One closure for all, as the other loops have one function for all.
@@ -68,13 +69,17 @@ func ourLoop() -> Subject {
         peer_signal(descriptors[Int(UInt32(truncatingIfNeeded: index.value) &* 7919 % UInt32(watched))])
       }
     }
-    let chained = descriptors.map { try! loop.watch($0, body: body) }
+    // Made and watched one by one, as the other loops do and as connections come.
+    let chained = (0..<watched).map { position in
+      descriptors[position] = peer_eventfd(Int32(O_NONBLOCK))
+      return try! loop.watch(descriptors[position], body: body)
+    }
     let result = perOperation(count) {
       peer_signal(descriptors[0])
       loop.run()
     }
     for source in chained { source.invalidate() }
-    for descriptor in descriptors { close(descriptor) }
+    for position in 0..<watched { close(descriptors[position]) }
     return result
   }
   subject.empty = { count in
