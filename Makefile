@@ -10,9 +10,12 @@ JUDGES := binutils debianutils libstdc++-12-dev python3-jsonschema rsyslog syste
 # The run loops that ours is measured beside.
 PEERS := libuv1-dev libev-dev libevent-dev libglib2.0-dev
 
+# What captures are measured beside.
+DEBUGGERS := elfutils gdb libstdc++-12-dev
+
 FUZZ_SECONDS ?= 60
 
-.PHONY: demo test examples fuzz bench bench-monitor bench-loop lint format clean
+.PHONY: demo test examples fuzz bench bench-monitor bench-capture bench-loop lint format clean
 
 demo: ## A host with known stalls: report lines on standard output, an account on standard error.
 	@scripts/install-dependencies $(LIBRARIES)
@@ -30,11 +33,17 @@ examples: ## Builds the examples and runs each once.
 	@scripts/install-dependencies $(LIBRARIES)
 	@scripts/run-examples
 
-bench: bench-monitor ## What watching costs. `make bench-loop` is apart: it builds eight run loops.
+bench: bench-monitor bench-capture ## What watching costs. `make bench-loop` is apart: it builds eight run loops.
 
 bench-monitor: ## A table, and Benchmarks/results/monitor.json.
 	@scripts/install-dependencies $(LIBRARIES)
 	$(SWIFT) run --configuration release --package-path Benchmarks/Monitor bench-monitor
+
+bench-capture: ## Beside eu-stack and gdb: a table, Benchmarks/results/capture.json and Documentation/CaptureCost.md.
+	@scripts/install-dependencies $(LIBRARIES) $(DEBUGGERS)
+	@# What is measured is internal to the library, so it is opened as for tests; optimized all the same.
+	$(SWIFT) build --configuration release --package-path Benchmarks/Capture -Xswiftc -enable-testing
+	$$($(SWIFT) build --configuration release --package-path Benchmarks/Capture --show-bin-path)/bench-capture
 
 bench-loop: ## Ours beside seven other run loops, on one processor: a table, Benchmarks/results/loop.json and a chart.
 	@scripts/install-dependencies $(LIBRARIES) $(PEERS)

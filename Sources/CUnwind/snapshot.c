@@ -2,6 +2,7 @@
 #include "cunwind_snapshot.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -41,6 +42,12 @@ static struct {
 } slot;
 static _Alignas(PAGE) unsigned char stack_copy[CUNWIND_STACK_CAPACITY];
 static _Atomic int capture_signal;
+
+// The stack of a thread that has been prepared. It is mapped from its stack pointer, and from `mapped`, upwards, so the
+// handler need not ask the kernel, which would make the thread wait for whoever maps memory at that moment.
+static __thread struct {
+  uint64_t lowest, end, mapped;
+} own_stack __attribute__((tls_model("initial-exec")));
 // The process that has claimed the slot, or 0.
 static _Atomic pid_t claimed;
 
@@ -87,15 +94,20 @@ __attribute__((no_sanitize("address", "thread"))) static void copy_handler(int n
   for (int i = 0; i < CUNWIND_REGISTERS; i++) snapshot->registers[i] = (uint64_t)gregs[dwarf_to_greg[i]];
   snapshot->known = (1u << CUNWIND_REGISTERS) - 1;
   uint64_t sp = snapshot->registers[CUNWIND_RSP], from = sp - RED_ZONE, end = slot.stack_highest;
+  bool is_own = sp >= own_stack.lowest && sp < own_stack.end;
+  if (is_own && (end <= sp || end > own_stack.end)) end = own_stack.end;
   snapshot->stack_address = from;
-  if (sp < end && end - sp < STACK_REACH) {
+  if (is_own || (sp < end && end - sp < STACK_REACH)) {
     size_t length = end - from < CUNWIND_STACK_CAPACITY ? end - from : CUNWIND_STACK_CAPACITY;
     size_t below = 0;
-    // The page below the stack pointer's may be the guard page: look at it through the kernel.
-    if ((from & ~(uint64_t)(PAGE - 1)) != (sp & ~(uint64_t)(PAGE - 1))) {
+    // The page below the stack pointer's may be the guard page: look at it through the kernel, once.
+    bool is_known = is_own && from >= own_stack.mapped;
+    if (!is_known && (from & ~(uint64_t)(PAGE - 1)) != (sp & ~(uint64_t)(PAGE - 1))) {
       below = RED_ZONE;
       if (cunwind_read_raw(from, stack_copy, below) != (long)below)
         for (size_t i = 0; i < below; i++) stack_copy[i] = 0;
+      else if (is_own)
+        own_stack.mapped = from & ~(uint64_t)(PAGE - 1);
     }
     raw_copy(stack_copy + below, from + below, length - below);
     snapshot->stack_length = length;
@@ -178,6 +190,19 @@ static void ensure_alternate_stack(void) {
 
 void cunwind_prepare_thread(void) {
   ensure_alternate_stack();
+  pthread_attr_t attributes;
+  void *lowest;
+  size_t size;
+  if (own_stack.end == 0 && pthread_getattr_np(pthread_self(), &attributes) == 0) {
+    if (pthread_attr_getstack(&attributes, &lowest, &size) == 0) {
+      own_stack.lowest = (uint64_t)(uintptr_t)lowest;
+      own_stack.end = own_stack.lowest + size;
+      // The main thread's grows into pages that are not there yet, or that somebody else has got by then.
+      bool is_main = syscall(SYS_gettid) == getpid();
+      own_stack.mapped = is_main ? (uint64_t)(uintptr_t)&attributes : own_stack.lowest;
+    }
+    pthread_attr_destroy(&attributes);
+  }
   // A process started by a thread that blocks all signals inherits that (libdispatch's workers do).
   int number = atomic_load(&capture_signal);
   if (number == 0) return;

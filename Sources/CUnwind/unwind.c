@@ -307,13 +307,15 @@ static bool next_candidate(cunwind_unwinder *u, struct search *search, uint64_t 
     *candidate = search->begins;
     if (search->has_place && match_frame(u, *candidate, search->function) != NO_MATCH) return true;
   }
-  // An alloca or an argument area: look upwards, first for a call to this very function.
+  // An alloca or an argument area: look upwards, first for a call to this very function. Its caller may keep anything
+  // in RBP; where the call says less, that must look like a frame pointer.
   for (; search->stage < EXHAUSTED; search->stage++, search->next = 0) {
     enum match wanted = search->stage == CALLED_DIRECTLY ? CALLED_THIS_FUNCTION : FOLLOWS_A_CALL;
     while (search->next < SCAN_LIMIT) {
       *candidate = search->begins + 8 * search->next++;
       if (!in_copy(u->snapshot, *candidate, 16)) break;
-      if (links_upwards(u, *candidate) && match_frame(u, *candidate, search->function) >= wanted) return true;
+      if (wanted == FOLLOWS_A_CALL && !links_upwards(u, *candidate)) continue;
+      if (match_frame(u, *candidate, search->function) >= wanted) return true;
     }
   }
   return false;
@@ -468,7 +470,7 @@ static void walk_with_frame_pointer(cunwind_unwinder *u, struct walk *w) {
 
 cunwind_backtrace cunwind_unwind(cunwind_unwinder *u, const cunwind_snapshot *snapshot, cunwind_frame *frames,
                                  size_t capacity) {
-  struct walk w = {.frames = frames, .capacity = capacity, .result = {0, CUNWIND_END_LOST, false, false}};
+  struct walk w = {.frames = frames, .capacity = capacity, .result = {.end = CUNWIND_END_LOST}};
   memset(u->page_address, 0, sizeof u->page_address);
   u->table_start = u->table_end = 0;
   u->snapshot = snapshot;
@@ -481,6 +483,9 @@ cunwind_backtrace cunwind_unwind(cunwind_unwinder *u, const cunwind_snapshot *sn
   frames[w.result.count++] = (cunwind_frame){w.ip, false};
   if (walk(u, &w)) walk_with_frame_pointer(u, &w);
   w.result.read_live = u->read_live;
+  struct dl_find_object object;
+  w.result.is_outside_modules =
+      w.result.end == CUNWIND_END_LOST && _dl_find_object((void *)(uintptr_t)lookup_address(&w), &object) != 0;
   return w.result;
 }
 
@@ -492,7 +497,7 @@ void cunwind_unwinder_flush(cunwind_unwinder *u) { (void)u; }
 cunwind_backtrace cunwind_unwind(cunwind_unwinder *u, const cunwind_snapshot *snapshot, cunwind_frame *frames,
                                  size_t capacity) {
   (void)u, (void)snapshot, (void)frames, (void)capacity;
-  return (cunwind_backtrace){0, CUNWIND_END_LOST, false, false};
+  return (cunwind_backtrace){.end = CUNWIND_END_LOST};
 }
 
 #endif

@@ -72,13 +72,36 @@ extension OneAtATime {
       let reader = FarReader()
       defer { reader.stop() }
       for round in 0..<6 {
-        let caller = reader.begin(second: round % 2 == 1)
+        let caller = reader.begin(round % 2 == 1 ? .second : .first)
         let backtrace = try capture.capture(ThreadProbe(thread: reader.id), stackEnd: 0).backtrace.get()
         #expect(!backtrace.isTruncated)
         let isInside = backtrace.frames.contains { $0.address > caller && $0.address < caller + 64 }
         #expect(isInside, "round \(round): the other caller's frame")
         reader.end()
       }
+    }
+
+    /// The frame pointer of a blocked thread's function is found by the call to it, whatever its caller keeps in RBP.
+    @Test func callerThatKeepsANumberInRBP() throws {
+      let capture = ThreadCapture()
+      let reader = FarReader()
+      defer { reader.stop() }
+      let caller = reader.begin(.number)
+      let backtrace = try capture.capture(ThreadProbe(thread: reader.id), stackEnd: 0).backtrace.get()
+      #expect(!backtrace.isTruncated)
+      #expect(backtrace.isApproximate, "it was scanned for")
+      #expect(backtrace.frames.contains { $0.address == caller }, "the caller's frame is left out")
+      reader.end()
+    }
+
+    /// As when a library is unloaded before its frame is unwound: the thread has gone on since.
+    @Test func stackThatWasLostInCodeOfNoModuleIsTakenAgain() throws {
+      let thread = victim_moment_start(VICTIM_FOREIGN_CODE, nil, nil)
+      defer { victim_moment_stop(thread) }
+      let probe = ThreadProbe(thread: victim_moment_id(thread))
+      let backtrace = try ThreadCapture().capture(probe, stackEnd: 0).backtrace.get()
+      #expect(!backtrace.isTruncated)
+      #expect(backtrace.frames.suffix(3).contains { $0.address == victim_moment_outermost(thread) })
     }
 
     /// With nothing to go by, a stack is cut short, and not taken to be whole.
@@ -102,6 +125,7 @@ extension OneAtATime {
           return cunwind_unwind(unwinder, &snapshot, &frame, frame.count)
         }
         #expect(backtrace.end == CUNWIND_END_LOST, "registers \(String(known, radix: 16))")
+        #expect(backtrace.is_outside_modules)
       }
     }
 
@@ -113,7 +137,7 @@ extension OneAtATime {
       let done = Atomic<Int>(0)
       for id in [shallow.id, deep.id] {
         Self.detach {
-          let capture = ThreadCapture()
+          let capture = ThreadCapture(steadyTime: 50_000)
           let probe = ThreadProbe(thread: id)
           for _ in 0..<1500 {
             let frames = (try? capture.capture(probe, stackEnd: 0).backtrace.get())?.frames.count ?? -1
@@ -235,13 +259,21 @@ extension OneAtATime {
   }
 }
 
-/// A thread that reads from a pipe, 1 MiB of stack below one of two callers.
+/// A thread that reads from a pipe, some stack below one of several callers.
 private final class FarReader: @unchecked Sendable {  // Set before the thread is shared; the rest is atomic.
   private var ends: [Int32] = [0, 0]
   private var handle = pthread_t()
   private let thread = Atomic<Int32>(0)
-  private let wish = Atomic<Int>(0)  // 1: the first caller, 2: the second, -1: stop
+  private let wish = Atomic<Int>(0)  // A caller's, or -1: stop
   private let caller = UnsafeMutablePointer<UInt64>.allocate(capacity: 1)
+
+  enum Caller: Int {
+    /// These have 1 MiB of stack below them.
+    case first = 1
+    case second
+    /// It keeps a number in RBP.
+    case number
+  }
 
   init() {
     pipe(&ends)
@@ -261,13 +293,17 @@ private final class FarReader: @unchecked Sendable {  // Set before the thread i
     while true {
       let wished = wish.exchange(0, ordering: .acquiringAndReleasing)
       if wished < 0 { return }
-      if wished > 0 { victim_read_far_below(ends[0], wished == 2, caller) } else { usleep(100) }
+      switch Caller(rawValue: wished) {
+      case .number: victim_read_below_a_number(ends[0], 1000, caller)
+      case .some(let far): victim_read_far_below(ends[0], far == .second, caller)
+      case nil: usleep(100)
+      }
     }
   }
 
   /// The address in the caller, once the thread blocks.
-  func begin(second: Bool) -> UInt64 {
-    wish.store(second ? 2 : 1, ordering: .releasing)
+  func begin(_ chosen: Caller) -> UInt64 {
+    wish.store(chosen.rawValue, ordering: .releasing)
     usleep(30_000)
     return caller.pointee
   }

@@ -2,6 +2,7 @@ import CUnwind
 import Glibc
 import Synchronization
 import Testing
+import VictimC
 
 @testable import StallMonitor
 
@@ -33,32 +34,33 @@ extension OneAtATime {
       }
     }
 
-    /// A running thread is held in its own capture alone: it goes on while its stack is unwound, and while others are captured.
-    @Test func threadGoesOnWhileOthersAreCaptured() throws {
-      let counted = VictimThread(depth: 3, leaf: .spin, settles: false)
-      let other = VictimThread(depth: 1200, leaf: .read, settles: true)
+    /// A running thread is held in its own capture alone, and there for its copy: it goes on while its stack is unwound, while
+    /// others are captured, and while others map memory.
+    @Test func runningThreadWaitsForNobody() throws {
+      _ = cunwind_handler_install()
+      let running = victim_moment_start(VICTIM_DEEP, { cunwind_prepare_thread() }, nil)
+      let mapping = victim_moment_start(VICTIM_MAPPING, nil, nil)
+      let other = VictimThread(depth: 1200, leaf: .read)
       defer {
-        counted.release()
+        victim_moment_stop(running)
+        victim_moment_stop(mapping)
         other.release()
       }
-      let capture = ThreadCapture()
-      let probe = ThreadProbe(thread: counted.id)
+      let capture = ThreadCapture(steadyTime: 50_000)
+      let probe = ThreadProbe(thread: victim_moment_id(running))
       let otherProbe = ThreadProbe(thread: other.id)
-      // Held by nothing else, it waits for nobody: the kernel never sees it sleep.
-      let before = try #require(Self.voluntarySwitches(counted.id))
-      for _ in 0..<200 {
+      // The first ones touch its alternate stack.
+      for _ in 0..<10 { _ = capture.capture(probe, stackEnd: 0) }
+      // Whoever waits sleeps, and the kernel counts it.
+      let before = probe.voluntarySwitches()
+      var taken = 0
+      for _ in 0..<150 {
         _ = try capture.capture(otherProbe, stackEnd: 0).backtrace.get()
-        _ = capture.capture(probe, stackEnd: 0)
+        if (try? capture.capture(probe, stackEnd: 0).backtrace.get()) != nil { taken += 1 }
       }
-      #expect(Self.voluntarySwitches(counted.id) == before)
-    }
-
-    private static func voluntarySwitches(_ thread: Int32) -> Int? {
-      guard let file = ProcFile("/proc/self/task/\(thread)/status") else { return nil }
-      return file.parse(capacity: 4096) { text in
-        let lines = String(decoding: text, as: UTF8.self).split(separator: "\n")
-        return lines.first { $0.hasPrefix("voluntary_ctxt_switches") }?.split(separator: "\t").last.flatMap { Int($0) }
-      }
+      let after = probe.voluntarySwitches()
+      #expect(before != nil && after == before)
+      #expect(taken > 100)
     }
   }
 }

@@ -41,6 +41,21 @@ struct ReportTests {
     if frames > 60 { #expect(line.count > 7000, "the room is used") }
   }
 
+  @Test func otherThreadsStackSaysWhatIsMissing() throws {
+    var report = report(frames: 3, threads: 3)
+    report.threads[0].stack = []
+    report.threads[0].captureFailure = .signalBlocked
+    report.threads[1].isApproximate = true
+    let line = report.line()
+    try Victim.validate(Data(line))
+    let captures = try #require(try Report(Data(line))["threads"] as? [[String: Any]]).map {
+      $0["capture"] as? [String: Any]
+    }
+    #expect(captures[0]?["failure"] as? String == "the thread runs with the capture signal blocked")
+    #expect(captures[1]?["approximate"] as? Bool == true && captures[1]?.count == 1)
+    #expect(captures[2] == nil)
+  }
+
   @Test func middleFramesGoFirst() throws {
     let read = try Report(Data(report(frames: 200).line()))
     let lines = read.stack.compactMap { $0["line"] as? Int }

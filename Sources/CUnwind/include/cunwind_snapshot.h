@@ -44,8 +44,9 @@ int cunwind_handler_install(void);
 /// Makes the calling thread ready to be captured while it runs. Call it once on each watched thread, after
 /// `cunwind_handler_install`.
 ///
-/// It gets an alternate signal stack for the rest of its life if it has none: captured with nearly no stack left, it
-/// would not survive the handler otherwise. And it unblocks the capture signal, which nobody else uses.
+/// The bounds of its stack are kept, so that its copy is made without the kernel's help. It gets an alternate signal
+/// stack for the rest of its life if it has none: captured with nearly no stack left, it would not survive the handler
+/// otherwise. And it unblocks the capture signal, which nobody else uses.
 void cunwind_prepare_thread(void);
 
 enum cunwind_capture_result {

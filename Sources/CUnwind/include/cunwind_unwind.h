@@ -38,6 +38,8 @@ typedef struct cunwind_backtrace {
   /// Stack outside the copy was read, as it was during the unwinding: right if the thread has stood still until its
   /// end.
   bool read_live;
+  /// It was lost in code of no module: made at run time, or unloaded since.
+  bool is_outside_modules;
 } cunwind_backtrace;
 
 typedef struct cunwind_unwinder cunwind_unwinder;

@@ -26,6 +26,12 @@ final class LoadedModule: Sendable {
     self.loadBias = loadBias
     self.isMainExecutable = isMainExecutable
   }
+
+  fileprivate func isSame(as other: LoadedModule) -> Bool {
+    // Without a build id another build may lie at the same place.
+    buildID != nil && identity == other.identity && range == other.range && loadBias == other.loadBias
+      && path == other.path
+  }
 }
 
 /// Finds the modules of addresses, without the dynamic loader's lock.
@@ -33,12 +39,21 @@ final class LoadedModule: Sendable {
 /// Used by one thread at a time.
 struct ModuleMap {
   private var modules: [LoadedModule] = []
+  // Those of before the last flush: what is found unchanged stays the same object.
+  private var former: [LoadedModule] = []
   private let executablePath: String
 
   init(executablePath: String) { self.executablePath = executablePath }
 
   /// Forgets all modules: they may have been unloaded.
-  mutating func flush() { modules.removeAll(keepingCapacity: true) }
+  ///
+  /// One that is found again as it was is the same object as before.
+  mutating func flush() {
+    former = modules + former.filter { old in !modules.contains { $0 === old } }.prefix(Self.formerLimit)
+    modules.removeAll(keepingCapacity: true)
+  }
+
+  private static let formerLimit = 64
 
   /// The module of a code address, or nil: code made at run time, or garbage.
   mutating func module(at address: UInt64) -> LoadedModule? {
@@ -50,8 +65,9 @@ struct ModuleMap {
     let module = LoadedModule(
       path: name.isEmpty ? executablePath : name, buildID: buildID,
       range: found.start..<found.end, loadBias: found.load_bias, isMainExecutable: name.isEmpty)
-    modules.append(module)
-    return module
+    let known = former.first { $0.isSame(as: module) } ?? module
+    modules.append(known)
+    return known
   }
 }
 

@@ -5,9 +5,12 @@
 /// send over loopback runs for more than one). Any other will be met blocked, and is read.
 struct SteadyRun {
   /// The processor time without a voluntary switch that makes a run steady, in nanoseconds.
-  private static let needed: UInt64 = 3_000_000
+  static let needed: UInt64 = 3_000_000
 
+  private let needed: UInt64
   private var start: (switches: UInt64, processorTime: UInt64)?
+
+  init(needed: UInt64 = SteadyRun.needed) { self.needed = needed }
 
   enum Finding {
     /// It computes.
@@ -32,6 +35,6 @@ struct SteadyRun {
       start = (switches, processorTime)
       return finding
     }
-    return processorTime - start.processorTime >= Self.needed ? .steady : .waiting
+    return processorTime - start.processorTime >= needed ? .steady : .waiting
   }
 }

@@ -14,6 +14,8 @@ final class ThreadCapture {
   }
 
   private static let attempts = 8
+  /// How often a running thread's stack is taken again that is cut short.
+  private static let retakes = 2
   /// How long a thread is looked at before it is given up.
   private static let patience: UInt64 = 100_000_000
   private static let frameLimit = 2048
@@ -22,12 +24,17 @@ final class ThreadCapture {
   private static let claimTimeout: UInt64 = 1_000_000_000
 
   private let unwinder: OpaquePointer?
+  private let steadyTime: UInt64
   private let frames: UnsafeMutablePointer<cunwind_frame>
 
   /// Opens libunwind and installs the capture signal's handler.
   ///
   /// Takes the dynamic loader's lock: call it at start.
-  init() {
+  ///
+  /// - Parameter steadyTime: How long a thread must have run steadily before it is signalled, in nanoseconds of its processor
+  ///   time. Less than the default only for threads that are known to be in no transfer.
+  init(steadyTime: UInt64 = SteadyRun.needed) {
+    self.steadyTime = steadyTime
     unwinder = cunwind_load() == nil ? cunwind_unwinder_create() : nil
     _ = cunwind_handler_install()
     frames = .allocate(capacity: Self.frameLimit)
@@ -62,7 +69,7 @@ final class ThreadCapture {
     }
     defer { cunwind_snapshot_release() }
     var failure = CaptureFailure.moving
-    var run = SteadyRun()
+    var run = SteadyRun(needed: steadyTime)
     let patience = MonotonicClock.now() + Self.patience
     for attempt in 0... {
       if attempt >= Self.attempts, MonotonicClock.now() > patience { break }
@@ -74,7 +81,11 @@ final class ThreadCapture {
       case .running:
         switch run.look(at: probe) {
         case .steady:
-          let moment = captureRunning(probe, stackEnd: stackEnd)
+          var isCutShort = false
+          var moment = captureRunning(probe, stackEnd: stackEnd, isCutShort: &isCutShort)
+          for _ in 0..<Self.retakes where isCutShort {
+            moment = captureRunning(probe, stackEnd: stackEnd, isCutShort: &isCutShort)
+          }
           // The C library blocks all signals for a moment, as when it makes or ends a thread.
           guard case .failure(.signalBlocked) = moment.backtrace, attempt < Self.attempts else { return moment }
           failure = .signalBlocked
@@ -101,19 +112,24 @@ final class ThreadCapture {
             snapshot.setRegister(register, value)
           }
         }
-        let (backtrace, readLive) = unwind(&snapshot)
+        let unwound = unwind(&snapshot)
         // What was read during the unwinding is of the same moment only if the thread still stands there.
-        if readLive, probe.activity() != activity || probe.schedule()?.timeslices != slices {
+        if unwound.readLive, probe.activity() != activity || probe.schedule()?.timeslices != slices {
           failure = .moving
           continue
         }
-        return Moment(activity: activity, backtrace: backtrace)
+        return Moment(activity: activity, backtrace: unwound.backtrace)
       }
     }
     return Moment(activity: probe.activity(), backtrace: .failure(failure))
   }
 
-  private func captureRunning(_ probe: borrowing ThreadProbe, stackEnd: UInt64) -> Moment {
+  /// Takes the stack of a running thread.
+  ///
+  /// `isCutShort` tells that it ends where the thread may have gone on since: beyond the copy, or in a library that has been
+  /// unloaded.
+  private func captureRunning(_ probe: borrowing ThreadProbe, stackEnd: UInt64, isCutShort: inout Bool) -> Moment {
+    isCutShort = false
     let signal = cunwind_handler_install()
     guard signal > 0 else { return Moment(activity: .running, backtrace: .failure(.noSignal)) }
     // A blocked signal would stay pending, and reach the thread at a time of nobody's choosing; so would a second one
@@ -126,10 +142,11 @@ final class ThreadCapture {
     let failure: CaptureFailure
     switch cunwind_capture_by_signal(probe.id, stackEnd, Self.handlerTimeout, &snapshot) {
     case CUNWIND_CAPTURED:
-      var (backtrace, readLive) = unwind(&snapshot)
+      var unwound = unwind(&snapshot)
+      isCutShort = unwound.isCutShort
       // The thread has gone on since.
-      if readLive { backtrace = backtrace.map { $0.approximated() } }
-      return Moment(activity: .running, backtrace: backtrace)
+      if unwound.readLive { unwound.backtrace = unwound.backtrace.map { $0.approximated() } }
+      return Moment(activity: .running, backtrace: unwound.backtrace)
     case CUNWIND_CAPTURE_NO_THREAD: failure = .threadEnded
     case CUNWIND_CAPTURE_BUSY: failure = .busy
     case CUNWIND_CAPTURE_UNSUPPORTED: failure = .noSignal
@@ -139,20 +156,25 @@ final class ThreadCapture {
     return Moment(activity: .running, backtrace: .failure(failure))
   }
 
-  /// Unwinds the copy.
-  ///
-  /// `readLive` tells that the copy was not enough.
-  private func unwind(
-    _ snapshot: inout cunwind_snapshot
-  ) -> (backtrace: Result<Backtrace, CaptureFailure>, readLive: Bool) {
-    guard let unwinder else { return (.failure(.noUnwinder), false) }
+  private struct Unwound {
+    var backtrace: Result<Backtrace, CaptureFailure>
+    /// The copy was not enough.
+    var readLive = false
+    /// Outer frames are lost behind memory or code that may have changed since.
+    var isCutShort = false
+  }
+
+  private func unwind(_ snapshot: inout cunwind_snapshot) -> Unwound {
+    guard let unwinder else { return Unwound(backtrace: .failure(.noUnwinder)) }
     let result = cunwind_unwind(unwinder, &snapshot, frames, Self.frameLimit)
     let found = UnsafeBufferPointer(start: frames, count: result.count).map {
       Backtrace.Frame(address: $0.address, isReturnAddress: $0.is_return_address)
     }
     let backtrace = Backtrace(
       frames: found, isApproximate: result.approximate, isTruncated: result.end != CUNWIND_END_OUTERMOST)
-    return (.success(backtrace), result.read_live)
+    return Unwound(
+      backtrace: .success(backtrace), readLive: result.read_live,
+      isCutShort: result.end == CUNWIND_END_LOST && (result.read_live || result.is_outside_modules))
   }
 
   private func pause(nanoseconds: Int) {

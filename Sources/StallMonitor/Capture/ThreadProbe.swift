@@ -139,12 +139,19 @@ struct ThreadProbe: ~Copyable {
   /// Nil if that cannot be had.
   borrowing func voluntarySwitches() -> UInt64? {
     statusFile?.parse(capacity: 4096) { text in
-      let key = Array("voluntary_ctxt_switches:".utf8)
-      for line in text.split(separator: UInt8(ascii: "\n")) where line.starts(with: key) {
-        var scanner = FieldScanner(UnsafeRawBufferPointer(rebasing: text[line.startIndex + key.count..<line.endIndex]))
-        return scanner.number().map { UInt64(bitPattern: $0) }
+      let key: StaticString = "\nvoluntary_ctxt_switches:\t"
+      return key.withUTF8Buffer { key in
+        // It is one of the last lines.
+        var index = text.count - key.count
+        while index >= 0 {
+          if text[index] == key[0], text[index..<index + key.count].elementsEqual(key) {
+            var scanner = FieldScanner(UnsafeRawBufferPointer(rebasing: text[(index + key.count)...]))
+            return scanner.number().map { UInt64(bitPattern: $0) }
+          }
+          index -= 1
+        }
+        return nil
       }
-      return nil
     }
   }
 

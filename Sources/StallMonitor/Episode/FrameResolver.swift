@@ -17,6 +17,17 @@ final class FrameResolver {
   private var modules: ModuleMap
   private let symbolizer: Symbolizer
 
+  private struct Place: Hashable {
+    var module: ObjectIdentifier
+    var offset: UInt64
+  }
+
+  // What has been found out of a place, to the last word: the stacks of one stall, and of one host, have most frames in common.
+  private var known: [Place: [StackFrame]] = [:]
+  // What `known` holds keeps its modules alive: an object's identity is not given to another one.
+  private var knownModules: [ObjectIdentifier: LoadedModule] = [:]
+  private static let knownLimit = 512
+
   /// Opens libdw.
   ///
   /// Takes the dynamic loader's lock: call it at start.
@@ -50,7 +61,10 @@ final class FrameResolver {
 
   /// The frames of a backtrace, innermost first, with the calls that were inlined.
   func resolve(_ backtrace: Backtrace) -> [StackFrame] {
-    backtrace.frames.flatMap(resolve)
+    var stack: [StackFrame] = []
+    stack.reserveCapacity(2 * backtrace.frames.count)
+    for frame in backtrace.frames { stack += resolve(frame) }
+    return stack
   }
 
   /// The same stack with the names for which there was no time before.
@@ -65,9 +79,19 @@ final class FrameResolver {
   private func resolve(_ frame: Backtrace.Frame) -> [StackFrame] {
     guard let module = modules.module(at: frame.address) else { return [StackFrame(offset: frame.address)] }
     let offset = frame.lookupAddress &- module.loadBias
+    let key = Place(module: ObjectIdentifier(module), offset: offset)
+    if let frames = known[key] { return frames }
     var place = StackFrame(module: module.path, buildID: module.buildID, offset: offset)
     let answer = symbolizer.symbolize(module: module.identity, address: offset, deadline: deadline)
     if answer.isIncomplete { place.pending = frame }
-    return place.named(answer.frames, isExecutable: module.isMainExecutable)
+    let frames = place.named(answer.frames, isExecutable: module.isMainExecutable)
+    guard !answer.isIncomplete else { return frames }
+    if known.count >= Self.knownLimit {
+      known.removeAll(keepingCapacity: true)
+      knownModules.removeAll(keepingCapacity: true)
+    }
+    known[key] = frames
+    knownModules[key.module] = module
+    return frames
   }
 }

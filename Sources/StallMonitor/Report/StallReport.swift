@@ -45,6 +45,10 @@ struct StallReport: Sendable {
     var name: String?
     var role: String
     var stack: [StackFrame]
+    var isApproximate = false
+    var isTruncated = false
+    /// Why there is no stack.
+    var captureFailure: CaptureFailure?
 
     func json(frames: [JSONLine]) -> JSONLine {
       var object = JSONLine()
@@ -52,6 +56,11 @@ struct StallReport: Sendable {
       object.member("name", name)
       object.member("role", role)
       object.array("stack", frames)
+      object.object("capture") {
+        $0.member("approximate", ifTrue: isApproximate)
+        $0.member("truncated", ifTrue: isTruncated)
+        $0.member("failure", captureFailure?.rawValue)
+      }
       return object
     }
   }
@@ -71,7 +80,7 @@ struct StallReport: Sendable {
   var threadName: String?
   var origin: Origin
   var stack: [StackFrame]
-  /// A frame may be wrong: it was found by scanning the stack.
+  /// A frame may be wrong: it was found by scanning the stack, or read after the thread had gone on.
   var isApproximate = false
   /// Outer frames could not be found.
   var isTruncated = false

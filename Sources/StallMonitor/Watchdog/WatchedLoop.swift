@@ -188,9 +188,16 @@ final class WatchedLoop {
   private func stack(of holder: Int32, with capture: ThreadCapture, resolver: FrameResolver) -> StallReport.OtherThread
   {
     let moment = capture.capture(ThreadProbe(thread: holder), stackEnd: 0)
-    let frames = (try? moment.backtrace.get()).map(resolver.resolve) ?? []
-    return StallReport.OtherThread(
-      id: holder, name: ThreadProbe.name(thread: holder), role: "lock_holder", stack: frames)
+    var thread = StallReport.OtherThread(
+      id: holder, name: ThreadProbe.name(thread: holder), role: "lock_holder", stack: [])
+    switch moment.backtrace {
+    case .success(let backtrace):
+      thread.stack = resolver.resolve(backtrace)
+      thread.isApproximate = backtrace.isApproximate
+      thread.isTruncated = backtrace.isTruncated
+    case .failure(let failure): thread.captureFailure = failure
+    }
+    return thread
   }
 
   /// The report of the episode as it stands.

@@ -148,6 +148,59 @@ __attribute__((noinline)) static unsigned descend(victim_moment_thread *t, unsig
   return result + 1;
 }
 
+static void map_memory(victim_moment_thread *t) {
+  size_t size = 64u << 20;
+  char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (memory == MAP_FAILED) abort();
+  while (next(t)) {
+    mprotect(memory, size, PROT_READ);
+    mprotect(memory, size, PROT_READ | PROT_WRITE);
+  }
+  munmap(memory, size);
+}
+
+// Spins as long as the 16 words from RDI on hold RSI. Copied to where nothing is known of it.
+#if defined(__x86_64__)
+__asm__(".text\n"
+        "foreign_code:\n"
+        "push %rbp\n"
+        "xor %ebp, %ebp\n"
+        ".rept 8\n"
+        "push $0\n"
+        ".endr\n"
+        "1: xor %ecx, %ecx\n"
+        "2: cmp %rsi, (%rdi,%rcx,8)\n"
+        "jne 3f\n"
+        "inc %ecx\n"
+        "cmp $16, %ecx\n"
+        "jne 2b\n"
+        "jmp 1b\n"
+        "3: add $64, %rsp\n"
+        "pop %rbp\n"
+        "ret\n"
+        "foreign_code_end:\n");
+#endif
+extern const char foreign_code[], foreign_code_end[];
+
+static void run_foreign_code(victim_moment_thread *t) {
+  size_t size = 64 * 1024;
+  char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  uint64_t *stack = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED || stack == MAP_FAILED) abort();
+  memcpy(memory, foreign_code, (size_t)(foreign_code_end - foreign_code));
+  // A signal is seen by what the kernel puts onto the alternate stack for its handler.
+  uint64_t untouched = 0x756e746f75636865, *end = stack + size / sizeof *stack;
+  for (int i = 1; i <= 16; i++) end[-i] = untouched;
+  stack_t alternate = {.ss_sp = stack, .ss_size = size}, none = {.ss_flags = SS_DISABLE};
+  sigaltstack(&alternate, NULL);
+  next(t);
+  ((void (*)(const volatile uint64_t *, uint64_t))(uintptr_t)memory)(end - 16, untouched);
+  while (next(t)) burn(20);
+  sigaltstack(&none, NULL);
+  munmap(stack, size);
+  munmap(memory, size);
+}
+
 static void be_called(victim_moment_thread *t) {
   while (next(t)) t->body();
 }
@@ -171,6 +224,8 @@ static void *moment_main(void *argument) {
     case VICTIM_FULL_STACK: fill_stack(t); break;
     case VICTIM_SIGNALS_BLOCKED: block_signals(t); break;
     case VICTIM_DEEP: descend(t, 1400); break;
+    case VICTIM_MAPPING: map_memory(t); break;
+    case VICTIM_FOREIGN_CODE: run_foreign_code(t); break;
     case VICTIM_BODY: be_called(t); break;
   }
   KEEP_FRAME();
@@ -291,6 +346,43 @@ here:
 
 long victim_read_far_below(int descriptor, bool second, uint64_t *caller) {
   long result = second ? second_caller(descriptor, caller) : first_caller(descriptor, caller);
+  KEEP_FRAME();
+  return result;
+}
+
+__attribute__((noinline, used)) long victim_read_below_a_gap(int descriptor, size_t gap) {
+  volatile char *below = alloca(gap);
+  char byte = 0;
+  below[0] = 0;
+  long result = read(descriptor, &byte, 1);
+  KEEP_FRAME();
+  return result + below[0];
+}
+
+// What a compiler may do that needs one more register.
+#if defined(__x86_64__)
+__asm__(".text\n"
+        ".type number_in_rbp,@function\n"
+        "number_in_rbp:\n"
+        ".cfi_startproc\n"
+        "push %rbp\n"
+        ".cfi_def_cfa_offset 16\n"
+        ".cfi_offset rbp, -16\n"
+        "mov $0x1234, %ebp\n"
+        "call victim_read_below_a_gap\n"
+        "after_the_call:\n"
+        "pop %rbp\n"
+        ".cfi_def_cfa_offset 8\n"
+        "ret\n"
+        ".cfi_endproc\n"
+        ".size number_in_rbp, . - number_in_rbp\n");
+#endif
+long number_in_rbp(int descriptor, size_t gap);
+extern const char after_the_call[];
+
+long victim_read_below_a_number(int descriptor, size_t gap, uint64_t *caller) {
+  *caller = (uint64_t)(uintptr_t)after_the_call;
+  long result = number_in_rbp(descriptor, gap);
   KEEP_FRAME();
   return result;
 }

@@ -54,7 +54,8 @@ func ourLoop() -> Subject {
   }
   subject.descriptors = { watched, count in
     let served = Count()
-    nonisolated(unsafe) let descriptors = UnsafeMutablePointer<Int32>.allocate(capacity: watched)  // Filled before the run.
+    // Unsafe, and safe: it is filled before the run, and read by the loop's thread.
+    nonisolated(unsafe) let descriptors = UnsafeMutablePointer<Int32>.allocate(capacity: watched)
     defer { descriptors.deallocate() }
     // Within one run, as in a service: the callback writes to the next descriptor.
     let index = Count()

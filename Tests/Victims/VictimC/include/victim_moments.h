@@ -16,6 +16,10 @@ enum victim_moment {
   VICTIM_FULL_STACK,
   VICTIM_SIGNALS_BLOCKED,
   VICTIM_DEEP,
+  /// Protects and unprotects 64 MiB, so that whoever asks the kernel for memory waits.
+  VICTIM_MAPPING,
+  /// Runs code of no module and without a frame pointer, until a signal comes; and known code from then on.
+  VICTIM_FOREIGN_CODE,
   /// Calls `body`: the test's own Swift or C++.
   VICTIM_BODY,
 };
@@ -44,6 +48,10 @@ void victim_crowd_stop(victim_crowd *crowd);
 /// Reads a byte from `descriptor` below 1 MiB of stack: from one of two callers, which differ in nothing else.
 /// @param caller gets the return address in the caller.
 long victim_read_far_below(int descriptor, bool second, uint64_t *caller);
+
+/// Reads a byte from `descriptor` in a function that needs its frame pointer, below `gap` bytes of its own, called by one
+/// that keeps a number in RBP. @param caller gets the return address in that caller.
+long victim_read_below_a_number(int descriptor, size_t gap, uint64_t *caller);
 
 /// Makes process_vm_readv(2) fail with EPERM on all threads, or kill the process. False if the kernel has no seccomp.
 bool victim_forbid_process_vm_readv(bool kill);

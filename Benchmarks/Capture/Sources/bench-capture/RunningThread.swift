@@ -1,0 +1,75 @@
+import CTarget
+import CUnwind
+import Foundation
+
+@testable import StallMonitor
+
+/// How long a thread that computes is held for its own copy.
+///
+/// As the thread itself sees it: the longest gap between two readings of its time stamp counter. Beside it a handler that does nothing: the least that any signal costs.
+enum RunningThread {
+  private static let rounds = 600
+
+  static func run() throws -> [Row] {
+    guard cunwind_handler_install() > 0, target_install_empty_handler() else { throw Problem("no signal is free") }
+    guard cunwind_load() == nil, let unwinder = cunwind_unwinder_create() else { throw Problem("no libunwind") }
+    defer { cunwind_unwinder_destroy(unwinder) }
+    var unwound = [cunwind_frame](repeating: cunwind_frame(), count: 2048)
+    let tick = target_tick_length() / 1e3
+    var (first, last) = (Int32(), Int32())
+    target_processors(&first, &last)
+    target_pin(first)
+    defer { target_pin(-1) }
+    return try [20, 200, 1000].flatMap { frames in
+      let target = target_create(TARGET_RUNS, UInt32(frames))!
+      target_start(target, last) { cunwind_prepare_thread() }
+      defer { target_stop(target) }
+      guard claim() else { throw Problem("the snapshot memory is taken") }
+      defer { cunwind_snapshot_release() }
+      var gaps = (nothing: [Double](), empty: [Double](), ours: [Double]())
+      var bytes = 0
+      func gap(_ interrupt: () -> Bool) -> Double? {
+        usleep(200)
+        target_open_window(target)
+        return interrupt() ? Double(target_longest_gap(target)) * tick : nil
+      }
+      for round in 0..<rounds {
+        let empty = { if let gap = gap({ target_interrupt(target) }) { gaps.empty.append(gap) } }
+        if round % 2 == 0 { empty() }
+        var snapshot = cunwind_snapshot()
+        let ours = gap {
+          cunwind_capture_by_signal(target_thread(target), 0, 200_000_000, &snapshot) == CUNWIND_CAPTURED
+        }
+        if let ours {
+          gaps.ours.append(ours)
+          bytes = Int(snapshot.stack_length)
+          // As in life, where the copy has been read on another processor before the next one is made.
+          _ = cunwind_unwind(unwinder, &snapshot, &unwound, unwound.count)
+        }
+        if round % 2 == 1 { empty() }
+        let nothing = gap {
+          let end = now() + 2e4
+          while now() < end {}
+          return true
+        }
+        if let nothing { gaps.nothing.append(nothing) }
+      }
+      let name = "pause of a running thread, \(frames) frames"
+      return [
+        Row(benchmark: name, subject: "nobody interrupts, 20 us", value: gaps.nothing.median, unit: "us"),
+        Row(benchmark: name, subject: "empty handler", value: gaps.empty.median, unit: "us", ratio: 1),
+        Row(
+          benchmark: name, subject: "StallMonitor (\((bytes + 512) / 1024) KiB)", value: gaps.ours.median, unit: "us",
+          ratio: gaps.ours.median / gaps.empty.median, bar: 1.2),
+      ]
+    }
+  }
+
+  static func claim() -> Bool {
+    for _ in 0..<1000 {
+      if cunwind_snapshot_claim() { return true }
+      usleep(1000)
+    }
+    return false
+  }
+}

@@ -1,0 +1,66 @@
+import CTarget
+import CUnwind
+import Foundation
+
+@testable import StallMonitor
+
+/// What it takes the watchdog to unwind a copied stack, after the thread has gone on.
+enum Unwinding {
+  static func run() throws -> [Row] {
+    if let problem = cunwind_load() { throw Problem(String(cString: problem)) }
+    guard let unwinder = cunwind_unwinder_create() else { throw Problem("no memory for an unwinder") }
+    defer { cunwind_unwinder_destroy(unwinder) }
+    return try [(TARGET_RUNS, "running"), (TARGET_WAITS, "blocked")].flatMap { leaf, state in
+      let target = target_create(leaf, 200)!
+      target_start(target, -1) { cunwind_prepare_thread() }
+      defer { target_stop(target) }
+      usleep(20_000)
+      guard RunningThread.claim() else { throw Problem("the snapshot memory is taken") }
+      defer { cunwind_snapshot_release() }
+      var snapshot = cunwind_snapshot()
+      try take(target, leaf, &snapshot)
+      var frames = [cunwind_frame](repeating: cunwind_frame(), count: 2048)
+      func unwind() throws -> Double {
+        let start = now()
+        let result = cunwind_unwind(unwinder, &snapshot, &frames, frames.count)
+        let time = now() - start
+        guard result.end == CUNWIND_END_OUTERMOST, result.count > 200 else {
+          throw Problem("the stack of a \(state) thread ends after \(result.count) frames")
+        }
+        return time / Double(result.count)
+      }
+      let cold = try (0..<15).map { _ in
+        cunwind_unwinder_flush(unwinder)
+        return try unwind()
+      }
+      let warm = try (0..<200).map { _ in try unwind() }
+      let name = "unwinding, \(state), 200 frames"
+      return [
+        Row(benchmark: name, subject: "first after a flush", value: cold.median, unit: "ns a frame"),
+        Row(benchmark: name, subject: "warm", value: warm.median, unit: "ns a frame", bar: 800),
+      ]
+    }
+  }
+
+  private static func take(
+    _ target: OpaquePointer, _ leaf: target_leaf, _ snapshot: inout cunwind_snapshot
+  ) throws {
+    let thread = target_thread(target)
+    if leaf == TARGET_RUNS {
+      guard cunwind_capture_by_signal(thread, 0, 1_000_000_000, &snapshot) == CUNWIND_CAPTURED else {
+        throw Problem("the running thread did not answer")
+      }
+      return
+    }
+    let probe = ThreadProbe(thread: thread)
+    for _ in 0..<1000 {
+      guard case .blocked(let call) = probe.activity() else { continue }
+      guard cunwind_snapshot_read(call.stackPointer, 0, &snapshot) else { break }
+      snapshot.registers.16 = call.programCounter
+      snapshot.registers.7 = call.stackPointer
+      snapshot.known = 1 << 16 | 1 << 7
+      if probe.activity() == .blocked(call) { return }
+    }
+    throw Problem("the waiting thread was never met asleep")
+  }
+}

@@ -1,0 +1,27 @@
+import Foundation
+
+// `make bench-capture`: what it costs a host to be looked at. One run; ratios are against rows of the same run, and its exit code tells
+// only that it ran.
+//
+// With `--child` it is one of the processes that it measures.
+
+let parts: [(name: String, run: () throws -> [Row])] = [
+  ("blocked", BlockedThread.run), ("running", RunningThread.run), ("tools", OtherTools.run),
+  ("unwinding", Unwinding.run), ("naming", Symbolication.run), ("memory", FixedMemory.run),
+  ("detection", Detection.run), ("throws", ThrowSpeed.run),
+]
+
+if CommandLine.arguments.dropFirst().first == "--child" {
+  try Child.run(Array(CommandLine.arguments.dropFirst(2)))
+} else if let only = CommandLine.arguments.dropFirst().first {
+  // One part of it, and nothing is written.
+  guard let part = parts.first(where: { $0.name == only }) else {
+    throw Problem("no part is called \(only); there are: \(parts.map(\.name).joined(separator: ", "))")
+  }
+  var results = Results()
+  results.add(try part.run())
+} else {
+  var results = Results()
+  for part in parts { results.add(try part.run()) }
+  try results.publish()
+}

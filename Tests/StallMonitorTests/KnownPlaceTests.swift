@@ -1,0 +1,29 @@
+import Foundation
+import Glibc
+import Testing
+
+@testable import StallMonitor
+
+/// What has been found out of a place is kept, and belongs to that place's module alone.
+struct KnownPlaceTests {
+  @Test func placeOfAnotherLibraryIsNamedAnew() throws {
+    let fixtures = try SymbolFixtures()
+    let resolver = FrameResolver(executablePath: ProcessFacts.executablePath())
+    var addresses: Set<UInt64> = []
+    // Each is loaded where the one before has been, unless another test takes that place.
+    for round in 0..<6 {
+      let name = "function_\(round % 2)"
+      let library = try fixtures.clang(
+        "int \(name)(void) { return 1; }", ["-shared", "-fPIC", "-Wl,--build-id"], name: "lib\(round % 2).so")
+      let handle = try #require(dlopen(library, RTLD_NOW | RTLD_LOCAL))
+      defer { dlclose(handle) }
+      let address = UInt64(UInt(bitPattern: dlsym(handle, name)))
+      addresses.insert(address)
+      resolver.flush()
+      resolver.beginReport(isFirst: true)
+      let backtrace = Backtrace(frames: [Backtrace.Frame(address: address, isReturnAddress: false)])
+      for _ in 0..<2 { #expect(resolver.resolve(backtrace).map(\.symbol) == [name]) }
+    }
+    if addresses.count == 6 { print("no library was loaded where another had been: little is shown") }
+  }
+}
