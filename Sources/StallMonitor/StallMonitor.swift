@@ -158,7 +158,7 @@ public final class StallMonitor: Sendable {
     let subject = WatchedLoop.Subject(
       name: "main", kind: "loop", threadID: getpid(), stackEnd: ProcessFacts.mainStackEnd(),
       threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: suspension,
-      state: { LoopDescription.current(of: loop) })
+      state: { LoopDescription.current(of: loop) }, captureThreads: configuration.captureThreads)
     try watchdog.start(writer: writer, capture: capture, resolver: resolver)
     watchdog.watch(subject)
     if loop.isCurrent {

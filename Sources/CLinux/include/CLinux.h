@@ -3,6 +3,7 @@
 #define CLINUX_H
 
 #include "barrier.h"
+#include "dispatch_queue.h"
 #include "loop.h"
 #include "process.h"
 #include "time_stamp_counter.h"

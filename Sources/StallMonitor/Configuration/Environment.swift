@@ -35,7 +35,8 @@ struct Environment {
 
   /// Names that begin with `STALLMONITOR_`, as this version knows them.
   static let known = [
-    "STALLMONITOR_ENABLED", "STALLMONITOR_SERVICE_NAME", "STALLMONITOR_SINK", "STALLMONITOR_THRESHOLD",
+    "STALLMONITOR_ENABLED", "STALLMONITOR_SERVICE_NAME", "STALLMONITOR_SINK", "STALLMONITOR_THREADS",
+    "STALLMONITOR_THRESHOLD",
   ]
 
   /// Lays the variables over `configuration`.
@@ -66,6 +67,10 @@ struct Environment {
     ) {
       configuration.sink = $0
     }
+    let selections = StallMonitorConfiguration.ThreadSelection.allCases.map(\.rawValue).joined(separator: ", ")
+    read(
+      "STALLMONITOR_THREADS", allowed: selections, StallMonitorConfiguration.ThreadSelection.init(rawValue:)
+    ) { configuration.captureThreads = $0 }
     read("STALLMONITOR_SERVICE_NAME", allowed: "any text", { $0 }) { configuration.serviceName = $0 }
 
     let attributes = Self.resourceAttributes(variables["OTEL_RESOURCE_ATTRIBUTES"] ?? "")

@@ -34,9 +34,12 @@ final class FrameResolver {
   func buildID(of address: UInt64) -> String? { modules.module(at: address)?.buildID }
 
   /// The frames of a backtrace, innermost first, with the calls that were inlined.
-  func resolve(_ backtrace: Backtrace) -> [StackFrame] {
-    let deadline = MonotonicClock.now() + Self.timeBudget
-    return backtrace.frames.flatMap { resolve($0, deadline: deadline) }
+  ///
+  /// Frames that come up after `deadline` go out as module and offset.
+  func resolve(
+    _ backtrace: Backtrace, deadline: UInt64 = MonotonicClock.now() + FrameResolver.timeBudget
+  ) -> [StackFrame] {
+    backtrace.frames.flatMap { resolve($0, deadline: deadline) }
   }
 
   private func owner(of name: SymbolizedFrame?, in module: LoadedModule) -> CodeOwner {
