@@ -18,7 +18,7 @@ struct ThreadSweep {
 
   private(set) var findings: [Finding] = []
   /// Threads that were not looked at: there was no time left.
-  private(set) var leftOut = 0
+  private(set) var notLookedAt: [Int32] = []
 
   /// Looks at all threads but `excluded` and this library's own, or at those of them alone that run.
   ///
@@ -29,7 +29,7 @@ struct ThreadSweep {
     for (index, id) in ids.enumerated() {
       let now = MonotonicClock.now()
       guard now < deadline, index < Self.limit else {
-        leftOut = ids.count - index
+        notLookedAt = Array(ids[index...])
         break
       }
       let probe = ThreadProbe(thread: id)

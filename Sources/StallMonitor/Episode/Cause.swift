@@ -75,7 +75,7 @@ struct Verdict: Sendable, Equatable {
     return switch cause {
     case .running: "it was computing"
     case .lock:
-      "it waited for another thread" + wait + (evidence.lockHolder.map { ", \($0.clause)" } ?? "") + deadlockClause
+      "it waited for another thread" + wait + (evidence.lockHolder?.clause ?? "") + deadlockClause
     case .io: "it waited for input or output" + wait
     case .sleep: "it slept" + wait
     case .starved: "it was ready to run and got no processor"

@@ -44,12 +44,12 @@ struct LockHolder: Sendable, Equatable {
     }
   }
 
-  /// What is said of the thread in a sentence.
+  /// What is said of the thread behind the words of the wait.
   var clause: String {
     switch kind {
-    case .thread: "that thread \(thread) ends"
-    case .queue: "drained by thread \(thread)"
-    case .mutex, .inheriting, .readWrite, .stream: "held by thread \(thread)"
+    case .thread: ""
+    case .queue: ", drained by thread \(thread)"
+    case .mutex, .inheriting, .readWrite, .stream: ", held by thread \(thread)"
     }
   }
 

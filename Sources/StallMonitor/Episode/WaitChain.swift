@@ -55,6 +55,9 @@ struct WaitChain {
     if let capture { follow(with: capture) }
   }
 
+  /// Whether anybody seems to be waited for.
+  var isFollowed: Bool { links.first?.candidate != nil }
+
   private mutating func follow(with capture: ThreadCapture) {
     while links.count <= Self.limit, let last = links.last, last.thread != nil, let next = last.candidate?.holder.thread {
       if let start = links.firstIndex(where: { $0.id == next }) {
@@ -63,6 +66,8 @@ struct WaitChain {
         if links[start...].allSatisfy({ $0.stillWaits && $0.candidate?.holder.hasTimeout == false }) { circle = start }
         return
       }
+      // Whoever stops the monitor waits for its thread.
+      if OwnThreads.current.contains(next) { return }
       let probe = ThreadProbe(thread: next)
       var link = Link(id: next, moment: capture.capture(probe, stackEnd: 0))
       if case .blocked(let call) = link.moment.activity {

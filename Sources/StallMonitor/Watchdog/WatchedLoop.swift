@@ -172,7 +172,7 @@ final class WatchedLoop {
     let deadline = MonotonicClock.now() + Self.sweepBudget
     sample.threads += sweep.findings.map { StallReport.OtherThread($0, resolver: resolver, deadline: deadline) }
       .sorted { $0.role < $1.role }
-    (sample.threadsLeftOut, sample.isSweep) = (sweep.leftOut, true)
+    (sample.threadsLeftOut, sample.isSweep) = (sweep.notLookedAt.count, true)
   }
 
   /// The report of the episode as it stands.
