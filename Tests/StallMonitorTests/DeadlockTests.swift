@@ -7,13 +7,16 @@ extension OneAtATime {
   struct DeadlockTests {
     @Test(arguments: [1, 2, 5])
     func circleOfMutexesIsADeadlock(count: Int) throws {
-      let victim = try Victim.run("deadlock", milliseconds: 1000, environment: ["VICTIM_LOCK": "\(count)"])
+      let victim = try Victim.run(
+        "deadlock", milliseconds: 500,
+        environment: ["VICTIM_LOCK": "\(count)", "STALLMONITOR_THRESHOLD": "50ms"])
       try expectCircle(count, in: try #require(victim.reports.first))
     }
 
     /// The main thread waits for a queue that waits for the main queue.
     @Test func circleOfQueuesIsADeadlock() throws {
-      let victim = try Victim.run("deadlock-of-queues", milliseconds: 1000)
+      let victim = try Victim.run(
+        "deadlock-of-queues", milliseconds: 600, environment: ["STALLMONITOR_THRESHOLD": "50ms"])
       try expectCircle(2, in: try #require(victim.reports.first))
     }
 
@@ -34,7 +37,9 @@ extension OneAtATime {
 
     /// A chain with an end is none.
     @Test func lockThatIsHeldForLongIsNoDeadlock() throws {
-      let victim = try Victim.run("lock", milliseconds: 600, environment: ["VICTIM_LOCK": "mutex"])
+      let victim = try Victim.run(
+        "lock", milliseconds: 300,
+        environment: ["VICTIM_LOCK": "mutex", "STALLMONITOR_THRESHOLD": "50ms"])
       #expect(victim.reports.count == 2)
       #expect(victim.reports.allSatisfy { $0["stall", "evidence", "deadlock"] == nil })
     }

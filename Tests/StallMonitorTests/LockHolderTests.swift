@@ -24,7 +24,7 @@ extension OneAtATime {
         { argument in
           let waiter = argument!.assumingMemoryBound(to: (name: String, id: Int32).self)
           waiter.pointee.id = clinux_gettid()
-          _ = victim_wait_for(waiter.pointee.name, 250)
+          _ = victim_wait_for(waiter.pointee.name, 150)
           return nil
         }, waiter)
       defer {
@@ -35,7 +35,7 @@ extension OneAtATime {
       let capture = ThreadCapture()
       let resolver = FrameResolver(executablePath: ProcessFacts.executablePath())
       // The keeper has what is waited for, and the waiter has had the time to begin.
-      usleep(60_000)
+      usleep(40_000)
       let probe = ThreadProbe(thread: waiter.pointee.id)
       let moment = capture.capture(probe, stackEnd: 0)
       var chain = WaitChain(of: probe, in: moment, with: capture)
@@ -63,7 +63,7 @@ extension OneAtATime {
       #expect(found.chain.threads.count == 1)
       #expect(keeper.id == found.keeper)
       #expect(keeper.name == "keeper")
-      #expect(keeper.state == "clock_nanosleep(250 ms)")
+      #expect(keeper.state == "clock_nanosleep(150 ms)")
       #expect(keeper.stack.contains { $0.symbol == "keep_the_lock" })
       #expect(found.chain.deadlock.isEmpty)
     }
@@ -91,7 +91,9 @@ extension OneAtATime {
 
     @Test(arguments: ["Mutex", "queue", "queue by its target", "queue behind a barrier"])
     func keeperOfASwiftLockIsReported(kind: String) throws {
-      let victim = try Victim.run("lock", milliseconds: 700, environment: ["VICTIM_LOCK": kind])
+      let victim = try Victim.run(
+        "lock", milliseconds: 450,
+        environment: ["VICTIM_LOCK": kind, "STALLMONITOR_THRESHOLD": "50ms"])
       let report = try #require(victim.reports.first)
       let keeper = try #require(victim.facts["keeper"].flatMap { Int($0) })
       #expect(report.cause == "lock")
@@ -108,7 +110,8 @@ extension OneAtATime {
 
     @Test func barrierBehindReadersNamesNobody() throws {
       let victim = try Victim.run(
-        "lock", milliseconds: 500, environment: ["VICTIM_LOCK": "nobody: barrier behind readers"])
+        "lock", milliseconds: 300,
+        environment: ["VICTIM_LOCK": "nobody: barrier behind readers", "STALLMONITOR_THRESHOLD": "50ms"])
       let report = try #require(victim.reports.first)
       #expect(report.cause == "lock")
       #expect(report["stall", "evidence", "lock_holder"] == nil)

@@ -9,7 +9,10 @@ extension OneAtATime {
   struct ThreadSelectionTests {
     private func crowd(_ selection: String, _ count: Int = 500) throws -> (victim: Victim, report: Report) {
       let victim = try Victim.run(
-        "crowd", milliseconds: 900, environment: ["STALLMONITOR_THREADS": selection, "VICTIM_CROWD": "\(count)"])
+        "crowd", milliseconds: 600,
+        environment: [
+          "STALLMONITOR_THREADS": selection, "VICTIM_CROWD": "\(count)", "STALLMONITOR_THRESHOLD": "50ms",
+        ])
       // No call was interrupted.
       #expect(victim.facts["errno"] == "0")
       return (victim, try #require(victim.reports.last))
@@ -23,7 +26,8 @@ extension OneAtATime {
 
     @Test func holderIsLeftAloneIfNoneIsAskedFor() throws {
       let victim = try Victim.run(
-        "lock", milliseconds: 500, environment: ["VICTIM_LOCK": "mutex", "STALLMONITOR_THREADS": "none"])
+        "lock", milliseconds: 300,
+        environment: ["VICTIM_LOCK": "mutex", "STALLMONITOR_THREADS": "none", "STALLMONITOR_THRESHOLD": "50ms"])
       let report = try #require(victim.reports.last)
       #expect(report["threads"] == nil)
       #expect(report["stall", "evidence", "lock_holder"] as? Int == victim.facts["keeper"].flatMap { Int($0) })
@@ -71,7 +75,7 @@ extension OneAtATime {
         let thread = try #require(threads[victim.id])
         #expect(!thread.isRunning && thread.failure == nil && !thread.isTruncated)
         #expect(thread.wait?.hasPrefix("read(fd ") == true && thread.wait?.contains("→ pipe:[") == true)
-        #expect(thread.frames.contains { $0.symbol?.contains("VictimThread.stand()") == true })
+        #expect(thread.frames.contains { $0.symbol?.contains("VictimThread.(stand in ") == true })
       }
       for victim in running {
         let thread = try #require(threads[victim.id])
@@ -97,7 +101,8 @@ extension OneAtATime {
     func lineHasRoomForWhoIsWaitedFor(others: Int, frames: Int) throws {
       let stack = (0..<frames).map { index in
         StackFrame(
-          symbol: "function\(index)", file: "/src/a.swift", line: 1, module: "/usr/bin/host", buildID: "0123456789abcdef",
+          symbol: "function\(index)", file: "/src/a.swift", line: 1, module: "/usr/bin/host",
+          buildID: "0123456789abcdef",
           offset: 16)
       }
       func thread(_ id: Int, _ role: StallReport.OtherThread.Role) -> StallReport.OtherThread {
@@ -112,7 +117,10 @@ extension OneAtATime {
       try Victim.validate(Data(line))
       let read = try Report(Data(line))
       let threads = try #require(read["threads"] as? [[String: Any]])
-      #expect(threads.prefix(2).allSatisfy { $0["role"] as? String == "lock_holder" && !($0["stack"] as? [Any] ?? []).isEmpty })
+      #expect(
+        threads.prefix(2).allSatisfy {
+          $0["role"] as? String == "lock_holder" && !($0["stack"] as? [Any] ?? []).isEmpty
+        })
       #expect(threads.count + (read["threads_omitted"] as? Int ?? 0) == 2 + others + 7)
       #expect(!read.stack.isEmpty)
     }
@@ -127,7 +135,8 @@ extension StallReport {
       verdict: Verdict(cause: .lock, evidence: Verdict.Evidence(state: "blocked", wait: "futex(wait)")),
       culprit: stack.first, samples: 4,
       loop: .init(name: "main", kind: "loop", mode: "default", phase: .afterWaiting, callout: nil), threadID: 7,
-      threadName: "host", origin: .init(
+      threadName: "host",
+      origin: .init(
         processID: 7, executablePath: "/usr/bin/host", serviceName: "host", hostName: "h"), stack: stack)
   }
 }

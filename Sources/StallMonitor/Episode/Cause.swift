@@ -107,7 +107,9 @@ struct Verdict: Sendable, Equatable {
     case .running:
       guard let usage, usage.observed >= 10_000_000 else { return .running }
       if usage.throttled > usage.observed / 2 { return .throttled }
-      return usage.runDelay > usage.observed / 2 && usage.cpu < usage.runDelay ? .starved : .running
+      guard usage.runDelay > usage.observed / 2, usage.cpu < usage.runDelay else { return .running }
+      // On a busy machine a group waits for a processor besides; where its quota was the greater part, that is the cause.
+      return usage.throttled > usage.runDelay / 2 ? .throttled : .starved
     }
   }
 }

@@ -66,9 +66,12 @@ struct LockHolder: Sendable, Equatable {
       let names = stack.prefix(LockHolder.innermost).compactMap(\.symbol)
       switch function {
       case .any: return true
-      // A stripped static executable has no names; the shape is told from others all the same.
       case .mutex:
-        return names.isEmpty || names.contains { $0.contains("pthread_mutex_") || $0.contains("pthread_cond_") }
+        if names.contains(where: { $0.contains("pthread_mutex_") || $0.contains("pthread_cond_") }) { return true }
+        // The C library's inner functions have no names, and pthread_mutex_lock(3) jumps to some. Nor has a stripped static
+        // executable any. The shape is told from others all the same.
+        let library = stack.prefix(LockHolder.innermost).prefix { $0.owner == .system }
+        return names.isEmpty || (library.last.map { $0.symbol == nil } ?? false)
       // Nothing but the function tells these words from others.
       case .readLock: return names.contains { $0.contains("pthread_rwlock_") && $0.contains("rdlock") }
       case .writeLock: return names.contains { $0.contains("pthread_rwlock_") && $0.contains("wrlock") }

@@ -131,7 +131,8 @@ struct SystemCall {
       case .descriptor: [words.descriptor]
       case .path: [words.path(call.arguments.0)]
       case .pathAt: [words.path(call.arguments.1)]
-      case .poll: [words.polled, call.number == 7 ? words.timeout(call.arguments.2) : words.timeout(at: call.arguments.2)]
+      case .poll:
+        [words.polled, call.number == 7 ? words.timeout(call.arguments.2) : words.timeout(at: call.arguments.2)]
       case .select:
         [
           call.arguments.0 == 0 ? nil : "fd below \(Int32(truncatingIfNeeded: call.arguments.0))",

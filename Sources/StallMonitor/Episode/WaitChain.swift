@@ -59,7 +59,8 @@ struct WaitChain {
   var isFollowed: Bool { links.first?.candidate != nil }
 
   private mutating func follow(with capture: ThreadCapture) {
-    while links.count <= Self.limit, let last = links.last, last.thread != nil, let next = last.candidate?.holder.thread {
+    while links.count <= Self.limit, let last = links.last, last.thread != nil, let next = last.candidate?.holder.thread
+    {
       if let start = links.firstIndex(where: { $0.id == next }) {
         // The second look. If none has moved since the first, all of them stood there at one moment: when the last of them was
         // looked at first.

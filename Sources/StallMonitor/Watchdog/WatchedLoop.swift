@@ -231,7 +231,9 @@ final class WatchedLoop {
 
   // MARK: What the kernel counts
 
-  private func usage(at time: UInt64) -> ThreadUsage? { ThreadUsage(probe, throttle: throttle, pressure: pressure, at: time) }
+  private func usage(at time: UInt64) -> ThreadUsage? {
+    ThreadUsage(probe, throttle: throttle, pressure: pressure, at: time)
+  }
 
   private func change(at time: UInt64) -> ThreadUsage.Change? {
     guard let baseline, let usage = usage(at: time) else { return nil }
