@@ -76,17 +76,23 @@ extension OneAtATime {
       #expect(found.chain.wait?.hasPrefix("futex(") == true)
     }
 
-    /// A thread that has gone on waits for nobody, whatever its lock's words say now.
-    @Test func threadThatHasGoneOnWaitsForNobody() throws {
+    /// A thread that has run since it was looked at waits for nobody, whatever the lock's words say now.
+    @Test func threadThatHasRunSinceWaitsForNobody() throws {
       let victim = VictimThread(depth: 1, leaf: .mutex)
+      defer { victim.release() }
       let capture = ThreadCapture()
       let probe = ThreadProbe(thread: victim.id)
-      let moment = capture.capture(probe, stackEnd: 0)
-      guard case .blocked = moment.activity else { return }
-      #expect(WaitChain(of: probe, in: moment, with: capture).isFollowed)
-      victim.release()
-      let chain = WaitChain(of: probe, in: moment, with: capture)
-      #expect(!chain.isFollowed)
+      var moment = capture.capture(probe, stackEnd: 0)
+      let resolver = FrameResolver(executablePath: "")
+      var chain = WaitChain(of: probe, in: moment, with: nil)
+      chain.resolve(stack: [], with: resolver)
+      #expect(chain.holder?.thread == clinux_gettid())
+      #expect(chain.wait == "futex(wait): pthread mutex")
+      moment.timeslices = try #require(moment.timeslices) - 1
+      chain = WaitChain(of: probe, in: moment, with: nil)
+      chain.resolve(stack: [], with: resolver)
+      #expect(chain.holder == nil)
+      #expect(chain.wait == "futex(wait)")
     }
 
     @Test(arguments: ["Mutex", "queue", "queue by its target", "queue behind a barrier"])

@@ -13,8 +13,8 @@ struct ThreadSweep {
 
   /// The most threads that are looked at.
   static let limit = 4096
-  /// How long one thread that will not be captured is looked at.
-  private static let patience: UInt64 = 20_000_000
+  /// How long one thread that will not be captured is looked at: its share of the time, within these bounds.
+  private static let patience: ClosedRange<UInt64> = 20_000_000...ThreadCapture.patience
 
   private(set) var findings: [Finding] = []
   /// Threads that were not looked at: there was no time left.
@@ -25,7 +25,11 @@ struct ThreadSweep {
   /// About 100 us a thread that stands still; one that runs takes some milliseconds. `deadline` is a moment of the monotonic clock.
   init(runningOnly: Bool, excluding excluded: Set<Int32>, with capture: ThreadCapture, deadline: UInt64) {
     let own = OwnThreads.current
-    let ids = Self.threads().filter { !own.contains($0) && !excluded.contains($0) }
+    var ids = Self.threads().filter { !own.contains($0) && !excluded.contains($0) }
+    if runningOnly {
+      // Which of them run is soon known; the time is for their stacks.
+      ids = ids.filter { MonotonicClock.now() >= deadline || ThreadProbe(thread: $0).activity() == .running }
+    }
     for (index, id) in ids.enumerated() {
       let now = MonotonicClock.now()
       guard now < deadline, index < Self.limit else {
@@ -33,8 +37,9 @@ struct ThreadSweep {
         break
       }
       let probe = ThreadProbe(thread: id)
-      if runningOnly, probe.activity() != .running { continue }
-      let moment = capture.capture(probe, stackEnd: 0, patience: min(Self.patience, deadline - now))
+      let share = (deadline - now) / UInt64(ids.count - index)
+      let patience = min(max(share, Self.patience.lowerBound), Self.patience.upperBound)
+      let moment = capture.capture(probe, stackEnd: 0, patience: min(patience, deadline - now))
       // It ended in the meantime, and is none of this process's threads any more.
       if case .failure(.threadEnded) = moment.backtrace { continue }
       var finding = Finding(id: id, name: ThreadProbe.name(thread: id), moment: moment)

@@ -55,9 +55,6 @@ struct WaitChain {
     if let capture { follow(with: capture) }
   }
 
-  /// Whether anybody seems to be waited for.
-  var isFollowed: Bool { links.first?.candidate != nil }
-
   private mutating func follow(with capture: ThreadCapture) {
     while links.count <= Self.limit, let last = links.last, last.thread != nil, let next = last.candidate?.holder.thread
     {
