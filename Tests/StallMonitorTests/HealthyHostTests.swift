@@ -76,7 +76,8 @@ extension OneAtATime {
           }.flatMap { Int32($0) })
         // Run only when nobody else wants to; and on each processor somebody does.
         var parameters = sched_param()
-        #expect(sched_setscheduler(watchdog, 5 /* SCHED_IDLE */, &parameters) == 0)
+        let idlePolicy: Int32 = 5  // SCHED_IDLE (linux/sched.h), which Swift does not see.
+        #expect(sched_setscheduler(watchdog, idlePolicy, &parameters) == 0)
         let spinners = try (0..<2).map { processor in
           let spinner = Process()
           spinner.executableURL = URL(fileURLWithPath: "/usr/bin/taskset")

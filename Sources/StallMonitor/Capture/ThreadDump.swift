@@ -2,14 +2,14 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// Takes the stacks of all threads on demand, on a thread of its own: the one that asks stands still meanwhile, and is read like any
-/// other.
-final class ThreadDump: @unchecked Sendable {  // Made by the asker, used by the dump's thread, and read after that has ended.
+/// Takes the stacks of all threads on demand, on a thread of its own: the one that asks stands still meanwhile, and is
+/// read like any other.
+// Unchecked: made by the asker, used by the dump's thread, and read after that has ended.
+final class ThreadDump: @unchecked Sendable {
   private let timeLimit: UInt64
   private var threads: [ThreadBacktrace] = []
 
-  // The run-time libraries' tables are not made for two dumps at a time.
-  // How many have been taken.
+  // How many have been taken; held during one, since each takes some megabytes for symbols.
   private static let count = Mutex<UInt64>(0)
 
   private init(timeLimit: UInt64) { self.timeLimit = timeLimit }

@@ -10,7 +10,7 @@ struct ThreadUsage {
   ///
   /// Nil if the kernel does not keep them. About 15 us.
   init?(
-    _ probe: borrowing ThreadProbe, throttle: borrowing ThrottleCounter?, pressure: borrowing PressureCounter?,
+    _ probe: borrowing ThreadProbe, throttle: borrowing ThrottleCounter?, pressure: borrowing PressureCounter? = nil,
     at time: UInt64
   ) {
     guard let schedule = probe.schedule() else { return nil }

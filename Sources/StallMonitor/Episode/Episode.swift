@@ -92,7 +92,7 @@ struct Episode {
     nextSample = time + sampleInterval
   }
 
-  /// Whether the next sample is one that other threads are looked at for: the 1st, 2nd, 4th, 8th …
+  /// Whether the next sample is one that other threads are looked at for: the 1st, 2nd, 4th, 8th and so on.
   var isSweepDue: Bool { (sampleCount + 1) & sampleCount == 0 }
 
   /// Plans the next `stall.ongoing`: 1 s, 2 s, 4 s … after the beginning, and then every minute.

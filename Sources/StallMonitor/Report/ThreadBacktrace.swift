@@ -26,7 +26,9 @@ public struct ThreadBacktrace: Sendable, Hashable {
   public var name: String?
   /// Whether it ran, or was ready to.
   public var isRunning: Bool
-  /// What it stood still in, in words: `read(fd 7 → pipe:[1234])`. Nil if it ran, or was not looked at.
+  /// What it stood still in, in words, such as `read(fd 7 → pipe:[1234])`.
+  ///
+  /// Nil if it ran, or was not looked at.
   public var wait: String?
   /// The calls, innermost first; empty if they could not be had.
   public var frames: [Frame]
