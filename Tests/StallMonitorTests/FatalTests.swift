@@ -18,7 +18,10 @@ extension OneAtATime {
         more.merging(["STALLMONITOR_STATE_DIRECTORY": path, "SWIFT_BACKTRACE": "enable=no"]) { $1 }
       }
 
-      var files: [String] { (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? [] }
+      var files: [String] {
+        // Beside the detail files.
+        ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).filter { $0 != "stalls" }
+      }
 
       /// Waits until the directory holds a file, or none.
       func wait(untilEmpty: Bool = false) throws {
@@ -258,12 +261,13 @@ extension OneAtATime {
       let state = try State()
       let mount = ["/usr/bin/unshare", "--mount", "/bin/sh", "-c"]
       let victim = try Victim.run(
-        "stalls-twice", milliseconds: 200, environment: state.environment,
+        "stalls-twice", milliseconds: 200,
+        environment: state.environment.merging(["STALLMONITOR_REPEAT_WINDOW": "0s"]) { $1 },
         through: mount + [#"mount -t tmpfs -o \#(option) tmpfs \#(state.path) && exec "$@""#, "sh"])
       #expect(victim.status == 0)
       #expect(
         victim.reports.map(\.event) == ["stall.started", "stall.ended", "stall.started", "stall.ended"])
-      let said = victim.talk.split(separator: "\n").filter { !$0.hasPrefix("victim: ") }
+      let said = victim.talk.split(separator: "\n").filter { !$0.hasPrefix("victim: ") && !$0.contains("detail file") }
       #expect(said.count == 1, "\(victim.talk)")
       #expect(said.first?.contains(state.path) == true && said.first?.contains(reason) == true)
     }

@@ -1,5 +1,8 @@
 import Foundation
 import Testing
+import VictimC
+
+@testable import StallMonitor
 
 extension OneAtATime {
   /// Hosts that do not stall: the first thing that a stall monitor must get right.
@@ -54,6 +57,105 @@ extension OneAtATime {
       #expect(report.stack.isEmpty)
       #expect(report.duration > 700 && report.duration < 1500)
       #expect((report["message"] as? String)?.hasPrefix("the whole process stood still for") == true)
+    }
+
+    /// A debugger that attaches to the process holds all its threads, and not its loop alone.
+    @Test func debuggedProcessIsNotReported() throws {
+      let victim = try Victim.run("healthy", milliseconds: 2500) { process in
+        usleep(800_000)
+        #expect(victim_debug(process.processIdentifier, 1000))
+      }
+      #expect(victim.status == 0)
+      #expect(victim.reports.isEmpty)
+    }
+
+    /// A watchdog that gets no processor wakes late, and the loop that turned all the while is not to blame.
+    @Test func starvedWatchdogBlamesNobody() throws {
+      let victim = try Victim.run("healthy", milliseconds: 1600, environment: ["STALLMONITOR_THRESHOLD": "1s"]) {
+        process in
+        usleep(300_000)
+        let tasks = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process.processIdentifier)/task")
+        let watchdog = try #require(
+          tasks.first {
+            let name = try? String(
+              contentsOfFile: "/proc/\(process.processIdentifier)/task/\($0)/comm", encoding: .utf8)
+            return name == "stall-watchdog\n"
+          }.flatMap { Int32($0) })
+        // Run only when nobody else wants to; and on each processor somebody does.
+        var parameters = sched_param()
+        let idlePolicy: Int32 = 5  // SCHED_IDLE (linux/sched.h), which Swift does not see.
+        #expect(sched_setscheduler(watchdog, idlePolicy, &parameters) == 0)
+        let spinners = try (0..<2).map { processor in
+          let spinner = Process()
+          spinner.executableURL = URL(fileURLWithPath: "/usr/bin/taskset")
+          spinner.arguments = ["-c", "\(processor)", "/bin/sh", "-c", "while :; do :; done"]
+          try spinner.run()
+          return spinner
+        }
+        usleep(1_000_000)
+        for spinner in spinners {
+          kill(spinner.processIdentifier, SIGKILL)
+          spinner.waitUntilExit()
+        }
+      }
+      #expect(victim.status == 0)
+      #expect(victim.reports.isEmpty)
+    }
+
+    /// The wall clock jumps by hours, forward and back, each time that the process asks for it.
+    @Test func steppedWallClockChangesNothing() throws {
+      let fixtures = try SymbolFixtures()
+      let library = try fixtures.clang(
+        """
+        #define _GNU_SOURCE
+        #include <sys/syscall.h>
+        #include <sys/time.h>
+        #include <time.h>
+        #include <unistd.h>
+        static long step(void) { static _Atomic long calls; return (calls++ / 3 % 2 ? 1 : -1) * 3 * 3600; }
+        int clock_gettime(clockid_t clock, struct timespec *time) {
+          int result = (int)syscall(SYS_clock_gettime, clock, time);
+          if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE) time->tv_sec += step();
+          return result;
+        }
+        int gettimeofday(struct timeval *restrict time, void *restrict zone) {
+          (void)zone;
+          struct timespec now;
+          clock_gettime(CLOCK_REALTIME, &now);
+          time->tv_sec = now.tv_sec, time->tv_usec = now.tv_nsec / 1000;
+          return 0;
+        }
+        time_t time(time_t *result) {
+          struct timespec now;
+          clock_gettime(CLOCK_REALTIME, &now);
+          if (result) *result = now.tv_sec;
+          return now.tv_sec;
+        }
+        """, ["-shared", "-fPIC"], name: "stepping.so")
+      let healthy = try Victim.run("healthy", milliseconds: 800, environment: ["LD_PRELOAD": library])
+      #expect(healthy.status == 0)
+      #expect(healthy.reports.isEmpty)
+      let stalled = try Victim.run(
+        "sleep", milliseconds: 300, environment: ["LD_PRELOAD": library, "STALLMONITOR_THRESHOLD": "50ms"])
+      let report = try #require(stalled.reports.last)
+      #expect(report.event == "stall.ended" && report.cause == "sleep")
+      #expect(report.duration >= 299 && report.duration < 60_000)
+      // The library was in place: the report's own time is hours away.
+      let time = try #require(report["@timestamp"] as? String)
+      let away = try Date(time, strategy: Date.ISO8601FormatStyle(includingFractionalSeconds: true))
+        .timeIntervalSinceNow
+      #expect(abs(away) > 3600)
+    }
+
+    /// A virtual machine that slept for hours, seen through the watchdog's lateness.
+    @Test func lateWatchdogThatWasNotStarvedWasFrozen() {
+      var freezes = FreezeDetector()
+      freezes.willWait()
+      let hours: UInt64 = 3 * 3600 * 1_000_000_000
+      let frozen = freezes.frozen(lateness: hours)
+      // But for what this thread itself has waited for a processor meanwhile.
+      #expect(frozen <= hours && frozen > hours - 60_000_000_000)
+      #expect(freezes.frozen(lateness: FreezeDetector.limit) == 0)
     }
   }
 }

@@ -20,7 +20,7 @@ struct ReportTests {
       origin: .init(
         processID: 7, executablePath: "/usr/bin/host", executableBuildID: "0123456789abcdef", serviceName: "host",
         serviceVersion: nil, hostName: "h"), stack: stack,
-      threads: (0..<threads).map { .init(id: Int32($0 + 1), name: "t", role: "lock_holder", stack: stack) })
+      threads: (0..<threads).map { .init(id: Int32($0 + 1), name: "t", role: .lockHolder, stack: stack) })
   }
 
   @Test(arguments: [0, 1, 20, 60, 2048], [0, 1, 3])

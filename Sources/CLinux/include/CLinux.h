@@ -4,6 +4,7 @@
 
 #include "barrier.h"
 #include "core_foundation.h"
+#include "dispatch_queue.h"
 #include "loop.h"
 #include "memory.h"
 #include "process.h"

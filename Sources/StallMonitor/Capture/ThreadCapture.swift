@@ -11,13 +11,15 @@ final class ThreadCapture {
   struct Moment {
     var activity: ThreadProbe.Activity
     var backtrace: Result<Backtrace, CaptureFailure>
+    /// Of a blocked thread: how often it had been put onto a processor.
+    var timeslices: UInt64?
   }
 
   private static let attempts = 8
   /// How often a running thread's stack is taken again that is cut short.
   private static let retakes = 2
   /// How long a thread is looked at before it is given up.
-  private static let patience: UInt64 = 100_000_000
+  static let patience: UInt64 = 100_000_000
   private static let frameLimit = 2048
   private static let handlerTimeout: UInt64 = 200_000_000
   /// How long another capture of this process is waited for: it takes a millisecond.
@@ -58,8 +60,11 @@ final class ThreadCapture {
   /// - Parameters:
   ///   - probe: The thread.
   ///   - stackEnd: Where its stack ends, or 0 if unknown.
+  ///   - patience: How long it is looked at before it is given up, in nanoseconds.
   /// - Returns: What the thread was doing, and its stack or why there is none.
-  func capture(_ probe: borrowing ThreadProbe, stackEnd: UInt64) -> Moment {
+  func capture(
+    _ probe: borrowing ThreadProbe, stackEnd: UInt64, patience: UInt64 = ThreadCapture.patience
+  ) -> Moment {
     let deadline = MonotonicClock.now() + Self.claimTimeout
     while !cunwind_snapshot_claim() {
       guard MonotonicClock.now() < deadline else {
@@ -70,9 +75,9 @@ final class ThreadCapture {
     defer { cunwind_snapshot_release() }
     var failure = CaptureFailure.moving
     var run = SteadyRun(needed: steadyTime)
-    let patience = MonotonicClock.now() + Self.patience
+    let end = MonotonicClock.now() + patience
     for attempt in 0... {
-      if attempt >= Self.attempts, MonotonicClock.now() > patience { break }
+      if attempt >= Self.attempts, MonotonicClock.now() > end { break }
       let slices = probe.schedule()?.timeslices
       let activity = probe.activity()
       switch activity {
@@ -118,7 +123,7 @@ final class ThreadCapture {
           failure = .moving
           continue
         }
-        return Moment(activity: activity, backtrace: unwound.backtrace)
+        return Moment(activity: activity, backtrace: unwound.backtrace, timeslices: slices)
       }
     }
     return Moment(activity: probe.activity(), backtrace: .failure(failure))

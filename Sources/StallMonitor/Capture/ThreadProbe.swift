@@ -95,11 +95,14 @@ struct ThreadProbe: ~Copyable {
     }
   }
 
-  /// The state letter and the major page faults of `stat` (proc(5), fields 3 and 12), and where the main stack starts (28).
+  /// The state letter and the page faults of `stat` (proc(5), fields 3, 10 and 12), where the main stack starts (28), and
+  /// the time spent waiting for block devices (42) in nanoseconds, where the kernel counts it (`kernel.task_delayacct`).
   struct Status: Equatable {
     var state: UInt8
+    var minorFaults: UInt64 = 0
     var majorFaults: UInt64
     var startOfStack: UInt64
+    var blockDelay: UInt64 = 0
   }
 
   borrowing func status() -> Status? {
@@ -107,10 +110,13 @@ struct ThreadProbe: ~Copyable {
       var scanner = FieldScanner(line)
       guard scanner.skip(pastLast: UInt8(ascii: ")")), let state = scanner.field()?.first else { return nil }
       var status = Status(state: state, majorFaults: 0, startOfStack: 0)
-      for field in 4...28 {
-        guard let value = scanner.number() else { return nil }
+      for field in 4...42 {
+        guard let value = scanner.number() else { return field > 28 ? status : nil }
+        if field == 10 { status.minorFaults = UInt64(bitPattern: value) }
         if field == 12 { status.majorFaults = UInt64(bitPattern: value) }
         if field == 28 { status.startOfStack = UInt64(bitPattern: value) }
+        // In ticks of a hundredth of a second, whatever the kernel's own (USER_HZ).
+        if field == 42 { status.blockDelay = UInt64(bitPattern: value) &* 10_000_000 }
       }
       return status
     }

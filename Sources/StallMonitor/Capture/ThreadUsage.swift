@@ -2,18 +2,23 @@
 struct ThreadUsage {
   private let time: UInt64
   private let schedule: ThreadProbe.Schedule
-  private let majorFaults: UInt64
+  private let status: ThreadProbe.Status?
   private let throttled: UInt64
+  private let pressure: PressureCounter.Totals?
 
   /// Reads the counters.
   ///
-  /// Nil if the kernel does not keep them. About 10 us.
-  init?(_ probe: borrowing ThreadProbe, throttle: borrowing ThrottleCounter?, at time: UInt64) {
+  /// Nil if the kernel does not keep them. About 15 us.
+  init?(
+    _ probe: borrowing ThreadProbe, throttle: borrowing ThrottleCounter?, pressure: borrowing PressureCounter? = nil,
+    at time: UInt64
+  ) {
     guard let schedule = probe.schedule() else { return nil }
     self.time = time
     self.schedule = schedule
-    majorFaults = probe.status()?.majorFaults ?? 0
+    status = probe.status()
     throttled = throttle?.total() ?? 0
+    self.pressure = pressure?.totals()
   }
 
   /// What was added between two moments; times in nanoseconds.
@@ -23,6 +28,10 @@ struct ThreadUsage {
     var runDelay: UInt64
     var throttled: UInt64
     var majorFaults: UInt64
+    var minorFaults: UInt64 = 0
+    /// Time in which the thread waited for a block device; 0 where the kernel does not count it.
+    var blockDelay: UInt64 = 0
+    var pressure: PressureCounter.Totals?
   }
 
   /// What was added since `earlier`.
@@ -32,6 +41,9 @@ struct ThreadUsage {
       runDelay: schedule.runDelayNanoseconds &- earlier.schedule.runDelayNanoseconds,
       // A process that changes its group begins anew.
       throttled: throttled > earlier.throttled ? throttled - earlier.throttled : 0,
-      majorFaults: majorFaults &- earlier.majorFaults)
+      majorFaults: (status?.majorFaults ?? 0) &- (earlier.status?.majorFaults ?? 0),
+      minorFaults: (status?.minorFaults ?? 0) &- (earlier.status?.minorFaults ?? 0),
+      blockDelay: (status?.blockDelay ?? 0) &- (earlier.status?.blockDelay ?? 0),
+      pressure: earlier.pressure.flatMap { pressure?.since($0) })
   }
 }

@@ -39,6 +39,25 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// `STALLMONITOR_SINK`: `stdout` or `file:PATH`; the default is standard output.
   public var sink: Sink = .standardOutput
 
+  /// Which threads beside the loop's own are captured in a stall.
+  public enum ThreadSelection: String, Sendable, Equatable, CaseIterable {
+    /// None.
+    case none
+    /// Those that the loop's thread waits for: the holder of a lock, whom that one waits for, and so on.
+    case lockHolder = "lock-holder"
+    /// Those, and all that run.
+    case running
+    /// All threads of the process.
+    case all
+  }
+
+  /// Which threads beside the loop's own are captured in a stall, and told in the report.
+  ///
+  /// `STALLMONITOR_THREADS`: `none`, `lock-holder`, `running` or `all`; the default is `lock-holder`. One after the other, for
+  /// 200 ms at most, at the first, second, fourth, eighth … look at the stall. A thread that stands still is read and not touched; one
+  /// that runs gets one signal, whose handler needs some 4 KiB of its stack.
+  public var captureThreads: ThreadSelection = .lockHolder
+
   /// The service's name in each report.
   ///
   /// `STALLMONITOR_SERVICE_NAME`; then OpenTelemetry's `OTEL_SERVICE_NAME` and the `service.name` of

@@ -40,7 +40,7 @@ struct Environment {
   /// Names that begin with `STALLMONITOR_`, as this version knows them.
   static let known = [
     "STALLMONITOR_BUDGET", "STALLMONITOR_ENABLED", "STALLMONITOR_REPEAT_WINDOW", "STALLMONITOR_SERVICE_NAME",
-    "STALLMONITOR_SINK", "STALLMONITOR_STATE_DIRECTORY", "STALLMONITOR_THRESHOLD",
+    "STALLMONITOR_SINK", "STALLMONITOR_STATE_DIRECTORY", "STALLMONITOR_THREADS", "STALLMONITOR_THRESHOLD",
   ]
 
   /// Lays the variables over `configuration`.
@@ -84,6 +84,10 @@ struct Environment {
       "STALLMONITOR_STATE_DIRECTORY", allowed: "an absolute path, such as /run/app",
       { $0.hasPrefix("/") ? $0 : nil }
     ) { configuration.stateDirectory = $0 }
+    let selections = StallMonitorConfiguration.ThreadSelection.allCases.map(\.rawValue).joined(separator: ", ")
+    read(
+      "STALLMONITOR_THREADS", allowed: selections, StallMonitorConfiguration.ThreadSelection.init(rawValue:)
+    ) { configuration.captureThreads = $0 }
     read("STALLMONITOR_SERVICE_NAME", allowed: "any text", { $0 }) { configuration.serviceName = $0 }
 
     let attributes = Self.resourceAttributes(variables["OTEL_RESOURCE_ATTRIBUTES"] ?? "")

@@ -32,8 +32,10 @@ struct Verdict: Sendable, Equatable {
     var usage: ThreadUsage.Change?
     /// Time in which the whole process stood still (stopped, frozen, suspended); not part of the duration.
     var frozenNanoseconds: UInt64 = 0
-    /// The thread that holds the lock.
-    var lockHolder: Int32?
+    /// The thread that is waited for.
+    var lockHolder: LockHolder?
+    /// Threads that wait for each other, each for the next and the last for the first.
+    var deadlock: [Int32] = []
     /// The monitor was stopped in mid-stall: the true duration is longer.
     var watchEnded = false
 
@@ -46,9 +48,20 @@ struct Verdict: Sendable, Equatable {
         line.member("run_delay_ms", milliseconds: usage.runDelay)
         if usage.throttled > 0 { line.member("throttled_ms", milliseconds: usage.throttled) }
         if usage.majorFaults > 0 { line.member("major_faults", usage.majorFaults) }
+        if usage.minorFaults > 0 { line.member("minor_faults", usage.minorFaults) }
+        if usage.blockDelay > 0 { line.member("block_io_delay_ms", milliseconds: usage.blockDelay) }
+        if let pressure = usage.pressure {
+          line.object("pressure") {
+            $0.member("cpu_ms", milliseconds: pressure.processor)
+            $0.member("io_ms", milliseconds: pressure.storage)
+            $0.member("memory_ms", milliseconds: pressure.memory)
+          }
+        }
       }
       if frozenNanoseconds > 0 { line.member("frozen_ms", milliseconds: frozenNanoseconds) }
-      line.member("lock_holder", lockHolder)
+      line.member("lock_holder", lockHolder?.thread)
+      line.member("lock_kind", lockHolder?.kind.rawValue)
+      if !deadlock.isEmpty { line.array("deadlock", deadlock) }
       line.member("watch_ended", ifTrue: watchEnded)
     }
   }
@@ -61,7 +74,8 @@ struct Verdict: Sendable, Equatable {
     let wait = evidence.wait.map { " in " + $0 } ?? ""
     return switch cause {
     case .running: "it was computing"
-    case .lock: "it waited for another thread" + wait + (evidence.lockHolder.map { ", held by thread \($0)" } ?? "")
+    case .lock:
+      "it waited for another thread" + wait + (evidence.lockHolder?.clause ?? "") + deadlockClause
     case .io: "it waited for input or output" + wait
     case .sleep: "it slept" + wait
     case .starved: "it was ready to run and got no processor"
@@ -71,6 +85,14 @@ struct Verdict: Sendable, Equatable {
       "it was stopped by a signal or a debugger, frozen with its control group, or suspended with its machine"
     case .unknown: "the cause is not known" + wait
     }
+  }
+
+  /// `; deadlock: thread 12 waits for 13, and 13 for 12`.
+  private var deadlockClause: String {
+    guard let first = evidence.deadlock.first else { return "" }
+    if evidence.deadlock.count == 1 { return "; deadlock: thread \(first) waits for itself" }
+    let pairs = zip(evidence.deadlock, evidence.deadlock.dropFirst() + [first])
+    return "; deadlock: thread " + pairs.map { "\($0) waits for \($1)" }.joined(separator: ", ")
   }
 
   /// What a thread was seen doing at one moment, as a cause.
@@ -87,7 +109,9 @@ struct Verdict: Sendable, Equatable {
     case .running:
       guard let usage, usage.observed >= 10_000_000 else { return .running }
       if usage.throttled > usage.observed / 2 { return .throttled }
-      return usage.runDelay > usage.observed / 2 && usage.cpu < usage.runDelay ? .starved : .running
+      guard usage.runDelay > usage.observed / 2, usage.cpu < usage.runDelay else { return .running }
+      // On a busy machine a group waits for a processor besides; where its quota was the greater part, that is the cause.
+      return usage.throttled > usage.runDelay / 2 ? .throttled : .starved
     }
   }
 }

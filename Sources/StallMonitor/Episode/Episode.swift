@@ -13,9 +13,14 @@ struct Episode {
     var failure: CaptureFailure?
     var mode: String?
     var callout: String?
-    /// Threads that matter to it.
+    /// Threads that matter to it: those that are waited for first.
     var threads: [StallReport.OtherThread] = []
-    var lockHolder: Int32?
+    /// Threads that were to be among them and were not looked at: there was no time left.
+    var threadsLeftOut = 0
+    /// All threads that were asked for were looked at, and not only those that are waited for.
+    var isSweep = false
+    var lockHolder: LockHolder?
+    var deadlock: [Int32] = []
 
     /// Whether a frame has no name for lack of time.
     var isPending: Bool {
@@ -107,8 +112,9 @@ struct Episode {
     let key = culprit ?? ""
     if let index = candidates.firstIndex(where: { $0.key == key }) {
       candidates[index].weight += weight
-      // The latest of a kind stands for it: its state and its callout are the nearest to now.
-      candidates[index].sample = sample
+      // The latest of a kind stands for it: its state and its callout are the nearest to now. But not without the other
+      // threads: they are not looked at each time.
+      if sample.isSweep || !candidates[index].sample.isSweep { candidates[index].sample = sample }
     } else {
       if candidates.count == Self.candidateLimit, let lightest = candidates.indices.min(by: lighter) {
         candidates.remove(at: lightest)
@@ -150,6 +156,8 @@ struct Episode {
     }
     candidates = merged
   }
+  /// Whether the next sample is one that other threads are looked at for: the 1st, 2nd, 4th, 8th and so on.
+  var isSweepDue: Bool { (sampleCount + 1) & sampleCount == 0 }
 
   /// Plans the next `stall.ongoing`: 1 s, 2 s, 4 s … after the beginning, and then every minute.
   mutating func didReportOngoing(at time: UInt64) {

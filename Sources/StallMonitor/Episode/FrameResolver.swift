@@ -67,6 +67,12 @@ final class FrameResolver {
     return stack
   }
 
+  /// The same, with a clock of its own: until `deadline`.
+  func resolve(_ backtrace: Backtrace, deadline: UInt64) -> [StackFrame] {
+    self.deadline = deadline
+    return resolve(backtrace)
+  }
+
   /// The same stack with the names for which there was no time before.
   func complete(_ stack: [StackFrame]) -> [StackFrame] {
     stack.flatMap { frame -> [StackFrame] in

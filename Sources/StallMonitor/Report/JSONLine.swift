@@ -86,6 +86,12 @@ package struct JSONLine {
     bytes.append(contentsOf: other.bytes)
   }
 
+  /// Adds an array of numbers.
+  mutating func array(_ key: StaticString, _ numbers: [some BinaryInteger]) {
+    name(key)
+    bytes.append(contentsOf: "[\(numbers.map { String($0) }.joined(separator: ","))]".utf8)
+  }
+
   /// The object with its braces and a newline.
   func terminated() -> [UInt8] {
     [UInt8(ascii: "{")] + bytes + [UInt8(ascii: "}"), UInt8(ascii: "\n")]
@@ -106,6 +112,15 @@ package struct JSONLine {
     bytes.append(UInt8(ascii: ":"))
   }
 
+  /// How many bytes one becomes in a JSON text.
+  static func escapedLength(_ byte: UInt8) -> Int {
+    switch byte {
+    case UInt8(ascii: "\""), UInt8(ascii: "\\"): 2
+    case 0..<0x20, 0x7f: 6
+    default: 1
+    }
+  }
+
   private mutating func string(_ value: String) {
     bytes.append(UInt8(ascii: "\""))
     for byte in value.utf8 {
@@ -124,10 +139,17 @@ package struct JSONLine {
 }
 
 extension String {
-  /// At most `limit` bytes of UTF-8, cut at a character and marked with an ellipsis.
+  /// At most `limit` bytes as JSON text, cut at a character and marked with an ellipsis.
+  ///
+  /// Escaped bytes count as what they become: no text of a host's makes a line longer than it may be.
   package func limited(to limit: Int) -> String {
-    guard utf8.count > limit else { return self }
-    var end = utf8.index(utf8.startIndex, offsetBy: limit - 3)
+    guard utf8.count > limit || utf8.reduce(0, { $0 + JSONLine.escapedLength($1) }) > limit else { return self }
+    var length = 3
+    var end = utf8.startIndex
+    while end < utf8.endIndex, length + JSONLine.escapedLength(utf8[end]) <= limit {
+      length += JSONLine.escapedLength(utf8[end])
+      end = utf8.index(after: end)
+    }
     while end > startIndex, String.Index(end, within: self) == nil { end = utf8.index(before: end) }
     return String(self[..<end]) + "…"
   }

@@ -39,32 +39,6 @@ struct StallReport: Sendable {
     var callout: String?
   }
 
-  /// Another thread that matters to the stall.
-  struct OtherThread: Sendable {
-    var id: Int32
-    var name: String?
-    var role: String
-    var stack: [StackFrame]
-    var isApproximate = false
-    var isTruncated = false
-    /// Why there is no stack.
-    var captureFailure: CaptureFailure?
-
-    func json(frames: [JSONLine]) -> JSONLine {
-      var object = JSONLine()
-      object.member("id", id)
-      object.member("name", name)
-      object.member("role", role)
-      object.array("stack", frames)
-      object.object("capture") {
-        $0.member("approximate", ifTrue: isApproximate)
-        $0.member("truncated", ifTrue: isTruncated)
-        $0.member("failure", captureFailure?.rawValue)
-      }
-      return object
-    }
-  }
-
   var time: Timestamp
   var event: Event
   var stallID: String
@@ -93,6 +67,8 @@ struct StallReport: Sendable {
   var detailFile: String?
   /// What a summary counts.
   var tally: RepeatLedger.Tally?
+  /// Threads that were to be among them and were not looked at.
+  var threadsOmitted = 0
   /// Lines that were lost since the last one, because nobody took them.
   var droppedLines: UInt64 = 0
 
@@ -119,18 +95,39 @@ struct StallReport: Sendable {
     // The other threads' stacks give way before the loop's own does.
     var others = threads.map { thread in (thread, thread.stack.map(\.json)) }
     var omitted = 0
-    let room = limit - line(frames: [], others: others.map { ($0.0, []) }, omitted: 1).count
-    let ownRoom = max(room / 2, room - others.reduce(0) { $0 + Self.size($1.1) })
+    let room = limit - line(frames: [], others: [], omitted: 1, threadsOmitted: 1).count - 20
+    let ownRoom = max(room / 2, room - others.reduce(0) { $0 + $1.0.headSize + Self.size($1.1) })
     omitted += Self.trim(&frames, to: ownRoom)
     var left = room - Self.size(frames)
+    let told = Self.fitting(others, in: left)
+    let threadsOmitted = threadsOmitted + others.count - told
+    others.removeSubrange(told...)
+    left -= others.reduce(0) { $0 + $1.0.headSize }
+    // A thread that is waited for has the share of four others.
+    var shares = others.reduce(0) { $0 + $1.0.role.share }
     for index in others.indices {
-      omitted += Self.trim(&others[index].1, to: left / (others.count - index))
+      let share = others[index].0.role.share
+      omitted += Self.trim(&others[index].1, to: left * share / shares)
       left -= Self.size(others[index].1)
+      shares -= share
     }
-    return line(frames: frames, others: others, omitted: omitted)
+    return line(frames: frames, others: others, omitted: omitted, threadsOmitted: threadsOmitted)
   }
 
-  private func line(frames: [JSONLine], others: [(OtherThread, [JSONLine])], omitted: Int) -> [UInt8] {
+  /// How many of the threads fit with their innermost frames; the rest is counted.
+  private static func fitting(_ threads: [(OtherThread, [JSONLine])], in room: Int) -> Int {
+    var left = room
+    for (index, (thread, frames)) in threads.enumerated() {
+      // What is waited for is told whatever it costs the others; of those, a thread with three frames is worth its room.
+      left -= thread.headSize + (thread.role == .lockHolder ? 0 : size(Array(frames.prefix(3))))
+      if left < 0 { return index }
+    }
+    return threads.count
+  }
+
+  private func line(
+    frames: [JSONLine], others: [(OtherThread, [JSONLine])], omitted: Int, threadsOmitted: Int
+  ) -> [UInt8] {
     var line = JSONLine()
     line.member("@timestamp", time.text)
     line.member("log.level", event.level)
@@ -199,11 +196,8 @@ struct StallReport: Sendable {
     }
     line.object("host") { $0.member("name", origin.hostName) }
     line.array("stack", frames)
-    if !others.isEmpty {
-      line.array(
-        "threads",
-        others.map { thread, frames in thread.json(frames: frames) })
-    }
+    if !others.isEmpty { line.array("threads", others.map { $0.json(frames: $1) }) }
+    if threadsOmitted > 0 { line.member("threads_omitted", threadsOmitted) }
     if omitted > 0 { line.member("frames_omitted", omitted) }
     return line.terminated()
   }
@@ -216,6 +210,7 @@ struct StallReport: Sendable {
     self.tally = tally
     stack = []
     threads = []
+    threadsOmitted = 0
     captureFailure = nil
     isApproximate = false
     isTruncated = false

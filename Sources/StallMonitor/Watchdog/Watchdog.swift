@@ -68,7 +68,7 @@ final class Watchdog: Sendable {
       &handle, nil,
       { argument in
         let outfit = Unmanaged<Box<Outfit>>.fromOpaque(argument!).takeRetainedValue().value
-        outfit.watchdog.run(outfit)
+        OwnThreads.including { outfit.watchdog.run(outfit) }
         return nil
       }, Unmanaged.passRetained(outfit).toOpaque())
     pthread_sigmask(SIG_SETMASK, &previous, nil)

@@ -21,7 +21,12 @@ final class WatchedLoop {
     var state: @Sendable () -> (mode: String?, callout: String?)
     /// Whether a stack shows a run that the loop's observers are not told of: then the loop may well turn.
     var isInUnseenRun: @Sendable ([StackFrame]) -> Bool = { _ in false }
+    /// Which other threads are looked at in a stall.
+    var captureThreads = StallMonitorConfiguration.ThreadSelection.lockHolder
   }
+
+  /// How long the sweep over other threads may take, and then the naming of what it found.
+  private static let sweepBudget: UInt64 = 200_000_000
 
   let subject: Subject
   private let probe: ThreadProbe
@@ -40,6 +45,7 @@ final class WatchedLoop {
   // A turn that began before this moment is taken to have begun at it: the process stood still, not the loop.
   private var forgivenUntil: UInt64 = 0
   private let throttle = ThrottleCounter()
+  private let pressure: PressureCounter? = PressureCounter()
   // What had been counted when this turn was first looked at.
   private var baseline: ThreadUsage?
 
@@ -148,14 +154,11 @@ final class WatchedLoop {
     isInUnseenRun = false
     let (mode, callout) = subject.state()
     let moment = capture.capture(probe, stackEnd: subject.stackEnd)
+    var chain = WaitChain(of: probe, in: moment, with: subject.captureThreads == .none ? nil : capture)
     let now = MonotonicClock.now()
     var sample = Episode.Sample(
       activity: moment.activity, cause: Verdict.cause(of: moment.activity, usage: change(at: now)), stack: [],
       mode: mode, callout: callout)
-    if case .blocked(let call) = moment.activity {
-      sample.wait = SystemCall(call).text
-      sample.lockHolder = LockHolder.find(for: call)
-    }
     // What was read after the loop went on belongs to another moment.
     guard subject.pulse.word == turn, subject.pulse.episodeEnd == nil else {
       if episode?.sampleCount == 0 {
@@ -173,9 +176,12 @@ final class WatchedLoop {
       sample.isTruncated = backtrace.isTruncated
     case .failure(let failure): sample.failure = failure
     }
-    if let holder = sample.lockHolder { sample.threads = [stack(of: holder, with: capture, resolver: resolver)] }
+    chain.resolve(stack: sample.stack, with: resolver)
+    (sample.wait, sample.lockHolder) = (chain.wait, chain.holder)
+    (sample.threads, sample.deadlock) = (chain.threads, chain.deadlock)
     // After the new sample's own names: what is left of the time is for those that were left without.
     episode?.completeNames(resolver.complete)
+    sweep(into: &sample, with: capture, resolver: resolver)
     episode?.add(sample, at: now)
   }
 
@@ -185,19 +191,17 @@ final class WatchedLoop {
     episode?.completeNames(resolver.complete, isLast: true)
   }
 
-  private func stack(of holder: Int32, with capture: ThreadCapture, resolver: FrameResolver) -> StallReport.OtherThread
-  {
-    let moment = capture.capture(ThreadProbe(thread: holder), stackEnd: 0)
-    var thread = StallReport.OtherThread(
-      id: holder, name: ThreadProbe.name(thread: holder), role: "lock_holder", stack: [])
-    switch moment.backtrace {
-    case .success(let backtrace):
-      thread.stack = resolver.resolve(backtrace)
-      thread.isApproximate = backtrace.isApproximate
-      thread.isTruncated = backtrace.isTruncated
-    case .failure(let failure): thread.captureFailure = failure
+  private func sweep(into sample: inout Episode.Sample, with capture: ThreadCapture, resolver: FrameResolver) {
+    guard subject.captureThreads == .running || subject.captureThreads == .all, episode?.isSweepDue == true else {
+      return
     }
-    return thread
+    let sweep = ThreadSweep(
+      runningOnly: subject.captureThreads == .running, excluding: Set(sample.threads.map(\.id) + [probe.id]),
+      with: capture, deadline: MonotonicClock.now() + Self.sweepBudget)
+    let deadline = MonotonicClock.now() + Self.sweepBudget
+    sample.threads += sweep.findings.map { StallReport.OtherThread($0, resolver: resolver, deadline: deadline) }
+      .sorted { $0.role < $1.role }
+    (sample.threadsLeftOut, sample.isSweep) = (sweep.notLookedAt.count, true)
   }
 
   /// The report of the episode as it stands.
@@ -219,21 +223,27 @@ final class WatchedLoop {
     if sample?.cause == episode.cause {
       evidence.wait = sample?.wait
       evidence.lockHolder = sample?.lockHolder
+      evidence.deadlock = sample?.deadlock ?? []
     }
     evidence.frozenNanoseconds = episode.frozen
     evidence.watchEnded = watchEnded
     evidence.usage = change(at: MonotonicClock.now())
+    var cause = episode.cause
+    // A fault is counted as read from disk when it is over: what was not known at the sample is known now.
+    if cause == .unknown, case .blocked(let call) = sample?.activity, call.number < 0 {
+      cause = Verdict.cause(of: .blocked(call), usage: evidence.usage)
+    }
     let stack = sample?.stack ?? []
     var report = StallReport(
       time: .now(), event: event, stallID: episode.id, sequence: 0, thresholdNanoseconds: subject.threshold,
-      durationNanoseconds: episode.duration(at: end), verdict: Verdict(cause: episode.cause, evidence: evidence),
+      durationNanoseconds: episode.duration(at: end), verdict: Verdict(cause: cause, evidence: evidence),
       culprit: Culprit.frame(of: stack), fingerprint: Culprit.fingerprint(of: stack), samples: episode.sampleCount,
       loop: StallReport.LoopState(
         name: subject.name, kind: subject.kind(), mode: sample?.mode, phase: episode.turn.phase,
         callout: sample?.callout),
       threadID: subject.threadID, threadName: ThreadProbe.name(thread: subject.threadID), origin: origin, stack: stack,
       isApproximate: sample?.isApproximate ?? false, isTruncated: sample?.isTruncated ?? false,
-      captureFailure: sample?.failure, threads: sample?.threads ?? [])
+      captureFailure: sample?.failure, threads: sample?.threads ?? [], threadsOmitted: sample?.threadsLeftOut ?? 0)
     if event == .ended { report.path = episode.tree.heaviestPath }
     return report
   }
@@ -280,7 +290,9 @@ final class WatchedLoop {
 
   // MARK: What the kernel counts
 
-  private func usage(at time: UInt64) -> ThreadUsage? { ThreadUsage(probe, throttle: throttle, at: time) }
+  private func usage(at time: UInt64) -> ThreadUsage? {
+    ThreadUsage(probe, throttle: throttle, pressure: pressure, at: time)
+  }
 
   private func change(at time: UInt64) -> ThreadUsage.Change? {
     guard let baseline, let usage = usage(at: time) else { return nil }

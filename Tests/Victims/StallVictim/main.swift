@@ -2,6 +2,7 @@ import Dispatch
 import Glibc
 import LoopEngine
 import StallMonitor
+import Synchronization
 import VictimC
 
 // A host program for the tests: it does one thing on its main loop, and is judged from outside by its report lines.
@@ -57,6 +58,121 @@ func blockBySelecting() -> Int32 {
 func descend(_ depth: Int) {
   if depth > 0 { descend(depth - 1) } else { blockByComputing() }
   withExtendedLifetime(depth) {}
+}
+
+func variable(_ name: String) -> String { getenv(name).map { String(cString: $0) } ?? "" }
+
+/// Ends the process in mid-stall.
+func endAfterwards() {
+  DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(milliseconds)) {
+    monitor.stop()
+    _exit(0)
+  }
+}
+
+@inline(never)
+func keepTheLock() {
+  usleep(UInt32(milliseconds) * 1000)
+}
+
+/// Waits for a lock of Swift's, or for a queue that another thread drains.
+@inline(never)
+func blockByWaitingInSwift(for kind: String) {
+  let serial = DispatchQueue(label: "com.example.serial")
+  let held = DispatchSemaphore(value: 0)
+  let keep: @Sendable () -> Void = {
+    say("keeper=\(victim_thread_id())")
+    held.signal()
+    keepTheLock()
+  }
+  switch kind {
+  case "Mutex":
+    let lock = Mutex(0)
+    DispatchQueue.global().async { lock.withLock { _ in keep() } }
+    held.wait()
+    lock.withLock { $0 += 1 }
+  case "queue":
+    serial.async(execute: keep)
+    held.wait()
+    serial.sync {}
+  case "queue by its target":
+    let upper = DispatchQueue(label: "com.example.upper", target: serial)
+    serial.async(execute: keep)
+    held.wait()
+    upper.sync {}
+  case "queue behind a barrier":
+    let concurrent = DispatchQueue(label: "com.example.concurrent", attributes: .concurrent)
+    concurrent.async(flags: .barrier, execute: keep)
+    held.wait()
+    concurrent.sync {}
+  case "nobody: barrier behind readers":
+    let concurrent = DispatchQueue(label: "com.example.concurrent", attributes: .concurrent)
+    concurrent.async(execute: keep)
+    held.wait()
+    concurrent.sync(flags: .barrier) {}
+  default:
+    say("unknown lock: \(kind)")
+    exit(2)
+  }
+}
+
+/// Reads a file through memory, in places that the kernel has just been told to forget.
+@inline(never)
+func blockByFaulting() {
+  let size = 64 << 20
+  let path = variable("VICTIM_FILE")
+  let descriptor = open(path, O_RDONLY)
+  guard descriptor >= 0, let memory = mmap(nil, size, PROT_READ, MAP_SHARED, descriptor, 0), memory != MAP_FAILED else {
+    return say("no file: \(path)")
+  }
+  madvise(memory, size, MADV_RANDOM)
+  let end = now() + Double(milliseconds)
+  var sum = 0
+  while now() < end {
+    madvise(memory, size, MADV_DONTNEED)
+    posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED)
+    var place = 0
+    while place < size, now() < end {
+      sum += Int(memory.load(fromByteOffset: place, as: UInt8.self))
+      place += 1 << 16
+    }
+  }
+  say("sum=\(sum)")
+}
+
+/// A thread with a name, for as long as the process lives.
+func startThread(_ name: String, _ body: @escaping @Sendable () -> Void) {
+  final class Work: Sendable {
+    let name: String
+    let body: @Sendable () -> Void
+    init(_ name: String, _ body: @escaping @Sendable () -> Void) { (self.name, self.body) = (name, body) }
+  }
+  var handle = pthread_t()
+  var attributes = pthread_attr_t()
+  pthread_attr_init(&attributes)
+  pthread_attr_setstacksize(&attributes, 256 << 10)
+  pthread_create(
+    &handle, &attributes,
+    { argument in
+      let work = Unmanaged<Work>.fromOpaque(argument!).takeRetainedValue()
+      victim_name_thread(work.name)
+      work.body()
+      return nil
+    }, Unmanaged.passRetained(Work(name, body)).toOpaque())
+}
+
+/// The main thread waits for a queue whose thread waits for the main queue.
+@inline(never)
+func deadlockQueues() {
+  let serial = DispatchQueue(label: "com.example.serial")
+  let held = DispatchSemaphore(value: 0)
+  serial.async {
+    held.signal()
+    DispatchQueue.main.sync {}
+  }
+  held.wait()
+  usleep(50_000)
+  serial.sync {}
 }
 
 extension Loop {
@@ -149,6 +265,36 @@ case "stall-in-nested":
     loop.stop()
   }
   loop.run()
+case "lock":
+  // What is waited for is named by the variable: an argument that the wrapper commands pass through.
+  let kind = variable("VICTIM_LOCK")
+  once { if !victim_wait_for(kind, UInt32(milliseconds)) { blockByWaitingInSwift(for: kind) } }
+case "call":
+  let name = variable("VICTIM_CALL")
+  guard let index = (0..<victim_call_count).first(where: { String(cString: victim_call_name($0)) == name }) else {
+    say("unknown call: \(name)")
+    exit(2)
+  }
+  victim_call_set_duration(UInt32(milliseconds))
+  once { _ = victim_call_run(index) }
+case "faults": once { blockByFaulting() }
+case "crowd":
+  // Threads that stand still, and two that run.
+  let crowd = Int(variable("VICTIM_CROWD")) ?? 0
+  for number in 0..<crowd {
+    startThread("crowd-\(number)") { if number < 2 { spin(20_000) } else { pause() } }
+  }
+  once { say("errno=\(blockBySleeping()) crowd=\(crowd)") }
+  monitor.stop()
+  _exit(0)
+case "deadlock":
+  endAfterwards()
+  Loop.main.after(20) { victim_deadlock(UInt32(variable("VICTIM_LOCK")) ?? 0) }
+  Loop.main.run()
+case "deadlock-of-queues":
+  endAfterwards()
+  Loop.main.after(20) { deadlockQueues() }
+  Loop.main.run()
 case "crash":
   Loop.main.after(20) { fatalError("the test says so") }
   Loop.main.run()

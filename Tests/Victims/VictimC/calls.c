@@ -32,7 +32,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MS VICTIM_CALL_MS
+static unsigned duration_ms = VICTIM_CALL_MS;
+#define MS duration_ms
 #define NS (MS * 1000000L)
 // Larger than any pipe's or socket's buffer, so that the call blocks in the middle of its transfer.
 #define LARGE (4u << 20)
@@ -745,6 +746,8 @@ static const struct {
 const size_t victim_call_count = sizeof victim_calls / sizeof *victim_calls;
 
 const char *victim_call_name(size_t index) { return victim_calls[index].name; }
+
+void victim_call_set_duration(unsigned milliseconds) { duration_ms = milliseconds; }
 
 victim_outcome victim_call_run(size_t index) {
   victim_outcome outcome;

@@ -2,9 +2,11 @@
 #ifndef VICTIM_C_H
 #define VICTIM_C_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include "victim_calls.h"
 #include "victim_ends.h"
+#include "victim_locks.h"
 #include "victim_moments.h"
 
 /// Computes for that long, in a static function.
@@ -13,6 +15,15 @@ void victim_c_compute(unsigned milliseconds);
 /// Sleeps for that long, in a static function. Returns 0, or the errno that ended the sleep early.
 int victim_c_sleep(unsigned milliseconds);
 
+
+/// The kernel's id of the calling thread.
+int victim_thread_id(void);
+
+/// Names the calling thread: at most 15 bytes.
+void victim_name_thread(const char *name);
+
+/// Holds a process as a debugger does, from another: attaches to all its threads, and lets them go after that long. False if it may not.
+bool victim_debug(int process, unsigned milliseconds);
 
 // What malloc() has given out and not got back, in all threads.
 size_t victim_bytes_in_use(void);

@@ -4,8 +4,9 @@
 
 #include <stddef.h>
 
-/// For how long a call blocks, about.
+/// For how long a call blocks, about, unless `victim_call_set_duration` says otherwise (below a second).
 #define VICTIM_CALL_MS 60
+void victim_call_set_duration(unsigned milliseconds);
 
 /// How many calls there are, and what the one at `index` is called.
 extern const size_t victim_call_count;

@@ -1,0 +1,62 @@
+import CLinux
+import Glibc
+import Synchronization
+
+/// Takes the stacks of all threads on demand, on a thread of its own: the one that asks stands still meanwhile, and is
+/// read like any other.
+// Unchecked: made by the asker, used by the dump's thread, and read after that has ended.
+final class ThreadDump: @unchecked Sendable {
+  private let timeLimit: UInt64
+  private var threads: [ThreadBacktrace] = []
+
+  // How many have been taken; held during one, since each takes some megabytes for symbols.
+  private static let count = Mutex<UInt64>(0)
+
+  private init(timeLimit: UInt64) { self.timeLimit = timeLimit }
+
+  /// All threads but this library's own.
+  ///
+  /// Empty if no thread could be made.
+  static func take(timeLimit: UInt64) -> [ThreadBacktrace] {
+    let dump = ThreadDump(timeLimit: timeLimit)
+    // The new thread inherits the mask: no signal of the host's is ever delivered to it.
+    var all = sigset_t()
+    var previous = sigset_t()
+    sigfillset(&all)
+    for number in [SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS, SIGPROF] { sigdelset(&all, number) }
+    pthread_sigmask(SIG_SETMASK, &all, &previous)
+    var handle = pthread_t()
+    let code = pthread_create(
+      &handle, nil,
+      { argument in
+        let dump = Unmanaged<ThreadDump>.fromOpaque(argument!).takeUnretainedValue()
+        OwnThreads.including { dump.run() }
+        return nil
+      }, Unmanaged.passUnretained(dump).toOpaque())
+    pthread_sigmask(SIG_SETMASK, &previous, nil)
+    guard code == 0 else { return [] }
+    pthread_join(handle, nil)
+    return dump.threads
+  }
+
+  private func run() {
+    clinux_set_thread_name("stall-dump")
+    Self.count.withLock {
+      $0 += 1
+      takeAll()
+    }
+  }
+
+  private func takeAll() {
+    let capture = ThreadCapture()
+    let resolver = FrameResolver(executablePath: ProcessFacts.executablePath())
+    resolver.prepareThread()
+    capture.flush()
+    let deadline = MonotonicClock.now() + timeLimit
+    let sweep = ThreadSweep(runningOnly: false, excluding: [], with: capture, deadline: deadline)
+    threads = sweep.findings.map {
+      ThreadBacktrace(StallReport.OtherThread($0, resolver: resolver, deadline: deadline))
+    }
+    threads += sweep.notLookedAt.map { ThreadBacktrace(id: $0, failure: "the time limit was over") }
+  }
+}

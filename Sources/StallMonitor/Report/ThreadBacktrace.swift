@@ -1,0 +1,87 @@
+/// One thread of this process at one moment: what it did, and its call stack with names.
+///
+/// ``StallMonitor/captureAllThreads(timeLimit:)`` makes them. Its `description` is text for people, one line a frame.
+public struct ThreadBacktrace: Sendable, Hashable {
+  /// A call on the stack.
+  public struct Frame: Sendable, Hashable {
+    /// The function's demangled name, if it is known.
+    public var symbol: String?
+    /// The source file, if it is known.
+    public var file: String?
+    /// The line in it.
+    public var line: Int?
+    /// Whether the call was inlined into the next frame that is not.
+    public var isInlined: Bool
+    /// The executable or library, if the code lies in one.
+    public var module: String?
+    /// The module's GNU build id in hexadecimal, if it has one.
+    public var buildID: String?
+    /// The address in the module that `addr2line` takes; for a caller, of the call and not of its return.
+    public var offset: UInt64?
+  }
+
+  /// The kernel's id of the thread.
+  public var id: Int32
+  /// The thread's name: at most 15 bytes.
+  public var name: String?
+  /// Whether it ran, or was ready to.
+  public var isRunning: Bool
+  /// What it stood still in, in words, such as `read(fd 7 → pipe:[1234])`.
+  ///
+  /// Nil if it ran, or was not looked at.
+  public var wait: String?
+  /// The calls, innermost first; empty if they could not be had.
+  public var frames: [Frame]
+  /// Whether a frame may be wrong: it was found by scanning the stack.
+  public var isApproximate: Bool
+  /// Whether outer frames could not be found.
+  public var isTruncated: Bool
+  /// Why there are no frames, in words.
+  public var failure: String?
+}
+
+extension ThreadBacktrace {
+  init(_ thread: StallReport.OtherThread) {
+    self.init(
+      id: thread.id, name: thread.name, isRunning: thread.role == .running,
+      wait: thread.role == .running ? nil : thread.state, frames: thread.stack.map(Frame.init),
+      isApproximate: thread.isApproximate, isTruncated: thread.isTruncated, failure: thread.captureFailure?.rawValue)
+  }
+
+  /// A thread that was not looked at.
+  init(id: Int32, failure: String) {
+    self.init(
+      id: id, name: ThreadProbe.name(thread: id), isRunning: false, wait: nil, frames: [], isApproximate: false,
+      isTruncated: false, failure: failure)
+  }
+}
+
+extension ThreadBacktrace.Frame {
+  init(_ frame: StackFrame) {
+    self.init(
+      symbol: frame.symbol, file: frame.file, line: frame.line, isInlined: frame.isInlined, module: frame.module,
+      buildID: frame.buildID, offset: frame.offset)
+  }
+}
+
+extension ThreadBacktrace: CustomStringConvertible {
+  /// The thread in lines: what it did, then its frames.
+  public var description: String {
+    let doing = isRunning ? "running" : wait ?? "not looked at"
+    var lines = ["thread \(id)\(name.map { " \"\($0)\"" } ?? ""): \(doing)"]
+    if let failure { lines.append("  no stack: \(failure)") }
+    for (number, frame) in frames.enumerated() { lines.append("  #\(number) \(frame)") }
+    if isTruncated { lines.append("  … outer frames could not be found") }
+    if isApproximate { lines.append("  (a frame may be wrong: it was found by scanning the stack)") }
+    return lines.joined(separator: "\n")
+  }
+}
+
+extension ThreadBacktrace.Frame: CustomStringConvertible {
+  /// The function, its place in the source if that is known, and its place in the module.
+  public var description: String {
+    let place = file.map { " at \($0)\(line.map { ":\($0)" } ?? "")" } ?? ""
+    let code = offset.map { " (\(module ?? "unknown module")+0x\(String($0, radix: 16)))" } ?? ""
+    return (symbol ?? "??") + (isInlined ? " [inlined]" : "") + place + code
+  }
+}

@@ -1,0 +1,127 @@
+import CLinux
+import Glibc
+import Testing
+import VictimC
+
+@testable import StallMonitor
+
+extension OneAtATime {
+  /// Whom a thread waits for: named where it is certain, and left out where it is not.
+  @Suite(.serialized, .timeLimit(.minutes(2)))
+  struct LockHolderTests {
+    /// What is found of a thread that waits in one of the victim's ways.
+    private struct Found {
+      var chain: WaitChain
+      var keeper: Int32
+    }
+
+    private func find(_ name: String) throws -> Found {
+      var handle = pthread_t()
+      let waiter = UnsafeMutablePointer<(name: String, id: Int32)>.allocate(capacity: 1)
+      waiter.initialize(to: (name, 0))
+      pthread_create(
+        &handle, nil,
+        { argument in
+          let waiter = argument!.assumingMemoryBound(to: (name: String, id: Int32).self)
+          waiter.pointee.id = clinux_gettid()
+          _ = victim_wait_for(waiter.pointee.name, 150)
+          return nil
+        }, waiter)
+      defer {
+        pthread_join(handle, nil)
+        waiter.deinitialize(count: 1)
+        waiter.deallocate()
+      }
+      let capture = ThreadCapture()
+      let resolver = FrameResolver(executablePath: ProcessFacts.executablePath())
+      // The keeper has what is waited for, and the waiter has had the time to begin.
+      usleep(40_000)
+      let probe = ThreadProbe(thread: waiter.pointee.id)
+      let moment = capture.capture(probe, stackEnd: 0)
+      var chain = WaitChain(of: probe, in: moment, with: capture)
+      chain.resolve(stack: resolver.resolve(try moment.backtrace.get()), with: resolver)
+      return Found(chain: chain, keeper: victim_keeper_id())
+    }
+
+    static let names = (0..<victim_lock_count).map { String(cString: victim_lock_name($0)) }
+
+    @Test(arguments: names.filter { !$0.hasPrefix("nobody") })
+    func keeperIsFound(name: String) throws {
+      // A machine that was too busy to let the waiter begin, or the keeper keep on, may get another go.
+      var found = try find(name)
+      for _ in 0..<5 where found.chain.holder == nil { found = try find(name) }
+      let holder = try #require(found.chain.holder)
+      #expect(holder.thread == found.keeper)
+      let kind: LockHolder.Kind =
+        name.hasPrefix("read-write")
+        ? .readWrite
+        : name.contains("inheriting") ? .inheriting : name == "stream" ? .stream : name == "join" ? .thread : .mutex
+      #expect(holder.kind == kind)
+      #expect(holder.hasTimeout == name.contains("time-out"))
+      #expect(found.chain.wait?.contains(holder.text) == true)
+      let keeper = try #require(found.chain.threads.first)
+      #expect(found.chain.threads.count == 1)
+      #expect(keeper.id == found.keeper)
+      #expect(keeper.name == "keeper")
+      #expect(keeper.state == "clock_nanosleep(150 ms)")
+      #expect(keeper.stack.contains { $0.symbol == "keep_the_lock" })
+      #expect(found.chain.deadlock.isEmpty)
+    }
+
+    @Test(arguments: names.filter { $0.hasPrefix("nobody") })
+    func nobodyIsNamedWhoIsNotKnown(name: String) throws {
+      let found = try find(name)
+      #expect(found.chain.holder == nil)
+      #expect(found.chain.threads.isEmpty)
+      #expect(found.chain.wait?.hasPrefix("futex(") == true)
+    }
+
+    /// A thread that has run since it was looked at waits for nobody, whatever the lock's words say now.
+    @Test func threadThatHasRunSinceWaitsForNobody() throws {
+      let victim = VictimThread(depth: 1, leaf: .mutex)
+      defer { victim.release() }
+      let capture = ThreadCapture()
+      let probe = ThreadProbe(thread: victim.id)
+      var moment = capture.capture(probe, stackEnd: 0)
+      let resolver = FrameResolver(executablePath: "")
+      var chain = WaitChain(of: probe, in: moment, with: nil)
+      chain.resolve(stack: [], with: resolver)
+      #expect(chain.holder?.thread == clinux_gettid())
+      #expect(chain.wait == "futex(wait): pthread mutex")
+      moment.timeslices = try #require(moment.timeslices) - 1
+      chain = WaitChain(of: probe, in: moment, with: nil)
+      chain.resolve(stack: [], with: resolver)
+      #expect(chain.holder == nil)
+      #expect(chain.wait == "futex(wait)")
+    }
+
+    @Test(arguments: ["Mutex", "queue", "queue by its target", "queue behind a barrier"])
+    func keeperOfASwiftLockIsReported(kind: String) throws {
+      let victim = try Victim.run(
+        "lock", milliseconds: 450,
+        environment: ["VICTIM_LOCK": kind, "STALLMONITOR_THRESHOLD": "50ms"])
+      let report = try #require(victim.reports.first)
+      let keeper = try #require(victim.facts["keeper"].flatMap { Int($0) })
+      #expect(report.cause == "lock")
+      #expect(report["stall", "evidence", "lock_holder"] as? Int == keeper)
+      #expect(report["stall", "evidence", "lock_kind"] as? String == (kind == "Mutex" ? "pi_mutex" : "queue"))
+      let threads = report["threads"] as? [[String: Any]] ?? []
+      #expect(threads.map { $0["id"] as? Int } == [keeper])
+      let stack = threads.first?["stack"] as? [[String: Any]] ?? []
+      #expect(stack.contains { ($0["symbol"] as? String)?.contains("keepTheLock()") == true })
+      if kind == "queue" {
+        #expect((report["message"] as? String)?.contains("\"com.example.serial\", drained by thread \(keeper)") == true)
+      }
+    }
+
+    @Test func barrierBehindReadersNamesNobody() throws {
+      let victim = try Victim.run(
+        "lock", milliseconds: 300,
+        environment: ["VICTIM_LOCK": "nobody: barrier behind readers", "STALLMONITOR_THRESHOLD": "50ms"])
+      let report = try #require(victim.reports.first)
+      #expect(report.cause == "lock")
+      #expect(report["stall", "evidence", "lock_holder"] == nil)
+      #expect(report["threads"] == nil)
+    }
+  }
+}

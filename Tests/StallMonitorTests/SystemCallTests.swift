@@ -1,0 +1,204 @@
+import CLinux
+import Glibc
+import Synchronization
+import Testing
+import VictimC
+
+@testable import StallMonitor
+
+extension OneAtATime {
+  /// What a thread stands still in, in words.
+  @Suite(.serialized, .timeLimit(.minutes(2)))
+  struct SystemCallTests {
+    struct Words: Sendable, CustomTestStringConvertible {
+      var call: String
+      var cause: Cause
+      /// The text, with `N` for any number.
+      var text: String
+
+      init(_ call: String, _ cause: Cause, _ text: String) { (self.call, self.cause, self.text) = (call, cause, text) }
+      var testDescription: String { call }
+    }
+
+    static let words = [
+      Words("nanosleep", .sleep, "clock_nanosleep(N ms)"),
+      Words("clock_nanosleep, absolute", .sleep, "clock_nanosleep(until a set time)"),
+      Words("poll", .sleep, "poll(N descriptors, time-out N ms)"),
+      Words("ppoll", .sleep, "ppoll(N descriptors, time-out N ms)"),
+      Words("poll of a timerfd", .io, "poll(fd N → anon_inode:[timerfd], no time-out)"),
+      Words("select", .sleep, "pselectN(time-out N ms)"),
+      Words("epoll_wait", .io, "epoll_wait(fd N → anon_inode:[eventpoll], time-out N ms)"),
+      Words("epoll_pwait2", .io, "epoll_pwaitN(fd N → anon_inode:[eventpoll], time-out N ms)"),
+      Words("read of a pipe", .io, "read(fd N → pipe:[N])"),
+      Words("large write to a pipe", .io, "write(fd N → pipe:[N])"),
+      Words("recv", .io, "recvfrom(fd N → socket:[N])"),
+      Words("accept with SO_RCVTIMEO", .io, "accept(fd N → socket:[N])"),
+      Words("read of an inotify descriptor", .io, "read(fd N → anon_inode:inotify)"),
+      Words("open of a FIFO", .io, "openat(/tmp/*)"),
+      Words("flock", .lock, "flock(fd N → /tmp/*)"),
+      Words("fcntl F_OFD_SETLKW", .lock, "fcntl(fd N → /tmp/*, lock)"),
+      Words("semop", .lock, "semtimedop"),
+      Words("waitpid", .unknown, "waitN(pid N)"),
+      Words("waitid", .unknown, "waitid(pid N)"),
+      Words("sem_wait", .lock, "futex(wait)"),
+    ]
+
+    /// A thread that makes one call.
+    private final class Caller: Sendable {
+      let index: Int
+      let thread = Atomic<Int32>(0)
+      let isDone = Atomic<Bool>(false)
+      init(_ index: Int) { self.index = index }
+
+      func start() -> pthread_t {
+        var handle = pthread_t()
+        pthread_create(
+          &handle, nil,
+          { argument in
+            let caller = Unmanaged<Caller>.fromOpaque(argument!).takeUnretainedValue()
+            caller.thread.store(clinux_gettid(), ordering: .releasing)
+            _ = victim_call_run(caller.index)
+            caller.isDone.store(true, ordering: .releasing)
+            return nil
+          }, Unmanaged.passUnretained(self).toOpaque())
+        while thread.load(ordering: .acquiring) == 0 { sched_yield() }
+        return handle
+      }
+    }
+
+    /// The texts and causes that were seen while the call was made.
+    private func seen(in call: String) throws -> [(text: String, cause: Cause)] {
+      let index = try #require((0..<victim_call_count).first { String(cString: victim_call_name($0)) == call })
+      let caller = Caller(index)
+      let handle = caller.start()
+      defer { pthread_join(handle, nil) }
+      let probe = ThreadProbe(thread: caller.thread.load(ordering: .acquiring))
+      let capture = ThreadCapture()
+      var seen: [(String, Cause)] = []
+      while !caller.isDone.load(ordering: .acquiring) {
+        let moment = capture.capture(probe, stackEnd: 0)
+        var chain = WaitChain(of: probe, in: moment, with: nil)
+        chain.resolve(stack: [], with: FrameResolver(executablePath: ""))
+        if let wait = chain.wait { seen.append((wait, Verdict.cause(of: moment.activity, usage: nil))) }
+        usleep(5000)
+      }
+      return seen
+    }
+
+    @Test(arguments: words) func callIsToldInWords(words: Words) throws {
+      var texts: Set<String> = []
+      // A machine that was too busy to look in time may get another go.
+      for _ in 0..<10 {
+        for (text, cause) in try seen(in: words.call) {
+          let pattern = text.replacing(/\d+/, with: "N").replacing(/\/tmp\/[^),]*/, with: "/tmp/*")
+          texts.insert(pattern)
+          if pattern == words.text {
+            #expect(cause == words.cause)
+            return
+          }
+        }
+      }
+      Issue.record("\(words.call): \(texts.sorted())")
+    }
+
+    /// Paths may hold anything, and be longer than a line.
+    @Test func hostilePathKeepsTheLineWhole() throws {
+      let hostile: [UInt8] =
+        Array("/tmp/a\nb\u{1b}[2J\"\\é".utf8) + [0xff, 0xfe, 0xc3] + Array(repeating: 0x0a, count: 4000) + [0]
+      hostile.withUnsafeBufferPointer { path in
+        let address = UInt64(UInt(bitPattern: path.baseAddress!))
+        let call = ThreadProbe.BlockedCall(
+          number: 257, arguments: (0, address, 0, 0, 0, 0), stackPointer: 1, programCounter: 1)
+        let text = SystemCall(call).text
+        #expect(text.hasPrefix("openat(/tmp/a?b?[2J\"\\é"))
+        #expect(text.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7f })
+        #expect(text.utf8.count < 300 && text.contains("…"))
+      }
+      // A string that ends where memory does, one that is nowhere, and a null pointer.
+      for address in [UInt64(8), 0, UInt64.max - 4] {
+        let call = ThreadProbe.BlockedCall(
+          number: 2, arguments: (address, 0, 0, 0, 0, 0), stackPointer: 1, programCounter: 1)
+        #expect(SystemCall(call).text == "open")
+      }
+    }
+
+    @Test func addressesAreToldInWords() {
+      func text(_ bytes: [UInt8]) -> String {
+        bytes.withUnsafeBufferPointer { bytes in
+          let call = ThreadProbe.BlockedCall(
+            number: 42,
+            arguments: (999_999, UInt64(UInt(bitPattern: bytes.baseAddress!)), UInt64(bytes.count), 0, 0, 0),
+            stackPointer: 1, programCounter: 1)
+          return SystemCall(call).text
+        }
+      }
+      #expect(
+        text([2, 0, 0x1f, 0x90, 10, 0, 0, 7] + Array(repeating: 0, count: 8)) == "connect(fd 999999, 10.0.0.7:8080)")
+      let loopback: [UInt8] = [10, 0, 0, 80, 0, 0, 0, 0] + Array(repeating: 0, count: 15) + [1, 0, 0, 0, 0]
+      #expect(text(loopback) == "connect(fd 999999, [0:0:0:0:0:0:0:1]:80)")
+      #expect(text([1, 0] + Array("/run/x\n".utf8) + [0, 9, 9]) == "connect(fd 999999, /run/x?)")
+      #expect(text([1, 0, 0] + Array("name".utf8)) == "connect(fd 999999, @name)")
+      #expect(text([1]) == "connect(fd 999999)")
+    }
+
+    /// A connect that waits, and an fsync, on the machine.
+    @Test func waitingConnectNamesItsAddress() throws {
+      let path = "/tmp/stalld-\(getpid()).socket"
+      defer { unlink(path) }
+      var address = sockaddr_un()
+      address.sun_family = sa_family_t(AF_UNIX)
+      withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: Array(path.utf8)) }
+      let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+      defer { close(listener) }
+      let size = socklen_t(MemoryLayout<sockaddr_un>.size)
+      let bound = withUnsafePointer(to: &address) {
+        $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(listener, $0, size) }
+      }
+      #expect(bound == 0 && listen(listener, 0) == 0)
+      // The first is taken into the queue; the next waits for its place.
+      let connector = Connector(address)
+      let handle = connector.start()
+      defer {
+        for _ in 0..<2 { close(accept(listener, nil, nil)) }
+        pthread_join(handle, nil)
+      }
+      var text = ""
+      for _ in 0..<2000 where !text.hasPrefix("connect(") {
+        if case .blocked(let call) = ThreadProbe(thread: connector.thread.load(ordering: .acquiring)).activity() {
+          text = SystemCall(call).text
+        }
+        usleep(5000)
+      }
+      #expect(text.contains("→ socket:[") && text.hasSuffix(", \(path))"), "\(text)")
+    }
+
+    private final class Connector: Sendable {
+      let thread = Atomic<Int32>(0)
+      private let address: sockaddr_un
+      init(_ address: sockaddr_un) { self.address = address }
+
+      func start() -> pthread_t {
+        var handle = pthread_t()
+        pthread_create(
+          &handle, nil,
+          { argument in
+            let connector = Unmanaged<Connector>.fromOpaque(argument!).takeUnretainedValue()
+            connector.thread.store(clinux_gettid(), ordering: .releasing)
+            var address = connector.address
+            for _ in 0..<2 {
+              let client = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+              _ = withUnsafePointer(to: &address) {
+                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                  connect(client, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+                }
+              }
+              close(client)
+            }
+            return nil
+          }, Unmanaged.passUnretained(self).toOpaque())
+        while thread.load(ordering: .acquiring) == 0 { sched_yield() }
+        return handle
+      }
+    }
+  }
+}

@@ -1,0 +1,142 @@
+import Foundation
+import Testing
+
+@testable import StallMonitor
+
+extension OneAtATime {
+  /// Which threads are told in a stall, and on demand.
+  @Suite(.serialized, .timeLimit(.minutes(2)))
+  struct ThreadSelectionTests {
+    private func crowd(_ selection: String, _ count: Int = 500) throws -> (victim: Victim, report: Report) {
+      let victim = try Victim.run(
+        "crowd", milliseconds: 600,
+        environment: [
+          "STALLMONITOR_THREADS": selection, "VICTIM_CROWD": "\(count)", "STALLMONITOR_THRESHOLD": "50ms",
+        ])
+      // No call was interrupted.
+      #expect(victim.facts["errno"] == "0")
+      return (victim, try #require(victim.reports.last))
+    }
+
+    @Test(arguments: ["none", "lock-holder"]) func othersAreLeftAloneUnlessAskedFor(selection: String) throws {
+      let report = try crowd(selection, 20).report
+      #expect(report["threads"] == nil)
+      #expect(report["threads_omitted"] == nil)
+    }
+
+    @Test func holderIsLeftAloneIfNoneIsAskedFor() throws {
+      let victim = try Victim.run(
+        "lock", milliseconds: 300,
+        environment: ["VICTIM_LOCK": "mutex", "STALLMONITOR_THREADS": "none", "STALLMONITOR_THRESHOLD": "50ms"])
+      let report = try #require(victim.reports.last)
+      #expect(report["threads"] == nil)
+      #expect(report["stall", "evidence", "lock_holder"] as? Int == victim.facts["keeper"].flatMap { Int($0) })
+    }
+
+    @Test func runningThreadsAreTold() throws {
+      let report = try crowd("running").report
+      let threads = try #require(report["threads"] as? [[String: Any]])
+      #expect(threads.allSatisfy { $0["role"] as? String == "running" && $0["state"] as? String == "running" })
+      #expect(Set(threads.compactMap { $0["name"] as? String }).isSuperset(of: ["crowd-0", "crowd-1"]))
+      #expect(!threads.contains { $0["name"] as? String == "stall-watchdog" })
+    }
+
+    /// What does not fit into the line is counted.
+    @Test func allThreadsAreToldOrCounted() throws {
+      let report = try crowd("all").report
+      let threads = try #require(report["threads"] as? [[String: Any]])
+      #expect(threads.count >= 3)
+      #expect(threads.count + (report["threads_omitted"] as? Int ?? 0) == 500)
+      let other = try #require(threads.first { $0["role"] as? String == "other" })
+      #expect(other["state"] as? String == "pause")
+      #expect((other["stack"] as? [[String: Any]])?.first?["symbol"] as? String == "pause")
+      #expect(report.culprit.contains("blockBySleeping()"), "the loop's own stack is not lost")
+    }
+
+    @Test func badSelectionIsNamed() throws {
+      let victim = try Victim.run("compute", environment: ["STALLMONITOR_THREADS": "some"])
+      #expect(victim.facts["watching"] == "false")
+      #expect(victim.talk.contains("STALLMONITOR_THREADS=some"))
+      #expect(victim.talk.contains("none, lock-holder, running, all"))
+    }
+
+    /// Five hundred threads of this process, on demand: none is held for longer than its own copy takes.
+    @Test func dumpHasAllThreads() throws {
+      let blocked = (0..<496).map { VictimThread(depth: 1 + $0 % 30, leaf: .read, settles: false) }
+      let running = (0..<4).map { VictimThread(depth: 10 + $0, leaf: .spin, settles: false) }
+      defer { (blocked + running).forEach { $0.release() } }
+      usleep(50_000)
+      let slices = blocked.map { ThreadProbe(thread: $0.id).schedule()?.timeslices }
+      let dump = StallMonitor.captureAllThreads(timeLimit: .seconds(60))
+      // None of those that stand still has had a processor: it was neither signalled nor held.
+      #expect(blocked.map { ThreadProbe(thread: $0.id).schedule()?.timeslices } == slices)
+      let threads = Dictionary(uniqueKeysWithValues: dump.map { ($0.id, $0) })
+      for victim in blocked {
+        let thread = try #require(threads[victim.id])
+        #expect(!thread.isRunning && thread.failure == nil && !thread.isTruncated)
+        #expect(thread.wait?.hasPrefix("read(fd ") == true && thread.wait?.contains("→ pipe:[") == true)
+        #expect(thread.frames.contains { $0.symbol?.contains("VictimThread.(stand in ") == true })
+      }
+      for victim in running {
+        let thread = try #require(threads[victim.id])
+        #expect(thread.isRunning)
+        #expect(thread.failure != nil || thread.frames.contains { $0.symbol?.contains("VictimThread") == true })
+      }
+      #expect(!dump.contains { $0.name == "stall-watchdog" || $0.name == "stall-dump" })
+      // Whoever asks stands still meanwhile, and is told like any other.
+      let asker = try #require(dump.first { $0.frames.contains { $0.symbol?.contains("captureAllThreads") == true } })
+      #expect(asker.description.contains("captureAllThreads(timeLimit:"))
+    }
+
+    @Test func dumpWithoutTimeTellsOfEachThreadAllTheSame() {
+      let victim = VictimThread(depth: 1, leaf: .read)
+      defer { victim.release() }
+      let thread = StallMonitor.captureAllThreads(timeLimit: .zero).first { $0.id == victim.id }
+      #expect(thread?.failure == "the time limit was over")
+      #expect(thread?.frames.isEmpty == true)
+    }
+
+    /// Without room for all, those that are waited for stay, and the rest is counted.
+    @Test(arguments: [0, 3, 500], [1, 40])
+    func lineHasRoomForWhoIsWaitedFor(others: Int, frames: Int) throws {
+      let stack = (0..<frames).map { index in
+        StackFrame(
+          symbol: "function\(index)", file: "/src/a.swift", line: 1, module: "/usr/bin/host",
+          buildID: "0123456789abcdef",
+          offset: 16)
+      }
+      func thread(_ id: Int, _ role: StallReport.OtherThread.Role) -> StallReport.OtherThread {
+        StallReport.OtherThread(
+          id: Int32(id), name: "a\n\"b\"\\", role: role, state: String(repeating: "\n\"", count: 400), stack: stack)
+      }
+      var report = StallReport.stub(stack: stack)
+      report.threads = [thread(1, .lockHolder), thread(2, .lockHolder)] + (0..<others).map { thread(3 + $0, .other) }
+      report.threadsOmitted = 7
+      let line = report.line()
+      #expect(line.count <= StallReport.longestLine)
+      try Victim.validate(Data(line))
+      let read = try Report(Data(line))
+      let threads = try #require(read["threads"] as? [[String: Any]])
+      #expect(
+        threads.prefix(2).allSatisfy {
+          $0["role"] as? String == "lock_holder" && !($0["stack"] as? [Any] ?? []).isEmpty
+        })
+      #expect(threads.count + (read["threads_omitted"] as? Int ?? 0) == 2 + others + 7)
+      #expect(!read.stack.isEmpty)
+    }
+  }
+}
+
+extension StallReport {
+  fileprivate static func stub(stack: [StackFrame]) -> StallReport {
+    StallReport(
+      time: Timestamp(seconds: 1, nanoseconds: 2), event: .ended, stallID: String(repeating: "0a", count: 16),
+      sequence: 3, thresholdNanoseconds: 250_000_000, durationNanoseconds: 1_234_567_890,
+      verdict: Verdict(cause: .lock, evidence: Verdict.Evidence(state: "blocked", wait: "futex(wait)")),
+      culprit: stack.first, samples: 4,
+      loop: .init(name: "main", kind: "loop", mode: "default", phase: .afterWaiting, callout: nil), threadID: 7,
+      threadName: "host",
+      origin: .init(
+        processID: 7, executablePath: "/usr/bin/host", serviceName: "host", hostName: "h"), stack: stack)
+  }
+}
