@@ -60,13 +60,14 @@ extension OneAtATime {
     }
 
     /// A debugger that attaches to the process holds all its threads, and not its loop alone.
-    @Test func debuggedProcessIsNotReported() throws {
+    @Test func debuggedProcessBlamesNoFunction() throws {
       let victim = try Victim.run("healthy", milliseconds: 2500) { process in
         usleep(800_000)
         #expect(victim_debug(process.processIdentifier, 1000))
       }
       #expect(victim.status == 0)
-      #expect(victim.reports.isEmpty)
+      #expect(victim.reports.map(\.cause) == ["stopped"])
+      #expect(victim.reports.allSatisfy { $0.stack.isEmpty && $0.culprit == "" })
     }
 
     /// A watchdog that gets no processor wakes late, and the loop that turned all the while is not to blame.

@@ -13,7 +13,7 @@ final class FrameResolver {
   }
 
   private let budget: TimeBudget
-  private var deadline: UInt64 = 0
+  private var deadline = UInt64.max
   private var modules: ModuleMap
   private let symbolizer: Symbolizer
 

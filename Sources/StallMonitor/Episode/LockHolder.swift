@@ -67,6 +67,8 @@ struct LockHolder: Sendable, Equatable {
       switch function {
       case .any: return true
       case .mutex:
+        // Not named for lack of time is not nameless.
+        if stack.prefix(LockHolder.innermost).contains(where: { $0.pending != nil }) { return false }
         if names.contains(where: { $0.contains("pthread_mutex_") || $0.contains("pthread_cond_") }) { return true }
         // The C library's inner functions have no names, and pthread_mutex_lock(3) jumps to some. Nor has a stripped static
         // executable any. The shape is told from others all the same.
