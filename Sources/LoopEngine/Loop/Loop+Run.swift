@@ -242,12 +242,8 @@ extension Loop {
       if token >= Poller.firstSourceToken {
         // What the kernel said before a nested run may no longer be so; being level-triggered, it will say it again.
         if answer.runs != runCount { continue }
-        if index + 1 < answer.count { DescriptorTable.prefetch(clinux_epoll_token(base + index + 1)) }
-        if answer.removals == descriptors.removals && !mode.poller.mayHoldOrphans {
-          call(DescriptorTable.source(of: token), base[index].events)
-          handled = true
-        } else if let source = descriptors.find(token) {
-          call(Unmanaged.passUnretained(source), base[index].events)
+        if let source = descriptors.find(token) {
+          call(source, base[index].events)
           handled = true
         } else if answer.removals == descriptors.removals {
           // The descriptor was closed under the watch while its file lives on elsewhere; the kernel offers no other way

@@ -46,9 +46,7 @@ extension Loop {
   @inline(__always)
   private func poll(_ mode: ModeState, _ events: UnsafeMutableBufferPointer<epoll_event>, timeout: Int32) -> Int {
     // A signal handler's EINTR is a wake-up like any other.
-    let count = Int(clinux_epoll_wait(mode.poller.epoll, events.baseAddress, Int32(events.count), timeout))
-    if count > 0 { DescriptorTable.prefetch(clinux_epoll_token(events.baseAddress!)) }
-    return max(0, count)
+    max(0, Int(clinux_epoll_wait(mode.poller.epoll, events.baseAddress, Int32(events.count), timeout)))
   }
 
   /// Sees to it that the timerfd rings at a time or, if it is set to an earlier one already, before; false when the

@@ -134,17 +134,12 @@ extension Loop {
 
   /// Calls a ready source.
   ///
-  /// The table holds it, also if it leaves meanwhile: nothing is counted here.
+  /// The table's reference is held for the call, which may remove the source.
   @inline(__always)
-  func call(_ reference: Unmanaged<DescriptorSource>, _ events: UInt32) {
+  func call(_ source: DescriptorSource, _ events: UInt32) {
     let outer = published.save()
-    reference._withUnsafeGuaranteedRef { source in
-      published.publish(.descriptor, source.origin)
-      source.callDepth &+= 1
-      source.call(DescriptorSource.Readiness(epollEvents: events))
-      source.callDepth &-= 1
-      if source.token == 0 && source.callDepth == 0 { descriptors.callDidEnd(of: source) }
-    }
+    published.publish(.descriptor, source.origin)
+    source.call(DescriptorSource.Readiness(epollEvents: events))
     published.restore(outer)
   }
 

@@ -3,7 +3,7 @@ import Glibc
 
 /// The epoll instance of one mode: in a mode only that mode's descriptors can wake the loop.
 struct Poller: ~Copyable {
-  /// Tokens below this are the loop's own; no source has so low an address.
+  /// Tokens below this are the loop's own.
   static var firstSourceToken: UInt64 { 16 }
   static var wakeToken: UInt64 { 1 }
   static var timerToken: UInt64 { 2 }
@@ -12,10 +12,6 @@ struct Poller: ~Copyable {
   private(set) var epoll: Int32 = -1
   /// Which source a descriptor number belongs to: the number may be closed and come back as another file.
   private var owners: [Int32: UInt64] = [:]
-
-  /// Whether the kernel may still report a source that has been removed: its descriptor was closed before, and another
-  /// one keeps the file open.
-  private(set) var mayHoldOrphans = false
 
   deinit {
     if epoll >= 0 { Glibc.close(epoll) }
@@ -35,7 +31,6 @@ struct Poller: ~Copyable {
     if epoll >= 0 { Glibc.close(epoll) }
     epoll = -1
     owners = [:]
-    mayHoldOrphans = false
   }
 
   /// Watches one of the loop's own descriptors for edges, so that they need never be read.
@@ -65,12 +60,8 @@ struct Poller: ~Copyable {
   ///
   /// A descriptor that was closed meanwhile is no error; one whose number now belongs to another source is left alone.
   mutating func remove(_ descriptor: Int32, token: UInt64) {
-    guard epoll >= 0 else { return }
-    guard owners[descriptor] == token else {
-      mayHoldOrphans = true
-      return
-    }
+    guard epoll >= 0, owners[descriptor] == token else { return }
     owners[descriptor] = nil
-    if clinux_epoll_control(epoll, EPOLL_CTL_DEL, descriptor, 0, 0) != 0 { mayHoldOrphans = true }
+    _ = clinux_epoll_control(epoll, EPOLL_CTL_DEL, descriptor, 0, 0)
   }
 }
