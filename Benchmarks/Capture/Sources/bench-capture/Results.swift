@@ -50,7 +50,9 @@ struct Results {
   private static var machine: String {
     var names = utsname()
     uname(&names)
-    let kernel = withUnsafeBytes(of: &names.release) { String(decoding: $0.prefix { $0 != 0 && $0 != UInt8(ascii: "-") }, as: UTF8.self) }
+    let kernel = withUnsafeBytes(of: &names.release) {
+      String(decoding: $0.prefix { $0 != 0 && $0 != UInt8(ascii: "-") }, as: UTF8.self)
+    }
     let processors = ProcessInfo.processInfo.activeProcessorCount
     var load = 0.0
     getloadavg(&load, 1)
