@@ -24,6 +24,18 @@ struct CallTreeTests {
     #expect(tree.heaviestPath?.share == 1)
   }
 
+  /// That half of the time was spent in one function of the system's and half in another does not make the host's own less to blame.
+  @Test func pathEndsWithTheHostsOwnCode() {
+    var tree = CallTree()
+    for (leaf, weight) in [("clock_gettime", UInt64(60)), ("malloc", 40)] {
+      var system = StackFrame(symbol: leaf, module: "libc.so.6")
+      system.owner = .system
+      tree.add([system] + stack("compute", "main"), weight: weight)
+    }
+    #expect(tree.heaviestPath?.frames.map(\.name) == ["compute", "main"])
+    #expect(tree.heaviestPath?.share == 1)
+  }
+
   @Test func recursionIsAFrameForEachLevel() {
     var tree = CallTree()
     tree.add(stack("f", "f", "f", "main"), weight: 5)

@@ -51,17 +51,22 @@ struct CallTree {
     }
   }
 
-  /// The deepest frame that at least half of the time was spent in, with all that called it; nil if there is none.
+  /// The deepest frame of the host's own code that at least half of the time was spent in, with all that called it; nil if there is
+  /// none.
   var heaviestPath: Path? {
     var path: [StackFrame] = []
+    var length = 0
     var share = 0.0
     var level = roots
     while let index = level.max(by: { nodes[$0].weight < nodes[$1].weight }), nodes[index].weight >= total - total / 2 {
       path.append(nodes[index].frame)
-      share = Double(nodes[index].weight) / Double(total)
+      if nodes[index].frame.isHostCode {
+        length = path.count
+        share = Double(nodes[index].weight) / Double(total)
+      }
       level = nodes[index].children
     }
-    return path.isEmpty ? nil : Path(frames: path.reversed(), share: share)
+    return length == 0 ? nil : Path(frames: path.prefix(length).reversed(), share: share)
   }
 }
 
