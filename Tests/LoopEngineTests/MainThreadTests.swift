@@ -11,7 +11,7 @@ import Testing
     process.standardOutput = output
     try process.run()
     // A main thread that nobody serves never ends by itself.
-    let watchdog = DispatchWorkItem { process.terminate() }
+    let watchdog = DispatchWorkItem { kill(process.processIdentifier, SIGKILL) }
     DispatchQueue.global().asyncAfter(deadline: .now() + 60, execute: watchdog)
     let said = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
     process.waitUntilExit()
@@ -27,6 +27,7 @@ import Testing
     ] {
       #expect(lines.contains(expected))
     }
+    #expect(lines.contains { $0.hasPrefix("ok: the queue is served beside a nested run") })
     #expect(lines.last == "all is well")
   }
 

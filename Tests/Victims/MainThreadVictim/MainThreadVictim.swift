@@ -47,6 +47,30 @@ struct MainThreadVictim {
     }
     check(order == ["timer in a private mode", "queue", "outer", "inner"], "modes and nesting: \(order)")
 
+    order = []
+    await withCheckedContinuation { continuation in
+      Loop.main.schedule(after: .milliseconds(1)) { _ in
+        // Both are found by one look at the kernel, the descriptor first, and the queue's readiness is told once only.
+        var ends: [Int32] = [0, 0]
+        pipe(&ends)
+        let (reading, writing) = (ends[0], ends[1])
+        try! Loop.main.watch(reading) { source, _ in
+          source.invalidate()
+          close(reading)
+          close(writing)
+          Loop.main.run(mode: "private", for: .zero)
+          Loop.main.run(mode: .default, for: .zero)
+          MainActor.assumeIsolated { order.append("descriptor") }
+        }
+        write(writing, "x", 1)
+        DispatchQueue.main.async {
+          MainActor.assumeIsolated { order.append("queue") }
+          continuation.resume()
+        }
+      }
+    }
+    check(order.sorted() == ["descriptor", "queue"], "the queue is served beside a nested run: \(order)")
+
     let before = switches()
     try? await Task.sleep(for: .milliseconds(500))
     let woken = switches() - before
