@@ -204,7 +204,8 @@ public final class StallMonitor: Sendable {
       isInUnseenRun: { stamper.isInUnseenRun($0) }, captureThreads: configuration.captureThreads)
     let details = DetailFiles.make(configured: configuration.stateDirectory, environment: environment)
     if details == nil, configuration.actions.contains(where: { $0.deed == .writeDetailFile }) {
-      Diagnostics.say("no detail files: there is no state directory that can be written to (STALLMONITOR_STATE_DIRECTORY)")
+      Diagnostics.say(
+        "no detail files: there is no state directory that can be written to (STALLMONITOR_STATE_DIRECTORY)")
     }
     let publisher = ReportPublisher(
       writer: writer,

@@ -27,7 +27,8 @@ public struct StallNotice: Sendable, Hashable {
 extension StallNotice {
   init(_ report: StallReport, isTold: Bool) {
     self.init(
-      id: report.stallID, event: report.event.rawValue, duration: .nanoseconds(Int64(clamping: report.durationNanoseconds)),
+      id: report.stallID, event: report.event.rawValue,
+      duration: .nanoseconds(Int64(clamping: report.durationNanoseconds)),
       cause: report.verdict.cause.rawValue, culprit: report.culprit?.name, fingerprint: report.fingerprint,
       loopName: report.loop.name, detailFile: report.detailFile, isTold: isTold,
       line: String(decoding: report.line().dropLast(), as: UTF8.self))

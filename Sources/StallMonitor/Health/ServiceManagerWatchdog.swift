@@ -50,7 +50,8 @@ struct ServiceManagerWatchdog: Sendable {
     guard now >= next else { return next }
     if let code = socket.send("WATCHDOG=1") {
       if !hasComplained {
-        Diagnostics.say("systemd (\(socket.address)) cannot be told that the service is well: \(String(cString: strerror(code)))")
+        Diagnostics.say(
+          "systemd (\(socket.address)) cannot be told that the service is well: \(String(cString: strerror(code)))")
       }
       hasComplained = true
       // Its queue may have been full for a moment; at the next regular time it would be too late.

@@ -186,7 +186,9 @@ final class Watchdog: Sendable {
   /// Waits for any loop to move, or until `deadline`.
   ///
   /// Returns how long ago a loop moved, of the time since the wait began; nil if the deadline came first.
-  private func park(_ loops: [WatchedLoop], clock: PulseClock, since waitBegan: UInt64, until deadline: UInt64?) -> UInt64? {
+  private func park(_ loops: [WatchedLoop], clock: PulseClock, since waitBegan: UInt64, until deadline: UInt64?)
+    -> UInt64?
+  {
     for loop in loops where !loop.isSuspended { loop.subject.pulse.requestWake() }
     loops.first?.subject.pulse.fence()
     // Against the last look, and not against now: a turn that began in between would never be seen.
@@ -331,7 +333,7 @@ final class Watchdog: Sendable {
       last.isAborting = true
       outfit.publisher.tellLast(last)
       keepRecord(of: loop, aborting: true)
-      ProcessAbort.happen(to: loop.subject.threadID)
+      ProcessAbort.happen(for: loop.subject.threadID)
     }
   }
 }

@@ -15,6 +15,34 @@ let healthScenarios: [String: @Sendable () -> Void] = [
       _ = blockBySleeping()
     }
   },
+  // A repetition that is counted; and while its summary is far off, another stall after a time without any turn.
+  "counted-and-another": {
+    let loop = Loop.main
+    for delay in [20, 40] { loop.after(delay) { _ = computeFor(600) } }
+    loop.after(3000) { _ = blockBySleeping() }
+    loop.after(3100) { loop.stop() }
+    loop.run()
+  },
+  "started-again": {
+    let attempt: @Sendable (String) -> Void = { place in
+      do {
+        let other = try StallMonitor.start()
+        say("\(place)=\(other.isWatching)")
+        other.stop()
+      } catch {
+        say("\(place)=\(error)")
+      }
+    }
+    attempt("twice")
+    startThread("starter") {
+      attempt("elsewhere")
+      Loop.main.perform { Loop.main.stop() }
+    }
+    Loop.main.after(60_000) {}
+    Loop.main.run()
+    monitor.stop()
+    attempt("after-stop")
+  },
 ]
 
 private func inLife(_ body: @escaping @Sendable () -> Void) {
@@ -45,7 +73,8 @@ func configure(_ configuration: inout StallMonitorConfiguration) {
   switch variable("VICTIM_ACTIONS") {
   case "": break
   case "calls": configuration.actions = [.call(after: .milliseconds(700), told("later")), .call(told("first"))]
-  case "detail": configuration.actions = [.writeDetailFile(after: .zero), .call(after: .milliseconds(700), told("later"))]
+  case "detail":
+    configuration.actions = [.writeDetailFile(after: .zero), .call(after: .milliseconds(700), told("later"))]
   case "stop":
     configuration.actions = [
       .call { _ in
