@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// What a watched service tells systemd's watchdog, as any service manager sees it.
-@Suite(.serialized, .timeLimit(.minutes(2)))
+@Suite(.timeLimit(.minutes(2)))
 struct HostWatchdogTests {
   /// A service and what it told.
   struct Life {
@@ -32,24 +32,25 @@ struct HostWatchdogTests {
   }
 
   @Test func slowWorkThatIsExpectedIsHealthy() throws {
-    let life = try live("expected-in-life", 2000, interval: "200000")
+    let life = try live("expected-in-life", 1500, interval: "200000")
     let (from, to) = (try #require(life.facts["from"]), try #require(life.facts["to"]))
     #expect(life.count(of: "WATCHDOG=1", from: from + 1000, to: to) > 0)
   }
 
   @Test func nothingIsToldAfterTheWatchHasEnded() throws {
-    let life = try live("stopped-in-life", 2000, interval: "200000")
+    let life = try live("stopped-in-life", 1500, interval: "200000")
     let stopped = try #require(life.facts["stopped"])
     #expect(life.count(of: "WATCHDOG=1", to: stopped + 1000) > 0)
     #expect(life.count(of: "WATCHDOG=1", from: stopped + 1000) == 0)
   }
 
   /// An idle service pays one wake-up for each notification, and none when nobody asks.
-  @Test(arguments: [("400000", 10), ("", 0), ("60000000", 0)])
-  func idleServiceWakesForNothingElse(interval: String, atMost: Double) throws {
-    let life = try live("idle", 2000, interval: interval)
-    #expect(try #require(life.facts["wakeups"]) <= atMost)
-    if atMost > 0 { #expect(try #require(life.facts["wakeups"]) >= 2) }
+  @Test(arguments: ["200000", ""])
+  func idleServiceWakesForNothingElse(interval: String) throws {
+    let life = try live("idle", 1000, interval: interval)
+    let wakeUps = try #require(life.facts["wakeups"])
+    #expect(wakeUps <= Double(life.messages.count))
+    #expect((wakeUps > 0) == !interval.isEmpty)
   }
 
   @Test func nobodyAskedNothingIsSaid() throws {
@@ -80,7 +81,7 @@ struct HostWatchdogTests {
     ("NOTIFY_SOCKET", "@nobody-listens-here", "Connection refused"),
   ])
   func uselessVariableIsNamed(variable: String, value: String, word: String) throws {
-    let life = try live("idle", 300, interval: "200000", environment: [variable: value])
+    let life = try live("compute", 200, interval: "200000", environment: [variable: value])
     #expect(life.status == 0)
     #expect(life.talk.contains("victim: watching=true"))
     let said = life.talk.split(separator: "\n").filter { !$0.hasPrefix("victim: ") }
@@ -92,7 +93,7 @@ struct HostWatchdogTests {
   /// A service manager that reads nothing does not hold the watchdog up.
   @Test func fullSocketIsNotWaitedFor() throws {
     let manager = try NotifySocket(.abstract)
-    let life = try live("stall-in-life", 1500, interval: "2000", readingFrom: nil, address: manager.address)
+    let life = try live("stall-in-life", 300, interval: "2000", readingFrom: nil, address: manager.address)
     #expect(life.status == 0)
     #expect(life.talk.contains("Resource temporarily unavailable"))
   }

@@ -19,8 +19,8 @@ let healthScenarios: [String: @Sendable () -> Void] = [
   "counted-and-another": {
     let loop = Loop.main
     for delay in [20, 40] { loop.after(delay) { _ = computeFor(600) } }
-    loop.after(3000) { _ = blockBySleeping() }
-    loop.after(3100) { loop.stop() }
+    loop.after(2000) { _ = blockBySleeping() }
+    loop.after(2100) { loop.stop() }
     loop.run()
   },
   "started-again": {
