@@ -22,11 +22,11 @@ struct HostWatchdogTests {
   /// The time allows for a reader who is late: on a busy machine this test is one.
   @Test(arguments: NotifySocket.Name.allCases)
   func healthIsToldExceptInAStall(name: NotifySocket.Name) throws {
-    let life = try live("stall-in-life", 3000, interval: "200000", name)
+    let life = try live("stall-in-life", 4000, interval: "200000", name)
     #expect(life.status == 0)
     let (from, to) = (try #require(life.facts["from"]), try #require(life.facts["to"]))
     #expect(life.count(of: "WATCHDOG=1", to: from) > 0)
-    #expect(life.count(of: "WATCHDOG=1", from: from + 1500, to: to - 1) == 0)
+    #expect(life.count(of: "WATCHDOG=1", from: from + 3000, to: to - 1) == 0)
     #expect(life.count(of: "WATCHDOG=1", from: to) > 0)
     #expect(life.messages.allSatisfy { $0.text == "WATCHDOG=1" })
   }
@@ -38,10 +38,10 @@ struct HostWatchdogTests {
   }
 
   @Test func nothingIsToldAfterTheWatchHasEnded() throws {
-    let life = try live("stopped-in-life", 1500, interval: "200000")
+    let life = try live("stopped-in-life", 2500, interval: "200000")
     let stopped = try #require(life.facts["stopped"])
-    #expect(life.count(of: "WATCHDOG=1", to: stopped + 1000) > 0)
-    #expect(life.count(of: "WATCHDOG=1", from: stopped + 1000) == 0)
+    #expect(life.count(of: "WATCHDOG=1", to: stopped + 2000) > 0)
+    #expect(life.count(of: "WATCHDOG=1", from: stopped + 2000) == 0)
   }
 
   /// An idle service pays one wake-up for each notification, and none when nobody asks.
