@@ -7,15 +7,14 @@ enum ProcessAbort {
   private static let grace: UInt64 = 1_000_000_000
 
   static func happen(for thread: Int32) -> Never {
-    var action = sigaction()
-    // Without a handler the signal goes to the stalled thread, so that debuggers show that one first. A handler that comes back, as Swift's crash
-    // handler does, would let the thread go on; in abort(3) it cannot.
-    if sigaction(SIGABRT, nil, &action) == 0, action.__sigaction_handler.sa_handler == nil,
-      clinux_signal_thread(getpid(), thread, SIGABRT) == 0
-    {
+    // A handler that comes back, as Swift's crash handler does, would let the thread go on, in a call that fails with EINTR.
+    signal(SIGABRT, SIG_DFL)
+    // To the stalled thread, so that debuggers show that one first.
+    if clinux_signal_thread(getpid(), thread, SIGABRT) == 0 {
       let deadline = MonotonicClock.now() + grace
       while MonotonicClock.now() < deadline { usleep(10_000) }
     }
+    // The signal is blocked there.
     abort()
   }
 }
