@@ -73,19 +73,25 @@ public final class StallMonitor: Sendable {
       Diagnostics.say("\(name) is not a variable of this version and is ignored; did you mean \(nearest ?? "")?")
     }
     for problem in problems { Diagnostics.say("\(problem). The service goes on, unwatched") }
+    let serviceManager =
+      configuration.notifiesServiceManager || problems.contains { $0.variable == Environment.serviceManagerVariable }
+      ? ServiceManagerWatchdog(environment: environment) : nil
     guard problems.isEmpty, configuration.isEnabled else {
+      serviceManager?.release()
       return StallMonitor(configuration: configuration, watch: nil)
     }
     let writer = LineWriter(configuration.sink.destination)
     if let code = writer.open() {
       let reason = String(cString: strerror(code))
       Diagnostics.say("the sink \(configuration.sink) cannot be opened: \(reason). The service goes on, unwatched")
+      serviceManager?.release()
       return StallMonitor(configuration: configuration, watch: nil)
     }
     return try active.withLock { active throws(StallMonitorError) in
       if active?.isWatching == true { throw .alreadyWatching }
       let sentinel = ForkSentinel()
-      let watch = try beginWatch(configuration, environment: environment, writer: writer, sentinel: sentinel)
+      let watch = try beginWatch(
+        configuration, environment: environment, writer: writer, sentinel: sentinel, serviceManager: serviceManager)
       let monitor = StallMonitor(configuration: configuration, watch: watch, sentinel: sentinel)
       active = monitor
       return monitor
@@ -169,7 +175,8 @@ public final class StallMonitor: Sendable {
   }
 
   private static func beginWatch(
-    _ configuration: StallMonitorConfiguration, environment: Environment, writer: LineWriter, sentinel: ForkSentinel
+    _ configuration: StallMonitorConfiguration, environment: Environment, writer: LineWriter, sentinel: ForkSentinel,
+    serviceManager: ServiceManagerWatchdog?
   ) throws(StallMonitorError) -> Watch {
     // All that takes the dynamic loader's lock happens here, and never during a stall.
     let capture = ThreadCapture()
@@ -195,13 +202,19 @@ public final class StallMonitor: Sendable {
       threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: suspension,
       state: { stamper.kind == .loop ? LoopDescription.current(of: loop) : (nil, nil) },
       isInUnseenRun: { stamper.isInUnseenRun($0) }, captureThreads: configuration.captureThreads)
+    let details = DetailFiles.make(configured: configuration.stateDirectory, environment: environment)
+    if details == nil, configuration.actions.contains(where: { $0.deed == .writeDetailFile }) {
+      Diagnostics.say(
+        "no detail files: there is no state directory that can be written to (STALLMONITOR_STATE_DIRECTORY)")
+    }
     let publisher = ReportPublisher(
       writer: writer,
       ledger: RepeatLedger(
         window: configuration.repeatWindow.nanoseconds, budget: configuration.budget, now: MonotonicClock.now()),
-      details: DetailFiles.make(configured: configuration.stateDirectory, environment: environment))
+      details: details)
     try watchdog.start(
-      writer: writer, publisher: publisher, capture: capture, resolver: resolver, recorder: recorder)
+      writer: writer, publisher: publisher, capture: capture, resolver: resolver, recorder: recorder,
+      actions: ActionPlan(configuration.actions), serviceManager: serviceManager)
     watchdog.watch(subject)
     if loop.isCurrent {
       cunwind_prepare_thread()

@@ -59,6 +59,33 @@ struct WatchedLoopTests {
     #expect(loop.look(at: now + Self.threshold, frozen: 0) == .quiet)
   }
 
+  @Test func loopIsHealthyUntilATurnIsLate() {
+    #expect(loop.isHealthy(at: 10_000_000_000), "it has never turned")
+    pulse.turn(.afterWaiting)
+    let deadline = pulse.word.stamp + Self.threshold
+    #expect(loop.isHealthy(at: deadline - 1))
+    #expect(!loop.isHealthy(at: deadline), "before anybody has looked at it")
+    suspension.begin()
+    #expect(loop.isHealthy(at: deadline), "it is paused")
+    #expect(suspension.end())
+    #expect(loop.isHealthy(at: suspension.resumedAt + Self.threshold - 1))
+    #expect(!loop.isHealthy(at: suspension.resumedAt + Self.threshold))
+    pulse.idle()
+    #expect(loop.isHealthy(at: deadline + 10 * Self.threshold), "it waits")
+  }
+
+  @Test func stalledLoopIsHealthyAgainWhenItsTurnHasEnded() {
+    pulse.turn(.afterWaiting)
+    let word = pulse.word
+    let late = word.stamp + Self.threshold
+    #expect(loop.look(at: late, frozen: 0) == .late(word))
+    #expect(loop.beginEpisode(turn: word, id: "0", now: late))
+    suspension.begin()
+    #expect(!loop.isHealthy(at: late), "a pause does not end a stall")
+    pulse.turn(.beforeSources)
+    #expect(loop.isHealthy(at: late))
+  }
+
   @Test func frozenProcessForgivesTheTurn() {
     pulse.turn(.afterWaiting)
     let since = pulse.word.stamp

@@ -71,6 +71,57 @@ struct SystemdTests {
     #expect(try machine.journal(of: "filtered").contains("blockByComputing()"))
   }
 
+  /// `WatchdogSec=`: a service whose main loop is dead is restarted, and its reports say why; one that is well is left alone.
+  @Test func serviceWithADeadLoopIsRestarted() throws {
+    let files = try Self.installation()
+    func unit(_ command: String, _ more: String = "") -> String {
+      """
+      [Service]
+      ExecStart=\(command)
+      WatchdogSec=2
+      Environment=STALLMONITOR_SYSTEMD_WATCHDOG=true SWIFT_BACKTRACE=enable=no
+      \(more)
+      """
+    }
+    let victim = "/usr/lib/stalld/StallVictim"
+    // The first process stalls for ever, the second one does not.
+    try Self.write(
+      unit(
+        "/bin/sh -c 'if mkdir /run/once; then exec \(victim) stall-in-life 600000; else exec \(victim) idle 600000; fi'",
+        "Restart=on-watchdog"),
+      to: "etc/systemd/system/dead.service", in: files)
+    try Self.write(unit("\(victim) idle 600000"), to: "etc/systemd/system/well.service", in: files)
+    // Nothing is watched: no reason to kill it.
+    try Self.write(
+      unit("\(victim) idle 600000", "Environment=STALLMONITOR_ENABLED=false"),
+      to: "etc/systemd/system/unwatched.service", in: files)
+    // Nobody tells systemd: shows that it would kill.
+    try Self.write(
+      unit("\(victim) idle 600000", "Environment=STALLMONITOR_SYSTEMD_WATCHDOG=false"),
+      to: "etc/systemd/system/silent.service", in: files)
+    let machine = try Machine(files: files.url)
+    defer { #expect(machine.halt() == 0, "nothing is left behind") }
+
+    #expect(try machine.run("/usr/bin/systemctl", "start", "dead", "well", "unwatched", "silent").status == 0)
+    try Self.waitUntil { try machine.property("NRestarts", of: "dead") != "0" }
+    try Self.waitUntil { try machine.journal(of: "dead").contains("stall.fatal") }
+    let lines = try machine.journal(of: "dead").split(separator: "\n").filter { $0.hasPrefix("{") }
+    for event in ["stall.started", "stall.ongoing", "stall.fatal"] {
+      let line = try #require(lines.first { $0.contains("\"name\":\"\(event)\"") }, "\(event)")
+      #expect(line.contains("blockBySleeping()"))
+    }
+    try Self.waitUntil { try machine.property("ActiveState", of: "silent") == "failed" }
+    #expect(try machine.property("Result", of: "silent") == "watchdog")
+    // Several times what systemd waits for.
+    usleep(5_000_000)
+    #expect(try machine.property("NRestarts", of: "dead") == "1", "the second process is well")
+    for unit in ["dead", "well", "unwatched"] {
+      #expect(try machine.property("ActiveState", of: unit) == "active", "\(unit)")
+    }
+    #expect(try machine.journal(of: "well").contains("stall.") == false)
+    #expect(try machine.journal(of: "unwatched").contains("systemd was asked to do without"))
+  }
+
   /// What is laid over the system: the release build with the Swift libraries beside it, and the unit, enabled.
   ///
   /// The libraries are the toolchain's, which may live where the unit cannot see it (ProtectHome); `$ORIGIN` is in the

@@ -44,6 +44,12 @@ static inline void clinux_set_timer_slack(unsigned long ns) { prctl(PR_SET_TIMER
 /// open(2); Swift does not import variadic functions.
 static inline int clinux_open(const char *path, int flags, unsigned mode) { return open(path, flags, mode); }
 
+/// tgkill(2): a signal to one thread of a process (glibc 2.30).
+static inline int clinux_signal_thread(pid_t process, pid_t thread, int number) {
+  extern int tgkill(pid_t, pid_t, int);
+  return tgkill(process, thread, number);
+}
+
 /// dup with close-on-exec.
 static inline int clinux_duplicate(int descriptor) { return fcntl(descriptor, F_DUPFD_CLOEXEC, 0); }
 

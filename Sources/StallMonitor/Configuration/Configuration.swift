@@ -77,6 +77,21 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// not on tmpfs, that record lies in `/dev/shm`.
   public var stateDirectory: String?
 
+  /// What is done about a stall that lasts for a certain time, beside reporting it.
+  ///
+  /// Two of them have variables, which take the place of the same action in code: `STALLMONITOR_ABORT_AFTER` and
+  /// `STALLMONITOR_DETAIL_AFTER`, a number and a unit, or `off`. The default is nothing.
+  public var actions: [StallAction] = []
+
+  /// Whether systemd's watchdog (`WatchdogSec=`) is told that the service is well, while it is.
+  ///
+  /// `STALLMONITOR_SYSTEMD_WATCHDOG`: `true` or `false`; the default is false. `WATCHDOG=1` is sent at half of the time that systemd gives
+  /// (`WATCHDOG_USEC`), which wakes an idle service as often, and not while a watched loop's turn has lasted for ``threshold``
+  /// or more. A loop that waits, has not turned yet, or is paused is well. Without `WatchdogSec=` nothing is sent. After
+  /// ``StallMonitor/stop()`` nobody tells systemd any more: end the process within that time. If the
+  /// monitor cannot watch, or is disabled, systemd is asked once not to expect anything.
+  public var notifiesServiceManager = false
+
   /// The default configuration.
   public init() {}
 
@@ -84,6 +99,10 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   static let allowedThreshold: ClosedRange<Duration> = .milliseconds(1) ... .seconds(3600)
   static let allowedRepeatWindow: ClosedRange<Duration> = .zero ... .seconds(3600)
   static let allowedBudget = 0...10000
+  static let allowedActionTime: ClosedRange<Duration> = .zero ... .seconds(3600)
+
+  /// The first abort that comes before a stall is one.
+  var earlyAbort: StallAction? { actions.first { $0.deed == .abort && $0.after < threshold } }
 }
 
 /// Why a monitor could not be started.

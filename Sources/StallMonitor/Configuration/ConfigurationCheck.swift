@@ -10,11 +10,29 @@ extension StallMonitorConfiguration {
     guard Self.allowedBudget.contains(budget) else {
       throw .invalidConfiguration(key: "budget", value: "\(budget)", allowed: "0 to 10000")
     }
+    for action in actions where !Self.allowedActionTime.contains(action.after) {
+      throw .invalidConfiguration(key: "actions", value: "\(action)", allowed: "after 0 s to 1 h")
+    }
+    if let action = earlyAbort {
+      throw .invalidConfiguration(
+        key: "actions", value: "\(action)", allowed: "after the threshold (\(threshold)) to 1 h")
+    }
     if case .file(let path) = sink, path.isEmpty {
       throw .invalidConfiguration(key: "sink", value: "\(sink)", allowed: ".standardOutput, or .file with a path")
     }
     if let stateDirectory, !stateDirectory.hasPrefix("/") {
       throw .invalidConfiguration(key: "stateDirectory", value: stateDirectory, allowed: "an absolute path")
+    }
+  }
+}
+
+extension StallAction: CustomStringConvertible {
+  /// The action and its time: `abort after 30.0 seconds`.
+  public var description: String {
+    switch deed {
+    case .call: "call after \(after)"
+    case .writeDetailFile: "writeDetailFile after \(after)"
+    case .abort: "abort after \(after)"
     }
   }
 }

@@ -12,6 +12,7 @@ struct Environment {
 
   private static func isRelevant(_ pair: String) -> Bool {
     pair.hasPrefix("STALLMONITOR_") || pair.hasPrefix("OTEL_") || pair.hasPrefix("STATE_DIRECTORY=")
+      || pair.hasPrefix("WATCHDOG_") || pair.hasPrefix("NOTIFY_SOCKET=")
   }
 
   /// The environment of this process, as it is now.
@@ -39,8 +40,9 @@ struct Environment {
 
   /// Names that begin with `STALLMONITOR_`, as this version knows them.
   static let known = [
-    "STALLMONITOR_BUDGET", "STALLMONITOR_ENABLED", "STALLMONITOR_REPEAT_WINDOW", "STALLMONITOR_SERVICE_NAME",
-    "STALLMONITOR_SINK", "STALLMONITOR_STATE_DIRECTORY", "STALLMONITOR_THREADS", "STALLMONITOR_THRESHOLD",
+    "STALLMONITOR_ABORT_AFTER", "STALLMONITOR_BUDGET", "STALLMONITOR_DETAIL_AFTER", "STALLMONITOR_ENABLED",
+    "STALLMONITOR_REPEAT_WINDOW", "STALLMONITOR_SERVICE_NAME", "STALLMONITOR_SINK", "STALLMONITOR_STATE_DIRECTORY",
+    "STALLMONITOR_SYSTEMD_WATCHDOG", "STALLMONITOR_THREADS", "STALLMONITOR_THRESHOLD",
   ]
 
   /// Lays the variables over `configuration`.
@@ -89,6 +91,22 @@ struct Environment {
       "STALLMONITOR_THREADS", allowed: selections, StallMonitorConfiguration.ThreadSelection.init(rawValue:)
     ) { configuration.captureThreads = $0 }
     read("STALLMONITOR_SERVICE_NAME", allowed: "any text", { $0 }) { configuration.serviceName = $0 }
+    read(Self.serviceManagerVariable, allowed: "true or false (also 1/0, yes/no, on/off)", Self.parseBool) {
+      configuration.notifiesServiceManager = $0
+    }
+    for (name, make) in [
+      ("STALLMONITOR_DETAIL_AFTER", StallAction.writeDetailFile(after:)),
+      (Self.abortVariable, StallAction.abort(after:)),
+    ] {
+      read(
+        name, allowed: "a number with a unit us, ms, s or min, up to 60min, such as 30s; or off", Self.parseActionTime
+      ) { time in
+        let deed = make(.zero).deed
+        configuration.actions.removeAll { $0.deed == deed }
+        if case .after(let duration) = time { configuration.actions.append(make(duration)) }
+      }
+    }
+    if problems.isEmpty, let early = configuration.earlyAbort { problems.append(conflict(early, configuration)) }
 
     let attributes = Self.resourceAttributes(variables["OTEL_RESOURCE_ATTRIBUTES"] ?? "")
     if configuration.serviceName == nil {
@@ -97,6 +115,33 @@ struct Environment {
     }
     if configuration.serviceVersion == nil { configuration.serviceVersion = attributes["service.version"] }
     return problems
+  }
+
+  static let abortVariable = "STALLMONITOR_ABORT_AFTER"
+  static let serviceManagerVariable = "STALLMONITOR_SYSTEMD_WATCHDOG"
+
+  /// An abort that comes before a stall is one: by its own variable, or by a threshold that is too long for it.
+  private func conflict(_ early: StallAction, _ configuration: StallMonitorConfiguration) -> Problem {
+    if let text = variables[Self.abortVariable], !text.isEmpty {
+      return Problem(
+        variable: Self.abortVariable, value: text,
+        allowed: "from the threshold (\(configuration.threshold)) to 60min; or off")
+    }
+    return Problem(
+      variable: "STALLMONITOR_THRESHOLD", value: variables["STALLMONITOR_THRESHOLD"] ?? "",
+      allowed: "up to the time of the action in code: \(early)")
+  }
+
+  /// What an action's variable says.
+  enum ActionTime: Equatable {
+    case after(Duration)
+    case off
+  }
+
+  static func parseActionTime(_ text: String) -> ActionTime? {
+    if text.lowercased() == "off" { return .off }
+    guard let time = parseDuration(text), StallMonitorConfiguration.allowedActionTime.contains(time) else { return nil }
+    return .after(time)
   }
 
   /// The directory that systemd made for the service (systemd.exec(5), `StateDirectory=`); of several the first.

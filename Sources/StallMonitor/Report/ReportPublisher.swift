@@ -5,6 +5,8 @@ import Glibc
 ///
 /// Belongs to the watchdog's thread.
 final class ReportPublisher {
+  private static let longestFarewell: UInt64 = 1_000_000_000
+
   private let writer: LineWriter
   private let details: DetailFiles?
   private let ledger: RepeatLedger
@@ -41,10 +43,25 @@ final class ReportPublisher {
     // The samples may have shown another culprit than the first one.
     guard isTold || ledger.begin(report, at: now) == .tell else { return ledger.didCount(report, at: now) }
     var report = report
-    report.detailFile = details?.write(report, episode)
+    report.detailFile = details?.write(report, episode) ?? report.detailFile
     send(report)
     ledger.didTell(report, at: now)
   }
+
+  /// Tells of a stall that the process is about to be aborted for, whether or not it was told, and waits a while for the reader.
+  func tellLast(_ report: StallReport) {
+    send(report)
+    let deadline = MonotonicClock.now() + Self.longestFarewell
+    while writer.isWaiting, MonotonicClock.now() < deadline {
+      usleep(10_000)
+      writer.flush()
+    }
+  }
+
+  /// Writes the detail file of a stall as it stands.
+  ///
+  /// Returns its path, or nil if there is none.
+  func writeDetail(_ report: StallReport, of episode: Episode) -> String? { details?.write(report, episode) }
 
   /// Tells once that the whole process stood still.
   func tellFreeze(_ report: StallReport) {

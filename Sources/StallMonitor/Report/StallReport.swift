@@ -69,6 +69,8 @@ struct StallReport: Sendable {
   var tally: RepeatLedger.Tally?
   /// Threads that were to be among them and were not looked at.
   var threadsOmitted = 0
+  /// The monitor aborts the process because of it.
+  var isAborting = false
   /// Lines that were lost since the last one, because nobody took them.
   var droppedLines: UInt64 = 0
 
@@ -85,7 +87,8 @@ struct StallReport: Sendable {
       }
     let place = culprit.map { " in " + $0.place } ?? ""
     let end = event == .fatal ? " when the process ended" : ""
-    return "\(what)\(place)\(end): \(verdict.sentence)".limited(to: 600)
+    let action = isAborting ? "; the monitor aborts the process, as it is configured to" : ""
+    return "\(what)\(place)\(end): \(verdict.sentence)".limited(to: 600 - action.utf8.count) + action
   }
 
   /// The line with its newline, at most `limit` bytes: frames go from the middle of the stack first, and
@@ -135,6 +138,7 @@ struct StallReport: Sendable {
     line.object("event") {
       $0.member("name", event.rawValue)
       $0.member("schema", Self.schemaVersion)
+      if isAborting { $0.member("action", "abort") }
       if droppedLines > 0 { $0.member("dropped", droppedLines) }
     }
     line.object("stall") {

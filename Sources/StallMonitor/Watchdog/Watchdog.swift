@@ -35,6 +35,8 @@ final class Watchdog: Sendable {
     var resolver: FrameResolver
     var recorder: FatalRecorder?
     var publisher: ReportPublisher
+    var actions: ActionPlan
+    var serviceManager: ServiceManagerWatchdog?
   }
 
   init(origin: StallReport.Origin) {
@@ -50,12 +52,12 @@ final class Watchdog: Sendable {
   /// Throws if there is none to be had.
   func start(
     writer: LineWriter, publisher: ReportPublisher, capture: ThreadCapture, resolver: FrameResolver,
-    recorder: FatalRecorder?
+    recorder: FatalRecorder?, actions: ActionPlan = ActionPlan([]), serviceManager: ServiceManagerWatchdog? = nil
   ) throws(StallMonitorError) {
     let outfit = Box(
       Outfit(
         watchdog: self, writer: writer, capture: capture, resolver: resolver, recorder: recorder,
-        publisher: publisher))
+        publisher: publisher, actions: actions, serviceManager: serviceManager))
     // The new thread inherits the mask: no signal of the host's is ever delivered to it. Those that a crash raises are the
     // thread's own, and Swift's crash handler stops the other threads by SIGPROF to print their backtraces.
     var all = sigset_t()
@@ -88,7 +90,7 @@ final class Watchdog: Sendable {
 
   /// Stops the thread, and waits until it has written what it can.
   ///
-  /// Idempotent; not from the watchdog itself.
+  /// Idempotent. On the watchdog itself, from an action, it waits for nothing.
   func stop() {
     let handle = thread.withLock { handle in
       defer { handle = nil }
@@ -98,7 +100,11 @@ final class Watchdog: Sendable {
     guard let handle, getpid() == origin.processID else { return }
     isStopping.store(true, ordering: .releasing)
     semaphore.post()
-    pthread_join(handle, nil)
+    if pthread_equal(handle, pthread_self()) != 0 {
+      pthread_detach(handle)
+    } else {
+      pthread_join(handle, nil)
+    }
   }
 
   // MARK: The thread
@@ -115,6 +121,7 @@ final class Watchdog: Sendable {
     var retry = Self.retryIntervals.lowerBound
     var freezes = FreezeDetector()
     let clock = PulseClock(countingTicks: countsTicks)
+    var serviceManager = outfit.serviceManager
     outfit.recorder?.tellEarlier(to: outfit.writer)
     while !isStopping.load(ordering: .acquiring) {
       clock.observe()
@@ -123,12 +130,15 @@ final class Watchdog: Sendable {
       if let planned, now > planned { frozen = freezes.frozen(lateness: now - planned) }
       planned = nil
       round.tellFreeze(frozen, of: loops)
-      var next: UInt64?
+      // Apart from the rest: while no loop moves, the thread parks, and any of them wakes it.
+      var nextLook: UInt64?
       for loop in loops {
         guard let time = round.follow(loop, frozen: frozen) else { continue }
-        next = min(next ?? .max, time)
+        nextLook = min(nextLook ?? .max, time)
       }
       frozen = 0
+      var next: UInt64?
+      if let time = serviceManager?.tell(isHealthy: isHealthy(loops), at: MonotonicClock.now()) { next = time }
       if let summary = outfit.publisher.summarize() { next = min(next ?? .max, summary) }
       if outfit.writer.isWaiting { outfit.writer.flush() }
       outfit.recorder?.tellEarlier(to: outfit.writer)
@@ -141,13 +151,17 @@ final class Watchdog: Sendable {
       freezes.willWait()
       // Whatever the watchdog's own work took is nobody's freeze: lateness counts from the beginning of the wait.
       let waitBegan = MonotonicClock.now()
-      if let next {
-        if !semaphore.wait(until: next) { planned = max(next, waitBegan) }
-      } else {
-        frozen = freezes.frozen(lateness: park(loops, clock: clock, since: waitBegan))
+      if let nextLook {
+        let deadline = min(nextLook, next ?? .max)
+        if !semaphore.wait(until: deadline) { planned = max(deadline, waitBegan) }
+      } else if let age = park(loops, clock: clock, since: waitBegan, until: next) {
+        frozen = freezes.frozen(lateness: age)
+      } else if let next {
+        planned = max(next, waitBegan)
       }
       wakeUps.add(1, ordering: .relaxed)
     }
+    serviceManager?.tellLast(isHealthy: isHealthy(loops))
     round.finish(loops)
     _ = outfit.publisher.summarize(closing: true)
     outfit.writer.flush()
@@ -164,15 +178,26 @@ final class Watchdog: Sendable {
     loops += new.map { WatchedLoop($0, clock: clock) }
   }
 
-  /// Waits for any loop to move.
+  private func isHealthy(_ loops: [WatchedLoop]) -> Bool {
+    let now = MonotonicClock.now()
+    return loops.allSatisfy { $0.isHealthy(at: now) }
+  }
+
+  /// Waits for any loop to move, or until `deadline`.
   ///
-  /// Returns how long ago that was, of the time since the wait began.
-  private func park(_ loops: [WatchedLoop], clock: PulseClock, since waitBegan: UInt64) -> UInt64 {
+  /// Returns how long ago a loop moved, of the time since the wait began; nil if the deadline came first.
+  private func park(_ loops: [WatchedLoop], clock: PulseClock, since waitBegan: UInt64, until deadline: UInt64?)
+    -> UInt64?
+  {
     for loop in loops where !loop.isSuspended { loop.subject.pulse.requestWake() }
     loops.first?.subject.pulse.fence()
     // Against the last look, and not against now: a turn that began in between would never be seen.
-    if !loops.contains(where: \.hasMoved) { semaphore.wait() }
+    var isPosted = true
+    if !loops.contains(where: \.hasMoved) {
+      if let deadline { isPosted = semaphore.wait(until: deadline) } else { semaphore.wait() }
+    }
     for loop in loops { loop.subject.pulse.cancelWake() }
+    guard isPosted else { return nil }
     // The loop that moved posted as its turn began: whatever lies between there and here, it was not asleep in it.
     clock.observe()
     let now = MonotonicClock.now()
@@ -196,7 +221,9 @@ final class Watchdog: Sendable {
         frozen = 0
         switch step {
         case .quiet: return nil
-        case .lookAgain(let time): return time
+        case .lookAgain(let time):
+          act(on: loop, at: now)
+          return min(time, nextAction(for: loop) ?? .max)
         case .late(let turn):
           guard loop.beginEpisode(turn: turn, id: ReportPublisher.makeIdentifier(), now: now) else { continue }
           outfit.capture.flush()
@@ -211,6 +238,7 @@ final class Watchdog: Sendable {
           }
           outfit.resolver.trim()
           keepRecord(of: loop)
+          act(on: loop, as: .started, at: now)
         case .due(let sample, let ongoing):
           if sample || ongoing { loop.takeSample(with: outfit.capture, resolver: outfit.resolver) }
           if loop.isInUnseenRun {
@@ -227,6 +255,7 @@ final class Watchdog: Sendable {
           }
           outfit.resolver.trim()
           keepRecord(of: loop)
+          act(on: loop, at: now)
         case .ended(let end):
           finish(loop, at: end)
         }
@@ -251,6 +280,7 @@ final class Watchdog: Sendable {
       let report = loop.report(.ended, end: end, origin: watchdog.origin, watchEnded: watchEnded)
       if let report, let episode = loop.episode { outfit.publisher.end(report, of: episode, isTold: loop.isTold) }
       outfit.resolver.trim()
+      if !watchEnded, !isOverlooked { act(on: loop, as: .ended, at: end) }
       if isOverlooked { loop.overlookTurn() } else { loop.endEpisode() }
     }
 
@@ -264,13 +294,46 @@ final class Watchdog: Sendable {
     }
 
     /// What is to be told of the stall if the process ends now.
-    private func keepRecord(of loop: WatchedLoop) {
+    private func keepRecord(of loop: WatchedLoop, aborting: Bool = false) {
       let pulse = loop.subject.pulse
       guard let recorder = outfit.recorder, let record = pulse.record, let turn = loop.stalledTurn,
         var report = loop.report(.fatal, end: MonotonicClock.now(), origin: watchdog.origin), pulse.episodeEnd == nil
       else { return }
       report.sequence = outfit.publisher.sequence + 1
+      report.isAborting = aborting
       recorder.keep(report, in: record, turn: turn) { pulse.episodeEnd != nil }
+    }
+
+    // MARK: Actions
+
+    /// When the next action is due of the stall under way.
+    private func nextAction(for loop: WatchedLoop) -> UInt64? {
+      guard let episode = loop.episode, let level = outfit.actions.nextLevel(done: loop.actionsDone) else { return nil }
+      return episode.start + episode.frozen + level
+    }
+
+    /// Does what the stall under way has lasted long enough for; after what is to be written of it.
+    private func act(on loop: WatchedLoop, as event: StallReport.Event = .ongoing, at time: UInt64) {
+      guard let episode = loop.episode else { return }
+      let due = outfit.actions.due(after: episode.duration(at: time), done: loop.actionsDone)
+      guard !due.isEmpty else { return }
+      // It may have ended just now; then what is left is done when its end has been told.
+      if event != .ended, loop.subject.pulse.episodeEnd != nil { return }
+      loop.actionsDone += due.count
+      guard var report = loop.report(event, end: time, origin: watchdog.origin) else { return }
+      if due.contains(.writeDetailFile) {
+        loop.detailFile = outfit.publisher.writeDetail(report, of: episode)
+        report.detailFile = loop.detailFile
+        if event != .ended { keepRecord(of: loop) }
+      }
+      report.sequence = outfit.publisher.sequence + (loop.isTold ? 0 : 1)
+      for case .call(let handler) in due { handler.body(StallNotice(report, isTold: loop.isTold)) }
+      guard due.contains(.abort), loop.subject.pulse.episodeEnd == nil else { return }
+      guard var last = loop.report(.ongoing, end: MonotonicClock.now(), origin: watchdog.origin) else { return }
+      last.isAborting = true
+      outfit.publisher.tellLast(last)
+      keepRecord(of: loop, aborting: true)
+      ProcessAbort.happen(for: loop.subject.threadID)
     }
   }
 }

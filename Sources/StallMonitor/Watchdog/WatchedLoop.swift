@@ -42,6 +42,10 @@ final class WatchedLoop {
   private(set) var isInUnseenRun = false
   /// Whether the stall under way has been told.
   var isTold = false
+  /// How many of the actions have been done for the stall under way.
+  var actionsDone = 0
+  /// The detail file of the stall under way, if it has been written.
+  var detailFile: String?
   // A turn that began before this moment is taken to have begun at it: the process stood still, not the loop.
   private var forgivenUntil: UInt64 = 0
   private let throttle = ThrottleCounter()
@@ -122,6 +126,17 @@ final class WatchedLoop {
     return now > since ? now - since : 0
   }
 
+  /// Whether no turn has lasted for the threshold, as far as turns are watched.
+  ///
+  /// A loop that waits, never turned, is paused or turns in a run that is not seen is healthy: nothing speaks against it.
+  func isHealthy(at now: UInt64) -> Bool {
+    if episode != nil { return subject.pulse.episodeEnd != nil }
+    let word = subject.pulse.word
+    if subject.suspension.isActive || word.phase == .idle || word == overlooked { return true }
+    let since = max(clock.time(of: word, now: now), forgivenUntil, subject.suspension.resumedAt)
+    return now < since + subject.threshold
+  }
+
   private func lookAtEpisode(_ now: UInt64) -> Step {
     guard let episode else { return .quiet }
     if let end = subject.pulse.episodeEnd { return .ended(at: end) }
@@ -143,7 +158,7 @@ final class WatchedLoop {
       subject.pulse.cancelEpisode()
       return false
     }
-    isTold = false
+    (isTold, actionsDone, detailFile) = (false, 0, nil)
     episode = Episode(id: id, turn: turn, start: max(seenSince, forgivenUntil), now: now)
     return true
   }
@@ -245,6 +260,7 @@ final class WatchedLoop {
       isApproximate: sample?.isApproximate ?? false, isTruncated: sample?.isTruncated ?? false,
       captureFailure: sample?.failure, threads: sample?.threads ?? [], threadsOmitted: sample?.threadsLeftOut ?? 0)
     if event == .ended { report.path = episode.tree.heaviestPath }
+    report.detailFile = detailFile
     return report
   }
 

@@ -10,22 +10,25 @@ struct RunCommand: ParsableCommand {
     abstract: "Runs the agent daemon until SIGTERM or SIGINT.",
     discussion: """
       Under systemd (Type=notify) it says READY=1 when it serves, and STOPPING=1 when it ends. Its own main loop is watched by \
-      a StallMonitor, configured by the STALLMONITOR_ variables; its stall reports go to standard output.
+      a StallMonitor, configured by the STALLMONITOR_ variables; its stall reports go to standard output. With WatchdogSec= in its \
+      unit systemd restarts it if that loop stands still.
 
       Exit code: 0 after SIGTERM or SIGINT, 1 if it could not start.
       """)
 
   func run() throws {
     let loop = Loop.main
-    let manager = ServiceManager()
+    let manager = getenv("NOTIFY_SOCKET").flatMap { ServiceManagerSocket(address: String(cString: $0)) }
     // Before there are other threads: they inherit the blocked signals.
     let stopSignals = try Loop.SignalSource([SIGTERM, SIGINT], name: "stop signals") { _ in
-      manager?.notify("STOPPING=1")
+      manager?.send("STOPPING=1")
       loop.stop()
     }
     try loop.add(stopSignals)
-    let monitor = try StallMonitor.start()
-    manager?.notify("READY=1\nSTATUS=Serving")
+    var configuration = StallMonitorConfiguration()
+    configuration.notifiesServiceManager = true
+    let monitor = try StallMonitor.start(configuration)
+    manager?.send("READY=1\nSTATUS=Serving")
     loop.run()
     monitor.stop()
   }

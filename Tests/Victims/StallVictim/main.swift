@@ -198,7 +198,9 @@ func once(_ body: @escaping @Sendable () -> Void) {
 
 let monitor: StallMonitor
 do {
-  monitor = try StallMonitor.start()
+  var configuration = StallMonitorConfiguration()
+  configure(&configuration)
+  monitor = try StallMonitor.start(configuration)
 } catch {
   say("start failed: \(error)")
   exit(3)
@@ -306,6 +308,7 @@ case "exit-in-stall":
   }
   Loop.main.run()
 case let repeated where repeatScenarios[repeated] != nil: repeatScenarios[repeated]!()
+case let health where healthScenarios[health] != nil: healthScenarios[health]!()
 case let fatal where fatalScenarios[fatal] != nil: fatalScenarios[fatal]!()
 default:
   say("unknown scenario: \(scenario)")

@@ -1,0 +1,73 @@
+import Glibc
+
+/// Tells systemd's watchdog (`WatchdogSec=`) that the loops are healthy, for as long as they are.
+///
+/// Healthy is a loop without a turn that has lasted for the threshold: also one that waits, that has never turned, and that is paused.
+/// Belongs to the watchdog's thread.
+struct ServiceManagerWatchdog: Sendable {
+  /// How often is told: half of systemd's time, as sd_watchdog_enabled(3) advises.
+  let interval: UInt64
+  private let socket: ServiceManagerSocket
+  private var next: UInt64 = 0
+  private var hasComplained = false
+
+  // Shorter times cannot be kept on a busy machine.
+  private static let shortestInterval: UInt64 = 1_000_000
+
+  init(socket: ServiceManagerSocket, interval: UInt64) {
+    self.socket = socket
+    self.interval = max(interval, Self.shortestInterval)
+  }
+
+  /// What systemd's variables ask this process for; nil if they ask for nothing.
+  ///
+  /// What cannot be used of them is said.
+  init?(environment: Environment, processID: Int32 = getpid()) {
+    guard let text = environment.variables["WATCHDOG_USEC"], !text.isEmpty else { return nil }
+    guard let time = UInt64(text), (1..<UInt64.max / 1000).contains(time) else {
+      Diagnostics.say("WATCHDOG_USEC=\(text) is not usable; allowed: microseconds from 1. systemd is not told anything")
+      return nil
+    }
+    if let owner = environment.variables["WATCHDOG_PID"], !owner.isEmpty, owner != String(processID) {
+      Diagnostics.say("WATCHDOG_PID=\(owner) is not this process (\(processID)). systemd is not told anything")
+      return nil
+    }
+    let address = environment.variables["NOTIFY_SOCKET"] ?? ""
+    guard let socket = ServiceManagerSocket(address: address) else {
+      Diagnostics.say(
+        "NOTIFY_SOCKET=\(address) is not usable; allowed: the path of a Unix socket, or @ and its abstract name, of at most 107 bytes. systemd is not told anything"
+      )
+      return nil
+    }
+    self.init(socket: socket, interval: time * 1000 / 2)
+  }
+
+  /// Tells it if it is time to, and the loops are healthy.
+  ///
+  /// Returns when the next time is; nil while they are not: their recovery wakes the thread.
+  mutating func tell(isHealthy: Bool, at now: UInt64) -> UInt64? {
+    guard isHealthy else { return nil }
+    guard now >= next else { return next }
+    if let code = socket.send("WATCHDOG=1") {
+      if !hasComplained {
+        Diagnostics.say(
+          "systemd (\(socket.address)) cannot be told that the service is well: \(String(cString: strerror(code)))")
+      }
+      hasComplained = true
+      // Its queue may have been full for a moment; at the next regular time it would be too late.
+      next = now + max(interval / 4, Self.shortestInterval)
+    } else {
+      next = now + interval
+    }
+    return next
+  }
+
+  /// Gives the service a last whole time, if it is well: from now on nobody watches it.
+  func tellLast(isHealthy: Bool) { if isHealthy { socket.send("WATCHDOG=1") } }
+
+  /// Asks systemd not to expect anything: nobody watches the service, and that is no reason to kill it.
+  func release() {
+    guard socket.send("WATCHDOG_USEC=0") == nil else { return }
+    Diagnostics.say("systemd was asked to do without WATCHDOG=1, since nothing is watched")
+  }
+}

@@ -1,0 +1,135 @@
+import Foundation
+import Testing
+
+@testable import StallMonitor
+
+extension OneAtATime {
+  /// What a host has done about its stalls, beside being told of them.
+  @Suite(.serialized)
+  struct ActionTests {
+    @Test func closureIsCalledOnceForEachLevel() throws {
+      let notices = FileManager.default.temporaryDirectory.appending(path: "notices-\(UUID().uuidString)")
+      defer { try? FileManager.default.removeItem(at: notices) }
+      let victim = try Victim.run(
+        "sleep", milliseconds: 1500, environment: ["VICTIM_ACTIONS": "calls"],
+        through: ["/bin/sh", "-c", "exec \"$@\" 9>\(notices.path)", "sh"])
+      #expect(victim.status == 0)
+      let id = try #require(victim.reports.first?.id)
+      for name in ["first", "later"] {
+        #expect(victim.talk.split(separator: "\n").count { $0.contains("\(name)-event=") } == 1)
+        #expect(victim.facts["\(name)-id"] == id)
+        #expect(victim.facts["\(name)-cause"] == "sleep")
+        #expect(victim.facts["\(name)-loop"] == "main")
+        #expect(victim.facts["\(name)-told"] == "true")
+        #expect(victim.facts["\(name)-culprit"] == "true")
+      }
+      #expect(victim.facts["first-event"] == "stall.started")
+      #expect(victim.facts["later-event"] == "stall.ongoing")
+      #expect(try #require(victim.facts["later-ms"].flatMap(Double.init)) >= 700)
+      let lines = try Data(contentsOf: notices)
+      try Victim.validate(lines)
+      #expect(try lines.split(separator: UInt8(ascii: "\n")).map { try Report($0).id } == [id, id])
+    }
+
+    /// A stall that is counted as a repetition is one for the host all the same.
+    @Test func repetitionIsActedOnToo() throws {
+      let victim = try Victim.run("repeated", milliseconds: 500, environment: ["VICTIM_ACTIONS": "calls"])
+      let calls = victim.talk.split(separator: "\n").filter { $0.contains("first-event=") }
+      #expect(calls.count == 5)
+      #expect(calls.count { $0.contains("first-told=true") } == victim.reports("stall.started").count)
+      #expect(Set(victim.talk.split(separator: "\n").filter { $0.contains("first-id=") }).count == 5)
+    }
+
+    @Test func noActionWithoutAStall() throws {
+      let short = try Victim.run("sleep", milliseconds: 400, environment: ["STALLMONITOR_ABORT_AFTER": "60s"])
+      #expect(short.status == 0)
+      #expect(short.reports.map(\.event) == ["stall.started", "stall.ended"])
+    }
+
+    @Test func closureMayStopTheMonitor() throws {
+      let victim = try Victim.run("sleep", milliseconds: 600, environment: ["VICTIM_ACTIONS": "stop"])
+      #expect(victim.status == 0)
+      #expect(victim.facts["stopped-inside"] == "true")
+      #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
+      #expect(victim.reports.last?["stall", "evidence", "watch_ended"] as? Bool == true)
+    }
+
+    @Test func closureMayLookAtAllThreads() throws {
+      let victim = try Victim.run("sleep", milliseconds: 600, environment: ["VICTIM_ACTIONS": "dump"])
+      #expect(victim.status == 0)
+      #expect(victim.facts["threads"] == "true")
+    }
+
+    @Test func detailFileIsThereWhileTheStallLasts() throws {
+      let victim = try Victim.run("sleep", milliseconds: 1500, environment: ["VICTIM_ACTIONS": "detail"])
+      let file = try #require(victim.facts["later-detail"])
+      #expect(file.hasSuffix("/stalls/\(try #require(victim.reports.first).id).json"))
+      #expect(victim.reports("stall.ongoing").last?["stall", "detail"] as? String == file)
+      #expect(victim.reports.last?["stall", "detail"] as? String == file)
+      let none = try Victim.run(
+        "sleep", milliseconds: 400,
+        environment: ["STALLMONITOR_DETAIL_AFTER": "1s", "STALLMONITOR_STATE_DIRECTORY": "/nonexistent"])
+      #expect(none.talk.contains("no detail files") && none.reports.count == 2)
+    }
+
+    /// The last line says it, the process ends as a crash, and the next one tells that it did.
+    @Test(arguments: [("", "yes"), ("", "no"), ("ignored", "no"), ("blocked", "yes")])
+    func processIsAborted(disposition: String, handler: String) throws {
+      let state = URL(fileURLWithPath: "/dev/shm/stallmonitor-tests-\(UUID().uuidString)")
+      try FileManager.default.createDirectory(at: state, withIntermediateDirectories: false)
+      defer { try? FileManager.default.removeItem(at: state) }
+      let environment = [
+        "STALLMONITOR_STATE_DIRECTORY": state.path, "VICTIM_SIGABRT": disposition,
+        "SWIFT_BACKTRACE": "enable=\(handler)", "STALLMONITOR_ABORT_AFTER": "600ms",
+      ]
+      let victim = try Victim.run("sleep", milliseconds: 60_000, environment: environment)
+      #expect(victim.status == SIGABRT)
+      #expect(victim.facts["took_ms"] == nil, "the host's code did not go on")
+      #expect(victim.reports.map(\.event) == ["stall.started", "stall.ongoing"])
+      let last = try #require(victim.reports.last)
+      #expect(last["event", "action"] as? String == "abort")
+      #expect(last.duration >= 600)
+      #expect((last["message"] as? String)?.contains("aborts the process") == true)
+      let next = try Victim.run("never-runs", milliseconds: 10, environment: environment)
+      #expect(next.reports.map(\.event) == ["stall.fatal"])
+      #expect(next.reports.first?.id == last.id)
+      #expect(next.reports.first?["event", "action"] as? String == "abort")
+      #expect(next.reports.first?.culprit.contains("blockBySleeping()") == true)
+    }
+
+    /// Nobody reads the lines: a process that is to end ends.
+    @Test func abortDoesNotWaitForAReader() throws {
+      let victim = try Victim.run(
+        "sleep", milliseconds: 60_000,
+        environment: ["STALLMONITOR_ABORT_AFTER": "600ms", "SWIFT_BACKTRACE": "enable=no"],
+        through: ["/bin/bash", "-c", "exec 3<> <(:); head -c 65536 /dev/zero >&3; exec \"$@\" >&3", "bash"])
+      #expect(victim.status == SIGABRT)
+    }
+
+    /// While the summary of repetitions is still to come, the loop is watched like any other.
+    @Test func stallIsSeenWhileASummaryIsPending() throws {
+      let victim = try Victim.run("counted-and-another", milliseconds: 1500)
+      #expect(
+        victim.reports.map(\.event) == [
+          "stall.started", "stall.ended", "stall.started", "stall.ongoing", "stall.ended", "stall.suppressed",
+        ])
+      #expect(victim.reports.dropFirst(2).first?.culprit.contains("blockBySleeping()") == true)
+    }
+  }
+}
+
+/// When an action is due, told to the nanosecond.
+struct ActionPlanTests {
+  @Test func actionsAreDueInTheOrderOfTheirTimes() {
+    let plan = ActionPlan([
+      .abort(after: .seconds(1)), .writeDetailFile(after: .seconds(1)), .writeDetailFile(after: .milliseconds(300)),
+    ])
+    #expect(plan.nextLevel(done: 0) == 300_000_000)
+    #expect(plan.due(after: 299_999_999, done: 0).isEmpty)
+    #expect(plan.due(after: 300_000_000, done: 0) == [.writeDetailFile])
+    #expect(plan.nextLevel(done: 1) == 1_000_000_000)
+    #expect(plan.due(after: 2_000_000_000, done: 1) == [.writeDetailFile, .abort], "what ends the process comes last")
+    #expect(plan.nextLevel(done: 3) == nil)
+    #expect(plan.due(after: .max, done: 3).isEmpty)
+  }
+}

@@ -1,0 +1,90 @@
+import Foundation
+import Testing
+
+@testable import StallMonitor
+
+/// What cannot be used is an error in words, and never a trap.
+struct BadInputTests {
+  @Test(arguments: [
+    Duration.zero, .nanoseconds(1), .microseconds(999), .seconds(-1), .seconds(3601), .seconds(Int64.max),
+    .seconds(Int64.min),
+  ])
+  func thresholdMustBeOneThatCanBeKept(threshold: Duration) {
+    var configuration = StallMonitorConfiguration()
+    configuration.threshold = threshold
+    expectError(configuration, naming: "threshold", "from 1 ms to 1 h")
+  }
+
+  @Test(arguments: [
+    (StallAction.abort(after: .milliseconds(100)), "after the threshold"),
+    (.abort(after: .zero), "after the threshold"), (.abort(after: .seconds(3601)), "1 h"),
+    (.call(after: .seconds(-1)) { _ in }, "0 s to 1 h"), (.writeDetailFile(after: .seconds(Int64.max)), "1 h"),
+  ])
+  func actionMustHaveItsTime(action: StallAction, allowed: String) {
+    var configuration = StallMonitorConfiguration()
+    configuration.actions = [action]
+    expectError(configuration, naming: "actions", allowed)
+  }
+
+  @Test func placesMustBeNamed() {
+    var configuration = StallMonitorConfiguration()
+    configuration.sink = .file(path: "")
+    expectError(configuration, naming: "sink", ".file with a path")
+    configuration = StallMonitorConfiguration()
+    configuration.stateDirectory = "here"
+    expectError(configuration, naming: "stateDirectory", "absolute")
+  }
+
+  private func expectError(_ configuration: StallMonitorConfiguration, naming key: String, _ allowed: String) {
+    let error = #expect(throws: StallMonitorError.self) {
+      try StallMonitor.start(configuration, environment: Environment([:]))
+    }
+    #expect(error?.description.contains("StallMonitorConfiguration.\(key) is ") == true)
+    #expect(error?.description.contains(allowed) == true)
+  }
+
+  @Test func anOperatorsAbortWins() throws {
+    var configuration = StallMonitorConfiguration()
+    configuration.actions = [.abort(after: .seconds(30)), .writeDetailFile(after: .seconds(1))]
+    var changed = configuration
+    #expect(Environment(["STALLMONITOR_ABORT_AFTER": "5s"]).apply(to: &changed).isEmpty)
+    #expect(changed.actions == [.writeDetailFile(after: .seconds(1)), .abort(after: .seconds(5))])
+    changed = configuration
+    #expect(
+      Environment(["STALLMONITOR_ABORT_AFTER": "OFF", "STALLMONITOR_DETAIL_AFTER": "off"]).apply(to: &changed).isEmpty)
+    #expect(changed.actions.isEmpty)
+  }
+
+  @Test(arguments: [
+    (["STALLMONITOR_ABORT_AFTER": "soon"], "STALLMONITOR_ABORT_AFTER=soon is not usable", "30s; or off"),
+    (["STALLMONITOR_ABORT_AFTER": "61min"], "STALLMONITOR_ABORT_AFTER=61min", "60min"),
+    (["STALLMONITOR_ABORT_AFTER": "100ms"], "STALLMONITOR_ABORT_AFTER=100ms", "from the threshold (0.25 seconds)"),
+    (["STALLMONITOR_THRESHOLD": "1min"], "STALLMONITOR_THRESHOLD=1min", "abort after 30.0 seconds"),
+    (["STALLMONITOR_DETAIL_AFTER": "-1s"], "STALLMONITOR_DETAIL_AFTER=-1s", "or off"),
+    (["STALLMONITOR_SYSTEMD_WATCHDOG": "2"], "STALLMONITOR_SYSTEMD_WATCHDOG=2", "true or false"),
+  ])
+  func uselessVariableIsNamed(variables: [String: String], name: String, allowed: String) throws {
+    var configuration = StallMonitorConfiguration()
+    configuration.actions = [.abort(after: .seconds(30))]
+    let problems = Environment(variables).apply(to: &configuration)
+    #expect(problems.count == 1)
+    let text = try #require(problems.first).description
+    #expect(text.contains(name) && text.contains(allowed))
+  }
+
+  /// An abort in code that comes before a stall is one: thrown to the host, which says it.
+  @Test func hostSaysWhatItIsTold() throws {
+    let victim = try Victim.run("compute", environment: ["VICTIM_ACTIONS": "early"])
+    #expect(victim.status == 3)
+    #expect(victim.talk.contains("actions is abort after 0.1 seconds; allowed: after the threshold"))
+  }
+
+  @Test func startingTwiceIsAnErrorFromAnyThread() throws {
+    let victim = try Victim.run("started-again")
+    #expect(victim.status == 0)
+    for place in ["twice", "elsewhere"] {
+      #expect(victim.talk.contains("\(place)=the main loop is watched already by another StallMonitor of this process"))
+    }
+    #expect(victim.talk.contains("after-stop=true"))
+  }
+}

@@ -1,0 +1,99 @@
+import Glibc
+import LoopEngine
+import StallMonitor
+import VictimC
+
+/// Services with a life before and after their stall.
+let healthScenarios: [String: @Sendable () -> Void] = [
+  "stall-in-life": { inLife { _ = blockBySleeping() } },
+  "expected-in-life": { inLife { monitor.expectSlow("the test says so") { _ = blockBySleeping() } } },
+  "stopped-in-life": {
+    // Told to stop watching, it lives on.
+    inLife {
+      monitor.stop()
+      say("stopped=\(now())")
+      _ = blockBySleeping()
+    }
+  },
+  // A repetition that is counted; and while its summary is far off, another stall after a time without any turn.
+  "counted-and-another": {
+    let loop = Loop.main
+    for delay in [20, 40] { loop.after(delay) { _ = computeFor(600) } }
+    loop.after(2000) { _ = blockBySleeping() }
+    loop.after(2100) { loop.stop() }
+    loop.run()
+  },
+  "started-again": {
+    let attempt: @Sendable (String) -> Void = { place in
+      do {
+        let other = try StallMonitor.start()
+        say("\(place)=\(other.isWatching)")
+        other.stop()
+      } catch {
+        say("\(place)=\(error)")
+      }
+    }
+    attempt("twice")
+    startThread("starter") {
+      attempt("elsewhere")
+      Loop.main.perform { Loop.main.stop() }
+    }
+    Loop.main.after(60_000) {}
+    Loop.main.run()
+    monitor.stop()
+    attempt("after-stop")
+  },
+]
+
+private func inLife(_ body: @escaping @Sendable () -> Void) {
+  let loop = Loop.main
+  loop.after(600) {
+    say("from=\(now())")
+    body()
+    say("to=\(now())")
+    loop.after(600) { loop.stop() }
+  }
+  loop.run()
+}
+
+/// What the test asks for in code: `VICTIM_ACTIONS`.
+func configure(_ configuration: inout StallMonitorConfiguration) {
+  let told: @Sendable (String) -> @Sendable (StallNotice) -> Void = { name in
+    { notice in
+      let milliseconds = notice.duration / .milliseconds(1)
+      say(
+        "\(name)-event=\(notice.event) \(name)-ms=\(milliseconds) \(name)-cause=\(notice.cause) \(name)-told=\(notice.isTold) \(name)-loop=\(notice.loopName)"
+      )
+      say("\(name)-id=\(notice.id) \(name)-detail=\(notice.detailFile ?? "none")")
+      say("\(name)-culprit=\(notice.culprit?.contains("blockBySleeping()") == true)")
+      let line = Array("\(notice.line)\n".utf8)
+      _ = line.withUnsafeBytes { write(9, $0.baseAddress, $0.count) }
+    }
+  }
+  switch variable("VICTIM_ACTIONS") {
+  case "": break
+  case "calls": configuration.actions = [.call(after: .milliseconds(700), told("later")), .call(told("first"))]
+  case "detail":
+    configuration.actions = [.writeDetailFile(after: .zero), .call(after: .milliseconds(700), told("later"))]
+  case "stop":
+    configuration.actions = [
+      .call { _ in
+        monitor.stop()
+        say("stopped-inside=\(!monitor.isWatching)")
+      }
+    ]
+  case "dump": configuration.actions = [.call { _ in say("threads=\(StallMonitor.captureAllThreads().count > 0)") }]
+  case "abort": configuration.actions = [.abort(after: .milliseconds(600))]
+  case "early": configuration.actions = [.abort(after: .milliseconds(100))]
+  case let other: say("unknown actions: \(other)")
+  }
+  switch variable("VICTIM_SIGABRT") {
+  case "ignored": signal(SIGABRT, SIG_IGN)
+  case "blocked":
+    var set = sigset_t()
+    sigemptyset(&set)
+    sigaddset(&set, SIGABRT)
+    pthread_sigmask(SIG_BLOCK, &set, nil)
+  default: break
+  }
+}
