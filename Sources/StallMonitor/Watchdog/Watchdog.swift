@@ -119,12 +119,14 @@ final class Watchdog: Sendable {
     while !isStopping.load(ordering: .acquiring) {
       clock.observe()
       admit(to: &loops, clock: clock)
+      round.letGo(from: &loops)
       let now = MonotonicClock.now()
       if let planned, now > planned { frozen = freezes.frozen(lateness: now - planned) }
       planned = nil
       round.tellFreeze(frozen, of: loops)
       var next: UInt64?
       for loop in loops {
+        if let time = loop.beat(at: now) { next = min(next ?? .max, time) }
         guard let time = round.follow(loop, frozen: frozen) else { continue }
         next = min(next ?? .max, time)
       }
@@ -240,6 +242,15 @@ final class Watchdog: Sendable {
         let end = loop.subject.pulse.episodeEnd
         finish(loop, at: end ?? MonotonicClock.now(), watchEnded: end == nil)
       }
+    }
+
+    /// Forgets the loops that have ended, and closes what is open of them.
+    func letGo(from loops: inout [WatchedLoop]) {
+      // Asked once: a thread may end at any moment.
+      let ended = loops.filter(\.isOver)
+      guard !ended.isEmpty else { return }
+      finish(ended)
+      loops.removeAll { loop in ended.contains { $0 === loop } }
     }
 
     private func finish(

@@ -23,6 +23,8 @@ final class WatchedLoop {
     var isInUnseenRun: @Sendable ([StackFrame]) -> Bool = { _ in false }
     /// Which other threads are looked at in a stall.
     var captureThreads = StallMonitorConfiguration.ThreadSelection.lockHolder
+    /// What the loop answers by, if it is watched by heartbeats.
+    var heartbeat: Heartbeat?
   }
 
   /// How long the sweep over other threads may take, and then the naming of what it found.
@@ -46,6 +48,7 @@ final class WatchedLoop {
   private var forgivenUntil: UInt64 = 0
   private let throttle = ThrottleCounter()
   private let pressure: PressureCounter? = PressureCounter()
+  private var pacer: HeartbeatPacer
   // What had been counted when this turn was first looked at.
   private var baseline: ThreadUsage?
 
@@ -53,6 +56,33 @@ final class WatchedLoop {
     self.subject = subject
     self.clock = clock
     probe = ThreadProbe(thread: subject.threadID)
+    pacer = HeartbeatPacer(interval: subject.threshold)
+  }
+
+  // MARK: Heartbeats
+
+  /// Posts a heartbeat if one is due.
+  ///
+  /// Returns when to call again, or nil for a loop without heartbeats, and while one is out.
+  func beat(at now: UInt64) -> UInt64? {
+    guard let heartbeat = subject.heartbeat, !heartbeat.isOver, !heartbeat.isOut, !subject.suspension.isActive else {
+      return nil
+    }
+    let step = pacer.step(at: now) {
+      HeartbeatPacer.Look(slices: probe.schedule()?.timeslices, place: probe.activity())
+    }
+    switch step {
+    case .wait(let time): return time
+    case .post: heartbeat.send()
+    case .ended: heartbeat.end()
+    }
+    return nil
+  }
+
+  /// Whether the loop is not to be watched any more: it was let go, or its thread has ended.
+  var isOver: Bool {
+    guard let heartbeat = subject.heartbeat else { return false }
+    return heartbeat.isOver || (heartbeat.isOut && probe.hasEnded && probe.activity() == .unknown)
   }
 
   /// What a look at the loop leads to.

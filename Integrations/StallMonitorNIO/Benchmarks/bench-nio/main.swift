@@ -1,0 +1,3 @@
+import NIOPosix
+
+print(1)
