@@ -11,7 +11,7 @@ public struct HeartbeatLoop: Sendable {
     case executor
   }
 
-  /// The loop's name in reports: 1 to 100 bytes.
+  /// The loop's name in reports: 1 to 64 bytes without control characters.
   public var name: String
 
   /// What kind of loop it is.
@@ -22,11 +22,11 @@ public struct HeartbeatLoop: Sendable {
   /// Nil is the monitor's own threshold. A loop is sent one heartbeat a threshold at most.
   public var threshold: Duration?
 
-  /// Sends the loop word that it is to call ``Heartbeat/answer()`` on its thread.
+  /// Sends the loop word that it is to call ``LoopHeartbeat/answer()`` on its thread.
   ///
   /// Called on the watchdog, while the loop's thread may stand anywhere: it must neither wait nor take a lock that the host
   /// holds for long. It is called again only when the last heartbeat was answered.
-  public var post: @Sendable (Heartbeat) -> Void
+  public var post: @Sendable (LoopHeartbeat) -> Void
 
   /// A loop for ``StallMonitor/watchCurrentThread(as:)``.
   ///
@@ -36,7 +36,7 @@ public struct HeartbeatLoop: Sendable {
   ///   - threshold: How long a heartbeat may go unanswered; nil is the monitor's own threshold.
   ///   - post: Sends the loop word that it is to answer; see ``post``.
   public init(
-    name: String, kind: Kind = .executor, threshold: Duration? = nil, post: @escaping @Sendable (Heartbeat) -> Void
+    name: String, kind: Kind = .executor, threshold: Duration? = nil, post: @escaping @Sendable (LoopHeartbeat) -> Void
   ) {
     self.name = name
     self.kind = kind
@@ -44,15 +44,15 @@ public struct HeartbeatLoop: Sendable {
     self.post = post
   }
 
-  static let allowedNameLengths = 1...100
-
   /// Throws ``StallMonitorError/invalidLoop(key:value:allowed:)`` if a value cannot be used.
   public func check() throws(StallMonitorError) {
-    guard Self.allowedNameLengths.contains(name.utf8.count) else {
-      throw .invalidLoop(key: "name", value: "\"\(name.limited(to: 100))\"", allowed: "1 to 100 bytes")
+    guard (1...64).contains(name.utf8.count), name.unicodeScalars.allSatisfy({ $0.value >= 32 && $0.value != 127 })
+    else {
+      throw .invalidLoop(
+        key: "name", value: "\"\(name.limited(to: 100))\"", allowed: "1 to 64 bytes without control characters")
     }
     if let threshold, !StallMonitorConfiguration.allowedThreshold.contains(threshold) {
-      throw .invalidLoop(key: "threshold", value: "\(threshold)", allowed: "from 1 ms to 1 h, or nil")
+      throw .invalidLoop(key: "threshold", value: "\(threshold)", allowed: "from 1 ms to 1 h")
     }
   }
 }

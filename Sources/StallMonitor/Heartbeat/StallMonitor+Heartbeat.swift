@@ -15,20 +15,19 @@ extension StallMonitor {
   /// - Returns: What the loop answers by. Nil if this monitor does not watch: it is disabled or stopped, or this is the child of a fork.
   /// - Throws: ``StallMonitorError/invalidLoop(key:value:allowed:)``.
   @discardableResult
-  public func watchCurrentThread(as loop: HeartbeatLoop) throws(StallMonitorError) -> Heartbeat? {
+  public func watchCurrentThread(as loop: HeartbeatLoop) throws(StallMonitorError) -> LoopHeartbeat? {
     try loop.check()
     guard let place = heartbeatPlace() else { return nil }
     cunwind_prepare_thread()
     let watchdog = place.watchdog
-    let heartbeat = Heartbeat(
-      pulse: Pulse(
-        semaphore: watchdog.semaphore, fencesItself: !watchdog.hasBarrier, countsTicks: watchdog.countsTicks,
-        record: place.record),
-      threadID: clinux_gettid(), semaphore: watchdog.semaphore, post: loop.post)
+    let pulse = Pulse(
+      semaphore: watchdog.semaphore, fencesItself: !watchdog.hasBarrier, countsTicks: watchdog.countsTicks,
+      record: place.record)
+    let heartbeat = LoopHeartbeat(pulse: pulse, watchdog: watchdog, post: loop.post)
     watchdog.watch(
       WatchedLoop.Subject(
         name: loop.name, kind: { loop.kind.rawValue }, threadID: heartbeat.threadID, stackEnd: 0,
-        threshold: (loop.threshold ?? configuration.threshold).nanoseconds, pulse: heartbeat.pulse,
+        threshold: (loop.threshold ?? configuration.threshold).nanoseconds, pulse: pulse,
         suspension: place.suspension, state: { (nil, nil) }, captureThreads: configuration.captureThreads,
         heartbeat: heartbeat))
     return heartbeat

@@ -17,7 +17,7 @@ final class Pulse: Sendable {
     case beforeSources = 1
     /// Between AfterWaiting and the next BeforeSources.
     case afterWaiting = 2
-    /// A heartbeat is out: what the loop does is not known until it answers.
+    /// A heartbeat has been queued and not been run.
     case heartbeat = 3
   }
 

@@ -305,6 +305,7 @@ case "exit-in-stall":
     exit(0)
   }
   Loop.main.run()
+case let heartbeat where heartbeatScenarios[heartbeat] != nil: heartbeatScenarios[heartbeat]!()
 case let repeated where repeatScenarios[repeated] != nil: repeatScenarios[repeated]!()
 case let fatal where fatalScenarios[fatal] != nil: fatalScenarios[fatal]!()
 default:

@@ -100,7 +100,7 @@ final class EventLoopHeartbeat: Sendable {
   }
 
   /// On the loop's thread.
-  private func watchCurrentThread() -> Heartbeat? {
+  private func watchCurrentThread() -> LoopHeartbeat? {
     do {
       return try monitor.watchCurrentThread(
         as: HeartbeatLoop(name: name, kind: .nio, threshold: threshold) { [bell] _ in bell.ring() })

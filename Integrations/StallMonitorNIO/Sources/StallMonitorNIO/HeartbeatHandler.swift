@@ -7,11 +7,11 @@ import StallMonitor
 final class HeartbeatHandler: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
 
-  private let watch: () -> Heartbeat?
+  private let watch: () -> LoopHeartbeat?
   private let didClose: () -> Void
-  private var heartbeat: Heartbeat?
+  private var heartbeat: LoopHeartbeat?
 
-  init(_ watch: @escaping () -> Heartbeat?, didClose: @escaping () -> Void) {
+  init(_ watch: @escaping () -> LoopHeartbeat?, didClose: @escaping () -> Void) {
     (self.watch, self.didClose) = (watch, didClose)
   }
 

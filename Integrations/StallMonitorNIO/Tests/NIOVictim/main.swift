@@ -126,7 +126,7 @@ case "shutdown":
     let watch = try monitor.watch(group)
     if round % 3 == 0 { watch.stop() }
     for loop in group.makeIterator() { for _ in 0..<50 { loop.execute { usleep(20) } } }
-    if round % 2 == 0 { usleep(UInt32(round) * 40) }
+    if round % 2 == 0 { usleep(UInt32(round % 150) * 40) }
     if round % 5 == 0 {
       group.shutdownGracefully { _ in }
       watch.stop()
