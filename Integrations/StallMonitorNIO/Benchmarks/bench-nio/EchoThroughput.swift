@@ -18,6 +18,7 @@ final class EchoThroughput {
         channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(Echo()) }
       }
       .bind(host: "127.0.0.1", port: 0).wait()
+    let client = client
     counters = try (0..<Self.connections).map { _ in
       let counter = Counter()
       _ = try ClientBootstrap(group: client)

@@ -14,52 +14,47 @@ let monitor = try StallMonitor.start(configuration)
 let echo = try EchoThroughput()
 _ = try echo.measure(seconds: 1)
 
-var rates: (alone: [Double], watched: [Double]) = ([], [])
-var times: (alone: [Double], watched: [Double]) = ([], [])
-var ratios: [Double] = []
-var timeRatios: [Double] = []
+/// The server measured in one state, round after round.
+struct Series {
+  var rates: [Double] = []
+  var times: [Double] = []
 
-func measureAlone() throws -> (rate: Double, time: Double) {
-  let (rate, time) = try echo.measure(seconds: seconds)
-  rates.alone.append(rate)
-  times.alone.append(time)
-  return (rate, time)
+  mutating func measure(_ echo: EchoThroughput, seconds: Double) throws {
+    let (rate, time) = try echo.measure(seconds: seconds)
+    rates.append(rate)
+    times.append(time)
+  }
 }
 
-func measureWatched() throws -> (rate: Double, time: Double) {
-  let watch = try monitor.watch(echo.server)
-  defer { watch.stop() }
-  let (rate, time) = try echo.measure(seconds: seconds)
-  rates.watched.append(rate)
-  times.watched.append(time)
-  return (rate, time)
-}
+var alone = Series()
+var watched = Series()
 
 for round in 0..<rounds {
   // Each goes first in half of the rounds.
-  let (alone, watched): ((rate: Double, time: Double), (rate: Double, time: Double))
-  if round % 2 == 0 {
-    alone = try measureAlone()
-    watched = try measureWatched()
-  } else {
-    watched = try measureWatched()
-    alone = try measureAlone()
+  for isWatched in round % 2 == 0 ? [false, true] : [true, false] {
+    if isWatched {
+      let watch = try monitor.watch(echo.server)
+      try watched.measure(echo, seconds: seconds)
+      watch.stop()
+    } else {
+      try alone.measure(echo, seconds: seconds)
+    }
   }
-  ratios.append(watched.rate / alone.rate)
-  timeRatios.append(watched.time / alone.time)
 }
+let ratio = zip(watched.rates, alone.rates).map { $0 / $1 }.median
+let timeRatio = zip(watched.times, alone.times).map { $0 / $1 }.median
 
 let rows = [
-  Row(benchmark: "echo, 64 bytes", subject: "event loop alone", value: rates.alone.median, unit: "1/s"),
+  Row(benchmark: "echo, 64 bytes", subject: "event loop alone", value: alone.rates.median, unit: "1/s"),
   Row(
-    benchmark: "echo, 64 bytes", subject: "event loop, watched", value: rates.watched.median, unit: "1/s",
-    ratio: ratios.median),
+    benchmark: "echo, 64 bytes", subject: "event loop, watched", value: watched.rates.median, unit: "1/s",
+    ratio: ratio),
   Row(
-    benchmark: "echo, 64 bytes", subject: "throughput lost", value: (1 - ratios.median) * 100, unit: "%", bar: 1),
+    benchmark: "echo, 64 bytes", subject: "throughput lost", value: (1 - ratio) * 100, unit: "%", bar: 1),
   Row(
-    benchmark: "echo, processor time", subject: "event loop alone", value: times.alone.median, unit: "ns"),
+    benchmark: "echo, processor time", subject: "event loop alone", value: alone.times.median, unit: "ns"),
   Row(
-    benchmark: "echo, processor time", subject: "event loop, watched", value: times.watched.median, unit: "ns",
-    ratio: timeRatios.median),
+    benchmark: "echo, processor time", subject: "event loop, watched", value: watched.times.median, unit: "ns",
+    ratio: timeRatio),
 ]
 try Results.publish(rows, name: "nio")

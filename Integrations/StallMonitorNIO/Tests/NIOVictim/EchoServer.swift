@@ -28,9 +28,15 @@ func sleepInChannelRead(milliseconds: Int) {
 
 @inline(never)
 func computeInChannelRead(milliseconds: Int) {
-  let end = now() + UInt64(milliseconds) * 1_000_000
+  // With no function of its own, which a sample would be in.
+  var time = timespec()
+  clock_gettime(CLOCK_MONOTONIC, &time)
+  let end = time.tv_sec * 1000 + time.tv_nsec / 1_000_000 + milliseconds
   var count: UInt64 = 0
-  while now() < end { count &+= 1 }
+  while time.tv_sec * 1000 + time.tv_nsec / 1_000_000 < end {
+    clock_gettime(CLOCK_MONOTONIC, &time)
+    count &+= 1
+  }
   say("victim: counted=\(count)")
 }
 

@@ -1,3 +1,4 @@
+import Dispatch
 import Glibc
 import NIOCore
 import NIOEmbedded
@@ -119,25 +120,33 @@ case "several":
   try group.syncShutdownGracefully()
 
 case "shutdown":
-  // A heartbeat is sent at any moment of a shutdown.
-  let before = descriptors()
-  for round in 0..<150 {
+  // Heartbeats are sent at any moment of a shutdown. The first round opens what stays open.
+  var before = 0
+  for round in 0...150 {
     let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
     let watch = try monitor.watch(group)
     if round % 3 == 0 { watch.stop() }
     for loop in group.makeIterator() { for _ in 0..<50 { loop.execute { usleep(20) } } }
-    if round % 2 == 0 { usleep(UInt32(round % 150) * 40) }
+    if round % 2 == 0 { usleep(UInt32(round) * 40) }
     if round % 5 == 0 {
-      group.shutdownGracefully { _ in }
+      // The watch ends while the group shuts down.
+      let isDown = DispatchSemaphore(value: 0)
+      group.shutdownGracefully { _ in isDown.signal() }
       watch.stop()
-      usleep(3000)
+      isDown.wait()
     } else {
       try group.syncShutdownGracefully()
     }
     watch.stop()
+    if round == 0 {
+      usleep(200_000)
+      before = descriptors()
+    }
   }
   usleep(300_000)
-  say("victim: left=\(descriptors() - before)")
+  let wakeUps = monitor.watchdogWakeUps
+  usleep(300_000)
+  say("victim: left=\(descriptors() - before) wakeups=\(monitor.watchdogWakeUps - wakeUps)")
 
 case "shutdown-in-stall":
   let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
