@@ -46,7 +46,7 @@ report("Serving on port \(server.localAddress?.port ?? 0); SIGTERM stops it.")
 
 signal(SIGTERM, SIG_IGN)
 let termination = DispatchSource.makeSignalSource(signal: SIGTERM, queue: .global())
-termination.setEventHandler { server.close(promise: nil) }
+termination.setEventHandler { @Sendable [server] in server.close(promise: nil) }
 termination.resume()
 
 try server.closeFuture.wait()
