@@ -4,7 +4,7 @@ import Synchronization
 /// What a watched loop answers by, again and again.
 ///
 /// One for a loop's life.
-public final class LoopHeartbeat: @unchecked Sendable {  // `rest` is the watchdog's alone; all else is constant or atomic.
+public final class LoopHeartbeat: @unchecked Sendable {  // `rest` is the watchdog's alone.
   /// The thread that runs the loop.
   let threadID: Int32
   private let pulse: Pulse

@@ -5,7 +5,9 @@ import Glibc
 /// The kernel counts how often a thread was given a processor (`schedstat`): unchanged since it was met at rest, it has not left its place.
 /// What a beat itself costs is told from other work by the same count. Lives on the watchdog's thread.
 struct RestingThread: ~Copyable {
-  /// Calls in which a loop waits for work. A thread that stands in any other may stand in the middle of a turn.
+  /// Calls in which a loop waits for work.
+  ///
+  /// A thread that stands in any other may stand in the middle of a turn.
   private static let restingCalls: Set<Int64> = [
     7,  // poll
     232,  // epoll_wait
@@ -40,8 +42,11 @@ struct RestingThread: ~Copyable {
 
   /// Looks at the thread, which has answered the last beat.
   mutating func look() -> Finding {
-    if hasEnded { return .hasEnded }
-    return find(slices: schedstat?.parse { Self.slices($0) } ?? 0, place: place)
+    let slices = schedstat?.parse { Self.slices($0) }
+    // Only one of an ended thread cannot be read. What rests is not looked at further.
+    if slices == nil, hasEnded { return .hasEnded }
+    if let slicesAtRest, slices == slicesAtRest { return .isAtRest }
+    return find(slices: slices ?? 0, place: place)
   }
 
   /// Whether the thread has ended.

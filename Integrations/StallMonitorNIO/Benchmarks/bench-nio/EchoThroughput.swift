@@ -3,7 +3,7 @@ import NIOCore
 import NIOPosix
 
 /// Round trips of 64-byte messages a second over loopback: one server loop, one client loop, many connections.
-final class EchoThroughput {
+final class EchoThroughput: @unchecked Sendable {  // The counters belong to the client's loop.
   private static let connections = 16
   private static let messageSize = 64
 
@@ -42,6 +42,11 @@ final class EchoThroughput {
     return (trips / (end - start) * 1e9, (usedAtEnd - used) / trips)
   }
 
+  func stop() throws {
+    try client.syncShutdownGracefully()
+    try server.syncShutdownGracefully()
+  }
+
   private func total() throws -> Int {
     try client.next().submit { [counters] in counters.reduce(0) { $0 + $1.value } }.wait()
   }
@@ -56,8 +61,6 @@ final class EchoThroughput {
     return Double(time.tv_sec) * 1e9 + Double(time.tv_nsec)
   }
 }
-
-extension EchoThroughput: @unchecked Sendable {}  // All is constant but the counters, which belong to the client's loop.
 
 /// Answers received; belongs to the client's loop.
 private final class Counter: @unchecked Sendable {  // Read and written on one event loop.

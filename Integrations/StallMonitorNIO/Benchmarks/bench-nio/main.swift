@@ -44,6 +44,19 @@ for round in 0..<rounds {
 let ratio = zip(watched.rates, alone.rates).map { $0 / $1 }.median
 let timeRatio = zip(watched.times, alone.times).map { $0 / $1 }.median
 
+try echo.stop()
+
+// A group with nothing to do: its loops are not woken; what is left is the watchdog's.
+let idleLoops = 16
+let idle = MultiThreadedEventLoopGroup(numberOfThreads: idleLoops)
+try monitor.watch(idle)
+sleep(2)
+let (processorTime, wakeUps) = (clock(), monitor.watchdogWakeUps)
+sleep(10)
+let idleMicroseconds = Double(clock() - processorTime) * 1e6 / Double(CLOCKS_PER_SEC)
+let idleWakeUps = Double(monitor.watchdogWakeUps - wakeUps)
+try idle.syncShutdownGracefully()
+
 let rows = [
   Row(benchmark: "echo, 64 bytes", subject: "event loop alone", value: alone.rates.median, unit: "1/s"),
   Row(
@@ -56,5 +69,9 @@ let rows = [
   Row(
     benchmark: "echo, processor time", subject: "event loop, watched", value: watched.times.median, unit: "ns",
     ratio: timeRatio),
+  Row(benchmark: "idle, 10 s, 16 event loops", subject: "watchdog's wake-ups", value: idleWakeUps, unit: "", bar: 41),
+  Row(
+    benchmark: "idle, 10 s, 16 event loops", subject: "processor time, whole process", value: idleMicroseconds / 1000,
+    unit: "ms"),
 ]
 try Results.publish(rows, name: "nio")
