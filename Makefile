@@ -15,7 +15,7 @@ DEBUGGERS := elfutils gdb libstdc++-12-dev
 
 FUZZ_SECONDS ?= 60
 
-.PHONY: demo test examples fuzz bench bench-monitor bench-capture bench-loop lint format clean
+.PHONY: demo test test-integrations examples fuzz bench bench-monitor bench-capture bench-loop bench-nio lint format clean
 
 demo: ## A host with known stalls: report lines on standard output, an account on standard error.
 	@scripts/install-dependencies $(LIBRARIES)
@@ -28,6 +28,10 @@ test: ## All tests; the victims in debug and in release.
 	$(SWIFT) build --configuration release --product FoundationVictim
 	$(SWIFT) build --configuration release --product stalld
 	$(SWIFT) test
+
+test-integrations: ## The tests of the packages under Integrations/, which resolve what they integrate.
+	@scripts/install-dependencies $(LIBRARIES) $(JUDGES)
+	$(SWIFT) test --package-path Integrations/StallMonitorNIO
 
 examples: ## Builds the examples and runs each once.
 	@scripts/install-dependencies $(LIBRARIES)
@@ -51,6 +55,10 @@ bench-loop: ## Ours beside seven other run loops, on one processor: a table, Ben
 	taskset --cpu-list 0 $$($(SWIFT) build --configuration release --package-path Benchmarks/Loop --show-bin-path)/LoopBenchmark \
 	  --json Benchmarks/results/loop.json --svg Documentation/loop.svg --markdown Documentation/loop-table.md
 
+bench-nio: ## Throughput of an echo server on SwiftNIO, watched and not: a table, and Benchmarks/results/nio.json.
+	@scripts/install-dependencies $(LIBRARIES)
+	$(SWIFT) run --configuration release --package-path Integrations/StallMonitorNIO bench-nio
+
 FUZZER := clang -g -O1 -fsanitize=fuzzer,address -DFUZZ_WITH_LIBFUZZER -ISources/CUnwind/include
 
 fuzz: ## Unwinding and symbols under libFuzzer and the address sanitizer, FUZZ_SECONDS in all; finds are kept in .build/fuzz.
@@ -66,10 +74,10 @@ fuzz: ## Unwinding and symbols under libFuzzer and the address sanitizer, FUZZ_S
 	  -artifact_prefix=.build/fuzz/symbols- .build/fuzz/symbols-corpus Tests/Fuzz/seeds/symbols
 
 lint: ## The formatter's check.
-	$(SWIFT) format lint --strict --parallel --recursive Package.swift Sources Tests Benchmarks Examples
+	$(SWIFT) format lint --strict --parallel --recursive Package.swift Sources Tests Benchmarks Examples Integrations
 
 format:
-	$(SWIFT) format --in-place --parallel --recursive Package.swift Sources Tests Benchmarks Examples
+	$(SWIFT) format --in-place --parallel --recursive Package.swift Sources Tests Benchmarks Examples Integrations
 
 clean:
-	rm -rf .build Benchmarks/*/.build Examples/*/.build
+	rm -rf .build Benchmarks/*/.build Examples/*/.build Integrations/*/.build

@@ -27,6 +27,7 @@ public final class StallMonitor: Sendable {
     var attachment: LoopPulseObserver.Attachment
     var foundation: FoundationPulseObserver.Attachment?
     var suspension: Suspension
+    var keepsRecords: Bool
   }
 
   private let watch: Mutex<Watch?>
@@ -174,6 +175,14 @@ public final class StallMonitor: Sendable {
     ended.watchdog.stop()
   }
 
+  /// What a loop that is watched by heartbeats needs of the watch; nil if there is none.
+  func heartbeatPlace() -> (watchdog: Watchdog, suspension: Suspension, record: MappedRecord?)? {
+    guard sentinel.isInOwnProcess else { return nil }
+    return watch.withLock { watch in
+      watch.map { ($0.watchdog, $0.suspension, $0.keepsRecords ? MappedRecord(sentinel: sentinel) : nil) }
+    }
+  }
+
   private static func beginWatch(
     _ configuration: StallMonitorConfiguration, environment: Environment, writer: LineWriter, sentinel: ForkSentinel,
     serviceManager: ServiceManagerWatchdog?
@@ -223,6 +232,7 @@ public final class StallMonitor: Sendable {
     }
     return Watch(
       watchdog: watchdog, attachment: LoopPulseObserver.attach(stamper, to: loop),
-      foundation: FoundationPulseObserver.attachToMain(stamper), suspension: suspension)
+      foundation: FoundationPulseObserver.attachToMain(stamper), suspension: suspension,
+      keepsRecords: recorder != nil)
   }
 }

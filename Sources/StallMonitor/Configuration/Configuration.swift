@@ -110,6 +110,8 @@ public enum StallMonitorError: Error, Sendable, Equatable, CustomStringConvertib
   /// A value of the configuration in code is not usable. `key` is the property, `allowed` says in words what may stand
   /// there.
   case invalidConfiguration(key: String, value: String, allowed: String)
+  /// A loop's name or threshold is not usable. `allowed` says in words what may stand there.
+  case invalidLoop(key: String, value: String, allowed: String)
   /// The main loop is watched already, by another monitor of this process that has not been stopped.
   case alreadyWatching
   /// A thread, which the monitor needs one of, could not be made. `code` is the errno value.
@@ -120,6 +122,7 @@ public enum StallMonitorError: Error, Sendable, Equatable, CustomStringConvertib
     switch self {
     case .invalidConfiguration(let key, let value, let allowed):
       "StallMonitorConfiguration.\(key) is \(value); allowed: \(allowed)"
+    case .invalidLoop(let key, let value, let allowed): "the loop's \(key) is \(value); allowed: \(allowed)"
     case .alreadyWatching: "the main loop is watched already by another StallMonitor of this process"
     case .noThread(let code): "the watchdog thread could not be made (errno \(code))"
     }

@@ -17,6 +17,8 @@ final class Pulse: Sendable {
     case beforeSources = 1
     /// Between AfterWaiting and the next BeforeSources.
     case afterWaiting = 2
+    /// A heartbeat has been queued and not been run.
+    case heartbeat = 3
   }
 
   /// The published word: when the turn began, shifted by two, and the phase.

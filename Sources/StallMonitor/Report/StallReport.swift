@@ -81,6 +81,8 @@ struct StallReport: Sendable {
     let what =
       switch event {
       case .started, .ongoing: "\(subject) has stood still for \(milliseconds) ms"
+      // A heartbeat is posted at some time into the stall.
+      case .ended where loop.phase == .heartbeat: "\(subject) stood still for at least \(milliseconds) ms"
       case .ended: "\(subject) stood still for \(milliseconds) ms"
       case .fatal: "\(subject) had stood still for at least \(milliseconds) ms"
       case .suppressed: "\(subject) stood still \(tally?.sentence ?? "again")"
@@ -244,6 +246,7 @@ extension Pulse.Phase {
     case .idle: "idle"
     case .beforeSources: "before-sources"
     case .afterWaiting: "after-waiting"
+    case .heartbeat: "heartbeat"
     }
   }
 }

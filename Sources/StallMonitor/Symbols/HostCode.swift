@@ -56,7 +56,7 @@ enum HostCode {
     "libnss_", "libanl.so", "libutil.so", "libdw.so", "libdw-", "libelf.so", "libelf-", "libunwind",
   ]
 
-  private static let monitorModules: Set<Substring> = ["LoopEngine", "StallMonitor"]
+  private static let monitorModules: Set<Substring> = ["LoopEngine", "StallMonitor", "StallMonitorNIO"]
   private static let runtimeModules: Set<Substring> = [
     "Swift", "_Concurrency", "_StringProcessing", "_RegexParser", "Synchronization", "Distributed", "Observation",
     "_Differentiation", "_Builtin_float", "_Volatile", "Runtime", "SwiftOnoneSupport", "Cxx", "CxxStdlib",
@@ -64,6 +64,8 @@ enum HostCode {
     "Foundation", "FoundationEssentials", "FoundationInternationalization", "FoundationNetworking", "FoundationXML",
     "_FoundationCollections", "_FoundationICU", "_FoundationCShims", "CoreFoundation", "Dispatch", "Glibc", "Musl",
     "SwiftGlibc", "Testing", "XCTest", "__C", "__C_Synthesized",
+    // An event loop that waits is nobody's fault, and one that works is called out of these.
+    "NIOCore", "NIOPosix", "NIOConcurrencyHelpers", "_NIODataStructures",
   ]
 
   /// The mangling begins with the outermost context, which is a module or a known type of the standard library.
@@ -119,7 +121,7 @@ enum HostCode {
     "swift_", "_swift_", "__swift_", "Swift runtime failure: ", "dispatch_", "_dispatch_", "__dispatch_", "_Block_",
     "__cxa_", "__gxx_", "_Unwind_", "_foundation_", "_ZNSt", "_ZNKSt", "_ZSt", "_ZN9__gnu_cxx", "_ZNK9__gnu_cxx",
     "_ZN10__cxxabiv1", "_ZN5swift", "_ZNK5swift", "_ZL13swift", "_ZN4icu_", "_ZN6icu_", "_ZN20_foundation_unicode",
-    "objc_",
+    "objc_", "CNIOLinux_", "CNIOPosix_",
   ]
   private static let systemNames = [
     "_start", "__libc_", "_dl_", "__pthread_", "__restore_rt", "__clone", "clone3", "start_thread", "__vdso_",

@@ -23,6 +23,8 @@ final class WatchedLoop {
     var isInUnseenRun: @Sendable ([StackFrame]) -> Bool = { _ in false }
     /// Which other threads are looked at in a stall.
     var captureThreads = StallMonitorConfiguration.ThreadSelection.lockHolder
+    /// What takes the place of observers where there are none.
+    var heartbeat: (any Heartbeat)?
   }
 
   /// How long the sweep over other threads may take, and then the naming of what it found.
@@ -50,6 +52,8 @@ final class WatchedLoop {
   private var forgivenUntil: UInt64 = 0
   private let throttle = ThrottleCounter()
   private let pressure: PressureCounter? = PressureCounter()
+  // No heartbeat is queued before this time.
+  private var nextBeat: UInt64 = 0
   // What had been counted when this turn was first looked at.
   private var baseline: ThreadUsage?
 
@@ -85,13 +89,23 @@ final class WatchedLoop {
       episode?.frozen += frozen
       return lookAtEpisode(now)
     }
-    let word = subject.pulse.word
+    if subject.heartbeat?.isOver == true { return .quiet }
+    var word = subject.pulse.word
     if subject.suspension.isActive {
       // Nothing to look at, and nothing to be woken for, until it ends.
       seen = word
       return .quiet
     }
     forgivenUntil = max(forgivenUntil, subject.suspension.resumedAt)
+    if word.phase == .idle, let heartbeat = subject.heartbeat, heartbeat.isBeating {
+      seen = word
+      guard now >= nextBeat else { return .lookAgain(at: nextBeat) }
+      // On a grid: one wake-up serves all loops.
+      nextBeat = (now / subject.threshold + 1) * subject.threshold
+      heartbeat.beat()
+      word = subject.pulse.word
+      if word.phase == .idle { return .lookAgain(at: nextBeat) }
+    }
     if word.phase == .idle {
       if word == seen { return .quiet }
       seen = word
@@ -140,6 +154,7 @@ final class WatchedLoop {
   private func lookAtEpisode(_ now: UInt64) -> Step {
     guard let episode else { return .quiet }
     if let end = subject.pulse.episodeEnd { return .ended(at: end) }
+    if subject.heartbeat?.isOver == true { return .ended(at: now) }
     let sample = now >= episode.nextSample
     let ongoing = now >= episode.nextOngoing
     if sample || ongoing { return .due(sample: sample, ongoing: ongoing) }

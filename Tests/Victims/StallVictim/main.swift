@@ -307,6 +307,7 @@ case "exit-in-stall":
     exit(0)
   }
   Loop.main.run()
+case let heartbeat where heartbeatScenarios[heartbeat] != nil: heartbeatScenarios[heartbeat]!()
 case let repeated where repeatScenarios[repeated] != nil: repeatScenarios[repeated]!()
 case let health where healthScenarios[health] != nil: healthScenarios[health]!()
 case let fatal where fatalScenarios[fatal] != nil: fatalScenarios[fatal]!()

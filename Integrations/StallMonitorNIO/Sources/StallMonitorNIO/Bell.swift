@@ -1,0 +1,31 @@
+import Glibc
+
+/// A pair of sockets: a byte into one is an event for whoever watches the other.
+final class Bell: Sendable {
+  struct Failure: Error { var code: Int32 }
+
+  private let near: Int32
+  /// The end to watch; it belongs to whoever takes it.
+  let far: Int32
+
+  init() throws(Failure) {
+    var ends: (Int32, Int32) = (-1, -1)
+    let kind = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+    let code = withUnsafeMutablePointer(to: &ends) {
+      // A tuple of two is laid out as C's array of two.
+      $0.withMemoryRebound(to: Int32.self, capacity: 2) { socketpair(AF_UNIX, kind, 0, $0) }
+    }
+    guard code == 0 else { throw Failure(code: errno) }
+    (near, far) = ends
+  }
+
+  deinit { close(near) }
+
+  /// Sends a byte.
+  ///
+  /// Never waits, and raises no SIGPIPE when the other end has been closed.
+  func ring() {
+    var byte: UInt8 = 1
+    _ = send(near, &byte, 1, Int32(MSG_DONTWAIT) | Int32(MSG_NOSIGNAL))
+  }
+}

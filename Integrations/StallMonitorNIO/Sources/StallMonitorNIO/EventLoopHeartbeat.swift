@@ -1,0 +1,117 @@
+import Glibc
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOPosix
+import StallMonitor
+
+/// One event loop that is asked through a descriptor whether it turns.
+///
+/// Not through `execute`, which takes the loop's locks and complains of, or ends, a process that calls it as the loop shuts down. The channel
+/// is closed with the loop's others, before that. It also sees a loop that runs its tasks and serves no descriptor any more.
+final class EventLoopHeartbeat: Sendable {
+  private enum State {
+    case made
+    case starting
+    case watching(any Channel)
+    case stopped
+  }
+
+  private let name: String
+  private let threshold: Duration?
+  private let monitor: StallMonitor
+  private let loop: any EventLoop
+  private let bell: Bell
+  private let state = NIOLockedValueBox(State.made)
+
+  /// Makes what is needed, and begins nothing.
+  init(loop: any EventLoop, name: String, threshold: Duration?, monitor: StallMonitor) throws {
+    guard NIOPipeBootstrap(validatingGroup: loop) != nil else {
+      throw EventLoopGroupWatchError.unsupportedEventLoop(name: name, type: "\(type(of: loop))")
+    }
+    // Checked here, on the caller's thread; the loop's thread has nobody to throw to.
+    try HeartbeatLoop(name: name, kind: .nio, threshold: threshold) { _ in }.check()
+    (self.name, self.threshold, self.monitor, self.loop) = (name, threshold, monitor, loop)
+    do { bell = try Bell() } catch {
+      throw EventLoopGroupWatchError.noDescriptor(name: name, code: error.code)
+    }
+  }
+
+  /// Registers with the loop, which may not run yet.
+  func begin() {
+    state.withLockedValue { $0 = .starting }
+    let descriptor = bell.far
+    NIOPipeBootstrap(group: loop)
+      // One read a heartbeat: nothing is left after it.
+      .channelOption(.maxMessagesPerRead, value: 1)
+      .channelOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: 8))
+      .channelInitializer { channel in
+        channel.eventLoop.makeCompletedFuture {
+          try channel.pipeline.syncOperations.addHandler(
+            HeartbeatHandler(self.watchCurrentThread) { self.stopped() })
+        }
+      }
+      .takingOwnershipOfDescriptor(input: descriptor)
+      .whenComplete { result in
+        switch result {
+        case .success(let channel): self.didBegin(channel)
+        case .failure(let error):
+          close(descriptor)
+          self.say("\(error)")
+        }
+      }
+  }
+
+  /// Ends the watch.
+  func stop() {
+    // On the loop's thread the channel closes at once, and wants the lock.
+    if loop.inEventLoop { return end(stopped()) }
+    // On any other thread nothing may be asked of a loop that has shut down. The loop itself takes the lock as it closes the channel,
+    // before it is shut down.
+    state.withLockedValue { state in
+      end(state)
+      state = .stopped
+    }
+  }
+
+  private func end(_ state: State) {
+    switch state {
+    case .made: close(bell.far)
+    case .watching(let channel): channel.close(promise: nil)
+    // Closed when the loop has got it.
+    case .starting, .stopped: break
+    }
+  }
+
+  @discardableResult
+  private func stopped() -> State {
+    state.withLockedValue { state in
+      defer { state = .stopped }
+      return state
+    }
+  }
+
+  private func didBegin(_ channel: any Channel) {
+    let isStopped = state.withLockedValue { state in
+      if case .stopped = state { return true }
+      state = .watching(channel)
+      return false
+    }
+    if isStopped { channel.close(promise: nil) }
+  }
+
+  /// On the loop's thread.
+  private func watchCurrentThread() -> LoopHeartbeat? {
+    do {
+      return try monitor.watchCurrentThread(
+        as: HeartbeatLoop(name: name, kind: .nio, threshold: threshold) { [bell] _ in bell.ring() })
+    } catch {
+      say("\(error)")
+      return nil
+    }
+  }
+
+  private func say(_ reason: String) {
+    let line = Array("stallmonitor: the event loop \(name) cannot be watched: \(reason)\n".utf8)
+    _ = line.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
+  }
+}

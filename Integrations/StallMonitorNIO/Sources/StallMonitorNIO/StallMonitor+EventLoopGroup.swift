@@ -1,0 +1,44 @@
+import NIOCore
+import StallMonitor
+
+extension StallMonitor {
+  /// Watches every event loop of a group: a turn that takes too long is told of with its function, and nothing else changes.
+  ///
+  /// ```swift
+  /// let monitor = try StallMonitor.start()
+  /// try monitor.watch(MultiThreadedEventLoopGroup.singleton)
+  /// ```
+  ///
+  /// Each loop is told of as `nio-0`, `nio-1` …, in the order of the group's iterator, and is watched from the moment on at which it runs. A group that
+  /// is shut down is let go. Thread-safe; returns at once.
+  ///
+  /// What is posted is a byte in a descriptor of the loop's own, as it comes from a network: no lock of SwiftNIO's is taken, and nothing is
+  /// scheduled on a loop that has been shut down. A loop that runs is woken once a threshold at most, one that waits never. Each loop costs
+  /// two descriptors and one channel, beside the monitor's own files.
+  ///
+  /// - Parameters:
+  ///   - group: A `MultiThreadedEventLoopGroup`, or one of its event loops.
+  ///   - name: What the loops' names begin with. Groups in one process should differ in it.
+  ///   - threshold: How long a turn may take before it is a stall; nil is the monitor's own threshold.
+  /// - Returns: What ends the watch. It goes on if that is not kept.
+  /// - Throws: ``EventLoopGroupWatchError`` if there is an event loop of another make, or no descriptor is to be had;
+  ///   `StallMonitorError` if name or threshold cannot be used. Then no loop of the group is watched.
+  @discardableResult
+  public func watch(
+    _ group: any EventLoopGroup, name: String = "nio", threshold: Duration? = nil
+  ) throws -> EventLoopGroupWatch {
+    let watch = EventLoopGroupWatch()
+    // A monitor that is disabled, or that an operator has misconfigured, leaves the group alone.
+    guard isWatching else { return watch }
+    do {
+      for (index, loop) in group.makeIterator().enumerated() {
+        watch.add(try EventLoopHeartbeat(loop: loop, name: "\(name)-\(index)", threshold: threshold, monitor: self))
+      }
+    } catch {
+      watch.stop()
+      throw error
+    }
+    watch.begin()
+    return watch
+  }
+}

@@ -1,0 +1,95 @@
+import Glibc
+import StallMonitor
+import Synchronization
+
+/// A loop of the host's own, which nobody can observe: jobs that one thread takes from a pipe.
+final class JobLoop: Sendable {
+  private let descriptors: (read: Int32, write: Int32)
+  private let jobs = Mutex<[@Sendable () -> Void]>([])
+  private let heartbeat = Mutex<LoopHeartbeat?>(nil)
+
+  init() {
+    var ends: [Int32] = [0, 0]
+    pipe(&ends)
+    descriptors = (ends[0], ends[1])
+  }
+
+  func post(_ job: @escaping @Sendable () -> Void) {
+    jobs.withLock { $0.append(job) }
+    var byte: UInt8 = 1
+    write(descriptors.write, &byte, 1)
+  }
+
+  func run() {
+    let loop = HeartbeatLoop(name: "jobs") { [self] heartbeat in post { heartbeat.answer() } }
+    let own = try? monitor.watchCurrentThread(as: loop)
+    heartbeat.withLock { $0 = own }
+    while true {
+      var file = pollfd(fd: descriptors.read, events: Int16(POLLIN), revents: 0)
+      poll(&file, 1, -1)
+      var byte: UInt8 = 0
+      read(descriptors.read, &byte, 1)
+      jobs.withLock { $0.removeFirst() }()
+    }
+  }
+
+  func answerFromHere() { heartbeat.withLock { $0 }?.answer() }
+  func end() { heartbeat.withLock { $0 }?.end() }
+}
+
+let heartbeatScenarios: [String: @Sendable () -> Void] = [
+  "executor-stall": { runJobs { say("errno=\(blockBySleeping())") } },
+  "executor-ends": {
+    // With a beat on the way each time, and nobody who says that the loop has ended.
+    runJobs { pthread_exit(nil) }
+    usleep(300_000)
+    let before = monitor.watchdogWakeUps
+    usleep(500_000)
+    say("wakeups=\(monitor.watchdogWakeUps - before)")
+  },
+  "executor-ends-in-stall": {
+    runJobs {
+      say("errno=\(blockBySleeping())")
+      pthread_exit(nil)
+    }
+  },
+  "executor-let-go": {
+    let loop = JobLoop()
+    startThread("jobs") { loop.run() }
+    usleep(100_000)
+    loop.end()
+    loop.post { say("errno=\(blockBySleeping())") }
+    usleep(UInt32(milliseconds + 200) * 1000)
+  },
+  "executor-moves": {
+    let loop = JobLoop()
+    startThread("jobs") { loop.run() }
+    usleep(100_000)
+    loop.answerFromHere()
+    loop.post { say("errno=\(blockBySleeping())") }
+    usleep(UInt32(milliseconds + 200) * 1000)
+  },
+  "executor-paused": {
+    let loop = JobLoop()
+    startThread("jobs") { loop.run() }
+    usleep(100_000)
+    loop.post { monitor.expectSlow("the test says so") { say("errno=\(blockBySleeping())") } }
+    usleep(UInt32(milliseconds + 200) * 1000)
+  },
+  "executor-killed": {
+    runJobs {
+      say("errno=\(blockBySleeping())")
+      kill(getpid(), SIGKILL)
+      say("errno=\(blockBySleeping())")
+    }
+  },
+]
+
+/// Runs a job on a loop that is watched, and waits for as long as it takes.
+private func runJobs(_ job: @escaping @Sendable () -> Void) {
+  let loop = JobLoop()
+  startThread("jobs") { loop.run() }
+  usleep(100_000)
+  loop.post(job)
+  usleep(UInt32(milliseconds + 400) * 1000)
+}
