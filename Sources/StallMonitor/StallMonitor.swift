@@ -26,6 +26,7 @@ public final class StallMonitor: Sendable {
     var watchdog: Watchdog
     var attachment: LoopPulseObserver.Attachment
     var foundation: FoundationPulseObserver.Attachment?
+    var mainQueue: MainQueueHeartbeat
     var suspension: Suspension
   }
 
@@ -165,6 +166,7 @@ public final class StallMonitor: Sendable {
     guard let ended else { return }
     ended.attachment.end()
     ended.foundation?.end()
+    ended.mainQueue.end()
     ended.watchdog.stop()
   }
 
@@ -190,11 +192,13 @@ public final class StallMonitor: Sendable {
       record: recorder.flatMap { _ in MappedRecord(sentinel: sentinel) })
     let suspension = Suspension()
     let stamper = TurnStamper(pulse: pulse)
+    let heartbeat = MainQueueHeartbeat(pulse: pulse, stamper: stamper, semaphore: watchdog.semaphore)
     let subject = WatchedLoop.Subject(
       name: "main", kind: { stamper.kind.reportName }, threadID: getpid(), stackEnd: ProcessFacts.mainStackEnd(),
       threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: suspension,
       state: { stamper.kind == .loop ? LoopDescription.current(of: loop) : (nil, nil) },
-      isInUnseenRun: { stamper.isInUnseenRun($0) }, captureThreads: configuration.captureThreads)
+      isInUnseenRun: { stamper.isInUnseenRun($0) }, captureThreads: configuration.captureThreads,
+      heartbeat: heartbeat)
     let publisher = ReportPublisher(
       writer: writer,
       ledger: RepeatLedger(
@@ -208,8 +212,10 @@ public final class StallMonitor: Sendable {
     } else {
       loop.perform { cunwind_prepare_thread() }
     }
-    return Watch(
+    let watch = Watch(
       watchdog: watchdog, attachment: LoopPulseObserver.attach(stamper, to: loop),
-      foundation: FoundationPulseObserver.attachToMain(stamper), suspension: suspension)
+      foundation: FoundationPulseObserver.attachToMain(stamper), mainQueue: heartbeat, suspension: suspension)
+    heartbeat.find()
+    return watch
   }
 }

@@ -50,7 +50,8 @@ struct StallReport: Sendable {
   var fingerprint: String?
   var samples: Int
   var loop: LoopState
-  var threadID: Int32
+  /// The thread that serves the loop; nil if none does, or none is known.
+  var threadID: Int32?
   var threadName: String?
   var origin: Origin
   var stack: [StackFrame]
@@ -75,7 +76,9 @@ struct StallReport: Sendable {
   /// One sentence for people.
   var message: String {
     let milliseconds = (durationNanoseconds + 500_000) / 1_000_000
-    let subject = verdict.cause == .stopped ? "the whole process" : loop.name + " loop"
+    let subject =
+      verdict.cause == .stopped
+      ? "the whole process" : loop.name + (loop.kind == TurnStamper.Kind.mainQueue.reportName ? " queue" : " loop")
     let what =
       switch event {
       case .started, .ongoing: "\(subject) has stood still for \(milliseconds) ms"
@@ -179,9 +182,11 @@ struct StallReport: Sendable {
       $0.member("phase", loop.phase.reportName)
       $0.member("callout", loop.callout?.limited(to: 300))
     }
-    line.object("thread") {
-      $0.member("id", threadID)
-      $0.member("name", threadName)
+    if let threadID {
+      line.object("thread") {
+        $0.member("id", threadID)
+        $0.member("name", threadName)
+      }
     }
     line.object("process") {
       $0.member("pid", origin.processID)
@@ -240,6 +245,7 @@ extension Pulse.Phase {
     case .idle: "idle"
     case .beforeSources: "before-sources"
     case .afterWaiting: "after-waiting"
+    case .heartbeat: "heartbeat"
     }
   }
 }

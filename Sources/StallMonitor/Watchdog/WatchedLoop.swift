@@ -12,8 +12,9 @@ final class WatchedLoop {
     var name: String
     /// Which run loop it is.
     var kind: @Sendable () -> String
+    /// The thread that serves it, unless the heartbeat knows another.
     var threadID: Int32
-    /// Where the thread's stack ends, or 0.
+    /// Where that thread's stack ends, or 0.
     var stackEnd: UInt64
     var threshold: UInt64
     var pulse: Pulse
@@ -23,13 +24,15 @@ final class WatchedLoop {
     var isInUnseenRun: @Sendable ([StackFrame]) -> Bool = { _ in false }
     /// Which other threads are looked at in a stall.
     var captureThreads = StallMonitorConfiguration.ThreadSelection.lockHolder
+    /// What takes the place of observers where there are none.
+    var heartbeat: (any Heartbeat)?
   }
 
   /// How long the sweep over other threads may take, and then the naming of what it found.
   private static let sweepBudget: UInt64 = 200_000_000
 
   let subject: Subject
-  private let probe: ThreadProbe
+  private var probe: ThreadProbe
   private let clock: PulseClock
   // The word at the last look, and when its turn began. At first that of a loop that never turned.
   private var seen = Pulse.Word(raw: 0)
@@ -46,7 +49,9 @@ final class WatchedLoop {
   private var forgivenUntil: UInt64 = 0
   private let throttle = ThrottleCounter()
   private let pressure: PressureCounter? = PressureCounter()
-  // What had been counted when this turn was first looked at.
+  // No heartbeat is queued before this time.
+  private var nextBeat: UInt64 = 0
+  // What had been counted when this turn, or the thread that serves it now, was first looked at.
   private var baseline: ThreadUsage?
 
   init(_ subject: Subject, clock: PulseClock) {
@@ -81,13 +86,21 @@ final class WatchedLoop {
       episode?.frozen += frozen
       return lookAtEpisode(now)
     }
-    let word = subject.pulse.word
+    var word = subject.pulse.word
     if subject.suspension.isActive {
       // Nothing to look at, and nothing to be woken for, until it ends.
       seen = word
       return .quiet
     }
     forgivenUntil = max(forgivenUntil, subject.suspension.resumedAt)
+    if word.phase == .idle, let heartbeat = subject.heartbeat, heartbeat.isBeating {
+      seen = word
+      guard now >= nextBeat else { return .lookAgain(at: nextBeat) }
+      nextBeat = now + subject.threshold
+      heartbeat.beat()
+      word = subject.pulse.word
+      if word.phase == .idle { return .lookAgain(at: nextBeat) }
+    }
     if word.phase == .idle {
       if word == seen { return .quiet }
       seen = word
@@ -102,6 +115,7 @@ final class WatchedLoop {
     if word != seen {
       seen = word
       seenSince = clock.time(of: word, now: now)
+      _ = meetServer()
       baseline = usage(at: now)
     }
     let deadline = max(seenSince, forgivenUntil) + subject.threshold
@@ -152,18 +166,25 @@ final class WatchedLoop {
   func takeSample(with capture: ThreadCapture, resolver: FrameResolver) {
     guard let turn = episode?.turn else { return }
     isInUnseenRun = false
+    let server = meetServer()
+    guard case .thread = server else { return addSample(without: server, of: turn, with: capture, resolver: resolver) }
     let (mode, callout) = subject.state()
-    let moment = capture.capture(probe, stackEnd: subject.stackEnd)
+    let moment = capture.capture(probe, stackEnd: probe.id == subject.threadID ? subject.stackEnd : 0)
     var chain = WaitChain(of: probe, in: moment, with: subject.captureThreads == .none ? nil : capture)
     let now = MonotonicClock.now()
     var sample = Episode.Sample(
-      activity: moment.activity, cause: Verdict.cause(of: moment.activity, usage: change(at: now)), stack: [],
+      thread: probe.id, activity: moment.activity, cause: Verdict.cause(of: moment.activity, usage: change(at: now)), stack: [],
       mode: mode, callout: callout)
     // What was read after the loop went on belongs to another moment.
     guard subject.pulse.word == turn, subject.pulse.episodeEnd == nil else {
       if episode?.sampleCount == 0 {
         episode?.add(Episode.Sample(activity: .unknown, cause: .unknown, stack: [], failure: .turnEnded), at: now)
       }
+      return
+    }
+    // The same thread before and after, and work for it all the time: it is that work's stack.
+    guard self.server == server else {
+      episode?.add(Episode.Sample(activity: .unknown, cause: .unknown, stack: [], failure: .serverChanged), at: now)
       return
     }
     resolver.beginReport(isFirst: episode?.sampleCount == 0)
@@ -183,6 +204,45 @@ final class WatchedLoop {
     episode?.completeNames(resolver.complete)
     sweep(into: &sample, with: capture, resolver: resolver)
     episode?.add(sample, at: now)
+  }
+
+  /// Adds that no thread was met, and why.
+  private func addSample(
+    without server: LoopServer, of turn: Pulse.Word, with capture: ThreadCapture, resolver: FrameResolver
+  ) {
+    var sample = Episode.Sample(activity: .unknown, cause: .unknown, stack: [], failure: .unknownServer)
+    if server == .nobody {
+      sample.cause = .starved
+      sample.wait = "no thread of libdispatch's pool has taken it"
+      sample.failure = .noServer
+    }
+    resolver.beginReport(isFirst: episode?.sampleCount == 0)
+    sweep(into: &sample, with: capture, resolver: resolver)
+    // A thread may have come in the meantime.
+    guard subject.pulse.word == turn, subject.pulse.episodeEnd == nil, self.server == server else {
+      sample.cause = .unknown
+      sample.wait = nil
+      sample.failure = subject.pulse.word == turn ? .serverChanged : .turnEnded
+      if episode?.sampleCount == 0 { episode?.add(sample, at: MonotonicClock.now()) }
+      return
+    }
+    episode?.add(sample, at: MonotonicClock.now())
+  }
+
+  /// The thread that serves the loop at this moment.
+  private var server: LoopServer {
+    guard let heartbeat = subject.heartbeat, heartbeat.isBeating else { return .thread(subject.threadID) }
+    return heartbeat.server
+  }
+
+  /// Goes over to the thread that serves the loop now.
+  private func meetServer() -> LoopServer {
+    let server = server
+    if case .thread(let id) = server, id != probe.id {
+      probe = ThreadProbe(thread: id)
+      baseline = usage(at: MonotonicClock.now())
+    }
+    return server
   }
 
   /// Names what was left without a name for lack of time, for the last report.
@@ -227,7 +287,8 @@ final class WatchedLoop {
     }
     evidence.frozenNanoseconds = episode.frozen
     evidence.watchEnded = watchEnded
-    evidence.usage = change(at: MonotonicClock.now())
+    // Of the thread whose stack is shown, or of none.
+    if sample == nil || sample?.thread == probe.id { evidence.usage = change(at: MonotonicClock.now()) }
     var cause = episode.cause
     // A fault is counted as read from disk when it is over: what was not known at the sample is known now.
     if cause == .unknown, case .blocked(let call) = sample?.activity, call.number < 0 {
@@ -241,7 +302,8 @@ final class WatchedLoop {
       loop: StallReport.LoopState(
         name: subject.name, kind: subject.kind(), mode: sample?.mode, phase: episode.turn.phase,
         callout: sample?.callout),
-      threadID: subject.threadID, threadName: ThreadProbe.name(thread: subject.threadID), origin: origin, stack: stack,
+      threadID: sample?.thread, threadName: sample?.thread.flatMap { ThreadProbe.name(thread: $0) }, origin: origin,
+      stack: stack,
       isApproximate: sample?.isApproximate ?? false, isTruncated: sample?.isTruncated ?? false,
       captureFailure: sample?.failure, threads: sample?.threads ?? [], threadsOmitted: sample?.threadsLeftOut ?? 0)
     if event == .ended { report.path = episode.tree.heaviestPath }

@@ -1,0 +1,25 @@
+/// What watches a loop that has no observers: work that is queued to it, and is to be run in time.
+///
+/// A beat that is under way is a turn of the loop's pulse: it begins when the beat is queued, and ends when it is run. All methods on the
+/// watchdog; they take no lock that the host can hold.
+protocol Heartbeat: Sendable {
+  /// Whether the loop is watched by this, and not by observers.
+  var isBeating: Bool { get }
+
+  /// Queues a beat, unless it can be told that the loop is idle.
+  ///
+  /// Call it while none is under way.
+  func beat()
+
+  /// Which thread serves the loop at this moment.
+  var server: LoopServer { get }
+}
+
+/// The thread that serves a loop at one moment.
+enum LoopServer: Equatable, Sendable {
+  case thread(Int32)
+  /// It has work to do, and no thread does it.
+  case nobody
+  /// One may, and it cannot be told which.
+  case unknown
+}

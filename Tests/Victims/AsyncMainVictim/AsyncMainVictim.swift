@@ -1,0 +1,51 @@
+import Dispatch
+import Glibc
+import StallMonitor
+
+/// A service with `@main async`, whose main actor is served by libdispatch's workers: it does one thing there, and is judged from
+/// outside by its report lines.
+///
+///     AsyncMainVictim SCENARIO
+@main
+struct AsyncMainVictim {
+  static func main() async throws {
+    let monitor = try StallMonitor.start()
+    switch CommandLine.arguments.dropFirst().first ?? "" {
+    case "main-actor":
+      try await Task.sleep(for: .milliseconds(300))
+      await Task { @MainActor in blockTheMainActor() }.value
+      try await Task.sleep(for: .milliseconds(300))
+    case "main":
+      // The main function itself, after its first suspension.
+      try await Task.sleep(for: .milliseconds(300))
+      blockTheMainActor()
+      try await Task.sleep(for: .milliseconds(300))
+    case "busy":
+      let end = DispatchTime.now().uptimeNanoseconds + 2_500_000_000
+      while DispatchTime.now().uptimeNanoseconds < end {
+        for _ in 0..<Int.random(in: 1...4) { Task { @MainActor in spin(milliseconds: Int.random(in: 0...10)) } }
+        try await Task.sleep(for: .milliseconds(2))
+      }
+    case "suspended":
+      // A main function that waits for long is no stall: the actor is free.
+      try await Task.sleep(for: .milliseconds(1500))
+    default:
+      print("victim: unknown scenario")
+      exit(2)
+    }
+    monitor.stop()
+  }
+}
+
+@inline(never)
+@MainActor func blockTheMainActor() {
+  usleep(900_000)
+  let line = "victim: slept=true\n"
+  write(2, line, line.utf8.count)
+}
+
+@inline(never)
+func spin(milliseconds: Int) {
+  let end = DispatchTime.now().uptimeNanoseconds + UInt64(milliseconds) * 1_000_000
+  while DispatchTime.now().uptimeNanoseconds < end {}
+}
