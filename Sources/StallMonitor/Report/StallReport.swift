@@ -76,15 +76,17 @@ struct StallReport: Sendable {
   /// One sentence for people.
   var message: String {
     let milliseconds = (durationNanoseconds + 500_000) / 1_000_000
-    let subject =
-      verdict.cause == .stopped
-      ? "the whole process" : loop.name + (loop.kind == TurnStamper.Kind.mainQueue.reportName ? " queue" : " loop")
+    // What a heartbeat measures is how long the loop did not answer.
+    let isBeaten = loop.kind == TurnStamper.Kind.mainQueue.reportName
+    let subject = verdict.cause == .stopped ? "the whole process" : loop.name + (isBeaten ? " queue" : " loop")
+    let (stood, stand) =
+      isBeaten && verdict.cause != .stopped ? ("did not answer", "not answered") : ("stood still", "stood still")
     let what =
       switch event {
-      case .started, .ongoing: "\(subject) has stood still for \(milliseconds) ms"
-      case .ended: "\(subject) stood still for \(milliseconds) ms"
-      case .fatal: "\(subject) had stood still for at least \(milliseconds) ms"
-      case .suppressed: "\(subject) stood still \(tally?.sentence ?? "again")"
+      case .started, .ongoing: "\(subject) has \(stand) for \(milliseconds) ms"
+      case .ended: "\(subject) \(stood) for \(milliseconds) ms"
+      case .fatal: "\(subject) had \(stand) for at least \(milliseconds) ms"
+      case .suppressed: "\(subject) \(stood) \(tally?.sentence ?? "again")"
       }
     let place = culprit.map { " in " + $0.place } ?? ""
     let end = event == .fatal ? " when the process ended" : ""

@@ -173,7 +173,8 @@ final class WatchedLoop {
     var chain = WaitChain(of: probe, in: moment, with: subject.captureThreads == .none ? nil : capture)
     let now = MonotonicClock.now()
     var sample = Episode.Sample(
-      thread: probe.id, activity: moment.activity, cause: Verdict.cause(of: moment.activity, usage: change(at: now)), stack: [],
+      thread: probe.id, activity: moment.activity, cause: Verdict.cause(of: moment.activity, usage: change(at: now)),
+      stack: [],
       mode: mode, callout: callout)
     // What was read after the loop went on belongs to another moment.
     guard subject.pulse.word == turn, subject.pulse.episodeEnd == nil else {
@@ -217,6 +218,10 @@ final class WatchedLoop {
       sample.failure = .noServer
     }
     resolver.beginReport(isFirst: episode?.sampleCount == 0)
+    if server == .nobody, subject.captureThreads == .lockHolder, episode?.isSweepDue == true {
+      // What keeps the pool's threads from taking it.
+      sweep(into: &sample, runningOnly: false, with: capture, resolver: resolver) { $0.isOfDispatchPool }
+    }
     sweep(into: &sample, with: capture, resolver: resolver)
     // A thread may have come in the meantime.
     guard subject.pulse.word == turn, subject.pulse.episodeEnd == nil, self.server == server else {
@@ -255,12 +260,21 @@ final class WatchedLoop {
     guard subject.captureThreads == .running || subject.captureThreads == .all, episode?.isSweepDue == true else {
       return
     }
+    sweep(
+      into: &sample, runningOnly: subject.captureThreads == .running, with: capture, resolver: resolver
+    ) { _ in true }
+  }
+
+  private func sweep(
+    into sample: inout Episode.Sample, runningOnly: Bool, with capture: ThreadCapture, resolver: FrameResolver,
+    isWanted: (StallReport.OtherThread) -> Bool
+  ) {
     let sweep = ThreadSweep(
-      runningOnly: subject.captureThreads == .running, excluding: Set(sample.threads.map(\.id) + [probe.id]),
+      runningOnly: runningOnly, excluding: Set(sample.threads.map(\.id) + (sample.thread.map { [$0] } ?? [])),
       with: capture, deadline: MonotonicClock.now() + Self.sweepBudget)
     let deadline = MonotonicClock.now() + Self.sweepBudget
     sample.threads += sweep.findings.map { StallReport.OtherThread($0, resolver: resolver, deadline: deadline) }
-      .sorted { $0.role < $1.role }
+      .filter(isWanted).sorted { $0.role < $1.role }
     (sample.threadsLeftOut, sample.isSweep) = (sweep.notLookedAt.count, true)
   }
 

@@ -1,0 +1,136 @@
+import Glibc
+import Synchronization
+import Testing
+
+@testable import StallMonitor
+
+/// A loop without observers, told to the nanosecond: the clock and the heartbeat are handed in.
+struct HeartbeatTests {
+  /// A loop that answers, or does not, as the test has it.
+  private final class Loop: Heartbeat {
+    struct State {
+      var isBeating = true
+      var isIdle = false
+      var server = LoopServer.unknown
+      var beats = 0
+    }
+
+    let state = Mutex(State())
+    let pulse: Pulse
+
+    init(pulse: Pulse) { self.pulse = pulse }
+
+    var isBeating: Bool { state.withLock { $0.isBeating } }
+    var server: LoopServer { state.withLock { $0.server } }
+    var beats: Int { state.withLock { $0.beats } }
+
+    func beat() {
+      guard state.withLock({ !$0.isIdle }) else { return }
+      state.withLock { $0.beats += 1 }
+      pulse.turn(.heartbeat)
+    }
+  }
+
+  private static let threshold: UInt64 = 250_000_000
+  private let pulse = Pulse(semaphore: WatchdogSemaphore(), fencesItself: true)
+  private let suspension = Suspension()
+  private let host: Loop
+  private let loop: WatchedLoop
+  private let now = MonotonicClock.now()
+
+  init() {
+    host = Loop(pulse: pulse)
+    var subject = WatchedLoop.Subject(
+      name: "main", kind: { "main-queue" }, threadID: getpid(), stackEnd: 0, threshold: Self.threshold, pulse: pulse,
+      suspension: suspension, state: { (nil, nil) })
+    subject.heartbeat = host
+    loop = WatchedLoop(subject, clock: PulseClock())
+  }
+
+  @Test func loopThatIsNotBeatenIsQuiet() {
+    host.state.withLock { $0.isBeating = false }
+    #expect(loop.look(at: now, frozen: 0) == .quiet)
+    #expect(host.beats == 0)
+  }
+
+  @Test func idleLoopIsLookedAtOnceAThresholdAndGetsNoBeat() {
+    host.state.withLock { $0.isIdle = true }
+    #expect(loop.look(at: now, frozen: 0) == .lookAgain(at: now + Self.threshold))
+    // Woken for another reason.
+    #expect(loop.look(at: now + 5, frozen: 0) == .lookAgain(at: now + Self.threshold))
+    #expect(loop.look(at: now + Self.threshold, frozen: 0) == .lookAgain(at: now + 2 * Self.threshold))
+    #expect(host.beats == 0)
+  }
+
+  @Test func answeredBeatIsFollowedByTheNextAfterAThreshold() {
+    _ = loop.look(at: now, frozen: 0)
+    #expect(host.beats == 1)
+    pulse.idle()
+    #expect(loop.look(at: now + 5, frozen: 0) == .lookAgain(at: now + Self.threshold))
+    #expect(host.beats == 1)
+    _ = loop.look(at: now + Self.threshold, frozen: 0)
+    #expect(host.beats == 2)
+  }
+
+  @Test func unansweredBeatIsLateAfterAThreshold() {
+    guard case .lookAgain(let deadline) = loop.look(at: now, frozen: 0) else {
+      Issue.record("nothing to wait for")
+      return
+    }
+    #expect(deadline == now + Self.threshold)
+    #expect(loop.look(at: deadline - 1, frozen: 0) == .lookAgain(at: deadline))
+    #expect(loop.look(at: deadline, frozen: 0) == .late(pulse.word))
+    #expect(host.beats == 1)
+  }
+
+  @Test func frozenProcessForgivesTheBeat() {
+    _ = loop.look(at: now, frozen: 0)
+    let thawed = now + 10 * Self.threshold
+    #expect(loop.look(at: thawed, frozen: 9 * Self.threshold) == .lookAgain(at: thawed + Self.threshold))
+  }
+
+  @Test func suspendedLoopGetsNoBeat() {
+    suspension.begin()
+    #expect(loop.look(at: now, frozen: 0) == .quiet)
+    #expect(host.beats == 0)
+  }
+
+  private func report(of server: LoopServer) throws -> StallReport {
+    host.state.withLock { $0.server = server }
+    _ = loop.look(at: now, frozen: 0)
+    let turn = pulse.word
+    #expect(loop.beginEpisode(turn: turn, id: "x", now: now))
+    loop.takeSample(with: ThreadCapture(), resolver: FrameResolver(executablePath: "/proc/self/exe"))
+    let origin = StallReport.Origin(
+      processID: getpid(), executablePath: "/bin/x", serviceName: "x", hostName: "x")
+    return try #require(loop.report(.started, end: now + 2 * Self.threshold, origin: origin))
+  }
+
+  @Test func loopThatNobodyServesIsStarvedAndBlamesNobody() throws {
+    let report = try report(of: .nobody)
+    #expect(report.verdict.cause == .starved)
+    #expect(report.threadID == nil && report.stack.isEmpty && report.culprit == nil)
+    #expect(report.captureFailure == .noServer)
+    #expect(report.message.hasSuffix("it was ready to run: no thread of libdispatch's pool has taken it"))
+  }
+
+  /// A libdispatch whose queues are laid out in another way.
+  @Test func threadThatIsNotKnownIsNotGuessed() throws {
+    let report = try report(of: .unknown)
+    #expect(report.verdict.cause == .unknown)
+    #expect(report.threadID == nil && report.stack.isEmpty && report.culprit == nil)
+    #expect(report.captureFailure == .unknownServer)
+  }
+
+  /// libdispatch's words as they were met: idle, being drained, drained with more to come, waiting for a worker.
+  @Test func stateWordTellsWhoDrains() {
+    #expect(MainQueueWord(raw: 0x1f_fe10_0000_0000).isIdle)
+    #expect(MainQueueWord(raw: 0x1f_fe10_0000_0000).drainer == nil)
+    #expect(MainQueueWord(raw: 0x60_0010_8000_5a0a).drainer == 0x5a0a)
+    #expect(!MainQueueWord(raw: 0x60_0010_8000_5a0a).isIdle)
+    #expect(MainQueueWord(raw: 0x60_0090_8000_5a0a).drainer == 0x5a0a)
+    #expect(!MainQueueWord(raw: 0x1f_fe10_8000_0000).isIdle)
+    #expect(MainQueueWord(raw: 0x1f_fe10_8000_0000).drainer == nil)
+    #expect(!MainQueueWord(raw: 0x1f_fe90_0000_0000).isIdle)
+  }
+}
