@@ -6,15 +6,16 @@ extension OneAtATime {
   @Suite(.serialized)
   struct MainQueueHostTests {
     private func run(
-      _ program: String, _ scenario: String, build: Victim.Build = .debug, environment: [String: String] = [:],
-      whileRunning: ((Process) throws -> Void)? = nil
+      _ program: String, _ scenario: String, build: Victim.Build = .debug, threshold: String = "100ms",
+      environment: [String: String] = [:], whileRunning: ((Process) throws -> Void)? = nil
     ) throws -> Victim {
       try Victim.run(
-        scenario, build: build, environment: environment, program: build.executable(program), whileRunning: whileRunning
+        scenario, build: build, environment: environment.merging(["STALLMONITOR_THRESHOLD": threshold]) { $1 },
+        program: build.executable(program), whileRunning: whileRunning
       )
     }
 
-    /// The victims stand still for 900 ms; a heartbeat may begin to wait a threshold later.
+    /// The victims stand still for 450 ms; a heartbeat may begin to wait a threshold later.
     private func expectStall(
       _ victim: Victim, in function: String, cause: String, sourceLocation: SourceLocation = #_sourceLocation
     ) throws {
@@ -25,7 +26,7 @@ extension OneAtATime {
       #expect(
         ended.stack.contains { ($0["symbol"] as? String)?.contains(function) == true }, sourceLocation: sourceLocation)
       #expect(ended.cause == cause, sourceLocation: sourceLocation)
-      #expect(ended.duration > 550 && ended.duration < 2500, sourceLocation: sourceLocation)
+      #expect(ended.duration > 250 && ended.duration < 2500, sourceLocation: sourceLocation)
       #expect(ended["thread", "id"] as? Int != ended["process", "pid"] as? Int, sourceLocation: sourceLocation)
       #expect(
         (ended["message"] as? String)?.hasPrefix("main queue did not answer for") == true,
@@ -82,7 +83,7 @@ extension OneAtATime {
 
     @Test(arguments: [("DispatchMainVictim", "busy"), ("DispatchMainVictim", "saturated"), ("AsyncMainVictim", "busy")])
     func busyAndHealthyHostIsNeverReported(program: String, scenario: String) throws {
-      let victim = try run(program, scenario)
+      let victim = try run(program, scenario, threshold: "250ms")
       #expect(victim.status == 0)
       #expect(victim.reports.isEmpty)
     }
@@ -104,10 +105,10 @@ extension OneAtATime {
     @Test func idleHostsThreadsAreLeftAsleep() throws {
       let victim = try run("DispatchMainVictim", "idle")
       #expect(victim.reports.isEmpty)
-      // Two seconds, of 250 ms each.
+      // 1.2 seconds, of 100 ms each.
       let wakeUps = try #require(victim.facts["wakeups"].flatMap { Int($0) })
-      #expect(wakeUps >= 1 && wakeUps <= 9)
-      // A heartbeat each threshold would wake a worker eight times. A worker that has had nothing to do for five seconds ends.
+      #expect(wakeUps >= 1 && wakeUps <= 13)
+      // A heartbeat each threshold would wake a worker twelve times. A worker that has had nothing to do for five seconds ends.
       let switches = try #require(victim.facts["switches"].flatMap { Int($0) })
       #expect(switches <= 3)
     }
@@ -127,10 +128,10 @@ extension OneAtATime {
 
     @Test(arguments: ["busy", "saturated"])
     func stoppedProcessIsToldOnceAndBlamesNoFunction(scenario: String) throws {
-      let victim = try run("DispatchMainVictim", scenario) { process in
-        usleep(700_000)
+      let victim = try run("DispatchMainVictim", scenario, threshold: "250ms") { process in
+        usleep(500_000)
         kill(process.processIdentifier, SIGSTOP)
-        usleep(900_000)
+        usleep(600_000)
         kill(process.processIdentifier, SIGCONT)
       }
       #expect(victim.reports.map(\.cause) == ["stopped"])
@@ -144,7 +145,7 @@ extension OneAtATime {
       defer { try? FileManager.default.removeItem(at: state) }
       let environment = ["STALLMONITOR_STATE_DIRECTORY": state.path]
       _ = try run("DispatchMainVictim", "sleep", environment: environment) { process in
-        usleep(1_000_000)
+        usleep(500_000)
         kill(process.processIdentifier, SIGKILL)
       }
       let fatal = try #require(

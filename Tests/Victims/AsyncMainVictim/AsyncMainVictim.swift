@@ -12,23 +12,23 @@ struct AsyncMainVictim {
     let monitor = try StallMonitor.start()
     switch CommandLine.arguments.dropFirst().first ?? "" {
     case "main-actor":
-      try await Task.sleep(for: .milliseconds(300))
+      try await Task.sleep(for: .milliseconds(150))
       await Task { @MainActor in blockTheMainActor() }.value
-      try await Task.sleep(for: .milliseconds(300))
+      try await Task.sleep(for: .milliseconds(150))
     case "main":
       // The main function itself, after its first suspension.
-      try await Task.sleep(for: .milliseconds(300))
+      try await Task.sleep(for: .milliseconds(150))
       blockTheMainActor()
-      try await Task.sleep(for: .milliseconds(300))
+      try await Task.sleep(for: .milliseconds(150))
     case "busy":
-      let end = DispatchTime.now().uptimeNanoseconds + 2_500_000_000
+      let end = DispatchTime.now().uptimeNanoseconds + 1_500_000_000
       while DispatchTime.now().uptimeNanoseconds < end {
         for _ in 0..<Int.random(in: 1...4) { Task { @MainActor in spin(milliseconds: Int.random(in: 0...10)) } }
         try await Task.sleep(for: .milliseconds(2))
       }
     case "suspended":
       // A main function that waits for long is no stall: the actor is free.
-      try await Task.sleep(for: .milliseconds(1500))
+      try await Task.sleep(for: .milliseconds(600))
     default:
       print("victim: unknown scenario")
       exit(2)
@@ -39,7 +39,7 @@ struct AsyncMainVictim {
 
 @inline(never)
 @MainActor func blockTheMainActor() {
-  usleep(900_000)
+  usleep(450_000)
   let line = "victim: slept=true\n"
   write(2, line, line.utf8.count)
 }

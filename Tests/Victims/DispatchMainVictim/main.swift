@@ -16,11 +16,11 @@ func compute(milliseconds: Double) -> Int {
 }
 
 @inline(never)
-func computeOnTheMainQueue() { say("count=\(compute(milliseconds: 900))") }
+func computeOnTheMainQueue() { say("count=\(compute(milliseconds: 450))") }
 
 @inline(never)
 func sleepOnTheMainQueue() {
-  usleep(900_000)
+  usleep(450_000)
   say("slept=true")
 }
 
@@ -92,25 +92,36 @@ let monitor = try StallMonitor.start()
 
 switch CommandLine.arguments.dropFirst().first ?? "" {
 case "compute":
-  after(300) { computeOnTheMainQueue() }
-  later(2000) { finish(monitor) }
+  after(150) {
+    computeOnTheMainQueue()
+    later(200) { finish(monitor) }
+  }
 case "sleep":
-  after(300) { sleepOnTheMainQueue() }
-  later(2000) { finish(monitor) }
+  after(150) {
+    sleepOnTheMainQueue()
+    later(200) { finish(monitor) }
+  }
 case "after-idleness":
   // Some microseconds of work, and then the wait.
-  later(1500) { DispatchQueue.main.async { sleepOnTheMainQueue() } }
-  later(3200) { finish(monitor) }
+  later(700) {
+    DispatchQueue.main.async {
+      sleepOnTheMainQueue()
+      later(200) { finish(monitor) }
+    }
+  }
 case "sync":
   // The work of dispatch_sync is run by its caller.
-  later(300) { DispatchQueue.main.sync { sleepOnTheMainQueue() } }
-  later(2000) { finish(monitor) }
+  later(150) {
+    DispatchQueue.main.sync { sleepOnTheMainQueue() }
+    usleep(200_000)
+    finish(monitor)
+  }
 case "busy":
   let timer = DispatchSource.makeTimerSource(queue: .main)
   timer.schedule(deadline: .now(), repeating: .milliseconds(3))
   timer.setEventHandler { _ = compute(milliseconds: Double.random(in: 0...15)) }
   timer.resume()
-  later(3000) { finish(monitor) }
+  later(1500) { finish(monitor) }
 case "saturated":
   // Never idle: each block queues the next.
   @Sendable func next() {
@@ -118,40 +129,44 @@ case "saturated":
     DispatchQueue.main.async { next() }
   }
   next()
-  later(2000) { finish(monitor) }
+  later(1500) { finish(monitor) }
 case "idle":
-  later(1000) {
+  later(300) {
     let (wakeUps, switches) = (monitor.watchdogWakeUps, switchesOfOthers())
-    usleep(2_000_000)
+    usleep(1_200_000)
     say("wakeups=\(monitor.watchdogWakeUps - wakeUps) switches=\(switchesOfOthers() - switches)")
     finish(monitor)
   }
 case "paused":
   monitor.pause()
-  after(300) { sleepOnTheMainQueue() }
-  later(1800) { finish(monitor) }
-case "resumed":
-  after(200) {
-    monitor.expectSlow("it is known to be") { sleepOnTheMainQueue() }
+  after(150) {
+    sleepOnTheMainQueue()
+    later(200) { finish(monitor) }
   }
-  later(1800) { finish(monitor) }
+case "resumed":
+  after(150) {
+    monitor.expectSlow("it is known to be") { sleepOnTheMainQueue() }
+    later(200) { finish(monitor) }
+  }
 case "never-serves":
   // Blocks wait on the main queue, and the main thread never comes.
   after(0) { say("served=true") }
-  usleep(1_500_000)
+  usleep(600_000)
   finish(monitor)
 case "stopped-in-time":
-  after(300) { monitor.stop() }
-  after(500) { sleepOnTheMainQueue() }
-  later(1800) { exit(0) }
+  after(150) { monitor.stop() }
+  after(200) {
+    sleepOnTheMainQueue()
+    later(200) { exit(0) }
+  }
 case "starved":
   // Each serial queue asks for a thread of its own, and libdispatch has at most 255 of those.
   let queues = (0..<300).map { DispatchQueue(label: "occupied \($0)") }
-  later(500) {
-    for queue in queues { queue.async { usleep(2_500_000) } }
-    usleep(400_000)
+  later(150) {
+    for queue in queues { queue.async { usleep(1_000_000) } }
+    usleep(300_000)
     DispatchQueue.main.async { say("served=true") }
-    usleep(2_500_000)
+    usleep(1_200_000)
     finish(monitor)
   }
 default:
