@@ -27,6 +27,7 @@ public final class StallMonitor: Sendable {
     var attachment: LoopPulseObserver.Attachment
     var foundation: FoundationPulseObserver.Attachment?
     var mainQueue: MainQueueHeartbeat
+    var pool: CooperativePoolHeartbeat?
     var suspension: Suspension
   }
 
@@ -167,6 +168,7 @@ public final class StallMonitor: Sendable {
     ended.attachment.end()
     ended.foundation?.end()
     ended.mainQueue.end()
+    ended.pool?.end()
     ended.watchdog.stop()
   }
 
@@ -207,6 +209,9 @@ public final class StallMonitor: Sendable {
     try watchdog.start(
       writer: writer, publisher: publisher, capture: capture, resolver: resolver, recorder: recorder)
     watchdog.watch(subject)
+    let pool =
+      configuration.watchesCooperativePool
+      ? watchPool(configuration, by: watchdog, suspension: suspension) : nil
     if loop.isCurrent {
       cunwind_prepare_thread()
     } else {
@@ -214,8 +219,23 @@ public final class StallMonitor: Sendable {
     }
     let watch = Watch(
       watchdog: watchdog, attachment: LoopPulseObserver.attach(stamper, to: loop),
-      foundation: FoundationPulseObserver.attachToMain(stamper), mainQueue: heartbeat, suspension: suspension)
+      foundation: FoundationPulseObserver.attachToMain(stamper), mainQueue: heartbeat, pool: pool,
+      suspension: suspension)
     heartbeat.find()
     return watch
+  }
+
+  private static func watchPool(
+    _ configuration: StallMonitorConfiguration, by watchdog: Watchdog, suspension: Suspension
+  ) -> CooperativePoolHeartbeat {
+    let pulse = Pulse(
+      semaphore: watchdog.semaphore, fencesItself: !watchdog.hasBarrier, countsTicks: watchdog.countsTicks)
+    let heartbeat = CooperativePoolHeartbeat(pulse: pulse)
+    watchdog.watch(
+      WatchedLoop.Subject(
+        name: "cooperative", kind: { CooperativePoolHeartbeat.kind }, threadID: getpid(), stackEnd: 0,
+        threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: suspension, state: { (nil, nil) },
+        captureThreads: configuration.captureThreads, heartbeat: heartbeat))
+    return heartbeat
   }
 }

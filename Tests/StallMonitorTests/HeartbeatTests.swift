@@ -22,6 +22,7 @@ struct HeartbeatTests {
 
     var isBeating: Bool { state.withLock { $0.isBeating } }
     var server: LoopServer { state.withLock { $0.server } }
+    var pool: WorkerPool { .dispatch }
     var beats: Int { state.withLock { $0.beats } }
 
     func beat() {
@@ -120,6 +121,24 @@ struct HeartbeatTests {
     #expect(report.verdict.cause == .unknown)
     #expect(report.threadID == nil && report.stack.isEmpty && report.culprit == nil)
     #expect(report.captureFailure == .unknownServer)
+  }
+
+  @Test func poolsThreadsAreToldByWhatTheyRun() {
+    func thread(_ name: String, _ symbols: [String]) -> StallReport.OtherThread {
+      StallReport.OtherThread(id: 7, name: name, role: .other, stack: symbols.map { StackFrame(symbol: $0) })
+    }
+    let task = ["usleep", "f()", "swift_job_run", "_dispatch_continuation_pop", "_dispatch_worker_thread"]
+    #expect(WorkerPool.cooperative.owns(thread("oot.default-qos", task)))
+    #expect(!WorkerPool.cooperative.owns(thread("oot.utility-qos", task)))
+    // The main actor's, one that has nothing to do, and one of the host's own.
+    #expect(
+      !WorkerPool.cooperative.owns(
+        thread("-qos.overcommit", ["swift_job_run", "_dispatch_lane_invoke", "_dispatch_worker_thread"])))
+    #expect(!WorkerPool.cooperative.owns(thread("oot.default-qos", ["sem_timedwait", "_dispatch_worker_thread"])))
+    #expect(!WorkerPool.cooperative.owns(thread("app", ["f()", "swift_job_run", "start_thread"])))
+    #expect(
+      WorkerPool.dispatch.owns(thread("-qos.overcommit", ["f()", "_dispatch_lane_invoke", "_dispatch_worker_thread"])))
+    #expect(!WorkerPool.dispatch.owns(thread("app", ["f()", "start_thread"])))
   }
 
   /// libdispatch's words as they were met: idle, being drained, drained with more to come, waiting for a worker.

@@ -113,9 +113,8 @@ extension OneAtATime {
       #expect(switches <= 3)
     }
 
-    @Test(arguments: ["paused", "resumed"])
-    func pausedHostIsNotReported(scenario: String) throws {
-      let victim = try run("DispatchMainVictim", scenario)
+    @Test func pausedHostIsNotReported() throws {
+      let victim = try run("DispatchMainVictim", "paused")
       #expect(victim.facts["slept"] == "true")
       #expect(victim.reports.isEmpty)
     }
@@ -126,9 +125,8 @@ extension OneAtATime {
       #expect(victim.reports.isEmpty)
     }
 
-    @Test(arguments: ["busy", "saturated"])
-    func stoppedProcessIsToldOnceAndBlamesNoFunction(scenario: String) throws {
-      let victim = try run("DispatchMainVictim", scenario, threshold: "250ms") { process in
+    @Test func stoppedProcessIsToldOnceAndBlamesNoFunction() throws {
+      let victim = try run("DispatchMainVictim", "saturated", threshold: "250ms") { process in
         usleep(500_000)
         kill(process.processIdentifier, SIGSTOP)
         usleep(600_000)
@@ -136,6 +134,30 @@ extension OneAtATime {
       }
       #expect(victim.reports.map(\.cause) == ["stopped"])
       #expect(victim.reports.allSatisfy { $0.stack.isEmpty && $0.culprit == "" })
+    }
+
+    @Test(arguments: Victim.Build.allCases)
+    func blockedPoolIsToldWithItsThreads(build: Victim.Build) throws {
+      let victim = try run(
+        "AsyncMainVictim", "pool", build: build, environment: ["STALLMONITOR_COOPERATIVE_POOL": "true"])
+      let ended = try #require(victim.reports("stall.ended").first)
+      #expect(ended["loop", "kind"] as? String == "cooperative-pool")
+      #expect(ended.cause == "starved")
+      #expect(ended.stack.isEmpty && ended["thread"] == nil)
+      #expect(ended.duration > 250 && ended.duration < 2500)
+      let threads = ended["threads"] as? [[String: Any]] ?? []
+      #expect(threads.count == ProcessInfo.processInfo.activeProcessorCount)
+      for thread in threads {
+        let stack = thread["stack"] as? [[String: Any]] ?? []
+        #expect(stack.contains { ($0["symbol"] as? String)?.contains("blockAThreadOfThePool") == true })
+      }
+    }
+
+    @Test func poolThatGoesOnIsNotReported() throws {
+      let victim = try run(
+        "AsyncMainVictim", "pool-busy", threshold: "250ms", environment: ["STALLMONITOR_COOPERATIVE_POOL": "true"])
+      #expect(victim.status == 0)
+      #expect(victim.reports.isEmpty)
     }
 
     /// A process that ends in the stall tells of it when it starts next.

@@ -13,6 +13,9 @@ protocol Heartbeat: Sendable {
 
   /// Which thread serves the loop at this moment.
   var server: LoopServer { get }
+
+  /// Whose threads serve it.
+  var pool: WorkerPool { get }
 }
 
 /// The thread that serves a loop at one moment.

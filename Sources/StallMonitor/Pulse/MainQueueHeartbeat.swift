@@ -79,6 +79,8 @@ final class MainQueueHeartbeat: Heartbeat {
     return word.drainer.map { .thread($0) } ?? .nobody
   }
 
+  var pool: WorkerPool { .dispatch }
+
   private var trustedWord: MainQueueWord? {
     trust.load(ordering: .acquiring) == Trust.borneOut ? MainQueueWord.current() : nil
   }

@@ -43,9 +43,6 @@ extension StallReport {
       return object
     }
 
-    /// Whether libdispatch made the thread, and has it run work: the outermost of its functions says so.
-    var isOfDispatchPool: Bool { stack.contains { $0.symbol == "_dispatch_worker_thread" } }
-
     /// The room that it takes without frames.
     var headSize: Int { json(frames: []).bytes.count + 3 }
   }

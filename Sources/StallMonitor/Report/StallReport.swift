@@ -77,8 +77,9 @@ struct StallReport: Sendable {
   var message: String {
     let milliseconds = (durationNanoseconds + 500_000) / 1_000_000
     // What a heartbeat measures is how long the loop did not answer.
-    let isBeaten = loop.kind == TurnStamper.Kind.mainQueue.reportName
-    let subject = verdict.cause == .stopped ? "the whole process" : loop.name + (isBeaten ? " queue" : " loop")
+    let isBeaten = loop.kind == TurnStamper.Kind.mainQueue.reportName || loop.kind == CooperativePoolHeartbeat.kind
+    let noun = isBeaten ? (loop.kind == CooperativePoolHeartbeat.kind ? " pool" : " queue") : " loop"
+    let subject = verdict.cause == .stopped ? "the whole process" : loop.name + noun
     let (stood, stand) =
       isBeaten && verdict.cause != .stopped ? ("did not answer", "not answered") : ("stood still", "stood still")
     let what =

@@ -212,15 +212,16 @@ final class WatchedLoop {
     without server: LoopServer, of turn: Pulse.Word, with capture: ThreadCapture, resolver: FrameResolver
   ) {
     var sample = Episode.Sample(activity: .unknown, cause: .unknown, stack: [], failure: .unknownServer)
-    if server == .nobody {
+    let pool = subject.heartbeat?.pool
+    if server == .nobody, let pool {
       sample.cause = .starved
-      sample.wait = "no thread of libdispatch's pool has taken it"
+      sample.wait = "no thread of \(pool.name) has taken it"
       sample.failure = .noServer
     }
     resolver.beginReport(isFirst: episode?.sampleCount == 0)
-    if server == .nobody, subject.captureThreads == .lockHolder, episode?.isSweepDue == true {
+    if server == .nobody, let pool, subject.captureThreads == .lockHolder, episode?.isSweepDue == true {
       // What keeps the pool's threads from taking it.
-      sweep(into: &sample, runningOnly: false, with: capture, resolver: resolver) { $0.isOfDispatchPool }
+      sweep(into: &sample, runningOnly: false, with: capture, resolver: resolver) { pool.owns($0) }
     }
     sweep(into: &sample, with: capture, resolver: resolver)
     // A thread may have come in the meantime.

@@ -121,7 +121,7 @@ case "busy":
   timer.schedule(deadline: .now(), repeating: .milliseconds(3))
   timer.setEventHandler { _ = compute(milliseconds: Double.random(in: 0...15)) }
   timer.resume()
-  later(1500) { finish(monitor) }
+  later(1200) { finish(monitor) }
 case "saturated":
   // Never idle: each block queues the next.
   @Sendable func next() {
@@ -129,7 +129,7 @@ case "saturated":
     DispatchQueue.main.async { next() }
   }
   next()
-  later(1500) { finish(monitor) }
+  later(1200) { finish(monitor) }
 case "idle":
   later(300) {
     let (wakeUps, switches) = (monitor.watchdogWakeUps, switchesOfOthers())
@@ -141,11 +141,6 @@ case "paused":
   monitor.pause()
   after(150) {
     sleepOnTheMainQueue()
-    later(200) { finish(monitor) }
-  }
-case "resumed":
-  after(150) {
-    monitor.expectSlow("it is known to be") { sleepOnTheMainQueue() }
     later(200) { finish(monitor) }
   }
 case "never-serves":
