@@ -221,7 +221,7 @@ public final class StallMonitor: Sendable {
       watchdog: watchdog, attachment: LoopPulseObserver.attach(stamper, to: loop),
       foundation: FoundationPulseObserver.attachToMain(stamper), mainQueue: heartbeat, pool: pool,
       suspension: suspension)
-    heartbeat.find()
+    heartbeat.prepare()
     return watch
   }
 

@@ -10,6 +10,7 @@ struct HeartbeatTests {
   private final class Loop: Heartbeat {
     struct State {
       var isBeating = true
+      var mayBegin = false
       var isIdle = false
       var server = LoopServer.unknown
       var beats = 0
@@ -21,6 +22,8 @@ struct HeartbeatTests {
     init(pulse: Pulse) { self.pulse = pulse }
 
     var isBeating: Bool { state.withLock { $0.isBeating } }
+    var mayBegin: Bool { state.withLock { $0.mayBegin } }
+    func begin() {}
     var server: LoopServer { state.withLock { $0.server } }
     var pool: WorkerPool { .dispatch }
     var beats: Int { state.withLock { $0.beats } }
@@ -52,6 +55,29 @@ struct HeartbeatTests {
     host.state.withLock { $0.isBeating = false }
     #expect(loop.look(at: now, frozen: 0) == .quiet)
     #expect(host.beats == 0)
+  }
+
+  /// A program that has not come to `dispatchMain()` yet, and may never.
+  @Test func loopThatNobodyServesYetIsLookedForEverMoreSeldom() {
+    host.state.withLock { ($0.isBeating, $0.mayBegin) = (false, true) }
+    var time = now
+    var intervals: [UInt64] = []
+    for _ in 0..<12 {
+      guard case .lookAgain(let next) = loop.look(at: time, frozen: 0) else {
+        Issue.record("not looked for")
+        return
+      }
+      #expect(loop.look(at: time + 1, frozen: 0) == .lookAgain(at: next))
+      intervals.append((next - time) / 1_000_000)
+      time = next
+    }
+    #expect(intervals == [250, 500, 1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000, 60000, 60000])
+    #expect(host.beats == 0)
+    // And no more when a run loop turns.
+    pulse.turn(.beforeSources)
+    pulse.idle()
+    _ = loop.look(at: time, frozen: 0)
+    #expect(loop.look(at: time + Self.threshold, frozen: 0) == .quiet)
   }
 
   @Test func idleLoopIsLookedAtOnceAThresholdAndGetsNoBeat() {

@@ -20,6 +20,10 @@ final class CooperativePoolHeartbeat: Heartbeat {
 
   var isBeating: Bool { !hasEnded.load(ordering: .acquiring) }
 
+  var mayBegin: Bool { false }
+
+  func begin() {}
+
   func beat() {
     pulse.turn(.heartbeat)
     Task.detached(priority: .medium) { [self] in

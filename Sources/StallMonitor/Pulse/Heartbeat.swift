@@ -6,6 +6,12 @@ protocol Heartbeat: Sendable {
   /// Whether the loop is watched by this, and not by observers.
   var isBeating: Bool { get }
 
+  /// Whether it may come to be, though it is not yet.
+  var mayBegin: Bool { get }
+
+  /// Looks whether the loop has come to be one that is watched by this.
+  func begin()
+
   /// Queues a beat, unless it can be told that the loop is idle.
   ///
   /// Call it while none is under way.

@@ -36,21 +36,34 @@ final class MainQueueHeartbeat: Heartbeat {
     self.semaphore = semaphore
   }
 
-  /// Finds out who serves the main queue: by a block on it, which waits there until somebody does.
+  /// Prepares to find out who serves the main queue.
   ///
-  /// Nothing happens in a host without libdispatch.
-  func find() {
-    guard clinux_main_queue_is_here() else { return }
+  /// Nothing happens in a host without libdispatch. Where the state word is not known, a block on the queue finds out; elsewhere none
+  /// does: it would be work, for which a run of Foundation's loop returns.
+  func prepare() {
+    guard clinux_main_queue_is_here(), MainQueueWord.current() == nil else { return }
     post { heartbeat in
       // What the main thread serves is a run loop's: its turns are stamped by observers.
       guard clinux_gettid() != getpid() else { return }
-      let (isFirst, _) = heartbeat.service.compareExchange(
-        expected: Service.elsewhere, desired: Service.workers, ordering: .sequentiallyConsistent)
-      guard isFirst else { return }
-      heartbeat.checkWord()
-      heartbeat.stamper.goOver(to: .mainQueue)
+      heartbeat.goOver()
       heartbeat.semaphore.post()
     }
+  }
+
+  var mayBegin: Bool {
+    service.load(ordering: .acquiring) == Service.elsewhere && MainQueueWord.current() != nil
+  }
+
+  /// As long as the queue is the main thread's, its word has that thread's id, drained or not.
+  func begin() {
+    guard mayBegin, let word = MainQueueWord.current(), word.drainer != getpid() else { return }
+    goOver()
+  }
+
+  private func goOver() {
+    let (isFirst, _) = service.compareExchange(
+      expected: Service.elsewhere, desired: Service.workers, ordering: .sequentiallyConsistent)
+    if isFirst { stamper.goOver(to: .mainQueue) }
   }
 
   /// Ends the watch.

@@ -31,6 +31,9 @@ final class WatchedLoop {
   /// How long the sweep over other threads may take, and then the naming of what it found.
   private static let sweepBudget: UInt64 = 200_000_000
 
+  /// How seldom it is looked at most for whoever serves a loop that never turns.
+  private static let longestSearchInterval: UInt64 = 60_000_000_000
+
   let subject: Subject
   private var probe: ThreadProbe
   private let clock: PulseClock
@@ -49,6 +52,9 @@ final class WatchedLoop {
   private var forgivenUntil: UInt64 = 0
   private let throttle = ThrottleCounter()
   private let pressure: PressureCounter? = PressureCounter()
+  // When it is looked again for whoever serves a loop that has not turned yet.
+  private var searchTime: UInt64 = 0
+  private var searchInterval: UInt64 = 0
   // No heartbeat is queued before this time.
   private var nextBeat: UInt64 = 0
   // What had been counted when this turn, or the thread that serves it now, was first looked at.
@@ -93,13 +99,19 @@ final class WatchedLoop {
       return .quiet
     }
     forgivenUntil = max(forgivenUntil, subject.suspension.resumedAt)
-    if word.phase == .idle, let heartbeat = subject.heartbeat, heartbeat.isBeating {
-      seen = word
-      guard now >= nextBeat else { return .lookAgain(at: nextBeat) }
-      nextBeat = now + subject.threshold
-      heartbeat.beat()
-      word = subject.pulse.word
-      if word.phase == .idle { return .lookAgain(at: nextBeat) }
+    if word.phase == .idle, let heartbeat = subject.heartbeat {
+      heartbeat.begin()
+      if heartbeat.isBeating {
+        seen = word
+        guard now >= nextBeat else { return .lookAgain(at: nextBeat) }
+        nextBeat = now + subject.threshold
+        heartbeat.beat()
+        word = subject.pulse.word
+        if word.phase == .idle { return .lookAgain(at: nextBeat) }
+      } else if word.raw == 0, heartbeat.mayBegin {
+        // No run loop has turned yet: it may be that none ever will.
+        return .lookAgain(at: nextSearch(at: now))
+      }
     }
     if word.phase == .idle {
       if word == seen { return .quiet }
@@ -120,6 +132,15 @@ final class WatchedLoop {
     }
     let deadline = max(seenSince, forgivenUntil) + subject.threshold
     return now < deadline ? .lookAgain(at: deadline) : .late(word)
+  }
+
+  /// When to look again for whoever serves the loop: ever more seldom.
+  private func nextSearch(at now: UInt64) -> UInt64 {
+    if now >= searchTime {
+      searchInterval = min(max(2 * searchInterval, subject.threshold), Self.longestSearchInterval)
+      searchTime = now + searchInterval
+    }
+    return searchTime
   }
 
   /// Whether the loop has made a transition since the last look.
