@@ -44,6 +44,17 @@ extension OneAtATime {
     func computationOnTheMainQueueIsToldWithItsFunction(build: Victim.Build) throws {
       let victim = try run("DispatchMainVictim", "compute", build: build)
       try expectStall(victim, in: "compute", cause: "running")
+      #expect(victim.facts["default"] == "true")
+    }
+
+    /// SIGPROF is borrowed from nobody who uses it.
+    @Test func hostsProfilerIsLeftAlone() throws {
+      let victim = try run("DispatchMainVictim", "profiled")
+      #expect(victim.facts["kept"] == "true")
+      #expect(victim.facts["samples"] == "0")
+      let ended = try #require(victim.reports("stall.ended").first)
+      #expect(ended.cause == "running")
+      #expect(ended["stall", "capture", "failure"] as? String == "the thread runs with the capture signal blocked")
     }
 
     @Test(arguments: Victim.Build.allCases)

@@ -83,6 +83,20 @@ func text(of path: String) -> String? {
   return count > 0 ? String(decoding: bytes[..<count], as: UTF8.self) : nil
 }
 
+nonisolated(unsafe) var sampleCount = 0  // Written by a handler that is not to run.
+
+func countSample(_ number: Int32) { sampleCount += 1 }
+
+/// The address of the process's handler for SIGPROF; nil for the default.
+func profilingHandler() -> UInt? {
+  var action = sigaction()
+  sigaction(SIGPROF, nil, &action)
+  return withUnsafeBytes(of: &action.__sigaction_handler) { bytes in
+    let address = bytes.load(as: UInt.self)
+    return address == 0 ? nil : address
+  }
+}
+
 @Sendable func finish(_ monitor: StallMonitor) {
   monitor.stop()
   exit(0)
@@ -94,7 +108,21 @@ switch CommandLine.arguments.dropFirst().first ?? "" {
 case "compute":
   after(150) {
     computeOnTheMainQueue()
-    later(200) { finish(monitor) }
+    later(200) {
+      say("default=\(profilingHandler() == nil)")
+      finish(monitor)
+    }
+  }
+case "profiled":
+  // A host that has a profiler of its own.
+  signal(SIGPROF, countSample)
+  let before = profilingHandler()
+  after(150) {
+    computeOnTheMainQueue()
+    later(200) {
+      say("kept=\(profilingHandler() == before) samples=\(sampleCount)")
+      finish(monitor)
+    }
   }
 case "sleep":
   after(150) {
