@@ -37,7 +37,8 @@ let package = Package(
     .executableTarget(name: "FoundationVictim", dependencies: ["StallMonitor"], path: "Tests/Victims/FoundationVictim"),
     // Hosts whose main queue has no run loop.
     .executableTarget(
-      name: "DispatchMainVictim", dependencies: ["StallMonitor", "CLinux"], path: "Tests/Victims/DispatchMainVictim"),
+      name: "DispatchMainVictim", dependencies: ["StallMonitor", "CLinux", "VictimC"],
+      path: "Tests/Victims/DispatchMainVictim"),
     .executableTarget(name: "AsyncMainVictim", dependencies: ["StallMonitor"], path: "Tests/Victims/AsyncMainVictim"),
     // A main thread of its own, which a test process does not give.
     .executableTarget(

@@ -112,6 +112,13 @@ extension OneAtATime {
       #expect(victim.reports.isEmpty)
     }
 
+    /// The word of the main queue has the id of a thread that the child does not have.
+    @Test func childOfAForkThatWatchesItselfIsNotReported() throws {
+      let victim = try run("DispatchMainVictim", "forked")
+      #expect(victim.facts["watching"] == "true")
+      #expect(victim.reports.isEmpty)
+    }
+
     /// The watchdog looks once a threshold, and nobody else wakes.
     @Test func idleHostsThreadsAreLeftAsleep() throws {
       let victim = try run("DispatchMainVictim", "idle")

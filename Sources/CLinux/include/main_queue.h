@@ -10,6 +10,9 @@
 /// Whether the process has libdispatch.
 bool clinux_main_queue_is_here(void);
 
+/// Whether the queue was made by a process that this one is a forked child of: its bound thread and its workers may be that process's.
+bool clinux_main_queue_is_inherited(void);
+
 /// Queues a call of `work`; it does not wait. Only if libdispatch is here.
 void clinux_main_queue_post(void *context, void (*work)(void *context));
 

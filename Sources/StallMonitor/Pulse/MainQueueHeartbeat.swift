@@ -41,7 +41,7 @@ final class MainQueueHeartbeat: Heartbeat {
   /// Nothing happens in a host without libdispatch. Where the state word is not known, a block on the queue finds out; elsewhere none
   /// does: it would be work, for which a run of Foundation's loop returns.
   func prepare() {
-    guard clinux_main_queue_is_here(), MainQueueWord.current() == nil else { return }
+    guard clinux_main_queue_is_here(), MainQueueWord.current() == nil, !clinux_main_queue_is_inherited() else { return }
     post { heartbeat in
       // What the main thread serves is a run loop's: its turns are stamped by observers.
       guard clinux_gettid() != getpid() else { return }
@@ -55,8 +55,14 @@ final class MainQueueHeartbeat: Heartbeat {
   }
 
   /// As long as the queue is the main thread's, its word has that thread's id, drained or not.
+  ///
+  /// In the child of a fork that is the parent's id, or a worker's that the child does not have: there only a drainer that lives speaks
+  /// for workers.
   func begin() {
     guard mayBegin, let word = MainQueueWord.current(), word.drainer != getpid() else { return }
+    if clinux_main_queue_is_inherited() {
+      guard let drainer = word.drainer, access("/proc/self/task/\(drainer)", F_OK) == 0 else { return }
+    }
     goOver()
   }
 

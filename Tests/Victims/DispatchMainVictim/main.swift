@@ -2,6 +2,7 @@ import CLinux
 import Dispatch
 import Glibc
 import StallMonitor
+import VictimC
 
 // A service whose main queue has no run loop: it does one thing on that queue, and is judged from outside by its report lines.
 //
@@ -175,6 +176,18 @@ case "never-serves":
   // Blocks wait on the main queue, and the main thread never comes.
   after(0) { say("served=true") }
   usleep(600_000)
+  finish(monitor)
+case "forked":
+  // The child has its parent's main queue, and none of its threads.
+  let child = victim_fork()
+  if child == 0 {
+    let own = try StallMonitor.start()
+    say("watching=\(own.isWatching)")
+    usleep(600_000)
+    own.stop()
+    _exit(0)
+  }
+  waitpid(child, nil, 0)
   finish(monitor)
 case "stopped-in-time":
   after(150) { monitor.stop() }
