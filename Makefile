@@ -26,6 +26,8 @@ test: ## All tests; the victims in debug and in release.
 	@scripts/install-dependencies $(LIBRARIES) $(JUDGES)
 	$(SWIFT) build --configuration release --product StallVictim
 	$(SWIFT) build --configuration release --product FoundationVictim
+	$(SWIFT) build --configuration release --product DispatchMainVictim
+	$(SWIFT) build --configuration release --product AsyncMainVictim
 	$(SWIFT) build --configuration release --product stalld
 	$(SWIFT) test
 

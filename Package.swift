@@ -35,6 +35,11 @@ let package = Package(
       name: "StallVictim", dependencies: ["LoopEngine", "StallMonitor", "VictimC"], path: "Tests/Victims/StallVictim"),
     // A host on Foundation's run loop.
     .executableTarget(name: "FoundationVictim", dependencies: ["StallMonitor"], path: "Tests/Victims/FoundationVictim"),
+    // Hosts whose main queue has no run loop.
+    .executableTarget(
+      name: "DispatchMainVictim", dependencies: ["StallMonitor", "CLinux", "VictimC"],
+      path: "Tests/Victims/DispatchMainVictim"),
+    .executableTarget(name: "AsyncMainVictim", dependencies: ["StallMonitor"], path: "Tests/Victims/AsyncMainVictim"),
     // A main thread of its own, which a test process does not give.
     .executableTarget(
       name: "MainThreadVictim", dependencies: ["LoopEngine", "CLinux"], path: "Tests/Victims/MainThreadVictim"),
@@ -43,8 +48,7 @@ let package = Package(
       name: "StallMonitorTests",
       dependencies: [
         "StallMonitor", "LoopEngine", "CUnwind", "CLinux", "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim",
-        "FoundationVictim",
-        "ThrowVictim", "stalld",
+        "FoundationVictim", "DispatchMainVictim", "AsyncMainVictim", "ThrowVictim", "stalld",
       ]),
     .testTarget(name: "StalldTests", dependencies: ["stalld", "StallVictim"]),
   ],

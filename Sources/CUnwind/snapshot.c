@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <ucontext.h>
@@ -146,6 +147,19 @@ static bool is_installed(int number) {
          current.sa_sigaction == copy_handler;
 }
 
+static bool is_default(const struct sigaction *action) {
+  return (action->sa_flags & SA_SIGINFO) == 0 && action->sa_handler == SIG_DFL;
+}
+
+static bool install(int number, struct sigaction *previous) {
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_sigaction = copy_handler;
+  action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+  sigfillset(&action.sa_mask);
+  return sigaction(number, &action, previous) == 0;
+}
+
 #endif
 
 int cunwind_handler_install(void) {
@@ -157,13 +171,8 @@ int cunwind_handler_install(void) {
   for (int number = SIGRTMAX - 1; number >= SIGRTMIN; number--) {
     struct sigaction current;
     if (sigaction(number, NULL, &current) != 0) continue;
-    if ((current.sa_flags & SA_SIGINFO) == 0 && current.sa_handler == SIG_DFL) {
-      struct sigaction action;
-      memset(&action, 0, sizeof action);
-      action.sa_sigaction = copy_handler;
-      action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
-      sigfillset(&action.sa_mask);
-      if (sigaction(number, &action, NULL) != 0) return -errno;
+    if (is_default(&current)) {
+      if (!install(number, NULL)) return -errno;
     } else if (!is_installed(number)) {
       continue;
     }
@@ -226,11 +235,10 @@ static bool begin(enum stage stage, uint64_t *generation) {
   return atomic_compare_exchange_strong(&slot.state, &state, *generation << 2 | stage);
 }
 
-enum cunwind_capture_result cunwind_capture_by_signal(int32_t thread, uint64_t stack_highest, uint64_t timeout_ns,
-                                                      cunwind_snapshot *snapshot) {
 #if defined(__x86_64__)
-  int number = atomic_load(&capture_signal);
-  if (!is_installed(number)) return CUNWIND_CAPTURE_UNSUPPORTED;
+
+static enum cunwind_capture_result capture_by(int number, int32_t thread, uint64_t stack_highest, uint64_t timeout_ns,
+                                              cunwind_snapshot *snapshot) {
   if ((atomic_load(&slot.state) & 3) == COPYING) return CUNWIND_CAPTURE_BUSY;
   // Written before the request is published, read by the handler after it has seen the request.
   slot.stack_highest = stack_highest;
@@ -275,6 +283,48 @@ enum cunwind_capture_result cunwind_capture_by_signal(int32_t thread, uint64_t s
   }
   *snapshot = slot.snapshot;
   return CUNWIND_CAPTURED;
+}
+
+#endif
+
+enum cunwind_capture_result cunwind_capture_by_signal(int32_t thread, uint64_t stack_highest, uint64_t timeout_ns,
+                                                      cunwind_snapshot *snapshot) {
+#if defined(__x86_64__)
+  int number = atomic_load(&capture_signal);
+  if (!is_installed(number)) return CUNWIND_CAPTURE_UNSUPPORTED;
+  return capture_by(number, thread, stack_highest, timeout_ns, snapshot);
+#else
+  return CUNWIND_CAPTURE_UNSUPPORTED;
+#endif
+}
+
+enum cunwind_capture_result cunwind_capture_by_borrowed_signal(int32_t thread, uint64_t stack_highest,
+                                                               uint64_t timeout_ns, cunwind_snapshot *snapshot) {
+#if defined(__x86_64__)
+  // A signal that has not been taken yet would end the process under the default disposition.
+  static bool is_kept;
+  if (!is_installed(SIGPROF)) {
+    struct itimerval timer;
+    struct sigaction previous;
+    if (sigaction(SIGPROF, NULL, &previous) != 0 || !is_default(&previous)) return CUNWIND_CAPTURE_UNSUPPORTED;
+    if (getitimer(ITIMER_PROF, &timer) != 0 || timer.it_value.tv_sec != 0 || timer.it_value.tv_usec != 0)
+      return CUNWIND_CAPTURE_UNSUPPORTED;
+    if (!install(SIGPROF, &previous)) return CUNWIND_CAPTURE_UNSUPPORTED;
+    if (!is_default(&previous)) {
+      sigaction(SIGPROF, &previous, NULL);
+      return CUNWIND_CAPTURE_UNSUPPORTED;
+    }
+  }
+  enum cunwind_capture_result result = capture_by(SIGPROF, thread, stack_highest, timeout_ns, snapshot);
+  if (result == CUNWIND_CAPTURE_TIMED_OUT) is_kept = true;
+  // Not if the host has set its own meanwhile.
+  if (!is_kept && is_installed(SIGPROF)) {
+    struct sigaction original;
+    memset(&original, 0, sizeof original);
+    original.sa_handler = SIG_DFL;
+    sigaction(SIGPROF, &original, NULL);
+  }
+  return result;
 #else
   return CUNWIND_CAPTURE_UNSUPPORTED;
 #endif

@@ -26,6 +26,8 @@ public final class StallMonitor: Sendable {
     var watchdog: Watchdog
     var attachment: LoopPulseObserver.Attachment
     var foundation: FoundationPulseObserver.Attachment?
+    var mainQueue: MainQueueHeartbeat
+    var pool: CooperativePoolHeartbeat?
     var suspension: Suspension
     var keepsRecords: Bool
   }
@@ -172,6 +174,8 @@ public final class StallMonitor: Sendable {
     guard let ended else { return }
     ended.attachment.end()
     ended.foundation?.end()
+    ended.mainQueue.end()
+    ended.pool?.end()
     ended.watchdog.stop()
   }
 
@@ -206,11 +210,13 @@ public final class StallMonitor: Sendable {
       record: recorder.flatMap { _ in MappedRecord(sentinel: sentinel) })
     let suspension = Suspension()
     let stamper = TurnStamper(pulse: pulse)
+    let heartbeat = MainQueueHeartbeat(pulse: pulse, stamper: stamper, semaphore: watchdog.semaphore)
     let subject = WatchedLoop.Subject(
       name: "main", kind: { stamper.kind.reportName }, threadID: getpid(), stackEnd: ProcessFacts.mainStackEnd(),
       threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: suspension,
       state: { stamper.kind == .loop ? LoopDescription.current(of: loop) : (nil, nil) },
-      isInUnseenRun: { stamper.isInUnseenRun($0) }, captureThreads: configuration.captureThreads)
+      isInUnseenRun: { stamper.isInUnseenRun($0) }, captureThreads: configuration.captureThreads,
+      heartbeat: heartbeat)
     let details = DetailFiles.make(configured: configuration.stateDirectory, environment: environment)
     if details == nil, configuration.actions.contains(where: { $0.deed == .writeDetailFile }) {
       Diagnostics.say(
@@ -225,14 +231,33 @@ public final class StallMonitor: Sendable {
       writer: writer, publisher: publisher, capture: capture, resolver: resolver, recorder: recorder,
       actions: ActionPlan(configuration.actions), serviceManager: serviceManager)
     watchdog.watch(subject)
+    let pool =
+      configuration.watchesCooperativePool
+      ? watchPool(configuration, by: watchdog, suspension: suspension) : nil
     if loop.isCurrent {
       cunwind_prepare_thread()
     } else {
       loop.perform { cunwind_prepare_thread() }
     }
-    return Watch(
+    let watch = Watch(
       watchdog: watchdog, attachment: LoopPulseObserver.attach(stamper, to: loop),
-      foundation: FoundationPulseObserver.attachToMain(stamper), suspension: suspension,
-      keepsRecords: recorder != nil)
+      foundation: FoundationPulseObserver.attachToMain(stamper), mainQueue: heartbeat, pool: pool,
+      suspension: suspension, keepsRecords: recorder != nil)
+    heartbeat.prepare()
+    return watch
+  }
+
+  private static func watchPool(
+    _ configuration: StallMonitorConfiguration, by watchdog: Watchdog, suspension: Suspension
+  ) -> CooperativePoolHeartbeat {
+    let pulse = Pulse(
+      semaphore: watchdog.semaphore, fencesItself: !watchdog.hasBarrier, countsTicks: watchdog.countsTicks)
+    let heartbeat = CooperativePoolHeartbeat(pulse: pulse)
+    watchdog.watch(
+      WatchedLoop.Subject(
+        name: "cooperative", kind: { CooperativePoolHeartbeat.kind }, threadID: getpid(), stackEnd: 0,
+        threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: suspension, state: { (nil, nil) },
+        captureThreads: configuration.captureThreads, heartbeat: heartbeat))
+    return heartbeat
   }
 }

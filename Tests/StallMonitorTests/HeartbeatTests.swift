@@ -1,58 +1,181 @@
-import Foundation
+import Glibc
+import Synchronization
 import Testing
 
-extension OneAtATime {
-  /// A loop of the host's own, asked by heartbeats whether it turns.
-  @Suite(.serialized)
-  struct HeartbeatTests {
-    @Test func stallIsReportedWithItsCulprit() throws {
-      let victim = try Victim.run("executor-stall", milliseconds: 900)
-      #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
-      for report in victim.reports {
-        #expect(report.culprit.contains("blockBySleeping()"))
-        #expect(report["loop", "name"] as? String == "jobs")
-        #expect(report["loop", "kind"] as? String == "executor")
-        #expect(report["loop", "phase"] as? String == "heartbeat")
-        #expect(report["thread", "name"] as? String == "jobs")
+@testable import StallMonitor
+
+/// A loop without observers, told to the nanosecond: the clock and the heartbeat are handed in.
+struct HeartbeatTests {
+  /// A loop that answers, or does not, as the test has it.
+  private final class Loop: Heartbeat {
+    struct State {
+      var isBeating = true
+      var mayBegin = false
+      var isIdle = false
+      var server = LoopServer.unknown
+      var beats = 0
+    }
+
+    let state = Mutex(State())
+    let pulse: Pulse
+
+    init(pulse: Pulse) { self.pulse = pulse }
+
+    var isBeating: Bool { state.withLock { $0.isBeating } }
+    var mayBegin: Bool { state.withLock { $0.mayBegin } }
+    func begin() {}
+    var server: LoopServer { state.withLock { $0.server } }
+    var pool: WorkerPool? { .dispatch }
+    var beats: Int { state.withLock { $0.beats } }
+
+    func beat() {
+      guard state.withLock({ !$0.isIdle }) else { return }
+      state.withLock { $0.beats += 1 }
+      pulse.turn(.heartbeat)
+    }
+  }
+
+  private static let threshold: UInt64 = 250_000_000
+  private let pulse = Pulse(semaphore: WatchdogSemaphore(), fencesItself: true)
+  private let suspension = Suspension()
+  private let host: Loop
+  private let loop: WatchedLoop
+  private let now = MonotonicClock.now()
+
+  init() {
+    host = Loop(pulse: pulse)
+    var subject = WatchedLoop.Subject(
+      name: "main", kind: { "main-queue" }, threadID: getpid(), stackEnd: 0, threshold: Self.threshold, pulse: pulse,
+      suspension: suspension, state: { (nil, nil) })
+    subject.heartbeat = host
+    loop = WatchedLoop(subject, clock: PulseClock())
+  }
+
+  @Test func loopThatIsNotBeatenIsQuiet() {
+    host.state.withLock { $0.isBeating = false }
+    #expect(loop.look(at: now, frozen: 0) == .quiet)
+    #expect(host.beats == 0)
+  }
+
+  /// A program that has not come to `dispatchMain()` yet, and may never.
+  @Test func loopThatNobodyServesYetIsLookedForEverMoreSeldom() {
+    host.state.withLock { ($0.isBeating, $0.mayBegin) = (false, true) }
+    var time = now
+    var intervals: [UInt64] = []
+    for _ in 0..<12 {
+      guard case .lookAgain(let next) = loop.look(at: time, frozen: 0) else {
+        Issue.record("not looked for")
+        return
       }
-      let ended = try #require(victim.reports.last)
-      // It counts from the beat, which comes within one threshold.
-      #expect(ended.duration >= 900 - 250 - 100)
-      #expect((ended["message"] as? String)?.contains("stood still for at least") == true)
-      #expect(victim.facts["errno"] == "0", "the call is not interrupted")
+      #expect(loop.look(at: time + 1, frozen: 0) == .lookAgain(at: next))
+      intervals.append((next - time) / 1_000_000)
+      time = next
     }
+    #expect(intervals == [250, 500, 1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000, 60000, 60000])
+    #expect(host.beats == 0)
+    // And no more when a run loop turns.
+    pulse.turn(.beforeSources)
+    pulse.idle()
+    _ = loop.look(at: time, frozen: 0)
+    #expect(loop.look(at: time + Self.threshold, frozen: 0) == .quiet)
+  }
 
-    @Test func threadThatEndsIsLetGo() throws {
-      let victim = try Victim.run("executor-ends", milliseconds: 600, environment: ["STALLMONITOR_THRESHOLD": "20ms"])
-      #expect(victim.reports.isEmpty)
-      #expect(victim.facts["wakeups"] == "0", "nothing is left to watch")
-    }
+  @Test func idleLoopIsLookedAtOnceAThresholdAndGetsNoBeat() {
+    host.state.withLock { $0.isIdle = true }
+    #expect(loop.look(at: now, frozen: 0) == .lookAgain(at: now + Self.threshold))
+    // Woken for another reason.
+    #expect(loop.look(at: now + 5, frozen: 0) == .lookAgain(at: now + Self.threshold))
+    #expect(loop.look(at: now + Self.threshold, frozen: 0) == .lookAgain(at: now + 2 * Self.threshold))
+    #expect(host.beats == 0)
+  }
 
-    @Test func stallThatItsThreadEndsInIsClosed() throws {
-      let victim = try Victim.run("executor-ends-in-stall", milliseconds: 700)
-      #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
-      #expect(victim.reports.last?.culprit.contains("blockBySleeping()") == true)
-    }
+  @Test func answeredBeatIsFollowedByTheNextAfterAThreshold() {
+    _ = loop.look(at: now, frozen: 0)
+    #expect(host.beats == 1)
+    pulse.idle()
+    #expect(loop.look(at: now + 5, frozen: 0) == .lookAgain(at: now + Self.threshold))
+    #expect(host.beats == 1)
+    _ = loop.look(at: now + Self.threshold, frozen: 0)
+    #expect(host.beats == 2)
+  }
 
-    @Test(arguments: ["executor-let-go", "executor-moves", "executor-paused"])
-    func loopThatIsNotToBeWatchedIsNot(scenario: String) throws {
-      let victim = try Victim.run(scenario, milliseconds: 500, environment: ["STALLMONITOR_THRESHOLD": "100ms"])
-      #expect(victim.facts["errno"] == "0")
-      #expect(victim.reports.isEmpty)
+  @Test func unansweredBeatIsLateAfterAThreshold() {
+    guard case .lookAgain(let deadline) = loop.look(at: now, frozen: 0) else {
+      Issue.record("nothing to wait for")
+      return
     }
+    #expect(deadline == now + Self.threshold)
+    #expect(loop.look(at: deadline - 1, frozen: 0) == .lookAgain(at: deadline))
+    #expect(loop.look(at: deadline, frozen: 0) == .late(pulse.word))
+    #expect(host.beats == 1)
+  }
 
-    /// The record of a stall that the process ends in is kept for this kind too.
-    @Test func stallThatTheProcessIsKilledInIsToldByTheNextStart() throws {
-      let state = URL(fileURLWithPath: "/dev/shm/stallmonitor-tests-\(UUID().uuidString)")
-      try FileManager.default.createDirectory(at: state, withIntermediateDirectories: false)
-      defer { try? FileManager.default.removeItem(at: state) }
-      let environment = ["STALLMONITOR_STATE_DIRECTORY": state.path]
-      let killed = try Victim.run("executor-killed", milliseconds: 600, environment: environment)
-      #expect(killed.status == SIGKILL)
-      let next = try Victim.run("never-runs", milliseconds: 300, environment: environment)
-      let fatal = try #require(next.reports("stall.fatal").first)
-      #expect(fatal.culprit.contains("blockBySleeping()"))
-      #expect(fatal["loop", "name"] as? String == "jobs")
+  @Test func frozenProcessForgivesTheBeat() {
+    _ = loop.look(at: now, frozen: 0)
+    let thawed = now + 10 * Self.threshold
+    #expect(loop.look(at: thawed, frozen: 9 * Self.threshold) == .lookAgain(at: thawed + Self.threshold))
+  }
+
+  @Test func suspendedLoopGetsNoBeat() {
+    suspension.begin()
+    #expect(loop.look(at: now, frozen: 0) == .quiet)
+    #expect(host.beats == 0)
+  }
+
+  private func report(of server: LoopServer) throws -> StallReport {
+    host.state.withLock { $0.server = server }
+    _ = loop.look(at: now, frozen: 0)
+    let turn = pulse.word
+    #expect(loop.beginEpisode(turn: turn, id: "x", now: now))
+    loop.takeSample(with: ThreadCapture(), resolver: FrameResolver(executablePath: "/proc/self/exe"))
+    let origin = StallReport.Origin(
+      processID: getpid(), executablePath: "/bin/x", serviceName: "x", hostName: "x")
+    return try #require(loop.report(.started, end: now + 2 * Self.threshold, origin: origin))
+  }
+
+  @Test func loopThatNobodyServesIsStarvedAndBlamesNobody() throws {
+    let report = try report(of: .nobody)
+    #expect(report.verdict.cause == .starved)
+    #expect(report.threadID == nil && report.stack.isEmpty && report.culprit == nil)
+    #expect(report.captureFailure == .noServer)
+    #expect(report.message.hasSuffix("it was ready to run: no thread of libdispatch's pool has taken it"))
+  }
+
+  /// A libdispatch whose queues are laid out in another way.
+  @Test func threadThatIsNotKnownIsNotGuessed() throws {
+    let report = try report(of: .unknown)
+    #expect(report.verdict.cause == .unknown)
+    #expect(report.threadID == nil && report.stack.isEmpty && report.culprit == nil)
+    #expect(report.captureFailure == .unknownServer)
+  }
+
+  @Test func poolsThreadsAreToldByWhatTheyRun() {
+    func thread(_ name: String, _ symbols: [String]) -> StallReport.OtherThread {
+      StallReport.OtherThread(id: 7, name: name, role: .other, stack: symbols.map { StackFrame(symbol: $0) })
     }
+    let task = ["usleep", "f()", "swift_job_run", "_dispatch_continuation_pop", "_dispatch_worker_thread"]
+    #expect(WorkerPool.cooperative.owns(thread("oot.default-qos", task)))
+    #expect(!WorkerPool.cooperative.owns(thread("oot.utility-qos", task)))
+    // The main actor's, one that has nothing to do, and one of the host's own.
+    #expect(
+      !WorkerPool.cooperative.owns(
+        thread("-qos.overcommit", ["swift_job_run", "_dispatch_lane_invoke", "_dispatch_worker_thread"])))
+    #expect(!WorkerPool.cooperative.owns(thread("oot.default-qos", ["sem_timedwait", "_dispatch_worker_thread"])))
+    #expect(!WorkerPool.cooperative.owns(thread("app", ["f()", "swift_job_run", "start_thread"])))
+    #expect(
+      WorkerPool.dispatch.owns(thread("-qos.overcommit", ["f()", "_dispatch_lane_invoke", "_dispatch_worker_thread"])))
+    #expect(!WorkerPool.dispatch.owns(thread("app", ["f()", "start_thread"])))
+  }
+
+  /// libdispatch's words as they were met: idle, being drained, drained with more to come, waiting for a worker.
+  @Test func stateWordTellsWhoDrains() {
+    #expect(MainQueueWord(raw: 0x1f_fe10_0000_0000).isIdle)
+    #expect(MainQueueWord(raw: 0x1f_fe10_0000_0000).drainer == nil)
+    #expect(MainQueueWord(raw: 0x60_0010_8000_5a0a).drainer == 0x5a0a)
+    #expect(!MainQueueWord(raw: 0x60_0010_8000_5a0a).isIdle)
+    #expect(MainQueueWord(raw: 0x60_0090_8000_5a0a).drainer == 0x5a0a)
+    #expect(!MainQueueWord(raw: 0x1f_fe10_8000_0000).isIdle)
+    #expect(MainQueueWord(raw: 0x1f_fe10_8000_0000).drainer == nil)
+    #expect(!MainQueueWord(raw: 0x1f_fe90_0000_0000).isIdle)
   }
 }

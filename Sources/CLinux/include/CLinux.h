@@ -6,6 +6,7 @@
 #include "core_foundation.h"
 #include "dispatch_queue.h"
 #include "loop.h"
+#include "main_queue.h"
 #include "memory.h"
 #include "process.h"
 #include "time_stamp_counter.h"

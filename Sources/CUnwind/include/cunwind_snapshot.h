@@ -72,6 +72,13 @@ enum cunwind_capture_result {
 enum cunwind_capture_result cunwind_capture_by_signal(int32_t thread, uint64_t stack_highest, uint64_t timeout_ns,
                                                       cunwind_snapshot *snapshot);
 
+/// The same by SIGPROF, whose handler is put in place for this one capture: for threads that block every other signal, as
+/// libdispatch's workers do. Only while the host leaves that signal alone: default disposition, no profiling timer.
+///
+/// If the thread does not answer in time the handler stays. Used by one thread at a time.
+enum cunwind_capture_result cunwind_capture_by_borrowed_signal(int32_t thread, uint64_t stack_highest,
+                                                               uint64_t timeout_ns, cunwind_snapshot *snapshot);
+
 /// Prepares a snapshot whose stack is read by the caller's thread from a thread that stands still in the kernel. The
 /// caller has claimed the snapshot memory. Of a stack whose end is unknown only the innermost 64 KiB are copied: what
 /// lies beyond its end is somebody else's, and may be slow to read. @return false if an abandoned handler still copies

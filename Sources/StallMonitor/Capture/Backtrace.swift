@@ -30,5 +30,8 @@ enum CaptureFailure: String, Sendable, Error {
   case pending = "the thread runs and has not answered an earlier capture signal yet"
   case noSignal = "no real-time signal was free for capturing"
   case busy = "an earlier capture is still under way"
+  case noServer = "no thread serves the loop"
+  case unknownServer = "which thread serves the loop is not known"
+  case serverChanged = "another thread served the loop when the stack had been taken"
   case noUnwinder = "libunwind is not installed"
 }

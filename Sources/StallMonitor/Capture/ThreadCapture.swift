@@ -139,13 +139,18 @@ final class ThreadCapture {
     guard signal > 0 else { return Moment(activity: .running, backtrace: .failure(.noSignal)) }
     // A blocked signal would stay pending, and reach the thread at a time of nobody's choosing; so would a second one
     // behind one that the thread has not had the time to take.
-    guard let state = probe.state(of: signal), !state.isBlocked else {
+    var state = probe.state(of: signal)
+    let isBorrowing = state?.isBlocked == true
+    // libdispatch's workers block all signals but those of a crash, and this one.
+    if isBorrowing { state = probe.state(of: SIGPROF) }
+    guard let state, !state.isBlocked else {
       return Moment(activity: .running, backtrace: .failure(.signalBlocked))
     }
     guard !state.isPending else { return Moment(activity: .running, backtrace: .failure(.pending)) }
     var snapshot = cunwind_snapshot()
     let failure: CaptureFailure
-    switch cunwind_capture_by_signal(probe.id, stackEnd, Self.handlerTimeout, &snapshot) {
+    let take = isBorrowing ? cunwind_capture_by_borrowed_signal : cunwind_capture_by_signal
+    switch take(probe.id, stackEnd, Self.handlerTimeout, &snapshot) {
     case CUNWIND_CAPTURED:
       var unwound = unwind(&snapshot)
       isCutShort = unwound.isCutShort
@@ -154,7 +159,7 @@ final class ThreadCapture {
       return Moment(activity: .running, backtrace: unwound.backtrace)
     case CUNWIND_CAPTURE_NO_THREAD: failure = .threadEnded
     case CUNWIND_CAPTURE_BUSY: failure = .busy
-    case CUNWIND_CAPTURE_UNSUPPORTED: failure = .noSignal
+    case CUNWIND_CAPTURE_UNSUPPORTED: failure = isBorrowing ? .signalBlocked : .noSignal
     case CUNWIND_CAPTURE_REFUSED: failure = .refused
     default: failure = .noAnswer
     }

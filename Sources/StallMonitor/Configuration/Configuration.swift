@@ -58,6 +58,13 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// that runs gets one signal, whose handler needs some 4 KiB of its stack.
   public var captureThreads: ThreadSelection = .lockHolder
 
+  /// Whether the threads of Swift concurrency are watched, too.
+  ///
+  /// Blocking calls in tasks take them one after the other; when none is left, no task runs on. Watched are those of the default
+  /// priority. It costs a task for each threshold, also while the service is idle.
+  /// `STALLMONITOR_COOPERATIVE_POOL`: `true` or `false`; the default is false.
+  public var watchesCooperativePool = false
+
   /// The service's name in each report.
   ///
   /// `STALLMONITOR_SERVICE_NAME`; then OpenTelemetry's `OTEL_SERVICE_NAME` and the `service.name` of

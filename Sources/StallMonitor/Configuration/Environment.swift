@@ -40,9 +40,9 @@ struct Environment {
 
   /// Names that begin with `STALLMONITOR_`, as this version knows them.
   static let known = [
-    "STALLMONITOR_ABORT_AFTER", "STALLMONITOR_BUDGET", "STALLMONITOR_DETAIL_AFTER", "STALLMONITOR_ENABLED",
-    "STALLMONITOR_REPEAT_WINDOW", "STALLMONITOR_SERVICE_NAME", "STALLMONITOR_SINK", "STALLMONITOR_STATE_DIRECTORY",
-    "STALLMONITOR_SYSTEMD_WATCHDOG", "STALLMONITOR_THREADS", "STALLMONITOR_THRESHOLD",
+    "STALLMONITOR_ABORT_AFTER", "STALLMONITOR_BUDGET", "STALLMONITOR_COOPERATIVE_POOL", "STALLMONITOR_DETAIL_AFTER",
+    "STALLMONITOR_ENABLED", "STALLMONITOR_REPEAT_WINDOW", "STALLMONITOR_SERVICE_NAME", "STALLMONITOR_SINK",
+    "STALLMONITOR_STATE_DIRECTORY", "STALLMONITOR_SYSTEMD_WATCHDOG", "STALLMONITOR_THREADS", "STALLMONITOR_THRESHOLD",
   ]
 
   /// Lays the variables over `configuration`.
@@ -62,6 +62,9 @@ struct Environment {
     read("STALLMONITOR_ENABLED", allowed: "true or false (also 1/0, yes/no, on/off)", Self.parseBool) {
       configuration.isEnabled = $0
     }
+    read(
+      "STALLMONITOR_COOPERATIVE_POOL", allowed: "true or false (also 1/0, yes/no, on/off)", Self.parseBool
+    ) { configuration.watchesCooperativePool = $0 }
     read(
       "STALLMONITOR_THRESHOLD",
       allowed: "a number with a unit us, ms, s or min, from 1ms to 60min, such as 250ms or 1.5s",

@@ -78,6 +78,8 @@ struct Verdict: Sendable, Equatable {
       "it waited for another thread" + wait + (evidence.lockHolder?.clause ?? "") + deadlockClause
     case .io: "it waited for input or output" + wait
     case .sleep: "it slept" + wait
+    // What waits is the loop and not a thread of it.
+    case .starved where evidence.wait != nil: "it was ready to run: " + (evidence.wait ?? "")
     case .starved: "it was ready to run and got no processor"
     case .throttled: "its control group had used up its processor quota"
     case .fault: "it waited for memory to be read from disk"

@@ -2,6 +2,8 @@
 struct Episode {
   /// What a loop's thread was doing at one moment of the stall.
   struct Sample {
+    /// Whose stack it is; nil if no thread served the loop.
+    var thread: Int32?
     var activity: ThreadProbe.Activity
     var cause: Cause
     /// What it waited in, in words.

@@ -43,6 +43,8 @@ public final class LoopHeartbeat: @unchecked Sendable {  // `rest` is the watchd
 extension LoopHeartbeat: Heartbeat {
   var isBeating: Bool { !isEnded.load(ordering: .acquiring) }
 
+  var server: LoopServer { .thread(threadID) }
+
   func beat() {
     switch rest.look() {
     case .isAtRest: return

@@ -6,15 +6,39 @@ protocol Heartbeat: Sendable {
   /// Whether the loop is watched by this, and not by observers.
   var isBeating: Bool { get }
 
+  /// Whether it may come to be, though it is not yet.
+  var mayBegin: Bool { get }
+
+  /// Looks whether the loop has come to be one that is watched by this.
+  func begin()
+
   /// Queues a beat, unless it can be told that the loop is idle.
   ///
   /// Call it while none is under way.
   func beat()
+
+  /// Which thread serves the loop at this moment.
+  var server: LoopServer { get }
+
+  /// Whose threads serve it; nil if it has one of its own.
+  var pool: WorkerPool? { get }
 
   /// Whether the loop will never run what is queued: it has been let go, or its thread has ended.
   var isOver: Bool { get }
 }
 
 extension Heartbeat {
+  var mayBegin: Bool { false }
+  func begin() {}
+  var pool: WorkerPool? { nil }
   var isOver: Bool { false }
+}
+
+/// The thread that serves a loop at one moment.
+enum LoopServer: Equatable, Sendable {
+  case thread(Int32)
+  /// It has work to do, and no thread does it.
+  case nobody
+  /// One may, and it cannot be told which.
+  case unknown
 }

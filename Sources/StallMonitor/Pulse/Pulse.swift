@@ -3,7 +3,7 @@ import Synchronization
 
 /// What a watched loop tells the watchdog: one word, stored at each transition.
 ///
-/// The loop's thread is the only writer of the word. A transition costs a reading of the clock and a store (an idle one the
+/// The loop's thread is the only writer of the word (of a heartbeat's, whoever queues the beat and whoever runs it, in turns). A transition costs a reading of the clock and a store (an idle one the
 /// store alone); the semaphore is posted only when the watchdog has asked for it.
 ///
 /// The question "has the watchdog asked?" is a load after a store to another word, which processors reorder. The fence

@@ -11,6 +11,8 @@ final class TurnStamper: @unchecked Sendable {  // `runs` belongs to the loop's 
     case loop
     /// Foundation's `RunLoop`, CoreFoundation's `CFRunLoop`.
     case foundation
+    /// The main dispatch queue without a run loop, which a heartbeat watches.
+    case mainQueue
   }
 
   private let pulse: Pulse
@@ -28,6 +30,9 @@ final class TurnStamper: @unchecked Sendable {  // `runs` belongs to the loop's 
 
   /// How many runs of Foundation's are under way, as far as its observers tell; from any thread.
   var observedFoundationRuns: Int { foundationRuns.load(ordering: .relaxed) }
+
+  /// The thread's run loops have given way to something that is not stamped; from any thread.
+  func goOver(to kind: Kind) { latest.store(kind.rawValue, ordering: .relaxed) }
 
   /// A run begins.
   func entry(_ kind: Kind) {

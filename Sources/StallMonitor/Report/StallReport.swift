@@ -50,7 +50,8 @@ struct StallReport: Sendable {
   var fingerprint: String?
   var samples: Int
   var loop: LoopState
-  var threadID: Int32
+  /// The thread that serves the loop; nil if none does, or none is known.
+  var threadID: Int32?
   var threadName: String?
   var origin: Origin
   var stack: [StackFrame]
@@ -77,15 +78,21 @@ struct StallReport: Sendable {
   /// One sentence for people.
   var message: String {
     let milliseconds = (durationNanoseconds + 500_000) / 1_000_000
-    let subject = verdict.cause == .stopped ? "the whole process" : loop.name + " loop"
+    // What a heartbeat measures is how long the loop did not answer.
+    let isBeaten = loop.kind == TurnStamper.Kind.mainQueue.reportName || loop.kind == CooperativePoolHeartbeat.kind
+    let noun = isBeaten ? (loop.kind == CooperativePoolHeartbeat.kind ? " pool" : " queue") : " loop"
+    let subject = verdict.cause == .stopped ? "the whole process" : loop.name + noun
+    let (stood, stand) =
+      isBeaten && verdict.cause != .stopped ? ("did not answer", "not answered") : ("stood still", "stood still")
     let what =
       switch event {
-      case .started, .ongoing: "\(subject) has stood still for \(milliseconds) ms"
+      case .started, .ongoing: "\(subject) has \(stand) for \(milliseconds) ms"
       // A heartbeat is posted at some time into the stall.
-      case .ended where loop.phase == .heartbeat: "\(subject) stood still for at least \(milliseconds) ms"
-      case .ended: "\(subject) stood still for \(milliseconds) ms"
-      case .fatal: "\(subject) had stood still for at least \(milliseconds) ms"
-      case .suppressed: "\(subject) stood still \(tally?.sentence ?? "again")"
+      case .ended where loop.phase == .heartbeat && !isBeaten:
+        "\(subject) \(stood) for at least \(milliseconds) ms"
+      case .ended: "\(subject) \(stood) for \(milliseconds) ms"
+      case .fatal: "\(subject) had \(stand) for at least \(milliseconds) ms"
+      case .suppressed: "\(subject) \(stood) \(tally?.sentence ?? "again")"
       }
     let place = culprit.map { " in " + $0.place } ?? ""
     let end = event == .fatal ? " when the process ended" : ""
@@ -185,9 +192,11 @@ struct StallReport: Sendable {
       $0.member("phase", loop.phase.reportName)
       $0.member("callout", loop.callout?.limited(to: 300))
     }
-    line.object("thread") {
-      $0.member("id", threadID)
-      $0.member("name", threadName)
+    if let threadID {
+      line.object("thread") {
+        $0.member("id", threadID)
+        $0.member("name", threadName)
+      }
     }
     line.object("process") {
       $0.member("pid", origin.processID)

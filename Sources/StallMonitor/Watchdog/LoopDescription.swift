@@ -38,6 +38,7 @@ extension TurnStamper.Kind {
     switch self {
     case .loop: "loop"
     case .foundation: "foundation"
+    case .mainQueue: "main-queue"
     }
   }
 }
@@ -46,7 +47,9 @@ extension TurnStamper {
   /// Whether a stack shows more runs of Foundation's loop than its observers have told of: a nested run in a private mode, which no
   /// observer in the common modes sees.
   func isInUnseenRun(_ stack: [StackFrame]) -> Bool {
+    // On a worker that serves the main queue such a run is the queue's own delay.
+    guard kind != .mainQueue else { return false }
     // `__CFRunLoopRun`, once for each run (CFRunLoop.c).
-    stack.count { $0.symbol == "__CFRunLoopRun" } > observedFoundationRuns
+    return stack.count { $0.symbol == "__CFRunLoopRun" } > observedFoundationRuns
   }
 }

@@ -12,8 +12,9 @@ final class WatchedLoop {
     var name: String
     /// Which run loop it is.
     var kind: @Sendable () -> String
+    /// The thread that serves it, unless the heartbeat knows another.
     var threadID: Int32
-    /// Where the thread's stack ends, or 0.
+    /// Where that thread's stack ends, or 0.
     var stackEnd: UInt64
     var threshold: UInt64
     var pulse: Pulse
@@ -30,8 +31,11 @@ final class WatchedLoop {
   /// How long the sweep over other threads may take, and then the naming of what it found.
   private static let sweepBudget: UInt64 = 200_000_000
 
+  /// How seldom it is looked at most for whoever serves a loop that never turns.
+  private static let longestSearchInterval: UInt64 = 60_000_000_000
+
   let subject: Subject
-  private let probe: ThreadProbe
+  private var probe: ThreadProbe
   private let clock: PulseClock
   // The word at the last look, and when its turn began. At first that of a loop that never turned.
   private var seen = Pulse.Word(raw: 0)
@@ -52,9 +56,12 @@ final class WatchedLoop {
   private var forgivenUntil: UInt64 = 0
   private let throttle = ThrottleCounter()
   private let pressure: PressureCounter? = PressureCounter()
+  // When it is looked again for whoever serves a loop that has not turned yet.
+  private var searchTime: UInt64 = 0
+  private var searchInterval: UInt64 = 0
   // No heartbeat is queued before this time.
   private var nextBeat: UInt64 = 0
-  // What had been counted when this turn was first looked at.
+  // What had been counted when this turn, or the thread that serves it now, was first looked at.
   private var baseline: ThreadUsage?
 
   init(_ subject: Subject, clock: PulseClock) {
@@ -97,14 +104,20 @@ final class WatchedLoop {
       return .quiet
     }
     forgivenUntil = max(forgivenUntil, subject.suspension.resumedAt)
-    if word.phase == .idle, let heartbeat = subject.heartbeat, heartbeat.isBeating {
-      seen = word
-      guard now >= nextBeat else { return .lookAgain(at: nextBeat) }
-      // On a grid: one wake-up serves all loops.
-      nextBeat = (now / subject.threshold + 1) * subject.threshold
-      heartbeat.beat()
-      word = subject.pulse.word
-      if word.phase == .idle { return .lookAgain(at: nextBeat) }
+    if word.phase == .idle, let heartbeat = subject.heartbeat {
+      heartbeat.begin()
+      if heartbeat.isBeating {
+        seen = word
+        guard now >= nextBeat else { return .lookAgain(at: nextBeat) }
+        // On a grid: one wake-up serves all loops.
+        nextBeat = (now / subject.threshold + 1) * subject.threshold
+        heartbeat.beat()
+        word = subject.pulse.word
+        if word.phase == .idle { return .lookAgain(at: nextBeat) }
+      } else if word.raw == 0, heartbeat.mayBegin {
+        // No run loop has turned yet: it may be that none ever will.
+        return .lookAgain(at: nextSearch(at: now))
+      }
     }
     if word.phase == .idle {
       if word == seen { return .quiet }
@@ -120,10 +133,20 @@ final class WatchedLoop {
     if word != seen {
       seen = word
       seenSince = clock.time(of: word, now: now)
+      _ = meetServer()
       baseline = usage(at: now)
     }
     let deadline = max(seenSince, forgivenUntil) + subject.threshold
     return now < deadline ? .lookAgain(at: deadline) : .late(word)
+  }
+
+  /// When to look again for whoever serves the loop: ever more seldom.
+  private func nextSearch(at now: UInt64) -> UInt64 {
+    if now >= searchTime {
+      searchInterval = min(max(2 * searchInterval, subject.threshold), Self.longestSearchInterval)
+      searchTime = now + searchInterval
+    }
+    return searchTime
   }
 
   /// Whether the loop has made a transition since the last look.
@@ -182,18 +205,26 @@ final class WatchedLoop {
   func takeSample(with capture: ThreadCapture, resolver: FrameResolver) {
     guard let turn = episode?.turn else { return }
     isInUnseenRun = false
+    let server = meetServer()
+    guard case .thread = server else { return addSample(without: server, of: turn, with: capture, resolver: resolver) }
     let (mode, callout) = subject.state()
-    let moment = capture.capture(probe, stackEnd: subject.stackEnd)
+    let moment = capture.capture(probe, stackEnd: probe.id == subject.threadID ? subject.stackEnd : 0)
     var chain = WaitChain(of: probe, in: moment, with: subject.captureThreads == .none ? nil : capture)
     let now = MonotonicClock.now()
     var sample = Episode.Sample(
-      activity: moment.activity, cause: Verdict.cause(of: moment.activity, usage: change(at: now)), stack: [],
+      thread: probe.id, activity: moment.activity, cause: Verdict.cause(of: moment.activity, usage: change(at: now)),
+      stack: [],
       mode: mode, callout: callout)
     // What was read after the loop went on belongs to another moment.
     guard subject.pulse.word == turn, subject.pulse.episodeEnd == nil else {
       if episode?.sampleCount == 0 {
         episode?.add(Episode.Sample(activity: .unknown, cause: .unknown, stack: [], failure: .turnEnded), at: now)
       }
+      return
+    }
+    // The same thread before and after, and work for it all the time: it is that work's stack.
+    guard self.server == server else {
+      episode?.add(Episode.Sample(activity: .unknown, cause: .unknown, stack: [], failure: .serverChanged), at: now)
       return
     }
     resolver.beginReport(isFirst: episode?.sampleCount == 0)
@@ -215,6 +246,50 @@ final class WatchedLoop {
     episode?.add(sample, at: now)
   }
 
+  /// Adds that no thread was met, and why.
+  private func addSample(
+    without server: LoopServer, of turn: Pulse.Word, with capture: ThreadCapture, resolver: FrameResolver
+  ) {
+    var sample = Episode.Sample(activity: .unknown, cause: .unknown, stack: [], failure: .unknownServer)
+    let pool = subject.heartbeat?.pool
+    if server == .nobody, let pool {
+      sample.cause = .starved
+      sample.wait = "no thread of \(pool.name) has taken it"
+      sample.failure = .noServer
+    }
+    resolver.beginReport(isFirst: episode?.sampleCount == 0)
+    if server == .nobody, let pool, subject.captureThreads == .lockHolder, episode?.isSweepDue == true {
+      // What keeps the pool's threads from taking it.
+      sweep(into: &sample, runningOnly: false, with: capture, resolver: resolver) { pool.owns($0) }
+    }
+    sweep(into: &sample, with: capture, resolver: resolver)
+    // A thread may have come in the meantime.
+    guard subject.pulse.word == turn, subject.pulse.episodeEnd == nil, self.server == server else {
+      sample.cause = .unknown
+      sample.wait = nil
+      sample.failure = subject.pulse.word == turn ? .serverChanged : .turnEnded
+      if episode?.sampleCount == 0 { episode?.add(sample, at: MonotonicClock.now()) }
+      return
+    }
+    episode?.add(sample, at: MonotonicClock.now())
+  }
+
+  /// The thread that serves the loop at this moment.
+  private var server: LoopServer {
+    guard let heartbeat = subject.heartbeat, heartbeat.isBeating else { return .thread(subject.threadID) }
+    return heartbeat.server
+  }
+
+  /// Goes over to the thread that serves the loop now.
+  private func meetServer() -> LoopServer {
+    let server = server
+    if case .thread(let id) = server, id != probe.id {
+      probe = ThreadProbe(thread: id)
+      baseline = usage(at: MonotonicClock.now())
+    }
+    return server
+  }
+
   /// Names what was left without a name for lack of time, for the last report.
   func completeNames(with resolver: FrameResolver) {
     resolver.beginReport(isFirst: false)
@@ -225,12 +300,21 @@ final class WatchedLoop {
     guard subject.captureThreads == .running || subject.captureThreads == .all, episode?.isSweepDue == true else {
       return
     }
+    sweep(
+      into: &sample, runningOnly: subject.captureThreads == .running, with: capture, resolver: resolver
+    ) { _ in true }
+  }
+
+  private func sweep(
+    into sample: inout Episode.Sample, runningOnly: Bool, with capture: ThreadCapture, resolver: FrameResolver,
+    isWanted: (StallReport.OtherThread) -> Bool
+  ) {
     let sweep = ThreadSweep(
-      runningOnly: subject.captureThreads == .running, excluding: Set(sample.threads.map(\.id) + [probe.id]),
+      runningOnly: runningOnly, excluding: Set(sample.threads.map(\.id) + (sample.thread.map { [$0] } ?? [])),
       with: capture, deadline: MonotonicClock.now() + Self.sweepBudget)
     let deadline = MonotonicClock.now() + Self.sweepBudget
     sample.threads += sweep.findings.map { StallReport.OtherThread($0, resolver: resolver, deadline: deadline) }
-      .sorted { $0.role < $1.role }
+      .filter(isWanted).sorted { $0.role < $1.role }
     (sample.threadsLeftOut, sample.isSweep) = (sweep.notLookedAt.count, true)
   }
 
@@ -257,7 +341,8 @@ final class WatchedLoop {
     }
     evidence.frozenNanoseconds = episode.frozen
     evidence.watchEnded = watchEnded
-    evidence.usage = change(at: MonotonicClock.now())
+    // Of the thread whose stack is shown, or of none.
+    if sample == nil || sample?.thread == probe.id { evidence.usage = change(at: MonotonicClock.now()) }
     var cause = episode.cause
     // A fault is counted as read from disk when it is over: what was not known at the sample is known now.
     if cause == .unknown, case .blocked(let call) = sample?.activity, call.number < 0 {
@@ -271,7 +356,8 @@ final class WatchedLoop {
       loop: StallReport.LoopState(
         name: subject.name, kind: subject.kind(), mode: sample?.mode, phase: episode.turn.phase,
         callout: sample?.callout),
-      threadID: subject.threadID, threadName: ThreadProbe.name(thread: subject.threadID), origin: origin, stack: stack,
+      threadID: sample?.thread, threadName: sample?.thread.flatMap { ThreadProbe.name(thread: $0) }, origin: origin,
+      stack: stack,
       isApproximate: sample?.isApproximate ?? false, isTruncated: sample?.isTruncated ?? false,
       captureFailure: sample?.failure, threads: sample?.threads ?? [], threadsOmitted: sample?.threadsLeftOut ?? 0)
     if event == .ended { report.path = episode.tree.heaviestPath }

@@ -1,0 +1,59 @@
+import Foundation
+import Testing
+
+extension OneAtATime {
+  /// A loop of the host's own, asked by heartbeats whether it turns.
+  @Suite(.serialized)
+  struct ExecutorLoopTests {
+    @Test func stallIsReportedWithItsCulprit() throws {
+      let victim = try Victim.run("executor-stall", milliseconds: 900)
+      #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
+      for report in victim.reports {
+        #expect(report.culprit.contains("blockBySleeping()"))
+        #expect(report["loop", "name"] as? String == "jobs")
+        #expect(report["loop", "kind"] as? String == "executor")
+        #expect(report["loop", "phase"] as? String == "heartbeat")
+        #expect(report["thread", "name"] as? String == "jobs")
+      }
+      let ended = try #require(victim.reports.last)
+      // It counts from the beat, which comes within one threshold.
+      #expect(ended.duration >= 900 - 250 - 100)
+      #expect((ended["message"] as? String)?.contains("stood still for at least") == true)
+      #expect(victim.facts["errno"] == "0", "the call is not interrupted")
+    }
+
+    @Test func threadThatEndsIsLetGo() throws {
+      let victim = try Victim.run("executor-ends", milliseconds: 600, environment: ["STALLMONITOR_THRESHOLD": "20ms"])
+      #expect(victim.reports.isEmpty)
+      #expect(victim.facts["wakeups"] == "0", "nothing is left to watch")
+    }
+
+    @Test func stallThatItsThreadEndsInIsClosed() throws {
+      let victim = try Victim.run("executor-ends-in-stall", milliseconds: 700)
+      #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
+      #expect(victim.reports.last?.culprit.contains("blockBySleeping()") == true)
+      #expect(victim.reports.last?["stall", "evidence", "watch_ended"] == nil, "it ended before the watch did")
+    }
+
+    @Test(arguments: ["executor-let-go", "executor-moves", "executor-paused"])
+    func loopThatIsNotToBeWatchedIsNot(scenario: String) throws {
+      let victim = try Victim.run(scenario, milliseconds: 500, environment: ["STALLMONITOR_THRESHOLD": "100ms"])
+      #expect(victim.facts["errno"] == "0")
+      #expect(victim.reports.isEmpty)
+    }
+
+    /// The record of a stall that the process ends in is kept for this kind too.
+    @Test func stallThatTheProcessIsKilledInIsToldByTheNextStart() throws {
+      let state = URL(fileURLWithPath: "/dev/shm/stallmonitor-tests-\(UUID().uuidString)")
+      try FileManager.default.createDirectory(at: state, withIntermediateDirectories: false)
+      defer { try? FileManager.default.removeItem(at: state) }
+      let environment = ["STALLMONITOR_STATE_DIRECTORY": state.path]
+      let killed = try Victim.run("executor-killed", milliseconds: 600, environment: environment)
+      #expect(killed.status == SIGKILL)
+      let next = try Victim.run("never-runs", milliseconds: 300, environment: environment)
+      let fatal = try #require(next.reports("stall.fatal").first)
+      #expect(fatal.culprit.contains("blockBySleeping()"))
+      #expect(fatal["loop", "name"] as? String == "jobs")
+    }
+  }
+}
