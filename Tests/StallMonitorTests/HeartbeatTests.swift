@@ -32,6 +32,7 @@ extension OneAtATime {
       let victim = try Victim.run("executor-ends-in-stall", milliseconds: 700)
       #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
       #expect(victim.reports.last?.culprit.contains("blockBySleeping()") == true)
+      #expect(victim.reports.last?["stall", "evidence", "watch_ended"] == nil, "it ended before the watch did")
     }
 
     @Test(arguments: ["executor-let-go", "executor-moves", "executor-paused"])
