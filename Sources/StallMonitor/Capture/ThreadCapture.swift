@@ -61,9 +61,12 @@ final class ThreadCapture {
   ///   - probe: The thread.
   ///   - stackEnd: Where its stack ends, or 0 if unknown.
   ///   - patience: How long it is looked at before it is given up, in nanoseconds.
+  ///   - isWorker: It is one of libdispatch's workers, which block all signals but SIGPROF: that one may be borrowed, if the host leaves it
+  ///     alone.
   /// - Returns: What the thread was doing, and its stack or why there is none.
   func capture(
-    _ probe: borrowing ThreadProbe, stackEnd: UInt64, patience: UInt64 = ThreadCapture.patience
+    _ probe: borrowing ThreadProbe, stackEnd: UInt64, patience: UInt64 = ThreadCapture.patience,
+    isWorker: Bool = false
   ) -> Moment {
     let deadline = MonotonicClock.now() + Self.claimTimeout
     while !cunwind_snapshot_claim() {
@@ -87,9 +90,9 @@ final class ThreadCapture {
         switch run.look(at: probe) {
         case .steady:
           var isCutShort = false
-          var moment = captureRunning(probe, stackEnd: stackEnd, isCutShort: &isCutShort)
+          var moment = captureRunning(probe, stackEnd: stackEnd, isWorker: isWorker, isCutShort: &isCutShort)
           for _ in 0..<Self.retakes where isCutShort {
-            moment = captureRunning(probe, stackEnd: stackEnd, isCutShort: &isCutShort)
+            moment = captureRunning(probe, stackEnd: stackEnd, isWorker: isWorker, isCutShort: &isCutShort)
           }
           // The C library blocks all signals for a moment, as when it makes or ends a thread.
           guard case .failure(.signalBlocked) = moment.backtrace, attempt < Self.attempts else { return moment }
@@ -133,14 +136,16 @@ final class ThreadCapture {
   ///
   /// `isCutShort` tells that it ends where the thread may have gone on since: beyond the copy, or in a library that has been
   /// unloaded.
-  private func captureRunning(_ probe: borrowing ThreadProbe, stackEnd: UInt64, isCutShort: inout Bool) -> Moment {
+  private func captureRunning(
+    _ probe: borrowing ThreadProbe, stackEnd: UInt64, isWorker: Bool, isCutShort: inout Bool
+  ) -> Moment {
     isCutShort = false
     let signal = cunwind_handler_install()
     guard signal > 0 else { return Moment(activity: .running, backtrace: .failure(.noSignal)) }
     // A blocked signal would stay pending, and reach the thread at a time of nobody's choosing; so would a second one
     // behind one that the thread has not had the time to take.
     var state = probe.state(of: signal)
-    let isBorrowing = state?.isBlocked == true
+    let isBorrowing = isWorker && state?.isBlocked == true
     // libdispatch's workers block all signals but those of a crash, and this one.
     if isBorrowing { state = probe.state(of: SIGPROF) }
     guard let state, !state.isBlocked else {

@@ -208,7 +208,9 @@ final class WatchedLoop {
     let server = meetServer()
     guard case .thread = server else { return addSample(without: server, of: turn, with: capture, resolver: resolver) }
     let (mode, callout) = subject.state()
-    let moment = capture.capture(probe, stackEnd: probe.id == subject.threadID ? subject.stackEnd : 0)
+    let moment = capture.capture(
+      probe, stackEnd: probe.id == subject.threadID ? subject.stackEnd : 0,
+      isWorker: subject.heartbeat.map { $0.isBeating && $0.pool != nil } ?? false)
     var chain = WaitChain(of: probe, in: moment, with: subject.captureThreads == .none ? nil : capture)
     let now = MonotonicClock.now()
     var sample = Episode.Sample(
