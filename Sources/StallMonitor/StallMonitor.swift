@@ -1,3 +1,4 @@
+import CLinux
 import CUnwind
 import Glibc
 import LoopEngine
@@ -24,7 +25,9 @@ public final class StallMonitor: Sendable {
 
   private struct Watch {
     var watchdog: Watchdog
-    var attachment: LoopPulseObserver.Attachment
+    var registry: LoopRegistry
+    // Nil if the main loop is not watched.
+    var attachment: LoopPulseObserver.Attachment?
     var foundation: FoundationPulseObserver.Attachment?
     var suspension: Suspension
   }
@@ -62,8 +65,15 @@ public final class StallMonitor: Sendable {
     try start(configuration, environment: .current())
   }
 
+  /// Starts a monitor that watches no loop yet: for a host whose main loop is none that is found by itself.
+  package static func startWithoutMainLoop(
+    _ configuration: StallMonitorConfiguration
+  ) throws(StallMonitorError) -> StallMonitor {
+    try start(configuration, environment: .current(), watchesMainLoop: false)
+  }
+
   static func start(
-    _ configuration: StallMonitorConfiguration, environment: Environment
+    _ configuration: StallMonitorConfiguration, environment: Environment, watchesMainLoop: Bool = true
   ) throws(StallMonitorError) -> StallMonitor {
     try configuration.check()
     var configuration = configuration
@@ -85,7 +95,9 @@ public final class StallMonitor: Sendable {
     return try active.withLock { active throws(StallMonitorError) in
       if active?.isWatching == true { throw .alreadyWatching }
       let sentinel = ForkSentinel()
-      let watch = try beginWatch(configuration, environment: environment, writer: writer, sentinel: sentinel)
+      let watch = try beginWatch(
+        configuration, environment: environment, writer: writer, sentinel: sentinel,
+        watchesMainLoop: watchesMainLoop)
       let monitor = StallMonitor(configuration: configuration, watch: watch, sentinel: sentinel)
       active = monitor
       return monitor
@@ -94,6 +106,9 @@ public final class StallMonitor: Sendable {
 
   /// Whether the main loop is watched: false if the monitor was disabled, misconfigured or stopped, and in the child of a fork.
   public var isWatching: Bool { sentinel.isInOwnProcess && watch.withLock { $0 != nil } }
+
+  /// The loops that are watched; nil if the monitor does not watch.
+  var registry: LoopRegistry? { sentinel.isInOwnProcess ? watch.withLock { $0?.registry } : nil }
 
   /// How often the watchdog thread has woken up; 0 if there is none.
   ///
@@ -163,13 +178,15 @@ public final class StallMonitor: Sendable {
       return watch
     }
     guard let ended else { return }
-    ended.attachment.end()
+    ended.registry.close()
+    ended.attachment?.end()
     ended.foundation?.end()
     ended.watchdog.stop()
   }
 
   private static func beginWatch(
-    _ configuration: StallMonitorConfiguration, environment: Environment, writer: LineWriter, sentinel: ForkSentinel
+    _ configuration: StallMonitorConfiguration, environment: Environment, writer: LineWriter, sentinel: ForkSentinel,
+    watchesMainLoop: Bool
   ) throws(StallMonitorError) -> Watch {
     // All that takes the dynamic loader's lock happens here, and never during a stall.
     let capture = ThreadCapture()
@@ -184,17 +201,10 @@ public final class StallMonitor: Sendable {
         executableBuildID: resolver.buildID(of: ProcessFacts.executableAddress()),
         serviceName: serviceName,
         serviceVersion: configuration.serviceVersion, hostName: ProcessFacts.hostName()))
-    let loop = Loop.main
-    let pulse = Pulse(
-      semaphore: watchdog.semaphore, fencesItself: !watchdog.hasBarrier, countsTicks: watchdog.countsTicks,
-      record: recorder.flatMap { _ in MappedRecord(sentinel: sentinel) })
     let suspension = Suspension()
-    let stamper = TurnStamper(pulse: pulse)
-    let subject = WatchedLoop.Subject(
-      name: "main", kind: { stamper.kind.reportName }, threadID: getpid(), stackEnd: ProcessFacts.mainStackEnd(),
-      threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: suspension,
-      state: { stamper.kind == .loop ? LoopDescription.current(of: loop) : (nil, nil) },
-      isInUnseenRun: { stamper.isInUnseenRun($0) }, captureThreads: configuration.captureThreads)
+    let registry = LoopRegistry(
+      watchdog: watchdog, sentinel: sentinel, suspension: suspension, configuration: configuration,
+      keepsRecords: recorder != nil)
     let publisher = ReportPublisher(
       writer: writer,
       ledger: RepeatLedger(
@@ -202,14 +212,32 @@ public final class StallMonitor: Sendable {
       details: DetailFiles.make(configured: configuration.stateDirectory, environment: environment))
     try watchdog.start(
       writer: writer, publisher: publisher, capture: capture, resolver: resolver, recorder: recorder)
-    watchdog.watch(subject)
+    var watch = Watch(watchdog: watchdog, registry: registry, suspension: suspension)
+    if watchesMainLoop { beginMainLoop(of: &watch, configuration) }
+    return watch
+  }
+
+  private static func beginMainLoop(of watch: inout Watch, _ configuration: StallMonitorConfiguration) {
+    let loop = Loop.main
+    let pulse = watch.registry.makePulse()
+    let stamper = TurnStamper(pulse: pulse)
+    let subject = WatchedLoop.Subject(
+      name: "main", kind: { stamper.kind.reportName }, threadID: getpid(), stackEnd: ProcessFacts.mainStackEnd(),
+      threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: watch.suspension,
+      state: { stamper.kind == .loop ? LoopDescription.current(of: loop) : (nil, nil) },
+      isInUnseenRun: { stamper.isInUnseenRun($0) }, captureThreads: configuration.captureThreads)
+    var identities = [LoopRegistry.Identity.loop(ObjectIdentifier(loop))]
+    if clinux_cf_is_here() {
+      identities.append(.coreFoundation(UInt(bitPattern: clinux_cf_main_run_loop())))
+    }
+    watch.registry.addMain(identities)
+    watch.watchdog.watch(subject)
     if loop.isCurrent {
       cunwind_prepare_thread()
     } else {
       loop.perform { cunwind_prepare_thread() }
     }
-    return Watch(
-      watchdog: watchdog, attachment: LoopPulseObserver.attach(stamper, to: loop),
-      foundation: FoundationPulseObserver.attachToMain(stamper), suspension: suspension)
+    watch.attachment = LoopPulseObserver.attach(stamper, to: loop)
+    watch.foundation = FoundationPulseObserver.attachToMain(stamper)
   }
 }

@@ -18,6 +18,8 @@ typedef struct clinux_cf_observer_context {
 } clinux_cf_observer_context;
 
 extern void *CFRunLoopGetMain(void) __attribute__((weak));
+extern void *CFRunLoopGetCurrent(void) __attribute__((weak));
+extern void CFRunLoopWakeUp(void *loop) __attribute__((weak));
 extern void *CFRunLoopObserverCreate(const void *allocator, unsigned long activities, unsigned char repeats, long order,
                                      clinux_cf_observer_callout callout, clinux_cf_observer_context *context)
     __attribute__((weak));
@@ -28,19 +30,27 @@ extern const void *const kCFRunLoopCommonModes __attribute__((weak));
 
 /// Whether the process has CoreFoundation.
 static inline bool clinux_cf_is_here(void) {
-  return CFRunLoopGetMain != NULL && CFRunLoopObserverCreate != NULL && CFRunLoopAddObserver != NULL &&
+  return CFRunLoopGetMain != NULL && CFRunLoopGetCurrent != NULL && CFRunLoopWakeUp != NULL && CFRunLoopObserverCreate != NULL && CFRunLoopAddObserver != NULL &&
          CFRunLoopObserverInvalidate != NULL && CFRelease != NULL && &kCFRunLoopCommonModes != NULL;
 }
 
 /// The main thread's run loop. Only if CoreFoundation is here.
 static inline void *clinux_cf_main_run_loop(void) { return CFRunLoopGetMain(); }
 
-/// Adds an observer to the common modes, for each time. `release` is called once with `info`, when nothing calls it any more.
+/// The calling thread's run loop, made on first use. Only if CoreFoundation is here.
+static inline void *clinux_cf_current_run_loop(void) { return CFRunLoopGetCurrent(); }
+
+/// Makes a run loop that sleeps turn once. Only if CoreFoundation is here.
+static inline void clinux_cf_wake(void *loop) { CFRunLoopWakeUp(loop); }
+
+static inline void clinux_cf_release(void *object) { CFRelease(object); }
+
+/// Adds an observer to the common modes, for each time or for one. `release` is called once with `info`, when nothing calls it any more.
 /// NULL if there is no memory. Only if CoreFoundation is here.
-static inline void *clinux_cf_observe(void *loop, unsigned long activities, long order, clinux_cf_observer_callout callout,
-                                      void *info, void (*release)(const void *info)) {
+static inline void *clinux_cf_observe(void *loop, bool repeats, unsigned long activities, long order,
+                                      clinux_cf_observer_callout callout, void *info, void (*release)(const void *info)) {
   clinux_cf_observer_context context = {.info = info, .release = release};
-  void *observer = CFRunLoopObserverCreate(NULL, activities, 1, order, callout, &context);
+  void *observer = CFRunLoopObserverCreate(NULL, activities, repeats, order, callout, &context);
   if (observer != NULL) CFRunLoopAddObserver(loop, observer, kCFRunLoopCommonModes);
   return observer;
 }

@@ -82,13 +82,14 @@ extension Loop {
   }
 
   /// Ends a hook's calls; on the loop's thread at once, otherwise `done` is called on the loop's thread when its
-  /// context may go.
+  /// context may go. When the loop's thread has ended, that is at once.
   package func removeObserverFromEveryMode(_ hook: EveryModeHook, done: @escaping @Sendable () -> Void = {}) {
-    change {
+    let isTaken = change {
       hook.observer.invalidate()
       self.everyModeHooks.removeAll { $0 === hook }
       done()
     }
+    if !isTaken { done() }
   }
 
   // MARK: On the loop's thread

@@ -20,6 +20,45 @@ enum FoundationPulseObserver {
     return attach(stamper, to: loop)
   }
 
+  /// Begins to stamp the calling thread's run loop; nil in a host without Foundation.
+  static func attachToCurrent(_ stamper: TurnStamper) -> Attachment? {
+    guard clinux_cf_is_here(), let loop = clinux_cf_current_run_loop() else { return nil }
+    return attach(stamper, to: loop)
+  }
+
+  /// Calls `body` once on a run loop's thread, at its next transition.
+  ///
+  /// `expected` is released with the observer, whether or not that has been called. False if there is no memory.
+  static func onNextTurn(
+    of loop: UnsafeMutableRawPointer, expecting expected: ExpectedThread, _ body: @escaping @Sendable () -> Void
+  ) -> Bool {
+    let call = Call(expected: expected, body: body)
+    let observer = clinux_cf_observe(
+      loop, false, entry | beforeSources | beforeWaiting | afterWaiting, .min,
+      { _, _, info in if let info { Unmanaged<Call>.fromOpaque(info).takeUnretainedValue().body() } },
+      Unmanaged.passRetained(call).toOpaque()
+    ) { info in
+      if let info { Unmanaged<Call>.fromOpaque(info).release() }
+    }
+    guard let observer else {
+      Unmanaged.passUnretained(call).release()
+      return false
+    }
+    clinux_cf_release(observer)
+    clinux_cf_wake(loop)
+    return true
+  }
+
+  private final class Call: Sendable {
+    let expected: ExpectedThread
+    let body: @Sendable () -> Void
+
+    init(expected: ExpectedThread, body: @escaping @Sendable () -> Void) {
+      self.expected = expected
+      self.body = body
+    }
+  }
+
   /// Begins to stamp a `CFRunLoop`.
   private static func attach(_ stamper: TurnStamper, to loop: UnsafeMutableRawPointer) -> Attachment? {
     let first = observe(loop, entry | beforeSources | afterWaiting, order: .min, stamper) { _, activity, info in
@@ -50,7 +89,7 @@ enum FoundationPulseObserver {
     _ loop: UnsafeMutableRawPointer, _ activities: UInt, order: Int, _ stamper: TurnStamper,
     _ callout: @escaping clinux_cf_observer_callout
   ) -> UnsafeMutableRawPointer? {
-    clinux_cf_observe(loop, activities, order, callout, Unmanaged.passRetained(stamper).toOpaque()) { info in
+    clinux_cf_observe(loop, true, activities, order, callout, Unmanaged.passRetained(stamper).toOpaque()) { info in
       if let info { Unmanaged<TurnStamper>.fromOpaque(info).release() }
     }
   }

@@ -21,9 +21,15 @@ final class Watchdog: Sendable {
   private let isStopping = Atomic<Bool>(false)
   private let wakeUps = Atomic<UInt64>(0)
   // Host threads hold it for an append; the watchdog only tries it.
-  private let arrivals = Mutex<[WatchedLoop.Subject]>([])
-  private let hasArrivals = Atomic<Bool>(false)
+  private let changes = Mutex<[Change]>([])
+  private let hasChanges = Atomic<Bool>(false)
   private let thread = Mutex<pthread_t?>(nil)
+
+  /// What is to become of the list of loops, in the order in which it was asked for.
+  private enum Change {
+    case watch(WatchedLoop.Subject)
+    case forget(Pulse)
+  }
 
   /// Where the lines go.
   ///
@@ -80,9 +86,16 @@ final class Watchdog: Sendable {
   }
 
   /// Watches a loop from now on.
-  func watch(_ subject: WatchedLoop.Subject) {
-    arrivals.withLock { $0.append(subject) }
-    hasArrivals.store(true, ordering: .releasing)
+  func watch(_ subject: WatchedLoop.Subject) { change(.watch(subject)) }
+
+  /// Watches the loop of this pulse no longer.
+  ///
+  /// A stall of it that lasts is told as ended.
+  func forget(_ pulse: Pulse) { change(.forget(pulse)) }
+
+  private func change(_ change: Change) {
+    changes.withLock { $0.append(change) }
+    hasChanges.store(true, ordering: .releasing)
     semaphore.post()
   }
 
@@ -118,7 +131,7 @@ final class Watchdog: Sendable {
     outfit.recorder?.tellEarlier(to: outfit.writer)
     while !isStopping.load(ordering: .acquiring) {
       clock.observe()
-      admit(to: &loops, clock: clock)
+      makeChanges(to: &loops, clock: clock, round: round)
       let now = MonotonicClock.now()
       if let planned, now > planned { frozen = freezes.frozen(lateness: now - planned) }
       planned = nil
@@ -154,14 +167,21 @@ final class Watchdog: Sendable {
     outfit.recorder?.tellEarlier(to: outfit.writer)
   }
 
-  private func admit(to loops: inout [WatchedLoop], clock: PulseClock) {
-    guard hasArrivals.exchange(false, ordering: .acquiring) else { return }
-    let new = arrivals.withLockIfAvailable { arrivals in
-      defer { arrivals = [] }
-      return arrivals
+  private func makeChanges(to loops: inout [WatchedLoop], clock: PulseClock, round: Round) {
+    guard hasChanges.exchange(false, ordering: .acquiring) else { return }
+    let new = changes.withLockIfAvailable { changes in
+      defer { changes = [] }
+      return changes
     }
-    guard let new else { return hasArrivals.store(true, ordering: .releasing) }
-    loops += new.map { WatchedLoop($0, clock: clock) }
+    guard let new else { return hasChanges.store(true, ordering: .releasing) }
+    for change in new {
+      switch change {
+      case .watch(let subject): loops.append(WatchedLoop(subject, clock: clock))
+      case .forget(let pulse):
+        round.finish(loops.filter { $0.subject.pulse === pulse })
+        loops.removeAll { $0.subject.pulse === pulse }
+      }
+    }
   }
 
   /// Waits for any loop to move.
