@@ -76,7 +76,7 @@ extension StallMonitor {
     }
     if runLoop == clinux_cf_current_run_loop() {
       begin()
-    } else if !FoundationPulseObserver.onNextTurn(of: runLoop, expecting: ExpectedThread(watch), begin) {
+    } else if !FoundationPulseObserver.perform(on: runLoop, expecting: ExpectedThread(watch), begin) {
       throw .loopHasEnded(name: name)
     }
     return watch

@@ -12,6 +12,10 @@ extension StallMonitorConfiguration {
       throw .invalidConfiguration(key: "size", value: "\(size)", allowed: "sizeof(stallmonitor_options)")
     }
     let options = options.pointee
+    guard options.threshold_ms <= 3_600_000 else {
+      throw .invalidConfiguration(
+        key: "threshold_ms", value: "\(options.threshold_ms)", allowed: "1 to 3600000, or 0 for the default")
+    }
     if options.threshold_ms != 0 { threshold = .milliseconds(Int64(options.threshold_ms)) }
     if let text = options.sink.map({ String(cString: $0) }) {
       if text == "stdout" {
@@ -25,5 +29,8 @@ extension StallMonitorConfiguration {
     serviceName = options.service_name.map { String(cString: $0) }
     serviceVersion = options.service_version.map { String(cString: $0) }
     stateDirectory = options.state_directory.map { String(cString: $0) }
+    guard stateDirectory?.hasPrefix("/") != false else {
+      throw .invalidConfiguration(key: "state_directory", value: "\"\(stateDirectory ?? "")\"", allowed: "an absolute path")
+    }
   }
 }

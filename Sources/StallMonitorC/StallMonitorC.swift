@@ -50,6 +50,10 @@ public func stallmonitor_loop_create(_ name: UnsafePointer<CChar>?, _ threshold_
     guard let name else {
       throw StallMonitorError.invalidLoop(key: "name", value: "NULL", allowed: "1 to 64 bytes of UTF-8")
     }
+    guard threshold_ms <= 3_600_000 else {
+      throw StallMonitorError.invalidLoop(
+        key: "threshold_ms", value: "\(threshold_ms)", allowed: "1 to 3600000, or 0 for the monitor's own")
+    }
     guard let current else { throw StallMonitorError.notWatching }
     let loop = try current.watchOwnLoop(
       name: String(cString: name), threshold: threshold_ms == 0 ? nil : .milliseconds(Int64(threshold_ms)))
@@ -90,5 +94,9 @@ private func keep(_ error: any Error) -> Int32 {
     case .notWatching: STALLMONITOR_NOT_WATCHING
     default: STALLMONITOR_INVALID
     }
+  // In the host's words.
+  if case .invalidConfiguration(let key, let value, let allowed) = error as? StallMonitorError {
+    return keep(code, "stallmonitor_options.\(key) is \(value); allowed: \(allowed)")
+  }
   return keep(code, "\(error)")
 }

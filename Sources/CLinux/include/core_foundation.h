@@ -19,7 +19,11 @@ typedef struct clinux_cf_observer_context {
 
 extern void *CFRunLoopGetMain(void) __attribute__((weak));
 extern void *CFRunLoopGetCurrent(void) __attribute__((weak));
-extern void CFRunLoopWakeUp(void *loop) __attribute__((weak));
+extern void *CFRunLoopTimerCreate(const void *allocator, double date, double interval, unsigned long flags, long order,
+                                  void (*callout)(void *timer, void *info), clinux_cf_observer_context *context)
+    __attribute__((weak));
+extern void CFRunLoopAddTimer(void *loop, void *timer, const void *mode) __attribute__((weak));
+extern void *CFRunLoopCopyCurrentMode(void *loop) __attribute__((weak));
 extern void *CFRunLoopObserverCreate(const void *allocator, unsigned long activities, unsigned char repeats, long order,
                                      clinux_cf_observer_callout callout, clinux_cf_observer_context *context)
     __attribute__((weak));
@@ -30,7 +34,8 @@ extern const void *const kCFRunLoopCommonModes __attribute__((weak));
 
 /// Whether the process has CoreFoundation.
 static inline bool clinux_cf_is_here(void) {
-  return CFRunLoopGetMain != NULL && CFRunLoopGetCurrent != NULL && CFRunLoopWakeUp != NULL && CFRunLoopObserverCreate != NULL && CFRunLoopAddObserver != NULL &&
+  return CFRunLoopGetMain != NULL && CFRunLoopGetCurrent != NULL && CFRunLoopTimerCreate != NULL && CFRunLoopAddTimer != NULL &&
+         CFRunLoopCopyCurrentMode != NULL && CFRunLoopObserverCreate != NULL && CFRunLoopAddObserver != NULL &&
          CFRunLoopObserverInvalidate != NULL && CFRelease != NULL && &kCFRunLoopCommonModes != NULL;
 }
 
@@ -40,17 +45,31 @@ static inline void *clinux_cf_main_run_loop(void) { return CFRunLoopGetMain(); }
 /// The calling thread's run loop, made on first use. Only if CoreFoundation is here.
 static inline void *clinux_cf_current_run_loop(void) { return CFRunLoopGetCurrent(); }
 
-/// Makes a run loop that sleeps turn once. Only if CoreFoundation is here.
-static inline void clinux_cf_wake(void *loop) { CFRunLoopWakeUp(loop); }
+/// Whether a run loop is being run. Only if CoreFoundation is here.
+static inline bool clinux_cf_is_running(void *loop) {
+  void *mode = CFRunLoopCopyCurrentMode(loop);
+  if (mode != NULL) CFRelease(mode);
+  return mode != NULL;
+}
 
-static inline void clinux_cf_release(void *object) { CFRelease(object); }
-
-/// Adds an observer to the common modes, for each time or for one. `release` is called once with `info`, when nothing calls it any more.
-/// NULL if there is no memory. Only if CoreFoundation is here.
-static inline void *clinux_cf_observe(void *loop, bool repeats, unsigned long activities, long order,
-                                      clinux_cf_observer_callout callout, void *info, void (*release)(const void *info)) {
+/// Calls `callout` once on a run loop's thread, in the next turn in a common mode, for which it is woken. `release` is called once with
+/// `info`, whether or not that happens. False if there is no memory. Only if CoreFoundation is here.
+static inline bool clinux_cf_perform(void *loop, void (*callout)(void *timer, void *info), void *info,
+                                     void (*release)(const void *info)) {
   clinux_cf_observer_context context = {.info = info, .release = release};
-  void *observer = CFRunLoopObserverCreate(NULL, activities, repeats, order, callout, &context);
+  void *timer = CFRunLoopTimerCreate(NULL, 0, 0, 0, 0, callout, &context);
+  if (timer == NULL) return false;
+  CFRunLoopAddTimer(loop, timer, kCFRunLoopCommonModes);
+  CFRelease(timer);
+  return true;
+}
+
+/// Adds an observer to the common modes, for each time. `release` is called once with `info`, when nothing calls it any more.
+/// NULL if there is no memory. Only if CoreFoundation is here.
+static inline void *clinux_cf_observe(void *loop, unsigned long activities, long order, clinux_cf_observer_callout callout,
+                                      void *info, void (*release)(const void *info)) {
+  clinux_cf_observer_context context = {.info = info, .release = release};
+  void *observer = CFRunLoopObserverCreate(NULL, activities, 1, order, callout, &context);
   if (observer != NULL) CFRunLoopAddObserver(loop, observer, kCFRunLoopCommonModes);
   return observer;
 }

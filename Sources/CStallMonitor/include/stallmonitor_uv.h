@@ -1,4 +1,5 @@
-/* Watches a libuv loop (1.45 or older ones from 1.41 on) with stallmonitor.h: include it in one C or C++ file, between uv_loop_init() and uv_run():
+/* Watches a libuv loop (1.44.2 or later) with stallmonitor.h. Include it in one C or C++ file, and between uv_loop_init() and
+ * uv_run():
  *
  *   static stallmonitor_uv watch;
  *   stallmonitor_uv_start(&watch, loop, "requests", 250);
@@ -10,8 +11,8 @@
  * waits here, in a uv_prepare_t, until libuv has something to do or a timer is due, and libuv's own poll then never waits. That costs a turn one
  * poll(2) more, and a loop that has just begun to watch a descriptor one pass more.
  *
- * For uv_run(loop, UV_RUN_DEFAULT) alone: UV_RUN_NOWAIT would wait. UV_METRICS_IDLE_TIME and UV_LOOP_BLOCK_SIGNAL have no effect.
- * Uv_prepare_t handles of the host's run before the wait if they are started after this one.
+ * For uv_run(loop, UV_RUN_DEFAULT) alone: UV_RUN_NOWAIT would wait. The options UV_METRICS_IDLE_TIME and UV_LOOP_BLOCK_SIGNAL have no
+ * effect. Handles of type uv_prepare_t that are started after this one run before the wait, and others after it.
  */
 #ifndef STALLMONITOR_UV_H
 #define STALLMONITOR_UV_H
@@ -20,6 +21,12 @@
 #include <stallmonitor.h>
 #include <string.h>
 #include <uv.h>
+
+/* Before, uv_backend_timeout() did not say that a descriptor waits to be told to the kernel (github.com/libuv/libuv/pull/1568). */
+#define STALLMONITOR_UV_VERSION 0x012c02
+#if UV_VERSION_HEX < STALLMONITOR_UV_VERSION
+#error "stallmonitor_uv.h needs libuv 1.44.2 or later"
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -51,9 +58,10 @@ static inline void stallmonitor_uv_before_poll(uv_prepare_t *handle) {
 }
 
 /* Begins, on the loop's thread. Keeps no loop alive. Returns 0; without a monitor the loop runs as ever, and the result is
- * stallmonitor_error_code(). */
+ * stallmonitor_error_code(); with an older libuv than the host was built with, STALLMONITOR_INVALID. */
 static inline int stallmonitor_uv_start(stallmonitor_uv *self, uv_loop_t *loop, const char *name, unsigned threshold_ms) {
   memset(self, 0, sizeof *self);
+  if (uv_version() < STALLMONITOR_UV_VERSION) return STALLMONITOR_INVALID;
   self->watch = stallmonitor_loop_create(name, threshold_ms);
   if (self->watch == NULL) return stallmonitor_error_code();
   uv_prepare_init(loop, &self->before_poll);

@@ -22,31 +22,28 @@ enum FoundationPulseObserver {
 
   /// Begins to stamp the calling thread's run loop; nil in a host without Foundation.
   static func attachToCurrent(_ stamper: TurnStamper) -> Attachment? {
-    guard clinux_cf_is_here(), let loop = clinux_cf_current_run_loop() else { return nil }
-    return attach(stamper, to: loop)
+    guard clinux_cf_is_here(), let loop = clinux_cf_current_run_loop(), let attachment = attach(stamper, to: loop)
+    else { return nil }
+    // Within a run, of which the observers have not seen the beginning.
+    if clinux_cf_is_running(loop) { stamper.entry(.foundation) }
+    return attachment
   }
 
-  /// Calls `body` once on a run loop's thread, at its next transition.
+  /// Calls `body` once on a run loop's thread, in its next turn, for which it is woken.
   ///
-  /// `expected` is released with the observer, whether or not that has been called. False if there is no memory.
-  static func onNextTurn(
-    of loop: UnsafeMutableRawPointer, expecting expected: ExpectedThread, _ body: @escaping @Sendable () -> Void
+  /// `expected` is released afterwards, or with the run loop. False if there is no memory.
+  static func perform(
+    on loop: UnsafeMutableRawPointer, expecting expected: ExpectedThread, _ body: @escaping @Sendable () -> Void
   ) -> Bool {
-    let call = Call(expected: expected, body: body)
-    let observer = clinux_cf_observe(
-      loop, false, entry | beforeSources | beforeWaiting | afterWaiting, .min,
-      { _, _, info in if let info { Unmanaged<Call>.fromOpaque(info).takeUnretainedValue().body() } },
-      Unmanaged.passRetained(call).toOpaque()
+    let call = Unmanaged.passRetained(Call(expected: expected, body: body))
+    let isTaken = clinux_cf_perform(
+      loop, { _, info in if let info { Unmanaged<Call>.fromOpaque(info).takeUnretainedValue().body() } },
+      call.toOpaque()
     ) { info in
       if let info { Unmanaged<Call>.fromOpaque(info).release() }
     }
-    guard let observer else {
-      Unmanaged.passUnretained(call).release()
-      return false
-    }
-    clinux_cf_release(observer)
-    clinux_cf_wake(loop)
-    return true
+    if !isTaken { call.release() }
+    return isTaken
   }
 
   private final class Call: Sendable {
@@ -89,7 +86,7 @@ enum FoundationPulseObserver {
     _ loop: UnsafeMutableRawPointer, _ activities: UInt, order: Int, _ stamper: TurnStamper,
     _ callout: @escaping clinux_cf_observer_callout
   ) -> UnsafeMutableRawPointer? {
-    clinux_cf_observe(loop, true, activities, order, callout, Unmanaged.passRetained(stamper).toOpaque()) { info in
+    clinux_cf_observe(loop, activities, order, callout, Unmanaged.passRetained(stamper).toOpaque()) { info in
       if let info { Unmanaged<TurnStamper>.fromOpaque(info).release() }
     }
   }

@@ -306,6 +306,7 @@ case "exit-in-stall":
   }
   Loop.main.run()
 case let repeated where repeatScenarios[repeated] != nil: repeatScenarios[repeated]!()
+case let loops where loopScenarios[loops] != nil: loopScenarios[loops]!()
 case let fatal where fatalScenarios[fatal] != nil: fatalScenarios[fatal]!()
 default:
   say("unknown scenario: \(scenario)")
