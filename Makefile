@@ -81,4 +81,4 @@ format:
 	$(SWIFT) format --in-place --parallel --recursive Package.swift Sources Tests Benchmarks Examples
 
 clean:
-	rm -rf .build Benchmarks/*/.build Examples/*/.build
+	rm -rf .build Benchmarks/*/.build Examples/*/.build Examples/libuv-service/libuv-service Examples/glib-service/glib-service

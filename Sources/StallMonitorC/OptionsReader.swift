@@ -30,7 +30,8 @@ extension StallMonitorConfiguration {
     serviceVersion = options.service_version.map { String(cString: $0) }
     stateDirectory = options.state_directory.map { String(cString: $0) }
     guard stateDirectory?.hasPrefix("/") != false else {
-      throw .invalidConfiguration(key: "state_directory", value: "\"\(stateDirectory ?? "")\"", allowed: "an absolute path")
+      throw .invalidConfiguration(
+        key: "state_directory", value: "\"\(stateDirectory ?? "")\"", allowed: "an absolute path")
     }
   }
 }

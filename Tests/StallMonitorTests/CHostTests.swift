@@ -58,7 +58,7 @@ extension OneAtATime {
       let ended = try #require(victim.reports("stall.ended").first)
       #expect(victim.reports("stall.ended").count == 1)
       #expect(ended["stall", "evidence", "watch_ended"] as? Bool == true)
-      #expect(ended.duration > 590 && ended.duration < 1190)
+      #expect(ended.duration > 590 && ended.duration < 890)
     }
 
     @Test func threadThatEndsInAStallEndsIt() throws {
@@ -67,7 +67,7 @@ extension OneAtATime {
       let ended = try #require(victim.reports("stall.ended").first)
       #expect(victim.reports("stall.ended").count == 1)
       #expect(ended.culprit == "compute_digest")
-      #expect(ended.duration > 590 && ended.duration < 1290)
+      #expect(ended.duration > 590)
       #expect(ended["stall", "evidence", "watch_ended"] == nil)
     }
 
@@ -112,10 +112,11 @@ extension OneAtATime {
     // MARK: libuv and GLib
 
     /// A stall in a callback of a descriptor, which libuv calls inside of its poll, and one in a timer's.
-    @Test(arguments: [("libuv", "libuv"), ("glib", "glib-2.0")], ["sleep", "later"])
-    func exampleIsToldWithItsFunction(host: (String, String), command: String) throws {
-      let source = "Examples/\(host.0)-service/service.c"
-      let program = try Self.build(source, packages: "stallmonitor \(host.1)")
+    @Test(arguments: [
+      ("libuv", "libuv", "sleep"), ("libuv", "libuv", "later"), ("glib", "glib-2.0", "sleep"),
+    ])
+    func exampleIsToldWithItsFunction(host: String, package: String, command: String) throws {
+      let program = try Self.build("Examples/\(host)-service/service.c", packages: "stallmonitor \(package)")
       let input = FileManager.default.temporaryDirectory.appending(path: "stalld-input-\(UUID().uuidString)")
       defer { try? FileManager.default.removeItem(at: input) }
       mkfifo(input.path, 0o600)
@@ -127,7 +128,7 @@ extension OneAtATime {
           try writer.write(contentsOf: Data(line.utf8))
           usleep(200_000)
         }
-        usleep(1_000_000)
+        usleep(800_000)
         try writer.close()
       }
       #expect(victim.status == 0)

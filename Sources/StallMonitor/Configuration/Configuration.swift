@@ -119,7 +119,8 @@ public enum StallMonitorError: Error, Sendable, Equatable, CustomStringConvertib
     case .loopAlreadyWatched(let name): "the loop is watched already, as \"\(name)\""
     case .nameTaken(let name): "another loop is watched as \"\(name)\""
     case .loopHasEnded(let name): "the thread of the loop \"\(name)\" has ended"
-    case .notWatching: "the monitor does not watch: it is disabled, misconfigured or stopped, or this is the child of a fork"
+    case .notWatching:
+      "the monitor does not watch: it is disabled, misconfigured or stopped, or this is the child of a fork"
     case .noCoreFoundation: "this process has no CoreFoundation, and so none of its run loops"
     }
   }

@@ -179,7 +179,7 @@ int main(int count, char **arguments) {
   } else if (strcmp(scenario, "healthy") == 0) {
     struct loop loop;
     loop_open(&loop, "requests", 100, 1, 5);
-    double end = now_ms() + 1500;
+    double end = now_ms() + 800;
     while (now_ms() < end)
       if (loop_wait(&loop, -1)) compute_digest(3);
     stallmonitor_loop_destroy(loop.watch);
@@ -187,7 +187,7 @@ int main(int count, char **arguments) {
     struct loop loop;
     loop_open(&loop, "requests", 100, 1, 0);
     loop_wait(&loop, -1);
-    loop_wait(&loop, 1000);
+    loop_wait(&loop, 500);
     stallmonitor_loop_destroy(loop.watch);
     compute_digest(400);
   } else if (strcmp(scenario, "two") == 0) {
@@ -209,12 +209,12 @@ int main(int count, char **arguments) {
     loop_wait(&loop, -1);
     pthread_t other;
     pthread_create(&other, NULL, destroy_later, loop.watch);
-    compute_digest(1200);
+    compute_digest(900);
     pthread_join(other, NULL);
   } else if (strcmp(scenario, "thread-ends-in-stall") == 0) {
     stallmonitor_loop *watch = NULL;
     run_thread(ends_in_stall, &watch);
-    usleep(700000);
+    usleep(200000);
     stallmonitor_loop_destroy(watch);
   } else if (strcmp(scenario, "thread-ends") == 0) {
     // Many, with one name: each has let it go.
