@@ -137,9 +137,9 @@ final class Watchdog: Sendable {
       planned = nil
       round.tellFreeze(frozen, of: loops)
       var next: UInt64?
+      var quiet: [WatchedLoop] = []
       for loop in loops {
-        guard let time = round.follow(loop, frozen: frozen) else { continue }
-        next = min(next ?? .max, time)
+        if let time = round.follow(loop, frozen: frozen) { next = min(next ?? .max, time) } else { quiet.append(loop) }
       }
       frozen = 0
       if let summary = outfit.publisher.summarize() { next = min(next ?? .max, summary) }
@@ -155,7 +155,7 @@ final class Watchdog: Sendable {
       // Whatever the watchdog's own work took is nobody's freeze: lateness counts from the beginning of the wait.
       let waitBegan = MonotonicClock.now()
       if let next {
-        if !semaphore.wait(until: next) { planned = max(next, waitBegan) }
+        if sleep(until: next, unlessMoved: quiet) { planned = max(next, waitBegan) }
       } else {
         frozen = freezes.frozen(lateness: park(loops, clock: clock, since: waitBegan))
       }
@@ -182,6 +182,17 @@ final class Watchdog: Sendable {
         loops.removeAll { $0.subject.pulse === pulse }
       }
     }
+  }
+
+  /// Waits for a time, or for a loop to move that nothing was to be watched of.
+  ///
+  /// The others have a time to be looked at. True if the time has come.
+  private func sleep(until time: UInt64, unlessMoved quiet: [WatchedLoop]) -> Bool {
+    let quiet = quiet.filter { !$0.isSuspended }
+    for loop in quiet { loop.subject.pulse.requestWake() }
+    quiet.first?.subject.pulse.fence()
+    defer { for loop in quiet { loop.subject.pulse.cancelWake() } }
+    return quiet.contains(where: \.hasMoved) ? false : !semaphore.wait(until: time)
   }
 
   /// Waits for any loop to move.
