@@ -6,6 +6,7 @@ import Synchronization
 
 private let monitor = Mutex<StallMonitor?>(nil)
 
+/// See `stallmonitor.h`.
 @c @implementation
 public func stallmonitor_start(_ options: UnsafePointer<stallmonitor_options>?) -> Int32 {
   do {
@@ -25,6 +26,7 @@ public func stallmonitor_start(_ options: UnsafePointer<stallmonitor_options>?) 
   }
 }
 
+/// See `stallmonitor.h`.
 @c @implementation
 public func stallmonitor_stop() {
   // Outside of the lock: it waits for the reports.
@@ -35,15 +37,19 @@ public func stallmonitor_stop() {
   started?.stop()
 }
 
+/// See `stallmonitor.h`.
 @c @implementation
 public func stallmonitor_pause() { current?.pause() }
 
+/// See `stallmonitor.h`.
 @c @implementation
 public func stallmonitor_resume() { current?.resume() }
 
+/// See `stallmonitor.h`.
 @c @implementation
 public func stallmonitor_is_watching() -> Int32 { current?.isWatching == true ? 1 : 0 }
 
+/// See `stallmonitor.h`.
 @c @implementation
 public func stallmonitor_loop_create(_ name: UnsafePointer<CChar>?, _ threshold_ms: UInt32) -> OpaquePointer? {
   do {
@@ -64,18 +70,21 @@ public func stallmonitor_loop_create(_ name: UnsafePointer<CChar>?, _ threshold_
   }
 }
 
+/// See `stallmonitor.h`.
 @c @implementation
 public func stallmonitor_loop_busy(_ loop: OpaquePointer?) {
   guard let loop else { return }
   Unmanaged<OwnLoop>.fromOpaque(UnsafeRawPointer(loop))._withUnsafeGuaranteedRef { $0.busy() }
 }
 
+/// See `stallmonitor.h`.
 @c @implementation
 public func stallmonitor_loop_idle(_ loop: OpaquePointer?) {
   guard let loop else { return }
   Unmanaged<OwnLoop>.fromOpaque(UnsafeRawPointer(loop))._withUnsafeGuaranteedRef { $0.idle() }
 }
 
+/// See `stallmonitor.h`.
 @c @implementation
 public func stallmonitor_loop_destroy(_ loop: OpaquePointer?) {
   guard let loop else { return }

@@ -81,8 +81,10 @@ extension Loop {
     return observer
   }
 
-  /// Ends a hook's calls; on the loop's thread at once, otherwise `done` is called on the loop's thread when its
-  /// context may go. When the loop's thread has ended, that is at once.
+  /// Ends a hook's calls.
+  ///
+  /// `done` is called on the loop's thread when the hook's context may go: at once if that is the calling thread, and also at once when the
+  /// loop's thread has ended.
   package func removeObserverFromEveryMode(_ hook: EveryModeHook, done: @escaping @Sendable () -> Void = {}) {
     let isTaken = change {
       hook.observer.invalidate()
