@@ -6,6 +6,8 @@ SWIFT ?= swift
 LIBRARIES := libunwind-dev libdw-dev
 # What the tests judge by.
 JUDGES := binutils debianutils libstdc++-12-dev python3-jsonschema rsyslog systemd-container xz-utils
+# Hosts in C.
+C_HOSTS := gcc g++ libc6-dev libglib2.0-dev libuv1-dev make pkg-config
 
 # The run loops that ours is measured beside.
 PEERS := libuv1-dev libev-dev libevent-dev libglib2.0-dev
@@ -15,7 +17,7 @@ DEBUGGERS := elfutils gdb libstdc++-12-dev
 
 FUZZ_SECONDS ?= 60
 
-.PHONY: demo test test-integrations examples fuzz bench bench-monitor bench-capture bench-loop bench-nio lint format clean
+.PHONY: demo test test-integrations install examples fuzz bench bench-monitor bench-capture bench-loop bench-nio lint format clean
 
 demo: ## A host with known stalls: report lines on standard output, an account on standard error.
 	@scripts/install-dependencies $(LIBRARIES)
@@ -23,20 +25,27 @@ demo: ## A host with known stalls: report lines on standard output, an account o
 	@"$$($(SWIFT) build --configuration release --show-bin-path)/stalld" demo
 
 test: ## All tests; the victims in debug and in release.
-	@scripts/install-dependencies $(LIBRARIES) $(JUDGES)
+	@scripts/install-dependencies $(LIBRARIES) $(JUDGES) $(C_HOSTS)
 	$(SWIFT) build --configuration release --product StallVictim
 	$(SWIFT) build --configuration release --product FoundationVictim
 	$(SWIFT) build --configuration release --product DispatchMainVictim
 	$(SWIFT) build --configuration release --product AsyncMainVictim
 	$(SWIFT) build --configuration release --product stalld
+	scripts/build-c-library "$(CURDIR)/.build/c-library/root"
 	$(SWIFT) test
 
 test-integrations: ## The tests of the packages under Integrations/, which resolve what they integrate.
 	@scripts/install-dependencies $(LIBRARIES) $(JUDGES)
 	$(SWIFT) test --package-path Integrations/StallMonitorNIO
 
-examples: ## Builds the examples and runs each once.
+PREFIX ?= /usr/local
+
+install: ## libstallmonitor.so for hosts in C, its headers and its pkg-config file; PREFIX and DESTDIR as usual.
 	@scripts/install-dependencies $(LIBRARIES)
+	scripts/build-c-library "$(PREFIX)"
+
+examples: ## Builds the examples and runs each once.
+	@scripts/install-dependencies $(LIBRARIES) $(C_HOSTS)
 	@scripts/run-examples
 
 bench: bench-monitor bench-capture ## What watching costs. `make bench-loop` is apart: it builds eight run loops.
@@ -82,4 +91,4 @@ format:
 	$(SWIFT) format --in-place --parallel --recursive Package.swift Sources Tests Benchmarks Examples Integrations
 
 clean:
-	rm -rf .build Benchmarks/*/.build Examples/*/.build Integrations/*/.build
+	rm -rf .build Benchmarks/*/.build Examples/*/.build Integrations/*/.build Examples/libuv-service/libuv-service Examples/glib-service/glib-service

@@ -6,6 +6,8 @@ let package = Package(
   products: [
     .library(name: "LoopEngine", targets: ["LoopEngine"]),
     .library(name: "StallMonitor", targets: ["StallMonitor"]),
+    // libstallmonitor.so; scripts/build-c-library makes it as hosts in C want it.
+    .library(name: "stallmonitor", type: .dynamic, targets: ["StallMonitorC"]),
     .executable(name: "stalld", targets: ["stalld"]),
   ],
   dependencies: [
@@ -18,6 +20,9 @@ let package = Package(
     .target(name: "CUnwind"),
     .target(name: "LoopEngine", dependencies: ["CLinux"]),
     .target(name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "CUnwind"]),
+    // stallmonitor.h, and its implementation.
+    .target(name: "CStallMonitor"),
+    .target(name: "StallMonitorC", dependencies: ["CStallMonitor", "StallMonitor"], exclude: ["stallmonitor.map"]),
     .executableTarget(
       name: "stalld",
       dependencies: [

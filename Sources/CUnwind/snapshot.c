@@ -48,6 +48,8 @@ static _Atomic int capture_signal;
 // handler need not ask the kernel, which would make the thread wait for whoever maps memory at that moment.
 static __thread struct {
   uint64_t lowest, end, mapped;
+  // The alternate stack that it was given, with its guard page, or NULL.
+  char *alternate;
 } own_stack __attribute__((tls_model("initial-exec")));
 // The process that has claimed the slot, or 0.
 static _Atomic pid_t claimed;
@@ -194,7 +196,20 @@ static void ensure_alternate_stack(void) {
   char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (memory == MAP_FAILED) return;
   stack_t alternate = {.ss_sp = memory + PAGE, .ss_flags = 0, .ss_size = ALTERNATE_STACK_SIZE};
-  if (mprotect(memory, PAGE, PROT_NONE) != 0 || sigaltstack(&alternate, NULL) != 0) munmap(memory, size);
+  if (mprotect(memory, PAGE, PROT_NONE) != 0 || sigaltstack(&alternate, NULL) != 0)
+    munmap(memory, size);
+  else
+    own_stack.alternate = memory;
+}
+
+void cunwind_thread_ends(void) {
+  char *memory = own_stack.alternate;
+  own_stack.alternate = NULL;
+  stack_t current, none = {.ss_flags = SS_DISABLE};
+  // The host may have put another in its place. One that is in use cannot be taken away.
+  if (memory == NULL || sigaltstack(NULL, &current) != 0) return;
+  if (current.ss_sp == memory + PAGE && sigaltstack(&none, NULL) != 0) return;
+  munmap(memory, PAGE + ALTERNATE_STACK_SIZE);
 }
 
 void cunwind_prepare_thread(void) {

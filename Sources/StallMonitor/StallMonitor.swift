@@ -1,3 +1,4 @@
+import CLinux
 import CUnwind
 import Glibc
 import LoopEngine
@@ -24,12 +25,13 @@ public final class StallMonitor: Sendable {
 
   private struct Watch {
     var watchdog: Watchdog
-    var attachment: LoopPulseObserver.Attachment
+    var registry: LoopRegistry
+    // Nil if the main loop is not watched.
+    var attachment: LoopPulseObserver.Attachment?
     var foundation: FoundationPulseObserver.Attachment?
-    var mainQueue: MainQueueHeartbeat
+    var mainQueue: MainQueueHeartbeat?
     var pool: CooperativePoolHeartbeat?
     var suspension: Suspension
-    var keepsRecords: Bool
   }
 
   private let watch: Mutex<Watch?>
@@ -65,8 +67,15 @@ public final class StallMonitor: Sendable {
     try start(configuration, environment: .current())
   }
 
+  /// Starts a monitor that watches no loop yet: for a host whose main loop is none that is found by itself.
+  package static func startWithoutMainLoop(
+    _ configuration: StallMonitorConfiguration
+  ) throws(StallMonitorError) -> StallMonitor {
+    try start(configuration, environment: .current(), watchesMainLoop: false)
+  }
+
   static func start(
-    _ configuration: StallMonitorConfiguration, environment: Environment
+    _ configuration: StallMonitorConfiguration, environment: Environment, watchesMainLoop: Bool = true
   ) throws(StallMonitorError) -> StallMonitor {
     try configuration.check()
     var configuration = configuration
@@ -94,7 +103,8 @@ public final class StallMonitor: Sendable {
       if active?.isWatching == true { throw .alreadyWatching }
       let sentinel = ForkSentinel()
       let watch = try beginWatch(
-        configuration, environment: environment, writer: writer, sentinel: sentinel, serviceManager: serviceManager)
+        configuration, environment: environment, writer: writer, sentinel: sentinel, serviceManager: serviceManager,
+        watchesMainLoop: watchesMainLoop)
       let monitor = StallMonitor(configuration: configuration, watch: watch, sentinel: sentinel)
       active = monitor
       return monitor
@@ -103,6 +113,9 @@ public final class StallMonitor: Sendable {
 
   /// Whether the main loop is watched: false if the monitor was disabled, misconfigured or stopped, and in the child of a fork.
   public var isWatching: Bool { sentinel.isInOwnProcess && watch.withLock { $0 != nil } }
+
+  /// The loops that are watched; nil if the monitor does not watch.
+  var registry: LoopRegistry? { sentinel.isInOwnProcess ? watch.withLock { $0?.registry } : nil }
 
   /// How often the watchdog thread has woken up; 0 if there is none.
   ///
@@ -172,24 +185,23 @@ public final class StallMonitor: Sendable {
       return watch
     }
     guard let ended else { return }
-    ended.attachment.end()
+    ended.registry.close()
+    ended.attachment?.end()
     ended.foundation?.end()
-    ended.mainQueue.end()
+    ended.mainQueue?.end()
     ended.pool?.end()
     ended.watchdog.stop()
   }
 
   /// What a loop that is watched by heartbeats needs of the watch; nil if there is none.
-  func heartbeatPlace() -> (watchdog: Watchdog, suspension: Suspension, record: MappedRecord?)? {
+  func heartbeatPlace() -> (watchdog: Watchdog, suspension: Suspension, pulse: Pulse)? {
     guard sentinel.isInOwnProcess else { return nil }
-    return watch.withLock { watch in
-      watch.map { ($0.watchdog, $0.suspension, $0.keepsRecords ? MappedRecord(sentinel: sentinel) : nil) }
-    }
+    return watch.withLock { watch in watch.map { ($0.watchdog, $0.suspension, $0.registry.makePulse()) } }
   }
 
   private static func beginWatch(
     _ configuration: StallMonitorConfiguration, environment: Environment, writer: LineWriter, sentinel: ForkSentinel,
-    serviceManager: ServiceManagerWatchdog?
+    serviceManager: ServiceManagerWatchdog?, watchesMainLoop: Bool
   ) throws(StallMonitorError) -> Watch {
     // All that takes the dynamic loader's lock happens here, and never during a stall.
     let capture = ThreadCapture()
@@ -204,19 +216,10 @@ public final class StallMonitor: Sendable {
         executableBuildID: resolver.buildID(of: ProcessFacts.executableAddress()),
         serviceName: serviceName,
         serviceVersion: configuration.serviceVersion, hostName: ProcessFacts.hostName()))
-    let loop = Loop.main
-    let pulse = Pulse(
-      semaphore: watchdog.semaphore, fencesItself: !watchdog.hasBarrier, countsTicks: watchdog.countsTicks,
-      record: recorder.flatMap { _ in MappedRecord(sentinel: sentinel) })
     let suspension = Suspension()
-    let stamper = TurnStamper(pulse: pulse)
-    let heartbeat = MainQueueHeartbeat(pulse: pulse, stamper: stamper, semaphore: watchdog.semaphore)
-    let subject = WatchedLoop.Subject(
-      name: "main", kind: { stamper.kind.reportName }, threadID: getpid(), stackEnd: ProcessFacts.mainStackEnd(),
-      threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: suspension,
-      state: { stamper.kind == .loop ? LoopDescription.current(of: loop) : (nil, nil) },
-      isInUnseenRun: { stamper.isInUnseenRun($0) }, captureThreads: configuration.captureThreads,
-      heartbeat: heartbeat)
+    let registry = LoopRegistry(
+      watchdog: watchdog, sentinel: sentinel, suspension: suspension, configuration: configuration,
+      keepsRecords: recorder != nil)
     let details = DetailFiles.make(configured: configuration.stateDirectory, environment: environment)
     if details == nil, configuration.actions.contains(where: { $0.deed == .writeDetailFile }) {
       Diagnostics.say(
@@ -230,21 +233,40 @@ public final class StallMonitor: Sendable {
     try watchdog.start(
       writer: writer, publisher: publisher, capture: capture, resolver: resolver, recorder: recorder,
       actions: ActionPlan(configuration.actions), serviceManager: serviceManager)
-    watchdog.watch(subject)
-    let pool =
-      configuration.watchesCooperativePool
-      ? watchPool(configuration, by: watchdog, suspension: suspension) : nil
+    var watch = Watch(watchdog: watchdog, registry: registry, suspension: suspension)
+    if watchesMainLoop { beginMainLoop(of: &watch, configuration) }
+    if configuration.watchesCooperativePool {
+      watch.pool = watchPool(configuration, by: watchdog, suspension: suspension)
+    }
+    return watch
+  }
+
+  private static func beginMainLoop(of watch: inout Watch, _ configuration: StallMonitorConfiguration) {
+    let loop = Loop.main
+    let pulse = watch.registry.makePulse()
+    let stamper = TurnStamper(pulse: pulse)
+    let heartbeat = MainQueueHeartbeat(pulse: pulse, stamper: stamper, semaphore: watch.watchdog.semaphore)
+    let subject = WatchedLoop.Subject(
+      name: "main", kind: { stamper.kind.reportName }, threadID: getpid(), stackEnd: ProcessFacts.mainStackEnd(),
+      threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: watch.suspension,
+      state: { stamper.kind == .loop ? LoopDescription.current(of: loop) : (nil, nil) },
+      isInUnseenRun: { stamper.isInUnseenRun($0) }, captureThreads: configuration.captureThreads,
+      heartbeat: heartbeat)
+    var identities = [LoopRegistry.Identity.loop(ObjectIdentifier(loop))]
+    if clinux_cf_is_here() {
+      identities.append(.coreFoundation(UInt(bitPattern: clinux_cf_main_run_loop())))
+    }
+    watch.registry.addMain(identities)
+    watch.watchdog.watch(subject)
     if loop.isCurrent {
       cunwind_prepare_thread()
     } else {
       loop.perform { cunwind_prepare_thread() }
     }
-    let watch = Watch(
-      watchdog: watchdog, attachment: LoopPulseObserver.attach(stamper, to: loop),
-      foundation: FoundationPulseObserver.attachToMain(stamper), mainQueue: heartbeat, pool: pool,
-      suspension: suspension, keepsRecords: recorder != nil)
+    watch.attachment = LoopPulseObserver.attach(stamper, to: loop)
+    watch.foundation = FoundationPulseObserver.attachToMain(stamper)
+    watch.mainQueue = heartbeat
     heartbeat.prepare()
-    return watch
   }
 
   private static func watchPool(

@@ -51,6 +51,17 @@ struct WatchedLoopTests {
     #expect(loop.look(at: first.stamp + Self.threshold, frozen: 0) == .lookAgain(at: pulse.word.stamp + Self.threshold))
   }
 
+  /// Beside other loops it would look as if the process had stood still.
+  @Test func overlookedTurnHasNoAge() {
+    pulse.turn(.afterWaiting)
+    let turn = pulse.word
+    let late = turn.stamp + Self.threshold
+    #expect(loop.look(at: late, frozen: 0) == .late(turn))
+    #expect(loop.age(at: late) == Self.threshold)
+    #expect(loop.beginEpisode(turn: turn, id: "x", now: late))
+    loop.overlookTurn()
+    #expect(loop.age(at: late) == 0)
+  }
   @Test func idleLoopIsWatchedForOneMoreThresholdAndThenLetGo() {
     pulse.turn(.beforeSources)
     pulse.idle()

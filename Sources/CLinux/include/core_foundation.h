@@ -18,6 +18,12 @@ typedef struct clinux_cf_observer_context {
 } clinux_cf_observer_context;
 
 extern void *CFRunLoopGetMain(void) __attribute__((weak));
+extern void *CFRunLoopGetCurrent(void) __attribute__((weak));
+extern void *CFRunLoopTimerCreate(const void *allocator, double date, double interval, unsigned long flags, long order,
+                                  void (*callout)(void *timer, void *info), clinux_cf_observer_context *context)
+    __attribute__((weak));
+extern void CFRunLoopAddTimer(void *loop, void *timer, const void *mode) __attribute__((weak));
+extern void *CFRunLoopCopyCurrentMode(void *loop) __attribute__((weak));
 extern void *CFRunLoopObserverCreate(const void *allocator, unsigned long activities, unsigned char repeats, long order,
                                      clinux_cf_observer_callout callout, clinux_cf_observer_context *context)
     __attribute__((weak));
@@ -28,12 +34,35 @@ extern const void *const kCFRunLoopCommonModes __attribute__((weak));
 
 /// Whether the process has CoreFoundation.
 static inline bool clinux_cf_is_here(void) {
-  return CFRunLoopGetMain != NULL && CFRunLoopObserverCreate != NULL && CFRunLoopAddObserver != NULL &&
+  return CFRunLoopGetMain != NULL && CFRunLoopGetCurrent != NULL && CFRunLoopTimerCreate != NULL && CFRunLoopAddTimer != NULL &&
+         CFRunLoopCopyCurrentMode != NULL && CFRunLoopObserverCreate != NULL && CFRunLoopAddObserver != NULL &&
          CFRunLoopObserverInvalidate != NULL && CFRelease != NULL && &kCFRunLoopCommonModes != NULL;
 }
 
 /// The main thread's run loop. Only if CoreFoundation is here.
 static inline void *clinux_cf_main_run_loop(void) { return CFRunLoopGetMain(); }
+
+/// The calling thread's run loop, made on first use. Only if CoreFoundation is here.
+static inline void *clinux_cf_current_run_loop(void) { return CFRunLoopGetCurrent(); }
+
+/// Whether a run loop is being run. Only if CoreFoundation is here.
+static inline bool clinux_cf_is_running(void *loop) {
+  void *mode = CFRunLoopCopyCurrentMode(loop);
+  if (mode != NULL) CFRelease(mode);
+  return mode != NULL;
+}
+
+/// Calls `callout` once on a run loop's thread, in the next turn in a common mode, for which it is woken. `release` is called once with
+/// `info`, whether or not that happens. False if there is no memory. Only if CoreFoundation is here.
+static inline bool clinux_cf_perform(void *loop, void (*callout)(void *timer, void *info), void *info,
+                                     void (*release)(const void *info)) {
+  clinux_cf_observer_context context = {.info = info, .release = release};
+  void *timer = CFRunLoopTimerCreate(NULL, 0, 0, 0, 0, callout, &context);
+  if (timer == NULL) return false;
+  CFRunLoopAddTimer(loop, timer, kCFRunLoopCommonModes);
+  CFRelease(timer);
+  return true;
+}
 
 /// Adds an observer to the common modes, for each time. `release` is called once with `info`, when nothing calls it any more.
 /// NULL if there is no memory. Only if CoreFoundation is here.

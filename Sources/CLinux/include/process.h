@@ -30,6 +30,18 @@ static inline void clinux_set_thread_name(const char *name) {
   pthread_setname_np(pthread_self(), name);
 }
 
+/// Where the calling thread's stack ends, or 0 (pthread_getattr_np(3), for _GNU_SOURCE alone).
+static inline unsigned long clinux_own_stack_end(void) {
+  extern int pthread_getattr_np(pthread_t, pthread_attr_t *);
+  pthread_attr_t attributes;
+  void *lowest = NULL;
+  size_t size = 0;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return 0;
+  int code = pthread_attr_getstack(&attributes, &lowest, &size);
+  pthread_attr_destroy(&attributes);
+  return code == 0 ? (unsigned long)lowest + size : 0;
+}
+
 /// Random bytes without waiting for the kernel's pool. False if it has none yet.
 static inline bool clinux_random(void *bytes, size_t count) {
   return getrandom(bytes, count, GRND_NONBLOCK) == (ssize_t)count;

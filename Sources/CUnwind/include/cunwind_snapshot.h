@@ -49,6 +49,9 @@ int cunwind_handler_install(void);
 /// otherwise. And it unblocks the capture signal, which nobody else uses.
 void cunwind_prepare_thread(void);
 
+/// Takes back the alternate stack that the calling thread, which is about to end, was given.
+void cunwind_thread_ends(void);
+
 enum cunwind_capture_result {
   CUNWIND_CAPTURED = 0,
   /// The thread did not run the handler in time.

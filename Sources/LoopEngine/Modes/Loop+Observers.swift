@@ -81,14 +81,17 @@ extension Loop {
     return observer
   }
 
-  /// Ends a hook's calls; on the loop's thread at once, otherwise `done` is called on the loop's thread when its
-  /// context may go.
+  /// Ends a hook's calls.
+  ///
+  /// `done` is called on the loop's thread when the hook's context may go: at once if that is the calling thread, and also at once when the
+  /// loop's thread has ended.
   package func removeObserverFromEveryMode(_ hook: EveryModeHook, done: @escaping @Sendable () -> Void = {}) {
-    change {
+    let isTaken = change {
       hook.observer.invalidate()
       self.everyModeHooks.removeAll { $0 === hook }
       done()
     }
+    if !isTaken { done() }
   }
 
   // MARK: On the loop's thread

@@ -112,7 +112,7 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   var earlyAbort: StallAction? { actions.first { $0.deed == .abort && $0.after < threshold } }
 }
 
-/// Why a monitor could not be started.
+/// Why a monitor could not be started, or a loop could not be watched.
 public enum StallMonitorError: Error, Sendable, Equatable, CustomStringConvertible {
   /// A value of the configuration in code is not usable. `key` is the property, `allowed` says in words what may stand
   /// there.
@@ -123,6 +123,16 @@ public enum StallMonitorError: Error, Sendable, Equatable, CustomStringConvertib
   case alreadyWatching
   /// A thread, which the monitor needs one of, could not be made. `code` is the errno value.
   case noThread(code: Int32)
+  /// The loop is watched already, by this name.
+  case loopAlreadyWatched(name: String)
+  /// Another loop is watched by this name.
+  case nameTaken(String)
+  /// The loop's thread has ended, so that there is nothing to watch.
+  case loopHasEnded(name: String)
+  /// The monitor does not watch: it is disabled, misconfigured or stopped, or this is the child of a fork.
+  case notWatching
+  /// The process has no CoreFoundation, and so none of its run loops.
+  case noCoreFoundation
 
   /// The error in one line for people.
   public var description: String {
@@ -132,6 +142,12 @@ public enum StallMonitorError: Error, Sendable, Equatable, CustomStringConvertib
     case .invalidLoop(let key, let value, let allowed): "the loop's \(key) is \(value); allowed: \(allowed)"
     case .alreadyWatching: "the main loop is watched already by another StallMonitor of this process"
     case .noThread(let code): "the watchdog thread could not be made (errno \(code))"
+    case .loopAlreadyWatched(let name): "the loop is watched already, as \"\(name)\""
+    case .nameTaken(let name): "another loop is watched as \"\(name)\""
+    case .loopHasEnded(let name): "the thread of the loop \"\(name)\" has ended"
+    case .notWatching:
+      "the monitor does not watch: it is disabled, misconfigured or stopped, or this is the child of a fork"
+    case .noCoreFoundation: "this process has no CoreFoundation, and so none of its run loops"
     }
   }
 }

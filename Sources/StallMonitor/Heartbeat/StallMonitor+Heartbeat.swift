@@ -20,9 +20,7 @@ extension StallMonitor {
     guard let place = heartbeatPlace() else { return nil }
     cunwind_prepare_thread()
     let watchdog = place.watchdog
-    let pulse = Pulse(
-      semaphore: watchdog.semaphore, fencesItself: !watchdog.hasBarrier, countsTicks: watchdog.countsTicks,
-      record: place.record)
+    let pulse = place.pulse
     let heartbeat = LoopHeartbeat(pulse: pulse, watchdog: watchdog, post: loop.post)
     watchdog.watch(
       WatchedLoop.Subject(

@@ -20,6 +20,42 @@ enum FoundationPulseObserver {
     return attach(stamper, to: loop)
   }
 
+  /// Begins to stamp the calling thread's run loop; nil in a host without Foundation.
+  static func attachToCurrent(_ stamper: TurnStamper) -> Attachment? {
+    guard clinux_cf_is_here(), let loop = clinux_cf_current_run_loop(), let attachment = attach(stamper, to: loop)
+    else { return nil }
+    // Within a run, of which the observers have not seen the beginning.
+    if clinux_cf_is_running(loop) { stamper.entry(.foundation) }
+    return attachment
+  }
+
+  /// Calls `body` once on a run loop's thread, in its next turn, for which it is woken.
+  ///
+  /// `expected` is released afterwards, or with the run loop. False if there is no memory.
+  static func perform(
+    on loop: UnsafeMutableRawPointer, expecting expected: ExpectedThread, _ body: @escaping @Sendable () -> Void
+  ) -> Bool {
+    let call = Unmanaged.passRetained(Call(expected: expected, body: body))
+    let isTaken = clinux_cf_perform(
+      loop, { _, info in if let info { Unmanaged<Call>.fromOpaque(info).takeUnretainedValue().body() } },
+      call.toOpaque()
+    ) { info in
+      if let info { Unmanaged<Call>.fromOpaque(info).release() }
+    }
+    if !isTaken { call.release() }
+    return isTaken
+  }
+
+  private final class Call: Sendable {
+    let expected: ExpectedThread
+    let body: @Sendable () -> Void
+
+    init(expected: ExpectedThread, body: @escaping @Sendable () -> Void) {
+      self.expected = expected
+      self.body = body
+    }
+  }
+
   /// Begins to stamp a `CFRunLoop`.
   private static func attach(_ stamper: TurnStamper, to loop: UnsafeMutableRawPointer) -> Attachment? {
     let first = observe(loop, entry | beforeSources | afterWaiting, order: .min, stamper) { _, activity, info in

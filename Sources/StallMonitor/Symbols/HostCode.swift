@@ -34,6 +34,7 @@ enum HostCode {
   static func ownerOfLibrary(_ path: String) -> CodeOwner? {
     if path.hasPrefix("[") || path.hasPrefix("linux-vdso.so") || path.hasPrefix("linux-gate.so") { return .system }
     let name = path.utf8.lastIndex(of: UInt8(ascii: "/")).map { path[path.index(after: $0)...] } ?? path[...]
+    if name.hasPrefix("libstallmonitor.so") { return .monitor }
     if runtimeLibraries.contains(where: { name.hasPrefix($0) }) { return .runtime }
     if systemLibraries.contains(where: { name.hasPrefix($0) }) { return .system }
     for root in ["/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/"] where path.hasPrefix(root) {

@@ -145,9 +145,13 @@ final class Watchdog: Sendable {
       round.tellFreeze(frozen, of: loops)
       // Apart from the rest: while no loop moves, the thread parks, and any of them wakes it.
       var nextLook: UInt64?
+      var quiet: [WatchedLoop] = []
       for loop in loops {
-        guard let time = round.follow(loop, frozen: frozen) else { continue }
-        nextLook = min(nextLook ?? .max, time)
+        if let time = round.follow(loop, frozen: frozen) {
+          nextLook = min(nextLook ?? .max, time)
+        } else {
+          quiet.append(loop)
+        }
       }
       frozen = 0
       var next: UInt64?
@@ -166,7 +170,7 @@ final class Watchdog: Sendable {
       let waitBegan = MonotonicClock.now()
       if let nextLook {
         let deadline = min(nextLook, next ?? .max)
-        if !semaphore.wait(until: deadline) { planned = max(deadline, waitBegan) }
+        if sleep(until: deadline, unlessMoved: quiet) { planned = max(deadline, waitBegan) }
       } else if let age = park(loops, clock: clock, since: waitBegan, until: next) {
         frozen = freezes.frozen(lateness: age)
       } else if let next {
@@ -196,6 +200,17 @@ final class Watchdog: Sendable {
         loops.removeAll { $0.subject.pulse === pulse }
       }
     }
+  }
+
+  /// Waits for a time, or for a loop to move that nothing was to be watched of.
+  ///
+  /// The others have a time to be looked at. True if the time has come.
+  private func sleep(until time: UInt64, unlessMoved quiet: [WatchedLoop]) -> Bool {
+    let quiet = quiet.filter { !$0.isSuspended }
+    for loop in quiet { loop.subject.pulse.requestWake() }
+    quiet.first?.subject.pulse.fence()
+    defer { for loop in quiet { loop.subject.pulse.cancelWake() } }
+    return quiet.contains(where: \.hasMoved) ? false : !semaphore.wait(until: time)
   }
 
   private func isHealthy(_ loops: [WatchedLoop]) -> Bool {

@@ -158,7 +158,8 @@ final class WatchedLoop {
   /// How long ago the turn began that is under way, or the loop was resumed; 0 if none is.
   func age(at now: UInt64) -> UInt64 {
     let word = subject.pulse.word
-    guard word.phase != .idle else { return 0 }
+    // An overlooked turn says nothing of when the watchdog was to be awake.
+    guard word.phase != .idle, word != overlooked else { return 0 }
     let since = max(clock.time(of: word, now: now), subject.suspension.resumedAt)
     return now > since ? now - since : 0
   }

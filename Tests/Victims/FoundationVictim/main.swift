@@ -31,6 +31,41 @@ func after(_ seconds: Double, _ body: @escaping @Sendable () -> Void) {
   RunLoop.main.add(Timer(timeInterval: seconds, repeats: false) { _ in body() }, forMode: .common)
 }
 
+@_silgen_name("CFRunLoopGetCurrent") func currentRunLoop() -> UnsafeMutableRawPointer
+
+/// A thread's run loop that stalls once, and ends with its thread; `watch` is called there with it and the main thread with its handle.
+func runThread(_ watch: @escaping @Sendable (_ byHandle: UnsafeMutableRawPointer?) throws -> LoopWatch?) throws {
+  nonisolated(unsafe) var handle: UnsafeMutableRawPointer?
+  nonisolated(unsafe) var made: LoopWatch?
+  let (isReady, isOver) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+  let thread = Thread {
+    handle = currentRunLoop()
+    made = try? watch(nil)
+    // `Timer(timeInterval:repeats:block:)` fires at once on Linux.
+    let timer = Timer(fire: Date(timeIntervalSinceNow: 0.4), interval: 0, repeats: false) { _ in blockFoundationLoop() }
+    RunLoop.current.add(timer, forMode: .common)
+    isReady.signal()
+    let end = Date(timeIntervalSinceNow: 1.2)
+    while Date() < end, RunLoop.current.run(mode: .default, before: end) {}
+    isOver.signal()
+  }
+  thread.start()
+  isReady.wait()
+  // By then it waits.
+  usleep(100_000)
+  made = try watch(handle) ?? made
+  isOver.wait()
+  for _ in 0..<1000 where made?.isWatching == true { usleep(5000) }
+  let again = Thread { made = try? monitor.watchCurrentCoreFoundationRunLoop(name: "worker") }
+  let before = made
+  again.start()
+  for _ in 0..<1000 where made === before { usleep(5000) }
+  FileHandle.standardError.write(
+    Data("victim: watching=\(before?.isWatching ?? true) name_is_free=\(made != nil && made !== before)\n".utf8))
+  monitor.stop()
+  exit(0)
+}
+
 let monitor = try StallMonitor.start()
 let nested = RunLoop.Mode("private")
 
@@ -38,6 +73,14 @@ switch scenario {
 case "compute": after(0.05) { blockFoundationLoop() }
 case "sleep": after(0.05) { sleepOnFoundationLoop() }
 case "main-queue": DispatchQueue.main.asyncAfter(deadline: .now() + 0.05) { blockFoundationLoop() }
+case "thread-run-loop":
+  try runThread { handle in
+    handle == nil ? try monitor.watchCurrentCoreFoundationRunLoop(name: "worker", threshold: .milliseconds(150)) : nil
+  }
+case "thread-run-loop-by-handle":
+  try runThread { handle in
+    try handle.map { try monitor.watch(coreFoundationRunLoop: $0, name: "worker", threshold: .milliseconds(150)) }
+  }
 case "nested-private":
   // Turns healthily in a mode that no observer in the common modes sees.
   after(0.05) {

@@ -310,6 +310,7 @@ case "exit-in-stall":
 case let heartbeat where heartbeatScenarios[heartbeat] != nil: heartbeatScenarios[heartbeat]!()
 case let repeated where repeatScenarios[repeated] != nil: repeatScenarios[repeated]!()
 case let health where healthScenarios[health] != nil: healthScenarios[health]!()
+case let loops where loopScenarios[loops] != nil: loopScenarios[loops]!()
 case let fatal where fatalScenarios[fatal] != nil: fatalScenarios[fatal]!()
 default:
   say("unknown scenario: \(scenario)")

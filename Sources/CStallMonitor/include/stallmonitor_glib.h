@@ -1,0 +1,57 @@
+/* Watches a GMainContext with stallmonitor.h: include it in one C or C++ file, and on the thread that is to run the context, before it does:
+ *
+ *   stallmonitor_glib_start(NULL, "requests", 250);     // NULL: the default context
+ *   g_main_loop_run(loop);
+ *   stallmonitor_glib_stop(NULL);
+ *
+ * By the context's poll function, which is called at exactly the moments that matter, and calls the one that was there before. A
+ * nested g_main_context_iteration() turns the loop as well, and is no stall.
+ * One context a thread.
+ */
+#ifndef STALLMONITOR_GLIB_H
+#define STALLMONITOR_GLIB_H
+
+#include <glib.h>
+#include <stallmonitor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A GPollFunc has no argument for them. */
+static __thread stallmonitor_loop *stallmonitor_glib_watch;
+static __thread GPollFunc stallmonitor_glib_next;
+
+static inline gint stallmonitor_glib_poll(GPollFD *descriptors, guint count, gint timeout) {
+  /* On a thread that runs the context in passing there is neither. */
+  GPollFunc next = stallmonitor_glib_next != NULL ? stallmonitor_glib_next : g_poll;
+  if (timeout != 0) stallmonitor_loop_idle(stallmonitor_glib_watch);
+  gint ready = next(descriptors, count, timeout);
+  stallmonitor_loop_busy(stallmonitor_glib_watch);
+  return ready;
+}
+
+/* Begins. Returns 0; without a monitor the context runs as ever, and the result is stallmonitor_error_code(). */
+static inline int stallmonitor_glib_start(GMainContext *context, const char *name, unsigned threshold_ms) {
+  if (stallmonitor_glib_watch != NULL) return 0;
+  stallmonitor_glib_watch = stallmonitor_loop_create(name, threshold_ms);
+  if (stallmonitor_glib_watch == NULL) return stallmonitor_error_code();
+  stallmonitor_glib_next = g_main_context_get_poll_func(context);
+  g_main_context_set_poll_func(context, stallmonitor_glib_poll);
+  return 0;
+}
+
+/* Ends, on the same thread. Call it when the context runs no more: the thread would be taken to be in a turn that never ends. */
+static inline void stallmonitor_glib_stop(GMainContext *context) {
+  if (stallmonitor_glib_watch == NULL) return;
+  if (g_main_context_get_poll_func(context) == stallmonitor_glib_poll)
+    g_main_context_set_poll_func(context, stallmonitor_glib_next);
+  stallmonitor_loop_destroy(stallmonitor_glib_watch);
+  stallmonitor_glib_watch = NULL;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

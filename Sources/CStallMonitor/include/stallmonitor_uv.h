@@ -1,0 +1,90 @@
+/* Watches a libuv loop (1.44.2 or later) with stallmonitor.h. Include it in one C or C++ file, and between uv_loop_init() and
+ * uv_run():
+ *
+ *   static stallmonitor_uv watch;
+ *   stallmonitor_uv_start(&watch, loop, "requests", 250);
+ *   uv_run(loop, UV_RUN_DEFAULT);
+ *   stallmonitor_uv_stop(&watch);       // before uv_loop_close()
+ *
+ * libuv calls the callbacks of descriptors, requests and uv_async_send() inside of its own poll, before any uv_check_t: with uv_prepare_t
+ * and uv_check_t alone the loop would count as waiting while they run, and a stall in them would never be told. So the loop
+ * waits here, in a uv_prepare_t, until libuv has something to do or a timer is due, and libuv's own poll then never waits. That costs a turn one
+ * poll(2) more, and a loop that has just begun to watch a descriptor one pass more.
+ *
+ * For uv_run(loop, UV_RUN_DEFAULT) alone: UV_RUN_NOWAIT would wait. The options UV_METRICS_IDLE_TIME and UV_LOOP_BLOCK_SIGNAL have no
+ * effect. Handles of type uv_prepare_t that are started after this one run before the wait, and others after it.
+ */
+#ifndef STALLMONITOR_UV_H
+#define STALLMONITOR_UV_H
+
+#include <poll.h>
+#include <stallmonitor.h>
+#include <string.h>
+#include <uv.h>
+
+/* Before, uv_backend_timeout() did not say that a descriptor waits to be told to the kernel (github.com/libuv/libuv/pull/1568). */
+#define STALLMONITOR_UV_VERSION 0x012c02
+#if UV_VERSION_HEX < STALLMONITOR_UV_VERSION
+#error "stallmonitor_uv.h needs libuv 1.44.2 or later"
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Must live until its handles are closed: static, or as long as the loop. */
+typedef struct stallmonitor_uv {
+  stallmonitor_loop *watch;
+  uv_prepare_t before_poll;
+  /* While it is active, libuv's poll does not wait. */
+  uv_idle_t no_wait;
+} stallmonitor_uv;
+
+static inline void stallmonitor_uv_no_wait(uv_idle_t *handle) { (void)handle; }
+
+static inline void stallmonitor_uv_before_poll(uv_prepare_t *handle) {
+  stallmonitor_uv *self = (stallmonitor_uv *)handle->data;
+  uv_idle_stop(&self->no_wait);
+  /* 0 as well if libuv has yet to tell the kernel of a descriptor: its poll does, and the next pass waits. */
+  int timeout = uv_backend_timeout(handle->loop);
+  uv_idle_start(&self->no_wait, stallmonitor_uv_no_wait);
+  if (timeout != 0) {
+    struct pollfd backend = {uv_backend_fd(handle->loop), POLLIN, 0};
+    stallmonitor_loop_idle(self->watch);
+    poll(&backend, 1, timeout);
+  }
+  stallmonitor_loop_busy(self->watch);
+  if (timeout != 0) uv_update_time(handle->loop);
+}
+
+/* Begins, on the loop's thread. Keeps no loop alive. Returns 0; without a monitor the loop runs as ever, and the result is
+ * stallmonitor_error_code(); with an older libuv than the host was built with, STALLMONITOR_INVALID. */
+static inline int stallmonitor_uv_start(stallmonitor_uv *self, uv_loop_t *loop, const char *name, unsigned threshold_ms) {
+  memset(self, 0, sizeof *self);
+  if (uv_version() < STALLMONITOR_UV_VERSION) return STALLMONITOR_INVALID;
+  self->watch = stallmonitor_loop_create(name, threshold_ms);
+  if (self->watch == NULL) return stallmonitor_error_code();
+  uv_prepare_init(loop, &self->before_poll);
+  uv_idle_init(loop, &self->no_wait);
+  self->before_poll.data = self;
+  uv_unref((uv_handle_t *)&self->before_poll);
+  uv_unref((uv_handle_t *)&self->no_wait);
+  uv_prepare_start(&self->before_poll, stallmonitor_uv_before_poll);
+  uv_idle_start(&self->no_wait, stallmonitor_uv_no_wait);
+  return 0;
+}
+
+/* Ends the watch, on the loop's thread, and closes the two handles, which takes libuv one more uv_run(). */
+static inline void stallmonitor_uv_stop(stallmonitor_uv *self) {
+  if (self->watch == NULL) return;
+  stallmonitor_loop_destroy(self->watch);
+  self->watch = NULL;
+  uv_close((uv_handle_t *)&self->before_poll, NULL);
+  uv_close((uv_handle_t *)&self->no_wait, NULL);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

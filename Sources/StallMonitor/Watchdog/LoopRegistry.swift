@@ -1,0 +1,103 @@
+import CLinux
+import Glibc
+import Synchronization
+
+/// The loops that one monitor watches: their names, and what they share.
+final class LoopRegistry: Sendable {
+  /// Which loop it is, so that none is watched twice.
+  enum Identity: Hashable, Sendable {
+    case loop(ObjectIdentifier)
+    /// A `CFRunLoop`, by its address.
+    case coreFoundation(UInt)
+  }
+
+  let watchdog: Watchdog
+  private let sentinel: ForkSentinel
+  private let suspension: Suspension
+  private let configuration: StallMonitorConfiguration
+  private let keepsRecords: Bool
+
+  private struct Entry {
+    var identities: [Identity]
+    /// Nil for the main loop, which the monitor itself began to watch.
+    var watch: LoopWatch?
+  }
+
+  // Nil when the monitor has stopped.
+  private let entries = Mutex<[String: Entry]?>([:])
+
+  init(
+    watchdog: Watchdog, sentinel: ForkSentinel, suspension: Suspension, configuration: StallMonitorConfiguration,
+    keepsRecords: Bool
+  ) {
+    self.watchdog = watchdog
+    self.sentinel = sentinel
+    self.suspension = suspension
+    self.configuration = configuration
+    self.keepsRecords = keepsRecords
+  }
+
+  /// Whether this is the process that is watched, and not the child of a fork.
+  var isInOwnProcess: Bool { sentinel.isInOwnProcess }
+
+  /// A pulse for one more loop.
+  func makePulse() -> Pulse {
+    Pulse(
+      semaphore: watchdog.semaphore, fencesItself: !watchdog.hasBarrier, countsTicks: watchdog.countsTicks,
+      record: keepsRecords ? MappedRecord(sentinel: sentinel) : nil)
+  }
+
+  /// Takes the main loop's name and identity.
+  func addMain(_ identities: [Identity]) {
+    entries.withLock { $0?["main"] = Entry(identities: identities, watch: nil) }
+  }
+
+  /// Makes the watch of a loop, which is to begin on the loop's thread.
+  func makeWatch(
+    name: String, threshold: Duration?, identity: Identity? = nil
+  ) throws(StallMonitorError) -> LoopWatch {
+    guard isInOwnProcess else { throw .notWatching }
+    guard (1...64).contains(name.utf8.count), name.unicodeScalars.allSatisfy({ $0.value >= 32 && $0.value != 127 })
+    else {
+      throw .invalidLoop(key: "name", value: "\"\(name)\"", allowed: "1 to 64 bytes without control characters")
+    }
+    let threshold = threshold ?? configuration.threshold
+    guard StallMonitorConfiguration.allowedThreshold.contains(threshold) else {
+      throw .invalidLoop(key: "threshold", value: "\(threshold)", allowed: "from 1 ms to 1 h")
+    }
+    let watch = LoopWatch(name: name, threshold: threshold, pulse: makePulse(), registry: self)
+    try entries.withLock { entries throws(StallMonitorError) in
+      guard let known = entries else { throw .notWatching }
+      if let identity, let twin = known.first(where: { $0.value.identities.contains(identity) }) {
+        throw .loopAlreadyWatched(name: twin.key)
+      }
+      if known[name] != nil { throw .nameTaken(name) }
+      entries?[name] = Entry(identities: identity.map { [$0] } ?? [], watch: watch)
+    }
+    return watch
+  }
+
+  /// What the watchdog has to know of a loop.
+  func subject(of watch: LoopWatch, _ traits: LoopWatch.Traits, threadID: Int32) -> WatchedLoop.Subject {
+    WatchedLoop.Subject(
+      name: watch.name, kind: traits.kind, threadID: threadID,
+      stackEnd: threadID == getpid() ? ProcessFacts.mainStackEnd() : UInt64(clinux_own_stack_end()),
+      threshold: watch.threshold.nanoseconds, pulse: watch.pulse, suspension: suspension, state: traits.state,
+      isInUnseenRun: traits.isInUnseenRun, captureThreads: configuration.captureThreads)
+  }
+
+  func remove(_ watch: LoopWatch) {
+    entries.withLock { if $0?[watch.name]?.watch === watch { $0?[watch.name] = nil } }
+  }
+
+  /// Takes no more loops, and ends the watch of all.
+  ///
+  /// The watchdog is to be stopped next; it closes the stalls that are open.
+  func close() {
+    let watches = entries.withLock { entries in
+      defer { entries = nil }
+      return entries?.values.compactMap(\.watch) ?? []
+    }
+    for watch in watches { watch.end(watchdogStops: true) }
+  }
+}

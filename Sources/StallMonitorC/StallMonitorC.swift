@@ -1,0 +1,111 @@
+import CStallMonitor
+import StallMonitor
+import Synchronization
+
+// The functions of `stallmonitor.h`, which documents them. The compiler checks each against its declaration there.
+
+private let monitor = Mutex<StallMonitor?>(nil)
+
+/// See `stallmonitor.h`.
+@c @implementation
+public func stallmonitor_start(_ options: UnsafePointer<stallmonitor_options>?) -> Int32 {
+  do {
+    var configuration = StallMonitorConfiguration()
+    if let options { try configuration.apply(options) }
+    return try monitor.withLock { monitor throws(StallMonitorError) in
+      if monitor?.isWatching == true { return Int32(STALLMONITOR_OK) }
+      let started = try StallMonitor.startWithoutMainLoop(configuration)
+      guard started.isWatching else {
+        return keep(STALLMONITOR_UNWATCHED, "the environment says that nothing is to be watched, or cannot be used")
+      }
+      monitor = started
+      return Int32(STALLMONITOR_OK)
+    }
+  } catch {
+    return keep(error)
+  }
+}
+
+/// See `stallmonitor.h`.
+@c @implementation
+public func stallmonitor_stop() {
+  // Outside of the lock: it waits for the reports.
+  let started = monitor.withLock { monitor in
+    defer { monitor = nil }
+    return monitor
+  }
+  started?.stop()
+}
+
+/// See `stallmonitor.h`.
+@c @implementation
+public func stallmonitor_pause() { current?.pause() }
+
+/// See `stallmonitor.h`.
+@c @implementation
+public func stallmonitor_resume() { current?.resume() }
+
+/// See `stallmonitor.h`.
+@c @implementation
+public func stallmonitor_is_watching() -> Int32 { current?.isWatching == true ? 1 : 0 }
+
+/// See `stallmonitor.h`.
+@c @implementation
+public func stallmonitor_loop_create(_ name: UnsafePointer<CChar>?, _ threshold_ms: UInt32) -> OpaquePointer? {
+  do {
+    guard let name else {
+      throw StallMonitorError.invalidLoop(key: "name", value: "NULL", allowed: "1 to 64 bytes of UTF-8")
+    }
+    guard threshold_ms <= 3_600_000 else {
+      throw StallMonitorError.invalidLoop(
+        key: "threshold_ms", value: "\(threshold_ms)", allowed: "1 to 3600000, or 0 for the monitor's own")
+    }
+    guard let current else { throw StallMonitorError.notWatching }
+    let loop = try current.watchOwnLoop(
+      name: String(cString: name), threshold: threshold_ms == 0 ? nil : .milliseconds(Int64(threshold_ms)))
+    return OpaquePointer(Unmanaged.passRetained(loop).toOpaque())
+  } catch {
+    _ = keep(error)
+    return nil
+  }
+}
+
+/// See `stallmonitor.h`.
+@c @implementation
+public func stallmonitor_loop_busy(_ loop: OpaquePointer?) {
+  guard let loop else { return }
+  Unmanaged<OwnLoop>.fromOpaque(UnsafeRawPointer(loop))._withUnsafeGuaranteedRef { $0.busy() }
+}
+
+/// See `stallmonitor.h`.
+@c @implementation
+public func stallmonitor_loop_idle(_ loop: OpaquePointer?) {
+  guard let loop else { return }
+  Unmanaged<OwnLoop>.fromOpaque(UnsafeRawPointer(loop))._withUnsafeGuaranteedRef { $0.idle() }
+}
+
+/// See `stallmonitor.h`.
+@c @implementation
+public func stallmonitor_loop_destroy(_ loop: OpaquePointer?) {
+  guard let loop else { return }
+  Unmanaged<OwnLoop>.fromOpaque(UnsafeRawPointer(loop)).takeRetainedValue().end()
+}
+
+private var current: StallMonitor? { monitor.withLock { $0 } }
+
+private func keep(_ code: Int, _ text: String) -> Int32 { cstallmonitor_keep_error(Int32(code), text) }
+
+private func keep(_ error: any Error) -> Int32 {
+  let code =
+    switch error as? StallMonitorError {
+    case .nameTaken: STALLMONITOR_NAME_TAKEN
+    case .noThread: STALLMONITOR_NO_THREAD
+    case .notWatching: STALLMONITOR_NOT_WATCHING
+    default: STALLMONITOR_INVALID
+    }
+  // In the host's words.
+  if case .invalidConfiguration(let key, let value, let allowed) = error as? StallMonitorError {
+    return keep(code, "stallmonitor_options.\(key) is \(value); allowed: \(allowed)")
+  }
+  return keep(code, "\(error)")
+}

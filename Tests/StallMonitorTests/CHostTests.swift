@@ -1,0 +1,216 @@
+import Foundation
+import Testing
+
+extension OneAtATime {
+  /// Hosts in C: built against the installed library as theirs are, and judged by their lines.
+  @Suite(.serialized)
+  struct CHostTests {
+    /// What `scripts/build-c-library` installs.
+    private static let library = Victim.root.appending(path: ".build/c-library/root")
+
+    private static let victim = Result { try build("Tests/Victims/CLoopVictim/victim.c", packages: "stallmonitor") }
+
+    private func run(_ scenario: String, environment: [String: String] = [:]) throws -> Victim {
+      try Victim.run(scenario, environment: environment, program: Self.victim.get())
+    }
+
+    // MARK: A hand-written epoll loop
+
+    @Test(arguments: [("compute", "compute_digest", "running"), ("sleep", "sleep_in_handler", "sleep")])
+    func stallIsToldWithItsFunction(scenario: String, function: String, cause: String) throws {
+      let victim = try run(scenario)
+      #expect(victim.status == 0)
+      #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
+      let ended = try #require(victim.reports.last)
+      #expect(ended.culprit == function)
+      #expect(ended.culpritFrame?["file"] as? String == Self.source("Tests/Victims/CLoopVictim/victim.c"))
+      #expect(ended.cause == cause)
+      #expect(ended["loop", "name"] as? String == "requests")
+      #expect(ended["loop", "kind"] as? String == "c")
+      #expect(ended.duration > 590 && ended.duration < 2000)
+    }
+
+    @Test(arguments: ["healthy", "idle", "paused"])
+    func healthyLoopIsNotReported(scenario: String) throws {
+      let victim = try run(scenario)
+      #expect(victim.status == 0)
+      // On a machine that is too busy a short turn may well be late; then it got no processor, and no function is to blame.
+      #expect(victim.reports.allSatisfy { $0.cause == "starved" || $0.cause == "throttled" || $0.cause == "stopped" })
+    }
+
+    @Test func eachLoopHasItsThreshold() throws {
+      let victim = try run("two")
+      let told = victim.reports("stall.ended")
+      #expect(told.map { $0["loop", "name"] as? String } == ["fast"])
+      #expect(told.first?["stall", "threshold_ms"] as? Double == 100)
+      #expect(told.first?["thread", "id"] as? Int != told.first?["process", "pid"] as? Int)
+    }
+
+    @Test func destroyedOnItsThreadTheStallEndsThere() throws {
+      let ended = try #require(run("destroyed-by-itself").reports("stall.ended").first)
+      #expect(ended.duration > 490 && ended.duration < 1090)
+      #expect(ended["stall", "evidence", "watch_ended"] == nil)
+    }
+
+    @Test func destroyedByAnotherThreadTheStallIsOpen() throws {
+      let victim = try run("destroyed-by-another")
+      #expect(victim.status == 0)
+      let ended = try #require(victim.reports("stall.ended").first)
+      #expect(victim.reports("stall.ended").count == 1)
+      #expect(ended["stall", "evidence", "watch_ended"] as? Bool == true)
+      #expect(ended.duration > 590 && ended.duration < 890)
+    }
+
+    @Test func threadThatEndsInAStallEndsIt() throws {
+      let victim = try run("thread-ends-in-stall")
+      #expect(victim.status == 0)
+      let ended = try #require(victim.reports("stall.ended").first)
+      #expect(victim.reports("stall.ended").count == 1)
+      #expect(ended.culprit == "compute_digest")
+      #expect(ended.duration > 590)
+      #expect(ended["stall", "evidence", "watch_ended"] == nil)
+    }
+
+    @Test func threadsThatEndAreLetGo() throws {
+      let victim = try run("thread-ends")
+      #expect(victim.status == 0)
+      #expect(victim.reports.isEmpty)
+      #expect(victim.facts["create"] == nil, "the name was not free again")
+      #expect(victim.facts["created"] == "1")
+      // A stack that the C library keeps, an arena: but not one for each of the fifty.
+      #expect(try #require(victim.facts["mappings_grown"].flatMap { Int($0) }) < 25)
+    }
+
+    @Test func childOfAForkIsLeftAlone() throws {
+      let victim = try run("fork")
+      #expect(victim.status == 0)
+      #expect(victim.facts["child"] == "0")
+    }
+
+    @Test func misuseIsAnErrorWithWords() throws {
+      let victim = try run("misuse")
+      #expect(victim.status == 0)
+      #expect(victim.reports.isEmpty)
+      let expected = [
+        "early": "-2", "watching": "0", "threshold": "-1", "sink": "-1", "size": "-1", "first": "0", "second": "0",
+        "twice": "-3", "null": "-1", "empty": "-1", "control": "-1", "long": "-1", "limit": "-1", "again": "0",
+        "name_is_free": "1", "survived": "1",
+      ]
+      for (key, value) in expected { #expect(victim.facts[key] == value, "\(key)") }
+      #expect(victim.talk.contains("stallmonitor_options.threshold_ms is 3600001; allowed: 1 to 3600000"))
+      #expect(victim.talk.contains("stallmonitor_options.sink is \"syslog\"; allowed: \"stdout\" or \"file:PATH\""))
+      #expect(victim.talk.contains("another loop is watched as \"one\""))
+    }
+
+    @Test func disabledByTheOperatorTheHostGoesOn() throws {
+      let victim = try run("compute", environment: ["STALLMONITOR_ENABLED": "false"])
+      #expect(victim.status == 0)
+      #expect(victim.reports.isEmpty)
+      #expect(victim.facts["start"] == "1")
+    }
+
+    // MARK: libuv and GLib
+
+    /// A stall in a callback of a descriptor, which libuv calls inside of its poll, and one in a timer's.
+    @Test(arguments: [
+      ("libuv", "libuv", "sleep"), ("libuv", "libuv", "later"), ("glib", "glib-2.0", "sleep"),
+    ])
+    func exampleIsToldWithItsFunction(host: String, package: String, command: String) throws {
+      let program = try Self.build("Examples/\(host)-service/service.c", packages: "stallmonitor \(package)")
+      let input = FileManager.default.temporaryDirectory.appending(path: "stalld-input-\(UUID().uuidString)")
+      defer { try? FileManager.default.removeItem(at: input) }
+      mkfifo(input.path, 0o600)
+      let victim = try Victim.run(
+        input.path, through: ["/bin/sh", "-c", "exec \"$0\" < \"$1\""], program: program
+      ) { _ in
+        let writer = try FileHandle(forWritingTo: input)
+        for line in ["hello\n", "\(command) 600\n"] {
+          try writer.write(contentsOf: Data(line.utf8))
+          usleep(200_000)
+        }
+        usleep(800_000)
+        try writer.close()
+      }
+      #expect(victim.status == 0)
+      #expect(victim.talk.contains("Hello, hello!"))
+      #expect(victim.talk.hasSuffix("Stopped.\n"))
+      #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
+      let ended = try #require(victim.reports.last)
+      #expect(ended.culprit == "wait_for_a_slow_backend")
+      #expect(ended.cause == "sleep")
+      #expect(ended["loop", "name"] as? String == "requests")
+      #expect(ended.duration > 590 && ended.duration < 2000)
+    }
+
+    // MARK: The library
+
+    @Test func libraryNeedsNoSwiftAndShowsOnlyItsOwnFunctions() throws {
+      let file = Self.library.appending(path: "lib/libstallmonitor.so").path
+      let needed = try Self.output("/usr/bin/readelf", "--dynamic", file).split(separator: "\n").filter {
+        $0.contains("(NEEDED)")
+      }
+      #expect(!needed.isEmpty)
+      #expect(needed.allSatisfy { !$0.contains("swift") && !$0.contains("dispatch") && !$0.contains("Foundation") })
+      let symbols = try Self.output("/usr/bin/nm", "--dynamic", "--defined-only", "--extern-only", file)
+      let functions = symbols.split(separator: "\n").filter { $0.contains(" T ") }
+      #expect(functions.count == 11)
+      #expect(functions.allSatisfy { $0.contains(" T stallmonitor_") })
+    }
+
+    /// In C11 and in C++, without a warning.
+    @Test(arguments: ["stallmonitor", "stallmonitor_uv", "stallmonitor_glib"], ["c", "c++"])
+    func headerCompiles(header: String, language: String) throws {
+      let source = FileManager.default.temporaryDirectory.appending(path: "stalld-\(UUID().uuidString).\(language)")
+      defer { try? FileManager.default.removeItem(at: source) }
+      let text = """
+        #include <\(header).h>
+        int main(void) { stallmonitor_options options = STALLMONITOR_OPTIONS; return stallmonitor_start(&options); }
+
+        """
+      try Data(text.utf8).write(to: source)
+      let standard = language == "c" ? "cc -std=c11 -D_DEFAULT_SOURCE" : "c++ -std=c++11"
+      _ = try Self.output(
+        "/bin/sh", "-c",
+        """
+        \(standard) -x \(language) -Wall -Wextra -Wpedantic -Werror -Wno-unused-function -fsyntax-only \
+        -I\(Self.library.path)/include $(pkg-config --cflags libuv glib-2.0 | sed 's/-I/-isystem /g') \(source.path)
+        """)
+    }
+
+    // MARK: Building as a host does
+
+    private static func source(_ path: String) -> String { Victim.root.appending(path: path).path }
+
+    private static func build(_ path: String, packages: String) throws -> URL {
+      try #require(
+        FileManager.default.fileExists(atPath: library.appending(path: "lib/pkgconfig/stallmonitor.pc").path),
+        "libstallmonitor is missing: run `make test`, or `scripts/build-c-library \(library.path)`")
+      let directory = Victim.root.appending(path: ".build/c-library/hosts")
+      try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+      let program = directory.appending(path: path.replacingOccurrences(of: "/", with: "-") + ".out")
+      _ = try output(
+        "/bin/sh", "-c",
+        """
+        export PKG_CONFIG_PATH=\(library.path)/lib/pkgconfig
+        cc -std=gnu11 -Wall -Wextra -Werror -g -O1 $(pkg-config --cflags \(packages)) -o \(program.path) \(source(path)) \
+        $(pkg-config --libs \(packages)) -Wl,-rpath,\(library.path)/lib
+        """)
+      return program
+    }
+
+    private static func output(_ command: String...) throws -> String {
+      let process = Process()
+      process.executableURL = URL(fileURLWithPath: command[0])
+      process.arguments = Array(command.dropFirst())
+      let (output, talk) = (Pipe(), Pipe())
+      process.standardOutput = output
+      process.standardError = talk
+      try process.run()
+      let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+      let words = String(decoding: talk.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+      process.waitUntilExit()
+      try #require(process.terminationStatus == 0, "\(command.joined(separator: " ")): \(words)")
+      return text
+    }
+  }
+}

@@ -1,0 +1,81 @@
+import Foundation
+import Testing
+
+extension OneAtATime {
+  /// Hosts with more loops than the main one, each watched by its name.
+  @Suite(.serialized)
+  struct SeveralLoopsTests {
+    @Test(arguments: Victim.Build.allCases)
+    func eachLoopIsToldByItsNameAndThreshold(build: Victim.Build) throws {
+      let victim = try Victim.run("loops", milliseconds: 500, build: build)
+      #expect(victim.status == 0)
+      let ended = victim.reports("stall.ended")
+      #expect(Set(ended.map { $0["loop", "name"] as? String }) == ["alpha", "beta"])
+      #expect(ended.count == 2)
+      for report in ended {
+        #expect(report.culprit.contains("blockByComputing"))
+        #expect(report["loop", "kind"] as? String == "loop")
+        #expect(report["stall", "threshold_ms"] as? Double == 100)
+        #expect(report["thread", "name"] as? String == report["loop", "name"] as? String)
+        #expect(report.duration > 490)
+      }
+    }
+
+    @Test func stoppedInMidStallItSaysSo() throws {
+      let victim = try Victim.run("loop-stopped")
+      #expect(victim.facts["watching"] == "false")
+      let ended = try #require(victim.reports("stall.ended").first)
+      #expect(victim.reports("stall.ended").count == 1)
+      #expect(ended["stall", "evidence", "watch_ended"] as? Bool == true)
+    }
+
+    @Test func loopsWhoseThreadsEndAreLetGo() throws {
+      let victim = try Victim.run("loop-ends")
+      #expect(victim.facts["made"] == "20")
+      #expect(victim.facts["watching"] == "0")
+      #expect(victim.reports.isEmpty)
+    }
+
+    @Test func idleLoopsWakeNobody() throws {
+      let victim = try Victim.run("loops-idle")
+      #expect(victim.facts["wakeups"] == "0")
+      #expect(victim.reports.isEmpty)
+    }
+
+    @Test func errorsAreTypedAndSayWhatIsAllowed() throws {
+      let victim = try Victim.run("loop-errors")
+      #expect(victim.status == 0)
+      let expected = [
+        "main": "the loop is watched already, as \"main\"",
+        "main_name": "another loop is watched as \"main\"",
+        "empty": "the loop's name is \"\"; allowed: 1 to 64 bytes",
+        "long": "allowed: 1 to 64 bytes",
+        "threshold": "the loop's threshold is 1e-05 seconds; allowed: from 1 ms to 1 h",
+        "twice": "the loop is watched already, as \"alpha\"",
+        "foundation": "this process has no CoreFoundation",
+        "ended": "the thread of the loop \"late\" has ended",
+        "ended_again": "the thread of the loop \"late\" has ended",
+        "stopped": "the monitor does not watch",
+      ]
+      #expect(victim.facts["good"] == "none")
+      for (key, words) in expected {
+        let line = victim.talk.split(separator: "\n").first { $0.hasPrefix("victim: \(key)=thrown") }
+        #expect(line?.contains(words) == true, "\(key): \(line ?? "nothing was thrown")")
+      }
+    }
+
+    @Test(arguments: ["thread-run-loop", "thread-run-loop-by-handle"])
+    func runLoopOfAnotherThreadIsTold(scenario: String) throws {
+      let victim = try Victim.run(scenario, program: Victim.Build.debug.executable("FoundationVictim"))
+      let ended = try #require(victim.reports("stall.ended").first)
+      #expect(victim.reports("stall.ended").count == 1)
+      #expect(ended["loop", "name"] as? String == "worker")
+      #expect(ended["loop", "kind"] as? String == "foundation")
+      #expect(ended["thread", "id"] as? Int != ended["process", "pid"] as? Int)
+      #expect(ended.stack.contains { ($0["symbol"] as? String)?.contains("blockFoundationLoop") == true })
+      // Its thread has ended meanwhile.
+      #expect(victim.facts["watching"] == "false")
+      #expect(victim.facts["name_is_free"] == "true")
+    }
+  }
+}

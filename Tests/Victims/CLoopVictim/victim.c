@@ -1,0 +1,269 @@
+// A service in C with hand-written epoll loops, judged from outside by its report lines.
+//
+//   CLoopVictim SCENARIO
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stallmonitor.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define say(...) (fprintf(stderr, "victim: " __VA_ARGS__), fputc('\n', stderr))
+
+static double now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static volatile unsigned long counter;
+
+__attribute__((noinline)) static void compute_digest(double ms) {
+  double end = now_ms() + ms;
+  while (now_ms() < end)
+    for (int i = 0; i < 100000; i++) counter = counter * 31 + 7;
+}
+
+__attribute__((noinline)) static void sleep_in_handler(double ms) { usleep((useconds_t)(ms * 1000)); }
+
+struct loop {
+  stallmonitor_loop *watch;
+  int poller, timer;
+};
+
+static void loop_open(struct loop *loop, const char *name, unsigned threshold_ms, unsigned first_ms, unsigned interval_ms) {
+  loop->poller = epoll_create1(EPOLL_CLOEXEC);
+  loop->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+  struct itimerspec times = {.it_value = {first_ms / 1000, first_ms % 1000 * 1000000L},
+                             .it_interval = {interval_ms / 1000, interval_ms % 1000 * 1000000L}};
+  timerfd_settime(loop->timer, 0, &times, NULL);
+  struct epoll_event event = {.events = EPOLLIN};
+  epoll_ctl(loop->poller, EPOLL_CTL_ADD, loop->timer, &event);
+  loop->watch = stallmonitor_loop_create(name, threshold_ms);
+  if (loop->watch == NULL) say("create=%d %s", stallmonitor_error_code(), stallmonitor_error_text());
+}
+
+// One turn: waits, and then handles what there is.
+static int loop_wait(struct loop *loop, int timeout_ms) {
+  struct epoll_event event;
+  stallmonitor_loop_idle(loop->watch);
+  int count = epoll_wait(loop->poller, &event, 1, timeout_ms);
+  stallmonitor_loop_busy(loop->watch);
+  uint64_t expirations;
+  return count > 0 && read(loop->timer, &expirations, sizeof expirations) > 0;
+}
+
+static void loop_turn_once(const char *name, unsigned threshold_ms, void (*handler)(double), double ms) {
+  struct loop loop;
+  loop_open(&loop, name, threshold_ms, 30, 0);
+  while (!loop_wait(&loop, -1)) {}
+  handler(ms);
+  loop_wait(&loop, 100);
+  stallmonitor_loop_destroy(loop.watch);
+}
+
+static void *fast_worker(void *ignored) {
+  loop_turn_once("fast", 100, compute_digest, 600);
+  return ignored;
+}
+
+static void *slow_worker(void *ignored) {
+  loop_turn_once("slow", 5000, sleep_in_handler, 600);
+  return ignored;
+}
+
+static void *ends_in_stall(void *slot) {
+  struct loop loop;
+  loop_open(&loop, "short-lived", 0, 10, 0);
+  *(stallmonitor_loop **)slot = loop.watch;
+  loop_wait(&loop, -1);
+  compute_digest(600);
+  pthread_exit(NULL);
+}
+
+static void *ends_in_turn(void *slot) {
+  struct loop loop;
+  loop_open(&loop, "short-lived", 0, 1, 0);
+  if (slot != NULL) *(stallmonitor_loop **)slot = loop.watch;
+  loop_wait(&loop, -1);
+  close(loop.poller);
+  close(loop.timer);
+  return NULL;
+}
+
+static void *destroy_later(void *watch) {
+  usleep(600000);
+  stallmonitor_loop_destroy(watch);
+  return NULL;
+}
+
+static void run_thread(void *(*body)(void *), void *argument) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, body, argument);
+  pthread_join(thread, NULL);
+}
+
+static int mappings(void) {
+  FILE *maps = fopen("/proc/self/maps", "r");
+  int lines = 0;
+  for (int c; maps != NULL && (c = fgetc(maps)) != EOF;) lines += c == '\n';
+  if (maps != NULL) fclose(maps);
+  return lines;
+}
+
+static void misuse(void) {
+  stallmonitor_loop_busy(NULL);
+  stallmonitor_loop_idle(NULL);
+  stallmonitor_loop_destroy(NULL);
+  stallmonitor_pause();
+  stallmonitor_resume();
+  stallmonitor_stop();
+  stallmonitor_options options = STALLMONITOR_OPTIONS;
+  say("early=%d watching=%d", stallmonitor_loop_create("early", 0) == NULL ? stallmonitor_error_code() : 1,
+      stallmonitor_is_watching());
+  options.threshold_ms = 3600001;
+  say("threshold=%d text %s", stallmonitor_start(&options), stallmonitor_error_text());
+  options.threshold_ms = 0;
+  options.sink = "syslog";
+  say("sink=%d text %s", stallmonitor_start(&options), stallmonitor_error_text());
+  options.sink = NULL;
+  options.size = 3;
+  say("size=%d text %s", stallmonitor_start(&options), stallmonitor_error_text());
+  say("first=%d second=%d", stallmonitor_start(NULL), stallmonitor_start(NULL));
+  stallmonitor_loop *loop = stallmonitor_loop_create("one", 0);
+  say("twice=%d text %s", stallmonitor_loop_create("one", 0) == NULL ? stallmonitor_error_code() : 1, stallmonitor_error_text());
+  say("null=%d empty=%d control=%d long=%d", stallmonitor_loop_create(NULL, 0) == NULL ? stallmonitor_error_code() : 1,
+      stallmonitor_loop_create("", 0) == NULL ? stallmonitor_error_code() : 1,
+      stallmonitor_loop_create("a\nb", 0) == NULL ? stallmonitor_error_code() : 1,
+      stallmonitor_loop_create("12345678901234567890123456789012345678901234567890123456789012345", 0) == NULL
+          ? stallmonitor_error_code()
+          : 1);
+  say("limit=%d text %s", stallmonitor_loop_create("late", 3600001) == NULL ? stallmonitor_error_code() : 1,
+      stallmonitor_error_text());
+  // A handle outlives its monitor, and watches nothing any more.
+  stallmonitor_stop();
+  stallmonitor_stop();
+  stallmonitor_loop_busy(loop);
+  compute_digest(400);
+  say("again=%d", stallmonitor_start(NULL));
+  stallmonitor_loop *other = stallmonitor_loop_create("one", 0);
+  say("name_is_free=%d", other != NULL);
+  stallmonitor_loop_idle(loop);
+  stallmonitor_loop_destroy(loop);
+  stallmonitor_loop_destroy(other);
+}
+
+int main(int count, char **arguments) {
+  const char *scenario = count > 1 ? arguments[1] : "";
+  if (strcmp(scenario, "misuse") == 0) {
+    misuse();
+    stallmonitor_stop();
+    say("survived=1");
+    return 0;
+  }
+  say("start=%d", stallmonitor_start(NULL));
+  if (strcmp(scenario, "compute") == 0) {
+    loop_turn_once("requests", 0, compute_digest, 600);
+  } else if (strcmp(scenario, "sleep") == 0) {
+    loop_turn_once("requests", 0, sleep_in_handler, 600);
+  } else if (strcmp(scenario, "paused") == 0) {
+    stallmonitor_pause();
+    loop_turn_once("requests", 0, compute_digest, 600);
+    stallmonitor_resume();
+  } else if (strcmp(scenario, "healthy") == 0) {
+    struct loop loop;
+    loop_open(&loop, "requests", 100, 1, 5);
+    double end = now_ms() + 800;
+    while (now_ms() < end)
+      if (loop_wait(&loop, -1)) compute_digest(3);
+    stallmonitor_loop_destroy(loop.watch);
+  } else if (strcmp(scenario, "idle") == 0) {
+    struct loop loop;
+    loop_open(&loop, "requests", 100, 1, 0);
+    loop_wait(&loop, -1);
+    loop_wait(&loop, 500);
+    stallmonitor_loop_destroy(loop.watch);
+    compute_digest(400);
+  } else if (strcmp(scenario, "two") == 0) {
+    pthread_t fast, slow;
+    pthread_create(&fast, NULL, fast_worker, NULL);
+    pthread_create(&slow, NULL, slow_worker, NULL);
+    pthread_join(fast, NULL);
+    pthread_join(slow, NULL);
+  } else if (strcmp(scenario, "destroyed-by-itself") == 0) {
+    struct loop loop;
+    loop_open(&loop, "requests", 0, 10, 0);
+    loop_wait(&loop, -1);
+    compute_digest(500);
+    stallmonitor_loop_destroy(loop.watch);
+    compute_digest(600);
+  } else if (strcmp(scenario, "destroyed-by-another") == 0) {
+    struct loop loop;
+    loop_open(&loop, "requests", 0, 10, 0);
+    loop_wait(&loop, -1);
+    pthread_t other;
+    pthread_create(&other, NULL, destroy_later, loop.watch);
+    compute_digest(900);
+    pthread_join(other, NULL);
+  } else if (strcmp(scenario, "thread-ends-in-stall") == 0) {
+    stallmonitor_loop *watch = NULL;
+    run_thread(ends_in_stall, &watch);
+    usleep(200000);
+    stallmonitor_loop_destroy(watch);
+  } else if (strcmp(scenario, "thread-ends") == 0) {
+    // Many, with one name: each has let it go.
+    run_thread(ends_in_turn, NULL);
+    usleep(400000);
+    int before = mappings();
+    for (int i = 0; i < 50; i++) run_thread(ends_in_turn, NULL);
+    usleep(400000);
+    int after = mappings();
+    stallmonitor_loop *watch = NULL;
+    run_thread(ends_in_turn, &watch);
+    say("created=%d mappings_grown=%d", watch != NULL, after - before);
+    stallmonitor_loop_destroy(watch);
+  } else if (strcmp(scenario, "fork") == 0) {
+    struct loop loop;
+    loop_open(&loop, "requests", 0, 10, 0);
+    loop_wait(&loop, -1);
+    pid_t child = fork();
+    if (child == 0) {
+      int watching = stallmonitor_is_watching();
+      stallmonitor_loop_idle(loop.watch);
+      stallmonitor_loop_busy(loop.watch);
+      int refused = stallmonitor_loop_create("child", 0) == NULL;
+      stallmonitor_loop_destroy(loop.watch);
+      stallmonitor_stop();
+      int started = stallmonitor_start(NULL);
+      stallmonitor_stop();
+      _exit(watching * 4 + !refused * 2 + (started != 0));
+    }
+    int status = 1;
+    stallmonitor_loop_idle(loop.watch);
+    waitpid(child, &status, 0);
+    say("child=%d", status);
+    stallmonitor_loop_destroy(loop.watch);
+  } else if (strcmp(scenario, "cost") == 0) {
+    stallmonitor_loop *watch = stallmonitor_loop_create("requests", 0);
+    const int turns = 20000000;
+    for (int round = 0; round < 3; round++) {
+      double start = now_ms();
+      for (int i = 0; i < turns; i++) stallmonitor_loop_busy(watch);
+      double middle = now_ms();
+      for (int i = 0; i < turns; i++) stallmonitor_loop_idle(watch);
+      say("busy_ns=%.1f idle_ns=%.1f", (middle - start) * 1e6 / turns, (now_ms() - middle) * 1e6 / turns);
+    }
+    stallmonitor_loop_destroy(watch);
+  } else {
+    say("unknown scenario: %s", scenario);
+    return 2;
+  }
+  stallmonitor_stop();
+  return 0;
+}

@@ -1,0 +1,104 @@
+import Dispatch
+import Glibc
+import LoopEngine
+import StallMonitor
+
+/// Hosts with several loops.
+@MainActor let loopScenarios: [String: () -> Void] = [
+  // Three that stall in the same way at the same time, the last without being late.
+  "loops": {
+    let threads = ["alpha", "beta", "patient"].map { PermanentThread(name: $0) }
+    for (thread, name) in zip(threads, ["alpha", "beta", "patient"]) {
+      watchLoop(of: thread, name: name, threshold: name == "patient" ? .seconds(30) : .milliseconds(100))
+    }
+    Loop.main.after(200, repeats: true) {}
+    // The watches begin with the loops' next turn.
+    usleep(300_000)
+    // What is due next is far away; the quiet ones are watched all the same.
+    threads[2].perform {}
+    usleep(200_000)
+    for thread in threads { thread.perform { blockByComputing() } }
+    Loop.main.after(2 * milliseconds + 500) { Loop.main.stop() }
+    Loop.main.run()
+    for thread in threads { thread.stop() }
+  },
+  // By another thread, in mid-stall.
+  "loop-stopped": {
+    let thread = PermanentThread(name: "alpha")
+    let watch = watchLoop(of: thread, name: "alpha", threshold: .milliseconds(100))
+    usleep(50_000)
+    thread.perform { spin(800) }
+    usleep(400_000)
+    watch?.stop()
+    watch?.stop()
+    say("watching=\(watch?.isWatching ?? true)")
+    thread.stop()
+  },
+  "loop-ends": {
+    var watches: [LoopWatch] = []
+    for _ in 0..<20 {
+      let thread = PermanentThread(name: "alpha")
+      if let watch = watchLoop(of: thread, name: "alpha", threshold: .milliseconds(100)) { watches.append(watch) }
+      thread.perform { spin(5) }
+      thread.stop()
+      waitUntil { !(watches.last?.isWatching ?? false) }
+    }
+    usleep(300_000)
+    say("made=\(watches.count) watching=\(watches.count { $0.isWatching })")
+  },
+  "loops-idle": {
+    let threads = (0..<5).map { PermanentThread(name: "idle-\($0)") }
+    for (index, thread) in threads.enumerated() {
+      watchLoop(of: thread, name: "idle-\(index)", threshold: .milliseconds(50))
+    }
+    usleep(700_000)
+    let before = monitor.watchdogWakeUps
+    usleep(1_000_000)
+    say("wakeups=\(monitor.watchdogWakeUps - before)")
+    for thread in threads { thread.stop() }
+  },
+  "loop-errors": {
+    let thread = PermanentThread(name: "alpha")
+    try? thread.start()
+    guard let loop = thread.loop else { return }
+    complain("main") { try monitor.watch(Loop.main, name: "again") }
+    complain("main_name") { try monitor.watch(loop, name: "main") }
+    complain("empty") { try monitor.watch(loop, name: "") }
+    complain("long") { try monitor.watch(loop, name: String(repeating: "x", count: 65)) }
+    complain("threshold") { try monitor.watch(loop, name: "alpha", threshold: .microseconds(10)) }
+    complain("good") { try monitor.watch(loop, name: "alpha") }
+    complain("twice") { try monitor.watch(loop, name: "beta") }
+    complain("foundation") { try monitor.watchCurrentCoreFoundationRunLoop(name: "beta") }
+    thread.stop()
+    waitUntil { loop.hasEnded }
+    complain("ended") { try monitor.watch(loop, name: "late") }
+    complain("ended_again") { try monitor.watch(loop, name: "late") }
+    monitor.stop()
+    complain("stopped") { try monitor.watch(Loop.current, name: "late") }
+  },
+]
+
+@discardableResult
+private func watchLoop(of thread: PermanentThread, name: String, threshold: Duration) -> LoopWatch? {
+  do {
+    try thread.start()
+    guard let loop = thread.loop else { return nil }
+    return try monitor.watch(loop, name: name, threshold: threshold)
+  } catch {
+    say("error=\(error)")
+    return nil
+  }
+}
+
+private func complain(_ what: String, _ body: () throws -> Void) {
+  do {
+    try body()
+    say("\(what)=none")
+  } catch {
+    say("\(what)=thrown \(what): \(error)")
+  }
+}
+
+private func waitUntil(_ condition: () -> Bool) {
+  for _ in 0..<1000 where !condition() { usleep(5000) }
+}
