@@ -36,6 +36,8 @@ extension OneAtATime {
         // On a busy machine a computation is truly starved.
         #expect(report.cause == known.cause || (known.cause == "running" && report.cause == "starved"))
         let frame = try #require(report.culpritFrame)
+        // Names have a time budget: on a busy machine the first report may lack lines.
+        if report.event == "stall.started", frame["line"] == nil { continue }
         let file = try #require(frame["file"] as? String)
         #expect(file.hasSuffix("/" + known.file))
         let line = try #require(frame["line"] as? Int)

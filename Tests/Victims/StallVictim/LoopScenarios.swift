@@ -47,6 +47,9 @@ import StallMonitor
     say("made=\(watches.count) watching=\(watches.count { $0.isWatching })")
   },
   "loops-idle": {
+    // Until the main thread's loop has turned once, it is looked for whoever else serves the main queue.
+    Loop.main.perform {}
+    Loop.main.run(mode: .default, for: .zero)
     let threads = (0..<5).map { PermanentThread(name: "idle-\($0)") }
     for (index, thread) in threads.enumerated() {
       watchLoop(of: thread, name: "idle-\(index)", threshold: .milliseconds(50))
