@@ -170,7 +170,8 @@ final class Watchdog: Sendable {
       let waitBegan = MonotonicClock.now()
       if let nextLook {
         let deadline = min(nextLook, next ?? .max)
-        if sleep(until: deadline, unlessMoved: quiet) { planned = max(deadline, waitBegan) }
+        // The others have a time to be looked at.
+        if !wait(until: deadline, orMoveOf: quiet) { planned = max(deadline, waitBegan) }
       } else if let age = park(loops, clock: clock, since: waitBegan, until: next) {
         frozen = freezes.frozen(lateness: age)
       } else if let next {
@@ -202,15 +203,19 @@ final class Watchdog: Sendable {
     }
   }
 
-  /// Waits for a time, or for a loop to move that nothing was to be watched of.
+  /// Waits for a post, or for one of these loops to move, of which nothing was to be watched, or until `deadline`.
   ///
-  /// The others have a time to be looked at. True if the time has come.
-  private func sleep(until time: UInt64, unlessMoved quiet: [WatchedLoop]) -> Bool {
+  /// False if the deadline came first.
+  private func wait(until deadline: UInt64?, orMoveOf quiet: [WatchedLoop]) -> Bool {
     let quiet = quiet.filter { !$0.isSuspended }
     for loop in quiet { loop.subject.pulse.requestWake() }
     quiet.first?.subject.pulse.fence()
     defer { for loop in quiet { loop.subject.pulse.cancelWake() } }
-    return quiet.contains(where: \.hasMoved) ? false : !semaphore.wait(until: time)
+    // Against the last look, and not against now: a turn that began in between would never be seen.
+    if quiet.contains(where: \.hasMoved) { return true }
+    if let deadline { return semaphore.wait(until: deadline) }
+    semaphore.wait()
+    return true
   }
 
   private func isHealthy(_ loops: [WatchedLoop]) -> Bool {
@@ -224,15 +229,7 @@ final class Watchdog: Sendable {
   private func park(_ loops: [WatchedLoop], clock: PulseClock, since waitBegan: UInt64, until deadline: UInt64?)
     -> UInt64?
   {
-    for loop in loops where !loop.isSuspended { loop.subject.pulse.requestWake() }
-    loops.first?.subject.pulse.fence()
-    // Against the last look, and not against now: a turn that began in between would never be seen.
-    var isPosted = true
-    if !loops.contains(where: \.hasMoved) {
-      if let deadline { isPosted = semaphore.wait(until: deadline) } else { semaphore.wait() }
-    }
-    for loop in loops { loop.subject.pulse.cancelWake() }
-    guard isPosted else { return nil }
+    guard wait(until: deadline, orMoveOf: loops) else { return nil }
     // The loop that moved posted as its turn began: whatever lies between there and here, it was not asleep in it.
     clock.observe()
     let now = MonotonicClock.now()
