@@ -26,6 +26,20 @@ extension StallMonitorConfiguration {
   }
 }
 
+extension StallMonitorConfiguration {
+  /// Throws if a loop cannot be watched by this name and threshold.
+  static func checkLoop(name: String, threshold: Duration?) throws(StallMonitorError) {
+    guard (1...64).contains(name.utf8.count), name.unicodeScalars.allSatisfy({ $0.value >= 32 && $0.value != 127 })
+    else {
+      throw .invalidLoop(
+        key: "name", value: "\"\(name.limited(to: 100))\"", allowed: "1 to 64 bytes without control characters")
+    }
+    if let threshold, !allowedThreshold.contains(threshold) {
+      throw .invalidLoop(key: "threshold", value: "\(threshold)", allowed: "from 1 ms to 1 h")
+    }
+  }
+}
+
 extension StallAction: CustomStringConvertible {
   /// The action and its time: `abort after 30.0 seconds`.
   public var description: String {

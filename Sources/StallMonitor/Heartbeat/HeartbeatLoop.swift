@@ -46,13 +46,6 @@ public struct HeartbeatLoop: Sendable {
 
   /// Throws ``StallMonitorError/invalidLoop(key:value:allowed:)`` if a value cannot be used.
   public func check() throws(StallMonitorError) {
-    guard (1...64).contains(name.utf8.count), name.unicodeScalars.allSatisfy({ $0.value >= 32 && $0.value != 127 })
-    else {
-      throw .invalidLoop(
-        key: "name", value: "\"\(name.limited(to: 100))\"", allowed: "1 to 64 bytes without control characters")
-    }
-    if let threshold, !StallMonitorConfiguration.allowedThreshold.contains(threshold) {
-      throw .invalidLoop(key: "threshold", value: "\(threshold)", allowed: "from 1 ms to 1 h")
-    }
+    try StallMonitorConfiguration.checkLoop(name: name, threshold: threshold)
   }
 }

@@ -57,14 +57,8 @@ final class LoopRegistry: Sendable {
     name: String, threshold: Duration?, identity: Identity? = nil
   ) throws(StallMonitorError) -> LoopWatch {
     guard isInOwnProcess else { throw .notWatching }
-    guard (1...64).contains(name.utf8.count), name.unicodeScalars.allSatisfy({ $0.value >= 32 && $0.value != 127 })
-    else {
-      throw .invalidLoop(key: "name", value: "\"\(name)\"", allowed: "1 to 64 bytes without control characters")
-    }
+    try StallMonitorConfiguration.checkLoop(name: name, threshold: threshold)
     let threshold = threshold ?? configuration.threshold
-    guard StallMonitorConfiguration.allowedThreshold.contains(threshold) else {
-      throw .invalidLoop(key: "threshold", value: "\(threshold)", allowed: "from 1 ms to 1 h")
-    }
     let watch = LoopWatch(name: name, threshold: threshold, pulse: makePulse(), registry: self)
     try entries.withLock { entries throws(StallMonitorError) in
       guard let known = entries else { throw .notWatching }
