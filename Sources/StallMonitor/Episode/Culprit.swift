@@ -15,21 +15,19 @@ package enum Culprit {
   ///
   /// The same across restarts, machines and address-space layouts; nil without a frame of the host's, and while one of
   /// them is not named for lack of time.
-  ///
-  /// FNV-1a, 64 bits (Fowler, Noll, Vo): stable over platforms and versions, unlike `Hasher`.
   package static func fingerprint(of stack: [StackFrame]) -> String? {
-    var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+    var hash = FNV1a()
     var isEmpty = true
     for frame in stack where frame.isHostCode {
       isEmpty = false
       if frame.pending != nil { return nil }
       // A frame without a name is told apart by its place in the build.
       let text = frame.symbol ?? "\(frame.buildID ?? frame.module ?? "")+\(frame.offset ?? 0)"
-      for byte in text.utf8 { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01b3 }
-      hash = (hash ^ 0x0a) &* 0x0000_0100_0000_01b3
+      hash.combine(text.utf8)
+      hash.combine(UInt8(ascii: "\n"))
     }
     guard !isEmpty else { return nil }
-    let digits = String(hash, radix: 16)
+    let digits = String(hash.value, radix: 16)
     return "v1:" + String(repeating: "0", count: 16 - digits.utf8.count) + digits
   }
 }

@@ -64,9 +64,7 @@ final class EarlierRecords {
     defer { closedir(entries) }
     for _ in 0..<Self.entryLimit {
       guard names.count < Self.recordLimit, let entry = readdir(entries) else { break }
-      let name = withUnsafePointer(to: &entry.pointee.d_name) {
-        $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-      }
+      let name = entry.name
       if name.hasPrefix(prefix), isOurs(name) { names.append(name) }
     }
     return names

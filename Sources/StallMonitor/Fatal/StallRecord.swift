@@ -28,11 +28,11 @@ enum StallRecord {
   /// The watchdog's own mark in `passedOffset`; no turn's word, for its phase is none.
   static let closed = UInt64.max
 
-  /// FNV-1a, 64 bits, over a line and the turn that it is about.
+  /// Over a line and the turn that it is about.
   static func checksum(of line: some Sequence<UInt8>, turn: UInt64) -> UInt64 {
-    var hash = 0xcbf2_9ce4_8422_2325 ^ turn
-    for byte in line { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01b3 }
-    return hash
+    var hash = FNV1a(seed: turn)
+    hash.combine(line)
+    return hash.value
   }
 
   /// What a dead process's file says.

@@ -34,11 +34,7 @@ extension StallReport {
       object.member("name", name)
       object.member("role", role.rawValue)
       object.member("state", state?.limited(to: 200))
-      object.object("capture") {
-        $0.member("approximate", ifTrue: isApproximate)
-        $0.member("truncated", ifTrue: isTruncated)
-        $0.member("failure", captureFailure?.rawValue)
-      }
+      object.capture(isApproximate: isApproximate, isTruncated: isTruncated, failure: captureFailure)
       object.array("stack", frames)
       return object
     }

@@ -179,11 +179,7 @@ struct StallReport: Sendable {
         }
       }
       $0.member("detail", detailFile?.limited(to: 500))
-      $0.object("capture") {
-        $0.member("approximate", ifTrue: isApproximate)
-        $0.member("truncated", ifTrue: isTruncated)
-        $0.member("failure", captureFailure?.rawValue)
-      }
+      $0.capture(isApproximate: isApproximate, isTruncated: isTruncated, failure: captureFailure)
     }
     line.object("loop") {
       $0.member("name", loop.name)
@@ -278,5 +274,16 @@ extension RepeatLedger.Tally {
     let seconds = max(1, (window + 500_000_000) / 1_000_000_000)
     let budget = isOverBudget ? ", each untold because of the budget" : ""
     return "\(times) in \(seconds) s, \(milliseconds(total)) ms in all, \(milliseconds(longest)) ms at most\(budget)"
+  }
+}
+
+extension JSONLine {
+  /// Adds what is to be known of a stack that is not whole and exact; nothing for one that is.
+  mutating func capture(isApproximate: Bool, isTruncated: Bool, failure: CaptureFailure?) {
+    object("capture") {
+      $0.member("approximate", ifTrue: isApproximate)
+      $0.member("truncated", ifTrue: isTruncated)
+      $0.member("failure", failure?.rawValue)
+    }
   }
 }

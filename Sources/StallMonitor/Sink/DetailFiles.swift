@@ -81,9 +81,7 @@ final class DetailFiles {
   private static func makeRoom(for size: Int, in listing: OpaquePointer, _ folder: Int32) {
     var files: [(name: String, time: timespec, size: Int)] = []
     while let entry = readdir(listing) {
-      let name = withUnsafePointer(to: &entry.pointee.d_name) {
-        $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-      }
+      let name = entry.name
       var status = stat()
       guard name.hasSuffix(suffix), fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0,
         status.st_mode & S_IFMT == S_IFREG
