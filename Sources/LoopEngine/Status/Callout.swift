@@ -47,8 +47,7 @@ extension Loop {
 /// Where work was scheduled from and what it is called, in immortal pointers.
 @frozen
 @usableFromInline
-struct Origin: @unchecked Sendable {
-  // Both point to literals, which are never freed: that is why this is Sendable.
+struct Origin: @unchecked Sendable {  // Both pointers lead to literals, which are never freed.
   @usableFromInline var file: UnsafePointer<UInt8>?
   @usableFromInline var name: UnsafePointer<UInt8>?
   @usableFromInline var line: UInt32

@@ -2,9 +2,9 @@ import Synchronization
 
 /// Turns what the observers of a thread's run loops see into transitions of one pulse.
 ///
-/// One for a thread, whatever kinds of run loop run on it inside of one another. All methods but ``kind`` and ``depth(of:)`` on the
-/// loop's thread only, which takes no lock.
-final class TurnStamper: @unchecked Sendable {  // `runs` belongs to the loop's thread; the rest is atomic or constant.
+/// One for a thread, whatever kinds of run loop run on it inside of one another. On the loop's thread only, unless said
+/// otherwise; takes no lock.
+final class TurnStamper: @unchecked Sendable {  // `depth` belongs to the loop's thread; the rest is atomic or constant.
   /// A kind of run loop.
   enum Kind: UInt8, CaseIterable, Sendable {
     /// `LoopEngine.Loop`.

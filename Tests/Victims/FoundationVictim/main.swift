@@ -35,7 +35,9 @@ func after(_ seconds: Double, _ body: @escaping @Sendable () -> Void) {
 
 /// A thread's run loop that stalls once, and ends with its thread; `watch` is called there with it and the main thread with its handle.
 func runThread(_ watch: @escaping @Sendable (_ byHandle: UnsafeMutableRawPointer?) throws -> LoopWatch?) throws {
+  // Set by the thread before it signals `isReady`, and read here after that.
   nonisolated(unsafe) var handle: UnsafeMutableRawPointer?
+  // Written by one thread at a time; where it is polled, a late sight costs 5 ms.
   nonisolated(unsafe) var made: LoopWatch?
   let (isReady, isOver) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
   let thread = Thread {

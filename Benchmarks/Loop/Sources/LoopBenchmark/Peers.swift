@@ -30,6 +30,7 @@ func coreFoundation() -> Subject {
   nonisolated(unsafe) let loop = CFRunLoopGetMain()!
   let keepAlive = CFRunLoopTimerCreateWithHandler(nil, CFAbsoluteTimeGetCurrent() + 1e9, 0, 0, 0) { _ in }
   CFRunLoopAddTimer(loop, keepAlive, kCFRunLoopDefaultMode)
+  // A constant.
   nonisolated(unsafe) let mode = kCFRunLoopDefaultMode!
   let threads = TwoThreads(
     post: { block in
