@@ -4,6 +4,9 @@ SWIFT ?= swift
 
 # What the library is built against and opens at run time.
 LIBRARIES := libunwind-dev libdw-dev
+# What the command is built with besides.
+COMMAND_LIBRARIES := libmicrohttpd-dev libyaml-dev zlib1g-dev
+
 # What the tests judge by.
 JUDGES := binutils debianutils libstdc++-12-dev python3-jsonschema rsyslog systemd-container xz-utils
 # Hosts in C.
@@ -20,12 +23,12 @@ FUZZ_SECONDS ?= 60
 .PHONY: demo test test-integrations install examples fuzz bench bench-monitor bench-capture bench-loop bench-nio lint format clean
 
 demo: ## A host with known stalls: report lines on standard output, an account on standard error.
-	@scripts/install-dependencies $(LIBRARIES)
+	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES)
 	@$(SWIFT) build --configuration release --product stalld >&2
 	@"$$($(SWIFT) build --configuration release --show-bin-path)/stalld" demo
 
 test: ## All tests; the victims in debug and in release.
-	@scripts/install-dependencies $(LIBRARIES) $(JUDGES) $(C_HOSTS)
+	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES) $(JUDGES) $(C_HOSTS)
 	$(SWIFT) build --configuration release --product StallVictim
 	$(SWIFT) build --configuration release --product FoundationVictim
 	$(SWIFT) build --configuration release --product DispatchMainVictim

@@ -23,10 +23,14 @@ let package = Package(
     // stallmonitor.h, and its implementation.
     .target(name: "CStallMonitor"),
     .target(name: "StallMonitorC", dependencies: ["CStallMonitor", "StallMonitor"], exclude: ["stallmonitor.map"]),
+    // Well-kept libraries of the system's: YAML, compression, HTTP.
+    .systemLibrary(name: "CYAML"),
+    .systemLibrary(name: "CZlib"),
+    .systemLibrary(name: "CMicrohttpd"),
     .executableTarget(
       name: "stalld",
       dependencies: [
-        "LoopEngine", "StallMonitor", "CLinux", "CUnwind",
+        "LoopEngine", "StallMonitor", "CLinux", "CUnwind", "CYAML", "CZlib", "CMicrohttpd",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ]
     ),
