@@ -8,6 +8,7 @@
 #include "loop.h"
 #include "main_queue.h"
 #include "memory.h"
+#include "peer.h"
 #include "process.h"
 #include "time_stamp_counter.h"
 

@@ -41,7 +41,7 @@ package struct JSONLine {
   }
 
   /// Adds a nested object; nothing at all if `body` adds no member, unless it is `required`.
-  mutating func object(_ key: StaticString, required: Bool = false, _ body: (inout JSONLine) -> Void) {
+  package mutating func object(_ key: StaticString, required: Bool = false, _ body: (inout JSONLine) -> Void) {
     var inner = JSONLine()
     body(&inner)
     guard required || !inner.bytes.isEmpty else { return }

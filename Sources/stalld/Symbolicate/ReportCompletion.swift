@@ -50,7 +50,7 @@ struct ReportCompletion {
     }
     guard named > 0, let ownRange = text.root["stack"]?.range else { return .unchanged }
 
-    var edits = Edits()
+    var edits = TextEdits()
     reidentify(text, stack, reader: reader, &edits)
     let size = line.count + 1 + edits.growth
     fit(stack, ownRange, others, lineSize: size, text: text, &edits)
@@ -59,7 +59,7 @@ struct ReportCompletion {
 
   // MARK: Culprit, fingerprint, message
 
-  private func reidentify(_ text: JSONText, _ stack: [FrameText], reader: FrameReader, _ edits: inout Edits) {
+  private func reidentify(_ text: JSONText, _ stack: [FrameText], reader: FrameReader, _ edits: inout TextEdits) {
     guard let stall = text.root["stall"], case .object(_, let stallRange) = stall else { return }
     let old = text.string(stall["culprit"])
     let originals = Set(stack.compactMap { $0.original.symbol == nil ? $0.original.name : nil })
@@ -92,16 +92,16 @@ struct ReportCompletion {
       let found = message.firstRange(of: place.before)
     {
       let new = String(message[..<found.lowerBound]) + place.after + message[found.upperBound...]
-      edits.replace(value.range, with: Self.quoted(new.limited(to: 600)))
+      edits.replace(value.range, with: JSONText.quoted(new.limited(to: 600)))
     }
   }
 
   private func set(
-    _ key: StaticString, _ value: String, in object: JSONText.Value, _ text: JSONText, _ edits: inout Edits,
+    _ key: StaticString, _ value: String, in object: JSONText.Value, _ text: JSONText, _ edits: inout TextEdits,
     _ additions: inout [UInt8]
   ) {
     if let old = object["\(key)"] {
-      if text.string(old) != value { edits.replace(old.range, with: Self.quoted(value)) }
+      if text.string(old) != value { edits.replace(old.range, with: JSONText.quoted(value)) }
     } else {
       var member = JSONLine()
       member.member(key, value)
@@ -109,18 +109,12 @@ struct ReportCompletion {
     }
   }
 
-  private static func quoted(_ value: String) -> [UInt8] {
-    var member = JSONLine()
-    member.member("", value)
-    return Array(member.bytes.dropFirst("\"\":".utf8.count))
-  }
-
   // MARK: Length
 
   /// Writes the stacks, without frames from their middles where the line would be too long.
   private func fit(
     _ own: [FrameText], _ ownRange: Range<Int>, _ others: [(Range<Int>, [FrameText])], lineSize: Int, text: JSONText,
-    _ edits: inout Edits
+    _ edits: inout TextEdits
   ) {
     let all = [(ownRange, own)] + others
     // "[]" of each stack stays.
@@ -149,26 +143,5 @@ struct ReportCompletion {
     } else {
       edits.insert(Array(",\"frames_omitted\":\(omitted)".utf8), at: text.root.range.upperBound - 1)
     }
-  }
-}
-
-/// Replacements in a text, applied together.
-private struct Edits {
-  private var edits: [(range: Range<Int>, bytes: [UInt8])] = []
-
-  var growth: Int { edits.reduce(0) { $0 + $1.bytes.count - $1.range.count } }
-
-  mutating func replace(_ range: Range<Int>, with bytes: [UInt8]) { edits.append((range, bytes)) }
-
-  mutating func insert(_ bytes: [UInt8], at position: Int) { replace(position..<position, with: bytes) }
-
-  func apply(to text: [UInt8]) -> [UInt8] {
-    var result: [UInt8] = []
-    var position = 0
-    for edit in edits.sorted(by: { $0.range.lowerBound < $1.range.lowerBound }) {
-      result += text[position..<edit.range.lowerBound] + edit.bytes
-      position = edit.range.upperBound
-    }
-    return result + text[position...]
   }
 }

@@ -1,0 +1,178 @@
+import CLinux
+import Glibc
+import LoopEngine
+
+/// One host's connection: what has been read of it, and what it has been told.
+///
+/// Belongs to the agent's loop.
+final class Connection {
+  let number: UInt64
+  let descriptor: Int32
+  let process: PeerProcess
+  let stamp: Stamp
+  let since: Loop.Instant
+  private var source: Loop.DescriptorSource?
+  private var onReadable: ((Connection) -> Void)?
+  /// Nothing is read from it for now: what it sends stays with it.
+  private(set) var isPaused = false
+  /// The beginning of a line whose newline has not come yet.
+  var incomplete: [UInt8] = []
+  var incompleteTimer: Loop.Timer?
+  private(set) var isOpen = true
+
+  /// What it said of itself in `hello`.
+  var service: String?
+  var version: String?
+  var hasSaidHello = false
+
+  /// Lines that came, of any kind.
+  var received: UInt64 = 0
+  /// Lines on their way to the outputs.
+  var outstanding = 0
+  var outstandingBytes = 0
+  private var lastDone: UInt64 = 0
+  private var told: UInt64 = 0
+  var faults = 0
+
+  private var tokens: Double
+  private var refilled: Loop.Instant
+  private var outbox: [UInt8] = []
+
+  /// A client that reads nothing costs no more than this; newer acknowledgements replace older ones.
+  private static let outboxLimit = 64 << 10
+
+  init(number: UInt64, descriptor: Int32, process: PeerProcess, burst: Double) {
+    self.number = number
+    self.descriptor = descriptor
+    self.process = process
+    stamp = Stamp(process.peer)
+    since = .now
+    tokens = burst
+    refilled = since
+  }
+
+  /// Reads nothing any more, and closes.
+  func close() {
+    guard isOpen else { return }
+    isOpen = false
+    source?.invalidate()
+    source = nil
+    onReadable = nil
+    incompleteTimer?.invalidate()
+    Glibc.close(descriptor)
+  }
+
+  // MARK: Reading
+
+  /// Watches the socket; `body` is called on the loop whenever there is something to read.
+  func watch(on loop: Loop, _ body: @escaping (Connection) -> Void) throws {
+    onReadable = body
+    try addSource(to: loop)
+  }
+
+  private func addSource(to loop: Loop) throws {
+    let connection = UncheckedReference(self)
+    let source = Loop.DescriptorSource(descriptor, for: interest, name: "host") { _, readiness in
+      connection.object?.respond(to: readiness, on: loop)
+    }
+    self.source = source
+    try loop.add(source)
+  }
+
+  private var interest: Loop.DescriptorSource.Readiness {
+    var interest: Loop.DescriptorSource.Readiness = []
+    if !isPaused { interest.insert(.readable) }
+    if !outbox.isEmpty { interest.insert(.writable) }
+    return interest
+  }
+
+  private func respond(to readiness: Loop.DescriptorSource.Readiness, on loop: Loop) {
+    if readiness.contains(.writable) { flush(on: loop) }
+    guard isOpen else { return }
+    if !isPaused {
+      onReadable?(self)
+    } else if !readiness.isDisjoint(with: [.hangUp, .error]) {
+      // It would be reported again and again; what it has sent is read later.
+      source?.invalidate()
+      source = nil
+    }
+  }
+
+  /// Reads nothing until ``resume(on:)``.
+  func pause() {
+    guard isOpen, !isPaused else { return }
+    isPaused = true
+    source?.interest = interest
+  }
+
+  func resume(on loop: Loop) {
+    guard isOpen, isPaused else { return }
+    isPaused = false
+    if let source { source.interest = interest } else { try? addSource(to: loop) }
+  }
+
+  // MARK: Rate
+
+  /// Takes a line from the bucket.
+  ///
+  /// Returns how long it must not be read from, or nil.
+  func take(lines: Int, rate: Double) -> Duration? {
+    let now = Loop.Instant.now
+    let elapsed = refilled.duration(to: now) / .seconds(1)
+    // A burst of four seconds: a spool that is handed over.
+    tokens = min(rate * 4, tokens + elapsed * rate) - Double(lines)
+    refilled = now
+    return tokens < 0 ? .seconds(-tokens / rate) : nil
+  }
+
+  // MARK: Acknowledgements
+
+  /// A line of this connection that was on its way has arrived.
+  func didFinish(line: UInt64, bytes: Int) {
+    outstanding -= 1
+    outstandingBytes -= bytes
+    lastDone = line
+  }
+
+  /// Tells the host how far its lines have arrived, if that has moved.
+  func acknowledge(on loop: Loop) {
+    let done = outstanding == 0 ? received : lastDone
+    // What it does not read now it is told with the next line.
+    guard isOpen, done > told, outbox.count < Self.outboxLimit / 2 else { return }
+    told = done
+    send("{\"acknowledged\":\(done)}", on: loop)
+  }
+
+  /// Sends a line as far as the host takes it; the rest follows.
+  func send(_ text: String, on loop: Loop) {
+    guard isOpen, outbox.count < Self.outboxLimit else { return }
+    outbox += Array(text.utf8) + [UInt8(ascii: "\n")]
+    flush(on: loop)
+  }
+
+  private func flush(on loop: Loop) {
+    var sent = 0
+    while sent < outbox.count {
+      let count = outbox[sent...].withUnsafeBytes {
+        Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT))
+      }
+      if count < 0 {
+        if errno == EINTR { continue }
+        // Its end is told by the next read.
+        if errno != EAGAIN { sent = outbox.count }
+        break
+      }
+      sent += count
+    }
+    outbox.removeFirst(sent)
+    source?.interest = interest
+  }
+}
+
+/// A reference that a closure of the agent's loop needs, which must be `Sendable`.
+struct UncheckedReference<Object: AnyObject>: @unchecked Sendable {
+  // @unchecked: made, and looked into, on the agent's loop alone.
+  private(set) weak var object: Object?
+
+  init(_ object: Object) { self.object = object }
+}

@@ -1,0 +1,314 @@
+import Glibc
+
+/// One pass over a line from a host: whether it is JSON (RFC 8259), what it is, and where the parts lie that the agent reads or replaces.
+///
+/// Nothing is copied. The line is a stranger's: every load is checked against the end, nesting is bounded, and what could have two
+/// meanings is refused (a key of an outer object twice or with an escape, a dotted key), since readers after us would take
+/// one of them for what the kernel says.
+struct LineScanner {
+  /// What a line is.
+  enum Kind { case report, hello, detail, goodbye }
+
+  /// Parts of a line, as ranges of its bytes.
+  struct Parts {
+    var kind = Kind.report
+    var eventName: Range<Int>?
+    var dropped: Range<Int>?
+    var level: Range<Int>?
+    var time: Range<Int>?
+    var message: Range<Int>?
+    var stall: Range<Int>?
+    var stallID: Range<Int>?
+    var sequence: Range<Int>?
+    var duration: Range<Int>?
+    var cause: Range<Int>?
+    var culprit: Range<Int>?
+    var tally: Range<Int>?
+    var service: Range<Int>?
+    var serviceName: Range<Int>?
+    /// The whole member, with its key.
+    var process: Range<Int>?
+    /// The value of `process.executable`.
+    var executable: Range<Int>?
+    /// The value of `hello` or `detail`.
+    var payload: Range<Int>?
+  }
+
+  /// Why a line is refused.
+  struct Fault: Error {
+    var reason: String
+    /// Counted in bytes from 0.
+    var position: Int
+  }
+
+  /// Which object's members are being read.
+  private enum Place { case outermost, event, stall, service, process, elsewhere }
+
+  private static let depthLimit = 32
+
+  private let bytes: UnsafeBufferPointer<UInt8>
+  private var position = 0
+  private var parts = Parts()
+
+  private init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
+
+  /// Scans one line without its newline.
+  ///
+  /// Throws ``Fault`` where it is not one JSON object, or is one that the protocol does not have.
+  static func scan(_ bytes: UnsafeBufferPointer<UInt8>) throws(Fault) -> Parts {
+    var scanner = LineScanner(bytes)
+    scanner.skipBlanks()
+    guard scanner.current == UInt8(ascii: "{") else { throw Fault(reason: "not a JSON object", position: 0) }
+    try scanner.object(.outermost, depth: 0)
+    scanner.skipBlanks()
+    guard scanner.position == bytes.count else { throw scanner.fault("more than one value") }
+    return scanner.parts
+  }
+
+  // MARK: Reading
+
+  @inline(__always)
+  private var current: UInt8 { position < bytes.count ? bytes[position] : 0 }
+
+  private func fault(_ reason: String) -> Fault { Fault(reason: reason, position: position) }
+
+  @inline(__always)
+  private mutating func skipBlanks() {
+    while position < bytes.count {
+      let byte = bytes[position]
+      guard byte == 0x20 || byte == 0x09 || byte == 0x0a || byte == 0x0d else { return }
+      position += 1
+    }
+  }
+
+  private mutating func value(_ place: Place, depth: Int) throws(Fault) -> Range<Int> {
+    guard depth <= Self.depthLimit else { throw fault("nested too deep") }
+    skipBlanks()
+    let start = position
+    switch current {
+    case UInt8(ascii: "{"): try object(place, depth: depth)
+    case UInt8(ascii: "["): try array(depth: depth)
+    case UInt8(ascii: "\""): _ = try string()
+    default: try literal()
+    }
+    return start..<position
+  }
+
+  private mutating func object(_ place: Place, depth: Int) throws(Fault) {
+    position += 1
+    skipBlanks()
+    if current == UInt8(ascii: "}") {
+      position += 1
+      return
+    }
+    var keys: [Range<Int>] = []
+    while true {
+      skipBlanks()
+      let start = position
+      guard current == UInt8(ascii: "\"") else { throw fault("a key is missing") }
+      let isPlain = try string()
+      let key = (start + 1)..<(position - 1)
+      if place != .elsewhere {
+        guard isPlain else { throw Fault(reason: "an escape in a key", position: start) }
+        for earlier in keys where equal(earlier, key) { throw Fault(reason: "a key twice", position: start) }
+        keys.append(key)
+      }
+      skipBlanks()
+      guard current == UInt8(ascii: ":") else { throw fault("\":\" is missing") }
+      position += 1
+      let inner = place == .outermost ? self.place(of: key) : .elsewhere
+      let value = try value(inner, depth: depth + 1)
+      if place != .elsewhere { try note(key, value, start..<position, in: place) }
+      skipBlanks()
+      guard current == UInt8(ascii: ",") else { break }
+      position += 1
+    }
+    guard current == UInt8(ascii: "}") else { throw fault("\"}\" is missing") }
+    position += 1
+  }
+
+  private mutating func array(depth: Int) throws(Fault) {
+    position += 1
+    skipBlanks()
+    if current == UInt8(ascii: "]") {
+      position += 1
+      return
+    }
+    while true {
+      _ = try value(.elsewhere, depth: depth + 1)
+      skipBlanks()
+      guard current == UInt8(ascii: ",") else { break }
+      position += 1
+    }
+    guard current == UInt8(ascii: "]") else { throw fault("\"]\" is missing") }
+    position += 1
+  }
+
+  /// Returns whether it has no escape.
+  private mutating func string() throws(Fault) -> Bool {
+    let start = position
+    var isPlain = true
+    position += 1
+    while position < bytes.count {
+      let byte = bytes[position]
+      if byte == UInt8(ascii: "\"") {
+        position += 1
+        return isPlain
+      }
+      if byte == UInt8(ascii: "\\") {
+        isPlain = false
+        try escape()
+      } else if byte >= 0x80 {
+        try character()
+      } else if byte < 0x20 {
+        throw fault("a control character in a string")
+      } else {
+        position += 1
+      }
+    }
+    throw Fault(reason: "a string without an end", position: start)
+  }
+
+  private mutating func escape() throws(Fault) {
+    let kind = position + 1 < bytes.count ? bytes[position + 1] : 0
+    switch kind {
+    case UInt8(ascii: "u"):
+      guard position + 6 <= bytes.count, bytes[(position + 2)..<(position + 6)].allSatisfy(Self.isHexadecimal) else {
+        throw fault("\\u without four digits")
+      }
+      position += 6
+    case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"), UInt8(ascii: "b"), UInt8(ascii: "f"),
+      UInt8(ascii: "n"), UInt8(ascii: "r"), UInt8(ascii: "t"):
+      position += 2
+    default: throw fault("no such escape")
+    }
+  }
+
+  /// One character of more than one byte (RFC 3629, section 4).
+  private mutating func character() throws(Fault) {
+    let lead = bytes[position]
+    let (count, lowest, highest): (Int, UInt8, UInt8) =
+      switch lead {
+      case 0xc2...0xdf: (2, 0x80, 0xbf)
+      case 0xe0: (3, 0xa0, 0xbf)
+      case 0xed: (3, 0x80, 0x9f)
+      case 0xe1...0xef: (3, 0x80, 0xbf)
+      case 0xf0: (4, 0x90, 0xbf)
+      case 0xf1...0xf3: (4, 0x80, 0xbf)
+      case 0xf4: (4, 0x80, 0x8f)
+      default: (0, 0, 0)
+      }
+    guard count > 0, position + count <= bytes.count, (lowest...highest).contains(bytes[position + 1]),
+      bytes[(position + 2)..<(position + count)].allSatisfy({ $0 & 0xc0 == 0x80 })
+    else { throw fault("not UTF-8") }
+    position += count
+  }
+
+  private mutating func literal() throws(Fault) {
+    for word in ["true", "false", "null"] as [StaticString] where matches(word, at: position) {
+      position += word.utf8CodeUnitCount
+      return
+    }
+    if current == UInt8(ascii: "-") { position += 1 }
+    let leading = current
+    let whole = digits()
+    guard whole > 0, whole == 1 || leading != UInt8(ascii: "0") else { throw fault("a value is missing") }
+    if current == UInt8(ascii: ".") {
+      position += 1
+      guard digits() > 0 else { throw fault("digits are missing") }
+    }
+    if current | 0x20 == UInt8(ascii: "e") {
+      position += 1
+      if current == UInt8(ascii: "+") || current == UInt8(ascii: "-") { position += 1 }
+      guard digits() > 0 else { throw fault("digits are missing") }
+    }
+  }
+
+  private mutating func digits() -> Int {
+    let start = position
+    while position < bytes.count, bytes[position] &- 0x30 <= 9 { position += 1 }
+    return position - start
+  }
+
+  private static func isHexadecimal(_ byte: UInt8) -> Bool {
+    (0x30...0x39).contains(byte) || (0x61...0x66).contains(byte | 0x20)
+  }
+
+  // MARK: What is where
+
+  private func matches(_ word: StaticString, at start: Int) -> Bool {
+    let count = word.utf8CodeUnitCount
+    guard start + count <= bytes.count, let base = bytes.baseAddress else { return false }
+    return memcmp(base + start, word.utf8Start, count) == 0
+  }
+
+  private func equal(_ a: Range<Int>, _ b: Range<Int>) -> Bool {
+    guard a.count == b.count, let base = bytes.baseAddress else { return false }
+    return memcmp(base + a.lowerBound, base + b.lowerBound, a.count) == 0
+  }
+
+  private func `is`(_ key: Range<Int>, _ word: StaticString) -> Bool {
+    key.count == word.utf8CodeUnitCount && matches(word, at: key.lowerBound)
+  }
+
+  private func place(of key: Range<Int>) -> Place {
+    switch key.count {
+    case 5: self.is(key, "stall") ? .stall : self.is(key, "event") ? .event : .elsewhere
+    case 7: self.is(key, "process") ? .process : self.is(key, "service") ? .service : .elsewhere
+    default: .elsewhere
+    }
+  }
+
+  private mutating func note(
+    _ key: Range<Int>, _ value: Range<Int>, _ member: Range<Int>, in place: Place
+  ) throws(Fault) {
+    switch place {
+    case .outermost: try noteOutermost(key, value, member)
+    case .event:
+      if self.is(key, "name") { parts.eventName = value }
+      if self.is(key, "dropped") { parts.dropped = value }
+    case .stall:
+      if self.is(key, "id") { parts.stallID = value }
+      if self.is(key, "sequence") { parts.sequence = value }
+      if self.is(key, "duration_ms") { parts.duration = value }
+      if self.is(key, "cause") { parts.cause = value }
+      if self.is(key, "culprit") { parts.culprit = value }
+      if self.is(key, "suppressed") { parts.tally = value }
+    case .service:
+      if self.is(key, "name") { parts.serviceName = value }
+    case .process:
+      if self.is(key, "executable") { parts.executable = value }
+    case .elsewhere: break
+    }
+  }
+
+  private mutating func noteOutermost(
+    _ key: Range<Int>, _ value: Range<Int>, _ member: Range<Int>
+  ) throws(Fault) {
+    switch key.count {
+    case 5:
+      if self.is(key, "stall") { parts.stall = value }
+      if self.is(key, "hello") { (parts.kind, parts.payload) = (.hello, value) }
+    case 6:
+      if self.is(key, "detail") { (parts.kind, parts.payload) = (.detail, value) }
+    case 7:
+      if self.is(key, "process") { parts.process = member }
+      if self.is(key, "service") { parts.service = value }
+      if self.is(key, "message") { parts.message = value }
+      if self.is(key, "goodbye") { parts.kind = .goodbye }
+      if self.is(key, "systemd") { throw Fault(reason: "a key that is the agent's", position: member.lowerBound) }
+    case 9:
+      if self.is(key, "log.level") {
+        parts.level = value
+        return
+      }
+    case 10:
+      if self.is(key, "@timestamp") { parts.time = value }
+    default: break
+    }
+    // Some databases take "process.pid" for the member pid of process.
+    if bytes[key].contains(UInt8(ascii: ".")) {
+      throw Fault(reason: "a key with a dot that is not log.level", position: member.lowerBound)
+    }
+  }
+}

@@ -1,0 +1,68 @@
+import Glibc
+import LoopEngine
+
+/// A process that has connections, or stalls that have not ended: the pidfd tells when it is gone, whoever has inherited its sockets.
+///
+/// Belongs to the agent's loop.
+final class PeerProcess {
+  let peer: Peer
+  /// -1 if it had ended when it was asked for.
+  let pidfd: Int32
+  var connections: [UInt64: Connection] = [:]
+  private(set) var openStalls: [String: OpenStall] = [:]
+  private var endSource: Loop.DescriptorSource?
+  var forgetTimer: Loop.Timer?
+
+  /// Stalls of one process at a time: it has fewer loops.
+  private static let openLimit = 256
+
+  init(peer: Peer, pidfd: Int32) {
+    self.peer = peer
+    self.pidfd = pidfd
+  }
+
+  deinit {
+    endSource?.invalidate()
+    forgetTimer?.invalidate()
+    if pidfd >= 0 { close(pidfd) }
+  }
+
+  var hasEnded: Bool {
+    var poller = pollfd(fd: pidfd, events: Int16(POLLIN), revents: 0)
+    return pidfd < 0 || poll(&poller, 1, 0) > 0
+  }
+
+  /// Follows what a report says of its stall.
+  func follow(_ line: ReportLine, sequence: UInt64) {
+    switch line.event {
+    case "stall.started", "stall.ongoing":
+      guard openStalls[line.stallID] != nil || openStalls.count < Self.openLimit else { return }
+      openStalls[line.stallID] = OpenStall(line: line, sequence: sequence)
+    case "stall.ended", "stall.fatal": openStalls[line.stallID] = nil
+    default: break
+    }
+  }
+
+  func forgetStalls() { openStalls = [:] }
+
+  /// The stalls in which it has ended, oldest first; they are forgotten.
+  func takeStalls() -> [OpenStall] {
+    defer { openStalls = [:] }
+    return openStalls.values.sorted { $0.sequence < $1.sequence }
+  }
+
+  /// Watches for the end of the process while it has stalls that have not ended: a healthy one costs no descriptor of the poller's.
+  func updateWatch(on loop: Loop, _ body: @escaping @Sendable () -> Void) {
+    if openStalls.isEmpty {
+      endSource?.invalidate()
+      endSource = nil
+    } else if endSource == nil, pidfd >= 0 {
+      let source = Loop.DescriptorSource(pidfd, name: "end of a host") { source, _ in
+        source.invalidate()
+        body()
+      }
+      endSource = source
+      try? loop.add(source)
+    }
+  }
+}

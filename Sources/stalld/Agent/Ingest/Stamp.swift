@@ -1,0 +1,54 @@
+import StallMonitor
+
+/// What the agent writes into each line of a connection: the process, its user and its unit, as the kernel tells them.
+///
+/// Whatever the line says of them itself is left out.
+struct Stamp {
+  private let beforeExecutable: [UInt8]
+  private let afterProcess: [UInt8]
+
+  init(_ peer: Peer) {
+    var process = JSONLine()
+    process.member("pid", peer.pid)
+    process.object("user") { $0.member("id", String(peer.uid)) }
+    process.object("group") { $0.member("id", String(peer.gid)) }
+    if let cgroup = peer.cgroup { process.object("linux") { $0.member("cgroup", cgroup) } }
+    beforeExecutable = Array("\"process\":{".utf8) + process.bytes
+    var systemd = JSONLine()
+    if let unit = peer.unit { systemd.object("systemd") { $0.member("unit", unit) } }
+    afterProcess = systemd.bytes.isEmpty ? [] : [UInt8(ascii: ",")] + systemd.bytes
+  }
+
+  /// The line with its newline.
+  ///
+  /// A line without `process` gets one at its end.
+  func apply(to line: UnsafeBufferPointer<UInt8>, _ parts: LineScanner.Parts) -> [UInt8] {
+    var result: [UInt8] = []
+    result.reserveCapacity(line.count + beforeExecutable.count + afterProcess.count + 32)
+    let end = (line.lastIndex(of: UInt8(ascii: "}")) ?? 0)
+    if let process = parts.process {
+      result.append(contentsOf: line[..<process.lowerBound])
+      appendProcess(line, parts, to: &result)
+      result.append(contentsOf: line[process.upperBound...end])
+    } else {
+      result.append(contentsOf: line[..<end])
+      result.append(UInt8(ascii: ","))
+      appendProcess(line, parts, to: &result)
+      result.append(UInt8(ascii: "}"))
+    }
+    result.append(UInt8(ascii: "\n"))
+    return result
+  }
+
+  private func appendProcess(
+    _ line: UnsafeBufferPointer<UInt8>, _ parts: LineScanner.Parts, to result: inout [UInt8]
+  ) {
+    result += beforeExecutable
+    if let executable = parts.executable {
+      result += Array(",\"executable\":".utf8)
+      result.append(contentsOf: line[executable])
+    }
+    result.append(UInt8(ascii: "}"))
+    result += afterProcess
+  }
+}

@@ -1,0 +1,104 @@
+import Testing
+
+@testable import stalld
+
+@Suite("Lines of hosts are scanned")
+struct LineScannerTests {
+  private func scan(_ text: String) throws -> (LineScanner.Parts, [UInt8]) {
+    let bytes = Array(text.utf8)
+    return (try bytes.withUnsafeBufferPointer { try LineScanner.scan($0) }, bytes)
+  }
+
+  @Test("the parts of a report are where they are said to be")
+  func parts() throws {
+    let (parts, bytes) = try scan(
+      #" { "event" : {"schema":"1.0","name":"stall.started","dropped":3}, "log.level":"warn","stall":{"x":{"id":"no"},"id":"ab","sequence":7,"#
+        + #""duration_ms":1.5e2,"cause":"io"},"service":{"name":"a\"b"},"process":{"pid":1,"executable":{"path":"/x"}},"n":[1,-0.5,true,null,"ü€𝄞"]} "#
+    )
+    func text(_ range: Range<Int>?) -> String? { range.map { String(decoding: bytes[$0], as: UTF8.self) } }
+    #expect(parts.kind == .report)
+    #expect(text(parts.eventName) == #""stall.started""#)
+    #expect(text(parts.dropped) == "3")
+    #expect(text(parts.level) == #""warn""#)
+    #expect(text(parts.stallID) == #""ab""#)
+    #expect(text(parts.sequence) == "7")
+    #expect(text(parts.duration) == "1.5e2")
+    #expect(text(parts.cause) == #""io""#)
+    #expect(text(parts.serviceName) == #""a\"b""#)
+    #expect(text(parts.process) == #""process":{"pid":1,"executable":{"path":"/x"}}"#)
+    #expect(text(parts.executable) == #"{"path":"/x"}"#)
+  }
+
+  @Test(
+    "what is not one JSON object, or could be read in two ways, is refused",
+    arguments: [
+      "", "[]", "1", "{", #"{"a"}"#, #"{"a":}"#, #"{"a":1,}"#, #"{"a":1}{}"#, #"{"a":01}"#, #"{"a":1.}"#, #"{"a":+1}"#,
+      #"{"a":tru}"#,
+      #"{"a":"\x"}"#, #"{"a":"\u12g4"}"#, "{\"a\":\"\u{1}\"}", #"{"a":"#, #"{"a":"b}"#, #"{'a':1}"#, #"{"a":NaN}"#,
+      #"{"process":{"pid":1},"process":{"pid":2}}"#, #"{"pr\u006fcess":{"pid":1}}"#, #"{"process":{"pid":1,"pid":2}}"#,
+      #"{"process.pid":1}"#, #"{"systemd":{"unit":"a"}}"#,
+    ])
+  func refused(text: String) {
+    #expect(throws: LineScanner.Fault.self) { _ = try scan(text) }
+  }
+
+  @Test("nesting is bounded")
+  func nesting() {
+    for depth in [40, 200_000] {
+      #expect(throws: LineScanner.Fault.self) {
+        _ = try scan(#"{"a":"# + String(repeating: "[", count: depth) + String(repeating: "]", count: depth) + "}")
+      }
+    }
+  }
+
+  @Test(
+    "text that is not UTF-8 is refused",
+    arguments: [
+      [0x80], [0xc0, 0x80], [0xe0, 0x80, 0x80], [0xed, 0xa0, 0x80], [0xf4, 0x90, 0x80, 0x80], [0xff], [0xe2, 0x82],
+      [0xc3],
+    ] as [[UInt8]])
+  func notUTF8(bytes: [UInt8]) {
+    let line = Array(#"{"a":""#.utf8) + bytes + Array(#""}"#.utf8)
+    #expect(throws: LineScanner.Fault.self) { try line.withUnsafeBufferPointer { _ = try LineScanner.scan($0) } }
+  }
+
+  @Test(
+    "the kernel's word takes the place of the line's",
+    arguments: [
+      (
+        #"{"process":{"pid":1,"user":{"id":"0"},"executable":{"path":"/x"}},"b":2}"#,
+        #"{"process":{"pid":42,"user":{"id":"7"},"group":{"id":"8"},"linux":{"cgroup":"/system.slice/web.service"},"executable":{"path":"/x"}},"systemd":{"unit":"web.service"},"b":2}"#
+      ),
+      (
+        #"{"b":2 } "#,
+        #"{"b":2 ,"process":{"pid":42,"user":{"id":"7"},"group":{"id":"8"},"linux":{"cgroup":"/system.slice/web.service"}},"systemd":{"unit":"web.service"}}"#
+      ),
+      (
+        #"{"process":"none"}"#,
+        #"{"process":{"pid":42,"user":{"id":"7"},"group":{"id":"8"},"linux":{"cgroup":"/system.slice/web.service"}},"systemd":{"unit":"web.service"}}"#
+      ),
+    ])
+  func stamp(line: String, expected: String) throws {
+    let stamp = Stamp(Peer(pid: 42, uid: 7, gid: 8, cgroup: "/system.slice/web.service"))
+    let bytes = Array(line.utf8)
+    let stamped = try bytes.withUnsafeBufferPointer { stamp.apply(to: $0, try LineScanner.scan($0)) }
+    #expect(String(decoding: stamped, as: UTF8.self) == expected + "\n")
+  }
+
+  @Test("every cut of a report, and a changed byte anywhere, is refused or scanned, and never crashes")
+  func damaged() throws {
+    let line = Array(
+      #"{"@timestamp":"x","log.level":"warn","event":{"name":"stall.started"},"stall":{"id":"a","sequence":1,"evidence":{"a":[1,2.5e-3]}},"process":{"pid":1},"m":"ü\u00e9"}"#
+        .utf8)
+    for end in line.indices {
+      #expect(throws: LineScanner.Fault.self) {
+        try Array(line[..<end]).withUnsafeBufferPointer { _ = try LineScanner.scan($0) }
+      }
+      for byte: UInt8 in [0, 0x22, 0x5c, 0x7b, 0x7d, 0x5b, 0xff, 0x2c] {
+        var changed = line
+        changed[end] = byte
+        _ = try? changed.withUnsafeBufferPointer { try LineScanner.scan($0) }
+      }
+    }
+  }
+}
