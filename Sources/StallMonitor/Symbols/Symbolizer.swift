@@ -44,7 +44,7 @@ package final class Symbolizer {
   }
 
   private let byteBudget: Int
-  private let debugRoots: [String]
+  package let debugRoots: [String]
   private let createdAt: UInt64
   private var modules: [ModuleIdentity: Module] = [:]
   private var last: (identity: ModuleIdentity, module: Module)?

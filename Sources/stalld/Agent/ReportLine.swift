@@ -9,4 +9,8 @@ struct ReportLine: Sendable {
   var durationMilliseconds: Double
   var stallID: String
   var processID: Int32
+
+  /// No line at all.
+  static let none = ReportLine(
+    bytes: [], event: "", isError: false, service: "", cause: "", durationMilliseconds: 0, stallID: "", processID: 0)
 }

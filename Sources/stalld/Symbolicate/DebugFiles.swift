@@ -86,7 +86,7 @@ final class DebugFiles {
   }
 
   /// A build id of a report as bytes; nil if it is none.
-  private static func bytes(_ hexadecimal: String) -> [UInt8]? {
+  static func bytes(_ hexadecimal: String) -> [UInt8]? {
     let digits = Array(hexadecimal.utf8)
     guard !digits.isEmpty, digits.count % 2 == 0, digits.count <= 128 else { return nil }
     var bytes: [UInt8] = []

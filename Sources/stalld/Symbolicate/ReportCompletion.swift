@@ -23,8 +23,13 @@ struct ReportCompletion {
   typealias Lookup = (_ buildID: String, _ modulePath: String?, _ offset: UInt64) -> [SymbolizedFrame]?
 
   private let lookup: Lookup
+  private let trimsLongLines: Bool
 
-  init(_ lookup: @escaping Lookup) { self.lookup = lookup }
+  /// With `trimsLongLines` also a line to which nothing is added loses frames if it is longer than 8000 bytes.
+  init(trimsLongLines: Bool = false, _ lookup: @escaping Lookup) {
+    self.trimsLongLines = trimsLongLines
+    self.lookup = lookup
+  }
 
   /// Completes a line without its newline.
   func complete(_ line: [UInt8]) -> Outcome {
@@ -48,10 +53,11 @@ struct ReportCompletion {
     let others = (text.root["threads"]?.elements ?? []).compactMap { thread in
       thread["stack"].flatMap { value in value.elements.map { (value.range, reader.frames($0, named: &named)) } }
     }
-    guard named > 0, let ownRange = text.root["stack"]?.range else { return .unchanged }
+    let isTooLong = trimsLongLines && line.count >= StackTrim.longestLine
+    guard named > 0 || isTooLong, let ownRange = text.root["stack"]?.range else { return .unchanged }
 
     var edits = TextEdits()
-    reidentify(text, stack, reader: reader, &edits)
+    if named > 0 { reidentify(text, stack, reader: reader, &edits) }
     let size = line.count + 1 + edits.growth
     fit(stack, ownRange, others, lineSize: size, text: text, &edits)
     return .completed(edits.apply(to: line), frames: named)

@@ -28,8 +28,8 @@ final class Ingest {
 
   /// Where what comes in goes.
   struct Destination {
-    /// Lines, in order; ``Ingest/didWrite(_:)`` is told how many have arrived.
-    var submit: ([ReportLine]) -> Void
+    /// Lines, and places of lines, in order; ``Ingest/didFinish(_:)`` is told which have arrived.
+    var submit: ([Delivery]) -> Void
     /// All samples of a stall: its id, and the JSON object.
     var storeDetail: (String, [UInt8]) -> Void
     /// The settings that a host gets, as a JSON object; nil if it gets none.
@@ -58,8 +58,11 @@ final class Ingest {
   private var complaints = Complaints()
   private var inquiries: [ObjectIdentifier: ExitInquiry] = [:]
 
-  private var batch: [ReportLine] = []
-  private var delivery = DeliveryQueue()
+  private var batch: [Delivery] = []
+  /// Lines, and places of lines, that are on their way to the outputs.
+  private var underWay = 0
+  /// Bytes of lines that are on their way to the outputs.
+  private(set) var queuedBytes = 0
   private var submitPoint: Loop.FlushPoint!
   private var acknowledgePoint: Loop.FlushPoint!
   private var toAcknowledge: [UInt64: Connection] = [:]
@@ -77,9 +80,6 @@ final class Ingest {
   }
 
   deinit { scratch.deallocate() }
-
-  /// Bytes of lines that are on their way to the outputs.
-  var queuedBytes: Int { delivery.bytes }
 
   /// Stalls that have been told and have not ended, by process.
   var openStalls: Int { processes.values.reduce(0) { $0 + $1.openStalls.count } }
@@ -134,7 +134,7 @@ final class Ingest {
       counters.refusedConnections[why, default: 0] += 1
       complaints.say(about: "\(why)-\(peer.uid)", "refused a connection of \(peer.description): \(reason)")
       let line = Array("{\"error\":\"refused: \(reason)\"}\n".utf8)
-      _ = send(socket, line, line.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT))
+      _ = Glibc.send(socket, line, line.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT))
       Glibc.close(socket)
       if pidfd >= 0 { Glibc.close(pidfd) }
     }
@@ -179,7 +179,7 @@ final class Ingest {
   // MARK: Reading
 
   private func read(_ connection: Connection) {
-    guard delivery.bytes < policy.memory, connection.outstandingBytes < policy.memory / 16 else {
+    guard queuedBytes < policy.memory, connection.outstandingBytes < policy.memory / 16 else {
       return wait(connection)
     }
     guard let base = scratch.baseAddress else { return }
@@ -202,9 +202,9 @@ final class Ingest {
     connection.pause()
     waitingForRoom[connection.number] = connection
     complaints.say(
-      about: "memory-\(delivery.bytes >= policy.memory ? 0 : connection.number)",
-      delivery.bytes >= policy.memory
-        ? "the outputs take nothing and \(delivery.bytes >> 20) MiB wait for them (limits.memory): hosts keep their reports for now"
+      about: "memory-\(queuedBytes >= policy.memory ? 0 : connection.number)",
+      queuedBytes >= policy.memory
+        ? "the outputs take nothing and \(queuedBytes >> 20) MiB wait for them (limits.memory): hosts keep their reports for now"
         : "\(connection.process.peer.description) has \(connection.outstandingBytes >> 10) KiB on their way: no more is read from it until they have arrived"
     )
   }
@@ -401,34 +401,44 @@ final class Ingest {
   // MARK: Delivery
 
   private func enqueue(_ report: ReportLine, from connection: Connection?) {
-    if batch.isEmpty { submitPoint.mark() }
-    batch.append(report)
-    if let connection {
-      connection.outstanding += 1
-      connection.outstandingBytes += report.bytes.count
-    }
-    delivery.append(connection, line: connection?.received ?? 0, bytes: report.bytes.count)
+    send(
+      Delivery(
+        connection: connection?.number ?? 0, number: connection?.received ?? 0, process: report.processID, line: report,
+        bytes: report.bytes.count), of: connection)
     destination.didTake(report)
   }
 
   /// A line that goes nowhere; but its acknowledgement must not overtake the line that it repeats.
   private func finishAtOnce(_ connection: Connection) {
-    guard !delivery.isEmpty else { return mark(connection) }
-    connection.outstanding += 1
-    delivery.append(connection, line: connection.received, bytes: nil)
+    guard underWay > 0 else { return mark(connection) }
+    send(
+      Delivery(
+        connection: connection.number, number: connection.received, process: connection.process.peer.pid, line: nil,
+        bytes: 0), of: connection)
+  }
+
+  private func send(_ delivery: Delivery, of connection: Connection?) {
+    if batch.isEmpty { submitPoint.mark() }
+    batch.append(delivery)
+    underWay += 1
+    queuedBytes += delivery.bytes
+    connection?.outstanding += 1
+    connection?.outstandingBytes += delivery.bytes
   }
 
   private func submit() {
-    let lines = batch
+    let deliveries = batch
     batch = []
-    destination.submit(lines)
+    if !deliveries.isEmpty { destination.submit(deliveries) }
   }
 
-  /// As many lines more have arrived.
-  func didWrite(_ count: Int) {
-    delivery.finish(lines: count) { connection, line, bytes in
-      guard let connection else { return }
-      connection.didFinish(line: line, bytes: bytes)
+  /// These have arrived.
+  func didFinish(_ deliveries: some Sequence<Delivery>) {
+    for delivery in deliveries {
+      underWay -= 1
+      queuedBytes -= delivery.bytes
+      guard let connection = connections[delivery.connection] else { continue }
+      connection.didFinish(line: delivery.number, bytes: delivery.bytes)
       mark(connection)
     }
     resumeWaiting()
@@ -447,7 +457,7 @@ final class Ingest {
   }
 
   private func resumeWaiting() {
-    guard !waitingForRoom.isEmpty, delivery.bytes < policy.memory / 2 else { return }
+    guard !waitingForRoom.isEmpty, queuedBytes < policy.memory / 2 else { return }
     for (number, connection) in waitingForRoom where connection.outstandingBytes < policy.memory / 32 {
       waitingForRoom[number] = nil
       connection.resume(on: loop)
@@ -540,9 +550,9 @@ final class Ingest {
   func drain() {
     listener?.invalidate()
     listener = nil
-    for connection in connections.values where delivery.bytes < policy.memory { readRest(of: connection) }
+    for connection in connections.values where queuedBytes < policy.memory { readRest(of: connection) }
     for inquiry in inquiries.values { inquiry.finish() }
-    if !batch.isEmpty { submit() }
+    submit()
   }
 
   /// Tells hosts what has arrived, and closes.

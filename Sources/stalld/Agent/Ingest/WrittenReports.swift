@@ -1,0 +1,62 @@
+import CZlib
+import Glibc
+
+/// The reports at the end of a file that an earlier run of the agent has written: hosts that it could not tell so send them again.
+enum WrittenReports {
+  /// What can be written and not yet acknowledged is much less.
+  private static let tail = 16 << 20
+
+  /// The identities at the end of a file and, if that is short, of the one that was rotated last; oldest first.
+  ///
+  /// A file that cannot be read has none: then a report may be written twice.
+  static func identities(inFiles newestFirst: [String]) -> [ReportIdentity] {
+    var result: [ReportIdentity] = []
+    var left = tail
+    for path in newestFirst where left > 0 {
+      guard let bytes = read(path, last: left) else { continue }
+      left -= max(bytes.count, 1)
+      result = identities(in: bytes) + result
+    }
+    return result
+  }
+
+  static func identities(in bytes: [UInt8]) -> [ReportIdentity] {
+    bytes.withUnsafeBufferPointer { bytes in
+      var result: [ReportIdentity] = []
+      for line in bytes.split(separator: UInt8(ascii: "\n")) {
+        if let identity = ReportIdentity(line: UnsafeBufferPointer(rebasing: line)) { result.append(identity) }
+      }
+      return result
+    }
+  }
+
+  /// The end of a file, plain or compressed.
+  private static func read(_ path: String, last limit: Int) -> [UInt8]? {
+    guard let file = gzopen(path, "rbe") else { return nil }
+    defer { gzclose(file) }
+    if gzdirect(file) != 0 {
+      var status = stat()
+      if stat(path, &status) == 0, status.st_size > limit { gzseek(file, status.st_size - limit, SEEK_SET) }
+    }
+    var bytes: [UInt8] = []
+    var chunk = [UInt8](repeating: 0, count: 256 << 10)
+    while case let count = gzread(file, &chunk, UInt32(chunk.count)), count > 0 {
+      bytes += chunk[..<Int(count)]
+      if bytes.count > 2 * limit { bytes.removeFirst(bytes.count - limit) }
+    }
+    if bytes.count > limit { bytes.removeFirst(bytes.count - limit) }
+    return bytes
+  }
+}
+
+extension ReportIdentity {
+  /// The identity of a report line; nil if it is none.
+  init?(line: UnsafeBufferPointer<UInt8>) {
+    guard let parts = try? LineScanner.scan(line), let id = parts.stallID, id.count == 34,
+      let sequence = parts.sequence.flatMap({ UInt64(String(decoding: line[$0], as: UTF8.self)) }),
+      let event = parts.eventName
+    else { return nil }
+    let isFatal = line[event].elementsEqual("\"stall.fatal\"".utf8)
+    self.init(id: line[(id.lowerBound + 1)..<(id.upperBound - 1)], sequence: isFatal ? 0 : sequence)
+  }
+}
