@@ -132,7 +132,9 @@ final class Ingest {
     }
     func refuse(_ why: IngestCounters.ConnectionRefusal, _ reason: String) {
       counters.refusedConnections[why, default: 0] += 1
-      complaints.say(about: "\(why)-\(peer.uid)", "refused a connection of \(peer.description): \(reason)")
+      complaints.say(
+        .warning, .connectionRefused, about: "\(why)-\(peer.uid)",
+        "refused a connection of \(peer.description): \(reason)")
       let line = Array("{\"error\":\"refused: \(reason)\"}\n".utf8)
       _ = Glibc.send(socket, line, line.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT))
       Glibc.close(socket)
@@ -202,7 +204,7 @@ final class Ingest {
     connection.pause()
     waitingForRoom[connection.number] = connection
     complaints.say(
-      about: "memory-\(queuedBytes >= policy.memory ? 0 : connection.number)",
+      .warning, .clientContained, about: "memory-\(queuedBytes >= policy.memory ? 0 : connection.number)",
       queuedBytes >= policy.memory
         ? "the outputs take nothing and \(queuedBytes >> 20) MiB wait for them (limits.memory): hosts keep their reports for now"
         : "\(connection.process.peer.description) has \(connection.outstandingBytes >> 10) KiB on their way: no more is read from it until they have arrived"
@@ -211,7 +213,7 @@ final class Ingest {
 
   private func slow(_ connection: Connection, for pause: Duration) {
     complaints.say(
-      about: "rate-\(connection.number)",
+      .warning, .clientContained, about: "rate-\(connection.number)",
       "\(connection.process.peer.description) sends more than \(Int(policy.linesPerSecond)) lines a second (limits.lines_per_second): it is slowed to that"
     )
     connection.pause()
@@ -378,7 +380,7 @@ final class Ingest {
     counters.refusedLines[kind, default: 0] += 1
     connection.faults += 1
     complaints.say(
-      about: "line-\(connection.number)",
+      .warning, .clientContained, about: "line-\(connection.number)",
       "line \(connection.received) of \(connection.process.peer.description) is refused: \(reason)")
     connection.send("{\"error\":\"line \(connection.received): \(reason)\"}", on: loop)
     guard connection.faults < Self.faultLimit else {
@@ -392,7 +394,7 @@ final class Ingest {
   ) {
     if let kind { counters.refusedLines[kind, default: 0] += 1 }
     complaints.say(
-      about: "drop-\(connection.process.peer.uid)",
+      .warning, .clientContained, about: "drop-\(connection.process.peer.uid)",
       "the connection of \(connection.process.peer.description) is closed: \(reason)")
     connection.send("{\"error\":\"closed: \(reason)\"}", on: loop)
     end(connection)
@@ -542,6 +544,9 @@ final class Ingest {
         let identity = ReportIdentity(id: stall.line.stallID.utf8, sequence: 0), recent.insert(identity)
       else { continue }
       counters.fatal += 1
+      AgentLog.say(
+        .warning, .hostEnded,
+        "\(stall.line.service.printable), process \(stall.line.processID), ended in a stall: it \(reason.sentence)")
       enqueue(report, from: nil)
     }
   }
