@@ -10,7 +10,7 @@ enum Diagnostics {
 
 extension String {
   /// How many characters must be inserted, deleted or replaced to get `other` (Levenshtein).
-  func distance(to other: String) -> Int {
+  package func distance(to other: String) -> Int {
     let target = Array(other.utf8)
     var row = Array(0...target.count)
     for (i, byte) in utf8.enumerated() {

@@ -13,10 +13,16 @@ struct RunCommand: ParsableCommand {
       a StallMonitor, configured by the STALLMONITOR_ variables; its stall reports go to standard output. With WatchdogSec= in its \
       unit systemd restarts it if that loop stands still.
 
+      Its settings come from the configuration file (stalld.yaml(5)), from STALLD_ variables over it, and from the flags over both. If \
+      they cannot be used, all mistakes are named on standard error; stalld check names them without running anything.
+
       Exit code: 0 after SIGTERM or SIGINT, 1 if it could not start.
       """)
 
+  @OptionGroup var options: AgentOptions
+
   func run() throws {
+    _ = try options.loadOrExit()
     let loop = Loop.main
     let manager = getenv("NOTIFY_SOCKET").flatMap { ServiceManagerSocket(address: String(cString: $0)) }
     // Before there are other threads: they inherit the blocked signals.
