@@ -1,0 +1,2 @@
+/// What the agent is configured to do.
+struct AgentSettings: Sendable, Equatable {}
