@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// The command line: `stalld run`, `stalld demo`, `stalld symbolicate`.
+/// The command line: `stalld run`, `stalld status`, `stalld tail`, `stalld demo`, `stalld symbolicate`.
 @main
 struct Stalld: ParsableCommand {
   static let configuration = CommandConfiguration(
@@ -9,5 +9,7 @@ struct Stalld: ParsableCommand {
     discussion: """
       Data goes to standard output, talk to standard error. Exit codes: 0 done, 1 failed, 64 wrong use.
       """,
-    subcommands: [RunCommand.self, DemoCommand.self, SymbolicateCommand.self])
+    subcommands: [
+      RunCommand.self, StatusCommand.self, TailCommand.self, DemoCommand.self, SymbolicateCommand.self,
+    ])
 }
