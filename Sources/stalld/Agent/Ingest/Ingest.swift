@@ -29,7 +29,7 @@ final class Ingest {
   /// Where what comes in goes.
   struct Destination {
     /// Lines, and places of lines, in order; ``Ingest/didFinish(_:)`` is told which have arrived.
-    var submit: ([Delivery]) -> Void
+    var submit: ([TransitLine]) -> Void
     /// All samples of a stall: its id, and the JSON object.
     var storeDetail: (String, [UInt8]) -> Void
     /// The settings that a host gets, as a JSON object; nil if it gets none.
@@ -58,7 +58,7 @@ final class Ingest {
   private var complaints = Complaints()
   private var inquiries: [ObjectIdentifier: ExitInquiry] = [:]
 
-  private var batch: [Delivery] = []
+  private var batch: [TransitLine] = []
   /// Lines, and places of lines, that are on their way to the outputs.
   private var underWay = 0
   /// Bytes of lines that are on their way to the outputs.
@@ -400,11 +400,11 @@ final class Ingest {
     end(connection)
   }
 
-  // MARK: Delivery
+  // MARK: TransitLine
 
   private func enqueue(_ report: ReportLine, from connection: Connection?) {
     send(
-      Delivery(
+      TransitLine(
         connection: connection?.number ?? 0, number: connection?.received ?? 0, process: report.processID, line: report,
         bytes: report.bytes.count), of: connection)
     destination.didTake(report)
@@ -414,12 +414,12 @@ final class Ingest {
   private func finishAtOnce(_ connection: Connection) {
     guard underWay > 0 else { return mark(connection) }
     send(
-      Delivery(
+      TransitLine(
         connection: connection.number, number: connection.received, process: connection.process.peer.pid, line: nil,
         bytes: 0), of: connection)
   }
 
-  private func send(_ delivery: Delivery, of connection: Connection?) {
+  private func send(_ delivery: TransitLine, of connection: Connection?) {
     if batch.isEmpty { submitPoint.mark() }
     batch.append(delivery)
     underWay += 1
@@ -435,7 +435,7 @@ final class Ingest {
   }
 
   /// These have arrived.
-  func didFinish(_ deliveries: some Sequence<Delivery>) {
+  func didFinish(_ deliveries: some Sequence<TransitLine>) {
     for delivery in deliveries {
       underWay -= 1
       queuedBytes -= delivery.bytes

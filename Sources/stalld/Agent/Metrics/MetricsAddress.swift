@@ -23,4 +23,11 @@ enum MetricsAddress: Equatable, Sendable, CustomStringConvertible {
     case .loopback(let address): "\(address)"
     }
   }
+
+  func listen() throws(StreamListener.Failure) -> StreamListener {
+    switch self {
+    case .path(let path): try StreamListener(path: path, mode: 0o660)
+    case .loopback(let address): try StreamListener(address)
+    }
+  }
 }

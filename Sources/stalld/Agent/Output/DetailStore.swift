@@ -33,7 +33,7 @@ final class DetailStore: Sendable {
   ///
   /// - Throws: ``OutputError`` if the directory cannot be used.
   convenience init(settings: AgentSettings.Details) throws {
-    try self.init(settings: settings, say: { AgentLog.say($0, $1) })
+    try self.init(settings: settings, say: { AgentLog.say($0, $0 == .error ? .outputFailed : nil, $1) })
   }
 
   init(settings: AgentSettings.Details, say: @escaping OutputWriter.Say) throws {

@@ -6,13 +6,13 @@ import LoopEngine
 /// `stalld symbolicate` can still name them. Belongs to the agent's loop.
 final class NamingStage {
   private struct Waiting {
-    var delivery: Delivery
+    var delivery: TransitLine
     var since: Loop.Instant
   }
 
   private let loop: Loop
   private let timeLimit: Duration
-  private let forward: ([Delivery]) -> Void
+  private let forward: ([TransitLine]) -> Void
   private var thread: NamingThread!
   private var waiting: [UInt64: Waiting] = [:]
   private var order: [UInt64] = []
@@ -26,7 +26,7 @@ final class NamingStage {
   private static let backlogLimit = 2000
 
   /// `forward` gets lines, and what only keeps its place, in an order that is each process's own.
-  init(loop: Loop, settings: AgentSettings.Symbolication, forward: @escaping ([Delivery]) -> Void) throws {
+  init(loop: Loop, settings: AgentSettings.Symbolication, forward: @escaping ([TransitLine]) -> Void) throws {
     self.loop = loop
     timeLimit = settings.timeLimit
     self.forward = forward
@@ -39,8 +39,8 @@ final class NamingStage {
   var counters: NamingThread.Counters { thread.counters }
   var backlog: Int { waiting.count }
 
-  func submit(_ deliveries: [Delivery]) {
-    var direct: [Delivery] = []
+  func submit(_ deliveries: [TransitLine]) {
+    var direct: [TransitLine] = []
     var items: [NamingThread.Item] = []
     for delivery in deliveries {
       let hasEarlier = waitingOf[delivery.process] != nil
@@ -65,7 +65,7 @@ final class NamingStage {
   }
 
   private func take(_ items: [NamingThread.Item]) {
-    var result: [Delivery] = []
+    var result: [TransitLine] = []
     for item in items {
       // Nil if it has gone on without names.
       guard var delivery = finish(item.number) else { continue }
@@ -76,7 +76,7 @@ final class NamingStage {
     if !result.isEmpty { forward(result) }
   }
 
-  private func finish(_ number: UInt64) -> Delivery? {
+  private func finish(_ number: UInt64) -> TransitLine? {
     guard let entry = waiting.removeValue(forKey: number) else { return nil }
     let process = entry.delivery.process
     waitingOf[process, default: 1] -= 1
