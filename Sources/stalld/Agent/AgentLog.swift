@@ -20,9 +20,12 @@ enum AgentLog {
   private static let journal = ServiceManagerSocket(address: "/run/systemd/journal/socket")
 
   /// Says one line.
+  static func say(_ priority: Priority, _ text: String) { say(priority, nil, text) }
+
+  /// Says one line that the catalogue explains.
   ///
   /// From any thread; what strangers wrote must be made printable before.
-  static func say(_ priority: Priority, _ message: Message? = nil, _ text: String) {
+  static func say(_ priority: Priority, _ message: Message?, _ text: String) {
     if isJournal, let message, let journal {
       let fields =
         "MESSAGE=\(text)\nMESSAGE_ID=\(message.rawValue)\nPRIORITY=\(priority.rawValue)\nSYSLOG_IDENTIFIER=stalld\n"
@@ -36,7 +39,5 @@ enum AgentLog {
 
 extension String {
   /// A stranger's text, fit for a log: on one line, and not long.
-  var printable: String {
-    String(unicodeScalars.prefix(200).map { $0.value < 0x20 || (0x7f...0x9f).contains($0.value) ? "?" : Character($0) })
-  }
+  var forLog: String { String(prefix(200)).printable }
 }

@@ -22,20 +22,38 @@ struct RunCommand: ParsableCommand {
   @OptionGroup var options: AgentOptions
 
   func run() throws {
-    _ = try options.loadOrExit()
+    let settings = try options.loadOrExit()
     let loop = Loop.main
     let manager = getenv("NOTIFY_SOCKET").flatMap { ServiceManagerSocket(address: String(cString: $0)) }
+    // A reader that has gone is an error of the call, and no reason to end.
+    signal(SIGPIPE, SIG_IGN)
+    var agent: Agent?
     // Before there are other threads: they inherit the blocked signals.
-    let stopSignals = try Loop.SignalSource([SIGTERM, SIGINT], name: "stop signals") { _ in
-      manager?.send("STOPPING=1")
-      loop.stop()
+    let stopSignals = try Loop.SignalSource([SIGTERM, SIGINT], name: "stop signals") { _ in loop.stop() }
+    let reference = AgentReference()
+    let reloadSignal = try Loop.SignalSource([SIGHUP], name: "reload signal") { _ in reference.agent?.reload() }
+    do {
+      agent = try Agent(settings: settings, options: options, loop: loop, manager: manager)
+    } catch {
+      AgentLog.say(.error, "\(error)")
+      throw ExitCode.failure
     }
+    reference.agent = agent
     try loop.add(stopSignals)
+    try loop.add(reloadSignal)
     var configuration = StallMonitorConfiguration()
     configuration.notifiesServiceManager = true
     let monitor = try StallMonitor.start(configuration)
     manager?.send("READY=1\nSTATUS=Serving")
     loop.run()
+    manager?.send("STOPPING=1")
+    agent?.stop()
     monitor.stop()
   }
+}
+
+/// The agent, for the closures of its loop.
+private final class AgentReference: @unchecked Sendable {
+  // @unchecked: the main thread's alone.
+  var agent: Agent?
 }

@@ -8,7 +8,7 @@ struct TailPrinter {
     var line = String(report.time.prefix(23)).printable + "Z  "
     line += report.service.printable.padded(to: 16) + "  "
     line += color(report.event.printable.padded(to: 10), Self.colors[report.event]) + "  "
-    line += color(DurationText.short(milliseconds: report.durationMilliseconds).padded(to: 10, right: true), "1") + "  "
+    line += color(QuantityText.short(milliseconds: report.durationMilliseconds).padded(to: 10, right: true), "1") + "  "
     line += report.cause.printable.padded(to: 9) + "  "
     line += (report.culprit ?? "no function to blame").printable
     if let place = report.place { line += " (\(place.printable))" }

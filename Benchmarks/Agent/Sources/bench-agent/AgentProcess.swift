@@ -11,7 +11,8 @@ final class AgentProcess {
   var processID: Int32 { process.processIdentifier }
 
   init(executable: String, processor: Int, extra: String = "") throws {
-    directory = FileManager.default.temporaryDirectory.appending(path: "bench-agent-\(getpid())-\(UUID().uuidString.prefix(4))")
+    directory = FileManager.default.temporaryDirectory.appending(
+      path: "bench-agent-\(getpid())-\(UUID().uuidString.prefix(4))")
     try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
     let configuration = directory.appending(path: "stalld.yaml")
     try """

@@ -15,7 +15,9 @@ withUnsafeMutableBytes(of: &own) { $0[0] = 2 }
 sched_setaffinity(0, MemoryLayout<cpu_set_t>.size, &own)
 
 /// Sends reports at a rate, and waits until the agent has told that it has them all.
-func run(rate: Int, hosts count: Int, seconds: Double, agent: AgentProcess) throws -> (lost: Int, latencies: [Double], cpu: Double) {
+func run(rate: Int, hosts count: Int, seconds: Double, agent: AgentProcess) throws -> (
+  lost: Int, latencies: [Double], cpu: Double
+) {
   let total = Int(Double(rate) * seconds)
   let hosts = try Hosts(count: count, path: agent.socketPath, frames: Hosts.unknownFrames)
   let arrivals = Arrivals(path: agent.output.path, capacity: total)
@@ -46,27 +48,46 @@ do {
   sleep(2)
   let before = agent.wakeUps()
   sleep(10)
-  rows.append(Row(benchmark: "idle", subject: "wake-ups in 10 s", value: Double(agent.wakeUps() - before), unit: "", bar: 0))
-  rows.append(Row(benchmark: "idle", subject: "resident memory", value: agent.memory("VmRSS") / 1024, unit: "MiB", bar: 20))
+  rows.append(
+    Row(benchmark: "idle", subject: "wake-ups in 10 s", value: Double(agent.wakeUps() - before), unit: "", bar: 0))
+  rows.append(
+    Row(benchmark: "idle", subject: "resident memory", value: agent.memory("VmRSS") / 1024, unit: "MiB", bar: 20))
   let calm = try run(rate: 1000, hosts: 1000, seconds: min(seconds, 20), agent: agent)
-  rows.append(Row(benchmark: "1000 reports a second", subject: "lost or doubled", value: Double(calm.lost), unit: "", bar: 0))
-  rows.append(Row(benchmark: "1000 reports a second", subject: "p50 to the file", value: calm.latencies.percentile(0.5), unit: "ms"))
-  rows.append(Row(benchmark: "1000 reports a second", subject: "p99 to the file", value: calm.latencies.percentile(0.99), unit: "ms", bar: 10))
+  rows.append(
+    Row(benchmark: "1000 reports a second", subject: "lost or doubled", value: Double(calm.lost), unit: "", bar: 0))
+  rows.append(
+    Row(
+      benchmark: "1000 reports a second", subject: "p50 to the file", value: calm.latencies.percentile(0.5), unit: "ms")
+  )
+  rows.append(
+    Row(
+      benchmark: "1000 reports a second", subject: "p99 to the file", value: calm.latencies.percentile(0.99),
+      unit: "ms", bar: 10))
   rows.append(Row(benchmark: "1000 reports a second", subject: "processor", value: calm.cpu * 100, unit: "%"))
   agent.stop()
 }
 do {
   let agent = try AgentProcess(executable: executable, processor: 0)
   let busy = try run(rate: 10_000, hosts: 1000, seconds: seconds, agent: agent)
-  rows.append(Row(benchmark: "10000 reports a second", subject: "lost or doubled", value: Double(busy.lost), unit: "", bar: 0))
-  rows.append(Row(benchmark: "10000 reports a second", subject: "p99 to the file", value: busy.latencies.percentile(0.99), unit: "ms"))
+  rows.append(
+    Row(benchmark: "10000 reports a second", subject: "lost or doubled", value: Double(busy.lost), unit: "", bar: 0))
+  rows.append(
+    Row(
+      benchmark: "10000 reports a second", subject: "p99 to the file", value: busy.latencies.percentile(0.99),
+      unit: "ms"))
   rows.append(Row(benchmark: "10000 reports a second", subject: "processor", value: busy.cpu * 100, unit: "%"))
-  rows.append(Row(benchmark: "10000 reports a second", subject: "largest resident memory", value: agent.memory("VmHWM") / 1024, unit: "MiB"))
+  rows.append(
+    Row(
+      benchmark: "10000 reports a second", subject: "largest resident memory", value: agent.memory("VmHWM") / 1024,
+      unit: "MiB"))
   agent.stop()
 }
 if CommandLine.arguments.count > 3 {
   var status = stat()
   stat(CommandLine.arguments[3], &status)
-  rows.append(Row(benchmark: "binary", subject: "static standard library, stripped", value: Double(status.st_size) / 1e6, unit: "MB", bar: 25))
+  rows.append(
+    Row(
+      benchmark: "binary", subject: "static standard library, stripped", value: Double(status.st_size) / 1e6,
+      unit: "MB", bar: 25))
 }
 try Results.publish(rows, name: "agent")

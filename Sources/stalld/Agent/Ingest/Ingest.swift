@@ -48,7 +48,7 @@ final class Ingest {
   private let loop: Loop
   private let destination: Destination
   private(set) var policy: Policy
-  private(set) var counters = IngestCounters()
+  private let metrics: AgentMetrics
   private var listener: Loop.DescriptorSource?
   private(set) var connections: [UInt64: Connection] = [:]
   private var connectionsOfUser: [UInt32: Int] = [:]
@@ -70,8 +70,9 @@ final class Ingest {
   private var waitingForRoom: [UInt64: Connection] = [:]
   private let scratch = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: readSize)
 
-  init(loop: Loop, policy: Policy, destination: Destination) {
+  init(loop: Loop, policy: Policy, metrics: AgentMetrics, destination: Destination) {
     self.loop = loop
+    self.metrics = metrics
     self.policy = policy
     self.destination = destination
     let ingest = UncheckedReference(self)
@@ -130,8 +131,8 @@ final class Ingest {
       Glibc.close(socket)
       return
     }
-    func refuse(_ why: IngestCounters.ConnectionRefusal, _ reason: String) {
-      counters.refusedConnections[why, default: 0] += 1
+    func refuse(_ why: AgentMetrics.ConnectionRefusal, _ reason: String) {
+      metrics.connectionRefused(why)
       complaints.say(
         .warning, .connectionRefused, about: "\(why)-\(peer.uid)",
         "refused a connection of \(peer.description): \(reason)")
@@ -145,11 +146,11 @@ final class Ingest {
     }
     guard policy.allows(peer) else { return refuse(.notAllowed, "its user and groups are not under socket.allow") }
     guard connections.count < policy.connections else {
-      return refuse(.limit, "there are \(connections.count) connections already (limits.connections)")
+      return refuse(.tooMany, "there are \(connections.count) connections already (limits.connections)")
     }
     let ofUser = connectionsOfUser[peer.uid, default: 0]
     guard ofUser < policy.connectionsPerUser else {
-      return refuse(.limitOfUser, "its user has \(ofUser) connections already (limits.connections_per_user)")
+      return refuse(.tooManyOfUser, "its user has \(ofUser) connections already (limits.connections_per_user)")
     }
     let connection = Connection(
       number: nextNumber, descriptor: socket, process: process(peer, pidfd), burst: policy.linesPerSecond * 4)
@@ -162,7 +163,7 @@ final class Ingest {
       forget(connection.process)
       return
     }
-    counters.connections += 1
+    metrics.connectionAccepted()
     connections[connection.number] = connection
     connectionsOfUser[peer.uid] = ofUser + 1
     connection.process.connections[connection.number] = connection
@@ -190,7 +191,6 @@ final class Ingest {
       if count < 0 && (errno == EAGAIN || errno == EINTR) { return }
       return end(connection)
     }
-    counters.bytes += UInt64(count)
     let before = connection.received
     take(UnsafeBufferPointer(rebasing: scratch[..<count]), from: connection)
     guard connection.isOpen else { return }
@@ -244,7 +244,8 @@ final class Ingest {
         connection.incompleteTimer = nil
         return ingest.timeIncomplete(connection)
       }
-      ingest.drop(connection, "a line was not finished within \(ingest.policy.incompleteLineTimeout)")
+      ingest.drop(
+        connection, "a line was not finished within \(ingest.policy.incompleteLineTimeout)", .incomplete)
     }
   }
 
@@ -278,7 +279,7 @@ final class Ingest {
 
   private func handle(_ line: UnsafeBufferPointer<UInt8>, from connection: Connection) {
     connection.received += 1
-    counters.lines += 1
+    metrics.linesIngested()
     // A blank line is nobody's.
     if line.allSatisfy({ $0 <= 0x20 }) { return finishAtOnce(connection) }
     guard line.count <= policy.lineBytes else {
@@ -318,8 +319,8 @@ final class Ingest {
         connection, "stall.id is not 32 hexadecimal digits, or stall.sequence no whole number", .notAReport)
     }
     let stamped = connection.stamp.apply(to: line, parts)
-    if let dropped = parts.dropped.flatMap({ UInt64(String(decoding: line[$0], as: UTF8.self)) }) {
-      counters.droppedByHosts &+= dropped
+    if let dropped = parts.dropped.flatMap({ Int(String(decoding: line[$0], as: UTF8.self)) }) {
+      metrics.linesDroppedByHost(dropped)
     }
     let report = ReportLine(
       bytes: stamped, event: event, isError: text(parts.level) == "error",
@@ -330,10 +331,9 @@ final class Ingest {
     connection.process.follow(report, sequence: sequence)
     connection.process.updateWatch(on: loop, endHandler(of: connection.process))
     guard recent.insert(identity) else {
-      counters.duplicates += 1
+      metrics.linesDuplicate()
       return finishAtOnce(connection)
     }
-    counters.reports += 1
     enqueue(report, from: connection)
   }
 
@@ -358,7 +358,6 @@ final class Ingest {
     guard let payload = parts.payload, let detail = try? JSONText(Array(line[payload])),
       let id = detail.string(detail.root["id"]), ReportIdentity(id: id.utf8, sequence: 0) != nil
     else { throw LineScanner.Fault(reason: "detail.id is not 32 hexadecimal digits", position: 0) }
-    counters.details += 1
     destination.storeDetail(id, Array(line[payload]))
   }
 
@@ -376,8 +375,8 @@ final class Ingest {
 
   // MARK: Refusal
 
-  private func refuse(_ connection: Connection, _ reason: String, _ kind: IngestCounters.RefusalReason) {
-    counters.refusedLines[kind, default: 0] += 1
+  private func refuse(_ connection: Connection, _ reason: String, _ kind: AgentMetrics.LineRefusal) {
+    metrics.lineRefused(kind)
     connection.faults += 1
     complaints.say(
       .warning, .clientContained, about: "line-\(connection.number)",
@@ -390,9 +389,10 @@ final class Ingest {
   }
 
   private func drop(
-    _ connection: Connection, _ reason: String, _ kind: IngestCounters.RefusalReason? = nil
+    _ connection: Connection, _ reason: String, _ kind: AgentMetrics.LineRefusal? = nil
   ) {
-    if let kind { counters.refusedLines[kind, default: 0] += 1 }
+    if let kind { metrics.lineRefused(kind) }
+    metrics.connectionRefused(.misbehaved)
     complaints.say(
       .warning, .clientContained, about: "drop-\(connection.process.peer.uid)",
       "the connection of \(connection.process.peer.description) is closed: \(reason)")
@@ -533,7 +533,6 @@ final class Ingest {
       guard connection.isOpen, let base = scratch.baseAddress else { return }
       let count = recv(connection.descriptor, base, scratch.count, Int32(MSG_DONTWAIT))
       guard count > 0 else { return }
-      counters.bytes += UInt64(count)
       take(UnsafeBufferPointer(rebasing: scratch[..<count]), from: connection)
     }
   }
@@ -543,10 +542,9 @@ final class Ingest {
       guard let report = stall.fatal(exit: reason),
         let identity = ReportIdentity(id: stall.line.stallID.utf8, sequence: 0), recent.insert(identity)
       else { continue }
-      counters.fatal += 1
       AgentLog.say(
         .warning, .hostEnded,
-        "\(stall.line.service.printable), process \(stall.line.processID), ended in a stall: it \(reason.sentence)")
+        "\(stall.line.service.forLog), process \(stall.line.processID), ended in a stall: it \(reason.sentence)")
       enqueue(report, from: nil)
     }
   }

@@ -15,6 +15,7 @@ final class AgentMetrics {
     case notAllowed = "not_allowed"
     case tooMany = "too_many"
     case tooManyOfUser = "too_many_of_user"
+    case unknownProcess = "unknown_process"
     case misbehaved
   }
 

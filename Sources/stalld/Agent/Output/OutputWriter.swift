@@ -27,7 +27,9 @@ final class OutputWriter: Sendable {
   ///
   /// - Throws: ``OutputError`` for the first output that cannot be used as it is configured.
   convenience init(settings: [AgentSettings.Output], didWrite: @escaping @Sendable (Int) -> Void) throws {
-    try self.init(settings: settings, standardOutput: STDOUT_FILENO, say: { AgentLog.say($0, $0 == .error ? .outputFailed : nil, $1) }, didWrite: didWrite)
+    try self.init(
+      settings: settings, standardOutput: STDOUT_FILENO,
+      say: { AgentLog.say($0, $0 == .error ? .outputFailed : nil, $1) }, didWrite: didWrite)
   }
 
   init(

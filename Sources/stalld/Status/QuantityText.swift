@@ -1,5 +1,5 @@
-/// Times as people read them.
-enum DurationText {
+/// Times and sizes as people read them.
+enum QuantityText {
   /// `0.4 ms`, `619 ms`, `2.41 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`.
   static func short(milliseconds: Double) -> String {
     guard milliseconds.isFinite, milliseconds < 1e15 else { return "?" }
