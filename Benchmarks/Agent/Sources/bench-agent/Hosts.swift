@@ -10,12 +10,11 @@ final class Hosts {
   /// What a socket would not take yet.
   private var pending: [[UInt8]] = []
   private let frames: String
-  private let poller: Int32
+  private var polled: [pollfd] = []
 
   init(count: Int, path: String, frames: String) throws {
     self.frames = frames
-    poller = epoll_create1(0)
-    for index in 0..<count {
+    for _ in 0..<count {
       let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
       var name = sockaddr_un()
       name.sun_family = sa_family_t(AF_UNIX)
@@ -26,10 +25,7 @@ final class Hosts {
         }
       }
       guard connected == 0 else { throw AgentProcess.Failure(reason: "connect: \(String(cString: strerror(errno)))") }
-      var event = epoll_event()
-      event.events = EPOLLIN.rawValue
-      event.data.u64 = UInt64(index)
-      epoll_ctl(poller, EPOLL_CTL_ADD, descriptor, &event)
+      polled.append(pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0))
       sockets.append(descriptor)
     }
     sent = Array(repeating: 0, count: count)
@@ -40,7 +36,6 @@ final class Hosts {
 
   deinit {
     for socket in sockets { close(socket) }
-    close(poller)
   }
 
   var outstanding: Int { zip(sent, acknowledged).reduce(0) { $0 + $1.0 - $1.1 } }
@@ -73,10 +68,8 @@ final class Hosts {
       pending[host] = []
       push(bytes, to: host)
     }
-    var events = [epoll_event](repeating: epoll_event(), count: 256)
-    let count = epoll_wait(poller, &events, 256, milliseconds)
-    for event in events.prefix(Int(max(0, count))) {
-      let host = Int(event.data.u64)
+    guard poll(&polled, nfds_t(polled.count), milliseconds) > 0 else { return }
+    for host in polled.indices where polled[host].revents != 0 {
       var buffer = [UInt8](repeating: 0, count: 4096)
       let size = recv(sockets[host], &buffer, buffer.count, Int32(MSG_DONTWAIT))
       guard size > 0 else { continue }

@@ -10,10 +10,6 @@ guard CommandLine.arguments.count >= 2 else {
 }
 let executable = CommandLine.arguments[1]
 let seconds = CommandLine.arguments.count > 2 ? Double(CommandLine.arguments[2]) ?? 60 : 60
-var own = cpu_set_t()
-withUnsafeMutableBytes(of: &own) { $0[0] = 2 }
-sched_setaffinity(0, MemoryLayout<cpu_set_t>.size, &own)
-
 /// Sends reports at a rate, and waits until the agent has told that it has them all.
 func run(rate: Int, hosts count: Int, seconds: Double, agent: AgentProcess) throws -> (
   lost: Int, latencies: [Double], cpu: Double
