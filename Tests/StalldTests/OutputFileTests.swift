@@ -211,7 +211,10 @@ final class OutputFileTests {
     // It refuses directories and configurations that others may write.
     chmod(scratch.url.path, 0o755)
     chmod(configuration.path, 0o644)
-    var number = 0
+    // logrotate leaves an empty file as it is.
+    bench.submit(0..<20)
+    try bench.waitUntilDone(20)
+    var number = 20
     for _ in 1...4 {
       let process = Process()
       process.executableURL = URL(fileURLWithPath: Program.installed("logrotate")!)
@@ -227,7 +230,6 @@ final class OutputFileTests {
       }
       let complaint = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
       #expect(process.terminationStatus == 0 && complaint.isEmpty, "\(complaint)")
-      // logrotate leaves an empty file as it is.
       bench.submit(number..<number + 20)
       number += 20
       try bench.waitUntilDone(number)
@@ -263,7 +265,9 @@ final class OutputFileTests {
           if number - base > Int(count.value) + 100 { usleep(100) }
         }
       }
-      let count = try Data(contentsOf: URL(fileURLWithPath: path + ".done")).withUnsafeBytes { $0.load(as: Int.self) }
+      // Empty if the end came before the first line was done.
+      let told = (try? Data(contentsOf: URL(fileURLWithPath: path + ".done"))) ?? Data()
+      let count = told.isEmpty ? 0 : told.withUnsafeBytes { $0.loadUnaligned(as: Int.self) }
       acknowledged += count
       unlink(path + ".done")
       let bench = try OutputBench(file: settings)
