@@ -33,6 +33,23 @@ struct OutputDiskFullTests {
     #expect(bench.writer.counters().outputs[0].dropped == 0)
   }
 
+  @Test(arguments: [0, O_APPEND])
+  func standardOutputMayBeAFileOnAFullDisk(flags: Int32) throws {
+    let disk = try SmallDisk(size: "256k")
+    let path = disk.path + "/out"
+    let output = open(path, O_WRONLY | O_CREAT | flags, 0o600)
+    defer { close(output) }
+    try disk.fill(leaving: 40_960)
+    let bench = try OutputBench([.standardOutput], standardOutput: output)
+    bench.submit(0..<16, size: 3000)
+    try waitUntil { bench.writer.counters().outputs[0].errors > 2 }
+    #expect(try OutputBench.numbers(in: path).count == bench.done)
+    try disk.makeRoom()
+    try bench.waitUntilDone(16)
+    #expect(try OutputBench.numbers(in: path) == Array(0..<16))
+    bench.stop()
+  }
+
   @Test func agentStartsOnAFullDisk() throws {
     let disk = try SmallDisk(size: "256k")
     try disk.fill()
