@@ -46,9 +46,11 @@ final class OutputBench: Sendable {
   /// A report of so many bytes, its newline included.
   static func line(_ number: Int, size: Int = 200, isError: Bool = false) -> ReportLine {
     let head = #"{"@timestamp":"2026-11-21T06:04:01.913864703Z","number":\#(number),"padding":""#
-    let padding = String(repeating: "x", count: max(0, size - head.utf8.count - 3))
+    // Its number again: two halves of different lines are no whole one.
+    let tail = #"","end":\#(number)}"# + "\n"
+    let padding = String(repeating: "x", count: max(0, size - head.utf8.count - tail.utf8.count))
     return ReportLine(
-      bytes: Array((head + padding + "\"}\n").utf8), event: "stall.ended", isError: isError, service: "web",
+      bytes: Array((head + padding + tail).utf8), event: "stall.ended", isError: isError, service: "web",
       cause: "lock", durationMilliseconds: 300, stallID: String(repeating: "a", count: 32), processID: 1)
   }
 
@@ -59,7 +61,9 @@ final class OutputBench: Sendable {
       let report = try #require(
         try? JSONSerialization.jsonObject(with: Data(line)) as? [String: Any],
         "\(String(decoding: line.prefix(100), as: UTF8.self)) … is a whole line")
-      return try #require(report["number"] as? Int)
+      let number = try #require(report["number"] as? Int)
+      #expect(report["end"] as? Int ?? number == number)
+      return number
     }
   }
 
