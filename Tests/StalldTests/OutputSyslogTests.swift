@@ -34,7 +34,8 @@ struct OutputSyslogTests {
     try daemon.start()
     try bench.waitUntilDone(250)
     try waitUntil { try daemon.received.count >= 250 }
-    #expect(bench.errors.count == 1 && bench.errors[0].contains("Connection refused"), "\(bench.said)")
+    // Once for each time that nobody listened; a slow start of the daemon's may be one.
+    #expect(!bench.errors.isEmpty && bench.errors.allSatisfy { $0.contains("Connection refused") }, "\(bench.said)")
     bench.stop()
     daemon.stop()
     let all = try daemon.received.map { try #require(SyslogDaemon.Received($0)).message + "\n" }
