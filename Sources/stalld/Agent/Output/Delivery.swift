@@ -14,7 +14,9 @@ final class Delivery: @unchecked Sendable {
   private static let longestRetry = Duration.seconds(1)
 
   let destination: any LineDestination
-  /// Whether nothing may be dropped. Then the ingest bounds the queue: it reads no further.
+  /// Whether nothing may be dropped.
+  ///
+  /// Then the ingest bounds the queue: it reads no further.
   var isRequired: Bool
   private(set) var queue = LineQueue()
   private let loop: Loop

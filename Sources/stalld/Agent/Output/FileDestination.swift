@@ -108,11 +108,12 @@ final class FileDestination: LineDestination {
     let target = RotatedName.next(after: lastRotated)
     let path = target.path(besides: settings.path)
     // Somebody else has just renamed it: theirs is not ours to rename.
-    guard LineFile.Identity(path: settings.path) == file!.identity else {
+    let before = file!.identity
+    guard LineFile.Identity(path: settings.path) == before else {
       nextCheck = .distantPast
       isMissing = true
       checkIdentity()
-      return true
+      return file!.identity != before
     }
     guard rename(settings.path, path) == 0 else { return rotationFailed(String(cString: strerror(errno))) }
     do throws(LineFile.Failure) {

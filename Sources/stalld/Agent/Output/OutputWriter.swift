@@ -47,14 +47,13 @@ final class OutputWriter: Sendable {
       try loop.performAndWait(name: "outputs are opened") {
         // What a full pipe or a file at its limit would end the process with becomes an error of the call.
         ThreadSignals.block([SIGPIPE, SIGXFSZ])
+        outputs.didChange = { [weak self] counters in self?.inbox.withLock { $0.counters = counters } }
         try outputs.replace(settings)
       }
     } catch {
       thread.stop()
       throw error
     }
-    outputs.didChange = { [weak self] counters in self?.inbox.withLock { $0.counters = counters } }
-    inbox.withLock { $0.counters = outputs.counters }
   }
 
   deinit { outputs.loop.perform { [outputs] in outputs.close() } }

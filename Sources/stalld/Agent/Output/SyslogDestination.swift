@@ -107,7 +107,7 @@ final class SyslogDestination: LineDestination {
     if framing == .count {
       // A peer that no longer answers is given up within half a minute.
       var patience: UInt32 = 30_000
-      setsockopt(descriptor, Int32(IPPROTO_TCP), 18 /* TCP_USER_TIMEOUT */, &patience, 4)
+      setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, &patience, 4)
     }
     let descriptor = descriptor
     let result = withUnsafePointer(to: &address) {
