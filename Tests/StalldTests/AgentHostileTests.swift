@@ -76,7 +76,7 @@ struct AgentHostileTests {
       client.send(AgentClient.report(id: 1 + id))
       clients.append(client)
     }
-    agent.expect("all are in") { try agent.lines().count == 20 }
+    try agent.expect("all are in") { try agent.lines().count == 20 }
     let last = try AgentClient(agent.socketPath)
     #expect(last.next()?.contains("refused") == true)
     clients.removeAll()

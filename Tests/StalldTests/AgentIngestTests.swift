@@ -133,7 +133,7 @@ struct AgentIngestTests {
     let survived = try host([started(5)], "os._exit(1) if os.fork() else time.sleep(60)")
     let closed = try host([started(6)], "s.close(); time.sleep(2)")
     for process in [killed, exited, recovered, polite, survived, closed] { process.waitUntilExit() }
-    agent.expect("three ends") { try agent.lines().count { $0.contains("stall.fatal") } >= 4 }
+    try agent.expect("four ends") { try agent.lines().count { $0.contains("stall.fatal") } >= 4 }
     let fatal = try agent.lines().filter { $0.contains("stall.fatal") }
     #expect(fatal.count == 4)
     func line(_ id: Int) -> String { fatal.first { $0.contains("000\(id)\"") } ?? "" }

@@ -111,7 +111,8 @@ final class RunningAgent {
 }
 
 /// A host of the test's own: lines on a socket, in any way that a stranger may send them.
-final class AgentClient {
+final class AgentClient: @unchecked Sendable {
+  // @unchecked: a test sends on one thread and reads on another one.
   let descriptor: Int32
   private var received: [UInt8] = []
 
