@@ -18,6 +18,7 @@ final class MetricsServer: @unchecked Sendable {
   private static let freshness = Duration.milliseconds(200)
 
   let port: UInt16
+  private let connectionTime: Duration
   private let loop: Loop
   private let listener: StreamListener
   private let metrics: () -> [UInt8]
@@ -44,11 +45,14 @@ final class MetricsServer: @unchecked Sendable {
   /// - Parameters:
   ///   - address: Where; port 0 is any.
   ///   - loop: The calling thread's.
+  ///   - connectionTime: How long a connection may take in all.
   ///   - metrics: The text, asked for on the loop's thread.
   ///   - problems: Why the agent is not healthy; empty if it is.
   init(
-    address: MetricsAddress, loop: Loop, metrics: @escaping () -> [UInt8], problems: @escaping () -> [String]
+    address: MetricsAddress, loop: Loop, connectionTime: Duration = MetricsServer.connectionTime,
+    metrics: @escaping () -> [UInt8], problems: @escaping () -> [String]
   ) throws {
+    self.connectionTime = connectionTime
     self.loop = loop
     self.metrics = metrics
     self.problems = problems
@@ -148,6 +152,9 @@ final class MetricsServer: @unchecked Sendable {
     }
   }
 
+  /// How many connections are open.
+  var openConnections: Int { connections.count }
+
   private func connectionBegan() -> Int {
     lastNumber += 1
     connections.append((lastNumber, arriving, .now))
@@ -180,7 +187,7 @@ final class MetricsServer: @unchecked Sendable {
       timer = nil
       return
     }
-    let end = oldest.began.advanced(by: Self.connectionTime)
+    let end = oldest.began.advanced(by: connectionTime)
     if let timer, timer.isValid {
       if timer.nextFireDate != end { timer.nextFireDate = end }
       return
@@ -192,7 +199,7 @@ final class MetricsServer: @unchecked Sendable {
 
   private func endOverdue() {
     timer = nil
-    let limit = Loop.Instant.now.advanced(by: .zero - Self.connectionTime)
+    let limit = Loop.Instant.now.advanced(by: .zero - connectionTime)
     for connection in connections where connection.began <= limit {
       shutdown(connection.descriptor, Int32(SHUT_RDWR))
     }
