@@ -11,9 +11,11 @@ import Testing
     func id(_ digit: Character) -> String { String(repeating: digit, count: 32) }
     try driver.record([
       // Short: all of it is a warning.
-      SampleReport(event: "stall.started", id: id("1")), SampleReport(event: "stall.ended", id: id("1"), milliseconds: 500),
+      SampleReport(event: "stall.started", id: id("1")),
+      SampleReport(event: "stall.ended", id: id("1"), milliseconds: 500),
       // Long: it has been counted before it ends.
-      SampleReport(event: "stall.started", id: id("2")), SampleReport(event: "stall.ongoing", id: id("2"), milliseconds: 1000),
+      SampleReport(event: "stall.started", id: id("2")),
+      SampleReport(event: "stall.ongoing", id: id("2"), milliseconds: 1000),
     ])
     let early = try driver.text()
     #expect(early.contains("\nstalld_stalls_total{service=\"web\",cause=\"lock\",severity=\"warn\"} 1\n"))
@@ -96,10 +98,13 @@ import Testing
     let judge = try Program.run("/bin/sh", ["-c", "promtool check metrics <\(file) 2>&1"])
     #expect(judge.status == 0 && judge.output.isEmpty, "\(judge.output)\n\(text)")
     // Each sample belongs to a metric that is described.
-    let described = Set(text.split(separator: "\n").filter { $0.hasPrefix("# HELP ") }.map { $0.split(separator: " ")[2] })
+    let described = Set(
+      text.split(separator: "\n").filter { $0.hasPrefix("# HELP ") }.map { $0.split(separator: " ")[2] })
     for line in text.split(separator: "\n") where !line.hasPrefix("#") {
       let name = line.prefix { $0 != "{" && $0 != " " }
-      let base = ["_bucket", "_sum", "_count"].reduce(String(name)) { $0.hasSuffix($1) ? String($0.dropLast($1.count)) : $0 }
+      let base = ["_bucket", "_sum", "_count"].reduce(String(name)) {
+        $0.hasSuffix($1) ? String($0.dropLast($1.count)) : $0
+      }
       #expect(described.contains(Substring(base)), "\(line)")
     }
   }

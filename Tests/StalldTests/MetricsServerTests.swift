@@ -22,7 +22,8 @@ import Testing
     let post = try ClientSocket.http(server.port, "POST /metrics HTTP/1.1\r\nContent-Length: 0")
     #expect(post.hasPrefix("HTTP/1.1 405 ") && post.contains("\r\nAllow: GET, HEAD\r\n"))
     // A body that never comes is not waited for.
-    #expect(try ClientSocket.http(server.port, "PUT /metrics HTTP/1.1\r\nContent-Length: 99").hasPrefix("HTTP/1.1 405 "))
+    #expect(
+      try ClientSocket.http(server.port, "PUT /metrics HTTP/1.1\r\nContent-Length: 99").hasPrefix("HTTP/1.1 405 "))
     #expect(try ClientSocket.http(server.port, "\u{1}\u{2} \u{3}").hasPrefix("HTTP/1.1 200") == false)
   }
 
@@ -60,7 +61,9 @@ import Testing
   }
 
   @Test func onlyTheMachineItselfCanConnect() {
-    for text in ["0.0.0.0:9464", "192.168.1.1:9464", "9464", ":9464", "127.0.0.1", "127.0.0.1:99999", "[::]:1", "unix:x", ""] {
+    for text in [
+      "0.0.0.0:9464", "192.168.1.1:9464", "9464", ":9464", "127.0.0.1", "127.0.0.1:99999", "[::]:1", "unix:x", "",
+    ] {
       #expect(MetricsAddress(text) == nil, "\(text)")
     }
     for text in ["127.0.0.1:9464", "127.1.2.3:1", "[::1]:9464", "unix:/run/x"] {
@@ -79,17 +82,24 @@ import Testing
   @Test func hostileClientsHarmNobody() throws {
     let driver = try AgentDriver()
     // A text that no socket's buffer takes whole.
-    try driver.record((0..<1000).flatMap { service in
-      ["lock", "io", "running", "sleep"].map {
-        SampleReport(
-          id: "\(service)\($0)", service: "s\(service)" + String(repeating: "x", count: 190), cause: $0)
-      }
-    })
+    try driver.record(
+      (0..<1000).flatMap { service in
+        ["lock", "io", "running", "sleep"].map {
+          SampleReport(
+            id: "\(service)\($0)", service: "s\(service)" + String(repeating: "x", count: 190), cause: $0)
+        }
+      })
     let server = try driver.server(connectionTime: .seconds(2))
     defer { try? driver.perform { _ in server.stop() } }
-    // They ask, and never read.
-    let deaf = try (0..<20).map { _ in try ClientSocket(port: server.port) }
+    // They ask, and never read; a local socket takes less than a text.
+    let scratch = try ScratchDirectory()
+    let path = scratch.url.appending(path: "metrics.sock").path
+    let local = try driver.server("unix:\(path)", connectionTime: .seconds(2))
+    defer { try? driver.perform { _ in local.stop() } }
+    let deaf = try (0..<20).map { _ in try ClientSocket(path: path) }
     for socket in deaf { socket.send("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n") }
+    // They ask, and go.
+    for _ in 0..<20 { try ClientSocket(path: path).send("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n") }
     // A byte now and then.
     let slow = try ClientSocket(port: server.port)
     #expect(slow.send("GET /metrics HT"))
@@ -100,13 +110,16 @@ import Testing
     // The slow one's time is over however busy it keeps.
     #expect(comes { !slow.send("x") || slow.isClosed })
     // Requests that are cut off, endless headers, and no HTTP at all.
-    for bytes in ["GET /metrics HT", String(repeating: "x", count: 100_000), "GET / HTTP/1.1\r\n" + String(repeating: "a: b\r\n", count: 9000)] {
+    for bytes in [
+      "GET /metrics HT", String(repeating: "x", count: 100_000),
+      "GET / HTTP/1.1\r\n" + String(repeating: "a: b\r\n", count: 9000),
+    ] {
       try ClientSocket(port: server.port).send(bytes)
     }
     let page = try ClientSocket.http(server.port, "GET /metrics HTTP/1.1")
-    #expect(page.count > 1_000_000 && page.hasSuffix("\n"))
+    #expect(page.count > 500_000 && page.hasSuffix("\n"))
+    #expect(try comes { try driver.perform { _ in server.openConnections + local.openConnections } == 0 })
     withExtendedLifetime((deaf, crowd)) {}
-    #expect(try comes { try driver.perform { _ in server.openConnections } == 0 })
   }
 
   @Test(.enabled(if: Program.installed("prometheus") != nil, "prometheus is missing (Debian: prometheus)"))
@@ -168,7 +181,8 @@ private final class Prometheus {
   var complaints: String { (try? String(contentsOfFile: log, encoding: .utf8)) ?? "" }
 
   func query(_ expression: String) throws -> String {
-    try ClientSocket.http(port, "GET /api/v1/query?query=\(expression) HTTP/1.0").components(separatedBy: "\r\n\r\n").last ?? ""
+    try ClientSocket.http(port, "GET /api/v1/query?query=\(expression) HTTP/1.0").components(separatedBy: "\r\n\r\n")
+      .last ?? ""
   }
 
   func stop() {

@@ -29,7 +29,9 @@ final class StreamListener: Sendable {
       code = Self.bind(descriptor, &address)
     }
     var facts = stat()
-    if code == 0, chmod(path, mode) != 0 || lstat(path, &facts) != 0 || listen(descriptor, backlog) != 0 { code = errno }
+    if code == 0, chmod(path, mode) != 0 || lstat(path, &facts) != 0 || listen(descriptor, backlog) != 0 {
+      code = errno
+    }
     guard code == 0 else {
       close(descriptor)
       throw Failure(place: path, reason: code == EADDRINUSE ? "another process listens there" : Self.words(code))

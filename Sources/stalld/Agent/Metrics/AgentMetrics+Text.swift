@@ -23,7 +23,8 @@ extension AgentMetrics {
     let all = stalls.counts.sorted { ($0.key.service, $0.key.cause) < ($1.key.service, $1.key.cause) }
     text.metric(
       "stalld_stalls_total", .counter,
-      "Stalls by service, cause and severity; each once: as error when it has lasted for a second or ended the process, otherwise at its end.")
+      "Stalls by service, cause and severity; each once: as error when it has lasted for a second or ended the process, otherwise at its end."
+    )
     for (series, count) in all {
       let labels: [(StaticString, String)] = [("service", series.service), ("cause", series.cause)]
       if count.warnings > 0 {
@@ -34,7 +35,8 @@ extension AgentMetrics {
       }
     }
     text.metric(
-      "stalld_stalled_seconds_total", .counter, "Time for which loops stood still, by service and cause; added when a stall ends.")
+      "stalld_stalled_seconds_total", .counter,
+      "Time for which loops stood still, by service and cause; added when a stall ends.")
     for (series, count) in all where count.seconds > 0 {
       text.sample(
         "stalld_stalled_seconds_total", [("service", series.service), ("cause", series.cause)], count.seconds)
@@ -46,7 +48,8 @@ extension AgentMetrics {
     text.sample("stalld_open_stalls", sample.openStalls)
     text.metric("stalld_lines_ingested_total", .counter, "Lines of hosts that were taken for the outputs.")
     text.sample("stalld_lines_ingested_total", ingestedLines)
-    text.metric("stalld_lines_duplicate_total", .counter, "Lines of hosts that had come before, and were not written again.")
+    text.metric(
+      "stalld_lines_duplicate_total", .counter, "Lines of hosts that had come before, and were not written again.")
     text.sample("stalld_lines_duplicate_total", duplicateLines)
     text.metric("stalld_lines_refused_total", .counter, "Lines of hosts that were refused for good, by reason.")
     for reason in LineRefusal.allCases {
@@ -84,7 +87,8 @@ extension AgentMetrics {
     text.sample("stalld_connections", sample.connections)
     text.metric("stalld_connections_accepted_total", .counter, "Connections of hosts that were accepted.")
     text.sample("stalld_connections_accepted_total", acceptedConnections)
-    text.metric("stalld_connections_refused_total", .counter, "Connections that were refused or ended by the agent, by reason.")
+    text.metric(
+      "stalld_connections_refused_total", .counter, "Connections that were refused or ended by the agent, by reason.")
     for reason in ConnectionRefusal.allCases {
       text.sample("stalld_connections_refused_total", [("reason", reason.rawValue)], refusedConnections[reason] ?? 0)
     }

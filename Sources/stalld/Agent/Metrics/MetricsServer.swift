@@ -6,7 +6,7 @@ import LoopEngine
 ///
 /// libmicrohttpd has no thread and no listening socket here: connections are accepted by the loop and handed over, and the loop waits for
 /// libmicrohttpd's epoll descriptor. So nothing wakes while nobody asks, and how many connections there are, and for how long, is decided
-/// here.
+/// here. It has to be stopped before it is let go of.
 final class MetricsServer: @unchecked Sendable {
   // @unchecked: everything is touched by the loop's thread alone.
 
