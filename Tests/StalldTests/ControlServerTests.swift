@@ -72,7 +72,7 @@ import Testing
     let result = try Self.stalld("status", "--json", "--control", agent.path)
     #expect(result.status == 0)
     #expect(try JSONDecoder().decode(AgentStatus.self, from: Data(result.output.utf8)) == Self.status)
-    #expect(result.output.split(separator: "\n").count == 1)
+    #expect(result.output.split(separator: "\n").count == 1 && result.output.hasSuffix("}\n"))
     let mode = try FileManager.default.attributesOfItem(atPath: agent.path)[.posixPermissions] as? Int
     #expect(mode == 0o660)
   }
