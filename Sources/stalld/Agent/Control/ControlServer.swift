@@ -33,6 +33,7 @@ final class ControlServer: @unchecked Sendable {
   ///   - path: The socket's, which gets the mode 0660.
   ///   - loop: The calling thread's.
   ///   - status: Asked for on the loop's thread.
+  /// - Throws: ``StreamListener/Failure`` if nobody can listen there.
   init(path: String, loop: Loop, status: @escaping () -> AgentStatus) throws {
     self.loop = loop
     self.status = status

@@ -48,6 +48,7 @@ final class MetricsServer: @unchecked Sendable {
   ///   - connectionTime: How long a connection may take in all.
   ///   - metrics: The text, asked for on the loop's thread.
   ///   - problems: Why the agent is not healthy; empty if it is.
+  /// - Throws: ``StreamListener/Failure`` if nobody can listen there, ``Failure`` if libmicrohttpd does not start.
   init(
     address: MetricsAddress, loop: Loop, connectionTime: Duration = MetricsServer.connectionTime,
     metrics: @escaping () -> [UInt8], problems: @escaping () -> [String]
