@@ -59,7 +59,7 @@ let package = Package(
         "StallMonitor", "LoopEngine", "CUnwind", "CLinux", "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim",
         "FoundationVictim", "DispatchMainVictim", "AsyncMainVictim", "ThrowVictim", "stalld",
       ]),
-    .testTarget(name: "StalldTests", dependencies: ["stalld", "StallVictim"]),
+    .testTarget(name: "StalldTests", dependencies: ["stalld", "LoopEngine", "StallVictim"]),
   ],
   swiftLanguageModes: [.v6]
 )

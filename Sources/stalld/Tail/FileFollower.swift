@@ -21,6 +21,7 @@ final class FileFollower: @unchecked Sendable {
   ///   - lines: How many of its lines to begin with.
   ///   - loop: The calling thread's.
   ///   - handle: Called with each line, without its newline.
+  /// - Throws: `LoopError` if its directory can't be watched.
   init(path: String, descriptor: Int32, lines: Int, loop: Loop, handle: @escaping ([UInt8]) -> Void) throws {
     self.path = path
     self.descriptor = descriptor

@@ -1,6 +1,6 @@
 /// What `stalld status` is told of a running agent: one JSON object.
 ///
-/// Keys are only added; one that is not there is not known.
+/// Keys are only added.
 struct AgentStatus: Codable, Sendable, Equatable {
   struct Configuration: Codable, Sendable, Equatable {
     var file: String?

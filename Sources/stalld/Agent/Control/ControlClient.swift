@@ -21,6 +21,7 @@ final class ControlClient: Sendable {
   ///   - path: Where the agent's socket is.
   ///   - request: One JSON object.
   ///   - time: For connecting, sending and ``line()``.
+  /// - Throws: ``Failure``, which says why no agent answers.
   init(path: String, request: String, within time: Duration = .seconds(2)) throws(Failure) {
     deadline = .now.advanced(by: time)
     guard var name = sockaddr_un(path) else {

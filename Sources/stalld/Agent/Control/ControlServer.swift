@@ -13,6 +13,7 @@ final class ControlServer: @unchecked Sendable {
   static let connectionLimit = 32
   /// Lines that are kept for readers to come.
   static let keptLines = 50
+  private static let keptBytes = 512 << 10
   /// How long a client may take to ask, and to take the answer.
   static let requestTime = Duration.seconds(5)
 
@@ -22,6 +23,7 @@ final class ControlServer: @unchecked Sendable {
   private var acceptSource: Loop.DescriptorSource?
   private var connections: [Int32: ControlConnection] = [:]
   private var kept: [[UInt8]] = []
+  private var bytesKept = 0
   private var timer: Loop.Timer?
   private var isStopped = false
 
@@ -31,6 +33,7 @@ final class ControlServer: @unchecked Sendable {
   ///   - path: The socket's, which gets the mode 0660.
   ///   - loop: The calling thread's.
   ///   - status: Asked for on the loop's thread.
+  /// - Throws: ``StreamListener/Failure`` if nobody can listen there.
   init(path: String, loop: Loop, status: @escaping () -> AgentStatus) throws {
     self.loop = loop
     self.status = status
@@ -50,12 +53,17 @@ final class ControlServer: @unchecked Sendable {
 
   /// Hands lines that have been written on to the readers.
   func publish(_ lines: [ReportLine]) {
-    kept += lines.suffix(Self.keptLines).map(\.bytes)
-    if kept.count > Self.keptLines { kept.removeFirst(kept.count - Self.keptLines) }
+    for line in lines.suffix(Self.keptLines) { keep(line.bytes) }
     for connection in Array(connections.values) where connection.isReader {
       for line in lines { connection.send(line.bytes) }
       connection.flush()
     }
+  }
+
+  private func keep(_ line: [UInt8]) {
+    kept.append(line)
+    bytesKept += line.count
+    while kept.count > Self.keptLines || bytesKept > Self.keptBytes { bytesKept -= kept.removeFirst().count }
   }
 
   /// Ends all connections and takes the socket's file away.

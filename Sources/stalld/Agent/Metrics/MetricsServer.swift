@@ -6,7 +6,7 @@ import LoopEngine
 ///
 /// libmicrohttpd has no thread and no listening socket here: connections are accepted by the loop and handed over, and the loop waits for
 /// libmicrohttpd's epoll descriptor. So nothing wakes while nobody asks, and how many connections there are, and for how long, is decided
-/// here.
+/// here. It has to be stopped before it is let go of.
 final class MetricsServer: @unchecked Sendable {
   // @unchecked: everything is touched by the loop's thread alone.
 
@@ -18,6 +18,7 @@ final class MetricsServer: @unchecked Sendable {
   private static let freshness = Duration.milliseconds(200)
 
   let port: UInt16
+  private let connectionTime: Duration
   private let loop: Loop
   private let listener: StreamListener
   private let metrics: () -> [UInt8]
@@ -44,11 +45,15 @@ final class MetricsServer: @unchecked Sendable {
   /// - Parameters:
   ///   - address: Where; port 0 is any.
   ///   - loop: The calling thread's.
+  ///   - connectionTime: How long a connection may take in all.
   ///   - metrics: The text, asked for on the loop's thread.
   ///   - problems: Why the agent is not healthy; empty if it is.
+  /// - Throws: ``StreamListener/Failure`` if nobody can listen there, ``Failure`` if libmicrohttpd does not start.
   init(
-    address: MetricsAddress, loop: Loop, metrics: @escaping () -> [UInt8], problems: @escaping () -> [String]
+    address: MetricsAddress, loop: Loop, connectionTime: Duration = MetricsServer.connectionTime,
+    metrics: @escaping () -> [UInt8], problems: @escaping () -> [String]
   ) throws {
+    self.connectionTime = connectionTime
     self.loop = loop
     self.metrics = metrics
     self.problems = problems
@@ -148,6 +153,9 @@ final class MetricsServer: @unchecked Sendable {
     }
   }
 
+  /// How many connections are open.
+  var openConnections: Int { connections.count }
+
   private func connectionBegan() -> Int {
     lastNumber += 1
     connections.append((lastNumber, arriving, .now))
@@ -180,7 +188,7 @@ final class MetricsServer: @unchecked Sendable {
       timer = nil
       return
     }
-    let end = oldest.began.advanced(by: Self.connectionTime)
+    let end = oldest.began.advanced(by: connectionTime)
     if let timer, timer.isValid {
       if timer.nextFireDate != end { timer.nextFireDate = end }
       return
@@ -192,7 +200,7 @@ final class MetricsServer: @unchecked Sendable {
 
   private func endOverdue() {
     timer = nil
-    let limit = Loop.Instant.now.advanced(by: .zero - Self.connectionTime)
+    let limit = Loop.Instant.now.advanced(by: .zero - connectionTime)
     for connection in connections where connection.began <= limit {
       shutdown(connection.descriptor, Int32(SHUT_RDWR))
     }

@@ -25,6 +25,7 @@ final class MetricsTextfile: @unchecked Sendable {
   ///   - loop: The calling thread's.
   ///   - text: The metrics, asked for on the loop's thread.
   ///   - didFail: Told on another thread why the file could not be written, each time.
+  /// - Throws: `LoopError` if there is no thread left.
   init(
     path: String, interval: Duration, loop: Loop, text: @escaping () -> [UInt8],
     didFail: @escaping @Sendable (String) -> Void

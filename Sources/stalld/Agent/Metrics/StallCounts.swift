@@ -22,6 +22,8 @@ struct StallCounts {
 
   /// Services told apart: whoever may connect may make names up.
   static let serviceLimit = 1000
+  /// Services with a cause: a scrape's text stays below a megabyte or so.
+  static let seriesLimit = 2000
   /// What the services beyond share, and causes that are none.
   static let other = "other"
   private static let openLimit = 8192
@@ -81,7 +83,9 @@ struct StallCounts {
         service = Self.other
       }
     }
-    return Series(service: service, cause: ReportCause(rawValue: line.cause)?.rawValue ?? Self.other)
+    let series = Series(service: service, cause: ReportCause(rawValue: line.cause)?.rawValue ?? Self.other)
+    if counts.count < Self.seriesLimit || counts[series] != nil { return series }
+    return Series(service: Self.other, cause: series.cause)
   }
 
   /// How many stalls a summary stands for.
