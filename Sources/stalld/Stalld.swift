@@ -9,5 +9,8 @@ struct Stalld: ParsableCommand {
     discussion: """
       Data goes to standard output, talk to standard error. Exit codes: 0 done, 1 failed, 64 wrong use.
       """,
-    subcommands: [RunCommand.self, CheckCommand.self, DemoCommand.self, SymbolicateCommand.self, SettingsReferenceCommand.self])
+    version: stalldVersion,
+    subcommands: [
+      RunCommand.self, CheckCommand.self, DemoCommand.self, SymbolicateCommand.self, SettingsReferenceCommand.self,
+    ])
 }

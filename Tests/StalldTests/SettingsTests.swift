@@ -198,7 +198,10 @@ struct SettingsTests {
 
   @Test(
     arguments: [
-      ("a: [1, 2", "F:1: not YAML: did not find expected ',' or ']' while parsing a flow sequence that begins in line 1"),
+      (
+        "a: [1, 2",
+        "F:1: not YAML: did not find expected ',' or ']' while parsing a flow sequence that begins in line 1"
+      ),
       ("socket:\n\tpath: /x\n", "F:2: a tab; YAML is indented with spaces"),
       ("socket: {}\n---\nlimits: {}\n", "F:2: a second document; one is allowed"),
       ("limits: &x {memory: 2MiB}\n", "F:1: anchors and aliases (&name, *name) are not supported; write the value out"),
@@ -257,7 +260,8 @@ struct SettingsTests {
   @Test func onlyTheUsualFileMayBeMissing() throws {
     let missing = AgentSettings.File(path: "/no/such/file.yaml", isRequired: false)
     #expect(try AgentSettings.load(file: missing, environment: [:]) == AgentSettings())
-    #expect(try mistakesOfFile("/no/such/file.yaml") == "/no/such/file.yaml: cannot be opened: No such file or directory")
+    #expect(
+      try mistakesOfFile("/no/such/file.yaml") == "/no/such/file.yaml: cannot be opened: No such file or directory")
     #expect(try mistakesOfFile("/etc") == "/etc: not a regular file")
     let pipe = scratch.url.appending(path: "pipe").path
     #expect(mkfifo(pipe, 0o600) == 0)

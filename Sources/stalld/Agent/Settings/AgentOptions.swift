@@ -3,7 +3,9 @@ import FoundationEssentials
 
 /// The flags by which `stalld run` and `stalld check` find the settings.
 struct AgentOptions: ParsableArguments {
-  @Option(help: ArgumentHelp("The configuration file (default: \(AgentSettings.File.usual.path), if it is there).", valueName: "file"))
+  @Option(
+    help: ArgumentHelp(
+      "The configuration file (default: \(AgentSettings.File.usual.path), if it is there).", valueName: "file"))
   var config: String?
 
   @Option(help: ArgumentHelp("The socket that hosts connect to (socket.path).", valueName: "path"))
@@ -20,7 +22,8 @@ struct AgentOptions: ParsableArguments {
 
   @Option(
     help: ArgumentHelp(
-      "Where /metrics and /healthz are served: 127.0.0.1:9464, unix:PATH or off (metrics.listen).", valueName: "address"))
+      "Where /metrics and /healthz are served: 127.0.0.1:9464, unix:PATH or off (metrics.listen).", valueName: "address"
+    ))
   var metricsListen: String?
 
   @Option(

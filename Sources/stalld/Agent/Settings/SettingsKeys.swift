@@ -53,7 +53,8 @@ extension AgentSettings {
       "symbolication.time_limit", \.symbolication.timeLimit, .time(.milliseconds(10) ... .seconds(60)),
       "A report is written without the names that took longer."),
     .init(
-      "metrics.listen", orOff: \.metrics.listen, .metricsAddress, "Where Prometheus finds /metrics, and anybody /healthz."),
+      "metrics.listen", orOff: \.metrics.listen, .metricsAddress,
+      "Where Prometheus finds /metrics, and anybody /healthz."),
     .init(
       "metrics.textfile", orOff: \.metrics.textfile, .textfile,
       "A file with the same numbers for node_exporter's textfile collector."),
@@ -109,8 +110,12 @@ extension AgentSettings.Output {
 
 extension AgentSettings.ServiceOverride {
   static let keys: [SettingsKey<AgentSettings.ServiceOverride>] = [
-    .init("match", \.match, .glob, "Which services: a glob for the unit's name, with or without .service, or the service's name. Needed."),
-    .init("threshold", optional: \.threshold, .time(.milliseconds(1) ... .seconds(3600)), "How long a turn may take before it is a stall."),
+    .init(
+      "match", \.match, .glob,
+      "Which services: a glob for the unit's name, with or without .service, or the service's name. Needed."),
+    .init(
+      "threshold", optional: \.threshold, .time(.milliseconds(1) ... .seconds(3600)),
+      "How long a turn may take before it is a stall."),
     .init(
       "repeat_window", optional: \.repeatWindow, .time(.zero ... .seconds(3600)),
       "How long a stall that has been told is counted instead of told again; 0s tells each."),

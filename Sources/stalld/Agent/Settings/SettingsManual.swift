@@ -55,7 +55,9 @@ struct SettingsManual {
       }
     }
     line(".Sh ENVIRONMENT")
-    say("Variables win over the file, and flags over both. An empty variable is as good as none; one that begins with \(AgentSettings.variablePrefix) and is not known is a mistake.")
+    say(
+      "Variables win over the file, and flags over both. An empty variable is as good as none; one that begins with \(AgentSettings.variablePrefix) and is not known is a mistake."
+    )
     line(".Bl -tag -width Ds")
     for key in AgentSettings.keys where !key.isList {
       line(".It Ev \(AgentSettings.variable(key.name))")

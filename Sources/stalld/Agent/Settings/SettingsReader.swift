@@ -179,7 +179,9 @@ struct SettingsReader {
     switch node.content {
     case .scalar where key == nil: refuse(nil, nil, line: node.line, "this is text; allowed: \(allowed)")
     case .scalar(let text, _):
-      refuse(key, node.isNull ? "" : text, line: node.line, (node.isNull ? "a value is missing; " : "") + "allowed: \(allowed)")
+      refuse(
+        key, node.isNull ? "" : text, line: node.line,
+        (node.isNull ? "a value is missing; " : "") + "allowed: \(allowed)")
     case .sequence(let elements):
       let what = elements.isEmpty ? "an empty list" : "a list of \(elements.count)"
       refuse(key, nil, line: node.line, "this is \(what); allowed: \(allowed)")

@@ -60,7 +60,8 @@ struct YAMLDocument {
       throw Fault(line: line, reason: "nested deeper than \(Self.depthLimit) levels")
     }
     if events.hasAnchor {
-      faults.append(Fault(line: line, reason: "anchors and aliases (&name, *name) are not supported; write the value out"))
+      faults.append(
+        Fault(line: line, reason: "anchors and aliases (&name, *name) are not supported; write the value out"))
     }
     if events.hasTag {
       faults.append(Fault(line: line, reason: "tags (!name) are not supported; write the value alone"))
