@@ -205,6 +205,7 @@ struct SettingsTests {
       ("socket:\n\tpath: /x\n", "F:2: a tab; YAML is indented with spaces"),
       ("socket: {}\n---\nlimits: {}\n", "F:2: a second document; one is allowed"),
       ("limits: &x {memory: 2MiB}\n", "F:1: anchors and aliases (&name, *name) are not supported; write the value out"),
+      ("limits: {memory: *m}\n", "F:1: anchors and aliases (&name, *name) are not supported; write the value out"),
       ("limits: {memory: !!str 2MiB}\n", "F:1: tags (!name) are not supported; write the value alone"),
       ("limits: {memory: }\n", "F:1: limits.memory = : a value is missing; allowed: "),
       ("limits: {memory: {a: b}}\n", "F:1: limits.memory: this is a mapping; allowed: "),
