@@ -3,15 +3,13 @@ import ArgumentParser
 /// The command line.
 @main
 struct Stalld: ParsableCommand {
-  static let version = "0.1.0"
-
   static let configuration = CommandConfiguration(
     commandName: "stalld",
     abstract: "Finds out what blocks the main loops of this machine's services.",
     discussion: """
       Data goes to standard output, talk to standard error. Exit codes: 0 done, 1 failed, 64 wrong use.
       """,
-    version: version,
+    version: stalldVersion,
     subcommands: [
       RunCommand.self, CheckCommand.self, StatusCommand.self, TailCommand.self, DemoCommand.self,
       SymbolicateCommand.self, SettingsReferenceCommand.self,

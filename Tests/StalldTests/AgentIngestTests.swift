@@ -15,7 +15,8 @@ struct AgentIngestTests {
     // It claims another pid, and to be root's.
     client.send(
       AgentClient.report(
-        id: 1, process: #"{"pid":1,"user":{"id":"4711"},"linux":{"cgroup":"/evil"},"executable":{"path":"/usr/bin/web"}}"#))
+        id: 1,
+        process: #"{"pid":1,"user":{"id":"4711"},"linux":{"cgroup":"/evil"},"executable":{"path":"/usr/bin/web"}}"#))
     client.send(AgentClient.report(id: 1))
     client.send(AgentClient.report(id: 1, sequence: 2))
     #expect(client.isAcknowledged(3))
@@ -33,7 +34,8 @@ struct AgentIngestTests {
     #expect(agent.stop() == 0)
   }
 
-  @Test("what would pretend to be another process or unit, or is no report, is refused with words, and the rest goes on")
+  @Test(
+    "what would pretend to be another process or unit, or is no report, is refused with words, and the rest goes on")
   func refused() throws {
     let agent = try RunningAgent()
     let client = try AgentClient(agent.socketPath)
@@ -41,7 +43,8 @@ struct AgentIngestTests {
     let bad = [
       "{\"systemd\":{\"unit\":\"sshd.service\"},\(good.dropFirst())", "{\"process.pid\":7,\(good.dropFirst())",
       "{\"process\":{\"pid\":7},\(good.dropFirst())", good.replacing("stall.ended", with: "stall.invented"),
-      good.replacing(#""sequence":1"#, with: #""sequence":-1"#), good.replacing("0001\"", with: "000\""), "nonsense", "{}",
+      good.replacing(#""sequence":1"#, with: #""sequence":-1"#), good.replacing("0001\"", with: "000\""), "nonsense",
+      "{}",
     ]
     for line in bad {
       client.send(line)
@@ -106,7 +109,9 @@ struct AgentIngestTests {
     #expect(agent.process.isRunning)
   }
 
-  @Test("a process that ends in a stall has stall.fatal, with how it ended; one whose stall was over, or that said goodbye, has none")
+  @Test(
+    "a process that ends in a stall has stall.fatal, with how it ended; one whose stall was over, or that said goodbye, has none"
+  )
   func fatal() throws {
     let agent = try RunningAgent()
     func host(_ lines: [String], _ end: String) throws -> Process {

@@ -198,10 +198,14 @@ struct SettingsTests {
 
   @Test(
     arguments: [
-      ("a: [1, 2", "F:1: not YAML: did not find expected ',' or ']' while parsing a flow sequence that begins in line 1"),
+      (
+        "a: [1, 2",
+        "F:1: not YAML: did not find expected ',' or ']' while parsing a flow sequence that begins in line 1"
+      ),
       ("socket:\n\tpath: /x\n", "F:2: a tab; YAML is indented with spaces"),
       ("socket: {}\n---\nlimits: {}\n", "F:2: a second document; one is allowed"),
       ("limits: &x {memory: 2MiB}\n", "F:1: anchors and aliases (&name, *name) are not supported; write the value out"),
+      ("limits: {memory: *m}\n", "F:1: anchors and aliases (&name, *name) are not supported; write the value out"),
       ("limits: {memory: !!str 2MiB}\n", "F:1: tags (!name) are not supported; write the value alone"),
       ("limits: {memory: }\n", "F:1: limits.memory = : a value is missing; allowed: "),
       ("limits: {memory: {a: b}}\n", "F:1: limits.memory: this is a mapping; allowed: "),
@@ -257,7 +261,8 @@ struct SettingsTests {
   @Test func onlyTheUsualFileMayBeMissing() throws {
     let missing = AgentSettings.File(path: "/no/such/file.yaml", isRequired: false)
     #expect(try AgentSettings.load(file: missing, environment: [:]) == AgentSettings())
-    #expect(try mistakesOfFile("/no/such/file.yaml") == "/no/such/file.yaml: cannot be opened: No such file or directory")
+    #expect(
+      try mistakesOfFile("/no/such/file.yaml") == "/no/such/file.yaml: cannot be opened: No such file or directory")
     #expect(try mistakesOfFile("/etc") == "/etc: not a regular file")
     let pipe = scratch.url.appending(path: "pipe").path
     #expect(mkfifo(pipe, 0o600) == 0)

@@ -11,7 +11,7 @@ final class Agent {
   private var naming: NamingStage!
   private var writer: OutputWriter!
   private let details: DetailStore
-  private let metrics = AgentMetrics(version: Stalld.version)
+  private let metrics = AgentMetrics(version: stalldVersion)
   private var metricsServer: MetricsServer?
   private var textfile: MetricsTextfile?
   private var control: ControlServer!
@@ -207,7 +207,7 @@ final class Agent {
 
   private func status() -> AgentStatus {
     var status = AgentStatus(
-      version: Stalld.version, pid: getpid(), uptimeSeconds: began.duration(to: .now) / .seconds(1))
+      version: stalldVersion, pid: getpid(), uptimeSeconds: began.duration(to: .now) / .seconds(1))
     status.problems = problems()
     status.configuration = AgentStatus.Configuration(
       file: options.file.path, loaded: loaded.text, error: reloadFailure)
