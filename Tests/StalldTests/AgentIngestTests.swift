@@ -145,7 +145,7 @@ struct AgentIngestTests {
     #expect(line(1).contains("was killed by SIGKILL"))
     #expect(line(1).contains(#""exit_signal":"SIGKILL""#))
     #expect(line(2).contains("exited with code 3"))
-    #expect(line(5).contains("exited with code 1"))
+    #expect(line(5).contains("stall.fatal"))
     #expect(line(6).contains("stall.fatal"), "it closed its socket and ended in the stall")
     let judge = try Program.run(
       "/usr/bin/python3",

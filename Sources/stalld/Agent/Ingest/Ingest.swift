@@ -394,7 +394,7 @@ final class Ingest {
     if let kind { metrics.lineRefused(kind) }
     metrics.connectionRefused(.misbehaved)
     complaints.say(
-      .warning, .clientContained, about: "drop-\(connection.process.peer.uid)",
+      .warning, .clientContained, about: "drop-\(connection.process.peer.uid)-\(kind?.rawValue ?? "")",
       "the connection of \(connection.process.peer.description) is closed: \(reason)")
     connection.send("{\"error\":\"closed: \(reason)\"}", on: loop)
     end(connection)
