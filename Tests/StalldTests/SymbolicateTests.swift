@@ -1,6 +1,8 @@
 import Foundation
 import Testing
 
+import StallMonitor
+
 @testable import stalld
 
 /// `stalld symbolicate` with the lines of real programs that were stripped, and with lines that nobody should have written.

@@ -12,6 +12,15 @@ final class FrameResolver {
     var later: UInt64 = 400_000_000
   }
 
+  /// Whether frames get names; otherwise they are left to whoever takes the report.
+  var namesFrames = true {
+    didSet {
+      guard namesFrames != oldValue else { return }
+      known.removeAll(keepingCapacity: true)
+      knownModules.removeAll(keepingCapacity: true)
+    }
+  }
+
   private let budget: TimeBudget
   private var deadline = UInt64.max
   private var modules: ModuleMap
@@ -88,6 +97,7 @@ final class FrameResolver {
     let key = Place(module: ObjectIdentifier(module), offset: offset)
     if let frames = known[key] { return frames }
     var place = StackFrame(module: module.path, buildID: module.buildID, offset: offset)
+    guard namesFrames else { return place.named([], isExecutable: module.isMainExecutable) }
     let answer = symbolizer.symbolize(module: module.identity, address: offset, deadline: deadline)
     if answer.isIncomplete { place.pending = frame }
     let frames = place.named(answer.frames, isExecutable: module.isMainExecutable)

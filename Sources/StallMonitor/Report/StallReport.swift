@@ -6,6 +6,8 @@ struct StallReport: Sendable {
   static let schemaVersion = "1.0"
   /// The longest line, with its newline.
   static let longestLine = StackTrim.longestLine
+  /// The longest line of which the frames are to be named by whoever takes it, and is short enough afterwards.
+  static let longestUnnamedLine = 32_000
 
   /// What happened to the stall.
   enum Event: String, Sendable {
@@ -72,6 +74,8 @@ struct StallReport: Sendable {
   var threadsOmitted = 0
   /// The monitor aborts the process because of it.
   var isAborting = false
+  /// Whether the frames have been looked up.
+  var isNamed = true
   /// Lines that were lost since the last one, because nobody took them.
   var droppedLines: UInt64 = 0
 

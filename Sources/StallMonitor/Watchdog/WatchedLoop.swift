@@ -17,6 +17,8 @@ final class WatchedLoop {
     /// Where that thread's stack ends, or 0.
     var stackEnd: UInt64
     var threshold: UInt64
+    /// The threshold is the loop's own, and not the one that holds for all.
+    var hasOwnThreshold = false
     var pulse: Pulse
     var suspension: Suspension
     var state: @Sendable () -> (mode: String?, callout: String?)
@@ -34,7 +36,9 @@ final class WatchedLoop {
   /// How seldom it is looked at most for whoever serves a loop that never turns.
   private static let longestSearchInterval: UInt64 = 60_000_000_000
 
-  let subject: Subject
+  private(set) var subject: Subject
+  /// What is in force once the stall under way is over.
+  private var plan: WatchPlan?
   private var probe: ThreadProbe
   private let clock: PulseClock
   // The word at the last look, and when its turn began. At first that of a loop that never turned.
@@ -400,6 +404,15 @@ final class WatchedLoop {
   func endEpisode() {
     subject.pulse.cancelEpisode()
     episode = nil
+    if let plan { tune(to: plan) }
+  }
+
+  /// Goes over to what is in force now; a stall under way keeps what it was found by.
+  func tune(to plan: WatchPlan) {
+    guard episode == nil else { return self.plan = plan }
+    self.plan = nil
+    if !subject.hasOwnThreshold { subject.threshold = plan.threshold }
+    subject.captureThreads = plan.captureThreads
   }
 
   /// Whether a stall is under way.
