@@ -54,6 +54,9 @@ final class TestAgent: Sendable {
 
   var connections: [Connection] { state.withLock { $0.connections } }
 
+  /// The last line of the last connection, unless that is the greeting.
+  var lastLine: Data? { state.withLock { $0.connections.last.flatMap { $0.lines.count > 1 ? $0.lines.last : nil } } }
+
   /// All lines but the greetings, of all connections.
   var lines: [Data] { connections.flatMap { $0.lines.dropFirst() } }
 
@@ -99,7 +102,7 @@ final class TestAgent: Sendable {
     let end = Date(timeIntervalSinceNow: 30)
     while try !condition(self) {
       try #require(Date.now < end, "still waiting: \(what); \(connections.map(\.lines.count)) lines")
-      usleep(2000)
+      usleep(5000)
     }
   }
 
@@ -154,14 +157,16 @@ final class TestAgent: Sendable {
       let length = read(descriptor, &buffer, buffer.count)
       guard length > 0 else { break }
       input.append(contentsOf: buffer[..<length])
-      while let end = input.firstIndex(of: 10) {
-        let line = Data(input[input.startIndex..<end])
-        input = Data(input[(end + 1)...])
+      var start = input.startIndex
+      while let end = input[start...].firstIndex(of: 10) {
+        let line = Data(input[start..<end])
+        start = end + 1
         count += 1
         guard let agent = agent() else { return }
         agent.state.withLock { $0.connections[index].lines.append(line) }
         if count == 1 { for line in manners.greeting { send(Array((line + "\n").utf8), to: descriptor) } }
       }
+      input = Data(input[start...])
       if agent()?.manners.withLock({ $0.acknowledges }) == true {
         send(Array("{\"acknowledged\":\(count)}\n".utf8), to: descriptor)
       }

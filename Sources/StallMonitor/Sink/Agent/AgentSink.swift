@@ -133,6 +133,9 @@ final class AgentSink: ReportSink, Sendable {
     bell.ring()
   }
 
+  /// Whether the thread has not taken all that was handed over.
+  var hasBacklog: Bool { inbox.withLock { !$0.items.isEmpty } }
+
   // MARK: The thread's side
 
   /// All that was handed over since the last call, how many lines ever were, and what is waited for.
