@@ -33,13 +33,11 @@ extension OneAtATime {
       return try #require(object["hello"] as? [String: Any])
     }
 
-    @Test(arguments: Victim.Build.allCases)
-    func linesArriveInOrderAfterTheGreeting(build: Victim.Build) throws {
+    @Test func linesArriveInOrderAfterTheGreeting() throws {
       let agent = try TestAgent()
       let state = try State()
       let victim = try Victim.run(
-        "repeated", milliseconds: 80, build: build,
-        environment: environment(agent, state, ["STALLMONITOR_SERVICE_NAME": "web"]))
+        "repeated", milliseconds: 80, environment: environment(agent, state, ["STALLMONITOR_SERVICE_NAME": "web"]))
       #expect(victim.status == 0)
       #expect(victim.reports.isEmpty, "nothing on standard output")
       try agent.wait("the end") { !($0.connections.first?.isOpen ?? true) }
@@ -228,6 +226,98 @@ extension OneAtATime {
         return status.split(separator: "\n").filter { $0.contains("ctxt_switches") }.joined(separator: " ")
       }
       throw CancellationError()
+    }
+
+    /// Lines without names, completed later, say what a host says that names its frames itself.
+    @Test(arguments: [
+      ("compute", "", 400), ("deep", "", 400), ("lock", "rwlock write", 400), ("lock", "mutex normal", 400),
+    ])
+    func namesMayComeLater(scenario: String, lock: String, milliseconds: Int) throws {
+      let agent = try TestAgent()
+      let variables = ["STALLMONITOR_THRESHOLD": "100ms", "VICTIM_LOCK": lock]
+      _ = try Victim.run(scenario, milliseconds: milliseconds, environment: environment(agent, nil, variables))
+      try agent.wait("the end") { !($0.connections.first?.isOpen ?? true) }
+      let raw = agent.lines.filter { $0.starts(with: Data("{\"@".utf8)) }
+      for line in raw {
+        #expect(line.range(of: Data("\"symbol\"".utf8)) == nil)
+        #expect(line.count < 64 << 10)
+        let report = try Report(line)
+        #expect((report["message"] as? String)?.contains(" in StallVictim+0x") == true)
+        #expect(report["stall", "path"] == nil)
+      }
+      let completed = try symbolicate(raw)
+      try Victim.validate(completed)
+      let later = try #require(
+        try completed.split(separator: 10).map { try Report(Data($0)) }.first { $0.event == "stall.ended" })
+      let whole = try Victim.run(scenario, milliseconds: milliseconds, environment: variables)
+      let told = try #require(whole.reports("stall.ended").first)
+      #expect(later.culprit == told.culprit)
+      #expect(later["stall", "fingerprint"] as? String == told["stall", "fingerprint"] as? String)
+      #expect(later["stall", "evidence", "lock_kind"] as? String == told["stall", "evidence", "lock_kind"] as? String)
+      func place(_ report: Report) -> Substring? {
+        (report["message"] as? String)?.split(separator: " in ").dropFirst().first?.split(separator: ": ").first
+      }
+      #expect(place(later) == place(told))
+      func names(_ report: Report) -> [[String?]] {
+        ((report["threads"] as? [[String: Any]]) ?? []).map {
+          (($0["stack"] as? [[String: Any]]) ?? []).map { $0["symbol"] as? String }.filter { $0?.contains("StallVictim") == true }
+        }
+      }
+      #expect(names(later) == names(told))
+      #expect((lock == "") == names(told).isEmpty)
+    }
+
+    private func symbolicate(_ lines: [Data]) throws -> Data {
+      let file = FileManager.default.temporaryDirectory.appending(path: "stalld-lines-\(UUID().uuidString).jsonl")
+      try Data(lines.joined(separator: [10]) + [10]).write(to: file)
+      defer { try? FileManager.default.removeItem(at: file) }
+      let process = Process()
+      process.executableURL = try Victim.Build.debug.executable("stalld")
+      process.arguments = ["symbolicate", file.path]
+      let output = Pipe()
+      (process.standardOutput, process.standardError) = (output, FileHandle.nullDevice)
+      try process.run()
+      let result = output.fileHandleForReading.readDataToEndOfFile()
+      process.waitUntilExit()
+      return result
+    }
+
+    /// Without names, too, the same stall is told once, and its summary can be named.
+    @Test func repetitionsAreCountedWithoutNames() throws {
+      let agent = try TestAgent()
+      let variables = ["STALLMONITOR_REPEAT_WINDOW": "30s", "STALLMONITOR_BUDGET": "60"]
+      _ = try Victim.run("repeated", milliseconds: 120, environment: environment(agent, nil, variables))
+      try agent.wait("the end") { !($0.connections.first?.isOpen ?? true) }
+      #expect(try agent.reports().map(\.event) == ["stall.started", "stall.ended", "stall.suppressed"])
+      let lines = agent.lines.filter { $0.starts(with: Data("{\"@".utf8)) }
+      let named = try symbolicate(lines).split(separator: 10).map { try Report(Data($0)) }
+      #expect(Set(named.map(\.culprit)).count == 1)
+      #expect(named.allSatisfy { $0.culprit.contains("computeFor") })
+      #expect(Set(named.compactMap { $0["stall", "fingerprint"] as? String }).count == 1)
+      #expect((named.last?["message"] as? String)?.contains(" in computeFor(_:) (RepeatScenarios.swift:") == true)
+    }
+
+    /// An agent that leaves the names to the host gets them from the next stall on.
+    @Test func hostNamesIfItIsToldTo() throws {
+      var manners = TestAgent.Manners()
+      manners.greeting = [#"{"settings":{"symbolication":"host"}}"#]
+      let agent = try TestAgent(manners)
+      _ = try Victim.run("stalls", milliseconds: 80, environment: environment(agent)) { process in
+        defer { kill(process.processIdentifier, SIGKILL) }
+        try agent.wait("a name") { try $0.reports().contains { $0.culprit.contains("blockByComputing()") } }
+      }
+    }
+
+    /// A nested run that no observer sees is no stall, also where nothing is named.
+    @Test func unseenRunIsNoStallWithoutNames() throws {
+      let agent = try TestAgent()
+      let program = try Victim.Build.debug.executable("FoundationVictim")
+      let victim = try Victim.run(
+        "nested-private", milliseconds: 500, environment: environment(agent, nil, ["STALLMONITOR_THRESHOLD": "100ms"]),
+        program: program)
+      #expect(victim.talk.contains("runs in a private mode, which is not watched"))
+      try agent.wait("the end") { !($0.connections.first?.isOpen ?? true) }
+      #expect(try agent.reports().isEmpty)
     }
 
     /// The child of a fork says nothing on its parent's connection, and is unharmed.

@@ -168,6 +168,6 @@ final class RepeatLedger {
 
   /// What makes two stalls the same; without a stack, the loop and the cause.
   private static func key(of report: StallReport) -> String {
-    "\(report.loop.name) \(report.fingerprint ?? report.verdict.cause.rawValue)"
+    "\(report.loop.name) \(report.repeatKey ?? report.fingerprint ?? report.verdict.cause.rawValue)"
   }
 }

@@ -266,7 +266,6 @@ final class Watchdog: Sendable {
           guard loop.beginEpisode(turn: turn, id: ReportPublisher.makeIdentifier(), now: now) else { continue }
           outfit.capture.flush()
           outfit.resolver.flush()
-          outfit.resolver.namesFrames = plan.namesFrames
           loop.takeSample(with: outfit.capture, resolver: outfit.resolver)
           if loop.isInUnseenRun {
             loop.overlookTurn()

@@ -37,6 +37,8 @@ final class WatchedLoop {
   private static let longestSearchInterval: UInt64 = 60_000_000_000
 
   private(set) var subject: Subject
+  /// Whether frames get names in this process.
+  private(set) var namesFrames = true
   /// What is in force once the stall under way is over.
   private var plan: WatchPlan?
   private var probe: ThreadProbe
@@ -210,6 +212,7 @@ final class WatchedLoop {
   func takeSample(with capture: ThreadCapture, resolver: FrameResolver) {
     guard let turn = episode?.turn else { return }
     isInUnseenRun = false
+    resolver.namesFrames = namesFrames
     let server = meetServer()
     guard case .thread = server else { return addSample(without: server, of: turn, with: capture, resolver: resolver) }
     let (mode, callout) = subject.state()
@@ -238,7 +241,7 @@ final class WatchedLoop {
     switch moment.backtrace {
     case .success(let backtrace):
       sample.stack = resolver.resolve(backtrace)
-      isInUnseenRun = subject.isInUnseenRun(sample.stack)
+      isInUnseenRun = subject.isInUnseenRun(resolver.runLoopFrames(of: sample.stack))
       if isInUnseenRun { return }
       sample.isApproximate = backtrace.isApproximate
       sample.isTruncated = backtrace.isTruncated
@@ -267,7 +270,11 @@ final class WatchedLoop {
     resolver.beginReport(isFirst: episode?.sampleCount == 0)
     if server == .nobody, let pool, subject.captureThreads == .lockHolder, episode?.isSweepDue == true {
       // What keeps the pool's threads from taking it.
-      sweep(into: &sample, runningOnly: false, with: capture, resolver: resolver) { pool.owns($0) }
+      sweep(into: &sample, runningOnly: false, with: capture, resolver: resolver) { thread in
+        var judged = thread
+        judged.stack = resolver.libraryFrames(of: thread.stack)
+        return pool.owns(judged)
+      }
     }
     sweep(into: &sample, with: capture, resolver: resolver)
     // A thread may have come in the meantime.
@@ -368,6 +375,8 @@ final class WatchedLoop {
       isApproximate: sample?.isApproximate ?? false, isTruncated: sample?.isTruncated ?? false,
       captureFailure: sample?.failure, threads: sample?.threads ?? [], threadsOmitted: sample?.threadsLeftOut ?? 0)
     if event == .ended { report.path = episode.tree.heaviestPath }
+    report.isNamed = namesFrames
+    report.repeatKey = Culprit.repeatKey(of: stack)
     report.detailFile = detailFile
     return report
   }
@@ -413,6 +422,7 @@ final class WatchedLoop {
     self.plan = nil
     if !subject.hasOwnThreshold { subject.threshold = plan.threshold }
     subject.captureThreads = plan.captureThreads
+    namesFrames = plan.namesFrames
   }
 
   /// Whether a stall is under way.
