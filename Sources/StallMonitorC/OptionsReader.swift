@@ -20,7 +20,8 @@ extension StallMonitorConfiguration {
     if let text = options.sink.map({ String(cString: $0) }) {
       guard let read = StallMonitorConfiguration.Sink(text) else {
         throw .invalidConfiguration(
-          key: "sink", value: "\"\(text)\"", allowed: "\"stdout\", \"file:PATH\" or \"agent:PATH\" with an absolute path")
+          key: "sink", value: "\"\(text)\"",
+          allowed: "\"stdout\", \"file:PATH\" or \"agent:PATH\" with an absolute path")
       }
       sink = read
     }

@@ -22,7 +22,8 @@ struct AgentSpoolTests {
       try sink.start {
         AgentClient(
           sink: $0, path: agent,
-          origin: StallReport.Origin(processID: getpid(), executablePath: "/bin/web", serviceName: service, hostName: "vm"),
+          origin: StallReport.Origin(
+            processID: getpid(), executablePath: "/bin/web", serviceName: service, hostName: "vm"),
           place: place, box: tunings, configuration: StallMonitorConfiguration())
       }
       self.counter = counter
@@ -67,7 +68,9 @@ struct AgentSpoolTests {
     deinit { try? FileManager.default.removeItem(atPath: path) }
     var files: [String] { ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).sorted() }
     var bytes: Int {
-      files.reduce(0) { $0 + ((try? FileManager.default.attributesOfItem(atPath: "\(path)/\($1)")[.size] as? Int) ?? 0) }
+      files.reduce(0) {
+        $0 + ((try? FileManager.default.attributesOfItem(atPath: "\(path)/\($1)")[.size] as? Int) ?? 0)
+      }
     }
   }
 
@@ -270,7 +273,8 @@ struct AgentSpoolTests {
       let tuning = Tuning(value, of: json, current: current, configuration: configuration, problems: &problems)
       return (tuning, problems)
     }
-    let all = #"{"settings":{"threshold":"1.5s","repeat_window":"0s","budget":0,"threads":"all","symbolication":"host"}}"#
+    let all =
+      #"{"settings":{"threshold":"1.5s","repeat_window":"0s","budget":0,"threads":"all","symbolication":"host"}}"#
     let (tuning, none) = try read(all)
     #expect(none.isEmpty)
     #expect(
@@ -279,7 +283,8 @@ struct AgentSpoolTests {
           threshold: .milliseconds(1500), repeatWindow: .zero, budget: 0, captureThreads: .all, symbolication: .host))
     #expect(try read(#"{"settings":{}}"#, over: tuning).0 == Tuning())
     let bad = [
-      #""threshold":"0.5ms""#, #""threshold":250"#, #""threshold":"6s""#, #""threshold":null"#, #""repeat_window":"2h""#,
+      #""threshold":"0.5ms""#, #""threshold":250"#, #""threshold":"6s""#, #""threshold":null"#,
+      #""repeat_window":"2h""#,
       #""budget":"60""#, #""budget":1.5"#, #""budget":10001"#, #""threads":"some""#, #""threads":[]"#,
       #""symbolication":true"#, #""symbolication":"\u001b[2J""#,
     ]

@@ -67,7 +67,8 @@ final class TestAgent: Sendable {
 
   /// Sends a line to every host that is connected.
   func say(_ line: String) {
-    for descriptor in state.withLock({ state in zip(state.descriptors, state.connections).filter { $1.isOpen }.map(\.0) }) {
+    for descriptor in state.withLock({ state in zip(state.descriptors, state.connections).filter { $1.isOpen }.map(\.0)
+    }) {
       Self.send(Array((line + "\n").utf8), to: descriptor)
     }
   }

@@ -1,7 +1,6 @@
 import Foundation
-import Testing
-
 import StallMonitor
+import Testing
 
 @testable import stalld
 

@@ -22,7 +22,8 @@ extension StallMonitorConfiguration {
     }
     if case .agent(let path) = sink, !StallMonitorConfiguration.isSocketPath(path) {
       throw .invalidConfiguration(
-        key: "sink", value: "\(sink)", allowed: ".agent with an absolute path of at most \(Self.longestSocketPath) bytes")
+        key: "sink", value: "\(sink)",
+        allowed: ".agent with an absolute path of at most \(Self.longestSocketPath) bytes")
     }
     if let stateDirectory, !stateDirectory.hasPrefix("/") {
       throw .invalidConfiguration(key: "stateDirectory", value: stateDirectory, allowed: "an absolute path")

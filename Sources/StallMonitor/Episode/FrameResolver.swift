@@ -139,7 +139,9 @@ final class FrameResolver {
 
   /// The same with the names of what lies in the module that has Foundation's run loops, if there is one.
   func runLoopFrames(of stack: [StackFrame]) -> [StackFrame] {
-    guard !namesFrames, clinux_cf_is_here(), let home = modules.module(at: UInt64(clinux_cf_address())) else { return stack }
+    guard !namesFrames, clinux_cf_is_here(), let home = modules.module(at: UInt64(clinux_cf_address())) else {
+      return stack
+    }
     return stack.flatMap { $0.module == home.path ? lookedUp($0) : [$0] }
   }
 

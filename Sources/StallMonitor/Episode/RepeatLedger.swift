@@ -67,7 +67,9 @@ final class RepeatLedger {
   func retune(window: UInt64, budget: Int) {
     firstWindow = window
     self.budget = UInt64(max(0, budget))
-    for (key, entry) in entries where window == 0 || entry.tally.count == 0 { entries[key]?.window = min(entry.window, window) }
+    for (key, entry) in entries where window == 0 || entry.tally.count == 0 {
+      entries[key]?.window = min(entry.window, window)
+    }
   }
 
   /// Decides about a stall that begins.

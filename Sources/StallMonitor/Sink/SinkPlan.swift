@@ -21,7 +21,8 @@ struct SinkPlan {
   ///
   /// Throws if it needs a thread and there is none to be had.
   func start(
-    _ configuration: StallMonitorConfiguration, environment: Environment, origin: StallReport.Origin, tunings: TuningBox,
+    _ configuration: StallMonitorConfiguration, environment: Environment, origin: StallReport.Origin,
+    tunings: TuningBox,
     watchdog: WatchdogSemaphore
   ) throws(StallMonitorError) -> any ReportSink {
     guard case .agent(let path) = configuration.sink else { return writer ?? LineWriter(.descriptor(1)) }
@@ -45,7 +46,8 @@ struct SinkPlan {
       return (directory, AbandonedFiles.prefix("stallspool", service: [origin.serviceName, path]))
     } catch {
       Diagnostics.say(
-        "the state directory \(path) cannot be used: \(error.reason). What the agent has not taken when the service ends is lost")
+        "the state directory \(path) cannot be used: \(error.reason). What the agent has not taken when the service ends is lost"
+      )
       return nil
     }
   }

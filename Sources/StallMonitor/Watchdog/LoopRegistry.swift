@@ -59,7 +59,8 @@ final class LoopRegistry: Sendable {
     guard isInOwnProcess else { throw .notWatching }
     try StallMonitorConfiguration.checkLoop(name: name, threshold: threshold)
     let watch = LoopWatch(
-      name: name, threshold: threshold ?? configuration.threshold, hasOwnThreshold: threshold != nil, pulse: makePulse(),
+      name: name, threshold: threshold ?? configuration.threshold, hasOwnThreshold: threshold != nil,
+      pulse: makePulse(),
       registry: self)
     try entries.withLock { entries throws(StallMonitorError) in
       guard let known = entries else { throw .notWatching }
@@ -77,7 +78,8 @@ final class LoopRegistry: Sendable {
     WatchedLoop.Subject(
       name: watch.name, kind: traits.kind, threadID: threadID,
       stackEnd: threadID == getpid() ? ProcessFacts.mainStackEnd() : UInt64(clinux_own_stack_end()),
-      threshold: watch.threshold.nanoseconds, hasOwnThreshold: watch.hasOwnThreshold, pulse: watch.pulse, suspension: suspension, state: traits.state,
+      threshold: watch.threshold.nanoseconds, hasOwnThreshold: watch.hasOwnThreshold, pulse: watch.pulse,
+      suspension: suspension, state: traits.state,
       isInUnseenRun: traits.isInUnseenRun, captureThreads: configuration.captureThreads)
   }
 

@@ -103,7 +103,8 @@ struct ReportCompletion {
   private static func place(_ text: String, in message: String) -> Range<String.Index>? {
     message.ranges(of: text).first {
       let rest = message[$0.upperBound...]
-      return text.hasSuffix(":") || text.hasSuffix(": ") || rest.hasPrefix(":") || rest.hasPrefix(" when the process ended")
+      return text.hasSuffix(":") || text.hasSuffix(": ") || rest.hasPrefix(":")
+        || rest.hasPrefix(" when the process ended")
     }
   }
 

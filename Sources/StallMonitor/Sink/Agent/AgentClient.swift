@@ -134,7 +134,9 @@ final class AgentClient {
   }
 
   private func disconnect(_ failure: AgentConnection.Failure) {
-    if case .confused(let what) = failure { complain("what answers at \(path) is no agent: \(what). Lines wait for one") }
+    if case .confused(let what) = failure {
+      complain("what answers at \(path) is no agent: \(what). Lines wait for one")
+    }
     for case .own(let serial, let droppedBefore) in connection?.unacknowledged ?? [] where !spool.contains(serial) {
       sink.lose(1 + droppedBefore)
     }

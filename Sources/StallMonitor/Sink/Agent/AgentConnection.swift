@@ -97,7 +97,9 @@ final class AgentConnection {
     let room = 16 << 10
     var result = 0
     withUnsafeTemporaryAllocation(byteCount: room, alignment: 1) { buffer in
-      repeat { result = recv(descriptor, buffer.baseAddress, room, Int32(MSG_DONTWAIT)) } while result < 0 && errno == EINTR
+      repeat {
+        result = recv(descriptor, buffer.baseAddress, room, Int32(MSG_DONTWAIT))
+      } while result < 0 && errno == EINTR
       if result > 0 { input += buffer[..<result] }
     }
     if result == 0 { throw .ended }

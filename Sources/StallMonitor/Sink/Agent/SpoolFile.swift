@@ -123,7 +123,9 @@ final class SpoolFile {
     let bytes = Array(bytes)
     var done = 0
     while done < bytes.count {
-      let count = bytes.withUnsafeBytes { pwrite(descriptor, $0.baseAddress! + done, bytes.count - done, off_t(offset + done)) }
+      let count = bytes.withUnsafeBytes {
+        pwrite(descriptor, $0.baseAddress! + done, bytes.count - done, off_t(offset + done))
+      }
       if count < 0, errno == EINTR { continue }
       if count <= 0 { return count < 0 ? errno : ENOSPC }
       done += count
