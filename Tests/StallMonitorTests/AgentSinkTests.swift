@@ -269,7 +269,7 @@ extension OneAtATime {
 
     /// Lines without names, completed later, say what a host says that names its frames itself.
     @Test(arguments: [
-      ("compute", "", 400), ("deep", "", 400), ("lock", "read-write lock, writing", 400), ("lock", "mutex", 400),
+      ("deep", "", 400), ("lock", "read-write lock, writing", 400), ("lock", "mutex", 400),
     ])
     func namesMayComeLater(scenario: String, lock: String, milliseconds: Int) throws {
       let agent = try TestAgent()
@@ -327,15 +327,15 @@ extension OneAtATime {
     @Test func repetitionsAreCountedWithoutNames() throws {
       let agent = try TestAgent()
       let variables = ["STALLMONITOR_REPEAT_WINDOW": "30s", "STALLMONITOR_BUDGET": "60"]
-      _ = try Victim.run("repeated", milliseconds: 120, environment: environment(agent, nil, variables))
+      _ = try Victim.run("repeated-mixing", milliseconds: 120, environment: environment(agent, nil, variables))
       try agent.wait("the end") { !($0.connections.first?.isOpen ?? true) }
       #expect(try agent.reports().map(\.event) == ["stall.started", "stall.ended", "stall.suppressed"])
       let lines = agent.lines.filter { $0.starts(with: Data("{\"@".utf8)) }
       let named = try symbolicate(lines).split(separator: 10).map { try Report(Data($0)) }
       #expect(Set(named.map(\.culprit)).count == 1)
-      #expect(named.allSatisfy { $0.culprit.contains("computeFor") })
+      #expect(named.allSatisfy { $0.culprit.contains("mixFor") })
       #expect(Set(named.compactMap { $0["stall", "fingerprint"] as? String }).count == 1)
-      #expect((named.last?["message"] as? String)?.contains(" in computeFor(_:) (RepeatScenarios.swift:") == true)
+      #expect((named.last?["message"] as? String)?.contains(" in mixFor(_:) (RepeatScenarios.swift:") == true)
     }
 
     /// An agent that leaves the names to the host gets them from the next stall on.
@@ -359,6 +359,19 @@ extension OneAtATime {
       #expect(victim.talk.contains("runs in a private mode, which is not watched"))
       try agent.wait("the end") { !($0.connections.first?.isOpen ?? true) }
       #expect(try agent.reports().isEmpty)
+    }
+
+    /// A host that closes the connection, and has sockets of its own by the same numbers, is not written to.
+    @Test func strangersSocketsAreNotWrittenTo() throws {
+      let agent = try TestAgent()
+      let victim = try Victim.run("closes-sockets", milliseconds: 150, environment: environment(agent))
+      #expect(victim.facts["strange"] == "0")
+      #expect(victim.facts["open"] == "16")
+      try agent.wait("the end") { $0.connections.count == 2 && $0.connections.allSatisfy { !$0.isOpen } }
+      #expect(agent.connections[0].lines.count > 1)
+      let reports = try agent.reports()
+      #expect(Set(reports.map(\.id)).count == 2)
+      #expect(Set(reports.compactMap { $0["stall", "sequence"] as? Int }) == Set(1...reports.count))
     }
 
     /// The child of a fork says nothing on its parent's connection, and is unharmed.

@@ -10,7 +10,7 @@ final class AgentClient {
   private static let shortestInterval: UInt64 = 100_000_000
   /// How many complaints there are on standard error in which time at most, each once.
   private static let complaintLimit = 8
-  private static let complaintInterval: UInt64 = 60_000_000_000
+  private static let complaintInterval: UInt64 = 3_600_000_000_000
 
   private let sink: AgentSink
   private let path: String
@@ -108,6 +108,11 @@ final class AgentClient {
   /// Whether a line of ours was sent, and nothing was heard of it.
   private var hasOwnUnderway: Bool {
     connection?.unacknowledged.contains { if case .own = $0 { true } else { false } } ?? false
+  }
+
+  /// Whether a dead process's line was sent, and nothing was heard of it.
+  private var hasEarlierUnderway: Bool {
+    connection?.unacknowledged.contains { if case .earlier = $0 { true } else { false } } ?? false
   }
 
   // MARK: Connecting
@@ -231,7 +236,8 @@ final class AgentClient {
     case .settle(let time): (isLast, deadline) = (false, time)
     case .close(let time): (isLast, deadline) = (true, time)
     }
-    let isSettled = spool.isEmpty && !hasOwnUnderway && !(connection?.isSending ?? false)
+    let isSettled =
+      spool.isEmpty && !hasOwnUnderway && !(isLast && hasEarlierUnderway) && !(connection?.isSending ?? false)
     // Nobody who is not there comes back within a second.
     guard isSettled || connection == nil || MonotonicClock.now() >= deadline else { return false }
     self.request = nil

@@ -21,6 +21,9 @@ final class AgentConnection {
     case confused(String)
   }
 
+  /// How many lines may wait for their acknowledgement.
+  private static let unacknowledgedLimit = 65_536
+
   let descriptor: Int32
   private let identity: FileIdentity
   private var line: [UInt8] = []
@@ -74,6 +77,9 @@ final class AgentConnection {
   func flush() throws(Failure) -> Bool {
     // A host that closes all descriptors may have another socket by this number.
     guard FileIdentity(descriptor) == identity else { throw .ended }
+    guard unacknowledged.count <= Self.unacknowledgedLimit else {
+      throw .confused("no acknowledgement of \(Self.unacknowledgedLimit) lines")
+    }
     while isSending {
       let result = line.withUnsafeBytes {
         send(descriptor, $0.baseAddress! + sent, $0.count - sent, Int32(MSG_DONTWAIT | MSG_NOSIGNAL))

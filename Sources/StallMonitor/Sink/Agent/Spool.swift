@@ -57,13 +57,12 @@ final class Spool {
   /// The oldest line of which the number is at least `serial`.
   func next(from serial: UInt64) -> (serial: UInt64, line: OutgoingLine)? {
     if let file, let last = file.entries.last, last.serial >= serial {
-      for entry in file.entries[Self.index(of: serial, in: file.entries, \.serial)...] {
-        if let bytes = file.read(entry) {
-          return (entry.serial, OutgoingLine(bytes, droppedBefore: entry.droppedBefore))
-        }
-        // Nobody can read it any more: it goes with the others when they are acknowledged.
-        didLose(Lost(serial: entry.serial, count: 1 + entry.droppedBefore))
-      }
+      let entry = file.entries[Self.index(of: serial, in: file.entries, \.serial)]
+      if let bytes = file.read(entry) { return (entry.serial, OutgoingLine(bytes, droppedBefore: entry.droppedBefore)) }
+      // Nobody can read it any more: the host has closed it, and somebody has removed it.
+      for entry in file.entries { didLose(Lost(serial: entry.serial, count: 1 + entry.droppedBefore)) }
+      file.remove()
+      self.file = nil
     }
     let index = Self.index(of: serial, in: memory, \.serial)
     return index < memory.count ? (memory[index].serial, memory[index].line) : nil
