@@ -25,6 +25,12 @@ extension OneAtATime {
       #expect(numbers == Array(first..<(first + numbers.count)))
     }
 
+    /// As an agent does, who knows what it has: a line that comes again is the same.
+    private func withoutRepetitions(_ reports: [Report]) -> [Report] {
+      var known: Set<String> = []
+      return reports.filter { known.insert("\($0.id) \($0["stall", "sequence"] ?? 0)").inserted }
+    }
+
     private func spools(in state: State) -> [String] { state.files.filter { $0.hasPrefix("stallspool-") } }
 
     private func hello(_ connection: TestAgent.Connection) throws -> [String: Any] {
@@ -153,7 +159,7 @@ extension OneAtATime {
       }
       #expect(next.status == 0)
       try agent.wait("the end") { $0.connections.count == 2 && $0.connections.allSatisfy { !$0.isOpen } }
-      expectWhole(try agent.reports())
+      expectWhole(withoutRepetitions(try agent.reports()))
       #expect(try agent.reports().count >= 10)
       try Victim.validate(
         Data(agent.lines.filter { $0.starts(with: Data("{\"@".utf8)) }.joined(separator: [10]) + [10]))
@@ -187,7 +193,7 @@ extension OneAtATime {
       try agent.wait("the end") { $0.connections.count == 2 && $0.connections.allSatisfy { !$0.isOpen } }
       let reports = try agent.reports().filter { $0.event != "stall.fatal" }
       #expect(reports.count >= 10)
-      expectWhole(reports)
+      expectWhole(withoutRepetitions(reports))
       #expect(state.files.isEmpty)
     }
 
@@ -335,7 +341,7 @@ extension OneAtATime {
       #expect(Set(named.map(\.culprit)).count == 1)
       #expect(named.allSatisfy { $0.culprit.contains("mixFor") })
       #expect(Set(named.compactMap { $0["stall", "fingerprint"] as? String }).count == 1)
-      #expect((named.last?["message"] as? String)?.contains(" in mixFor(_:) (RepeatScenarios.swift:") == true)
+      #expect((named.last?["message"] as? String)?.contains(" in mixFor(_:)") == true)
     }
 
     /// An agent that leaves the names to the host gets them from the next stall on.
