@@ -35,6 +35,8 @@ final class AgentClient {
 
   private var nextAttempt: UInt64 = 0
   private var lastAttempt: UInt64 = 0
+  /// The next attempt is a new line's, and says nothing of when the one after it is due.
+  private var isOutOfTurn = false
   private var interval = AgentClient.retryIntervals.lowerBound
   private var nextComplaint: UInt64 = 0
   private var complaints: Set<String> = []
@@ -101,7 +103,8 @@ final class AgentClient {
       }
     }
     if !new.items.isEmpty || new.request != nil {
-      nextAttempt = min(nextAttempt, lastAttempt + Self.shortestInterval)
+      let soon = lastAttempt + Self.shortestInterval
+      if soon < nextAttempt { (nextAttempt, isOutOfTurn) = (soon, true) }
     }
   }
 
@@ -135,7 +138,8 @@ final class AgentClient {
 
   private func planAttempt() {
     nextAttempt = lastAttempt + interval
-    interval = min(2 * interval, Self.retryIntervals.upperBound)
+    if !isOutOfTurn { interval = min(2 * interval, Self.retryIntervals.upperBound) }
+    isOutOfTurn = false
   }
 
   private func disconnect(_ failure: AgentConnection.Failure) {
