@@ -1,3 +1,5 @@
+import StallMonitor
+
 /// The last stalls that the agent heard of, each by its latest line.
 struct RecentStalls {
   private let limit: Int
