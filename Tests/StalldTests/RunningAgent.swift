@@ -91,6 +91,18 @@ final class RunningAgent {
     return lines
   }
 
+  /// Each line is as the schema says.
+  func expectValidLines() throws {
+    let root = Program.root
+    let judge = try Program.run(
+      "/bin/sh",
+      [
+        "-c", "exec /usr/bin/python3 \"$0\" \"$1\" <\"$2\"", root.appending(path: "Tests/Support/validate-lines.py").path,
+        root.appending(path: "Config/schema/stall-report.schema.json").path, output.path,
+      ])
+    if judge.status != 0 { Issue.record("\(judge.output)\(judge.errors)") }
+  }
+
   func signal(_ number: Int32) { kill(process.processIdentifier, number) }
 
   func killAndWait() {

@@ -65,6 +65,7 @@ final class AgentClient {
         $0.member("name", origin.serviceName.limited(to: 200))
         $0.member("version", origin.serviceVersion?.limited(to: 100))
       }
+      $0.object("process") { $0.member("pid", origin.processID) }
     }
     hello = line.terminated()
     spool.didLose = { [unowned self] lost in
