@@ -32,6 +32,7 @@ public final class StallMonitor: Sendable {
     var mainQueue: MainQueueHeartbeat?
     var pool: CooperativePoolHeartbeat?
     var suspension: Suspension
+    var courier: TelemetryCourier?
   }
 
   private let watch: Mutex<Watch?>
@@ -52,7 +53,7 @@ public final class StallMonitor: Sendable {
   /// Starts to watch the main loop (`Loop.main`), until ``stop()``.
   ///
   /// The environment's `STALLMONITOR_` variables win over `configuration`. One that cannot be used is named in one line on
-  /// standard error, and the service goes on, unwatched: an operator's slip never keeps a service from starting. The
+  /// standard error (or in the log that was handed in), and the service goes on, unwatched: an operator's slip never keeps a service from starting. The
   /// same holds for a file that cannot be opened. The monitor goes on watching if the result is not kept.
   ///
   /// Call it once, early, best on the main thread. It opens libunwind and libdw, makes one thread, and installs a handler
@@ -78,6 +79,23 @@ public final class StallMonitor: Sendable {
     _ configuration: StallMonitorConfiguration, environment: Environment, watchesMainLoop: Bool = true
   ) throws(StallMonitorError) -> StallMonitor {
     try configuration.check()
+    let courier = TelemetryCourier(configuration.telemetry)
+    Diagnostics.hand(to: courier)
+    do throws(StallMonitorError) {
+      let monitor = try begin(
+        configuration, environment: environment, watchesMainLoop: watchesMainLoop, courier: courier)
+      if !monitor.isWatching { courier?.end() }
+      return monitor
+    } catch {
+      courier?.end()
+      throw error
+    }
+  }
+
+  private static func begin(
+    _ configuration: StallMonitorConfiguration, environment: Environment, watchesMainLoop: Bool,
+    courier: TelemetryCourier?
+  ) throws(StallMonitorError) -> StallMonitor {
     var configuration = configuration
     let problems = environment.apply(to: &configuration)
     for name in environment.unknownVariables() {
@@ -89,6 +107,7 @@ public final class StallMonitor: Sendable {
       configuration.notifiesServiceManager || problems.contains { $0.variable == Environment.serviceManagerVariable }
       ? ServiceManagerWatchdog(environment: environment) : nil
     guard problems.isEmpty, configuration.isEnabled else {
+      if problems.isEmpty { Diagnostics.note("The stall monitor is disabled") }
       serviceManager?.release()
       return StallMonitor(configuration: configuration, watch: nil)
     }
@@ -104,15 +123,25 @@ public final class StallMonitor: Sendable {
       let sentinel = ForkSentinel()
       let watch = try beginWatch(
         configuration, environment: environment, writer: writer, sentinel: sentinel, serviceManager: serviceManager,
-        watchesMainLoop: watchesMainLoop)
+        watchesMainLoop: watchesMainLoop, courier: courier)
       let monitor = StallMonitor(configuration: configuration, watch: watch, sentinel: sentinel)
       active = monitor
+      Diagnostics.note(
+        "The stall monitor has started", ["threshold": "\(configuration.threshold)", "sink": "\(configuration.sink)"])
       return monitor
     }
   }
 
   /// Whether the main loop is watched: false if the monitor was disabled, misconfigured or stopped, and in the child of a fork.
   public var isWatching: Bool { sentinel.isInOwnProcess && watch.withLock { $0 != nil } }
+
+  /// The loops that are watched at this moment, the main loop first.
+  ///
+  /// Empty if the monitor does not watch. Takes a lock for a moment; from any thread.
+  public var watchedLoops: [WatchedLoopStatus] {
+    guard sentinel.isInOwnProcess else { return [] }
+    return watch.withLock { $0?.watchdog }?.watchedSubjects.map(WatchedLoopStatus.init) ?? []
+  }
 
   /// The loops that are watched; nil if the monitor does not watch.
   var registry: LoopRegistry? { sentinel.isInOwnProcess ? watch.withLock { $0?.registry } : nil }
@@ -191,6 +220,8 @@ public final class StallMonitor: Sendable {
     ended.mainQueue?.end()
     ended.pool?.end()
     ended.watchdog.stop()
+    Diagnostics.note("The stall monitor has stopped")
+    ended.courier?.end()
   }
 
   /// What a loop that is watched by heartbeats needs of the watch; nil if there is none.
@@ -201,7 +232,7 @@ public final class StallMonitor: Sendable {
 
   private static func beginWatch(
     _ configuration: StallMonitorConfiguration, environment: Environment, writer: LineWriter, sentinel: ForkSentinel,
-    serviceManager: ServiceManagerWatchdog?, watchesMainLoop: Bool
+    serviceManager: ServiceManagerWatchdog?, watchesMainLoop: Bool, courier: TelemetryCourier?
   ) throws(StallMonitorError) -> Watch {
     // All that takes the dynamic loader's lock happens here, and never during a stall.
     let capture = ThreadCapture()
@@ -229,11 +260,12 @@ public final class StallMonitor: Sendable {
       writer: writer,
       ledger: RepeatLedger(
         window: configuration.repeatWindow.nanoseconds, budget: configuration.budget, now: MonotonicClock.now()),
-      details: details)
+      details: details, courier: courier)
+    try courier?.start { watchdog.watchedSubjects }
     try watchdog.start(
       writer: writer, publisher: publisher, capture: capture, resolver: resolver, recorder: recorder,
-      actions: ActionPlan(configuration.actions), serviceManager: serviceManager)
-    var watch = Watch(watchdog: watchdog, registry: registry, suspension: suspension)
+      actions: ActionPlan(configuration.actions), serviceManager: serviceManager, courier: courier)
+    var watch = Watch(watchdog: watchdog, registry: registry, suspension: suspension, courier: courier)
     if watchesMainLoop { beginMainLoop(of: &watch, configuration) }
     if configuration.watchesCooperativePool {
       watch.pool = watchPool(configuration, by: watchdog, suspension: suspension)
@@ -251,7 +283,7 @@ public final class StallMonitor: Sendable {
       threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: watch.suspension,
       state: { stamper.kind == .loop ? LoopDescription.current(of: loop) : (nil, nil) },
       isInUnseenRun: { stamper.isInUnseenRun($0) }, captureThreads: configuration.captureThreads,
-      heartbeat: heartbeat)
+      heartbeat: heartbeat, findsKind: true, turns: watch.registry.makeTurnSource(loop))
     var identities = [LoopRegistry.Identity.loop(ObjectIdentifier(loop))]
     if clinux_cf_is_here() {
       identities.append(.coreFoundation(UInt(bitPattern: clinux_cf_main_run_loop())))

@@ -1,4 +1,5 @@
 import CLinux
+import Glibc
 import Synchronization
 
 /// The threads of this library, which no report tells of.
@@ -11,6 +12,38 @@ enum OwnThreads {
     ids.withLock { _ = $0.insert(id) }
     defer { ids.withLock { _ = $0.remove(id) } }
     return body()
+  }
+
+  /// Makes a thread that counts among them, and runs `body` on it.
+  ///
+  /// It inherits a mask: no signal of the host's is ever delivered to it. Those that a crash raises are the thread's own, and Swift's
+  /// crash handler stops the other threads by SIGPROF to print their backtraces. Throws if there is none to be had.
+  static func start(_ body: @escaping @Sendable () -> Void) throws(StallMonitorError) -> pthread_t {
+    let work = Unmanaged.passRetained(Work(body))
+    var all = sigset_t()
+    var previous = sigset_t()
+    sigfillset(&all)
+    for number in [SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS, SIGPROF] { sigdelset(&all, number) }
+    pthread_sigmask(SIG_SETMASK, &all, &previous)
+    var handle = pthread_t()
+    let code = pthread_create(
+      &handle, nil,
+      { argument in
+        let work = Unmanaged<Work>.fromOpaque(argument!).takeRetainedValue()
+        OwnThreads.including(work.body)
+        return nil
+      }, work.toOpaque())
+    pthread_sigmask(SIG_SETMASK, &previous, nil)
+    guard code == 0 else {
+      work.release()
+      throw .noThread(code: code)
+    }
+    return handle
+  }
+
+  private final class Work: Sendable {
+    let body: @Sendable () -> Void
+    init(_ body: @escaping @Sendable () -> Void) { self.body = body }
   }
 
   /// Their ids at this moment.

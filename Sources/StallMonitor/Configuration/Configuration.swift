@@ -99,6 +99,9 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// monitor cannot watch, or is disabled, systemd is asked once not to expect anything.
   public var notifiesServiceManager = false
 
+  /// What the host handed in to be told of the monitor itself.
+  var telemetry = Telemetry()
+
   /// The default configuration.
   public init() {}
 

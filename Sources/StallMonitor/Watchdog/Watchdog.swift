@@ -22,6 +22,7 @@ final class Watchdog: Sendable {
   private let wakeUps = Atomic<UInt64>(0)
   // Host threads hold it for an append; the watchdog only tries it.
   private let changes = Mutex<[Change]>([])
+  private let subjects = Mutex<[WatchedLoop.Subject]>([])
   private let hasChanges = Atomic<Bool>(false)
   private let thread = Mutex<pthread_t?>(nil)
 
@@ -43,6 +44,7 @@ final class Watchdog: Sendable {
     var publisher: ReportPublisher
     var actions: ActionPlan
     var serviceManager: ServiceManagerWatchdog?
+    var courier: TelemetryCourier?
   }
 
   init(origin: StallReport.Origin) {
@@ -58,42 +60,32 @@ final class Watchdog: Sendable {
   /// Throws if there is none to be had.
   func start(
     writer: LineWriter, publisher: ReportPublisher, capture: ThreadCapture, resolver: FrameResolver,
-    recorder: FatalRecorder?, actions: ActionPlan = ActionPlan([]), serviceManager: ServiceManagerWatchdog? = nil
+    recorder: FatalRecorder?, actions: ActionPlan = ActionPlan([]), serviceManager: ServiceManagerWatchdog? = nil,
+    courier: TelemetryCourier? = nil
   ) throws(StallMonitorError) {
-    let outfit = Box(
-      Outfit(
-        watchdog: self, writer: writer, capture: capture, resolver: resolver, recorder: recorder,
-        publisher: publisher, actions: actions, serviceManager: serviceManager))
-    // The new thread inherits the mask: no signal of the host's is ever delivered to it. Those that a crash raises are the
-    // thread's own, and Swift's crash handler stops the other threads by SIGPROF to print their backtraces.
-    var all = sigset_t()
-    var previous = sigset_t()
-    sigfillset(&all)
-    for number in [SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS, SIGPROF] { sigdelset(&all, number) }
-    pthread_sigmask(SIG_SETMASK, &all, &previous)
-    var handle = pthread_t()
-    let code = pthread_create(
-      &handle, nil,
-      { argument in
-        let outfit = Unmanaged<Box<Outfit>>.fromOpaque(argument!).takeRetainedValue().value
-        OwnThreads.including { outfit.watchdog.run(outfit) }
-        return nil
-      }, Unmanaged.passRetained(outfit).toOpaque())
-    pthread_sigmask(SIG_SETMASK, &previous, nil)
-    guard code == 0 else {
-      Unmanaged.passUnretained(outfit).release()
-      throw .noThread(code: code)
-    }
+    let outfit = Outfit(
+      watchdog: self, writer: writer, capture: capture, resolver: resolver, recorder: recorder,
+      publisher: publisher, actions: actions, serviceManager: serviceManager, courier: courier)
+    let handle = try OwnThreads.start { outfit.watchdog.run(outfit) }
     thread.withLock { $0 = handle }
   }
 
   /// Watches a loop from now on.
-  func watch(_ subject: WatchedLoop.Subject) { change(.watch(subject)) }
+  func watch(_ subject: WatchedLoop.Subject) {
+    subjects.withLock { $0.append(subject) }
+    change(.watch(subject))
+  }
 
   /// Watches the loop of this pulse no longer.
   ///
   /// A stall of it that lasts is told as ended.
-  func forget(_ pulse: Pulse) { change(.forget(pulse)) }
+  func forget(_ pulse: Pulse) {
+    subjects.withLock { $0.removeAll { $0.pulse === pulse } }
+    change(.forget(pulse))
+  }
+
+  /// The loops that are watched, in the order in which they came.
+  var watchedSubjects: [WatchedLoop.Subject] { subjects.withLock { $0 } }
 
   private func change(_ change: Change) {
     changes.withLock { $0.append(change) }
@@ -154,6 +146,7 @@ final class Watchdog: Sendable {
         }
       }
       frozen = 0
+      outfit.courier?.look(at: loops, now: now)
       var next: UInt64?
       if let time = serviceManager?.tell(isHealthy: isHealthy(loops), at: MonotonicClock.now()) { next = time }
       if let summary = outfit.publisher.summarize() { next = min(next ?? .max, summary) }
@@ -181,6 +174,7 @@ final class Watchdog: Sendable {
     }
     serviceManager?.tellLast(isHealthy: isHealthy(loops))
     round.finish(loops)
+    outfit.courier?.look(at: [], now: MonotonicClock.now())
     _ = outfit.publisher.summarize(closing: true)
     outfit.writer.flush()
     outfit.recorder?.tellEarlier(to: outfit.writer)
@@ -368,10 +362,4 @@ final class Watchdog: Sendable {
       ProcessAbort.happen(for: loop.subject.threadID)
     }
   }
-}
-
-/// A value on the heap, for a C callback.
-private final class Box<Value> {
-  let value: Value
-  init(_ value: Value) { self.value = value }
 }
