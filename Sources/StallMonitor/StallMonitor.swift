@@ -54,14 +54,15 @@ public final class StallMonitor: Sendable {
   ///
   /// The environment's `STALLMONITOR_` variables win over `configuration`. One that cannot be used is named in one line on
   /// standard error (or in the log that was handed in), and the service goes on, unwatched: an operator's slip never keeps a service from starting. The
-  /// same holds for a file that cannot be opened. The monitor goes on watching if the result is not kept.
+  /// same holds for a file named there that cannot be opened. The monitor goes on watching if the result is not kept.
   ///
   /// Call it once, early, best on the main thread. It opens libunwind and libdw, makes one thread, and installs a handler
   /// for one free real-time signal; it costs a few milliseconds.
   ///
   /// - Parameter configuration: What to watch for, in code.
   /// - Returns: The monitor. ``isWatching`` is false if it is disabled, or the environment cannot be used.
-  /// - Throws: ``StallMonitorError`` if the configuration in code is not usable, or the main loop is watched already.
+  /// - Throws: ``StallMonitorError`` if the configuration in code is not usable (its file cannot be opened, for one), or the main loop is
+  ///   watched already.
   public static func start(
     _ configuration: StallMonitorConfiguration = StallMonitorConfiguration()
   ) throws(StallMonitorError) -> StallMonitor {
@@ -114,6 +115,10 @@ public final class StallMonitor: Sendable {
     let writer = LineWriter(configuration.sink.destination)
     if let code = writer.open() {
       let reason = String(cString: strerror(code))
+      guard environment.setsSink else {
+        serviceManager?.release()
+        throw .sinkCannotBeOpened(sink: "\(configuration.sink)", reason: reason)
+      }
       Diagnostics.say("the sink \(configuration.sink) cannot be opened: \(reason). The service goes on, unwatched")
       serviceManager?.release()
       return StallMonitor(configuration: configuration, watch: nil)

@@ -36,19 +36,24 @@ enum FoundationTurnCost {
     ]
   }
 
-  private static func measure() -> Double {
+  private final class Count: Sendable {
     let left = Atomic<Int>(turns)
     let isDone = Atomic<Bool>(false)
+  }
+
+  private static func measure() -> Double {
+    let count = Count()
     @Sendable func turn() {
-      if left.subtract(1, ordering: .relaxed).newValue == 0 {
-        isDone.store(true, ordering: .relaxed)
+      if count.left.subtract(1, ordering: .relaxed).newValue == 0 {
+        // A run returns for the main queue, and for nothing that is performed.
+        DispatchQueue.main.async { count.isDone.store(true, ordering: .relaxed) }
       } else {
         RunLoop.main.perform { turn() }
       }
     }
     RunLoop.main.perform { turn() }
     let start = now()
-    while !isDone.load(ordering: .relaxed), RunLoop.main.run(mode: .default, before: .distantFuture) {}
+    while !count.isDone.load(ordering: .relaxed), RunLoop.main.run(mode: .default, before: .distantFuture) {}
     return (now() - start) / Double(turns)
   }
 }
