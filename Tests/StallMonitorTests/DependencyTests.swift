@@ -10,7 +10,9 @@ struct DependencyTests {
     #expect(status == 0)
     let needed = output.split(separator: "\n").filter { $0.contains("(NEEDED)") }
     #expect(needed.contains { $0.contains("libc.so") })
-    for library in ["Foundation", "libunwind", "libdw"] { #expect(!needed.contains { $0.contains(library) }, "\(needed)") }
+    for library in ["Foundation", "libunwind", "libdw"] {
+      #expect(!needed.contains { $0.contains(library) }, "\(needed)")
+    }
     // The other way round: the same look finds it in a host that has it.
     let other = try run("readelf", "--dynamic", build.executable("FoundationVictim").path)
     #expect(other.output.contains("Foundation"))
@@ -50,8 +52,10 @@ struct DependencyTests {
   @Test func hostsPackageResolvesNothingOfTheEcosystem() throws {
     let package = FileManager.default.temporaryDirectory.appending(path: "stalld-host-\(UUID().uuidString)")
     defer { try? FileManager.default.removeItem(at: package) }
-    try FileManager.default.createDirectory(at: package.appending(path: "Sources/host"), withIntermediateDirectories: true)
-    try "import StallMonitor\n".write(to: package.appending(path: "Sources/host/main.swift"), atomically: true, encoding: .utf8)
+    try FileManager.default.createDirectory(
+      at: package.appending(path: "Sources/host"), withIntermediateDirectories: true)
+    try "import StallMonitor\n".write(
+      to: package.appending(path: "Sources/host/main.swift"), atomically: true, encoding: .utf8)
     let manifest = """
       // swift-tools-version: 6.1
       import PackageDescription

@@ -147,7 +147,8 @@ final class TelemetryCourier: Sendable {
     }
     for note in load.notes { telemetry.log?.write(note) }
     if load.lostNotes > 0 {
-      telemetry.log?.write(StateNote(level: .warning, text: "\(load.lostNotes) notes were dropped: the log is too slow"))
+      telemetry.log?.write(
+        StateNote(level: .warning, text: "\(load.lostNotes) notes were dropped: the log is too slow"))
     }
     if load.hasTally { telemetry.meters?.add(load.tally) }
     if load.countsTurns, let meters = telemetry.meters { count(&turns, of: subjects, for: meters) }

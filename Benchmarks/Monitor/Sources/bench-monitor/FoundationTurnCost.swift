@@ -31,7 +31,8 @@ enum FoundationTurnCost {
         benchmark: "turn", subject: "Foundation's with StallMonitor", value: watched.median, unit: "ns",
         ratio: watched.median / bare.median),
       Row(
-        benchmark: "turn", subject: "added to Foundation's", value: zip(watched, bare).map { $0 - $1 }.median, unit: "ns",
+        benchmark: "turn", subject: "added to Foundation's", value: zip(watched, bare).map { $0 - $1 }.median,
+        unit: "ns",
         bar: 60),
     ]
   }

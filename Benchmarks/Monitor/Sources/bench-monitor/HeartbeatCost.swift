@@ -64,7 +64,8 @@ enum HeartbeatCost {
 
   /// The voluntary context switches of all threads but the watchdog's and the calling one.
   private static func hostSwitches() -> Int {
-    let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/thread-self"))?.split(separator: "/").last
+    let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/thread-self"))?.split(separator: "/")
+      .last
     let threads = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")) ?? []
     return threads.reduce(0) { sum, thread in
       let status = (try? String(contentsOfFile: "/proc/self/task/\(thread)/status", encoding: .utf8)) ?? ""

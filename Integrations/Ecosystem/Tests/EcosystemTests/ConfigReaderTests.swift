@@ -8,7 +8,8 @@ struct ConfigReaderTests {
   @Test func variablesOfAScopedReaderAreTheMonitorsOwn() throws {
     let reader = ConfigReader(
       provider: EnvironmentVariablesProvider(environmentVariables: [
-        "STALLMONITOR_ENABLED": "no", "STALLMONITOR_THRESHOLD": "100ms", "STALLMONITOR_SINK": "file:/var/log/stalls.jsonl",
+        "STALLMONITOR_ENABLED": "no", "STALLMONITOR_THRESHOLD": "100ms",
+        "STALLMONITOR_SINK": "file:/var/log/stalls.jsonl",
         "STALLMONITOR_REPEAT_WINDOW": "2min", "STALLMONITOR_BUDGET": "7", "STALLMONITOR_THREADS": "all",
         "STALLMONITOR_SYSTEMD_WATCHDOG": "on", "STALLMONITOR_ABORT_AFTER": "30s", "STALLMONITOR_DETAIL_AFTER": "1s",
         "STALLMONITOR_COOPERATIVE_POOL": "true", "STALLMONITOR_STATE_DIRECTORY": "/run/app",
@@ -34,7 +35,8 @@ struct ConfigReaderTests {
   @Test func valuesOfAFileHaveTheirTypes() async throws {
     let file = FileManager.default.temporaryDirectory.appending(path: "stallmonitor-\(UUID().uuidString).json")
     defer { try? FileManager.default.removeItem(at: file) }
-    try Data(#"{"stallmonitor": {"enabled": false, "threshold": "1.5s", "budget": 0, "serviceName": 7}}"#.utf8).write(to: file)
+    try Data(#"{"stallmonitor": {"enabled": false, "threshold": "1.5s", "budget": 0, "serviceName": 7}}"#.utf8).write(
+      to: file)
     let reader = ConfigReader(provider: try await FileProvider<JSONSnapshot>(filePath: .init(file.path)))
     let read = try StallMonitorConfiguration(config: reader.scoped(to: "stallmonitor"))
     #expect(!read.isEnabled)
@@ -48,14 +50,15 @@ struct ConfigReaderTests {
     #expect(read == StallMonitorConfiguration())
   }
 
-  @Test(arguments: [
-    ("threshold", "fast", "fast", "250ms"), ("threshold", 250, "250", "a unit"), ("threshold", "0ms", "0ms", "1ms"),
-    ("threshold", ConfigValue(.stringArray(["1s", "2s"]), isSecret: false), #"["1s", "2s"]"#, "a unit"),
-    ("enabled", "perhaps", "perhaps", "true or false"), ("budget", 10001, "10001", "10000"),
-    ("budget", 0.5, "0.5", "a whole number"), ("sink", "syslog", "syslog", "file:"),
-    ("threads", "some", "some", "lock-holder"), ("stateDirectory", "here", "here", "absolute"),
-    ("abortAfter", "100ms", "100ms", "from the threshold"), ("detailAfter", true, "true", "or off"),
-  ] as [(String, ConfigValue, String, String)])
+  @Test(
+    arguments: [
+      ("threshold", "fast", "fast", "250ms"), ("threshold", 250, "250", "a unit"), ("threshold", "0ms", "0ms", "1ms"),
+      ("threshold", ConfigValue(.stringArray(["1s", "2s"]), isSecret: false), #"["1s", "2s"]"#, "a unit"),
+      ("enabled", "perhaps", "perhaps", "true or false"), ("budget", 10001, "10001", "10000"),
+      ("budget", 0.5, "0.5", "a whole number"), ("sink", "syslog", "syslog", "file:"),
+      ("threads", "some", "some", "lock-holder"), ("stateDirectory", "here", "here", "absolute"),
+      ("abortAfter", "100ms", "100ms", "from the threshold"), ("detailAfter", true, "true", "or off"),
+    ] as [(String, ConfigValue, String, String)])
   func uselessValueIsNamed(key: String, value: ConfigValue, found: String, allowed: String) throws {
     let reader = ConfigReader(provider: InMemoryProvider(values: [AbsoluteConfigKey([key]): value]))
     let error = #expect(throws: StallMonitorKeyError.self) { try StallMonitorConfiguration(config: reader) }

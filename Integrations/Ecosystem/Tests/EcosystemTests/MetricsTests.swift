@@ -32,7 +32,8 @@ extension Ecosystem {
       let count = try #require(victim.metric("\(turns)_count{loop:main}"))
       #expect(count >= 3)
       #expect(victim.metric("\(turns)_bucket{loop:main,le:+Inf}") == count)
-      #expect(victim.metric("\(turns)_bucket{loop:main,le:0.25}").map { $0 <= count - 2 } == true, "two turns took longer")
+      #expect(
+        victim.metric("\(turns)_bucket{loop:main,le:0.25}").map { $0 <= count - 2 } == true, "two turns took longer")
       let sum = try #require(victim.metric("\(turns)_sum{loop:main}"))
       #expect(sum > 0.89 && sum < 5)
     }

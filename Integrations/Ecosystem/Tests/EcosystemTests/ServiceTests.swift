@@ -5,7 +5,9 @@ extension Ecosystem {
   /// The monitor as a service of swift-service-lifecycle's.
   struct ServiceTests {
     @Test func gracefulShutdownEndsTheGroupAndWritesWhatIsUnderWay() throws {
-      let victim = try Victim.run("service-stalled", environment: ["STALLMONITOR_THRESHOLD": "100ms"], waitingFor: "sibling=") { kill($0.processIdentifier, SIGTERM) }
+      let victim = try Victim.run(
+        "service-stalled", environment: ["STALLMONITOR_THRESHOLD": "100ms"], waitingFor: "sibling="
+      ) { kill($0.processIdentifier, SIGTERM) }
       #expect(victim.status == 0)
       #expect(victim.facts["sibling"] == "runs")
       #expect(victim.facts["group"] == "ended")
@@ -28,7 +30,8 @@ extension Ecosystem {
 
     @Test func unusableConfigurationEndsTheGroupWithItsError() throws {
       let victim = try Victim.run("service-misconfigured")
-      #expect(victim.talk.contains("group=StallMonitorConfiguration.threshold is 0.0 seconds; allowed: from 1 ms to 1 h"))
+      #expect(
+        victim.talk.contains("group=StallMonitorConfiguration.threshold is 0.0 seconds; allowed: from 1 ms to 1 h"))
     }
   }
 }

@@ -98,7 +98,8 @@ struct EcosystemVictim {
       let group = ServiceGroup(
         configuration: ServiceGroupConfiguration(
           services: [
-            .init(service: StallMonitorService(configuration)), .init(service: Sibling(isStalled: scenario == "service-stalled")),
+            .init(service: StallMonitorService(configuration)),
+            .init(service: Sibling(isStalled: scenario == "service-stalled")),
           ], gracefulShutdownSignals: [.sigterm], logger: Logger(label: "group") { _ in SwiftLogNoOpLogHandler() }))
       Task.detached {
         do {
