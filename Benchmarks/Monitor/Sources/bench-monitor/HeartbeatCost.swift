@@ -24,16 +24,8 @@ enum HeartbeatCost {
   }
 
   private static func wakeUps(_ scenario: String) throws -> (watchdog: Double, host: Double) {
-    let process = Process()
-    process.executableURL = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
-    process.arguments = [scenario]
-    let output = Pipe()
-    process.standardOutput = output
-    try process.run()
-    let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-    process.waitUntilExit()
-    let numbers = text.split(whereSeparator: \.isWhitespace).compactMap { Double($0) }
-    guard process.terminationStatus == 0, numbers.count == 2 else { throw POSIXError(.ECHILD) }
+    let numbers = try HostProcess.run(scenario)
+    guard numbers.count == 2 else { throw POSIXError(.ECHILD) }
     return (numbers[0], numbers[1])
   }
 
@@ -53,25 +45,29 @@ enum HeartbeatCost {
       Thread.sleep(forTimeInterval: 2)
       let (wakeUps, switches, start) = (monitor.watchdogWakeUps, hostSwitches(), now())
       Thread.sleep(forTimeInterval: Double(seconds))
-      let (woken, switched) = (monitor.watchdogWakeUps - wakeUps, hostSwitches() - switches)
+      let (woken, switched) = (monitor.watchdogWakeUps - wakeUps, hostSwitches())
       let thresholds = (now() - start) / Double(threshold / .nanoseconds(1))
       // A window has one more of them than thresholds if it begins just before one.
-      print(Double(max(1, woken) - 1) / thresholds, switched)
+      // A thread that has come since counts in full, and one that has ended not at all.
+      let sum = switched.reduce(0) { $0 + $1.value - (switches[$1.key] ?? 0) }
+      print(Double(max(1, woken) - 1) / thresholds, sum)
       exit(0)
     }
     dispatchMain()
   }
 
-  /// The voluntary context switches of all threads but the watchdog's and the calling one.
-  private static func hostSwitches() -> Int {
+  /// The voluntary context switches of each thread but the watchdog's and the calling one.
+  private static func hostSwitches() -> [String: Int] {
+    let threads = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")) ?? []
     let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/thread-self"))?.split(separator: "/")
       .last
-    let threads = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")) ?? []
-    return threads.reduce(0) { sum, thread in
+    var switches: [String: Int] = [:]
+    for thread in threads where thread != own.map(String.init) {
       let status = (try? String(contentsOfFile: "/proc/self/task/\(thread)/status", encoding: .utf8)) ?? ""
-      if status.contains("stall-watchdog") || thread == own.map(String.init) { return sum }
       let line = status.split(separator: "\n").first { $0.hasPrefix("voluntary_ctxt_switches:") }
-      return sum + (line?.split(separator: "\t").last.flatMap { Int($0) } ?? 0)
+      if status.contains("stall-watchdog") { continue }
+      switches[thread] = line?.split(separator: "\t").last.flatMap { Int($0) }
     }
+    return switches
   }
 }

@@ -1,5 +1,6 @@
 // `make bench`: what watching costs, and how soon a stall is known. One process, one run; ratios are against rows of the same run.
 switch CommandLine.arguments.dropFirst().first {
+case "foundation": try FoundationTurnCost.host()
 case "heartbeat-busy": try HeartbeatCost.host(isBusy: true)
 case "heartbeat-idle": try HeartbeatCost.host(isBusy: false)
 default: break
