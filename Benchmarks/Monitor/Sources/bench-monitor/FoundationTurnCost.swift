@@ -13,13 +13,17 @@ enum FoundationTurnCost {
 
   static func run() throws -> [Row] {
     let numbers = try HostProcess.run("foundation")
-    guard numbers.count == 3 else { throw POSIXError(.ECHILD) }
+    guard numbers.count == 4 else { throw POSIXError(.ECHILD) }
     return [
       Row(benchmark: "turn", subject: "Foundation's run loop alone", value: numbers[0], unit: "ns"),
       Row(
         benchmark: "turn", subject: "Foundation's with StallMonitor", value: numbers[1], unit: "ns",
         ratio: numbers[1] / numbers[0]),
-      Row(benchmark: "turn", subject: "added to Foundation's", value: numbers[2], unit: "ns", bar: 60),
+      Row(
+        benchmark: "turn", subject: "added by observers that do nothing", value: numbers[3], unit: "ns", ratio: 1),
+      Row(
+        benchmark: "turn", subject: "added to Foundation's", value: numbers[2], unit: "ns",
+        ratio: numbers[2] / numbers[3], bar: 60),
     ]
   }
 
@@ -30,6 +34,7 @@ enum FoundationTurnCost {
     _ = measure()
     var bare: [Double] = []
     var watched: [Double] = []
+    var observed: [Double] = []
     for _ in 0..<rounds {
       bare.append(measure())
       var configuration = StallMonitorConfiguration()
@@ -37,8 +42,13 @@ enum FoundationTurnCost {
       let monitor = try StallMonitor.start(configuration)
       watched.append(measure())
       monitor.stop()
+      let end = observeIdly()
+      observed.append(measure())
+      end()
     }
-    print(bare.median, watched.median, zip(watched, bare).map { $0 - $1 }.median)
+    print(
+      bare.median, watched.median, zip(watched, bare).map { $0 - $1 }.median, zip(observed, bare).map { $0 - $1 }.median
+    )
     exit(0)
   }
 
@@ -57,6 +67,28 @@ enum FoundationTurnCost {
       dlsym(nil, "CFRunLoopWakeUp"), to: (@convention(c) (UnsafeMutableRawPointer) -> Void).self)
     return { wakeUp(main()) }
   }()
+
+  /// Two observers with the monitor's activities, which do nothing: what CoreFoundation itself charges for them.
+  ///
+  /// The result ends it.
+  private static func observeIdly() -> () -> Void {
+    typealias Object = UnsafeMutableRawPointer
+    let main = unsafeBitCast(dlsym(nil, "CFRunLoopGetMain"), to: (@convention(c) () -> Object).self)()
+    let create = unsafeBitCast(
+      dlsym(nil, "CFRunLoopObserverCreate"),
+      to: (@convention(c) (Object?, UInt, UInt8, Int, @convention(c) (Object?, UInt, Object?) -> Void, Object?) ->
+        Object).self)
+    let add = unsafeBitCast(
+      dlsym(nil, "CFRunLoopAddObserver"), to: (@convention(c) (Object, Object, Object) -> Void).self)
+    let invalidate = unsafeBitCast(
+      dlsym(nil, "CFRunLoopObserverInvalidate"), to: (@convention(c) (Object) -> Void).self)
+    let modes = dlsym(nil, "kCFRunLoopCommonModes").load(as: Object.self)
+    let observers = [(1 | 4 | 64, Int.min), (32 | 128, Int.max)].map { activities, order in
+      create(nil, UInt(activities), 1, order, { _, _, _ in }, nil)
+    }
+    for observer in observers { add(main, observer, modes) }
+    return { for observer in observers { invalidate(observer) } }
+  }
 
   private final class Count: Sendable {
     let left = Atomic<Int>(turns)
