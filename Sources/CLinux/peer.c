@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 bool clinux_peer_credentials(int descriptor, clinux_peer *peer) {
-  struct { pid_t pid; uid_t uid; gid_t gid; } raw = {0, -1, -1};
+  struct ucred raw = {0, -1, -1};
   socklen_t size = sizeof raw;
-  if (getsockopt(descriptor, SOL_SOCKET, 17 /* SO_PEERCRED */, &raw, &size) != 0) return false;
+  if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &raw, &size) != 0) return false;
   peer->pid = raw.pid;
   peer->uid = raw.uid;
   peer->gid = raw.gid;
