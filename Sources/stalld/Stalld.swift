@@ -9,5 +9,5 @@ struct Stalld: ParsableCommand {
     discussion: """
       Data goes to standard output, talk to standard error. Exit codes: 0 done, 1 failed, 64 wrong use.
       """,
-    subcommands: [RunCommand.self, DemoCommand.self, SymbolicateCommand.self])
+    subcommands: [RunCommand.self, DemoCommand.self, SymbolicateCommand.self, ReportCommand.self])
 }
