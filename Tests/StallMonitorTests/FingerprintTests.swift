@@ -55,6 +55,8 @@ private struct CorpusStall: Decodable, CustomTestStringConvertible {
 @Suite struct FingerprintCorpusTests {
   @Test(arguments: CorpusStall.all)
   fileprivate func isWhatTheCorpusSays(stall: CorpusStall) {
+    // Finds the demanglers.
+    Symbolizer.load()
     var tree = CallTree()
     for sample in stall.samples.indices { tree.add(stall.stack(sample), weight: 1) }
     let shown = stall.stack(stall.shown)
