@@ -110,37 +110,47 @@ extension OneAtATime {
 
     /// A service in C whose source gets other lines, and other optimization.
     @Test func linesElsewhereHaveNoPartInIt() throws {
+      let padded = "int unused(void) {\n\n\n  return 1;\n}\n\n" + Self.service
+      let victims = [try Self.runInC(Self.service, "-O0"), try Self.runInC(padded, "-O2")]
+      let fingerprints = victims.map { Set($0.reports.compactMap { $0["stall", "fingerprint"] as? String }) }
+      #expect(victims.allSatisfy { $0.reports.last?.culprit == "wait_for_the_peer" })
+      #expect(fingerprints[0].count == 1)
+      #expect(fingerprints[0] == fingerprints[1])
+    }
+
+    /// Which of a thousand small functions a sample meets is a matter of chance.
+    @Test func computationIsKnownByWhatItIsCalledFrom() throws {
+      let ended = try (0..<2).compactMap { _ in
+        try Self.runInC(Self.computation, "-O1").reports("stall.ended").first
+      }
+      #expect(ended.count == 2)
+      #expect(Set(ended.map { $0["stall", "fingerprint"] as? String }) == ["v2:b45b6cbd15f67d33"], "that of handle")
+    }
+
+    private static func runInC(_ source: String, _ optimization: String) throws -> Victim {
       let library = Victim.root.appending(path: ".build/c-library/root")
       try #require(
         FileManager.default.fileExists(atPath: library.appending(path: "lib/pkgconfig/stallmonitor.pc").path),
         "libstallmonitor is missing: run `make test`, or `scripts/build-c-library \(library.path)`")
-      let directory = FileManager.default.temporaryDirectory.appending(path: "stalld-lines-\(UUID().uuidString)")
+      let directory = FileManager.default.temporaryDirectory.appending(path: "stalld-service-\(UUID().uuidString)")
       try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
       defer { try? FileManager.default.removeItem(at: directory) }
-      var fingerprints: [Set<String>] = []
-      for (name, above, flags) in [("a", "", "-O0"), ("b", "int unused(void) {\n\n\n  return 1;\n}\n\n", "-O2")] {
-        let source = directory.appending(path: "service.c")
-        try Data((above + Self.service).utf8).write(to: source)
-        let program = directory.appending(path: name)
-        let compiler = Process()
-        compiler.executableURL = URL(filePath: "/bin/sh")
-        compiler.arguments = [
-          "-c",
-          """
-          export PKG_CONFIG_PATH=\(library.path)/lib/pkgconfig
-          cc -std=gnu11 -g \(flags) $(pkg-config --cflags stallmonitor) -o \(program.path) \(source.path) \
-          $(pkg-config --libs stallmonitor) -Wl,-rpath,\(library.path)/lib
-          """,
-        ]
-        try compiler.run()
-        compiler.waitUntilExit()
-        try #require(compiler.terminationStatus == 0)
-        let victim = try Victim.run("", program: program)
-        fingerprints.append(Set(victim.reports.compactMap { $0["stall", "fingerprint"] as? String }))
-        #expect(victim.reports.last?.culprit == "wait_for_the_peer")
-      }
-      #expect(fingerprints[0].count == 1)
-      #expect(fingerprints[0] == fingerprints[1])
+      let (file, program) = (directory.appending(path: "service.c"), directory.appending(path: "service"))
+      try Data(source.utf8).write(to: file)
+      let compiler = Process()
+      compiler.executableURL = URL(filePath: "/bin/sh")
+      compiler.arguments = [
+        "-c",
+        """
+        export PKG_CONFIG_PATH=\(library.path)/lib/pkgconfig
+        cc -std=gnu11 -g \(optimization) $(pkg-config --cflags stallmonitor) -o \(program.path) \(file.path) \
+        $(pkg-config --libs stallmonitor) -Wl,-rpath,\(library.path)/lib
+        """,
+      ]
+      try compiler.run()
+      compiler.waitUntilExit()
+      try #require(compiler.terminationStatus == 0)
+      return try Victim.run("", program: program)
     }
 
     private static let service = """
@@ -157,6 +167,42 @@ extension OneAtATime {
         usleep(50000);
         stallmonitor_stop();
         return result - 1;
+      }
+      """
+
+    private static let computation = """
+      #include <stallmonitor.h>
+      #include <time.h>
+      #include <unistd.h>
+      static double now(void) {
+        struct timespec t;
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return t.tv_sec * 1e3 + t.tv_nsec / 1e6;
+      }
+      static volatile unsigned long counter;
+      #define ONE(n) __attribute__((noinline)) static void leaf##n(void) { for (int i = 0; i < 500000; i++) counter = counter * 31 + n; }
+      #define TEN(n) ONE(n##0) ONE(n##1) ONE(n##2) ONE(n##3) ONE(n##4) ONE(n##5) ONE(n##6) ONE(n##7) ONE(n##8) ONE(n##9)
+      #define HUNDRED(n) TEN(n##0) TEN(n##1) TEN(n##2) TEN(n##3) TEN(n##4) TEN(n##5) TEN(n##6) TEN(n##7) TEN(n##8) TEN(n##9)
+      HUNDRED(1) HUNDRED(2) HUNDRED(3) HUNDRED(4) HUNDRED(5) HUNDRED(6) HUNDRED(7) HUNDRED(8) HUNDRED(9)
+      #undef ONE
+      #define ONE(n) leaf##n,
+      static void (*const leaves[])(void) = {
+        HUNDRED(1) HUNDRED(2) HUNDRED(3) HUNDRED(4) HUNDRED(5) HUNDRED(6) HUNDRED(7) HUNDRED(8) HUNDRED(9)
+      };
+      __attribute__((noinline)) static int handle(void) {
+        double end = now() + 1500;
+        for (unsigned i = 0; now() < end; i++) leaves[i * 7 % 900]();
+        return (int)counter;
+      }
+      int main(void) {
+        stallmonitor_start(0);
+        stallmonitor_loop *watch = stallmonitor_loop_create("requests", 100);
+        stallmonitor_loop_busy(watch);
+        int result = handle();
+        stallmonitor_loop_idle(watch);
+        usleep(50000);
+        stallmonitor_stop();
+        return result == 1;
       }
       """
   }
