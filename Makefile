@@ -29,7 +29,7 @@ demo: ## A host with known stalls: report lines on standard output, an account o
 
 test: ## All tests; the victims in debug and in release.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES) $(JUDGES) $(C_HOSTS)
-	@$(MAKE) --no-print-directory .build/judges/python/installed
+	@$(MAKE) --no-print-directory .build/judges/python/installed .build/judges/syslog-ng/installed
 	$(SWIFT) build --configuration release --product StallVictim
 	$(SWIFT) build --configuration release --product FoundationVictim
 	$(SWIFT) build --configuration release --product DispatchMainVictim
@@ -49,6 +49,10 @@ test-fleet: ## The queries for a fleet on ClickHouse, which is 900 MB; on DuckDB
 .build/judges/%/installed:
 	/usr/bin/python3 -m venv $(@D)
 	$(@D)/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	touch $@
+
+.build/judges/syslog-ng/installed: Tests/Support/unpack-syslog-ng
+	$< $(@D)
 	touch $@
 
 test-integrations: ## The tests of the packages under Integrations/, which resolve what they integrate.
