@@ -51,8 +51,8 @@ PLANTS = [
 
 
 def dumped(report):
-    """The line, with three decimals for milliseconds as the monitor writes them."""
-    text = json.dumps(report, ensure_ascii=False, separators=(",", ":"))
+    """The line as the monitor writes it: three decimals for milliseconds, and no control character (the journal takes DEL for one)."""
+    text = json.dumps(report, ensure_ascii=False, separators=(",", ":")).replace("\x7f", "\\u007f")
     return re.sub(r'("[a-z_]+_ms":)([0-9.]+)', lambda found: f"{found[1]}{float(found[2]):.3f}", text)
 
 
