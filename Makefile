@@ -8,7 +8,7 @@ LIBRARIES := libunwind-dev libdw-dev
 COMMAND_LIBRARIES := libmicrohttpd-dev libyaml-dev zlib1g-dev
 
 # What the tests judge by.
-JUDGES := binutils debianutils jq libstdc++-12-dev logrotate prometheus python3-jsonschema python3-venv rsyslog systemd-container xz-utils
+JUDGES := binutils debianutils jq libstdc++-12-dev logrotate prometheus python3-jsonschema python3-venv python3-yaml rsyslog systemd-container xz-utils
 # Hosts in C.
 C_HOSTS := gcc g++ libc6-dev libglib2.0-dev libuv1-dev make pkg-config
 
