@@ -1,6 +1,8 @@
 import Foundation
 import Testing
 
+@testable import stalld
+
 /// What Documentation/ReportContract.md promises to whoever reads reports.
 struct ReportContractTests {
   @Test("the schema keeps what the last release promised")
@@ -65,6 +67,33 @@ struct ReportContractTests {
       let key = String(path.split(separator: ".").last ?? "").replacing("[]", with: "")
       #expect(full.contains("\"\(key)\":") || full.contains("\"\(path)\":"), "\(path)")
     }
+  }
+
+  @Test("what the agent stamps into a line is of the contract")
+  func stampedLinesAreReports() throws {
+    let peer = Peer(pid: 4711, uid: 998, gid: 997, cgroup: "/system.slice/web.service")
+    // A host that says itself who it is would be refused.
+    let lines = try Judge.reports("every-key").suffix(1).map { line in
+      let bytes = Array(line.utf8)
+      return try bytes.withUnsafeBufferPointer { buffer in
+        String(decoding: Stamp(peer).apply(to: buffer, try LineScanner.scan(buffer)).dropLast(), as: UTF8.self)
+      }
+    }
+    #expect(
+      lines.allSatisfy {
+        $0.contains(#""user":{"id":"998"},"group":{"id":"997"}"#) && $0.contains(#""unit":"web.service""#)
+      })
+    // What it makes of the last one when the process ends.
+    var last = ReportLine.none
+    last.bytes = try Array(#require(lines.last).utf8) + [UInt8(ascii: "\n")]
+    let ends = [
+      ExitReason(code: 1, result: "exit-code"), ExitReason(signal: SIGKILL, result: "oom-kill"), ExitReason(),
+    ]
+    let fatal = try ends.map { end in
+      let made = try #require(OpenStall(line: last, sequence: 2).fatal(exit: end))
+      return String(decoding: made.bytes.dropLast(), as: UTF8.self)
+    }
+    #expect(try Judge.faults(lines + fatal) == "")
   }
 
   @Test("the mapping has every field, and none that is not there")

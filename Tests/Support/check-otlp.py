@@ -6,7 +6,6 @@ Each OTLP line must parse as LogsData and as ExportLogsServiceRequest (strictly:
 field by field. Prints one line for each fault, and exits with 1 if there was one.
 """
 
-import calendar
 import json
 import sys
 import time
@@ -42,14 +41,15 @@ def rebuilt(data):
     (resource_logs,) = data.resource_logs
     (scope_logs,) = resource_logs.scope_logs
     (record,) = scope_logs.log_records
-    assert scope_logs.scope.name == "stalld"
+    assert scope_logs.scope.name == "stalld", scope_logs.scope.name
     seconds, nanoseconds = divmod(record.time_unix_nano, 10**9)
     report = {
         "@timestamp": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{nanoseconds:09}Z",
         "log.level": record.severity_text,
         "message": record.body.string_value,
     }
-    assert SeverityNumber.Name(record.severity_number) == "SEVERITY_NUMBER_" + SEVERITIES[record.severity_text]
+    severity = SeverityNumber.Name(record.severity_number)
+    assert severity == "SEVERITY_NUMBER_" + SEVERITIES[record.severity_text], f"{severity} of {record.severity_text}"
     put(report, "event.name", record.event_name)
     for pair in resource_logs.resource.attributes:
         assert pair.key.startswith(RESOURCE), pair.key
