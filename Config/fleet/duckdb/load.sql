@@ -1,7 +1,10 @@
 -- Report lines as a table, for the other files of this folder:
 --
---   duckdb -c "SET VARIABLE reports = '/var/log/stalld/stalls.jsonl*'; SET VARIABLE service = 'web';" \
---          -c ".read load.sql" -c ".read worst-culprits.sql"
+--   duckdb <<'END'
+--   SET VARIABLE reports = '/var/log/stalld/stalls.jsonl*';
+--   .read load.sql
+--   .read worst-culprits.sql
+--   END
 --
 -- Files may be many (a glob, or a list of them) and compressed (.gz). Keys that are not named here are left alone, so lines of later
 -- versions load, too.
