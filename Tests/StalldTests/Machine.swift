@@ -49,7 +49,8 @@ final class Machine {
   @discardableResult
   func run(_ command: String...) throws -> Program { try run(command) }
 
-  private func run(_ command: [String]) throws -> Program {
+  @discardableResult
+  func run(_ command: [String]) throws -> Program {
     let namespaces = ["--target", leader, "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup"]
     return try Program.run(
       Program.installed("nsenter")!, namespaces + command, environment: ["LC_ALL": "C", "SYSTEMD_PAGER": ""])
