@@ -23,7 +23,7 @@ DEBUGGERS := elfutils gdb libstdc++-12-dev
 
 FUZZ_SECONDS ?= 60
 
-.PHONY: demo test test-fleet test-integrations test-traits install agent deb test-deb examples fuzz bench bench-monitor bench-capture bench-loop bench-nio bench-report lint format clean
+.PHONY: demo test test-fleet test-integrations test-traits install agent deb test-deb examples fuzz bench bench-monitor bench-capture bench-loop bench-nio bench-report bench-agent lint format clean
 
 demo: ## A host with known stalls: report lines on standard output, an account on standard error.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES)
@@ -114,6 +114,13 @@ bench-report: ## A million report lines through `stalld report`, beside jq: a ta
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES) jq python3 time
 	$(SWIFT) build --configuration release --product stalld
 	Benchmarks/Report/bench.py "$$($(SWIFT) build --configuration release --show-bin-path)/stalld"
+
+bench-agent: agent ## A thousand hosts and ten thousand reports a second: a table, Benchmarks/results/agent.json, Documentation/AgentCost.md.
+	mkdir -p .build/bench
+	strip --strip-all -o .build/bench/stalld .build/agent/stalld
+	$(SWIFT) build --configuration release --package-path Benchmarks/Agent
+	taskset --cpu-list 1 $$($(SWIFT) build --configuration release --package-path Benchmarks/Agent --show-bin-path)/bench-agent \
+	  "$(CURDIR)/.build/bench/stalld" Documentation/AgentCost.md
 
 FUZZER := clang -g -O1 -fsanitize=fuzzer,address -DFUZZ_WITH_LIBFUZZER -ISources/CUnwind/include
 
