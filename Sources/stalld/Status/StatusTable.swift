@@ -54,7 +54,7 @@ struct StatusTable {
     lines.append("  queue: \(queue.lines) lines, \(Quantity.bytes(queue.bytes))\(limit)")
     if let symbols = status.symbols {
       lines.append(
-        "  symbols: \(symbols.hits) from the cache, \(symbols.misses) read, \(Quantity.bytes(symbols.bytes)) of \(Quantity.bytes(symbols.bytesLimit))"
+        "  frames: \(symbols.hits) named, \(symbols.misses) of builds without a file; symbols take \(Quantity.bytes(symbols.bytes)) of \(Quantity.bytes(symbols.bytesLimit))"
       )
     }
     return lines
