@@ -39,8 +39,10 @@ final class ReportSummary {
     return frame.offset.map { "\(module)+0x" + String($0, radix: 16) } ?? module
   }
 
-  /// Makes groups and weighted stacks of what was read; `limit` is the shortest stall that counts, in milliseconds.
-  init(_ pass: consuming ReportPass, grouping: Grouping, shortest limit: Double = 0) {
+  /// Makes groups and weighted stacks of what was read.
+  ///
+  /// `limit` is the shortest stall that counts, in milliseconds; `release`, if given, the only `service.version` that does.
+  init(_ pass: consuming ReportPass, grouping: Grouping, shortest limit: Double = 0, release: String? = nil) {
     self.grouping = grouping
     skipped = pass.skipped
     lines = pass.lines
@@ -49,6 +51,15 @@ final class ReportSummary {
     table = pass.stacks
     omittedStacks = pass.stacks.omitted
     var stalls = pass.takeStalls()
+    if let release {
+      let texts = texts
+      var wanted: [UInt32: Bool] = [:]
+      stalls.keep { stall in
+        if let known = wanted[stall.release] { return known }
+        wanted[stall.release] = texts[stall.release] == release
+        return texts[stall.release] == release
+      }
+    }
     if limit > 0 {
       omittedSummaries = stalls.reduce(0) { $0 + ($1.isSummary ? 1 : 0) }
       stalls.keep { !$0.isSummary && $0.milliseconds >= limit }

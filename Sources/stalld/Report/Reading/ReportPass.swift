@@ -8,8 +8,6 @@ struct ReportPass {
     var since = -Double.infinity
     /// A pattern as of fnmatch(3) that `service.name` is to match.
     var service: String?
-    /// The `service.version` that is to be.
-    var release: String?
   }
 
   private(set) var texts = TextTable()
@@ -74,7 +72,6 @@ struct ReportPass {
     let service = text(members.service, line)
     guard isWanted(service) else { return }
     let release = text(members.version, line)
-    if let wanted = filter.release, texts[release] != wanted { return }
 
     let state: Stall.State =
       isSummary
