@@ -70,12 +70,15 @@ struct FirefoxExport {
   }
 
   private func write(meta json: inout JSONWriter) {
-    for (key, text) in [("product", "stalld"), ("importedFrom", "stalld report"), ("oscpu", "Linux"), ("platform", "Linux")] {
+    for (key, text) in [
+      ("product", "stalld"), ("importedFrom", "stalld report"), ("oscpu", "Linux"), ("platform", "Linux"),
+    ] {
       json.key(key)
       json.value(text)
     }
     let numbers: [(String, Double)] = [
-      ("interval", 1), ("startTime", first * 1000), ("profilingStartTime", 0), ("profilingEndTime", (last - first) * 1000),
+      ("interval", 1), ("startTime", first * 1000), ("profilingStartTime", 0),
+      ("profilingEndTime", (last - first) * 1000),
       ("processType", 0), ("stackwalk", 1), ("version", 34), ("preprocessedProfileVersion", Double(Self.version)),
     ]
     for (key, number) in numbers {
@@ -108,7 +111,8 @@ struct FirefoxExport {
 
   private func write(schema json: inout JSONWriter) {
     for (key, text) in [
-      ("name", "stall"), ("tooltipLabel", "{marker.data.culprit}"), ("tableLabel", "{marker.data.cause}: {marker.data.culprit}"),
+      ("name", "stall"), ("tooltipLabel", "{marker.data.culprit}"),
+      ("tableLabel", "{marker.data.cause}: {marker.data.culprit}"),
       ("chartLabel", "{marker.data.culprit}"), ("description", "A main loop that stood still."),
     ] {
       json.key(key)
@@ -118,7 +122,8 @@ struct FirefoxExport {
     json.array(["marker-chart", "marker-table", "timeline-overview"]) { $0.value($1) }
     json.key("fields")
     json.array([
-      ("culprit", "Culprit", "unique-string"), ("cause", "Cause", "unique-string"), ("release", "Version", "unique-string"),
+      ("culprit", "Culprit", "unique-string"), ("cause", "Cause", "unique-string"),
+      ("release", "Version", "unique-string"),
       ("id", "stall.id", "string"), ("count", "Stalls", "integer"),
     ]) { json, field in
       json.object { json in
@@ -136,7 +141,8 @@ struct FirefoxExport {
     let (service, host) = (summary.text(track.service), summary.text(track.host))
     let end = (last - first) * 1000
     for (key, text) in [
-      ("name", summary.text(track.loop)), ("processName", "\(service) on \(host)"), ("processType", "default"), ("pid", "\(number + 1)"),
+      ("name", summary.text(track.loop)), ("processName", "\(service) on \(host)"), ("processType", "default"),
+      ("pid", "\(number + 1)"),
     ] {
       json.key(key)
       json.value(text)
@@ -145,7 +151,9 @@ struct FirefoxExport {
     json.value(number + 1)
     json.key("isMainThread")
     json.value(true)
-    for (key, time) in [("processStartupTime", 0), ("registerTime", 0), ("processShutdownTime", end), ("unregisterTime", end)] {
+    for (key, time) in [
+      ("processStartupTime", 0), ("registerTime", 0), ("processShutdownTime", end), ("unregisterTime", end),
+    ] {
       json.key(key)
       json.value(time)
     }
@@ -161,10 +169,14 @@ struct FirefoxExport {
     let told = stalls.filter { !$0.isSummary }
     for (place, stall) in told.enumerated() {
       let category = Int(stall.cause) + 1
-      let stack = stall.stack == Stall.noStack ? tables.noStack(category: category) : tables.stack(stall.stack, category: category)
+      let stack =
+        stall.stack == Stall.noStack
+        ? tables.noStack(category: category) : tables.stack(stall.stack, category: category)
       rows.append(((stall.start - first) * 1000, stack, stall.milliseconds))
       // Processes of one name may stall at once; a track's times go on.
-      if place + 1 == told.count || told[place + 1].start > stall.end { rows.append(((stall.end - first) * 1000, -1, 0)) }
+      if place + 1 == told.count || told[place + 1].start > stall.end {
+        rows.append(((stall.end - first) * 1000, -1, 0))
+      }
     }
     json.key("samples")
     json.object { json in
@@ -191,7 +203,8 @@ struct FirefoxExport {
           json.key("type")
           json.value("stall")
           for (key, text) in [
-            ("culprit", summary.text(stall.culprit)), ("cause", summary.cause(stall.cause)), ("release", summary.text(stall.release)),
+            ("culprit", summary.text(stall.culprit)), ("cause", summary.cause(stall.cause)),
+            ("release", summary.text(stall.release)),
           ] where !text.isEmpty {
             json.key(key)
             json.value(tables.text(text))
@@ -207,7 +220,9 @@ struct FirefoxExport {
       json.key("startTime")
       json.array(stalls) { $0.value(($1.start - first) * 1000) }
       json.key("endTime")
-      json.array(stalls) { json, stall in if stall.isSummary { json.null() } else { json.value((stall.end - first) * 1000) } }
+      json.array(stalls) { json, stall in
+        if stall.isSummary { json.null() } else { json.value((stall.end - first) * 1000) }
+      }
       json.key("phase")
       // An instant, or an interval.
       json.array(stalls) { $0.value($1.isSummary ? 0 : 1) }

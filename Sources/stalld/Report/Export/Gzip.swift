@@ -7,7 +7,10 @@ enum Gzip {
     var stream = z_stream()
     // 15 bits of window, and 16 for gzip's header and trailer.
     let size = Int32(MemoryLayout<z_stream>.size)
-    guard deflateInit2_(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY, ZLIB_VERSION, size) == Z_OK else {
+    guard
+      deflateInit2_(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY, ZLIB_VERSION, size)
+        == Z_OK
+    else {
       return nil
     }
     defer { deflateEnd(&stream) }

@@ -28,11 +28,11 @@ struct PprofExport {
 
   init(_ summary: ReportSummary) { self.summary = summary }
 
-  /// The file's bytes; nil without memory to compress it.
-  func bytes() -> [UInt8]? {
+  /// The file's bytes; not compressed, which readers take too, if there is no memory for that.
+  func bytes() -> [UInt8] {
     var copy = self
     copy.write()
-    return Gzip.compress(copy.profile.bytes)
+    return Gzip.compress(copy.profile.bytes) ?? copy.profile.bytes
   }
 
   private mutating func write() {
@@ -47,7 +47,9 @@ struct PprofExport {
     let keys = ["service", "host", "cause"].map { number(of: $0) }
     for (share, sum) in StackShare.all(of: summary, perHost: true) {
       let locations = locations(of: share)
-      let texts = [summary.text(share.service), summary.text(share.host), summary.cause(share.cause)].map { number(of: $0) }
+      let texts = [summary.text(share.service), summary.text(share.host), summary.cause(share.cause)].map {
+        number(of: $0)
+      }
       profile.message(2) { sample in
         sample.packed(1, locations)
         sample.packed(2, [sum.count, Int(min(sum.milliseconds * 1e6, 9e18).rounded())])
@@ -108,7 +110,9 @@ struct PprofExport {
     profile.message(4) { location in
       location.number(1, number)
       location.number(2, mapping)
-      if let offset = outer.offset, mapping != 0 { location.number(3, Self.start(of: mapping) &+ offset % Self.modulePitch) }
+      if let offset = outer.offset, mapping != 0 {
+        location.number(3, Self.start(of: mapping) &+ offset % Self.modulePitch)
+      }
       for (function, line) in lines {
         location.message(4) {
           $0.number(1, function)
@@ -163,7 +167,9 @@ struct PprofExport {
 
   private mutating func writeMappings() {
     for (index, facts) in mappingFacts.enumerated() {
-      let (path, buildID) = (number(of: summary.text(facts.module.path)), number(of: summary.text(facts.module.buildID)))
+      let (path, buildID) = (
+        number(of: summary.text(facts.module.path)), number(of: summary.text(facts.module.buildID))
+      )
       let start = Self.start(of: index + 1)
       profile.message(3) {
         $0.number(1, index + 1)

@@ -15,15 +15,22 @@ struct SpeedscopeExport {
       return list.count - 1
     }
     let samples = shares.map { share, sum in
-      let frames = share.frames(summary).reversed().map { Frame(name: summary.name(of: $0), file: $0.file, line: $0.line) }
-      return (share: share, stack: (frames.isEmpty ? [Frame(name: "(no stack)")] : frames).map(number), weight: sum.milliseconds)
+      let frames = share.frames(summary).reversed().map {
+        Frame(name: summary.name(of: $0), file: $0.file, line: $0.line)
+      }
+      return (
+        share: share, stack: (frames.isEmpty ? [Frame(name: "(no stack)")] : frames).map(number),
+        weight: sum.milliseconds
+      )
     }
     var services: [UInt32: Double] = [:]
     for sample in samples { services[sample.share.service, default: 0] += sample.weight }
     let ranked = services.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.prefix(Self.serviceLimit).map(\.key)
-    let profiles = [("All stalls", samples)] + ranked.map { service in
-      (summary.text(service), samples.filter { $0.share.service == service })
-    }
+    let profiles =
+      [("All stalls", samples)]
+      + ranked.map { service in
+        (summary.text(service), samples.filter { $0.share.service == service })
+      }
     var json = JSONWriter()
     json.object { json in
       json.key("$schema")

@@ -53,7 +53,9 @@ final class DetailTrees {
     guard descriptor >= 0 else { return nil }
     defer { close(descriptor) }
     var status = stat()
-    guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_size <= fileLimit else { return nil }
+    guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_size <= fileLimit else {
+      return nil
+    }
     var bytes = [UInt8](repeating: 0, count: Int(status.st_size))
     var position = 0
     while position < bytes.count {

@@ -9,11 +9,15 @@ enum FrameColor {
   static func isOwn(symbol: String, module: String) -> Bool {
     if !module.isEmpty, HostCode.ownerOfLibrary(module) != nil { return false }
     guard !symbol.isEmpty else { return !module.isEmpty }
-    if ["_start", "main", "swift_", "_swift", "clinux_", "cunwind_", "std::", "__"].contains(where: symbol.hasPrefix) { return symbol == "main" }
+    if ["_start", "main", "swift_", "_swift", "clinux_", "cunwind_", "std::", "__"].contains(where: symbol.hasPrefix) {
+      return symbol == "main"
+    }
     // `closure #1 () -> () in static Service.Store.read() -> ()`: whose it is stands last.
     let name = symbol.components(after: " in ").last ?? symbol[...]
     let words = name.split(separator: " ").prefix { !$0.contains("(") || $0.contains(".") }
-    guard let path = words.first(where: { $0.contains(".") }), let first = path.split(separator: ".").first else { return true }
+    guard let path = words.first(where: { $0.contains(".") }), let first = path.split(separator: ".").first else {
+      return true
+    }
     return !others.contains { first == $0 }
   }
 }

@@ -42,7 +42,8 @@ struct PageStacks {
     if frame.symbol != 0 { frame.offset = nil }
     if let number = numbers[frame] { return number }
     let number = add(
-      name: summary.name(of: frame), symbol: summary.text(frame.symbol), file: summary.text(frame.file), line: Int(frame.line),
+      name: summary.name(of: frame), symbol: summary.text(frame.symbol), file: summary.text(frame.file),
+      line: Int(frame.line),
       module: summary.text(frame.module), isInlined: frame.isInlined, &texts)
     numbers[frame] = number
     return number

@@ -21,7 +21,9 @@ struct PageTexts {
   mutating func number(of text: String) -> Int {
     if let number = numbers[text] { return number }
     let isCut = text.unicodeScalars.dropFirst(Self.longest).isEmpty == false
-    let short = isFull ? Self.omitted : isCut ? String(String.UnicodeScalarView(text.unicodeScalars.prefix(Self.longest))) + "…" : text
+    let short =
+      isFull
+      ? Self.omitted : isCut ? String(String.UnicodeScalarView(text.unicodeScalars.prefix(Self.longest))) + "…" : text
     let number = numbers[short, default: all.count]
     if number == all.count {
       numbers[short] = number

@@ -91,13 +91,15 @@ extension StallPicture {
       json.value(text.unicodeScalars.count > PageTexts.longest ? String(text.prefix(PageTexts.longest)) + "…" : text)
     }
     for (name, count) in [
-      ("count", group.count), ("untold", group.untold), ("fatal", group.fatal), ("hosts", group.hosts), ("stack", stack),
+      ("count", group.count), ("untold", group.untold), ("fatal", group.fatal), ("hosts", group.hosts),
+      ("stack", stack),
     ] {
       json.key(name)
       json.value(count)
     }
     let numbers: [(String, Double?)] = [
-      ("ms", group.milliseconds), ("p50", group.percentiles?.p50), ("p95", group.percentiles?.p95), ("p99", group.percentiles?.p99),
+      ("ms", group.milliseconds), ("p50", group.percentiles?.p50), ("p95", group.percentiles?.p95),
+      ("p99", group.percentiles?.p99),
       ("max", group.longest), ("first", group.first), ("last", group.last),
     ]
     for (name, number) in numbers {

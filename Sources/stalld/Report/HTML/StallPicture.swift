@@ -74,12 +74,15 @@ struct StallPicture {
     for stall in summary.stalls {
       let weight = Weight(stack: stack(of: stall), group: group(of: stall), cause: stall.cause)
       sums[weight, default: Sum()].add(stall)
-      if isComplete || (!stall.isSummary && stall.milliseconds >= shortest && rows.count < Self.markLimit) { add(stall) }
+      if isComplete || (!stall.isSummary && stall.milliseconds >= shortest && rows.count < Self.markLimit) {
+        add(stall)
+      }
       guard !isComplete else { continue }
       let bin = min(Self.bins - 1, max(0, Int((stall.start - first) / binWidth)))
       bins[Cell(bin: bin, cause: stall.cause), default: Sum()].add(stall)
       if !stall.isSummary {
-        histogram[Cell(bin: Int(floor(log10(max(stall.milliseconds, 1)) * 8 + 1e-9)), cause: stall.cause), default: 0] += 1
+        histogram[
+          Cell(bin: Int(floor(log10(max(stall.milliseconds, 1)) * 8 + 1e-9)), cause: stall.cause), default: 0] += 1
       }
     }
     weigh(sums)
@@ -119,7 +122,8 @@ struct StallPicture {
       Row(
         start: stall.start - first, milliseconds: stall.milliseconds,
         numbers: [
-          Int(stall.cause), group(of: stall), texts.number(of: stall.service, in: summary), texts.number(of: stall.host, in: summary),
+          Int(stall.cause), group(of: stall), texts.number(of: stall.service, in: summary),
+          texts.number(of: stall.host, in: summary),
           stack(of: stall), Int(stall.state.rawValue), Int(stall.count),
         ],
         id: stall.id, loop: texts.number(of: stall.loop, in: summary)))
@@ -128,7 +132,9 @@ struct StallPicture {
   /// The heaviest weights; what is beyond is summed up, so that nothing is missing from the totals.
   private mutating func weigh(_ sums: [Weight: Sum]) {
     let sorted = sums.sorted {
-      ($1.value.milliseconds, $0.key.stack, $0.key.group, $0.key.cause) < ($0.value.milliseconds, $1.key.stack, $1.key.group, $1.key.cause)
+      ($1.value.milliseconds, $0.key.stack, $0.key.group, $0.key.cause) < (
+        $0.value.milliseconds, $1.key.stack, $1.key.group, $1.key.cause
+      )
     }
     weights = sorted.prefix(Self.weightLimit).map { ($0.key, $0.value) }
     var rest: [Weight: Sum] = [:]
@@ -139,15 +145,20 @@ struct StallPicture {
   }
 
   private mutating func add(_ details: DetailTrees) {
-    for row in rows.sorted(by: { $0.milliseconds > $1.milliseconds }) where row.numbers[5] != Int(Stall.State.summary.rawValue) {
+    for row in rows.sorted(by: { $0.milliseconds > $1.milliseconds })
+    where row.numbers[5] != Int(Stall.State.summary.rawValue) {
       guard !details.isFull, !texts.isFull else { return }
       guard let nodes = details.tree(of: row.id) else { continue }
       trees.append(
-        (row.id, nodes.map { node in
-          let frame = stacks.add(
-            name: node.name, symbol: node.symbol, file: node.file, line: node.line, module: node.module, isInlined: node.isInlined, &texts)
-          return (node.parent, frame, node.milliseconds)
-        }))
+        (
+          row.id,
+          nodes.map { node in
+            let frame = stacks.add(
+              name: node.name, symbol: node.symbol, file: node.file, line: node.line, module: node.module,
+              isInlined: node.isInlined, &texts)
+            return (node.parent, frame, node.milliseconds)
+          }
+        ))
     }
   }
 }
