@@ -84,7 +84,8 @@ struct PprofExport {
 
   /// A stack's locations, the innermost first. A location is a call with what was inlined into it.
   private mutating func locations(of share: StackShare) -> [Int] {
-    guard let stack = share.stack else { return [] }
+    // pprof passes over samples without a place.
+    guard let stack = share.stack else { return [location(of: [ReportFrame()])] }
     if let known = stacks[stack] { return known }
     var numbers: [Int] = []
     var call: [ReportFrame] = []
@@ -106,7 +107,7 @@ struct PprofExport {
     let outer = call[call.count - 1]
     let mapping = mapping(of: outer, hasInlined: call.count > 1)
     // A frame without a name is a place in its module, which a symbolizer may still name.
-    let lines = call.filter { $0.symbol != 0 }.map { (function(of: $0), Int($0.line)) }
+    let lines = call.filter { $0.symbol != 0 || $0 == ReportFrame() }.map { (function(of: $0), Int($0.line)) }
     profile.message(4) { location in
       location.number(1, number)
       location.number(2, mapping)
@@ -128,7 +129,7 @@ struct PprofExport {
     if let known = functions[key] { return known }
     let number = functions.count + 1
     functions[key] = number
-    let (name, file) = (self.number(of: summary.text(frame.symbol)), self.number(of: summary.text(frame.file)))
+    let (name, file) = (self.number(of: frame == ReportFrame() ? "(no stack)" : summary.text(frame.symbol)), self.number(of: summary.text(frame.file)))
     profile.message(5) {
       $0.number(1, number)
       $0.number(2, name)

@@ -9,6 +9,8 @@ enum FrameColor {
   static func isOwn(symbol: String, module: String) -> Bool {
     if !module.isEmpty, HostCode.ownerOfLibrary(module) != nil { return false }
     guard !symbol.isEmpty else { return !module.isEmpty }
+    // What the compiler writes between two conventions.
+    if ["reabstraction thunk", "partial apply", "outlined "].contains(where: symbol.hasPrefix) { return false }
     if ["_start", "main", "swift_", "_swift", "clinux_", "cunwind_", "std::", "__"].contains(where: symbol.hasPrefix) {
       return symbol == "main"
     }
@@ -29,6 +31,8 @@ extension String {
     let (bytes, mark) = (Array(utf8), Array(mark.utf8))
     guard bytes.count >= mark.count else { return parts }
     for start in 0...(bytes.count - mark.count) where bytes[start..<(start + mark.count)].elementsEqual(mark) {
+      // `Service.(read in _65708743483CBF2F15D1CFE2EBEC86AA)()`: private to a file.
+      if start + mark.count < bytes.count, bytes[start + mark.count] == UInt8(ascii: "_") { continue }
       parts.append(self[utf8.index(startIndex, offsetBy: start + mark.count)...])
     }
     return parts

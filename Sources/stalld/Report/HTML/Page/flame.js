@@ -6,15 +6,20 @@
   const ROW = 19, DEPTH = 120;
   let root = null, zoomed = null, needle = '', focused = null;
 
+  // Calls from several lines of a function are one frame: its name in its module.
+  const functionOf = frame => frame < 0 ? frame : data.frames[frame][0] * data.texts.length + data.frames[frame][3];
+
   function grow(weights) {
-    const root = { frame: -9, ms: 0, count: 0, children: new Map(), parent: null, depth: 0 };
+    const root = { frame: -9, key: -9, ms: 0, count: 0, children: new Map(), parent: null, depth: 0 };
     const add = (at, ms, count) => { at.ms += ms; at.count += count; };
     for (const [stack, , , ms, count] of weights) {
       let at = root;
       add(at, ms, count);
       for (const frame of stackOf(stack).slice(0, DEPTH)) {
-        let child = at.children.get(frame);
-        if (!child) at.children.set(frame, child = { frame, ms: 0, count: 0, children: new Map(), parent: at, depth: at.depth + 1 });
+        const key = functionOf(frame);
+        let child = at.children.get(key);
+        if (!child) at.children.set(key, child = { frame, key, isOneLine: true, ms: 0, count: 0, children: new Map(), parent: at, depth: at.depth + 1 });
+        else if (child.frame !== frame) child.isOneLine = false;
         add(child, ms, count);
         at = child;
       }
@@ -26,7 +31,7 @@
   // Neighbours are told apart by a tint that a name always has.
   const tint = name => [...name].reduce((sum, letter) => (sum * 31 + letter.codePointAt(0)) % 997, 7) % 3;
   const isMatch = it => needle !== '' && it !== root && nameOf(it).toLowerCase().includes(needle);
-  const path = it => { const path = []; for (; it; it = it.parent) path.push(it.frame); return path.reverse(); };
+  const path = it => { const path = []; for (; it; it = it.parent) path.push(it.key); return path.reverse(); };
 
   // The time under frames that match, none counted twice.
   function matched(it) {
@@ -79,7 +84,7 @@
   function tell(it) {
     const share = `${percent(it.ms / Math.max(root.ms, 1e-9))} of ${duration(root.ms)}`;
     const parts = [node('b', { class: 'mono' }, nameOf(it)), ` – ${duration(it.ms)}, ${share}, ${plural(it.count, 'stall')}`];
-    const where = it === root ? '' : place(it.frame, true);
+    const where = it === root ? '' : place(it.frame, true).replace(it.isOneLine ? '' : /:\d+$/, '');
     if (where) parts.push(' – ', node('span', { class: 'quiet mono' }, where));
     if (needle) parts.push(node('div', { id: 'matched' }, `Matched “${search.value}”: ${duration(matched(root))}, ${percent(root.ms ? matched(root) / root.ms : 0)} of the time`));
     status.replaceChildren(...parts);
@@ -130,9 +135,9 @@
     const before = zoomed ? path(zoomed) : [];
     root = zoomed = grow(selection.weights);
     focused = null;
-    for (const frame of before.slice(1)) {
-      if (!zoomed.children.has(frame)) { zoomed = root; break; }
-      zoomed = zoomed.children.get(frame);
+    for (const key of before.slice(1)) {
+      if (!zoomed.children.has(key)) { zoomed = root; break; }
+      zoomed = zoomed.children.get(key);
     }
     draw();
   });

@@ -77,10 +77,10 @@ function duration(ms) {
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 9995) return `${(ms / 1000).toFixed(2)} s`;
   if (ms < 60000) return `${(ms / 1000).toFixed(1)} s`;
-  const minutes = Math.round(ms / 6000) / 10;
-  if (minutes < 60) return `${minutes.toFixed(1)} min`;
-  const hours = Math.floor(Math.round(minutes) / 60);
-  return hours < 48 ? `${hours} h ${Math.round(minutes) % 60} min` : `${(minutes / 1440).toFixed(1)} d`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 3600) return seconds % 60 ? `${Math.floor(seconds / 60)} min ${seconds % 60} s` : `${seconds / 60} min`;
+  const minutes = Math.round(seconds / 60);
+  return minutes < 2880 ? `${Math.floor(minutes / 60)} h ${minutes % 60} min` : `${(minutes / 1440).toFixed(1)} d`;
 }
 
 // Times are UTC, as in the reports.
@@ -90,8 +90,10 @@ function moment(seconds, isShort) {
   return isShort ? iso.slice(0, 16).replace('T', ' ') : iso.replace('T', ' ').replace('Z', ' UTC');
 }
 
-const groupName = number => number < 0 ? '(others)' : data.groups[number].key || '(not known)';
-const frameName = frame => frame < 0 ? (frame === -1 ? '(no stack)' : '(other stacks)') : text(data.frames[frame][0]);
+const groupName = number => number < 0 ? '(others)' : plainName(data.groups[number].key) || '(not known)';
+// Swift marks what is private to a file by a hash of it, which tells nobody anything.
+const plainName = name => name.replace(/\((\S[^()]*) in _[0-9A-F]{32}\)/g, '$1');
+const frameName = frame => frame < 0 ? (frame === -1 ? '(no stack)' : '(other stacks)') : plainName(text(data.frames[frame][0]));
 const isOwn = frame => frame >= 0 && data.frames[frame][4] === 1;
 function place(frame, isLong) {
   if (frame < 0) return '';

@@ -7,7 +7,7 @@
   if (totals.stalls) {
     show('scope', `${plural(totals.services, 'service')} on ${plural(totals.hosts, 'host')}, ${moment(totals.first, true)} to ${moment(totals.last, true)} UTC`);
     const share = percent(worst.ms / Math.max(totals.ms, 1e-9));
-    show('worst', 'First to look at: ', node('code', {}, worst.key || '(not known)'), `, ${share} of that time in ${plural(worst.count, 'stall')}`,
+    show('worst', 'First to look at: ', node('code', {}, groupName(0)), `, ${share} of that time in ${plural(worst.count, 'stall')}`,
       worst.hosts > 1 ? ` on ${worst.hosts} hosts` : '', worst.cause && worst.cause !== worst.key ? `, cause: ${worst.cause}.` : '.');
   }
   const tiles = [['Stalls', whole(totals.stalls)], ['Stood still', duration(totals.ms)], ['Median', duration(totals.p50)], ['99th percentile', duration(totals.p99)],

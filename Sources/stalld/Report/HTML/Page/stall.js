@@ -19,11 +19,16 @@ function callTree(nodes) {
   const total = (children.get(-1) || []).reduce((sum, number) => sum + nodes[number][2], 0) || 1;
   const words = ([, frame, ms]) => [node('span', { class: 'weight' }, `${duration(ms)} ${percent(ms / total)}`), node('span', { class: isOwn(frame) ? 'own' : '' }, frameName(frame)),
     place(frame) ? node('span', { class: 'quiet', title: place(frame, true) }, `  ${place(frame)}`) : null];
-  const list = parent => node('ul', {}, ...(children.get(parent) || []).sort((a, b) => nodes[b][2] - nodes[a][2]).map(number => {
-    const below = children.get(number);
-    if (!below) return node('li', { class: 'leaf' }, ...words(nodes[number]));
-    // A chain without a branch stays on one level.
-    return node('li', {}, node('details', { open: true }, node('summary', {}, ...words(nodes[number])), list(number)));
+  const heaviestFirst = parent => (children.get(parent) || []).sort((a, b) => nodes[b][2] - nodes[a][2]);
+  // A chain without a branch stays on one level.
+  const list = parent => node('ul', {}, ...heaviestFirst(parent).flatMap(number => {
+    const items = [];
+    for (let below = heaviestFirst(number); below.length < 2; below = heaviestFirst(number)) {
+      items.push(node('li', { class: 'leaf' }, ...words(nodes[number])));
+      if (!below.length) return items;
+      number = below[0];
+    }
+    return [...items, node('li', {}, node('details', { open: true }, node('summary', {}, ...words(nodes[number])), list(number)))];
   }));
   const tree = list(-1);
   tree.className = 'tree';
