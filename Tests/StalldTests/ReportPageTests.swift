@@ -61,7 +61,7 @@ import Testing
         at('search').dispatchEvent(new Event('input'));
         result.matches = all('#flame .match').map(button => button.textContent);
         result.matched = at('matched').textContent;
-        all('#flame button').find(button => button.textContent === 'fsync').click();
+        all('#flame button').find(button => button.textContent.startsWith('Store.write')).click();
         result.zoomed = at('flame-status').textContent;
         result.width = all('#flame button').find(button => button.textContent === 'fsync').style.width;
         document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape', bubbles: true }));
@@ -88,7 +88,7 @@ import Testing
       try JSONSerialization.jsonObject(with: Data(document.result.utf8)) as? [String: Any], "\(document.result)")
     #expect(result["matches"] as? [String] == ["Store.write() throws -> ()"])
     #expect(try #require(result["matched"] as? String).contains(/: [\d.]+ s, \d+ % of the time/))
-    #expect(try #require(result["zoomed"] as? String).hasPrefix("fsync – "))
+    #expect(try #require(result["zoomed"] as? String).hasPrefix("Store.write() throws -> () – "))
     #expect(result["width"] as? String == "100%")
     #expect(result["back"] as? Bool == true)
     #expect(result["sorted"] as? [String] == ["Stallsdescending"])
@@ -166,7 +166,7 @@ import Testing
       {"id":2,"parent":0,"weight_ms":100.000,"symbol":"Store.touch() -> ()"}]}
       """
     try Data(tree.utf8).write(to: scratch.url.appending(path: "\(id).json"))
-    try Data("{\"stall\":{\"id\":\"\(other)\"},\"tree\":[{\"parent\":7}]}".utf8).write(
+    try Data("{\"stall\":{\"id\":\"\(other)\"},\"tree\":[{\"parent\":7,\"weight_ms\":1,\"symbol\":\"main\"}]}".utf8).write(
       to: scratch.url.appending(path: "\(other).json"))
     let document = try browser.document(
       of: page(lines, ["--details", scratch.url.path]),
