@@ -8,7 +8,7 @@ LIBRARIES := libunwind-dev libdw-dev
 COMMAND_LIBRARIES := libmicrohttpd-dev libyaml-dev zlib1g-dev
 
 # What the tests judge by.
-JUDGES := binutils debianutils libstdc++-12-dev python3-jsonschema rsyslog systemd-container xz-utils
+JUDGES := binutils bsdutils debianutils libstdc++-12-dev python3-jsonschema rsyslog systemd-container xz-utils
 # Hosts in C.
 C_HOSTS := gcc g++ libc6-dev libglib2.0-dev libuv1-dev make pkg-config
 
@@ -20,7 +20,7 @@ DEBUGGERS := elfutils gdb libstdc++-12-dev
 
 FUZZ_SECONDS ?= 60
 
-.PHONY: demo test test-integrations install examples fuzz bench bench-monitor bench-capture bench-loop bench-nio lint format clean
+.PHONY: demo test test-integrations install examples fuzz bench bench-monitor bench-capture bench-loop bench-nio bench-report lint format clean
 
 demo: ## A host with known stalls: report lines on standard output, an account on standard error.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES)
@@ -72,6 +72,11 @@ bench-loop: ## Ours beside seven other run loops, on one processor: a table, Ben
 bench-nio: ## Throughput of an echo server on SwiftNIO, watched and not: a table, and Benchmarks/results/nio.json.
 	@scripts/install-dependencies $(LIBRARIES)
 	$(SWIFT) run --configuration release --package-path Integrations/StallMonitorNIO bench-nio
+
+bench-report: ## A million report lines through `stalld report`, beside jq: a table, and Benchmarks/results/report.json.
+	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES) jq python3 time
+	$(SWIFT) build --configuration release --product stalld
+	Benchmarks/Report/bench.py "$$($(SWIFT) build --configuration release --show-bin-path)/stalld"
 
 FUZZER := clang -g -O1 -fsanitize=fuzzer,address -DFUZZ_WITH_LIBFUZZER -ISources/CUnwind/include
 

@@ -22,7 +22,7 @@ final class LineBlocks: Sendable {
     var reason: String
   }
 
-  /// A report has 8000 bytes at most. A buffer is twice as long.
+  /// Much more than a report can have; a buffer is twice as long.
   static let longestLine = 512 << 10
 
   // Unchecked for libz's handle, which is used by whoever has the lock.
