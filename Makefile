@@ -9,6 +9,8 @@ COMMAND_LIBRARIES := libmicrohttpd-dev libyaml-dev zlib1g-dev
 
 # What the tests judge by.
 JUDGES := binutils bsdutils debianutils libstdc++-12-dev python3-jsonschema rsyslog systemd-container xz-utils
+# What pictures and exports are judged by: large packages, and so a target of their own. Without them `make test` skips those tests.
+PICTURE_JUDGES := chromium fonts-dejavu-core golang-github-google-pprof-dev golang-go gzip libdevel-nytprof-perl protobuf-compiler python3-jsonschema
 # Hosts in C.
 C_HOSTS := gcc g++ libc6-dev libglib2.0-dev libuv1-dev make pkg-config
 
@@ -20,7 +22,7 @@ DEBUGGERS := elfutils gdb libstdc++-12-dev
 
 FUZZ_SECONDS ?= 60
 
-.PHONY: demo test test-integrations install examples fuzz bench bench-monitor bench-capture bench-loop bench-nio bench-report lint format clean
+.PHONY: demo test test-integrations test-pictures install examples fuzz bench bench-monitor bench-capture bench-loop bench-nio bench-report lint format clean
 
 demo: ## A host with known stalls: report lines on standard output, an account on standard error.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES)
@@ -40,6 +42,10 @@ test: ## All tests; the victims in debug and in release.
 test-integrations: ## The tests of the packages under Integrations/, which resolve what they integrate.
 	@scripts/install-dependencies $(LIBRARIES) $(JUDGES)
 	$(SWIFT) test --package-path Integrations/StallMonitorNIO
+
+test-pictures: ## `stalld report --html` in a headless Chromium, and exports by the programs that they are for.
+	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES) $(PICTURE_JUDGES)
+	$(SWIFT) test --filter 'ReportPageTests|ReportExportTests'
 
 PREFIX ?= /usr/local
 

@@ -166,8 +166,9 @@ import Testing
       {"id":2,"parent":0,"weight_ms":100.000,"symbol":"Store.touch() -> ()"}]}
       """
     try Data(tree.utf8).write(to: scratch.url.appending(path: "\(id).json"))
-    try Data("{\"stall\":{\"id\":\"\(other)\"},\"tree\":[{\"parent\":7,\"weight_ms\":1,\"symbol\":\"main\"}]}".utf8).write(
-      to: scratch.url.appending(path: "\(other).json"))
+    try Data("{\"stall\":{\"id\":\"\(other)\"},\"tree\":[{\"parent\":7,\"weight_ms\":1,\"symbol\":\"main\"}]}".utf8)
+      .write(
+        to: scratch.url.appending(path: "\(other).json"))
     let document = try browser.document(
       of: page(lines, ["--details", scratch.url.path]),
       running: """

@@ -129,7 +129,10 @@ struct PprofExport {
     if let known = functions[key] { return known }
     let number = functions.count + 1
     functions[key] = number
-    let (name, file) = (self.number(of: frame == ReportFrame() ? "(no stack)" : summary.text(frame.symbol)), self.number(of: summary.text(frame.file)))
+    let (name, file) = (
+      self.number(of: frame == ReportFrame() ? "(no stack)" : summary.text(frame.symbol)),
+      self.number(of: summary.text(frame.file))
+    )
     profile.message(5) {
       $0.number(1, number)
       $0.number(2, name)

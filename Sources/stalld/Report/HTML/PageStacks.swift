@@ -2,7 +2,7 @@
 struct PageStacks {
   /// Frames of all stacks together.
   private static let roomForFrames = 200_000
-  private static let limit = 2000
+  private static let limit = 5000
 
   /// Symbol, file, line, module, whether it is the service's own, whether it was inlined; numbers of texts.
   private(set) var frames: [[Int]] = []

@@ -99,7 +99,8 @@ struct ReportPage {
     <div class="actions"><button type="button" class="plain" id="more" hidden>Show more</button></div>
     </section>
     </main>
-    <footer class="page"><div id="notes"></div><p>Made by stalld report. All times are UTC.</p></footer>
+    <footer class="page"><div id="notes"></div><p>Of deep stacks a report line leaves out frames in the middle: the flame graph joins what is left. \
+    Made by stalld report; all times are UTC.</p></footer>
     <dialog id="stall" aria-labelledby="stall-title"></dialog>
 
     """

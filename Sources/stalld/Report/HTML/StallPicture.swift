@@ -6,7 +6,7 @@ struct StallPicture {
   /// Stalls that are told one by one.
   static let markLimit = 4000
   private static let groupLimit = 500
-  private static let weightLimit = 4000
+  private static let weightLimit = 8000
   private static let bins = 600
 
   /// A row of the page's JSON; see model.js.

@@ -32,13 +32,10 @@
         shape('text', { x: LEFT - 6, y: y + 4, 'text-anchor': 'end' }, compact(level)));
     }
     svg.append(shape('line', { class: 'grid', x1: LEFT, x2: width - RIGHT, y1: bottom, y2: bottom }));
-    const decades = Math.ceil(last / 8) - Math.floor(first / 8);
-    for (let bin = Math.ceil(first / 8) * 8 - 8; bin <= last + 1; bin += 4) {
-      if (bin < first || (bin % 8 && decades > 3)) continue;
-      const ms = edge(bin);
-      const label = bin % 8 ? duration(Math.round(edge(bin) / Math.pow(10, Math.floor(bin / 8))) * Math.pow(10, Math.floor(bin / 8))) : duration(ms);
-      svg.append(shape('line', { class: 'grid', x1: x(bin), x2: x(bin), y1: bottom, y2: bottom + 4 }),
-        shape('text', { x: x(bin), y: bottom + 17, 'text-anchor': 'middle' }, label.replace(/\.0+(?= )/, '')));
+    for (const ms of namedDurations(first / 8, (last + 1) / 8, plot, 48)) {
+      const at = x(Math.log10(ms) * 8);
+      svg.append(shape('line', { class: 'grid', x1: at, x2: at, y1: bottom, y2: bottom + 4 }),
+        shape('text', { x: Math.min(at, width - 14), y: bottom + 17, 'text-anchor': 'middle' }, axisDuration(ms)));
     }
     for (const [bin, parts] of bins) {
       let y = bottom;

@@ -83,6 +83,19 @@ function duration(ms) {
   return minutes < 2880 ? `${Math.floor(minutes / 60)} h ${minutes % 60} min` : `${(minutes / 1440).toFixed(1)} d`;
 }
 
+// Marks of a logarithmic axis of durations, as people name them.
+const axisDuration = ms => ms < 1000 ? `${ms} ms` : ms < 60000 ? `${ms / 1000} s` : ms < 3600000 ? `${ms / 60000} min` : ms < 86400000 ? `${ms / 3600000} h` : `${ms / 86400000} d`;
+const NAMED = [1, 3, 10, 30, 100, 300, 1000, 3000, 10000, 30000, 60000, 180000, 600000, 1800000, 3600000, 10800000, 36000000, 86400000, 259200000, 864000000];
+const BETWEEN = [2, 5, 20, 50, 200, 400, 500, 700, 1500, 2000, 5000, 20000];
+function namedDurations(lowest, highest, room, least) {
+  const marks = [];
+  const isWithin = ms => Math.log10(ms) >= lowest && Math.log10(ms) <= highest;
+  const apart = ms => marks.every(other => Math.abs(Math.log10(ms / other)) / (highest - lowest) * room >= least);
+  const named = NAMED.filter(isWithin);
+  for (const ms of named.length < 3 ? [...named, ...BETWEEN.filter(isWithin)] : [...named.filter(ms => Math.log10(ms) % 1 === 0), ...named]) if (apart(ms)) marks.push(ms);
+  return marks;
+}
+
 // Times are UTC, as in the reports.
 function moment(seconds, isShort) {
   if (seconds === null || seconds === undefined) return '–';

@@ -4,8 +4,9 @@
   const worst = data.groups[0];
   const show = (id, ...words) => document.getElementById(id).replaceChildren(...words);
   show('headline', totals.stalls ? `${plural(totals.stalls, 'stall')}: main loops stood still for ${duration(totals.ms)}` : 'No stalls');
+  const sameDay = moment(totals.first, true).slice(0, 10) === moment(totals.last, true).slice(0, 10);
   if (totals.stalls) {
-    show('scope', `${plural(totals.services, 'service')} on ${plural(totals.hosts, 'host')}, ${moment(totals.first, true)} to ${moment(totals.last, true)} UTC`);
+    show('scope', `${plural(totals.services, 'service')} on ${plural(totals.hosts, 'host')}, ${moment(totals.first, true)} to ${sameDay ? moment(totals.last, true).slice(11) : moment(totals.last, true)} UTC`);
     const share = percent(worst.ms / Math.max(totals.ms, 1e-9));
     show('worst', 'First to look at: ', node('code', {}, groupName(0)), `, ${share} of that time in ${plural(worst.count, 'stall')}`,
       worst.hosts > 1 ? ` on ${worst.hosts} hosts` : '', worst.cause && worst.cause !== worst.key ? `, cause: ${worst.cause}.` : '.');

@@ -40,7 +40,7 @@ function openStall(row) {
   const id = row[ID];
   const facts = [['When', moment(data.totals.first + row[START])], ['Stood still', duration(row[MS]) + (row[STATE] === FATAL ? ', and the process ended' : row[STATE] === 1 ? ', and no end is told' : '')],
     ['Cause', badge(row[CAUSE])], ['Service', text(row[SERVICE])], ['Host', text(row[HOST])], ['Loop', text(row[LOOP])], ['stall.id', node('code', {}, id)]];
-  const body = [node('dl', { class: 'facts' }, ...facts.map(([name, value]) => node('div', {}, node('dt', {}, name), node('dd', {}, value))))];
+  const body = [node('dl', { class: 'facts' }, ...facts.map(([name, value]) => node('div', { class: name === 'stall.id' ? 'long' : '' }, node('dt', {}, name), node('dd', {}, value))))];
   if (data.trees[id]) body.push(node('h3', {}, 'Call tree of all samples'), callTree(data.trees[id]), node('h3', {}, 'Stack'));
   else body.push(node('h3', {}, 'Stack, innermost first'));
   body.push(stackList(row[STACK]));

@@ -81,13 +81,9 @@
     if (!width || !selection) return;
     const total = TOP + HEIGHT + GAP + BARS + 20;
     const svg = shape('svg', { viewBox: `0 0 ${width} ${total}`, height: total, 'aria-hidden': 'true' });
-    const isNarrow = highest - lowest < 1.2, isWide = highest - lowest > 2.4;
-    const levels = isNarrow ? [1, 2, 5, 10, 20, 50, 100, 200, 300, 400, 500, 700, 1000, 1500, 2000, 3000, 5000, 10000, 20000, 30000] : isWide ? [1, 10, 100, 1000, 10000] : [1, 3, 10, 30, 100, 300, 1000, 3000, 10000, 30000];
-    for (const ms of [...levels, 60000, 180000, 600000, 1800000, 3600000, 36000000]) {
-      const level = Math.log10(ms);
-      if (level < lowest || level > highest) continue;
+    for (const ms of namedDurations(lowest, highest, HEIGHT, 20)) {
       svg.append(shape('line', { class: 'grid', x1: LEFT, x2: width - RIGHT, y1: yOf(ms), y2: yOf(ms) }),
-        shape('text', { x: LEFT - 8, y: yOf(ms) + 4, 'text-anchor': 'end' }, ms < 1000 ? `${ms} ms` : ms < 60000 ? `${ms / 1000} s` : ms < 3600000 ? `${ms / 60000} min` : `${ms / 3600000} h`));
+        shape('text', { x: LEFT - 8, y: yOf(ms) + 4, 'text-anchor': 'end' }, axisDuration(ms)));
     }
     const bottom = TOP + HEIGHT + GAP + BARS;
     for (const [at, label] of timeTicks()) {
