@@ -9,11 +9,9 @@ struct Chromium {
 
   let scratch: ScratchDirectory
 
-  /// The page's document, after its scripts have run.
+  /// The page's document, after its scripts have run, in a frame that is `width` points wide.
   ///
-  /// - Parameters:
-  ///   - script: Run in the page after it has been drawn; what it returns is the text of `#probe`. May await.
-  ///   - width: In points: the page lies in a frame as wide as that.
+  /// `script` is run in the page after it has been drawn; what it returns is ``Document/result``. It may await.
   func document(of page: String, running script: String = "return ''", width: Int = 1200) throws -> Document {
     // The page's own policy runs no script but such as know its nonce.
     let nonce = try #require(page.firstMatch(of: /script nonce="([^"]+)"/)?.1)

@@ -82,7 +82,9 @@ struct PprofExport {
     return strings.count - 1
   }
 
-  /// A stack's locations, the innermost first. A location is a call with what was inlined into it.
+  /// A stack's locations, the innermost first.
+  ///
+  /// A location is a call with what was inlined into it.
   private mutating func locations(of share: StackShare) -> [Int] {
     // pprof passes over samples without a place.
     guard let stack = share.stack else { return [location(of: [ReportFrame()])] }

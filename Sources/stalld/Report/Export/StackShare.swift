@@ -15,7 +15,7 @@ struct StackShare: Hashable {
 
   /// The shares of all stalls, the heaviest first; together they are the whole.
   ///
-  /// - Parameter perHost: Whether hosts are told apart; otherwise ``host`` is 0.
+  /// Hosts are told apart if that is asked for; otherwise ``host`` is 0.
   static func all(of summary: ReportSummary, perHost: Bool) -> [(share: StackShare, sum: Sum)] {
     var sums: [StackShare: Sum] = [:]
     for stall in summary.stalls {

@@ -5,7 +5,9 @@ struct ReportPage {
   /// Makes the page of a summary; `details` has the call trees of stalls.
   init(_ summary: ReportSummary, details: DetailTrees? = nil) { picture = StallPicture(summary, details: details) }
 
-  /// The page, as UTF-8. At most some 5 MB, however many stalls there are.
+  /// The page, as UTF-8.
+  ///
+  /// At most some 5 MB, however many stalls there are.
   func html() -> [UInt8] {
     // Whoever chose a name in a report cannot know it: what is not ours is not run, even if it were to get out of its text.
     let nonce = Self.nonce()

@@ -151,9 +151,10 @@ function showTip(words, x, y) {
 }
 const hideTip = () => { tip.hidden = true; };
 
-// Draws again when the width has changed.
+// Draws at once, and again when the width has changed.
 function onWidth(element, draw) {
-  let width = 0;
+  let width = Math.round(element.clientWidth);
+  draw(width);
   new ResizeObserver(entries => {
     const now = Math.round(entries[0].contentRect.width);
     // Not within the observer's turn: what draws changes sizes itself.
