@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// The command line: `stalld run`, `stalld demo`, `stalld symbolicate`.
+/// The command line: `stalld run`, `stalld demo`, `stalld symbolicate`, `stalld report`.
 @main
 struct Stalld: ParsableCommand {
   static let configuration = CommandConfiguration(

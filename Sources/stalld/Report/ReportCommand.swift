@@ -27,7 +27,7 @@ struct ReportCommand: ParsableCommand {
       Exit code: 0; 1 if nothing could be read; 64 wrong use.
       """)
 
-  @Option(help: ArgumentHelp("What stalls are put together by: \(Self.list(Grouping.self)).", valueName: "key"))
+  @Option(help: ArgumentHelp("What stalls are put together by.", valueName: "key"))
   var by = Grouping.culprit
 
   @Option(help: ArgumentHelp("Lines made since then alone: \(SinceArgument.allowed).", valueName: "time"))
@@ -45,7 +45,7 @@ struct ReportCommand: ParsableCommand {
   @Option(help: ArgumentHelp("How many rows.", valueName: "number"))
   var limit = 20
 
-  @Option(help: ArgumentHelp("How it is written: \(Self.list(ReportFormatName.self)).", valueName: "format"))
+  @Option(help: ArgumentHelp("How it is written.", valueName: "format"))
   var format = ReportFormatName.table
 
   @Option(help: ArgumentHelp("Writes one page of pictures, that works without a network, instead.", valueName: "file"))
@@ -162,12 +162,8 @@ struct ReportCommand: ParsableCommand {
       )
     }
     if summary.omittedStacks > 0 {
-      StandardError.say("report", "\(summary.omittedStacks) stacks are left out: there are too many different ones")
+      StandardError.say(
+        "report", "of \(summary.omittedStacks) lines the stack is left out: there are too many different ones")
     }
-  }
-
-  private static func list<Name: RawRepresentable & CaseIterable>(_: Name.Type) -> String
-  where Name.RawValue == String {
-    Name.allCases.map(\.rawValue).joined(separator: ", ")
   }
 }

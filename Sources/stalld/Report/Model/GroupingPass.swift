@@ -102,7 +102,7 @@ struct GroupingPass {
     durations.sort()
     group.hosts = max(1, hosts.count)
     group.percentiles = StallGroup.Percentiles(ofSorted: durations)
-    group.culprit = heaviest(culprits.filter { $0.key != 0 }).map { texts[$0] } ?? ""
+    group.culprit = grouping == .culprit ? group.key : heaviest(culprits.filter { $0.key != 0 }).map { texts[$0] } ?? ""
     group.cause = causeTimes.indices.max { (causeTimes[$0], $1) < (causeTimes[$1], $0) }.map { causes[$0] } ?? ""
     group.stack = heaviest(stacks).map(Int.init)
     return group

@@ -1,6 +1,6 @@
 /// All that one pass over report lines leaves behind.
 ///
-/// Its memory grows with the number of stalls (90 bytes each) and of distinct names, and not with the lines.
+/// Its memory grows with the number of stalls (90 bytes each), of groups and of distinct names, and not with the lines.
 final class ReportSummary {
   /// By what ``groups`` are made.
   let grouping: Grouping

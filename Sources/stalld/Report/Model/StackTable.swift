@@ -3,7 +3,7 @@
 /// Bounded: beyond ``stackLimit`` a new stack is left out.
 struct StackTable {
   static let stackLimit = 100_000
-  private static let frameLimit = 1 << 20
+  private static let frameLimit = 1 << 18
   /// Frames of one stack.
   private static let depthLimit = 1024
 

@@ -14,14 +14,15 @@ enum Sparkline {
     guard first.isFinite, last.isFinite else { return nil }
     let columns = min(max(width, 20), 100)
     var sums = [Double](repeating: 0, count: columns)
-    let span = max(last - first, 1)
+    // A column is a second at least.
+    let span = max(last - first, Double(columns))
     for stall in stalls {
       sums[min(columns - 1, Int((stall.start - first) / span * Double(columns)))] += stall.milliseconds
     }
     let highest = max(sums.max() ?? 0, .leastNonzeroMagnitude)
     let line = String(
       sums.map { sum in sum == 0 ? " " : blocks[min(7, Int(sum / highest * 8))] })
-    let (left, right) = (Quantity.minute(first), Quantity.minute(last) + " UTC")
+    let (left, right) = (Quantity.minute(first), Quantity.minute(first + span) + " UTC")
     let note =
       "stalled time, at most \(Quantity.duration(highest)) in \(Quantity.duration(span * 1000 / Double(columns)))"
     let gap = max(1, columns - left.utf8.count - right.utf8.count)
