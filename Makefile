@@ -8,11 +8,14 @@ LIBRARIES := libunwind-dev libdw-dev
 COMMAND_LIBRARIES := libmicrohttpd-dev libyaml-dev zlib1g-dev
 
 # What the tests judge by.
-JUDGES := binutils bsdutils debianutils libstdc++-12-dev python3-jsonschema rsyslog systemd-container xz-utils
+JUDGES := binutils bsdutils debianutils libstdc++-12-dev logrotate prometheus python3-jsonschema rsyslog systemd-container xz-utils
 # What pictures and exports are judged by: large packages, and so a target of their own. Without them `make test` skips those tests.
 PICTURE_JUDGES := chromium fonts-dejavu-core golang-github-google-pprof-dev golang-go gzip libdevel-nytprof-perl protobuf-compiler python3-jsonschema
 # Hosts in C.
 C_HOSTS := gcc g++ libc6-dev libglib2.0-dev libuv1-dev make pkg-config
+
+# What makes and judges the Debian package.
+PACKAGERS := debhelper dpkg-dev lintian
 
 # The run loops that ours is measured beside.
 PEERS := libuv1-dev libev-dev libevent-dev libglib2.0-dev
@@ -22,7 +25,7 @@ DEBUGGERS := elfutils gdb libstdc++-12-dev
 
 FUZZ_SECONDS ?= 60
 
-.PHONY: demo test test-integrations test-pictures install examples fuzz bench bench-monitor bench-capture bench-loop bench-nio bench-report lint format clean
+.PHONY: demo test test-integrations test-traits test-pictures install agent deb test-deb examples fuzz bench bench-monitor bench-capture bench-loop bench-nio bench-report lint format clean
 
 demo: ## A host with known stalls: report lines on standard output, an account on standard error.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES)
@@ -43,15 +46,31 @@ test-integrations: ## The tests of the packages under Integrations/, which resol
 	@scripts/install-dependencies $(LIBRARIES) $(JUDGES)
 	$(SWIFT) test --package-path Integrations/StallMonitorNIO
 
+test-traits: ## The library with no trait, with each alone and with all; and the tests of the traits.
+	@scripts/install-dependencies $(LIBRARIES) $(JUDGES)
+	@SWIFT="$(SWIFT)" scripts/test-traits
+
 test-pictures: ## `stalld report --html` in a headless Chromium, and exports by the programs that they are for.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES) $(PICTURE_JUDGES)
 	$(SWIFT) test --filter 'ReportPageTests|ReportExportTests'
 
 PREFIX ?= /usr/local
 
-install: ## libstallmonitor.so for hosts in C, its headers and its pkg-config file; PREFIX and DESTDIR as usual.
-	@scripts/install-dependencies $(LIBRARIES)
+install: agent ## The command with its units, settings, manual and completions; libstallmonitor for hosts in C. PREFIX and DESTDIR as usual.
+	scripts/install-agent "$(PREFIX)"
 	scripts/build-c-library "$(PREFIX)"
+
+agent: ## The command as it is installed, in .build/agent: no Swift is needed where it runs.
+	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES) binutils
+	scripts/build-agent
+
+deb: agent ## The Debian package stalld-agent, in .build/deb, judged by lintian.
+	@scripts/install-dependencies $(PACKAGERS)
+	scripts/build-deb
+
+test-deb: agent ## Installs, upgrades and purges the package in a clean Debian 12, and starts it under a systemd.
+	@scripts/install-dependencies $(PACKAGERS) debootstrap systemd-container
+	scripts/test-deb
 
 examples: ## Builds the examples and runs each once.
 	@scripts/install-dependencies $(LIBRARIES) $(C_HOSTS)

@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// The command line: `stalld run`, `stalld demo`, `stalld symbolicate`, `stalld report`.
+/// The command line.
 @main
 struct Stalld: ParsableCommand {
   static let configuration = CommandConfiguration(
@@ -9,5 +9,9 @@ struct Stalld: ParsableCommand {
     discussion: """
       Data goes to standard output, talk to standard error. Exit codes: 0 done, 1 failed, 64 wrong use.
       """,
-    subcommands: [RunCommand.self, DemoCommand.self, SymbolicateCommand.self, ReportCommand.self])
+    version: stalldVersion,
+    subcommands: [
+      RunCommand.self, CheckCommand.self, StatusCommand.self, TailCommand.self, DemoCommand.self,
+      SymbolicateCommand.self, ReportCommand.self, SettingsReferenceCommand.self,
+    ])
 }

@@ -9,10 +9,10 @@ import VictimCxx
 extension OneAtATime {
   /// Captured in the middle of what captures usually break on: each stack whole, none lost, and the thread none the wiser.
   ///
-  /// `STALLD_CAPTURES` says how often each thread is captured; 2000 times if it says nothing.
+  /// `STALLTEST_CAPTURES` says how often each thread is captured; 2000 times if it says nothing.
   @Suite(.serialized, .timeLimit(.minutes(2)))
   struct CapturedInsideTests {
-    static let captures = ProcessInfo.processInfo.environment["STALLD_CAPTURES"].flatMap { Int($0) } ?? 2000
+    static let captures = ProcessInfo.processInfo.environment["STALLTEST_CAPTURES"].flatMap { Int($0) } ?? 2000
 
     /// What came of many captures of one thread.
     private struct Tally {

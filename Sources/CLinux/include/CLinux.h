@@ -5,6 +5,7 @@
 #include "barrier.h"
 #include "core_foundation.h"
 #include "dispatch_queue.h"
+#include "files.h"
 #include "loop.h"
 #include "main_queue.h"
 #include "memory.h"

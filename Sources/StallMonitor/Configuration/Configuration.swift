@@ -10,6 +10,14 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
     /// A file that lines are appended to. It is made if it is missing (its directory is not), and opened anew when it
     /// has been renamed or removed, so that rotation by rename needs no signal.
     case file(path: String)
+    /// The agent, `stalld run`, by the path of its socket: absolute, and at most 107 bytes.
+    ///
+    /// It need not be there yet. Lines wait for it, in memory and then in a file of the state directory, 4 MiB at most; it is tried again after
+    /// 0.1 s, 0.2 s, 0.4 s … up to 30 s, and with each new line. What waits when the process ends is handed over by the next start of the
+    /// service. The agent names the frames of reports, keeps the samples of stalls, and may hand out another ``threshold``,
+    /// ``repeatWindow``, ``budget`` and ``captureThreads``, which win over those here and over the environment's. A thread of its own
+    /// talks to it, and sleeps while there is nothing to say.
+    case agent(path: String)
   }
 
   /// Whether anything is watched at all.
@@ -36,7 +44,7 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
 
   /// Where report lines go.
   ///
-  /// `STALLMONITOR_SINK`: `stdout` or `file:PATH`; the default is standard output.
+  /// `STALLMONITOR_SINK`: `stdout`, `file:PATH` or `agent:PATH`; the default is standard output.
   public var sink: Sink = .standardOutput
 
   /// Which threads beside the loop's own are captured in a stall.
@@ -99,6 +107,9 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// monitor cannot watch, or is disabled, systemd is asked once not to expect anything.
   public var notifiesServiceManager = false
 
+  /// What the host handed in to be told of the monitor itself.
+  var telemetry = Telemetry()
+
   /// The default configuration.
   public init() {}
 
@@ -106,6 +117,8 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   static let allowedThreshold: ClosedRange<Duration> = .milliseconds(1) ... .seconds(3600)
   static let allowedRepeatWindow: ClosedRange<Duration> = .zero ... .seconds(3600)
   static let allowedBudget = 0...10000
+  /// `sun_path` (unix(7)) with its zero byte has 108.
+  static let longestSocketPath = 107
   static let allowedActionTime: ClosedRange<Duration> = .zero ... .seconds(3600)
 
   /// The first abort that comes before a stall is one.
@@ -119,6 +132,8 @@ public enum StallMonitorError: Error, Sendable, Equatable, CustomStringConvertib
   case invalidConfiguration(key: String, value: String, allowed: String)
   /// A loop's name or threshold is not usable. `allowed` says in words what may stand there.
   case invalidLoop(key: String, value: String, allowed: String)
+  /// Where the configuration in code has report lines go cannot be written to; `reason` says why.
+  case sinkCannotBeOpened(sink: String, reason: String)
   /// The main loop is watched already, by another monitor of this process that has not been stopped.
   case alreadyWatching
   /// A thread, which the monitor needs one of, could not be made. `code` is the errno value.
@@ -140,6 +155,8 @@ public enum StallMonitorError: Error, Sendable, Equatable, CustomStringConvertib
     case .invalidConfiguration(let key, let value, let allowed):
       "StallMonitorConfiguration.\(key) is \(value); allowed: \(allowed)"
     case .invalidLoop(let key, let value, let allowed): "the loop's \(key) is \(value); allowed: \(allowed)"
+    case .sinkCannotBeOpened(let sink, let reason):
+      "the sink \(sink) cannot be opened: \(reason); allowed: stdout, or a file that can be made or appended to"
     case .alreadyWatching: "the main loop is watched already by another StallMonitor of this process"
     case .noThread(let code): "the watchdog thread could not be made (errno \(code))"
     case .loopAlreadyWatched(let name): "the loop is watched already, as \"\(name)\""

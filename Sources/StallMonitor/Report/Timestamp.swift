@@ -1,7 +1,7 @@
 import Glibc
 
 /// A moment of the wall clock, as RFC 3339 in UTC with nanoseconds.
-struct Timestamp: Equatable {
+package struct Timestamp: Equatable {
   var seconds: Int
   var nanoseconds: Int
 
@@ -10,7 +10,7 @@ struct Timestamp: Equatable {
     self.nanoseconds = nanoseconds
   }
 
-  static func now() -> Timestamp {
+  package static func now() -> Timestamp {
     var time = timespec()
     clock_gettime(CLOCK_REALTIME, &time)
     return Timestamp(seconds: time.tv_sec, nanoseconds: time.tv_nsec)
@@ -20,7 +20,7 @@ struct Timestamp: Equatable {
   ///
   /// Not by gmtime_r, which takes the C library's time-zone lock. Days to civil date after Howard Hinnant,
   /// "chrono-Compatible Low-Level Date Algorithms".
-  var text: String {
+  package var text: String {
     let days = seconds >= 0 ? seconds / 86_400 : (seconds - 86_399) / 86_400
     let second = seconds - days * 86_400
     let shifted = days + 719_468

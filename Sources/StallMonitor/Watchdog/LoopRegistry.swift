@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import LoopEngine
 import Synchronization
 
 /// The loops that one monitor watches: their names, and what they share.
@@ -47,6 +48,9 @@ final class LoopRegistry: Sendable {
       record: keepsRecords ? MappedRecord(sentinel: sentinel) : nil)
   }
 
+  /// Where a loop's turns are counted, if the host handed metrics in.
+  func makeTurnSource(_ loop: Loop) -> TurnSource? { configuration.telemetry.meters == nil ? nil : TurnSource(loop) }
+
   /// Takes the main loop's name and identity.
   func addMain(_ identities: [Identity]) {
     entries.withLock { $0?["main"] = Entry(identities: identities, watch: nil) }
@@ -58,8 +62,10 @@ final class LoopRegistry: Sendable {
   ) throws(StallMonitorError) -> LoopWatch {
     guard isInOwnProcess else { throw .notWatching }
     try StallMonitorConfiguration.checkLoop(name: name, threshold: threshold)
-    let threshold = threshold ?? configuration.threshold
-    let watch = LoopWatch(name: name, threshold: threshold, pulse: makePulse(), registry: self)
+    let watch = LoopWatch(
+      name: name, threshold: threshold ?? configuration.threshold, hasOwnThreshold: threshold != nil,
+      pulse: makePulse(),
+      registry: self)
     try entries.withLock { entries throws(StallMonitorError) in
       guard let known = entries else { throw .notWatching }
       if let identity, let twin = known.first(where: { $0.value.identities.contains(identity) }) {
@@ -76,8 +82,10 @@ final class LoopRegistry: Sendable {
     WatchedLoop.Subject(
       name: watch.name, kind: traits.kind, threadID: threadID,
       stackEnd: threadID == getpid() ? ProcessFacts.mainStackEnd() : UInt64(clinux_own_stack_end()),
-      threshold: watch.threshold.nanoseconds, pulse: watch.pulse, suspension: suspension, state: traits.state,
-      isInUnseenRun: traits.isInUnseenRun, captureThreads: configuration.captureThreads)
+      threshold: watch.threshold.nanoseconds, hasOwnThreshold: watch.hasOwnThreshold, pulse: watch.pulse,
+      suspension: suspension, state: traits.state,
+      isInUnseenRun: traits.isInUnseenRun, captureThreads: configuration.captureThreads,
+      turns: traits.loop.flatMap(makeTurnSource))
   }
 
   func remove(_ watch: LoopWatch) {

@@ -1,5 +1,6 @@
 import CLinux
 import CUnwind
+import LoopEngine
 import Synchronization
 
 /// One more loop that a monitor watches, by its name.
@@ -10,7 +11,10 @@ public final class LoopWatch: Sendable {
   /// The loop's name in reports.
   public let name: String
   /// How long a turn of the loop may take before it is a stall.
+  ///
+  /// If it is not the loop's own, an agent may have given out another one since.
   public let threshold: Duration
+  let hasOwnThreshold: Bool
 
   let pulse: Pulse
   private let registry: LoopRegistry
@@ -25,9 +29,10 @@ public final class LoopWatch: Sendable {
 
   private let state = Mutex(State.expected)
 
-  init(name: String, threshold: Duration, pulse: Pulse, registry: LoopRegistry) {
+  init(name: String, threshold: Duration, hasOwnThreshold: Bool, pulse: Pulse, registry: LoopRegistry) {
     self.name = name
     self.threshold = threshold
+    self.hasOwnThreshold = hasOwnThreshold
     self.pulse = pulse
     self.registry = registry
   }
@@ -53,6 +58,8 @@ public final class LoopWatch: Sendable {
     var kind: @Sendable () -> String
     var state: @Sendable () -> (mode: String?, callout: String?) = { (nil, nil) }
     var isInUnseenRun: @Sendable ([StackFrame]) -> Bool = { _ in false }
+    /// The loop, if it counts its turns by itself.
+    var loop: Loop?
   }
 
   /// Begins the watch, on the loop's own thread.

@@ -1,17 +1,36 @@
 import Glibc
-import Synchronization
+import StallMonitor
 
-/// The agent's own words, on standard error: one line each, with its priority if the journal reads it.
+/// The agent's own words: to the journal with what its catalogue explains them by, or to standard error.
 enum AgentLog {
   enum Priority: Int { case error = 3, warning = 4, notice = 5, info = 6 }
 
-  // sd-daemon(3): only what goes to the journal is prefixed.
+  /// A kind of message that `systemd/catalog/stalld.catalog` explains.
+  enum Message: String, CaseIterable {
+    case outputFailed = "1dbf9c5a13854f8bad057775a00b4c13"
+    case connectionRefused = "732b30a4cdb645ebbd8c3e5439a5b3c5"
+    case clientContained = "1b141093cad64a4aac80ec572012b082"
+    case reloadFailed = "35c8262d244b422d853e1676295635b0"
+    case hostEnded = "03cd1d0ece2d40e4ace528b717200e1b"
+  }
+
+  // systemd.exec(5): standard error is connected to the journal.
   private static let isJournal = getenv("JOURNAL_STREAM") != nil
+  // systemd's Journal native protocol: a datagram of NAME=value lines.
+  private static let journal = ServiceManagerSocket(address: "/run/systemd/journal/socket")
 
   /// Says one line.
+  static func say(_ priority: Priority, _ text: String) { say(priority, nil, text) }
+
+  /// Says one line that the catalogue explains.
   ///
   /// From any thread; what strangers wrote must be made printable before.
-  static func say(_ priority: Priority, _ text: String) {
+  static func say(_ priority: Priority, _ message: Message?, _ text: String) {
+    if isJournal, let message, let journal {
+      let fields =
+        "MESSAGE=\(text)\nMESSAGE_ID=\(message.rawValue)\nPRIORITY=\(priority.rawValue)\nSYSLOG_IDENTIFIER=stalld\n"
+      if journal.send(fields) == nil { return }
+    }
     let prefix = isJournal ? "<\(priority.rawValue)>" : "stalld: "
     let line = Array("\(prefix)\(text)\n".utf8)
     _ = line.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
@@ -20,7 +39,5 @@ enum AgentLog {
 
 extension String {
   /// A stranger's text, fit for a log: on one line, and not long.
-  var printable: String {
-    String(unicodeScalars.prefix(200).map { $0.value < 0x20 || (0x7f...0x9f).contains($0.value) ? "?" : Character($0) })
-  }
+  var forLog: String { String(prefix(200)).printable }
 }

@@ -10,26 +10,52 @@ struct RunCommand: ParsableCommand {
     abstract: "Runs the agent daemon until SIGTERM or SIGINT.",
     discussion: """
       Under systemd (Type=notify) it says READY=1 when it serves, and STOPPING=1 when it ends. Its own main loop is watched by \
-      a StallMonitor, configured by the STALLMONITOR_ variables; its stall reports go to standard output. With WatchdogSec= in its \
+      a StallMonitor, configured by the STALLMONITOR_ variables; its stall reports go the way of everybody's. With WatchdogSec= in its \
       unit systemd restarts it if that loop stands still.
+
+      Its settings come from the configuration file (stalld.yaml(5)), from STALLD_ variables over it, and from the flags over both. If \
+      they cannot be used, all mistakes are named on standard error; stalld check names them without running anything.
 
       Exit code: 0 after SIGTERM or SIGINT, 1 if it could not start.
       """)
 
+  @OptionGroup var options: AgentOptions
+
   func run() throws {
+    let settings = try options.loadOrExit()
     let loop = Loop.main
     let manager = getenv("NOTIFY_SOCKET").flatMap { ServiceManagerSocket(address: String(cString: $0)) }
+    // A reader that has gone is an error of the call, and no reason to end.
+    signal(SIGPIPE, SIG_IGN)
+    var agent: Agent?
     // Before there are other threads: they inherit the blocked signals.
-    let stopSignals = try Loop.SignalSource([SIGTERM, SIGINT], name: "stop signals") { _ in
-      manager?.send("STOPPING=1")
-      loop.stop()
+    let stopSignals = try Loop.SignalSource([SIGTERM, SIGINT], name: "stop signals") { _ in loop.stop() }
+    let reference = AgentReference()
+    let reloadSignal = try Loop.SignalSource([SIGHUP], name: "reload signal") { _ in reference.agent?.reload() }
+    do {
+      agent = try Agent(settings: settings, options: options, loop: loop, manager: manager)
+    } catch {
+      AgentLog.say(.error, "\(error)")
+      throw ExitCode.failure
     }
+    reference.agent = agent
     try loop.add(stopSignals)
+    try loop.add(reloadSignal)
     var configuration = StallMonitorConfiguration()
     configuration.notifiesServiceManager = true
+    // Its own stalls go the way of everybody's.
+    configuration.sink = .agent(path: settings.socket.path)
     let monitor = try StallMonitor.start(configuration)
     manager?.send("READY=1\nSTATUS=Serving")
     loop.run()
+    manager?.send("STOPPING=1")
     monitor.stop()
+    agent?.stop()
   }
+}
+
+/// The agent, for the closures of its loop.
+private final class AgentReference: @unchecked Sendable {
+  // @unchecked: the main thread's alone.
+  var agent: Agent?
 }

@@ -1,5 +1,4 @@
 import CUnwind
-import Foundation
 import StallMonitor
 
 /// Finds the file that speaks for a build: by its build id, which is always checked in the file itself.
@@ -71,17 +70,9 @@ final class DebugFiles {
 
   private func makeIndex() -> [String: [String]] {
     var index: [String: [String]] = [:]
-    var seen = 0
-    for path in executables { if let id = Self.identify(path)?.buildID { index[id, default: []].append(path) } }
-    for directory in searchDirectories {
-      let files = FileManager.default.enumerator(
-        at: URL(fileURLWithPath: directory), includingPropertiesForKeys: [.isRegularFileKey])
-      while let url = files?.nextObject() as? URL, seen < Self.fileLimit {
-        guard (try? url.resourceValues(forKeys: [.isRegularFileKey]))?.isRegularFile == true else { continue }
-        seen += 1
-        if let id = Self.identify(url.path)?.buildID { index[id, default: []].append(url.path) }
-      }
-    }
+    func add(_ path: String) { if let id = Self.identify(path)?.buildID { index[id, default: []].append(path) } }
+    executables.forEach(add)
+    searchDirectories.lazy.flatMap(FileTree.init).prefix(Self.fileLimit).forEach(add)
     return index
   }
 

@@ -1,5 +1,5 @@
 import ArgumentParser
-import Foundation
+import Glibc
 import StallMonitor
 
 /// `stalld symbolicate`: names for the frames that had none when the report was made.
@@ -43,8 +43,8 @@ struct SymbolicateCommand: ParsableCommand {
   func validate() throws {
     for (option, paths) in [("--debug-dir", debugDirectories), ("--search", searchDirectories)] {
       for path in paths {
-        var isDirectory: ObjCBool = false
-        guard FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory), isDirectory.boolValue else {
+        var found = stat()
+        guard stat(path, &found) == 0, found.st_mode & S_IFMT == S_IFDIR else {
           throw ValidationError("\(option) \(path): not a directory; an existing one is needed.")
         }
       }

@@ -1,4 +1,3 @@
-import Foundation
 import Glibc
 import StallMonitor
 
@@ -80,7 +79,7 @@ final class SymbolicationPass {
 
   /// One line on standard error.
   static func say(_ text: String) {
-    FileHandle.standardError.write(Data("stalld symbolicate: \(text)\n".utf8))
+    Talk.say("stalld symbolicate: \(text)")
   }
 
   private func tell(_ file: String, _ number: Int, _ reason: String) {

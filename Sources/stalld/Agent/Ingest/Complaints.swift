@@ -8,7 +8,10 @@ struct Complaints {
   private var last: [String: (time: Loop.Instant, silenced: Int)] = [:]
 
   /// Says it, unless the same was said within the last minute.
-  mutating func say(_ priority: AgentLog.Priority = .warning, about key: String, _ text: @autoclosure () -> String) {
+  mutating func say(
+    _ priority: AgentLog.Priority = .warning, _ message: AgentLog.Message? = nil, about key: String,
+    _ text: @autoclosure () -> String
+  ) {
     let now = Loop.Instant.now
     if let earlier = last[key], earlier.time.duration(to: now) < Self.interval {
       last[key] = (earlier.time, earlier.silenced + 1)
@@ -17,6 +20,6 @@ struct Complaints {
     let silenced = last[key]?.silenced ?? 0
     if last.count >= Self.limit { last = [:] }
     last[key] = (now, 0)
-    AgentLog.say(priority, text() + (silenced > 0 ? " (and \(silenced) times since this was last said)" : ""))
+    AgentLog.say(priority, message, text() + (silenced > 0 ? " (and \(silenced) times since this was last said)" : ""))
   }
 }

@@ -1,6 +1,7 @@
 import CLinux
 import Glibc
 import LoopEngine
+import StallMonitor
 
 /// One host's connection: what has been read of it, and what it has been told.
 ///
@@ -10,7 +11,7 @@ final class Connection {
   let descriptor: Int32
   let process: PeerProcess
   let stamp: Stamp
-  let since: Loop.Instant
+  let since = Timestamp.now()
   private var source: Loop.DescriptorSource?
   private var onReadable: ((Connection) -> Void)?
   /// Nothing is read from it for now: what it sends stays with it.
@@ -24,6 +25,8 @@ final class Connection {
   var service: String?
   var version: String?
   var hasSaidHello = false
+  /// The pid by which it knows itself, which is another one in another PID namespace.
+  var ownProcessID: Int?
 
   /// Lines that came, of any kind.
   var received: UInt64 = 0
@@ -46,9 +49,8 @@ final class Connection {
     self.descriptor = descriptor
     self.process = process
     stamp = Stamp(process.peer)
-    since = .now
     tokens = burst
-    refilled = since
+    refilled = .now
   }
 
   /// Reads nothing any more, and closes.

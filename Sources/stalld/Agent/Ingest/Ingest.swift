@@ -29,7 +29,7 @@ final class Ingest {
   /// Where what comes in goes.
   struct Destination {
     /// Lines, and places of lines, in order; ``Ingest/didFinish(_:)`` is told which have arrived.
-    var submit: ([Delivery]) -> Void
+    var submit: ([TransitLine]) -> Void
     /// All samples of a stall: its id, and the JSON object.
     var storeDetail: (String, [UInt8]) -> Void
     /// The settings that a host gets, as a JSON object; nil if it gets none.
@@ -48,7 +48,7 @@ final class Ingest {
   private let loop: Loop
   private let destination: Destination
   private(set) var policy: Policy
-  private(set) var counters = IngestCounters()
+  private let metrics: AgentMetrics
   private var listener: Loop.DescriptorSource?
   private(set) var connections: [UInt64: Connection] = [:]
   private var connectionsOfUser: [UInt32: Int] = [:]
@@ -58,7 +58,7 @@ final class Ingest {
   private var complaints = Complaints()
   private var inquiries: [ObjectIdentifier: ExitInquiry] = [:]
 
-  private var batch: [Delivery] = []
+  private var batch: [TransitLine] = []
   /// Lines, and places of lines, that are on their way to the outputs.
   private var underWay = 0
   /// Bytes of lines that are on their way to the outputs.
@@ -70,8 +70,9 @@ final class Ingest {
   private var waitingForRoom: [UInt64: Connection] = [:]
   private let scratch = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: readSize)
 
-  init(loop: Loop, policy: Policy, destination: Destination) {
+  init(loop: Loop, policy: Policy, metrics: AgentMetrics, destination: Destination) {
     self.loop = loop
+    self.metrics = metrics
     self.policy = policy
     self.destination = destination
     let ingest = UncheckedReference(self)
@@ -130,9 +131,11 @@ final class Ingest {
       Glibc.close(socket)
       return
     }
-    func refuse(_ why: IngestCounters.ConnectionRefusal, _ reason: String) {
-      counters.refusedConnections[why, default: 0] += 1
-      complaints.say(about: "\(why)-\(peer.uid)", "refused a connection of \(peer.description): \(reason)")
+    func refuse(_ why: AgentMetrics.ConnectionRefusal, _ reason: String) {
+      metrics.connectionRefused(why)
+      complaints.say(
+        .warning, .connectionRefused, about: "\(why)-\(peer.uid)",
+        "refused a connection of \(peer.description): \(reason)")
       let line = Array("{\"error\":\"refused: \(reason)\"}\n".utf8)
       _ = Glibc.send(socket, line, line.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT))
       Glibc.close(socket)
@@ -143,11 +146,11 @@ final class Ingest {
     }
     guard policy.allows(peer) else { return refuse(.notAllowed, "its user and groups are not under socket.allow") }
     guard connections.count < policy.connections else {
-      return refuse(.limit, "there are \(connections.count) connections already (limits.connections)")
+      return refuse(.tooMany, "there are \(connections.count) connections already (limits.connections)")
     }
     let ofUser = connectionsOfUser[peer.uid, default: 0]
     guard ofUser < policy.connectionsPerUser else {
-      return refuse(.limitOfUser, "its user has \(ofUser) connections already (limits.connections_per_user)")
+      return refuse(.tooManyOfUser, "its user has \(ofUser) connections already (limits.connections_per_user)")
     }
     let connection = Connection(
       number: nextNumber, descriptor: socket, process: process(peer, pidfd), burst: policy.linesPerSecond * 4)
@@ -160,7 +163,7 @@ final class Ingest {
       forget(connection.process)
       return
     }
-    counters.connections += 1
+    metrics.connectionAccepted()
     connections[connection.number] = connection
     connectionsOfUser[peer.uid] = ofUser + 1
     connection.process.connections[connection.number] = connection
@@ -188,7 +191,6 @@ final class Ingest {
       if count < 0 && (errno == EAGAIN || errno == EINTR) { return }
       return end(connection)
     }
-    counters.bytes += UInt64(count)
     let before = connection.received
     take(UnsafeBufferPointer(rebasing: scratch[..<count]), from: connection)
     guard connection.isOpen else { return }
@@ -202,7 +204,7 @@ final class Ingest {
     connection.pause()
     waitingForRoom[connection.number] = connection
     complaints.say(
-      about: "memory-\(queuedBytes >= policy.memory ? 0 : connection.number)",
+      .warning, .clientContained, about: "memory-\(queuedBytes >= policy.memory ? 0 : connection.number)",
       queuedBytes >= policy.memory
         ? "the outputs take nothing and \(queuedBytes >> 20) MiB wait for them (limits.memory): hosts keep their reports for now"
         : "\(connection.process.peer.description) has \(connection.outstandingBytes >> 10) KiB on their way: no more is read from it until they have arrived"
@@ -211,7 +213,7 @@ final class Ingest {
 
   private func slow(_ connection: Connection, for pause: Duration) {
     complaints.say(
-      about: "rate-\(connection.number)",
+      .warning, .clientContained, about: "rate-\(connection.number)",
       "\(connection.process.peer.description) sends more than \(Int(policy.linesPerSecond)) lines a second (limits.lines_per_second): it is slowed to that"
     )
     connection.pause()
@@ -242,7 +244,8 @@ final class Ingest {
         connection.incompleteTimer = nil
         return ingest.timeIncomplete(connection)
       }
-      ingest.drop(connection, "a line was not finished within \(ingest.policy.incompleteLineTimeout)")
+      ingest.drop(
+        connection, "a line was not finished within \(ingest.policy.incompleteLineTimeout)", .incomplete)
     }
   }
 
@@ -276,7 +279,7 @@ final class Ingest {
 
   private func handle(_ line: UnsafeBufferPointer<UInt8>, from connection: Connection) {
     connection.received += 1
-    counters.lines += 1
+    metrics.linesIngested()
     // A blank line is nobody's.
     if line.allSatisfy({ $0 <= 0x20 }) { return finishAtOnce(connection) }
     guard line.count <= policy.lineBytes else {
@@ -316,8 +319,8 @@ final class Ingest {
         connection, "stall.id is not 32 hexadecimal digits, or stall.sequence no whole number", .notAReport)
     }
     let stamped = connection.stamp.apply(to: line, parts)
-    if let dropped = parts.dropped.flatMap({ UInt64(String(decoding: line[$0], as: UTF8.self)) }) {
-      counters.droppedByHosts &+= dropped
+    if let dropped = parts.dropped.flatMap({ Int(String(decoding: line[$0], as: UTF8.self)) }) {
+      metrics.linesDroppedByHost(dropped)
     }
     let report = ReportLine(
       bytes: stamped, event: event, isError: text(parts.level) == "error",
@@ -325,13 +328,16 @@ final class Ingest {
       cause: text(parts.cause) ?? "unknown",
       durationMilliseconds: parts.duration.flatMap { Double(String(decoding: line[$0], as: UTF8.self)) } ?? 0,
       stallID: id, processID: connection.process.peer.pid)
-    connection.process.follow(report, sequence: sequence)
-    connection.process.updateWatch(on: loop, endHandler(of: connection.process))
+    // What an ended process left, and this one hands over, is none of this one's stalls.
+    let isOwn = connection.ownProcessID.map { $0 == parts.reportedProcessID(in: line) } ?? true
+    if isOwn {
+      connection.process.follow(report, sequence: sequence)
+      connection.process.updateWatch(on: loop, endHandler(of: connection.process))
+    }
     guard recent.insert(identity) else {
-      counters.duplicates += 1
+      metrics.linesDuplicate()
       return finishAtOnce(connection)
     }
-    counters.reports += 1
     enqueue(report, from: connection)
   }
 
@@ -346,6 +352,7 @@ final class Ingest {
     guard let payload = parts.payload, let hello = try? JSONText(Array(line[payload])) else { return }
     connection.service = hello.string(hello.root["service"]?["name"])
     connection.version = hello.string(hello.root["service"]?["version"])
+    connection.ownProcessID = hello.integer(hello.root["process"]?["pid"])
     connection.hasSaidHello = true
     sendSettings(to: connection)
   }
@@ -356,7 +363,6 @@ final class Ingest {
     guard let payload = parts.payload, let detail = try? JSONText(Array(line[payload])),
       let id = detail.string(detail.root["id"]), ReportIdentity(id: id.utf8, sequence: 0) != nil
     else { throw LineScanner.Fault(reason: "detail.id is not 32 hexadecimal digits", position: 0) }
-    counters.details += 1
     destination.storeDetail(id, Array(line[payload]))
   }
 
@@ -374,11 +380,11 @@ final class Ingest {
 
   // MARK: Refusal
 
-  private func refuse(_ connection: Connection, _ reason: String, _ kind: IngestCounters.RefusalReason) {
-    counters.refusedLines[kind, default: 0] += 1
+  private func refuse(_ connection: Connection, _ reason: String, _ kind: AgentMetrics.LineRefusal) {
+    metrics.lineRefused(kind)
     connection.faults += 1
     complaints.say(
-      about: "line-\(connection.number)",
+      .warning, .clientContained, about: "line-\(connection.number)",
       "line \(connection.received) of \(connection.process.peer.description) is refused: \(reason)")
     connection.send("{\"error\":\"line \(connection.received): \(reason)\"}", on: loop)
     guard connection.faults < Self.faultLimit else {
@@ -388,21 +394,22 @@ final class Ingest {
   }
 
   private func drop(
-    _ connection: Connection, _ reason: String, _ kind: IngestCounters.RefusalReason? = nil
+    _ connection: Connection, _ reason: String, _ kind: AgentMetrics.LineRefusal? = nil
   ) {
-    if let kind { counters.refusedLines[kind, default: 0] += 1 }
+    if let kind { metrics.lineRefused(kind) }
+    metrics.connectionRefused(.misbehaved)
     complaints.say(
-      about: "drop-\(connection.process.peer.uid)",
+      .warning, .clientContained, about: "drop-\(connection.process.peer.uid)-\(kind?.rawValue ?? "")",
       "the connection of \(connection.process.peer.description) is closed: \(reason)")
     connection.send("{\"error\":\"closed: \(reason)\"}", on: loop)
     end(connection)
   }
 
-  // MARK: Delivery
+  // MARK: TransitLine
 
   private func enqueue(_ report: ReportLine, from connection: Connection?) {
     send(
-      Delivery(
+      TransitLine(
         connection: connection?.number ?? 0, number: connection?.received ?? 0, process: report.processID, line: report,
         bytes: report.bytes.count), of: connection)
     destination.didTake(report)
@@ -412,12 +419,12 @@ final class Ingest {
   private func finishAtOnce(_ connection: Connection) {
     guard underWay > 0 else { return mark(connection) }
     send(
-      Delivery(
+      TransitLine(
         connection: connection.number, number: connection.received, process: connection.process.peer.pid, line: nil,
         bytes: 0), of: connection)
   }
 
-  private func send(_ delivery: Delivery, of connection: Connection?) {
+  private func send(_ delivery: TransitLine, of connection: Connection?) {
     if batch.isEmpty { submitPoint.mark() }
     batch.append(delivery)
     underWay += 1
@@ -433,7 +440,7 @@ final class Ingest {
   }
 
   /// These have arrived.
-  func didFinish(_ deliveries: some Sequence<Delivery>) {
+  func didFinish(_ deliveries: some Sequence<TransitLine>) {
     for delivery in deliveries {
       underWay -= 1
       queuedBytes -= delivery.bytes
@@ -531,7 +538,6 @@ final class Ingest {
       guard connection.isOpen, let base = scratch.baseAddress else { return }
       let count = recv(connection.descriptor, base, scratch.count, Int32(MSG_DONTWAIT))
       guard count > 0 else { return }
-      counters.bytes += UInt64(count)
       take(UnsafeBufferPointer(rebasing: scratch[..<count]), from: connection)
     }
   }
@@ -541,7 +547,9 @@ final class Ingest {
       guard let report = stall.fatal(exit: reason),
         let identity = ReportIdentity(id: stall.line.stallID.utf8, sequence: 0), recent.insert(identity)
       else { continue }
-      counters.fatal += 1
+      AgentLog.say(
+        .warning, .hostEnded,
+        "\(stall.line.service.forLog), process \(stall.line.processID), ended in a stall: it \(reason.sentence)")
       enqueue(report, from: nil)
     }
   }

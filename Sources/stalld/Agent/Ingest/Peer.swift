@@ -18,7 +18,7 @@ struct Peer: Sendable, Equatable {
 
   /// For a log line.
   var description: String {
-    "process \(pid) of user \(uid)" + (unit.map { " (\($0.printable))" } ?? "")
+    "process \(pid) of user \(uid)" + (unit.map { " (\($0.forLog))" } ?? "")
   }
 
   /// Asks the kernel about a connected socket.

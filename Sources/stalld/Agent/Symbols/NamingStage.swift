@@ -6,13 +6,13 @@ import LoopEngine
 /// `stalld symbolicate` can still name them. Belongs to the agent's loop.
 final class NamingStage {
   private struct Waiting {
-    var delivery: Delivery
+    var delivery: TransitLine
     var since: Loop.Instant
   }
 
   private let loop: Loop
   private let timeLimit: Duration
-  private let forward: ([Delivery]) -> Void
+  private let forward: ([TransitLine]) -> Void
   private var thread: NamingThread!
   private var waiting: [UInt64: Waiting] = [:]
   private var order: [UInt64] = []
@@ -26,7 +26,7 @@ final class NamingStage {
   private static let backlogLimit = 2000
 
   /// `forward` gets lines, and what only keeps its place, in an order that is each process's own.
-  init(loop: Loop, settings: AgentSettings.Symbolication, forward: @escaping ([Delivery]) -> Void) throws {
+  init(loop: Loop, settings: AgentSettings.Symbolication, forward: @escaping ([TransitLine]) -> Void) throws {
     self.loop = loop
     timeLimit = settings.timeLimit
     self.forward = forward
@@ -39,15 +39,15 @@ final class NamingStage {
   var counters: NamingThread.Counters { thread.counters }
   var backlog: Int { waiting.count }
 
-  func submit(_ deliveries: [Delivery]) {
-    var direct: [Delivery] = []
+  func submit(_ deliveries: [TransitLine]) {
+    var direct: [TransitLine] = []
     var items: [NamingThread.Item] = []
     for delivery in deliveries {
       let hasEarlier = waitingOf[delivery.process] != nil
       let wantsNames = delivery.line.map { !$0.bytes.isEmpty && waiting.count < Self.backlogLimit } ?? false
       guard hasEarlier || wantsNames else {
         if delivery.line != nil { unnamed += 1 }
-        direct.append(delivery)
+        direct.append(shortened(delivery))
         continue
       }
       let number = nextNumber
@@ -65,7 +65,7 @@ final class NamingStage {
   }
 
   private func take(_ items: [NamingThread.Item]) {
-    var result: [Delivery] = []
+    var result: [TransitLine] = []
     for item in items {
       // Nil if it has gone on without names.
       guard var delivery = finish(item.number) else { continue }
@@ -76,7 +76,7 @@ final class NamingStage {
     if !result.isEmpty { forward(result) }
   }
 
-  private func finish(_ number: UInt64) -> Delivery? {
+  private func finish(_ number: UInt64) -> TransitLine? {
     guard let entry = waiting.removeValue(forKey: number) else { return nil }
     let process = entry.delivery.process
     waitingOf[process, default: 1] -= 1
@@ -110,13 +110,23 @@ final class NamingStage {
     }
   }
 
+  /// A line without names may be longer than what outputs take; then it loses frames from its middle.
+  private func shortened(_ delivery: TransitLine) -> TransitLine {
+    guard let line = delivery.line, line.bytes.count > Ingest.longestReport,
+      case .completed(let bytes, _) = ReportCompletion({ _, _, _ in nil }).complete(Array(line.bytes.dropLast()))
+    else { return delivery }
+    var result = delivery
+    result.line?.bytes = bytes + [UInt8(ascii: "\n")]
+    return result
+  }
+
   /// Forwards all that waits as it came, in order.
   func goOnWithoutNames() {
     _ = thread.withdraw()
     let numbers = order[first...]
     order = []
     first = 0
-    let deliveries = numbers.compactMap { finish($0) }
+    let deliveries = numbers.compactMap { finish($0).map(shortened) }
     unnamed += UInt64(deliveries.count { $0.line != nil })
     if !deliveries.isEmpty { forward(deliveries) }
   }

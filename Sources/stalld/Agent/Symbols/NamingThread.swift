@@ -88,9 +88,9 @@ final class Naming {
   private let isEnabled: Bool
 
   init(_ settings: AgentSettings.Symbolication) {
-    isEnabled = settings.isEnabled
+    isEnabled = settings.enabled
     files = BuildFiles(byteBudget: settings.cache, debugDirectories: settings.debugDirectories)
-    completion = ReportCompletion(trimsLongLines: true) { [unowned self] in
+    completion = ReportCompletion { [unowned self] in
       isEnabled && canLookUp ? files.look(up: $0, modulePath: $1, offset: $2) : nil
     }
   }

@@ -1,4 +1,5 @@
 import Glibc
+import StallMonitor
 
 /// The call trees of stalls, from the detail files that a monitor or the agent wrote: `ID.json`.
 final class DetailTrees {
@@ -35,7 +36,7 @@ final class DetailTrees {
     var result: [Node] = []
     for (place, element) in elements.enumerated() {
       let parent = text.integer(element["parent"]) ?? -1
-      guard (-1..<place).contains(parent), let milliseconds = text.number(element["weight_ms"]) else { return nil }
+      guard (-1..<place).contains(parent), let milliseconds = text.weight(element["weight_ms"]) else { return nil }
       let (symbol, module) = (text.string(element["symbol"]) ?? "", text.string(element["module"]) ?? "")
       let bare = module.split(separator: "/").last.map(String.init) ?? "unknown module"
       result.append(
@@ -68,8 +69,8 @@ final class DetailTrees {
 }
 
 extension JSONText {
-  /// A number; nil for every other value.
-  fileprivate func number(_ value: Value?) -> Double? {
+  /// A number that is no less than 0; nil for every other value.
+  fileprivate func weight(_ value: Value?) -> Double? {
     guard case .literal(let range) = value else { return nil }
     return Double(String(decoding: bytes[range], as: UTF8.self)).flatMap { $0.isFinite && $0 >= 0 ? $0 : nil }
   }

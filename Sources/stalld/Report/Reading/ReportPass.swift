@@ -1,4 +1,5 @@
 import Glibc
+import StallMonitor
 
 /// What one thread makes of the lines that it reads; such are merged at the end.
 struct ReportPass {

@@ -1,0 +1,13 @@
+// swift-tools-version: 6.1
+import PackageDescription
+
+// A package of its own, so that nobody who uses the libraries resolves what the benchmarks need.
+let package = Package(
+  name: "agent-benchmarks",
+  dependencies: [.package(name: "stalld", path: "../..")],
+  targets: [
+    .executableTarget(
+      name: "bench-agent", dependencies: [.product(name: "LoopEngine", package: "stalld")])
+  ],
+  swiftLanguageModes: [.v6]
+)

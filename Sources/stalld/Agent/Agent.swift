@@ -1,0 +1,242 @@
+import Glibc
+import LoopEngine
+import StallMonitor
+
+/// The agent: hosts' reports come in, get names, and are written; all on its loop, but for names, files and details.
+final class Agent {
+  private let loop: Loop
+  private let options: AgentOptions
+  private var settings: AgentSettings
+  private var ingest: Ingest!
+  private var naming: NamingStage!
+  private var writer: OutputWriter!
+  private let details: DetailStore
+  private let metrics = AgentMetrics(version: stalldVersion)
+  private var metricsServer: MetricsServer?
+  private var textfile: MetricsTextfile?
+  private var control: ControlServer!
+  private var listener: StreamListener?
+  private let manager: ServiceManagerSocket?
+  private let began = Loop.Instant.now
+  private var recentStalls = RecentStalls()
+  private var loaded = Timestamp.now()
+  private var reloadFailure: String?
+  private var rate = LineRate()
+
+  /// Lines that the writer has, in order.
+  private var written = TransitQueue()
+
+  /// Opens everything.
+  ///
+  /// Throws the first thing that cannot be had, with words.
+  init(settings: AgentSettings, options: AgentOptions, loop: Loop, manager: ServiceManagerSocket?) throws {
+    self.settings = settings
+    self.options = options
+    self.loop = loop
+    self.manager = manager
+    DescriptorLimit.raise()
+    details = try DetailStore(settings: settings.details)
+    let agent = UncheckedReference(self)
+    let arrivals = Arrivals(loop: loop) { agent.object?.didWrite($0) }
+    writer = try OutputWriter(settings: settings.outputs) { arrivals.add($0) }
+    naming = try NamingStage(loop: loop, settings: settings.symbolication) { agent.object?.write($0) }
+    ingest = Ingest(
+      loop: loop, policy: settings.policy, metrics: metrics,
+      destination: Ingest.Destination(
+        submit: { [unowned self] in naming.submit($0) },
+        storeDetail: { [unowned self] in details.write(id: $0, $1) },
+        settings: { [unowned self] in self.settings.overrides(unit: $0, service: $1)?.json ?? "{}" },
+        didTake: { [unowned self] in didTake($0) }))
+    for identity in writtenReports() { ingest.remember(identity) }
+    try listen()
+    control = try ControlServer(path: settings.control.path, loop: loop) { [unowned self] in status() }
+    try openMetrics()
+    metrics.didChange = { [unowned self] in textfile?.noteChange() }
+  }
+
+  // MARK: The way of a line
+
+  private func didTake(_ line: ReportLine) {
+    metrics.record(line)
+    recentStalls.record(line)
+    rate.count(1)
+  }
+
+  private func write(_ lines: [TransitLine]) {
+    written.append(lines)
+    let reports = lines.compactMap(\.line)
+    if !reports.isEmpty { writer.submit(reports) }
+    finish(0)
+  }
+
+  private func didWrite(_ count: Int) { finish(count) }
+
+  /// As many lines more are done with, and what only kept its place before the next one.
+  private func finish(_ count: Int) {
+    let finished = written.take(lines: count)
+    guard !finished.isEmpty else { return }
+    control?.publish(finished.compactMap(\.line))
+    ingest.didFinish(finished)
+  }
+
+  /// What an earlier run wrote last, and could not acknowledge any more.
+  private func writtenReports() -> [ReportIdentity] {
+    settings.outputs.lazy.compactMap { output -> String? in
+      if case .file(let file) = output { file.path } else { nil }
+    }.first.map { path in
+      let rotated = RotatedFile.all(besides: path).filter { $0.form != .unfinished }.max { $0.name < $1.name }
+      return WrittenReports.identities(inFiles: [path] + (rotated.map { [$0.path] } ?? []))
+    } ?? []
+  }
+
+  // MARK: Begin and end
+
+  private func listen() throws {
+    if let inherited = InheritedSocket.take() { return try ingest.listen(at: inherited) }
+    let listener = try StreamListener(
+      path: settings.socket.path, mode: mode_t(settings.socket.mode), backlog: 4096)
+    self.listener = listener
+    if let group = settings.socket.group, chown(settings.socket.path, uid_t.max, group.id) != 0 {
+      throw StreamListener.Failure(
+        place: settings.socket.path,
+        reason: "its group cannot become \(group.name) (socket.group): \(String(cString: strerror(errno)))")
+    }
+    try ingest.listen(at: listener.descriptor)
+  }
+
+  private func openMetrics() throws {
+    if let address = settings.metrics.listen {
+      metricsServer = try MetricsServer(
+        address: address, loop: loop, metrics: { [unowned self] in metrics.text(sample()) },
+        problems: { [unowned self] in problems() })
+    }
+    if let path = settings.metrics.textfile {
+      textfile = try MetricsTextfile(
+        path: path, interval: settings.metrics.textfileInterval, loop: loop,
+        text: { [unowned self] in metrics.text(sample(), for: .textfile) },
+        didFail: { AgentLog.say(.error, .outputFailed, "the metrics file \(path): \($0)") })
+    }
+  }
+
+  /// Takes in what has come, writes it, tells hosts, and closes.
+  func stop() {
+    ingest.drain()
+    naming.stop()
+    writer.stop(within: .seconds(5))
+    // What has arrived meanwhile is told before the connections go.
+    loop.run(mode: .default, before: .now.advanced(by: .milliseconds(20)))
+    ingest.close()
+    details.stop(within: .seconds(1))
+    textfile?.stop()
+    metricsServer?.stop()
+    control.stop()
+    listener?.end()
+  }
+
+  // MARK: Reload
+
+  /// SIGHUP: all of the new settings, or none.
+  func reload() {
+    manager?.send("RELOADING=1\nMONOTONIC_USEC=\(Loop.Instant.now.nanoseconds / 1000)")
+    defer { manager?.send("READY=1\nSTATUS=\(reloadFailure == nil ? "Serving" : "Serving; the last reload failed")") }
+    writer.reopen()
+    let new: AgentSettings
+    do {
+      new = try options.load()
+    } catch {
+      return refuse(error.description)
+    }
+    let old = settings
+    let restart = new.changesThatNeedRestart(from: old)
+    let agent = UncheckedReference(self)
+    let loop = loop
+    writer.replace(new.outputs) { failure in
+      loop.perform(name: "outputs have been replaced") {
+        guard let agent = agent.object else { return }
+        if let failure { agent.refuse("\(failure)") } else { agent.apply(new, restart) }
+      }
+    }
+  }
+
+  private func refuse(_ reason: String) {
+    reloadFailure = reason
+    metrics.reloadFailed()
+    for line in reason.split(separator: "\n") { AgentLog.say(.error, .reloadFailed, "not reloaded: \(line)") }
+  }
+
+  private func apply(_ new: AgentSettings, _ restart: [String]) {
+    let old = settings
+    settings = new
+    reloadFailure = nil
+    loaded = .now()
+    ingest.update(new.policy)
+    if new.details != old.details {
+      details.replace(new.details) { failure in
+        if let failure { AgentLog.say(.error, .reloadFailed, "details stay where they were: \(failure)") }
+      }
+    }
+    if new.services != old.services { ingest.sendSettingsToAll() }
+    let late = restart.isEmpty ? "" : "; a restart is needed for \(restart.joined(separator: ", "))"
+    AgentLog.say(.info, "reloaded\(late)")
+  }
+
+  // MARK: What is told of it
+
+  private func problems() -> [String] {
+    var problems = writer.counters().outputs.filter { $0.isFailing && $0.isRequired }.map { "\($0.name) takes nothing" }
+    if ingest.queuedBytes >= settings.limits.memory { problems.append("the memory limit is reached") }
+    return problems
+  }
+
+  private func sample() -> MetricsSample {
+    var sample = MetricsSample()
+    sample.connections = ingest.connections.count
+    sample.openStalls = ingest.openStalls
+    sample.queuedBytes = ingest.queuedBytes
+    sample.queuedBytesLimit = settings.limits.memory
+    sample.outputs = writer.counters().outputs.map {
+      MetricsSample.Output(
+        name: $0.name, lines: $0.lines, bytes: $0.bytes, writeErrors: $0.errors, droppedLines: $0.dropped,
+        rotations: $0.rotations, queuedLines: $0.queuedLines)
+    }
+    let symbols = naming.counters
+    sample.symbols = MetricsSample.SymbolCache(hits: symbols.hits, misses: symbols.misses)
+    sample.loop = loop.statistics
+    return sample
+  }
+
+  private func status() -> AgentStatus {
+    var status = AgentStatus(
+      version: stalldVersion, pid: getpid(), uptimeSeconds: began.duration(to: .now) / .seconds(1))
+    status.problems = problems()
+    status.configuration = AgentStatus.Configuration(
+      file: options.file.path, loaded: loaded.text, error: reloadFailure)
+    status.outputs = writer.counters().outputs.map { output in
+      let parts = output.name.split(separator: " ", maxSplits: 1)
+      return AgentStatus.Output(
+        type: String(parts[0]), target: parts.count > 1 ? String(parts[1]) : nil,
+        state: output.isFailing ? "takes nothing" : "ok", lines: output.lines, bytes: output.bytes,
+        errors: output.errors, dropped: output.dropped, queued: output.queuedLines)
+    }
+    status.connections = ingest.connections.count
+    status.clients = ingest.connections.values.sorted { $0.received > $1.received }.prefix(200).map { connection in
+      let peer = connection.process.peer
+      return AgentStatus.Client(
+        service: connection.service ?? "", unit: peer.unit, pid: peer.pid, uid: peer.uid,
+        connected: connection.since.text, lines: connection.received,
+        openStalls: connection.process.openStalls.count)
+    }
+    status.linesIngested = metrics.ingestedLines
+    status.linesPerSecond = rate.perSecond
+    status.linesRefused = metrics.refusedLines.values.reduce(0, +)
+    status.linesDuplicate = metrics.duplicateLines
+    status.stalls = recentStalls.stalls
+    status.queue = AgentStatus.Queue(
+      lines: written.count + naming.backlog, bytes: ingest.queuedBytes, bytesLimit: settings.limits.memory)
+    let symbols = naming.counters
+    status.symbols = AgentStatus.Symbols(
+      hits: symbols.hits, misses: symbols.misses, bytesLimit: settings.symbolication.cache)
+    status.residentBytes = ProcessFigures.residentBytes
+    return status
+  }
+}

@@ -1,0 +1,25 @@
+import StallMonitor
+
+extension AgentSettings {
+  /// Who may connect, and send how much.
+  var policy: Ingest.Policy {
+    Ingest.Policy(
+      linesPerSecond: Double(limits.linesPerSecond), lineBytes: limits.lineBytes, connections: limits.connections,
+      connectionsPerUser: limits.connectionsPerUser, memory: limits.memory,
+      incompleteLineTimeout: limits.incompleteLineTimeout, allowedUsers: Set(socket.allow.users.map(\.id)),
+      allowedGroups: Set(socket.allow.groups.map(\.id)))
+  }
+}
+
+extension AgentSettings.ServiceOverride {
+  /// What a host is handed (Documentation/AgentProtocol.md).
+  var json: String {
+    var line = JSONLine()
+    line.member("threshold", threshold.map(DurationText.text))
+    line.member("repeat_window", repeatWindow.map(DurationText.text))
+    line.member("budget", budget)
+    line.member("threads", threads?.rawValue)
+    line.member("symbolication", symbolication?.rawValue)
+    return "{\(String(decoding: line.bytes, as: UTF8.self))}"
+  }
+}

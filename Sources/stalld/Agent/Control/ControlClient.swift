@@ -1,0 +1,83 @@
+import Glibc
+import LoopEngine
+
+/// A connection to the running agent's control socket.
+final class ControlClient: Sendable {
+  static let defaultPath = "/run/stalld/control.sock"
+
+  /// Why no agent answers.
+  struct Failure: Error, CustomStringConvertible {
+    var description: String
+  }
+
+  /// Not blocking.
+  let descriptor: Int32
+  private let path: String
+  private let deadline: Loop.Instant
+
+  /// Connects and sends a request.
+  ///
+  /// - Parameters:
+  ///   - path: Where the agent's socket is.
+  ///   - request: One JSON object.
+  ///   - time: For connecting, sending and ``line()``.
+  /// - Throws: ``Failure``, which says why no agent answers.
+  init(path: String, request: String, within time: Duration = .seconds(2)) throws(Failure) {
+    deadline = .now.advanced(by: time)
+    guard var name = sockaddr_un(path) else {
+      throw Failure(description: "\(path): no path of a socket: 1 to 107 bytes are allowed")
+    }
+    let socket = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
+    guard socket >= 0 else { throw Failure(description: "no socket: \(SystemError(code: errno))") }
+    var code: Int32
+    // With a full queue of connections the kernel says EAGAIN, and nothing tells when there is room.
+    repeat {
+      code = withUnsafePointer(to: &name) {
+        $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+          connect(socket, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0 ? 0 : errno
+        }
+      }
+      if code == EAGAIN { usleep(10_000) }
+    } while (code == EAGAIN || code == EINTR) && .now < deadline
+    let bytes = Array((request + "\n").utf8)
+    if code == 0, send(socket, bytes, bytes.count, Int32(MSG_NOSIGNAL)) != bytes.count { code = errno }
+    guard code == 0 else {
+      close(socket)
+      throw Failure(description: "no agent answers at \(path): \(Self.words(code))")
+    }
+    descriptor = socket
+    self.path = path
+  }
+
+  deinit { close(descriptor) }
+
+  /// The one line of the answer, without its newline.
+  func line() throws(Failure) -> [UInt8] {
+    var line: [UInt8] = []
+    var buffer = [UInt8](repeating: 0, count: 64 << 10)
+    while true {
+      let left = Loop.Instant.now.duration(to: deadline)
+      guard left > .zero else { throw Failure(description: "no agent answers at \(path): it said nothing in time") }
+      var poll = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+      let milliseconds = left.components.seconds * 1000 + left.components.attoseconds / 1_000_000_000_000_000
+      _ = Glibc.poll(&poll, 1, Int32(clamping: milliseconds + 1))
+      let count = recv(descriptor, &buffer, buffer.count, Int32(MSG_DONTWAIT))
+      if count < 0, errno == EAGAIN || errno == EINTR { continue }
+      guard count > 0 else {
+        throw Failure(description: "the agent at \(path) has closed the connection without an answer")
+      }
+      line += buffer[..<count]
+      if line.last == 0x0a { return line.dropLast() }
+    }
+  }
+
+  private static func words(_ code: Int32) -> String {
+    switch code {
+    case ENOENT: "there is no such socket (is stalld running?)"
+    case ECONNREFUSED: "nobody listens there (is stalld running?)"
+    case EACCES: "permission denied (root and the socket's group may ask)"
+    case EAGAIN: "it takes no connection in time"
+    default: "\(SystemError(code: code))"
+    }
+  }
+}

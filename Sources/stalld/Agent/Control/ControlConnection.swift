@@ -1,0 +1,159 @@
+import Glibc
+import LoopEngine
+
+/// One client of the control socket, and the lines that wait for it.
+final class ControlConnection: @unchecked Sendable {
+  // @unchecked: everything is touched by the loop's thread alone.
+
+  /// Bytes that wait for a slow reader before lines are dropped.
+  static let queueLimit = 1 << 20
+  private static let longestRequest = 4096
+
+  let began = Loop.Instant.now
+  /// It gets each line as it is written.
+  var isReader = false
+  private let descriptor: Int32
+  private let didAsk: (ControlConnection, [UInt8]) -> Void
+  private let didEnd: (Int32) -> Void
+  private var source: Loop.DescriptorSource?
+  private var request: [UInt8] = []
+  private var hasAsked = false
+  /// It is over when the queue is empty.
+  private var isFinishing = false
+  private var isOver = false
+  private var queue: [[UInt8]] = []
+  private var head = 0
+  /// Bytes of the first line that are out already.
+  private var sent = 0
+  private var queuedBytes = 0
+  private var dropped = 0
+
+  init(
+    _ descriptor: Int32, didAsk: @escaping (ControlConnection, [UInt8]) -> Void, didEnd: @escaping (Int32) -> Void
+  ) {
+    self.descriptor = descriptor
+    self.didAsk = didAsk
+    self.didEnd = didEnd
+  }
+
+  func start(on loop: Loop) {
+    do {
+      source = try loop.watch(descriptor, name: "control client") { [weak self] _, readiness in
+        guard let self else { return }
+        if !readiness.isDisjoint(with: [.readable, .hangUp, .error]) { receive() }
+        if readiness.contains(.writable), !isOver { flush() }
+      }
+    } catch {
+      end()
+    }
+  }
+
+  /// Queues a line; it is dropped and counted if too much waits already.
+  func send(_ line: [UInt8]) {
+    guard !isOver else { return }
+    guard queuedBytes + line.count <= Self.queueLimit else {
+      dropped += 1
+      return
+    }
+    if dropped > 0 {
+      append(Array("{\"dropped\":\(dropped)}\n".utf8))
+      dropped = 0
+    }
+    append(line)
+  }
+
+  /// Sends a last line, and ends when it is out.
+  func finish(_ line: [UInt8]) {
+    // Whatever its length: there is one.
+    append(line)
+    isFinishing = true
+    flush()
+  }
+
+  /// Sends what the socket takes.
+  func flush() {
+    while !isOver, head < queue.count {
+      let line = queue[head]
+      let count = line.withUnsafeBytes {
+        Glibc.send(descriptor, $0.baseAddress! + sent, $0.count - sent, Int32(MSG_DONTWAIT | MSG_NOSIGNAL))
+      }
+      if count < 0 {
+        if errno == EINTR { continue }
+        if errno == EAGAIN {
+          compact()
+          source?.interest = [.readable, .writable]
+        } else {
+          end()
+        }
+        return
+      }
+      sent += count
+      queuedBytes -= count
+      if sent == line.count {
+        sent = 0
+        queue[head] = []
+        head += 1
+      }
+    }
+    guard !isOver else { return }
+    queue = []
+    head = 0
+    source?.interest = .readable
+    if dropped > 0 {
+      append(Array("{\"dropped\":\(dropped)}\n".utf8))
+      dropped = 0
+      flush()
+      return
+    }
+    if isFinishing { end() }
+  }
+
+  /// Closes it at once.
+  func end() {
+    guard !isOver else { return }
+    isOver = true
+    if source == nil { flushOnce() }
+    source?.invalidate()
+    source = nil
+    queue = []
+    close(descriptor)
+    didEnd(descriptor)
+  }
+
+  private func flushOnce() {
+    guard let line = queue.first else { return }
+    _ = line.withUnsafeBytes {
+      Glibc.send(descriptor, $0.baseAddress!, $0.count, Int32(MSG_DONTWAIT | MSG_NOSIGNAL))
+    }
+  }
+
+  private func append(_ line: [UInt8]) {
+    queue.append(line)
+    queuedBytes += line.count
+  }
+
+  private func compact() {
+    guard head > 256 else { return }
+    queue.removeFirst(head)
+    head = 0
+  }
+
+  private func receive() {
+    var buffer = [UInt8](repeating: 0, count: Self.longestRequest)
+    let count = recv(descriptor, &buffer, buffer.count, Int32(MSG_DONTWAIT))
+    if count < 0, errno == EAGAIN || errno == EINTR { return }
+    guard count > 0 else {
+      end()
+      return
+    }
+    // After its request a client has nothing more to say.
+    guard !hasAsked else { return }
+    request += buffer[..<count]
+    if let newline = request.firstIndex(of: 0x0a) {
+      hasAsked = true
+      didAsk(self, Array(request[..<newline]))
+    } else if request.count >= Self.longestRequest {
+      end()
+    }
+  }
+}

@@ -1,0 +1,126 @@
+extension AgentMetrics {
+  /// Who reads the text: node_exporter has metrics of its own process, and takes no others of the same names.
+  enum Reader {
+    case scrape, textfile
+  }
+
+  /// All metrics in Prometheus's text format.
+  func text(_ sample: MetricsSample, for reader: Reader = .scrape) -> [UInt8] {
+    takeTurns(sample)
+    var text = ExpositionText()
+    text.metric("stalld_build_info", .gauge, "Always 1; the agent's version is a label.")
+    text.sample("stalld_build_info", [("version", version)], 1)
+    writeStalls(to: &text)
+    writeLines(to: &text, sample)
+    writeOutputs(to: &text, sample.outputs)
+    writeConnections(to: &text, sample)
+    writeAgent(to: &text, sample)
+    if reader == .scrape { writeProcess(to: &text) }
+    return text.bytes
+  }
+
+  private func writeStalls(to text: inout ExpositionText) {
+    let all = stalls.counts.sorted { ($0.key.service, $0.key.cause) < ($1.key.service, $1.key.cause) }
+    text.metric(
+      "stalld_stalls_total", .counter,
+      "Stalls by service, cause and severity; each once: as error when it has lasted for a second or ended the process, otherwise at its end."
+    )
+    for (series, count) in all {
+      let labels: [(StaticString, String)] = [("service", series.service), ("cause", series.cause)]
+      if count.warnings > 0 {
+        text.sample("stalld_stalls_total", labels + [("severity", StallCounts.Severity.warn.rawValue)], count.warnings)
+      }
+      if count.errors > 0 {
+        text.sample("stalld_stalls_total", labels + [("severity", StallCounts.Severity.error.rawValue)], count.errors)
+      }
+    }
+    text.metric(
+      "stalld_stalled_seconds_total", .counter,
+      "Time for which loops stood still, by service and cause; added when a stall ends.")
+    for (series, count) in all where count.seconds > 0 {
+      text.sample(
+        "stalld_stalled_seconds_total", [("service", series.service), ("cause", series.cause)], count.seconds)
+    }
+  }
+
+  private func writeLines(to text: inout ExpositionText, _ sample: MetricsSample) {
+    text.metric("stalld_open_stalls", .gauge, "Stalls that are under way.")
+    text.sample("stalld_open_stalls", sample.openStalls)
+    text.metric("stalld_lines_ingested_total", .counter, "Lines of hosts that were taken for the outputs.")
+    text.sample("stalld_lines_ingested_total", ingestedLines)
+    text.metric(
+      "stalld_lines_duplicate_total", .counter, "Lines of hosts that had come before, and were not written again.")
+    text.sample("stalld_lines_duplicate_total", duplicateLines)
+    text.metric("stalld_lines_refused_total", .counter, "Lines of hosts that were refused for good, by reason.")
+    for reason in LineRefusal.allCases {
+      text.sample("stalld_lines_refused_total", [("reason", reason.rawValue)], refusedLines[reason] ?? 0)
+    }
+    text.metric("stalld_lines_dropped_by_hosts_total", .counter, "Lines that hosts say they had to drop.")
+    text.sample("stalld_lines_dropped_by_hosts_total", linesDroppedByHosts)
+    if let spooled = sample.spooledLines {
+      text.metric("stalld_spooled_lines", .gauge, "Lines that hosts keep until the agent has taken them.")
+      text.sample("stalld_spooled_lines", spooled)
+    }
+    text.metric("stalld_queued_bytes", .gauge, "Bytes of lines that are read and not done with.")
+    text.sample("stalld_queued_bytes", sample.queuedBytes)
+    text.metric("stalld_queued_bytes_limit", .gauge, "At how many such bytes the agent reads no further.")
+    text.sample("stalld_queued_bytes_limit", sample.queuedBytesLimit)
+  }
+
+  private func writeOutputs(to text: inout ExpositionText, _ outputs: [MetricsSample.Output]) {
+    guard !outputs.isEmpty else { return }
+    func write(_ name: StaticString, _ help: StaticString, _ value: (MetricsSample.Output) -> UInt64) {
+      text.metric(name, .counter, help)
+      for output in outputs { text.sample(name, [("output", output.name)], value(output)) }
+    }
+    write("stalld_output_lines_total", "Lines written, by output.", \.lines)
+    write("stalld_output_bytes_total", "Bytes written, by output.", \.bytes)
+    write("stalld_output_write_errors_total", "Writes that failed, by output.", \.writeErrors)
+    write("stalld_output_dropped_lines_total", "Lines that an output could not take in time and lost.", \.droppedLines)
+    write("stalld_output_rotations_total", "Files that were begun anew, by output.", \.rotations)
+    text.metric("stalld_output_queued_lines", .gauge, "Lines that wait to be written, by output.")
+    for output in outputs { text.sample("stalld_output_queued_lines", [("output", output.name)], output.queuedLines) }
+  }
+
+  private func writeConnections(to text: inout ExpositionText, _ sample: MetricsSample) {
+    text.metric("stalld_connections", .gauge, "Hosts that are connected.")
+    text.sample("stalld_connections", sample.connections)
+    text.metric("stalld_connections_accepted_total", .counter, "Connections of hosts that were accepted.")
+    text.sample("stalld_connections_accepted_total", acceptedConnections)
+    text.metric(
+      "stalld_connections_refused_total", .counter, "Connections that were refused or ended by the agent, by reason.")
+    for reason in ConnectionRefusal.allCases {
+      text.sample("stalld_connections_refused_total", [("reason", reason.rawValue)], refusedConnections[reason] ?? 0)
+    }
+  }
+
+  private func writeAgent(to text: inout ExpositionText, _ sample: MetricsSample) {
+    text.metric("stalld_reload_failures_total", .counter, "Configurations that could not be used at a reload.")
+    text.sample("stalld_reload_failures_total", failedReloads)
+    if let symbols = sample.symbols {
+      text.metric("stalld_symbol_cache_hits_total", .counter, "Frames whose name was in the cache.")
+      text.sample("stalld_symbol_cache_hits_total", symbols.hits)
+      text.metric("stalld_symbol_cache_misses_total", .counter, "Frames whose name had to be read from files.")
+      text.sample("stalld_symbol_cache_misses_total", symbols.misses)
+      text.metric("stalld_symbol_cache_bytes", .gauge, "What the cache of names takes.")
+      text.sample("stalld_symbol_cache_bytes", symbols.bytes)
+    }
+    guard sample.loop != nil else { return }
+    text.metric("stalld_loop_turn_seconds", .histogram, "How long turns of the agent's own main loop took.")
+    for (bound, count) in zip(TurnBuckets.bounds, turns.counts) {
+      text.sample("stalld_loop_turn_seconds_bucket", [("le", ExpositionText.text(bound))], count)
+    }
+    text.sample("stalld_loop_turn_seconds_bucket", [("le", "+Inf")], turns.total)
+    text.sample("stalld_loop_turn_seconds_sum", turns.seconds)
+    text.sample("stalld_loop_turn_seconds_count", turns.total)
+  }
+
+  private func writeProcess(to text: inout ExpositionText) {
+    text.metric("process_start_time_seconds", .gauge, "When the process started, in seconds since 1970.")
+    text.sample("process_start_time_seconds", ProcessFigures.startTime)
+    text.metric("process_resident_memory_bytes", .gauge, "Memory of the process that is resident.")
+    text.sample("process_resident_memory_bytes", ProcessFigures.residentBytes)
+    text.metric("process_cpu_seconds_total", .counter, "Time on processors.")
+    text.sample("process_cpu_seconds_total", ProcessFigures.processorTime)
+  }
+}

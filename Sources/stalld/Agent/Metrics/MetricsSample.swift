@@ -1,0 +1,34 @@
+import LoopEngine
+
+/// What the agent's parts know at the moment of a scrape.
+struct MetricsSample {
+  /// One output: a label, and what it did since the agent started.
+  struct Output {
+    /// As in the configuration: `file:/var/log/stalld/stalls.jsonl`, `stdout`, `syslog:/dev/log`.
+    var name: String
+    var lines: UInt64 = 0
+    var bytes: UInt64 = 0
+    var writeErrors: UInt64 = 0
+    var droppedLines: UInt64 = 0
+    var rotations: UInt64 = 0
+    var queuedLines = 0
+  }
+
+  struct SymbolCache {
+    var hits: UInt64 = 0
+    var misses: UInt64 = 0
+    var bytes = 0
+  }
+
+  var connections = 0
+  var openStalls = 0
+  /// Bytes of lines that are read and not done with, and the limit for them.
+  var queuedBytes = 0
+  var queuedBytesLimit = 0
+  /// Lines that hosts still keep for the agent; nil if that is not known.
+  var spooledLines: Int?
+  var outputs: [Output] = []
+  var symbols: SymbolCache?
+  /// The main loop's.
+  var loop: Loop.Statistics?
+}

@@ -1,0 +1,98 @@
+import StallMonitor
+
+/// Stalls and stalled time, by service and cause.
+///
+/// A stall is counted once, as soon as its severity is known: at its first line of level `error`, otherwise at its end.
+struct StallCounts {
+  enum Severity: String, CaseIterable {
+    case warn, error
+  }
+
+  struct Series: Hashable {
+    var service: String
+    var cause: String
+  }
+
+  struct Count {
+    /// By severity.
+    var warnings: UInt64 = 0
+    var errors: UInt64 = 0
+    var seconds = 0.0
+  }
+
+  /// Services told apart: whoever may connect may make names up.
+  static let serviceLimit = 1000
+  /// Services with a cause: a scrape's text stays below a megabyte or so.
+  static let seriesLimit = 2000
+  /// What the services beyond share, and causes that are none.
+  static let other = "other"
+  private static let openLimit = 8192
+
+  private(set) var counts: [Series: Count] = [:]
+  private var services: Set<String> = []
+  /// Stalls that are under way and have been counted, and these in the order of their counting.
+  private var counted: Set<String> = []
+  private var order: [String] = []
+
+  /// Takes a line; true if it changed a number.
+  mutating func record(_ line: ReportLine) -> Bool {
+    switch line.event {
+    case "stall.ongoing" where line.isError: return count(line, endsStall: false)
+    case "stall.ended", "stall.fatal":
+      _ = count(line, endsStall: true)
+    case "stall.suppressed":
+      counts[series(of: line), default: Count()].warnings += Self.suppressedStalls(line)
+    default: return false
+    }
+    // A hostile number must not make the sum useless for ever.
+    let seconds = line.durationMilliseconds / 1000
+    if seconds.isFinite, seconds > 0, seconds < 1e9 { counts[series(of: line), default: Count()].seconds += seconds }
+    return true
+  }
+
+  private mutating func count(_ line: ReportLine, endsStall: Bool) -> Bool {
+    if endsStall ? counted.remove(line.stallID) != nil : counted.contains(line.stallID) { return false }
+    if line.isError {
+      counts[series(of: line), default: Count()].errors += 1
+    } else {
+      counts[series(of: line), default: Count()].warnings += 1
+    }
+    if !endsStall { remember(line.stallID) }
+    return true
+  }
+
+  private mutating func remember(_ stall: String) {
+    counted.insert(stall)
+    order.append(stall)
+    guard order.count >= 2 * Self.openLimit || counted.count > Self.openLimit else { return }
+    order.removeAll { !counted.contains($0) }
+    // Stalls whose end never came.
+    if order.count > Self.openLimit {
+      let forgotten = order.prefix(Self.openLimit / 4)
+      counted.subtract(forgotten)
+      order.removeFirst(forgotten.count)
+    }
+  }
+
+  private mutating func series(of line: ReportLine) -> Series {
+    var service = line.service.limited(to: 200)
+    if !services.contains(service) {
+      if services.count < Self.serviceLimit {
+        services.insert(service)
+      } else {
+        service = Self.other
+      }
+    }
+    let series = Series(service: service, cause: ReportCause(rawValue: line.cause)?.rawValue ?? Self.other)
+    if counts.count < Self.seriesLimit || counts[series] != nil { return series }
+    return Series(service: Self.other, cause: series.cause)
+  }
+
+  /// How many stalls a summary stands for.
+  private static func suppressedStalls(_ line: ReportLine) -> UInt64 {
+    guard let text = try? JSONText(line.bytes),
+      let count = text.integer(text.root["stall"]?["suppressed"]?["count"]), count > 0, count < 1_000_000_000
+    else { return 0 }
+    return UInt64(count)
+  }
+}

@@ -1,0 +1,35 @@
+import LoopEngine
+
+/// A loop's turns as a Prometheus histogram, whose numbers never fall.
+///
+/// The loop counts in ticks, whose length in seconds is measured anew at each reading: a turn near a bound may change its bucket from one
+/// reading to the next.
+struct TurnBuckets {
+  /// Upper bounds in seconds.
+  static let bounds = [0.00001, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+
+  /// Cumulative, by bound.
+  private(set) var counts = [UInt](repeating: 0, count: bounds.count)
+  private(set) var total: UInt = 0
+  private(set) var seconds = 0.0
+
+  mutating func take(_ statistics: Loop.Statistics) {
+    var fresh = [UInt](repeating: 0, count: Self.bounds.count)
+    var sum: UInt = 0
+    for (longest, turns) in statistics.histogram {
+      sum += turns
+      if let bucket = Self.bounds.firstIndex(where: { $0 >= Self.seconds(longest) }) { fresh[bucket] += turns }
+    }
+    var cumulative: UInt = 0
+    for index in fresh.indices {
+      cumulative += fresh[index]
+      counts[index] = max(counts[index], cumulative)
+    }
+    total = max(total, sum, counts.last ?? 0)
+    seconds = max(seconds, Self.seconds(statistics.workTime))
+  }
+
+  private static func seconds(_ duration: Duration) -> Double {
+    Double(duration.components.seconds) + Double(duration.components.attoseconds) / 1e18
+  }
+}

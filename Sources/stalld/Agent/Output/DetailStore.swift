@@ -1,0 +1,115 @@
+import Glibc
+import LoopEngine
+import Synchronization
+
+/// Keeps the detail files of stalls, `ID.json`, on a thread of its own; the oldest give way, by age and by bytes.
+///
+/// Files are not fsync'ed. One that cannot be written is counted and not tried again: the report itself is elsewhere.
+final class DetailStore: Sendable {
+  /// What has become of details.
+  struct Counters: Sendable, Equatable {
+    var written: UInt64 = 0
+    /// Could not be written, or came too fast.
+    var dropped: UInt64 = 0
+    /// Old ones that gave way.
+    var removed: UInt64 = 0
+    var files = 0
+    var bytes = 0
+  }
+
+  private struct Shared {
+    var counters = Counters()
+    var pendingBytes = 0
+  }
+
+  /// What may wait for the disk.
+  private static let pendingLimit = 16 << 20
+
+  private let thread = PermanentThread(name: "stalld-details")
+  private let shared = Mutex(Shared())
+  private let folder: DetailFolder
+
+  /// Opens the directory, and looks what is there.
+  ///
+  /// - Throws: ``OutputError`` if the directory cannot be used.
+  convenience init(settings: AgentSettings.Details) throws {
+    try self.init(settings: settings, say: { AgentLog.say($0, $0 == .error ? .outputFailed : nil, $1) })
+  }
+
+  init(settings: AgentSettings.Details, say: @escaping OutputWriter.Say) throws {
+    try thread.start()
+    folder = DetailFolder(say: say)
+    let folder = folder
+    do {
+      try thread.loop!.performAndWait(name: "detail files are looked at") {
+        ThreadSignals.block([SIGXFSZ])
+        try folder.use(settings)
+      }
+    } catch {
+      thread.stop()
+      throw error
+    }
+    publish()
+  }
+
+  /// Whether a text can be the identity of a stall, and so the name of a file.
+  static func isIdentity(_ text: String) -> Bool { DetailFolder.isIdentity(text.utf8) }
+
+  /// Writes a stall's file, in the place of the one that it had.
+  ///
+  /// On any thread, without waiting. `completion` is called, on the store's thread or at once, with the file's path, or nil if it could not be
+  /// written.
+  func write(id: String, _ bytes: [UInt8], completion: @escaping @Sendable (String?) -> Void = { _ in }) {
+    let hasRoom = shared.withLock { shared in
+      guard Self.isIdentity(id), shared.pendingBytes + bytes.count <= Self.pendingLimit else {
+        shared.counters.dropped += 1
+        return false
+      }
+      shared.pendingBytes += bytes.count
+      return true
+    }
+    let isTaken =
+      hasRoom
+      && thread.perform(name: "a detail file is written") { [self] in
+        let path = folder.write(id, bytes)
+        shared.withLock { $0.pendingBytes -= bytes.count }
+        publish()
+        completion(path)
+      }
+    if !isTaken { completion(nil) }
+  }
+
+  /// Changes the directory or the limits; `completion` is called on the store's thread, with an error if all is as before.
+  func replace(
+    _ settings: AgentSettings.Details, completion: @escaping @Sendable (OutputError?) -> Void = { _ in }
+  ) {
+    thread.perform(name: "detail files move") { [self] in
+      do throws(OutputError) {
+        try folder.use(settings)
+        publish()
+        completion(nil)
+      } catch {
+        completion(error)
+      }
+    }
+  }
+
+  func counters() -> Counters { shared.withLock { $0.counters } }
+
+  /// Waits until what was asked for is written, or the time is over.
+  func stop(within limit: Duration) {
+    let done = TimedSemaphore()
+    thread.perform { done.post() }
+    if done.wait(for: limit) { thread.stop() }
+  }
+
+  private func publish() {
+    shared.withLock { shared in
+      shared.counters.written = folder.written
+      shared.counters.removed = folder.removed
+      shared.counters.dropped += folder.takeFailures()
+      shared.counters.files = folder.count
+      shared.counters.bytes = folder.bytes
+    }
+  }
+}

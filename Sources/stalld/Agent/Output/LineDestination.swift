@@ -1,0 +1,54 @@
+import Glibc
+
+/// Where the lines of one output go; used on the writer's thread alone.
+protocol LineDestination: AnyObject {
+  /// How messages and counters call it, such as `file /var/log/stalld/stalls.jsonl`.
+  var name: String { get }
+  /// A part of the line that was sent last is out, so that line cannot be dropped.
+  var isMidLine: Bool { get }
+  /// How often a file was begun anew by the agent itself.
+  var rotations: UInt64 { get }
+
+  /// Checks that lines can go there at all; what will mend itself, such as a full disk, is no error.
+  func open() throws(OutputError)
+  /// Sends a line; after anything but `sent` and `refused`, the same line comes again.
+  func send(_ line: ReportLine) -> SendResult
+  /// An operator may have renamed something.
+  func reopen()
+  func close()
+}
+
+extension LineDestination {
+  var isMidLine: Bool { false }
+  var rotations: UInt64 { 0 }
+  func open() throws(OutputError) {}
+  func reopen() {}
+}
+
+/// What became of a line.
+enum SendResult {
+  case sent
+  /// Not now: again when the descriptor takes something.
+  case waits(Int32)
+  /// Not now: again in a while.
+  case failed(String)
+  /// Never.
+  case refused(String)
+
+  static func failed(_ code: Int32) -> SendResult { .failed(String(cString: strerror(code))) }
+}
+
+/// An output that cannot be used as it is configured.
+struct OutputError: Error, Equatable, CustomStringConvertible {
+  var output: String
+  var reason: String
+
+  var description: String { "\(output): \(reason)" }
+
+  init(_ output: String, _ reason: String) {
+    self.output = output
+    self.reason = reason
+  }
+
+  init(_ output: String, code: Int32) { self.init(output, String(cString: strerror(code))) }
+}

@@ -1,0 +1,153 @@
+import CLinux
+import Glibc
+
+/// A file of whole lines that is appended to: one write(2) a line, and never half a line left.
+///
+/// A line that the disk took in part is taken back. Half a line at the end of a file that is opened (the agent was killed in mid-write)
+/// is cut off: it was never acknowledged, so its host sends it again. What is not the beginning of a JSON object there is not
+/// ours, and is ended with a newline instead.
+final class LineFile {
+  /// No line is as long as this; what has no newline in so many bytes is not cut off.
+  private static let longestHalf = 1 << 20
+
+  private let descriptor: Int32
+  let identity: Identity
+  private(set) var size: Int
+  /// When the file was made, or where the file system does not say so, last changed.
+  ///
+  /// Seconds since 1970.
+  private(set) var birth: Int
+  /// A part of a line could not be taken back yet.
+  private var isTorn = false
+
+  /// Which file it is.
+  struct Identity: Equatable {
+    var device: UInt
+    var inode: UInt
+
+    init(_ status: stat) { (device, inode) = (status.st_dev, status.st_ino) }
+
+    /// Of the file that a path leads to, nil if there is none.
+    init?(path: String) {
+      var status = stat()
+      guard lstat(path, &status) == 0 else { return nil }
+      self.init(status)
+    }
+  }
+
+  struct Failure: Error {
+    /// An errno value.
+    var code: Int32
+    var reason: String
+
+    init(_ code: Int32, _ reason: String? = nil) {
+      self.code = code
+      self.reason = reason ?? String(cString: strerror(code))
+    }
+  }
+
+  /// Opens a file, or makes it.
+  ///
+  /// Only a regular file, and not by a symbolic link.
+  init(path: String, mode: mode_t) throws(Failure) {
+    let flags = O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY
+    var descriptor = clinux_open(path, flags, 0)
+    if descriptor < 0 && errno == ENOENT {
+      descriptor = clinux_open(path, flags | O_CREAT | O_EXCL, UInt32(mode))
+      if descriptor >= 0 {
+        // Whatever the umask is.
+        fchmod(descriptor, mode)
+      } else if errno == EEXIST {
+        descriptor = clinux_open(path, flags, 0)
+      }
+    }
+    guard descriptor >= 0 else {
+      throw errno == ELOOP ? Failure(ELOOP, "a symbolic link, and not a regular file") : Failure(errno)
+    }
+    var status = stat()
+    guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
+      Glibc.close(descriptor)
+      throw Failure(EINVAL, "not a regular file")
+    }
+    self.descriptor = descriptor
+    identity = Identity(status)
+    size = Int(status.st_size)
+    let born = clinux_birth_time(descriptor)
+    birth = born > 0 ? Int(born) : status.st_mtim.tv_sec
+    if !mend() { isTorn = true }
+  }
+
+  deinit { Glibc.close(descriptor) }
+
+  /// Appends one line, all of it or nothing.
+  func append(_ line: [UInt8]) throws(Failure) {
+    if isTorn && !mend() { throw Failure(errno) }
+    if size == 0 { birth = time(nil) }
+    var count: Int
+    repeat {
+      count = line.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
+    } while count < 0 && errno == EINTR
+    if count == line.count {
+      size += count
+      return
+    }
+    // A short write does not say why; the rest would.
+    let code = count < 0 ? errno : reasonForTheRest(of: line, from: count)
+    if count > 0 { takeBack(line) }
+    throw Failure(code)
+  }
+
+  private func reasonForTheRest(of line: [UInt8], from sent: Int) -> Int32 {
+    let more = line.withUnsafeBytes { write(descriptor, $0.baseAddress! + sent, 1) }
+    return more < 0 ? errno : ENOSPC
+  }
+
+  private func takeBack(_ line: [UInt8]) {
+    var status = stat()
+    // Nobody else writes here; if somebody did all the same, their line is not cut off with ours.
+    let isOurs = fstat(descriptor, &status) == 0 && (size...size + line.count).contains(Int(status.st_size))
+    if isOurs && ftruncate(descriptor, off_t(size)) == 0 { return }
+    isTorn = !mend()
+  }
+
+  /// Leaves the file with a newline at its end, or empty; false if that is not possible now.
+  private func mend() -> Bool {
+    var status = stat()
+    guard fstat(descriptor, &status) == 0 else { return false }
+    size = Int(status.st_size)
+    guard size > 0, byte(at: size - 1) != UInt8(ascii: "\n") else {
+      isTorn = false
+      return true
+    }
+    let start = startOfLastLine()
+    if let start, let first = byte(at: start), first == UInt8(ascii: "{") || first == 0 {
+      guard ftruncate(descriptor, off_t(start)) == 0 else { return false }
+      size = start
+    } else {
+      guard "\n".withCString({ write(descriptor, $0, 1) }) == 1 else { return false }
+      size += 1
+    }
+    isTorn = false
+    return true
+  }
+
+  private func byte(at offset: Int) -> UInt8? {
+    var byte: UInt8 = 0
+    return pread(descriptor, &byte, 1, off_t(offset)) == 1 ? byte : nil
+  }
+
+  /// What is behind the last newline; nil if there is none in the last MiB of a longer file.
+  private func startOfLastLine() -> Int? {
+    let lowest = max(0, size - Self.longestHalf)
+    var end = size
+    var chunk = [UInt8](repeating: 0, count: 16384)
+    while end > lowest {
+      let start = max(lowest, end - chunk.count)
+      let count = pread(descriptor, &chunk, end - start, off_t(start))
+      guard count == end - start else { return nil }
+      if let newline = chunk[..<count].lastIndex(of: UInt8(ascii: "\n")) { return start + newline + 1 }
+      end = start
+    }
+    return lowest == 0 ? 0 : nil
+  }
+}

@@ -1,0 +1,55 @@
+import ArgumentParser
+import FoundationEssentials
+
+/// The flags by which `stalld run` and `stalld check` find the settings.
+struct AgentOptions: ParsableArguments {
+  @Option(
+    help: ArgumentHelp(
+      "The configuration file (default: \(AgentSettings.File.usual.path), if it is there).", valueName: "file"))
+  var config: String?
+
+  @Option(help: ArgumentHelp("The socket that hosts connect to (socket.path).", valueName: "path"))
+  var socket: String?
+
+  @Option(help: ArgumentHelp("The socket of stalld status and stalld tail (control.path).", valueName: "path"))
+  var control: String?
+
+  @Option(
+    help: ArgumentHelp(
+      "Where reports are written, in the place of all configured outputs: file:PATH, stdout or syslog:ADDRESS; may be repeated.",
+      valueName: "output"))
+  var output: [String] = []
+
+  @Option(
+    help: ArgumentHelp(
+      "Where /metrics and /healthz are served: 127.0.0.1:9464, unix:PATH or off (metrics.listen).", valueName: "address"
+    ))
+  var metricsListen: String?
+
+  @Option(
+    help: ArgumentHelp(
+      "A file for node_exporter's textfile collector, or off (metrics.textfile).", valueName: "path"))
+  var textfile: String?
+
+  @Option(help: ArgumentHelp("Where the files of single stalls go (details.directory).", valueName: "directory"))
+  var details: String?
+
+  var file: AgentSettings.File { config.map { AgentSettings.File(path: $0, isRequired: true) } ?? .usual }
+
+  var flags: AgentSettings.Flags {
+    let values = [
+      ("--socket", "socket.path", socket), ("--control", "control.path", control),
+      ("--metrics-listen", "metrics.listen", metricsListen), ("--textfile", "metrics.textfile", textfile),
+      ("--details", "details.directory", details),
+    ]
+    return AgentSettings.Flags(
+      values: values.compactMap { flag, key, text in
+        text.map { AgentSettings.Flags.Value(flag: flag, key: key, text: $0) }
+      }, outputs: output)
+  }
+
+  /// Reads the settings, also again on a reload: new ones, or all that is wrong with them.
+  func load() throws(SettingsMistakes) -> AgentSettings {
+    try AgentSettings.load(file: file, environment: ProcessInfo.processInfo.environment, flags: flags)
+  }
+}

@@ -1,0 +1,97 @@
+import Glibc
+import StallMonitor
+
+extension AgentSettings {
+  /// A configuration file.
+  struct File: Sendable, Equatable {
+    var path: String
+    /// Whether it must be there.
+    var isRequired: Bool
+
+    /// The one that is read if none is named.
+    static let usual = File(path: "/etc/stalld/stalld.yaml", isRequired: false)
+    /// In bytes.
+    static let sizeLimit = 1 << 20
+  }
+
+  /// What the command line says, which wins over all else.
+  struct Flags: Sendable, Equatable {
+    /// Flags that stand for a key, such as `--socket` for `socket.path`.
+    struct Value: Sendable, Equatable {
+      var flag: String
+      var key: String
+      var text: String
+    }
+    var values: [Value] = []
+    /// Take the place of all outputs, if there is one.
+    var outputs: [String] = []
+  }
+
+  /// The settings in force: the defaults, the file, the variables and the flags, each over those before.
+  ///
+  /// Throws all that is wrong with any of them.
+  static func load(
+    file: File, environment: [String: String], flags: Flags = Flags()
+  ) throws(SettingsMistakes) -> AgentSettings {
+    var settings = AgentSettings()
+    var mistakes: [SettingsMistake] = []
+    var reader = SettingsReader(file: file.path)
+    switch read(file) {
+    case .bytes(let bytes): reader.read(YAMLDocument(bytes), into: &settings)
+    case .nothing: break
+    case .failure(let reason):
+      mistakes.append(SettingsMistake(place: .file(file.path, line: 0), reason: reason))
+    }
+    mistakes += reader.mistakes
+    mistakes += settings.apply(environment)
+    mistakes += settings.apply(flags)
+    if mistakes.isEmpty {
+      mistakes += settings.conflicts { key in
+        if let value = flags.values.last(where: { $0.key == key }) { return .flag(value.flag) }
+        if !flags.outputs.isEmpty, key.hasPrefix("outputs[") { return .flag("--output") }
+        let variable = variable(key)
+        if environment[variable]?.isEmpty == false { return .variable(variable) }
+        return .file(file.path, line: reader.lines[key] ?? 0)
+      }
+    }
+    guard mistakes.isEmpty else { throw SettingsMistakes(mistakes: mistakes) }
+    return settings
+  }
+
+  private enum Content {
+    case bytes([UInt8])
+    case nothing
+    case failure(String)
+  }
+
+  private static func read(_ file: File) -> Content {
+    // A pipe without a writer must not stop the agent.
+    let descriptor = open(file.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+    guard descriptor >= 0 else {
+      let code = errno
+      if code == ENOENT, !file.isRequired { return .nothing }
+      return .failure("cannot be opened: \(String(cString: strerror(code)))")
+    }
+    defer { close(descriptor) }
+    var status = stat()
+    guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
+      return .failure("not a regular file")
+    }
+    let tooLarge = Content.failure("larger than \(ByteSize.text(File.sizeLimit)), which is the limit")
+    guard status.st_size <= File.sizeLimit else { return tooLarge }
+    var bytes = [UInt8](repeating: 0, count: File.sizeLimit + 1)
+    var count = 0
+    while count < bytes.count {
+      let got = bytes[count...].withUnsafeMutableBytes { Glibc.read(descriptor, $0.baseAddress, $0.count) }
+      if got < 0 { return .failure("cannot be read: \(String(cString: strerror(errno)))") }
+      if got == 0 { break }
+      count += got
+    }
+    return count > File.sizeLimit ? tooLarge : .bytes(Array(bytes.prefix(count)))
+  }
+
+  /// The names of the keys whose new values a running agent cannot take.
+  func changesThatNeedRestart(from old: AgentSettings) -> [String] {
+    Self.keys.filter { $0.needsRestart && $0.values(self) != $0.values(old) }.map(\.name)
+  }
+}

@@ -1,0 +1,126 @@
+import StallMonitor
+
+// The table that the reader, `stalld check`, the variables' names, the shipped file and the manual are made from.
+
+extension AgentSettings {
+  static let keys: [SettingsKey<AgentSettings>] = [
+    .init(
+      "socket.path", \.socket.path, .socketPath, needsRestart: true,
+      "The Unix socket that hosts hand their reports to. Under socket activation the unit stalld.socket decides."),
+    .init("socket.mode", \.socket.mode, .mode, needsRestart: true, "The permissions of the socket's file."),
+    .init(
+      "socket.group", orOff: \.socket.group, .group, needsRestart: true,
+      "The group of the socket's file; off leaves it the agent's own."),
+    .init(
+      "socket.allow.users", listOf: .user, \.socket.allow.users,
+      "Users whose processes may hand in reports. If both lists are empty, everyone may who may open the socket."),
+    .init(
+      "socket.allow.groups", listOf: .group, \.socket.allow.groups, "Groups whose processes may hand in reports."),
+    .init(
+      "control.path", \.control.path, .socketPath, needsRestart: true, "The socket of stalld status and stalld tail."),
+    .init(
+      "limits.lines_per_second", \.limits.linesPerSecond, .count(1...1_000_000),
+      "Lines of one client; it may be ahead of that by four seconds' worth. The agent reads no faster."),
+    .init(
+      "limits.line_bytes", \.limits.lineBytes, .size(8 << 10...16 << 20),
+      "The longest line. A client that sends a longer one is refused it. At most a quarter of limits.memory."),
+    .init("limits.connections", \.limits.connections, .count(1...1_000_000), "Connections at a time."),
+    .init(
+      "limits.connections_per_user", \.limits.connectionsPerUser, .count(1...1_000_000),
+      "Connections of one user at a time."),
+    .init(
+      "limits.memory", \.limits.memory, .size(1 << 20...64 << 30),
+      "What may wait in the agent to be written. Beyond it the agent reads nothing, and hosts keep their reports."),
+    .init(
+      "limits.incomplete_line_timeout", \.limits.incompleteLineTimeout, .time(.seconds(1) ... .seconds(3600)),
+      "A client that leaves a line unfinished for so long is disconnected."),
+    .init(
+      "details.directory", \.details.directory, .path, "Where the file of each stall goes that has all its samples."),
+    .init(
+      "details.max_age", orOff: \.details.maxAge, .time(.seconds(60) ... .seconds(3650 * 86400)),
+      "Older ones are removed; off keeps them."),
+    .init(
+      "details.max_size", \.details.maxSize, .size(1 << 20...1 << 50),
+      "Of all of them together; the oldest are removed."),
+    .init(
+      "symbolication.enabled", \.symbolication.enabled, .bool,
+      "Whether the agent looks names up for hosts that leave it to the agent."),
+    .init("symbolication.cache", \.symbolication.cache, .size(1 << 20...64 << 30), "Memory for what was looked up."),
+    .init(
+      "symbolication.debug_directories", listOf: .path, \.symbolication.debugDirectories,
+      "Where separate debug files lie (DIR/.build-id/xx/REST.debug)."),
+    .init(
+      "symbolication.time_limit", \.symbolication.timeLimit, .time(.milliseconds(10) ... .seconds(60)),
+      "A report is written without the names that took longer."),
+    .init(
+      "metrics.listen", orOff: \.metrics.listen, .metricsAddress,
+      "Where Prometheus finds /metrics, and anybody /healthz."),
+    .init(
+      "metrics.textfile", orOff: \.metrics.textfile, .textfile,
+      "A file with the same numbers for node_exporter's textfile collector."),
+    .init(
+      "metrics.textfile_interval", \.metrics.textfileInterval, .time(.seconds(1) ... .seconds(3600)),
+      "How often that file is written."),
+  ]
+
+  /// What is said of each mapping, in the order of the file.
+  static let groups: [(name: String, summary: String)] = [
+    ("socket", "The socket that hosts connect to, and who may."),
+    ("control", "The socket of the operator's commands."),
+    ("limits", "What clients may take; one above its limits is held back or disconnected, and no other is."),
+    (
+      "outputs",
+      "Where reports are written: a list of files, stdout and syslog, each with its type. While a file cannot be written, reports wait."
+    ),
+    ("details", "The files of single stalls."),
+    ("symbolication", "Names for the frames of reports."),
+    ("metrics", "The agent's own numbers, for Prometheus."),
+    (
+      "services",
+      "What single services are told instead of their own settings, when they connect and when this file is read again. A list; the first entry that matches a service counts."
+    ),
+  ]
+}
+
+extension AgentSettings.Output {
+  /// The words for `type`.
+  static let types = ["file", "stdout", "syslog"]
+
+  static let fileKeys: [SettingsKey<File>] = [
+    .init("path", \.path, .path, "The file, of JSON lines."),
+    .init("mode", \.mode, .mode, "The permissions of the file."),
+    .init(
+      "max_size", orOff: \.maxSize, .size(64 << 10...1 << 40),
+      "The file is rotated before it gets larger; off leaves that to others."),
+    .init(
+      "max_age", orOff: \.maxAge, .time(.seconds(60) ... .seconds(366 * 86400)),
+      "The file is rotated when its first line is older; off leaves that to others."),
+    .init("keep", \.keep, .count(1...10000), "How many rotated files are kept."),
+    .init("compress", \.compress, .choice, "What rotated files are compressed with."),
+  ]
+
+  static let syslogKeys: [SettingsKey<Syslog>] = [
+    .init("address", \.address, .syslogAddress, "Where messages of RFC 5424 are sent."),
+    .init("facility", \.facility, .choice, "The facility of each message."),
+  ]
+
+  /// What stdout takes beside its type.
+  static let standardOutputKeys: [SettingsKey<Void>] = []
+}
+
+extension AgentSettings.ServiceOverride {
+  static let keys: [SettingsKey<AgentSettings.ServiceOverride>] = [
+    .init(
+      "match", \.match, .glob,
+      "Which services: a glob for the unit's name, with or without .service, or the service's name. Needed."),
+    .init(
+      "threshold", optional: \.threshold, .time(.milliseconds(1) ... .seconds(3600)),
+      "How long a turn may take before it is a stall."),
+    .init(
+      "repeat_window", optional: \.repeatWindow, .time(.zero ... .seconds(3600)),
+      "How long a stall that has been told is counted instead of told again; 0s tells each."),
+    .init("budget", optional: \.budget, .count(0...10000), "Stalls told in full a minute; 0 is no limit."),
+    .init("threads", optional: \.threads, .choice, "Which other threads reports tell of."),
+    .init("symbolication", optional: \.symbolication, .choice, "Who looks names up."),
+  ]
+}

@@ -1,0 +1,97 @@
+extension AgentSettings {
+  /// The variable of a key: `STALLD_LIMITS_MEMORY` for `limits.memory`.
+  static func variable(_ key: String) -> String {
+    variablePrefix + key.map { $0 == "." ? "_" : $0.uppercased() }.joined()
+  }
+
+  static let variablePrefix = "STALLD_"
+
+  /// Lays the variables over; returns what cannot be used.
+  ///
+  /// An empty one is an unset one: that is how unit files blank a variable.
+  mutating func apply(_ environment: [String: String]) -> [SettingsMistake] {
+    var mistakes: [SettingsMistake] = []
+    let keys = Self.keys.filter { !$0.isList }
+    for (name, text) in environment.sorted(by: { $0.key < $1.key }) where name.hasPrefix(Self.variablePrefix) {
+      guard let key = keys.first(where: { Self.variable($0.name) == name }) else {
+        let nearest = Suggestion.nearest(to: name, among: keys.map { Self.variable($0.name) })
+        let hint = nearest.map { "did you mean \($0)?" } ?? "stalld.yaml(5) lists them"
+        mistakes.append(SettingsMistake(place: .variable(name), value: text, reason: "no such variable; \(hint)"))
+        continue
+      }
+      if !text.isEmpty, !key.read([text], &self).isEmpty {
+        mistakes.append(SettingsMistake(place: .variable(name), value: text, reason: "allowed: \(key.allowed)"))
+      }
+    }
+    return mistakes
+  }
+
+  /// Lays the flags over; returns what cannot be used.
+  mutating func apply(_ flags: Flags) -> [SettingsMistake] {
+    var mistakes: [SettingsMistake] = []
+    for value in flags.values {
+      guard let key = Self.keys.first(where: { $0.name == value.key }) else { continue }
+      if !key.read([value.text], &self).isEmpty {
+        mistakes.append(
+          SettingsMistake(place: .flag(value.flag), value: value.text, reason: "allowed: \(key.allowed)"))
+      }
+    }
+    let parsed = flags.outputs.map { ($0, Output($0)) }
+    for (text, output) in parsed where output == nil {
+      mistakes.append(
+        SettingsMistake(
+          place: .flag("--output"), value: text,
+          reason: "allowed: file: and an absolute path; stdout; syslog: and an address (stalld.yaml(5))"))
+    }
+    if !parsed.isEmpty { outputs = parsed.compactMap(\.1) }
+    return mistakes
+  }
+
+  /// What is allowed by itself, and not together; `place` says where a key has its value from.
+  func conflicts(place: (String) -> SettingsMistake.Place) -> [SettingsMistake] {
+    var mistakes: [SettingsMistake] = []
+    func refuse(_ key: String, _ value: String, _ reason: String) {
+      mistakes.append(SettingsMistake(place: place(key), key: key, value: value, reason: reason))
+    }
+    if limits.lineBytes > limits.memory / 4 {
+      refuse(
+        "limits.line_bytes", ByteSize.text(limits.lineBytes),
+        "allowed: at most a quarter of limits.memory (\(ByteSize.text(limits.memory)))")
+    }
+    if control.path == socket.path { refuse("control.path", control.path, "this is socket.path already") }
+    if case .path(let path)? = metrics.listen, path == socket.path || path == control.path {
+      refuse("metrics.listen", "unix:\(path)", "another socket has this path already")
+    }
+    for (index, output) in outputs.enumerated() {
+      let isTaken = outputs[..<index].contains { $0.destination == output.destination }
+      if isTaken { refuse("outputs[\(index)]", output.destination, "an output before it writes there already") }
+    }
+    return mistakes
+  }
+}
+
+extension AgentSettings.Output {
+  /// An output as `--output` names it, with the defaults for the rest; nil if that is none.
+  init?(_ text: String) {
+    if text == "stdout" {
+      self = .standardOutput
+    } else if text.hasPrefix("file:"), let path = SettingType<String>.path.parse(String(text.dropFirst(5))) {
+      self = .file(File(path: path))
+    } else if text.hasPrefix("syslog:"),
+      let address = SyslogAddress(String(text.dropFirst(7)))
+    {
+      self = .syslog(Syslog(address: address))
+    } else {
+      return nil
+    }
+  }
+
+  /// Where it writes, as `--output` names it.
+  var destination: String {
+    switch self {
+    case .file(let file): "file:" + file.path
+    case .standardOutput: "stdout"
+    case .syslog(let syslog): "syslog:" + syslog.address.description
+    }
+  }
+}

@@ -1,0 +1,19 @@
+import ArgumentParser
+import Glibc
+
+/// `stalld settings-reference`: what is built from the table of keys, for those who package the agent.
+struct SettingsReferenceCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "settings-reference",
+    abstract: "Writes the commented default settings, or their manual page, to standard output.",
+    shouldDisplay: false)
+
+  enum Form: String, ExpressibleByArgument, CaseIterable { case yaml, manual }
+
+  @Argument(help: "yaml (the file that is shipped) or manual (stalld.yaml(5)).")
+  var form: Form
+
+  func run() {
+    Swift.print(form == .yaml ? SettingsReference.file : SettingsManual().text, terminator: "")
+  }
+}

@@ -1,0 +1,30 @@
+/// Makes readable lines of reports.
+struct TailPrinter {
+  var usesColor: Bool
+  var showsStack: Bool
+
+  /// One line with its newline, and the stack's below it if it is asked for.
+  func text(of report: TailEntry) -> String {
+    var line = String(report.time.prefix(23)).printable + "Z  "
+    line += report.service.printable.padded(to: 16) + "  "
+    line += color(report.event.printable.padded(to: 10), Self.colors[report.event]) + "  "
+    line += color(Quantity.duration(report.durationMilliseconds).padded(to: 10, right: true), "1") + "  "
+    line += report.cause.printable.padded(to: 9) + "  "
+    line += (report.culprit ?? "no function to blame").printable
+    if let place = report.place { line += " (\(place.printable))" }
+    if !report.loop.isEmpty, report.loop != "main" { line += " [\(report.loop.printable)]" }
+    if let count = report.suppressed { line += ", \(count) more" }
+    line += "\n"
+    guard showsStack else { return line }
+    for frame in report.stack { line += "    " + color(frame.printable, "2") + "\n" }
+    if report.framesOmitted > 0 { line += "    " + color("… \(report.framesOmitted) frames left out", "2") + "\n" }
+    return line
+  }
+
+  private static let colors = ["fatal": "1;31", "ongoing": "31", "started": "33", "suppressed": "2"]
+
+  private func color(_ text: String, _ code: String?) -> String {
+    guard usesColor, let code else { return text }
+    return "\u{1b}[\(code)m\(text)\u{1b}[0m"
+  }
+}

@@ -1,0 +1,149 @@
+import Glibc
+import LoopEngine
+import StallMonitor
+
+/// One run of `stalld tail`: inputs, filter, output, and what is to be said at the end.
+final class TailSession: @unchecked Sendable {
+  // @unchecked: everything is touched by the loop's thread alone.
+
+  let loop: Loop
+  private let filter: TailFilter
+  /// Nil: the lines as they came.
+  private let printer: TailPrinter?
+  private var files: [FileFollower] = []
+  private var streams: [StreamFollower] = []
+  private var openInputs = 0
+  /// Whether there is anything to read.
+  var hasInputs: Bool { openInputs > 0 }
+  private var unreadable = 0
+  private(set) var hasFailed = false
+  private var outputSource: Loop.DescriptorSource?
+
+  init(loop: Loop, filter: TailFilter, printer: TailPrinter?) {
+    self.loop = loop
+    self.filter = filter
+    self.printer = printer
+  }
+
+  /// Lines that were no reports.
+  var brokenLines: Int {
+    unreadable + files.reduce(0) { $0 + $1.brokenLines } + streams.reduce(0) { $0 + $1.brokenLines }
+  }
+
+  // MARK: Inputs
+
+  /// Follows a file, or reads a pipe that has a name.
+  func follow(_ path: String, lines: Int) throws {
+    // A pipe without a writer must not hold this up.
+    let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+    var facts = stat()
+    guard descriptor >= 0, fstat(descriptor, &facts) == 0 else { throw SystemError(code: errno) }
+    guard facts.st_mode & S_IFMT != S_IFDIR else { throw SystemError(code: EISDIR) }
+    openInputs += 1
+    guard facts.st_mode & S_IFMT == S_IFREG else {
+      read(descriptor)
+      return
+    }
+    let follower = try FileFollower(path: path, descriptor: descriptor, lines: lines, loop: loop) { [weak self] in
+      self?.take($0)
+    }
+    files.append(follower)
+    loop.perform(name: "followed file") { follower.look() }
+  }
+
+  /// Reads standard input to its end.
+  func readStandardInput() {
+    openInputs += 1
+    read(0)
+  }
+
+  /// Follows the running agent.
+  func follow(_ agent: ControlClient, path: String) {
+    openInputs += 1
+    let stream = StreamFollower(
+      agent.descriptor, handle: { [weak self] in self?.takeFromAgent($0) },
+      didEnd: { [weak self] in
+        withExtendedLifetime(agent) {}
+        self?.fail("the agent at \(path) has closed the connection")
+      })
+    streams.append(stream)
+    stream.start(on: loop)
+  }
+
+  private func read(_ descriptor: Int32) {
+    let stream = StreamFollower(
+      descriptor, handle: { [weak self] in self?.take($0) },
+      didEnd: { [weak self] in
+        guard let self else { return }
+        openInputs -= 1
+        if openInputs == 0 { loop.stop() }
+      })
+    streams.append(stream)
+    stream.start(on: loop)
+  }
+
+  /// Ends when nobody reads standard output any more, also while there is nothing to write.
+  func endWithOutput() {
+    var facts = stat()
+    guard fstat(1, &facts) == 0, [S_IFIFO, S_IFSOCK].contains(facts.st_mode & S_IFMT) else { return }
+    // No interest: errors are reported all the same. It fails if standard input is the same file, and then a write tells.
+    outputSource = try? loop.watch(1, for: [], name: "standard output") { [loop] source, _ in
+      source.invalidate()
+      loop.stop()
+    }
+  }
+
+  // MARK: Lines
+
+  private func takeFromAgent(_ line: [UInt8]) {
+    // Of the agent's own words only the short ones are no reports.
+    if line.count < 512, let text = try? JSONText(line), text.root["event"] == nil {
+      if let count = text.integer(text.root["dropped"]) {
+        say("\(count) lines lost: this reader was too slow for the agent")
+        return
+      }
+      if let error = text.string(text.root["error"]) {
+        fail("the agent says: \(error.printable)")
+        return
+      }
+    }
+    take(line)
+  }
+
+  private func take(_ line: [UInt8]) {
+    guard let text = try? JSONText(line), let report = TailEntry(text) else {
+      if !line.allSatisfy({ $0 == 0x20 || $0 == 0x0d || $0 == 0x09 }) { unreadable += 1 }
+      return
+    }
+    guard filter.accepts(report) else { return }
+    write(printer.map { Array($0.text(of: report).utf8) } ?? line + [0x0a])
+  }
+
+  private func write(_ bytes: [UInt8]) {
+    var position = 0
+    while position < bytes.count {
+      let count = bytes.withUnsafeBytes { Glibc.write(1, $0.baseAddress! + position, $0.count - position) }
+      if count < 0, errno == EINTR { continue }
+      if count < 0, errno == EAGAIN {
+        // Somebody else's O_NONBLOCK on a shared terminal or pipe.
+        var poll = pollfd(fd: 1, events: Int16(POLLOUT), revents: 0)
+        _ = Glibc.poll(&poll, 1, -1)
+        continue
+      }
+      if count < 0 {
+        if errno != EPIPE { fail("standard output: \(SystemError(code: errno))") }
+        loop.stop()
+        return
+      }
+      position += count
+    }
+  }
+
+  private func fail(_ reason: String) {
+    say(reason)
+    hasFailed = true
+    loop.stop()
+  }
+
+  private func say(_ text: String) { StandardError.say("stalld tail: \(text)") }
+}

@@ -1,0 +1,90 @@
+import Foundation
+import Testing
+
+/// Clients that flood, stall, or send what is no report: contained, named, and nobody else's trouble.
+@Suite(.timeLimit(.minutes(2)))
+struct AgentHostileTests {
+  /// A report of somebody else arrives while `disturbance` goes on.
+  private func othersAreServed(_ agent: RunningAgent, from id: Int) throws {
+    let other = try AgentClient(agent.socketPath)
+    for index in 0..<20 {
+      other.send(AgentClient.report(id: id + index))
+      #expect(other.isAcknowledged(index + 1))
+    }
+  }
+
+  @Test("binary, blank lines and a line of 100 MB")
+  func garbage() throws {
+    let agent = try RunningAgent()
+    let binary = try AgentClient(agent.socketPath)
+    var generator = SystemRandomNumberGenerator()
+    var isOpen = true
+    for _ in 0..<200 where isOpen {
+      isOpen = binary.send((0..<4096).map { _ in UInt8.random(in: 0...255, using: &generator) })
+    }
+    #expect(!binary.send([UInt8](repeating: 0x0a, count: 1 << 20)) || !isOpen, "it is disconnected")
+    let long = try AgentClient(agent.socketPath)
+    let piece = [UInt8](repeating: 0x61, count: 1 << 20)
+    var sent = 0
+    while sent < 100, long.send(piece) { sent += 1 }
+    #expect(sent < 20, "it is disconnected long before")
+    #expect(agent.said.contains("longer than 262144 bytes (limits.line_bytes)"))
+    #expect(agent.said.contains("process \(getpid())"))
+    try othersAreServed(agent, from: 1)
+    #expect(try agent.lines().count == 20)
+    #expect(agent.process.isRunning)
+  }
+
+  @Test("a line that is not finished")
+  func unfinished() throws {
+    let agent = try RunningAgent("limits: { incomplete_line_timeout: 1s }")
+    let slow = try AgentClient(agent.socketPath)
+    slow.send(AgentClient.report(id: 1).prefix(100).utf8)
+    let patient = try AgentClient(agent.socketPath)
+    patient.send(AgentClient.report(id: 2))
+    #expect(patient.isAcknowledged(1))
+    #expect(slow.next()?.contains("was not finished") == true)
+    #expect(slow.next() == nil)
+    // Nothing under way is no reason.
+    patient.send(AgentClient.report(id: 3))
+    #expect(patient.isAcknowledged(2))
+    #expect(try agent.lines().count == 2)
+  }
+
+  @Test("a flood is slowed, arrives whole, and holds nobody up")
+  func flood() throws {
+    let agent = try RunningAgent("limits: { lines_per_second: 200 }")
+    let flooding = try AgentClient(agent.socketPath)
+    let done = DispatchSemaphore(value: 0)
+    Thread {
+      for id in 1000..<2200 { flooding.send(AgentClient.report(id: id)) }
+      done.signal()
+    }.start()
+    try othersAreServed(agent, from: 1)
+    #expect(flooding.isAcknowledged(1200))
+    done.wait()
+    #expect(try agent.lines().count == 1220)
+    #expect(agent.said.contains("more than 200 lines a second"))
+  }
+
+  // The agent's own monitor has one, too.
+  @Test("more connections than there may be; and clients that read nothing")
+  func connections() throws {
+    let agent = try RunningAgent("limits: { connections: 21 }")
+    var clients: [AgentClient] = []
+    for id in 0..<20 {
+      let client = try AgentClient(agent.socketPath)
+      client.send(AgentClient.report(id: 1 + id))
+      #expect(client.isAcknowledged(1))
+      clients.append(client)
+    }
+    let last = try AgentClient(agent.socketPath)
+    #expect(last.next()?.contains("refused") == true)
+    clients.removeAll()
+    agent.expect("there is room again") {
+      guard let client = try? AgentClient(agent.socketPath) else { return false }
+      client.send(AgentClient.report(id: 100))
+      return client.isAcknowledged(1, within: 500)
+    }
+  }
+}

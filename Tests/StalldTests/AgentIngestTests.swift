@@ -1,0 +1,155 @@
+import Foundation
+import Testing
+
+/// The real agent, and hosts that speak its protocol.
+@Suite(.timeLimit(.minutes(2)))
+struct AgentIngestTests {
+  private func object(_ line: String) throws -> [String: Any] {
+    try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
+  }
+
+  @Test("a report is written once, acknowledged, and says of its process what the kernel says")
+  func stamped() throws {
+    let agent = try RunningAgent()
+    let client = try AgentClient(agent.socketPath)
+    // It claims another pid, and to be root's.
+    client.send(
+      AgentClient.report(
+        id: 1,
+        process: #"{"pid":1,"user":{"id":"4711"},"linux":{"cgroup":"/evil"},"executable":{"path":"/usr/bin/web"}}"#))
+    client.send(AgentClient.report(id: 1))
+    client.send(AgentClient.report(id: 1, sequence: 2))
+    #expect(client.isAcknowledged(3))
+    let lines = try agent.lines()
+    #expect(lines.count == 2, "the second one is the first one again")
+    let process = try #require(try object(lines[0])["process"] as? [String: Any])
+    #expect(process["pid"] as? Int == Int(getpid()))
+    #expect(process["reported_pid"] as? Int == 1)
+    #expect((process["user"] as? [String: Any])?["id"] as? String == String(getuid()))
+    #expect((process["executable"] as? [String: Any])?["path"] as? String == "/usr/bin/web")
+    #expect(!lines[0].contains("evil"))
+    try agent.expectValidLines()
+    #expect(agent.stop() == 0)
+  }
+
+  @Test(
+    "what would pretend to be another process or unit, or is no report, is refused with words, and the rest goes on")
+  func refused() throws {
+    let agent = try RunningAgent()
+    let client = try AgentClient(agent.socketPath)
+    let good = AgentClient.report(id: 1)
+    let bad = [
+      "{\"systemd\":{\"unit\":\"sshd.service\"},\(good.dropFirst())", "{\"process.pid\":7,\(good.dropFirst())",
+      "{\"process\":{\"pid\":7},\(good.dropFirst())", good.replacing("stall.ended", with: "stall.invented"),
+      good.replacing(#""sequence":1"#, with: #""sequence":-1"#), good.replacing("0001\"", with: "000\""), "nonsense",
+      "{}",
+    ]
+    for line in bad {
+      client.send(line)
+      let answer = try #require(client.next())
+      #expect(answer.contains("\"error\""), "\(line): \(answer)")
+      #expect(client.isAcknowledged(1))
+    }
+    client.send(good)
+    #expect(client.isAcknowledged(bad.count + 1))
+    #expect(try agent.lines().count == 1)
+    #expect(agent.said.contains("is refused"))
+    #expect(agent.said.contains("process \(getpid())"))
+  }
+
+  @Test("a report that the killed agent has written, and not acknowledged, is known to the next one")
+  func knownAfterRestart() throws {
+    let agent = try RunningAgent()
+    let first = try AgentClient(agent.socketPath)
+    for id in 1...50 { first.send(AgentClient.report(id: id)) }
+    #expect(first.isAcknowledged(50))
+    agent.killAndWait()
+    try agent.start()
+    let second = try AgentClient(agent.socketPath)
+    for id in 40...60 { second.send(AgentClient.report(id: id)) }
+    #expect(second.isAcknowledged(21))
+    #expect(try agent.lines().count == 60)
+  }
+
+  @Test("who is not allowed is refused with a logged reason")
+  func notAllowed() throws {
+    let agent = try RunningAgent("allow: { users: [65534] }")
+    let client = try AgentClient(agent.socketPath)
+    #expect(client.next()?.contains("refused") == true)
+    #expect(client.next() == nil)
+    #expect(agent.said.contains("refused a connection of process \(getpid()) of user \(getuid())"))
+    // The same user by its group.
+    try agent.configure("allow: { users: [65534], groups: [\(getgid())] }")
+    agent.signal(SIGHUP)
+    agent.expect("the group is let in") {
+      guard let client = try? AgentClient(agent.socketPath) else { return false }
+      client.send(AgentClient.report(id: 1))
+      return client.isAcknowledged(1, within: 500)
+    }
+  }
+
+  @Test("a host is handed its settings when it says who it is, and again when they change; a bad file changes nothing")
+  func settings() throws {
+    let agent = try RunningAgent("services: [{ match: \"web*\", threshold: 100ms, budget: 7 }]")
+    let client = try AgentClient(agent.socketPath)
+    client.send(#"{"hello":{"protocol":1,"service":{"name":"web-1"}}}"#)
+    #expect(client.next() == #"{"settings":{"threshold":"100ms","budget":7}}"#)
+    #expect(client.isAcknowledged(1))
+    try agent.configure("services: [{ match: \"web*\", treshold: 200ms }]")
+    agent.signal(SIGHUP)
+    agent.expect("the mistake is named, with the key that was meant") {
+      agent.said.contains("treshold") && agent.said.contains("threshold")
+    }
+    #expect(client.next(within: 300) == nil)
+    try agent.configure("services: [{ match: \"web*\", threshold: 200ms }]")
+    agent.signal(SIGHUP)
+    #expect(client.next() == #"{"settings":{"threshold":"200ms"}}"#)
+    #expect(agent.process.isRunning)
+  }
+
+  @Test(
+    "a process that ends in a stall has stall.fatal, with how it ended; one whose stall was over, or that said goodbye, has none"
+  )
+  func fatal() throws {
+    let agent = try RunningAgent()
+    func host(_ lines: [String], _ end: String) throws -> Process {
+      let process = Process()
+      process.executableURL = URL(fileURLWithPath: "/usr/bin/python3")
+      process.arguments = [
+        "-c",
+        """
+        import socket, sys, os, time, signal
+        s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
+        s.sendall(sys.argv[2].encode())
+        \(end)
+        """, agent.socketPath, lines.map { $0 + "\n" }.joined(),
+      ]
+      try process.run()
+      return process
+    }
+    func started(_ id: Int) -> String { AgentClient.report(id: id, event: "stall.started") }
+    let killed = try host([started(1)], "os.kill(os.getpid(), signal.SIGKILL)")
+    let exited = try host([started(2)], "os._exit(3)")
+    let recovered = try host([started(3), AgentClient.report(id: 3, sequence: 2)], "os._exit(0)")
+    let polite = try host([started(4), #"{"goodbye":{}}"#], "os._exit(0)")
+    // The socket lives on in a child: the process has ended all the same.
+    let survived = try host([started(5)], "os._exit(1) if os.fork() else time.sleep(60)")
+    let closed = try host([started(6)], "s.close(); time.sleep(2)")
+    for process in [killed, exited, recovered, polite, survived, closed] { process.waitUntilExit() }
+    try agent.expect("four ends") { try agent.lines().count { $0.contains("stall.fatal") } >= 4 }
+    let fatal = try agent.lines().filter { $0.contains("stall.fatal") }
+    #expect(fatal.count == 4)
+    func line(_ id: Int) -> String { fatal.first { $0.contains("000\(id)\"") } ?? "" }
+    #expect(line(1).contains("was killed by SIGKILL"))
+    #expect(line(1).contains(#""exit_signal":"SIGKILL""#))
+    #expect(line(2).contains("exited with code 3"))
+    #expect(line(5).contains("stall.fatal"))
+    #expect(line(6).contains("stall.fatal"), "it closed its socket and ended in the stall")
+    try agent.expectValidLines()
+    // The host's own record of the same stall, told by its next start.
+    let client = try AgentClient(agent.socketPath)
+    client.send(AgentClient.report(id: 1, sequence: 9, event: "stall.fatal"))
+    #expect(client.isAcknowledged(1))
+    #expect(try agent.lines().count { $0.contains("stall.fatal") } == 4)
+  }
+}

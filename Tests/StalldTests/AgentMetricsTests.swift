@@ -1,0 +1,111 @@
+import Foundation
+import LoopEngine
+import Testing
+
+@testable import stalld
+
+/// What the agent counts, as Prometheus reads it.
+@Suite struct AgentMetricsTests {
+  @Test func stallIsCountedOnceWithTheSeverityThatItReached() throws {
+    let driver = try AgentDriver()
+    func id(_ digit: Character) -> String { String(repeating: digit, count: 32) }
+    try driver.record([
+      // Short: all of it is a warning.
+      SampleReport(event: "stall.started", id: id("1")),
+      SampleReport(event: "stall.ended", id: id("1"), milliseconds: 500),
+      // Long: it has been counted before it ends.
+      SampleReport(event: "stall.started", id: id("2")),
+      SampleReport(event: "stall.ongoing", id: id("2"), milliseconds: 1000),
+    ])
+    let early = try driver.text()
+    #expect(early.contains("\nstalld_stalls_total{service=\"web\",cause=\"lock\",severity=\"warn\"} 1\n"))
+    #expect(early.contains("\nstalld_stalls_total{service=\"web\",cause=\"lock\",severity=\"error\"} 1\n"))
+    #expect(early.contains("\nstalld_stalled_seconds_total{service=\"web\",cause=\"lock\"} 0.5\n"))
+    try driver.record([
+      SampleReport(event: "stall.ongoing", id: id("2"), milliseconds: 2000),
+      SampleReport(event: "stall.ended", id: id("2"), milliseconds: 3000),
+      // Its process died of it at once.
+      SampleReport(event: "stall.fatal", id: id("3"), milliseconds: 250),
+      // Four that were not told.
+      SampleReport(event: "stall.suppressed", id: id("4"), cause: "io", milliseconds: 1250, suppressed: 4),
+    ])
+    let late = try driver.text()
+    #expect(late.contains("\nstalld_stalls_total{service=\"web\",cause=\"lock\",severity=\"warn\"} 1\n"))
+    #expect(late.contains("\nstalld_stalls_total{service=\"web\",cause=\"lock\",severity=\"error\"} 2\n"))
+    #expect(late.contains("\nstalld_stalled_seconds_total{service=\"web\",cause=\"lock\"} 3.75\n"))
+    #expect(late.contains("\nstalld_stalls_total{service=\"web\",cause=\"io\",severity=\"warn\"} 4\n"))
+    #expect(late.contains("\nstalld_stalled_seconds_total{service=\"web\",cause=\"io\"} 1.25\n"))
+  }
+
+  @Test func servicesAreBounded() throws {
+    let driver = try AgentDriver()
+    try driver.record((0..<1200).map { SampleReport(id: "\($0)", service: "made-up-\($0)", cause: "made up") })
+    let text = try driver.text()
+    let series = text.split(separator: "\n").filter { $0.hasPrefix("stalld_stalls_total{") }
+    #expect(series.count == StallCounts.serviceLimit + 1)
+    #expect(text.contains("\nstalld_stalls_total{service=\"other\",cause=\"other\",severity=\"warn\"} 200\n"))
+  }
+
+  @Test func hostileNumbersHarmNoSum() throws {
+    let driver = try AgentDriver()
+    try driver.record([
+      SampleReport(id: "1", milliseconds: .infinity), SampleReport(id: "2", milliseconds: -1e300),
+      SampleReport(id: "3", milliseconds: 1000), SampleReport(event: "stall.suppressed", id: "4", suppressed: .max),
+    ])
+    try driver.perform { $0.metrics.linesDroppedByHost(.max) }
+    try driver.perform { $0.metrics.linesDroppedByHost(.max) }
+    #expect(try driver.text().contains("\nstalld_stalled_seconds_total{service=\"web\",cause=\"lock\"} 1.619252\n"))
+  }
+
+  @Test func turnsNeverFallAndAddUp() throws {
+    let driver = try AgentDriver()
+    var before: [Int] = []
+    for _ in 0..<20 {
+      try driver.perform { _ in usleep(200) }
+      let text = try driver.perform { driver in
+        driver.sample.loop = driver.loop.statistics
+        return String(decoding: driver.metrics.text(driver.sample), as: UTF8.self)
+      }
+      let buckets = text.split(separator: "\n").filter { $0.hasPrefix("stalld_loop_turn_seconds_bucket") }
+        .map { Int($0.split(separator: " ")[1])! }
+      #expect(buckets == buckets.sorted(), "cumulative")
+      #expect(zip(before, buckets).allSatisfy { $0 <= $1 })
+      #expect(text.contains("stalld_loop_turn_seconds_count \(buckets.last!)\n"))
+      before = buckets
+    }
+    #expect(before.last! >= 19)
+  }
+
+  @Test(.enabled(if: Program.installed("promtool") != nil, "promtool is missing (Debian: prometheus)"))
+  func promtoolFindsNothingToSay() throws {
+    let driver = try AgentDriver()
+    try driver.record([
+      SampleReport(service: "quo\"te\\back\nline {x=\"1\"} 7"), SampleReport(id: "2", service: "größe-日本"),
+      SampleReport(event: "stall.ongoing", id: "3", milliseconds: 0.001),
+    ])
+    let text = try driver.perform { driver in
+      driver.metrics.lineRefused(.tooLong)
+      driver.metrics.connectionRefused(.notAllowed)
+      driver.sample = MetricsSample(
+        connections: 3, openStalls: 1, queuedBytes: 10, queuedBytesLimit: 1 << 26, spooledLines: 4,
+        outputs: [.init(name: "file:/var/log/stalld/stalls.jsonl", lines: 5, bytes: 6), .init(name: "stdout")],
+        symbols: .init(hits: 1, misses: 2, bytes: 3), loop: driver.loop.statistics)
+      return String(decoding: driver.metrics.text(driver.sample), as: UTF8.self)
+    }
+    let scratch = try ScratchDirectory()
+    let file = scratch.url.appending(path: "metrics").path
+    try Data(text.utf8).write(to: URL(filePath: file))
+    let judge = try Program.run("/bin/sh", ["-c", "promtool check metrics <\(file) 2>&1"])
+    #expect(judge.status == 0 && judge.output.isEmpty, "\(judge.output)\n\(text)")
+    // Each sample belongs to a metric that is described.
+    let described = Set(
+      text.split(separator: "\n").filter { $0.hasPrefix("# HELP ") }.map { $0.split(separator: " ")[2] })
+    for line in text.split(separator: "\n") where !line.hasPrefix("#") {
+      let name = line.prefix { $0 != "{" && $0 != " " }
+      let base = ["_bucket", "_sum", "_count"].reduce(String(name)) {
+        $0.hasSuffix($1) ? String($0.dropLast($1.count)) : $0
+      }
+      #expect(described.contains(Substring(base)), "\(line)")
+    }
+  }
+}

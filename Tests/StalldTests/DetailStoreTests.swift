@@ -1,0 +1,100 @@
+import Foundation
+import Glibc
+import Testing
+
+@testable import stalld
+
+/// The detail files of stalls.
+struct DetailStoreTests {
+  let scratch: ScratchDirectory
+  let directory: URL
+
+  init() throws {
+    scratch = try ScratchDirectory()
+    directory = scratch.url.appending(path: "stalls")
+  }
+
+  private func id(_ number: Int) -> String { String(repeating: "0", count: 30) + String(number + 10) }
+
+  private var names: Set<String> {
+    get throws { Set(try FileManager.default.contentsOfDirectory(atPath: directory.path)) }
+  }
+
+  private func put(_ name: String, bytes: Int, daysOld: Double) throws {
+    let url = directory.appending(path: name)
+    try Data(count: bytes).write(to: url)
+    let date = Date(timeIntervalSinceNow: -daysOld * 86_400)
+    try FileManager.default.setAttributes([.modificationDate: date], ofItemAtPath: url.path)
+  }
+
+  @Test func filesAreWrittenWholeAndReplaced() throws {
+    let store = try DetailStore(settings: .init(directory: directory.path))
+    let told = SharedCount()
+    let directory = directory
+    for text in ["first", "second"] {
+      store.write(id: id(1), Array(text.utf8)) { path in
+        if path == directory.path + "/" + String(repeating: "0", count: 30) + "11.json" { _ = told.add(1) }
+      }
+    }
+    store.stop(within: .seconds(30))
+    #expect(told.value == 2)
+    #expect(try String(contentsOf: directory.appending(path: id(1) + ".json"), encoding: .utf8) == "second")
+    #expect(try names.count == 1)
+    #expect(store.counters() == .init(written: 2, files: 1, bytes: 6))
+    var status = stat()
+    #expect(stat(directory.appending(path: id(1) + ".json").path, &status) == 0 && status.st_mode & 0o777 == 0o640)
+  }
+
+  @Test(arguments: [
+    "", "../../../etc/passwd", String(repeating: "A", count: 32), String(repeating: "a", count: 31) + "/",
+  ])
+  func nameThatIsNoIdentityIsRefused(id: String) throws {
+    let store = try DetailStore(settings: .init(directory: directory.path))
+    store.write(id: id, [1])
+    store.stop(within: .seconds(30))
+    #expect(try names.isEmpty)
+    #expect(store.counters().dropped == 1)
+  }
+
+  @Test func oldestGiveWayByAgeAndByBytes() throws {
+    mkdir(directory.path, 0o755)
+    for number in 0..<6 { try put(id(number) + ".json", bytes: 1000, daysOld: Double(20 - 3 * number)) }
+    let store = try DetailStore(
+      settings: .init(directory: directory.path, maxAge: .seconds(10 * 86_400), maxSize: 2500))
+    #expect(try names == [id(4) + ".json", id(5) + ".json"])
+    store.write(id: id(8), [UInt8](repeating: 32, count: 1200))
+    store.write(id: id(9), [UInt8](repeating: 32, count: 3000))
+    store.stop(within: .seconds(30))
+    #expect(try names == [id(5) + ".json", id(8) + ".json"])
+    #expect(store.counters() == .init(written: 1, dropped: 1, removed: 5, files: 2, bytes: 2200))
+  }
+
+  @Test func whatIsNotOursIsNeitherFollowedNorRemoved() throws {
+    mkdir(directory.path, 0o755)
+    let outside = scratch.url.appending(path: "outside")
+    try Data("kept".utf8).write(to: outside)
+    let foreign = ["notes.txt", "\(id(1)).json.bak", "\(id(1)).gz", "a.json"]
+    for name in foreign { try put(name, bytes: 5000, daysOld: 100) }
+    let (link, folder) = (directory.appending(path: id(2) + ".json"), directory.appending(path: id(3) + ".json"))
+    try FileManager.default.createSymbolicLink(at: link, withDestinationURL: outside)
+    mkdir(folder.path, 0o755)
+    // What a killed agent has left is ours.
+    try put("\(id(4)).json.part", bytes: 10, daysOld: 0)
+    let store = try DetailStore(settings: .init(directory: directory.path, maxAge: .seconds(60), maxSize: 100))
+    let before = Set(foreign + [link.lastPathComponent, folder.lastPathComponent])
+    #expect(try names == before)
+    store.write(id: id(2), Array("new".utf8))
+    store.write(id: id(3), Array("new".utf8))
+    store.stop(within: .seconds(30))
+    #expect(try names == before)
+    #expect(try String(contentsOf: outside, encoding: .utf8) == "kept")
+    #expect(try String(contentsOf: link, encoding: .utf8) == "new")
+    #expect(store.counters().dropped == 1)
+  }
+
+  @Test func directoryThatCannotBeUsedIsNamed() throws {
+    try FileManager.default.createSymbolicLink(at: directory, withDestinationURL: scratch.url)
+    let error = #expect(throws: OutputError.self) { try DetailStore(settings: .init(directory: directory.path)) }
+    #expect(error?.description.contains(directory.path) == true)
+  }
+}

@@ -1,0 +1,104 @@
+import Foundation
+import LoopEngine
+import Testing
+
+@testable import stalld
+
+/// The file for node_exporter.
+@Suite(.timeLimit(.minutes(3))) struct MetricsTextfileTests {
+  @Test func isWrittenWhenSomethingHasChangedAndOnlyThen() throws {
+    let driver = try AgentDriver()
+    let scratch = try ScratchDirectory()
+    let path = scratch.url.appending(path: "stalld.prom").path
+    let old = umask(0o077)
+    defer { umask(old) }
+    let file = try Self.textfile(driver, path: path, interval: .milliseconds(200))
+    func text() -> String { (try? String(contentsOfFile: path, encoding: .utf8)) ?? "" }
+    #expect(comes { text().hasPrefix("# HELP stalld_build_info") })
+    let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+    #expect(mode == 0o644)
+    // node_exporter has these of its own, and refuses all of a file that has them, too.
+    #expect(!text().contains("process_"))
+    // An idle agent wakes for nothing and writes nothing.
+    usleep(300_000)
+    let (turns, number) = (driver.loop.statistics.turns, try Self.inode(path))
+    usleep(1_000_000)
+    #expect(driver.loop.statistics.turns == turns)
+    #expect(try Self.inode(path) == number)
+
+    try driver.record([SampleReport()])
+    #expect(comes { text().contains("severity=\"warn\"} 1\n") })
+    // What has changed last is written at the end.
+    try driver.perform { driver in
+      driver.metrics.record(SampleReport(id: "2").line)
+      file.stop()
+    }
+    #expect(text().contains("severity=\"warn\"} 2\n"))
+    #expect(try FileManager.default.contentsOfDirectory(atPath: scratch.url.path) == ["stalld.prom"])
+  }
+
+  @Test func readerNeverSeesAPartOfIt() throws {
+    let driver = try AgentDriver()
+    let scratch = try ScratchDirectory()
+    let path = scratch.url.appending(path: "stalld.prom").path
+    try driver.record((0..<1000).map { SampleReport(id: "\($0)", service: "service-\($0)") })
+    let file = try Self.textfile(driver, path: path, interval: .milliseconds(1))
+    #expect(comes { FileManager.default.fileExists(atPath: path) })
+    var versions: Set<String> = []
+    var parts: [Int] = []
+    let deadline = ContinuousClock.now + .seconds(60)
+    // As fast as it goes, so that a moment without the whole file is met.
+    while versions.count < 100, ContinuousClock.now < deadline {
+      try driver.perform { $0.metrics.linesIngested() }
+      for _ in 0..<10 {
+        let text = FileManager.default.contents(atPath: path) ?? Data()
+        // The count of lines is near the end.
+        versions.insert(String(decoding: text.suffix(4096), as: UTF8.self))
+        if !text.suffix(64).ends(with: "\nstalld_reload_failures_total 0\n") { parts.append(text.count) }
+      }
+    }
+    #expect(versions.count >= 100)
+    #expect(parts.isEmpty)
+    try driver.perform { _ in file.stop() }
+  }
+
+  @Test func failureIsNamed() throws {
+    let driver = try AgentDriver()
+    let told = Told()
+    let file = try Self.textfile(driver, path: "/nonexistent/stalld.prom", interval: .seconds(1)) { told.add($0) }
+    try driver.perform { _ in file.stop() }
+    #expect(told.all == ["/nonexistent/stalld.prom: No such file or directory"])
+  }
+
+  private static func textfile(
+    _ driver: AgentDriver, path: String, interval: Duration, didFail: @escaping @Sendable (String) -> Void = { _ in }
+  ) throws -> MetricsTextfile {
+    try driver.perform { driver in
+      let file = try MetricsTextfile(
+        path: path, interval: interval, loop: driver.loop,
+        text: { driver.metrics.text(driver.sample, for: .textfile) }, didFail: didFail)
+      driver.metrics.didChange = { [weak file] in file?.noteChange() }
+      return file
+    }
+  }
+
+  private static func inode(_ path: String) throws -> UInt64 {
+    var facts = stat()
+    try #require(stat(path, &facts) == 0)
+    return UInt64(facts.st_ino)
+  }
+}
+
+/// What was said, on any thread.
+private final class Told: @unchecked Sendable {
+  // @unchecked: the lock.
+  private let lock = NSLock()
+  private var lines: [String] = []
+
+  func add(_ line: String) { lock.withLock { lines.append(line) } }
+  var all: [String] { lock.withLock { lines } }
+}
+
+extension Data {
+  fileprivate func ends(with text: String) -> Bool { suffix(text.utf8.count).elementsEqual(text.utf8) }
+}

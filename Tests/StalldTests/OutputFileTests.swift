@@ -1,0 +1,337 @@
+import Foundation
+import Glibc
+import Testing
+
+@testable import stalld
+
+/// A file that the agent writes, as a shipper and an operator find it.
+@Suite(.timeLimit(.minutes(3)))
+final class OutputFileTests {
+  let scratch: ScratchDirectory
+  let path: String
+  var settings: AgentSettings.Output.File
+
+  init() throws {
+    scratch = try ScratchDirectory()
+    path = scratch.url.appending(path: "stalls.jsonl").path
+    settings = AgentSettings.Output.File(path: path)
+  }
+
+  private func put(_ text: String, in path: String? = nil) throws {
+    try Data(text.utf8).write(to: URL(fileURLWithPath: path ?? self.path))
+  }
+
+  private var names: [String] {
+    get throws { try FileManager.default.contentsOfDirectory(atPath: scratch.url.path).sorted() }
+  }
+
+  @Test func linesAreWrittenInOrderAndToldAsDone() throws {
+    let bench = try OutputBench(file: settings)
+    for start in stride(from: 0, to: 1000, by: 10) { bench.submit(start..<start + 10) }
+    try bench.waitUntilDone(1000)
+    #expect(try OutputBench.numbers(in: path) == Array(0..<1000))
+    let counters = try #require(bench.writer.counters().outputs.first)
+    #expect(counters.lines == 1000)
+    #expect(counters.bytes == 200_000)
+    #expect(counters.queuedLines == 0)
+    bench.stop()
+    #expect(bench.done == 1000)
+    var status = stat()
+    #expect(stat(path, &status) == 0 && status.st_mode & 0o777 == 0o640)
+    #expect(bench.said.isEmpty)
+  }
+
+  @Test(arguments: [
+    (#"{"number":1}"# + "\n" + #"{"numb"#, #"{"number":1}"# + "\n"),
+    (#"{"@times"#, ""),
+    (#"{"number":1}"# + "\n\0\0\0", #"{"number":1}"# + "\n"),
+    // Not ours: nothing of it is lost.
+    ("notes of an operator", "notes of an operator\n"),
+    ("whole\n", "whole\n"),
+  ])
+  func halfLineOfAnEarlierRunIsCutOff(found: String, left: String) throws {
+    try put(found)
+    let bench = try OutputBench(file: settings)
+    bench.submit([7])
+    bench.stop()
+    let expected = left + String(decoding: OutputBench.line(7).bytes, as: UTF8.self)
+    #expect(try String(contentsOfFile: path, encoding: .utf8) == expected)
+  }
+
+  @Test func longHalfLineIsCutOffAndLongForeignTextIsKept() throws {
+    let half = "{" + String(repeating: "x", count: 300_000)
+    try put("whole\n" + half)
+    try OutputBench(file: settings).stop()
+    #expect(try String(contentsOfFile: path, encoding: .utf8) == "whole\n")
+    let foreign = String(repeating: "{", count: 1_200_000)
+    try put(foreign)
+    try OutputBench(file: settings).stop()
+    #expect(try String(contentsOfFile: path, encoding: .utf8) == foreign + "\n")
+  }
+
+  @Test(arguments: ["link", "directory", "pipe", "missing/directory/file"])
+  func pathThatIsNoFileIsNamed(kind: String) throws {
+    let bad = scratch.url.appending(path: kind).path
+    try put("not to be touched\n")
+    switch kind {
+    case "link": try FileManager.default.createSymbolicLink(atPath: bad, withDestinationPath: path)
+    case "directory": mkdir(bad, 0o755)
+    case "pipe": mkfifo(bad, 0o644)
+    default: break
+    }
+    let error = #expect(throws: OutputError.self) { try OutputBench(file: .init(path: bad)) }
+    #expect(error?.description.contains(bad) == true, "\(String(describing: error))")
+    #expect(try String(contentsOfFile: path, encoding: .utf8) == "not to be touched\n")
+  }
+
+  // MARK: Rotation
+
+  @Test func longFileIsBegunAnewAndTheOldOneCompressed() throws {
+    settings.maxSize = 10_000
+    let bench = try OutputBench(file: settings)
+    for start in stride(from: 0, to: 400, by: 20) { bench.submit(start..<start + 20) }
+    try bench.waitUntilDone(400)
+    try waitUntil { RotatedFile.all(besides: path).allSatisfy { $0.form == .compressed } }
+    #expect(bench.writer.counters().outputs[0].rotations == 7)
+    let rotated = RotatedFile.all(besides: path)
+    #expect(rotated.count == 7)
+    #expect(try OutputBench.allNumbers(besides: path) == Array(0..<400))
+    #expect(
+      try names.filter { $0.hasSuffix(".jsonl") } == ["stalls.jsonl"], "a shipper's *.jsonl finds no rotated file")
+    #expect(try OutputBench.numbers(in: path).count == 50)
+    bench.stop()
+    #expect(bench.said.isEmpty)
+    var status = stat()
+    #expect(stat(rotated[0].path, &status) == 0 && status.st_mode & 0o777 == 0o640)
+  }
+
+  @Test func oldestRotatedFilesAreRemovedAndNothingElse() throws {
+    (settings.maxSize, settings.keep, settings.compress) = (1000, 3, .none)
+    let others = [
+      "stalls.jsonl.1", "stalls.jsonl.notes.gz", "stalls.jsonl.2026-11-21T10-39-12.123456Z.bak",
+      "other.jsonl.2026-11-21T10-39-12.123456Z",
+    ]
+    for name in others { try put("kept", in: scratch.url.appending(path: name).path) }
+    let bench = try OutputBench(file: settings)
+    bench.submit(0..<100)
+    try bench.waitUntilDone(100)
+    try waitUntil { RotatedFile.all(besides: path).count == 3 }
+    #expect(try OutputBench.allNumbers(besides: path) == Array(80..<100))
+    #expect(try Set(names).isSuperset(of: others))
+    bench.stop()
+  }
+
+  /// The clock may go backwards: names still tell the order.
+  @Test func rotatedNamesSortByAgeWhateverTheClockSays() throws {
+    (settings.maxSize, settings.compress) = (1000, .none)
+    try put(#"{"number":-1}"# + "\n", in: path + ".2089-01-02T03-04-05.999999Z")
+    let bench = try OutputBench(file: settings)
+    bench.submit(0..<12)
+    bench.stop()
+    #expect(try OutputBench.allNumbers(besides: path) == Array(-1..<12))
+    #expect(try names.contains("stalls.jsonl.2089-01-02T03-04-06.000000Z"))
+  }
+
+  @Test func ageIsNotResetByARestart() throws {
+    (settings.maxAge, settings.compress) = (.seconds(2), .none)
+    let first = try OutputBench(file: settings)
+    first.submit(0..<3)
+    first.stop()
+    usleep(2_100_000)
+    let second = try OutputBench(file: settings)
+    #expect(RotatedFile.all(besides: path).isEmpty, "an idle agent does nothing")
+    second.submit(3..<5)
+    second.stop()
+    #expect(try OutputBench.numbers(in: path) == [3, 4])
+    #expect(try OutputBench.numbers(in: #require(RotatedFile.all(besides: path).first).path) == [0, 1, 2])
+  }
+
+  @Test func compressionThatWasCutOffIsFinishedAtTheNextStart() throws {
+    let moments = (1...3).map { path + ".2026-11-21T10-39-0\($0).000000Z" }
+    for (number, moment) in moments.enumerated() { try put("{\"number\":\(number)}\n", in: moment) }
+    try put("half of", in: moments[0] + ".gz.part")
+    // Ended between the rename and the removal.
+    let gzip = try Program.run(#require(Program.installed("gzip")), ["-k", moments[1]])
+    #expect(gzip.status == 0)
+    let bench = try OutputBench(file: settings)
+    try waitUntil { try names == ["stalls.jsonl"] + moments.map { ($0 as NSString).lastPathComponent + ".gz" } }
+    #expect(try OutputBench.allNumbers(besides: path) == [0, 1, 2])
+    bench.stop()
+  }
+
+  // MARK: Rotation from outside
+
+  @Test func fileThatWasRenamedIsLetGo() throws {
+    let bench = try OutputBench(file: settings)
+    bench.submit([0])
+    try bench.waitUntilDone(1)
+    rename(path, path + ".1")
+    bench.writer.reopen()
+    bench.submit([1])
+    try bench.waitUntilDone(2)
+    #expect(try OutputBench.numbers(in: path + ".1") == [0])
+    #expect(try OutputBench.numbers(in: path) == [1])
+    // Nobody says so: noticed all the same, while lines come.
+    rename(path, path + ".2")
+    var number = 2
+    try waitUntil {
+      bench.submit([number])
+      number += 1
+      usleep(50_000)
+      return FileManager.default.fileExists(atPath: path)
+    }
+    unlink(path)
+    try waitUntil {
+      bench.submit([number])
+      number += 1
+      usleep(50_000)
+      return FileManager.default.fileExists(atPath: path)
+    }
+    bench.stop()
+    let second = try OutputBench.numbers(in: path + ".2")
+    #expect(second == Array(1...second.last!))
+    #expect(try OutputBench.numbers(in: path).last == number - 1)
+  }
+
+  /// The configuration that operators install, run under load.
+  @Test(.enabled(if: Program.installed("logrotate") != nil, "logrotate is missing (Debian: logrotate)"))
+  func nothingIsLostOrDoubledUnderLogrotate() throws {
+    (settings.maxSize, settings.maxAge) = (nil, nil)
+    let bench = try OutputBench(file: settings)
+    // What the agent's own SIGHUP would do.
+    let told = scratch.url.appending(path: "hup").path
+    let configuration = scratch.url.appending(path: "logrotate.conf")
+    let user = String(cString: getpwuid(getuid()).pointee.pw_name)
+    let group = String(cString: getgrgid(getgid()).pointee.gr_name)
+    try String(contentsOf: Program.root.appending(path: "Config/logrotate/stalld"), encoding: .utf8)
+      .replacing("/var/log/stalld/stalls.jsonl", with: path)
+      .replacing("stalld stalld", with: "\(user) \(group)")
+      .replacing("systemctl kill --signal=HUP stalld.service", with: "touch \(told)")
+      .write(to: configuration, atomically: true, encoding: .utf8)
+    // It refuses directories and configurations that others may write.
+    chmod(scratch.url.path, 0o755)
+    chmod(configuration.path, 0o644)
+    // logrotate leaves an empty file as it is.
+    bench.submit(0..<20)
+    try bench.waitUntilDone(20)
+    var number = 20
+    for _ in 1...4 {
+      let process = Process()
+      process.executableURL = URL(fileURLWithPath: Program.installed("logrotate")!)
+      process.arguments = ["--force", "--state", scratch.url.appending(path: "state").path, configuration.path]
+      let errors = Pipe()
+      process.standardError = errors
+      try process.run()
+      while process.isRunning || access(told, F_OK) == 0 {
+        bench.submit(number..<number + 20)
+        number += 20
+        if unlink(told) == 0 { bench.writer.reopen() }
+        usleep(1000)
+      }
+      let complaint = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+      #expect(process.terminationStatus == 0 && complaint.isEmpty, "\(complaint)")
+      bench.submit(number..<number + 20)
+      number += 20
+      try bench.waitUntilDone(number)
+    }
+    bench.submit(number..<number + 1)
+    bench.stop()
+    let rotated = try names.filter { $0.hasPrefix("stalls.jsonl.") }
+    #expect(rotated.sorted() == ["stalls.jsonl.1", "stalls.jsonl.2.gz", "stalls.jsonl.3.gz", "stalls.jsonl.4.gz"])
+    let lines = try (2...4).reversed().flatMap { try OutputBench.numbers(compressed: "\(path).\($0).gz") }
+    #expect(try lines + OutputBench.numbers(in: path + ".1") + OutputBench.numbers(in: path) == Array(0...number))
+  }
+
+  // MARK: Ends
+
+  /// Killed while it writes lines of many pages: what was told as done is there, and no half line is left.
+  @Test func nothingThatIsDoneIsLostWhenTheAgentIsKilled() async throws {
+    var acknowledged = 0
+    for round in 0..<8 {
+      let base = round * 1_000_000
+      _ = await #expect(processExitsWith: .signal(SIGKILL)) { [path = path as String, base = base as Int] in
+        let done = open(path + ".done", O_RDWR | O_CREAT, 0o600)
+        let count = SharedCount()
+        let writer = try OutputWriter(settings: [.file(.init(path: path, maxSize: 1 << 30))]) { more in
+          var sum = count.add(more)
+          pwrite(done, &sum, 8, 0)
+        }
+        let end = ContinuousClock.now + .milliseconds(Int.random(in: 5...60))
+        var number = base
+        while true {
+          writer.submit([OutputBench.line(number, size: 200_000)])
+          number += 1
+          if ContinuousClock.now > end { kill(getpid(), SIGKILL) }
+          if number - base > Int(count.value) + 100 { usleep(100) }
+        }
+      }
+      // Empty if the end came before the first line was done.
+      let told = (try? Data(contentsOf: URL(fileURLWithPath: path + ".done"))) ?? Data()
+      let count = told.isEmpty ? 0 : told.withUnsafeBytes { $0.loadUnaligned(as: Int.self) }
+      acknowledged += count
+      unlink(path + ".done")
+      let bench = try OutputBench(file: settings)
+      bench.submit([base + 999_999])
+      bench.stop()
+      let written = try OutputBench.numbers(in: path)
+      #expect(written.last == base + 999_999)
+      #expect(written.count >= count + 1)
+      #expect(Array(written.dropLast()) == Array(base..<base + written.count - 1))
+      unlink(path)
+    }
+    #expect(acknowledged > 0)
+  }
+
+  /// A limit of the process for files is no signal to it, and a new file has room again.
+  @Test func fileAtTheLimitOfTheProcessIsBegunAnew() async throws {
+    await #expect(processExitsWith: .success) { [path = path as String] in
+      var limit = rlimit(rlim_cur: 10_000, rlim_max: 10_000)
+      setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)
+      let count = SharedCount()
+      let writer = try OutputWriter(settings: [.file(.init(path: path, compress: .none))]) { _ = count.add($0) }
+      writer.submit((0..<30).map { OutputBench.line($0, size: 1024) })
+      writer.stop(within: .seconds(30))
+      exit(count.value == 30 ? 0 : 1)
+    }
+    #expect(try OutputBench.allNumbers(besides: path) == Array(0..<30))
+  }
+
+  @Test func idleWriterNeverWakesUp() async throws {
+    await #expect(processExitsWith: .success) { [path = path as String] in
+      let count = SharedCount()
+      let writer = try OutputWriter(settings: [.file(.init(path: path))]) { _ = count.add($0) }
+      let details = try DetailStore(settings: .init(directory: path + ".details"))
+      writer.submit([OutputBench.line(0)])
+      while count.value == 0 { usleep(1000) }
+      usleep(200_000)
+      func switches() throws -> [String] {
+        try FileManager.default.contentsOfDirectory(atPath: "/proc/self/task").sorted().compactMap { thread in
+          let text = try String(contentsOfFile: "/proc/self/task/\(thread)/status", encoding: .utf8)
+          guard text.contains("stalld-") else { return nil }
+          return text.split(separator: "\n").first { $0.hasPrefix("voluntary") }.map { "\(thread) \($0)" }
+        }
+      }
+      let before = try switches()
+      usleep(1_500_000)
+      let after = try switches()
+      details.stop(within: .seconds(1))
+      exit(before.count == 3 && before == after ? 0 : 1)
+    }
+  }
+}
+
+/// A number that a child process counts up on the writer's thread.
+final class SharedCount: @unchecked Sendable {
+  // @unchecked: only ever touched under the lock.
+  private let lock = NSLock()
+  private var sum = 0
+
+  var value: Int { lock.withLock { sum } }
+
+  func add(_ more: Int) -> Int {
+    lock.withLock {
+      sum += more
+      return sum
+    }
+  }
+}

@@ -1,0 +1,227 @@
+import Foundation
+import Testing
+
+/// `stalld run` as a process of its own, with its files in a directory of its own.
+final class RunningAgent {
+  let scratch: ScratchDirectory
+  private let configuration: URL
+  private(set) var process = Process()
+  private let words: URL
+
+  var socketPath: String { scratch.url.appending(path: "s").path }
+  var controlPath: String { scratch.url.appending(path: "c").path }
+  var output: URL { scratch.url.appending(path: "logs/stalls.jsonl") }
+
+  /// Starts one; `more` is YAML.
+  ///
+  /// `wrapper` is a command line before the agent's own.
+  init(_ more: String = "", wrapper: [String] = [], configurationName: String = "debug") throws {
+    scratch = try ScratchDirectory()
+    configuration = scratch.url.appending(path: "stalld.yaml")
+    words = scratch.url.appending(path: "words")
+    try FileManager.default.createDirectory(
+      at: scratch.url.appending(path: "logs"), withIntermediateDirectories: true)
+    try configure(more)
+    try start(wrapper: wrapper, configurationName: configurationName)
+  }
+
+  /// Writes the configuration.
+  func configure(_ more: String) throws {
+    let base = """
+      socket: { path: \(socketPath)\(more.contains("allow:") ? ", " + more.split(separator: "\n")[0] : "") }
+      control: { path: \(controlPath) }
+      details: { directory: \(scratch.url.path)/details }
+
+      """
+    let rest = more.contains("allow:") ? more.split(separator: "\n").dropFirst().joined(separator: "\n") : more
+    let outputs = rest.contains("outputs:") ? "" : "outputs: [{ type: file, path: \(output.path) }]\n"
+    try (base + outputs + rest + "\n").write(to: configuration, atomically: true, encoding: .utf8)
+  }
+
+  /// Starts it again, after its end.
+  func start(wrapper: [String] = [], configurationName name: String = "debug") throws {
+    process = Process()
+    let command = wrapper + [try Program.built("stalld", name).path, "run", "--config", configuration.path]
+    process.executableURL = URL(fileURLWithPath: command[0])
+    process.arguments = Array(command.dropFirst())
+    process.environment = ProcessInfo.processInfo.environment.merging(["STALLMONITOR_THRESHOLD": "10s"]) { $1 }
+    if !FileManager.default.fileExists(atPath: words.path) { try Data().write(to: words) }
+    let log = try FileHandle(forWritingTo: words)
+    log.seekToEndOfFile()
+    process.standardError = log
+    process.standardOutput = log
+    try process.run()
+    for _ in 0..<1000 {
+      if let client = try? AgentClient(socketPath) {
+        client.end()
+        return
+      }
+      if !process.isRunning { break }
+      usleep(10_000)
+    }
+    throw DidNotStart(said: said)
+  }
+
+  struct DidNotStart: Error, CustomStringConvertible {
+    var said: String
+    var description: String { "the agent did not start: \(said)" }
+  }
+
+  /// What it has said on standard error.
+  var said: String { (try? String(contentsOf: words, encoding: .utf8)) ?? "" }
+
+  /// The lines of its file and of those that were rotated, without newlines, oldest first.
+  ///
+  /// A last line without a newline is an issue.
+  func lines() throws -> [String] {
+    let names = try FileManager.default.contentsOfDirectory(atPath: output.deletingLastPathComponent().path)
+    let rotated = names.filter { $0.hasPrefix("stalls.jsonl.") && !$0.hasSuffix(".part") }.sorted()
+    // What is being compressed is there twice.
+    let files = rotated.filter { !$0.hasSuffix(".gz") || !rotated.contains(String($0.dropLast(3))) } + ["stalls.jsonl"]
+    var lines: [String] = []
+    for name in files {
+      let path = output.deletingLastPathComponent().appending(path: name).path
+      let text =
+        name.hasSuffix(".gz")
+        ? try Program.run("/usr/bin/gzip", ["-dc", path]).output
+        : (try? String(contentsOfFile: path, encoding: .utf8)) ?? ""
+      if !text.isEmpty, !text.hasSuffix("\n") { Issue.record("half a line in \(name): \(text.suffix(100))") }
+      lines += text.split(separator: "\n").map(String.init)
+    }
+    return lines
+  }
+
+  /// Each line is as the schema says.
+  func expectValidLines() throws {
+    let root = Program.root
+    let judge = try Program.run(
+      "/bin/sh",
+      [
+        "-c", "exec /usr/bin/python3 \"$0\" \"$1\" <\"$2\"",
+        root.appending(path: "Tests/Support/validate-lines.py").path,
+        root.appending(path: "Config/schema/stall-report.schema.json").path, output.path,
+      ])
+    if judge.status != 0 { Issue.record("\(judge.output)\(judge.errors)") }
+  }
+
+  func signal(_ number: Int32) { kill(process.processIdentifier, number) }
+
+  func killAndWait() {
+    signal(SIGKILL)
+    process.waitUntilExit()
+  }
+
+  /// SIGTERM; the exit code.
+  func stop() -> Int32 {
+    signal(SIGTERM)
+    process.waitUntilExit()
+    return process.terminationStatus
+  }
+
+  /// Waits until something holds; records an issue if it does not within a generous time.
+  func expect(_ what: String, within seconds: Double = 20, _ condition: () throws -> Bool) rethrows {
+    let deadline = Date(timeIntervalSinceNow: seconds)
+    while try !condition() {
+      guard Date() < deadline else {
+        Issue.record("not seen: \(what). The agent said: \(said.suffix(2000))")
+        return
+      }
+      usleep(10_000)
+    }
+  }
+
+  deinit {
+    if process.isRunning { killAndWait() }
+  }
+}
+
+/// A host of the test's own: lines on a socket, in any way that a stranger may send them.
+final class AgentClient: @unchecked Sendable {
+  // @unchecked: a test sends on one thread and reads on another one.
+  let descriptor: Int32
+  private var received: [UInt8] = []
+
+  init(_ path: String) throws {
+    descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+    var name = sockaddr_un()
+    name.sun_family = sa_family_t(AF_UNIX)
+    withUnsafeMutableBytes(of: &name.sun_path) { $0.copyBytes(from: Array(path.utf8).prefix(107)) }
+    let descriptor = descriptor
+    let result = withUnsafePointer(to: &name) {
+      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+      }
+    }
+    guard result == 0 else {
+      close(descriptor)
+      isOpen = false
+      throw POSIXError(POSIXErrorCode(rawValue: errno) ?? .EIO)
+    }
+  }
+
+  private var isOpen = true
+
+  func end() {
+    if isOpen { close(descriptor) }
+    isOpen = false
+  }
+
+  deinit { end() }
+
+  /// Sends all of it; false if the agent has closed.
+  @discardableResult
+  func send(_ bytes: some Collection<UInt8>) -> Bool {
+    var rest = ArraySlice(Array(bytes))
+    while !rest.isEmpty {
+      let count = rest.withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+      if count <= 0 { return false }
+      rest = rest.dropFirst(count)
+    }
+    return true
+  }
+
+  @discardableResult
+  func send(_ line: String) -> Bool { send((line + "\n").utf8) }
+
+  /// The next line of the agent's; nil at the end, or if none comes within the time.
+  func next(within milliseconds: Int32 = 20_000) -> String? {
+    while true {
+      if let newline = received.firstIndex(of: 0x0a) {
+        defer { received.removeSubrange(...newline) }
+        return String(decoding: received[..<newline], as: UTF8.self)
+      }
+      var poller = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+      guard poll(&poller, 1, milliseconds) == 1 else { return nil }
+      var buffer = [UInt8](repeating: 0, count: 4096)
+      let count = recv(descriptor, &buffer, buffer.count, 0)
+      guard count > 0 else { return nil }
+      received += buffer[..<count]
+    }
+  }
+
+  /// Reads until that many lines are acknowledged; false if the agent ends first, or does not say so in time.
+  func isAcknowledged(_ lines: Int, within milliseconds: Int32 = 20_000) -> Bool {
+    while let line = next(within: milliseconds) {
+      guard line.hasPrefix("{\"acknowledged\":") else { continue }
+      if let number = Int(line.dropFirst(16).dropLast()), number >= lines { return true }
+    }
+    return false
+  }
+
+  /// A report, as a host sends it.
+  static func report(
+    id: Int, sequence: Int = 1, event: String = "stall.ended", service: String = "web", process: String? = nil,
+    filler: Int = 0
+  ) -> String {
+    let digits = String(id, radix: 16)
+    let stallID = String(repeating: "0", count: 32 - digits.count) + digits
+    let frames = (0..<filler).map {
+      #"{"module":"/usr/bin/web","build_id":"6a52383ed409c6a700","offset":"0x\#(String(4096 + $0, radix: 16))"}"#
+    }
+    return
+      #"{"@timestamp":"2026-11-21T10:00:00.000000000Z","log.level":"warn","message":"main loop has stood still for 312 ms: blocked in futex","#
+      + #""event":{"name":"\#(event)","schema":"1.0"},"stall":{"id":"\#(stallID)","sequence":\#(sequence),"threshold_ms":250,"#
+      + #""duration_ms":312.482,"cause":"lock","evidence":{},"samples":1},"loop":{"name":"main","kind":"loop","phase":"after-waiting"},"#
+      + #""process":\#(process ?? #"{"pid":1,"executable":{"path":"/usr/bin/web"}}"#),"service":{"name":"\#(service)"},"host":{"name":"node"},"stack":[\#(frames.joined(separator: ","))]}"#
+  }
+}

@@ -1,0 +1,363 @@
+import Foundation
+import StallMonitor
+import Testing
+
+@testable import stalld
+
+/// The agent's settings: the file, the variables and the flags.
+struct SettingsTests {
+  private let scratch: ScratchDirectory
+  private let file: AgentSettings.File
+
+  init() throws {
+    scratch = try ScratchDirectory()
+    file = AgentSettings.File(path: scratch.url.appending(path: "stalld.yaml").path, isRequired: true)
+  }
+
+  private func load(
+    _ text: String, environment: [String: String] = [:], flags: AgentSettings.Flags = .init()
+  ) throws -> AgentSettings {
+    try Data(text.utf8).write(to: URL(fileURLWithPath: file.path))
+    return try AgentSettings.load(file: file, environment: environment, flags: flags)
+  }
+
+  /// The lines that a person gets, without the file's directory.
+  private func mistakes(
+    _ text: String, environment: [String: String] = [:], flags: AgentSettings.Flags = .init()
+  ) throws -> [String] {
+    do {
+      _ = try load(text, environment: environment, flags: flags)
+      return []
+    } catch let error as SettingsMistakes {
+      return error.description.replacing(file.path, with: "F").split(separator: "\n").map(String.init)
+    }
+  }
+
+  // MARK: What may be said
+
+  static let everything = """
+    socket:
+      path: /run/a.sock
+      mode: "0660"
+      group: root
+      allow: {users: [root, 65534], groups: ["0"]}
+    control: {path: '/run/b.sock'}
+    limits:
+      lines_per_second: 1000
+      line_bytes: 64KiB
+      connections: 10
+      connections_per_user: 5
+      memory: 1.5MiB
+      incomplete_line_timeout: 1min
+    outputs:
+      - type: file
+        path: /var/log/x.jsonl
+        mode: "0600"
+        max_size: 1GB
+        max_age: off
+        keep: 3
+        compress: none
+      - type: stdout
+      - {type: syslog, address: "tcp:[::1]:514", facility: local3}
+    details: {directory: /d, max_age: 2d, max_size: 1GiB}
+    symbolication: {enabled: no, cache: 2MiB, debug_directories: [/a, /b], time_limit: 1500ms}
+    metrics: {listen: "unix:/run/m.sock", textfile: /t/stalld.prom, textfile_interval: 1h}
+    services:
+      - {match: "web*", threshold: 100ms, repeat_window: 0s, budget: 0, threads: all, symbolication: host}
+      - match: db
+    """
+
+  @Test func everyKeyOfTheFileArrives() throws {
+    let settings = try load(Self.everything)
+    var expected = AgentSettings()
+    let root = AgentSettings.Account(name: "root", id: 0)
+    expected.socket = .init(
+      path: "/run/a.sock", mode: 0o660, group: root,
+      allow: .init(
+        users: [root, .init(name: "65534", id: 65534)], groups: [.init(name: "0", id: 0)]))
+    expected.control.path = "/run/b.sock"
+    expected.limits = .init(
+      linesPerSecond: 1000, lineBytes: 64 << 10, connections: 10, connectionsPerUser: 5, memory: 3 << 19,
+      incompleteLineTimeout: .seconds(60))
+    expected.outputs = [
+      .file(
+        .init(path: "/var/log/x.jsonl", mode: 0o600, maxSize: 1_000_000_000, maxAge: nil, keep: 3, compress: .none)),
+      .standardOutput, .syslog(.init(address: .tcp(host: "::1", port: 514), facility: .local3)),
+    ]
+    expected.details = .init(directory: "/d", maxAge: .seconds(2 * 86400), maxSize: 1 << 30)
+    expected.symbolication = .init(
+      enabled: false, cache: 2 << 20, debugDirectories: ["/a", "/b"], timeLimit: .milliseconds(1500))
+    expected.metrics = .init(
+      listen: .path("/run/m.sock"), textfile: "/t/stalld.prom", textfileInterval: .seconds(3600))
+    expected.services = [
+      .init(
+        match: "web*", threshold: .milliseconds(100), repeatWindow: .zero, budget: 0, threads: .all,
+        symbolication: .host),
+      .init(match: "db"),
+    ]
+    #expect(settings == expected)
+    // What `check --print` says is a file that says the same.
+    #expect(try load(settings.yaml) == settings)
+    for key in AgentSettings.keys {
+      #expect(key.values(settings) != key.values(AgentSettings()), "\(key.name) is not in this test's file")
+    }
+  }
+
+  @Test(arguments: ["", "\n# nothing\n", "---\n", "socket:\nlimits:\noutputs:\nservices:\n", "{}"])
+  func whatIsNotSaidIsTheDefault(_ text: String) throws {
+    #expect(try load(text) == AgentSettings())
+  }
+
+  @Test func theDefaultsSurviveBeingPrinted() throws {
+    #expect(try load(AgentSettings().yaml) == AgentSettings())
+  }
+
+  @Test func theShippedFileSaysTheDefaults() throws {
+    let shipped = try String(
+      contentsOf: Program.root.appending(path: "Config/stalld.yaml"), encoding: .utf8)
+    #expect(
+      shipped == SettingsReference.file,
+      "Config/stalld.yaml is made by: stalld settings-reference yaml > Config/stalld.yaml")
+    #expect(try load(shipped) == AgentSettings())
+    var said = 0
+    let uncommented = shipped.split(separator: "\n", omittingEmptySubsequences: false).map { line in
+      // Text is behind "# ", a setting behind "#".
+      guard let mark = line.firstMatch(of: /^( *)#(?! \S|$)/) else { return String(line) }
+      said += 1
+      return String(mark.1 + line[mark.range.upperBound...])
+    }.joined(separator: "\n")
+    #expect(try load(uncommented) == AgentSettings())
+    #expect(said == AgentSettings.keys.count + AgentSettings.Output.fileKeys.count + 1)
+  }
+
+  // MARK: Mistakes
+
+  @Test func allMistakesAreNamedAtOnce() throws {
+    let text = """
+      socket:
+        mode: "0999"
+        pth: /run/x
+        group: no-such-group-here
+        allow: {users: [root, no-such-user-here]}
+      limits:
+        memory: 64XB
+        connections: 0
+        connections: 5
+      outputs:
+        - type: file
+          path: relative.jsonl
+          max_sise: 1MiB
+        - type: fille
+        - path: /x
+        - type: stdout
+          path: /y
+      metrics:
+        listen: "0.0.0.0:9464"
+        textfile: /t/stalld.txt
+      listen: x
+      services:
+        - threshold: 250
+        - match: "web*"
+          budget: many
+          threads: [all]
+      control: /run/x.sock
+      """
+    let said = try mistakes(
+      text, environment: ["STALLD_LIMITS_MEMROY": "1", "STALLD_SOCKET_MODE": "x", "HOME": "/"],
+      flags: .init(
+        values: [.init(flag: "--socket", key: "socket.path", text: "here")], outputs: ["file:x"]))
+    let expected = [
+      #"F:2: socket.mode = 0999: allowed: three octal digits with a 0 before them, such as "0640""#,
+      "F:3: socket.pth: no such key; did you mean path?",
+      "F:4: socket.group = no-such-group-here: allowed: the name or number of a group of this machine; or off",
+      "F:5: socket.allow.users[1] = no-such-user-here: allowed: the name or number of a user of this machine",
+      "F:7: limits.memory = 64XB: allowed: a size from 1MiB to 64GiB, with its unit (B, kB, KiB, MB, MiB, GB, GiB, TB, TiB)",
+      "F:8: limits.connections = 0: allowed: a whole number from 1 to 1000000",
+      "F:9: limits.connections: this key is in line 8 already",
+      "F:12: outputs[0].path = relative.jsonl: allowed: an absolute path",
+      "F:13: outputs[0].max_sise: no such key; did you mean max_size?",
+      "F:14: outputs[1].type = fille: allowed: file, stdout, syslog",
+      "F:15: outputs[2].type: this key is missing; allowed: file, stdout, syslog",
+      "F:17: outputs[3].path: no such key; known here: type",
+      "F:19: metrics.listen = 0.0.0.0:9464: allowed: unix:/PATH, or a loopback address with its port, such as 127.0.0.1:9464 or [::1]:9464; or off",
+      "F:20: metrics.textfile = /t/stalld.txt: allowed: an absolute path that ends in .prom; or off",
+      "F:21: listen: no such key here; did you mean metrics.listen?",
+      "F:23: services[0].threshold = 250: allowed: a time from 1ms to 1h, with its unit (us, ms, s, min, h, d)",
+      "F:23: services[0].match: this key is missing; allowed: a name of at most 255 bytes in which *, ? and [a-z] stand for others, such as web*",
+      "F:25: services[1].budget = many: allowed: a whole number from 0 to 10000",
+      "F:26: services[1].threads: this is a list of 1; allowed: none, lock-holder, running, all",
+      "F:27: control = /run/x.sock: allowed: a mapping of keys to values",
+      "STALLD_LIMITS_MEMROY=1: no such variable; did you mean STALLD_LIMITS_MEMORY?",
+      #"STALLD_SOCKET_MODE=x: allowed: three octal digits with a 0 before them, such as "0640""#,
+      "--socket here: allowed: an absolute path of at most 107 bytes",
+      "--output file:x: allowed: file: and an absolute path; stdout; syslog: and an address (stalld.yaml(5))",
+    ]
+    for (line, other) in zip(said, expected) { #expect(line == other) }
+    #expect(said.count == expected.count)
+  }
+
+  @Test(
+    arguments: [
+      (
+        "a: [1, 2",
+        "F:1: not YAML: did not find expected ',' or ']' while parsing a flow sequence that begins in line 1"
+      ),
+      ("socket:\n\tpath: /x\n", "F:2: a tab; YAML is indented with spaces"),
+      ("socket: {}\n---\nlimits: {}\n", "F:2: a second document; one is allowed"),
+      ("limits: &x {memory: 2MiB}\n", "F:1: anchors and aliases (&name, *name) are not supported; write the value out"),
+      ("limits: {memory: *m}\n", "F:1: anchors and aliases (&name, *name) are not supported; write the value out"),
+      ("limits: {memory: !!str 2MiB}\n", "F:1: tags (!name) are not supported; write the value alone"),
+      ("limits: {memory: }\n", "F:1: limits.memory = : a value is missing; allowed: "),
+      ("limits: {memory: {a: b}}\n", "F:1: limits.memory: this is a mapping; allowed: "),
+      ("limits.memory: 2MiB\n", "F:1: limits.memory: no such key"),
+      ("[a]: b\n", "F:1: a key must be a word"),
+      ("outputs: []\n", "F:1: outputs: this is an empty list; allowed: a list of 1 to 16 outputs"),
+      ("- a\n", "F:1: this is a list of 1; allowed: a mapping of keys to values"),
+      ("nonsense\n", "F:1: this is text; allowed: a mapping of keys to values"),
+      ("control: {path: \"/a\\nb\\e[31m\"}\n", #"F:1: control.path = /a\nb\u{1B}[31m: allowed: an absolute path"#),
+    ])
+  func whatIsWrongIsSaidWithItsLine(_ text: String, _ start: String) throws {
+    let said = try mistakes(text)
+    #expect(said.first?.hasPrefix(start) == true || said.contains { $0.hasPrefix(start) }, "\(said)")
+  }
+
+  @Test(
+    arguments: [
+      ("limits: {memory: 2MiB, line_bytes: 1MiB}", "F:1: limits.line_bytes = 1MiB: allowed: at most a quarter"),
+      ("control: {path: /run/stalld/stalld.sock}", "F:1: control.path = /run/stalld/stalld.sock: this is socket.path"),
+      ("outputs:\n  - type: stdout\n  - type: stdout", "F:3: outputs[1] = stdout: an output before it"),
+    ])
+  func whatDoesNotGoTogetherIsSaid(_ text: String, _ start: String) throws {
+    let said = try mistakes(text)
+    #expect(said.count == 1 && said.first?.hasPrefix(start) == true, "\(said)")
+  }
+
+  @Test func aConflictIsToldWhereItComesFrom() throws {
+    let said = try mistakes("", environment: ["STALLD_LIMITS_LINE_BYTES": "16MiB", "STALLD_LIMITS_MEMORY": "17MiB"])
+    #expect(said == ["STALLD_LIMITS_LINE_BYTES=16MiB: allowed: at most a quarter of limits.memory (17MiB)"])
+  }
+
+  // MARK: Layers
+
+  @Test func flagsWinOverVariablesAndThoseOverTheFile() throws {
+    let text = "limits: {memory: 8MiB, connections: 7}\ncontrol: {path: /f}\nsocket: {path: /f/s}\n"
+    let settings = try load(
+      text,
+      environment: [
+        "STALLD_LIMITS_MEMORY": "16MiB", "STALLD_CONTROL_PATH": "/v", "STALLD_METRICS_LISTEN": "127.0.0.1:9464",
+        "STALLD_SOCKET_PATH": "",
+      ],
+      flags: .init(
+        values: [.init(flag: "--control", key: "control.path", text: "/c")],
+        outputs: ["stdout", "file:/x/y", "syslog:/dev/log"]))
+    #expect(settings.limits.connections == 7)
+    #expect(settings.limits.memory == 16 << 20)
+    #expect(settings.control.path == "/c")
+    #expect(settings.socket.path == "/f/s", "an empty variable is an unset one")
+    #expect(settings.metrics.listen == MetricsAddress("127.0.0.1:9464"))
+    #expect(settings.outputs == [.standardOutput, .file(.init(path: "/x/y")), .syslog(.init())])
+  }
+
+  @Test func onlyTheUsualFileMayBeMissing() throws {
+    let missing = AgentSettings.File(path: "/no/such/file.yaml", isRequired: false)
+    #expect(try AgentSettings.load(file: missing, environment: [:]) == AgentSettings())
+    #expect(
+      try mistakesOfFile("/no/such/file.yaml") == "/no/such/file.yaml: cannot be opened: No such file or directory")
+    #expect(try mistakesOfFile("/etc") == "/etc: not a regular file")
+    let pipe = scratch.url.appending(path: "pipe").path
+    #expect(mkfifo(pipe, 0o600) == 0)
+    #expect(try mistakesOfFile(pipe) == "\(pipe): not a regular file")
+  }
+
+  private func mistakesOfFile(_ path: String) throws -> String {
+    do {
+      _ = try AgentSettings.load(file: .init(path: path, isRequired: true), environment: [:])
+      return ""
+    } catch {
+      return error.description
+    }
+  }
+
+  @Test func onlyWhatARunningAgentCannotTakeNeedsARestart() throws {
+    let old = try load("")
+    #expect(try load("limits: {memory: 8MiB}\nservices: [{match: x}]").changesThatNeedRestart(from: old) == [])
+    let other = try load("socket: {path: /other, group: root}\ncontrol: {path: /c}")
+    #expect(other.changesThatNeedRestart(from: old) == ["socket.path", "socket.group", "control.path"])
+  }
+
+  // MARK: Services
+
+  @Test func theFirstMatchingServiceCounts() throws {
+    let settings = try load(
+      """
+      services:
+        - {match: "web-admin", budget: 1}
+        - {match: "web*", budget: 2}
+        - {match: "db@[ab].service", budget: 3}
+        - {match: "*", budget: 4}
+      """)
+    func budget(_ unit: String?, _ service: String?) -> Int? {
+      settings.overrides(unit: unit, service: service)?.budget
+    }
+    #expect(budget("web-admin.service", nil) == 1)
+    #expect(budget("web1.service", "something") == 2)
+    #expect(budget("x.service", "web-admin") == 1)
+    #expect(budget("db@a.service", nil) == 3)
+    #expect(budget("db@c.service", nil) == 4)
+    #expect(budget(nil, nil) == nil)
+    #expect(try load("services: [{match: \"web?\"}]").overrides(unit: "web.service", service: "db") == nil)
+  }
+
+  // MARK: Hostile files
+
+  @Test(
+    arguments: [
+      String(repeating: "[", count: 1 << 20), String(repeating: "{a: ", count: 1 << 18),
+      String(repeating: "- ", count: 1 << 19), String(repeating: "a", count: 1 << 20),
+      String(repeating: "a: b\n", count: 200_000), String(repeating: "&a ", count: 1000), "\"\\xff\\uD800\"",
+      "a: &a [x,x,x,x]\nb: &b [*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b]\nd: [*c,*c,*c,*c]\n", "%YAML 9.9\n---\na",
+      String(repeating: "x", count: 1 << 21), "outputs: [" + String(repeating: "{type: stdout},", count: 50000) + "]",
+    ])
+  func hostileFilesAreRefusedInWords(_ text: String) throws {
+    let said = try mistakes(text)
+    #expect((1...101).contains(said.count))
+    #expect(said.allSatisfy { $0.utf8.count < 1000 })
+  }
+
+  /// Mistakes there may be, but no crash and no endless loop.
+  @Test func spoiltFilesAreHarmless() throws {
+    var random = SystemRandomNumberGenerator()
+    let whole = Array(Self.everything.utf8)
+    for length in stride(from: 0, to: whole.count, by: 7) {
+      _ = try? AgentSettings.parsed(Array(whole[..<length]))
+    }
+    for _ in 0..<1500 {
+      var bytes = whole
+      for _ in 0..<Int.random(in: 1...8, using: &random) {
+        let place = Int.random(in: bytes.indices, using: &random)
+        switch Int.random(in: 0...3, using: &random) {
+        case 0: bytes[place] = UInt8.random(in: 0...255, using: &random)
+        case 1: bytes[place] = Array("[]{}:-&*!|>'\"%@`#,?\n\t ".utf8).randomElement(using: &random) ?? 0
+        case 2: bytes.remove(at: place)
+        default: bytes.insert(contentsOf: bytes[place...].prefix(20), at: place)
+        }
+      }
+      _ = try? AgentSettings.parsed(bytes)
+    }
+    for _ in 0..<500 {
+      let bytes = (0..<Int.random(in: 0...300, using: &random)).map { _ in UInt8.random(in: 0...255, using: &random) }
+      _ = try? AgentSettings.parsed(bytes)
+    }
+  }
+}
+
+extension AgentSettings {
+  /// What a file of these bytes says.
+  fileprivate static func parsed(_ bytes: [UInt8]) throws -> AgentSettings {
+    var settings = AgentSettings()
+    var reader = SettingsReader(file: "F")
+    reader.read(YAMLDocument(bytes), into: &settings)
+    if !reader.mistakes.isEmpty { throw SettingsMistakes(mistakes: reader.mistakes) }
+    return settings
+  }
+}
