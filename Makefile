@@ -9,6 +9,8 @@ COMMAND_LIBRARIES := libmicrohttpd-dev libyaml-dev zlib1g-dev
 
 # What the tests judge by.
 JUDGES := binutils bsdutils debianutils libstdc++-12-dev logrotate prometheus python3-jsonschema python3-venv python3-yaml rsyslog systemd-container xz-utils
+# What pictures and exports are judged by: large packages, and so a target of their own. Without them `make test` skips those tests.
+PICTURE_JUDGES := chromium fonts-dejavu-core golang-github-google-pprof-dev golang-go gzip libdevel-nytprof-perl protobuf-compiler python3-jsonschema
 # Hosts in C.
 C_HOSTS := gcc g++ libc6-dev libglib2.0-dev libuv1-dev make pkg-config
 
@@ -23,7 +25,7 @@ DEBUGGERS := elfutils gdb libstdc++-12-dev
 
 FUZZ_SECONDS ?= 60
 
-.PHONY: demo test test-fleet test-integrations test-traits install agent deb test-deb examples fuzz bench bench-monitor bench-capture bench-loop bench-nio bench-report bench-agent lint format clean
+.PHONY: demo test test-fleet test-integrations test-traits test-pictures install agent deb test-deb examples fuzz bench bench-monitor bench-capture bench-loop bench-nio bench-report bench-agent lint format clean
 
 demo: ## A host with known stalls: report lines on standard output, an account on standard error.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES)
@@ -65,6 +67,10 @@ test-integrations: ## The tests of the packages under Integrations/, which resol
 test-traits: ## The library with no trait, with each alone and with all; and the tests of the traits.
 	@scripts/install-dependencies $(LIBRARIES) $(JUDGES)
 	@SWIFT="$(SWIFT)" scripts/test-traits
+
+test-pictures: ## `stalld report --html` in a headless Chromium, and exports by the programs that they are for.
+	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES) $(PICTURE_JUDGES)
+	$(SWIFT) test --filter 'ReportPageTests|ReportExportTests'
 
 PREFIX ?= /usr/local
 

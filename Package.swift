@@ -56,7 +56,12 @@ let package = Package(
       dependencies: [
         "LoopEngine", "StallMonitor", "CLinux", "CUnwind", "CYAML", "CZlib", "CMicrohttpd",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
+      ],
+      // The parts of `stalld report --html`.
+      resources: [
+        "page.css", "model.js", "timeline.js", "histogram.js", "flame.js", "stall.js", "ranking.js", "page.js",
       ]
+      .map { .embedInCode("Report/HTML/Page/" + $0) }
     ),
     // Host programs that the tests run.
     .target(name: "VictimC", path: "Tests/Victims/VictimC"),

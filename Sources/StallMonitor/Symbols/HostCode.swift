@@ -14,7 +14,7 @@ package enum CodeOwner: Hashable, Sendable {
 ///
 /// By the module's path, and by the symbol: with `-static-stdlib` the runtime, the standard library and this monitor
 /// are all in the host's executable. Pure; no allocation of note. An unknown function in the executable is the host's.
-enum HostCode {
+package enum HostCode {
   /// Whose code a frame is.
   ///
   /// - Parameters:
@@ -31,7 +31,7 @@ enum HostCode {
   }
 
   /// A library's owner by where it lies and what it is called; nil if that does not tell.
-  static func ownerOfLibrary(_ path: String) -> CodeOwner? {
+  package static func ownerOfLibrary(_ path: String) -> CodeOwner? {
     if path.hasPrefix("[") || path.hasPrefix("linux-vdso.so") || path.hasPrefix("linux-gate.so") { return .system }
     let name = path.utf8.lastIndex(of: UInt8(ascii: "/")).map { path[path.index(after: $0)...] } ?? path[...]
     if name.hasPrefix("libstallmonitor.so") { return .monitor }

@@ -21,6 +21,8 @@ struct ReportCommand: ParsableCommand {
         stalld report --service 'web-*' --min 1s --stacks reports.jsonl.gz
         stalld report --diff release:1.0 release:1.1 --by fingerprint reports.jsonl
         journalctl -o cat -u web | stalld report -
+        stalld report --html report.html /var/log/stalld/*.jsonl*
+        stalld report --format pprof reports.jsonl > stalls.pb.gz
 
       Exit code: 0; 1 if nothing could be read; 64 wrong use.
       """)
@@ -46,6 +48,14 @@ struct ReportCommand: ParsableCommand {
   @Option(help: ArgumentHelp("How it is written.", valueName: "format"))
   var format = ReportFormatName.table
 
+  @Option(help: ArgumentHelp("Writes one page of pictures, that works without a network, instead.", valueName: "file"))
+  var html: String?
+
+  @Option(
+    help: ArgumentHelp(
+      "Where ID.json of stalls lie: their call trees go into the page of --html.", valueName: "directory"))
+  var details: String?
+
   @Flag(help: "Compares the first two arguments: files, or release:VERSION of the files behind them.")
   var diff = false
 
@@ -60,7 +70,19 @@ struct ReportCommand: ParsableCommand {
 
   func validate() throws {
     guard limit > 0 else { throw ValidationError("--limit \(limit): at least 1 is needed.") }
+    if details != nil, html == nil { throw ValidationError("--details: is for --html alone.") }
+    if html != nil, format != .table { throw ValidationError("--html: goes without --format \(format.rawValue).") }
+    if format == .pprof, isatty(STDOUT_FILENO) == 1 {
+      throw ValidationError("--format pprof: is no text; standard output is to be a file or a pipe.")
+    }
+    if format == .otlp, since != nil || service != nil || min != nil {
+      throw ValidationError("--format otlp: converts each line; it goes without --since, --service and --min.")
+    }
     guard diff else { return }
+    if html != nil { throw ValidationError("--diff: goes without --html.") }
+    if format.format == nil {
+      throw ValidationError("--diff: goes with --format table, json and csv, not \(format.rawValue).")
+    }
     let sides = files.prefix(2).map(DiffArgument.init)
     guard sides.count == 2 else {
       throw ValidationError("--diff: two files are needed, or release:VERSION twice and files.")
@@ -75,6 +97,8 @@ struct ReportCommand: ParsableCommand {
   }
 
   func run() throws {
+    if format == .otlp { return try OTLPConversion.run(files.isEmpty ? ["-"] : files) }
+    if html != nil || format.format == nil { return try writePictures() }
     let screen = Screen.current()
     let view = ReportView(
       limit: limit, showsStacks: stacks, showsGraphs: graphs ?? screen.isTerminal, screen: screen)
@@ -85,7 +109,20 @@ struct ReportCommand: ParsableCommand {
   private func summary(_ view: ReportView) throws -> String {
     let summary = ReportSummary(try read(files), grouping: by, shortest: min?.milliseconds ?? 0)
     note(summary)
-    return format.format.text(of: summary, view)
+    return format.format?.text(of: summary, view) ?? ""
+  }
+
+  /// The page of --html, or what is for other programs.
+  private func writePictures() throws {
+    let summary = ReportSummary(try read(files), grouping: by, shortest: min?.milliseconds ?? 0)
+    note(summary)
+    let page = html.map { _ in ReportPage(summary, details: details.map(DetailTrees.init(directory:))).html() }
+    do throws(SystemError) {
+      try OutputFile.write(page ?? format.export(summary), to: html ?? "-")
+    } catch {
+      StandardError.say("report", "\(html ?? "standard output"): \(error)")
+      throw ExitCode(1)
+    }
   }
 
   private func comparison(_ view: ReportView) throws -> String {
@@ -104,7 +141,7 @@ struct ReportCommand: ParsableCommand {
       StandardError.say("report", "\(name): no stalls")
     }
     let comparison = ReportComparison(old: old, named: files[0], new: new, named: files[1])
-    return format.format.text(of: comparison, view)
+    return format.format?.text(of: comparison, view) ?? ""
   }
 
   /// Says what could not be read; throws if that is all.

@@ -22,13 +22,15 @@ struct ReportView {
 
 /// The formats by name.
 enum ReportFormatName: String, CaseIterable, ExpressibleByArgument {
-  case table, json, csv
+  case table, json, csv, folded, pprof, speedscope, firefox, otlp
 
-  var format: any ReportFormat.Type {
+  /// Nil of what is for other programs: see ``export(_:)``.
+  var format: (any ReportFormat.Type)? {
     switch self {
     case .table: TableFormat.self
     case .json: JSONFormat.self
     case .csv: CSVFormat.self
+    case .folded, .pprof, .speedscope, .firefox, .otlp: nil
     }
   }
 }

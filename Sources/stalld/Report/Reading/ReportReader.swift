@@ -17,15 +17,7 @@ struct ReportReader {
 
   /// Reads files; a name that is no file is a pattern as of glob(7), and `-` is standard input.
   func read(_ files: [String]) -> Outcome {
-    var failures: [LineBlocks.Failure] = []
-    var names: [String] = []
-    for file in files {
-      if let found = Self.expand(file) {
-        names += found
-      } else {
-        failures.append(LineBlocks.Failure(file: file, reason: "no file matches this pattern"))
-      }
-    }
+    let (names, failures) = Self.expand(files)
     let blocks = LineBlocks(names)
     let filter = filter
     let passes = Mutex<[ReportPass]>([])
@@ -45,12 +37,26 @@ struct ReportReader {
 
   private static func run(_ blocks: LineBlocks, _ filter: ReportPass.Filter) -> ReportPass {
     var pass = ReportPass(filter)
+    forEachLine(of: blocks) { line, place in
+      if let line {
+        pass.read(line, file: place.file, fileIndex: place.index, number: place.number)
+      } else {
+        pass.skipLongLine(file: place.file, fileIndex: place.index, number: place.number)
+      }
+    }
+    return pass
+  }
+
+  /// Calls `body` with each line, without its newline; with nil for one that is too long.
+  static func forEachLine(
+    of blocks: LineBlocks, _ body: (UnsafeBufferPointer<UInt8>?, (file: String, index: Int, number: Int)) -> Void
+  ) {
     let buffer = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: 2 * LineBlocks.longestLine)
     defer { buffer.deallocate() }
     while let block = blocks.next(into: buffer) {
       let file = blocks.files[block.file] == "-" ? "standard input" : blocks.files[block.file]
       if block.isLongLine {
-        pass.skipLongLine(file: file, fileIndex: block.file, number: block.firstLine)
+        body(nil, (file, block.file, block.firstLine))
         continue
       }
       guard let base = UnsafePointer(buffer.baseAddress) else { break }
@@ -59,13 +65,25 @@ struct ReportReader {
       while position < block.count {
         let newline = memchr(base + position, 0x0a, block.count - position)
         let end = newline.map { UnsafePointer($0.assumingMemoryBound(to: UInt8.self)) - base } ?? block.count
-        let line = UnsafeBufferPointer(start: base + position, count: end - position)
-        pass.read(line, file: file, fileIndex: block.file, number: number)
+        body(UnsafeBufferPointer(start: base + position, count: end - position), (file, block.file, number))
         position = end + 1
         number += 1
       }
     }
-    return pass
+  }
+
+  /// The names of files, and the patterns that no file matches.
+  static func expand(_ files: [String]) -> (names: [String], failures: [LineBlocks.Failure]) {
+    var names: [String] = []
+    var failures: [LineBlocks.Failure] = []
+    for file in files {
+      if let found = expand(file) {
+        names += found
+      } else {
+        failures.append(LineBlocks.Failure(file: file, reason: "no file matches this pattern"))
+      }
+    }
+    return (names, failures)
   }
 
   /// The files that a pattern matches, in the order of their names; nil without any.

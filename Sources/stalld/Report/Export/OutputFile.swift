@@ -1,0 +1,27 @@
+import Glibc
+
+/// A file that a result goes to; `-` is standard output.
+enum OutputFile {
+  /// Writes all of it, in place of what was there.
+  ///
+  /// Throws what the system says; a reader of standard output that has gone away is no failure.
+  static func write(_ bytes: [UInt8], to path: String) throws(SystemError) {
+    let isStandard = path == "-"
+    let descriptor = isStandard ? STDOUT_FILENO : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
+    guard descriptor >= 0 else { throw SystemError(code: errno) }
+    var failure: Int32 = 0
+    var position = 0
+    while position < bytes.count {
+      let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress! + position, $0.count - position) }
+      if count >= 0 {
+        position += count
+      } else if errno != EINTR {
+        failure = errno
+        break
+      }
+    }
+    // A full disk may be told only now.
+    if !isStandard, close(descriptor) != 0, failure == 0 { failure = errno }
+    if failure != 0, !(isStandard && failure == EPIPE) { throw SystemError(code: failure) }
+  }
+}

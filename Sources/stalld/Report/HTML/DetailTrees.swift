@@ -1,0 +1,77 @@
+import Glibc
+import StallMonitor
+
+/// The call trees of stalls, from the detail files that a monitor or the agent wrote: `ID.json`.
+final class DetailTrees {
+  struct Node {
+    /// The caller's place in the list, -1 of a root.
+    var parent: Int
+    var milliseconds: Double
+    var symbol: String
+    var file: String
+    var line: Int
+    var module: String
+    var isInlined: Bool
+    /// The symbol, or what there is instead.
+    var name: String
+  }
+
+  private static let fileLimit = 4 << 20
+  private static let nodeLimit = 20_000
+
+  let directory: String
+  private var nodes = 0
+
+  init(directory: String) { self.directory = directory }
+
+  /// Whether there is no room for more trees.
+  var isFull: Bool { nodes >= Self.nodeLimit }
+
+  /// The tree of a stall; nil if there is no file of it, or it is none.
+  func tree(of id: String) -> [Node]? {
+    guard let bytes = Self.contents("\(directory)/\(id).json"), let text = try? JSONText(bytes),
+      text.string(text.root["stall"]?["id"]) == id, let elements = text.root["tree"]?.elements, !elements.isEmpty,
+      elements.count <= Self.nodeLimit - nodes
+    else { return nil }
+    var result: [Node] = []
+    for (place, element) in elements.enumerated() {
+      let parent = text.integer(element["parent"]) ?? -1
+      guard (-1..<place).contains(parent), let milliseconds = text.weight(element["weight_ms"]) else { return nil }
+      let (symbol, module) = (text.string(element["symbol"]) ?? "", text.string(element["module"]) ?? "")
+      let bare = module.split(separator: "/").last.map(String.init) ?? "unknown module"
+      result.append(
+        Node(
+          parent: parent, milliseconds: milliseconds, symbol: symbol, file: text.string(element["file"]) ?? "",
+          line: max(0, text.integer(element["line"]) ?? 0), module: module, isInlined: text.isTrue(element["inlined"]),
+          name: symbol.isEmpty ? bare + (text.string(element["offset"]).map { "+" + $0 } ?? "") : symbol))
+    }
+    nodes += result.count
+    return result
+  }
+
+  private static func contents(_ path: String) -> [UInt8]? {
+    let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+    guard descriptor >= 0 else { return nil }
+    defer { close(descriptor) }
+    var status = stat()
+    guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_size <= fileLimit else {
+      return nil
+    }
+    var bytes = [UInt8](repeating: 0, count: Int(status.st_size))
+    var position = 0
+    while position < bytes.count {
+      let count = bytes.withUnsafeMutableBytes { read(descriptor, $0.baseAddress! + position, $0.count - position) }
+      guard count > 0 else { return nil }
+      position += count
+    }
+    return bytes
+  }
+}
+
+extension JSONText {
+  /// A number that is no less than 0; nil for every other value.
+  fileprivate func weight(_ value: Value?) -> Double? {
+    guard case .literal(let range) = value else { return nil }
+    return Double(String(decoding: bytes[range], as: UTF8.self)).flatMap { $0.isFinite && $0 >= 0 ? $0 : nil }
+  }
+}

@@ -1,0 +1,54 @@
+// One stall: what its report says, its stack, and its call tree where the detail file was given.
+function stackList(stack) {
+  const list = node('ol', { class: 'stack' });
+  if (stack < 0) {
+    list.append(node('li', {}, stack === -1 ? 'No stack was taken.' : 'Its stack is not among those on this page.'));
+    return list;
+  }
+  for (const frame of [...stackOf(stack)].reverse()) {
+    list.append(node('li', { class: isOwn(frame) ? 'own' : '' }, frameName(frame), data.frames[frame][5] ? node('span', { class: 'where' }, ' (inlined)') : null,
+      place(frame) ? node('span', { class: 'where', title: place(frame, true) }, `  ${place(frame)}`) : null));
+  }
+  return list;
+}
+
+// Nodes name their parent, which comes first: [parent, frame, milliseconds].
+function callTree(nodes) {
+  const children = new Map();
+  nodes.forEach(([parent], number) => { if (!children.has(parent)) children.set(parent, []); children.get(parent).push(number); });
+  const total = (children.get(-1) || []).reduce((sum, number) => sum + nodes[number][2], 0) || 1;
+  const words = ([, frame, ms]) => [node('span', { class: 'weight' }, `${duration(ms)} ${percent(ms / total)}`), node('span', { class: isOwn(frame) ? 'own' : '' }, frameName(frame)),
+    place(frame) ? node('span', { class: 'quiet', title: place(frame, true) }, `  ${place(frame)}`) : null];
+  const heaviestFirst = parent => (children.get(parent) || []).sort((a, b) => nodes[b][2] - nodes[a][2]);
+  // A chain without a branch stays on one level.
+  const list = parent => node('ul', {}, ...heaviestFirst(parent).flatMap(number => {
+    const items = [];
+    for (let below = heaviestFirst(number); below.length < 2; below = heaviestFirst(number)) {
+      items.push(node('li', { class: 'leaf' }, ...words(nodes[number])));
+      if (!below.length) return items;
+      number = below[0];
+    }
+    return [...items, node('li', {}, node('details', { open: true }, node('summary', {}, ...words(nodes[number])), list(number)))];
+  }));
+  const tree = list(-1);
+  tree.className = 'tree';
+  return tree;
+}
+
+function openStall(row) {
+  const dialog = document.getElementById('stall');
+  const id = row[ID];
+  const facts = [['When', moment(data.totals.first + row[START])], ['Stood still', duration(row[MS]) + (row[STATE] === FATAL ? ', and the process ended' : row[STATE] === 1 ? ', and no end is told' : '')],
+    ['Cause', badge(row[CAUSE])], ['Service', text(row[SERVICE])], ['Host', text(row[HOST])], ['Loop', text(row[LOOP])], ['stall.id', node('code', {}, id)]];
+  const body = [node('dl', { class: 'facts' }, ...facts.map(([name, value]) => node('div', { class: name === 'stall.id' ? 'long' : '' }, node('dt', {}, name), node('dd', {}, value))))];
+  if (data.trees[id]) body.push(node('h3', {}, 'Call tree of all samples'), callTree(data.trees[id]), node('h3', {}, 'Stack'));
+  else body.push(node('h3', {}, 'Stack, innermost first'));
+  body.push(stackList(row[STACK]));
+  dialog.replaceChildren(node('div', {},
+    node('div', { class: 'top' }, node('h2', { id: 'stall-title', class: 'mono' }, groupName(row[GROUP])),
+      node('button', { class: 'plain', type: 'button', onclick: () => dialog.close() }, 'Close')),
+    ...body));
+  dialog.showModal();
+  dialog.scrollTop = 0;
+}
+document.getElementById('stall').addEventListener('click', event => { if (event.target === event.currentTarget) event.currentTarget.close(); });

@@ -1,0 +1,62 @@
+/// The heaviest stacks of a page, made of frames that are there once.
+struct PageStacks {
+  /// Frames of all stacks together.
+  private static let roomForFrames = 200_000
+  private static let limit = 5000
+
+  /// Symbol, file, line, module, whether it is the service's own, whether it was inlined; numbers of texts.
+  private(set) var frames: [[Int]] = []
+  /// Frames, the outermost first.
+  private(set) var stacks: [[Int]] = []
+  /// Stacks that had no room.
+  private(set) var omitted = 0
+  private var numbers: [ReportFrame: Int] = [:]
+  private var members = 0
+  /// By the number of the summary's stack table.
+  private var known: [UInt32: Int] = [:]
+
+  static let none = -1
+  static let others = -2
+
+  /// Adds a weighted stack of the summary; the heaviest come first.
+  mutating func add(_ stack: WeightedStack, _ summary: ReportSummary, _ texts: inout PageTexts) {
+    guard known[stack.frames] == nil else { return }
+    let frames = summary.frames(of: stack)
+    // A page that is full stays as it is, so that what is there is the heaviest.
+    guard omitted == 0, stacks.count < Self.limit, members + frames.count <= Self.roomForFrames, !texts.isFull else {
+      omitted += 1
+      return
+    }
+    known[stack.frames] = stacks.count
+    members += frames.count
+    stacks.append(frames.reversed().map { number(of: $0, summary, &texts) })
+  }
+
+  /// The number of a stack that was added, ``others`` if it had no room.
+  func number(of stack: WeightedStack) -> Int { known[stack.frames] ?? Self.others }
+
+  /// The number of a frame, which is added if it is new.
+  mutating func number(of frame: ReportFrame, _ summary: ReportSummary, _ texts: inout PageTexts) -> Int {
+    var frame = frame
+    // Of no interest here: two addresses in one line are one frame.
+    if frame.symbol != 0 { frame.offset = nil }
+    if let number = numbers[frame] { return number }
+    let number = add(
+      name: summary.name(of: frame), symbol: summary.text(frame.symbol), file: summary.text(frame.file),
+      line: Int(frame.line),
+      module: summary.text(frame.module), isInlined: frame.isInlined, &texts)
+    numbers[frame] = number
+    return number
+  }
+
+  /// Adds a frame.
+  mutating func add(
+    name: String, symbol: String, file: String, line: Int, module: String, isInlined: Bool, _ texts: inout PageTexts
+  ) -> Int {
+    let isOwn = FrameColor.isOwn(symbol: symbol, module: module)
+    frames.append([
+      texts.number(of: name), texts.number(of: file), line, texts.number(of: module), isOwn ? 1 : 0, isInlined ? 1 : 0,
+    ])
+    return frames.count - 1
+  }
+}
