@@ -9,7 +9,7 @@ struct RsyslogTests {
   @Test func everyLineArrivesWholeAndOnceAcrossARotation() throws {
     let rsyslogd = try Rsyslogd()
     defer { rsyslogd.stop() }
-    let file = rsyslogd.logs.appending(path: "victim/stalls.jsonl")
+    let file = rsyslogd.logs.appending(path: "stalld/stalls.jsonl")
     let sink = ["STALLMONITOR_SINK": "file:\(file.path)"]
     try FileManager.default.createDirectory(at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
     var rotated: [URL] = []
