@@ -141,3 +141,29 @@ bool cunwind_find_module(uint64_t address, cunwind_module *module) {
   read_build_id(module, module);
   return true;
 }
+
+// The binary search table of .eh_frame_hdr, as in unwind.c: pairs of a function's beginning and its entry, relative to the header.
+uint64_t cunwind_function_start(uint64_t address) {
+  struct dl_find_object object;
+  if (_dl_find_object((void *)(uintptr_t)address, &object) != 0 || object.dlfo_eh_frame == NULL) return 0;
+  uint64_t header = (uint64_t)(uintptr_t)object.dlfo_eh_frame;
+  unsigned char bytes[12];
+  static const unsigned char expected[4] = {0x01, 0x1b, 0x03, 0x3b};
+  if (!read_exactly(header, bytes, sizeof bytes) || memcmp(bytes, expected, sizeof expected) != 0) return 0;
+  uint32_t low = 0, high;
+  memcpy(&high, bytes + 8, sizeof high);
+  uint64_t found = 0;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    int32_t start;
+    if (!read_exactly(header + 12 + 8 * (uint64_t)middle, &start, sizeof start)) return 0;
+    uint64_t begin = header + (uint64_t)(int64_t)start;
+    if (begin <= address) {
+      found = begin;
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return found;
+}

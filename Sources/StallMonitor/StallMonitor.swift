@@ -20,7 +20,9 @@ import Synchronization
 /// The watched loop pays about 50 ns a turn. The watchdog thread sleeps while the loop is idle.
 /// Thread-safe: every method may be called from any thread.
 public final class StallMonitor: Sendable {
-  /// The configuration in force, with the environment laid over it.
+  /// The process's own configuration, with the environment laid over it.
+  ///
+  /// What an agent has handed out (`sink`) wins over it, and is not in it.
   public let configuration: StallMonitorConfiguration
 
   private struct Watch {
@@ -92,8 +94,8 @@ public final class StallMonitor: Sendable {
       serviceManager?.release()
       return StallMonitor(configuration: configuration, watch: nil)
     }
-    let writer = LineWriter(configuration.sink.destination)
-    if let code = writer.open() {
+    let plan = SinkPlan(configuration.sink)
+    if let code = plan.open() {
       let reason = String(cString: strerror(code))
       Diagnostics.say("the sink \(configuration.sink) cannot be opened: \(reason). The service goes on, unwatched")
       serviceManager?.release()
@@ -103,7 +105,7 @@ public final class StallMonitor: Sendable {
       if active?.isWatching == true { throw .alreadyWatching }
       let sentinel = ForkSentinel()
       let watch = try beginWatch(
-        configuration, environment: environment, writer: writer, sentinel: sentinel, serviceManager: serviceManager,
+        configuration, environment: environment, plan: plan, sentinel: sentinel, serviceManager: serviceManager,
         watchesMainLoop: watchesMainLoop)
       let monitor = StallMonitor(configuration: configuration, watch: watch, sentinel: sentinel)
       active = monitor
@@ -200,7 +202,7 @@ public final class StallMonitor: Sendable {
   }
 
   private static func beginWatch(
-    _ configuration: StallMonitorConfiguration, environment: Environment, writer: LineWriter, sentinel: ForkSentinel,
+    _ configuration: StallMonitorConfiguration, environment: Environment, plan: SinkPlan, sentinel: ForkSentinel,
     serviceManager: ServiceManagerWatchdog?, watchesMainLoop: Bool
   ) throws(StallMonitorError) -> Watch {
     // All that takes the dynamic loader's lock happens here, and never during a stall.
@@ -220,19 +222,29 @@ public final class StallMonitor: Sendable {
     let registry = LoopRegistry(
       watchdog: watchdog, sentinel: sentinel, suspension: suspension, configuration: configuration,
       keepsRecords: recorder != nil)
-    let details = DetailFiles.make(configured: configuration.stateDirectory, environment: environment)
-    if details == nil, configuration.actions.contains(where: { $0.deed == .writeDetailFile }) {
+    let tunings = TuningBox()
+    let sink = try plan.start(
+      configuration, environment: environment, origin: watchdog.origin, tunings: tunings, watchdog: watchdog.semaphore)
+    let details =
+      sink.takesDetails ? nil : DetailFiles.make(configured: configuration.stateDirectory, environment: environment)
+    if details == nil, !sink.takesDetails, configuration.actions.contains(where: { $0.deed == .writeDetailFile }) {
       Diagnostics.say(
         "no detail files: there is no state directory that can be written to (STALLMONITOR_STATE_DIRECTORY)")
     }
     let publisher = ReportPublisher(
-      writer: writer,
+      sink: sink,
       ledger: RepeatLedger(
         window: configuration.repeatWindow.nanoseconds, budget: configuration.budget, now: MonotonicClock.now()),
       details: details)
-    try watchdog.start(
-      writer: writer, publisher: publisher, capture: capture, resolver: resolver, recorder: recorder,
-      actions: ActionPlan(configuration.actions), serviceManager: serviceManager)
+    do {
+      try watchdog.start(
+        sink: sink, publisher: publisher, capture: capture, resolver: resolver, recorder: recorder,
+        configuration: configuration, actions: ActionPlan(configuration.actions), serviceManager: serviceManager,
+        tunings: tunings)
+    } catch {
+      sink.close()
+      throw error
+    }
     var watch = Watch(watchdog: watchdog, registry: registry, suspension: suspension)
     if watchesMainLoop { beginMainLoop(of: &watch, configuration) }
     if configuration.watchesCooperativePool {

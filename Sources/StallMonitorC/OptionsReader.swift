@@ -18,13 +18,12 @@ extension StallMonitorConfiguration {
     }
     if options.threshold_ms != 0 { threshold = .milliseconds(Int64(options.threshold_ms)) }
     if let text = options.sink.map({ String(cString: $0) }) {
-      if text == "stdout" {
-        sink = .standardOutput
-      } else if text.hasPrefix("file:"), text.utf8.count > "file:".utf8.count {
-        sink = .file(path: String(text.dropFirst("file:".count)))
-      } else {
-        throw .invalidConfiguration(key: "sink", value: "\"\(text)\"", allowed: "\"stdout\" or \"file:PATH\"")
+      guard let read = StallMonitorConfiguration.Sink(text) else {
+        throw .invalidConfiguration(
+          key: "sink", value: "\"\(text)\"",
+          allowed: "\"stdout\", \"file:PATH\" or \"agent:PATH\" with an absolute path")
       }
+      sink = read
     }
     serviceName = options.service_name.map { String(cString: $0) }
     serviceVersion = options.service_version.map { String(cString: $0) }

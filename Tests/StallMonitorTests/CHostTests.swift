@@ -98,7 +98,9 @@ extension OneAtATime {
       ]
       for (key, value) in expected { #expect(victim.facts[key] == value, "\(key)") }
       #expect(victim.talk.contains("stallmonitor_options.threshold_ms is 3600001; allowed: 1 to 3600000"))
-      #expect(victim.talk.contains("stallmonitor_options.sink is \"syslog\"; allowed: \"stdout\" or \"file:PATH\""))
+      #expect(
+        victim.talk.contains(
+          "stallmonitor_options.sink is \"syslog\"; allowed: \"stdout\", \"file:PATH\" or \"agent:PATH\""))
       #expect(victim.talk.contains("another loop is watched as \"one\""))
     }
 

@@ -37,7 +37,7 @@ final class LineWriterTests {
     #expect(writer.open() == nil)
     let count = 1000
     for number in 0..<count { writer.write(line(number, size: 1000)) }
-    #expect(writer.isWaiting)
+    #expect(writer.wantsFlush)
     let dropped = writer.takeDropped()
     #expect(dropped > 0)
     #expect(fcntl(ends[1], F_GETFL) & O_NONBLOCK == 0, "the host's own descriptor waits as before")
@@ -72,7 +72,7 @@ final class LineWriterTests {
     #expect(writer.open() == nil)
     close(ends[0])
     writer.write(line(1))
-    #expect(!writer.isWaiting)
+    #expect(!writer.wantsFlush)
     #expect(writer.takeDropped() == 1)
     close(ends[1])
   }
@@ -87,14 +87,14 @@ final class LineWriterTests {
     let writer = LineWriter(.file(path: path))
     #expect(writer.open() == nil)
     for number in 0..<30 { writer.write(line(number, size: 3000)) }
-    #expect(writer.isWaiting)
+    #expect(writer.wantsFlush)
     let full = try Data(contentsOf: URL(fileURLWithPath: path))
     #expect(full.last == UInt8(ascii: "\n"))
     // An operator makes room.
     try FileManager.default.moveItem(atPath: path, toPath: path + ".1")
     try Data().write(to: URL(fileURLWithPath: path + ".1"))
     writer.flush()
-    #expect(!writer.isWaiting)
+    #expect(!writer.wantsFlush)
     let rest = try Data(contentsOf: URL(fileURLWithPath: path))
     #expect((full + rest).split(separator: UInt8(ascii: "\n")).count == 30)
   }

@@ -190,10 +190,10 @@ struct StallRecordTests {
     #expect(writer.open() == nil)
     // The pipe is full to its last byte, and nothing waits yet.
     for _ in 0..<16 { writer.write(Array(repeating: UInt8(ascii: "x"), count: 4096)) }
-    #expect(!writer.isWaiting)
+    #expect(!writer.wantsFlush)
     let earlier = EarlierRecords(directory: place.directory, prefix: "r-")
     earlier.tell(to: writer)
-    #expect(writer.isWaiting)
+    #expect(writer.wantsFlush)
     #expect(place.files == ["r-1"])
     earlier.tell(to: writer)
     #expect(place.files == ["r-1"])

@@ -15,14 +15,22 @@ struct AgentKillTests {
 
   @Test("of the agent: a host that sends again what was not acknowledged loses and doubles nothing")
   func agentIsKilled() throws {
-    let agent = try RunningAgent("limits: { lines_per_second: 100000 }")
+    let agent = try RunningAgent(configurationName: "release")
+    // It rotates and compresses all the time.
+    try agent.configure(
+      """
+      limits: { lines_per_second: 100000 }
+      outputs: [{ type: file, path: \(agent.output.path), max_size: 1MiB, keep: 1000 }]
+      """)
+    agent.killAndWait()
+    try agent.start(configurationName: "release")
     var next = 1
     var waiting: [Int] = []
     for round in 0..<100 {
-      if round > 0 { try agent.start() }
+      if round > 0 { try agent.start(configurationName: "release") }
       let client = try AgentClient(agent.socketPath)
       var isOpen = true
-      for id in waiting where isOpen { isOpen = client.send(AgentClient.report(id: id, filler: id % 40)) }
+      for id in waiting where isOpen { isOpen = client.send(AgentClient.report(id: id, filler: id % 5)) }
       let doom = DispatchTime.now() + .microseconds(Int.random(in: 0...30_000))
       let killed = DispatchSemaphore(value: 0)
       let processID = agent.process.processIdentifier
@@ -32,7 +40,7 @@ struct AgentKillTests {
       }
       var acknowledged = 0
       while isOpen {
-        isOpen = client.send(AgentClient.report(id: next, filler: next % 40))
+        isOpen = client.send(AgentClient.report(id: next, filler: next % 5))
         waiting.append(next)
         next += 1
         while let line = client.next(within: waiting.count - acknowledged > 200 ? 1000 : 0) {
@@ -46,9 +54,9 @@ struct AgentKillTests {
       killed.wait()
       agent.process.waitUntilExit()
     }
-    try agent.start()
+    try agent.start(configurationName: "release")
     let client = try AgentClient(agent.socketPath)
-    for id in waiting { client.send(AgentClient.report(id: id, filler: id % 40)) }
+    for id in waiting { client.send(AgentClient.report(id: id, filler: id % 5)) }
     if !waiting.isEmpty { #expect(client.isAcknowledged(waiting.count)) }
     let written = try identities(agent)
     print("reports: \(next - 1), under way at the last kill: \(waiting.count)")
@@ -59,7 +67,7 @@ struct AgentKillTests {
 
   @Test("of the host: what it was told has arrived is there, and the line that it was sending is not, in part")
   func hostIsKilled() throws {
-    let agent = try RunningAgent("limits: { lines_per_second: 100000 }")
+    let agent = try RunningAgent("limits: { lines_per_second: 100000 }", configurationName: "release")
     var promised: [(first: Int, count: Int)] = []
     for round in 0..<100 {
       let first = 1 + round * 100_000

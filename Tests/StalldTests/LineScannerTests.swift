@@ -67,7 +67,7 @@ struct LineScannerTests {
     arguments: [
       (
         #"{"process":{"pid":1,"user":{"id":"0"},"executable":{"path":"/x"}},"b":2}"#,
-        #"{"process":{"pid":42,"user":{"id":"7"},"group":{"id":"8"},"linux":{"cgroup":"/system.slice/web.service"},"executable":{"path":"/x"}},"systemd":{"unit":"web.service"},"b":2}"#
+        #"{"process":{"pid":42,"user":{"id":"7"},"group":{"id":"8"},"linux":{"cgroup":"/system.slice/web.service"},"reported_pid":1,"executable":{"path":"/x"}},"systemd":{"unit":"web.service"},"b":2}"#
       ),
       (
         #"{"b":2 } "#,

@@ -22,7 +22,7 @@ final class RunningAgent {
     try FileManager.default.createDirectory(
       at: scratch.url.appending(path: "logs"), withIntermediateDirectories: true)
     try configure(more)
-    try start(wrapper: wrapper, configurationName)
+    try start(wrapper: wrapper, configurationName: configurationName)
   }
 
   /// Writes the configuration.
@@ -39,7 +39,7 @@ final class RunningAgent {
   }
 
   /// Starts it again, after its end.
-  func start(wrapper: [String] = [], _ name: String = "debug") throws {
+  func start(wrapper: [String] = [], configurationName name: String = "debug") throws {
     process = Process()
     let command = wrapper + [try Program.built("stalld", name).path, "run", "--config", configuration.path]
     process.executableURL = URL(fileURLWithPath: command[0])
@@ -70,13 +70,37 @@ final class RunningAgent {
   /// What it has said on standard error.
   var said: String { (try? String(contentsOf: words, encoding: .utf8)) ?? "" }
 
-  /// The lines of its file, without newlines.
+  /// The lines of its file and of those that were rotated, without newlines, oldest first.
   ///
-  /// A last line without a newline is told as one that is broken.
+  /// A last line without a newline is an issue.
   func lines() throws -> [String] {
-    let text = (try? String(contentsOf: output, encoding: .utf8)) ?? ""
-    if !text.isEmpty, !text.hasSuffix("\n") { Issue.record("half a line: \(text.suffix(100))") }
-    return text.split(separator: "\n").map(String.init)
+    let names = try FileManager.default.contentsOfDirectory(atPath: output.deletingLastPathComponent().path)
+    let rotated = names.filter { $0.hasPrefix("stalls.jsonl.") && !$0.hasSuffix(".part") }.sorted()
+    // What is being compressed is there twice.
+    let files = rotated.filter { !$0.hasSuffix(".gz") || !rotated.contains(String($0.dropLast(3))) } + ["stalls.jsonl"]
+    var lines: [String] = []
+    for name in files {
+      let path = output.deletingLastPathComponent().appending(path: name).path
+      let text =
+        name.hasSuffix(".gz")
+        ? try Program.run("/usr/bin/gzip", ["-dc", path]).output
+        : (try? String(contentsOfFile: path, encoding: .utf8)) ?? ""
+      if !text.isEmpty, !text.hasSuffix("\n") { Issue.record("half a line in \(name): \(text.suffix(100))") }
+      lines += text.split(separator: "\n").map(String.init)
+    }
+    return lines
+  }
+
+  /// Each line is as the schema says.
+  func expectValidLines() throws {
+    let root = Program.root
+    let judge = try Program.run(
+      "/bin/sh",
+      [
+        "-c", "exec /usr/bin/python3 \"$0\" \"$1\" <\"$2\"", root.appending(path: "Tests/Support/validate-lines.py").path,
+        root.appending(path: "Config/schema/stall-report.schema.json").path, output.path,
+      ])
+    if judge.status != 0 { Issue.record("\(judge.output)\(judge.errors)") }
   }
 
   func signal(_ number: Int32) { kill(process.processIdentifier, number) }

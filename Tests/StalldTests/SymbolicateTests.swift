@@ -1,4 +1,5 @@
 import Foundation
+import StallMonitor
 import Testing
 
 @testable import stalld

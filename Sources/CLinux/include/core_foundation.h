@@ -33,6 +33,9 @@ extern void CFRelease(const void *object) __attribute__((weak));
 extern const void *const kCFRunLoopCommonModes __attribute__((weak));
 
 /// Whether the process has CoreFoundation.
+/// An address in the module that has the run loops, or 0.
+static inline unsigned long clinux_cf_address(void) { return (unsigned long)&CFRunLoopGetMain; }
+
 static inline bool clinux_cf_is_here(void) {
   return CFRunLoopGetMain != NULL && CFRunLoopGetCurrent != NULL && CFRunLoopTimerCreate != NULL && CFRunLoopAddTimer != NULL &&
          CFRunLoopCopyCurrentMode != NULL && CFRunLoopObserverCreate != NULL && CFRunLoopAddObserver != NULL &&

@@ -51,7 +51,7 @@ typedef struct stallmonitor_options {
   size_t size;
   /* How long a turn may take before it is a stall, for loops that do not say: 1 to 3600000. The default is 250. */
   unsigned threshold_ms;
-  /* Where report lines go: "stdout" (the default) or "file:PATH". */
+  /* Where report lines go: "stdout" (the default), "file:PATH", or "agent:PATH", the absolute path of stalld's socket. */
   const char *sink;
   /* The service's name in reports. The default is the executable's name. */
   const char *service_name;

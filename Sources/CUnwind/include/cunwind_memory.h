@@ -42,4 +42,8 @@ typedef struct cunwind_module {
 /// @return false if no module holds the address; `module` is then undefined.
 bool cunwind_find_module(uint64_t address, cunwind_module *module);
 
+/// Where the function begins that holds the code address `address`, by the module's unwind table; 0 if that does not tell. As lock-free,
+/// and reads some twenty words.
+uint64_t cunwind_function_start(uint64_t address);
+
 #endif

@@ -19,28 +19,12 @@ final class ThreadDump: @unchecked Sendable {
   /// Empty if no thread could be made.
   static func take(timeLimit: UInt64) -> [ThreadBacktrace] {
     let dump = ThreadDump(timeLimit: timeLimit)
-    // The new thread inherits the mask: no signal of the host's is ever delivered to it.
-    var all = sigset_t()
-    var previous = sigset_t()
-    sigfillset(&all)
-    for number in [SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS, SIGPROF] { sigdelset(&all, number) }
-    pthread_sigmask(SIG_SETMASK, &all, &previous)
-    var handle = pthread_t()
-    let code = pthread_create(
-      &handle, nil,
-      { argument in
-        let dump = Unmanaged<ThreadDump>.fromOpaque(argument!).takeUnretainedValue()
-        OwnThreads.including { dump.run() }
-        return nil
-      }, Unmanaged.passUnretained(dump).toOpaque())
-    pthread_sigmask(SIG_SETMASK, &previous, nil)
-    guard code == 0 else { return [] }
+    guard let handle = try? OwnThreads.start(name: "stall-dump", { dump.run() }) else { return [] }
     pthread_join(handle, nil)
     return dump.threads
   }
 
   private func run() {
-    clinux_set_thread_name("stall-dump")
     Self.count.withLock {
       $0 += 1
       takeAll()

@@ -10,6 +10,14 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
     /// A file that lines are appended to. It is made if it is missing (its directory is not), and opened anew when it
     /// has been renamed or removed, so that rotation by rename needs no signal.
     case file(path: String)
+    /// The agent, `stalld run`, by the path of its socket: absolute, and at most 107 bytes.
+    ///
+    /// It need not be there yet. Lines wait for it, in memory and then in a file of the state directory, 4 MiB at most; it is tried again after
+    /// 0.1 s, 0.2 s, 0.4 s … up to 30 s, and with each new line. What waits when the process ends is handed over by the next start of the
+    /// service. The agent names the frames of reports, keeps the samples of stalls, and may hand out another ``threshold``,
+    /// ``repeatWindow``, ``budget`` and ``captureThreads``, which win over those here and over the environment's. A thread of its own
+    /// talks to it, and sleeps while there is nothing to say.
+    case agent(path: String)
   }
 
   /// Whether anything is watched at all.
@@ -36,7 +44,7 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
 
   /// Where report lines go.
   ///
-  /// `STALLMONITOR_SINK`: `stdout` or `file:PATH`; the default is standard output.
+  /// `STALLMONITOR_SINK`: `stdout`, `file:PATH` or `agent:PATH`; the default is standard output.
   public var sink: Sink = .standardOutput
 
   /// Which threads beside the loop's own are captured in a stall.
@@ -106,6 +114,8 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   static let allowedThreshold: ClosedRange<Duration> = .milliseconds(1) ... .seconds(3600)
   static let allowedRepeatWindow: ClosedRange<Duration> = .zero ... .seconds(3600)
   static let allowedBudget = 0...10000
+  /// `sun_path` (unix(7)) with its zero byte has 108.
+  static let longestSocketPath = 107
   static let allowedActionTime: ClosedRange<Duration> = .zero ... .seconds(3600)
 
   /// The first abort that comes before a stall is one.

@@ -20,6 +20,11 @@ extension StallMonitorConfiguration {
     if case .file(let path) = sink, path.isEmpty {
       throw .invalidConfiguration(key: "sink", value: "\(sink)", allowed: ".standardOutput, or .file with a path")
     }
+    if case .agent(let path) = sink, !StallMonitorConfiguration.isSocketPath(path) {
+      throw .invalidConfiguration(
+        key: "sink", value: "\(sink)",
+        allowed: ".agent with an absolute path of at most \(Self.longestSocketPath) bytes")
+    }
     if let stateDirectory, !stateDirectory.hasPrefix("/") {
       throw .invalidConfiguration(key: "stateDirectory", value: stateDirectory, allowed: "an absolute path")
     }
@@ -27,6 +32,11 @@ extension StallMonitorConfiguration {
 }
 
 extension StallMonitorConfiguration {
+  /// Whether a Unix socket can have this path, wherever the process goes.
+  static func isSocketPath(_ path: String) -> Bool {
+    path.hasPrefix("/") && path.utf8.count <= longestSocketPath && !path.utf8.contains(0)
+  }
+
   /// Throws if a loop cannot be watched by this name and threshold.
   static func checkLoop(name: String, threshold: Duration?) throws(StallMonitorError) {
     guard (1...64).contains(name.utf8.count), name.unicodeScalars.allSatisfy({ $0.value >= 32 && $0.value != 127 })
@@ -52,18 +62,18 @@ extension StallAction: CustomStringConvertible {
 }
 
 extension StallMonitorConfiguration.Sink: CustomStringConvertible {
+  /// A sink as the environment variable spells it; nil if it is none.
+  package init?(_ text: String) {
+    guard let sink = Environment.parseSink(text) else { return nil }
+    self = sink
+  }
+
   /// The sink as the environment variable spells it.
   public var description: String {
     switch self {
     case .standardOutput: "stdout"
     case .file(let path): "file:\(path)"
-    }
-  }
-
-  var destination: LineWriter.Destination {
-    switch self {
-    case .standardOutput: .descriptor(1)
-    case .file(let path): .file(path: path)
+    case .agent(let path): "agent:\(path)"
     }
   }
 }

@@ -6,6 +6,15 @@ enum Diagnostics {
     let line = Array("stallmonitor: \(text)\n".utf8)
     _ = line.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
   }
+
+  /// A text of somebody else's, fit for a terminal.
+  static func printable(_ text: String) -> String {
+    String(
+      String.UnicodeScalarView(
+        text.unicodeScalars.prefix(200).map {
+          $0.properties.isDefaultIgnorableCodePoint || $0.value < 0x20 || (0x7f..<0xa0).contains($0.value) ? "?" : $0
+        }))
+  }
 }
 
 extension String {

@@ -71,7 +71,9 @@ struct Environment {
       Self.parseThreshold
     ) { configuration.threshold = $0 }
     read(
-      "STALLMONITOR_SINK", allowed: "stdout, or file: and a path, such as file:/var/log/app/stalls.jsonl",
+      "STALLMONITOR_SINK",
+      allowed:
+        "stdout; file: and a path, such as file:/var/log/app/stalls.jsonl; or agent: and the absolute path of the agent's socket, at most \(StallMonitorConfiguration.longestSocketPath) bytes, such as agent:/run/stalld/stalld.sock",
       Self.parseSink
     ) {
       configuration.sink = $0
@@ -199,6 +201,10 @@ struct Environment {
 
   static func parseSink(_ text: String) -> StallMonitorConfiguration.Sink? {
     if text == "stdout" { return .standardOutput }
+    if text.hasPrefix("agent:") {
+      let path = String(text.dropFirst("agent:".count))
+      return StallMonitorConfiguration.isSocketPath(path) ? .agent(path: path) : nil
+    }
     guard text.hasPrefix("file:") else { return nil }
     let path = String(text.dropFirst("file:".count))
     return path.isEmpty ? nil : .file(path: path)

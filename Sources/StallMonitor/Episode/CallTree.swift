@@ -73,6 +73,6 @@ struct CallTree {
 extension StackFrame {
   fileprivate func isSameFunction(as other: StackFrame) -> Bool {
     if let symbol { return symbol == other.symbol && module == other.module && isInlined == other.isInlined }
-    return other.symbol == nil && offset == other.offset && module == other.module
+    return other.symbol == nil && (function ?? offset) == (other.function ?? other.offset) && module == other.module
   }
 }

@@ -32,6 +32,22 @@ package enum Culprit {
   }
 }
 
+extension Culprit {
+  /// What makes two stalls of one process the same: the fingerprint where frames have names, and else a hash over functions, by where
+  /// they lie.
+  ///
+  /// Nil where there is no fingerprint.
+  static func repeatKey(of stack: [StackFrame]) -> String? {
+    guard stack.contains(where: { $0.unnamed != nil }) else { return fingerprint(of: stack) }
+    var hash = FNV1a()
+    for frame in stack where frame.isHostCode {
+      hash.combine(frame.functionKey.utf8)
+      hash.combine(UInt8(ascii: "\n"))
+    }
+    return fingerprint(of: stack) == nil ? nil : String(hash.value, radix: 16)
+  }
+}
+
 extension StackFrame {
   /// Whether somebody of the host's wrote it.
   var isHostCode: Bool { owner == .host && !isCompilerGenerated }

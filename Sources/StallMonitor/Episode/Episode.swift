@@ -99,7 +99,8 @@ struct Episode {
     lastSampleTime = time
     sampleCount += 1
     causeWeights[sample.cause, default: 0] += weight
-    let culprit = Culprit.frame(of: sample.stack)?.name
+    let blamed = Culprit.frame(of: sample.stack)
+    let culprit = blamed?.name
     if sample.stack.contains(where: { $0.pending != nil }) {
       unnamed.append((sample.stack, weight))
     } else {
@@ -111,7 +112,7 @@ struct Episode {
           after: time - start, weight: weight, cause: sample.cause, wait: sample.wait, culprit: culprit,
           failure: sample.failure))
     }
-    let key = culprit ?? ""
+    let key = blamed?.functionKey ?? ""
     if let index = candidates.firstIndex(where: { $0.key == key }) {
       candidates[index].weight += weight
       // The latest of a kind stands for it: its state and its callout are the nearest to now. But not without the other
@@ -147,7 +148,7 @@ struct Episode {
         for index in candidate.sample.threads.indices {
           candidate.sample.threads[index].stack = complete(candidate.sample.threads[index].stack)
         }
-        candidate.key = Culprit.frame(of: candidate.sample.stack)?.name ?? ""
+        candidate.key = Culprit.frame(of: candidate.sample.stack)?.functionKey ?? ""
       }
       if let index = merged.firstIndex(where: { $0.key == candidate.key }) {
         merged[index].weight += candidate.weight

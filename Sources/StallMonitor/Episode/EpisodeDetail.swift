@@ -5,7 +5,19 @@ extension Episode {
   /// All that is known of the stall, as one JSON object with a newline.
   ///
   /// The call tree is a list of nodes that name their parent: `id` is the place in the list, from 0, and parents come first.
-  func detail(for report: StallReport) -> [UInt8] {
+  func detail(for report: StallReport) -> [UInt8] { detailObject(for: report).terminated() }
+
+  /// The same as the message that an agent takes: `{"detail":{"id":"…",…}}` with a newline.
+  func detailMessage(for report: StallReport) -> [UInt8] {
+    var message = JSONLine()
+    message.object("detail") {
+      $0.member("id", id)
+      $0.append(members: detailObject(for: report))
+    }
+    return message.terminated()
+  }
+
+  private func detailObject(for report: StallReport) -> JSONLine {
     var object = JSONLine()
     object.member("@timestamp", report.time.text)
     object.object("detail") { $0.member("schema", Self.detailVersion) }
@@ -33,7 +45,7 @@ extension Episode {
     object.array("samples", moments.map(\.json))
     object.array("tree", tree.nodes.enumerated().map { Self.json(of: $1, id: $0) })
     object.array("threads", (heaviest?.threads ?? []).map { $0.json(frames: $0.stack.map(\.json)) })
-    return object.terminated()
+    return object
   }
 
   private static func json(of node: CallTree.Node, id: Int) -> JSONLine {

@@ -1,3 +1,6 @@
+import CLinux
+import CUnwind
+
 /// Turns addresses into frames: module, build id and offset always; symbol, file and line where they are known.
 ///
 /// Used on the watchdog alone, after the thread has gone on.
@@ -11,6 +14,9 @@ final class FrameResolver {
     // More, so that what cannot be divided gets done in the end: the lines of a unit with a million of them.
     var later: UInt64 = 400_000_000
   }
+
+  /// Whether frames get names; otherwise they are left to whoever takes the report.
+  var namesFrames = true
 
   private let budget: TimeBudget
   private var deadline = UInt64.max
@@ -26,6 +32,8 @@ final class FrameResolver {
   private var known: [Place: [StackFrame]] = [:]
   // What `known` holds keeps its modules alive: an object's identity is not given to another one.
   private var knownModules: [ObjectIdentifier: LoadedModule] = [:]
+  // Where functions begin that have no names.
+  private var functions: [Place: UInt64] = [:]
   private static let knownLimit = 512
 
   /// Opens libdw.
@@ -86,18 +94,61 @@ final class FrameResolver {
     guard let module = modules.module(at: frame.address) else { return [StackFrame(offset: frame.address)] }
     let offset = frame.lookupAddress &- module.loadBias
     let key = Place(module: ObjectIdentifier(module), offset: offset)
+    guard namesFrames else { return unnamed(frame, key: key, in: module) }
     if let frames = known[key] { return frames }
     var place = StackFrame(module: module.path, buildID: module.buildID, offset: offset)
     let answer = symbolizer.symbolize(module: module.identity, address: offset, deadline: deadline)
     if answer.isIncomplete { place.pending = frame }
     let frames = place.named(answer.frames, isExecutable: module.isMainExecutable)
     guard !answer.isIncomplete else { return frames }
-    if known.count >= Self.knownLimit {
+    makeRoom(for: module, key)
+    known[key] = frames
+    return frames
+  }
+
+  private func makeRoom(for module: LoadedModule, _ key: Place) {
+    if known.count + functions.count >= Self.knownLimit {
       known.removeAll(keepingCapacity: true)
+      functions.removeAll(keepingCapacity: true)
       knownModules.removeAll(keepingCapacity: true)
     }
-    known[key] = frames
     knownModules[key.module] = module
-    return frames
+  }
+
+  // MARK: Without names
+
+  /// The frame as module, build id and offset; its function is known by its beginning.
+  private func unnamed(_ frame: Backtrace.Frame, key: Place, in module: LoadedModule) -> [StackFrame] {
+    var place = StackFrame(module: module.path, buildID: module.buildID, offset: key.offset)
+    place.unnamed = frame
+    if let start = functions[key] {
+      place.function = start
+    } else {
+      let start = cunwind_function_start(frame.lookupAddress)
+      makeRoom(for: module, key)
+      functions[key] = start > 0 ? start &- module.loadBias : key.offset
+      place.function = functions[key]
+    }
+    return place.named([], isExecutable: module.isMainExecutable)
+  }
+
+  /// The stack with the names of what lies in the system's and the runtime's libraries, for a verdict that hangs on them.
+  func libraryFrames(of stack: [StackFrame]) -> [StackFrame] {
+    stack.flatMap { $0.owner == .host ? [$0] : lookedUp($0) }
+  }
+
+  /// The same with the names of what lies in the module that has Foundation's run loops, if there is one.
+  func runLoopFrames(of stack: [StackFrame]) -> [StackFrame] {
+    guard !namesFrames, clinux_cf_is_here(), let home = modules.module(at: UInt64(clinux_cf_address())) else {
+      return stack
+    }
+    return stack.flatMap { $0.module == home.path ? lookedUp($0) : [$0] }
+  }
+
+  private func lookedUp(_ frame: StackFrame) -> [StackFrame] {
+    guard let unnamed = frame.unnamed else { return [frame] }
+    namesFrames = true
+    defer { namesFrames = false }
+    return resolve(unnamed)
   }
 }

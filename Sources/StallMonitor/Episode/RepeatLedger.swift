@@ -43,8 +43,8 @@ final class RepeatLedger {
   /// The key of stalls that the budget left no room for.
   private static let overBudget = ""
 
-  private let firstWindow: UInt64
-  private let budget: UInt64
+  private var firstWindow: UInt64
+  private var budget: UInt64
   private var entries: [String: Entry] = [:]
   // A token bucket, in nanoseconds of the minute that the budget is for.
   private var credit: UInt64
@@ -59,6 +59,17 @@ final class RepeatLedger {
     self.budget = UInt64(max(0, budget))
     credit = Self.minute
     creditTime = now
+  }
+
+  /// Goes over to another window and budget: from the next stall on.
+  ///
+  /// What is counted keeps its window, unless every stall is to be told.
+  func retune(window: UInt64, budget: Int) {
+    firstWindow = window
+    self.budget = UInt64(max(0, budget))
+    for (key, entry) in entries where window == 0 || entry.tally.count == 0 {
+      entries[key]?.window = min(entry.window, window)
+    }
   }
 
   /// Decides about a stall that begins.
@@ -159,6 +170,6 @@ final class RepeatLedger {
 
   /// What makes two stalls the same; without a stack, the loop and the cause.
   private static func key(of report: StallReport) -> String {
-    "\(report.loop.name) \(report.fingerprint ?? report.verdict.cause.rawValue)"
+    "\(report.loop.name) \(report.repeatKey ?? report.fingerprint ?? report.verdict.cause.rawValue)"
   }
 }

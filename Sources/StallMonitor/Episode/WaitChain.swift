@@ -95,7 +95,7 @@ struct WaitChain {
         thread.state = thread.state ?? link.wait
         threads.append(thread)
       }
-      guard let candidate = link.candidate, candidate.fits(stack) else { return }
+      guard let candidate = link.candidate, candidate.fits(resolver.libraryFrames(of: stack)) else { return }
       let words = (link.wait ?? "") + ": " + candidate.holder.text
       if index > 0 { threads[index - 1].state = words } else { (wait, holder) = (words, candidate.holder) }
     }

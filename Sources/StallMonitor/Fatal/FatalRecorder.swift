@@ -18,8 +18,7 @@ final class FatalRecorder {
   ///   - service: The service's name, and what else tells it from others in the directory.
   init(directory: StateDirectory, service: [String]) {
     self.directory = directory
-    var identity = StallRecord.checksum(of: service.joined(separator: "\0").utf8, turn: 0)
-    prefix = "stallmonitor-\(withUnsafeBytes(of: &identity) { hexadecimal($0) })-"
+    prefix = AbandonedFiles.prefix("stallmonitor", service: service)
     earlier = EarlierRecords(directory: directory, prefix: prefix)
   }
 
@@ -66,7 +65,7 @@ final class FatalRecorder {
     // A service that ends in each of its stalls, and whose lines nobody takes, must not fill the memory.
     guard !earlier.isFull else { return }
     do {
-      try record.begin(in: directory, name: makeName(), turn: turn.raw, line: line, unless: isOver)
+      try record.begin(in: directory, name: AbandonedFiles.makeName(prefix), turn: turn.raw, line: line, unless: isOver)
     } catch {
       if !hasComplained {
         Diagnostics.say(
@@ -77,13 +76,9 @@ final class FatalRecorder {
     }
   }
 
-  /// Sends what earlier processes of the service left, as far as the writer takes it.
-  func tellEarlier(to writer: LineWriter) { earlier.tell(to: writer) }
+  /// Sends what earlier processes of the service left, as far as the sink takes it.
+  func tellEarlier(to sink: any ReportSink) { earlier.tell(to: sink) }
 
-  private func makeName() -> String {
-    var bytes: UInt64 = 0
-    let filled = withUnsafeMutableBytes(of: &bytes) { clinux_random($0.baseAddress, $0.count) }
-    if !filled { bytes = MonotonicClock.now() }
-    return "\(prefix)\(getpid())-\(withUnsafeBytes(of: &bytes) { hexadecimal($0) })"
-  }
+  /// The sink has been closed.
+  func finish(_ sink: any ReportSink) { earlier.finish(sink) }
 }

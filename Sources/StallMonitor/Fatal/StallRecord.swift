@@ -64,14 +64,7 @@ enum StallRecord {
     guard checksum(of: line, turn: turn) == word(place + checksumOffset) else {
       return .unusable(reason: "it is damaged")
     }
-    guard isReport(line) else { return .unusable(reason: "it holds no report") }
+    guard ReportText.isReport(line, event: "stall.fatal\"") else { return .unusable(reason: "it holds no report") }
     return .fatal(Array(line))
-  }
-
-  /// One line of text that begins and ends as a report does, without a control character.
-  private static func isReport(_ line: Slice<UnsafeRawBufferPointer>) -> Bool {
-    line.starts(with: "{\"@timestamp\":\"".utf8) && line.suffix(2).elementsEqual("}\n".utf8)
-      && line.dropLast().allSatisfy { $0 >= 0x20 && $0 != 0x7f }
-      && String(validating: line, as: UTF8.self)?.contains("\"event\":{\"name\":\"stall.fatal\"") == true
   }
 }

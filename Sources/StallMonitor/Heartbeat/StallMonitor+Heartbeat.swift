@@ -25,7 +25,8 @@ extension StallMonitor {
     watchdog.watch(
       WatchedLoop.Subject(
         name: loop.name, kind: { loop.kind.rawValue }, threadID: heartbeat.threadID, stackEnd: 0,
-        threshold: (loop.threshold ?? configuration.threshold).nanoseconds, pulse: pulse,
+        threshold: (loop.threshold ?? configuration.threshold).nanoseconds, hasOwnThreshold: loop.threshold != nil,
+        pulse: pulse,
         suspension: place.suspension, state: { (nil, nil) }, captureThreads: configuration.captureThreads,
         heartbeat: heartbeat))
     return heartbeat

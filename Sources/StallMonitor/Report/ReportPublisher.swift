@@ -7,14 +7,14 @@ import Glibc
 final class ReportPublisher {
   private static let longestFarewell: UInt64 = 1_000_000_000
 
-  private let writer: LineWriter
+  private let sink: any ReportSink
   private let details: DetailFiles?
-  private let ledger: RepeatLedger
+  let ledger: RepeatLedger
   /// The number of the last line.
   private(set) var sequence: UInt64 = 0
 
-  init(writer: LineWriter, ledger: RepeatLedger, details: DetailFiles?) {
-    self.writer = writer
+  init(sink: any ReportSink, ledger: RepeatLedger, details: DetailFiles?) {
+    self.sink = sink
     self.ledger = ledger
     self.details = details
   }
@@ -45,23 +45,27 @@ final class ReportPublisher {
     var report = report
     report.detailFile = details?.write(report, episode) ?? report.detailFile
     send(report)
+    sendDetail(report, of: episode)
     ledger.didTell(report, at: now)
   }
 
   /// Tells of a stall that the process is about to be aborted for, whether or not it was told, and waits a while for the reader.
   func tellLast(_ report: StallReport) {
     send(report)
-    let deadline = MonotonicClock.now() + Self.longestFarewell
-    while writer.isWaiting, MonotonicClock.now() < deadline {
-      usleep(10_000)
-      writer.flush()
-    }
+    sink.settle(within: Self.longestFarewell)
   }
 
-  /// Writes the detail file of a stall as it stands.
+  /// Writes the detail file of a stall as it stands, or hands its content over.
   ///
   /// Returns its path, or nil if there is none.
-  func writeDetail(_ report: StallReport, of episode: Episode) -> String? { details?.write(report, episode) }
+  func writeDetail(_ report: StallReport, of episode: Episode) -> String? {
+    sendDetail(report, of: episode)
+    return details?.write(report, episode)
+  }
+
+  private func sendDetail(_ report: StallReport, of episode: Episode) {
+    if sink.takesDetails { sink.writeDetail(episode.detailMessage(for: report)) }
+  }
 
   /// Tells once that the whole process stood still.
   func tellFreeze(_ report: StallReport) {
@@ -86,8 +90,12 @@ final class ReportPublisher {
     var report = report
     sequence += 1
     report.sequence = sequence
-    report.droppedLines = writer.takeDropped()
-    writer.write(report.line())
+    report.droppedLines = sink.takeDropped()
+    let isOver = report.event != .started && report.event != .ongoing
+    sink.write(
+      OutgoingLine(
+        report.line(limit: report.isNamed ? StallReport.longestLine : StallReport.longestUnnamedLine),
+        stall: .init(id: report.stallID, isOver: isOver), droppedBefore: report.droppedLines))
   }
 
   /// 128 random bits in hexadecimal.

@@ -18,6 +18,10 @@ package struct StackFrame: Sendable, Equatable {
   package var isCompilerGenerated = false
   /// What it is to be looked up by, if there was no time for all of it.
   var pending: Backtrace.Frame?
+  /// What it could be looked up by, if its name is left to whoever takes the report.
+  var unnamed: Backtrace.Frame?
+  /// Where its function begins in the module, if that is known and its name is not.
+  var function: UInt64?
 
   package init(
     symbol: String? = nil, shortSymbol: String? = nil, file: String? = nil, line: Int? = nil, isInlined: Bool = false,
@@ -42,6 +46,9 @@ package struct StackFrame: Sendable, Equatable {
     let base = module.map { $0.split(separator: "/").last.map(String.init) ?? $0 } ?? "unknown module"
     return offset.map { "\(base)+0x" + String($0, radix: 16) } ?? base
   }
+
+  /// What tells its function from others: the name, or where it lies in its build.
+  var functionKey: String { symbol ?? "\(buildID ?? module ?? "")+\(function ?? offset ?? 0)" }
 
   /// The short name, with file and line where they are known.
   package var place: String {

@@ -6,6 +6,8 @@ struct StallReport: Sendable {
   static let schemaVersion = "1.0"
   /// The longest line, with its newline.
   static let longestLine = StackTrim.longestLine
+  /// The longest line of which the frames are to be named by whoever takes it, and is short enough afterwards.
+  static let longestUnnamedLine = 60_000
 
   /// What happened to the stall.
   enum Event: String, Sendable {
@@ -72,6 +74,10 @@ struct StallReport: Sendable {
   var threadsOmitted = 0
   /// The monitor aborts the process because of it.
   var isAborting = false
+  /// Whether this process names the frames.
+  var isNamed = true
+  /// What makes two stalls the same, where it is not the fingerprint.
+  var repeatKey: String?
   /// Lines that were lost since the last one, because nobody took them.
   var droppedLines: UInt64 = 0
 
@@ -169,7 +175,7 @@ struct StallReport: Sendable {
           $0.member("over_budget", ifTrue: tally.isOverBudget)
         }
       }
-      if let path {
+      if let path, isNamed {
         let functions = path.hostFunctions
         if !functions.isEmpty {
           $0.object("path") {
@@ -219,7 +225,8 @@ struct StallReport: Sendable {
     time = .now()
     durationNanoseconds = tally.total
     self.tally = tally
-    stack = []
+    // Whoever names the culprit needs the frame.
+    if isNamed { stack = [] }
     threads = []
     threadsOmitted = 0
     captureFailure = nil
@@ -230,6 +237,7 @@ struct StallReport: Sendable {
     evidence.wait = verdict.evidence.wait
     verdict.evidence = evidence
     guard tally.isOverBudget else { return }
+    stack = []
     culprit = nil
     fingerprint = nil
     verdict = Verdict(cause: .unknown, evidence: Verdict.Evidence())

@@ -5,16 +5,16 @@ import Glibc
 ///
 /// A line is one write. What the destination does not take now waits in a bounded queue; what does not fit is dropped,
 /// oldest first, and counted. Used on the watchdog alone.
-final class LineWriter {
+final class LineWriter: ReportSink {
   /// Lines kept while the destination takes none: at most 2 MB.
   static let queueLimit = 256
 
   private let destination: Destination
   private var descriptor: Int32 = -1
-  private var queue: [[UInt8]] = []
+  private var queue: [OutgoingLine] = []
   // How much of the first line in the queue has gone out: the reader of a pipe took a part.
   private var sent = 0
-  private(set) var droppedSinceTaken: UInt64 = 0
+  private var droppedSinceTaken: UInt64 = 0
 
   /// Where lines go.
   enum Destination {
@@ -26,7 +26,7 @@ final class LineWriter {
 
   init(_ destination: Destination) { self.destination = destination }
 
-  deinit { if descriptor >= 0 { close(descriptor) } }
+  deinit { if descriptor >= 0 { Glibc.close(descriptor) } }
 
   /// Opens the destination.
   ///
@@ -43,11 +43,10 @@ final class LineWriter {
   }
 
   /// Takes a line, with its newline, and sends what can be sent.
-  func write(_ line: [UInt8]) {
+  func write(_ line: OutgoingLine) {
     if queue.count >= Self.queueLimit {
       // The first may be out in part, and must be finished.
-      queue.remove(at: sent > 0 ? 1 : 0)
-      droppedSinceTaken += 1
+      lose(queue.remove(at: sent > 0 ? 1 : 0))
     }
     queue.append(line)
     flush()
@@ -58,14 +57,24 @@ final class LineWriter {
     guard !queue.isEmpty else { return }
     reopenIfRenamed()
     var done = 0
-    while done < queue.count, send(queue[done]) { done += 1 }
+    while done < queue.count, send(queue[done].bytes, of: queue[done]) { done += 1 }
     queue.removeFirst(done)
   }
 
-  /// Whether lines wait for the destination.
-  var isWaiting: Bool { !queue.isEmpty }
+  var wantsFlush: Bool { !queue.isEmpty }
 
-  /// The number of lines dropped since the last call.
+  var isSettled: Bool { queue.isEmpty }
+
+  func settle(within limit: UInt64) {
+    let deadline = MonotonicClock.now() + limit
+    while wantsFlush, MonotonicClock.now() < deadline {
+      usleep(10_000)
+      flush()
+    }
+  }
+
+  func close() { flush() }
+
   func takeDropped() -> UInt64 {
     defer { droppedSinceTaken = 0 }
     return droppedSinceTaken
@@ -73,7 +82,9 @@ final class LineWriter {
 
   // MARK: One line
 
-  private func send(_ line: [UInt8]) -> Bool {
+  private func lose(_ lost: OutgoingLine) { droppedSinceTaken += 1 + lost.droppedBefore }
+
+  private func send(_ line: [UInt8], of outgoing: OutgoingLine) -> Bool {
     while sent < line.count {
       let count = line.withUnsafeBytes { bytes in
         let rest = UnsafeRawBufferPointer(rebasing: bytes[sent...])
@@ -86,7 +97,7 @@ final class LineWriter {
       if count < 0 {
         // Full for now, or for good: nobody will ever read what a reader has left.
         guard errno == EPIPE || errno == ECONNRESET || errno == EBADF || errno == ENOTCONN else { return false }
-        droppedSinceTaken += 1
+        lose(outgoing)
         sent = 0
         return true
       }
@@ -121,7 +132,7 @@ final class LineWriter {
       // The old file is better than none.
       descriptor = old
     } else if old >= 0 {
-      close(old)
+      Glibc.close(old)
     }
   }
 

@@ -58,8 +58,10 @@ final class LoopRegistry: Sendable {
   ) throws(StallMonitorError) -> LoopWatch {
     guard isInOwnProcess else { throw .notWatching }
     try StallMonitorConfiguration.checkLoop(name: name, threshold: threshold)
-    let threshold = threshold ?? configuration.threshold
-    let watch = LoopWatch(name: name, threshold: threshold, pulse: makePulse(), registry: self)
+    let watch = LoopWatch(
+      name: name, threshold: threshold ?? configuration.threshold, hasOwnThreshold: threshold != nil,
+      pulse: makePulse(),
+      registry: self)
     try entries.withLock { entries throws(StallMonitorError) in
       guard let known = entries else { throw .notWatching }
       if let identity, let twin = known.first(where: { $0.value.identities.contains(identity) }) {
@@ -76,7 +78,8 @@ final class LoopRegistry: Sendable {
     WatchedLoop.Subject(
       name: watch.name, kind: traits.kind, threadID: threadID,
       stackEnd: threadID == getpid() ? ProcessFacts.mainStackEnd() : UInt64(clinux_own_stack_end()),
-      threshold: watch.threshold.nanoseconds, pulse: watch.pulse, suspension: suspension, state: traits.state,
+      threshold: watch.threshold.nanoseconds, hasOwnThreshold: watch.hasOwnThreshold, pulse: watch.pulse,
+      suspension: suspension, state: traits.state,
       isInUnseenRun: traits.isInUnseenRun, captureThreads: configuration.captureThreads)
   }
 

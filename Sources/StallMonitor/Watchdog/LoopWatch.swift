@@ -10,7 +10,10 @@ public final class LoopWatch: Sendable {
   /// The loop's name in reports.
   public let name: String
   /// How long a turn of the loop may take before it is a stall.
+  ///
+  /// If it is not the loop's own, an agent may have given out another one since.
   public let threshold: Duration
+  let hasOwnThreshold: Bool
 
   let pulse: Pulse
   private let registry: LoopRegistry
@@ -25,9 +28,10 @@ public final class LoopWatch: Sendable {
 
   private let state = Mutex(State.expected)
 
-  init(name: String, threshold: Duration, pulse: Pulse, registry: LoopRegistry) {
+  init(name: String, threshold: Duration, hasOwnThreshold: Bool, pulse: Pulse, registry: LoopRegistry) {
     self.name = name
     self.threshold = threshold
+    self.hasOwnThreshold = hasOwnThreshold
     self.pulse = pulse
     self.registry = registry
   }

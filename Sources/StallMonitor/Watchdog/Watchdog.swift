@@ -17,7 +17,7 @@ final class Watchdog: Sendable {
   /// Whether pulses are stamped with the processor's counter.
   let countsTicks = PulseClock.countsTicks()
 
-  private let origin: StallReport.Origin
+  let origin: StallReport.Origin
   private let isStopping = Atomic<Bool>(false)
   private let wakeUps = Atomic<UInt64>(0)
   // Host threads hold it for an append; the watchdog only tries it.
@@ -36,13 +36,15 @@ final class Watchdog: Sendable {
   /// Handed to the thread when it starts.
   private struct Outfit: @unchecked Sendable {  // Made by the starter, used by the watchdog's thread alone.
     var watchdog: Watchdog
-    var writer: LineWriter
+    var sink: any ReportSink
     var capture: ThreadCapture
     var resolver: FrameResolver
     var recorder: FatalRecorder?
     var publisher: ReportPublisher
     var actions: ActionPlan
     var serviceManager: ServiceManagerWatchdog?
+    var tunings: TuningBox
+    var configuration: StallMonitorConfiguration
   }
 
   init(origin: StallReport.Origin) {
@@ -57,33 +59,16 @@ final class Watchdog: Sendable {
   ///
   /// Throws if there is none to be had.
   func start(
-    writer: LineWriter, publisher: ReportPublisher, capture: ThreadCapture, resolver: FrameResolver,
-    recorder: FatalRecorder?, actions: ActionPlan = ActionPlan([]), serviceManager: ServiceManagerWatchdog? = nil
+    sink: any ReportSink, publisher: ReportPublisher, capture: ThreadCapture, resolver: FrameResolver,
+    recorder: FatalRecorder?, configuration: StallMonitorConfiguration = StallMonitorConfiguration(),
+    actions: ActionPlan = ActionPlan([]), serviceManager: ServiceManagerWatchdog? = nil,
+    tunings: TuningBox = TuningBox()
   ) throws(StallMonitorError) {
-    let outfit = Box(
-      Outfit(
-        watchdog: self, writer: writer, capture: capture, resolver: resolver, recorder: recorder,
-        publisher: publisher, actions: actions, serviceManager: serviceManager))
-    // The new thread inherits the mask: no signal of the host's is ever delivered to it. Those that a crash raises are the
-    // thread's own, and Swift's crash handler stops the other threads by SIGPROF to print their backtraces.
-    var all = sigset_t()
-    var previous = sigset_t()
-    sigfillset(&all)
-    for number in [SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS, SIGPROF] { sigdelset(&all, number) }
-    pthread_sigmask(SIG_SETMASK, &all, &previous)
-    var handle = pthread_t()
-    let code = pthread_create(
-      &handle, nil,
-      { argument in
-        let outfit = Unmanaged<Box<Outfit>>.fromOpaque(argument!).takeRetainedValue().value
-        OwnThreads.including { outfit.watchdog.run(outfit) }
-        return nil
-      }, Unmanaged.passRetained(outfit).toOpaque())
-    pthread_sigmask(SIG_SETMASK, &previous, nil)
-    guard code == 0 else {
-      Unmanaged.passUnretained(outfit).release()
-      throw .noThread(code: code)
-    }
+    let outfit = Outfit(
+      watchdog: self, sink: sink, capture: capture, resolver: resolver, recorder: recorder,
+      publisher: publisher, actions: actions, serviceManager: serviceManager, tunings: tunings,
+      configuration: configuration)
+    let handle = try OwnThreads.start(name: "stall-watchdog") { outfit.watchdog.run(outfit) }
     thread.withLock { $0 = handle }
   }
 
@@ -123,7 +108,6 @@ final class Watchdog: Sendable {
   // MARK: The thread
 
   private func run(_ outfit: Outfit) {
-    clinux_set_thread_name("stall-watchdog")
     clinux_set_timer_slack(1)
     outfit.resolver.prepareThread()
     var loops: [WatchedLoop] = []
@@ -135,10 +119,11 @@ final class Watchdog: Sendable {
     var freezes = FreezeDetector()
     let clock = PulseClock(countingTicks: countsTicks)
     var serviceManager = outfit.serviceManager
-    outfit.recorder?.tellEarlier(to: outfit.writer)
+    outfit.recorder?.tellEarlier(to: outfit.sink)
     while !isStopping.load(ordering: .acquiring) {
       clock.observe()
       makeChanges(to: &loops, clock: clock, round: round)
+      retune(&loops, round)
       let now = MonotonicClock.now()
       if let planned, now > planned { frozen = freezes.frozen(lateness: now - planned) }
       planned = nil
@@ -157,9 +142,9 @@ final class Watchdog: Sendable {
       var next: UInt64?
       if let time = serviceManager?.tell(isHealthy: isHealthy(loops), at: MonotonicClock.now()) { next = time }
       if let summary = outfit.publisher.summarize() { next = min(next ?? .max, summary) }
-      if outfit.writer.isWaiting { outfit.writer.flush() }
-      outfit.recorder?.tellEarlier(to: outfit.writer)
-      if outfit.writer.isWaiting {
+      if outfit.sink.wantsFlush { outfit.sink.flush() }
+      outfit.recorder?.tellEarlier(to: outfit.sink)
+      if outfit.sink.wantsFlush {
         next = min(next ?? .max, now + retry)
         retry = min(2 * retry, Self.retryIntervals.upperBound)
       } else {
@@ -182,8 +167,10 @@ final class Watchdog: Sendable {
     serviceManager?.tellLast(isHealthy: isHealthy(loops))
     round.finish(loops)
     _ = outfit.publisher.summarize(closing: true)
-    outfit.writer.flush()
-    outfit.recorder?.tellEarlier(to: outfit.writer)
+    outfit.sink.flush()
+    outfit.recorder?.tellEarlier(to: outfit.sink)
+    outfit.sink.close()
+    outfit.recorder?.finish(outfit.sink)
   }
 
   private func makeChanges(to loops: inout [WatchedLoop], clock: PulseClock, round: Round) {
@@ -195,12 +182,23 @@ final class Watchdog: Sendable {
     guard let new else { return hasChanges.store(true, ordering: .releasing) }
     for change in new {
       switch change {
-      case .watch(let subject): loops.append(WatchedLoop(subject, clock: clock))
+      case .watch(let subject):
+        let loop = WatchedLoop(subject, clock: clock)
+        loop.tune(to: round.plan)
+        loops.append(loop)
       case .forget(let pulse):
         round.finish(loops.filter { $0.subject.pulse === pulse })
         loops.removeAll { $0.subject.pulse === pulse }
       }
     }
+  }
+
+  /// Goes over to what an agent has said.
+  private func retune(_ loops: inout [WatchedLoop], _ round: Round) {
+    guard let tuning = round.outfit.tunings.take() else { return }
+    round.plan = WatchPlan(round.outfit.configuration, tuning, sinkNames: round.outfit.sink.namesFrames)
+    round.outfit.publisher.ledger.retune(window: round.plan.repeatWindow, budget: round.plan.budget)
+    for loop in loops { loop.tune(to: round.plan) }
   }
 
   /// Waits for a post, or for one of these loops to move, of which nothing was to be watched, or until `deadline`.
@@ -237,9 +235,17 @@ final class Watchdog: Sendable {
   }
 
   /// What the thread does for each loop that needs it.
-  private struct Round {
+  private final class Round {
     let watchdog: Watchdog
     let outfit: Outfit
+    /// What is in force.
+    var plan: WatchPlan
+
+    init(watchdog: Watchdog, outfit: Outfit) {
+      self.watchdog = watchdog
+      self.outfit = outfit
+      plan = WatchPlan(outfit.configuration, Tuning(), sinkNames: outfit.sink.namesFrames)
+    }
 
     /// Looks at a loop and does what is due.
     ///
@@ -368,10 +374,4 @@ final class Watchdog: Sendable {
       ProcessAbort.happen(for: loop.subject.threadID)
     }
   }
-}
-
-/// A value on the heap, for a C callback.
-private final class Box<Value> {
-  let value: Value
-  init(_ value: Value) { self.value = value }
 }

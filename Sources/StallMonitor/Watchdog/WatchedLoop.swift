@@ -17,6 +17,8 @@ final class WatchedLoop {
     /// Where that thread's stack ends, or 0.
     var stackEnd: UInt64
     var threshold: UInt64
+    /// The threshold is the loop's own, and not the one that holds for all.
+    var hasOwnThreshold = false
     var pulse: Pulse
     var suspension: Suspension
     var state: @Sendable () -> (mode: String?, callout: String?)
@@ -34,7 +36,11 @@ final class WatchedLoop {
   /// How seldom it is looked at most for whoever serves a loop that never turns.
   private static let longestSearchInterval: UInt64 = 60_000_000_000
 
-  let subject: Subject
+  private(set) var subject: Subject
+  /// Whether frames get names in this process.
+  private(set) var namesFrames = true
+  /// What is in force once the stall under way is over.
+  private var plan: WatchPlan?
   private var probe: ThreadProbe
   private let clock: PulseClock
   // The word at the last look, and when its turn began. At first that of a loop that never turned.
@@ -206,6 +212,7 @@ final class WatchedLoop {
   func takeSample(with capture: ThreadCapture, resolver: FrameResolver) {
     guard let turn = episode?.turn else { return }
     isInUnseenRun = false
+    resolver.namesFrames = namesFrames
     let server = meetServer()
     guard case .thread = server else { return addSample(without: server, of: turn, with: capture, resolver: resolver) }
     let (mode, callout) = subject.state()
@@ -234,7 +241,7 @@ final class WatchedLoop {
     switch moment.backtrace {
     case .success(let backtrace):
       sample.stack = resolver.resolve(backtrace)
-      isInUnseenRun = subject.isInUnseenRun(sample.stack)
+      isInUnseenRun = subject.isInUnseenRun(resolver.runLoopFrames(of: sample.stack))
       if isInUnseenRun { return }
       sample.isApproximate = backtrace.isApproximate
       sample.isTruncated = backtrace.isTruncated
@@ -263,7 +270,11 @@ final class WatchedLoop {
     resolver.beginReport(isFirst: episode?.sampleCount == 0)
     if server == .nobody, let pool, subject.captureThreads == .lockHolder, episode?.isSweepDue == true {
       // What keeps the pool's threads from taking it.
-      sweep(into: &sample, runningOnly: false, with: capture, resolver: resolver) { pool.owns($0) }
+      sweep(into: &sample, runningOnly: false, with: capture, resolver: resolver) { thread in
+        var judged = thread
+        judged.stack = resolver.libraryFrames(of: thread.stack)
+        return pool.owns(judged)
+      }
     }
     sweep(into: &sample, with: capture, resolver: resolver)
     // A thread may have come in the meantime.
@@ -364,6 +375,8 @@ final class WatchedLoop {
       isApproximate: sample?.isApproximate ?? false, isTruncated: sample?.isTruncated ?? false,
       captureFailure: sample?.failure, threads: sample?.threads ?? [], threadsOmitted: sample?.threadsLeftOut ?? 0)
     if event == .ended { report.path = episode.tree.heaviestPath }
+    report.isNamed = namesFrames
+    report.repeatKey = Culprit.repeatKey(of: stack)
     report.detailFile = detailFile
     return report
   }
@@ -400,6 +413,16 @@ final class WatchedLoop {
   func endEpisode() {
     subject.pulse.cancelEpisode()
     episode = nil
+    if let plan { tune(to: plan) }
+  }
+
+  /// Goes over to what is in force now; a stall under way keeps what it was found by.
+  func tune(to plan: WatchPlan) {
+    guard episode == nil else { return self.plan = plan }
+    self.plan = nil
+    if !subject.hasOwnThreshold { subject.threshold = plan.threshold }
+    subject.captureThreads = plan.captureThreads
+    namesFrames = plan.namesFrames
   }
 
   /// Whether a stall is under way.

@@ -10,7 +10,7 @@ struct RunCommand: ParsableCommand {
     abstract: "Runs the agent daemon until SIGTERM or SIGINT.",
     discussion: """
       Under systemd (Type=notify) it says READY=1 when it serves, and STOPPING=1 when it ends. Its own main loop is watched by \
-      a StallMonitor, configured by the STALLMONITOR_ variables; its stall reports go to standard output. With WatchdogSec= in its \
+      a StallMonitor, configured by the STALLMONITOR_ variables; its stall reports go the way of everybody's. With WatchdogSec= in its \
       unit systemd restarts it if that loop stands still.
 
       Its settings come from the configuration file (stalld.yaml(5)), from STALLD_ variables over it, and from the flags over both. If \
@@ -43,12 +43,14 @@ struct RunCommand: ParsableCommand {
     try loop.add(reloadSignal)
     var configuration = StallMonitorConfiguration()
     configuration.notifiesServiceManager = true
+    // Its own stalls go the way of everybody's.
+    configuration.sink = .agent(path: settings.socket.path)
     let monitor = try StallMonitor.start(configuration)
     manager?.send("READY=1\nSTATUS=Serving")
     loop.run()
     manager?.send("STOPPING=1")
-    agent?.stop()
     monitor.stop()
+    agent?.stop()
   }
 }
 

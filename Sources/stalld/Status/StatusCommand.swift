@@ -1,4 +1,5 @@
 import ArgumentParser
+import StallMonitor
 import FoundationEssentials
 import Glibc
 

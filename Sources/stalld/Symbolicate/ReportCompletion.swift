@@ -23,13 +23,8 @@ struct ReportCompletion {
   typealias Lookup = (_ buildID: String, _ modulePath: String?, _ offset: UInt64) -> [SymbolizedFrame]?
 
   private let lookup: Lookup
-  private let trimsLongLines: Bool
 
-  /// With `trimsLongLines` also a line to which nothing is added loses frames if it is longer than 8000 bytes.
-  init(trimsLongLines: Bool = false, _ lookup: @escaping Lookup) {
-    self.trimsLongLines = trimsLongLines
-    self.lookup = lookup
-  }
+  init(_ lookup: @escaping Lookup) { self.lookup = lookup }
 
   /// Completes a line without its newline.
   func complete(_ line: [UInt8]) -> Outcome {
@@ -53,8 +48,10 @@ struct ReportCompletion {
     let others = (text.root["threads"]?.elements ?? []).compactMap { thread in
       thread["stack"].flatMap { value in value.elements.map { (value.range, reader.frames($0, named: &named)) } }
     }
-    let isTooLong = trimsLongLines && line.count >= StackTrim.longestLine
-    guard named > 0 || isTooLong, let ownRange = text.root["stack"]?.range else { return .unchanged }
+    // A host that leaves the names to others sends longer lines.
+    guard named > 0 || line.count >= StackTrim.longestLine, let ownRange = text.root["stack"]?.range else {
+      return .unchanged
+    }
 
     var edits = TextEdits()
     if named > 0 { reidentify(text, stack, reader: reader, &edits) }
@@ -77,14 +74,14 @@ struct ReportCompletion {
     if wasUnnamed, let culprit = judged.culprit, culprit.name != old {
       set("culprit", culprit.name.limited(to: 500), in: stall, text, &edits, &additions)
       if let old {
-        place = (" in \(old):", " in \(culprit.place):")
+        place = (" in \(old)", " in \(culprit.place)")
       } else {
         place = (" ms: ", " ms in \(culprit.place): ")
       }
     } else if let old, let frame = stack.first(where: { $0.frame.symbol == old && $0.isNew }),
       let short = frame.frame.shortSymbol
     {
-      place = (" in \(short):", " in \(frame.frame.place):")
+      place = (" in \(short)", " in \(frame.frame.place)")
     }
     let hostGotName = stack.contains { $0.isNew && $0.original.symbol == nil && $0.frame.owner == .host }
     if hostGotName || wasUnnamed, text.root["frames_omitted"] == nil, let print = judged.fingerprint {
@@ -95,10 +92,19 @@ struct ReportCompletion {
       edits.insert(additions, at: stallRange.upperBound - 1)
     }
     if let place, let message = text.string(text.root["message"]), let value = text.root["message"],
-      let found = message.firstRange(of: place.before)
+      let found = Self.place(place.before, in: message)
     {
       let new = String(message[..<found.lowerBound]) + place.after + message[found.upperBound...]
       edits.replace(value.range, with: JSONText.quoted(new.limited(to: 600)))
+    }
+  }
+
+  /// Where the place stands: before a colon, or before the process's end.
+  private static func place(_ text: String, in message: String) -> Range<String.Index>? {
+    message.ranges(of: text).first {
+      let rest = message[$0.upperBound...]
+      return text.hasSuffix(":") || text.hasSuffix(": ") || rest.hasPrefix(":")
+        || rest.hasPrefix(" when the process ended")
     }
   }
 

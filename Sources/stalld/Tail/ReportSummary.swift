@@ -1,3 +1,5 @@
+import StallMonitor
+
 /// What a person wants to know of a report line.
 struct ReportSummary {
   /// RFC 3339.

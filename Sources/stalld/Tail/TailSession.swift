@@ -1,5 +1,6 @@
 import Glibc
 import LoopEngine
+import StallMonitor
 
 /// One run of `stalld tail`: inputs, filter, output, and what is to be said at the end.
 final class TailSession: @unchecked Sendable {

@@ -22,6 +22,31 @@ import StallMonitor
     Loop.main.run()
     for thread in threads { thread.stop() }
   },
+  // A host that closes sockets it does not know, and opens its own by the same numbers.
+  "closes-sockets": {
+    Loop.main.after(50) { blockByComputing() }
+    Loop.main.after(milliseconds + 300) {
+      for descriptor in Int32(3)..<256 {
+        var status = stat()
+        if fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFSOCK { close(descriptor) }
+      }
+      var own: [Int32] = []
+      for _ in 0..<8 {
+        var pair: [Int32] = [0, 0]
+        socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &pair)
+        own += pair
+      }
+      let ends = own
+      blockByComputing()
+      Loop.main.after(300) {
+        var byte: UInt8 = 0
+        let strange = ends.count { recv($0, &byte, 1, Int32(MSG_DONTWAIT)) >= 0 }
+        say("strange=\(strange) open=\(ends.count { fcntl($0, F_GETFD) >= 0 })")
+        Loop.main.stop()
+      }
+    }
+    Loop.main.run()
+  },
   // By another thread, in mid-stall.
   "loop-stopped": {
     let thread = PermanentThread(name: "alpha")

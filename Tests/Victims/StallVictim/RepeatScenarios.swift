@@ -5,6 +5,8 @@ import LoopEngine
 let repeatScenarios: [String: @Sendable () -> Void] = [
   // Five times the same.
   "repeated": { stalls(Array(repeating: .computing(Double(milliseconds)), count: 5)) },
+  // The same, at another instruction each time.
+  "repeated-mixing": { stalls(Array(repeating: .mixing(Double(milliseconds)), count: 5)) },
   // Twice the same, and a third time far longer.
   "repeated-and-longer": { stalls([.computing(600), .computing(600), .computing(Double(milliseconds))]) },
   "three-kinds": { stalls([.computing(600), .counting(600), .sleeping]) },
@@ -18,6 +20,7 @@ enum PlannedStall: Sendable {
   case computing(Double)
   case counting(Double)
   case sleeping
+  case mixing(Double)
 }
 
 private func stalls(_ plan: [PlannedStall]) {
@@ -28,6 +31,7 @@ private func stalls(_ plan: [PlannedStall]) {
       case .computing(let time): _ = computeFor(time)
       case .counting(let time): _ = countFor(time)
       case .sleeping: _ = blockBySleeping()
+      case .mixing(let time): say("mixed=\(mixFor(time))")
       }
       next(rest.dropFirst())
     }
@@ -53,6 +57,20 @@ func countFor(_ milliseconds: Double) -> Int {
   var count = 0
   while now() < end { count += 1 }
   return count
+}
+
+@inline(never)
+func mixFor(_ milliseconds: Double) -> UInt64 {
+  let end = now() + milliseconds
+  var value = UInt64(milliseconds)
+  while now() < end {
+    for _ in 0..<100_000 {
+      value ^= value << 13
+      value ^= value >> 7
+      value ^= value << 17
+    }
+  }
+  return value
 }
 
 @inline(never)

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import LoopEngine
+import StallMonitor
 
 /// The agent's socket for `stalld status` and `stalld tail`.
 ///

@@ -1,22 +1,24 @@
+import StallMonitor
+
 /// The last stalls that the agent heard of, each by its latest line.
 struct RecentStalls {
   private let limit: Int
-  /// By the time of their first line.
-  private(set) var stalls: [AgentStatus.Stall] = []
+  /// By the time of their first line; they are only read when somebody asks.
+  private var lines: [ReportLine] = []
 
   init(limit: Int = 20) { self.limit = limit }
 
   /// Takes a line that goes to the outputs.
   mutating func record(_ line: ReportLine) {
-    let position = stalls.lastIndex { $0.id == line.stallID }
-    guard let stall = AgentStatus.Stall(line) else { return }
-    if let position {
-      stalls[position] = stall
+    if let position = lines.lastIndex(where: { $0.stallID == line.stallID }) {
+      lines[position] = line
     } else {
-      stalls.append(stall)
-      if stalls.count > limit { stalls.removeFirst() }
+      lines.append(line)
+      if lines.count > limit { lines.removeFirst() }
     }
   }
+
+  var stalls: [AgentStatus.Stall] { lines.compactMap(AgentStatus.Stall.init) }
 }
 
 extension AgentStatus.Stall {

@@ -25,6 +25,8 @@ final class Connection {
   var service: String?
   var version: String?
   var hasSaidHello = false
+  /// The pid by which it knows itself, which is another one in another PID namespace.
+  var ownProcessID: Int?
 
   /// Lines that came, of any kind.
   var received: UInt64 = 0

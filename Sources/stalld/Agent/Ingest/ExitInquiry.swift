@@ -13,7 +13,9 @@ final class ExitInquiry {
   private var output: Int32 = -1
 
   /// The kernel knows once the parent has waited for it.
-  private static let delays: [Duration] = [.zero, .milliseconds(10), .milliseconds(50), .milliseconds(200)]
+  private static let delays: [Duration] = [
+    .zero, .milliseconds(10), .milliseconds(50), .milliseconds(200), .milliseconds(500),
+  ]
   private static let systemdLimit: Duration = .seconds(2)
 
   init(_ process: PeerProcess, on loop: Loop, answer: @escaping (ExitReason) -> Void) {

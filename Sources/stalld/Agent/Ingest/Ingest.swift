@@ -328,8 +328,12 @@ final class Ingest {
       cause: text(parts.cause) ?? "unknown",
       durationMilliseconds: parts.duration.flatMap { Double(String(decoding: line[$0], as: UTF8.self)) } ?? 0,
       stallID: id, processID: connection.process.peer.pid)
-    connection.process.follow(report, sequence: sequence)
-    connection.process.updateWatch(on: loop, endHandler(of: connection.process))
+    // What an ended process left, and this one hands over, is none of this one's stalls.
+    let isOwn = connection.ownProcessID.map { $0 == parts.reportedProcessID(in: line) } ?? true
+    if isOwn {
+      connection.process.follow(report, sequence: sequence)
+      connection.process.updateWatch(on: loop, endHandler(of: connection.process))
+    }
     guard recent.insert(identity) else {
       metrics.linesDuplicate()
       return finishAtOnce(connection)
@@ -348,6 +352,7 @@ final class Ingest {
     guard let payload = parts.payload, let hello = try? JSONText(Array(line[payload])) else { return }
     connection.service = hello.string(hello.root["service"]?["name"])
     connection.version = hello.string(hello.root["service"]?["version"])
+    connection.ownProcessID = hello.integer(hello.root["process"]?["pid"])
     connection.hasSaidHello = true
     sendSettings(to: connection)
   }
@@ -394,7 +399,7 @@ final class Ingest {
     if let kind { metrics.lineRefused(kind) }
     metrics.connectionRefused(.misbehaved)
     complaints.say(
-      .warning, .clientContained, about: "drop-\(connection.process.peer.uid)",
+      .warning, .clientContained, about: "drop-\(connection.process.peer.uid)-\(kind?.rawValue ?? "")",
       "the connection of \(connection.process.peer.description) is closed: \(reason)")
     connection.send("{\"error\":\"closed: \(reason)\"}", on: loop)
     end(connection)

@@ -28,6 +28,8 @@ struct LineScanner {
     var serviceName: Range<Int>?
     /// The whole member, with its key.
     var process: Range<Int>?
+    /// The value of `process.pid`.
+    var processID: Range<Int>?
     /// The value of `process.executable`.
     var executable: Range<Int>?
     /// The value of `hello` or `detail`.
@@ -278,6 +280,7 @@ struct LineScanner {
       if self.is(key, "name") { parts.serviceName = value }
     case .process:
       if self.is(key, "executable") { parts.executable = value }
+      if self.is(key, "pid") { parts.processID = value }
     case .elsewhere: break
     }
   }

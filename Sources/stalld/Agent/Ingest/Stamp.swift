@@ -2,12 +2,15 @@ import StallMonitor
 
 /// What the agent writes into each line of a connection: the process, its user and its unit, as the kernel tells them.
 ///
-/// Whatever the line says of them itself is left out.
+/// Whatever the line says of them itself is left out, but for another pid, which stays as `process.reported_pid`: that of an ended process
+/// whose reports are handed over, or the one in another PID namespace.
 struct Stamp {
+  private let processID: Int
   private let beforeExecutable: [UInt8]
   private let afterProcess: [UInt8]
 
   init(_ peer: Peer) {
+    processID = Int(peer.pid)
     var process = JSONLine()
     process.member("pid", peer.pid)
     process.object("user") { $0.member("id", String(peer.uid)) }
@@ -44,11 +47,24 @@ struct Stamp {
     _ line: UnsafeBufferPointer<UInt8>, _ parts: LineScanner.Parts, to result: inout [UInt8]
   ) {
     result += beforeExecutable
+    if let reported = parts.reportedProcessID(in: line), reported != processID {
+      result += Array(",\"reported_pid\":\(reported)".utf8)
+    }
     if let executable = parts.executable {
       result += Array(",\"executable\":".utf8)
       result.append(contentsOf: line[executable])
     }
     result.append(UInt8(ascii: "}"))
     result += afterProcess
+  }
+}
+
+extension LineScanner.Parts {
+  /// What the line itself says of `process.pid`, if that can be one.
+  func reportedProcessID(in line: UnsafeBufferPointer<UInt8>) -> Int? {
+    guard let processID, let number = Int32(String(decoding: line[processID], as: UTF8.self)), number > 0 else {
+      return nil
+    }
+    return Int(number)
   }
 }

@@ -47,7 +47,7 @@ final class NamingStage {
       let wantsNames = delivery.line.map { !$0.bytes.isEmpty && waiting.count < Self.backlogLimit } ?? false
       guard hasEarlier || wantsNames else {
         if delivery.line != nil { unnamed += 1 }
-        direct.append(delivery)
+        direct.append(shortened(delivery))
         continue
       }
       let number = nextNumber
@@ -110,13 +110,23 @@ final class NamingStage {
     }
   }
 
+  /// A line without names may be longer than what outputs take; then it loses frames from its middle.
+  private func shortened(_ delivery: TransitLine) -> TransitLine {
+    guard let line = delivery.line, line.bytes.count > Ingest.longestReport,
+      case .completed(let bytes, _) = ReportCompletion({ _, _, _ in nil }).complete(Array(line.bytes.dropLast()))
+    else { return delivery }
+    var result = delivery
+    result.line?.bytes = bytes + [UInt8(ascii: "\n")]
+    return result
+  }
+
   /// Forwards all that waits as it came, in order.
   func goOnWithoutNames() {
     _ = thread.withdraw()
     let numbers = order[first...]
     order = []
     first = 0
-    let deliveries = numbers.compactMap { finish($0) }
+    let deliveries = numbers.compactMap { finish($0).map(shortened) }
     unnamed += UInt64(deliveries.count { $0.line != nil })
     if !deliveries.isEmpty { forward(deliveries) }
   }

@@ -90,7 +90,7 @@ final class Naming {
   init(_ settings: AgentSettings.Symbolication) {
     isEnabled = settings.enabled
     files = BuildFiles(byteBudget: settings.cache, debugDirectories: settings.debugDirectories)
-    completion = ReportCompletion(trimsLongLines: true) { [unowned self] in
+    completion = ReportCompletion { [unowned self] in
       isEnabled && canLookUp ? files.look(up: $0, modulePath: $1, offset: $2) : nil
     }
   }

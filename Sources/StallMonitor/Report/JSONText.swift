@@ -1,49 +1,49 @@
 /// A JSON text (RFC 8259) as what is where in it, so that a part can be replaced and the rest stays as it is written.
 ///
 /// Numbers are never read as numbers: `1.50` stays `1.50`.
-struct JSONText {
+package struct JSONText {
   /// A value, and the bytes that it takes.
-  indirect enum Value {
+  package indirect enum Value {
     case object([(key: String, member: Range<Int>, value: Value)], Range<Int>)
     case array([Value], Range<Int>)
     case string(Range<Int>)
     /// A number, `true`, `false` or `null`.
     case literal(Range<Int>)
 
-    var range: Range<Int> {
+    package var range: Range<Int> {
       switch self {
       case .object(_, let range), .array(_, let range), .string(let range), .literal(let range): range
       }
     }
 
     /// The member's value, or nil if this is no object or has none.
-    subscript(_ key: String) -> Value? {
+    package subscript(_ key: String) -> Value? {
       guard case .object(let members, _) = self else { return nil }
       return members.first { $0.key == key }?.value
     }
 
-    var elements: [Value]? {
+    package var elements: [Value]? {
       guard case .array(let elements, _) = self else { return nil }
       return elements
     }
   }
 
   /// Why a text is not JSON.
-  struct Fault: Error {
-    var reason: String
+  package struct Fault: Error {
+    package var reason: String
     /// Counted in bytes from 0.
-    var position: Int
+    package var position: Int
   }
 
   private static let depthLimit = 32
 
-  let bytes: [UInt8]
-  private(set) var root: Value
+  package let bytes: [UInt8]
+  package private(set) var root: Value
 
   /// Reads the text.
   ///
   /// Throws ``Fault`` where it is not one JSON value, or nested deeper than 32.
-  init(_ bytes: [UInt8]) throws(Fault) {
+  package init(_ bytes: [UInt8]) throws(Fault) {
     self.bytes = bytes
     root = .literal(0..<0)
     var position = 0
@@ -53,17 +53,17 @@ struct JSONText {
   }
 
   /// The text of a string value; nil for every other.
-  func string(_ value: Value?) -> String? {
+  package func string(_ value: Value?) -> String? {
     guard case .string(let range) = value else { return nil }
     return Self.unescaped(bytes[(range.lowerBound + 1)..<(range.upperBound - 1)])
   }
 
-  func isTrue(_ value: Value?) -> Bool {
+  package func isTrue(_ value: Value?) -> Bool {
     guard case .literal(let range) = value else { return false }
     return bytes[range].elementsEqual("true".utf8)
   }
 
-  func integer(_ value: Value?) -> Int? {
+  package func integer(_ value: Value?) -> Int? {
     guard case .literal(let range) = value else { return nil }
     return Int(String(decoding: bytes[range], as: UTF8.self))
   }

@@ -1,0 +1,77 @@
+import Synchronization
+
+/// What an agent says of how this process is to be watched.
+///
+/// Nil is the process's own configuration.
+struct Tuning: Sendable, Equatable {
+  /// Who names the frames of a report.
+  enum Symbolication: String, Sendable, CaseIterable {
+    case agent
+    case host
+  }
+
+  var threshold: Duration?
+  var repeatWindow: Duration?
+  var budget: Int?
+  var captureThreads: StallMonitorConfiguration.ThreadSelection?
+  var symbolication: Symbolication?
+}
+
+extension Tuning {
+  /// Lays what an agent's `settings` say over `current`.
+  ///
+  /// A key that is not there has the process's own value. One that cannot be used keeps the value in force, and is added to `problems`.
+  init(
+    _ settings: JSONText.Value, of text: JSONText, current: Tuning, configuration: StallMonitorConfiguration,
+    problems: inout [String]
+  ) {
+    func read<T>(_ key: String, _ current: T?, allowed: String, _ parse: (JSONText.Value) -> T?) -> T? {
+      guard let value = settings[key] else { return nil }
+      if let result = parse(value) { return result }
+      let shown = String(decoding: text.bytes[value.range].prefix(60), as: UTF8.self)
+      problems.append("\(key): \(Diagnostics.printable(shown)) is not usable; allowed: \(allowed)")
+      return current
+    }
+    let longest = configuration.actions.filter { $0.deed == .abort }.map(\.after).min()
+    threshold = read(
+      "threshold", current.threshold,
+      allowed: "from \"1ms\" to \"60min\"" + (longest.map { ", and not longer than the abort's time (\($0))" } ?? "")
+    ) { value in
+      text.string(value).flatMap(Environment.parseThreshold).flatMap { $0 <= longest ?? $0 ? $0 : nil }
+    }
+    repeatWindow = read("repeat_window", current.repeatWindow, allowed: "\"0s\" to \"60min\"") {
+      text.string($0).flatMap(Environment.parseRepeatWindow)
+    }
+    budget = read("budget", current.budget, allowed: "a whole number, 0 (no limit) to 10000") {
+      text.integer($0).flatMap { StallMonitorConfiguration.allowedBudget.contains($0) ? $0 : nil }
+    }
+    captureThreads = read(
+      "threads", current.captureThreads,
+      allowed: StallMonitorConfiguration.ThreadSelection.allCases.map(\.rawValue).joined(separator: ", ")
+    ) { text.string($0).flatMap(StallMonitorConfiguration.ThreadSelection.init(rawValue:)) }
+    symbolication = read("symbolication", current.symbolication, allowed: "agent, host") {
+      text.string($0).flatMap(Symbolication.init(rawValue:))
+    }
+  }
+}
+
+/// Brings what an agent has said to the watchdog.
+final class TuningBox: Sendable {
+  private let news = Mutex<Tuning?>(nil)
+  private let hasNews = Atomic<Bool>(false)
+
+  /// Says it; the watchdog is to be woken afterwards.
+  func put(_ tuning: Tuning) {
+    news.withLock { $0 = tuning }
+    hasNews.store(true, ordering: .releasing)
+  }
+
+  /// What has been said since the last call; nil for nothing.
+  func take() -> Tuning? {
+    guard hasNews.exchange(false, ordering: .acquiring) else { return nil }
+    return news.withLock { news in
+      defer { news = nil }
+      return news
+    }
+  }
+}

@@ -1,0 +1,19 @@
+/// What is in force for loops: the process's own configuration, with the agent's words over it.
+struct WatchPlan: Equatable {
+  /// In nanoseconds.
+  var threshold: UInt64
+  var repeatWindow: UInt64
+  var budget: Int
+  var captureThreads: StallMonitorConfiguration.ThreadSelection
+  /// Whether this process names the frames of its reports.
+  var namesFrames: Bool
+
+  /// `sinkNames`: somebody behind the sink names them, unless told otherwise.
+  init(_ configuration: StallMonitorConfiguration, _ tuning: Tuning, sinkNames: Bool) {
+    threshold = (tuning.threshold ?? configuration.threshold).nanoseconds
+    repeatWindow = (tuning.repeatWindow ?? configuration.repeatWindow).nanoseconds
+    budget = tuning.budget ?? configuration.budget
+    captureThreads = tuning.captureThreads ?? configuration.captureThreads
+    namesFrames = !sinkNames || tuning.symbolication == .host
+  }
+}

@@ -1,0 +1,280 @@
+import Glibc
+
+/// Talks with the agent: connects, sends what is not acknowledged, and reads what it says (`Documentation/AgentProtocol.md`).
+///
+/// Belongs to a thread of its own. With the agent there and nothing to say, that sleeps in one poll without a time-out.
+final class AgentClient {
+  /// After how long the agent is tried again: the first time, and at most, in nanoseconds.
+  private static let retryIntervals: ClosedRange<UInt64> = 100_000_000...30_000_000_000
+  /// A new line is a reason to try at once, but not more often than this.
+  private static let shortestInterval: UInt64 = 100_000_000
+  /// How many complaints there are on standard error in which time at most, each once.
+  private static let complaintLimit = 8
+  private static let complaintInterval: UInt64 = 3_600_000_000_000
+
+  private let sink: AgentSink
+  private let path: String
+  private let hello: [UInt8]
+  private let spool: Spool
+  private let earlier: EarlierSpools
+  private let box: TuningBox
+  private let configuration: StallMonitorConfiguration
+
+  private var connection: AgentConnection?
+  /// What goes with this connection, and was not sent yet.
+  private var courtesies: [[UInt8]] = []
+  /// The number of the spool's next line that was not sent on this connection.
+  private var next: UInt64 = 0
+  /// The last line of each stall under way, and its number.
+  private var open: [(id: String, serial: UInt64, line: [UInt8])] = []
+  private var tuning = Tuning()
+  private var taken: UInt64 = 0
+  private var request: AgentSink.Request?
+  private var hasSaidGoodbye = false
+  private var isBlocked = false
+
+  private var nextAttempt: UInt64 = 0
+  private var lastAttempt: UInt64 = 0
+  /// The next attempt is a new line's, and says nothing of when the one after it is due.
+  private var isOutOfTurn = false
+  private var interval = AgentClient.retryIntervals.lowerBound
+  private var nextComplaint: UInt64 = 0
+  private var complaints: Set<String> = []
+
+  /// - Parameters:
+  ///   - sink: Where lines come from.
+  ///   - path: The agent's socket.
+  ///   - origin: Who speaks.
+  ///   - place: Where the spool's file is to be, and the beginning of its name; nil for memory alone.
+  ///   - box: Where the agent's settings go.
+  ///   - configuration: The process's own configuration.
+  init(
+    sink: AgentSink, path: String, origin: StallReport.Origin, place: (directory: StateDirectory, prefix: String)?,
+    box: TuningBox, configuration: StallMonitorConfiguration
+  ) {
+    self.sink = sink
+    self.path = path
+    self.box = box
+    self.configuration = configuration
+    spool = Spool(directory: place?.directory, prefix: place?.prefix ?? "")
+    earlier = EarlierSpools(directory: place?.directory, prefix: place?.prefix ?? "")
+    var line = JSONLine()
+    line.object("hello") {
+      $0.member("protocol", 1)
+      $0.object("service") {
+        $0.member("name", origin.serviceName.limited(to: 200))
+        $0.member("version", origin.serviceVersion?.limited(to: 100))
+      }
+      $0.object("process") { $0.member("pid", origin.processID) }
+    }
+    hello = line.terminated()
+    spool.didLose = { [unowned self] lost in
+      // One that was sent may have arrived; it is lost if the connection ends without a word of it.
+      if connection == nil || lost.serial >= next { sink.lose(lost.count) }
+    }
+  }
+
+  /// Talks until the sink is closed.
+  func run() {
+    while true {
+      let bell = sink.bell.quiet()
+      take()
+      if connection == nil, MonotonicClock.now() >= nextAttempt { connect() }
+      if connection != nil { talk() }
+      if spool.isEmpty, !hasOwnUnderway { sink.settle(taken) }
+      if finish() { return }
+      wait(bell)
+    }
+  }
+
+  // MARK: The watchdog's lines
+
+  private func take() {
+    let new = sink.take()
+    taken = new.lines
+    if let request = new.request { self.request = request }
+    for item in new.items {
+      switch item {
+      case .detail(let bytes): spool.append(OutgoingLine(bytes), isDetail: true)
+      case .line(let line):
+        let serial = spool.append(line)
+        guard let stall = line.stall else { continue }
+        open.removeAll { $0.id == stall.id }
+        if !stall.isOver { open.append((stall.id, serial, line.bytes)) }
+      }
+    }
+    if !new.items.isEmpty || new.request != nil {
+      let soon = lastAttempt + Self.shortestInterval
+      if soon < nextAttempt { (nextAttempt, isOutOfTurn) = (soon, true) }
+    }
+  }
+
+  /// Whether a line of ours was sent, and nothing was heard of it.
+  private var hasOwnUnderway: Bool {
+    connection?.unacknowledged.contains { if case .own = $0 { true } else { false } } ?? false
+  }
+
+  /// Whether a dead process's line was sent, and nothing was heard of it.
+  private var hasEarlierUnderway: Bool {
+    connection?.unacknowledged.contains { if case .earlier = $0 { true } else { false } } ?? false
+  }
+
+  // MARK: Connecting
+
+  private func connect() {
+    lastAttempt = MonotonicClock.now()
+    do {
+      connection = try AgentConnection(path: path)
+      // A stall whose last line waits in the spool is told of by that.
+      courtesies = [hello] + open.filter { !spool.contains($0.serial) }.map(\.line)
+      next = 0
+    } catch {
+      // An agent that is not there yet is none to complain of.
+      if error.code != ENOENT, error.code != ECONNREFUSED, error.code != EAGAIN {
+        complain("the agent's socket \(path) cannot be reached: \(error.reason). Lines wait for it")
+      }
+      planAttempt()
+    }
+  }
+
+  private func planAttempt() {
+    nextAttempt = lastAttempt + interval
+    if !isOutOfTurn { interval = min(2 * interval, Self.retryIntervals.upperBound) }
+    isOutOfTurn = false
+  }
+
+  private func disconnect(_ failure: AgentConnection.Failure) {
+    if case .confused(let what) = failure {
+      complain("what answers at \(path) is no agent: \(what). Lines wait for one")
+    }
+    for case .own(let serial, let droppedBefore) in connection?.unacknowledged ?? [] where !spool.contains(serial) {
+      sink.lose(1 + droppedBefore)
+    }
+    connection = nil
+    isBlocked = false
+    earlier.connectionEnded()
+    planAttempt()
+  }
+
+  // MARK: Talking
+
+  private func talk() {
+    do throws(AgentConnection.Failure) {
+      guard let connection else { return }
+      for _ in 0..<16 {
+        let lines = try connection.receive()
+        if lines.isEmpty { break }
+        for line in lines { try hear(line, on: connection) }
+      }
+      isBlocked = try !send(on: connection)
+    } catch {
+      disconnect(error)
+    }
+  }
+
+  /// Sends what there is to send; false if the agent takes no more for now.
+  private func send(on connection: AgentConnection) throws(AgentConnection.Failure) -> Bool {
+    while try connection.flush() {
+      if !courtesies.isEmpty {
+        connection.load(courtesies.removeFirst(), .courtesy)
+      } else if let line = earlier.next() {
+        connection.load(line, .earlier)
+      } else if let (serial, line) = spool.next(from: next) {
+        connection.load(line.bytes, .own(serial: serial, droppedBefore: line.droppedBefore))
+        next = serial + 1
+      } else if case .close = request, !hasSaidGoodbye {
+        hasSaidGoodbye = true
+        connection.load(Array("{\"goodbye\":{}}\n".utf8), .courtesy)
+      } else {
+        return true
+      }
+    }
+    return false
+  }
+
+  private func hear(_ line: [UInt8], on connection: AgentConnection) throws(AgentConnection.Failure) {
+    guard let message = AgentMessage(line) else { throw .confused("a line that is not of the protocol") }
+    interval = Self.retryIntervals.lowerBound
+    switch message {
+    case .acknowledged(let total):
+      var last: UInt64?
+      for cargo in try connection.acknowledge(total) {
+        switch cargo {
+        case .courtesy: break
+        case .earlier: earlier.acknowledgeFirst()
+        case .own(let serial, _): last = serial
+        }
+      }
+      if let last { spool.acknowledge(through: last) }
+    case .settings(let settings, let text): retune(settings, text)
+    case .error(let reason): complain("the agent says: \(Diagnostics.printable(reason))")
+    case .unknown: break
+    }
+  }
+
+  private func retune(_ settings: JSONText.Value, _ text: JSONText) {
+    var problems: [String] = []
+    let new = Tuning(settings, of: text, current: tuning, configuration: configuration, problems: &problems)
+    if !problems.isEmpty { complain("the agent's settings: \(problems.joined(separator: "; "))") }
+    guard new != tuning else { return }
+    tuning = new
+    box.put(new)
+    sink.tell()
+  }
+
+  /// Says it on standard error, where an agent must not say much.
+  private func complain(_ text: String) {
+    let now = MonotonicClock.now()
+    if now >= nextComplaint { (nextComplaint, complaints) = (now + Self.complaintInterval, []) }
+    guard complaints.count < Self.complaintLimit, complaints.insert(text).inserted else { return }
+    Diagnostics.say(text)
+  }
+
+  // MARK: The end
+
+  /// Does what the watchdog waits for, if it is time; true if that was the end.
+  private func finish() -> Bool {
+    guard let request else { return false }
+    let isLast: Bool
+    let deadline: UInt64
+    switch request {
+    case .settle(let time): (isLast, deadline) = (false, time)
+    case .close(let time): (isLast, deadline) = (true, time)
+    }
+    let isSettled =
+      spool.isEmpty && !hasOwnUnderway && !(isLast && hasEarlierUnderway) && !(connection?.isSending ?? false)
+    // Nobody who is not there comes back within a second.
+    guard isSettled || connection == nil || MonotonicClock.now() >= deadline else { return false }
+    self.request = nil
+    if !spool.isEmpty, spool.save() { sink.settle(taken) }
+    guard isLast else {
+      sink.answer()
+      return false
+    }
+    sink.willEnd()
+    return true
+  }
+
+  // MARK: Waiting
+
+  private func wait(_ bell: Int32?) {
+    var deadline: UInt64?
+    if connection == nil { deadline = nextAttempt }
+    switch request {
+    case .settle(let time), .close(let time): deadline = min(deadline ?? .max, time)
+    case nil: break
+    }
+    // Without a bell it is looked now and then.
+    if bell == nil { deadline = min(deadline ?? .max, MonotonicClock.now() + 1_000_000_000) }
+    var milliseconds: Int32 = -1
+    if let deadline {
+      let now = MonotonicClock.now()
+      milliseconds = deadline > now ? Int32(clamping: (deadline - now + 999_999) / 1_000_000) : 0
+    }
+    var entries = [
+      pollfd(fd: bell ?? -1, events: Int16(POLLIN), revents: 0),
+      pollfd(fd: connection?.descriptor ?? -1, events: Int16(isBlocked ? POLLIN | POLLOUT : POLLIN), revents: 0),
+    ]
+    _ = poll(&entries, 2, milliseconds)
+  }
+}

@@ -1,0 +1,176 @@
+/// The lines that an agent has not acknowledged: the newest in memory, older ones in a file once there are too many.
+///
+/// What does not fit is dropped, oldest first. Belongs to the agent's thread.
+final class Spool {
+  /// What is kept in memory.
+  static let memoryLines = 256
+  static let memoryBytes = 1 << 20
+
+  /// A line that was lost.
+  struct Lost {
+    var serial: UInt64
+    /// How many lines are lost with it: itself, and those that it was to tell of.
+    var count: UInt64
+  }
+
+  private struct Kept {
+    var serial: UInt64
+    var line: OutgoingLine
+    /// It holds a stall's samples: the first to go, and never in the file.
+    var isDetail: Bool
+  }
+
+  private let directory: StateDirectory?
+  private let prefix: String
+  private var memory: [Kept] = []
+  private var bytes = 0
+  private var file: SpoolFile?
+  private var hasComplained = false
+  /// The number of the next line.
+  private(set) var end: UInt64 = 0
+  /// Called with each report line that had to be dropped.
+  var didLose: (Lost) -> Void = { _ in }
+
+  /// - Parameters:
+  ///   - directory: Where the file is to be; nil for memory alone.
+  ///   - prefix: What the file's name begins with.
+  init(directory: StateDirectory?, prefix: String) {
+    self.directory = directory
+    self.prefix = prefix
+  }
+
+  var isEmpty: Bool { memory.isEmpty && file == nil }
+
+  /// Adds a line.
+  ///
+  /// Returns its number; numbers grow.
+  @discardableResult
+  func append(_ line: OutgoingLine, isDetail: Bool = false) -> UInt64 {
+    let serial = end
+    end += 1
+    memory.append(Kept(serial: serial, line: line, isDetail: isDetail))
+    bytes += line.bytes.count
+    while memory.count > Self.memoryLines || bytes > Self.memoryBytes { makeRoom() }
+    return serial
+  }
+
+  /// The oldest line of which the number is at least `serial`.
+  func next(from serial: UInt64) -> (serial: UInt64, line: OutgoingLine)? {
+    if let file, let last = file.entries.last, last.serial >= serial {
+      let entry = file.entries[Self.index(of: serial, in: file.entries, \.serial)]
+      if let bytes = file.read(entry) { return (entry.serial, OutgoingLine(bytes, droppedBefore: entry.droppedBefore)) }
+      // Nobody can read it any more: the host has closed it, and somebody has removed it.
+      for entry in file.entries { didLose(Lost(serial: entry.serial, count: 1 + entry.droppedBefore)) }
+      file.remove()
+      self.file = nil
+    }
+    let index = Self.index(of: serial, in: memory, \.serial)
+    return index < memory.count ? (memory[index].serial, memory[index].line) : nil
+  }
+
+  /// Whether the line has been neither acknowledged nor dropped.
+  func contains(_ serial: UInt64) -> Bool {
+    if let file {
+      let index = Self.index(of: serial, in: file.entries, \.serial)
+      if index < file.entries.count { return file.entries[index].serial == serial }
+    }
+    let index = Self.index(of: serial, in: memory, \.serial)
+    return index < memory.count && memory[index].serial == serial
+  }
+
+  /// Lets all lines up to this one go.
+  func acknowledge(through serial: UInt64) {
+    if let file {
+      let count = Self.index(of: serial + 1, in: file.entries, \.serial)
+      if count > 0 { file.removeFirst(count) }
+      closeIfEmpty()
+    }
+    let count = Self.index(of: serial + 1, in: memory, \.serial)
+    for kept in memory.prefix(count) { bytes -= kept.line.bytes.count }
+    memory.removeFirst(count)
+  }
+
+  /// Puts all reports into the file, for the next process of the service.
+  ///
+  /// Returns whether all are there.
+  func save() -> Bool {
+    var isWhole = true
+    for kept in memory where !kept.isDetail {
+      if !put(kept) {
+        isWhole = false
+        didLose(Lost(serial: kept.serial, count: 1 + kept.line.droppedBefore))
+      }
+    }
+    memory = []
+    bytes = 0
+    return isWhole
+  }
+
+  // MARK: Room
+
+  private func makeRoom() {
+    // Samples of a stall are worth less than that it is known.
+    if let index = memory.firstIndex(where: \.isDetail) {
+      bytes -= memory.remove(at: index).line.bytes.count
+      return
+    }
+    let oldest = memory.removeFirst()
+    bytes -= oldest.line.bytes.count
+    if !put(oldest) { didLose(Lost(serial: oldest.serial, count: 1 + oldest.line.droppedBefore)) }
+  }
+
+  /// Adds a line to the file, and drops the oldest ones there for it.
+  private func put(_ kept: Kept) -> Bool {
+    guard let file = openFile(), kept.line.bytes.count <= SpoolFormat.longestLine else { return false }
+    var dropped = 0
+    var room = SpoolFormat.ringSize - file.used
+    while room < SpoolFormat.recordHeadSize + kept.line.bytes.count, dropped < file.entries.count {
+      let entry = file.entries[dropped]
+      room += SpoolFormat.recordHeadSize + entry.length
+      didLose(Lost(serial: entry.serial, count: 1 + entry.droppedBefore))
+      dropped += 1
+    }
+    if dropped > 0 { file.removeFirst(dropped) }
+    guard let code = file.append(kept.line, serial: kept.serial) else { return true }
+    complain(code)
+    closeIfEmpty()
+    return false
+  }
+
+  private func openFile() -> SpoolFile? {
+    if let file { return file }
+    guard let directory else { return nil }
+    do {
+      file = try SpoolFile(in: directory, prefix: prefix)
+    } catch {
+      complain(error.code)
+    }
+    return file
+  }
+
+  private func closeIfEmpty() {
+    guard let empty = file, empty.entries.isEmpty else { return }
+    empty.remove()
+    file = nil
+  }
+
+  private func complain(_ code: Int32) {
+    guard !hasComplained, let directory else { return }
+    hasComplained = true
+    Diagnostics.say(
+      "lines for the agent cannot be kept in \(directory.path): \(StateDirectory.Failure(code: code).reason). Those that do not fit the memory are dropped"
+    )
+  }
+
+  /// Where the first element lies whose number is at least `serial`.
+  private static func index<Element>(
+    of serial: UInt64, in list: [Element], _ number: (Element) -> UInt64
+  ) -> Int {
+    var (low, high) = (0, list.count)
+    while low < high {
+      let middle = (low + high) / 2
+      if number(list[middle]) < serial { low = middle + 1 } else { high = middle }
+    }
+    return low
+  }
+}

@@ -1,0 +1,148 @@
+import CLinux
+import Glibc
+
+/// Lines that wait for the agent in a file, which outlives the process: a ring of 4 MiB at most, oldest first.
+///
+/// Its lock tells that the process lives. It belongs to a mapping that is never touched, for its descriptor is closed at once: so the child of a fork,
+/// which does not get the mapping, does not hold it, and a host that closes all descriptors does not give it up. Belongs to the agent's thread.
+final class SpoolFile {
+  /// A line in the file.
+  struct Entry {
+    var serial: UInt64
+    fileprivate var offset: Int
+    var length: Int
+    var droppedBefore: UInt64
+  }
+
+  private let directory: StateDirectory
+  private let name: String
+  private let lock: UnsafeMutableRawPointer
+  private let identity: FileIdentity
+  private var descriptor: Int32
+  private var head = 0
+  private(set) var used = 0
+  private(set) var entries: [Entry] = []
+
+  /// Makes the file.
+  init(in directory: StateDirectory, prefix: String) throws(StateDirectory.Failure) {
+    name = AbandonedFiles.makeName(prefix)
+    self.directory = directory
+    let name = name
+    (descriptor, lock, identity) = try directory.use { (parent) throws(StateDirectory.Failure) in
+      // Under its own name only once it is locked: nobody takes it for a dead process's.
+      let unfinished = "." + name
+      let file = clinux_open_at(parent, unfinished, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
+      guard file >= 0 else { throw StateDirectory.Failure(code: errno) }
+      // The lock must not be this one's.
+      let second = clinux_open_at(parent, unfinished, O_RDWR | O_NOFOLLOW, 0)
+      let pages = clinux_pages(SpoolFormat.headSize)
+      if second >= 0, let pages, let identity = FileIdentity(second), flock(file, LOCK_EX | LOCK_NB) == 0,
+        clinux_pages_show_file(pages, SpoolFormat.headSize, file), renameat(parent, unfinished, parent, name) == 0
+      {
+        close(file)
+        return (second, pages, identity)
+      }
+      let code = errno
+      unlinkat(parent, unfinished, 0)
+      close(file)
+      if second >= 0 { close(second) }
+      if let pages { clinux_pages_free(pages, SpoolFormat.headSize) }
+      throw StateDirectory.Failure(code: code)
+    }
+  }
+
+  deinit {
+    identity.close(descriptor)
+    clinux_pages_free(lock, SpoolFormat.headSize)
+  }
+
+  /// Whether there is room for a line without dropping one.
+  func hasRoom(for length: Int) -> Bool { used + SpoolFormat.recordHeadSize + length <= SpoolFormat.ringSize }
+
+  /// Adds a line.
+  ///
+  /// Returns an errno value if the file does not take it.
+  func append(_ line: OutgoingLine, serial: UInt64) -> Int32? {
+    guard hasRoom(for: line.bytes.count), reopen() else { return ENOSPC }
+    let offset = (head + used) % SpoolFormat.ringSize
+    let record = SpoolFormat.record(line.bytes)
+    if let code = write(record, at: offset) { return code }
+    used += record.count
+    if let code = commit() {
+      used -= record.count
+      return code
+    }
+    entries.append(
+      Entry(serial: serial, offset: offset, length: line.bytes.count, droppedBefore: line.droppedBefore))
+    return nil
+  }
+
+  /// Takes the oldest lines out.
+  func removeFirst(_ count: Int) {
+    for entry in entries.prefix(count) {
+      let size = SpoolFormat.recordHeadSize + entry.length
+      head = (head + size) % SpoolFormat.ringSize
+      used -= size
+    }
+    entries.removeFirst(min(count, entries.count))
+    // Before their room is written to: what the head counts is always whole.
+    if reopen() { _ = commit() }
+  }
+
+  /// The line as it was added; nil if the file does not give it back.
+  func read(_ entry: Entry) -> [UInt8]? {
+    guard reopen() else { return nil }
+    var record = [UInt8](repeating: 0, count: SpoolFormat.recordHeadSize + entry.length)
+    let first = min(record.count, SpoolFormat.ringSize - entry.offset)
+    let isRead = record.withUnsafeMutableBytes { bytes in
+      pread(descriptor, bytes.baseAddress, first, off_t(SpoolFormat.headSize + entry.offset)) == first
+        && (first == bytes.count
+          || pread(descriptor, bytes.baseAddress! + first, bytes.count - first, off_t(SpoolFormat.headSize))
+            == bytes.count - first)
+    }
+    guard isRead, SpoolFormat.isWhole(record) else { return nil }
+    return Array(record.dropFirst(SpoolFormat.recordHeadSize))
+  }
+
+  /// Removes the file.
+  func remove() { _ = try? directory.use { unlinkat($0, name, 0) } }
+
+  // MARK: Writing
+
+  private func commit() -> Int32? {
+    put(SpoolFormat.head(head: head, used: used), at: 0)
+  }
+
+  private func write(_ bytes: [UInt8], at offset: Int) -> Int32? {
+    let first = min(bytes.count, SpoolFormat.ringSize - offset)
+    if let code = put(bytes[..<first], at: SpoolFormat.headSize + offset) { return code }
+    return first < bytes.count ? put(bytes[first...], at: SpoolFormat.headSize) : nil
+  }
+
+  private func put(_ bytes: some Collection<UInt8>, at offset: Int) -> Int32? {
+    let bytes = Array(bytes)
+    var done = 0
+    while done < bytes.count {
+      let count = bytes.withUnsafeBytes {
+        pwrite(descriptor, $0.baseAddress! + done, bytes.count - done, off_t(offset + done))
+      }
+      if count < 0, errno == EINTR { continue }
+      if count <= 0 { return count < 0 ? errno : ENOSPC }
+      done += count
+    }
+    return nil
+  }
+
+  /// A host may have closed the descriptor, and opened another file by its number.
+  private func reopen() -> Bool {
+    if FileIdentity(descriptor) == identity { return true }
+    let anew = try? directory.use { clinux_open_at($0, name, O_RDWR | O_NOFOLLOW, 0) }
+    guard let anew, anew >= 0 else { return false }
+    guard FileIdentity(anew) == identity else {
+      close(anew)
+      return false
+    }
+    descriptor = anew
+    return true
+  }
+}

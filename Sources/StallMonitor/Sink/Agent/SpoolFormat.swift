@@ -1,0 +1,91 @@
+/// What a spool's file looks like: a head, and a ring of records, each a line with its length and checksum.
+///
+/// The head is written before a record's room is used again, and after a new one is whole: a process that ends at any moment leaves
+/// whole lines. Numbers are in the machine's byte order; the file never leaves it.
+enum SpoolFormat {
+  /// `STALLSPL`, read as a little-endian number.
+  static let magic: UInt64 = 0x4c50_534c_4c41_5453
+  static let version: UInt64 = 1
+
+  static let size = 4 << 20
+  static let headSize = 4096
+  static let ringSize = size - headSize
+  static let recordHeadSize = 8
+  /// The longest line in a record.
+  static let longestLine = StallReport.longestUnnamedLine
+
+  static func head(head: Int, used: Int) -> [UInt8] {
+    var words = [magic, version, UInt64(head), UInt64(used)]
+    var hash = FNV1a()
+    words.withUnsafeBytes { hash.combine($0) }
+    words.append(hash.value)
+    return words.withUnsafeBytes { Array($0) }
+  }
+
+  static func record(_ line: [UInt8]) -> [UInt8] {
+    let words = [UInt32(line.count), checksum(of: line)]
+    return words.withUnsafeBytes { Array($0) } + line
+  }
+
+  static func isWhole(_ record: [UInt8]) -> Bool {
+    record.withUnsafeBytes { bytes in
+      bytes.count > recordHeadSize
+        && Int(bytes.loadUnaligned(as: UInt32.self)) == bytes.count - recordHeadSize
+        && bytes.loadUnaligned(fromByteOffset: 4, as: UInt32.self) == checksum(of: bytes.dropFirst(recordHeadSize))
+    }
+  }
+
+  private static func checksum(of line: some Sequence<UInt8>) -> UInt32 {
+    var hash = FNV1a()
+    hash.combine(line)
+    return UInt32(truncatingIfNeeded: hash.value ^ (hash.value >> 32))
+  }
+
+  /// What a dead process's file says.
+  enum Content: Equatable {
+    /// The lines, oldest first; `isDamaged` if there were more.
+    case lines([[UInt8]], isDamaged: Bool)
+    /// Nothing that can be told.
+    case unusable(reason: String)
+  }
+
+  /// Reads a file, of which nothing is trusted.
+  static func read(_ file: UnsafeRawBufferPointer) -> Content {
+    guard file.count >= 40, file.count <= size else { return .unusable(reason: "it has a wrong size") }
+    func word(_ offset: Int) -> UInt64 { file.loadUnaligned(fromByteOffset: offset, as: UInt64.self) }
+    guard word(0) == magic else { return .unusable(reason: "it is no spool") }
+    guard word(8) == version else { return .unusable(reason: "it is of another version") }
+    var hash = FNV1a()
+    hash.combine(file[..<32])
+    guard word(32) == hash.value, word(16) < UInt64(ringSize), word(24) <= UInt64(ringSize) else {
+      return .unusable(reason: "it is damaged")
+    }
+    let ring = UnsafeRawBufferPointer(rebasing: file[min(headSize, file.count)...])
+    var position = Int(word(16))
+    var left = Int(word(24))
+    var lines: [[UInt8]] = []
+    func take(_ count: Int) -> [UInt8]? {
+      guard count <= left else { return nil }
+      var bytes: [UInt8] = []
+      bytes.reserveCapacity(count)
+      while bytes.count < count {
+        let length = min(count - bytes.count, ringSize - position)
+        // A file without its end.
+        guard position + length <= ring.count else { return nil }
+        bytes += ring[position..<(position + length)]
+        position = (position + length) % ringSize
+      }
+      left -= count
+      return bytes
+    }
+    while left > 0 {
+      guard let head = take(recordHeadSize) else { return .lines(lines, isDamaged: true) }
+      let length = Int(head.withUnsafeBytes { $0.loadUnaligned(as: UInt32.self) })
+      guard length > 2, length <= longestLine, let line = take(length), isWhole(head + line),
+        ReportText.isReport(line)
+      else { return .lines(lines, isDamaged: true) }
+      lines.append(line)
+    }
+    return .lines(lines, isDamaged: false)
+  }
+}

@@ -1,0 +1,300 @@
+import Foundation
+import Glibc
+import Synchronization
+import Testing
+
+@testable import StallMonitor
+
+/// What becomes of lines while the agent is away, fails, or is none: a sink with its thread, sockets and files.
+struct AgentSpoolTests {
+  /// A sink, and where it keeps what waits.
+  private final class Host {
+    let sink: AgentSink
+    let tunings = TuningBox()
+
+    init(_ agent: String, in directory: String?, service: String = "web") throws {
+      let place = try directory.map {
+        (directory: try StateDirectory(path: $0), prefix: AbandonedFiles.prefix("stallspool", service: [service]))
+      }
+      let counter = Counter()
+      sink = AgentSink { counter.count.add(1, ordering: .relaxed) }
+      let tunings = tunings
+      try sink.start {
+        AgentClient(
+          sink: $0, path: agent,
+          origin: StallReport.Origin(
+            processID: getpid(), executablePath: "/bin/web", serviceName: service, hostName: "vm"),
+          place: place, box: tunings, configuration: StallMonitorConfiguration())
+      }
+      self.counter = counter
+    }
+
+    private let counter: Counter
+
+    private final class Counter: Sendable { let count = Atomic<Int>(0) }
+  }
+
+  private static func line(_ number: Int, size: Int = 1000, dropped: UInt64 = 0) -> OutgoingLine {
+    let head =
+      #"{"@timestamp":"2026-01-01T00:00:00.000000000Z","event":{"name":"stall.ended","dropped":\#(dropped)},"number":\#(number),"text":""#
+    let tail = "\"}\n"
+    let filler = String(repeating: "x", count: max(0, size - head.utf8.count - tail.utf8.count))
+    return OutgoingLine(Array((head + filler + tail).utf8), droppedBefore: dropped)
+  }
+
+  private static func send(_ numbers: some Sequence<Int>, size: Int = 1000, to sink: AgentSink) {
+    for number in numbers { sink.write(line(number, size: size, dropped: sink.takeDropped())) }
+  }
+
+  private static func numbers(_ agent: TestAgent) -> [Int] { agent.lines.compactMap(number) }
+
+  private static func lastNumber(_ agent: TestAgent) -> Int? { agent.lastLine.flatMap(number) }
+
+  private static func number(_ line: Data) -> Int? {
+    line.starts(with: Data("{\"@".utf8))
+      ? ((try? JSONSerialization.jsonObject(with: line)) as? [String: Any])?["number"] as? Int : nil
+  }
+
+  private static func dropped(_ agent: TestAgent) -> Int {
+    agent.lines.compactMap {
+      let event = ((try? JSONSerialization.jsonObject(with: $0)) as? [String: Any])?["event"] as? [String: Any]
+      return event?["dropped"] as? Int
+    }.reduce(0, +)
+  }
+
+  private final class Directory {
+    let path = FileManager.default.temporaryDirectory.appending(path: "stalld-\(UUID().uuidString)").path
+    init() throws { try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true) }
+    deinit { try? FileManager.default.removeItem(atPath: path) }
+    var files: [String] { ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).sorted() }
+    var bytes: Int {
+      files.reduce(0) {
+        $0 + ((try? FileManager.default.attributesOfItem(atPath: "\(path)/\($1)")[.size] as? Int) ?? 0)
+      }
+    }
+  }
+
+  /// Slower than the thread takes them, as stalls are.
+  private static func sendSlowly(_ count: Int, size: Int, to sink: AgentSink) {
+    for start in stride(from: 0, to: count, by: 100) {
+      send(start..<min(start + 100, count), size: size, to: sink)
+      while sink.hasBacklog { usleep(1000) }
+    }
+  }
+
+  @Test func memoryAloneKeepsTheNewest() throws {
+    let agent = try TestAgent()
+    agent.close()
+    let host = try Host(agent.path, in: nil)
+    Self.sendSlowly(600, size: 1000, to: host.sink)
+    try agent.comeBack()
+    try agent.wait("the last line") { Self.lastNumber($0) == 599 }
+    // The next line tells the rest.
+    host.sink.write(Self.line(600, dropped: host.sink.takeDropped()))
+    try agent.wait("another line") { Self.lastNumber($0) == 600 }
+    let numbers = Self.numbers(agent)
+    #expect(numbers.count == Spool.memoryLines + 1)
+    #expect(numbers == Array((601 - numbers.count)...600))
+    #expect(numbers.count + Self.dropped(agent) == 601)
+    host.sink.close()
+  }
+
+  @Test func fileKeepsWhatTheMemoryDoesNot() throws {
+    let agent = try TestAgent()
+    agent.close()
+    let directory = try Directory()
+    let host = try Host(agent.path, in: directory.path)
+    Self.sendSlowly(1500, size: 2000, to: host.sink)
+    #expect(directory.files.count == 1)
+    try agent.comeBack()
+    try agent.wait("the last line") { Self.lastNumber($0) == 1499 }
+    #expect(Self.numbers(agent) == Array(0..<1500))
+    #expect(Self.dropped(agent) == 0)
+    try agent.wait("an empty directory") { _ in directory.files.isEmpty }
+    host.sink.close()
+    #expect(directory.files.isEmpty)
+  }
+
+  /// Goes around the ring: the oldest lines give way, and no more than must.
+  @Test func fullFileDropsTheOldest() throws {
+    let agent = try TestAgent()
+    agent.close()
+    let directory = try Directory()
+    let host = try Host(agent.path, in: directory.path)
+    Self.sendSlowly(1200, size: 7777, to: host.sink)
+    usleep(200_000)
+    #expect(directory.bytes <= 4 << 20)
+    try agent.comeBack()
+    try agent.wait("the last line") { Self.lastNumber($0) == 1199 }
+    host.sink.write(Self.line(1200, dropped: host.sink.takeDropped()))
+    try agent.wait("another line") { Self.lastNumber($0) == 1200 }
+    let numbers = Self.numbers(agent)
+    #expect(numbers == Array((1201 - numbers.count)...1200))
+    #expect(numbers.count + Self.dropped(agent) == 1201)
+    // The ring's lines, and a MiB of memory.
+    #expect(numbers.count >= SpoolFormat.ringSize / 7785 + Spool.memoryBytes / 7777 - 2)
+    host.sink.close()
+  }
+
+  @Test func nextProcessHandsOverWhatTheLastOneKept() throws {
+    let agent = try TestAgent()
+    agent.close()
+    let directory = try Directory()
+    let first = try Host(agent.path, in: directory.path)
+    Self.sendSlowly(400, size: 900, to: first.sink)
+    let begin = Date.now
+    first.sink.close()
+    #expect(Date.now.timeIntervalSince(begin) < 5, "nobody is waited for who is not there")
+    #expect(first.sink.isSettled)
+    #expect(directory.files.count == 1)
+    try agent.comeBack()
+    // Two at once: one of them hands it over.
+    let hosts = [try Host(agent.path, in: directory.path), try Host(agent.path, in: directory.path)]
+    try agent.wait("the last line") { Self.numbers($0).count >= 400 }
+    try agent.wait("an empty directory") { _ in directory.files.isEmpty }
+    for host in hosts { host.sink.close() }
+    #expect(Self.numbers(agent) == Array(0..<400))
+  }
+
+  @Test(arguments: 0..<9)
+  func spoilsAreLeftAlone(kind: Int) throws {
+    let directory = try Directory()
+    let name = AbandonedFiles.prefix("stallspool", service: ["web"]) + "1-0000"
+    let path = "\(directory.path)/\(name)"
+    let lines = (0..<3).map { Self.line($0).bytes }
+    let records = lines.flatMap(SpoolFormat.record)
+    var file = SpoolFormat.head(head: 0, used: records.count)
+    file += [UInt8](repeating: 0, count: SpoolFormat.headSize - file.count) + records
+    var whole = 0
+    switch kind {
+    case 0: file = []
+    case 1: file = Array("no spool at all, but long enough to be looked at more closely".utf8)
+    case 2: file[8] = 2
+    case 3: file[16] = 1
+    case 4: file = SpoolFormat.head(head: 0, used: Int(UInt32.max))
+    // Ends too early.
+    case 5: (file, whole) = (Array(file.dropLast(10)), 2)
+    // Another length, another byte.
+    case 6: (file[SpoolFormat.headSize + 1008], whole) = (0xff, 1)
+    case 7: (file[SpoolFormat.headSize + 2 * 1008 + 500], whole) = (0x0a, 2)
+    default: file += [UInt8](repeating: 7, count: 5 << 20)
+    }
+    try Data(file).write(to: URL(fileURLWithPath: path))
+    let agent = try TestAgent()
+    let host = try Host(agent.path, in: directory.path)
+    host.sink.write(Self.line(99))
+    try agent.wait("its own line") { Self.lastNumber($0) == 99 }
+    host.sink.close()
+    #expect(Self.numbers(agent) == Array(0..<whole) + [99])
+    #expect(directory.files.isEmpty == (whole > 0))
+  }
+
+  @Test func othersFilesAreNotTaken() throws {
+    let directory = try Directory()
+    let name = AbandonedFiles.prefix("stallspool", service: ["web"])
+    symlink("/etc/passwd", "\(directory.path)/\(name)link")
+    mkfifo("\(directory.path)/\(name)fifo", 0o600)
+    mkdir("\(directory.path)/\(name)directory", 0o700)
+    let agent = try TestAgent()
+    let host = try Host(agent.path, in: directory.path)
+    host.sink.write(Self.line(1))
+    try agent.wait("its own line") { !Self.numbers($0).isEmpty }
+    host.sink.close()
+    #expect(Self.numbers(agent) == [1])
+    #expect(directory.files.count == 3)
+  }
+
+  /// An agent that is stuck: the end does not wait for it, and nothing is lost.
+  @Test func endDoesNotWaitForAnAgentThatDoesNotRead() throws {
+    var manners = TestAgent.Manners()
+    manners.reads = false
+    let agent = try TestAgent(manners)
+    let directory = try Directory()
+    let host = try Host(agent.path, in: directory.path)
+    Self.sendSlowly(250, size: 4000, to: host.sink)
+    #expect(!host.sink.isSettled)
+    let begin = Date.now
+    host.sink.close()
+    #expect(Date.now.timeIntervalSince(begin) >= 0.9)
+    #expect(Date.now.timeIntervalSince(begin) < 6)
+    #expect(directory.files.count == 1)
+    agent.change { $0.reads = true }
+    let next = try Host(agent.path, in: directory.path)
+    try agent.wait("all lines") { Set(Self.numbers($0)).count == 250 }
+    next.sink.close()
+  }
+
+  @Test func endWaitsForTheAcknowledgements() throws {
+    let agent = try TestAgent()
+    let directory = try Directory()
+    let host = try Host(agent.path, in: directory.path)
+    Self.send(0..<200, to: host.sink)
+    host.sink.close()
+    #expect(host.sink.isSettled)
+    #expect(directory.files.isEmpty)
+    try agent.wait("the end") { !($0.connections.first?.isOpen ?? true) }
+    #expect(Self.numbers(agent) == Array(0..<200))
+    #expect(agent.lines.last == Data("{\"goodbye\":{}}".utf8))
+  }
+
+  @Test(arguments: [
+    "HTTP/1.1 400 Bad Request\r\n\r\n", "[1]\n", "{\"acknowledged\":1000000}\n", "{\"acknowledged\":-1}\n",
+    "{\"acknowledged\":1e99}\n", "{\"settings\":7}\n", "nested", "\u{0}\u{0}\u{0}\n", "\n", "100 MB",
+  ])
+  func whoeverIsNoAgentGetsNothingAcknowledged(what: String) throws {
+    let garbage =
+      switch what {
+      case "nested": [UInt8](repeating: UInt8(ascii: "["), count: 60_000) + [10]
+      case "100 MB": [UInt8](repeating: 0x20, count: 100 << 20)
+      default: Array(what.utf8)
+      }
+    var manners = TestAgent.Manners()
+    (manners.garbage, manners.acknowledges) = (garbage, false)
+    let agent = try TestAgent(manners)
+    let host = try Host(agent.path, in: nil)
+    Self.send(0..<5, to: host.sink)
+    usleep(50_000)
+    #expect(!host.sink.isSettled)
+    // A real one takes its place.
+    agent.change { $0 = TestAgent.Manners() }
+    agent.hangUp()
+    host.sink.write(Self.line(5))
+    try agent.wait("all lines") { Set(Self.numbers($0)) == Set(0...5) && host.sink.isSettled }
+    host.sink.close()
+    #expect(agent.connections.count <= 12, "it is not tried all the time")
+  }
+
+  @Test func settingsAreReadStrictly() throws {
+    var configuration = StallMonitorConfiguration()
+    configuration.actions = [.abort(after: .seconds(5))]
+    func read(_ text: String, over current: Tuning = Tuning()) throws -> (Tuning, [String]) {
+      guard case .settings(let value, let json) = AgentMessage(Array(text.utf8)) else { throw CancellationError() }
+      var problems: [String] = []
+      let tuning = Tuning(value, of: json, current: current, configuration: configuration, problems: &problems)
+      return (tuning, problems)
+    }
+    let all =
+      #"{"settings":{"threshold":"1.5s","repeat_window":"0s","budget":0,"threads":"all","symbolication":"host"}}"#
+    let (tuning, none) = try read(all)
+    #expect(none.isEmpty)
+    #expect(
+      tuning
+        == Tuning(
+          threshold: .milliseconds(1500), repeatWindow: .zero, budget: 0, captureThreads: .all, symbolication: .host))
+    #expect(try read(#"{"settings":{}}"#, over: tuning).0 == Tuning())
+    let bad = [
+      #""threshold":"0.5ms""#, #""threshold":250"#, #""threshold":"6s""#, #""threshold":null"#,
+      #""repeat_window":"2h""#,
+      #""budget":"60""#, #""budget":1.5"#, #""budget":10001"#, #""threads":"some""#, #""threads":[]"#,
+      #""symbolication":true"#, #""symbolication":"\u001b[2J""#,
+    ]
+    for member in bad {
+      let (kept, problems) = try read("{\"settings\":{\(member)}}", over: tuning)
+      #expect(problems.count == 1, "\(member)")
+      #expect(problems.first?.contains("allowed: ") == true)
+      let key = try #require(member.split(separator: "\"").first)
+      #expect(problems.first?.hasPrefix(key) == true)
+      #expect(kept != Tuning(), "what is in force stays")
+    }
+  }
+}
