@@ -23,7 +23,7 @@ DEBUGGERS := elfutils gdb libstdc++-12-dev
 
 FUZZ_SECONDS ?= 60
 
-.PHONY: demo test test-integrations install agent deb test-deb examples fuzz bench bench-monitor bench-capture bench-loop bench-nio lint format clean
+.PHONY: demo test test-integrations test-traits install agent deb test-deb examples fuzz bench bench-monitor bench-capture bench-loop bench-nio lint format clean
 
 demo: ## A host with known stalls: report lines on standard output, an account on standard error.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES)
@@ -43,6 +43,10 @@ test: ## All tests; the victims in debug and in release.
 test-integrations: ## The tests of the packages under Integrations/, which resolve what they integrate.
 	@scripts/install-dependencies $(LIBRARIES) $(JUDGES)
 	$(SWIFT) test --package-path Integrations/StallMonitorNIO
+
+test-traits: ## The library with no trait, with each alone and with all; and the tests of the traits.
+	@scripts/install-dependencies $(LIBRARIES) $(JUDGES)
+	@SWIFT="$(SWIFT)" scripts/test-traits
 
 PREFIX ?= /usr/local
 

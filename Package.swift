@@ -10,16 +10,40 @@ let package = Package(
     .library(name: "stallmonitor", type: .dynamic, targets: ["StallMonitorC"]),
     .executable(name: "stalld", targets: ["stalld"]),
   ],
+  // What a host may switch on: each adds one dependency, and its file in Sources/StallMonitor/Ecosystem.
+  traits: [
+    .trait(name: "SwiftLog", description: "StallMonitorConfiguration.logger"),
+    .trait(name: "SwiftMetrics", description: "StallMonitorConfiguration.metricsFactory"),
+    .trait(name: "SwiftServiceLifecycle", description: "StallMonitorService"),
+    .trait(name: "SwiftConfiguration", description: "StallMonitorConfiguration.init(config:)"),
+    .default(enabledTraits: []),
+  ],
   dependencies: [
-    // Used by the `stalld` command alone; the two libraries depend on no package.
-    .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2")
+    // Used by the `stalld` command alone; without traits the two libraries depend on no package.
+    .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+    .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+    .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+    .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+    // Readers alone; which providers there are is the host's choice.
+    .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0", traits: []),
   ],
   targets: [
     .target(name: "CLinux"),
     // libunwind and libdw are opened at run time and never linked: see Sources/CUnwind/libunwind_table.h.
     .target(name: "CUnwind"),
     .target(name: "LoopEngine", dependencies: ["CLinux"]),
-    .target(name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "CUnwind"]),
+    .target(
+      name: "StallMonitor",
+      dependencies: [
+        "LoopEngine", "CLinux", "CUnwind",
+        .product(name: "Logging", package: "swift-log", condition: .when(traits: ["SwiftLog"])),
+        .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["SwiftMetrics"])),
+        .product(
+          name: "ServiceLifecycle", package: "swift-service-lifecycle",
+          condition: .when(traits: ["SwiftServiceLifecycle"])),
+        .product(
+          name: "Configuration", package: "swift-configuration", condition: .when(traits: ["SwiftConfiguration"])),
+      ]),
     // stallmonitor.h, and its implementation.
     .target(name: "CStallMonitor"),
     .target(name: "StallMonitorC", dependencies: ["CStallMonitor", "StallMonitor"], exclude: ["stallmonitor.map"]),

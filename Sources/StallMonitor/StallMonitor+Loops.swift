@@ -27,7 +27,7 @@ extension StallMonitor {
       let stamper = TurnStamper(pulse: watch.pulse)
       let traits = LoopWatch.Traits(
         kind: { stamper.kind.reportName }, state: { LoopDescription.current(of: loop) },
-        isInUnseenRun: { stamper.isInUnseenRun($0) })
+        isInUnseenRun: { stamper.isInUnseenRun($0) }, loop: loop)
       watch.begin(traits) {
         let attachment = LoopPulseObserver.attach(stamper, to: loop)
         return { attachment.end() }

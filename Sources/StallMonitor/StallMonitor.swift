@@ -34,6 +34,7 @@ public final class StallMonitor: Sendable {
     var mainQueue: MainQueueHeartbeat?
     var pool: CooperativePoolHeartbeat?
     var suspension: Suspension
+    var courier: TelemetryCourier?
   }
 
   private let watch: Mutex<Watch?>
@@ -54,15 +55,16 @@ public final class StallMonitor: Sendable {
   /// Starts to watch the main loop (`Loop.main`), until ``stop()``.
   ///
   /// The environment's `STALLMONITOR_` variables win over `configuration`. One that cannot be used is named in one line on
-  /// standard error, and the service goes on, unwatched: an operator's slip never keeps a service from starting. The
-  /// same holds for a file that cannot be opened. The monitor goes on watching if the result is not kept.
+  /// standard error (or in the log that was handed in), and the service goes on, unwatched: an operator's slip never keeps a service from starting. The
+  /// same holds for a file named there that cannot be opened. The monitor goes on watching if the result is not kept.
   ///
   /// Call it once, early, best on the main thread. It opens libunwind and libdw, makes one thread, and installs a handler
   /// for one free real-time signal; it costs a few milliseconds.
   ///
   /// - Parameter configuration: What to watch for, in code.
   /// - Returns: The monitor. ``isWatching`` is false if it is disabled, or the environment cannot be used.
-  /// - Throws: ``StallMonitorError`` if the configuration in code is not usable, or the main loop is watched already.
+  /// - Throws: ``StallMonitorError`` if the configuration in code is not usable (its file cannot be opened, for one), or the main loop is
+  ///   watched already.
   public static func start(
     _ configuration: StallMonitorConfiguration = StallMonitorConfiguration()
   ) throws(StallMonitorError) -> StallMonitor {
@@ -80,6 +82,23 @@ public final class StallMonitor: Sendable {
     _ configuration: StallMonitorConfiguration, environment: Environment, watchesMainLoop: Bool = true
   ) throws(StallMonitorError) -> StallMonitor {
     try configuration.check()
+    let courier = TelemetryCourier(configuration.telemetry)
+    Diagnostics.hand(to: courier)
+    do throws(StallMonitorError) {
+      let monitor = try begin(
+        configuration, environment: environment, watchesMainLoop: watchesMainLoop, courier: courier)
+      if !monitor.isWatching { courier?.end() }
+      return monitor
+    } catch {
+      courier?.end()
+      throw error
+    }
+  }
+
+  private static func begin(
+    _ configuration: StallMonitorConfiguration, environment: Environment, watchesMainLoop: Bool,
+    courier: TelemetryCourier?
+  ) throws(StallMonitorError) -> StallMonitor {
     var configuration = configuration
     let problems = environment.apply(to: &configuration)
     for name in environment.unknownVariables() {
@@ -91,12 +110,17 @@ public final class StallMonitor: Sendable {
       configuration.notifiesServiceManager || problems.contains { $0.variable == Environment.serviceManagerVariable }
       ? ServiceManagerWatchdog(environment: environment) : nil
     guard problems.isEmpty, configuration.isEnabled else {
+      if problems.isEmpty { Diagnostics.note("The stall monitor is disabled") }
       serviceManager?.release()
       return StallMonitor(configuration: configuration, watch: nil)
     }
     let plan = SinkPlan(configuration.sink)
     if let code = plan.open() {
       let reason = String(cString: strerror(code))
+      guard environment.setsSink else {
+        serviceManager?.release()
+        throw .sinkCannotBeOpened(sink: "\(configuration.sink)", reason: reason)
+      }
       Diagnostics.say("the sink \(configuration.sink) cannot be opened: \(reason). The service goes on, unwatched")
       serviceManager?.release()
       return StallMonitor(configuration: configuration, watch: nil)
@@ -106,15 +130,25 @@ public final class StallMonitor: Sendable {
       let sentinel = ForkSentinel()
       let watch = try beginWatch(
         configuration, environment: environment, plan: plan, sentinel: sentinel, serviceManager: serviceManager,
-        watchesMainLoop: watchesMainLoop)
+        watchesMainLoop: watchesMainLoop, courier: courier)
       let monitor = StallMonitor(configuration: configuration, watch: watch, sentinel: sentinel)
       active = monitor
+      Diagnostics.note(
+        "The stall monitor has started", ["threshold": "\(configuration.threshold)", "sink": "\(configuration.sink)"])
       return monitor
     }
   }
 
   /// Whether the main loop is watched: false if the monitor was disabled, misconfigured or stopped, and in the child of a fork.
   public var isWatching: Bool { sentinel.isInOwnProcess && watch.withLock { $0 != nil } }
+
+  /// The loops that are watched at this moment, the main loop first.
+  ///
+  /// Empty if the monitor does not watch. Takes a lock for a moment; from any thread.
+  public var watchedLoops: [WatchedLoopStatus] {
+    guard sentinel.isInOwnProcess else { return [] }
+    return watch.withLock { $0?.watchdog }?.watchedSubjects.map(WatchedLoopStatus.init) ?? []
+  }
 
   /// The loops that are watched; nil if the monitor does not watch.
   var registry: LoopRegistry? { sentinel.isInOwnProcess ? watch.withLock { $0?.registry } : nil }
@@ -193,6 +227,8 @@ public final class StallMonitor: Sendable {
     ended.mainQueue?.end()
     ended.pool?.end()
     ended.watchdog.stop()
+    Diagnostics.note("The stall monitor has stopped")
+    ended.courier?.end()
   }
 
   /// What a loop that is watched by heartbeats needs of the watch; nil if there is none.
@@ -203,7 +239,7 @@ public final class StallMonitor: Sendable {
 
   private static func beginWatch(
     _ configuration: StallMonitorConfiguration, environment: Environment, plan: SinkPlan, sentinel: ForkSentinel,
-    serviceManager: ServiceManagerWatchdog?, watchesMainLoop: Bool
+    serviceManager: ServiceManagerWatchdog?, watchesMainLoop: Bool, courier: TelemetryCourier?
   ) throws(StallMonitorError) -> Watch {
     // All that takes the dynamic loader's lock happens here, and never during a stall.
     let capture = ThreadCapture()
@@ -235,17 +271,18 @@ public final class StallMonitor: Sendable {
       sink: sink,
       ledger: RepeatLedger(
         window: configuration.repeatWindow.nanoseconds, budget: configuration.budget, now: MonotonicClock.now()),
-      details: details)
+      details: details, courier: courier)
     do {
+      try courier?.start { watchdog.watchedSubjects }
       try watchdog.start(
         sink: sink, publisher: publisher, capture: capture, resolver: resolver, recorder: recorder,
         configuration: configuration, actions: ActionPlan(configuration.actions), serviceManager: serviceManager,
-        tunings: tunings)
+        tunings: tunings, courier: courier)
     } catch {
       sink.close()
       throw error
     }
-    var watch = Watch(watchdog: watchdog, registry: registry, suspension: suspension)
+    var watch = Watch(watchdog: watchdog, registry: registry, suspension: suspension, courier: courier)
     if watchesMainLoop { beginMainLoop(of: &watch, configuration) }
     if configuration.watchesCooperativePool {
       watch.pool = watchPool(configuration, by: watchdog, suspension: suspension)
@@ -263,7 +300,7 @@ public final class StallMonitor: Sendable {
       threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: watch.suspension,
       state: { stamper.kind == .loop ? LoopDescription.current(of: loop) : (nil, nil) },
       isInUnseenRun: { stamper.isInUnseenRun($0) }, captureThreads: configuration.captureThreads,
-      heartbeat: heartbeat)
+      heartbeat: heartbeat, findsKind: true, turns: watch.registry.makeTurnSource(loop))
     var identities = [LoopRegistry.Identity.loop(ObjectIdentifier(loop))]
     if clinux_cf_is_here() {
       identities.append(.coreFoundation(UInt(bitPattern: clinux_cf_main_run_loop())))

@@ -35,6 +35,18 @@ struct BadInputTests {
     expectError(configuration, naming: "stateDirectory", "absolute")
   }
 
+  /// What the operator chose instead only leaves the service unwatched.
+  @Test(arguments: [("/nowhere/x.jsonl", "No such file or directory"), ("/tmp", "Is a directory")])
+  func sinkInCodeMustBeWritable(path: String, reason: String) {
+    var configuration = StallMonitorConfiguration()
+    configuration.sink = .file(path: path)
+    let error = #expect(throws: StallMonitorError.self) {
+      try StallMonitor.start(configuration, environment: Environment([:]))
+    }
+    #expect(error == .sinkCannotBeOpened(sink: "file:\(path)", reason: reason))
+    #expect(error?.description.contains("the sink file:\(path) cannot be opened: \(reason); allowed: ") == true)
+  }
+
   private func expectError(_ configuration: StallMonitorConfiguration, naming key: String, _ allowed: String) {
     let error = #expect(throws: StallMonitorError.self) {
       try StallMonitor.start(configuration, environment: Environment([:]))

@@ -44,6 +44,7 @@ extension OneAtATime {
     @Test func idleHostWakesNobody() throws {
       let victim = try run("idle")
       #expect(victim.facts["wakeups"] == "0")
+      #expect(victim.facts["kind"] == "foundation")
       #expect(victim.reports.isEmpty)
     }
   }

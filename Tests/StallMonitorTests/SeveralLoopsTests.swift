@@ -12,6 +12,10 @@ extension OneAtATime {
       let ended = victim.reports("stall.ended")
       #expect(Set(ended.map { $0["loop", "name"] as? String }) == ["alpha", "beta"])
       #expect(ended.count == 2)
+      // The main loop has not turned yet at that moment.
+      #expect(victim.facts["main_kind"] == "unknown")
+      #expect(victim.facts["patient_kind"] == "loop" && victim.facts["patient_thread"] == "true")
+      #expect(victim.facts["alpha_threshold"] == "0.1" && victim.facts["patient_threshold"] == "30.0")
       for report in ended {
         #expect(report.culprit.contains("blockByComputing"))
         #expect(report["loop", "kind"] as? String == "loop")

@@ -67,9 +67,10 @@ struct AgentHostileTests {
     #expect(agent.said.contains("more than 200 lines a second"))
   }
 
+  // The agent's own monitor has one, too.
   @Test("more connections than there may be; and clients that read nothing")
   func connections() throws {
-    let agent = try RunningAgent("limits: { connections: 20 }")
+    let agent = try RunningAgent("limits: { connections: 21 }")
     var clients: [AgentClient] = []
     for id in 0..<20 {
       let client = try AgentClient(agent.socketPath)

@@ -107,6 +107,9 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// monitor cannot watch, or is disabled, systemd is asked once not to expect anything.
   public var notifiesServiceManager = false
 
+  /// What the host handed in to be told of the monitor itself.
+  var telemetry = Telemetry()
+
   /// The default configuration.
   public init() {}
 
@@ -129,6 +132,8 @@ public enum StallMonitorError: Error, Sendable, Equatable, CustomStringConvertib
   case invalidConfiguration(key: String, value: String, allowed: String)
   /// A loop's name or threshold is not usable. `allowed` says in words what may stand there.
   case invalidLoop(key: String, value: String, allowed: String)
+  /// Where the configuration in code has report lines go cannot be written to; `reason` says why.
+  case sinkCannotBeOpened(sink: String, reason: String)
   /// The main loop is watched already, by another monitor of this process that has not been stopped.
   case alreadyWatching
   /// A thread, which the monitor needs one of, could not be made. `code` is the errno value.
@@ -150,6 +155,8 @@ public enum StallMonitorError: Error, Sendable, Equatable, CustomStringConvertib
     case .invalidConfiguration(let key, let value, let allowed):
       "StallMonitorConfiguration.\(key) is \(value); allowed: \(allowed)"
     case .invalidLoop(let key, let value, let allowed): "the loop's \(key) is \(value); allowed: \(allowed)"
+    case .sinkCannotBeOpened(let sink, let reason):
+      "the sink \(sink) cannot be opened: \(reason); allowed: stdout, or a file that can be made or appended to"
     case .alreadyWatching: "the main loop is watched already by another StallMonitor of this process"
     case .noThread(let code): "the watchdog thread could not be made (errno \(code))"
     case .loopAlreadyWatched(let name): "the loop is watched already, as \"\(name)\""

@@ -1,8 +1,25 @@
 import Glibc
+import Synchronization
 
-/// The monitor's own words, on standard error: one line each, by one write, and only when something is wrong.
+/// The monitor's own words: to the log that the host handed in; without one to standard error, one line each, by one write, and only when
+/// something is wrong.
 enum Diagnostics {
+  // One monitor watches a process.
+  private static let courier = Mutex<TelemetryCourier?>(nil)
+
+  /// Has what is said from now on carried by `new`, unless another of this process carries it.
+  static func hand(to new: TelemetryCourier?) {
+    courier.withLock { if $0?.isInOwnProcess != true { $0 = new } }
+  }
+
+  /// Ends that.
+  static func takeBack(from old: TelemetryCourier?) {
+    courier.withLock { if $0 === old { $0 = nil } }
+  }
+
+  /// Says that something is wrong.
   static func say(_ text: String) {
+    if carry(StateNote(level: .warning, text: text)) { return }
     let line = Array("stallmonitor: \(text)\n".utf8)
     _ = line.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
   }
@@ -14,6 +31,17 @@ enum Diagnostics {
         text.unicodeScalars.prefix(200).map {
           $0.properties.isDefaultIgnorableCodePoint || $0.value < 0x20 || (0x7f..<0xa0).contains($0.value) ? "?" : $0
         }))
+  }
+
+  /// Says how it stands, if the host handed a log in.
+  static func note(_ text: String, _ metadata: KeyValuePairs<String, String> = [:]) {
+    _ = carry(StateNote(level: .info, text: text, metadata: metadata.map { ($0.key, $0.value) }))
+  }
+
+  private static func carry(_ note: StateNote) -> Bool {
+    // Only tried: in the child of a fork it may be held by a thread that is not there.
+    guard let courier = courier.withLockIfAvailable({ $0 }) ?? nil, courier.isInOwnProcess else { return false }
+    return courier.carry(note)
   }
 }
 

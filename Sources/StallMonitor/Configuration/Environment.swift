@@ -154,6 +154,9 @@ struct Environment {
     variables["STATE_DIRECTORY"]?.split(separator: ":").first.map(String.init)
   }
 
+  /// Whether the sink is the operator's choice, and not the code's.
+  var setsSink: Bool { variables["STALLMONITOR_SINK"]?.isEmpty == false }
+
   /// Variables that look like ours and are not: most likely misspelt.
   func unknownVariables() -> [String] {
     variables.keys.filter { $0.hasPrefix("STALLMONITOR_") && !Self.known.contains($0) }.sorted()

@@ -10,10 +10,12 @@ final class ReportPublisher {
   private let sink: any ReportSink
   private let details: DetailFiles?
   let ledger: RepeatLedger
+  private let courier: TelemetryCourier?
   /// The number of the last line.
   private(set) var sequence: UInt64 = 0
 
-  init(sink: any ReportSink, ledger: RepeatLedger, details: DetailFiles?) {
+  init(sink: any ReportSink, ledger: RepeatLedger, details: DetailFiles?, courier: TelemetryCourier? = nil) {
+    self.courier = courier
     self.sink = sink
     self.ledger = ledger
     self.details = details
@@ -41,11 +43,12 @@ final class ReportPublisher {
   func end(_ report: StallReport, of episode: Episode, isTold: Bool) {
     let now = MonotonicClock.now()
     // The samples may have shown another culprit than the first one.
-    guard isTold || ledger.begin(report, at: now) == .tell else { return ledger.didCount(report, at: now) }
+    guard isTold || ledger.begin(report, at: now) == .tell else { return count(report, at: now) }
     var report = report
     report.detailFile = details?.write(report, episode) ?? report.detailFile
     send(report)
     sendDetail(report, of: episode)
+    courier?.count(report, isTold: true)
     ledger.didTell(report, at: now)
   }
 
@@ -70,9 +73,15 @@ final class ReportPublisher {
   /// Tells once that the whole process stood still.
   func tellFreeze(_ report: StallReport) {
     let now = MonotonicClock.now()
-    guard ledger.begin(report, at: now) == .tell else { return ledger.didCount(report, at: now) }
+    guard ledger.begin(report, at: now) == .tell else { return count(report, at: now) }
     send(report)
+    courier?.count(report, isTold: true)
     ledger.didTell(report, at: now)
+  }
+
+  private func count(_ report: StallReport, at now: UInt64) {
+    courier?.count(report, isTold: false)
+    ledger.didCount(report, at: now)
   }
 
   /// Sends the summaries that are due.

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import LoopEngine
 import Synchronization
 
 /// The loops that one monitor watches: their names, and what they share.
@@ -47,6 +48,9 @@ final class LoopRegistry: Sendable {
       record: keepsRecords ? MappedRecord(sentinel: sentinel) : nil)
   }
 
+  /// Where a loop's turns are counted, if the host handed metrics in.
+  func makeTurnSource(_ loop: Loop) -> TurnSource? { configuration.telemetry.meters == nil ? nil : TurnSource(loop) }
+
   /// Takes the main loop's name and identity.
   func addMain(_ identities: [Identity]) {
     entries.withLock { $0?["main"] = Entry(identities: identities, watch: nil) }
@@ -80,7 +84,8 @@ final class LoopRegistry: Sendable {
       stackEnd: threadID == getpid() ? ProcessFacts.mainStackEnd() : UInt64(clinux_own_stack_end()),
       threshold: watch.threshold.nanoseconds, hasOwnThreshold: watch.hasOwnThreshold, pulse: watch.pulse,
       suspension: suspension, state: traits.state,
-      isInUnseenRun: traits.isInUnseenRun, captureThreads: configuration.captureThreads)
+      isInUnseenRun: traits.isInUnseenRun, captureThreads: configuration.captureThreads,
+      turns: traits.loop.flatMap(makeTurnSource))
   }
 
   func remove(_ watch: LoopWatch) {

@@ -1,5 +1,6 @@
 import CLinux
 import CUnwind
+import LoopEngine
 import Synchronization
 
 /// One more loop that a monitor watches, by its name.
@@ -57,6 +58,8 @@ public final class LoopWatch: Sendable {
     var kind: @Sendable () -> String
     var state: @Sendable () -> (mode: String?, callout: String?) = { (nil, nil) }
     var isInUnseenRun: @Sendable ([StackFrame]) -> Bool = { _ in false }
+    /// The loop, if it counts its turns by itself.
+    var loop: Loop?
   }
 
   /// Begins the watch, on the loop's own thread.

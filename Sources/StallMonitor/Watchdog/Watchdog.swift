@@ -22,6 +22,7 @@ final class Watchdog: Sendable {
   private let wakeUps = Atomic<UInt64>(0)
   // Host threads hold it for an append; the watchdog only tries it.
   private let changes = Mutex<[Change]>([])
+  private let subjects = Mutex<[WatchedLoop.Subject]>([])
   private let hasChanges = Atomic<Bool>(false)
   private let thread = Mutex<pthread_t?>(nil)
 
@@ -45,6 +46,7 @@ final class Watchdog: Sendable {
     var serviceManager: ServiceManagerWatchdog?
     var tunings: TuningBox
     var configuration: StallMonitorConfiguration
+    var courier: TelemetryCourier?
   }
 
   init(origin: StallReport.Origin) {
@@ -62,23 +64,32 @@ final class Watchdog: Sendable {
     sink: any ReportSink, publisher: ReportPublisher, capture: ThreadCapture, resolver: FrameResolver,
     recorder: FatalRecorder?, configuration: StallMonitorConfiguration = StallMonitorConfiguration(),
     actions: ActionPlan = ActionPlan([]), serviceManager: ServiceManagerWatchdog? = nil,
-    tunings: TuningBox = TuningBox()
+    tunings: TuningBox = TuningBox(), courier: TelemetryCourier? = nil
   ) throws(StallMonitorError) {
     let outfit = Outfit(
       watchdog: self, sink: sink, capture: capture, resolver: resolver, recorder: recorder,
       publisher: publisher, actions: actions, serviceManager: serviceManager, tunings: tunings,
-      configuration: configuration)
+      configuration: configuration, courier: courier)
     let handle = try OwnThreads.start(name: "stall-watchdog") { outfit.watchdog.run(outfit) }
     thread.withLock { $0 = handle }
   }
 
   /// Watches a loop from now on.
-  func watch(_ subject: WatchedLoop.Subject) { change(.watch(subject)) }
+  func watch(_ subject: WatchedLoop.Subject) {
+    subjects.withLock { $0.append(subject) }
+    change(.watch(subject))
+  }
 
   /// Watches the loop of this pulse no longer.
   ///
   /// A stall of it that lasts is told as ended.
-  func forget(_ pulse: Pulse) { change(.forget(pulse)) }
+  func forget(_ pulse: Pulse) {
+    subjects.withLock { $0.removeAll { $0.pulse === pulse } }
+    change(.forget(pulse))
+  }
+
+  /// The loops that are watched, in the order in which they came.
+  var watchedSubjects: [WatchedLoop.Subject] { subjects.withLock { $0 } }
 
   private func change(_ change: Change) {
     changes.withLock { $0.append(change) }
@@ -139,6 +150,7 @@ final class Watchdog: Sendable {
         }
       }
       frozen = 0
+      outfit.courier?.look(at: loops, now: now)
       var next: UInt64?
       if let time = serviceManager?.tell(isHealthy: isHealthy(loops), at: MonotonicClock.now()) { next = time }
       if let summary = outfit.publisher.summarize() { next = min(next ?? .max, summary) }
@@ -166,6 +178,7 @@ final class Watchdog: Sendable {
     }
     serviceManager?.tellLast(isHealthy: isHealthy(loops))
     round.finish(loops)
+    outfit.courier?.look(at: [], now: MonotonicClock.now())
     _ = outfit.publisher.summarize(closing: true)
     outfit.sink.flush()
     outfit.recorder?.tellEarlier(to: outfit.sink)

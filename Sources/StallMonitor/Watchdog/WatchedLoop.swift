@@ -28,6 +28,13 @@ final class WatchedLoop {
     var captureThreads = StallMonitorConfiguration.ThreadSelection.lockHolder
     /// What takes the place of observers where there are none.
     var heartbeat: (any Heartbeat)?
+    /// Whether its kind is known only when it has turned.
+    var findsKind = false
+    /// Where its turns are counted, if anybody wants to know.
+    var turns: TurnSource?
+
+    /// Which run loop it is, as far as that is known yet.
+    var knownKind: String? { !findsKind || pulse.word.raw != 0 || heartbeat?.isBeating == true ? kind() : nil }
   }
 
   /// How long the sweep over other threads may take, and then the naming of what it found.
@@ -56,6 +63,8 @@ final class WatchedLoop {
   var isTold = false
   /// How many of the actions have been done for the stall under way.
   var actionsDone = 0
+  /// The kinds that it has been said to be.
+  var saidKinds: Set<String> = []
   /// The detail file of the stall under way, if it has been written.
   var detailFile: String?
   // A turn that began before this moment is taken to have begun at it: the process stood still, not the loop.

@@ -113,6 +113,7 @@ case "busy":
 case "idle":
   DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(700)) {
     let before = monitor.watchdogWakeUps
+    FileHandle.standardError.write(Data("victim: kind=\(monitor.watchedLoops.first?.kind ?? "unknown")\n".utf8))
     DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(1500)) {
       FileHandle.standardError.write(Data("victim: wakeups=\(monitor.watchdogWakeUps - before)\n".utf8))
     }

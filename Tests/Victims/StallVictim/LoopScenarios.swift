@@ -18,6 +18,12 @@ import StallMonitor
     threads[2].perform {}
     usleep(200_000)
     for thread in threads { thread.perform { blockByComputing() } }
+    for loop in monitor.watchedLoops {
+      let isKnown = Loop.main.threadID == loop.threadID || threads.contains { $0.loop?.threadID == loop.threadID }
+      say(
+        "\(loop.name)_kind=\(loop.kind ?? "unknown") \(loop.name)_thread=\(isKnown) \(loop.name)_threshold=\(loop.threshold)"
+      )
+    }
     Loop.main.after(2 * milliseconds + 500) { Loop.main.stop() }
     Loop.main.run()
     for thread in threads { thread.stop() }

@@ -1,0 +1,78 @@
+import Configuration
+import Foundation
+import StallMonitor
+import Testing
+
+/// A configuration from the sources that a host reads.
+struct ConfigReaderTests {
+  @Test func variablesOfAScopedReaderAreTheMonitorsOwn() throws {
+    let reader = ConfigReader(
+      provider: EnvironmentVariablesProvider(environmentVariables: [
+        "STALLMONITOR_ENABLED": "no", "STALLMONITOR_THRESHOLD": "100ms",
+        "STALLMONITOR_SINK": "file:/var/log/stalls.jsonl",
+        "STALLMONITOR_REPEAT_WINDOW": "2min", "STALLMONITOR_BUDGET": "7", "STALLMONITOR_THREADS": "all",
+        "STALLMONITOR_SYSTEMD_WATCHDOG": "on", "STALLMONITOR_ABORT_AFTER": "30s", "STALLMONITOR_DETAIL_AFTER": "1s",
+        "STALLMONITOR_COOPERATIVE_POOL": "true", "STALLMONITOR_STATE_DIRECTORY": "/run/app",
+        "STALLMONITOR_SERVICE_NAME": "shop", "STALLMONITOR_SERVICE_VERSION": "1.2",
+      ]))
+    let read = try StallMonitorConfiguration(config: reader.scoped(to: "stallmonitor"))
+    var expected = StallMonitorConfiguration()
+    expected.isEnabled = false
+    expected.threshold = .milliseconds(100)
+    expected.sink = .file(path: "/var/log/stalls.jsonl")
+    expected.repeatWindow = .seconds(120)
+    expected.budget = 7
+    expected.captureThreads = .all
+    expected.notifiesServiceManager = true
+    expected.actions = [.writeDetailFile(after: .seconds(1)), .abort(after: .seconds(30))]
+    expected.watchesCooperativePool = true
+    expected.stateDirectory = "/run/app"
+    expected.serviceName = "shop"
+    expected.serviceVersion = "1.2"
+    #expect(read == expected)
+  }
+
+  @Test func valuesOfAFileHaveTheirTypes() async throws {
+    let file = FileManager.default.temporaryDirectory.appending(path: "stallmonitor-\(UUID().uuidString).json")
+    defer { try? FileManager.default.removeItem(at: file) }
+    try Data(#"{"stallmonitor": {"enabled": false, "threshold": "1.5s", "budget": 0, "serviceName": 7}}"#.utf8).write(
+      to: file)
+    let reader = ConfigReader(provider: try await FileProvider<JSONSnapshot>(filePath: .init(file.path)))
+    let read = try StallMonitorConfiguration(config: reader.scoped(to: "stallmonitor"))
+    #expect(!read.isEnabled)
+    #expect(read.threshold == .milliseconds(1500))
+    #expect(read.budget == 0)
+    #expect(read.serviceName == "7")
+  }
+
+  @Test func missingKeysHaveTheirDefaults() throws {
+    let read = try StallMonitorConfiguration(config: ConfigReader(provider: InMemoryProvider(values: [:])))
+    #expect(read == StallMonitorConfiguration())
+  }
+
+  @Test(
+    arguments: [
+      ("threshold", "fast", "fast", "250ms"), ("threshold", 250, "250", "a unit"), ("threshold", "0ms", "0ms", "1ms"),
+      ("threshold", ConfigValue(.stringArray(["1s", "2s"]), isSecret: false), #"["1s", "2s"]"#, "a unit"),
+      ("enabled", "perhaps", "perhaps", "true or false"), ("budget", 10001, "10001", "10000"),
+      ("budget", 0.5, "0.5", "a whole number"), ("sink", "syslog", "syslog", "file:"),
+      ("threads", "some", "some", "lock-holder"), ("stateDirectory", "here", "here", "absolute"),
+      ("abortAfter", "100ms", "100ms", "from the threshold"), ("detailAfter", true, "true", "or off"),
+    ] as [(String, ConfigValue, String, String)])
+  func uselessValueIsNamed(key: String, value: ConfigValue, found: String, allowed: String) throws {
+    let reader = ConfigReader(provider: InMemoryProvider(values: [AbsoluteConfigKey([key]): value]))
+    let error = #expect(throws: StallMonitorKeyError.self) { try StallMonitorConfiguration(config: reader) }
+    let problem = try #require(error?.problems.first)
+    #expect(error?.problems.count == 1)
+    #expect(problem.key == key)
+    #expect(problem.value == found)
+    #expect(problem.allowed.contains(allowed))
+    #expect(error?.description.contains("\(key)=\(problem.value) is not usable; allowed: ") == true)
+  }
+
+  @Test func allUselessValuesAreNamedAtOnce() {
+    let reader = ConfigReader(provider: InMemoryProvider(values: ["threshold": "fast", "sink": "syslog"]))
+    let error = #expect(throws: StallMonitorKeyError.self) { try StallMonitorConfiguration(config: reader) }
+    #expect(error?.problems.map(\.key).sorted() == ["sink", "threshold"])
+  }
+}

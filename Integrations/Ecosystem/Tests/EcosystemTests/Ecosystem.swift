@@ -1,0 +1,5 @@
+import Testing
+
+/// Victims one at a time: each is timed.
+@Suite(.serialized)
+struct Ecosystem {}

@@ -1,0 +1,86 @@
+#if SwiftConfiguration
+public import Configuration
+
+extension StallMonitorConfiguration {
+  /// A configuration from whatever sources the host reads.
+  ///
+  /// | key | property | value |
+  /// |---|---|---|
+  /// | `enabled` | ``isEnabled`` | `true` or `false` |
+  /// | `threshold` | ``threshold`` | a number with `us`, `ms`, `s` or `min`, from 1 ms to 1 h |
+  /// | `sink` | ``sink-swift.property`` | `stdout`, or `file:` and a path |
+  /// | `repeatWindow` | ``repeatWindow`` | a duration up to 1 h |
+  /// | `budget` | ``budget`` | a whole number, 0 to 10000 |
+  /// | `threads` | ``captureThreads`` | `none`, `lock-holder`, `running` or `all` |
+  /// | `systemdWatchdog` | ``notifiesServiceManager`` | `true` or `false` |
+  /// | `abortAfter`, `detailAfter` | ``actions`` | a duration up to 1 h, or `off` |
+  /// | `cooperativePool` | ``watchesCooperativePool`` | `true` or `false` |
+  /// | `stateDirectory` | ``stateDirectory`` | an absolute path |
+  /// | `serviceName`, `serviceVersion` | ``serviceName``, ``serviceVersion`` | any text |
+  ///
+  /// Keys are relative to the reader: `config.scoped(to: "stallmonitor")` reads `stallmonitor.threshold`, and from environment variables
+  /// the names that the monitor has there anyway. A key that is not there has its default; an empty text is as good as none.
+  /// ``StallMonitor/start(_:)`` lets the environment's `STALLMONITOR_` variables win over all of this.
+  ///
+  /// - Parameter config: The reader.
+  /// - Throws: ``StallMonitorKeyError``, with all keys whose values cannot be used.
+  public init(config: ConfigReader) throws(StallMonitorKeyError) {
+    self.init()
+    var variables: [String: String] = [:]
+    for (key, variable) in Self.keys { variables[variable] = config.text(forKey: key) }
+    let problems = Environment(variables).apply(to: &self)
+    serviceVersion = config.text(forKey: "serviceVersion")
+    guard problems.isEmpty else {
+      throw StallMonitorKeyError(
+        problems: problems.map { problem in
+          let key = Self.keys.first { $0.variable == problem.variable }?.key ?? problem.variable
+          return .init(key: key, value: problem.value, allowed: problem.allowed)
+        })
+    }
+  }
+
+  /// A value means the same as in the variable, wherever it comes from.
+  private static let keys: [(key: String, variable: String)] = [
+    ("enabled", "STALLMONITOR_ENABLED"), ("threshold", "STALLMONITOR_THRESHOLD"), ("sink", "STALLMONITOR_SINK"),
+    ("repeatWindow", "STALLMONITOR_REPEAT_WINDOW"), ("budget", "STALLMONITOR_BUDGET"),
+    ("threads", "STALLMONITOR_THREADS"), ("systemdWatchdog", Environment.serviceManagerVariable),
+    ("abortAfter", Environment.abortVariable), ("detailAfter", "STALLMONITOR_DETAIL_AFTER"),
+    ("cooperativePool", "STALLMONITOR_COOPERATIVE_POOL"), ("stateDirectory", "STALLMONITOR_STATE_DIRECTORY"),
+    ("serviceName", "STALLMONITOR_SERVICE_NAME"),
+  ]
+}
+
+/// Values that a monitor cannot use, by their keys.
+public struct StallMonitorKeyError: Error, Sendable, Equatable, CustomStringConvertible {
+  /// One value.
+  public struct Problem: Sendable, Equatable {
+    /// The key, relative to the reader.
+    public var key: String
+    /// What was found.
+    public var value: String
+    /// What may stand there, in words.
+    public var allowed: String
+  }
+
+  /// All values that cannot be used.
+  public var problems: [Problem]
+
+  /// The problems for people, in one line.
+  public var description: String {
+    problems.map { "\($0.key)=\($0.value) is not usable; allowed: \($0.allowed)" }.joined(separator: ". ")
+  }
+}
+
+extension ConfigReader {
+  /// The value, whatever its type: a file may have a number or a truth value where a variable has text.
+  fileprivate func text(forKey key: String) -> String? {
+    let key = ConfigKey(stringLiteral: key)
+    if let text = string(forKey: key) { return text }
+    if let number = int(forKey: key) { return "\(number)" }
+    if let number = double(forKey: key) { return "\(number)" }
+    if let truth = bool(forKey: key) { return "\(truth)" }
+    // No key has a list; it is named as what cannot be used.
+    return stringArray(forKey: key).map { "\($0)" } ?? intArray(forKey: key).map { "\($0)" }
+  }
+}
+#endif

@@ -1,0 +1,29 @@
+/// What has been counted of stalls and not been handed over yet.
+struct StallTally: Sendable {
+  /// The dimensions of what is counted.
+  struct Key: Hashable, Sendable {
+    var loop: String
+    var cause: Cause
+  }
+
+  struct Count: Sendable, Equatable {
+    /// Stalls that have ended.
+    var ended = 0
+    /// How long they took, in nanoseconds.
+    var nanoseconds: UInt64 = 0
+    /// Those of them that were counted instead of told.
+    var suppressed = 0
+  }
+
+  var counts: [Key: Count] = [:]
+  /// The loops that are watched, each with whether it stands still.
+  var loops: [String: Bool] = [:]
+
+  mutating func add(_ report: StallReport, isTold: Bool) {
+    var count = counts[Key(loop: report.loop.name, cause: report.verdict.cause)] ?? Count()
+    count.ended += 1
+    count.nanoseconds += report.durationNanoseconds
+    if !isTold { count.suppressed += 1 }
+    counts[Key(loop: report.loop.name, cause: report.verdict.cause)] = count
+  }
+}

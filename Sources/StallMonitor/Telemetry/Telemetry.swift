@@ -1,0 +1,36 @@
+/// What a host hands in to be told of the monitor itself: its log, and its metrics.
+///
+/// Stalls go to the sink. Both are called on the courier's thread, one at a time.
+struct Telemetry: Sendable, Equatable {
+  var log: (any StateLog)?
+  var meters: (any StallMeters)?
+
+  /// The same was handed in.
+  static func == (a: Telemetry, b: Telemetry) -> Bool { a.log === b.log && a.meters === b.meters }
+}
+
+/// A log of the host's.
+protocol StateLog: AnyObject, Sendable {
+  func write(_ note: StateNote)
+}
+
+/// Something that the monitor says of itself.
+struct StateNote: Sendable {
+  enum Level: Sendable {
+    case info
+    case warning
+  }
+
+  var level: Level
+  var text: String
+  var metadata: [(key: String, value: String)] = []
+}
+
+/// Metrics of the host's.
+protocol StallMeters: AnyObject, Sendable {
+  /// Adds what has been counted since the last call.
+  func add(_ tally: StallTally)
+
+  /// Adds the turns that a loop has made since the last call.
+  func add(_ turns: TurnCount, of loop: String)
+}

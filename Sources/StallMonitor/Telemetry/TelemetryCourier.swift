@@ -1,0 +1,171 @@
+import CLinux
+import Glibc
+import Synchronization
+
+/// Carries the monitor's own words and numbers to the host's log and metrics, on a thread that may wait for them.
+///
+/// A log handler takes locks that a stalled loop may hold, so the watchdog calls none: it leaves what there is here, and goes on. The
+/// thread sleeps until then, so an idle service wakes it never.
+final class TelemetryCourier: Sendable {
+  private static let noteLimit = 256
+  private static let turnInterval: UInt64 = 1_000_000_000
+  private static let longestFarewell: UInt64 = 1_000_000_000
+
+  private struct Load {
+    var notes: [StateNote] = []
+    var lostNotes = 0
+    var tally = StallTally()
+    var hasTally = false
+    var countsTurns = false
+    var isLast = false
+    var hasThread = false
+  }
+
+  private let telemetry: Telemetry
+  private let processID = getpid()
+  private let load = Mutex(Load())
+  private let semaphore = WatchdogSemaphore()
+  private let hasEnded = WatchdogSemaphore()
+  // When turns are next counted; the watchdog's.
+  private let nextTurns = Atomic<UInt64>(0)
+
+  /// Nil if nothing was handed in.
+  init?(_ telemetry: Telemetry) {
+    guard telemetry != Telemetry() else { return nil }
+    self.telemetry = telemetry
+  }
+
+  /// False in the child of a fork, which has no thread for it.
+  var isInOwnProcess: Bool { processID == getpid() }
+
+  // MARK: Whoever has something
+
+  /// Takes a note; false if there is no log for it.
+  func carry(_ note: StateNote) -> Bool {
+    guard telemetry.log != nil else { return false }
+    change { load in
+      if load.notes.count < Self.noteLimit { load.notes.append(note) } else { load.lostNotes += 1 }
+    }
+    return true
+  }
+
+  /// Counts a stall that has ended.
+  func count(_ report: StallReport, isTold: Bool) {
+    guard telemetry.meters != nil else { return }
+    change { load in
+      load.tally.add(report, isTold: isTold)
+      load.hasTally = true
+    }
+  }
+
+  /// Looks at what is new of the loops.
+  ///
+  /// On the watchdog, whenever it is awake for another reason.
+  func look(at loops: [WatchedLoop], now: UInt64) {
+    if telemetry.log != nil { for loop in loops { sayKind(of: loop) } }
+    guard telemetry.meters != nil else { return }
+    let isDue = now >= nextTurns.load(ordering: .relaxed)
+    let states = Dictionary(loops.map { ($0.subject.name, $0.isStalled) }) { $0 || $1 }
+    let hasChanged = load.withLock { $0.tally.loops != states }
+    guard isDue || hasChanged else { return }
+    if isDue { nextTurns.store(now + Self.turnInterval, ordering: .relaxed) }
+    change { load in
+      load.countsTurns = load.countsTurns || isDue
+      load.tally.loops = states
+      load.hasTally = load.hasTally || hasChanged
+    }
+  }
+
+  private func sayKind(of loop: WatchedLoop) {
+    guard let kind = loop.subject.knownKind, loop.saidKinds.insert(kind).inserted else { return }
+    let status = WatchedLoopStatus(loop.subject)
+    _ = carry(
+      StateNote(
+        level: .info, text: "Watching the loop \(status.name): \(kind)",
+        metadata: [
+          ("loop.name", status.name), ("loop.kind", kind), ("thread.id", status.threadID.map { "\($0)" } ?? "any"),
+          ("threshold", "\(status.threshold)"),
+        ]))
+  }
+
+  private func change(_ body: (inout Load) -> Void) {
+    let hasThread = load.withLock { load in
+      body(&load)
+      return load.hasThread
+    }
+    if hasThread { semaphore.post() }
+  }
+
+  // MARK: The thread
+
+  /// Starts the thread; `subjects` are the loops whose turns are counted.
+  func start(_ subjects: @escaping @Sendable () -> [WatchedLoop.Subject]) throws(StallMonitorError) {
+    let thread = try OwnThreads.start(name: "stall-telemetry") { [self] in
+      var turns: [ObjectIdentifier: Turns] = [:]
+      repeat { semaphore.wait() } while handOver(subjects(), &turns)
+      hasEnded.post()
+    }
+    pthread_detach(thread)
+    change { $0.hasThread = true }
+  }
+
+  /// Hands over what there is, and takes no more.
+  ///
+  /// Waits a second at most, for a log or metrics that do not take it.
+  func end() {
+    let hasThread = load.withLock { load in
+      load.isLast = true
+      load.countsTurns = true
+      return load.hasThread
+    }
+    if hasThread {
+      semaphore.post()
+      _ = hasEnded.wait(until: MonotonicClock.now() + Self.longestFarewell)
+    } else {
+      var turns: [ObjectIdentifier: Turns] = [:]
+      _ = handOver([], &turns)
+    }
+    Diagnostics.takeBack(from: self)
+  }
+
+  /// What has been counted of a loop's turns.
+  private struct Turns {
+    var name: String
+    var source: TurnSource
+    var last: TurnCount
+  }
+
+  /// Hands over what there is; false if it was the last.
+  private func handOver(_ subjects: [WatchedLoop.Subject], _ turns: inout [ObjectIdentifier: Turns]) -> Bool {
+    let load = load.withLock { load in
+      defer {
+        (load.notes, load.lostNotes, load.tally.counts) = ([], 0, [:])
+        (load.hasTally, load.countsTurns) = (false, false)
+      }
+      return load
+    }
+    for note in load.notes { telemetry.log?.write(note) }
+    if load.lostNotes > 0 {
+      telemetry.log?.write(
+        StateNote(level: .warning, text: "\(load.lostNotes) notes were dropped: the log is too slow"))
+    }
+    if load.hasTally { telemetry.meters?.add(load.tally) }
+    if load.countsTurns, let meters = telemetry.meters { count(&turns, of: subjects, for: meters) }
+    return !load.isLast
+  }
+
+  private func count(
+    _ turns: inout [ObjectIdentifier: Turns], of subjects: [WatchedLoop.Subject], for meters: any StallMeters
+  ) {
+    for subject in subjects where turns[ObjectIdentifier(subject.pulse)] == nil {
+      turns[ObjectIdentifier(subject.pulse)] = subject.turns.map {
+        Turns(name: subject.name, source: $0, last: $0.earlier)
+      }
+    }
+    for (key, var loop) in turns {
+      if let change = loop.source.count.change(since: &loop.last) { meters.add(change, of: loop.name) }
+      // One that is not watched any more has been counted to its end.
+      turns[key] = subjects.contains { ObjectIdentifier($0.pulse) == key } ? loop : nil
+    }
+  }
+}

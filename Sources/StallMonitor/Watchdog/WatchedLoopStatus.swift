@@ -1,0 +1,25 @@
+/// A loop that a monitor watches, as it is at one moment.
+public struct WatchedLoopStatus: Sendable, Hashable {
+  /// The loop's name in reports; the main loop is `main`.
+  public let name: String
+  /// Which run loop it is, as a report's `loop.kind` says it: `loop`, `foundation`, `main-queue`, `nio` and so on.
+  ///
+  /// Nil for a main loop that has not turned yet. It may change: a host may go over from a run loop to `dispatchMain()`.
+  public let kind: String?
+  /// The thread that runs it; nil if none does at this moment, as for a main queue without work.
+  public let threadID: Int32?
+  /// How long a turn of the loop may take before it is a stall.
+  public let threshold: Duration
+}
+
+extension WatchedLoopStatus {
+  init(_ subject: WatchedLoop.Subject) {
+    var threadID: Int32? = subject.threadID
+    if let heartbeat = subject.heartbeat, heartbeat.isBeating {
+      if case .thread(let server) = heartbeat.server { threadID = server } else { threadID = nil }
+    }
+    self.init(
+      name: subject.name, kind: subject.knownKind, threadID: threadID,
+      threshold: .nanoseconds(Int64(clamping: subject.threshold)))
+  }
+}

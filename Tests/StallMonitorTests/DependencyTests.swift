@@ -1,0 +1,85 @@
+import Foundation
+import Testing
+
+/// What a host takes on with the library, all traits off: none of the ecosystem's packages, and no Foundation.
+@Suite(.serialized)
+struct DependencyTests {
+  @Test(arguments: Victim.Build.allCases)
+  func hostsBinaryNeedsNoFoundation(build: Victim.Build) throws {
+    let (status, output) = try run("readelf", "--dynamic", build.executable("StallVictim").path)
+    #expect(status == 0)
+    let needed = output.split(separator: "\n").filter { $0.contains("(NEEDED)") }
+    #expect(needed.contains { $0.contains("libc.so") })
+    for library in ["Foundation", "libunwind", "libdw"] {
+      #expect(!needed.contains { $0.contains(library) }, "\(needed)")
+    }
+    // The other way round: the same look finds it in a host that has it.
+    let other = try run("readelf", "--dynamic", build.executable("FoundationVictim").path)
+    #expect(other.output.contains("Foundation"))
+  }
+
+  @Test func librariesTargetsHaveNoPackageWithoutATrait() throws {
+    // The build directory is locked by whoever runs the tests.
+    let scratch = FileManager.default.temporaryDirectory.appending(path: "stalld-scratch-\(UUID().uuidString)")
+    defer { try? FileManager.default.removeItem(at: scratch) }
+    let (status, output) = try run(
+      "swift", "package", "--package-path", Victim.root.path, "--scratch-path", scratch.path, "dump-package")
+    #expect(status == 0)
+    let manifest = try #require(try JSONSerialization.jsonObject(with: Data(output.utf8)) as? [String: Any])
+    let targets = try #require(manifest["targets"] as? [[String: Any]])
+    let names = ["CLinux", "CUnwind", "LoopEngine", "StallMonitor", "CStallMonitor", "StallMonitorC"]
+    let libraries = targets.filter { names.contains($0["name"] as? String ?? "") }
+    #expect(libraries.count == names.count)
+    var traits: [String: [String]] = [:]
+    for library in libraries {
+      for case let dependency as [String: Any] in library["dependencies"] as? [Any] ?? [] {
+        // [name, package, module aliases, condition]
+        guard let product = dependency["product"] as? [Any] else { continue }
+        let condition = product.last as? [String: Any]
+        traits["\(product[0])"] = condition?["traits"] as? [String] ?? []
+      }
+    }
+    #expect(
+      traits == [
+        "Logging": ["SwiftLog"], "CoreMetrics": ["SwiftMetrics"], "ServiceLifecycle": ["SwiftServiceLifecycle"],
+        "Configuration": ["SwiftConfiguration"],
+      ])
+    let defaults = try #require((manifest["traits"] as? [[String: Any]])?.first { $0["name"] as? String == "default" })
+    #expect(defaults["enabledTraits"] as? [String] == [])
+  }
+
+  /// The command's argument parser is all that is resolved.
+  @Test func hostsPackageResolvesNothingOfTheEcosystem() throws {
+    let package = FileManager.default.temporaryDirectory.appending(path: "stalld-host-\(UUID().uuidString)")
+    defer { try? FileManager.default.removeItem(at: package) }
+    try FileManager.default.createDirectory(
+      at: package.appending(path: "Sources/host"), withIntermediateDirectories: true)
+    try "import StallMonitor\n".write(
+      to: package.appending(path: "Sources/host/main.swift"), atomically: true, encoding: .utf8)
+    let manifest = """
+      // swift-tools-version: 6.1
+      import PackageDescription
+      let package = Package(
+        name: "host", dependencies: [.package(name: "stalld", path: "\(Victim.root.path)")],
+        targets: [.executableTarget(name: "host", dependencies: [.product(name: "StallMonitor", package: "stalld")])])
+      """
+    try manifest.write(to: package.appending(path: "Package.swift"), atomically: true, encoding: .utf8)
+    let (status, output) = try run("swift", "package", "--package-path", package.path, "resolve")
+    #expect(status == 0, "\(output)")
+    let resolved = try JSONSerialization.jsonObject(with: Data(contentsOf: package.appending(path: "Package.resolved")))
+    let pins = try #require((resolved as? [String: Any])?["pins"] as? [[String: Any]])
+    #expect(pins.map { $0["identity"] as? String } == ["swift-argument-parser"])
+  }
+
+  private func run(_ command: String...) throws -> (status: Int32, output: String) {
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+    process.arguments = command
+    let output = Pipe()
+    process.standardOutput = output
+    try process.run()
+    let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    process.waitUntilExit()
+    return (process.terminationStatus, text)
+  }
+}
