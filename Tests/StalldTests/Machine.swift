@@ -49,6 +49,15 @@ final class Machine {
   @discardableResult
   func run(_ command: String...) throws -> Program { try run(command) }
 
+  /// Runs a shell's script in the machine.
+  @discardableResult
+  func shell(_ script: String) throws -> Program { try run(["/bin/sh", "-c", script]) }
+
+  /// Copies a file of the running system's to a place in the machine.
+  func copy(_ source: String, to path: String) throws {
+    try FileManager.default.copyItem(atPath: source, toPath: "/proc/\(leader)/root\(path)")
+  }
+
   private func run(_ command: [String]) throws -> Program {
     let namespaces = ["--target", leader, "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup"]
     return try Program.run(
