@@ -15,7 +15,9 @@ struct SystemdTests {
     try Self.write(
       unit.replacing(
         "ExecStart=/usr/bin/stalld run",
-        with: "TimeoutStartSec=1s\nExecStart=/usr/bin/env --unset=NOTIFY_SOCKET /usr/bin/stalld run --output stdout --socket /run/stalld/mute.sock --control /run/stalld/mute-control.sock"),
+        with:
+          "TimeoutStartSec=1s\nExecStart=/usr/bin/env --unset=NOTIFY_SOCKET /usr/bin/stalld run --output stdout --socket /run/stalld/mute.sock --control /run/stalld/mute-control.sock"
+      ),
       to: "etc/systemd/system/mute.service", in: files)
     let machine = try Machine(files: files.url)
     defer { #expect(machine.halt() == 0, "nothing is left behind") }

@@ -304,7 +304,9 @@ struct LineScanner {
       if self.is(key, "service") { parts.service = value }
       if self.is(key, "message") { parts.message = value }
       if self.is(key, "goodbye") { parts.kind = .goodbye }
-      if self.is(key, "systemd"), !isStamped { throw Fault(reason: "a key that is the agent's", position: member.lowerBound) }
+      if self.is(key, "systemd"), !isStamped {
+        throw Fault(reason: "a key that is the agent's", position: member.lowerBound)
+      }
     case 9:
       if self.is(key, "log.level") {
         parts.level = value
