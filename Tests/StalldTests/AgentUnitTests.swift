@@ -268,12 +268,15 @@ extension SystemdTests {
         [Service]
         Type=oneshot
         ExecStart=\(program) compute 600
-        Environment=STALLMONITOR_SINK=agent:\(Self.socket)
         \(more)
         """
       }
+      // The drop-in for watched services, as it is shipped.
+      let watched = try String(
+        contentsOf: Program.root.appending(path: "systemd/examples/watched.conf"), encoding: .utf8)
       let usual = "\(Installation.programs)/StallVictim"
       let (machine, _) = try Self.boot([
+        "etc/systemd/system/service.d/stalld.conf": watched,
         "etc/systemd/system/open.service": victim(usual, "User=nobody"),
         "etc/systemd/system/private.service": victim("/opt/private/StallVictim", "User=nobody"),
         "etc/systemd/system/other-root.service": victim(
