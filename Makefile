@@ -8,7 +8,7 @@ LIBRARIES := libunwind-dev libdw-dev
 COMMAND_LIBRARIES := libmicrohttpd-dev libyaml-dev zlib1g-dev
 
 # What the tests judge by.
-JUDGES := binutils debianutils libstdc++-12-dev logrotate prometheus python3-jsonschema rsyslog systemd-container xz-utils
+JUDGES := binutils bsdutils debianutils libstdc++-12-dev logrotate prometheus python3-jsonschema python3-venv python3-yaml rsyslog systemd-container xz-utils
 # Hosts in C.
 C_HOSTS := gcc g++ libc6-dev libglib2.0-dev libuv1-dev make pkg-config
 
@@ -23,7 +23,7 @@ DEBUGGERS := elfutils gdb libstdc++-12-dev
 
 FUZZ_SECONDS ?= 60
 
-.PHONY: demo test test-integrations test-traits install agent deb test-deb examples fuzz bench bench-monitor bench-capture bench-loop bench-nio lint format clean
+.PHONY: demo test test-fleet test-integrations test-traits install agent deb test-deb examples fuzz bench bench-monitor bench-capture bench-loop bench-nio bench-report bench-agent lint format clean
 
 demo: ## A host with known stalls: report lines on standard output, an account on standard error.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES)
@@ -32,6 +32,7 @@ demo: ## A host with known stalls: report lines on standard output, an account o
 
 test: ## All tests; the victims in debug and in release.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES) $(JUDGES) $(C_HOSTS)
+	@$(MAKE) --no-print-directory .build/judges/python/installed .build/judges/syslog-ng/installed
 	$(SWIFT) build --configuration release --product StallVictim
 	$(SWIFT) build --configuration release --product FoundationVictim
 	$(SWIFT) build --configuration release --product DispatchMainVictim
@@ -39,6 +40,23 @@ test: ## All tests; the victims in debug and in release.
 	$(SWIFT) build --configuration release --product stalld
 	scripts/build-c-library "$(CURDIR)/.build/c-library/root"
 	$(SWIFT) test
+
+test-fleet: ## The queries for a fleet on ClickHouse, which is 900 MB; on DuckDB they are part of `make test`.
+	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES) $(JUDGES) $(C_HOSTS)
+	@$(MAKE) --no-print-directory .build/judges/python/installed .build/judges/clickhouse/installed
+	$(SWIFT) test --filter FleetTests
+
+# Python wheels that tests judge by, each set in an environment of its own.
+.build/judges/python/installed: Tests/Support/requirements.txt
+.build/judges/clickhouse/installed: Tests/Support/requirements-clickhouse.txt
+.build/judges/%/installed:
+	/usr/bin/python3 -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	touch $@
+
+.build/judges/syslog-ng/installed: Tests/Support/unpack-syslog-ng
+	$< $(@D)
+	touch $@
 
 test-integrations: ## The tests of the packages under Integrations/, which resolve what they integrate.
 	@scripts/install-dependencies $(LIBRARIES) $(JUDGES)
@@ -91,6 +109,18 @@ bench-loop: ## Ours beside seven other run loops, on one processor: a table, Ben
 bench-nio: ## Throughput of an echo server on SwiftNIO, watched and not: a table, and Benchmarks/results/nio.json.
 	@scripts/install-dependencies $(LIBRARIES)
 	$(SWIFT) run --configuration release --package-path Integrations/StallMonitorNIO bench-nio
+
+bench-report: ## A million report lines through `stalld report`, beside jq: a table, and Benchmarks/results/report.json.
+	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES) jq python3 time
+	$(SWIFT) build --configuration release --product stalld
+	Benchmarks/Report/bench.py "$$($(SWIFT) build --configuration release --show-bin-path)/stalld"
+
+bench-agent: agent ## A thousand hosts and ten thousand reports a second: a table, Benchmarks/results/agent.json, Documentation/AgentCost.md.
+	mkdir -p .build/bench
+	strip --strip-all -o .build/bench/stalld .build/agent/stalld
+	$(SWIFT) build --configuration release --package-path Benchmarks/Agent
+	taskset --cpu-list 1 $$($(SWIFT) build --configuration release --package-path Benchmarks/Agent --show-bin-path)/bench-agent \
+	  "$(CURDIR)/.build/bench/stalld" Documentation/AgentCost.md
 
 FUZZER := clang -g -O1 -fsanitize=fuzzer,address -DFUZZ_WITH_LIBFUZZER -ISources/CUnwind/include
 

@@ -56,7 +56,7 @@ import Testing
     let result = try Self.stalld("status", "--control", agent.path)
     #expect(result.status == 0 && result.errors.isEmpty, "\(result.errors)")
     let lines = result.output.split(separator: "\n", omittingEmptySubsequences: false).map { String($0) }
-    #expect(lines.first == "stalld 1.2.3, process 4711, up 2 h 1 min, 0 B resident: healthy")
+    #expect(lines.first == "stalld 1.2.3, process 4711, up 2.02 h, 0 B resident: healthy")
     #expect(result.output.contains("the last reload was refused, and what ran before is in force: line 3: no such key"))
     #expect(result.output.contains("  /var/log/stalld/stalls.jsonl  ok        12  33.8 KiB"))
     #expect(result.output.contains("  we\\u{1b}[31mb  web.service  26057   33      9"))

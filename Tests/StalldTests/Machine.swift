@@ -25,7 +25,8 @@ final class Machine {
   /// Boots one, with a tree of files laid over the system.
   init(files: URL) throws {
     process.executableURL = URL(fileURLWithPath: Self.script)
-    process.arguments = ["stalld-test-\(getpid())", files.path]
+    // Suites run side by side.
+    process.arguments = ["stalld-test-\(getpid())-\(UUID().uuidString.prefix(8))", files.path]
     let (output, errors) = (Pipe(), Pipe())
     process.standardInput = alive
     process.standardOutput = output
@@ -58,7 +59,8 @@ final class Machine {
     try FileManager.default.copyItem(atPath: source, toPath: "/proc/\(leader)/root\(path)")
   }
 
-  private func run(_ command: [String]) throws -> Program {
+  @discardableResult
+  func run(_ command: [String]) throws -> Program {
     let namespaces = ["--target", leader, "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup"]
     return try Program.run(
       Program.installed("nsenter")!, namespaces + command, environment: ["LC_ALL": "C", "SYSTEMD_PAGER": ""])

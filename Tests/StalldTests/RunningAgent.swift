@@ -97,7 +97,8 @@ final class RunningAgent {
     let judge = try Program.run(
       "/bin/sh",
       [
-        "-c", "exec /usr/bin/python3 \"$0\" \"$1\" <\"$2\"", root.appending(path: "Tests/Support/validate-lines.py").path,
+        "-c", "exec /usr/bin/python3 \"$0\" \"$1\" <\"$2\"",
+        root.appending(path: "Tests/Support/validate-lines.py").path,
         root.appending(path: "Config/schema/stall-report.schema.json").path, output.path,
       ])
     if judge.status != 0 { Issue.record("\(judge.output)\(judge.errors)") }

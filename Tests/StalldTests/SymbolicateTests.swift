@@ -249,7 +249,7 @@ import Testing
       throw CancellationError()
     }
     let text = String(decoding: bytes, as: UTF8.self)
-    #expect(text.contains(#""culprit":"host_work","fingerprint":"v1:"#))
+    #expect(text.contains(#""culprit":"host_work","fingerprint":"v2:"#))
     #expect(text.contains("for 5 ms in host_work: it slept"))
   }
 

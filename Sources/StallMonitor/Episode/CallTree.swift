@@ -11,6 +11,8 @@ struct CallTree {
     let parent: Int?
     /// Nanoseconds in it and in what it called.
     fileprivate(set) var weight: UInt64
+    /// Samples that met it.
+    fileprivate(set) var samples = 0
     fileprivate var children: [Int] = []
   }
 
@@ -28,12 +30,14 @@ struct CallTree {
   private(set) var nodes: [Node] = []
   /// Nanoseconds of all stacks.
   private(set) var total: UInt64 = 0
+  private(set) var samples = 0
   private var roots: [Int] = []
 
   /// Adds a stack, innermost frame first, that stands for `weight` nanoseconds.
   mutating func add(_ stack: [StackFrame], weight: UInt64) {
     guard !stack.isEmpty else { return }
     total += weight
+    samples += 1
     var parent: Int?
     for frame in stack.reversed() {
       let siblings = parent.map { nodes[$0].children } ?? roots
@@ -47,6 +51,7 @@ struct CallTree {
         if let parent { nodes[parent].children.append(index) } else { roots.append(index) }
       }
       nodes[index].weight += weight
+      nodes[index].samples += 1
       parent = index
     }
   }
@@ -68,10 +73,23 @@ struct CallTree {
     }
     return length == 0 ? nil : Path(frames: path.prefix(length).reversed(), share: share)
   }
+
+  /// The deepest frame of the host's own code that more than half of the samples met.
+  ///
+  /// By their number and not their time: of a thread that runs, the first sample's leaf was not met for all of the threshold.
+  var commonFrame: StackFrame? {
+    var common: StackFrame?
+    var level = roots
+    while let index = level.max(by: { nodes[$0].samples < nodes[$1].samples }), 2 * nodes[index].samples > samples {
+      if nodes[index].frame.isHostCode { common = nodes[index].frame }
+      level = nodes[index].children
+    }
+    return common
+  }
 }
 
 extension StackFrame {
-  fileprivate func isSameFunction(as other: StackFrame) -> Bool {
+  func isSameFunction(as other: StackFrame) -> Bool {
     if let symbol { return symbol == other.symbol && module == other.module && isInlined == other.isInlined }
     return other.symbol == nil && (function ?? offset) == (other.function ?? other.offset) && module == other.module
   }

@@ -10,25 +10,40 @@ package enum Culprit {
       ?? stack.first
   }
 
-  /// A hash over the names of the host's own frames, with the version of the rule in front: `v1:` and 16 hexadecimal
-  /// digits.
+  /// A hash of the function that a stall is known by, with the version of the rule in front: `v2:` and 16 hexadecimal digits.
   ///
-  /// The same across restarts, machines and address-space layouts; nil without a frame of the host's, and while one of
-  /// them is not named for lack of time.
-  package static func fingerprint(of stack: [StackFrame]) -> String? {
+  /// The function is the innermost of the host's own, without its callers: an optimizer takes callers out of the stack (tail
+  /// calls) or gives them another's name (merged closures). So it is the same across builds, restarts, machines and
+  /// address-space layouts. Of a thread that ran, the innermost is a matter of chance: there it is `common`, the innermost that
+  /// most samples met, unless that is not called by the same callout. Nil without a frame of the host's, and while it is not
+  /// named for lack of time. `Tests/Corpus/fingerprints` has the rule in full.
+  package static func fingerprint(of stack: [StackFrame], common: StackFrame? = nil) -> String? {
+    guard let innermost = stack.firstIndex(where: \.isHostCode), stack[innermost].pending == nil else { return nil }
+    let callout = stack[innermost...].prefix { !$0.isCaller }
+    // Without names, a function is not known for the same from one sample to the next.
+    let blamed =
+      common?.symbol == nil
+      ? nil : common.flatMap { common in callout.first { $0.isHostCode && $0.isSameFunction(as: common) } }
+    guard let frame = blamed ?? callout.first, frame.pending == nil else { return nil }
+    var hash = FNV1a()
+    hash.combine(frame.identity.utf8)
+    let digits = String(hash.value, radix: 16)
+    return "v2:" + String(repeating: "0", count: 16 - digits.utf8.count) + digits
+  }
+
+  /// A hash over all of the host's own frames: what tells stalls of one process apart that have the culprit in common.
+  ///
+  /// Nil without such a frame, and while one of them is not named.
+  static func path(of stack: [StackFrame]) -> UInt64? {
     var hash = FNV1a()
     var isEmpty = true
     for frame in stack where frame.isHostCode {
       isEmpty = false
       if frame.pending != nil { return nil }
-      // A frame without a name is told apart by its place in the build.
-      let text = frame.symbol ?? "\(frame.buildID ?? frame.module ?? "")+\(frame.offset ?? 0)"
-      hash.combine(text.utf8)
+      hash.combine(frame.identity.utf8)
       hash.combine(UInt8(ascii: "\n"))
     }
-    guard !isEmpty else { return nil }
-    let digits = String(hash.value, radix: 16)
-    return "v1:" + String(repeating: "0", count: 16 - digits.utf8.count) + digits
+    return isEmpty ? nil : hash.value
   }
 }
 
@@ -51,4 +66,17 @@ extension Culprit {
 extension StackFrame {
   /// Whether somebody of the host's wrote it.
   var isHostCode: Bool { owner == .host && !isCompilerGenerated }
+
+  /// What tells the function from others: its name, or its place in the build.
+  fileprivate var identity: String { symbol ?? "\(buildID ?? module ?? "")+\(offset ?? 0)" }
+
+  /// A loop, or a library that calls back: what is outside of it is not the same piece of work.
+  fileprivate var isCaller: Bool {
+    switch owner {
+    case .host: false
+    case .monitor, .system: true
+    case .runtime:
+      symbol.map { $0.hasPrefix("_dispatch_") || $0.hasPrefix("NIOPosix.") || $0.contains("RunLoop") } ?? false
+    }
+  }
 }

@@ -1,6 +1,6 @@
 /// Remembers which stalls have been told, so that the same stall is told once and then counted.
 ///
-/// A stall whose fingerprint was told less than a window ago is not told again; at the end of the window one
+/// A stall whose call path was told less than a window ago is not told again; at the end of the window one
 /// `stall.suppressed` says how many there were and how long they took. While they go on the windows double; a window
 /// without any ends the matter. Beside that, no more than a budget of stalls a minute is told in full. Belongs to the watchdog's thread.
 final class RepeatLedger {
@@ -13,7 +13,7 @@ final class RepeatLedger {
     var longest: UInt64 = 0
     /// The time over which they were counted.
     var window: UInt64 = 0
-    /// They were not told because of the budget: their fingerprints differ.
+    /// They were not told because of the budget: they need not be alike.
     var isOverBudget = false
   }
 
@@ -168,8 +168,10 @@ final class RepeatLedger {
     if let oldest { entries[oldest.key] = nil }
   }
 
-  /// What makes two stalls the same; without a stack, the loop and the cause.
+  /// What makes two stalls the same: the loop and the host's own functions on the stack; without any, the loop and the cause.
   private static func key(of report: StallReport) -> String {
-    "\(report.loop.name) \(report.repeatKey ?? report.fingerprint ?? report.verdict.cause.rawValue)"
+    if let key = report.repeatKey { return "\(report.loop.name) \(key)" }
+    let path = Culprit.path(of: report.stack).map { String($0, radix: 16) }
+    return "\(report.loop.name) \(path ?? report.fingerprint ?? report.verdict.cause.rawValue)"
   }
 }

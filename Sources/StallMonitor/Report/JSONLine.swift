@@ -24,7 +24,7 @@ package struct JSONLine {
   }
 
   /// Adds a duration in milliseconds with three decimals.
-  mutating func member(_ key: StaticString, milliseconds nanoseconds: UInt64?) {
+  package mutating func member(_ key: StaticString, milliseconds nanoseconds: UInt64?) {
     guard let nanoseconds else { return }
     name(key)
     let microseconds = (nanoseconds &+ 500) / 1000
@@ -50,7 +50,7 @@ package struct JSONLine {
   }
 
   /// Adds an array of objects that were built before.
-  mutating func array(_ key: StaticString, _ objects: [JSONLine]) {
+  package mutating func array(_ key: StaticString, _ objects: [JSONLine]) {
     name(key)
     bytes.append(UInt8(ascii: "["))
     for (index, object) in objects.enumerated() {
@@ -93,7 +93,7 @@ package struct JSONLine {
   }
 
   /// The object with its braces and a newline.
-  func terminated() -> [UInt8] {
+  package func terminated() -> [UInt8] {
     [UInt8(ascii: "{")] + bytes + [UInt8(ascii: "}"), UInt8(ascii: "\n")]
   }
 

@@ -208,7 +208,7 @@ package struct JSONText {
     return rest.isEmpty
   }
 
-  private static func unescaped(_ text: ArraySlice<UInt8>) -> String {
+  package static func unescaped(_ text: ArraySlice<UInt8>) -> String {
     guard text.contains(UInt8(ascii: "\\")) else { return String(decoding: text, as: UTF8.self) }
     var units: [UInt16] = []
     var result = ""

@@ -99,7 +99,7 @@ package final class Symbolizer {
   }
 
   /// Heap held for modules and answers, in bytes; what libdw holds is estimated.
-  var bytes: Int { moduleBytes + youngBytes + oldBytes }
+  package var bytes: Int { moduleBytes + youngBytes + oldBytes }
 
   /// The functions at an address, innermost first.
   ///

@@ -372,10 +372,13 @@ final class WatchedLoop {
       cause = Verdict.cause(of: .blocked(call), usage: evidence.usage)
     }
     let stack = sample?.stack ?? []
+    let isRunning = if case .running = sample?.activity { true } else { false }
     var report = StallReport(
       time: .now(), event: event, stallID: episode.id, sequence: 0, thresholdNanoseconds: subject.threshold,
       durationNanoseconds: episode.duration(at: end), verdict: Verdict(cause: cause, evidence: evidence),
-      culprit: Culprit.frame(of: stack), fingerprint: Culprit.fingerprint(of: stack), samples: episode.sampleCount,
+      culprit: Culprit.frame(of: stack),
+      fingerprint: Culprit.fingerprint(of: stack, common: isRunning ? episode.tree.commonFrame : nil),
+      samples: episode.sampleCount,
       loop: StallReport.LoopState(
         name: subject.name, kind: subject.kind(), mode: sample?.mode, phase: episode.turn.phase,
         callout: sample?.callout),

@@ -201,7 +201,8 @@ final class Agent {
         rotations: $0.rotations, queuedLines: $0.queuedLines)
     }
     let symbols = naming.counters
-    sample.symbols = MetricsSample.SymbolCache(hits: symbols.hits, misses: symbols.misses)
+    sample.symbols = MetricsSample.SymbolCache(
+      hits: symbols.hits, misses: symbols.misses, bytes: symbols.bytes)
     sample.loop = loop.statistics
     return sample
   }
@@ -236,7 +237,7 @@ final class Agent {
       lines: written.count + naming.backlog, bytes: ingest.queuedBytes, bytesLimit: settings.limits.memory)
     let symbols = naming.counters
     status.symbols = AgentStatus.Symbols(
-      hits: symbols.hits, misses: symbols.misses, bytesLimit: settings.symbolication.cache)
+      hits: symbols.hits, misses: symbols.misses, bytes: symbols.bytes, bytesLimit: settings.symbolication.cache)
     status.residentBytes = ProcessFigures.residentBytes
     return status
   }

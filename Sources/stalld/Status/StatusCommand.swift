@@ -1,7 +1,7 @@
 import ArgumentParser
-import StallMonitor
 import FoundationEssentials
 import Glibc
+import StallMonitor
 
 /// `stalld status`: what the running agent does.
 struct StatusCommand: ParsableCommand {

@@ -10,7 +10,7 @@ struct StatusTable {
       status.outputs.map {
         [
           $0.target.map { target in "\(target)" } ?? $0.type, $0.state, "\($0.lines)",
-          QuantityText.bytes(Int(clamping: $0.bytes)), "\($0.errors)", "\($0.dropped)", "\($0.queued)",
+          Quantity.bytes(Int(clamping: $0.bytes)), "\($0.errors)", "\($0.dropped)", "\($0.queued)",
         ]
       }, numbersFrom: 2)
     lines += section(
@@ -29,16 +29,16 @@ struct StatusTable {
       status.stalls.map {
         [
           String($0.time.prefix(19)) + "Z", $0.service, $0.event.replacingPrefix("stall.", with: ""),
-          QuantityText.short(milliseconds: $0.durationMilliseconds), $0.cause, $0.culprit ?? "-",
+          Quantity.duration($0.durationMilliseconds), $0.cause, $0.culprit ?? "-",
         ]
       }, numbersFrom: nil)
     return lines.joined(separator: "\n") + "\n"
   }
 
   private var head: [String] {
-    let uptime = QuantityText.short(milliseconds: status.uptimeSeconds * 1000)
+    let uptime = Quantity.duration(status.uptimeSeconds * 1000)
     var lines = [
-      "stalld \(status.version.printable), process \(status.pid), up \(uptime), \(QuantityText.bytes(status.residentBytes)) resident: "
+      "stalld \(status.version.printable), process \(status.pid), up \(uptime), \(Quantity.bytes(status.residentBytes)) resident: "
         + (status.problems.isEmpty ? "healthy" : "NOT HEALTHY")
     ]
     let configuration = status.configuration
@@ -50,11 +50,11 @@ struct StatusTable {
       "  lines: \(status.linesIngested) taken (\(Self.rate(status.linesPerSecond))/s), \(status.linesRefused) refused, \(status.linesDuplicate) known already"
     )
     let queue = status.queue
-    let limit = queue.bytesLimit > 0 ? " of \(QuantityText.bytes(queue.bytesLimit))" : ""
-    lines.append("  queue: \(queue.lines) lines, \(QuantityText.bytes(queue.bytes))\(limit)")
+    let limit = queue.bytesLimit > 0 ? " of \(Quantity.bytes(queue.bytesLimit))" : ""
+    lines.append("  queue: \(queue.lines) lines, \(Quantity.bytes(queue.bytes))\(limit)")
     if let symbols = status.symbols {
       lines.append(
-        "  symbols: \(symbols.hits) from the cache, \(symbols.misses) read, \(QuantityText.bytes(symbols.bytes)) of \(QuantityText.bytes(symbols.bytesLimit))"
+        "  frames: \(symbols.hits) named, \(symbols.misses) of builds without a file; symbols take \(Quantity.bytes(symbols.bytes)) of \(Quantity.bytes(symbols.bytesLimit))"
       )
     }
     return lines

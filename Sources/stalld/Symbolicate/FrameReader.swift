@@ -48,10 +48,7 @@ struct FrameReader {
     // A frame that is not told further in might be the one.
     let firstUnjudged = judged.firstIndex { $0.isUnjudged } ?? judged.count
     let position = culprit.flatMap { frames.firstIndex(of: $0) } ?? judged.count
-    return (
-      position < firstUnjudged ? culprit : nil,
-      firstUnjudged == judged.count ? Culprit.fingerprint(of: frames) : nil
-    )
+    return position < firstUnjudged ? (culprit, Culprit.fingerprint(of: frames)) : (nil, nil)
   }
 
   // MARK: One frame

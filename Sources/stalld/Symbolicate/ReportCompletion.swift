@@ -5,7 +5,7 @@ import StallMonitor
 /// Everything else stays as it is written, byte for byte, except:
 /// - the frames themselves: one that is in the middle of inlined calls becomes several;
 /// - `stall.culprit`, if it was missing or was a module and an offset, and the place in `message` that goes with it;
-/// - `stall.fingerprint`, if a frame of the host's own had no name, and no frame was taken out of the line;
+/// - `stall.fingerprint`, if it was missing or the culprit had no name, and no frame was taken out of the line;
 /// - `frames_omitted`, if the line would become longer than 8000 bytes.
 ///
 /// Culprit and fingerprint follow the monitor's own rules. Where it cannot be told whose code a frame is (its file is not
@@ -83,8 +83,7 @@ struct ReportCompletion {
     {
       place = (" in \(short)", " in \(frame.frame.place)")
     }
-    let hostGotName = stack.contains { $0.isNew && $0.original.symbol == nil && $0.frame.owner == .host }
-    if hostGotName || wasUnnamed, text.root["frames_omitted"] == nil, let print = judged.fingerprint {
+    if wasUnnamed || stall["fingerprint"] == nil, text.root["frames_omitted"] == nil, let print = judged.fingerprint {
       set("fingerprint", print, in: stall, text, &edits, &additions)
     }
     if !additions.isEmpty {

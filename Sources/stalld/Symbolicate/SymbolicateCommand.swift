@@ -12,9 +12,8 @@ struct SymbolicateCommand: ParsableCommand {
       in a file given by --executable, under --search, at the module's own path, or in a separate debug file \
       (DIR/.build-id/xx/….debug). The build id is always checked: a frame of another build keeps what it has.
 
-      Calls that were inlined become frames of their own. Culprit and message are made anew where the culprit had no name, the \
-      fingerprint where one of the host's own frames had none and no frame was left out of the line. Everything else stays as \
-      it is written. A line stays within 8000 bytes. Lines that are no reports pass through unchanged; standard error says \
+      Calls that were inlined become frames of their own. Culprit and message are made anew where the culprit had no name, and \
+      so is the fingerprint if no frame was left out of the line. Everything else stays as it is written. A line stays within 8000 bytes. Lines that are no reports pass through unchanged; standard error says \
       which.
 
       Exit code: 0; 1 if a file could not be read, the output not be written, or libdw is not installed; 64 wrong use.

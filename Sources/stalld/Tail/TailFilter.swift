@@ -8,7 +8,7 @@ struct TailFilter {
   var causes: Set<String> = []
   var leastMilliseconds = 0.0
 
-  func accepts(_ report: ReportSummary) -> Bool {
+  func accepts(_ report: TailEntry) -> Bool {
     if let service, fnmatch(service, report.service, 0) != 0 { return false }
     if !causes.isEmpty, !causes.contains(report.cause) { return false }
     return report.durationMilliseconds >= leastMilliseconds

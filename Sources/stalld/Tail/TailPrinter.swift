@@ -4,11 +4,11 @@ struct TailPrinter {
   var showsStack: Bool
 
   /// One line with its newline, and the stack's below it if it is asked for.
-  func text(of report: ReportSummary) -> String {
+  func text(of report: TailEntry) -> String {
     var line = String(report.time.prefix(23)).printable + "Z  "
     line += report.service.printable.padded(to: 16) + "  "
     line += color(report.event.printable.padded(to: 10), Self.colors[report.event]) + "  "
-    line += color(QuantityText.short(milliseconds: report.durationMilliseconds).padded(to: 10, right: true), "1") + "  "
+    line += color(Quantity.duration(report.durationMilliseconds).padded(to: 10, right: true), "1") + "  "
     line += report.cause.printable.padded(to: 9) + "  "
     line += (report.culprit ?? "no function to blame").printable
     if let place = report.place { line += " (\(place.printable))" }

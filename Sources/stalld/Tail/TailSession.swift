@@ -111,7 +111,7 @@ final class TailSession: @unchecked Sendable {
   }
 
   private func take(_ line: [UInt8]) {
-    guard let text = try? JSONText(line), let report = ReportSummary(text) else {
+    guard let text = try? JSONText(line), let report = TailEntry(text) else {
       if !line.allSatisfy({ $0 == 0x20 || $0 == 0x0d || $0 == 0x09 }) { unreadable += 1 }
       return
     }

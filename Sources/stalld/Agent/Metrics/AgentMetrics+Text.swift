@@ -98,10 +98,10 @@ extension AgentMetrics {
     text.metric("stalld_reload_failures_total", .counter, "Configurations that could not be used at a reload.")
     text.sample("stalld_reload_failures_total", failedReloads)
     if let symbols = sample.symbols {
-      text.metric("stalld_symbol_cache_hits_total", .counter, "Frames whose name was in the cache.")
-      text.sample("stalld_symbol_cache_hits_total", symbols.hits)
-      text.metric("stalld_symbol_cache_misses_total", .counter, "Frames whose name had to be read from files.")
-      text.sample("stalld_symbol_cache_misses_total", symbols.misses)
+      text.metric("stalld_frames_named_total", .counter, "Frames that were named.")
+      text.sample("stalld_frames_named_total", symbols.hits)
+      text.metric("stalld_frames_unnamed_total", .counter, "Frames of builds that no file was found for.")
+      text.sample("stalld_frames_unnamed_total", symbols.misses)
       text.metric("stalld_symbol_cache_bytes", .gauge, "What the cache of names takes.")
       text.sample("stalld_symbol_cache_bytes", symbols.bytes)
     }

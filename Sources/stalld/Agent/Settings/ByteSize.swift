@@ -7,7 +7,8 @@ enum ByteSize {
 
   /// Nil if the text is no size; no unit is none, but for 0.
   static func parse(_ text: String) -> Int? {
-    guard let (number, unit) = Quantity.split(text), let bytes = units.first(where: { $0.name == unit })?.bytes else {
+    guard let (number, unit) = QuantityNotation.split(text), let bytes = units.first(where: { $0.name == unit })?.bytes
+    else {
       return nil
     }
     let product = number * Double(bytes)
@@ -24,7 +25,7 @@ enum ByteSize {
 }
 
 /// A decimal number and its unit.
-enum Quantity {
+enum QuantityNotation {
   static func split(_ text: String) -> (number: Double, unit: String)? {
     let digits = text.prefix { $0.isASCII && ($0.isNumber || $0 == ".") }
     guard let number = Double(digits), number.isFinite else { return nil }

@@ -7,7 +7,7 @@ enum DurationText {
 
   /// Nil if the text is no time; no unit is none: nobody agrees on the default one.
   static func parse(_ text: String) -> Duration? {
-    guard let (number, unit) = Quantity.split(text),
+    guard let (number, unit) = QuantityNotation.split(text),
       let nanoseconds = units.first(where: { $0.name == unit })?.nanoseconds
     else { return nil }
     let product = (number * Double(nanoseconds)).rounded()

@@ -11,6 +11,7 @@ final class BuildFiles {
   private var missing: [String: Loop.Instant] = [:]
   private(set) var hits: UInt64 = 0
   private(set) var misses: UInt64 = 0
+  var bytes: Int { symbolizer.bytes }
   /// The process whose line is being named.
   var processID: Int32 = 0
 

@@ -12,9 +12,11 @@ final class NamingThread: Sendable {
   }
 
   struct Counters: Sendable, Equatable {
+    /// Frames that were named, and frames of builds that no file was found for.
     var hits: UInt64 = 0
     var misses: UInt64 = 0
-    var frames: UInt64 = 0
+    /// What the tables and answers take.
+    var bytes = 0
   }
 
   private struct Queue {
@@ -83,7 +85,6 @@ final class NamingThread: Sendable {
 final class Naming {
   private let files: BuildFiles
   private var completion: ReportCompletion!
-  private var frames: UInt64 = 0
   private lazy var canLookUp = Symbolizer.load() == nil
   private let isEnabled: Bool
 
@@ -96,13 +97,12 @@ final class Naming {
   }
 
   var counters: NamingThread.Counters {
-    NamingThread.Counters(hits: files.hits, misses: files.misses, frames: frames)
+    NamingThread.Counters(hits: files.hits, misses: files.misses, bytes: files.bytes)
   }
 
   func name(_ line: inout ReportLine) {
     files.processID = line.processID
-    guard case .completed(let bytes, let count) = completion.complete(Array(line.bytes.dropLast())) else { return }
-    frames += UInt64(count)
+    guard case .completed(let bytes, _) = completion.complete(Array(line.bytes.dropLast())) else { return }
     line.bytes = bytes + [UInt8(ascii: "\n")]
   }
 }

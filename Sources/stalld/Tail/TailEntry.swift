@@ -1,7 +1,7 @@
 import StallMonitor
 
 /// What a person wants to know of a report line.
-struct ReportSummary {
+struct TailEntry {
   /// RFC 3339.
   var time: String
   /// Without `stall.`.

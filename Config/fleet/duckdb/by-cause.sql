@@ -1,0 +1,4 @@
+-- Why we stall: time by cause, and its share of all.
+SELECT cause, sum(stalls)::BIGINT AS stalls, count(DISTINCT host) AS hosts, round(sum(duration_ms) / 1000, 3) AS total_s,
+  round(sum(duration_ms) / sum(sum(duration_ms)) OVER (), 4) AS share
+FROM stalls GROUP BY cause ORDER BY total_s DESC, cause;

@@ -1,0 +1,102 @@
+import StallMonitor
+
+/// One JSON object.
+enum JSONFormat: ReportFormat {
+  static func text(of summary: ReportSummary, _ view: ReportView) -> String {
+    var object = JSONLine()
+    object.member("by", summary.grouping.rawValue)
+    object.member("lines", summary.lines)
+    object.object("skipped", required: true) {
+      $0.member("count", summary.skipped.count)
+      $0.array("first", summary.skipped.named.map(Self.line))
+    }
+    object.member("stalls", summary.groups.reduce(0) { $0 + $1.count })
+    object.member("total_ms", milliseconds: nanoseconds(summary.groups.reduce(0) { $0 + $1.milliseconds }))
+    object.member("group_count", summary.groups.count)
+    object.array("groups", summary.groups.prefix(view.limit).map { Self.group($0, summary, view) })
+    return text(object, view)
+  }
+
+  static func text(of comparison: ReportComparison, _ view: ReportView) -> String {
+    var object = JSONLine()
+    object.member("by", comparison.grouping.rawValue)
+    object.object("old", required: true) { Self.write(comparison.old, to: &$0) }
+    object.object("new", required: true) { Self.write(comparison.new, to: &$0) }
+    object.array("changes", comparison.changes.prefix(view.limit).map(Self.change))
+    return text(object, view)
+  }
+
+  private static func text(_ object: JSONLine, _ view: ReportView) -> String {
+    let text = String(decoding: object.terminated(), as: UTF8.self)
+    return view.screen.isTerminal ? TerminalText.printableJSON(text) : text
+  }
+
+  private static func line(_ line: SkippedLines.Line) -> JSONLine {
+    var object = JSONLine()
+    object.member("file", line.file)
+    object.member("line", line.number)
+    object.member("reason", line.reason)
+    return object
+  }
+
+  private static func group(_ group: StallGroup, _ summary: ReportSummary, _ view: ReportView) -> JSONLine {
+    var object = JSONLine()
+    // Left out where it is not known.
+    object.member("key", group.key.isEmpty ? nil : group.key)
+    object.member("culprit", group.culprit.isEmpty ? nil : group.culprit)
+    object.member("cause", group.cause)
+    object.member("count", group.count)
+    object.member("untold", group.untold)
+    object.member("fatal", group.fatal)
+    object.member("hosts", group.hosts)
+    object.member("total_ms", milliseconds: nanoseconds(group.milliseconds))
+    object.member("p50_ms", milliseconds: nanoseconds(group.percentiles?.p50))
+    object.member("p95_ms", milliseconds: nanoseconds(group.percentiles?.p95))
+    object.member("p99_ms", milliseconds: nanoseconds(group.percentiles?.p99))
+    object.member("max_ms", milliseconds: nanoseconds(group.longest))
+    object.member("first_seen", WallTime.text(group.first, withMilliseconds: true))
+    object.member("last_seen", WallTime.text(group.last, withMilliseconds: true))
+    if view.showsStacks, let number = group.stack {
+      object.array("stack", summary.frames(of: summary.stacks[number]).map { frame(of: $0, summary) })
+    }
+    return object
+  }
+
+  private static func frame(of frame: ReportFrame, _ summary: ReportSummary) -> JSONLine {
+    func text(_ number: UInt32) -> String? { number == 0 ? nil : summary.text(number) }
+    var object = JSONLine()
+    object.member("symbol", text(frame.symbol))
+    object.member("file", text(frame.file))
+    object.member("line", frame.line > 0 ? frame.line : nil)
+    object.member("inlined", ifTrue: frame.isInlined)
+    object.member("module", text(frame.module))
+    object.member("build_id", text(frame.buildID))
+    object.member("offset", frame.offset.map { "0x" + String($0, radix: 16) })
+    return object
+  }
+
+  private static func write(_ side: ReportComparison.Side, to object: inout JSONLine) {
+    object.member("name", side.name)
+    object.member("count", side.count)
+    object.member("total_ms", milliseconds: nanoseconds(side.milliseconds))
+    object.member("hosts", side.hosts)
+    object.member("span_ms", milliseconds: nanoseconds(side.days.map { $0 * 86_400_000 }))
+  }
+
+  private static func change(_ change: ReportComparison.Change) -> JSONLine {
+    var object = JSONLine()
+    object.member("key", change.key.isEmpty ? nil : change.key)
+    object.member("change", change.kind.rawValue)
+    object.member("old_count", change.old?.count ?? 0)
+    object.member("new_count", change.new?.count ?? 0)
+    object.member("old_total_ms", milliseconds: nanoseconds(change.old?.milliseconds ?? 0))
+    object.member("new_total_ms", milliseconds: nanoseconds(change.new?.milliseconds ?? 0))
+    object.member("old_ms_per_day", milliseconds: nanoseconds(change.oldRate))
+    object.member("new_ms_per_day", milliseconds: nanoseconds(change.newRate))
+    return object
+  }
+
+  private static func nanoseconds(_ milliseconds: Double?) -> UInt64? {
+    milliseconds.flatMap { UInt64(exactly: ($0 * 1e6).rounded()) }
+  }
+}

@@ -1,0 +1,34 @@
+import ArgumentParser
+
+/// A form that the summary of many reports is written in: one file each, conforming to this.
+protocol ReportFormat {
+  /// The whole text, with its last newline.
+  static func text(of summary: ReportSummary, _ view: ReportView) -> String
+
+  /// Two summaries compared.
+  static func text(of comparison: ReportComparison, _ view: ReportView) -> String
+}
+
+/// What of a summary is shown, and to whom.
+struct ReportView {
+  /// Groups.
+  var limit = 20
+  /// With an example stack of each group.
+  var showsStacks = false
+  /// With pictures above the table.
+  var showsGraphs = false
+  var screen = Screen(isTerminal: false, width: 0, hasColours: false)
+}
+
+/// The formats by name.
+enum ReportFormatName: String, CaseIterable, ExpressibleByArgument {
+  case table, json, csv
+
+  var format: any ReportFormat.Type {
+    switch self {
+    case .table: TableFormat.self
+    case .json: JSONFormat.self
+    case .csv: CSVFormat.self
+    }
+  }
+}

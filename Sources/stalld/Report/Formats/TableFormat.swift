@@ -1,0 +1,117 @@
+/// A table for people.
+enum TableFormat: ReportFormat {
+  private static let framesShown = 24
+
+  static func text(of summary: ReportSummary, _ view: ReportView) -> String {
+    let screen = view.screen
+    guard !summary.groups.isEmpty else { return "no stalls\n" }
+    var lines: [String] = []
+    if view.showsGraphs {
+      let width = screen.width > 0 ? screen.width : 80
+      if let spark = Sparkline.lines(summary.stalls, width: width) {
+        lines += [screen.styled(spark[0], .faint), spark[1], screen.styled(spark[2], .faint), ""]
+      }
+      let histogram = DurationHistogram(summary.stalls).lines(width: width)
+      if !histogram.isEmpty { lines += [screen.styled("durations", .faint)] + histogram + [""] }
+    }
+    let shown = Array(summary.groups.prefix(view.limit))
+    var table = TextTableLayout(columns: columns(summary.grouping))
+    table.rows = shown.map { row($0, summary.grouping) }
+    let rows = table.lines(width: screen.width) { text, row in row == nil ? screen.styled(text, .heading) : text }
+    lines.append(rows[0])
+    for (group, row) in zip(shown, rows.dropFirst()) {
+      lines.append(row)
+      if view.showsStacks { lines += stack(of: group, summary, screen) }
+    }
+    let milliseconds = summary.groups.reduce(0) { $0 + $1.milliseconds }
+    let count = summary.groups.reduce(0) { $0 + $1.count }
+    let more = summary.groups.count - shown.count
+    lines.append("")
+    lines.append(
+      screen.styled(
+        "\(Quantity.count(count)) stalls, \(Quantity.duration(milliseconds)) in all"
+          + (more > 0 ? "; \(Quantity.count(more)) more rows (--limit)" : ""), .faint))
+    return lines.joined(separator: "\n") + "\n"
+  }
+
+  private static func columns(_ grouping: Grouping) -> [TextTableLayout.Column] {
+    var columns = ["total", "stalls", "hosts", "p50", "p95", "p99", "max"].map { TextTableLayout.Column(title: $0) }
+    columns[4].yields = 3
+    columns[5].yields = 1
+    columns.append(TextTableLayout.Column(title: "first seen (UTC)", isText: true, yields: 4))
+    columns.append(TextTableLayout.Column(title: "last seen (UTC)", isText: true, yields: 2))
+    if grouping != .cause { columns.append(TextTableLayout.Column(title: "cause", isText: true)) }
+    columns.append(TextTableLayout.Column(title: grouping.rawValue, isText: true))
+    if grouping != .culprit { columns.append(TextTableLayout.Column(title: "culprit", isText: true)) }
+    return columns
+  }
+
+  private static func row(_ group: StallGroup, _ grouping: Grouping) -> [String] {
+    func percentile(_ path: KeyPath<StallGroup.Percentiles, Double>) -> String {
+      group.percentiles.map { Quantity.duration($0[keyPath: path]) } ?? "–"
+    }
+    var row = [
+      Quantity.duration(group.milliseconds), Quantity.count(group.count), Quantity.count(group.hosts),
+      percentile(\.p50), percentile(\.p95), percentile(\.p99), Quantity.duration(group.longest),
+      Quantity.minute(group.first), Quantity.minute(group.last),
+    ]
+    if grouping != .cause { row.append(TerminalText.printable(group.cause)) }
+    row.append(name(group.key))
+    if grouping != .culprit { row.append(name(group.culprit)) }
+    return row
+  }
+
+  private static func name(_ text: String) -> String { text.isEmpty ? "(not known)" : TerminalText.printable(text) }
+
+  private static func stack(of group: StallGroup, _ summary: ReportSummary, _ screen: Screen) -> [String] {
+    guard let number = group.stack else { return ["    (no stack)"] }
+    let stack = summary.stacks[number]
+    let frames = summary.frames(of: stack)
+    var lines = frames.prefix(framesShown).map { frame in
+      let file = summary.text(frame.file).split(separator: "/").last.map(String.init) ?? ""
+      let line = frame.line > 0 ? ":\(frame.line)" : ""
+      let place = file.isEmpty ? "" : " (\(TerminalText.printable(file))\(line))"
+      let text = "    " + (frame.isInlined ? "↳ " : "") + TerminalText.printable(summary.name(of: frame)) + place
+      return screen.styled(screen.width > 0 ? TerminalText.cut(text, to: screen.width) : text, .faint)
+    }
+    if frames.count > framesShown { lines.append(screen.styled("    … \(frames.count - framesShown) more", .faint)) }
+    return lines
+  }
+
+  static func text(of comparison: ReportComparison, _ view: ReportView) -> String {
+    let screen = view.screen
+    var lines = [comparison.old, comparison.new].map { side in
+      let days = side.days.map { " in " + Quantity.duration($0 * 86_400_000) } ?? ""
+      return TerminalText.printable(side.name)
+        + ": \(Quantity.count(side.count)) stalls, \(Quantity.duration(side.milliseconds))\(days), "
+        + "\(Quantity.count(side.hosts)) hosts"
+    }
+    if !comparison.hasRates { lines.append("too short for rates: totals are compared") }
+    lines.append("")
+    var table = TextTableLayout(
+      columns: ["", "stalls", "", "total", "", "a day", "", "change"].enumerated().map { index, title in
+        TextTableLayout.Column(title: title, isText: index == 0)
+      } + [TextTableLayout.Column(title: comparison.grouping.rawValue, isText: true)])
+    let shown = Array(comparison.changes.prefix(view.limit))
+    table.rows = shown.map { change in
+      func day(_ value: Double?) -> String { value.map { Quantity.duration($0) } ?? "–" }
+      let factor = change.factor.map { "× " + Quantity.number($0, digits: 3) } ?? "–"
+      return [
+        change.kind.rawValue, Quantity.count(change.old?.count ?? 0), "→ " + Quantity.count(change.new?.count ?? 0),
+        Quantity.duration(change.old?.milliseconds ?? 0), "→ " + Quantity.duration(change.new?.milliseconds ?? 0),
+        day(change.oldRate), "→ " + day(change.newRate), factor, name(change.key),
+      ]
+    }
+    lines += table.lines(width: screen.width) { text, row in
+      guard let row else { return screen.styled(text, .heading) }
+      return switch shown[row].kind {
+      case .new, .worse: screen.styled(text, .bad)
+      case .gone, .better: screen.styled(text, .good)
+      case .same: text
+      }
+    }
+    let more = comparison.changes.count - shown.count
+    if more > 0 { lines += ["", screen.styled("\(Quantity.count(more)) more rows (--limit)", .faint)] }
+    return lines.joined(separator: "\n") + "\n"
+  }
+}

@@ -1,0 +1,144 @@
+import CZlib
+import Glibc
+import Synchronization
+
+/// Hands out files in pieces of whole lines, to several threads; files that gzip made are unpacked.
+final class LineBlocks: Sendable {
+  /// Where a piece lies that was put into a caller's buffer.
+  struct Block {
+    /// A number of ``files``.
+    var file: Int
+    /// The number of its first line, from 1.
+    var firstLine: Int
+    /// Its bytes: whole lines.
+    var count: Int
+    /// It is a line that is too long, and is not given.
+    var isLongLine = false
+  }
+
+  /// Why a file could not be read, or not to its end.
+  struct Failure {
+    var file: String
+    var reason: String
+  }
+
+  /// Much more than a report can have; a buffer is twice as long.
+  static let longestLine = 512 << 10
+
+  // Unchecked for libz's handle, which is used by whoever has the lock.
+  private struct State: @unchecked Sendable {
+    var handle: gzFile?
+    var next = 0
+    var line = 1
+    /// The beginning of a line whose end was not read yet.
+    var rest: [UInt8] = []
+    /// In the midst of a line that is too long.
+    var isInLongLine = false
+    var failures: [Failure] = []
+    var opened = 0
+  }
+
+  let files: [String]
+  private let state: Mutex<State>
+
+  /// Files in the order in which they are read; `-` is standard input.
+  init(_ files: [String]) {
+    self.files = files
+    state = Mutex(State())
+  }
+
+  /// Puts the next lines into a buffer of twice ``longestLine``; nil at the end of the last file.
+  func next(into buffer: UnsafeMutableBufferPointer<UInt8>) -> Block? {
+    state.withLock { state in
+      while true {
+        if state.handle == nil, !open(&state) { return nil }
+        if let block = read(into: buffer, &state) { return block }
+        gzclose_r(state.handle)
+        state.handle = nil
+      }
+    }
+  }
+
+  /// What could not be read, and how many files could be opened.
+  var outcome: (failures: [Failure], opened: Int) { state.withLock { ($0.failures, $0.opened) } }
+
+  private func open(_ state: inout State) -> Bool {
+    while state.next < files.count {
+      let file = files[state.next]
+      state.next += 1
+      let descriptor = file == "-" ? dup(0) : Glibc.open(file, O_RDONLY | O_CLOEXEC)
+      var information = stat()
+      if descriptor >= 0, fstat(descriptor, &information) == 0, information.st_mode & S_IFMT == S_IFDIR {
+        close(descriptor)
+        state.failures.append(Failure(file: file, reason: "a directory; files are needed"))
+        continue
+      }
+      guard descriptor >= 0, let handle = gzdopen(descriptor, "rb") else {
+        state.failures.append(Failure(file: file, reason: String(cString: strerror(errno))))
+        continue
+      }
+      gzbuffer(handle, 256 << 10)
+      state.handle = handle
+      state.line = 1
+      state.isInLongLine = false
+      state.rest = []
+      state.opened += 1
+      return true
+    }
+    return false
+  }
+
+  /// Nil at the end of the file.
+  private func read(into buffer: UnsafeMutableBufferPointer<UInt8>, _ state: inout State) -> Block? {
+    guard let base = buffer.baseAddress else { return nil }
+    while true {
+      _ = UnsafeMutableBufferPointer(rebasing: buffer[..<state.rest.count]).update(from: state.rest)
+      let held = state.rest.count
+      let count = Int(gzread(state.handle, base + held, UInt32(buffer.count - held)))
+      if count <= 0 {
+        noteFailure(&state)
+        state.rest = []
+        guard held > 0, !state.isInLongLine else { return nil }
+        return block(base, held, &state)
+      }
+      var bytes = UnsafeMutableBufferPointer(rebasing: buffer[..<(held + count)])
+      if state.isInLongLine {
+        guard let newline = bytes.firstIndex(of: 0x0a) else { continue }
+        state.isInLongLine = false
+        state.line += 1
+        let left = bytes.count - newline - 1
+        memmove(base, base + newline + 1, left)
+        bytes = UnsafeMutableBufferPointer(rebasing: buffer[..<left])
+      }
+      guard let last = bytes.lastIndex(of: 0x0a) else {
+        state.rest = Array(bytes)
+        guard bytes.count > Self.longestLine else { continue }
+        state.rest = []
+        state.isInLongLine = true
+        return Block(file: state.next - 1, firstLine: state.line, count: 0, isLongLine: true)
+      }
+      state.rest = Array(bytes[(last + 1)...])
+      return block(base, last + 1, &state)
+    }
+  }
+
+  private func block(_ base: UnsafePointer<UInt8>, _ count: Int, _ state: inout State) -> Block {
+    let block = Block(file: state.next - 1, firstLine: state.line, count: count)
+    var position = base
+    while let newline = memchr(position, 0x0a, base + count - position) {
+      state.line += 1
+      position = UnsafePointer(newline.assumingMemoryBound(to: UInt8.self)) + 1
+    }
+    return block
+  }
+
+  /// What was unpacked before an error has been given; a file that gzip did not finish is such a one.
+  private func noteFailure(_ state: inout State) {
+    var number: Int32 = 0
+    let text = gzerror(state.handle, &number)
+    guard number != Z_OK, number != Z_STREAM_END else { return }
+    let reason = number == Z_ERRNO ? String(cString: strerror(errno)) : text.map { String(cString: $0) } ?? ""
+    let from = "read up to line \(state.line): "
+    state.failures.append(Failure(file: files[state.next - 1], reason: from + (reason.isEmpty ? "damaged" : reason)))
+  }
+}

@@ -1,0 +1,230 @@
+import Glibc
+import StallMonitor
+
+/// What one thread makes of the lines that it reads; such are merged at the end.
+struct ReportPass {
+  /// Which lines count.
+  struct Filter: Sendable {
+    /// Lines made before are left out; in seconds since 1970.
+    var since = -Double.infinity
+    /// A pattern as of fnmatch(3) that `service.name` is to match.
+    var service: String?
+  }
+
+  private(set) var texts = TextTable()
+  private(set) var stacks = StackTable()
+  private(set) var stalls = StallTable()
+  private(set) var skipped = SkippedLines()
+  private(set) var causes: [String] = []
+  private(set) var lines = 0
+
+  private let filter: Filter
+  private var services: [UInt32: Bool] = [:]
+  private var causeNumbers: [UInt32: UInt8] = [:]
+  private var scratch: [UInt8] = []
+
+  init(_ filter: Filter = Filter()) { self.filter = filter }
+
+  /// Reads one line without its newline; blank ones are nobody's.
+  mutating func read(_ line: UnsafeBufferPointer<UInt8>, file: String, fileIndex: Int, number: Int) {
+    guard line.contains(where: { $0 > 0x20 }) else { return }
+    lines += 1
+    do {
+      try read(line, ReportScanner.scan(line))
+    } catch {
+      skip(file: file, fileIndex: fileIndex, number: number, reason: "\(error.reason)")
+    }
+  }
+
+  /// Counts a line that is not looked at.
+  mutating func skip(file: String, fileIndex: Int, number: Int, reason: String) {
+    skipped.add(SkippedLines.Line(file: file, fileIndex: fileIndex, number: number, reason: reason))
+  }
+
+  /// Counts a line that is too long to be read.
+  mutating func skipLongLine(file: String, fileIndex: Int, number: Int) {
+    lines += 1
+    skip(file: file, fileIndex: fileIndex, number: number, reason: "longer than \(LineBlocks.longestLine) bytes")
+  }
+
+  private mutating func read(
+    _ line: UnsafeBufferPointer<UInt8>, _ members: ReportScanner.Members
+  ) throws(ReportScanner.Fault) {
+    let event = bytes(members.event, line)
+    guard Self.starts(event, with: "stall."), Self.starts(bytes(members.schema, line), with: "1.") else {
+      throw ReportScanner.Fault(reason: members.event.isPresent ? "no stall report of version 1" : "no stall report")
+    }
+    guard let id = ReportIdentity(id: bytes(members.stallID, line), sequence: 0) else {
+      throw ReportScanner.Fault(reason: "stall.id is not 32 hexadecimal digits")
+    }
+    guard let time = WallTime.seconds(bytes(members.time, line)) else {
+      throw ReportScanner.Fault(reason: "@timestamp is no time of RFC 3339")
+    }
+    guard let duration = Self.number(bytes(members.duration, line)), duration >= 0 else {
+      throw ReportScanner.Fault(reason: "stall.duration_ms is no duration")
+    }
+    guard members.cause.isPresent else { throw ReportScanner.Fault(reason: "stall.cause is missing") }
+    let isSummary = Self.equals(event, "stall.suppressed")
+    let count = isSummary ? Self.number(bytes(members.suppressedCount, line)) ?? 0 : 1
+    guard count >= 1, count <= Double(UInt32.max) else {
+      throw ReportScanner.Fault(reason: "stall.suppressed.count is no number of stalls")
+    }
+    guard time >= filter.since else { return }
+    let service = text(members.service, line)
+    guard isWanted(service) else { return }
+    let release = text(members.version, line)
+
+    let state: Stall.State =
+      isSummary
+      ? .summary
+      : Self.equals(event, "stall.ended") ? .ended : Self.equals(event, "stall.fatal") ? .fatal : .underWay
+    let span = isSummary ? Self.number(bytes(members.suppressedWindow, line)) ?? 0 : duration
+    var stall = Stall(
+      idHigh: id.high, idLow: id.low, start: time - span / 1000, milliseconds: duration, count: UInt32(count),
+      sequence: Self.number(bytes(members.sequence, line)).flatMap { UInt32(exactly: $0.rounded()) } ?? 0,
+      state: state)
+    if isSummary {
+      stall.milliseconds = Self.number(bytes(members.suppressedTotal, line)) ?? duration
+      stall.longestMilliseconds = Float(Self.number(bytes(members.suppressedLongest, line)) ?? 0)
+    }
+    stall.service = service
+    stall.release = release
+    stall.culprit = text(members.culprit, line)
+    stall.fingerprint = text(members.fingerprint, line)
+    stall.host = text(members.host, line)
+    stall.loop = text(members.loop, line)
+    stall.cause = causeNumber(text(members.cause, line))
+    if members.stack.isPresent, !isSummary { stall.stack = stack(line, members.stack) }
+    stalls.add(stall)
+  }
+
+  private mutating func isWanted(_ service: UInt32) -> Bool {
+    guard let pattern = filter.service else { return true }
+    if let known = services[service] { return known }
+    let matches = fnmatch(pattern, texts[service], 0) == 0
+    services[service] = matches
+    return matches
+  }
+
+  private mutating func causeNumber(_ text: UInt32) -> UInt8 {
+    if let known = causeNumbers[text] { return known }
+    // Nine are defined. What is beyond is a stranger's, and together one.
+    let name = causes.count < 64 ? texts[text] : "unknown"
+    let number = causes.firstIndex(of: name) ?? causes.count
+    if number == causes.count { causes.append(name) }
+    if causeNumbers.count < 1024 { causeNumbers[text] = UInt8(number) }
+    return UInt8(number)
+  }
+
+  private mutating func stack(_ line: UnsafeBufferPointer<UInt8>, _ value: ReportScanner.Bytes) -> UInt32 {
+    let bytes = bytes(value, line)
+    guard bytes.count > 2 else { return Stall.noStack }
+    let hash = WordHash.wide(bytes)
+    if let known = stacks.stack(writtenAs: hash) { return known }
+    var frames: [ReportFrame] = []
+    for frame in StackScanner.frames(bytes) {
+      frames.append(
+        ReportFrame(
+          symbol: text(frame.symbol, bytes), file: text(frame.file, bytes),
+          line: frame.line.isPresent ? UInt32(exactly: Self.number(self.bytes(frame.line, bytes)) ?? 0) ?? 0 : 0,
+          module: text(frame.module, bytes), buildID: text(frame.buildID, bytes), isInlined: frame.isInlined,
+          offset: Self.hexadecimal(self.bytes(frame.offset, bytes))))
+    }
+    let number = stacks.number(of: frames)
+    stacks.remember(number, writtenAs: hash)
+    return number
+  }
+
+  // MARK: Values
+
+  private func bytes(
+    _ value: ReportScanner.Bytes, _ line: UnsafeBufferPointer<UInt8>
+  ) -> UnsafeBufferPointer<UInt8> {
+    value.isPresent ? UnsafeBufferPointer(rebasing: line[value.range]) : UnsafeBufferPointer(rebasing: line[0..<0])
+  }
+
+  private mutating func text(_ value: ReportScanner.Bytes, _ line: UnsafeBufferPointer<UInt8>) -> UInt32 {
+    guard value.isPresent else { return 0 }
+    guard value.hasEscapes else { return texts.number(of: bytes(value, line)) }
+    return texts.number(of: JSONText.unescaped(Array(line[value.range])[...]))
+  }
+
+  private static func starts(_ bytes: UnsafeBufferPointer<UInt8>, with word: StaticString) -> Bool {
+    guard let base = bytes.baseAddress, bytes.count >= word.utf8CodeUnitCount else { return false }
+    return memcmp(base, word.utf8Start, word.utf8CodeUnitCount) == 0
+  }
+
+  private static func equals(_ bytes: UnsafeBufferPointer<UInt8>, _ word: StaticString) -> Bool {
+    bytes.count == word.utf8CodeUnitCount && starts(bytes, with: word)
+  }
+
+  /// A JSON number; nil for anything else, and for one that is not finite.
+  static func number(_ bytes: UnsafeBufferPointer<UInt8>) -> Double? {
+    guard !bytes.isEmpty, bytes.count <= 64 else { return nil }
+    var whole: UInt64 = 0
+    var scale = 1.0
+    var isFraction = false
+    for (index, byte) in bytes.enumerated() {
+      switch byte {
+      case 0x30...0x39 where index < 16:
+        whole = whole * 10 + UInt64(byte - 0x30)
+        if isFraction { scale *= 10 }
+      case UInt8(ascii: ".") where index > 0: isFraction = true
+      default:
+        let value = Double(String(decoding: bytes, as: UTF8.self))
+        return value?.isFinite == true ? value : nil
+      }
+    }
+    return Double(whole) / scale
+  }
+
+  /// The number in `0x1f`; nil for anything else.
+  private static func hexadecimal(_ bytes: UnsafeBufferPointer<UInt8>) -> UInt64? {
+    guard starts(bytes, with: "0x") else { return nil }
+    return UInt64(String(decoding: bytes.dropFirst(2), as: UTF8.self), radix: 16)
+  }
+
+  // MARK: Merging
+
+  /// Takes over what another thread has read.
+  mutating func merge(_ other: consuming ReportPass) {
+    lines += other.lines
+    skipped.add(other.skipped)
+    stacks.addOmitted(other.stacks.omitted)
+    var textNumbers = [UInt32](repeating: 0, count: other.texts.count)
+    for number in textNumbers.indices.dropFirst() {
+      textNumbers[number] = texts.number(of: UInt32(number), in: other.texts)
+    }
+    let causeNumbers = other.causes.map { causeNumber(texts.number(of: $0)) }
+    let frames = other.stacks.frames.map { frame in
+      var frame = frame
+      frame.symbol = textNumbers[Int(frame.symbol)]
+      frame.file = textNumbers[Int(frame.file)]
+      frame.module = textNumbers[Int(frame.module)]
+      frame.buildID = textNumbers[Int(frame.buildID)]
+      return frame
+    }
+    let stackNumbers = (0..<UInt32(other.stacks.count)).map { stack in
+      stacks.number(of: other.stacks[stack].map { frames[Int($0)] })
+    }
+    var rows = other.takeStalls()
+    rows.drain { stall in
+      var stall = stall
+      stall.service = textNumbers[Int(stall.service)]
+      stall.release = textNumbers[Int(stall.release)]
+      stall.culprit = textNumbers[Int(stall.culprit)]
+      stall.fingerprint = textNumbers[Int(stall.fingerprint)]
+      stall.host = textNumbers[Int(stall.host)]
+      stall.loop = textNumbers[Int(stall.loop)]
+      stall.cause = causeNumbers[Int(stall.cause)]
+      if stall.stack != Stall.noStack { stall.stack = stackNumbers[Int(stall.stack)] }
+      stalls.add(stall)
+    }
+  }
+
+  /// Hands the rows over, without a copy.
+  mutating func takeStalls() -> StallTable {
+    defer { stalls = StallTable() }
+    return stalls
+  }
+}

@@ -1,0 +1,209 @@
+import Foundation
+import Testing
+
+@testable import StallMonitor
+
+/// A stall of the published corpus: `Tests/Corpus/fingerprints`.
+private struct CorpusStall: Decodable, CustomTestStringConvertible {
+  struct Frame: Decodable {
+    var name: String?
+    var module: String
+    var executable: Bool?
+    var inlined: Bool?
+    var build_id: String?
+    var offset: String
+  }
+
+  var about: String
+  var running: Bool
+  var samples: [[Frame]]
+  var shown: Int
+  var culprit: String?
+  var fingerprint: String?
+
+  var testDescription: String { about }
+
+  static let all: [CorpusStall] = {
+    let directory = Victim.root.appending(path: "Tests/Corpus/fingerprints")
+    let files = (try? FileManager.default.contentsOfDirectory(at: directory, includingPropertiesForKeys: nil)) ?? []
+    return files.filter { $0.pathExtension == "json" }.sorted { $0.path < $1.path }.compactMap { file in
+      do {
+        return try JSONDecoder().decode(CorpusStall.self, from: Data(contentsOf: file))
+      } catch {
+        Issue.record("\(file.lastPathComponent): \(error)")
+        return nil
+      }
+    }
+  }()
+
+  /// The frames as the monitor has them once they are named.
+  func stack(_ sample: Int) -> [StackFrame] {
+    samples[sample].flatMap { frame -> [StackFrame] in
+      let place = StackFrame(
+        module: frame.module, buildID: frame.build_id, offset: UInt64(frame.offset.dropFirst(2), radix: 16))
+      guard let name = frame.name else { return place.named([], isExecutable: frame.executable ?? false) }
+      let symbol = Demangler.demangle(name) ?? name
+      let known = SymbolizedFrame(
+        symbol: symbol, shortSymbol: ShortSymbol.shorten(symbol, linkageName: name), linkageName: name, file: nil,
+        line: nil, inlined: frame.inlined ?? false,
+        isCompilerGenerated: ShortSymbol.isCompilerGenerated(symbol, linkageName: name))
+      return place.named([known], isExecutable: frame.executable ?? false)
+    }
+  }
+}
+
+@Suite struct FingerprintCorpusTests {
+  @Test(arguments: CorpusStall.all)
+  fileprivate func isWhatTheCorpusSays(stall: CorpusStall) {
+    // Finds the demanglers.
+    Symbolizer.load()
+    var tree = CallTree()
+    for sample in stall.samples.indices { tree.add(stall.stack(sample), weight: 1) }
+    let shown = stall.stack(stall.shown)
+    #expect(Culprit.frame(of: shown)?.name == stall.culprit)
+    #expect(Culprit.fingerprint(of: shown, common: stall.running ? tree.commonFrame : nil) == stall.fingerprint)
+  }
+
+  @Test func corpusIsThere() {
+    #expect(CorpusStall.all.count >= 24)
+    // What differs in the function to blame differs in the fingerprint.
+    let culprits = Dictionary(grouping: CorpusStall.all.filter { !$0.running }, by: \.culprit)
+    for (culprit, stalls) in culprits { #expect(Set(stalls.map(\.fingerprint)).count == 1, "\(culprit ?? "")") }
+    #expect(Set(culprits.values.compactMap { $0[0].fingerprint }).count == culprits.count - 1)
+  }
+}
+
+extension OneAtATime {
+  /// Real hosts: the same stall, however they were built, and wherever and as often as they run.
+  @Suite(.serialized)
+  struct FingerprintTests {
+    private static func fingerprints(
+      _ scenario: String, _ build: Victim.Build, lock: String = "", through wrapper: [String] = []
+    ) throws -> Set<String> {
+      let victim = try Victim.run(
+        scenario, milliseconds: 250, build: build,
+        environment: ["STALLMONITOR_THRESHOLD": "100ms", "VICTIM_LOCK": lock], through: wrapper)
+      return Set(victim.reports.compactMap { $0["stall", "fingerprint"] as? String })
+    }
+
+    @Test func sameStallOfAnyBuildHasTheSame() throws {
+      var known: [String: String] = [:]
+      for (scenario, lock) in [("compute", ""), ("sleep", ""), ("select", ""), ("lock", "Mutex"), ("deep", "")] {
+        // Each run is another process, with its modules elsewhere.
+        let debug = try Self.fingerprints(scenario, .debug, lock: lock)
+        let release = try Self.fingerprints(scenario, .release, lock: lock)
+        #expect(debug.count == 1, "\(scenario): \(debug)")
+        #expect(debug == release, "\(scenario)")
+        known[scenario] = debug.first
+      }
+      // Two ways to the same function are one stall; different functions are not.
+      #expect(known["deep"] == known["compute"])
+      #expect(Set(known.values).count == 4)
+    }
+
+    @Test(.enabled(if: geteuid() == 0, "setting a host name needs root"))
+    func hostNameHasNoPartInIt() throws {
+      let there = ["/usr/bin/unshare", "--uts", "/bin/sh", "-c", "hostname elsewhere && exec \"$@\"", "sh"]
+      let elsewhere = try Self.fingerprints("sleep", .debug, through: there)
+      #expect(try elsewhere == Self.fingerprints("sleep", .debug))
+    }
+
+    /// A service in C whose source gets other lines, and other optimization.
+    @Test func linesElsewhereHaveNoPartInIt() throws {
+      let padded = "int unused(void) {\n\n\n  return 1;\n}\n\n" + Self.service
+      let victims = [try Self.runInC(Self.service, "-O0"), try Self.runInC(padded, "-O2")]
+      let fingerprints = victims.map { Set($0.reports.compactMap { $0["stall", "fingerprint"] as? String }) }
+      #expect(victims.allSatisfy { $0.reports.last?.culprit == "wait_for_the_peer" })
+      #expect(fingerprints[0].count == 1)
+      #expect(fingerprints[0] == fingerprints[1])
+    }
+
+    /// Which of a thousand small functions a sample meets is a matter of chance.
+    @Test func computationIsKnownByWhatItIsCalledFrom() throws {
+      let ended = try (0..<2).compactMap { _ in
+        try Self.runInC(Self.computation, "-O1").reports("stall.ended").first
+      }
+      #expect(ended.count == 2)
+      #expect(Set(ended.map { $0["stall", "fingerprint"] as? String }) == ["v2:b45b6cbd15f67d33"], "that of handle")
+    }
+
+    private static func runInC(_ source: String, _ optimization: String) throws -> Victim {
+      let library = Victim.root.appending(path: ".build/c-library/root")
+      try #require(
+        FileManager.default.fileExists(atPath: library.appending(path: "lib/pkgconfig/stallmonitor.pc").path),
+        "libstallmonitor is missing: run `make test`, or `scripts/build-c-library \(library.path)`")
+      let directory = FileManager.default.temporaryDirectory.appending(path: "stalld-service-\(UUID().uuidString)")
+      try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+      defer { try? FileManager.default.removeItem(at: directory) }
+      let (file, program) = (directory.appending(path: "service.c"), directory.appending(path: "service"))
+      try Data(source.utf8).write(to: file)
+      let compiler = Process()
+      compiler.executableURL = URL(filePath: "/bin/sh")
+      compiler.arguments = [
+        "-c",
+        """
+        export PKG_CONFIG_PATH=\(library.path)/lib/pkgconfig
+        cc -std=gnu11 -g \(optimization) $(pkg-config --cflags stallmonitor) -o \(program.path) \(file.path) \
+        $(pkg-config --libs stallmonitor) -Wl,-rpath,\(library.path)/lib
+        """,
+      ]
+      try compiler.run()
+      compiler.waitUntilExit()
+      try #require(compiler.terminationStatus == 0)
+      return try Victim.run("", program: program)
+    }
+
+    private static let service = """
+      #include <stallmonitor.h>
+      #include <unistd.h>
+      __attribute__((noinline)) static int wait_for_the_peer(void) { return usleep(300000) + 1; }
+      __attribute__((noinline)) static int handle(void) { return wait_for_the_peer(); }
+      int main(void) {
+        stallmonitor_start(0);
+        stallmonitor_loop *watch = stallmonitor_loop_create("requests", 100);
+        stallmonitor_loop_busy(watch);
+        int result = handle();
+        stallmonitor_loop_idle(watch);
+        usleep(50000);
+        stallmonitor_stop();
+        return result - 1;
+      }
+      """
+
+    private static let computation = """
+      #include <stallmonitor.h>
+      #include <time.h>
+      #include <unistd.h>
+      static double now(void) {
+        struct timespec t;
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return t.tv_sec * 1e3 + t.tv_nsec / 1e6;
+      }
+      static volatile unsigned long counter;
+      #define ONE(n) __attribute__((noinline)) static void leaf##n(void) { for (int i = 0; i < 500000; i++) counter = counter * 31 + n; }
+      #define TEN(n) ONE(n##0) ONE(n##1) ONE(n##2) ONE(n##3) ONE(n##4) ONE(n##5) ONE(n##6) ONE(n##7) ONE(n##8) ONE(n##9)
+      #define HUNDRED(n) TEN(n##0) TEN(n##1) TEN(n##2) TEN(n##3) TEN(n##4) TEN(n##5) TEN(n##6) TEN(n##7) TEN(n##8) TEN(n##9)
+      HUNDRED(1) HUNDRED(2) HUNDRED(3) HUNDRED(4) HUNDRED(5) HUNDRED(6) HUNDRED(7) HUNDRED(8) HUNDRED(9)
+      #undef ONE
+      #define ONE(n) leaf##n,
+      static void (*const leaves[])(void) = {
+        HUNDRED(1) HUNDRED(2) HUNDRED(3) HUNDRED(4) HUNDRED(5) HUNDRED(6) HUNDRED(7) HUNDRED(8) HUNDRED(9)
+      };
+      __attribute__((noinline)) static int handle(void) {
+        double end = now() + 1500;
+        for (unsigned i = 0; now() < end; i++) leaves[i * 7 % 900]();
+        return (int)counter;
+      }
+      int main(void) {
+        stallmonitor_start(0);
+        stallmonitor_loop *watch = stallmonitor_loop_create("requests", 100);
+        stallmonitor_loop_busy(watch);
+        int result = handle();
+        stallmonitor_loop_idle(watch);
+        usleep(50000);
+        stallmonitor_stop();
+        return result == 1;
+      }
+      """
+  }
+}

@@ -1,0 +1,44 @@
+import Foundation
+import Testing
+
+/// The longest lines through the journal of a real systemd, with the configuration that operators install.
+@Suite(
+  .timeLimit(.minutes(3)),
+  .enabled(if: Machine.obstacle == nil, Comment(rawValue: "skipped: \(Machine.obstacle ?? "")")))
+struct JournaldTests {
+  @Test("lines are whole in the journal, and each is there once")
+  func linesAreWhole() throws {
+    let lines = try Judge.reports("longest", "300")
+    let scratch = try ScratchDirectory()
+    func install(_ text: String, at path: String) throws {
+      let file = scratch.url.appending(path: path)
+      try FileManager.default.createDirectory(at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
+      try text.write(to: file, atomically: true, encoding: .utf8)
+    }
+    try install(lines.joined(separator: "\n") + "\n", at: "usr/lib/talker/lines")
+    try install(
+      String(contentsOf: Program.root.appending(path: "Config/journald/stalld.conf"), encoding: .utf8),
+      at: "etc/systemd/journald.conf.d/stalld.conf")
+    try install(
+      "[Service]\nType=oneshot\nExecStart=/bin/cat /usr/lib/talker/lines\nLogRateLimitIntervalSec=0\n",
+      at: "etc/systemd/system/talker.service")
+    let machine = try Machine(files: scratch.url)
+    defer { #expect(machine.halt() == 0, "nothing is left behind") }
+    #expect(try machine.run("/usr/bin/systemctl", "start", "talker").status == 0)
+
+    let journal = ["--no-pager", "--quiet", "--unit", "talker", "--grep", #""schema":"1\."#, "--output"]
+    let arrived = try machine.run(["/usr/bin/journalctl"] + journal + ["cat"]).output
+    #expect(arrived.split(separator: "\n").map(String.init) == lines, "byte by byte, in order")
+
+    // What the configuration's head says of JSON.
+    let all = try machine.run(["/usr/bin/journalctl"] + journal + ["json", "--all", "--lines", "1"]).output
+    #expect(try lines.contains(#require(message(all) as? String, "\(all.prefix(300))")))
+    let short = try machine.run(["/usr/bin/journalctl"] + journal + ["json", "--lines", "1"]).output
+    #expect(try message(short) is NSNull)
+  }
+
+  private func message(_ entry: String) throws -> Any? {
+    let object = try JSONSerialization.jsonObject(with: Data(entry.utf8)) as? [String: Any]
+    return object?["MESSAGE"]
+  }
+}

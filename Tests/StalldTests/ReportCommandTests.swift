@@ -1,0 +1,269 @@
+import Foundation
+import Testing
+
+@testable import stalld
+
+/// `stalld report` with files as they are on machines: many hosts, rotated and packed, cut and hostile.
+@Suite struct ReportCommandTests {
+  /// A report line.
+  static func line(
+    _ event: String = "ended", id: Int, sequence: Int = 1, ms: Double = 300, at time: String = "2026-11-21T10:00:00",
+    culprit: String = "App.load() -> ()", cause: String = "io", service: String = "web", release: String = "1.0",
+    host: String = "a", suppressed: String = "", stack: String? = nil, fingerprint: String = "v2:0000000000000001"
+  ) -> String {
+    let number = String(id, radix: 16)
+    let padded = String(repeating: "0", count: 32 - number.count) + number
+    let frames =
+      stack ?? #"[{"symbol":"read","module":"/lib/libc.so.6"},{"symbol":"\#(culprit)","file":"/src/a.swift","line":7}]"#
+    return
+      #"{"@timestamp":"\#(time).000000000Z","log.level":"warn","message":"m","event":{"name":"stall.\#(event)","schema":"1.0"},"#
+      + #""stall":{"id":"\#(padded)","sequence":\#(sequence),"threshold_ms":250.000,"duration_ms":\#(ms),"cause":"\#(cause)","evidence":{},"#
+      + #""culprit":"\#(culprit)","fingerprint":"\#(fingerprint)","samples":1\#(suppressed)},"loop":{"name":"main","kind":"loop","phase":"idle"},"#
+      + #""process":{"pid":1,"executable":{"path":"/x"}},"service":{"name":"\#(service)","version":"\#(release)"},"#
+      + #""host":{"name":"\#(host)"},"stack":\#(event == "suppressed" ? "[]" : frames)}"#
+  }
+
+  private static func run(
+    _ arguments: [String], _ files: [String: String] = [:], input: String? = nil, after: String = ""
+  ) throws -> Program {
+    let scratch = try ScratchDirectory()
+    for (name, text) in files { try Data(text.utf8).write(to: scratch.url.appending(path: name)) }
+    if let input { try Data(input.utf8).write(to: scratch.url.appending(path: "input")) }
+    let command =
+      "cd \(scratch.url.path) && \(after)\n"
+      + "exec \(try Program.built("stalld", "debug").path) report \"$@\" <\(input == nil ? "/dev/null" : "input")"
+    return try Program.run("/bin/bash", ["-c", command, "sh"] + arguments)
+  }
+
+  private static func groups(_ arguments: [String], _ files: [String: String]) throws -> [[String: Any]] {
+    let program = try run(arguments + ["--format", "json"], files)
+    #expect(program.status == 0, "\(program.errors)")
+    let object = try JSONSerialization.jsonObject(with: Data(program.output.utf8)) as? [String: Any]
+    return try #require(object?["groups"] as? [[String: Any]])
+  }
+
+  @Test func stallCountsOnceWithItsLastDuration() throws {
+    // In another order than they were written, in two files, and one of them twice.
+    let lines = [
+      Self.line("ended", id: 1, sequence: 4, ms: 5000), Self.line("started", id: 1, sequence: 2, ms: 250),
+      Self.line("fatal", id: 2, sequence: 9, ms: 700), Self.line("ongoing", id: 2, sequence: 8, ms: 600),
+    ]
+    let groups = try Self.groups(
+      ["a", "b"],
+      ["a": lines.joined(separator: "\n"), "b": lines[0] + "\n" + Self.line("ongoing", id: 1, sequence: 3, ms: 1000)])
+    #expect(groups.count == 1)
+    #expect(groups[0]["count"] as? Int == 2)
+    #expect(groups[0]["fatal"] as? Int == 1)
+    #expect(groups[0]["total_ms"] as? Double == 5700)
+    #expect(groups[0]["p50_ms"] as? Double == 700)
+    #expect(groups[0]["max_ms"] as? Double == 5000)
+    #expect(groups[0]["first_seen"] as? String == "2026-11-21T09:59:55.000Z")
+    #expect(groups[0]["last_seen"] as? String == "2026-11-21T10:00:00.000Z")
+  }
+
+  @Test func stallsThatWereOnlyCountedCountIn() throws {
+    let tally = #","suppressed":{"count":7,"total_ms":2800.5,"longest_ms":900,"window_ms":30000}"#
+    let lines = [
+      Self.line(id: 1, ms: 400), Self.line("suppressed", id: 1, sequence: 5, ms: 2800.5, suppressed: tally),
+      Self.line("suppressed", id: 1, sequence: 5, ms: 2800.5, suppressed: tally),
+      Self.line("suppressed", id: 1, sequence: 8, ms: 2800.5, suppressed: tally),
+    ].joined(separator: "\n")
+    let group = try #require(try Self.groups(["a"], ["a": lines]).first)
+    #expect(group["count"] as? Int == 15)
+    #expect(group["untold"] as? Int == 14)
+    #expect(group["total_ms"] as? Double == 6001)
+    #expect(group["p99_ms"] as? Double == 400)
+    #expect(group["max_ms"] as? Double == 900)
+    // Nobody knows which of them lasted so long.
+    let long = try Self.run(["--min", "300ms", "a", "--format", "csv"], ["a": lines])
+    #expect(long.output.contains(",1,0,0,1,400.000,"))
+    #expect(long.errors.contains("--min leaves out 2 summaries"))
+  }
+
+  @Test func whatManyHostsSufferFromComesFirst() throws {
+    let alone = Self.line(id: 1, ms: 9000, culprit: "alone", host: "a")
+    let common = (2...6).map { Self.line(id: $0, ms: 800, culprit: "common", host: "h\($0)") }
+    let groups = try Self.groups(["a"], ["a": ([alone] + common).joined(separator: "\n")])
+    #expect(groups.map { $0["key"] as? String } == ["common", "alone"])
+    #expect(groups[0]["hosts"] as? Int == 5)
+  }
+
+  @Test(arguments: [
+    ("culprit", ["slow", "quick"]), ("cause", ["lock", "io"]), ("service", ["db", "web"]), ("host", ["b", "a"]),
+    ("release", ["db 2.0", "web 1.0"]), ("fingerprint", ["v2:00000000000000bb", "v2:0000000000000001"]),
+  ])
+  func rowsAreByWhatIsAskedFor(key: String, expected: [String]) throws {
+    let lines = [
+      Self.line(id: 1, ms: 300, culprit: "quick"),
+      Self.line(
+        id: 2, ms: 900, culprit: "slow", cause: "lock", service: "db", release: "2.0", host: "b",
+        fingerprint: "v2:00000000000000bb"),
+    ]
+    let groups = try Self.groups(["--by", key, "a"], ["a": lines.joined(separator: "\n")])
+    #expect(groups.map { $0["key"] as? String } == expected)
+  }
+
+  @Test func linesAreChosenByTimeServiceAndDuration() throws {
+    let lines = [
+      Self.line(id: 1, at: "2026-11-20T10:00:00", culprit: "old"), Self.line(id: 2, culprit: "db", service: "db"),
+      Self.line(id: 3, ms: 100, culprit: "short"), Self.line(id: 4, ms: 1500, culprit: "long", service: "web-2"),
+    ].joined(separator: "\n")
+    func keys(_ arguments: String...) throws -> Set<String?> {
+      Set(try Self.groups(arguments + ["a"], ["a": lines]).map { $0["key"] as? String })
+    }
+    #expect(try keys("--since", "2026-11-21") == ["db", "short", "long"])
+    #expect(try keys("--since", "2026-11-21T11:00:00+01:00") == ["db", "short", "long"])
+    #expect(try keys("--since", "2026-11-21T10:00:01Z") == [])
+    #expect(try keys("--service", "web*") == ["old", "short", "long"])
+    #expect(try keys("--service", "web") == ["old", "short"])
+    #expect(try keys("--min", "1.5s") == ["long"])
+    let now = WallTime.text(Date().timeIntervalSince1970).replacingOccurrences(of: "Z", with: "")
+    let recent = Self.line(id: 1, at: now, culprit: "now") + "\n" + lines
+    #expect(try Self.groups(["--since", "1h", "a"], ["a": recent]).first?["key"] as? String == "now")
+  }
+
+  @Test func rotatedPackedAndPipedFilesAreRead() throws {
+    let files = ["r.jsonl": Self.line(id: 1), "r.jsonl.1": Self.line(id: 2), "r.jsonl.2": Self.line(id: 3)]
+    let pattern = try Self.run(["r.jsonl*", "--format", "csv"], files, after: "gzip r.jsonl.2")
+    #expect(pattern.output.contains(",io,3,0,0,1,900.000,"), "\(pattern.output)")
+    let piped = try Self.run(["--format", "csv"], input: Self.line(id: 1) + "\n\n" + Self.line(id: 2))
+    #expect(piped.output.contains(",io,2,0,0,1,600.000,"))
+    let packed = try Self.run(
+      ["-", "r.jsonl", "--format", "csv"], files, input: Self.line(id: 9), after: "gzip -f input && mv input.gz input")
+    #expect(packed.output.contains(",io,2,0,0,1,600.000,"))
+  }
+
+  @Test func packedFileThatIsCutIsReadUpToThere() throws {
+    let lines = (1...2000).map { Self.line(id: $0, culprit: "f\($0 * 7919 % 2003)") }.joined(separator: "\n")
+    let program = try Self.run(
+      ["r.gz", "--format", "json", "--limit", "1"], ["r": lines],
+      after: "gzip r && truncate --size=-2000 r.gz")
+    #expect(program.status == 0)
+    #expect(program.errors.contains("r.gz: read up to line"))
+    #expect(program.output.contains(#""group_count":1"#))
+  }
+
+  @Test func brokenLinesAreSkippedCountedAndNamed() throws {
+    let good = Self.line(id: 1)
+    let broken = [
+      "no JSON", String(good.dropLast(30)), "{}", #"{"event":{"name":"other"}}"#, good + good,
+      good.replacingOccurrences(of: "stall.ended", with: "stall.\u{1}"),
+      good.replacingOccurrences(of: #""duration_ms":300.0"#, with: #""duration_ms":"x""#),
+      good.replacingOccurrences(of: "2026-11-21", with: "2026-13-21"),
+      good.replacingOccurrences(of: "0000000000000001\",\"seq", with: "xyz\",\"seq"),
+      String(repeating: "x", count: 3 << 20), String(repeating: "[", count: 100_000), "12", "\u{feff}" + good,
+    ]
+    var text = good + "\n"
+    for line in broken { text += line + "\n" + Self.line(id: 100 + line.count) + "\n" }
+    let program = try Self.run(["a", "--format", "json"], ["a": text])
+    #expect(program.status == 0)
+    #expect(program.output.contains("\"skipped\":{\"count\":\(broken.count)"), "\(program.output.prefix(300))")
+    #expect(program.errors.contains("stalld report: a, line 2: not a JSON object\n"))
+    #expect(program.errors.contains("a, line 20: longer than"))
+    #expect(!program.errors.contains("a, line 22"), "ten are named")
+    #expect(program.errors.contains("skipped \(broken.count) of"))
+    let lost = try Self.run(["a"], ["a": "no\nnone\n"])
+    #expect(lost.status == 1)
+    #expect(try Self.run(["a"], ["a": ""]).status == 0)
+    #expect(try Self.run(["missing", "a"], ["a": good]).status == 0)
+    #expect(try Self.run(["missing", "*.none"]).status == 1)
+  }
+
+  @Test func everyCutOfALineIsSkippedOrRead() throws {
+    let line = Array(Self.line(id: 1, culprit: "ü\\u00e9\\\"").utf8)
+    for end in line.indices {
+      for byte: UInt8? in [nil, 0, 0x22, 0x5c, 0x7b, 0x7d, 0x5b, 0x5d, 0xff, 0x2c] {
+        // Each in memory of its own, so that a load beyond its end is found.
+        var changed = byte == nil ? Array(line[..<end]) : line
+        if let byte { changed[end] = byte }
+        var pass = ReportPass()
+        changed.withUnsafeBufferPointer { pass.read($0, file: "f", fileIndex: 0, number: 1) }
+        #expect(pass.skipped.count + pass.stalls.count == (end == 0 && byte == nil ? 0 : 1))
+        if byte == nil { #expect(pass.stalls.count == 0) }
+      }
+    }
+  }
+
+  @Test func hostileNamesDoNotReachTheTerminal() throws {
+    let evil = #"\u001b]0;owned\u0007\u202eevil\u2028\u009b31m 漢字 \ud83d\ude00"#
+    let stack = #"[{"symbol":"\#(evil)","file":"/a\u001b[2J"}]"#
+    let text = Self.line(id: 1, culprit: evil, cause: #"io\u001b"#, service: evil, host: evil, stack: stack)
+    for format in ["table", "csv", "json"] {
+      let scratch = try ScratchDirectory()
+      try Data(text.utf8).write(to: scratch.url.appending(path: "a"))
+      // A terminal of script(1)'s.
+      let stalld = try Program.built("stalld", "debug").path
+      let command = "NO_COLOR=1 \(stalld) report --by service --stacks --format \(format) \(scratch.url.path)/a"
+      let program = try Program.run("/usr/bin/script", ["-qec", command, "/dev/null"])
+      #expect(program.output.contains("漢字 😀"), "\(program.output)")
+      for scalar in program.output.unicodeScalars {
+        #expect(scalar == "\r" || scalar == "\n" || scalar.value >= 0x20, "\(format)")
+        #expect(!["\u{202e}", "\u{2028}", "\u{9b}", "\u{7f}"].contains(scalar), "\(format)")
+      }
+    }
+  }
+
+  @Test func coloursAndPicturesAreForTerminals() throws {
+    let text = Self.line(id: 1) + "\n" + Self.line(id: 2, ms: 5000, culprit: String(repeating: "long", count: 60))
+    let plain = try Self.run(["a"], ["a": text])
+    #expect(!plain.output.contains("\u{1b}") && !plain.output.contains("█"))
+    #expect(plain.output.contains(String(repeating: "long", count: 60)))
+    #expect(try Self.run(["a", "--graphs"], ["a": text]).output.contains("█"))
+    let scratch = try ScratchDirectory()
+    try Data(text.utf8).write(to: scratch.url.appending(path: "a"))
+    let command = "stty cols 90 rows 40; \(try Program.built("stalld", "debug").path) report \(scratch.url.path)/a"
+    let shown = try Program.run(
+      "/usr/bin/script", ["-qec", command, "/dev/null"], environment: ["TERM": "xterm", "NO_COLOR": ""])
+    #expect(shown.output.contains("\u{1b}[") && shown.output.contains("█"))
+    for line in shown.output.replacing(/\u{1b}\[[0-9]*m/, with: "").split(whereSeparator: \.isNewline) {
+      #expect(TerminalText.width(String(line)) <= 90, "\(line)")
+    }
+  }
+
+  @Test func readerThatGoesAwayIsNoFailure() throws {
+    let lines = (1...3000).map { Self.line(id: $0, culprit: "f\($0)") }.joined(separator: "\n")
+    let scratch = try ScratchDirectory()
+    try Data(lines.utf8).write(to: scratch.url.appending(path: "a"))
+    let stalld = try Program.built("stalld", "debug").path
+    let program = try Program.run(
+      "/bin/bash", ["-c", "\(stalld) report --limit 3000 --stacks \(scratch.url.path)/a | head -1"])
+    #expect(program.errors == "")
+  }
+
+  @Test func twoFilesOrReleasesAreCompared() throws {
+    func day(_ release: String, _ day: Int, _ stalls: [(String, Double)]) -> String {
+      stalls.enumerated().map { index, stall in
+        Self.line(
+          id: day * 100 + index, ms: stall.1, at: "2026-11-\(day)T\(10 + index):00:00", culprit: stall.0,
+          release: release)
+      }.joined(separator: "\n")
+    }
+    let old = day("1.0", 20, [("gone", 400), ("worse", 400), ("better", 900), ("same", 500), ("same", 500)])
+    let new = day("1.1", 21, [("new", 400), ("worse", 900), ("better", 400), ("same", 500), ("same", 500)])
+    let files = ["old": old, "new": new, "both": old + "\n" + new]
+    for arguments in [["--diff", "old", "new"], ["--diff", "release:1.0", "release:1.1", "both"]] {
+      let program = try Self.run(arguments + ["--format", "csv"], files)
+      let rows = program.output.split(separator: "\r\n").dropFirst().map {
+        $0.split(separator: ",")[..<4].joined(separator: ",")
+      }
+      #expect(rows == ["worse,worse,1,1", "new,new,0,1", "better,better,1,1", "gone,gone,1,0", "same,same,2,2"])
+      let table = try Self.run(arguments, files).output
+      #expect(table.contains("× 2.25"), "\(table)")
+    }
+    for wrong in [
+      ["--diff", "old"], ["--diff", "old", "release:1"], ["--diff", "old", "new", "both"], ["--limit", "0"],
+      ["--since", "soon"], ["--min", "3"],
+    ] {
+      #expect(try Self.run(wrong, files).status == 64)
+    }
+  }
+
+  @Test func realLinesAreRead() throws {
+    let victim = try Program.run(
+      Program.built("StallVictim", "debug").path, ["sleep"], environment: ["STALLMONITOR_THRESHOLD": "100ms"])
+    let program = try Self.run(["a", "--stacks", "--format", "json"], ["a": victim.output])
+    #expect(program.output.contains(#""key":"StallVictim.blockBySleeping() -> Swift.Int32""#))
+    #expect(program.output.contains(#""skipped":{"count":0"#))
+    #expect(program.output.contains(#""symbol":"StallVictim.blockBySleeping() -> Swift.Int32","file":"#))
+  }
+}
