@@ -276,7 +276,9 @@ extension SystemdTests {
         contentsOf: Program.root.appending(path: "systemd/examples/watched.conf"), encoding: .utf8)
       let usual = "\(Installation.programs)/StallVictim"
       let (machine, _) = try Self.boot([
-        "etc/systemd/system/service.d/stalld.conf": watched,
+        "etc/systemd/system/open.service.d/stalld.conf": watched,
+        "etc/systemd/system/private.service.d/stalld.conf": watched,
+        "etc/systemd/system/other-root.service.d/stalld.conf": watched,
         "etc/systemd/system/open.service": victim(usual, "User=nobody"),
         "etc/systemd/system/private.service": victim("/opt/private/StallVictim", "User=nobody"),
         "etc/systemd/system/other-root.service": victim(
