@@ -101,4 +101,11 @@ struct LineScannerTests {
       }
     }
   }
+
+  @Test("a report that the agent has written is known by what it has written, the unit included")
+  func writtenReport() {
+    let line =
+      #"{"event":{"name":"stall.ended"},"stall":{"id":"000000000000000000000000000000ff","sequence":3},"systemd":{"unit":"web.service"}}"#
+    #expect(WrittenReports.identities(in: Array(line.utf8)).map(\.sequence) == [3])
+  }
 }

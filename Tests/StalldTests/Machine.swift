@@ -25,7 +25,8 @@ final class Machine {
   /// Boots one, with a tree of files laid over the system.
   init(files: URL) throws {
     process.executableURL = URL(fileURLWithPath: Self.script)
-    process.arguments = ["stalld-test-\(getpid())", files.path]
+    // Suites run side by side.
+    process.arguments = ["stalld-test-\(getpid())-\(UUID().uuidString.prefix(8))", files.path]
     let (output, errors) = (Pipe(), Pipe())
     process.standardInput = alive
     process.standardOutput = output
@@ -48,6 +49,15 @@ final class Machine {
   /// Runs a command in the machine.
   @discardableResult
   func run(_ command: String...) throws -> Program { try run(command) }
+
+  /// Runs a shell's script in the machine.
+  @discardableResult
+  func shell(_ script: String) throws -> Program { try run(["/bin/sh", "-c", script]) }
+
+  /// Copies a file of the running system's to a place in the machine.
+  func copy(_ source: String, to path: String) throws {
+    try FileManager.default.copyItem(atPath: source, toPath: "/proc/\(leader)/root\(path)")
+  }
 
   @discardableResult
   func run(_ command: [String]) throws -> Program {

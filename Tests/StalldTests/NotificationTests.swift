@@ -4,6 +4,10 @@ import Testing
 /// `stalld run` as any service manager that speaks sd_notify(3) sees it.
 @Suite(.timeLimit(.minutes(2)))
 struct NotificationTests {
+  private let scratch: ScratchDirectory
+
+  init() throws { scratch = try ScratchDirectory() }
+
   @Test(arguments: NotifySocket.Name.allCases, [SIGTERM, SIGINT])
   func readyIsSaidAndThenStopping(name: NotifySocket.Name, signal: Int32) throws {
     let manager = try NotifySocket(name)
@@ -38,7 +42,13 @@ struct NotificationTests {
   private func start(environment: [String: String]) throws -> Process {
     let process = Process()
     process.executableURL = try Program.built("stalld", "debug")
-    process.arguments = ["run"]
+    // What it would use if it were installed is not there.
+    let place = scratch.url.path
+    process.arguments =
+      [
+        "run", "--socket", "\(place)/s", "--control", "\(place)/c", "--details", "\(place)/details", "--output",
+        "stdout",
+      ]
     process.environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("STALLMONITOR_") }
       .merging(environment) { $1 }
     process.standardInput = FileHandle.nullDevice

@@ -9,11 +9,15 @@ import Testing
   .enabled(if: Machine.obstacle == nil, Comment(rawValue: "skipped: \(Machine.obstacle ?? "")")))
 struct SystemdTests {
   @Test func unitServesAndStops() throws {
-    let files = try Self.installation()
+    let files = try Installation.make(enabling: ["multi-user.target.wants/stalld.service"])
     let unit = try String(contentsOf: UnitFileTests.unit, encoding: .utf8)
     // The same service, except that its words do not reach systemd: shows that READY=1 alone makes the unit active.
     try Self.write(
-      unit.replacing("ExecStart=", with: "TimeoutStartSec=1s\nExecStart=/usr/bin/env --unset=NOTIFY_SOCKET "),
+      unit.replacing(
+        "ExecStart=/usr/bin/stalld run",
+        with:
+          "TimeoutStartSec=1s\nExecStart=/usr/bin/env --unset=NOTIFY_SOCKET /usr/bin/stalld run --output stdout --socket /run/stalld/mute.sock --control /run/stalld/mute-control.sock"
+      ),
       to: "etc/systemd/system/mute.service", in: files)
     let machine = try Machine(files: files.url)
     defer { #expect(machine.halt() == 0, "nothing is left behind") }
@@ -25,7 +29,7 @@ struct SystemdTests {
     #expect(status.contains("Status: \"Serving\""))
     #expect(try machine.property("Type", of: "stalld") == "notify")
     #expect(try machine.property("NRestarts", of: "stalld") == "0")
-    // A user of its own (DynamicUser).
+    // A user of its own (sysusers.d).
     #expect(try #require(Int(machine.property("UID", of: "stalld"))) > 0)
 
     #expect(try machine.run("/usr/bin/systemctl", "start", "mute").status != 0)
@@ -45,10 +49,10 @@ struct SystemdTests {
 
   /// The monitor under the hardening that operators put on their services: it does its work, and is no reason to die.
   @Test func watchedHostWorksUnderTheUnitsHardening() throws {
-    let files = try Self.installation()
+    let files = try Installation.make(enabling: ["multi-user.target.wants/stalld.service"])
     let hardened = try String(contentsOf: UnitFileTests.unit, encoding: .utf8)
       .replacing("ExecStart=/usr/bin/stalld run", with: "ExecStart=/usr/lib/stalld/StallVictim compute 600")
-      .replacing("Type=notify", with: "Type=oneshot").replacing("Restart=on-failure", with: "")
+      .replacing("Type=notify", with: "Type=oneshot").replacing("Restart=always", with: "")
     try Self.write(hardened, to: "etc/systemd/system/victim.service", in: files)
     try Self.write(
       """
@@ -73,7 +77,7 @@ struct SystemdTests {
 
   /// `WatchdogSec=`: a service whose main loop is dead is restarted, and its reports say why; one that is well is left alone.
   @Test func serviceWithADeadLoopIsRestarted() throws {
-    let files = try Self.installation()
+    let files = try Installation.make(enabling: ["multi-user.target.wants/stalld.service"])
     func unit(_ command: String, _ more: String = "") -> String {
       """
       [Service]
@@ -122,42 +126,11 @@ struct SystemdTests {
     #expect(try machine.journal(of: "unwatched").contains("systemd was asked to do without"))
   }
 
-  /// What is laid over the system: the release build with the Swift libraries beside it, and the unit, enabled.
-  ///
-  /// The libraries are the toolchain's, which may live where the unit cannot see it (ProtectHome); `$ORIGIN` is in the
-  /// executables' search path. Linking them statically would mean building everything a third time.
-  private static func installation() throws -> ScratchDirectory {
-    let files = try ScratchDirectory()
-    let manager = FileManager.default
-    let directory = files.url.appending(path: "usr/lib/stalld")
-    try manager.createDirectory(at: directory, withIntermediateDirectories: true)
-    for name in ["stalld", "StallVictim"] {
-      let program = try Program.built(name, "release")
-      try manager.copyItem(at: program, to: directory.appending(path: name))
-      for line in try Program.run("/usr/bin/ldd", [program.path]).output.split(separator: "\n") {
-        let words = line.split(separator: " ")
-        guard words.count >= 3, words[2].contains("/swift/linux/") else { continue }
-        let copy = directory.appending(path: String(words[0].drop { $0.isWhitespace }))
-        guard !manager.fileExists(atPath: copy.path) else { continue }
-        try manager.copyItem(at: URL(fileURLWithPath: String(words[2])).resolvingSymlinksInPath(), to: copy)
-      }
-    }
-    let links = files.url.appending(path: "etc/systemd/system/multi-user.target.wants")
-    try manager.createDirectory(at: links, withIntermediateDirectories: true)
-    try manager.createDirectory(at: files.url.appending(path: "usr/bin"), withIntermediateDirectories: true)
-    try manager.copyItem(at: UnitFileTests.unit, to: files.url.appending(path: "etc/systemd/system/stalld.service"))
-    try manager.createSymbolicLink(
-      atPath: links.appending(path: "stalld.service").path, withDestinationPath: "../stalld.service")
-    try manager.createSymbolicLink(
-      atPath: files.url.appending(path: "usr/bin/stalld").path, withDestinationPath: "../lib/stalld/stalld")
-    return files
-  }
-
-  private static func write(_ text: String, to path: String, in files: ScratchDirectory) throws {
+  static func write(_ text: String, to path: String, in files: ScratchDirectory) throws {
     try text.write(to: files.url.appending(path: path), atomically: true, encoding: .utf8)
   }
 
-  private static func waitUntil(_ condition: () throws -> Bool) throws {
+  static func waitUntil(_ condition: () throws -> Bool) throws {
     let deadline = ContinuousClock.now + .seconds(60)
     while try !condition() {
       try #require(ContinuousClock.now < deadline)

@@ -138,7 +138,6 @@ final class Agent {
   /// SIGHUP: all of the new settings, or none.
   func reload() {
     manager?.send("RELOADING=1\nMONOTONIC_USEC=\(Loop.Instant.now.nanoseconds / 1000)")
-    defer { manager?.send("READY=1\nSTATUS=\(reloadFailure == nil ? "Serving" : "Serving; the last reload failed")") }
     writer.reopen()
     let new: AgentSettings
     do {
@@ -162,6 +161,7 @@ final class Agent {
     reloadFailure = reason
     metrics.reloadFailed()
     for line in reason.split(separator: "\n") { AgentLog.say(.error, .reloadFailed, "not reloaded: \(line)") }
+    manager?.send("READY=1\nSTATUS=Serving; the last reload failed")
   }
 
   private func apply(_ new: AgentSettings, _ restart: [String]) {
@@ -178,6 +178,7 @@ final class Agent {
     if new.services != old.services { ingest.sendSettingsToAll() }
     let late = restart.isEmpty ? "" : "; a restart is needed for \(restart.joined(separator: ", "))"
     AgentLog.say(.info, "reloaded\(late)")
+    manager?.send("READY=1\nSTATUS=Serving")
   }
 
   // MARK: What is told of it

@@ -51,14 +51,19 @@ struct LineScanner {
   private let bytes: UnsafeBufferPointer<UInt8>
   private var position = 0
   private var parts = Parts()
+  private let isStamped: Bool
 
-  private init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
+  private init(_ bytes: UnsafeBufferPointer<UInt8>, isStamped: Bool) {
+    self.bytes = bytes
+    self.isStamped = isStamped
+  }
 
   /// Scans one line without its newline.
   ///
-  /// Throws ``Fault`` where it is not one JSON object, or is one that the protocol does not have.
-  static func scan(_ bytes: UnsafeBufferPointer<UInt8>) throws(Fault) -> Parts {
-    var scanner = LineScanner(bytes)
+  /// Throws ``Fault`` where it is not one JSON object, or is one that the protocol does not have. A line that `isStamped`, by an agent,
+  /// may have the agent's own keys.
+  static func scan(_ bytes: UnsafeBufferPointer<UInt8>, isStamped: Bool = false) throws(Fault) -> Parts {
+    var scanner = LineScanner(bytes, isStamped: isStamped)
     scanner.skipBlanks()
     guard scanner.current == UInt8(ascii: "{") else { throw Fault(reason: "not a JSON object", position: 0) }
     try scanner.object(.outermost, depth: 0)
@@ -299,7 +304,9 @@ struct LineScanner {
       if self.is(key, "service") { parts.service = value }
       if self.is(key, "message") { parts.message = value }
       if self.is(key, "goodbye") { parts.kind = .goodbye }
-      if self.is(key, "systemd") { throw Fault(reason: "a key that is the agent's", position: member.lowerBound) }
+      if self.is(key, "systemd"), !isStamped {
+        throw Fault(reason: "a key that is the agent's", position: member.lowerBound)
+      }
     case 9:
       if self.is(key, "log.level") {
         parts.level = value
