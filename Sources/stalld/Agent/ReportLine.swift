@@ -13,4 +13,12 @@ struct ReportLine: Sendable {
   /// No line at all.
   static let none = ReportLine(
     bytes: [], event: "", isError: false, service: "", cause: "", durationMilliseconds: 0, stallID: "", processID: 0)
+
+  /// Takes frames out of the middles of its stacks, and threads, if it is longer than what outputs take.
+  mutating func shorten() {
+    guard bytes.count > Ingest.longestReport,
+      case .completed(let shorter, _) = ReportCompletion({ _, _, _ in nil }).complete(Array(bytes.dropLast()))
+    else { return }
+    bytes = shorter + [UInt8(ascii: "\n")]
+  }
 }

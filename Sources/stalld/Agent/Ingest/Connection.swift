@@ -89,7 +89,10 @@ final class Connection {
   }
 
   private func respond(to readiness: Loop.DescriptorSource.Readiness, on loop: Loop) {
-    if readiness.contains(.writable) { flush(on: loop) }
+    if readiness.contains(.writable) {
+      flush(on: loop)
+      acknowledge(on: loop)
+    }
     guard isOpen else { return }
     if !isPaused {
       onReadable?(self)

@@ -40,8 +40,13 @@ final class Ingest {
 
   /// The longest report, which a log shipper's default must take.
   static let longestReport = 8000
+  /// What the agent adds to a report: how a process ended, and what was left out.
+  private static let spare = 400
+  // One more is `stall.fatal`'s.
+  private static let highestSequence = UInt64(1) << 62
   private static let readSize = 64 << 10
   private static let faultLimit = 100
+  private static let inquiryLimit = 16
   /// A crash closes the sockets before the process has ended, but not long before.
   private static let endLimit: Duration = .seconds(30)
 
@@ -56,7 +61,8 @@ final class Ingest {
   private var nextNumber: UInt64 = 1
   private var recent = RecentReports()
   private var complaints = Complaints()
-  private var inquiries: [ObjectIdentifier: ExitInquiry] = [:]
+  private var inquiries: [UInt64: ExitInquiry] = [:]
+  private var nextInquiry: UInt64 = 1
 
   private var batch: [TransitLine] = []
   /// Lines, and places of lines, that are on their way to the outputs.
@@ -313,12 +319,23 @@ final class Ingest {
     }
     guard let id = text(parts.stallID),
       let sequence = parts.sequence.flatMap({ UInt64(String(decoding: line[$0], as: UTF8.self)) }),
+      (1...Self.highestSequence).contains(sequence),
       let identity = ReportIdentity(id: id.utf8, sequence: event == "stall.fatal" ? 0 : sequence)
     else {
       return refuse(
-        connection, "stall.id is not 32 hexadecimal digits, or stall.sequence no whole number", .notAReport)
+        connection, "stall.id is not 32 hexadecimal digits, or stall.sequence no whole number from 1", .notAReport)
+    }
+    guard text(parts.schema)?.hasPrefix("1.") == true else {
+      return refuse(connection, "event.schema is not 1.x", .notAReport)
+    }
+    if let missing = parts.missing {
+      return refuse(connection, "\(missing) is missing, or not what the schema has there", .notAReport)
     }
     let stamped = connection.stamp.apply(to: line, parts)
+    // The frames give way, and the other threads; nothing else does.
+    guard stamped.count - parts.omittableBytes <= Self.longestReport - Self.spare else {
+      return refuse(connection, "longer than \(Self.longestReport) bytes without any frame", .tooLong)
+    }
     if let dropped = parts.dropped.flatMap({ Int(String(decoding: line[$0], as: UTF8.self)) }) {
       metrics.linesDroppedByHost(dropped)
     }
@@ -401,6 +418,8 @@ final class Ingest {
     complaints.say(
       .warning, .clientContained, about: "drop-\(connection.process.peer.uid)-\(kind?.rawValue ?? "")",
       "the connection of \(connection.process.peer.description) is closed: \(reason)")
+    // What was refused for good need not come again.
+    connection.acknowledge(on: loop)
     connection.send("{\"error\":\"closed: \(reason)\"}", on: loop)
     end(connection)
   }
@@ -519,17 +538,15 @@ final class Ingest {
     for connection in process.connections.values { end(connection) }
     forget(process)
     guard !stalls.isEmpty else { return }
-    let loop = loop
-    var inquiry: ExitInquiry?
-    inquiry = ExitInquiry(process, on: loop) { [unowned self] reason in
-      if let inquiry { inquiries[ObjectIdentifier(inquiry)] = nil }
+    let number = nextInquiry
+    nextInquiry += 1
+    let inquiry = ExitInquiry(process, on: loop) { [unowned self] reason in
+      inquiries[number] = nil
       tellEnd(of: stalls, reason)
     }
-    if let inquiry {
-      inquiries[ObjectIdentifier(inquiry)] = inquiry
-      inquiry.begin()
-    }
-    inquiry = nil
+    inquiries[number] = inquiry
+    // A command for each would be many, of a service whose workers all end at once.
+    inquiry.begin(asksSystemd: inquiries.count <= Self.inquiryLimit)
   }
 
   private func readRest(of connection: Connection) {

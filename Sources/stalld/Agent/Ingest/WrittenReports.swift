@@ -52,7 +52,7 @@ enum WrittenReports {
 extension ReportIdentity {
   /// The identity of a report line; nil if it is none.
   init?(line: UnsafeBufferPointer<UInt8>) {
-    guard let parts = try? LineScanner.scan(line), let id = parts.stallID, id.count == 34,
+    guard let parts = try? LineScanner.scan(line, isStamped: true), let id = parts.stallID, id.count == 34,
       let sequence = parts.sequence.flatMap({ UInt64(String(decoding: line[$0], as: UTF8.self)) }),
       let event = parts.eventName
     else { return nil }

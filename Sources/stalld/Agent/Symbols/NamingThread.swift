@@ -101,7 +101,9 @@ final class Naming {
 
   func name(_ line: inout ReportLine) {
     files.processID = line.processID
-    guard case .completed(let bytes, let count) = completion.complete(Array(line.bytes.dropLast())) else { return }
+    guard case .completed(let bytes, let count) = completion.complete(Array(line.bytes.dropLast())),
+      bytes.count < Ingest.longestReport
+    else { return line.shorten() }
     frames += UInt64(count)
     line.bytes = bytes + [UInt8(ascii: "\n")]
   }
