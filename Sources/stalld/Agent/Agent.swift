@@ -84,8 +84,10 @@ final class Agent {
     settings.outputs.lazy.compactMap { output -> String? in
       if case .file(let file) = output { file.path } else { nil }
     }.first.map { path in
-      let rotated = RotatedFile.all(besides: path).filter { $0.form != .unfinished }.max { $0.name < $1.name }
-      return WrittenReports.identities(inFiles: [path] + (rotated.map { [$0.path] } ?? []))
+      // Small ones may have been rotated several times since; one that is being compressed is there twice.
+      let rotated = RotatedFile.all(besides: path).filter { $0.form != .unfinished }
+      let newestFirst = Dictionary(grouping: rotated, by: \.name).sorted { $0.key > $1.key }.prefix(64)
+      return WrittenReports.identities(inFiles: [path] + newestFirst.map { $0.value[0].path })
     } ?? []
   }
 
@@ -138,7 +140,6 @@ final class Agent {
   /// SIGHUP: all of the new settings, or none.
   func reload() {
     manager?.send("RELOADING=1\nMONOTONIC_USEC=\(Loop.Instant.now.nanoseconds / 1000)")
-    defer { manager?.send("READY=1\nSTATUS=\(reloadFailure == nil ? "Serving" : "Serving; the last reload failed")") }
     writer.reopen()
     let new: AgentSettings
     do {
@@ -162,6 +163,7 @@ final class Agent {
     reloadFailure = reason
     metrics.reloadFailed()
     for line in reason.split(separator: "\n") { AgentLog.say(.error, .reloadFailed, "not reloaded: \(line)") }
+    manager?.send("READY=1\nSTATUS=Serving; the last reload failed")
   }
 
   private func apply(_ new: AgentSettings, _ restart: [String]) {
@@ -178,6 +180,7 @@ final class Agent {
     if new.services != old.services { ingest.sendSettingsToAll() }
     let late = restart.isEmpty ? "" : "; a restart is needed for \(restart.joined(separator: ", "))"
     AgentLog.say(.info, "reloaded\(late)")
+    manager?.send("READY=1\nSTATUS=Serving")
   }
 
   // MARK: What is told of it

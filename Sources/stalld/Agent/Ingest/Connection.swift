@@ -23,7 +23,6 @@ final class Connection {
 
   /// What it said of itself in `hello`.
   var service: String?
-  var version: String?
   var hasSaidHello = false
   /// The pid by which it knows itself, which is another one in another PID namespace.
   var ownProcessID: Int?
