@@ -49,6 +49,7 @@ final class Ingest {
   private static let readSize = 64 << 10
   private static let faultLimit = 100
   private static let inquiryLimit = 16
+  private static let drainLimit: Duration = .seconds(2)
   /// Two of the longest lines of a host.
   private static let leastRoom = 128 << 10
   /// A crash closes the sockets before the process has ended, but not long before.
@@ -586,10 +587,10 @@ final class Ingest {
     inquiry.begin(asksSystemd: inquiries.count <= Self.inquiryLimit)
   }
 
-  private func readRest(of connection: Connection) {
+  private func readRest(of connection: Connection, until deadline: Loop.Instant = .distantFuture) {
     // At most what a socket's buffers hold.
     for _ in 0..<64 {
-      guard connection.isOpen, let base = scratch.baseAddress else { return }
+      guard connection.isOpen, Loop.Instant.now < deadline, let base = scratch.baseAddress else { return }
       let count = recv(connection.descriptor, base, scratch.count, Int32(MSG_DONTWAIT))
       guard count > 0 else { return }
       take(UnsafeBufferPointer(rebasing: scratch[..<count]), from: connection)
@@ -612,7 +613,11 @@ final class Ingest {
   func drain() {
     listener?.invalidate()
     listener = nil
-    for connection in connections.values where queuedBytes < policy.memory { readRest(of: connection) }
+    // What is not read any more is not acknowledged, and comes again.
+    let deadline = Loop.Instant.now.advanced(by: Self.drainLimit)
+    for connection in connections.values where queuedBytes < policy.memory {
+      readRest(of: connection, until: deadline)
+    }
     for inquiry in inquiries.values { inquiry.finish() }
     submit()
   }
