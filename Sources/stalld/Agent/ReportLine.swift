@@ -9,6 +9,7 @@ struct ReportLine: Sendable {
   var durationMilliseconds: Double
   var stallID: String
   var processID: Int32
+  var userID: UInt32 = 0
 
   /// No line at all.
   static let none = ReportLine(

@@ -357,7 +357,7 @@ final class Ingest {
       service: text(parts.serviceName).map(Self.unescaped) ?? connection.service ?? "",
       cause: text(parts.cause) ?? "unknown",
       durationMilliseconds: duration,
-      stallID: id, processID: connection.process.peer.pid)
+      stallID: id, processID: connection.process.peer.pid, userID: connection.process.peer.uid)
     // What an ended process left, and this one hands over, is none of this one's stalls.
     let reportedID = parts.reportedProcessID(in: line)
     if connection.ownProcessID == nil || reportedID == nil || reportedID == connection.ownProcessID {

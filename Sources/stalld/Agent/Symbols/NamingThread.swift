@@ -100,7 +100,7 @@ final class Naming {
   }
 
   func name(_ line: inout ReportLine) {
-    files.processID = line.processID
+    (files.processID, files.userID) = (line.processID, line.userID)
     guard case .completed(let bytes, let count) = completion.complete(Array(line.bytes.dropLast())),
       bytes.count < Ingest.longestReport
     else { return line.shorten() }
