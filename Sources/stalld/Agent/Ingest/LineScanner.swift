@@ -350,8 +350,9 @@ struct LineScanner {
       if self.is(key, "service") { parts.service = value }
       if self.is(key, "message") { parts.message = value }
       if self.is(key, "goodbye") { parts.kind = .goodbye }
-      if self.is(key, "threads"), !hasForm(.array, value) {
-        throw Fault(reason: "threads that are no array", position: value.lowerBound)
+      if self.is(key, "threads") {
+        guard hasForm(.array, value) else { throw Fault(reason: "threads that are no array", position: value.lowerBound) }
+        parts.omittableBytes += value.count - 2
       }
       if self.is(key, "systemd"), !isStamped {
         throw Fault(reason: "a key that is the agent's", position: member.lowerBound)

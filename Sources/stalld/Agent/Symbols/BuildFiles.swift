@@ -63,8 +63,8 @@ final class BuildFiles {
       return nil
     }
     guard let modulePath, modulePath.hasPrefix("/"), let bytes = DebugFiles.bytes(buildID) else { return nil }
-    // In a container another file may lie at our path; that of a process ends with it. Both say which build they are.
-    let candidates = [modulePath, "/proc/\(processID)/root\(modulePath)"]
+    // In a container another file may lie at our path, and after an upgrade a newer one; those of a process end with it.
+    let candidates = [modulePath, "/proc/\(processID)/root\(modulePath)", "/proc/\(processID)/exe"]
     let found = candidates.first { DebugFiles.identify($0)?.buildID == buildID }
     guard found != nil || hasDebugFile(buildID) else { return nil }
     if known.count >= Self.memoryLimit { known = [:] }
