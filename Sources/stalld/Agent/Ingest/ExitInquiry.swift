@@ -2,7 +2,9 @@ import CLinux
 import Glibc
 import LoopEngine
 
-/// Asks the kernel, and then systemd, how a process has ended. On the agent's loop, which never waits for them.
+/// Asks the kernel, and then systemd, how a process has ended.
+///
+/// On the agent's loop, which never waits for them.
 final class ExitInquiry {
   private let process: PeerProcess
   private let loop: Loop

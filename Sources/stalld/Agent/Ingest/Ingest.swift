@@ -374,12 +374,14 @@ final class Ingest {
   private func follow(_ report: ReportLine, sequence: UInt64, of process: PeerProcess) {
     let before = process.openBytes
     let hasRoom = openBytes + report.bytes.count <= policy.memory / 4
-    let isFollowed = process.follow(report, sequence: sequence, room: hasRoom ? max(policy.memory / 64, Self.leastRoom) : 0)
+    let isFollowed = process.follow(
+      report, sequence: sequence, room: hasRoom ? max(policy.memory / 64, Self.leastRoom) : 0)
     openBytes += process.openBytes - before
     if !isFollowed {
       complaints.say(
         .warning, .clientContained, about: "open-\(process.peer.pid)",
-        "\(process.peer.description) has more stalls under way than there is room for: if it ends in one, that is not told")
+        "\(process.peer.description) has more stalls under way than there is room for: if it ends in one, that is not told"
+      )
     }
     process.updateWatch(on: loop, endHandler(of: process))
   }

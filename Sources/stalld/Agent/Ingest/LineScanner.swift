@@ -41,7 +41,9 @@ struct LineScanner {
 
     /// The first member that a report must have (`Config/schema`) and this has not, or has with a value of another type.
     var missing: String? {
-      RequiredMember.all.indices.first { !found.contains(Members(rawValue: 1 << $0)) }.map { RequiredMember.all[$0].path }
+      RequiredMember.all.indices.first { !found.contains(Members(rawValue: 1 << $0)) }.map {
+        RequiredMember.all[$0].path
+      }
     }
   }
 
@@ -351,7 +353,9 @@ struct LineScanner {
       if self.is(key, "message") { parts.message = value }
       if self.is(key, "goodbye") { parts.kind = .goodbye }
       if self.is(key, "threads") {
-        guard hasForm(.array, value) else { throw Fault(reason: "threads that are no array", position: value.lowerBound) }
+        guard hasForm(.array, value) else {
+          throw Fault(reason: "threads that are no array", position: value.lowerBound)
+        }
         parts.omittableBytes += value.count - 2
       }
       if self.is(key, "systemd"), !isStamped {
