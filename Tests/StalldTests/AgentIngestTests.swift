@@ -133,7 +133,11 @@ struct AgentIngestTests {
     let recovered = try host([started(3), AgentClient.report(id: 3, sequence: 2)], "os._exit(0)")
     let polite = try host([started(4), #"{"goodbye":{}}"#], "os._exit(0)")
     // The socket lives on in a child: the process has ended all the same.
-    let survived = try host([started(5)], "os._exit(1) if os.fork() else time.sleep(60)")
+    // (It has nothing else of its parent's, of whose end Foundation learns by an inherited descriptor.)
+    let survived = try host(
+      [started(5)],
+      "os._exit(1) if os.fork() else (os.closerange(0, s.fileno()), os.closerange(s.fileno() + 1, 256), time.sleep(60))"
+    )
     let closed = try host([started(6)], "s.close(); time.sleep(2)")
     for process in [killed, exited, recovered, polite, survived, closed] { process.waitUntilExit() }
     try agent.expect("four ends") { try agent.lines().count { $0.contains("stall.fatal") } >= 4 }

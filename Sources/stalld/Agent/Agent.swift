@@ -84,8 +84,10 @@ final class Agent {
     settings.outputs.lazy.compactMap { output -> String? in
       if case .file(let file) = output { file.path } else { nil }
     }.first.map { path in
-      let rotated = RotatedFile.all(besides: path).filter { $0.form != .unfinished }.max { $0.name < $1.name }
-      return WrittenReports.identities(inFiles: [path] + (rotated.map { [$0.path] } ?? []))
+      // Small ones may have been rotated several times since; one that is being compressed is there twice.
+      let rotated = RotatedFile.all(besides: path).filter { $0.form != .unfinished }
+      let newestFirst = Dictionary(grouping: rotated, by: \.name).sorted { $0.key > $1.key }.prefix(64)
+      return WrittenReports.identities(inFiles: [path] + newestFirst.map { $0.value[0].path })
     } ?? []
   }
 

@@ -9,8 +9,17 @@ struct ReportLine: Sendable {
   var durationMilliseconds: Double
   var stallID: String
   var processID: Int32
+  var userID: UInt32 = 0
 
   /// No line at all.
   static let none = ReportLine(
     bytes: [], event: "", isError: false, service: "", cause: "", durationMilliseconds: 0, stallID: "", processID: 0)
+
+  /// Takes frames out of the middles of its stacks, and threads, if it is longer than what outputs take.
+  mutating func shorten() {
+    guard bytes.count > Ingest.longestReport,
+      case .completed(let shorter, _) = ReportCompletion({ _, _, _ in nil }).complete(Array(bytes.dropLast()))
+    else { return }
+    bytes = shorter + [UInt8(ascii: "\n")]
+  }
 }

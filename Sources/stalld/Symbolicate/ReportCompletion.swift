@@ -6,7 +6,7 @@ import StallMonitor
 /// - the frames themselves: one that is in the middle of inlined calls becomes several;
 /// - `stall.culprit`, if it was missing or was a module and an offset, and the place in `message` that goes with it;
 /// - `stall.fingerprint`, if it was missing or the culprit had no name, and no frame was taken out of the line;
-/// - `frames_omitted`, if the line would become longer than 8000 bytes.
+/// - `frames_omitted` and `threads_omitted`, if the line would become longer than 8000 bytes.
 ///
 /// Culprit and fingerprint follow the monitor's own rules. Where it cannot be told whose code a frame is (its file is not
 /// to be had), they are left alone.
@@ -122,22 +122,36 @@ struct ReportCompletion {
 
   // MARK: Length
 
-  /// Writes the stacks, without frames from their middles where the line would be too long.
+  /// Writes the stacks, without frames from their middles, and without the last threads, where the line would be too long.
   private func fit(
     _ own: [FrameText], _ ownRange: Range<Int>, _ others: [(Range<Int>, [FrameText])], lineSize: Int, text: JSONText,
     _ edits: inout TextEdits
   ) {
-    let all = [(ownRange, own)] + others
+    let sizes = ([own] + others.map(\.1)).map { $0.map { $0.members.count } }
+    let stackSizes = sizes.map { StackTrim.size(of: $0) }
+    let threads = text.root["threads"]?.elements ?? []
+    let toldThreads = threads.filter { $0["stack"]?.elements != nil }
+    let heads = zip(toldThreads, others).map { $0.range.count - $1.0.count + 2 }
     // "[]" of each stack stays.
-    let rest = lineSize - all.reduce(0) { $0 + $1.0.count - 2 }
-    let sizes = all.map { $0.1.map { $0.members.count } }
-    let fits = rest + sizes.reduce(0) { $0 + StackTrim.size(of: $1) } <= StackTrim.longestLine
-    var room = StackTrim.longestLine - rest - (fits ? 0 : ",\"frames_omitted\":100000".utf8.count)
+    var rest = lineSize - (ownRange.count - 2) - others.reduce(0) { $0 + $1.0.count - 2 }
+    let fits = rest + stackSizes.reduce(0, +) <= StackTrim.longestLine
+    var told = others.count
+    if !fits {
+      rest += ",\"threads_omitted\":100000,\"frames_omitted\":100000".utf8.count
+      let room = StackTrim.longestLine - rest + heads.reduce(0, +)
+      // As the monitor does it: the loop's own stack has half in any case, and a thread with three frames is worth its room.
+      told = Self.fitting(
+        zip(heads, sizes.dropFirst()).map { $0 + StackTrim.size(of: Array($1.prefix(3))) },
+        in: room - max(min(room / 2, stackSizes[0]), 0))
+      rest -= heads[told...].reduce(0, +)
+    }
+    var room = StackTrim.longestLine - rest
+    var wantedLater = stackSizes[1...].prefix(told).reduce(0, +)
     var omitted = 0
-    for (index, (range, frames)) in all.enumerated() {
-      let later = all.count - 1 - index
+    for (index, (range, frames)) in ([(ownRange, own)] + others.prefix(told)).enumerated() {
+      if index > 0 { wantedLater -= stackSizes[index] }
+      let later = told - index
       // The loop's own stack has what the others leave, and half in any case; those share alike.
-      let wantedLater = sizes[(index + 1)...].reduce(0) { $0 + StackTrim.size(of: $1) }
       let share = later == 0 ? room : index == 0 ? max(room / 2, room - wantedLater) : room / (later + 1)
       let gap = fits ? 0..<0 : StackTrim.middle(of: sizes[index], room: share)
       var kept = frames
@@ -147,12 +161,31 @@ struct ReportCompletion {
       let items = kept.map { [UInt8(ascii: "{")] + $0.members + [UInt8(ascii: "}")] }
       edits.replace(range, with: Array("[".utf8) + items.joined(separator: [UInt8(ascii: ",")]) + Array("]".utf8))
     }
-    guard omitted > 0 else { return }
-    if let before = text.root["frames_omitted"] {
-      let sum = (text.integer(before) ?? 0) + omitted
-      edits.replace(before.range, with: Array(String(sum).utf8))
-    } else {
-      edits.insert(Array(",\"frames_omitted\":\(omitted)".utf8), at: text.root.range.upperBound - 1)
+    var additions: [UInt8] = []
+    if told < others.count, let array = text.root["threads"]?.range {
+      let start = told > 0 ? toldThreads[told - 1].range.upperBound : array.lowerBound + 1
+      edits.replace(start..<(array.upperBound - 1), with: [])
+      additions += count(others.count - told, as: "threads_omitted", text, &edits)
     }
+    if omitted > 0 { additions += count(omitted, as: "frames_omitted", text, &edits) }
+    if !additions.isEmpty { edits.insert(additions, at: text.root.range.upperBound - 1) }
+  }
+
+  /// How many of the sizes fit, from the first one on.
+  private static func fitting(_ sizes: [Int], in room: Int) -> Int {
+    var left = room
+    return sizes.firstIndex {
+      left -= $0
+      return left < 0
+    } ?? sizes.count
+  }
+
+  /// Adds to a number of the line; what is to be inserted if the line does not have it.
+  private func count(_ more: Int, as key: String, _ text: JSONText, _ edits: inout TextEdits) -> [UInt8] {
+    guard let before = text.root[key] else { return Array(",\"\(key)\":\(more)".utf8) }
+    // Whoever wrote the line may claim any number.
+    let sum = min(max(text.integer(before) ?? 0, 0), 1_000_000_000) + more
+    edits.replace(before.range, with: Array(String(sum).utf8))
+    return []
   }
 }

@@ -23,7 +23,6 @@ final class Connection {
 
   /// What it said of itself in `hello`.
   var service: String?
-  var version: String?
   var hasSaidHello = false
   /// The pid by which it knows itself, which is another one in another PID namespace.
   var ownProcessID: Int?
@@ -89,7 +88,10 @@ final class Connection {
   }
 
   private func respond(to readiness: Loop.DescriptorSource.Readiness, on loop: Loop) {
-    if readiness.contains(.writable) { flush(on: loop) }
+    if readiness.contains(.writable) {
+      flush(on: loop)
+      acknowledge(on: loop)
+    }
     guard isOpen else { return }
     if !isPaused {
       onReadable?(self)

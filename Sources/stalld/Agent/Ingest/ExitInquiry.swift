@@ -12,6 +12,7 @@ final class ExitInquiry {
   private var reason = ExitReason()
   private var tries = 0
   private var isAnswered = false
+  private var asksSystemd = true
   private var output: Int32 = -1
 
   /// The kernel knows once the parent has waited for it.
@@ -26,7 +27,11 @@ final class ExitInquiry {
     self.answer = answer
   }
 
-  func begin() { askKernel() }
+  /// `asksSystemd` is whether there may be a `systemctl` for it.
+  func begin(asksSystemd: Bool) {
+    self.asksSystemd = asksSystemd
+    askKernel()
+  }
 
   /// Answers with what is known by now.
   func finish() {
@@ -51,7 +56,7 @@ final class ExitInquiry {
 
   /// `systemctl show`, for the units that systemd keeps a result of.
   private func askSystemd() {
-    guard let unit = process.peer.unit, unit.hasSuffix(".service"), !unit.hasPrefix("-"),
+    guard asksSystemd, let unit = process.peer.unit, unit.hasSuffix(".service"), !unit.hasPrefix("-"),
       access("/run/systemd/system", F_OK) == 0
     else { return finish() }
     var pipe: [Int32] = [-1, -1]

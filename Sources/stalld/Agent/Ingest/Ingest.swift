@@ -21,6 +21,8 @@ final class Ingest {
 
     func allows(_ peer: Peer) -> Bool {
       if allowedUsers.isEmpty && allowedGroups.isEmpty { return true }
+      // Its own stalls.
+      if peer.pid == getpid() { return true }
       return allowedUsers.contains(peer.uid) || allowedGroups.contains(peer.gid)
         || peer.groups.contains(where: allowedGroups.contains)
     }
@@ -40,8 +42,16 @@ final class Ingest {
 
   /// The longest report, which a log shipper's default must take.
   static let longestReport = 8000
+  /// What the agent adds to a report: how a process ended, and what was left out.
+  private static let spare = 400
+  // One more is `stall.fatal`'s.
+  private static let highestSequence = UInt64(1) << 62
   private static let readSize = 64 << 10
   private static let faultLimit = 100
+  private static let inquiryLimit = 16
+  private static let drainLimit: Duration = .seconds(2)
+  /// Two of the longest lines of a host.
+  private static let leastRoom = 128 << 10
   /// A crash closes the sockets before the process has ended, but not long before.
   private static let endLimit: Duration = .seconds(30)
 
@@ -56,11 +66,14 @@ final class Ingest {
   private var nextNumber: UInt64 = 1
   private var recent = RecentReports()
   private var complaints = Complaints()
-  private var inquiries: [ObjectIdentifier: ExitInquiry] = [:]
+  private var inquiries: [UInt64: ExitInquiry] = [:]
+  private var nextInquiry: UInt64 = 1
 
   private var batch: [TransitLine] = []
   /// Lines, and places of lines, that are on their way to the outputs.
   private var underWay = 0
+  /// Bytes of the lines of open stalls.
+  private var openBytes = 0
   /// Bytes of lines that are on their way to the outputs.
   private(set) var queuedBytes = 0
   private var submitPoint: Loop.FlushPoint!
@@ -170,9 +183,13 @@ final class Ingest {
   }
 
   private func process(_ peer: Peer, _ pidfd: Int32) -> PeerProcess {
-    if let known = processes[peer.pid], !known.hasEnded {
-      if pidfd >= 0 { Glibc.close(pidfd) }
-      return known
+    if let known = processes[peer.pid] {
+      if !known.hasEnded {
+        if pidfd >= 0 { Glibc.close(pidfd) }
+        return known
+      }
+      // The number is another process's by now; the end of the former one has not been told yet.
+      if !known.openStalls.isEmpty { processDidEnd(known) }
     }
     let process = PeerProcess(peer: peer, pidfd: pidfd)
     processes[peer.pid] = process
@@ -213,7 +230,7 @@ final class Ingest {
 
   private func slow(_ connection: Connection, for pause: Duration) {
     complaints.say(
-      .warning, .clientContained, about: "rate-\(connection.number)",
+      .warning, .clientContained, about: "rate-\(connection.process.peer.place)",
       "\(connection.process.peer.description) sends more than \(Int(policy.linesPerSecond)) lines a second (limits.lines_per_second): it is slowed to that"
     )
     connection.pause()
@@ -291,7 +308,7 @@ final class Ingest {
       case .report: try takeReport(line, parts, from: connection)
       case .hello: takeHello(line, parts, from: connection)
       case .detail: try takeDetail(line, parts, from: connection)
-      case .goodbye: connection.process.forgetStalls()
+      case .goodbye: forgetStalls(of: connection.process)
       }
       if parts.kind != .report { finishAtOnce(connection) }
     } catch {
@@ -313,12 +330,25 @@ final class Ingest {
     }
     guard let id = text(parts.stallID),
       let sequence = parts.sequence.flatMap({ UInt64(String(decoding: line[$0], as: UTF8.self)) }),
+      (1...Self.highestSequence).contains(sequence),
       let identity = ReportIdentity(id: id.utf8, sequence: event == "stall.fatal" ? 0 : sequence)
     else {
       return refuse(
-        connection, "stall.id is not 32 hexadecimal digits, or stall.sequence no whole number", .notAReport)
+        connection, "stall.id is not 32 hexadecimal digits, or stall.sequence no whole number from 1", .notAReport)
+    }
+    guard text(parts.schema)?.hasPrefix("1.") == true else {
+      return refuse(connection, "event.schema is not 1.x", .notAReport)
+    }
+    let duration = parts.duration.flatMap { Double(String(decoding: line[$0], as: UTF8.self)) } ?? 0
+    guard duration.isFinite else { return refuse(connection, "stall.duration_ms is too large", .notAReport) }
+    if let missing = parts.missing {
+      return refuse(connection, "\(missing) is missing, or not what the schema has there", .notAReport)
     }
     let stamped = connection.stamp.apply(to: line, parts)
+    // The frames give way, and the other threads; nothing else does.
+    guard stamped.count - parts.omittableBytes <= Self.longestReport - Self.spare else {
+      return refuse(connection, "longer than \(Self.longestReport) bytes without any frame", .tooLong)
+    }
     if let dropped = parts.dropped.flatMap({ Int(String(decoding: line[$0], as: UTF8.self)) }) {
       metrics.linesDroppedByHost(dropped)
     }
@@ -326,19 +356,34 @@ final class Ingest {
       bytes: stamped, event: event, isError: text(parts.level) == "error",
       service: text(parts.serviceName).map(Self.unescaped) ?? connection.service ?? "",
       cause: text(parts.cause) ?? "unknown",
-      durationMilliseconds: parts.duration.flatMap { Double(String(decoding: line[$0], as: UTF8.self)) } ?? 0,
-      stallID: id, processID: connection.process.peer.pid)
+      durationMilliseconds: duration,
+      stallID: id, processID: connection.process.peer.pid, userID: connection.process.peer.uid)
     // What an ended process left, and this one hands over, is none of this one's stalls.
-    let isOwn = connection.ownProcessID.map { $0 == parts.reportedProcessID(in: line) } ?? true
-    if isOwn {
-      connection.process.follow(report, sequence: sequence)
-      connection.process.updateWatch(on: loop, endHandler(of: connection.process))
+    let reportedID = parts.reportedProcessID(in: line)
+    if connection.ownProcessID == nil || reportedID == nil || reportedID == connection.ownProcessID {
+      follow(report, sequence: sequence, of: connection.process)
     }
     guard recent.insert(identity) else {
       metrics.linesDuplicate()
       return finishAtOnce(connection)
     }
     enqueue(report, from: connection)
+  }
+
+  /// What is known of open stalls is bounded, too: a quarter of the memory limit, and of one process a sixty-fourth.
+  private func follow(_ report: ReportLine, sequence: UInt64, of process: PeerProcess) {
+    let before = process.openBytes
+    let hasRoom = openBytes + report.bytes.count <= policy.memory / 4
+    let isFollowed = process.follow(
+      report, sequence: sequence, room: hasRoom ? max(policy.memory / 64, Self.leastRoom) : 0)
+    openBytes += process.openBytes - before
+    if !isFollowed {
+      complaints.say(
+        .warning, .clientContained, about: "open-\(process.peer.pid)",
+        "\(process.peer.description) has more stalls under way than there is room for: if it ends in one, that is not told"
+      )
+    }
+    process.updateWatch(on: loop, endHandler(of: process))
   }
 
   private static let events = ["stall.started", "stall.ongoing", "stall.ended", "stall.fatal", "stall.suppressed"]
@@ -350,8 +395,7 @@ final class Ingest {
 
   private func takeHello(_ line: UnsafeBufferPointer<UInt8>, _ parts: LineScanner.Parts, from connection: Connection) {
     guard let payload = parts.payload, let hello = try? JSONText(Array(line[payload])) else { return }
-    connection.service = hello.string(hello.root["service"]?["name"])
-    connection.version = hello.string(hello.root["service"]?["version"])
+    connection.service = hello.string(hello.root["service"]?["name"])?.limited(to: 200)
     connection.ownProcessID = hello.integer(hello.root["process"]?["pid"])
     connection.hasSaidHello = true
     sendSettings(to: connection)
@@ -384,7 +428,7 @@ final class Ingest {
     metrics.lineRefused(kind)
     connection.faults += 1
     complaints.say(
-      .warning, .clientContained, about: "line-\(connection.number)",
+      .warning, .clientContained, about: "line-\(connection.process.peer.place)",
       "line \(connection.received) of \(connection.process.peer.description) is refused: \(reason)")
     connection.send("{\"error\":\"line \(connection.received): \(reason)\"}", on: loop)
     guard connection.faults < Self.faultLimit else {
@@ -399,8 +443,10 @@ final class Ingest {
     if let kind { metrics.lineRefused(kind) }
     metrics.connectionRefused(.misbehaved)
     complaints.say(
-      .warning, .clientContained, about: "drop-\(connection.process.peer.uid)-\(kind?.rawValue ?? "")",
+      .warning, .clientContained, about: "drop-\(connection.process.peer.place)-\(kind?.rawValue ?? "")",
       "the connection of \(connection.process.peer.description) is closed: \(reason)")
+    // What was refused for good need not come again.
+    connection.acknowledge(on: loop)
     connection.send("{\"error\":\"closed: \(reason)\"}", on: loop)
     end(connection)
   }
@@ -418,10 +464,15 @@ final class Ingest {
   /// A line that goes nowhere; but its acknowledgement must not overtake the line that it repeats.
   private func finishAtOnce(_ connection: Connection) {
     guard underWay > 0 else { return mark(connection) }
+    // One place is enough for many: a line break is a line, too.
+    if let last = batch.last, last.connection == connection.number, last.line == nil {
+      batch[batch.count - 1].number = connection.received
+      return
+    }
     send(
       TransitLine(
         connection: connection.number, number: connection.received, process: connection.process.peer.pid, line: nil,
-        bytes: 0), of: connection)
+        bytes: MemoryLayout<TransitLine>.stride), of: connection)
   }
 
   private func send(_ delivery: TransitLine, of connection: Connection?) {
@@ -498,9 +549,17 @@ final class Ingest {
 
   private func forget(_ process: PeerProcess) {
     guard process.connections.isEmpty else { return }
-    process.forgetStalls()
-    process.updateWatch(on: loop) {}
+    forgetStalls(of: process)
     if processes[process.peer.pid] === process { processes[process.peer.pid] = nil }
+  }
+
+  /// Its stalls; they are followed no longer.
+  @discardableResult
+  private func forgetStalls(of process: PeerProcess) -> [OpenStall] {
+    openBytes -= process.openBytes
+    let stalls = process.takeStalls()
+    process.updateWatch(on: loop) {}
+    return stalls
   }
 
   private func endHandler(of process: PeerProcess) -> @Sendable () -> Void {
@@ -515,27 +574,25 @@ final class Ingest {
   private func processDidEnd(_ process: PeerProcess) {
     // What it sent before its end may say that the stall was over.
     for connection in process.connections.values { readRest(of: connection) }
-    let stalls = process.takeStalls()
+    let stalls = forgetStalls(of: process)
     for connection in process.connections.values { end(connection) }
     forget(process)
     guard !stalls.isEmpty else { return }
-    let loop = loop
-    var inquiry: ExitInquiry?
-    inquiry = ExitInquiry(process, on: loop) { [unowned self] reason in
-      if let inquiry { inquiries[ObjectIdentifier(inquiry)] = nil }
+    let number = nextInquiry
+    nextInquiry += 1
+    let inquiry = ExitInquiry(process, on: loop) { [unowned self] reason in
+      inquiries[number] = nil
       tellEnd(of: stalls, reason)
     }
-    if let inquiry {
-      inquiries[ObjectIdentifier(inquiry)] = inquiry
-      inquiry.begin()
-    }
-    inquiry = nil
+    inquiries[number] = inquiry
+    // A command for each would be many, of a service whose workers all end at once.
+    inquiry.begin(asksSystemd: inquiries.count <= Self.inquiryLimit)
   }
 
-  private func readRest(of connection: Connection) {
+  private func readRest(of connection: Connection, until deadline: Loop.Instant = .distantFuture) {
     // At most what a socket's buffers hold.
     for _ in 0..<64 {
-      guard connection.isOpen, let base = scratch.baseAddress else { return }
+      guard connection.isOpen, Loop.Instant.now < deadline, let base = scratch.baseAddress else { return }
       let count = recv(connection.descriptor, base, scratch.count, Int32(MSG_DONTWAIT))
       guard count > 0 else { return }
       take(UnsafeBufferPointer(rebasing: scratch[..<count]), from: connection)
@@ -543,12 +600,12 @@ final class Ingest {
   }
 
   private func tellEnd(of stalls: [OpenStall], _ reason: ExitReason) {
-    for stall in stalls {
+    for (index, stall) in stalls.enumerated() {
       guard let report = stall.fatal(exit: reason),
         let identity = ReportIdentity(id: stall.line.stallID.utf8, sequence: 0), recent.insert(identity)
       else { continue }
-      AgentLog.say(
-        .warning, .hostEnded,
+      complaints.say(
+        .warning, .hostEnded, about: "end-\(stall.line.processID)-\(index)",
         "\(stall.line.service.forLog), process \(stall.line.processID), ended in a stall: it \(reason.sentence)")
       enqueue(report, from: nil)
     }
@@ -558,7 +615,11 @@ final class Ingest {
   func drain() {
     listener?.invalidate()
     listener = nil
-    for connection in connections.values where queuedBytes < policy.memory { readRest(of: connection) }
+    // What is not read any more is not acknowledged, and comes again.
+    let deadline = Loop.Instant.now.advanced(by: Self.drainLimit)
+    for connection in connections.values where queuedBytes < policy.memory {
+      readRest(of: connection, until: deadline)
+    }
     for inquiry in inquiries.values { inquiry.finish() }
     submit()
   }

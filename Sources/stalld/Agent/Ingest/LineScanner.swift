@@ -13,6 +13,7 @@ struct LineScanner {
   struct Parts {
     var kind = Kind.report
     var eventName: Range<Int>?
+    var schema: Range<Int>?
     var dropped: Range<Int>?
     var level: Range<Int>?
     var time: Range<Int>?
@@ -34,6 +35,20 @@ struct LineScanner {
     var executable: Range<Int>?
     /// The value of `hello` or `detail`.
     var payload: Range<Int>?
+    /// What the stack and the other threads take, which may be left out.
+    var omittableBytes = 0
+    fileprivate var found: Members = []
+
+    /// The first member that a report must have (`Config/schema`) and this has not, or has with a value of another type.
+    var missing: String? {
+      RequiredMember.all.indices.first { !found.contains(Members(rawValue: 1 << $0)) }.map {
+        RequiredMember.all[$0].path
+      }
+    }
+  }
+
+  fileprivate struct Members: OptionSet {
+    var rawValue: UInt32
   }
 
   /// Why a line is refused.
@@ -44,14 +59,18 @@ struct LineScanner {
   }
 
   /// Which object's members are being read.
-  private enum Place { case outermost, event, stall, service, process, elsewhere }
+  fileprivate enum Place {
+    case outermost, event, stall, loop, service, host, process, executable, elsewhere
+    /// Arrays of objects, and the objects of one.
+    case stack, threads, thread
+  }
 
   private static let depthLimit = 32
 
   private let bytes: UnsafeBufferPointer<UInt8>
+  private let isStamped: Bool
   private var position = 0
   private var parts = Parts()
-  private let isStamped: Bool
 
   private init(_ bytes: UnsafeBufferPointer<UInt8>, isStamped: Bool) {
     self.bytes = bytes
@@ -60,8 +79,9 @@ struct LineScanner {
 
   /// Scans one line without its newline.
   ///
-  /// Throws ``Fault`` where it is not one JSON object, or is one that the protocol does not have. A line that `isStamped`, by an agent,
-  /// may have the agent's own keys.
+  /// `isStamped` says that it is the agent's own, which has what a host may not say.
+  ///
+  /// Throws ``Fault`` where it is not one JSON object, or is one that the protocol does not have.
   static func scan(_ bytes: UnsafeBufferPointer<UInt8>, isStamped: Bool = false) throws(Fault) -> Parts {
     var scanner = LineScanner(bytes, isStamped: isStamped)
     scanner.skipBlanks()
@@ -94,7 +114,7 @@ struct LineScanner {
     let start = position
     switch current {
     case UInt8(ascii: "{"): try object(place, depth: depth)
-    case UInt8(ascii: "["): try array(depth: depth)
+    case UInt8(ascii: "["): try array(place, depth: depth)
     case UInt8(ascii: "\""): _ = try string()
     default: try literal()
     }
@@ -123,7 +143,7 @@ struct LineScanner {
       skipBlanks()
       guard current == UInt8(ascii: ":") else { throw fault("\":\" is missing") }
       position += 1
-      let inner = place == .outermost ? self.place(of: key) : .elsewhere
+      let inner = self.place(of: key, in: place)
       let value = try value(inner, depth: depth + 1)
       if place != .elsewhere { try note(key, value, start..<position, in: place) }
       skipBlanks()
@@ -134,7 +154,8 @@ struct LineScanner {
     position += 1
   }
 
-  private mutating func array(depth: Int) throws(Fault) {
+  private mutating func array(_ place: Place, depth: Int) throws(Fault) {
+    let element: Place = place == .threads ? .thread : .elsewhere
     position += 1
     skipBlanks()
     if current == UInt8(ascii: "]") {
@@ -142,7 +163,9 @@ struct LineScanner {
       return
     }
     while true {
-      _ = try value(.elsewhere, depth: depth + 1)
+      skipBlanks()
+      if place == .stack || place == .threads, current != UInt8(ascii: "{") { throw fault("not an object") }
+      _ = try value(element, depth: depth + 1)
       skipBlanks()
       guard current == UInt8(ascii: ",") else { break }
       position += 1
@@ -258,10 +281,16 @@ struct LineScanner {
     key.count == word.utf8CodeUnitCount && matches(word, at: key.lowerBound)
   }
 
-  private func place(of key: Range<Int>) -> Place {
-    switch key.count {
-    case 5: self.is(key, "stall") ? .stall : self.is(key, "event") ? .event : .elsewhere
-    case 7: self.is(key, "process") ? .process : self.is(key, "service") ? .service : .elsewhere
+  private func place(of key: Range<Int>, in place: Place) -> Place {
+    switch (place, key.count) {
+    case (.outermost, 4): self.is(key, "loop") ? .loop : self.is(key, "host") ? .host : .elsewhere
+    case (.outermost, 5):
+      self.is(key, "stall") ? .stall : self.is(key, "event") ? .event : self.is(key, "stack") ? .stack : .elsewhere
+    case (.outermost, 7):
+      self.is(key, "process")
+        ? .process : self.is(key, "service") ? .service : self.is(key, "threads") ? .threads : .elsewhere
+    case (.process, 10): self.is(key, "executable") ? .executable : .elsewhere
+    case (.thread, 5): self.is(key, "stack") ? .stack : .elsewhere
     default: .elsewhere
     }
   }
@@ -269,10 +298,15 @@ struct LineScanner {
   private mutating func note(
     _ key: Range<Int>, _ value: Range<Int>, _ member: Range<Int>, in place: Place
   ) throws(Fault) {
+    for (index, required) in RequiredMember.all.enumerated()
+    where required.place == place && self.is(key, required.key) && hasForm(required.form, value) {
+      parts.found.insert(Members(rawValue: 1 << index))
+    }
     switch place {
     case .outermost: try noteOutermost(key, value, member)
     case .event:
       if self.is(key, "name") { parts.eventName = value }
+      if self.is(key, "schema") { parts.schema = value }
       if self.is(key, "dropped") { parts.dropped = value }
     case .stall:
       if self.is(key, "id") { parts.stallID = value }
@@ -286,7 +320,20 @@ struct LineScanner {
     case .process:
       if self.is(key, "executable") { parts.executable = value }
       if self.is(key, "pid") { parts.processID = value }
-    case .elsewhere: break
+    case .thread:
+      if self.is(key, "stack"), !hasForm(.array, value) {
+        throw Fault(reason: "a stack that is no array", position: value.lowerBound)
+      }
+    case .loop, .host, .executable, .stack, .threads, .elsewhere: break
+    }
+  }
+
+  private func hasForm(_ form: RequiredMember.Form, _ value: Range<Int>) -> Bool {
+    switch form {
+    case .text: bytes[value.lowerBound] == UInt8(ascii: "\"") && value.count > 2
+    case .number: bytes[value.lowerBound] &- 0x30 <= 9
+    case .object: bytes[value.lowerBound] == UInt8(ascii: "{")
+    case .array: bytes[value.lowerBound] == UInt8(ascii: "[")
     }
   }
 
@@ -296,6 +343,7 @@ struct LineScanner {
     switch key.count {
     case 5:
       if self.is(key, "stall") { parts.stall = value }
+      if self.is(key, "stack") { parts.omittableBytes += value.count - 2 }
       if self.is(key, "hello") { (parts.kind, parts.payload) = (.hello, value) }
     case 6:
       if self.is(key, "detail") { (parts.kind, parts.payload) = (.detail, value) }
@@ -304,6 +352,12 @@ struct LineScanner {
       if self.is(key, "service") { parts.service = value }
       if self.is(key, "message") { parts.message = value }
       if self.is(key, "goodbye") { parts.kind = .goodbye }
+      if self.is(key, "threads") {
+        guard hasForm(.array, value) else {
+          throw Fault(reason: "threads that are no array", position: value.lowerBound)
+        }
+        parts.omittableBytes += value.count - 2
+      }
       if self.is(key, "systemd"), !isStamped {
         throw Fault(reason: "a key that is the agent's", position: member.lowerBound)
       }
@@ -321,4 +375,40 @@ struct LineScanner {
       throw Fault(reason: "a key with a dot that is not log.level", position: member.lowerBound)
     }
   }
+}
+
+/// A member that every report has, and what its value begins with.
+private struct RequiredMember {
+  enum Form { case text, number, object, array }
+
+  var place: LineScanner.Place
+  var key: StaticString
+  var form: Form
+  var path: String
+
+  init(_ place: LineScanner.Place, _ key: StaticString, _ form: Form, _ path: String) {
+    (self.place, self.key, self.form, self.path) = (place, key, form, path)
+  }
+
+  static let all = [
+    RequiredMember(.outermost, "@timestamp", .text, "@timestamp"),
+    RequiredMember(.outermost, "log.level", .text, "log.level"),
+    RequiredMember(.outermost, "message", .text, "message"),
+    RequiredMember(.event, "name", .text, "event.name"),
+    RequiredMember(.event, "schema", .text, "event.schema"),
+    RequiredMember(.stall, "id", .text, "stall.id"),
+    RequiredMember(.stall, "sequence", .number, "stall.sequence"),
+    RequiredMember(.stall, "threshold_ms", .number, "stall.threshold_ms"),
+    RequiredMember(.stall, "duration_ms", .number, "stall.duration_ms"),
+    RequiredMember(.stall, "cause", .text, "stall.cause"),
+    RequiredMember(.stall, "evidence", .object, "stall.evidence"),
+    RequiredMember(.stall, "samples", .number, "stall.samples"),
+    RequiredMember(.loop, "name", .text, "loop.name"),
+    RequiredMember(.loop, "kind", .text, "loop.kind"),
+    RequiredMember(.loop, "phase", .text, "loop.phase"),
+    RequiredMember(.executable, "path", .text, "process.executable.path"),
+    RequiredMember(.service, "name", .text, "service.name"),
+    RequiredMember(.host, "name", .text, "host.name"),
+    RequiredMember(.outermost, "stack", .array, "stack"),
+  ]
 }

@@ -11,10 +11,16 @@ struct Peer: Sendable, Equatable {
   /// The control group's path, as `/proc/PID/cgroup` has it; nil if the process had gone before it was read.
   var cgroup: String?
 
-  /// systemd's unit: the last part of the control group's path that is a service's or a scope's.
+  /// systemd's unit: the first part of the control group's path that is no slice, as the journal's `_SYSTEMD_UNIT`.
+  ///
+  /// What is below has been made by the unit itself: a user's own `sshd.service` is not the system's.
   var unit: String? {
-    cgroup?.split(separator: "/").last { $0.hasSuffix(".service") || $0.hasSuffix(".scope") }.map(String.init)
+    let first = cgroup?.split(separator: "/").first { !$0.hasSuffix(".slice") }
+    return first.flatMap { $0.hasSuffix(".service") || $0.hasSuffix(".scope") ? String($0) : nil }
   }
+
+  /// Where it runs, for what is said of all its processes together: a service starts many, and anybody may.
+  var place: String { "\(uid) \(unit ?? String(pid))" }
 
   /// For a log line.
   var description: String {
@@ -23,7 +29,7 @@ struct Peer: Sendable, Equatable {
 
   /// Asks the kernel about a connected socket.
   ///
-  /// Nil if it does not say. The pidfd, which is the caller's to close, names the process for good; -1 if it has ended already.
+  /// Nil if it does not say, or no descriptor is left. The pidfd, which is the caller's to close, names the process for good; -1 if it has ended already.
   static func of(socket: Int32) -> (peer: Peer, pidfd: Int32)? {
     var credentials = clinux_peer()
     guard clinux_peer_credentials(socket, &credentials) else { return nil }
@@ -34,6 +40,8 @@ struct Peer: Sendable, Equatable {
     guard peer.pid > 0 else { return (peer, -1) }
     var pidfd = clinux_peer_pidfd(socket)
     if pidfd < 0 { pidfd = clinux_pidfd_open(peer.pid) }
+    // Without a descriptor for it nothing is known of its end: that is not the same as its having ended.
+    if pidfd < 0, [EMFILE, ENFILE, ENOMEM].contains(errno) { return nil }
     let cgroup = controlGroup(of: peer.pid)
     // Only now it is known that the number was still the process's when the file was read.
     if pidfd >= 0, isRunning(pidfd) { peer.cgroup = cgroup }

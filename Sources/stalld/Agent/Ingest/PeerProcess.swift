@@ -10,6 +10,8 @@ final class PeerProcess {
   let pidfd: Int32
   var connections: [UInt64: Connection] = [:]
   private(set) var openStalls: [String: OpenStall] = [:]
+  /// Of their lines.
+  private(set) var openBytes = 0
   private var endSource: Loop.DescriptorSource?
   var forgetTimer: Loop.Timer?
 
@@ -32,22 +34,29 @@ final class PeerProcess {
     return pidfd < 0 || poll(&poller, 1, 0) > 0
   }
 
-  /// Follows what a report says of its stall.
-  func follow(_ line: ReportLine, sequence: UInt64) {
+  /// Follows what a report says of its stall; false if that would need more than `room` bytes for all of them.
+  func follow(_ line: ReportLine, sequence: UInt64, room: Int) -> Bool {
+    let old = openStalls[line.stallID]
+    let oldBytes = old?.line.bytes.count ?? 0
     switch line.event {
     case "stall.started", "stall.ongoing":
-      guard openStalls[line.stallID] != nil || openStalls.count < Self.openLimit else { return }
+      // What is known already is worth more than nothing.
+      guard openBytes - oldBytes + line.bytes.count <= room, old != nil || openStalls.count < Self.openLimit else {
+        return false
+      }
       openStalls[line.stallID] = OpenStall(line: line, sequence: sequence)
-    case "stall.ended", "stall.fatal": openStalls[line.stallID] = nil
+      openBytes += line.bytes.count - oldBytes
+    case "stall.ended", "stall.fatal":
+      openStalls[line.stallID] = nil
+      openBytes -= oldBytes
     default: break
     }
+    return true
   }
 
-  func forgetStalls() { openStalls = [:] }
-
-  /// The stalls in which it has ended, oldest first; they are forgotten.
+  /// The stalls that have not ended, oldest first; they are forgotten.
   func takeStalls() -> [OpenStall] {
-    defer { openStalls = [:] }
+    defer { (openStalls, openBytes) = ([:], 0) }
     return openStalls.values.sorted { $0.sequence < $1.sequence }
   }
 

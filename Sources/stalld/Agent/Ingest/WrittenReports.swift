@@ -13,7 +13,8 @@ enum WrittenReports {
     var result: [ReportIdentity] = []
     var left = tail
     for path in newestFirst where left > 0 {
-      guard let bytes = read(path, last: left) else { continue }
+      // It may have been compressed just now.
+      guard let bytes = read(path, last: left) ?? read(path + ".gz", last: left) else { continue }
       left -= max(bytes.count, 1)
       result = identities(in: bytes) + result
     }

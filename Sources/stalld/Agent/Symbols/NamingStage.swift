@@ -110,13 +110,9 @@ final class NamingStage {
     }
   }
 
-  /// A line without names may be longer than what outputs take; then it loses frames from its middle.
   private func shortened(_ delivery: TransitLine) -> TransitLine {
-    guard let line = delivery.line, line.bytes.count > Ingest.longestReport,
-      case .completed(let bytes, _) = ReportCompletion({ _, _, _ in nil }).complete(Array(line.bytes.dropLast()))
-    else { return delivery }
     var result = delivery
-    result.line?.bytes = bytes + [UInt8(ascii: "\n")]
+    result.line?.shorten()
     return result
   }
 

@@ -101,8 +101,10 @@ final class Naming {
   }
 
   func name(_ line: inout ReportLine) {
-    files.processID = line.processID
-    guard case .completed(let bytes, _) = completion.complete(Array(line.bytes.dropLast())) else { return }
+    (files.processID, files.userID) = (line.processID, line.userID)
+    guard case .completed(let bytes, _) = completion.complete(Array(line.bytes.dropLast())),
+      bytes.count < Ingest.longestReport
+    else { return line.shorten() }
     line.bytes = bytes + [UInt8(ascii: "\n")]
   }
 }

@@ -1,0 +1,141 @@
+import Foundation
+import Testing
+
+/// A service with the monitor in it, the agent, and what an operator finds in the agent's file.
+@Suite(.timeLimit(.minutes(3)))
+struct AgentEndToEndTests {
+  /// The lines of one process, read as a consumer would.
+  private struct Line {
+    let bytes: Int
+    let object: [String: Any]
+
+    init(_ text: String) throws {
+      bytes = text.utf8.count + 1
+      object = try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
+    }
+
+    subscript(_ path: String...) -> Any? {
+      var value: Any? = object
+      for key in path { value = (value as? [String: Any])?[key] }
+      return value
+    }
+
+    var event: String { self["event", "name"] as? String ?? "" }
+    var id: String { self["stall", "id"] as? String ?? "" }
+    var culprit: String { self["stall", "culprit"] as? String ?? "" }
+    var fingerprint: String { self["stall", "fingerprint"] as? String ?? "" }
+    var stack: [[String: Any]] { object["stack"] as? [[String: Any]] ?? [] }
+    var culpritFrame: [String: Any]? { stack.first { $0["symbol"] as? String == culprit } }
+  }
+
+  /// A service that is started with a sink; `state` is its state directory.
+  private func start(_ scenario: String, _ milliseconds: Int, sink: String, state: ScratchDirectory) throws -> Process {
+    let process = Process()
+    process.executableURL = try Program.built("StallVictim", "debug")
+    process.arguments = [scenario, String(milliseconds)]
+    process.environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("STALLMONITOR_") }.merging([
+      "STALLMONITOR_SINK": sink, "STALLMONITOR_STATE_DIRECTORY": state.url.path, "STALLMONITOR_THRESHOLD": "100ms",
+    ]) { $1 }
+    process.standardOutput = FileHandle.nullDevice
+    process.standardError = FileHandle.nullDevice
+    try process.run()
+    return process
+  }
+
+  private func run(_ scenario: String, _ milliseconds: Int, sink: String) throws {
+    let state = try ScratchDirectory()
+    try start(scenario, milliseconds, sink: sink, state: state).waitUntilExit()
+  }
+
+  private func lines(_ agent: RunningAgent) throws -> [Line] { try agent.lines().map(Line.init) }
+
+  @Test(
+    "the agent's file has what the host would have written itself: the culprit with its line, and the fingerprint",
+    arguments: [("compute", "blockByComputing"), ("deep", "blockByComputing"), ("sleep", "blockBySleeping")])
+  func named(scenario: String, function: String) throws {
+    let agent = try RunningAgent()
+    let own = try ScratchDirectory()
+    let file = own.url.appending(path: "own.jsonl")
+    try run(scenario, 300, sink: "file:\(file.path)")
+    let expected = try #require(
+      try String(contentsOf: file, encoding: .utf8).split(separator: "\n").map { try Line(String($0)) }.last)
+    // Names do not go with the process that was asked first, which has ended by now.
+    try run("select", 300, sink: "agent:\(agent.socketPath)")
+    try agent.expect("both lines of the first process") { try agent.lines().count == 2 }
+    try run(scenario, 300, sink: "agent:\(agent.socketPath)")
+    try agent.expect("both lines of the second one") { try agent.lines().count == 4 }
+    try agent.expectValidLines()
+    for line in try lines(agent).suffix(2) {
+      #expect(line.bytes <= 8000)
+      #expect(line.culprit.contains(function))
+      #expect(line.culpritFrame?["line"] is Int)
+      #expect(line.fingerprint == expected.fingerprint)
+      #expect((line["message"] as? String)?.contains("\(function)() (main.swift:") == true)
+    }
+    let details = try FileManager.default.contentsOfDirectory(
+      atPath: agent.scratch.url.appending(path: "details").path)
+    #expect(Set(details) == Set(try lines(agent).map { "\($0.id).json" }))
+  }
+
+  @Test(
+    "kill -9 in mid-stall is told once, although the next start of the service tells of it, and the agent starts anew")
+  func killedInAStall() throws {
+    let agent = try RunningAgent()
+    let state = try ScratchDirectory()
+    let sink = "agent:\(agent.socketPath)"
+    let service = try start("sleep", 60_000, sink: sink, state: state)
+    try agent.expect("the stall has begun") { try agent.lines().count >= 1 }
+    agent.killAndWait()
+    try agent.start()
+    // The new agent hears of it again; it has been written already.
+    usleep(1_500_000)
+    kill(service.processIdentifier, SIGKILL)
+    service.waitUntilExit()
+    func fatal() throws -> [Line] { try lines(agent).filter { $0.event == "stall.fatal" } }
+    try agent.expect("its end is told") { try fatal().count == 1 }
+    let told = try #require(try fatal().first)
+    #expect(told["process", "exit_signal"] as? String == "SIGKILL")
+    #expect(told.culprit.contains("blockBySleeping"))
+    #expect(told["process", "pid"] as? Int == Int(service.processIdentifier))
+    let next = try start("compute", 300, sink: sink, state: state)
+    next.waitUntilExit()
+    try agent.expect("the next start's own stall is over") { try lines(agent).contains { $0.event == "stall.ended" } }
+    #expect(try fatal().count == 1)
+    #expect(Set(try lines(agent).filter { $0.event == "stall.started" }.map(\.id)).count == 2)
+    try agent.expectValidLines()
+  }
+
+  @Test("a reload retunes a service that runs")
+  func retuned() throws {
+    let agent = try RunningAgent("services: [{ match: \"*\", threshold: 30s }]")
+    let state = try ScratchDirectory()
+    let service = try start("stalls", 300, sink: "agent:\(agent.socketPath)", state: state)
+    defer {
+      kill(service.processIdentifier, SIGKILL)
+      service.waitUntilExit()
+    }
+    usleep(1_500_000)
+    let before = try agent.lines().count
+    #expect(before <= 2, "what was under way until the agent had spoken")
+    try agent.configure("services: [{ match: \"*\", threshold: 60ms, repeat_window: 0s }]")
+    agent.signal(SIGHUP)
+    try agent.expect("its stalls are told") {
+      try lines(agent).contains { $0["stall", "threshold_ms"] as? Double == 60 }
+    }
+  }
+
+  @Test("names by the host, or by nobody: lines are whole and not too long all the same", arguments: ["host", "agent"])
+  func namedElsewhere(symbolication: String) throws {
+    let agent = try RunningAgent(
+      """
+      services: [{ match: "*", symbolication: \(symbolication) }]
+      symbolication: { enabled: \(symbolication == "host") }
+      """)
+    try run("deep", 600, sink: "agent:\(agent.socketPath)")
+    try agent.expect("both lines") { try agent.lines().count == 2 }
+    try agent.expectValidLines()
+    let last = try #require(try lines(agent).last)
+    #expect(last["frames_omitted"] is Int)
+    #expect(last.culprit.contains("blockByComputing") == (symbolication == "host"))
+  }
+}
