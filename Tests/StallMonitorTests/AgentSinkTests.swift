@@ -300,7 +300,8 @@ extension OneAtATime {
       #expect(later["stall", "fingerprint"] as? String == told["stall", "fingerprint"] as? String)
       #expect(later["stall", "evidence", "lock_kind"] as? String == told["stall", "evidence", "lock_kind"] as? String)
       func place(_ report: Report) -> Substring? {
-        (report["message"] as? String)?.split(separator: " in ").dropFirst().first?.split(separator: ": ").first
+        // Without the line: which one a running thread is met at is a matter of chance.
+        (report["message"] as? String)?.split(separator: " in ").dropFirst().first?.split(separator: ":").first
       }
       #expect(place(later) == place(told))
       func names(_ report: Report) -> [[String?]] {
@@ -368,9 +369,10 @@ extension OneAtATime {
     }
 
     /// A host that closes the connection, and has sockets of its own by the same numbers, is not written to.
-    @Test func strangersSocketsAreNotWrittenTo() throws {
+    @Test(arguments: ["closes-sockets", "replaces-sockets"])
+    func strangersSocketsAreNotWrittenTo(scenario: String) throws {
       let agent = try TestAgent()
-      let victim = try Victim.run("closes-sockets", milliseconds: 150, environment: environment(agent))
+      let victim = try Victim.run(scenario, milliseconds: 150, environment: environment(agent))
       #expect(victim.facts["strange"] == "0")
       #expect(victim.facts["open"] == "16")
       try agent.wait("the end") { $0.connections.count == 2 && $0.connections.allSatisfy { !$0.isOpen } }
