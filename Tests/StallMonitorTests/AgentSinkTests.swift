@@ -263,6 +263,22 @@ extension OneAtATime {
       #expect(victim.facts["wakeups"] == "0")
     }
 
+    /// A host that stops the monitor and starts it again keeps no thread and no descriptor of it.
+    @Test(arguments: [true, false])
+    func restartsLeaveNothing(agentIsThere: Bool) throws {
+      let agent = try TestAgent()
+      let state = try State()
+      if !agentIsThere { agent.close() }
+      let victim = try Victim.run("restarts", milliseconds: 1, environment: environment(agent, state))
+      #expect(victim.status == 0)
+      #expect(victim.facts["before"]?.hasPrefix("[") == true)
+      #expect(victim.facts["before"] == victim.facts["after"])
+      if agentIsThere {
+        try agent.wait("the end") { $0.connections.count >= 23 && $0.connections.allSatisfy { !$0.isOpen } }
+        #expect(state.files.isEmpty)
+      }
+    }
+
     private func switches(of name: String, in process: Process) throws -> String {
       let tasks = "/proc/\(process.processIdentifier)/task"
       for task in try FileManager.default.contentsOfDirectory(atPath: tasks)

@@ -265,7 +265,10 @@ struct AgentSpoolTests {
   }
 
   /// An agent that takes nobody in says so and hangs up, each time; one that talks without an end is left alone, too.
-  @Test(arguments: [(1, #"{"error":"there are 4096 connections already"}"#), (1, "{}"), (100_000, "{}"), (100_000, #"{"acknowledged":0}"#)])
+  @Test(arguments: [
+    (1, #"{"error":"there are 4096 connections already"}"#), (1, "{}"), (100_000, "{}"),
+    (100_000, #"{"acknowledged":0}"#),
+  ])
   func agentThatIsOfNoUseIsTriedEverMoreSeldom(count: Int, line: String) throws {
     var manners = TestAgent.Manners()
     manners.garbage = Array(String(repeating: line + "\n", count: count).utf8)

@@ -241,7 +241,8 @@ final class AgentClient {
     if now >= chatterEnd { (chatter, chatterEnd) = (0, now + Self.chatterInterval) }
     chatter += 1
     guard chatter <= Self.chatterLimit else {
-      throw .confused("\(Self.chatterLimit) lines within \(Self.chatterInterval / 1_000_000_000) s that nobody asked for")
+      throw .confused(
+        "\(Self.chatterLimit) lines within \(Self.chatterInterval / 1_000_000_000) s that nobody asked for")
     }
   }
 

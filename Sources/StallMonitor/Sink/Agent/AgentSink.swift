@@ -83,7 +83,9 @@ final class AgentSink: ReportSink, Sendable {
     else { return }
     let old = thread.withLock { $0 }
     // Without a thread, the next line's ring tries again.
-    guard (try? startThread(next)) != nil else { return self.turn.store(2 * next + 1, ordering: .sequentiallyConsistent) }
+    guard (try? startThread(next)) != nil else {
+      return self.turn.store(2 * next + 1, ordering: .sequentiallyConsistent)
+    }
     if let old { pthread_detach(old) }
   }
 
