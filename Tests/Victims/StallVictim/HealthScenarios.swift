@@ -26,13 +26,13 @@ let healthScenarios: [String: @Sendable () -> Void] = [
   // Each with a stall, so that there is something to hand over.
   "restarts": {
     monitor.stop()
-    func restart(_ times: Int) -> [Int] {
+    func restart(_ times: Int) -> String {
       for _ in 0..<times {
-        guard let other = try? StallMonitor.start() else { return [] }
+        guard let other = try? StallMonitor.start() else { return "" }
         once { spin(60) }
         other.stop()
       }
-      return ["task", "fd"].map { entries("/proc/self/\($0)") }
+      return "threads:\(entries("/proc/self/task")),descriptors:\(entries("/proc/self/fd"))"
     }
     let first = restart(3)
     say("before=\(first)")
