@@ -264,6 +264,57 @@ struct AgentSpoolTests {
     #expect(agent.connections.count <= 12, "it is not tried all the time")
   }
 
+  /// An agent that takes nobody in says so and hangs up, each time; one that talks without an end is left alone, too.
+  @Test(arguments: [
+    (1, #"{"error":"there are 4096 connections already"}"#), (1, "{}"), (100_000, "{}"),
+    (100_000, #"{"acknowledged":0}"#),
+  ])
+  func agentThatIsOfNoUseIsTriedEverMoreSeldom(count: Int, line: String) throws {
+    var manners = TestAgent.Manners()
+    manners.garbage = Array(String(repeating: line + "\n", count: count).utf8)
+    manners.hangsUp = true
+    let agent = try TestAgent(manners)
+    let host = try Host(agent.path, in: nil)
+    usleep(2_500_000)
+    // After 0.1, 0.2, 0.4, 0.8 s; without the doubling there would be 25.
+    #expect((2...6).contains(agent.connections.count), "\(agent.connections.count)")
+    host.sink.close()
+  }
+
+  /// A host that closes all descriptors, and has others by the same numbers before the thread looks.
+  @Test func bellTellsThatNobodyHearsIt() throws {
+    let bell = AgentBell()
+    let inner = try #require(bell.quiet())
+    #expect(bell.ring())
+    _ = bell.quiet()
+    let stranger = open("/dev/null", O_RDONLY | O_CLOEXEC)
+    dup2(stranger, inner)
+    #expect(!bell.ring())
+    #expect(bell.isRung)
+    #expect(bell.quiet() != inner, "the stranger's stays open")
+    #expect(bell.ring())
+    close(stranger)
+    close(inner)
+  }
+
+  /// A service that ends again and again while there is no agent.
+  @Test func filesAreLimited() throws {
+    let agent = try TestAgent()
+    agent.close()
+    let directory = try Directory()
+    for number in 0..<(Spool.fileLimit + 3) {
+      let host = try Host(agent.path, in: directory.path)
+      host.sink.write(Self.line(number))
+      host.sink.close()
+      #expect(host.sink.isSettled == (number < Spool.fileLimit))
+    }
+    #expect(directory.files.count == Spool.fileLimit)
+    try agent.comeBack()
+    let next = try Host(agent.path, in: directory.path)
+    try agent.wait("all lines") { Set(Self.numbers($0)).count == Spool.fileLimit && directory.files.isEmpty }
+    next.sink.close()
+  }
+
   @Test func settingsAreReadStrictly() throws {
     var configuration = StallMonitorConfiguration()
     configuration.actions = [.abort(after: .seconds(5))]

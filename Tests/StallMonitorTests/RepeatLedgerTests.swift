@@ -56,6 +56,22 @@ struct RepeatLedgerTests {
     count(ledger, report(nil), at: 1)
   }
 
+  @Test func wayToAFunctionMattersAndTheDepthOfARecursionDoesNot() throws {
+    func key(_ names: String...) -> String? {
+      Culprit.repeatKey(of: names.map { StackFrame(symbol: $0, module: "host") })
+    }
+    let ledger = RepeatLedger(window: 30 * Self.second, budget: 0, now: 0)
+    for way in [key("query", "list"), key("query", "search")] {
+      var report = report("query")
+      report.repeatKey = try #require(way)
+      tell(ledger, report, at: 0)
+      count(ledger, report, at: 1)
+    }
+    #expect(key("visit", "visit", "visit", "load") == key("visit", "load"))
+    #expect(key("visit", "load") != key("load", "visit"))
+    #expect(key() == nil)
+  }
+
   @Test func closingTellsWhatWasCounted() {
     let ledger = RepeatLedger(window: 30 * Self.second, budget: 0, now: 0)
     tell(ledger, report("a"), at: 0)

@@ -20,6 +20,18 @@ extension OneAtATime {
       #expect(summary["stall", "fingerprint"] as? String == told["stall", "fingerprint"] as? String)
     }
 
+    /// Who waits in the same function on another way is another stall to a team, though the fingerprint is one.
+    @Test func eachWayToAFunctionIsToldOnce() throws {
+      let victim = try Victim.run("two-ways", milliseconds: 400, environment: ["STALLMONITOR_THRESHOLD": "100ms"])
+      let ended = victim.reports("stall.ended")
+      #expect(ended.count == 2)
+      #expect(Set(ended.map(\.culprit)).count == 1)
+      #expect(Set(ended.compactMap { $0["stall", "fingerprint"] as? String }).count == 1)
+      let summaries = victim.reports("stall.suppressed")
+      #expect(summaries.compactMap { $0["stall", "suppressed", "count"] as? Int } == [1, 1])
+      #expect(Set(summaries.map(\.id)) == Set(ended.map(\.id)))
+    }
+
     @Test func withoutAWindowEachIsTold() throws {
       let victim = try Victim.run(
         "repeated", milliseconds: 500, environment: ["STALLMONITOR_REPEAT_WINDOW": "0s"])

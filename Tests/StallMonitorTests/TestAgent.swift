@@ -27,6 +27,8 @@ final class TestAgent: Sendable {
     var greeting: [String] = []
     /// Sent at once, whatever it is.
     var garbage: [UInt8] = []
+    /// Whether it hangs up after that.
+    var hangsUp = false
   }
 
   let path: String
@@ -145,6 +147,13 @@ final class TestAgent: Sendable {
   private static func serve(_ descriptor: Int32, _ index: Int, _ agent: () -> TestAgent?) {
     guard let manners = agent()?.manners.withLock({ $0 }) else { return }
     if !manners.garbage.isEmpty { send(manners.garbage, to: descriptor) }
+    if manners.hangsUp {
+      agent()?.state.withLock {
+        $0.connections[index].isOpen = false
+        $0.descriptors[index] = -1
+      }
+      return _ = Glibc.close(descriptor)
+    }
     while agent()?.manners.withLock({ $0.reads }) == false {
       usleep(10_000)
       // Until the host has gone.

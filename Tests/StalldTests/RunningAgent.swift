@@ -74,7 +74,19 @@ final class RunningAgent {
   ///
   /// A last line without a newline is an issue.
   func lines() throws -> [String] {
-    let names = try FileManager.default.contentsOfDirectory(atPath: output.deletingLastPathComponent().path)
+    // A file that was packed meanwhile may have been seen under no name, or have gone before it was read.
+    while true {
+      let names = try fileNames()
+      let lines = try lines(of: names)
+      if try fileNames() == names { return lines }
+    }
+  }
+
+  private func fileNames() throws -> Set<String> {
+    Set(try FileManager.default.contentsOfDirectory(atPath: output.deletingLastPathComponent().path))
+  }
+
+  private func lines(of names: Set<String>) throws -> [String] {
     let rotated = names.filter { $0.hasPrefix("stalls.jsonl.") && !$0.hasSuffix(".part") }.sorted()
     // What is being compressed is there twice.
     let files = rotated.filter { !$0.hasSuffix(".gz") || !rotated.contains(String($0.dropLast(3))) } + ["stalls.jsonl"]

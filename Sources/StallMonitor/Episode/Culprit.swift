@@ -31,35 +31,20 @@ package enum Culprit {
     return "v2:" + String(repeating: "0", count: 16 - digits.utf8.count) + digits
   }
 
-  /// A hash over all of the host's own frames: what tells stalls of one process apart that have the culprit in common.
+  /// What makes two stalls of one process the same: the host's own functions on the stack, by name, or by where they lie in their build.
   ///
-  /// Nil without such a frame, and while one of them is not named.
-  static func path(of stack: [StackFrame]) -> UInt64? {
-    var hash = FNV1a()
-    var isEmpty = true
-    for frame in stack where frame.isHostCode {
-      isEmpty = false
-      if frame.pending != nil { return nil }
-      hash.combine(frame.identity.utf8)
-      hash.combine(UInt8(ascii: "\n"))
-    }
-    return isEmpty ? nil : hash.value
-  }
-}
-
-extension Culprit {
-  /// What makes two stalls of one process the same: the fingerprint where frames have names, and else a hash over functions, by where
-  /// they lie.
-  ///
-  /// Nil where there is no fingerprint.
+  /// More than the culprit: those that reach the same function on different ways are told each. How often a function stands on the stack has no part in it:
+  /// a recursion has another depth each time. Nil without such a frame, and while one of them is not named for lack of time.
   static func repeatKey(of stack: [StackFrame]) -> String? {
-    guard stack.contains(where: { $0.unnamed != nil }) else { return fingerprint(of: stack) }
     var hash = FNV1a()
+    var known: Set<String> = []
     for frame in stack where frame.isHostCode {
+      if frame.pending != nil { return nil }
+      guard known.insert(frame.functionKey).inserted else { continue }
       hash.combine(frame.functionKey.utf8)
       hash.combine(UInt8(ascii: "\n"))
     }
-    return fingerprint(of: stack) == nil ? nil : String(hash.value, radix: 16)
+    return known.isEmpty ? nil : String(hash.value, radix: 16)
   }
 }
 

@@ -1,6 +1,6 @@
 /// Remembers which stalls have been told, so that the same stall is told once and then counted.
 ///
-/// A stall whose call path was told less than a window ago is not told again; at the end of the window one
+/// A stall whose functions were told less than a window ago is not told again; at the end of the window one
 /// `stall.suppressed` says how many there were and how long they took. While they go on the windows double; a window
 /// without any ends the matter. Beside that, no more than a budget of stalls a minute is told in full. Belongs to the watchdog's thread.
 final class RepeatLedger {
@@ -170,8 +170,6 @@ final class RepeatLedger {
 
   /// What makes two stalls the same: the loop and the host's own functions on the stack; without any, the loop and the cause.
   private static func key(of report: StallReport) -> String {
-    if let key = report.repeatKey { return "\(report.loop.name) \(key)" }
-    let path = Culprit.path(of: report.stack).map { String($0, radix: 16) }
-    return "\(report.loop.name) \(path ?? report.fingerprint ?? report.verdict.cause.rawValue)"
+    "\(report.loop.name) \(report.repeatKey ?? report.fingerprint ?? report.verdict.cause.rawValue)"
   }
 }

@@ -76,7 +76,7 @@ struct StallReport: Sendable {
   var isAborting = false
   /// Whether this process names the frames.
   var isNamed = true
-  /// What makes two stalls the same, where it is not the fingerprint.
+  /// What makes two stalls the same, where that is known; otherwise the fingerprint does.
   var repeatKey: String?
   /// Lines that were lost since the last one, because nobody took them.
   var droppedLines: UInt64 = 0

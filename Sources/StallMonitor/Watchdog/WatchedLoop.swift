@@ -315,6 +315,7 @@ final class WatchedLoop {
 
   /// Names what was left without a name for lack of time, for the last report.
   func completeNames(with resolver: FrameResolver) {
+    resolver.namesFrames = namesFrames
     resolver.beginReport(isFirst: false)
     episode?.completeNames(resolver.complete, isLast: true)
   }

@@ -23,6 +23,21 @@ let healthScenarios: [String: @Sendable () -> Void] = [
     loop.after(2100) { loop.stop() }
     loop.run()
   },
+  // Each with a stall, so that there is something to hand over.
+  "restarts": {
+    monitor.stop()
+    func restart(_ times: Int) -> String {
+      for _ in 0..<times {
+        guard let other = try? StallMonitor.start() else { return "" }
+        once { spin(60) }
+        other.stop()
+      }
+      return "threads:\(entries("/proc/self/task")),descriptors:\(entries("/proc/self/fd"))"
+    }
+    let first = restart(3)
+    say("before=\(first)")
+    say("after=\(restart(20))")
+  },
   "started-again": {
     let attempt: @Sendable (String) -> Void = { place in
       do {
@@ -44,6 +59,14 @@ let healthScenarios: [String: @Sendable () -> Void] = [
     attempt("after-stop")
   },
 ]
+
+private func entries(_ path: String) -> Int {
+  guard let directory = opendir(path) else { return -1 }
+  defer { closedir(directory) }
+  var count = 0
+  while readdir(directory) != nil { count += 1 }
+  return count
+}
 
 private func inLife(_ body: @escaping @Sendable () -> Void) {
   let loop = Loop.main

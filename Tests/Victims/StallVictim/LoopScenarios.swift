@@ -29,30 +29,9 @@ import StallMonitor
     for thread in threads { thread.stop() }
   },
   // A host that closes sockets it does not know, and opens its own by the same numbers.
-  "closes-sockets": {
-    Loop.main.after(50) { blockByComputing() }
-    Loop.main.after(milliseconds + 300) {
-      for descriptor in Int32(3)..<256 {
-        var status = stat()
-        if fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFSOCK { close(descriptor) }
-      }
-      var own: [Int32] = []
-      for _ in 0..<8 {
-        var pair: [Int32] = [0, 0]
-        socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &pair)
-        own += pair
-      }
-      let ends = own
-      blockByComputing()
-      Loop.main.after(300) {
-        var byte: UInt8 = 0
-        let strange = ends.count { recv($0, &byte, 1, Int32(MSG_DONTWAIT)) >= 0 }
-        say("strange=\(strange) open=\(ends.count { fcntl($0, F_GETFD) >= 0 })")
-        Loop.main.stop()
-      }
-    }
-    Loop.main.run()
-  },
+  "closes-sockets": { loseSockets { other, _ in close(other) } },
+  // At once, so that nobody sees a closed one.
+  "replaces-sockets": { loseSockets { dup2($1, $0) } },
   // By another thread, in mid-stall.
   "loop-stopped": {
     let thread = PermanentThread(name: "alpha")
@@ -135,4 +114,33 @@ private func complain(_ what: String, _ body: () throws -> Void) {
 
 private func waitUntil(_ condition: () -> Bool) {
   for _ in 0..<1000 where !condition() { usleep(5000) }
+}
+
+/// Lets go of all sockets that are not the host's own, with a stall before and one after it.
+private func loseSockets(_ lose: @escaping @Sendable (_ other: Int32, _ own: Int32) -> Void) {
+  Loop.main.after(50) { blockByComputing() }
+  Loop.main.after(milliseconds + 300) {
+    let others = (Int32(3)..<256).filter {
+      var status = stat()
+      return fstat($0, &status) == 0 && status.st_mode & S_IFMT == S_IFSOCK
+    }
+    var ends: [Int32] = []
+    func makeOwn() {
+      var pair: [Int32] = [0, 0]
+      socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &pair)
+      ends += pair
+    }
+    makeOwn()
+    for other in others { lose(other, ends[0]) }
+    for _ in 0..<7 { makeOwn() }
+    let own = ends
+    blockByComputing()
+    Loop.main.after(300) {
+      var byte: UInt8 = 0
+      let strange = own.count { recv($0, &byte, 1, Int32(MSG_DONTWAIT)) >= 0 }
+      say("strange=\(strange) open=\(own.count { fcntl($0, F_GETFD) >= 0 })")
+      Loop.main.stop()
+    }
+  }
+  Loop.main.run()
 }

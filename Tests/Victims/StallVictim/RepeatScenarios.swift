@@ -9,6 +9,11 @@ let repeatScenarios: [String: @Sendable () -> Void] = [
   "repeated-mixing": { stalls(Array(repeating: .mixing(Double(milliseconds)), count: 5)) },
   // Twice the same, and a third time far longer.
   "repeated-and-longer": { stalls([.computing(600), .computing(600), .computing(Double(milliseconds))]) },
+  // The same function, twice on each of two ways.
+  "two-ways": {
+    let time = Double(milliseconds)
+    stalls([.oneWay(time), .anotherWay(time), .oneWay(time), .anotherWay(time)])
+  },
   "three-kinds": { stalls([.computing(600), .counting(600), .sleeping]) },
   // One stall: a while in one function, twice as long in another, and a little in the first.
   "two-functions": {
@@ -21,6 +26,8 @@ enum PlannedStall: Sendable {
   case counting(Double)
   case sleeping
   case mixing(Double)
+  case oneWay(Double)
+  case anotherWay(Double)
 }
 
 private func stalls(_ plan: [PlannedStall]) {
@@ -31,6 +38,8 @@ private func stalls(_ plan: [PlannedStall]) {
       case .computing(let time): _ = computeFor(time)
       case .counting(let time): _ = countFor(time)
       case .sleeping: _ = blockBySleeping()
+      case .oneWay(let time): say("one=\(oneWay(time))")
+      case .anotherWay(let time): say("another=\(anotherWay(time))")
       case .mixing(let time): say("mixed=\(mixFor(time))")
       }
       next(rest.dropFirst())
@@ -50,6 +59,12 @@ func computeFor(_ milliseconds: Double) -> Double {
   while time.tv_sec * 1000 + time.tv_nsec / 1_000_000 < end { clock_gettime(CLOCK_MONOTONIC, &time) }
   return Double(end)
 }
+
+@inline(never)
+func oneWay(_ milliseconds: Double) -> Double { computeFor(milliseconds) + 1 }
+
+@inline(never)
+func anotherWay(_ milliseconds: Double) -> Double { computeFor(milliseconds) * 3 }
 
 @inline(never)
 func countFor(_ milliseconds: Double) -> Int {

@@ -4,7 +4,8 @@ import Synchronization
 /// Wakes the agent's thread from its poll.
 ///
 /// A pair of sockets, not an event counter: each end is a file of its own, so that a host that closes all descriptors, and opens others by the same
-/// numbers, is never written to.
+/// numbers, is never written to. poll(2) looks its descriptors up by their numbers again whenever it is woken: a host that has done so leaves it asleep, and
+/// ``ring()`` says so.
 final class AgentBell: Sendable {
   private struct Ends {
     var inner: Int32 = -1
@@ -29,14 +30,21 @@ final class AgentBell: Sendable {
   }
 
   /// Wakes the thread; from any other.
-  func ring() {
-    guard !isRinging.exchange(true, ordering: .acquiringAndReleasing) else { return }
-    ends.withLock {
-      guard $0.isIntact else { return }
+  ///
+  /// Returns false if its poll cannot be woken any more.
+  func ring() -> Bool {
+    let wasRinging = isRinging.exchange(true, ordering: .sequentiallyConsistent)
+    return ends.withLock {
+      guard $0.isIntact else { return false }
+      guard !wasRinging else { return true }
       var byte: UInt8 = 1
       _ = send($0.outer, &byte, 1, Int32(MSG_DONTWAIT | MSG_NOSIGNAL))
+      return true
     }
   }
+
+  /// Whether it was rung since it was quieted.
+  var isRung: Bool { isRinging.load(ordering: .sequentiallyConsistent) }
 
   /// Quiets it before what it was rung for is looked at; on the thread.
   ///

@@ -8,6 +8,11 @@ final class AgentClient {
   private static let retryIntervals: ClosedRange<UInt64> = 100_000_000...30_000_000_000
   /// A new line is a reason to try at once, but not more often than this.
   private static let shortestInterval: UInt64 = 100_000_000
+  /// A connection that ends sooner has failed, whatever was said on it.
+  private static let steadyTime: UInt64 = 10_000_000_000
+  /// How many lines that nobody waits for may come in which time.
+  private static let chatterLimit = 200
+  private static let chatterInterval: UInt64 = 10_000_000_000
   /// How many complaints there are on standard error in which time at most, each once.
   private static let complaintLimit = 8
   private static let complaintInterval: UInt64 = 3_600_000_000_000
@@ -35,6 +40,9 @@ final class AgentClient {
 
   private var nextAttempt: UInt64 = 0
   private var lastAttempt: UInt64 = 0
+  private var isHeard = false
+  private var chatter = 0
+  private var chatterEnd: UInt64 = 0
   /// The next attempt is a new line's, and says nothing of when the one after it is due.
   private var isOutOfTurn = false
   private var interval = AgentClient.retryIntervals.lowerBound
@@ -75,15 +83,20 @@ final class AgentClient {
   }
 
   /// Talks until the sink is closed.
-  func run() {
+  ///
+  /// Returns false if another thread has taken this one's place, of which `number` is the number.
+  func run(as number: Int) -> Bool {
     while true {
       let bell = sink.bell.quiet()
       take()
       if connection == nil, MonotonicClock.now() >= nextAttempt { connect() }
       if connection != nil { talk() }
       if spool.isEmpty, !hasOwnUnderway { sink.settle(taken) }
-      if finish() { return }
-      wait(bell)
+      if finish() {
+        end()
+        return true
+      }
+      guard wait(bell, as: number) else { return false }
     }
   }
 
@@ -92,6 +105,8 @@ final class AgentClient {
   private func take() {
     let new = sink.take()
     taken = new.lines
+    // An end may be among what was lost: a stall that goes on is told again by its next line.
+    if new.hasLost { open = [] }
     if let request = new.request { self.request = request }
     for item in new.items {
       switch item {
@@ -128,6 +143,7 @@ final class AgentClient {
       // A stall whose last line waits in the spool is told of by that.
       courtesies = [hello] + open.filter { !spool.contains($0.serial) }.map(\.line)
       next = 0
+      isHeard = false
     } catch {
       // An agent that is not there yet is none to complain of.
       if error.code != ENOENT, error.code != ECONNREFUSED, error.code != EAGAIN {
@@ -153,6 +169,7 @@ final class AgentClient {
     connection = nil
     isBlocked = false
     earlier.connectionEnded()
+    if isHeard, MonotonicClock.now() >= lastAttempt + Self.steadyTime { interval = Self.retryIntervals.lowerBound }
     planAttempt()
   }
 
@@ -194,11 +211,13 @@ final class AgentClient {
 
   private func hear(_ line: [UInt8], on connection: AgentConnection) throws(AgentConnection.Failure) {
     guard let message = AgentMessage(line) else { throw .confused("a line that is not of the protocol") }
-    interval = Self.retryIntervals.lowerBound
+    isHeard = true
     switch message {
     case .acknowledged(let total):
       var last: UInt64?
-      for cargo in try connection.acknowledge(total) {
+      let done = try connection.acknowledge(total)
+      if done.isEmpty { try countChatter() }
+      for cargo in done {
         switch cargo {
         case .courtesy: break
         case .earlier: earlier.acknowledgeFirst()
@@ -206,9 +225,24 @@ final class AgentClient {
         }
       }
       if let last { spool.acknowledge(through: last) }
-    case .settings(let settings, let text): retune(settings, text)
-    case .error(let reason): complain("the agent says: \(Diagnostics.printable(reason))")
-    case .unknown: break
+    case .settings(let settings, let text):
+      try countChatter()
+      retune(settings, text)
+    case .error(let reason):
+      try countChatter()
+      complain("the agent says: \(Diagnostics.printable(reason))")
+    case .unknown: try countChatter()
+    }
+  }
+
+  /// What says nothing of our lines costs the host's time all the same.
+  private func countChatter() throws(AgentConnection.Failure) {
+    let now = MonotonicClock.now()
+    if now >= chatterEnd { (chatter, chatterEnd) = (0, now + Self.chatterInterval) }
+    chatter += 1
+    guard chatter <= Self.chatterLimit else {
+      throw .confused(
+        "\(Self.chatterLimit) lines within \(Self.chatterInterval / 1_000_000_000) s that nobody asked for")
     }
   }
 
@@ -255,9 +289,16 @@ final class AgentClient {
     return true
   }
 
+  /// Gives up what it holds: a thread that sleeps for ever may hold this.
+  private func end() {
+    connection = nil
+    spool.close()
+    earlier.close()
+  }
+
   // MARK: Waiting
 
-  private func wait(_ bell: Int32?) {
+  private func wait(_ bell: Int32?, as number: Int) -> Bool {
     var deadline: UInt64?
     if connection == nil { deadline = nextAttempt }
     switch request {
@@ -275,6 +316,7 @@ final class AgentClient {
       pollfd(fd: bell ?? -1, events: Int16(POLLIN), revents: 0),
       pollfd(fd: connection?.descriptor ?? -1, events: Int16(isBlocked ? POLLIN | POLLOUT : POLLIN), revents: 0),
     ]
-    _ = poll(&entries, 2, milliseconds)
+    if sink.willWait(number) { _ = poll(&entries, 2, milliseconds) }
+    return sink.didWait(number)
   }
 }

@@ -29,6 +29,7 @@ final class AgentSink: ReportSink, Sendable {
     var items: [Item] = []
     var bytes = 0
     var lines: UInt64 = 0
+    var hasLost = false
     var request: Request?
   }
 
@@ -41,6 +42,9 @@ final class AgentSink: ReportSink, Sendable {
   private let settled = Atomic<UInt64>(0)
   private let wantsNews = Atomic<Bool>(false)
   private let thread = Mutex<pthread_t?>(nil)
+  private let client = Mutex<ClientReference?>(nil)
+  /// The number of the thread that talks, times two, and one more while it waits.
+  private let turn = Atomic<Int>(0)
   /// Wakes the watchdog.
   private let news: @Sendable () -> Void
 
@@ -49,11 +53,40 @@ final class AgentSink: ReportSink, Sendable {
 
   /// Starts the thread.
   func start(_ makeClient: @escaping @Sendable (AgentSink) -> AgentClient) throws(StallMonitorError) {
+    client.withLock { $0 = ClientReference(client: makeClient(self)) }
+    try startThread(0)
+  }
+
+  private func startThread(_ number: Int) throws(StallMonitorError) {
     let handle = try OwnThreads.start(name: "stall-agent") { [self] in
-      makeClient(self).run()
+      guard let client = client.withLock({ $0 })?.client, client.run(as: number) else { return }
+      self.client.withLock { $0 = nil }
       isDone.post()
     }
     thread.withLock { $0 = handle }
+  }
+
+  // Unchecked: used by one thread at a time, which `turn` sees to.
+  private struct ClientReference: @unchecked Sendable { let client: AgentClient }
+
+  /// Wakes the thread; or puts another in its place, if it sleeps in a poll that nobody can end, because the host has closed and replaced what it
+  /// waits for.
+  ///
+  /// The old one is left asleep. It touches nothing if it ever wakes.
+  private func ring() {
+    guard !bell.ring() else { return }
+    let turn = turn.load(ordering: .sequentiallyConsistent)
+    let next = turn / 2 + 1
+    // One that does not wait sees that it was rung.
+    guard turn % 2 == 1,
+      self.turn.compareExchange(expected: turn, desired: 2 * next, ordering: .sequentiallyConsistent).exchanged
+    else { return }
+    let old = thread.withLock { $0 }
+    // Without a thread, the next line's ring tries again.
+    guard (try? startThread(next)) != nil else {
+      return self.turn.store(2 * next + 1, ordering: .sequentiallyConsistent)
+    }
+    if let old { pthread_detach(old) }
   }
 
   // MARK: The watchdog's side
@@ -94,16 +127,18 @@ final class AgentSink: ReportSink, Sendable {
   }
 
   func close() {
-    let handle = thread.withLock { handle in
-      defer { handle = nil }
-      return handle
-    }
-    guard let handle else { return }
+    guard thread.withLock({ $0 != nil }) else { return }
     // An earlier request may have been answered too late.
     let deadline = MonotonicClock.now() + Self.farewell
     request(.close(by: deadline))
     var hasEnded = false
     while !hasEnded, isDone.wait(until: deadline + Self.lastWrite) { hasEnded = isClosed.load(ordering: .acquiring) }
+    // It may be another thread's than before the request.
+    let last = thread.withLock { handle in
+      defer { handle = nil }
+      return handle
+    }
+    guard let handle = last else { return }
     // A disk that does not answer keeps that thread, and nobody else.
     if hasEnded { pthread_join(handle, nil) } else { pthread_detach(handle) }
   }
@@ -120,17 +155,18 @@ final class AgentSink: ReportSink, Sendable {
         switch inbox.items.removeFirst() {
         case .line(let line):
           inbox.bytes -= line.bytes.count
+          inbox.hasLost = true
           lose(1 + line.droppedBefore)
         case .detail(let bytes): inbox.bytes -= bytes.count
         }
       }
     }
-    bell.ring()
+    ring()
   }
 
   private func request(_ request: Request) {
     inbox.withLock { $0.request = request }
-    bell.ring()
+    ring()
   }
 
   /// Whether the thread has not taken all that was handed over.
@@ -138,12 +174,23 @@ final class AgentSink: ReportSink, Sendable {
 
   // MARK: The thread's side
 
-  /// All that was handed over since the last call, how many lines ever were, and what is waited for.
-  func take() -> (items: [Item], lines: UInt64, request: Request?) {
+  /// All that was handed over since the last call, whether lines had to be dropped, how many ever were, and what is waited for.
+  func take() -> (items: [Item], hasLost: Bool, lines: UInt64, request: Request?) {
     inbox.withLock { inbox in
-      defer { (inbox.items, inbox.bytes, inbox.request) = ([], 0, nil) }
-      return (inbox.items, inbox.lines, inbox.request)
+      defer { (inbox.items, inbox.bytes, inbox.hasLost, inbox.request) = ([], 0, false, nil) }
+      return (inbox.items, inbox.hasLost, inbox.lines, inbox.request)
     }
+  }
+
+  /// The thread goes to sleep; false if there is something for it.
+  func willWait(_ number: Int) -> Bool {
+    turn.store(2 * number + 1, ordering: .sequentiallyConsistent)
+    return !bell.isRung
+  }
+
+  /// It is awake again; false if another has taken its place.
+  func didWait(_ number: Int) -> Bool {
+    turn.compareExchange(expected: 2 * number + 1, desired: 2 * number, ordering: .sequentiallyConsistent).exchanged
   }
 
   /// So many lines are lost; the next one says so.

@@ -14,10 +14,16 @@ final class EarlierSpools {
   private var sent = 0
 
   init(directory: StateDirectory?, prefix: String) {
-    files = directory.map { AbandonedFiles(directory: $0, prefix: prefix, kind: "spool", limit: 64) }
+    files = directory.map { AbandonedFiles(directory: $0, prefix: prefix, kind: "spool", limit: Spool.fileLimit) }
   }
 
-  deinit { claim?.release() }
+  deinit { close() }
+
+  /// Gives back the file that is not handed over in full.
+  func close() {
+    claim?.release()
+    claim = nil
+  }
 
   /// The next line that was not sent on this connection.
   func next() -> [UInt8]? {

@@ -5,6 +5,9 @@ final class Spool {
   /// What is kept in memory.
   static let memoryLines = 256
   static let memoryBytes = 1 << 20
+  /// How many files there may be of a service, its dead processes' included: one that ends again and again, without an agent, must not fill the
+  /// disk.
+  static let fileLimit = 64
 
   /// A line that was lost.
   struct Lost {
@@ -106,6 +109,9 @@ final class Spool {
     return isWhole
   }
 
+  /// Lets the file go, for whoever hands its lines over.
+  func close() { file = nil }
+
   // MARK: Room
 
   private func makeRoom() {
@@ -132,7 +138,7 @@ final class Spool {
     }
     if dropped > 0 { file.removeFirst(dropped) }
     guard let code = file.append(kept.line, serial: kept.serial) else { return true }
-    complain(code)
+    complain(StateDirectory.Failure(code: code).reason)
     closeIfEmpty()
     return false
   }
@@ -140,10 +146,15 @@ final class Spool {
   private func openFile() -> SpoolFile? {
     if let file { return file }
     guard let directory else { return nil }
+    let files = AbandonedFiles(directory: directory, prefix: prefix, kind: "spool", limit: Self.fileLimit)
+    guard files.list().count < Self.fileLimit else {
+      complain("there are \(Self.fileLimit) files of the service's already")
+      return nil
+    }
     do {
       file = try SpoolFile(in: directory, prefix: prefix)
     } catch {
-      complain(error.code)
+      complain(error.reason)
     }
     return file
   }
@@ -154,11 +165,11 @@ final class Spool {
     file = nil
   }
 
-  private func complain(_ code: Int32) {
+  private func complain(_ reason: String) {
     guard !hasComplained, let directory else { return }
     hasComplained = true
     Diagnostics.say(
-      "lines for the agent cannot be kept in \(directory.path): \(StateDirectory.Failure(code: code).reason). Those that do not fit the memory are dropped"
+      "lines for the agent cannot be kept in \(directory.path): \(reason). Those that do not fit the memory are dropped"
     )
   }
 
