@@ -50,13 +50,16 @@ struct OTLPLineTests {
     let scratch = try ScratchDirectory()
     let file = scratch.url.appending(path: "reports.jsonl")
     let reports = (1...3).map { AgentClient.report(id: $0) }
-    try (reports[0] + "\nnonsense\n" + reports[1] + "\n\n" + reports[2]).write(to: file, atomically: true, encoding: .utf8)
+    try (reports[0] + "\nnonsense\n" + reports[1] + "\n\n" + reports[2]).write(
+      to: file, atomically: true, encoding: .utf8)
     let run = try Program.run(try Program.built("stalld", "debug").path, ["report", "--format", "otlp", file.path])
     #expect(run.status == 0)
     let expected = try reports.map { String(decoding: try OTLPLine.convert(Array($0.utf8)), as: UTF8.self) }.joined()
     #expect(run.output == expected)
     #expect(run.errors.contains("reports.jsonl, line 2: not JSON"))
-    #expect(try Program.run(try Program.built("stalld", "debug").path, ["report", "--format", "otlp", "/nowhere"]).status == 1)
+    #expect(
+      try Program.run(try Program.built("stalld", "debug").path, ["report", "--format", "otlp", "/nowhere"]).status == 1
+    )
   }
 
   @Test("fields of later minor versions become attributes by their path")

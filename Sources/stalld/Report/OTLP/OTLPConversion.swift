@@ -21,7 +21,9 @@ struct OTLPConversion {
     conversion.flush()
     let outcome = blocks.outcome
     for failure in failures + outcome.failures { StandardError.say("report", "\(failure.file): \(failure.reason)") }
-    if conversion.skipped > 0 { StandardError.say("report", "lines that are no reports, skipped: \(conversion.skipped)") }
+    if conversion.skipped > 0 {
+      StandardError.say("report", "lines that are no reports, skipped: \(conversion.skipped)")
+    }
     if outcome.opened == 0 { throw ExitCode(1) }
   }
 
