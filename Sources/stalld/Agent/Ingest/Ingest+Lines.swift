@@ -1,0 +1,139 @@
+import StallMonitor
+
+/// What the lines of a host say, and what is refused.
+extension Ingest {
+  func takeReport(
+    _ line: UnsafeBufferPointer<UInt8>, _ parts: LineScanner.Parts, from connection: Connection
+  ) throws(LineScanner.Fault) {
+    func text(_ range: Range<Int>?, _ limit: Int = 200) -> String? {
+      guard let range, range.count >= 2, range.count <= limit, line[range.lowerBound] == UInt8(ascii: "\"") else {
+        return nil
+      }
+      return String(decoding: line[(range.lowerBound + 1)..<(range.upperBound - 1)], as: UTF8.self)
+    }
+    guard let event = text(parts.eventName), Self.events.contains(event) else {
+      return refuse(connection, "event.name is none of \(Self.events.joined(separator: ", "))", .notAReport)
+    }
+    guard let id = text(parts.stallID),
+      let sequence = parts.sequence.flatMap({ UInt64(String(decoding: line[$0], as: UTF8.self)) }),
+      (1...Self.highestSequence).contains(sequence),
+      let identity = ReportIdentity(id: id.utf8, sequence: event == "stall.fatal" ? 0 : sequence)
+    else {
+      return refuse(
+        connection, "stall.id is not 32 hexadecimal digits, or stall.sequence no whole number from 1", .notAReport)
+    }
+    guard text(parts.schema)?.hasPrefix("1.") == true else {
+      return refuse(connection, "event.schema is not 1.x", .notAReport)
+    }
+    let duration = parts.duration.flatMap { Double(String(decoding: line[$0], as: UTF8.self)) } ?? 0
+    guard duration.isFinite else { return refuse(connection, "stall.duration_ms is too large", .notAReport) }
+    if let missing = parts.missing {
+      return refuse(connection, "\(missing) is missing, or not what the schema has there", .notAReport)
+    }
+    let stamped = connection.stamp.apply(to: line, parts)
+    // The frames give way, and the other threads; nothing else does.
+    guard stamped.count - parts.omittableBytes <= Self.longestReport - Self.spare else {
+      return refuse(connection, "longer than \(Self.longestReport) bytes without any frame", .tooLong)
+    }
+    if let dropped = parts.dropped.flatMap({ Int(String(decoding: line[$0], as: UTF8.self)) }) {
+      metrics.linesDroppedByHost(dropped)
+    }
+    let report = ReportLine(
+      bytes: stamped, event: event, isError: text(parts.level) == "error",
+      service: text(parts.serviceName).map(Self.unescaped) ?? connection.service ?? "",
+      cause: text(parts.cause) ?? "unknown",
+      durationMilliseconds: duration,
+      stallID: id, processID: connection.process.peer.pid, userID: connection.process.peer.uid)
+    // What an ended process left, and this one hands over, is none of this one's stalls.
+    let reportedID = parts.reportedProcessID(in: line)
+    if connection.ownProcessID == nil || reportedID == nil || reportedID == connection.ownProcessID {
+      follow(report, sequence: sequence, of: connection.process)
+    }
+    guard recent.insert(identity) else {
+      metrics.linesDuplicate()
+      return finishAtOnce(connection)
+    }
+    enqueue(report, from: connection)
+  }
+
+  /// What is known of open stalls is bounded, too: a quarter of the memory limit, and of one process a sixty-fourth.
+  func follow(_ report: ReportLine, sequence: UInt64, of process: PeerProcess) {
+    let before = process.openBytes
+    let hasRoom = openBytes + report.bytes.count <= policy.memory / 4
+    let isFollowed = process.follow(
+      report, sequence: sequence, room: hasRoom ? max(policy.memory / 64, Self.leastRoom) : 0)
+    openBytes += process.openBytes - before
+    if !isFollowed {
+      complaints.say(
+        .warning, .clientContained, about: "open-\(process.peer.pid)",
+        "\(process.peer.description) has more stalls under way than there is room for: if it ends in one, that is not told"
+      )
+    }
+    process.updateWatch(on: loop, endHandler(of: process))
+  }
+
+  static let events = ["stall.started", "stall.ongoing", "stall.ended", "stall.fatal", "stall.suppressed"]
+
+  static func unescaped(_ text: String) -> String {
+    guard text.contains("\\"), let value = try? JSONText(Array("\"\(text)\"".utf8)) else { return text }
+    return value.string(value.root) ?? text
+  }
+
+  func takeHello(_ line: UnsafeBufferPointer<UInt8>, _ parts: LineScanner.Parts, from connection: Connection) {
+    guard let payload = parts.payload, let hello = try? JSONText(Array(line[payload])) else { return }
+    connection.service = hello.string(hello.root["service"]?["name"])?.limited(to: 200)
+    connection.ownProcessID = hello.integer(hello.root["process"]?["pid"])
+    connection.hasSaidHello = true
+    sendSettings(to: connection)
+  }
+
+  func takeDetail(
+    _ line: UnsafeBufferPointer<UInt8>, _ parts: LineScanner.Parts, from connection: Connection
+  ) throws(LineScanner.Fault) {
+    guard let payload = parts.payload, let detail = try? JSONText(Array(line[payload])),
+      let id = detail.string(detail.root["id"]), ReportIdentity(id: id.utf8, sequence: 0) != nil
+    else { throw LineScanner.Fault(reason: "detail.id is not 32 hexadecimal digits", position: 0) }
+    destination.storeDetail(id, Array(line[payload]))
+  }
+
+  // MARK: Settings
+
+  /// Hands the settings out again: they have been changed.
+  func sendSettingsToAll() { connections.values.forEach(sendSettings) }
+
+  func sendSettings(to connection: Connection) {
+    guard connection.hasSaidHello,
+      let settings = destination.settings(connection.process.peer.unit, connection.service)
+    else { return }
+    connection.send("{\"settings\":\(settings)}", on: loop)
+  }
+
+  // MARK: Refusal
+
+  func refuse(_ connection: Connection, _ reason: String, _ kind: AgentMetrics.LineRefusal) {
+    metrics.lineRefused(kind)
+    connection.faults += 1
+    complaints.say(
+      .warning, .clientContained, about: "line-\(connection.process.peer.place)",
+      "line \(connection.received) of \(connection.process.peer.description) is refused: \(reason)")
+    connection.send("{\"error\":\"line \(connection.received): \(reason)\"}", on: loop)
+    guard connection.faults < Self.faultLimit else {
+      return drop(connection, "\(connection.faults) of its lines had to be refused")
+    }
+    finishAtOnce(connection)
+  }
+
+  func drop(
+    _ connection: Connection, _ reason: String, _ kind: AgentMetrics.LineRefusal? = nil
+  ) {
+    if let kind { metrics.lineRefused(kind) }
+    metrics.connectionRefused(.misbehaved)
+    complaints.say(
+      .warning, .clientContained, about: "drop-\(connection.process.peer.place)-\(kind?.rawValue ?? "")",
+      "the connection of \(connection.process.peer.description) is closed: \(reason)")
+    // What was refused for good need not come again.
+    connection.acknowledge(on: loop)
+    connection.send("{\"error\":\"closed: \(reason)\"}", on: loop)
+    end(connection)
+  }
+}
