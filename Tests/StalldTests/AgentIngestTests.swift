@@ -90,10 +90,10 @@ struct AgentIngestTests {
 
   @Test("a host is handed its settings when it says who it is, and again when they change; a bad file changes nothing")
   func settings() throws {
-    let agent = try RunningAgent("services: [{ match: \"web*\", threshold: 100ms, budget: 7 }]")
+    let agent = try RunningAgent("services: [{ match: \"web*\", threshold: 100ms, budget: 7, sampling: 20ms }]")
     let client = try AgentClient(agent.socketPath)
     client.send(#"{"hello":{"protocol":1,"service":{"name":"web-1"}}}"#)
-    #expect(client.next() == #"{"settings":{"threshold":"100ms","budget":7}}"#)
+    #expect(client.next() == #"{"settings":{"threshold":"100ms","budget":7,"sampling":"20ms"}}"#)
     #expect(client.isAcknowledged(1))
     try agent.configure("services: [{ match: \"web*\", treshold: 200ms }]")
     agent.signal(SIGHUP)

@@ -42,6 +42,13 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// `STALLMONITOR_BUDGET`: a whole number up to 10000; the default is 60. Zero is no limit.
   public var budget = 60
 
+  /// How long after the first look at a stall the second one comes.
+  ///
+  /// The time to the next look doubles, up to a second (or to this, if it is longer), and grows further in a stall of minutes. A shorter time shows better
+  /// where a short stall spends its time; each look at a thread that runs costs it some 10 us.
+  /// `STALLMONITOR_SAMPLING`: a number and a unit, from 10 ms to 1 min; the default is 100 ms.
+  public var sampling: Duration = .milliseconds(100)
+
   /// Where report lines go.
   ///
   /// `STALLMONITOR_SINK`: `stdout`, `file:PATH` or `agent:PATH`; the default is standard output.
@@ -117,6 +124,7 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   static let allowedThreshold: ClosedRange<Duration> = .milliseconds(1) ... .seconds(3600)
   static let allowedRepeatWindow: ClosedRange<Duration> = .zero ... .seconds(3600)
   static let allowedBudget = 0...10000
+  static let allowedSampling: ClosedRange<Duration> = .milliseconds(10) ... .seconds(60)
   /// `sun_path` (unix(7)) with its zero byte has 108.
   static let longestSocketPath = 107
   static let allowedActionTime: ClosedRange<Duration> = .zero ... .seconds(3600)

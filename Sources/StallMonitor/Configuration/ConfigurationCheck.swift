@@ -10,6 +10,9 @@ extension StallMonitorConfiguration {
     guard Self.allowedBudget.contains(budget) else {
       throw .invalidConfiguration(key: "budget", value: "\(budget)", allowed: "0 to 10000")
     }
+    guard Self.allowedSampling.contains(sampling) else {
+      throw .invalidConfiguration(key: "sampling", value: "\(sampling)", allowed: "from 10 ms to 1 min")
+    }
     for action in actions where !Self.allowedActionTime.contains(action.after) {
       throw .invalidConfiguration(key: "actions", value: "\(action)", allowed: "after 0 s to 1 h")
     }

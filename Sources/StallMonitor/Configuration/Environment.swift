@@ -41,7 +41,7 @@ struct Environment {
   /// Names that begin with `STALLMONITOR_`, as this version knows them.
   static let known = [
     "STALLMONITOR_ABORT_AFTER", "STALLMONITOR_BUDGET", "STALLMONITOR_COOPERATIVE_POOL", "STALLMONITOR_DETAIL_AFTER",
-    "STALLMONITOR_ENABLED", "STALLMONITOR_REPEAT_WINDOW", "STALLMONITOR_SERVICE_NAME", "STALLMONITOR_SINK",
+    "STALLMONITOR_ENABLED", "STALLMONITOR_REPEAT_WINDOW", "STALLMONITOR_SAMPLING", "STALLMONITOR_SERVICE_NAME", "STALLMONITOR_SINK",
     "STALLMONITOR_STATE_DIRECTORY", "STALLMONITOR_SYSTEMD_WATCHDOG", "STALLMONITOR_THREADS", "STALLMONITOR_THRESHOLD",
   ]
 
@@ -87,6 +87,10 @@ struct Environment {
       "STALLMONITOR_BUDGET", allowed: "a whole number of stalls a minute, 0 (no limit) to 10000",
       { Int($0).flatMap { StallMonitorConfiguration.allowedBudget.contains($0) ? $0 : nil } }
     ) { configuration.budget = $0 }
+    read(
+      "STALLMONITOR_SAMPLING", allowed: "a number with a unit us, ms, s or min, from 10ms to 1min, such as 100ms",
+      Self.parseSampling
+    ) { configuration.sampling = $0 }
     read(
       "STALLMONITOR_STATE_DIRECTORY", allowed: "an absolute path, such as /run/app",
       { $0.hasPrefix("/") ? $0 : nil }
@@ -175,6 +179,10 @@ struct Environment {
       return nil
     }
     return duration
+  }
+
+  static func parseSampling(_ text: String) -> Duration? {
+    parseDuration(text).flatMap { StallMonitorConfiguration.allowedSampling.contains($0) ? $0 : nil }
   }
 
   static func parseRepeatWindow(_ text: String) -> Duration? {

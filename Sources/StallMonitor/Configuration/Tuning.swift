@@ -13,6 +13,7 @@ struct Tuning: Sendable, Equatable {
   var threshold: Duration?
   var repeatWindow: Duration?
   var budget: Int?
+  var sampling: Duration?
   var captureThreads: StallMonitorConfiguration.ThreadSelection?
   var symbolication: Symbolication?
 }
@@ -44,6 +45,9 @@ extension Tuning {
     }
     budget = read("budget", current.budget, allowed: "a whole number, 0 (no limit) to 10000") {
       text.integer($0).flatMap { StallMonitorConfiguration.allowedBudget.contains($0) ? $0 : nil }
+    }
+    sampling = read("sampling", current.sampling, allowed: "\"10ms\" to \"1min\"") {
+      text.string($0).flatMap(Environment.parseSampling)
     }
     captureThreads = read(
       "threads", current.captureThreads,

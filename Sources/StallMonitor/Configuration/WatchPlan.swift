@@ -4,6 +4,8 @@ struct WatchPlan: Equatable {
   var threshold: UInt64
   var repeatWindow: UInt64
   var budget: Int
+  /// In nanoseconds.
+  var sampling: UInt64
   var captureThreads: StallMonitorConfiguration.ThreadSelection
   /// Whether this process names the frames of its reports.
   var namesFrames: Bool
@@ -13,6 +15,7 @@ struct WatchPlan: Equatable {
     threshold = (tuning.threshold ?? configuration.threshold).nanoseconds
     repeatWindow = (tuning.repeatWindow ?? configuration.repeatWindow).nanoseconds
     budget = tuning.budget ?? configuration.budget
+    sampling = (tuning.sampling ?? configuration.sampling).nanoseconds
     captureThreads = tuning.captureThreads ?? configuration.captureThreads
     namesFrames = !sinkNames || tuning.symbolication == .host
   }

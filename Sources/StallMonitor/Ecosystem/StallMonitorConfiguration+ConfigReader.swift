@@ -8,9 +8,10 @@ extension StallMonitorConfiguration {
   /// |---|---|---|
   /// | `enabled` | ``isEnabled`` | `true` or `false` |
   /// | `threshold` | ``threshold`` | a number with `us`, `ms`, `s` or `min`, from 1 ms to 1 h |
-  /// | `sink` | ``sink-swift.property`` | `stdout`, or `file:` and a path |
+  /// | `sink` | ``sink-swift.property`` | `stdout`, `file:` and a path, or `agent:` and a path |
   /// | `repeatWindow` | ``repeatWindow`` | a duration up to 1 h |
   /// | `budget` | ``budget`` | a whole number, 0 to 10000 |
+  /// | `sampling` | ``sampling`` | a duration, from 10 ms to 1 min |
   /// | `threads` | ``captureThreads`` | `none`, `lock-holder`, `running` or `all` |
   /// | `systemdWatchdog` | ``notifiesServiceManager`` | `true` or `false` |
   /// | `abortAfter`, `detailAfter` | ``actions`` | a duration up to 1 h, or `off` |
@@ -43,7 +44,7 @@ extension StallMonitorConfiguration {
   private static let keys: [(key: String, variable: String)] = [
     ("enabled", "STALLMONITOR_ENABLED"), ("threshold", "STALLMONITOR_THRESHOLD"), ("sink", "STALLMONITOR_SINK"),
     ("repeatWindow", "STALLMONITOR_REPEAT_WINDOW"), ("budget", "STALLMONITOR_BUDGET"),
-    ("threads", "STALLMONITOR_THREADS"), ("systemdWatchdog", Environment.serviceManagerVariable),
+    ("sampling", "STALLMONITOR_SAMPLING"), ("threads", "STALLMONITOR_THREADS"), ("systemdWatchdog", Environment.serviceManagerVariable),
     ("abortAfter", Environment.abortVariable), ("detailAfter", "STALLMONITOR_DETAIL_AFTER"),
     ("cooperativePool", "STALLMONITOR_COOPERATIVE_POOL"), ("stateDirectory", "STALLMONITOR_STATE_DIRECTORY"),
     ("serviceName", "STALLMONITOR_SERVICE_NAME"),

@@ -54,7 +54,8 @@ struct Episode {
   private(set) var nextSample: UInt64
   private(set) var nextOngoing: UInt64
 
-  private var sampleInterval: UInt64 = 100_000_000
+  private var sampleInterval: UInt64
+  private let steadyInterval: UInt64
   private var ongoingInterval: UInt64 = 1_000_000_000
   private var candidates: [Candidate] = []
   private var causeWeights: [Cause: UInt64] = [:]
@@ -78,7 +79,9 @@ struct Episode {
   private static let candidateLimit = 16
   private static let momentLimit = 256
 
-  init(id: String, turn: Pulse.Word, start: UInt64, now: UInt64) {
+  init(id: String, turn: Pulse.Word, start: UInt64, now: UInt64, sampling: UInt64 = 100_000_000) {
+    sampleInterval = sampling
+    steadyInterval = max(sampling, Self.steadySampleInterval)
     self.id = id
     self.turn = turn
     self.start = start
@@ -126,7 +129,7 @@ struct Episode {
     }
     sampleInterval =
       sampleCount < Self.steadySamples
-      ? min(2 * sampleInterval, Self.steadySampleInterval) : min(2 * sampleInterval, Self.longestInterval)
+      ? min(2 * sampleInterval, steadyInterval) : min(2 * sampleInterval, Self.longestInterval)
     nextSample = time + sampleInterval
   }
 

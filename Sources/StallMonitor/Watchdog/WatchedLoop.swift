@@ -26,6 +26,8 @@ final class WatchedLoop {
     var isInUnseenRun: @Sendable ([StackFrame]) -> Bool = { _ in false }
     /// Which other threads are looked at in a stall.
     var captureThreads = StallMonitorConfiguration.ThreadSelection.lockHolder
+    /// When a stall is looked at for the second time after the first, in nanoseconds.
+    var sampling: UInt64 = 100_000_000
     /// What takes the place of observers where there are none.
     var heartbeat: (any Heartbeat)?
     /// Whether its kind is known only when it has turned.
@@ -213,7 +215,7 @@ final class WatchedLoop {
       return false
     }
     (isTold, actionsDone, detailFile) = (false, 0, nil)
-    episode = Episode(id: id, turn: turn, start: max(seenSince, forgivenUntil), now: now)
+    episode = Episode(id: id, turn: turn, start: max(seenSince, forgivenUntil), now: now, sampling: subject.sampling)
     return true
   }
 
@@ -435,6 +437,7 @@ final class WatchedLoop {
     self.plan = nil
     if !subject.hasOwnThreshold { subject.threshold = plan.threshold }
     subject.captureThreads = plan.captureThreads
+    subject.sampling = plan.sampling
     namesFrames = plan.namesFrames
   }
 

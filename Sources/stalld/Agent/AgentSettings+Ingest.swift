@@ -18,6 +18,7 @@ extension AgentSettings.ServiceOverride {
     line.member("threshold", threshold.map(DurationText.text))
     line.member("repeat_window", repeatWindow.map(DurationText.text))
     line.member("budget", budget)
+    line.member("sampling", sampling.map(DurationText.text))
     line.member("threads", threads?.rawValue)
     line.member("symbolication", symbolication?.rawValue)
     return "{\(String(decoding: line.bytes, as: UTF8.self))}"

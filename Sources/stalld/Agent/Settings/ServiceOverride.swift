@@ -9,6 +9,7 @@ extension AgentSettings {
     var threshold: Duration?
     var repeatWindow: Duration?
     var budget: Int?
+    var sampling: Duration?
     var threads: StallMonitorConfiguration.ThreadSelection?
     var symbolication: Symbolicator?
 

@@ -120,6 +120,9 @@ extension AgentSettings.ServiceOverride {
       "repeat_window", optional: \.repeatWindow, .time(.zero ... .seconds(3600)),
       "How long a stall that has been told is counted instead of told again; 0s tells each."),
     .init("budget", optional: \.budget, .count(0...10000), "Stalls told in full a minute; 0 is no limit."),
+    .init(
+      "sampling", optional: \.sampling, .time(.milliseconds(10) ... .seconds(60)),
+      "How long after the first look at a stall the second one comes; then it doubles."),
     .init("threads", optional: \.threads, .choice, "Which other threads reports tell of."),
     .init("symbolication", optional: \.symbolication, .choice, "Who looks names up."),
   ]

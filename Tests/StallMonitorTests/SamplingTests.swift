@@ -1,0 +1,28 @@
+import Foundation
+import Testing
+
+extension OneAtATime {
+  @Suite struct SamplingTests {
+    @Test("a shorter time between looks means more of them, a longer one fewer")
+    func samples() throws {
+      func samples(_ sampling: String?) throws -> Int {
+        var environment = ["STALLMONITOR_THRESHOLD": "50ms"]
+        environment["STALLMONITOR_SAMPLING"] = sampling
+        let victim = try Victim.run("compute", milliseconds: 900, environment: environment)
+        return try #require(victim.reports.last?["stall", "samples"] as? Int)
+      }
+      let (often, usual, seldom) = (try samples("10ms"), try samples(nil), try samples("10s"))
+      // 10, 20, 40 … 640 ms; 100, 200, 400 ms; only the first one. A busy machine skips some.
+      #expect(often > usual)
+      #expect(usual > seldom)
+      #expect(seldom <= 2)
+    }
+
+    @Test("a time that cannot be used is named", arguments: ["5ms", "2min", "often", "100"])
+    func badValue(value: String) throws {
+      let victim = try Victim.run("compute", environment: ["STALLMONITOR_SAMPLING": value])
+      #expect(victim.reports.isEmpty)
+      #expect(victim.talk.contains("STALLMONITOR_SAMPLING=\(value) is not usable; allowed: "))
+    }
+  }
+}
