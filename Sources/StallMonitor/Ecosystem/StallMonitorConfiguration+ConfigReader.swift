@@ -44,7 +44,8 @@ extension StallMonitorConfiguration {
   private static let keys: [(key: String, variable: String)] = [
     ("enabled", "STALLMONITOR_ENABLED"), ("threshold", "STALLMONITOR_THRESHOLD"), ("sink", "STALLMONITOR_SINK"),
     ("repeatWindow", "STALLMONITOR_REPEAT_WINDOW"), ("budget", "STALLMONITOR_BUDGET"),
-    ("sampling", "STALLMONITOR_SAMPLING"), ("threads", "STALLMONITOR_THREADS"), ("systemdWatchdog", Environment.serviceManagerVariable),
+    ("sampling", "STALLMONITOR_SAMPLING"), ("threads", "STALLMONITOR_THREADS"),
+    ("systemdWatchdog", Environment.serviceManagerVariable),
     ("abortAfter", Environment.abortVariable), ("detailAfter", "STALLMONITOR_DETAIL_AFTER"),
     ("cooperativePool", "STALLMONITOR_COOPERATIVE_POOL"), ("stateDirectory", "STALLMONITOR_STATE_DIRECTORY"),
     ("serviceName", "STALLMONITOR_SERVICE_NAME"),
