@@ -71,6 +71,24 @@ struct AgentIngestTests {
     #expect(try agent.lines().count == 60)
   }
 
+  @Test("what a host has kept is counted, and its rate is told")
+  func spooledAndRate() throws {
+    let agent = try RunningAgent("metrics: { textfile: PLACE/stalld.prom, textfile_interval: 1s }")
+    let client = try AgentClient(agent.socketPath)
+    client.send(#"{"hello":{"protocol":1,"service":{"name":"web-1"},"spooled":3}}"#)
+    for id in 1...30 { client.send(AgentClient.report(id: id)) }
+    #expect(client.isAcknowledged(31))
+    let program = try Program.built("stalld", "debug").path
+    let status = try object(try Program.run(program, ["status", "--json", "--control", agent.controlPath]).output)
+    let clients = try #require(status["clients"] as? [[String: Any]])
+    let ours = try #require(clients.first { $0["service"] as? String == "web-1" })
+    #expect(try #require(ours["lines_per_second"] as? Double) > 0.1)
+    let metrics = agent.scratch.url.appending(path: "stalld.prom")
+    agent.expect("the number is in the metrics") {
+      (try? String(contentsOf: metrics, encoding: .utf8))?.contains("\nstalld_lines_spooled_total 3\n") == true
+    }
+  }
+
   @Test("who is not allowed is refused with a logged reason")
   func notAllowed() throws {
     let agent = try RunningAgent("allow: { users: [65534] }")

@@ -87,7 +87,7 @@ import Testing
       driver.metrics.lineRefused(.tooLong)
       driver.metrics.connectionRefused(.notAllowed)
       driver.sample = MetricsSample(
-        connections: 3, openStalls: 1, queuedBytes: 10, queuedBytesLimit: 1 << 26, spooledLines: 4,
+        connections: 3, openStalls: 1, queuedBytes: 10, queuedBytesLimit: 1 << 26,
         outputs: [.init(name: "file:/var/log/stalld/stalls.jsonl", lines: 5, bytes: 6), .init(name: "stdout")],
         symbols: .init(hits: 1, misses: 2, bytes: 3), loop: driver.loop.statistics)
       return String(decoding: driver.metrics.text(driver.sample), as: UTF8.self)

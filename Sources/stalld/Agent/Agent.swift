@@ -228,7 +228,7 @@ final class Agent {
       return AgentStatus.Client(
         service: connection.service ?? "", unit: peer.unit, pid: peer.pid, uid: peer.uid,
         connected: connection.since.text, lines: connection.received,
-        openStalls: connection.process.openStalls.count)
+        linesPerSecond: connection.lineRate.perSecond, openStalls: connection.process.openStalls.count)
     }
     status.linesIngested = metrics.ingestedLines
     status.linesPerSecond = rate.perSecond

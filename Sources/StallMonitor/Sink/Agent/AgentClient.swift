@@ -19,7 +19,7 @@ final class AgentClient {
 
   private let sink: AgentSink
   private let path: String
-  private let hello: [UInt8]
+  private let origin: StallReport.Origin
   private let spool: Spool
   private let earlier: EarlierSpools
   private let box: TuningBox
@@ -66,6 +66,15 @@ final class AgentClient {
     self.configuration = configuration
     spool = Spool(directory: place?.directory, prefix: place?.prefix ?? "")
     earlier = EarlierSpools(directory: place?.directory, prefix: place?.prefix ?? "")
+    self.origin = origin
+    spool.didLose = { [unowned self] lost in
+      // One that was sent may have arrived; it is lost if the connection ends without a word of it.
+      if connection == nil || lost.serial >= next { sink.lose(lost.count) }
+    }
+  }
+
+  /// Who speaks, and how many lines wait.
+  private var hello: [UInt8] {
     var line = JSONLine()
     line.object("hello") {
       $0.member("protocol", 1)
@@ -74,12 +83,9 @@ final class AgentClient {
         $0.member("version", origin.serviceVersion?.limited(to: 100))
       }
       $0.object("process") { $0.member("pid", origin.processID) }
+      $0.member("spooled", spool.count)
     }
-    hello = line.terminated()
-    spool.didLose = { [unowned self] lost in
-      // One that was sent may have arrived; it is lost if the connection ends without a word of it.
-      if connection == nil || lost.serial >= next { sink.lose(lost.count) }
-    }
+    return line.terminated()
   }
 
   /// Talks until the sink is closed.

@@ -42,6 +42,7 @@ final class Spool {
     self.prefix = prefix
   }
 
+  var count: Int { memory.count + (file?.entries.count ?? 0) }
   var isEmpty: Bool { memory.isEmpty && file == nil }
 
   /// Adds a line.

@@ -36,6 +36,7 @@ final class Connection {
   private var told: UInt64 = 0
   var faults = 0
 
+  private(set) var lineRate = LineRate()
   private var tokens: Double
   private var refilled: Loop.Instant
   private var outbox: [UInt8] = []
@@ -126,6 +127,7 @@ final class Connection {
     // A burst of four seconds: a spool that is handed over.
     tokens = min(rate * 4, tokens + elapsed * rate) - Double(lines)
     refilled = now
+    lineRate.count(lines)
     return tokens < 0 ? .seconds(-tokens / rate) : nil
   }
 

@@ -84,6 +84,7 @@ extension Ingest {
     connection.service = hello.string(hello.root["service"]?["name"])?.limited(to: 200)
     connection.ownProcessID = hello.integer(hello.root["process"]?["pid"])
     connection.hasSaidHello = true
+    metrics.linesSpooled(hello.integer(hello.root["spooled"]) ?? 0)
     sendSettings(to: connection)
   }
 

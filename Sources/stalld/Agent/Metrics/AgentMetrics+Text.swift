@@ -57,10 +57,9 @@ extension AgentMetrics {
     }
     text.metric("stalld_lines_dropped_by_hosts_total", .counter, "Lines that hosts say they had to drop.")
     text.sample("stalld_lines_dropped_by_hosts_total", linesDroppedByHosts)
-    if let spooled = sample.spooledLines {
-      text.metric("stalld_spooled_lines", .gauge, "Lines that hosts keep until the agent has taken them.")
-      text.sample("stalld_spooled_lines", spooled)
-    }
+    text.metric(
+      "stalld_lines_spooled_total", .counter, "Lines that hosts say they had kept for the agent, when they connected.")
+    text.sample("stalld_lines_spooled_total", spooledLines)
     text.metric("stalld_queued_bytes", .gauge, "Bytes of lines that are read and not done with.")
     text.sample("stalld_queued_bytes", sample.queuedBytes)
     text.metric("stalld_queued_bytes_limit", .gauge, "At how many such bytes the agent reads no further.")

@@ -27,6 +27,7 @@ final class AgentMetrics {
   private(set) var ingestedLines: UInt64 = 0
   private(set) var duplicateLines: UInt64 = 0
   private(set) var linesDroppedByHosts: UInt64 = 0
+  private(set) var spooledLines: UInt64 = 0
   private(set) var refusedLines: [LineRefusal: UInt64] = [:]
   private(set) var acceptedConnections: UInt64 = 0
   private(set) var refusedConnections: [ConnectionRefusal: UInt64] = [:]
@@ -44,6 +45,9 @@ final class AgentMetrics {
   func linesIngested(_ count: Int = 1) { add(count, to: \.ingestedLines) }
 
   func linesDuplicate(_ count: Int = 1) { add(count, to: \.duplicateLines) }
+
+  /// What a host's `hello` says it has kept.
+  func linesSpooled(_ count: Int) { add(count, to: \.spooledLines) }
 
   /// What a host's `event.dropped` says.
   func linesDroppedByHost(_ count: Int) { add(count, to: \.linesDroppedByHosts) }

@@ -25,8 +25,6 @@ struct MetricsSample {
   /// Bytes of lines that are read and not done with, and the limit for them.
   var queuedBytes = 0
   var queuedBytesLimit = 0
-  /// Lines that hosts still keep for the agent; nil if that is not known.
-  var spooledLines: Int?
   var outputs: [Output] = []
   var symbols: SymbolCache?
   /// The main loop's.
