@@ -35,7 +35,8 @@ final class RunningAgent {
       """
     let rest = more.contains("allow:") ? more.split(separator: "\n").dropFirst().joined(separator: "\n") : more
     let outputs = rest.contains("outputs:") ? "" : "outputs: [{ type: file, path: \(output.path) }]\n"
-    try (base + outputs + rest + "\n").replacing("PLACE", with: scratch.url.path).write(to: configuration, atomically: true, encoding: .utf8)
+    try (base + outputs + rest + "\n").replacing("PLACE", with: scratch.url.path).write(
+      to: configuration, atomically: true, encoding: .utf8)
   }
 
   /// Starts it again, after its end.
