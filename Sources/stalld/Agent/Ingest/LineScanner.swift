@@ -187,9 +187,9 @@ struct LineScanner {
       }
       if byte == UInt8(ascii: "\\") {
         isPlain = false
-        try escape()
+        if let reason = JSONTokens.escape(bytes, &position) { throw fault("\(reason)") }
       } else if byte >= 0x80 {
-        try character()
+        guard JSONTokens.character(bytes, &position) else { throw fault("not UTF-8") }
       } else if byte < 0x20 {
         throw fault("a control character in a string")
       } else {
@@ -199,78 +199,11 @@ struct LineScanner {
     throw Fault(reason: "a string without an end", position: start)
   }
 
-  private mutating func escape() throws(Fault) {
-    let kind = position + 1 < bytes.count ? bytes[position + 1] : 0
-    switch kind {
-    case UInt8(ascii: "u"):
-      guard position + 6 <= bytes.count, bytes[(position + 2)..<(position + 6)].allSatisfy(Self.isHexadecimal) else {
-        throw fault("\\u without four digits")
-      }
-      position += 6
-    case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"), UInt8(ascii: "b"), UInt8(ascii: "f"),
-      UInt8(ascii: "n"), UInt8(ascii: "r"), UInt8(ascii: "t"):
-      position += 2
-    default: throw fault("no such escape")
-    }
-  }
-
-  /// One character of more than one byte (RFC 3629, section 4).
-  private mutating func character() throws(Fault) {
-    let lead = bytes[position]
-    let (count, lowest, highest): (Int, UInt8, UInt8) =
-      switch lead {
-      case 0xc2...0xdf: (2, 0x80, 0xbf)
-      case 0xe0: (3, 0xa0, 0xbf)
-      case 0xed: (3, 0x80, 0x9f)
-      case 0xe1...0xef: (3, 0x80, 0xbf)
-      case 0xf0: (4, 0x90, 0xbf)
-      case 0xf1...0xf3: (4, 0x80, 0xbf)
-      case 0xf4: (4, 0x80, 0x8f)
-      default: (0, 0, 0)
-      }
-    guard count > 0, position + count <= bytes.count, (lowest...highest).contains(bytes[position + 1]),
-      bytes[(position + 2)..<(position + count)].allSatisfy({ $0 & 0xc0 == 0x80 })
-    else { throw fault("not UTF-8") }
-    position += count
-  }
-
   private mutating func literal() throws(Fault) {
-    for word in ["true", "false", "null"] as [StaticString] where matches(word, at: position) {
-      position += word.utf8CodeUnitCount
-      return
-    }
-    if current == UInt8(ascii: "-") { position += 1 }
-    let leading = current
-    let whole = digits()
-    guard whole > 0, whole == 1 || leading != UInt8(ascii: "0") else { throw fault("a value is missing") }
-    if current == UInt8(ascii: ".") {
-      position += 1
-      guard digits() > 0 else { throw fault("digits are missing") }
-    }
-    if current | 0x20 == UInt8(ascii: "e") {
-      position += 1
-      if current == UInt8(ascii: "+") || current == UInt8(ascii: "-") { position += 1 }
-      guard digits() > 0 else { throw fault("digits are missing") }
-    }
-  }
-
-  private mutating func digits() -> Int {
-    let start = position
-    while position < bytes.count, bytes[position] &- 0x30 <= 9 { position += 1 }
-    return position - start
-  }
-
-  private static func isHexadecimal(_ byte: UInt8) -> Bool {
-    (0x30...0x39).contains(byte) || (0x61...0x66).contains(byte | 0x20)
+    if let reason = JSONTokens.literal(bytes, &position) { throw fault("\(reason)") }
   }
 
   // MARK: What is where
-
-  private func matches(_ word: StaticString, at start: Int) -> Bool {
-    let count = word.utf8CodeUnitCount
-    guard start + count <= bytes.count, let base = bytes.baseAddress else { return false }
-    return memcmp(base + start, word.utf8Start, count) == 0
-  }
 
   private func equal(_ a: Range<Int>, _ b: Range<Int>) -> Bool {
     guard a.count == b.count, let base = bytes.baseAddress else { return false }
@@ -278,7 +211,7 @@ struct LineScanner {
   }
 
   private func `is`(_ key: Range<Int>, _ word: StaticString) -> Bool {
-    key.count == word.utf8CodeUnitCount && matches(word, at: key.lowerBound)
+    key.count == word.utf8CodeUnitCount && JSONTokens.matches(word, bytes, at: key.lowerBound)
   }
 
   private func place(of key: Range<Int>, in place: Place) -> Place {

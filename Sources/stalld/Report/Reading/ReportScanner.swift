@@ -42,7 +42,7 @@ struct ReportScanner {
 
   /// Why a line is not read.
   struct Fault: Error {
-    var reason: StaticString
+    var reason: String
   }
 
   /// Which object's members are being read.
@@ -162,9 +162,9 @@ struct ReportScanner {
       }
       if byte == UInt8(ascii: "\\") {
         textHasEscapes = true
-        try escape()
+        if let reason = JSONTokens.escape(bytes, &position) { throw Fault(reason: "not JSON: \(reason)") }
       } else if byte >= 0x80 {
-        try character()
+        guard JSONTokens.character(bytes, &position) else { throw Fault(reason: "not UTF-8") }
       } else {
         throw Fault(reason: "not JSON: a control character in a string")
       }
@@ -197,79 +197,14 @@ struct ReportScanner {
     }
   }
 
-  private mutating func escape() throws(Fault) {
-    switch position + 1 < count ? base[position + 1] : 0 {
-    case UInt8(ascii: "u"):
-      guard position + 6 <= count, (2..<6).allSatisfy({ Self.isHexadecimal(base[position + $0]) }) else {
-        throw Fault(reason: "not JSON: \\u without four digits")
-      }
-      position += 6
-    case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"), UInt8(ascii: "b"), UInt8(ascii: "f"),
-      UInt8(ascii: "n"), UInt8(ascii: "r"), UInt8(ascii: "t"):
-      position += 2
-    default: throw Fault(reason: "not JSON: no such escape")
-    }
-  }
-
-  /// One character of more than one byte (RFC 3629, section 4).
-  private mutating func character() throws(Fault) {
-    let lead = base[position]
-    let (length, lowest, highest): (Int, UInt8, UInt8) =
-      switch lead {
-      case 0xc2...0xdf: (2, 0x80, 0xbf)
-      case 0xe0: (3, 0xa0, 0xbf)
-      case 0xed: (3, 0x80, 0x9f)
-      case 0xe1...0xef: (3, 0x80, 0xbf)
-      case 0xf0: (4, 0x90, 0xbf)
-      case 0xf1...0xf3: (4, 0x80, 0xbf)
-      case 0xf4: (4, 0x80, 0x8f)
-      default: (0, 0, 0)
-      }
-    guard length > 0, position + length <= count, (lowest...highest).contains(base[position + 1]),
-      (2..<max(2, length)).allSatisfy({ base[position + $0] & 0xc0 == 0x80 })
-    else { throw Fault(reason: "not UTF-8") }
-    position += length
-  }
-
   private mutating func literal() throws(Fault) {
-    for word in ["true", "false", "null"] as [StaticString] where matches(word, at: position) {
-      position += word.utf8CodeUnitCount
-      return
-    }
-    if current == UInt8(ascii: "-") { position += 1 }
-    let leading = current
-    let whole = digits()
-    guard whole > 0, whole == 1 || leading != UInt8(ascii: "0") else {
-      throw Fault(reason: "not JSON: a value is missing")
-    }
-    if current == UInt8(ascii: ".") {
-      position += 1
-      guard digits() > 0 else { throw Fault(reason: "not JSON: digits are missing") }
-    }
-    if current | 0x20 == UInt8(ascii: "e") {
-      position += 1
-      if current == UInt8(ascii: "+") || current == UInt8(ascii: "-") { position += 1 }
-      guard digits() > 0 else { throw Fault(reason: "not JSON: digits are missing") }
-    }
+    if let reason = JSONTokens.literal(bytes, &position) { throw Fault(reason: "not JSON: \(reason)") }
   }
-
-  private mutating func digits() -> Int {
-    let start = position
-    while position < count, base[position] &- 0x30 <= 9 { position += 1 }
-    return position - start
-  }
-
-  private static func isHexadecimal(_ byte: UInt8) -> Bool {
-    (0x30...0x39).contains(byte) || (0x61...0x66).contains(byte | 0x20)
-  }
-
-  // MARK: What is where
 
   @inline(__always)
-  private func matches(_ word: StaticString, at start: Int) -> Bool {
-    let length = word.utf8CodeUnitCount
-    return start + length <= count && memcmp(base + start, word.utf8Start, length) == 0
-  }
+  private var bytes: JSONTokens.Bytes { JSONTokens.Bytes(start: base, count: count) }
+
+  // MARK: What is where
 
   @inline(__always)
   private func `is`(_ start: Int, _ length: Int, _ word: StaticString) -> Bool {
