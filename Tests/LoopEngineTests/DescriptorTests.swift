@@ -174,12 +174,16 @@ import Testing
     #expect(log.all == ["read", "timer"])
   }
 
+  /// Says when it is freed.
+  private final class Token: Sendable {
+    private let onEnd: @Sendable () -> Void
+
+    init(_ onEnd: @escaping @Sendable () -> Void) { self.onEnd = onEnd }
+
+    deinit { onEnd() }
+  }
+
   @Test func aSourceThatEndsItselfLivesUntilItsCallEnds() throws {
-    final class Token: Sendable {
-      let onEnd: @Sendable () -> Void
-      init(_ onEnd: @escaping @Sendable () -> Void) { self.onEnd = onEnd }
-      deinit { onEnd() }
-    }
     let pipe = Pipe()
     defer { pipe.close() }
     pipe.write()
@@ -199,6 +203,60 @@ import Testing
     #expect(log.all.count == 3)
     #expect(log.all.first?.hasPrefix("still true, false") == true)
     #expect(log.all.dropFirst() == ["gone", "later"])
+  }
+
+  @Test func aSourceThatANestedRunEndsLivesUntilItsCallEnds() throws {
+    let pipes = [Pipe(), Pipe()]
+    defer { for pipe in pipes { pipe.close() } }
+    pipes[0].write()
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      let outer = Log<Loop.DescriptorSource>()
+      func watch(holding token: Token) throws {
+        outer.append(
+          try loop.watch(pipes[0].reading) { source, _ in
+            pipes[0].read()
+            pipes[1].write()
+            // A timer's callout has a nested run of its own, after which the outer call is still the outer one.
+            loop.add(Loop.Timer(at: .now) { _ in loop.run(mode: .default, for: .zero) })
+            loop.run(mode: .default, for: .milliseconds(20))
+            withExtendedLifetime(token) {
+              log.append("still \(source.descriptor == pipes[0].reading), \(source.isValid)")
+            }
+          })
+      }
+      try watch(holding: Token { log.append("gone") })
+      try loop.watch(pipes[1].reading) { source, _ in
+        pipes[1].read()
+        source.invalidate()
+        for source in outer.takeAll() { source.invalidate() }
+        log.append("ended")
+      }
+      return loop.run()
+    }
+    #expect(log.all == ["ended", "still true, false", "gone"])
+  }
+
+  @Test func anEventThatOutlivesItsSourceIsNobodys() throws {
+    let ready = (0..<8).map { _ in Pipe() }
+    let silent = (0..<8).map { _ in Pipe() }
+    defer { for pipe in ready + silent { pipe.close() } }
+    for pipe in ready { pipe.write() }
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      let sources = Log<Loop.DescriptorSource>()
+      // All are ready in one answer of the kernel's; the first to be called ends all. New ones may well be where those were.
+      for pipe in ready {
+        sources.append(
+          try loop.watch(pipe.reading) { _, _ in
+            log.append("old")
+            for source in sources.takeAll() { source.invalidate() }
+            for pipe in silent { _ = try? loop.watch(pipe.reading) { _, _ in log.append("new") } }
+          })
+      }
+      return loop.run(mode: .default, for: .milliseconds(20))
+    }
+    #expect(log.all == ["old"])
   }
 
   @Test func modesHaveTheirOwnDescriptors() throws {

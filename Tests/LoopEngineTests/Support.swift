@@ -26,6 +26,14 @@ final class Log<Element: Sendable>: @unchecked Sendable {
     withLock { storage.append(element) }
   }
 
+  /// What there is, and nothing is there any more.
+  func takeAll() -> [Element] {
+    withLock {
+      defer { storage = [] }
+      return storage
+    }
+  }
+
   var all: [Element] { withLock { storage } }
   var count: Int { withLock { storage.count } }
 }

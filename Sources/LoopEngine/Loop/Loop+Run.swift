@@ -99,11 +99,11 @@ extension Loop {
     let outerCallout = published.save()
     if outerStop { stopRequested.store(false, ordering: .relaxed) }
     current = Unmanaged.passUnretained(mode)
-    if depth == 0 { counters.outermostRunBegins() }
+    if depth == 0 { counters.outermostRunBegins() } else { descriptors.suspendCall() }
     depth &+= 1
     runCount &+= 1
     published.setMode(mode.text)
-    if outerCallout.kindAndLine != 0 { published.restore(PublishedState.Saved(kindAndLine: 0, file: 0, name: 0)) }
+    if outerCallout.kindAndLine != 0 { published.clear() }
 
     notify(mode, .entry)
     let result = passes(mode, limit: limit, onlyOneSource: onlyOneSource)
@@ -112,7 +112,7 @@ extension Loop {
     if outerCallout.kindAndLine != 0 { published.restore(outerCallout) }
     published.setMode(outerMode?._withUnsafeGuaranteedRef { $0.text })
     depth &-= 1
-    if depth == 0 { counters.outermostRunEnds() }
+    if depth == 0 { counters.outermostRunEnds() } else { descriptors.resumeCall() }
     current = outerMode
     stopRequested.store(outerStop, ordering: .relaxed)
     if !parked.isEmpty { unpark() }
@@ -242,8 +242,11 @@ extension Loop {
       if token >= Poller.firstSourceToken {
         // What the kernel said before a nested run may no longer be so; being level-triggered, it will say it again.
         if answer.runs != runCount { continue }
-        if let source = descriptors.find(token) {
-          call(source, base[index].events)
+        if answer.removals == descriptors.removals && !mode.poller.mayHoldOrphans {
+          call(DescriptorTable.source(of: token), base[index].events)
+          handled = true
+        } else if let source = descriptors.find(token) {
+          call(Unmanaged.passUnretained(source), base[index].events)
           handled = true
         } else if answer.removals == descriptors.removals {
           // The descriptor was closed under the watch while its file lives on elsewhere; the kernel offers no other way

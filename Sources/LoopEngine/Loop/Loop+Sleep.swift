@@ -11,7 +11,8 @@ extension Loop {
   ///   - deadline: When to be back, `.max` for never; not looked at unless `mayBlock`.
   ///   - mayBlock: Whether to sleep when there is nothing.
   /// - Returns: How many events there are.
-  @inline(__always)
+  // Transparent: as `@inline(__always)` it is left out of a run that has grown too large, and costs a return (see `run`).
+  @_transparent
   func wait(
     _ mode: ModeState, _ events: UnsafeMutableBufferPointer<epoll_event>, deadline: Int64, mayBlock: Bool
   ) -> Int {

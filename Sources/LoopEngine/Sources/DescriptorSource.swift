@@ -35,10 +35,11 @@ extension Loop {
       public static var priority: Readiness { Readiness(rawValue: 16) }
     }
 
+    // What a call needs stands first: it shares a cache line or two.
+    let body: @Sendable (DescriptorSource, Readiness) -> Void
+    let origin: Origin
     /// The watched descriptor.
     public let descriptor: Int32
-    let origin: Origin
-    let body: @Sendable (DescriptorSource, Readiness) -> Void
     let binding = LoopBinding()
     private let valid = Atomic<Bool>(true)
     private let interests: Atomic<UInt32>
@@ -46,7 +47,7 @@ extension Loop {
     /// cache.
     private let failure = Atomic<Int32>(0)
     @exclusivity(unchecked) var keys: [Int32] = []
-    /// The loop's number for this source, 0 while it has none.
+    /// What the kernel is given for this source (see ``DescriptorTable``), 0 while it is not registered.
     @exclusivity(unchecked) var token: UInt64 = 0
 
     /// Makes a source; it watches once it is added to a loop.

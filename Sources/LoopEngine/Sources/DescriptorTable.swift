@@ -1,56 +1,98 @@
 /// The descriptor sources of a loop by token: what the kernel hands back with an event.
 ///
-/// A token is a slot and the slot's generation, so an event that outlives its source finds nothing and not somebody
-/// else.
+/// A token is the source's address and a number that tells apart the sources which lived there. As long as no source has left
+/// since the kernel was asked, the address can be trusted, and among ten thousand sources nothing else need be fetched
+/// from memory. Otherwise it is looked up, and an event that outlives its source finds nothing and not somebody else.
 struct DescriptorTable: ~Copyable {
-  private struct Slot {
-    var source: Loop.DescriptorSource?
-    var generation: UInt32 = 0
-  }
-
-  private var slots: [Slot] = []
-  private var free: [Int] = []
-  /// How many sources have left, so that a pass can tell a late event from an orphaned watch.
+  private var sources: [UInt: Loop.DescriptorSource] = [:]
+  /// The source that the innermost run is calling, and those that the runs around it are.
+  private var callee: Unmanaged<Loop.DescriptorSource>?
+  private var suspended: [Unmanaged<Loop.DescriptorSource>?] = []
+  /// Sources that have left while they are being called.
+  private var kept: [Loop.DescriptorSource] = []
+  private var generation: UInt64 = 0
+  /// How many sources have left, so that a pass can tell whether it may trust its events.
   private(set) var removals = 0
 
-  var all: [Loop.DescriptorSource] { slots.compactMap(\.source) }
+  // Addresses of user space have 47 bits on x86_64 and 48 on arm64.
+  private static let addressBits: UInt64 = 48
+
+  var all: [Loop.DescriptorSource] { Array(sources.values) }
 
   mutating func insert(_ source: Loop.DescriptorSource) {
-    let index: Int
-    if let reused = free.popLast() {
-      index = reused
-    } else {
-      index = slots.count
-      slots.append(Slot())
-    }
-    slots[index].source = source
-    source.token = UInt64(slots[index].generation) << 32 | (UInt64(index) + Poller.firstSourceToken)
+    let address = UInt(bitPattern: Unmanaged.passUnretained(source).toOpaque())
+    generation &+= 1
+    sources[address] = source
+    source.token = UInt64(address) | generation << Self.addressBits
   }
 
   mutating func remove(_ source: Loop.DescriptorSource) {
     guard source.token != 0 else { return }
-    let index = Int(source.token & 0xFFFF_FFFF) - Int(Poller.firstSourceToken)
+    if isCalled(source) { kept.append(source) }
+    sources[Self.address(of: source.token)] = nil
     source.token = 0
-    slots[index].source = nil
-    slots[index].generation &+= 1
-    free.append(index)
     removals &+= 1
   }
 
   mutating func removeAll() {
-    for slot in slots {
-      slot.source?.token = 0
-      slot.source?.keys = []
+    for source in sources.values {
+      source.token = 0
+      source.keys = []
     }
-    slots = []
-    free = []
+    sources = [:]
+    // The thread ends; if in the middle of a call, that won't return.
+    (callee, suspended) = (nil, [])
     removals &+= 1
   }
 
-  @inline(__always)
+  /// The source of a token, if it is still here.
   func find(_ token: UInt64) -> Loop.DescriptorSource? {
-    let index = Int(token & 0xFFFF_FFFF) &- Int(Poller.firstSourceToken)
-    guard index < slots.count, slots[index].generation == UInt32(truncatingIfNeeded: token >> 32) else { return nil }
-    return slots[index].source
+    guard let source = sources[Self.address(of: token)], source.token == token else { return nil }
+    return source
   }
+
+  /// The source of a token that is known to be here.
+  @inline(__always)
+  static func source(of token: UInt64) -> Unmanaged<Loop.DescriptorSource> {
+    Unmanaged.fromOpaque(UnsafeRawPointer(bitPattern: address(of: token))!)
+  }
+
+  // MARK: Calls
+
+  /// A source is being called: it lives on until the call has returned, also if it leaves meanwhile.
+  ///
+  /// Nothing is counted in the source itself: what is written there has to be written back to memory.
+  @inline(__always)
+  mutating func callBegins(_ source: Unmanaged<Loop.DescriptorSource>) { callee = source }
+
+  @inline(__always)
+  mutating func callEnds() {
+    callee = nil
+    if !kept.isEmpty { letGo() }
+  }
+
+  /// A nested run begins; the outer one's call goes on when it ends.
+  mutating func suspendCall() {
+    suspended.append(callee)
+    callee = nil
+  }
+
+  /// A nested run has ended.
+  mutating func resumeCall() { callee = suspended.removeLast() }
+
+  private func isCalled(_ source: Loop.DescriptorSource) -> Bool {
+    let address = Unmanaged.passUnretained(source).toOpaque()
+    return callee?.toOpaque() == address || suspended.contains { $0?.toOpaque() == address }
+  }
+
+  @inline(never)
+  private mutating func letGo() {
+    let before = kept
+    kept = before.filter { isCalled($0) }
+    // Last: what a closure held may come back to this table.
+    withExtendedLifetime(before) {}
+  }
+
+  @inline(__always)
+  private static func address(of token: UInt64) -> UInt { UInt(token & (1 << addressBits - 1)) }
 }

@@ -134,13 +134,16 @@ extension Loop {
 
   /// Calls a ready source.
   ///
-  /// The table's reference is held for the call, which may remove the source.
+  /// The table holds it, also if it leaves meanwhile: no reference is counted here.
   @inline(__always)
-  func call(_ source: DescriptorSource, _ events: UInt32) {
-    let outer = published.save()
-    published.publish(.descriptor, source.origin)
-    source.call(DescriptorSource.Readiness(epollEvents: events))
-    published.restore(outer)
+  func call(_ reference: Unmanaged<DescriptorSource>, _ events: UInt32) {
+    descriptors.callBegins(reference)
+    reference._withUnsafeGuaranteedRef { source in
+      published.publish(.descriptor, source.origin)
+      source.call(DescriptorSource.Readiness(epollEvents: events))
+    }
+    published.clear()
+    descriptors.callEnds()
   }
 
   // MARK: Epoll instances

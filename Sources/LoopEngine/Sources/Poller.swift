@@ -3,7 +3,7 @@ import Glibc
 
 /// The epoll instance of one mode: in a mode only that mode's descriptors can wake the loop.
 struct Poller: ~Copyable {
-  /// Tokens below this are the loop's own.
+  /// Tokens below this are the loop's own; no source has so low an address.
   static var firstSourceToken: UInt64 { 16 }
   static var wakeToken: UInt64 { 1 }
   static var timerToken: UInt64 { 2 }
@@ -12,6 +12,10 @@ struct Poller: ~Copyable {
   private(set) var epoll: Int32 = -1
   /// Which source a descriptor number belongs to: the number may be closed and come back as another file.
   private var owners: [Int32: UInt64] = [:]
+
+  /// Whether the kernel may still report a source that has been removed: its descriptor was closed before, and another
+  /// one keeps the file open.
+  private(set) var mayHoldOrphans = false
 
   deinit {
     if epoll >= 0 { Glibc.close(epoll) }
@@ -31,6 +35,7 @@ struct Poller: ~Copyable {
     if epoll >= 0 { Glibc.close(epoll) }
     epoll = -1
     owners = [:]
+    mayHoldOrphans = false
   }
 
   /// Watches one of the loop's own descriptors for edges, so that they need never be read.
@@ -60,8 +65,12 @@ struct Poller: ~Copyable {
   ///
   /// A descriptor that was closed meanwhile is no error; one whose number now belongs to another source is left alone.
   mutating func remove(_ descriptor: Int32, token: UInt64) {
-    guard epoll >= 0, owners[descriptor] == token else { return }
+    guard epoll >= 0 else { return }
+    guard owners[descriptor] == token else {
+      mayHoldOrphans = true
+      return
+    }
     owners[descriptor] = nil
-    _ = clinux_epoll_control(epoll, EPOLL_CTL_DEL, descriptor, 0, 0)
+    if clinux_epoll_control(epoll, EPOLL_CTL_DEL, descriptor, 0, 0) != 0 { mayHoldOrphans = true }
   }
 }

@@ -48,6 +48,12 @@ final class PublishedState: Sendable {
     write(saved)
   }
 
+  /// No callout is under way in the innermost run.
+  @inline(__always)
+  func clear() {
+    write(Saved(kindAndLine: 0, file: 0, name: 0))
+  }
+
   @inline(__always)
   private func write(_ value: Saved) {
     let before = sequence.load(ordering: .relaxed)

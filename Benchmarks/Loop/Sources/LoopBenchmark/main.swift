@@ -78,9 +78,11 @@ var results: [Result] = []
 
 for row in rows where options.only.map(row.name.contains) ?? true {
   var samples = [[Double]](repeating: [], count: subjects.count)
-  // Interleaved: whatever disturbs the machine disturbs all.
+  // Interleaved, so that whatever disturbs the machine disturbs all; in another order each time, as what one leaves in the
+  // caches and in the kernel's free lists is the next one's gain.
   for _ in 0..<options.rounds {
-    for (index, subject) in subjects.enumerated() {
+    for index in subjects.indices.shuffled() {
+      let subject = subjects[index]
       if let value = row.measure(subject) { samples[index].append(value) }
     }
   }
