@@ -6,21 +6,22 @@ import Synchronization
 /// What a turn of Foundation's main run loop costs more with the monitor: unwatched and watched in turn, in one run, in a process whose
 /// main thread has run no other loop.
 ///
-/// Processor time. Each turn waits: what is performed wakes the loop for the next one.
+/// Processor time. A turn is a pass of the loop that waits and passes all activities: what is performed wakes the loop for the
+/// next one. CoreFoundation performs blocks at two places of a pass, so there are two to a turn.
 enum FoundationTurnCost {
-  private static let turns = 20_000
+  private static let blocks = 20_000
   private static let rounds = 15
 
   static func run() throws -> [Row] {
     let numbers = try HostProcess.run("foundation")
-    guard numbers.count == 4 else { throw POSIXError(.ECHILD) }
+    guard numbers.count == 5 else { throw POSIXError(.ECHILD) }
     return [
       Row(benchmark: "turn", subject: "Foundation's run loop alone", value: numbers[0], unit: "ns"),
       Row(
         benchmark: "turn", subject: "Foundation's with StallMonitor", value: numbers[1], unit: "ns",
         ratio: numbers[1] / numbers[0]),
-      Row(
-        benchmark: "turn", subject: "added by observers that do nothing", value: numbers[3], unit: "ns", ratio: 1),
+      Row(benchmark: "turn", subject: "added by one empty activity", value: numbers[4], unit: "ns"),
+      Row(benchmark: "turn", subject: "added by empty observers", value: numbers[3], unit: "ns", ratio: 1),
       Row(
         benchmark: "turn", subject: "added to Foundation's", value: numbers[2], unit: "ns",
         ratio: numbers[2] / numbers[3], bar: 60),
@@ -32,6 +33,13 @@ enum FoundationTurnCost {
     // As in any service that has Foundation there is another thread; see ``TurnCost``.
     Thread.detachNewThread { sleep(3600) }
     _ = measure()
+    // First: CoreFoundation goes on to look for observers of an activity that once had one.
+    let single = (0..<rounds).map { _ in
+      let before = measure()
+      let end = observe([(afterWaiting, .min)])
+      defer { end() }
+      return measure() - before
+    }
     var bare: [Double] = []
     var watched: [Double] = []
     var observed: [Double] = []
@@ -42,13 +50,17 @@ enum FoundationTurnCost {
       let monitor = try StallMonitor.start(configuration)
       watched.append(measure())
       monitor.stop()
-      let end = observeIdly()
+      let end = observe([(entry | beforeSources | afterWaiting, .min), (beforeWaiting | exitActivity, .max)])
       observed.append(measure())
       end()
     }
-    print(
-      bare.median, watched.median, zip(watched, bare).map { $0 - $1 }.median, zip(observed, bare).map { $0 - $1 }.median
-    )
+    // CoreFoundation performs blocks at two places of a turn.
+    let scale = blocksPerTurn()
+    let rows = [
+      bare.median, watched.median, zip(watched, bare).map { $0 - $1 }.median,
+      zip(observed, bare).map { $0 - $1 }.median, single.median,
+    ]
+    for row in rows { print(row * scale) }
     exit(0)
   }
 
@@ -68,33 +80,55 @@ enum FoundationTurnCost {
     return { wakeUp(main()) }
   }()
 
-  /// Two observers with the monitor's activities, which do nothing: what CoreFoundation itself charges for them.
+  // CFRunLoopActivity (CFRunLoop.h).
+  private static let entry: UInt = 1
+  private static let beforeSources: UInt = 4
+  private static let beforeWaiting: UInt = 32
+  private static let afterWaiting: UInt = 64
+  private static let exitActivity: UInt = 128
+
+  private typealias Object = UnsafeMutableRawPointer
+  private typealias Callout = @convention(c) (Object?, UInt, Object?) -> Void
+
+  /// Observers of the common modes by activities and order, which do nothing unless told: what CoreFoundation itself charges for them.
   ///
-  /// The result ends it.
-  private static func observeIdly() -> () -> Void {
-    typealias Object = UnsafeMutableRawPointer
+  /// The result ends them.
+  private static func observe(_ wanted: [(activities: UInt, order: Int)], _ callout: Callout = { _, _, _ in })
+    -> () -> Void
+  {
     let main = unsafeBitCast(dlsym(nil, "CFRunLoopGetMain"), to: (@convention(c) () -> Object).self)()
     let create = unsafeBitCast(
       dlsym(nil, "CFRunLoopObserverCreate"),
-      to: (@convention(c) (Object?, UInt, UInt8, Int, @convention(c) (Object?, UInt, Object?) -> Void, Object?) ->
-        Object).self)
+      to: (@convention(c) (Object?, UInt, UInt8, Int, Callout, Object?) -> Object).self)
     let add = unsafeBitCast(
       dlsym(nil, "CFRunLoopAddObserver"), to: (@convention(c) (Object, Object, Object) -> Void).self)
     let invalidate = unsafeBitCast(
       dlsym(nil, "CFRunLoopObserverInvalidate"), to: (@convention(c) (Object) -> Void).self)
     let modes = dlsym(nil, "kCFRunLoopCommonModes").load(as: Object.self)
-    let observers = [(1 | 4 | 64, Int.min), (32 | 128, Int.max)].map { activities, order in
-      create(nil, UInt(activities), 1, order, { _, _, _ in }, nil)
-    }
+    let observers = wanted.map { create(nil, $0.activities, 1, $0.order, callout, nil) }
     for observer in observers { add(main, observer, modes) }
     return { for observer in observers { invalidate(observer) } }
   }
 
+  private static let waits = Atomic<Int>(0)
+  private static let countWait: @Sendable @convention(c) (Object?, UInt, Object?) -> Void = { _, _, _ in
+    waits.add(1, ordering: .relaxed)
+  }
+
+  /// How many of ``measure()``'s blocks a turn has.
+  private static func blocksPerTurn() -> Double {
+    let end = observe([(beforeWaiting, .max)], countWait)
+    _ = measure()
+    end()
+    return Double(blocks) / Double(waits.load(ordering: .relaxed))
+  }
+
   private final class Count: Sendable {
-    let left = Atomic<Int>(turns)
+    let left = Atomic<Int>(blocks)
     let end = Mutex<Double?>(nil)
   }
 
+  /// Nanoseconds a block.
   private static func measure() -> Double {
     let count = Count()
     @Sendable func turn() {
@@ -108,7 +142,7 @@ enum FoundationTurnCost {
     RunLoop.main.perform { turn() }
     let start = processorTime()
     while true {
-      if let end = count.end.withLock({ $0 }) { return (end - start) / Double(turns) }
+      if let end = count.end.withLock({ $0 }) { return (end - start) / Double(blocks) }
       _ = RunLoop.main.run(mode: .default, before: Date(timeIntervalSinceNow: 0.05))
     }
   }
