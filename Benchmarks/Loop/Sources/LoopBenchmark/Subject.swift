@@ -14,4 +14,5 @@ struct Subject {
   var mostTimers = 1_000_000
   /// How much slower than the fastest it is known to be at some rows: divides the counts, so that a sweep ends today.
   var timerDivisor = 1
+  var descriptorDivisor = 1
 }
