@@ -1,0 +1,238 @@
+import Foundation
+import Testing
+
+/// What the agent says of hosts that end, reconnect, or are interfered with, is so; and what they had to say is not lost.
+@Suite(.timeLimit(.minutes(2)))
+struct AgentTruthTests {
+  private struct Line {
+    let object: [String: Any]
+
+    init(_ text: String) throws {
+      object = try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
+    }
+
+    subscript(_ path: String...) -> Any? {
+      var value: Any? = object
+      for key in path { value = (value as? [String: Any])?[key] }
+      return value
+    }
+
+    var event: String { self["event", "name"] as? String ?? "" }
+    var id: String { self["stall", "id"] as? String ?? "" }
+    var sender: Int? { (self["process", "reported_pid"] ?? self["process", "pid"]) as? Int }
+  }
+
+  private func lines(_ agent: RunningAgent) throws -> [Line] { try agent.lines().map(Line.init) }
+
+  /// A service with the monitor in it.
+  private func start(
+    _ scenario: String, _ milliseconds: Int, agent: RunningAgent, through wrapper: [String] = [],
+    environment: [String: String] = [:]
+  ) throws -> Process {
+    let process = Process()
+    let command = wrapper + [try Program.built("StallVictim", "debug").path, scenario, String(milliseconds)]
+    process.executableURL = URL(fileURLWithPath: command[0])
+    process.arguments = Array(command.dropFirst())
+    process.environment = ProcessInfo.processInfo.environment
+      .filter { !$0.key.hasPrefix("STALLMONITOR_") && !$0.key.hasSuffix("_DIRECTORY") }
+      .merging([
+        "STALLMONITOR_SINK": "agent:\(agent.socketPath)", "STALLMONITOR_THRESHOLD": "100ms",
+        "STALLMONITOR_SERVICE_NAME": "truth-\(UUID().uuidString)",
+      ]) { $1 }
+      .merging(environment) { $1 }
+    process.standardOutput = FileHandle.nullDevice
+    process.standardError = FileHandle.nullDevice
+    try process.run()
+    return process
+  }
+
+  /// A host in another language, as another user if one is given.
+  private func script(_ text: String, _ agent: RunningAgent, _ lines: [String], user: Int? = nil) throws -> Process {
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: "/usr/bin/python3")
+    process.arguments = [
+      "-c",
+      """
+      import os, signal, socket, sys, time
+      if sys.argv[3]: os.setgroups([]); os.setgid(int(sys.argv[3])); os.setuid(int(sys.argv[3]))
+      s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
+      s.sendall(sys.argv[2].encode())
+      \(text)
+      """, agent.socketPath, lines.map { $0 + "\n" }.joined(), user.map(String.init) ?? "",
+    ]
+    try process.run()
+    return process
+  }
+
+  // MARK: A stall that was over
+
+  /// On one processor neither the watchdog nor the agent's thread runs between the end of the stall and the end of the process.
+  @Test("a stall that was over when its process ended is no fatal, although the process had no time to say so")
+  func endedJustAfterItsStall() throws {
+    let agent = try RunningAgent()
+    for round in 1...4 {
+      let service = try start("exit-after-stall", 400, agent: agent, through: ["/usr/bin/taskset", "-c", "0"])
+      service.waitUntilExit()
+      try agent.expect("the end of stall \(round)") {
+        try lines(agent).count { $0.event != "stall.started" } == round
+      }
+    }
+    let ends = try lines(agent).filter { $0.event != "stall.started" }
+    #expect(ends.map(\.event) == Array(repeating: "stall.ended", count: 4))
+    for end in ends {
+      let duration = try #require(end["stall", "duration_ms"] as? Double)
+      #expect(duration >= 390, "all of it, and not what had passed when it was last told of")
+      #expect((end["message"] as? String)?.contains(" stood still for ") == true)
+    }
+    try agent.expectValidLines()
+  }
+
+  @Test("that holds as well when the agent was restarted in the stall")
+  func endedJustAfterItsStallBesideANewAgent() throws {
+    let agent = try RunningAgent()
+    let service = try start("exit-after-stall", 4000, agent: agent, through: ["/usr/bin/taskset", "-c", "0"])
+    try agent.expect("the stall has begun") { try agent.lines().count >= 1 }
+    agent.killAndWait()
+    try agent.start()
+    service.waitUntilExit()
+    try agent.expect("its end") { try lines(agent).contains { $0.event == "stall.ended" || $0.event == "stall.fatal" } }
+    let ends = try lines(agent).filter { $0.event != "stall.started" && $0.event != "stall.ongoing" }
+    #expect(ends.map(\.event) == ["stall.ended"])
+    #expect(try #require(ends.first?["stall", "duration_ms"] as? Double) >= 3990)
+    try agent.expectValidLines()
+  }
+
+  // MARK: A host that is killed while there is no agent
+
+  @Test("what a host had to say while there was no agent outlives its kill -9", arguments: [true, false])
+  func killedWithoutAnAgent(hasDirectory: Bool) throws {
+    let agent = try RunningAgent()
+    agent.killAndWait()
+    let state = try ScratchDirectory()
+    var environment = ["STALLMONITOR_SERVICE_NAME": "truth-\(UUID().uuidString)"]
+    if hasDirectory { environment["STALLMONITOR_STATE_DIRECTORY"] = state.url.path }
+    let service = try start("stall-then-idle", 300, agent: agent, environment: environment)
+    usleep(2_500_000)
+    kill(service.processIdentifier, SIGKILL)
+    service.waitUntilExit()
+    try agent.start()
+    try start("sleep", 200, agent: agent, environment: environment).waitUntilExit()
+    let killed = Int(service.processIdentifier)
+    agent.expect("its lines, handed over by the next start") {
+      ((try? lines(agent)) ?? []).count { $0.sender == killed } == 2
+    }
+    #expect(try lines(agent).filter { $0.sender == killed }.map(\.event) == ["stall.started", "stall.ended"])
+    #expect(Set(try lines(agent).map { "\($0.id) \($0.event)" }).count == (try lines(agent)).count)
+    try agent.expectValidLines()
+  }
+
+  @Test("so do the lines that an agent has not acknowledged for a while")
+  func killedBesideAnAgentThatHangs() throws {
+    let agent = try RunningAgent()
+    let state = try ScratchDirectory()
+    let environment = [
+      "STALLMONITOR_STATE_DIRECTORY": state.url.path, "STALLMONITOR_SERVICE_NAME": "truth-\(UUID().uuidString)",
+    ]
+    agent.signal(SIGSTOP)
+    let service = try start("stall-then-idle", 300, agent: agent, environment: environment)
+    usleep(3_500_000)
+    kill(service.processIdentifier, SIGKILL)
+    service.waitUntilExit()
+    agent.killAndWait()
+    try agent.start()
+    try start("sleep", 200, agent: agent, environment: environment).waitUntilExit()
+    let killed = Int(service.processIdentifier)
+    agent.expect("its lines, handed over by the next start") {
+      ((try? lines(agent)) ?? []).count { $0.sender == killed } == 2
+    }
+  }
+
+  // MARK: A host that leaves and lives on
+
+  @Test("who has left in mid-stall is watched to its end, but not more of a user than there is room for")
+  func leftInMidStall() throws {
+    let agent = try RunningAgent()
+    let started = AgentClient.report(id: 1, event: "stall.started")
+    let early = try script("s.recv(100); s.close(); time.sleep(60)", agent, [started])
+    defer { kill(early.processIdentifier, SIGKILL) }
+    try agent.expect("its stall") { try agent.lines().count == 1 }
+    // One of each of 64 others: then the first has to give way.
+    let crowd = try script(
+      """
+      s.recv(100); s.close()
+      for n in range(64):
+        if os.fork() == 0:
+          c = socket.socket(socket.AF_UNIX); c.connect(sys.argv[1])
+          c.sendall(sys.argv[2].replace("%032x" % 2, "%032x" % (100 + n)).encode()); c.recv(100); c.close()
+          while n or not os.path.exists(sys.argv[1] + ".go"): time.sleep(0.05)
+          os.kill(os.getpid(), 9)
+      time.sleep(60)
+      """, agent, [AgentClient.report(id: 2, event: "stall.started")])
+    defer {
+      _ = try? Program.run("/usr/bin/pkill", ["-KILL", "-P", String(crowd.processIdentifier)])
+      kill(crowd.processIdentifier, SIGKILL)
+    }
+    try agent.expect("their stalls") { try agent.lines().count == 66 }
+    try agent.expect("the first one has to give way") { agent.said.contains("have left in mid-stall") }
+    try Data().write(to: URL(fileURLWithPath: agent.socketPath + ".go"))
+    try agent.expect("the end of one of them") { try lines(agent).contains { $0.event == "stall.fatal" } }
+    kill(early.processIdentifier, SIGKILL)
+    usleep(500_000)
+    let fatal = try lines(agent).filter { $0.event == "stall.fatal" }
+    #expect(fatal.map(\.id).map { Int($0, radix: 16) } == [100])
+  }
+
+  // MARK: The rate
+
+  @Test("who connects again and again sends no more than who stays")
+  func reconnecting() throws {
+    let agent = try RunningAgent("limits: { lines_per_second: 50 }")
+    let begin = ContinuousClock.now
+    var id = 1
+    for _ in 0..<12 {
+      let client = try AgentClient(agent.socketPath)
+      // More than is read at once, and less than the socket holds.
+      let batch = (0..<100).map { AgentClient.report(id: id + $0) + "\n" }.joined()
+      id += 100
+      client.send(batch.utf8)
+      usleep(100_000)
+      client.end()
+    }
+    let count = try agent.lines().count
+    let seconds = begin.duration(to: .now) / .seconds(1)
+    // What is read at once may be more than is left.
+    #expect(Double(count) <= 200 + 100 + 50 * seconds)
+    #expect(count >= 200, "a burst is let through")
+  }
+
+  // MARK: Whose report it is
+
+  @Test(
+    "another user's report by the same id and number hides nobody's, also not after a restart",
+    .enabled(if: geteuid() == 0))
+  func preempted() throws {
+    let agent = try RunningAgent()
+    func open() { for path in [agent.scratch.url.path, agent.socketPath] { chmod(path, 0o777) } }
+    open()
+    func send(_ text: String, user: Int) throws {
+      let host = try script(#"s.recv(100)"#, agent, [AgentClient.report(id: 7, sequence: 2, service: text)], user: user)
+      host.waitUntilExit()
+      #expect(host.terminationStatus == 0)
+    }
+    try send("evil", user: 1)
+    try send("victim", user: 65534)
+    func services() throws -> [String] { try lines(agent).compactMap { $0["service", "name"] as? String } }
+    #expect(try services() == ["evil", "victim"])
+    try send("victim", user: 65534)
+    #expect(try services() == ["evil", "victim"])
+    agent.killAndWait()
+    try agent.start()
+    open()
+    try send("victim", user: 65534)
+    #expect(try services() == ["evil", "victim"])
+    // A service of root's that gives its privilege up is the same one.
+    try send("victim", user: 0)
+    try send("another", user: 2)
+    #expect(try services() == ["evil", "victim", "victim"])
+  }
+}
