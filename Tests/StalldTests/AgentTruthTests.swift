@@ -173,7 +173,7 @@ struct AgentTruthTests {
       kill(crowd.processIdentifier, SIGKILL)
     }
     try agent.expect("their stalls") { try agent.lines().count == 66 }
-    try agent.expect("the first one has to give way") { agent.said.contains("have left in mid-stall") }
+    agent.expect("the first one has to give way") { agent.said.contains("have left in mid-stall") }
     try Data().write(to: URL(fileURLWithPath: agent.socketPath + ".go"))
     try agent.expect("the end of one of them") { try lines(agent).contains { $0.event == "stall.fatal" } }
     kill(early.processIdentifier, SIGKILL)

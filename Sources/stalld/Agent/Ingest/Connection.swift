@@ -37,7 +37,10 @@ final class Connection {
   var faults = 0
 
   private(set) var lineRate = LineRate()
-  var allowance: LineAllowance
+  let allowance: LineAllowance
+  /// The allowance may be another connection's.
+  var hasLeft = false
+  private var onHangUp: ((Connection) -> Void)?
   /// Where the host notes that its stalls are over.
   var recovery: RecoveryMemory?
   private var outbox: [UInt8] = []
@@ -60,6 +63,7 @@ final class Connection {
     source?.invalidate()
     source = nil
     onReadable = nil
+    onHangUp = nil
     incompleteTimer?.invalidate()
     Glibc.close(descriptor)
   }
@@ -67,8 +71,12 @@ final class Connection {
   // MARK: Reading
 
   /// Watches the socket; `body` is called on the loop whenever there is something to read.
-  func watch(on loop: Loop, _ body: @escaping (Connection) -> Void) throws {
+  /// `onHangUp` is called if the host closes while nothing is read.
+  func watch(
+    on loop: Loop, onHangUp: @escaping (Connection) -> Void, _ body: @escaping (Connection) -> Void
+  ) throws {
     onReadable = body
+    self.onHangUp = onHangUp
     try addSource(to: loop)
   }
 
@@ -100,6 +108,7 @@ final class Connection {
       // It would be reported again and again; what it has sent is read later.
       source?.invalidate()
       source = nil
+      onHangUp?(self)
     }
   }
 

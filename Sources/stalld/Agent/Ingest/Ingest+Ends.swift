@@ -10,7 +10,7 @@ extension Ingest {
     toAcknowledge[connection.number] = nil
     let process = connection.process
     let user = process.peer.uid
-    leftAllowances.put(process.peer.allowancePlace, connection.allowance, rate: policy.linesPerSecond)
+    leaveAllowance(of: connection)
     connectionsOfUser[user, default: 1] -= 1
     if connectionsOfUser[user] == 0 { connectionsOfUser[user] = nil }
     process.connections[connection.number] = nil
@@ -19,6 +19,14 @@ extension Ingest {
     if process.hasEnded { return processDidEnd(process) }
     // It may be about to end, or may connect again.
     didLeave(process)
+  }
+
+  /// The next connection of the same place goes on with what is left.
+  func leaveAllowance(of connection: Connection) {
+    guard !connection.hasLeft else { return }
+    connection.hasLeft = true
+    leftAllowances.put(
+      connection.process.peer.allowancePlace, connection.allowance, rate: policy.linesPerSecond)
   }
 
   /// Watches for the end of a process that has left in mid-stall; the one that left first gives way to it.

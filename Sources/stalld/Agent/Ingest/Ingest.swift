@@ -179,10 +179,13 @@ final class Ingest {
       allowance: leftAllowances.take(peer.allowancePlace, rate: rate) ?? LineAllowance(rate: rate))
     nextNumber += 1
     do {
-      try connection.watch(on: loop) { [unowned self] in read($0) }
+      try connection.watch(on: loop, onHangUp: { [unowned self] in leaveAllowance(of: $0) }) { [unowned self] in
+        read($0)
+      }
     } catch {
       complaints.say(.error, about: "watch", "a connection cannot be watched: \(error)")
       connection.close()
+      leaveAllowance(of: connection)
       forget(connection.process)
       return
     }
@@ -192,7 +195,7 @@ final class Ingest {
     connection.process.connections[connection.number] = connection
     absent.removeAll { $0 === connection.process }
     // It goes on where the one before has stopped.
-    if let pause = connection.allowance.wait(rate: rate) { slow(connection, for: pause) }
+    if let pause = connection.allowance.take(lines: 0, rate: rate) { slow(connection, for: pause) }
   }
 
   func process(_ peer: Peer, _ pidfd: Int32) -> PeerProcess {

@@ -1,62 +1,47 @@
 import LoopEngine
 
-/// What was left of the allowances of connections that have ended: who connects again goes on with one.
+/// The allowances of connections that have ended, until they are full again: who connects anew goes on with one.
 ///
 /// By where the host runs, so that neither a new connection nor a new process is worth a new burst. There are as many as were open at once.
 struct LeftAllowances {
-  /// At most, of all hosts; the one that is nearest to full goes first.
+  /// Of all hosts: what is more is forgotten, and so is worth a burst.
   private static let limit = 4096
   private static let limitOfPlace = 256
 
   private var left: [String: [LineAllowance]] = [:]
-  private(set) var count = 0
+  private var count = 0
 
   /// The emptiest one of the place's.
   mutating func take(_ place: String, rate: Double) -> LineAllowance? {
-    guard var own = left[place] else { return nil }
-    count -= own.count
-    defer {
-      left[place] = own.isEmpty ? nil : own
-      count += own.count
-    }
-    var times = own.indices.map { own[$0].timeToFill(rate: rate) }
-    for index in own.indices.reversed() where times[index] <= .zero {
-      own.remove(at: index)
-      times.remove(at: index)
-    }
-    guard let longest = times.max(), let index = times.firstIndex(of: longest) else { return nil }
-    return own.remove(at: index).inherited(rate: rate)
+    let own = unfilled(left[place] ?? [], rate: rate)
+    let emptiest = own.max { $0.timeToFill(rate: rate) < $1.timeToFill(rate: rate) }
+    set(place, own.filter { $0 !== emptiest })
+    emptiest?.users += 1
+    emptiest?.limitDebt(rate: rate)
+    return emptiest
   }
 
-  /// Keeps one until it is full again.
+  /// A connection needs it no more.
   mutating func put(_ place: String, _ allowance: LineAllowance, rate: Double) {
-    var allowance = allowance
-    guard allowance.timeToFill(rate: rate) > .zero else { return }
-    if count >= Self.limit { forgetFull(rate: rate) }
-    guard count < Self.limit else { return }
+    allowance.users -= 1
+    guard allowance.users == 0, allowance.timeToFill(rate: rate) > .zero else { return }
+    if count >= Self.limit { for (place, own) in left { set(place, unfilled(own, rate: rate)) } }
     var own = left[place] ?? []
-    if own.count >= Self.limitOfPlace {
-      let times = own.indices.map { own[$0].timeToFill(rate: rate) }
-      let shortest = times.indices.min { times[$0] < times[$1] } ?? 0
-      guard times[shortest] < allowance.timeToFill(rate: rate) else { return }
-      own.remove(at: shortest)
-      count -= 1
+    if own.count >= Self.limitOfPlace || count >= Self.limit,
+      let fullest = own.indices.min(by: { own[$0].timeToFill(rate: rate) < own[$1].timeToFill(rate: rate) })
+    {
+      own.remove(at: fullest)
     }
-    own.append(allowance)
-    left[place] = own
-    count += 1
+    if own.count < Self.limitOfPlace, count < Self.limit || own.count < left[place]?.count ?? 0 { own.append(allowance) }
+    set(place, own)
   }
 
-  private mutating func forgetFull(rate: Double) {
-    for (place, own) in left {
-      var own = own
-      count -= own.count
-      own = own.filter {
-        var copy = $0
-        return copy.timeToFill(rate: rate) > .zero
-      }
-      count += own.count
-      left[place] = own.isEmpty ? nil : own
-    }
+  private func unfilled(_ allowances: [LineAllowance], rate: Double) -> [LineAllowance] {
+    allowances.filter { $0.timeToFill(rate: rate) > .zero }
+  }
+
+  private mutating func set(_ place: String, _ own: [LineAllowance]) {
+    count += own.count - (left[place]?.count ?? 0)
+    left[place] = own.isEmpty ? nil : own
   }
 }
