@@ -47,9 +47,12 @@ struct AgentTruthTests {
   }
 
   /// A host in another language, as another user if one is given.
-  private func script(_ text: String, _ agent: RunningAgent, _ lines: [String], user: Int? = nil) throws -> Process {
+  private func script(_ text: String, _ agent: RunningAgent, _ lines: [String], user: Int? = nil, output: Pipe? = nil) throws
+    -> Process
+  {
     let process = Process()
     process.executableURL = URL(fileURLWithPath: "/usr/bin/python3")
+    process.standardOutput = output
     process.arguments = [
       "-c",
       """
@@ -234,5 +237,74 @@ struct AgentTruthTests {
     try send("victim", user: 0)
     try send("another", user: 2)
     #expect(try services() == ["evil", "victim", "victim"])
+  }
+
+  // MARK: Hosts that note what they like
+
+  @Test("memory for a host is bounded, cannot be cut, and what is in it harms nobody")
+  func hostileMemory() throws {
+    let agent = try RunningAgent()
+    let before = try descriptors(of: agent)
+    let hello = #"{"hello":{"protocol":1,"service":{"name":"web"},"recovery":1}}"#
+    // What it is given it tries to cut, and fills.
+    let write = """
+      def page():
+        bytes, given, _, _ = socket.recv_fds(s, 4096, 4)
+        assert b'"recovery"' in bytes and len(given) == 1, (bytes, given)
+        for size in 0, 4095, 4097:
+          try: os.ftruncate(given[0], size); os._exit(9)
+          except OSError: pass
+        return given[0]
+      def kill(): s.recv(4096); time.sleep(0.2); os.kill(os.getpid(), 9)
+      def stall(n): s.sendall(sys.argv[2].split("\\n")[1].replace("%032x" % 1, "%032x" % n).encode() + b"\\n")
+      def place(high, low, turn, since, passed, time): return struct.pack("<6Q16x", high, low, turn, since, passed, time)
+      import struct
+      head = struct.pack("<8s2Q40x", b"STALLRCV", 1, 0)
+      last = 2**64 - 1
+
+      """
+    let started = AgentClient.report(id: 1, event: "stall.started")
+    let garbage = try script(write + "os.pwrite(page(), bytes([255]) * 4096, 0); kill()", agent, [hello, started])
+    let absurd = try script(
+      write + "f = page(); stall(2); os.pwrite(f, (head + place(0, 2, 0, 0, last, last) * 63)[:4096], 0); kill()", agent,
+      [hello, started])
+    let other = try script(
+      write + "f = page(); stall(3); os.pwrite(f, head + place(0, 3, 7, 9, 8, 4), 0); kill()", agent, [hello, started])
+    // Descriptors of its own, a line that asks again and again, and connections without an end.
+    let greedy = try script(
+      """
+      for n in range(50): socket.send_fds(s, [b" "], [0, 1, 2])
+      s.sendall((sys.argv[2]) .encode() * 50)
+      more = []
+      for n in range(50):
+        c = socket.socket(socket.AF_UNIX); c.connect(sys.argv[1]); c.sendall(sys.argv[2].encode()); c.recv(10); more.append(c)
+      print("ready", flush=True); time.sleep(60)
+      """, agent, [hello], output: Pipe())
+    defer { kill(greedy.processIdentifier, SIGKILL) }
+    _ = (greedy.standardOutput as? Pipe)?.fileHandleForReading.availableData
+    // 51 connections and a process, of which two have memory; three of the others; and a few of the agent's own that came later.
+    let most = 51 + 1 + 2 + 3 * 3 + 8
+    #expect(try descriptors(of: agent) - before <= most)
+    for process in [garbage, absurd, other] {
+      process.waitUntilExit()
+      #expect(process.terminationStatus == 9 && process.terminationReason == .uncaughtSignal)
+    }
+    try agent.expect("their ends") {
+      try lines(agent).count { $0.event == "stall.fatal" || $0.event == "stall.ended" } >= 3
+    }
+    kill(greedy.processIdentifier, SIGKILL)
+    greedy.waitUntilExit()
+    try agent.expect("no descriptor is left behind") { try descriptors(of: agent) <= before + 8 }
+    func ends(_ id: Int) throws -> [String] {
+      try lines(agent).filter { Int($0.id, radix: 16) == id && $0.event != "stall.started" }.map(\.event)
+    }
+    #expect(try ends(2) == ["stall.ended"])
+    #expect(try ends(3) == ["stall.ended"])
+    try agent.expectValidLines()
+    #expect(agent.process.isRunning)
+  }
+
+  private func descriptors(of agent: RunningAgent) throws -> Int {
+    try FileManager.default.contentsOfDirectory(atPath: "/proc/\(agent.process.processIdentifier)/fd").count
   }
 }
