@@ -90,7 +90,7 @@ struct RecoveryPageTests {
   /// A store there must never fail.
   @Test func whatCouldGoAwayIsNotUsed() throws {
     let page = try page()
-    let path = FileManager.default.temporaryDirectory.appending(path: "stalld-\(UUID().uuidString)").path
+    let path = "/dev/shm/stalld-\(UUID().uuidString)"
     let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
     unlink(path)
     ftruncate(file, off_t(RecoveryFormat.size))

@@ -134,9 +134,9 @@ final class RecoveryPage: @unchecked Sendable {  // Loops store atomic words; al
         // What the loop has stored there meanwhile is newer.
         let passed = Self.atomic(copy, start + RecoveryFormat.passedOffset).pointee.load(ordering: .acquiring)
         let time = Self.atomic(copy, start + RecoveryFormat.passedTimeOffset).pointee.load(ordering: .relaxed)
-        Self.atomic(page, start + RecoveryFormat.passedTimeOffset).pointee
+        _ = Self.atomic(page, start + RecoveryFormat.passedTimeOffset).pointee
           .compareExchange(expected: 0, desired: time, ordering: .relaxed)
-        Self.atomic(page, start + RecoveryFormat.passedOffset).pointee
+        _ = Self.atomic(page, start + RecoveryFormat.passedOffset).pointee
           .compareExchange(expected: 0, desired: passed, ordering: .releasing)
       }
       let isIncomplete = Self.atomic(copy, RecoveryFormat.incompleteOffset).pointee.load(ordering: .relaxed)
