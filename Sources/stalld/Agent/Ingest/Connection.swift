@@ -71,6 +71,7 @@ final class Connection {
   // MARK: Reading
 
   /// Watches the socket; `body` is called on the loop whenever there is something to read.
+  ///
   /// `onHangUp` is called if the host closes while nothing is read.
   func watch(
     on loop: Loop, onHangUp: @escaping (Connection) -> Void, _ body: @escaping (Connection) -> Void

@@ -32,7 +32,9 @@ struct LeftAllowances {
     {
       own.remove(at: fullest)
     }
-    if own.count < Self.limitOfPlace, count < Self.limit || own.count < left[place]?.count ?? 0 { own.append(allowance) }
+    if own.count < Self.limitOfPlace, count < Self.limit || own.count < left[place]?.count ?? 0 {
+      own.append(allowance)
+    }
     set(place, own)
   }
 

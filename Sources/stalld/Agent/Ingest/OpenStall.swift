@@ -91,8 +91,9 @@ struct OpenStall {
   /// "X stood still for 312 ms in f: …; the process ended before it had told more".
   private static func endedMessage(_ old: String, milliseconds: UInt64, isLeast: Bool) -> String {
     var text = old
-    for (before, after) in [(" has stood still for ", " stood still for "), (" has not answered for ", " did not answer for ")]
-    {
+    for (before, after) in [
+      (" has stood still for ", " stood still for "), (" has not answered for ", " did not answer for "),
+    ] {
       guard let range = text.firstRange(of: before) else { continue }
       let number = text[range.upperBound...].prefix { $0.isNumber }
       text.replaceSubrange(
