@@ -97,6 +97,11 @@ ssize_t clinux_receive_with_descriptor(int socket, void *bytes, size_t count, in
   return result;
 }
 
+bool clinux_refuse_descriptors(int socket) {
+  int off = 0;
+  return setsockopt(socket, SOL_SOCKET, 83 /* SO_PASSRIGHTS */, &off, sizeof off) == 0;
+}
+
 int clinux_accept(int descriptor) {
   return accept4(descriptor, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }

@@ -274,7 +274,9 @@ struct AgentTruthTests {
     // Descriptors of its own, a line that asks again and again, and connections without an end.
     let greedy = try script(
       """
-      for n in range(50): socket.send_fds(s, [b" "], [0, 1, 2])
+      for n in range(50):
+        try: socket.send_fds(s, [b" "], [0, 1, 2])
+        except PermissionError: pass
       s.sendall(sys.argv[2].encode() * 50)
       more = []
       for n in range(50):
@@ -303,6 +305,37 @@ struct AgentTruthTests {
     #expect(try ends(3) == ["stall.ended"])
     try agent.expectValidLines()
     #expect(agent.process.isRunning)
+  }
+
+  /// A socket that is closed where its last descriptor is, and waits there for a reader who does not read.
+  @Test("a descriptor that a host sends holds up nobody (Linux 6.16)")
+  func lingeringDescriptor() throws {
+    let version = try String(contentsOfFile: "/proc/sys/kernel/osrelease", encoding: .utf8).split(separator: ".")
+    guard let major = Int(version[0]), let minor = Int(version[1]), (major, minor) >= (6, 16) else { return }
+    let agent = try RunningAgent()
+    // It meets the descriptor when nobody else has it any more.
+    agent.signal(SIGSTOP)
+    let host = try script(
+      """
+      import struct
+      l = socket.socket(); l.bind(("127.0.0.1", 0)); l.listen()
+      c = socket.socket(); c.connect(l.getsockname()); a, _ = l.accept()
+      c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 40)); c.setblocking(False)
+      try:
+        while True: c.send(bytes(65536))
+      except BlockingIOError: pass
+      try: socket.send_fds(s, [b" "], [c.fileno()])
+      except PermissionError: c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 0, 0))
+      os.dup2(0, c.fileno())
+      os.write(1, b"sent")
+      time.sleep(60)
+      """, agent, [], output: Pipe())
+    defer { kill(host.processIdentifier, SIGKILL) }
+    _ = (host.standardOutput as? Pipe)?.fileHandleForReading.availableData
+    agent.signal(SIGCONT)
+    let client = try AgentClient(agent.socketPath)
+    client.send(AgentClient.report(id: 1))
+    #expect(client.isAcknowledged(1))
   }
 
   /// How many descriptors it has of what hosts note in.

@@ -38,6 +38,9 @@ ssize_t clinux_send_with_descriptor(int socket, const void *bytes, size_t count,
 /// recvmsg(2) without waiting; `descriptor` is one that came with the bytes, closed on exec, or -1.
 ssize_t clinux_receive_with_descriptor(int socket, void *bytes, size_t count, int *descriptor);
 
+/// Has the kernel refuse descriptors that are sent to a socket, and to those that it accepts (SO_PASSRIGHTS, Linux 6.16). False on older ones.
+bool clinux_refuse_descriptors(int socket);
+
 /// accept4(2) with SOCK_CLOEXEC and SOCK_NONBLOCK; glibc declares it for _GNU_SOURCE alone.
 int clinux_accept(int descriptor);
 
