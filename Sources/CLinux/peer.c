@@ -5,7 +5,10 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 bool clinux_peer_credentials(int descriptor, clinux_peer *peer) {
@@ -40,6 +43,63 @@ bool clinux_pidfd_exit_status(int pidfd, int *status) {
   if (ioctl(pidfd, _IOWR(0xff, 11, info), &info) != 0 || !(info.mask & (1u << 3))) return false;
   *status = info.exit_code;
   return true;
+}
+
+int clinux_sealed_memory(const char *name, size_t size) {
+  // Linux 6.3; required where vm.memfd_noexec says so.
+  int memory = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | 8u /* MFD_NOEXEC_SEAL */);
+  if (memory < 0 && errno == EINVAL) memory = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (memory < 0) return -1;
+  if (ftruncate(memory, (off_t)size) == 0 && fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) return memory;
+  int code = errno;
+  close(memory);
+  errno = code;
+  return -1;
+}
+
+bool clinux_is_sealed_memory(int descriptor, size_t size) {
+  struct stat status;
+  int seals = fcntl(descriptor, F_GET_SEALS);
+  return seals >= 0 && (seals & F_SEAL_SHRINK) && fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
+         status.st_size == (off_t)size;
+}
+
+ssize_t clinux_send_with_descriptor(int socket, const void *bytes, size_t count, int descriptor) {
+  union {
+    struct cmsghdr header;
+    char room[CMSG_SPACE(sizeof(int))];
+  } control = {0};
+  struct iovec part = {(void *)bytes, count};
+  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control.room};
+  struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
+  return sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+ssize_t clinux_receive_with_descriptor(int socket, void *bytes, size_t count, int *descriptor) {
+  union {
+    struct cmsghdr header;
+    char room[CMSG_SPACE(sizeof(int))];
+  } control = {0};
+  struct iovec part = {bytes, count};
+  // Room for one: the kernel closes what is more.
+  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = CMSG_LEN(sizeof(int))};
+  *descriptor = -1;
+  ssize_t result = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (result < 0) return result;
+  struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+  if (header != NULL && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
+      header->cmsg_len >= CMSG_LEN(sizeof(int)))
+    memcpy(descriptor, CMSG_DATA(header), sizeof(int));
+  return result;
+}
+
+bool clinux_refuse_descriptors(int socket) {
+  int off = 0;
+  return setsockopt(socket, SOL_SOCKET, 83 /* SO_PASSRIGHTS */, &off, sizeof off) == 0;
 }
 
 int clinux_accept(int descriptor) {

@@ -255,12 +255,14 @@ public final class StallMonitor: Sendable {
         serviceName: serviceName,
         serviceVersion: configuration.serviceVersion, hostName: ProcessFacts.hostName()))
     let suspension = Suspension()
+    let recovery = plan.makeRecoveryPage(sentinel: sentinel)
     let registry = LoopRegistry(
       watchdog: watchdog, sentinel: sentinel, suspension: suspension, configuration: configuration,
-      keepsRecords: recorder != nil)
+      keepsRecords: recorder != nil, recovery: recovery)
     let tunings = TuningBox()
     let sink = try plan.start(
-      configuration, environment: environment, origin: watchdog.origin, tunings: tunings, watchdog: watchdog.semaphore)
+      configuration, environment: environment, origin: watchdog.origin, tunings: tunings, watchdog: watchdog.semaphore,
+      recovery: recovery)
     let details =
       sink.takesDetails ? nil : DetailFiles.make(configured: configuration.stateDirectory, environment: environment)
     if details == nil, !sink.takesDetails, configuration.actions.contains(where: { $0.deed == .writeDetailFile }) {
@@ -277,7 +279,7 @@ public final class StallMonitor: Sendable {
       try watchdog.start(
         sink: sink, publisher: publisher, capture: capture, resolver: resolver, recorder: recorder,
         configuration: configuration, actions: ActionPlan(configuration.actions), serviceManager: serviceManager,
-        tunings: tunings, courier: courier)
+        tunings: tunings, courier: courier, recovery: recovery)
     } catch {
       sink.close()
       throw error

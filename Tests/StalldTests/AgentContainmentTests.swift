@@ -134,7 +134,10 @@ struct AgentContainmentTests {
     let peer = Peer(pid: 42, uid: 7, gid: 8, cgroup: "/system.slice/web.service")
     let stamped = try line.withUnsafeBufferPointer { Stamp(peer).apply(to: $0, try LineScanner.scan($0)) }
     #expect(String(decoding: stamped, as: UTF8.self).contains("web.service"))
-    #expect(WrittenReports.identities(in: stamped).map(\.sequence) == [3])
+    let id = String(repeating: "0", count: 31) + "7"
+    #expect(
+      WrittenReports.identities(in: stamped)
+        == [ReportIdentity(id: id.utf8, event: "stall.ended", sequence: 3, user: 7)])
   }
 
   @Test(

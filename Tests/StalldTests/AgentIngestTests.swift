@@ -18,7 +18,7 @@ struct AgentIngestTests {
         id: 1,
         process: #"{"pid":1,"user":{"id":"4711"},"linux":{"cgroup":"/evil"},"executable":{"path":"/usr/bin/web"}}"#))
     client.send(AgentClient.report(id: 1))
-    client.send(AgentClient.report(id: 1, sequence: 2))
+    client.send(AgentClient.report(id: 1, sequence: 2, event: "stall.ongoing"))
     #expect(client.isAcknowledged(3))
     let lines = try agent.lines()
     #expect(lines.count == 2, "the second one is the first one again")

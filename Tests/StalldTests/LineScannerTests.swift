@@ -105,7 +105,10 @@ struct LineScannerTests {
   @Test("a report that the agent has written is known by what it has written, the unit included")
   func writtenReport() {
     let line =
-      #"{"event":{"name":"stall.ended"},"stall":{"id":"000000000000000000000000000000ff","sequence":3},"systemd":{"unit":"web.service"}}"#
-    #expect(WrittenReports.identities(in: Array(line.utf8)).map(\.sequence) == [3])
+      #"{"event":{"name":"stall.ongoing"},"stall":{"id":"000000000000000000000000000000ff","sequence":3},"process":{"user":{"id":"33"}},"systemd":{"unit":"web.service"}}"#
+    let identities = WrittenReports.identities(in: Array(line.utf8))
+    #expect(identities.map(\.sequence) == [3])
+    #expect(identities.map(\.low) == [0xff])
+    #expect(identities.map(\.user) == [33])
   }
 }

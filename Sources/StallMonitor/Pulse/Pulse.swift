@@ -53,11 +53,15 @@ final class Pulse: Sendable {
   private let countsTicks: Bool
   /// Where a stall is kept that the process might end in.
   let record: MappedRecord?
+  /// Where the loop notes for the agent that a stall is over.
+  let recovery: RecoveryPage.Place?
 
   init(
-    semaphore: WatchdogSemaphore, fencesItself: Bool, countsTicks: Bool = false, record: MappedRecord? = nil
+    semaphore: WatchdogSemaphore, fencesItself: Bool, countsTicks: Bool = false, record: MappedRecord? = nil,
+    recovery: RecoveryPage.Place? = nil
   ) {
     self.record = record
+    self.recovery = recovery
     self.semaphore = semaphore
     self.fencesItself = fencesItself
     self.countsTicks = countsTicks
@@ -91,9 +95,13 @@ final class Pulse: Sendable {
       recovered.store(MonotonicClock.now(), ordering: .relaxed)
     }
     let asked = attention.exchange(0, ordering: .sequentiallyConsistent)
-    // After the exchange: the watchdog makes a record and then looks at the attention. So it finds the turn over, or this store
-    // finds the record.
-    if asked & Attention.episode != 0 { record?.pass(published.load(ordering: .relaxed)) }
+    // After the exchange: the watchdog makes a record and then looks at the attention. So it finds the turn over, or these stores
+    // find the record.
+    if asked & Attention.episode != 0 {
+      let word = published.load(ordering: .relaxed)
+      record?.pass(word)
+      recovery?.pass(word, at: recovered.load(ordering: .relaxed))
+    }
     if asked != 0 { semaphore.post() }
   }
 

@@ -10,6 +10,10 @@ package struct Timestamp: Equatable {
     self.nanoseconds = nanoseconds
   }
 
+  package init(nanosecondsSince1970 time: UInt64) {
+    self.init(seconds: Int(time / 1_000_000_000), nanoseconds: Int(time % 1_000_000_000))
+  }
+
   package static func now() -> Timestamp {
     var time = timespec()
     clock_gettime(CLOCK_REALTIME, &time)

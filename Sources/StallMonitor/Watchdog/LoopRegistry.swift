@@ -17,6 +17,7 @@ final class LoopRegistry: Sendable {
   private let suspension: Suspension
   private let configuration: StallMonitorConfiguration
   private let keepsRecords: Bool
+  private let recovery: RecoveryPage?
 
   private struct Entry {
     var identities: [Identity]
@@ -29,13 +30,14 @@ final class LoopRegistry: Sendable {
 
   init(
     watchdog: Watchdog, sentinel: ForkSentinel, suspension: Suspension, configuration: StallMonitorConfiguration,
-    keepsRecords: Bool
+    keepsRecords: Bool, recovery: RecoveryPage? = nil
   ) {
     self.watchdog = watchdog
     self.sentinel = sentinel
     self.suspension = suspension
     self.configuration = configuration
     self.keepsRecords = keepsRecords
+    self.recovery = recovery
   }
 
   /// Whether this is the process that is watched, and not the child of a fork.
@@ -45,7 +47,7 @@ final class LoopRegistry: Sendable {
   func makePulse() -> Pulse {
     Pulse(
       semaphore: watchdog.semaphore, fencesItself: !watchdog.hasBarrier, countsTicks: watchdog.countsTicks,
-      record: keepsRecords ? MappedRecord(sentinel: sentinel) : nil)
+      record: keepsRecords ? MappedRecord(sentinel: sentinel) : nil, recovery: recovery?.makePlace())
   }
 
   /// Where a loop's turns are counted, if the host handed metrics in.

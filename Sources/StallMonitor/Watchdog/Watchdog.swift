@@ -47,6 +47,7 @@ final class Watchdog: Sendable {
     var tunings: TuningBox
     var configuration: StallMonitorConfiguration
     var courier: TelemetryCourier?
+    var recovery: RecoveryPage?
   }
 
   init(origin: StallReport.Origin) {
@@ -64,12 +65,12 @@ final class Watchdog: Sendable {
     sink: any ReportSink, publisher: ReportPublisher, capture: ThreadCapture, resolver: FrameResolver,
     recorder: FatalRecorder?, configuration: StallMonitorConfiguration = StallMonitorConfiguration(),
     actions: ActionPlan = ActionPlan([]), serviceManager: ServiceManagerWatchdog? = nil,
-    tunings: TuningBox = TuningBox(), courier: TelemetryCourier? = nil
+    tunings: TuningBox = TuningBox(), courier: TelemetryCourier? = nil, recovery: RecoveryPage? = nil
   ) throws(StallMonitorError) {
     let outfit = Outfit(
       watchdog: self, sink: sink, capture: capture, resolver: resolver, recorder: recorder,
       publisher: publisher, actions: actions, serviceManager: serviceManager, tunings: tunings,
-      configuration: configuration, courier: courier)
+      configuration: configuration, courier: courier, recovery: recovery)
     let handle = try OwnThreads.start(name: "stall-watchdog") { outfit.watchdog.run(outfit) }
     thread.withLock { $0 = handle }
   }
@@ -277,6 +278,7 @@ final class Watchdog: Sendable {
           return min(time, nextAction(for: loop) ?? .max)
         case .late(let turn):
           guard loop.beginEpisode(turn: turn, id: ReportPublisher.makeIdentifier(), now: now) else { continue }
+          beginRecovery(of: loop)
           outfit.capture.flush()
           outfit.resolver.flush()
           loop.takeSample(with: outfit.capture, resolver: outfit.resolver)
@@ -327,6 +329,7 @@ final class Watchdog: Sendable {
     ) {
       // First of all: the same stall is never told as ended and as fatal.
       loop.subject.pulse.record?.end()
+      loop.subject.pulse.recovery?.close(at: end)
       loop.completeNames(with: outfit.resolver)
       let report = loop.report(.ended, end: end, origin: watchdog.origin, watchEnded: watchEnded)
       if let report, let episode = loop.episode { outfit.publisher.end(report, of: episode, isTold: loop.isTold) }
@@ -344,9 +347,18 @@ final class Watchdog: Sendable {
         loop.freezeReport(lasting: frozen, id: ReportPublisher.makeIdentifier(), origin: watchdog.origin))
     }
 
+    /// Has the loop note for the agent when the stall is over; before the agent hears of it.
+    private func beginRecovery(of loop: WatchedLoop) {
+      guard let recovery = outfit.recovery, let episode = loop.episode else { return }
+      let pulse = loop.subject.pulse
+      guard let place = pulse.recovery else { return recovery.setIncomplete() }
+      place.begin(episode.id, turn: episode.turn.raw, since: episode.start + episode.frozen) { pulse.episodeEnd }
+    }
+
     /// What is to be told of the stall if the process ends now.
     private func keepRecord(of loop: WatchedLoop, aborting: Bool = false) {
       let pulse = loop.subject.pulse
+      if let episode = loop.episode { pulse.recovery?.update(since: episode.start + episode.frozen) }
       guard let recorder = outfit.recorder, let record = pulse.record, let turn = loop.stalledTurn,
         var report = loop.report(.fatal, end: MonotonicClock.now(), origin: watchdog.origin), pulse.episodeEnd == nil
       else { return }

@@ -10,6 +10,8 @@ final class AgentClient {
   private static let shortestInterval: UInt64 = 100_000_000
   /// A connection that ends sooner has failed, whatever was said on it.
   private static let steadyTime: UInt64 = 10_000_000_000
+  /// After how long a line that is not acknowledged goes into the file.
+  private static let patience: UInt64 = 1_000_000_000
   /// How many lines that nobody waits for may come in which time.
   private static let chatterLimit = 200
   private static let chatterInterval: UInt64 = 10_000_000_000
@@ -24,6 +26,7 @@ final class AgentClient {
   private let earlier: EarlierSpools
   private let box: TuningBox
   private let configuration: StallMonitorConfiguration
+  private let recovery: RecoveryPage?
 
   private var connection: AgentConnection?
   /// What goes with this connection, and was not sent yet.
@@ -56,10 +59,12 @@ final class AgentClient {
   ///   - place: Where the spool's file is to be, and the beginning of its name; nil for memory alone.
   ///   - box: Where the agent's settings go.
   ///   - configuration: The process's own configuration.
+  ///   - recovery: Where the loops note that a stall is over.
   init(
     sink: AgentSink, path: String, origin: StallReport.Origin, place: (directory: StateDirectory, prefix: String)?,
-    box: TuningBox, configuration: StallMonitorConfiguration
+    box: TuningBox, configuration: StallMonitorConfiguration, recovery: RecoveryPage? = nil
   ) {
+    self.recovery = recovery
     self.sink = sink
     self.path = path
     self.box = box
@@ -84,6 +89,7 @@ final class AgentClient {
       }
       $0.object("process") { $0.member("pid", origin.processID) }
       $0.member("spooled", spool.count)
+      if recovery != nil { $0.member("recovery", RecoveryFormat.version) }
     }
     return line.terminated()
   }
@@ -97,6 +103,7 @@ final class AgentClient {
       take()
       if connection == nil, MonotonicClock.now() >= nextAttempt { connect() }
       if connection != nil { talk() }
+      keep()
       if spool.isEmpty, !hasOwnUnderway { sink.settle(taken) }
       if finish() {
         end()
@@ -138,6 +145,13 @@ final class AgentClient {
   /// Whether a dead process's line was sent, and nothing was heard of it.
   private var hasEarlierUnderway: Bool {
     connection?.unacknowledged.contains { if case .earlier = $0 { true } else { false } } ?? false
+  }
+
+  /// Puts what the agent does not take where it outlives this process: all at once while it is away, and what it does not acknowledge for a while.
+  private func keep() {
+    guard connection != nil else { return spool.keep() }
+    let now = MonotonicClock.now()
+    if now > Self.patience { spool.keep(before: now - Self.patience) }
   }
 
   // MARK: Connecting
@@ -237,6 +251,11 @@ final class AgentClient {
     case .error(let reason):
       try countChatter()
       complain("the agent says: \(Diagnostics.printable(reason))")
+    case .recovery:
+      try countChatter()
+      guard let descriptor = connection.takeGiven() else { return }
+      _ = recovery?.show(descriptor)
+      close(descriptor)
     case .unknown: try countChatter()
     }
   }
@@ -307,6 +326,7 @@ final class AgentClient {
   private func wait(_ bell: Int32?, as number: Int) -> Bool {
     var deadline: UInt64?
     if connection == nil { deadline = nextAttempt }
+    if connection != nil, let time = spool.oldestUnkept { deadline = min(deadline ?? .max, time + Self.patience + 1) }
     switch request {
     case .settle(let time), .close(let time): deadline = min(deadline ?? .max, time)
     case nil: break

@@ -1,3 +1,4 @@
+import CLinux
 import Glibc
 
 /// One connection to the agent: whole lines out, whole lines in, and nothing waits.
@@ -29,6 +30,8 @@ final class AgentConnection {
   private var line: [UInt8] = []
   private var sent = 0
   private var input: [UInt8] = []
+  /// What came with the last bytes that had one.
+  private var given: Int32 = -1
   /// Lines that were handed over in full, and those of them that are acknowledged.
   private var count: UInt64 = 0
   private var acknowledged: UInt64 = 0
@@ -61,7 +64,16 @@ final class AgentConnection {
     self.identity = identity
   }
 
-  deinit { identity.close(descriptor) }
+  deinit {
+    identity.close(descriptor)
+    if given >= 0 { close(given) }
+  }
+
+  /// Takes the descriptor that came last, which is the caller's to close; nil if none did.
+  func takeGiven() -> Int32? {
+    defer { given = -1 }
+    return given >= 0 ? given : nil
+  }
 
   /// Whether a line is under way.
   var isSending: Bool { sent < line.count }
@@ -102,15 +114,21 @@ final class AgentConnection {
     guard FileIdentity(descriptor) == identity else { throw .ended }
     let room = 16 << 10
     var result = 0
+    var new: Int32 = -1
     withUnsafeTemporaryAllocation(byteCount: room, alignment: 1) { buffer in
       repeat {
-        result = recv(descriptor, buffer.baseAddress, room, Int32(MSG_DONTWAIT))
+        result = clinux_receive_with_descriptor(descriptor, buffer.baseAddress, room, &new)
       } while result < 0 && errno == EINTR
       if result > 0 { input += buffer[..<result] }
     }
+    let code = errno
+    if new >= 0 {
+      if given >= 0 { close(given) }
+      given = new
+    }
     if result == 0 { throw .ended }
     if result < 0 {
-      guard errno == EAGAIN else { throw .ended }
+      guard code == EAGAIN else { throw .ended }
       return []
     }
     var lines: [[UInt8]] = []

@@ -6,6 +6,8 @@ enum AgentMessage {
   case settings(JSONText.Value, JSONText)
   /// Why a line was refused, or why the connection is closed next.
   case error(String)
+  /// With it came memory to note in when a stall is over.
+  case recovery
   /// One of a later version.
   case unknown
 
@@ -24,6 +26,8 @@ enum AgentMessage {
     } else if let value = text.root["error"] {
       guard let reason = text.string(value) else { return nil }
       self = .error(reason)
+    } else if let value = text.root["recovery"] {
+      self = text.integer(value["version"]) == Int(RecoveryFormat.version) ? .recovery : .unknown
     } else {
       self = .unknown
     }

@@ -1,4 +1,4 @@
-/// The lines that an agent has not acknowledged: the newest in memory, older ones in a file once there are too many.
+/// The lines that an agent has not acknowledged: the newest in memory, older ones in a file once there are too many or it takes too long.
 ///
 /// What does not fit is dropped, oldest first. Belongs to the agent's thread.
 final class Spool {
@@ -21,6 +21,8 @@ final class Spool {
     var line: OutgoingLine
     /// It holds a stall's samples: the first to go, and never in the file.
     var isDetail: Bool
+    /// When it came.
+    var time: UInt64
   }
 
   private let directory: StateDirectory?
@@ -52,7 +54,7 @@ final class Spool {
   func append(_ line: OutgoingLine, isDetail: Bool = false) -> UInt64 {
     let serial = end
     end += 1
-    memory.append(Kept(serial: serial, line: line, isDetail: isDetail))
+    memory.append(Kept(serial: serial, line: line, isDetail: isDetail, time: MonotonicClock.now()))
     bytes += line.bytes.count
     while memory.count > Self.memoryLines || bytes > Self.memoryBytes { makeRoom() }
     return serial
@@ -60,15 +62,18 @@ final class Spool {
 
   /// The oldest line of which the number is at least `serial`.
   func next(from serial: UInt64) -> (serial: UInt64, line: OutgoingLine)? {
-    if let file, let last = file.entries.last, last.serial >= serial {
-      let entry = file.entries[Self.index(of: serial, in: file.entries, \.serial)]
+    let index = Self.index(of: serial, in: memory, \.serial)
+    // Samples stay in memory, between lines that are in the file.
+    let inMemory = index < memory.count ? memory[index].serial : .max
+    if let file, let last = file.entries.last, last.serial >= serial,
+      case let entry = file.entries[Self.index(of: serial, in: file.entries, \.serial)], entry.serial < inMemory
+    {
       if let bytes = file.read(entry) { return (entry.serial, OutgoingLine(bytes, droppedBefore: entry.droppedBefore)) }
       // Nobody can read it any more: the host has closed it, and somebody has removed it.
       for entry in file.entries { didLose(Lost(serial: entry.serial, count: 1 + entry.droppedBefore)) }
       file.remove()
       self.file = nil
     }
-    let index = Self.index(of: serial, in: memory, \.serial)
     return index < memory.count ? (memory[index].serial, memory[index].line) : nil
   }
 
@@ -92,6 +97,31 @@ final class Spool {
     let count = Self.index(of: serial + 1, in: memory, \.serial)
     for kept in memory.prefix(count) { bytes -= kept.line.bytes.count }
     memory.removeFirst(count)
+  }
+
+  /// Puts reports that came before `time` into the file, so that they outlive a kill of this process.
+  ///
+  /// What would take an older one's place there stays in memory, and so does all if there can be no file.
+  func keep(before time: UInt64 = .max) {
+    guard directory != nil, !hasComplained else { return }
+    var count = 0
+    while let index = memory.indices.dropFirst(count).first(where: { !memory[$0].isDetail }) {
+      let kept = memory[index]
+      guard kept.time < time, kept.line.bytes.count <= SpoolFormat.longestLine, openFile() != nil,
+        file?.hasRoom(for: kept.line.bytes.count) == true, put(kept)
+      else { return }
+      memory.remove(at: index)
+      bytes -= kept.line.bytes.count
+      count = index
+    }
+  }
+
+  /// When the oldest report came that is in memory alone, and could be in the file; nil if there is none.
+  var oldestUnkept: UInt64? {
+    guard directory != nil, !hasComplained, let oldest = memory.first(where: { !$0.isDetail }),
+      oldest.line.bytes.count <= SpoolFormat.longestLine, file?.hasRoom(for: oldest.line.bytes.count) != false
+    else { return nil }
+    return oldest.time
   }
 
   /// Puts all reports into the file, for the next process of the service.

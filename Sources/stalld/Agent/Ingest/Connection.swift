@@ -37,20 +37,23 @@ final class Connection {
   var faults = 0
 
   private(set) var lineRate = LineRate()
-  private var tokens: Double
-  private var refilled: Loop.Instant
+  let allowance: LineAllowance
+  /// The allowance may be another connection's.
+  var hasLeft = false
+  private var onHangUp: ((Connection) -> Void)?
+  /// Where the host notes that its stalls are over.
+  var recovery: RecoveryMemory?
   private var outbox: [UInt8] = []
 
   /// A client that reads nothing costs no more than this; newer acknowledgements replace older ones.
   private static let outboxLimit = 64 << 10
 
-  init(number: UInt64, descriptor: Int32, process: PeerProcess, burst: Double) {
+  init(number: UInt64, descriptor: Int32, process: PeerProcess, allowance: LineAllowance) {
     self.number = number
     self.descriptor = descriptor
     self.process = process
     stamp = Stamp(process.peer)
-    tokens = burst
-    refilled = .now
+    self.allowance = allowance
   }
 
   /// Reads nothing any more, and closes.
@@ -60,6 +63,7 @@ final class Connection {
     source?.invalidate()
     source = nil
     onReadable = nil
+    onHangUp = nil
     incompleteTimer?.invalidate()
     Glibc.close(descriptor)
   }
@@ -67,8 +71,13 @@ final class Connection {
   // MARK: Reading
 
   /// Watches the socket; `body` is called on the loop whenever there is something to read.
-  func watch(on loop: Loop, _ body: @escaping (Connection) -> Void) throws {
+  ///
+  /// `onHangUp` is called if the host closes while nothing is read.
+  func watch(
+    on loop: Loop, onHangUp: @escaping (Connection) -> Void, _ body: @escaping (Connection) -> Void
+  ) throws {
     onReadable = body
+    self.onHangUp = onHangUp
     try addSource(to: loop)
   }
 
@@ -100,6 +109,7 @@ final class Connection {
       // It would be reported again and again; what it has sent is read later.
       source?.invalidate()
       source = nil
+      onHangUp?(self)
     }
   }
 
@@ -118,17 +128,12 @@ final class Connection {
 
   // MARK: Rate
 
-  /// Takes a line from the bucket.
+  /// Counts lines that came.
   ///
   /// Returns how long it must not be read from, or nil.
   func take(lines: Int, rate: Double) -> Duration? {
-    let now = Loop.Instant.now
-    let elapsed = refilled.duration(to: now) / .seconds(1)
-    // A burst of four seconds: a spool that is handed over.
-    tokens = min(rate * 4, tokens + elapsed * rate) - Double(lines)
-    refilled = now
     lineRate.count(lines)
-    return tokens < 0 ? .seconds(-tokens / rate) : nil
+    return allowance.take(lines: lines, rate: rate)
   }
 
   // MARK: Acknowledgements
@@ -154,6 +159,17 @@ final class Connection {
     guard isOpen, outbox.count < Self.outboxLimit else { return }
     outbox += Array(text.utf8) + [UInt8(ascii: "\n")]
     flush(on: loop)
+  }
+
+  /// Sends a line with a descriptor, if it can be sent at once; false if not.
+  func send(_ text: String, with given: Int32) -> Bool {
+    guard isOpen, outbox.isEmpty else { return false }
+    let bytes = Array(text.utf8) + [UInt8(ascii: "\n")]
+    let count = clinux_send_with_descriptor(descriptor, bytes, bytes.count, given)
+    guard count > 0 else { return false }
+    outbox += bytes[count...]
+    source?.interest = interest
+    return true
   }
 
   private func flush(on loop: Loop) {

@@ -10,6 +10,7 @@ extension Ingest {
     toAcknowledge[connection.number] = nil
     let process = connection.process
     let user = process.peer.uid
+    leaveAllowance(of: connection)
     connectionsOfUser[user, default: 1] -= 1
     if connectionsOfUser[user] == 0 { connectionsOfUser[user] = nil }
     process.connections[connection.number] = nil
@@ -17,16 +18,41 @@ extension Ingest {
     guard !process.openStalls.isEmpty else { return forget(process) }
     if process.hasEnded { return processDidEnd(process) }
     // It may be about to end, or may connect again.
-    let ingest = UncheckedReference(self)
-    let weak = UncheckedReference(process)
-    process.forgetTimer?.invalidate()
-    process.forgetTimer = loop.schedule(after: Self.endLimit, name: "a host has left") { _ in
-      guard let ingest = ingest.object, let process = weak.object, process.connections.isEmpty else { return }
-      ingest.forget(process)
+    didLeave(process)
+  }
+
+  /// The next connection of the same place goes on with what is left.
+  func leaveAllowance(of connection: Connection) {
+    guard !connection.hasLeft else { return }
+    connection.hasLeft = true
+    leftAllowances.put(
+      connection.process.peer.allowancePlace, connection.allowance, rate: policy.linesPerSecond)
+  }
+
+  /// Watches for the end of a process that has left in mid-stall; the one that left first gives way to it.
+  func didLeave(_ process: PeerProcess) {
+    let user = process.peer.uid
+    absent.append(process)
+    if absent.count(where: { $0.peer.uid == user }) > Self.absentLimitOfUser {
+      forgetAbsent(of: user)
+    } else if absent.count > Self.absentLimit {
+      // Of the user who has most of them.
+      let users = Dictionary(grouping: absent, by: \.peer.uid)
+      forgetAbsent(of: users.max { ($0.value.count, $0.key) < ($1.value.count, $1.key) }?.key ?? user)
     }
   }
 
+  private func forgetAbsent(of user: UInt32) {
+    guard let process = absent.first(where: { $0.peer.uid == user }) else { return }
+    complaints.say(
+      .warning, .clientContained, about: "absent-\(user)",
+      "more processes of user \(user) have left in mid-stall than are watched: if \(process.peer.description) ends in one, that is not told"
+    )
+    forget(process)
+  }
+
   func forget(_ process: PeerProcess) {
+    absent.removeAll { $0 === process }
     guard process.connections.isEmpty else { return }
     forgetStalls(of: process)
     if processes[process.peer.pid] === process { processes[process.peer.pid] = nil }
@@ -53,19 +79,34 @@ extension Ingest {
   func processDidEnd(_ process: PeerProcess) {
     // What it sent before its end may say that the stall was over.
     for connection in process.connections.values { readRest(of: connection) }
-    let stalls = forgetStalls(of: process)
+    let stalls = tellRecovered(forgetStalls(of: process))
     for connection in process.connections.values { end(connection) }
     forget(process)
     guard !stalls.isEmpty else { return }
+    let silences = stalls.map { $0.heard.duration(to: .now) }
     let number = nextInquiry
     nextInquiry += 1
     let inquiry = ExitInquiry(process, on: loop) { [unowned self] reason in
       inquiries[number] = nil
-      tellEnd(of: stalls, reason)
+      tellEnd(of: stalls, reason, silences: silences)
     }
     inquiries[number] = inquiry
     // A command for each would be many, of a service whose workers all end at once.
     inquiry.begin(asksSystemd: inquiries.count <= Self.inquiryLimit)
+  }
+
+  /// Tells of the stalls that were over by what the host has noted; the others are returned.
+  func tellRecovered(_ stalls: [OpenStall]) -> [OpenStall] {
+    stalls.filter { stall in
+      guard case .over(let time)? = stall.recovery?.fate(of: stall.line.stallID) else { return true }
+      guard let report = stall.ended(after: time),
+        recent.insert(
+          ReportIdentity(
+            id: stall.line.stallID.utf8, event: report.event, sequence: stall.sequence + 1, user: stall.line.userID))
+      else { return false }
+      enqueue(report, from: nil)
+      return false
+    }
   }
 
   func readRest(of connection: Connection, until deadline: Loop.Instant = .distantFuture) {
@@ -78,10 +119,12 @@ extension Ingest {
     }
   }
 
-  func tellEnd(of stalls: [OpenStall], _ reason: ExitReason) {
+  func tellEnd(of stalls: [OpenStall], _ reason: ExitReason, silences: [Duration]) {
     for (index, stall) in stalls.enumerated() {
-      guard let report = stall.fatal(exit: reason),
-        let identity = ReportIdentity(id: stall.line.stallID.utf8, sequence: 0), recent.insert(identity)
+      guard let report = stall.fatal(exit: reason, silence: silences[index]),
+        recent.insert(
+          ReportIdentity(
+            id: stall.line.stallID.utf8, event: report.event, sequence: stall.sequence + 1, user: stall.line.userID))
       else { continue }
       complaints.say(
         .warning, .hostEnded, about: "end-\(stall.line.processID)-\(index)",

@@ -17,7 +17,8 @@ extension Ingest {
     guard let id = text(parts.stallID),
       let sequence = parts.sequence.flatMap({ UInt64(String(decoding: line[$0], as: UTF8.self)) }),
       (1...Self.highestSequence).contains(sequence),
-      let identity = ReportIdentity(id: id.utf8, sequence: event == "stall.fatal" ? 0 : sequence)
+      let identity = ReportIdentity(
+        id: id.utf8, event: event, sequence: sequence, user: connection.process.peer.uid)
     else {
       return refuse(
         connection, "stall.id is not 32 hexadecimal digits, or stall.sequence no whole number from 1", .notAReport)
@@ -47,7 +48,7 @@ extension Ingest {
     // What an ended process left, and this one hands over, is none of this one's stalls.
     let reportedID = parts.reportedProcessID(in: line)
     if connection.ownProcessID == nil || reportedID == nil || reportedID == connection.ownProcessID {
-      follow(report, sequence: sequence, of: connection.process)
+      follow(report, sequence: sequence, of: connection)
     }
     guard recent.insert(identity) else {
       metrics.linesDuplicate()
@@ -57,11 +58,15 @@ extension Ingest {
   }
 
   /// What is known of open stalls is bounded, too: a quarter of the memory limit, and of one process a sixty-fourth.
-  func follow(_ report: ReportLine, sequence: UInt64, of process: PeerProcess) {
+  func follow(_ report: ReportLine, sequence: UInt64, of connection: Connection) {
+    let process = connection.process
+    // Who has left is worth less than who is there.
+    while openBytes + report.bytes.count > policy.memory / 4, let first = absent.first { forget(first) }
     let before = process.openBytes
     let hasRoom = openBytes + report.bytes.count <= policy.memory / 4
     let isFollowed = process.follow(
-      report, sequence: sequence, room: hasRoom ? max(policy.memory / 64, Self.leastRoom) : 0)
+      report, sequence: sequence, room: hasRoom ? max(policy.memory / 64, Self.leastRoom) : 0,
+      recovery: connection.recovery)
     openBytes += process.openBytes - before
     if !isFollowed {
       complaints.say(
@@ -85,14 +90,24 @@ extension Ingest {
     connection.ownProcessID = hello.integer(hello.root["process"]?["pid"])
     connection.hasSaidHello = true
     metrics.linesSpooled(hello.integer(hello.root["spooled"]) ?? 0)
+    if let version = hello.integer(hello.root["recovery"]), version >= 1 { giveRecovery(to: connection) }
     sendSettings(to: connection)
+  }
+
+  /// Gives the host memory to note in when its stalls are over.
+  func giveRecovery(to connection: Connection) {
+    guard connection.recovery == nil, connection.process.recoveries < Self.recoveryLimitOfProcess,
+      recoveryCount.value < Self.recoveryLimit, let memory = RecoveryMemory(recoveryCount),
+      connection.send("{\"recovery\":{\"version\":\(RecoveryFormat.version)}}", with: memory.descriptor)
+    else { return }
+    connection.recovery = memory
   }
 
   func takeDetail(
     _ line: UnsafeBufferPointer<UInt8>, _ parts: LineScanner.Parts, from connection: Connection
   ) throws(LineScanner.Fault) {
     guard let payload = parts.payload, let detail = try? JSONText(Array(line[payload])),
-      let id = detail.string(detail.root["id"]), ReportIdentity(id: id.utf8, sequence: 0) != nil
+      let id = detail.string(detail.root["id"]), RecoveryFormat.words(of: id) != nil
     else { throw LineScanner.Fault(reason: "detail.id is not 32 hexadecimal digits", position: 0) }
     destination.storeDetail(id, Array(line[payload]))
   }

@@ -52,8 +52,12 @@ final class Ingest {
   static let drainLimit: Duration = .seconds(2)
   /// Two of the longest lines of a host.
   static let leastRoom = 128 << 10
-  /// A crash closes the sockets before the process has ended, but not long before.
-  static let endLimit: Duration = .seconds(30)
+  /// Processes that have left in mid-stall, of one user and of all: each costs a descriptor or two.
+  static let absentLimitOfUser = 64
+  static let absentLimit = 512
+  /// What hosts note in, of one process and of all.
+  static let recoveryLimitOfProcess = 2
+  static let recoveryLimit = 4096
 
   let loop: Loop
   let destination: Destination
@@ -63,6 +67,10 @@ final class Ingest {
   var connections: [UInt64: Connection] = [:]
   var connectionsOfUser: [UInt32: Int] = [:]
   var processes: [Int32: PeerProcess] = [:]
+  /// Those without a connection that have stalls under way, in the order in which they left.
+  var absent: [PeerProcess] = []
+  var leftAllowances = LeftAllowances()
+  let recoveryCount = RecoveryMemory.Count()
   var nextNumber: UInt64 = 1
   var recent = RecentReports()
   var complaints = Complaints()
@@ -102,6 +110,8 @@ final class Ingest {
 
   /// Lets hosts connect.
   func listen(at descriptor: Int32) throws {
+    // Even one that nobody takes is closed here, and of a TCP socket with SO_LINGER that can be waited for.
+    _ = clinux_refuse_descriptors(descriptor)
     let ingest = UncheckedReference(self)
     let source = Loop.DescriptorSource(descriptor, name: "hosts connect") { _, _ in
       ingest.object?.accept(from: descriptor)
@@ -165,14 +175,19 @@ final class Ingest {
     guard ofUser < policy.connectionsPerUser else {
       return refuse(.tooManyOfUser, "its user has \(ofUser) connections already (limits.connections_per_user)")
     }
+    let rate = policy.linesPerSecond
     let connection = Connection(
-      number: nextNumber, descriptor: socket, process: process(peer, pidfd), burst: policy.linesPerSecond * 4)
+      number: nextNumber, descriptor: socket, process: process(peer, pidfd),
+      allowance: leftAllowances.take(peer.allowancePlace, rate: rate) ?? LineAllowance(rate: rate))
     nextNumber += 1
     do {
-      try connection.watch(on: loop) { [unowned self] in read($0) }
+      try connection.watch(on: loop, onHangUp: { [unowned self] in leaveAllowance(of: $0) }) { [unowned self] in
+        read($0)
+      }
     } catch {
       complaints.say(.error, about: "watch", "a connection cannot be watched: \(error)")
       connection.close()
+      leaveAllowance(of: connection)
       forget(connection.process)
       return
     }
@@ -180,6 +195,9 @@ final class Ingest {
     connections[connection.number] = connection
     connectionsOfUser[peer.uid] = ofUser + 1
     connection.process.connections[connection.number] = connection
+    absent.removeAll { $0 === connection.process }
+    // It goes on where the one before has stopped.
+    if let pause = connection.allowance.take(lines: 0, rate: rate) { slow(connection, for: pause) }
   }
 
   func process(_ peer: Peer, _ pidfd: Int32) -> PeerProcess {

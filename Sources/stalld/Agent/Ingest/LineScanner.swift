@@ -31,6 +31,8 @@ struct LineScanner {
     var process: Range<Int>?
     /// The value of `process.pid`.
     var processID: Range<Int>?
+    /// The value of `process.user.id`, of the agent's own lines.
+    var userID: Range<Int>?
     /// The value of `process.executable`.
     var executable: Range<Int>?
     /// The value of `hello` or `detail`.
@@ -60,7 +62,7 @@ struct LineScanner {
 
   /// Which object's members are being read.
   fileprivate enum Place {
-    case outermost, event, stall, loop, service, host, process, executable, elsewhere
+    case outermost, event, stall, loop, service, host, process, user, executable, elsewhere
     /// Arrays of objects, and the objects of one.
     case stack, threads, thread
   }
@@ -222,6 +224,7 @@ struct LineScanner {
     case (.outermost, 7):
       self.is(key, "process")
         ? .process : self.is(key, "service") ? .service : self.is(key, "threads") ? .threads : .elsewhere
+    case (.process, 4): isStamped && self.is(key, "user") ? .user : .elsewhere
     case (.process, 10): self.is(key, "executable") ? .executable : .elsewhere
     case (.thread, 5): self.is(key, "stack") ? .stack : .elsewhere
     default: .elsewhere
@@ -253,6 +256,8 @@ struct LineScanner {
     case .process:
       if self.is(key, "executable") { parts.executable = value }
       if self.is(key, "pid") { parts.processID = value }
+    case .user:
+      if self.is(key, "id") { parts.userID = value }
     case .thread:
       if self.is(key, "stack"), !hasForm(.array, value) {
         throw Fault(reason: "a stack that is no array", position: value.lowerBound)

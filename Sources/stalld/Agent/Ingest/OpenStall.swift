@@ -1,39 +1,78 @@
+import LoopEngine
 import StallMonitor
 
-/// A stall that has been told and has not ended: its last line, of which `stall.fatal` is made if the process ends.
+/// A stall that a host told of and that has not ended: its last line, from which its end is told if the process ends.
 struct OpenStall {
   var line: ReportLine
   var sequence: UInt64
+  /// Where the host notes that it is over.
+  var recovery: RecoveryMemory?
+  /// When its last line came.
+  var heard = Loop.Instant.now
 
   /// `stall.fatal`, from the last line: what was known when the stall was last heard of.
   ///
   /// Nil if the line, which was scanned before, cannot be read after all.
-  func fatal(exit: ExitReason) -> ReportLine? {
+  func fatal(exit: ExitReason, silence: Duration = .zero) -> ReportLine? {
+    derived("stall.fatal", isError: true) { text, edits in
+      if let process = text.root["process"], !exit.members.bytes.isEmpty {
+        edits.insert([UInt8(ascii: ",")] + exit.members.bytes, at: process.range.upperBound - 1)
+      }
+      return { Self.fatalMessage($0, exit, silence) }
+    }
+  }
+
+  /// `stall.ended`, from the last line and what the loop itself has noted; the rest is as it was last heard.
+  ///
+  /// `nanoseconds` is how long it was, if that is known.
+  func ended(after nanoseconds: UInt64?) -> ReportLine? {
+    let old = UInt64(max(0, min(line.durationMilliseconds, 1e12)) * 1e6)
+    let isKnown = nanoseconds.map { $0 >= old } ?? false
+    let new = isKnown ? min(nanoseconds ?? old, UInt64(1e18)) : old
+    var ended = derived("stall.ended", isError: false) { text, edits in
+      if isKnown, let value = text.root["stall"]?["duration_ms"] {
+        var member = JSONLine()
+        member.member("", milliseconds: new)
+        edits.replace(value.range, with: Array(member.bytes.dropFirst("\"\":".utf8.count)))
+      }
+      if let value = text.root["@timestamp"], let time = text.string(value).flatMap(UnixTime.nanoseconds(rfc3339:)),
+        time < UInt64(Int64.max) - new
+      {
+        edits.replace(value.range, with: JSONText.quoted(Timestamp(nanosecondsSince1970: time + (new - old)).text))
+      }
+      // A heartbeat is posted at some time into the stall.
+      let isLeast = !isKnown || text.string(text.root["loop"]?["phase"]) == "heartbeat"
+      return { Self.endedMessage($0, milliseconds: (new + 500_000) / 1_000_000, isLeast: isLeast) }
+    }
+    ended?.durationMilliseconds = Double(new) / 1e6
+    return ended
+  }
+
+  /// The last line as another event, with the number after its own; `edit` gives the new message.
+  private func derived(
+    _ event: String, isError: Bool, _ edit: (JSONText, inout TextEdits) -> (String) -> String
+  ) -> ReportLine? {
     guard let text = try? JSONText(Array(line.bytes.dropLast())) else { return nil }
     var edits = TextEdits()
     func set(_ value: JSONText.Value?, _ new: String) {
       if let value { edits.replace(value.range, with: JSONText.quoted(new)) }
     }
-    set(text.root["event"]?["name"], "stall.fatal")
-    set(text.root["log.level"], "error")
+    set(text.root["event"]?["name"], event)
+    set(text.root["log.level"], isError ? "error" : "warn")
     if let value = text.root["stall"]?["sequence"] {
       edits.replace(value.range, with: Array(String(sequence + 1).utf8))
     }
-    if let message = text.string(text.root["message"]) {
-      set(text.root["message"], Self.message(message, exit))
-    }
-    if let process = text.root["process"], !exit.members.bytes.isEmpty {
-      edits.insert([UInt8(ascii: ",")] + exit.members.bytes, at: process.range.upperBound - 1)
-    }
-    var fatal = line
-    fatal.event = "stall.fatal"
-    fatal.isError = true
-    fatal.bytes = edits.apply(to: text.bytes) + [UInt8(ascii: "\n")]
-    return fatal
+    let message = edit(text, &edits)
+    if let old = text.string(text.root["message"]) { set(text.root["message"], message(old)) }
+    var derived = line
+    derived.event = event
+    derived.isError = isError
+    derived.bytes = edits.apply(to: text.bytes) + [UInt8(ascii: "\n")]
+    return derived
   }
 
   /// "X had stood still for at least 5 ms in f when it was last heard of, and the process was killed by SIGKILL: …".
-  private static func message(_ old: String, _ exit: ExitReason) -> String {
+  private static func fatalMessage(_ old: String, _ exit: ExitReason, _ silence: Duration) -> String {
     var text = old
     for (before, after) in [
       (" has stood still for ", " had stood still for at least "),
@@ -43,6 +82,24 @@ struct OpenStall {
       text.replaceSubrange(range, with: after)
       break
     }
-    return "\(text); then the process \(exit.sentence)".limited(to: 700)
+    // A host tells once a minute at least that a stall goes on; one that has left may know better.
+    let seconds = silence.components.seconds
+    let then = seconds >= 90 ? "; nothing was heard of it for \(seconds) s, and then the process" : "; then the process"
+    return "\(text)\(then) \(exit.sentence)".limited(to: 700)
+  }
+
+  /// "X stood still for 312 ms in f: …; the process ended before it had told more".
+  private static func endedMessage(_ old: String, milliseconds: UInt64, isLeast: Bool) -> String {
+    var text = old
+    for (before, after) in [
+      (" has stood still for ", " stood still for "), (" has not answered for ", " did not answer for "),
+    ] {
+      guard let range = text.firstRange(of: before) else { continue }
+      let number = text[range.upperBound...].prefix { $0.isNumber }
+      text.replaceSubrange(
+        range.lowerBound..<number.endIndex, with: "\(after)\(isLeast ? "at least " : "")\(milliseconds)")
+      break
+    }
+    return "\(text); the process ended before it had told more".limited(to: 700)
   }
 }

@@ -22,6 +22,9 @@ struct Peer: Sendable, Equatable {
   /// Where it runs, for what is said of all its processes together: a service starts many, and anybody may.
   var place: String { "\(uid) \(unit ?? String(pid))" }
 
+  /// Where it runs, for what its processes may send: where there are no units, all of a user's are one place.
+  var allowancePlace: String { "\(uid) \(unit ?? "")" }
+
   /// For a log line.
   var description: String {
     "process \(pid) of user \(uid)" + (unit.map { " (\($0.forLog))" } ?? "")

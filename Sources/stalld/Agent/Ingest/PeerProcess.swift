@@ -13,7 +13,6 @@ final class PeerProcess {
   /// Of their lines.
   private(set) var openBytes = 0
   private var endSource: Loop.DescriptorSource?
-  var forgetTimer: Loop.Timer?
 
   /// Stalls of one process at a time: it has fewer loops.
   private static let openLimit = 256
@@ -25,7 +24,6 @@ final class PeerProcess {
 
   deinit {
     endSource?.invalidate()
-    forgetTimer?.invalidate()
     if pidfd >= 0 { close(pidfd) }
   }
 
@@ -35,7 +33,7 @@ final class PeerProcess {
   }
 
   /// Follows what a report says of its stall; false if that would need more than `room` bytes for all of them.
-  func follow(_ line: ReportLine, sequence: UInt64, room: Int) -> Bool {
+  func follow(_ line: ReportLine, sequence: UInt64, room: Int, recovery: RecoveryMemory?) -> Bool {
     let old = openStalls[line.stallID]
     let oldBytes = old?.line.bytes.count ?? 0
     switch line.event {
@@ -44,7 +42,7 @@ final class PeerProcess {
       guard openBytes - oldBytes + line.bytes.count <= room, old != nil || openStalls.count < Self.openLimit else {
         return false
       }
-      openStalls[line.stallID] = OpenStall(line: line, sequence: sequence)
+      openStalls[line.stallID] = OpenStall(line: line, sequence: sequence, recovery: recovery)
       openBytes += line.bytes.count - oldBytes
     case "stall.ended", "stall.fatal":
       openStalls[line.stallID] = nil
@@ -52,6 +50,13 @@ final class PeerProcess {
     default: break
     }
     return true
+  }
+
+  /// How many pages it has been given that are still of use.
+  var recoveries: Int {
+    Set(
+      (openStalls.values.compactMap(\.recovery) + connections.values.compactMap(\.recovery)).map(ObjectIdentifier.init)
+    ).count
   }
 
   /// The stalls that have not ended, oldest first; they are forgotten.

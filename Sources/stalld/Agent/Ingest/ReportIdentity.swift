@@ -1,13 +1,19 @@
-/// What makes a report that comes twice the same: `stall.id` and `stall.sequence`.
+/// What makes a report that comes twice the same: `stall.id`, `stall.sequence`, and the user whose it is.
+///
+/// Whoever knows another's id can so not take its next line's place. The process is no part of it: what one has left is handed over by another.
 struct ReportIdentity: Hashable, Sendable {
   /// The 128 bits of the id.
   var high: UInt64
   var low: UInt64
-  /// 0 for `stall.fatal`, of which a stall has one, whoever tells it.
+  /// Those of `stall.fatal` and `stall.ended` are none: a stall has one of each, whoever tells it.
   var sequence: UInt64
+  var user: UInt32
+
+  private static let fatal: UInt64 = 0
+  private static let ended = UInt64.max
 
   /// Nil if the id is not 32 hexadecimal digits.
-  init?(id: some Collection<UInt8>, sequence: UInt64) {
+  init?(id: some Collection<UInt8>, sequence: UInt64, user: UInt32 = 0) {
     guard id.count == 32 else { return nil }
     var words: (UInt64, UInt64) = (0, 0)
     for (index, byte) in id.enumerated() {
@@ -21,6 +27,13 @@ struct ReportIdentity: Hashable, Sendable {
     }
     (high, low) = words
     self.sequence = sequence
+    self.user = user
+  }
+
+  /// Of a report by its event.
+  init?(id: some Collection<UInt8>, event: String, sequence: UInt64, user: UInt32) {
+    let own = event == "stall.fatal" ? Self.fatal : event == "stall.ended" ? Self.ended : sequence
+    self.init(id: id, sequence: own, user: user)
   }
 }
 
@@ -34,8 +47,13 @@ struct RecentReports {
   private var oldest = 0
 
   /// Whether it is new; then it is remembered.
-  mutating func insert(_ identity: ReportIdentity) -> Bool {
-    guard known.insert(identity).inserted else { return false }
+  ///
+  /// What root has sent is known whoever sends it again: a service may have given its privilege up meanwhile.
+  mutating func insert(_ identity: ReportIdentity?) -> Bool {
+    guard let identity else { return false }
+    var roots = identity
+    roots.user = 0
+    guard !known.contains(roots), known.insert(identity).inserted else { return false }
     if order.count < Self.limit {
       order.append(identity)
     } else {

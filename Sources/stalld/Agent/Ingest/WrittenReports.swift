@@ -55,9 +55,11 @@ extension ReportIdentity {
   init?(line: UnsafeBufferPointer<UInt8>) {
     guard let parts = try? LineScanner.scan(line, isStamped: true), let id = parts.stallID, id.count == 34,
       let sequence = parts.sequence.flatMap({ UInt64(String(decoding: line[$0], as: UTF8.self)) }),
-      let event = parts.eventName
+      let event = parts.eventName, event.count >= 2
     else { return nil }
-    let isFatal = line[event].elementsEqual("\"stall.fatal\"".utf8)
-    self.init(id: line[(id.lowerBound + 1)..<(id.upperBound - 1)], sequence: isFatal ? 0 : sequence)
+    self.init(
+      id: line[(id.lowerBound + 1)..<(id.upperBound - 1)],
+      event: String(decoding: line[event].dropFirst().dropLast(), as: UTF8.self), sequence: sequence,
+      user: parts.userID.flatMap { UInt32(String(decoding: line[$0].dropFirst().dropLast(), as: UTF8.self)) } ?? 0)
   }
 }

@@ -1,0 +1,154 @@
+import CLinux
+import Glibc
+import Synchronization
+
+/// The page on which loops note for the agent that a stall is over: a process may end before anybody has sent that.
+///
+/// Until an agent has given memory, and after it has gone, it is a page of this process's. The address is the same for the object's life, so a loop may be late with its stores.
+/// What is noted is kept in a second page, for the next agent's.
+final class RecoveryPage: @unchecked Sendable {  // Loops store atomic words; all else is under the lock.
+  private let page: UnsafeMutableRawPointer
+  private let copy: UnsafeMutableRawPointer
+  private let sentinel: ForkSentinel
+  // Never waited for by a loop: held by the watchdog for a few stores, and by the agent's thread for a mapping.
+  private let taken = Mutex<[Bool]>(Array(repeating: false, count: RecoveryFormat.placeCount))
+
+  /// Nil if there is no memory to be had.
+  init?(sentinel: ForkSentinel) {
+    guard let page = clinux_pages(RecoveryFormat.size) else { return nil }
+    guard let copy = clinux_pages(RecoveryFormat.size) else {
+      clinux_pages_free(page, RecoveryFormat.size)
+      return nil
+    }
+    (self.page, self.copy, self.sentinel) = (page, copy, sentinel)
+    for memory in [page, copy] {
+      memory.storeBytes(of: RecoveryFormat.version, toByteOffset: RecoveryFormat.versionOffset, as: UInt64.self)
+    }
+  }
+
+  // In the child of a fork somebody else's memory may lie there by now.
+  deinit {
+    if sentinel.isInOwnProcess { clinux_pages_free(page, RecoveryFormat.size) }
+    clinux_pages_free(copy, RecoveryFormat.size)
+  }
+
+  /// A loop's place on the page.
+  final class Place: Sendable {
+    private let page: RecoveryPage
+    private let index: Int
+    private var start: Int { (index + 1) * RecoveryFormat.placeSize }
+
+    fileprivate init(_ page: RecoveryPage, _ index: Int) { (self.page, self.index) = (page, index) }
+
+    deinit { page.taken.withLock { $0[index] = false } }
+
+    /// The loop has gone on, with this word, at this time; on the loop's thread.
+    ///
+    /// Four stores; none in the child of a fork.
+    func pass(_ word: UInt64, at time: UInt64) {
+      guard page.sentinel.isInOwnProcess else { return }
+      pass(word, at: time, in: page.copy)
+      pass(word, at: time, in: page.page)
+    }
+
+    private func pass(_ word: UInt64, at time: UInt64, in memory: UnsafeMutableRawPointer) {
+      RecoveryPage.atomic(memory, start + RecoveryFormat.passedTimeOffset).pointee.store(time, ordering: .relaxed)
+      RecoveryPage.atomic(memory, start + RecoveryFormat.passedOffset).pointee.store(word, ordering: .releasing)
+    }
+
+    /// A stall begins to be followed; before anything is told of it.
+    ///
+    /// - Parameters:
+    ///   - id: The stall's.
+    ///   - turn: The late turn's word.
+    ///   - since: When it began, as durations count.
+    ///   - end: When the loop went on, if it has. Asked once the loop's stores would reach the page.
+    func begin(_ id: String, turn: UInt64, since: UInt64, end: () -> UInt64?) {
+      guard let words = RecoveryFormat.words(of: id) else { return page.setIncomplete() }
+      page.taken.withLock { _ in
+        for memory in [page.copy, page.page] {
+          // Without an id first: a process may end in the middle, and then the stall that was there before is over.
+          for (offset, word) in [
+            (RecoveryFormat.highOffset, 0), (RecoveryFormat.passedOffset, 0), (RecoveryFormat.turnOffset, turn),
+            (RecoveryFormat.sinceOffset, since), (RecoveryFormat.lowOffset, words.low),
+            (RecoveryFormat.highOffset, words.high),
+          ] { RecoveryPage.atomic(memory, start + offset).pointee.store(word, ordering: .releasing) }
+        }
+      }
+      if let time = end() { close(at: time) }
+    }
+
+    /// The process stood still: the duration counts from later on.
+    func update(since: UInt64) {
+      page.taken.withLock { _ in
+        for memory in [page.copy, page.page] {
+          RecoveryPage.atomic(memory, start + RecoveryFormat.sinceOffset).pointee.store(since, ordering: .relaxed)
+        }
+      }
+    }
+
+    /// The stall is over, or is no longer watched.
+    func close(at time: UInt64) { pass(RecoveryFormat.closed, at: time) }
+  }
+
+  /// A place for one more loop; nil if there is none left, and then the page says so.
+  func makePlace() -> Place? {
+    let index = taken.withLock { taken -> Int? in
+      guard let index = taken.firstIndex(of: false) else { return nil }
+      taken[index] = true
+      return index
+    }
+    guard let index else {
+      setIncomplete()
+      return nil
+    }
+    return Place(self, index)
+  }
+
+  /// There are stalls that are not on the page.
+  func setIncomplete() {
+    taken.withLock { _ in
+      for memory in [copy, page] {
+        Self.atomic(memory, RecoveryFormat.incompleteOffset).pointee.store(1, ordering: .relaxed)
+      }
+    }
+  }
+
+  /// Puts memory that an agent has given in the page's place, with what is noted.
+  ///
+  /// The descriptor stays the caller's. False if it is not memory that can be relied on.
+  func show(_ descriptor: Int32) -> Bool {
+    // Sealed: no store of a loop's ever meets a page that is not there.
+    guard clinux_is_sealed_memory(descriptor, RecoveryFormat.size), clinux_is_on_tmpfs(descriptor),
+      posix_fallocate(descriptor, 0, off_t(RecoveryFormat.size)) == 0
+    else { return false }
+    return taken.withLock { _ in
+      guard clinux_pages_show_file(page, RecoveryFormat.size, descriptor) else { return false }
+      for start in stride(from: RecoveryFormat.placeSize, to: RecoveryFormat.size, by: RecoveryFormat.placeSize) {
+        for offset in [
+          RecoveryFormat.highOffset, RecoveryFormat.lowOffset, RecoveryFormat.turnOffset, RecoveryFormat.sinceOffset,
+        ] {
+          let word = Self.atomic(copy, start + offset).pointee.load(ordering: .relaxed)
+          Self.atomic(page, start + offset).pointee.store(word, ordering: .relaxed)
+        }
+        // What the loop has stored there meanwhile is newer.
+        let passed = Self.atomic(copy, start + RecoveryFormat.passedOffset).pointee.load(ordering: .acquiring)
+        let time = Self.atomic(copy, start + RecoveryFormat.passedTimeOffset).pointee.load(ordering: .relaxed)
+        _ = Self.atomic(page, start + RecoveryFormat.passedTimeOffset).pointee
+          .compareExchange(expected: 0, desired: time, ordering: .relaxed)
+        _ = Self.atomic(page, start + RecoveryFormat.passedOffset).pointee
+          .compareExchange(expected: 0, desired: passed, ordering: .releasing)
+      }
+      let isIncomplete = Self.atomic(copy, RecoveryFormat.incompleteOffset).pointee.load(ordering: .relaxed)
+      Self.atomic(page, RecoveryFormat.incompleteOffset).pointee.store(isIncomplete, ordering: .relaxed)
+      Self.atomic(page, RecoveryFormat.versionOffset).pointee.store(RecoveryFormat.version, ordering: .relaxed)
+      // Last: until then the page says nothing.
+      Self.atomic(page, RecoveryFormat.magicOffset).pointee.store(RecoveryFormat.magic, ordering: .releasing)
+      return true
+    }
+  }
+
+  private static func atomic(_ memory: UnsafeMutableRawPointer, _ offset: Int) -> UnsafeMutablePointer<Atomic<UInt64>> {
+    (memory + offset).assumingMemoryBound(to: Atomic<UInt64>.self)
+  }
+}
