@@ -1,10 +1,11 @@
 import Foundation
+import TakingTurns
 import Testing
 
 @testable import stalld
 
 /// What `stalld report` writes for other programs, read by these.
-@Suite struct ReportExportTests {
+@Suite(.serialized, .takingTurns) struct ReportExportTests {
   let scratch: ScratchDirectory
   let lines: ReportLines
 
