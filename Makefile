@@ -41,9 +41,7 @@ test: ## All tests; the victims in debug and in release.
 	$(SWIFT) build --configuration release --product AsyncMainVictim
 	$(SWIFT) build --configuration release --product stalld
 	scripts/build-c-library "$(CURDIR)/.build/c-library/root"
-	$(SWIFT) test --skip StalldTests
-	@# Machines, agents and floods of reports: one after the other, or they wait for each other until their time is over.
-	$(SWIFT) test --skip-build --no-parallel --filter StalldTests
+	$(SWIFT) test
 
 test-fleet: ## The queries for a fleet on ClickHouse, which is 900 MB; on DuckDB they are part of `make test`.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES) $(JUDGES) $(C_HOSTS)

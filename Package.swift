@@ -81,14 +81,16 @@ let package = Package(
     // A main thread of its own, which a test process does not give.
     .executableTarget(
       name: "MainThreadVictim", dependencies: ["LoopEngine", "CLinux"], path: "Tests/Victims/MainThreadVictim"),
+    // Suites that run one at a time, whichever target they are in.
+    .target(name: "TakingTurns", path: "Tests/TakingTurns"),
     .testTarget(name: "LoopEngineTests", dependencies: ["LoopEngine", "MainThreadVictim", "VictimC"]),
     .testTarget(
       name: "StallMonitorTests",
       dependencies: [
         "StallMonitor", "LoopEngine", "CUnwind", "CLinux", "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim",
-        "FoundationVictim", "DispatchMainVictim", "AsyncMainVictim", "ThrowVictim", "stalld",
+        "FoundationVictim", "DispatchMainVictim", "AsyncMainVictim", "ThrowVictim", "stalld", "TakingTurns",
       ]),
-    .testTarget(name: "StalldTests", dependencies: ["stalld", "LoopEngine", "StallVictim"]),
+    .testTarget(name: "StalldTests", dependencies: ["stalld", "LoopEngine", "StallVictim", "TakingTurns"]),
   ],
   swiftLanguageModes: [.v6]
 )

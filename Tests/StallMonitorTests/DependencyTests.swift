@@ -1,8 +1,9 @@
 import Foundation
+import TakingTurns
 import Testing
 
 /// What a host takes on with the library, all traits off: none of the ecosystem's packages, and no Foundation.
-@Suite(.serialized)
+@Suite(.serialized, .takingTurns)
 struct DependencyTests {
   @Test(arguments: Victim.Build.allCases)
   func hostsBinaryNeedsNoFoundation(build: Victim.Build) throws {

@@ -1,8 +1,9 @@
 import Foundation
+import TakingTurns
 import Testing
 
 /// What an operator sets in the environment of a host that is already built.
-@Suite(.serialized)
+@Suite(.serialized, .takingTurns)
 struct HostConfigurationTests {
   @Test(arguments: [
     ("STALLMONITOR_THRESHOLD", "fast", "250ms"), ("STALLMONITOR_THRESHOLD", "250", "ms"),

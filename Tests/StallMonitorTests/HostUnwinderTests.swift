@@ -1,8 +1,9 @@
 import Foundation
+import TakingTurns
 import Testing
 
 /// What a host links against, and which unwinder its exceptions use: libunwind would make them 35 times slower.
-@Suite(.serialized, .timeLimit(.minutes(1)))
+@Suite(.serialized, .takingTurns, .timeLimit(.minutes(3)))
 struct HostUnwinderTests {
   @Test(arguments: ["StallVictim", "ThrowVictim", "stalld"])
   func hostNeedsNoUnwinderOfOurs(program: String) throws {

@@ -1,9 +1,10 @@
 import Foundation
+import TakingTurns
 import Testing
 
 /// The reports of stalling hosts, read by a real rsyslogd with the configuration that operators install.
 @Suite(
-  .timeLimit(.minutes(3)),
+  .serialized, .takingTurns, .timeLimit(.minutes(3)),
   .enabled(if: Rsyslogd.path != nil, "rsyslogd is missing (Debian: rsyslog)"))
 struct RsyslogTests {
   @Test func everyLineArrivesWholeAndOnceAcrossARotation() throws {

@@ -1,10 +1,11 @@
 import Foundation
+import TakingTurns
 import Testing
 
 @testable import stalld
 
 /// What strangers say of themselves ends neither the agent nor what it promises of its file.
-@Suite(.timeLimit(.minutes(2)))
+@Suite(.serialized, .takingTurns, .timeLimit(.minutes(2)))
 struct AgentContainmentTests {
   /// A process of its own that sends lines, waits until they are acknowledged, and ends.
   private func host(_ agent: RunningAgent, _ lines: [String], times: Int = 1) throws {

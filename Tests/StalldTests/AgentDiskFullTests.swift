@@ -1,9 +1,10 @@
 import Foundation
+import TakingTurns
 import Testing
 
 /// A file system that is full: a small tmpfs in a mount namespace of the test's own.
 @Suite(
-  .timeLimit(.minutes(2)),
+  .serialized, .takingTurns, .timeLimit(.minutes(2)),
   .enabled(if: getuid() == 0, "needs root for a mount in a namespace of its own"))
 struct AgentDiskFullTests {
   @Test("the agent goes on, loses and cuts nothing, and recovers by itself")

@@ -1,8 +1,9 @@
 import Foundation
+import TakingTurns
 import Testing
 
 /// A service with the monitor in it, the agent, and what an operator finds in the agent's file.
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.serialized, .takingTurns, .timeLimit(.minutes(3)))
 struct AgentEndToEndTests {
   /// The lines of one process, read as a consumer would.
   private struct Line {

@@ -1,8 +1,9 @@
 import Foundation
+import TakingTurns
 import Testing
 
 /// Clients that flood, stall, or send what is no report: contained, named, and nobody else's trouble.
-@Suite(.timeLimit(.minutes(2)))
+@Suite(.serialized, .takingTurns, .timeLimit(.minutes(2)))
 struct AgentHostileTests {
   /// A report of somebody else arrives while `disturbance` goes on.
   private func othersAreServed(_ agent: RunningAgent, from id: Int) throws {

@@ -1,8 +1,9 @@
 import Foundation
+import TakingTurns
 import Testing
 
 /// The real agent, and hosts that speak its protocol.
-@Suite(.timeLimit(.minutes(2)))
+@Suite(.serialized, .takingTurns, .timeLimit(.minutes(2)))
 struct AgentIngestTests {
   private func object(_ line: String) throws -> [String: Any] {
     try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])

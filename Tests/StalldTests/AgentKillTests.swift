@@ -1,8 +1,9 @@
 import Foundation
+import TakingTurns
 import Testing
 
 /// `kill -9` at random moments: what was acknowledged is there, once, and no line is cut.
-@Suite(.timeLimit(.minutes(5)), .serialized)
+@Suite(.timeLimit(.minutes(5)), .serialized, .takingTurns)
 struct AgentKillTests {
   private func identities(_ agent: RunningAgent) throws -> [Int] {
     try agent.lines().map { line in

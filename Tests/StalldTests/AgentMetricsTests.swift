@@ -1,11 +1,12 @@
 import Foundation
 import LoopEngine
+import TakingTurns
 import Testing
 
 @testable import stalld
 
 /// What the agent counts, as Prometheus reads it.
-@Suite struct AgentMetricsTests {
+@Suite(.serialized, .takingTurns) struct AgentMetricsTests {
   @Test func stallIsCountedOnceWithTheSeverityThatItReached() throws {
     let driver = try AgentDriver()
     func id(_ digit: Character) -> String { String(repeating: digit, count: 32) }

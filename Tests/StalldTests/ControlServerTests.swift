@@ -1,11 +1,12 @@
 import Foundation
 import LoopEngine
+import TakingTurns
 import Testing
 
 @testable import stalld
 
 /// The control socket, and `stalld status` as a program beside it.
-@Suite(.timeLimit(.minutes(3))) struct ControlServerTests {
+@Suite(.serialized, .takingTurns, .timeLimit(.minutes(3))) struct ControlServerTests {
   /// An agent with a control socket.
   final class Agent {
     let driver: AgentDriver

@@ -1,8 +1,9 @@
 import Foundation
+import TakingTurns
 import Testing
 
 /// The queries for a fleet, on the engines that they are for, over two weeks of 1000 hosts.
-@Suite(.serialized, .timeLimit(.minutes(3)))
+@Suite(.serialized, .takingTurns, .timeLimit(.minutes(3)))
 struct FleetTests {
   @Test(
     "the ten questions of a stall review have the right answers on DuckDB",

@@ -1,8 +1,9 @@
 import Foundation
+import TakingTurns
 import Testing
 
 /// What a watched service tells systemd's watchdog, as any service manager sees it.
-@Suite(.timeLimit(.minutes(2)))
+@Suite(.serialized, .takingTurns, .timeLimit(.minutes(2)))
 struct HostWatchdogTests {
   /// A service and what it told.
   struct Life {

@@ -1,9 +1,10 @@
 import Foundation
+import TakingTurns
 import Testing
 
 /// The longest lines through the journal of a real systemd, with the configuration that operators install.
 @Suite(
-  .timeLimit(.minutes(3)),
+  .serialized, .takingTurns, .timeLimit(.minutes(3)),
   .enabled(if: Machine.obstacle == nil, Comment(rawValue: "skipped: \(Machine.obstacle ?? "")")))
 struct JournaldTests {
   @Test("lines are whole in the journal, and each is there once")

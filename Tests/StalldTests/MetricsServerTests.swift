@@ -1,11 +1,12 @@
 import Foundation
 import LoopEngine
+import TakingTurns
 import Testing
 
 @testable import stalld
 
 /// `/metrics` and `/healthz`, asked by real clients.
-@Suite(.timeLimit(.minutes(3))) struct MetricsServerTests {
+@Suite(.serialized, .takingTurns, .timeLimit(.minutes(3))) struct MetricsServerTests {
   @Test func answersWhatIsAskedFor() throws {
     let driver = try AgentDriver()
     try driver.record([SampleReport()])

@@ -1,11 +1,12 @@
 import Foundation
 import LoopEngine
+import TakingTurns
 import Testing
 
 @testable import stalld
 
 /// The file for node_exporter.
-@Suite(.timeLimit(.minutes(3))) struct MetricsTextfileTests {
+@Suite(.serialized, .takingTurns, .timeLimit(.minutes(3))) struct MetricsTextfileTests {
   @Test func isWrittenWhenSomethingHasChangedAndOnlyThen() throws {
     let driver = try AgentDriver()
     let scratch = try ScratchDirectory()

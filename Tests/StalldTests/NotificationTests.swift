@@ -1,8 +1,9 @@
 import Foundation
+import TakingTurns
 import Testing
 
 /// `stalld run` as any service manager that speaks sd_notify(3) sees it.
-@Suite(.timeLimit(.minutes(2)))
+@Suite(.serialized, .takingTurns, .timeLimit(.minutes(2)))
 struct NotificationTests {
   private let scratch: ScratchDirectory
 

@@ -1,11 +1,14 @@
 import Foundation
 import Glibc
+import TakingTurns
 import Testing
 
 @testable import stalld
 
 /// A disk that is full: the agent goes on, counts, and recovers by itself.
-@Suite(.timeLimit(.minutes(3)), .enabled(if: geteuid() == 0, "mounting a small file system needs root"))
+@Suite(
+  .serialized, .takingTurns, .timeLimit(.minutes(3)),
+  .enabled(if: geteuid() == 0, "mounting a small file system needs root"))
 struct OutputDiskFullTests {
   @Test func linesWaitWholeUntilThereIsRoom() throws {
     let disk = try SmallDisk(size: "256k")

@@ -1,11 +1,12 @@
 import Foundation
 import Glibc
+import TakingTurns
 import Testing
 
 @testable import stalld
 
 /// A file that the agent writes, as a shipper and an operator find it.
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.serialized, .takingTurns, .timeLimit(.minutes(3)))
 final class OutputFileTests {
   let scratch: ScratchDirectory
   let path: String

@@ -1,11 +1,12 @@
 import Foundation
 import Glibc
+import TakingTurns
 import Testing
 
 @testable import stalld
 
 /// Standard output: what reads it may stand still, leave, or be the journal.
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.serialized, .takingTurns, .timeLimit(.minutes(3)))
 struct OutputStreamTests {
   private func readAll(_ descriptor: Int32, while goesOn: () throws -> Bool) throws -> Data {
     var received = Data()

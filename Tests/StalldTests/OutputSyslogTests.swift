@@ -1,12 +1,13 @@
 import Foundation
 import Glibc
+import TakingTurns
 import Testing
 
 @testable import stalld
 
 /// Reports that a real rsyslogd takes.
 @Suite(
-  .timeLimit(.minutes(3)),
+  .serialized, .takingTurns, .timeLimit(.minutes(3)),
   .enabled(if: Program.installed("rsyslogd") != nil, "rsyslogd is missing (Debian: rsyslog)"))
 struct OutputSyslogTests {
   @Test(arguments: ["local", "tcp"])

@@ -1,10 +1,11 @@
 import Foundation
+import TakingTurns
 import Testing
 
 @testable import stalld
 
 /// `stalld report` with files as they are on machines: many hosts, rotated and packed, cut and hostile.
-@Suite struct ReportCommandTests {
+@Suite(.serialized, .takingTurns) struct ReportCommandTests {
   /// A report line.
   static func line(
     _ event: String = "ended", id: Int, sequence: Int = 1, ms: Double = 300, at time: String = "2026-11-21T10:00:00",

@@ -1,10 +1,11 @@
 import Foundation
+import TakingTurns
 import Testing
 
 @testable import stalld
 
 /// What `stalld report` writes for other programs, read by these.
-@Suite struct ReportExportTests {
+@Suite(.serialized, .takingTurns) struct ReportExportTests {
   let scratch: ScratchDirectory
   let lines: ReportLines
 
@@ -131,18 +132,128 @@ import Testing
     #expect(frames[heaviest[0]]["name"] as? String == "main", "the outermost comes first")
   }
 
-  /// Against the tables of the processed format, version 61, as firefox-devtools/profiler documents them (src/types/profile.ts).
+  /// A track of a Firefox profile, as Tests/Support/check-firefox-profile.py sees it.
+  private struct Track: Decodable {
+    struct Sample: Decodable {
+      var time: Double
+      var weight: Double
+      /// Outermost first: function, file, line, library.
+      var stack: [[Part]]
+      var category: String
+    }
+
+    struct Marker: Decodable {
+      var name: String
+      var start: Double
+      var end: Double?
+      var culprit: String?
+      var cause: String
+      var release: String?
+      var id: String
+      var count: Int
+    }
+
+    enum Part: Decodable, Equatable {
+      case text(String)
+      case number(Int)
+      case none
+
+      init(from decoder: any Decoder) throws {
+        let value = try decoder.singleValueContainer()
+        if value.decodeNil() {
+          self = .none
+        } else if let text = try? value.decode(String.self) {
+          self = .text(text)
+        } else {
+          self = .number(try value.decode(Int.self))
+        }
+      }
+
+      var text: String { if case .text(let text) = self { text } else { "" } }
+    }
+
+    var name: String
+    var process: String
+    var samples: [Sample]
+    var markers: [Marker]
+  }
+
+  private func check(firefoxProfile file: String) throws -> Program {
+    try Program.run(
+      "/usr/bin/python3", [Program.root.appending(path: "Tests/Support/check-firefox-profile.py").path, file])
+  }
+
+  /// Held to version 61 of the format as firefox-devtools/profiler documents it: no reader of others can be installed.
   @Test func firefoxProfileIsOfItsVersion() throws {
-    let file = try export("firefox")
-    let support = Program.root.appending(path: "Tests/Support").path
-    let judge = try Program.run("/usr/bin/python3", ["\(support)/check-firefox-profile.py", file])
-    #expect(judge.status == 0, "\(judge.errors.suffix(600))")
-    let summary = try #require(
-      try JSONSerialization.jsonObject(with: Data(judge.output.utf8)) as? [String: Any], "\(judge.output)")
+    let judge = try check(firefoxProfile: export("firefox"))
+    try #require(judge.status == 0, "\(judge.errors.suffix(600))")
+    let tracks = try JSONDecoder().decode([Track].self, from: Data(judge.output.utf8))
     // A track for each loop of a service on a host.
-    #expect(summary["tracks"] as? Int == 10)
-    #expect(summary["markers"] as? Int == lines.count)
-    #expect(abs((summary["milliseconds"] as? Double ?? 0) - lines.milliseconds) < 0.1)
-    #expect((summary["stacks"] as? [String])?.contains("main > Store.write() throws -> () > fsync") == true)
+    #expect(tracks.count == 10)
+    #expect(Set(tracks.map(\.name)) == ["main"])
+    #expect(Set(tracks.map(\.process)).isSuperset(of: ["web on node-0", "search on node-3", "we;b\n2 on \"<&"]))
+
+    // The same stacks with the same milliseconds as in the folded ones, which flamegraph.pl has read.
+    var weights: [String: Double] = [:]
+    for track in tracks {
+      let service = track.process.split(separator: " on ")[0]
+      for sample in track.samples {
+        let names = ([String(service)] + sample.stack.map { $0[0].text }).map {
+          $0.replacing(";", with: ":").replacing("\n", with: " ").replacing("\u{2028}", with: " ")
+        }
+        weights[names.joined(separator: ";"), default: 0] += sample.weight
+      }
+    }
+    let folded = try String(contentsOfFile: export("folded"), encoding: .utf8).split(separator: "\n")
+    #expect(folded.count == weights.count)
+    for line in folded {
+      let number = try #require(line.split(separator: " ").last)
+      let stack = String(line.dropLast(number.count + 1))
+      #expect(abs(try #require(weights[stack], "\(stack)") - (Double(number) ?? -1)) <= 1)
+    }
+
+    let write = try #require(tracks.flatMap(\.samples).first { $0.stack.last?[0] == .text("fsync") })
+    #expect(
+      write.stack == [
+        [.text("main"), .text("/src/main.swift"), .number(12), .text("/usr/bin/web")],
+        [.text("Store.write() throws -> ()"), .text("/src/Store.swift"), .number(11), .text("/usr/bin/web")],
+        [.text("fsync"), .text("/src/fsync.swift"), .number(10), .text("/lib/x86_64-linux-gnu/libc.so.6")],
+      ])
+    #expect(write.category == "io")
+    let markers = tracks.flatMap(\.markers)
+    #expect(markers.count == lines.count)
+    #expect(Set(markers.map(\.id)).count == lines.count && markers.allSatisfy { $0.name == "Stall" && $0.count == 1 })
+    #expect(abs(markers.reduce(0) { $0 + ($1.end ?? 0) - $1.start } - lines.milliseconds) < 1)
+    #expect(markers.contains { $0.culprit == "Store.write() throws -> ()" && $0.cause == "io" && $0.release == "1.2" })
+  }
+
+  /// What is said of a profile with a mistake in it, in Python.
+  @Test(arguments: [
+    ("p['meta']['preprocessedProfileVersion'] = 60", "AssertionError"),
+    ("del p['meta']['stackwalk']", "meta lacks ['stackwalk']"),
+    ("p['meta']['doesNotUseFrameImplementation'] = True", "meta has ['doesNotUseFrameImplementation']"),
+    ("p['meta']['categories'][0]['color'] = 'black'", "'color': 'black'"),
+    ("p['meta']['markerSchema'][0]['data'] = []", "schema has ['data']"),
+    ("p['shared']['stackTable']['prefix'].pop()", "stackTable.prefix has"),
+    ("p['shared']['stackTable']['prefix'][0] = 1", "a caller comes before what it calls"),
+    ("p['shared']['frameTable']['func'][0] = 1000", "frameTable.func[0] is 1000"),
+    ("p['shared']['frameTable']['line'][0] = '12'", "frameTable.line[0] is '12'"),
+    ("p['shared']['funcTable']['fileName'] = p['shared']['funcTable'].pop('source')", "funcTable has"),
+    ("p['shared']['sources']['startLine'][0] = 0", "count from 1"),
+    ("p['threads'][0]['pid'] = 1", "thread.pid is 1"),
+    ("p['threads'][0]['stringArray'] = p['shared'].pop('stringArray')", "shared lacks ['stringArray']"),
+    ("p['threads'][0]['samples']['time'].reverse()", "times go on"),
+    ("p['threads'][0]['samples']['stack'][0] = -1", "samples.stack[0] is -1"),
+    ("p['threads'][0]['markers']['data'][0]['culprit'] = 'main'", "culprit is 'main'"),
+    ("p['threads'][0]['markers']['data'][0]['type'] = 'Text'", "KeyError: 'Text'"),
+    ("p['libs'][0]['breakpadId'] = 'aa00'", "aa00"),
+  ])
+  func brokenFirefoxProfileIsFound(mistake: String, said: String) throws {
+    let file = try export("firefox")
+    let program = "import json, sys; p = json.load(open(sys.argv[1])); \(mistake); json.dump(p, open(sys.argv[1], 'w'))"
+    try #require(try Program.run("/usr/bin/python3", ["-c", program, file]).status == 0)
+    let judge = try check(firefoxProfile: file)
+    #expect(judge.status == 1)
+    #expect(judge.errors.contains(said), "\(judge.errors.suffix(300))")
   }
 }

@@ -1,10 +1,11 @@
 import Foundation
+import TakingTurns
 import Testing
 
 @testable import stalld
 
 /// `stalld report --html`, opened in a browser.
-@Suite struct ReportPageTests {
+@Suite(.serialized, .takingTurns) struct ReportPageTests {
   let scratch: ScratchDirectory
   let browser: Chromium
 

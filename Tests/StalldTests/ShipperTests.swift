@@ -1,10 +1,11 @@
 import Foundation
+import TakingTurns
 import Testing
 
 @testable import StallMonitor
 
 /// Lines as long as they get, from our writer through a real shipper into a file, while the file is rotated.
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.serialized, .takingTurns, .timeLimit(.minutes(3)))
 struct ShipperTests {
   /// Who renames the file.
   enum Rotation: CaseIterable, CustomTestStringConvertible {

@@ -1,11 +1,12 @@
 import Foundation
 import StallMonitor
+import TakingTurns
 import Testing
 
 @testable import stalld
 
 /// `stalld symbolicate` with the lines of real programs that were stripped, and with lines that nobody should have written.
-@Suite struct SymbolicateTests {
+@Suite(.serialized, .takingTurns) struct SymbolicateTests {
   /// A copy of the victim, stripped, with its names in a separate debug file, and what it reported.
   struct Stripped {
     let scratch: ScratchDirectory

@@ -1,11 +1,12 @@
 import Foundation
+import TakingTurns
 import Testing
 
 /// The unit under a real systemd, with the release build.
 ///
 /// Needs root, systemd-nspawn and mounts: inside a container without privileges there is no way to boot a systemd.
 @Suite(
-  .serialized, .timeLimit(.minutes(3)),
+  .serialized, .takingTurns, .timeLimit(.minutes(3)),
   .enabled(if: Machine.obstacle == nil, Comment(rawValue: "skipped: \(Machine.obstacle ?? "")")))
 struct SystemdTests {
   @Test func unitServesAndStops() throws {

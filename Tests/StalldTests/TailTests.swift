@@ -1,11 +1,12 @@
 import Foundation
 import LoopEngine
+import TakingTurns
 import Testing
 
 @testable import stalld
 
 /// `stalld tail` as a program.
-@Suite(.timeLimit(.minutes(3))) struct TailTests {
+@Suite(.serialized, .takingTurns, .timeLimit(.minutes(3))) struct TailTests {
   /// A running `stalld tail`.
   final class Tail {
     let process = Process()
