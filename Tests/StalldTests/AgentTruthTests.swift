@@ -1,8 +1,9 @@
 import Foundation
+import TakingTurns
 import Testing
 
 /// What the agent says of hosts that end, reconnect, or are interfered with, is so; and what they had to say is not lost.
-@Suite(.timeLimit(.minutes(2)))
+@Suite(.takingTurns, .timeLimit(.minutes(2)))
 struct AgentTruthTests {
   private struct Line {
     let object: [String: Any]
