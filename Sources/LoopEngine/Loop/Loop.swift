@@ -29,7 +29,7 @@ public final class Loop: @unchecked Sendable {
   @exclusivity(unchecked) var ring = WorkRing()
   /// Blocks for modes other than the current one, older than all in `ring`.
   @exclusivity(unchecked) var parked = WorkRing(capacity: 4)
-  @exclusivity(unchecked) var pendingWork: [Work] = []
+  @exclusivity(unchecked) var pendingWork: [ObjectIdentifier: Work] = [:]
   @exclusivity(unchecked) var idleWork = WorkRing(capacity: 4)
   @exclusivity(unchecked) var markedFlushPoints: [FlushPoint] = []
   /// By mode number; most have none.
@@ -56,6 +56,9 @@ public final class Loop: @unchecked Sendable {
   @exclusivity(unchecked) var nextSequence: UInt = 0
   /// Timers added while others fire must wait for the next pass: their heap position is after this time.
   @exclusivity(unchecked) var firingLimit = Int64.min
+  /// The timer that fires now, and those whose closures run the loop in which it does.
+  @exclusivity(unchecked) var firingTimer: Unmanaged<Timer>?
+  @exclusivity(unchecked) var outerFiringTimers: [Unmanaged<Timer>] = []
 
   @exclusivity(unchecked) var sources: [ObjectIdentifier: Source] = [:]
   @exclusivity(unchecked) var signalledSources: [Source] = []

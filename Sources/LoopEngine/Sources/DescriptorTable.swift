@@ -10,7 +10,7 @@ struct DescriptorTable: ~Copyable {
 
   private var slots: [Slot] = []
   private var free: [Int] = []
-  /// How many sources have left, so that a pass can tell a late event from an orphaned watch.
+  /// How many sources have left, or left a mode, so that a pass can tell a late event from an orphaned watch.
   private(set) var removals = 0
 
   var all: [Loop.DescriptorSource] { slots.compactMap(\.source) }
@@ -34,6 +34,10 @@ struct DescriptorTable: ~Copyable {
     slots[index].source = nil
     slots[index].generation &+= 1
     free.append(index)
+    removals &+= 1
+  }
+
+  mutating func noteRemoval() {
     removals &+= 1
   }
 

@@ -99,7 +99,7 @@ extension Loop {
     for mode in pollingModes(of: key) where !isWatching(source, mode) {
       mode.poller.remove(source.descriptor, token: source.token)
     }
-    if source.keys.isEmpty { descriptors.remove(source) }
+    if source.keys.isEmpty { descriptors.remove(source) } else { descriptors.noteRemoval() }
   }
 
   func descriptorSourceDidBecomeInvalid(_ source: DescriptorSource) {
@@ -128,7 +128,7 @@ extension Loop {
     key == Mode.common.id ? modes.compactMap { $0 }.filter(\.isCommon) : [makeMode(key)]
   }
 
-  private func isWatching(_ source: DescriptorSource, _ mode: ModeState) -> Bool {
+  func isWatching(_ source: DescriptorSource, _ mode: ModeState) -> Bool {
     source.keys.contains { matches($0, mode) }
   }
 
@@ -136,10 +136,10 @@ extension Loop {
   ///
   /// The table's reference is held for the call, which may remove the source.
   @inline(__always)
-  func call(_ source: DescriptorSource, _ events: UInt32) {
+  func call(_ source: DescriptorSource, _ readiness: DescriptorSource.Readiness) {
     let outer = published.save()
     published.publish(.descriptor, source.origin)
-    source.call(DescriptorSource.Readiness(epollEvents: events))
+    source.call(readiness)
     published.restore(outer)
   }
 
@@ -157,6 +157,14 @@ extension Loop {
     } catch {
       mode.poller.close()
       throw error
+    }
+    for (descriptor, token) in mode.poller.takeLapsed() {
+      guard let source = descriptors.find(token), isWatching(source, mode) else { continue }
+      do throws(LoopError) {
+        try mode.poller.add(descriptor, events: source.epollEvents, token: token)
+      } catch {
+        source.fail(error)
+      }
     }
   }
 
@@ -191,16 +199,11 @@ extension Loop {
 
   /// Makes a mode's epoll instance anew: after a fork, or to be rid of a watch whose descriptor was closed while
   /// another descriptor keeps its file open.
+  ///
+  /// Should there be no descriptor for it now, it is tried again in each pass.
   func reopenPoller(_ mode: ModeState) {
     guard mode.poller.isOpen else { return }
     mode.poller.close()
-    do { try openPoller(mode) } catch { return }
-    for source in descriptors.all where isWatching(source, mode) {
-      do throws(LoopError) {
-        try mode.poller.add(source.descriptor, events: source.epollEvents, token: source.token)
-      } catch {
-        source.fail(error)
-      }
-    }
+    try? openPoller(mode)
   }
 }

@@ -12,6 +12,8 @@ struct Poller: ~Copyable {
   private(set) var epoll: Int32 = -1
   /// Which source a descriptor number belongs to: the number may be closed and come back as another file.
   private var owners: [Int32: UInt64] = [:]
+  /// Watches of an instance that was closed, for the next one.
+  private var lapsed: [Int32: UInt64] = [:]
 
   deinit {
     if epoll >= 0 { Glibc.close(epoll) }
@@ -30,7 +32,15 @@ struct Poller: ~Copyable {
   mutating func close() {
     if epoll >= 0 { Glibc.close(epoll) }
     epoll = -1
+    lapsed.merge(owners) { _, later in later }
     owners = [:]
+  }
+
+  /// What the closed instance watched, once: a watch that had gone with its descriptor before is not among it, as the
+  /// number may be another file's.
+  mutating func takeLapsed() -> [Int32: UInt64] {
+    defer { lapsed = [:] }
+    return lapsed
   }
 
   /// Watches one of the loop's own descriptors for edges, so that they need never be read.
@@ -60,6 +70,7 @@ struct Poller: ~Copyable {
   ///
   /// A descriptor that was closed meanwhile is no error; one whose number now belongs to another source is left alone.
   mutating func remove(_ descriptor: Int32, token: UInt64) {
+    if lapsed[descriptor] == token { lapsed[descriptor] = nil }
     guard epoll >= 0, owners[descriptor] == token else { return }
     owners[descriptor] = nil
     _ = clinux_epoll_control(epoll, EPOLL_CTL_DEL, descriptor, 0, 0)
