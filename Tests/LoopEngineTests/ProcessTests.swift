@@ -80,6 +80,40 @@ import VictimC
     }
   }
 
+  @Test func theChildOfAForkHasItsOwnSignalsTimersAndChildren() async {
+    await #expect(processExitsWith: .success) {
+      let loop = Loop.current
+      let log = Log<String>()
+      guard let signals = try? Loop.SignalSource([SIGUSR1], body: { _ in log.append("signal") }) else { exit(1) }
+      try? loop.add(signals)
+      loop.schedule(after: .milliseconds(1)) { _ in log.append("timer") }
+      typealias Fork = @convention(c) () -> pid_t
+      let fork = unsafeBitCast(dlsym(nil, "fork"), to: Fork.self)
+      // Made by the parent, whose epoll instance has heard of nothing but its own.
+      loop.run(mode: .default, for: .zero)
+      let child = fork()
+      if child == 0 {
+        kill(getpid(), SIGUSR1)
+        let end = Loop.Instant.now.advanced(by: .seconds(20))
+        while log.count < 2 && Loop.Instant.now < end { loop.run(mode: .default, for: .milliseconds(5)) }
+        // A thread of the child's wakes the child's loop.
+        let thread = TestThread {
+          while !loop.isWaiting { sleepBriefly() }
+          loop.perform { loop.stop() }
+        }
+        let result = loop.run(mode: .default, for: .seconds(20))
+        thread.join()
+        _exit(log.all.sorted() == ["signal", "timer"] && result == .stopped ? 0 : 7)
+      }
+      guard let ended = try? Loop.ChildSource(child, body: { log.append("\($0)") }) else { exit(2) }
+      try? loop.add(ended)
+      let end = Loop.Instant.now.advanced(by: .seconds(30))
+      while log.count < 2 && Loop.Instant.now < end { loop.run(mode: .default, for: .milliseconds(20)) }
+      // The child's signal was the child's.
+      exit(log.all.sorted() == ["exited(0)", "timer"] ? 0 : 3)
+    }
+  }
+
   @Test func threadsWithLoopsLeaveNoMemoryAndNoDescriptorsBehind() async {
     await #expect(processExitsWith: .success) {
       // Each uses all that a loop allocates: a post, a timer, a watch, an observer, a mode of its own.
