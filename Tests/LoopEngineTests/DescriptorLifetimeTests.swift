@@ -34,6 +34,28 @@ import Testing
     #expect(log.all == ["new", "new"])
   }
 
+  @Test func aNumberThatBringsTheSameFileBackCanBeWatchedAgain() throws {
+    let (pipe, other) = (Pipe(), Pipe())
+    defer { for pipe in [pipe, other] { pipe.close() } }
+    let copy = dup(pipe.reading)
+    defer { close(copy) }
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      let old = try loop.watch(pipe.reading) { _, _ in log.append("old") }
+      // Closed, as far as the watch can see, when the source ends: the kernel keeps the watch, as the file lives on.
+      dup2(other.reading, pipe.reading)
+      old.invalidate()
+      dup2(copy, pipe.reading)
+      try loop.watch(pipe.reading) { source, _ in
+        log.append("new")
+        source.invalidate()
+      }
+      pipe.write()
+      return loop.run(mode: .default, for: .seconds(10))
+    }
+    #expect(log.all == ["new"])
+  }
+
   @Test func duplicatesAreWatchedEachForItself() throws {
     let pipe = Pipe()
     defer { pipe.close() }

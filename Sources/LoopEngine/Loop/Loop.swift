@@ -26,6 +26,9 @@ public final class Loop: @unchecked Sendable {
 
   // MARK: Owner-confined
 
+  /// Changes that other threads have asked for, and how many of them are made or being made.
+  @exclusivity(unchecked) private var changes: [() -> Void] = []
+  @exclusivity(unchecked) private var madeChanges = 0
   @exclusivity(unchecked) var ring = WorkRing()
   /// Blocks for modes other than the current one, older than all in `ring`.
   @exclusivity(unchecked) var parked = WorkRing(capacity: 4)
@@ -168,7 +171,18 @@ public final class Loop: @unchecked Sendable {
 
   @inline(never)
   private func absorbSlowly() {
-    for change in inbox.collect(into: &ring) { change() }
+    let fresh = inbox.collect(into: &ring)
+    if fresh.isEmpty { return }
+    // A change may call out (a source is told of its addition), and the callee may come here for later ones: all are
+    // made in the order of their arrival.
+    changes += fresh
+    while madeChanges < changes.count {
+      let change = changes[madeChanges]
+      madeChanges += 1
+      change()
+    }
+    changes = []
+    madeChanges = 0
   }
 
   @inline(__always)

@@ -54,7 +54,12 @@ struct Poller: ~Copyable {
 
   mutating func add(_ descriptor: Int32, events: UInt32, token: UInt64) throws(LoopError) {
     if clinux_epoll_control(epoll, EPOLL_CTL_ADD, descriptor, events, token) != 0 {
-      throw LoopError("watch descriptor \(descriptor)", descriptor: descriptor)
+      // Left behind by a source that ended while the descriptor was closed, and a duplicate has brought back the same
+      // file under the same number.
+      let isOrphan = errno == EEXIST && owners[descriptor] == nil
+      if !isOrphan || clinux_epoll_control(epoll, EPOLL_CTL_MOD, descriptor, events, token) != 0 {
+        throw LoopError("watch descriptor \(descriptor)", descriptor: descriptor)
+      }
     }
     owners[descriptor] = token
   }
