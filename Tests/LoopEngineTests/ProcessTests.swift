@@ -114,6 +114,38 @@ import VictimC
     }
   }
 
+  @Test func aProgramThatClosesAllDescriptorsDoesNotMakeItsLoopSpin() async {
+    await #expect(processExitsWith: .success) {
+      let log = Log<String>()
+      let kept = Pipe()
+      TestThread {
+        let loop = Loop.current
+        loop.schedule(after: .milliseconds(50)) { _ in
+          log.append("timer")
+          _ = TestThread {
+            while !loop.isWaiting { sleepBriefly() }
+            loop.perform {
+              log.append("post")
+              kept.write()
+            }
+          }
+        }
+        _ = try? loop.watch(kept.reading) { source, _ in
+          log.append("descriptor")
+          source.invalidate()
+        }
+        // A pass, so that all descriptors are made.
+        loop.run(mode: .default, for: .milliseconds(1))
+        let own = [loop.inbox.wakeDescriptor.load(ordering: .relaxed), loop.timerDescriptor]
+        for descriptor in own + loop.modes.compactMap({ $0?.poller.epoll }) { close(descriptor) }
+        let passes = Log<Int>()
+        loop.observe(.beforeTimers) { _, _ in passes.append(1) }
+        guard loop.run(mode: .default, for: .seconds(20)) == .finished else { exit(1) }
+        exit(log.all == ["timer", "post", "descriptor"] && passes.count < 20 ? 0 : 2)
+      }.join()
+    }
+  }
+
   @Test func threadsWithLoopsLeaveNoMemoryAndNoDescriptorsBehind() async {
     await #expect(processExitsWith: .success) {
       // Each uses all that a loop allocates: a post, a timer, a watch, an observer, a mode of its own.

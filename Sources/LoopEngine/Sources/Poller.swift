@@ -31,6 +31,11 @@ struct Poller: ~Copyable {
 
   mutating func close() {
     if epoll >= 0 { Glibc.close(epoll) }
+    abandon()
+  }
+
+  /// Forgets an instance whose descriptor somebody else has closed.
+  mutating func abandon() {
     epoll = -1
     lapsed.merge(owners) { _, later in later }
     owners = [:]
