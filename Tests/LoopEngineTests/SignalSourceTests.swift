@@ -55,6 +55,24 @@ import Testing
     other.stop()
   }
 
+  @Test func aSourceThatWasInNoModeMissesASignalAndHearsTheNext() throws {
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      let first = try Loop.SignalSource([SIGUSR1]) { _ in log.append("first") }
+      let second = try Loop.SignalSource([SIGUSR1]) { _ in log.append("second") }
+      try loop.add(first)
+      try loop.add(second)
+      loop.remove(second)
+      for _ in 0..<2 {
+        pthread_kill(pthread_self(), SIGUSR1)
+        loop.run(mode: .default, for: .milliseconds(20))
+        try loop.add(second)
+      }
+      return 0
+    }
+    #expect(log.all.sorted() == ["first", "first", "second"])
+  }
+
   @Test func aSignalThatAnotherSourceReadEndsARunForOneSource() throws {
     let log = Log<String>()
     let results = try onFreshLoop { loop in

@@ -175,7 +175,7 @@ public final class Loop: @unchecked Sendable {
     if fresh.isEmpty { return }
     // A change may call out (a source is told of its addition), and the callee may come here for later ones: all are
     // made in the order of their arrival.
-    changes += fresh
+    if changes.isEmpty { changes = fresh } else { changes += fresh }
     while madeChanges < changes.count {
       let change = changes[madeChanges]
       madeChanges += 1

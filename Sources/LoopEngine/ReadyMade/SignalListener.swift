@@ -46,6 +46,8 @@ final class SignalListener: @unchecked Sendable {
     }
     guard isFirst else { return }
     loop.change { [self] in
+      // In no mode now: it has missed this, and hears of the next.
+      if source.keys.isEmpty { return handedOn.withLock { $0 = [] } }
       let messenger = Messenger()
       let carrier = Loop.Source(name: "signal of another source") { [self] in
         messenger.source?.invalidate()

@@ -8,7 +8,8 @@ extension Loop {
   ///   a signalfd only if *every* thread blocks it, so make the source on the main thread before there are others:
   ///   threads inherit the mask, and so do child processes. The signal's default action does not happen.
   ///
-  /// Several sources may listen to one signal, on whatever loops: each is called for each delivery.
+  /// Several sources may listen to one signal, on whatever loops: each is called for each delivery that one of them
+  /// reads, if it is in a mode of its loop by then.
   public final class SignalSource: DescriptorBacked {
     /// One delivery.
     public struct Delivery: Sendable {
