@@ -184,7 +184,7 @@ import Testing
     #expect(log.all.isEmpty)
   }
 
-  @Test func aThousandSourcesThatEndEachOtherAreCalledOncePerSurvivor() throws {
+  @Test func sourcesThatEndEachOtherAreCalledOncePerSurvivor() throws {
     let pipes = (0..<300).map { _ in Pipe() }
     defer { for pipe in pipes { pipe.close() } }
     let log = Log<Int>()
