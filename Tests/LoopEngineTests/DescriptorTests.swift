@@ -77,7 +77,8 @@ import Testing
       return loop.run()
     }
     close(pipe.reading)
-    #expect(log.all == [.writable, .hangUp])
+    // The end of a pipe can be read, which epoll by itself does not say.
+    #expect(log.all == [.writable, [.readable, .hangUp]])
   }
 
   @Test func interestCanBeChanged() throws {

@@ -61,6 +61,69 @@ import Testing
     thread.stop()
   }
 
+  @Test func startsFromSeveralThreadsAreOneThread() throws {
+    for _ in 0..<20 {
+      let thread = PermanentThread()
+      let identities = Log<Int32>()
+      let starters = (0..<4).map { _ in
+        TestThread {
+          try? thread.start()
+          thread.perform { identities.append(Loop.current.threadID) }
+        }
+      }
+      for starter in starters { starter.join() }
+      thread.stop()
+      #expect(identities.count == 4)
+      #expect(Set(identities.all).count == 1)
+    }
+  }
+
+  @Test func startsAndStopsInAnyOrderOnAnyThreadLeaveItStopped() throws {
+    let thread = PermanentThread()
+    let users = (0..<4).map { number in
+      TestThread {
+        for step in 0..<50 {
+          if (step + number) % 3 == 0 { thread.stop() } else { try? thread.start() }
+          thread.perform { if step % 7 == 0 { thread.stop() } }
+        }
+      }
+    }
+    for user in users { user.join() }
+    thread.stop()
+    #expect(!thread.isRunning && !thread.perform {})
+  }
+
+  @Test func itStartsAgainFromItsOwnThreadAfterAStopThere() throws {
+    let thread = PermanentThread()
+    try thread.start()
+    let log = Log<Int32>()
+    let first = try #require(thread.loop)
+    thread.perform {
+      log.append(Loop.current.threadID)
+      thread.stop()
+      try? thread.start()
+      thread.perform { log.append(Loop.current.threadID) }
+    }
+    while log.count < 2 { sleepBriefly() }
+    #expect(Set(log.all).count == 2)
+    while !first.hasEnded { sleepBriefly() }
+    thread.stop()
+  }
+
+  @Test func itsTimersAndWatchesEndWithIt() throws {
+    let thread = PermanentThread()
+    try thread.start()
+    let pipe = Pipe()
+    defer { pipe.close() }
+    let loop = try #require(thread.loop)
+    let timer = loop.schedule(after: .microseconds(100), repeats: true) { _ in }
+    let watch = try loop.watch(pipe.reading) { _, _ in }
+    pipe.write()
+    sleepBriefly(microseconds: 2000)
+    thread.stop()
+    #expect(!timer.isValid && !watch.isValid)
+  }
+
   @Test func stopEndsNestedRunsInModesOfTheirOwn() throws {
     let thread = PermanentThread()
     try thread.start()

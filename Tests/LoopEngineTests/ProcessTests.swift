@@ -80,6 +80,72 @@ import VictimC
     }
   }
 
+  @Test func theChildOfAForkHasItsOwnSignalsTimersAndChildren() async {
+    await #expect(processExitsWith: .success) {
+      let loop = Loop.current
+      let log = Log<String>()
+      guard let signals = try? Loop.SignalSource([SIGUSR1], body: { _ in log.append("signal") }) else { exit(1) }
+      try? loop.add(signals)
+      loop.schedule(after: .milliseconds(1)) { _ in log.append("timer") }
+      typealias Fork = @convention(c) () -> pid_t
+      let fork = unsafeBitCast(dlsym(nil, "fork"), to: Fork.self)
+      // Made by the parent, whose epoll instance has heard of nothing but its own.
+      loop.run(mode: .default, for: .zero)
+      let child = fork()
+      if child == 0 {
+        kill(getpid(), SIGUSR1)
+        let end = Loop.Instant.now.advanced(by: .seconds(20))
+        while log.count < 2 && Loop.Instant.now < end { loop.run(mode: .default, for: .milliseconds(5)) }
+        // A thread of the child's wakes the child's loop.
+        let thread = TestThread {
+          while !loop.isWaiting { sleepBriefly() }
+          loop.perform { loop.stop() }
+        }
+        let result = loop.run(mode: .default, for: .seconds(20))
+        thread.join()
+        _exit(log.all.sorted() == ["signal", "timer"] && result == .stopped ? 0 : 7)
+      }
+      guard let ended = try? Loop.ChildSource(child, body: { log.append("\($0)") }) else { exit(2) }
+      try? loop.add(ended)
+      let end = Loop.Instant.now.advanced(by: .seconds(30))
+      while log.count < 2 && Loop.Instant.now < end { loop.run(mode: .default, for: .milliseconds(20)) }
+      // The child's signal was the child's.
+      exit(log.all.sorted() == ["exited(0)", "timer"] ? 0 : 3)
+    }
+  }
+
+  @Test func aProgramThatClosesAllDescriptorsDoesNotMakeItsLoopSpin() async {
+    await #expect(processExitsWith: .success) {
+      let log = Log<String>()
+      let kept = Pipe()
+      TestThread {
+        let loop = Loop.current
+        loop.schedule(after: .milliseconds(50)) { _ in
+          log.append("timer")
+          _ = TestThread {
+            while !loop.isWaiting { sleepBriefly() }
+            loop.perform {
+              log.append("post")
+              kept.write()
+            }
+          }
+        }
+        _ = try? loop.watch(kept.reading) { source, _ in
+          log.append("descriptor")
+          source.invalidate()
+        }
+        // A pass, so that all descriptors are made.
+        loop.run(mode: .default, for: .milliseconds(1))
+        let own = [loop.inbox.wakeDescriptor.load(ordering: .relaxed), loop.timerDescriptor]
+        for descriptor in own + loop.modes.compactMap({ $0?.poller.epoll }) { close(descriptor) }
+        let passes = Log<Int>()
+        loop.observe(.beforeTimers) { _, _ in passes.append(1) }
+        guard loop.run(mode: .default, for: .seconds(20)) == .finished else { exit(1) }
+        exit(log.all == ["timer", "post", "descriptor"] && passes.count < 20 ? 0 : 2)
+      }.join()
+    }
+  }
+
   @Test func threadsWithLoopsLeaveNoMemoryAndNoDescriptorsBehind() async {
     await #expect(processExitsWith: .success) {
       // Each uses all that a loop allocates: a post, a timer, a watch, an observer, a mode of its own.

@@ -101,6 +101,24 @@ import Testing
     #expect(log.all == ["+default", "+tests", "-default", "-tests"])
   }
 
+  @Test func changesOfOtherThreadsAreMadeInTheirOrderAlsoWhenOneCallsOut() throws {
+    let contained = try onFreshLoop { loop in
+      let timer = Loop.Timer(after: .seconds(1000)) { _ in }
+      let source = Loop.Source(
+        didSchedule: { loop, _ in
+          // The addition of the timer is behind this one; its removal comes later than both.
+          TestThread { loop.remove(timer) }.join()
+          _ = loop.contains(timer, in: .common)
+        }, perform: {})
+      TestThread {
+        loop.add(source)
+        loop.add(timer)
+      }.join()
+      return loop.contains(timer, in: .common)
+    }
+    #expect(!contained)
+  }
+
   @Test func aSignalBeforeTheAdditionCounts() throws {
     let log = Log<Int>()
     _ = try onFreshLoop { loop in

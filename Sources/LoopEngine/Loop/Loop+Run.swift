@@ -17,7 +17,7 @@ extension Loop {
   /// On the loop's thread only.
   @discardableResult
   public func run(until date: Instant) -> RunResult {
-    run(.default, limit: date.nanoseconds, onlyOneSource: false)
+    run(.default, limit: limit(date), onlyOneSource: false)
   }
 
   /// Runs in a mode until one source was served, or a time has come: `handledSource`, `timedOut`, `stopped` or
@@ -26,7 +26,7 @@ extension Loop {
   /// Timers and blocks are served but are no sources. On the loop's thread only.
   @discardableResult
   public func run(mode: Mode, before date: Instant) -> RunResult {
-    run(mode, limit: date.nanoseconds, onlyOneSource: true)
+    run(mode, limit: limit(date), onlyOneSource: true)
   }
 
   /// Runs in a mode for a time: CoreFoundation's `CFRunLoopRunInMode`.
@@ -45,6 +45,11 @@ extension Loop {
   ) -> RunResult {
     let limit = duration.attoseconds <= 0 ? Int64.min : Instant.now.advanced(by: duration).nanoseconds
     return run(mode, limit: limit, onlyOneSource: returnAfterSourceHandled)
+  }
+
+  /// A time that has come means one pass without waiting, however long ago it was.
+  private func limit(_ date: Instant) -> Int64 {
+    date == .distantFuture || date > .now ? date.nanoseconds : .min
   }
 
   /// Ends the innermost run as soon as its present callout returns.
@@ -74,6 +79,10 @@ extension Loop {
   func drainAfterTermination() {
     isTerminated.store(false, ordering: .relaxed)
     _ = run(.default, limit: .min, onlyOneSource: false)
+    if !markedFlushPoints.isEmpty {
+      flush()
+      _ = run(.default, limit: .min, onlyOneSource: false)
+    }
     isTerminated.store(true, ordering: .relaxed)
   }
 
@@ -196,6 +205,7 @@ extension Loop {
     if !polls && !markedFlushPoints.isEmpty {
       flush()
       absorb()
+      polls = isEmpty(mode)
     }
     if !polls && (!idleWork.isEmpty || !markedFlushPoints.isEmpty) {
       polls = true
@@ -203,8 +213,9 @@ extension Loop {
     }
     if !polls { notify(mode, .beforeWaiting) }
     absorb()
-    // A stop that came before a nested run used up its wake-up is still a reason not to sleep.
-    let mayBlock = !polls && ring.isEmpty && !isStopping
+    // A stop that came before a nested run used up its wake-up is still a reason not to sleep; and so is a mode that an
+    // observer has left empty.
+    let mayBlock = !polls && ring.isEmpty && !isStopping && !(mode.hasWaitingObservers && isEmpty(mode))
     let deadline = mayBlock ? min(timerWakeTime(mode), limit) : 0
     let count = wait(mode, events, deadline: deadline, mayBlock: mayBlock)
     let answer = KernelAnswer(count: count, runs: runCount, removals: descriptors.removals)
@@ -243,11 +254,11 @@ extension Loop {
         // What the kernel said before a nested run may no longer be so; being level-triggered, it will say it again.
         if answer.runs != runCount { continue }
         if answer.removals == descriptors.removals && !mode.poller.mayHoldOrphans {
-          call(DescriptorTable.source(of: token), base[index].events)
-          handled = true
+          if call(DescriptorTable.source(of: token), base[index].events) { handled = true }
         } else if let source = descriptors.find(token) {
-          call(Unmanaged.passUnretained(source), base[index].events)
-          handled = true
+          // An earlier call may have taken it out of the mode.
+          if answer.removals != descriptors.removals && !isWatching(source, mode) { continue }
+          if call(Unmanaged.passUnretained(source), base[index].events) { handled = true }
         } else if answer.removals == descriptors.removals {
           // The descriptor was closed under the watch while its file lives on elsewhere; the kernel offers no other way
           // out.

@@ -46,8 +46,22 @@ extension Loop {
 
   @inline(__always)
   private func poll(_ mode: ModeState, _ events: UnsafeMutableBufferPointer<epoll_event>, timeout: Int32) -> Int {
-    // A signal handler's EINTR is a wake-up like any other.
-    max(0, Int(clinux_epoll_wait(mode.poller.epoll, events.baseAddress, Int32(events.count), timeout)))
+    let count = Int(clinux_epoll_wait(mode.poller.epoll, events.baseAddress, Int32(events.count), timeout))
+    if count < 0 { pollFailed(Int32(-count)) }
+    return max(0, count)
+  }
+
+  /// A signal handler's EINTR is a wake-up like any other.
+  ///
+  /// Anything else means that the program has closed descriptors that it does not know, as some do to become daemons:
+  /// the loop makes new ones, instead of asking for ever. The old numbers are left alone, whosever they are now.
+  @inline(never)
+  private func pollFailed(_ error: Int32) {
+    if error == EINTR { return }
+    inbox.wakeDescriptor.store(-1, ordering: .relaxed)
+    timerDescriptor = -1
+    armedDeadline = .max
+    for mode in modes.compactMap({ $0 }) { mode.poller.abandon() }
   }
 
   /// Sees to it that the timerfd rings at a time or, if it is set to an earlier one already, before; false when the

@@ -1,7 +1,7 @@
 import Glibc
 
 extension Loop {
-  /// Ends the loop with its thread: nothing runs any more, everything is let go of.
+  /// Ends the loop with its thread: nothing runs any more, everything is invalid and let go of.
   ///
   /// On the loop's thread, once.
   func tearDown() {
@@ -9,15 +9,22 @@ extension Loop {
     // From here on every call from anywhere takes the other threads' way, and is refused there.
     published.markEnded()
     inbox.close()
-    for observer in observers { observer.keys = [] }
+    for observer in observers {
+      observer.keys = []
+      observer.invalidate()
+    }
     observers = []
     everyModeHooks = []
+    // A timer may be in several modes; it is referred to once.
+    var timers: [Unmanaged<Timer>] = []
     for mode in modes.compactMap({ $0 }) + [commonItems] {
-      for timer in mode.timers.pointee.all() where timer._withUnsafeGuaranteedRef({ $0.key }) == mode.id {
-        timer.release()
-      }
+      timers += mode.timers.pointee.all().filter { $0._withUnsafeGuaranteedRef { $0.key } == mode.id }
       mode.timers.pointee = TimerHeap()
       mode.poller.close()
+    }
+    for timer in timers {
+      timer._withUnsafeGuaranteedRef { $0.endWithLoop() }
+      timer.release()
     }
     let ending = Array(sources.values)
     sources = [:]
@@ -25,12 +32,16 @@ extension Loop {
     for source in ending {
       for key in source.keys { source.didCancel?(self, Mode(id: key)) }
       source.keys = []
+      source.invalidate()
     }
+    let watches = descriptors.all
     descriptors.removeAll()
+    for source in watches { source.invalidate() }
     if timerDescriptor >= 0 { close(timerDescriptor) }
     timerDescriptor = -1
-    for work in pendingWork { work.cancel() }
-    pendingWork = []
+    let unfinished = pendingWork.values
+    pendingWork = [:]
+    for work in unfinished { drop(work) }
     markedFlushPoints = []
     ring = WorkRing(capacity: 1)
     idleWork = WorkRing(capacity: 1)

@@ -26,10 +26,13 @@ public final class Loop: @unchecked Sendable {
 
   // MARK: Owner-confined
 
+  /// Changes that other threads have asked for, and how many of them are made or being made.
+  @exclusivity(unchecked) private var changes: [() -> Void] = []
+  @exclusivity(unchecked) private var madeChanges = 0
   @exclusivity(unchecked) var ring = WorkRing()
   /// Blocks for modes other than the current one, older than all in `ring`.
   @exclusivity(unchecked) var parked = WorkRing(capacity: 4)
-  @exclusivity(unchecked) var pendingWork: [Work] = []
+  @exclusivity(unchecked) var pendingWork: [ObjectIdentifier: Work] = [:]
   @exclusivity(unchecked) var idleWork = WorkRing(capacity: 4)
   @exclusivity(unchecked) var markedFlushPoints: [FlushPoint] = []
   /// By mode number; most have none.
@@ -56,6 +59,9 @@ public final class Loop: @unchecked Sendable {
   @exclusivity(unchecked) var nextSequence: UInt = 0
   /// Timers added while others fire must wait for the next pass: their heap position is after this time.
   @exclusivity(unchecked) var firingLimit = Int64.min
+  /// The timer that fires now, and those whose closures run the loop in which it does.
+  @exclusivity(unchecked) var firingTimer: Unmanaged<Timer>?
+  @exclusivity(unchecked) var outerFiringTimers: [Unmanaged<Timer>] = []
 
   @exclusivity(unchecked) var sources: [ObjectIdentifier: Source] = [:]
   @exclusivity(unchecked) var signalledSources: [Source] = []
@@ -165,7 +171,18 @@ public final class Loop: @unchecked Sendable {
 
   @inline(never)
   private func absorbSlowly() {
-    for change in inbox.collect(into: &ring) { change() }
+    let fresh = inbox.collect(into: &ring)
+    if fresh.isEmpty { return }
+    // A change may call out (a source is told of its addition), and the callee may come here for later ones: all are
+    // made in the order of their arrival.
+    if changes.isEmpty { changes = fresh } else { changes += fresh }
+    while madeChanges < changes.count {
+      let change = changes[madeChanges]
+      madeChanges += 1
+      change()
+    }
+    changes = []
+    madeChanges = 0
   }
 
   @inline(__always)

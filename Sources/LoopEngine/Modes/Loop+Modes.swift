@@ -67,7 +67,8 @@ extension Loop {
       // The main queue may have work at any time.
       if isMain && MainQueue.isAvailable && !isServingMainQueue { return false }
     }
-    if !idleWork.isEmpty { return false }
+    if !idleWork.isEmpty || !markedFlushPoints.isEmpty { return false }
+    if firingTimer != nil && isFiringTimer(in: mode) { return false }
     if !ring.isEmpty && ring.contains(where: { matches($0, mode) }) { return false }
     return !inbox.mayHaveWork
   }

@@ -34,6 +34,7 @@ extension Loop {
 
   /// Takes an observer out of a mode; it stays valid and in its other modes.
   public func remove(_ observer: Observer, from mode: Mode) {
+    guard observer.binding.loop === self else { return }
     change(waking: false) { self.removeOwned(observer) { $0 == mode.id } }
   }
 
@@ -145,9 +146,9 @@ extension Loop {
   private func fire(_ observer: Observer, _ activity: Activity) {
     let outer = published.save()
     published.publish(.observer, observer.origin)
-    if !observer.repeats { observer.invalidate() }
     observer.isFiring = true
     observer.call(activity)
+    if !observer.repeats { observer.invalidate() }
     observer.isFiring = false
     published.restore(outer)
   }

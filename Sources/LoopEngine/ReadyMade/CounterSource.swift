@@ -36,8 +36,12 @@ extension Loop {
     public var descriptor: Int32 { owned.number }
 
     /// Adds to the counter: one system call, from any thread, also from a signal handler.
-    public func add(_ value: UInt64 = 1) {
-      _ = eventfd_write(owned.number, value)
+    ///
+    /// - Parameter value: What to add.
+    /// - Returns: False, and nothing is added, when the sum would not be less than 2⁶⁴ − 1.
+    @discardableResult
+    public func add(_ value: UInt64 = 1) -> Bool {
+      eventfd_write(owned.number, value) == 0
     }
   }
 }

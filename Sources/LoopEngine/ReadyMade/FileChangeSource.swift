@@ -32,6 +32,13 @@ extension Loop {
       public static var deletedItself: Change { Change(rawValue: UInt32(IN_DELETE_SELF)) }
       /// The watched file itself was moved.
       public static var movedItself: Change { Change(rawValue: UInt32(IN_MOVE_SELF)) }
+      /// There is no file any more, or its file system was unmounted, and nothing more will come: the source is invalid
+      /// after this call.
+      ///
+      /// Reported whether asked for or not.
+      public static var ended: Change { Change(rawValue: UInt32(IN_IGNORED)) }
+      /// The entry is a directory; comes along with what happened to it.
+      public static var directory: Change { Change(rawValue: UInt32(IN_ISDIR)) }
       /// Changes came faster than they were read: some are lost.
       ///
       /// Reported whether asked for or not.
@@ -49,7 +56,8 @@ extension Loop {
     ///   - name: What the monitor calls it in a report.
     ///   - file: Where it was made.
     ///   - line: Where it was made.
-    ///   - body: Called on the loop's thread for each change, with the entry's name if a directory is watched.
+    ///   - body: Called on the loop's thread for each change, with the entry's name if a directory is watched. A set
+    ///     may say more than one thing: ask it what it `contains`.
     /// - Throws: ``LoopError`` when the path can't be watched or there is no descriptor left.
     public init(
       _ path: String, for changes: Change, name: StaticString? = nil, file: StaticString = #fileID,
@@ -68,7 +76,9 @@ extension Loop {
             let mask = event.loadUnaligned(fromByteOffset: 4, as: UInt32.self)
             let nameLength = Int(event.loadUnaligned(fromByteOffset: 12, as: UInt32.self))
             let entry = nameLength == 0 ? nil : String(cString: (event + 16).assumingMemoryBound(to: CChar.self))
-            body(Change(rawValue: mask), entry)
+            let change = Change(rawValue: mask)
+            body(change, entry)
+            if change.contains(.ended) { source.invalidate() }
             position += 16 + nameLength
           }
         }

@@ -21,9 +21,9 @@ extension Loop {
         self.rawValue = rawValue
       }
 
-      /// There is something to read, or the end of it.
+      /// There is something to read, or the end of it, or an error that a read would give.
       public static var readable: Readiness { Readiness(rawValue: 1) }
-      /// There is room to write.
+      /// There is room to write, or an error that a write would give.
       public static var writable: Readiness { Readiness(rawValue: 2) }
       /// The other side has closed, or shut down its writing half.
       public static var hangUp: Readiness { Readiness(rawValue: 4) }
@@ -40,9 +40,9 @@ extension Loop {
     let origin: Origin
     /// The watched descriptor.
     public let descriptor: Int32
-    let binding = LoopBinding()
-    private let valid = Atomic<Bool>(true)
     private let interests: Atomic<UInt32>
+    private let valid = Atomic<Bool>(true)
+    let binding = LoopBinding()
     /// What and why, as numbers: objects of their own would double what each of ten thousand sources takes of the
     /// cache.
     private let failure = Atomic<Int32>(0)
@@ -107,6 +107,18 @@ extension Loop {
     @inline(__always)
     func call(_ readiness: Readiness) {
       body(self, readiness)
+    }
+
+    /// What the kernel's bits mean to this source now; the interest may have changed since they were written.
+    ///
+    /// After a hang-up or an error neither reading nor writing blocks, which epoll does not say by itself (a pipe's end
+    /// is a hang-up and nothing else), and a closure that looks for what it asked for would be called for ever.
+    @inline(__always)
+    func readiness(for events: UInt32) -> Readiness {
+      let interest = interests.load(ordering: .relaxed)
+      let all = Readiness(epollEvents: events).rawValue
+      if events & (EPOLLHUP.rawValue | EPOLLERR.rawValue) == 0 { return Readiness(rawValue: all & interest) }
+      return Readiness(rawValue: all & (interest | 12) | interest & 3)
     }
 
     /// The kernel's bits for the interest.

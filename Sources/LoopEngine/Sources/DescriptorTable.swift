@@ -11,7 +11,7 @@ struct DescriptorTable: ~Copyable {
   /// Sources that have left while they are being called.
   private var kept: [Loop.DescriptorSource] = []
   private var generation: UInt64 = 0
-  /// How many sources have left, so that a pass can tell whether it may trust its events.
+  /// How many sources have left, or left a mode, so that a pass can tell whether it may trust its events.
   private(set) var removals = 0
 
   // Addresses of user space have 47 bits on x86_64 and 48 on arm64.
@@ -31,6 +31,10 @@ struct DescriptorTable: ~Copyable {
     if isCalled(source) { kept.append(source) }
     sources[Self.address(of: source.token)] = nil
     source.token = 0
+    removals &+= 1
+  }
+
+  mutating func noteRemoval() {
     removals &+= 1
   }
 

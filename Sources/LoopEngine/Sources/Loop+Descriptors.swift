@@ -99,7 +99,7 @@ extension Loop {
     for mode in pollingModes(of: key) where !isWatching(source, mode) {
       mode.poller.remove(source.descriptor, token: source.token)
     }
-    if source.keys.isEmpty { descriptors.remove(source) }
+    if source.keys.isEmpty { descriptors.remove(source) } else { descriptors.noteRemoval() }
   }
 
   func descriptorSourceDidBecomeInvalid(_ source: DescriptorSource) {
@@ -128,22 +128,26 @@ extension Loop {
     key == Mode.common.id ? modes.compactMap { $0 }.filter(\.isCommon) : [makeMode(key)]
   }
 
-  private func isWatching(_ source: DescriptorSource, _ mode: ModeState) -> Bool {
+  func isWatching(_ source: DescriptorSource, _ mode: ModeState) -> Bool {
     source.keys.contains { matches($0, mode) }
   }
 
-  /// Calls a ready source.
+  /// Calls a ready source; false if it is not ready for what it watches for.
   ///
   /// The table holds it, also if it leaves meanwhile: no reference is counted here.
   @inline(__always)
-  func call(_ reference: Unmanaged<DescriptorSource>, _ events: UInt32) {
-    descriptors.callBegins(reference)
+  func call(_ reference: Unmanaged<DescriptorSource>, _ events: UInt32) -> Bool {
     reference._withUnsafeGuaranteedRef { source in
+      // Another thread may have ended it, or an earlier call its interest in this.
+      let readiness = source.readiness(for: events)
+      if readiness.isEmpty || !source.isValid { return false }
+      descriptors.callBegins(reference)
       published.publish(.descriptor, source.origin)
-      source.call(DescriptorSource.Readiness(epollEvents: events))
+      source.call(readiness)
+      published.clear()
+      descriptors.callEnds()
+      return true
     }
-    published.clear()
-    descriptors.callEnds()
   }
 
   // MARK: Epoll instances
@@ -160,6 +164,14 @@ extension Loop {
     } catch {
       mode.poller.close()
       throw error
+    }
+    for (descriptor, token) in mode.poller.takeLapsed() {
+      guard let source = descriptors.find(token), isWatching(source, mode) else { continue }
+      do throws(LoopError) {
+        try mode.poller.add(descriptor, events: source.epollEvents, token: token)
+      } catch {
+        source.fail(error)
+      }
     }
   }
 
@@ -194,16 +206,11 @@ extension Loop {
 
   /// Makes a mode's epoll instance anew: after a fork, or to be rid of a watch whose descriptor was closed while
   /// another descriptor keeps its file open.
+  ///
+  /// Should there be no descriptor for it now, it is tried again in each pass.
   func reopenPoller(_ mode: ModeState) {
     guard mode.poller.isOpen else { return }
     mode.poller.close()
-    do { try openPoller(mode) } catch { return }
-    for source in descriptors.all where isWatching(source, mode) {
-      do throws(LoopError) {
-        try mode.poller.add(source.descriptor, events: source.epollEvents, token: source.token)
-      } catch {
-        source.fail(error)
-      }
-    }
+    try? openPoller(mode)
   }
 }

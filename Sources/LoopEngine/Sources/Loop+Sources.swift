@@ -79,7 +79,8 @@ extension Loop {
     for source in ready where source.isValid && source.signalled.load(ordering: .acquiring) {
       guard source.keys.contains(where: { matches($0, mode) }) else { continue }
       signalledSources.removeAll { $0 === source }
-      source.signalled.store(false, ordering: .releasing)
+      // An exchange and not a store: what a signaller wrote before it found the flag set must be seen by the perform.
+      _ = source.signalled.exchange(false, ordering: .acquiringAndReleasing)
       published.publish(.source, source.origin)
       source.call()
       performed = true

@@ -12,6 +12,8 @@ struct Poller: ~Copyable {
   private(set) var epoll: Int32 = -1
   /// Which source a descriptor number belongs to: the number may be closed and come back as another file.
   private var owners: [Int32: UInt64] = [:]
+  /// Watches of an instance that was closed, for the next one.
+  private var lapsed: [Int32: UInt64] = [:]
 
   /// Whether the kernel may still report a source that has been removed: its descriptor was closed before, and another
   /// one keeps the file open.
@@ -33,9 +35,22 @@ struct Poller: ~Copyable {
 
   mutating func close() {
     if epoll >= 0 { Glibc.close(epoll) }
+    abandon()
+  }
+
+  /// Forgets an instance whose descriptor somebody else has closed.
+  mutating func abandon() {
     epoll = -1
+    lapsed.merge(owners) { _, later in later }
     owners = [:]
     mayHoldOrphans = false
+  }
+
+  /// What the closed instance watched, once: a watch that had gone with its descriptor before is not among it, as the
+  /// number may be another file's.
+  mutating func takeLapsed() -> [Int32: UInt64] {
+    defer { lapsed = [:] }
+    return lapsed
   }
 
   /// Watches one of the loop's own descriptors for edges, so that they need never be read.
@@ -49,7 +64,12 @@ struct Poller: ~Copyable {
 
   mutating func add(_ descriptor: Int32, events: UInt32, token: UInt64) throws(LoopError) {
     if clinux_epoll_control(epoll, EPOLL_CTL_ADD, descriptor, events, token) != 0 {
-      throw LoopError("watch descriptor \(descriptor)", descriptor: descriptor)
+      // Left behind by a source that ended while the descriptor was closed, and a duplicate has brought back the same
+      // file under the same number.
+      let isOrphan = errno == EEXIST && owners[descriptor] == nil
+      if !isOrphan || clinux_epoll_control(epoll, EPOLL_CTL_MOD, descriptor, events, token) != 0 {
+        throw LoopError("watch descriptor \(descriptor)", descriptor: descriptor)
+      }
     }
     owners[descriptor] = token
   }
@@ -65,6 +85,7 @@ struct Poller: ~Copyable {
   ///
   /// A descriptor that was closed meanwhile is no error; one whose number now belongs to another source is left alone.
   mutating func remove(_ descriptor: Int32, token: UInt64) {
+    if lapsed[descriptor] == token { lapsed[descriptor] = nil }
     guard epoll >= 0 else { return }
     guard owners[descriptor] == token else {
       mayHoldOrphans = true

@@ -84,6 +84,7 @@ extension Loop {
       return
     }
     timer.key = key
+    if timer.isFiringOnce { return }
     if let spare = spareTimer, spare.toOpaque() == Unmanaged.passUnretained(timer).toOpaque() {
       spareTimer = nil
     } else {
@@ -101,6 +102,7 @@ extension Loop {
         timer.slot = other.slot
       } else {
         timer.key = Timer.noKey
+        if timer.isFiringOnce { return }
         let former = spareTimer
         spareTimer = Unmanaged.passUnretained(timer)
         former?.release()
@@ -153,23 +155,24 @@ extension Loop {
   }
 
   /// A date or a tolerance was set.
-  func timerDidMove(_ timer: Timer) {
+  func timerDidChange(_ timer: Timer, isMove: Bool) {
     if isOwner {
       absorb()
-      moveOwned(timer)
+      changeOwned(timer, isMove: isMove)
     } else {
-      postMove(of: timer)
+      postChange(of: timer, isMove: isMove)
     }
   }
 
   @inline(never)
-  private func postMove(of timer: Timer) {
-    _ = inbox.post(control: { self.moveOwned(timer) }, waking: true)
+  private func postChange(of timer: Timer, isMove: Bool) {
+    _ = inbox.post(control: { self.changeOwned(timer, isMove: isMove) }, waking: true)
   }
 
-  private func moveOwned(_ timer: Timer) {
+  private func changeOwned(_ timer: Timer, isMove: Bool) {
     if timer.isFiring {
-      timer.wasMovedWhileFiring = true
+      // It is put back afterwards.
+      if isMove { timer.wasMovedWhileFiring = true }
     } else if timer.key != Timer.noKey && timer.isValid {
       takeOutOfAllHeaps(timer)
       insertIntoAllHeaps(timer)
@@ -205,7 +208,7 @@ extension Loop {
 
   private func discard(_ timer: Timer) {
     if timer.slot != TimerHeap.noSlot || timer.others != nil { takeOutOfAllHeaps(timer) }
-    let wasScheduled = timer.key != Timer.noKey
+    let wasScheduled = timer.key != Timer.noKey && !timer.isFiringOnce
     timer.key = Timer.noKey
     timer.others = nil
     timer.body = nil
@@ -227,6 +230,17 @@ extension Loop {
     mode.timers.pointee.count != 0 || (mode.isCommon && commonTimers.pointee.count != 0)
   }
 
+  /// Whether a timer that is firing belongs to a mode: it does until its closure has returned, also for a nested run.
+  func isFiringTimer(in mode: ModeState) -> Bool {
+    guard let firingTimer else { return false }
+    return ([firingTimer] + outerFiringTimers).contains {
+      $0._withUnsafeGuaranteedRef { timer in
+        timer.key != Timer.noKey
+          && (matches(timer.key, mode) || timer.others?.contains { matches($0.key, mode) } ?? false)
+      }
+    }
+  }
+
   /// Fires what is due now, in the order of the dates.
   ///
   /// Whatever a closure does to other timers holds at once.
@@ -238,35 +252,38 @@ extension Loop {
     let outerLimit = firingLimit
     firingLimit = now
     let outer = published.save()
+    let outerFiring = firingTimer
+    if let outerFiring { outerFiringTimers.append(outerFiring) }
     while true {
       let heap = common.pointee.firstDeadline < own.pointee.firstDeadline ? common : own
       if heap.pointee.firstDeadline > now { break }
       let reference = heap.pointee.first
       reference._withUnsafeGuaranteedRef { timer in
         takeOutOfAllHeaps(timer)
+        firingTimer = reference
         if timer.intervalNanoseconds == 0 { fireOnce(timer) } else { fireRepeatedly(timer) }
       }
     }
+    if outerFiring != nil { outerFiringTimers.removeLast() }
+    firingTimer = outerFiring
     published.restore(outer)
     firingLimit = outerLimit
   }
 
   /// Fires a timer for the only time.
   ///
-  /// The loop's own reference keeps it alive meanwhile, and is given up at the end.
+  /// The loop's own reference keeps it alive meanwhile, whatever becomes of its modes, and is given up at the end.
   @inline(__always)
   private func fireOnce(_ timer: Timer) {
-    timer.key = Timer.noKey
-    timer.others = nil
     if timer.isValid {
       published.publish(.timer, timer.origin)
       timer.isFiring = true
       if let body = timer.body.take() { body(timer) }
       timer.isFiring = false
       timer.valid.store(false, ordering: .releasing)
-      // Its own closure added it again.
-      if timer.key != Timer.noKey { discard(timer) }
     }
+    timer.key = Timer.noKey
+    timer.others = nil
     Unmanaged.passUnretained(timer).release()
   }
 
@@ -276,16 +293,13 @@ extension Loop {
     // The closure may make the loop let go of the timer.
     let reference = Unmanaged.passRetained(timer)
     defer { reference.release() }
+    let due = timer.deadlineNanoseconds
     timer.isFiring = true
     timer.wasMovedWhileFiring = false
     if let body = timer.body { body(timer) }
     timer.isFiring = false
     guard timer.isValid else { return }
-    if !timer.wasMovedWhileFiring {
-      timer.setDeadline(
-        Timer.nextDeadline(
-          after: clinux_monotonic(), due: timer.deadlineNanoseconds, interval: timer.intervalNanoseconds))
-    }
+    if !timer.wasMovedWhileFiring { timer.advance(from: due, now: clinux_monotonic()) }
     insertIntoAllHeaps(timer)
   }
 }

@@ -35,7 +35,7 @@ extension Loop {
     ///   - date: The first time it fires; one that is past fires at the next opportunity, but never from within its
     ///     addition.
     ///   - interval: The time between firings, counted from `date` and not from the end of a firing; nil or not
-    ///     positive: it fires once.
+    ///     positive: it fires once. Less than a nanosecond is one.
     ///     Times missed while the loop was busy are skipped, the grid is kept.
     ///   - tolerance: How much later than its date it may fire, so that one wake-up can serve many timers.
     ///   - name: What the monitor calls it in a report.
@@ -48,7 +48,7 @@ extension Loop {
     ) {
       self.body = body
       origin = Origin(file, line, name)
-      intervalNanoseconds = max(0, interval?.clampedNanoseconds ?? 0)
+      intervalNanoseconds = interval.map { $0 > .zero ? max(1, $0.clampedNanoseconds) : 0 } ?? 0
       deadline = Atomic(date.nanoseconds)
       self.tolerance = Atomic(max(0, tolerance.clampedNanoseconds))
     }
@@ -57,7 +57,8 @@ extension Loop {
     ///
     /// - Parameters:
     ///   - delay: The time from now to the first firing.
-    ///   - repeats: Whether it fires again after each further `delay`.
+    ///   - repeats: Whether it fires again after each further `delay`, or each tenth of a millisecond if that is not
+    ///     positive.
     ///   - tolerance: How much later than its date it may fire.
     ///   - name: What the monitor calls it in a report.
     ///   - file: Where it was made.
@@ -68,7 +69,8 @@ extension Loop {
       file: StaticString = #fileID, line: UInt32 = #line, body: consuming @escaping @Sendable (Timer) -> Void
     ) {
       self.init(
-        at: .now.advanced(by: delay), every: repeats ? delay : nil, tolerance: tolerance, name: name, file: file,
+        at: .now.advanced(by: delay), every: repeats ? (delay > .zero ? delay : .microseconds(100)) : nil,
+        tolerance: tolerance, name: name, file: file,
         line: line, body: body)
     }
 
@@ -81,12 +83,13 @@ extension Loop {
 
     /// The next time the timer is due.
     ///
-    /// Setting it moves the timer, also from within its own closure.
+    /// Setting it moves the timer, also from within its own closure. A timer that has fired for the only time stays
+    /// invalid.
     public var nextFireDate: Instant {
       get { Instant(nanoseconds: deadline.load(ordering: .relaxed)) }
       set {
         deadline.store(newValue.nanoseconds, ordering: .relaxed)
-        binding.withLoop { $0.timerDidMove(self) }
+        binding.withLoop { $0.timerDidChange(self, isMove: true) }
       }
     }
 
@@ -95,7 +98,7 @@ extension Loop {
       get { .nanoseconds(toleranceNanoseconds) }
       set {
         tolerance.store(max(0, newValue.clampedNanoseconds), ordering: .relaxed)
-        binding.withLoop { $0.timerDidMove(self) }
+        binding.withLoop { $0.timerDidChange(self, isMove: false) }
       }
     }
 
@@ -106,23 +109,38 @@ extension Loop {
       binding.withLoop { $0.timerDidBecomeInvalid(self) }
     }
 
+    /// The loop's thread ends.
+    func endWithLoop() {
+      valid.store(false, ordering: .releasing)
+      key = Timer.noKey
+      slot = TimerHeap.noSlot
+      others = nil
+      body = nil
+    }
+
+    /// While this is so, the loop's reference belongs to the firing.
+    @inline(__always)
+    var isFiringOnce: Bool { isFiring && intervalNanoseconds == 0 }
+
     @inline(__always)
     var deadlineNanoseconds: Int64 { deadline.load(ordering: .relaxed) }
     @inline(__always)
     var toleranceNanoseconds: Int64 { tolerance.load(ordering: .relaxed) }
 
+    /// Goes on from the date that has been served, unless another thread has set one meanwhile.
     @inline(__always)
-    func setDeadline(_ nanoseconds: Int64) {
-      deadline.store(nanoseconds, ordering: .relaxed)
+    func advance(from due: Int64, now: Int64) {
+      let next = Timer.nextDeadline(after: now, due: due, interval: intervalNanoseconds)
+      _ = deadline.compareExchange(expected: due, desired: next, ordering: .relaxed)
     }
 
     /// The time of the next firing after `now` on the grid of a repeating timer that was due at `due`: computed,
     /// however many were missed.
     static func nextDeadline(after now: Int64, due: Int64, interval: Int64) -> Int64 {
       if due > now { return due }
-      let missed = now.subtractingSaturated(due) / interval
-      let (offset, overflow) = (missed + 1).multipliedReportingOverflow(by: interval)
-      return overflow ? .max : due.addingSaturated(offset)
+      // The distance may be more than a signed integer holds: from the distant past.
+      let sinceLast = Int64(UInt64(bitPattern: now &- due) % UInt64(interval))
+      return now.addingSaturated(interval - sinceLast)
     }
   }
 }

@@ -9,7 +9,7 @@ extension Loop {
     public let order: Int
     let origin: Origin
     let body: @Sendable () -> Void
-    private unowned let loop: Loop
+    private let loop: Loop
     @exclusivity(unchecked) var isMarked = false
 
     init(loop: Loop, order: Int, origin: Origin, body: @escaping @Sendable () -> Void) {
@@ -21,7 +21,7 @@ extension Loop {
 
     /// Asks for one call before the loop waits next.
     ///
-    /// Wakes a sleeping loop.
+    /// Wakes a sleeping loop. Does nothing once the loop's thread has ended.
     public func mark() {
       loop.change {
         if self.isMarked { return }
@@ -31,7 +31,7 @@ extension Loop {
     }
   }
 
-  /// Makes a flush point; it must not be marked after the loop is gone.
+  /// Makes a flush point; a marked one keeps a run from finishing until it was called.
   ///
   /// - Parameters:
   ///   - order: Its place among others, ascending.

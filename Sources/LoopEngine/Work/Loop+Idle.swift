@@ -18,6 +18,7 @@ extension Loop {
 
   /// Runs the oldest idle work.
   func runIdleWork() {
+    if idleWork.isEmpty { return }
     let item = idleWork.popFirst()
     let outer = published.save()
     published.publish(.idle, item.origin)

@@ -51,7 +51,7 @@ extension Loop {
   ///   - file: Where it was scheduled.
   ///   - line: Where it was scheduled.
   ///   - body: Called on the loop's thread.
-  /// - Returns: The work, for its cancellation.
+  /// - Returns: The work, for its cancellation; it is not pending if the loop's thread has ended.
   @discardableResult
   public func submit(
     after delay: Duration = .zero, order: Int = 0, target: (any AnyObject & Sendable)? = nil, in mode: Mode = .common,
@@ -62,21 +62,24 @@ extension Loop {
     let work = Work(loop: self, order: order, modes: mode.id, origin: origin, target: target, body: body)
     if delay > .zero {
       let timer = Timer(after: delay, name: name, file: file, line: line) { [unowned self] _ in
-        self.pendingWork.removeAll { $0 === work }
         self.run(work)
       }
-      change(waking: false) {
+      let isTaken = change {
         guard work.isPending else { return }
         work.timer = timer
-        self.pendingWork.append(work)
+        self.pendingWork[ObjectIdentifier(work)] = work
         self.add(timer, to: mode)
       }
-      wakeUp()
+      if !isTaken { drop(work) }
     } else {
-      change(waking: false) {
+      let isTaken = change(waking: false) {
         guard work.isPending else { return }
         work.sequence = self.takeSequence()
-        self.pendingWork.append(work)
+        self.pendingWork[ObjectIdentifier(work)] = work
+      }
+      if !isTaken {
+        drop(work)
+        return work
       }
       // Each work has a block of its own in the queue; the first that comes runs all that are due, in order.
       _ = enqueue(WorkItem(modes: mode.id, origin: origin) { [unowned self] in self.runDueWork() })
@@ -88,7 +91,7 @@ extension Loop {
   public func cancelWork(for target: AnyObject) {
     let identity = ObjectIdentifier(target)
     change(waking: false) {
-      for work in self.pendingWork where work.target.map(ObjectIdentifier.init) == identity { work.cancel() }
+      for work in self.pendingWork.values where work.target.map(ObjectIdentifier.init) == identity { work.cancel() }
     }
   }
 
@@ -96,14 +99,14 @@ extension Loop {
 
   private func runDueWork() {
     guard let mode = current?.takeUnretainedValue() else { return }
-    let due = pendingWork.filter { $0.timer == nil && matches($0.modes, mode) }
+    let due = pendingWork.values.filter { $0.timer == nil && matches($0.modes, mode) }
       .sorted { ($0.order, $0.sequence) < ($1.order, $1.sequence) }
-    guard !due.isEmpty else { return }
-    pendingWork.removeAll { work in due.contains { $0 === work } }
+    // Each stays pending until its turn: an earlier one may cancel it, or run the loop, which goes on here.
     for work in due { run(work) }
   }
 
   private func run(_ work: Work) {
+    pendingWork[ObjectIdentifier(work)] = nil
     guard work.pending.exchange(false, ordering: .acquiringAndReleasing), let body = work.body else { return }
     forgetContents(of: work)
     published.publish(.block, work.origin)
@@ -111,7 +114,13 @@ extension Loop {
   }
 
   fileprivate func forget(_ work: Work) {
-    pendingWork.removeAll { $0 === work }
+    pendingWork[ObjectIdentifier(work)] = nil
+    forgetContents(of: work)
+  }
+
+  /// Gives up work that nobody will ever run; for the loop's thread, or for one that the loop has refused.
+  func drop(_ work: Work) {
+    work.pending.store(false, ordering: .releasing)
     forgetContents(of: work)
   }
 
