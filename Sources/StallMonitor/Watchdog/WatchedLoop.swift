@@ -390,6 +390,7 @@ final class WatchedLoop {
       isApproximate: sample?.isApproximate ?? false, isTruncated: sample?.isTruncated ?? false,
       captureFailure: sample?.failure, threads: sample?.threads ?? [], threadsOmitted: sample?.threadsLeftOut ?? 0)
     if event == .ended { report.path = episode.tree.heaviestPath }
+    report.places = episode.placesToName(of: event, isRunning: isRunning, isNamed: namesFrames)
     report.isNamed = namesFrames
     report.repeatKey = Culprit.repeatKey(of: stack)
     report.detailFile = detailFile
