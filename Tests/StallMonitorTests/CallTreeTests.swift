@@ -42,6 +42,47 @@ struct CallTreeTests {
     #expect(tree.nodes.count == 4)
   }
 
+  @Test func whatIsWithoutANameMayBeAnyFunctionOfItsModule() {
+    func unnamed(_ offset: UInt64, in module: String = "host") -> StackFrame {
+      StackFrame(module: module, offset: offset)
+    }
+    func isCertain(_ leaves: [StackFrame]) -> Bool {
+      var tree = CallTree()
+      for leaf in leaves { tree.add([leaf] + stack("work", "main"), weight: 10) }
+      #expect(tree.commonFrame?.symbol == "work")
+      return tree.certainCommonFrame.isCertain && tree.certainPath.isCertain
+    }
+    let (a, b, c) = (stack("a")[0], stack("b")[0], stack("c")[0])
+    #expect(isCertain([a, b, c]))
+    #expect(isCertain([a, b, c, unnamed(1), b, c, a]))
+    #expect(!isCertain([a, b, unnamed(1)]), "it may be a or b")
+    #expect(!isCertain([a, unnamed(1), unnamed(2)]))
+    #expect(isCertain([a, b, unnamed(1, in: "other")]), "it is neither")
+    #expect(!isCertain([a, unnamed(1, in: "other"), unnamed(2, in: "other")]))
+  }
+
+  @Test func libraryWithoutANameIsAWayOn() {
+    var tree = CallTree()
+    for offset: UInt64 in 1...3 {
+      var library = StackFrame(module: "libc.so.6", offset: offset)
+      library.owner = .system
+      tree.add([library] + stack("work", "main"), weight: 10)
+    }
+    #expect(tree.certainCommonFrame.frame?.symbol == "work")
+    #expect(tree.certainCommonFrame.isCertain)
+  }
+
+  @Test func whatHasNoRoomIsInDoubt() {
+    var tree = CallTree()
+    for index in 0..<3000 { tree.add(stack("leaf \(index)", "main"), weight: 1) }
+    #expect(tree.cut.samples == 0)
+    #expect(tree.nodes[0].cut.samples == 3000 - CallTree.nodeLimit + 1)
+    #expect(tree.commonFrame?.symbol == "main")
+    #expect(tree.certainCommonFrame.isCertain)
+    for _ in 0..<1200 { tree.add(stack("another", "main"), weight: 1) }
+    #expect(!tree.certainCommonFrame.isCertain, "they may be the same")
+  }
+
   @Test func emptyTreeHasNoPath() {
     var tree = CallTree()
     tree.add([], weight: 5)

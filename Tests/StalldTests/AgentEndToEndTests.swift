@@ -73,6 +73,9 @@ struct AgentEndToEndTests {
       #expect(line.fingerprint == expected.fingerprint)
       #expect((line["message"] as? String)?.contains("\(function)() (main.swift:") == true)
     }
+    let ended = try #require(try lines(agent).last)
+    let functions = ended["stall", "path", "functions"] as? [String]
+    #expect(functions != nil && functions == expected["stall", "path", "functions"] as? [String])
     let details = try FileManager.default.contentsOfDirectory(
       atPath: agent.scratch.url.appending(path: "details").path)
     #expect(Set(details) == Set(try lines(agent).map { "\($0.id).json" }))

@@ -199,6 +199,11 @@ def every_key():
     report["threads"] = [{
         "id": 26090, "name": "keeper", "role": "lock_holder", "state": "running", "capture": capture, "stack": [inlined]}]
     report.update(threads_omitted=2, frames_omitted=5)
+    report["call_tree"] = {
+        "samples": 3, "weight_ms": 369.252, "modules": [{"module": "/lib/x.so", "build_id": "ab"}],
+        "nodes": {
+            "parent": [-1, 0, 0], "module": [0, 0, -1], "offset": ["0x10", "0x20", "0x0"], "samples": [3, 2, 1],
+            "weight_ms": [369.252, 300.0, 69.252]}}
     # As jq or a shipper writes it: whole numbers of milliseconds without decimals, and nothing that may be left out.
     bare = base(chance, START, "web", "1.0.0", "web-1", 2)
     bare["message"] = "m"

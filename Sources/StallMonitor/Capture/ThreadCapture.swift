@@ -132,6 +132,30 @@ final class ThreadCapture {
     return Moment(activity: probe.activity(), backtrace: .failure(failure))
   }
 
+  /// Takes the stack of a thread that does nothing but compute, once more.
+  ///
+  /// Nil as soon as it does anything else, another capture is under way, `isOver` says so, or `deadline` has passed. Looks once a millisecond.
+  func captureComputing(
+    _ probe: borrowing ThreadProbe, run: inout UserModeRun, stackEnd: UInt64, until deadline: UInt64, isOver: () -> Bool
+  ) -> Backtrace? {
+    while true {
+      pause(nanoseconds: 1_000_000)
+      guard MonotonicClock.now() < deadline, !isOver(), probe.activity() == .running else { return nil }
+      switch run.look(at: probe) {
+      case .waiting: continue
+      case .over: return nil
+      case .steady: break
+      }
+      guard cunwind_snapshot_claim() else { return nil }
+      defer { cunwind_snapshot_release() }
+      var isCutShort = false
+      let moment = captureRunning(probe, stackEnd: stackEnd, isWorker: false, isCutShort: &isCutShort)
+      guard case .success(let backtrace) = moment.backtrace, !isCutShort else { return nil }
+      run.restart(at: probe)
+      return backtrace
+    }
+  }
+
   /// Takes the stack of a running thread.
   ///
   /// `isCutShort` tells that it ends where the thread may have gone on since: beyond the copy, or in a library that has been

@@ -164,9 +164,18 @@ struct ThreadProbe: ~Copyable {
   /// The processor time that the thread has had up to now, to the nanosecond, also while it runs.
   ///
   /// The clock of another thread of this process (linux/posix-timers.h: the complement of the id, CPUCLOCK_SCHED, per thread).
-  borrowing func processorTime() -> UInt64? {
+  borrowing func processorTime() -> UInt64? { processorClock(2) }
+
+  /// The processor time that the kernel has charged to user mode and to itself, in whole ticks where it counts by these.
+  borrowing func modeTimes() -> (user: UInt64, kernel: UInt64)? {
+    // CPUCLOCK_PROF is both together, and CPUCLOCK_VIRT user mode.
+    guard let both = processorClock(0), let user = processorClock(1) else { return nil }
+    return (user, both > user ? both - user : 0)
+  }
+
+  private borrowing func processorClock(_ kind: Int32) -> UInt64? {
     var time = timespec()
-    guard clock_gettime(clockid_t(~id << 3 | 6), &time) == 0 else { return nil }
+    guard clock_gettime(clockid_t(~id << 3 | 4 | kind), &time) == 0 else { return nil }
     return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
   }
 

@@ -46,6 +46,7 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   ///
   /// The time to the next look doubles, up to a second (or to this, if it is longer), and grows further in a stall of minutes. A shorter time shows better
   /// where a short stall spends its time; each look at a thread that runs costs it some 10 us.
+  /// The first look at a computation has up to four more right behind it, unless this is above a second.
   /// `STALLMONITOR_SAMPLING`: a number and a unit, from 10 ms to 1 min; the default is 100 ms.
   public var sampling: Duration = .milliseconds(100)
 

@@ -31,6 +31,18 @@ package enum Culprit {
     return "v2:" + String(repeating: "0", count: 16 - digits.utf8.count) + digits
   }
 
+  /// Whether the fingerprint of a computation hangs on no name of this stack that is not known.
+  package static func isSettled(of stack: [StackFrame], common: StackFrame?) -> Bool {
+    guard let innermost = stack.firstIndex(where: \.isHostCode) else { return true }
+    guard let common, common.symbol != nil else { return stack[innermost].symbol != nil }
+    for frame in stack[innermost...] {
+      if frame.isSameFunction(as: common) || frame.isCaller { break }
+      // It might be the common one; or a library's that calls back, and then that is out of reach.
+      if frame.symbol == nil { return false }
+    }
+    return true
+  }
+
   /// What makes two stalls of one process the same: the host's own functions on the stack, by name, or by where they lie in their build.
   ///
   /// More than the culprit: those that reach the same function on different ways are told each. How often a function stands on the stack has no part in it:

@@ -47,6 +47,8 @@ struct Episode {
   /// When the turn began.
   let start: UInt64
   private(set) var sampleCount = 0
+  // Without those that followed the first one at once.
+  private var plannedCount = 0
   /// Time in which the whole process stood still.
   var frozen: UInt64 = 0
   private(set) var lastSampleTime: UInt64
@@ -63,6 +65,8 @@ struct Episode {
   private var unnamed: [(stack: [StackFrame], weight: UInt64)] = []
   /// All stacks, merged.
   private(set) var tree = CallTree()
+  /// The same by the places in the code, for whoever names those that have no name here.
+  private(set) var places = CallTree(by: .place)
   /// The first samples, at most ``momentLimit``.
   private(set) var moments: [Moment] = []
 
@@ -97,7 +101,9 @@ struct Episode {
   }
 
   /// Adds what was seen at `time`, for the time since the sample before.
-  mutating func add(_ sample: Sample, at time: UInt64) {
+  ///
+  /// One that is taken right after the first, and beside the plan, does not change when the next are due.
+  mutating func add(_ sample: Sample, at time: UInt64, isPlanned: Bool = true) {
     let weight = max(1, time > lastSampleTime ? time - lastSampleTime : 0)
     lastSampleTime = time
     sampleCount += 1
@@ -109,6 +115,7 @@ struct Episode {
     } else {
       tree.add(sample.stack, weight: weight)
     }
+    places.add(sample.stack.places, weight: weight)
     if moments.count < Self.momentLimit {
       moments.append(
         Moment(
@@ -127,8 +134,10 @@ struct Episode {
       }
       candidates.append(Candidate(key: key, weight: weight, sample: sample))
     }
+    guard isPlanned else { return }
+    plannedCount += 1
     sampleInterval =
-      sampleCount < Self.steadySamples
+      plannedCount < Self.steadySamples
       ? min(2 * sampleInterval, steadyInterval) : min(2 * sampleInterval, Self.longestInterval)
     nextSample = time + sampleInterval
   }
@@ -162,8 +171,9 @@ struct Episode {
     }
     candidates = merged
   }
+
   /// Whether the next sample is one that other threads are looked at for: the 1st, 2nd, 4th, 8th and so on.
-  var isSweepDue: Bool { (sampleCount + 1) & sampleCount == 0 }
+  var isSweepDue: Bool { (plannedCount + 1) & plannedCount == 0 }
 
   /// Plans the next `stall.ongoing`: 1 s, 2 s, 4 s … after the beginning, and then every minute.
   mutating func didReportOngoing(at time: UInt64) {
@@ -189,6 +199,17 @@ struct Episode {
   var cause: Cause {
     causeWeights.max { ($0.value, $0.key == .unknown ? 0 : 1) < ($1.value, $1.key == .unknown ? 0 : 1) }?.key
       ?? .unknown
+  }
+
+  /// The samples for whoever names them, if what the stall is known by, or where its time went, may hang on names that are not known here.
+  ///
+  /// `isNamed` is whether this process names the frames at all.
+  func placesToName(of event: StallReport.Event, isRunning: Bool, isNamed: Bool) -> PlaceTree? {
+    // Of one sample the line has the stack.
+    guard sampleCount > 1 else { return nil }
+    let wantsFingerprint = isRunning && (!isNamed || !tree.certainCommonFrame.isCertain)
+    let wantsPath = event == .ended && (!isNamed || !tree.certainPath.isCertain)
+    return wantsFingerprint || wantsPath ? PlaceTree(places) : nil
   }
 
   private func lighter(_ a: Int, _ b: Int) -> Bool { candidates[a].weight < candidates[b].weight }

@@ -30,6 +30,9 @@ final class RepeatLedger {
     var longestTold: UInt64
     /// The stall that was told; nil where the budget forbade it.
     var toldID: String?
+    /// What it was told to be known by: of a computation another one's samples may have met other functions.
+    var toldFingerprint: String?
+    var toldPlaces: PlaceTree?
     var tally = Tally()
     /// What the summary is made of.
     var template: StallReport?
@@ -86,6 +89,11 @@ final class RepeatLedger {
       && spend(at: now)
   }
 
+  /// Whether a stall that begins would be counted as a repetition; decides nothing.
+  func knows(_ report: StallReport, at now: UInt64) -> Bool {
+    entries[Self.key(of: report)].map { $0.end > now || $0.tally.count > 0 } ?? false
+  }
+
   /// Notes the end of a stall that was told.
   func didTell(_ report: StallReport, at now: UInt64) {
     guard firstWindow > 0 else { return }
@@ -96,7 +104,10 @@ final class RepeatLedger {
     } else {
       makeRoom(at: now)
       entries[key] = Entry(
-        began: now, window: firstWindow, longestTold: report.durationNanoseconds, toldID: report.stallID)
+        began: now, window: firstWindow, longestTold: report.durationNanoseconds, toldID: report.stallID,
+        toldFingerprint: report.fingerprint,
+        // What shows where the time of another stall went would say that it ran.
+        toldPlaces: report.verdict.evidence.state == "running" ? report.places : nil)
     }
   }
 
@@ -126,7 +137,11 @@ final class RepeatLedger {
       var tally = entry.tally
       tally.window = now - entry.began
       tally.isOverBudget = key == Self.overBudget
-      if let id = entry.toldID { report.stallID = id }
+      if let id = entry.toldID {
+        report.stallID = id
+        report.fingerprint = entry.toldFingerprint ?? report.fingerprint
+        report.places = entry.toldPlaces
+      }
       report.suppress(tally)
       reports.append((entry.began, report))
       entries[key] =
@@ -134,7 +149,7 @@ final class RepeatLedger {
         ? nil
         : Entry(
           began: now, window: min(2 * entry.window, Self.longestWindow), longestTold: entry.longestTold,
-          toldID: entry.toldID)
+          toldID: entry.toldID, toldFingerprint: entry.toldFingerprint, toldPlaces: entry.toldPlaces)
     }
     return reports.sorted { $0.began < $1.began }.map(\.report)
   }

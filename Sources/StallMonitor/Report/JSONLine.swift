@@ -8,6 +8,12 @@ package struct JSONLine {
 
   package init() {}
 
+  /// Adds an array of durations in milliseconds with three decimals.
+  mutating func array(_ key: StaticString, milliseconds nanoseconds: [UInt64]) {
+    name(key)
+    bytes.append(contentsOf: "[\(nanoseconds.map(Self.milliseconds).joined(separator: ","))]".utf8)
+  }
+
   /// Adds `"key":value`.
   ///
   /// A nil value is left out.
@@ -27,10 +33,14 @@ package struct JSONLine {
   package mutating func member(_ key: StaticString, milliseconds nanoseconds: UInt64?) {
     guard let nanoseconds else { return }
     name(key)
+    bytes.append(contentsOf: Self.milliseconds(nanoseconds).utf8)
+  }
+
+  private static func milliseconds(_ nanoseconds: UInt64) -> String {
     let microseconds = (nanoseconds &+ 500) / 1000
     let fraction = String(microseconds % 1000)
     let zeros = String(repeating: "0", count: 3 - fraction.utf8.count)
-    bytes.append(contentsOf: "\(microseconds / 1000).\(zeros)\(fraction)".utf8)
+    return "\(microseconds / 1000).\(zeros)\(fraction)"
   }
 
   /// Adds `"key":true`, and nothing if the value is false.

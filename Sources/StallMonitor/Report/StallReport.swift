@@ -66,6 +66,8 @@ struct StallReport: Sendable {
   var threads: [OtherThread] = []
   /// Where most of the time went, when the stall has ended.
   var path: CallTree.Path?
+  /// All samples, for whoever names what has no name here.
+  var places: PlaceTree?
   /// The file with all of the stall's samples.
   var detailFile: String?
   /// What a summary counts.
@@ -109,6 +111,18 @@ struct StallReport: Sendable {
   /// The line with its newline, at most `limit` bytes: frames go from the middle of the stack first, and
   /// `frames_omitted` says how many.
   func line(limit: Int = longestLine) -> [UInt8] {
+    guard let places else { return line(limit: limit, tree: nil) }
+    if limit > Self.longestLine {
+      let tree = places.json(room: limit / 3)
+      return line(limit: limit - (tree.map { $0.bytes.count + PlaceTree.memberOverhead } ?? 0), tree: tree)
+    }
+    // It gives way to all else.
+    let plain = line(limit: limit, tree: nil)
+    guard let tree = places.json(room: limit - plain.count) else { return plain }
+    return line(limit: limit, tree: tree)
+  }
+
+  private func line(limit: Int, tree: JSONLine?) -> [UInt8] {
     var frames = stack.map(\.json)
     // The other threads' stacks give way before the loop's own does.
     var others = threads.map { thread in (thread, thread.stack.map(\.json)) }
@@ -129,7 +143,7 @@ struct StallReport: Sendable {
       left -= Self.size(others[index].1)
       shares -= share
     }
-    return line(frames: frames, others: others, omitted: omitted, threadsOmitted: threadsOmitted)
+    return line(frames: frames, others: others, omitted: omitted, threadsOmitted: threadsOmitted, tree: tree)
   }
 
   /// How many of the threads fit with their innermost frames; the rest is counted.
@@ -144,7 +158,7 @@ struct StallReport: Sendable {
   }
 
   private func line(
-    frames: [JSONLine], others: [(OtherThread, [JSONLine])], omitted: Int, threadsOmitted: Int
+    frames: [JSONLine], others: [(OtherThread, [JSONLine])], omitted: Int, threadsOmitted: Int, tree: JSONLine? = nil
   ) -> [UInt8] {
     var line = JSONLine()
     line.member("@timestamp", time.text)
@@ -175,15 +189,7 @@ struct StallReport: Sendable {
           $0.member("over_budget", ifTrue: tally.isOverBudget)
         }
       }
-      if let path, isNamed {
-        let functions = path.hostFunctions
-        if !functions.isEmpty {
-          $0.object("path") {
-            $0.member("share", share: path.share)
-            $0.array("functions", functions)
-          }
-        }
-      }
+      if let path, isNamed { $0.object("path", path.write) }
       $0.member("detail", detailFile?.limited(to: 500))
       $0.capture(isApproximate: isApproximate, isTruncated: isTruncated, failure: captureFailure)
     }
@@ -216,6 +222,7 @@ struct StallReport: Sendable {
     if !others.isEmpty { line.array("threads", others.map { $0.json(frames: $1) }) }
     if threadsOmitted > 0 { line.member("threads_omitted", threadsOmitted) }
     if omitted > 0 { line.member("frames_omitted", omitted) }
+    if let tree { line.object("call_tree") { $0.append(members: tree) } }
     return line.terminated()
   }
 
@@ -233,6 +240,8 @@ struct StallReport: Sendable {
     isApproximate = false
     isTruncated = false
     path = nil
+    // Without the frame, nothing is named.
+    if isNamed { places = nil }
     var evidence = Verdict.Evidence()
     evidence.wait = verdict.evidence.wait
     verdict.evidence = evidence
@@ -240,6 +249,7 @@ struct StallReport: Sendable {
     stack = []
     culprit = nil
     fingerprint = nil
+    places = nil
     verdict = Verdict(cause: .unknown, evidence: Verdict.Evidence())
   }
 
@@ -269,9 +279,17 @@ extension CallTree.Path {
 
   /// The host's own functions on the path, innermost first and in their short form: at most ``functionLimit``, of which the last is the
   /// outermost.
-  var hostFunctions: [String] {
+  private var hostFunctions: [String] {
     let names = frames.filter(\.isHostCode).map { ($0.shortSymbol ?? $0.name).limited(to: 120) }
     return names.count <= Self.functionLimit ? names : Array(names.prefix(Self.functionLimit - 1)) + names.suffix(1)
+  }
+
+  /// The members of `stall.path`; none without a function of the host's.
+  package func write(to object: inout JSONLine) {
+    let functions = hostFunctions
+    guard !functions.isEmpty else { return }
+    object.member("share", share: share)
+    object.array("functions", functions)
   }
 }
 

@@ -286,7 +286,14 @@ final class Watchdog: Sendable {
             loop.overlookTurn()
             continue
           }
-          if let report = loop.report(.started, end: now, origin: watchdog.origin) {
+          let found = Timestamp.now()
+          if let report = loop.report(.started, end: now, origin: watchdog.origin),
+            !outfit.publisher.ledger.knows(report, at: now)
+          {
+            loop.takeFollowUpSamples(with: outfit.capture, resolver: outfit.resolver)
+          }
+          if var report = loop.report(.started, end: now, origin: watchdog.origin) {
+            report.time = found
             loop.isTold = outfit.publisher.begin(report)
           }
           outfit.resolver.trim()

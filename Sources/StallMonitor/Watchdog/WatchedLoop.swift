@@ -42,6 +42,12 @@ final class WatchedLoop {
   /// How long the sweep over other threads may take, and then the naming of what it found.
   private static let sweepBudget: UInt64 = 200_000_000
 
+  /// How many samples follow a computation's first one at once, and how long they may take together.
+  private static let followUps = 4
+  private static let followUpTime: UInt64 = 25_000_000
+  /// Whoever wants to be looked at more seldom has no such samples.
+  private static let longestSamplingForFollowUps: UInt64 = 1_000_000_000
+
   /// How seldom it is looked at most for whoever serves a loop that never turns.
   private static let longestSearchInterval: UInt64 = 60_000_000_000
 
@@ -267,6 +273,53 @@ final class WatchedLoop {
     episode?.add(sample, at: now)
   }
 
+  /// Takes a few more samples of a computation, right after the first.
+  ///
+  /// A computation is known by what most of its samples have in common, and its beginning, and one that is over soon, are to be known by the same as
+  /// the whole. Only of a thread that has hardly waited in this turn and does nothing but compute now (``UserModeRun``); for 25 ms and a threshold at
+  /// most, and only until the turn ends.
+  func takeFollowUpSamples(with capture: ThreadCapture, resolver: FrameResolver) {
+    guard let episode, canFollowUp(episode), var run = UserModeRun(of: probe) else { return }
+    let turn = episode.turn
+    let server = server
+    let pulse = subject.pulse
+    var freezes = FreezeDetector()
+    freezes.willWait()
+    let deadline = MonotonicClock.now() + min(Self.followUpTime, subject.threshold)
+    for _ in 0..<Self.followUps {
+      let stackEnd = probe.id == subject.threadID ? subject.stackEnd : 0
+      let backtrace = capture.captureComputing(probe, run: &run, stackEnd: stackEnd, until: deadline) {
+        pulse.word != turn || pulse.episodeEnd != nil
+      }
+      let now = MonotonicClock.now()
+      guard let backtrace else {
+        // The process may have been stopped in the meantime.
+        if now > deadline { self.episode?.frozen += freezes.frozen(lateness: now - deadline) }
+        return
+      }
+      let (mode, callout) = subject.state()
+      // What was taken after the loop went on belongs to another moment.
+      guard pulse.word == turn, pulse.episodeEnd == nil, self.server == server else { return }
+      let stack = resolver.resolve(backtrace)
+      if subject.isInUnseenRun(resolver.runLoopFrames(of: stack)) { return }
+      var sample = Episode.Sample(
+        thread: probe.id, activity: .running, cause: Verdict.cause(of: .running, usage: change(at: now)), stack: stack,
+        mode: mode, callout: callout)
+      (sample.isApproximate, sample.isTruncated) = (backtrace.isApproximate, backtrace.isTruncated)
+      self.episode?.add(sample, at: now, isPlanned: false)
+    }
+  }
+
+  private func canFollowUp(_ episode: Episode) -> Bool {
+    guard episode.sampleCount == 1, subject.sampling <= Self.longestSamplingForFollowUps,
+      subject.heartbeat.map({ $0.isBeating && $0.pool != nil }) != true, let sample = episode.heaviest,
+      sample.activity == .running, sample.thread == probe.id, !sample.stack.isEmpty,
+      server == .thread(probe.id), let change = change(at: MonotonicClock.now())
+    else { return false }
+    // The kernel's numbers may be a tick old.
+    return change.cpu + change.runDelay + change.observed / 16 + 5_000_000 >= change.observed
+  }
+
   /// Adds that no thread was met, and why.
   private func addSample(
     without server: LoopServer, of turn: Pulse.Word, with capture: ThreadCapture, resolver: FrameResolver
@@ -390,6 +443,7 @@ final class WatchedLoop {
       isApproximate: sample?.isApproximate ?? false, isTruncated: sample?.isTruncated ?? false,
       captureFailure: sample?.failure, threads: sample?.threads ?? [], threadsOmitted: sample?.threadsLeftOut ?? 0)
     if event == .ended { report.path = episode.tree.heaviestPath }
+    report.places = episode.placesToName(of: event, isRunning: isRunning, isNamed: namesFrames)
     report.isNamed = namesFrames
     report.repeatKey = Culprit.repeatKey(of: stack)
     report.detailFile = detailFile

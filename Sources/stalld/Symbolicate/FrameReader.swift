@@ -40,15 +40,36 @@ struct FrameReader {
     return frames
   }
 
-  /// Culprit and fingerprint of a stack, or nil where it cannot be told whose code a frame is.
-  func judge(_ stack: [FrameText]) -> (culprit: StackFrame?, fingerprint: String?) {
-    let judged = stack.map(judge)
-    let frames = judged.map(\.frame)
-    let culprit = Culprit.frame(of: frames)
-    // A frame that is not told further in might be the one.
-    let firstUnjudged = judged.firstIndex { $0.isUnjudged } ?? judged.count
-    let position = culprit.flatMap { frames.firstIndex(of: $0) } ?? judged.count
-    return position < firstUnjudged ? (culprit, Culprit.fingerprint(of: frames)) : (nil, nil)
+  /// All samples of a line (`call_tree`) with names; nil if there is none, or it is no tree.
+  ///
+  /// What no file is to be had of has the names of the line's own stack, as far as that was there, too.
+  func tree(_ value: JSONText.Value?, beside judged: [FrameText]) -> CallTree? {
+    guard let value else { return nil }
+    var known: [Place: [StackFrame]] = [:]
+    var inlined: [StackFrame] = []
+    for given in judged {
+      var frame = given.frame
+      if given.isUnjudged { frame.symbol = nil }
+      inlined.append(frame)
+      if frame.isInlined { continue }
+      // One that nobody knows makes all of its place unknown.
+      known[Place(frame)] = inlined.contains { $0.symbol == nil } ? nil : inlined
+      inlined = []
+    }
+    let reader = CallTreeReader(text: text) { place in
+      if let frames = known[Place(place)] { return frames }
+      let frames = place.named(find(place) ?? [], isExecutable: isExecutable(place))
+      known[Place(place)] = frames
+      return frames
+    }
+    return reader.tree(value)
+  }
+
+  private struct Place: Hashable {
+    var module: String?
+    var offset: UInt64?
+
+    init(_ frame: StackFrame) { (module, offset) = (frame.module, frame.offset) }
   }
 
   // MARK: One frame
@@ -109,7 +130,7 @@ struct FrameReader {
   }
 
   /// Whose code a frame is that came with its name: the linker's name says, which only the file has.
-  private func judge(_ given: FrameText) -> FrameText {
+  func judge(_ given: FrameText) -> FrameText {
     guard !given.isNew else { return given }
     var result = given
     let names = given.frame.isInlined || given.frame.symbol == nil ? nil : find(given.frame)

@@ -5,7 +5,10 @@ import StallMonitor
 /// Everything else stays as it is written, byte for byte, except:
 /// - the frames themselves: one that is in the middle of inlined calls becomes several;
 /// - `stall.culprit`, if it was missing or was a module and an offset, and the place in `message` that goes with it;
-/// - `stall.fingerprint`, if it was missing or the culprit had no name, and no frame was taken out of the line;
+/// - `stall.fingerprint`, if it was missing, or the culprit had no name, or the line has its samples (`call_tree`). If it cannot be told, one that was made
+///   without the name that the culprit has now is taken out;
+/// - `stall.path`, if the line has its samples, or one sample is all;
+/// - `call_tree`, which is taken out when nothing more can be learned from it, or there is no room;
 /// - `frames_omitted` and `threads_omitted`, if the line would become longer than 8000 bytes.
 ///
 /// Culprit and fingerprint follow the monitor's own rules. Where it cannot be told whose code a frame is (its file is not
@@ -48,26 +51,49 @@ struct ReportCompletion {
     let others = (text.root["threads"]?.elements ?? []).compactMap { thread in
       thread["stack"].flatMap { value in value.elements.map { (value.range, reader.frames($0, named: &named)) } }
     }
+    let hasTree = text.root["call_tree"] != nil
+    let identity = named > 0 || hasTree ? identity(text, event, stack, reader) : nil
+    let isTreeDone = identity?.isTreeDone ?? false
     // A host that leaves the names to others sends longer lines.
-    guard named > 0 || line.count >= StackTrim.longestLine, let ownRange = text.root["stack"]?.range else {
-      return .unchanged
-    }
+    guard named > 0 || isTreeDone || line.count >= StackTrim.longestLine, let ownRange = text.root["stack"]?.range
+    else { return .unchanged }
 
     var edits = TextEdits()
-    if named > 0 { reidentify(text, stack, reader: reader, &edits) }
+    if named > 0 || isTreeDone, let stall = identity?.stall { reidentify(text, stack, stall, &edits) }
+    if let tree = text.root.removal(of: "call_tree") {
+      let size = line.count + 1 + edits.growth + growth([(ownRange, stack)] + others)
+      if isTreeDone || size > StackTrim.longestLine { edits.replace(tree, with: []) }
+    }
     let size = line.count + 1 + edits.growth
     fit(stack, ownRange, others, lineSize: size, text: text, &edits)
     return .completed(edits.apply(to: line), frames: named)
   }
 
-  // MARK: Culprit, fingerprint, message
+  // MARK: Culprit, fingerprint, path, message
 
-  private func reidentify(_ text: JSONText, _ stack: [FrameText], reader: FrameReader, _ edits: inout TextEdits) {
+  /// What the stall is known by, and whether its samples, if the line has them, have nothing more to tell.
+  private func identity(
+    _ text: JSONText, _ event: String, _ stack: [FrameText], _ reader: FrameReader
+  ) -> (stall: StallIdentity, isTreeDone: Bool) {
+    let judged = stack.map(reader.judge)
+    let tree = reader.tree(text.root["call_tree"], beside: judged)
+    let state = text.string(text.root["stall"]?["evidence"]?["state"])
+    let stall = StallIdentity(
+      stack: judged, isWhole: text.root["frames_omitted"] == nil, tree: tree,
+      samples: text.integer(text.root["stall"]?["samples"]) ?? 1,
+      // A summary of stalls has no state, and the samples of such as ran alone.
+      ran: state == "running" || (state == nil && tree != nil))
+    let isDone = stall.isFingerprintCertain && (stall.isPathCertain || event != "stall.ended")
+    return (stall, tree != nil && isDone)
+  }
+
+  private func reidentify(
+    _ text: JSONText, _ stack: [FrameText], _ judged: StallIdentity, _ edits: inout TextEdits
+  ) {
     guard let stall = text.root["stall"], case .object(_, let stallRange) = stall else { return }
     let old = text.string(stall["culprit"])
     let originals = Set(stack.compactMap { $0.original.symbol == nil ? $0.original.name : nil })
     let wasUnnamed = old.map { originals.contains($0) } ?? true
-    let judged = reader.judge(stack)
 
     var place: (before: String, after: String)?
     var additions: [UInt8] = []
@@ -83,8 +109,24 @@ struct ReportCompletion {
     {
       place = (" in \(short)", " in \(frame.frame.place)")
     }
-    if wasUnnamed || stall["fingerprint"] == nil, text.root["frames_omitted"] == nil, let print = judged.fingerprint {
-      set("fingerprint", print, in: stall, text, &edits, &additions)
+    let hasTree = text.root["call_tree"] != nil
+    if judged.isFingerprintCertain {
+      if wasUnnamed || hasTree || stall["fingerprint"] == nil {
+        if let print = judged.fingerprint {
+          set("fingerprint", print, in: stall, text, &edits, &additions)
+        } else if let old = stall.removal(of: "fingerprint") {
+          edits.replace(old, with: [])
+        }
+      }
+    } else if wasUnnamed, ran(text), let culprit = judged.culprit, culprit.name != old,
+      let old = stall.removal(of: "fingerprint")
+    {
+      edits.replace(old, with: [])
+    }
+    if text.string(text.root["event"]?["name"]) == "stall.ended", wasUnnamed || hasTree, judged.isPathCertain,
+      let path = judged.path
+    {
+      set("path", path, in: stall, &edits, &additions)
     }
     if !additions.isEmpty {
       // Not first in the object: an empty one is no report's.
@@ -120,72 +162,23 @@ struct ReportCompletion {
     }
   }
 
-  // MARK: Length
-
-  /// Writes the stacks, without frames from their middles, and without the last threads, where the line would be too long.
-  private func fit(
-    _ own: [FrameText], _ ownRange: Range<Int>, _ others: [(Range<Int>, [FrameText])], lineSize: Int, text: JSONText,
-    _ edits: inout TextEdits
+  private func set(
+    _ key: StaticString, _ path: CallTree.Path, in object: JSONText.Value, _ edits: inout TextEdits,
+    _ additions: inout [UInt8]
   ) {
-    let sizes = ([own] + others.map(\.1)).map { $0.map { $0.members.count } }
-    let stackSizes = sizes.map { StackTrim.size(of: $0) }
-    let threads = text.root["threads"]?.elements ?? []
-    let toldThreads = threads.filter { $0["stack"]?.elements != nil }
-    let heads = zip(toldThreads, others).map { $0.range.count - $1.0.count + 2 }
-    // "[]" of each stack stays.
-    var rest = lineSize - (ownRange.count - 2) - others.reduce(0) { $0 + $1.0.count - 2 }
-    let fits = rest + stackSizes.reduce(0, +) <= StackTrim.longestLine
-    var told = others.count
-    if !fits {
-      rest += ",\"threads_omitted\":100000,\"frames_omitted\":100000".utf8.count
-      let room = StackTrim.longestLine - rest + heads.reduce(0, +)
-      // As the monitor does it: the loop's own stack has half in any case, and a thread with three frames is worth its room.
-      told = Self.fitting(
-        zip(heads, sizes.dropFirst()).map { $0 + StackTrim.size(of: Array($1.prefix(3))) },
-        in: room - max(min(room / 2, stackSizes[0]), 0))
-      rest -= heads[told...].reduce(0, +)
+    var members = JSONLine()
+    path.write(to: &members)
+    guard !members.bytes.isEmpty else { return }
+    if let old = object["\(key)"] {
+      edits.replace(old.range, with: [UInt8(ascii: "{")] + members.bytes + [UInt8(ascii: "}")])
+    } else {
+      var member = JSONLine()
+      member.object(key, path.write)
+      additions += [UInt8(ascii: ",")] + member.bytes
     }
-    var room = StackTrim.longestLine - rest
-    var wantedLater = stackSizes[1...].prefix(told).reduce(0, +)
-    var omitted = 0
-    for (index, (range, frames)) in ([(ownRange, own)] + others.prefix(told)).enumerated() {
-      if index > 0 { wantedLater -= stackSizes[index] }
-      let later = told - index
-      // The loop's own stack has what the others leave, and half in any case; those share alike.
-      let share = later == 0 ? room : index == 0 ? max(room / 2, room - wantedLater) : room / (later + 1)
-      let gap = fits ? 0..<0 : StackTrim.middle(of: sizes[index], room: share)
-      var kept = frames
-      kept.removeSubrange(gap)
-      omitted += gap.count
-      room -= StackTrim.size(of: kept.map(\.members.count))
-      let items = kept.map { [UInt8(ascii: "{")] + $0.members + [UInt8(ascii: "}")] }
-      edits.replace(range, with: Array("[".utf8) + items.joined(separator: [UInt8(ascii: ",")]) + Array("]".utf8))
-    }
-    var additions: [UInt8] = []
-    if told < others.count, let array = text.root["threads"]?.range {
-      let start = told > 0 ? toldThreads[told - 1].range.upperBound : array.lowerBound + 1
-      edits.replace(start..<(array.upperBound - 1), with: [])
-      additions += count(others.count - told, as: "threads_omitted", text, &edits)
-    }
-    if omitted > 0 { additions += count(omitted, as: "frames_omitted", text, &edits) }
-    if !additions.isEmpty { edits.insert(additions, at: text.root.range.upperBound - 1) }
   }
 
-  /// How many of the sizes fit, from the first one on.
-  private static func fitting(_ sizes: [Int], in room: Int) -> Int {
-    var left = room
-    return sizes.firstIndex {
-      left -= $0
-      return left < 0
-    } ?? sizes.count
-  }
-
-  /// Adds to a number of the line; what is to be inserted if the line does not have it.
-  private func count(_ more: Int, as key: String, _ text: JSONText, _ edits: inout TextEdits) -> [UInt8] {
-    guard let before = text.root[key] else { return Array(",\"\(key)\":\(more)".utf8) }
-    // Whoever wrote the line may claim any number.
-    let sum = min(max(text.integer(before) ?? 0, 0), 1_000_000_000) + more
-    edits.replace(before.range, with: Array(String(sum).utf8))
-    return []
+  private func ran(_ text: JSONText) -> Bool {
+    text.string(text.root["stall"]?["evidence"]?["state"]) == "running"
   }
 }

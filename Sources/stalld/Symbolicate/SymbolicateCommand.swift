@@ -13,8 +13,9 @@ struct SymbolicateCommand: ParsableCommand {
       (DIR/.build-id/xx/….debug). The build id is always checked: a frame of another build keeps what it has.
 
       Calls that were inlined become frames of their own. Culprit and message are made anew where the culprit had no name, and \
-      so is the fingerprint if no frame was left out of the line. Everything else stays as it is written. A line stays within 8000 bytes. Lines that are no reports pass through unchanged; standard error says \
-      which.
+      so is the fingerprint if no frame was left out of the line. Of a computation it is made of all samples (call_tree), which are taken out of \
+      the line then; if it cannot be told, there is none. stall.path comes from them, too. Everything else stays as it is written. A line stays \
+      within 8000 bytes. Lines that are no reports pass through unchanged; standard error says which.
 
       Exit code: 0; 1 if a file could not be read, the output not be written, or libdw is not installed; 64 wrong use.
       """)

@@ -21,6 +21,18 @@ struct TextEdits {
   }
 }
 
+extension JSONText.Value {
+  /// What is to be taken out for a member to be gone, a comma among it; nil if there is none.
+  func removal(of key: String) -> Range<Int>? {
+    guard case .object(let members, _) = self, let index = members.firstIndex(where: { $0.key == key }) else {
+      return nil
+    }
+    let member = members[index].member
+    if index > 0 { return members[index - 1].member.upperBound..<member.upperBound }
+    return members.count > 1 ? member.lowerBound..<members[1].member.lowerBound : member
+  }
+}
+
 extension JSONText {
   /// A text as a JSON string.
   static func quoted(_ value: String) -> [UInt8] {

@@ -246,6 +246,7 @@ case "deep": once { descend(300) }
 case "sleep": once { say("errno=\(blockBySleeping())") }
 case "select": once { say("errno=\(blockBySelecting())") }
 case "c-compute": once { victim_c_compute(UInt32(milliseconds)) }
+case "c-compute-in-parts": once { say("result=\(victim_c_compute_in_parts(UInt32(milliseconds)))") }
 case "c-sleep": once { say("errno=\(victim_c_sleep(UInt32(milliseconds)))") }
 case "nested":
   // A nested run in a private mode that turns healthily for longer than the threshold.

@@ -37,7 +37,7 @@ struct LineScanner {
     var executable: Range<Int>?
     /// The value of `hello` or `detail`.
     var payload: Range<Int>?
-    /// What the stack and the other threads take, which may be left out.
+    /// What the stack, the other threads and all samples take, which may be left out.
     var omittableBytes = 0
     fileprivate var found: Members = []
 
@@ -304,6 +304,7 @@ struct LineScanner {
         parts.level = value
         return
       }
+      if self.is(key, "call_tree") { parts.omittableBytes += value.count }
     case 10:
       if self.is(key, "@timestamp") { parts.time = value }
     default: break

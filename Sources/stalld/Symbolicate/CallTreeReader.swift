@@ -1,0 +1,77 @@
+import StallMonitor
+
+/// Reads the samples that a line carries for whoever names them (`call_tree`), and merges them anew by their names.
+///
+/// The line is anybody's: nothing of it is trusted, and what does not fit together is no tree.
+struct CallTreeReader {
+  let text: JSONText
+  /// The functions at a place, innermost first; one frame without a name if they are not known.
+  let frames: (StackFrame) -> [StackFrame]
+
+  private static let nodeLimit = 2048
+  private static let moduleLimit = 256
+  private static let sampleLimit = 1_000_000_000
+
+  func tree(_ value: JSONText.Value) -> CallTree? {
+    guard let samples = count(value["samples"]), let weight = nanoseconds(value["weight_ms"]), weight > 0,
+      let modules = value["modules"]?.elements, modules.count <= Self.moduleLimit, let nodes = value["nodes"],
+      let parents = column("parent", of: nodes, text.integer), let places = column("module", of: nodes, text.integer),
+      let offsets = column("offset", of: nodes, offset), let counts = column("samples", of: nodes, count),
+      let weights = column("weight_ms", of: nodes, nanoseconds),
+      Set([
+        parents.count, places.count, offsets.count, counts.count, weights.count,
+      ]).count == 1
+    else { return nil }
+    var tree = CallTree(samples: samples, weight: weight)
+    // Where each node is in the tree, if there was room, and how many of its samples are not in a call yet.
+    var numbers: [Int?] = []
+    var left: [Int] = []
+    var leftAtAll = samples
+    for index in parents.indices {
+      let (parent, module) = (parents[index], places[index])
+      guard parent >= -1, parent < index, module >= -1, module < modules.count else { return nil }
+      if parent >= 0 { left[parent] -= counts[index] } else { leftAtAll -= counts[index] }
+      guard leftAtAll >= 0, parent < 0 || left[parent] >= 0 else { return nil }
+      left.append(counts[index])
+      let caller = parent >= 0 ? numbers[parent] : nil
+      guard parent < 0 || caller != nil else {
+        numbers.append(nil)
+        continue
+      }
+      let weight = min(weights[index], weight)
+      if module < 0 {
+        tree.cut(under: caller, weight: weight, samples: counts[index])
+        numbers.append(nil)
+      } else {
+        let place = StackFrame(
+          module: text.string(modules[module]["module"]), buildID: text.string(modules[module]["build_id"]),
+          offset: offsets[index])
+        numbers.append(tree.add(frames(place), under: caller, weight: weight, samples: counts[index]))
+      }
+    }
+    return tree
+  }
+
+  private func column<Value>(
+    _ key: String, of nodes: JSONText.Value, _ read: (JSONText.Value?) -> Value?
+  ) -> [Value]? {
+    guard let elements = nodes[key]?.elements, elements.count <= Self.nodeLimit else { return nil }
+    let values = elements.compactMap(read)
+    return values.count == elements.count ? values : nil
+  }
+
+  private func count(_ value: JSONText.Value?) -> Int? {
+    text.integer(value).flatMap { (1...Self.sampleLimit).contains($0) ? $0 : nil }
+  }
+
+  private func offset(_ value: JSONText.Value?) -> UInt64? {
+    text.string(value).flatMap { $0.hasPrefix("0x") ? UInt64($0.dropFirst(2), radix: 16) : nil }
+  }
+
+  private func nanoseconds(_ value: JSONText.Value?) -> UInt64? {
+    guard case .literal(let range) = value, let number = Double(String(decoding: text.bytes[range], as: UTF8.self)),
+      (0...1e12).contains(number)
+    else { return nil }
+    return UInt64((number * 1000).rounded()) * 1000
+  }
+}

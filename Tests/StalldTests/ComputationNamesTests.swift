@@ -1,0 +1,306 @@
+import Foundation
+import Testing
+
+@testable import StallMonitor
+@testable import stalld
+
+/// A computation is known by what its samples have in common, whoever names them: the host, the agent, or `stalld symbolicate`.
+@Suite(.timeLimit(.minutes(3)))
+struct ComputationNamesTests {
+  /// Many small functions, called from one.
+  private static let scenario = ["c-compute-in-parts", "1300"]
+  private static let common = "hidden_computation_in_parts"
+  private static let environment = ["STALLMONITOR_THRESHOLD": "100ms", "STALLMONITOR_SAMPLING": "10ms"]
+
+  private struct Line {
+    let object: [String: Any]
+
+    subscript(_ path: String...) -> Any? {
+      var value: Any? = object
+      for key in path { value = (value as? [String: Any])?[key] }
+      return value
+    }
+
+    var event: String { self["event", "name"] as? String ?? "" }
+    var fingerprint: String? { self["stall", "fingerprint"] as? String }
+    var functions: [String] { self["stall", "path", "functions"] as? [String] ?? [] }
+    var samples: Int { self["stall", "samples"] as? Int ?? 0 }
+    var hasTree: Bool { object["call_tree"] != nil }
+  }
+
+  private static func ended(_ text: String) throws -> Line {
+    let lines = try SymbolicateTests.objects(text).map(Line.init)
+    return try #require(lines.last { $0.event == "stall.ended" }, "\(text)")
+  }
+
+  private static func run(_ program: String, _ more: [String: String] = [:]) throws -> String {
+    let state = try ScratchDirectory()
+    return try Program.run(
+      program, scenario,
+      environment: environment.merging(["STALLMONITOR_STATE_DIRECTORY": state.url.path]) { $1 }.merging(more) { $1 }
+    ).output
+  }
+
+  @Test("the same computation has the same fingerprint, whoever names it")
+  func sameFingerprint() throws {
+    var known: [String: String] = [:]
+    for configuration in ["debug", "release"] {
+      let line = try Self.ended(Self.run(Program.built("StallVictim", configuration).path))
+      #expect(line.samples >= 3)
+      #expect(!line.hasTree)
+      known[configuration] = line.fingerprint
+      #expect(line.functions.contains(Self.common), "\(line.functions)")
+    }
+
+    for configuration in ["debug", "release"] {
+      let agent = try RunningAgent()
+      _ = try Self.run(
+        Program.built("StallVictim", configuration).path, ["STALLMONITOR_SINK": "agent:\(agent.socketPath)"])
+      try agent.expect("the end of the stall") { try agent.lines().contains { $0.contains("stall.ended") } }
+      try agent.expectValidLines()
+      let named = try Self.ended(agent.lines().joined(separator: "\n"))
+      known["\(configuration), named by the agent"] = named.fingerprint
+      #expect(named.functions.contains(Self.common), "\(named.functions)")
+      for line in try agent.lines() {
+        #expect(line.utf8.count < 8000)
+        #expect(!line.contains("call_tree"))
+      }
+    }
+
+    let host = try SymbolicateTests.Stripped(Self.scenario, environment: Self.environment)
+    try SymbolicateTests.validate(host.lines, in: host.scratch)
+    let before = try Self.ended(host.lines)
+    #expect(before.hasTree)
+    let result = try host.symbolicate(["--debug-dir", host.debugDirectory])
+    try SymbolicateTests.validate(result.output, in: host.scratch)
+    let after = try Self.ended(result.output)
+    known["stripped, named later"] = after.fingerprint
+    #expect(after.functions.contains(Self.common), "\(after.functions)")
+    #expect(!result.output.contains("call_tree"))
+    #expect(try host.symbolicate(["--debug-dir", host.debugDirectory], result.output).output == result.output)
+
+    #expect(known.count == 5)
+    #expect(Set(known.values) == [try #require(known["debug"])], "\(known)")
+    // Without the file there is nothing to tell, and the samples stay for whoever has it.
+    let untold = try SymbolicateTests.symbolicate(
+      [], host.lines.replacing(host.executable, with: "/nowhere"), in: host.scratch)
+    #expect(try Self.ended(untold.output).hasTree)
+  }
+
+  // MARK: The corpus
+
+  struct CorpusStall: Decodable, CustomTestStringConvertible {
+    struct Frame: Decodable, Hashable {
+      var name: String?
+      var module: String
+      var executable: Bool?
+      var inlined: Bool?
+      var build_id: String?
+      var offset: String
+    }
+
+    var about: String
+    var running: Bool
+    var samples: [[Frame]]
+    var shown: Int
+    var fingerprint: String?
+
+    var testDescription: String { about }
+
+    static let all: [CorpusStall] = {
+      let directory = Program.root.appending(path: "Tests/Corpus/fingerprints")
+      let files = (try? FileManager.default.contentsOfDirectory(at: directory, includingPropertiesForKeys: nil)) ?? []
+      return files.filter { $0.pathExtension == "json" }.sorted { $0.path < $1.path }.compactMap {
+        try? JSONDecoder().decode(CorpusStall.self, from: Data(contentsOf: $0))
+      }
+    }()
+
+    /// The stacks without names, and the names of their places.
+    func places() -> (stacks: [[StackFrame]], names: [UInt64: [SymbolizedFrame]]) {
+      var offsets: [[Frame]: UInt64] = [:]
+      var names: [UInt64: [SymbolizedFrame]] = [:]
+      var stacks: [[StackFrame]] = []
+      for sample in samples {
+        var stack: [StackFrame] = []
+        var inlined: [Frame] = []
+        for frame in sample {
+          inlined.append(frame)
+          if frame.inlined == true { continue }
+          // What the corpus says of one place of a function may stand there of another's.
+          let offset = offsets[inlined] ?? UInt64(0x1000 + 16 * offsets.count)
+          offsets[inlined] = offset
+          names[offset] = inlined.compactMap { frame in
+            frame.name.map { name in
+              let symbol = Demangler.demangle(name) ?? name
+              return SymbolizedFrame(
+                symbol: symbol, shortSymbol: ShortSymbol.shorten(symbol, linkageName: name), linkageName: name,
+                file: nil, line: nil, inlined: frame.inlined ?? false,
+                isCompilerGenerated: ShortSymbol.isCompilerGenerated(symbol, linkageName: name))
+            }
+          }
+          inlined = []
+          let place = StackFrame(module: frame.module, buildID: frame.build_id ?? "00", offset: offset)
+          stack += place.named([], isExecutable: frame.executable ?? false)
+        }
+        stacks.append(stack)
+      }
+      return (stacks, names)
+    }
+  }
+
+  /// A line with nothing but places, as a host writes it that leaves the names to others.
+  private static func line(
+    _ stacks: [[StackFrame]], shown: Int, running: Bool, limit: Int = StallReport.longestUnnamedLine,
+    event: StallReport.Event = .ended
+  ) -> [UInt8] {
+    var episode = Episode(
+      id: String(repeating: "0a", count: 16), turn: Pulse.Word(raw: 5), start: 1000, now: 2000)
+    for (index, stack) in stacks.enumerated() {
+      episode.add(
+        Episode.Sample(thread: 7, activity: .running, cause: .running, stack: stack),
+        at: 2000 + 1_000_000 * UInt64(index))
+    }
+    let executable = stacks.joined().first { $0.owner == .host }
+    var report = StallReport(
+      time: .now(), event: event, stallID: episode.id, sequence: 1, thresholdNanoseconds: 1,
+      durationNanoseconds: 9_000_000,
+      verdict: Verdict(cause: .running, evidence: .init(state: running ? "running" : "blocked")),
+      culprit: Culprit.frame(of: stacks[shown]), fingerprint: Culprit.fingerprint(of: stacks[shown]),
+      samples: stacks.count,
+      loop: .init(name: "main", kind: "loop", mode: nil, phase: .afterWaiting, callout: nil), threadID: 7,
+      origin: .init(
+        processID: 7, executablePath: executable?.module ?? "/x", executableBuildID: executable?.buildID,
+        serviceName: "x", hostName: "h"), stack: stacks[shown])
+    report.isNamed = false
+    report.places = episode.placesToName(of: event, isRunning: running, isNamed: false)
+    return report.line(limit: limit)
+  }
+
+  private static func complete(_ line: [UInt8], _ lookup: @escaping ReportCompletion.Lookup) throws -> Line {
+    Symbolizer.load()
+    let bytes: [UInt8] =
+      switch ReportCompletion(lookup).complete(Array(line.dropLast())) {
+      case .completed(let bytes, _): bytes
+      case .unchanged: Array(line.dropLast())
+      case .notAReport(let reason): throw NotAReport(reason: reason)
+      }
+    #expect(bytes.count < 8000)
+    return Line(object: try #require(try JSONSerialization.jsonObject(with: Data(bytes)) as? [String: Any]))
+  }
+
+  private struct NotAReport: Error { var reason: String }
+
+  @Test("who names a line of the corpus' samples finds its fingerprint", arguments: CorpusStall.all)
+  func corpus(stall: CorpusStall) throws {
+    guard stall.samples.joined().allSatisfy({ $0.name != nil }) else { return }
+    let (stacks, names) = stall.places()
+    let line = try Self.complete(Self.line(stacks, shown: stall.shown, running: stall.running)) { names[$2] }
+    #expect(line.fingerprint == stall.fingerprint)
+    #expect(!line.hasTree)
+  }
+
+  // MARK: What cannot be told
+
+  private static func frame(_ offset: UInt64, _ module: String = "/app") -> StackFrame {
+    StackFrame(module: module, buildID: module == "/app" ? "aa" : "bb", offset: offset).named(
+      [], isExecutable: module == "/app")[0]
+  }
+
+  /// `main` calls `work` at many places, and that calls a leaf each time; `leaf` says where.
+  private static func computation(_ samples: Int, leaf: (Int) -> [StackFrame]) -> [[StackFrame]] {
+    (0..<samples).map { leaf($0) + [frame(0x100 + UInt64($0)), frame(1)] }
+  }
+
+  private static func name(_ offset: UInt64) -> [SymbolizedFrame] {
+    [.init(linkageName: offset == 1 ? "main" : offset < 0x1000 ? "work" : "leaf_\(offset)")]
+  }
+
+  @Test func librariesWithoutNamesChangeNothing() throws {
+    let stacks = Self.computation(9) {
+      [Self.frame(UInt64($0), "/lib/x86_64-linux-gnu/libc.so.6"), Self.frame(0x1000 + UInt64($0))]
+    }
+    let line = try Self.complete(Self.line(stacks, shown: 4, running: true)) { $0 == "aa" ? Self.name($2) : nil }
+    #expect(line.functions == ["work", "main"])
+    #expect(line.fingerprint == Culprit.fingerprint(of: [StackFrame(symbol: "work")]))
+    #expect(!line.hasTree)
+  }
+
+  /// Five of nine leaves lie in a library of the host's own that is not there: they might be one function.
+  @Test func noFingerprintIsMadeWhereANameThatIsNotKnownMayChangeIt() throws {
+    let stacks = Self.computation(9) { [Self.frame(0x1000 + UInt64($0), $0 < 5 ? "/opt/app/libown.so" : "/app")] }
+    let host = Self.line(stacks, shown: 8, running: true)
+    let line = try Self.complete(host) { $0 == "aa" ? Self.name($2) : nil }
+    #expect(line["stall", "culprit"] as? String == "leaf_\(0x1008)")
+    #expect(line.fingerprint == nil)
+    #expect(line.functions == [])
+    #expect(line.hasTree, "whoever has the file may still tell")
+    let later = try JSONSerialization.data(withJSONObject: line.object) + [0x0a]
+    let named = try Self.complete(Array(later)) { _, _, offset in Self.name(offset) }
+    #expect(named.fingerprint == Culprit.fingerprint(of: [StackFrame(symbol: "work")]))
+    #expect(!named.hasTree)
+    // Four could not be most.
+    let fewer = Self.computation(9) { [Self.frame(0x1000 + UInt64($0), $0 < 4 ? "/opt/app/libown.so" : "/app")] }
+    let certain = try Self.complete(Self.line(fewer, shown: 8, running: true)) { $0 == "aa" ? Self.name($2) : nil }
+    #expect(certain.fingerprint == Culprit.fingerprint(of: [StackFrame(symbol: "work")]))
+  }
+
+  @Test func noFingerprintIsMadeOfOneOfManySamples() throws {
+    var line = String(
+      decoding: Self.line(Self.computation(9) { [Self.frame(0x1000 + UInt64($0))] }, shown: 0, running: true),
+      as: UTF8.self)
+    line.replace(/,"call_tree":.*\}\n/, with: "}\n")
+    let named = try Self.complete(Array(line.utf8)) { _, _, offset in Self.name(offset) }
+    #expect(named["stall", "culprit"] as? String == "leaf_\(0x1000)")
+    #expect(named.fingerprint == nil)
+  }
+
+  @Test("a tree that is cut for the line's length tells the same, or nothing", arguments: [20, 60, 300, 1500])
+  func cutTree(samples: Int) throws {
+    // Each sample has its own way for a while: so much is not carried.
+    let stacks = Self.computation(samples) { sample in
+      (0..<12).map { Self.frame(0x1000 + UInt64(16 * sample + $0)) }
+    }
+    for limit in [StallReport.longestUnnamedLine, 8000] {
+      let host = Self.line(stacks, shown: 0, running: true, limit: limit)
+      #expect(host.count <= limit)
+      let line = try Self.complete(host) { _, _, offset in Self.name(offset) }
+      #expect(line.fingerprint == nil || line.fingerprint == Culprit.fingerprint(of: [StackFrame(symbol: "work")]))
+      if limit > 8000, samples <= 300 { #expect(line.fingerprint != nil) }
+    }
+  }
+
+  @Test func deepRecursionFits() throws {
+    let stacks = (0..<9).map { sample in
+      [Self.frame(0x1000 + UInt64(sample)), Self.frame(0x100 + UInt64(sample))]
+        + Array(repeating: Self.frame(2), count: 1900)
+        + [Self.frame(1)]
+    }
+    let line = try Self.complete(Self.line(stacks, shown: 0, running: true)) { _, _, offset in Self.name(offset) }
+    #expect(line.object["frames_omitted"] != nil)
+    #expect(line.functions.first == "work")
+    #expect(line.functions.last == "main")
+  }
+
+  @Test(
+    "a tree that does not fit together is none",
+    arguments: [
+      #"{}"#, #"7"#, #"{"samples":0,"weight_ms":1,"modules":[],"nodes":{}}"#,
+      #"{"samples":2,"weight_ms":1,"modules":[],"nodes":{"parent":[0],"module":[0],"offset":["0x1"],"samples":[2],"weight_ms":[1]}}"#,
+      #"{"samples":2,"weight_ms":1,"modules":[{"module":"/app","build_id":"aa"}],"nodes":{"parent":[0],"module":[0],"offset":["0x1"],"samples":[2],"weight_ms":[1]}}"#,
+      #"{"samples":2,"weight_ms":1,"modules":[{"module":"/app","build_id":"aa"}],"nodes":{"parent":[-1],"module":[0],"offset":["0x1"],"samples":[3],"weight_ms":[1]}}"#,
+      #"{"samples":2,"weight_ms":1,"modules":[{"module":"/app","build_id":"aa"}],"nodes":{"parent":[-1,0,0],"module":[0,0,0],"offset":["0x1","0x2","0x3"],"samples":[2,2,1],"weight_ms":[1,1,1]}}"#,
+      #"{"samples":2,"weight_ms":-1,"modules":[{"module":"/app","build_id":"aa"}],"nodes":{"parent":[-1],"module":[0],"offset":["0x1"],"samples":[2],"weight_ms":[1]}}"#,
+      #"{"samples":2,"weight_ms":1e300,"modules":[{"module":"/app","build_id":"aa"}],"nodes":{"parent":[-1],"module":[0],"offset":["0x1"],"samples":[2],"weight_ms":[1]}}"#,
+      #"{"samples":9223372036854775807,"weight_ms":1,"modules":[{"module":"/app","build_id":"aa"}],"nodes":{"parent":[-1],"module":[0],"offset":["0x1"],"samples":[2],"weight_ms":[1]}}"#,
+      #"{"samples":2,"weight_ms":1,"modules":[{"module":"/app","build_id":"aa"}],"nodes":{"parent":[-1,0],"module":[0],"offset":["0x1"],"samples":[2],"weight_ms":[1]}}"#,
+    ])
+  func hostileTree(tree: String) throws {
+    var line = String(
+      decoding: Self.line(Self.computation(2) { [Self.frame(0x1000 + UInt64($0))] }, shown: 0, running: true),
+      as: UTF8.self)
+    line.replace(/"call_tree":.*\}\n/, with: "\"call_tree\":\(tree)}\n")
+    let named = try Self.complete(Array(line.utf8)) { _, _, offset in Self.name(offset) }
+    #expect(named.fingerprint == nil)
+    #expect(named["stall", "culprit"] as? String == "leaf_\(0x1000)")
+  }
+}
