@@ -1,11 +1,12 @@
 import Foundation
+import TakingTurns
 import Testing
 
 @testable import StallMonitor
 @testable import stalld
 
 /// A computation is known by what its samples have in common, whoever names them: the host, the agent, or `stalld symbolicate`.
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.serialized, .takingTurns, .timeLimit(.minutes(3)))
 struct ComputationNamesTests {
   /// Many small functions, called from one.
   private static let scenario = ["c-compute-in-parts", "1300"]
