@@ -8,6 +8,22 @@ func perOperation(_ count: Int, _ body: () -> Void) -> Double {
   return Double(peer_now() - start) / Double(count)
 }
 
+/// One measurement in a process of its own; nil if the subject has no such row.
+func measureApart(_ row: String, _ subject: String) throws -> Double? {
+  let process = Process()
+  process.executableURL = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
+  process.arguments = ["--measure", row, "--subject", subject]
+  let output = Pipe()
+  process.standardOutput = output
+  try process.run()
+  let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+  process.waitUntilExit()
+  guard process.terminationStatus == 0 else {
+    throw CocoaError(.executableRuntimeMismatch, userInfo: [NSLocalizedDescriptionKey: "\(subject), \(row): ended"])
+  }
+  return Double(text.trimmingCharacters(in: .whitespacesAndNewlines))
+}
+
 func onThread(_ body: @escaping @Sendable () -> Void) -> Thread {
   let thread = Thread(block: body)
   thread.start()

@@ -4,6 +4,7 @@ import LoopEngine
 
 // Usage: swift run -c release --package-path Benchmarks/Loop LoopBenchmark [--json FILE] [--svg FILE] [--markdown FILE]
 // [--rounds N] [--only TEXT] [--subject TEXT] Pin it to one core: taskset -c 1 …
+// It starts itself for each measurement: --measure ROW --subject NAME prints one number.
 
 struct Options {
   var json: String?
@@ -12,6 +13,7 @@ struct Options {
   var rounds = 9
   var only: String?
   var subject: String?
+  var measure: String?
 
   init(_ arguments: [String]) {
     var rest = arguments.dropFirst()
@@ -24,6 +26,7 @@ struct Options {
       case "--rounds": rounds = value.flatMap(Int.init) ?? rounds
       case "--only": only = value
       case "--subject": subject = value
+      case "--measure": measure = value
       default:
         FileHandle.standardError.write(Data("unknown option \(option)\n".utf8))
         exit(2)
@@ -73,30 +76,52 @@ getrlimit(__rlimit_resource_t(UInt32(RLIMIT_NOFILE.rawValue)), &limit)
 limit.rlim_cur = limit.rlim_max
 setrlimit(__rlimit_resource_t(UInt32(RLIMIT_NOFILE.rawValue)), &limit)
 
-let subjects = ([ourLoop()] + cPeers() + [coreFoundation(), dispatch(), nio()]).filter {
-  options.subject.map($0.name.contains) ?? true
+/// Makes one loop and no other.
+@MainActor
+func subject(named name: String) -> Subject? {
+  switch name {
+  case "LoopEngine": ourLoop()
+  case "CFRunLoop": coreFoundation()
+  case "libdispatch": dispatch()
+  case "NIO": nio()
+  default: cPeers().first { $0.name == name }
+  }
+}
+
+if let name = options.measure {
+  guard let row = rows.first(where: { $0.name == name }),
+    let subject = options.subject.flatMap(subject(named:))
+  else { exit(2) }
+  // As in any service there is another thread, for which the kernel charges.
+  Thread.detachNewThread { while true { sleep(3600) } }
+  _ = row.measure(subject)
+  if let value = row.measure(subject) { print(value) }
+  exit(0)
+}
+
+let subjects = (["LoopEngine"] + cPeers().map(\.name) + ["CFRunLoop", "libdispatch", "NIO"]).filter { name in
+  options.subject.map(name.contains) ?? true
 }
 var results: [Result] = []
 
 for row in rows where options.only.map(row.name.contains) ?? true {
   var samples = [[Double]](repeating: [], count: subjects.count)
-  // Interleaved, so that whatever disturbs the machine disturbs all; in another order each time, as what one leaves in the
-  // caches and in the kernel's free lists is the next one's gain.
+  // Interleaved, so that whatever disturbs the machine disturbs all; in another order each time, and each in a process of its own:
+  // what one leaves behind in the heap and in the caches is the next one's loss or gain.
   for _ in 0..<options.rounds {
     for index in subjects.indices.shuffled() {
-      let subject = subjects[index]
-      if let value = row.measure(subject) { samples[index].append(value) }
+      if let value = try measureApart(row.name, subjects[index]) { samples[index].append(value) }
     }
   }
   let medians = samples.map { $0.isEmpty ? nil : $0.sorted()[$0.count / 2] }
-  let reference = subjects.firstIndex { $0.name == row.against }.flatMap { medians[$0] }
+  let reference = subjects.firstIndex(of: row.against).flatMap { medians[$0] }
   for (index, subject) in subjects.enumerated() {
     guard let value = medians[index] else { continue }
-    let isOurs = subject.name == "LoopEngine"
+    let isOurs = subject == "LoopEngine"
     let ratio = reference.map { value / $0 }
     results.append(
       Result(
-        benchmark: row.name, subject: subject.name, value: value, unit: "ns", ratio: ratio,
+        benchmark: row.name, subject: subject, value: value, unit: "ns", ratio: ratio,
         bar: isOurs ? row.bar : nil,
         pass: isOurs ? row.bar.flatMap { bar in ratio.map { $0 <= bar } } : nil))
   }
