@@ -241,7 +241,7 @@ extension Loop {
   }
 
   /// Calls what the events belong to, in the kernel's order.
-  @inline(__always)
+  @_transparent
   private func serve(
     _ events: UnsafeMutableBufferPointer<epoll_event>, _ answer: KernelAnswer, _ mode: ModeState, _ mainQueue: Int32
   ) -> (handled: Bool, servedMainQueue: Bool) {

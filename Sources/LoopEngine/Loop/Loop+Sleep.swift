@@ -47,8 +47,12 @@ extension Loop {
   @inline(__always)
   private func poll(_ mode: ModeState, _ events: UnsafeMutableBufferPointer<epoll_event>, timeout: Int32) -> Int {
     let count = Int(clinux_epoll_wait(mode.poller.epoll, events.baseAddress, Int32(events.count), timeout))
+    if count > 0 {
+      DescriptorTable.prefetch(clinux_epoll_token(events.baseAddress!))
+      return count
+    }
     if count < 0 { pollFailed(Int32(-count)) }
-    return max(0, count)
+    return 0
   }
 
   /// A signal handler's EINTR is a wake-up like any other.

@@ -1,3 +1,5 @@
+import CLinux
+
 /// The descriptor sources of a loop by token: what the kernel hands back with an event.
 ///
 /// A token is the source's address and a number that tells apart the sources which lived there. As long as no source has left
@@ -59,6 +61,12 @@ struct DescriptorTable: ~Copyable {
   @inline(__always)
   static func source(of token: UInt64) -> Unmanaged<Loop.DescriptorSource> {
     Unmanaged.fromOpaque(UnsafeRawPointer(bitPattern: address(of: token))!)
+  }
+
+  /// Fetches what a call of a token's source will need first; any token may be given.
+  @inline(__always)
+  static func prefetch(_ token: UInt64) {
+    clinux_prefetch_for_reading(UnsafeRawPointer(bitPattern: address(of: token) &+ 16))
   }
 
   // MARK: Calls

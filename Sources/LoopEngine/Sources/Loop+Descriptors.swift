@@ -140,7 +140,7 @@ extension Loop {
     reference._withUnsafeGuaranteedRef { source in
       // Another thread may have ended it, or an earlier call its interest in this.
       let readiness = source.readiness(for: events)
-      if readiness.isEmpty || !source.isValid { return false }
+      if readiness.isEmpty { return false }
       descriptors.callBegins(reference)
       published.publish(.descriptor, source.origin)
       source.call(readiness)

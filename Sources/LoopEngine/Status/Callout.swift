@@ -47,7 +47,7 @@ extension Loop {
 /// Where work was scheduled from and what it is called, in immortal pointers.
 @frozen
 @usableFromInline
-struct Origin: @unchecked Sendable {  // Both pointers lead to literals, which are never freed.
+struct Origin: Hashable, @unchecked Sendable {  // Both pointers lead to literals, which are never freed.
   @usableFromInline var file: UnsafePointer<UInt8>?
   @usableFromInline var name: UnsafePointer<UInt8>?
   @usableFromInline var line: UInt32
@@ -67,5 +67,25 @@ struct Origin: @unchecked Sendable {  // Both pointers lead to literals, which a
     file = nil
     name = nil
     line = 0
+  }
+}
+
+/// Origins by pointer, for whoever has no room for three words.
+///
+/// Never forgotten: a program has as many as lines that schedule work.
+enum Origins {
+  // @unchecked: the pointers lead to memory that is never written again, and never freed.
+  private struct Table: @unchecked Sendable { var pointers: [Origin: UnsafePointer<Origin>] = [:] }
+
+  private static let table = Guarded<Table>(Table())
+
+  static func pointer(to origin: Origin) -> UnsafePointer<Origin> {
+    table.withLock { table in
+      if let known = table.pointers[origin] { return known }
+      let new = UnsafeMutablePointer<Origin>.allocate(capacity: 1)
+      new.initialize(to: origin)
+      table.pointers[origin] = UnsafePointer(new)
+      return UnsafePointer(new)
+    }
   }
 }

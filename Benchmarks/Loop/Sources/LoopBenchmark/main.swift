@@ -10,7 +10,7 @@ struct Options {
   var json: String?
   var svg: String?
   var markdown: String?
-  var rounds = 9
+  var rounds = 15
   var only: String?
   var subject: String?
   var measure: String?
