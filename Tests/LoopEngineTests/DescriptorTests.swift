@@ -260,6 +260,32 @@ import Testing
     #expect(log.all == ["old"])
   }
 
+  @Test func aWatchThatANumberWasTakenFromDoesNotOutliveItsSource() throws {
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      loop.add(Loop.Source {})
+      let (first, second) = (Pipe(), Pipe())
+      let number = dup(first.reading)
+      let early = try loop.watch(number) { _, _ in log.append("early") }
+      // Another file under the number, and then the first one again.
+      dup2(second.reading, number)
+      func watchSecond() throws {
+        let late = try loop.watch(number) { _, _ in log.append("late") }
+        dup2(first.reading, number)
+        // Ends the early one's watch, for all that the kernel knows.
+        late.invalidate()
+      }
+      try watchSecond()
+      second.write()
+      loop.run(mode: .default, for: .milliseconds(20))
+      early.invalidate()
+      close(number)
+      first.close()
+      second.close()
+    }
+    #expect(log.all.isEmpty)
+  }
+
   @Test func modesHaveTheirOwnDescriptors() throws {
     let pipe = Pipe()
     defer { pipe.close() }

@@ -121,6 +121,25 @@ import Testing
     #expect(log.all == ["pass", "block", "pass", "idle 1", "pass", "idle 2"])
   }
 
+  @Test func aFlushPointMarkedJustBeforeWaitingIsNotSleptOver() throws {
+    let log = Log<String>()
+    let result = try onFreshLoop { loop in
+      loop.add(Loop.Source {})
+      let flush = loop.flushPoint {
+        log.append("flush")
+        loop.stop()
+      }
+      let observer = loop.observe(.beforeWaiting) { observer, _ in
+        observer.invalidate()
+        flush.mark()
+      }
+      defer { observer.invalidate() }
+      return loop.run(mode: .default, for: .seconds(20))
+    }
+    #expect(result == .stopped)
+    #expect(log.all == ["flush"])
+  }
+
   @Test func aFlushPointMarkedManyTimesRunsOnceBeforeWaiting() throws {
     let log = Log<String>()
     let result = try onFreshLoop { loop in

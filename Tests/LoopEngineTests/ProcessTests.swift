@@ -80,6 +80,37 @@ import VictimC
     }
   }
 
+  @Test func whatTheChildOfAForkWatchesIsNotTheParentsBeforeItRuns() async {
+    await #expect(processExitsWith: .success) {
+      let loop = Loop.current
+      let (pipe, shared) = (Pipe(), Pipe())
+      let log = Log<String>()
+      let source = try? loop.watch(pipe.reading) { _, _ in
+        pipe.read()
+        log.append("parent")
+      }
+      loop.run(mode: .default, for: .zero)
+      typealias Fork = @convention(c) () -> pid_t
+      let fork = unsafeBitCast(dlsym(nil, "fork"), to: Fork.self)
+      let ready = Pipe()
+      let child = fork()
+      if child == 0 {
+        // Ends the inherited watch, and watches what the parent has open, too; but never runs.
+        source?.invalidate()
+        guard (try? loop.watch(shared.reading, body: { _, _ in })) != nil else { _exit(1) }
+        ready.write()
+        while true { pause() }
+      }
+      ready.read()
+      shared.write()
+      pipe.write()
+      loop.run(mode: .default, for: .milliseconds(20))
+      kill(child, SIGKILL)
+      waitpid(child, nil, 0)
+      exit(log.all == ["parent"] ? 0 : 22)
+    }
+  }
+
   @Test func theChildOfAForkHasItsOwnSignalsTimersAndChildren() async {
     await #expect(processExitsWith: .success) {
       let loop = Loop.current

@@ -94,7 +94,8 @@ static inline int clinux_epoll_wait(int epoll, struct epoll_event *events, int c
                    : "rcx", "r11", "memory");
   return (int)result;
 #else
-  return (int)syscall(SYS_epoll_pwait, epoll, events, count, timeout, NULL, 8);
+  long result = syscall(SYS_epoll_pwait, epoll, events, count, timeout, NULL, 8);
+  return result < 0 ? -errno : (int)result;
 #endif
 }
 

@@ -93,7 +93,7 @@ extension Loop {
   @inline(__always)
   func run(_ wanted: Mode, limit: Int64, onlyOneSource: Bool) -> RunResult {
     requireOwner()
-    if forkCount != clinux_loop_fork_count() { recoverFromFork() }
+    noticeFork()
     absorb()
     if !parked.isEmpty { unpark() }
     guard let reference = modeToRun(wanted) else { return .finished }
@@ -202,10 +202,11 @@ extension Loop {
       return (true, true)
     }
 
-    if !polls && !markedFlushPoints.isEmpty {
+    // A run of no time flushes where another would wait.
+    if !markedFlushPoints.isEmpty && (!polls || (limit == .min && !handled && ring.isEmpty)) {
       flush()
       absorb()
-      polls = isEmpty(mode)
+      polls = polls || isEmpty(mode)
     }
     if !polls && (!idleWork.isEmpty || !markedFlushPoints.isEmpty) {
       polls = true
@@ -213,12 +214,15 @@ extension Loop {
     }
     if !polls { notify(mode, .beforeWaiting) }
     absorb()
-    // A stop that came before a nested run used up its wake-up is still a reason not to sleep; and so is a mode that an
-    // observer has left empty.
-    let mayBlock = !polls && ring.isEmpty && !isStopping && !(mode.hasWaitingObservers && isEmpty(mode))
+    // A stop that came before a nested run used up its wake-up is still a reason not to sleep; and so are a mode that an
+    // observer has left empty, and what it or another thread has marked or left for idle moments since.
+    let mayBlock =
+      !polls && ring.isEmpty && markedFlushPoints.isEmpty && idleWork.isEmpty && !isStopping
+      && !(mode.hasWaitingObservers && isEmpty(mode))
     let deadline = mayBlock ? min(timerWakeTime(mode), limit) : 0
     let count = wait(mode, events, deadline: deadline, mayBlock: mayBlock)
-    let answer = KernelAnswer(count: count, runs: runCount, removals: descriptors.removals)
+    let answer = KernelAnswer(
+      count: count, runs: runCount, removals: descriptors.removals, instance: mode.poller.tag)
     if !polls { notify(mode, .afterWaiting) }
     if isIdle && count == 0 && ring.isEmpty && timerWakeTime(mode) > clinux_monotonic() { runIdleWork() }
 
@@ -238,6 +242,8 @@ extension Loop {
     var count: Int
     var runs: UInt
     var removals: Int
+    /// The epoll instance's, see ``Poller``.
+    var instance: UInt64
   }
 
   /// Calls what the events belong to, in the kernel's order.
@@ -253,9 +259,16 @@ extension Loop {
       if token >= Poller.firstSourceToken {
         // What the kernel said before a nested run may no longer be so; being level-triggered, it will say it again.
         if answer.runs != runCount { continue }
+        // And so it is with an instance that is no more: in the child of a fork, or after the program has closed all descriptors.
+        if answer.instance != mode.poller.tag { break }
+        if token & Poller.tagBits != answer.instance {
+          // Somebody else's instance has the number of ours.
+          descriptorsAreGone()
+          break
+        }
         if answer.removals == descriptors.removals && !mode.poller.mayHoldOrphans {
           if call(DescriptorTable.source(of: token), base[index].events) { handled = true }
-        } else if let source = descriptors.find(token) {
+        } else if let source = descriptors.find(token & ~Poller.tagBits) {
           // An earlier call may have taken it out of the mode.
           if answer.removals != descriptors.removals && !isWatching(source, mode) { continue }
           if call(Unmanaged.passUnretained(source), base[index].events) { handled = true }

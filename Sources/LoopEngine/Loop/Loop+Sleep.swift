@@ -16,7 +16,14 @@ extension Loop {
   func wait(
     _ mode: ModeState, _ events: UnsafeMutableBufferPointer<epoll_event>, deadline: Int64, mayBlock: Bool
   ) -> Int {
-    if !mode.poller.isOpen && !openPollerOrSleep(mode, deadline: deadline, mayBlock: mayBlock) { return 0 }
+    noticeFork()
+    if !mode.poller.isOpen {
+      switch openPollerOrSleep(mode, deadline: deadline, mayBlock: mayBlock) {
+      case .slept: return 0
+      case .reopened: return poll(mode, events, timeout: 0)
+      case .opened: break
+      }
+    }
     if !mayBlock { return poll(mode, events, timeout: 0) }
     releaseSpareTimer()
     if deadline != .max && !arm(deadline) { return poll(mode, events, timeout: 0) }
@@ -32,15 +39,23 @@ extension Loop {
     return count
   }
 
+  private enum Opening {
+    case opened
+    /// In the place of one that has gone; watches may have ended with it, so what the sleep was to be for may no longer hold.
+    case reopened
+    case slept
+  }
+
   /// Opens a mode's epoll instance; where there is no descriptor for it, sleeps without one, if asked to.
   @inline(never)
-  private func openPollerOrSleep(_ mode: ModeState, deadline: Int64, mayBlock: Bool) -> Bool {
+  private func openPollerOrSleep(_ mode: ModeState, deadline: Int64, mayBlock: Bool) -> Opening {
+    let hadWatches = mode.poller.hasLapsed
     do {
       try openPoller(mode)
-      return true
+      return hadWatches ? .reopened : .opened
     } catch {
       if mayBlock { sleepWithoutDescriptors(deadline: deadline) }
-      return false
+      return .slept
     }
   }
 
@@ -56,12 +71,15 @@ extension Loop {
   }
 
   /// A signal handler's EINTR is a wake-up like any other.
-  ///
-  /// Anything else means that the program has closed descriptors that it does not know, as some do to become daemons:
-  /// the loop makes new ones, instead of asking for ever. The old numbers are left alone, whosever they are now.
   @inline(never)
-  private func pollFailed(_ error: Int32) {
-    if error == EINTR { return }
+  private func pollFailed(_ error: Int32) { if error != EINTR { descriptorsAreGone() } }
+
+  /// The program has closed descriptors that it does not know, as some do to become daemons: the loop makes new ones,
+  /// instead of asking for ever.
+  ///
+  /// The old numbers are left alone, whosever they are now.
+  @inline(never)
+  func descriptorsAreGone() {
     inbox.wakeDescriptor.store(-1, ordering: .relaxed)
     timerDescriptor = -1
     armedDeadline = .max
@@ -117,9 +135,18 @@ extension Loop {
     forkCount = clinux_loop_fork_count()
     published.bindToThisThread()
     inbox.recoverFromFork()
-    if timerDescriptor >= 0 { close(timerDescriptor) }
+    OwnDescriptor.timer.close(timerDescriptor)
     timerDescriptor = -1
     armedDeadline = .max
-    for mode in modes.compactMap({ $0 }) { reopenPoller(mode) }
+    for mode in modes.compactMap({ $0 }) where mode.poller.isOpen {
+      mode.poller.closeInherited()
+      try? openPoller(mode)
+    }
+  }
+
+  /// Sees to it that nothing is done to the parent's descriptors in the child of a fork.
+  @inline(__always)
+  func noticeFork() {
+    if forkCount != clinux_loop_fork_count() { recoverFromFork() }
   }
 }

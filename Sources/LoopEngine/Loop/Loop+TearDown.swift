@@ -5,10 +5,10 @@ extension Loop {
   ///
   /// On the loop's thread, once.
   func tearDown() {
-    absorb()
+    // What was accepted is made, so that it ends with all else.
+    repeat { absorb() } while !inbox.close()
     // From here on every call from anywhere takes the other threads' way, and is refused there.
     published.markEnded()
-    inbox.close()
     for observer in observers {
       observer.keys = []
       observer.invalidate()

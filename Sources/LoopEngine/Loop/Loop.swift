@@ -156,6 +156,7 @@ public final class Loop: @unchecked Sendable {
   @discardableResult
   func change(waking: Bool = true, _ body: @escaping () -> Void) -> Bool {
     if isOwner {
+      noticeFork()
       absorb()
       body()
       return true
@@ -171,6 +172,7 @@ public final class Loop: @unchecked Sendable {
 
   @inline(never)
   private func absorbSlowly() {
+    noticeFork()
     let fresh = inbox.collect(into: &ring)
     if fresh.isEmpty { return }
     // A change may call out (a source is told of its addition), and the callee may come here for later ones: all are

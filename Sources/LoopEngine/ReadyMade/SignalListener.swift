@@ -59,6 +59,8 @@ final class SignalListener: @unchecked Sendable {
       messenger.source = carrier
       for key in source.keys { loop.add(carrier, to: Loop.Mode(id: key)) }
       carrier.signal()
+      // A signal alone does not end a sleep that is about to begin.
+      loop.wakeUp()
     }
   }
 

@@ -25,7 +25,7 @@ struct DescriptorTable: ~Copyable {
     let address = UInt(bitPattern: Unmanaged.passUnretained(source).toOpaque())
     generation &+= 1
     sources[address] = source
-    source.token = UInt64(address) | generation << Self.addressBits
+    source.token = UInt64(address) | (generation << Self.addressBits) & ~Poller.tagBits
   }
 
   mutating func remove(_ source: Loop.DescriptorSource) {
@@ -48,7 +48,10 @@ struct DescriptorTable: ~Copyable {
     sources = [:]
     // The thread ends; if in the middle of a call, that won't return.
     (callee, suspended) = (nil, [])
+    let unfinished = kept
+    kept = []
     removals &+= 1
+    withExtendedLifetime(unfinished) {}
   }
 
   /// The source of a token, if it is still here.

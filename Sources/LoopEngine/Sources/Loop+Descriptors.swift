@@ -19,6 +19,7 @@ extension Loop {
       throw LoopError(operation, descriptor: source.descriptor, errorNumber: EINVAL)
     }
     if isOwner {
+      noticeFork()
       absorb()
       try addOwned(source, mode.id)
       return
@@ -90,6 +91,8 @@ extension Loop {
     }
     source.keys.append(key)
     makeMode(key).sourceCount += 1
+    // Ended by what was absorbed meanwhile.
+    if !source.isValid { removeOwned(source, key) }
   }
 
   private func removeOwned(_ source: DescriptorSource, _ key: Int32) {
@@ -160,7 +163,11 @@ extension Loop {
     do {
       try mode.poller.watchEdges(of: inbox.wakeDescriptor.load(ordering: .relaxed), token: Poller.wakeToken)
       try mode.poller.watchEdges(of: timerDescriptor, token: Poller.timerToken)
-      if mode.watchesMainQueue { try mode.poller.watchEdges(of: mainQueueDescriptor, token: Poller.mainQueueToken) }
+      // Closed with all others, perhaps; it is asked for anew then.
+      if mode.watchesMainQueue {
+        mode.watchesMainQueue =
+          (try? mode.poller.watchEdges(of: mainQueueDescriptor, token: Poller.mainQueueToken)) != nil
+      }
     } catch {
       mode.poller.close()
       throw error

@@ -1,7 +1,11 @@
 import CLinux
 import Glibc
+import Synchronization
 
 /// The epoll instance of one mode: in a mode only that mode's descriptors can wake the loop.
+///
+/// With a source's token the kernel is given the instance's tag: an instance that has come to our number, because the program has
+/// closed all descriptors, is told by what it answers.
 struct Poller: ~Copyable {
   /// Tokens below this are the loop's own; no source has so low an address.
   static var firstSourceToken: UInt64 { 16 }
@@ -9,7 +13,13 @@ struct Poller: ~Copyable {
   static var timerToken: UInt64 { 2 }
   static var mainQueueToken: UInt64 { 3 }
 
+  /// Where a token has the tag, and a source's token nothing.
+  static var tagBits: UInt64 { 0xFF << 56 }
+  private static let tags = Atomic<UInt64>(0)
+
   private(set) var epoll: Int32 = -1
+  /// Another one for each instance that is open at a time (of 255), never 0.
+  private(set) var tag: UInt64 = 0
   /// Which source a descriptor number belongs to: the number may be closed and come back as another file.
   private var owners: [Int32: UInt64] = [:]
   /// Watches of an instance that was closed, for the next one.
@@ -31,6 +41,7 @@ struct Poller: ~Copyable {
     let descriptor = epoll_create1(Int32(EPOLL_CLOEXEC))
     if descriptor < 0 { throw LoopError("make an epoll instance") }
     epoll = descriptor
+    tag = (Self.tags.wrappingAdd(1, ordering: .relaxed).newValue % 255 + 1) << 56
   }
 
   mutating func close() {
@@ -38,9 +49,19 @@ struct Poller: ~Copyable {
     abandon()
   }
 
+  /// In the child of a fork.
+  mutating func closeInherited() {
+    OwnDescriptor.epoll.close(epoll)
+    abandon()
+  }
+
+  /// Whether there were watches in an instance that is no more.
+  var hasLapsed: Bool { !lapsed.isEmpty }
+
   /// Forgets an instance whose descriptor somebody else has closed.
   mutating func abandon() {
     epoll = -1
+    tag = 0
     lapsed.merge(owners) { _, later in later }
     owners = [:]
     mayHoldOrphans = false
@@ -63,21 +84,26 @@ struct Poller: ~Copyable {
   }
 
   mutating func add(_ descriptor: Int32, events: UInt32, token: UInt64) throws(LoopError) {
-    if clinux_epoll_control(epoll, EPOLL_CTL_ADD, descriptor, events, token) != 0 {
+    if clinux_epoll_control(epoll, EPOLL_CTL_ADD, descriptor, events, token | tag) != 0 {
       // Left behind by a source that ended while the descriptor was closed, and a duplicate has brought back the same
       // file under the same number.
       let isOrphan = errno == EEXIST && owners[descriptor] == nil
-      if !isOrphan || clinux_epoll_control(epoll, EPOLL_CTL_MOD, descriptor, events, token) != 0 {
+      if !isOrphan || clinux_epoll_control(epoll, EPOLL_CTL_MOD, descriptor, events, token | tag) != 0 {
         throw LoopError("watch descriptor \(descriptor)", descriptor: descriptor)
       }
     }
-    owners[descriptor] = token
+    // Another file had the number, and may be reported still.
+    if let other = owners.updateValue(token, forKey: descriptor), other != token { mayHoldOrphans = true }
   }
 
   func modify(_ descriptor: Int32, events: UInt32, token: UInt64) throws(LoopError) {
-    guard epoll >= 0, owners[descriptor] == token else { return }
-    if clinux_epoll_control(epoll, EPOLL_CTL_MOD, descriptor, events, token) != 0 {
-      throw LoopError("change the watch of descriptor \(descriptor)", descriptor: descriptor)
+    guard epoll >= 0 else { return }
+    let operation = "change the watch of descriptor \(descriptor)"
+    guard owners[descriptor] == token else {
+      throw LoopError(operation, descriptor: descriptor, errorNumber: EBADF)
+    }
+    if clinux_epoll_control(epoll, EPOLL_CTL_MOD, descriptor, events, token | tag) != 0 {
+      throw LoopError(operation, descriptor: descriptor)
     }
   }
 

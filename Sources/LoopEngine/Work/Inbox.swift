@@ -154,21 +154,25 @@ final class Inbox: @unchecked Sendable {
   }
 
   /// Refuses further blocks and releases those that are there.
-  func close() {
+  ///
+  /// False, and open as before, if there are changes to be made first.
+  func close() -> Bool {
     lock.lock()
+    if !controls.isEmpty {
+      lock.unlock()
+      return false
+    }
     isClosed = true
     let dropped = buffer
     let droppedCount = count
     buffer = .allocate(capacity: 1)
     capacity = 1
     count = 0
-    let changes = controls
-    controls = []
     lock.unlock()
-    withExtendedLifetime(changes) {}
     // Outside of the lock: what a closure releases may post again.
     dropped.deinitialize(count: droppedCount)
     dropped.deallocate()
+    return true
   }
 
   /// In the child of a fork, where other threads, and so any holder of the lock, are gone.
@@ -176,7 +180,7 @@ final class Inbox: @unchecked Sendable {
     lock.reset()
     sleeping.store(false, ordering: .relaxed)
     let inherited = wakeDescriptor.exchange(-1, ordering: .relaxed)
-    if inherited >= 0 { Glibc.close(inherited) }
+    OwnDescriptor.event.close(inherited)
   }
 
   private func grow() {
