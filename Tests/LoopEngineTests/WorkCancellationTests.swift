@@ -54,10 +54,18 @@ import Testing
     try thread.start()
     let loop = try #require(thread.loop)
     let log = Log<Int>()
-    let gate = Pipe()
-    defer { gate.close() }
+    let (gate, arrived) = (Pipe(), Pipe())
+    defer {
+      gate.close()
+      arrived.close()
+    }
     let target = Target()
-    loop.perform { gate.read() }
+    loop.perform {
+      arrived.write()
+      gate.read()
+    }
+    // Or the first of the work would be there, and run, before the block.
+    arrived.read()
     let works = (0..<100).map { number in loop.submit(target: number % 2 == 0 ? target : nil) { log.append(number) } }
     loop.cancelWork(for: target)
     for work in works.dropFirst(50) { work.cancel() }
