@@ -60,7 +60,9 @@ int clinux_sealed_memory(const char *name, size_t size) {
 bool clinux_is_sealed_memory(int descriptor, size_t size) {
   struct stat status;
   int seals = fcntl(descriptor, F_GET_SEALS);
-  return seals >= 0 && (seals & F_SEAL_SHRINK) && fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
+  // Nobody may make it smaller, nor have a mapping for writing refused, now or after this.
+  return seals >= 0 && (seals & F_SEAL_SHRINK) && (seals & F_SEAL_SEAL) &&
+         !(seals & (F_SEAL_WRITE | 0x0010 /* F_SEAL_FUTURE_WRITE */)) && fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
          status.st_size == (off_t)size;
 }
 

@@ -12,9 +12,11 @@ struct AgentSpoolTests {
     let sink: AgentSink
     let tunings = TuningBox()
 
-    init(_ agent: String, in directory: String?, service: String = "web") throws {
+    init(_ agent: String, in directory: String?, service: String = "web", isShared: Bool = false) throws {
       let place = try directory.map {
-        (directory: try StateDirectory(path: $0), prefix: AbandonedFiles.prefix("stallspool", service: [service]))
+        Spool.Place(
+          directory: try StateDirectory(path: $0), prefix: AbandonedFiles.prefix("stallspool", service: [service]),
+          isShared: isShared)
       }
       let counter = Counter()
       sink = AgentSink { counter.count.add(1, ordering: .relaxed) }
@@ -63,8 +65,11 @@ struct AgentSpoolTests {
   }
 
   private final class Directory {
-    let path = FileManager.default.temporaryDirectory.appending(path: "stalld-\(UUID().uuidString)").path
-    init() throws { try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true) }
+    let path: String
+    init(in parent: URL = FileManager.default.temporaryDirectory) throws {
+      path = parent.appending(path: "stalld-\(UUID().uuidString)").path
+      try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+    }
     deinit { try? FileManager.default.removeItem(atPath: path) }
     var files: [String] { ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).sorted() }
     var bytes: Int {
@@ -313,6 +318,40 @@ struct AgentSpoolTests {
     let next = try Host(agent.path, in: directory.path)
     try agent.wait("all lines") { Set(Self.numbers($0)).count == Spool.fileLimit && directory.files.isEmpty }
     next.sink.close()
+  }
+
+  /// Where others need the room for their own, as in `/dev/shm`.
+  @Test func lessIsKeptInASharedPlace() throws {
+    let agent = try TestAgent()
+    agent.close()
+    let directory = try Directory(in: URL(fileURLWithPath: "/dev/shm"))
+    for number in 0..<6 {
+      let host = try Host(agent.path, in: directory.path, isShared: true)
+      if number == 3 { Self.sendSlowly(400, size: 7777, to: host.sink) } else { host.sink.write(Self.line(number)) }
+      host.sink.close()
+      #expect(number == 3 || host.sink.isSettled == (number < 4))
+    }
+    #expect(directory.files.count == 4)
+    #expect(directory.bytes <= (1 << 20) + 3 * 8192, "one of them is full")
+    try agent.comeBack()
+    let next = try Host(agent.path, in: directory.path, isShared: true)
+    try agent.wait("all lines") { _ in directory.files.isEmpty }
+    next.sink.close()
+    #expect(Set(Self.numbers(agent)).isSuperset(of: [0, 1, 2] + Array(290..<400)))
+  }
+
+  /// Samples are not in the file, and lie between lines that are: none is lost when a connection ends.
+  @Test func whatIsInMemoryAloneIsThereAsWell() throws {
+    let directory = try Directory()
+    let spool = Spool(in: Spool.Place(directory: try StateDirectory(path: directory.path), prefix: "spool-"))
+    spool.append(Self.line(0))
+    spool.append(Self.line(1), isDetail: true)
+    spool.append(Self.line(2))
+    spool.keep()
+    #expect(directory.files.count == 1)
+    #expect((0...3).map { UInt64($0) }.map(spool.contains) == [true, true, true, false])
+    spool.acknowledge(through: 0)
+    #expect((0...3).map { UInt64($0) }.map(spool.contains) == [false, true, true, false])
   }
 
   @Test func settingsAreReadStrictly() throws {

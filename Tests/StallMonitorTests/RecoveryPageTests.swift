@@ -100,10 +100,33 @@ struct RecoveryPageTests {
     let null = open("/dev/null", O_RDWR | O_CLOEXEC)
     for descriptor in [file, pipe[0], pipe[1], small, null, -1] { #expect(!page.show(descriptor)) }
     for descriptor in [file, pipe[0], pipe[1], small, null] { close(descriptor) }
+    // What cannot be written to, or could be kept from it at any time.
+    typealias Create = @convention(c) (UnsafePointer<CChar>, UInt32) -> Int32
+    let create = unsafeBitCast(try #require(dlsym(nil, "memfd_create")), to: Create.self)
+    let (seal, shrink, write, futureWrite): (Int32, Int32, Int32, Int32) = (1, 2, 8, 16)
+    for seals in [shrink, shrink | seal | write, shrink | seal | futureWrite, shrink | seal] {
+      // MFD_CLOEXEC | MFD_ALLOW_SEALING; F_ADD_SEALS.
+      let sealed = create("test", 3)
+      #expect(ftruncate(sealed, off_t(RecoveryFormat.size)) == 0 && fcntl(sealed, 1033, seals) == 0)
+      #expect(page.show(sealed) == (seals == shrink | seal))
+      close(sealed)
+    }
     // Nobody who has it can make it smaller.
     let memory = Memory()
     #expect(ftruncate(memory.descriptor, 0) != 0)
     #expect(page.show(memory.descriptor))
+  }
+
+  /// Even what the kernel refuses to map leaves memory there.
+  @Test func refusedMappingLeavesNoHole() throws {
+    let pages = try #require(clinux_pages(RecoveryFormat.size))
+    defer { clinux_pages_free(pages, RecoveryFormat.size) }
+    let null = open("/dev/null", O_RDONLY | O_CLOEXEC)
+    defer { close(null) }
+    for _ in 0..<3 {
+      #expect(!clinux_pages_show_file(pages, RecoveryFormat.size, null))
+      pages.storeBytes(of: 7, as: UInt64.self)
+    }
   }
 
   /// Agents that come and go, and stalls all the time: whatever is shown last tells what is so.

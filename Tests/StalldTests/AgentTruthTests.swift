@@ -152,6 +152,35 @@ struct AgentTruthTests {
     }
   }
 
+  /// In a container each process of a service has the same pid, so that does not tell them apart.
+  @Test("a stall of an ended process by the same pid does not become that of who hands it over")
+  func handedOverByTheSamePid() throws {
+    let agent = try RunningAgent()
+    let old = AgentClient.report(id: 1, event: "stall.started", after: -3600)
+    let own = AgentClient.report(id: 2, event: "stall.started")
+    // Which of its ends would be told: what it hands over, and its own.
+    for (number, hello) in [
+      #"{"hello":{"protocol":1,"service":{"name":"web"},"process":{"pid":1}}}"#, #"{"hello":{"protocol":1}}"#,
+    ].enumerated() {
+      let lines = [hello, old, own].map { $0.replacing("\"id\":\"0000", with: "\"id\":\"000\(number)") }
+      let host = try script(
+        """
+        seen = b""
+        while b'"acknowledged":3' not in seen: seen += s.recv(4096)
+        """, agent, lines)
+      host.waitUntilExit()
+      try agent.expect("the end in its own stall") {
+        try self.lines(agent).count { $0.event == "stall.fatal" } > number
+      }
+    }
+    usleep(300_000)
+    let ends = try lines(agent).filter { $0.event != "stall.started" }
+    #expect(ends.map(\.event) == ["stall.fatal", "stall.fatal"])
+    #expect(ends.allSatisfy { $0.id.hasSuffix("2") })
+    #expect(try lines(agent).count { $0.event == "stall.started" } == 4, "it is written all the same")
+    try agent.expectValidLines()
+  }
+
   // MARK: A host that leaves and lives on
 
   @Test("who has left in mid-stall is watched to its end, but not more of a user than there is room for")

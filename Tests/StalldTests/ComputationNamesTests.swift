@@ -304,4 +304,23 @@ struct ComputationNamesTests {
     #expect(named.fingerprint == nil)
     #expect(named["stall", "culprit"] as? String == "leaf_\(0x1000)")
   }
+
+  @Test("weights that come to more than there is overflow nothing", arguments: [true, false], [true, false])
+  func hostileWeights(isSamePlace: Bool, hasNames: Bool) throws {
+    func column(_ value: (Int) -> String) -> String { (0..<30).map(value).joined(separator: ",") }
+    let tree =
+      #"{"samples":30,"weight_ms":1e12,"modules":[{"module":"/app","build_id":"aa"}],"nodes":{"parent":["#
+      + column { _ in "-1" } + #"],"module":["# + column { _ in "0" } + #"],"offset":["#
+      + column { "\"0x\(isSamePlace ? "1" : String(4096 + $0, radix: 16))\"" } + #"],"samples":["#
+      + column { _ in "1" } + #"],"weight_ms":["# + column { _ in "1e12" } + "]}}"
+    var line = String(
+      decoding: Self.line(Self.computation(2) { [Self.frame(0x1000 + UInt64($0))] }, shown: 0, running: true),
+      as: UTF8.self)
+    line.replace(/"call_tree":.*\}\n/, with: "\"call_tree\":\(tree)}\n")
+    let named = try Self.complete(Array(line.utf8)) { _, _, offset in
+      // Only what the line shows has names: the rest is in doubt.
+      hasNames || offset == 0x1000 ? Self.name(offset) : nil
+    }
+    #expect(named["stall", "culprit"] as? String == "leaf_\(0x1000)")
+  }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import StallMonitor
 import Testing
 
 /// `stalld run` as a process of its own, with its files in a directory of its own.
@@ -224,15 +225,17 @@ final class AgentClient: @unchecked Sendable {
   /// A report, as a host sends it.
   static func report(
     id: Int, sequence: Int = 1, event: String = "stall.ended", service: String = "web", process: String? = nil,
-    filler: Int = 0
+    filler: Int = 0, after seconds: Double = 3600
   ) -> String {
+    // Later than the start of any program that is given it: of a process are only the reports of its own time.
+    let time = Timestamp(nanosecondsSince1970: UInt64((Date.now.timeIntervalSince1970 + seconds) * 1e9)).text
     let digits = String(id, radix: 16)
     let stallID = String(repeating: "0", count: 32 - digits.count) + digits
     let frames = (0..<filler).map {
       #"{"module":"/usr/bin/web","build_id":"6a52383ed409c6a700","offset":"0x\#(String(4096 + $0, radix: 16))"}"#
     }
     return
-      #"{"@timestamp":"2026-11-21T10:00:00.000000000Z","log.level":"warn","message":"main loop has stood still for 312 ms: blocked in futex","#
+      #"{"@timestamp":"\#(time)","log.level":"warn","message":"main loop has stood still for 312 ms: blocked in futex","#
       + #""event":{"name":"\#(event)","schema":"1.0"},"stall":{"id":"\#(stallID)","sequence":\#(sequence),"threshold_ms":250,"#
       + #""duration_ms":312.482,"cause":"lock","evidence":{},"samples":1},"loop":{"name":"main","kind":"loop","phase":"after-waiting"},"#
       + #""process":\#(process ?? #"{"pid":1,"executable":{"path":"/usr/bin/web"}}"#),"service":{"name":"\#(service)"},"host":{"name":"node"},"stack":[\#(frames.joined(separator: ","))]}"#

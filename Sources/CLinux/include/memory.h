@@ -32,12 +32,8 @@ static inline bool clinux_pages_wipe_on_fork(void *pages, size_t size) {
 }
 
 /// Puts a file in the place of pages that were made by `clinux_pages`; there is no moment without either. The child of a fork has
-/// nothing there, and so does not keep the file's lock.
-static inline bool clinux_pages_show_file(void *pages, size_t size, int descriptor) {
-  if (mmap(pages, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor, 0) == MAP_FAILED) return false;
-  madvise(pages, size, MADV_DONTFORK);
-  return true;
-}
+/// nothing there, and so does not keep the file's lock. If it fails, with errno, there may be new pages instead.
+bool clinux_pages_show_file(void *pages, size_t size, int descriptor);
 
 /// Takes the file out again.
 static inline bool clinux_pages_hide_file(void *pages, size_t size) {
@@ -48,6 +44,12 @@ static inline bool clinux_pages_hide_file(void *pages, size_t size) {
 static inline bool clinux_is_on_tmpfs(int descriptor) {
   struct statfs system;
   return fstatfs(descriptor, &system) == 0 && system.f_type == TMPFS_MAGIC;
+}
+
+/// Whether a quarter at least is free of the file system that a file or a directory lies on, or it has no limit.
+static inline bool clinux_has_quarter_free(int descriptor) {
+  struct statfs system;
+  return fstatfs(descriptor, &system) == 0 && system.f_bavail >= system.f_blocks / 4;
 }
 
 static inline int clinux_open_at(int directory, const char *name, int flags, unsigned mode) {

@@ -29,7 +29,7 @@ bool clinux_pidfd_exit_status(int pidfd, int *status);
 /// Memory of so many bytes that nobody can make smaller or larger (memfd_create(2), F_ADD_SEALS). -1 with errno.
 int clinux_sealed_memory(const char *name, size_t size);
 
-/// Whether a descriptor is memory of just so many bytes that nobody can make smaller. Waits for nobody, whatever it is.
+/// Whether a descriptor is memory of just so many bytes that nobody can make smaller or keep from being written to. Waits for nobody, whatever it is.
 bool clinux_is_sealed_memory(int descriptor, size_t size);
 
 /// sendmsg(2) with a descriptor (SCM_RIGHTS), without waiting. Returns how many bytes were sent, -1 with errno.

@@ -135,11 +135,18 @@ final class ThreadCapture {
   /// Takes the stack of a thread that does nothing but compute, once more.
   ///
   /// Nil as soon as it does anything else, another capture is under way, `isOver` says so, or `deadline` has passed. Looks once a millisecond.
+  /// For how long the process stood still in its pauses is added to `frozen`.
   func captureComputing(
-    _ probe: borrowing ThreadProbe, run: inout UserModeRun, stackEnd: UInt64, until deadline: UInt64, isOver: () -> Bool
+    _ probe: borrowing ThreadProbe, run: inout UserModeRun, stackEnd: UInt64, until deadline: UInt64,
+    freezes: inout FreezeDetector, frozen: inout UInt64, isOver: () -> Bool
   ) -> Backtrace? {
     while true {
+      // The pause alone: what a look takes, or waiting for the thread's signal handler, is no freeze.
+      freezes.willWait()
+      let wake = MonotonicClock.now() + 1_000_000
       pause(nanoseconds: 1_000_000)
+      let now = MonotonicClock.now()
+      if now > wake { frozen += freezes.frozen(lateness: now - wake) }
       guard MonotonicClock.now() < deadline, !isOver(), probe.activity() == .running else { return nil }
       switch run.look(at: probe) {
       case .waiting: continue

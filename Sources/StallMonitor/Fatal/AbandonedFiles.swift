@@ -45,13 +45,16 @@ struct AbandonedFiles {
 
   /// Whether a name is our user's or the directory's owner's: anybody may make files in `/dev/shm`.
   private func isOurs(_ name: String) -> Bool {
-    let owners = try? directory.use { parent -> [uid_t] in
-      var (file, place) = (stat(), stat())
-      guard fstatat(parent, name, &file, AT_SYMLINK_NOFOLLOW) == 0, fstat(parent, &place) == 0 else { return [] }
-      return [file.st_uid, place.st_uid]
-    }
-    guard let owners, owners.count == 2 else { return false }
-    return owners[0] == geteuid() || owners[0] == owners[1]
+    var file = stat()
+    let found = try? directory.use { fstatat($0, name, &file, AT_SYMLINK_NOFOLLOW) }
+    return found == 0 && isOurs(file)
+  }
+
+  private func isOurs(_ file: stat) -> Bool {
+    if file.st_uid == geteuid() { return true }
+    var place = stat()
+    let found = try? directory.use { fstat($0, &place) }
+    return found == 0 && file.st_uid == place.st_uid
   }
 
   /// Takes a dead process's file, and nobody else's: not of one that lives, nor one that another has taken.
@@ -73,6 +76,11 @@ struct AbandonedFiles {
     guard status.st_mode & S_IFMT == S_IFREG, status.st_nlink == 1 else {
       // Without a name it is one that another has just taken care of.
       if status.st_nlink != 0 { leaveAlone(name, because: "it is no \(kind)") }
+      close(descriptor)
+      return nil
+    }
+    // The name may be another file's by now.
+    guard isOurs(status) else {
       close(descriptor)
       return nil
     }

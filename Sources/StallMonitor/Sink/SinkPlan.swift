@@ -44,13 +44,15 @@ struct SinkPlan {
   /// Where lines for the agent may outlive the process; nil where that is nowhere.
   private func spoolPlace(
     configured: String?, environment: Environment, origin: StallReport.Origin
-  ) -> (directory: StateDirectory, prefix: String)? {
+  ) -> Spool.Place? {
+    let own = configured ?? environment.serviceStateDirectory
     // In memory, where there is no other place: what waits then outlives the process, though not the machine.
-    let path = configured ?? environment.serviceStateDirectory ?? "/dev/shm"
+    let path = own ?? "/dev/shm"
     do throws(StateDirectory.Failure) {
       let directory = try StateDirectory(path: path)
       try directory.checkWritable()
-      return (directory, AbandonedFiles.prefix("stallspool", service: [origin.serviceName, path]))
+      let prefix = AbandonedFiles.prefix("stallspool", service: [origin.serviceName, path])
+      return Spool.Place(directory: directory, prefix: prefix, isShared: own == nil)
     } catch {
       Diagnostics.say(
         "the state directory \(path) cannot be used: \(error.reason). What the agent has not taken when the service ends is lost"

@@ -143,6 +143,7 @@ final class Watchdog: Sendable {
       // Apart from the rest: while no loop moves, the thread parks, and any of them wakes it.
       var nextLook: UInt64?
       var quiet: [WatchedLoop] = []
+      round.followUpBudget = WatchedLoop.followUpTime
       for loop in loops {
         if let time = round.follow(loop, frozen: frozen) {
           nextLook = min(nextLook ?? .max, time)
@@ -254,6 +255,8 @@ final class Watchdog: Sendable {
     let outfit: Outfit
     /// What is in force.
     var plan: WatchPlan
+    /// For how long computations that have become late may be looked at once more before the thread waits again.
+    var followUpBudget: UInt64 = 0
 
     init(watchdog: Watchdog, outfit: Outfit) {
       self.watchdog = watchdog
@@ -288,9 +291,13 @@ final class Watchdog: Sendable {
           }
           let found = Timestamp.now()
           if let report = loop.report(.started, end: now, origin: watchdog.origin),
-            !outfit.publisher.ledger.knows(report, at: now)
+            followUpBudget > 0, !outfit.publisher.ledger.knows(report, at: now)
           {
-            loop.takeFollowUpSamples(with: outfit.capture, resolver: outfit.resolver)
+            // So that it is told if the process ends meanwhile.
+            keepRecord(of: loop)
+            let begin = MonotonicClock.now()
+            loop.takeFollowUpSamples(with: outfit.capture, resolver: outfit.resolver, budget: followUpBudget)
+            followUpBudget -= min(followUpBudget, MonotonicClock.now() - begin)
           }
           if var report = loop.report(.started, end: now, origin: watchdog.origin) {
             report.time = found

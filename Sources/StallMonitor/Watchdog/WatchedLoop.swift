@@ -42,9 +42,9 @@ final class WatchedLoop {
   /// How long the sweep over other threads may take, and then the naming of what it found.
   private static let sweepBudget: UInt64 = 200_000_000
 
-  /// How many samples follow a computation's first one at once, and how long they may take together.
+  /// How many samples follow a computation's first one at once, and how long those of all loops may take together.
   private static let followUps = 4
-  private static let followUpTime: UInt64 = 25_000_000
+  static let followUpTime: UInt64 = 25_000_000
   /// Whoever wants to be looked at more seldom has no such samples.
   private static let longestSamplingForFollowUps: UInt64 = 1_000_000_000
 
@@ -276,27 +276,25 @@ final class WatchedLoop {
   /// Takes a few more samples of a computation, right after the first.
   ///
   /// A computation is known by what most of its samples have in common, and its beginning, and one that is over soon, are to be known by the same as
-  /// the whole. Only of a thread that has hardly waited in this turn and does nothing but compute now (``UserModeRun``); for 25 ms and a threshold at
-  /// most, and only until the turn ends.
-  func takeFollowUpSamples(with capture: ThreadCapture, resolver: FrameResolver) {
+  /// the whole. Only of a thread that has hardly waited in this turn and does nothing but compute now (``UserModeRun``); for `budget` nanoseconds and a
+  /// threshold at most, and only until the turn ends.
+  func takeFollowUpSamples(with capture: ThreadCapture, resolver: FrameResolver, budget: UInt64) {
     guard let episode, canFollowUp(episode), var run = UserModeRun(of: probe) else { return }
     let turn = episode.turn
     let server = server
     let pulse = subject.pulse
     var freezes = FreezeDetector()
-    freezes.willWait()
-    let deadline = MonotonicClock.now() + min(Self.followUpTime, subject.threshold)
+    let deadline = MonotonicClock.now() + min(budget, subject.threshold)
     for _ in 0..<Self.followUps {
       let stackEnd = probe.id == subject.threadID ? subject.stackEnd : 0
-      let backtrace = capture.captureComputing(probe, run: &run, stackEnd: stackEnd, until: deadline) {
-        pulse.word != turn || pulse.episodeEnd != nil
-      }
+      var frozen: UInt64 = 0
+      let backtrace = capture.captureComputing(
+        probe, run: &run, stackEnd: stackEnd, until: deadline, freezes: &freezes, frozen: &frozen
+      ) { pulse.word != turn || pulse.episodeEnd != nil }
+      // The process may have been stopped in the meantime.
+      self.episode?.frozen += frozen
       let now = MonotonicClock.now()
-      guard let backtrace else {
-        // The process may have been stopped in the meantime.
-        if now > deadline { self.episode?.frozen += freezes.frozen(lateness: now - deadline) }
-        return
-      }
+      guard let backtrace else { return }
       let (mode, callout) = subject.state()
       // What was taken after the loop went on belongs to another moment.
       guard pulse.word == turn, pulse.episodeEnd == nil, self.server == server else { return }

@@ -23,22 +23,27 @@ struct CallTreeReader {
       ]).count == 1
     else { return nil }
     var tree = CallTree(samples: samples, weight: weight)
-    // Where each node is in the tree, if there was room, and how many of its samples are not in a call yet.
+    // Where each node is in the tree, if there was room, and how much of its samples and its time is not in a call yet.
     var numbers: [Int?] = []
     var left: [Int] = []
     var leftAtAll = samples
+    var leftWeight: [UInt64] = []
+    var leftWeightAtAll = weight
     for index in parents.indices {
       let (parent, module) = (parents[index], places[index])
       guard parent >= -1, parent < index, module >= -1, module < modules.count else { return nil }
       if parent >= 0 { left[parent] -= counts[index] } else { leftAtAll -= counts[index] }
       guard leftAtAll >= 0, parent < 0 || left[parent] >= 0 else { return nil }
       left.append(counts[index])
+      // Times are rounded, so calls may come to a little more than their caller: no more than that counts.
+      let weight = min(weights[index], parent >= 0 ? leftWeight[parent] : leftWeightAtAll)
+      if parent >= 0 { leftWeight[parent] -= weight } else { leftWeightAtAll -= weight }
+      leftWeight.append(weight)
       let caller = parent >= 0 ? numbers[parent] : nil
       guard parent < 0 || caller != nil else {
         numbers.append(nil)
         continue
       }
-      let weight = min(weights[index], weight)
       if module < 0 {
         tree.cut(under: caller, weight: weight, samples: counts[index])
         numbers.append(nil)

@@ -56,12 +56,12 @@ final class AgentClient {
   ///   - sink: Where lines come from.
   ///   - path: The agent's socket.
   ///   - origin: Who speaks.
-  ///   - place: Where the spool's file is to be, and the beginning of its name; nil for memory alone.
+  ///   - place: Where the spool's file is to be; nil for memory alone.
   ///   - box: Where the agent's settings go.
   ///   - configuration: The process's own configuration.
   ///   - recovery: Where the loops note that a stall is over.
   init(
-    sink: AgentSink, path: String, origin: StallReport.Origin, place: (directory: StateDirectory, prefix: String)?,
+    sink: AgentSink, path: String, origin: StallReport.Origin, place: Spool.Place?,
     box: TuningBox, configuration: StallMonitorConfiguration, recovery: RecoveryPage? = nil
   ) {
     self.recovery = recovery
@@ -69,7 +69,7 @@ final class AgentClient {
     self.path = path
     self.box = box
     self.configuration = configuration
-    spool = Spool(directory: place?.directory, prefix: place?.prefix ?? "")
+    spool = Spool(in: place)
     earlier = EarlierSpools(directory: place?.directory, prefix: place?.prefix ?? "")
     self.origin = origin
     spool.didLose = { [unowned self] lost in
@@ -203,6 +203,7 @@ final class AgentClient {
         if lines.isEmpty { break }
         for line in lines { try hear(line, on: connection) }
       }
+      connection.closeGiven()
       isBlocked = try !send(on: connection)
     } catch {
       disconnect(error)

@@ -75,6 +75,13 @@ final class AgentConnection {
     return given >= 0 ? given : nil
   }
 
+  /// Closes a descriptor that came without the line that it is for, unless that may still be on its way.
+  func closeGiven() {
+    guard given >= 0, input.isEmpty else { return }
+    close(given)
+    given = -1
+  }
+
   /// Whether a line is under way.
   var isSending: Bool { sent < line.count }
 

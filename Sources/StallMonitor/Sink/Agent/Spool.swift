@@ -1,3 +1,5 @@
+import CLinux
+
 /// The lines that an agent has not acknowledged: the newest in memory, older ones in a file once there are too many or it takes too long.
 ///
 /// What does not fit is dropped, oldest first. Belongs to the agent's thread.
@@ -8,6 +10,21 @@ final class Spool {
   /// How many files there may be of a service, its dead processes' included: one that ends again and again, without an agent, must not fill the
   /// disk.
   static let fileLimit = 64
+
+  /// Where the file is to be.
+  struct Place {
+    var directory: StateDirectory
+    /// What its name begins with.
+    var prefix: String
+    /// Others need the place for their own, as `/dev/shm`: then there are 4 files of 1 MiB, and nothing is written while less than a quarter of it is free.
+    var isShared = false
+
+    fileprivate var fileLimit: Int { isShared ? 4 : Spool.fileLimit }
+    fileprivate var ringSize: Int { isShared ? (1 << 20) - SpoolFormat.headSize : SpoolFormat.ringSize }
+    fileprivate var isTooFull: Bool {
+      isShared && (try? directory.use { clinux_has_quarter_free($0) }) != true
+    }
+  }
 
   /// A line that was lost.
   struct Lost {
@@ -25,8 +42,7 @@ final class Spool {
     var time: UInt64
   }
 
-  private let directory: StateDirectory?
-  private let prefix: String
+  private let place: Place?
   private var memory: [Kept] = []
   private var bytes = 0
   private var file: SpoolFile?
@@ -36,13 +52,8 @@ final class Spool {
   /// Called with each report line that had to be dropped.
   var didLose: (Lost) -> Void = { _ in }
 
-  /// - Parameters:
-  ///   - directory: Where the file is to be; nil for memory alone.
-  ///   - prefix: What the file's name begins with.
-  init(directory: StateDirectory?, prefix: String) {
-    self.directory = directory
-    self.prefix = prefix
-  }
+  /// Without a place there is memory alone.
+  init(in place: Place?) { self.place = place }
 
   var count: Int { memory.count + (file?.entries.count ?? 0) }
   var isEmpty: Bool { memory.isEmpty && file == nil }
@@ -81,8 +92,9 @@ final class Spool {
   func contains(_ serial: UInt64) -> Bool {
     if let file {
       let index = Self.index(of: serial, in: file.entries, \.serial)
-      if index < file.entries.count { return file.entries[index].serial == serial }
+      if index < file.entries.count, file.entries[index].serial == serial { return true }
     }
+    // Samples stay in memory, between lines that are in the file.
     let index = Self.index(of: serial, in: memory, \.serial)
     return index < memory.count && memory[index].serial == serial
   }
@@ -103,7 +115,7 @@ final class Spool {
   ///
   /// What would take an older one's place there stays in memory, and so does all if there can be no file.
   func keep(before time: UInt64 = .max) {
-    guard directory != nil, !hasComplained else { return }
+    guard place != nil, !hasComplained else { return }
     var count = 0
     while let index = memory.indices.dropFirst(count).first(where: { !memory[$0].isDetail }) {
       let kept = memory[index]
@@ -118,7 +130,7 @@ final class Spool {
 
   /// When the oldest report came that is in memory alone, and could be in the file; nil if there is none.
   var oldestUnkept: UInt64? {
-    guard directory != nil, !hasComplained, let oldest = memory.first(where: { !$0.isDetail }),
+    guard place != nil, !hasComplained, let oldest = memory.first(where: { !$0.isDetail }),
       oldest.line.bytes.count <= SpoolFormat.longestLine, file?.hasRoom(for: oldest.line.bytes.count) != false
     else { return nil }
     return oldest.time
@@ -160,7 +172,7 @@ final class Spool {
   private func put(_ kept: Kept) -> Bool {
     guard let file = openFile(), kept.line.bytes.count <= SpoolFormat.longestLine else { return false }
     var dropped = 0
-    var room = SpoolFormat.ringSize - file.used
+    var room = file.ringSize - file.used
     while room < SpoolFormat.recordHeadSize + kept.line.bytes.count, dropped < file.entries.count {
       let entry = file.entries[dropped]
       room += SpoolFormat.recordHeadSize + entry.length
@@ -175,15 +187,20 @@ final class Spool {
   }
 
   private func openFile() -> SpoolFile? {
+    guard let place else { return nil }
+    guard !place.isTooFull else {
+      complain("less than a quarter of it is free")
+      return nil
+    }
     if let file { return file }
-    guard let directory else { return nil }
-    let files = AbandonedFiles(directory: directory, prefix: prefix, kind: "spool", limit: Self.fileLimit)
-    guard files.list().count < Self.fileLimit else {
-      complain("there are \(Self.fileLimit) files of the service's already")
+    let limit = place.fileLimit
+    let files = AbandonedFiles(directory: place.directory, prefix: place.prefix, kind: "spool", limit: limit)
+    guard files.list().count < limit else {
+      complain("there are \(limit) files of the service's already")
       return nil
     }
     do {
-      file = try SpoolFile(in: directory, prefix: prefix)
+      file = try SpoolFile(in: place.directory, prefix: place.prefix, ringSize: place.ringSize)
     } catch {
       complain(error.reason)
     }
@@ -197,7 +214,7 @@ final class Spool {
   }
 
   private func complain(_ reason: String) {
-    guard !hasComplained, let directory else { return }
+    guard !hasComplained, let directory = place?.directory else { return }
     hasComplained = true
     Diagnostics.say(
       "lines for the agent cannot be kept in \(directory.path): \(reason). Those that do not fit the memory are dropped"

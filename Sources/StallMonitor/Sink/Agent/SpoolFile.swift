@@ -19,13 +19,15 @@ final class SpoolFile {
   private let lock: UnsafeMutableRawPointer
   private let identity: FileIdentity
   private var descriptor: Int32
+  let ringSize: Int
   private var head = 0
   private(set) var used = 0
   private(set) var entries: [Entry] = []
 
   /// Makes the file.
-  init(in directory: StateDirectory, prefix: String) throws(StateDirectory.Failure) {
+  init(in directory: StateDirectory, prefix: String, ringSize: Int) throws(StateDirectory.Failure) {
     name = AbandonedFiles.makeName(prefix)
+    self.ringSize = ringSize
     self.directory = directory
     let name = name
     (descriptor, lock, identity) = try directory.use { (parent) throws(StateDirectory.Failure) in
@@ -57,14 +59,14 @@ final class SpoolFile {
   }
 
   /// Whether there is room for a line without dropping one.
-  func hasRoom(for length: Int) -> Bool { used + SpoolFormat.recordHeadSize + length <= SpoolFormat.ringSize }
+  func hasRoom(for length: Int) -> Bool { used + SpoolFormat.recordHeadSize + length <= ringSize }
 
   /// Adds a line.
   ///
   /// Returns an errno value if the file does not take it.
   func append(_ line: OutgoingLine, serial: UInt64) -> Int32? {
     guard hasRoom(for: line.bytes.count), reopen() else { return ENOSPC }
-    let offset = (head + used) % SpoolFormat.ringSize
+    let offset = (head + used) % ringSize
     let record = SpoolFormat.record(line.bytes)
     if let code = write(record, at: offset) { return code }
     used += record.count
@@ -81,7 +83,7 @@ final class SpoolFile {
   func removeFirst(_ count: Int) {
     for entry in entries.prefix(count) {
       let size = SpoolFormat.recordHeadSize + entry.length
-      head = (head + size) % SpoolFormat.ringSize
+      head = (head + size) % ringSize
       used -= size
     }
     entries.removeFirst(min(count, entries.count))
@@ -93,7 +95,7 @@ final class SpoolFile {
   func read(_ entry: Entry) -> [UInt8]? {
     guard reopen() else { return nil }
     var record = [UInt8](repeating: 0, count: SpoolFormat.recordHeadSize + entry.length)
-    let first = min(record.count, SpoolFormat.ringSize - entry.offset)
+    let first = min(record.count, ringSize - entry.offset)
     let isRead = record.withUnsafeMutableBytes { bytes in
       pread(descriptor, bytes.baseAddress, first, off_t(SpoolFormat.headSize + entry.offset)) == first
         && (first == bytes.count
@@ -110,11 +112,11 @@ final class SpoolFile {
   // MARK: Writing
 
   private func commit() -> Int32? {
-    put(SpoolFormat.head(head: head, used: used), at: 0)
+    put(SpoolFormat.head(head: head, used: used, ringSize: ringSize), at: 0)
   }
 
   private func write(_ bytes: [UInt8], at offset: Int) -> Int32? {
-    let first = min(bytes.count, SpoolFormat.ringSize - offset)
+    let first = min(bytes.count, ringSize - offset)
     if let code = put(bytes[..<first], at: SpoolFormat.headSize + offset) { return code }
     return first < bytes.count ? put(bytes[first...], at: SpoolFormat.headSize) : nil
   }

@@ -7,6 +7,7 @@ enum SpoolFormat {
   static let magic: UInt64 = 0x4c50_534c_4c41_5453
   static let version: UInt64 = 1
 
+  /// The largest one's.
   static let size = 4 << 20
   static let headSize = 4096
   static let ringSize = size - headSize
@@ -14,8 +15,8 @@ enum SpoolFormat {
   /// The longest line in a record.
   static let longestLine = StallReport.longestUnnamedLine
 
-  static func head(head: Int, used: Int) -> [UInt8] {
-    var words = [magic, version, UInt64(head), UInt64(used)]
+  static func head(head: Int, used: Int, ringSize: Int = Self.ringSize) -> [UInt8] {
+    var words = [magic, version, UInt64(head), UInt64(used), UInt64(ringSize)]
     var hash = FNV1a()
     words.withUnsafeBytes { hash.combine($0) }
     words.append(hash.value)
@@ -51,15 +52,16 @@ enum SpoolFormat {
 
   /// Reads a file, of which nothing is trusted.
   static func read(_ file: UnsafeRawBufferPointer) -> Content {
-    guard file.count >= 40, file.count <= size else { return .unusable(reason: "it has a wrong size") }
+    guard file.count >= 48, file.count <= size else { return .unusable(reason: "it has a wrong size") }
     func word(_ offset: Int) -> UInt64 { file.loadUnaligned(fromByteOffset: offset, as: UInt64.self) }
     guard word(0) == magic else { return .unusable(reason: "it is no spool") }
     guard word(8) == version else { return .unusable(reason: "it is of another version") }
     var hash = FNV1a()
-    hash.combine(file[..<32])
-    guard word(32) == hash.value, word(16) < UInt64(ringSize), word(24) <= UInt64(ringSize) else {
-      return .unusable(reason: "it is damaged")
-    }
+    hash.combine(file[..<40])
+    guard word(40) == hash.value, (1...UInt64(Self.ringSize)).contains(word(32)), word(16) < word(32),
+      word(24) <= word(32)
+    else { return .unusable(reason: "it is damaged") }
+    let ringSize = Int(word(32))
     let ring = UnsafeRawBufferPointer(rebasing: file[min(headSize, file.count)...])
     var position = Int(word(16))
     var left = Int(word(24))

@@ -47,7 +47,10 @@ extension Ingest {
       stallID: id, processID: connection.process.peer.pid, userID: connection.process.peer.uid)
     // What an ended process left, and this one hands over, is none of this one's stalls.
     let reportedID = parts.reportedProcessID(in: line)
-    if connection.ownProcessID == nil || reportedID == nil || reportedID == connection.ownProcessID {
+    let time = text(parts.time).flatMap(UnixTime.nanoseconds(rfc3339:))
+    if connection.ownProcessID == nil || reportedID == nil || reportedID == connection.ownProcessID,
+      let time, connection.process.canHaveReported(at: time)
+    {
       follow(report, sequence: sequence, of: connection)
     }
     guard recent.insert(identity) else {

@@ -8,6 +8,8 @@ final class PeerProcess {
   let peer: Peer
   /// -1 if it had ended when it was asked for.
   let pidfd: Int32
+  /// When it started, in nanoseconds since 1970; when it was first met, if the kernel does not say.
+  let start: UInt64
   var connections: [UInt64: Connection] = [:]
   private(set) var openStalls: [String: OpenStall] = [:]
   /// Of their lines.
@@ -16,11 +18,17 @@ final class PeerProcess {
 
   /// Stalls of one process at a time: it has fewer loops.
   private static let openLimit = 256
+  /// The kernel counts in ticks of 10 ms.
+  private static let clockTolerance: UInt64 = 50_000_000
 
   init(peer: Peer, pidfd: Int32) {
     self.peer = peer
     self.pidfd = pidfd
+    start = UInt64(max(0, ProcessFigures.startTime(of: peer.pid) ?? ProcessFigures.now) * 1e9)
   }
+
+  /// Whether it can be this process's that was reported at that time: pids come again, in a container always the same.
+  func canHaveReported(at time: UInt64) -> Bool { time >= start - min(start, Self.clockTolerance) }
 
   deinit {
     endSource?.invalidate()
@@ -42,7 +50,7 @@ final class PeerProcess {
       guard openBytes - oldBytes + line.bytes.count <= room, old != nil || openStalls.count < Self.openLimit else {
         return false
       }
-      openStalls[line.stallID] = OpenStall(line: line, sequence: sequence, recovery: recovery)
+      openStalls[line.stallID] = OpenStall(line: line, sequence: sequence, recovery: recovery ?? old?.recovery)
       openBytes += line.bytes.count - oldBytes
     case "stall.ended", "stall.fatal":
       openStalls[line.stallID] = nil

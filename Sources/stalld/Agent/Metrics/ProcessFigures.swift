@@ -1,15 +1,23 @@
 import Glibc
 
-/// What the kernel says of this process.
+/// What the kernel says of this process, and when another one started.
 enum ProcessFigures {
   /// When the process started, in seconds since 1970.
-  static let startTime: Double = {
+  static let startTime: Double = startTime(of: getpid()) ?? now
+
+  /// When a process started, in seconds since 1970, to a tick; nil if the kernel does not say.
+  ///
+  /// If it has ended, it may be that of a later one by the same number.
+  static func startTime(of pid: Int32) -> Double? {
     // The 22nd field, in ticks since the machine started; the second one may have blanks, and ends with the last ")".
-    let text = contents(of: "/proc/self/stat")
+    let text = contents(of: "/proc/\(pid)/stat")
     let fields = text.split(separator: ")").last?.split(separator: " ") ?? []
-    guard fields.count > 19, let ticks = Double(fields[19]) else { return now(CLOCK_REALTIME) }
+    guard fields.count > 19, let ticks = Double(fields[19]) else { return nil }
     return now(CLOCK_REALTIME) - now(CLOCK_BOOTTIME) + ticks / Double(sysconf(Int32(_SC_CLK_TCK)))
-  }()
+  }
+
+  /// The wall clock's time, in seconds since 1970.
+  static var now: Double { now(CLOCK_REALTIME) }
 
   static var residentBytes: Int {
     let fields = contents(of: "/proc/self/statm").split(separator: " ")
