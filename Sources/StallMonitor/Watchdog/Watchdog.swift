@@ -293,10 +293,11 @@ final class Watchdog: Sendable {
           if let report = loop.report(.started, end: now, origin: watchdog.origin),
             followUpBudget > 0, !outfit.publisher.ledger.knows(report, at: now)
           {
-            // So that it is told if the process ends meanwhile.
-            keepRecord(of: loop)
             let begin = MonotonicClock.now()
-            loop.takeFollowUpSamples(with: outfit.capture, resolver: outfit.resolver, budget: followUpBudget)
+            // With a record first, so that it is told if the process ends meanwhile.
+            loop.takeFollowUpSamples(with: outfit.capture, resolver: outfit.resolver, budget: followUpBudget) {
+              keepRecord(of: loop)
+            }
             followUpBudget -= min(followUpBudget, MonotonicClock.now() - begin)
           }
           if var report = loop.report(.started, end: now, origin: watchdog.origin) {

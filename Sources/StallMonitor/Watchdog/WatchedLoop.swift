@@ -278,8 +278,12 @@ final class WatchedLoop {
   /// A computation is known by what most of its samples have in common, and its beginning, and one that is over soon, are to be known by the same as
   /// the whole. Only of a thread that has hardly waited in this turn and does nothing but compute now (``UserModeRun``); for `budget` nanoseconds and a
   /// threshold at most, and only until the turn ends.
-  func takeFollowUpSamples(with capture: ThreadCapture, resolver: FrameResolver, budget: UInt64) {
-    guard let episode, canFollowUp(episode), var run = UserModeRun(of: probe) else { return }
+  func takeFollowUpSamples(
+    with capture: ThreadCapture, resolver: FrameResolver, budget: UInt64, willBegin: () -> Void
+  ) {
+    guard let episode, canFollowUp(episode) else { return }
+    willBegin()
+    guard var run = UserModeRun(of: probe) else { return }
     let turn = episode.turn
     let server = server
     let pulse = subject.pulse
