@@ -114,8 +114,8 @@ extension OneAtATime {
 
     @Test func handlerOfTheHost() { expectAllWhole(capture(VICTIM_HANDLER)) }
 
-    /// In one process of some hundred that were seen, none of what the handler had interrupted was reached, each time; nobody knows why yet.
-    /// What is missing must be said.
+    // In one process of some hundred that were seen, none of what the handler had interrupted was reached, each time; nobody knows why yet.
+    // What is missing must be said.
     @Test func handlerOnAnAlternateStack() {
       var tallies: [Tally] = []
       repeat {
