@@ -5,30 +5,6 @@ import Testing
 /// A service with the monitor in it, the agent, and what an operator finds in the agent's file.
 @Suite(.serialized, .takingTurns, .timeLimit(.minutes(3)))
 struct AgentEndToEndTests {
-  /// The lines of one process, read as a consumer would.
-  private struct Line {
-    let bytes: Int
-    let object: [String: Any]
-
-    init(_ text: String) throws {
-      bytes = text.utf8.count + 1
-      object = try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
-    }
-
-    subscript(_ path: String...) -> Any? {
-      var value: Any? = object
-      for key in path { value = (value as? [String: Any])?[key] }
-      return value
-    }
-
-    var event: String { self["event", "name"] as? String ?? "" }
-    var id: String { self["stall", "id"] as? String ?? "" }
-    var culprit: String { self["stall", "culprit"] as? String ?? "" }
-    var fingerprint: String { self["stall", "fingerprint"] as? String ?? "" }
-    var stack: [[String: Any]] { object["stack"] as? [[String: Any]] ?? [] }
-    var culpritFrame: [String: Any]? { stack.first { $0["symbol"] as? String == culprit } }
-  }
-
   /// A service that is started with a sink; `state` is its state directory.
   private func start(_ scenario: String, _ milliseconds: Int, sink: String, state: ScratchDirectory) throws -> Process {
     let process = Process()
@@ -48,7 +24,7 @@ struct AgentEndToEndTests {
     try start(scenario, milliseconds, sink: sink, state: state).waitUntilExit()
   }
 
-  private func lines(_ agent: RunningAgent) throws -> [Line] { try agent.lines().map(Line.init) }
+  private func lines(_ agent: RunningAgent) throws -> [WrittenLine] { try agent.lines().map(WrittenLine.init(_:)) }
 
   @Test(
     "the agent's file has what the host would have written itself: the culprit with its line, and the fingerprint",
@@ -59,7 +35,7 @@ struct AgentEndToEndTests {
     let file = own.url.appending(path: "own.jsonl")
     try run(scenario, 300, sink: "file:\(file.path)")
     let expected = try #require(
-      try String(contentsOf: file, encoding: .utf8).split(separator: "\n").map { try Line(String($0)) }.last)
+      try String(contentsOf: file, encoding: .utf8).split(separator: "\n").map(WrittenLine.init(_:)).last)
     // Names do not go with the process that was asked first, which has ended by now.
     try run("select", 300, sink: "agent:\(agent.socketPath)")
     try agent.expect("both lines of the first process") { try agent.lines().count == 2 }
@@ -95,7 +71,7 @@ struct AgentEndToEndTests {
     usleep(1_500_000)
     kill(service.processIdentifier, SIGKILL)
     service.waitUntilExit()
-    func fatal() throws -> [Line] { try lines(agent).filter { $0.event == "stall.fatal" } }
+    func fatal() throws -> [WrittenLine] { try lines(agent).filter { $0.event == "stall.fatal" } }
     try agent.expect("its end is told") { try fatal().count == 1 }
     let told = try #require(try fatal().first)
     #expect(told["process", "exit_signal"] as? String == "SIGKILL")
@@ -142,4 +118,8 @@ struct AgentEndToEndTests {
     #expect(last["frames_omitted"] is Int)
     #expect(last.culprit.contains("blockByComputing") == (symbolication == "host"))
   }
+}
+
+extension WrittenLine {
+  fileprivate var culpritFrame: [String: Any]? { stack.first { $0["symbol"] as? String == culprit } }
 }

@@ -5,25 +5,7 @@ import Testing
 /// What the agent says of hosts that end, reconnect, or are interfered with, is so; and what they had to say is not lost.
 @Suite(.takingTurns, .timeLimit(.minutes(2)))
 struct AgentTruthTests {
-  private struct Line {
-    let object: [String: Any]
-
-    init(_ text: String) throws {
-      object = try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
-    }
-
-    subscript(_ path: String...) -> Any? {
-      var value: Any? = object
-      for key in path { value = (value as? [String: Any])?[key] }
-      return value
-    }
-
-    var event: String { self["event", "name"] as? String ?? "" }
-    var id: String { self["stall", "id"] as? String ?? "" }
-    var sender: Int? { (self["process", "reported_pid"] ?? self["process", "pid"]) as? Int }
-  }
-
-  private func lines(_ agent: RunningAgent) throws -> [Line] { try agent.lines().map(Line.init) }
+  private func lines(_ agent: RunningAgent) throws -> [WrittenLine] { try agent.lines().map(WrittenLine.init(_:)) }
 
   /// A service with the monitor in it.
   private func start(
@@ -376,4 +358,8 @@ struct AgentTruthTests {
         == true
     }
   }
+}
+
+extension WrittenLine {
+  fileprivate var sender: Int? { (self["process", "reported_pid"] ?? self["process", "pid"]) as? Int }
 }

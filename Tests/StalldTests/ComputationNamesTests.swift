@@ -13,24 +13,8 @@ struct ComputationNamesTests {
   private static let common = "hidden_computation_in_parts"
   private static let environment = ["STALLMONITOR_THRESHOLD": "100ms", "STALLMONITOR_SAMPLING": "10ms"]
 
-  private struct Line {
-    let object: [String: Any]
-
-    subscript(_ path: String...) -> Any? {
-      var value: Any? = object
-      for key in path { value = (value as? [String: Any])?[key] }
-      return value
-    }
-
-    var event: String { self["event", "name"] as? String ?? "" }
-    var fingerprint: String? { self["stall", "fingerprint"] as? String }
-    var functions: [String] { self["stall", "path", "functions"] as? [String] ?? [] }
-    var samples: Int { self["stall", "samples"] as? Int ?? 0 }
-    var hasTree: Bool { object["call_tree"] != nil }
-  }
-
-  private static func ended(_ text: String) throws -> Line {
-    let lines = try SymbolicateTests.objects(text).map(Line.init)
+  private static func ended(_ text: String) throws -> WrittenLine {
+    let lines = try text.split(separator: "\n").map(WrittenLine.init(_:))
     return try #require(lines.last { $0.event == "stall.ended" }, "\(text)")
   }
 
@@ -177,7 +161,7 @@ struct ComputationNamesTests {
     return report.line(limit: limit)
   }
 
-  private static func complete(_ line: [UInt8], _ lookup: @escaping ReportCompletion.Lookup) throws -> Line {
+  private static func complete(_ line: [UInt8], _ lookup: @escaping ReportCompletion.Lookup) throws -> WrittenLine {
     Symbolizer.load()
     let bytes: [UInt8] =
       switch ReportCompletion(lookup).complete(Array(line.dropLast())) {
@@ -186,7 +170,7 @@ struct ComputationNamesTests {
       case .notAReport(let reason): throw NotAReport(reason: reason)
       }
     #expect(bytes.count < 8000)
-    return Line(object: try #require(try JSONSerialization.jsonObject(with: Data(bytes)) as? [String: Any]))
+    return try WrittenLine(String(decoding: bytes, as: UTF8.self))
   }
 
   private struct NotAReport: Error { var reason: String }
@@ -323,4 +307,10 @@ struct ComputationNamesTests {
     }
     #expect(named["stall", "culprit"] as? String == "leaf_\(0x1000)")
   }
+}
+
+extension WrittenLine {
+  fileprivate var functions: [String] { self["stall", "path", "functions"] as? [String] ?? [] }
+  fileprivate var samples: Int { self["stall", "samples"] as? Int ?? 0 }
+  fileprivate var hasTree: Bool { object["call_tree"] != nil }
 }
