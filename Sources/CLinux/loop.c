@@ -14,6 +14,7 @@ __attribute__((constructor)) static void look_for_even_tick(void) {
 }
 
 __thread void *clinux_loop_current;
+__thread clinux_loop_callee_t clinux_loop_callee;
 unsigned clinux_fork_count;
 
 // Runs in the child of fork(), between fork and exec: it may touch nothing but this word.

@@ -260,6 +260,106 @@ import Testing
     #expect(log.all == ["old"])
   }
 
+  /// How a source that is ready is kept from being called by another one, which is called before it.
+  enum Prevention: CaseIterable {
+    case invalidation, invalidationOnAnotherThread, interest, interestOnAnotherThread
+
+    func apply(to source: Loop.DescriptorSource) {
+      switch self {
+      case .invalidation: source.invalidate()
+      case .invalidationOnAnotherThread: TestThread { source.invalidate() }.join()
+      case .interest: source.interest = []
+      case .interestOnAnotherThread: TestThread { source.interest = [] }.join()
+      }
+    }
+  }
+
+  @Test(arguments: Prevention.allCases)
+  func whatTheKernelSaidBeforeASourceChangedDoesNotCount(_ prevention: Prevention) throws {
+    let pipes = [Pipe(), Pipe()]
+    defer { for pipe in pipes { pipe.close() } }
+    for pipe in pipes { pipe.write() }
+    let calls = Log<Int32>()
+    _ = try onFreshLoop { loop in
+      let sources = Log<Loop.DescriptorSource>()
+      // Both are ready in one answer of the kernel's.
+      for pipe in pipes {
+        sources.append(
+          try loop.watch(pipe.reading) { source, _ in
+            calls.append(source.descriptor)
+            pipe.read()
+            for other in sources.all where other.descriptor != pipe.reading { prevention.apply(to: other) }
+          })
+      }
+      return loop.run(mode: .default, for: .milliseconds(5))
+    }
+    #expect(calls.count == 1)
+  }
+
+  @Test func aSourceKnowsItsDescriptorWhereverItIsAsked() throws {
+    let pipes = [Pipe(), Pipe()]
+    defer { for pipe in pipes { pipe.close() } }
+    let seen = Log<[Int32]>()
+    _ = try onFreshLoop { loop in
+      let first = try loop.watch(pipes[0].reading) { source, _ in
+        let before = source.descriptor
+        pipes[0].read()
+        pipes[1].write()
+        loop.run(mode: .default, for: .milliseconds(5))
+        source.invalidate()
+        seen.append([before, source.descriptor])
+      }
+      try loop.watch(pipes[1].reading) { source, _ in
+        pipes[1].read()
+        let elsewhere = Log<Int32>()
+        TestThread { elsewhere.append(source.descriptor) }.join()
+        source.invalidate()
+        seen.append([source.descriptor, elsewhere.all[0], first.descriptor])
+      }
+      pipes[0].write()
+      return loop.run()
+    }
+    let numbers = pipes.map(\.reading)
+    #expect(seen.all == [[numbers[1], numbers[1], numbers[0]], [numbers[0], numbers[0]]])
+  }
+
+  @Test(arguments: [0, 65_535, 65_536, .max] as [Int32])
+  func aSourceMayHaveAnyNumber(_ number: Int32) {
+    var table = DescriptorTable()
+    let source = Loop.DescriptorSource(number) { _, _ in }
+    table.insert(source)
+    // A process seldom may have so high ones.
+    #expect(table.find(source.token)?.entry.pointee.callee.descriptor == number)
+    table.remove(source)
+  }
+
+  @Test func manySourcesComeAndGo() throws {
+    let pipe = Pipe()
+    defer { pipe.close() }
+    pipe.write()
+    let freed = Log<Int>()
+    let calls = Log<Int>()
+    _ = try onFreshLoop { loop in
+      // More than one block of the loop's table, in every order of leaving.
+      for round in 0..<3 {
+        let copies = (0..<300).map { _ in dup(pipe.reading) }
+        var sources = try copies.map { descriptor in
+          let token = Token { freed.append(1) }
+          return try loop.watch(descriptor) { source, _ in
+            withExtendedLifetime(token) { calls.append(source.descriptor == descriptor ? round : -1) }
+          }
+        }
+        // At most 64 at a time are told.
+        for _ in 0..<20 { loop.run(mode: .default, for: .zero) }
+        while let source = sources.indices.randomElement().map({ sources.remove(at: $0) }) { source.invalidate() }
+        for descriptor in copies { close(descriptor) }
+      }
+      return loop.run(mode: .default, for: .zero)
+    }
+    #expect(freed.count == 900)
+    #expect(Set(calls.all) == [0, 1, 2])
+  }
+
   @Test func aWatchThatANumberWasTakenFromDoesNotOutliveItsSource() throws {
     let log = Log<String>()
     _ = try onFreshLoop { loop in

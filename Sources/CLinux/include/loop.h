@@ -29,6 +29,16 @@ extern __thread void *clinux_loop_current;
 static inline void *clinux_loop_get_current(void) { return clinux_loop_current; }
 static inline void clinux_loop_set_current(void *value) { clinux_loop_current = value; }
 
+// The descriptor source that the thread's loop is calling, and its descriptor: a callback that asks for no more has not to wait for the
+// source's memory. Both are 0 outside of such calls.
+typedef struct clinux_loop_callee_t {
+  const void *source;
+  int32_t descriptor;
+} clinux_loop_callee_t;
+extern __thread clinux_loop_callee_t clinux_loop_callee;
+static inline clinux_loop_callee_t clinux_loop_get_callee(void) { return clinux_loop_callee; }
+static inline void clinux_loop_set_callee(clinux_loop_callee_t value) { clinux_loop_callee = value; }
+
 // How often this process is the child of a fork since the first loop was made (0 in the process that made it).
 // A counter kept by pthread_atfork: getpid() would be a system call on each use.
 extern unsigned clinux_fork_count;

@@ -195,7 +195,7 @@ extension Loop {
     // A mode that its blocks or sources have left empty has nothing to wait for: CoreFoundation would sleep until
     // somebody wakes it.
     var polls = handled || limit == .min || !ring.isEmpty || isEmpty(mode)
-    let mainQueue = isMain && mode.isCommon ? mainQueueToServe(mode) : -1
+    let mainQueue = hasMainQueue && mode.isCommon ? mainQueueToServe(mode) : -1
     if mainQueue >= 0 && !servedMainQueue && !polls && mode.hasWaitingObservers && MainQueue.isReady(mainQueue) {
       serveMainQueue(mainQueue)
       runBlocks(mode)
@@ -222,7 +222,7 @@ extension Loop {
     let deadline = mayBlock ? min(timerWakeTime(mode), limit) : 0
     let count = wait(mode, events, deadline: deadline, mayBlock: mayBlock)
     let answer = KernelAnswer(
-      count: count, runs: runCount, removals: descriptors.removals, instance: mode.poller.tag)
+      count: count, runs: runCount, changes: descriptors.changes, instance: mode.poller.tag)
     if !polls { notify(mode, .afterWaiting) }
     if isIdle && count == 0 && ring.isEmpty && timerWakeTime(mode) > clinux_monotonic() { runIdleWork() }
 
@@ -241,7 +241,7 @@ extension Loop {
   private struct KernelAnswer {
     var count: Int
     var runs: UInt
-    var removals: Int
+    var changes: Int
     /// The epoll instance's, see ``Poller``.
     var instance: UInt64
   }
@@ -266,13 +266,22 @@ extension Loop {
           descriptorsAreGone()
           break
         }
-        if answer.removals == descriptors.removals && !mode.poller.mayHoldOrphans {
-          if call(DescriptorTable.source(of: token), base[index].events) { handled = true }
-        } else if let source = descriptors.find(token & ~Poller.tagBits) {
-          // An earlier call may have taken it out of the mode.
-          if answer.removals != descriptors.removals && !isWatching(source, mode) { continue }
-          if call(Unmanaged.passUnretained(source), base[index].events) { handled = true }
-        } else if answer.removals == descriptors.removals {
+        if index + 1 < answer.count { DescriptorTable.prefetch(clinux_epoll_token(base + index + 1)) }
+        let events = base[index].events
+        let isAsAnswered = answer.changes == descriptors.changes
+        if isAsAnswered && !mode.poller.mayHoldOrphans && !hasUnmadeChanges
+          && !DescriptorSource.Readiness.dependsOnInterest(events)
+        {
+          call(DescriptorTable.entry(of: token), DescriptorSource.Readiness(epollEvents: events))
+          handled = true
+        } else if let (entry, source) = descriptors.find(token & ~Poller.tagBits) {
+          // An earlier call may have taken it out of the mode, or ended its interest in this; and so may another thread.
+          if !isAsAnswered && !isWatching(source, mode) { continue }
+          let readiness = source.readiness(for: events)
+          if readiness.isEmpty { continue }
+          call(entry, readiness)
+          handled = true
+        } else if isAsAnswered {
           // The descriptor was closed under the watch while its file lives on elsewhere; the kernel offers no other way
           // out.
           reopenPoller(mode)
@@ -297,7 +306,7 @@ extension Loop {
   /// or there is none.
   @inline(__always)
   private func mainQueueToServe(_ mode: ModeState) -> Int32 {
-    guard MainQueue.isAvailable, !isServingMainQueue else { return -1 }
+    guard !isServingMainQueue else { return -1 }
     if !mode.watchesMainQueue { watchMainQueue(mode) }
     return mainQueueDescriptor
   }

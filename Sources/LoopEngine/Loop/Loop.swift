@@ -23,6 +23,8 @@ public final class Loop: @unchecked Sendable {
   let isTerminated = Atomic<Bool>(false)
   let counters = LoopCounters()
   let isMain: Bool
+  /// Whether this is the main thread's loop, in a program that has a main dispatch queue.
+  let hasMainQueue: Bool
 
   // MARK: Owner-confined
 
@@ -84,6 +86,7 @@ public final class Loop: @unchecked Sendable {
   init(isMain: Bool) {
     _ = ForkHandler.registered
     self.isMain = isMain
+    hasMainQueue = isMain && MainQueue.isAvailable
     commonItems = ModeState(id: Mode.common.id, text: ModeNames.text(of: Mode.common.id))
     commonTimers = commonItems.timers
     if isMain { published.presetThreadID(getpid()) }
@@ -169,6 +172,10 @@ public final class Loop: @unchecked Sendable {
   func absorb() {
     if inbox.mayHaveWork { absorbSlowly() }
   }
+
+  /// Whether a change that another thread has asked for is still to be made.
+  @inline(__always)
+  var hasUnmadeChanges: Bool { inbox.mayHaveWork || !changes.isEmpty }
 
   @inline(never)
   private func absorbSlowly() {

@@ -60,13 +60,17 @@ extension Loop {
   }
 
   /// Whether something would be served in a mode; observers don't count.
+  @inline(__always)
   func isEmpty(_ mode: ModeState) -> Bool {
-    if mode.sourceCount > 0 || mode.timers.pointee.count > 0 { return false }
-    if mode.isCommon {
-      if commonItems.sourceCount > 0 || commonTimers.pointee.count > 0 { return false }
-      // The main queue may have work at any time.
-      if isMain && MainQueue.isAvailable && !isServingMainQueue { return false }
-    }
+    // The main queue may have work at any time.
+    if mode.isCommon && hasMainQueue && !isServingMainQueue { return false }
+    return mode.sourceCount == 0 && hasNoMore(mode)
+  }
+
+  @inline(never)
+  private func hasNoMore(_ mode: ModeState) -> Bool {
+    if mode.timers.pointee.count > 0 { return false }
+    if mode.isCommon && (commonItems.sourceCount > 0 || commonTimers.pointee.count > 0) { return false }
     if !idleWork.isEmpty || !markedFlushPoints.isEmpty { return false }
     if firingTimer != nil && isFiringTimer(in: mode) { return false }
     if !ring.isEmpty && ring.contains(where: { matches($0, mode) }) { return false }

@@ -35,11 +35,10 @@ extension Loop {
       public static var priority: Readiness { Readiness(rawValue: 16) }
     }
 
-    // What a call needs stands first, in 32 bytes: of ten thousand sources most then are one cache line each.
-    private let body: @Sendable (DescriptorSource, Readiness) -> Void
-    private let place: UnsafePointer<Origin>
-    /// The watched descriptor.
-    public let descriptor: Int32
+    // What a call needs is in the loop's table as well, see there.
+    let body: DescriptorEntry.Body
+    let place: UnsafePointer<Origin>
+    private let number: Int32
     /// The bits of the interest, and ``hasEnded``.
     private let state: Atomic<UInt32>
     let binding = LoopBinding()
@@ -64,7 +63,7 @@ extension Loop {
       file: StaticString = #fileID, line: UInt32 = #line,
       body: @escaping @Sendable (DescriptorSource, Readiness) -> Void
     ) {
-      self.descriptor = descriptor
+      number = descriptor
       self.body = body
       state = Atomic(interests.rawValue & Self.knownInterests)
       place = Origins.pointer(to: Origin(file, line, name))
@@ -73,8 +72,12 @@ extension Loop {
     private static var hasEnded: UInt32 { 1 << 31 }
     private static var knownInterests: UInt32 { 31 }
 
-    @inline(__always)
-    var origin: Origin { place.pointee }
+    /// The watched descriptor.
+    public var descriptor: Int32 {
+      // In its own call it is at hand, and the source need not be fetched from memory.
+      let callee = clinux_loop_get_callee()
+      return callee.source == UnsafeRawPointer(Unmanaged.passUnretained(self).toOpaque()) ? callee.descriptor : number
+    }
 
     /// Whether the source can still be called.
     public var isValid: Bool { state.load(ordering: .acquiring) & Self.hasEnded == 0 }
@@ -120,11 +123,6 @@ extension Loop {
       invalidate()
     }
 
-    @inline(__always)
-    func call(_ readiness: Readiness) {
-      body(self, readiness)
-    }
-
     /// What the kernel's bits mean to this source now; the interest may have changed since they were written, or the source
     /// have ended.
     ///
@@ -135,7 +133,7 @@ extension Loop {
       let interest = state.load(ordering: .acquiring)
       if interest & Self.hasEnded != 0 { return [] }
       let all = Readiness(epollEvents: events).rawValue
-      if events & (EPOLLHUP.rawValue | EPOLLERR.rawValue) == 0 { return Readiness(rawValue: all & interest) }
+      if !Readiness.dependsOnInterest(events) { return Readiness(rawValue: all & interest) }
       return Readiness(rawValue: all & (interest | 12) | interest & 3)
     }
 
@@ -164,4 +162,8 @@ extension Loop.DescriptorSource.Readiness {
     if events & EPOLLPRI.rawValue != 0 { bits |= 16 }
     self.init(rawValue: bits)
   }
+
+  /// Whether the kernel may have said more than it was asked, so that the interest decides what its bits mean.
+  @inline(__always)
+  static func dependsOnInterest(_ events: UInt32) -> Bool { events & (EPOLLHUP.rawValue | EPOLLERR.rawValue) != 0 }
 }

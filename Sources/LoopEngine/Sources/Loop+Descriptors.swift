@@ -102,7 +102,7 @@ extension Loop {
     for mode in pollingModes(of: key) where !isWatching(source, mode) {
       mode.poller.remove(source.descriptor, token: source.token)
     }
-    if source.keys.isEmpty { descriptors.remove(source) } else { descriptors.noteRemoval() }
+    if source.keys.isEmpty { descriptors.remove(source) } else { descriptors.noteChange() }
   }
 
   func descriptorSourceDidBecomeInvalid(_ source: DescriptorSource) {
@@ -111,6 +111,7 @@ extension Loop {
 
   func descriptorInterestDidChange(_ source: DescriptorSource) {
     change {
+      self.descriptors.noteChange()
       for mode in self.modes.compactMap({ $0 }) where self.isWatching(source, mode) {
         do throws(LoopError) {
           try mode.poller.modify(source.descriptor, events: source.epollEvents, token: source.token)
@@ -135,22 +136,16 @@ extension Loop {
     source.keys.contains { matches($0, mode) }
   }
 
-  /// Calls a ready source; false if it is not ready for what it watches for.
+  /// Calls a ready source.
   ///
   /// The table holds it, also if it leaves meanwhile: no reference is counted here.
   @inline(__always)
-  func call(_ reference: Unmanaged<DescriptorSource>, _ events: UInt32) -> Bool {
-    reference._withUnsafeGuaranteedRef { source in
-      // Another thread may have ended it, or an earlier call its interest in this.
-      let readiness = source.readiness(for: events)
-      if readiness.isEmpty { return false }
-      descriptors.callBegins(reference)
-      published.publish(.descriptor, source.origin)
-      source.call(readiness)
-      published.clear()
-      descriptors.callEnds()
-      return true
-    }
+  func call(_ entry: DescriptorTable.Reference, _ readiness: DescriptorSource.Readiness) {
+    descriptors.callBegins(entry)
+    published.publish(.descriptor, entry.pointee.origin)
+    entry.pointee.call(readiness)
+    published.clear()
+    descriptors.callEnds()
   }
 
   // MARK: Epoll instances
@@ -173,7 +168,7 @@ extension Loop {
       throw error
     }
     for (descriptor, token) in mode.poller.takeLapsed() {
-      guard let source = descriptors.find(token), isWatching(source, mode) else { continue }
+      guard let source = descriptors.find(token)?.source, isWatching(source, mode) else { continue }
       do throws(LoopError) {
         try mode.poller.add(descriptor, events: source.epollEvents, token: token)
       } catch {
