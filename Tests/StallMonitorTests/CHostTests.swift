@@ -24,7 +24,7 @@ extension OneAtATime {
       let ended = try #require(victim.reports.last)
       #expect(ended.culprit == function)
       #expect(ended.culpritFrame?["file"] as? String == Self.source("Tests/Victims/CLoopVictim/victim.c"))
-      #expect(ended.cause == cause)
+      #expect(ended.isCaused(by: cause))
       #expect(ended["loop", "name"] as? String == "requests")
       #expect(ended["loop", "kind"] as? String == "c")
       #expect(ended.duration > 590 && ended.duration < 2000)

@@ -25,7 +25,7 @@ extension OneAtATime {
       #expect(ended["loop", "phase"] as? String == "heartbeat", sourceLocation: sourceLocation)
       #expect(
         ended.stack.contains { ($0["symbol"] as? String)?.contains(function) == true }, sourceLocation: sourceLocation)
-      #expect(ended.cause == cause, sourceLocation: sourceLocation)
+      #expect(ended.isCaused(by: cause), sourceLocation: sourceLocation)
       #expect(ended.duration > 250 && ended.duration < 2500, sourceLocation: sourceLocation)
       #expect(ended["thread", "id"] as? Int != ended["process", "pid"] as? Int, sourceLocation: sourceLocation)
       #expect(
@@ -53,7 +53,7 @@ extension OneAtATime {
       #expect(victim.facts["kept"] == "true")
       #expect(victim.facts["samples"] == "0")
       let ended = try #require(victim.reports("stall.ended").first)
-      #expect(ended.cause == "running")
+      #expect(ended.isCaused(by: "running"))
       #expect(ended["stall", "capture", "failure"] as? String == "the thread runs with the capture signal blocked")
     }
 

@@ -1,4 +1,5 @@
 import CLinux
+import Glibc
 
 /// What a loop needs to call each of its descriptor sources: what the kernel hands back with an event leads here.
 ///
@@ -12,7 +13,9 @@ struct DescriptorTable: ~Copyable {
   typealias Reference = UnsafeMutablePointer<DescriptorEntry>
 
   /// Entries stay where they are, and are freed with the loop.
-  private var blocks: [Reference] = []
+  private var blocks: [UnsafeMutableBufferPointer<DescriptorEntry>] = []
+  /// How many entries of the last block were ever used; the others are uninitialized.
+  private var used = 0
   private var vacant: [Reference] = []
   /// The calls that the runs around the innermost one are making.
   private var suspended: [clinux_loop_callee_t] = []
@@ -23,31 +26,30 @@ struct DescriptorTable: ~Copyable {
   /// the kernel said.
   private(set) var changes = 0
 
-  private static var blockCapacity: Int { 128 }
   // Addresses of user space have 47 bits on x86_64 and 48 on arm64.
   private static var addressBits: UInt64 { 48 }
 
   deinit {
-    for block in blocks {
-      block.deinitialize(count: Self.blockCapacity)
-      UnsafeMutableRawPointer(block).deallocate()
+    for entry in entries { entry.deinitialize(count: 1) }
+    for block in blocks { UnsafeMutableRawPointer(block.baseAddress!).deallocate() }
+  }
+
+  private var entries: [Reference] {
+    blocks.enumerated().flatMap { position, block in
+      let count = position == blocks.count - 1 ? used : block.count
+      return (0..<count).map { block.baseAddress! + $0 }
     }
   }
 
   var all: [Loop.DescriptorSource] {
-    var sources: [Loop.DescriptorSource] = []
-    for block in blocks {
-      for index in 0..<Self.blockCapacity {
-        guard let source = block[index].source, find(source.token)?.entry == block + index else { continue }
-        sources.append(source)
-      }
+    entries.compactMap { entry in
+      guard let source = entry.pointee.source, find(source.token)?.entry == entry else { return nil }
+      return source
     }
-    return sources
   }
 
   mutating func insert(_ source: Loop.DescriptorSource) {
-    if vacant.isEmpty { addBlock() }
-    let entry = vacant.removeLast()
+    let entry = vacant.popLast() ?? nextEntry()
     entry.pointee.occupy(source)
     generation &+= 1
     source.token = UInt64(UInt(bitPattern: entry)) | (generation << Self.addressBits) & ~Poller.tagBits
@@ -74,11 +76,12 @@ struct DescriptorTable: ~Copyable {
   mutating func removeAll() {
     // The thread ends; if in the middle of a call, that won't return.
     clinux_loop_set_callee(clinux_loop_callee_t())
-    (suspended, kept) = ([], [])
+    suspended = []
     for source in all {
       source.keys = []
       remove(source)
     }
+    letGo()
   }
 
   /// The entry of a token, if its source is still here.
@@ -101,14 +104,32 @@ struct DescriptorTable: ~Copyable {
     clinux_prefetch_for_reading(UnsafeRawPointer(bitPattern: UInt(token & (1 << addressBits - 1))))
   }
 
-  private mutating func addBlock() {
+  private mutating func nextEntry() -> Reference {
+    if used == blocks.last?.count ?? 0 {
+      blocks.append(Self.block(after: blocks.reduce(0) { $0 + $1.count }))
+      used = 0
+    }
+    let entry = blocks.last!.baseAddress! + used
+    entry.initialize(to: DescriptorEntry())
+    used += 1
+    return entry
+  }
+
+  /// Room for more entries: as much again, and once there are thousands, a huge page.
+  ///
+  /// Of ten thousand entries each event needs another one, and each needs an address translation as well, which costs more than the
+  /// entry where the machine is a virtual one.
+  private static func block(after count: Int) -> UnsafeMutableBufferPointer<DescriptorEntry> {
+    let hugePage = 2 << 20
+    let isHuge = count >= 2048
+    let capacity = isHuge ? hugePage / MemoryLayout<DescriptorEntry>.stride : max(64, count)
+    let size = capacity * MemoryLayout<DescriptorEntry>.stride
     // Half a cache line each, and none of them in two.
-    let memory = UnsafeMutableRawPointer.allocate(
-      byteCount: Self.blockCapacity * MemoryLayout<DescriptorEntry>.stride, alignment: 64)
-    let block = memory.bindMemory(to: DescriptorEntry.self, capacity: Self.blockCapacity)
-    for index in 0..<Self.blockCapacity { (block + index).initialize(to: DescriptorEntry()) }
-    blocks.append(block)
-    vacant = (0..<Self.blockCapacity).reversed().map { block + $0 }
+    let memory = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: isHuge ? hugePage : 64)
+    // Where the kernel has none it remains small pages.
+    if isHuge { madvise(memory, size, MADV_HUGEPAGE) }
+    return UnsafeMutableBufferPointer(
+      start: memory.bindMemory(to: DescriptorEntry.self, capacity: capacity), count: capacity)
   }
 
   // MARK: Calls
@@ -148,64 +169,5 @@ struct DescriptorTable: ~Copyable {
     let sources = leaving.map { $0.pointee.vacate() }
     // Last: what a closure held may come back to this table.
     withExtendedLifetime(sources) {}
-  }
-}
-
-/// A descriptor source, as the loop calls it: 32 bytes.
-struct DescriptorEntry: ~Copyable {
-  typealias Body = @Sendable (Loop.DescriptorSource, Loop.DescriptorSource.Readiness) -> Void
-
-  private var body: Body = { _, _ in }
-  /// Two addresses, each with half of the descriptor above it.
-  private var sourceAndLowHalf: UInt64 = 0
-  private var placeAndHighHalf: UInt64 = 0
-
-  private static var addressBits: UInt64 { 48 }
-  private static var addressMask: UInt64 { 1 << addressBits - 1 }
-
-  mutating func occupy(_ source: Loop.DescriptorSource) {
-    let descriptor = UInt64(UInt32(bitPattern: source.descriptor))
-    body = source.body
-    sourceAndLowHalf =
-      UInt64(UInt(bitPattern: Unmanaged.passRetained(source).toOpaque())) | descriptor << Self.addressBits
-    placeAndHighHalf =
-      UInt64(UInt(bitPattern: source.place)) | (descriptor >> 16) << Self.addressBits
-  }
-
-  /// Gives back the source, which holds the closure as well.
-  mutating func vacate() -> Loop.DescriptorSource? {
-    defer {
-      body = { _, _ in }
-      sourceAndLowHalf = 0
-      placeAndHighHalf = 0
-    }
-    return reference?.takeRetainedValue()
-  }
-
-  var source: Loop.DescriptorSource? { reference?.takeUnretainedValue() }
-
-  @inline(__always)
-  private var reference: Unmanaged<Loop.DescriptorSource>? {
-    UnsafeRawPointer(bitPattern: UInt(sourceAndLowHalf & Self.addressMask)).map { Unmanaged.fromOpaque($0) }
-  }
-
-  @inline(__always)
-  var origin: Origin {
-    UnsafePointer<Origin>(bitPattern: UInt(placeAndHighHalf & Self.addressMask))!.pointee
-  }
-
-  /// What the source finds out about itself during its call.
-  @inline(__always)
-  var callee: clinux_loop_callee_t {
-    let descriptor = sourceAndLowHalf >> Self.addressBits | (placeAndHighHalf >> Self.addressBits) << 16
-    return clinux_loop_callee_t(
-      source: UnsafeRawPointer(bitPattern: UInt(sourceAndLowHalf & Self.addressMask)),
-      descriptor: Int32(truncatingIfNeeded: descriptor))
-  }
-
-  /// Calls the source; no reference is counted.
-  @inline(__always)
-  func call(_ readiness: Loop.DescriptorSource.Readiness) {
-    reference!._withUnsafeGuaranteedRef { body($0, readiness) }
   }
 }
