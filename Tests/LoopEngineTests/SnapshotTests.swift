@@ -45,6 +45,43 @@ import Testing
     #expect(log.all == ["outer", "observer", "inner", "timer", "outer", nil])
   }
 
+  @Test func afterLoadTheLoopSleepsAndWakesAsBefore() throws {
+    let pipe = Pipe()
+    defer { pipe.close() }
+    let log = Log<String>()
+    let statistics = try onFreshLoop { loop in
+      let calls = Log<Int>()
+      pipe.write()
+      try loop.watch(pipe.reading) { source, _ in
+        calls.append(1)
+        if calls.count < 500 { return }
+        pipe.read()
+        TestThread {
+          usleep(10_000)
+          loop.perform { log.append("posted") }
+        }.join()
+        TestThread { loop.perform { log.append("posted before the sleep") } }.join()
+        let poster = TestThread {
+          usleep(10_000)
+          loop.perform { log.append("posted in the sleep") }
+        }
+        loop.schedule(after: .milliseconds(40)) { _ in
+          log.append("timer")
+          poster.join()
+          loop.stop()
+        }
+      }
+      loop.run()
+      return loop.statistics
+    }
+    #expect(log.all == ["posted", "posted before the sleep", "posted in the sleep", "timer"])
+    // Each pass under load was a turn, though there was no wait between them.
+    #expect(statistics.turns >= 500)
+    #expect(statistics.turns < 520)
+    #expect(statistics.histogram.map(\.turns).reduce(0, +) == statistics.turns)
+    #expect(statistics.waitTime >= .milliseconds(30))
+  }
+
   @Test func statisticsCountTurnsAndQueues() throws {
     let statistics = try onFreshLoop { loop in
       for _ in 0..<100 { loop.perform {} }

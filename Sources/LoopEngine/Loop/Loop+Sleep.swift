@@ -26,6 +26,12 @@ extension Loop {
     }
     if !mayBlock { return poll(mode, events, timeout: 0) }
     releaseSpareTimer()
+    // Under load there is something already: then there is no timer to set, no sleep to announce and no wait to measure.
+    if counters.isSaturated {
+      let count = poll(mode, events, timeout: 0)
+      counters.looked(andFound: count > 0)
+      if count > 0 || !mode.poller.isOpen { return count }
+    }
     if deadline != .max && !arm(deadline) { return poll(mode, events, timeout: 0) }
     // Announced before the last look at the inbox, inside its lock: a post comes either before this and is seen, or
     // after it and wakes.

@@ -17,6 +17,10 @@ final class LoopCounters: @unchecked Sendable {
   private let timeOrigin = clinux_monotonic()
   @exclusivity(unchecked) private var waitBegan: Int64 = 0
   @exclusivity(unchecked) private var workBegan: Int64 = 0
+  /// Whether what the loop last waited for was there already: then the next will be as well, as long as there is load.
+  @exclusivity(unchecked) private(set) var isSaturated = false
+  /// A microsecond or two, in which nobody is put to sleep and woken again.
+  private static var noTime: Int64 { 4096 }
 
   /// A run begins outside of any other: what the thread did before is no turn.
   @inline(__always)
@@ -53,7 +57,19 @@ final class LoopCounters: @unchecked Sendable {
   func waitEnded() {
     let now = clinux_ticks()
     workBegan = now
-    waitTime.store(waitTime.load(ordering: .relaxed) &+ max(0, now &- waitBegan), ordering: .relaxed)
+    let length = max(0, now &- waitBegan)
+    isSaturated = length < Self.noTime
+    waitTime.store(waitTime.load(ordering: .relaxed) &+ length, ordering: .relaxed)
+  }
+
+  /// A turn has ended and the next one begins, as there was no need to wait; or there was, after all.
+  @inline(__always)
+  func looked(andFound isFound: Bool) {
+    isSaturated = isFound
+    if !isFound { return }
+    let now = clinux_ticks()
+    if workBegan != 0 { turnEnds(now) }
+    workBegan = now
   }
 
   /// How many nanoseconds a tick is; exact to a millionth once the loop is some milliseconds old.

@@ -1,7 +1,7 @@
 extension Loop {
   /// What a loop has done since it was made.
   ///
-  /// A turn is what happens between two waits.
+  /// A turn is what happens between two waits, or between two looks that found events at once.
   public struct Statistics: Sendable {
     /// How many turns ended.
     public let turns: UInt
