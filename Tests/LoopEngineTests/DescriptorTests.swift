@@ -333,6 +333,22 @@ import Testing
     table.remove(source)
   }
 
+  @Test func noTwoSourcesInARowHaveTheSameToken() {
+    var table = DescriptorTable()
+    var tokens: Set<UInt64> = []
+    // One entry, used again and again.
+    for _ in 0..<8192 {
+      let source = Loop.DescriptorSource(7) { _, _ in }
+      table.insert(source)
+      #expect(table.find(source.token)?.source === source)
+      #expect(source.token & Poller.tagBits == 0 && source.token >= Poller.firstSourceToken)
+      tokens.insert(source.token)
+      table.remove(source)
+    }
+    #expect(tokens.count == 8192)
+    #expect(tokens.allSatisfy { table.find($0) == nil })
+  }
+
   @Test func manySourcesComeAndGo() throws {
     let pipe = Pipe()
     defer { pipe.close() }

@@ -111,6 +111,32 @@ import VictimC
     }
   }
 
+  @Test func theChildOfAForkLeavesNumbersAloneThatAreOthersNow() async {
+    await #expect(processExitsWith: .success) {
+      let loop = Loop.current
+      let pipe = Pipe()
+      guard (try? loop.watch(pipe.reading, body: { _, _ in })) != nil else { exit(1) }
+      loop.schedule(after: .seconds(1000)) { _ in }
+      loop.run(mode: .default, for: .milliseconds(1))
+      let own =
+        [loop.inbox.wakeDescriptor.load(ordering: .relaxed), loop.timerDescriptor]
+        + loop.modes.compactMap { $0?.poller.epoll }
+      guard own.count == 3, own.allSatisfy({ $0 >= 0 }) else { exit(2) }
+      typealias Fork = @convention(c) () -> pid_t
+      let fork = unsafeBitCast(dlsym(nil, "fork"), to: Fork.self)
+      let child = fork()
+      if child == 0 {
+        // As a program does that closes all it does not know and opens its own.
+        for number in own { dup2(pipe.writing, number) }
+        loop.run(mode: .default, for: .milliseconds(5))
+        _exit(own.allSatisfy { write($0, "x", 1) == 1 } ? 0 : 3)
+      }
+      var status: Int32 = 0
+      waitpid(child, &status, 0)
+      exit(status == 0 ? 0 : 4)
+    }
+  }
+
   @Test func theChildOfAForkHasItsOwnSignalsTimersAndChildren() async {
     await #expect(processExitsWith: .success) {
       let loop = Loop.current
@@ -127,6 +153,9 @@ import VictimC
         kill(getpid(), SIGUSR1)
         let end = Loop.Instant.now.advanced(by: .seconds(20))
         while log.count < 2 && Loop.Instant.now < end { loop.run(mode: .default, for: .milliseconds(5)) }
+        if log.all.sorted() != ["signal", "timer"] { _exit(7) }
+        // The thread sanitizer has no threads after a fork.
+        if dlsym(nil, "__tsan_init") != nil { _exit(0) }
         // A thread of the child's wakes the child's loop.
         let thread = TestThread {
           while !loop.isWaiting { sleepBriefly() }
@@ -134,7 +163,7 @@ import VictimC
         }
         let result = loop.run(mode: .default, for: .seconds(20))
         thread.join()
-        _exit(log.all.sorted() == ["signal", "timer"] && result == .stopped ? 0 : 7)
+        _exit(result == .stopped ? 0 : 8)
       }
       guard let ended = try? Loop.ChildSource(child, body: { log.append("\($0)") }) else { exit(2) }
       try? loop.add(ended)
@@ -149,17 +178,19 @@ import VictimC
     await #expect(processExitsWith: .success) {
       let log = Log<String>()
       let kept = Pipe()
+      let poster = Log<TestThread>()
       TestThread {
         let loop = Loop.current
         loop.schedule(after: .milliseconds(50)) { _ in
           log.append("timer")
-          _ = TestThread {
-            while !loop.isWaiting { sleepBriefly() }
-            loop.perform {
-              log.append("post")
-              kept.write()
-            }
-          }
+          poster.append(
+            TestThread {
+              while !loop.isWaiting { sleepBriefly() }
+              loop.perform {
+                log.append("post")
+                kept.write()
+              }
+            })
         }
         _ = try? loop.watch(kept.reading) { source, _ in
           log.append("descriptor")
@@ -172,7 +203,24 @@ import VictimC
         let passes = Log<Int>()
         loop.observe(.beforeTimers) { _, _ in passes.append(1) }
         guard loop.run(mode: .default, for: .seconds(20)) == .finished else { exit(1) }
+        for thread in poster.all { thread.join() }
         exit(log.all == ["timer", "post", "descriptor"] && passes.count < 20 ? 0 : 2)
+      }.join()
+    }
+  }
+
+  @Test func aRunEndsWhoseLastDescriptorWasClosedWithTheLoopsOwn() async {
+    await #expect(processExitsWith: .success) {
+      let pipe = Pipe()
+      TestThread {
+        let loop = Loop.current
+        guard let source = try? loop.watch(pipe.reading, body: { _, _ in }) else { exit(1) }
+        loop.run(mode: .default, for: .milliseconds(1))
+        let own = [loop.inbox.wakeDescriptor.load(ordering: .relaxed)] + loop.modes.compactMap { $0?.poller.epoll }
+        for descriptor in own + [pipe.reading] { close(descriptor) }
+        // It would sleep for ever for a watch that has gone.
+        guard loop.run() == .finished else { exit(2) }
+        exit(source.error != nil ? 0 : 3)
       }.join()
     }
   }

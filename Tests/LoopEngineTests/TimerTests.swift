@@ -210,4 +210,32 @@ import Testing
     #expect(order.count == 10_000)
     #expect(order == order.sorted())
   }
+
+  @Test func whatEndsWithARemovedTimerMayLeaveWork() throws {
+    /// Leaves work when it is freed.
+    final class Token: Sendable {
+      let onEnd: @Sendable () -> Void
+      init(_ onEnd: @escaping @Sendable () -> Void) { self.onEnd = onEnd }
+      deinit { onEnd() }
+    }
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      loop.add(Loop.Source {})
+      func removeTimer(_ token: Token) {
+        let timer = Loop.Timer(at: .distantFuture) { _ in withExtendedLifetime(token) {} }
+        loop.add(timer)
+        loop.remove(timer)
+      }
+      removeTimer(
+        Token {
+          loop.perform { log.append("block") }
+          loop.schedule(after: .milliseconds(1)) { _ in
+            log.append("timer")
+            loop.stop()
+          }
+        })
+      return loop.run(mode: .default, for: .seconds(5))
+    }
+    #expect(log.all == ["block", "timer"])
+  }
 }

@@ -212,7 +212,11 @@ extension Loop {
       polls = true
       isIdle = !idleWork.isEmpty
     }
-    if !polls { notify(mode, .beforeWaiting) }
+    if !polls {
+      notify(mode, .beforeWaiting)
+      // Now, as what its closure held may leave something to do.
+      releaseSpareTimer()
+    }
     absorb()
     // A stop that came before a nested run used up its wake-up is still a reason not to sleep; and so are a mode that an
     // observer has left empty, and what it or another thread has marked or left for idle moments since.
@@ -259,8 +263,9 @@ extension Loop {
       if token >= Poller.firstSourceToken {
         // What the kernel said before a nested run may no longer be so; being level-triggered, it will say it again.
         if answer.runs != runCount { continue }
-        // And so it is with an instance that is no more: in the child of a fork, or after the program has closed all descriptors.
-        if answer.instance != mode.poller.tag { break }
+        // And so it is with an instance that is no more or another process's: in the child of a fork, or after the program has closed all
+        // descriptors.
+        if answer.instance != mode.poller.tag || forkCount != clinux_loop_fork_count() { break }
         if token & Poller.tagBits != answer.instance {
           // Somebody else's instance has the number of ours.
           descriptorsAreGone()

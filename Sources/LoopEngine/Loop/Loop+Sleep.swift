@@ -25,7 +25,6 @@ extension Loop {
       }
     }
     if !mayBlock { return poll(mode, events, timeout: 0) }
-    releaseSpareTimer()
     // Under load there is something already: then there is no timer to set, no sleep to announce and no wait to measure.
     if counters.isSaturated {
       let count = poll(mode, events, timeout: 0)
@@ -40,7 +39,7 @@ extension Loop {
     published.setWaiting(true)
     let count = poll(mode, events, timeout: timeout)
     published.setWaiting(false)
-    counters.waitEnded()
+    counters.waitEnded(andFound: count > 0)
     inbox.finishSleep()
     return count
   }
@@ -131,7 +130,7 @@ extension Loop {
     published.setWaiting(true)
     withUnsafePointer(to: inbox.sleepWord) { _ = clinux_futex_wait($0, word, &time) }
     published.setWaiting(false)
-    counters.waitEnded()
+    counters.waitEnded(andFound: false)
     inbox.finishSleep()
   }
 

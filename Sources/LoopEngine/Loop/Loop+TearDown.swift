@@ -36,7 +36,10 @@ extension Loop {
     }
     let watches = descriptors.all
     descriptors.removeAll()
-    for source in watches { source.invalidate() }
+    let uncalled = descriptors.takeUncalled()
+    // Who keeps a source keeps this object, and need not keep the room for all of them.
+    descriptors = DescriptorTable()
+    for source in watches + uncalled { source.invalidate() }
     if timerDescriptor >= 0 { close(timerDescriptor) }
     timerDescriptor = -1
     let unfinished = pendingWork.values

@@ -175,7 +175,7 @@ public final class Loop: @unchecked Sendable {
 
   /// Whether a change that another thread has asked for is still to be made.
   @inline(__always)
-  var hasUnmadeChanges: Bool { inbox.mayHaveWork || !changes.isEmpty }
+  var hasUnmadeChanges: Bool { inbox.mayHaveChanges || !changes.isEmpty }
 
   @inline(never)
   private func absorbSlowly() {

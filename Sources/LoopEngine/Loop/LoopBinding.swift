@@ -13,8 +13,11 @@ struct LoopBinding: ~Copyable, Sendable {
   }
 
   /// The loop, if the item was ever added to one.
+  ///
+  /// Sequentially consistent, as ``bind(to:)``: of one thread that ends an item and then looks for its loop, and one that gives it a
+  /// loop and then looks whether it has ended, at least one sees the other.
   var loop: Loop? {
-    let bits = pointer.load(ordering: .acquiring)
+    let bits = pointer.load(ordering: .sequentiallyConsistent)
     guard let raw = UnsafeRawPointer(bitPattern: bits) else { return nil }
     return Unmanaged<Loop>.fromOpaque(raw).takeUnretainedValue()
   }
@@ -27,8 +30,18 @@ struct LoopBinding: ~Copyable, Sendable {
   /// Calls a closure with the loop, if there is one, without counting references: the binding keeps it.
   @inline(__always)
   func withLoop(_ body: (Loop) -> Void) {
-    guard let raw = UnsafeRawPointer(bitPattern: pointer.load(ordering: .acquiring)) else { return }
+    guard let raw = UnsafeRawPointer(bitPattern: pointer.load(ordering: .sequentiallyConsistent)) else { return }
     Unmanaged<Loop>.fromOpaque(raw)._withUnsafeGuaranteedRef { body($0) }
+  }
+
+  /// Does what changes the item, with its loop warned: until the loop has been told what to do about it, it does not take the item for
+  /// what it was.
+  @inline(__always)
+  func changing(_ body: () -> Void) {
+    guard let loop, !loop.isOwner else { return body() }
+    loop.inbox.announceChange()
+    body()
+    loop.inbox.announcedChangeIsLeft()
   }
 
   /// Binds to a loop; false when bound to another one already.
@@ -38,7 +51,7 @@ struct LoopBinding: ~Copyable, Sendable {
     let present = pointer.load(ordering: .acquiring)
     if present == wanted { return true }
     if present != 0 { return false }
-    let (exchanged, original) = pointer.compareExchange(expected: 0, desired: wanted, ordering: .acquiringAndReleasing)
+    let (exchanged, original) = pointer.compareExchange(expected: 0, desired: wanted, ordering: .sequentiallyConsistent)
     if exchanged { _ = Unmanaged.passRetained(loop) }
     return exchanged || original == wanted
   }

@@ -48,11 +48,11 @@ extension Loop {
     }
 
     /// Whether the observer may still be called.
-    public var isValid: Bool { valid.load(ordering: .acquiring) }
+    public var isValid: Bool { valid.load(ordering: .sequentiallyConsistent) }
 
     /// Removes the observer from its loop for good; it is not called again, except for a call that is already running.
     public func invalidate() {
-      guard valid.exchange(false, ordering: .acquiringAndReleasing) else { return }
+      guard valid.exchange(false, ordering: .sequentiallyConsistent) else { return }
       binding.loop?.remove(self)
     }
 

@@ -5,28 +5,33 @@ struct DescriptorEntry: ~Copyable {
   typealias Body = @Sendable (Loop.DescriptorSource, Loop.DescriptorSource.Readiness) -> Void
 
   private var body: Body = { _, _ in }
-  /// Two addresses, each with half of the descriptor above it.
+  /// Two addresses, each with half of the descriptor above it; of a vacant entry nothing and the next generation.
   private var sourceAndLowHalf: UInt64 = 0
   private var placeAndHighHalf: UInt64 = 0
 
   private static var addressBits: UInt64 { 48 }
   private static var addressMask: UInt64 { 1 << addressBits - 1 }
 
-  mutating func occupy(_ source: Loop.DescriptorSource) {
+  /// Takes in a source.
+  ///
+  /// - Returns: The number of sources that were here before.
+  mutating func occupy(_ source: Loop.DescriptorSource) -> UInt64 {
+    let generation = placeAndHighHalf
     let descriptor = UInt64(UInt32(bitPattern: source.descriptor))
     body = source.body
     sourceAndLowHalf =
       UInt64(UInt(bitPattern: Unmanaged.passRetained(source).toOpaque())) | descriptor << Self.addressBits
     placeAndHighHalf =
       UInt64(UInt(bitPattern: source.place)) | (descriptor >> 16) << Self.addressBits
+    return generation
   }
 
   /// Gives back the source, which holds the closure as well.
-  mutating func vacate() -> Loop.DescriptorSource? {
+  mutating func vacate(after generation: UInt64) -> Loop.DescriptorSource? {
     defer {
       body = { _, _ in }
       sourceAndLowHalf = 0
-      placeAndHighHalf = 0
+      placeAndHighHalf = generation &+ 1
     }
     return reference?.takeRetainedValue()
   }

@@ -80,24 +80,27 @@ extension Loop {
     }
 
     /// Whether the source can still be called.
-    public var isValid: Bool { state.load(ordering: .acquiring) & Self.hasEnded == 0 }
+    public var isValid: Bool { state.load(ordering: .sequentiallyConsistent) & Self.hasEnded == 0 }
 
     /// What to watch for.
     ///
     /// Setting it changes the watch, at once on the loop's thread and soon from any other.
     public var interest: Readiness {
-      get { Readiness(rawValue: state.load(ordering: .relaxed) & Self.knownInterests) }
+      get { Readiness(rawValue: state.load(ordering: .sequentiallyConsistent) & Self.knownInterests) }
       set {
         let wanted = newValue.rawValue & Self.knownInterests
-        var present = state.load(ordering: .relaxed)
-        while present & Self.knownInterests != wanted {
-          let (exchanged, original) = state.weakCompareExchange(
-            expected: present, desired: present & Self.hasEnded | wanted, ordering: .relaxed)
-          if exchanged {
-            binding.loop?.descriptorInterestDidChange(self)
-            return
+        binding.changing {
+          var present = state.load(ordering: .acquiring)
+          while present & Self.knownInterests != wanted {
+            let (exchanged, original) = state.weakCompareExchange(
+              expected: present, desired: present & Self.hasEnded | wanted, ordering: .sequentiallyConsistent)
+            if exchanged {
+              let taken = present & ~wanted & Self.knownInterests
+              binding.loop?.descriptorInterestDidChange(self, isLess: taken != 0)
+              return
+            }
+            present = original
           }
-          present = original
         }
       }
     }
@@ -113,9 +116,10 @@ extension Loop {
     ///
     /// The descriptor stays open.
     public func invalidate() {
-      let before = state.bitwiseOr(Self.hasEnded, ordering: .acquiringAndReleasing).oldValue
-      guard before & Self.hasEnded == 0 else { return }
-      binding.loop?.descriptorSourceDidBecomeInvalid(self)
+      binding.changing {
+        let before = state.bitwiseOr(Self.hasEnded, ordering: .sequentiallyConsistent).oldValue
+        if before & Self.hasEnded == 0 { binding.loop?.descriptorSourceDidBecomeInvalid(self) }
+      }
     }
 
     func fail(_ error: LoopError) {

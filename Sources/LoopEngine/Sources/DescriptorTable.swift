@@ -6,7 +6,7 @@ import Glibc
 /// Of ten thousand descriptors, what is kept for one is in no cache when its event comes. An entry is half a cache line,
 /// and a call touches nothing else: the source itself is an object somewhere in the heap.
 ///
-/// A token is the address of an entry and a number that tells apart the sources which had it. As long as no source has
+/// A token is the address of an entry and a number of 13 bits that tells apart the sources which had it. As long as no source has
 /// left or changed since the kernel was asked, the address can be trusted. Otherwise it is looked up, and an event that
 /// outlives its source finds nothing and not somebody else.
 struct DescriptorTable: ~Copyable {
@@ -20,14 +20,14 @@ struct DescriptorTable: ~Copyable {
   /// The calls that the runs around the innermost one are making.
   private var suspended: [clinux_loop_callee_t] = []
   /// Entries whose sources have left while they are being called.
-  private var kept: [Reference] = []
-  private var generation: UInt64 = 0
+  private var kept: [(entry: Reference, generation: UInt64)] = []
   /// How often a source has left, left a mode or changed its interest, so that a pass can tell whether it may trust what
   /// the kernel said.
   private(set) var changes = 0
 
-  // Addresses of user space have 47 bits on x86_64 and 48 on arm64.
-  private static var addressBits: UInt64 { 48 }
+  // Addresses of user space have 47 bits on x86_64 and 48 on arm64; those of entries end in five zeros. A token has an epoll instance's tag
+  // above the address (``Poller``), and a generation in what remains: eight bits above, five below.
+  private static var addressBits: UInt64 { ((1 << 48) - 1) & ~31 }
 
   deinit {
     for entry in entries { entry.deinitialize(count: 1) }
@@ -50,22 +50,22 @@ struct DescriptorTable: ~Copyable {
 
   mutating func insert(_ source: Loop.DescriptorSource) {
     let entry = vacant.popLast() ?? nextEntry()
-    entry.pointee.occupy(source)
-    generation &+= 1
-    source.token = UInt64(UInt(bitPattern: entry)) | (generation << Self.addressBits) & ~Poller.tagBits
+    let generation = entry.pointee.occupy(source)
+    source.token = UInt64(UInt(bitPattern: entry)) | generation & 31 | (generation >> 5 & 255) << 48
   }
 
   mutating func remove(_ source: Loop.DescriptorSource) {
     guard source.token != 0 else { return }
     let entry = Self.entry(of: source.token)
+    let generation = source.token & 31 | (source.token >> 48 & 255) << 5
     source.token = 0
     changes &+= 1
     if isCalled(entry) {
-      kept.append(entry)
+      kept.append((entry, generation))
     } else {
       vacant.append(entry)
       // The caller has it, too: nothing ends here.
-      _ = entry.pointee.vacate()
+      _ = entry.pointee.vacate(after: generation)
     }
   }
 
@@ -81,7 +81,6 @@ struct DescriptorTable: ~Copyable {
       source.keys = []
       remove(source)
     }
-    letGo()
   }
 
   /// The entry of a token, if its source is still here.
@@ -95,13 +94,13 @@ struct DescriptorTable: ~Copyable {
   /// The entry of a token that is known to be here.
   @inline(__always)
   static func entry(of token: UInt64) -> Reference {
-    Reference(bitPattern: UInt(token & (1 << addressBits - 1)))!
+    Reference(bitPattern: UInt(token & addressBits))!
   }
 
   /// Fetches the entry of a token from memory; any token may be given.
   @inline(__always)
   static func prefetch(_ token: UInt64) {
-    clinux_prefetch_for_reading(UnsafeRawPointer(bitPattern: UInt(token & (1 << addressBits - 1))))
+    clinux_prefetch_for_reading(UnsafeRawPointer(bitPattern: UInt(token & addressBits)))
   }
 
   private mutating func nextEntry() -> Reference {
@@ -140,10 +139,12 @@ struct DescriptorTable: ~Copyable {
   @inline(__always)
   func callBegins(_ entry: Reference) { clinux_loop_set_callee(entry.pointee.callee) }
 
+  ///
+  /// - Returns: Whether sources have left in calls: see ``takeUncalled()``.
   @inline(__always)
-  mutating func callEnds() {
+  func callEnds() -> Bool {
     clinux_loop_set_callee(clinux_loop_callee_t())
-    if !kept.isEmpty { letGo() }
+    return !kept.isEmpty
   }
 
   /// A nested run begins; the outer one's call goes on when it ends.
@@ -160,14 +161,17 @@ struct DescriptorTable: ~Copyable {
     return clinux_loop_get_callee().source == source || suspended.contains { $0.source == source }
   }
 
-  @inline(never)
-  private mutating func letGo() {
-    let before = kept
-    kept = before.filter { isCalled($0) }
-    let leaving = before.filter { !isCalled($0) }
-    vacant += leaving
-    let sources = leaving.map { $0.pointee.vacate() }
-    // Last: what a closure held may come back to this table.
-    withExtendedLifetime(sources) {}
+  /// Whether the innermost run is calling a source.
+  static func isInnermostCallee(_ source: Loop.DescriptorSource) -> Bool {
+    clinux_loop_get_callee().source == UnsafeRawPointer(Unmanaged.passUnretained(source).toOpaque())
+  }
+
+  /// The sources that left in calls which have ended.
+  mutating func takeUncalled() -> [Loop.DescriptorSource] {
+    let leaving = kept.filter { !isCalled($0.entry) }
+    let staying = kept.filter { isCalled($0.entry) }
+    kept = staying
+    vacant += leaving.map(\.entry)
+    return leaving.compactMap { $0.entry.pointee.vacate(after: $0.generation) }
   }
 }

@@ -109,9 +109,13 @@ extension Loop {
     change(waking: false) { for key in source.keys { self.removeOwned(source, key) } }
   }
 
-  func descriptorInterestDidChange(_ source: DescriptorSource) {
+  /// - Parameters:
+  ///   - source: Whose interest it is.
+  ///   - isLess: Whether the kernel may have said what is no longer asked for.
+  func descriptorInterestDidChange(_ source: DescriptorSource, isLess: Bool) {
     change {
-      self.descriptors.noteChange()
+      // In its own call its event has been served.
+      if isLess && !DescriptorTable.isInnermostCallee(source) { self.descriptors.noteChange() }
       for mode in self.modes.compactMap({ $0 }) where self.isWatching(source, mode) {
         do throws(LoopError) {
           try mode.poller.modify(source.descriptor, events: source.epollEvents, token: source.token)
@@ -145,7 +149,14 @@ extension Loop {
     published.publish(.descriptor, entry.pointee.origin)
     entry.pointee.call(readiness)
     published.clear()
-    descriptors.callEnds()
+    if descriptors.callEnds() { letGoOfSources() }
+  }
+
+  @inline(never)
+  private func letGoOfSources() {
+    // After the table has let go of them: what a closure held may come back to it.
+    let sources = descriptors.takeUncalled()
+    withExtendedLifetime(sources) {}
   }
 
   // MARK: Epoll instances
@@ -169,6 +180,11 @@ extension Loop {
     }
     for (descriptor, token) in mode.poller.takeLapsed() {
       guard let source = descriptors.find(token)?.source, isWatching(source, mode) else { continue }
+      // Ended by a thread that is not in this child of a fork.
+      if !source.isValid {
+        descriptorSourceDidBecomeInvalid(source)
+        continue
+      }
       do throws(LoopError) {
         try mode.poller.add(descriptor, events: source.epollEvents, token: token)
       } catch {

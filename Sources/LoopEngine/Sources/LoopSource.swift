@@ -44,7 +44,7 @@ extension Loop {
     }
 
     /// Whether the source can still be performed.
-    public var isValid: Bool { valid.load(ordering: .acquiring) }
+    public var isValid: Bool { valid.load(ordering: .sequentiallyConsistent) }
 
     /// Whether it waits to be performed.
     public var isSignalled: Bool { signalled.load(ordering: .acquiring) }
@@ -59,7 +59,7 @@ extension Loop {
 
     /// Removes the source from its loop for good.
     public func invalidate() {
-      guard valid.exchange(false, ordering: .acquiringAndReleasing) else { return }
+      guard valid.exchange(false, ordering: .sequentiallyConsistent) else { return }
       binding.loop?.sourceDidBecomeInvalid(self)
     }
 

@@ -20,7 +20,7 @@ struct Poller: ~Copyable {
   private(set) var epoll: Int32 = -1
   /// Another one for each instance that is open at a time (of 255), never 0.
   private(set) var tag: UInt64 = 0
-  /// Which source a descriptor number belongs to: the number may be closed and come back as another file.
+  /// Whose a descriptor number is, a source's or the loop's own: the number may be closed and come back as another file.
   private var owners: [Int32: UInt64] = [:]
   /// Watches of an instance that was closed, for the next one.
   private var lapsed: [Int32: UInt64] = [:]
@@ -62,7 +62,7 @@ struct Poller: ~Copyable {
   mutating func abandon() {
     epoll = -1
     tag = 0
-    lapsed.merge(owners) { _, later in later }
+    lapsed.merge(owners.filter { $0.value >= Self.firstSourceToken }) { _, later in later }
     owners = [:]
     mayHoldOrphans = false
   }
@@ -75,12 +75,13 @@ struct Poller: ~Copyable {
   }
 
   /// Watches one of the loop's own descriptors for edges, so that they need never be read.
-  func watchEdges(of descriptor: Int32, token: UInt64) throws(LoopError) {
+  mutating func watchEdges(of descriptor: Int32, token: UInt64) throws(LoopError) {
     guard epoll >= 0, descriptor >= 0 else { return }
     let events = EPOLLIN.rawValue | clinux_epoll_edge_triggered()
     if clinux_epoll_control(epoll, EPOLL_CTL_ADD, descriptor, events, token) != 0 && errno != EEXIST {
       throw LoopError("watch descriptor \(descriptor)", descriptor: descriptor)
     }
+    owners[descriptor] = token
   }
 
   mutating func add(_ descriptor: Int32, events: UInt32, token: UInt64) throws(LoopError) {

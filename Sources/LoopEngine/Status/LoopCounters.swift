@@ -19,7 +19,7 @@ final class LoopCounters: @unchecked Sendable {
   @exclusivity(unchecked) private var workBegan: Int64 = 0
   /// Whether what the loop last waited for was there already: then the next will be as well, as long as there is load.
   @exclusivity(unchecked) private(set) var isSaturated = false
-  /// A microsecond or two, in which nobody is put to sleep and woken again.
+  /// Some microseconds at most, in which nobody is put to sleep and woken again.
   private static var noTime: Int64 { 4096 }
 
   /// A run begins outside of any other: what the thread did before is no turn.
@@ -54,11 +54,11 @@ final class LoopCounters: @unchecked Sendable {
 
   /// The loop has woken: the next turn begins.
   @inline(__always)
-  func waitEnded() {
+  func waitEnded(andFound isFound: Bool) {
     let now = clinux_ticks()
     workBegan = now
     let length = max(0, now &- waitBegan)
-    isSaturated = length < Self.noTime
+    isSaturated = isFound && length < Self.noTime
     waitTime.store(waitTime.load(ordering: .relaxed) &+ length, ordering: .relaxed)
   }
 

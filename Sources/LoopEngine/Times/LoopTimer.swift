@@ -76,7 +76,7 @@ extension Loop {
 
     /// Whether the timer can still fire: false after ``invalidate()``, and after the firing of one that does not
     /// repeat.
-    public var isValid: Bool { valid.load(ordering: .acquiring) }
+    public var isValid: Bool { valid.load(ordering: .sequentiallyConsistent) }
 
     /// The time between firings; zero for a timer that fires once.
     public var interval: Duration { .nanoseconds(intervalNanoseconds) }
@@ -105,7 +105,7 @@ extension Loop {
     /// Stops the timer for good and lets go of its closure; it does not fire again, except for a firing that is already
     /// running.
     public func invalidate() {
-      guard valid.exchange(false, ordering: .acquiringAndReleasing) else { return }
+      guard valid.exchange(false, ordering: .sequentiallyConsistent) else { return }
       binding.withLoop { $0.timerDidBecomeInvalid(self) }
     }
 

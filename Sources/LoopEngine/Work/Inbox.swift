@@ -24,6 +24,8 @@ final class Inbox: @unchecked Sendable {
   private let sleeping = Atomic<Bool>(false)
   /// A hint that spares the loop the lock on most passes.
   private let hasWork = Atomic<Bool>(false)
+  /// How many threads are changing an item of the loop's and have not yet left word of it.
+  private let announced = Atomic<Int>(0)
   /// The word that a loop without descriptors sleeps on (see ``Poller``).
   let sleepWord = Atomic<UInt32>(0)
   /// Closed when the last reference to the loop goes, and not with its thread: a poster may be about to write to it.
@@ -85,6 +87,12 @@ final class Inbox: @unchecked Sendable {
     return true
   }
 
+  /// An item is about to be changed, for which a change of the loop's structures will be left.
+  func announceChange() { announced.wrappingAdd(1, ordering: .sequentiallyConsistent) }
+
+  /// It has been left.
+  func announcedChangeIsLeft() { announced.wrappingSubtract(1, ordering: .releasing) }
+
   /// Ends the present or the next sleep.
   func wake() {
     lock.lock()
@@ -114,6 +122,10 @@ final class Inbox: @unchecked Sendable {
   /// Whether there may be something to collect.
   @inline(__always)
   var mayHaveWork: Bool { hasWork.load(ordering: .relaxed) }
+
+  /// Whether an item of the loop's may be another than the loop's structures say.
+  @inline(__always)
+  var mayHaveChanges: Bool { mayHaveWork || announced.load(ordering: .acquiring) != 0 }
 
   /// Moves all blocks to the end of a ring, and hands over the changes to make first.
   func collect(into ring: inout WorkRing) -> [() -> Void] {
@@ -179,6 +191,7 @@ final class Inbox: @unchecked Sendable {
   func recoverFromFork() {
     lock.reset()
     sleeping.store(false, ordering: .relaxed)
+    announced.store(0, ordering: .relaxed)
     let inherited = wakeDescriptor.exchange(-1, ordering: .relaxed)
     OwnDescriptor.event.close(inherited)
   }
