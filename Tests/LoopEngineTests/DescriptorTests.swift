@@ -333,6 +333,40 @@ import Testing
     table.remove(source)
   }
 
+  @Test func aCallSaysWhereItsSourceWasMade() throws {
+    let pipe = Pipe()
+    defer { pipe.close() }
+    pipe.write()
+    let log = Log<Loop.Callout?>()
+    let line: UInt32 = #line + 2
+    _ = try onFreshLoop { loop in
+      try loop.watch(pipe.reading, name: "requests") { source, _ in
+        log.append(loop.snapshot.callout)
+        source.invalidate()
+      }
+      return loop.run()
+    }
+    let callout = log.all.first ?? nil
+    #expect(callout?.kind == .descriptor)
+    #expect(callout?.fileID?.description == "LoopEngineTests/DescriptorTests.swift")
+    #expect(callout?.line == line)
+    #expect(callout?.name?.description == "requests")
+  }
+
+  @Test func aWatchFromAnotherThreadThatFailsLaterSaysSo() throws {
+    let pipe = Pipe()
+    defer { pipe.close() }
+    let (isValid, error) = try onFreshLoop { loop -> (Bool, LoopError?) in
+      try loop.watch(pipe.reading) { _, _ in }
+      let second = Loop.DescriptorSource(pipe.reading) { _, _ in }
+      TestThread { try? loop.add(second) }.join()
+      loop.run(mode: .default, for: .zero)
+      return (second.isValid, second.error)
+    }
+    #expect(!isValid)
+    #expect(error?.errorNumber == EEXIST)
+  }
+
   @Test func noTwoSourcesInARowHaveTheSameToken() {
     var table = DescriptorTable()
     var tokens: Set<UInt64> = []

@@ -176,4 +176,18 @@ import Testing
     }
     #expect(log.all == [4000, .max - 1])
   }
+
+  @Test func aChildThatSomebodyElseWaitedForIsUnknown() throws {
+    let log = Log<Loop.ChildSource.Status>()
+    _ = try onFreshLoop { loop in
+      var child = pid_t()
+      let arguments: [UnsafeMutablePointer<CChar>?] = [strdup("true"), nil]
+      posix_spawnp(&child, "true", nil, nil, arguments, nil)
+      let source = try Loop.ChildSource(child) { log.append($0) }
+      waitpid(child, nil, 0)
+      try loop.add(source)
+      return loop.run(mode: .default, for: .seconds(10))
+    }
+    #expect(log.all == [.unknown])
+  }
 }

@@ -177,4 +177,13 @@ import Testing
     gate.write()
     thread.stop()
   }
+
+  @Test func aBlockForSeveralModesRunsInOneThatTheLoopHasNotHeardOf() throws {
+    let log = Log<Int>()
+    _ = try onFreshLoop { loop in
+      loop.perform(in: [.tests, .other]) { log.append(1) }
+      return loop.run(mode: .tests, for: .zero)
+    }
+    #expect(log.count == 1)
+  }
 }

@@ -195,6 +195,23 @@ import Testing
     // Other tests open and close theirs meanwhile.
     #expect(openDescriptors() < before + 500)
   }
+
+  @Test func aRunThatIsBegunWhileTheThreadEndsEndsAsWell() throws {
+    let log = Log<String>()
+    let thread = PermanentThread(name: "ends")
+    try thread.start()
+    let loop = try #require(thread.loop)
+    thread.perform {
+      thread.stop()
+      // Served in what is left to the thread.
+      loop.perform {
+        loop.run(mode: .default, before: .distantFuture)
+        log.append("\(loop.isCurrent)")
+      }
+    }
+    thread.stop()
+    #expect(log.all == ["true"])
+  }
 }
 
 private final class Box: Sendable {

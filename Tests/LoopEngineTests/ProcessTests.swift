@@ -264,4 +264,11 @@ import VictimC
       exit(0)
     }
   }
+
+  @Test func aRunOnAnotherThreadThanTheLoopsIsRefused() async {
+    await #expect(processExitsWith: .failure) {
+      let loop = try onFreshLoop { $0 }
+      loop.run()
+    }
+  }
 }

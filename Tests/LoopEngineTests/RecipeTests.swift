@@ -43,11 +43,17 @@ import Testing
         source.signal()
         loop.perform(in: mode) { log.append("block in \(mode)") }
       }
-      for mode in loop.allModes {
-        while loop.run(mode: mode, for: .zero, returnAfterSourceHandled: true) == .handledSource {}
+      loop.perform { loop.perform { loop.perform(in: .other) { log.append("what was left") } } }
+      // A hundred looks: what runs may leave more, and what is ready for ever is not waited for.
+      for _ in 0..<100 {
+        for mode in [Loop.Mode.default, .tests, .other] {
+          loop.run(mode: mode, for: .zero, returnAfterSourceHandled: true)
+        }
       }
       return 0
     }
-    #expect(log.all == ["block in default", "default", "block in tests", "tests", "block in other", "other"])
+    let first = ["block in default", "default", "block in tests", "tests", "block in other", "other"]
+    #expect(log.all.filter { $0 != "what was left" } == first)
+    #expect(log.count == first.count + 1)
   }
 }

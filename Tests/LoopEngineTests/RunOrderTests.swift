@@ -188,4 +188,41 @@ import Testing
     #expect(future == .distantFuture)
     #expect(log.all == ["due"])
   }
+
+  @Test func commonIsNoModeThatCanBeRun() throws {
+    let log = Log<Int>()
+    let result = try onFreshLoop { loop in
+      loop.perform { log.append(1) }
+      return loop.run(mode: .common, for: .zero)
+    }
+    #expect(result == .finished)
+    #expect(log.count == 0)
+  }
+
+  @Test func theModeIsTheCurrentOneFromEntryToExit() throws {
+    let log = Log<Loop.Mode?>()
+    _ = try onFreshLoop { loop in
+      loop.observe([.entry, .exit]) { _, _ in log.append(loop.currentMode) }
+      loop.perform {}
+      loop.run()
+      log.append(loop.currentMode)
+    }
+    #expect(log.all == [.default, .default, nil])
+  }
+
+  @Test func idleWorkWaitsForWhatIsReady() throws {
+    let pipe = Pipe()
+    defer { pipe.close() }
+    pipe.write()
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      loop.performWhenIdle { log.append("idle") }
+      try loop.watch(pipe.reading) { source, _ in
+        source.invalidate()
+        log.append("descriptor")
+      }
+      return loop.run(mode: .default, for: .milliseconds(5))
+    }
+    #expect(log.all == ["descriptor", "idle"])
+  }
 }

@@ -153,4 +153,48 @@ import Testing
     }
     #expect(log.all == ["observer", "block", "source", "timer", "descriptor"])
   }
+
+  @Test func blocksThatASourceLeavesRunBeforeTimers() throws {
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      let source = Loop.Source {
+        log.append("source")
+        loop.perform { log.append("block") }
+      }
+      loop.add(source)
+      source.signal()
+      loop.add(Loop.Timer(at: .distantPast) { _ in log.append("timer") })
+      return loop.run(mode: .default, for: .zero)
+    }
+    #expect(log.all == ["source", "block", "timer"])
+  }
+
+  @Test func aSourceThatAnEarlierOneEndsIsNotPerformed() throws {
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      let later = Loop.Source(order: 2) { log.append("later") }
+      let earlier = Loop.Source(order: 1) { later.invalidate() }
+      for source in [earlier, later] {
+        loop.add(source)
+        source.signal()
+      }
+      return loop.run(mode: .default, for: .zero)
+    }
+    #expect(log.all == [])
+  }
+
+  @Test func eachScheduleHasItsCancelAlsoWhenTheLoopEnds() throws {
+    let log = Log<String>()
+    let source = Loop.Source(
+      didSchedule: { _, mode in log.append("+\(mode)") }, didCancel: { _, mode in log.append("-\(mode)") }, perform: {})
+    _ = try onFreshLoop { loop in
+      loop.add(source)
+      loop.add(source, to: .other)
+      loop.addCommonMode(.tests)
+    }
+    #expect(
+      log.all.filter { $0.hasPrefix("+") }.map { $0.dropFirst() }.sorted()
+        == log.all.filter { $0.hasPrefix("-") }.map { $0.dropFirst() }.sorted())
+    #expect(log.count == 4)
+  }
 }

@@ -238,4 +238,66 @@ import Testing
     }
     #expect(log.all == ["block", "timer"])
   }
+
+  /// What another thread does to a timer that is due.
+  enum Change: CaseIterable { case invalidation, removal, laterDate }
+
+  @Test(arguments: Change.allCases)
+  func whatAnotherThreadDidBeforeTheWakeUpCounts(_ change: Change) throws {
+    let log = Log<Int>()
+    _ = try onFreshLoop { loop in
+      let timer = loop.schedule(after: .milliseconds(2)) { _ in log.append(1) }
+      loop.observe(.afterWaiting, repeats: false) { _, _ in
+        TestThread {
+          switch change {
+          case .invalidation: timer.invalidate()
+          case .removal: loop.remove(timer)
+          case .laterDate: timer.nextFireDate = .distantFuture
+          }
+        }.join()
+      }
+      loop.add(Loop.Source {})
+      return loop.run(mode: .default, for: .milliseconds(20))
+    }
+    #expect(log.count == 0)
+  }
+
+  @Test func aModeHasItsOwnTimers() throws {
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      loop.add(Loop.Source {}, to: .tests)
+      for mode in [Loop.Mode.common, .other, .default] {
+        loop.add(Loop.Timer(at: .distantPast) { _ in log.append(mode.name) }, to: mode)
+      }
+      return loop.run(mode: .tests, for: .zero)
+    }
+    #expect(log.all == [])
+  }
+
+  @Test func anInvalidTimerHoldsNothingWhateverItsLoop() throws {
+    final class Owner: @unchecked Sendable { var timer: Loop.Timer? }
+    weak var unbound: Owner?
+    weak var late: Owner?
+    func make() -> Owner {
+      let owner = Owner()
+      owner.timer = Loop.Timer(at: .distantFuture) { _ in withExtendedLifetime(owner) {} }
+      return owner
+    }
+    do {
+      let owner = make()
+      unbound = owner
+      owner.timer?.invalidate()
+    }
+    do {
+      let owner = make()
+      late = owner
+      _ = try onFreshLoop { loop in
+        loop.add(owner.timer!)
+        loop.remove(owner.timer!)
+      }
+      owner.timer?.invalidate()
+    }
+    #expect(unbound == nil)
+    #expect(late == nil)
+  }
 }

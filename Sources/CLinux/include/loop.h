@@ -60,6 +60,17 @@ static inline void clinux_set_own_thread_name(const char *name) { prctl(PR_SET_N
 // glibc 2.36 declares pidfd_open, but the headers of older ones do not.
 static inline int clinux_pidfd_open(pid_t pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
 
+// Waits for the exited child of a pidfd (Linux 5.4), without blocking: CLD_EXITED, CLD_KILLED or CLD_DUMPED with the code or the signal,
+// 0 if it has not exited, negative if it cannot be waited for. P_PIDFD is 3, in headers since glibc 2.36.
+static inline int clinux_wait_for_pidfd(int descriptor, int *status) {
+  siginfo_t info;
+  info.si_pid = 0;
+  if (waitid((idtype_t)3, (id_t)descriptor, &info, WEXITED | WNOHANG) != 0) return -errno;
+  if (info.si_pid == 0) return 0;
+  *status = info.si_status;
+  return info.si_code;
+}
+
 // Tells the processor that 128 bytes are needed soon; any address may be given. Swift has no word for it.
 static inline void clinux_prefetch(const void *address) {
   __builtin_prefetch(address, 1);

@@ -4,7 +4,7 @@ import Glibc
 extension Loop {
   /// Runs in the default mode until ``stop()``, or until there is nothing left to serve.
   ///
-  /// On the loop's thread only.
+  /// On the loop's thread only. In a program with libdispatch, the main loop always has its main queue to serve in common modes.
   ///
   /// Unlike `RunLoop.run()`, which can't be ended, this is one run, and `stop()` ends it.
   @discardableResult
@@ -52,7 +52,7 @@ extension Loop {
     date == .distantFuture || date > .now ? date.nanoseconds : .min
   }
 
-  /// Ends the innermost run as soon as its present callout returns.
+  /// Ends the innermost run with its present pass: what that has found ready is served.
   ///
   /// Safe on any thread, wakes the loop.
   ///
@@ -77,13 +77,13 @@ extension Loop {
 
   /// Runs what was posted before the termination.
   func drainAfterTermination() {
-    isTerminated.store(false, ordering: .relaxed)
+    isDraining = true
     _ = run(.default, limit: .min, onlyOneSource: false)
     if !markedFlushPoints.isEmpty {
       flush()
       _ = run(.default, limit: .min, onlyOneSource: false)
     }
-    isTerminated.store(true, ordering: .relaxed)
+    isDraining = false
   }
 
   // MARK: One run
@@ -134,7 +134,7 @@ extension Loop {
     if let known = findModeUnretained(wanted.id) {
       return known._withUnsafeGuaranteedRef({ isEmpty($0) }) ? nil : known
     }
-    guard ring.contains(where: { $0 == wanted.id }) else { return nil }
+    guard ring.contains(where: { $0 == wanted.id || ($0 < 0 && ModeSets.contains($0, wanted.id)) }) else { return nil }
     return Unmanaged.passUnretained(makeMode(wanted.id))
   }
 
@@ -167,13 +167,15 @@ extension Loop {
   }
 
   @inline(__always)
-  private var isStopping: Bool {
-    stopRequested.load(ordering: .relaxed) || isTerminated.load(ordering: .relaxed)
-  }
+  private var isStopping: Bool { stopRequested.load(ordering: .relaxed) || isEnding }
+
+  /// Whether all runs end; those that an ending thread has for what is left do not, but all within them.
+  @inline(__always)
+  private var isEnding: Bool { isTerminated.load(ordering: .relaxed) && !(isDraining && depth == 1) }
 
   @inline(__always)
   private func takeStop() -> Bool {
-    if isTerminated.load(ordering: .relaxed) { return true }
+    if isEnding { return true }
     guard stopRequested.load(ordering: .relaxed) else { return false }
     stopRequested.store(false, ordering: .relaxed)
     return true
@@ -212,17 +214,18 @@ extension Loop {
       polls = true
       isIdle = !idleWork.isEmpty
     }
+    var mayHaveChanged = mode.hasWaitingObservers
     if !polls {
       notify(mode, .beforeWaiting)
-      // Now, as what its closure held may leave something to do.
-      releaseSpareTimer()
+      // Now, as what its closure held may leave something to do, or nothing to wait for.
+      if releaseSpareTimer() { mayHaveChanged = true }
     }
     absorb()
     // A stop that came before a nested run used up its wake-up is still a reason not to sleep; and so are a mode that an
     // observer has left empty, and what it or another thread has marked or left for idle moments since.
     let mayBlock =
       !polls && ring.isEmpty && markedFlushPoints.isEmpty && idleWork.isEmpty && !isStopping
-      && !(mode.hasWaitingObservers && isEmpty(mode))
+      && !(mayHaveChanged && isEmpty(mode))
     let deadline = mayBlock ? min(timerWakeTime(mode), limit) : 0
     let count = wait(mode, events, deadline: deadline, mayBlock: mayBlock)
     let answer = KernelAnswer(
@@ -230,6 +233,8 @@ extension Loop {
     if !polls { notify(mode, .afterWaiting) }
     if isIdle && count == 0 && ring.isEmpty && timerWakeTime(mode) > clinux_monotonic() { runIdleWork() }
 
+    // Another thread may have moved or ended a timer meanwhile.
+    absorb()
     if hasTimers(mode) { fireTimers(mode) }
     var served = false
     if count > 0 {

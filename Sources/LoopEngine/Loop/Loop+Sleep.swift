@@ -143,10 +143,10 @@ extension Loop {
     OwnDescriptor.timer.close(timerDescriptor)
     timerDescriptor = -1
     armedDeadline = .max
-    for mode in modes.compactMap({ $0 }) where mode.poller.isOpen {
-      mode.poller.closeInherited()
-      try? openPoller(mode)
-    }
+    // All are closed before the first is opened: an inherited one must neither be changed nor taken for ours.
+    let open = modes.compactMap { $0 }.filter { $0.poller.isOpen }
+    for mode in open { mode.poller.closeInherited() }
+    for mode in open { try? openPoller(mode) }
   }
 
   /// Sees to it that nothing is done to the parent's descriptors in the child of a fork.

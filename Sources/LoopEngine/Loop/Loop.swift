@@ -7,7 +7,7 @@ import Synchronization
 /// The semantics are CoreFoundation's (modes, observers, timers, sources, blocks, nested runs), the costs are those of
 /// a bare epoll loop.
 /// Unless a member says "on the loop's thread only", it is safe on any thread: what belongs to the loop is changed by
-/// the loop's thread alone, and other threads leave it a note and wake it.
+/// the loop's thread alone, and other threads leave it a note, and wake it if there is then something to serve.
 ///
 /// - Important: A loop ends with its thread. Work that had not run by then is released without being run, and later
 ///   posts are refused.
@@ -48,6 +48,8 @@ public final class Loop: @unchecked Sendable {
   /// The timer that was taken out last, still retained: a time-out that is put back is spared two atomic operations.
   @exclusivity(unchecked) var spareTimer: Unmanaged<Timer>?
   @exclusivity(unchecked) var depth = 0
+  /// Whether the outermost run is for what is left to an ending thread.
+  @exclusivity(unchecked) var isDraining = false
   /// Counts runs, so that a pass can see that a callout ran the loop.
   @exclusivity(unchecked) var runCount: UInt = 0
 
@@ -121,7 +123,7 @@ public final class Loop: @unchecked Sendable {
   public var threadID: Int32 { published.threadID }
 
   /// Whether the calling thread is the loop's.
-  public var isCurrent: Bool { isOwner }
+  public var isCurrent: Bool { isOwnerOrNow }
 
   /// Whether the loop sleeps for events.
   ///
@@ -147,8 +149,18 @@ public final class Loop: @unchecked Sendable {
   @inline(__always)
   var isOwner: Bool { UInt(clinux_thread_pointer()) == published.owner.load(ordering: .relaxed) }
 
+  /// The same, also for a main loop that only other threads have asked for so far: it is the calling thread's from now on.
+  @inline(__always)
+  var isOwnerOrNow: Bool { isOwner || isOwnerNow() }
+
+  @inline(never)
+  private func isOwnerNow() -> Bool {
+    guard isMain, clinux_loop_get_current() == nil, LoopThread.isMain else { return false }
+    return LoopThread.makeCurrent() === self
+  }
+
   func requireOwner(_ function: StaticString = #function) {
-    precondition(isOwner, "Loop.\(function) was called on another thread than the loop's")
+    precondition(isOwnerOrNow, "Loop.\(function) was called on another thread than the loop's")
   }
 
   // MARK: Changes from other threads

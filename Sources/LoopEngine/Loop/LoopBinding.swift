@@ -1,3 +1,4 @@
+import CLinux
 import Synchronization
 
 /// The one loop that a timer, a source or an observer belongs to, from its first addition until it is freed.
@@ -39,9 +40,11 @@ struct LoopBinding: ~Copyable, Sendable {
   @inline(__always)
   func changing(_ body: () -> Void) {
     guard let loop, !loop.isOwner else { return body() }
+    let forks = clinux_loop_fork_count()
     loop.inbox.announceChange()
     body()
-    loop.inbox.announcedChangeIsLeft()
+    // The child of a fork begins to count anew.
+    if forks == clinux_loop_fork_count() { loop.inbox.announcedChangeIsLeft() }
   }
 
   /// Binds to a loop; false when bound to another one already.

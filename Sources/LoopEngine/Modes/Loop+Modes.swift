@@ -6,7 +6,7 @@ extension Loop {
 
   /// The name of the mode that the innermost run serves, nil outside of a run.
   ///
-  /// Lock-free.
+  /// Makes a string and takes a short lock; ``snapshot`` does neither.
   public var currentMode: Mode? {
     guard let text = published.modeText else { return nil }
     return Mode(text.description)
@@ -27,10 +27,12 @@ extension Loop {
     guard !state.isCommon else { return }
     state.isCommon = true
     observerGeneration &+= 1
+    var refused: [(source: DescriptorSource, error: LoopError)] = []
     for source in descriptors.all where source.keys.contains(Mode.common.id) && !source.keys.contains(mode.id) {
-      do throws(LoopError) { try watch(source, in: state) } catch { source.fail(error) }
+      do throws(LoopError) { try watch(source, in: state) } catch { refused.append((source, error)) }
     }
-    for source in sources.values where source.keys.contains(Mode.common.id) { source.didSchedule?(self, mode) }
+    // When all others are watched: what this makes the loop absorb may be about them.
+    for (source, error) in refused { source.fail(error) }
     if current?.toOpaque() == Unmanaged.passUnretained(state).toOpaque() { unpark() }
   }
 

@@ -19,6 +19,11 @@ enum ModeSets {
     }
   }
 
+  /// Whether a mode that the loop does not know yet, and which is not common, is in a set.
+  static func contains(_ number: Int32, _ mode: Int32) -> Bool {
+    table.withLock { $0.sets[Int(-number) - 1].contains(mode) }
+  }
+
   static func contains(_ number: Int32, _ mode: ModeState) -> Bool {
     let set = table.withLock { $0.sets[Int(-number) - 1] }
     return set.contains(mode.id) || (mode.isCommon && set.contains(Loop.Mode.common.id))

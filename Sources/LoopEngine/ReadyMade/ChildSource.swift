@@ -37,16 +37,15 @@ extension Loop {
       let owned = OwnedDescriptor(descriptor)
       source = DescriptorSource(descriptor, name: name, file: file, line: line) { [owned] source, _ in
         withExtendedLifetime(owned) {}
+        // By the descriptor: if somebody else has waited, the number may be another child's by now.
         var status: Int32 = 0
-        let waited = waitpid(child, &status, WNOHANG)
-        if waited == 0 { return }
+        let how = clinux_wait_for_pidfd(owned.number, &status)
+        if how == 0 { return }
         source.invalidate()
-        if waited < 0 {
-          body(.unknown)
-        } else if status & 0x7f == 0 {
-          body(.exited((status >> 8) & 0xff))
-        } else {
-          body(.signalled(status & 0x7f))
+        switch Int(how) {
+        case CLD_EXITED: body(.exited(status))
+        case CLD_KILLED, CLD_DUMPED: body(.signalled(status))
+        default: body(.unknown)
         }
       }
     }

@@ -4,7 +4,7 @@ import Synchronization
 extension Loop {
   /// Watches a file descriptor: CoreFoundation's version 1 in Linux terms.
   ///
-  /// Level-triggered: the closure is called in each pass in which the descriptor is ready. The source never reads,
+  /// Level-triggered: the closure is called in each pass in which the descriptor is ready, in turn if more than 64 are. The source never reads,
   /// writes or closes the descriptor; invalidate it before you close. Within a mode a descriptor can be watched by one
   /// source at a time. A source belongs to one loop.
   /// All members may be used on any thread; the closure is called on the loop's.
@@ -114,7 +114,7 @@ extension Loop {
 
     /// Stops watching for good.
     ///
-    /// The descriptor stays open.
+    /// The descriptor stays open. On another thread than the loop's a call may be under way, and ends later.
     public func invalidate() {
       binding.changing {
         let before = state.bitwiseOr(Self.hasEnded, ordering: .sequentiallyConsistent).oldValue

@@ -25,7 +25,7 @@ extension Loop {
       return
     }
     var probe = Poller()
-    try probe.open()
+    try probe.open(isTagged: false)
     try probe.add(source.descriptor, events: source.epollEvents, token: 0)
     let accepted = inbox.post(
       control: {
@@ -178,18 +178,23 @@ extension Loop {
       mode.poller.close()
       throw error
     }
+    // Whoever ends hears of it when all others are watched again: they may be changed by what that makes the loop absorb.
+    var ended: [(source: DescriptorSource, error: LoopError?)] = []
     for (descriptor, token) in mode.poller.takeLapsed() {
       guard let source = descriptors.find(token)?.source, isWatching(source, mode) else { continue }
       // Ended by a thread that is not in this child of a fork.
       if !source.isValid {
-        descriptorSourceDidBecomeInvalid(source)
+        ended.append((source, nil))
         continue
       }
       do throws(LoopError) {
         try mode.poller.add(descriptor, events: source.epollEvents, token: token)
       } catch {
-        source.fail(error)
+        ended.append((source, error))
       }
+    }
+    for (source, error) in ended {
+      if let error { source.fail(error) } else { descriptorSourceDidBecomeInvalid(source) }
     }
   }
 
@@ -215,6 +220,7 @@ extension Loop {
       do throws(LoopError) {
         try mode.poller.watchEdges(of: descriptor, token: Poller.timerToken)
       } catch {
+        for mode in modes.compactMap({ $0 }) { mode.poller.remove(descriptor, token: Poller.timerToken) }
         close(descriptor)
         throw error
       }

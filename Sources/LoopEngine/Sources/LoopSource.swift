@@ -26,8 +26,9 @@ extension Loop {
     /// - Parameters:
     ///   - order: Its place among the sources that are signalled at the same time, ascending.
     ///   - name: What the monitor calls it in a report.
-    ///   - didSchedule: Called when the source was added to a mode.
-    ///   - didCancel: Called when the source was taken out of a mode, also by its invalidation.
+    ///   - didSchedule: Called when the source was added to a mode, with what it was added to: `.common` is told as such, and once.
+    ///   - didCancel: Called when the source was taken out of a mode, also by its invalidation and by its loop's end: once for each
+    ///     `didSchedule`.
     ///   - file: Where it was made.
     ///   - line: Where it was made.
     ///   - perform: Called once for any number of signals.
@@ -41,6 +42,15 @@ extension Loop {
       self.didSchedule = didSchedule
       self.didCancel = didCancel
       origin = Origin(file, line, name)
+    }
+
+    /// Makes a source that stands for another one.
+    init(for origin: Origin, perform: @escaping @Sendable () -> Void) {
+      order = 0
+      self.perform = perform
+      didSchedule = nil
+      didCancel = nil
+      self.origin = origin
     }
 
     /// Whether the source can still be performed.

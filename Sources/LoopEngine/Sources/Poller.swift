@@ -20,6 +20,7 @@ struct Poller: ~Copyable {
   private(set) var epoll: Int32 = -1
   /// Another one for each instance that is open at a time (of 255), never 0.
   private(set) var tag: UInt64 = 0
+  private var lastTag: UInt64 = 0
   /// Whose a descriptor number is, a source's or the loop's own: the number may be closed and come back as another file.
   private var owners: [Int32: UInt64] = [:]
   /// Watches of an instance that was closed, for the next one.
@@ -36,12 +37,17 @@ struct Poller: ~Copyable {
   @inline(__always)
   var isOpen: Bool { epoll >= 0 }
 
-  mutating func open() throws(LoopError) {
+  /// Makes the instance, with another tag than its last one.
+  ///
+  /// - Parameter isTagged: False for one that is never waited for.
+  mutating func open(isTagged: Bool = true) throws(LoopError) {
     guard epoll < 0 else { return }
     let descriptor = epoll_create1(Int32(EPOLL_CLOEXEC))
     if descriptor < 0 { throw LoopError("make an epoll instance") }
     epoll = descriptor
-    tag = (Self.tags.wrappingAdd(1, ordering: .relaxed).newValue % 255 + 1) << 56
+    guard isTagged else { return }
+    repeat { tag = (Self.tags.wrappingAdd(1, ordering: .relaxed).newValue % 255 + 1) << 56 } while tag == lastTag
+    lastTag = tag
   }
 
   mutating func close() {
@@ -81,7 +87,7 @@ struct Poller: ~Copyable {
     if clinux_epoll_control(epoll, EPOLL_CTL_ADD, descriptor, events, token) != 0 && errno != EEXIST {
       throw LoopError("watch descriptor \(descriptor)", descriptor: descriptor)
     }
-    owners[descriptor] = token
+    note(token, asOwnerOf: descriptor)
   }
 
   mutating func add(_ descriptor: Int32, events: UInt32, token: UInt64) throws(LoopError) {
@@ -93,8 +99,14 @@ struct Poller: ~Copyable {
         throw LoopError("watch descriptor \(descriptor)", descriptor: descriptor)
       }
     }
-    // Another file had the number, and may be reported still.
-    if let other = owners.updateValue(token, forKey: descriptor), other != token { mayHoldOrphans = true }
+    note(token, asOwnerOf: descriptor)
+  }
+
+  private mutating func note(_ token: UInt64, asOwnerOf descriptor: Int32) {
+    // Another source's file had the number, and may be reported still.
+    if let other = owners.updateValue(token, forKey: descriptor), other != token, other >= Self.firstSourceToken {
+      mayHoldOrphans = true
+    }
   }
 
   func modify(_ descriptor: Int32, events: UInt32, token: UInt64) throws(LoopError) {
@@ -114,10 +126,7 @@ struct Poller: ~Copyable {
   mutating func remove(_ descriptor: Int32, token: UInt64) {
     if lapsed[descriptor] == token { lapsed[descriptor] = nil }
     guard epoll >= 0 else { return }
-    guard owners[descriptor] == token else {
-      mayHoldOrphans = true
-      return
-    }
+    guard owners[descriptor] == token else { return }
     owners[descriptor] = nil
     if clinux_epoll_control(epoll, EPOLL_CTL_DEL, descriptor, 0, 0) != 0 { mayHoldOrphans = true }
   }

@@ -86,8 +86,8 @@ public final class PermanentThread: Sendable {
 
   /// Stops the thread and waits until it has ended.
   ///
-  /// Work that was posted before has run by then, unless the thread was in a mode that does not serve it. All nested
-  /// runs end. On the thread itself this returns at once, and the thread ends when the present callout returns.
+  /// Blocks that were posted before have run by then, unless the thread was in a mode that does not serve them; delayed and idle
+  /// work has not. All nested runs end. On the thread itself this returns at once, and the thread ends when the present pass does.
   /// Stopping a thread that does not run does nothing.
   public func stop() {
     running.withLock { $0 }?.end()

@@ -190,7 +190,8 @@ extension Loop {
 
   @inline(never)
   private func postDiscard(of timer: Timer) {
-    _ = inbox.post(control: { self.discard(timer) }, waking: false)
+    // Of a loop that has ended nobody else touches it.
+    if !inbox.post(control: { self.discard(timer) }, waking: false) { timer.body = nil }
   }
 
   @inline(__always)
@@ -198,12 +199,14 @@ extension Loop {
     key == Mode.common.id ? commonTimers : makeMode(key).timers
   }
 
-  /// Lets go of the timer that was kept for being put back.
+  /// Lets go of the timer that was kept for being put back; false if there was none.
   @inline(__always)
-  func releaseSpareTimer() {
-    guard let spare = spareTimer else { return }
+  @discardableResult
+  func releaseSpareTimer() -> Bool {
+    guard let spare = spareTimer else { return false }
     spareTimer = nil
     spare.release()
+    return true
   }
 
   private func discard(_ timer: Timer) {

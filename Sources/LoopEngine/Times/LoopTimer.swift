@@ -102,11 +102,11 @@ extension Loop {
       }
     }
 
-    /// Stops the timer for good and lets go of its closure; it does not fire again, except for a firing that is already
-    /// running.
+    /// Stops the timer for good and lets go of its closure, on another thread than the loop's when the loop next turns; it does not
+    /// fire again, except for a firing that is already running.
     public func invalidate() {
       guard valid.exchange(false, ordering: .sequentiallyConsistent) else { return }
-      binding.withLoop { $0.timerDidBecomeInvalid(self) }
+      if let loop = binding.loop { loop.timerDidBecomeInvalid(self) } else { body = nil }
     }
 
     /// The loop's thread ends.

@@ -125,7 +125,10 @@ final class Inbox: @unchecked Sendable {
 
   /// Whether an item of the loop's may be another than the loop's structures say.
   @inline(__always)
-  var mayHaveChanges: Bool { mayHaveWork || announced.load(ordering: .acquiring) != 0 }
+  var mayHaveChanges: Bool {
+    // In this order: who is done with announcing has left word of it.
+    announced.load(ordering: .acquiring) != 0 || mayHaveWork
+  }
 
   /// Moves all blocks to the end of a ring, and hands over the changes to make first.
   func collect(into ring: inout WorkRing) -> [() -> Void] {

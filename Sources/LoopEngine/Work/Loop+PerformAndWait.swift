@@ -23,7 +23,7 @@ extension Loop {
     in mode: Mode = .common, name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
     _ body: @escaping @Sendable () throws -> Value
   ) throws -> Value {
-    if isOwner { return try body() }
+    if isOwnerOrNow { return try body() }
     let answer = Answer<Value>()
     post(in: mode, name: name, file: file, line: line, body) { answer.give($0) }
     return try answer.wait().get()

@@ -40,7 +40,8 @@ extension Loop {
 
   /// Runs a closure once, and lets it be cancelled.
   ///
-  /// Work that is due in the same pass runs in ascending order, ties in the order of submission.
+  /// Work without a delay that is to run in the same pass runs in ascending order, ties in the order of submission; delayed work runs
+  /// when it is due, by date.
   ///
   /// - Parameters:
   ///   - delay: How long to wait; zero or less: in the next pass.

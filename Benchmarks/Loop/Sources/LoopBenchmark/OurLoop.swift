@@ -52,41 +52,57 @@ func ourLoop() -> Subject {
     }
     return perOperation(count) { while fired.value < count { loop.run(mode: .default, for: .zero) } }
   }
-  subject.descriptors = { watched, count in
-    let served = Count()
-    // Unsafe, and safe: it is filled before the run, and read by the loop's thread.
-    nonisolated(unsafe) let descriptors = UnsafeMutablePointer<Int32>.allocate(capacity: watched)
-    defer { descriptors.deallocate() }
-    // Within one run, as in a service: the callback writes to the next descriptor.
-    let index = Count()
-    // One closure for all, as the other loops have one function for all.
-    let body: @Sendable (Loop.DescriptorSource, Loop.DescriptorSource.Readiness) -> Void = { source, _ in
-      peer_await(source.descriptor)
-      served.value += 1
-      if served.value == count {
-        loop.stop()
-      } else {
-        index.value += 1
-        peer_signal(descriptors[Int(UInt32(truncatingIfNeeded: index.value) &* 7919 % UInt32(watched))])
-      }
-    }
-    // Made and watched one by one, as the other loops do and as connections come.
-    let chained = (0..<watched).map { position in
-      descriptors[position] = peer_eventfd(Int32(O_NONBLOCK))
-      return try! loop.watch(descriptors[position], body: body)
-    }
-    let result = perOperation(count) {
-      peer_signal(descriptors[0])
-      loop.run()
-    }
-    for source in chained { source.invalidate() }
-    for position in 0..<watched { close(descriptors[position]) }
-    return result
-  }
+  subject.descriptors = { watched, count in ourDescriptors(loop, watched, count, haveOwnClosures: false) }
+  subject.descriptorsWithClosures = { watched, count in ourDescriptors(loop, watched, count, haveOwnClosures: true) }
   subject.empty = { count in
     perOperation(count) { for _ in 0..<count { loop.run(mode: .default, for: .zero) } }
   }
   return subject
+}
+
+/// Within one run, as in a service: the callback writes to the next descriptor.
+///
+/// - Parameters:
+///   - loop: The loop.
+///   - watched: How many descriptors it watches.
+///   - count: How many events there are.
+///   - haveOwnClosures: Whether each source captures something of its own, which the other loops' functions do not.
+/// - Returns: Nanoseconds an event.
+@MainActor
+private func ourDescriptors(_ loop: Loop, _ watched: Int, _ count: Int, haveOwnClosures: Bool) -> Double {
+  let served = Count()
+  // Unsafe, and safe: it is filled before the run, and read by the loop's thread.
+  nonisolated(unsafe) let descriptors = UnsafeMutablePointer<Int32>.allocate(capacity: watched)
+  defer { descriptors.deallocate() }
+  let index = Count()
+  let serve: @Sendable (Int32) -> Void = { descriptor in
+    peer_await(descriptor)
+    served.value += 1
+    if served.value == count {
+      loop.stop()
+    } else {
+      index.value += 1
+      peer_signal(descriptors[Int(UInt32(truncatingIfNeeded: index.value) &* 7919 % UInt32(watched))])
+    }
+  }
+  // One closure for all, as the other loops have one function for all.
+  let shared: @Sendable (Loop.DescriptorSource, Loop.DescriptorSource.Readiness) -> Void = { source, _ in
+    serve(source.descriptor)
+  }
+  // Made and watched one by one, as the other loops do and as connections come.
+  let chained = (0..<watched).map { position in
+    let descriptor = peer_eventfd(Int32(O_NONBLOCK))
+    descriptors[position] = descriptor
+    if haveOwnClosures { return try! loop.watch(descriptor) { _, _ in serve(descriptor) } }
+    return try! loop.watch(descriptor, body: shared)
+  }
+  let result = perOperation(count) {
+    peer_signal(descriptors[0])
+    loop.run()
+  }
+  for source in chained { source.invalidate() }
+  for position in 0..<watched { close(descriptors[position]) }
+  return result
 }
 
 /// The poster's time alone, in one line of code with its closure, as a user writes it.

@@ -19,5 +19,8 @@ struct Samples {
       rounds.compactMap { round in round[subject].flatMap { value in round[reference].map { value / $0 } } })
   }
 
-  private static func median(_ values: [Double]) -> Double? { values.isEmpty ? nil : values.sorted()[values.count / 2] }
+  private static func median(_ values: [Double]) -> Double? {
+    let sorted = values.sorted()
+    return sorted.isEmpty ? nil : (sorted[(sorted.count - 1) / 2] + sorted[sorted.count / 2]) / 2
+  }
 }

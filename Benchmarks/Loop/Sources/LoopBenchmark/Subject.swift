@@ -7,6 +7,8 @@ struct Subject {
   var timerChurn: ((_ pending: Int, _ count: Int) -> Double)?
   var fire: ((_ timers: Int) -> Double)?
   var descriptors: ((_ watched: Int, _ count: Int) -> Double)?
+  /// The same with a closure for each descriptor; only of a loop that has closures.
+  var descriptorsWithClosures: ((_ watched: Int, _ count: Int) -> Double)?
   var empty: ((_ count: Int) -> Double)?
   /// Creates a timer, adds it and cancels it.
   var timerLife: ((_ count: Int) -> Double)?
