@@ -40,6 +40,7 @@ struct Poller: ~Copyable {
   /// Makes the instance, with another tag than its last one.
   ///
   /// - Parameter isTagged: False for one that is never waited for.
+  /// - Throws: ``LoopError`` when there is no descriptor left.
   mutating func open(isTagged: Bool = true) throws(LoopError) {
     guard epoll < 0 else { return }
     let descriptor = epoll_create1(Int32(EPOLL_CLOEXEC))
