@@ -175,9 +175,13 @@ import Testing
     try thread.start()
     let loop = try #require(thread.loop)
     while !loop.isWaiting { sleepBriefly() }
+    let passes = Mutex(0)
+    loop.observe(.beforeTimers) { _, _ in passes.withLock { $0 += 1 } }
     let before = contextSwitches(of: loop.threadID)
     sleepBriefly(microseconds: 100_000)
+    // Neither woken nor spinning.
     #expect(contextSwitches(of: loop.threadID) == before)
+    #expect(passes.withLock { $0 } == 0)
     thread.stop()
   }
 

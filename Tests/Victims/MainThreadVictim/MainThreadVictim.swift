@@ -71,13 +71,39 @@ struct MainThreadVictim {
     }
     check(order.sorted() == ["descriptor", "queue"], "the queue is served beside a nested run: \(order)")
 
+    order = []
+    await withCheckedContinuation { continuation in
+      // The pass in which a timer fires has not served the queue.
+      Loop.main.schedule(after: .milliseconds(1)) { _ in
+        Loop.main.observe([.beforeTimers, .beforeWaiting]) { observer, activity in
+          MainActor.assumeIsolated {
+            order.append(activity == .beforeWaiting ? "waits" : "pass")
+            if activity == .beforeWaiting { observer.invalidate() }
+          }
+        }
+        DispatchQueue.main.async {
+          MainActor.assumeIsolated { order.append("queue") }
+          continuation.resume()
+        }
+      }
+    }
+    try? await Task.sleep(for: .milliseconds(5))
+    check(order == ["pass", "queue", "pass", "waits"], "a queue that is ready is served without a wait: \(order)")
+
+    // Woken, or never asleep.
+    let passes = Passes()
+    let observer = Loop.main.observe(.beforeTimers) { _, _ in MainActor.assumeIsolated { passes.count += 1 } }
     let before = switches()
     try? await Task.sleep(for: .milliseconds(500))
     let woken = switches() - before
+    observer.invalidate()
     // Polling would be hundreds.
     check(woken <= 20, "the idle main thread sleeps: \(woken) context switches in half a second")
+    check(passes.count <= 20, "and does not spin: \(passes.count) passes")
     print("all is well")
   }
+
+  @MainActor final class Passes { var count = 0 }
 
   static var isMainThread: Bool { clinux_gettid() == getpid() }
 
