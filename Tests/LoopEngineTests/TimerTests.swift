@@ -247,7 +247,7 @@ import Testing
     let log = Log<Int>()
     _ = try onFreshLoop { loop in
       let timer = loop.schedule(after: .milliseconds(2)) { _ in log.append(1) }
-      loop.observe(.afterWaiting, repeats: false) { _, _ in
+      loop.observe(.afterWaiting) { _, _ in
         TestThread {
           switch change {
           case .invalidation: timer.invalidate()
