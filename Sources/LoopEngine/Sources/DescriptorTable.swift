@@ -139,6 +139,7 @@ struct DescriptorTable: ~Copyable {
   @inline(__always)
   func callBegins(_ entry: Reference) { clinux_loop_set_callee(entry.pointee.callee) }
 
+  /// The call has returned.
   ///
   /// - Returns: Whether sources have left in calls: see ``takeUncalled()``.
   @inline(__always)
