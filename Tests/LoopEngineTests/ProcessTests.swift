@@ -117,7 +117,8 @@ import VictimC
       let pipe = Pipe()
       guard (try? loop.watch(pipe.reading, body: { _, _ in })) != nil else { exit(1) }
       loop.schedule(after: .seconds(1000)) { _ in }
-      loop.run(mode: .default, for: .milliseconds(1))
+      // A pass that waits, so that all descriptors are made.
+      while loop.timerDescriptor < 0 { loop.run(mode: .default, for: .milliseconds(5)) }
       let own =
         [loop.inbox.wakeDescriptor.load(ordering: .relaxed), loop.timerDescriptor]
         + loop.modes.compactMap { $0?.poller.epoll }
