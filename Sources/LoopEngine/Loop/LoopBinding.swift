@@ -28,11 +28,13 @@ struct LoopBinding: ~Copyable, Sendable {
     pointer.load(ordering: .acquiring) == UInt(bitPattern: Unmanaged.passUnretained(loop).toOpaque())
   }
 
-  /// Calls a closure with the loop, if there is one, without counting references: the binding keeps it.
+  /// Calls a closure with the loop, without counting references: the binding keeps it; false if there is none.
   @inline(__always)
-  func withLoop(_ body: (Loop) -> Void) {
-    guard let raw = UnsafeRawPointer(bitPattern: pointer.load(ordering: .sequentiallyConsistent)) else { return }
+  @discardableResult
+  func withLoop(_ body: (Loop) -> Void) -> Bool {
+    guard let raw = UnsafeRawPointer(bitPattern: pointer.load(ordering: .sequentiallyConsistent)) else { return false }
     Unmanaged<Loop>.fromOpaque(raw)._withUnsafeGuaranteedRef { body($0) }
+    return true
   }
 
   /// Does what changes the item, with its loop warned: until the loop has been told what to do about it, it does not take the item for

@@ -106,7 +106,7 @@ extension Loop {
     /// fire again, except for a firing that is already running.
     public func invalidate() {
       guard valid.exchange(false, ordering: .sequentiallyConsistent) else { return }
-      if let loop = binding.loop { loop.timerDidBecomeInvalid(self) } else { body = nil }
+      if !binding.withLoop({ $0.timerDidBecomeInvalid(self) }) { body = nil }
     }
 
     /// The loop's thread ends.
