@@ -175,15 +175,6 @@ import Testing
     #expect(log.all == ["read", "timer"])
   }
 
-  /// Says when it is freed.
-  private final class Token: Sendable {
-    private let onEnd: @Sendable () -> Void
-
-    init(_ onEnd: @escaping @Sendable () -> Void) { self.onEnd = onEnd }
-
-    deinit { onEnd() }
-  }
-
   @Test func aSourceThatEndsItselfLivesUntilItsCallEnds() throws {
     let pipe = Pipe()
     defer { pipe.close() }

@@ -180,9 +180,7 @@ import Testing
   @Test func aChildThatSomebodyElseWaitedForIsUnknown() throws {
     let log = Log<Loop.ChildSource.Status>()
     _ = try onFreshLoop { loop in
-      var child = pid_t()
-      let arguments: [UnsafeMutablePointer<CChar>?] = [strdup("true"), nil]
-      posix_spawnp(&child, "true", nil, nil, arguments, nil)
+      let child = Self.spawn("exit 0")
       let source = try Loop.ChildSource(child) { log.append($0) }
       waitpid(child, nil, 0)
       try loop.add(source)

@@ -4,6 +4,12 @@ import VictimC
 
 @testable import LoopEngine
 
+/// fork(), which is hidden from Swift; the symbol is not.
+private func fork() -> pid_t {
+  typealias Fork = @convention(c) () -> pid_t
+  return unsafeBitCast(dlsym(nil, "fork"), to: Fork.self)()
+}
+
 /// What needs a process of its own: exit tests.
 @Suite struct ProcessTests {
   @Test func withoutDescriptorsItSaysSoAndTheRestGoesOn() async {
@@ -59,9 +65,6 @@ import VictimC
       }
       loop.schedule(after: .zero) { _ in loop.stop() }
       loop.run()
-      // fork() is hidden from Swift; the symbol is not.
-      typealias Fork = @convention(c) () -> pid_t
-      let fork = unsafeBitCast(dlsym(nil, "fork"), to: Fork.self)
       let child = fork()
       if child == 0 {
         // The child's own timer and watch; the parent's epoll instance must not hear of them.
@@ -90,8 +93,6 @@ import VictimC
         log.append("parent")
       }
       loop.run(mode: .default, for: .zero)
-      typealias Fork = @convention(c) () -> pid_t
-      let fork = unsafeBitCast(dlsym(nil, "fork"), to: Fork.self)
       let ready = Pipe()
       let child = fork()
       if child == 0 {
@@ -123,8 +124,6 @@ import VictimC
         [loop.inbox.wakeDescriptor.load(ordering: .relaxed), loop.timerDescriptor]
         + loop.modes.compactMap { $0?.poller.epoll }
       guard own.count == 3, own.allSatisfy({ $0 >= 0 }) else { exit(2) }
-      typealias Fork = @convention(c) () -> pid_t
-      let fork = unsafeBitCast(dlsym(nil, "fork"), to: Fork.self)
       let child = fork()
       if child == 0 {
         // As a program does that closes all it does not know and opens its own.
@@ -145,8 +144,6 @@ import VictimC
       guard let signals = try? Loop.SignalSource([SIGUSR1], body: { _ in log.append("signal") }) else { exit(1) }
       try? loop.add(signals)
       loop.schedule(after: .milliseconds(1)) { _ in log.append("timer") }
-      typealias Fork = @convention(c) () -> pid_t
-      let fork = unsafeBitCast(dlsym(nil, "fork"), to: Fork.self)
       // Made by the parent, whose epoll instance has heard of nothing but its own.
       loop.run(mode: .default, for: .zero)
       let child = fork()

@@ -126,3 +126,12 @@ func openDescriptors() -> Int {
   while readdir(directory) != nil { count += 1 }
   return count
 }
+
+/// Says when it is freed.
+final class Token: Sendable {
+  private let onEnd: @Sendable () -> Void
+
+  init(_ onEnd: @escaping @Sendable () -> Void) { self.onEnd = onEnd }
+
+  deinit { onEnd() }
+}

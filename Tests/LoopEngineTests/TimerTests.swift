@@ -212,12 +212,6 @@ import Testing
   }
 
   @Test func whatEndsWithARemovedTimerMayLeaveWork() throws {
-    /// Leaves work when it is freed.
-    final class Token: Sendable {
-      let onEnd: @Sendable () -> Void
-      init(_ onEnd: @escaping @Sendable () -> Void) { self.onEnd = onEnd }
-      deinit { onEnd() }
-    }
     let log = Log<String>()
     _ = try onFreshLoop { loop in
       loop.add(Loop.Source {})
@@ -275,6 +269,7 @@ import Testing
   }
 
   @Test func anInvalidTimerHoldsNothingWhateverItsLoop() throws {
+    // @unchecked: written before anybody else has the object.
     final class Owner: @unchecked Sendable { var timer: Loop.Timer? }
     weak var unbound: Owner?
     weak var late: Owner?
