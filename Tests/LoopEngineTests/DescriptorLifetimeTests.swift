@@ -37,7 +37,7 @@ import Testing
   @Test func aNumberThatBringsTheSameFileBackCanBeWatchedAgain() throws {
     let (pipe, other) = (Pipe(), Pipe())
     defer { for pipe in [pipe, other] { pipe.close() } }
-    let copy = dup(pipe.reading)
+    let copy = duplicate(pipe.reading)
     defer { close(copy) }
     let log = Log<String>()
     _ = try onFreshLoop { loop in
@@ -59,7 +59,7 @@ import Testing
   @Test func duplicatesAreWatchedEachForItself() throws {
     let pipe = Pipe()
     defer { pipe.close() }
-    let copies = (0..<3).map { _ in dup(pipe.reading) }
+    let copies = (0..<3).map { _ in duplicate(pipe.reading) }
     defer { for copy in copies { close(copy) } }
     let log = Log<Int32>()
     _ = try onFreshLoop { loop in
@@ -77,8 +77,8 @@ import Testing
 
   @Test func readingAndWritingOnOneSocketAreTwoSourcesOfTwoDuplicates() throws {
     var ends: [Int32] = [0, 0]
-    #expect(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)
-    let copy = dup(ends[0])
+    #expect(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends) == 0)
+    let copy = duplicate(ends[0])
     defer { for end in ends + [copy] { close(end) } }
     let (here, there) = (ends[0], ends[1])
     let log = Log<String>()

@@ -106,7 +106,7 @@ import Testing
       // Closed, with another descriptor that keeps the file open: the kernel goes on reporting it, and offers no way to
       // say no.
       let pipe = Pipe()
-      let copy = dup(pipe.reading)
+      let copy = duplicate(pipe.reading)
       let source = try loop.watch(pipe.reading) { _, _ in log.append(1) }
       let next = Pipe()
       // In one step, as other tests open descriptors meanwhile: the number is closed and is another file at once.
@@ -186,10 +186,10 @@ import Testing
           source.invalidate()
           loop.run(mode: .default, for: .zero)
           withExtendedLifetime(token) { log.append("still \(source.descriptor == pipe.reading), \(source.isValid)") }
+          loop.schedule(after: .zero) { _ in log.append("later") }
         }
       }
       try watch(holding: Token { log.append("gone") })
-      loop.schedule(after: .milliseconds(20)) { _ in log.append("later") }
       return loop.run()
     }
     #expect(log.all.count == 3)
@@ -383,7 +383,7 @@ import Testing
     _ = try onFreshLoop { loop in
       // More than one block of the loop's table, in every order of leaving.
       for round in 0..<3 {
-        let copies = (0..<300).map { _ in dup(pipe.reading) }
+        let copies = (0..<300).map { _ in duplicate(pipe.reading) }
         var sources = try copies.map { descriptor in
           let token = Token { freed.append(1) }
           return try loop.watch(descriptor) { source, _ in
@@ -406,7 +406,7 @@ import Testing
     _ = try onFreshLoop { loop in
       loop.add(Loop.Source {})
       let (first, second) = (Pipe(), Pipe())
-      let number = dup(first.reading)
+      let number = duplicate(first.reading)
       let early = try loop.watch(number) { _, _ in log.append("early") }
       // Another file under the number, and then the first one again.
       dup2(second.reading, number)

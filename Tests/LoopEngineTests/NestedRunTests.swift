@@ -24,7 +24,7 @@ import Testing
     #expect(log.all == Array(repeating: ["pass", "timer", "pass"], count: 3).flatMap { $0 })
   }
 
-  @Test(.timeLimit(.minutes(1))) func anObserverThatEmptiesTheModeBeforeTheWaitEndsTheRun() throws {
+  @Test(.timeLimit(.minutes(5))) func anObserverThatEmptiesTheModeBeforeTheWaitEndsTheRun() throws {
     let result = try onFreshLoop { loop in
       let source = Loop.Source {}
       loop.add(source)
@@ -34,7 +34,7 @@ import Testing
     #expect(result == .finished)
   }
 
-  @Test(.timeLimit(.minutes(1))) func whateverEmptiesTheModeEndsTheRun() throws {
+  @Test(.timeLimit(.minutes(5))) func whateverEmptiesTheModeEndsTheRun() throws {
     let pipe = Pipe()
     defer { pipe.close() }
     pipe.write()

@@ -161,13 +161,13 @@ import Testing
     let wakes = Log<Int>()
     let gate = Pipe()
     defer { gate.close() }
-    loop.observe(.afterWaiting) { _, _ in
-      wakes.append(1)
-      // The loop stands here, awake, until the whole burst is posted.
-      gate.read()
+    _ = try loop.performAndWait {
+      loop.observe(.afterWaiting) { _, _ in
+        wakes.append(1)
+        // The loop stands here, awake, until the whole burst is posted.
+        gate.read()
+      }
     }
-    // The observer is there from the next wake-up on.
-    try loop.performAndWait {}
     while !loop.isWaiting { sleepBriefly() }
     let ran = Log<Int>()
     for number in 0..<500 { loop.perform { ran.append(number) } }

@@ -51,6 +51,7 @@ import Testing
     let log = Log<String>()
     let statistics = try onFreshLoop { loop in
       let calls = Log<Int>()
+      let posters = Log<TestThread>()
       pipe.write()
       try loop.watch(pipe.reading) { source, _ in
         calls.append(1)
@@ -61,17 +62,21 @@ import Testing
           loop.perform { log.append("posted") }
         }.join()
         TestThread { loop.perform { log.append("posted before the sleep") } }.join()
-        let poster = TestThread {
-          usleep(10_000)
-          loop.perform { log.append("posted in the sleep") }
-        }
-        loop.schedule(after: .milliseconds(40)) { _ in
-          log.append("timer")
-          poster.join()
-          loop.stop()
-        }
+        posters.append(
+          TestThread {
+            while !loop.isWaiting { sleepBriefly() }
+            usleep(40_000)
+            loop.perform {
+              log.append("posted in the sleep")
+              loop.schedule(after: .milliseconds(1)) { _ in
+                log.append("timer")
+                loop.stop()
+              }
+            }
+          })
       }
       loop.run()
+      posters.all[0].join()
       return loop.statistics
     }
     #expect(log.all == ["posted", "posted before the sleep", "posted in the sleep", "timer"])

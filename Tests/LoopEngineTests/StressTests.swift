@@ -28,7 +28,7 @@ import Testing
         let pipe = Pipe()
         let source = Loop.Source {}
         loop.add(source)
-        while Loop.Instant.now < end {
+        repeat {
           state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
           switch (state >> 33) % 12 {
           case 0, 1, 2:
@@ -60,7 +60,7 @@ import Testing
             _ = loop.allModes
             loop.perform { if loop.currentMode == .default { loop.run(mode: .tests, for: .microseconds(50)) } }
           }
-        }
+        } while Loop.Instant.now < end
         source.invalidate()
         _ = try? loop.performAndWait { 0 }
         pipe.close()

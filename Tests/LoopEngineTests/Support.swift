@@ -74,6 +74,8 @@ extension Loop.Mode {
 }
 
 /// Both ends of a pipe.
+///
+/// Closed on exec, as all descriptors here: tests beside this one start programs, and a copy that such a program has keeps an end open.
 struct Pipe {
   let reading: Int32
   let writing: Int32
@@ -81,6 +83,7 @@ struct Pipe {
   init() {
     var ends: [Int32] = [0, 0]
     precondition(Glibc.pipe(&ends) == 0)
+    for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
     reading = ends[0]
     writing = ends[1]
   }
@@ -101,6 +104,19 @@ struct Pipe {
   }
 }
 
+/// Another descriptor of the same open file.
+func duplicate(_ descriptor: Int32) -> Int32 { fcntl(descriptor, F_DUPFD_CLOEXEC, 0) }
+
+/// Waits until a condition holds, for a minute at most, and says whether it does.
+func eventually(_ condition: () -> Bool) -> Bool {
+  let end = Loop.Instant.now.advanced(by: .seconds(60))
+  while !condition() {
+    guard Loop.Instant.now < end else { return false }
+    sleepBriefly(microseconds: 1000)
+  }
+  return true
+}
+
 /// Sleeps for a tenth of a millisecond, or as long as it says.
 func sleepBriefly(microseconds: UInt32 = 100) {
   usleep(microseconds)
@@ -116,6 +132,16 @@ func contextSwitches(of thread: Int32) -> String {
     if text.hasPrefix("voluntary_ctxt_switches") { return text }
   }
   return ""
+}
+
+/// Whether a thread of this process is asleep (state S of proc_pid_stat(5)).
+func isAsleep(_ thread: Int32) -> Bool {
+  guard let file = fopen("/proc/self/task/\(thread)/stat", "r") else { return false }
+  defer { fclose(file) }
+  var line = [CChar](repeating: 0, count: 512)
+  guard fgets(&line, 512, file) != nil else { return false }
+  let text = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+  return text.split(separator: ")").last?.hasPrefix(" S") == true
 }
 
 /// How many descriptors this process has open.

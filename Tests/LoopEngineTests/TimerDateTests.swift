@@ -11,15 +11,18 @@ import Testing
     pipe.write()
     let log = Log<String>()
     let result = try onFreshLoop { loop in
-      let timer = loop.schedule(after: .zero, repeats: true) { _ in log.append("timer") }
+      loop.schedule(after: .zero, repeats: true) { timer in
+        log.append("timer")
+        let seen = log.all
+        if seen.count >= 4, seen.contains("descriptor"), seen.contains("block") { timer.invalidate() }
+      }
       try loop.watch(pipe.reading) { source, _ in
         pipe.read()
         source.invalidate()
         log.append("descriptor")
       }
       loop.perform { log.append("block") }
-      loop.schedule(after: .milliseconds(20)) { _ in timer.invalidate() }
-      return loop.run()
+      return loop.run(mode: .default, for: .seconds(60))
     }
     #expect(result == .finished)
     #expect(log.all.contains("descriptor") && log.all.contains("block"))

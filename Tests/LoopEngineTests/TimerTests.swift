@@ -222,13 +222,15 @@ import Testing
       }
       removeTimer(
         Token {
-          loop.perform { log.append("block") }
-          loop.schedule(after: .milliseconds(1)) { _ in
-            log.append("timer")
-            loop.stop()
+          loop.perform {
+            log.append("block")
+            loop.schedule(after: .milliseconds(1)) { _ in
+              log.append("timer")
+              loop.stop()
+            }
           }
         })
-      return loop.run(mode: .default, for: .seconds(5))
+      return loop.run(mode: .default, for: .seconds(60))
     }
     #expect(log.all == ["block", "timer"])
   }

@@ -123,11 +123,11 @@ import Testing
       @Sendable func again() {
         loop.performWhenIdle {
           log.append(1)
+          if log.count == 1 { loop.schedule(after: .milliseconds(3)) { _ in loop.stop() } }
           again()
         }
       }
       again()
-      loop.schedule(after: .milliseconds(3)) { _ in loop.stop() }
       return loop.run(mode: .default, for: .seconds(60))
     }
     #expect(result == .stopped)

@@ -1,12 +1,14 @@
 /// Tells a thread that does nothing but compute from one that works in the kernel, too.
 ///
 /// Stricter than ``SteadyRun``, for looks that nobody would miss: no transfer is under way, or was a moment ago, that a signal could make end
-/// short. The kernel charges each of its ticks to where it met the thread: since the run began, all of them in user mode, and one at least
-/// since the last capture.
+/// short. The kernel charges each of its ticks to where it met the thread: since the run began, all of them in user mode, two at least before
+/// the first capture, and one since the last.
 struct UserModeRun {
   private var steady = SteadyRun()
   private var userTime: UInt64
   private let kernelTime: UInt64
+  // A single tick may have met a thread that calls the kernel all the time in between two of the calls.
+  private var ticksNeeded = 2
 
   enum Finding {
     /// It computes.
@@ -28,18 +30,21 @@ struct UserModeRun {
 
   /// Looks at a thread that is ready to run.
   mutating func look(at probe: borrowing ThreadProbe) -> Finding {
-    switch steady.look(at: probe) {
-    case .alternating: return .over
-    case .waiting: return .waiting
-    case .steady:
-      guard let times = probe.modeTimes(), times.kernel == kernelTime else { return .over }
-      return times.user > userTime ? .steady : .waiting
+    let finding = steady.look(at: probe)
+    if case .alternating = finding { return .over }
+    guard let times = probe.modeTimes(), times.kernel == kernelTime else { return .over }
+    if times.user > userTime {
+      userTime = times.user
+      ticksNeeded -= 1
     }
+    guard case .steady = finding else { return .waiting }
+    return ticksNeeded <= 0 ? .steady : .waiting
   }
 
   /// Begins anew after a capture; what the kernel has charged for itself since the beginning still counts.
   mutating func restart(at probe: borrowing ThreadProbe) {
     userTime = probe.modeTimes()?.user ?? .max
+    ticksNeeded = 1
     steady = SteadyRun()
     _ = steady.look(at: probe)
   }
