@@ -17,7 +17,7 @@ extern int UNW_OBJ(dwarf_search_unwind_table)(unw_addr_space_t, unw_word_t, unw_
 
 #define LIBUNWIND_FUNCTIONS(X)                                                                       \
   X(create_addr_space) X(destroy_addr_space) X(set_caching_policy) X(flush_cache) X(init_remote) X(step) \
-  X(get_reg) X(is_signal_frame) X(dwarf_search_unwind_table)
+  X(get_reg) X(dwarf_search_unwind_table)
 
 struct libunwind_table {
   bool loaded;

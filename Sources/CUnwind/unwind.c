@@ -239,6 +239,13 @@ static bool has_unwind_information(cunwind_unwinder *u, uint64_t address) {
   return find_proc_info(u->space, address, &procedure, 0, u) >= 0;
 }
 
+// Whether a signal's handler returns to `address`: `mov $__NR_rt_sigreturn,%rax; syscall` in glibc, musl and Go. libunwind tells it of
+// what it could not step over by unwind tables alone, and glibc's has some.
+static bool is_signal_return(cunwind_unwinder *u, uint64_t address) {
+  unsigned char code[9];
+  return read_cached(u, address, code, sizeof code) && memcmp(code, "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", sizeof code) == 0;
+}
+
 // -- RBP of a blocked thread
 
 enum match { NO_MATCH, FOLLOWS_A_CALL, CALLED_THIS_FUNCTION };
@@ -246,11 +253,11 @@ enum match { NO_MATCH, FOLLOWS_A_CALL, CALLED_THIS_FUNCTION };
 // What called the function that begins at `function`, if it returns to `return_address`.
 static enum match match_call(cunwind_unwinder *u, uint64_t return_address, uint64_t *target) {
   struct dl_find_object object;
-  unsigned char code[9];
+  unsigned char code[8];
   int32_t displacement = 0;
   *target = 0;
   if (_dl_find_object((void *)(uintptr_t)return_address, &object) != 0) return NO_MATCH;
-  if (!read_cached(u, return_address - 8, code, 8)) return NO_MATCH;
+  if (!read_cached(u, return_address - 8, code, sizeof code)) return NO_MATCH;
   switch (cunwind_call_before(code, &displacement)) {
     case 2:
       *target = return_address + (uint64_t)(int64_t)displacement;
@@ -258,9 +265,8 @@ static enum match match_call(cunwind_unwinder *u, uint64_t return_address, uint6
     case 1:
       return FOLLOWS_A_CALL;
     default:
-      // The kernel calls a signal's handler, which returns to `mov $__NR_rt_sigreturn,%rax; syscall`.
-      if (!read_cached(u, return_address, code, sizeof code)) return NO_MATCH;
-      return memcmp(code, "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", sizeof code) == 0 ? CALLED_THIS_FUNCTION : NO_MATCH;
+      // The kernel calls a signal's handler.
+      return is_signal_return(u, return_address) ? CALLED_THIS_FUNCTION : NO_MATCH;
   }
 }
 
@@ -411,7 +417,7 @@ static bool walk(cunwind_unwinder *u, struct walk *w) {
     u->guessed = false;
     u->loads_left = STEP_LOADS;
     // What a signal interrupted is an instruction, not a call.
-    bool interrupted = libunwind.is_signal_frame(&w->cursor) > 0;
+    bool interrupted = is_signal_return(u, w->ip);
     unw_cursor_t before = w->cursor;
     int step = libunwind.step(&w->cursor);
     bool needs_frame_pointer = step < 0 && u->wanted_frame_pointer;
@@ -434,7 +440,7 @@ static bool walk(cunwind_unwinder *u, struct walk *w) {
       return false;
     }
     w->result.approximate |= u->guessed;
-    // Callers lie further up, except beyond a signal's frame (and vfork has its return address in a register): anything
+    // Callers lie further up, except beyond a signal's frame: its handler may have a stack of its own, anywhere (and vfork has its return address in a register): anything
     // else is garbage, and might go round for ever.
     if (!interrupted && (next_sp < w->sp || (next_sp == w->sp && next_ip == w->ip))) return false;
     w->frames[w->result.count++] = (cunwind_frame){next_ip, !interrupted};

@@ -21,6 +21,8 @@ extension OneAtATime {
       var approximate = 0
       /// Its outermost frame is not the thread's.
       var strayed = 0
+      /// A signal's handler is in it, and what that has interrupted: not a call.
+      var interrupted = 0
       var running = 0
       var deepest = 0
       var shallowest = Int.max
@@ -45,6 +47,7 @@ extension OneAtATime {
           if backtrace.isTruncated { truncated += 1 }
           if backtrace.isApproximate { approximate += 1 }
           if !reaches { strayed += 1 }
+          if backtrace.frames.dropFirst().contains(where: { !$0.isReturnAddress }) { interrupted += 1 }
           if reaches, !backtrace.isTruncated {
             whole += 1
           } else if example.isEmpty {
@@ -56,7 +59,7 @@ extension OneAtATime {
       }
 
       var text: String {
-        "\(whole) whole, \(truncated) truncated, \(strayed) strayed, \(approximate) approximate, "
+        "\(whole) whole, \(truncated) truncated, \(strayed) strayed, \(interrupted) interrupted, \(approximate) approximate, "
           + "\(running) running, lost \(lost), \(example)"
       }
     }
@@ -74,15 +77,8 @@ extension OneAtATime {
       let outermost = victim_moment_outermost(thread)
       var tally = Tally()
       for _ in 0..<Self.captures {
-        var moment = capture.capture(probe, stackEnd: 0)
         // A machine that gives the thread no processor for so long is not what is tested.
-        for _ in 0..<1000 {
-          guard case .failure(let failure) = moment.backtrace, failure == .noAnswer || failure == .pending else {
-            break
-          }
-          usleep(5000)
-          moment = capture.capture(probe, stackEnd: 0)
-        }
+        let moment = capture.captureWithPatience(probe) { [.noAnswer, .pending, .noProcessor].contains($0) }
         tally.add(moment, outermost: outermost)
       }
       return tally
@@ -112,19 +108,19 @@ extension OneAtATime {
 
     @Test func vfork() { expectAllWhole(capture(VICTIM_VFORK)) }
 
-    @Test func handlerOfTheHost() { expectAllWhole(capture(VICTIM_HANDLER)) }
+    @Test func handlerOfTheHost() {
+      let tally = capture(VICTIM_HANDLER)
+      expectAllWhole(tally)
+      #expect(tally.interrupted > Self.captures / 2, "\(tally.text)")
+    }
 
-    // In one process of some hundred that were seen, none of what the handler had interrupted was reached, each time; nobody knows why yet.
-    // What is missing must be said.
-    @Test func handlerOnAnAlternateStack() {
-      var tallies: [Tally] = []
-      repeat {
-        tallies.append(capture(VICTIM_HANDLER_ON_ALTERNATE_STACK))
-      } while tallies.count < 3
-        && tallies.last!.whole < Self.captures - 20
+    @Test(arguments: [VICTIM_HANDLER_ON_A_STACK_BELOW, VICTIM_HANDLER_ON_A_STACK_ABOVE])
+    func handlerOnAnAlternateStack(moment: victim_moment) {
+      let tally = capture(moment)
       // The interrupted stack is not the one that was copied: it is read afterwards, and may have gone on three times in a row.
-      #expect(tallies.last!.whole >= Self.captures - 20, "\(tallies.map(\.text))")
-      for tally in tallies { #expect(tally.strayed - tally.truncated <= 20, "\(tally.text)") }
+      #expect(tally.whole >= Self.captures - 20, "\(tally.text)")
+      #expect(tally.strayed - tally.truncated <= 20, "\(tally.text)")
+      #expect(tally.interrupted > Self.captures / 2, "\(tally.text)")
     }
 
     @Test func nearlyFullStack() {
@@ -169,7 +165,7 @@ extension OneAtATime {
       #expect(truncated.isEmpty, "\(stacks) stacks, lost \(lost)")
       #expect(stacks > 100, "lost \(lost)")
       // Ended before, or while it was looked at; or just about to begin or end, with all signals blocked by the C library.
-      let named: Set<CaptureFailure> = [.threadEnded, .signalBlocked, .moving, .noAnswer]
+      let named: Set<CaptureFailure> = [.threadEnded, .signalBlocked, .moving, .noAnswer, .noProcessor, .pending]
       #expect(Set(lost.keys).isSubset(of: named), "\(lost)")
     }
 
@@ -199,7 +195,7 @@ extension OneAtATime {
       while MonotonicClock.now() - start < 700_000_000 {
         let before = MonotonicClock.now()
         capture.flush()
-        let backtrace = try capture.capture(probe, stackEnd: 0).backtrace.get()
+        let backtrace = try capture.captureWithPatience(probe).backtrace.get()
         slowest = max(slowest, MonotonicClock.now() - before)
         taken += 1
         if !backtrace.isTruncated { whole += 1 }

@@ -20,6 +20,12 @@
 
 #define KEEP_FRAME() __asm__ volatile("" : : : "memory")
 
+// A thread's stack lies between two rooms, below its guard page and right above it.
+#define PAGE (size_t)4096
+#define ROOM (size_t)(64 * 1024)
+#define STACK (size_t)(512 * 1024)
+#define MEMORY (ROOM + PAGE + STACK + ROOM)
+
 struct victim_moment_thread {
   pthread_t handle;
   enum victim_moment moment;
@@ -97,20 +103,18 @@ static void host_handler(int number) {
   clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
 }
 
-static void handle(victim_moment_thread *t, bool alternate) {
+// On the thread's own stack, or on one of ROOM bytes.
+static void handle(victim_moment_thread *t, void *alternate) {
   int number = SIGRTMIN + 3;
   struct sigaction action;
   memset(&action, 0, sizeof action);
   action.sa_handler = host_handler;
-  action.sa_flags = alternate ? SA_ONSTACK : 0;
-  sigaction(alternate ? ++number : number, &action, NULL);
-  size_t size = 64 * 1024;
-  void *memory = malloc(size);
-  stack_t stack = {.ss_sp = memory, .ss_size = size}, none = {.ss_flags = SS_DISABLE};
-  if (alternate) sigaltstack(&stack, NULL);
+  action.sa_flags = alternate != NULL ? SA_ONSTACK : 0;
+  sigaction(alternate != NULL ? ++number : number, &action, NULL);
+  stack_t stack = {.ss_sp = alternate, .ss_size = ROOM}, none = {.ss_flags = SS_DISABLE};
+  if (alternate != NULL) sigaltstack(&stack, NULL);
   while (next(t)) pthread_kill(pthread_self(), number);
-  if (alternate) sigaltstack(&none, NULL);
-  free(memory);
+  if (alternate != NULL) sigaltstack(&none, NULL);
 }
 
 __attribute__((noinline)) static void fill_stack(victim_moment_thread *t) {
@@ -219,8 +223,9 @@ static void *moment_main(void *argument) {
     case VICTIM_MALLOC: allocate(t); break;
     case VICTIM_DLOPEN: load(t); break;
     case VICTIM_VFORK: fork_virtually(t); break;
-    case VICTIM_HANDLER: handle(t, false); break;
-    case VICTIM_HANDLER_ON_ALTERNATE_STACK: handle(t, true); break;
+    case VICTIM_HANDLER: handle(t, NULL); break;
+    case VICTIM_HANDLER_ON_A_STACK_BELOW: handle(t, t->stack - PAGE - ROOM); break;
+    case VICTIM_HANDLER_ON_A_STACK_ABOVE: handle(t, t->stack + STACK); break;
     case VICTIM_FULL_STACK: fill_stack(t); break;
     case VICTIM_SIGNALS_BLOCKED: block_signals(t); break;
     case VICTIM_DEEP: descend(t, 1400); break;
@@ -235,13 +240,12 @@ static void *moment_main(void *argument) {
 victim_moment_thread *victim_moment_start(enum victim_moment moment, void (*prepare)(void), void (*body)(void)) {
   victim_moment_thread *t = calloc(1, sizeof *t);
   t->moment = moment, t->prepare = prepare, t->body = body;
-  size_t size = 512 * 1024, page = 4096;
-  char *memory = mmap(NULL, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-  mprotect(memory, page, PROT_NONE);
-  t->stack = memory + page;
+  char *memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  mprotect(memory + ROOM, PAGE, PROT_NONE);
+  t->stack = memory + ROOM + PAGE;
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
-  pthread_attr_setstack(&attributes, t->stack, size);
+  pthread_attr_setstack(&attributes, t->stack, STACK);
   pthread_create(&t->handle, &attributes, moment_main, t);
   pthread_attr_destroy(&attributes);
   while (!atomic_load(&t->inside)) usleep(100);
@@ -255,7 +259,7 @@ unsigned long victim_moment_stop(victim_moment_thread *t) {
   atomic_store(&t->done, true);
   pthread_join(t->handle, NULL);
   unsigned long rounds = atomic_load(&t->rounds);
-  munmap(t->stack - 4096, 512 * 1024 + 4096);
+  munmap(t->stack - PAGE - ROOM, MEMORY);
   free(t);
   return rounds;
 }

@@ -12,7 +12,9 @@ enum victim_moment {
   VICTIM_DLOPEN,
   VICTIM_VFORK,
   VICTIM_HANDLER,
-  VICTIM_HANDLER_ON_ALTERNATE_STACK,
+  /// On an alternate stack, which lies below the thread's own, or above it.
+  VICTIM_HANDLER_ON_A_STACK_BELOW,
+  VICTIM_HANDLER_ON_A_STACK_ABOVE,
   VICTIM_FULL_STACK,
   VICTIM_SIGNALS_BLOCKED,
   VICTIM_DEEP,
