@@ -43,7 +43,7 @@ extension OneAtATime {
       let agent = try TestAgent()
       let state = try State()
       let victim = try Victim.run(
-        "repeated", milliseconds: 80, environment: environment(agent, state, ["STALLMONITOR_SERVICE_NAME": "web"]))
+        "repeated", milliseconds: 250, environment: environment(agent, state, ["STALLMONITOR_SERVICE_NAME": "web"]))
       #expect(victim.status == 0)
       #expect(victim.reports.isEmpty, "nothing on standard output")
       try agent.wait("the end") { !($0.connections.first?.isOpen ?? true) }
@@ -144,7 +144,7 @@ extension OneAtATime {
       agent.close()
       let state = try State()
       // Ends in good order: what waits goes into the file.
-      let ended = try Victim.run("repeated", milliseconds: 60, environment: environment(agent, state))
+      let ended = try Victim.run("repeated", milliseconds: 250, environment: environment(agent, state))
       #expect(ended.status == 0)
       #expect(spools(in: state).count == 1)
       // Another service's next start does not touch it.

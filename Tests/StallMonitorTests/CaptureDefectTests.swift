@@ -73,7 +73,7 @@ extension OneAtATime {
       defer { reader.stop() }
       for round in 0..<6 {
         let caller = reader.begin(round % 2 == 1 ? .second : .first)
-        let backtrace = try capture.capture(ThreadProbe(thread: reader.id), stackEnd: 0).backtrace.get()
+        let backtrace = try capture.captureWithPatience(ThreadProbe(thread: reader.id)).backtrace.get()
         #expect(!backtrace.isTruncated)
         let isInside = backtrace.frames.contains { $0.address > caller && $0.address < caller + 64 }
         #expect(isInside, "round \(round): the other caller's frame")
@@ -87,7 +87,7 @@ extension OneAtATime {
       let reader = FarReader()
       defer { reader.stop() }
       let caller = reader.begin(.number)
-      let backtrace = try capture.capture(ThreadProbe(thread: reader.id), stackEnd: 0).backtrace.get()
+      let backtrace = try capture.captureWithPatience(ThreadProbe(thread: reader.id)).backtrace.get()
       #expect(!backtrace.isTruncated)
       #expect(backtrace.isApproximate, "it was scanned for")
       #expect(backtrace.frames.contains { $0.address == caller }, "the caller's frame is left out")
@@ -99,7 +99,7 @@ extension OneAtATime {
       let thread = victim_moment_start(VICTIM_FOREIGN_CODE, nil, nil)
       defer { victim_moment_stop(thread) }
       let probe = ThreadProbe(thread: victim_moment_id(thread))
-      let backtrace = try ThreadCapture().capture(probe, stackEnd: 0).backtrace.get()
+      let backtrace = try ThreadCapture().captureWithPatience(probe).backtrace.get()
       #expect(!backtrace.isTruncated)
       #expect(backtrace.frames.suffix(3).contains { $0.address == victim_moment_outermost(thread) })
     }
@@ -140,7 +140,7 @@ extension OneAtATime {
           let capture = ThreadCapture(steadyTime: 50_000)
           let probe = ThreadProbe(thread: id)
           for _ in 0..<1500 {
-            let frames = (try? capture.capture(probe, stackEnd: 0).backtrace.get())?.frames.count ?? -1
+            let frames = (try? capture.captureWithPatience(probe).backtrace.get())?.frames.count ?? -1
             counts.withLock { _ = $0[id, default: []].insert(frames / 30) }
           }
           done.add(1, ordering: .releasing)
@@ -304,14 +304,19 @@ private final class FarReader: @unchecked Sendable {  // Set before the thread i
   /// The address in the caller, once the thread blocks.
   func begin(_ chosen: Caller) -> UInt64 {
     wish.store(chosen.rawValue, ordering: .releasing)
-    usleep(30_000)
+    let probe = ThreadProbe(thread: id)
+    while true {
+      if case .blocked(let call) = probe.activity(), call.number == SYS_read { break }
+      usleep(100)
+    }
     return caller.pointee
   }
 
   func end() {
     var byte: UInt8 = 0
     write(ends[1], &byte, 1)
-    usleep(5000)
+    let probe = ThreadProbe(thread: id)
+    while case .blocked(let call) = probe.activity(), call.number == SYS_read { usleep(100) }
   }
 
   func stop() {

@@ -51,6 +51,19 @@ final class VictimThread: @unchecked Sendable {  // The handle is set before the
 
   var id: Int32 { thread.load(ordering: .acquiring) }
 
+  /// Waits until it stands in its call, and has come to rest there.
+  func waitUntilItStands() {
+    let probe = ThreadProbe(thread: id)
+    while true {
+      let slices = probe.schedule()?.timeslices
+      if case .blocked = probe.activity() {
+        usleep(100)
+        if case .blocked = probe.activity(), probe.schedule()?.timeslices == slices { return }
+      }
+      usleep(1000)
+    }
+  }
+
   func release() {
     isReleased.store(true, ordering: .releasing)
     var byte: UInt8 = 0
@@ -118,7 +131,7 @@ extension OneAtATime {
       let victim = VictimThread(depth: depth, leaf: leaf)
       defer { victim.release() }
       let capture = ThreadCapture()
-      let moment = capture.capture(ThreadProbe(thread: victim.id), stackEnd: 0)
+      let moment = capture.captureWithPatience(ThreadProbe(thread: victim.id))
       let backtrace = try moment.backtrace.get()
       #expect(!backtrace.isTruncated)
       #expect(!backtrace.isApproximate)

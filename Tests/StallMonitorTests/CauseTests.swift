@@ -64,7 +64,8 @@ extension OneAtATime {
     func callIsReportedWithItsCause(known: Known) throws {
       let victim = try Victim.run(
         "call", milliseconds: 300, environment: ["VICTIM_CALL": known.call, "STALLMONITOR_THRESHOLD": "50ms"])
-      let report = try #require(victim.reports.first)
+      // The first may be of the time in which the call is prepared.
+      let report = try #require(victim.reports.last)
       #expect(report.cause == known.cause)
       let wait = try #require(report["stall", "evidence", "wait"] as? String)
       #expect(wait.hasPrefix(known.wait), "\(wait)")
@@ -92,7 +93,8 @@ extension OneAtATime {
         #expect(ended.culprit.contains("blockByFaulting()"))
       }
       // On a very fast disk the processor does most of the work.
-      #expect(causes.last == "fault" || causes.allSatisfy { $0 == "running" || $0 == "starved" }, "\(causes)")
+      #expect(
+        causes.last == "fault" || causes.allSatisfy { ["running", "starved", "throttled"].contains($0) }, "\(causes)")
     }
 
     /// The machine's pressure over the stall is told where the kernel counts it.

@@ -81,7 +81,7 @@ extension OneAtATime {
       _ scenario: String, _ build: Victim.Build, lock: String = "", through wrapper: [String] = []
     ) throws -> Set<String> {
       let victim = try Victim.run(
-        scenario, milliseconds: 250, build: build,
+        scenario, milliseconds: 500, build: build,
         environment: ["STALLMONITOR_THRESHOLD": "100ms", "VICTIM_LOCK": lock], through: wrapper)
       return Set(victim.reports.compactMap { $0["stall", "fingerprint"] as? String })
     }

@@ -33,7 +33,11 @@ extension OneAtATime {
         #expect(started["stall", "fingerprint"] as? String == ended["stall", "fingerprint"] as? String)
         return
       }
-      #expect(missed < 3, "the thread had the processor all the time, and was hardly looked at")
+      // Two ticks of the kernel's clock go by before the first of them.
+      var tick = timespec()
+      clock_getres(CLOCK_MONOTONIC_COARSE, &tick)
+      #expect(
+        missed < 3 || tick.tv_nsec > 5_000_000, "the thread had the processor all the time, and was hardly looked at")
     }
 
     @Test func whoeverIsLookedAtSeldomIsNotLookedAtMore() throws {

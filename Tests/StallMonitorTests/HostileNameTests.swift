@@ -1,21 +1,22 @@
 import Foundation
+import TakingTurns
 import Testing
 
 @testable import StallMonitor
 
 /// Hosts whose files are called what no file should be called, or are gone.
-@Suite struct HostileNameTests {
+@Suite(.serialized, .takingTurns) struct HostileNameTests {
   /// Runs a copy of the victim under a name, which is given as printf(1) takes it.
   private func run(named name: String, remove: Bool = false) throws -> [Report] {
     let fixtures = try SymbolFixtures()
     let victim = try Victim.Build.debug.executable("StallVictim").path
     // The file is removed once it runs.
-    let removal = remove ? "sleep 0.05; rm \"$name\"" : ":"
+    let removal = remove ? "until [ /proc/$!/exe -ef \"$name\" ]; do sleep 0.01; done; rm \"$name\"" : ":"
     let lines = try fixtures.run([
       "sh", "-c",
       """
       name="$(printf '\(name)')" && cp '\(victim)' "$name" &&
-      { STALLMONITOR_THRESHOLD=100ms ./"$name" sleep 600 2>/dev/null & } && \(removal); wait
+      { STALLMONITOR_THRESHOLD=100ms ./"$name" sleep 1200 2>/dev/null & } && \(removal); wait
       """,
     ])
     try Victim.validate(Data(lines.utf8))
@@ -30,7 +31,8 @@ import Testing
     #expect(reports.map(\.event).contains("stall.ended"))
     for report in reports {
       #expect(report.culprit == "StallVictim.blockBySleeping() -> Swift.Int32", "\(name)")
-      #expect(report.culpritFrame?["line"] != nil)
+      // Names have a time budget: on a busy machine the first report may lack lines.
+      #expect(report.culpritFrame?["line"] != nil || report.event == "stall.started")
     }
   }
 

@@ -185,8 +185,12 @@ extension OneAtATime {
       defer { try? FileManager.default.removeItem(at: state) }
       let environment = ["STALLMONITOR_STATE_DIRECTORY": state.path]
       _ = try run("DispatchMainVictim", "sleep", environment: environment) { process in
-        usleep(500_000)
-        kill(process.processIdentifier, SIGKILL)
+        defer { kill(process.processIdentifier, SIGKILL) }
+        let end = Date(timeIntervalSinceNow: 20)
+        while try FileManager.default.contentsOfDirectory(atPath: state.path).isEmpty {
+          try #require(Date.now < end)
+          usleep(1000)
+        }
       }
       let fatal = try #require(
         run("DispatchMainVictim", "never-serves", environment: environment).reports("stall.fatal").first)

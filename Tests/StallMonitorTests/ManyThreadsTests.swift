@@ -14,14 +14,14 @@ extension OneAtATime {
       let blocked = (0..<496).map { VictimThread(depth: 1 + $0 % 30, leaf: .read, settles: false) }
       let running = (0..<4).map { VictimThread(depth: 10 + $0, leaf: .spin, settles: false) }
       defer { (blocked + running).forEach { $0.release() } }
-      usleep(50_000)
+      blocked.forEach { $0.waitUntilItStands() }
       let capture = ThreadCapture()
       let probes = (blocked + running).map { ProbeBox($0.id) }
       let slices = probes.map { $0.probe.schedule()?.timeslices }
       var whole = 0
       var runningWhole = 0
       for probe in probes {
-        let moment = capture.capture(probe.probe, stackEnd: 0)
+        let moment = capture.captureWithPatience(probe.probe)
         guard case .success(let backtrace) = moment.backtrace, !backtrace.isTruncated else { continue }
         whole += 1
         if moment.activity == .running { runningWhole += 1 }
@@ -55,7 +55,7 @@ extension OneAtATime {
       let before = probe.voluntarySwitches()
       var taken = 0
       for _ in 0..<150 {
-        _ = try capture.capture(otherProbe, stackEnd: 0).backtrace.get()
+        _ = try capture.captureWithPatience(otherProbe).backtrace.get()
         if (try? capture.capture(probe, stackEnd: 0).backtrace.get()) != nil { taken += 1 }
       }
       let after = probe.voluntarySwitches()

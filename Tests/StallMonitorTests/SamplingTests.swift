@@ -8,7 +8,8 @@ extension OneAtATime {
       func samples(_ sampling: String?) throws -> Int {
         var environment = ["STALLMONITOR_THRESHOLD": "50ms"]
         environment["STALLMONITOR_SAMPLING"] = sampling
-        let victim = try Victim.run("compute", milliseconds: 900, environment: environment)
+        // A computation has further samples at its beginning.
+        let victim = try Victim.run("sleep", milliseconds: 900, environment: environment)
         return try #require(victim.reports.last?["stall", "samples"] as? Int)
       }
       let (often, usual, seldom) = (try samples("10ms"), try samples(nil), try samples("10s"))

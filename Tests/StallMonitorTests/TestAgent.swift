@@ -78,10 +78,8 @@ final class TestAgent: Sendable {
   /// Ends the connections, as an agent does that dies, and listens no more.
   func close() {
     listener.withLock {
-      if $0 >= 0 {
-        shutdown($0, Int32(SHUT_RDWR))
-        Glibc.close($0)
-      }
+      // Closed by who accepts from it: its number is not to be another's before.
+      if $0 >= 0 { shutdown($0, Int32(SHUT_RDWR)) }
       $0 = -1
     }
     unlink(path)
@@ -130,7 +128,10 @@ final class TestAgent: Sendable {
     Thread.detachNewThread { [weak self] in
       while true {
         let descriptor = Glibc.accept(listener, nil, nil)
-        guard descriptor >= 0, let self else { return }
+        guard descriptor >= 0, let self else {
+          Glibc.close(listener)
+          return
+        }
         _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
         let index = self.state.withLock { state in
           state.connections.append(Connection())

@@ -34,7 +34,7 @@ extension OneAtATime {
     }
 
     @Test func runningThreadsAreTold() throws {
-      let report = try crowd("running").report
+      let report = try crowd("running", 50).report
       let threads = try #require(report["threads"] as? [[String: Any]])
       #expect(threads.allSatisfy { $0["role"] as? String == "running" && $0["state"] as? String == "running" })
       #expect(Set(threads.compactMap { $0["name"] as? String }).isSuperset(of: ["crowd-0", "crowd-1"]))
@@ -65,7 +65,7 @@ extension OneAtATime {
       let blocked = (0..<496).map { VictimThread(depth: 1 + $0 % 30, leaf: .read, settles: false) }
       let running = (0..<4).map { VictimThread(depth: 10 + $0, leaf: .spin, settles: false) }
       defer { (blocked + running).forEach { $0.release() } }
-      usleep(50_000)
+      blocked.forEach { $0.waitUntilItStands() }
       let slices = blocked.map { ThreadProbe(thread: $0.id).schedule()?.timeslices }
       let dump = StallMonitor.captureAllThreads(timeLimit: .seconds(60))
       // None of those that stand still has had a processor: it was neither signalled nor held.

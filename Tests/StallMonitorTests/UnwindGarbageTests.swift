@@ -59,7 +59,7 @@ extension OneAtATime {
       let capture = ThreadCapture()
       let probe = ThreadProbe(thread: victim_moment_id(thread))
       for _ in 0..<50 {
-        let backtrace = try capture.capture(probe, stackEnd: 0).backtrace.get()
+        let backtrace = try capture.captureWithPatience(probe).backtrace.get()
         #expect(!backtrace.frames.isEmpty)
       }
     }

@@ -124,8 +124,10 @@ struct Report: @unchecked Sendable {  // Property-list values, never changed.
   var id: String { self["stall", "id"] as? String ?? "" }
   var culprit: String { self["stall", "culprit"] as? String ?? "" }
   var cause: String { self["stall", "cause"] as? String ?? "" }
-  /// On a busy machine a computation is truly starved.
-  func isCaused(by expected: String) -> Bool { cause == expected || (expected == "running" && cause == "starved") }
+  /// On a busy machine a computation is truly starved, and throttled in a group with a quota.
+  func isCaused(by expected: String) -> Bool {
+    cause == expected || (expected == "running" && ["starved", "throttled"].contains(cause))
+  }
   var duration: Double { self["stall", "duration_ms"] as? Double ?? 0 }
   var stack: [[String: Any]] { self["stack"] as? [[String: Any]] ?? [] }
 

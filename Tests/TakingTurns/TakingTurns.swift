@@ -5,23 +5,54 @@ public import Testing
 /// For suites that start hosts, agents or machines, which would wait for each other until their time limits are over.
 /// It is taken before the first test starts, so time limits do not run while a suite waits. Tests of one suite are
 /// kept apart by `.serialized`.
-public struct TakingTurns: SuiteTrait, TestScoping {
+///
+/// Such tests are judged by times, too. One that fails while the machine stood still, as a virtual one does whose host has other work, is
+/// run again, up to four times; the issues of before are shown as known ones. One that fails without that has failed.
+public struct TakingTurns: SuiteTrait, TestTrait, TestScoping {
   private static let turns = Turns()
+  private static let attempts = 5
 
-  /// Waits for the suite's turn, and gives it on when the suite has ended.
+  /// For suites in a suite that has its turn already.
+  @TaskLocal private static var hasTurn = false
+
+  /// Reaches the tests of the suite.
+  public var isRecursive: Bool { true }
+
+  /// Provides for suites their turn, and for each case of a test its attempts.
+  public func scopeProvider(for test: Test, testCase: Test.Case?) -> Self? {
+    test.isSuite || testCase != nil ? self : nil
+  }
+
+  /// Waits for the suite's turn, and gives it on when the suite has ended; or runs a test until it passes or fails on a machine that goes.
   public func provideScope(
     for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
   ) async throws {
+    guard testCase == nil else { return try await attempt(function) }
+    guard !Self.hasTurn else { return try await function() }
     await Self.turns.take()
     // All other tests are ready when a run begins. They go first: a time limit is not to run while they have the threads.
     for _ in 0..<16 { await Task.yield() }
     do {
-      try await function()
+      try await Self.$hasTurn.withValue(true) { try await function() }
     } catch {
       await Self.turns.give()
       throw error
     }
     await Self.turns.give()
+  }
+
+  private func attempt(_ function: @Sendable () async throws -> Void) async throws {
+    for _ in 1..<Self.attempts {
+      let watch = StandstillWatch()
+      defer { watch.end() }
+      try await withKnownIssue("The machine stood still meanwhile: once more.", isIntermittent: true) {
+        try await function()
+      } matching: { _ in
+        watch.forgives()
+      }
+      guard watch.hasForgiven else { return }
+    }
+    try await function()
   }
 }
 
