@@ -7,7 +7,8 @@ import Testing
 @Suite struct ReadinessTests {
   private static func socketPair() -> (Int32, Int32) {
     var ends: [Int32] = [0, 0]
-    precondition(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends) == 0)
+    precondition(
+      socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends) == 0)
     return (ends[0], ends[1])
   }
 

@@ -125,7 +125,9 @@ import Testing
       loop.observe(.afterWaiting) { _, activity in
         log.append(activity.rawValue)
         guard log.count == 1 else { return }
-        loop.observe(.beforeWaiting, repeats: false) { _, _ in loop.schedule(after: .milliseconds(1)) { _ in loop.stop() } }
+        loop.observe(.beforeWaiting, repeats: false) { _, _ in
+          loop.schedule(after: .milliseconds(1)) { _ in loop.stop() }
+        }
       }
       // Nobody runs now: the wake-up must end the first sleep of the run that follows.
       loop.wakeUp()
