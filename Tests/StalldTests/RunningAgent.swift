@@ -2,12 +2,16 @@ import Foundation
 import StallMonitor
 import Testing
 
+@testable import stalld
+
 /// `stalld run` as a process of its own, with its files in a directory of its own.
 final class RunningAgent {
   let scratch: ScratchDirectory
   private let configuration: URL
   private(set) var process = Process()
   private let words: URL
+  /// Files that have been found to end in half a line.
+  private var cut: Set<String> = []
 
   var socketPath: String { scratch.url.appending(path: "s").path }
   var controlPath: String { scratch.url.appending(path: "c").path }
@@ -36,11 +40,13 @@ final class RunningAgent {
       """
     let rest = more.contains("allow:") ? more.split(separator: "\n").dropFirst().joined(separator: "\n") : more
     let outputs = rest.contains("outputs:") ? "" : "outputs: [{ type: file, path: \(output.path) }]\n"
-    try (base + outputs + rest + "\n").replacing("PLACE", with: scratch.url.path).write(
+    // On a busy machine names take their time.
+    let names = rest.contains("symbolication:") ? "" : "symbolication: { time_limit: 30s }\n"
+    try (base + outputs + names + rest + "\n").replacing("PLACE", with: scratch.url.path).write(
       to: configuration, atomically: true, encoding: .utf8)
   }
 
-  /// Starts it again, after its end.
+  /// Starts it again, after its end; returns when its loop runs.
   func start(wrapper: [String] = [], configurationName name: String = "debug") throws {
     process = Process()
     let command = wrapper + [try Program.built("stalld", name).path, "run", "--config", configuration.path]
@@ -53,16 +59,25 @@ final class RunningAgent {
     process.standardError = log
     process.standardOutput = log
     try process.run()
-    for _ in 0..<1000 {
-      if let client = try? AgentClient(socketPath) {
-        client.end()
-        return
-      }
-      if !process.isRunning { break }
+    let deadline = Date(timeIntervalSinceNow: 60)
+    // Not by its sockets: it has them before its loop runs, which alone answers.
+    while process.isRunning, Date() < deadline {
+      if (try? status()) != nil { return }
       usleep(10_000)
     }
     throw DidNotStart(said: said)
   }
+
+  /// What it tells `stalld status`; its loop answers.
+  func status() throws -> AgentStatus {
+    let client = try ControlClient(path: controlPath, request: #"{"status":{}}"#, within: .seconds(20))
+    return try JSONDecoder().decode(AgentStatus.self, from: Data(client.line()))
+  }
+
+  /// Returns when its loop has seen what had come before: what was sent to it, and who had left.
+  ///
+  /// An answer takes two turns; what a client has sent is read in one, and its leaving in the next.
+  func catchUp() throws { for _ in 0..<2 { _ = try status() } }
 
   struct DidNotStart: Error, CustomStringConvertible {
     var said: String
@@ -74,7 +89,7 @@ final class RunningAgent {
 
   /// The lines of its file and of those that were rotated, without newlines, oldest first.
   ///
-  /// A last line without a newline is an issue.
+  /// Without those that ``WrittenLine/lines(in:)`` leaves out. A last line that stays without a newline is an issue.
   func lines() throws -> [String] {
     // A file that was packed meanwhile may have been seen under no name, or have gone before it was read.
     while true {
@@ -83,6 +98,9 @@ final class RunningAgent {
       if try fileNames() == names { return lines }
     }
   }
+
+  /// The same, read.
+  func reports() throws -> [WrittenLine] { try lines().map(WrittenLine.init(_:)) }
 
   private func fileNames() throws -> Set<String> {
     Set(try FileManager.default.contentsOfDirectory(atPath: output.deletingLastPathComponent().path))
@@ -94,28 +112,41 @@ final class RunningAgent {
     let files = rotated.filter { !$0.hasSuffix(".gz") || !rotated.contains(String($0.dropLast(3))) } + ["stalls.jsonl"]
     var lines: [String] = []
     for name in files {
-      let path = output.deletingLastPathComponent().appending(path: name).path
-      let text =
-        name.hasSuffix(".gz")
-        ? try Program.run("/usr/bin/gzip", ["-dc", path]).output
-        : (try? String(contentsOfFile: path, encoding: .utf8)) ?? ""
-      if !text.isEmpty, !text.hasSuffix("\n") { Issue.record("half a line in \(name): \(text.suffix(100))") }
-      lines += text.split(separator: "\n").map(String.init)
+      lines += WrittenLine.lines(in: try name.hasSuffix(".gz") ? unpacked(name) : text(of: name))
     }
     return lines
   }
 
+  private func path(of name: String) -> String {
+    output.deletingLastPathComponent().appending(path: name).path
+  }
+
+  private func unpacked(_ name: String) throws -> String {
+    try Program.run("/usr/bin/gzip", ["-dc", path(of: name)]).output
+  }
+
+  /// What is in a file, empty if it is not there.
+  ///
+  /// A reader may see half of one write(2): that is given some time.
+  private func text(of name: String) -> String {
+    let deadline = Date(timeIntervalSinceNow: 10)
+    while true {
+      let bytes = FileManager.default.contents(atPath: path(of: name)) ?? Data()
+      let text = String(decoding: bytes, as: UTF8.self)
+      if text.isEmpty || text.hasSuffix("\n") || cut.contains(name) { return text }
+      if Date() >= deadline {
+        cut.insert(name)
+        Issue.record("half a line in \(name): \(text.suffix(100))")
+        return text
+      }
+      usleep(10_000)
+    }
+  }
+
   /// Each line is as the schema says.
   func expectValidLines() throws {
-    let root = Program.root
-    let judge = try Program.run(
-      "/bin/sh",
-      [
-        "-c", "exec /usr/bin/python3 \"$0\" \"$1\" <\"$2\"",
-        root.appending(path: "Tests/Support/validate-lines.py").path,
-        root.appending(path: "Config/schema/stall-report.schema.json").path, output.path,
-      ])
-    if judge.status != 0 { Issue.record("\(judge.output)\(judge.errors)") }
+    let faults = try Judge.faults(lines())
+    if !faults.isEmpty { Issue.record("\(faults)") }
   }
 
   func signal(_ number: Int32) { kill(process.processIdentifier, number) }
