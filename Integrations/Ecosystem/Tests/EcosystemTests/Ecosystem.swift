@@ -1,5 +1,5 @@
 import Testing
 
 /// Victims one at a time: each is timed.
-@Suite(.serialized)
+@Suite(.serialized, .takingTurns)
 struct Ecosystem {}

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// Services on SwiftNIO, judged from outside by their report lines.
-@Suite(.serialized)
+@Suite(.serialized, .takingTurns)
 struct WatchedGroupTests {
   // MARK: No report
 
