@@ -44,8 +44,7 @@ struct AgentContainmentTests {
     #expect(client.isAcknowledged(5))
     #expect(try agent.lines().count == 4)
     try agent.expectValidLines()
-    let status = try Program.run(
-      try Program.built("stalld", "debug").path, ["status", "--json", "--control", agent.controlPath])
+    let status = try Program.agentStatus("--json", control: agent.controlPath)
     #expect(status.status == 0, "\(status.errors)")
   }
 

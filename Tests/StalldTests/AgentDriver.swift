@@ -22,6 +22,20 @@ final class AgentDriver: @unchecked Sendable {
     try loop.performAndWait { try body(self) }
   }
 
+  /// How many turns the loop has made, once it has made none for 300 ms.
+  ///
+  /// The one that has served the last question is counted after the answer.
+  func turnsAtRest() throws -> UInt {
+    var turns = loop.statistics.turns
+    try waitUntil {
+      let before = turns
+      usleep(300_000)
+      turns = loop.statistics.turns
+      return turns == before
+    }
+    return turns
+  }
+
   func record(_ reports: [SampleReport]) throws {
     try perform { driver in for report in reports { driver.metrics.record(report.line) } }
   }

@@ -54,7 +54,7 @@ import Testing
 
   @Test func statusIsATableForPeople() throws {
     let agent = try Agent()
-    let result = try Self.stalld("status", "--control", agent.path)
+    let result = try Program.agentStatus(control: agent.path)
     #expect(result.status == 0 && result.errors.isEmpty, "\(result.errors)")
     let lines = result.output.split(separator: "\n", omittingEmptySubsequences: false).map { String($0) }
     #expect(lines.first == "stalld 1.2.3, process 4711, up 2.02 h, 0 B resident: healthy")
@@ -70,7 +70,7 @@ import Testing
 
   @Test func statusAsJSONIsWhatTheAgentSays() throws {
     let agent = try Agent()
-    let result = try Self.stalld("status", "--json", "--control", agent.path)
+    let result = try Program.agentStatus("--json", control: agent.path)
     #expect(result.status == 0)
     #expect(try JSONDecoder().decode(AgentStatus.self, from: Data(result.output.utf8)) == Self.status)
     #expect(result.output.split(separator: "\n").count == 1 && result.output.hasSuffix("}\n"))
@@ -170,6 +170,6 @@ import Testing
     let answers = silent.map { $0.line() }
     #expect(answers.filter { $0.contains("too many connections") }.count >= 100 - ControlServer.connectionLimit)
     #expect(answers.allSatisfy { $0.isEmpty || $0.hasPrefix("{\"error\":") }, "closed")
-    #expect(try Self.stalld("status", "--json", "--control", agent.path).status == 0)
+    #expect(try Program.agentStatus("--json", control: agent.path).status == 0)
   }
 }

@@ -33,7 +33,7 @@ struct HostWatchdogTests {
   }
 
   @Test func slowWorkThatIsExpectedIsHealthy() throws {
-    let life = try live("expected-in-life", 1500, interval: "200000")
+    let life = try live("expected-in-life", 4000, interval: "200000")
     let (from, to) = (try #require(life.facts["from"]), try #require(life.facts["to"]))
     #expect(life.count(of: "WATCHDOG=1", from: from + 1000, to: to) > 0)
   }

@@ -26,6 +26,7 @@ struct JournaldTests {
     let machine = try Machine(files: scratch.url)
     defer { #expect(machine.halt() == 0, "nothing is left behind") }
     #expect(try machine.run("/usr/bin/systemctl", "start", "talker").status == 0)
+    try machine.syncJournal()
 
     let journal = ["--no-pager", "--quiet", "--unit", "talker", "--grep", #""schema":"1\."#, "--output"]
     let arrived = try machine.run(["/usr/bin/journalctl"] + journal + ["cat"]).output

@@ -72,10 +72,20 @@ final class Machine {
       .trimmingCharacters(in: .whitespacesAndNewlines)
   }
 
+  /// Returns when the journal has what was said before: a unit may have ended before all that it has said is read.
+  func syncJournal() throws { try run("/usr/bin/journalctl", "--sync") }
+
   /// What a unit and systemd said of it, at least as urgent as `priority`.
   func journal(of unit: String, priority: String = "debug") throws -> String {
+    try syncJournal()
     let what = ["--no-pager", "--quiet", "--output", "cat", "--unit", unit, "--priority", priority]
     return try run(["/usr/bin/journalctl"] + what).output
+  }
+
+  /// The reports that a unit has written to its standard output.
+  func reports(of unit: String) throws -> [WrittenLine] {
+    let lines = try journal(of: unit).split(separator: "\n").filter { $0.hasPrefix("{") }
+    return try WrittenLine.all(in: lines.joined(separator: "\n"))
   }
 
   /// Ends it, and waits until its mounts, control groups and processes are gone.

@@ -11,18 +11,13 @@ import Testing
     let driver = try AgentDriver()
     let scratch = try ScratchDirectory()
     let path = scratch.url.appending(path: "stalld.prom").path
-    let old = umask(0o077)
-    defer { umask(old) }
     let file = try Self.textfile(driver, path: path, interval: .milliseconds(200))
     func text() -> String { (try? String(contentsOfFile: path, encoding: .utf8)) ?? "" }
     #expect(comes { text().hasPrefix("# HELP stalld_build_info") })
-    let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
-    #expect(mode == 0o644)
     // node_exporter has these of its own, and refuses all of a file that has them, too.
     #expect(!text().contains("process_"))
     // An idle agent wakes for nothing and writes nothing.
-    usleep(300_000)
-    let (turns, number) = (driver.loop.statistics.turns, try Self.inode(path))
+    let (turns, number) = (try driver.turnsAtRest(), try Self.inode(path))
     usleep(1_000_000)
     #expect(driver.loop.statistics.turns == turns)
     #expect(try Self.inode(path) == number)
@@ -36,6 +31,20 @@ import Testing
     }
     #expect(text().contains("severity=\"warn\"} 2\n"))
     #expect(try FileManager.default.contentsOfDirectory(atPath: scratch.url.path) == ["stalld.prom"])
+  }
+
+  /// In a process of its own, which has the umask as a whole.
+  @Test func everybodyMayReadItWhateverTheUmask() async throws {
+    let scratch = try ScratchDirectory()
+    let path = scratch.url.appending(path: "stalld.prom").path
+    await #expect(processExitsWith: .success) { [path = path as String] in
+      umask(0o077)
+      let driver = try AgentDriver()
+      let file = try MetricsTextfileTests.textfile(driver, path: path, interval: .milliseconds(200))
+      try driver.perform { _ in file.stop() }
+      var facts = stat()
+      exit(stat(path, &facts) == 0 && facts.st_mode & 0o777 == 0o644 ? 0 : 1)
+    }
   }
 
   @Test func readerNeverSeesAPartOfIt() throws {

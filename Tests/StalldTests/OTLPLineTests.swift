@@ -1,16 +1,18 @@
 import Foundation
+import TakingTurns
 import Testing
 
 @testable import stalld
 
-@Suite("Reports as OTLP")
+@Suite("Reports as OTLP", .serialized, .takingTurns)
 struct OTLPLineTests {
   @Test(
     "each line parses, and gives the whole report back",
     .enabled(if: Judge.python != nil, "the opentelemetry-proto wheel is missing: `make test` installs it"))
   func nothingIsLost() throws {
     let victim = try Program.run(
-      Program.built("StallVictim", "debug").path, ["compute", "400"], environment: ["STALLMONITOR_SINK": "stdout"])
+      Program.built("StallVictim", "debug").path, ["compute", "2000"],
+      environment: ["STALLMONITOR_SINK": "stdout", "STALLMONITOR_THRESHOLD": "100ms"])
     let real = victim.output.split(separator: "\n").map(String.init)
     #expect(real.count >= 2)
     let reports = try real + Judge.reports("every-key") + Judge.reports("longest", "3")

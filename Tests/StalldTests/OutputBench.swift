@@ -88,6 +88,24 @@ final class OutputBench: Sendable {
   }
 }
 
+/// Two ends that belong together, the reader's first, which no program has that another test starts.
+///
+/// But for a moment, of the pipe's: pipe2(2) cannot be seen from Swift.
+enum DescriptorPair {
+  static func pipe() -> [Int32] {
+    var ends: [Int32] = [-1, -1]
+    Glibc.pipe(&ends)
+    for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+    return ends
+  }
+
+  static func sockets() -> [Int32] {
+    var ends: [Int32] = [-1, -1]
+    socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &ends)
+    return ends
+  }
+}
+
 /// Waits for what comes in the end, however slow the machine is.
 func waitUntil(_ comment: Comment? = nil, _ condition: () throws -> Bool) throws {
   let deadline = ContinuousClock.now + .seconds(60)

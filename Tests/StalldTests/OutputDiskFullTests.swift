@@ -13,8 +13,7 @@ struct OutputDiskFullTests {
   @Test func linesWaitWholeUntilThereIsRoom() throws {
     let disk = try SmallDisk(size: "256k")
     let path = disk.path + "/stalls.jsonl"
-    var ends: [Int32] = [0, 0]
-    pipe(&ends)
+    let ends = DescriptorPair.pipe()
     defer { for end in ends { close(end) } }
     let bench = try OutputBench([.file(.init(path: path)), .standardOutput], standardOutput: ends[1])
     try disk.fill(leaving: 40_960)

@@ -304,17 +304,24 @@ final class OutputFileTests {
       let details = try DetailStore(settings: .init(directory: path + ".details"))
       writer.submit([OutputBench.line(0)])
       while count.value == 0 { usleep(1000) }
-      usleep(200_000)
-      func switches() throws -> [String] {
+      // How often each of the three threads that sleep has gone to sleep.
+      func sleeps() throws -> [String] {
         try FileManager.default.contentsOfDirectory(atPath: "/proc/self/task").sorted().compactMap { thread in
-          let text = try String(contentsOfFile: "/proc/self/task/\(thread)/status", encoding: .utf8)
-          guard text.contains("stalld-") else { return nil }
+          // Another thread may have ended meanwhile.
+          let text = (try? String(contentsOfFile: "/proc/self/task/\(thread)/status", encoding: .utf8)) ?? ""
+          guard text.contains("stalld-"), text.contains("State:\tS") else { return nil }
           return text.split(separator: "\n").first { $0.hasPrefix("voluntary") }.map { "\(thread) \($0)" }
         }
       }
-      let before = try switches()
+      // What they do at first takes its time: the one for rotated files is of the lowest priority.
+      let deadline = ContinuousClock.now + .seconds(60)
+      var before: [String] = []
+      repeat {
+        before = try sleeps()
+        usleep(500_000)
+      } while try (before.count != 3 || sleeps() != before) && ContinuousClock.now < deadline
       usleep(1_500_000)
-      let after = try switches()
+      let after = try sleeps()
       details.stop(within: .seconds(1))
       exit(before.count == 3 && before == after ? 0 : 1)
     }

@@ -21,8 +21,8 @@ struct OutputSyslogTests {
     bench.submit(200..<240, size: 7999)
     bench.writer.submit([OutputBench.line(240, size: 8000, isError: true)])
     try bench.waitUntilDone(241)
-    try waitUntil { try daemon.received.count >= 241 }
-    let received = try daemon.received
+    try waitUntil { daemon.received.count >= 241 }
+    let received = daemon.received
     let parsed = try received.map { try #require(SyslogDaemon.Received($0)) }
     #expect(try OutputBench.numbers(Data(parsed.map { $0.message + "\n" }.joined().utf8)) == Array(0...240))
     #expect(parsed[0].fields == ["local3", "warning", "stalld", "\(getpid())", "stall.ended", "-"])
@@ -34,7 +34,7 @@ struct OutputSyslogTests {
     try waitUntil { bench.writer.counters().outputs[0].isFailing }
     try daemon.start()
     try bench.waitUntilDone(250)
-    try waitUntil { try daemon.received.count >= 250 }
+    try waitUntil { daemon.received.count >= 250 }
     // Once for each time that nobody listened; a slow start of the daemon's may be one.
     #expect(!bench.errors.isEmpty && bench.errors.allSatisfy { $0.contains("Connection refused") }, "\(bench.said)")
     bench.stop()
@@ -48,7 +48,7 @@ struct OutputSyslogTests {
     let scratch = try ScratchDirectory()
     let path = scratch.url.appending(path: "log").path
     let (storage, length) = SyslogAddress.local(path: path).socketAddress!
-    let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+    let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
     defer { close(listener) }
     let bound = withUnsafePointer(to: storage) {
       $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(listener, $0, length) }
@@ -84,7 +84,7 @@ struct OutputSyslogTests {
 /// An rsyslogd of the test's own, with a datagram socket and a TCP port.
 private final class SyslogDaemon {
   let socket: String
-  let port: UInt16
+  private let reserved: ReservedPort
   private let scratch: ScratchDirectory
   private var process: Process?
 
@@ -103,13 +103,13 @@ private final class SyslogDaemon {
   init() throws {
     scratch = try ScratchDirectory()
     socket = scratch.url.appending(path: "log").path
-    port = try Self.freePort()
+    reserved = try ReservedPort()
     try """
     global(workDirectory="\(scratch.url.path)")
     module(load="imuxsock" SysSock.Use="off")
     module(load="imtcp")
     input(type="imuxsock" Socket="\(socket)" UseSpecialParser="off" RateLimit.Interval="0")
-    input(type="imtcp" address="127.0.0.1" port="\(port)")
+    input(type="imtcp" address="127.0.0.1" port="\(reserved.number)")
     template(name="parsed" type="string" string="%syslogfacility-text% %syslogseverity-text% %app-name% %procid% %msgid% \
     %structured-data% %msg%\\n")
     action(type="omfile" file="\(scratch.url.path)/received" template="parsed")
@@ -118,11 +118,13 @@ private final class SyslogDaemon {
 
   deinit { stop() }
 
+  var port: UInt16 { reserved.number }
+
+  /// The lines that it has written in full.
   var received: [String] {
-    get throws {
-      let data = (try? Data(contentsOf: scratch.url.appending(path: "received"))) ?? Data()
-      return data.split(separator: UInt8(ascii: "\n")).map { String(decoding: $0, as: UTF8.self) }
-    }
+    let data = (try? Data(contentsOf: scratch.url.appending(path: "received"))) ?? Data()
+    return data.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).dropLast()
+      .map { String(decoding: $0, as: UTF8.self) }
   }
 
   func start() throws {
@@ -146,17 +148,5 @@ private final class SyslogDaemon {
     guard let process, process.isRunning else { return }
     process.terminate()
     process.waitUntilExit()
-  }
-
-  private static func freePort() throws -> UInt16 {
-    let descriptor = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-    defer { close(descriptor) }
-    var (storage, length) = SyslogAddress.tcp(host: "127.0.0.1", port: 0).socketAddress!
-    return try withUnsafeMutablePointer(to: &storage) {
-      try $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        try #require(bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0)
-        return $0.withMemoryRebound(to: sockaddr_in.self, capacity: 1) { UInt16(bigEndian: $0.pointee.sin_port) }
-      }
-    }
   }
 }

@@ -28,6 +28,20 @@ struct Program {
       errors: String(decoding: complained, as: UTF8.self))
   }
 
+  /// `stalld status` of an agent that is there.
+  ///
+  /// The command gives up after two seconds, which a busy machine may take: it is asked again.
+  static func agentStatus(_ arguments: String..., control path: String) throws -> Program {
+    let stalld = try built("stalld", "debug").path
+    var answer: Program?
+    _ = try comes {
+      let latest = try run(stalld, ["status"] + arguments + ["--control", path])
+      answer = latest
+      return latest.status == 0
+    }
+    return try #require(answer)
+  }
+
   /// A program of the system's, or nil if it is not installed.
   static func installed(_ name: String) -> String? {
     ["/usr/bin", "/usr/sbin", "/bin", "/sbin"].map { "\($0)/\(name)" }.first {

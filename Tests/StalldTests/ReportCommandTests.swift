@@ -261,7 +261,7 @@ import Testing
 
   @Test func realLinesAreRead() throws {
     let victim = try Program.run(
-      Program.built("StallVictim", "debug").path, ["sleep"], environment: ["STALLMONITOR_THRESHOLD": "100ms"])
+      Program.built("StallVictim", "debug").path, ["sleep", "900"], environment: ["STALLMONITOR_THRESHOLD": "100ms"])
     let program = try Self.run(["a", "--stacks", "--format", "json"], ["a": victim.output])
     #expect(program.output.contains(#""key":"StallVictim.blockBySleeping() -> Swift.Int32""#))
     #expect(program.output.contains(#""skipped":{"count":0"#))

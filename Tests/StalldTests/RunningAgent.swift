@@ -112,29 +112,25 @@ final class RunningAgent {
     let files = rotated.filter { !$0.hasSuffix(".gz") || !rotated.contains(String($0.dropLast(3))) } + ["stalls.jsonl"]
     var lines: [String] = []
     for name in files {
-      lines += WrittenLine.lines(in: try name.hasSuffix(".gz") ? unpacked(name) : text(of: name))
+      lines += try WrittenLine.lines(in: text(of: name))
     }
     return lines
   }
 
-  private func path(of name: String) -> String {
-    output.deletingLastPathComponent().appending(path: name).path
-  }
-
-  private func unpacked(_ name: String) throws -> String {
-    try Program.run("/usr/bin/gzip", ["-dc", path(of: name)]).output
-  }
-
   /// What is in a file, empty if it is not there.
   ///
-  /// A reader may see half of one write(2): that is given some time.
-  private func text(of name: String) -> String {
+  /// Half of a line may be seen of one write(2): that is given some time.
+  private func text(of name: String) throws -> String {
+    let path = output.deletingLastPathComponent().appending(path: name).path
     let deadline = Date(timeIntervalSinceNow: 10)
     while true {
-      let bytes = FileManager.default.contents(atPath: path(of: name)) ?? Data()
-      let text = String(decoding: bytes, as: UTF8.self)
+      let text =
+        name.hasSuffix(".gz")
+        ? try Program.run("/usr/bin/gzip", ["-dc", path]).output
+        : String(decoding: FileManager.default.contents(atPath: path) ?? Data(), as: UTF8.self)
       if text.isEmpty || text.hasSuffix("\n") || cut.contains(name) { return text }
       if Date() >= deadline {
+        // Once: whoever polls comes again.
         cut.insert(name)
         Issue.record("half a line in \(name): \(text.suffix(100))")
         return text
@@ -145,7 +141,8 @@ final class RunningAgent {
 
   /// Each line is as the schema says.
   func expectValidLines() throws {
-    let faults = try Judge.faults(lines())
+    let lines = try self.lines()
+    let faults = lines.isEmpty ? "" : try Judge.faults(lines)
     if !faults.isEmpty { Issue.record("\(faults)") }
   }
 

@@ -30,7 +30,8 @@ import Testing
       let split = "objcopy --only-keep-debug \(executable) \(directory)/\(buildID.dropFirst(2)).debug"
       let stripped = try Program.run("/bin/sh", ["-c", "\(split) && strip --strip-all \(executable)"])
       try #require(stripped.status == 0, "\(stripped.errors)")
-      lines = try Program.run(executable, arguments, environment: environment).output
+      let output = try Program.run(executable, arguments, environment: environment).output
+      lines = WrittenLine.lines(in: output).map { $0 + "\n" }.joined()
     }
 
     func symbolicate(_ arguments: [String] = [], _ lines: String? = nil) throws -> Program {
@@ -66,28 +67,26 @@ import Testing
   }
 
   @Test func strippedHostIsCompletedFromItsDebugFile() throws {
-    let host = try Stripped("compute")
-    let before = try #require(try Self.objects(host.lines).last)
+    let host = try Stripped("compute", "900")
+    let before = try #require(WrittenLine.all(in: host.lines).longestEnd)
     #expect((before["message"] as? String)?.contains("service+0x") == true)
     let result = try host.symbolicate(["--debug-dir", host.debugDirectory])
     #expect(result.status == 0)
     try Self.validate(result.output, in: host.scratch)
-    let after = try #require(try Self.objects(result.output).last)
-    let stall = try #require(after["stall"] as? [String: Any])
-    #expect(stall["culprit"] as? String == "StallVictim.blockByComputing() -> ()")
+    let after = try #require(WrittenLine.all(in: result.output).longestEnd)
+    #expect(after.culprit == "StallVictim.blockByComputing() -> ()")
     let message = try #require(after["message"] as? String)
     #expect(message.contains(" in blockByComputing() (main.swift:"))
-    let stack = try #require(after["stack"] as? [[String: Any]])
-    let frame = try #require(stack.first { $0["symbol"] as? String == "StallVictim.blockByComputing() -> ()" })
+    let frame = try #require(after.stack.first { $0["symbol"] as? String == "StallVictim.blockByComputing() -> ()" })
     #expect((frame["file"] as? String)?.hasSuffix("StallVictim/main.swift") == true)
     #expect(frame["build_id"] as? String == host.buildID)
 
     // The same stall of the program as it was built has the same fingerprint.
     let whole = try Program.run(
-      Program.built("StallVictim", "debug").path, ["compute"], environment: ["STALLMONITOR_THRESHOLD": "100ms"])
-    let told = try #require(try Self.objects(whole.output).last?["stall"] as? [String: Any])
-    #expect(stall["fingerprint"] as? String == told["fingerprint"] as? String)
-    #expect(stall["fingerprint"] as? String != (before["stall"] as? [String: Any])?["fingerprint"] as? String)
+      Program.built("StallVictim", "debug").path, ["compute", "900"], environment: ["STALLMONITOR_THRESHOLD": "100ms"])
+    let told = try #require(WrittenLine.all(in: whole.output).longestEnd)
+    #expect(after.fingerprint == told.fingerprint)
+    #expect(after.fingerprint != before.fingerprint)
 
     // What was complete stays as it is, to the byte.
     let again = try host.symbolicate(["--debug-dir", host.debugDirectory], result.output)
@@ -99,7 +98,7 @@ import Testing
   }
 
   @Test func everythingElseStaysAsItIsWritten() throws {
-    let host = try Stripped("compute")
+    let host = try Stripped("compute", "900")
     let result = try host.symbolicate(["--debug-dir", host.debugDirectory])
     for (before, after) in zip(host.lines.split(separator: "\n"), result.output.split(separator: "\n")) {
       // Up to the stack, with what is allowed to change taken out.
@@ -114,7 +113,7 @@ import Testing
   }
 
   @Test func replacedExecutableIsNotBelieved() throws {
-    let host = try Stripped("sleep")
+    let host = try Stripped("sleep", "900")
     // Another build at the same path, with all its names.
     try FileManager.default.removeItem(atPath: host.executable)
     try FileManager.default.copyItem(

@@ -70,7 +70,8 @@ private func entries(_ path: String) -> Int {
 
 private func inLife(_ body: @escaping @Sendable () -> Void) {
   let loop = Loop.main
-  loop.after(600) {
+  // Who reads what it says before its stall may be late.
+  loop.after(2000) {
     say("from=\(now())")
     body()
     say("to=\(now())")

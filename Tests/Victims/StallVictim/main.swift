@@ -175,6 +175,20 @@ func deadlockQueues() {
   serial.sync {}
 }
 
+/// How often the watchdog has woken when it has come to rest: when it has not for half a second.
+///
+/// One that never comes to rest is waited for no longer than ten. While a service manager is told that all is well it does not.
+func wakeUpsAtRest() -> UInt64 {
+  var before = monitor.watchdogWakeUps
+  for _ in 0..<20 where variable("WATCHDOG_USEC").isEmpty {
+    usleep(500_000)
+    let later = monitor.watchdogWakeUps
+    if later == before { break }
+    before = later
+  }
+  return before
+}
+
 extension Loop {
   func after(
     _ milliseconds: Int, repeats: Bool = false, in mode: Mode = .common, _ body: @escaping @Sendable () -> Void
@@ -225,7 +239,7 @@ case "healthy":
 case "idle":
   // Counted by another thread, once the watchdog has parked: a timer of the loop's own would be a turn.
   DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(700)) {
-    let before = monitor.watchdogWakeUps
+    let before = wakeUpsAtRest()
     DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(milliseconds)) {
       say("wakeups=\(monitor.watchdogWakeUps - before)")
       Loop.main.stop()

@@ -1,0 +1,28 @@
+import Glibc
+import Testing
+
+@testable import stalld
+
+/// A TCP port of 127.0.0.1 for a daemon of the test's own, which the kernel gives to nobody else as long as this lives.
+///
+/// It is bound and not listened at. Who says SO_REUSEADDR, as daemons do, may listen there all the same, and nobody is there while none does.
+final class ReservedPort: Sendable {
+  let number: UInt16
+  private let descriptor: Int32
+
+  init() throws {
+    let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+    self.descriptor = descriptor
+    var isOn: Int32 = 1
+    setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &isOn, socklen_t(MemoryLayout<Int32>.size))
+    var (storage, length) = SyslogAddress.tcp(host: "127.0.0.1", port: 0).socketAddress!
+    number = try withUnsafeMutablePointer(to: &storage) {
+      try $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        try #require(bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0)
+        return $0.withMemoryRebound(to: sockaddr_in.self, capacity: 1) { UInt16(bigEndian: $0.pointee.sin_port) }
+      }
+    }
+  }
+
+  deinit { close(descriptor) }
+}
