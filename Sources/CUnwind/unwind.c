@@ -47,9 +47,11 @@ static bool read_cached(cunwind_unwinder *u, uint64_t address, void *to, size_t 
     uint64_t base = address & ~(uint64_t)(PAGE - 1);
     size_t index = (size_t)(base / PAGE % CACHED_PAGES), offset = (size_t)(address - base);
     size_t part = length < PAGE - offset ? length : PAGE - offset;
+    // Nothing lies there, and 0 says that a page is not kept.
+    if (base == 0) return false;
     if (u->page_address[index] != base) {
       u->page_address[index] = 0;
-      if (base == 0 || cunwind_read(base, u->page[index], PAGE) != PAGE) return false;
+      if (cunwind_read(base, u->page[index], PAGE) != PAGE) return false;
       u->page_address[index] = base;
     }
     memcpy(out, u->page[index] + offset, part);
@@ -206,8 +208,8 @@ struct walk {
   cunwind_frame *frames;
   size_t capacity;
   cunwind_backtrace result;
-  // The frame that the cursor stands at.
-  uint64_t ip, sp;
+  // The frame that the cursor stands at, and where its stack was entered.
+  uint64_t ip, sp, entered;
 };
 
 // A return address is looked up at its call.
@@ -239,11 +241,15 @@ static bool has_unwind_information(cunwind_unwinder *u, uint64_t address) {
   return find_proc_info(u->space, address, &procedure, 0, u) >= 0;
 }
 
-// Whether a signal's handler returns to `address`: `mov $__NR_rt_sigreturn,%rax; syscall` in glibc, musl and Go. libunwind tells it of
-// what it could not step over by unwind tables alone, and glibc's has some.
+// Whether a signal's handler returns to `address`: `mov $__NR_rt_sigreturn,%rax; syscall` in glibc, musl and Go.
 static bool is_signal_return(cunwind_unwinder *u, uint64_t address) {
   unsigned char code[9];
   return read_cached(u, address, code, sizeof code) && memcmp(code, "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", sizeof code) == 0;
+}
+
+// Whether the cursor stands where the kernel's frame of a signal lies at the stack pointer: before the call, or at it.
+static bool is_at_signal_return(cunwind_unwinder *u, const struct walk *w) {
+  return is_signal_return(u, w->ip) || (!w->frames[w->result.count - 1].is_return_address && is_signal_return(u, w->ip - 7));
 }
 
 // -- RBP of a blocked thread
@@ -329,10 +335,15 @@ static bool next_candidate(cunwind_unwinder *u, struct search *search, uint64_t 
 
 // -- Code without unwind information
 
-// Whether the word at `at` of the copy is an address that follows a call.
-static bool returns_to_call(cunwind_unwinder *u, uint64_t at, uint64_t *caller) {
+// Whether `at` lies on the stack: what a handler with a stack of its own has interrupted is not in the copy, and as far as it can be read.
+static bool is_on_stack(cunwind_unwinder *u, const struct walk *w, uint64_t at) {
+  return in_copy(u->snapshot, at, 8) || !in_copy(u->snapshot, w->sp, 8);
+}
+
+// Whether the word at `at` of the stack is an address that follows a call.
+static bool returns_to_call(cunwind_unwinder *u, const struct walk *w, uint64_t at, uint64_t *caller) {
   uint64_t target;
-  return in_copy(u->snapshot, at, 8) && read_word(u, at, caller) && match_call(u, *caller, &target) == FOLLOWS_A_CALL;
+  return is_on_stack(u, w, at) && read_word(u, at, caller) && match_call(u, *caller, &target) == FOLLOWS_A_CALL;
 }
 
 // Whether a function could begin at `start`: compilers align them to 16 bytes, behind a return or padding.
@@ -354,7 +365,7 @@ static bool step_over_gap(cunwind_unwinder *u, struct walk *w) {
   bool in_module = _dl_find_object((void *)(uintptr_t)lookup, &object) == 0;
   for (uint64_t i = 0; in_module && i < GAP_WORDS && !found; i++) {
     at = w->sp + 8 * i;
-    if (!in_copy(u->snapshot, at, 8) || !read_word(u, at, &caller)) break;
+    if (!is_on_stack(u, w, at) || !read_word(u, at, &caller)) break;
     if (match_call(u, caller, &target) != FOLLOWS_A_CALL || target > lookup || lookup - target >= GAP_LENGTH) continue;
     if (has_unwind_information(u, target) || !read_cached(u, target, code, sizeof code)) continue;
     saves = cunwind_prologue_saves(code, sizeof code);
@@ -364,7 +375,7 @@ static bool step_over_gap(cunwind_unwinder *u, struct walk *w) {
     // Jumped to.
     at = w->sp;
     saves.count = 0;
-    found = returns_to_call(u, at, &caller);
+    found = returns_to_call(u, w, at, &caller);
   }
   // Called through a pointer: the nearest start before it whose prologue fits.
   for (uint64_t start = lookup & ~15ull; in_module && !found && lookup - start < GAP_LENGTH; start -= 16) {
@@ -375,7 +386,7 @@ static bool step_over_gap(cunwind_unwinder *u, struct walk *w) {
     if (saves.depth / 8 >= GAP_WORDS) continue;
     for (uint64_t depth = saves.depth; !found; depth -= 8) {
       at = w->sp + depth;
-      found = returns_to_call(u, at, &caller);
+      found = returns_to_call(u, w, at, &caller);
       exact = depth == saves.depth;
       if (is_call || depth < 8) break;
     }
@@ -383,7 +394,7 @@ static bool step_over_gap(cunwind_unwinder *u, struct walk *w) {
   // The module is gone, as after dlclose.
   for (uint64_t i = 0; !in_module && !is_call && !found && i < 4; i++) {
     at = w->sp + 8 * i;
-    found = returns_to_call(u, at, &caller);
+    found = returns_to_call(u, w, at, &caller);
     exact = false;
   }
   if (!found || !begin_at(u, w, caller - 1, at + 8)) return false;
@@ -403,6 +414,28 @@ static bool step_over_gap(cunwind_unwinder *u, struct walk *w) {
   return true;
 }
 
+// Goes on from a signal's handler with the registers of what it has interrupted: an instruction and not a call, on a stack that may lie
+// anywhere. The kernel has put them where the handler returns to, whatever the unwind tables say of that (struct ucontext: 40 bytes, then
+// struct sigcontext_64 of asm/sigcontext.h).
+static bool step_over_signal(cunwind_unwinder *u, struct walk *w) {
+  static const unsigned char order[CUNWIND_REGISTERS] = {
+      8, 9, 10, 11, 12, 13, 14, 15, 5, 4, CUNWIND_RBP, 3, 1, 0, 2, CUNWIND_RSP, CUNWIND_RIP};
+  uint64_t registers[CUNWIND_REGISTERS];
+  for (size_t i = 0; i < CUNWIND_REGISTERS; i++)
+    if (!read_word(u, w->sp + 40 + 8 * i, &registers[order[i]])) return false;
+  // Anything between is garbage, and might go round for ever.
+  bool is_further_up = registers[CUNWIND_RSP] > w->sp;
+  if (!is_further_up && registers[CUNWIND_RSP] >= w->entered) return false;
+  memcpy(u->registers, registers, sizeof registers);
+  u->known = (1u << CUNWIND_REGISTERS) - 1;
+  if (libunwind.init_remote(&w->cursor, u->space, u) != 0) return false;
+  w->ip = registers[CUNWIND_RIP];
+  w->sp = registers[CUNWIND_RSP];
+  if (!is_further_up) w->entered = w->sp;
+  w->frames[w->result.count++] = (cunwind_frame){w->ip, false};
+  return true;
+}
+
 // -- Stepping
 
 // Unwinds until the end, or until a frame needs an RBP that nobody knows: then true, with the cursor at that frame.
@@ -416,12 +449,14 @@ static bool walk(cunwind_unwinder *u, struct walk *w) {
     u->wanted_frame_pointer = false;
     u->guessed = false;
     u->loads_left = STEP_LOADS;
-    // What a signal interrupted is an instruction, not a call.
-    bool interrupted = is_signal_return(u, w->ip);
+    if (is_at_signal_return(u, w)) {
+      if (!step_over_signal(u, w)) return false;
+      continue;
+    }
     unw_cursor_t before = w->cursor;
     int step = libunwind.step(&w->cursor);
     bool needs_frame_pointer = step < 0 && u->wanted_frame_pointer;
-    if (u->guessed && !interrupted) {
+    if (u->guessed) {
       w->cursor = before;
       if (step_over_gap(u, w)) continue;
       u->guessed = true;
@@ -440,10 +475,10 @@ static bool walk(cunwind_unwinder *u, struct walk *w) {
       return false;
     }
     w->result.approximate |= u->guessed;
-    // Callers lie further up, except beyond a signal's frame: its handler may have a stack of its own, anywhere (and vfork has its return address in a register): anything
-    // else is garbage, and might go round for ever.
-    if (!interrupted && (next_sp < w->sp || (next_sp == w->sp && next_ip == w->ip))) return false;
-    w->frames[w->result.count++] = (cunwind_frame){next_ip, !interrupted};
+    // Callers lie further up (but vfork has its return address in a register): anything else is garbage, and might go round for ever.
+    if (next_sp < w->sp || (next_sp == w->sp && next_ip == w->ip)) return false;
+    // The kernel has made a handler return there, and nothing was called in front of it.
+    w->frames[w->result.count++] = (cunwind_frame){next_ip, !is_signal_return(u, next_ip)};
     w->ip = next_ip;
     w->sp = next_sp;
   }
@@ -456,6 +491,10 @@ static void walk_with_frame_pointer(cunwind_unwinder *u, struct walk *w) {
   uint64_t lookup = lookup_address(w), first = 0, candidate = 0;
   if (!begin_search(u, lookup, w->sp, &search)) return;
   bool first_is_approximate = false;
+  // The stopped cursor knows where registers are, and some are here.
+  uint64_t registers[CUNWIND_REGISTERS];
+  memcpy(registers, u->registers, sizeof registers);
+  const uint32_t known = u->known;
   for (unsigned tried = 0; tried <= CANDIDATES; tried++) {
     // In the end the first has to do, whatever it leads to.
     bool is_last = tried == CANDIDATES || !next_candidate(u, &search, &candidate);
@@ -464,6 +503,8 @@ static void walk_with_frame_pointer(cunwind_unwinder *u, struct walk *w) {
     if (is_last) candidate = first;
     if (tried == 0) first = candidate, first_is_approximate = approximate;
     *w = stopped;
+    memcpy(u->registers, registers, sizeof registers);
+    u->known = known;
     w->result.approximate |= approximate;
     if (!begin_at(u, w, lookup, w->sp)) return;
     u->registers[CUNWIND_RBP] = candidate;
@@ -485,7 +526,7 @@ cunwind_backtrace cunwind_unwind(cunwind_unwinder *u, const cunwind_snapshot *sn
   u->known = snapshot->known;
   if (capacity == 0 || libunwind.init_remote(&w.cursor, u->space, u) != 0) return w.result;
   w.ip = u->registers[CUNWIND_RIP];
-  w.sp = u->registers[CUNWIND_RSP];
+  w.sp = w.entered = u->registers[CUNWIND_RSP];
   frames[w.result.count++] = (cunwind_frame){w.ip, false};
   if (walk(u, &w)) walk_with_frame_pointer(u, &w);
   w.result.read_live = u->read_live;

@@ -305,7 +305,7 @@ private final class FarReader: @unchecked Sendable {  // Set before the thread i
   func begin(_ chosen: Caller) -> UInt64 {
     wish.store(chosen.rawValue, ordering: .releasing)
     let probe = ThreadProbe(thread: id)
-    while true {
+    for _ in 0..<100_000 {
       if case .blocked(let call) = probe.activity(), call.number == SYS_read { break }
       usleep(100)
     }

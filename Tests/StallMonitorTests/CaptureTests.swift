@@ -54,7 +54,8 @@ final class VictimThread: @unchecked Sendable {  // The handle is set before the
   /// Waits until it stands in its call, and has come to rest there.
   func waitUntilItStands() {
     let probe = ThreadProbe(thread: id)
-    while true {
+    let end = MonotonicClock.now() + 20_000_000_000
+    while MonotonicClock.now() < end {
       let slices = probe.schedule()?.timeslices
       if case .blocked = probe.activity() {
         usleep(100)
@@ -62,6 +63,7 @@ final class VictimThread: @unchecked Sendable {  // The handle is set before the
       }
       usleep(1000)
     }
+    Issue.record("the thread does not come to rest")
   }
 
   func release() {

@@ -19,6 +19,8 @@ extension OneAtATime {
       var whole = 0
       var truncated = 0
       var approximate = 0
+      /// A call through a null pointer is in it, and who has called.
+      var called = 0
       /// Its outermost frame is not the thread's.
       var strayed = 0
       /// A signal's handler is in it, and what that has interrupted: not a call.
@@ -47,7 +49,14 @@ extension OneAtATime {
           if backtrace.isTruncated { truncated += 1 }
           if backtrace.isApproximate { approximate += 1 }
           if !reaches { strayed += 1 }
-          if backtrace.frames.dropFirst().contains(where: { !$0.isReturnAddress }) { interrupted += 1 }
+          // The handler returns to one, and the other was interrupted.
+          let (places, caller) = (backtrace.frames.map(\.address), victim_caller_of_nothing())
+          if let nothing = places.firstIndex(of: 0), let next = places[(nothing + 1)...].first, next > caller,
+            next < caller + 64
+          {
+            called += 1
+          }
+          if backtrace.frames.dropFirst().count(where: { !$0.isReturnAddress }) == 2 { interrupted += 1 }
           if reaches, !backtrace.isTruncated {
             whole += 1
           } else if example.isEmpty {
@@ -59,7 +68,7 @@ extension OneAtATime {
       }
 
       var text: String {
-        "\(whole) whole, \(truncated) truncated, \(strayed) strayed, \(interrupted) interrupted, \(approximate) approximate, "
+        "\(whole) whole, \(truncated) truncated, \(strayed) strayed, \(interrupted) interrupted, \(called) called, \(approximate) approximate, "
           + "\(running) running, lost \(lost), \(example)"
       }
     }
@@ -121,6 +130,18 @@ extension OneAtATime {
       #expect(tally.whole >= Self.captures - 20, "\(tally.text)")
       #expect(tally.strayed - tally.truncated <= 20, "\(tally.text)")
       #expect(tally.interrupted > Self.captures / 2, "\(tally.text)")
+    }
+
+    /// As in a crash reporter that hangs: the call of nothing has no code, and its caller is known all the same.
+    @Test(arguments: [
+      VICTIM_CALL_OF_NOTHING, VICTIM_CALL_OF_NOTHING_WITH_A_STACK_BELOW, VICTIM_CALL_OF_NOTHING_WITH_A_STACK_ABOVE,
+    ])
+    func handlerOfACallThroughANullPointer(moment: victim_moment) {
+      let tally = capture(moment)
+      // It may be met on its way back, between two stacks.
+      #expect(tally.whole >= Self.captures - 20, "\(tally.text)")
+      #expect(tally.interrupted > Self.captures / 2, "\(tally.text)")
+      #expect(tally.called > Self.captures / 2, "\(tally.text)")
     }
 
     @Test func nearlyFullStack() {

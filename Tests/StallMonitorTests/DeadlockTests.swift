@@ -10,7 +10,7 @@ extension OneAtATime {
       let victim = try Victim.run(
         "deadlock", milliseconds: 500,
         environment: ["VICTIM_LOCK": "\(count)", "STALLMONITOR_THRESHOLD": "50ms"])
-      try expectCircle(count, in: try #require(victim.reports.last))
+      try expectCircle(count, in: try #require(victim.reports.first))
     }
 
     /// The main thread waits for a queue that waits for the main queue.

@@ -22,6 +22,12 @@ import Testing
 
   private static let ample = FrameResolver.TimeBudget(first: 60_000_000_000, later: 60_000_000_000)
 
+  /// A call through a null pointer: who has called is to blame, and not a place that is the same for all such calls.
+  @Test func whereNothingEverLiesIsNobodysCode() {
+    let frames = Self.resolver(Self.ample).resolve(Backtrace(frames: [.init(address: 0, isReturnAddress: false)]))
+    #expect(frames == [StackFrame(offset: 0, owner: .system)])
+  }
+
   @Test func framesOutOfTimeKeepTheirPlaceAndGetTheirNamesLater() throws {
     let all = Self.resolver(Self.ample)
     all.beginReport(isFirst: true)

@@ -11,7 +11,8 @@ import Testing
     let fixtures = try SymbolFixtures()
     let victim = try Victim.Build.debug.executable("StallVictim").path
     // The file is removed once it runs.
-    let removal = remove ? "until [ /proc/$!/exe -ef \"$name\" ]; do sleep 0.01; done; rm \"$name\"" : ":"
+    let removal =
+      remove ? "for i in $(seq 100); do [ /proc/$!/exe -ef \"$name\" ] && break; sleep 0.01; done; rm \"$name\"" : ":"
     let lines = try fixtures.run([
       "sh", "-c",
       """

@@ -129,7 +129,9 @@ final class TestAgent: Sendable {
       while true {
         let descriptor = Glibc.accept(listener, nil, nil)
         guard descriptor >= 0, let self else {
+          self?.listener.withLock { if $0 == listener { $0 = -1 } }
           Glibc.close(listener)
+          if descriptor >= 0 { Glibc.close(descriptor) }
           return
         }
         _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)

@@ -124,9 +124,11 @@ struct Report: @unchecked Sendable {  // Property-list values, never changed.
   var id: String { self["stall", "id"] as? String ?? "" }
   var culprit: String { self["stall", "culprit"] as? String ?? "" }
   var cause: String { self["stall", "cause"] as? String ?? "" }
-  /// On a busy machine a computation is truly starved, and throttled in a group with a quota.
+  /// On a busy machine a computation is truly starved, and throttled in a group whose quota the kernel has counted as used up.
   func isCaused(by expected: String) -> Bool {
-    cause == expected || (expected == "running" && ["starved", "throttled"].contains(cause))
+    if cause == expected { return true }
+    guard expected == "running" else { return false }
+    return cause == "starved" || (cause == "throttled" && self["stall", "evidence", "throttled_ms"] as? Double ?? 0 > 0)
   }
   var duration: Double { self["stall", "duration_ms"] as? Double ?? 0 }
   var stack: [[String: Any]] { self["stack"] as? [[String: Any]] ?? [] }

@@ -90,14 +90,7 @@ final class RunningAgent {
   /// The lines of its file and of those that were rotated, without newlines, oldest first.
   ///
   /// Without those that ``WrittenLine/lines(in:)`` leaves out. A last line that stays without a newline is an issue.
-  func lines() throws -> [String] {
-    // A file that was packed meanwhile may have been seen under no name, or have gone before it was read.
-    while true {
-      let names = try fileNames()
-      let lines = try lines(of: names)
-      if try fileNames() == names { return lines }
-    }
-  }
+  func lines() throws -> [String] { try texts().flatMap(WrittenLine.lines(in:)) }
 
   /// The same, read.
   func reports() throws -> [WrittenLine] { try lines().map(WrittenLine.init(_:)) }
@@ -106,15 +99,21 @@ final class RunningAgent {
     Set(try FileManager.default.contentsOfDirectory(atPath: output.deletingLastPathComponent().path))
   }
 
-  private func lines(of names: Set<String>) throws -> [String] {
+  /// What is in its file and in those that were rotated, oldest first.
+  private func texts() throws -> [String] {
+    // A file that was packed meanwhile may have been seen under no name, or have gone before it was read.
+    while true {
+      let names = try fileNames()
+      let texts = try texts(of: names)
+      if try fileNames() == names { return texts }
+    }
+  }
+
+  private func texts(of names: Set<String>) throws -> [String] {
     let rotated = names.filter { $0.hasPrefix("stalls.jsonl.") && !$0.hasSuffix(".part") }.sorted()
     // What is being compressed is there twice.
     let files = rotated.filter { !$0.hasSuffix(".gz") || !rotated.contains(String($0.dropLast(3))) } + ["stalls.jsonl"]
-    var lines: [String] = []
-    for name in files {
-      lines += try WrittenLine.lines(in: text(of: name))
-    }
-    return lines
+    return try files.map(text(of:))
   }
 
   /// What is in a file, empty if it is not there.
@@ -139,9 +138,9 @@ final class RunningAgent {
     }
   }
 
-  /// Each line is as the schema says.
+  /// Each line is as the schema says, whatever it tells of.
   func expectValidLines() throws {
-    let lines = try self.lines()
+    let lines = try texts().flatMap { $0.split(separator: "\n").map(String.init) }
     let faults = lines.isEmpty ? "" : try Judge.faults(lines)
     if !faults.isEmpty { Issue.record("\(faults)") }
   }

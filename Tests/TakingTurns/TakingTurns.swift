@@ -7,7 +7,8 @@ public import Testing
 /// kept apart by `.serialized`.
 ///
 /// Such tests are judged by times, too. One that fails while the machine stood still, as a virtual one does whose host has other work, is
-/// run again, up to four times; the issues of before are shown as known ones. One that fails without that has failed.
+/// run again, up to four times; the issues of before are shown as known ones. One that fails without that has failed. A test's time limit spans
+/// all its attempts.
 public struct TakingTurns: SuiteTrait, TestTrait, TestScoping {
   private static let turns = Turns()
   private static let attempts = 5
@@ -48,9 +49,9 @@ public struct TakingTurns: SuiteTrait, TestTrait, TestScoping {
       try await withKnownIssue("The machine stood still meanwhile: once more.", isIntermittent: true) {
         try await function()
       } matching: { _ in
-        watch.forgives()
+        !Task.isCancelled && watch.forgives()
       }
-      guard watch.hasForgiven else { return }
+      guard watch.hasForgiven, !Task.isCancelled else { return }
     }
     try await function()
   }

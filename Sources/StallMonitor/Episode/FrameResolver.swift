@@ -91,7 +91,10 @@ final class FrameResolver {
   }
 
   private func resolve(_ frame: Backtrace.Frame) -> [StackFrame] {
-    guard let module = modules.module(at: frame.address) else { return [StackFrame(offset: frame.address)] }
+    guard let module = modules.module(at: frame.address) else {
+      // In the first pages nothing ever lies: a call through a null pointer, which is its caller's.
+      return [StackFrame(offset: frame.address, owner: frame.address < 65536 ? .system : .host)]
+    }
     let offset = frame.lookupAddress &- module.loadBias
     let key = Place(module: ObjectIdentifier(module), offset: offset)
     guard namesFrames else { return unnamed(frame, key: key, in: module) }

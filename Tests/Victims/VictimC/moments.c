@@ -8,6 +8,7 @@
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,6 +116,36 @@ static void handle(victim_moment_thread *t, void *alternate) {
   if (alternate != NULL) sigaltstack(&stack, NULL);
   while (next(t)) pthread_kill(pthread_self(), number);
   if (alternate != NULL) sigaltstack(&none, NULL);
+}
+
+static __thread sigjmp_buf before_the_crash;
+
+static void crash_handler(int number) {
+  host_handler(number);
+  siglongjmp(before_the_crash, 1);
+}
+
+__attribute__((noinline)) static void call_nothing_once(void) {
+  void (*volatile nothing)(void) = NULL;
+  nothing();
+  KEEP_FRAME();
+}
+
+uint64_t victim_caller_of_nothing(void) { return (uint64_t)(uintptr_t)call_nothing_once; }
+
+static void call_nothing(victim_moment_thread *t, void *alternate) {
+  struct sigaction action, previous;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = crash_handler;
+  action.sa_flags = alternate != NULL ? SA_ONSTACK : 0;
+  sigaction(SIGSEGV, &action, &previous);
+  stack_t stack = {.ss_sp = alternate, .ss_size = ROOM}, none = {.ss_flags = SS_DISABLE};
+  if (alternate != NULL) sigaltstack(&stack, NULL);
+  while (next(t)) {
+    if (sigsetjmp(before_the_crash, 1) == 0) call_nothing_once();
+  }
+  if (alternate != NULL) sigaltstack(&none, NULL);
+  sigaction(SIGSEGV, &previous, NULL);
 }
 
 __attribute__((noinline)) static void fill_stack(victim_moment_thread *t) {
@@ -226,6 +257,9 @@ static void *moment_main(void *argument) {
     case VICTIM_HANDLER: handle(t, NULL); break;
     case VICTIM_HANDLER_ON_A_STACK_BELOW: handle(t, t->stack - PAGE - ROOM); break;
     case VICTIM_HANDLER_ON_A_STACK_ABOVE: handle(t, t->stack + STACK); break;
+    case VICTIM_CALL_OF_NOTHING: call_nothing(t, NULL); break;
+    case VICTIM_CALL_OF_NOTHING_WITH_A_STACK_BELOW: call_nothing(t, t->stack - PAGE - ROOM); break;
+    case VICTIM_CALL_OF_NOTHING_WITH_A_STACK_ABOVE: call_nothing(t, t->stack + STACK); break;
     case VICTIM_FULL_STACK: fill_stack(t); break;
     case VICTIM_SIGNALS_BLOCKED: block_signals(t); break;
     case VICTIM_DEEP: descend(t, 1400); break;

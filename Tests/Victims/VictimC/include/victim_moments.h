@@ -15,6 +15,10 @@ enum victim_moment {
   /// On an alternate stack, which lies below the thread's own, or above it.
   VICTIM_HANDLER_ON_A_STACK_BELOW,
   VICTIM_HANDLER_ON_A_STACK_ABOVE,
+  /// Calls through a null pointer; SIGSEGV's handler, on one of these stacks, goes back to before.
+  VICTIM_CALL_OF_NOTHING,
+  VICTIM_CALL_OF_NOTHING_WITH_A_STACK_BELOW,
+  VICTIM_CALL_OF_NOTHING_WITH_A_STACK_ABOVE,
   VICTIM_FULL_STACK,
   VICTIM_SIGNALS_BLOCKED,
   VICTIM_DEEP,
@@ -36,6 +40,9 @@ victim_moment_thread *victim_moment_start(enum victim_moment moment, void (*prep
 /// The kernel's id of the thread, and the outermost return address on its stack.
 int victim_moment_id(const victim_moment_thread *thread);
 uint64_t victim_moment_outermost(const victim_moment_thread *thread);
+
+/// Where the function begins, a few bytes long, that calls through a null pointer.
+uint64_t victim_caller_of_nothing(void);
 
 /// Ends the thread. @return how often it went through its moment.
 unsigned long victim_moment_stop(victim_moment_thread *thread);
