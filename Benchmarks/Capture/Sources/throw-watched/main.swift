@@ -2,8 +2,9 @@ import CxxThrow
 import LoopEngine
 import StallMonitor
 
-// The same on a loop that is watched: in a turn, as a host would.
+// The same on a loop that is watched: in a turn, as a host would; or in the same program with the monitor disabled.
 var configuration = StallMonitorConfiguration()
+configuration.isEnabled = !CommandLine.arguments.contains("disabled")
 configuration.sink = .file(path: "/dev/null")
 let monitor = try StallMonitor.start(configuration)
 Loop.main.schedule(after: .milliseconds(5)) { _ in
