@@ -6,9 +6,8 @@ public import Testing
 /// It is taken before the first test starts, so time limits do not run while a suite waits. Tests of one suite are
 /// kept apart by `.serialized`.
 ///
-/// Such tests are judged by times, too. One that fails while the machine stood still, as a virtual one does whose host has other work, is
-/// run again, up to four times; the issues of before are shown as known ones. One that fails without that has failed. A test's time limit spans
-/// all its attempts.
+/// Such tests are judged by times, too. One that fails while the machine stood still (``StandstillWatch``) is run again, up to four times; the
+/// issues of before are shown as known ones. One that fails without that has failed. A test's time limit spans all its attempts.
 public struct TakingTurns: SuiteTrait, TestTrait, TestScoping {
   private static let turns = Turns()
   private static let attempts = 5
