@@ -36,7 +36,8 @@ extension OneAtATime {
         #expect(report.isCaused(by: known.cause))
         let frame = try #require(report.culpritFrame)
         // Names have a time budget: on a busy machine the first report may lack lines.
-        if report.event == "stall.started", frame["line"] == nil { continue }
+        // And a computation may be met at one of the compiler's own instructions, which have none.
+        if frame["line"] == nil, report.event == "stall.started" || known.scenario == "compute" { continue }
         let file = try #require(frame["file"] as? String)
         #expect(file.hasSuffix("/" + known.file))
         let line = try #require(frame["line"] as? Int)

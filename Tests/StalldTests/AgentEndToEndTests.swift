@@ -57,9 +57,10 @@ struct AgentEndToEndTests {
     for line in told {
       #expect(line.bytes <= 8000)
       #expect(line.culprit.contains(function))
-      #expect(line.culpritFrame?["line"] is Int)
+      // A computation may be met at one of the compiler's own instructions, which have no line.
+      #expect(line.culpritFrame?["line"] is Int || scenario == "compute")
       #expect(line.fingerprint == expected.fingerprint)
-      #expect((line["message"] as? String)?.contains("\(function)() (main.swift:") == true)
+      #expect((line["message"] as? String)?.contains("\(function)() (main.swift") == true)
     }
     let ended = try #require(told.last)
     let functions = ended["stall", "path", "functions"] as? [String]
