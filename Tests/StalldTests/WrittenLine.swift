@@ -42,6 +42,12 @@ struct WrittenLine {
   var culprit: String { self["stall", "culprit"] as? String ?? "" }
   var fingerprint: String? { self["stall", "fingerprint"] as? String }
   var stack: [[String: Any]] { object["stack"] as? [[String: Any]] ?? [] }
+  var culpritFrame: [String: Any]? { stack.first { $0["symbol"] as? String == culprit } }
+  /// Where the message says that its function is: the compiler's own instructions have a file and no line.
+  var culpritPlace: String {
+    let file = (culpritFrame?["file"] as? String)?.split(separator: "/").last.map(String.init) ?? "no file"
+    return (culpritFrame?["line"] as? Int).map { "\(file):\($0)" } ?? file
+  }
   /// Whether the stall was over, or its process.
   var isEnd: Bool { event == "stall.ended" || event == "stall.fatal" }
 }

@@ -104,7 +104,13 @@ static void host_handler(int number) {
   clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
 }
 
-// On the thread's own stack, or on one of ROOM bytes.
+// Of ROOM bytes; NULL: none any more.
+static void use_alternate_stack(void *memory) {
+  stack_t stack = {.ss_sp = memory, .ss_size = ROOM, .ss_flags = memory == NULL ? SS_DISABLE : 0};
+  sigaltstack(&stack, NULL);
+}
+
+// On the thread's own stack, or on an alternate one.
 static void handle(victim_moment_thread *t, void *alternate) {
   int number = SIGRTMIN + 3;
   struct sigaction action;
@@ -112,10 +118,9 @@ static void handle(victim_moment_thread *t, void *alternate) {
   action.sa_handler = host_handler;
   action.sa_flags = alternate != NULL ? SA_ONSTACK : 0;
   sigaction(alternate != NULL ? ++number : number, &action, NULL);
-  stack_t stack = {.ss_sp = alternate, .ss_size = ROOM}, none = {.ss_flags = SS_DISABLE};
-  if (alternate != NULL) sigaltstack(&stack, NULL);
+  if (alternate != NULL) use_alternate_stack(alternate);
   while (next(t)) pthread_kill(pthread_self(), number);
-  if (alternate != NULL) sigaltstack(&none, NULL);
+  if (alternate != NULL) use_alternate_stack(NULL);
 }
 
 static __thread sigjmp_buf before_the_crash;
@@ -139,12 +144,11 @@ static void call_nothing(victim_moment_thread *t, void *alternate) {
   action.sa_handler = crash_handler;
   action.sa_flags = alternate != NULL ? SA_ONSTACK : 0;
   sigaction(SIGSEGV, &action, &previous);
-  stack_t stack = {.ss_sp = alternate, .ss_size = ROOM}, none = {.ss_flags = SS_DISABLE};
-  if (alternate != NULL) sigaltstack(&stack, NULL);
+  if (alternate != NULL) use_alternate_stack(alternate);
   while (next(t)) {
     if (sigsetjmp(before_the_crash, 1) == 0) call_nothing_once();
   }
-  if (alternate != NULL) sigaltstack(&none, NULL);
+  if (alternate != NULL) use_alternate_stack(NULL);
   sigaction(SIGSEGV, &previous, NULL);
 }
 
@@ -218,7 +222,7 @@ __asm__(".text\n"
 extern const char foreign_code[], foreign_code_end[];
 
 static void run_foreign_code(victim_moment_thread *t) {
-  size_t size = 64 * 1024;
+  size_t size = ROOM;
   char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   uint64_t *stack = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED || stack == MAP_FAILED) abort();
@@ -226,12 +230,11 @@ static void run_foreign_code(victim_moment_thread *t) {
   // A signal is seen by what the kernel puts onto the alternate stack for its handler.
   uint64_t untouched = 0x756e746f75636865, *end = stack + size / sizeof *stack;
   for (int i = 1; i <= 16; i++) end[-i] = untouched;
-  stack_t alternate = {.ss_sp = stack, .ss_size = size}, none = {.ss_flags = SS_DISABLE};
-  sigaltstack(&alternate, NULL);
+  use_alternate_stack(stack);
   next(t);
   ((void (*)(const volatile uint64_t *, uint64_t))(uintptr_t)memory)(end - 16, untouched);
   while (next(t)) burn(20);
-  sigaltstack(&none, NULL);
+  use_alternate_stack(NULL);
   munmap(stack, size);
   munmap(memory, size);
 }
