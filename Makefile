@@ -25,7 +25,11 @@ DEBUGGERS := elfutils gdb libstdc++-12-dev
 
 FUZZ_SECONDS ?= 60
 
-.PHONY: demo test test-fleet test-integrations test-traits test-pictures install agent deb test-deb examples fuzz bench bench-monitor bench-capture bench-loop bench-nio bench-report bench-agent lint format clean
+# How often `make matrix` runs each scenario; MATRIX_SCENARIOS is `transfers`, `hosts` or words of their names.
+MATRIX_RUNS ?= 20
+MATRIX_SCENARIOS ?=
+
+.PHONY: demo test matrix test-fleet test-integrations test-traits test-pictures install agent deb test-deb examples fuzz sanitize bench bench-monitor bench-capture bench-loop bench-nio bench-report bench-agent lint format clean
 
 demo: ## A host with known stalls: report lines on standard output, an account on standard error.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES)
@@ -42,6 +46,12 @@ test: ## All tests; the victims in debug and in release.
 	$(SWIFT) build --configuration release --product stalld
 	scripts/build-c-library "$(CURDIR)/.build/c-library/root"
 	$(SWIFT) test
+
+matrix: ## Transfers and hostile hosts, watched and unwatched, MATRIX_RUNS times: a summary of what differs.
+	@scripts/install-dependencies $(LIBRARIES) $(C_HOSTS)
+	scripts/build-c-library "$(CURDIR)/.build/c-library/root"
+	$(SWIFT) build --product run-matrix
+	"$$($(SWIFT) build --show-bin-path)/run-matrix" $(MATRIX_RUNS) $(MATRIX_SCENARIOS)
 
 test-fleet: ## The queries for a fleet on ClickHouse, which is 900 MB; on DuckDB they are part of `make test`.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES) $(JUDGES) $(C_HOSTS)
@@ -136,11 +146,17 @@ fuzz: ## Unwinding and symbols under libFuzzer and the address sanitizer, FUZZ_S
 	$(FUZZER) -ITests/Fuzz/Unwind/include -o .build/fuzz/unwind Tests/Fuzz/Unwind/unwind.c \
 	  $(addprefix Sources/CUnwind/,unwind.c unwind_code.c memory.c libunwind_table.c)
 	$(FUZZER) -o .build/fuzz/symbols Tests/Fuzz/Symbols/symbols.c \
-	  $(addprefix Sources/CUnwind/,symbols.c symbols_elf.c symbols_dwarf.c symbols_demangle.c libdw_table.c)
+	  $(addprefix Sources/CUnwind/,symbols.c symbols_elf.c symbols_dwarf.c symbols_lines.c symbols_demangle.c libdw_table.c)
 	.build/fuzz/unwind -max_total_time=$$(($(FUZZ_SECONDS) / 2)) -timeout=5 -max_len=4096 \
 	  -artifact_prefix=.build/fuzz/unwind- .build/fuzz/unwind-corpus Tests/Fuzz/seeds/unwind
 	.build/fuzz/symbols -max_total_time=$$(($(FUZZ_SECONDS) / 2)) -timeout=5 -max_len=16384 \
 	  -artifact_prefix=.build/fuzz/symbols- .build/fuzz/symbols-corpus Tests/Fuzz/seeds/symbols
+
+SANITIZE ?= short
+
+sanitize: ## The loop and the pulse under the thread sanitizer, captures and victims under the address sanitizer; SANITIZE=full does more.
+	@scripts/install-dependencies $(LIBRARIES) $(JUDGES)
+	@SWIFT="$(SWIFT)" scripts/sanitize $(SANITIZE)
 
 lint: ## The formatter's check.
 	$(SWIFT) format lint --strict --parallel --recursive Package.swift Sources Tests Benchmarks Examples Integrations
@@ -149,4 +165,4 @@ format:
 	$(SWIFT) format --in-place --parallel --recursive Package.swift Sources Tests Benchmarks Examples Integrations
 
 clean:
-	rm -rf .build Benchmarks/*/.build Examples/*/.build Integrations/*/.build Examples/libuv-service/libuv-service Examples/glib-service/glib-service
+	rm -rf .build .build-asan .build-tsan Benchmarks/*/.build Examples/*/.build Integrations/*/.build Examples/libuv-service/libuv-service Examples/glib-service/glib-service

@@ -83,6 +83,10 @@ let package = Package(
       name: "MainThreadVictim", dependencies: ["LoopEngine", "CLinux"], path: "Tests/Victims/MainThreadVictim"),
     // Suites that run one at a time, whichever target they are in.
     .target(name: "TakingTurns", path: "Tests/TakingTurns"),
+    // Processes watched and unwatched, side by side: the scenarios, `make matrix`, and the suites.
+    .target(name: "Matrix", path: "Tests/Matrix"),
+    .executableTarget(name: "run-matrix", dependencies: ["Matrix"], path: "Tests/MatrixCommand"),
+    .testTarget(name: "MatrixTests", dependencies: ["Matrix", "TakingTurns"]),
     .testTarget(name: "LoopEngineTests", dependencies: ["LoopEngine", "MainThreadVictim", "VictimC"]),
     .testTarget(
       name: "StallMonitorTests",

@@ -6,11 +6,13 @@ let package = Package(
   name: "monitor-benchmarks",
   dependencies: [.package(name: "stalld", path: "../..")],
   targets: [
+    .target(name: "CFoundationTurns"),
     .executableTarget(
       name: "bench-monitor",
       dependencies: [
+        "CFoundationTurns",
         .product(name: "LoopEngine", package: "stalld"), .product(name: "StallMonitor", package: "stalld"),
-      ])
+      ]),
   ],
   swiftLanguageModes: [.v6]
 )

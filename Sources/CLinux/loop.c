@@ -15,12 +15,6 @@ __attribute__((constructor)) static void look_for_even_tick(void) {
 
 __thread void *clinux_loop_current;
 __thread clinux_loop_callee_t clinux_loop_callee;
-unsigned clinux_fork_count;
-
-// Runs in the child of fork(), between fork and exec: it may touch nothing but this word.
-static void child_of_fork(void) { __atomic_add_fetch(&clinux_fork_count, 1, __ATOMIC_RELAXED); }
-
-void clinux_loop_register_fork_handler(void) { pthread_atfork(NULL, NULL, child_of_fork); }
 
 typedef __attribute__((swiftcall)) void (*drain_queue)(void);
 extern __attribute__((swiftcall)) void (*swift_task_asyncMainDrainQueue_hook)(drain_queue original, drain_queue override)

@@ -2,6 +2,7 @@
 #include "stallmonitor.h"
 #include "stallmonitor_errors.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 
 static __thread struct {
@@ -18,3 +19,11 @@ int cstallmonitor_keep_error(int code, const char *text) {
 int stallmonitor_error_code(void) { return last.code; }
 
 const char *stallmonitor_error_text(void) { return last.text; }
+
+static _Atomic(void *) home;
+
+void *cstallmonitor_home(void) { return atomic_load(&home); }
+
+bool cstallmonitor_replace_home(void *expected, void *replacement) {
+  return atomic_compare_exchange_strong(&home, &expected, replacement);
+}

@@ -31,6 +31,7 @@
   X(dwarf_nextcu) \
   X(dwarf_offdie) \
   X(dwarf_dieoffset) \
+  X(dwarf_diecu) \
   X(dwarf_tag) \
   X(dwarf_haschildren) \
   X(dwarf_child) \

@@ -76,7 +76,6 @@ static bool refuse_mincore_to(void *library) {
 }
 
 const char *cunwind_load(void) {
-  cunwind_memory_prepare();
   if (libunwind.loaded) return NULL;
   void *library = dlopen("libunwind-x86_64.so.8", RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) return "libunwind-x86_64.so.8 was not found (Debian package libunwind8)";

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -14,34 +13,36 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-// /proc/self/mem as it was when the watch began, or -1: for processes that process_vm_readv is forbidden to. The mem
-// file of a forked child's parent reads the parent's memory, so the process is kept with it.
-static _Atomic int memory_file = -1;
-static _Atomic bool prefers_file;
-static dev_t file_device;
-static ino_t file_inode;
-static pid_t file_process;
+// /proc/self/mem as it was when the calling thread prepared, or -1.
+// Each thread that reads has its own, because a thread may have a descriptor table of its own. The mem file of a forked
+// child's parent reads the parent's memory, so the process is kept with it.
+static __thread struct {
+  bool is_open;
+  int file;
+  dev_t device;
+  ino_t inode;
+  pid_t process;
+} memory __attribute__((tls_model("initial-exec")));
 
-static bool file_is_ours(int file) {
+static bool file_is_ours(void) {
   struct stat status;
-  return file >= 0 && file_process == getpid() && fstat(file, &status) == 0 && status.st_dev == file_device &&
-         status.st_ino == file_inode;
+  return memory.is_open && memory.process == getpid() && fstat(memory.file, &status) == 0 &&
+         status.st_dev == memory.device && status.st_ino == memory.inode;
 }
 
 void cunwind_memory_prepare(void) {
-  int file = atomic_load(&memory_file);
-  if (!file_is_ours(file)) {
-    // A descriptor that the host has closed, and perhaps given to another file, is not ours to close.
-    file = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+  if (!file_is_ours()) {
+    // A descriptor that the process has closed, and perhaps given to another file, is not ours to close.
+    memory.file = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
     struct stat status;
-    if (file >= 0 && fstat(file, &status) == 0) {
-      file_device = status.st_dev, file_inode = status.st_ino, file_process = getpid();
-    }
-    atomic_store(&memory_file, file);
+    memory.is_open = memory.file >= 0 && fstat(memory.file, &status) == 0;
+    if (memory.is_open) memory.device = status.st_dev, memory.inode = status.st_ino, memory.process = getpid();
   }
-  // A filter may kill for a call that it does not know, so the rarer one is not even tried under a filter. pread is
-  // allowed wherever anything is.
-  atomic_store(&prefers_file, file >= 0 && prctl(PR_GET_SECCOMP) > 0);
+}
+
+void cunwind_memory_finish(void) {
+  if (file_is_ours()) close(memory.file);
+  memory.is_open = false;
 }
 
 #if defined(__x86_64__)
@@ -69,25 +70,22 @@ static long raw_call(long number, long a, long b, long c, long d, long e, long f
 
 #endif
 
-// The kernel checks each page, so a page that another thread unmaps is an error code and not a fault.
-long cunwind_read_raw(uint64_t address, void *buffer, size_t length) {
-  int file = atomic_load_explicit(&memory_file, memory_order_relaxed);
-  if (!atomic_load_explicit(&prefers_file, memory_order_relaxed)) {
-    struct iovec local = {buffer, length}, remote = {(void *)(uintptr_t)address, length};
-    long self = raw_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
-    long result = raw_call(SYS_process_vm_readv, self, (long)&local, 1, (long)&remote, 1, 0);
-    // Not the address's fault: forbidden, or not in this kernel.
-    if (file < 0 || (result != -EPERM && result != -ENOSYS && result != -EACCES)) return result;
-    atomic_store_explicit(&prefers_file, true, memory_order_relaxed);
-  }
-  return raw_call(SYS_pread64, file, (long)buffer, (long)length, (long)address, 0, 0);
+// The kernel checks each page, so a page that another thread unmaps is an error code and not a fault. A filter may kill
+// for process_vm_readv, and may be installed for all threads in the middle of a capture; pread is allowed wherever
+// anything is.
+static long read_raw(uint64_t address, void *buffer, size_t length) {
+  if (memory.is_open) return raw_call(SYS_pread64, memory.file, (long)buffer, (long)length, (long)address, 0, 0);
+  if (prctl(PR_GET_SECCOMP) > 0) return -EPERM;
+  struct iovec local = {buffer, length}, remote = {(void *)(uintptr_t)address, length};
+  long self = raw_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
+  return raw_call(SYS_process_vm_readv, self, (long)&local, 1, (long)&remote, 1, 0);
 }
 
 size_t cunwind_read(uint64_t address, void *buffer, size_t length) {
   size_t done = 0;
   while (done < length) {
     // A read that crosses into an unreadable page stops at the page before it.
-    long n = cunwind_read_raw(address + done, (char *)buffer + done, length - done);
+    long n = read_raw(address + done, (char *)buffer + done, length - done);
     if (n <= 0) break;
     done += (size_t)n;
   }

@@ -50,6 +50,29 @@ static bool open_by_build_id(
   return symbols_image_open(image, &wanted, path);
 }
 
+// Where the module lies, with all symbolic links resolved.
+static bool real_file(const char *path, char file[PATH_MAX]) {
+  if (realpath(path, file) != NULL) return true;
+  // A running executable that was removed: the link still says where it was.
+  ssize_t length = readlink(path, file, PATH_MAX - 1);
+  file[length > 0 ? length : 0] = 0;
+  return length > 0 && file[0] == '/';
+}
+
+// Looks for a separate debug file in the directory of `file`, which it cuts off.
+static bool open_beside(
+    cunwind_symbols_module *module, const struct cunwind_symbols_source *source, const char *root, const char *name,
+    char *file) {
+  char *slash = strrchr(file, '/'), path[PATH_MAX];
+  if (slash == NULL) return false;
+  *slash = 0;
+  const char *const candidates[3][5] = {{file, "/", name}, {file, "/.debug/", name}, {root, file, "/", name}};
+  for (size_t i = 0; i < 3; i++) {
+    if (join(path, candidates[i]) && symbols_image_open(&module->debug, source, path)) return true;
+  }
+  return false;
+}
+
 // .gnu_debuglink: a file name, looked for beside the module, in .debug/ and under the debug root. The checksum that the
 // section carries is not used: the build id says the same without reading the whole file.
 static bool open_by_link(
@@ -59,26 +82,12 @@ static bool open_by_link(
   symbols_image_need_section(&module->file, symbols_section(&module->file, ".gnu_debuglink", NULL));
   const char *name = cunwind_libdw()->dwelf_elf_gnu_debuglink(module->file.elf, &checksum);
   if (name == NULL || name[0] == 0 || strchr(name, '/') != NULL) return false;
-  char directory[PATH_MAX], path[PATH_MAX];
-  ssize_t length = readlink(source->path, directory, sizeof directory - 1);
-  if (length < 0) {
-    length = (ssize_t)strlen(source->path);
-    if (length >= PATH_MAX) return false;
-    memcpy(directory, source->path, (size_t)length);
-  }
-  directory[length] = 0;
-  char *slash = strrchr(directory, '/');
-  if (slash == NULL) return false;
-  *slash = 0;
-  const char *const candidates[3][5] = {
-      {directory, "/", name},
-      {directory, "/.debug/", name},
-      {root, directory, "/", name},
-  };
-  for (size_t i = 0; i < 3; i++) {
-    if (join(path, candidates[i]) && symbols_image_open(&module->debug, source, path)) return true;
-  }
-  return false;
+  // Beside the file itself; where the module is reached through a symbolic link, beside that as well.
+  char file[PATH_MAX];
+  bool is_real = real_file(source->path, file), is_link = !is_real || strcmp(file, source->path) != 0;
+  if (is_real && open_beside(module, source, root, name, file)) return true;
+  const char *const given[5] = {source->path};
+  return is_link && join(file, given) && open_beside(module, source, root, name, file);
 }
 
 cunwind_symbols_module *cunwind_symbols_open(const struct cunwind_symbols_source *source, const char **problem) {
@@ -205,6 +214,14 @@ static bool end_reading(cunwind_symbols_module *module) {
   return good;
 }
 
+// Whether Swift's optimizer merged functions of the same code into this one: its mangling ends in "Tm".
+static bool is_merged(const char *symbol) {
+  if (strncmp(symbol, "$s", 2) != 0 && strncmp(symbol, "$e", 2) != 0) return false;
+  // Behind a dot there is what LLVM made of it.
+  size_t length = strcspn(symbol, ".");
+  return length > 4 && memcmp(symbol + length - 2, "Tm", 2) == 0;
+}
+
 static enum cunwind_symbols_status look_up(
     cunwind_symbols_module *module, uint64_t address, uint64_t deadline, struct cunwind_symbols_frame *frames,
     size_t *count) {
@@ -219,6 +236,10 @@ static enum cunwind_symbols_status look_up(
     *count = 1;
   }
   struct cunwind_symbols_frame *physical = &frames[*count - 1];
+  // Swift's optimizer gives the first function's debug information to the common code, calls that were inlined included.
+  if (symbol != NULL && is_merged(symbol)) {
+    for (size_t i = 0; i < *count; i++) frames[i].merged = true;
+  }
   if (physical->linkage_name == NULL && symbol != NULL) {
     // C has no linkage names in DWARF: its own name is better than the symbol's `name.constprop.0`.
     bool mangled = strncmp(symbol, "_Z", 2) == 0 || strncmp(symbol, "$s", 2) == 0;

@@ -22,20 +22,13 @@ enum {
   STEPS = 64,
   // How far back an overlapping range is looked for.
   MAX_ENCLOSING = 8,
-  // libdw 0.188 reads all lines of a unit at once. Measured on 67 000 rows: 21 ns for each byte of the program when
-  // cold and 10 when warm; 80 bytes of heap stay for each row, up to 142 while it reads.
-  NS_PER_LINE_BYTE = 24,
-  HEAP_PER_ROW = 80,
   // What is read of a unit before it is known to be wanted: its header and first DIE.
   UNIT_BEGIN = 4096,
-  // More than any DIE takes, or any name.
+  // More than any DIE takes.
   MAX_DIE = 64 << 10,
-  MAX_TEXT = 64 << 10,
-  MAX_REFERENCES = 16,
 };
 
-// A unit with more than this in .debug_line, or sections that unpack to more than this, are left alone.
-static const uint64_t max_line_bytes = 32 << 20;
+// Sections that unpack to more than this are left alone.
 static const uint64_t max_unpacked = 256 << 20;
 
 // libdw's answer to a failed allocation is to end the process. It asks a handler first, which must not return; this is
@@ -199,11 +192,6 @@ static void need_units(struct debug_info *info, uint64_t offset, uint64_t length
   if (offset >= info->units_length) return;
   if (length > info->units_length - offset) length = info->units_length - offset;
   symbols_image_need(info->image, info->units_begin + offset, length);
-}
-
-// A string that libdw found, once it can be read; the shared file's sections are whole.
-static const char *readable(struct debug_info *info, const char *text) {
-  return text != NULL ? symbols_image_string(info->image, text, MAX_TEXT) : NULL;
 }
 
 void symbols_dwarf_free(cunwind_symbols_module *module) {
@@ -430,127 +418,39 @@ static size_t inlined_calls(
   return count;
 }
 
-// Reads the DIEs that `die` takes its names from: they may lie in other units.
-static void need_origins(struct debug_info *info, Dwarf_Die *die) {
+bool symbols_dwarf_origin(struct debug_info *info, Dwarf_Die *die) {
   const struct cunwind_libdw_table *dw = cunwind_libdw();
   Dwarf_Attribute attribute;
-  Dwarf_Die at = *die, origin;
-  for (size_t i = 0; i < MAX_REFERENCES; i++) {
-    if (dw->dwarf_attr(&at, DW_AT_abstract_origin, &attribute) == NULL
-        && dw->dwarf_attr(&at, DW_AT_specification, &attribute) == NULL) {
-      return;
-    }
-    if (dw->dwarf_formref_die(&attribute, &origin) == NULL) return;
-    symbols_image_need(info->image, origin.addr, MAX_DIE);
-    at = origin;
+  Dwarf_Die origin;
+  if (dw->dwarf_attr(die, DW_AT_abstract_origin, &attribute) == NULL
+      && dw->dwarf_attr(die, DW_AT_specification, &attribute) == NULL) {
+    return false;
   }
+  if (dw->dwarf_formref_die(&attribute, &origin) == NULL) return false;
+  symbols_image_need(info->image, origin.addr, MAX_DIE);
+  *die = origin;
+  return true;
 }
 
 static void fill_names(struct debug_info *info, Dwarf_Die *die, struct cunwind_symbols_frame *frame) {
   const struct cunwind_libdw_table *dw = cunwind_libdw();
-  need_origins(info, die);
+  Dwarf_Die origin = *die;
+  for (size_t i = 0; i < SYMBOLS_MAX_ORIGINS && symbols_dwarf_origin(info, &origin); i++) {}
   Dwarf_Attribute attribute;
   bool flag = false;
   // Through DW_AT_abstract_origin and DW_AT_specification; libdw follows at most 16 of them.
   if (dw->dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute) != NULL
       || dw->dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attribute) != NULL) {
-    frame->linkage_name = readable(info, dw->dwarf_formstring(&attribute));
+    frame->linkage_name = symbols_dwarf_string(info, dw->dwarf_formstring(&attribute));
   }
   if (dw->dwarf_attr_integrate(die, DW_AT_name, &attribute) != NULL) {
-    frame->name = readable(info, dw->dwarf_formstring(&attribute));
+    frame->name = symbols_dwarf_string(info, dw->dwarf_formstring(&attribute));
   }
   frame->described = true;
   frame->declared = dw->dwarf_attr_integrate(die, DW_AT_decl_line, &attribute) != NULL;
   if (dw->dwarf_attr_integrate(die, DW_AT_artificial, &attribute) != NULL
       && dw->dwarf_formflag(&attribute, &flag) == 0) {
     frame->artificial = flag;
-  }
-}
-
-// Whether the names in a line table of DWARF 5 lie in .debug_str (6.2.4.1: a list of pairs of type and form).
-static bool names_in_strings(const unsigned char *lines, size_t length) {
-  const unsigned char *at = lines + 4, *end = lines + length;
-  if (end - at < 16 || (at[0] | at[1] << 8) != 5) return false;
-  // Version, two sizes, the header's length, five single bytes; then one length for each opcode but the first.
-  at += 2 + 2 + 4 + 5;
-  unsigned opcode_base = *at++;
-  if (opcode_base == 0 || (size_t)(end - at) < opcode_base) return true;
-  at += opcode_base - 1;
-  for (unsigned pairs = *at++; pairs > 0; pairs--) {
-    // Both are ULEB128; a type or a form of more than one byte is none that anybody uses.
-    if (end - at < 2 || (at[0] & 0x80) != 0 || (at[1] & 0x80) != 0) return true;
-    if (at[0] == DW_LNCT_path && at[1] != DW_FORM_line_strp && at[1] != DW_FORM_string) return true;
-    at += 2;
-  }
-  return false;
-}
-
-// Reads what libdw needs for a unit's lines.
-static bool need_lines(struct debug_info *info, Dwarf_Die *die, const unsigned char *lines, size_t length) {
-  const struct cunwind_libdw_table *dw = cunwind_libdw();
-  Dwarf_Attribute attribute;
-  if (!symbols_image_need(info->image, lines, length)) return false;
-  if (dw->dwarf_attr(die, DW_AT_comp_dir, &attribute) != NULL
-      && readable(info, dw->dwarf_formstring(&attribute)) == NULL) {
-    return false;
-  }
-  if (names_in_strings(lines, length)) {
-    symbols_image_need_section(info->image, symbols_section(info->image, ".debug_str", ".zdebug_str"));
-  }
-  return !info->image->broken;
-}
-
-// Whether the unit's lines can be read within the deadline: libdw reads all of them in one call.
-static bool lines_affordable(struct debug_info *info, struct unit *unit, Dwarf_Die *die, uint64_t deadline, bool *cut) {
-  const struct cunwind_libdw_table *dw = cunwind_libdw();
-  if (unit->lines_read) return true;
-  Dwarf_Attribute attribute;
-  Dwarf_Word offset = 0;
-  uint32_t length = 0;
-  if (dw->dwarf_attr(die, DW_AT_stmt_list, &attribute) == NULL) return false;
-  if (dw->dwarf_formudata(&attribute, &offset) != 0 || info->lines_length < 4) return false;
-  if (offset > info->lines_length - 4) return false;
-  symbols_image_need(info->image, info->lines + offset, 4);
-  memcpy(&length, info->lines + offset, 4);
-  if (length > info->lines_length - offset || length > max_line_bytes) return false;
-  uint64_t now = symbols_now();
-  if (now >= deadline || deadline - now < (uint64_t)length * NS_PER_LINE_BYTE) {
-    *cut = true;
-    return false;
-  }
-  Dwarf_Lines *lines = NULL;
-  size_t count = 0;
-  unit->lines_read = true;
-  if (!need_lines(info, die, info->lines + offset, (size_t)length + 4)) return false;
-  if (dw->dwarf_getsrclines(die, &lines, &count) == 0) info->library_bytes += HEAP_PER_ROW * count + 4096;
-  return true;
-}
-
-static void fill_places(
-    Dwarf_Die *unit, uint64_t address, Dwarf_Die *calls, size_t calls_count, struct cunwind_symbols_frame *frames) {
-  const struct cunwind_libdw_table *dw = cunwind_libdw();
-  Dwarf_Line *row = dw->dwarf_getsrc_die(unit, address);
-  int line = 0;
-  if (row != NULL) {
-    frames[0].file = dw->dwarf_linesrc(row, NULL, NULL);
-    if (dw->dwarf_lineno(row, &line) == 0 && line > 0) frames[0].line = (uint32_t)line;
-  }
-  Dwarf_Files *files = NULL;
-  size_t files_count = 0;
-  if (calls_count > 0 && dw->dwarf_getsrcfiles(unit, &files, &files_count) != 0) files = NULL;
-  for (size_t i = 0; i < calls_count; i++) {
-    // frames[i + 1] is where frames[i] was called from.
-    Dwarf_Attribute attribute;
-    Dwarf_Word value = 0;
-    Dwarf_Die *call = &calls[calls_count - 1 - i];
-    if (dw->dwarf_attr(call, DW_AT_call_line, &attribute) != NULL && dw->dwarf_formudata(&attribute, &value) == 0
-        && value <= INT32_MAX) {
-      frames[i + 1].line = (uint32_t)value;
-    }
-    if (files != NULL && dw->dwarf_attr(call, DW_AT_call_file, &attribute) != NULL
-        && dw->dwarf_formudata(&attribute, &value) == 0 && value < files_count) {
-      frames[i + 1].file = dw->dwarf_filesrc(files, value, NULL, NULL);
-    }
   }
 }
 
@@ -588,8 +488,12 @@ static enum cunwind_symbols_status lookup(
     // Assembly: lines without functions.
     frames[0] = (struct cunwind_symbols_frame){0};
   }
-  if (!cut && lines_affordable(info, unit, &die, deadline, &cut)) {
-    fill_places(&die, address, calls, calls_count, frames);
+  if (!cut && symbols_lines_affordable(info, &die, &unit->lines_read, deadline, &cut)) {
+    symbols_lines_places(&die, address, calls, calls_count, frames);
+  }
+  for (size_t i = 0; i <= calls_count && !cut && function != NULL; i++) {
+    Dwarf_Die *described = i < calls_count ? &calls[calls_count - 1 - i] : &function_die;
+    symbols_lines_declaration(info, described, deadline, &cut, &frames[i]);
   }
   *count = calls_count + 1;
   if (function == NULL && frames[0].file == NULL) *count = 0;

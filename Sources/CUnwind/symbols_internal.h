@@ -141,6 +141,32 @@ enum cunwind_symbols_status symbols_dwarf_lookup(
     cunwind_symbols_module *module, uint64_t address, uint64_t deadline, struct cunwind_symbols_frame *frames,
     size_t *count);
 void symbols_dwarf_free(cunwind_symbols_module *module);
+
+enum {
+  // More than any name takes.
+  SYMBOLS_MAX_TEXT = 64 << 10,
+  // DIEs that one takes its attributes from; libdw follows as many.
+  SYMBOLS_MAX_ORIGINS = 16,
+};
+
+// A string that libdw found, once it can be read; the shared file's sections are whole.
+static inline const char *symbols_dwarf_string(struct debug_info *info, const char *text) {
+  return text != NULL ? symbols_image_string(info->image, text, SYMBOLS_MAX_TEXT) : NULL;
+}
+
+// Goes to the DIE that `die` takes missing attributes from, which may lie in another unit, and reads it. False if there
+// is none.
+bool symbols_dwarf_origin(struct debug_info *info, Dwarf_Die *die);
+
+// Whether the lines of the unit with this first DIE can be read within the deadline: libdw reads all of them in one
+// call. *cut is set if there is no time for it, *read once they are.
+bool symbols_lines_affordable(struct debug_info *info, Dwarf_Die *die, bool *read, uint64_t deadline, bool *cut);
+// Fills in files and lines: of the address, and of the calls that were inlined there.
+void symbols_lines_places(
+    Dwarf_Die *unit, uint64_t address, Dwarf_Die *calls, size_t calls_count, struct cunwind_symbols_frame *frames);
+// Fills in where the function was declared, and in which source file's unit.
+void symbols_lines_declaration(
+    struct debug_info *info, Dwarf_Die *function, uint64_t deadline, bool *cut, struct cunwind_symbols_frame *frame);
 // The image that has the debug information, or NULL.
 struct image *symbols_dwarf_image(cunwind_symbols_module *module);
 

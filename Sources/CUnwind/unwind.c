@@ -34,6 +34,9 @@ struct cunwind_unwinder {
   bool wanted_frame_pointer;
   bool guessed;
   bool read_live;
+  // What the innermost function has just popped lay at `popped_end` - 8, - 16 and so on.
+  uint64_t popped_end, popped[CUNWIND_POPS_MAX];
+  size_t popped_count;
   uint32_t loads_left;
   // The module that memory outside the copy was last read from.
   uint64_t table_start, table_end;
@@ -75,9 +78,28 @@ static bool is_table(cunwind_unwinder *u, uint64_t address) {
   return true;
 }
 
+// Keeps the words that the innermost function has popped.
+//
+// GCC's tables say of an epilogue that the registers still lie in memory, below the stack pointer. A perf sample has
+// nothing from there, and the thread has written over it since.
+static void keep_popped(cunwind_unwinder *u) {
+  unsigned char code[2 * CUNWIND_POPS_MAX], registers[CUNWIND_POPS_MAX];
+  u->popped_end = u->registers[CUNWIND_RSP];
+  u->popped_count = 0;
+  if (!read_cached(u, u->registers[CUNWIND_RIP] - sizeof code, code, sizeof code)) return;
+  size_t count = cunwind_pops_before(code, sizeof code, registers);
+  for (size_t i = 0; i < count && (u->known >> registers[i] & 1) != 0; i++)
+    u->popped[u->popped_count++] = u->registers[registers[i]];
+}
+
 static bool read_word(cunwind_unwinder *u, uint64_t address, uint64_t *value) {
   if (in_copy(u->snapshot, address, sizeof *value)) {
     memcpy(value, u->snapshot->stack + (address - u->snapshot->stack_address), sizeof *value);
+    return true;
+  }
+  uint64_t below = u->popped_end - address;
+  if (address < u->popped_end && below % 8 == 0 && below / 8 <= u->popped_count) {
+    *value = u->popped[below / 8 - 1];
     return true;
   }
   if (!read_cached(u, address, value, sizeof *value)) return false;
@@ -515,6 +537,24 @@ static void walk_with_frame_pointer(cunwind_unwinder *u, struct walk *w) {
   }
 }
 
+// Whether `ip` lies in a procedure linkage table: on its way from a call to the function that is called.
+static bool is_in_linkage_table(cunwind_unwinder *u, uint64_t ip) {
+  unw_proc_info_t procedure;
+  unsigned char code[8];
+  memset(&procedure, 0, sizeof procedure);
+  u->loads_left = STEP_LOADS;
+  if (find_proc_info(u->space, ip, &procedure, 0, u) >= 0) {
+    // GNU's linker describes a whole table; its first entry pushes the module before it jumps.
+    if (!read_cached(u, procedure.start_ip, code, sizeof code)) return false;
+    return cunwind_is_jump_stub(code) || (code[0] == 0xff && code[1] == 0x35);
+  }
+  // LLVM's does not. Behind an entry's jump come a push and another jump, for the first call.
+  uint64_t entry = ip & ~15ull, offset = ip - entry;
+  if (read_cached(u, ip, code, sizeof code) && cunwind_is_jump_stub(code)) return true;
+  return (offset == 4 || offset == 6 || offset == 11) && read_cached(u, entry, code, sizeof code) &&
+         cunwind_is_jump_stub(code);
+}
+
 cunwind_backtrace cunwind_unwind(cunwind_unwinder *u, const cunwind_snapshot *snapshot, cunwind_frame *frames,
                                  size_t capacity) {
   struct walk w = {.frames = frames, .capacity = capacity, .result = {.end = CUNWIND_END_LOST}};
@@ -528,7 +568,11 @@ cunwind_backtrace cunwind_unwind(cunwind_unwinder *u, const cunwind_snapshot *sn
   w.ip = u->registers[CUNWIND_RIP];
   w.sp = w.entered = u->registers[CUNWIND_RSP];
   frames[w.result.count++] = (cunwind_frame){w.ip, false};
+  keep_popped(u);
   if (walk(u, &w)) walk_with_frame_pointer(u, &w);
+  // A linkage table's entry is no function: the caller is about to call.
+  if (w.result.count > 1 && frames[1].is_return_address && is_in_linkage_table(u, frames[0].address))
+    memmove(frames, frames + 1, --w.result.count * sizeof *frames);
   w.result.read_live = u->read_live;
   struct dl_find_object object;
   w.result.is_outside_modules =

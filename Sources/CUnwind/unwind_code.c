@@ -123,6 +123,25 @@ struct cunwind_saves cunwind_prologue_saves(const unsigned char *code, size_t le
   return saves;
 }
 
+size_t cunwind_pops_before(const unsigned char *code, size_t length, unsigned char registers[CUNWIND_POPS_MAX]) {
+  size_t count = 0;
+  while (count < CUNWIND_POPS_MAX && length > 0) {
+    unsigned char last = code[length - 1];
+    if (last == 0xc9) {  // leave: what was popped before lies elsewhere
+      registers[count++] = CUNWIND_RBP;
+      break;
+    }
+    bool is_extended = length >= 2 && code[length - 2] == 0x41;
+    if (last == 0x5b) registers[count] = 3;
+    else if (last == 0x5d) registers[count] = is_extended ? 13 : CUNWIND_RBP;
+    else if (is_extended && (last == 0x5c || last == 0x5e || last == 0x5f)) registers[count] = last - 0x50;
+    else break;
+    count++;
+    length -= last != 0x5b && is_extended ? 2 : 1;
+  }
+  return count;
+}
+
 bool cunwind_is_jump_stub(const unsigned char code[8]) {
   size_t at = memcmp(code, "\xf3\x0f\x1e\xfa", 4) == 0 ? 4 : 0;  // endbr64
   if (code[at] == 0xf2) at++;                                      // bnd

@@ -16,5 +16,11 @@ struct cunwind_saves {
 
 struct cunwind_saves cunwind_prologue_saves(const unsigned char *code, size_t length);
 
+#define CUNWIND_POPS_MAX 6
+
+// Decodes the pops of preserved registers that end at `code + length`, the last one first (DWARF's register numbers).
+// Returns how many there are.
+size_t cunwind_pops_before(const unsigned char *code, size_t length, unsigned char registers[CUNWIND_POPS_MAX]);
+
 // Whether `code` is an entry of a procedure linkage table: it jumps on through a pointer, with the stack as the call left it.
 bool cunwind_is_jump_stub(const unsigned char code[8]);

@@ -1,5 +1,4 @@
 import CLinux
-import CUnwind
 import Glibc
 import LoopEngine
 import Synchronization
@@ -34,7 +33,17 @@ public final class StallMonitor: Sendable {
     var mainQueue: MainQueueHeartbeat?
     var pool: CooperativePoolHeartbeat?
     var suspension: Suspension
-    var courier: TelemetryCourier?
+    var couriers: Couriers
+  }
+
+  /// The threads that run code of the service, or wake its queues; each exists only while somebody needs it.
+  private struct Couriers {
+    /// Log and metrics; nil without them.
+    var telemetry: TelemetryCourier?
+    /// The closures of `actions`; nil without them.
+    var actions: Courier?
+    /// Heartbeats.
+    var beats: Courier
   }
 
   private let watch: Mutex<Watch?>
@@ -58,8 +67,8 @@ public final class StallMonitor: Sendable {
   /// standard error (or in the log that was handed in), and the service goes on, unwatched: an operator's slip never keeps a service from starting. The
   /// same holds for a file named there that cannot be opened. The monitor goes on watching if the result is not kept.
   ///
-  /// Call it once, early, best on the main thread. It opens libunwind and libdw, makes one thread, and installs a handler
-  /// for one free real-time signal; it costs a few milliseconds.
+  /// Call it once, early, best on the main thread. It opens libunwind and libdw and starts two threads, whose files lie in a descriptor table of
+  /// their own; it costs a few milliseconds. `Documentation/Guarantees.md` lists all that a process can notice of being watched.
   ///
   /// - Parameter configuration: What to watch for, in code.
   /// - Returns: The monitor. ``isWatching`` is false if it is disabled, or the environment cannot be used.
@@ -114,22 +123,29 @@ public final class StallMonitor: Sendable {
       serviceManager?.release()
       return StallMonitor(configuration: configuration, watch: nil)
     }
-    let plan = SinkPlan(configuration.sink)
-    if let code = plan.open() {
-      let reason = String(cString: strerror(code))
-      guard environment.setsSink else {
-        serviceManager?.release()
-        throw .sinkCannotBeOpened(sink: "\(configuration.sink)", reason: reason)
-      }
-      Diagnostics.say("the sink \(configuration.sink) cannot be opened: \(reason). The service goes on, unwatched")
-      serviceManager?.release()
+    do throws(StallMonitorError) {
+      return try beginOnce(
+        configuration, environment: environment, serviceManager: serviceManager, watchesMainLoop: watchesMainLoop,
+        courier: courier)
+    } catch {
+      guard case .sinkCannotBeOpened(let sink, let reason) = error else { throw error }
+      defer { serviceManager?.release() }
+      guard environment.setsSink else { throw error }
+      Diagnostics.say("the sink \(sink) cannot be opened: \(reason). The service goes on, unwatched")
       return StallMonitor(configuration: configuration, watch: nil)
     }
-    return try active.withLock { active throws(StallMonitorError) in
+  }
+
+  /// Begins the watch, unless another monitor of this process watches.
+  private static func beginOnce(
+    _ configuration: StallMonitorConfiguration, environment: Environment, serviceManager: ServiceManagerWatchdog?,
+    watchesMainLoop: Bool, courier: TelemetryCourier?
+  ) throws(StallMonitorError) -> StallMonitor {
+    try active.withLock { active throws(StallMonitorError) in
       if active?.isWatching == true { throw .alreadyWatching }
       let sentinel = ForkSentinel()
       let watch = try beginWatch(
-        configuration, environment: environment, plan: plan, sentinel: sentinel, serviceManager: serviceManager,
+        configuration, environment: environment, sentinel: sentinel, serviceManager: serviceManager,
         watchesMainLoop: watchesMainLoop, courier: courier)
       let monitor = StallMonitor(configuration: configuration, watch: watch, sentinel: sentinel)
       active = monitor
@@ -227,76 +243,111 @@ public final class StallMonitor: Sendable {
     ended.mainQueue?.end()
     ended.pool?.end()
     ended.watchdog.stop()
+    ended.couriers.beats.end()
+    ended.couriers.actions?.end()
+    StandardErrorQueue.flush()
     Diagnostics.note("The stall monitor has stopped")
-    ended.courier?.end()
+    ended.couriers.telemetry?.end()
+  }
+
+  /// What a loop that is watched by heartbeats needs of the watch.
+  struct HeartbeatPlace {
+    var watchdog: Watchdog
+    var suspension: Suspension
+    var pulse: Pulse
+    /// Posts the heartbeats.
+    var courier: Courier
   }
 
   /// What a loop that is watched by heartbeats needs of the watch; nil if there is none.
-  func heartbeatPlace() -> (watchdog: Watchdog, suspension: Suspension, pulse: Pulse)? {
+  func heartbeatPlace() -> HeartbeatPlace? {
     guard sentinel.isInOwnProcess else { return nil }
-    return watch.withLock { watch in watch.map { ($0.watchdog, $0.suspension, $0.registry.makePulse()) } }
+    return watch.withLock { watch in
+      watch.map {
+        HeartbeatPlace(
+          watchdog: $0.watchdog, suspension: $0.suspension, pulse: $0.registry.makePulse(), courier: $0.couriers.beats)
+      }
+    }
   }
 
   private static func beginWatch(
-    _ configuration: StallMonitorConfiguration, environment: Environment, plan: SinkPlan, sentinel: ForkSentinel,
+    _ configuration: StallMonitorConfiguration, environment: Environment, sentinel: ForkSentinel,
     serviceManager: ServiceManagerWatchdog?, watchesMainLoop: Bool, courier: TelemetryCourier?
   ) throws(StallMonitorError) -> Watch {
-    // All that takes the dynamic loader's lock happens here, and never during a stall.
+    let watchdog = Watchdog()
+    let couriers = Couriers(
+      telemetry: courier,
+      actions: ActionPlan.needsCourier(configuration.actions) ? Courier(name: "stall-actions") : nil,
+      beats: Courier(name: "stall-beats"))
+    let plan = SinkPlan(configuration, environment: environment)
+    let kept = try plan.keptDescriptor()
+    // On this thread, so that they share the service's descriptor table.
+    try courier?.start { watchdog.watchedSubjects }
+    if let actions = couriers.actions, !actions.addUser() { throw .noThread(code: EAGAIN) }
+    let recovery = plan.makeRecoveryPage(sentinel: sentinel)
+    let keepsRecords = Atomic<Bool>(false)
+    StandardErrorQueue.hold(environment: environment, executable: ProcessFacts.executablePath())
+    defer { StandardErrorQueue.flush() }
+    do throws(StallMonitorError) {
+      try watchdog.start(keeping: kept) { () throws(StallMonitorError) in
+        let context = try makeContext(
+          configuration, environment: environment, plan: plan, watchdog: watchdog, serviceManager: serviceManager,
+          courier: courier, actionCourier: couriers.actions, recovery: recovery)
+        keepsRecords.store(context.recorder != nil, ordering: .releasing)
+        return context
+      }
+    } catch {
+      couriers.actions?.end()
+      throw error
+    }
+    let suspension = Suspension()
+    let registry = LoopRegistry(
+      watchdog: watchdog, sentinel: sentinel, suspension: suspension, configuration: configuration,
+      keepsRecords: keepsRecords.load(ordering: .acquiring), recovery: recovery)
+    registry.rehearse()
+    var watch = Watch(watchdog: watchdog, registry: registry, suspension: suspension, couriers: couriers)
+    if watchesMainLoop { beginMainLoop(of: &watch, configuration) }
+    if configuration.watchesCooperativePool { watch.pool = watchPool(of: watch, configuration) }
+    return watch
+  }
+
+  /// Makes what the watchdog works with; on its thread.
+  ///
+  /// All that takes the dynamic loader's lock happens here, and never during a stall.
+  private static func makeContext(
+    _ configuration: StallMonitorConfiguration, environment: Environment, plan: SinkPlan, watchdog: Watchdog,
+    serviceManager: ServiceManagerWatchdog?, courier: TelemetryCourier?, actionCourier: Courier?,
+    recovery: RecoveryPage?
+  ) throws(StallMonitorError) -> WatchdogContext {
     let capture = ThreadCapture()
+    capture.prepareThread()
     let executable = ProcessFacts.executablePath()
     let resolver = FrameResolver(executablePath: executable)
     let serviceName = configuration.serviceName ?? ProcessFacts.baseName(executable)
-    let recorder = FatalRecorder.make(
-      configured: configuration.stateDirectory, environment: environment, serviceName: serviceName)
-    let watchdog = Watchdog(
-      origin: StallReport.Origin(
-        processID: getpid(), executablePath: executable,
-        executableBuildID: resolver.buildID(of: ProcessFacts.executableAddress()),
-        serviceName: serviceName,
-        serviceVersion: configuration.serviceVersion, hostName: ProcessFacts.hostName()))
-    let suspension = Suspension()
-    let recovery = plan.makeRecoveryPage(sentinel: sentinel)
-    let registry = LoopRegistry(
-      watchdog: watchdog, sentinel: sentinel, suspension: suspension, configuration: configuration,
-      keepsRecords: recorder != nil, recovery: recovery)
+    let origin = StallReport.Origin(
+      processID: getpid(), executablePath: executable,
+      executableBuildID: resolver.buildID(of: ProcessFacts.executableAddress()), serviceName: serviceName,
+      serviceVersion: configuration.serviceVersion, hostName: ProcessFacts.hostName())
     let tunings = TuningBox()
-    let sink = try plan.start(
-      configuration, environment: environment, origin: watchdog.origin, tunings: tunings, watchdog: watchdog.semaphore,
-      recovery: recovery)
-    let details =
-      sink.takesDetails ? nil : DetailFiles.make(configured: configuration.stateDirectory, environment: environment)
-    if details == nil, !sink.takesDetails, configuration.actions.contains(where: { $0.deed == .writeDetailFile }) {
-      Diagnostics.say(
-        "no detail files: there is no state directory that can be written to (STALLMONITOR_STATE_DIRECTORY)")
-    }
-    let publisher = ReportPublisher(
-      sink: sink,
-      ledger: RepeatLedger(
-        window: configuration.repeatWindow.nanoseconds, budget: configuration.budget, now: MonotonicClock.now()),
-      details: details, courier: courier)
-    do {
-      try courier?.start { watchdog.watchedSubjects }
-      try watchdog.start(
-        sink: sink, publisher: publisher, capture: capture, resolver: resolver, recorder: recorder,
-        configuration: configuration, actions: ActionPlan(configuration.actions), serviceManager: serviceManager,
-        tunings: tunings, courier: courier, recovery: recovery)
-    } catch {
-      sink.close()
-      throw error
-    }
-    var watch = Watch(watchdog: watchdog, registry: registry, suspension: suspension, courier: courier)
-    if watchesMainLoop { beginMainLoop(of: &watch, configuration) }
-    if configuration.watchesCooperativePool {
-      watch.pool = watchPool(configuration, by: watchdog, suspension: suspension)
-    }
-    return watch
+    let semaphore = watchdog.semaphore
+    let sink = try plan.start(origin: origin, tunings: tunings, recovery: recovery) { semaphore.post() }
+    let ledger = RepeatLedger(
+      window: configuration.repeatWindow.nanoseconds, budget: configuration.budget, now: MonotonicClock.now())
+    return WatchdogContext(
+      origin: origin, configuration: configuration, sink: sink,
+      publisher: ReportPublisher(sink: sink, ledger: ledger, courier: courier), capture: capture, resolver: resolver,
+      recorder: FatalRecorder.make(
+        configured: configuration.stateDirectory, environment: environment, serviceName: serviceName),
+      actions: ActionPlan(configuration.actions), serviceManager: serviceManager, tunings: tunings, courier: courier,
+      actionCourier: actionCourier, recovery: recovery)
   }
 
   private static func beginMainLoop(of watch: inout Watch, _ configuration: StallMonitorConfiguration) {
     let loop = Loop.main
     let pulse = watch.registry.makePulse()
     let stamper = TurnStamper(pulse: pulse)
-    let heartbeat = MainQueueHeartbeat(pulse: pulse, stamper: stamper, semaphore: watch.watchdog.semaphore)
+    let heartbeat = MainQueueHeartbeat(
+      pulse: pulse, stamper: stamper, semaphore: watch.watchdog.semaphore, courier: watch.couriers.beats)
     let subject = WatchedLoop.Subject(
       name: "main", kind: { stamper.kind.reportName }, threadID: getpid(), stackEnd: ProcessFacts.mainStackEnd(),
       threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: watch.suspension,
@@ -310,9 +361,9 @@ public final class StallMonitor: Sendable {
     watch.registry.addMain(identities)
     watch.watchdog.watch(subject)
     if loop.isCurrent {
-      cunwind_prepare_thread()
+      ThreadEnd.prepareForCapture()
     } else {
-      loop.perform { cunwind_prepare_thread() }
+      loop.perform { ThreadEnd.prepareForCapture() }
     }
     watch.attachment = LoopPulseObserver.attach(stamper, to: loop)
     watch.foundation = FoundationPulseObserver.attachToMain(stamper)
@@ -321,16 +372,17 @@ public final class StallMonitor: Sendable {
   }
 
   private static func watchPool(
-    _ configuration: StallMonitorConfiguration, by watchdog: Watchdog, suspension: Suspension
+    of watch: Watch, _ configuration: StallMonitorConfiguration
   ) -> CooperativePoolHeartbeat {
+    let watchdog = watch.watchdog
     let pulse = Pulse(
       semaphore: watchdog.semaphore, fencesItself: !watchdog.hasBarrier, countsTicks: watchdog.countsTicks)
-    let heartbeat = CooperativePoolHeartbeat(pulse: pulse)
+    let heartbeat = CooperativePoolHeartbeat(pulse: pulse, courier: watch.couriers.beats)
     watchdog.watch(
       WatchedLoop.Subject(
         name: "cooperative", kind: { CooperativePoolHeartbeat.kind }, threadID: getpid(), stackEnd: 0,
-        threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: suspension, state: { (nil, nil) },
-        captureThreads: configuration.captureThreads, heartbeat: heartbeat))
+        threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: watch.suspension,
+        state: { (nil, nil) }, captureThreads: configuration.captureThreads, heartbeat: heartbeat))
     return heartbeat
   }
 }

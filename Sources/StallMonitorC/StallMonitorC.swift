@@ -4,15 +4,18 @@ import Synchronization
 
 // The functions of `stallmonitor.h`, which documents them. The compiler checks each against its declaration there.
 
-private let monitor = Mutex<StallMonitor?>(nil)
-
 /// See `stallmonitor.h`.
 @c @implementation
 public func stallmonitor_start(_ options: UnsafePointer<stallmonitor_options>?) -> Int32 {
-  do {
+  do throws(StallMonitorError) {
     var configuration = StallMonitorConfiguration()
     if let options { try configuration.apply(options) }
-    return try monitor.withLock { monitor throws(StallMonitorError) in
+    guard let home = Home.forStarting() else {
+      return keep(
+        STALLMONITOR_NOT_WATCHING,
+        "the process was forked while another thread started or stopped its monitor: the child cannot have one")
+    }
+    return try home.change { monitor throws(StallMonitorError) in
       if monitor?.isWatching == true { return Int32(STALLMONITOR_OK) }
       let started = try StallMonitor.startWithoutMainLoop(configuration)
       guard started.isWatching else {
@@ -28,14 +31,7 @@ public func stallmonitor_start(_ options: UnsafePointer<stallmonitor_options>?) 
 
 /// See `stallmonitor.h`.
 @c @implementation
-public func stallmonitor_stop() {
-  // Outside of the lock: it waits for the reports.
-  let started = monitor.withLock { monitor in
-    defer { monitor = nil }
-    return monitor
-  }
-  started?.stop()
-}
+public func stallmonitor_stop() { Home.ofThisProcess?.stop() }
 
 /// See `stallmonitor.h`.
 @c @implementation
@@ -52,7 +48,8 @@ public func stallmonitor_is_watching() -> Int32 { current?.isWatching == true ? 
 /// See `stallmonitor.h`.
 @c @implementation
 public func stallmonitor_loop_create(_ name: UnsafePointer<CChar>?, _ threshold_ms: UInt32) -> OpaquePointer? {
-  do {
+  // Typed, and its text asked for by name: a dynamic cast takes kilobytes of a stack that may be small.
+  do throws(StallMonitorError) {
     guard let name else {
       throw StallMonitorError.invalidLoop(key: "name", value: "NULL", allowed: "1 to 64 bytes of UTF-8")
     }
@@ -91,21 +88,21 @@ public func stallmonitor_loop_destroy(_ loop: OpaquePointer?) {
   Unmanaged<OwnLoop>.fromOpaque(UnsafeRawPointer(loop)).takeRetainedValue().end()
 }
 
-private var current: StallMonitor? { monitor.withLock { $0 } }
+private var current: StallMonitor? { Home.ofThisProcess?.monitor }
 
 private func keep(_ code: Int, _ text: String) -> Int32 { cstallmonitor_keep_error(Int32(code), text) }
 
-private func keep(_ error: any Error) -> Int32 {
+private func keep(_ error: StallMonitorError) -> Int32 {
   let code =
-    switch error as? StallMonitorError {
+    switch error {
     case .nameTaken: STALLMONITOR_NAME_TAKEN
     case .noThread: STALLMONITOR_NO_THREAD
     case .notWatching: STALLMONITOR_NOT_WATCHING
     default: STALLMONITOR_INVALID
     }
   // In the host's words.
-  if case .invalidConfiguration(let key, let value, let allowed) = error as? StallMonitorError {
+  if case .invalidConfiguration(let key, let value, let allowed) = error {
     return keep(code, "stallmonitor_options.\(key) is \(value); allowed: \(allowed)")
   }
-  return keep(code, "\(error)")
+  return keep(code, error.description)
 }

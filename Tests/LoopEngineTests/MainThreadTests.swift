@@ -4,20 +4,8 @@ import Testing
 /// What `Loop.main` does on a real main thread, seen from outside.
 @Suite struct MainThreadTests {
   @Test func anAsyncMainStaysOnTheMainThreadWithItsQueueAndActor() throws {
-    let process = Process()
-    process.executableURL = Self.victim
-    process.standardInput = FileHandle.nullDevice
-    let output = Foundation.Pipe()
-    process.standardOutput = output
-    try process.run()
-    // A main thread that nobody serves never ends by itself.
-    let watchdog = DispatchWorkItem { kill(process.processIdentifier, SIGKILL) }
-    DispatchQueue.global().asyncAfter(deadline: .now() + 60, execute: watchdog)
-    let said = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-    process.waitUntilExit()
-    watchdog.cancel()
-
-    #expect(process.terminationReason == .exit && process.terminationStatus == 0, "\(said)")
+    let (said, status) = try run([])
+    #expect(status == 0, "\(said)")
     let lines = said.split(separator: "\n").map(String.init)
     for expected in [
       "ok: main() begins on the main thread", "ok: main() goes on there after a sleep",
@@ -29,6 +17,35 @@ import Testing
     }
     #expect(lines.contains { $0.hasPrefix("ok: the queue is served beside a nested run") })
     #expect(lines.last == "all is well")
+  }
+
+  @Test(arguments: ["forkOnAThreadWithoutALoop", "forkOnAThreadWithALoop"])
+  func theChildOfAForkOnAnotherThreadHasAMainLoopOfItsOwn(_ scenario: String) throws {
+    let (said, status) = try run([scenario])
+    #expect(status == 0, "\(said)")
+  }
+
+  @Test func withoutDescriptorsTheMainLoopRunsAndServesItsQueueLater() throws {
+    let (said, status) = try run(["noDescriptorsBeforeTheFirstRun"])
+    #expect(status == 0, "\(said)")
+  }
+
+  /// Runs the victim; the status is negative if a signal ended it.
+  private func run(_ arguments: [String]) throws -> (said: String, status: Int32) {
+    let process = Process()
+    process.executableURL = Self.victim
+    process.arguments = arguments
+    process.standardInput = FileHandle.nullDevice
+    let output = Foundation.Pipe()
+    process.standardOutput = output
+    try process.run()
+    // A main thread that nobody serves never ends by itself.
+    let watchdog = DispatchWorkItem { kill(process.processIdentifier, SIGKILL) }
+    DispatchQueue.global().asyncAfter(deadline: .now() + 120, execute: watchdog)
+    let said = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    process.waitUntilExit()
+    watchdog.cancel()
+    return (said, process.terminationReason == .exit ? process.terminationStatus : -process.terminationStatus)
   }
 
   /// Beside the test bundle, where the build leaves it.

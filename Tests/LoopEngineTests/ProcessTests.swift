@@ -265,6 +265,34 @@ private func fork() -> pid_t {
     }
   }
 
+  @Test func theMemoryOfABurstOfPostsIsGivenBack() async {
+    await #expect(processExitsWith: .success) {
+      /// Resident pages, as /proc/self/statm says.
+      func residentMegabytes() -> Int {
+        guard let file = fopen("/proc/self/statm", "r") else { return -1 }
+        defer { fclose(file) }
+        var line = [CChar](repeating: 0, count: 128)
+        fgets(&line, 128, file)
+        let fields = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self).split(
+          separator: " ")
+        return (Int(fields[1]) ?? 0) * 4096 / 1_000_000
+      }
+      let loop = Loop.current
+      loop.run(mode: .default, for: .zero)
+      let before = residentMegabytes()
+      // In the current mode, and in one that the loop comes to later.
+      for (mode, count) in [(Loop.Mode.common, 2_000_000), (.tests, 500_000), (.common, 100_000)] {
+        TestThread { for _ in 0..<count { loop.perform(in: mode) {} } }.join()
+        loop.run(mode: .default, for: .zero)
+        loop.run(mode: .tests, for: .zero)
+        if mode == .common, loop.run() != .finished { exit(1) }
+      }
+      let grown = residentMegabytes() - before
+      print("grown by", grown, "MB")
+      exit(grown < 20 ? 0 : 2)
+    }
+  }
+
   @Test func aRunOnAnotherThreadThanTheLoopsIsRefused() async {
     await #expect(processExitsWith: .failure) {
       let loop = try onFreshLoop { $0 }

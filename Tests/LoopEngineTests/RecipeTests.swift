@@ -1,59 +1,85 @@
-import LoopEngine
+import Foundation
 import Testing
 
-/// The examples of the documentation.
+/// The programs of the documentation, compiled and run as they are written.
 @Suite struct RecipeTests {
-  @Test func aTimerThatKeepsFiringInTrackingMode() throws {
-    let ticks = Log<Loop.Mode?>()
-    _ = try onFreshLoop { loop in
-      loop.addCommonMode(.tracking)
-      loop.schedule(after: .milliseconds(1), repeats: true) { timer in
-        ticks.append(loop.currentMode)
-      }
-      return loop.run(mode: .tracking, for: .milliseconds(20))
+  struct Recipe: CustomTestStringConvertible {
+    let title: String
+    let code: String
+    var testDescription: String { title }
+
+    /// What the comments behind `print` say.
+    var expected: [String] {
+      code.split(separator: "\n").filter { $0.hasPrefix("print(") }
+        .compactMap { line in line.range(of: ")  // ").map { String(line[$0.upperBound...]) } }
     }
-    #expect(ticks.all.first == .tracking)
   }
 
-  @Test func aThreadThatIsKeptAlive() throws {
-    let log = Log<String>()
-    let thread = PermanentThread(name: "writer")
-    try thread.start()
-    thread.perform { log.append("written") }
-    thread.stop()
-    #expect(log.all == ["written"])
+  @Test(arguments: recipes(in: "Recipes.md")) func aRecipeRunsAsWritten(_ recipe: Recipe) throws {
+    let program = try compile(recipe)
+    defer { try? FileManager.default.removeItem(at: program.deletingLastPathComponent()) }
+    let (output, status) = try run(program, [])
+    #expect(status == 0 && output.split(separator: "\n").map(String.init) == recipe.expected, "\(output)")
+    #expect(!recipe.expected.isEmpty)
   }
 
-  @Test func workThatIsPutOffUntilTheLoopIsIdle() throws {
-    let log = Log<String>()
-    _ = try onFreshLoop { loop in
-      loop.performWhenIdle { log.append("compact the index") }
-      loop.perform { log.append("answer a request") }
-      return loop.run()
-    }
-    #expect(log.all == ["answer a request", "compact the index"])
+  /// Runs until a signal.
+  @Test(arguments: recipes(in: "LoopEngine.md")) func theOverviewsProgramCompiles(_ recipe: Recipe) throws {
+    let program = try compile(recipe)
+    try? FileManager.default.removeItem(at: program.deletingLastPathComponent())
   }
 
-  @Test func aShutdownThatDrainsEachMode() throws {
-    let log = Log<String>()
-    _ = try onFreshLoop { loop in
-      for mode in [Loop.Mode.default, .tests, .other] {
-        let source = Loop.Source { log.append(mode.name) }
-        loop.add(source, to: mode)
-        source.signal()
-        loop.perform(in: mode) { log.append("block in \(mode)") }
+  /// Beside the test bundle, where the build leaves the modules and their objects.
+  private static var products: URL {
+    let bundle = CommandLine.arguments.first { $0.hasSuffix(".xctest") } ?? CommandLine.arguments[0]
+    return URL(fileURLWithPath: bundle).deletingLastPathComponent()
+  }
+
+  private static func recipes(in article: String) -> [Recipe] {
+    let documentation = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+      .appending(path: "../../Sources/LoopEngine/Documentation.docc/\(article)")
+    guard let text = try? String(contentsOf: documentation, encoding: .utf8) else { return [] }
+    var title = article
+    return text.components(separatedBy: "```").enumerated().compactMap { position, part in
+      if position % 2 == 1 {
+        return part.hasPrefix("swift\n") ? Recipe(title: title, code: String(part.dropFirst(6))) : nil
       }
-      loop.perform { loop.perform { loop.perform(in: .other) { log.append("what was left") } } }
-      // A hundred looks: what runs may leave more, and what is ready for ever is not waited for.
-      for _ in 0..<100 {
-        for mode in [Loop.Mode.default, .tests, .other] {
-          loop.run(mode: mode, for: .zero, returnAfterSourceHandled: true)
-        }
-      }
-      return 0
+      title = part.components(separatedBy: "\n").last { $0.hasPrefix("## ") } ?? title
+      return nil
     }
-    let first = ["block in default", "default", "block in tests", "tests", "block in other", "other"]
-    #expect(log.all.filter { $0 != "what was left" } == first)
-    #expect(log.count == first.count + 1)
+  }
+
+  private func compile(_ recipe: Recipe) throws -> URL {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "recipe-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    let source = directory.appending(path: "main.swift")
+    try recipe.code.write(to: source, atomically: true, encoding: .utf8)
+    let objects = try ["LoopEngine.build", "CLinux.build"].flatMap { name in
+      try FileManager.default.contentsOfDirectory(
+        at: Self.products.appending(path: name), includingPropertiesForKeys: nil)
+    }.filter { $0.pathExtension == "o" }.map(\.path)
+    let program = directory.appending(path: "recipe")
+    let modules = Self.products.appending(path: "Modules").path
+    let map = Self.products.appending(path: "CLinux.build/module.modulemap").path
+    let (output, status) = try run(
+      URL(fileURLWithPath: "/usr/bin/env"),
+      ["swiftc", "-swift-version", "6", "-warnings-as-errors", "-I", modules, "-Xcc", "-fmodule-map-file=\(map)"]
+        + [source.path] + objects + ["-o", program.path])
+    try #require(status == 0, "\(output)")
+    return program
+  }
+
+  private func run(_ program: URL, _ arguments: [String]) throws -> (output: String, status: Int32) {
+    let process = Process()
+    process.executableURL = program
+    process.arguments = arguments
+    let output = Foundation.Pipe()
+    process.standardOutput = output
+    process.standardError = output
+    process.standardInput = FileHandle.nullDevice
+    try process.run()
+    let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    process.waitUntilExit()
+    return (text, process.terminationReason == .exit ? process.terminationStatus : -1)
   }
 }

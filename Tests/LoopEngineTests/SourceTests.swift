@@ -197,4 +197,88 @@ import Testing
         == log.all.filter { $0.hasPrefix("-") }.map { $0.dropFirst() }.sorted())
     #expect(log.count == 4)
   }
+
+  @Test(arguments: [false, true]) func manySignalledSourcesAreServedInLinearTime(oneByOne: Bool) throws {
+    // 50 000 took minutes when each was searched for among all others; a twentieth of a second is more than enough.
+    let count = 50_000
+    let served = Log<Int>()
+    let took = try onFreshLoop { loop in
+      let sources = (0..<count).map { number in Loop.Source(order: number % 7) { served.append(number) } }
+      for source in sources {
+        loop.add(source)
+        source.signal()
+      }
+      let start = Loop.Instant.now
+      while served.count < count { loop.run(mode: .default, for: .zero, returnAfterSourceHandled: oneByOne) }
+      for source in sources { source.signal() }
+      for source in sources { source.invalidate() }
+      return start.duration(to: .now)
+    }
+    #expect(served.all == (0..<count).sorted { ($0 % 7, $0) < ($1 % 7, $1) })
+    #expect(took < .seconds(20))
+  }
+
+  @Test func signalledSourcesKeepTheirOrderHoweverTheyComeAndGo() throws {
+    let log = Log<Int>()
+    _ = try onFreshLoop { loop in
+      let holder = Log<Loop.Source>()
+      for number in 0..<200 {
+        holder.append(
+          Loop.Source(order: number * 37 % 200) {
+            // One in ten is signalled again, for the next round.
+            if number % 10 == 0 && !log.all.contains(number * 37 % 200) { holder.all[number].signal() }
+            log.append(number * 37 % 200)
+          })
+      }
+      for (number, source) in holder.all.enumerated() {
+        loop.add(source, to: number % 3 == 0 ? .tests : .default)
+        source.signal()
+      }
+      for number in stride(from: 5, to: 200, by: 11) { holder.all[number].invalidate() }
+      for _ in 0..<2 {
+        for mode in [Loop.Mode.default, .tests] { loop.run(mode: mode, for: .zero) }
+      }
+      while loop.run(mode: .default, for: .zero, returnAfterSourceHandled: true) == .handledSource {}
+    }
+    let isGone = Set(stride(from: 5, to: 200, by: 11))
+    func round(_ keep: (Int) -> Bool) -> [Int] {
+      (0..<200).filter { !isGone.contains($0) && keep($0) }.map { $0 * 37 % 200 }.sorted()
+    }
+    let first = round { $0 % 3 != 0 } + round { $0 % 3 == 0 }
+    let second = round { $0 % 3 != 0 && $0 % 10 == 0 } + round { $0 % 3 == 0 && $0 % 10 == 0 }
+    #expect(log.all == first + second)
+  }
+
+  /// CoreFoundation calls it; here a removal holds at once, as an invalidation does.
+  @Test func whatIsRemovedEarlierInTheSameRoundIsNotCalled() throws {
+    let log = Log<String>()
+    let pipes = (0..<2).map { _ in Pipe() }
+    defer { for pipe in pipes { pipe.close() } }
+    for pipe in pipes { pipe.write() }
+    _ = try onFreshLoop { loop in
+      let laterSource = Loop.Source(order: 2) { log.append("source") }
+      let laterTimer = Loop.Timer(at: .distantPast.advanced(by: .seconds(1))) { _ in log.append("timer") }
+      let laterObserver = Loop.Observer(.beforeSources, order: 2) { _, _ in log.append("observer") }
+      loop.add(laterSource)
+      loop.add(laterTimer)
+      loop.add(laterObserver)
+      loop.observe(.beforeSources, order: 1, repeats: false) { _, _ in loop.remove(laterObserver, from: .common) }
+      let source = Loop.Source(order: 1) { loop.remove(laterSource) }
+      loop.add(source)
+      for source in [source, laterSource] { source.signal() }
+      loop.add(Loop.Timer(at: .distantPast) { _ in loop.remove(laterTimer) })
+      let watches = Log<Loop.DescriptorSource>()
+      for pipe in pipes {
+        watches.append(
+          try loop.watch(pipe.reading) { source, _ in
+            log.append("descriptor")
+            for other in watches.all where other !== source { loop.remove(other) }
+          })
+      }
+      loop.run(mode: .default, for: .zero)
+      #expect(laterSource.isValid && laterTimer.isValid && laterObserver.isValid)
+      #expect(watches.all.allSatisfy { $0.isValid })
+    }
+    #expect(log.all == ["descriptor"])
+  }
 }

@@ -9,7 +9,7 @@ import Testing
 struct AgentSpoolTests {
   /// A sink, and where it keeps what waits.
   private final class Host {
-    let sink: AgentSink
+    let sink: OutputSink
     let tunings = TuningBox()
 
     init(_ agent: String, in directory: String?, service: String = "web", isShared: Bool = false) throws {
@@ -19,9 +19,9 @@ struct AgentSpoolTests {
           isShared: isShared)
       }
       let counter = Counter()
-      sink = AgentSink { counter.count.add(1, ordering: .relaxed) }
+      sink = OutputSink { counter.count.add(1, ordering: .relaxed) }
       let tunings = tunings
-      try sink.start {
+      try sink.start(name: "stall-agent") {
         AgentClient(
           sink: $0, path: agent,
           origin: StallReport.Origin(
@@ -44,7 +44,7 @@ struct AgentSpoolTests {
     return OutgoingLine(Array((head + filler + tail).utf8), droppedBefore: dropped)
   }
 
-  private static func send(_ numbers: some Sequence<Int>, size: Int = 1000, to sink: AgentSink) {
+  private static func send(_ numbers: some Sequence<Int>, size: Int = 1000, to sink: OutputSink) {
     for number in numbers { sink.write(line(number, size: size, dropped: sink.takeDropped())) }
   }
 
@@ -80,7 +80,7 @@ struct AgentSpoolTests {
   }
 
   /// Slower than the thread takes them, as stalls are.
-  private static func sendSlowly(_ count: Int, size: Int, to sink: AgentSink) {
+  private static func sendSlowly(_ count: Int, size: Int, to sink: OutputSink) {
     for start in stride(from: 0, to: count, by: 100) {
       send(start..<min(start + 100, count), size: size, to: sink)
       while sink.hasBacklog { usleep(1000) }
@@ -288,7 +288,7 @@ struct AgentSpoolTests {
 
   /// A host that closes all descriptors, and has others by the same numbers before the thread looks.
   @Test func bellTellsThatNobodyHearsIt() throws {
-    let bell = AgentBell()
+    let bell = OutputBell()
     let inner = try #require(bell.quiet())
     #expect(bell.ring())
     _ = bell.quiet()

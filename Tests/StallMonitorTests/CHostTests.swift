@@ -46,6 +46,14 @@ extension OneAtATime {
       #expect(told.first?["thread", "id"] as? Int != told.first?["process", "pid"] as? Int)
     }
 
+    /// A thread of the smallest stack that the C library allows makes, serves and destroys its loop.
+    @Test func loopOnASmallStack() throws {
+      let victim = try run("small-stack")
+      #expect(victim.status == 0)
+      let ended = try #require(victim.reports("stall.ended").first)
+      #expect(ended.culprit == "compute_digest")
+    }
+
     @Test func destroyedOnItsThreadTheStallEndsThere() throws {
       let ended = try #require(run("destroyed-by-itself").reports("stall.ended").first)
       #expect(ended.duration > 490 && ended.duration < 1090)
@@ -85,6 +93,21 @@ extension OneAtATime {
       let victim = try run("fork")
       #expect(victim.status == 0)
       #expect(victim.facts["child"] == "0")
+    }
+
+    /// A thread of the parent's may hold any lock at the moment of the fork.
+    @Test func childOfAForkWaitsForNoLock() throws {
+      let victim = try run("fork-in-calls")
+      #expect(victim.facts["ended"] == "300")
+    }
+
+    /// What it does not know of has its default.
+    @Test func hostOfAnOlderHeaderHasFewerOptions() throws {
+      let victim = try run("older")
+      #expect(victim.facts["start"] == "0", "\(victim.talk)")
+      #expect(victim.facts["again"] == "0")
+      let ended = try #require(victim.reports("stall.ended").first)
+      #expect(ended["stall", "threshold_ms"] as? Double == 100)
     }
 
     @Test func misuseIsAnErrorWithWords() throws {

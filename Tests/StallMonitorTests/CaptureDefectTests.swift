@@ -23,12 +23,73 @@ extension OneAtATime {
       #expect(!cunwind_is_interrupted_syscall(0, read))
     }
 
+    /// Unwinds a thread that is at `place`, with `words` from its stack pointer on, and garbage below.
+    ///
+    /// `framePointer` is an index into `words`.
+    private func unwind(at place: UInt64, words: [UInt64], framePointer: Int = 0) -> (
+      frames: [UInt64], result: cunwind_backtrace
+    ) {
+      #expect(cunwind_load() == nil)
+      let unwinder = cunwind_unwinder_create()
+      defer { cunwind_unwinder_destroy(unwinder) }
+      var memory = [UInt64](repeating: 0x4141_4141_4141, count: 16) + words
+      return memory.withUnsafeMutableBytes { memory in
+        let stack = memory.baseAddress! + 128
+        let stackPointer = UInt64(UInt(bitPattern: stack))
+        var snapshot = cunwind_snapshot()
+        withUnsafeMutableBytes(of: &snapshot.registers) { registers in
+          let frame = stackPointer + 8 * UInt64(framePointer)
+          registers.storeBytes(of: frame, toByteOffset: 8 * Int(CUNWIND_RBP), as: UInt64.self)
+          registers.storeBytes(of: stackPointer, toByteOffset: 8 * Int(CUNWIND_RSP), as: UInt64.self)
+          registers.storeBytes(of: place, toByteOffset: 8 * Int(CUNWIND_RIP), as: UInt64.self)
+        }
+        snapshot.known = 1 << CUNWIND_REGISTERS - 1
+        snapshot.stack_address = stackPointer
+        snapshot.stack_length = UInt64(8 * words.count)
+        snapshot.stack = stack.assumingMemoryBound(to: UInt8.self)
+        var frames = [cunwind_frame](repeating: cunwind_frame(), count: 8)
+        let result = cunwind_unwind(unwinder, &snapshot, &frames, frames.count)
+        return (frames.prefix(result.count).map(\.address), result)
+      }
+    }
+
+    /// A perf sample has no memory below the stack pointer, and the tables say that popped registers are there.
+    @Test func poppedRegistersAreKnown() {
+      let (epilogue, caller) = (victim_epilogue_at(false), victim_epilogue_at(true))
+      // The caller's frame pointer is at 4, and nobody has called it.
+      let (frames, result) = unwind(at: epilogue, words: [caller, 1, 1, 1, 0, 0, 1, 1], framePointer: 4)
+      #expect(frames == [epilogue, caller])
+      #expect(result.end == CUNWIND_END_OUTERMOST && !result.read_live)
+    }
+
+    /// A thread that is met between a call and what it calls is its caller's; both linkers make such tables.
+    @Test(arguments: ["lld", "bfd", "gold"])
+    func entryOfALinkageTableIsNoFunction(linker: String) throws {
+      let fixtures = try SymbolFixtures()
+      let library = try fixtures.clang(
+        "int getppid(void); int caller(void) { return getppid() + 1; }",
+        ["-shared", "-fPIC", "-O1", "-fuse-ld=\(linker)", "-Wl,-z,lazy"], name: "plt-\(linker).so")
+      let handle = try #require(dlopen(library, RTLD_NOW))
+      let start = UInt64(UInt(bitPattern: dlsym(handle, "caller")))
+      let code = UnsafeRawBufferPointer(start: UnsafeRawPointer(bitPattern: UInt(start)), count: 16)
+      let call = try #require(code.firstIndex(of: 0xe8))
+      let returnAddress = start + UInt64(call) + 5
+      let distance = code.loadUnaligned(fromByteOffset: call + 1, as: Int32.self)
+      let entry = returnAddress &+ UInt64(bitPattern: Int64(distance))
+      // `push %rax` before the call; nobody has called the caller.
+      let words: [UInt64] = [returnAddress, 1, 0, 1]
+      #expect(unwind(at: entry, words: words).frames == [returnAddress])
+      #expect(unwind(at: returnAddress, words: Array(words.dropFirst())).frames == [returnAddress])
+    }
+
     /// A signal whose handler somebody has taken away would end the process.
     @Test func signalWithoutItsHandlerIsNotSent() async {
       await #expect(processExitsWith: .success) {
-        let capture = ThreadCapture()
+        let capture = ThreadCapture(mayUsePerf: false)
+        let thread = victim_moment_start(VICTIM_DEEP, { cunwind_prepare_thread_for_timer() }, nil)
+        let other = victim_moment_start(VICTIM_DEEP, { cunwind_prepare_thread_for_timer() }, nil)
+        _ = capture.capture(ThreadProbe(thread: victim_moment_id(other)), stackEnd: 0)
         for number in 1...64 { Glibc.signal(Int32(number), SIG_DFL) }
-        let thread = victim_moment_start(VICTIM_DEEP, nil, nil)
         let probe = ThreadProbe(thread: victim_moment_id(thread))
         // A handler is put back, on whichever signal is free then.
         let backtrace = try capture.capture(probe, stackEnd: 0).backtrace.get()
@@ -41,8 +102,8 @@ extension OneAtATime {
 
     @Test func signalThatTheKernelRefusesIsToldAsSuch() async {
       await #expect(processExitsWith: .success) {
-        let capture = ThreadCapture()
-        let thread = victim_moment_start(VICTIM_DEEP, nil, nil)
+        let capture = ThreadCapture(mayUsePerf: false)
+        let thread = victim_moment_start(VICTIM_DEEP, { cunwind_prepare_thread_for_timer() }, nil)
         var none = rlimit(rlim_cur: 0, rlim_max: 0)
         setrlimit(__rlimit_resource_t(11), &none)  // RLIMIT_SIGPENDING
         let probe = ThreadProbe(thread: victim_moment_id(thread))
@@ -53,16 +114,16 @@ extension OneAtATime {
     /// A second signal is not queued behind one that the thread has not taken yet.
     @Test func pendingSignalIsSeen() async {
       await #expect(processExitsWith: .success) {
-        let signal = cunwind_handler_install()
+        let signal = cunwind_timer_signal(0)
         var set = sigset_t()
         sigemptyset(&set)
         sigaddset(&set, signal)
         let probe = ThreadProbe(thread: clinux_gettid())
         pthread_sigmask(SIG_UNBLOCK, &set, nil)
-        #expect(probe.state(of: signal) == ThreadProbe.SignalState(isBlocked: false, isPending: false))
+        #expect(probe.signalState().map { $0.isBlocked(signal) || $0.isPending(signal) } == false)
         pthread_sigmask(SIG_BLOCK, &set, nil)
         pthread_kill(pthread_self(), signal)
-        #expect(probe.state(of: signal) == ThreadProbe.SignalState(isBlocked: true, isPending: true))
+        #expect(probe.signalState().map { $0.isBlocked(signal) && $0.isPending(signal) } == true)
       }
     }
 
@@ -96,10 +157,10 @@ extension OneAtATime {
 
     /// As when a library is unloaded before its frame is unwound: the thread has gone on since.
     @Test func stackThatWasLostInCodeOfNoModuleIsTakenAgain() throws {
-      let thread = victim_moment_start(VICTIM_FOREIGN_CODE, nil, nil)
+      let thread = victim_moment_start(VICTIM_FOREIGN_CODE, { cunwind_prepare_thread_for_timer() }, nil)
       defer { victim_moment_stop(thread) }
       let probe = ThreadProbe(thread: victim_moment_id(thread))
-      let backtrace = try ThreadCapture().captureWithPatience(probe).backtrace.get()
+      let backtrace = try ThreadCapture(mayUsePerf: false).captureWithPatience(probe).backtrace.get()
       #expect(!backtrace.isTruncated)
       #expect(backtrace.frames.suffix(3).contains { $0.address == victim_moment_outermost(thread) })
     }
@@ -137,9 +198,9 @@ extension OneAtATime {
       let done = Atomic<Int>(0)
       for id in [shallow.id, deep.id] {
         Self.detach {
-          let capture = ThreadCapture(steadyTime: 50_000)
+          let capture = ThreadCapture()
           let probe = ThreadProbe(thread: id)
-          for _ in 0..<1500 {
+          for _ in 0..<300 {
             let frames = (try? capture.captureWithPatience(probe).backtrace.get())?.frames.count ?? -1
             counts.withLock { _ = $0[id, default: []].insert(frames / 30) }
           }
@@ -166,7 +227,7 @@ extension OneAtATime {
       let below = Mutex<(UInt, Int32)>((0, 0))
       let done = Atomic<Bool>(false)
       Self.detach {
-        cunwind_prepare_thread()
+        cunwind_prepare_thread_for_timer()
         var stack = stack_t()
         sigaltstack(nil, &stack)
         var ends: [Int32] = [0, 0]
@@ -202,6 +263,7 @@ extension OneAtATime {
     @Test func readingIsForbiddenByAFilter() async {
       await #expect(processExitsWith: .success) {
         let capture = ThreadCapture()
+        capture.prepareThread()
         try #require(victim_forbid_process_vm_readv(false))
         try CaptureDefectTests.expectStacks(capture)
       }
@@ -222,7 +284,8 @@ extension OneAtATime {
     func processThatIsNotDumpable() async {
       await #expect(processExitsWith: .success) {
         let capture = ThreadCapture()
-        let thread = victim_moment_start(VICTIM_DEEP, nil, nil)
+        capture.prepareThread()
+        let thread = victim_moment_start(VICTIM_DEEP, { cunwind_prepare_thread_for_timer() }, nil)
         let probe = ThreadProbe(thread: victim_moment_id(thread))
         try #require(setuid(65534) == 0)
         try #require(!victim_is_dumpable())
@@ -236,7 +299,7 @@ extension OneAtATime {
       let poll = VictimThread(depth: 40, leaf: .poll)
       let blocked = try capture.capture(ThreadProbe(thread: poll.id), stackEnd: 0).backtrace.get()
       #expect(!blocked.isTruncated && blocked.frames.count > 40)
-      let spin = VictimThread(depth: 40, leaf: .spin)
+      let spin = VictimThread(depth: 40, leaf: .spin, isPrepared: true)
       let running = try capture.capture(ThreadProbe(thread: spin.id), stackEnd: 0).backtrace.get()
       #expect(!running.isTruncated && running.frames.count > 40)
     }

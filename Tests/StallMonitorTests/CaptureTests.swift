@@ -15,6 +15,7 @@ final class VictimThread: @unchecked Sendable {  // The handle is set before the
   private var handle = pthread_t()
   private let depth: Int
   private let leaf: Leaf
+  private let isPrepared: Bool
   private let thread = Atomic<Int32>(0)
   private let isReady = Atomic<Bool>(false)
   private let isReleased = Atomic<Bool>(false)
@@ -25,7 +26,9 @@ final class VictimThread: @unchecked Sendable {  // The handle is set before the
   private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
   private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
 
-  init(depth: Int, leaf: Leaf, settles: Bool = true) {
+  /// A thread that is prepared can be captured by the timer, too.
+  init(depth: Int, leaf: Leaf, settles: Bool = true, isPrepared: Bool = false) {
+    self.isPrepared = isPrepared
     self.depth = depth
     self.leaf = leaf
     pipe(&ends)
@@ -41,8 +44,10 @@ final class VictimThread: @unchecked Sendable {  // The handle is set before the
         var none = sigset_t()
         sigemptyset(&none)
         pthread_sigmask(SIG_SETMASK, &none, nil)
+        if victim.isPrepared { cunwind_prepare_thread_for_timer() }
         victim.thread.store(Int32(truncatingIfNeeded: syscallGettid()), ordering: .releasing)
         victim.recurse(victim.depth)
+        cunwind_thread_ends()
         return nil
       }, Unmanaged.passUnretained(self).toOpaque())
     while !isReady.load(ordering: .acquiring) { sched_yield() }
@@ -139,6 +144,26 @@ extension OneAtATime {
       #expect(!backtrace.isApproximate)
       #expect(backtrace.frames.count >= depth + 3, "\(leaf) \(backtrace.frames.count)")
       if leaf == .spin { #expect(moment.activity == .running) } else { #expect(moment.activity != .running) }
+    }
+
+    @Test("a running thread is captured by perf events, and by the timer", arguments: [true, false], [0, 40])
+    func runningThread(usesPerf: Bool, depth: Int) throws {
+      let victim = VictimThread(depth: depth, leaf: .spin, isPrepared: !usesPerf)
+      defer { victim.release() }
+      let capture = ThreadCapture(mayUsePerf: usesPerf)
+      let backtrace = try capture.captureWithPatience(ThreadProbe(thread: victim.id)).backtrace.get()
+      let isPermitted = usesPerf && cunwind_perf_is_permitted()
+      #expect(backtrace.method == (isPermitted ? .perf : .timer))
+      #expect(!backtrace.isTruncated && !backtrace.isApproximate)
+      #expect(backtrace.frames.count >= depth + 3)
+    }
+
+    @Test func unpreparedThreadIsNotSignalled() throws {
+      let victim = VictimThread(depth: 0, leaf: .spin)
+      defer { victim.release() }
+      let moment = ThreadCapture(mayUsePerf: false).captureWithPatience(ThreadProbe(thread: victim.id))
+      #expect(moment.activity == .running)
+      #expect(throws: CaptureFailure.notPrepared) { try moment.backtrace.get() }
     }
   }
 }

@@ -147,7 +147,8 @@ extension OneAtATime {
         for start in starts { start.waitUntilExit() }
         let written = try Data(contentsOf: lines)
         try Victim.validate(written)
-        #expect(try written.split(separator: UInt8(ascii: "\n")).map { try Report($0).id } == [killed.reports[0].id])
+        let told = try #require(killed.reports.first)
+        #expect(try written.split(separator: UInt8(ascii: "\n")).map { try Report($0).id } == [told.id])
         #expect(state.files.isEmpty)
       }
     }

@@ -10,6 +10,8 @@ private struct CorpusStall: Decodable, CustomTestStringConvertible {
     var module: String
     var executable: Bool?
     var inlined: Bool?
+    var declared_in: String?
+    var source: String?
     var build_id: String?
     var offset: String
   }
@@ -46,7 +48,8 @@ private struct CorpusStall: Decodable, CustomTestStringConvertible {
       let known = SymbolizedFrame(
         symbol: symbol, shortSymbol: ShortSymbol.shorten(symbol, linkageName: name), linkageName: name, file: nil,
         line: nil, inlined: frame.inlined ?? false,
-        isCompilerGenerated: ShortSymbol.isCompilerGenerated(symbol, linkageName: name))
+        isCompilerGenerated: ShortSymbol.isCompilerGenerated(symbol, linkageName: name),
+        isInSystemHeader: frame.declared_in.map { SystemHeaders.contain($0, compiledFor: frame.source) } ?? false)
       return place.named([known], isExecutable: frame.executable ?? false)
     }
   }

@@ -3,6 +3,7 @@ import CUnwind
 import Glibc
 import Synchronization
 import Testing
+import VictimC
 
 @testable import StallMonitor
 
@@ -27,6 +28,8 @@ extension OneAtATime {
         var none = sigset_t()
         sigemptyset(&none)
         pthread_sigmask(SIG_SETMASK, &none, nil)
+        cunwind_prepare_thread_for_timer()
+        defer { cunwind_thread_ends() }
         thread.store(clinux_gettid(), ordering: .releasing)
         var semaphore = sem_t()
         sem_init(&semaphore, 0, 0)
@@ -60,8 +63,8 @@ extension OneAtATime {
       }
     }
 
-    @Test(arguments: Alternator.Call.allCases)
-    private func callsAreNeitherInterruptedNorCutShort(call: Alternator.Call) throws {
+    @Test(arguments: Alternator.Call.allCases, [true, false])
+    private func callsAreNeitherInterruptedNorCutShort(call: Alternator.Call, usesPerf: Bool) throws {
       let alternator = Alternator(call)
       var handle = pthread_t()
       pthread_create(
@@ -71,7 +74,7 @@ extension OneAtATime {
           return nil
         }, Unmanaged.passUnretained(alternator).toOpaque())
       while alternator.thread.load(ordering: .acquiring) == 0 { sched_yield() }
-      let capture = ThreadCapture()
+      let capture = ThreadCapture(mayUsePerf: usesPerf)
       let probe = ThreadProbe(thread: alternator.thread.load(ordering: .acquiring))
       var taken = 0
       for _ in 0..<1500 where (try? capture.capture(probe, stackEnd: 0).backtrace.get()) != nil { taken += 1 }
@@ -82,26 +85,21 @@ extension OneAtATime {
       #expect(taken > 1400, "\(taken) of 1500")
     }
 
-    /// The guard alone, with a signal sent to a thread that is certainly blocked: it sleeps on, and does not know.
-    @Test func signalledSleepGoesOn() throws {
-      #expect(cunwind_handler_install() > 0)
-      let victim = VictimThread(depth: 3, leaf: .poll)
-      defer { victim.release() }
-      var snapshot = cunwind_snapshot()
-      while !cunwind_snapshot_claim() { usleep(100) }
-      defer { cunwind_snapshot_release() }
-      for _ in 0..<20 {
-        let result = cunwind_capture_by_signal(victim.id, 0, 1_000_000_000, &snapshot)
-        #expect(result == CUNWIND_CAPTURED)
-        usleep(2000)
+    /// A thread that blocks the signal after the timer was armed, and then waits with a mask that lets it in: the wait goes on.
+    @Test func pendingSignalThatAWaitLetsInIsNotNoticed() async {
+      await #expect(processExitsWith: .success) {
+        let signal = cunwind_timer_signal(0)
+        #expect(signal > 0)
+        let start = MonotonicClock.now()
+        #expect(victim_poll_letting_in(signal, 60) == 0)
+        #expect(MonotonicClock.now() - start >= 55_000_000)
       }
-      #expect(victim.rounds.load(ordering: .relaxed) == 1, "the call has ended")
     }
 
     @Test func threadWithItsSignalsBlockedIsNotSignalled() throws {
       let spinner = Spinner(blocksSignals: true)
       defer { spinner.stop() }
-      let moment = ThreadCapture().capture(ThreadProbe(thread: spinner.id), stackEnd: 0)
+      let moment = ThreadCapture(mayUsePerf: false).capture(ThreadProbe(thread: spinner.id), stackEnd: 0)
       #expect(throws: CaptureFailure.signalBlocked) { try moment.backtrace.get() }
     }
 
@@ -139,8 +137,10 @@ private final class Spinner: @unchecked Sendable {  // The handle is set before 
     var mask = sigset_t()
     if blocksSignals { sigfillset(&mask) } else { sigemptyset(&mask) }
     pthread_sigmask(SIG_SETMASK, &mask, nil)
+    cunwind_prepare_thread_for_timer()
     thread.store(clinux_gettid(), ordering: .releasing)
     while !isDone.load(ordering: .acquiring) {}
+    cunwind_thread_ends()
   }
 
   func stop() {

@@ -59,6 +59,23 @@ extension OneAtATime {
       #expect((report["message"] as? String)?.hasPrefix("the whole process stood still for") == true)
     }
 
+    /// What a stop in mid-stall takes is deducted, and the report has it: duration and `frozen_ms` make the time that passed.
+    @Test func stopInMidStallIsDeductedAndReported() throws {
+      let victim = try Victim.run("sleep", milliseconds: 4000) { process in
+        usleep(1_500_000)
+        kill(process.processIdentifier, SIGSTOP)
+        usleep(1_000_000)
+        kill(process.processIdentifier, SIGCONT)
+      }
+      let ended = try #require(victim.reports.last { $0.event == "stall.ended" && $0.cause == "sleep" })
+      let frozen = try #require(ended["stall", "evidence", "frozen_ms"] as? Double)
+      let took = try #require(victim.facts["took_ms"].flatMap(Double.init))
+      // A wait of the watchdog's more than the stop itself, which it cannot see begin.
+      #expect(frozen >= 1000)
+      #expect(ended.duration + frozen >= took - 1)
+      #expect(ended.duration + frozen < took + 1000)
+    }
+
     /// A debugger that attaches to the process holds all its threads, and not its loop alone.
     @Test func debuggedProcessBlamesNoFunction() throws {
       let victim = try Victim.run("healthy", milliseconds: 2500) { process in
@@ -149,14 +166,27 @@ extension OneAtATime {
     }
 
     /// A virtual machine that slept for hours, seen through the watchdog's lateness.
-    @Test func lateWatchdogThatWasNotStarvedWasFrozen() {
+    @Test func machineThatSleptWasFrozen() throws {
       var freezes = FreezeDetector()
       freezes.willWait()
       let hours: UInt64 = 3 * 3600 * 1_000_000_000
-      let frozen = freezes.frozen(lateness: hours)
+      let result = freezes.freeze(lateness: hours, of: hours + 7)
+      let freeze = try #require(result)
       // But for what this thread itself has waited for a processor meanwhile.
-      #expect(frozen <= hours && frozen > hours - 60_000_000_000)
-      #expect(freezes.frozen(lateness: FreezeDetector.limit) == 0)
+      #expect(freeze.atLeast <= hours && freeze.atLeast > hours - 60_000_000_000)
+      #expect(freeze.atMost == hours + 7)
+      let punctual = freezes.freeze(lateness: FreezeDetector.limit, of: hours)
+      #expect(punctual == nil)
     }
+
+    /// A hypervisor takes a processor away, and the kernel counts that for nobody: a late wait is no freeze.
+    @Test func watchdogThatIsLateForNoKnownReasonWasNotFrozen() {
+      var freezes = FreezeDetector()
+      freezes.willWait()
+      usleep(1000)
+      let freeze = freezes.freeze(lateness: 3_000_000_000, of: 3_001_000_000)
+      #expect(freeze == nil)
+    }
+
   }
 }

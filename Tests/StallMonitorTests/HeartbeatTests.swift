@@ -14,6 +14,7 @@ struct HeartbeatTests {
       var isIdle = false
       var server = LoopServer.unknown
       var beats = 0
+      var hasGivenUp = false
     }
 
     let state = Mutex(State())
@@ -24,6 +25,8 @@ struct HeartbeatTests {
     var isBeating: Bool { state.withLock { $0.isBeating } }
     var mayBegin: Bool { state.withLock { $0.mayBegin } }
     func begin() {}
+    func giveUpSearch() { state.withLock { $0.hasGivenUp = true } }
+    var hasGivenUp: Bool { state.withLock { $0.hasGivenUp } }
     var server: LoopServer { state.withLock { $0.server } }
     var pool: WorkerPool? { .dispatch }
     var beats: Int { state.withLock { $0.beats } }
@@ -80,6 +83,17 @@ struct HeartbeatTests {
     #expect(loop.look(at: time + Self.threshold, frozen: 0) == .quiet)
   }
 
+  /// A loop that never rests needs no other thread either: the one that would post beats shares the service's descriptors.
+  @Test func loopThatOnlyTurnsIsNotLookedForElsewhere() {
+    host.state.withLock { ($0.isBeating, $0.mayBegin) = (false, true) }
+    for round in 0..<5 {
+      #expect(host.hasGivenUp == false, "round \(round)")
+      pulse.turn(.beforeSources)
+      _ = loop.look(at: now + UInt64(round) * Self.threshold, frozen: 0)
+    }
+    #expect(host.hasGivenUp)
+  }
+
   /// Beats are on a grid of the threshold, so that one wake-up serves all loops.
   private var nextBeat: UInt64 { (now / Self.threshold + 1) * Self.threshold }
 
@@ -116,7 +130,8 @@ struct HeartbeatTests {
   @Test func frozenProcessForgivesTheBeat() {
     _ = loop.look(at: now, frozen: 0)
     let thawed = now + 10 * Self.threshold
-    #expect(loop.look(at: thawed, frozen: 9 * Self.threshold) == .lookAgain(at: thawed + Self.threshold))
+    let frozen = 9 * Self.threshold + Self.threshold / 2
+    #expect(loop.look(at: thawed, frozen: frozen) == .lookAgain(at: now + frozen + Self.threshold))
   }
 
   @Test func suspendedLoopGetsNoBeat() {

@@ -54,7 +54,10 @@ extension OneAtATime {
       #expect(victim.facts["samples"] == "0")
       let ended = try #require(victim.reports("stall.ended").first)
       #expect(ended.isCaused(by: "running"))
-      #expect(ended["stall", "capture", "failure"] as? String == "the thread runs with the capture signal blocked")
+      // Perf events need no signal; without them there is no stack.
+      if ended["stall", "capture", "method"] as? String != "perf" {
+        #expect(ended["stall", "capture", "failure"] as? String == "the thread runs with the capture signal blocked")
+      }
     }
 
     @Test(arguments: Victim.Build.allCases)

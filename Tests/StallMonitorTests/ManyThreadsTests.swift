@@ -36,9 +36,9 @@ extension OneAtATime {
 
     /// A running thread is held in its own capture alone, and there for its copy: it goes on while its stack is unwound, while
     /// others are captured, and while others map memory.
-    @Test func runningThreadWaitsForNobody() throws {
-      _ = cunwind_handler_install()
-      let running = victim_moment_start(VICTIM_DEEP, { cunwind_prepare_thread() }, nil)
+    @Test(arguments: [true, false])
+    func runningThreadWaitsForNobody(usesPerf: Bool) throws {
+      let running = victim_moment_start(VICTIM_DEEP, { cunwind_prepare_thread_for_timer() }, nil)
       let mapping = victim_moment_start(VICTIM_MAPPING, nil, nil)
       let other = VictimThread(depth: 1200, leaf: .read)
       defer {
@@ -46,7 +46,7 @@ extension OneAtATime {
         victim_moment_stop(mapping)
         other.release()
       }
-      let capture = ThreadCapture(steadyTime: 50_000)
+      let capture = ThreadCapture(mayUsePerf: usesPerf)
       let probe = ThreadProbe(thread: victim_moment_id(running))
       let otherProbe = ThreadProbe(thread: other.id)
       // The first ones touch its alternate stack.

@@ -67,6 +67,21 @@ struct StallRecordTests {
     #expect(place.files.isEmpty)
   }
 
+  /// A place ends where the next one, or the mapping, does.
+  @Test func lineThatIsTooLongIsNotWritten() throws {
+    let place = try Place()
+    let longest = Self.line("a", length: StallRecord.longestLine)
+    #expect(throws: StateDirectory.Failure.self) {
+      try place.record(longest + [0], name: "r-2")
+    }
+    #expect(place.files.isEmpty)
+    let record = try place.record(Self.line("b"))
+    record.update(longest + [0])
+    #expect(try place.content() == .fatal(Self.line("b")))
+    record.update(Self.line("c"))
+    #expect(try place.content() == .fatal(Self.line("c")))
+  }
+
   @Test func stallIsOverOnceTheLoopHasPassedOn() throws {
     let place = try Place()
     let record = try place.record(Self.line("a"), turn: 77)

@@ -68,6 +68,22 @@ import Testing
     #expect(answer(module, address) == whole)
   }
 
+  /// `app -> current/app -> ../releases/7/app`, as deployments leave it, and a directory that is a link.
+  @Test(arguments: ["app", "here/app"]) func followsDebugLinkBesideTheRealFile(way: String) throws {
+    let (file, address, module) = try victim()
+    let whole = answer(module, address)
+    try fixtures.run(["mkdir", "-p", "releases/7/.debug", "current"])
+    try fixtures.run(["objcopy", "--only-keep-debug", file, "releases/7/.debug/victim.debug"])
+    try fixtures.run(["strip", "--strip-all", file])
+    try fixtures.run(["objcopy", "--add-gnu-debuglink=releases/7/.debug/victim.debug", file])
+    try fixtures.run(["mv", file, "releases/7/app"])
+    try fixtures.run(["ln", "-s", "../releases/7/app", "current/app"])
+    try fixtures.run(["ln", "-s", "current/app", "app"])
+    try fixtures.run(["ln", "-s", "releases/7", "here"])
+    let linked = ModuleIdentity(path: fixtures.path(way), buildID: module.buildID)
+    #expect(answer(linked, address) == whole)
+  }
+
   @Test func replacedFileIsNeverBelieved() throws {
     let (file, address, module) = try victim()
     let symbolizer = Symbolizer(debugRoots: [])

@@ -120,6 +120,37 @@ import Testing
     #expect(answers.less > 0, "no look-up met a file that was cut")
   }
 
+  /// A line program that claims four bytes more than its section has, which lies in the heap once it is unpacked.
+  ///
+  /// The address sanitizer notices what a test cannot.
+  @Test func nothingIsReadBehindAnUnpackedSection() throws {
+    let file = try fixtures.clang(SymbolizerTests.cSource, ["-g", "-gdwarf-5", "-gz=none"])
+    // The length, version 5, the sizes of an address and of a selector, the header's length, five bytes of which the last
+    // is the number of opcodes, and 255 pairs that say what a directory's entry has: all of them 0, to the end.
+    let lines: [UInt8] = [64, 0, 0, 0, 5, 0, 8, 0, 56, 0, 0, 0, 1, 1, 1, 0, 1, 1, 255]
+    let whole = lines + [UInt8](repeating: 0, count: 64 - lines.count)
+    let section = fixtures.path("lines")
+    try Data(whole).write(to: URL(fileURLWithPath: section))
+    try fixtures.run(["objcopy", "--update-section", ".debug_line=\(section)", file])
+    try fixtures.run(["objcopy", "--compress-debug-sections=zlib", file])
+    #expect(try fixtures.run(["readelf", "-SW", file]).contains(#/\.debug_line .* C /#))
+    let root = Victim.root.path
+    let sources = ["symbols", "symbols_elf", "symbols_dwarf", "symbols_lines", "symbols_demangle", "libdw_table"]
+    try """
+    #include <stdint.h>
+    #include <stdio.h>
+    int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
+    static uint8_t bytes[1 << 20];
+    int main(void) { return LLVMFuzzerTestOneInput(bytes, fread(bytes, 1, sizeof bytes, stdin)); }
+
+    """.write(toFile: fixtures.path("read.c"), atomically: true, encoding: .utf8)
+    try fixtures.run(
+      ["clang", "-g", "-O1", "-fsanitize=address", "-fuse-ld=lld", "-I\(root)/Sources/CUnwind/include"]
+        + ["-o", "read", "read.c", "\(root)/Tests/Fuzz/Symbols/symbols.c"]
+        + sources.map { "\(root)/Sources/CUnwind/\($0).c" })
+    try fixtures.run(["sh", "-c", "ASAN_OPTIONS=detect_leaks=0 exec ./read <\(file)"])
+  }
+
   /// `make fuzz` looks further.
   @Test func seedsOfTheFuzzer() throws {
     let directory = Victim.root.appending(path: "Tests/Fuzz/seeds/symbols")

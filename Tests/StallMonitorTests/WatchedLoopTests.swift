@@ -102,8 +102,19 @@ struct WatchedLoopTests {
     let since = pulse.word.stamp
     _ = loop.look(at: since, frozen: 0)
     let thawed = since + 5_000_000_000
-    #expect(loop.look(at: thawed, frozen: 4_750_000_000) == .lookAgain(at: thawed + Self.threshold))
-    #expect(loop.look(at: thawed + Self.threshold, frozen: 0) == .late(pulse.word))
+    let deadline = since + 4_900_000_000 + Self.threshold
+    #expect(loop.look(at: thawed, frozen: 4_900_000_000) == .lookAgain(at: deadline))
+    #expect(loop.look(at: deadline, frozen: 0) == .late(pulse.word))
+    // What is not held against the turn is not part of the stall either, and the report has it.
+    #expect(loop.beginEpisode(turn: pulse.word, id: "0", now: deadline))
+    #expect(loop.episode?.duration(at: deadline) == Self.threshold)
+    #expect(loop.episode?.frozen == 4_900_000_000)
+  }
+
+  @Test func freezeBeforeTheTurnIsNotDeductedFromIt() {
+    pulse.turn(.afterWaiting)
+    let since = pulse.word.stamp
+    #expect(loop.look(at: since + 10, frozen: 4_900_000_000) == .lookAgain(at: since + 10 + Self.threshold))
   }
 
   @Test func suspendedLoopIsOverlookedAndTimedFromItsResumption() {
@@ -123,6 +134,14 @@ struct WatchedLoopTests {
     }
     #expect(deadline > since + Self.threshold && deadline <= resumed + Self.threshold)
     #expect(!suspension.end())
+  }
+
+  @Test func resumptionWithoutAPauseForgivesNothing() {
+    pulse.turn(.afterWaiting)
+    let late = pulse.word.stamp + Self.threshold
+    for _ in 0..<3 { #expect(!suspension.end()) }
+    #expect(suspension.resumedAt == 0)
+    #expect(loop.look(at: late, frozen: 0) == .late(pulse.word))
   }
 
   /// By its age the watchdog judges whether the process stood still while it was parked.

@@ -1,4 +1,5 @@
 import Foundation
+import Synchronization
 import TakingTurns
 import Testing
 
@@ -27,7 +28,26 @@ struct AgentTruthTests {
     process.standardOutput = FileHandle.nullDevice
     process.standardError = FileHandle.nullDevice
     try process.run()
+    leftovers.add(process.processIdentifier)
     return process
+  }
+
+  private let leftovers = Leftovers()
+
+  /// Removes what killed services leave in `/dev/shm`: each has a name of its own, so that no later one takes it over.
+  private final class Leftovers: Sendable {
+    private let processes = Mutex<[Int32]>([])
+
+    func add(_ process: Int32) { processes.withLock { $0.append(process) } }
+
+    deinit {
+      let names = (try? FileManager.default.contentsOfDirectory(atPath: "/dev/shm")) ?? []
+      for process in processes.withLock({ $0 }) {
+        for name in names where name.hasPrefix("stallmonitor-") && name.contains("-\(process)-") {
+          try? FileManager.default.removeItem(atPath: "/dev/shm/\(name)")
+        }
+      }
+    }
   }
 
   /// A host in another language, as another user if one is given.

@@ -79,6 +79,8 @@ struct ComputationNamesTests {
       var module: String
       var executable: Bool?
       var inlined: Bool?
+      var declared_in: String?
+      var source: String?
       var build_id: String?
       var offset: String
     }
@@ -119,7 +121,9 @@ struct ComputationNamesTests {
               return SymbolizedFrame(
                 symbol: symbol, shortSymbol: ShortSymbol.shorten(symbol, linkageName: name), linkageName: name,
                 file: nil, line: nil, inlined: frame.inlined ?? false,
-                isCompilerGenerated: ShortSymbol.isCompilerGenerated(symbol, linkageName: name))
+                isCompilerGenerated: ShortSymbol.isCompilerGenerated(symbol, linkageName: name),
+                isInSystemHeader: frame.declared_in.map { SystemHeaders.contain($0, compiledFor: frame.source) }
+                  ?? false)
             }
           }
           inlined = []

@@ -118,7 +118,7 @@ struct OutputStreamTests {
     }
     bench.submit(30..<40)
     try bench.waitUntilDone(40)
-    #expect(refusals.value == 2)
+    try waitUntil { refusals.value == 2 }
     #expect(bench.writer.counters().outputs.map(\.name) == ["file \(two)"])
     bench.stop()
     #expect(try OutputBench.numbers(in: one) == Array(0..<20))

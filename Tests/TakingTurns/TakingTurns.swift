@@ -15,6 +15,9 @@ public struct TakingTurns: SuiteTrait, TestTrait, TestScoping {
   /// For suites in a suite that has its turn already.
   @TaskLocal private static var hasTurn = false
 
+  /// Whether a test that fails while the machine stood still is run again; false for tests that are not judged by times.
+  var forgivesStandstills = true
+
   /// Reaches the tests of the suite.
   public var isRecursive: Bool { true }
 
@@ -42,6 +45,7 @@ public struct TakingTurns: SuiteTrait, TestTrait, TestScoping {
   }
 
   private func attempt(_ function: @Sendable () async throws -> Void) async throws {
+    guard forgivesStandstills else { return try await function() }
     for _ in 1..<Self.attempts {
       let watch = StandstillWatch()
       defer { watch.end() }
@@ -59,6 +63,9 @@ public struct TakingTurns: SuiteTrait, TestTrait, TestScoping {
 extension Trait where Self == TakingTurns {
   /// One suite after the other: see ``TakingTurns``.
   public static var takingTurns: Self { Self() }
+
+  /// The same; `false` where a failure is one, however busy the machine was.
+  public static func takingTurns(forgivesStandstills: Bool) -> Self { Self(forgivesStandstills: forgivesStandstills) }
 }
 
 private actor Turns {

@@ -4,13 +4,16 @@
 
 #include "barrier.h"
 #include "core_foundation.h"
+#include "descriptor_table.h"
 #include "dispatch_queue.h"
 #include "files.h"
+#include "fork.h"
 #include "loop.h"
 #include "main_queue.h"
 #include "memory.h"
 #include "peer.h"
 #include "process.h"
 #include "time_stamp_counter.h"
+#include "turn_stamp.h"
 
 #endif

@@ -39,12 +39,6 @@ extern __thread clinux_loop_callee_t clinux_loop_callee;
 static inline clinux_loop_callee_t clinux_loop_get_callee(void) { return clinux_loop_callee; }
 static inline void clinux_loop_set_callee(clinux_loop_callee_t value) { clinux_loop_callee = value; }
 
-// How often this process is the child of a fork since the first loop was made (0 in the process that made it).
-// A counter kept by pthread_atfork: getpid() would be a system call on each use.
-extern unsigned clinux_fork_count;
-void clinux_loop_register_fork_handler(void);
-static inline unsigned clinux_loop_fork_count(void) { return __atomic_load_n(&clinux_fork_count, __ATOMIC_RELAXED); }
-
 // syscall() is variadic, which Swift cannot call.
 static inline int clinux_gettid(void) { return (int)syscall(SYS_gettid); }
 static inline long clinux_futex_wait(const void *word, uint32_t expected, const struct timespec *relative) {

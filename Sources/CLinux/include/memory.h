@@ -14,6 +14,10 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+/// Whether `small` bytes can be had of malloc(3), and `large` bytes of the kernel, at this moment: takes them and gives them back. Swift ends
+/// the process where an allocation fails.
+bool clinux_has_room(size_t small, size_t large);
+
 /// Zeroed pages of this process's own, or NULL. Not touched, they cost address space alone.
 static inline void *clinux_pages(size_t size) {
   void *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -53,6 +53,15 @@ static inline unsigned long clinux_program_headers(void) { return getauxval(AT_P
 /// Lets this thread's timed waits end up to `ns` late instead of the default 50 us (PR_SET_TIMERSLACK).
 static inline void clinux_set_timer_slack(unsigned long ns) { prctl(PR_SET_TIMERSLACK, ns, 0, 0, 0); }
 
+/// How often this thread has gone to sleep, and how many of its pages were read from disk (getrusage(2), RUSAGE_THREAD).
+void clinux_thread_waits(long *sleeps, long *disk_faults);
+
+/// Asks that this thread get a processor soon after it wakes, for a short time at once (sched_setattr(2), Linux 6.12: 0.1 ms).
+///
+/// Its share of the processor stays the same. Not under a seccomp filter, which may end the process for the call, and not for
+/// a thread with another scheduling policy.
+void clinux_request_short_slice(void);
+
 /// open(2); Swift does not import variadic functions.
 static inline int clinux_open(const char *path, int flags, unsigned mode) { return open(path, flags, mode); }
 

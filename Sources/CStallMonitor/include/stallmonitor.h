@@ -47,7 +47,7 @@ enum {
 
 /* How to watch. Begin with STALLMONITOR_OPTIONS; 0 or NULL is the default. The strings are copied. */
 typedef struct stallmonitor_options {
-  /* sizeof(stallmonitor_options) as the host was built with: later versions only add. */
+  /* sizeof(stallmonitor_options) as the host was built with: later versions only add, and what an earlier one lacks has its default. */
   size_t size;
   /* How long a turn may take before it is a stall, for loops that do not say: 1 to 3600000. The default is 250. */
   unsigned threshold_ms;
@@ -63,7 +63,9 @@ typedef struct stallmonitor_options {
 #define STALLMONITOR_OPTIONS {sizeof(stallmonitor_options), 0, NULL, NULL, NULL, NULL}
 
 /* Starts the monitor; NULL for the defaults. Costs some milliseconds and one thread: call it early. Does nothing if it has been started.
- * Returns STALLMONITOR_OK, _UNWATCHED, _INVALID or _NO_THREAD. */
+ * Returns STALLMONITOR_OK, _UNWATCHED, _INVALID or _NO_THREAD. The child of a fork may start a monitor of its own. If another thread started
+ * or stopped the parent's at the moment of the fork, it returns STALLMONITOR_NOT_WATCHING; other locks that the parent's threads held at that
+ * moment (those of the C library and of Swift's runtime) can block it, as in all code that a child runs without exec(2). */
 int stallmonitor_start(const stallmonitor_options *options);
 
 /* Stops it, and waits until the reports that are under way are written. The loops' handles remain valid, watch nothing any more, and

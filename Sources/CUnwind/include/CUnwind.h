@@ -6,8 +6,11 @@
 #define CUNWIND_H
 
 #include "cunwind_memory.h"
+#include "cunwind_perf.h"
 #include "cunwind_snapshot.h"
 #include "cunwind_symbols.h"
+#include "cunwind_thread.h"
+#include "cunwind_timer.h"
 #include "cunwind_unwind.h"
 
 #endif

@@ -85,6 +85,11 @@ struct cunwind_symbols_frame {
   // Whether DWARF describes the function; whether it says the compiler made it (DW_AT_artificial); and whether it gives
   // a line of its declaration, which Swift's thunks and accessors lack.
   bool described, artificial, declared;
+  // The symbol table says that the code of several functions was merged into one, of which DWARF names the first.
+  bool merged;
+  // The file that declares the function, and the source file whose compilation saw the declaration, with the directory
+  // that relative names start from.
+  const char *declared_in, *unit_name, *unit_directory;
 };
 
 enum {

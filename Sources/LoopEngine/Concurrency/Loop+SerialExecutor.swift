@@ -19,11 +19,11 @@ extension Loop: SerialExecutor {
 
   /// Stops the program unless the calling thread is the loop's: what `assumeIsolated` asks.
   public func checkIsolated() {
-    precondition(isOwner, "expected to be on the loop's thread")
+    precondition(isOwner || published.hasEndedHere, "expected to be on the loop's thread")
   }
 
   /// Whether the calling thread is the loop's.
   public func isIsolatingCurrentContext() -> Bool? {
-    isOwner
+    isOwner || published.hasEndedHere
   }
 }

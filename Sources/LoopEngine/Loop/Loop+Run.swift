@@ -6,6 +6,8 @@ extension Loop {
   ///
   /// On the loop's thread only. In a program with libdispatch, the main loop always has its main queue to serve in common modes.
   ///
+  /// In what is called while the thread ends (a source's `didCancel`, the end of what a closure held) every run is finished at once.
+  ///
   /// Unlike `RunLoop.run()`, which can't be ended, this is one run, and `stop()` ends it.
   @discardableResult
   public func run() -> RunResult {
@@ -77,6 +79,7 @@ extension Loop {
 
   /// Runs what was posted before the termination.
   func drainAfterTermination() {
+    assertOwner()
     isDraining = true
     _ = run(.default, limit: .min, onlyOneSource: false)
     if !markedFlushPoints.isEmpty {
@@ -92,7 +95,7 @@ extension Loop {
   // processor's memory of return addresses is gone, and each function that then returns costs a misprediction, 7 ns.
   @inline(__always)
   func run(_ wanted: Mode, limit: Int64, onlyOneSource: Bool) -> RunResult {
-    requireOwner()
+    guard requireOwner() else { return .finished }
     noticeFork()
     absorb()
     if !parked.isEmpty { unpark() }
@@ -130,6 +133,7 @@ extension Loop {
 
   @inline(__always)
   private func modeToRun(_ wanted: Mode) -> Unmanaged<ModeState>? {
+    assertOwner()
     guard wanted != .common else { return nil }
     if let known = findModeUnretained(wanted.id) {
       return known._withUnsafeGuaranteedRef({ isEmpty($0) }) ? nil : known
@@ -140,6 +144,7 @@ extension Loop {
 
   @inline(__always)
   private func passes(_ mode: ModeState, limit: Int64, onlyOneSource: Bool) -> RunResult {
+    assertOwner()
     if takeStop() { return .stopped }
     // One event at a time if one source ends the run: the kernel then serves ready descriptors in turn, and no one
     // twice.
@@ -162,6 +167,7 @@ extension Loop {
   /// Kept for the next time.
   @inline(never)
   private func nestedEventBuffer() -> UnsafeMutablePointer<epoll_event> {
+    assertOwner()
     while nestedEventBuffers.count < depth - 1 { nestedEventBuffers.append(.allocate(capacity: Self.eventCapacity)) }
     return nestedEventBuffers[depth - 2]
   }
@@ -187,6 +193,7 @@ extension Loop {
     _ mode: ModeState, _ events: UnsafeMutableBufferPointer<epoll_event>, limit: Int64, onlyOneSource: Bool,
     servedMainQueue: Bool
   ) -> (handled: Bool, servedMainQueue: Bool) {
+    assertOwner()
     notify(mode, .beforeTimers)
     notify(mode, .beforeSources)
     runBlocks(mode)
@@ -197,22 +204,17 @@ extension Loop {
     // A mode that its blocks or sources have left empty has nothing to wait for: CoreFoundation would sleep until
     // somebody wakes it.
     var polls = handled || limit == .min || !ring.isEmpty || isEmpty(mode)
-    let mainQueue = hasMainQueue && mode.isCommon ? mainQueueToServe(mode) : -1
+    var latest = limit
+    let mainQueue = hasMainQueue && mode.isCommon ? mainQueueToServe(mode, &latest) : -1
     if mainQueue >= 0 && !servedMainQueue && !polls && mode.hasWaitingObservers && MainQueue.isReady(mainQueue) {
       serveMainQueue(mainQueue)
       runBlocks(mode)
       return (true, true)
     }
 
-    // A run of no time flushes where another would wait.
-    if !markedFlushPoints.isEmpty && (!polls || (limit == .min && !handled && ring.isEmpty)) {
-      flush()
-      absorb()
-      polls = polls || isEmpty(mode)
-    }
-    if !polls && (!idleWork.isEmpty || !markedFlushPoints.isEmpty) {
-      polls = true
-      isIdle = !idleWork.isEmpty
+    if mayHaveQuietWork {
+      let endsHere = limit == .min && !handled && ring.isEmpty
+      isIdle = beginQuietWork(mode, polls: &polls, hasFoundNothing: !polls || endsHere)
     }
     var mayHaveChanged = mode.hasWaitingObservers
     if !polls {
@@ -226,12 +228,12 @@ extension Loop {
     let mayBlock =
       !polls && ring.isEmpty && markedFlushPoints.isEmpty && idleWork.isEmpty && !isStopping
       && !(mayHaveChanged && isEmpty(mode))
-    let deadline = mayBlock ? min(timerWakeTime(mode), limit) : 0
+    let deadline = mayBlock ? min(timerWakeTime(mode), latest) : 0
     let count = wait(mode, events, deadline: deadline, mayBlock: mayBlock)
     let answer = KernelAnswer(
       count: count, runs: runCount, changes: descriptors.changes, instance: mode.poller.tag)
     if !polls { notify(mode, .afterWaiting) }
-    if isIdle && count == 0 && ring.isEmpty && timerWakeTime(mode) > clinux_monotonic() { runIdleWork() }
+    if isIdle && count == 0 && ring.isEmpty && !isStopping && timerWakeTime(mode) > clinux_monotonic() { runIdleWork() }
 
     // Another thread may have moved or ended a timer meanwhile.
     absorb()
@@ -244,6 +246,24 @@ extension Loop {
     }
     runBlocks(mode)
     return (handled, served)
+  }
+
+  /// Flushes where the loop would wait, or a run of no time would end, and says whether it is the moment for idle work as well.
+  @inline(never)
+  private func beginQuietWork(_ mode: ModeState, polls: inout Bool, hasFoundNothing: Bool) -> Bool {
+    assertOwner()
+    mayHaveQuietWork = !markedFlushPoints.isEmpty || !idleWork.isEmpty
+    guard hasFoundNothing, mayHaveQuietWork else { return false }
+    if !markedFlushPoints.isEmpty {
+      flush()
+      absorb()
+      polls = polls || isEmpty(mode)
+    }
+    // What a flush has left to do comes first, and so does a stop; an ending thread leaves its idle work alone.
+    if !markedFlushPoints.isEmpty { polls = true }
+    guard !idleWork.isEmpty, ring.isEmpty, !isStopping, !isDraining else { return false }
+    polls = true
+    return true
   }
 
   /// How many events the kernel gave, and what was so when it gave them.
@@ -260,6 +280,7 @@ extension Loop {
   private func serve(
     _ events: UnsafeMutableBufferPointer<epoll_event>, _ answer: KernelAnswer, _ mode: ModeState, _ mainQueue: Int32
   ) -> (handled: Bool, servedMainQueue: Bool) {
+    assertOwner()
     var handled = false
     var served = false
     let base = events.baseAddress!
@@ -316,25 +337,30 @@ extension Loop {
   /// The main queue's descriptor, in the mode's epoll instance; −1 when it must not be served here (from within itself)
   /// or there is none.
   @inline(__always)
-  private func mainQueueToServe(_ mode: ModeState) -> Int32 {
+  private func mainQueueToServe(_ mode: ModeState, _ latest: inout Int64) -> Int32 {
+    assertOwner()
     guard !isServingMainQueue else { return -1 }
-    if !mode.watchesMainQueue { watchMainQueue(mode) }
+    if !mode.watchesMainQueue { watchMainQueue(mode, &latest) }
     return mainQueueDescriptor
   }
 
   @inline(never)
-  private func watchMainQueue(_ mode: ModeState) {
-    mainQueueDescriptor = clinux_dispatch_main_queue_descriptor()
+  private func watchMainQueue(_ mode: ModeState, _ latest: inout Int64) {
+    assertOwner()
     do {
       try openPoller(mode)
-      try mode.poller.watchEdges(of: mainQueueDescriptor, token: Poller.mainQueueToken)
-      mode.watchesMainQueue = true
-    } catch {
-      // No descriptor left for epoll; tried again in the next pass.
-    }
+      if mainQueueDescriptor < 0 { mainQueueDescriptor = MainQueue.descriptor() ?? -1 }
+      if mainQueueDescriptor >= 0 {
+        try mode.poller.watchEdges(of: mainQueueDescriptor, token: Poller.mainQueueToken)
+        mode.watchesMainQueue = true
+      }
+    } catch {}
+    // No descriptor left: the loop wakes by itself to try again, as the queue cannot wake it.
+    if !mode.watchesMainQueue { latest = min(latest, clinux_monotonic() + 100_000_000) }
   }
 
   private func serveMainQueue(_ descriptor: Int32) {
+    assertOwner()
     let outer = published.save()
     published.publish(.mainQueue, Origin())
     isServingMainQueue = true

@@ -16,6 +16,7 @@ extension Loop {
   func wait(
     _ mode: ModeState, _ events: UnsafeMutableBufferPointer<epoll_event>, deadline: Int64, mayBlock: Bool
   ) -> Int {
+    assertOwner()
     noticeFork()
     if !mode.poller.isOpen {
       switch openPollerOrSleep(mode, deadline: deadline, mayBlock: mayBlock) {
@@ -54,6 +55,7 @@ extension Loop {
   /// Opens a mode's epoll instance; where there is no descriptor for it, sleeps without one, if asked to.
   @inline(never)
   private func openPollerOrSleep(_ mode: ModeState, deadline: Int64, mayBlock: Bool) -> Opening {
+    assertOwner()
     let hadWatches = mode.poller.hasLapsed
     do {
       try openPoller(mode)
@@ -66,13 +68,31 @@ extension Loop {
 
   @inline(__always)
   private func poll(_ mode: ModeState, _ events: UnsafeMutableBufferPointer<epoll_event>, timeout: Int32) -> Int {
+    assertOwner()
     let count = Int(clinux_epoll_wait(mode.poller.epoll, events.baseAddress, Int32(events.count), timeout))
     if count > 0 {
+      if events.count == 1 && isOwnEvent(events) { return pollBehindOwnEvent(mode, events) }
       DescriptorTable.prefetch(clinux_epoll_token(events.baseAddress!))
       return count
     }
     if count < 0 { pollFailed(Int32(-count)) }
     return 0
+  }
+
+  /// Whether an event says no more than that the loop is awake; that of the main queue does where it can't be served.
+  @inline(__always)
+  private func isOwnEvent(_ events: UnsafeMutableBufferPointer<epoll_event>) -> Bool {
+    assertOwner()
+    let token = clinux_epoll_token(events.baseAddress!)
+    return token < Poller.firstSourceToken && (token != Poller.mainQueueToken || isServingMainQueue)
+  }
+
+  /// Asks again where there was room for one event and the loop's own has taken it: watched for edges, it comes once.
+  @inline(never)
+  private func pollBehindOwnEvent(_ mode: ModeState, _ events: UnsafeMutableBufferPointer<epoll_event>) -> Int {
+    assertOwner()
+    if clinux_epoll_token(events.baseAddress!) == Poller.mainQueueToken { mainQueueIsPending = true }
+    return poll(mode, events, timeout: 0)
   }
 
   /// A signal handler's EINTR is a wake-up like any other.
@@ -85,6 +105,7 @@ extension Loop {
   /// The old numbers are left alone, whosever they are now.
   @inline(never)
   func descriptorsAreGone() {
+    assertOwner()
     inbox.wakeDescriptor.store(-1, ordering: .relaxed)
     timerDescriptor = -1
     armedDeadline = .max
@@ -97,6 +118,7 @@ extension Loop {
   /// A timer that was cancelled may so cost one wake-up, once, instead of a system call for each cancellation.
   @inline(never)
   private func arm(_ deadline: Int64) -> Bool {
+    assertOwner()
     let now = clinux_monotonic()
     if deadline <= now { return false }
     if armedDeadline <= deadline && armedDeadline > now { return true }
@@ -118,6 +140,7 @@ extension Loop {
   /// Timers and wake-ups work, descriptors cannot be watched.
   @inline(never)
   private func sleepWithoutDescriptors(deadline: Int64) {
+    assertOwner()
     let word = inbox.sleepWord.load(ordering: .acquiring)
     guard inbox.prepareToSleep() else { return }
     // A second at most: descriptors may be there again.
@@ -140,6 +163,8 @@ extension Loop {
     forkCount = clinux_loop_fork_count()
     published.bindToThisThread()
     inbox.recoverFromFork()
+    knownModes.reset()
+    memberships.reset()
     OwnDescriptor.timer.close(timerDescriptor)
     timerDescriptor = -1
     armedDeadline = .max

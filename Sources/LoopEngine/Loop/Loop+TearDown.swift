@@ -5,21 +5,23 @@ extension Loop {
   ///
   /// On the loop's thread, once.
   func tearDown() {
-    // What was accepted is made, so that it ends with all else.
-    repeat { absorb() } while !inbox.close()
-    // From here on every call from anywhere takes the other threads' way, and is refused there.
+    assertOwner()
+    noticeFork()
+    // From here on every call from anywhere, callbacks of this included, takes the other threads' way.
     published.markEnded()
+    // What was accepted is made, so that it ends with all else; later calls are refused.
+    repeat { absorb() } while !inbox.close()
     for observer in observers {
-      observer.keys = []
+      observer.keys.removeAll()
       observer.invalidate()
     }
     observers = []
     everyModeHooks = []
     // A timer may be in several modes; it is referred to once.
     var timers: [Unmanaged<Timer>] = []
-    for mode in modes.compactMap({ $0 }) + [commonItems] {
+    for mode in modes.compactMap({ $0 }) + [commonItems, spreadItems] {
       timers += mode.timers.pointee.all().filter { $0._withUnsafeGuaranteedRef { $0.key } == mode.id }
-      mode.timers.pointee = TimerHeap()
+      mode.timers.pointee.removeAll()
       mode.poller.close()
     }
     for timer in timers {
@@ -28,10 +30,10 @@ extension Loop {
     }
     let ending = Array(sources.values)
     sources = [:]
-    signalledSources = []
+    signalledSources.removeAll()
     for source in ending {
-      for key in source.keys { source.didCancel?(self, Mode(id: key)) }
-      source.keys = []
+      for key in source.keys.added { source.didCancel?(self, Mode(id: key)) }
+      source.keys.removeAll()
       source.invalidate()
     }
     let watches = descriptors.all
@@ -52,6 +54,8 @@ extension Loop {
     releaseSpareTimer()
     modeTable.deallocate()
     modeTable = .init(start: nil, count: 0)
+    // Their observers hold this loop.
+    knownModes.withLock { $0 = [] }
     modes = []
     current = nil
   }

@@ -13,11 +13,13 @@ import Synchronization
 ///   posts are refused.
 public final class Loop: @unchecked Sendable {
   // @unchecked: the variables below are touched by the loop's thread alone ("owner-confined"); all that other threads
-  // reach is in `published` (atomics), `inbox` (its own lock) and `modeNames` (a lock of its own).
+  // reach is in `published` (atomics), `inbox` (its own lock) and `knownModes` and `memberships` (locks of their own).
 
   let published = PublishedState()
   let inbox = Inbox()
-  let modeNames = Guarded<[Mode]>([])
+  /// All modes, for other threads.
+  let knownModes = Guarded<[ModeState]>([])
+  let memberships = Guarded(Memberships())
   let stopRequested = Atomic<Bool>(false)
   /// Ends every run, present and future.
   let isTerminated = Atomic<Bool>(false)
@@ -37,9 +39,13 @@ public final class Loop: @unchecked Sendable {
   @exclusivity(unchecked) var pendingWork: [ObjectIdentifier: Work] = [:]
   @exclusivity(unchecked) var idleWork = WorkRing(capacity: 4)
   @exclusivity(unchecked) var markedFlushPoints: [FlushPoint] = []
+  /// Whether there may be idle work or a marked flush point: what most passes ask.
+  @exclusivity(unchecked) var mayHaveQuietWork = false
   /// By mode number; most have none.
   @exclusivity(unchecked) var modes: [ModeState?] = []
   let commonItems: ModeState
+  /// Timers that are in the common modes one by one; never run in.
+  let spreadItems: ModeState
   /// Unretained: modes live as long as the loop.
   @exclusivity(unchecked) var current: Unmanaged<ModeState>?
   /// `modes` without its reference counting.
@@ -68,7 +74,7 @@ public final class Loop: @unchecked Sendable {
   @exclusivity(unchecked) var outerFiringTimers: [Unmanaged<Timer>] = []
 
   @exclusivity(unchecked) var sources: [ObjectIdentifier: Source] = [:]
-  @exclusivity(unchecked) var signalledSources: [Source] = []
+  @exclusivity(unchecked) var signalledSources = SignalledSources()
   @exclusivity(unchecked) var descriptors = DescriptorTable()
 
   /// What epoll writes to: one buffer for the outermost run, others for nested ones.
@@ -86,10 +92,10 @@ public final class Loop: @unchecked Sendable {
   @exclusivity(unchecked) var mainQueueIsPending = false
 
   init(isMain: Bool) {
-    _ = ForkHandler.registered
     self.isMain = isMain
     hasMainQueue = isMain && MainQueue.isAvailable
     commonItems = ModeState(id: Mode.common.id, text: ModeNames.text(of: Mode.common.id))
+    spreadItems = ModeState(id: Timer.spreadKey, text: commonItems.text)
     commonTimers = commonItems.timers
     if isMain { published.presetThreadID(getpid()) }
     _ = makeMode(Mode.default.id)
@@ -123,7 +129,9 @@ public final class Loop: @unchecked Sendable {
   public var threadID: Int32 { published.threadID }
 
   /// Whether the calling thread is the loop's.
-  public var isCurrent: Bool { isOwnerOrNow }
+  ///
+  /// Also while that thread ends, and the loop with it.
+  public var isCurrent: Bool { isOwnerOrNow || published.hasEndedHere }
 
   /// Whether the loop sleeps for events.
   ///
@@ -159,8 +167,17 @@ public final class Loop: @unchecked Sendable {
     return LoopThread.makeCurrent() === self
   }
 
-  func requireOwner(_ function: StaticString = #function) {
-    precondition(isOwnerOrNow, "Loop.\(function) was called on another thread than the loop's")
+  /// Whether the calling thread is the loop's; false at that thread's end, when there is nothing left to ask for.
+  ///
+  /// Traps on any other thread.
+  @inline(__always)
+  func requireOwner(_ function: StaticString = #function) -> Bool { isOwner || requireOwnerSlowly(function) }
+
+  @inline(never)
+  private func requireOwnerSlowly(_ function: StaticString) -> Bool {
+    if isOwnerNow() { return true }
+    precondition(published.hasEndedHere, "Loop.\(function) was called on another thread than the loop's")
+    return false
   }
 
   // MARK: Changes from other threads
@@ -182,6 +199,7 @@ public final class Loop: @unchecked Sendable {
   /// Takes what other threads have left: changes are made, blocks queue up.
   @inline(__always)
   func absorb() {
+    assertOwner()
     if inbox.mayHaveWork { absorbSlowly() }
   }
 
@@ -191,6 +209,7 @@ public final class Loop: @unchecked Sendable {
 
   @inline(never)
   private func absorbSlowly() {
+    assertOwner()
     noticeFork()
     let fresh = inbox.collect(into: &ring)
     if fresh.isEmpty { return }
@@ -208,11 +227,8 @@ public final class Loop: @unchecked Sendable {
 
   @inline(__always)
   func takeSequence() -> UInt {
+    assertOwner()
     nextSequence &+= 1
     return nextSequence
   }
-}
-
-private enum ForkHandler {
-  static let registered: Void = clinux_loop_register_fork_handler()
 }

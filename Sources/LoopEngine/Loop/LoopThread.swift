@@ -3,7 +3,22 @@ import Glibc
 
 /// Ties loops to threads.
 enum LoopThread {
-  static let main = Loop(isMain: true)
+  /// The main thread's loop, made on first use.
+  ///
+  /// Never freed. Not a constant: the child of a fork on another thread has a main thread and no loop for it.
+  static var main: Loop {
+    if let known = clinux_loop_get_main() { return Unmanaged<Loop>.fromOpaque(known).takeUnretainedValue() }
+    return makeMain()
+  }
+
+  @inline(never)
+  private static func makeMain() -> Loop {
+    let loop = Loop(isMain: true)
+    let reference = Unmanaged.passRetained(loop)
+    if clinux_loop_set_main(reference.toOpaque(), loop.inbox.lockWord) { return loop }
+    reference.release()
+    return main
+  }
 
   /// A key whose destructor ends the loop of a thread that ends.
   private static let key: pthread_key_t = {
@@ -29,6 +44,7 @@ enum LoopThread {
     let loop = Unmanaged<Loop>.fromOpaque(raw)
     loop.takeUnretainedValue().tearDown()
     clinux_loop_set_current(nil)
+    clinux_loop_set_current_lock(nil)
     loop.release()
   }
 
@@ -37,6 +53,7 @@ enum LoopThread {
     loop.published.bindToThisThread()
     let raw = Unmanaged.passRetained(loop).toOpaque()
     clinux_loop_set_current(raw)
+    clinux_loop_set_current_lock(loop.inbox.lockWord)
     pthread_setspecific(key, raw)
     return loop
   }

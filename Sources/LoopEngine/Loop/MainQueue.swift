@@ -5,7 +5,19 @@ import Glibc
 ///
 /// The symbols are weak: a program without libdispatch has no main queue, and this library does not give it one.
 enum MainQueue {
-  static let isAvailable = clinux_dispatch_is_linked() != 0
+  ///
+  /// Nor has the child of a fork on another thread than the main one: libdispatch lets nobody but that thread serve the queue.
+  static var isAvailable: Bool { clinux_dispatch_is_linked() != 0 && !clinux_fork_has_left_main_thread() }
+
+  /// The descriptor by which libdispatch says that something is queued, nil if there is none left for it.
+  ///
+  /// libdispatch makes it when it is first asked, and stops the program if it cannot.
+  static func descriptor() -> Int32? {
+    // Two, as another thread may take one of them meanwhile.
+    let spare = [eventfd(0, Int32(EFD_CLOEXEC)), eventfd(0, Int32(EFD_CLOEXEC))]
+    for descriptor in spare where descriptor >= 0 { close(descriptor) }
+    return spare.contains { $0 < 0 } ? nil : clinux_dispatch_main_queue_descriptor()
+  }
 
   /// Runs what is queued.
   ///

@@ -2,7 +2,7 @@ extension Loop {
   /// The modes that the loop knows: those that were run in, added to or made common.
   ///
   /// Takes a short lock.
-  public var allModes: [Mode] { modeNames.withLock { $0 } }
+  public var allModes: [Mode] { knownModes.withLock { $0.map { Mode(id: $0.id) } } }
 
   /// The name of the mode that the innermost run serves, nil outside of a run.
   ///
@@ -23,12 +23,14 @@ extension Loop {
   }
 
   private func makeCommon(_ mode: Mode) {
+    assertOwner()
     let state = makeMode(mode.id)
     guard !state.isCommon else { return }
     state.isCommon = true
     observerGeneration &+= 1
+    addSpreadTimers(to: state)
     var refused: [(source: DescriptorSource, error: LoopError)] = []
-    for source in descriptors.all where source.keys.contains(Mode.common.id) && !source.keys.contains(mode.id) {
+    for source in descriptors.all where source.keys.isCommonItem(in: state) && !source.keys.contains(mode.id) {
       do throws(LoopError) { try watch(source, in: state) } catch { refused.append((source, error)) }
     }
     // When all others are watched: what this makes the loop absorb may be about them.
@@ -38,18 +40,22 @@ extension Loop {
 
   /// The loop's state for a mode, nil if the loop does not know the mode.
   func findMode(_ id: Int32) -> ModeState? {
-    id >= 0 && Int(id) < modes.count ? modes[Int(id)] : nil
+    assertOwner()
+    return id >= 0 && Int(id) < modes.count ? modes[Int(id)] : nil
   }
 
   /// The same without counting references.
   @inline(__always)
   func findModeUnretained(_ id: Int32) -> Unmanaged<ModeState>? {
-    id >= 0 && Int(id) < modeTable.count ? modeTable[Int(id)] : nil
+    assertOwner()
+    return id >= 0 && Int(id) < modeTable.count ? modeTable[Int(id)] : nil
   }
 
   /// The loop's state for a mode, made if needed; the common items for `.common`.
   func makeMode(_ id: Int32) -> ModeState {
+    assertOwner()
     if id == Mode.common.id { return commonItems }
+    if id == Timer.spreadKey { return spreadItems }
     if let known = findMode(id) { return known }
     while modes.count <= Int(id) { modes.append(nil) }
     let state = ModeState(id: id, text: ModeNames.text(of: id))
@@ -57,13 +63,14 @@ extension Loop {
     modeTable.deallocate()
     modeTable = .allocate(capacity: modes.count)
     _ = modeTable.initialize(from: modes.map { $0.map(Unmanaged.passUnretained) })
-    modeNames.withLock { $0.append(Mode(id: id)) }
+    knownModes.withLock { $0.append(state) }
     return state
   }
 
   /// Whether something would be served in a mode; observers don't count.
   @inline(__always)
   func isEmpty(_ mode: ModeState) -> Bool {
+    assertOwner()
     // The main queue may have work at any time.
     if mode.isCommon && hasMainQueue && !isServingMainQueue { return false }
     return mode.sourceCount == 0 && hasNoMore(mode)
@@ -71,8 +78,11 @@ extension Loop {
 
   @inline(never)
   private func hasNoMore(_ mode: ModeState) -> Bool {
+    assertOwner()
     if mode.timers.pointee.count > 0 { return false }
-    if mode.isCommon && (commonItems.sourceCount > 0 || commonTimers.pointee.count > 0) { return false }
+    if mode.isCommon && (commonItems.sourceCount > mode.exceptedSources || commonTimers.pointee.count > 0) {
+      return false
+    }
     if !idleWork.isEmpty || !markedFlushPoints.isEmpty { return false }
     if firingTimer != nil && isFiringTimer(in: mode) { return false }
     if !ring.isEmpty && ring.contains(where: { matches($0, mode) }) { return false }

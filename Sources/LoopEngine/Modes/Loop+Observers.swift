@@ -7,7 +7,7 @@ extension Loop {
   @discardableResult
   public func add(_ observer: Observer, to mode: Mode = .common) -> Bool {
     guard observer.isValid, observer.binding.bind(to: self) else { return false }
-    return change(waking: false) { self.addOwned(observer, mode.id) }
+    return changeMembership(of: observer, mode.id, isAddition: true, waking: false) { self.addOwned(observer, mode.id) }
   }
 
   /// Makes an observer and adds it.
@@ -35,21 +35,20 @@ extension Loop {
   /// Takes an observer out of a mode; it stays valid and in its other modes.
   public func remove(_ observer: Observer, from mode: Mode) {
     guard observer.binding.loop === self else { return }
-    change(waking: false) { self.removeOwned(observer) { $0 == mode.id } }
+    changeMembership(of: observer, mode.id, isAddition: false, waking: false) { self.removeOwned(observer, mode.id) }
   }
 
   /// Takes an observer out of all modes.
   func remove(_ observer: Observer) {
-    change(waking: false) { self.removeOwned(observer) { _ in true } }
+    change(waking: false) { for key in observer.keys.added { self.removeOwned(observer, key) } }
   }
 
   /// Whether an observer was added to exactly this mode (`.common` being the set).
   ///
-  /// On the loop's thread only.
+  /// On another thread than the loop's, what other threads have asked for counts as done.
   public func contains(_ observer: Observer, in mode: Mode) -> Bool {
-    requireOwner()
-    absorb()
-    return observer.binding.loop === self && observer.keys.contains(mode.id)
+    observer.binding.loop === self
+      && isMember(observer, of: mode, isValid: observer.isValid) { observer.keys.contains(mode.id) }
   }
 
   // MARK: Every mode
@@ -98,19 +97,27 @@ extension Loop {
   // MARK: On the loop's thread
 
   private func addOwned(_ observer: Observer, _ key: Int32) {
-    guard observer.isValid, !observer.keys.contains(key) else { return }
+    assertOwner()
+    guard observer.isValid, !observer.keys.contains(key) || observer.keys.hasExceptions else { return }
     if key >= 0 { _ = makeMode(key) }
     if observer.keys.isEmpty {
       observer.sequence = takeSequence()
       observers.append(observer)
     }
-    observer.keys.append(key)
+    memberships.withLock { _ in
+      observer.keys.add(key)
+      if key == Mode.common.id { _ = observer.keys.takeExceptions() }
+    }
     observerGeneration &+= 1
   }
 
-  private func removeOwned(_ observer: Observer, where condition: (Int32) -> Bool) {
+  private func removeOwned(_ observer: Observer, _ key: Int32) {
+    assertOwner()
     guard !observer.keys.isEmpty else { return }
-    observer.keys.removeAll(where: condition)
+    memberships.withLock { _ in
+      if let mode = findMode(key), observer.keys.isCommonItem(in: mode) { observer.keys.except(key) }
+      observer.keys.remove(key)
+    }
     if observer.keys.isEmpty { observers.removeAll { $0 === observer } }
     observerGeneration &+= 1
   }
@@ -123,6 +130,7 @@ extension Loop {
   }
 
   private func callObservers(of mode: ModeState, _ activity: Activity) {
+    assertOwner()
     // The table stays as it is while somebody walks through it; changes make a new one.
     observerDepth &+= 1
     let generation = observerGeneration
@@ -144,6 +152,7 @@ extension Loop {
 
   @inline(__always)
   private func fire(_ observer: Observer, _ activity: Activity) {
+    assertOwner()
     let outer = published.save()
     published.publish(.observer, observer.origin)
     observer.isFiring = true
@@ -154,11 +163,12 @@ extension Loop {
   }
 
   private func isObserving(_ observer: Observer, _ mode: ModeState) -> Bool {
-    observer.keys.contains { $0 == mode.id || $0 == Observer.everyMode || ($0 == Mode.common.id && mode.isCommon) }
+    observer.keys.isIn(mode) || observer.keys.contains(Observer.everyMode)
   }
 
   @inline(never)
   private func rebuildObservers(of mode: ModeState) {
+    assertOwner()
     let present = observers.filter { isObserving($0, mode) }
       .sorted { ($0.order, $0.sequence) < ($1.order, $1.sequence) }
     let table = UnsafeMutableBufferPointer<ObserverEntry>.allocate(capacity: present.count)
@@ -187,6 +197,7 @@ extension Loop {
   }
 
   private func freeRetiredTables() {
+    assertOwner()
     let tables = retiredTables
     retiredTables = []
     for table in tables {

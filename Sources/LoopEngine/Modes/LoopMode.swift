@@ -16,7 +16,8 @@ extension Loop {
 
     /// The mode with this name, the same value for the same name everywhere in the process.
     ///
-    /// Names are never forgotten: make them from constants and not from data.
+    /// - Important: Names are never forgotten, as any thread may look at one at any time. Make them from constants and not from data: a
+    ///   process that makes more than 65 536 different ones is stopped.
     public init(_ name: String) {
       self.init(id: ModeNames.identifier(of: name))
     }
@@ -49,6 +50,8 @@ extension Loop.Mode: ExpressibleByStringLiteral {
 
 /// All mode names of the process, by number.
 enum ModeNames {
+  private static var mostNames: Int { 65_536 }
+
   private struct Table {
     var identifiers: [String: Int32] = [:]
     var texts: [ImmortalText] = []
@@ -60,12 +63,13 @@ enum ModeNames {
       table.identifiers[name] = Int32(identifier)
       table.texts.append(ImmortalText(copying: name))
     }
-    return Guarded(table)
+    return .table(table)
   }()
 
   static func identifier(of name: String) -> Int32 {
     table.withLock { table in
       if let known = table.identifiers[name] { return known }
+      precondition(table.texts.count < mostNames, "more than \(mostNames) names of modes: make them from constants")
       let identifier = Int32(table.texts.count)
       table.identifiers[name] = identifier
       table.texts.append(ImmortalText(copying: name))

@@ -21,7 +21,7 @@ extension Loop {
     private let valid = Atomic<Bool>(true)
     @exclusivity(unchecked) var isFiring = false
     /// The modes it was added to, ``everyMode`` for all of them.
-    @exclusivity(unchecked) var keys: [Int32] = []
+    @exclusivity(unchecked) var keys = ModeKeys()
     @exclusivity(unchecked) var sequence: UInt = 0
 
     static var everyMode: Int32 { -1 }

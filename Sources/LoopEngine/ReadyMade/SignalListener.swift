@@ -7,7 +7,7 @@ final class SignalListener: @unchecked Sendable {
     weak var listener: SignalListener?
   }
 
-  private static let registry = Guarded<[ObjectIdentifier: Reference]>([:])
+  private static let registry = Guarded<[ObjectIdentifier: Reference]>.table([:])
 
   private let signals: Set<Int32>
   private let body: @Sendable (Loop.SignalSource.Delivery) -> Void
@@ -57,7 +57,7 @@ final class SignalListener: @unchecked Sendable {
         }) where source.isValid { body(delivery) }
       }
       messenger.source = carrier
-      for key in source.keys { loop.add(carrier, to: Loop.Mode(id: key)) }
+      for key in source.keys.added { loop.add(carrier, to: Loop.Mode(id: key)) }
       carrier.signal()
       // A signal alone does not end a sleep that is about to begin.
       loop.wakeUp()

@@ -45,7 +45,7 @@ extension Loop {
     /// What and why, as numbers: objects of their own would double what each of ten thousand sources takes of the
     /// cache.
     private let failure = Atomic<Int32>(0)
-    @exclusivity(unchecked) var keys: [Int32] = []
+    @exclusivity(unchecked) var keys = ModeKeys()
     /// What the kernel is given for this source (see ``DescriptorTable``), 0 while it is not registered.
     @exclusivity(unchecked) var token: UInt64 = 0
 
@@ -68,6 +68,8 @@ extension Loop {
       state = Atomic(interests.rawValue & Self.knownInterests)
       place = Origins.pointer(to: Origin(file, line, name))
     }
+
+    deinit { Origins.release(place) }
 
     private static var hasEnded: UInt32 { 1 << 31 }
     private static var knownInterests: UInt32 { 31 }

@@ -78,7 +78,7 @@ struct DescriptorTable: ~Copyable {
     clinux_loop_set_callee(clinux_loop_callee_t())
     suspended = []
     for source in all {
-      source.keys = []
+      source.keys.removeAll()
       remove(source)
     }
   }

@@ -27,10 +27,9 @@ extension Loop {
     var probe = Poller()
     try probe.open(isTagged: false)
     try probe.add(source.descriptor, events: source.epollEvents, token: 0)
-    let accepted = inbox.post(
-      control: {
-        do throws(LoopError) { try self.addOwned(source, mode.id) } catch { source.fail(error) }
-      }, waking: true)
+    let accepted = changeMembership(of: source, mode.id, isAddition: true, waking: true) {
+      do throws(LoopError) { try self.addOwned(source, mode.id) } catch { source.fail(error) }
+    }
     if !accepted { throw LoopError(operation, descriptor: source.descriptor, errorNumber: ESRCH) }
   }
 
@@ -60,22 +59,26 @@ extension Loop {
   /// Stops watching a descriptor in a mode; the source stays valid and in its other modes.
   public func remove(_ source: DescriptorSource, from mode: Mode = .common) {
     guard source.binding.loop === self else { return }
-    change(waking: false) { self.removeOwned(source, mode.id) }
+    changeMembership(of: source, mode.id, isAddition: false, waking: false) { self.removeOwned(source, mode.id) }
   }
 
   /// Whether a source was added to exactly this mode (`.common` being the set).
   ///
-  /// On the loop's thread only.
+  /// On another thread than the loop's, what other threads have asked for counts as done.
   public func contains(_ source: DescriptorSource, in mode: Mode) -> Bool {
-    requireOwner()
-    absorb()
-    return source.binding.loop === self && source.keys.contains(mode.id)
+    source.binding.loop === self
+      && isMember(source, of: mode, isValid: source.isValid) { source.keys.contains(mode.id) }
   }
 
   // MARK: On the loop's thread
 
   private func addOwned(_ source: DescriptorSource, _ key: Int32) throws(LoopError) {
-    guard source.isValid, !source.keys.contains(key) else { return }
+    assertOwner()
+    guard source.isValid else { return }
+    if source.keys.contains(key) {
+      guard key == Mode.common.id, source.keys.hasExceptions else { return }
+      removeOwned(source, key)
+    }
     if source.token == 0 { descriptors.insert(source) }
     let added = pollingModes(of: key).filter { !isWatching(source, $0) }
     var done: [ModeState] = []
@@ -89,15 +92,23 @@ extension Loop {
       if source.keys.isEmpty { descriptors.remove(source) }
       throw error
     }
-    source.keys.append(key)
+    memberships.withLock { _ in source.keys.add(key) }
     makeMode(key).sourceCount += 1
     // Ended by what was absorbed meanwhile.
     if !source.isValid { removeOwned(source, key) }
   }
 
   private func removeOwned(_ source: DescriptorSource, _ key: Int32) {
-    guard let position = source.keys.firstIndex(of: key) else { return }
-    source.keys.remove(at: position)
+    assertOwner()
+    if let mode = findMode(key), source.keys.isCommonItem(in: mode) {
+      mode.exceptedSources += 1
+      memberships.withLock { _ in source.keys.except(key) }
+      if !isWatching(source, mode) { mode.poller.remove(source.descriptor, token: source.token) }
+      descriptors.noteChange()
+    }
+    guard source.keys.contains(key) else { return }
+    if key == Mode.common.id { endExceptions(of: &source.keys) }
+    memberships.withLock { _ in source.keys.remove(key) }
     makeMode(key).sourceCount -= 1
     for mode in pollingModes(of: key) where !isWatching(source, mode) {
       mode.poller.remove(source.descriptor, token: source.token)
@@ -106,7 +117,7 @@ extension Loop {
   }
 
   func descriptorSourceDidBecomeInvalid(_ source: DescriptorSource) {
-    change(waking: false) { for key in source.keys { self.removeOwned(source, key) } }
+    change(waking: false) { for key in source.keys.added { self.removeOwned(source, key) } }
   }
 
   /// - Parameters:
@@ -128,6 +139,7 @@ extension Loop {
 
   /// Starts a watch in one mode.
   func watch(_ source: DescriptorSource, in mode: ModeState) throws(LoopError) {
+    assertOwner()
     try openPoller(mode)
     try mode.poller.add(source.descriptor, events: source.epollEvents, token: source.token)
   }
@@ -137,7 +149,8 @@ extension Loop {
   }
 
   func isWatching(_ source: DescriptorSource, _ mode: ModeState) -> Bool {
-    source.keys.contains { matches($0, mode) }
+    assertOwner()
+    return source.keys.isIn(mode)
   }
 
   /// Calls a ready source.
@@ -145,6 +158,7 @@ extension Loop {
   /// The table holds it, also if it leaves meanwhile: no reference is counted here.
   @inline(__always)
   func call(_ entry: DescriptorTable.Reference, _ readiness: DescriptorSource.Readiness) {
+    assertOwner()
     descriptors.callBegins(entry)
     published.publish(.descriptor, entry.pointee.origin)
     entry.pointee.call(readiness)
@@ -154,6 +168,7 @@ extension Loop {
 
   @inline(never)
   private func letGoOfSources() {
+    assertOwner()
     // After the table has let go of them: what a closure held may come back to it.
     let sources = descriptors.takeUncalled()
     withExtendedLifetime(sources) {}
@@ -163,6 +178,7 @@ extension Loop {
 
   /// Opens a mode's epoll instance with the loop's own descriptors in it.
   func openPoller(_ mode: ModeState) throws(LoopError) {
+    assertOwner()
     if mode.poller.isOpen { return }
     try ensureWakeDescriptorOrThrow()
     try mode.poller.open()
@@ -213,6 +229,7 @@ extension Loop {
 
   /// Makes the timerfd and puts it into all epoll instances.
   func ensureTimerDescriptor() throws(LoopError) {
+    assertOwner()
     if timerDescriptor >= 0 { return }
     let descriptor = timerfd_create(CLOCK_MONOTONIC, Int32(TFD_CLOEXEC | TFD_NONBLOCK))
     if descriptor < 0 { throw LoopError("make a timerfd") }
@@ -233,6 +250,7 @@ extension Loop {
   ///
   /// Should there be no descriptor for it now, it is tried again in each pass.
   func reopenPoller(_ mode: ModeState) {
+    assertOwner()
     guard mode.poller.isOpen else { return }
     mode.poller.close()
     try? openPoller(mode)

@@ -7,51 +7,61 @@ extension Loop {
   @discardableResult
   public func add(_ source: Source, to mode: Mode = .common) -> Bool {
     guard source.isValid, source.binding.bind(to: self) else { return false }
-    return change { self.addOwned(source, mode.id) }
+    return changeMembership(of: source, mode.id, isAddition: true, waking: true) { self.addOwned(source, mode.id) }
   }
 
   /// Takes a source out of a mode; it stays valid and in its other modes.
   public func remove(_ source: Source, from mode: Mode = .common) {
     guard source.binding.loop === self else { return }
-    change(waking: false) { self.removeOwned(source, mode.id) }
+    changeMembership(of: source, mode.id, isAddition: false, waking: false) { self.removeOwned(source, mode.id) }
   }
 
   /// Whether a source was added to exactly this mode (`.common` being the set).
   ///
-  /// On the loop's thread only.
+  /// On another thread than the loop's, what other threads have asked for counts as done.
   public func contains(_ source: Source, in mode: Mode) -> Bool {
-    requireOwner()
-    absorb()
-    return source.binding.loop === self && source.keys.contains(mode.id)
+    source.binding.loop === self
+      && isMember(source, of: mode, isValid: source.isValid) { source.keys.contains(mode.id) }
   }
 
   // MARK: On the loop's thread
 
   private func addOwned(_ source: Source, _ key: Int32) {
-    guard source.isValid, !source.keys.contains(key) else { return }
+    assertOwner()
+    guard source.isValid else { return }
+    if source.keys.contains(key) {
+      if key == Mode.common.id { endExceptions(of: &source.keys) }
+      return
+    }
     makeMode(key).sourceCount += 1
     if source.keys.isEmpty {
       sources[ObjectIdentifier(source)] = source
       // It may have been signalled before it had a loop to tell.
       if source.isSignalled { enlist(source) }
     }
-    source.keys.append(key)
+    memberships.withLock { _ in source.keys.add(key) }
     source.didSchedule?(self, Mode(id: key))
   }
 
   private func removeOwned(_ source: Source, _ key: Int32) {
-    guard let position = source.keys.firstIndex(of: key) else { return }
-    source.keys.remove(at: position)
+    assertOwner()
+    if let mode = findMode(key), source.keys.isCommonItem(in: mode) {
+      mode.exceptedSources += 1
+      memberships.withLock { _ in source.keys.except(key) }
+    }
+    guard source.keys.contains(key) else { return }
+    if key == Mode.common.id { endExceptions(of: &source.keys) }
+    memberships.withLock { _ in source.keys.remove(key) }
     makeMode(key).sourceCount -= 1
     if source.keys.isEmpty {
       sources[ObjectIdentifier(source)] = nil
-      signalledSources.removeAll { $0 === source }
+      signalledSources.remove(source)
     }
     source.didCancel?(self, Mode(id: key))
   }
 
   func sourceDidBecomeInvalid(_ source: Source) {
-    change(waking: false) { for key in source.keys { self.removeOwned(source, key) } }
+    change(waking: false) { for key in source.keys.added { self.removeOwned(source, key) } }
   }
 
   /// Notes a signal; it does not wake the loop.
@@ -60,25 +70,27 @@ extension Loop {
   }
 
   private func enlist(_ source: Source) {
-    guard !signalledSources.contains(where: { $0 === source }) else { return }
-    source.signalSequence = takeSequence()
-    signalledSources.append(source)
+    assertOwner()
+    signalledSources.insert(source, sequence: takeSequence())
   }
 
   /// Performs the signalled sources of a mode, by order and then by time; true if one was performed.
   @inline(__always)
   func performSignalledSources(_ mode: ModeState, onlyOne: Bool) -> Bool {
-    signalledSources.isEmpty ? false : performSignalledSourcesSlowly(mode, onlyOne: onlyOne)
+    assertOwner()
+    return signalledSources.isEmpty ? false : performSignalledSourcesSlowly(mode, onlyOne: onlyOne)
   }
 
   private func performSignalledSourcesSlowly(_ mode: ModeState, onlyOne: Bool) -> Bool {
-    let ready = signalledSources.filter { source in source.keys.contains { matches($0, mode) } }
-      .sorted { ($0.order, $0.signalSequence) < ($1.order, $1.signalSequence) }
+    let ready = signalledSources.sorted(onlyFirst: onlyOne) { source in
+      source.isValid && source.keys.isIn(mode)
+    }
     var performed = false
     let outer = published.save()
+    // What an earlier one has ended, or taken out of the mode, or performed in a run of its own, is not performed any more.
     for source in ready where source.isValid && source.signalled.load(ordering: .acquiring) {
-      guard source.keys.contains(where: { matches($0, mode) }) else { continue }
-      signalledSources.removeAll { $0 === source }
+      guard source.keys.isIn(mode) else { continue }
+      signalledSources.remove(source)
       // An exchange and not a store: what a signaller wrote before it found the flag set must be seen by the perform.
       _ = source.signalled.exchange(false, ordering: .acquiringAndReleasing)
       published.publish(.source, source.origin)

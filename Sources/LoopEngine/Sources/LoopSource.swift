@@ -18,8 +18,9 @@ extension Loop {
     let binding = LoopBinding()
     private let valid = Atomic<Bool>(true)
     let signalled = Atomic<Bool>(false)
-    @exclusivity(unchecked) var keys: [Int32] = []
-    @exclusivity(unchecked) var signalSequence: UInt = 0
+    @exclusivity(unchecked) var keys = ModeKeys()
+    /// Its place among the signalled sources, if it is one of them.
+    @exclusivity(unchecked) var signalPlace = SignalledSources.noPlace
 
     /// Makes a source; it works once it is added to a loop.
     ///

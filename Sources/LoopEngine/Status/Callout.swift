@@ -70,22 +70,43 @@ struct Origin: Hashable, @unchecked Sendable {  // Both pointers lead to literal
   }
 }
 
-/// Origins by pointer, for whoever has no room for three words.
+/// Origins by pointer, for callers without space for three words.
 ///
-/// Never forgotten: a program has as many as lines that schedule work.
+/// Equal origins share one pointer, which is freed with its last user.
 enum Origins {
-  // @unchecked: the pointers lead to memory that is never written again, and never freed.
-  private struct Table: @unchecked Sendable { var pointers: [Origin: UnsafePointer<Origin>] = [:] }
+  // @unchecked: the pointers lead to memory that is not written again as long as it is there.
+  private struct Table: @unchecked Sendable {
+    var entries: [Origin: (pointer: UnsafeMutablePointer<Origin>, users: Int)] = [:]
+  }
 
-  private static let table = Guarded<Table>(Table())
+  private static let table = Guarded<Table>.table(Table())
 
+  /// How many there are.
+  static var count: Int { table.withLock { $0.entries.count } }
+
+  /// A pointer to be given back by ``release(_:)``.
   static func pointer(to origin: Origin) -> UnsafePointer<Origin> {
     table.withLock { table in
-      if let known = table.pointers[origin] { return known }
+      if let known = table.entries[origin] {
+        table.entries[origin]!.users += 1
+        return UnsafePointer(known.pointer)
+      }
       let new = UnsafeMutablePointer<Origin>.allocate(capacity: 1)
       new.initialize(to: origin)
-      table.pointers[origin] = UnsafePointer(new)
+      table.entries[origin] = (new, 1)
       return UnsafePointer(new)
+    }
+  }
+
+  static func release(_ pointer: UnsafePointer<Origin>) {
+    table.withLock { table in
+      guard let entry = table.entries[pointer.pointee] else { return }
+      if entry.users > 1 {
+        table.entries[pointer.pointee]!.users -= 1
+      } else {
+        table.entries[pointer.pointee] = nil
+        entry.pointer.deallocate()
+      }
     }
   }
 }

@@ -24,6 +24,8 @@ final class PublishedState: Sendable {
   private let tid = Atomic<Int32>(0)
   /// The thread control block of the owner; 0 when nobody owns the loop (yet, or any more).
   let owner = Atomic<UInt>(0)
+  /// The owner of a loop that has ended.
+  private let formerOwner = Atomic<UInt>(0)
 
   // MARK: The owner's side
 
@@ -85,7 +87,10 @@ final class PublishedState: Sendable {
   }
 
   func markEnded() {
+    formerOwner.store(owner.load(ordering: .relaxed), ordering: .relaxed)
     owner.store(0, ordering: .relaxed)
+    setMode(nil)
+    clear()
     waiting.store(false, ordering: .relaxed)
     ended.store(true, ordering: .releasing)
   }
@@ -95,6 +100,12 @@ final class PublishedState: Sendable {
   var threadID: Int32 { tid.load(ordering: .relaxed) }
   var isWaiting: Bool { waiting.load(ordering: .relaxed) }
   var hasEnded: Bool { ended.load(ordering: .acquiring) }
+  /// Whether the loop ends, or has ended, with the calling thread.
+  ///
+  /// Both the thread control block and the number, as each alone comes back with a later thread.
+  var hasEndedHere: Bool {
+    hasEnded && formerOwner.load(ordering: .relaxed) == UInt(clinux_thread_pointer()) && threadID == clinux_gettid()
+  }
   var modeText: ImmortalText? { ImmortalText(bitPattern: mode.load(ordering: .acquiring)) }
 
   var callout: Loop.Callout? {

@@ -6,7 +6,7 @@ extension Loop {
   /// - Returns: When the mode's next timer is due; `.distantFuture` if it has none but something else to serve; nil if
   ///   it has nothing.
   public func limitDate(for mode: Mode) -> Instant? {
-    guard mode != .common else { return nil }
+    guard mode != .common, requireOwner() else { return nil }
     _ = run(mode, limit: .min, onlyOneSource: false)
     guard let state = findMode(mode.id), !isEmpty(state) else { return nil }
     return nextTimerDate(in: mode) ?? .distantFuture
@@ -14,12 +14,18 @@ extension Loop {
 
   /// When the next timer of a mode is due, nil if it has none.
   ///
-  /// On the loop's thread only.
+  /// On another thread than the loop's, timers that other threads have added count; dates that they have set count when the loop next turns.
   public func nextTimerDate(in mode: Mode) -> Instant? {
-    requireOwner()
-    absorb()
-    guard let state = findMode(mode.id) else { return nil }
-    let first = min(state.timers.pointee.firstDeadline, state.isCommon ? commonTimers.pointee.firstDeadline : .max)
-    return hasTimers(state) ? Instant(nanoseconds: first) : nil
+    if isOwnerOrNow { absorb() }
+    guard mode != .common, !hasEnded, let state = knownModes.withLock({ $0.first { $0.id == mode.id } }) else {
+      return nil
+    }
+    var first = min(state.firstDeadline, state.isCommon ? commonItems.firstDeadline : .max)
+    if !isOwner {
+      let modes = state.isCommon ? [mode.id, Mode.common.id] : [mode.id]
+      first = min(first, memberships.withLock { $0.firstTimer(in: modes) })
+    }
+    if first == .max { return isOwner && hasTimers(state) ? .distantFuture : nil }
+    return Instant(nanoseconds: first)
   }
 }

@@ -20,7 +20,7 @@ extension Loop {
   // Apart, so that the owner's way makes no room for a closure.
   @inline(never)
   private func postAddition(of timer: Timer, to mode: Mode) -> Bool {
-    inbox.post(control: { self.addOwned(timer, mode.id) }, waking: true)
+    changeMembership(of: timer, mode.id, isAddition: true, waking: true) { self.addOwned(timer, mode.id) }
   }
 
   /// Makes a timer that fires a while from now, and adds it.
@@ -60,27 +60,29 @@ extension Loop {
 
   @inline(never)
   private func postRemoval(of timer: Timer, from mode: Mode) {
-    _ = inbox.post(control: { self.removeOwned(timer, mode.id) }, waking: false)
+    changeMembership(of: timer, mode.id, isAddition: false, waking: false) { self.removeOwned(timer, mode.id) }
   }
 
   /// Whether a timer was added to exactly this mode (`.common` being the set).
   ///
-  /// On the loop's thread only.
+  /// On another thread than the loop's, what other threads have asked for counts as done.
   public func contains(_ timer: Timer, in mode: Mode) -> Bool {
-    requireOwner()
-    absorb()
-    guard timer.binding.isBound(to: self) else { return false }
-    return timer.key == mode.id || timer.others?.contains { $0.key == mode.id } ?? false
+    timer.binding.isBound(to: self)
+      && isMember(timer, of: mode, isValid: timer.isValid) {
+        timer.has(mode.id) || (mode == .common && timer.has(Timer.spreadKey))
+      }
   }
 
   // MARK: On the loop's thread
 
-  private func addOwned(_ timer: Timer, _ key: Int32) {
+  func addOwned(_ timer: Timer, _ key: Int32) {
+    assertOwner()
     guard timer.isValid, timer.key != key else { return }
     guard timer.key == Timer.noKey else {
+      if key == Mode.common.id && timer.has(Timer.spreadKey) { return gather(timer) }
       if timer.others?.contains(where: { $0.key == key }) ?? false { return }
       let slot = timer.isFiring ? TimerHeap.noSlot : insert(timer, key)
-      timer.others = (timer.others ?? []) + [(key, slot)]
+      memberships.withLock { _ in timer.others = (timer.others ?? []) + [(key, slot)] }
       return
     }
     timer.key = key
@@ -94,28 +96,26 @@ extension Loop {
   }
 
   private func removeOwned(_ timer: Timer, _ key: Int32) {
-    if timer.key == key {
-      takeOut(timer, key, timer.slot)
-      timer.slot = TimerHeap.noSlot
-      if timer.others != nil, let other = timer.others?.popLast() {
-        timer.key = other.key
-        timer.slot = other.slot
-      } else {
-        timer.key = Timer.noKey
-        if timer.isFiringOnce { return }
-        let former = spareTimer
-        spareTimer = Unmanaged.passUnretained(timer)
-        former?.release()
-      }
-    } else if let position = timer.others?.firstIndex(where: { $0.key == key }), let other = timer.others?[position] {
-      takeOut(timer, key, other.slot)
-      timer.others?.remove(at: position)
-    }
+    assertOwner()
+    if timer.key == key && timer.others == nil { leaveOnlyMode(timer) } else { removeFromSeveral(timer, key) }
+  }
+
+  @inline(__always)
+  func leaveOnlyMode(_ timer: Timer) {
+    assertOwner()
+    takeOut(timer, timer.key, timer.slot)
+    timer.slot = TimerHeap.noSlot
+    timer.key = Timer.noKey
+    if timer.isFiringOnce { return }
+    let former = spareTimer
+    spareTimer = Unmanaged.passUnretained(timer)
+    former?.release()
   }
 
   /// Puts a timer into the heap of a mode, and returns its slot there.
   @inline(__always)
   private func insert(_ timer: Timer, _ key: Int32) -> Int32 {
+    assertOwner()
     let heap = heap(key)
     timer.countsAsTolerant = timer.toleranceNanoseconds > 0
     if timer.countsAsTolerant { heap.pointee.tolerantCount &+= 1 }
@@ -126,7 +126,8 @@ extension Loop {
   }
 
   @inline(__always)
-  private func takeOut(_ timer: Timer, _ key: Int32, _ slot: Int32) {
+  func takeOut(_ timer: Timer, _ key: Int32, _ slot: Int32) {
+    assertOwner()
     guard slot != TimerHeap.noSlot else { return }
     let heap = heap(key)
     heap.pointee.remove(slot: slot)
@@ -134,6 +135,7 @@ extension Loop {
   }
 
   private func takeOutOfAllHeaps(_ timer: Timer) {
+    assertOwner()
     if timer.key != Timer.noKey {
       takeOut(timer, timer.key, timer.slot)
       timer.slot = TimerHeap.noSlot
@@ -147,6 +149,7 @@ extension Loop {
   }
 
   private func insertIntoAllHeaps(_ timer: Timer) {
+    assertOwner()
     if timer.key == Timer.noKey { return }
     timer.slot = insert(timer, timer.key)
     if let others = timer.others {
@@ -170,6 +173,7 @@ extension Loop {
   }
 
   private func changeOwned(_ timer: Timer, isMove: Bool) {
+    assertOwner()
     if timer.isFiring {
       // It is put back afterwards.
       if isMove { timer.wasMovedWhileFiring = true }
@@ -203,6 +207,7 @@ extension Loop {
   @inline(__always)
   @discardableResult
   func releaseSpareTimer() -> Bool {
+    assertOwner()
     guard let spare = spareTimer else { return false }
     spareTimer = nil
     spare.release()
@@ -210,10 +215,11 @@ extension Loop {
   }
 
   private func discard(_ timer: Timer) {
+    assertOwner()
     if timer.slot != TimerHeap.noSlot || timer.others != nil { takeOutOfAllHeaps(timer) }
     let wasScheduled = timer.key != Timer.noKey && !timer.isFiringOnce
     timer.key = Timer.noKey
-    timer.others = nil
+    if timer.others != nil { memberships.withLock { _ in timer.others = nil } }
     timer.body = nil
     if wasScheduled { Unmanaged.passUnretained(timer).release() }
   }
@@ -223,6 +229,7 @@ extension Loop {
   /// The next time to wake for a mode's timers, `.max` for never.
   @inline(__always)
   func timerWakeTime(_ mode: ModeState) -> Int64 {
+    assertOwner()
     let own = mode.timers.pointee.count == 0 ? Int64.max : mode.timers.pointee.wakeTime()
     let common = mode.isCommon && commonTimers.pointee.count != 0 ? commonTimers.pointee.wakeTime() : .max
     return min(own, common)
@@ -230,11 +237,13 @@ extension Loop {
 
   @inline(__always)
   func hasTimers(_ mode: ModeState) -> Bool {
-    mode.timers.pointee.count != 0 || (mode.isCommon && commonTimers.pointee.count != 0)
+    assertOwner()
+    return mode.timers.pointee.count != 0 || (mode.isCommon && commonTimers.pointee.count != 0)
   }
 
   /// Whether a timer that is firing belongs to a mode: it does until its closure has returned, also for a nested run.
   func isFiringTimer(in mode: ModeState) -> Bool {
+    assertOwner()
     guard let firingTimer else { return false }
     return ([firingTimer] + outerFiringTimers).contains {
       $0._withUnsafeGuaranteedRef { timer in
@@ -248,6 +257,7 @@ extension Loop {
   ///
   /// Whatever a closure does to other timers holds at once.
   func fireTimers(_ mode: ModeState) {
+    assertOwner()
     let now = clinux_monotonic()
     let own = mode.timers
     let common = mode.isCommon ? commonTimers : own
@@ -278,6 +288,7 @@ extension Loop {
   /// The loop's own reference keeps it alive meanwhile, whatever becomes of its modes, and is given up at the end.
   @inline(__always)
   private func fireOnce(_ timer: Timer) {
+    assertOwner()
     if timer.isValid {
       published.publish(.timer, timer.origin)
       timer.isFiring = true
@@ -286,11 +297,12 @@ extension Loop {
       timer.valid.store(false, ordering: .releasing)
     }
     timer.key = Timer.noKey
-    timer.others = nil
+    if timer.others != nil { memberships.withLock { _ in timer.others = nil } }
     Unmanaged.passUnretained(timer).release()
   }
 
   private func fireRepeatedly(_ timer: Timer) {
+    assertOwner()
     guard timer.isValid else { return }
     published.publish(.timer, timer.origin)
     // The closure may make the loop let go of the timer.

@@ -20,14 +20,25 @@ extension Loop {
 
     // The loop's side: the first mode inline, as most timers are in one (or in `.common`, which counts as one).
     @exclusivity(unchecked) var slot = TimerHeap.noSlot
-    @exclusivity(unchecked) var key: Int32 = Timer.noKey
+    private let firstKey = Atomic<Int32>(Timer.noKey)
+    /// Written by the loop's thread alone.
+    @inline(__always)
+    var key: Int32 {
+      get { firstKey.load(ordering: .relaxed) }
+      set { firstKey.store(newValue, ordering: .relaxed) }
+    }
     @exclusivity(unchecked) var isFiring = false
     @exclusivity(unchecked) var wasMovedWhileFiring = false
     /// Whether the heaps count this timer among those with a tolerance.
     @exclusivity(unchecked) var countsAsTolerant = false
+    /// Its further modes; they change under the lock of the loop's memberships.
     @exclusivity(unchecked) var others: [(key: Int32, slot: Int32)]?
 
     static var noKey: Int32 { .min }
+    /// The key of a timer that was added to all common modes and then taken out of one: it is in the others one by one.
+    static var spreadKey: Int32 { .max }
+
+    func has(_ key: Int32) -> Bool { self.key == key || others?.contains { $0.key == key } ?? false }
 
     /// Makes a timer; it runs once it is added to a loop.
     ///

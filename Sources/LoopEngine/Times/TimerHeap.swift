@@ -1,4 +1,5 @@
 import CLinux
+import Synchronization
 
 /// Timers of one mode by deadline: a heap of four children, whose nodes share a cache line.
 ///
@@ -32,6 +33,8 @@ struct TimerHeap: ~Copyable {
   /// The slot of a timer that is in no heap.
   static let noSlot: Int32 = -1
 
+  // Apart from the heap, which its owner changes while other threads read this.
+  private let published: UnsafeMutablePointer<Atomic<Int64>>
   private(set) var count = 0
   private var capacity = 0
   /// Aligned so that the children 4i+1…4i+4 begin a cache line: see `grow`.
@@ -45,7 +48,8 @@ struct TimerHeap: ~Copyable {
   /// How many timers in here have a tolerance; without any, the earliest deadline is the time to wake.
   var tolerantCount = 0
 
-  init() {}
+  /// Makes an empty heap that keeps its earliest deadline in `published`, which must outlive it.
+  init(publishingIn published: UnsafeMutablePointer<Atomic<Int64>>) { self.published = published }
 
   deinit {
     guard capacity > 0 else { return }
@@ -54,8 +58,9 @@ struct TimerHeap: ~Copyable {
     timers.deallocate()
   }
 
+  /// The earliest deadline, `.max` if there is none.
   @inline(__always)
-  var firstDeadline: Int64 { count == 0 ? .max : entries[0].deadline }
+  var firstDeadline: Int64 { published.pointee.load(ordering: .relaxed) }
   @inline(__always)
   var first: Unmanaged<Loop.Timer> { timers[entries[0].slot] }
 
@@ -68,6 +73,7 @@ struct TimerHeap: ~Copyable {
     timers[Int(slot)] = timer
     sequence &+= 1
     count &+= 1
+    if deadline < firstDeadline { published.pointee.store(deadline, ordering: .relaxed) }
     siftUp(count &- 1, Entry(deadline: deadline, sequence: sequence, slot: slot))
     return slot
   }
@@ -79,13 +85,27 @@ struct TimerHeap: ~Copyable {
     positions[Int(slot)] = freeSlot
     freeSlot = slot
     count &-= 1
-    if index == count { return }
+    if index == count {
+      if index == 0 { published.pointee.store(.max, ordering: .relaxed) }
+      return
+    }
     let moved = entries[count]
     if index > 0 && moved.precedes(entries[(index &- 1) >> 2]) {
       siftUp(index, moved)
     } else {
       siftDown(index, moved)
+      if index == 0 { published.pointee.store(entries[0].deadline, ordering: .relaxed) }
     }
+  }
+
+  /// Gives up all timers and their memory.
+  mutating func removeAll() {
+    guard capacity > 0 else { return }
+    published.pointee.store(.max, ordering: .relaxed)
+    memory?.deallocate()
+    positions.deallocate()
+    timers.deallocate()
+    (count, capacity, tolerantCount, memory, freeSlot) = (0, 0, 0, nil, Self.noSlot)
   }
 
   /// The latest time to wake so that no timer is later than its tolerance allows.

@@ -19,7 +19,12 @@ final class BriefLock: Sendable {
     word.store(0, ordering: .releasing)
   }
 
-  /// Frees the lock whoever holds it: for the child of a fork.
+  /// The word, for a fork to take (see `fork.h`): it lives inside this object, whose lifetime the caller holds.
+  var address: UnsafeMutablePointer<UInt32> {
+    withUnsafePointer(to: word) { UnsafeMutableRawPointer(mutating: $0).assumingMemoryBound(to: UInt32.self) }
+  }
+
+  /// Releases the lock in the child of a fork, even if another thread of the parent held it.
   func reset() {
     word.store(0, ordering: .relaxed)
   }

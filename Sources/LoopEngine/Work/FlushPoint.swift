@@ -27,6 +27,7 @@ extension Loop {
         if self.isMarked { return }
         self.isMarked = true
         self.loop.markedFlushPoints.append(self)
+        self.loop.mayHaveQuietWork = true
       }
     }
   }
@@ -49,6 +50,7 @@ extension Loop {
 
   /// Calls the marked points; what they mark waits for the next pass.
   func flush() {
+    assertOwner()
     let points = markedFlushPoints.sorted { $0.order < $1.order }
     markedFlushPoints = []
     let outer = published.save()

@@ -11,6 +11,16 @@ final class Guarded<Value>: @unchecked Sendable {
     self.value = value
   }
 
+  /// A table of the whole process.
+  static func table(_ value: sending Value) -> Guarded {
+    let table = Guarded(value)
+    table.lock.registerForForks()
+    return table
+  }
+
+  /// Releases the lock in the child of a fork, even if another thread of the parent held it.
+  func reset() { lock.reset() }
+
   func withLock<Result>(_ body: (inout Value) throws -> Result) rethrows -> Result {
     lock.lock()
     defer { lock.unlock() }

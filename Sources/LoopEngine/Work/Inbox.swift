@@ -31,15 +31,18 @@ final class Inbox: @unchecked Sendable {
   /// Closed when the last reference to the loop goes, and not with its thread: a poster may be about to write to it.
   let wakeDescriptor = Atomic<Int32>(-1)
 
+  /// What a fork on the loop's thread waits for.
+  var lockWord: UnsafeMutablePointer<UInt32> { lock.address }
+
   init() {
-    buffer = .allocate(capacity: 64)
-    spare = .allocate(capacity: 64)
+    buffer = WorkBuffer.allocate(capacity: 64)
+    spare = WorkBuffer.allocate(capacity: 64)
   }
 
   deinit {
     buffer.deinitialize(count: count)
-    buffer.deallocate()
-    spare.deallocate()
+    WorkBuffer.deallocate(buffer, capacity: capacity)
+    WorkBuffer.deallocate(spare, capacity: spareCapacity)
     let descriptor = wakeDescriptor.load(ordering: .relaxed)
     if descriptor >= 0 { Glibc.close(descriptor) }
   }
@@ -145,8 +148,14 @@ final class Inbox: @unchecked Sendable {
     lock.unlock()
     ring.append(moving: taken, count: takenCount)
     // No lock: the spare belongs to the loop's thread.
-    spare = taken
-    spareCapacity = takenCapacity
+    if takenCapacity <= WorkBuffer.keptCapacity {
+      spare = taken
+      spareCapacity = takenCapacity
+    } else {
+      WorkBuffer.deallocate(taken, capacity: takenCapacity)
+      spare = WorkBuffer.allocate(capacity: 64)
+      spareCapacity = 64
+    }
     return changes
   }
 
@@ -180,13 +189,14 @@ final class Inbox: @unchecked Sendable {
     isClosed = true
     let dropped = buffer
     let droppedCount = count
-    buffer = .allocate(capacity: 1)
+    let droppedCapacity = capacity
+    buffer = WorkBuffer.allocate(capacity: 1)
     capacity = 1
     count = 0
     lock.unlock()
     // Outside of the lock: what a closure releases may post again.
     dropped.deinitialize(count: droppedCount)
-    dropped.deallocate()
+    WorkBuffer.deallocate(dropped, capacity: droppedCapacity)
     return true
   }
 
@@ -200,9 +210,9 @@ final class Inbox: @unchecked Sendable {
   }
 
   private func grow() {
-    let larger = UnsafeMutablePointer<WorkItem>.allocate(capacity: capacity * 2)
+    let larger = WorkBuffer.allocate(capacity: capacity * 2)
     larger.moveInitialize(from: buffer, count: count)
-    buffer.deallocate()
+    WorkBuffer.deallocate(buffer, capacity: capacity)
     buffer = larger
     capacity *= 2
   }

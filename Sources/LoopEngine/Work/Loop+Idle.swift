@@ -1,5 +1,9 @@
 extension Loop {
-  /// Runs a closure once when the loop would otherwise wait: at most one such a turn, and only if no event is ready.
+  /// Runs a closure once when a pass has found nothing else to do: at most one such closure a pass.
+  ///
+  /// It runs where the loop would otherwise wait, and where a run of no time would otherwise end, unless there is something to serve: a
+  /// signalled source, a block, a timer that is due, a ready descriptor. It does not run after a ``stop()``. Until it has run it keeps the
+  /// loop's modes from being empty.
   ///
   /// - Parameters:
   ///   - name: What the monitor calls it in a report.
@@ -13,11 +17,15 @@ extension Loop {
     _ body: @escaping @Sendable () -> Void
   ) -> Bool {
     let origin = Origin(file, line, name)
-    return change { self.idleWork.append(WorkItem(modes: 0, origin: origin, body: body)) }
+    return change {
+      self.idleWork.append(WorkItem(modes: 0, origin: origin, body: body))
+      self.mayHaveQuietWork = true
+    }
   }
 
   /// Runs the oldest idle work.
   func runIdleWork() {
+    assertOwner()
     if idleWork.isEmpty { return }
     let item = idleWork.popFirst()
     let outer = published.save()

@@ -37,7 +37,12 @@ extension Loop {
     in modes: [Mode], name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
     _ block: consuming @escaping @Sendable () -> Void
   ) -> Bool {
-    enqueue(WorkItem(modes: ModeSets.number(of: modes), origin: Origin(file, line, name), body: block))
+    let origin = Origin(file, line, name)
+    let set = Set(modes.map(\.id))
+    if set.count == 1 { return enqueue(WorkItem(modes: set.first!, origin: origin, body: block)) }
+    let use = ModeSets.Use(of: set)
+    // The set is known as long as the block is there.
+    return enqueue(WorkItem(modes: use.number, origin: origin) { [block] in withExtendedLifetime(use) { block() } })
   }
 
   @usableFromInline
@@ -62,6 +67,7 @@ extension Loop {
 
   @inline(never)
   private func runBlocksSlowly(_ mode: ModeState) {
+    assertOwner()
     let end = ring.tail
     counters.sawQueue(of: ring.count)
     let outer = published.save()
@@ -75,12 +81,15 @@ extension Loop {
         parked.append(item)
       }
     }
+    ring.trim()
     published.restore(outer)
   }
 
   /// Puts blocks that waited for another mode back in front.
   @inline(never)
   func unpark() {
+    assertOwner()
     ring.prepend(moving: &parked)
+    parked.trim()
   }
 }

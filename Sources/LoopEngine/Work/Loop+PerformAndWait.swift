@@ -24,6 +24,8 @@ extension Loop {
     _ body: @escaping @Sendable () throws -> Value
   ) throws -> Value {
     if isOwnerOrNow { return try body() }
+    // Nobody would come to it but this thread, which waits.
+    if published.hasEndedHere { throw Ended() }
     let answer = Answer<Value>()
     post(in: mode, name: name, file: file, line: line, body) { answer.give($0) }
     return try answer.wait().get()

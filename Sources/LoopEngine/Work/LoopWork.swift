@@ -99,6 +99,7 @@ extension Loop {
   // MARK: On the loop's thread
 
   private func runDueWork() {
+    assertOwner()
     guard let mode = current?.takeUnretainedValue() else { return }
     let due = pendingWork.values.filter { $0.timer == nil && matches($0.modes, mode) }
       .sorted { ($0.order, $0.sequence) < ($1.order, $1.sequence) }
@@ -115,6 +116,7 @@ extension Loop {
   }
 
   fileprivate func forget(_ work: Work) {
+    assertOwner()
     pendingWork[ObjectIdentifier(work)] = nil
     forgetContents(of: work)
   }

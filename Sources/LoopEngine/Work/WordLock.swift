@@ -9,6 +9,11 @@ final class WordLock: Sendable {
   /// 0 free, 1 held, 2 held with sleepers.
   private let word = Atomic<UInt32>(0)
 
+  /// Lets a fork wait for the lock, so that it is free in the child; for one that lives as long as the process.
+  func registerForForks() {
+    clinux_fork_register_lock(UnsafeMutableRawPointer(mutating: address).assumingMemoryBound(to: UInt32.self))
+  }
+
   @inline(__always)
   func lock() {
     if !word.compareExchange(expected: 0, desired: 1, ordering: .acquiring).exchanged { lockSlowly() }
@@ -18,6 +23,8 @@ final class WordLock: Sendable {
   func unlock() {
     if word.exchange(0, ordering: .releasing) == 2 { wakeOne() }
   }
+
+  func reset() { word.store(0, ordering: .relaxed) }
 
   @inline(never)
   private func lockSlowly() {

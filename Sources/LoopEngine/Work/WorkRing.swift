@@ -11,7 +11,7 @@ struct WorkRing: ~Copyable {
   /// Makes a ring for a number of blocks that is a power of two; it grows.
   init(capacity: Int = 64) {
     mask = capacity - 1
-    slots = .allocate(capacity: capacity)
+    slots = WorkBuffer.allocate(capacity: capacity)
   }
 
   var isEmpty: Bool { head == tail }
@@ -19,7 +19,7 @@ struct WorkRing: ~Copyable {
 
   deinit {
     for position in head..<tail { (slots + (position & mask)).deinitialize(count: 1) }
-    slots.deallocate()
+    WorkBuffer.deallocate(slots, capacity: mask + 1)
   }
 
   @inline(__always)
@@ -57,6 +57,10 @@ struct WorkRing: ~Copyable {
     tail &+= count
   }
 
+  /// Gives back the memory of a burst, if all of it has run.
+  @inline(__always)
+  mutating func trim() { if mask >= WorkBuffer.keptCapacity && isEmpty { grow(to: 64) } }
+
   /// Whether any block satisfies a condition; O(n).
   func contains(where condition: (Int32) -> Bool) -> Bool {
     for position in head..<tail where condition(slots[position & mask].modes) { return true }
@@ -70,12 +74,13 @@ struct WorkRing: ~Copyable {
     grow(to: capacity)
   }
 
+  @inline(never)
   private mutating func grow(to capacity: Int) {
-    let larger = UnsafeMutablePointer<WorkItem>.allocate(capacity: capacity)
+    let larger = WorkBuffer.allocate(capacity: capacity)
     for position in head..<tail {
       (larger + (position & (capacity - 1))).moveInitialize(from: slots + (position & mask), count: 1)
     }
-    slots.deallocate()
+    WorkBuffer.deallocate(slots, capacity: mask + 1)
     slots = larger
     mask = capacity - 1
   }

@@ -9,6 +9,11 @@ struct ActionPlan: Sendable {
     }.map(\.element)
   }
 
+  /// Whether there are closures of the service's to call.
+  static func needsCourier(_ actions: [StallAction]) -> Bool {
+    actions.contains { if case .call = $0.deed { true } else { false } }
+  }
+
   /// What is due of a stall that has lasted for `duration`, if the first `done` actions have been done.
   func due(after duration: UInt64, done: Int) -> [StallAction.Deed] {
     actions.dropFirst(done).prefix { $0.level <= duration }.map(\.deed)

@@ -1,6 +1,6 @@
 /// What the monitor does about a stall that lasts for a certain time, beside reporting it.
 ///
-/// Each is done once a stall, whether the stall is told or counted as a repetition. What is to be said of the stall has been written
+/// Each action runs at most once per stall, whether the stall is reported or counted as a repetition. The stall's lines have been handed to the output
 /// before.
 public struct StallAction: Sendable, Equatable {
   enum Deed: Sendable, Equatable {
@@ -22,10 +22,12 @@ public struct StallAction: Sendable, Equatable {
 
   /// Calls a closure of the host's.
   ///
-  /// It runs on the watchdog's thread, which holds no lock of the monitor's then, and may call the monitor's methods. Keep it short: nothing is
-  /// watched before it returns, and systemd is not told that the service is well. It must not wait for the loop, which stands still.
-  /// The host's signals are blocked in that thread, and a crash in the closure is the host's crash. A stall that ends as soon as it has lasted for the time may be over when
-  /// the closure is called; then the notice's event says so.
+  /// It runs on a thread that exists for such closures and calls them one at a time, in the order in which they are due. It holds no lock of
+  /// the monitor's, and may call the monitor's methods. The process's signals are blocked in that thread, and a crash in the closure is the
+  /// process's crash. Of the closures that wait, 256 are kept.
+  ///
+  /// - Important: A closure must not wait for the loop, which is blocked. The stall may be over when the closure is called; if that was known
+  ///   when it became due, the notice's event says so.
   ///
   /// - Parameters:
   ///   - after: From zero, which is as soon as the stall is known, to 1 h.
@@ -37,7 +39,7 @@ public struct StallAction: Sendable, Equatable {
 
   /// Writes the detail file while the stall lasts, with what is known by then; its end writes it anew.
   ///
-  /// It needs a state directory (``StallMonitorConfiguration/stateDirectory``).
+  /// It is written by the output thread, and so may appear after closures of the same time have been called. It needs a state directory (``StallMonitorConfiguration/stateDirectory``).
   ///
   /// - Parameter after: From zero, which is as soon as the stall is known, to 1 h.
   /// - Returns: The action, for ``StallMonitorConfiguration/actions``.

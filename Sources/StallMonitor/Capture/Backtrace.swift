@@ -15,23 +15,29 @@ struct Backtrace: Sendable, Equatable {
   var isApproximate = false
   /// Outer frames are missing.
   var isTruncated = false
+  /// How it was taken.
+  var method: CaptureMethod?
 }
 
 /// Why there is no backtrace.
 enum CaptureFailure: String, Sendable, Error {
   case turnEnded = "the turn ended before the stack could be taken"
   case threadEnded = "the thread has ended"
+  case insideCall = "the thread is inside a system call, and a signal would cut it short"
+  case notPrepared =
+    "the thread runs, perf events are not permitted here, and it was not prepared for the capture signal"
   case noActivity = "the kernel does not tell whether the thread is blocked (no /proc/self/task/TID/syscall)"
   case moving = "the thread would not stand still while its stack was read"
   case noProcessor = "the thread is ready to run and got no processor while it was looked at"
   case signalBlocked = "the thread runs with the capture signal blocked"
-  case noAnswer = "the thread runs but did not answer the capture signal in time"
-  case refused = "the kernel would not send the capture signal"
+  case noAnswer = "the thread runs but gave no sample in time"
+  case refused = "the kernel refused to sample the thread"
   case pending = "the thread runs and has not answered an earlier capture signal yet"
   case noSignal = "no real-time signal was free for capturing"
   case busy = "an earlier capture is still under way"
   case noServer = "no thread serves the loop"
   case unknownServer = "which thread serves the loop is not known"
   case serverChanged = "another thread served the loop when the stack had been taken"
+  case noMemory = "there was no memory for it when the turn was found to be late"
   case noUnwinder = "libunwind is not installed"
 }

@@ -21,6 +21,7 @@ struct ProcFile: ~Copyable {
   ///
   /// Returns the number of bytes, or nil if the thread has ended. About 2 us.
   borrowing func read(into buffer: UnsafeMutableRawBufferPointer) -> Int? {
+    guard identity.isHeld(by: descriptor) else { return nil }
     let count = pread(descriptor, buffer.baseAddress, buffer.count, 0)
     return count > 0 ? count : nil
   }

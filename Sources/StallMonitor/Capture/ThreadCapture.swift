@@ -3,11 +3,49 @@ import Glibc
 
 /// Takes the stack of another thread of this process.
 ///
-/// A thread that stands still in the kernel is read and never signalled: a signal would make its system call fail with
-/// EINTR or end early. A running thread gets one signal, whose handler copies and does nothing else. Used on the watchdog
-/// alone; takes no lock that the host can hold.
+/// A thread that is blocked in the kernel is read. A running one is sampled (``ThreadSampler``), and never signalled inside a system
+/// call, which would fail with EINTR or end early. Used by one thread at a time; takes no lock that the process's own code can hold, and
+/// allocates nothing between ``init(mayUsePerf:)`` and the stack in its buffer.
 final class ThreadCapture {
-  /// What was found of a thread at one moment.
+  /// What was found of a thread at one moment; its frames are in the capture's buffer until the next capture.
+  struct Sighting {
+    var activity: ThreadProbe.Activity
+    var outcome: Outcome
+    var method: CaptureMethod?
+    /// Of a blocked thread: how often it had been put onto a processor.
+    var timeslices: UInt64?
+
+    init(_ activity: ThreadProbe.Activity, _ failure: CaptureFailure) {
+      self.activity = activity
+      outcome = .failure(failure)
+    }
+
+    init(_ activity: ThreadProbe.Activity, _ stack: Stack, _ method: CaptureMethod, timeslices: UInt64? = nil) {
+      self.activity = activity
+      outcome = stack.failure.map { .failure($0) } ?? .stack(stack)
+      self.method = method
+      self.timeslices = timeslices
+    }
+  }
+
+  enum Outcome {
+    case stack(Stack)
+    case failure(CaptureFailure)
+  }
+
+  /// A stack in the buffer.
+  struct Stack {
+    var count = 0
+    var isApproximate = false
+    var isTruncated = false
+    /// The copy was not enough.
+    var readLive = false
+    /// Outer frames are lost behind memory or code that may have changed since.
+    var isCutShort = false
+    var failure: CaptureFailure?
+  }
+
+  /// The same with its own frames.
   struct Moment {
     var activity: ThreadProbe.Activity
     var backtrace: Result<Backtrace, CaptureFailure>
@@ -15,30 +53,34 @@ final class ThreadCapture {
     var timeslices: UInt64?
   }
 
+  /// How often a thread whose signals are blocked, or that moves while it is read, is looked at, at least.
   private static let attempts = 8
   /// How often a running thread's stack is taken again that is cut short.
-  private static let retakes = 2
+  private static let retakes = 4
   /// How long a thread is looked at before it is given up.
   static let patience: UInt64 = 100_000_000
+  /// How long a sample is waited for between two looks at the thread.
+  private static let lookInterval: UInt64 = 1_000_000
   private static let frameLimit = 2048
-  private static let handlerTimeout: UInt64 = 200_000_000
   /// How long another capture of this process is waited for: it takes a millisecond.
   private static let claimTimeout: UInt64 = 1_000_000_000
 
   private let unwinder: OpaquePointer?
-  private let steadyTime: UInt64
+  private let isPerfWanted: Bool
+  /// Whether running threads are sampled by perf events.
+  private(set) var usesPerf = false
   private let frames: UnsafeMutablePointer<cunwind_frame>
+  // Descriptors of the capture are one thread's.
+  private var preparedThread: pthread_t?
 
-  /// Opens libunwind and installs the capture signal's handler.
+  /// Opens libunwind.
   ///
-  /// Takes the dynamic loader's lock: call it at start.
+  /// Takes the dynamic loader's lock: call it at start. It opens no descriptor: ``prepareThread()`` does, on the thread that captures.
   ///
-  /// - Parameter steadyTime: How long a thread must have run steadily before it is signalled, in nanoseconds of its processor
-  ///   time. Less than the default only for threads that are known to be in no transfer.
-  init(steadyTime: UInt64 = SteadyRun.needed) {
-    self.steadyTime = steadyTime
+  /// - Parameter mayUsePerf: False for tests of the timer alone.
+  init(mayUsePerf: Bool = true) {
+    isPerfWanted = mayUsePerf
     unwinder = cunwind_load() == nil ? cunwind_unwinder_create() : nil
-    _ = cunwind_handler_install()
     frames = .allocate(capacity: Self.frameLimit)
   }
 
@@ -47,11 +89,33 @@ final class ThreadCapture {
     frames.deallocate()
   }
 
+  /// Opens what the calling thread needs to capture; again when something may have changed since.
+  ///
+  /// Call it when the thread starts: a process that becomes non-dumpable later can open nothing of its own any more.
+  func prepareThread() {
+    preparedThread = pthread_self()
+    cunwind_memory_prepare()
+    usesPerf = isPerfWanted && cunwind_perf_is_permitted()
+    cunwind_threads_need_timer(!usesPerf)
+  }
+
+  /// Closes what the calling thread has opened.
+  ///
+  /// Call it before the thread ends.
+  func finishThread() {
+    preparedThread = nil
+    cunwind_memory_finish()
+  }
+
+  private func prepareThreadOnce() {
+    if preparedThread.map({ pthread_equal($0, pthread_self()) != 0 }) != true { prepareThread() }
+  }
+
   /// Forgets modules that may have been unloaded since.
   ///
   /// Call it when a stall begins.
   func flush() {
-    cunwind_memory_prepare()
+    prepareThread()
     if let unwinder { cunwind_unwinder_flush(unwinder) }
   }
 
@@ -61,179 +125,177 @@ final class ThreadCapture {
   ///   - probe: The thread.
   ///   - stackEnd: Where its stack ends, or 0 if unknown.
   ///   - patience: How long it is looked at before it is given up, in nanoseconds.
-  ///   - isWorker: It is one of libdispatch's workers, which block all signals but SIGPROF: that one may be borrowed, if the host leaves it
-  ///     alone.
+  ///   - isWorker: It is one of libdispatch's workers, which block all signals but SIGPROF: that one may be borrowed, if the process
+  ///     leaves it alone.
   /// - Returns: What the thread was doing, and its stack or why there is none.
   func capture(
     _ probe: borrowing ThreadProbe, stackEnd: UInt64, patience: UInt64 = ThreadCapture.patience,
     isWorker: Bool = false
   ) -> Moment {
-    let deadline = MonotonicClock.now() + Self.claimTimeout
-    while !cunwind_snapshot_claim() {
-      guard MonotonicClock.now() < deadline else {
-        return Moment(activity: probe.activity(), backtrace: .failure(.busy))
-      }
-      pause(nanoseconds: 50_000)
-    }
+    moment(sight(probe, stackEnd: stackEnd, patience: patience, isWorker: isWorker))
+  }
+
+  /// Takes the thread's stack into the buffer.
+  func sight(
+    _ probe: borrowing ThreadProbe, stackEnd: UInt64, patience: UInt64 = ThreadCapture.patience,
+    isWorker: Bool = false
+  ) -> Sighting {
+    prepareThreadOnce()
+    guard claim() else { return Sighting(probe.activity(), .busy) }
     defer { cunwind_snapshot_release() }
+    let progress = ThreadProgress(of: probe)
+    var sampler: ThreadSampler?
     var failure = CaptureFailure.moving
-    var run = SteadyRun(needed: steadyTime)
     let end = MonotonicClock.now() + patience
     for attempt in 0... {
-      if attempt >= Self.attempts, MonotonicClock.now() > end { break }
+      let isLast = MonotonicClock.now() > end
+      if attempt >= Self.attempts, isLast { break }
       let slices = probe.schedule()?.timeslices
       let activity = probe.activity()
       switch activity {
-      case .unknown:
-        return Moment(activity: activity, backtrace: .failure(probe.hasEnded ? .threadEnded : .noActivity))
+      case .unknown: return Sighting(activity, probe.hasEnded ? .threadEnded : .noActivity)
       case .running:
-        switch run.look(at: probe) {
-        case .steady:
-          var isCutShort = false
-          var moment = captureRunning(probe, stackEnd: stackEnd, isWorker: isWorker, isCutShort: &isCutShort)
-          for _ in 0..<Self.retakes where isCutShort {
-            moment = captureRunning(probe, stackEnd: stackEnd, isWorker: isWorker, isCutShort: &isCutShort)
-          }
+        do throws(CaptureFailure) {
+          if sampler == nil { sampler = try ThreadSampler(probe, mayUsePerf: usesPerf, isWorker: isWorker) }
+          if let stack = try sample(&sampler!, of: probe) { return Sighting(activity, stack, sampler!.method) }
+          failure = .noAnswer
+        } catch {
+          sampler = nil
           // The C library blocks all signals for a moment, as when it makes or ends a thread.
-          guard case .failure(.signalBlocked) = moment.backtrace, attempt < Self.attempts else { return moment }
-          failure = .signalBlocked
-        case .waiting: failure = .noProcessor
-        case .alternating: failure = .moving
+          guard error == .signalBlocked, attempt < Self.attempts else { return Sighting(activity, error) }
+          failure = error
+          pause(nanoseconds: 20_000)
         }
-        pause(nanoseconds: 20_000)
       case .blocked(let call):
-        var snapshot = cunwind_snapshot()
-        guard cunwind_snapshot_read(call.stackPointer, stackEnd, &snapshot) else {
-          return Moment(activity: activity, backtrace: .failure(.busy))
+        sampler = nil
+        if let stack = read(probe, in: call, stackEnd: stackEnd, timeslices: slices) {
+          return Sighting(activity, stack, .procfs, timeslices: slices)
         }
-        // It may have run in between: the same call at the same place is the same moment only if it never had a processor.
-        guard probe.activity() == activity, probe.schedule()?.timeslices == slices else {
-          failure = .moving
-          continue
-        }
-        snapshot.setRegister(Int(CUNWIND_RIP), call.programCounter)
-        snapshot.setRegister(Int(CUNWIND_RSP), call.stackPointer)
-        if call.number >= 0 {
-          // vfork keeps its return address in rdi.
-          let (rdi, rsi, rdx, r10, r8, r9) = call.arguments
-          for (register, value) in [(5, rdi), (4, rsi), (1, rdx), (10, r10), (8, r8), (9, r9)] {
-            snapshot.setRegister(register, value)
-          }
-        }
-        let unwound = unwind(&snapshot)
-        // What was read during the unwinding is of the same moment only if the thread still stands there.
-        if unwound.readLive, probe.activity() != activity || probe.schedule()?.timeslices != slices {
-          failure = .moving
-          continue
-        }
-        return Moment(activity: activity, backtrace: unwound.backtrace, timeslices: slices)
+        failure = .moving
       }
     }
-    return Moment(activity: probe.activity(), backtrace: .failure(failure))
+    let activity = probe.activity()
+    if failure == .noAnswer { failure = progress.whyNoSample(of: probe) }
+    return Sighting(activity, failure)
   }
 
-  /// Takes the stack of a thread that does nothing but compute, once more.
+  /// Takes further samples of a running thread into the buffer, one after the other, until `body` returns false.
   ///
-  /// Nil as soon as it does anything else, another capture is under way, `isOver` says so, or `deadline` has passed. Looks once a millisecond.
-  /// For how long the process stood still in its pauses is added to `frozen`.
-  func captureComputing(
-    _ probe: borrowing ThreadProbe, run: inout UserModeRun, stackEnd: UInt64, until deadline: UInt64,
-    freezes: inout FreezeDetector, frozen: inout UInt64, isOver: () -> Bool
-  ) -> Backtrace? {
+  /// Ends as soon as the thread is blocked, another capture is under way, `isOver` says so, or `deadline` has passed. Between two of them
+  /// lies `interval` at least.
+  func follow(
+    _ probe: borrowing ThreadProbe, interval: UInt64, until deadline: UInt64, isOver: () -> Bool,
+    body: (Backtrace) -> Bool
+  ) {
+    guard probe.activity() == .running, claim(timeout: 0) else { return }
+    defer { cunwind_snapshot_release() }
+    guard var sampler = try? ThreadSampler(probe, mayUsePerf: usesPerf, isWorker: false) else { return }
     while true {
-      // The pause alone: what a look takes, or waiting for the thread's signal handler, is no freeze.
-      freezes.willWait()
-      let wake = MonotonicClock.now() + 1_000_000
-      pause(nanoseconds: 1_000_000)
-      let now = MonotonicClock.now()
-      if now > wake { frozen += freezes.frozen(lateness: now - wake) }
-      guard MonotonicClock.now() < deadline, !isOver(), probe.activity() == .running else { return nil }
-      switch run.look(at: probe) {
-      case .waiting: continue
-      case .over: return nil
-      case .steady: break
+      var snapshot = cunwind_snapshot()
+      var isTaken = false
+      while !isTaken {
+        guard let result = try? sampler.wait(Self.lookInterval, of: probe, for: &snapshot) else { return }
+        isTaken = result
+        guard MonotonicClock.now() < deadline, !isOver(), isTaken || probe.activity() == .running else { return }
       }
-      guard cunwind_snapshot_claim() else { return nil }
-      defer { cunwind_snapshot_release() }
-      var isCutShort = false
-      let moment = captureRunning(probe, stackEnd: stackEnd, isWorker: false, isCutShort: &isCutShort)
-      guard case .success(let backtrace) = moment.backtrace, !isCutShort else { return nil }
-      run.restart(at: probe)
-      return backtrace
-    }
-  }
-
-  /// Takes the stack of a running thread.
-  ///
-  /// `isCutShort` tells that it ends where the thread may have gone on since: beyond the copy, or in a library that has been
-  /// unloaded.
-  private func captureRunning(
-    _ probe: borrowing ThreadProbe, stackEnd: UInt64, isWorker: Bool, isCutShort: inout Bool
-  ) -> Moment {
-    isCutShort = false
-    let signal = cunwind_handler_install()
-    guard signal > 0 else { return Moment(activity: .running, backtrace: .failure(.noSignal)) }
-    // A blocked signal would stay pending, and reach the thread at a time of nobody's choosing; so would a second one
-    // behind one that the thread has not had the time to take.
-    var state = probe.state(of: signal)
-    let isBorrowing = isWorker && state?.isBlocked == true
-    // libdispatch's workers block all signals but those of a crash, and this one.
-    if isBorrowing { state = probe.state(of: SIGPROF) }
-    guard let state, !state.isBlocked else {
-      return Moment(activity: .running, backtrace: .failure(.signalBlocked))
-    }
-    guard !state.isPending else { return Moment(activity: .running, backtrace: .failure(.pending)) }
-    var snapshot = cunwind_snapshot()
-    let failure: CaptureFailure
-    let take = isBorrowing ? cunwind_capture_by_borrowed_signal : cunwind_capture_by_signal
-    switch take(probe.id, stackEnd, Self.handlerTimeout, &snapshot) {
-    case CUNWIND_CAPTURED:
-      var unwound = unwind(&snapshot)
-      isCutShort = unwound.isCutShort
+      var stack = unwind(&snapshot)
       // The thread has gone on since.
-      if unwound.readLive { unwound.backtrace = unwound.backtrace.map { $0.approximated() } }
-      return Moment(activity: .running, backtrace: unwound.backtrace)
-    case CUNWIND_CAPTURE_NO_THREAD: failure = .threadEnded
-    case CUNWIND_CAPTURE_BUSY: failure = .busy
-    case CUNWIND_CAPTURE_UNSUPPORTED: failure = isBorrowing ? .signalBlocked : .noSignal
-    case CUNWIND_CAPTURE_REFUSED: failure = .refused
-    default: failure = .noAnswer
+      if stack.readLive { stack.isApproximate = true }
+      guard stack.failure == nil, !stack.isCutShort, body(backtrace(stack, sampler.method)) else { return }
+      if sampler.method == .perf { pause(nanoseconds: Int(interval)) }
+      guard MonotonicClock.now() < deadline, (try? sampler.restart(probe)) != nil else { return }
     }
-    return Moment(activity: .running, backtrace: .failure(failure))
   }
 
-  private struct Unwound {
-    var backtrace: Result<Backtrace, CaptureFailure>
-    /// The copy was not enough.
-    var readLive = false
-    /// Outer frames are lost behind memory or code that may have changed since.
-    var isCutShort = false
+  private func claim(timeout: UInt64 = ThreadCapture.claimTimeout) -> Bool {
+    let deadline = MonotonicClock.now() + timeout
+    while !cunwind_snapshot_claim() {
+      guard MonotonicClock.now() < deadline else { return false }
+      pause(nanoseconds: 50_000)
+    }
+    return true
   }
 
-  private func unwind(_ snapshot: inout cunwind_snapshot) -> Unwound {
-    guard let unwinder else { return Unwound(backtrace: .failure(.noUnwinder)) }
+  /// Reads a blocked thread.
+  ///
+  /// Nil if it has run in between: the same call at the same place is the same moment only if it never had a processor.
+  private func read(
+    _ probe: borrowing ThreadProbe, in call: ThreadProbe.BlockedCall, stackEnd: UInt64, timeslices: UInt64?
+  ) -> Stack? {
+    var snapshot = cunwind_snapshot()
+    guard cunwind_snapshot_read(call.stackPointer, stackEnd, &snapshot) else { return Stack(failure: .busy) }
+    guard probe.activity() == .blocked(call), probe.schedule()?.timeslices == timeslices else { return nil }
+    snapshot.setRegister(Int(CUNWIND_RIP), call.programCounter)
+    snapshot.setRegister(Int(CUNWIND_RSP), call.stackPointer)
+    if call.number >= 0 {
+      // vfork keeps its return address in rdi.
+      let (rdi, rsi, rdx, r10, r8, r9) = call.arguments
+      snapshot.setRegister(5, rdi)
+      snapshot.setRegister(4, rsi)
+      snapshot.setRegister(1, rdx)
+      snapshot.setRegister(10, r10)
+      snapshot.setRegister(8, r8)
+      snapshot.setRegister(9, r9)
+    }
+    let stack = unwind(&snapshot)
+    // What was read during the unwinding is of the same moment only if the thread still stands there.
+    if stack.readLive, probe.activity() != .blocked(call) || probe.schedule()?.timeslices != timeslices { return nil }
+    return stack
+  }
+
+  /// Waits for a sample for a millisecond, and takes it again where it is cut short.
+  private func sample(
+    _ sampler: inout ThreadSampler, of probe: borrowing ThreadProbe
+  ) throws(CaptureFailure) -> Stack? {
+    var snapshot = cunwind_snapshot()
+    guard try sampler.wait(Self.lookInterval, of: probe, for: &snapshot) else { return nil }
+    var stack = unwind(&snapshot)
+    // Memory below the stack pointer is in no perf sample; the next one need not depend on it.
+    let isWhole = snapshot.stack_length < Self.perfStackLimit
+    for _ in 0..<Self.retakes where stack.isCutShort || (stack.readLive && sampler.method == .perf && isWhole) {
+      guard (try? sampler.restart(probe)) != nil,
+        (try? sampler.wait(8 * Self.lookInterval, of: probe, for: &snapshot)) == true
+      else { break }
+      stack = unwind(&snapshot)
+    }
+    // The thread has gone on since.
+    if stack.readLive { stack.isApproximate = true }
+    return stack
+  }
+
+  /// A sample that has as much as this of a stack has no more.
+  private static let perfStackLimit: UInt64 = 65_000
+
+  private func unwind(_ snapshot: inout cunwind_snapshot) -> Stack {
+    guard let unwinder else { return Stack(failure: .noUnwinder) }
     let result = cunwind_unwind(unwinder, &snapshot, frames, Self.frameLimit)
-    let found = UnsafeBufferPointer(start: frames, count: result.count).map {
+    return Stack(
+      count: result.count, isApproximate: result.approximate, isTruncated: result.end != CUNWIND_END_OUTERMOST,
+      readLive: result.read_live,
+      isCutShort: result.end == CUNWIND_END_LOST && (result.read_live || result.is_outside_modules))
+  }
+
+  /// Turns what is in the buffer into a moment of its own.
+  func moment(_ sighting: Sighting) -> Moment {
+    let result: Result<Backtrace, CaptureFailure> =
+      switch sighting.outcome {
+      case .stack(let stack): .success(backtrace(stack, sighting.method))
+      case .failure(let failure): .failure(failure)
+      }
+    return Moment(activity: sighting.activity, backtrace: result, timeslices: sighting.timeslices)
+  }
+
+  private func backtrace(_ stack: Stack, _ method: CaptureMethod?) -> Backtrace {
+    let found = UnsafeBufferPointer(start: frames, count: stack.count).map {
       Backtrace.Frame(address: $0.address, isReturnAddress: $0.is_return_address)
     }
-    let backtrace = Backtrace(
-      frames: found, isApproximate: result.approximate, isTruncated: result.end != CUNWIND_END_OUTERMOST)
-    return Unwound(
-      backtrace: .success(backtrace), readLive: result.read_live,
-      isCutShort: result.end == CUNWIND_END_LOST && (result.read_live || result.is_outside_modules))
+    return Backtrace(
+      frames: found, isApproximate: stack.isApproximate, isTruncated: stack.isTruncated, method: method)
   }
 
   private func pause(nanoseconds: Int) {
     var time = timespec(tv_sec: 0, tv_nsec: nanoseconds)
     nanosleep(&time, nil)
-  }
-}
-
-extension Backtrace {
-  fileprivate func approximated() -> Backtrace {
-    var backtrace = self
-    backtrace.isApproximate = true
-    return backtrace
   }
 }
 

@@ -19,7 +19,7 @@ final class ThreadDump: @unchecked Sendable {
   /// Empty if no thread could be made.
   static func take(timeLimit: UInt64) -> [ThreadBacktrace] {
     let dump = ThreadDump(timeLimit: timeLimit)
-    guard let handle = try? OwnThreads.start(name: "stall-dump", { dump.run() }) else { return [] }
+    guard let handle = try? OwnThreads.startApart(name: "stall-dump", { dump.run() }) else { return [] }
     pthread_join(handle, nil)
     return dump.threads
   }
@@ -36,6 +36,7 @@ final class ThreadDump: @unchecked Sendable {
     let resolver = FrameResolver(executablePath: ProcessFacts.executablePath())
     resolver.prepareThread()
     capture.flush()
+    defer { capture.finishThread() }
     let deadline = MonotonicClock.now() + timeLimit
     let sweep = ThreadSweep(runningOnly: false, excluding: [], with: capture, deadline: deadline)
     threads = sweep.findings.map {

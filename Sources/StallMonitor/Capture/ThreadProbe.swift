@@ -1,3 +1,4 @@
+import CUnwind
 import Glibc
 
 /// What the kernel says of one thread of this process, without touching it.
@@ -11,6 +12,8 @@ struct ThreadProbe: ~Copyable {
   private let schedstatFile: ProcFile?
   private let statFile: ProcFile?
   private let statusFile: ProcFile?
+  // Made at once: a stall is no time to allocate.
+  private let text = UnsafeMutableRawBufferPointer.allocate(byteCount: 4096, alignment: 8)
 
   init(thread id: Int32) {
     self.id = id
@@ -20,6 +23,8 @@ struct ThreadProbe: ~Copyable {
     statFile = ProcFile(directory + "/stat")
     statusFile = ProcFile(directory + "/status")
   }
+
+  deinit { text.deallocate() }
 
   /// What a thread is doing, as `/proc/PID/task/TID/syscall` tells (proc(5)).
   enum Activity: Equatable {
@@ -41,6 +46,19 @@ struct ThreadProbe: ~Copyable {
     var stackPointer: UInt64
     var programCounter: UInt64
 
+    /// The number of a call that goes on by `restart_syscall`, from the code in front of it: `mov $number,%eax; syscall`.
+    ///
+    /// Nil where the code is another.
+    func restartedNumber() -> Int64? {
+      var code: (UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8) = (0, 0, 0, 0, 0, 0, 0, 0)
+      return withUnsafeMutableBytes(of: &code) { code in
+        guard programCounter > 7, cunwind_read(programCounter - 7, code.baseAddress, 7) == 7, code[0] == 0xb8,
+          code[5] == 0x0f, code[6] == 0x05
+        else { return nil }
+        return Int64(code.loadUnaligned(fromByteOffset: 1, as: Int32.self))
+      }
+    }
+
     static func == (a: Self, b: Self) -> Bool {
       a.number == b.number && a.stackPointer == b.stackPointer && a.programCounter == b.programCounter
         && a.arguments == b.arguments
@@ -52,8 +70,15 @@ struct ThreadProbe: ~Copyable {
 
   borrowing func activity() -> Activity {
     guard let activity = syscallFile?.parse({ Self.parseActivity($0) }) else { return .unknown }
-    return activity
+    guard case .blocked(var call) = activity, call.number == Self.restart, let number = call.restartedNumber() else {
+      return activity
+    }
+    call.number = number
+    return .blocked(call)
   }
+
+  /// `restart_syscall(2)`: a call with a time limit goes on after a stop signal or a freeze, with the arguments that it had.
+  private static let restart: Int64 = 219
 
   static func parseActivity(_ line: UnsafeRawBufferPointer) -> Activity {
     if line.starts(with: "running".utf8) { return .running }
@@ -122,42 +147,42 @@ struct ThreadProbe: ~Copyable {
     }
   }
 
-  /// How a thread stands to one signal.
+  /// How a thread stands to signals: bit n - 1 is signal n.
   struct SignalState: Equatable {
-    var isBlocked: Bool
-    /// One has been sent to the thread and not been delivered yet.
-    var isPending: Bool
+    var blocked: UInt64
+    /// Sent to the thread and not delivered yet.
+    var pending: UInt64
+    /// The thread may only read, write and end (seccomp(2), SECCOMP_SET_MODE_STRICT).
+    var isStrictlyFiltered = false
+
+    func isBlocked(_ signal: Int32) -> Bool { blocked >> UInt64(signal - 1) & 1 != 0 }
+    func isPending(_ signal: Int32) -> Bool { pending >> UInt64(signal - 1) & 1 != 0 }
   }
 
-  /// The thread's `SigBlk` and `SigPnd` (proc(5), `status`) for one signal; nil if they cannot be had.
-  borrowing func state(of signal: Int32) -> SignalState? {
-    statusFile?.parse(capacity: 4096) { text in
-      guard let pending = Self.mask("SigPnd:\t", in: text), let blocked = Self.mask("SigBlk:\t", in: text) else {
-        return nil
-      }
-      let bit = UInt64(1) << UInt64(signal - 1)
-      return SignalState(isBlocked: blocked & bit != 0, isPending: pending & bit != 0)
+  /// The thread's `SigBlk`, `SigPnd` and `Seccomp` (proc(5), `status`); nil if they cannot be had.
+  borrowing func signalState() -> SignalState? {
+    guard let count = statusFile?.read(into: text) else { return nil }
+    let text = UnsafeRawBufferPointer(rebasing: text[..<count])
+    guard let pending = Self.mask("SigPnd:\t", in: text), let blocked = Self.mask("SigBlk:\t", in: text) else {
+      return nil
     }
+    let strict: StaticString = "\nSeccomp:\t1"
+    return SignalState(
+      blocked: blocked, pending: pending,
+      isStrictlyFiltered: strict.withUTF8Buffer { Self.index(of: $0, in: text) != nil })
   }
 
   /// How often the thread has given its processor up by itself (`voluntary_ctxt_switches` of proc(5), `status`).
   ///
   /// Nil if that cannot be had.
   borrowing func voluntarySwitches() -> UInt64? {
-    statusFile?.parse(capacity: 4096) { text in
-      let key: StaticString = "\nvoluntary_ctxt_switches:\t"
-      return key.withUTF8Buffer { key in
-        // It is one of the last lines.
-        var index = text.count - key.count
-        while index >= 0 {
-          if text[index] == key[0], text[index..<index + key.count].elementsEqual(key) {
-            var scanner = FieldScanner(UnsafeRawBufferPointer(rebasing: text[(index + key.count)...]))
-            return scanner.number().map { UInt64(bitPattern: $0) }
-          }
-          index -= 1
-        }
-        return nil
-      }
+    guard let count = statusFile?.read(into: text) else { return nil }
+    let text = UnsafeRawBufferPointer(rebasing: text[..<count])
+    let key: StaticString = "\nvoluntary_ctxt_switches:\t"
+    return key.withUTF8Buffer { key in
+      guard let index = Self.index(of: key, in: text) else { return nil }
+      var scanner = FieldScanner(UnsafeRawBufferPointer(rebasing: text[(index + key.count)...]))
+      return scanner.number().map { UInt64(bitPattern: $0) }
     }
   }
 
@@ -181,16 +206,19 @@ struct ThreadProbe: ~Copyable {
 
   private static func mask(_ key: StaticString, in text: UnsafeRawBufferPointer) -> UInt64? {
     key.withUTF8Buffer { key in
-      var index = 0
-      while index + key.count + 16 <= text.count {
-        if text[index] == key[0], text[index..<index + key.count].elementsEqual(key) {
-          let digits = UnsafeRawBufferPointer(rebasing: text[index + key.count..<index + key.count + 16])
-          return FieldScanner.number(digits, radix: 16).map { UInt64(bitPattern: $0) }
-        }
-        index += 1
-      }
-      return nil
+      guard let index = index(of: key, in: text), index + key.count + 16 <= text.count else { return nil }
+      let digits = UnsafeRawBufferPointer(rebasing: text[index + key.count..<index + key.count + 16])
+      return FieldScanner.number(digits, radix: 16).map { UInt64(bitPattern: $0) }
     }
+  }
+
+  private static func index(of key: UnsafeBufferPointer<UInt8>, in text: UnsafeRawBufferPointer) -> Int? {
+    var index = 0
+    while index + key.count <= text.count {
+      if memcmp(text.baseAddress! + index, key.baseAddress!, key.count) == 0 { return index }
+      index += 1
+    }
+    return nil
   }
 
   /// The thread's name as the kernel has it (at most 15 bytes), or nil if the thread has ended.

@@ -44,7 +44,7 @@ struct ThreadSweep {
       if case .failure(.threadEnded) = moment.backtrace { continue }
       var finding = Finding(id: id, name: ThreadProbe.name(thread: id), moment: moment)
       if case .blocked(let call) = moment.activity {
-        let text = SystemCall(call).text
+        let text = SystemCall(call, of: id).text
         finding.wait = probe.isStanding(in: call, since: moment.timeslices) ? text : SystemCall(call).shortText
       }
       findings.append(finding)

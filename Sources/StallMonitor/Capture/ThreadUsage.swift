@@ -39,8 +39,7 @@ struct ThreadUsage {
     Change(
       observed: time - earlier.time, cpu: schedule.runNanoseconds &- earlier.schedule.runNanoseconds,
       runDelay: schedule.runDelayNanoseconds &- earlier.schedule.runDelayNanoseconds,
-      // A process that changes its group begins anew.
-      throttled: throttled > earlier.throttled ? throttled - earlier.throttled : 0,
+      throttled: throttled &- earlier.throttled,
       majorFaults: (status?.majorFaults ?? 0) &- (earlier.status?.majorFaults ?? 0),
       minorFaults: (status?.minorFaults ?? 0) &- (earlier.status?.minorFaults ?? 0),
       blockDelay: (status?.blockDelay ?? 0) &- (earlier.status?.blockDelay ?? 0),

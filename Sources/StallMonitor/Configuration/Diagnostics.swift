@@ -1,13 +1,13 @@
 import Glibc
 import Synchronization
 
-/// The monitor's own words: to the log that the host handed in; without one to standard error, one line each, by one write, and only when
-/// something is wrong.
+/// The monitor's own messages: to the log that the service handed in; without one to standard error, one line each, and only when something is
+/// wrong.
 enum Diagnostics {
   // One monitor watches a process.
   private static let courier = Mutex<TelemetryCourier?>(nil)
 
-  /// Has what is said from now on carried by `new`, unless another of this process carries it.
+  /// Has messages carried by `new` from now on, unless another courier of this process carries them.
   static func hand(to new: TelemetryCourier?) {
     courier.withLock { if $0?.isInOwnProcess != true { $0 = new } }
   }
@@ -18,11 +18,24 @@ enum Diagnostics {
   }
 
   /// Says that something is wrong.
+  ///
+  /// Waits for a slow standard error for a moment at most, and on the library's own threads not at all.
   static func say(_ text: String) {
     if carry(StateNote(level: .warning, text: text)) { return }
     let line = Array("stallmonitor: \(text)\n".utf8)
-    _ = line.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
+    if OwnThreads.isApart { StandardErrorQueue.put(line) } else { writeToStandardError(line) }
   }
+
+  /// Writes a line to standard error, unless nobody reads it; on a thread of the service's.
+  static func writeToStandardError(_ line: [UInt8]) {
+    var entry = pollfd(fd: STDERR_FILENO, events: Int16(POLLOUT), revents: 0)
+    guard poll(&entry, 1, patience) == 1 else { return }
+    // poll(2) promises room for so much of a pipe.
+    _ = line.prefix(4096).withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
+  }
+
+  /// How long a reader of standard error may take to make room, in milliseconds.
+  private static let patience: Int32 = 20
 
   /// A text of somebody else's, fit for a terminal.
   static func printable(_ text: String) -> String {
@@ -33,7 +46,7 @@ enum Diagnostics {
         }))
   }
 
-  /// Says how it stands, if the host handed a log in.
+  /// Says how it stands, if the service handed a log in.
   static func note(_ text: String, _ metadata: KeyValuePairs<String, String> = [:]) {
     _ = carry(StateNote(level: .info, text: text, metadata: metadata.map { ($0.key, $0.value) }))
   }

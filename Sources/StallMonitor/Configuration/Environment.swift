@@ -13,6 +13,7 @@ struct Environment {
   private static func isRelevant(_ pair: String) -> Bool {
     pair.hasPrefix("STALLMONITOR_") || pair.hasPrefix("OTEL_") || pair.hasPrefix("STATE_DIRECTORY=")
       || pair.hasPrefix("WATCHDOG_") || pair.hasPrefix("NOTIFY_SOCKET=")
+      || pair.hasPrefix("JOURNAL_STREAM=")
   }
 
   /// The environment of this process, as it is now.

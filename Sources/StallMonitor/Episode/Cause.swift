@@ -32,6 +32,10 @@ struct Verdict: Sendable, Equatable {
     var usage: ThreadUsage.Change?
     /// Time in which the whole process stood still (stopped, frozen, suspended); not part of the duration.
     var frozenNanoseconds: UInt64 = 0
+    /// What a hypervisor took from all of the machine's processors since the turn was found late.
+    var stolen: UInt64 = 0
+    /// Time for which the report waited for memory, which the process had none of when the turn was late.
+    var memoryShortage: UInt64 = 0
     /// The thread that is waited for.
     var lockHolder: LockHolder?
     /// Threads that wait for each other, each for the next and the last for the first.
@@ -59,6 +63,8 @@ struct Verdict: Sendable, Equatable {
         }
       }
       if frozenNanoseconds > 0 { line.member("frozen_ms", milliseconds: frozenNanoseconds) }
+      if stolen > 0 { line.member("stolen_ms", milliseconds: stolen) }
+      if memoryShortage > 0 { line.member("memory_shortage_ms", milliseconds: memoryShortage) }
       line.member("lock_holder", lockHolder?.thread)
       line.member("lock_kind", lockHolder?.kind.rawValue)
       if !deadlock.isEmpty { line.array("deadlock", deadlock) }
@@ -97,10 +103,7 @@ struct Verdict: Sendable, Equatable {
     return "; deadlock: thread " + pairs.map { "\($0) waits for \($1)" }.joined(separator: ", ")
   }
 
-  /// What a thread was seen doing at one moment, as a cause.
-  ///
-  /// A thread that was ready to run is told apart by where its time went since the watchdog first looked at the turn. Below
-  /// 10 ms of that the shares say nothing.
+  /// Returns what a thread was seen doing at one moment, as a cause.
   static func cause(of activity: ThreadProbe.Activity, usage: ThreadUsage.Change?) -> Cause {
     switch activity {
     case .unknown: return .unknown
@@ -108,12 +111,21 @@ struct Verdict: Sendable, Equatable {
       // Outside a system call a thread waits for a page; that it was read from disk is what the fault count says.
       if call.number < 0 { return (usage?.majorFaults ?? 0) > 0 ? .fault : .unknown }
       return SystemCall(call).cause
-    case .running:
-      guard let usage, usage.observed >= 10_000_000 else { return .running }
-      if usage.throttled > usage.observed / 2 { return .throttled }
-      guard usage.runDelay > usage.observed / 2, usage.cpu < usage.runDelay else { return .running }
-      // On a busy machine a group waits for a processor besides; where its quota was the greater part, that is the cause.
-      return usage.throttled > usage.runDelay / 2 ? .throttled : .starved
+    case .running: return ready(usage) ?? .running
     }
   }
+
+  /// Returns why a thread that was ready to run got no further, by where its time went; nil if too little time was observed to say.
+  static func ready(_ usage: ThreadUsage.Change?) -> Cause? {
+    guard let usage, usage.observed >= 10_000_000 else { return nil }
+    if usage.throttled > usage.observed / 2 { return .throttled }
+    guard usage.runDelay > usage.observed / 2, usage.cpu < usage.runDelay else { return .running }
+    // On a busy machine a group waits for a processor besides; where its quota was the greater part, that is the cause.
+    return usage.throttled > usage.runDelay / 2 ? .throttled : .starved
+  }
+}
+
+extension Cause {
+  /// Whether the thread was ready to run all the while: where its time went tells these apart.
+  var isReady: Bool { self == .running || self == .starved || self == .throttled }
 }

@@ -2,12 +2,19 @@
 package enum Culprit {
   /// The innermost frame of the host's own code, named or not: a caller that has a name is not to blame for one that has none.
   ///
-  /// Where none is known, the innermost that has a name. Nil while it is not known yet whose code the innermost is.
+  /// Merged code is not blamed: its name may be that of a function that did not run. Where no other is known, it is the
+  /// innermost merged one, and without any, the innermost that has a name. Nil while it is not known yet whose code the
+  /// innermost is.
   package static func frame(of stack: [StackFrame]) -> StackFrame? {
     if let first = stack.first(where: { $0.isHostCode }), first.pending != nil, first.symbol == nil { return nil }
-    return stack.first { $0.isHostCode }
+    return blamedIndex(of: stack).map { stack[$0] }
       ?? stack.first { $0.symbol != nil }
       ?? stack.first
+  }
+
+  /// The innermost frame of the host's, preferably of a function that is known to have run.
+  private static func blamedIndex(of stack: [StackFrame]) -> Int? {
+    stack.firstIndex(where: \.isHostCode) ?? stack.firstIndex(where: \.isOwnCode)
   }
 
   /// A hash of the function that a stall is known by, with the version of the rule in front: `v2:` and 16 hexadecimal digits.
@@ -18,7 +25,7 @@ package enum Culprit {
   /// most samples met, unless that is not called by the same callout. Nil without a frame of the host's, and while it is not
   /// named for lack of time. `Tests/Corpus/fingerprints` has the rule in full.
   package static func fingerprint(of stack: [StackFrame], common: StackFrame? = nil) -> String? {
-    guard let innermost = stack.firstIndex(where: \.isHostCode), stack[innermost].pending == nil else { return nil }
+    guard let innermost = blamedIndex(of: stack), stack[innermost].pending == nil else { return nil }
     let callout = stack[innermost...].prefix { !$0.isCaller }
     // Without names, a function is not known for the same from one sample to the next.
     let blamed =
@@ -50,7 +57,7 @@ package enum Culprit {
   static func repeatKey(of stack: [StackFrame]) -> String? {
     var hash = FNV1a()
     var known: Set<String> = []
-    for frame in stack where frame.isHostCode {
+    for frame in stack where frame.isOwnCode {
       if frame.pending != nil { return nil }
       guard known.insert(frame.functionKey).inserted else { continue }
       hash.combine(frame.functionKey.utf8)
@@ -62,7 +69,10 @@ package enum Culprit {
 
 extension StackFrame {
   /// Whether somebody of the host's wrote it.
-  var isHostCode: Bool { owner == .host && !isCompilerGenerated }
+  fileprivate var isOwnCode: Bool { owner == .host && !isCompilerGenerated }
+
+  /// Whether somebody of the host's wrote it, and it is known who.
+  var isHostCode: Bool { isOwnCode && !isMerged }
 
   /// What tells the function from others: its name, or its place in the build.
   fileprivate var identity: String { symbol ?? "\(buildID ?? module ?? "")+\(offset ?? 0)" }

@@ -10,6 +10,8 @@ struct Episode {
     var wait: String?
     /// The stack, resolved; empty if it could not be taken.
     var stack: [StackFrame]
+    /// How the stack was taken.
+    var method: CaptureMethod?
     var isApproximate = false
     var isTruncated = false
     var failure: CaptureFailure?
@@ -23,6 +25,19 @@ struct Episode {
     var isSweep = false
     var lockHolder: LockHolder?
     var deadlock: [Int32] = []
+
+    /// Notes how the stack was taken, and what is uncertain of it.
+    mutating func note(_ backtrace: Backtrace) {
+      isApproximate = backtrace.isApproximate
+      isTruncated = backtrace.isTruncated
+      method = backtrace.method
+    }
+
+    /// Notes why there is no stack.
+    mutating func note(_ failure: CaptureFailure) {
+      self.failure = failure
+      if failure == .noProcessor { cause = .starved }
+    }
 
     /// Whether a frame has no name for lack of time.
     var isPending: Bool {
@@ -51,6 +66,10 @@ struct Episode {
   private var plannedCount = 0
   /// Time in which the whole process stood still.
   var frozen: UInt64 = 0
+  /// What a hypervisor took from the machine's processors, from when the turn was found late to the last sample or the end.
+  var stolen: UInt64 = 0
+  /// How long the first report had to wait for memory.
+  var memoryShortage: UInt64 = 0
   private(set) var lastSampleTime: UInt64
   /// When the next sample and the next `stall.ongoing` are due.
   private(set) var nextSample: UInt64
@@ -83,7 +102,10 @@ struct Episode {
   private static let candidateLimit = 16
   private static let momentLimit = 256
 
-  init(id: String, turn: Pulse.Word, start: UInt64, now: UInt64, sampling: UInt64 = 100_000_000) {
+  init(
+    id: String, turn: Pulse.Word, start: UInt64, frozen: UInt64 = 0, now: UInt64, sampling: UInt64 = 100_000_000
+  ) {
+    self.frozen = frozen
     sampleInterval = sampling
     steadyInterval = max(sampling, Self.steadySampleInterval)
     self.id = id
@@ -91,7 +113,7 @@ struct Episode {
     self.start = start
     lastSampleTime = start
     nextSample = now + sampleInterval
-    nextOngoing = max(start + ongoingInterval, now + 1)
+    nextOngoing = max(start + frozen + ongoingInterval, now + 1)
   }
 
   /// How long the loop has stood still through its own fault.
@@ -196,9 +218,17 @@ struct Episode {
   func weight(of cause: Cause) -> UInt64? { causeWeights[cause] }
 
   /// The cause that took the most time; of equals, the one that is known.
+  ///
+  /// The causes of a thread that is ready to run count as one, and the one that took the most of that time stands for them.
   var cause: Cause {
-    causeWeights.max { ($0.value, $0.key == .unknown ? 0 : 1) < ($1.value, $1.key == .unknown ? 0 : 1) }?.key
-      ?? .unknown
+    func heaviest(_ weights: [Cause: UInt64]) -> (key: Cause, value: UInt64)? {
+      weights.max { ($0.value, $0.key == .unknown ? 0 : 1) < ($1.value, $1.key == .unknown ? 0 : 1) }
+    }
+    let ready = causeWeights.filter { $0.key.isReady }
+    let other = heaviest(causeWeights.filter { !$0.key.isReady })
+    let total = ready.values.reduce(0, +)
+    if let other, other.value > total || (other.value == total && other.key != .unknown) { return other.key }
+    return heaviest(ready)?.key ?? .unknown
   }
 
   /// The samples for whoever names them, if what the stall is known by, or where its time went, may hang on names that are not known here.

@@ -3,8 +3,13 @@
 /// Numbers of x86_64 (arch/x86/entry/syscalls/syscall_64.tbl).
 struct SystemCall {
   private let call: ThreadProbe.BlockedCall
+  private let thread: Int32?
 
-  init(_ call: ThreadProbe.BlockedCall) { self.call = call }
+  /// The call that a thread is in; its descriptors are looked up in that thread's table, or the process's.
+  init(_ call: ThreadProbe.BlockedCall, of thread: Int32? = nil) {
+    self.call = call
+    self.thread = thread
+  }
 
   /// What its arguments are, as far as they say what is waited for.
   private enum Arguments {
@@ -124,7 +129,7 @@ struct SystemCall {
     guard call.number >= 0 else { return "the kernel, outside any system call (a page fault, most often)" }
     guard let entry = Self.entries[call.number] else { return "system call \(call.number)" }
     if call.number == Self.futexNumber { return "futex(\(futexOperation))" }
-    let words = SystemCallArguments(call: call, isLookingUp: lookingUp)
+    let words = SystemCallArguments(call: call, thread: thread, isLookingUp: lookingUp)
     let parts: [String?] =
       switch entry.first {
       case .none: []

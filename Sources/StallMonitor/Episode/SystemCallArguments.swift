@@ -6,6 +6,10 @@ import Glibc
 /// Each look-up is bounded and checked: the memory may be gone, and paths may hold anything.
 struct SystemCallArguments {
   var call: ThreadProbe.BlockedCall
+  /// The thread that makes it, which may have a descriptor table of its own.
+  ///
+  /// Nil for the process's first thread.
+  var thread: Int32?
   /// Whether descriptors and memory are looked up; otherwise the numbers alone are told.
   var isLookingUp: Bool
 
@@ -21,7 +25,8 @@ struct SystemCallArguments {
   private func target(of descriptor: Int32) -> String? {
     withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 1) { buffer in
       let bytes = buffer.bindMemory(to: CChar.self)
-      let count = readlink("/proc/self/fd/\(descriptor)", bytes.baseAddress!, bytes.count)
+      let directory = thread.map { "/proc/self/task/\($0)" } ?? "/proc/self"
+      let count = readlink("\(directory)/fd/\(descriptor)", bytes.baseAddress!, bytes.count)
       guard count > 0 else { return nil }
       return RemoteText.printable(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(buffer)[..<count]))
         .limited(to: Self.textLimit)

@@ -41,7 +41,7 @@ struct WaitChain {
   ///   - capture: What takes the stacks of those that are waited for; nil to leave them alone.
   init(of probe: borrowing ThreadProbe, in moment: ThreadCapture.Moment, with capture: ThreadCapture?) {
     guard case .blocked(let call) = moment.activity else { return }
-    var link = Link(id: probe.id, moment: moment, wait: SystemCall(call).text)
+    var link = Link(id: probe.id, moment: moment, wait: SystemCall(call, of: probe.id).text)
     link.candidate = LockHolder.candidate(for: call, of: probe.id)
     // Descriptors and memory were looked up: they are what it waits for only if it has stood there all the time.
     if !probe.isStanding(in: call, since: moment.timeslices) {
@@ -69,7 +69,7 @@ struct WaitChain {
       let probe = ThreadProbe(thread: next)
       var link = Link(id: next, moment: capture.capture(probe, stackEnd: 0))
       if case .blocked(let call) = link.moment.activity {
-        link.wait = SystemCall(call).text
+        link.wait = SystemCall(call, of: next).text
         link.candidate = LockHolder.candidate(for: call, of: next)
         link.thread = StandingThread(next, call: call, timeslices: link.moment.timeslices)
         if link.thread == nil { (link.wait, link.candidate) = (SystemCall(call).shortText, nil) }

@@ -53,7 +53,7 @@ final class MappedRecord: @unchecked Sendable {  // The loop stores one atomic w
   ///   - turn: The late turn's word.
   ///   - line: The report as it would be if the process ended now.
   ///   - isOver: Whether the loop has gone on. Asked once the loop's store would reach the file; then there is nothing to keep.
-  /// - Throws: If there can be no such file.
+  /// - Throws: If there can be no such file, or the line is too long for it.
   func begin(
     in directory: StateDirectory, name: String, turn: UInt64, line: [UInt8], unless isOver: () -> Bool
   ) throws(StateDirectory.Failure) {
@@ -70,9 +70,12 @@ final class MappedRecord: @unchecked Sendable {  // The loop stores one atomic w
       pages.storeBytes(of: StallRecord.magic, toByteOffset: StallRecord.magicOffset, as: UInt64.self)
       pages.storeBytes(of: StallRecord.version, toByteOffset: StallRecord.versionOffset, as: UInt64.self)
       pages.storeBytes(of: turn, toByteOffset: StallRecord.turnOffset, as: UInt64.self)
-      write(line, turn: turn, to: 0)
+      guard write(line, turn: turn, to: 0) else {
+        hide()
+        throw StateDirectory.Failure(code: EMSGSIZE)
+      }
       guard !isOver() else { return hide() }
-      guard linkat(AT_FDCWD, "/proc/self/fd/\(file)", parent, name, AT_SYMLINK_FOLLOW) == 0 else {
+      guard linkat(AT_FDCWD, "/proc/thread-self/fd/\(file)", parent, name, AT_SYMLINK_FOLLOW) == 0 else {
         let code = errno
         hide()
         throw StateDirectory.Failure(code: code)
@@ -81,11 +84,11 @@ final class MappedRecord: @unchecked Sendable {  // The loop stores one atomic w
     }
   }
 
-  /// Puts a newer line in the place of the one that is kept.
+  /// Puts a newer line in the place of the one that is kept, which stays if the newer one is too long for it.
   func update(_ line: [UInt8]) {
     guard let current = open else { return }
     let next = 1 - current.valid
-    write(line, turn: current.turn, to: next)
+    guard write(line, turn: current.turn, to: next) else { return }
     atomic(StallRecord.validOffset).pointee.store(next, ordering: .releasing)
     open?.valid = next
   }
@@ -102,14 +105,18 @@ final class MappedRecord: @unchecked Sendable {  // The loop stores one atomic w
 
   private func hide() { _ = clinux_pages_hide_file(pages, StallRecord.size) }
 
-  private func write(_ line: [UInt8], turn: UInt64, to place: UInt64) {
+  /// Fills a place.
+  ///
+  /// False, and nothing is written, if the line is longer than that.
+  private func write(_ line: [UInt8], turn: UInt64, to place: UInt64) -> Bool {
+    guard place < 2, line.count <= StallRecord.longestLine else { return false }
     let start = StallRecord.headSize + Int(place) * StallRecord.placeSize
     pages.storeBytes(of: UInt64(line.count), toByteOffset: start + StallRecord.lengthOffset, as: UInt64.self)
     pages.storeBytes(
       of: StallRecord.checksum(of: line, turn: turn), toByteOffset: start + StallRecord.checksumOffset, as: UInt64.self)
-    line.withUnsafeBytes {
-      (pages + start + StallRecord.lineOffset).copyMemory(from: $0.baseAddress!, byteCount: $0.count)
-    }
+    let target = UnsafeMutableRawBufferPointer(start: pages + start + StallRecord.lineOffset, count: line.count)
+    target.copyBytes(from: line)
+    return true
   }
 
   private func atomic(_ offset: Int) -> UnsafeMutablePointer<Atomic<UInt64>> {

@@ -24,6 +24,8 @@ enum StallRecord {
   static let lengthOffset = 0
   static let checksumOffset = 8
   static let lineOffset = 16
+  /// What a place has room for.
+  static let longestLine = placeSize - lineOffset
 
   /// The watchdog's own mark in `passedOffset`; no turn's word, for its phase is none.
   static let closed = UInt64.max

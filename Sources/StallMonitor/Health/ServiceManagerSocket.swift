@@ -28,13 +28,21 @@ package struct ServiceManagerSocket: Sendable {
   /// Returns the errno value if that fails. No descriptor is kept: a host may close all that it does not know.
   @discardableResult
   package func send(_ state: String) -> Int32? {
+    var state = state
+    return state.withUTF8 { send(UnsafeRawBufferPointer($0)) }
+  }
+
+  /// The same; allocates nothing.
+  @discardableResult
+  func send(_ state: StaticString) -> Int32? { state.withUTF8Buffer { send(UnsafeRawBufferPointer($0)) } }
+
+  private func send(_ message: UnsafeRawBufferPointer) -> Int32? {
     let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
     guard descriptor >= 0 else { return errno }
     defer { close(descriptor) }
-    let message = Array(state.utf8)
     let sent = withUnsafePointer(to: name) { pointer in
       pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        sendto(descriptor, message, message.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT), $0, length)
+        sendto(descriptor, message.baseAddress, message.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT), $0, length)
       }
     }
     return sent == message.count ? nil : errno

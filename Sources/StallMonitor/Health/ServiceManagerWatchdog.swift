@@ -11,6 +11,8 @@ struct ServiceManagerWatchdog: Sendable {
   private var next: UInt64 = 0
   private var hasComplained = false
 
+  private static let sign: StaticString = "WATCHDOG=1"
+
   // Shorter times cannot be kept on a busy machine.
   private static let shortestInterval: UInt64 = 1_000_000
 
@@ -44,16 +46,16 @@ struct ServiceManagerWatchdog: Sendable {
 
   /// Tells it if it is time to, and the loops are healthy.
   ///
-  /// Returns when the next time is; nil while they are not: their recovery wakes the thread.
-  mutating func tell(isHealthy: Bool, at now: UInt64) -> UInt64? {
+  /// Allocates nothing unless it complains. Returns when the next time is; nil while they are not: their recovery wakes the thread.
+  mutating func tell(isHealthy: Bool, at now: UInt64, mayComplain: Bool = true) -> UInt64? {
     guard isHealthy else { return nil }
     guard now >= next else { return next }
-    if let code = socket.send("WATCHDOG=1") {
-      if !hasComplained {
+    if let code = socket.send(Self.sign) {
+      if !hasComplained, mayComplain {
         Diagnostics.say(
           "systemd (\(socket.address)) cannot be told that the service is well: \(String(cString: strerror(code)))")
       }
-      hasComplained = true
+      hasComplained = hasComplained || mayComplain
       // Its queue may have been full for a moment; at the next regular time it would be too late.
       next = now + max(interval / 4, Self.shortestInterval)
     } else {
@@ -63,7 +65,7 @@ struct ServiceManagerWatchdog: Sendable {
   }
 
   /// Gives the service a last whole time, if it is well: from now on nobody watches it.
-  func tellLast(isHealthy: Bool) { if isHealthy { socket.send("WATCHDOG=1") } }
+  func tellLast(isHealthy: Bool) { if isHealthy { socket.send(Self.sign) } }
 
   /// Asks systemd not to expect anything: nobody watches the service, and that is no reason to kill it.
   func release() {

@@ -24,8 +24,8 @@ public struct HeartbeatLoop: Sendable {
 
   /// Sends the loop word that it is to call ``LoopHeartbeat/answer()`` on its thread.
   ///
-  /// Called on the watchdog, while the loop's thread may stand anywhere: it must neither wait nor take a lock that the host
-  /// holds for long. It is called again only when the last heartbeat was answered.
+  /// Called on a thread of the monitor's that posts all heartbeats, while the loop's thread may be blocked anywhere: it must neither wait nor take
+  /// a lock that the service holds for long. It is called again only when the last heartbeat was answered.
   public var post: @Sendable (LoopHeartbeat) -> Void
 
   /// A loop for ``StallMonitor/watchCurrentThread(as:)``.

@@ -1,4 +1,5 @@
 import CLinux
+import CUnwind
 import Synchronization
 
 /// What a watched loop answers by, again and again.
@@ -9,14 +10,18 @@ public final class LoopHeartbeat: @unchecked Sendable {  // `rest` is the watchd
   let threadID: Int32
   private let pulse: Pulse
   private let watchdog: Watchdog
+  private let beats: BeatPoster
   private let post: @Sendable (LoopHeartbeat) -> Void
   private let isEnded = Atomic<Bool>(false)
-  private var rest: RestingThread
+  // Made at the first look: its files belong to the watchdog's descriptor table.
+  private var rest: RestingThread?
 
   /// On the loop's thread.
-  init(pulse: Pulse, watchdog: Watchdog, post: @escaping @Sendable (LoopHeartbeat) -> Void) {
+  init(
+    pulse: Pulse, watchdog: Watchdog, courier: Courier, post: @escaping @Sendable (LoopHeartbeat) -> Void
+  ) {
     threadID = clinux_gettid()
-    rest = RestingThread(id: threadID)
+    beats = BeatPoster(courier: courier, pulse: pulse)
     self.pulse = pulse
     self.watchdog = watchdog
     self.post = post
@@ -24,11 +29,13 @@ public final class LoopHeartbeat: @unchecked Sendable {  // `rest` is the watchd
 
   /// Says that the loop turns.
   ///
-  /// On the loop's thread: called on another one, the loop is not watched any more, since no stack could be trusted. About 100 ns; takes no
+  /// On the loop's thread: called on another one, the loop is not watched any more, since no stack could be trusted. About 200 ns; takes no
   /// lock and does not allocate.
   public func answer() {
     guard !isEnded.load(ordering: .acquiring) else { return }
-    if clinux_gettid() == threadID { pulse.idle() } else { end() }
+    guard clinux_gettid() == threadID else { return end() }
+    cunwind_note_thread()
+    pulse.idle()
   }
 
   /// Lets the loop go: it has ended, or is not to be watched any more.
@@ -46,19 +53,19 @@ extension LoopHeartbeat: Heartbeat {
   var server: LoopServer { .thread(threadID) }
 
   func beat() {
-    switch rest.look() {
+    if rest == nil { rest = RestingThread(id: threadID) }
+    switch rest?.look() {
     case .isAtRest: return
     case .hasEnded: end()
-    case .mayBeBusy:
-      // While no beat is under way the loop does not write the word, so the watchdog may.
-      pulse.turn(.heartbeat)
-      post(self)
+    case .mayBeBusy, nil: beats.post { [self] in if isBeating { post(self) } }
     }
   }
 
+  var poster: BeatPoster? { beats }
+
   var isOver: Bool {
     if !isBeating { return true }
-    guard pulse.word.phase == .heartbeat, rest.hasEnded else { return false }
+    guard pulse.word.phase == .heartbeat, rest?.hasEnded == true else { return false }
     end()
     return true
   }

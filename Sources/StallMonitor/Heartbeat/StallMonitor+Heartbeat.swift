@@ -1,5 +1,4 @@
 import CLinux
-import CUnwind
 import Glibc
 
 extension StallMonitor {
@@ -17,11 +16,11 @@ extension StallMonitor {
   @discardableResult
   public func watchCurrentThread(as loop: HeartbeatLoop) throws(StallMonitorError) -> LoopHeartbeat? {
     try loop.check()
-    guard let place = heartbeatPlace() else { return nil }
-    cunwind_prepare_thread()
+    guard let place = heartbeatPlace(), place.courier.addUser() else { return nil }
+    ThreadEnd.prepareForCapture()
     let watchdog = place.watchdog
     let pulse = place.pulse
-    let heartbeat = LoopHeartbeat(pulse: pulse, watchdog: watchdog, post: loop.post)
+    let heartbeat = LoopHeartbeat(pulse: pulse, watchdog: watchdog, courier: place.courier, post: loop.post)
     watchdog.watch(
       WatchedLoop.Subject(
         name: loop.name, kind: { loop.kind.rawValue }, threadID: heartbeat.threadID, stackEnd: 0,

@@ -9,14 +9,23 @@ final class CooperativePoolHeartbeat: Heartbeat {
   static let kind = "cooperative-pool"
 
   private let pulse: Pulse
+  private let poster: BeatPoster
   private let hasEnded = Atomic<Bool>(false)
 
-  init(pulse: Pulse) { self.pulse = pulse }
+  /// Without a thread for the courier the pool is not watched.
+  init(pulse: Pulse, courier: Courier) {
+    self.pulse = pulse
+    poster = BeatPoster(courier: courier, pulse: pulse)
+    if !courier.addUser() { end() }
+  }
 
   /// Ends the watch.
   ///
   /// A task that waits at this moment will do nothing.
-  func end() { hasEnded.store(true, ordering: .releasing) }
+  func end() {
+    hasEnded.store(true, ordering: .releasing)
+    poster.end()
+  }
 
   var isBeating: Bool { !hasEnded.load(ordering: .acquiring) }
 
@@ -25,9 +34,10 @@ final class CooperativePoolHeartbeat: Heartbeat {
   func begin() {}
 
   func beat() {
-    pulse.turn(.heartbeat)
-    Task.detached(priority: .medium) { [self] in
-      if isBeating { pulse.idle() }
+    poster.post { [self] in
+      Task.detached(priority: .medium) { [self] in
+        if isBeating { pulse.idle() }
+      }
     }
   }
 

@@ -2,6 +2,18 @@ import CLinux
 import Glibc
 import Synchronization
 
+/// Tells the process that made it from the children of its forks, for other modules of the package.
+package final class ProcessMark: Sendable {
+  private let sentinel = ForkSentinel()
+
+  package init() {}
+
+  /// Whether this is the process that made the mark.
+  ///
+  /// One load; takes no lock.
+  package var isThisProcess: Bool { sentinel.isInOwnProcess }
+}
+
 /// Tells the process that made it from the children of its forks: one load, no lock and no handler that a fork could miss.
 ///
 /// The word lies in a page that the kernel wipes in the child, also of a fork that `pthread_atfork` knows nothing of.

@@ -1,17 +1,11 @@
 import CLinux
+import Glibc
 
 /// Stamps the transitions of Foundation's run loop, if the host has Foundation.
 ///
 /// CoreFoundation's observers work on Linux; they see the common modes. First in order where a turn begins and last where it
 /// ends, so that other observers' work counts as the loop's.
 enum FoundationPulseObserver {
-  // CFRunLoopActivity (CFRunLoop.h).
-  private static let entry: UInt = 1
-  private static let beforeSources: UInt = 4
-  private static let beforeWaiting: UInt = 32
-  private static let afterWaiting: UInt = 64
-  private static let exit: UInt = 128
-
   /// Begins to stamp the main thread's run loop; nil in a host without Foundation.
   ///
   /// The result ends it.
@@ -58,22 +52,11 @@ enum FoundationPulseObserver {
 
   /// Begins to stamp a `CFRunLoop`.
   private static func attach(_ stamper: TurnStamper, to loop: UnsafeMutableRawPointer) -> Attachment? {
-    let first = observe(loop, entry | beforeSources | afterWaiting, order: .min, stamper) { _, activity, info in
-      guard let info else { return }
-      Unmanaged<TurnStamper>.fromOpaque(info)._withUnsafeGuaranteedRef { stamper in
-        switch activity {
-        case FoundationPulseObserver.afterWaiting: stamper.afterWaiting()
-        case FoundationPulseObserver.beforeSources: stamper.beforeSources()
-        default: stamper.entry(.foundation)
-        }
-      }
-    }
-    let last = observe(loop, beforeWaiting | exit, order: .max, stamper) { _, activity, info in
-      guard let info else { return }
-      Unmanaged<TurnStamper>.fromOpaque(info)._withUnsafeGuaranteedRef { stamper in
-        if activity == FoundationPulseObserver.exit { stamper.exit(.foundation) } else { stamper.beforeWaiting() }
-      }
-    }
+    let first = observe(
+      loop, [CLINUX_TURN_ENTRY, CLINUX_TURN_BEFORE_SOURCES, CLINUX_TURN_AFTER_WAITING], order: .min, stamper,
+      clinux_cf_turn_begins)
+    let last = observe(
+      loop, [CLINUX_TURN_BEFORE_WAITING, CLINUX_TURN_EXIT], order: .max, stamper, clinux_cf_turn_ends)
     let attachment = Attachment(observers: [first, last].compactMap(\.self))
     guard attachment.observers.count == 2 else {
       attachment.end()
@@ -83,12 +66,23 @@ enum FoundationPulseObserver {
   }
 
   private static func observe(
-    _ loop: UnsafeMutableRawPointer, _ activities: UInt, order: Int, _ stamper: TurnStamper,
+    _ loop: UnsafeMutableRawPointer, _ activities: [Int], order: Int, _ stamper: TurnStamper,
     _ callout: @escaping clinux_cf_observer_callout
   ) -> UnsafeMutableRawPointer? {
-    clinux_cf_observe(loop, activities, order, callout, Unmanaged.passRetained(stamper).toOpaque()) { info in
-      if let info { Unmanaged<TurnStamper>.fromOpaque(info).release() }
+    let owner = loop == clinux_cf_main_run_loop() ? getpid() : clinux_gettid()
+    let stamp = stamper.makeStamp(.foundation, owner: owner)
+    let observer = clinux_cf_observe(loop, activities.reduce(0) { $0 | UInt($1) }, order, callout, stamp) { info in
+      if let info { FoundationPulseObserver.release(info.assumingMemoryBound(to: clinux_turn_stamp.self)) }
     }
+    if observer == nil { release(stamp) }
+    return observer
+  }
+
+  /// Frees the stamp, on the loop's own thread alone.
+  ///
+  /// CoreFoundation calls the observer without a lock, so on any other thread the loop may be in the callout. Then some 200 bytes stay for good.
+  private static func release(_ stamp: UnsafePointer<clinux_turn_stamp>) {
+    if stamp.pointee.owner == clinux_gettid() { TurnStamper.release(stamp) }
   }
 
   /// A run loop that is being stamped.

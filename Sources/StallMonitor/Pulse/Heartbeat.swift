@@ -1,7 +1,7 @@
 /// What watches a loop that has no observers: work that is queued to it, and is to be run in time.
 ///
 /// A beat that is under way is a turn of the loop's pulse: it begins when the beat is queued, and ends when it is run. All methods on the
-/// watchdog; they take no lock that the host can hold.
+/// watchdog; they take no lock that the host can hold, and leave the queueing to the courier.
 protocol Heartbeat: Sendable {
   /// Whether the loop is watched by this, and not by observers.
   var isBeating: Bool { get }
@@ -17,6 +17,12 @@ protocol Heartbeat: Sendable {
   /// Call it while none is under way.
   func beat()
 
+  /// Ends the search for the thread that serves the loop, once a run loop serves it.
+  func giveUpSearch()
+
+  /// What posts its beats, if that ends with it.
+  var poster: BeatPoster? { get }
+
   /// Which thread serves the loop at this moment.
   var server: LoopServer { get }
 
@@ -30,6 +36,8 @@ protocol Heartbeat: Sendable {
 extension Heartbeat {
   var mayBegin: Bool { false }
   func begin() {}
+  func giveUpSearch() {}
+  var poster: BeatPoster? { nil }
   var pool: WorkerPool? { nil }
   var isOver: Bool { false }
 }

@@ -1,3 +1,4 @@
+import CLinux
 import LoopEngine
 
 /// Stamps the transitions of a `Loop`.
@@ -9,38 +10,26 @@ enum LoopPulseObserver {
   ///
   /// The result ends it.
   static func attach(_ stamper: TurnStamper, to loop: Loop) -> Attachment {
-    let context = Unmanaged.passRetained(stamper)
+    let stamp = stamper.makeStamp(.loop, owner: 0)
     let first = loop.addObserverToEveryMode(
-      [.entry, .beforeSources, .afterWaiting], order: .min, context: context.toOpaque()
-    ) { context, activity in
-      Unmanaged<TurnStamper>.fromOpaque(context)._withUnsafeGuaranteedRef { stamper in
-        switch activity {
-        case Loop.Activity.afterWaiting.rawValue: stamper.afterWaiting()
-        case Loop.Activity.beforeSources.rawValue: stamper.beforeSources()
-        default: stamper.entry(.loop)
-        }
-      }
-    }
+      [.entry, .beforeSources, .afterWaiting], order: .min, context: stamp
+    ) { clinux_turn_begins($0, $1) }
     let last = loop.addObserverToEveryMode(
-      [.beforeWaiting, .exit], order: .max, context: context.toOpaque()
-    ) { context, activity in
-      Unmanaged<TurnStamper>.fromOpaque(context)._withUnsafeGuaranteedRef { stamper in
-        if activity == Loop.Activity.exit.rawValue { stamper.exit(.loop) } else { stamper.beforeWaiting() }
-      }
-    }
-    return Attachment(loop: loop, hooks: [first, last], context: context)
+      [.beforeWaiting, .exit], order: .max, context: stamp
+    ) { clinux_turn_ends($0, $1) }
+    return Attachment(loop: loop, hooks: [first, last], stamp: stamp)
   }
 
   /// A loop that is being stamped.
-  struct Attachment: @unchecked Sendable {  // The context is released once, on the loop's thread, after its last use.
+  struct Attachment: @unchecked Sendable {  // The stamp is freed once, on the loop's thread, after its last use.
     fileprivate let loop: Loop
     fileprivate let hooks: [EveryModeHook]
-    fileprivate let context: Unmanaged<TurnStamper>
+    fileprivate let stamp: UnsafePointer<clinux_turn_stamp>
 
     /// Ends the stamping; at once on the loop's thread, and soon from any other.
     func end() {
       loop.removeObserverFromEveryMode(hooks[0])
-      loop.removeObserverFromEveryMode(hooks[1]) { self.context.release() }
+      loop.removeObserverFromEveryMode(hooks[1]) { TurnStamper.release(self.stamp) }
     }
   }
 }

@@ -29,8 +29,12 @@ final class MainQueueHeartbeat: Heartbeat {
   private let service = Atomic<UInt8>(Service.elsewhere)
   private let trust = Atomic<UInt8>(Trust.none)
   private let beats = Atomic<UInt64>(0)
+  private let poster: BeatPoster
+  private let courier: Courier
 
-  init(pulse: Pulse, stamper: TurnStamper, semaphore: WatchdogSemaphore) {
+  init(pulse: Pulse, stamper: TurnStamper, semaphore: WatchdogSemaphore, courier: Courier) {
+    poster = BeatPoster(courier: courier, pulse: pulse)
+    self.courier = courier
     self.pulse = pulse
     self.stamper = stamper
     self.semaphore = semaphore
@@ -41,7 +45,10 @@ final class MainQueueHeartbeat: Heartbeat {
   /// Nothing happens in a host without libdispatch. Where the state word is not known, a block on the queue finds out; elsewhere none
   /// does: it would be work, for which a run of Foundation's loop returns.
   func prepare() {
-    guard clinux_main_queue_is_here(), MainQueueWord.current() == nil, !clinux_main_queue_is_inherited() else { return }
+    guard clinux_main_queue_is_here() else { return }
+    // While nobody serves the queue yet, the thread that would post to it has to exist: later on nobody could make it.
+    guard courier.addUser() else { return service.store(Service.ended, ordering: .sequentiallyConsistent) }
+    guard MainQueueWord.current() == nil, !clinux_main_queue_is_inherited() else { return }
     post { heartbeat in
       // What the main thread serves is a run loop's: its turns are stamped by observers.
       guard clinux_gettid() != getpid() else { return }
@@ -72,10 +79,20 @@ final class MainQueueHeartbeat: Heartbeat {
     if isFirst { stamper.goOver(to: .mainQueue) }
   }
 
+  /// Gives the search for workers up, once a run loop has turned and rests: then no thread is needed for posting.
+  func giveUpSearch() {
+    let (isFirst, _) = service.compareExchange(
+      expected: Service.elsewhere, desired: Service.ended, ordering: .sequentiallyConsistent)
+    if isFirst { poster.end() }
+  }
+
   /// Ends the watch.
   ///
   /// A block that is on the queue at this moment will do nothing.
-  func end() { service.store(Service.ended, ordering: .sequentiallyConsistent) }
+  func end() {
+    service.store(Service.ended, ordering: .sequentiallyConsistent)
+    poster.end()
+  }
 
   /// How many beats have been queued; for tests.
   var beatCount: UInt64 { beats.load(ordering: .relaxed) }
@@ -84,12 +101,13 @@ final class MainQueueHeartbeat: Heartbeat {
 
   func beat() {
     if let word = trustedWord, word.isIdle { return }
-    beats.add(1, ordering: .relaxed)
-    pulse.turn(.heartbeat)
-    post { heartbeat in
-      guard heartbeat.isBeating else { return }
-      heartbeat.checkWord()
-      heartbeat.pulse.idle()
+    poster.post { [self] in
+      beats.add(1, ordering: .relaxed)
+      post { heartbeat in
+        guard heartbeat.isBeating else { return }
+        heartbeat.checkWord()
+        heartbeat.pulse.idle()
+      }
     }
   }
 
@@ -106,6 +124,8 @@ final class MainQueueHeartbeat: Heartbeat {
 
   /// On the queue: the word must show this thread, every time.
   private func checkWord() {
+    // A worker that is known may be captured while it runs.
+    ThreadEnd.prepareForCapture()
     if MainQueueWord.current()?.drainer != clinux_gettid() {
       trust.store(Trust.refuted, ordering: .releasing)
     } else {

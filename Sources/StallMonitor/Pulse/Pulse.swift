@@ -1,4 +1,5 @@
 import CLinux
+import CUnwind
 import Synchronization
 
 /// What a watched loop tells the watchdog: one word, stored at each transition.
@@ -89,12 +90,31 @@ final class Pulse: Sendable {
     if attention.load(ordering: .relaxed) != 0 { answer() }
   }
 
-  @inline(never)
-  private func answer() {
-    if attention.load(ordering: .relaxed) & Attention.episode != 0 {
-      recovered.store(MonotonicClock.now(), ordering: .relaxed)
+  /// Where C stamps this pulse, without what it is to call.
+  ///
+  /// The words lie inside this object, whose lifetime the caller holds.
+  func turnStamp() -> clinux_turn_stamp {
+    var stamp = clinux_turn_stamp()
+    stamp.word = withUnsafePointer(to: published) {
+      UnsafeMutableRawPointer(mutating: $0).assumingMemoryBound(to: UInt64.self)
     }
-    let asked = attention.exchange(0, ordering: .sequentiallyConsistent)
+    stamp.attention = withUnsafePointer(to: attention) { UnsafeRawPointer($0).assumingMemoryBound(to: UInt32.self) }
+    stamp.counts_ticks = countsTicks
+    stamp.fences_itself = fencesItself
+    return stamp
+  }
+
+  /// Answers what the watchdog has asked for.
+  @inline(never)
+  func answer() {
+    var asked = attention.load(ordering: .relaxed)
+    var isAnswered = false
+    // An episode that is asked for in between has its time, too.
+    while !isAnswered {
+      if asked & Attention.episode != 0 { recovered.store(MonotonicClock.now(), ordering: .relaxed) }
+      (isAnswered, asked) = attention.compareExchange(
+        expected: asked, desired: 0, ordering: .sequentiallyConsistent)
+    }
     // After the exchange: the watchdog makes a record and then looks at the attention. So it finds the turn over, or these stores
     // find the record.
     if asked & Attention.episode != 0 {
@@ -102,6 +122,8 @@ final class Pulse: Sendable {
       record?.pass(word)
       recovery?.pass(word, at: recovered.load(ordering: .relaxed))
     }
+    // On a loop's own thread; a heartbeat's pulse may be answered on another, of which nothing is noted.
+    cunwind_note_thread()
     if asked != 0 { semaphore.post() }
   }
 

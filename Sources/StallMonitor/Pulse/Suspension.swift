@@ -10,11 +10,12 @@ final class Suspension: Sendable {
 
   /// Takes one `begin` back.
   ///
-  /// False if there is none.
+  /// False if there is none: then no turn is forgiven.
   func end() -> Bool {
-    resumed.store(MonotonicClock.now(), ordering: .relaxed)
     var current = depth.load(ordering: .relaxed)
     while current > 0 {
+      // Before the count: a thread that sees no pause left also sees the time.
+      resumed.store(MonotonicClock.now(), ordering: .relaxed)
       let (exchanged, original) = depth.compareExchange(
         expected: current, desired: current - 1, ordering: .sequentiallyConsistent)
       if exchanged { return true }

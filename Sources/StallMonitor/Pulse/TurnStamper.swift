@@ -1,3 +1,4 @@
+import CLinux
 import Synchronization
 
 /// Turns what the observers of a thread's run loops see into transitions of one pulse.
@@ -42,14 +43,35 @@ final class TurnStamper: @unchecked Sendable {  // `depth` belongs to the loop's
     pulse.turn(.beforeSources)
   }
 
-  @inline(__always)
-  func beforeSources() { pulse.turn(.beforeSources) }
+  /// What the callouts of a run loop of this kind stamp by.
+  ///
+  /// It holds a reference to this object, which keeps the pulse that it points into; end it by ``release(_:)``.
+  func makeStamp(_ kind: Kind, owner: Int32) -> UnsafeMutablePointer<clinux_turn_stamp> {
+    let stamp = UnsafeMutablePointer<clinux_turn_stamp>.allocate(capacity: 1)
+    stamp.initialize(to: pulse.turnStamp())
+    stamp.pointee.context = Unmanaged.passRetained(self).toOpaque()
+    stamp.pointee.owner = owner
+    stamp.pointee.answer = { TurnStamper.of($0).pulse.answer() }
+    switch kind {
+    case .foundation:
+      stamp.pointee.entry = { TurnStamper.of($0).entry(.foundation) }
+      stamp.pointee.exit = { TurnStamper.of($0).exit(.foundation) }
+    case .loop, .mainQueue:
+      stamp.pointee.entry = { TurnStamper.of($0).entry(.loop) }
+      stamp.pointee.exit = { TurnStamper.of($0).exit(.loop) }
+    }
+    return stamp
+  }
 
-  @inline(__always)
-  func afterWaiting() { pulse.turn(.afterWaiting) }
+  /// Frees a stamp whose callouts are called no more.
+  static func release(_ stamp: UnsafePointer<clinux_turn_stamp>) {
+    Unmanaged<TurnStamper>.fromOpaque(stamp.pointee.context).release()
+    stamp.deallocate()
+  }
 
-  @inline(__always)
-  func beforeWaiting() { pulse.idle() }
+  private static func of(_ context: UnsafeMutableRawPointer?) -> TurnStamper {
+    Unmanaged<TurnStamper>.fromOpaque(context!).takeUnretainedValue()
+  }
 
   /// A run ends.
   ///

@@ -22,6 +22,8 @@ extension StallReport {
     /// `running`, or what it stands still in, in words.
     var state: String?
     var stack: [StackFrame]
+    /// How the stack was taken.
+    var captureMethod: CaptureMethod?
     var isApproximate = false
     var isTruncated = false
     /// Why there is no stack.
@@ -34,7 +36,8 @@ extension StallReport {
       object.member("name", name)
       object.member("role", role.rawValue)
       object.member("state", state?.limited(to: 200))
-      object.capture(isApproximate: isApproximate, isTruncated: isTruncated, failure: captureFailure)
+      object.capture(
+        method: captureMethod, isApproximate: isApproximate, isTruncated: isTruncated, failure: captureFailure)
       object.array("stack", frames)
       return object
     }
@@ -49,7 +52,8 @@ extension StallReport.OtherThread {
   init(id: Int32, name: String? = nil, moment: ThreadCapture.Moment, role: Role) {
     self.init(id: id, name: name ?? ThreadProbe.name(thread: id), role: role, stack: [])
     switch moment.backtrace {
-    case .success(let backtrace): (isApproximate, isTruncated) = (backtrace.isApproximate, backtrace.isTruncated)
+    case .success(let backtrace):
+      (captureMethod, isApproximate, isTruncated) = (backtrace.method, backtrace.isApproximate, backtrace.isTruncated)
     case .failure(let failure): captureFailure = failure
     }
     if moment.activity == .running { state = "running" }

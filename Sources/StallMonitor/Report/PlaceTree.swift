@@ -144,6 +144,7 @@ extension [StackFrame] {
       if frame.isInlined { continue }
       if hasHostCode { frame.owner = .host }
       frame.isCompilerGenerated = false
+      frame.isMerged = false
       (frame.symbol, frame.shortSymbol, frame.file, frame.line) = (nil, nil, nil, nil)
       hasHostCode = false
       places.append(frame)

@@ -8,17 +8,15 @@ final class ReportPublisher {
   private static let longestFarewell: UInt64 = 1_000_000_000
 
   private let sink: any ReportSink
-  private let details: DetailFiles?
   let ledger: RepeatLedger
   private let courier: TelemetryCourier?
   /// The number of the last line.
   private(set) var sequence: UInt64 = 0
 
-  init(sink: any ReportSink, ledger: RepeatLedger, details: DetailFiles?, courier: TelemetryCourier? = nil) {
+  init(sink: any ReportSink, ledger: RepeatLedger, courier: TelemetryCourier? = nil) {
     self.courier = courier
     self.sink = sink
     self.ledger = ledger
-    self.details = details
   }
 
   /// Tells of a stall that begins, unless it is the repetition of one that was told.
@@ -45,9 +43,10 @@ final class ReportPublisher {
     // The samples may have shown another culprit than the first one.
     guard isTold || ledger.begin(report, at: now) == .tell else { return count(report, at: now) }
     var report = report
-    report.detailFile = details?.write(report, episode) ?? report.detailFile
+    // A file is written before the line that names it; the agent knows a stall before its samples.
+    if sink.details != .agent { report.detailFile = writeDetail(report, of: episode) }
     send(report)
-    sendDetail(report, of: episode)
+    if sink.details == .agent { _ = writeDetail(report, of: episode) }
     courier?.count(report, isTold: true)
     ledger.didTell(report, at: now)
   }
@@ -58,16 +57,20 @@ final class ReportPublisher {
     sink.settle(within: Self.longestFarewell)
   }
 
-  /// Writes the detail file of a stall as it stands, or hands its content over.
+  /// Hands the samples of a stall over, as they stand.
   ///
-  /// Returns its path, or nil if there is none.
+  /// Returns the path of the file that they go into; nil if they go into none.
   func writeDetail(_ report: StallReport, of episode: Episode) -> String? {
-    sendDetail(report, of: episode)
-    return details?.write(report, episode)
-  }
-
-  private func sendDetail(_ report: StallReport, of episode: Episode) {
-    if sink.takesDetails { sink.writeDetail(episode.detailMessage(for: report)) }
+    let id = report.stallID
+    switch sink.details {
+    case .none: return nil
+    case .agent:
+      sink.writeDetail(StallDetail(stallID: id, bytes: episode.detailMessage(for: report)))
+      return nil
+    case .folder(let folder):
+      sink.writeDetail(StallDetail(stallID: id, bytes: episode.detail(for: report)))
+      return DetailFiles.path(of: id, in: folder)
+    }
   }
 
   /// Tells once that the whole process stood still.
@@ -101,10 +104,15 @@ final class ReportPublisher {
     report.sequence = sequence
     report.droppedLines = sink.takeDropped()
     let isOver = report.event != .started && report.event != .ongoing
-    sink.write(
-      OutgoingLine(
-        report.line(limit: report.isNamed ? StallReport.longestLine : StallReport.longestUnnamedLine),
-        stall: .init(id: report.stallID, isOver: isOver), droppedBefore: report.droppedLines))
+    let limit = report.isNamed ? StallReport.longestLine : StallReport.longestUnnamedLine
+    var line = OutgoingLine(
+      report.line(limit: limit), stall: .init(id: report.stallID, isOver: isOver),
+      droppedBefore: report.droppedLines)
+    if report.detailFile != nil {
+      report.detailFile = nil
+      line.bytesWithoutDetail = report.line(limit: limit)
+    }
+    sink.write(line)
   }
 
   /// 128 random bits in hexadecimal.

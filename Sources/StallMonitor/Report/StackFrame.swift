@@ -16,6 +16,8 @@ package struct StackFrame: Sendable, Equatable {
   package var owner: CodeOwner = .host
   /// A thunk or the like, which nobody wrote.
   package var isCompilerGenerated = false
+  /// Code that several functions share; the symbol is that of one of them, marked.
+  package var isMerged = false
   /// What it is to be looked up by, if there was no time for all of it.
   var pending: Backtrace.Frame?
   /// What it could be looked up by, if its name is left to whoever takes the report.
@@ -61,8 +63,9 @@ package struct StackFrame: Sendable, Equatable {
   /// This place in the code with the functions that are there, innermost first; itself if none is known.
   package func named(_ names: [SymbolizedFrame], isExecutable: Bool) -> [StackFrame] {
     func owner(of name: SymbolizedFrame?) -> CodeOwner {
-      HostCode.owner(
+      let owner = HostCode.owner(
         modulePath: module ?? "", isExecutable: isExecutable, linkageName: name?.linkageName, symbol: name?.symbol)
+      return owner == .host && name?.isInSystemHeader == true ? .runtime : owner
     }
     var frame = self
     guard !names.isEmpty else {
@@ -77,6 +80,7 @@ package struct StackFrame: Sendable, Equatable {
       frame.isInlined = name.inlined
       frame.owner = owner(of: name)
       frame.isCompilerGenerated = name.isCompilerGenerated
+      frame.isMerged = name.isMerged
       return frame
     }
   }

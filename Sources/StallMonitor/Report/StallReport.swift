@@ -57,6 +57,8 @@ struct StallReport: Sendable {
   var threadName: String?
   var origin: Origin
   var stack: [StackFrame]
+  /// How the stack was taken.
+  var captureMethod: CaptureMethod?
   /// A frame may be wrong: it was found by scanning the stack, or read after the thread had gone on.
   var isApproximate = false
   /// Outer frames could not be found.
@@ -96,7 +98,7 @@ struct StallReport: Sendable {
       switch event {
       case .started, .ongoing: "\(subject) has \(stand) for \(milliseconds) ms"
       // A heartbeat is posted at some time into the stall.
-      case .ended where loop.phase == .heartbeat && !isBeaten:
+      case .ended where loop.phase == .heartbeat:
         "\(subject) \(stood) for at least \(milliseconds) ms"
       case .ended: "\(subject) \(stood) for \(milliseconds) ms"
       case .fatal: "\(subject) had \(stand) for at least \(milliseconds) ms"
@@ -191,7 +193,8 @@ struct StallReport: Sendable {
       }
       if let path, isNamed { $0.object("path", path.write) }
       $0.member("detail", detailFile?.limited(to: 500))
-      $0.capture(isApproximate: isApproximate, isTruncated: isTruncated, failure: captureFailure)
+      $0.capture(
+        method: captureMethod, isApproximate: isApproximate, isTruncated: isTruncated, failure: captureFailure)
     }
     line.object("loop") {
       $0.member("name", loop.name)
@@ -237,6 +240,7 @@ struct StallReport: Sendable {
     threads = []
     threadsOmitted = 0
     captureFailure = nil
+    captureMethod = nil
     isApproximate = false
     isTruncated = false
     path = nil
@@ -304,9 +308,10 @@ extension RepeatLedger.Tally {
 }
 
 extension JSONLine {
-  /// Adds what is to be known of a stack that is not whole and exact; nothing for one that is.
-  mutating func capture(isApproximate: Bool, isTruncated: Bool, failure: CaptureFailure?) {
+  /// Adds how a stack was taken, and what is to be known of one that is not whole and exact.
+  mutating func capture(method: CaptureMethod?, isApproximate: Bool, isTruncated: Bool, failure: CaptureFailure?) {
     object("capture") {
+      $0.member("method", method?.rawValue)
       $0.member("approximate", ifTrue: isApproximate)
       $0.member("truncated", ifTrue: isTruncated)
       $0.member("failure", failure?.rawValue)

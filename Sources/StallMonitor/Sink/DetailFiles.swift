@@ -3,8 +3,8 @@ import Glibc
 
 /// Keeps what does not fit a line: of each stall that was told, a file with its samples and the whole call tree.
 ///
-/// The files are `stalls/ID.json` in the state directory, one JSON object each; the oldest give way to new ones. Belongs to
-/// the watchdog's thread, after the stall.
+/// The files are `stalls/ID.json` in the state directory, one JSON object each; the oldest give way to new ones. Used by
+/// ``DetailWriter``, by one thread at a time.
 final class DetailFiles {
   static let folder = "stalls"
   /// The most that is kept.
@@ -26,20 +26,25 @@ final class DetailFiles {
     return DetailFiles(directory: directory)
   }
 
-  /// Writes the file of a stall that has ended.
+  /// The folder that the files are in.
+  var folderPath: String { "\(directory.path)/\(Self.folder)" }
+
+  /// The path of a stall's file in a folder.
+  static func path(of stallID: String, in folder: String) -> String { "\(folder)/\(stallID)\(suffix)" }
+
+  /// Writes the file of a stall.
   ///
-  /// Returns its path, or nil if it could not be written, which is said once.
-  func write(_ report: StallReport, _ episode: Episode) -> String? {
-    let name = report.stallID + Self.suffix
+  /// False if it could not be written, which is logged once. Waits for the disk.
+  func write(_ detail: StallDetail) -> Bool {
     do {
       try directory.use { (state) throws(StateDirectory.Failure) in
-        try Self.put(episode.detail(for: report), name: name, into: try Self.openFolder(in: state))
+        try Self.put(detail.bytes, name: detail.stallID + Self.suffix, into: try Self.openFolder(in: state))
       }
-      return "\(directory.path)/\(Self.folder)/\(name)"
+      return true
     } catch {
-      if !hasComplained { Diagnostics.say("no detail file in \(directory.path)/\(Self.folder): \(error.reason)") }
+      if !hasComplained { Diagnostics.say("no detail file in \(folderPath): \(error.reason)") }
       hasComplained = true
-      return nil
+      return false
     }
   }
 

@@ -4,13 +4,17 @@ import Glibc
 /// Puts whole lines onto one destination, and never waits for its reader.
 ///
 /// A line is one write. What the destination does not take now waits in a bounded queue; what does not fit is dropped,
-/// oldest first, and counted. Used on the watchdog alone.
+/// oldest first, and counted. Used by one thread, the output thread.
 final class LineWriter: ReportSink {
   /// Lines kept while the destination takes none: at most 2 MB.
   static let queueLimit = 256
 
   private let destination: Destination
   private var descriptor: Int32 = -1
+  private var identity: FileIdentity?
+  /// The destination is a pipe or a terminal whose writes may wait, since it could not be reopened.
+  private var mayWait = false
+  private var isPollable = false
   private var queue: [OutgoingLine] = []
   // How much of the first line in the queue has gone out: the reader of a pipe took a part.
   private var sent = 0
@@ -26,7 +30,7 @@ final class LineWriter: ReportSink {
 
   init(_ destination: Destination) { self.destination = destination }
 
-  deinit { if descriptor >= 0 { Glibc.close(descriptor) } }
+  deinit { identity?.close(descriptor) }
 
   /// Opens the destination.
   ///
@@ -37,10 +41,24 @@ final class LineWriter: ReportSink {
       let flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY
       descriptor = clinux_open(path, flags, 0o640)
     case .descriptor(let original):
-      descriptor = Self.openWithoutWaiting(original)
+      (descriptor, mayWait) = Self.openWithoutWaiting(original)
     }
-    return descriptor < 0 ? errno : nil
+    guard descriptor >= 0 else { return errno }
+    identity = FileIdentity(descriptor)
+    var status = stat()
+    // A regular file is always ready for poll(2), also on a full disk.
+    isPollable = fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT != S_IFREG
+    return nil
   }
+
+  /// The descriptor that poll(2) can wait for until there is room; -1 if there is none.
+  var pollableDescriptor: Int32 { isPollable && isIntact ? descriptor : -1 }
+
+  /// How many bytes have gone out; tells whether a flush has achieved anything.
+  private(set) var bytesSent = 0
+
+  /// Whether the number still is what was opened.
+  private var isIntact: Bool { identity != nil && FileIdentity(descriptor) == identity }
 
   /// Takes a line, with its newline, and sends what can be sent.
   func write(_ line: OutgoingLine) {
@@ -55,7 +73,7 @@ final class LineWriter: ReportSink {
   /// Sends what waits, as far as the destination takes it.
   func flush() {
     guard !queue.isEmpty else { return }
-    reopenIfRenamed()
+    reopenIfNeeded()
     var done = 0
     while done < queue.count, send(queue[done].bytes, of: queue[done]) { done += 1 }
     queue.removeFirst(done)
@@ -65,8 +83,10 @@ final class LineWriter: ReportSink {
 
   var isSettled: Bool { queue.isEmpty }
 
-  func settle(within limit: UInt64) {
-    let deadline = MonotonicClock.now() + limit
+  func settle(within limit: UInt64) { settle(until: MonotonicClock.now() + limit) }
+
+  /// Sends what waits until nothing is left, or the time has come.
+  func settle(until deadline: UInt64) {
     while wantsFlush, MonotonicClock.now() < deadline {
       usleep(10_000)
       flush()
@@ -85,9 +105,19 @@ final class LineWriter: ReportSink {
   private func lose(_ lost: OutgoingLine) { droppedSinceTaken += 1 + lost.droppedBefore }
 
   private func send(_ line: [UInt8], of outgoing: OutgoingLine) -> Bool {
+    // A service that closes all descriptors has closed the destination; nobody will ever read the line.
+    guard isIntact else {
+      if case .file = destination { return false }
+      lose(outgoing)
+      sent = 0
+      return true
+    }
     while sent < line.count {
+      if mayWait, !hasRoom { return false }
       let count = line.withUnsafeBytes { bytes in
-        let rest = UnsafeRawBufferPointer(rebasing: bytes[sent...])
+        var rest = UnsafeRawBufferPointer(rebasing: bytes[sent...])
+        // poll(2) promises room for so much of a pipe.
+        if mayWait { rest = UnsafeRawBufferPointer(rebasing: rest.prefix(4096)) }
         // A socket (journald's, most often) is told not to wait call by call: its flags are shared with the host.
         let result = Glibc.send(descriptor, rest.baseAddress, rest.count, Int32(MSG_DONTWAIT | MSG_NOSIGNAL))
         if result < 0 && errno == ENOTSOCK { return Glibc.write(descriptor, rest.baseAddress, rest.count) }
@@ -103,9 +133,15 @@ final class LineWriter: ReportSink {
       }
       if count < line.count - sent, case .file = destination, takeBack(count) { return false }
       sent += count
+      bytesSent += count
     }
     sent = 0
     return true
+  }
+
+  private var hasRoom: Bool {
+    var entry = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+    return poll(&entry, 1, 0) == 1
   }
 
   /// A disk that filled up took a part of a line: takes that part off again, so that no reader sees half a line.
@@ -118,21 +154,34 @@ final class LineWriter: ReportSink {
     return ftruncate(descriptor, end - off_t(count)) == 0
   }
 
-  private func reopenIfRenamed() {
-    guard case .file(let path) = destination, sent == 0 else { return }
+  /// Opens the destination again if it was renamed or removed, or if the service has closed our descriptor.
+  private func reopenIfNeeded() {
+    switch destination {
+    case .descriptor(let original):
+      // The service may have closed our number, and not its own.
+      if !isIntact, identity != nil, FileIdentity(original) == identity { _ = open() }
+    case .file(let path):
+      guard !isIntact else { return reopenIfRenamed(path) }
+      sent = 0
+      _ = open()
+    }
+  }
+
+  private func reopenIfRenamed(_ path: String) {
+    guard sent == 0 else { return }
     var open = stat()
     var named = stat()
-    if descriptor >= 0, fstat(descriptor, &open) == 0, stat(path, &named) == 0, open.st_ino == named.st_ino,
+    if fstat(descriptor, &open) == 0, stat(path, &named) == 0, open.st_ino == named.st_ino,
       open.st_dev == named.st_dev
     {
       return
     }
-    let old = descriptor
-    if self.open() != nil {
+    let (old, oldIdentity) = (descriptor, identity)
+    if self.open() == nil {
+      oldIdentity?.close(old)
+    } else {
       // The old file is better than none.
-      descriptor = old
-    } else if old >= 0 {
-      Glibc.close(old)
+      (descriptor, identity) = (old, oldIdentity)
     }
   }
 
@@ -141,14 +190,16 @@ final class LineWriter: ReportSink {
   /// O_NONBLOCK belongs to the open file description, which the host shares: so a pipe or a terminal is opened anew
   /// through procfs. A regular file never waits, and must keep the offset that the host shares with us. A socket cannot be
   /// opened anew, and needs not to be.
-  private static func openWithoutWaiting(_ original: Int32) -> Int32 {
+  /// Returns the descriptor, -1 with errno if there is none, and whether its writes may wait after all.
+  private static func openWithoutWaiting(_ original: Int32) -> (descriptor: Int32, mayWait: Bool) {
     var status = stat()
-    guard fstat(original, &status) == 0 else { return -1 }
+    guard fstat(original, &status) == 0 else { return (-1, false) }
     let kind = status.st_mode & S_IFMT
-    if kind == S_IFIFO || kind == S_IFCHR {
-      let anew = clinux_open("/proc/self/fd/\(original)", O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0)
-      if anew >= 0 { return anew }
+    let isPipe = kind == S_IFIFO || kind == S_IFCHR
+    if isPipe {
+      let reopened = clinux_open("/proc/thread-self/fd/\(original)", O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0)
+      if reopened >= 0 { return (reopened, false) }
     }
-    return clinux_duplicate(original)
+    return (clinux_duplicate(original), isPipe)
   }
 }

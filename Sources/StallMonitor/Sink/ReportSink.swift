@@ -6,6 +6,8 @@ struct OutgoingLine: Sendable {
   var stall: Stall?
   /// How many lines it says were dropped before it (`event.dropped`): if it is dropped itself, they count anew.
   var droppedBefore: UInt64 = 0
+  /// The same line without the path of the detail file, for the case that the file could not be written.
+  var bytesWithoutDetail: [UInt8]?
 
   /// A stall of this process.
   struct Stall: Sendable {
@@ -13,14 +15,22 @@ struct OutgoingLine: Sendable {
     var isOver: Bool
   }
 
-  init(_ bytes: [UInt8], stall: Stall? = nil, droppedBefore: UInt64 = 0) {
+  init(_ bytes: [UInt8], stall: Stall? = nil, droppedBefore: UInt64 = 0, bytesWithoutDetail: [UInt8]? = nil) {
     self.bytes = bytes
     self.stall = stall
     self.droppedBefore = droppedBefore
+    self.bytesWithoutDetail = bytesWithoutDetail
   }
 }
 
-/// Where report lines go.
+/// The samples of a stall on their way out.
+struct StallDetail: Sendable {
+  var stallID: String
+  /// One JSON object.
+  var bytes: [UInt8]
+}
+
+/// Where report lines go, as the watchdog sees it.
 ///
 /// Used on the watchdog's thread alone; no call but the last two waits for anybody.
 protocol ReportSink: AnyObject {
@@ -29,40 +39,48 @@ protocol ReportSink: AnyObject {
   /// What cannot be sent now is kept, up to a bound; then the oldest is dropped and counted.
   func write(_ line: OutgoingLine)
 
-  /// The number of lines dropped since the last call.
+  /// Returns the number of lines dropped since the last call.
   func takeDropped() -> UInt64
-
-  /// Sends what waits, as far as it is taken.
-  func flush()
-
-  /// Whether ``flush()`` is to be called again after a while.
-  var wantsFlush: Bool { get }
 
   /// Whether all lines have been taken.
   ///
-  /// Where that comes without ``flush()`` being called, the watchdog is woken for it, if it has asked.
+  /// If not, the watchdog is woken when they have been.
   var isSettled: Bool { get }
 
   /// Whether somebody behind it names the frames of reports.
   var namesFrames: Bool { get }
 
-  /// Whether it takes the samples of a stall, too: then no file is written of them.
-  var takesDetails: Bool { get }
+  /// What becomes of the samples of a stall.
+  var details: DetailDestination { get }
 
-  /// Takes the samples of a stall: one JSON object with its newline.
-  func writeDetail(_ bytes: [UInt8])
+  /// The stalls whose detail file has been written.
+  var writtenDetails: WrittenDetails { get }
+
+  /// Takes the samples of a stall, as its `details` says.
+  func writeDetail(_ detail: StallDetail)
 
   /// Waits until all lines are taken, or kept where they outlive the process; for nanoseconds at most.
   func settle(within limit: UInt64)
 
-  /// The last call: sends what is taken within a second, and keeps the rest if it can.
+  /// Sends what is taken within a second, and keeps the rest if it can; the last call.
   func close()
+}
+
+/// What becomes of the samples of a stall.
+enum DetailDestination: Sendable, Equatable {
+  /// Nobody takes them.
+  case none
+  /// They become a file in this folder, and the line has its path.
+  case folder(String)
+  /// They go to the agent, as a message of their own.
+  case agent
 }
 
 extension ReportSink {
   func write(_ bytes: [UInt8]) { write(OutgoingLine(bytes)) }
 
   var namesFrames: Bool { false }
-  var takesDetails: Bool { false }
-  func writeDetail(_ bytes: [UInt8]) {}
+  var details: DetailDestination { .none }
+  var writtenDetails: WrittenDetails { WrittenDetails() }
+  func writeDetail(_ detail: StallDetail) {}
 }

@@ -1,43 +1,65 @@
 import Glibc
 
-/// The sink that a configuration asks for, before the watch begins.
-struct SinkPlan {
-  private let writer: LineWriter?
-  private let isAgent: Bool
+/// The sink that a configuration asks for, and how it is made.
+///
+/// ``start(origin:tunings:news:recovery:)`` is called on the watchdog, whose descriptor table the sink's files are opened in.
+struct SinkPlan: Sendable {
+  private let configuration: StallMonitorConfiguration
+  private let environment: Environment
 
-  init(_ sink: StallMonitorConfiguration.Sink) {
-    isAgent = if case .agent = sink { true } else { false }
-    writer =
-      switch sink {
-      case .standardOutput: LineWriter(.descriptor(1))
-      case .file(let path): LineWriter(.file(path: path))
-      // It need not be there yet.
-      case .agent: nil
-      }
+  init(_ configuration: StallMonitorConfiguration, environment: Environment) {
+    self.configuration = configuration
+    self.environment = environment
   }
 
-  /// Opens it; an errno value if that fails.
-  func open() -> Int32? { writer?.open() }
-
-  /// Where loops note that a stall is over; nil if nobody reads it.
-  func makeRecoveryPage(sentinel: ForkSentinel) -> RecoveryPage? { isAgent ? RecoveryPage(sentinel: sentinel) : nil }
-
-  /// Makes it ready for lines.
+  /// The descriptor of the service's that the sink writes to; nil if it opens what it needs.
   ///
-  /// Throws if it needs a thread and there is none to be had.
-  func start(
-    _ configuration: StallMonitorConfiguration, environment: Environment, origin: StallReport.Origin,
-    tunings: TuningBox,
-    watchdog: WatchdogSemaphore, recovery: RecoveryPage? = nil
-  ) throws(StallMonitorError) -> any ReportSink {
-    guard case .agent(let path) = configuration.sink else { return writer ?? LineWriter(.descriptor(1)) }
-    let sink = AgentSink { watchdog.post() }
-    let place = spoolPlace(configured: configuration.stateDirectory, environment: environment, origin: origin)
-    try sink.start {
-      AgentClient(
-        sink: $0, path: path, origin: origin, place: place, box: tunings, configuration: configuration,
-        recovery: recovery)
+  /// Call it on a thread of the service's.
+  /// - Throws: ``StallMonitorError/sinkCannotBeOpened(sink:reason:)`` if it is closed.
+  func keptDescriptor() throws(StallMonitorError) -> Int32? {
+    guard configuration.sink == .standardOutput else { return nil }
+    guard FileIdentity(STDOUT_FILENO) != nil else {
+      throw .sinkCannotBeOpened(sink: "\(configuration.sink)", reason: String(cString: strerror(EBADF)))
     }
+    return STDOUT_FILENO
+  }
+
+  /// Makes the page on which loops note that a stall is over; nil if nobody reads it.
+  func makeRecoveryPage(sentinel: ForkSentinel) -> RecoveryPage? {
+    guard case .agent = configuration.sink else { return nil }
+    return RecoveryPage(sentinel: sentinel)
+  }
+
+  /// Opens the sink, and starts the output thread.
+  ///
+  /// - Throws: ``StallMonitorError`` if the destination cannot be opened, or there is no thread to be had.
+  func start(
+    origin: StallReport.Origin, tunings: TuningBox, recovery: RecoveryPage?, news: @escaping @Sendable () -> Void
+  ) throws(StallMonitorError) -> OutputSink {
+    let writer: LineWriter
+    switch configuration.sink {
+    case .agent(let path):
+      let place = spoolPlace(configured: configuration.stateDirectory, environment: environment, origin: origin)
+      let sink = OutputSink(namesFrames: true, details: .agent, news: news)
+      try sink.start(name: "stall-agent") {
+        AgentClient(
+          sink: $0, path: path, origin: origin, place: place, box: tunings, configuration: configuration,
+          recovery: recovery)
+      }
+      return sink
+    case .standardOutput: writer = LineWriter(.descriptor(1))
+    case .file(let path): writer = LineWriter(.file(path: path))
+    }
+    if let code = writer.open() {
+      throw .sinkCannotBeOpened(sink: "\(configuration.sink)", reason: String(cString: strerror(code)))
+    }
+    let details = DetailFiles.make(configured: configuration.stateDirectory, environment: environment)
+    if details == nil, configuration.actions.contains(where: { $0.deed == .writeDetailFile }) {
+      Diagnostics.say(
+        "no detail files: there is no state directory that can be written to (STALLMONITOR_STATE_DIRECTORY)")
+    }
+    let sink = OutputSink(details: details.map { .folder($0.folderPath) } ?? .none, news: news)
+    try sink.start(name: "stall-output") { LineClient(sink: $0, writer: writer, details: details) }
     return sink
   }
 

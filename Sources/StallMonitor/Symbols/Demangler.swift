@@ -31,7 +31,9 @@ extension SymbolizedFrame {
   /// Copies a frame of the C side, demangling its name.
   init(_ frame: cunwind_symbols_frame) {
     let linkageName = (frame.linkage_name ?? frame.name).map { String(cString: $0) }
-    let full = linkageName.flatMap(Demangler.demangle) ?? linkageName
+    let plain = linkageName.flatMap(Demangler.demangle) ?? linkageName
+    // DWARF has the name of the first of the functions that were merged.
+    let full = plain.map { frame.merged ? ShortSymbol.markMerged($0) : $0 }
     let file = frame.file.map { String(cString: $0) }.flatMap { $0.hasSuffix("<compiler-generated>") ? nil : $0 }
     let name = linkageName ?? ""
     // swiftc marks thunks as artificial, and gives accessors and witnesses that it made up no line of declaration. It
@@ -45,7 +47,18 @@ extension SymbolizedFrame {
       line: file == nil || frame.line == 0 ? nil : Int(frame.line),
       inlined: frame.inlined,
       isCompilerGenerated: (made && !name.hasPrefix("async_Main"))
-        || ShortSymbol.isCompilerGenerated(full ?? name, linkageName: name)
+        || ShortSymbol.isCompilerGenerated(full ?? name, linkageName: name),
+      isInSystemHeader: !ShortSymbol.isSwift(name) && Self.isInSystemHeader(frame, file: file),
+      isMerged: frame.merged
     )
+  }
+
+  /// Whether a header of the system's has the function: by its declaration, and without one by its lines.
+  private static func isInSystemHeader(_ frame: cunwind_symbols_frame, file: String?) -> Bool {
+    guard let place = frame.declared_in.map({ String(cString: $0) }) ?? file else { return false }
+    // Clang writes what lies in the directory that it ran in without that.
+    let directory = frame.unit_directory.map { String(cString: $0) + "/" } ?? ""
+    func whole(_ path: String) -> String { path.hasPrefix("/") ? path : directory + path }
+    return SystemHeaders.contain(whole(place), compiledFor: frame.unit_name.map { whole(String(cString: $0)) })
   }
 }

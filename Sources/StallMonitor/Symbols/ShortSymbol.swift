@@ -6,28 +6,46 @@ enum ShortSymbol {
   /// The short form of a demangled name.
   ///
   /// `closure #1 (Swift.Int) -> () in stalld.Demo.compute(rounds: Swift.Int) -> Swift.Int` becomes
-  /// `closure #1 in Demo.compute(rounds:)`. Specializations, merged copies and the parts that an `async` function is cut
-  /// into carry the function's own name; thunks and partial applications say that they are.
+  /// `closure #1 in Demo.compute(rounds:)`. Specializations and the parts that an `async` function is cut into carry the
+  /// function's own name; thunks, partial applications and merged functions say that they are.
   ///
   /// - Parameters:
   ///   - symbol: The demangled name.
   ///   - linkageName: The mangled one, which tells the language. C names stay as they are.
   /// - Returns: The short form, or `symbol` itself where there is none.
   static func shorten(_ symbol: String, linkageName: String) -> String {
-    if isSwift(linkageName) { return swift(Array(symbol.utf8)[...], depth: 0) }
+    if isSwift(linkageName) {
+      let short = swift(Array(symbol.utf8)[...], depth: 0)
+      return isMerged(symbol, linkageName: linkageName) ? mergedMark + short : short
+    }
     if linkageName.hasPrefix("_Z") { return cxx(Array(symbol.utf8)) }
     if linkageName.hasPrefix("async_Main") { return "main.swift (top level)" }
     return symbol
   }
 
-  /// The full name without what makes a copy or a part of a function differ from the function: a specialization, a merged copy
-  /// and a resumed part of an `async` function are the function, in debug and in release.
+  /// The full name without what makes a copy or a part of a function differ from the function: a specialization and a
+  /// resumed part of an `async` function are the function, in debug and in release.
+  ///
+  /// Merged code stays marked, in front: it is the function's, and that of others.
   static func withoutDisguise(_ symbol: String, linkageName: String) -> String {
     guard isSwift(linkageName) else { return symbol }
     let text = Array(symbol.utf8)
     let plain = withoutDisguise(text[...])
-    return plain.count == text.count ? symbol : string(plain)
+    if plain.count == text.count { return symbol }
+    return isMerged(symbol, linkageName: linkageName) ? mergedMark + string(plain) : string(plain)
   }
+
+  /// What `swift demangle` puts before the name of code that several functions share.
+  package static let mergedMark = "merged "
+
+  /// Whether the optimizer merged functions of the same code into this one: the name is that of one of them.
+  static func isMerged(_ symbol: String, linkageName: String) -> Bool {
+    // The mark of merging is the mangling's last, and the first that is read.
+    isSwift(linkageName) && symbol.hasPrefix(mergedMark)
+  }
+
+  /// The name of a function whose code was merged with that of others.
+  static func markMerged(_ symbol: String) -> String { symbol.hasPrefix(mergedMark) ? symbol : mergedMark + symbol }
 
   /// Whether nobody wrote the function: thunks, partial applications, witnesses, metadata, outlined copies.
   static func isCompilerGenerated(_ symbol: String, linkageName: String) -> Bool {

@@ -18,10 +18,16 @@ package struct SymbolizedFrame: Hashable, Sendable {
   package var inlined: Bool
   /// Whether nobody wrote this function: thunks, partial applications, outlined copies, witnesses, synthesized accessors.
   package var isCompilerGenerated: Bool
+  /// Whether the function's source is a header of the system's or of the compiler's.
+  package var isInSystemHeader = false
+  /// Whether Swift's optimizer merged several functions of the same code: which one ran is not known.
+  ///
+  /// The symbol says so, too: `merged App.first() -> ()`.
+  package var isMerged = false
 
   init(
     symbol: String?, shortSymbol: String?, linkageName: String?, file: String?, line: Int?, inlined: Bool,
-    isCompilerGenerated: Bool
+    isCompilerGenerated: Bool, isInSystemHeader: Bool = false, isMerged: Bool = false
   ) {
     self.symbol = symbol
     self.shortSymbol = shortSymbol
@@ -30,6 +36,8 @@ package struct SymbolizedFrame: Hashable, Sendable {
     self.line = line
     self.inlined = inlined
     self.isCompilerGenerated = isCompilerGenerated
+    self.isInSystemHeader = isInSystemHeader
+    self.isMerged = isMerged || symbol.map { ShortSymbol.isMerged($0, linkageName: linkageName ?? "") } ?? false
   }
 
   /// A function of which only the linker's name is known, if that.

@@ -102,7 +102,10 @@ final class TelemetryCourier: Sendable {
   func start(_ subjects: @escaping @Sendable () -> [WatchedLoop.Subject]) throws(StallMonitorError) {
     let thread = try OwnThreads.start(name: "stall-telemetry") { [self] in
       var turns: [ObjectIdentifier: Turns] = [:]
-      repeat { semaphore.wait() } while handOver(subjects(), &turns)
+      repeat {
+        semaphore.wait()
+        MemoryRoom.wait()
+      } while handOver(subjects(), &turns)
       hasEnded.post()
     }
     pthread_detach(thread)

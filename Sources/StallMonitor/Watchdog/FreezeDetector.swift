@@ -1,39 +1,93 @@
 import CLinux
+import Glibc
 
-/// Tells when the whole process stood still: stopped by a signal, frozen with its control group, held by a debugger, or
-/// asleep with a virtual machine.
+/// Detects that the whole process was kept from running: stopped by a signal, frozen with its control group, held by a debugger, or
+/// paused with its machine.
 ///
-/// The sign is that the watchdog itself woke late. Time in which it was ready to run and got no processor, or in which its group's
-/// quota was used up, is something else: the loop may well be stalled by that, and it is told as the cause.
+/// A watchdog that wakes late is no evidence of that: it may have waited for a processor, its group's quota may have been used up, or a
+/// hypervisor may have taken the processor away. The evidence is that the kernel has woken the thread for nothing else than to stop it.
 struct FreezeDetector: ~Copyable {
+  /// A freeze, as far as one wait shows it; times in nanoseconds.
+  struct Freeze: Equatable {
+    /// How late the wait ended, without what is explained otherwise.
+    var atLeast: UInt64
+    /// The whole wait: when in it the freeze began is not known.
+    var atMost: UInt64
+  }
+
   /// A smaller lateness is the scheduler's everyday business.
   static let limit: UInt64 = 50_000_000
 
-  /// What is told as a stop of the process; a shorter one is only not blamed on anybody.
+  /// What is reported as a stop of the process; a shorter one is only not held against anybody.
   static let worthTelling: UInt64 = 100_000_000
+
+  /// Nothing but a pause of the machine makes a thread this late.
+  private static let machinePause: UInt64 = 10_000_000_000
 
   private let watchdog: ThreadProbe
   private let throttle: ThrottleCounter?
-  private var runDelay: UInt64 = 0
-  private var throttled: UInt64 = 0
+  /// Whether the process is in a group of a version 1 freezer, which freezes threads where they sleep.
+  private let mayFreezeAsleep: Bool
+  private var before = Counts()
+
+  private struct Counts {
+    var runDelay: UInt64 = 0
+    var throttled: UInt64 = 0
+    /// How often the thread has gone to sleep.
+    var sleeps = 0
+    var diskFaults = 0
+    /// Processor time of the process, where ``mayFreezeAsleep``: the kernel adds it up over all threads.
+    var processorTime: UInt64 = 0
+  }
 
   /// Call it on the watchdog's thread.
   init() {
     watchdog = ThreadProbe(thread: clinux_gettid())
     throttle = ThrottleCounter()
+    mayFreezeAsleep = Self.isInFreezerGroup()
   }
 
   /// Call it before each wait.
-  mutating func willWait() {
-    runDelay = watchdog.schedule()?.runDelayNanoseconds ?? 0
-    throttled = throttle?.total() ?? 0
+  mutating func willWait() { before = counts() }
+
+  /// Judges a wait that has just ended late.
+  ///
+  /// - Parameters:
+  ///   - lateness: How late it ended.
+  ///   - wait: How long it lasted.
+  /// - Returns: The freeze, or nil if there was none.
+  func freeze(lateness: UInt64, of wait: UInt64) -> Freeze? {
+    guard lateness > Self.limit else { return nil }
+    let now = counts()
+    let explained = (now.runDelay &- before.runDelay) &+ (now.throttled &- before.throttled)
+    guard lateness > explained, lateness - explained > Self.limit else { return nil }
+    let unexplained = lateness - explained
+    guard isFreeze(unexplained, now) else { return nil }
+    return Freeze(atLeast: unexplained, atMost: max(wait, lateness))
   }
 
-  /// For how long the process was frozen, of the time by which a wait ended late; 0 if it was not.
-  func frozen(lateness: UInt64) -> UInt64 {
-    guard lateness > Self.limit else { return 0 }
-    let delayed = (watchdog.schedule()?.runDelayNanoseconds ?? 0) &- runDelay
-    let explained = delayed &+ ((throttle?.total() ?? 0) &- throttled)
-    return lateness > explained && lateness - explained > Self.limit ? lateness - explained : 0
+  private func isFreeze(_ unexplained: UInt64, _ now: Counts) -> Bool {
+    if unexplained >= Self.machinePause { return true }
+    // A fault sleeps, too, while the page is read from disk.
+    if now.sleeps - before.sleeps > 1, now.diskFaults == before.diskFaults { return true }
+    return mayFreezeAsleep && now.processorTime &- before.processorTime < unexplained / 2
+  }
+
+  private func counts() -> Counts {
+    var counts = Counts()
+    clinux_thread_waits(&counts.sleeps, &counts.diskFaults)
+    counts.runDelay = watchdog.schedule()?.runDelayNanoseconds ?? 0
+    counts.throttled = throttle?.total() ?? 0
+    guard mayFreezeAsleep else { return counts }
+    var time = timespec()
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
+    counts.processorTime = UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+    return counts
+  }
+
+  /// The root group cannot be frozen.
+  private static func isInFreezerGroup() -> Bool {
+    let text = ProcFile(ControlGroups.file)?.parse(capacity: 8192) { String(decoding: $0, as: UTF8.self) } ?? ""
+    return ControlGroups.memberships(in: text).contains { $0.controllers.contains("freezer") && $0.path != "/" }
   }
 }

@@ -90,6 +90,21 @@ final class LoopRegistry: Sendable {
       turns: traits.loop.flatMap(makeTurnSource))
   }
 
+  /// Watches a loop of no thread's by a watchdog that never starts, and ends that.
+  ///
+  /// The Swift runtime makes generic types when they are first used, which takes some 10 KiB of stack: here, and not on a loop's own thread,
+  /// which may have little. Call it when the monitor starts.
+  func rehearse() {
+    let scratch = LoopRegistry(
+      watchdog: Watchdog(), sentinel: sentinel, suspension: Suspension(),
+      configuration: configuration, keepsRecords: keepsRecords)
+    guard let watch = try? scratch.makeWatch(name: "rehearsal", threshold: .seconds(1)) else { return }
+    watch.begin(LoopWatch.Traits(kind: { "c" }), isRehearsal: true) { {} }
+    watch.pulse.turn(.afterWaiting)
+    watch.pulse.idle()
+    watch.stop()
+  }
+
   func remove(_ watch: LoopWatch) {
     entries.withLock { if $0?[watch.name]?.watch === watch { $0?[watch.name] = nil } }
   }

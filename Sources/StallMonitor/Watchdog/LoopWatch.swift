@@ -64,10 +64,10 @@ public final class LoopWatch: Sendable {
 
   /// Begins the watch, on the loop's own thread.
   ///
-  /// `attach` begins the stamping and returns what ends it; nil if it cannot.
-  func begin(_ traits: Traits, attach: () -> (@Sendable () -> Void)?) {
+  /// `attach` begins the stamping and returns what ends it; nil if it cannot. A rehearsal leaves the thread as it is.
+  func begin(_ traits: Traits, isRehearsal: Bool = false, attach: () -> (@Sendable () -> Void)?) {
     guard registry.isInOwnProcess else { return }
-    cunwind_prepare_thread()
+    if !isRehearsal { _ = cunwind_prepare_thread() }
     let subject = registry.subject(of: self, traits, threadID: clinux_gettid())
     let hasBegun = state.withLock { state in
       guard case .expected = state, let end = attach() else { return false }

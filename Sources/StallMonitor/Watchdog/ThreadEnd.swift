@@ -24,7 +24,17 @@ enum ThreadEnd {
 
   /// Tells the watch when the calling thread ends.
   static func tell(_ watch: LoopWatch) {
-    guard let key else { return }
+    guard let watches = own() else { return }
+    // A thread that lives long may have had many.
+    watches.list.removeAll { !$0.isWatching }
+    watches.list.append(watch)
+  }
+
+  /// Makes the calling thread ready to be captured while it runs, and releases what it was given for that when it ends.
+  static func prepareForCapture() { if cunwind_prepare_thread() { _ = own() } }
+
+  private static func own() -> Watches? {
+    guard let key else { return nil }
     let watches: Watches
     if let raw = pthread_getspecific(key) {
       watches = Unmanaged<Watches>.fromOpaque(raw).takeUnretainedValue()
@@ -32,8 +42,6 @@ enum ThreadEnd {
       watches = Watches()
       pthread_setspecific(key, Unmanaged.passRetained(watches).toOpaque())
     }
-    // A thread that lives long may have had many.
-    watches.list.removeAll { !$0.isWatching }
-    watches.list.append(watch)
+    return watches
   }
 }

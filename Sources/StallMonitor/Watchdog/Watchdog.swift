@@ -8,8 +8,10 @@ import Synchronization
 /// late. It blocks the host's signals, and takes no lock that the host's code holds
 /// for longer than a registration.
 final class Watchdog: Sendable {
-  /// When a destination that takes no lines is tried again: at first, and at most, in nanoseconds.
-  private static let retryIntervals: ClosedRange<UInt64> = 200_000_000...10_000_000_000
+  /// How long the thread waits for memory when it is stopped, in nanoseconds.
+  private static let longestFarewell: UInt64 = 500_000_000
+  /// How long the thread waits at most while a loop is stalled, in nanoseconds: a freeze is known as precisely as this.
+  private static let longestWaitInStall: UInt64 = 250_000_000
 
   let semaphore = WatchdogSemaphore()
   /// Whether the kernel lets the watchdog fence for the loops.
@@ -17,12 +19,14 @@ final class Watchdog: Sendable {
   /// Whether pulses are stamped with the processor's counter.
   let countsTicks = PulseClock.countsTicks()
 
-  let origin: StallReport.Origin
+  private let processID = getpid()
   private let isStopping = Atomic<Bool>(false)
   private let wakeUps = Atomic<UInt64>(0)
   // Host threads hold it for an append; the watchdog only tries it.
   private let changes = Mutex<[Change]>([])
   private let subjects = Mutex<[WatchedLoop.Subject]>([])
+  // What the thread no longer uses, and must not release: objects of the service's end with it, and may close descriptors of its table.
+  private let retired = Mutex<[WatchedLoop.Subject]>([])
   private let hasChanges = Atomic<Bool>(false)
   private let thread = Mutex<pthread_t?>(nil)
 
@@ -32,51 +36,56 @@ final class Watchdog: Sendable {
     case forget(Pulse)
   }
 
-  /// Where the lines go.
-  ///
-  /// Handed to the thread when it starts.
-  private struct Outfit: @unchecked Sendable {  // Made by the starter, used by the watchdog's thread alone.
-    var watchdog: Watchdog
-    var sink: any ReportSink
-    var capture: ThreadCapture
-    var resolver: FrameResolver
-    var recorder: FatalRecorder?
-    var publisher: ReportPublisher
-    var actions: ActionPlan
-    var serviceManager: ServiceManagerWatchdog?
-    var tunings: TuningBox
-    var configuration: StallMonitorConfiguration
-    var courier: TelemetryCourier?
-    var recovery: RecoveryPage?
-  }
-
-  init(origin: StallReport.Origin) {
-    self.origin = origin
-    hasBarrier = clinux_barrier_register()
-  }
+  init() { hasBarrier = clinux_barrier_register() }
 
   /// How often the thread has woken since it started.
   var wakeUpCount: UInt64 { wakeUps.load(ordering: .relaxed) }
 
-  /// Starts the thread.
+  /// Starts the thread, with a descriptor table of its own, and waits until it has what it needs.
   ///
-  /// Throws if there is none to be had.
+  /// - Parameters:
+  ///   - kept: The descriptor of the service's that the thread keeps, 0 to 2; nil for none.
+  ///   - makeContext: Makes what the thread works with. Called on it, so that its files are opened there.
+  /// - Throws: What `makeContext` throws, or that there is no thread to be had.
   func start(
-    sink: any ReportSink, publisher: ReportPublisher, capture: ThreadCapture, resolver: FrameResolver,
-    recorder: FatalRecorder?, configuration: StallMonitorConfiguration = StallMonitorConfiguration(),
-    actions: ActionPlan = ActionPlan([]), serviceManager: ServiceManagerWatchdog? = nil,
-    tunings: TuningBox = TuningBox(), courier: TelemetryCourier? = nil, recovery: RecoveryPage? = nil
+    keeping kept: Int32?, _ makeContext: @escaping @Sendable () throws(StallMonitorError) -> WatchdogContext
   ) throws(StallMonitorError) {
-    let outfit = Outfit(
-      watchdog: self, sink: sink, capture: capture, resolver: resolver, recorder: recorder,
-      publisher: publisher, actions: actions, serviceManager: serviceManager, tunings: tunings,
-      configuration: configuration, courier: courier, recovery: recovery)
-    let handle = try OwnThreads.start(name: "stall-watchdog") { outfit.watchdog.run(outfit) }
+    let outcome = StartOutcome()
+    let handle = try OwnThreads.startApart(name: "stall-watchdog", keeping: kept) { [self] in
+      do throws(StallMonitorError) {
+        let context = try makeContext()
+        outcome.report(nil)
+        run(context)
+      } catch {
+        outcome.report(error)
+      }
+    }
+    if let error = outcome.wait() {
+      pthread_join(handle, nil)
+      throw error
+    }
     thread.withLock { $0 = handle }
+  }
+
+  /// How the start of the thread went.
+  private final class StartOutcome: Sendable {
+    private let error = Mutex<StallMonitorError?>(nil)
+    private let isKnown = WatchdogSemaphore()
+
+    func report(_ error: StallMonitorError?) {
+      self.error.withLock { $0 = error }
+      isKnown.post()
+    }
+
+    func wait() -> StallMonitorError? {
+      isKnown.wait()
+      return error.withLock { $0 }
+    }
   }
 
   /// Watches a loop from now on.
   func watch(_ subject: WatchedLoop.Subject) {
+    releaseRetired()
     subjects.withLock { $0.append(subject) }
     change(.watch(subject))
   }
@@ -85,12 +94,37 @@ final class Watchdog: Sendable {
   ///
   /// A stall of it that lasts is told as ended.
   func forget(_ pulse: Pulse) {
-    subjects.withLock { $0.removeAll { $0.pulse === pulse } }
+    // Out of the lock, and on the thread of the service's that calls: the last reference may be here.
+    let forgotten = subjects.withLock { subjects in
+      let forgotten = subjects.filter { $0.pulse === pulse }
+      subjects.removeAll { $0.pulse === pulse }
+      return forgotten
+    }
+    if OwnThreads.isApart { retired.withLock { $0 += forgotten } }
+    releaseRetired()
     change(.forget(pulse))
   }
 
   /// The loops that are watched, in the order in which they came.
   var watchedSubjects: [WatchedLoop.Subject] { subjects.withLock { $0 } }
+
+  /// Releases what the thread no longer uses; does nothing on a thread with a descriptor table of its own.
+  private func releaseRetired() {
+    guard !OwnThreads.isApart else { return }
+    let old = retired.withLock { retired in
+      defer { retired = [] }
+      return retired
+    }
+    withExtendedLifetime(old) {}
+  }
+
+  /// Keeps the loops' subjects for a thread of the service's.
+  ///
+  /// Returns what can ask for their release on such a thread; do it when the watchdog holds none of them any more.
+  private func retire(_ loops: [WatchedLoop]) -> [BeatPoster] {
+    retired.withLock { $0 += loops.map(\.subject) }
+    return loops.compactMap { $0.subject.heartbeat?.poster }
+  }
 
   private func change(_ change: Change) {
     changes.withLock { $0.append(change) }
@@ -100,101 +134,129 @@ final class Watchdog: Sendable {
 
   /// Stops the thread, and waits until it has written what it can.
   ///
-  /// Idempotent. On the watchdog itself, from an action, it waits for nothing.
+  /// Idempotent. Takes two seconds at most, whatever becomes of the lines.
   func stop() {
     let handle = thread.withLock { handle in
       defer { handle = nil }
       return handle
     }
     // In the child of a fork there is no such thread.
-    guard let handle, getpid() == origin.processID else { return }
+    guard let handle, getpid() == processID else { return }
     isStopping.store(true, ordering: .releasing)
     semaphore.post()
-    if pthread_equal(handle, pthread_self()) != 0 {
-      pthread_detach(handle)
-    } else {
-      pthread_join(handle, nil)
-    }
+    pthread_join(handle, nil)
+    releaseRetired()
   }
 
   // MARK: The thread
 
-  private func run(_ outfit: Outfit) {
+  private func run(_ context: WatchdogContext) {
     clinux_set_timer_slack(1)
-    outfit.resolver.prepareThread()
+    clinux_request_short_slice()
+    context.resolver.prepareThread()
     var loops: [WatchedLoop] = []
-    let round = Round(watchdog: self, outfit: outfit)
-    // When the thread should next be awake; nil after it was woken by a post.
+    defer { _ = retire(loops) }
+    let round = WatchdogRound(context: context)
+    // When the last wait began, and when the thread should be awake after it; nil if any post may end it.
+    var waitBegan: UInt64 = 0
     var planned: UInt64?
-    var frozen: UInt64 = 0
-    var retry = Self.retryIntervals.lowerBound
+    var freeze: FreezeDetector.Freeze?
     var freezes = FreezeDetector()
     let clock = PulseClock(countingTicks: countsTicks)
-    var serviceManager = outfit.serviceManager
-    outfit.recorder?.tellEarlier(to: outfit.sink)
+    var serviceManager = context.serviceManager
+    context.recorder?.tellEarlier(to: context.sink)
     while !isStopping.load(ordering: .acquiring) {
       clock.observe()
-      makeChanges(to: &loops, clock: clock, round: round)
+      guard MemoryRoom.isEnough else {
+        round.holdLateTurns(of: loops)
+        let now = MonotonicClock.now()
+        _ = serviceManager?.tell(isHealthy: isHealthy(loops), at: now, mayComplain: false)
+        // What the lack of memory makes late is nobody's freeze.
+        (planned, freeze) = (nil, nil)
+        _ = semaphore.wait(until: now + MemoryRoom.retryInterval)
+        continue
+      }
+      round.beginHeldEpisodes(of: loops)
+      for poster in makeChanges(to: &loops, clock: clock, round: round) {
+        poster.end { [self] in releaseRetired() }
+      }
       retune(&loops, round)
       let now = MonotonicClock.now()
-      if let planned, now > planned { frozen = freezes.frozen(lateness: now - planned) }
+      if let planned, now > planned { freeze = freezes.freeze(lateness: now - planned, of: now - waitBegan) }
       planned = nil
-      round.tellFreeze(frozen, of: loops)
+      round.tellFreeze(freeze?.atLeast ?? 0, of: loops)
       // Apart from the rest: while no loop moves, the thread parks, and any of them wakes it.
       var nextLook: UInt64?
       var quiet: [WatchedLoop] = []
       round.followUpBudget = WatchedLoop.followUpTime
       for loop in loops {
-        if let time = round.follow(loop, frozen: frozen) {
+        if let time = round.follow(loop, frozen: freeze?.atMost ?? 0) {
           nextLook = min(nextLook ?? .max, time)
         } else {
           quiet.append(loop)
+          loop.giveUpSearch()
         }
       }
-      frozen = 0
-      outfit.courier?.look(at: loops, now: now)
+      freeze = nil
+      context.courier?.look(at: loops, now: now)
       var next: UInt64?
       if let time = serviceManager?.tell(isHealthy: isHealthy(loops), at: MonotonicClock.now()) { next = time }
-      if let summary = outfit.publisher.summarize() { next = min(next ?? .max, summary) }
-      if outfit.sink.wantsFlush { outfit.sink.flush() }
-      outfit.recorder?.tellEarlier(to: outfit.sink)
-      if outfit.sink.wantsFlush {
-        next = min(next ?? .max, now + retry)
-        retry = min(2 * retry, Self.retryIntervals.upperBound)
-      } else {
-        retry = Self.retryIntervals.lowerBound
-      }
+      if let summary = context.publisher.summarize() { next = min(next ?? .max, summary) }
+      context.recorder?.tellEarlier(to: context.sink)
       freezes.willWait()
       // Whatever the watchdog's own work took is nobody's freeze: lateness counts from the beginning of the wait.
-      let waitBegan = MonotonicClock.now()
+      waitBegan = MonotonicClock.now()
       if let nextLook {
-        let deadline = min(nextLook, next ?? .max)
-        // The others have a time to be looked at.
-        if !wait(until: deadline, orMoveOf: quiet) { planned = max(deadline, waitBegan) }
+        var deadline = min(nextLook, next ?? .max)
+        if loops.contains(where: \.isStalled) { deadline = min(deadline, waitBegan + Self.longestWaitInStall) }
+        // The others have a time to be looked at. A post may come at the end of a freeze, long after the deadline.
+        _ = wait(until: deadline, orMoveOf: quiet)
+        planned = max(deadline, waitBegan)
       } else if let age = park(loops, clock: clock, since: waitBegan, until: next) {
-        frozen = freezes.frozen(lateness: age)
+        freeze = freezes.freeze(lateness: age, of: age)
       } else if let next {
         planned = max(next, waitBegan)
       }
       wakeUps.add(1, ordering: .relaxed)
     }
+    // What is open is lost with a process that has no memory to its end.
+    guard MemoryRoom.wait(until: MonotonicClock.now() + Self.longestFarewell) else {
+      return abandon(loops, context)
+    }
     serviceManager?.tellLast(isHealthy: isHealthy(loops))
     round.finish(loops)
-    outfit.courier?.look(at: [], now: MonotonicClock.now())
-    _ = outfit.publisher.summarize(closing: true)
-    outfit.sink.flush()
-    outfit.recorder?.tellEarlier(to: outfit.sink)
-    outfit.sink.close()
-    outfit.recorder?.finish(outfit.sink)
+    context.courier?.look(at: [], now: MonotonicClock.now())
+    _ = context.publisher.summarize(closing: true)
+    context.recorder?.tellEarlier(to: context.sink)
+    context.sink.close()
+    context.recorder?.finish(context.sink)
+    context.capture.finishThread()
   }
 
-  private func makeChanges(to loops: inout [WatchedLoop], clock: PulseClock, round: Round) {
-    guard hasChanges.exchange(false, ordering: .acquiring) else { return }
+  /// Ends without a report of what is open; allocates nothing.
+  private func abandon(_ loops: [WatchedLoop], _ context: WatchdogContext) {
+    for loop in loops where loop.isStalled {
+      loop.subject.pulse.record?.end()
+      loop.subject.pulse.recovery?.close(at: MonotonicClock.now())
+      loop.subject.pulse.cancelEpisode()
+    }
+    context.sink.close()
+    context.capture.finishThread()
+  }
+
+  private func makeChanges(to loops: inout [WatchedLoop], clock: PulseClock, round: WatchdogRound)
+    -> [BeatPoster]
+  {
+    guard hasChanges.exchange(false, ordering: .acquiring) else { return [] }
     let new = changes.withLockIfAvailable { changes in
       defer { changes = [] }
       return changes
     }
-    guard let new else { return hasChanges.store(true, ordering: .releasing) }
+    guard let new else {
+      hasChanges.store(true, ordering: .releasing)
+      return []
+    }
+    var posters: [BeatPoster] = []
     for change in new {
       switch change {
       case .watch(let subject):
@@ -202,17 +264,20 @@ final class Watchdog: Sendable {
         loop.tune(to: round.plan)
         loops.append(loop)
       case .forget(let pulse):
-        round.finish(loops.filter { $0.subject.pulse === pulse })
+        let forgotten = loops.filter { $0.subject.pulse === pulse }
+        round.finish(forgotten)
+        posters += retire(forgotten)
         loops.removeAll { $0.subject.pulse === pulse }
       }
     }
+    return posters
   }
 
   /// Goes over to what an agent has said.
-  private func retune(_ loops: inout [WatchedLoop], _ round: Round) {
-    guard let tuning = round.outfit.tunings.take() else { return }
-    round.plan = WatchPlan(round.outfit.configuration, tuning, sinkNames: round.outfit.sink.namesFrames)
-    round.outfit.publisher.ledger.retune(window: round.plan.repeatWindow, budget: round.plan.budget)
+  private func retune(_ loops: inout [WatchedLoop], _ round: WatchdogRound) {
+    guard let tuning = round.context.tunings.take() else { return }
+    round.plan = WatchPlan(round.context.configuration, tuning, sinkNames: round.context.sink.namesFrames)
+    round.context.publisher.ledger.retune(window: round.plan.repeatWindow, budget: round.plan.budget)
     for loop in loops { loop.tune(to: round.plan) }
   }
 
@@ -246,172 +311,9 @@ final class Watchdog: Sendable {
     // The loop that moved posted as its turn began: whatever lies between there and here, it was not asleep in it.
     clock.observe()
     let now = MonotonicClock.now()
-    return min(loops.map { $0.age(at: now) }.max() ?? 0, now - waitBegan)
-  }
-
-  /// What the thread does for each loop that needs it.
-  private final class Round {
-    let watchdog: Watchdog
-    let outfit: Outfit
-    /// What is in force.
-    var plan: WatchPlan
-    /// For how long computations that have become late may be looked at once more before the thread waits again.
-    var followUpBudget: UInt64 = 0
-
-    init(watchdog: Watchdog, outfit: Outfit) {
-      self.watchdog = watchdog
-      self.outfit = outfit
-      plan = WatchPlan(outfit.configuration, Tuning(), sinkNames: outfit.sink.namesFrames)
-    }
-
-    /// Looks at a loop and does what is due.
-    ///
-    /// Returns when to look again, or nil while nothing moves.
-    func follow(_ loop: WatchedLoop, frozen: UInt64) -> UInt64? {
-      var frozen = frozen
-      // Each step leads to another look; a bound, so that one loop cannot keep the thread for itself.
-      for _ in 0..<4 {
-        let now = MonotonicClock.now()
-        let step = loop.look(at: now, frozen: frozen)
-        frozen = 0
-        switch step {
-        case .quiet: return nil
-        case .lookAgain(let time):
-          act(on: loop, at: now)
-          return min(time, nextAction(for: loop) ?? .max)
-        case .late(let turn):
-          guard loop.beginEpisode(turn: turn, id: ReportPublisher.makeIdentifier(), now: now) else { continue }
-          beginRecovery(of: loop)
-          outfit.capture.flush()
-          outfit.resolver.flush()
-          loop.takeSample(with: outfit.capture, resolver: outfit.resolver)
-          if loop.isInUnseenRun {
-            loop.overlookTurn()
-            continue
-          }
-          let found = Timestamp.now()
-          if let report = loop.report(.started, end: now, origin: watchdog.origin),
-            followUpBudget > 0, !outfit.publisher.ledger.knows(report, at: now)
-          {
-            let begin = MonotonicClock.now()
-            // With a record first, so that it is told if the process ends meanwhile.
-            loop.takeFollowUpSamples(with: outfit.capture, resolver: outfit.resolver, budget: followUpBudget) {
-              keepRecord(of: loop)
-            }
-            followUpBudget -= min(followUpBudget, MonotonicClock.now() - begin)
-          }
-          if var report = loop.report(.started, end: now, origin: watchdog.origin) {
-            report.time = found
-            loop.isTold = outfit.publisher.begin(report)
-          }
-          outfit.resolver.trim()
-          keepRecord(of: loop)
-          act(on: loop, as: .started, at: now)
-        case .due(let sample, let ongoing):
-          if sample || ongoing { loop.takeSample(with: outfit.capture, resolver: outfit.resolver) }
-          if loop.isInUnseenRun {
-            finish(loop, at: now, isOverlooked: true)
-            continue
-          }
-          if ongoing {
-            // It may have ended while it was sampled; then its end is told, and not that it goes on.
-            if loop.subject.pulse.episodeEnd != nil { continue }
-            if let report = loop.report(.ongoing, end: now, origin: watchdog.origin) {
-              loop.isTold = outfit.publisher.goOn(report, isTold: loop.isTold)
-            }
-            loop.didReportOngoing(at: now)
-          }
-          outfit.resolver.trim()
-          keepRecord(of: loop)
-          act(on: loop, at: now)
-        case .ended(let end):
-          finish(loop, at: end)
-        }
-      }
-      return MonotonicClock.now()
-    }
-
-    /// Closes what is open when the watch ends in mid-stall.
-    func finish(_ loops: [WatchedLoop]) {
-      for loop in loops where loop.isStalled {
-        let end = loop.subject.pulse.episodeEnd
-        finish(loop, at: end ?? MonotonicClock.now(), watchEnded: end == nil)
-      }
-    }
-
-    private func finish(
-      _ loop: WatchedLoop, at end: UInt64, watchEnded: Bool = false, isOverlooked: Bool = false
-    ) {
-      // First of all: the same stall is never told as ended and as fatal.
-      loop.subject.pulse.record?.end()
-      loop.subject.pulse.recovery?.close(at: end)
-      loop.completeNames(with: outfit.resolver)
-      let report = loop.report(.ended, end: end, origin: watchdog.origin, watchEnded: watchEnded)
-      if let report, let episode = loop.episode { outfit.publisher.end(report, of: episode, isTold: loop.isTold) }
-      outfit.resolver.trim()
-      if !watchEnded, !isOverlooked { act(on: loop, as: .ended, at: end) }
-      if isOverlooked { loop.overlookTurn() } else { loop.endEpisode() }
-    }
-
-    /// Tells that the process stood still, if any loop would have counted as stalled for so long.
-    func tellFreeze(_ frozen: UInt64, of loops: [WatchedLoop]) {
-      guard let loop = loops.first(where: { frozen >= max($0.subject.threshold, FreezeDetector.worthTelling) }) else {
-        return
-      }
-      outfit.publisher.tellFreeze(
-        loop.freezeReport(lasting: frozen, id: ReportPublisher.makeIdentifier(), origin: watchdog.origin))
-    }
-
-    /// Has the loop note for the agent when the stall is over; before the agent hears of it.
-    private func beginRecovery(of loop: WatchedLoop) {
-      guard let recovery = outfit.recovery, let episode = loop.episode else { return }
-      let pulse = loop.subject.pulse
-      guard let place = pulse.recovery else { return recovery.setIncomplete() }
-      place.begin(episode.id, turn: episode.turn.raw, since: episode.start + episode.frozen) { pulse.episodeEnd }
-    }
-
-    /// What is to be told of the stall if the process ends now.
-    private func keepRecord(of loop: WatchedLoop, aborting: Bool = false) {
-      let pulse = loop.subject.pulse
-      if let episode = loop.episode { pulse.recovery?.update(since: episode.start + episode.frozen) }
-      guard let recorder = outfit.recorder, let record = pulse.record, let turn = loop.stalledTurn,
-        var report = loop.report(.fatal, end: MonotonicClock.now(), origin: watchdog.origin), pulse.episodeEnd == nil
-      else { return }
-      report.sequence = outfit.publisher.sequence + 1
-      report.isAborting = aborting
-      recorder.keep(report, in: record, turn: turn) { pulse.episodeEnd != nil }
-    }
-
-    // MARK: Actions
-
-    /// When the next action is due of the stall under way.
-    private func nextAction(for loop: WatchedLoop) -> UInt64? {
-      guard let episode = loop.episode, let level = outfit.actions.nextLevel(done: loop.actionsDone) else { return nil }
-      return episode.start + episode.frozen + level
-    }
-
-    /// Does what the stall under way has lasted long enough for; after what is to be written of it.
-    private func act(on loop: WatchedLoop, as event: StallReport.Event = .ongoing, at time: UInt64) {
-      guard let episode = loop.episode else { return }
-      let due = outfit.actions.due(after: episode.duration(at: time), done: loop.actionsDone)
-      guard !due.isEmpty else { return }
-      // It may have ended just now; then what is left is done when its end has been told.
-      if event != .ended, loop.subject.pulse.episodeEnd != nil { return }
-      loop.actionsDone += due.count
-      guard var report = loop.report(event, end: time, origin: watchdog.origin) else { return }
-      if due.contains(.writeDetailFile) {
-        loop.detailFile = outfit.publisher.writeDetail(report, of: episode)
-        report.detailFile = loop.detailFile
-        if event != .ended { keepRecord(of: loop) }
-      }
-      report.sequence = outfit.publisher.sequence + (loop.isTold ? 0 : 1)
-      for case .call(let handler) in due { handler.body(StallNotice(report, isTold: loop.isTold)) }
-      guard due.contains(.abort), loop.subject.pulse.episodeEnd == nil else { return }
-      guard var last = loop.report(.ongoing, end: MonotonicClock.now(), origin: watchdog.origin) else { return }
-      last.isAborting = true
-      outfit.publisher.tellLast(last)
-      keepRecord(of: loop, aborting: true)
-      ProcessAbort.happen(for: loop.subject.threadID)
-    }
+    // Without an array: the wait may have been long, and there may be no memory by now.
+    var age: UInt64 = 0
+    for loop in loops { age = max(age, loop.age(at: now)) }
+    return min(age, now - waitBegan)
   }
 }

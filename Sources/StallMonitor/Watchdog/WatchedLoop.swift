@@ -43,11 +43,17 @@ final class WatchedLoop {
   private static let sweepBudget: UInt64 = 200_000_000
 
   /// How many samples follow a computation's first one at once, and how long those of all loops may take together.
+  ///
+  /// A timer's sample takes a tick of the kernel's clock, 4 ms where it counts 250 of them a second: one of them, or two.
   private static let followUps = 4
-  static let followUpTime: UInt64 = 25_000_000
+  static let followUpTime: UInt64 = 5_500_000
+  /// How far apart the samples of perf events are, at least.
+  private static let followUpInterval: UInt64 = 200_000
   /// Whoever wants to be looked at more seldom has no such samples.
   private static let longestSamplingForFollowUps: UInt64 = 1_000_000_000
 
+  /// After how many thresholds of turns of its own no other thread is expected to serve a loop.
+  private static let thresholdsOfSearch: UInt64 = 4
   /// How seldom it is looked at most for whoever serves a loop that never turns.
   private static let longestSearchInterval: UInt64 = 60_000_000_000
 
@@ -62,6 +68,8 @@ final class WatchedLoop {
   private var seen = Pulse.Word(raw: 0)
   private var seenSince: UInt64 = 0
   private(set) var episode: Episode?
+  /// A late turn that waits for memory.
+  var held: HeldTurn?
   // A late turn in which the loop turns in a run that is not seen.
   private var overlooked: Pulse.Word?
   private var hasSaidUnseen = false
@@ -75,17 +83,23 @@ final class WatchedLoop {
   var saidKinds: Set<String> = []
   /// The detail file of the stall under way, if it has been written.
   var detailFile: String?
-  // A turn that began before this moment is taken to have begun at it: the process stood still, not the loop.
-  private var forgivenUntil: UInt64 = 0
+  // For how long of the turn under way the whole process was frozen.
+  private var frozenInTurn: UInt64 = 0
+  // What had been stolen from the machine's processors when the episode began.
+  private var stolenBefore: UInt64?
   private let throttle = ThrottleCounter()
   private let pressure: PressureCounter? = PressureCounter()
   // When it is looked again for whoever serves a loop that has not turned yet.
   private var searchTime: UInt64 = 0
   private var searchInterval: UInt64 = 0
+  // When it was first seen to turn by itself.
+  private var turningSince: UInt64?
   // No heartbeat is queued before this time.
   private var nextBeat: UInt64 = 0
   // What had been counted when this turn, or the thread that serves it now, was first looked at.
   private var baseline: ThreadUsage?
+  // The same when the last beat was handed to the courier.
+  private var beatBaseline: ThreadUsage?
 
   init(_ subject: Subject, clock: PulseClock) {
     self.subject = subject
@@ -105,16 +119,18 @@ final class WatchedLoop {
     case due(sample: Bool, ongoing: Bool)
     /// The late turn has ended.
     case ended(at: UInt64)
+    /// A late turn was found while there was no memory for a report.
+    case held
   }
 
   /// Looks at the loop.
   ///
   /// - Parameters:
   ///   - now: The time.
-  ///   - frozen: For how long the watchdog itself was kept from running: then the whole process was, and no loop is to
-  ///     blame for that time.
+  ///   - frozen: For how long the whole process was frozen since the last look: no loop is late by that time.
   /// - Returns: What to do now.
   func look(at now: UInt64, frozen: UInt64) -> Step {
+    if held != nil { return .held }
     if episode != nil {
       episode?.frozen += frozen
       return lookAtEpisode(now)
@@ -126,7 +142,6 @@ final class WatchedLoop {
       seen = word
       return .quiet
     }
-    forgivenUntil = max(forgivenUntil, subject.suspension.resumedAt)
     if word.phase == .idle, let heartbeat = subject.heartbeat {
       heartbeat.begin()
       if heartbeat.isBeating {
@@ -135,6 +150,8 @@ final class WatchedLoop {
         // On a grid: one wake-up serves all loops.
         nextBeat = (now / subject.threshold + 1) * subject.threshold
         heartbeat.beat()
+        // The courier posts it in a moment; what is counted from here on belongs to its turn.
+        beatBaseline = usage(at: now)
         word = subject.pulse.word
         if word.phase == .idle { return .lookAgain(at: nextBeat) }
       } else if word.raw == 0, heartbeat.mayBegin {
@@ -142,6 +159,7 @@ final class WatchedLoop {
         return .lookAgain(at: nextSearch(at: now))
       }
     }
+    endSearchIfTurning(word, at: now)
     if word.phase == .idle {
       if word == seen { return .quiet }
       seen = word
@@ -152,16 +170,22 @@ final class WatchedLoop {
       seen = word
       return .quiet
     }
-    if frozen > 0 { forgivenUntil = now }
     if word != seen {
       seen = word
       seenSince = clock.time(of: word, now: now)
+      frozenInTurn = 0
+      let thread = probe.id
       _ = meetServer()
-      baseline = usage(at: now)
+      baseline = word.phase == .heartbeat && thread == probe.id ? beatBaseline ?? usage(at: now) : usage(at: now)
     }
-    let deadline = max(seenSince, forgivenUntil) + subject.threshold
+    let start = turnStart
+    frozenInTurn += min(frozen, now > start + frozenInTurn ? now - start - frozenInTurn : 0)
+    let deadline = start + frozenInTurn + subject.threshold
     return now < deadline ? .lookAgain(at: deadline) : .late(word)
   }
+
+  /// When the turn that was seen last began, or the loop was resumed in it.
+  private var turnStart: UInt64 { max(seenSince, subject.suspension.resumedAt) }
 
   /// When to look again for whoever serves the loop: ever more seldom.
   private func nextSearch(at now: UInt64) -> UInt64 {
@@ -171,6 +195,17 @@ final class WatchedLoop {
     }
     return searchTime
   }
+
+  /// Ends the search for another server of a loop that turns by itself, and never rests.
+  private func endSearchIfTurning(_ word: Pulse.Word, at now: UInt64) {
+    guard word != seen, subject.heartbeat?.mayBegin == true else { return }
+    let since = turningSince ?? now
+    turningSince = since
+    if now - since >= Self.thresholdsOfSearch * subject.threshold { giveUpSearch() }
+  }
+
+  /// Ends the search for another server of a loop that has turned by itself, and rests.
+  func giveUpSearch() { if subject.pulse.word.raw != 0 { subject.heartbeat?.giveUpSearch() } }
 
   /// Whether the loop has made a transition since the last look.
   var hasMoved: Bool { !isSuspended && subject.pulse.word != seen }
@@ -192,10 +227,7 @@ final class WatchedLoop {
   /// A loop that waits, never turned, is paused or turns in a run that is not seen is healthy: nothing speaks against it.
   func isHealthy(at now: UInt64) -> Bool {
     if episode != nil { return subject.pulse.episodeEnd != nil }
-    let word = subject.pulse.word
-    if subject.suspension.isActive || word.phase == .idle || word == overlooked { return true }
-    let since = max(clock.time(of: word, now: now), forgivenUntil, subject.suspension.resumedAt)
-    return now < since + subject.threshold
+    return lateTurn(at: now) == nil
   }
 
   private func lookAtEpisode(_ now: UInt64) -> Step {
@@ -220,14 +252,73 @@ final class WatchedLoop {
       subject.pulse.cancelEpisode()
       return false
     }
-    (isTold, actionsDone, detailFile) = (false, 0, nil)
-    episode = Episode(id: id, turn: turn, start: max(seenSince, forgivenUntil), now: now, sampling: subject.sampling)
+    prepareEpisode()
+    episode = Episode(
+      id: id, turn: turn, start: turnStart, frozen: frozenInTurn, now: now, sampling: subject.sampling)
     return true
+  }
+
+  /// Begins to follow a turn that was found to be late earlier, and whose end the pulse has been asked for then.
+  func beginEpisode(of held: HeldTurn, id: String, waited: UInt64) {
+    prepareEpisode()
+    episode = Episode(
+      id: id, turn: held.turn, start: held.start, frozen: held.frozen, now: held.found, sampling: subject.sampling)
+    episode?.memoryShortage = waited
+  }
+
+  private func prepareEpisode() {
+    (isTold, actionsDone, detailFile) = (false, 0, nil)
+    stolenBefore = StolenTime.total()
+  }
+
+  /// Notes what has been stolen since the episode began: once for each sample and at the end, as reading it is not cheap.
+  private func noteStolenTime() {
+    guard let stolenBefore, let now = StolenTime.total() else { return }
+    episode?.stolen = now > stolenBefore ? now - stolenBefore : 0
+  }
+
+  /// Forgets what was counted before a turn that was not looked at until it was late.
+  func noteUnseenTurn(_ word: Pulse.Word) { if word != seen { baseline = nil } }
+
+  /// The turn under way, when it began and for how long of it the process was frozen; nil unless it is late.
+  func lateTurn(at now: UInt64) -> (word: Pulse.Word, start: UInt64, frozen: UInt64)? {
+    let word = subject.pulse.word
+    guard word.phase != .idle, word != overlooked, !subject.suspension.isActive else { return nil }
+    let isSeen = word == seen
+    let start = max(isSeen ? seenSince : clock.time(of: word, now: now), subject.suspension.resumedAt)
+    let frozen = isSeen ? frozenInTurn : 0
+    return now >= start + frozen + subject.threshold ? (word, start, frozen) : nil
+  }
+
+  /// Takes the stack of the thread that serves the loop into the capture's buffer; nil if that is another one than before.
+  func sight(with capture: ThreadCapture) -> ThreadCapture.Sighting? {
+    guard server == .thread(probe.id) else { return nil }
+    let sighting = capture.sight(probe, stackEnd: probe.id == subject.threadID ? subject.stackEnd : 0)
+    return server == .thread(probe.id) ? sighting : nil
+  }
+
+  /// Adds a sample.
+  func add(_ sample: Episode.Sample, at time: UInt64) { episode?.add(sample, at: time) }
+
+  /// Adds what was seen of the thread at an earlier moment of the late turn.
+  func addSample(of moment: ThreadCapture.Moment, resolver: FrameResolver, at time: UInt64) {
+    var sample = Episode.Sample(
+      thread: probe.id, activity: moment.activity,
+      cause: Verdict.cause(of: moment.activity, usage: change(at: MonotonicClock.now())), stack: [])
+    switch moment.backtrace {
+    case .success(let backtrace):
+      sample.stack = resolver.resolve(backtrace)
+      sample.note(backtrace)
+    case .failure(let failure): sample.note(failure)
+    }
+    if case .blocked(let call) = moment.activity { sample.wait = SystemCall(call).shortText }
+    add(sample, at: time)
   }
 
   /// Takes a sample of the stalled thread and adds it.
   func takeSample(with capture: ThreadCapture, resolver: FrameResolver) {
     guard let turn = episode?.turn else { return }
+    noteStolenTime()
     isInUnseenRun = false
     resolver.namesFrames = namesFrames
     let server = meetServer()
@@ -260,9 +351,8 @@ final class WatchedLoop {
       sample.stack = resolver.resolve(backtrace)
       isInUnseenRun = subject.isInUnseenRun(resolver.runLoopFrames(of: sample.stack))
       if isInUnseenRun { return }
-      sample.isApproximate = backtrace.isApproximate
-      sample.isTruncated = backtrace.isTruncated
-    case .failure(let failure): sample.failure = failure
+      sample.note(backtrace)
+    case .failure(let failure): sample.note(failure)
     }
     chain.resolve(stack: sample.stack, with: resolver)
     (sample.wait, sample.lockHolder) = (chain.wait, chain.holder)
@@ -276,39 +366,31 @@ final class WatchedLoop {
   /// Takes a few more samples of a computation, right after the first.
   ///
   /// A computation is known by what most of its samples have in common, and its beginning, and one that is over soon, are to be known by the same as
-  /// the whole. Only of a thread that has hardly waited in this turn and does nothing but compute now (``UserModeRun``); for `budget` nanoseconds and a
-  /// threshold at most, and only until the turn ends.
+  /// the whole. Only of a thread that has hardly waited in this turn; for `budget` nanoseconds and a threshold at most, and only until the turn ends.
   func takeFollowUpSamples(
     with capture: ThreadCapture, resolver: FrameResolver, budget: UInt64, willBegin: () -> Void
   ) {
     guard let episode, canFollowUp(episode) else { return }
     willBegin()
-    guard var run = UserModeRun(of: probe) else { return }
-    let turn = episode.turn
-    let server = server
-    let pulse = subject.pulse
-    var freezes = FreezeDetector()
-    let deadline = MonotonicClock.now() + min(budget, subject.threshold)
-    for _ in 0..<Self.followUps {
-      let stackEnd = probe.id == subject.threadID ? subject.stackEnd : 0
-      var frozen: UInt64 = 0
-      let backtrace = capture.captureComputing(
-        probe, run: &run, stackEnd: stackEnd, until: deadline, freezes: &freezes, frozen: &frozen
-      ) { pulse.word != turn || pulse.episodeEnd != nil }
-      // The process may have been stopped in the meantime.
-      self.episode?.frozen += frozen
+    let (turn, server, pulse) = (episode.turn, server, subject.pulse)
+    var taken = 0
+    capture.follow(
+      probe, interval: Self.followUpInterval, until: MonotonicClock.now() + min(budget, subject.threshold),
+      isOver: { pulse.word != turn || pulse.episodeEnd != nil }
+    ) { backtrace in
       let now = MonotonicClock.now()
-      guard let backtrace else { return }
       let (mode, callout) = subject.state()
       // What was taken after the loop went on belongs to another moment.
-      guard pulse.word == turn, pulse.episodeEnd == nil, self.server == server else { return }
+      guard pulse.word == turn, pulse.episodeEnd == nil, self.server == server else { return false }
       let stack = resolver.resolve(backtrace)
-      if subject.isInUnseenRun(resolver.runLoopFrames(of: stack)) { return }
+      if subject.isInUnseenRun(resolver.runLoopFrames(of: stack)) { return false }
       var sample = Episode.Sample(
         thread: probe.id, activity: .running, cause: Verdict.cause(of: .running, usage: change(at: now)), stack: stack,
         mode: mode, callout: callout)
-      (sample.isApproximate, sample.isTruncated) = (backtrace.isApproximate, backtrace.isTruncated)
+      sample.note(backtrace)
       self.episode?.add(sample, at: now, isPlanned: false)
+      taken += 1
+      return taken < Self.followUps
     }
   }
 
@@ -370,8 +452,9 @@ final class WatchedLoop {
     return server
   }
 
-  /// Names what was left without a name for lack of time, for the last report.
-  func completeNames(with resolver: FrameResolver) {
+  /// Completes what the last report says: names for which there was no time before, and stolen time.
+  func completeEpisode(with resolver: FrameResolver) {
+    noteStolenTime()
     resolver.namesFrames = namesFrames
     resolver.beginReport(isFirst: false)
     episode?.completeNames(resolver.complete, isLast: true)
@@ -421,6 +504,8 @@ final class WatchedLoop {
       evidence.deadlock = sample?.deadlock ?? []
     }
     evidence.frozenNanoseconds = episode.frozen
+    evidence.memoryShortage = episode.memoryShortage
+    evidence.stolen = episode.stolen
     evidence.watchEnded = watchEnded
     // Of the thread whose stack is shown, or of none.
     if sample == nil || sample?.thread == probe.id { evidence.usage = change(at: MonotonicClock.now()) }
@@ -429,6 +514,8 @@ final class WatchedLoop {
     if cause == .unknown, case .blocked(let call) = sample?.activity, call.number < 0 {
       cause = Verdict.cause(of: .blocked(call), usage: evidence.usage)
     }
+    // A sample knows the time up to it alone; the whole stall's says more.
+    if cause.isReady, sample?.failure != .noProcessor, let judged = Verdict.ready(evidence.usage) { cause = judged }
     let stack = sample?.stack ?? []
     let isRunning = if case .running = sample?.activity { true } else { false }
     var report = StallReport(
@@ -442,7 +529,8 @@ final class WatchedLoop {
         callout: sample?.callout),
       threadID: sample?.thread, threadName: sample?.thread.flatMap { ThreadProbe.name(thread: $0) }, origin: origin,
       stack: stack,
-      isApproximate: sample?.isApproximate ?? false, isTruncated: sample?.isTruncated ?? false,
+      captureMethod: sample?.method, isApproximate: sample?.isApproximate ?? false,
+      isTruncated: sample?.isTruncated ?? false,
       captureFailure: sample?.failure, threads: sample?.threads ?? [], threadsOmitted: sample?.threadsLeftOut ?? 0)
     if event == .ended { report.path = episode.tree.heaviestPath }
     report.places = episode.placesToName(of: event, isRunning: isRunning, isNamed: namesFrames)
@@ -498,7 +586,7 @@ final class WatchedLoop {
   }
 
   /// Whether a stall is under way.
-  var isStalled: Bool { episode != nil }
+  var isStalled: Bool { episode != nil || held != nil }
 
   /// The late turn of the stall that is under way.
   var stalledTurn: Pulse.Word? { episode?.turn }

@@ -138,6 +138,7 @@ struct FrameReader {
       let known = given.frame.named([physical], isExecutable: isExecutable(given.frame))[0]
       result.frame.owner = known.owner
       result.frame.isCompilerGenerated = known.isCompilerGenerated
+      result.frame.isMerged = known.isMerged
       return result
     }
     if let inlined = given.frame.isInlined ? find(given.frame) : nil,
@@ -146,6 +147,7 @@ struct FrameReader {
       let known = given.frame.named([name], isExecutable: isExecutable(given.frame))[0]
       result.frame.owner = known.owner
       result.frame.isCompilerGenerated = known.isCompilerGenerated
+      result.frame.isMerged = known.isMerged
       return result
     }
     // C: the name is the linker's. Otherwise the module alone tells, if it is the system's or a runtime's.

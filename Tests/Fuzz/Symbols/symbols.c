@@ -25,8 +25,9 @@ static size_t read_all(const struct cunwind_symbols_frame *frames, size_t count)
   size_t sum = 0;
   if (count > CUNWIND_SYMBOLS_MAX_FRAMES) abort();
   for (size_t i = 0; i < count; i++) {
-    const char *const texts[] = {frames[i].linkage_name, frames[i].name, frames[i].file};
-    for (size_t j = 0; j < 3; j++) sum += texts[j] != NULL ? strlen(texts[j]) : 0;
+    const char *const texts[] = {frames[i].linkage_name, frames[i].name,      frames[i].file,
+                                 frames[i].declared_in,  frames[i].unit_name, frames[i].unit_directory};
+    for (size_t j = 0; j < sizeof texts / sizeof *texts; j++) sum += texts[j] != NULL ? strlen(texts[j]) : 0;
     if (frames[i].inlined != (i + 1 < count)) abort();
   }
   return sum;

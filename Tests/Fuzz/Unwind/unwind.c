@@ -79,8 +79,10 @@ static size_t unwind(const uint8_t *bytes, size_t length, enum cunwind_end *end)
   snapshot.stack = stack;
   cunwind_backtrace result = cunwind_unwind(unwinder, &snapshot, frames, FRAMES);
   if (result.count < 1 || result.count > FRAMES) abort();
-  if (frames[0].address != snapshot.registers[CUNWIND_RIP] || frames[0].is_return_address) abort();
-  if ((result.end == CUNWIND_END_LIMIT) != (result.count == FRAMES)) abort();
+  // An entry of a linkage table is left out: then the caller is the first.
+  bool is_left_out = frames[0].is_return_address;
+  if (!is_left_out && frames[0].address != snapshot.registers[CUNWIND_RIP]) abort();
+  if ((result.end == CUNWIND_END_LIMIT) != (result.count + is_left_out == FRAMES)) abort();
   if (end != NULL) *end = result.end;
   return result.count;
 }

@@ -117,6 +117,28 @@ static int mappings(void) {
   return lines;
 }
 
+static void *call_without_end(void *unused) {
+  for (;;) {
+    stallmonitor_is_watching();
+    stallmonitor_start(NULL);
+  }
+  return unused;
+}
+
+// A host that was built when there were two options, with a byte behind them that is none of its own.
+static void older(const char *threshold) {
+  struct {
+    size_t size;
+    unsigned threshold_ms, none;
+    const char *not_an_option;
+  } options = {16, (unsigned)atoi(threshold), 0, (const char *)1};
+  say("start=%d text %s", stallmonitor_start((const stallmonitor_options *)&options), stallmonitor_error_text());
+  options.size = 8;
+  options.threshold_ms = 3600001;
+  say("again=%d", stallmonitor_start((const stallmonitor_options *)&options));
+  loop_turn_once("requests", 0, sleep_in_handler, 300);
+}
+
 static void misuse(void) {
   stallmonitor_loop_busy(NULL);
   stallmonitor_loop_idle(NULL);
@@ -161,6 +183,11 @@ static void misuse(void) {
 
 int main(int count, char **arguments) {
   const char *scenario = count > 1 ? arguments[1] : "";
+  if (strcmp(scenario, "older") == 0) {
+    older("100");
+    stallmonitor_stop();
+    return 0;
+  }
   if (strcmp(scenario, "misuse") == 0) {
     misuse();
     stallmonitor_stop();
@@ -196,6 +223,14 @@ int main(int count, char **arguments) {
     pthread_create(&slow, NULL, slow_worker, NULL);
     pthread_join(fast, NULL);
     pthread_join(slow, NULL);
+  } else if (strcmp(scenario, "small-stack") == 0) {
+    pthread_attr_t attributes;
+    pthread_t worker;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 16384);
+    pthread_create(&worker, &attributes, fast_worker, NULL);
+    pthread_attr_destroy(&attributes);
+    pthread_join(worker, NULL);
   } else if (strcmp(scenario, "destroyed-by-itself") == 0) {
     struct loop loop;
     loop_open(&loop, "requests", 0, 10, 0);
@@ -249,6 +284,30 @@ int main(int count, char **arguments) {
     waitpid(child, &status, 0);
     say("child=%d", status);
     stallmonitor_loop_destroy(loop.watch);
+  } else if (strcmp(scenario, "fork-in-calls") == 0) {
+    pthread_t callers[4];
+    for (int i = 0; i < 4; i++) pthread_create(&callers[i], NULL, call_without_end, NULL);
+    int ended = 0;
+    for (int i = 0; i < 300; i++) {
+      pid_t child = fork();
+      if (child == 0) {
+        // What ends a deadlock.
+        alarm(20);
+        stallmonitor_pause();
+        stallmonitor_resume();
+        int watching = stallmonitor_is_watching();
+        int refused = stallmonitor_loop_create("child", 0) == NULL;
+        stallmonitor_stop();
+        _exit(watching || !refused);
+      }
+      int status = 1;
+      waitpid(child, &status, 0);
+      ended += status == 0;
+      if (status != 0) break;
+    }
+    say("ended=%d", ended);
+    // The callers never end.
+    _exit(0);
   } else if (strcmp(scenario, "cost") == 0) {
     stallmonitor_loop *watch = stallmonitor_loop_create("requests", 0);
     const int turns = 20000000;

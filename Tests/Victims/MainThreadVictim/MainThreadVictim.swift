@@ -11,6 +11,10 @@ struct MainThreadVictim {
   @MainActor static var order: [String] = []
 
   static func main() async {
+    if CommandLine.arguments.count > 1 {
+      guard let scenario = Scenario(rawValue: CommandLine.arguments[1]) else { exit(64) }
+      scenario.run()
+    }
     check(Loop.hostAsyncMain(), "the runtime has the hook")
     check(isMainThread, "main() begins on the main thread")
     try? await Task.sleep(for: .milliseconds(5))

@@ -210,6 +210,7 @@ func once(_ body: @escaping @Sendable () -> Void) {
   loop.run()
 }
 
+if variable("VICTIM_SHARES_ITS_TABLE") == "1", !victim_refuse_own_tables() { say("no filter") }
 let monitor: StallMonitor
 do {
   var configuration = StallMonitorConfiguration()

@@ -11,7 +11,7 @@ enum BlockedThread {
   static func run() throws -> [Row] {
     let target = target_create(TARGET_WAITS, 200)!
     let capture = ThreadCapture()
-    target_start(target, -1) { cunwind_prepare_thread() }
+    target_start(target, -1) { cunwind_prepare_thread_for_timer() }
     defer { target_stop(target) }
     let probe = ThreadProbe(thread: target_thread(target))
     let alone = watch(target) { usleep(1_000_000) }

@@ -45,7 +45,7 @@ enum Child {
     let waiting = target_create(TARGET_WAITS, 200)!
     let running = target_create(TARGET_RUNS, 200)!
     target_start(waiting, -1, nil)
-    target_start(running, -1, starting ? { cunwind_prepare_thread() } : nil)
+    target_start(running, -1, starting ? { cunwind_prepare_thread_for_timer() } : nil)
     _ = try FixedMemory.ownMappings()
     var monitor: StallMonitor?
     if starting {

@@ -11,7 +11,8 @@ enum RunningThread {
   private static let rounds = 600
 
   static func run() throws -> [Row] {
-    guard cunwind_handler_install() > 0, target_install_empty_handler() else { throw Problem("no signal is free") }
+    let signal = cunwind_timer_signal(0)
+    guard signal > 0, target_install_empty_handler() else { throw Problem("no signal is free") }
     guard cunwind_load() == nil, let unwinder = cunwind_unwinder_create() else { throw Problem("no libunwind") }
     defer { cunwind_unwinder_destroy(unwinder) }
     var unwound = [cunwind_frame](repeating: cunwind_frame(), count: 2048)
@@ -22,11 +23,14 @@ enum RunningThread {
     defer { target_pin(-1) }
     return try [20, 200, 1000].flatMap { frames in
       let target = target_create(TARGET_RUNS, UInt32(frames))!
-      target_start(target, last) { cunwind_prepare_thread() }
+      target_start(target, last) { cunwind_prepare_thread_for_timer() }
       defer { target_stop(target) }
       guard claim() else { throw Problem("the snapshot memory is taken") }
       defer { cunwind_snapshot_release() }
-      var gaps = (nothing: [Double](), empty: [Double](), ours: [Double]())
+      var gaps = (nothing: [Double](), empty: [Double](), perf: [Double](), timer: [Double]())
+      var perf = cunwind_perf()
+      let hasPerf = cunwind_perf_open(&perf, target_thread(target)) == CUNWIND_CAPTURED
+      defer { cunwind_perf_close(&perf) }
       var bytes = 0
       func gap(_ interrupt: () -> Bool) -> Double? {
         usleep(200)
@@ -37,11 +41,24 @@ enum RunningThread {
         let empty = { if let gap = gap({ target_interrupt(target) }) { gaps.empty.append(gap) } }
         if round % 2 == 0 { empty() }
         var snapshot = cunwind_snapshot()
-        let ours = gap {
-          cunwind_capture_by_signal(target_thread(target), 0, 200_000_000, &snapshot) == CUNWIND_CAPTURED
+        if hasPerf {
+          let sampled = gap {
+            cunwind_perf_request(&perf) && cunwind_perf_wait(&perf, 200_000_000, &snapshot) == CUNWIND_CAPTURED
+          }
+          if let sampled { gaps.perf.append(sampled) }
         }
-        if let ours {
-          gaps.ours.append(ours)
+        // A tick of the kernel's clock each.
+        let copied =
+          round % 4 != 0
+          ? nil
+          : gap {
+            var timer = cunwind_timer()
+            defer { cunwind_timer_end(&timer) }
+            return cunwind_timer_begin(&timer, target_thread(target), signal) == CUNWIND_CAPTURED
+              && cunwind_timer_wait(&timer, 200_000_000, &snapshot) == CUNWIND_CAPTURED
+          }
+        if let copied {
+          gaps.timer.append(copied)
           bytes = Int(snapshot.stack_length)
           // As in life, where the copy has been read on another processor before the next one is made.
           _ = cunwind_unwind(unwinder, &snapshot, &unwound, unwound.count)
@@ -59,9 +76,15 @@ enum RunningThread {
         Row(benchmark: name, subject: "nobody interrupts, 20 us", value: gaps.nothing.median, unit: "us"),
         Row(benchmark: name, subject: "empty handler", value: gaps.empty.median, unit: "us", ratio: 1),
         Row(
-          benchmark: name, subject: "StallMonitor (\((bytes + 512) / 1024) KiB)", value: gaps.ours.median, unit: "us",
-          ratio: gaps.ours.median / gaps.empty.median, bar: 1.2),
+          benchmark: name, subject: "StallMonitor, timer (\((bytes + 512) / 1024) KiB)", value: gaps.timer.median,
+          unit: "us", ratio: gaps.timer.median / gaps.empty.median, bar: 1.2),
       ]
+        + (hasPerf
+          ? [
+            Row(
+              benchmark: name, subject: "StallMonitor, perf event", value: gaps.perf.median, unit: "us",
+              ratio: gaps.perf.median / gaps.empty.median, bar: 1.2)
+          ] : [])
     }
   }
 

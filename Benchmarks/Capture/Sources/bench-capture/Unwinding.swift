@@ -12,7 +12,7 @@ enum Unwinding {
     defer { cunwind_unwinder_destroy(unwinder) }
     return try [(TARGET_RUNS, "running"), (TARGET_WAITS, "blocked")].flatMap { leaf, state in
       let target = target_create(leaf, 200)!
-      target_start(target, -1) { cunwind_prepare_thread() }
+      target_start(target, -1) { cunwind_prepare_thread_for_timer() }
       defer { target_stop(target) }
       usleep(20_000)
       guard RunningThread.claim() else { throw Problem("the snapshot memory is taken") }
@@ -47,7 +47,7 @@ enum Unwinding {
   ) throws {
     let thread = target_thread(target)
     if leaf == TARGET_RUNS {
-      guard cunwind_capture_by_signal(thread, 0, 1_000_000_000, &snapshot) == CUNWIND_CAPTURED else {
+      guard Snapshots.take(of: thread, into: &snapshot) else {
         throw Problem("the running thread did not answer")
       }
       return
@@ -62,5 +62,21 @@ enum Unwinding {
       if probe.activity() == .blocked(call) { return }
     }
     throw Problem("the waiting thread was never met asleep")
+  }
+}
+
+/// Copies of running threads.
+enum Snapshots {
+  /// By a perf event where that is permitted, or by the timer.
+  static func take(of thread: Int32, into snapshot: inout cunwind_snapshot) -> Bool {
+    var perf = cunwind_perf()
+    if cunwind_perf_open(&perf, thread) == CUNWIND_CAPTURED {
+      defer { cunwind_perf_close(&perf) }
+      return cunwind_perf_request(&perf) && cunwind_perf_wait(&perf, 1_000_000_000, &snapshot) == CUNWIND_CAPTURED
+    }
+    var timer = cunwind_timer()
+    defer { cunwind_timer_end(&timer) }
+    return cunwind_timer_begin(&timer, thread, cunwind_timer_signal(0)) == CUNWIND_CAPTURED
+      && cunwind_timer_wait(&timer, 1_000_000_000, &snapshot) == CUNWIND_CAPTURED
   }
 }

@@ -3,7 +3,7 @@ import Glibc
 /// Talks with the agent: connects, sends what is not acknowledged, and reads what it says (`Documentation/AgentProtocol.md`).
 ///
 /// Belongs to a thread of its own. With the agent there and nothing to say, that sleeps in one poll without a time-out.
-final class AgentClient {
+final class AgentClient: OutputClient {
   /// After how long the agent is tried again: the first time, and at most, in nanoseconds.
   private static let retryIntervals: ClosedRange<UInt64> = 100_000_000...30_000_000_000
   /// A new line is a reason to try at once, but not more often than this.
@@ -19,7 +19,7 @@ final class AgentClient {
   private static let complaintLimit = 8
   private static let complaintInterval: UInt64 = 3_600_000_000_000
 
-  private let sink: AgentSink
+  private let sink: OutputSink
   private let path: String
   private let origin: StallReport.Origin
   private let spool: Spool
@@ -37,7 +37,7 @@ final class AgentClient {
   private var open: [(id: String, serial: UInt64, line: [UInt8])] = []
   private var tuning = Tuning()
   private var taken: UInt64 = 0
-  private var request: AgentSink.Request?
+  private var request: OutputSink.Request?
   private var hasSaidGoodbye = false
   private var isBlocked = false
 
@@ -61,7 +61,7 @@ final class AgentClient {
   ///   - configuration: The process's own configuration.
   ///   - recovery: Where the loops note that a stall is over.
   init(
-    sink: AgentSink, path: String, origin: StallReport.Origin, place: Spool.Place?,
+    sink: OutputSink, path: String, origin: StallReport.Origin, place: Spool.Place?,
     box: TuningBox, configuration: StallMonitorConfiguration, recovery: RecoveryPage? = nil
   ) {
     self.recovery = recovery
@@ -95,9 +95,7 @@ final class AgentClient {
   }
 
   /// Talks until the sink is closed.
-  ///
-  /// Returns false if another thread has taken this one's place, of which `number` is the number.
-  func run(as number: Int) -> Bool {
+  func run() {
     while true {
       let bell = sink.bell.quiet()
       take()
@@ -105,11 +103,8 @@ final class AgentClient {
       if connection != nil { talk() }
       keep()
       if spool.isEmpty, !hasOwnUnderway { sink.settle(taken) }
-      if finish() {
-        end()
-        return true
-      }
-      guard wait(bell, as: number) else { return false }
+      if finish() { return end() }
+      wait(bell)
     }
   }
 
@@ -123,7 +118,7 @@ final class AgentClient {
     if let request = new.request { self.request = request }
     for item in new.items {
       switch item {
-      case .detail(let bytes): spool.append(OutgoingLine(bytes), isDetail: true)
+      case .detail(let detail): spool.append(OutgoingLine(detail.bytes), isDetail: true)
       case .line(let line):
         let serial = spool.append(line)
         guard let stall = line.stall else { continue }
@@ -315,7 +310,7 @@ final class AgentClient {
     return true
   }
 
-  /// Gives up what it holds: a thread that sleeps for ever may hold this.
+  /// Gives up what it holds.
   private func end() {
     connection = nil
     spool.close()
@@ -324,7 +319,7 @@ final class AgentClient {
 
   // MARK: Waiting
 
-  private func wait(_ bell: Int32?, as number: Int) -> Bool {
+  private func wait(_ bell: Int32?) {
     var deadline: UInt64?
     if connection == nil { deadline = nextAttempt }
     if connection != nil, let time = spool.oldestUnkept { deadline = min(deadline ?? .max, time + Self.patience + 1) }
@@ -332,18 +327,8 @@ final class AgentClient {
     case .settle(let time), .close(let time): deadline = min(deadline ?? .max, time)
     case nil: break
     }
-    // Without a bell it is looked now and then.
-    if bell == nil { deadline = min(deadline ?? .max, MonotonicClock.now() + 1_000_000_000) }
-    var milliseconds: Int32 = -1
-    if let deadline {
-      let now = MonotonicClock.now()
-      milliseconds = deadline > now ? Int32(clamping: (deadline - now + 999_999) / 1_000_000) : 0
-    }
-    var entries = [
-      pollfd(fd: bell ?? -1, events: Int16(POLLIN), revents: 0),
-      pollfd(fd: connection?.descriptor ?? -1, events: Int16(isBlocked ? POLLIN | POLLOUT : POLLIN), revents: 0),
-    ]
-    if sink.willWait(number) { _ = poll(&entries, 2, milliseconds) }
-    return sink.didWait(number)
+    let entry = pollfd(
+      fd: connection?.descriptor ?? -1, events: Int16(isBlocked ? POLLIN | POLLOUT : POLLIN), revents: 0)
+    sink.bell.sleep(on: bell, or: entry, until: deadline)
   }
 }

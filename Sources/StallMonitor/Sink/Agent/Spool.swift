@@ -5,8 +5,8 @@ import CLinux
 /// What does not fit is dropped, oldest first. Belongs to the agent's thread.
 final class Spool {
   /// What is kept in memory.
-  static let memoryLines = 256
-  static let memoryBytes = 1 << 20
+  static let memoryLines = OutputSink.itemLimit
+  static let memoryBytes = OutputSink.byteLimit
   /// How many files there may be of a service, its dead processes' included: one that ends again and again, without an agent, must not fill the
   /// disk.
   static let fileLimit = 64

@@ -4,10 +4,13 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include "victim_calls.h"
 #include "victim_ends.h"
+#include "victim_filters.h"
 #include "victim_locks.h"
 #include "victim_moments.h"
+#include "victim_transfers.h"
 
 /// Computes for that long, in a static function.
 void victim_c_compute(unsigned milliseconds);
@@ -18,6 +21,8 @@ unsigned long victim_c_compute_in_parts(unsigned milliseconds);
 /// Sleeps for that long, in a static function. Returns 0, or the errno that ended the sleep early.
 int victim_c_sleep(unsigned milliseconds);
 
+/// The `ret` of a function that has popped its registers, or the place in its caller that it returns to.
+uint64_t victim_epilogue_at(bool is_caller);
 
 /// The kernel's id of the calling thread.
 int victim_thread_id(void);

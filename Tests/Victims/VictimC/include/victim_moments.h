@@ -65,6 +65,32 @@ long victim_read_below_a_number(int descriptor, size_t gap, uint64_t *caller);
 /// Makes process_vm_readv(2) fail with EPERM on all threads, or kill the process. False if the kernel has no seccomp.
 bool victim_forbid_process_vm_readv(bool kill);
 
+/// Blocks a signal, has it pending, and calls ppoll(2) for that long with a mask that lets it in. @return what that says,
+/// or its errno negated.
+int victim_poll_letting_in(int number, unsigned milliseconds);
+
+/// Computes for that long on a stack of 64 KiB that lies below the calling thread's own, with a page between them that
+/// cannot be touched; in `victim_run_on_a_stack_of` alone.
+bool victim_compute_on_a_stack_below(unsigned milliseconds);
+
+/// Runs `body` on a thread with a stack of that size, and waits for its end. @return whether it was made.
+bool victim_run_on_a_stack_of(size_t size, void (*body)(void));
+
+/// Computes for that long with less than so many bytes of the calling thread's stack left.
+void victim_compute_near_the_end_of_the_stack(unsigned milliseconds, size_t left);
+
+/// Sets an alternate stack of that size; 0 if the kernel takes it.
+int victim_set_alternate_stack(size_t size);
+
+/// Runs a handler with SA_ONSTACK that needs that many bytes of stack.
+void victim_run_handler_on_stack(size_t bytes);
+
+/// Blocks all real-time signals in the calling thread.
+void victim_block_real_time_signals(void);
+
+/// Sends the calling thread each real-time signal eight times while it computes, and reads them from a signalfd(2). @return how many arrived; `sent` gets how many there were.
+int victim_read_real_time_signals(unsigned milliseconds, int *sent);
+
 /// What `body` answers in the child of a fork.
 bool victim_child_says(bool (*body)(void));
 

@@ -2,7 +2,7 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// The threads of this library, which no report tells of.
+/// The threads of this library, which appear in no report.
 enum OwnThreads {
   private static let ids = Mutex<Set<Int32>>([])
 
@@ -17,10 +17,12 @@ enum OwnThreads {
   /// Their ids at this moment.
   static var current: Set<Int32> { ids.withLock { $0 } }
 
-  /// Makes a thread for `body`, and counts it among them.
+  /// Starts a thread that runs `body`.
   ///
-  /// It inherits the mask: no signal of the host's is ever delivered to it. Those that a crash raises are the thread's own, and Swift's
-  /// crash handler stops the other threads by SIGPROF to print their backtraces. Throws if there is none to be had.
+  /// The thread has the descriptor table of the thread that starts it: a thread that runs code of the service, or wakes its queues, must be
+  /// started by one of the service's. It blocks all signals but those that a crash raises, and SIGPROF, by which Swift's crash handler stops
+  /// the other threads.
+  /// - Throws: ``StallMonitorError/noThread(code:)``.
   static func start(name: StaticString, _ body: @escaping @Sendable () -> Void) throws(StallMonitorError) -> pthread_t {
     var all = sigset_t()
     var previous = sigset_t()
@@ -28,12 +30,14 @@ enum OwnThreads {
     for number in [SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS, SIGPROF] { sigdelset(&all, number) }
     pthread_sigmask(SIG_SETMASK, &all, &previous)
     defer { pthread_sigmask(SIG_SETMASK, &previous, nil) }
-    let work = Unmanaged.passRetained(Work(name: name, body: body))
+    let work = Unmanaged.passRetained(Work(name: name, table: clinux_descriptor_table(), body: body))
     var handle = pthread_t()
     let code = pthread_create(
       &handle, nil,
       { argument in
         let work = Unmanaged<Work>.fromOpaque(argument!).takeRetainedValue()
+        clinux_inherit_descriptor_table(work.table)
+        MemoryRoom.wait()
         work.name.withUTF8Buffer {
           $0.withMemoryRebound(to: CChar.self) { clinux_set_thread_name($0.baseAddress!) }
         }
@@ -47,13 +51,31 @@ enum OwnThreads {
     return handle
   }
 
+  /// Starts a thread with a descriptor table of its own, where the kernel allows that.
+  ///
+  /// The table holds nothing of the service's but `kept`, if that is 0 to 2. Such a thread calls no code of the service, starts no thread for it,
+  /// and enqueues nothing on its queues.
+  static func startApart(
+    name: StaticString, keeping kept: Int32? = nil, _ body: @escaping @Sendable () -> Void
+  ) throws(StallMonitorError) -> pthread_t {
+    try start(name: name) {
+      _ = clinux_enter_own_descriptor_table(kept ?? -1)
+      body()
+    }
+  }
+
+  /// Whether the calling thread has a descriptor table apart from the service's.
+  static var isApart: Bool { clinux_descriptor_table() != 0 }
+
   /// What a thread is made for.
   private final class Work: Sendable {
     let name: StaticString
+    let table: UInt32
     let body: @Sendable () -> Void
 
-    init(name: StaticString, body: @escaping @Sendable () -> Void) {
+    init(name: StaticString, table: UInt32, body: @escaping @Sendable () -> Void) {
       self.name = name
+      self.table = table
       self.body = body
     }
   }

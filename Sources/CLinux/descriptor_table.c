@@ -1,0 +1,44 @@
+#define _GNU_SOURCE
+#include "descriptor_table.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#define CLOSE_RANGE_UNSHARE_FLAG (1u << 1)
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
+static _Atomic uint32_t last_table;
+static __thread uint32_t own_table __attribute__((tls_model("initial-exec")));
+
+uint32_t clinux_descriptor_table(void) { return own_table; }
+
+void clinux_inherit_descriptor_table(uint32_t number) { own_table = number; }
+
+// A seccomp filter of before Linux 5.9 may kill for a call that it does not know, so it is not tried there.
+static bool kernel_has_close_range(void) {
+  struct utsname name;
+  unsigned major = 0, minor = 0;
+  if (uname(&name) != 0 || sscanf(name.release, "%u.%u", &major, &minor) != 2) return false;
+  return major > 5 || (major == 5 && minor >= 9);
+}
+
+bool clinux_enter_own_descriptor_table(int kept) {
+  if (!kernel_has_close_range()) return false;
+  // Without a descriptor to keep, even 0 to 2 are not copied.
+  unsigned first = kept >= 0 && kept <= 2 ? 3 : 0;
+  if (syscall(SYS_close_range, first, ~0u, CLOSE_RANGE_UNSHARE_FLAG) != 0) return false;
+  own_table = atomic_fetch_add(&last_table, 1) + 1;
+  // Every write to an epoll descriptor fails.
+  int dead = epoll_create1(EPOLL_CLOEXEC);
+  for (int number = 0; number <= 2; number++)
+    if (number != kept && number != dead && (dead < 0 || dup3(dead, number, O_CLOEXEC) < 0)) close(number);
+  if (dead > 2 || dead == kept) close(dead);
+  return true;
+}

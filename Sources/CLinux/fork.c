@@ -1,0 +1,86 @@
+#include "fork.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "loop.h"
+
+unsigned clinux_fork_count;
+bool clinux_fork_left_main_thread;
+void *clinux_main_loop;
+uint32_t *clinux_main_loop_lock;
+__thread uint32_t *clinux_loop_current_lock;
+
+// The locks of the process's tables. The child has one thread: nobody there would ever give back what another thread held.
+enum { MOST_LOCKS = 8, TRIES = 100 };
+static uint32_t *locks[MOST_LOCKS];
+static int lock_count;
+
+// What the forking thread has taken, for the time of the fork.
+static __thread uint32_t *taken[MOST_LOCKS + 1];
+static __thread int taken_count;
+static __thread bool forks_on_main_thread;
+
+void clinux_fork_register_lock(uint32_t *lock) {
+  int index = __atomic_fetch_add(&lock_count, 1, __ATOMIC_RELAXED);
+  if (index < MOST_LOCKS) __atomic_store_n(&locks[index], lock, __ATOMIC_RELEASE);
+}
+
+// A hundredth of a second at most: the thread itself is the holder if a signal's handler forks in such a section.
+static bool take(uint32_t *lock) {
+  for (int try = 0; try < TRIES; try++) {
+    uint32_t free = 0;
+    if (__atomic_compare_exchange_n(lock, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return true;
+    struct timespec pause = {.tv_nsec = 100000};
+    nanosleep(&pause, NULL);
+  }
+  return false;
+}
+
+static void before_fork(void) {
+  // A signal's handler forks in the middle of a fork: the outer one has taken all there is.
+  if (taken_count > 0) return;
+  int error = errno;
+  forks_on_main_thread = clinux_gettid() == getpid();
+  uint32_t *own = clinux_loop_current_lock;
+  // Nobody's yet: it will be this thread's, here and in the child.
+  if (own == NULL && forks_on_main_thread) own = __atomic_load_n(&clinux_main_loop_lock, __ATOMIC_ACQUIRE);
+  if (own != NULL && take(own)) taken[taken_count++] = own;
+  for (int index = 0; index < MOST_LOCKS; index++) {
+    uint32_t *lock = __atomic_load_n(&locks[index], __ATOMIC_ACQUIRE);
+    if (lock != NULL && take(lock)) taken[taken_count++] = lock;
+  }
+  errno = error;
+}
+
+static void give_back(void) {
+  while (taken_count > 0) {
+    uint32_t *lock = taken[--taken_count];
+    if (__atomic_exchange_n(lock, 0, __ATOMIC_RELEASE) == 2) clinux_futex_wake(lock, 1);
+  }
+}
+
+static void parent_after_fork(void) {
+  int error = errno;
+  give_back();
+  errno = error;
+}
+
+// Between fork and exec: it calls nothing, allocates nothing and takes no lock.
+static void child_after_fork(void) {
+  give_back();
+  __atomic_add_fetch(&clinux_fork_count, 1, __ATOMIC_RELAXED);
+  // The one thread of the child is its main thread. The parent's main loop is another thread's, in the middle of something.
+  if (clinux_loop_current != NULL || !forks_on_main_thread) {
+    __atomic_store_n(&clinux_main_loop, clinux_loop_current, __ATOMIC_RELEASE);
+  }
+  if (!forks_on_main_thread) clinux_fork_left_main_thread = true;
+}
+
+// Before there is any loop: what libdispatch takes for the main thread may be lost by a fork that comes earlier.
+__attribute__((constructor)) static void register_handlers(void) {
+  pthread_atfork(before_fork, parent_after_fork, child_after_fork);
+}

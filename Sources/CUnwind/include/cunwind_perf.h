@@ -1,0 +1,36 @@
+// Samples of a running thread by perf events: no signal, no handler, nothing that the thread runs itself.
+#ifndef CUNWIND_PERF_H
+#define CUNWIND_PERF_H
+
+#include "cunwind_snapshot.h"
+
+/// Whether this process may sample its own threads by perf events. Opens nothing. False under a seccomp filter of the
+/// calling thread's, which may kill for a call that it does not know.
+bool cunwind_perf_is_permitted(void);
+
+/// An event on one thread. Opened, used and closed by one thread of this process.
+typedef struct cunwind_perf {
+  int descriptor;
+  /// Whether a thread inside a system call is sampled, too.
+  bool samples_kernel;
+  int32_t thread;
+  void *pages;
+  size_t size;
+} cunwind_perf;
+
+/// Opens an event, disabled, about 60 us. While it is open the thread's context switches cost a little more.
+/// @return CUNWIND_CAPTURED if it is open.
+enum cunwind_capture_result cunwind_perf_open(cunwind_perf *perf, int32_t thread);
+
+/// Asks for one sample, `CUNWIND_PERF_PERIOD_NS` of the thread's processor time from now. @return false if it cannot.
+bool cunwind_perf_request(cunwind_perf *perf);
+#define CUNWIND_PERF_PERIOD_NS 100000u
+
+/// Waits for the sample and copies it. The caller has claimed the snapshot memory. The stack begins at the stack
+/// pointer, and holds 64 KiB at most.
+enum cunwind_capture_result cunwind_perf_wait(cunwind_perf *perf, uint64_t timeout_ns, cunwind_snapshot *snapshot);
+
+/// Closes the event.
+void cunwind_perf_close(cunwind_perf *perf);
+
+#endif

@@ -1,0 +1,89 @@
+import Glibc
+import Synchronization
+
+/// Wakes the output thread from its poll.
+///
+/// A pair of sockets, each end a file of its own, so that the identity of each can be checked where the process's descriptor table is shared.
+/// There a service may close the ends: ``ring()`` then writes to nobody, and the thread, whose poll has a time limit in that case, makes new ones.
+final class OutputBell: Sendable {
+  /// The longest sleep of a thread that may not be woken any more, in nanoseconds.
+  static let sharedTableInterval: UInt64 = 200_000_000
+
+  private struct Ends {
+    var inner: Int32 = -1
+    var outer: Int32 = -1
+    var innerIdentity: FileIdentity?
+    var outerIdentity: FileIdentity?
+
+    var isIntact: Bool {
+      innerIdentity != nil && FileIdentity(inner) == innerIdentity && FileIdentity(outer) == outerIdentity
+    }
+
+    func close() {
+      innerIdentity?.close(inner)
+      outerIdentity?.close(outer)
+    }
+  }
+
+  // Held for a few system calls that never wait.
+  private let ends = Mutex(Ends())
+  private let isRinging = Atomic<Bool>(false)
+
+  deinit { ends.withLock { $0.close() } }
+
+  /// Wakes the thread; from any other one with the same descriptor table.
+  ///
+  /// Returns false if its poll cannot be woken.
+  @discardableResult
+  func ring() -> Bool {
+    let wasRinging = isRinging.exchange(true, ordering: .sequentiallyConsistent)
+    return ends.withLock {
+      guard $0.isIntact else { return false }
+      guard !wasRinging else { return true }
+      var byte: UInt8 = 1
+      _ = send($0.outer, &byte, 1, Int32(MSG_DONTWAIT | MSG_NOSIGNAL))
+      return true
+    }
+  }
+
+  /// Whether it was rung since it was quieted.
+  var isRung: Bool { isRinging.load(ordering: .sequentiallyConsistent) }
+
+  /// Quiets it before what it was rung for is looked at; on the thread.
+  ///
+  /// Returns the descriptor to poll, or nil if there is none to be had.
+  func quiet() -> Int32? {
+    isRinging.store(false, ordering: .sequentiallyConsistent)
+    return ends.withLock { ends in
+      if ends.isIntact {
+        // The byte of an earlier ring may arrive after the call that quieted it.
+        var bytes: UInt64 = 0
+        _ = recv(ends.inner, &bytes, 8, Int32(MSG_DONTWAIT))
+        return ends.inner
+      }
+      ends.close()
+      ends = Ends()
+      var pair: [Int32] = [-1, -1]
+      guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &pair) == 0 else { return nil }
+      ends = Ends(
+        inner: pair[0], outer: pair[1], innerIdentity: FileIdentity(pair[0]), outerIdentity: FileIdentity(pair[1]))
+      return ends.inner
+    }
+  }
+
+  /// Sleeps until it is rung, or one of the entries is ready, or the time has come.
+  ///
+  /// - Parameters:
+  ///   - descriptor: What ``quiet()`` returned.
+  ///   - entry: One more descriptor to wait for; -1 in it is ignored.
+  ///   - deadline: A time of the monotonic clock; nil for none.
+  func sleep(on descriptor: Int32?, or entry: pollfd, until deadline: UInt64?) {
+    let now = MonotonicClock.now()
+    var deadline = deadline
+    if descriptor == nil || !OwnThreads.isApart { deadline = min(deadline ?? .max, now + Self.sharedTableInterval) }
+    var milliseconds: Int32 = -1
+    if let deadline { milliseconds = deadline > now ? Int32(clamping: (deadline - now + 999_999) / 1_000_000) : 0 }
+    var entries = [pollfd(fd: descriptor ?? -1, events: Int16(POLLIN), revents: 0), entry]
+    if !isRung { _ = poll(&entries, 2, milliseconds) }
+  }
+}

@@ -1,0 +1,117 @@
+import Glibc
+import Synchronization
+
+/// A thread that runs what only a thread of the service's may run: closures, heartbeats, messages on standard error.
+///
+/// The watchdog and the output thread have a descriptor table of their own, so they call no code of the service. They leave jobs here. The
+/// thread shares the service's table, and so exists only while somebody needs it. Thread-safe.
+final class Courier: Sendable {
+  private static let jobLimit = 256
+  private static let longestFarewell: UInt64 = 1_000_000_000
+
+  private struct State {
+    var jobs: [@Sendable () -> Void] = []
+    var users = 0
+    var thread: pthread_t?
+    /// ``end()`` waits for the thread.
+    var isJoined = false
+    /// The number of jobs that were accepted, and of those that are done.
+    var accepted: UInt64 = 0
+    var done: UInt64 = 0
+  }
+
+  private let name: StaticString
+  private let processID = getpid()
+  private let state = Mutex(State())
+  private let semaphore = WatchdogSemaphore()
+  private let hasEnded = WatchdogSemaphore()
+
+  /// Makes a courier without a thread; `name` is the thread's.
+  init(name: StaticString) { self.name = name }
+
+  /// Adds a user, and starts the thread for the first one.
+  ///
+  /// Call it on a thread of the service's: the courier shares that thread's descriptor table. False if there is no thread to be had.
+  func addUser() -> Bool {
+    state.withLock { state in
+      if state.thread == nil {
+        guard let thread = try? OwnThreads.start(name: name, { [self] in run() }) else { return false }
+        state.thread = thread
+      }
+      state.users += 1
+      return true
+    }
+  }
+
+  /// Removes a user; the thread ends with the last one, after the jobs that it has.
+  func removeUser() {
+    state.withLock { state in
+      if state.users > 0 { state.users -= 1 }
+    }
+    semaphore.post()
+  }
+
+  /// Removes all users, and waits until the thread has ended; for a second at most, and not on that thread itself.
+  func end() {
+    let thread = state.withLock { state -> pthread_t? in
+      state.users = 0
+      guard let thread = state.thread, !state.isJoined, pthread_equal(thread, pthread_self()) == 0 else { return nil }
+      state.isJoined = true
+      return thread
+    }
+    semaphore.post()
+    guard let thread else { return }
+    if hasEnded.wait(until: MonotonicClock.now() + Self.longestFarewell) {
+      pthread_join(thread, nil)
+    } else {
+      // A closure of the service's does not return.
+      pthread_detach(thread)
+    }
+  }
+
+  /// Hands a job over; false if there is no thread, or too many jobs wait already.
+  @discardableResult
+  func post(_ job: @escaping @Sendable () -> Void) -> Bool {
+    let isTaken = state.withLock { state in
+      guard state.thread != nil, state.users > 0, state.jobs.count < Self.jobLimit else { return false }
+      state.jobs.append(job)
+      state.accepted += 1
+      return true
+    }
+    if isTaken { semaphore.post() }
+    return isTaken
+  }
+
+  /// Waits until the jobs that were handed over so far are done, for a second at most.
+  ///
+  /// On the courier's own thread, and in the child of a fork, it waits for nothing.
+  func drain() {
+    guard processID == getpid() else { return }
+    let (target, thread) = state.withLock { ($0.accepted, $0.thread) }
+    guard let thread, pthread_equal(thread, pthread_self()) == 0 else { return }
+    let deadline = MonotonicClock.now() + Self.longestFarewell
+    while state.withLock({ $0.done < target }), MonotonicClock.now() < deadline { usleep(1000) }
+  }
+
+  private func run() {
+    while true {
+      semaphore.wait()
+      MemoryRoom.wait()
+      while let job = next() {
+        job()
+        state.withLock { $0.done += 1 }
+      }
+      let isOver = state.withLock { state in
+        guard state.users == 0, state.jobs.isEmpty else { return false }
+        if state.isJoined { hasEnded.post() } else { pthread_detach(pthread_self()) }
+        (state.thread, state.isJoined) = (nil, false)
+        return true
+      }
+      if isOver { return }
+    }
+  }
+
+  private func next() -> (@Sendable () -> Void)? {
+    state.withLock { $0.jobs.isEmpty ? nil : $0.jobs.removeFirst() }
+  }
+}

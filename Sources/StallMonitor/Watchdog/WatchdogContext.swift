@@ -1,0 +1,20 @@
+/// What the watchdog's thread works with.
+///
+/// Made on that thread and used by it alone, since its files lie in that thread's descriptor table.
+struct WatchdogContext {
+  var origin: StallReport.Origin
+  var configuration: StallMonitorConfiguration
+  var sink: any ReportSink
+  var publisher: ReportPublisher
+  var capture: ThreadCapture
+  var resolver: FrameResolver
+  var recorder: FatalRecorder?
+  var actions: ActionPlan
+  var serviceManager: ServiceManagerWatchdog?
+  var tunings: TuningBox
+  /// Carries messages and numbers to the service's log and metrics.
+  var courier: TelemetryCourier?
+  /// Calls the service's closures.
+  var actionCourier: Courier?
+  var recovery: RecoveryPage?
+}

@@ -1,0 +1,40 @@
+import Foundation
+import TakingTurns
+import Testing
+
+@testable import Matrix
+
+/// What a process can see of being watched is what Documentation/Guarantees.md says, and no more.
+@Suite(.serialized, .takingTurns(forgivesStandstills: false))
+struct VisibleTests {
+  /// Whether the kernel permits perf events to this process.
+  private static let mayUsePerf: Bool = {
+    let text = try? String(contentsOfFile: "/proc/sys/kernel/perf_event_paranoid", encoding: .utf8)
+    let level = text.flatMap { Int($0.trimmingCharacters(in: .whitespacesAndNewlines)) } ?? 3
+    return level <= 2 || geteuid() == 0
+  }()
+
+  private func output(_ name: String) throws -> [String] {
+    let run = try HostRun(.visible(name), isWatched: true)
+    #expect(run.outcome.end == "exit 0")
+    return run.outcome.output
+  }
+
+  @Test func thereAreTwoThreads() throws {
+    #expect(
+      try output("threads") == ["thread: stall-output", "thread: stall-watchdog", "after stop()"])
+  }
+
+  @Test(.enabled(if: mayUsePerf, "perf events are not permitted"))
+  func perfEventsTakeNoSignalAndNoStack() throws {
+    #expect(try output("signals") == ["real-time signals with a handler: 0, alternate stack: none"])
+  }
+
+  @Test func timerTakesOneSignalAndAnAlternateStack() throws {
+    #expect(try output("signals-under-a-filter") == ["real-time signals with a handler: 1, alternate stack: one"])
+  }
+
+  @Test func userNamespaceIsRefused() throws {
+    #expect(try output("user-namespace") == ["unshare: -1, errno \(EINVAL)"])
+  }
+}

@@ -1,0 +1,45 @@
+// swift-tools-version: 6.1
+import PackageDescription
+
+// What `make sanitize` builds: as little as each sanitizer needs, so that a build takes a minute.
+// `Sources` and `Tests` are links to the repository's directories, since a package may not reach outside of its own.
+let isForThreads = Context.environment["SANITIZER"] == "thread"
+
+var targets: [Target] = [
+  .target(name: "CLinux", path: "Sources/CLinux"),
+  .target(name: "CUnwind", path: "Sources/CUnwind"),
+  .target(name: "LoopEngine", dependencies: ["CLinux"], path: "Sources/LoopEngine"),
+  .target(name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "CUnwind"], path: "Sources/StallMonitor"),
+  .target(name: "VictimC", path: "Tests/Victims/VictimC"),
+]
+if isForThreads {
+  targets += [
+    .testTarget(
+      name: "LoopEngineTests", dependencies: ["LoopEngine", "VictimC"], path: "Tests/LoopEngineTests",
+      // The one runs an executable of the other package, and the other compiles programs without the sanitizer.
+      exclude: ["MainThreadTests.swift", "RecipeTests.swift"]),
+    .testTarget(
+      name: "PulseTests", dependencies: ["StallMonitor", "LoopEngine", "CLinux"], path: "Tests/StallMonitorTests",
+      sources: ["HeartbeatTests.swift", "PulseThreadsTests.swift", "TickScaleTests.swift", "WatchedLoopTests.swift"]),
+  ]
+} else {
+  targets += [
+    .target(name: "VictimCxx", path: "Tests/Victims/VictimCxx"),
+    .target(name: "FuzzUnwind", dependencies: ["CUnwind"], path: "Tests/Fuzz/Unwind"),
+    .target(name: "TakingTurns", path: "Tests/TakingTurns"),
+    .executableTarget(
+      name: "StallVictim", dependencies: ["LoopEngine", "StallMonitor", "VictimC"], path: "Tests/Victims/StallVictim"),
+    .testTarget(
+      name: "CaptureTests",
+      dependencies: ["StallMonitor", "CUnwind", "CLinux", "VictimC", "VictimCxx", "FuzzUnwind", "TakingTurns"],
+      path: "Tests/StallMonitorTests",
+      sources: [
+        "CaptureTests.swift", "OneAtATime.swift", "PatientCapture.swift",
+        "SymbolFilesTests.swift", "SymbolFixtures.swift", "SymbolHostileTests.swift", "SymbolNamesTests.swift",
+        "SymbolizerTests.swift",
+        "UnwindGarbageTests.swift", "Victim.swift",
+      ]),
+  ]
+}
+
+let package = Package(name: "sanitizers", targets: targets, swiftLanguageModes: [.v6])

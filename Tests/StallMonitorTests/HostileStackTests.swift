@@ -1,0 +1,126 @@
+import CLinux
+import CUnwind
+import Foundation
+import Synchronization
+import Testing
+import VictimC
+
+@testable import StallMonitor
+
+extension OneAtATime {
+  /// Threads with stacks and signals that a capture by signal must not be noticed on: each in a process of its own.
+  @Suite(.serialized, .timeLimit(.minutes(1)))
+  struct HostileStackTests {
+    /// Captures the thread again and again, by the timer, while `body` runs on it; calls it once prepared.
+    private static func capturing(stack size: Int = 512 << 10, _ body: @escaping @Sendable @convention(c) () -> Void)
+      -> [CaptureFailure?]
+    {
+      let state = Shared.state
+      state.body.withLock { $0 = body }
+      let looker = Thread {
+        while state.thread.load(ordering: .acquiring) == 0 { usleep(100) }
+        let capture = ThreadCapture(mayUsePerf: false)
+        let probe = ThreadProbe(thread: state.thread.load(ordering: .acquiring))
+        while !state.isDone.load(ordering: .acquiring) {
+          let moment = capture.capture(probe, stackEnd: 0, patience: 20_000_000)
+          state.results.withLock {
+            switch moment.backtrace {
+            case .success: $0.append(nil)
+            case .failure(let failure): $0.append(failure)
+            }
+          }
+          usleep(500)
+        }
+        state.hasLooked.store(true, ordering: .releasing)
+      }
+      looker.start()
+      #expect(
+        victim_run_on_a_stack_of(size) {
+          var none = sigset_t()
+          sigemptyset(&none)
+          pthread_sigmask(SIG_SETMASK, &none, nil)
+          cunwind_prepare_thread_for_timer()
+          Shared.state.thread.store(clinux_gettid(), ordering: .releasing)
+          Shared.state.body.withLock { $0 }?()
+          Shared.state.isDone.store(true, ordering: .releasing)
+          cunwind_thread_ends()
+        })
+      while !state.hasLooked.load(ordering: .acquiring) { usleep(1000) }
+      return state.results.withLock { $0 }
+    }
+
+    private final class Shared: Sendable {
+      static let state = Shared()
+      let thread = Atomic<Int32>(0)
+      let isDone = Atomic<Bool>(false)
+      let hasLooked = Atomic<Bool>(false)
+      let body = Mutex<(@Sendable @convention(c) () -> Void)?>(nil)
+      let results = Mutex<[CaptureFailure?]>([])
+    }
+
+    /// Below the thread's stack lies its guard page, and below that the coroutine's.
+    @Test func coroutineBelowTheStack() async {
+      await #expect(processExitsWith: .success) {
+        let results = HostileStackTests.capturing { #expect(victim_compute_on_a_stack_below(300)) }
+        #expect(results.contains(nil), "\(results)")
+      }
+    }
+
+    @Test func hardlyAnyStackLeft() async {
+      await #expect(processExitsWith: .success) {
+        let results = HostileStackTests.capturing { victim_compute_near_the_end_of_the_stack(300, 3000) }
+        #expect(results.contains(nil), "\(results)")
+      }
+    }
+
+    /// One on which the kernel's frame for a handler does not fit, set after the thread was prepared.
+    @Test(.enabled(if: victim_set_alternate_stack(2048) == 0, "the kernel refuses such a stack"))
+    func smallAlternateStack() async {
+      await #expect(processExitsWith: .success) {
+        let results = HostileStackTests.capturing {
+          // As between two turns: no capture is under way, and the next turn's beginning notes it.
+          while !cunwind_snapshot_claim() {}
+          #expect(victim_set_alternate_stack(2048) == 0)
+          cunwind_note_thread()
+          cunwind_snapshot_release()
+          victim_c_compute(300)
+        }
+        #expect(Set(results.suffix(3)) == [.notPrepared], "\(results)")
+      }
+    }
+
+    /// A handler that ran on the normal stack before the thread was given an alternate one.
+    @Test func largeHandler() async {
+      await #expect(processExitsWith: .success) {
+        let results = HostileStackTests.capturing(stack: 1 << 20) {
+          for _ in 0..<20 {
+            victim_run_handler_on_stack(400 << 10)
+            victim_c_compute(10)
+          }
+        }
+        #expect(results.contains(nil), "\(results)")
+      }
+    }
+
+    @Test func signalsThatAreReadFromADescriptor() async {
+      await #expect(processExitsWith: .success) {
+        let results = HostileStackTests.capturing {
+          victim_block_real_time_signals()
+          cunwind_prepare_thread_for_timer()
+          var sent: Int32 = 0
+          let arrived = victim_read_real_time_signals(200, &sent)
+          #expect(sent > 200)
+          #expect(arrived == sent)
+        }
+        #expect(results.contains(.signalBlocked), "\(results)")
+      }
+    }
+
+    @Test func smallThreadStack() async {
+      await #expect(processExitsWith: .success) {
+        let results = HostileStackTests.capturing(stack: 16384) { victim_c_compute(200) }
+        #expect(results.contains(nil), "\(results)")
+      }
+    }
+  }
+}

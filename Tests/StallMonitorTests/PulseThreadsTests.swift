@@ -1,0 +1,158 @@
+import CLinux
+import Foundation
+import Glibc
+import LoopEngine
+import Synchronization
+import Testing
+
+@testable import StallMonitor
+
+/// A pulse between a loop's thread and the watchdog's, both at full speed: what the watchdog asks for is always answered.
+///
+/// `make sanitize` runs these under the thread sanitizer.
+@Suite(.timeLimit(.minutes(5)))
+struct PulseThreadsTests {
+  /// What the two threads share.
+  private final class Shared: Sendable {
+    let semaphore = WatchdogSemaphore()
+    let isOver = Atomic<Bool>(false)
+    let pulse: Pulse
+    let stamper: TurnStamper
+
+    init(kind: TurnStamper.Kind = .loop) {
+      pulse = Pulse(
+        semaphore: semaphore, fencesItself: !clinux_barrier_register(), countsTicks: PulseClock.countsTicks())
+      stamper = TurnStamper(pulse: pulse, kind: kind)
+    }
+
+    /// Asks for the next transition and waits for the answer; false if none comes within ten seconds.
+    func isAnswered() -> Bool {
+      pulse.requestWake()
+      pulse.fence()
+      return semaphore.wait(until: MonotonicClock.now() + 10_000_000_000)
+    }
+
+    /// Asks for the end of the current turn and waits for it; false if it is not known within ten seconds.
+    func isEndKnown() -> Bool {
+      pulse.beginEpisode()
+      pulse.fence()
+      guard semaphore.wait(until: MonotonicClock.now() + 10_000_000_000) else { return false }
+      return pulse.episodeEnd != nil
+    }
+  }
+
+  /// Runs a closure on a thread of its own for as long as another one asks.
+  private func run(_ shared: Shared, _ loop: @escaping @Sendable (Shared) -> Void, whileAsking ask: (Shared) -> Void) {
+    let ended = DispatchSemaphore(value: 0)
+    Thread.detachNewThread {
+      loop(shared)
+      ended.signal()
+    }
+    ask(shared)
+    shared.isOver.store(true, ordering: .releasing)
+    ended.wait()
+  }
+
+  @Test func eachRequestOfTheWatchdogIsAnswered() {
+    run(Shared()) { shared in
+      let stamp = shared.stamper.makeStamp(.loop, owner: 0)
+      defer { TurnStamper.release(stamp) }
+      while !shared.isOver.load(ordering: .acquiring) {
+        clinux_turn_begins(stamp, UInt(CLINUX_TURN_ENTRY))
+        clinux_turn_begins(stamp, UInt(CLINUX_TURN_BEFORE_SOURCES))
+        clinux_turn_ends(stamp, UInt(CLINUX_TURN_BEFORE_WAITING))
+        clinux_turn_begins(stamp, UInt(CLINUX_TURN_AFTER_WAITING))
+        clinux_turn_begins(stamp, UInt(CLINUX_TURN_BEFORE_SOURCES))
+        clinux_turn_ends(stamp, UInt(CLINUX_TURN_EXIT))
+      }
+    } whileAsking: { shared in
+      for round in 0..<2000 {
+        #expect(round % 2 == 0 ? shared.isAnswered() : shared.isEndKnown(), "round \(round)")
+        _ = (shared.pulse.word, shared.stamper.kind, shared.stamper.observedFoundationRuns)
+      }
+    }
+  }
+
+  /// A wake-up's work is one turn, up to the next wait; unless the watchdog has asked for the end of what was late.
+  @Test func turnGoesOnInTheSourcesOfTheNextPass() {
+    let shared = Shared()
+    let stamp = shared.stamper.makeStamp(.loop, owner: 0)
+    let context = stamp.pointee.context
+    defer {
+      stamp.pointee.context = context
+      TurnStamper.release(stamp)
+    }
+    func begin(_ activity: Int) { clinux_turn_begins(stamp, UInt(activity)) }
+    begin(CLINUX_TURN_AFTER_WAITING)
+    let turn = shared.pulse.word
+    begin(CLINUX_TURN_BEFORE_SOURCES)
+    #expect(shared.pulse.word == Pulse.Word(phase: .beforeSources, stamp: turn.stamp))
+    // A pass without a wait.
+    begin(CLINUX_TURN_BEFORE_SOURCES)
+    #expect(shared.pulse.word.stamp > turn.stamp)
+    begin(CLINUX_TURN_AFTER_WAITING)
+    let late = shared.pulse.word
+    shared.pulse.beginEpisode()
+    // What the watchdog finds from the answer on is not the late turn.
+    struct Answer { nonisolated(unsafe) static var word: UInt64 = 0 }
+    stamp.pointee.context = UnsafeMutableRawPointer(stamp)
+    stamp.pointee.answer = { Answer.word = $0!.load(as: clinux_turn_stamp.self).word.pointee }
+    begin(CLINUX_TURN_BEFORE_SOURCES)
+    #expect(Pulse.Word(raw: Answer.word).stamp > late.stamp)
+    #expect(shared.pulse.word.phase == .beforeSources && shared.pulse.word.stamp > late.stamp)
+  }
+
+  /// CoreFoundation's observers stamp in C.
+  @Test func turnsOfFoundationsRunLoopAnswer() throws {
+    let shared = Shared(kind: .foundation)
+    run(shared) { shared in
+      let timer = Timer(timeInterval: 0.0005, repeats: true) { _ in }
+      RunLoop.current.add(timer, forMode: .default)
+      guard let attachment = FoundationPulseObserver.attachToCurrent(shared.stamper) else {
+        Issue.record("Foundation is not here")
+        return
+      }
+      while !shared.isOver.load(ordering: .acquiring) {
+        _ = RunLoop.current.run(mode: .default, before: Date(timeIntervalSinceNow: 0.01))
+      }
+      attachment.end()
+      timer.invalidate()
+    } whileAsking: { shared in
+      for round in 0..<100 {
+        #expect(round % 2 == 0 ? shared.isAnswered() : shared.isEndKnown(), "round \(round)")
+      }
+    }
+    #expect(shared.pulse.word.phase == .idle)
+    #expect(shared.stamper.observedFoundationRuns == 0)
+  }
+
+  /// A watch begins and ends while its loop turns.
+  @Test func loopIsWatchedAndLetGoWhileItTurns() throws {
+    let thread = PermanentThread(name: "turning")
+    try thread.start()
+    let loop = try #require(thread.loop)
+    for round in 0..<100 {
+      let shared = Shared()
+      let attachment = LoopPulseObserver.attach(shared.stamper, to: loop)
+      shared.pulse.requestWake()
+      shared.pulse.fence()
+      loop.perform {}
+      #expect(shared.semaphore.wait(until: MonotonicClock.now() + 10_000_000_000), "round \(round)")
+      attachment.end()
+    }
+    thread.stop()
+  }
+
+  /// The pool may be full of other tests: there is no limit to how late an answer is.
+  @Test func beatOnTheCooperativePoolIsAnswered() async {
+    let pulse = Pulse(semaphore: WatchdogSemaphore(), fencesItself: true)
+    let heartbeat = CooperativePoolHeartbeat(pulse: pulse, courier: Courier(name: "stall-beats"))
+    for _ in 0..<200 {
+      heartbeat.beat()
+      let beat = pulse.word
+      while pulse.word.phase != .idle { await Task.yield() }
+      #expect(beat.phase == .heartbeat || beat.phase == .idle)
+    }
+    heartbeat.end()
+  }
+}

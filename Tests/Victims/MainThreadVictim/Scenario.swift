@@ -1,0 +1,133 @@
+import CLinux
+import Dispatch
+import Glibc
+import LoopEngine
+
+/// What needs a main thread that is not yet anybody's: `MainThreadVictim NAME`, exit code 0 when all is as it should be.
+enum Scenario: String {
+  case forkOnAThreadWithoutALoop
+  case forkOnAThreadWithALoop
+  case noDescriptorsBeforeTheFirstRun
+
+  func run() -> Never {
+    switch self {
+    case .forkOnAThreadWithoutALoop: forkOnAnotherThread {}
+    case .forkOnAThreadWithALoop: forkOnAnotherThread { _ = Loop.current }
+    case .noDescriptorsBeforeTheFirstRun: startWithoutDescriptors()
+    }
+  }
+}
+
+/// fork(), which is hidden from Swift; the symbol is not.
+private func fork() -> pid_t {
+  typealias Fork = @convention(c) () -> pid_t
+  return unsafeBitCast(dlsym(nil, "fork"), to: Fork.self)()
+}
+
+private func startThread(_ body: @escaping @Sendable () -> Void) {
+  final class Box {
+    let body: @Sendable () -> Void
+    init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+  }
+  var handle = pthread_t()
+  pthread_create(
+    &handle, nil,
+    { raw in
+      Unmanaged<Box>.fromOpaque(raw!).takeRetainedValue().body()
+      return nil
+    }, Unmanaged.passRetained(Box(body)).toOpaque())
+  pthread_detach(handle)
+}
+
+/// Forks 300 times while the main loop has all hands full; each child uses loops as any process does.
+private func forkOnAnotherThread(_ prepare: @escaping @Sendable () -> Void) -> Never {
+  let loop = Loop.main
+  loop.schedule(after: .microseconds(50), repeats: true) { _ in
+    loop.perform {}
+    _ = loop.currentMode
+  }
+  startThread { while true { for _ in 0..<100 { loop.perform(in: [.default, .tracking]) {} }; usleep(20) } }
+  startThread {
+    prepare()
+    // The child finds what Swift makes once made: its own locks are not a matter of loops.
+    if inChild() != 0 { print("the parent itself fails") }
+    var failures: [Int32: Int] = [:]
+    for _ in 0..<300 {
+      let child = fork()
+      if child == 0 {
+        alarm(20)
+        _exit(inChild())
+      }
+      var status: Int32 = 0
+      waitpid(child, &status, 0)
+      if status != 0 { failures[status, default: 0] += 1 }
+    }
+    print(failures.isEmpty ? "all is well" : "FAILED: \(failures)")
+    exit(failures.isEmpty ? 0 : 1)
+  }
+  while true { loop.run() }
+}
+
+/// 0 when the thread's loop works, the main loop is another one's or this one's, and a thread can reach it.
+private func inChild() -> Int32 {
+  let isMainThread = clinux_gettid() == getpid()
+  let loop = Loop.current
+  if isMainThread && Loop.main !== loop { return 2 }
+  if loop.snapshot.mode != nil { return 3 }
+  let steps = UnsafeMutablePointer<Int>.allocate(capacity: 1)
+  steps.initialize(to: 0)
+  // Only this thread, in the loop's callouts, uses it.
+  nonisolated(unsafe) let count = steps
+  loop.perform { count.pointee += 1 }
+  loop.schedule(after: .microseconds(100)) { _ in
+    count.pointee += 1
+    loop.stop()
+  }
+  var ends: [Int32] = [0, 0]
+  pipe(&ends)
+  defer { for end in ends { close(end) } }
+  let watch = try? loop.watch(ends[0]) { source, _ in
+    count.pointee += 1
+    source.invalidate()
+  }
+  guard watch != nil else { return 4 }
+  write(ends[1], "x", 1)
+  if loop.run(mode: .default, for: .seconds(10)) != .stopped { return 5 }
+  return count.pointee == 3 ? 0 : 6
+}
+
+/// The main queue's eventfd can't be made at first: the loop serves what it can, and the queue as soon as it can.
+private func startWithoutDescriptors() -> Never {
+  let first = dup(0)
+  var limit = rlimit(rlim_cur: rlim_t(first) + 20, rlim_max: rlim_t(first) + 20)
+  setrlimit(__rlimit_resource_t(UInt32(RLIMIT_NOFILE.rawValue)), &limit)
+  while dup(0) >= 0 {}
+  let loop = Loop.main
+  // Only this thread, in the loop's callouts, uses it.
+  nonisolated(unsafe) var steps: [String] = []
+  loop.perform { steps.append("block") }
+  loop.schedule(after: .milliseconds(1)) { _ in steps.append("timer") }
+  let result = loop.run(mode: .default, for: .milliseconds(50))
+  guard result == .timedOut, steps == ["block", "timer"] else {
+    print("FAILED: \(result) \(steps)")
+    exit(1)
+  }
+  startThread {
+    while !loop.isWaiting { usleep(100) }
+    // Nobody wakes the loop for them.
+    for descriptor in first..<first + 20 { close(descriptor) }
+  }
+  startThread {
+    // A loop that never looks again.
+    sleep(60)
+    print("FAILED: the main queue is not served")
+    exit(2)
+  }
+  loop.schedule(after: .milliseconds(200)) { _ in
+    DispatchQueue.main.async {
+      print("all is well")
+      exit(0)
+    }
+  }
+  while true { loop.run() }
+}

@@ -1,0 +1,10 @@
+// Filters of system calls, as container runtimes install them.
+#ifndef VICTIM_FILTERS_H
+#define VICTIM_FILTERS_H
+
+#include <stdbool.h>
+
+/// Makes close_range(2) fail with EPERM in this process, so that no thread can have a descriptor table of its own.
+bool victim_refuse_own_tables(void);
+
+#endif
