@@ -87,7 +87,7 @@ let package = Package(
     .target(name: "Matrix", path: "Tests/Matrix"),
     .executableTarget(name: "run-matrix", dependencies: ["Matrix"], path: "Tests/MatrixCommand"),
     .testTarget(name: "MatrixTests", dependencies: ["Matrix", "TakingTurns"]),
-    .testTarget(name: "LoopEngineTests", dependencies: ["LoopEngine", "MainThreadVictim", "VictimC"]),
+    .testTarget(name: "LoopEngineTests", dependencies: ["LoopEngine", "CLinux", "MainThreadVictim", "VictimC"]),
     .testTarget(
       name: "StallMonitorTests",
       dependencies: [

@@ -29,8 +29,8 @@ extension StallMonitor {
         kind: { stamper.kind.reportName }, state: { LoopDescription.current(of: loop) },
         isInUnseenRun: { stamper.isInUnseenRun($0) }, loop: loop)
       watch.begin(traits) {
-        let attachment = LoopPulseObserver.attach(stamper, to: loop)
-        return { attachment.end() }
+        let stamping = LoopStamping(of: loop, by: stamper)
+        return { stamping.end() }
       }
     }
     if loop.isCurrent {

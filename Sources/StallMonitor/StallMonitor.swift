@@ -28,7 +28,7 @@ public final class StallMonitor: Sendable {
     var watchdog: Watchdog
     var registry: LoopRegistry
     // Nil if the main loop is not watched.
-    var attachment: LoopPulseObserver.Attachment?
+    var stamping: LoopStamping?
     var foundation: FoundationPulseObserver.Attachment?
     var mainQueue: MainQueueHeartbeat?
     var pool: CooperativePoolHeartbeat?
@@ -238,7 +238,7 @@ public final class StallMonitor: Sendable {
     }
     guard let ended else { return }
     ended.registry.close()
-    ended.attachment?.end()
+    ended.stamping?.end()
     ended.foundation?.end()
     ended.mainQueue?.end()
     ended.pool?.end()
@@ -365,7 +365,7 @@ public final class StallMonitor: Sendable {
     } else {
       loop.perform { ThreadEnd.prepareForCapture() }
     }
-    watch.attachment = LoopPulseObserver.attach(stamper, to: loop)
+    watch.stamping = LoopStamping(of: loop, by: stamper)
     watch.foundation = FoundationPulseObserver.attachToMain(stamper)
     watch.mainQueue = heartbeat
     heartbeat.prepare()

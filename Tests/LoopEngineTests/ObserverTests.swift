@@ -1,3 +1,4 @@
+import CLinux
 import LoopEngine
 import Testing
 
@@ -77,21 +78,35 @@ import Testing
     #expect(first && !second)
   }
 
-  @Test func theMonitorsHookSeesEveryModePresentAndFuture() throws {
-    let log = Log<UInt>()
+  @Test func theMonitorsStampIsToldOfEveryModePresentAndFuture() throws {
+    let log = Log<String>()
     _ = try onFreshLoop { loop in
-      let context = Unmanaged.passUnretained(log).toOpaque()
-      let hook = loop.addObserverToEveryMode([.entry, .exit], order: .min, context: context) { context, activity in
-        Unmanaged<Log<UInt>>.fromOpaque(context).takeUnretainedValue().append(activity)
+      // The stamps' words lie here: the word, what is asked, and the callouts.
+      let words = UnsafeMutablePointer<UInt64>.allocate(capacity: 8)
+      words.initialize(repeating: 0, count: 8)
+      let stamps = (0..<2).map { _ in
+        let stamp = UnsafeMutablePointer<clinux_turn_stamp>.allocate(capacity: 1)
+        stamp.initialize(to: clinux_turn_stamp())
+        stamp.pointee.word = words
+        stamp.pointee.attention = UnsafePointer(UnsafeMutableRawPointer(words + 1).assumingMemoryBound(to: UInt32.self))
+        stamp.pointee.callouts = UnsafeMutableRawPointer(words + 2).assumingMemoryBound(to: clinux_callouts.self)
+        stamp.pointee.context = Unmanaged.passUnretained(log).toOpaque()
+        stamp.pointee.entry = { Unmanaged<Log<String>>.fromOpaque($0!).takeUnretainedValue().append("entry") }
+        stamp.pointee.exit = { Unmanaged<Log<String>>.fromOpaque($0!).takeUnretainedValue().append("exit") }
+        loop.add(stamp)
+        return stamp
       }
       loop.perform(in: .tests) {}
       loop.run(mode: .tests, for: .zero)
-      loop.perform(in: "a mode of later") {}
-      loop.run(mode: "a mode of later", for: .zero)
-      loop.removeObserverFromEveryMode(hook)
-      loop.perform {}
-      return loop.run()
+      for stamp in stamps {
+        loop.remove(stamp) { log.append("removed") }
+        loop.perform(in: "a mode of later") {}
+        loop.run(mode: "a mode of later", for: .zero)
+        stamp.deallocate()
+      }
+      words.deallocate()
+      return true
     }
-    #expect(log.all == [1, 128, 1, 128])
+    #expect(log.all == ["entry", "entry", "exit", "exit", "removed", "entry", "exit", "removed"])
   }
 }

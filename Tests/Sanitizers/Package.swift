@@ -15,7 +15,7 @@ var targets: [Target] = [
 if isForThreads {
   targets += [
     .testTarget(
-      name: "LoopEngineTests", dependencies: ["LoopEngine", "VictimC"], path: "Tests/LoopEngineTests",
+      name: "LoopEngineTests", dependencies: ["LoopEngine", "CLinux", "VictimC"], path: "Tests/LoopEngineTests",
       // The one runs an executable of the other package, and the other compiles programs without the sanitizer.
       exclude: ["MainThreadTests.swift", "RecipeTests.swift"]),
     .testTarget(

@@ -58,12 +58,12 @@ struct PulseThreadsTests {
       let stamp = shared.stamper.makeStamp(.loop, owner: 0)
       defer { TurnStamper.release(stamp) }
       while !shared.isOver.load(ordering: .acquiring) {
-        clinux_turn_begins(stamp, UInt(CLINUX_TURN_ENTRY))
-        clinux_turn_begins(stamp, UInt(CLINUX_TURN_BEFORE_SOURCES))
-        clinux_turn_ends(stamp, UInt(CLINUX_TURN_BEFORE_WAITING))
-        clinux_turn_begins(stamp, UInt(CLINUX_TURN_AFTER_WAITING))
-        clinux_turn_begins(stamp, UInt(CLINUX_TURN_BEFORE_SOURCES))
-        clinux_turn_ends(stamp, UInt(CLINUX_TURN_EXIT))
+        clinux_turn_entry(stamp)
+        clinux_turn_before_sources(stamp)
+        clinux_turn_before_wait(stamp)
+        clinux_turn_after_wait(stamp, 0)
+        clinux_turn_before_sources(stamp)
+        clinux_turn_exit(stamp)
       }
     } whileAsking: { shared in
       for round in 0..<2000 {
@@ -82,22 +82,21 @@ struct PulseThreadsTests {
       stamp.pointee.context = context
       TurnStamper.release(stamp)
     }
-    func begin(_ activity: Int) { clinux_turn_begins(stamp, UInt(activity)) }
-    begin(CLINUX_TURN_AFTER_WAITING)
+    clinux_turn_after_wait(stamp, 0)
     let turn = shared.pulse.word
-    begin(CLINUX_TURN_BEFORE_SOURCES)
+    clinux_turn_before_sources(stamp)
     #expect(shared.pulse.word == Pulse.Word(phase: .beforeSources, stamp: turn.stamp))
     // A pass without a wait.
-    begin(CLINUX_TURN_BEFORE_SOURCES)
+    clinux_turn_before_sources(stamp)
     #expect(shared.pulse.word.stamp > turn.stamp)
-    begin(CLINUX_TURN_AFTER_WAITING)
+    clinux_turn_after_wait(stamp, 0)
     let late = shared.pulse.word
     shared.pulse.beginEpisode()
     // What the watchdog finds from the answer on is not the late turn.
     struct Answer { nonisolated(unsafe) static var word: UInt64 = 0 }
     stamp.pointee.context = UnsafeMutableRawPointer(stamp)
     stamp.pointee.answer = { Answer.word = $0!.load(as: clinux_turn_stamp.self).word.pointee }
-    begin(CLINUX_TURN_BEFORE_SOURCES)
+    clinux_turn_before_sources(stamp)
     #expect(Pulse.Word(raw: Answer.word).stamp > late.stamp)
     #expect(shared.pulse.word.phase == .beforeSources && shared.pulse.word.stamp > late.stamp)
   }
@@ -133,12 +132,12 @@ struct PulseThreadsTests {
     let loop = try #require(thread.loop)
     for round in 0..<100 {
       let shared = Shared()
-      let attachment = LoopPulseObserver.attach(shared.stamper, to: loop)
+      let stamping = LoopStamping(of: loop, by: shared.stamper)
       shared.pulse.requestWake()
       shared.pulse.fence()
       loop.perform {}
       #expect(shared.semaphore.wait(until: MonotonicClock.now() + 10_000_000_000), "round \(round)")
-      attachment.end()
+      stamping.end()
     }
     thread.stop()
   }
@@ -154,5 +153,47 @@ struct PulseThreadsTests {
       #expect(beat.phase == .heartbeat || beat.phase == .idle)
     }
     heartbeat.end()
+  }
+
+  /// The loop says what it calls in a turn, and reads the clock for it from the second callout on.
+  @Test func calloutsOfATurnAreTimed() throws {
+    let shared = Shared()
+    let seen = Mutex<[clinux_callouts?]>([])
+    try onFreshThread { loop in
+      let stamping = LoopStamping(of: loop, by: shared.stamper)
+      @Sendable func look() { seen.withLock { $0.append(shared.pulse.callouts(of: shared.pulse.word)) } }
+      for pause in [1, 30, 2, 0] as [UInt32] {
+        loop.perform {
+          usleep(pause * 1000)
+          look()
+        }
+      }
+      loop.run(mode: .default, for: .zero)
+      // Another turn's.
+      loop.perform { look() }
+      loop.run(mode: .default, for: .zero)
+      look()
+      stamping.end()
+    }
+    let callouts = try seen.withLock { try $0.map { try #require($0) } }
+    #expect(callouts.map(\.count) == [1, 2, 3, 4, 1, 1])
+    #expect(callouts[0].began == callouts[0].turn && callouts[0].longest_number == 0)
+    #expect(callouts[1].longest_number == 1)
+    let times = PulseClock().times(of: callouts[3], now: MonotonicClock.now())
+    #expect(times.longest >= 30_000_000 || times.longestNumber != 2)
+    #expect(callouts[4].longest == 0 && callouts[4].turn != callouts[3].turn)
+  }
+
+  private func onFreshThread(_ body: @escaping @Sendable (Loop) -> Void) throws {
+    let thread = PermanentThread(name: "callouts")
+    try thread.start()
+    let loop = try #require(thread.loop)
+    let isOver = DispatchSemaphore(value: 0)
+    loop.perform {
+      body(loop)
+      isOver.signal()
+    }
+    isOver.wait()
+    thread.stop()
   }
 }

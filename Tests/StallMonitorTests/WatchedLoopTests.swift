@@ -209,6 +209,81 @@ struct WatchedLoopTests {
     #expect(episode.heaviest?.stack.first?.symbol == "sleeper()")
   }
 
+  /// A threshold of 100.
+  private func episode(frozen: UInt64 = 0) -> Episode {
+    Episode(
+      id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0, frozen: frozen, now: 100, threshold: 100)
+  }
+
+  @Test func manyShortCalloutsBlameNobody() {
+    var episode = episode()
+    for (number, time) in [(9, 100), (20, 200), (40, 400)] as [(UInt64, UInt64)] {
+      episode.add(
+        .stub(cause: .running, symbol: "f()"), at: time, callouts: CalloutTimes(count: number, age: 3, longest: 49))
+      #expect(episode.heaviest?.stack.isEmpty == true && episode.heaviest?.failure == .shortCallouts)
+    }
+    episode.note(CalloutTimes(count: 50, age: 2, longest: 49, longestNumber: 7), isOver: true)
+    #expect(episode.heaviest?.stack.isEmpty == true && episode.heaviest?.failure == .shortCallouts)
+    #expect(episode.cause == .unknown)
+    #expect(episode.callouts?.longestOfAll == 49)
+  }
+
+  @Test func calloutOfHalfTheThresholdIsToBlame() {
+    var episode = episode()
+    // Young when it was first met, and old enough when it was met again.
+    episode.add(.stub(cause: .sleep, symbol: "short()"), at: 100, callouts: CalloutTimes(count: 3, age: 10))
+    episode.add(.stub(cause: .lock, symbol: "long()"), at: 120, callouts: CalloutTimes(count: 4, age: 20))
+    #expect(episode.heaviest?.stack.isEmpty == true)
+    episode.add(.stub(cause: .lock, symbol: "long()"), at: 300, callouts: CalloutTimes(count: 4, age: 200))
+    #expect(episode.heaviest?.stack.first?.symbol == "long()")
+    #expect(episode.cause == .lock && episode.weight(of: .lock) == 200 && episode.weight(of: .unknown) == 100)
+  }
+
+  @Test func calloutIsKnownByItsEnd() {
+    // It is the longest of the turn, or the last.
+    for last in [CalloutTimes(count: 9, age: 1, longest: 60, longestNumber: 3), CalloutTimes(count: 3, age: 60)] {
+      var episode = episode()
+      episode.add(.stub(cause: .sleep, symbol: "f()"), at: 100, callouts: CalloutTimes(count: 3, age: 10))
+      episode.note(last, isOver: true)
+      #expect(episode.heaviest?.stack.first?.symbol == "f()")
+    }
+    var other = episode()
+    other.add(.stub(cause: .sleep, symbol: "f()"), at: 100, callouts: CalloutTimes(count: 3, age: 10))
+    other.note(CalloutTimes(count: 9, age: 1, longest: 60, longestNumber: 2), isOver: true)
+    #expect(other.heaviest?.failure == .shortCallouts)
+  }
+
+  @Test func frozenTimeIsNoCalloutsFault() {
+    var episode = episode(frozen: 40)
+    episode.add(.stub(cause: .sleep, symbol: "f()"), at: 140, callouts: CalloutTimes(count: 3, age: 80))
+    episode.note(CalloutTimes(count: 4, age: 50, longest: 85, longestNumber: 3), isOver: true)
+    #expect(episode.heaviest?.failure == .shortCallouts)
+  }
+
+  @Test func samplesWithoutACommonFunctionBlameNobody() {
+    var drain = StackFrame(symbol: "_dispatch_main_queue_drain", module: "libdispatch.so")
+    drain.owner = .runtime
+    let main = StackFrame(symbol: "main")
+    func stacks(_ names: [[String]]) -> [[StackFrame]] {
+      names.map { $0.map { StackFrame(symbol: $0) } + [drain, main] }
+    }
+    #expect(Culprit.disagree(stacks([["a"], ["b"], ["c"]])))
+    #expect(Culprit.disagree(stacks([["a"], ["b"], ["c"], ["a"]])))
+    #expect(!Culprit.disagree(stacks([["a"], ["b"], ["a"]])))
+    #expect(!Culprit.disagree(stacks([["a", "work"], ["b", "work"], ["c", "work"]])))
+    #expect(!Culprit.disagree(stacks([["a"], ["b"]])), "too few to say anything")
+    #expect(
+      !Culprit.disagree(stacks([["a"], ["b"], ["c"]]) + [[StackFrame(offset: 1), drain]]), "it may be one of them")
+    // A loop of the service's own is a function like any other.
+    #expect(
+      !Culprit.disagree([["a", "loop"], ["b", "loop"], ["c", "loop"]].map { $0.map { StackFrame(symbol: $0) } }))
+    var episode = Episode(id: "x", turn: Pulse.Word(phase: .heartbeat, stamp: 0), start: 0, now: 0)
+    for (index, stack) in stacks([["a"], ["b"], ["c"]]).enumerated() {
+      episode.add(Episode.Sample(activity: .running, cause: .running, stack: stack), at: UInt64(index + 1))
+    }
+    #expect(episode.heaviest?.failure == .noCommonFunction && episode.heaviest?.stack.isEmpty == true)
+  }
+
   @Test func frozenTimeIsNotPartOfTheDuration() {
     var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 100), start: 100, now: 350)
     episode.frozen = 300

@@ -1,16 +1,38 @@
-// Run loops' observer callouts that stamp a pulse. In C, since they must cost little more than an empty callout.
+// The words that a run loop stamps at each turn and each callout, for a watchdog to read.
+//
+// In C and inline, since a turn must cost little more than the stores.
 #ifndef CLINUX_TURN_STAMP_H
 #define CLINUX_TURN_STAMP_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-/// What the callouts stamp, and whom they call for all that is rare.
+#include "barrier.h"
+#include "loop.h"
+#include "time_stamp_counter.h"
+
+/// The callouts of one turn. The loop's thread is the only writer; any thread may read.
+///
+/// All of it is about the turn with the time `turn`: a reader that finds another one there knows nothing of the present turn's.
+typedef struct clinux_callouts {
+  uint64_t turn;
+  /// How many have begun.
+  uint64_t count;
+  /// When the latest began; for the first, when the turn did.
+  uint64_t began;
+  /// The longest of those that another one followed, and which one it was, from 1; 0 for none.
+  uint64_t longest;
+  uint64_t longest_number;
+} clinux_callouts;
+
+/// What a loop stamps, and whom it calls for all that is rare.
 typedef struct clinux_turn_stamp {
   /// The pulse's word (see Pulse.Word). The loop's thread is its only writer.
   uint64_t *word;
   /// Not 0 when the watchdog asks for an answer.
   const uint32_t *attention;
+  clinux_callouts *callouts;
   /// Whether a stamp is a reading of the processor's counter, or of CLOCK_MONOTONIC.
   bool counts_ticks;
   /// Whether the loop pays for the fence.
@@ -22,7 +44,115 @@ typedef struct clinux_turn_stamp {
   void (*answer)(void *context);
   void (*entry)(void *context);
   void (*exit)(void *context);
+  /// The next stamp of the same loop.
+  struct clinux_turn_stamp *next;
 } clinux_turn_stamp;
+
+// Pulse.Phase.
+enum { CLINUX_PHASES = 3, CLINUX_IN_SOURCES = 1, CLINUX_AFTER_WAIT = 2 };
+
+// The same as Pulse.publish. False if the watchdog asks for an answer.
+static inline bool clinux_turn_publish(const clinux_turn_stamp *stamp, uint64_t word) {
+  __atomic_store_n(stamp->word, word, __ATOMIC_RELEASE);
+  clinux_compiler_barrier();
+  if (__builtin_expect(stamp->fences_itself, false)) clinux_full_barrier();
+  return __builtin_expect(__atomic_load_n(stamp->attention, __ATOMIC_RELAXED) == 0, true);
+}
+
+static inline uint64_t clinux_turn_clock(const clinux_turn_stamp *stamp) {
+  return stamp->counts_ticks ? clinux_time_stamp_counter() : (uint64_t)clinux_monotonic();
+}
+
+static inline void clinux_turn_begin(const clinux_turn_stamp *stamp, uint64_t time, uint64_t phase) {
+  if (!clinux_turn_publish(stamp, time << 2 | phase)) stamp->answer(stamp->context);
+}
+
+/// A wait is over, and a turn begins. `ticks` is a reading of clinux_ticks() since then, or 0.
+static inline void clinux_turn_after_wait(const clinux_turn_stamp *stamp, int64_t ticks) {
+  for (; stamp != NULL; stamp = stamp->next) {
+    bool is_same_clock = ticks != 0 && stamp->counts_ticks == (clinux_has_even_tick != 0);
+    clinux_turn_begin(stamp, is_same_clock ? (uint64_t)ticks : clinux_turn_clock(stamp), CLINUX_AFTER_WAIT);
+  }
+}
+
+/// A pass begins. The turn that began with the end of the wait goes on, with its time: that saves a reading of the clock.
+static inline void clinux_turn_before_sources(const clinux_turn_stamp *stamp) {
+  for (; stamp != NULL; stamp = stamp->next) {
+    uint64_t word = __atomic_load_n(stamp->word, __ATOMIC_RELAXED);
+    bool goes_on = (word & CLINUX_PHASES) == CLINUX_AFTER_WAIT;
+    if (goes_on && clinux_turn_publish(stamp, (word & ~(uint64_t)CLINUX_PHASES) | CLINUX_IN_SOURCES)) continue;
+    // The watchdog has asked for the turn's end: another one begins, before the watchdog is answered. It would find this one late again.
+    clinux_turn_begin(stamp, clinux_turn_clock(stamp), CLINUX_IN_SOURCES);
+  }
+}
+
+/// The turn ends, and the loop waits.
+static inline void clinux_turn_before_wait(const clinux_turn_stamp *stamp) {
+  for (; stamp != NULL; stamp = stamp->next) {
+    uint64_t word = __atomic_load_n(stamp->word, __ATOMIC_RELAXED);
+    if (!clinux_turn_publish(stamp, word & ~(uint64_t)CLINUX_PHASES)) stamp->answer(stamp->context);
+  }
+}
+
+static inline void clinux_turn_entry(const clinux_turn_stamp *stamp) {
+  for (; stamp != NULL; stamp = stamp->next) stamp->entry(stamp->context);
+}
+
+static inline void clinux_turn_exit(const clinux_turn_stamp *stamp) {
+  for (; stamp != NULL; stamp = stamp->next) stamp->exit(stamp->context);
+}
+
+// Each store after those before it, and after the turn's word: nobody may find a later turn's numbers beside an earlier one's word.
+static inline void clinux_callout_store(uint64_t *place, uint64_t value) {
+  __atomic_store_n(place, value, __ATOMIC_RELEASE);
+}
+
+/// A callout begins, and the one before it, if there was one in this turn, is over.
+///
+/// The first of a turn begins with it, and so a turn of one callout reads no clock.
+static inline void clinux_callout_begins(const clinux_turn_stamp *stamp) {
+  for (; stamp != NULL; stamp = stamp->next) {
+    clinux_callouts *callouts = stamp->callouts;
+    uint64_t turn = __atomic_load_n(stamp->word, __ATOMIC_RELAXED) >> 2;
+    if (__atomic_load_n(&callouts->turn, __ATOMIC_RELAXED) != turn) {
+      clinux_callout_store(&callouts->count, 1);
+      clinux_callout_store(&callouts->began, turn);
+      clinux_callout_store(&callouts->longest, 0);
+      clinux_callout_store(&callouts->longest_number, 0);
+      clinux_callout_store(&callouts->turn, turn);
+      continue;
+    }
+    uint64_t now = clinux_turn_clock(stamp), began = __atomic_load_n(&callouts->began, __ATOMIC_RELAXED);
+    uint64_t count = __atomic_load_n(&callouts->count, __ATOMIC_RELAXED);
+    // Another processor's counter may be a few ticks behind.
+    if (now > began && now - began > __atomic_load_n(&callouts->longest, __ATOMIC_RELAXED)) {
+      clinux_callout_store(&callouts->longest, now - began);
+      clinux_callout_store(&callouts->longest_number, count);
+    }
+    clinux_callout_store(&callouts->began, now);
+    clinux_callout_store(&callouts->count, count + 1);
+  }
+}
+
+/// Keeps what is known of the latest turn's callouts, for readers that come when another has begun. On the loop's thread.
+static inline void clinux_callouts_keep(const clinux_callouts *from, clinux_callouts *kept) {
+  clinux_callout_store(&kept->turn, 0);
+  clinux_callout_store(&kept->count, __atomic_load_n(&from->count, __ATOMIC_RELAXED));
+  clinux_callout_store(&kept->began, __atomic_load_n(&from->began, __ATOMIC_RELAXED));
+  clinux_callout_store(&kept->longest, __atomic_load_n(&from->longest, __ATOMIC_RELAXED));
+  clinux_callout_store(&kept->longest_number, __atomic_load_n(&from->longest_number, __ATOMIC_RELAXED));
+  clinux_callout_store(&kept->turn, __atomic_load_n(&from->turn, __ATOMIC_RELAXED));
+}
+
+/// Copies what is known of a turn's callouts, on any thread. False if that turn has none, or another one has begun.
+static inline bool clinux_callouts_read(const clinux_callouts *from, uint64_t turn, clinux_callouts *copy) {
+  copy->turn = __atomic_load_n(&from->turn, __ATOMIC_ACQUIRE);
+  copy->count = __atomic_load_n(&from->count, __ATOMIC_ACQUIRE);
+  copy->began = __atomic_load_n(&from->began, __ATOMIC_ACQUIRE);
+  copy->longest = __atomic_load_n(&from->longest, __ATOMIC_ACQUIRE);
+  copy->longest_number = __atomic_load_n(&from->longest_number, __ATOMIC_ACQUIRE);
+  return copy->turn == turn && __atomic_load_n(&from->turn, __ATOMIC_ACQUIRE) == turn;
+}
 
 /// CFRunLoopActivity (CFRunLoop.h), and Loop.Activity.
 enum {
@@ -33,16 +163,10 @@ enum {
   CLINUX_TURN_EXIT = 128,
 };
 
-/// The callout for Entry, BeforeSources and AfterWaiting. `stamp` is a clinux_turn_stamp.
-void clinux_turn_begins(void *stamp, unsigned long activity);
-
-/// The callout for BeforeWaiting and Exit. `stamp` is a clinux_turn_stamp.
-void clinux_turn_ends(void *stamp, unsigned long activity);
-
-/// clinux_turn_begins as CoreFoundation calls it. `info` is a clinux_turn_stamp, or NULL.
+/// CoreFoundation's callout for Entry, BeforeSources and AfterWaiting. `info` is a clinux_turn_stamp, or NULL.
 void clinux_cf_turn_begins(void *observer, unsigned long activity, void *info);
 
-/// clinux_turn_ends as CoreFoundation calls it. `info` is a clinux_turn_stamp, or NULL.
+/// CoreFoundation's callout for BeforeWaiting and Exit. `info` is a clinux_turn_stamp, or NULL.
 void clinux_cf_turn_ends(void *observer, unsigned long activity, void *info);
 
 #endif

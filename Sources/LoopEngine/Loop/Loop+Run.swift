@@ -117,9 +117,12 @@ extension Loop {
     published.setMode(mode.text)
     if outerCallout.kindAndLine != 0 { published.clear() }
 
+    // First where a turn begins and last where it ends, so that observers' work counts as the loop's.
+    if let stamps = published.turnStamps { clinux_turn_entry(stamps) }
     notify(mode, .entry)
     let result = passes(mode, limit: limit, onlyOneSource: onlyOneSource)
     notify(mode, .exit)
+    if let stamps = published.turnStamps { clinux_turn_exit(stamps) }
 
     if outerCallout.kindAndLine != 0 { published.restore(outerCallout) }
     published.setMode(outerMode?._withUnsafeGuaranteedRef { $0.text })
@@ -194,6 +197,7 @@ extension Loop {
     servedMainQueue: Bool
   ) -> (handled: Bool, servedMainQueue: Bool) {
     assertOwner()
+    if let stamps = published.turnStamps { clinux_turn_before_sources(stamps) }
     notify(mode, .beforeTimers)
     notify(mode, .beforeSources)
     runBlocks(mode)
@@ -229,10 +233,17 @@ extension Loop {
       !polls && ring.isEmpty && markedFlushPoints.isEmpty && idleWork.isEmpty && !isStopping
       && !(mayHaveChanged && isEmpty(mode))
     let deadline = mayBlock ? min(timerWakeTime(mode), latest) : 0
+    if !polls, let stamps = published.turnStamps { clinux_turn_before_wait(stamps) }
+    let lastWork = counters.workBegan
     let count = wait(mode, events, deadline: deadline, mayBlock: mayBlock)
     let answer = KernelAnswer(
       count: count, runs: runCount, changes: descriptors.changes, instance: mode.poller.tag)
-    if !polls { notify(mode, .afterWaiting) }
+    if !polls {
+      if let stamps = published.turnStamps {
+        clinux_turn_after_wait(stamps, counters.workBegan == lastWork ? 0 : counters.workBegan)
+      }
+      notify(mode, .afterWaiting)
+    }
     if isIdle && count == 0 && ring.isEmpty && !isStopping && timerWakeTime(mode) > clinux_monotonic() { runIdleWork() }
 
     // Another thread may have moved or ended a timer meanwhile.

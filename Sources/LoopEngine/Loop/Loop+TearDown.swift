@@ -16,7 +16,6 @@ extension Loop {
       observer.invalidate()
     }
     observers = []
-    everyModeHooks = []
     // A timer may be in several modes; it is referred to once.
     var timers: [Unmanaged<Timer>] = []
     for mode in modes.compactMap({ $0 }) + [commonItems, spreadItems] {

@@ -60,7 +60,6 @@ public final class Loop: @unchecked Sendable {
   @exclusivity(unchecked) var runCount: UInt = 0
 
   @exclusivity(unchecked) var observers: [Observer] = []
-  @exclusivity(unchecked) var everyModeHooks: [EveryModeHook] = []
   @exclusivity(unchecked) var observerGeneration: UInt = 1
   @exclusivity(unchecked) var observerDepth = 0
   @exclusivity(unchecked) var retiredTables: [UnsafeMutableBufferPointer<ObserverEntry>] = []

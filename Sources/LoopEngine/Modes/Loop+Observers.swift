@@ -1,3 +1,5 @@
+import CLinux
+
 extension Loop {
   /// Adds an observer to a mode, or to all common ones.
   ///
@@ -51,44 +53,25 @@ extension Loop {
       && isMember(observer, of: mode, isValid: observer.isValid) { observer.keys.contains(mode.id) }
   }
 
-  // MARK: Every mode
+  // MARK: For a monitor
 
-  /// Calls a C function in every mode there is or will be, at what it costs to call one.
+  /// Stamps each turn and each callout, in every mode, from the next of them on.
   ///
-  /// For the monitor: a stall counts in whatever mode it happens. Not published as a callout. The context must live
-  /// until the hook's removal.
-  package func addObserverToEveryMode(
-    _ activities: Activity, order: Int, context: UnsafeMutableRawPointer,
-    call: @escaping @convention(c) (UnsafeMutableRawPointer, UInt) -> Void
-  ) -> EveryModeHook {
-    let observer = Observer(activities, order: order) { _, _ in }
-    let hook = EveryModeHook(observer: observer, call: call, context: context)
-    _ = observer.binding.bind(to: self)
-    change(waking: false) {
-      self.everyModeHooks.append(hook)
-      self.addOwned(observer, Observer.everyMode)
-    }
-    return hook
+  /// The stamp is the loop's until ``remove(_:then:)``.
+  package func add(_ stamp: UnsafeMutablePointer<clinux_turn_stamp>) {
+    // Unsafe: the loop's thread alone uses it.
+    nonisolated(unsafe) let stamp = stamp
+    change(waking: false) { self.published.add(stamp) }
   }
 
-  /// Calls a closure in every mode there is or will be, with the activity.
-  package func addObserverToEveryMode(
-    _ activities: Activity, order: Int, body: @escaping @Sendable (Activity) -> Void
-  ) -> Observer {
-    let observer = Observer(activities, order: order) { _, activity in body(activity) }
-    _ = observer.binding.bind(to: self)
-    change(waking: false) { self.addOwned(observer, Observer.everyMode) }
-    return observer
-  }
-
-  /// Ends a hook's calls.
+  /// Ends the stamping.
   ///
-  /// `done` is called on the loop's thread when the hook's context may go: at once if that is the calling thread, and also at once when the
-  /// loop's thread has ended.
-  package func removeObserverFromEveryMode(_ hook: EveryModeHook, done: @escaping @Sendable () -> Void = {}) {
+  /// `done` is called when the stamp may go: on the loop's thread, at once if that is the calling one, and also at once when it has ended.
+  package func remove(_ stamp: UnsafeMutablePointer<clinux_turn_stamp>, then done: @escaping @Sendable () -> Void) {
+    // Unsafe: the loop's thread alone uses it, or there is none any more.
+    nonisolated(unsafe) let stamp = stamp
     let isTaken = change {
-      hook.observer.invalidate()
-      self.everyModeHooks.removeAll { $0 === hook }
+      self.published.remove(stamp)
       done()
     }
     if !isTaken { done() }
@@ -135,12 +118,6 @@ extension Loop {
     observerDepth &+= 1
     let generation = observerGeneration
     for entry in UnsafeBufferPointer(mode.observers) where entry.mask & activity.rawValue != 0 {
-      if let call = entry.call, let context = entry.context {
-        if generation == observerGeneration || entry.observer._withUnsafeGuaranteedRef({ $0.isValid }) {
-          call(context, activity.rawValue)
-        }
-        continue
-      }
       entry.observer._withUnsafeGuaranteedRef { observer in
         let isPresent = generation == observerGeneration || isObserving(observer, mode)
         if isPresent && !observer.isFiring && observer.isValid { fire(observer, activity) }
@@ -163,7 +140,7 @@ extension Loop {
   }
 
   private func isObserving(_ observer: Observer, _ mode: ModeState) -> Bool {
-    observer.keys.isIn(mode) || observer.keys.contains(Observer.everyMode)
+    observer.keys.isIn(mode)
   }
 
   @inline(never)
@@ -175,18 +152,11 @@ extension Loop {
     var mask: UInt = 0
     var waits = false
     for (position, observer) in present.enumerated() {
-      let hook = everyModeHooks.first { $0.observer === observer }
       mask |= observer.activities.rawValue
-      if !observer.keys.contains(Observer.everyMode)
-        && !observer.activities.isDisjoint(with: [.beforeWaiting, .afterWaiting])
-      {
-        waits = true
-      }
+      if !observer.activities.isDisjoint(with: [.beforeWaiting, .afterWaiting]) { waits = true }
       table.initializeElement(
         at: position,
-        to: ObserverEntry(
-          mask: observer.activities.rawValue, observer: .passRetained(observer), call: hook?.call,
-          context: hook?.context))
+        to: ObserverEntry(mask: observer.activities.rawValue, observer: .passRetained(observer)))
     }
     retiredTables.append(mode.observers)
     mode.observers = table
@@ -204,22 +174,5 @@ extension Loop {
       for entry in table { entry.observer.release() }
       table.deallocate()
     }
-  }
-}
-
-/// A C function that a loop calls in every mode.
-package final class EveryModeHook: @unchecked Sendable {
-  // @unchecked: constants; the context is the caller's, who says that it may be used on the loop's thread.
-  let observer: Loop.Observer
-  let call: @convention(c) (UnsafeMutableRawPointer, UInt) -> Void
-  let context: UnsafeMutableRawPointer
-
-  init(
-    observer: Loop.Observer, call: @escaping @convention(c) (UnsafeMutableRawPointer, UInt) -> Void,
-    context: UnsafeMutableRawPointer
-  ) {
-    self.observer = observer
-    self.call = call
-    self.context = context
   }
 }

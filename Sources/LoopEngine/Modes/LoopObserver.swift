@@ -20,17 +20,15 @@ extension Loop {
     let binding = LoopBinding()
     private let valid = Atomic<Bool>(true)
     @exclusivity(unchecked) var isFiring = false
-    /// The modes it was added to, ``everyMode`` for all of them.
+    /// The modes it was added to.
     @exclusivity(unchecked) var keys = ModeKeys()
     @exclusivity(unchecked) var sequence: UInt = 0
-
-    static var everyMode: Int32 { -1 }
 
     /// Makes an observer; it is called once it is added to a loop.
     ///
     /// - Parameters:
     ///   - activities: When to call it.
-    ///   - order: Its place, ascending; the monitor's own observers use the extremes.
+    ///   - order: Its place, ascending.
     ///   - repeats: False for an observer that becomes invalid with its first call.
     ///   - name: What the monitor calls it in a report.
     ///   - file: Where it was made.
@@ -71,7 +69,4 @@ struct ObserverEntry {
   var mask: UInt
   /// Retained by the table.
   var observer: Unmanaged<Loop.Observer>
-  /// For the monitor: a C function that is called without any of an observer's ceremony.
-  var call: (@convention(c) (UnsafeMutableRawPointer, UInt) -> Void)?
-  var context: UnsafeMutableRawPointer?
 }

@@ -16,7 +16,8 @@ final class LoopCounters: @unchecked Sendable {
   private let tickOrigin = clinux_ticks()
   private let timeOrigin = clinux_monotonic()
   @exclusivity(unchecked) private var waitBegan: Int64 = 0
-  @exclusivity(unchecked) private var workBegan: Int64 = 0
+  /// When the turn under way began, as the loop's own clock has it; 0 before the first.
+  @exclusivity(unchecked) private(set) var workBegan: Int64 = 0
   /// Whether what the loop last waited for was there already: then the next will be as well, as long as there is load.
   @exclusivity(unchecked) private(set) var isSaturated = false
   /// Some microseconds at most, in which nobody is put to sleep and woken again.

@@ -6,7 +6,7 @@ import Synchronization
 /// The loop's thread is the only writer and uses plain stores (no locked instruction on x86_64 or arm64); a reader
 /// takes no lock and sees either a consistent callout or, after many tries, none. All pointers lead to memory that is
 /// never freed.
-final class PublishedState: Sendable {
+final class PublishedState: @unchecked Sendable {  // `turnStamps` belongs to the loop's thread; the rest is atomic.
   /// What the writer keeps of an outer callout while an inner one runs.
   struct Saved {
     var kindAndLine: UInt
@@ -24,6 +24,10 @@ final class PublishedState: Sendable {
   private let tid = Atomic<Int32>(0)
   /// The thread control block of the owner; 0 when nobody owns the loop (yet, or any more).
   let owner = Atomic<UInt>(0)
+  /// Who else is told of each turn and each callout; nil if nobody watches the loop.
+  ///
+  /// The owner's alone.
+  @exclusivity(unchecked) private(set) var turnStamps: UnsafeMutablePointer<clinux_turn_stamp>?
   /// The owner of a loop that has ended.
   private let formerOwner = Atomic<UInt>(0)
 
@@ -31,6 +35,7 @@ final class PublishedState: Sendable {
 
   @inline(__always)
   func publish(_ kind: Loop.Callout.Kind, _ origin: Origin) {
+    if let turnStamps { clinux_callout_begins(turnStamps) }
     write(
       Saved(
         kindAndLine: UInt(kind.rawValue) | UInt(origin.line) << 8, file: UInt(bitPattern: origin.file),
@@ -77,6 +82,18 @@ final class PublishedState: Sendable {
     waiting.store(value, ordering: .relaxed)
   }
 
+  func add(_ stamp: UnsafeMutablePointer<clinux_turn_stamp>) {
+    stamp.pointee.next = turnStamps
+    turnStamps = stamp
+  }
+
+  func remove(_ stamp: UnsafeMutablePointer<clinux_turn_stamp>) {
+    if turnStamps == stamp { return turnStamps = stamp.pointee.next }
+    var earlier = turnStamps
+    while let one = earlier, one.pointee.next != stamp { earlier = one.pointee.next }
+    earlier?.pointee.next = stamp.pointee.next
+  }
+
   func bindToThisThread() {
     tid.store(clinux_gettid(), ordering: .relaxed)
     owner.store(UInt(clinux_thread_pointer()), ordering: .releasing)
@@ -87,6 +104,7 @@ final class PublishedState: Sendable {
   }
 
   func markEnded() {
+    turnStamps = nil
     formerOwner.store(owner.load(ordering: .relaxed), ordering: .relaxed)
     owner.store(0, ordering: .relaxed)
     setMode(nil)

@@ -40,6 +40,10 @@ struct Verdict: Sendable, Equatable {
     var lockHolder: LockHolder?
     /// Threads that wait for each other, each for the next and the last for the first.
     var deadlock: [Int32] = []
+    /// What the loop has called in the turn, as far as it says so.
+    var callouts: CalloutTimes?
+    /// No function was met by more than half of the samples.
+    var samplesDisagree = false
     /// The monitor was stopped in mid-stall: the true duration is longer.
     var watchEnded = false
 
@@ -68,6 +72,11 @@ struct Verdict: Sendable, Equatable {
       line.member("lock_holder", lockHolder?.thread)
       line.member("lock_kind", lockHolder?.kind.rawValue)
       if !deadlock.isEmpty { line.array("deadlock", deadlock) }
+      if let callouts, callouts.count > 1 {
+        line.member("callouts", callouts.count)
+        line.member("longest_callout_ms", milliseconds: callouts.longestOfAll)
+      }
+      line.member("samples_disagree", ifTrue: samplesDisagree)
       line.member("watch_ended", ifTrue: watchEnded)
     }
   }
@@ -91,8 +100,15 @@ struct Verdict: Sendable, Equatable {
     case .fault: "it waited for memory to be read from disk"
     case .stopped:
       "it was stopped by a signal or a debugger, frozen with its control group, or suspended with its machine"
-    case .unknown: "the cause is not known" + wait
+    case .unknown: "the cause is not known" + wait + manyCalloutsClause
     }
+  }
+
+  /// `: it ran 389 callouts, the longest for 2 ms`.
+  private var manyCalloutsClause: String {
+    if evidence.samplesDisagree { return ": no function was met by more than half of the samples" }
+    guard let callouts = evidence.callouts, callouts.count > 1 else { return "" }
+    return ": it ran \(callouts.count) callouts, the longest for \(callouts.longestOfAll / 1_000_000) ms"
   }
 
   /// `; deadlock: thread 12 waits for 13, and 13 for 12`.

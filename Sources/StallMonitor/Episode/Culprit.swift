@@ -2,11 +2,14 @@
 package enum Culprit {
   /// The innermost frame of the host's own code, named or not: a caller that has a name is not to blame for one that has none.
   ///
+  /// Who runs a loop is not to blame for what the loop calls: frames outside of a loop count only where there is no loop within.
   /// Merged code is not blamed: its name may be that of a function that did not run. Where no other is known, it is the
   /// innermost merged one, and without any, the innermost that has a name. Nil while it is not known yet whose code the
   /// innermost is.
   package static func frame(of stack: [StackFrame]) -> StackFrame? {
-    if let first = stack.first(where: { $0.isHostCode }), first.pending != nil, first.symbol == nil { return nil }
+    if let first = work(in: stack).first(where: { $0.isHostCode }), first.pending != nil, first.symbol == nil {
+      return nil
+    }
     return blamedIndex(of: stack).map { stack[$0] }
       ?? stack.first { $0.symbol != nil }
       ?? stack.first
@@ -14,7 +17,32 @@ package enum Culprit {
 
   /// The innermost frame of the host's, preferably of a function that is known to have run.
   private static func blamedIndex(of stack: [StackFrame]) -> Int? {
-    stack.firstIndex(where: \.isHostCode) ?? stack.firstIndex(where: \.isOwnCode)
+    let work = work(in: stack)
+    return work.firstIndex(where: \.isHostCode) ?? work.firstIndex(where: \.isOwnCode)
+  }
+
+  /// What the innermost loop has called.
+  private static func work(in stack: [StackFrame]) -> ArraySlice<StackFrame> { stack.prefix { !$0.isLoop } }
+
+  /// The part of a stack that is one piece of work: from the innermost frame of the host's to what called back.
+  static func callout(of stack: [StackFrame]) -> ArraySlice<StackFrame> {
+    guard let innermost = blamedIndex(of: stack) else { return [] }
+    return stack[innermost...].prefix { !$0.isCaller }
+  }
+
+  /// Whether stacks of one stall show many short pieces of work: no function was met by more than half of them.
+  ///
+  /// Of each stack the one piece of work counts: what is outside of a loop, or of a library that calls back, is met whatever it calls.
+  /// False with fewer than three stacks, and where a function has no name: then it cannot be told from others.
+  static func disagree(_ stacks: [[StackFrame]]) -> Bool {
+    guard stacks.count >= 3 else { return false }
+    var counts: [String: Int] = [:]
+    for stack in stacks {
+      let frames = callout(of: stack).filter(\.isHostCode)
+      guard !frames.isEmpty, frames.allSatisfy({ $0.symbol != nil }) else { return false }
+      for function in Set(frames.map(\.functionKey)) { counts[function, default: 0] += 1 }
+    }
+    return counts.values.allSatisfy { 2 * $0 <= stacks.count }
   }
 
   /// A hash of the function that a stall is known by, with the version of the rule in front: `v2:` and 16 hexadecimal digits.
@@ -25,13 +53,14 @@ package enum Culprit {
   /// most samples met, unless that is not called by the same callout. Nil without a frame of the host's, and while it is not
   /// named for lack of time. `Tests/Corpus/fingerprints` has the rule in full.
   package static func fingerprint(of stack: [StackFrame], common: StackFrame? = nil) -> String? {
-    guard let innermost = blamedIndex(of: stack), stack[innermost].pending == nil else { return nil }
-    let callout = stack[innermost...].prefix { !$0.isCaller }
+    let callout = callout(of: stack)
+    guard let innermost = callout.first, innermost.pending == nil else { return nil }
     // Without names, a function is not known for the same from one sample to the next.
     let blamed =
       common?.symbol == nil
       ? nil : common.flatMap { common in callout.first { $0.isHostCode && $0.isSameFunction(as: common) } }
-    guard let frame = blamed ?? callout.first, frame.pending == nil else { return nil }
+    let frame = blamed ?? innermost
+    guard frame.pending == nil else { return nil }
     var hash = FNV1a()
     hash.combine(frame.identity.utf8)
     let digits = String(hash.value, radix: 16)
@@ -40,7 +69,7 @@ package enum Culprit {
 
   /// Whether the fingerprint of a computation hangs on no name of this stack that is not known.
   package static func isSettled(of stack: [StackFrame], common: StackFrame?) -> Bool {
-    guard let innermost = stack.firstIndex(where: \.isHostCode) else { return true }
+    guard let innermost = work(in: stack).firstIndex(where: \.isHostCode) else { return true }
     guard let common, common.symbol != nil else { return stack[innermost].symbol != nil }
     for frame in stack[innermost...] {
       if frame.isSameFunction(as: common) || frame.isCaller { break }
@@ -76,6 +105,19 @@ extension StackFrame {
 
   /// What tells the function from others: its name, or its place in the build.
   fileprivate var identity: String { symbol ?? "\(buildID ?? module ?? "")+\(offset ?? 0)" }
+
+  /// A loop that calls whatever is due: of libdispatch's queues, CoreFoundation, this monitor, GLib, libuv, libevent and libev.
+  fileprivate var isLoop: Bool {
+    guard owner != .host, let symbol else { return false }
+    return Self.loops.contains { symbol.hasPrefix($0) }
+  }
+
+  private static let loops = [
+    "_dispatch_main_queue_callback_4CF", "_dispatch_main_queue_drain", "_dispatch_call_block_and_release",
+    "_dispatch_lane_serial_drain", "_dispatch_lane_concurrent_drain", "_dispatch_root_queue_drain",
+    "_dispatch_worker_thread", "__CFRunLoopRun", "CFRunLoopRunSpecific", "LoopEngine.Loop.run(",
+    "g_main_context_dispatch", "g_main_context_iteration", "g_main_loop_run", "uv_run", "event_base_loop", "ev_run",
+  ]
 
   /// A loop, or a library that calls back: what is outside of it is not the same piece of work.
   fileprivate var isCaller: Bool {

@@ -26,6 +26,11 @@ struct Episode {
     var lockHolder: LockHolder?
     var deadlock: [Int32] = []
 
+    /// The same without what could blame anybody.
+    func blamingNobody(_ failure: CaptureFailure) -> Sample {
+      Sample(thread: thread, activity: .unknown, cause: .unknown, stack: [], failure: failure, mode: mode)
+    }
+
     /// Notes how the stack was taken, and what is uncertain of it.
     mutating func note(_ backtrace: Backtrace) {
       isApproximate = backtrace.isApproximate
@@ -61,6 +66,15 @@ struct Episode {
   let turn: Pulse.Word
   /// When the turn began.
   let start: UInt64
+  /// What the loop has called in the turn, as far as it says so.
+  private(set) var callouts: CalloutTimes?
+  // A callout that has not lasted for so long is not to blame for the turn.
+  private let blameLimit: UInt64
+  // Samples of the callout with this number, which is not known to have lasted for so long.
+  private var undecided: [(sample: Sample, time: UInt64, weight: UInt64)] = []
+  private var undecidedNumber: UInt64 = 0
+  // Those of the first samples that are not bunched together.
+  private var spacedStacks: [[StackFrame]] = []
   private(set) var sampleCount = 0
   // Without those that followed the first one at once.
   private var plannedCount = 0
@@ -103,8 +117,10 @@ struct Episode {
   private static let momentLimit = 256
 
   init(
-    id: String, turn: Pulse.Word, start: UInt64, frozen: UInt64 = 0, now: UInt64, sampling: UInt64 = 100_000_000
+    id: String, turn: Pulse.Word, start: UInt64, frozen: UInt64 = 0, now: UInt64, threshold: UInt64 = 0,
+    sampling: UInt64 = 100_000_000
   ) {
+    blameLimit = threshold / 2
     self.frozen = frozen
     sampleInterval = sampling
     steadyInterval = max(sampling, Self.steadySampleInterval)
@@ -124,11 +140,44 @@ struct Episode {
 
   /// Adds what was seen at `time`, for the time since the sample before.
   ///
-  /// One that is taken right after the first, and beside the plan, does not change when the next are due.
-  mutating func add(_ sample: Sample, at time: UInt64, isPlanned: Bool = true) {
+  /// One that is taken right after the first, and beside the plan, does not change when the next are due. `callouts` is what the loop had
+  /// called by then.
+  mutating func add(_ sample: Sample, at time: UInt64, isPlanned: Bool = true, callouts: CalloutTimes? = nil) {
     let weight = max(1, time > lastSampleTime ? time - lastSampleTime : 0)
     lastSampleTime = time
     sampleCount += 1
+    note(callouts, isOver: false)
+    if let callouts, !isLong(callouts.age) {
+      undecidedNumber = callouts.count
+      if undecided.count < Self.candidateLimit { undecided.append((sample, time, weight)) }
+    } else {
+      record(sample, at: time, weight: weight)
+    }
+    guard isPlanned else { return }
+    plannedCount += 1
+    if spacedStacks.count < Self.steadySamples { spacedStacks.append(sample.stack) }
+    sampleInterval =
+      plannedCount < Self.steadySamples
+      ? min(2 * sampleInterval, steadyInterval) : min(2 * sampleInterval, Self.longestInterval)
+    nextSample = time + sampleInterval
+  }
+
+  /// Notes what the loop has called by now, and so which of the samples show a callout that is to blame.
+  mutating func note(_ callouts: CalloutTimes?, isOver: Bool) {
+    if let callouts { self.callouts = callouts }
+    guard let known = self.callouts, !undecided.isEmpty else { return }
+    let isLong = isLong(known.duration(of: undecidedNumber))
+    guard isLong || isOver || known.count != undecidedNumber else { return }
+    let decided = undecided
+    undecided = []
+    for (sample, time, weight) in decided {
+      record(isLong ? sample : sample.blamingNobody(.shortCallouts), at: time, weight: weight)
+    }
+  }
+
+  private func isLong(_ duration: UInt64) -> Bool { duration >= blameLimit + frozen }
+
+  private mutating func record(_ sample: Sample, at time: UInt64, weight: UInt64) {
     causeWeights[sample.cause, default: 0] += weight
     let blamed = Culprit.frame(of: sample.stack)
     let culprit = blamed?.name
@@ -156,12 +205,6 @@ struct Episode {
       }
       candidates.append(Candidate(key: key, weight: weight, sample: sample))
     }
-    guard isPlanned else { return }
-    plannedCount += 1
-    sampleInterval =
-      plannedCount < Self.steadySamples
-      ? min(2 * sampleInterval, steadyInterval) : min(2 * sampleInterval, Self.longestInterval)
-    nextSample = time + sampleInterval
   }
 
   /// Names what was left without a name for lack of time.
@@ -173,6 +216,9 @@ struct Episode {
       guard isLast || !named.contains(where: { $0.pending != nil }) else { break }
       tree.add(named, weight: weight)
       unnamed.removeLast()
+    }
+    for index in spacedStacks.indices where spacedStacks[index].contains(where: { $0.pending != nil }) {
+      spacedStacks[index] = complete(spacedStacks[index])
     }
     guard candidates.contains(where: \.sample.isPending) else { return }
     var merged: [Candidate] = []
@@ -207,8 +253,13 @@ struct Episode {
 
   /// The sample that stands for the whole stall: of the culprit that took the most time.
   ///
-  /// A stack beats none.
+  /// A stack beats none. It is one that blames nobody where the turn was made of many short pieces of work: then whatever was met was met by
+  /// chance.
   var heaviest: Sample? {
+    if Culprit.disagree(spacedStacks), let any = candidates.first?.sample {
+      return any.blamingNobody(.noCommonFunction)
+    }
+    if candidates.isEmpty { return undecided.last?.sample.blamingNobody(.shortCallouts) }
     let withStack = candidates.indices.filter { !candidates[$0].sample.stack.isEmpty }
     let from = withStack.isEmpty ? Array(candidates.indices) : withStack
     return from.max(by: lighter).map { candidates[$0].sample }

@@ -48,6 +48,9 @@ final class Pulse: Sendable {
   private let published = Atomic<UInt64>(0)
   private let attention = Atomic<UInt32>(0)
   private let recovered = Atomic<UInt64>(0)
+  // What the loop has called in its turn, and the same of the last turn whose end the watchdog has asked for. Unsafe: C loads and stores
+  // them word by word, atomically.
+  private nonisolated(unsafe) let callouts = UnsafeMutablePointer<clinux_callouts>.allocate(capacity: 2)
   private let semaphore: WatchdogSemaphore
   // Where membarrier is missing the loop pays for the fence.
   private let fencesItself: Bool
@@ -66,7 +69,10 @@ final class Pulse: Sendable {
     self.semaphore = semaphore
     self.fencesItself = fencesItself
     self.countsTicks = countsTicks
+    callouts.initialize(repeating: clinux_callouts(), count: 2)
   }
+
+  deinit { callouts.deallocate() }
 
   // MARK: The loop's side
 
@@ -99,6 +105,7 @@ final class Pulse: Sendable {
       UnsafeMutableRawPointer(mutating: $0).assumingMemoryBound(to: UInt64.self)
     }
     stamp.attention = withUnsafePointer(to: attention) { UnsafeRawPointer($0).assumingMemoryBound(to: UInt32.self) }
+    stamp.callouts = callouts
     stamp.counts_ticks = countsTicks
     stamp.fences_itself = fencesItself
     return stamp
@@ -108,6 +115,7 @@ final class Pulse: Sendable {
   @inline(never)
   func answer() {
     var asked = attention.load(ordering: .relaxed)
+    if asked & Attention.episode != 0 { clinux_callouts_keep(callouts, callouts + 1) }
     var isAnswered = false
     // An episode that is asked for in between has its time, too.
     while !isAnswered {
@@ -152,6 +160,14 @@ final class Pulse: Sendable {
   var episodeEnd: UInt64? {
     if attention.load(ordering: .acquiring) & Attention.episode != 0 { return nil }
     return recovered.load(ordering: .relaxed)
+  }
+
+  /// What the loop has called in a turn so far, or until its end if that is known; nil if it has called nothing, or does not say.
+  func callouts(of turn: Word) -> clinux_callouts? {
+    var copy = clinux_callouts()
+    let isKnown =
+      clinux_callouts_read(callouts, turn.stamp, &copy) || clinux_callouts_read(callouts + 1, turn.stamp, &copy)
+    return isKnown ? copy : nil
   }
 
   /// Makes the requests of all pulses visible to their loops, or their transitions visible here.

@@ -46,6 +46,14 @@ final class PulseClock {
     min(scale?.time(of: word.stamp) ?? word.stamp, now)
   }
 
+  /// What is known of a turn's callouts, in nanoseconds.
+  func times(of callouts: clinux_callouts, now: UInt64) -> CalloutTimes {
+    let began = min(scale?.time(of: callouts.began) ?? callouts.began, now)
+    return CalloutTimes(
+      count: callouts.count, age: now - began, longest: scale?.duration(of: callouts.longest) ?? callouts.longest,
+      longestNumber: callouts.longest_number)
+  }
+
   /// Both clocks as near to each other as can be had: of five tries the one that nothing came between.
   private static func read() -> TickScale.Reading {
     var best = TickScale.Reading(ticks: 0, time: 0)

@@ -49,6 +49,9 @@ struct TickScale: Equatable {
     horizon = reading
   }
 
+  /// The time between two readings that are so far apart.
+  func duration(of ticks: UInt64) -> UInt64 { UInt64(Double(ticks) * nanosecondsPerTick) }
+
   /// The monotonic time at which the counter was read.
   ///
   /// Within a few microseconds for the last seconds.

@@ -254,7 +254,8 @@ final class WatchedLoop {
     }
     prepareEpisode()
     episode = Episode(
-      id: id, turn: turn, start: turnStart, frozen: frozenInTurn, now: now, sampling: subject.sampling)
+      id: id, turn: turn, start: turnStart, frozen: frozenInTurn, now: now, threshold: subject.threshold,
+      sampling: subject.sampling)
     return true
   }
 
@@ -262,7 +263,8 @@ final class WatchedLoop {
   func beginEpisode(of held: HeldTurn, id: String, waited: UInt64) {
     prepareEpisode()
     episode = Episode(
-      id: id, turn: held.turn, start: held.start, frozen: held.frozen, now: held.found, sampling: subject.sampling)
+      id: id, turn: held.turn, start: held.start, frozen: held.frozen, now: held.found, threshold: subject.threshold,
+      sampling: subject.sampling)
     episode?.memoryShortage = waited
   }
 
@@ -329,6 +331,7 @@ final class WatchedLoop {
       isWorker: subject.heartbeat.map { $0.isBeating && $0.pool != nil } ?? false)
     var chain = WaitChain(of: probe, in: moment, with: subject.captureThreads == .none ? nil : capture)
     let now = MonotonicClock.now()
+    let callouts = callouts(at: now)
     var sample = Episode.Sample(
       thread: probe.id, activity: moment.activity, cause: Verdict.cause(of: moment.activity, usage: change(at: now)),
       stack: [],
@@ -360,7 +363,13 @@ final class WatchedLoop {
     // After the new sample's own names: what is left of the time is for those that were left without.
     episode?.completeNames(resolver.complete)
     sweep(into: &sample, with: capture, resolver: resolver)
-    episode?.add(sample, at: now)
+    episode?.add(sample, at: now, callouts: callouts)
+  }
+
+  /// What the loop has called in the late turn.
+  private func callouts(at time: UInt64) -> CalloutTimes? {
+    guard let episode, let callouts = subject.pulse.callouts(of: episode.turn) else { return nil }
+    return clock.times(of: callouts, now: time)
   }
 
   /// Takes a few more samples of a computation, right after the first.
@@ -388,7 +397,8 @@ final class WatchedLoop {
         thread: probe.id, activity: .running, cause: Verdict.cause(of: .running, usage: change(at: now)), stack: stack,
         mode: mode, callout: callout)
       sample.note(backtrace)
-      self.episode?.add(sample, at: now, isPlanned: false)
+      let callouts = callouts(at: now)
+      self.episode?.add(sample, at: now, isPlanned: false, callouts: callouts)
       taken += 1
       return taken < Self.followUps
     }
@@ -455,6 +465,9 @@ final class WatchedLoop {
   /// Completes what the last report says: names for which there was no time before, and stolen time.
   func completeEpisode(with resolver: FrameResolver) {
     noteStolenTime()
+    let end = subject.pulse.episodeEnd
+    let callouts = callouts(at: end ?? MonotonicClock.now())
+    episode?.note(callouts, isOver: end != nil)
     resolver.namesFrames = namesFrames
     resolver.beginReport(isFirst: false)
     episode?.completeNames(resolver.complete, isLast: true)
@@ -507,6 +520,8 @@ final class WatchedLoop {
     evidence.memoryShortage = episode.memoryShortage
     evidence.stolen = episode.stolen
     evidence.watchEnded = watchEnded
+    evidence.callouts = episode.callouts
+    evidence.samplesDisagree = sample?.failure == .noCommonFunction
     // Of the thread whose stack is shown, or of none.
     if sample == nil || sample?.thread == probe.id { evidence.usage = change(at: MonotonicClock.now()) }
     var cause = episode.cause
@@ -516,6 +531,11 @@ final class WatchedLoop {
     }
     // A sample knows the time up to it alone; the whole stall's says more.
     if cause.isReady, sample?.failure != .noProcessor, let judged = Verdict.ready(evidence.usage) { cause = judged }
+    if sample?.failure == .shortCallouts || sample?.failure == .noCommonFunction {
+      // Many short pieces of work: late as a whole for want of a processor, or nothing that can be named.
+      let judged = Verdict.ready(evidence.usage)
+      cause = judged.map { $0 == .starved || $0 == .throttled ? $0 : .unknown } ?? .unknown
+    }
     let stack = sample?.stack ?? []
     let isRunning = if case .running = sample?.activity { true } else { false }
     var report = StallReport(

@@ -27,6 +27,18 @@ func sleepOnFoundationLoop() {
   FileHandle.standardError.write(Data("victim: slept=true\n".utf8))
 }
 
+// Each of its own length, so that no two are one for the linker; and what is said after it keeps the call from being a jump.
+@inline(never) @Sendable func first() { say(usleep(150000)) }
+@inline(never) @Sendable func second() { say(usleep(150001)) }
+@inline(never) @Sendable func third() { say(usleep(150002)) }
+@inline(never) @Sendable func fourth() { say(usleep(150003)) }
+@inline(never) @Sendable func fifth() { say(usleep(150004)) }
+@inline(never) @Sendable func sixth() { say(usleep(150005)) }
+@inline(never) @Sendable func seventh() { say(usleep(150006)) }
+@inline(never) @Sendable func eighth() { say(usleep(150007)) }
+
+func say(_ result: Int32) { FileHandle.standardError.write(Data("victim: result=\(result)\n".utf8)) }
+
 func after(_ seconds: Double, _ body: @escaping @Sendable () -> Void) {
   RunLoop.main.add(Timer(timeInterval: seconds, repeats: false) { _ in body() }, forMode: .common)
 }
@@ -74,6 +86,13 @@ let nested = RunLoop.Mode("private")
 switch scenario {
 case "compute": after(0.05) { blockFoundationLoop() }
 case "sleep": after(0.05) { sleepOnFoundationLoop() }
+case "main-queue-crowded":
+  // One after another, each of its own function.
+  DispatchQueue.main.asyncAfter(deadline: .now() + 0.05) {
+    for step in [first, second, third, fourth, fifth, sixth, seventh, eighth] {
+      DispatchQueue.main.async(execute: step)
+    }
+  }
 case "main-queue": DispatchQueue.main.asyncAfter(deadline: .now() + 0.05) { blockFoundationLoop() }
 case "thread-run-loop":
   try runThread { handle in

@@ -28,6 +28,26 @@ import StallMonitor
     Loop.main.run()
     for thread in threads { thread.stop() }
   },
+  // One turn of many short callouts; `milliseconds` is what all of them take.
+  "many-callouts": {
+    let loop = Loop.main
+    loop.after(20) {
+      for _ in 0..<milliseconds / 3 { loop.perform { spin(3) } }
+      loop.perform { loop.stop() }
+    }
+    loop.run()
+  },
+  // Many short callouts around one that takes as long.
+  "one-of-many-callouts": {
+    let loop = Loop.main
+    loop.after(20) {
+      for _ in 0..<50 { loop.perform { spin(1) } }
+      loop.perform { _ = blockBySleeping() }
+      for _ in 0..<50 { loop.perform { spin(1) } }
+      loop.perform { loop.stop() }
+    }
+    loop.run()
+  },
   // A host that closes sockets it does not know, and opens its own by the same numbers.
   "closes-sockets": { loseSockets { other, _ in close(other) } },
   // At once, so that nobody sees a closed one.
