@@ -271,7 +271,7 @@ extension Loop {
       polls = polls || isEmpty(mode)
     }
     // What a flush has left to do comes first, and so does a stop; an ending thread leaves its idle work alone.
-    if !markedFlushPoints.isEmpty { polls = true }
+    if !markedFlushPoints.isEmpty || !ring.isEmpty { polls = true }
     guard !idleWork.isEmpty, ring.isEmpty, !isStopping, !isDraining else { return false }
     polls = true
     return true

@@ -110,9 +110,10 @@ extension Loop {
   private func run(_ work: Work) {
     pendingWork[ObjectIdentifier(work)] = nil
     guard work.pending.exchange(false, ordering: .acquiringAndReleasing), let body = work.body else { return }
+    let target = work.target
     forgetContents(of: work)
     published.publish(.block, work.origin)
-    body()
+    withExtendedLifetime(target) { body() }
   }
 
   fileprivate func forget(_ work: Work) {
