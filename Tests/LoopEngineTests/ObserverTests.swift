@@ -109,4 +109,37 @@ import Testing
     }
     #expect(log.all == ["entry", "entry", "exit", "exit", "removed", "entry", "exit", "removed"])
   }
+
+  @Test func observersKeepNoModeFromBeingEmptyAndEndNoRunForOneSource() throws {
+    let log = Log<String>()
+    let results = try onFreshLoop { loop in
+      let observer = loop.observe(.all) { _, activity in log.append("\(activity.rawValue)") }
+      let first = loop.run()
+      loop.perform {}
+      let second = loop.run(mode: .default, before: .distantFuture)
+      observer.invalidate()
+      return [first, second]
+    }
+    #expect(results == [.finished, .finished])
+    #expect(log.all == ["1", "2", "4", "128"])
+  }
+
+  @Test func anObserverIsCalledForItsActivitiesAloneWithOneAtATime() throws {
+    let log = Log<Loop.Activity>()
+    _ = try onFreshLoop { loop in
+      loop.observe([.exit, .beforeSources]) { observer, activity in
+        #expect(observer.activities == [.exit, .beforeSources] && observer.repeats && observer.order == 0)
+        log.append(activity)
+      }
+      loop.observe([]) { _, activity in log.append(activity) }
+      loop.perform {}
+      return loop.run()
+    }
+    #expect(log.all == [.beforeSources, .exit])
+  }
+
+  @Test func allActivitiesAreTheSixAndThoseToCome() {
+    let six: Loop.Activity = [.entry, .beforeTimers, .beforeSources, .beforeWaiting, .afterWaiting, .exit]
+    #expect(Loop.Activity.all.isStrictSuperset(of: six) && six.rawValue == 231)
+  }
 }

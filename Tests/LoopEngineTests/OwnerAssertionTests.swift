@@ -4,12 +4,6 @@ import Testing
 
 @testable import LoopEngine
 
-/// fork(), which is hidden from Swift; the symbol is not.
-private func forkProcess() -> pid_t {
-  typealias Fork = @convention(c) () -> pid_t
-  return unsafeBitCast(dlsym(nil, "fork"), to: Fork.self)()
-}
-
 /// What belongs to a loop's thread is touched by that thread alone, and a debug build says so.
 struct OwnerAssertionTests {
   private static var isDebugBuild: Bool {

@@ -218,6 +218,78 @@ import Testing
     thread.stop()
     #expect(log.all == ["true"])
   }
+
+  @Test func theKernelKeepsFifteenBytesOfItsName() throws {
+    let thread = PermanentThread(name: "a name of more than fifteen bytes")
+    try thread.start()
+    let name = try thread.loop?.performAndWait {
+      var buffer = [UInt8](repeating: 0, count: 64)
+      let file = open("/proc/self/task/\(Loop.current.threadID)/comm", O_RDONLY | O_CLOEXEC)
+      defer { close(file) }
+      let count = read(file, &buffer, buffer.count)
+      return String(decoding: buffer.prefix(max(0, count)), as: UTF8.self)
+    }
+    thread.stop()
+    #expect(name == "a name of more \n")
+  }
+
+  @Test func itsStackIsAsLargeAsAskedFor() throws {
+    let thread = PermanentThread(stackSize: 40 << 20)
+    try thread.start()
+    let size = try thread.loop?.performAndWait {
+      // Hidden from Swift; the symbol is not.
+      typealias GetAttributes = @convention(c) (pthread_t, UnsafeMutablePointer<pthread_attr_t>) -> Int32
+      let getAttributes = unsafeBitCast(dlsym(nil, "pthread_getattr_np"), to: GetAttributes.self)
+      var attributes = pthread_attr_t()
+      var size = 0
+      _ = getAttributes(pthread_self(), &attributes)
+      pthread_attr_getstacksize(&attributes, &size)
+      pthread_attr_destroy(&attributes)
+      return size
+    }
+    thread.stop()
+    #expect(size ?? 0 >= 40 << 20)
+  }
+
+  @Test func aThreadThatTheSystemRefusesIsAnErrorAndCanBeStartedLater() throws {
+    let thread = PermanentThread(stackSize: 1 << 50)
+    let error = #expect(throws: LoopError.self) { try thread.start() }
+    #expect(error?.errorNumber == EAGAIN || error?.errorNumber == ENOMEM)
+    #expect(!thread.isRunning && thread.loop == nil && !thread.perform {})
+    thread.stop()
+  }
+
+  @Test func delayedWorkThatIsNotDueIsNotRunByAStop() throws {
+    let log = Log<String>()
+    let thread = PermanentThread()
+    try thread.start()
+    let work = thread.loop?.submit(after: .seconds(1000)) { log.append("delayed") }
+    let timer = thread.loop?.schedule(after: .seconds(1000)) { _ in log.append("timer") }
+    thread.perform(name: "a block") { log.append("block") }
+    thread.stop()
+    #expect(log.all == ["block"])
+    #expect(work?.isPending == false && timer?.isValid == false)
+  }
+
+  @Test func blocksOfAModeThatDoesNotServeThemDoNotRunAtTheStop() throws {
+    let log = Log<String>()
+    let thread = PermanentThread()
+    try thread.start()
+    let loop = try #require(thread.loop)
+    loop.perform(in: .tests) { log.append("tests") }
+    thread.perform { log.append("default") }
+    thread.stop()
+    #expect(log.all == ["default"])
+  }
+
+  @Test func aStopWithoutAStartDoesNothing() throws {
+    let thread = PermanentThread()
+    thread.stop()
+    #expect(!thread.isRunning && thread.loop == nil)
+    try thread.start()
+    #expect(thread.isRunning)
+    thread.stop()
+  }
 }
 
 private final class Box: Sendable {

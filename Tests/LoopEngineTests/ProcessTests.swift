@@ -4,12 +4,6 @@ import VictimC
 
 @testable import LoopEngine
 
-/// fork(), which is hidden from Swift; the symbol is not.
-private func fork() -> pid_t {
-  typealias Fork = @convention(c) () -> pid_t
-  return unsafeBitCast(dlsym(nil, "fork"), to: Fork.self)()
-}
-
 /// What needs a process of its own: exit tests.
 @Suite struct ProcessTests {
   @Test func withoutDescriptorsItSaysSoAndTheRestGoesOn() async {
@@ -67,7 +61,7 @@ private func fork() -> pid_t {
       }
       loop.schedule(after: .zero) { _ in loop.stop() }
       loop.run()
-      let child = fork()
+      let child = forkProcess()
       if child == 0 {
         // The child's own timer and watch; the parent's epoll instance must not hear of them.
         let own = Pipe()
@@ -96,7 +90,7 @@ private func fork() -> pid_t {
       }
       loop.run(mode: .default, for: .zero)
       let ready = Pipe()
-      let child = fork()
+      let child = forkProcess()
       if child == 0 {
         // Ends the inherited watch, and watches what the parent has open, too; but never runs.
         source?.invalidate()
@@ -126,7 +120,7 @@ private func fork() -> pid_t {
         [loop.inbox.wakeDescriptor.load(ordering: .relaxed), loop.timerDescriptor]
         + loop.modes.compactMap { $0?.poller.epoll }
       guard own.count == 3, own.allSatisfy({ $0 >= 0 }) else { exit(2) }
-      let child = fork()
+      let child = forkProcess()
       if child == 0 {
         // As a program does that closes all it does not know and opens its own.
         for number in own { dup2(pipe.writing, number) }
@@ -148,7 +142,7 @@ private func fork() -> pid_t {
       loop.schedule(after: .milliseconds(1)) { _ in log.append("timer") }
       // Made by the parent, whose epoll instance has heard of nothing but its own.
       loop.run(mode: .default, for: .zero)
-      let child = fork()
+      let child = forkProcess()
       if child == 0 {
         kill(getpid(), SIGUSR1)
         let end = Loop.Instant.now.advanced(by: .seconds(20))

@@ -209,4 +209,43 @@ import Testing
     #expect(log.count == 150)
     #expect(Set(log.all.map { $0 / 2 }).count == 150)
   }
+
+  @Test func anInterestThatAnotherThreadSetsReachesASleepingLoop() throws {
+    let pipe = Pipe()
+    defer { pipe.close() }
+    pipe.write()
+    let thread = PermanentThread()
+    try thread.start()
+    let loop = try #require(thread.loop)
+    let log = Log<Loop.DescriptorSource.Readiness>()
+    let source = try loop.watch(pipe.reading, for: []) { source, readiness in
+      log.append(readiness)
+      source.interest = []
+    }
+    for round in 1...3 {
+      while !loop.isWaiting { sleepBriefly() }
+      #expect(log.count == round - 1 && source.interest == [])
+      source.interest = .readable
+      #expect(eventually { log.count == round })
+    }
+    thread.stop()
+    #expect(log.all == [.readable, .readable, .readable])
+  }
+
+  @Test func aSourceReportsOnlyWhatItAskedFor() throws {
+    let (one, other) = Self.socketPair()
+    defer { for end in [one, other] { close(end) } }
+    send(other, "x", 1, 0)
+    shutdown(other, Int32(SHUT_WR))
+    // Readable, writable and half closed.
+    #expect(try Self.readiness(of: one, for: []) == nil)
+    #expect(try Self.readiness(of: one, for: .readable) == .readable)
+    #expect(try Self.readiness(of: one, for: .hangUp) == .hangUp)
+    #expect(try Self.readiness(of: one, for: .priority) == nil)
+    // Bits that mean nothing are dropped.
+    let source = Loop.DescriptorSource(one, for: Loop.DescriptorSource.Readiness(rawValue: .max)) { _, _ in }
+    #expect(source.interest == [.readable, .writable, .hangUp, .error, .priority])
+    source.interest = Loop.DescriptorSource.Readiness(rawValue: 1 << 31)
+    #expect(source.interest == [] && source.isValid)
+  }
 }

@@ -281,4 +281,89 @@ import Testing
     }
     #expect(log.all == ["descriptor"])
   }
+
+  @Test func scheduleAndCancelAreCalledOnTheLoopsThreadWhoeverAsks() throws {
+    let thread = PermanentThread()
+    try thread.start()
+    let loop = try #require(thread.loop)
+    let log = Log<String>()
+    @Sendable func note(_ what: String, _ given: Loop, _ mode: Loop.Mode) {
+      log.append("\(what)\(mode) \(given === loop && loop.isCurrent)")
+    }
+    let source = Loop.Source(didSchedule: { note("+", $0, $1) }, didCancel: { note("-", $0, $1) }, perform: {})
+    loop.add(source, to: .tests)
+    loop.add(source)
+    loop.remove(source, from: .tests)
+    // What is invalid before the loop comes to its addition is not added.
+    try loop.performAndWait {}
+    source.invalidate()
+    thread.stop()
+    #expect(log.all == ["+tests true", "+common true", "-tests true", "-common true"])
+  }
+
+  @Test func aSignalOfAnInvalidSourceDoesNothing() throws {
+    let log = Log<Int>()
+    let isSignalled = try onFreshLoop { loop in
+      loop.add(Loop.Source {})
+      let source = Loop.Source { log.append(1) }
+      loop.add(source)
+      source.invalidate()
+      source.signal()
+      loop.run(mode: .default, for: .zero)
+      return source.isSignalled
+    }
+    #expect(!isSignalled)
+    #expect(log.count == 0)
+  }
+
+  @Test func aSourceIsSignalledUntilItIsPerformed() throws {
+    let log = Log<Bool>()
+    _ = try onFreshLoop { loop in
+      let holder = Log<Loop.Source>()
+      let source = Loop.Source { log.append(holder.all[0].isSignalled) }
+      holder.append(source)
+      loop.add(source, to: .tests)
+      source.signal()
+      // A run in another mode leaves it signalled.
+      loop.add(Loop.Source {})
+      loop.run(mode: .default, for: .zero)
+      log.append(source.isSignalled)
+      loop.run(mode: .tests, for: .zero)
+      log.append(source.isSignalled)
+    }
+    #expect(log.all == [true, false, false])
+  }
+
+  @Test func aSignalFromWithinThePerformIsServedInTheNextPass() throws {
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      loop.observe(.beforeTimers) { _, _ in log.append("pass") }
+      let holder = Log<Loop.Source>()
+      holder.append(
+        Loop.Source {
+          log.append("perform")
+          if log.count < 6 { holder.all[0].signal() } else { loop.stop() }
+        })
+      loop.add(holder.all[0])
+      holder.all[0].signal()
+      return loop.run()
+    }
+    #expect(log.all == ["pass", "perform", "pass", "perform", "pass", "perform"])
+  }
+
+  @Test func aSignalOfARemovedSourceIsServedWhenItIsBack() throws {
+    let log = Log<Int>()
+    _ = try onFreshLoop { loop in
+      loop.add(Loop.Source {})
+      let source = Loop.Source { log.append(1) }
+      loop.add(source)
+      source.signal()
+      loop.remove(source)
+      loop.run(mode: .default, for: .zero)
+      #expect(log.count == 0 && source.isSignalled)
+      loop.add(source)
+      return loop.run(mode: .default, for: .zero)
+    }
+    #expect(log.count == 1)
+  }
 }

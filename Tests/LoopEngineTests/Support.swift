@@ -104,6 +104,24 @@ struct Pipe {
   }
 }
 
+/// fork(), which is hidden from Swift; the symbol is not.
+func forkProcess() -> pid_t {
+  typealias Fork = @convention(c) () -> pid_t
+  return unsafeBitCast(dlsym(nil, "fork"), to: Fork.self)()
+}
+
+/// Whether a child process exits with 0; waits for its end.
+func succeeds(_ child: pid_t) -> Bool {
+  var status: Int32 = 0
+  while waitpid(child, &status, 0) < 0 { guard errno == EINTR else { return false } }
+  return status == 0
+}
+
+/// Keeps the processor until a date.
+func spin(until date: Loop.Instant) {
+  while Loop.Instant.now < date {}
+}
+
 /// Another descriptor of the same open file.
 func duplicate(_ descriptor: Int32) -> Int32 { fcntl(descriptor, F_DUPFD_CLOEXEC, 0) }
 

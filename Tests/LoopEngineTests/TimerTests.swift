@@ -297,4 +297,65 @@ import Testing
     #expect(unbound == nil)
     #expect(late == nil)
   }
+
+  @Test func theLoopHoldsATimerWhileItIsScheduled() throws {
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      // Nobody but the loop has it.
+      func schedule(_ token: Token) {
+        loop.add(Loop.Timer(after: .zero) { _ in withExtendedLifetime(token) { log.append("fired") } })
+      }
+      schedule(Token { log.append("freed") })
+      log.append("scheduled")
+      return loop.run()
+    }
+    #expect(log.all == ["scheduled", "fired", "freed"])
+  }
+
+  @Test func theClosureOfATimerThatAnotherThreadEndsIsReleasedWhenTheLoopNextTurns() throws {
+    let log = Log<String>()
+    _ = try onFreshLoop { loop in
+      func schedule(_ token: Token) -> Loop.Timer {
+        loop.schedule(after: .seconds(1000)) { _ in withExtendedLifetime(token) {} }
+      }
+      let timer = schedule(Token { log.append("released on \(loop.isCurrent ? "the loop's thread" : "another")") })
+      TestThread {
+        timer.invalidate()
+        log.append("invalidated")
+      }.join()
+      return loop.run(mode: .default, for: .zero)
+    }
+    #expect(log.all == ["invalidated", "released on the loop's thread"])
+  }
+
+  @Test func aNegativeToleranceIsNone() throws {
+    let timer = Loop.Timer(after: .seconds(1), tolerance: .seconds(-1)) { _ in }
+    #expect(timer.permittedDelay == .zero)
+    timer.permittedDelay = .milliseconds(3)
+    #expect(timer.permittedDelay == .milliseconds(3))
+    timer.permittedDelay = .seconds(-5)
+    #expect(timer.permittedDelay == .zero)
+  }
+
+  @Test func aDateThatWasSetBeforeTheAdditionHolds() throws {
+    let log = Log<Int>()
+    _ = try onFreshLoop { loop in
+      let timer = Loop.Timer(at: .distantFuture) { _ in log.append(1) }
+      timer.nextFireDate = .now
+      loop.add(timer)
+      return loop.run()
+    }
+    #expect(log.count == 1)
+  }
+
+  @Test func aTimerMayFireInAnyOfItsModesAndLeavesAllOfThem() throws {
+    let log = Log<String?>()
+    let results = try onFreshLoop { loop in
+      let timer = Loop.Timer(after: .zero) { _ in log.append(loop.currentMode?.name) }
+      for mode in [Loop.Mode.default, .tests, .other] { loop.add(timer, to: mode) }
+      return [Loop.Mode.tests, .default, .other].map { loop.run(mode: $0, for: .seconds(60)) }
+    }
+    #expect(log.all == ["tests"])
+    #expect(results == [.finished, .finished, .finished])
+  }
 }
