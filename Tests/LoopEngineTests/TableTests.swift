@@ -50,4 +50,53 @@ import Testing
       for number in 0..<70_000 { _ = Loop.Mode("mode \(number)") }
     }
   }
+
+  @Test func whatOtherThreadsAskedForIsForgottenOnceItIsMade() throws {
+    let freed = Log<Int>()
+    let pipe = Pipe()
+    defer { pipe.close() }
+    _ = try onFreshLoop { loop in
+      loop.add(Loop.Source {})
+      for number in 0..<200 {
+        func ask(_ token: Token) {
+          let source = Loop.Source { withExtendedLifetime(token) {} }
+          let timer = Loop.Timer(after: .seconds(1000)) { _ in withExtendedLifetime(token) {} }
+          let observer = Loop.Observer(.exit) { _, _ in withExtendedLifetime(token) {} }
+          TestThread {
+            for mode in [Loop.Mode.common, .tests, .common] {
+              loop.add(source, to: mode)
+              loop.add(timer, to: mode)
+              loop.add(observer, to: mode)
+              if number % 2 == 0 { loop.remove(source, from: mode) }
+            }
+            source.invalidate()
+            timer.invalidate()
+            observer.invalidate()
+          }.join()
+        }
+        ask(Token { freed.append(1) })
+        loop.run(mode: .default, for: .zero)
+      }
+      // All are freed while the loop lives.
+      #expect(freed.count == 200)
+    }
+  }
+
+  @Test func exceptionsFromTheCommonModesAreNotCollected() throws {
+    try onFreshLoop { loop in
+      let source = Loop.Source {}
+      loop.addCommonMode(.tests)
+      for _ in 0..<100 {
+        loop.add(source)
+        for _ in 0..<3 { for mode in [Loop.Mode.default, .tests] { loop.remove(source, from: mode) } }
+        loop.add(source, to: .other)
+        loop.remove(source, from: .other)
+      }
+      #expect(source.keys.added == [Loop.Mode.common.id])
+      var keys = source.keys
+      #expect(keys.takeExceptions().count == 2)
+      loop.remove(source)
+      #expect(source.keys.isEmpty && !source.keys.hasExceptions)
+    }
+  }
 }

@@ -208,7 +208,8 @@ import Testing
     }
     #expect(left == .finished)
     #expect(order.count == 10_000)
-    #expect(order == order.sorted())
+    let isInOrder = order == order.sorted()
+    #expect(isInOrder)
   }
 
   @Test func whatEndsWithARemovedTimerMayLeaveWork() throws {
