@@ -139,10 +139,10 @@ import Testing
     let log = Log<Int>()
     _ = try onFreshLoop { loop in
       let start = Loop.Instant.now
-      let timer = Loop.Timer(at: start.advanced(by: .seconds(-21)), every: .seconds(10)) { _ in log.append(1) }
+      let timer = Loop.Timer(at: start.advanced(by: .seconds(-2100)), every: .seconds(1000)) { _ in log.append(1) }
       loop.add(timer)
       loop.run(mode: .default, for: time)
-      #expect(start.duration(to: timer.nextFireDate) == .seconds(9))
+      #expect(start.duration(to: timer.nextFireDate) == .seconds(900))
     }
     #expect(log.count == 1)
   }
@@ -151,17 +151,17 @@ import Testing
   @Test func aTimerThatIsAlwaysMovedAheadFiresOnceTheOtherHasEnded() throws {
     let log = Log<String>()
     _ = try onFreshLoop { loop in
-      let late = Loop.Timer(after: .milliseconds(2), repeats: true) { timer in
+      let late = Loop.Timer(at: .now.advanced(by: .seconds(1000)), every: .microseconds(100)) { timer in
         log.append("late")
         if log.count == 12 { timer.invalidate() }
       }
       loop.add(late)
-      // Always due before the other one, however slow the machine is: half the interval, and by
-      // date.
-      loop.schedule(after: .milliseconds(1), repeats: true) { timer in
+      loop.schedule(after: .microseconds(100), repeats: true) { timer in
         log.append("early")
-        late.nextFireDate = .now.advanced(by: .milliseconds(2))
-        if log.count == 10 { timer.invalidate() }
+        late.nextFireDate = .now.advanced(by: .seconds(1000))
+        if log.count < 10 { return }
+        timer.invalidate()
+        late.nextFireDate = .now
       }
       return loop.run()
     }
@@ -176,10 +176,13 @@ import Testing
       loop.observe(.afterWaiting, repeats: false) { _, _ in
         log.append("after waiting")
         old.invalidate()
-        loop.schedule(after: .milliseconds(1)) { _ in log.append("new") }
+        let new = loop.schedule(after: .seconds(1000)) { _ in log.append("new") }
         // Due already: served by this pass, as timers come after the wait.
         loop.add(Loop.Timer(at: .distantPast) { _ in log.append("due") })
-        loop.observe(.beforeTimers, repeats: false) { _, _ in log.append("next pass") }
+        loop.observe(.beforeTimers, repeats: false) { _, _ in
+          log.append("next pass")
+          new.nextFireDate = .now
+        }
       }
       return loop.run(mode: .default, for: .seconds(60))
     }

@@ -82,9 +82,10 @@ import Testing
   @Test func delayedWorkRunsByDateWhateverItsOrder() throws {
     let log = Log<String>()
     _ = try onFreshLoop { loop in
+      // Their dates ascend, however slowly they are submitted; their orders descend.
+      loop.submit(after: .microseconds(100), order: 9) { log.append("first") }
+      loop.submit(after: .microseconds(200), order: 5) { log.append("second") }
       loop.submit(after: .microseconds(300), order: -5) { log.append("third") }
-      loop.submit(after: .microseconds(200), order: 9) { log.append("second") }
-      loop.submit(after: .microseconds(100), order: 5) { log.append("first") }
       spin(until: .now.advanced(by: .microseconds(400)))
       return loop.run()
     }
