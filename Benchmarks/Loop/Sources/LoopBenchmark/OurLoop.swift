@@ -57,6 +57,21 @@ func ourLoop() -> Subject {
   subject.empty = { count in
     perOperation(count) { for _ in 0..<count { loop.run(mode: .default, for: .zero) } }
   }
+  subject.signalledSources = { count, passes in
+    let performed = Count()
+    // In seven orders, so that there is something to sort.
+    let sources = (0..<count).map { number in Loop.Source(order: number % 7) { performed.value += 1 } }
+    for source in sources { loop.add(source) }
+    let result = perOperation(count * passes) {
+      for _ in 0..<passes {
+        for source in sources { source.signal() }
+        loop.run(mode: .default, for: .zero)
+      }
+    }
+    precondition(performed.value == count * passes, "a signalled source was not performed in its pass")
+    for source in sources { source.invalidate() }
+    return result
+  }
   return subject
 }
 

@@ -103,6 +103,30 @@ func coreFoundation() -> Subject {
   subject.empty = { count in
     perOperation(count) { for _ in 0..<count { CFRunLoopRunInMode(mode, 0, false) } }
   }
+  subject.signalledSources = { count, passes in
+    // A counter each: sources of equal contexts are one to a mode.
+    let performs = UnsafeMutablePointer<Int>.allocate(capacity: count)
+    performs.initialize(repeating: 0, count: count)
+    defer { performs.deallocate() }
+    let sources = (0..<count).map { number -> CFRunLoopSource in
+      var context = CFRunLoopSourceContext()
+      context.info = UnsafeMutableRawPointer(performs + number)
+      context.perform = { $0!.assumingMemoryBound(to: Int.self).pointee += 1 }
+      return CFRunLoopSourceCreate(nil, number % 7, &context)
+    }
+    for source in sources { CFRunLoopAddSource(loop, source, mode) }
+    let result = perOperation(count * passes) {
+      for _ in 0..<passes {
+        for source in sources { CFRunLoopSourceSignal(source) }
+        CFRunLoopRunInMode(mode, 0, false)
+      }
+    }
+    for number in 0..<count {
+      precondition(performs[number] == passes, "a signalled source was not performed in its pass")
+    }
+    for source in sources { CFRunLoopSourceInvalidate(source) }
+    return result
+  }
   return subject
 }
 

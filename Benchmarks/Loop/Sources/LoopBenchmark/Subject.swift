@@ -10,6 +10,8 @@ struct Subject {
   /// The same with a closure for each descriptor; only of a loop that has closures.
   var descriptorsWithClosures: ((_ watched: Int, _ count: Int) -> Double)?
   var empty: ((_ count: Int) -> Double)?
+  /// Signals many sources and performs them in one pass; of a source, and several passes.
+  var signalledSources: ((_ sources: Int, _ passes: Int) -> Double)?
   /// Creates a timer, adds it and cancels it.
   var timerLife: ((_ count: Int) -> Double)?
   /// The most timers with which a sweep ends today.
