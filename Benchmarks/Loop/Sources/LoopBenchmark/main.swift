@@ -136,7 +136,9 @@ for row in rows where options.only.map(row.name.contains) ?? true {
   }
   // The other promise: three times as fast as CFRunLoop, except where the kernel's share leaves no room, and with
   // signalled sources, whose promise is a time.
-  if row.name != "round trip", !row.name.hasPrefix("signal + perform"), let times = samples.ratio(of: "CFRunLoop", to: "LoopEngine") {
+  if row.name != "round trip", !row.name.hasPrefix("signal + perform"),
+    let times = samples.ratio(of: "CFRunLoop", to: "LoopEngine")
+  {
     results.append(
       Result(
         benchmark: "CFRunLoop's time to ours: \(row.name)", subject: "LoopEngine", value: times, unit: "times",
