@@ -210,9 +210,8 @@ struct WatchedLoopTests {
   }
 
   /// A threshold of 100.
-  private func episode(frozen: UInt64 = 0) -> Episode {
-    Episode(
-      id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0, frozen: frozen, now: 100, threshold: 100)
+  private func episode() -> Episode {
+    Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0, now: 100, threshold: 100)
   }
 
   @Test func manyShortCalloutsBlameNobody() {
@@ -222,7 +221,7 @@ struct WatchedLoopTests {
         .stub(cause: .running, symbol: "f()"), at: time, callouts: CalloutTimes(count: number, age: 3, longest: 49))
       #expect(episode.heaviest?.stack.isEmpty == true && episode.heaviest?.failure == .shortCallouts)
     }
-    episode.note(CalloutTimes(count: 50, age: 2, longest: 49, longestNumber: 7), isOver: true)
+    episode.note(CalloutTimes(count: 50, age: 2, longest: 49, longestNumber: 7), at: 500, isOver: true)
     #expect(episode.heaviest?.stack.isEmpty == true && episode.heaviest?.failure == .shortCallouts)
     #expect(episode.cause == .unknown)
     #expect(episode.callouts?.longestOfAll == 49)
@@ -244,20 +243,27 @@ struct WatchedLoopTests {
     for last in [CalloutTimes(count: 9, age: 1, longest: 60, longestNumber: 3), CalloutTimes(count: 3, age: 60)] {
       var episode = episode()
       episode.add(.stub(cause: .sleep, symbol: "f()"), at: 100, callouts: CalloutTimes(count: 3, age: 10))
-      episode.note(last, isOver: true)
+      episode.note(last, at: 160, isOver: true)
       #expect(episode.heaviest?.stack.first?.symbol == "f()")
     }
     var other = episode()
     other.add(.stub(cause: .sleep, symbol: "f()"), at: 100, callouts: CalloutTimes(count: 3, age: 10))
-    other.note(CalloutTimes(count: 9, age: 1, longest: 60, longestNumber: 2), isOver: true)
+    other.note(CalloutTimes(count: 9, age: 1, longest: 60, longestNumber: 2), at: 160, isOver: true)
     #expect(other.heaviest?.failure == .shortCallouts)
   }
 
   @Test func frozenTimeIsNoCalloutsFault() {
-    var episode = episode(frozen: 40)
-    episode.add(.stub(cause: .sleep, symbol: "f()"), at: 140, callouts: CalloutTimes(count: 3, age: 80))
-    episode.note(CalloutTimes(count: 4, age: 50, longest: 85, longestNumber: 3), isOver: true)
-    #expect(episode.heaviest?.failure == .shortCallouts)
+    for number in [3, 4] as [UInt64] {
+      // Frozen for 40 in the first 90; the third callout was under way then, and the fourth not yet.
+      var episode = Episode(
+        id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0, frozen: 40, frozenUntil: 90, now: 140,
+        threshold: 100)
+      let callouts = CalloutTimes(count: number, age: number == 3 ? 80 : 49)
+      episode.add(.stub(cause: .sleep, symbol: "f()"), at: 140, callouts: callouts)
+      #expect(episode.heaviest?.failure == .shortCallouts)
+      episode.note(CalloutTimes(count: number, age: callouts.age + 5), at: 145, isOver: true)
+      #expect(episode.heaviest?.failure == (number == 3 ? .shortCallouts : nil))
+    }
   }
 
   @Test func samplesWithoutACommonFunctionBlameNobody() {
@@ -286,7 +292,7 @@ struct WatchedLoopTests {
 
   @Test func frozenTimeIsNotPartOfTheDuration() {
     var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 100), start: 100, now: 350)
-    episode.frozen = 300
+    episode.addFreeze(300, at: 500)
     #expect(episode.duration(at: 1100) == 700)
   }
 }

@@ -10,9 +10,4 @@ struct CalloutTimes: Sendable, Equatable {
 
   /// How long the longest of all took.
   var longestOfAll: UInt64 { max(age, longest) }
-
-  /// How long one of them took at least; 0 if that is not known.
-  func duration(of number: UInt64) -> UInt64 {
-    number == count ? age : number == longestNumber ? longest : 0
-  }
 }

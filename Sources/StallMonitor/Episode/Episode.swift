@@ -78,8 +78,9 @@ struct Episode {
   private(set) var sampleCount = 0
   // Without those that followed the first one at once.
   private var plannedCount = 0
-  /// Time in which the whole process stood still.
-  var frozen: UInt64 = 0
+  /// Time in which the whole process stood still, and when the last of it was noticed.
+  private(set) var frozen: UInt64
+  private var frozenUntil: UInt64
   /// What a hypervisor took from the machine's processors, from when the turn was found late to the last sample or the end.
   var stolen: UInt64 = 0
   /// How long the first report had to wait for memory.
@@ -117,11 +118,12 @@ struct Episode {
   private static let momentLimit = 256
 
   init(
-    id: String, turn: Pulse.Word, start: UInt64, frozen: UInt64 = 0, now: UInt64, threshold: UInt64 = 0,
-    sampling: UInt64 = 100_000_000
+    id: String, turn: Pulse.Word, start: UInt64, frozen: UInt64 = 0, frozenUntil: UInt64 = 0, now: UInt64,
+    threshold: UInt64 = 0, sampling: UInt64 = 100_000_000
   ) {
     blameLimit = threshold / 2
     self.frozen = frozen
+    self.frozenUntil = frozenUntil
     sampleInterval = sampling
     steadyInterval = max(sampling, Self.steadySampleInterval)
     self.id = id
@@ -138,6 +140,13 @@ struct Episode {
     return whole > frozen ? whole - frozen : 0
   }
 
+  /// Adds time in which the whole process stood still, which was noticed now.
+  mutating func addFreeze(_ duration: UInt64, at now: UInt64) {
+    guard duration > 0 else { return }
+    frozen += duration
+    frozenUntil = now
+  }
+
   /// Adds what was seen at `time`, for the time since the sample before.
   ///
   /// One that is taken right after the first, and beside the plan, does not change when the next are due. `callouts` is what the loop had
@@ -146,8 +155,8 @@ struct Episode {
     let weight = max(1, time > lastSampleTime ? time - lastSampleTime : 0)
     lastSampleTime = time
     sampleCount += 1
-    note(callouts, isOver: false)
-    if let callouts, !isLong(callouts.age) {
+    note(callouts, at: time, isOver: false)
+    if let callouts, !isLong(callouts.count, callouts, at: time) {
       undecidedNumber = callouts.count
       if undecided.count < Self.candidateLimit { undecided.append((sample, time, weight)) }
     } else {
@@ -163,10 +172,10 @@ struct Episode {
   }
 
   /// Notes what the loop has called by now, and so which of the samples show a callout that is to blame.
-  mutating func note(_ callouts: CalloutTimes?, isOver: Bool) {
+  mutating func note(_ callouts: CalloutTimes?, at time: UInt64, isOver: Bool) {
     if let callouts { self.callouts = callouts }
     guard let known = self.callouts, !undecided.isEmpty else { return }
-    let isLong = isLong(known.duration(of: undecidedNumber))
+    let isLong = isLong(undecidedNumber, known, at: time)
     guard isLong || isOver || known.count != undecidedNumber else { return }
     let decided = undecided
     undecided = []
@@ -175,7 +184,14 @@ struct Episode {
     }
   }
 
-  private func isLong(_ duration: UInt64) -> Bool { duration >= blameLimit + frozen }
+  /// Whether one of the callouts is known to have lasted for half of the threshold, by `time`.
+  private func isLong(_ number: UInt64, _ callouts: CalloutTimes, at time: UInt64) -> Bool {
+    if number == callouts.count {
+      let began = time > callouts.age ? time - callouts.age : 0
+      return callouts.age >= blameLimit + (began < frozenUntil ? frozen : 0)
+    }
+    return number == callouts.longestNumber && callouts.longest >= blameLimit + frozen
+  }
 
   private mutating func record(_ sample: Sample, at time: UInt64, weight: UInt64) {
     causeWeights[sample.cause, default: 0] += weight

@@ -85,6 +85,7 @@ final class WatchedLoop {
   var detailFile: String?
   // For how long of the turn under way the whole process was frozen.
   private var frozenInTurn: UInt64 = 0
+  private var frozenUntil: UInt64 = 0
   // What had been stolen from the machine's processors when the episode began.
   private var stolenBefore: UInt64?
   private let throttle = ThrottleCounter()
@@ -132,7 +133,7 @@ final class WatchedLoop {
   func look(at now: UInt64, frozen: UInt64) -> Step {
     if held != nil { return .held }
     if episode != nil {
-      episode?.frozen += frozen
+      episode?.addFreeze(frozen, at: now)
       return lookAtEpisode(now)
     }
     if subject.heartbeat?.isOver == true { return .quiet }
@@ -179,6 +180,7 @@ final class WatchedLoop {
       baseline = word.phase == .heartbeat && thread == probe.id ? beatBaseline ?? usage(at: now) : usage(at: now)
     }
     let start = turnStart
+    if frozen > 0 { frozenUntil = now }
     frozenInTurn += min(frozen, now > start + frozenInTurn ? now - start - frozenInTurn : 0)
     let deadline = start + frozenInTurn + subject.threshold
     return now < deadline ? .lookAgain(at: deadline) : .late(word)
@@ -254,8 +256,8 @@ final class WatchedLoop {
     }
     prepareEpisode()
     episode = Episode(
-      id: id, turn: turn, start: turnStart, frozen: frozenInTurn, now: now, threshold: subject.threshold,
-      sampling: subject.sampling)
+      id: id, turn: turn, start: turnStart, frozen: frozenInTurn, frozenUntil: frozenUntil, now: now,
+      threshold: subject.threshold, sampling: subject.sampling)
     return true
   }
 
@@ -263,8 +265,8 @@ final class WatchedLoop {
   func beginEpisode(of held: HeldTurn, id: String, waited: UInt64) {
     prepareEpisode()
     episode = Episode(
-      id: id, turn: held.turn, start: held.start, frozen: held.frozen, now: held.found, threshold: subject.threshold,
-      sampling: subject.sampling)
+      id: id, turn: held.turn, start: held.start, frozen: held.frozen, frozenUntil: frozenUntil, now: held.found,
+      threshold: subject.threshold, sampling: subject.sampling)
     episode?.memoryShortage = waited
   }
 
@@ -466,8 +468,9 @@ final class WatchedLoop {
   func completeEpisode(with resolver: FrameResolver) {
     noteStolenTime()
     let end = subject.pulse.episodeEnd
-    let callouts = callouts(at: end ?? MonotonicClock.now())
-    episode?.note(callouts, isOver: end != nil)
+    let now = end ?? MonotonicClock.now()
+    let callouts = callouts(at: now)
+    episode?.note(callouts, at: now, isOver: end != nil)
     resolver.namesFrames = namesFrames
     resolver.beginReport(isFirst: false)
     episode?.completeNames(resolver.complete, isLast: true)
