@@ -29,7 +29,10 @@ FUZZ_SECONDS ?= 60
 MATRIX_RUNS ?= 20
 MATRIX_SCENARIOS ?=
 
-.PHONY: demo test matrix test-fleet test-integrations test-traits test-pictures install agent deb test-deb examples fuzz sanitize bench bench-monitor bench-capture bench-loop bench-nio bench-report bench-agent lint format clean
+# `make corpus CORPUS=short` runs two builds of each program instead of all; CORPUS=update records what is reported now.
+CORPUS ?= full
+
+.PHONY: demo test matrix corpus test-fleet test-integrations test-traits test-pictures install agent deb test-deb examples fuzz sanitize bench bench-monitor bench-capture bench-loop bench-nio bench-report bench-agent lint format clean
 
 demo: ## A host with known stalls: report lines on standard output, an account on standard error.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES)
@@ -52,6 +55,11 @@ matrix: ## Transfers and hostile hosts, watched and unwatched, MATRIX_RUNS times
 	scripts/build-c-library "$(CURDIR)/.build/c-library/root"
 	$(SWIFT) build --product run-matrix
 	"$$($(SWIFT) build --show-bin-path)/run-matrix" $(MATRIX_RUNS) $(MATRIX_SCENARIOS)
+
+corpus: ## The corpus of stalls: responsible function, cause, fingerprint and message of each, compared with what is true and recorded.
+	@scripts/install-dependencies $(LIBRARIES) $(C_HOSTS) binutils libstdc++-12-dev
+	scripts/build-c-library "$(CURDIR)/.build/c-library/root"
+	scripts/run-corpus --$(CORPUS)
 
 test-fleet: ## The queries for a fleet on ClickHouse, which is 900 MB; on DuckDB they are part of `make test`.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES) $(JUDGES) $(C_HOSTS)

@@ -147,6 +147,49 @@ import Testing
     }
     """
 
+  /// Copies and parts that GCC and LLVM make of a function are the function.
+  @Test(arguments: [
+    ("parse", "parse"), ("parse.constprop.0", "parse"), ("parse.isra.0.cold", "parse"), ("parse.part.3", "parse"),
+    ("parse.lto_priv.0", "parse"), ("parse.llvm.1234567890", "parse"), ("parse.cold", "parse"),
+    ("_ZN4host5parseEi.constprop.0.isra.0", "host::parse(int)"), ("_ZN4host5parseEi.cold", "host::parse(int)"),
+    ("_ZN4host5parseEi", "host::parse(int)"),
+    // Names that somebody wrote, in other languages.
+    ("main.parse", "main.parse"), ("main.cold.parse", "main.cold.parse"), (".cold", ".cold"), ("parse.", "parse."),
+    ("parse.12", "parse.12"), ("parse.cold.", "parse.cold."),
+  ])
+  func copyHasTheFunctionsName(linkageName: String, name: String) {
+    Symbolizer.load()
+    let full = Demangler.demangle(linkageName) ?? linkageName
+    #expect(ShortSymbol.withoutDisguise(full, linkageName: linkageName) == name, "\(full)")
+    let short = ShortSymbol.shorten(full, linkageName: linkageName)
+    #expect(short == (linkageName.hasPrefix("_Z") ? "host::parse" : name))
+  }
+
+  /// GCC marks a lambda's call as made by the compiler.
+  @Test(arguments: ["g++", "clang++"], ["-O0", "-O2"])
+  func lambdaIsSomebodysCode(compiler: String, level: String) throws {
+    let fixtures = try SymbolFixtures()
+    try #require(Symbolizer.load() == nil)
+    let source = """
+      volatile int spins;
+      template <typename Action> __attribute__((noinline)) void perform(Action action) { for (;;) action(); }
+      int main() {
+        perform([]() __attribute__((noinline)) { spins = spins + 1; });
+        return 0;
+      }
+
+      """
+    try source.write(toFile: fixtures.path("lambda.cpp"), atomically: true, encoding: .utf8)
+    try fixtures.run([compiler, "-g", level, "-Wl,--build-id=sha1", "-o", "lambda", "lambda.cpp"])
+    let module = try fixtures.module(fixtures.path("lambda"))
+    let lambda = try #require(try fixtures.functions(module.path).first { $0.name.hasPrefix("_ZZ4mainENK") })
+    let symbolizer = Symbolizer(byteBudget: 64 << 20, debugRoots: [])
+    let names = symbolizer.symbolize(module: module, address: lambda.address, deadline: SymbolClock.generous()).frames
+    let stack = StackFrame(module: module.path, offset: lambda.address).named(names, isExecutable: true)
+    #expect(Culprit.frame(of: stack)?.symbol?.contains("::operator()() const") == true, "\(stack)")
+    #expect(stack.first?.isHostCode == true)
+  }
+
   struct Ownership: Sendable {
     var name: String
     var owner: CodeOwner
@@ -174,6 +217,7 @@ import Testing
     Ownership(name: "$sSS10LoopEngineE6shoutySSyF", owner: .monitor),
     Ownership(name: "swift_retain", owner: .runtime),
     Ownership(name: "_dispatch_main_queue_callback_4CF", owner: .runtime),
+    Ownership(name: "__DISPATCH_WAIT_FOR_QUEUE__", owner: .runtime),
     Ownership(name: "__CFRunLoopRun", owner: .runtime),
     Ownership(name: "CFRunLoopRunInMode", owner: .runtime),
     Ownership(name: "_ZNSt6vectorIiSaIiEE9push_backEOi", owner: .runtime),

@@ -38,7 +38,9 @@ extension SymbolizedFrame {
     let name = linkageName ?? ""
     // swiftc marks thunks as artificial, and gives accessors and witnesses that it made up no line of declaration. It
     // marks the top level of an asynchronous main.swift as artificial, too, which somebody wrote.
-    let made = frame.artificial || (frame.described && !frame.declared && name.hasPrefix("$s"))
+    // GCC marks each lambda's call as artificial, which somebody wrote.
+    let isLambda = frame.name.map { strcmp($0, "operator()") == 0 } ?? false
+    let made = (frame.artificial && !isLambda) || (frame.described && !frame.declared && name.hasPrefix("$s"))
     self.init(
       symbol: full,
       shortSymbol: full.map { ShortSymbol.shorten($0, linkageName: name) },

@@ -134,7 +134,8 @@ package enum HostCode {
   private static let standardNames = ["__gnu_", "__gthread_", "__cxxabiv1", "__pstl"]
   private static let monitorNames = ["cunwind_", "clinux_", "stallmonitor_"]
   private static let runtimeNames = [
-    "swift_", "_swift_", "__swift_", "Swift runtime failure: ", "dispatch_", "_dispatch_", "__dispatch_", "_Block_",
+    "swift_", "_swift_", "__swift_", "Swift runtime failure: ", "dispatch_", "_dispatch_", "__dispatch_",
+    "__DISPATCH_WAIT_FOR_QUEUE__", "_Block_",
     "__cxa_", "__gxx_", "_Unwind_", "_foundation_", "__gthread_", "_ZN5swift", "_ZNK5swift", "_ZL13swift", "_ZN4icu_",
     "_ZN6icu_", "_ZN20_foundation_unicode",
     // Placement: the header's, where the others may be the host's own. What clang makes for noexcept.

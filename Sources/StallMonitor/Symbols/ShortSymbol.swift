@@ -20,15 +20,16 @@ enum ShortSymbol {
     }
     if linkageName.hasPrefix("_Z") { return cxx(Array(symbol.utf8)) }
     if linkageName.hasPrefix("async_Main") { return "main.swift (top level)" }
-    return symbol
+    return withoutCopyMarks(symbol)
   }
 
   /// The full name without what makes a copy or a part of a function differ from the function: a specialization and a
-  /// resumed part of an `async` function are the function, in debug and in release.
+  /// resumed part of an `async` function are the function, in debug and in release; so are the copies and parts that GCC and LLVM
+  /// make of functions in C and C++.
   ///
   /// Merged code stays marked, in front: it is the function's, and that of others.
   static func withoutDisguise(_ symbol: String, linkageName: String) -> String {
-    guard isSwift(linkageName) else { return symbol }
+    guard isSwift(linkageName) else { return withoutCopyMarks(symbol) }
     let text = Array(symbol.utf8)
     let plain = withoutDisguise(text[...])
     if plain.count == text.count { return symbol }
@@ -319,9 +320,41 @@ extension ShortSymbol {
   }
 }
 
-// MARK: - C++
+// MARK: - C and C++
 
 extension ShortSymbol {
+  /// What GCC and LLVM put behind the name of a function when they make a copy of it, or split a part off.
+  private static let copyMarks: Set<Substring> = [
+    "constprop", "isra", "part", "cold", "lto_priv", "localalias", "llvm", "specialized",
+  ]
+
+  /// `parse` from `parse.constprop.0.isra.0`, and `host::parse(int)` from `host::parse(int) [clone .isra.0] [clone .cold]`.
+  ///
+  /// A dot is in no name that somebody wrote in C or C++. Names of other languages have dots: what is not one of these marks stays.
+  private static func withoutCopyMarks(_ symbol: String) -> String {
+    guard symbol.utf8.contains(UInt8(ascii: ".")) else { return symbol }
+    var name = symbol[...]
+    // __cxa_demangle of libstdc++ writes ` [clone .cold]`, that of LLVM ` (.cold)`.
+    for (open, close) in [(" [clone .", "]"), (" (.", ")")] {
+      while name.hasSuffix(close), let range = name.ranges(of: open).last,
+        isCopyMark(name[range.upperBound...].dropLast())
+      {
+        name = name[..<range.lowerBound]
+      }
+    }
+    if let dot = name.firstIndex(of: "."), dot > name.startIndex, isCopyMark(name[name.index(after: dot)...]) {
+      name = name[..<dot]
+    }
+    return String(name)
+  }
+
+  /// Whether a text is such marks with their numbers: `constprop.0.cold`.
+  private static func isCopyMark(_ text: Substring) -> Bool {
+    let words = text.split(separator: ".", omittingEmptySubsequences: false)
+    guard let first = words.first, copyMarks.contains(first) else { return false }
+    return words.allSatisfy { copyMarks.contains($0) || (!$0.isEmpty && $0.allSatisfy(\.isNumber)) }
+  }
+
   /// `ns::Class::method` from `int ns::Class<int>::method<char>(int, char) const`.
   private static func cxx(_ symbol: [UInt8]) -> String {
     var result: [UInt8] = []
