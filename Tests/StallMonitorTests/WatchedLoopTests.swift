@@ -235,7 +235,17 @@ struct WatchedLoopTests {
     #expect(episode.heaviest?.stack.isEmpty == true)
     episode.add(.stub(cause: .lock, symbol: "long()"), at: 300, callouts: CalloutTimes(count: 4, age: 200))
     #expect(episode.heaviest?.stack.first?.symbol == "long()")
-    #expect(episode.cause == .lock && episode.weight(of: .lock) == 200 && episode.weight(of: .unknown) == 100)
+    #expect(episode.cause == .lock && episode.weight(of: .lock) == 200 && episode.weight(of: .sleep) == nil)
+  }
+
+  /// What three callouts of half the threshold each met is not one piece of work that has no function in common.
+  @Test func samplesOfSeveralCalloutsNeedNotAgree() {
+    var episode = episode()
+    for number in 1...3 as ClosedRange<UInt64> {
+      episode.add(
+        .stub(cause: .sleep, symbol: "f\(number)()"), at: 60 * number, callouts: CalloutTimes(count: number, age: 59))
+    }
+    #expect(episode.heaviest?.stack.isEmpty == false)
   }
 
   @Test func calloutIsKnownByItsEnd() {

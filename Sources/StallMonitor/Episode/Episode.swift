@@ -17,6 +17,8 @@ struct Episode {
     var failure: CaptureFailure?
     var mode: String?
     var callout: String?
+    /// Which callout of the turn it met, from 1; 0 if that is not known.
+    var calloutNumber: UInt64 = 0
     /// Threads that matter to it: those that are waited for first.
     var threads: [StallReport.OtherThread] = []
     /// Threads that were to be among them and were not looked at: there was no time left.
@@ -70,11 +72,10 @@ struct Episode {
   private(set) var callouts: CalloutTimes?
   // A callout that has not lasted for so long is not to blame for the turn.
   private let blameLimit: UInt64
-  // Samples of the callout with this number, which is not known to have lasted for so long.
+  // Samples of one callout, which is not known to have lasted for so long.
   private var undecided: [(sample: Sample, time: UInt64, weight: UInt64)] = []
-  private var undecidedNumber: UInt64 = 0
-  // Those of the first samples that are not bunched together.
-  private var spacedStacks: [[StackFrame]] = []
+  // Stacks of the first samples that are not bunched together, with the number of the callout.
+  private var spacedStacks: [(callout: UInt64, stack: [StackFrame])] = []
   private(set) var sampleCount = 0
   // Without those that followed the first one at once.
   private var plannedCount = 0
@@ -156,15 +157,16 @@ struct Episode {
     lastSampleTime = time
     sampleCount += 1
     note(callouts, at: time, isOver: false)
+    var sample = sample
+    sample.calloutNumber = callouts?.count ?? 0
     if let callouts, !isLong(callouts.count, callouts, at: time) {
-      undecidedNumber = callouts.count
       if undecided.count < Self.candidateLimit { undecided.append((sample, time, weight)) }
     } else {
       record(sample, at: time, weight: weight)
     }
     guard isPlanned else { return }
     plannedCount += 1
-    if spacedStacks.count < Self.steadySamples { spacedStacks.append(sample.stack) }
+    if spacedStacks.count < Self.steadySamples { spacedStacks.append((sample.calloutNumber, sample.stack)) }
     sampleInterval =
       plannedCount < Self.steadySamples
       ? min(2 * sampleInterval, steadyInterval) : min(2 * sampleInterval, Self.longestInterval)
@@ -174,9 +176,9 @@ struct Episode {
   /// Notes what the loop has called by now, and so which of the samples show a callout that is to blame.
   mutating func note(_ callouts: CalloutTimes?, at time: UInt64, isOver: Bool) {
     if let callouts { self.callouts = callouts }
-    guard let known = self.callouts, !undecided.isEmpty else { return }
-    let isLong = isLong(undecidedNumber, known, at: time)
-    guard isLong || isOver || known.count != undecidedNumber else { return }
+    guard let known = self.callouts, let number = undecided.first?.sample.calloutNumber else { return }
+    let isLong = isLong(number, known, at: time)
+    guard isLong || isOver || known.count != number else { return }
     let decided = undecided
     undecided = []
     for (sample, time, weight) in decided {
@@ -194,7 +196,7 @@ struct Episode {
   }
 
   private mutating func record(_ sample: Sample, at time: UInt64, weight: UInt64) {
-    causeWeights[sample.cause, default: 0] += weight
+    if sample.failure != .shortCallouts { causeWeights[sample.cause, default: 0] += weight }
     let blamed = Culprit.frame(of: sample.stack)
     let culprit = blamed?.name
     if sample.stack.contains(where: { $0.pending != nil }) {
@@ -233,8 +235,8 @@ struct Episode {
       tree.add(named, weight: weight)
       unnamed.removeLast()
     }
-    for index in spacedStacks.indices where spacedStacks[index].contains(where: { $0.pending != nil }) {
-      spacedStacks[index] = complete(spacedStacks[index])
+    for index in spacedStacks.indices where spacedStacks[index].stack.contains(where: { $0.pending != nil }) {
+      spacedStacks[index].stack = complete(spacedStacks[index].stack)
     }
     guard candidates.contains(where: \.sample.isPending) else { return }
     var merged: [Candidate] = []
@@ -272,13 +274,12 @@ struct Episode {
   /// A stack beats none. It is one that blames nobody where the turn was made of many short pieces of work: then whatever was met was met by
   /// chance.
   var heaviest: Sample? {
-    if Culprit.disagree(spacedStacks), let any = candidates.first?.sample {
-      return any.blamingNobody(.noCommonFunction)
-    }
     if candidates.isEmpty { return undecided.last?.sample.blamingNobody(.shortCallouts) }
     let withStack = candidates.indices.filter { !candidates[$0].sample.stack.isEmpty }
     let from = withStack.isEmpty ? Array(candidates.indices) : withStack
-    return from.max(by: lighter).map { candidates[$0].sample }
+    guard let sample = from.max(by: lighter).map({ candidates[$0].sample }) else { return nil }
+    let stacks = spacedStacks.filter { $0.callout == sample.calloutNumber }.map(\.stack)
+    return Culprit.disagree(stacks) ? sample.blamingNobody(.noCommonFunction) : sample
   }
 
   /// For how much of the sampled time a cause was seen; nil for none of it.
