@@ -1,24 +1,26 @@
 #include "turn_stamp.h"
 
-// NULL when another thread has just ended the stamping.
+// `info` is NULL when another thread has just ended the stamping; an observer has one stamp.
 void clinux_cf_turn_begins(void *observer, unsigned long activity, void *info) {
   (void)observer;
   const clinux_turn_stamp *stamp = info;
+  if (__builtin_expect(stamp == NULL, false)) return;
   if (__builtin_expect(activity == CLINUX_TURN_ENTRY, false)) {
-    clinux_turn_entry(stamp);
+    stamp->entry(stamp->context);
   } else if (activity == CLINUX_TURN_AFTER_WAITING) {
-    clinux_turn_after_wait(stamp, 0);
+    clinux_turn_begin(stamp, clinux_turn_clock(stamp), CLINUX_AFTER_WAIT);
   } else {
-    clinux_turn_before_sources(stamp);
+    clinux_turn_go_on(stamp);
   }
 }
 
 void clinux_cf_turn_ends(void *observer, unsigned long activity, void *info) {
   (void)observer;
   const clinux_turn_stamp *stamp = info;
+  if (__builtin_expect(stamp == NULL, false)) return;
   if (__builtin_expect(activity == CLINUX_TURN_EXIT, false)) {
-    clinux_turn_exit(stamp);
+    stamp->exit(stamp->context);
   } else {
-    clinux_turn_before_wait(stamp);
+    clinux_turn_end(stamp);
   }
 }

@@ -75,23 +75,28 @@ static inline void clinux_turn_after_wait(const clinux_turn_stamp *stamp, int64_
   }
 }
 
-/// A pass begins. The turn that began with the end of the wait goes on, with its time: that saves a reading of the clock.
+// A pass begins. The turn that began with the end of the wait goes on, with its time: that saves a reading of the clock.
+static inline void clinux_turn_go_on(const clinux_turn_stamp *stamp) {
+  uint64_t word = __atomic_load_n(stamp->word, __ATOMIC_RELAXED);
+  bool goes_on = (word & CLINUX_PHASES) == CLINUX_AFTER_WAIT;
+  if (goes_on && clinux_turn_publish(stamp, (word & ~(uint64_t)CLINUX_PHASES) | CLINUX_IN_SOURCES)) return;
+  // The watchdog has asked for the turn's end: another one begins, before the watchdog is answered. It would find this one late again.
+  clinux_turn_begin(stamp, clinux_turn_clock(stamp), CLINUX_IN_SOURCES);
+}
+
+static inline void clinux_turn_end(const clinux_turn_stamp *stamp) {
+  uint64_t word = __atomic_load_n(stamp->word, __ATOMIC_RELAXED);
+  if (!clinux_turn_publish(stamp, word & ~(uint64_t)CLINUX_PHASES)) stamp->answer(stamp->context);
+}
+
+/// A pass begins.
 static inline void clinux_turn_before_sources(const clinux_turn_stamp *stamp) {
-  for (; stamp != NULL; stamp = stamp->next) {
-    uint64_t word = __atomic_load_n(stamp->word, __ATOMIC_RELAXED);
-    bool goes_on = (word & CLINUX_PHASES) == CLINUX_AFTER_WAIT;
-    if (goes_on && clinux_turn_publish(stamp, (word & ~(uint64_t)CLINUX_PHASES) | CLINUX_IN_SOURCES)) continue;
-    // The watchdog has asked for the turn's end: another one begins, before the watchdog is answered. It would find this one late again.
-    clinux_turn_begin(stamp, clinux_turn_clock(stamp), CLINUX_IN_SOURCES);
-  }
+  for (; stamp != NULL; stamp = stamp->next) clinux_turn_go_on(stamp);
 }
 
 /// The turn ends, and the loop waits.
 static inline void clinux_turn_before_wait(const clinux_turn_stamp *stamp) {
-  for (; stamp != NULL; stamp = stamp->next) {
-    uint64_t word = __atomic_load_n(stamp->word, __ATOMIC_RELAXED);
-    if (!clinux_turn_publish(stamp, word & ~(uint64_t)CLINUX_PHASES)) stamp->answer(stamp->context);
-  }
+  for (; stamp != NULL; stamp = stamp->next) clinux_turn_end(stamp);
 }
 
 static inline void clinux_turn_entry(const clinux_turn_stamp *stamp) {
