@@ -16,7 +16,7 @@ import Synchronization
 /// A stall becomes JSON lines: `stall.started` the moment it is known, `stall.ongoing` while it lasts longer than a
 /// second, and `stall.ended` with its full duration. `Config/schema/stall-report.schema.json` describes them.
 ///
-/// The watched loop pays about 50 ns a turn. The watchdog thread sleeps while the loop is idle.
+/// The watched loop pays about 10 ns a turn. The watchdog thread sleeps while the loop is idle.
 /// Thread-safe: every method may be called from any thread.
 public final class StallMonitor: Sendable {
   /// The process's own configuration, with the environment laid over it.
