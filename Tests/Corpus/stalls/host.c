@@ -9,15 +9,7 @@
 extern const stall __start_stalls[], __stop_stalls[];
 
 volatile uint64_t result;
-static double deadline;
-
-static double now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
-bool is_late(void) { return now_ms() >= deadline; }
+double deadline;
 
 void require(bool condition, const char *what) {
   if (condition) return;
@@ -37,7 +29,7 @@ static void *help(void *argument) {
   prctl(PR_SET_NAME, helper->name);
   if (helper->before != NULL) helper->before(helper->argument);
   sem_post(&helper->is_ready);
-  double left = deadline - now_ms();
+  double left = (deadline - now_seconds()) * 1e3;
   if (left > 0) usleep((unsigned)(left * 1e3));
   helper->after(helper->argument);
   return NULL;
@@ -68,7 +60,7 @@ int main(int count, char **arguments) {
     require(loop != NULL, stallmonitor_error_text());
     // The first call takes its time on a busy machine, and is no part of the stall.
     is_late();
-    deadline = now_ms() + STALL_MS;
+    deadline = now_seconds() + STALL_MS / 1e3;
     stallmonitor_loop_busy(loop);
     s->run();
     stallmonitor_loop_idle(loop);

@@ -36,8 +36,17 @@ typedef struct stall {
 #define NOINLINE __attribute__((noinline))
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 
-// Whether the stall has lasted long enough. Ask once a millisecond of work, so that a sample hardly ever finds the question.
-bool is_late(void);
+// Whether the stall has lasted long enough, in seconds of CLOCK_MONOTONIC. Ask once a millisecond of work.
+//
+// A part of whoever asks, as `artificial` says to debuggers: a sample may find the question, which is no stall's function.
+#define PART_OF_CALLER static inline __attribute__((always_inline, artificial))
+extern double deadline;
+PART_OF_CALLER double now_seconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+PART_OF_CALLER bool is_late(void) { return now_seconds() >= deadline; }
 
 // About a millisecond of work, which an optimizer cannot shorten.
 enum { ROUNDS = 400000 };
