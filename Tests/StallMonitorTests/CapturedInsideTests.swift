@@ -110,7 +110,9 @@ extension OneAtATime {
       let tally = capture(VICTIM_DLOPEN, by: way)
       // It is in the kernel most of the time, where the timer leaves it alone.
       let unreachable = way == .timer ? tally.lost[.insideCall, default: 0] : 0
-      #expect(tally.whole + unreachable == tally.captures, "\(tally.text)")
+      // A library that is unloaded after the sample takes its unwind tables along: such a stack is truncated, and says so.
+      #expect(tally.whole + tally.truncated + unreachable == tally.captures, "\(tally.text)")
+      #expect(tally.truncated < tally.captures / 10, "\(tally.text)")
       #expect(tally.approximate < tally.captures / (way == .timer ? 2 : 10), "\(tally.text)")
     }
 
