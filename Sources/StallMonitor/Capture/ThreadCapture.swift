@@ -181,10 +181,10 @@ final class ThreadCapture {
 
   /// Takes further samples of a running thread into the buffer, one after the other, until `body` returns false.
   ///
-  /// Ends as soon as the thread is blocked, another capture is under way, `isOver` says so, or `deadline` has passed. Between two of them
-  /// lies `interval` at least.
+  /// Ends as soon as the thread is blocked, another capture is under way, `isOver` says so, or `deadline` has passed. Two perf samples are a
+  /// fifth of a millisecond apart, two of the timer a tick of the kernel's clock.
   func follow(
-    _ probe: borrowing ThreadProbe, interval: UInt64, until deadline: UInt64, isOver: () -> Bool,
+    _ probe: borrowing ThreadProbe, until deadline: UInt64, isOver: () -> Bool,
     body: (Backtrace) -> Bool
   ) {
     guard probe.activity() == .running, claim(timeout: 0) else { return }
@@ -202,7 +202,6 @@ final class ThreadCapture {
       // The thread has gone on since.
       if stack.readLive { stack.isApproximate = true }
       guard stack.failure == nil, !stack.isCutShort, body(backtrace(stack, sampler.method)) else { return }
-      if sampler.method == .perf { pause(nanoseconds: Int(interval)) }
       guard MonotonicClock.now() < deadline, (try? sampler.restart(probe)) != nil else { return }
     }
   }

@@ -47,8 +47,6 @@ final class WatchedLoop {
   /// A timer's sample takes a tick of the kernel's clock, 4 ms where it counts 250 of them a second: one of them, or two.
   private static let followUps = 4
   static let followUpTime: UInt64 = 5_500_000
-  /// How far apart the samples of perf events are, at least.
-  private static let followUpInterval: UInt64 = 200_000
   /// Whoever wants to be looked at more seldom has no such samples.
   private static let longestSamplingForFollowUps: UInt64 = 1_000_000_000
 
@@ -386,7 +384,7 @@ final class WatchedLoop {
     let (turn, server, pulse) = (episode.turn, server, subject.pulse)
     var taken = 0
     capture.follow(
-      probe, interval: Self.followUpInterval, until: MonotonicClock.now() + min(budget, subject.threshold),
+      probe, until: MonotonicClock.now() + min(budget, subject.threshold),
       isOver: { pulse.word != turn || pulse.episodeEnd != nil }
     ) { backtrace in
       let now = MonotonicClock.now()
