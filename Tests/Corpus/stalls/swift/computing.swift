@@ -100,6 +100,7 @@ func measure(_ shape: any Shape) -> UInt64 {
 }
 
 // stall protocolWitness: running in stalls.Polygon.area(Swift.UInt64) -> Swift.UInt64
+//   known by stalls.measure(stalls.Shape) -> Swift.UInt64
 @inline(never)
 func stallProtocol() { result = measure(Polygon()) }
 
