@@ -12,8 +12,12 @@ final class Hosts {
   private let frames: String
   private var polled: [pollfd] = []
 
-  init(count: Int, path: String, frames: String) throws {
+  private let isAcknowledged: Bool
+
+  /// Connects; `isAcknowledged` is false for a daemon that says nothing.
+  init(count: Int, path: String, frames: String, isAcknowledged: Bool) throws {
     self.frames = frames
+    self.isAcknowledged = isAcknowledged
     for _ in 0..<count {
       let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
       var name = sockaddr_un()
@@ -24,7 +28,7 @@ final class Hosts {
           connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
         }
       }
-      guard connected == 0 else { throw AgentProcess.Failure(reason: "connect: \(String(cString: strerror(errno)))") }
+      guard connected == 0 else { throw Collector.Failure(reason: "connect: \(String(cString: strerror(errno)))") }
       polled.append(pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0))
       sockets.append(descriptor)
     }
@@ -38,7 +42,13 @@ final class Hosts {
     for socket in sockets { close(socket) }
   }
 
-  var outstanding: Int { zip(sent, acknowledged).reduce(0) { $0 + $1.0 - $1.1 } }
+  /// Lines that are not acknowledged, or where nothing is, not yet with the kernel.
+  var outstanding: Int {
+    isAcknowledged ? zip(sent, acknowledged).reduce(0) { $0 + $1.0 - $1.1 } : pending.count { !$0.isEmpty }
+  }
+
+  /// Whether a socket has taken nothing for a while: who sends as fast as possible waits then.
+  var isFull: Bool { pending.contains { $0.count > 16 << 10 } }
 
   /// Sends the report with this number, by one of the hosts; its id tells the number.
   func send(_ number: Int) {
