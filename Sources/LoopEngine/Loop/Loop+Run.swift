@@ -197,7 +197,7 @@ extension Loop {
     servedMainQueue: Bool
   ) -> (handled: Bool, servedMainQueue: Bool) {
     assertOwner()
-    if let stamps = published.turnStamps { clinux_turn_before_sources(stamps) }
+    if published.turnStamps != nil { published.stampBeforeSources() }
     notify(mode, .beforeTimers)
     notify(mode, .beforeSources)
     runBlocks(mode)
@@ -233,14 +233,14 @@ extension Loop {
       !polls && ring.isEmpty && markedFlushPoints.isEmpty && idleWork.isEmpty && !isStopping
       && !(mayHaveChanged && isEmpty(mode))
     let deadline = mayBlock ? min(timerWakeTime(mode), latest) : 0
-    if !polls, let stamps = published.turnStamps { clinux_turn_before_wait(stamps) }
+    if !polls, published.turnStamps != nil { published.stampBeforeWaiting() }
     let lastWork = counters.workBegan
     let count = wait(mode, events, deadline: deadline, mayBlock: mayBlock)
     let answer = KernelAnswer(
       count: count, runs: runCount, changes: descriptors.changes, instance: mode.poller.tag)
     if !polls {
-      if let stamps = published.turnStamps {
-        clinux_turn_after_wait(stamps, counters.workBegan == lastWork ? 0 : counters.workBegan)
+      if published.turnStamps != nil {
+        published.stampAfterWaiting(counters.workBegan == lastWork ? 0 : counters.workBegan)
       }
       notify(mode, .afterWaiting)
     }

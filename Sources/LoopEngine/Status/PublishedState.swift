@@ -35,12 +35,29 @@ final class PublishedState: @unchecked Sendable {  // `turnStamps` belongs to th
 
   @inline(__always)
   func publish(_ kind: Loop.Callout.Kind, _ origin: Origin) {
-    if let turnStamps { clinux_callout_begins(turnStamps) }
+    if turnStamps != nil { stampCallout() }
     write(
       Saved(
         kindAndLine: UInt(kind.rawValue) | UInt(origin.line) << 8, file: UInt(bitPattern: origin.file),
         name: UInt(bitPattern: origin.name)))
   }
+
+  // MARK: Stamps, out of line: a loop that nobody watches pays for a load and a branch
+
+  @inline(never)
+  private func stampCallout() { clinux_callout_begins(turnStamps) }
+
+  @inline(never)
+  func stampBeforeSources() { clinux_turn_before_sources(turnStamps) }
+
+  @inline(never)
+  func stampBeforeWaiting() { clinux_turn_before_wait(turnStamps) }
+
+  /// `now` is a reading of the loop's own clock since the wait, or 0.
+  @inline(never)
+  func stampAfterWaiting(_ now: Int64) { clinux_turn_after_wait(turnStamps, now) }
+
+  // MARK: Callouts
 
   /// The callout that is shown now, to be given to ``restore(_:)``.
   @inline(__always)
