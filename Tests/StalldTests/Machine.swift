@@ -54,9 +54,12 @@ final class Machine {
   @discardableResult
   func shell(_ script: String) throws -> Program { try run(["/bin/sh", "-c", script]) }
 
+  /// A path in the machine, as it is seen from outside.
+  func outside(_ path: String) -> String { "/proc/\(leader)/root\(path)" }
+
   /// Copies a file of the running system's to a place in the machine.
   func copy(_ source: String, to path: String) throws {
-    try FileManager.default.copyItem(atPath: source, toPath: "/proc/\(leader)/root\(path)")
+    try FileManager.default.copyItem(atPath: source, toPath: outside(path))
   }
 
   @discardableResult

@@ -93,6 +93,34 @@ struct OutputStreamTests {
     }
   }
 
+  /// Somebody like journald: each connection says first who it is.
+  @Test func journalIsConnectedToAgain() throws {
+    let scratch = try ScratchDirectory()
+    let path = scratch.url.appending(path: "stdout").path
+    let ends = DescriptorPair.sockets()
+    defer { close(ends[1]) }
+    var status = stat()
+    fstat(ends[1], &status)
+    let journal = DescriptorDestination(
+      ends[1], name: "stdout", journalStream: "\(status.st_dev):\(status.st_ino)", journalSocket: path)
+    try journal.open()
+    guard case .sent = journal.send(OutputBench.line(1)) else { Issue.record("not sent"); return }
+    close(ends[0])
+    for _ in 0..<3 { guard case .failed = journal.send(OutputBench.line(2)) else { Issue.record("sent"); return } }
+    let (storage, length) = SyslogAddress.local(path: path).socketAddress!
+    let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+    defer { close(listener) }
+    let bound = withUnsafePointer(to: storage) {
+      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(listener, $0, length) }
+    }
+    try #require(bound == 0 && listen(listener, 1) == 0)
+    guard case .sent = journal.send(OutputBench.line(2)) else { Issue.record("not sent again"); return }
+    let client = accept(listener, nil, nil)
+    defer { close(client) }
+    let received = String(decoding: try readAll(client) { false }, as: UTF8.self)
+    #expect(received == "stalld\n\n6\n1\n0\n0\n0\n<4>" + String(decoding: OutputBench.line(2).bytes, as: UTF8.self))
+  }
+
   // MARK: Several
 
   @Test func outputsChangeWithoutALoss() throws {

@@ -10,6 +10,7 @@ final class Agent {
   private var ingest: Ingest!
   private var naming: NamingStage!
   private var writer: OutputWriter!
+  private var stuckOutputs: StuckOutputs!
   private let details: DetailStore
   private let metrics = AgentMetrics(version: stalldVersion)
   private var metricsServer: MetricsServer?
@@ -39,6 +40,9 @@ final class Agent {
     let agent = UncheckedReference(self)
     let arrivals = Arrivals(loop: loop) { agent.object?.didWrite($0) }
     writer = try OutputWriter(settings: settings.outputs) { arrivals.add($0) }
+    stuckOutputs = StuckOutputs(
+      loop: loop, say: { AgentLog.say($0, $0 == .error ? .outputFailed : nil, $1) },
+      counters: { [unowned self] in writer.counters() })
     naming = try NamingStage(loop: loop, settings: settings.symbolication) { agent.object?.write($0) }
     ingest = Ingest(
       loop: loop, policy: settings.policy, metrics: metrics,
@@ -47,7 +51,7 @@ final class Agent {
         storeDetail: { [unowned self] in details.write(id: $0, $1) },
         settings: { [unowned self] in self.settings.overrides(unit: $0, service: $1)?.json ?? "{}" },
         didTake: { [unowned self] in didTake($0) }))
-    for identity in writtenReports() { ingest.remember(identity) }
+    recallWrittenReports()
     try listen()
     control = try ControlServer(path: settings.control.path, loop: loop) { [unowned self] in status() }
     try openMetrics()
@@ -65,7 +69,10 @@ final class Agent {
   private func write(_ lines: [TransitLine]) {
     written.append(lines)
     let reports = lines.compactMap(\.line)
-    if !reports.isEmpty { writer.submit(reports) }
+    if !reports.isEmpty {
+      writer.submit(reports)
+      stuckOutputs.linesWait()
+    }
     finish(0)
   }
 
@@ -74,21 +81,20 @@ final class Agent {
   /// As many lines more are done with, and what only kept its place before the next one.
   private func finish(_ count: Int) {
     let finished = written.take(lines: count)
+    if written.count == 0 { stuckOutputs.linesAreWritten() }
     guard !finished.isEmpty else { return }
     control?.publish(finished.compactMap(\.line))
     ingest.didFinish(finished)
   }
 
-  /// What an earlier run wrote last, and could not acknowledge any more.
-  private func writtenReports() -> [ReportIdentity] {
-    settings.outputs.lazy.compactMap { output -> String? in
+  /// What an earlier run wrote last, and could not acknowledge any more, is not written again.
+  private func recallWrittenReports() {
+    let files = settings.outputs.compactMap { output -> String? in
       if case .file(let file) = output { file.path } else { nil }
-    }.first.map { path in
-      // Small ones may have been rotated several times since; one that is being compressed is there twice.
-      let rotated = RotatedFile.all(besides: path).filter { $0.form != .unfinished }
-      let newestFirst = Dictionary(grouping: rotated, by: \.name).sorted { $0.key > $1.key }.prefix(64)
-      return WrittenReports.identities(inFiles: [path] + newestFirst.map { $0.value[0].path })
-    } ?? []
+    }
+    let (everywhere, elsewhereLacking) = WrittenReports.recall(files: files)
+    for identity in everywhere { ingest.remember(identity) }
+    writer.remember(elsewhereLacking)
   }
 
   // MARK: Begin and end
@@ -186,7 +192,8 @@ final class Agent {
   // MARK: What is told of it
 
   private func problems() -> [String] {
-    var problems = writer.counters().outputs.filter { $0.isFailing && $0.isRequired }.map { "\($0.name) takes nothing" }
+    var problems = writer.counters().outputs.filter { $0.isFailing && $0.isRequired || $0.isStuck }
+      .map { "\($0.name) \($0.state)" }
     if ingest.queuedBytes >= settings.limits.memory { problems.append("the memory limit is reached") }
     return problems
   }
@@ -200,7 +207,7 @@ final class Agent {
     sample.outputs = writer.counters().outputs.map {
       MetricsSample.Output(
         name: $0.name, lines: $0.lines, bytes: $0.bytes, writeErrors: $0.errors, droppedLines: $0.dropped,
-        rotations: $0.rotations, queuedLines: $0.queuedLines)
+        rotations: $0.rotations, queuedLines: $0.queuedLines, stuckSeconds: $0.isStuck ? $0.waiting / .seconds(1) : 0)
     }
     let symbols = naming.counters
     sample.symbols = MetricsSample.SymbolCache(
@@ -219,7 +226,7 @@ final class Agent {
       let parts = output.name.split(separator: " ", maxSplits: 1)
       return AgentStatus.Output(
         type: String(parts[0]), target: parts.count > 1 ? String(parts[1]) : nil,
-        state: output.isFailing ? "takes nothing" : "ok", lines: output.lines, bytes: output.bytes,
+        state: output.state, lines: output.lines, bytes: output.bytes,
         errors: output.errors, dropped: output.dropped, queued: output.queuedLines)
     }
     status.connections = ingest.connections.count

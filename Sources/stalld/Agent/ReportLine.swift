@@ -10,6 +10,8 @@ struct ReportLine: Sendable {
   var stallID: String
   var processID: Int32
   var userID: UInt32 = 0
+  /// By which it is recognised when it comes again.
+  var identity: ReportIdentity?
 
   /// No line at all.
   static let none = ReportLine(

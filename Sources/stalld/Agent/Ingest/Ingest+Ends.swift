@@ -99,11 +99,9 @@ extension Ingest {
   func tellRecovered(_ stalls: [OpenStall]) -> [OpenStall] {
     stalls.filter { stall in
       guard case .over(let time)? = stall.recovery?.fate(of: stall.line.stallID) else { return true }
-      guard let report = stall.ended(after: time),
-        recent.insert(
-          ReportIdentity(
-            id: stall.line.stallID.utf8, event: report.event, sequence: stall.sequence + 1, user: stall.line.userID))
-      else { return false }
+      guard let report = stall.ended(after: time)?.identified(after: stall), recent.insert(report.identity) else {
+        return false
+      }
       enqueue(report, from: nil)
       return false
     }
@@ -121,10 +119,8 @@ extension Ingest {
 
   func tellEnd(of stalls: [OpenStall], _ reason: ExitReason, silences: [Duration]) {
     for (index, stall) in stalls.enumerated() {
-      guard let report = stall.fatal(exit: reason, silence: silences[index]),
-        recent.insert(
-          ReportIdentity(
-            id: stall.line.stallID.utf8, event: report.event, sequence: stall.sequence + 1, user: stall.line.userID))
+      guard let report = stall.fatal(exit: reason, silence: silences[index])?.identified(after: stall),
+        recent.insert(report.identity)
       else { continue }
       complaints.say(
         .warning, .hostEnded, about: "end-\(stall.line.processID)-\(index)",
@@ -154,5 +150,15 @@ extension Ingest {
       connection.close()
     }
     connections = [:]
+  }
+}
+
+extension ReportLine {
+  /// The same, as the report that comes after the last one of a stall.
+  fileprivate func identified(after stall: OpenStall) -> ReportLine {
+    var line = self
+    line.identity = ReportIdentity(
+      id: stall.line.stallID.utf8, event: event, sequence: stall.sequence + 1, user: stall.line.userID)
+    return line
   }
 }

@@ -40,7 +40,7 @@ struct ReportIdentity: Hashable, Sendable {
 /// The reports that were taken last, so that one which comes again is known.
 struct RecentReports {
   /// At ten thousand a second, six seconds: a host repeats what was written and not yet acknowledged.
-  private static let limit = 1 << 16
+  static let limit = 1 << 16
 
   private var known: Set<ReportIdentity> = []
   private var order: [ReportIdentity] = []

@@ -6,6 +6,21 @@ enum WrittenReports {
   /// What can be written and not yet acknowledged is much less.
   private static let tail = 16 << 20
 
+  /// What of it all the files have, and by file what another one lacks: one that was behind gets it when it comes again.
+  static func recall(files: [String]) -> (everywhere: [ReportIdentity], elsewhereLacking: [String: KnownReports]) {
+    let all = files.map { path in
+      // Small ones may have been rotated several times since; one that is being compressed is there twice.
+      let rotated = RotatedFile.all(besides: path).filter { $0.form != .unfinished }
+      let newestFirst = Dictionary(grouping: rotated, by: \.name).sorted { $0.key > $1.key }.prefix(64)
+      return identities(inFiles: [path] + newestFirst.map { $0.value[0].path })
+    }
+    guard let first = all.first else { return ([], [:]) }
+    if all.count == 1 { return (first, [:]) }
+    let shared = all.dropFirst().reduce(Set(first)) { $0.intersection($1) }
+    let rest = zip(files, all).map { ($0, KnownReports($1.filter { !shared.contains($0) })) }
+    return (first.filter(shared.contains), Dictionary(rest) { $1 })
+  }
+
   /// The identities at the end of a file and, if that is short, of the one that was rotated last; oldest first.
   ///
   /// A file that cannot be read has none: then a report may be written twice.

@@ -79,6 +79,10 @@ extension AgentMetrics {
     write("stalld_output_rotations_total", "Files that were begun anew, by output.", \.rotations)
     text.metric("stalld_output_queued_lines", .gauge, "Lines that wait to be written, by output.")
     for output in outputs { text.sample("stalld_output_queued_lines", [("output", output.name)], output.queuedLines) }
+    text.metric(
+      "stalld_output_stuck_seconds", .gauge,
+      "For how long an output has written nothing while lines wait, by output; 0 below ten seconds.")
+    for output in outputs { text.sample("stalld_output_stuck_seconds", [("output", output.name)], output.stuckSeconds) }
   }
 
   private func writeConnections(to text: inout ExpositionText, _ sample: MetricsSample) {

@@ -12,6 +12,8 @@ struct MetricsSample {
     var droppedLines: UInt64 = 0
     var rotations: UInt64 = 0
     var queuedLines = 0
+    /// For how long nothing was written while lines wait; 0 unless that is too long.
+    var stuckSeconds = 0.0
   }
 
   struct SymbolCache {

@@ -1,65 +1,45 @@
 import LoopEngine
 
-/// Brings lines to one output, in order: keeps those that the output does not take now, and tries again.
+/// Brings lines from a queue to an output, in order, and tries again what the output does not take now.
 ///
-/// Used on the writer's thread alone.
+/// Used on the output's thread alone.
 final class Delivery: @unchecked Sendable {
-  // @unchecked: closures on the writer's own loop are all that it is handed to.
+  // @unchecked: closures on the output's own loop are all that it is handed to.
 
-  /// How much waits at most for an output that nobody has to wait for.
-  static let optionalBytes = 4 << 20
-  /// So many lines in a row, then the other outputs have their turn.
-  private static let burst = 256
+  /// So many batches in a row, then what else the thread has to do has its turn.
+  private static let burst = 16
   private static let firstRetry = Duration.milliseconds(50)
   private static let longestRetry = Duration.seconds(1)
+  /// How long what is written stays unsynchronised at most, if it is to be synchronised at intervals.
+  private static let syncInterval = Duration.seconds(1)
 
   let destination: any LineDestination
-  /// Whether nothing may be dropped.
-  ///
-  /// Then the ingest bounds the queue: it reads no further.
-  var isRequired: Bool
-  private(set) var queue = LineQueue()
+  /// What an earlier run has written here and not everywhere: it is not written again.
+  var known = KnownReports()
+  private let queue: OutputQueue
   private let loop: Loop
   private let didProgress: @Sendable () -> Void
   private let say: OutputWriter.Say
   private var retryInterval = firstRetry
   private var retry: Loop.Timer?
+  private var sync: Loop.Timer?
   private var readiness: Loop.DescriptorSource?
   private var continues = false
   private var isClosed = false
-  /// When lines were last taken, since the output has failed.
-  private var failingSince: Loop.Instant?
-  private var droppedBefore = false
-  private var tally: OutputCounters.Output
 
   init(
-    _ destination: any LineDestination, isRequired: Bool, loop: Loop, say: @escaping OutputWriter.Say,
+    _ destination: any LineDestination, queue: OutputQueue, loop: Loop, say: @escaping OutputWriter.Say,
     didProgress: @escaping @Sendable () -> Void
   ) {
     self.destination = destination
-    self.isRequired = isRequired
+    self.queue = queue
     self.loop = loop
     self.say = say
     self.didProgress = didProgress
-    tally = OutputCounters.Output(name: destination.name, isRequired: isRequired)
   }
 
-  var counters: OutputCounters.Output {
-    var result = tally
-    result.isRequired = isRequired
-    result.rotations = destination.rotations
-    result.queuedLines = queue.count
-    result.queuedBytes = queue.bytes
-    result.isFailing = failingSince != nil
-    return result
-  }
-
-  /// Takes lines, and sends what can be sent.
-  func take(_ lines: some Sequence<ReportLine>) {
-    for line in lines { queue.append(line) }
-    if retry == nil && readiness == nil && !continues { flush() }
-    if !isRequired { boundQueue() }
-  }
+  /// Sends what can be sent, unless the output has to be waited for.
+  func linesCame() { if retry == nil && readiness == nil && !continues { flush() } }
 
   /// Tries again now, whatever it waits for; after a rename by an operator, on the new file.
   func reopen() {
@@ -77,6 +57,7 @@ final class Delivery: @unchecked Sendable {
     flush(all: true)
     stopWaiting()
     isClosed = true
+    sync?.invalidate()
     destination.close()
   }
 
@@ -84,41 +65,58 @@ final class Delivery: @unchecked Sendable {
 
   private func flush(all: Bool = false) {
     guard !isClosed else { return }
-    var sent = 0
-    while let line = queue.first {
-      if sent == Self.burst && !all {
-        goOnLater()
-        return
+    var batches = 0
+    while true {
+      if batches == Self.burst && !all { return goOnLater() }
+      batches += 1
+      let batch = queue.begin()
+      if batch.isEmpty { return recover() }
+      switch send(batch) {
+      case .sent: break
+      case .refused(let reason, let bytes):
+        queue.drop()
+        didProgress()
+        say(.error, "\(destination.name): a line of \(bytes) bytes is left out: \(reason)")
+      case .waits(let descriptor): return wait(for: descriptor)
+      case .failed(let reason): return fail(reason)
       }
-      switch destination.send(line) {
-      case .sent:
-        tally.lines += 1
-        tally.bytes += UInt64(line.bytes.count)
-        retryInterval = Self.firstRetry
-      case .refused(let reason):
-        tally.errors += 1
-        tally.dropped += 1
-        say(.error, "\(destination.name): a line of \(line.bytes.count) bytes is left out: \(reason)")
-      case .waits(let descriptor):
-        wait(for: descriptor)
-        return
-      case .failed(let reason):
-        tally.errors += 1
-        fail(reason)
-        return
-      }
-      queue.removeFirst()
-      sent += 1
     }
-    recover()
+  }
+
+  private func send(_ batch: [ReportLine]) -> SendResult {
+    var lines = batch[...]
+    if !known.isEmpty {
+      if known.remove(batch[0].identity) {
+        queue.finish(1, bytes: 0, written: false)
+        didProgress()
+        return .sent
+      }
+      lines = batch.prefix { !known.contains($0.identity) }
+    }
+    let (count, result) = destination.send(lines)
+    queue.note(rotations: destination.rotations)
+    queue.finish(
+      count, bytes: lines.prefix(count).reduce(0) { $0 + $1.bytes.count }, isMidLine: destination.isMidLine)
+    if count > 0 {
+      retryInterval = Self.firstRetry
+      if destination.needsSync && sync == nil { syncLater() }
+      didProgress()
+    }
+    return result
+  }
+
+  private func syncLater() {
+    sync = loop.schedule(after: Self.syncInterval, name: "output is synchronised") { [self] _ in
+      sync = nil
+      if let reason = destination.sync() { say(.error, "\(destination.name): cannot be synchronised: \(reason)") }
+    }
   }
 
   private func goOnLater() {
     continues = true
     loop.perform(name: "output goes on") { [self] in
       continues = false
-      if retry == nil && readiness == nil { flush() }
-      didProgress()
+      linesCame()
     }
   }
 
@@ -126,7 +124,6 @@ final class Delivery: @unchecked Sendable {
     let source = Loop.DescriptorSource(descriptor, for: .writable, name: "output takes lines again") { [self] _, _ in
       stopWaiting()
       flush()
-      didProgress()
     }
     readiness = source
     do { try loop.add(source) } catch {
@@ -136,9 +133,8 @@ final class Delivery: @unchecked Sendable {
   }
 
   private func fail(_ reason: String) {
-    if failingSince == nil {
-      failingSince = .now
-      let fate = isRequired ? "lines wait, and are tried again" : "lines wait as far as there is room"
+    if queue.fail() {
+      let fate = queue.isRequired ? "lines wait, and are tried again" : "lines wait as far as there is room"
       say(.error, "\(destination.name): \(reason); \(fate)")
     }
     retryLater()
@@ -150,7 +146,6 @@ final class Delivery: @unchecked Sendable {
       [self] _ in
       retry = nil
       flush()
-      didProgress()
     }
     retryInterval = min(retryInterval * 2, Self.longestRetry)
   }
@@ -158,11 +153,9 @@ final class Delivery: @unchecked Sendable {
   /// The queue is empty.
   private func recover() {
     retryInterval = Self.firstRetry
-    guard let since = failingSince else { return }
-    failingSince = nil
-    droppedBefore = false
-    let seconds = since.duration(to: .now).components.seconds
-    say(.notice, "\(destination.name): takes lines again, after \(seconds) s; nothing waits any more")
+    guard let time = queue.recover() else { return }
+    say(
+      .notice, "\(destination.name): takes lines again, after \(time.components.seconds) s; nothing waits any more")
   }
 
   private func stopWaiting() {
@@ -170,13 +163,5 @@ final class Delivery: @unchecked Sendable {
     retry = nil
     readiness?.invalidate()
     readiness = nil
-  }
-
-  private func boundQueue() {
-    while queue.bytes > Self.optionalBytes, queue.dropOldest(sparingFirst: destination.isMidLine) {
-      tally.dropped += 1
-      if !droppedBefore { say(.warning, "\(destination.name): takes nothing; the oldest lines are dropped") }
-      droppedBefore = true
-    }
   }
 }

@@ -3,14 +3,16 @@ import Glibc
 
 /// Standard output: a pipe, a terminal, a file, or the journal's socket; its reader is never waited for.
 ///
-/// For the journal each line has its priority in front, as sd-daemon(3) says.
-final class DescriptorDestination: LineDestination {
+/// For the journal each line has its priority in front, as sd-daemon(3) says. When journald has closed its end, a new stream is
+/// opened to it.
+final class DescriptorDestination: SingleLineDestination {
   /// poll(2) promises room for so much in a pipe whose writes wait.
   private static let certain = Int(PIPE_BUF)
 
   let name: String
   private let original: Int32
   private let isJournal: Bool
+  private let journalSocket: String
   private var descriptor: Int32 = -1
   private var kind = Kind.waits
   // How much of the line that was tried last is out.
@@ -27,9 +29,13 @@ final class DescriptorDestination: LineDestination {
     case file
   }
 
-  init(_ original: Int32, name: String, journalStream: String? = getenv("JOURNAL_STREAM").map { String(cString: $0) }) {
+  init(
+    _ original: Int32, name: String, journalStream: String? = getenv("JOURNAL_STREAM").map { String(cString: $0) },
+    journalSocket: String = JournalStream.path
+  ) {
     self.original = original
     self.name = name
+    self.journalSocket = journalSocket
     var status = stat()
     isJournal = fstat(original, &status) == 0 && journalStream == "\(status.st_dev):\(status.st_ino)"
   }
@@ -56,15 +62,32 @@ final class DescriptorDestination: LineDestination {
   func close() {
     if descriptor >= 0 { Glibc.close(descriptor) }
     descriptor = -1
+    sent = 0
+  }
+
+  /// Opens a new stream to the journal; false with errno.
+  private func reconnect() -> Bool {
+    guard isJournal else {
+      errno = EBADF
+      return false
+    }
+    descriptor = JournalStream.connect(at: journalSocket)
+    return descriptor >= 0
   }
 
   func send(_ line: ReportLine) -> SendResult {
+    guard descriptor >= 0 || reconnect() else { return .failed(errno) }
     let bytes = isJournal ? Array((line.isError ? "<3>" : "<4>").utf8) + line.bytes : line.bytes
     while sent < bytes.count {
       let count = bytes.withUnsafeBytes { write(UnsafeRawBufferPointer(rebasing: $0[sent...])) }
       if count < 0 && errno == EINTR { continue }
       if count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) { return .waits(descriptor) }
-      if count < 0 { return .failed(errno) }
+      if count < 0 {
+        let code = errno
+        // On a new stream the whole line comes again.
+        if isJournal && kind == .socket { close() }
+        return .failed(code)
+      }
       if kind == .file && count < bytes.count {
         takeBack(count)
         return .failed(ENOSPC)

@@ -14,7 +14,7 @@ struct DestinationMaker: Sendable {
   }
 
   /// Gives an output that stays its new settings.
-  func update(_ destination: any LineDestination, to settings: AgentSettings.Output) {
+  static func update(_ destination: any LineDestination, to settings: AgentSettings.Output) {
     switch settings {
     case .file(let file): (destination as? FileDestination)?.update(file)
     case .standardOutput: break

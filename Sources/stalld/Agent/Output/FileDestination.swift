@@ -3,22 +3,27 @@ import LoopEngine
 
 /// A file of JSON lines, begun anew when it is too long or too old.
 ///
-/// An outside logrotate is noticed, too: at SIGHUP, and while lines come within two seconds. Age counts from the file's birth, so a
+/// What it says that it has is in the file that the path leads to, or in one that was renamed: after each write the file must still
+/// have a name. An outside logrotate is noticed at SIGHUP, and while lines come within a second. Age counts from the file's birth, so a
 /// restart of the agent does not prolong it; the file is renamed with the first line that comes after its time, so an idle agent does nothing.
 final class FileDestination: LineDestination {
-  private static let checkInterval = Duration.seconds(1)
+  /// logrotate makes the new file itself, right after the rename; one of ours in between would be in its way.
+  private static let graceForRename = Duration.seconds(1)
   /// After a rename that failed.
   private static let rotationRetry = Duration.seconds(10)
+  /// How often in a row a new file may be removed before that is a failure.
+  private static let removals = 3
 
   private var settings: AgentSettings.Output.File
   private let keeper: RotatedFileKeeper
   private let say: OutputWriter.Say
   private var file: LineFile?
-  private var nextCheck = Loop.Instant.distantPast
-  private var isMissing = false
+  private var directory: LineFile.Directory?
+  private var missingSince: Loop.Instant?
   private var nextRotation = Loop.Instant.distantPast
   private var lastRotated: RotatedName?
   private(set) var rotations: UInt64 = 0
+  private(set) var needsSync = false
 
   init(_ settings: AgentSettings.Output.File, keeper: RotatedFileKeeper, say: @escaping OutputWriter.Say) {
     self.settings = settings
@@ -37,8 +42,9 @@ final class FileDestination: LineDestination {
   func open() throws(OutputError) {
     keeper.lookAfter(settings)
     lastRotated = RotatedName.newest(besides: settings.path)
+    directory = LineFile.Directory(of: settings.path)
     do throws(LineFile.Failure) {
-      file = try LineFile(path: settings.path, mode: settings.mode)
+      try openFile()
     } catch {
       if ![ENOSPC, EDQUOT, EIO, EMFILE, ENFILE, ENOMEM, EINTR].contains(error.code) {
         throw OutputError(name, error.reason)
@@ -47,59 +53,118 @@ final class FileDestination: LineDestination {
   }
 
   func reopen() {
-    nextCheck = .distantPast
-    isMissing = true
-    checkIdentity()
+    if let file, LineFile.Identity(path: settings.path) != file.identity { letGo() }
+    // If that fails, the next line says so.
+    if file == nil { try? openFile() }
   }
 
-  func close() { file = nil }
+  func close() { letGo() }
 
-  func send(_ line: ReportLine) -> SendResult {
-    checkIdentity()
-    do throws(LineFile.Failure) {
-      if file == nil { file = try LineFile(path: settings.path, mode: settings.mode) }
-      rotateIfDue(for: line.bytes.count)
-      try file!.append(line.bytes)
-      return .sent
+  func send(_ lines: ArraySlice<ReportLine>) -> (count: Int, result: SendResult) {
+    var rest = lines
+    var removals = 0
+    while !rest.isEmpty {
+      do throws(LineFile.Failure) {
+        let count = try write(rest)
+        rest = rest.dropFirst(count)
+        removals = count > 0 ? 0 : removals + 1
+        if removals > Self.removals { throw LineFile.Failure(ENOENT, "the file is removed whenever it is made") }
+      } catch {
+        return (lines.count - rest.count, .failed(error.reason))
+      }
+    }
+    return (lines.count, .sent)
+  }
+
+  func sync() -> String? {
+    needsSync = false
+    guard let code = file?.synchronise(), code != 0 else { return nil }
+    return String(cString: strerror(code))
+  }
+
+  /// Writes as many lines as go into one file at once; none if the file has lost its name meanwhile.
+  private func write(_ lines: ArraySlice<ReportLine>) throws(LineFile.Failure) -> Int {
+    try followPath()
+    rotateIfDue(for: lines[lines.startIndex].bytes.count)
+    let file = file!
+    let sizeBefore = file.size
+    let count: Int
+    do {
+      count = try file.append(fitting(lines, behind: sizeBefore))
     } catch {
       // The process's limit for files (RLIMIT_FSIZE): a new file has room again.
-      if error.code == EFBIG, file?.size != 0, rotate() { return send(line) }
-      return .failed(error.reason)
+      if error.code == EFBIG, sizeBefore > 0, rotate() { return 0 }
+      throw error
     }
+    guard file.hasName(settings.path) else {
+      letGo()
+      return 0
+    }
+    switch settings.fsync {
+    case .off: break
+    case .interval: needsSync = true
+    case .each:
+      let code = file.synchronise()
+      guard code == 0 else {
+        file.cut(to: sizeBefore)
+        throw LineFile.Failure(code)
+      }
+    }
+    return count
+  }
+
+  /// The first lines that may be together in the file.
+  private func fitting(_ lines: ArraySlice<ReportLine>, behind size: Int) -> ArraySlice<ReportLine> {
+    guard let limit = settings.maxSize else { return lines }
+    var end = size
+    var count = 0
+    for line in lines {
+      end += line.bytes.count
+      if end > limit && count > 0 { break }
+      count += 1
+    }
+    return lines.prefix(count)
   }
 
   // MARK: Rotation from outside
 
-  /// Lets go of a file that was renamed or removed.
-  private func checkIdentity() {
-    guard file != nil, case let now = Loop.Instant.now, now >= nextCheck else { return }
-    nextCheck = now.advanced(by: Self.checkInterval)
-    let identity = LineFile.Identity(path: settings.path)
-    if identity == file!.identity {
-      isMissing = false
-      return
+  /// Opens the file that the path leads to, unless that is the one in use.
+  private func followPath() throws(LineFile.Failure) {
+    if let file {
+      let identity = LineFile.Identity(path: settings.path)
+      if identity == file.identity {
+        missingSince = nil
+        return
+      }
+      if identity == nil, file.hasName(settings.path) {
+        let since = missingSince ?? .now
+        missingSince = since
+        if since.duration(to: .now) < Self.graceForRename { return }
+      }
+      letGo()
     }
-    // logrotate makes the new file itself, right after the rename; one of ours in between would be in its way.
-    if identity == nil && !isMissing {
-      isMissing = true
-      return
-    }
-    isMissing = false
-    do throws(LineFile.Failure) {
-      file = try LineFile(path: settings.path, mode: settings.mode)
-    } catch {
-      // The old file is better than none.
-      say(.error, "\(name): cannot be opened anew: \(error.reason); lines go on to the one that was renamed")
-      nextCheck = now.advanced(by: Self.rotationRetry)
-    }
+    try openFile()
+  }
+
+  /// Leaves a file that was renamed, or closes.
+  private func letGo() {
+    if needsSync, let reason = sync() { say(.error, "\(name): cannot be synchronised: \(reason)") }
+    file = nil
+    missingSince = nil
+  }
+
+  private func openFile() throws(LineFile.Failure) {
+    try directory?.check(settings.path)
+    file = try LineFile(path: settings.path, mode: settings.mode)
+    if settings.fsync != .off { LineFile.Directory.synchronise(of: settings.path) }
   }
 
   // MARK: Rotation of our own
 
   private func rotateIfDue(for count: Int) {
-    guard file!.size > 0 else { return }
-    let isTooLong = settings.maxSize.map { file!.size + count > $0 } ?? false
-    let isTooOld = settings.maxAge.map { .seconds(time(nil) - file!.birth) >= $0 } ?? false
+    guard let file, file.size > 0 else { return }
+    let isTooLong = settings.maxSize.map { file.size + count > $0 } ?? false
+    let isTooOld = settings.maxAge.map { .seconds(time(nil) - file.birth) >= $0 } ?? false
     if isTooLong || isTooOld, Loop.Instant.now >= nextRotation { _ = rotate() }
   }
 
@@ -108,20 +173,18 @@ final class FileDestination: LineDestination {
     let target = RotatedName.next(after: lastRotated)
     let path = target.path(besides: settings.path)
     // Somebody else has just renamed it: theirs is not ours to rename.
-    let before = file!.identity
-    guard LineFile.Identity(path: settings.path) == before else {
-      nextCheck = .distantPast
-      isMissing = true
-      checkIdentity()
-      return file!.identity != before
-    }
+    guard let old = file, LineFile.Identity(path: settings.path) == old.identity else { return false }
     guard rename(settings.path, path) == 0 else { return rotationFailed(String(cString: strerror(errno))) }
     do throws(LineFile.Failure) {
-      file = try LineFile(path: settings.path, mode: settings.mode)
+      try openFile()
     } catch {
       rename(path, settings.path)
       return rotationFailed(error.reason)
     }
+    if needsSync, case let code = old.synchronise(), code != 0 {
+      say(.error, "file \(path): cannot be synchronised: \(String(cString: strerror(code)))")
+    }
+    needsSync = false
     lastRotated = target
     rotations += 1
     keeper.lookAfter(settings)

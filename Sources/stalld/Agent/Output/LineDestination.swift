@@ -1,6 +1,6 @@
 import Glibc
 
-/// Where the lines of one output go; used on the writer's thread alone.
+/// Where the lines of one output go; used on the output's thread alone.
 protocol LineDestination: AnyObject {
   /// How messages and counters call it, such as `file /var/log/stalld/stalls.jsonl`.
   var name: String { get }
@@ -8,11 +8,17 @@ protocol LineDestination: AnyObject {
   var isMidLine: Bool { get }
   /// How often a file was begun anew by the agent itself.
   var rotations: UInt64 { get }
+  /// Something was written that ``sync()`` is to bring to the disk.
+  var needsSync: Bool { get }
 
   /// Checks that lines can go there at all; what will mend itself, such as a full disk, is no error.
   func open() throws(OutputError)
-  /// Sends a line; after anything but `sent` and `refused`, the same line comes again.
-  func send(_ line: ReportLine) -> SendResult
+  /// Sends lines in order; how many are out, and what became of the next one (`sent` if there is none).
+  ///
+  /// After anything but `sent` and `refused`, the same line comes again.
+  func send(_ lines: ArraySlice<ReportLine>) -> (count: Int, result: SendResult)
+  /// Returns what is wrong, nil if nothing is.
+  func sync() -> String?
   /// An operator may have renamed something.
   func reopen()
   func close()
@@ -21,8 +27,26 @@ protocol LineDestination: AnyObject {
 extension LineDestination {
   var isMidLine: Bool { false }
   var rotations: UInt64 { 0 }
+  var needsSync: Bool { false }
   func open() throws(OutputError) {}
+  func sync() -> String? { nil }
   func reopen() {}
+}
+
+/// A destination that takes a line at a time.
+protocol SingleLineDestination: LineDestination {
+  /// Sends a line; after anything but `sent` and `refused`, the same line comes again.
+  func send(_ line: ReportLine) -> SendResult
+}
+
+extension SingleLineDestination {
+  func send(_ lines: ArraySlice<ReportLine>) -> (count: Int, result: SendResult) {
+    for (count, line) in lines.enumerated() {
+      let result = send(line)
+      guard case .sent = result else { return (count, result) }
+    }
+    return (lines.count, .sent)
+  }
 }
 
 /// What became of a line.
@@ -32,8 +56,8 @@ enum SendResult {
   case waits(Int32)
   /// Not now: again in a while.
   case failed(String)
-  /// Never.
-  case refused(String)
+  /// Never: why, and the line's bytes.
+  case refused(String, bytes: Int)
 
   static func failed(_ code: Int32) -> SendResult { .failed(String(cString: strerror(code))) }
 }

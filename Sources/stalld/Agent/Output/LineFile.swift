@@ -1,7 +1,7 @@
 import CLinux
 import Glibc
 
-/// A file of whole lines that is appended to: one write(2) a line, and never half a line left.
+/// A file of whole lines that is appended to: one write(2) for all that wait, and never half a line left.
 ///
 /// A line that the disk took in part is taken back. Half a line at the end of a file that is opened (the agent was killed in mid-write)
 /// is cut off: it was never acknowledged, so its host sends it again. What is not the beginning of a JSON object there is not
@@ -19,6 +19,8 @@ final class LineFile {
   private(set) var birth: Int
   /// A part of a line could not be taken back yet.
   private var isTorn = false
+  // Lines that are written together; kept, for there are more.
+  private var buffer: [UInt8] = []
 
   /// Which file it is.
   struct Identity: Equatable {
@@ -79,33 +81,66 @@ final class LineFile {
 
   deinit { Glibc.close(descriptor) }
 
-  /// Appends one line, all of it or nothing.
-  func append(_ line: [UInt8]) throws(Failure) {
+  /// Appends lines by one write(2), each in whole or not at all; how many, at least one.
+  func append(_ lines: ArraySlice<ReportLine>) throws(Failure) -> Int {
     if isTorn && !mend() { throw Failure(errno) }
     if size == 0 { birth = time(nil) }
-    var count: Int
+    let single = lines.count == 1 ? lines.first?.bytes : nil
+    if single == nil {
+      buffer.removeAll(keepingCapacity: true)
+      for line in lines { buffer += line.bytes }
+    }
+    let bytes = single ?? buffer
+    var written: Int
     repeat {
-      count = line.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
-    } while count < 0 && errno == EINTR
-    if count == line.count {
-      size += count
-      return
+      written = bytes.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
+    } while written < 0 && errno == EINTR
+    if written == bytes.count {
+      size += written
+      return lines.count
+    }
+    var (count, whole) = (0, 0)
+    for line in lines {
+      guard whole + line.bytes.count <= written else { break }
+      whole += line.bytes.count
+      count += 1
     }
     // A short write does not say why; the rest would.
-    let code = count < 0 ? errno : reasonForTheRest(of: line, from: count)
-    if count > 0 { takeBack(line) }
-    throw Failure(code)
+    let code = written < 0 ? errno : reasonForTheRest(of: bytes, from: written)
+    if written > 0 { takeBack(written: bytes.count, keeping: whole) }
+    if count == 0 { throw Failure(code) }
+    return count
   }
 
-  private func reasonForTheRest(of line: [UInt8], from sent: Int) -> Int32 {
-    let more = line.withUnsafeBytes { write(descriptor, $0.baseAddress! + sent, 1) }
+  /// Whether what is written here can be found: by the path, or by another name.
+  func hasName(_ path: String) -> Bool {
+    var status = stat()
+    if fstat(descriptor, &status) == 0, status.st_nlink > 0 { return true }
+    // There are file systems that do not count names.
+    return Identity(path: path) == identity
+  }
+
+  /// Brings all to the disk; an errno value, or 0.
+  func synchronise() -> Int32 { fdatasync(descriptor) == 0 ? 0 : errno }
+
+  /// Takes the last lines back, which end at ``size``.
+  func cut(to shorter: Int) {
+    let longer = size
+    size = shorter
+    takeBack(written: longer - shorter, keeping: 0)
+  }
+
+  private func reasonForTheRest(of bytes: [UInt8], from sent: Int) -> Int32 {
+    let more = bytes.withUnsafeBytes { write(descriptor, $0.baseAddress! + sent, 1) }
     return more < 0 ? errno : ENOSPC
   }
 
-  private func takeBack(_ line: [UInt8]) {
+  /// Cuts off what was written behind ``size``, but for some bytes of it.
+  private func takeBack(written: Int, keeping whole: Int) {
     var status = stat()
     // Nobody else writes here; if somebody did all the same, their line is not cut off with ours.
-    let isOurs = fstat(descriptor, &status) == 0 && (size...size + line.count).contains(Int(status.st_size))
+    let isOurs = fstat(descriptor, &status) == 0 && (size...size + written).contains(Int(status.st_size))
+    size += whole
     if isOurs && ftruncate(descriptor, off_t(size)) == 0 { return }
     isTorn = !mend()
   }

@@ -8,19 +8,32 @@ struct LineQueue {
 
   var count: Int { lines.count - head }
   var isEmpty: Bool { head == lines.count }
-  var first: ReportLine? { isEmpty ? nil : lines[head] }
   /// All lines, oldest first.
   var all: ArraySlice<ReportLine> { lines[head...] }
+
+  /// A copy of the oldest lines: at most so many, and so many bytes; at least one if there is any.
+  func first(_ limit: Int, bytes limitOfBytes: Int) -> [ReportLine] {
+    var bytes = 0
+    var end = head
+    while end < lines.count, end - head < limit {
+      bytes += lines[end].bytes.count
+      if bytes > limitOfBytes && end > head { break }
+      end += 1
+    }
+    return Array(lines[head..<end])
+  }
 
   mutating func append(_ line: ReportLine) {
     lines.append(line)
     bytes += line.bytes.count
   }
 
-  mutating func removeFirst() {
-    bytes -= lines[head].bytes.count
-    lines[head].bytes = []
-    head += 1
+  mutating func removeFirst(_ number: Int = 1) {
+    for _ in 0..<number {
+      bytes -= lines[head].bytes.count
+      lines[head] = .none
+      head += 1
+    }
     if head == lines.count {
       lines.removeAll(keepingCapacity: head < 1024)
       head = 0
@@ -30,10 +43,10 @@ struct LineQueue {
     }
   }
 
-  /// Removes the oldest line, or the one after it if the oldest must stay; false if there is none.
-  mutating func dropOldest(sparingFirst: Bool) -> Bool {
-    guard count > (sparingFirst ? 1 : 0) else { return false }
-    if sparingFirst { lines.swapAt(head, head + 1) }
+  /// Removes the oldest line but for the first ones, which must stay; false if there is none.
+  mutating func dropOldest(sparing first: Int) -> Bool {
+    guard count > first else { return false }
+    for position in stride(from: head + first, to: head, by: -1) { lines.swapAt(position, position - 1) }
     removeFirst()
     return true
   }

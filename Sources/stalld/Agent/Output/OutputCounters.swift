@@ -4,7 +4,7 @@ struct OutputCounters: Sendable, Equatable {
     /// `file PATH`, `stdout`, `syslog ADDRESS`.
     var name: String
     /// Whether lines are done with only once this output has them.
-    var isRequired: Bool
+    var isRequired = true
     /// Taken in whole.
     var lines: UInt64 = 0
     var bytes: UInt64 = 0
@@ -18,7 +18,22 @@ struct OutputCounters: Sendable, Equatable {
     var queuedBytes = 0
     /// The last attempt failed.
     var isFailing = false
+    /// For how long lines have waited and none was taken; zero if none waits.
+    var waiting = Duration.zero
+
+    /// Beyond this an output that lines wait for is stuck.
+    static let patience = Duration.seconds(10)
+
+    var isStuck: Bool { waiting >= Self.patience }
   }
 
   var outputs: [Output] = []
+}
+
+extension OutputCounters.Output {
+  /// `ok`, or what is wrong.
+  var state: String {
+    if isFailing { return "takes nothing" }
+    return isStuck ? "stuck: nothing written for \(waiting.components.seconds) s" : "ok"
+  }
 }

@@ -1,125 +1,155 @@
 import LoopEngine
+import Synchronization
 
-/// The outputs that are open, and how far they have come; used on the writer's thread alone.
-final class OutputSet: @unchecked Sendable {
-  // @unchecked: all but `loop` and the initializer is the writer's thread's.
-
+/// The outputs that are open, and how far they have come together.
+final class OutputSet: Sendable {
   private struct Open {
     var settings: AgentSettings.Output
-    var delivery: Delivery
+    var thread: OutputThread
   }
 
-  let loop: Loop
-  /// Called with the counters whenever they have changed.
-  var didChange: (@Sendable (OutputCounters) -> Void)?
+  private struct State {
+    var open: [Open] = []
+    // Lines, counted from the first one ever.
+    var submitted: UInt64 = 0
+    var finished: UInt64 = 0
+    var isClosed = false
+    var doneHandlers: [@Sendable () -> Void] = []
+
+    /// Lines that a required output lacks. Each queue is the end of the same sequence.
+    var waiting: Int { open.lazy.filter(\.thread.queue.isRequired).map(\.thread.queue.count).max() ?? 0 }
+  }
+
+  /// How long an output may take to open.
+  private static let openLimit = Duration.seconds(5)
+  /// How long one that is no longer wanted may take to send what it can.
+  private static let closeLimit = Duration.seconds(1)
+
   private let maker: DestinationMaker
   private let say: OutputWriter.Say
   private let didWrite: @Sendable (Int) -> Void
-  private var open: [Open] = []
-  // Lines, counted from the first one ever.
-  private var submitted: UInt64 = 0
-  private var finished: UInt64 = 0
-  private var isClosed = false
-  private var doneHandlers: [@Sendable () -> Void] = []
+  private let state = Mutex(State())
 
-  init(
-    loop: Loop, maker: DestinationMaker, say: @escaping OutputWriter.Say, didWrite: @escaping @Sendable (Int) -> Void
-  ) {
-    self.loop = loop
+  init(maker: DestinationMaker, say: @escaping OutputWriter.Say, didWrite: @escaping @Sendable (Int) -> Void) {
     self.maker = maker
     self.say = say
     self.didWrite = didWrite
   }
 
-  var counters: OutputCounters { OutputCounters(outputs: open.map(\.delivery.counters)) }
-
-  func take(_ lines: [ReportLine]) {
-    guard !isClosed else { return }
-    submitted += UInt64(lines.count)
-    for output in open { output.delivery.take(lines) }
-    settle()
+  var counters: OutputCounters {
+    OutputCounters(outputs: state.withLock { $0.open.map(\.thread) }.map(\.queue.counters))
   }
 
-  func reopen() {
-    for output in open { output.delivery.reopen() }
-    settle()
+  /// Takes lines: on any thread, without waiting.
+  func submit(_ lines: [ReportLine]) {
+    let full = state.withLock { state -> [String] in
+      guard !state.isClosed else { return [] }
+      state.submitted += UInt64(lines.count)
+      return state.open.filter { $0.thread.append(lines) }.map(\.thread.queue.name)
+    }
+    for name in full { say(.warning, "\(name): takes nothing; the oldest lines are dropped") }
   }
+
+  /// Reports that an earlier run has written, by the path of the file that alone has them; before any line comes.
+  func remember(_ known: [String: KnownReports]) {
+    for output in state.withLock({ $0.open }) {
+      if case .file(let file) = output.settings, let own = known[file.path] { output.thread.remember(own) }
+    }
+  }
+
+  func reopen() { for output in state.withLock({ $0.open }) { output.thread.reopen() } }
 
   /// Opens what is new, keeps what stays, and closes what is gone; or throws, and changes nothing.
+  ///
+  /// Waits a while, so not on the agent's loop; one at a time.
   func replace(_ settings: [AgentSettings.Output]) throws(OutputError) {
-    guard !isClosed else { return }
-    if settings.isEmpty { throw OutputError("outputs", "at least one is needed") }
-    var next: [Open] = []
-    var opened: [Delivery] = []
-    do throws(OutputError) {
-      for (position, wanted) in settings.enumerated() {
-        if let twin = settings[..<position].firstIndex(where: { $0.isSamePlace(as: wanted) }) {
-          throw OutputError("outputs[\(position)]", "goes to the same place as outputs[\(twin)]")
-        }
-        if let stays = open.first(where: { $0.settings.isSamePlace(as: wanted) }) {
-          next.append(Open(settings: wanted, delivery: stays.delivery))
-          continue
-        }
-        let destination = maker.make(wanted)
-        let delivery = Delivery(destination, isRequired: true, loop: loop, say: say) { [weak self] in self?.settle() }
-        opened.append(delivery)
-        try destination.open()
-        next.append(Open(settings: wanted, delivery: delivery))
-      }
-    } catch {
-      for delivery in opened { delivery.close() }
-      throw error
-    }
+    let current = state.withLock { $0.isClosed ? nil : $0.open }
+    guard let current else { return }
+    let (next, opened) = try prepare(settings, from: current)
     let hasFile = settings.contains { $0.isFile }
     for output in next {
-      output.delivery.isRequired = output.settings.isFile || !hasFile
-      maker.update(output.delivery.destination, to: output.settings)
+      output.thread.queue.isRequired = output.settings.isFile || !hasFile
+      output.thread.update(output.settings)
     }
-    let leaving = open.filter { former in !next.contains { $0.delivery === former.delivery } }
-    open = next
-    retire(leaving.map(\.delivery), handingOverTo: opened)
+    let leaving = current.map(\.thread).filter { former in !next.contains { $0.thread === former } }
+    let closing = leaving.map { $0.close() }
+    let deadline = Loop.Instant.now.advanced(by: Self.closeLimit)
+    let closed = closing.map { $0.wait(until: deadline) }
+    let lost = state.withLock { state -> (name: String, lines: Int)? in
+      defer { state.open = next }
+      // What a required one could not take goes to those that come in its place. The longest queue holds the others.
+      let unwritten = leaving.filter(\.queue.isRequired).map { ($0.queue.name, $0.queue.abandon()) }
+      guard let most = unwritten.max(by: { $0.1.count < $1.1.count }), !most.1.isEmpty else { return nil }
+      for thread in opened { thread.append(most.1) }
+      return opened.isEmpty ? (most.0, most.1.count) : nil
+    }
+    for (thread, isClosed) in zip(leaving, closed) where isClosed { thread.end() }
+    if let lost { say(.error, "\(lost.name): closed with \(lost.lines) lines that it did not take") }
     settle()
   }
 
-  /// Closes outputs that are no longer wanted; those that come in their place get what a required one could not take.
-  private func retire(_ leaving: [Delivery], handingOverTo opened: [Delivery]) {
-    for delivery in leaving { delivery.close() }
-    // Each queue is the end of the same sequence, so the longest holds the others.
-    let unwritten = leaving.filter(\.isRequired).max { $0.queue.count < $1.queue.count }
-    guard let unwritten, !unwritten.queue.isEmpty else { return }
-    if opened.isEmpty {
-      say(
-        .error, "\(unwritten.destination.name): closed with \(unwritten.queue.count) lines that it did not take")
+  /// The outputs as they are to be, and which threads of them are new; those are open.
+  private func prepare(
+    _ settings: [AgentSettings.Output], from current: [Open]
+  ) throws(OutputError) -> (next: [Open], opened: [OutputThread]) {
+    if settings.isEmpty { throw OutputError("outputs", "at least one is needed") }
+    for (position, wanted) in settings.enumerated() {
+      if let twin = settings[..<position].firstIndex(where: { $0.isSamePlace(as: wanted) }) {
+        throw OutputError("outputs[\(position)]", "goes to the same place as outputs[\(twin)]")
+      }
     }
-    for delivery in opened { delivery.take(unwritten.queue.all) }
+    var next: [Open] = []
+    var opened: [OutputThread] = []
+    do throws(OutputError) {
+      for wanted in settings {
+        if let stays = current.first(where: { $0.settings.isSamePlace(as: wanted) }) {
+          next.append(Open(settings: wanted, thread: stays.thread))
+          continue
+        }
+        let thread = try OutputThread(maker.make(wanted), say: say) { [weak self] in self?.settle() }
+        opened.append(thread)
+        next.append(Open(settings: wanted, thread: thread))
+      }
+      let opening = opened.map { $0.open() }
+      let deadline = Loop.Instant.now.advanced(by: Self.openLimit)
+      for (thread, task) in zip(opened, opening) { try task.result(of: thread.queue.name, by: deadline) }
+    } catch {
+      for thread in opened { _ = thread.close() }
+      throw error
+    }
+    return (next, opened)
   }
 
   /// Calls back when every required output has taken all lines.
   func whenDone(_ body: @escaping @Sendable () -> Void) {
-    doneHandlers.append(body)
+    state.withLock { $0.doneHandlers.append(body) }
     settle()
   }
 
-  func close() {
-    for output in open { output.delivery.close() }
-    settle()
-    isClosed = true
+  /// Sends what goes without waiting, and closes all that answer in time.
+  func close(within limit: Duration) {
+    let threads = state.withLock { state in
+      state.isClosed = true
+      return state.open.map(\.thread)
+    }
     maker.keeper.stop()
+    let deadline = Loop.Instant.now.advanced(by: limit)
+    let closing = threads.map { $0.close() }
+    for (thread, task) in zip(threads, closing) where task.wait(until: deadline) { thread.end() }
+    settle()
   }
 
   /// Tells how many lines are done with.
   private func settle() {
-    let waiting = open.lazy.filter(\.delivery.isRequired).map(\.delivery.queue.count).max() ?? 0
-    let done = submitted - UInt64(waiting)
-    didChange?(counters)
-    if done > finished {
-      let count = Int(done - finished)
-      finished = done
-      didWrite(count)
+    let (count, handlers) = state.withLock { state -> (Int, [@Sendable () -> Void]) in
+      let done = state.submitted - UInt64(state.waiting)
+      let count = done > state.finished ? Int(done - state.finished) : 0
+      state.finished += UInt64(count)
+      guard done == state.submitted else { return (count, []) }
+      defer { state.doneHandlers = [] }
+      return (count, state.doneHandlers)
     }
-    guard done == submitted, !doneHandlers.isEmpty else { return }
-    let handlers = doneHandlers
-    doneHandlers = []
+    if count > 0 { didWrite(count) }
     for handler in handlers { handler() }
   }
 }

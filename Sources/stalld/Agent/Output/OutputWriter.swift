@@ -1,28 +1,20 @@
-import CLinux
 import Glibc
 import LoopEngine
-import Synchronization
 
-/// Writes report lines to all outputs, on a thread of its own: a slow disk never stops the agent's loop.
+/// Writes report lines to all outputs, each on a thread of its own: a slow disk stops neither the agent's loop nor another output.
 ///
-/// Without lines it wakes up never. Nothing is fsync'ed: what was written outlives the end of the agent, by whatever signal, but not
-/// a power cut.
+/// Without lines it wakes up never. What was written outlives the end of the agent, by whatever signal; a power cut only as far
+/// as a file's `fsync` setting says.
 final class OutputWriter: Sendable {
   typealias Say = @Sendable (AgentLog.Priority, String) -> Void
 
-  private struct Inbox {
-    var lines: [ReportLine] = []
-    var isAnnounced = false
-    var counters = OutputCounters()
-  }
-
-  private let thread = PermanentThread(name: "stalld-output")
-  private let inbox = Mutex(Inbox())
   private let outputs: OutputSet
+  /// Changes the outputs, which may wait for one that hangs; started by the first change.
+  private let changes = PermanentThread(name: "stalld-outputs")
 
   /// Opens all outputs.
   ///
-  /// `didWrite` is called on the writer's thread with the number of lines that are newly done with, in the order of submission:
+  /// `didWrite` is called, on any thread, with the number of lines that are newly done with, in the order of submission:
   /// taken by every required output.
   ///
   /// - Throws: ``OutputError`` for the first output that cannot be used as it is configured.
@@ -36,52 +28,33 @@ final class OutputWriter: Sendable {
     settings: [AgentSettings.Output], standardOutput: Int32, say: @escaping Say,
     didWrite: @escaping @Sendable (Int) -> Void
   ) throws {
-    try thread.start()
-    let loop = thread.loop!
     let keeper = RotatedFileKeeper(say: say)
     outputs = OutputSet(
-      loop: loop, maker: DestinationMaker(standardOutput: standardOutput, keeper: keeper, say: say), say: say,
-      didWrite: didWrite)
-    let outputs = outputs
-    do {
-      try loop.performAndWait(name: "outputs are opened") {
-        // What a full pipe or a file at its limit would end the process with becomes an error of the call.
-        ThreadSignals.block([SIGPIPE, SIGXFSZ])
-        outputs.didChange = { [weak self] counters in self?.inbox.withLock { $0.counters = counters } }
-        try outputs.replace(settings)
-      }
-    } catch {
-      thread.stop()
-      throw error
-    }
+      maker: DestinationMaker(standardOutput: standardOutput, keeper: keeper, say: say), say: say, didWrite: didWrite)
+    try outputs.replace(settings)
   }
 
-  deinit { outputs.loop.perform { [outputs] in outputs.close() } }
+  deinit { outputs.close(within: .zero) }
+
+  /// Reports that an earlier run has written, by the path of the file that alone has them: that one does not get them again.
+  ///
+  /// Before any line is submitted.
+  func remember(_ known: [String: KnownReports]) { outputs.remember(known) }
 
   /// Takes lines: on any thread, in order, without waiting.
-  func submit(_ lines: [ReportLine]) {
-    guard !lines.isEmpty else { return }
-    let isFirst = inbox.withLock { inbox in
-      inbox.lines.append(contentsOf: lines)
-      defer { inbox.isAnnounced = true }
-      return !inbox.isAnnounced
-    }
-    if isFirst { outputs.loop.perform(name: "lines are written") { [self] in drain() } }
-  }
+  func submit(_ lines: [ReportLine]) { if !lines.isEmpty { outputs.submit(lines) } }
 
   /// SIGHUP: files that were renamed are let go of, and what waits is tried at once.
-  func reopen() {
-    outputs.loop.perform(name: "outputs are opened anew") { [outputs] in outputs.reopen() }
-  }
+  func reopen() { outputs.reopen() }
 
   /// Changes the outputs: those that stay keep their queues, those that go send what they can.
   ///
-  /// `completion` is called on the writer's thread. With an error, everything is as it was before.
+  /// `completion` is called on a thread of the writer's. With an error, everything is as it was before.
   func replace(
     _ settings: [AgentSettings.Output], completion: @escaping @Sendable (OutputError?) -> Void = { _ in }
   ) {
-    outputs.loop.perform(name: "outputs are replaced") { [self] in
-      drain()
+    do { try changes.start() } catch { return completion(OutputError("outputs", "\(error)")) }
+    changes.perform(name: "outputs are replaced") { [outputs] in
       do throws(OutputError) {
         try outputs.replace(settings)
         completion(nil)
@@ -91,34 +64,17 @@ final class OutputWriter: Sendable {
     }
   }
 
-  /// What the outputs have done; on any thread.
-  func counters() -> OutputCounters { inbox.withLock { $0.counters } }
+  /// What the outputs have done; on any thread, and without waiting for any of them.
+  func counters() -> OutputCounters { outputs.counters }
 
   /// Waits until all required outputs have what was submitted, or the time is over; then closes all.
   ///
   /// Nothing may be submitted afterwards.
   func stop(within limit: Duration) {
     let done = TimedSemaphore()
-    outputs.loop.perform(name: "outputs end") { [self] in
-      drain()
-      outputs.whenDone { done.post() }
-    }
+    outputs.whenDone { done.post() }
     let isDone = done.wait(for: limit)
-    let closed = TimedSemaphore()
-    outputs.loop.perform(name: "outputs are closed") { [outputs] in
-      outputs.close()
-      closed.post()
-    }
-    // A disk that does not answer keeps the thread; the process may end all the same.
-    if closed.wait(for: isDone ? .seconds(2) : .milliseconds(200)) { thread.stop() }
-  }
-
-  private func drain() {
-    let lines = inbox.withLock { inbox in
-      inbox.isAnnounced = false
-      defer { inbox.lines = [] }
-      return inbox.lines
-    }
-    if !lines.isEmpty { outputs.take(lines) }
+    // A disk that does not answer keeps its thread; the process may end all the same.
+    outputs.close(within: isDone ? .seconds(2) : .milliseconds(200))
   }
 }

@@ -3,9 +3,10 @@ import Glibc
 
 /// A syslog daemon: by datagrams or a stream on a Unix socket, or by TCP.
 ///
+/// A Unix socket gets the format of syslog(3), which is all that journald, and rsyslog with its defaults, read there; TCP gets RFC 5424.
 /// A message of a TCP stream has its length in front (octet counting, RFC 6587), one of a Unix stream a newline behind. What the
 /// kernel has taken when a connection breaks is lost: the protocol has no acknowledgement.
-final class SyslogDestination: LineDestination {
+final class SyslogDestination: SingleLineDestination {
   private enum Framing { case datagram, newline, count }
 
   private var settings: AgentSettings.Output.Syslog
@@ -65,7 +66,7 @@ final class SyslogDestination: LineDestination {
       switch errno {
       case EINTR: continue
       case EAGAIN, ENOBUFS: return .waits(descriptor)
-      case EMSGSIZE where framing == .datagram: return .refused("too long for \(settings.address)")
+      case EMSGSIZE where framing == .datagram: return .refused("too long for \(settings.address)", bytes: line.bytes.count)
       case let code:
         // On a new connection the whole message comes again.
         close()
@@ -77,7 +78,11 @@ final class SyslogDestination: LineDestination {
   }
 
   private func frame(_ line: ReportLine) -> [UInt8] {
-    let message = SyslogMessage.bytes(of: line, facility: settings.facility, host: host, process: getpid())
+    let message =
+      switch settings.address {
+      case .local: SyslogMessage.local(of: line, facility: settings.facility, process: getpid())
+      case .tcp: SyslogMessage.bytes(of: line, facility: settings.facility, host: host, process: getpid())
+      }
     return switch framing {
     case .datagram: message
     case .newline: message + [UInt8(ascii: "\n")]

@@ -1,6 +1,6 @@
 import Glibc
 
-/// A report as a message of RFC 5424: `<28>1 TIME HOST stalld PID stall.ended - {…}`.
+/// A report as a syslog message.
 ///
 /// No byte order mark stands before the JSON: readers would have to strip it.
 enum SyslogMessage {
@@ -9,16 +9,42 @@ enum SyslogMessage {
   /// `{"@timestamp":"`: each report begins with its time.
   private static let timeKey = Array(#"{"@timestamp":""#.utf8)
 
+  private static let months = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+  ]
+
+  /// As syslog(3) writes it: `<28>Nov 21 07:04:01 stalld[812]: {…}`, the report's time in the machine's time zone.
+  static func local(of line: ReportLine, facility: SyslogFacility, process: Int32) -> [UInt8] {
+    let text = time(of: line.bytes)
+    var seconds = UnixTime.nanoseconds(rfc3339: text).map { time_t($0 / 1_000_000_000) } ?? Glibc.time(nil)
+    var date = tm()
+    localtime_r(&seconds, &date)
+    func padded(_ number: Int32, with blank: String = "0") -> String { (number < 10 ? blank : "") + String(number) }
+    let moment =
+      "\(months[Int(date.tm_mon)]) \(padded(date.tm_mday, with: " ")) "
+      + [date.tm_hour, date.tm_min, date.tm_sec].map { padded($0) }.joined(separator: ":")
+    return Array("<\(priority(of: line, facility))>\(moment) stalld[\(process)]: ".utf8) + report(of: line)
+  }
+
+  /// As RFC 5424 has it: `<28>1 TIME HOST stalld PID stall.ended - {…}`.
   static func bytes(of line: ReportLine, facility: SyslogFacility, host: String, process: Int32) -> [UInt8] {
-    let report = line.bytes.last == UInt8(ascii: "\n") ? line.bytes.dropLast() : line.bytes[...]
-    // error, or warning.
-    let priority = facility.code * 8 + (line.isError ? 3 : 4)
+    let report = report(of: line)
+    let priority = priority(of: line, facility)
     let time = time(of: line.bytes)
     let event = token(line.event, limit: 32)
     func head(_ host: String) -> String { "<\(priority)>1 \(time) \(host) stalld \(process) \(event) - " }
     let full = head(token(host, limit: 255))
     // The report has the host's name, too.
     return Array((full.utf8.count + report.count > longest ? head("-") : full).utf8) + report
+  }
+
+  private static func report(of line: ReportLine) -> ArraySlice<UInt8> {
+    line.bytes.last == UInt8(ascii: "\n") ? line.bytes.dropLast() : line.bytes[...]
+  }
+
+  /// Of an error, or a warning.
+  private static func priority(of line: ReportLine, _ facility: SyslogFacility) -> Int {
+    facility.code * 8 + (line.isError ? 3 : 4)
   }
 
   /// Printable ASCII without blanks, or a dash.

@@ -33,6 +33,7 @@ extension AgentSettings.Output {
     /// How many rotated files are kept.
     var keep = 14
     var compress = Compression.gzip
+    var fsync = Fsync.off
   }
 
   /// What becomes of rotated files.
@@ -40,7 +41,17 @@ extension AgentSettings.Output {
     case gzip, none
   }
 
-  /// A syslog daemon that understands RFC 5424.
+  /// When what is written to a file is brought to the disk.
+  enum Fsync: String, Sendable, Equatable, CaseIterable {
+    /// When the kernel does it: a power cut takes the last half minute.
+    case off
+    /// A second after it was written.
+    case interval
+    /// Before it is acknowledged.
+    case each
+  }
+
+  /// A syslog daemon: the format of syslog(3) on a Unix socket, RFC 5424 by TCP.
   struct Syslog: Sendable, Equatable {
     var address = SyslogAddress.local(path: "/dev/log")
     var facility = SyslogFacility.daemon

@@ -97,10 +97,14 @@ extension AgentSettings.Output {
       "The file is rotated when its first line is older; off leaves that to others."),
     .init("keep", \.keep, .count(1...10000), "How many rotated files are kept."),
     .init("compress", \.compress, .choice, "What rotated files are compressed with."),
+    .init(
+      "fsync", \.fsync, .choice,
+      "When reports are brought to the disk: by the kernel (a power cut takes what is younger than half a minute), within a second, or each before it is acknowledged."
+    ),
   ]
 
   static let syslogKeys: [SettingsKey<Syslog>] = [
-    .init("address", \.address, .syslogAddress, "Where messages of RFC 5424 are sent."),
+    .init("address", \.address, .syslogAddress, "Where messages are sent: in the format of syslog(3) to a socket, in that of RFC 5424 by TCP."),
     .init("facility", \.facility, .choice, "The facility of each message."),
   ]
 

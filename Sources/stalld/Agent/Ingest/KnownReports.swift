@@ -1,0 +1,30 @@
+/// Reports that one output has from an earlier run, and another one lacks: they come again, and are not written again there.
+struct KnownReports: Sendable {
+  /// As many as the agent knows of those that it has taken.
+  static let limit = RecentReports.limit
+
+  private var identities: Set<ReportIdentity>
+
+  /// The last ones of a sequence.
+  init(_ identities: some BidirectionalCollection<ReportIdentity> = []) {
+    self.identities = Set(identities.suffix(Self.limit))
+  }
+
+  var isEmpty: Bool { identities.isEmpty }
+
+  /// What root has sent is known whoever sends it again.
+  func contains(_ identity: ReportIdentity?) -> Bool { identity.flatMap(match) != nil }
+
+  /// Whether it was known; it comes once.
+  mutating func remove(_ identity: ReportIdentity?) -> Bool {
+    guard let known = identity.flatMap(match) else { return false }
+    identities.remove(known)
+    return true
+  }
+
+  private func match(_ identity: ReportIdentity) -> ReportIdentity? {
+    var roots = identity
+    roots.user = 0
+    return identities.contains(identity) ? identity : identities.contains(roots) ? roots : nil
+  }
+}

@@ -1,0 +1,50 @@
+import CLinux
+import Glibc
+
+extension LineFile {
+  /// The directory of a file as it was when the agent started.
+  ///
+  /// One that somebody else has made in its place is none to write reports into, whatever its permissions are.
+  struct Directory {
+    private let owner: uid_t
+    private let isLink: Bool
+
+    /// Nil if there is none.
+    init?(of file: String) {
+      let path = Self.path(of: file)
+      var (entry, target) = (stat(), stat())
+      guard lstat(path, &entry) == 0, stat(path, &target) == 0 else { return nil }
+      owner = target.st_uid
+      isLink = entry.st_mode & S_IFMT == S_IFLNK
+    }
+
+    /// Throws if it belongs to somebody else now, or has become a symbolic link.
+    func check(_ file: String) throws(Failure) {
+      // If there is none, opening the file says so.
+      guard let now = Directory(of: file) else { return }
+      let path = Self.path(of: file)
+      if now.isLink && !isLink {
+        throw Failure(ELOOP, "its directory \(path) has become a symbolic link; restart the agent if that is meant")
+      }
+      if now.owner != owner {
+        throw Failure(
+          EPERM,
+          "its directory \(path) belongs to user \(now.owner), and not to \(owner) as before; restart the agent if that is meant"
+        )
+      }
+    }
+
+    /// Brings a new name in the directory to the disk.
+    static func synchronise(of file: String) {
+      let descriptor = clinux_open(path(of: file), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
+      guard descriptor >= 0 else { return }
+      fsync(descriptor)
+      close(descriptor)
+    }
+
+    private static func path(of file: String) -> String {
+      guard let slash = file.lastIndex(of: "/") else { return "." }
+      return slash == file.startIndex ? "/" : String(file[..<slash])
+    }
+  }
+}
