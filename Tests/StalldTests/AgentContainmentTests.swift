@@ -25,7 +25,7 @@ struct AgentContainmentTests {
     #expect(result.status == 0, "\(result.errors)")
   }
 
-  @Test("numbers that are too large are refused, or no reason to add to them")
+  @Test("numbers that cannot be are refused")
   func numbers() throws {
     let agent = try RunningAgent()
     let started = AgentClient.report(id: 1, event: "stall.started")
@@ -41,11 +41,30 @@ struct AgentContainmentTests {
     }
     client.send(
       AgentClient.report(id: 6).replacing(#"1.0"},"stall"#, with: #"1.0","dropped":9223372036854775807},"stall"#))
-    #expect(client.isAcknowledged(5))
-    #expect(try agent.lines().count == 4)
+    client.send(AgentClient.report(id: 7, filler: 200))
+    #expect(client.isAcknowledged(6))
+    #expect(try agent.lines().count == 1)
     try agent.expectValidLines()
     let status = try Program.agentStatus("--json", control: agent.controlPath)
     #expect(status.status == 0, "\(status.errors)")
+  }
+
+  @Test(
+    "a time that is none, or of a year that cannot be, is refused",
+    arguments: ["yesterday", "1999-12-31T23:59:59Z", "2100-01-01T00:00:00Z", "9999-01-01T00:00:00Z", "0000-01-01T00:00:00Z"])
+  func times(text: String) throws {
+    let agent = try RunningAgent()
+    let client = try AgentClient(agent.socketPath)
+    let line = AgentClient.report(id: 1)
+    let time = try #require(line.firstMatch(of: /"@timestamp":"([^"]*)"/)).1
+    client.send(line.replacing(time, with: text))
+    #expect(client.next()?.contains("@timestamp") == true)
+    #expect(client.isAcknowledged(1))
+    client.send(#"{"hello":{"protocol":1,"service":{"name":"web"},"spooled":-3}}"#)
+    #expect(client.next()?.contains("hello.spooled is no count") == true)
+    client.send(line)
+    #expect(client.isAcknowledged(3))
+    #expect(try agent.lines().count == 1)
   }
 
   @Test("each line of the file is at most 8000 bytes and has what the schema needs; the rest is refused with words")

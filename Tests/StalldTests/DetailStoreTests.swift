@@ -32,17 +32,17 @@ struct DetailStoreTests {
     let told = SharedCount()
     let directory = directory
     for text in ["first", "second"] {
-      store.write(id: id(1), Array(text.utf8)) { path in
-        if path == directory.path + "/" + String(repeating: "0", count: 30) + "11.json" { _ = told.add(1) }
+      store.write(id: id(1), of: 7, Array(text.utf8)) { path in
+        if path == directory.path + "/" + String(repeating: "0", count: 30) + "11.7.json" { _ = told.add(1) }
       }
     }
     store.stop(within: .seconds(30))
     #expect(told.value == 2)
-    #expect(try String(contentsOf: directory.appending(path: id(1) + ".json"), encoding: .utf8) == "second")
+    #expect(try String(contentsOf: directory.appending(path: id(1) + ".7.json"), encoding: .utf8) == "second")
     #expect(try names.count == 1)
     #expect(store.counters() == .init(written: 2, files: 1, bytes: 6))
     var status = stat()
-    #expect(stat(directory.appending(path: id(1) + ".json").path, &status) == 0 && status.st_mode & 0o777 == 0o640)
+    #expect(stat(directory.appending(path: id(1) + ".7.json").path, &status) == 0 && status.st_mode & 0o777 == 0o640)
   }
 
   @Test(arguments: [
@@ -50,7 +50,7 @@ struct DetailStoreTests {
   ])
   func nameThatIsNoIdentityIsRefused(id: String) throws {
     let store = try DetailStore(settings: .init(directory: directory.path))
-    store.write(id: id, [1])
+    store.write(id: id, of: 0, [1])
     store.stop(within: .seconds(30))
     #expect(try names.isEmpty)
     #expect(store.counters().dropped == 1)
@@ -62,20 +62,34 @@ struct DetailStoreTests {
     let store = try DetailStore(
       settings: .init(directory: directory.path, maxAge: .seconds(10 * 86_400), maxSize: 2500))
     #expect(try names == [id(4) + ".json", id(5) + ".json"])
-    store.write(id: id(8), [UInt8](repeating: 32, count: 1200))
-    store.write(id: id(9), [UInt8](repeating: 32, count: 3000))
+    store.write(id: id(8), of: 7, [UInt8](repeating: 32, count: 1200))
+    store.write(id: id(9), of: 7, [UInt8](repeating: 32, count: 3000))
     store.stop(within: .seconds(30))
-    #expect(try names == [id(5) + ".json", id(8) + ".json"])
+    #expect(try names == [id(5) + ".json", id(8) + ".7.json"])
     #expect(store.counters() == .init(written: 1, dropped: 1, removed: 5, files: 2, bytes: 2200))
+  }
+
+  @Test func whoHasMostGivesWay() throws {
+    let settings = AgentSettings.Details(directory: directory.path, maxSize: 10_000)
+    var store = try DetailStore(settings: settings)
+    store.write(id: id(1), of: 1, [UInt8](repeating: 32, count: 1000))
+    for number in 10..<30 { store.write(id: id(number), of: 2, [UInt8](repeating: 32, count: 1000)) }
+    store.stop(within: .seconds(30))
+    #expect(try names == Set((21..<30).map { id($0) + ".2.json" } + [id(1) + ".1.json"]))
+    // Whose they are is known to the next one, too.
+    store = try DetailStore(settings: settings)
+    for number in 30..<40 { store.write(id: id(number), of: 2, [UInt8](repeating: 32, count: 1000)) }
+    store.stop(within: .seconds(30))
+    #expect(try names == Set((31..<40).map { id($0) + ".2.json" } + [id(1) + ".1.json"]))
   }
 
   @Test func whatIsNotOursIsNeitherFollowedNorRemoved() throws {
     mkdir(directory.path, 0o755)
     let outside = scratch.url.appending(path: "outside")
     try Data("kept".utf8).write(to: outside)
-    let foreign = ["notes.txt", "\(id(1)).json.bak", "\(id(1)).gz", "a.json"]
+    let foreign = ["notes.txt", "\(id(1)).json.bak", "\(id(1)).gz", "a.json", "\(id(1)).x.json", "\(id(1)).07.json"]
     for name in foreign { try put(name, bytes: 5000, daysOld: 100) }
-    let (link, folder) = (directory.appending(path: id(2) + ".json"), directory.appending(path: id(3) + ".json"))
+    let (link, folder) = (directory.appending(path: id(2) + ".7.json"), directory.appending(path: id(3) + ".7.json"))
     try FileManager.default.createSymbolicLink(at: link, withDestinationURL: outside)
     mkdir(folder.path, 0o755)
     // What a killed agent has left is ours.
@@ -83,8 +97,8 @@ struct DetailStoreTests {
     let store = try DetailStore(settings: .init(directory: directory.path, maxAge: .seconds(60), maxSize: 100))
     let before = Set(foreign + [link.lastPathComponent, folder.lastPathComponent])
     #expect(try names == before)
-    store.write(id: id(2), Array("new".utf8))
-    store.write(id: id(3), Array("new".utf8))
+    store.write(id: id(2), of: 7, Array("new".utf8))
+    store.write(id: id(3), of: 7, Array("new".utf8))
     store.stop(within: .seconds(30))
     #expect(try names == before)
     #expect(try String(contentsOf: outside, encoding: .utf8) == "kept")

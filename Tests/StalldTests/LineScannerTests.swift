@@ -42,6 +42,43 @@ struct LineScannerTests {
     #expect(throws: LineScanner.Fault.self) { _ = try scan(text) }
   }
 
+  @Test("an object with very many keys is refused before they are compared")
+  func keys() throws {
+    func line(_ count: Int, _ place: String) -> String {
+      let members = (0..<count).map { #""k\#($0)":0"# }.joined(separator: ",")
+      return place.isEmpty ? "{\(members)}" : #"{"\#(place)":{\#(members)}}"#
+    }
+    for place in ["", "stall", "process", "event"] {
+      let fault = #expect(throws: LineScanner.Fault.self) { _ = try scan(line(64_000, place)) }
+      #expect(fault?.reason == "an object with more than 128 members")
+      _ = try scan(line(100, place))
+    }
+    // What is not compared costs what its length costs.
+    _ = try scan(line(64_000, "other"))
+  }
+
+  @Test(
+    "numbers that cannot be are refused",
+    arguments: [
+      (#"{"stall":{"duration_ms":-1}}"#, "duration_ms is negative"),
+      (#"{"stall":{"duration_ms":4e10}}"#, "duration_ms is longer than a year"),
+      (#"{"stall":{"duration_ms":1e999}}"#, "duration_ms is longer than a year"),
+      (#"{"stall":{"threshold_ms":-0.5}}"#, "threshold_ms is negative"),
+      (#"{"stall":{"samples":-1}}"#, "samples is negative"),
+      (#"{"stall":{"evidence":{"cpu_ms":-1}}}"#, "cpu_ms is negative"),
+      (#"{"stall":{"suppressed":{"count":-1}}}"#, "count is negative"),
+      (#"{"stall":{"suppressed":{"total_ms":1e11}}}"#, "total_ms is longer than a year"),
+      (#"{"event":{"dropped":-7}}"#, "dropped is negative"),
+      (#"{"event":{"dropped":9223372036854775807}}"#, "dropped is more than there can be"),
+      (#"{"frames_omitted":-1}"#, "frames_omitted is negative"),
+    ])
+  func numbers(text: String, reason: String) throws {
+    let fault = #expect(throws: LineScanner.Fault.self) { _ = try scan(text) }
+    #expect(fault?.reason == reason)
+    // A year is a time, and what later versions may say is not ours to judge.
+    _ = try scan(#"{"stall":{"duration_ms":31536000000,"offset":-1,"evidence":{"lean":-1}},"temperature":-5}"#)
+  }
+
   @Test("nesting is bounded")
   func nesting() {
     for depth in [40, 200_000] {

@@ -15,7 +15,7 @@ import Testing
     let page = try ClientSocket.http(server.port, "GET /metrics HTTP/1.1")
     #expect(page.hasPrefix("HTTP/1.1 200 OK\r\n"))
     #expect(page.contains("\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"))
-    #expect(page.contains("\nstalld_stalls_total{service=\"web\",cause=\"lock\",severity=\"warn\"} 1\n"))
+    #expect(page.contains("\nstalld_stalls_total{service=\"web\",cause=\"lock\",user=\"0\",severity=\"warn\"} 1\n"))
     #expect(page.contains("\nprocess_resident_memory_bytes "))
     let head = try ClientSocket.http(server.port, "HEAD /metrics HTTP/1.1")
     #expect(head.hasPrefix("HTTP/1.1 200 OK\r\n") && head.hasSuffix("\r\n\r\n"))

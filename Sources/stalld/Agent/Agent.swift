@@ -48,9 +48,10 @@ final class Agent {
       loop: loop, policy: settings.policy, metrics: metrics,
       destination: Ingest.Destination(
         submit: { [unowned self] in naming.submit($0) },
-        storeDetail: { [unowned self] in details.write(id: $0, $1) },
+        storeDetail: { [unowned self] in details.write(id: $0, of: $1, $2) },
         settings: { [unowned self] in self.settings.overrides(unit: $0, service: $1)?.json ?? "{}" },
-        didTake: { [unowned self] in didTake($0) }))
+        didTake: { [unowned self] in didTake($0) }, keepUsage: { [unowned self] in details.keepUsage($0) }))
+    ingest.usage = DailyUsage(text: details.keptUsage)
     recallWrittenReports()
     try listen()
     control = try ControlServer(path: settings.control.path, loop: loop) { [unowned self] in status() }
@@ -194,7 +195,7 @@ final class Agent {
   private func problems() -> [String] {
     var problems = writer.counters().outputs.filter { $0.isFailing && $0.isRequired || $0.isStuck }
       .map { "\($0.name) \($0.state)" }
-    if ingest.queuedBytes >= settings.limits.memory { problems.append("the memory limit is reached") }
+    if ingest.isOutOfRoom { problems.append("the memory limit is reached") }
     return problems
   }
 

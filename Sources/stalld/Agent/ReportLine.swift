@@ -10,6 +10,8 @@ struct ReportLine: Sendable {
   var stallID: String
   var processID: Int32
   var userID: UInt32 = 0
+  /// The unit or container that it came from, as the kernel tells it; empty if there is none.
+  var place = ""
   /// By which it is recognised when it comes again.
   var identity: ReportIdentity?
 

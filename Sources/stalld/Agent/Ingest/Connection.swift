@@ -16,8 +16,12 @@ final class Connection {
   private var onReadable: ((Connection) -> Void)?
   /// Nothing is read from it for now: what it sends stays with it.
   private(set) var isPaused = false
-  /// The beginning of a line whose newline has not come yet.
-  var incomplete: [UInt8] = []
+  /// What has been read and not been taken: lines that wait for tokens, then the beginning of one whose newline has not come yet.
+  var rest: [UInt8] = []
+  /// Whether there is a whole line in it.
+  var holdsLines = false
+  /// Whether it waits for tokens.
+  var isHeld = false
   var incompleteTimer: Loop.Timer?
   private(set) var isOpen = true
 
@@ -36,11 +40,12 @@ final class Connection {
   private var told: UInt64 = 0
   var faults = 0
 
-  private(set) var lineRate = LineRate()
-  let allowance: LineAllowance
-  /// The allowance may be another connection's.
-  var hasLeft = false
-  private var onHangUp: ((Connection) -> Void)?
+  var lineRate = LineRate()
+  let share: UnitShare
+  /// Bytes of its unfinished line that its user's share accounts for.
+  var unfinishedBytes = 0
+  /// Whether it was told that its user has used up the quota of the day.
+  var hasHeardOfQuota = false
   /// Where the host notes that its stalls are over.
   var recovery: RecoveryMemory?
   private var outbox: [UInt8] = []
@@ -48,12 +53,12 @@ final class Connection {
   /// A client that reads nothing costs no more than this; newer acknowledgements replace older ones.
   private static let outboxLimit = 64 << 10
 
-  init(number: UInt64, descriptor: Int32, process: PeerProcess, allowance: LineAllowance) {
+  init(number: UInt64, descriptor: Int32, process: PeerProcess, share: UnitShare) {
     self.number = number
     self.descriptor = descriptor
     self.process = process
     stamp = Stamp(process.peer)
-    self.allowance = allowance
+    self.share = share
   }
 
   /// Reads nothing any more, and closes.
@@ -63,7 +68,6 @@ final class Connection {
     source?.invalidate()
     source = nil
     onReadable = nil
-    onHangUp = nil
     incompleteTimer?.invalidate()
     Glibc.close(descriptor)
   }
@@ -71,13 +75,8 @@ final class Connection {
   // MARK: Reading
 
   /// Watches the socket; `body` is called on the loop whenever there is something to read.
-  ///
-  /// `onHangUp` is called if the host closes while nothing is read.
-  func watch(
-    on loop: Loop, onHangUp: @escaping (Connection) -> Void, _ body: @escaping (Connection) -> Void
-  ) throws {
+  func watch(on loop: Loop, _ body: @escaping (Connection) -> Void) throws {
     onReadable = body
-    self.onHangUp = onHangUp
     try addSource(to: loop)
   }
 
@@ -109,7 +108,6 @@ final class Connection {
       // It would be reported again and again; what it has sent is read later.
       source?.invalidate()
       source = nil
-      onHangUp?(self)
     }
   }
 
@@ -124,16 +122,6 @@ final class Connection {
     guard isOpen, isPaused else { return }
     isPaused = false
     if let source { source.interest = interest } else { try? addSource(to: loop) }
-  }
-
-  // MARK: Rate
-
-  /// Counts lines that came.
-  ///
-  /// Returns how long it must not be read from, or nil.
-  func take(lines: Int, rate: Double) -> Duration? {
-    lineRate.count(lines)
-    return allowance.take(lines: lines, rate: rate)
   }
 
   // MARK: Acknowledgements

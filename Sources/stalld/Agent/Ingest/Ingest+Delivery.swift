@@ -8,6 +8,26 @@ extension Ingest {
     destination.didTake(report)
   }
 
+  /// A line of the agent's own about a process that has ended.
+  func enqueue(_ report: ReportLine, of peer: Peer) {
+    if isWithinQuota(report, of: peer) { enqueue(report, from: nil) }
+  }
+
+  /// Counts a report that is to be written, unless its user, or its unit, has had its part of the day.
+  func isWithinQuota(_ report: ReportLine, of peer: Peer) -> Bool {
+    let verdict = usage.admit(bytes: report.bytes.count, of: peer, limit: policy.userBytesPerDay)
+    if usage.unsaved > Self.usageStep { destination.keepUsage(usage.text()) }
+    guard verdict != .admitted else { return true }
+    metrics.lineRefused(.overQuota)
+    if verdict == .refusedForTheFirstTime {
+      AgentLog.say(
+        .warning, .clientContained,
+        "\(peer.description) has reported as much today as one may (limits.user_bytes_per_day): what is more is counted, and not written"
+      )
+    }
+    return false
+  }
+
   /// A line that goes nowhere; but its acknowledgement must not overtake the line that it repeats.
   func finishAtOnce(_ connection: Connection) {
     guard underWay > 0 else { return mark(connection) }
@@ -27,8 +47,11 @@ extension Ingest {
     batch.append(delivery)
     underWay += 1
     queuedBytes += delivery.bytes
-    connection?.outstanding += 1
-    connection?.outstandingBytes += delivery.bytes
+    guard let connection else { return }
+    connection.outstanding += 1
+    connection.outstandingBytes += delivery.bytes
+    connection.share.queuedBytes += delivery.bytes
+    connection.share.user.queuedBytes += delivery.bytes
   }
 
   func submit() {
@@ -42,9 +65,11 @@ extension Ingest {
     for delivery in deliveries {
       underWay -= 1
       queuedBytes -= delivery.bytes
-      guard let connection = connections[delivery.connection] else { continue }
+      guard let connection = connections[delivery.connection] ?? leaving[delivery.connection] else { continue }
       connection.didFinish(line: delivery.number, bytes: delivery.bytes)
-      mark(connection)
+      connection.share.queuedBytes -= delivery.bytes
+      connection.share.user.queuedBytes -= delivery.bytes
+      if connection.isOpen { mark(connection) } else if connection.outstanding == 0 { leaving[connection.number] = nil }
     }
     resumeWaiting()
   }
@@ -59,13 +84,5 @@ extension Ingest {
     let connections = toAcknowledge.values
     toAcknowledge = [:]
     for connection in connections { connection.acknowledge(on: loop) }
-  }
-
-  func resumeWaiting() {
-    guard !waitingForRoom.isEmpty, queuedBytes < policy.memory / 2 else { return }
-    for (number, connection) in waitingForRoom where connection.outstandingBytes < policy.memory / 32 {
-      waitingForRoom[number] = nil
-      connection.resume(on: loop)
-    }
   }
 }

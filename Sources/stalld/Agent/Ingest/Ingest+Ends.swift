@@ -9,10 +9,12 @@ extension Ingest {
     waitingForRoom[connection.number] = nil
     toAcknowledge[connection.number] = nil
     let process = connection.process
-    let user = process.peer.uid
-    leaveAllowance(of: connection)
-    connectionsOfUser[user, default: 1] -= 1
-    if connectionsOfUser[user] == 0 { connectionsOfUser[user] = nil }
+    let unit = connection.share
+    unit.connections -= 1
+    unit.user.connections -= 1
+    if connection.isHeld { unit.waiting.removeAll { $0 === connection } }
+    releaseUnfinished(of: connection)
+    if connection.outstanding > 0 { leaving[connection.number] = connection }
     process.connections[connection.number] = nil
     guard process.connections.isEmpty else { return }
     guard !process.openStalls.isEmpty else { return forget(process) }
@@ -21,29 +23,21 @@ extension Ingest {
     didLeave(process)
   }
 
-  /// The next connection of the same place goes on with what is left.
-  func leaveAllowance(of connection: Connection) {
-    guard !connection.hasLeft else { return }
-    connection.hasLeft = true
-    leftAllowances.put(
-      connection.process.peer.allowancePlace, connection.allowance, rate: policy.linesPerSecond)
-  }
-
   /// Watches for the end of a process that has left in mid-stall; the one that left first gives way to it.
   func didLeave(_ process: PeerProcess) {
-    let user = process.peer.uid
+    let user = process.peer.owner
     absent.append(process)
-    if absent.count(where: { $0.peer.uid == user }) > Self.absentLimitOfUser {
+    if absent.count(where: { $0.peer.owner == user }) > Self.absentLimitOfUser {
       forgetAbsent(of: user)
     } else if absent.count > Self.absentLimit {
       // Of the user who has most of them.
-      let users = Dictionary(grouping: absent, by: \.peer.uid)
+      let users = Dictionary(grouping: absent, by: \.peer.owner)
       forgetAbsent(of: users.max { ($0.value.count, $0.key) < ($1.value.count, $1.key) }?.key ?? user)
     }
   }
 
   private func forgetAbsent(of user: UInt32) {
-    guard let process = absent.first(where: { $0.peer.uid == user }) else { return }
+    guard let process = absent.first(where: { $0.peer.owner == user }) else { return }
     complaints.say(
       .warning, .clientContained, about: "absent-\(user)",
       "more processes of user \(user) have left in mid-stall than are watched: if \(process.peer.description) ends in one, that is not told"
@@ -62,6 +56,7 @@ extension Ingest {
   @discardableResult
   func forgetStalls(of process: PeerProcess) -> [OpenStall] {
     openBytes -= process.openBytes
+    shares.user(process.peer.owner, policy).openBytes -= process.openBytes
     let stalls = process.takeStalls()
     process.updateWatch(on: loop) {}
     return stalls
@@ -77,9 +72,11 @@ extension Ingest {
   }
 
   func processDidEnd(_ process: PeerProcess) {
-    // What it sent before its end may say that the stall was over.
+    // What it sent before its end may say that the stall was over: it is read first, as fast as its share allows.
+    process.endIsDue = false
     for connection in process.connections.values { readRest(of: connection) }
-    let stalls = tellRecovered(forgetStalls(of: process))
+    guard !process.connections.values.contains(where: \.isPaused) else { return process.endIsDue = true }
+    let stalls = tellRecovered(forgetStalls(of: process), of: process.peer)
     for connection in process.connections.values { end(connection) }
     forget(process)
     guard !stalls.isEmpty else { return }
@@ -88,7 +85,7 @@ extension Ingest {
     nextInquiry += 1
     let inquiry = ExitInquiry(process, on: loop) { [unowned self] reason in
       inquiries[number] = nil
-      tellEnd(of: stalls, reason, silences: silences)
+      tellEnd(of: stalls, process.peer, reason, silences: silences)
     }
     inquiries[number] = inquiry
     // A command for each would be many, of a service whose workers all end at once.
@@ -96,28 +93,34 @@ extension Ingest {
   }
 
   /// Tells of the stalls that were over by what the host has noted; the others are returned.
-  func tellRecovered(_ stalls: [OpenStall]) -> [OpenStall] {
+  func tellRecovered(_ stalls: [OpenStall], of peer: Peer) -> [OpenStall] {
     stalls.filter { stall in
       guard case .over(let time)? = stall.recovery?.fate(of: stall.line.stallID) else { return true }
       guard let report = stall.ended(after: time)?.identified(after: stall), recent.insert(report.identity) else {
         return false
       }
-      enqueue(report, from: nil)
+      enqueue(report, of: peer)
       return false
     }
+  }
+
+  /// Tells the end of a process whose connections had to wait, once they have been read.
+  func endIfDue(_ process: PeerProcess) {
+    if process.endIsDue, !process.connections.values.contains(where: \.isPaused) { processDidEnd(process) }
   }
 
   func readRest(of connection: Connection, until deadline: Loop.Instant = .distantFuture) {
     // At most what a socket's buffers hold.
     for _ in 0..<64 {
-      guard connection.isOpen, Loop.Instant.now < deadline, let base = scratch.baseAddress else { return }
-      let count = recv(connection.descriptor, base, scratch.count, Int32(MSG_DONTWAIT))
-      guard count > 0 else { return }
-      take(UnsafeBufferPointer(rebasing: scratch[..<count]), from: connection)
+      guard connection.isOpen, !connection.isPaused, Loop.Instant.now < deadline else { return }
+      guard hasRoom(for: connection) else { return wait(connection) }
+      guard hasTurn(connection) else { return hold(connection) }
+      guard readOnce(connection) else { return }
+      if connection.isOpen, connection.holdsLines { return hold(connection) }
     }
   }
 
-  func tellEnd(of stalls: [OpenStall], _ reason: ExitReason, silences: [Duration]) {
+  func tellEnd(of stalls: [OpenStall], _ peer: Peer, _ reason: ExitReason, silences: [Duration]) {
     for (index, stall) in stalls.enumerated() {
       guard let report = stall.fatal(exit: reason, silence: silences[index])?.identified(after: stall),
         recent.insert(report.identity)
@@ -125,7 +128,7 @@ extension Ingest {
       complaints.say(
         .warning, .hostEnded, about: "end-\(stall.line.processID)-\(index)",
         "\(stall.line.service.forLog), process \(stall.line.processID), ended in a stall: it \(reason.sentence)")
-      enqueue(report, from: nil)
+      enqueue(report, of: peer)
     }
   }
 
@@ -135,11 +138,10 @@ extension Ingest {
     listener = nil
     // What is not read any more is not acknowledged, and comes again.
     let deadline = Loop.Instant.now.advanced(by: Self.drainLimit)
-    for connection in connections.values where queuedBytes < policy.memory {
-      readRest(of: connection, until: deadline)
-    }
+    for connection in connections.values { readRest(of: connection, until: deadline) }
     for inquiry in inquiries.values { inquiry.finish() }
     submit()
+    destination.keepUsage(usage.text())
   }
 
   /// Tells hosts what has arrived, and closes.

@@ -27,7 +27,10 @@ extension Ingest {
       return refuse(connection, "event.schema is not 1.x", .notAReport)
     }
     let duration = parts.duration.flatMap { Double(String(decoding: line[$0], as: UTF8.self)) } ?? 0
-    guard duration.isFinite else { return refuse(connection, "stall.duration_ms is too large", .notAReport) }
+    guard let time = text(parts.time).flatMap(UnixTime.nanoseconds(rfc3339:)), Self.times.contains(time) else {
+      return refuse(
+        connection, "@timestamp is no time in UTC of the years 2000 to 2099, such as 2026-01-31T12:00:00Z", .notAReport)
+    }
     if let missing = parts.missing {
       return refuse(connection, "\(missing) is missing, or not what the schema has there", .notAReport)
     }
@@ -37,7 +40,7 @@ extension Ingest {
       return refuse(connection, "longer than \(Self.longestReport) bytes without any frame", .tooLong)
     }
     if let dropped = parts.dropped.flatMap({ Int(String(decoding: line[$0], as: UTF8.self)) }) {
-      metrics.linesDroppedByHost(dropped)
+      metrics.linesDroppedByHost(dropped, of: connection.process.peer)
     }
     let report = ReportLine(
       bytes: stamped, event: event, isError: text(parts.level) == "error",
@@ -45,12 +48,11 @@ extension Ingest {
       cause: text(parts.cause) ?? "unknown",
       durationMilliseconds: duration,
       stallID: id, processID: connection.process.peer.pid, userID: connection.process.peer.uid,
-      identity: identity)
+      place: connection.process.peer.place, identity: identity)
     // What an ended process left, and this one hands over, is none of this one's stalls.
     let reportedID = parts.reportedProcessID(in: line)
-    let time = text(parts.time).flatMap(UnixTime.nanoseconds(rfc3339:))
     if connection.ownProcessID == nil || reportedID == nil || reportedID == connection.ownProcessID,
-      let time, connection.process.canHaveReported(at: time)
+      connection.process.canHaveReported(at: time)
     {
       follow(report, sequence: sequence, of: connection)
     }
@@ -58,20 +60,34 @@ extension Ingest {
       metrics.linesDuplicate()
       return finishAtOnce(connection)
     }
+    guard isWithinQuota(report, of: connection.process.peer) else {
+      if !connection.hasHeardOfQuota {
+        connection.send(
+          "{\"error\":\"line \(connection.received): not written: its user, or its unit, has reported as much today as one may (limits.user_bytes_per_day)\"}",
+          on: loop)
+      }
+      connection.hasHeardOfQuota = true
+      return finishAtOnce(connection)
+    }
     enqueue(report, from: connection)
   }
 
-  /// What is known of open stalls is bounded, too: a quarter of the memory limit, and of one process a sixty-fourth.
+  /// 2000-01-01 to 2099-12-31: a clock may be wrong, and jump; a year that readers cannot sort by is no time.
+  static let times: Range<UInt64> = 946_684_800_000_000_000..<4_102_444_800_000_000_000
+
+  /// What is known of open stalls is bounded, too: a quarter of the memory limit, of one user as much as is left, and of one process a sixty-fourth.
   func follow(_ report: ReportLine, sequence: UInt64, of connection: Connection) {
     let process = connection.process
     // Who has left is worth less than who is there.
     while openBytes + report.bytes.count > policy.memory / 4, let first = absent.first { forget(first) }
     let before = process.openBytes
-    let hasRoom = openBytes + report.bytes.count <= policy.memory / 4
+    let user = shares.user(process.peer.owner, policy)
+    let hasRoom = user.openBytes + report.bytes.count <= policy.memory / 4 - openBytes
     let isFollowed = process.follow(
       report, sequence: sequence, room: hasRoom ? max(policy.memory / 64, Self.leastRoom) : 0,
       recovery: connection.recovery)
     openBytes += process.openBytes - before
+    user.openBytes += process.openBytes - before
     if !isFollowed {
       complaints.say(
         .warning, .clientContained, about: "open-\(process.peer.pid)",
@@ -88,12 +104,18 @@ extension Ingest {
     return value.string(value.root) ?? text
   }
 
-  func takeHello(_ line: UnsafeBufferPointer<UInt8>, _ parts: LineScanner.Parts, from connection: Connection) {
+  func takeHello(
+    _ line: UnsafeBufferPointer<UInt8>, _ parts: LineScanner.Parts, from connection: Connection
+  ) throws(LineScanner.Fault) {
     guard let payload = parts.payload, let hello = try? JSONText(Array(line[payload])) else { return }
+    let spooled = hello.integer(hello.root["spooled"]) ?? 0
+    guard (0...LineScanner.largestCount).contains(spooled) else {
+      throw LineScanner.Fault(reason: "hello.spooled is no count", position: payload.lowerBound)
+    }
     connection.service = hello.string(hello.root["service"]?["name"])?.limited(to: 200)
     connection.ownProcessID = hello.integer(hello.root["process"]?["pid"])
     connection.hasSaidHello = true
-    metrics.linesSpooled(hello.integer(hello.root["spooled"]) ?? 0)
+    metrics.linesSpooled(spooled, of: connection.process.peer)
     if let version = hello.integer(hello.root["recovery"]), version >= 1 { giveRecovery(to: connection) }
     sendSettings(to: connection)
   }
@@ -101,7 +123,7 @@ extension Ingest {
   /// Gives the host memory to note in when its stalls are over.
   func giveRecovery(to connection: Connection) {
     guard connection.recovery == nil, connection.process.recoveries < Self.recoveryLimitOfProcess,
-      recoveryCount.value < Self.recoveryLimit, let memory = RecoveryMemory(recoveryCount),
+      let memory = recoveries.memory(of: connection.process.peer.owner),
       connection.send("{\"recovery\":{\"version\":\(RecoveryFormat.version)}}", with: memory.descriptor)
     else { return }
     connection.recovery = memory
@@ -113,7 +135,7 @@ extension Ingest {
     guard let payload = parts.payload, let detail = try? JSONText(Array(line[payload])),
       let id = detail.string(detail.root["id"]), RecoveryFormat.words(of: id) != nil
     else { throw LineScanner.Fault(reason: "detail.id is not 32 hexadecimal digits", position: 0) }
-    destination.storeDetail(id, Array(line[payload]))
+    destination.storeDetail(id, connection.process.peer.uid, Array(line[payload]))
   }
 
   // MARK: Settings
@@ -134,7 +156,7 @@ extension Ingest {
     metrics.lineRefused(kind)
     connection.faults += 1
     complaints.say(
-      .warning, .clientContained, about: "line-\(connection.process.peer.place)",
+      .warning, .clientContained, about: "line-\(connection.process.peer.complaintKey)",
       "line \(connection.received) of \(connection.process.peer.description) is refused: \(reason)")
     connection.send("{\"error\":\"line \(connection.received): \(reason)\"}", on: loop)
     guard connection.faults < Self.faultLimit else {
@@ -144,12 +166,13 @@ extension Ingest {
   }
 
   func drop(
-    _ connection: Connection, _ reason: String, _ kind: AgentMetrics.LineRefusal? = nil
+    _ connection: Connection, _ reason: String, _ kind: AgentMetrics.LineRefusal? = nil,
+    because refusal: AgentMetrics.ConnectionRefusal = .misbehaved
   ) {
     if let kind { metrics.lineRefused(kind) }
-    metrics.connectionRefused(.misbehaved)
+    metrics.connectionRefused(refusal)
     complaints.say(
-      .warning, .clientContained, about: "drop-\(connection.process.peer.place)-\(kind?.rawValue ?? "")",
+      .warning, .clientContained, about: "drop-\(connection.process.peer.complaintKey)-\(kind?.rawValue ?? "")",
       "the connection of \(connection.process.peer.description) is closed: \(reason)")
     // What was refused for good need not come again.
     connection.acknowledge(on: loop)

@@ -3,54 +3,52 @@ import LoopEngine
 
 /// What is read of a connection, and when nothing is.
 extension Ingest {
+  /// A connection is readable.
   func read(_ connection: Connection) {
-    guard queuedBytes < policy.memory, connection.outstandingBytes < policy.memory / 16 else {
-      return wait(connection)
-    }
-    guard let base = scratch.baseAddress else { return }
-    let count = recv(connection.descriptor, base, scratch.count, Int32(MSG_DONTWAIT))
-    guard count > 0 else {
-      if count < 0 && (errno == EAGAIN || errno == EINTR) { return }
-      return end(connection)
-    }
-    let before = connection.received
-    take(UnsafeBufferPointer(rebasing: scratch[..<count]), from: connection)
+    guard hasRoom(for: connection) else { return wait(connection) }
+    guard hasTurn(connection) else { return hold(connection) }
+    readOnce(connection)
     guard connection.isOpen else { return }
-    let lines = Int(connection.received - before)
-    if let pause = connection.take(lines: lines, rate: policy.linesPerSecond) { slow(connection, for: pause) }
-    timeIncomplete(connection)
+    if connection.holdsLines { hold(connection) }
     mark(connection)
   }
 
-  func wait(_ connection: Connection) {
-    connection.pause()
-    waitingForRoom[connection.number] = connection
-    complaints.say(
-      .warning, .clientContained, about: "memory-\(queuedBytes >= policy.memory ? 0 : connection.number)",
-      queuedBytes >= policy.memory
-        ? "the outputs take nothing and \(queuedBytes >> 20) MiB wait for them (limits.memory): hosts keep their reports for now"
-        : "\(connection.process.peer.description) has \(connection.outstandingBytes >> 10) KiB on their way: no more is read from it until they have arrived"
-    )
+  /// Reads a piece, and takes the lines that there are tokens for, but no more than `limit`.
+  ///
+  /// Returns whether there was something to read.
+  @discardableResult
+  func readOnce(_ connection: Connection, upTo limit: Int = .max) -> Bool {
+    guard let base = scratch.baseAddress else { return false }
+    let count = recv(connection.descriptor, base, scratch.count, Int32(MSG_DONTWAIT))
+    guard count > 0 else {
+      if count < 0 && (errno == EAGAIN || errno == EINTR) {
+        endIfDue(connection.process)
+      } else {
+        end(connection)
+      }
+      return false
+    }
+    let before = connection.received
+    take(UnsafeBufferPointer(rebasing: scratch[..<count]), from: connection, limit: limit)
+    connection.lineRate.count(Int(connection.received - before))
+    if connection.isOpen { timeIncomplete(connection) }
+    return true
   }
 
-  func slow(_ connection: Connection, for pause: Duration) {
-    complaints.say(
-      .warning, .clientContained, about: "rate-\(connection.process.peer.place)",
-      "\(connection.process.peer.description) sends more than \(Int(policy.linesPerSecond)) lines a second (limits.lines_per_second): it is slowed to that"
-    )
-    connection.pause()
-    let ingest = UncheckedReference(self)
-    let number = connection.number
-    loop.schedule(after: pause, name: "read a slowed host") { _ in
-      guard let ingest = ingest.object, let connection = ingest.connections[number],
-        ingest.waitingForRoom[number] == nil
-      else { return }
-      connection.resume(on: ingest.loop)
-    }
+  /// Takes lines that have been read before and waited for tokens.
+  func takeHeld(of connection: Connection, limit: Int = .max) {
+    guard connection.holdsLines else { return }
+    let bytes = connection.rest
+    connection.rest = []
+    connection.holdsLines = false
+    let before = connection.received
+    bytes.withUnsafeBufferPointer { take($0, from: connection, limit: limit) }
+    connection.lineRate.count(Int(connection.received - before))
+    if connection.isOpen { timeIncomplete(connection) }
   }
 
   func timeIncomplete(_ connection: Connection) {
-    guard !connection.incomplete.isEmpty else {
+    guard !connection.rest.isEmpty else {
       connection.incompleteTimer?.invalidate()
       connection.incompleteTimer = nil
       return
@@ -71,18 +69,27 @@ extension Ingest {
     }
   }
 
-  /// Splits what was read into lines.
-  func take(_ bytes: UnsafeBufferPointer<UInt8>, from connection: Connection) {
+  /// Splits what was read into lines, and takes those that there are tokens for, but no more than `limit`; the rest stays in the connection.
+  private func take(_ bytes: UnsafeBufferPointer<UInt8>, from connection: Connection, limit: Int) {
     var rest = bytes
+    var left = limit
     while let base = rest.baseAddress, let newline = memchr(base, 0x0a, rest.count) {
+      guard left > 0, connection.share.hasToken else {
+        connection.holdsLines = true
+        connection.rest.append(contentsOf: rest)
+        releaseUnfinished(of: connection)
+        return
+      }
+      left -= 1
       let length = UnsafeRawPointer(newline) - UnsafeRawPointer(base)
       let piece = UnsafeBufferPointer(start: base, count: length)
-      if connection.incomplete.isEmpty {
+      if connection.rest.isEmpty {
         handle(piece, from: connection)
       } else {
-        connection.incomplete.append(contentsOf: piece)
-        let whole = connection.incomplete
-        connection.incomplete = []
+        connection.rest.append(contentsOf: piece)
+        let whole = connection.rest
+        connection.rest = []
+        releaseUnfinished(of: connection)
         whole.withUnsafeBufferPointer { handle($0, from: connection) }
       }
       // The next line's time begins anew.
@@ -93,14 +100,18 @@ extension Ingest {
       if rest.isEmpty { break }
     }
     guard !rest.isEmpty else { return }
-    guard connection.incomplete.count + rest.count <= policy.lineBytes else {
+    guard connection.rest.count + rest.count <= policy.lineBytes else {
       return drop(connection, "a line is longer than \(policy.lineBytes) bytes (limits.line_bytes)", .tooLong)
     }
-    connection.incomplete.append(contentsOf: rest)
+    connection.rest.append(contentsOf: rest)
+    if !accountUnfinished(connection) {
+      drop(connection, "its user has too much in lines that are not finished (limits.memory)", .incomplete)
+    }
   }
 
   func handle(_ line: UnsafeBufferPointer<UInt8>, from connection: Connection) {
     connection.received += 1
+    connection.share.take(bytes: line.count)
     metrics.linesIngested()
     // A blank line is nobody's.
     if line.allSatisfy({ $0 <= 0x20 }) { return finishAtOnce(connection) }
@@ -111,7 +122,7 @@ extension Ingest {
       let parts = try LineScanner.scan(line)
       switch parts.kind {
       case .report: try takeReport(line, parts, from: connection)
-      case .hello: takeHello(line, parts, from: connection)
+      case .hello: try takeHello(line, parts, from: connection)
       case .detail: try takeDetail(line, parts, from: connection)
       case .goodbye: forgetStalls(of: connection.process)
       }

@@ -9,7 +9,12 @@ import StallMonitor
 final class Ingest {
   /// What the operator allows.
   struct Policy: Equatable {
+    /// Of one unit or container.
     var linesPerSecond = 500.0
+    /// Of one user in all its units; never less than one unit may.
+    var userLinesPerSecond = 2000.0
+    /// Of reports that are written; nil: any number.
+    var userBytesPerDay: Int?
     var lineBytes = 256 << 10
     var connections = 4096
     var connectionsPerUser = 2048
@@ -32,12 +37,14 @@ final class Ingest {
   struct Destination {
     /// Lines, and places of lines, in order; ``Ingest/didFinish(_:)`` is told which have arrived.
     var submit: ([TransitLine]) -> Void
-    /// All samples of a stall: its id, and the JSON object.
-    var storeDetail: (String, [UInt8]) -> Void
+    /// All samples of a stall: its id, whose it is, and the JSON object.
+    var storeDetail: (String, UInt32, [UInt8]) -> Void
     /// The settings that a host gets, as a JSON object; nil if it gets none.
     var settings: (_ unit: String?, _ service: String?) -> String?
     /// A stall has been told, or a repetition of its line has been recognised.
     var didTake: (ReportLine) -> Void = { _ in }
+    /// Keeps what has been written today of whom, for the next run of the agent.
+    var keepUsage: (String) -> Void = { _ in }
   }
 
   /// The longest report, which a log shipper's default must take.
@@ -46,7 +53,10 @@ final class Ingest {
   static let spare = 400
   // One more is `stall.fatal`'s.
   static let highestSequence = UInt64(1) << 62
-  static let readSize = 64 << 10
+  /// What is read of a connection before the others have their turn.
+  static let readSize = 32 << 10
+  /// Connections that are accepted before hosts are read again.
+  static let acceptLimit = 16
   static let faultLimit = 100
   static let inquiryLimit = 16
   static let drainLimit: Duration = .seconds(2)
@@ -58,6 +68,8 @@ final class Ingest {
   /// What hosts note in, of one process and of all.
   static let recoveryLimitOfProcess = 2
   static let recoveryLimit = 4096
+  /// How much is written before what was written of whom is kept.
+  static let usageStep = 4 << 20
 
   let loop: Loop
   let destination: Destination
@@ -65,12 +77,15 @@ final class Ingest {
   let metrics: AgentMetrics
   var listener: Loop.DescriptorSource?
   var connections: [UInt64: Connection] = [:]
-  var connectionsOfUser: [UInt32: Int] = [:]
+  /// Those that have ended, until their lines have arrived.
+  var leaving: [UInt64: Connection] = [:]
+  var shares = ClientShares()
+  /// What has been written today.
+  var usage = DailyUsage()
   var processes: [Int32: PeerProcess] = [:]
   /// Those without a connection that have stalls under way, in the order in which they left.
   var absent: [PeerProcess] = []
-  var leftAllowances = LeftAllowances()
-  let recoveryCount = RecoveryMemory.Count()
+  let recoveries = RecoveryMemory.Counts(limit: recoveryLimit)
   var nextNumber: UInt64 = 1
   var recent = RecentReports()
   var complaints = Complaints()
@@ -84,6 +99,8 @@ final class Ingest {
   var openBytes = 0
   /// Bytes of lines that are on their way to the outputs.
   var queuedBytes = 0
+  /// Bytes of lines whose end has not come yet.
+  var unfinishedBytes = 0
   var submitPoint: Loop.FlushPoint!
   var acknowledgePoint: Loop.FlushPoint!
   var toAcknowledge: [UInt64: Connection] = [:]
@@ -120,6 +137,9 @@ final class Ingest {
     try loop.add(source)
   }
 
+  /// Whether hosts wait because the outputs take nothing.
+  var isOutOfRoom: Bool { waitingForRoom.values.contains { lacksShare($0) } }
+
   /// Remembers a report that was written by an earlier run of the agent.
   func remember(_ identity: ReportIdentity) { _ = recent.insert(identity) }
 
@@ -130,7 +150,7 @@ final class Ingest {
   }
 
   func accept(from descriptor: Int32) {
-    for _ in 0..<64 {
+    for _ in 0..<Self.acceptLimit {
       let socket = clinux_accept(descriptor)
       if socket < 0 {
         if errno == EINTR || errno == ECONNABORTED { continue }
@@ -147,57 +167,6 @@ final class Ingest {
     listener?.interest = []
     let ingest = UncheckedReference(self)
     loop.schedule(after: .seconds(1), name: "accept again") { _ in ingest.object?.listener?.interest = .readable }
-  }
-
-  func admit(_ socket: Int32) {
-    guard let (peer, pidfd) = Peer.of(socket: socket) else {
-      Glibc.close(socket)
-      return
-    }
-    func refuse(_ why: AgentMetrics.ConnectionRefusal, _ reason: String) {
-      metrics.connectionRefused(why)
-      complaints.say(
-        .warning, .connectionRefused, about: "\(why)-\(peer.uid)",
-        "refused a connection of \(peer.description): \(reason)")
-      let line = Array("{\"error\":\"refused: \(reason)\"}\n".utf8)
-      _ = Glibc.send(socket, line, line.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT))
-      Glibc.close(socket)
-      if pidfd >= 0 { Glibc.close(pidfd) }
-    }
-    guard peer.pid > 0 else {
-      return refuse(.unknownProcess, "its process is in a PID namespace that the agent cannot see")
-    }
-    guard policy.allows(peer) else { return refuse(.notAllowed, "its user and groups are not under socket.allow") }
-    guard connections.count < policy.connections else {
-      return refuse(.tooMany, "there are \(connections.count) connections already (limits.connections)")
-    }
-    let ofUser = connectionsOfUser[peer.uid, default: 0]
-    guard ofUser < policy.connectionsPerUser else {
-      return refuse(.tooManyOfUser, "its user has \(ofUser) connections already (limits.connections_per_user)")
-    }
-    let rate = policy.linesPerSecond
-    let connection = Connection(
-      number: nextNumber, descriptor: socket, process: process(peer, pidfd),
-      allowance: leftAllowances.take(peer.allowancePlace, rate: rate) ?? LineAllowance(rate: rate))
-    nextNumber += 1
-    do {
-      try connection.watch(on: loop, onHangUp: { [unowned self] in leaveAllowance(of: $0) }) { [unowned self] in
-        read($0)
-      }
-    } catch {
-      complaints.say(.error, about: "watch", "a connection cannot be watched: \(error)")
-      connection.close()
-      leaveAllowance(of: connection)
-      forget(connection.process)
-      return
-    }
-    metrics.connectionAccepted()
-    connections[connection.number] = connection
-    connectionsOfUser[peer.uid] = ofUser + 1
-    connection.process.connections[connection.number] = connection
-    absent.removeAll { $0 === connection.process }
-    // It goes on where the one before has stopped.
-    if let pause = connection.allowance.take(lines: 0, rate: rate) { slow(connection, for: pause) }
   }
 
   func process(_ peer: Peer, _ pidfd: Int32) -> PeerProcess {

@@ -62,12 +62,18 @@ struct LineScanner {
 
   /// Which object's members are being read.
   fileprivate enum Place {
-    case outermost, event, stall, loop, service, host, process, user, executable, elsewhere
+    case outermost, event, stall, evidence, tally, loop, service, host, process, user, executable, elsewhere
     /// Arrays of objects, and the objects of one.
     case stack, threads, thread
   }
 
   private static let depthLimit = 32
+  /// Members of an object of the schema's, which has less than twenty: each is compared with those before it.
+  private static let memberLimit = 128
+  /// What is said to have happened so often cannot be.
+  static let largestCount = 1_000_000_000_000
+  /// A year, in milliseconds.
+  private static let longestDuration = 366.0 * 86_400_000
 
   private let bytes: UnsafeBufferPointer<UInt8>
   private let isStamped: Bool
@@ -139,6 +145,9 @@ struct LineScanner {
       let key = (start + 1)..<(position - 1)
       if place != .elsewhere {
         guard isPlain else { throw Fault(reason: "an escape in a key", position: start) }
+        guard keys.count < Self.memberLimit else {
+          throw Fault(reason: "an object with more than \(Self.memberLimit) members", position: start)
+        }
         for earlier in keys where equal(earlier, key) { throw Fault(reason: "a key twice", position: start) }
         keys.append(key)
       }
@@ -224,6 +233,8 @@ struct LineScanner {
     case (.outermost, 7):
       self.is(key, "process")
         ? .process : self.is(key, "service") ? .service : self.is(key, "threads") ? .threads : .elsewhere
+    case (.stall, 8): self.is(key, "evidence") ? .evidence : .elsewhere
+    case (.stall, 10): self.is(key, "suppressed") ? .tally : .elsewhere
     case (.process, 4): isStamped && self.is(key, "user") ? .user : .elsewhere
     case (.process, 10): self.is(key, "executable") ? .executable : .elsewhere
     case (.thread, 5): self.is(key, "stack") ? .stack : .elsewhere
@@ -238,6 +249,7 @@ struct LineScanner {
     where required.place == place && self.is(key, required.key) && hasForm(required.form, value) {
       parts.found.insert(Members(rawValue: 1 << index))
     }
+    if !isStamped, place != .thread { try checkNumber(key, value) }
     switch place {
     case .outermost: try noteOutermost(key, value, member)
     case .event:
@@ -262,9 +274,28 @@ struct LineScanner {
       if self.is(key, "stack"), !hasForm(.array, value) {
         throw Fault(reason: "a stack that is no array", position: value.lowerBound)
       }
-    case .loop, .host, .executable, .stack, .threads, .elsewhere: break
+    case .evidence, .tally, .loop, .host, .executable, .stack, .threads, .elsewhere: break
     }
   }
+
+  /// Refuses a number that cannot be: less than nothing, a time of more than a year, too large a count.
+  private func checkNumber(_ key: Range<Int>, _ value: Range<Int>) throws(Fault) {
+    let first = bytes[value.lowerBound]
+    guard first == UInt8(ascii: "-") || first &- 0x30 <= 9 else { return }
+    let isDuration = key.count > 3 && bytes[key].suffix(3).elementsEqual("_ms".utf8)
+    guard isDuration || Self.counts.contains(where: { self.is(key, $0) }) else { return }
+    func fault(_ reason: String) -> Fault {
+      Fault(reason: "\(String(decoding: bytes[key], as: UTF8.self).forLog) \(reason)", position: value.lowerBound)
+    }
+    guard first != UInt8(ascii: "-") else { throw fault("is negative") }
+    let number = Double(String(decoding: bytes[value], as: UTF8.self)) ?? .infinity
+    if isDuration, number > Self.longestDuration { throw fault("is longer than a year") }
+    if !isDuration, number > Double(Self.largestCount) { throw fault("is more than there can be") }
+  }
+
+  private static let counts: [StaticString] = [
+    "dropped", "count", "samples", "callouts", "frames_omitted", "threads_omitted", "major_faults", "minor_faults",
+  ]
 
   private func hasForm(_ form: RequiredMember.Form, _ value: Range<Int>) -> Bool {
     switch form {

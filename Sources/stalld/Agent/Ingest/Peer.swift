@@ -3,27 +3,52 @@ import Glibc
 
 /// The process at the other end of a connection, as the kernel tells it.
 struct Peer: Sendable, Equatable {
-  var pid: Int32
-  var uid: UInt32
-  var gid: UInt32
+  let pid: Int32
+  let uid: UInt32
+  let gid: UInt32
   /// Supplementary groups.
-  var groups: [UInt32] = []
+  let groups: [UInt32]
   /// The control group's path, as `/proc/PID/cgroup` has it; nil if the process had gone before it was read.
-  var cgroup: String?
-
+  let cgroup: String?
   /// systemd's unit: the first part of the control group's path that is no slice, as the journal's `_SYSTEMD_UNIT`.
   ///
   /// What is below has been made by the unit itself: a user's own `sshd.service` is not the system's.
-  var unit: String? {
-    let first = cgroup?.split(separator: "/").first { !$0.hasSuffix(".slice") }
-    return first.flatMap { $0.hasSuffix(".service") || $0.hasSuffix(".scope") ? String($0) : nil }
+  let unit: String?
+  /// Whose limits hold for it: its user, or in the session of a logged-in user that one, who may have many numbers (subuid(5)).
+  let owner: UInt32
+  /// Where it runs: the unit, or else the container, or nothing; all processes there are limited together.
+  ///
+  /// Who may make control groups makes them below, and so remains in its place.
+  let place: String
+
+  init(pid: Int32, uid: UInt32, gid: UInt32, groups: [UInt32] = [], cgroup: String? = nil) {
+    (self.pid, self.uid, self.gid, self.groups, self.cgroup) = (pid, uid, gid, groups, cgroup)
+    let parts = cgroup?.split(separator: "/") ?? []
+    let first = parts.first { !$0.hasSuffix(".slice") }
+    unit = first.flatMap { $0.hasSuffix(".service") || $0.hasSuffix(".scope") ? String($0) : nil }
+    owner = Self.sessionOwner(parts) ?? uid
+    place = unit ?? Self.container(parts) ?? ""
   }
 
-  /// Where it runs, for what is said of all its processes together: a service starts many, and anybody may.
-  var place: String { "\(uid) \(unit ?? String(pid))" }
+  /// N of `user.slice/user-N.slice`.
+  private static func sessionOwner(_ parts: [Substring]) -> UInt32? {
+    guard parts.count >= 2, parts[0] == "user.slice", parts[1].hasPrefix("user-"), parts[1].hasSuffix(".slice") else {
+      return nil
+    }
+    return UInt32(parts[1].dropFirst(5).dropLast(6))
+  }
 
-  /// Where it runs, for what its processes may send: where there are no units, all of a user's are one place.
-  var allowancePlace: String { "\(uid) \(unit ?? "")" }
+  /// The control group of a container that no unit stands for: down to its identifier or its pod, or else two steps.
+  private static func container(_ parts: [Substring]) -> String? {
+    guard !parts.isEmpty else { return nil }
+    let end = parts.firstIndex { part in
+      part.hasPrefix("pod") || part.utf8.count == 64 && part.allSatisfy(\.isHexDigit)
+    }
+    return "/" + parts.prefix(end.map { $0 + 1 } ?? 2).joined(separator: "/")
+  }
+
+  /// What a message to the operator is about: at most one a minute for each.
+  var complaintKey: String { "\(owner) \(place.isEmpty ? String(pid) : place)" }
 
   /// For a log line.
   var description: String {
@@ -36,19 +61,21 @@ struct Peer: Sendable, Equatable {
   static func of(socket: Int32) -> (peer: Peer, pidfd: Int32)? {
     var credentials = clinux_peer()
     guard clinux_peer_credentials(socket, &credentials) else { return nil }
-    var peer = Peer(pid: credentials.pid, uid: credentials.uid, gid: credentials.gid)
     var groups = [UInt32](repeating: 0, count: 256)
     let count = clinux_peer_groups(socket, &groups, Int32(groups.count))
-    if count > 0 { peer.groups = Array(groups[..<Int(count)]) }
-    guard peer.pid > 0 else { return (peer, -1) }
+    func peer(_ cgroup: String?) -> Peer {
+      Peer(
+        pid: credentials.pid, uid: credentials.uid, gid: credentials.gid, groups: Array(groups[..<max(0, Int(count))]),
+        cgroup: cgroup)
+    }
+    guard credentials.pid > 0 else { return (peer(nil), -1) }
     var pidfd = clinux_peer_pidfd(socket)
-    if pidfd < 0 { pidfd = clinux_pidfd_open(peer.pid) }
+    if pidfd < 0 { pidfd = clinux_pidfd_open(credentials.pid) }
     // Without a descriptor for it nothing is known of its end: that is not the same as its having ended.
     if pidfd < 0, [EMFILE, ENFILE, ENOMEM].contains(errno) { return nil }
-    let cgroup = controlGroup(of: peer.pid)
+    let cgroup = controlGroup(of: credentials.pid)
     // Only now it is known that the number was still the process's when the file was read.
-    if pidfd >= 0, isRunning(pidfd) { peer.cgroup = cgroup }
-    return (peer, pidfd)
+    return (peer(pidfd >= 0 && isRunning(pidfd) ? cgroup : nil), pidfd)
   }
 
   private static func isRunning(_ pidfd: Int32) -> Bool {

@@ -15,6 +15,8 @@ final class PeerProcess {
   /// Of their lines.
   private(set) var openBytes = 0
   private var endSource: Loop.DescriptorSource?
+  /// Whether it has ended, and is told so when its connections, which wait for their turn, have been read.
+  var endIsDue = false
 
   /// Stalls of one process at a time: it has fewer loops.
   private static let openLimit = 256

@@ -6,24 +6,41 @@ import StallMonitor
 ///
 /// Made here, so that no descriptor of a stranger's is ever taken; read by pread(2) and never mapped. Belongs to the agent's loop.
 final class RecoveryMemory {
-  /// How many there are.
-  final class Count {
-    fileprivate(set) var value = 0
+  /// How many there are, of each user: one may have no more than are left.
+  final class Counts {
+    private let limit: Int
+    private var all = 0
+    private var ofUser: [UInt32: Int] = [:]
+
+    init(limit: Int) { self.limit = limit }
+
+    /// One more; nil if there is none to be had.
+    func memory(of user: UInt32) -> RecoveryMemory? {
+      guard ofUser[user, default: 0] < limit - all, let memory = RecoveryMemory(self, user) else { return nil }
+      all += 1
+      ofUser[user, default: 0] += 1
+      return memory
+    }
+
+    fileprivate func didRelease(of user: UInt32) {
+      all -= 1
+      ofUser[user, default: 1] -= 1
+      if ofUser[user] == 0 { ofUser[user] = nil }
+    }
   }
 
-  private let count: Count
+  private let counts: Counts
+  private let user: UInt32
   let descriptor: Int32
 
-  /// Nil if there is none to be had.
-  init?(_ count: Count) {
+  private init?(_ counts: Counts, _ user: UInt32) {
     descriptor = clinux_sealed_memory("stalld-recovery", RecoveryFormat.size)
     guard descriptor >= 0 else { return nil }
-    self.count = count
-    count.value += 1
+    (self.counts, self.user) = (counts, user)
   }
 
   deinit {
-    count.value -= 1
+    counts.didRelease(of: user)
     close(descriptor)
   }
 

@@ -20,13 +20,13 @@ extension AgentMetrics {
   }
 
   private func writeStalls(to text: inout ExpositionText) {
-    let all = stalls.counts.sorted { ($0.key.service, $0.key.cause) < ($1.key.service, $1.key.cause) }
+    let all = stalls.counts.map { (labels: Self.labels(of: $0.key), count: $0.value) }
+      .sorted { $0.labels.map(\.1).lexicographicallyPrecedes($1.labels.map(\.1)) }
     text.metric(
       "stalld_stalls_total", .counter,
-      "Stalls by service, cause and severity; each once: as error when it has lasted for a second or ended the process, otherwise at its end."
+      "Stalls by service, cause, unit, user and severity; each once: as error when it has lasted for a second or ended the process, otherwise at its end."
     )
-    for (series, count) in all {
-      let labels: [(StaticString, String)] = [("service", series.service), ("cause", series.cause)]
+    for (labels, count) in all {
       if count.warnings > 0 {
         text.sample("stalld_stalls_total", labels + [("severity", StallCounts.Severity.warn.rawValue)], count.warnings)
       }
@@ -36,11 +36,22 @@ extension AgentMetrics {
     }
     text.metric(
       "stalld_stalled_seconds_total", .counter,
-      "Time for which loops stood still, by service and cause; added when a stall ends.")
-    for (series, count) in all where count.seconds > 0 {
-      text.sample(
-        "stalld_stalled_seconds_total", [("service", series.service), ("cause", series.cause)], count.seconds)
+      "Time for which loops stood still, by service, cause, unit and user; added when a stall ends.")
+    for (labels, count) in all where count.seconds > 0 {
+      text.sample("stalld_stalled_seconds_total", labels, count.seconds)
     }
+  }
+
+  private static func labels(of series: StallCounts.Series) -> [(StaticString, String)] {
+    [("service", series.source.service), ("cause", series.cause)]
+      + labels(place: series.source.place, user: series.source.user)
+  }
+
+  private static func labels(place: String, user: UInt32?) -> [(StaticString, String)] {
+    var labels: [(StaticString, String)] = []
+    if !place.isEmpty { labels.append(("unit", place)) }
+    if let user { labels.append(("user", String(user))) }
+    return labels
   }
 
   private func writeLines(to text: inout ExpositionText, _ sample: MetricsSample) {
@@ -55,15 +66,24 @@ extension AgentMetrics {
     for reason in LineRefusal.allCases {
       text.sample("stalld_lines_refused_total", [("reason", reason.rawValue)], refusedLines[reason] ?? 0)
     }
-    text.metric("stalld_lines_dropped_by_hosts_total", .counter, "Lines that hosts say they had to drop.")
-    text.sample("stalld_lines_dropped_by_hosts_total", linesDroppedByHosts)
+    text.metric("stalld_lines_dropped_by_hosts_total", .counter, "Lines that hosts say they had to drop, by unit and user.")
+    writeClaims(to: &text, "stalld_lines_dropped_by_hosts_total", \.dropped)
     text.metric(
-      "stalld_lines_spooled_total", .counter, "Lines that hosts say they had kept for the agent, when they connected.")
-    text.sample("stalld_lines_spooled_total", spooledLines)
+      "stalld_lines_spooled_total", .counter, "Lines that hosts say they had kept for the agent when they connected, by unit and user."
+    )
+    writeClaims(to: &text, "stalld_lines_spooled_total", \.spooled)
     text.metric("stalld_queued_bytes", .gauge, "Bytes of lines that are read and not done with.")
     text.sample("stalld_queued_bytes", sample.queuedBytes)
     text.metric("stalld_queued_bytes_limit", .gauge, "At how many such bytes the agent reads no further.")
     text.sample("stalld_queued_bytes_limit", sample.queuedBytesLimit)
+  }
+
+  private func writeClaims(
+    to text: inout ExpositionText, _ name: StaticString, _ value: KeyPath<HostClaims.Counts, UInt64>
+  ) {
+    for (client, counts) in claims.counts.sorted(by: { $0.key < $1.key }) {
+      text.sample(name, Self.labels(place: client.place, user: client.user), counts[keyPath: value])
+    }
   }
 
   private func writeOutputs(to text: inout ExpositionText, _ outputs: [MetricsSample.Output]) {

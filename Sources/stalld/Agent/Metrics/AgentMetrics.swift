@@ -8,6 +8,7 @@ final class AgentMetrics {
     case notAReport = "not_a_report"
     case tooLong = "too_long"
     case incomplete
+    case overQuota = "over_quota"
   }
 
   /// Why a connection was refused, or ended by the agent.
@@ -26,8 +27,7 @@ final class AgentMetrics {
   private(set) var stalls = StallCounts()
   private(set) var ingestedLines: UInt64 = 0
   private(set) var duplicateLines: UInt64 = 0
-  private(set) var linesDroppedByHosts: UInt64 = 0
-  private(set) var spooledLines: UInt64 = 0
+  private(set) var claims = HostClaims()
   private(set) var refusedLines: [LineRefusal: UInt64] = [:]
   private(set) var acceptedConnections: UInt64 = 0
   private(set) var refusedConnections: [ConnectionRefusal: UInt64] = [:]
@@ -47,17 +47,27 @@ final class AgentMetrics {
   func linesDuplicate(_ count: Int = 1) { add(count, to: \.duplicateLines) }
 
   /// What a host's `hello` says it has kept.
-  func linesSpooled(_ count: Int) { add(count, to: \.spooledLines) }
+  func linesSpooled(_ count: Int, of peer: Peer) { add(HostClaims.Counts(spooled: UInt64(max(0, count))), of: peer) }
 
   /// What a host's `event.dropped` says.
-  func linesDroppedByHost(_ count: Int) { add(count, to: \.linesDroppedByHosts) }
+  func linesDroppedByHost(_ count: Int, of peer: Peer) {
+    add(HostClaims.Counts(dropped: UInt64(max(0, count))), of: peer)
+  }
+
+  private func add(_ claim: HostClaims.Counts, of peer: Peer) {
+    claims.add(claim, of: peer)
+    didChange?()
+  }
 
   func lineRefused(_ reason: LineRefusal, _ count: Int = 1) {
     refusedLines[reason, default: 0] &+= UInt64(max(0, count))
     didChange?()
   }
 
-  func connectionAccepted() { add(1, to: \.acceptedConnections) }
+  func connectionAccepted(of peer: Peer) {
+    claims.add(HostClaims.Counts(), of: peer)
+    add(1, to: \.acceptedConnections)
+  }
 
   func connectionRefused(_ reason: ConnectionRefusal) {
     refusedConnections[reason, default: 0] &+= 1

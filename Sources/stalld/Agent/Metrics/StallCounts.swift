@@ -8,8 +8,15 @@ struct StallCounts {
     case warn, error
   }
 
-  struct Series: Hashable {
+  /// Who has stalled: a service by its own word, and where it runs by the kernel's, so that no one else's numbers can be raised.
+  struct Source: Hashable {
     var service: String
+    var place = ""
+    var user: UInt32?
+  }
+
+  struct Series: Hashable {
+    var source: Source
     var cause: String
   }
 
@@ -20,7 +27,7 @@ struct StallCounts {
     var seconds = 0.0
   }
 
-  /// Services told apart: whoever may connect may make names up.
+  /// Services told apart, of one user as many as are left: whoever may connect may make names up.
   static let serviceLimit = 1000
   /// Services with a cause: a scrape's text stays below a megabyte or so.
   static let seriesLimit = 2000
@@ -29,7 +36,8 @@ struct StallCounts {
   private static let openLimit = 8192
 
   private(set) var counts: [Series: Count] = [:]
-  private var services: Set<String> = []
+  private var sources: Set<Source> = []
+  private var sourcesOfUser: [UInt32: Int] = [:]
   /// Stalls that are under way and have been counted, and these in the order of their counting.
   private var counted: Set<String> = []
   private var order: [String] = []
@@ -51,13 +59,14 @@ struct StallCounts {
   }
 
   private mutating func count(_ line: ReportLine, endsStall: Bool) -> Bool {
-    if endsStall ? counted.remove(line.stallID) != nil : counted.contains(line.stallID) { return false }
+    let stall = "\(line.userID) \(line.stallID)"
+    if endsStall ? counted.remove(stall) != nil : counted.contains(stall) { return false }
     if line.isError {
       counts[series(of: line), default: Count()].errors += 1
     } else {
       counts[series(of: line), default: Count()].warnings += 1
     }
-    if !endsStall { remember(line.stallID) }
+    if !endsStall { remember(stall) }
     return true
   }
 
@@ -75,17 +84,19 @@ struct StallCounts {
   }
 
   private mutating func series(of line: ReportLine) -> Series {
-    var service = line.service.limited(to: 200)
-    if !services.contains(service) {
-      if services.count < Self.serviceLimit {
-        services.insert(service)
+    let other = Source(service: Self.other)
+    var source = Source(service: line.service.limited(to: 200), place: line.place.limited(to: 300), user: line.userID)
+    if !sources.contains(source) {
+      if sourcesOfUser[line.userID, default: 0] < Self.serviceLimit - sources.count {
+        sources.insert(source)
+        sourcesOfUser[line.userID, default: 0] += 1
       } else {
-        service = Self.other
+        source = other
       }
     }
-    let series = Series(service: service, cause: ReportCause(rawValue: line.cause)?.rawValue ?? Self.other)
+    let series = Series(source: source, cause: ReportCause(rawValue: line.cause)?.rawValue ?? Self.other)
     if counts.count < Self.seriesLimit || counts[series] != nil { return series }
-    return Series(service: Self.other, cause: series.cause)
+    return Series(source: other, cause: series.cause)
   }
 
   /// How many stalls a summary stands for.

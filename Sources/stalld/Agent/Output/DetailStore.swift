@@ -2,7 +2,7 @@ import Glibc
 import LoopEngine
 import Synchronization
 
-/// Keeps the detail files of stalls, `ID.json`, on a thread of its own; the oldest give way, by age and by bytes.
+/// Keeps the detail files of stalls, `ID.USER.json`, on a thread of its own; old ones give way, by age and by bytes.
 ///
 /// Files are not fsync'ed. One that cannot be written is counted and not tried again: the report itself is elsewhere.
 final class DetailStore: Sendable {
@@ -20,14 +20,17 @@ final class DetailStore: Sendable {
   private struct Shared {
     var counters = Counters()
     var pendingBytes = 0
+    var pendingOfUser: [UInt32: Int] = [:]
   }
 
-  /// What may wait for the disk.
+  /// What may wait for the disk, of one user as much as is left.
   private static let pendingLimit = 16 << 20
 
   private let thread = PermanentThread(name: "stalld-details")
   private let shared = Mutex(Shared())
   private let folder: DetailFolder
+  /// What an earlier run of the agent has kept by ``keepUsage(_:)``.
+  let keptUsage: String
 
   /// Opens the directory, and looks what is there.
   ///
@@ -41,9 +44,10 @@ final class DetailStore: Sendable {
     folder = DetailFolder(say: say)
     let folder = folder
     do {
-      try thread.loop!.performAndWait(name: "detail files are looked at") {
+      keptUsage = try thread.loop!.performAndWait(name: "detail files are looked at") {
         ThreadSignals.block([SIGXFSZ])
         try folder.use(settings)
+        return folder.keptUsage()
       }
     } catch {
       thread.stop()
@@ -55,24 +59,39 @@ final class DetailStore: Sendable {
   /// Whether a text can be the identity of a stall, and so the name of a file.
   static func isIdentity(_ text: String) -> Bool { DetailFolder.isIdentity(text.utf8) }
 
-  /// Writes a stall's file, in the place of the one that it had.
+  /// Keeps a text for the next run of the agent, in the place of the one before.
+  func keepUsage(_ text: String) {
+    thread.perform(name: "what was written today is kept") { [self] in folder.keepUsage(text) }
+  }
+
+  /// Writes the file of a user's stall, in the place of the one that it had.
   ///
   /// On any thread, without waiting. `completion` is called, on the store's thread or at once, with the file's path, or nil if it could not be
   /// written.
-  func write(id: String, _ bytes: [UInt8], completion: @escaping @Sendable (String?) -> Void = { _ in }) {
+  func write(
+    id: String, of user: UInt32, _ bytes: [UInt8], completion: @escaping @Sendable (String?) -> Void = { _ in }
+  ) {
     let hasRoom = shared.withLock { shared in
-      guard Self.isIdentity(id), shared.pendingBytes + bytes.count <= Self.pendingLimit else {
+      let own = shared.pendingOfUser[user, default: 0]
+      guard Self.isIdentity(id), shared.pendingBytes + bytes.count <= Self.pendingLimit,
+        own == 0 || own + bytes.count <= Self.pendingLimit - shared.pendingBytes
+      else {
         shared.counters.dropped += 1
         return false
       }
       shared.pendingBytes += bytes.count
+      shared.pendingOfUser[user] = own + bytes.count
       return true
     }
     let isTaken =
       hasRoom
       && thread.perform(name: "a detail file is written") { [self] in
-        let path = folder.write(id, bytes)
-        shared.withLock { $0.pendingBytes -= bytes.count }
+        let path = folder.write(id, of: user, bytes)
+        shared.withLock { shared in
+          shared.pendingBytes -= bytes.count
+          let left = shared.pendingOfUser[user, default: 0] - bytes.count
+          shared.pendingOfUser[user] = left > 0 ? left : nil
+        }
         publish()
         completion(path)
       }

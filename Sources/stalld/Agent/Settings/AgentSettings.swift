@@ -41,8 +41,12 @@ struct AgentSettings: Sendable, Equatable {
 
   /// What clients may take.
   struct Limits: Sendable, Equatable {
-    /// Of one client; it may be ahead of that by four seconds' worth.
+    /// Of one unit or container; it may be ahead of that by four seconds' worth.
     var linesPerSecond = 500
+    /// Of one user.
+    var userLinesPerSecond = 2000
+    /// Of one user; nil: any number.
+    var userBytesPerDay: Int? = 240 << 20
     var lineBytes = 256 << 10
     var connections = 4096
     var connectionsPerUser = 2048

@@ -1,7 +1,7 @@
 import Glibc
 import StallMonitor
 
-/// The call trees of stalls, from the detail files that a monitor or the agent wrote: `ID.json`.
+/// The call trees of stalls, from the detail files that a monitor (`ID.json`) or the agent (`ID.USER.json`) wrote.
 final class DetailTrees {
   struct Node {
     /// The caller's place in the list, -1 of a root.
@@ -21,6 +21,8 @@ final class DetailTrees {
 
   let directory: String
   private var nodes = 0
+  /// By the first 32 characters; an id that two users have used is no one's.
+  private lazy var names = Dictionary(grouping: Self.names(in: directory)) { String($0.prefix(32)) }
 
   init(directory: String) { self.directory = directory }
 
@@ -29,7 +31,7 @@ final class DetailTrees {
 
   /// The tree of a stall; nil if there is no file of it, or it is none.
   func tree(of id: String) -> [Node]? {
-    guard let bytes = Self.contents("\(directory)/\(id).json"), let text = try? JSONText(bytes),
+    guard let name = names[id], name.count == 1, let bytes = Self.contents("\(directory)/\(name[0])"), let text = try? JSONText(bytes),
       text.string(text.root["stall"]?["id"]) == id, let elements = text.root["tree"]?.elements, !elements.isEmpty,
       elements.count <= Self.nodeLimit - nodes
     else { return nil }
@@ -47,6 +49,19 @@ final class DetailTrees {
     }
     nodes += result.count
     return result
+  }
+
+  private static func names(in directory: String) -> [String] {
+    guard let folder = opendir(directory) else { return [] }
+    defer { closedir(folder) }
+    var names: [String] = []
+    while let entry = readdir(folder) {
+      let name = withUnsafePointer(to: &entry.pointee.d_name) { tuple in
+        tuple.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+      }
+      if name.hasSuffix(".json") { names.append(name) }
+    }
+    return names
   }
 
   private static func contents(_ path: String) -> [UInt8]? {

@@ -1,0 +1,72 @@
+import Glibc
+
+/// Bytes of reports that were written today (UTC), by user and by unit: nobody fills all files with what it reports.
+///
+/// The limit of a user is shared by its units as all limits are (``ClientShares``): a unit may have as much as is left.
+struct DailyUsage: Equatable {
+  struct User: Equatable {
+    var bytes = 0
+    var units: [String: Int] = [:]
+    /// Whether the operator has been told that the limit is reached.
+    var isTold = false
+  }
+
+  enum Verdict { case admitted, refused, refusedForTheFirstTime }
+
+  /// Units of a user that are told apart; what is more counts as one.
+  private static let unitLimit = 1000
+
+  private(set) var users: [UInt32: User] = [:]
+  /// Days since 1970.
+  private(set) var day: Int
+  /// Bytes that were admitted since the last ``text``.
+  private(set) var unsaved = 0
+
+  init(day: Int = DailyUsage.today) { self.day = day }
+
+  static var today: Int { time(nil) / 86_400 }
+
+  /// Counts a line, unless that would be too much for one day.
+  mutating func admit(bytes: Int, of peer: Peer, limit: Int?, today: Int = DailyUsage.today) -> Verdict {
+    if today != day { self = DailyUsage(day: today) }
+    guard let limit else { return .admitted }
+    var user = users[peer.owner] ?? User()
+    let unit = user.units[peer.place] != nil || user.units.count < Self.unitLimit ? peer.place : ""
+    let used = user.units[unit] ?? 0
+    guard used + bytes <= limit - user.bytes else {
+      defer { users[peer.owner, default: User()].isTold = true }
+      return user.isTold ? .refused : .refusedForTheFirstTime
+    }
+    user.bytes += bytes
+    user.units[unit] = used + bytes
+    users[peer.owner] = user
+    unsaved += bytes
+    return .admitted
+  }
+
+  // MARK: The file
+
+  /// A line with the day, and one for each unit: user, bytes, unit.
+  mutating func text() -> String {
+    unsaved = 0
+    var text = "\(day)\n"
+    for (owner, user) in users {
+      for (unit, bytes) in user.units { text += "\(owner) \(bytes) \(unit)\n" }
+    }
+    return text
+  }
+
+  /// What an earlier run of the agent has counted; nothing if that was on another day.
+  init(text: String, today: Int = DailyUsage.today) {
+    self.init(day: today)
+    let lines = text.split(separator: "\n")
+    guard let first = lines.first, Int(first) == today else { return }
+    for line in lines.dropFirst() {
+      let fields = line.split(separator: " ", maxSplits: 2, omittingEmptySubsequences: false)
+      guard fields.count == 3, let owner = UInt32(fields[0]), let bytes = Int(fields[1]), (0...1 << 50).contains(bytes)
+      else { continue }
+      users[owner, default: User()].bytes += bytes
+      users[owner]?.units[String(fields[2]), default: 0] += bytes
+    }
+  }
+}

@@ -1,0 +1,87 @@
+import Glibc
+import StallMonitor
+
+/// Who may connect, and whose connection gives way.
+extension Ingest {
+  /// Takes a connection, or refuses it with words.
+  func admit(_ socket: Int32) {
+    guard let (peer, pidfd) = Peer.of(socket: socket) else {
+      Glibc.close(socket)
+      return
+    }
+    if let (kind, reason) = refusal(of: peer) {
+      metrics.connectionRefused(kind)
+      complaints.say(
+        .warning, .connectionRefused, about: "\(kind)-\(peer.owner)",
+        "refused a connection of \(peer.description): \(reason)")
+      let line = Array("{\"error\":\"refused: \(reason)\"}\n".utf8)
+      _ = Glibc.send(socket, line, line.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT))
+      Glibc.close(socket)
+      if pidfd >= 0 { Glibc.close(pidfd) }
+      return
+    }
+    let process = process(peer, pidfd)
+    let connection = Connection(
+      number: nextNumber, descriptor: socket, process: process, share: shares.unit(of: process.peer, policy))
+    nextNumber += 1
+    do {
+      try connection.watch(on: loop) { [unowned self] in read($0) }
+    } catch {
+      complaints.say(.error, about: "watch", "a connection cannot be watched: \(error)")
+      connection.close()
+      forget(connection.process)
+      return
+    }
+    metrics.connectionAccepted(of: process.peer)
+    connections[connection.number] = connection
+    connection.share.connections += 1
+    connection.share.user.connections += 1
+    process.connections[connection.number] = connection
+    absent.removeAll { $0 === process }
+  }
+
+  /// Why a process may not connect; nil if it may.
+  ///
+  /// Where all places are taken, the user with the most connections gives way to one that has fewer; and a user's unit to another one.
+  private func refusal(of peer: Peer) -> (kind: AgentMetrics.ConnectionRefusal, reason: String)? {
+    guard peer.pid > 0 else {
+      return (.unknownProcess, "its process is in a PID namespace that the agent cannot see")
+    }
+    guard policy.allows(peer) else { return (.notAllowed, "its user and groups are not under socket.allow") }
+    let unit = shares.unit(of: peer, policy)
+    let user = unit.user
+    if unit.connections >= max(1, policy.connectionsPerUser / 2) {
+      return (
+        .tooManyOfUser,
+        "its unit has \(unit.connections) connections already: no more than half of its user's (limits.connections_per_user)"
+      )
+    }
+    if user.connections >= policy.connectionsPerUser {
+      guard let most = user.units.values.max(by: { $0.connections < $1.connections }),
+        most.connections > unit.connections + 1, giveWay(most, to: peer)
+      else {
+        return (
+          .tooManyOfUser, "its user has \(user.connections) connections already (limits.connections_per_user)"
+        )
+      }
+    }
+    if connections.count >= policy.connections {
+      guard let most = shares.users.values.max(by: { $0.connections < $1.connections }),
+        most.connections > user.connections + 1,
+        let largest = most.units.values.max(by: { $0.connections < $1.connections }), giveWay(largest, to: peer)
+      else { return (.tooMany, "there are \(connections.count) connections already (limits.connections)") }
+    }
+    return nil
+  }
+
+  /// Closes the newest connection of a unit; what it has sent and is not acknowledged stays with its host.
+  private func giveWay(_ unit: UnitShare, to peer: Peer) -> Bool {
+    guard let newest = connections.values.filter({ $0.share === unit }).max(by: { $0.number < $1.number }) else {
+      return false
+    }
+    drop(
+      newest, "all connections are taken, and others have fewer (limits.connections, limits.connections_per_user)",
+      because: .tooMany)
+    return true
+  }
+}

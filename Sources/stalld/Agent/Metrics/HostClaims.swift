@@ -1,0 +1,37 @@
+/// What hosts say of themselves that only they know, by the unit and user that the kernel tells: it raises no one else's numbers.
+struct HostClaims {
+  struct Client: Hashable, Comparable {
+    var place = ""
+    /// Nil stands for all that are not told apart.
+    var user: UInt32?
+
+    static func < (a: Client, b: Client) -> Bool { (a.place, a.user ?? .max) < (b.place, b.user ?? .max) }
+  }
+
+  struct Counts {
+    /// Lines that were dropped.
+    var dropped: UInt64 = 0
+    /// Lines that had been kept for the agent.
+    var spooled: UInt64 = 0
+  }
+
+  /// Clients told apart, of one user as many as are left.
+  private static let limit = 1000
+
+  private(set) var counts: [Client: Counts] = [:]
+  private var clientsOfUser: [UInt32: Int] = [:]
+
+  /// Adds to a client's numbers; it has them from its first connection on, so that an increase can be seen.
+  mutating func add(_ more: Counts, of peer: Peer) {
+    var client = Client(place: peer.place.limited(to: 300), user: peer.uid)
+    if counts[client] == nil {
+      if clientsOfUser[peer.uid, default: 0] < Self.limit - counts.count {
+        clientsOfUser[peer.uid, default: 0] += 1
+      } else {
+        client = Client()
+      }
+    }
+    counts[client, default: Counts()].dropped &+= more.dropped
+    counts[client, default: Counts()].spooled &+= more.spooled
+  }
+}

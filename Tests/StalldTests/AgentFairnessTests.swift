@@ -1,0 +1,340 @@
+import Foundation
+import TakingTurns
+import Testing
+
+@testable import stalld
+
+/// Users who do not trust each other: whatever one does, the others are served, and keep what they have reported.
+@Suite(
+  .serialized, .takingTurns, .timeLimit(.minutes(3)),
+  .enabled(if: geteuid() == 0, "needs root to be several users"))
+struct AgentFairnessTests {
+  private static let evil = 1
+  private static let honest = 65534
+
+  private func agent(_ settings: String, wrapper: [String] = []) throws -> RunningAgent {
+    let agent = try RunningAgent(settings, wrapper: wrapper)
+    open(agent)
+    return agent
+  }
+
+  private func open(_ agent: RunningAgent) {
+    for path in [agent.scratch.url.path, agent.socketPath] { chmod(path, 0o777) }
+  }
+
+  /// A program of another user's. `report(n)` makes a line, `connect()` a connection, `acknowledged(s, n)` waits for n lines.
+  private func client(_ user: Int, _ agent: RunningAgent, _ text: String) throws -> (process: Process, output: Pipe) {
+    let process = Process()
+    let output = Pipe()
+    process.executableURL = URL(fileURLWithPath: "/usr/bin/python3")
+    process.standardOutput = output
+    process.arguments = [
+      "-c",
+      """
+      import os, socket, sys, time
+      os.setgroups([]); os.setgid(\(user)); os.setuid(\(user))
+      line = sys.argv[2]
+      def report(n): return (line.replace("%032x" % 0xfeed, "%032x" % n) + "\\n").encode()
+      def connect():
+        s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); return s
+      def acknowledged(s, n):
+        seen = b""
+        while b'"acknowledged":%d}' % n not in seen:
+          more = s.recv(65536)
+          if not more: return False
+          seen += more
+        return True
+      def say(text): print(text, flush=True)
+      \(text)
+      """, agent.socketPath, AgentClient.report(id: 0xfeed),
+    ]
+    try process.run()
+    return (process, output)
+  }
+
+  /// What a program says, once it has ended.
+  private func run(_ user: Int, _ agent: RunningAgent, _ text: String) throws -> String {
+    let (process, output) = try client(user, agent, text)
+    let said = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    process.waitUntilExit()
+    #expect(process.terminationStatus == 0)
+    return said
+  }
+
+  private func count(_ agent: RunningAgent, user: Int) throws -> Int {
+    try agent.lines().count { $0.contains(#""user":{"id":"\#(user)"}"#) }
+  }
+
+  // MARK: Rates
+
+  @Test("a user with forty connections sends no more than one unit may, and others are acknowledged meanwhile")
+  func flood() throws {
+    let begin = ContinuousClock.now
+    let agent = try agent("limits: { lines_per_second: 50 }")
+    let flooder = try client(
+      Self.evil, agent,
+      """
+      all = [connect() for _ in range(40)]
+      for s in all: s.setblocking(False)
+      n = 1 << 40
+      while True:
+        for s in all:
+          n += 1
+          try: s.send(report(n))
+          except BlockingIOError: time.sleep(0.001)
+      """)
+    defer { kill(flooder.process.processIdentifier, SIGKILL) }
+    try agent.expect("the flood") { try count(agent, user: Self.evil) >= 200 }
+    let said = try run(
+      Self.honest, agent,
+      """
+      s = connect()
+      for n in range(1, 151):
+        s.sendall(report(n))
+        acknowledged(s, n)
+      say("done")
+      """)
+    #expect(said == "done\n")
+    #expect(agent.said.contains("more than 50 lines a second (limits.lines_per_second)"))
+    kill(flooder.process.processIdentifier, SIGKILL)
+    // Those that are on their way are written by then.
+    usleep(100_000)
+    let accepted = try count(agent, user: Self.evil)
+    let seconds = begin.duration(to: .now) / .seconds(1)
+    #expect(Double(accepted) <= 200 + 50 * seconds + 1)
+    #expect(try count(agent, user: Self.honest) == 150)
+  }
+
+  @Test("long lines count for more: a rate of lines is one of bytes")
+  func bytes() throws {
+    let agent = try agent("limits: { lines_per_second: 10 }")
+    let begin = ContinuousClock.now
+    // Ten times as much as a short line each: eighty, of which forty are let through at once.
+    let said = try run(
+      Self.evil, agent,
+      """
+      s = connect()
+      for n in range(8): s.sendall(b'{"hello":{"filler":"' + b"x" * 80000 + b'"}}\\n')
+      say(acknowledged(s, 8))
+      """)
+    #expect(said == "True\n")
+    #expect(begin.duration(to: .now) >= .seconds(3))
+  }
+
+  @Test("shares are those of what the kernel says: unit, container, or user of a session")
+  func places() {
+    func peer(_ cgroup: String?) -> Peer { Peer(pid: 1, uid: 100_007, gid: 0, cgroup: cgroup) }
+    let id = String(repeating: "0123456789abcdef", count: 4)
+    #expect(peer("/system.slice/web.service/sub").place == "web.service")
+    #expect(peer("/docker/\(id)/made/by/itself").place == "/docker/\(id)")
+    #expect(peer("/kubepods/burstable/pod12/\(id)").place == "/kubepods/burstable/pod12")
+    #expect(peer("/lxc/box/a/b").place == "/lxc/box")
+    #expect(peer("/").place == "")
+    #expect(peer(nil).place == "")
+    #expect(peer("/system.slice/web.service").owner == 100_007)
+    #expect(peer("/user.slice/user-1000.slice/user@1000.service/app.slice/x.scope").owner == 1000)
+  }
+
+  @Test("a user's units have their turns when the user's own limit is reached")
+  func turnsOfUnits() {
+    var shares = ClientShares()
+    let policy = Ingest.Policy(linesPerSecond: 500, userLinesPerSecond: 600)
+    func share(_ unit: String) -> UnitShare {
+      shares.unit(of: Peer(pid: 1, uid: 0, gid: 0, cgroup: "/system.slice/\(unit).service"), policy)
+    }
+    let (a, b) = (share("a"), share("b"))
+    #expect(a.user === b.user)
+    #expect(share("a") === a)
+    for _ in 0..<2000 { a.take(bytes: 100) }
+    #expect(!a.hasToken)
+    #expect(b.hasToken, "the user has some left")
+    for _ in 0..<400 { b.take(bytes: 100) }
+    #expect(!b.hasToken, "a user's total is limited")
+  }
+
+  // MARK: Connections and memory
+
+  @Test("a user who has all connections gives way to one who has none")
+  func connections() throws {
+    let agent = try agent("limits: { connections: 24 }")
+    let greedy = try client(
+      Self.evil, agent,
+      """
+      all = []
+      for n in range(60):
+        try: all.append(connect())
+        except OSError: break
+      say("connected")
+      time.sleep(120)
+      """)
+    defer { kill(greedy.process.processIdentifier, SIGKILL) }
+    _ = greedy.output.fileHandleForReading.availableData
+    try agent.expect("all are taken") { try agent.status().connections == 24 }
+    let said = try run(
+      Self.honest, agent,
+      """
+      all = [connect() for _ in range(5)]
+      for n, s in enumerate(all):
+        s.sendall(report(n + 1))
+        say(acknowledged(s, 1))
+      """)
+    #expect(said == String(repeating: "True\n", count: 5))
+    #expect(try count(agent, user: Self.honest) == 5)
+  }
+
+  @Test("a user's unit has at most half of the user's connections")
+  func connectionsOfUnit() throws {
+    let agent = try agent("limits: { connections_per_user: 10 }")
+    let said = try run(
+      Self.evil, agent,
+      """
+      all = [connect() for _ in range(6)]
+      for n, s in enumerate(all): s.sendall(report(n + 1))
+      say(" ".join(s.recv(24).decode() for s in all))
+      """)
+    #expect(said.components(separatedBy: "acknowledged").count - 1 == 5)
+    #expect(agent.said.contains("half of its user's (limits.connections_per_user)"))
+  }
+
+  @Test("while a file takes nothing, one user's reports do not take all memory")
+  func memory() throws {
+    let agent = try agent(
+      "limits: { memory: 1MiB, lines_per_second: 100000 }",
+      wrapper: [
+        "/usr/bin/unshare", "--mount", "--propagation", "private", "/bin/sh", "-c",
+        "mount -t tmpfs -o size=64k tmpfs $(dirname \"$4\")/logs && exec \"$@\"", "sh",
+      ])
+    let greedy = try client(
+      Self.evil, agent,
+      """
+      all = [connect() for _ in range(40)]
+      for s in all: s.setblocking(False)
+      n = 1 << 40
+      while True:
+        for s in all:
+          n += 1
+          try: s.send(report(n))
+          except BlockingIOError: time.sleep(0.001)
+      """)
+    defer { kill(greedy.process.processIdentifier, SIGKILL) }
+    agent.expect("its user waits") { agent.said.contains("of user \(Self.evil) wait for them (limits.memory)") }
+    let other = try client(Self.honest, agent, "s = connect(); s.sendall(report(1)); s.recv(1)")
+    defer { kill(other.process.processIdentifier, SIGKILL) }
+    try agent.expect("the other one's line is taken in") {
+      try agent.status().clients.contains { Int($0.uid) == Self.honest && $0.lines == 1 }
+    }
+    let queue = try agent.status().queue
+    #expect(queue.bytes < queue.bytesLimit)
+  }
+
+  // MARK: History
+
+  @Test("what a user reports beyond its quota of the day is acknowledged, counted and not written, also after a restart")
+  func quota() throws {
+    let agent = try agent(
+      """
+      limits: { user_bytes_per_day: 1MiB, lines_per_second: 100000 }
+      metrics: { textfile: PLACE/stalld.prom, textfile_interval: 1s }
+      """)
+    func report(_ first: Int, _ count: Int) -> String {
+      """
+      s = connect()
+      for n in range(\(first), \(first + count)): s.sendall(report(n))
+      seen = b""
+      while b'"acknowledged":\(count)}' not in seen: seen += s.recv(65536)
+      say(seen.count(b"limits.user_bytes_per_day"))
+      """
+    }
+    #expect(try run(Self.evil, agent, report(1, 2000)) == "1\n")
+    func bytes() throws -> Int {
+      try agent.lines().filter { $0.contains(#""user":{"id":"\#(Self.evil)"}"#) }.reduce(0) { $0 + $1.utf8.count + 1 }
+    }
+    let written = try bytes()
+    // One unit has half of it; what names add is not counted.
+    #expect((500 << 10...540 << 10).contains(written))
+    #expect(try run(Self.honest, agent, report(5000, 10)) == "0\n")
+    #expect(try count(agent, user: Self.honest) == 10)
+    #expect(agent.said.components(separatedBy: "limits.user_bytes_per_day").count == 2)
+    let metrics = agent.scratch.url.appending(path: "stalld.prom")
+    agent.expect("they are counted") {
+      let text = (try? String(contentsOf: metrics, encoding: .utf8)) ?? ""
+      return text.contains(/stalld_lines_refused_total\{reason="over_quota"\} [1-9]/)
+    }
+    #expect(agent.stop() == 0)
+    try agent.start()
+    open(agent)
+    #expect(try run(Self.evil, agent, report(10_000, 100)) == "1\n")
+    #expect(try bytes() == written)
+  }
+
+  @Test("the quota is counted by unit and user, begins again each day, and comes back from its file")
+  func usage() {
+    var usage = DailyUsage(day: 5)
+    let web = Peer(pid: 1, uid: 0, gid: 0, cgroup: "/system.slice/web.service")
+    let other = Peer(pid: 2, uid: 0, gid: 0, cgroup: "/system.slice/b c.service")
+    #expect(usage.admit(bytes: 50, of: web, limit: 100, today: 5) == .admitted)
+    #expect(usage.admit(bytes: 1, of: web, limit: 100, today: 5) == .refusedForTheFirstTime)
+    #expect(usage.admit(bytes: 1, of: web, limit: 100, today: 5) == .refused)
+    #expect(usage.admit(bytes: 25, of: other, limit: 100, today: 5) == .admitted)
+    var again = DailyUsage(text: usage.text(), today: 5)
+    #expect(again.users[0]?.bytes == 75)
+    #expect(again.users[0]?.units == ["web.service": 50, "b c.service": 25])
+    #expect(again.admit(bytes: 1, of: web, limit: 100, today: 5) == .refusedForTheFirstTime)
+    #expect(DailyUsage(text: usage.text(), today: 6).users.isEmpty)
+    #expect(usage.admit(bytes: 50, of: web, limit: 100, today: 6) == .admitted)
+    #expect(DailyUsage(text: "nonsense\n1 2\n", today: 6).users.isEmpty)
+  }
+
+  @Test("another user's detail file is not overwritten by who knows the stall's id")
+  func details() throws {
+    let agent = try agent("")
+    let id = String(repeating: "ab", count: 16)
+    func send(_ user: Int, _ text: String) throws {
+      _ = try run(
+        user, agent, "s = connect(); s.sendall(b'{\"detail\":{\"id\":\"\(id)\",\"x\":\"\(text)\"}}\\n'); acknowledged(s, 1)")
+    }
+    let folder = agent.scratch.url.appending(path: "details")
+    func file(_ user: Int) -> String? {
+      try? String(contentsOf: folder.appending(path: "\(id).\(user).json"), encoding: .utf8)
+    }
+    try send(Self.honest, "true one")
+    agent.expect("the file") { file(Self.honest)?.contains("true one") == true }
+    agent.killAndWait()
+    try agent.start()
+    open(agent)
+    try send(Self.evil, "forged")
+    agent.expect("the other file") { file(Self.evil)?.contains("forged") == true }
+    #expect(file(Self.honest)?.contains("true one") == true)
+  }
+
+  // MARK: Counters
+
+  @Test("nobody raises another user's counters by its service's name")
+  func counters() throws {
+    let agent = try agent("metrics: { textfile: PLACE/stalld.prom, textfile_interval: 1s }")
+    func send(_ user: Int, _ n: Int, dropped: Int) throws {
+      let dropped = #""dropped":\#(dropped),"#
+      _ = try run(
+        user, agent,
+        """
+        s = connect()
+        s.sendall(report(\(n)).replace(b'"event":{', b'"event":{\(dropped)'))
+        acknowledged(s, 1)
+        """)
+    }
+    try send(Self.honest, 1, dropped: 2)
+    for n in 2...4 { try send(Self.evil, n, dropped: 100) }
+    let metrics = agent.scratch.url.appending(path: "stalld.prom")
+    func has(_ name: String, _ labels: String, user: Int, _ value: Int) -> Bool {
+      let text = (try? String(contentsOf: metrics, encoding: .utf8)) ?? ""
+      return text.split(separator: "\n").contains {
+        $0.hasPrefix(name + "{" + labels) && $0.contains(#"user="\#(user)""#) && $0.hasSuffix("} \(value)")
+      }
+    }
+    let stalls = #"service="web",cause="lock""#
+    agent.expect("the flooder's own") { has("stalld_stalls_total", stalls, user: Self.evil, 3) }
+    #expect(has("stalld_stalls_total", stalls, user: Self.honest, 1))
+    #expect(has("stalld_lines_dropped_by_hosts_total", "", user: Self.evil, 300))
+    #expect(has("stalld_lines_dropped_by_hosts_total", "", user: Self.honest, 2))
+  }
+}
