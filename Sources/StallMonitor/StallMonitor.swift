@@ -286,13 +286,14 @@ public final class StallMonitor: Sendable {
     if let actions = couriers.actions, !actions.addUser() { throw .noThread(code: EAGAIN) }
     let recovery = plan.makeRecoveryPage(sentinel: sentinel)
     let keepsRecords = Atomic<Bool>(false)
+    let suspension = Suspension()
     StandardErrorQueue.hold(environment: environment, executable: ProcessFacts.executablePath())
     defer { StandardErrorQueue.flush() }
     do throws(StallMonitorError) {
       try watchdog.start(keeping: kept) { () throws(StallMonitorError) in
         let context = try makeContext(
           configuration, environment: environment, plan: plan, watchdog: watchdog, serviceManager: serviceManager,
-          courier: courier, actionCourier: couriers.actions, recovery: recovery)
+          courier: courier, actionCourier: couriers.actions, recovery: recovery, suspension: suspension)
         keepsRecords.store(context.recorder != nil, ordering: .releasing)
         return context
       }
@@ -300,7 +301,6 @@ public final class StallMonitor: Sendable {
       couriers.actions?.end()
       throw error
     }
-    let suspension = Suspension()
     let registry = LoopRegistry(
       watchdog: watchdog, sentinel: sentinel, suspension: suspension, configuration: configuration,
       keepsRecords: keepsRecords.load(ordering: .acquiring), recovery: recovery)
@@ -317,7 +317,7 @@ public final class StallMonitor: Sendable {
   private static func makeContext(
     _ configuration: StallMonitorConfiguration, environment: Environment, plan: SinkPlan, watchdog: Watchdog,
     serviceManager: ServiceManagerWatchdog?, courier: TelemetryCourier?, actionCourier: Courier?,
-    recovery: RecoveryPage?
+    recovery: RecoveryPage?, suspension: Suspension
   ) throws(StallMonitorError) -> WatchdogContext {
     let capture = ThreadCapture()
     capture.prepareThread()
@@ -338,8 +338,9 @@ public final class StallMonitor: Sendable {
       publisher: ReportPublisher(sink: sink, ledger: ledger, courier: courier), capture: capture, resolver: resolver,
       recorder: FatalRecorder.make(
         configured: configuration.stateDirectory, environment: environment, serviceName: serviceName),
-      actions: ActionPlan(configuration.actions), serviceManager: serviceManager, tunings: tunings, courier: courier,
-      actionCourier: actionCourier, recovery: recovery)
+      actions: ActionPlan(configuration.actions), serviceManager: serviceManager, tunings: tunings,
+      suspension: suspension,
+      courier: courier, actionCourier: actionCourier, recovery: recovery)
   }
 
   private static func beginMainLoop(of watch: inout Watch, _ configuration: StallMonitorConfiguration) {

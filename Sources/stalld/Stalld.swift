@@ -11,7 +11,7 @@ struct Stalld: ParsableCommand {
       """,
     version: stalldVersion,
     subcommands: [
-      RunCommand.self, CheckCommand.self, StatusCommand.self, TailCommand.self, DemoCommand.self,
+      RunCommand.self, CheckCommand.self, ReloadCommand.self, StatusCommand.self, TailCommand.self, DemoCommand.self,
       SymbolicateCommand.self, ReportCommand.self, SettingsReferenceCommand.self,
     ])
 }

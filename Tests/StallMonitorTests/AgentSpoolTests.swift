@@ -364,15 +364,17 @@ struct AgentSpoolTests {
       return (tuning, problems)
     }
     let all =
-      #"{"settings":{"threshold":"1.5s","repeat_window":"0s","budget":0,"threads":"all","symbolication":"host"}}"#
+      #"{"settings":{"enabled":false,"captures":"blocked-only","threshold":"1.5s","repeat_window":"0s","budget":0,"threads":"all","symbolication":"host"}}"#
     let (tuning, none) = try read(all)
     #expect(none.isEmpty)
     #expect(
       tuning
         == Tuning(
+          isEnabled: false, captures: .blockedOnly,
           threshold: .milliseconds(1500), repeatWindow: .zero, budget: 0, captureThreads: .all, symbolication: .host))
     #expect(try read(#"{"settings":{}}"#, over: tuning).0 == Tuning())
     let bad = [
+      #""enabled":"false""#, #""enabled":0"#, #""captures":"none""#, #""captures":true"#,
       #""threshold":"0.5ms""#, #""threshold":250"#, #""threshold":"6s""#, #""threshold":null"#,
       #""repeat_window":"2h""#,
       #""budget":"60""#, #""budget":1.5"#, #""budget":10001"#, #""threads":"some""#, #""threads":[]"#,

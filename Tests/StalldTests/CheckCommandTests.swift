@@ -1,6 +1,8 @@
 import Foundation
 import Testing
 
+@testable import stalld
+
 /// `stalld check`, and `stalld run` with settings that cannot be used, as programs.
 struct CheckCommandTests {
   private let stalld: String
@@ -22,6 +24,71 @@ struct CheckCommandTests {
     #expect(checked.status == 0)
     #expect(checked.output == "")
     #expect(checked.errors == "")
+  }
+
+  @Test func whatNeedsADropInIsSaidWithItsText() throws {
+    let path = try file(
+      """
+      socket: {mode: "0660", group: root}
+      limits: {memory: 2GiB, connections: 8000}
+      outputs: [{type: file, path: /srv/stalls/a.jsonl}, {type: file, path: /home/a/b.jsonl}, {type: syslog, address: "tcp:10.0.0.7:514"}]
+      details: {directory: "/srv/my stalls"}
+      metrics: {listen: "127.0.0.1:9464", textfile: /var/lib/node_exporter/stalld.prom}
+
+      """)
+    let checked = try Program.run(stalld, ["check", "--config", path])
+    #expect(checked.status == 0 && checked.output == "")
+    let lines = checked.errors.split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }
+    for line in [
+      "[Service]", "PrivateNetwork=no", "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6", "IPAddressAllow=localhost",
+      "IPAddressAllow=10.0.0.7", "ReadWritePaths=/srv/stalls", "ProtectHome=no", "ReadWritePaths=/home/a",
+      "ReadWritePaths=\"/srv/my stalls\"", "ReadWritePaths=/var/lib/node_exporter", "MemoryMax=3776M",
+      "LimitNOFILE=25024", "[Socket]", "SocketMode=0660", "SocketGroup=root",
+    ] { #expect(lines.count { $0 == line } == 1, "\(line)") }
+    #expect(checked.errors.contains("metrics.listen = 127.0.0.1:9464: the unit has no network"))
+    #expect(
+      checked.errors.contains("outputs[1].path = /home/a/b.jsonl: the unit may not write there, and /home is hidden"))
+    #expect(checked.errors.contains("/etc/systemd/system/stalld.service.d/settings.conf"))
+    // What lies where the unit may write needs nothing.
+    let usual = try file(
+      """
+      outputs: [{type: stdout}, {type: syslog}, {type: file, path: /var/log/stalld/more/x.jsonl}]
+      details: {directory: /var/lib/stalld/elsewhere}
+      metrics: {listen: "unix:/run/stalld/m.sock", textfile: /var/lib/stalld/stalld.prom}
+      control: {path: /run/stalld/c.sock}
+      limits: {memory: 128MiB}
+
+      """)
+    #expect(try Program.run(stalld, ["check", "--config", usual]).errors == "")
+  }
+
+  @Test func whatADropInHasIsNotSaid() throws {
+    var settings = AgentSettings()
+    settings.metrics.listen = .loopback(try #require(LoopbackAddress("127.0.0.1:9464")))
+    settings.metrics.textfile = "/srv/a/stalld.prom"
+    let dropIns = scratch.url.appending(path: "etc/systemd/system/stalld.service.d")
+    try FileManager.default.createDirectory(at: dropIns, withIntermediateDirectories: true)
+    try FileManager.default.copyItem(
+      at: Program.root.appending(path: "systemd/examples/network.conf"), to: dropIns.appending(path: "network.conf"))
+    var needs = UnitNeeds(settings)
+    #expect(needs.needs.count == 2)
+    needs.removeWhatIsThere(under: scratch.url.path)
+    #expect(needs.needs.map(\.setting) == ["metrics.textfile = /srv/a/stalld.prom"])
+    try "[Service]\nReadWritePaths=/srv/b /srv/a\n".write(
+      to: dropIns.appending(path: "a.conf"), atomically: true, encoding: .utf8)
+    needs.removeWhatIsThere(under: scratch.url.path)
+    #expect(needs.needs.isEmpty && needs.text.isEmpty)
+  }
+
+  /// What is assumed of the unit is what is shipped.
+  @Test func unitIsAsItIsTakenToBe() throws {
+    let unit = try String(contentsOf: UnitFileTests.unit, encoding: .utf8).split(separator: "\n")
+    for line in [
+      "MemoryMax=\(UnitNeeds.memoryLimit >> 30)G", "LimitNOFILE=\(UnitNeeds.descriptorLimit)", "PrivateNetwork=yes",
+      "ProtectSystem=strict", "ProtectHome=yes", "PrivateTmp=yes", "RuntimeDirectory=stalld", "StateDirectory=stalld",
+      "LogsDirectory=stalld",
+    ] { #expect(unit.contains { $0 == line }, "\(line)") }
+    #expect(UnitNeeds(AgentSettings()).needs.isEmpty)
   }
 
   @Test func whatIsInForceIsPrintedAsYAML() throws {

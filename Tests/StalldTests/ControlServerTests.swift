@@ -153,7 +153,8 @@ import Testing
   @Test func oddRequestsHarmNobody() throws {
     let agent = try Agent()
     for (request, answer) in [
-      ("nonsense\n", "the request is no JSON text"), ("{\"stop\":{}}\n", "unknown request; there are status and tail"),
+      ("nonsense\n", "the request is no JSON text"),
+      ("{\"stop\":{}}\n", "unknown request; there are status, tail and reload"),
     ] {
       let socket = try ClientSocket(path: agent.path)
       socket.send(request)

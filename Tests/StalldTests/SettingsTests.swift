@@ -65,7 +65,7 @@ struct SettingsTests {
     symbolication: {enabled: no, cache: 2MiB, debug_directories: [/a, /b], time_limit: 1500ms}
     metrics: {listen: "unix:/run/m.sock", textfile: /t/stalld.prom, textfile_interval: 1h}
     services:
-      - {match: "web*", threshold: 100ms, repeat_window: 0s, budget: 0, threads: all, symbolication: host}
+      - {match: "web*", enabled: no, captures: blocked-only, threshold: 100ms, repeat_window: 0s, budget: 0, threads: all, symbolication: host}
       - match: db
     """
 
@@ -93,7 +93,8 @@ struct SettingsTests {
       listen: .path("/run/m.sock"), textfile: "/t/stalld.prom", textfileInterval: .seconds(3600))
     expected.services = [
       .init(
-        match: "web*", threshold: .milliseconds(100), repeatWindow: .zero, budget: 0, threads: .all,
+        match: "web*", isEnabled: false, captures: .blockedOnly, threshold: .milliseconds(100), repeatWindow: .zero,
+        budget: 0, threads: .all,
         symbolication: .host),
       .init(match: "db"),
     ]

@@ -1,6 +1,8 @@
 import Foundation
 import Testing
 
+@testable import stalld
+
 /// The unit that operators install, as systemd's own tools judge it.
 @Suite(.enabled(if: Program.installed("systemd-analyze") != nil, "systemd-analyze is missing (Debian: systemd)"))
 struct UnitFileTests {
@@ -13,6 +15,16 @@ struct UnitFileTests {
     #expect(status == 0)
     let spoilt = try verify(String(contentsOf: Self.unit, encoding: .utf8) + "\n[Service]\nProtectHom=yes\n")
     #expect(spoilt.errors.contains("ProtectHom"), "the judge itself notices a misspelt key")
+  }
+
+  /// The unit is killed before the machine has no memory, and never for what its settings allow.
+  @Test func memoryIsLimited() throws {
+    let unit = try String(contentsOf: Self.unit, encoding: .utf8)
+    let line = try #require(unit.split(separator: "\n").first { $0.hasPrefix("MemoryMax=") })
+    let limit = try #require(ByteSize.parse(line.dropFirst("MemoryMax=".count) + "iB"))
+    let settings = AgentSettings()
+    #expect(limit >= 2 * (settings.limits.memory + settings.symbolication.cache) + (512 << 20))
+    #expect(limit <= 2 << 30)
   }
 
   @Test func exposureIsLow() throws {
@@ -30,7 +42,7 @@ struct UnitFileTests {
     let copy = scratch.url.appending(path: "stalld.service")
     // The command is not installed on the machine that builds it.
     let executable = try Program.built("stalld", "debug").path
-    try text.replacing("ExecStart=/usr/bin/stalld ", with: "ExecStart=\(executable) ")
+    try text.replacing("=/usr/bin/stalld ", with: "=\(executable) ")
       .write(to: copy, atomically: true, encoding: .utf8)
     let socket = scratch.url.appending(path: "stalld.socket")
     try FileManager.default.copyItem(at: Program.root.appending(path: "systemd/stalld.socket"), to: socket)

@@ -3,7 +3,7 @@
  *   #include <stallmonitor.h>                           cc host.c $(pkg-config --cflags --libs stallmonitor)
  *
  *   stallmonitor_start(NULL);
- *   stallmonitor_loop *watch = stallmonitor_loop_create("requests", 250);
+ *   stallmonitor_loop *watch = stallmonitor_loop_create("requests", 0);  // 0: the threshold is the operator's
  *   for (;;) {
  *     stallmonitor_loop_idle(watch);
  *     int count = epoll_wait(poller, events, 64, -1);
@@ -91,7 +91,8 @@ typedef struct stallmonitor_loop stallmonitor_loop;
 /* Watches a loop of the calling thread, which starts idle. The watch ends with stallmonitor_loop_destroy(), and by itself with the
  * thread. The thread gets an alternate signal stack, if it has none, and keeps it for the rest of its life.
  *   name          in reports: 1 to 64 bytes of UTF-8, and no other loop's of the process.
- *   threshold_ms  how long a turn may take before it is a stall, 1 to 3600000; 0 for the monitor's own.
+ *   threshold_ms  how long a turn may take before it is a stall, 1 to 3600000; 0 for the monitor's own, which the
+ *                 operator can change, also through stalld while the service runs. Any other stays what is said here.
  * Returns NULL if that cannot be (stallmonitor_error_text() says why); the other functions take NULL and do nothing. */
 stallmonitor_loop *stallmonitor_loop_create(const char *name, unsigned threshold_ms);
 

@@ -1,6 +1,6 @@
 /* Watches a GMainContext with stallmonitor.h: include it in one C or C++ file, and on the thread that is to run the context, before it does:
  *
- *   stallmonitor_glib_start(NULL, "requests", 250);     // NULL: the default context
+ *   stallmonitor_glib_start(NULL, "requests", 0);     // NULL: the default context
  *   g_main_loop_run(loop);
  *   stallmonitor_glib_stop(NULL);
  *

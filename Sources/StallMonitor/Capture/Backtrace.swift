@@ -39,6 +39,7 @@ enum CaptureFailure: String, Sendable, Error {
   case unknownServer = "which thread serves the loop is not known"
   case serverChanged = "another thread served the loop when the stack had been taken"
   case noMemory = "there was no memory for it when the turn was found to be late"
+  case notWanted = "the thread runs, and the agent's settings have running threads not sampled (captures: blocked-only)"
   case noUnwinder = "libunwind is not installed"
   case shortCallouts = "the callouts that were met had not lasted for half of the threshold"
   case noCommonFunction = "no function was met by more than half of the samples"

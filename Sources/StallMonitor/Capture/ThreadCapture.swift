@@ -69,6 +69,8 @@ final class ThreadCapture {
   private let isPerfWanted: Bool
   /// Whether running threads are sampled by perf events.
   private(set) var usesPerf = false
+  /// Whether threads that run are sampled; without that no thread gets a signal or a perf event.
+  var samplesRunningThreads = true
   private let frames: UnsafeMutablePointer<cunwind_frame>
   // Descriptors of the capture are one thread's.
   private var preparedThread: pthread_t?
@@ -155,6 +157,7 @@ final class ThreadCapture {
       switch activity {
       case .unknown: return Sighting(activity, probe.hasEnded ? .threadEnded : .noActivity)
       case .running:
+        guard samplesRunningThreads else { return Sighting(activity, .notWanted) }
         do throws(CaptureFailure) {
           if sampler == nil { sampler = try ThreadSampler(probe, mayUsePerf: usesPerf, isWorker: isWorker) }
           if let stack = try sample(&sampler!, of: probe) { return Sighting(activity, stack, sampler!.method) }
@@ -187,7 +190,7 @@ final class ThreadCapture {
     _ probe: borrowing ThreadProbe, until deadline: UInt64, isOver: () -> Bool,
     body: (Backtrace) -> Bool
   ) {
-    guard probe.activity() == .running, claim(timeout: 0) else { return }
+    guard samplesRunningThreads, probe.activity() == .running, claim(timeout: 0) else { return }
     defer { cunwind_snapshot_release() }
     guard var sampler = try? ThreadSampler(probe, mayUsePerf: usesPerf, isWorker: false) else { return }
     while true {

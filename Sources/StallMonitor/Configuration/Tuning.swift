@@ -10,6 +10,15 @@ struct Tuning: Sendable, Equatable {
     case host
   }
 
+  /// Which threads' stacks are taken.
+  enum Captures: String, Sendable, CaseIterable {
+    case all
+    case blockedOnly = "blocked-only"
+  }
+
+  /// False: the process is not watched until an agent says otherwise.
+  var isEnabled: Bool?
+  var captures: Captures?
   var threshold: Duration?
   var repeatWindow: Duration?
   var budget: Int?
@@ -33,6 +42,10 @@ extension Tuning {
       problems.append("\(key): \(Diagnostics.printable(shown)) is not usable; allowed: \(allowed)")
       return current
     }
+    isEnabled = read("enabled", current.isEnabled, allowed: "true, false") { text.boolean($0) }
+    captures = read(
+      "captures", current.captures, allowed: Captures.allCases.map(\.rawValue).joined(separator: ", ")
+    ) { text.string($0).flatMap(Captures.init(rawValue:)) }
     let longest = configuration.actions.filter { $0.deed == .abort }.map(\.after).min()
     threshold = read(
       "threshold", current.threshold,

@@ -1,5 +1,9 @@
 /// What is in force for loops: the process's own configuration, with the agent's words over it.
 struct WatchPlan: Equatable {
+  /// Whether the process is watched at all.
+  var isEnabled: Bool
+  /// Whether threads that run are sampled, and not only those that are blocked.
+  var samplesRunningThreads: Bool
   /// In nanoseconds.
   var threshold: UInt64
   var repeatWindow: UInt64
@@ -12,6 +16,8 @@ struct WatchPlan: Equatable {
 
   /// `sinkNames`: somebody behind the sink names them, unless told otherwise.
   init(_ configuration: StallMonitorConfiguration, _ tuning: Tuning, sinkNames: Bool) {
+    isEnabled = tuning.isEnabled ?? true
+    samplesRunningThreads = tuning.captures != .blockedOnly
     threshold = (tuning.threshold ?? configuration.threshold).nanoseconds
     repeatWindow = (tuning.repeatWindow ?? configuration.repeatWindow).nanoseconds
     budget = tuning.budget ?? configuration.budget

@@ -1,8 +1,10 @@
 import Synchronization
 
-/// Whether a loop's turns are to be overlooked for now, because whoever pauses the watch knows that they are slow.
+/// Whether a loop's turns are to be overlooked for now: the service knows that they are slow, or an agent has switched the watch off.
 final class Suspension: Sendable {
   private let depth = Atomic<Int>(0)
+  // Apart from the count: what the service pauses and resumes does not change what the agent has said.
+  private let isSwitchedOff = Atomic<Bool>(false)
   private let resumed = Atomic<UInt64>(0)
 
   /// Overlooks turns until as many calls of ``end()`` have been made.
@@ -24,8 +26,17 @@ final class Suspension: Sendable {
     return false
   }
 
+  /// Overlooks turns until ``switchOn()``, whatever the service pauses and resumes.
+  func switchOff() { isSwitchedOff.store(true, ordering: .sequentiallyConsistent) }
+
+  /// Takes ``switchOff()`` back.
+  func switchOn() {
+    resumed.store(MonotonicClock.now(), ordering: .relaxed)
+    isSwitchedOff.store(false, ordering: .sequentiallyConsistent)
+  }
+
   /// Whether turns are overlooked now.
-  var isActive: Bool { depth.load(ordering: .acquiring) > 0 }
+  var isActive: Bool { depth.load(ordering: .acquiring) > 0 || isSwitchedOff.load(ordering: .acquiring) }
 
   /// When it last ended; no turn is timed from before.
   var resumedAt: UInt64 { resumed.load(ordering: .relaxed) }

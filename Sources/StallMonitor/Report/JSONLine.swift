@@ -29,6 +29,15 @@ package struct JSONLine {
     bytes.append(contentsOf: String(value).utf8)
   }
 
+  /// Adds `"key":true` or `"key":false`.
+  ///
+  /// A nil value is left out.
+  package mutating func member(_ key: StaticString, bool value: Bool?) {
+    guard let value else { return }
+    name(key)
+    bytes.append(contentsOf: (value ? "true" : "false").utf8)
+  }
+
   /// Adds a duration in milliseconds with three decimals.
   package mutating func member(_ key: StaticString, milliseconds nanoseconds: UInt64?) {
     guard let nanoseconds else { return }

@@ -59,8 +59,14 @@ package struct JSONText {
   }
 
   package func isTrue(_ value: Value?) -> Bool {
-    guard case .literal(let range) = value else { return false }
-    return bytes[range].elementsEqual("true".utf8)
+    boolean(value) == true
+  }
+
+  /// The value of `true` or `false`; nil for every other.
+  package func boolean(_ value: Value?) -> Bool? {
+    guard case .literal(let range) = value else { return nil }
+    if bytes[range].elementsEqual("true".utf8) { return true }
+    return bytes[range].elementsEqual("false".utf8) ? false : nil
   }
 
   package func integer(_ value: Value?) -> Int? {

@@ -180,7 +180,7 @@ final class Watchdog: Sendable {
       for poster in makeChanges(to: &loops, clock: clock, round: round) {
         poster.end { [self] in releaseRetired() }
       }
-      retune(&loops, round)
+      retune(loops, round)
       let now = MonotonicClock.now()
       if let planned, now > planned { freeze = freezes.freeze(lateness: now - planned, of: now - waitBegan) }
       planned = nil
@@ -274,11 +274,10 @@ final class Watchdog: Sendable {
   }
 
   /// Goes over to what an agent has said.
-  private func retune(_ loops: inout [WatchedLoop], _ round: WatchdogRound) {
+  private func retune(_ loops: [WatchedLoop], _ round: WatchdogRound) {
     guard let tuning = round.context.tunings.take() else { return }
-    round.plan = WatchPlan(round.context.configuration, tuning, sinkNames: round.context.sink.namesFrames)
-    round.context.publisher.ledger.retune(window: round.plan.repeatWindow, budget: round.plan.budget)
-    for loop in loops { loop.tune(to: round.plan) }
+    let context = round.context
+    round.follow(WatchPlan(context.configuration, tuning, sinkNames: context.sink.namesFrames), loops)
   }
 
   /// Waits for a post, or for one of these loops to move, of which nothing was to be watched, or until `deadline`.

@@ -12,6 +12,8 @@ struct WatchdogContext {
   var actions: ActionPlan
   var serviceManager: ServiceManagerWatchdog?
   var tunings: TuningBox
+  /// What all loops share by which they are overlooked.
+  var suspension: Suspension
   /// Carries messages and numbers to the service's log and metrics.
   var courier: TelemetryCourier?
   /// Calls the service's closures.

@@ -120,6 +120,22 @@ final class WatchdogRound {
     keepRecord(of: loop)
   }
 
+  /// Goes over to another plan: what an agent has said.
+  ///
+  /// A host that is switched off has nothing open and nothing counted that is not told.
+  func follow(_ new: WatchPlan, _ loops: [WatchedLoop]) {
+    if plan.isEnabled, !new.isEnabled {
+      context.suspension.switchOff()
+      finish(loops)
+      _ = context.publisher.summarize(closing: true)
+    }
+    if !plan.isEnabled, new.isEnabled { context.suspension.switchOn() }
+    plan = new
+    context.capture.samplesRunningThreads = new.samplesRunningThreads
+    context.publisher.ledger.retune(window: new.repeatWindow, budget: new.budget)
+    for loop in loops { loop.tune(to: new) }
+  }
+
   /// Closes what is open when the watch ends in mid-stall.
   func finish(_ loops: [WatchedLoop]) {
     for loop in loops where loop.isStalled {
@@ -145,7 +161,9 @@ final class WatchdogRound {
 
   /// Reports a freeze of the process, if it lasted as long as some loop's threshold.
   func tellFreeze(_ frozen: UInt64, of loops: [WatchedLoop]) {
-    guard let loop = loops.first(where: { frozen >= max($0.subject.threshold, FreezeDetector.worthTelling) }) else {
+    guard plan.isEnabled,
+      let loop = loops.first(where: { frozen >= max($0.subject.threshold, FreezeDetector.worthTelling) })
+    else {
       return
     }
     context.publisher.tellFreeze(

@@ -22,6 +22,9 @@ final class Agent {
   private var recentStalls = RecentStalls()
   private var loaded = Timestamp.now()
   private var reloadFailure: String?
+  /// Who waits for a reload to end, by its number.
+  private var reloads: [Int: (ReloadOutcome) -> Void] = [:]
+  private var reloadCount = 0
   private var rate = LineRate()
 
   /// Lines that the writer has, in order.
@@ -54,7 +57,9 @@ final class Agent {
     ingest.usage = DailyUsage(text: details.keptUsage)
     recallWrittenReports()
     try listen()
-    control = try ControlServer(path: settings.control.path, loop: loop) { [unowned self] in status() }
+    control = try ControlServer(
+      path: settings.control.path, loop: loop, reload: { [unowned self] in reload(then: $0) },
+      status: { [unowned self] in status() })
     try openMetrics()
     metrics.didChange = { [unowned self] in textfile?.noteChange() }
   }
@@ -144,15 +149,20 @@ final class Agent {
 
   // MARK: Reload
 
-  /// SIGHUP: all of the new settings, or none.
-  func reload() {
+  /// SIGHUP, or `stalld reload`: all of the new settings, or none.
+  ///
+  /// `didEnd` is called on the loop.
+  func reload(then didEnd: @escaping (ReloadOutcome) -> Void = { _ in }) {
+    let number = reloadCount
+    reloadCount += 1
+    reloads[number] = didEnd
     manager?.send("RELOADING=1\nMONOTONIC_USEC=\(Loop.Instant.now.nanoseconds / 1000)")
     writer.reopen()
     let new: AgentSettings
     do {
       new = try options.load()
     } catch {
-      return refuse(error.description)
+      return refuse(error.description, reload: number)
     }
     let old = settings
     let restart = new.changesThatNeedRestart(from: old)
@@ -161,33 +171,48 @@ final class Agent {
     writer.replace(new.outputs) { failure in
       loop.perform(name: "outputs have been replaced") {
         guard let agent = agent.object else { return }
-        if let failure { agent.refuse("\(failure)") } else { agent.apply(new, restart) }
+        if let failure {
+          agent.refuse("\(failure)", reload: number)
+        } else {
+          agent.apply(new, restart, reload: number)
+        }
       }
     }
   }
 
-  private func refuse(_ reason: String) {
+  private func refuse(_ reason: String, reload number: Int) {
     reloadFailure = reason
     metrics.reloadFailed()
     for line in reason.split(separator: "\n") { AgentLog.say(.error, .reloadFailed, "not reloaded: \(line)") }
     manager?.send("READY=1\nSTATUS=Serving; the last reload failed")
+    reloads.removeValue(forKey: number)?(.refused(reason))
   }
 
-  private func apply(_ new: AgentSettings, _ restart: [String]) {
+  private func apply(_ new: AgentSettings, _ restart: [String], reload number: Int) {
     let old = settings
     settings = new
     reloadFailure = nil
     loaded = .now()
     ingest.update(new.policy)
-    if new.details != old.details {
-      details.replace(new.details) { failure in
-        if let failure { AgentLog.say(.error, .reloadFailed, "details stay where they were: \(failure)") }
+    if new.services != old.services { ingest.sendSettingsToAll() }
+    guard new.details != old.details else { return didApply(restart, reload: number) }
+    let agent = UncheckedReference(self)
+    let loop = loop
+    details.replace(new.details) { failure in
+      loop.perform(name: "details have been replaced") {
+        guard let agent = agent.object else { return }
+        guard let failure else { return agent.didApply(restart, reload: number) }
+        agent.refuse(
+          "details stay where they were: \(failure). All other new settings are in force", reload: number)
       }
     }
-    if new.services != old.services { ingest.sendSettingsToAll() }
+  }
+
+  private func didApply(_ restart: [String], reload number: Int) {
     let late = restart.isEmpty ? "" : "; a restart is needed for \(restart.joined(separator: ", "))"
     AgentLog.say(.info, "reloaded\(late)")
     manager?.send("READY=1\nSTATUS=Serving")
+    reloads.removeValue(forKey: number)?(.done(needsRestart: restart))
   }
 
   // MARK: What is told of it

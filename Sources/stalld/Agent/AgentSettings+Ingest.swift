@@ -17,6 +17,8 @@ extension AgentSettings.ServiceOverride {
   /// What a host is handed (Documentation/AgentProtocol.md).
   var json: String {
     var line = JSONLine()
+    line.member("enabled", bool: isEnabled)
+    line.member("captures", captures?.rawValue)
     line.member("threshold", threshold.map(DurationText.text))
     line.member("repeat_window", repeatWindow.map(DurationText.text))
     line.member("budget", budget)

@@ -11,6 +11,9 @@ struct CheckCommand: ParsableCommand {
       before. Each mistake is one line on standard error, with file and line, key, value and what is allowed. Nothing is \
       opened, made or changed.
 
+      What good settings need of the systemd units beyond what these allow as they are shipped is said on standard error, too, with \
+      the text of the drop-in, unless a drop-in has it.
+
       Exit code: 0 if the settings can be used, 1 if not, 64 wrong use.
       """)
 
@@ -21,6 +24,9 @@ struct CheckCommand: ParsableCommand {
 
   func run() throws {
     let settings = try options.loadOrExit()
+    var needs = UnitNeeds(settings)
+    needs.removeWhatIsThere()
+    if !needs.needs.isEmpty { StandardError.say("stalld check: " + needs.text.dropLast()) }
     if print {
       let text = Array(settings.yaml.utf8)
       guard text.withUnsafeBytes({ write(STDOUT_FILENO, $0.baseAddress, $0.count) }) == text.count else {

@@ -14,7 +14,8 @@ struct DemoCommand: ParsableCommand {
       Its report lines, one JSON object each, go to standard output as they come; an account for people goes to standard \
       error. STALLMONITOR_ variables of the caller are not passed on, so that the demo always shows the same.
 
-      Exit code: 0 if each planned stall was reported with its function as the culprit, and nothing else was; 1 if not.
+      Exit code: 0 if each planned stall was reported with its function as the culprit, and nothing else was; 1 if not. Of \
+      a program that is stripped of names, the function's offset is reported, and its turn is what is checked.
 
       Try:  stalld demo | jq '{event: .event.name, culprit: .stall.culprit, ms: .stall.duration_ms}'
       """)
@@ -24,7 +25,8 @@ struct DemoCommand: ParsableCommand {
 
   func run() throws {
     if host { return try DemoHost.run() }
-    let judge = DemoJudge()
+    let program = DemoProcess.executablePath()
+    let judge = DemoJudge(program: program.split(separator: "/").last.map { String($0) } ?? program)
     Talk.say("A host whose main loop stalls in four known ways. Each line below is one stall, when it has ended.\n")
     let status = try DemoProcess.run { line in
       line.withUnsafeBytes { bytes in _ = write(STDOUT_FILENO, bytes.baseAddress, bytes.count) }

@@ -22,10 +22,17 @@ final class DemoJudge {
     var stack: [Frame]
   }
 
+  /// What a function of the host's is called that has no name, up to its offset.
+  private let unnamed: String
   private var faults: [String] = []
   private var started: [String: PlannedStall] = [:]
   private var ended: [PlannedStall] = []
   private var lines = 0
+  private var beginnings = 0
+  private var hasUnnamed = false
+
+  /// `program` is the file name of the host's executable.
+  init(program: String) { unnamed = program + "+0x" }
 
   /// Takes a line of the host.
   ///
@@ -38,7 +45,7 @@ final class DemoJudge {
       return nil
     }
     let culprit = line.stall.culprit ?? "nothing"
-    guard let plan = PlannedStall.allCases.first(where: { culprit.contains($0.function + "()") }) else {
+    guard let plan = plan(of: line, blaming: culprit) else {
       faults.append("\(line.event.name) blames \(culprit), which was not planned to stall")
       return nil
     }
@@ -55,12 +62,24 @@ final class DemoJudge {
     if line.stall.duration_ms < milliseconds - 1 {
       faults.append("\(plan.function) is said to have taken \(line.stall.duration_ms) ms instead of \(milliseconds)")
     }
+    let isUnnamed = culprit.hasPrefix(unnamed)
     let place = line.stack.first { $0.symbol == culprit }
     let position = place?.file.map { file in
       " (\(file.split(separator: "/").last ?? "")\(place?.line.map { ":\($0)" } ?? ""))"
     }
     return
-      "  \(padded(line.stall.cause, 8)) \(padded("\(Int(line.stall.duration_ms.rounded())) ms", 8)) \(culprit)\(position ?? "")"
+      "  \(padded(line.stall.cause, 8)) \(padded("\(Int(line.stall.duration_ms.rounded())) ms", 8)) \(culprit)\(position ?? "")\(isUnnamed ? " (\(plan.function)(), by its turn)" : "")"
+  }
+
+  /// The stall that a line is of: the one that it names, or in a program without names the one whose turn it is.
+  private func plan(of line: Line, blaming culprit: String) -> PlannedStall? {
+    guard culprit.hasPrefix(unnamed) else {
+      return PlannedStall.allCases.first { culprit.contains($0.function + "()") }
+    }
+    hasUnnamed = true
+    guard line.event.name == "stall.started" else { return started[line.stall.id] }
+    defer { beginnings += 1 }
+    return beginnings < PlannedStall.allCases.count ? PlannedStall.allCases[beginnings] : nil
   }
 
   /// The judgement over all lines.
@@ -72,8 +91,10 @@ final class DemoJudge {
     }
     if started.count > ended.count { faults.append("\(started.count - ended.count) stalls were never said to end") }
     if faults.isEmpty {
+      let names = hasUnnamed ? " This program is stripped of names: its functions are told by their offsets." : ""
       return (
-        true, "All \(PlannedStall.allCases.count) planned stalls were reported, and nothing else was (\(lines) lines)."
+        true,
+        "All \(PlannedStall.allCases.count) planned stalls were reported, and nothing else was (\(lines) lines).\(names)"
       )
     }
     return (false, "Not as planned:\n" + faults.map { "  - \($0)" }.joined(separator: "\n"))

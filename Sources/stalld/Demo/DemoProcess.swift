@@ -67,7 +67,7 @@ enum DemoProcess {
   }
 
   // argv[0] may be relative to a directory that is no longer the current one; procfs works even for a removed file.
-  private static func executablePath() -> String {
+  static func executablePath() -> String {
     var buffer = [UInt8](repeating: 0, count: 4096)
     let count = readlink("/proc/self/exe", &buffer, buffer.count)
     let path = String(decoding: buffer[..<max(0, count)], as: UTF8.self)

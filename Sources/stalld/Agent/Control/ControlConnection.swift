@@ -1,3 +1,4 @@
+import CLinux
 import Glibc
 import LoopEngine
 
@@ -9,9 +10,11 @@ final class ControlConnection: @unchecked Sendable {
   static let queueLimit = 1 << 20
   private static let longestRequest = 4096
 
-  let began = Loop.Instant.now
+  private(set) var began = Loop.Instant.now
   /// It gets each line as it is written.
   var isReader = false
+  /// The agent has not finished what it asked for.
+  var isWaiting = false
   private let descriptor: Int32
   private let didAsk: (ControlConnection, [UInt8]) -> Void
   private let didEnd: (Int32) -> Void
@@ -34,6 +37,13 @@ final class ControlConnection: @unchecked Sendable {
     self.descriptor = descriptor
     self.didAsk = didAsk
     self.didEnd = didEnd
+  }
+
+  /// Whether root or the agent's own user has connected.
+  var isOperators: Bool {
+    var credentials = clinux_peer()
+    guard clinux_peer_credentials(descriptor, &credentials) else { return false }
+    return credentials.uid == 0 || credentials.uid == geteuid()
   }
 
   func start(on loop: Loop) {
@@ -64,6 +74,9 @@ final class ControlConnection: @unchecked Sendable {
 
   /// Sends a last line, and ends when it is out.
   func finish(_ line: [UInt8]) {
+    guard !isOver else { return }
+    // The time for taking the answer is its own.
+    (isWaiting, began) = (false, .now)
     // Whatever its length: there is one.
     append(line)
     isFinishing = true

@@ -3,9 +3,10 @@ import Glibc
 import LoopEngine
 import StallMonitor
 
-/// The agent's socket for `stalld status` and `stalld tail`.
+/// The agent's socket for `stalld status`, `stalld tail` and `stalld reload`.
 ///
-/// A request is one JSON object on one line: `{"status":{}}` is answered by one line and the end; after `{"tail":{"lines":N}}` come the
+/// A request is one JSON object on one line: `{"status":{}}` is answered by one line and the end; so is `{"reload":{}}`, once the reload has
+/// ended, of root and of the agent's own user; after `{"tail":{"lines":N}}` come the
 /// last N lines that the agent keeps, and from then on each line as it is written. A reader that is too slow loses lines, and is told how
 /// many: `{"dropped":N}`. Whatever a client does, the loop never waits for it.
 final class ControlServer: @unchecked Sendable {
@@ -21,6 +22,7 @@ final class ControlServer: @unchecked Sendable {
   private let loop: Loop
   private let listener: StreamListener
   private let status: () -> AgentStatus
+  private let reload: (@escaping (ReloadOutcome) -> Void) -> Void
   private var acceptSource: Loop.DescriptorSource?
   private var connections: [Int32: ControlConnection] = [:]
   private var kept: [[UInt8]] = []
@@ -33,9 +35,15 @@ final class ControlServer: @unchecked Sendable {
   /// - Parameters:
   ///   - path: The socket's, which gets the mode 0660.
   ///   - loop: The calling thread's.
+  ///   - reload: Reloads the settings, and says how that ended, on the loop's thread.
   ///   - status: Asked for on the loop's thread.
   /// - Throws: ``StreamListener/Failure`` if nobody can listen there.
-  init(path: String, loop: Loop, status: @escaping () -> AgentStatus) throws {
+  init(
+    path: String, loop: Loop,
+    reload: @escaping (@escaping (ReloadOutcome) -> Void) -> Void = { $0(.refused("this agent reloads nothing")) },
+    status: @escaping () -> AgentStatus
+  ) throws {
+    self.reload = reload
     self.loop = loop
     self.status = status
     listener = try StreamListener(path: path, mode: 0o660)
@@ -114,26 +122,33 @@ final class ControlServer: @unchecked Sendable {
       encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
       let line = (try? encoder.encode(status())).map { Array($0) + [0x0a] }
       connection.finish(line ?? Self.error("the status cannot be told"))
+    } else if text.root["reload"] != nil {
+      guard connection.isOperators else {
+        return connection.finish(Self.error("only root and the agent's own user may reload"))
+      }
+      connection.isWaiting = true
+      reload { [weak connection] in connection?.finish(Array(($0.json + "\n").utf8)) }
     } else if let tail = text.root["tail"] {
       let count = max(0, min(text.integer(tail["lines"]) ?? 0, Self.keptLines))
       connection.isReader = true
       for line in kept.suffix(count) { connection.send(line) }
       connection.flush()
     } else {
-      connection.finish(Self.error("unknown request; there are status and tail"))
+      connection.finish(Self.error("unknown request; there are status, tail and reload"))
     }
   }
 
   /// Ends clients that do not ask, or do not take the answer.
   private func planTimeOut() {
     guard timer == nil else { return }
-    let waiting = connections.values.filter { !$0.isReader }
+    let waiting = connections.values.filter { !$0.isReader && !$0.isWaiting }
     guard let earliest = waiting.map(\.began).min() else { return }
     let timer = Loop.Timer(at: earliest.advanced(by: Self.requestTime), name: "control requests") { [weak self] _ in
       guard let self else { return }
       self.timer = nil
       let limit = Loop.Instant.now.advanced(by: .zero - Self.requestTime)
-      for connection in Array(connections.values) where !connection.isReader && connection.began <= limit {
+      for connection in Array(connections.values)
+      where !connection.isReader && !connection.isWaiting && connection.began <= limit {
         connection.end()
       }
       planTimeOut()

@@ -11,7 +11,10 @@ extension Ingest {
       }
       return String(decoding: line[(range.lowerBound + 1)..<(range.upperBound - 1)], as: UTF8.self)
     }
-    guard let event = text(parts.eventName), Self.events.contains(event) else {
+    if connection.hasSaidHello, parts.isOfAnotherKind { return finishAtOnce(connection) }
+    guard let event = text(parts.eventName),
+      Self.events.contains(event) || Self.isOfLaterVersion(event: event, schema: text(parts.schema))
+    else {
       return refuse(connection, "event.name is none of \(Self.events.joined(separator: ", "))", .notAReport)
     }
     guard let id = text(parts.stallID),

@@ -34,15 +34,8 @@ extension AgentSettings {
     file: File, environment: [String: String], flags: Flags = Flags()
   ) throws(SettingsMistakes) -> AgentSettings {
     var settings = AgentSettings()
-    var mistakes: [SettingsMistake] = []
     var reader = SettingsReader(file: file.path)
-    switch read(file) {
-    case .bytes(let bytes): reader.read(YAMLDocument(bytes), into: &settings)
-    case .nothing: break
-    case .failure(let reason):
-      mistakes.append(SettingsMistake(place: .file(file.path, line: 0), reason: reason))
-    }
-    mistakes += reader.mistakes
+    var mistakes = settings.lay(file, by: &reader)
     mistakes += settings.apply(environment)
     mistakes += settings.apply(flags)
     if mistakes.isEmpty {
@@ -56,6 +49,25 @@ extension AgentSettings {
     }
     guard mistakes.isEmpty else { throw SettingsMistakes(mistakes: mistakes) }
     return settings
+  }
+
+  /// What can be used of the file and the variables, whatever else is wrong with them.
+  static func usable(file: File, environment: [String: String]) -> AgentSettings {
+    var settings = AgentSettings()
+    var reader = SettingsReader(file: file.path)
+    _ = settings.lay(file, by: &reader)
+    _ = settings.apply(environment)
+    return settings
+  }
+
+  /// Lays the file over; returns what cannot be used.
+  private mutating func lay(_ file: File, by reader: inout SettingsReader) -> [SettingsMistake] {
+    switch Self.read(file) {
+    case .bytes(let bytes): reader.read(YAMLDocument(bytes), into: &self)
+    case .nothing: break
+    case .failure(let reason): return [SettingsMistake(place: .file(file.path, line: 0), reason: reason)]
+    }
+    return reader.mistakes
   }
 
   private enum Content {

@@ -6,12 +6,21 @@ extension AgentSettings {
   struct ServiceOverride: Sendable, Equatable {
     /// A glob (fnmatch(3)) for the unit's name, with or without `.service`, or the service's.
     var match = ""
+    /// False: the service is not watched.
+    var isEnabled: Bool?
+    var captures: Captures?
     var threshold: Duration?
     var repeatWindow: Duration?
     var budget: Int?
     var sampling: Duration?
     var threads: StallMonitorConfiguration.ThreadSelection?
     var symbolication: Symbolicator?
+
+    /// Which threads' stacks are taken.
+    enum Captures: String, Sendable, Equatable, CaseIterable {
+      case all
+      case blockedOnly = "blocked-only"
+    }
 
     /// Who looks names up.
     enum Symbolicator: String, Sendable, Equatable, CaseIterable { case agent, host }

@@ -129,6 +129,14 @@ extension AgentSettings.ServiceOverride {
       "match", \.match, .glob,
       "Which services: a glob for the unit's name, with or without .service, or the service's name. Needed."),
     .init(
+      "enabled", optional: \.isEnabled, .bool,
+      "Whether the service is watched. One that is told no takes no samples and reports nothing, and goes on when it is told yes; one whose own configuration says no is not reached."
+    ),
+    .init(
+      "captures", optional: \.captures, .choice,
+      "Whose stacks are taken. With blocked-only no thread that runs is sampled, so none gets a signal or a perf event: such stalls are reported without a stack."
+    ),
+    .init(
       "threshold", optional: \.threshold, .time(.milliseconds(1) ... .seconds(3600)),
       "How long a turn may take before it is a stall."),
     .init(

@@ -1,0 +1,190 @@
+import FoundationEssentials
+
+/// What settings need of the units beyond what these have as they are shipped (`systemd/`).
+struct UnitNeeds: Equatable {
+  /// The units, each with the section that its drop-in has.
+  enum Unit: String, CaseIterable {
+    case service = "stalld.service"
+    case socket = "stalld.socket"
+
+    var section: String { self == .service ? "[Service]" : "[Socket]" }
+  }
+
+  /// What one setting needs of a unit.
+  struct Need: Equatable {
+    var setting: String
+    var reason: String
+    var unit: Unit
+    /// Lines of a drop-in.
+    var lines: [String]
+  }
+
+  private(set) var needs: [Need] = []
+
+  /// What the shipped unit lets the agent write to.
+  static let writableDirectories = ["/run/stalld", "/var/lib/stalld", "/var/log/stalld"]
+  /// What the shipped unit hides, and by which of its settings.
+  private static let hidden = [
+    ("/home", "ProtectHome=no"), ("/root", "ProtectHome=no"), ("/run/user", "ProtectHome=no"),
+    ("/tmp", "PrivateTmp=no"), ("/var/tmp", "PrivateTmp=no"),
+  ]
+  /// As the shipped unit has them.
+  static let descriptorLimit = 16_384
+  static let memoryLimit = 1 << 30
+  /// What the agent needs beside what waits and the cache of symbols: itself, memory that hosts note in, the process that reads debug files.
+  static let otherMemory = 640 << 20
+  /// A connection, its process, and the memory that the host notes in.
+  private static let descriptorsOfConnection = 3
+  private static let otherDescriptors = 1024
+
+  init(_ settings: AgentSettings) {
+    let usual = AgentSettings()
+    for (index, output) in settings.outputs.enumerated() {
+      switch output {
+      case .file(let file): write(to: Self.directory(of: file.path), for: "outputs[\(index)].path = \(file.path)")
+      case .standardOutput: break
+      case .syslog(let syslog):
+        if case .tcp(let host, _) = syslog.address {
+          connect(to: host, for: "outputs[\(index)].address = \(syslog.address)")
+        }
+      }
+    }
+    write(to: settings.details.directory, for: "details.directory = \(settings.details.directory)")
+    switch settings.metrics.listen {
+    case .loopback(let address)?: connect(to: address.host, for: "metrics.listen = \(address)")
+    case .path(let path)?: write(to: Self.directory(of: path), for: "metrics.listen = unix:\(path)")
+    case nil: break
+    }
+    if let path = settings.metrics.textfile {
+      write(to: Self.directory(of: path), for: "metrics.textfile = \(path)")
+    }
+    write(to: Self.directory(of: settings.control.path), for: "control.path = \(settings.control.path)")
+    readSocket(settings.socket, usual.socket)
+    readLimits(settings, usual)
+  }
+
+  private mutating func readSocket(_ socket: AgentSettings.Socket, _ usual: AgentSettings.Socket) {
+    func text(_ mode: UInt32) -> String { "0" + String(mode, radix: 8) }
+    if socket.path != usual.path {
+      need(
+        ["ListenStream=", "ListenStream=\(socket.path)"], of: .socket, for: "socket.path = \(socket.path)",
+        "stalld.socket makes the socket")
+    }
+    if socket.mode != usual.mode {
+      need(
+        ["SocketMode=\(text(socket.mode))"], of: .socket, for: "socket.mode = \(text(socket.mode))",
+        "stalld.socket makes the socket")
+    }
+    if let group = socket.group {
+      need(
+        ["SocketGroup=\(group.name)"], of: .socket, for: "socket.group = \(group.name)",
+        "stalld.socket makes the socket")
+    }
+  }
+
+  private mutating func readLimits(_ settings: AgentSettings, _ usual: AgentSettings) {
+    let (limits, cache) = (settings.limits, settings.symbolication.cache)
+    // What waits is copied on its way, and open stalls take a quarter more.
+    let memory = limits.memory + limits.memory / 2 + cache + Self.otherMemory
+    if memory > Self.memoryLimit {
+      need(
+        ["MemoryMax=\(memory >> 20)M"],
+        for: "limits.memory = \(ByteSize.text(limits.memory)), symbolication.cache = \(ByteSize.text(cache))",
+        "the unit has MemoryMax=\(Self.memoryLimit >> 30)G")
+    }
+    let descriptors = limits.connections * Self.descriptorsOfConnection + Self.otherDescriptors
+    if descriptors > Self.descriptorLimit {
+      need(
+        ["LimitNOFILE=\(descriptors)"], for: "limits.connections = \(limits.connections)",
+        "the unit has LimitNOFILE=\(Self.descriptorLimit)")
+    }
+  }
+
+  // MARK: Kinds of needs
+
+  private mutating func connect(to host: String, for setting: String) {
+    let isLocal = host == "::1" || host == "localhost" || host.hasPrefix("127.")
+    need(
+      [
+        "PrivateNetwork=no", "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6",
+        "IPAddressAllow=\(isLocal ? "localhost" : host)",
+      ], for: setting, "the unit has no network")
+  }
+
+  private mutating func write(to directory: String, for setting: String) {
+    func isIn(_ parent: String) -> Bool { directory == parent || directory.hasPrefix(parent + "/") }
+    guard !Self.writableDirectories.contains(where: isIn) else { return }
+    let hidden = Self.hidden.first { isIn($0.0) }
+    let quoted = directory.contains(" ") ? "\"\(directory)\"" : directory
+    need(
+      (hidden.map { [$0.1] } ?? []) + ["ReadWritePaths=\(quoted.replacing("%", with: "%%"))"], for: setting,
+      "the unit may not write there\(hidden.map { ", and \($0.0) is hidden from it" } ?? ""); user stalld must be able to"
+    )
+  }
+
+  private mutating func need(
+    _ lines: [String], of unit: Unit = .service, for setting: String, _ reason: String
+  ) {
+    needs.append(Need(setting: setting, reason: reason, unit: unit, lines: lines))
+  }
+
+  private static func directory(of path: String) -> String {
+    let end = path.lastIndex(of: "/") ?? path.startIndex
+    return end == path.startIndex ? "/" : String(path[..<end])
+  }
+}
+
+extension UnitNeeds {
+  /// Leaves out what the operator's drop-ins have already.
+  ///
+  /// - Parameter root: The directory under which `etc/systemd/system` lies.
+  mutating func removeWhatIsThere(under root: String = "/") {
+    for unit in Unit.allCases {
+      let words = Self.words(of: unit, under: root)
+      needs.removeAll { need in
+        need.unit == unit
+          && need.lines.allSatisfy { line in
+            let (key, value) = Self.parts(line)
+            return value.split(separator: " ").allSatisfy { words[key]?.contains(String($0)) == true }
+          }
+      }
+    }
+  }
+
+  /// What is said of them: each setting with its reason, and the drop-ins; empty if there is nothing to say.
+  var text: String {
+    var text = ""
+    for unit in Unit.allCases {
+      let own = needs.filter { $0.unit == unit }
+      guard !own.isEmpty else { continue }
+      var lines: [String] = []
+      for line in own.flatMap(\.lines) where !lines.contains(line) { lines.append(line) }
+      text += "as a service, the agent needs a drop-in of \(unit.rawValue) for these settings:\n"
+      for need in own { text += "  \(SettingsMistake.printable(need.setting, limit: 4096)): \(need.reason)\n" }
+      text += "/etc/systemd/system/\(unit.rawValue).d/settings.conf, then systemctl daemon-reload and a restart:\n"
+      text += ([unit.section] + lines).map { "  \($0)\n" }.joined()
+    }
+    return text
+  }
+
+  /// The words that the drop-ins of a unit, or a unit of the operator's own, give each key.
+  private static func words(of unit: Unit, under root: String) -> [String: Set<String>] {
+    var words: [String: Set<String>] = [:]
+    for place in ["etc", "run"] {
+      let own = "\(root)/\(place)/systemd/system/\(unit.rawValue)"
+      for path in FileTree(own + ".d").filter({ $0.hasSuffix(".conf") }) + [own] {
+        let text = (try? String(contentsOfFile: path, encoding: .utf8)) ?? ""
+        for line in text.split(separator: "\n") where !line.hasPrefix("#") {
+          let (key, value) = parts(String(line))
+          words[key, default: []].formUnion(value.split(separator: " ").map { String($0) })
+        }
+      }
+    }
+    return words
+  }
+
+  private static func parts(_ line: String) -> (key: String, value: String) {
+    let parts = line.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+    return (String(parts[0]), parts.count > 1 ? String(parts[1]) : "")
+  }
+}

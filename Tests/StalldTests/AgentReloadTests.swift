@@ -1,0 +1,108 @@
+import Foundation
+import TakingTurns
+import Testing
+
+@testable import stalld
+
+/// `stalld reload`: what `systemctl reload stalld` runs.
+@Suite(.serialized, .takingTurns, .timeLimit(.minutes(2)))
+struct AgentReloadTests {
+  private func reload(_ agent: RunningAgent, _ more: String...) throws -> Program {
+    try Program.run(Program.built("stalld", "debug").path, ["reload", "--control", agent.controlPath] + more)
+  }
+
+  @Test("it returns when the new settings are in force, or fails with each mistake, and the old ones stay in force")
+  func outcome() throws {
+    let agent = try RunningAgent("services: [{ match: web, threshold: 70ms }]")
+    let client = try AgentClient(agent.socketPath)
+    client.send(#"{"hello":{"protocol":1,"service":{"name":"web"}}}"#)
+    #expect(client.next()?.contains("70ms") == true)
+    #expect(client.isAcknowledged(1))
+
+    try agent.configure("services: [{ match: web, threshold: 80ms }]")
+    let good = try reload(agent)
+    #expect(good.status == 0 && good.output + good.errors == "", "\(good.errors)")
+    #expect(client.next(within: 0) == #"{"settings":{"threshold":"80ms"}}"#, "in force when the command has ended")
+
+    try agent.configure("services: [{ match: web, threshold: soon }]\nlimts: {}")
+    let bad = try reload(agent)
+    #expect(bad.status == 1 && bad.output.isEmpty)
+    let mistakes = bad.errors.split(separator: "\n")
+    #expect(mistakes.count == 2 && mistakes.allSatisfy { $0.hasPrefix("stalld reload: not reloaded: ") })
+    #expect(bad.errors.contains("services[0].threshold = soon: allowed: "))
+    #expect(bad.errors.contains("limts: no such key"))
+    #expect(try agent.status().configuration.error?.contains("limts") == true)
+    #expect(client.next(within: 200) == nil)
+
+    try agent.configure("services: [{ match: web, threshold: 90ms }]")
+    #expect(try reload(agent).status == 0)
+    #expect(try agent.status().configuration.error == nil)
+  }
+
+  @Test("an output or a directory that cannot be used is a failed reload; what needs a restart is said")
+  func outputsAndRestart() throws {
+    let agent = try RunningAgent()
+    try agent.configure("outputs: [{ type: file, path: /nonexistent/stalls.jsonl }]")
+    let output = try reload(agent)
+    #expect(output.status == 1 && output.errors.contains("/nonexistent/stalls.jsonl"), "\(output.errors)")
+
+    try agent.configure("")
+    let detailsFile = agent.scratch.url.appending(path: "no-directory")
+    try Data().write(to: detailsFile)
+    let file = agent.scratch.url.appending(path: "stalld.yaml")
+    let text = try String(contentsOf: file, encoding: .utf8)
+    try text.replacing("\(agent.scratch.url.path)/details", with: detailsFile.path)
+      .write(to: file, atomically: true, encoding: .utf8)
+    let details = try reload(agent)
+    #expect(details.status == 1 && details.errors.contains("details stay where they were"), "\(details.errors)")
+
+    try text.replacing("socket: { path", with: "socket: { mode: \"0600\", path")
+      .write(to: file, atomically: true, encoding: .utf8)
+    let restart = try reload(agent)
+    #expect(restart.status == 0)
+    #expect(restart.errors == "stalld reload: a restart is needed for socket.mode\n")
+  }
+
+  @Test("it finds the agent by the settings, even if these have mistakes; no agent is a failure")
+  func whereItAsks() throws {
+    let agent = try RunningAgent()
+    let file = agent.scratch.url.appending(path: "stalld.yaml").path
+    let stalld = try Program.built("stalld", "debug").path
+    #expect(try Program.run(stalld, ["reload", "--config", file]).status == 0)
+    try agent.configure("limts: {}")
+    let refused = try Program.run(stalld, ["reload", "--config", file])
+    #expect(refused.status == 1 && refused.errors.contains("limts: no such key"))
+    #expect(agent.stop() == 0)
+    let gone = try Program.run(stalld, ["reload", "--config", file])
+    #expect(gone.status == 1 && gone.errors.contains("no agent answers"))
+  }
+
+  @Test("who is neither root nor the agent's own user may not reload", .enabled(if: getuid() == 0, "not root"))
+  func whoMay() throws {
+    let agent = try RunningAgent()
+    chmod(agent.controlPath, 0o666)
+    for (user, answer) in [("65534", "only root and the agent's own user may reload"), ("0", "{\"reload\":{}}")] {
+      let script =
+        "import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.sendall(b'{\"reload\":{}}\\n'); print(s.recv(4096).decode())"
+      let asked = try Program.run(
+        "/usr/bin/setpriv", ["--reuid", user, "--clear-groups", "/usr/bin/python3", "-c", script, agent.controlPath])
+      #expect(asked.output.contains(answer), "\(asked)")
+    }
+  }
+
+  @Test("the service manager is told of the reload and its end before the command ends", arguments: [true, false])
+  func notified(isGood: Bool) throws {
+    let manager = try NotifySocket(.path)
+    let agent = try RunningAgent(wrapper: ["/usr/bin/env", "NOTIFY_SOCKET=\(manager.address)"])
+    var words: [String] = []
+    func read() { while let message = manager.next(within: 0) { words.append(message) } }
+    read()
+    words = []
+    try agent.configure(isGood ? "" : "limts: {}")
+    #expect(try reload(agent).status == (isGood ? 0 : 1))
+    read()
+    let told = words.filter { !$0.hasPrefix("WATCHDOG") }
+    #expect(told.count == 2 && told.first?.hasPrefix("RELOADING=1\nMONOTONIC_USEC=") == true, "\(told)")
+    #expect(told.last == "READY=1\nSTATUS=Serving" + (isGood ? "" : "; the last reload failed"))
+  }
+}

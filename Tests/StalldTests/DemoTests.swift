@@ -1,0 +1,26 @@
+import Foundation
+import TakingTurns
+import Testing
+
+/// `stalld demo`, as it is installed: without the names of its functions.
+@Suite(.serialized, .takingTurns, .timeLimit(.minutes(2)))
+struct DemoTests {
+  @Test(arguments: ["--strip-unneeded", "--strip-all", nil])
+  func demoFindsItsFourStalls(stripping: String?) throws {
+    let scratch = try ScratchDirectory()
+    var program = try Program.built("stalld", "debug").path
+    if let stripping {
+      let stripped = scratch.url.appending(path: "stalld").path
+      let strip = try #require(Program.installed("strip"), "binutils is missing")
+      #expect(try Program.run(strip, [stripping, "-o", stripped, program]).status == 0)
+      program = stripped
+    }
+    let demo = try Program.run(program, ["demo"])
+    #expect(demo.status == 0, "\(demo.errors)")
+    #expect(demo.errors.contains("All 4 planned stalls were reported, and nothing else was"))
+    #expect(demo.errors.contains("stripped of names") == (stripping != nil))
+    for function in ["computeWithoutPause", "sleepOnTheMainLoop", "readFromASlowPeer", "waitForABusyLock"] {
+      #expect(demo.errors.contains("\(function)()"), "\(function)")
+    }
+  }
+}

@@ -1,0 +1,153 @@
+import Foundation
+import TakingTurns
+import Testing
+
+@testable import stalld
+
+/// What an agent's settings switch off in services that run.
+@Suite(.serialized, .takingTurns, .timeLimit(.minutes(3)))
+struct FleetSwitchTests {
+  /// A service that stalls again and again, for 150 ms each.
+  private final class Service {
+    let process = Process()
+    private let state: ScratchDirectory
+    private let words: URL
+
+    init(_ agent: RunningAgent, _ scenario: String = "stalls", _ more: [String: String] = [:]) throws {
+      state = try ScratchDirectory()
+      words = state.url.appending(path: "words")
+      try Data().write(to: words)
+      process.executableURL = try Program.built("StallVictim", "debug")
+      process.arguments = [scenario, "150"]
+      process.environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("STALLMONITOR_") }.merging([
+        "STALLMONITOR_SINK": "agent:\(agent.socketPath)", "STALLMONITOR_STATE_DIRECTORY": state.url.path,
+        "STALLMONITOR_REPEAT_WINDOW": "0s", "STALLMONITOR_BUDGET": "0", "STALLMONITOR_SERVICE_NAME": "web",
+      ]) { $1 }
+      .merging(more) { $1 }
+      process.standardOutput = FileHandle.nullDevice
+      process.standardError = try FileHandle(forWritingTo: words)
+      try process.run()
+    }
+
+    var said: String { (try? String(contentsOf: words, encoding: .utf8)) ?? "" }
+
+    deinit {
+      kill(process.processIdentifier, SIGKILL)
+      process.waitUntilExit()
+    }
+  }
+
+  private func reload(_ agent: RunningAgent, _ service: String) throws {
+    try agent.configure("services: [{ match: web, threshold: 60ms\(service) }]")
+    let reloaded = try Program.run(
+      Program.built("stalld", "debug").path, ["reload", "--control", agent.controlPath])
+    #expect(reloaded.status == 0, "\(reloaded.errors)")
+  }
+
+  private func stalls(_ agent: RunningAgent) throws -> [WrittenLine] {
+    try agent.reports().ofStall(in: "blockByComputing")
+  }
+
+  /// Waits until no line has come for so long that several stalls would have been reported.
+  private func waitForSilence(_ agent: RunningAgent) throws {
+    var count = -1
+    try agent.expect("nothing more is reported", within: 60) {
+      let before = count
+      count = try agent.lines().count
+      if count != before { usleep(3_000_000) }
+      return count == before
+    }
+  }
+
+  @Test(
+    "a service that is told enabled: false reports nothing and leaves nothing open, and goes on when it is told true")
+  func enabled() throws {
+    let agent = try RunningAgent("services: [{ match: web, threshold: 60ms }]")
+    let service = try Service(agent)
+    try agent.expect("stalls") { try stalls(agent).contains { $0.event == "stall.ended" } }
+    try reload(agent, ", enabled: false")
+    try waitForSilence(agent)
+    let before = try agent.reports()
+    // What was under way when it was switched off has its end.
+    for line in before where line.event == "stall.started" {
+      #expect(before.contains { $0.id == line.id && $0.event == "stall.ended" }, "\(line.id)")
+    }
+    #expect(try agent.status().clients.first { $0.service == "web" }?.openStalls == 0)
+    #expect(service.process.isRunning)
+    try reload(agent, ", enabled: true")
+    try agent.expect("its stalls are reported again") { try agent.reports().count > before.count + 4 }
+    // What was under way while it was off is not told with that time.
+    let next = try #require(try agent.reports().dropFirst(before.count).first)
+    #expect(next["stall", "threshold_ms"] as? Double == 60)
+    // Taken back: the service's own configuration says nothing against it.
+    try reload(agent, ", enabled: false")
+    try waitForSilence(agent)
+    let count = try agent.lines().count
+    try reload(agent, "")
+    try agent.expect("its stalls are reported without the switch") { try agent.lines().count > count }
+    try agent.expectValidLines()
+  }
+
+  @Test("a service that starts while it is switched off is silent from the moment on at which the agent has spoken")
+  func startsSwitchedOff() throws {
+    let agent = try RunningAgent("services: [{ match: web, threshold: 60ms, enabled: false }]")
+    let service = try Service(agent)
+    try agent.expect("it is connected") { try agent.status().clients.contains { $0.service == "web" } }
+    try waitForSilence(agent)
+    #expect(try agent.reports().count { $0.event == "stall.started" } <= 1, "what was under way")
+    // The agent goes away and comes back: that changes nothing.
+    agent.killAndWait()
+    try agent.start()
+    try agent.expect("it is back", within: 60) { try agent.status().clients.contains { $0.service == "web" } }
+    try waitForSilence(agent)
+    #expect(try agent.reports().count { $0.event == "stall.started" } <= 1)
+    #expect(service.process.isRunning)
+  }
+
+  @Test(
+    "with captures: blocked-only a computation has no stack and a true reason, and a thread that is blocked has its stack"
+  )
+  func blockedOnly() throws {
+    let agent = try RunningAgent("services: [{ match: web, threshold: 60ms, captures: blocked-only }]")
+    do {
+      let service = try Service(agent)
+      func unsampled() throws -> [WrittenLine] {
+        try agent.reports().filter {
+          ($0["stall", "capture", "failure"] as? String)?.contains("captures: blocked-only") == true
+        }
+      }
+      try agent.expect("stalls without a stack") { try unsampled().contains { $0.event == "stall.ended" } }
+      let line = try #require(try unsampled().last)
+      #expect(line.stack.isEmpty && line["stall", "capture", "method"] == nil)
+      #expect(line["stall", "evidence", "state"] as? String == "running")
+      // From the first one on no thread is sampled.
+      let first = try #require(try unsampled().first)
+      let all = try agent.reports()
+      let later = all.drop { $0.id != first.id }
+      #expect(later.allSatisfy { !["perf", "timer"].contains($0["stall", "capture", "method"] as? String) })
+      try reload(agent, ", captures: all")
+      try agent.expect("stalls with a stack again") {
+        try agent.reports().last?["stall", "capture", "method"] as? String != nil && !stalls(agent).isEmpty
+      }
+      #expect(!service.said.contains("not usable"))
+    }
+    try reload(agent, ", captures: blocked-only")
+    let blocked = try Service(agent, "sleep")
+    try agent.expect("a sleeping thread's stack") {
+      try agent.reports().ofStall(in: "blockBySleeping").contains {
+        $0["stall", "capture", "method"] as? String == "procfs"
+      }
+    }
+    blocked.process.waitUntilExit()
+    try agent.expectValidLines()
+  }
+
+  @Test("a service whose own configuration says no is not reached by enabled: true")
+  func ownSwitchStays() throws {
+    let agent = try RunningAgent("services: [{ match: \"*\", threshold: 60ms, enabled: true }]")
+    let service = try Service(agent, "never-runs", ["STALLMONITOR_ENABLED": "false"])
+    service.process.waitUntilExit()
+    #expect(try agent.lines().isEmpty)
+    #expect(try agent.status().clients.allSatisfy { $0.service != "web" })
+  }
+}
