@@ -56,7 +56,22 @@ final class Machine {
 
   /// Copies a file of the running system's to a place in the machine.
   func copy(_ source: String, to path: String) throws {
-    try FileManager.default.copyItem(atPath: source, toPath: "/proc/\(leader)/root\(path)")
+    try FileManager.default.copyItem(atPath: source, toPath: self.path(path))
+  }
+
+  /// Where a file of the machine's lies in the running system.
+  func path(_ path: String) -> String { "/proc/\(leader)/root\(path)" }
+
+  /// Starts a shell's script that sees the machine's files and is no process of it: it may do what only the running system may, and outlives
+  /// the machine if need be.
+  func startOutside(_ script: String, input: Pipe, output: Pipe) throws -> Process {
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: Program.installed("nsenter")!)
+    process.arguments = ["--target", leader, "--mount", "--", "/bin/sh", "-c", script]
+    process.standardInput = input
+    process.standardOutput = output
+    try process.run()
+    return process
   }
 
   @discardableResult
