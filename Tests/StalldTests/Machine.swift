@@ -62,6 +62,18 @@ final class Machine {
     try FileManager.default.copyItem(atPath: source, toPath: outside(path))
   }
 
+  /// Starts a shell's script that sees the machine's files and is no process of it: it may do what only the running system may, and outlives
+  /// the machine if need be.
+  func startOutside(_ script: String, input: Pipe, output: Pipe) throws -> Process {
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: Program.installed("nsenter")!)
+    process.arguments = ["--target", leader, "--mount", "--", "/bin/sh", "-c", script]
+    process.standardInput = input
+    process.standardOutput = output
+    try process.run()
+    return process
+  }
+
   @discardableResult
   func run(_ command: [String]) throws -> Program {
     let namespaces = ["--target", leader, "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup"]

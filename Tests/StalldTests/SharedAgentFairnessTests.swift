@@ -1,0 +1,181 @@
+import Foundation
+import Testing
+
+extension SharedAgentTests {
+  /// What one user does is no other user's trouble: not its time, not its history, not its numbers.
+  @Suite struct Fairness {
+    private let shared = SharedMachine.current!
+    /// A small history, so that it does not take minutes to push it out.
+    private static let smallHistory =
+      "outputs: [{type: file, path: \(SharedMachine.log)/stalls.jsonl, max_size: 8MiB, keep: 2}]\ndetails: {max_size: 4MiB}\n"
+
+    /// alice's waits, in milliseconds: without anybody else, and while something goes on.
+    private func waits(during attack: () throws -> [SharedMachine.Client]) throws -> (calm: [String: Any], attacked: [String: Any], host: SharedMachine.Client) {
+      let calm = try shared.startHost().client
+      try calm.advance(by: 300)
+      let before = try calm.stop()
+      let observer = try shared.start(.root, "observe")
+      let hostile = try attack()
+      // It has begun.
+      for client in hostile { try SystemdTests.waitUntil { client.count > 0 } }
+      let host = try shared.startHost().client
+      try SystemdTests.waitUntil { host.count >= 400 }
+      let words = try host.stop()
+      for client in hostile { try client.stop() }
+      let seen = try SharedMachine.Observation(observer.stop())
+      try shared.expectMemoryLimit(seen)
+      print("alice's median and p99: \(before["median"]!), \(before["p99"]!) ms undisturbed, \(words["median"]!), \(words["p99"]!) ms under attack")
+      return (before, words, host)
+    }
+
+    private func expectServed(_ waits: (calm: [String: Any], attacked: [String: Any], host: SharedMachine.Client)) throws {
+      let (calm, attacked) = (try #require(waits.calm["p99"] as? Double), try #require(waits.attacked["p99"] as? Double))
+      // The clients themselves take the machine's processors.
+      #expect(attacked <= max(10 * calm, 400), "alice waits for mallory")
+      #expect(waits.attacked["kept"] as? Int == 0, "alice was not acknowledged")
+      let result = try shared.compare(waits.host)
+      #expect(result.missing == 0, "acknowledged and in no file")
+    }
+
+    @Test("100 connections that send as fast as they can")
+    func manyConnections() throws {
+      try shared.startAgent()
+      try expectServed(waits { [try shared.start(.mallory, "flood", "\(shared.nextFirst()) --connections 100 --filler 20")] })
+    }
+
+    @Test("the same in ten units, with the longest lines")
+    func manyUnits() throws {
+      try shared.startAgent()
+      try expectServed(waits { try (0..<10).map { _ in try shared.start(.mallory, "flood", "\(shared.nextFirst()) --connections 20 --filler 110") } })
+    }
+
+    @Test("connections that come and go as fast as they can, and all that can be had")
+    func allConnections() throws {
+      try shared.startAgent()
+      var holders: [SharedMachine.Client] = []
+      try expectServed(
+        waits {
+          holders = try (0..<2).map { _ in try shared.start(.mallory, "hold") }
+          // Until no more are to be had.
+          var latest = -1
+          try SystemdTests.waitUntil {
+            let now = holders.reduce(0) { $0 + $1.count }
+            defer { latest = now }
+            usleep(500_000)
+            return now == latest && now > 0
+          }
+          print("mallory holds \(latest) connections")
+          return [try shared.start(.mallory, "storm")]
+        })
+      // Others than alice are served as well.
+      let root = try shared.startHost(.root).client
+      try root.advance(by: 20)
+      #expect(try root.stop()["kept"] as? Int == 0)
+      try holders.forEach { try $0.stop() }
+    }
+
+    @Test("400 connections that fill the files, and detail files")
+    func history() throws {
+      try shared.startAgent(Self.smallHistory)
+      let host = try shared.startHost(every: 5).client
+      try host.advance(by: 300)
+      let begun = SharedMachine.now
+      let hostile = try shared.start(.mallory, "flood", "\(shared.nextFirst()) --connections 400 --filler 110")
+      // Much more than the files may have, or as long as that would take.
+      _ = comes(within: 10) { hostile.count > 8000 }
+      let words = try hostile.stop()
+      try host.advance(by: 20)
+      try host.stop()
+      let result = try shared.compare(host)
+      print("history: mallory was acknowledged \(words["acknowledged"] ?? 0) lines in \(SharedMachine.now - begun) s; alice's \(result)")
+      #expect(result.missing == 0, "alice's history was pushed out")
+    }
+
+    @Test("another user's stall in a detail message, and very many of them")
+    func details() throws {
+      try shared.startAgent(Self.smallHistory)
+      let id = String(format: "%032x", shared.nextFirst())
+      func detail(_ id: String, _ words: String, _ length: Int = 0) -> String {
+        #"{"detail":{"id":"\#(id)","words":"\#(words)","filler":"\#(String(repeating: "x", count: length))"}}"# + "\n"
+      }
+      func kept() throws -> Int {
+        Int(try shared.shell("grep -rl 'what alice has to say' /var/lib/stalld | wc -l").trimmingCharacters(in: .whitespacesAndNewlines)) ?? 0
+      }
+      #expect(try shared.say(detail(id, "what alice has to say"), as: .alice)["acknowledged"] as? Int == 1)
+      try SystemdTests.waitUntil { try kept() == 1 }
+      _ = try shared.say(detail(id, "what mallory has to say"), as: .mallory)
+      // Nothing that comes in order tells when a file is written.
+      usleep(500_000)
+      #expect(try kept() == 1, "mallory has overwritten alice's detail file")
+      #expect(try !shared.shell("cat /var/lib/stalld/stalls/\(id).json 2>/dev/null || true").contains("mallory"))
+      // Four times what there may be.
+      for part in 0..<16 {
+        let lines = (0..<5).map { detail(String(format: "%032x", 0xdead0000 + part * 5 + $0), "much", 200_000) }.joined()
+        _ = try shared.say(lines, as: .mallory)
+      }
+      usleep(500_000)
+      #expect(try kept() == 1, "mallory has pushed alice's detail file out")
+    }
+
+    @Test("lines of very many keys, and deep ones")
+    func keys() throws {
+      try shared.startAgent("limits: {line_bytes: 1MiB}\n")
+      let many = (0..<64_000).map { #""k\#(String($0, radix: 36))":0"# }.joined(separator: ",")
+      let long = "{\(many)}"
+      let members = try #require(JSONSerialization.jsonObject(with: Data(AgentClient.report(id: 1).utf8)) as? [String: Any])
+      #expect(!members.isEmpty)
+      func line(_ place: String) -> String {
+        let report = AgentClient.report(id: 2)
+        switch place {
+        case "top": return "{\(many),\(report.dropFirst())"
+        case "evidence": return report.replacing(#""evidence":{}"#, with: #""evidence":\#(long)"#)
+        case "hello": return #"{"hello":{"protocol":1,"service":{"name":"web"},"more":\#(long)}}"#
+        case "detail": return #"{"detail":{"id":"\#(String(repeating: "a", count: 32))","more":\#(long)}}"#
+        default: return report.replacing(#""evidence":{}"#, with: #""evidence":\#(String(repeating: "[", count: 200_000))"#)
+        }
+      }
+      for place in ["top", "evidence", "hello", "detail", "deep"] {
+        let answer = try shared.say(String(repeating: line(place) + "\n", count: 4), as: .mallory)
+        let seconds = try #require(answer["seconds"] as? Double)
+        print("64 000 keys (\(place)): \(seconds / 4) s a line, \(answer["errors"] ?? "")")
+        #expect(seconds / 4 < 0.5, "\(place)")
+      }
+    }
+
+    @Test("numbers that cannot be, and another service's counters")
+    func values() throws {
+      try shared.startAgent()
+      let host = try shared.startHost(every: 5).client
+      try host.advance(by: 100)
+      try host.stop()
+      let before = try shared.metrics().filter { $0.key.contains("alice-web") }
+      #expect(!before.isEmpty)
+      func report(_ number: Int, _ old: String = "", _ new: String = "") -> String {
+        AgentClient.report(id: 0x700000 + number, service: "alice-web", after: 0).replacing(old, with: new)
+      }
+      let year = #""@timestamp":"20"#
+      let wrong = [
+        (#""duration_ms":312.482"#, #""duration_ms":1e300"#), (#""duration_ms":312.482"#, #""duration_ms":-5"#),
+        (#""duration_ms":312.482"#, #""duration_ms":40000000000"#), (#""threshold_ms":250"#, #""threshold_ms":-1"#),
+        (#""threshold_ms":250"#, #""threshold_ms":1e99"#), (#""samples":1"#, #""samples":-1"#),
+        (year, #""@timestamp":"99"#), (year, #""@timestamp":"00"#), (#""schema":"1.0""#, #""schema":"1.0","dropped":-9"#),
+        (#""schema":"1.0""#, #""schema":"1.0","dropped":4611686018427387904"#),
+        (#""schema":"1.0""#, #""schema":"1.0","repeated":-4"#),
+      ]
+      for (number, (old, new)) in wrong.enumerated() {
+        let line = report(number, old, new)
+        #expect(line.contains(new))
+        let answer = try shared.say(line + "\n", as: .mallory)
+        #expect((answer["errors"] as? [String])?.isEmpty == false, "it takes \(new)")
+      }
+      _ = try shared.say((100..<200).map { report($0) + "\n" }.joined(), as: .mallory)
+      _ = try shared.say(#"{"hello":{"protocol":1,"service":{"name":"alice-web"},"spooled":4611686018427387904}}"# + "\n", as: .mallory)
+      usleep(300_000)
+      let after = try shared.metrics()
+      for (sample, value) in before { #expect(after[sample] == value, "mallory has raised \(sample)") }
+      for (sample, value) in after { #expect(value.isFinite && value >= 0 && value < 1e13, "\(sample)") }
+      let files = try shared.shell("cat \(SharedMachine.log)/stalls.jsonl")
+      #expect(!files.contains(#""@timestamp":"99"#) && !files.contains("1e300") && !files.contains(":-"), "a value that cannot be is in the file")
+    }
+  }
+}
