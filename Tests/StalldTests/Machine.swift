@@ -90,6 +90,14 @@ final class Machine {
   /// Returns when the journal has what was said before: a unit may have ended before all that it has said is read.
   func syncJournal() throws { try run("/usr/bin/journalctl", "--sync") }
 
+  private static let journalUnits =
+    "systemd-journald.socket systemd-journald-dev-log.socket systemd-journald-audit.socket systemd-journald.service"
+
+  /// journald ends, and its sockets with it.
+  func stopJournal() throws -> Program { try shell("systemctl stop \(Self.journalUnits)") }
+
+  func startJournal() throws -> Program { try shell("systemctl start \(Self.journalUnits)") }
+
   /// What a unit and systemd said of it, at least as urgent as `priority`.
   func journal(of unit: String, priority: String = "debug") throws -> String {
     try syncJournal()

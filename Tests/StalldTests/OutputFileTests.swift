@@ -42,6 +42,30 @@ final class OutputFileTests {
     #expect(bench.said.isEmpty)
   }
 
+  @Test func linesThatWaitTogetherAreWrittenTogether() async throws {
+    await #expect(processExitsWith: .success) { [path = path as String] in
+      let count = SharedCount()
+      let writer = try OutputWriter(settings: [.file(.init(path: path))]) { _ = count.add($0) }
+      /// How often the output's thread has called write(2).
+      func writes() throws -> Int {
+        try FileManager.default.contentsOfDirectory(atPath: "/proc/self/task").reduce(0) { sum, thread in
+          let name = try? String(contentsOfFile: "/proc/self/task/\(thread)/comm", encoding: .utf8)
+          guard name == "stalld-output\n" else { return sum }
+          let lines = try String(contentsOfFile: "/proc/self/task/\(thread)/io", encoding: .utf8).split(separator: "\n")
+          return try sum + #require(lines.first { $0.hasPrefix("syscw: ") }.flatMap { Int($0.dropFirst(7)) })
+        }
+      }
+      writer.submit([OutputBench.line(0)])
+      try waitUntil { count.value == 1 }
+      let before = try writes()
+      writer.submit((1...1000).map { OutputBench.line($0) })
+      try waitUntil { count.value == 1001 }
+      let more = try writes() - before
+      exit(more > 0 && more < 20 ? 0 : 1)
+    }
+    #expect(try OutputBench.numbers(in: path) == Array(0...1000))
+  }
+
   @Test(arguments: [
     (#"{"number":1}"# + "\n" + #"{"numb"#, #"{"number":1}"# + "\n"),
     (#"{"@times"#, ""),

@@ -83,7 +83,8 @@ struct OutputHangTests {
       metrics: { listen: "unix:PLACE/m" }
       """)
     func get(_ page: String) throws -> String {
-      try Program.run("/usr/bin/curl", ["-s", "--unix-socket", agent.scratch.url.path + "/m", "http://x/\(page)"]).output
+      try Program.run("/usr/bin/curl", ["-s", "--unix-socket", agent.scratch.url.path + "/m", "http://x/\(page)"])
+        .output
     }
     let client = try AgentClient(agent.socketPath)
     client.send(AgentClient.report(id: 1))

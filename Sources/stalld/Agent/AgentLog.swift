@@ -33,7 +33,11 @@ enum AgentLog {
     }
     let prefix = isJournal ? "<\(priority.rawValue)>" : "stalld: "
     let line = Array("\(prefix)\(text)\n".utf8)
-    _ = line.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
+    let written = line.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
+    // A stream to journald does not outlive its sockets.
+    if written < 0, isJournal, let journal {
+      _ = journal.send("MESSAGE=\(text)\nPRIORITY=\(priority.rawValue)\nSYSLOG_IDENTIFIER=stalld\n")
+    }
   }
 }
 

@@ -16,7 +16,9 @@ final class OutputSet: Sendable {
     var isClosed = false
     var doneHandlers: [@Sendable () -> Void] = []
 
-    /// Lines that a required output lacks. Each queue is the end of the same sequence.
+    /// Lines that a required output lacks.
+    ///
+    /// Each queue is the end of the same sequence.
     var waiting: Int { open.lazy.filter(\.thread.queue.isRequired).map(\.thread.queue.count).max() ?? 0 }
   }
 

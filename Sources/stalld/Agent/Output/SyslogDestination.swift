@@ -66,7 +66,8 @@ final class SyslogDestination: SingleLineDestination {
       switch errno {
       case EINTR: continue
       case EAGAIN, ENOBUFS: return .waits(descriptor)
-      case EMSGSIZE where framing == .datagram: return .refused("too long for \(settings.address)", bytes: line.bytes.count)
+      case EMSGSIZE where framing == .datagram:
+        return .refused("too long for \(settings.address)", bytes: line.bytes.count)
       case let code:
         // On a new connection the whole message comes again.
         close()

@@ -115,7 +115,9 @@ extension AgentSettings.Output {
   ]
 
   static let syslogKeys: [SettingsKey<Syslog>] = [
-    .init("address", \.address, .syslogAddress, "Where messages are sent: in the format of syslog(3) to a socket, in that of RFC 5424 by TCP."),
+    .init(
+      "address", \.address, .syslogAddress,
+      "Where messages are sent: in the format of syslog(3) to a socket, in that of RFC 5424 by TCP."),
     .init("facility", \.facility, .choice, "The facility of each message."),
   ]
 
