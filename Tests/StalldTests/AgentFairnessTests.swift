@@ -22,7 +22,9 @@ struct AgentFairnessTests {
     for path in [agent.scratch.url.path, agent.socketPath] { chmod(path, 0o777) }
   }
 
-  /// A program of another user's. `report(n)` makes a line, `connect()` a connection, `acknowledged(s, n)` waits for n lines.
+  /// A program of another user's.
+  ///
+  /// `report(n)` makes a line, `connect()` a connection, `acknowledged(s, n)` waits for n lines.
   private func client(_ user: Int, _ agent: RunningAgent, _ text: String) throws -> (process: Process, output: Pipe) {
     let process = Process()
     let output = Pipe()
@@ -229,7 +231,8 @@ struct AgentFairnessTests {
 
   // MARK: History
 
-  @Test("what a user reports beyond its quota of the day is acknowledged, counted and not written, also after a restart")
+  @Test(
+    "what a user reports beyond its quota of the day is acknowledged, counted and not written, also after a restart")
   func quota() throws {
     let agent = try agent(
       """
@@ -291,7 +294,8 @@ struct AgentFairnessTests {
     let id = String(repeating: "ab", count: 16)
     func send(_ user: Int, _ text: String) throws {
       _ = try run(
-        user, agent, "s = connect(); s.sendall(b'{\"detail\":{\"id\":\"\(id)\",\"x\":\"\(text)\"}}\\n'); acknowledged(s, 1)")
+        user, agent,
+        "s = connect(); s.sendall(b'{\"detail\":{\"id\":\"\(id)\",\"x\":\"\(text)\"}}\\n'); acknowledged(s, 1)")
     }
     let folder = agent.scratch.url.appending(path: "details")
     func file(_ user: Int) -> String? {

@@ -21,6 +21,8 @@ final class AgentProcess {
     outputs:
       - { type: file, path: \(output.path), max_size: 64GiB, keep: 2 }
     details: { directory: \(directory.path)/details }
+    # All hosts of the bench are one user's, and of no unit.
+    limits: { lines_per_second: 1000000, connections_per_user: 100000, user_bytes_per_day: off }
     \(extra)
     """.write(to: configuration, atomically: true, encoding: .utf8)
     process.executableURL = URL(fileURLWithPath: "/usr/bin/taskset")
