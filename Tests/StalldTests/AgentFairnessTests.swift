@@ -123,6 +123,34 @@ struct AgentFairnessTests {
     #expect(begin.duration(to: .now) >= .seconds(3))
   }
 
+  @Test("of a process that has ended, what waits for its turn is read before its end is told")
+  func endOfOneThatWaits() throws {
+    let agent = try agent("limits: { lines_per_second: 10 }")
+    // The first ends in its stall, the second after it; a child of each keeps the socket.
+    let said = try run(
+      Self.evil, agent,
+      """
+      for n in (1, 2):
+        s = connect()
+        if not os.fork():
+          s.sendall(report(n).replace(b"stall.ended", b"stall.started"))
+          s.sendall(b"\\n" * 60 + (report(n).replace(b'"sequence":1', b'"sequence":2') if n == 2 else b""))
+          if not os.fork():
+            os.close(1)
+            while s.recv(4096): pass
+          os._exit(0)
+        s.close()
+        os.wait()
+      say("done")
+      """)
+    #expect(said == "done\n")
+    try agent.expect("the end of the first") { try agent.reports().contains { $0.event == "stall.fatal" } }
+    try agent.expect("the end of the second's stall") { try agent.reports().contains { $0.event == "stall.ended" } }
+    try agent.catchUp()
+    let events = try agent.reports().map { "\(Int($0.id, radix: 16) ?? 0) \($0.event)" }
+    #expect(events.sorted() == ["1 stall.fatal", "1 stall.started", "2 stall.ended", "2 stall.started"])
+  }
+
   @Test("shares are those of what the kernel says: unit, container, or user of a session")
   func places() {
     func peer(_ cgroup: String?) -> Peer { Peer(pid: 1, uid: 100_007, gid: 0, cgroup: cgroup) }
