@@ -51,7 +51,9 @@ struct AgentContainmentTests {
 
   @Test(
     "a time that is none, or of a year that cannot be, is refused",
-    arguments: ["yesterday", "1999-12-31T23:59:59Z", "2100-01-01T00:00:00Z", "9999-01-01T00:00:00Z", "0000-01-01T00:00:00Z"])
+    arguments: [
+      "yesterday", "1999-12-31T23:59:59Z", "2100-01-01T00:00:00Z", "9999-01-01T00:00:00Z", "0000-01-01T00:00:00Z",
+    ])
   func times(text: String) throws {
     let agent = try RunningAgent()
     let client = try AgentClient(agent.socketPath)

@@ -22,7 +22,9 @@ struct AgentFairnessTests {
     for path in [agent.scratch.url.path, agent.socketPath] { chmod(path, 0o777) }
   }
 
-  /// A program of another user's. `report(n)` makes a line, `connect()` a connection, `acknowledged(s, n)` waits for n lines.
+  /// A program of another user's.
+  ///
+  /// `report(n)` makes a line, `connect()` a connection, `acknowledged(s, n)` waits for n lines.
   private func client(_ user: Int, _ agent: RunningAgent, _ text: String) throws -> (process: Process, output: Pipe) {
     let process = Process()
     let output = Pipe()
@@ -119,6 +121,34 @@ struct AgentFairnessTests {
       """)
     #expect(said == "True\n")
     #expect(begin.duration(to: .now) >= .seconds(3))
+  }
+
+  @Test("of a process that has ended, what waits for its turn is read before its end is told")
+  func endOfOneThatWaits() throws {
+    let agent = try agent("limits: { lines_per_second: 10 }")
+    // The first ends in its stall, the second after it; a child of each keeps the socket.
+    let said = try run(
+      Self.evil, agent,
+      """
+      for n in (1, 2):
+        s = connect()
+        if not os.fork():
+          s.sendall(report(n).replace(b"stall.ended", b"stall.started"))
+          s.sendall(b"\\n" * 60 + (report(n).replace(b'"sequence":1', b'"sequence":2') if n == 2 else b""))
+          if not os.fork():
+            os.close(1)
+            while s.recv(4096): pass
+          os._exit(0)
+        s.close()
+        os.wait()
+      say("done")
+      """)
+    #expect(said == "done\n")
+    try agent.expect("the end of the first") { try agent.reports().contains { $0.event == "stall.fatal" } }
+    try agent.expect("the end of the second's stall") { try agent.reports().contains { $0.event == "stall.ended" } }
+    try agent.catchUp()
+    let events = try agent.reports().map { "\(Int($0.id, radix: 16) ?? 0) \($0.event)" }
+    #expect(events.sorted() == ["1 stall.fatal", "1 stall.started", "2 stall.ended", "2 stall.started"])
   }
 
   @Test("shares are those of what the kernel says: unit, container, or user of a session")
@@ -229,7 +259,8 @@ struct AgentFairnessTests {
 
   // MARK: History
 
-  @Test("what a user reports beyond its quota of the day is acknowledged, counted and not written, also after a restart")
+  @Test(
+    "what a user reports beyond its quota of the day is acknowledged, counted and not written, also after a restart")
   func quota() throws {
     let agent = try agent(
       """
@@ -291,7 +322,8 @@ struct AgentFairnessTests {
     let id = String(repeating: "ab", count: 16)
     func send(_ user: Int, _ text: String) throws {
       _ = try run(
-        user, agent, "s = connect(); s.sendall(b'{\"detail\":{\"id\":\"\(id)\",\"x\":\"\(text)\"}}\\n'); acknowledged(s, 1)")
+        user, agent,
+        "s = connect(); s.sendall(b'{\"detail\":{\"id\":\"\(id)\",\"x\":\"\(text)\"}}\\n'); acknowledged(s, 1)")
     }
     let folder = agent.scratch.url.appending(path: "details")
     func file(_ user: Int) -> String? {

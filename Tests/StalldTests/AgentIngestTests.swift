@@ -85,7 +85,8 @@ struct AgentIngestTests {
     #expect(try #require(ours["lines_per_second"] as? Double) > 0.1)
     let metrics = agent.scratch.url.appending(path: "stalld.prom")
     agent.expect("the number is in the metrics") {
-      (try? String(contentsOf: metrics, encoding: .utf8))?.contains("\nstalld_lines_spooled_total{user=\"\(getuid())\"} 3\n") == true
+      (try? String(contentsOf: metrics, encoding: .utf8))?.contains(
+        "\nstalld_lines_spooled_total{user=\"\(getuid())\"} 3\n") == true
     }
   }
 

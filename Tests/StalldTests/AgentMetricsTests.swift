@@ -57,7 +57,9 @@ import Testing
     let peer = Peer(pid: 1, uid: 0, gid: 0)
     try driver.perform { $0.metrics.linesDroppedByHost(.max, of: peer) }
     try driver.perform { $0.metrics.linesDroppedByHost(.max, of: peer) }
-    #expect(try driver.text().contains("\nstalld_stalled_seconds_total{service=\"web\",cause=\"lock\",user=\"0\"} 1.619252\n"))
+    #expect(
+      try driver.text().contains("\nstalld_stalled_seconds_total{service=\"web\",cause=\"lock\",user=\"0\"} 1.619252\n")
+    )
   }
 
   @Test func turnsNeverFallAndAddUp() throws {

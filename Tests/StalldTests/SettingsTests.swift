@@ -79,7 +79,8 @@ struct SettingsTests {
         users: [root, .init(name: "65534", id: 65534)], groups: [.init(name: "0", id: 0)]))
     expected.control.path = "/run/b.sock"
     expected.limits = .init(
-      linesPerSecond: 1000, userLinesPerSecond: 3000, userBytesPerDay: 1 << 30, lineBytes: 64 << 10, connections: 10, connectionsPerUser: 5, memory: 3 << 19,
+      linesPerSecond: 1000, userLinesPerSecond: 3000, userBytesPerDay: 1 << 30, lineBytes: 64 << 10, connections: 10,
+      connectionsPerUser: 5, memory: 3 << 19,
       incompleteLineTimeout: .seconds(60))
     expected.outputs = [
       .file(

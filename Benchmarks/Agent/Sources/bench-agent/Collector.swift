@@ -102,7 +102,8 @@ final class AgentProcess: Collector {
   }
 
   /// All hosts are one user's here.
-  private static let limits = "{ lines_per_second: 1000000 }"
+  private static let limits =
+    "{ lines_per_second: 1000000, user_lines_per_second: 1000000, connections_per_user: 100000, user_bytes_per_day: off }"
 }
 
 /// rsyslog's shortest way from a socket to a file: imptcp and omfile, each line as it came.

@@ -5,12 +5,7 @@ extension Ingest {
   func takeReport(
     _ line: UnsafeBufferPointer<UInt8>, _ parts: LineScanner.Parts, from connection: Connection
   ) throws(LineScanner.Fault) {
-    func text(_ range: Range<Int>?, _ limit: Int = 200) -> String? {
-      guard let range, range.count >= 2, range.count <= limit, line[range.lowerBound] == UInt8(ascii: "\"") else {
-        return nil
-      }
-      return String(decoding: line[(range.lowerBound + 1)..<(range.upperBound - 1)], as: UTF8.self)
-    }
+    func text(_ range: Range<Int>?) -> String? { Self.text(range, in: line) }
     if connection.hasSaidHello, parts.isOfAnotherKind { return finishAtOnce(connection) }
     guard let event = text(parts.eventName),
       Self.events.contains(event) || Self.isOfLaterVersion(event: event, schema: text(parts.schema))
@@ -63,16 +58,26 @@ extension Ingest {
       metrics.linesDuplicate()
       return finishAtOnce(connection)
     }
-    guard isWithinQuota(report, of: connection.process.peer) else {
-      if !connection.hasHeardOfQuota {
-        connection.send(
-          "{\"error\":\"line \(connection.received): not written: its user, or its unit, has reported as much today as one may (limits.user_bytes_per_day)\"}",
-          on: loop)
-      }
-      connection.hasHeardOfQuota = true
-      return finishAtOnce(connection)
-    }
+    guard isWithinQuota(report, of: connection.process.peer) else { return tellOfQuota(connection) }
     enqueue(report, from: connection)
+  }
+
+  /// A string's text, as it is written; nil if it is longer than 200 bytes, or no string.
+  private static func text(_ range: Range<Int>?, in line: UnsafeBufferPointer<UInt8>) -> String? {
+    guard let range, range.count >= 2, range.count <= 200, line[range.lowerBound] == UInt8(ascii: "\"") else {
+      return nil
+    }
+    return String(decoding: line[(range.lowerBound + 1)..<(range.upperBound - 1)], as: UTF8.self)
+  }
+
+  /// Tells a host once that a line is not written; it is acknowledged, so that it does not come again.
+  private func tellOfQuota(_ connection: Connection) {
+    if !connection.hasHeardOfQuota {
+      let reason = "its user, or its unit, has reported as much today as one may (limits.user_bytes_per_day)"
+      connection.send("{\"error\":\"line \(connection.received) is not written: \(reason)\"}", on: loop)
+    }
+    connection.hasHeardOfQuota = true
+    finishAtOnce(connection)
   }
 
   /// 2000-01-01 to 2099-12-31: a clock may be wrong, and jump; a year that readers cannot sort by is no time.

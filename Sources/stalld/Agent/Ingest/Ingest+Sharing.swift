@@ -125,7 +125,8 @@ extension Ingest {
     waitingForRoom[connection.number] = connection
     let lacksShare = lacksShare(connection)
     complaints.say(
-      .warning, .clientContained, about: "memory-\(lacksShare ? "\(peer.owner)" : "\(peer.owner)-\(connection.number)")",
+      .warning, .clientContained,
+      about: "memory-\(lacksShare ? "\(peer.owner)" : "\(peer.owner)-\(connection.number)")",
       lacksShare
         ? "the outputs take nothing and \(connection.share.user.queuedBytes >> 10) KiB of user \(peer.owner) wait for them (limits.memory): its hosts keep their reports for now"
         : "\(peer.description) has \(connection.outstandingBytes >> 10) KiB on their way: no more is read from it until they have arrived"

@@ -19,7 +19,7 @@ struct TokenBucket {
   /// The number of tokens that a line costs: one for each 8 KiB that it has begun.
   static func cost(ofBytes count: Int) -> Double { Double(max(1, (count + bytesPerToken - 1) / bytesPerToken)) }
 
-  /// Whether a line may be taken. A long one may leave a debt.
+  /// Whether a line may be taken; a long one may leave a debt.
   var hasToken: Bool { tokens >= 1 }
 
   mutating func take(_ count: Double) { tokens -= count }

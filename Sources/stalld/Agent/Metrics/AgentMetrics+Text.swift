@@ -66,10 +66,12 @@ extension AgentMetrics {
     for reason in LineRefusal.allCases {
       text.sample("stalld_lines_refused_total", [("reason", reason.rawValue)], refusedLines[reason] ?? 0)
     }
-    text.metric("stalld_lines_dropped_by_hosts_total", .counter, "Lines that hosts say they had to drop, by unit and user.")
+    text.metric(
+      "stalld_lines_dropped_by_hosts_total", .counter, "Lines that hosts say they had to drop, by unit and user.")
     writeClaims(to: &text, "stalld_lines_dropped_by_hosts_total", \.dropped)
     text.metric(
-      "stalld_lines_spooled_total", .counter, "Lines that hosts say they had kept for the agent when they connected, by unit and user."
+      "stalld_lines_spooled_total", .counter,
+      "Lines that hosts say they had kept for the agent when they connected, by unit and user."
     )
     writeClaims(to: &text, "stalld_lines_spooled_total", \.spooled)
     text.metric("stalld_queued_bytes", .gauge, "Bytes of lines that are read and not done with.")

@@ -31,7 +31,8 @@ final class DetailTrees {
 
   /// The tree of a stall; nil if there is no file of it, or it is none.
   func tree(of id: String) -> [Node]? {
-    guard let name = names[id], name.count == 1, let bytes = Self.contents("\(directory)/\(name[0])"), let text = try? JSONText(bytes),
+    guard let name = names[id], name.count == 1, let bytes = Self.contents("\(directory)/\(name[0])"),
+      let text = try? JSONText(bytes),
       text.string(text.root["stall"]?["id"]) == id, let elements = text.root["tree"]?.elements, !elements.isEmpty,
       elements.count <= Self.nodeLimit - nodes
     else { return nil }
