@@ -95,17 +95,18 @@ PREFIX ?= /usr/local
 install: agent ## The command with its units, settings, manual and completions; libstallmonitor for hosts in C. PREFIX and DESTDIR as usual.
 	scripts/install-agent "$(PREFIX)"
 	scripts/build-c-library "$(PREFIX)"
+	@scripts/refresh-loader "$(PREFIX)/lib"
 
 agent: ## The command as it is installed, in .build/agent: no Swift is needed where it runs.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES) binutils
 	scripts/build-agent
 
-deb: agent ## The Debian package stalld-agent, in .build/deb, judged by lintian.
+deb: agent ## The Debian packages stalld-agent, libstallmonitor1 and libstallmonitor-dev, in .build/deb, judged by lintian.
 	@scripts/install-dependencies $(PACKAGERS)
 	scripts/build-deb
 
-test-deb: agent ## Installs, upgrades and purges the package in a clean Debian 12, and starts it under a systemd.
-	@scripts/install-dependencies $(PACKAGERS) debootstrap systemd-container
+test-deb: agent ## Installs, upgrades and purges the packages in a clean Debian 12, and starts the agent under a systemd.
+	@scripts/install-dependencies $(PACKAGERS) $(C_HOSTS) debootstrap systemd-container
 	scripts/test-deb
 
 examples: ## Builds the examples and runs each once.
@@ -148,17 +149,28 @@ bench-agent: agent ## A thousand hosts and ten thousand reports a second: a tabl
 
 FUZZER := clang -g -O1 -fsanitize=fuzzer,address -DFUZZ_WITH_LIBFUZZER -ISources/CUnwind/include
 
-fuzz: ## Unwinding and symbols under libFuzzer and the address sanitizer, FUZZ_SECONDS in all; finds are kept in .build/fuzz.
-	@scripts/install-dependencies $(LIBRARIES) libstdc++-12-dev
-	mkdir -p .build/fuzz/unwind-corpus .build/fuzz/symbols-corpus
+# What the agent and its hosts read of strangers: hosts' lines, the settings' file, what dead processes left.
+AGENT_READERS := lines settings spool
+AGENT_FUZZER := --package-path Tests/Fuzz/Agent --scratch-path .build/fuzz/agent-build --sanitize fuzzer --sanitize address
+
+fuzz: ## Unwinding, symbols and the agent's readers under libFuzzer and the address sanitizer, FUZZ_SECONDS in all; finds are kept in .build/fuzz.
+	@scripts/install-dependencies $(LIBRARIES) libyaml-dev libstdc++-12-dev
+	mkdir -p $(addprefix .build/fuzz/,$(addsuffix -corpus,unwind symbols $(AGENT_READERS)))
 	$(FUZZER) -ITests/Fuzz/Unwind/include -o .build/fuzz/unwind Tests/Fuzz/Unwind/unwind.c \
 	  $(addprefix Sources/CUnwind/,unwind.c unwind_code.c memory.c libunwind_table.c)
 	$(FUZZER) -o .build/fuzz/symbols Tests/Fuzz/Symbols/symbols.c \
 	  $(addprefix Sources/CUnwind/,symbols.c symbols_elf.c symbols_dwarf.c symbols_lines.c symbols_demangle.c libdw_table.c)
-	.build/fuzz/unwind -max_total_time=$$(($(FUZZ_SECONDS) / 2)) -timeout=5 -max_len=4096 \
+	$(SWIFT) build $(AGENT_FUZZER)
+	.build/fuzz/unwind -max_total_time=$$(($(FUZZ_SECONDS) / 5)) -timeout=5 -max_len=4096 \
 	  -artifact_prefix=.build/fuzz/unwind- .build/fuzz/unwind-corpus Tests/Fuzz/seeds/unwind
-	.build/fuzz/symbols -max_total_time=$$(($(FUZZ_SECONDS) / 2)) -timeout=5 -max_len=16384 \
+	.build/fuzz/symbols -max_total_time=$$(($(FUZZ_SECONDS) / 5)) -timeout=5 -max_len=16384 \
 	  -artifact_prefix=.build/fuzz/symbols- .build/fuzz/symbols-corpus Tests/Fuzz/seeds/symbols
+	@# Swift's own handler of crashes can hang for minutes in a sanitized process.
+	for reader in $(AGENT_READERS); do \
+	  FUZZ=$$reader SWIFT_BACKTRACE=enable=no ASAN_OPTIONS=detect_leaks=0 \
+	    "$$($(SWIFT) build $(AGENT_FUZZER) --show-bin-path)/FuzzAgent" -max_total_time=$$(($(FUZZ_SECONDS) / 5)) -timeout=5 \
+	    -max_len=4096 -artifact_prefix=.build/fuzz/$$reader- .build/fuzz/$$reader-corpus Tests/Fuzz/seeds/$$reader || exit 1; \
+	done
 
 SANITIZE ?= short
 

@@ -234,6 +234,28 @@ extension OneAtATime {
       }
     }
 
+    /// An agent of the next minor version: what this one does not know of it is ignored without a word, and the rest holds.
+    @Test func laterAgentIsUnderstood() throws {
+      var manners = TestAgent.Manners()
+      manners.isLater = true
+      manners.greeting = [
+        #"{"welcome":{"version":"1.7","features":["a",{"b":1}]}}"#,
+        #"{"settings":{"enabled":true,"captures":"all","threshold":"100ms","sampling_rate":7,"later":{"a":[1,{}]}},"more":1}"#,
+        #"{"recovery":{"version":2,"size":8192}}"#,
+      ]
+      let agent = try TestAgent(manners)
+      let state = try State()
+      let variables = environment(agent, state, ["STALLMONITOR_THRESHOLD": "1min"])
+      let victim = try Victim.run("stalls", milliseconds: 150, environment: variables) { process in
+        defer { kill(process.processIdentifier, SIGTERM) }
+        try agent.wait("stalls") { try $0.reports().count >= 6 }
+      }
+      #expect(agent.connections.count == 1, "it stays connected")
+      expectWhole(try agent.reports())
+      #expect(try agent.reports().first?["stall", "threshold_ms"] as? Double == 100)
+      #expect(!victim.talk.contains("stallmonitor: "), "\(victim.talk)")
+    }
+
     /// A loop that was given a threshold of its own keeps it.
     @Test func ownThresholdStays() throws {
       var manners = TestAgent.Manners()

@@ -23,6 +23,8 @@ final class TestAgent: Sendable {
     var reads = true
     /// Whether what was read is acknowledged.
     var acknowledges = true
+    /// Whether it acknowledges as a later minor version may, with members that this one does not have.
+    var isLater = false
     /// Sent after the first line.
     var greeting: [String] = []
     /// Sent at once, whatever it is.
@@ -181,7 +183,8 @@ final class TestAgent: Sendable {
       }
       input = Data(input[start...])
       if agent()?.manners.withLock({ $0.acknowledges }) == true {
-        send(Array("{\"acknowledged\":\(count)}\n".utf8), to: descriptor)
+        let more = manners.isLater ? #","durable":{"lines":[\#(count)]},"note":null"# : ""
+        send(Array("{\"acknowledged\":\(count)\(more)}\n".utf8), to: descriptor)
       }
     }
     // Closed within the lock: nobody shuts another file down by this number.

@@ -1,0 +1,28 @@
+// swift-tools-version: 6.1
+import PackageDescription
+
+// What `make fuzz` builds of the agent and of its hosts: what reads strangers' bytes, and no more, so that a build takes a minute.
+// `Sources` is a link to the repository's directory, since a package may not reach outside of its own.
+let package = Package(
+  name: "fuzz-agent",
+  targets: [
+    .target(name: "CLinux", path: "Sources/CLinux"),
+    .target(name: "CUnwind", path: "Sources/CUnwind"),
+    .systemLibrary(name: "CYAML", path: "Sources/CYAML"),
+    .target(name: "LoopEngine", dependencies: ["CLinux"], path: "Sources/LoopEngine"),
+    .target(name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "CUnwind"], path: "Sources/StallMonitor"),
+    .target(
+      name: "AgentInput", dependencies: ["StallMonitor", "LoopEngine", "CLinux", "CYAML"], path: "Sources/stalld",
+      // What these need, file by file: the command itself needs other packages.
+      exclude: ["Agent/Settings/AgentOptions.swift"],
+      sources: [
+        "Agent/Settings", "Agent/Ingest/LineScanner.swift", "JSONTokens.swift", "Agent/Output/SyslogAddress.swift",
+        "Agent/Metrics/MetricsAddress.swift", "Agent/LoopbackAddress.swift", "Agent/StreamListener.swift",
+        "Symbolicate/LineReader.swift",
+      ]),
+    .executableTarget(
+      name: "FuzzAgent", dependencies: ["AgentInput", "StallMonitor"], path: "FuzzAgent",
+      swiftSettings: [.unsafeFlags(["-parse-as-library"])]),
+  ],
+  swiftLanguageModes: [.v6]
+)

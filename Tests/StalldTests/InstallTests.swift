@@ -1,0 +1,37 @@
+import Foundation
+import Testing
+
+/// What `make install` does beside copying files.
+struct InstallTests {
+  /// Runs scripts/refresh-loader with a loader that is configured for `/srv/known`; says whether that was asked to read its directories again.
+  private func refresh(
+    _ directory: String, through wrapper: [String] = [], environment: [String: String] = [:]
+  ) throws -> (said: String, isRefreshed: Bool) {
+    let scratch = try ScratchDirectory()
+    chmod(scratch.url.path, 0o777)
+    let loader = scratch.url.appending(path: "ldconfig")
+    let mark = scratch.url.appending(path: "refreshed").path
+    try """
+    #!/bin/sh
+    if [ "$*" = "-v -N -X" ]; then printf '/lib: (from <builtin>:0)\\n\\tlibc.so.6 -> libc.so.6\\n/srv/known: (from /etc/ld.so.conf:1)\\n'
+    elif [ -z "$*" ]; then touch \(mark); else exit 1; fi
+    """.write(to: loader, atomically: true, encoding: .utf8)
+    chmod(loader.path, 0o755)
+    let command = wrapper + [Program.root.appending(path: "scripts/refresh-loader").path, directory]
+    let result = try Program.run(
+      command[0], Array(command.dropFirst()), environment: environment.merging(["LDCONFIG": loader.path]) { $1 })
+    #expect(result.status == 0 && result.output == "")
+    return (result.errors, FileManager.default.fileExists(atPath: mark))
+  }
+
+  @Test(.enabled(if: getuid() == 0, "not root")) func loaderIsRefreshedOrSaidToNeedIt() throws {
+    let known = try refresh("/srv/known")
+    #expect(known.said == "" && known.isRefreshed)
+    let unknown = try refresh("/srv/unknown")
+    #expect(unknown.said.contains("-Wl,-rpath,/srv/unknown") && !unknown.isRefreshed)
+    let package = try refresh("/srv/known", environment: ["DESTDIR": "/tmp/package"])
+    #expect(package.said == "" && !package.isRefreshed, "a packager's is not this machine's")
+    let text = try String(contentsOf: Program.root.appending(path: "Makefile"), encoding: .utf8)
+    #expect(text.contains("scripts/refresh-loader \"$(PREFIX)/lib\""))
+  }
+}
