@@ -44,7 +44,9 @@ extension Ingest {
       service: text(parts.serviceName).map(Self.unescaped) ?? connection.service ?? "",
       cause: text(parts.cause) ?? "unknown",
       durationMilliseconds: duration,
-      stallID: id, processID: connection.process.peer.pid, userID: connection.process.peer.uid)
+      stallID: id, processID: connection.process.peer.pid, userID: connection.process.peer.uid,
+      controlGroup: connection.process.peer.cgroup ?? "", lane: connection.process.lane, lacksNames: parts.lacksNames,
+      unnamedBuilds: parts.unnamedBuilds)
     // What an ended process left, and this one hands over, is none of this one's stalls.
     let reportedID = parts.reportedProcessID(in: line)
     let time = text(parts.time).flatMap(UnixTime.nanoseconds(rfc3339:))

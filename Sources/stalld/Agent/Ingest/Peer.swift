@@ -25,6 +25,11 @@ struct Peer: Sendable, Equatable {
   /// Where it runs, for what its processes may send: where there are no units, all of a user's are one place.
   var allowancePlace: String { "\(uid) \(unit ?? "")" }
 
+  /// Where it runs, for whose lines wait for names together.
+  ///
+  /// In containers every process may be root's, and there may be no unit: the control group tells them apart.
+  var namingLane: String { uid == 0 && unit == nil ? "0 \(cgroup ?? "")" : allowancePlace }
+
   /// For a log line.
   var description: String {
     "process \(pid) of user \(uid)" + (unit.map { " (\($0.forLog))" } ?? "")
