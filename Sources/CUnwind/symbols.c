@@ -1,7 +1,9 @@
 // A module: which files speak for it, and the look-up over its symbol table and debug information.
 #define _GNU_SOURCE
 #include <elf.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -43,11 +45,11 @@ static bool open_by_build_id(
   struct cunwind_symbols_source wanted = *source;
   wanted.build_id = id;
   wanted.build_id_length = length;
-  if (!join(path, (const char *const[5]){root, "/.build-id/", first, "/", rest})) return false;
+  if (!join(path, (const char *const[5]){"/.build-id/", first, "/", rest})) return false;
   size_t end = strlen(path);
   if (end + sizeof ".debug" > sizeof path) return false;
   memcpy(path + end, ".debug", sizeof ".debug");
-  return symbols_image_open(image, &wanted, path);
+  return symbols_image_open(image, &wanted, root, path);
 }
 
 // Where the module lies, with all symbolic links resolved.
@@ -66,11 +68,22 @@ static bool open_beside(
   char *slash = strrchr(file, '/'), path[PATH_MAX];
   if (slash == NULL) return false;
   *slash = 0;
-  const char *const candidates[3][5] = {{file, "/", name}, {file, "/.debug/", name}, {root, file, "/", name}};
+  const char *const candidates[3][5] = {{file, "/", name}, {file, "/.debug/", name}, {file, "/", name}};
   for (size_t i = 0; i < 3; i++) {
-    if (join(path, candidates[i]) && symbols_image_open(&module->debug, source, path)) return true;
+    const char *below = i == 2 ? root : NULL;
+    if (join(path, candidates[i]) && symbols_image_open(&module->debug, source, below, path)) return true;
   }
   return false;
+}
+
+// Beside the file that is open, wherever a client's path leads by now.
+static bool open_by_strict_link(
+    cunwind_symbols_module *module, const struct cunwind_symbols_source *source, const char *root, const char *name) {
+  char file[PATH_MAX], link[64];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", module->file.fd);
+  ssize_t length = readlink(link, file, sizeof file - 1);
+  file[length > 0 ? length : 0] = 0;
+  return file[0] == '/' && open_beside(module, source, root, name, file);
 }
 
 // .gnu_debuglink: a file name, looked for beside the module, in .debug/ and under the debug root. The checksum that the
@@ -82,6 +95,7 @@ static bool open_by_link(
   symbols_image_need_section(&module->file, symbols_section(&module->file, ".gnu_debuglink", NULL));
   const char *name = cunwind_libdw()->dwelf_elf_gnu_debuglink(module->file.elf, &checksum);
   if (name == NULL || name[0] == 0 || strchr(name, '/') != NULL) return false;
+  if (source->is_strict) return open_by_strict_link(module, source, root, name);
   // Beside the file itself; where the module is reached through a symbolic link, beside that as well.
   char file[PATH_MAX];
   bool is_real = real_file(source->path, file), is_link = !is_real || strcmp(file, source->path) != 0;
@@ -92,13 +106,17 @@ static bool open_by_link(
 
 cunwind_symbols_module *cunwind_symbols_open(const struct cunwind_symbols_source *source, const char **problem) {
   *problem = cunwind_symbols_problem();
-  if (*problem != NULL) return NULL;
-  cunwind_symbols_module *module = calloc(1, sizeof *module);
+  cunwind_symbols_module *module = *problem == NULL ? calloc(1, sizeof *module) : NULL;
   if (module == NULL) {
-    *problem = "out of memory";
+    if (*problem == NULL) *problem = "out of memory";
+    if (source->is_strict && source->descriptor >= 0) close(source->descriptor);
     return NULL;
   }
-  bool found = symbols_image_open(&module->file, source, source->path);
+  module->is_strict = source->is_strict;
+  module->budget = source->budget;
+  bool found = !source->is_strict ? symbols_image_open(&module->file, source, NULL, source->path)
+      : source->descriptor >= 0
+          && symbols_image_open_descriptor(&module->file, source, source->descriptor, source->path);
   bool has_file = found, is_complete = found && has_dwarf(&module->file) && has_symtab(&module->file);
   for (size_t i = 0; !is_complete && i < source->debug_root_count && module->debug.elf == NULL; i++) {
     const char *root = source->debug_roots[i];
@@ -142,11 +160,24 @@ const void *cunwind_symbols_vdso(size_t *length) {
   return *length != 0 ? header : NULL;
 }
 
+static bool identify(struct image *image, struct cunwind_symbols_identity *identity);
+
 bool cunwind_symbols_identify(const char *path, struct cunwind_symbols_identity *identity) {
   struct image image = {0};
-  const void *id = NULL;
   memset(identity, 0, sizeof *identity);
-  if (cunwind_libdw() == NULL || !symbols_image_open(&image, NULL, path)) return false;
+  return cunwind_libdw() != NULL && symbols_image_open(&image, NULL, NULL, path) && identify(&image, identity);
+}
+
+bool cunwind_symbols_identify_descriptor(int descriptor, struct cunwind_symbols_identity *identity) {
+  struct image image = {0};
+  memset(identity, 0, sizeof *identity);
+  int copy = cunwind_libdw() != NULL ? fcntl(descriptor, F_DUPFD_CLOEXEC, 3) : -1;
+  return copy >= 0 && symbols_image_open_descriptor(&image, NULL, copy, "") && identify(&image, identity);
+}
+
+static bool identify(struct image *opened, struct cunwind_symbols_identity *identity) {
+  struct image image = *opened;
+  const void *id = NULL;
   ssize_t length = cunwind_libdw()->dwelf_elf_gnu_build_id(image.elf, &id);
   if (length > 0 && (size_t)length <= sizeof identity->build_id) {
     memcpy(identity->build_id, id, (size_t)length);

@@ -130,7 +130,14 @@ static void open_shared(cunwind_symbols_module *module, const struct image *imag
   const void *id = NULL;
   ssize_t length = dw->dwelf_dwarf_gnu_debugaltlink(info->dwarf, &name, &id);
   if (length <= 0 || name == NULL) return;
-  struct cunwind_symbols_source source = {.build_id = id, .build_id_length = (size_t)length};
+  struct cunwind_symbols_source source = {
+      .build_id = id,
+      .build_id_length = (size_t)length,
+      .is_strict = module->is_strict,
+      .descriptor = -1,
+      .budget = module->budget,
+  };
+  uint64_t limit = symbols_limit(max_unpacked, module->budget);
   char path[4096];
   const char *slash = image->path != NULL ? strrchr(image->path, '/') : NULL;
   size_t directory = name[0] != '/' && slash != NULL ? (size_t)(slash + 1 - image->path) : 0;
@@ -139,7 +146,7 @@ static void open_shared(cunwind_symbols_module *module, const struct image *imag
   if (directory > 0) memcpy(path, image->path, directory);
   memcpy(path + directory, name, rest);
   path[directory + rest] = 0;
-  if (symbols_image_open(&module->shared, &source, path) && unpacked_bytes(&module->shared) <= max_unpacked) {
+  if (symbols_image_open(&module->shared, &source, NULL, path) && unpacked_bytes(&module->shared) <= limit) {
     fill_sections(&module->shared, true);
     if (module->shared.broken) return;
     info->alternate = dw->dwarf_begin_elf(module->shared.elf, DWARF_C_READ, NULL);
@@ -164,7 +171,7 @@ static void open_dwarf(cunwind_symbols_module *module) {
   struct image *image = symbols_dwarf_image(module);
   if (image == NULL || image->kind != IMAGE_COPY) return;
   uint64_t unpacked = unpacked_bytes(image);
-  if (unpacked > max_unpacked) return;
+  if (unpacked > symbols_limit(max_unpacked, module->budget)) return;
   fill_sections(image, false);
   if (image->broken) return;
   info->dwarf = dw->dwarf_begin_elf(image->elf, DWARF_C_READ, NULL);

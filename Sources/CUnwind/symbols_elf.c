@@ -43,6 +43,8 @@ static const uint64_t SIZED = (uint64_t)1 << 40;
 static const size_t max_file = (size_t)4 << 30;
 // A file of which more than this is needed is left alone.
 static const size_t max_copy = (size_t)512 << 20;
+// The same for a file that may be hostile: the address space of who reads it is limited.
+static const size_t max_strict_file = (size_t)1 << 30;
 
 static bool right_kind(Elf *elf) {
   Elf64_Ehdr *header = cunwind_libdw()->elf64_getehdr(elf);
@@ -89,7 +91,8 @@ static bool same_file(const struct stat *a, const struct stat *b) {
 bool symbols_image_changed(const struct image *image) {
   struct stat now;
   if (image->path == NULL) return false;
-  return image->broken || stat(image->path, &now) != 0 || !same_file(&now, &image->status);
+  int result = image->keeps ? fstat(image->fd, &now) : stat(image->path, &now);
+  return image->broken || result != 0 || !same_file(&now, &image->status);
 }
 
 // O_NONBLOCK: a FIFO of that name must not hold the watchdog up.
@@ -100,7 +103,8 @@ static bool open_file(struct image *image) {
 }
 
 void symbols_image_rest(struct image *image) {
-  if (image->is_open) close(image->fd);
+  if (!image->is_open || image->keeps) return;
+  close(image->fd);
   image->is_open = false;
 }
 
@@ -143,7 +147,7 @@ bool symbols_image_need(struct image *image, const void *start, size_t length) {
       continue;
     }
     size_t from = page * PAGE, to = end * PAGE < image->length ? end * PAGE : image->length;
-    if (image->filled_bytes + (to - from) > max_copy) {
+    if (image->filled_bytes + (to - from) > symbols_limit(max_copy, image->budget)) {
       image->broken = true;
       return false;
     }
@@ -223,10 +227,13 @@ static bool fill_headers(struct image *image) {
 }
 
 static bool copy(struct image *image, const struct cunwind_symbols_source *source) {
-  // Not every file is one to open: a tape winds back.
-  if (stat(image->path, &image->status) != 0 || !S_ISREG(image->status.st_mode)) return false;
-  if (!open_file(image) || fstat(image->fd, &image->status) != 0 || !S_ISREG(image->status.st_mode)) return false;
-  if (image->status.st_size < (off_t)sizeof(Elf64_Ehdr) || (size_t)image->status.st_size > max_file) return false;
+  if (!image->keeps) {
+    // Not every file is one to open: a tape winds back.
+    if (stat(image->path, &image->status) != 0 || !S_ISREG(image->status.st_mode) || !open_file(image)) return false;
+  }
+  if (fstat(image->fd, &image->status) != 0 || !S_ISREG(image->status.st_mode)) return false;
+  size_t limit = image->keeps ? max_strict_file : max_file;
+  if (image->status.st_size < (off_t)sizeof(Elf64_Ehdr) || (size_t)image->status.st_size > limit) return false;
   image->length = (size_t)image->status.st_size;
   image->filled = calloc(image->length / PAGE / 64 + 1, sizeof *image->filled);
   if (image->filled == NULL) return false;
@@ -248,15 +255,39 @@ static bool copy(struct image *image, const struct cunwind_symbols_source *sourc
   return fill_headers(image) && (source == NULL || right_build(image, source));
 }
 
-bool symbols_image_open(struct image *image, const struct cunwind_symbols_source *source, const char *path) {
-  image->path = path != NULL ? strdup(path) : NULL;
+static bool open_path(struct image *image, const struct cunwind_symbols_source *source, char *path) {
+  image->path = path;
   bool good = image->path != NULL && copy(image, source);
   symbols_image_rest(image);
   if (!good) symbols_image_close(image);
   return good;
 }
 
+bool symbols_image_open_descriptor(
+    struct image *image, const struct cunwind_symbols_source *source, int descriptor, const char *path) {
+  image->fd = descriptor;
+  image->is_open = image->keeps = true;
+  image->budget = source != NULL ? source->budget : 0;
+  return open_path(image, source, strdup(path));
+}
+
+bool symbols_image_open(
+    struct image *image, const struct cunwind_symbols_source *source, const char *root, const char *path) {
+  if (path == NULL) return false;
+  size_t before = root != NULL ? strlen(root) : 0, length = strlen(path);
+  char *whole = malloc(before + length + 1);
+  if (whole == NULL) return false;
+  if (before > 0) memcpy(whole, root, before);
+  memcpy(whole + before, path, length + 1);
+  if (source == NULL || !source->is_strict) return open_path(image, source, whole);
+  int descriptor = symbols_open_trusted(root, path);
+  bool good = descriptor >= 0 && symbols_image_open_descriptor(image, source, descriptor, whole);
+  free(whole);
+  return good;
+}
+
 void symbols_image_close(struct image *image) {
+  image->keeps = false;
   symbols_image_rest(image);
   if (image->elf != NULL) cunwind_libdw()->elf_end(image->elf);
   if (image->kind == IMAGE_COPY) munmap(image->bytes - MARGIN, image->length + 2 * MARGIN);
@@ -389,7 +420,8 @@ bool symbols_table_build(struct symbol_table *table, struct image *image, Elf64_
   if ((header->sh_flags & SHF_COMPRESSED) != 0 || !find_strings(table, image, header->sh_link)) return false;
   if (header->sh_offset > image->length || header->sh_size > image->length - header->sh_offset) return false;
   size_t total = header->sh_size / sizeof(Elf64_Sym), count = 0, capacity = 0;
-  if (total > MAX_SYMBOLS) total = MAX_SYMBOLS;
+  size_t limit = symbols_limit(MAX_SYMBOLS, image->budget / sizeof(struct sortable));
+  if (total > limit) total = limit;
   Elf64_Sym *batch = malloc(BATCH * sizeof *batch);
   struct sortable *first = NULL;
   bool whole = batch != NULL;
@@ -486,7 +518,7 @@ void symbols_mini_open(struct image *mini, struct image *image) {
   symbols_image_need_section(image, index);
   Elf_Data *packed = cunwind_libdw()->elf_rawdata(cunwind_libdw()->elf_getscn(image->elf, index), NULL);
   if (packed == NULL || packed->d_buf == NULL || packed->d_size > MAX_MINI) return;
-  for (size_t size = packed->d_size * 4 + 4096; size <= MAX_MINI; size *= 2) {
+  for (size_t size = packed->d_size * 4 + 4096; size <= symbols_limit(MAX_MINI, image->budget); size *= 2) {
     uint64_t limit = 64 << 20;
     size_t in = 0, out = 0;
     uint8_t *bytes = malloc(size);

@@ -23,6 +23,10 @@ struct image {
   // Open only during a look-up: a host may close all descriptors, and must not run out of them.
   int fd;
   bool is_open;
+  // It stays open as long as the image: the path is not opened again.
+  bool keeps;
+  // What the image may need at most; 0 is no such limit.
+  size_t budget;
   // The file could not be read as it was when it was opened: what it said is not to be trusted.
   bool broken;
   // Of the file when it was opened, to notice a change. `path` is NULL for an image that has none.
@@ -101,6 +105,8 @@ struct cunwind_symbols_module {
   struct image file, debug, shared, mini;
   struct symbol_table symbols, mini_symbols;
   struct debug_info info;
+  bool is_strict;
+  size_t budget;
 };
 
 static inline uint64_t symbols_now(void) {
@@ -109,9 +115,19 @@ static inline uint64_t symbols_now(void) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-// Opens the file at `path`. False unless it is a 64-bit little-endian executable or library of this machine whose build
-// id is the one asked for; `source` NULL asks for none.
-bool symbols_image_open(struct image *image, const struct cunwind_symbols_source *source, const char *path);
+// Opens the file at `path` below `root` (NULL: at `path`). False unless it is a 64-bit little-endian executable or library
+// of this machine whose build id is the one asked for; `source` NULL asks for none.
+bool symbols_image_open(
+    struct image *image, const struct cunwind_symbols_source *source, const char *root, const char *path);
+// The same for a file that is open, which the image takes over. `path` is only remembered.
+bool symbols_image_open_descriptor(
+    struct image *image, const struct cunwind_symbols_source *source, int descriptor, const char *path);
+// Opens a file below `root` if nobody but root, this process's user and the owner of `root` can have put it there. -1 else.
+int symbols_open_trusted(const char *root, const char *path);
+// The smaller one of a limit and what the budget allows.
+static inline size_t symbols_limit(size_t limit, size_t budget) {
+  return budget != 0 && budget < limit ? budget : limit;
+}
 bool symbols_image_borrow(struct image *image, const void *base, size_t length);
 void symbols_image_close(struct image *image);
 // Reads the bytes into the copy, as far as they lie in it and are not there yet. False, and the image is broken, if the

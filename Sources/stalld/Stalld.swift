@@ -12,6 +12,6 @@ struct Stalld: ParsableCommand {
     version: stalldVersion,
     subcommands: [
       RunCommand.self, CheckCommand.self, ReloadCommand.self, StatusCommand.self, TailCommand.self, DemoCommand.self,
-      SymbolicateCommand.self, ReportCommand.self, SettingsReferenceCommand.self,
+      SymbolicateCommand.self, ReportCommand.self, SettingsReferenceCommand.self, NameWorkerCommand.self,
     ])
 }

@@ -3,6 +3,7 @@
 #define CLINUX_H
 
 #include "barrier.h"
+#include "confine.h"
 #include "core_foundation.h"
 #include "descriptor_table.h"
 #include "dispatch_queue.h"

@@ -38,6 +38,12 @@ struct cunwind_symbols_source {
   // For a module without a build id: a file that changed at or after this moment is not trusted, unless it is
   // /proc/self/exe. In ns of CLOCK_REALTIME_COARSE, which is what file systems stamp with.
   uint64_t not_changed_after;
+  // Files are others' and may be hostile: each is opened once and kept open; the module's is `descriptor` (-1: there is
+  // none), which the module takes over, and debug files are only taken from directories that nobody else can write to.
+  bool is_strict;
+  int descriptor;
+  // No step takes much more memory than this; 0 is no such limit.
+  size_t budget;
 };
 
 // Opens a module. NULL with *problem (a constant string) if neither the file nor separate debug information with the
@@ -55,6 +61,16 @@ struct cunwind_symbols_identity {
   size_t build_id_length;
   bool has_symtab, has_dwarf;
 };
+
+// Opens a regular file that a client has named, and looks at each step on the way. -1 if it cannot be had, or if the last
+// step of a way that others can change is a symbolic link.
+//
+// *is_trusted says that the file, and each directory and link on the way, is root's (or this process's own user's), and that
+// nobody else can write to it. `root` is a directory that the path starts from, of which nothing is trusted, or -1.
+int cunwind_symbols_open_module(int root, const char *path, bool *is_trusted);
+
+// Reads what the file behind a descriptor says of itself; the descriptor stays the caller's.
+bool cunwind_symbols_identify_descriptor(int descriptor, struct cunwind_symbols_identity *identity);
 
 // Reads it. False if it is no executable, library or separate debug file of this machine.
 bool cunwind_symbols_identify(const char *path, struct cunwind_symbols_identity *identity);

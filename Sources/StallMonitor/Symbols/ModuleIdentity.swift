@@ -11,11 +11,16 @@ package struct ModuleIdentity: Hashable, Sendable {
   ///
   /// Not for the system's libraries: that of libc alone takes longer to read than all else, for names that nobody asked for.
   package var usesDebugFile = true
+  /// Whose processes the file is believed for; empty for everybody's.
+  ///
+  /// Modules of the same path and build are different ones if this differs.
+  package var audience = ""
 
-  package init(path: String, buildID: [UInt8], usesDebugFile: Bool = true) {
+  package init(path: String, buildID: [UInt8], usesDebugFile: Bool = true, audience: String = "") {
     self.path = path
     self.buildID = buildID
     self.usesDebugFile = usesDebugFile
+    self.audience = audience
   }
 
   /// The path that stands for the vDSO of this process.

@@ -43,7 +43,15 @@ package final class Symbolizer {
     }
   }
 
+  /// Opens the files of modules that strangers have named: a descriptor, which the symbolizer closes, or -1 if only a debug file is to be had.
+  ///
+  /// Called each time a module has to be read; whatever it checks holds for all that is read.
+  package typealias Opener = (ModuleIdentity) -> Int32
+
   private let byteBudget: Int
+  private let opener: Opener?
+  /// Called before something is read of a module that is open.
+  package var willRead: ((ModuleIdentity) -> Void)?
   package let debugRoots: [String]
   private let createdAt: UInt64
   private var modules: [ModuleIdentity: Module] = [:]
@@ -69,8 +77,13 @@ package final class Symbolizer {
   /// - Parameters:
   ///   - byteBudget: Heap for all tables and answers; a quarter of it is for answers.
   ///   - debugRoots: Where separate debug files lie; the first directory that has one is taken.
-  package init(byteBudget: Int = 8 << 20, debugRoots: [String] = ["/usr/lib/debug"]) {
+  ///   - opener: Opens the files, where strangers name them. Each is then opened once and stays open, no step takes much more memory than the budget, and
+  ///     debug files are only taken from directories that nobody but root and their owner can write to.
+  package init(
+    byteBudget: Int = 8 << 20, debugRoots: [String] = ["/usr/lib/debug"], opener: Opener? = nil
+  ) {
     self.byteBudget = max(byteBudget, 0)
+    self.opener = opener
     self.debugRoots = debugRoots
     var now = timespec()
     // The clock that files are stamped with: it lags the exact one by up to 4 ms.
@@ -119,6 +132,7 @@ package final class Symbolizer {
       return answer
     }
     guard module.handle != nil else { return Symbolication(frames: [], isIncomplete: false, problem: module.problem) }
+    willRead?(identity)
     let answer = lookUp(address, in: current(module, identity), deadline: deadline)
     if !answer.isIncomplete { keep(answer, for: key) }
     shed(sparing: identity)
@@ -171,7 +185,10 @@ package final class Symbolizer {
               build_id_length: id.count,
               debug_roots: roots.baseAddress,
               debug_root_count: roots.count,
-              not_changed_after: createdAt
+              not_changed_after: createdAt,
+              is_strict: opener != nil,
+              descriptor: opener?(identity) ?? -1,
+              budget: opener == nil ? 0 : byteBudget
             )
             return cunwind_symbols_open(&source, &problem)
           }

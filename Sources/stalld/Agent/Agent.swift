@@ -46,7 +46,7 @@ final class Agent {
     stuckOutputs = StuckOutputs(
       loop: loop, say: { AgentLog.say($0, $0 == .error ? .outputFailed : nil, $1) },
       counters: { [unowned self] in writer.counters() })
-    naming = try NamingStage(loop: loop, settings: settings.symbolication) { agent.object?.write($0) }
+    naming = NamingStage(loop: loop, settings: settings.symbolication) { agent.object?.write($0) }
     ingest = Ingest(
       loop: loop, policy: settings.policy, metrics: metrics,
       destination: Ingest.Destination(
@@ -68,13 +68,14 @@ final class Agent {
 
   private func didTake(_ line: ReportLine) {
     metrics.record(line)
-    recentStalls.record(line)
     rate.count(1)
   }
 
   private func write(_ lines: [TransitLine]) {
     written.append(lines)
     let reports = lines.compactMap(\.line)
+    // With the names that the outputs get.
+    reports.forEach { recentStalls.record($0) }
     if !reports.isEmpty {
       writer.submit(reports)
       stuckOutputs.linesWait()
@@ -237,7 +238,8 @@ final class Agent {
     }
     let symbols = naming.counters
     sample.symbols = MetricsSample.SymbolCache(
-      hits: symbols.hits, misses: symbols.misses, bytes: symbols.bytes)
+      hits: symbols.hits, misses: symbols.misses, bytes: symbols.bytes, unnamedLines: symbols.unnamedLines,
+      restarts: symbols.restarts)
     sample.loop = loop.statistics
     return sample
   }

@@ -36,6 +36,13 @@ final class DebugFiles {
     return (id, found.has_dwarf, found.has_symtab)
   }
 
+  /// The build id of an open file; nil if it is no ELF file of this machine, or has none.
+  static func identify(descriptor: Int32) -> String? {
+    var found = cunwind_symbols_identity()
+    guard cunwind_symbols_identify_descriptor(descriptor, &found), found.build_id_length > 0 else { return nil }
+    return withUnsafeBytes(of: &found.build_id) { hexadecimal($0.prefix(found.build_id_length)) }
+  }
+
   /// The functions at an offset, or nil if no file of this build is to be had.
   func look(up buildID: String, modulePath: String?, offset: UInt64) -> [SymbolizedFrame]? {
     guard let bytes = Self.bytes(buildID) else { return nil }

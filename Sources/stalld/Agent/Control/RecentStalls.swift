@@ -1,5 +1,3 @@
-import StallMonitor
-
 /// The last stalls that the agent heard of, each by its latest line.
 struct RecentStalls {
   private let limit: Int
@@ -8,7 +6,7 @@ struct RecentStalls {
 
   init(limit: Int = 20) { self.limit = limit }
 
-  /// Takes a line that goes to the outputs.
+  /// Takes a line on its way to the outputs, with the names that it has there.
   mutating func record(_ line: ReportLine) {
     if let position = lines.lastIndex(where: { $0.stallID == line.stallID }) {
       lines[position] = line
@@ -23,10 +21,11 @@ struct RecentStalls {
 
 extension AgentStatus.Stall {
   init?(_ line: ReportLine) {
-    guard let text = try? JSONText(line.bytes) else { return nil }
+    // A scan, and no reader: whoever asks for the status must not hold up the lines.
+    guard let parts = line.parts else { return nil }
     self.init(
-      time: text.string(text.root["@timestamp"]) ?? "", id: line.stallID, service: line.service, event: line.event,
-      durationMilliseconds: line.durationMilliseconds, cause: line.cause,
-      culprit: text.string(text.root["stall"]?["culprit"]), message: text.string(text.root["message"]) ?? "")
+      time: parts.time.map(line.text) ?? "", id: line.stallID, service: line.service, event: line.event,
+      durationMilliseconds: line.durationMilliseconds, cause: line.cause, culprit: parts.culprit.map(line.text),
+      message: parts.message.map(line.text) ?? "")
   }
 }

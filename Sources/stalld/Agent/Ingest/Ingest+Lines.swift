@@ -46,7 +46,9 @@ extension Ingest {
       cause: text(parts.cause) ?? "unknown",
       durationMilliseconds: duration,
       stallID: id, processID: connection.process.peer.pid, userID: connection.process.peer.uid,
-      place: connection.process.peer.place, identity: identity)
+      place: connection.process.peer.place, identity: identity,
+      controlGroup: connection.process.peer.cgroup ?? "", lane: connection.process.lane, lacksNames: parts.lacksNames,
+      unnamedBuilds: parts.unnamedBuilds)
     // What an ended process left, and this one hands over, is none of this one's stalls.
     let reportedID = parts.reportedProcessID(in: line)
     if connection.ownProcessID == nil || reportedID == nil || reportedID == connection.ownProcessID,

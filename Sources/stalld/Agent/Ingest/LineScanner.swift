@@ -27,6 +27,13 @@ struct LineScanner {
     var tally: Range<Int>?
     var service: Range<Int>?
     var serviceName: Range<Int>?
+    var phase: Range<Int>?
+    /// The agent's own, of its own lines.
+    var systemd: Range<Int>?
+    /// Some frame has a build and no name, or the line has its samples.
+    var lacksNames = false
+    /// Which builds those frames are of: the same number for the same ones, 0 if it is not told.
+    var unnamedBuilds: UInt64 = 0
     /// The whole member, with its key.
     var process: Range<Int>?
     /// The value of `process.pid`.
@@ -64,7 +71,7 @@ struct LineScanner {
   fileprivate enum Place {
     case outermost, event, stall, evidence, tally, loop, service, host, process, user, executable, elsewhere
     /// Arrays of objects, and the objects of one.
-    case stack, threads, thread
+    case stack, threads, thread, frame
   }
 
   private static let depthLimit = 32
@@ -79,6 +86,7 @@ struct LineScanner {
   private let isStamped: Bool
   private var position = 0
   private var parts = Parts()
+  private var frame = FrameScan()
 
   private init(_ bytes: UnsafeBufferPointer<UInt8>, isStamped: Bool) {
     self.bytes = bytes
@@ -97,6 +105,7 @@ struct LineScanner {
     try scanner.object(.outermost, depth: 0)
     scanner.skipBlanks()
     guard scanner.position == bytes.count else { throw scanner.fault("more than one value") }
+    scanner.frame.finish(&scanner.parts)
     return scanner.parts
   }
 
@@ -136,6 +145,8 @@ struct LineScanner {
       position += 1
       return
     }
+    if place == .frame { frame.begin() }
+    defer { if place == .frame { frame.end(bytes) } }
     var keys: [Range<Int>] = []
     while true {
       skipBlanks()
@@ -143,7 +154,7 @@ struct LineScanner {
       guard current == UInt8(ascii: "\"") else { throw fault("a key is missing") }
       let isPlain = try string()
       let key = (start + 1)..<(position - 1)
-      if place != .elsewhere {
+      if place != .elsewhere, place != .frame {
         guard isPlain else { throw Fault(reason: "an escape in a key", position: start) }
         guard keys.count < Self.memberLimit else {
           throw Fault(reason: "an object with more than \(Self.memberLimit) members", position: start)
@@ -156,7 +167,11 @@ struct LineScanner {
       position += 1
       let inner = self.place(of: key, in: place)
       let value = try value(inner, depth: depth + 1)
-      if place != .elsewhere { try note(key, value, start..<position, in: place) }
+      if place == .frame {
+        frame.note(bytes, key, value)
+      } else if place != .elsewhere {
+        try note(key, value, start..<position, in: place)
+      }
       skipBlanks()
       guard current == UInt8(ascii: ",") else { break }
       position += 1
@@ -166,7 +181,7 @@ struct LineScanner {
   }
 
   private mutating func array(_ place: Place, depth: Int) throws(Fault) {
-    let element: Place = place == .threads ? .thread : .elsewhere
+    let element: Place = place == .threads ? .thread : place == .stack ? .frame : .elsewhere
     position += 1
     skipBlanks()
     if current == UInt8(ascii: "]") {
@@ -274,7 +289,9 @@ struct LineScanner {
       if self.is(key, "stack"), !hasForm(.array, value) {
         throw Fault(reason: "a stack that is no array", position: value.lowerBound)
       }
-    case .evidence, .tally, .loop, .host, .executable, .stack, .threads, .elsewhere: break
+    case .loop:
+      if self.is(key, "phase") { parts.phase = value }
+    case .evidence, .tally, .host, .executable, .stack, .threads, .frame, .elsewhere: break
     }
   }
 
@@ -327,15 +344,19 @@ struct LineScanner {
         }
         parts.omittableBytes += value.count - 2
       }
-      if self.is(key, "systemd"), !isStamped {
-        throw Fault(reason: "a key that is the agent's", position: member.lowerBound)
+      if self.is(key, "systemd") {
+        guard isStamped else { throw Fault(reason: "a key that is the agent's", position: member.lowerBound) }
+        parts.systemd = value
       }
     case 9:
       if self.is(key, "log.level") {
         parts.level = value
         return
       }
-      if self.is(key, "call_tree") { parts.omittableBytes += value.count }
+      if self.is(key, "call_tree") {
+        parts.omittableBytes += value.count
+        frame.hasTree = true
+      }
     case 10:
       if self.is(key, "@timestamp") { parts.time = value }
     default: break

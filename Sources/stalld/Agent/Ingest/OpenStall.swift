@@ -14,9 +14,9 @@ struct OpenStall {
   ///
   /// Nil if the line, which was scanned before, cannot be read after all.
   func fatal(exit: ExitReason, silence: Duration = .zero) -> ReportLine? {
-    derived("stall.fatal", isError: true) { text, edits in
-      if let process = text.root["process"], !exit.members.bytes.isEmpty {
-        edits.insert([UInt8(ascii: ",")] + exit.members.bytes, at: process.range.upperBound - 1)
+    derived("stall.fatal", isError: true) { parts, edits in
+      if let process = parts.process, !exit.members.bytes.isEmpty {
+        edits.insert([UInt8(ascii: ",")] + exit.members.bytes, at: process.upperBound - 1)
       }
       return { Self.fatalMessage($0, exit, silence) }
     }
@@ -29,19 +29,19 @@ struct OpenStall {
     let old = UInt64(max(0, min(line.durationMilliseconds, 1e12)) * 1e6)
     let isKnown = nanoseconds.map { $0 >= old } ?? false
     let new = isKnown ? min(nanoseconds ?? old, UInt64(1e18)) : old
-    var ended = derived("stall.ended", isError: false) { text, edits in
-      if isKnown, let value = text.root["stall"]?["duration_ms"] {
+    var ended = derived("stall.ended", isError: false) { parts, edits in
+      if isKnown, let value = parts.duration {
         var member = JSONLine()
         member.member("", milliseconds: new)
-        edits.replace(value.range, with: Array(member.bytes.dropFirst("\"\":".utf8.count)))
+        edits.replace(value, with: Array(member.bytes.dropFirst("\"\":".utf8.count)))
       }
-      if let value = text.root["@timestamp"], let time = text.string(value).flatMap(UnixTime.nanoseconds(rfc3339:)),
+      if let value = parts.time, let time = UnixTime.nanoseconds(rfc3339: line.text(value)),
         time < UInt64(Int64.max) - new
       {
-        edits.replace(value.range, with: JSONText.quoted(Timestamp(nanosecondsSince1970: time + (new - old)).text))
+        edits.replace(value, with: JSONText.quoted(Timestamp(nanosecondsSince1970: time + (new - old)).text))
       }
       // A heartbeat is posted at some time into the stall.
-      let isLeast = !isKnown || text.string(text.root["loop"]?["phase"]) == "heartbeat"
+      let isLeast = !isKnown || parts.phase.map(line.text) == "heartbeat"
       return { Self.endedMessage($0, milliseconds: (new + 500_000) / 1_000_000, isLeast: isLeast) }
     }
     ended?.durationMilliseconds = Double(new) / 1e6
@@ -49,25 +49,25 @@ struct OpenStall {
   }
 
   /// The last line as another event, with the number after its own; `edit` gives the new message.
+  ///
+  /// By the places of a scan: a process may end in hundreds of stalls, on the agent's loop.
   private func derived(
-    _ event: String, isError: Bool, _ edit: (JSONText, inout TextEdits) -> (String) -> String
+    _ event: String, isError: Bool, _ edit: (LineScanner.Parts, inout TextEdits) -> (String) -> String
   ) -> ReportLine? {
-    guard let text = try? JSONText(Array(line.bytes.dropLast())) else { return nil }
+    guard let parts = line.parts else { return nil }
     var edits = TextEdits()
-    func set(_ value: JSONText.Value?, _ new: String) {
-      if let value { edits.replace(value.range, with: JSONText.quoted(new)) }
+    func set(_ range: Range<Int>?, _ new: String) {
+      if let range { edits.replace(range, with: JSONText.quoted(new)) }
     }
-    set(text.root["event"]?["name"], event)
-    set(text.root["log.level"], isError ? "error" : "warn")
-    if let value = text.root["stall"]?["sequence"] {
-      edits.replace(value.range, with: Array(String(sequence + 1).utf8))
-    }
-    let message = edit(text, &edits)
-    if let old = text.string(text.root["message"]) { set(text.root["message"], message(old)) }
+    set(parts.eventName, event)
+    set(parts.level, isError ? "error" : "warn")
+    if let range = parts.sequence { edits.replace(range, with: Array(String(sequence + 1).utf8)) }
+    let message = edit(parts, &edits)
+    if let range = parts.message { set(range, message(line.text(range))) }
     var derived = line
     derived.event = event
     derived.isError = isError
-    derived.bytes = edits.apply(to: text.bytes) + [UInt8(ascii: "\n")]
+    derived.bytes = edits.apply(to: line.bytes)
     return derived
   }
 

@@ -50,6 +50,11 @@ struct Peer: Sendable, Equatable {
   /// What a message to the operator is about: at most one a minute for each.
   var complaintKey: String { "\(owner) \(place.isEmpty ? String(pid) : place)" }
 
+  /// Where it runs, for whose lines wait for names together.
+  ///
+  /// In containers every process may be root's, and there may be no unit: the control group tells them apart.
+  var namingLane: String { uid == 0 && unit == nil ? "0 \(cgroup ?? "")" : allowancePlace }
+
   /// For a log line.
   var description: String {
     "process \(pid) of user \(uid)" + (unit.map { " (\($0.forLog))" } ?? "")

@@ -10,6 +10,8 @@ final class PeerProcess {
   let pidfd: Int32
   /// When it started, in nanoseconds since 1970; when it was first met, if the kernel does not say.
   let start: UInt64
+  /// With whose other lines its lines wait for names; see ``Peer/namingLane``.
+  let lane: String
   var connections: [UInt64: Connection] = [:]
   private(set) var openStalls: [String: OpenStall] = [:]
   /// Of their lines.
@@ -26,6 +28,7 @@ final class PeerProcess {
   init(peer: Peer, pidfd: Int32) {
     self.peer = peer
     self.pidfd = pidfd
+    lane = peer.namingLane
     start = UInt64(max(0, ProcessFigures.startTime(of: peer.pid) ?? ProcessFigures.now) * 1e9)
   }
 

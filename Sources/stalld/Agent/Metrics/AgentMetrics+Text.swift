@@ -129,6 +129,13 @@ extension AgentMetrics {
       text.sample("stalld_frames_unnamed_total", symbols.misses)
       text.metric("stalld_symbol_cache_bytes", .gauge, "What the cache of names takes.")
       text.sample("stalld_symbol_cache_bytes", symbols.bytes)
+      text.metric(
+        "stalld_lines_unnamed_total", .counter, "Lines that lack names and went on without having been looked at.")
+      text.sample("stalld_lines_unnamed_total", symbols.unnamedLines)
+      text.metric(
+        "stalld_name_worker_restarts_total", .counter,
+        "How often the process that names functions had to be started again.")
+      text.sample("stalld_name_worker_restarts_total", symbols.restarts)
     }
     guard sample.loop != nil else { return }
     text.metric("stalld_loop_turn_seconds", .histogram, "How long turns of the agent's own main loop took.")

@@ -20,6 +20,8 @@ struct MetricsSample {
     var hits: UInt64 = 0
     var misses: UInt64 = 0
     var bytes = 0
+    var unnamedLines: UInt64 = 0
+    var restarts: UInt64 = 0
   }
 
   var connections = 0

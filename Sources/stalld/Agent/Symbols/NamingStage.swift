@@ -5,132 +5,228 @@ import LoopEngine
 /// Lines of one process keep their order. If names take too long, or too many lines wait for them, lines go on as they came;
 /// `stalld symbolicate` can still name them. Belongs to the agent's loop.
 final class NamingStage {
-  private struct Waiting {
+  struct Counters: Equatable {
+    /// Frames that were named, and frames of builds that no file was found for.
+    var hits: UInt64 = 0
+    var misses: UInt64 = 0
+    /// What the tables and answers take.
+    var bytes = 0
+    /// Lines that lack names and went on without having been looked at.
+    var unnamedLines: UInt64 = 0
+    /// How often the worker had to be started again.
+    var restarts: UInt64 = 0
+  }
+
+  private struct Entry {
     var delivery: TransitLine
-    var since: Loop.Instant
+    /// Nil if it only waits for earlier lines of its process.
+    var lane: String?
+    var since = Loop.Instant.now
+    var isReady: Bool
   }
 
   private let loop: Loop
+  private let isEnabled: Bool
   private let timeLimit: Duration
   private let forward: ([TransitLine]) -> Void
-  private var thread: NamingThread!
-  private var waiting: [UInt64: Waiting] = [:]
-  private var order: [UInt64] = []
-  private var first = 0
-  private var waitingOf: [Int32: Int] = [:]
+  private var desk: NamingDesk!
+  private var lanes = NamingLanes()
+  private var entries: [UInt64: Entry] = [:]
+  /// The lines of each process, in order.
+  private var processes: [Int32: ArraySlice<UInt64>] = [:]
+  /// All lines that want names, oldest first.
+  private var order: ArraySlice<UInt64> = []
   private var nextNumber: UInt64 = 1
   private var timer: Loop.Timer?
-  private(set) var unnamed: UInt64 = 0
+  private var done: [TransitLine] = []
+  private var unnamed: UInt64 = 0
 
-  /// Lines that may wait for names.
-  private static let backlogLimit = 2000
+  /// Lines that are given up at once: making them short takes its time.
+  private static let portion = 64
 
   /// `forward` gets lines, and what only keeps its place, in an order that is each process's own.
-  init(loop: Loop, settings: AgentSettings.Symbolication, forward: @escaping ([TransitLine]) -> Void) throws {
+  init(
+    loop: Loop, settings: AgentSettings.Symbolication, program: NamingWorker.Program? = nil,
+    forward: @escaping ([TransitLine]) -> Void
+  ) {
     self.loop = loop
+    isEnabled = settings.enabled
     timeLimit = settings.timeLimit
     self.forward = forward
-    let stage = UncheckedReference(self)
-    thread = try NamingThread(settings: settings) { items in
-      loop.perform(name: "lines with names") { stage.object?.take(items) }
-    }
+    desk = NamingDesk(
+      loop: loop, settings: settings, program: program,
+      delegate: NamingDesk.Delegate(
+        next: { [unowned self] in nextRequest() },
+        didAnswer: { [unowned self] in didAnswer($0, $1) },
+        didGiveBack: { [unowned self] in didGiveBack($0, blamed: $1) },
+        didPass: { [unowned self] in passOn() }))
   }
 
-  var counters: NamingThread.Counters { thread.counters }
-  var backlog: Int { waiting.count }
+  var counters: Counters {
+    var counters = desk.counters
+    counters.unnamedLines = unnamed
+    return counters
+  }
+
+  /// The worker, for tests.
+  var workerProcess: Int32? { desk.workerProcess }
+  var backlog: Int { entries.count }
 
   func submit(_ deliveries: [TransitLine]) {
-    var direct: [TransitLine] = []
-    var items: [NamingThread.Item] = []
+    if processes.isEmpty, !deliveries.contains(where: wantsNames) {
+      unnamed += UInt64(deliveries.count { $0.line?.lacksNames ?? false })
+      return forward(deliveries.map(shortened))
+    }
     for delivery in deliveries {
-      let hasEarlier = waitingOf[delivery.process] != nil
-      let wantsNames = delivery.line.map { !$0.bytes.isEmpty && waiting.count < Self.backlogLimit } ?? false
-      guard hasEarlier || wantsNames else {
-        if delivery.line != nil { unnamed += 1 }
-        direct.append(shortened(delivery))
+      let wantsNames = wantsNames(delivery)
+      if let line = delivery.line, line.lacksNames, !wantsNames { unnamed += 1 }
+      guard wantsNames || processes[delivery.process] != nil else {
+        done.append(shortened(delivery))
         continue
       }
       let number = nextNumber
       nextNumber += 1
-      waiting[number] = Waiting(delivery: delivery, since: .now)
+      let lane = wantsNames ? delivery.line?.lane : nil
+      entries[number] = Entry(
+        delivery: wantsNames ? delivery : shortened(delivery), lane: lane, isReady: !wantsNames)
+      processes[delivery.process, default: []].append(number)
+      guard let lane else { continue }
       order.append(number)
-      waitingOf[delivery.process, default: 0] += 1
-      let line = delivery.line ?? ReportLine.none
-      items.append(NamingThread.Item(number: number, line: line))
+      lanes.add(number, to: lane)
     }
-    if !direct.isEmpty { forward(direct) }
-    guard !items.isEmpty else { return }
-    thread.submit(items)
+    desk.work()
+    passOn()
     watchTime()
   }
 
-  private func take(_ items: [NamingThread.Item]) {
-    var result: [TransitLine] = []
-    for item in items {
-      // Nil if it has gone on without names.
-      guard var delivery = finish(item.number) else { continue }
-      if delivery.line != nil { delivery.line = item.line }
-      result.append(delivery)
+  private func wantsNames(_ delivery: TransitLine) -> Bool {
+    guard isEnabled, let line = delivery.line, line.lacksNames || line.bytes.count > Ingest.longestReport else {
+      return false
     }
-    trimOrder()
-    if !result.isEmpty { forward(result) }
-  }
-
-  private func finish(_ number: UInt64) -> TransitLine? {
-    guard let entry = waiting.removeValue(forKey: number) else { return nil }
-    let process = entry.delivery.process
-    waitingOf[process, default: 1] -= 1
-    if waitingOf[process] == 0 { waitingOf[process] = nil }
-    return entry.delivery
-  }
-
-  private func trimOrder() {
-    while first < order.count, waiting[order[first]] == nil { first += 1 }
-    if first == order.count {
-      order.removeAll(keepingCapacity: true)
-      first = 0
-    } else if first > 4096 {
-      order.removeFirst(first)
-      first = 0
-    }
-  }
-
-  private func watchTime() {
-    guard timer == nil, first < order.count, let oldest = waiting[order[first]] else { return }
-    let stage = UncheckedReference(self)
-    timer = loop.schedule(
-      after: max(.milliseconds(1), timeLimit - oldest.since.duration(to: .now)), name: "names take too long"
-    ) { _ in
-      guard let stage = stage.object else { return }
-      stage.timer = nil
-      stage.trimOrder()
-      guard stage.first < stage.order.count, let oldest = stage.waiting[stage.order[stage.first]] else { return }
-      if oldest.since.duration(to: .now) >= stage.timeLimit { stage.goOnWithoutNames() }
-      stage.watchTime()
-    }
+    return desk.isServing && lanes.hasRoom(line.lane) && !lanes.isPunished(line.lane) && !desk.isHopeless(line)
   }
 
   private func shortened(_ delivery: TransitLine) -> TransitLine {
+    guard let line = delivery.line, line.bytes.count > Ingest.longestReport else { return delivery }
     var result = delivery
     result.line?.shorten()
     return result
   }
 
-  /// Forwards all that waits as it came, in order.
-  func goOnWithoutNames() {
-    _ = thread.withdraw()
-    let numbers = order[first...]
-    order = []
-    first = 0
-    let deliveries = numbers.compactMap { finish($0).map(shortened) }
-    unnamed += UInt64(deliveries.count { $0.line != nil })
-    if !deliveries.isEmpty { forward(deliveries) }
+  // MARK: The worker's side
+
+  private func nextRequest() -> NamingMessage.Request? {
+    while let (number, lane) = lanes.next() {
+      if let entry = entries[number], !entry.isReady, let line = entry.delivery.line, !lanes.isPunished(lane) {
+        return NamingMessage.Request(
+          number: number, process: line.processID, user: line.userID, controlGroup: line.controlGroup, lane: lane,
+          line: Array(line.bytes.dropLast()))
+      }
+      // It has gone on without names, or does so now.
+      lanes.didReturn(to: lane)
+      giveUp(number)
+    }
+    return nil
   }
 
-  /// Gives names a last while, and then goes on without.
+  private func didAnswer(_ sent: NamingDesk.Sent, _ answer: NamingMessage.Answer) {
+    lanes.didReturn(to: sent.lane)
+    guard let entry = entries[sent.number], !entry.isReady, var line = entry.delivery.line else { return }
+    if answer.kind == .completed { line.takeNames(answer.line) }
+    if answer.flag { desk.noteHopeless(line) }
+    settle(sent.number, line)
+  }
+
+  /// The worker has ended: these are to be sent again, but for the one that it ended of.
+  private func didGiveBack(_ sent: [NamingDesk.Sent], blamed: UInt64?) {
+    for (lane, own) in Dictionary(grouping: sent, by: \.lane) {
+      lanes.sendAgain(own.map(\.number).filter { $0 != blamed }.sorted(), of: lane)
+    }
+    // What is overdue now need not wait for its time.
+    timer?.invalidate()
+    timer = nil
+    defer { watchTime() }
+    guard let blamed, let lane = sent.first(where: { $0.number == blamed })?.lane else { return }
+    lanes.didReturn(to: lane)
+    let time = lanes.punish(lane)
+    let user = entries[blamed]?.delivery.line?.userID
+    desk.complain("the lines of user \(user.map(String.init) ?? lane) go without names for \(time)")
+    if let line = entries[blamed]?.delivery.line { desk.noteHopeless(line) }
+    giveUp(blamed)
+  }
+
+  // MARK: On their way
+
+  /// A line goes on, with names or without, when the earlier ones of its process have.
+  private func settle(_ number: UInt64, _ line: ReportLine) {
+    guard var entry = entries[number], let lane = entry.lane, !entry.isReady else { return }
+    entry.delivery.line = line
+    entry.delivery = shortened(entry.delivery)
+    entry.isReady = true
+    entries[number] = entry
+    lanes.didSettle(lane)
+    let process = entry.delivery.process
+    while let first = processes[process]?.first, let entry = entries[first], entry.isReady {
+      processes[process]?.removeFirst()
+      entries[first] = nil
+      done.append(entry.delivery)
+    }
+    if processes[process]?.isEmpty ?? false { processes[process] = nil }
+  }
+
+  private func giveUp(_ number: UInt64) {
+    guard let entry = entries[number], !entry.isReady, let line = entry.delivery.line else { return }
+    unnamed += 1
+    settle(number, line)
+  }
+
+  private func passOn() {
+    guard !done.isEmpty else { return }
+    let lines = done
+    done = []
+    forward(lines)
+  }
+
+  // MARK: Time
+
+  private func watchTime() {
+    guard timer == nil, let time = timeToNext() else { return }
+    let stage = UncheckedReference(self)
+    timer = loop.schedule(after: max(.milliseconds(1), time), name: "names take too long") { _ in
+      guard let stage = stage.object else { return }
+      stage.timer = nil
+      stage.giveUpOverdue()
+      stage.watchTime()
+    }
+  }
+
+  /// Nil if nothing waits.
+  private func timeToNext() -> Duration? {
+    while let first = order.first, entries[first].map(\.isReady) ?? true { order.removeFirst() }
+    guard let first = order.first, let entry = entries[first] else { return nil }
+    if isOverdue(entry) { return .zero }
+    return timeLimit - entry.since.duration(to: .now)
+  }
+
+  private func isOverdue(_ entry: Entry) -> Bool {
+    entry.since.duration(to: .now) >= timeLimit || !desk.isServing || lanes.isPunished(entry.lane ?? "")
+  }
+
+  private func giveUpOverdue() {
+    var count = 0
+    while count < Self.portion, timeToNext() == .zero, let first = order.popFirst() {
+      giveUp(first)
+      count += 1
+    }
+    passOn()
+  }
+
+  /// Forwards all that waits as it came, in order, and ends the worker.
   func stop() {
     timer?.invalidate()
-    goOnWithoutNames()
-    thread.stop()
+    for number in order { giveUp(number) }
+    order = []
+    passOn()
+    desk.stop()
   }
 }

@@ -1,0 +1,260 @@
+import LoopEngine
+
+/// Keeps the worker busy with lines, and watches over it: one that takes too long or too much is killed and started again.
+///
+/// Belongs to the agent's loop.
+final class NamingDesk {
+  /// Whose lines they are.
+  struct Delegate {
+    /// The next line to be named, if there is one.
+    var next: () -> NamingMessage.Request?
+    var didAnswer: (Sent, NamingMessage.Answer) -> Void
+    /// The worker has ended; `blamed` is the line that it ended of, if that is known.
+    var didGiveBack: (_ sent: [Sent], _ blamed: UInt64?) -> Void
+    /// Some lines have been answered or given back.
+    var didPass: () -> Void
+  }
+
+  /// A line that the worker has.
+  struct Sent {
+    var number: UInt64
+    var lane: String
+  }
+
+  /// What the worker is at: since when, and with what processor time at that moment.
+  private struct Work {
+    var number: UInt64?
+    var isTrusted = true
+    var since = Loop.Instant.now
+    var processorTime: UInt64?
+  }
+
+  private struct Hopeless: Hashable {
+    var process: Int32
+    var builds: UInt64
+  }
+
+  private let loop: Loop
+  private let settings: AgentSettings.Symbolication
+  private let program: NamingWorker.Program
+  private let delegate: Delegate
+  private var worker: NamingWorker?
+  /// Killed, and not yet waited for.
+  private var ending: [Int32: NamingWorker] = [:]
+  private var sent: [UInt64: Sent] = [:]
+  private var current = Work()
+  private var timer: Loop.Timer?
+  /// After an end that no line is known for: that many are sent one by one.
+  private var single = 0
+  /// Starts in a row that came to nothing, and until when there is no other one.
+  private var failures = 0
+  private var restUntil: Loop.Instant?
+  private var hopeless: [Hopeless: Loop.Instant] = [:]
+  private var complaints = Complaints()
+  private(set) var counters = NamingStage.Counters()
+
+  /// Lines and bytes that the worker is given at a time.
+  private static let window = 64
+  private static let windowBytes = 256 << 10
+  private static let checkInterval: Duration = .milliseconds(50)
+  private static let endingLimit = 4
+  private static let hopelessLimit = 4096
+  private static let hopelessTime: Duration = .seconds(60)
+
+  init(
+    loop: Loop, settings: AgentSettings.Symbolication, program: NamingWorker.Program?, delegate: Delegate
+  ) {
+    self.loop = loop
+    self.settings = settings
+    self.delegate = delegate
+    self.program =
+      program
+      ?? NamingWorker.Program(
+        // So that three tries, each with twice the time, stay below what ``check()`` grants.
+        arguments: [
+          "name-worker", "--cache", String(settings.cache), "--slice",
+          String(max(10, Int(settings.timeLimit / .milliseconds(40)))),
+        ]
+          + settings.debugDirectories.flatMap { ["--debug-dir", $0] })
+  }
+
+  var workerProcess: Int32? { worker?.process }
+
+  /// Whether lines can be named now, or soon.
+  var isServing: Bool { restUntil.map { $0 <= .now } ?? true }
+
+  // MARK: Lines
+
+  /// Gives the worker what it has room for.
+  func work() {
+    while sent.count < (single > 0 ? 1 : Self.window), (worker?.unsentBytes ?? 0) < Self.windowBytes, isServing,
+      let request = delegate.next()
+    {
+      if sent.isEmpty { begin(nil) }
+      sent[request.number] = Sent(number: request.number, lane: request.lane)
+      guard let worker = worker ?? start() else { break }
+      worker.send(request)
+    }
+    worker?.flush()
+    if !sent.isEmpty { watch() }
+  }
+
+  private func take(_ answer: NamingMessage.Answer) {
+    guard let line = sent[answer.number] else {
+      // It says what it was not asked.
+      return kill("it answered a line that it does not have", blamed: nil)
+    }
+    if answer.kind == .begun { return begin(answer.number, isTrusted: answer.flag) }
+    sent[answer.number] = nil
+    begin(nil)
+    failures = 0
+    single = max(0, single - 1)
+    counters.hits &+= UInt64(answer.hits)
+    counters.misses &+= UInt64(answer.misses)
+    counters.bytes = Int(clamping: answer.cacheBytes)
+    delegate.didAnswer(line, answer)
+    loopPass()
+  }
+
+  private var isPassing = false
+
+  /// Once for all the answers of a turn.
+  private func loopPass() {
+    guard !isPassing else { return }
+    isPassing = true
+    let desk = UncheckedReference(self)
+    loop.perform(name: "lines with names") {
+      guard let desk = desk.object else { return }
+      desk.isPassing = false
+      desk.work()
+      desk.delegate.didPass()
+    }
+  }
+
+  /// Whether no file was to be had a while ago for any of the line's builds.
+  func isHopeless(_ line: ReportLine) -> Bool {
+    guard line.unnamedBuilds != 0, line.bytes.count <= Ingest.longestReport, !hopeless.isEmpty,
+      let time = hopeless[Hopeless(process: line.processID, builds: line.unnamedBuilds)]
+    else { return false }
+    return time.duration(to: .now) < Self.hopelessTime
+  }
+
+  func noteHopeless(_ line: ReportLine) {
+    guard line.unnamedBuilds != 0 else { return }
+    if hopeless.count >= Self.hopelessLimit { hopeless = [:] }
+    hopeless[Hopeless(process: line.processID, builds: line.unnamedBuilds)] = .now
+  }
+
+  func complain(_ text: String) {
+    complaints.say(.warning, .clientContained, about: "names-\(text.prefix(40))", text)
+  }
+
+  // MARK: The worker
+
+  private func start() -> NamingWorker? {
+    let desk = UncheckedReference(self)
+    do {
+      guard ending.count < Self.endingLimit else {
+        throw NamingWorker.Failure(description: "\(ending.count) earlier ones have been killed and do not end")
+      }
+      let worker = try NamingWorker(
+        program, loop: loop, didAnswer: { desk.object?.take($0) },
+        didEnd: { worker, how in desk.object?.didEnd(worker, how) })
+      if restUntil != nil { AgentLog.say(.notice, "functions get names again") }
+      restUntil = nil
+      self.worker = worker
+      return worker
+    } catch {
+      rest("the process that names functions cannot be started: \(error)")
+      giveBack(blamed: nil)
+      return nil
+    }
+  }
+
+  private func rest(_ reason: String) {
+    failures += 1
+    let time = Duration.seconds(min(1 << min(failures - 1, 6), 60))
+    if failures == 1 { AgentLog.say(.error, "\(reason); reports go on without names, it is tried again") }
+    restUntil = .now.advanced(by: time)
+  }
+
+  private func didEnd(_ worker: NamingWorker, _ how: String) {
+    ending[worker.process] = nil
+    guard worker === self.worker else { return }
+    self.worker = nil
+    counters.restarts += 1
+    if worker.hasAnswered {
+      complain("the process that names functions \(how); another one is started")
+    } else {
+      rest("the process that names functions \(how) before it had named anything")
+    }
+    giveBack(blamed: current.number ?? (sent.count == 1 ? sent.keys.first : nil))
+  }
+
+  private func kill(_ reason: String, blamed: UInt64?) {
+    guard let worker else { return }
+    complain("the process that names functions is started again: \(reason)")
+    counters.restarts += 1
+    self.worker = nil
+    ending[worker.process] = worker
+    worker.kill()
+    giveBack(blamed: blamed ?? (sent.count == 1 ? sent.keys.first : nil))
+  }
+
+  private func giveBack(blamed: UInt64?) {
+    let lines = Array(sent.values)
+    sent = [:]
+    current = Work()
+    // One by one, the line will be found.
+    if blamed == nil { single = max(single, lines.count) }
+    delegate.didGiveBack(lines, blamed)
+    loopPass()
+  }
+
+  // MARK: Limits
+
+  private func begin(_ number: UInt64?, isTrusted: Bool = true) {
+    current = Work(number: number, isTrusted: isTrusted, processorTime: worker?.processorTime)
+  }
+
+  private func watch() {
+    guard timer == nil else { return }
+    let desk = UncheckedReference(self)
+    timer = loop.schedule(after: Self.checkInterval, name: "the name worker's limits") { _ in
+      guard let desk = desk.object else { return }
+      desk.timer = nil
+      desk.check()
+      if !desk.sent.isEmpty { desk.watch() }
+    }
+  }
+
+  private func check() {
+    guard let worker, !sent.isEmpty else { return }
+    // A stranger's file gets little; root's, and what is no file, more.
+    let share = current.number == nil || current.isTrusted ? 1 : 2
+    let time = current.since.duration(to: .now)
+    let used = Duration.nanoseconds(
+      Int64(clamping: (worker.processorTime ?? 0) &- (current.processorTime ?? worker.processorTime ?? 0)))
+    if used > settings.timeLimit / (4 * share) {
+      kill("it computed for \(used) over one line", blamed: current.number)
+    } else if time > settings.timeLimit / (2 * share), !worker.isRunnable {
+      // It waits: for a file system of a stranger's, say.
+      kill("it waited for \(time) over one line", blamed: current.number)
+    } else if time > settings.timeLimit * 4 {
+      kill("it took \(time) over one line", blamed: current.number)
+    } else if worker.residentBytes > 4 * settings.cache + (256 << 20) {
+      kill("it took \(worker.residentBytes >> 20) MiB", blamed: current.number)
+    }
+  }
+
+  /// Ends the worker for good.
+  func stop() {
+    timer?.invalidate()
+    sent = [:]
+    restUntil = .distantFuture
+    worker?.kill()
+    ending.values.forEach { $0.kill() }
+    if let worker { ending[worker.process] = worker }
+    worker = nil
+  }
+}

@@ -1,0 +1,42 @@
+import ArgumentParser
+import CLinux
+import Glibc
+import StallMonitor
+
+/// `stalld name-worker`: the process of the agent's that reads programs' files; see ``NamingWorker``.
+struct NameWorkerCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "name-worker",
+    abstract: "Names functions for stalld run, which starts it, over the socket at descriptor 0.",
+    shouldDisplay: false)
+
+  @Option(help: "Bytes for what was looked up.")
+  var cache: Int
+
+  @Option(help: "Milliseconds that one line may take before others have their turn.")
+  var slice = 100
+
+  @Option(name: .customLong("debug-dir"), help: "Where separate debug files lie; may be repeated.")
+  var debugDirectories: [String] = []
+
+  func run() throws {
+    clinux_close_from(3)
+    var status = stat()
+    guard fstat(0, &status) == 0, status.st_mode & S_IFMT == S_IFSOCK else {
+      throw ValidationError("standard input is no socket: stalld run starts this.")
+    }
+    // While libraries can still be opened.
+    let canLookUp = Symbolizer.load() == nil
+    let worker = NameWorker(
+      cache: cache, debugDirectories: debugDirectories, slice: UInt64(max(1, slice)) * 1_000_000, canLookUp: canLookUp)
+    guard clinux_limit_worker(Self.addressSpace(cache: cache), 2048) else {
+      throw ValidationError("this process cannot be limited: \(String(cString: strerror(errno)))")
+    }
+    // Where the kernel has no filters, the limits have to do.
+    _ = clinux_forbid_other_calls()
+    worker.run()
+  }
+
+  /// Tables and copies, while they are made, with the files' own length: those are read in parts.
+  static func addressSpace(cache: Int) -> Int { (3 << 30) + 8 * cache }
+}

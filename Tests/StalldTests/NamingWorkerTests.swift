@@ -1,0 +1,183 @@
+import Foundation
+import TakingTurns
+import Testing
+
+@testable import stalld
+
+/// The process that names functions: what it may do, and what becomes of lines when it ends or does not answer.
+@Suite(.serialized, .takingTurns, .timeLimit(.minutes(3))) struct NamingWorkerTests {
+  private func library(_ fixtures: NameFixtures, _ name: String = "true_name") throws -> NameFixtures.Frame {
+    try fixtures.library(
+      fixtures.directory("service") + "/lib\(name).so", function: name,
+      buildID: name.utf8.map { String($0, radix: 16) }.joined())
+  }
+
+  private func send(_ lines: [String], _ agent: RunningAgent) throws -> AgentClient {
+    let client = try AgentClient(agent.socketPath)
+    for line in lines { client.send(line) }
+    return client
+  }
+
+  @Test("it has no descriptor but its socket, no privilege to gain, and limits; the agent's end is its own")
+  func confinement() throws {
+    let fixtures = try NameFixtures()
+    let agent = try RunningAgent()
+    #expect(try send([NameFixtures.line(1, [library(fixtures)])], agent).isAcknowledged(1))
+    let worker = try #require(agent.worker)
+    let status = try String(contentsOfFile: "/proc/\(worker)/status", encoding: .utf8)
+    #expect(status.contains("NoNewPrivs:\t1"))
+    #expect(status.contains("Seccomp:\t2"))
+    let limits = try String(contentsOfFile: "/proc/\(worker)/limits", encoding: .utf8)
+    #expect(limits.contains(/Max address space +\d/))
+    #expect(limits.contains(/Max core file size +0 +0/))
+    #expect(limits.contains(/Max file size +0 +0/))
+    let descriptors = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(worker)/fd").compactMap { Int($0) }
+    #expect(descriptors.filter { $0 < 3 }.count == 3)
+    for descriptor in descriptors where descriptor > 0 {
+      let path = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(worker)/fd/\(descriptor)")
+      #expect(path == "/dev/null" || path.contains("/service/"), "\(path)")
+    }
+    agent.killAndWait()
+    #expect(comes { kill(worker, 0) != 0 })
+  }
+
+  @Test("killed in mid-line, it is started again: no line is lost, and names come as before")
+  func killed() throws {
+    let fixtures = try NameFixtures()
+    let agent = try RunningAgent()
+    let frame = try library(fixtures)
+    #expect(try send([NameFixtures.line(1, [frame])], agent).isAcknowledged(1))
+    let worker = try #require(agent.worker)
+    kill(worker, SIGSTOP)
+    let client = try send((2...40).map { NameFixtures.line($0, [frame]) }, agent)
+    try agent.catchUp()
+    kill(worker, SIGKILL)
+    #expect(client.isAcknowledged(39))
+    #expect(try agent.lines().count == 40)
+    #expect(try agent.lines().filter { $0.contains("true_name") }.count >= 39, "at most the one that it had is without")
+    let order = try agent.reports().compactMap { $0["stall", "id"] as? String }
+    #expect(order == order.sorted())
+    #expect(agent.worker != worker)
+    #expect(agent.said.contains("was killed by signal 9"))
+  }
+
+  @Test("one that does not answer is killed, and the lines go on")
+  func hanging() throws {
+    let fixtures = try NameFixtures()
+    let agent = try RunningAgent("symbolication: { time_limit: 2s }\n")
+    let frame = try library(fixtures)
+    #expect(try send([NameFixtures.line(1, [frame])], agent).isAcknowledged(1))
+    let worker = try #require(agent.worker)
+    kill(worker, SIGSTOP)
+    #expect(try send([NameFixtures.line(2, [frame]), NameFixtures.line(3, [frame])], agent).isAcknowledged(2))
+    agent.expect("it is killed") { kill(worker, 0) != 0 }
+    #expect(try agent.lines().count == 3)
+    try agent.expect("names come again") {
+      let id = Int.random(in: 1000...1_000_000_000)
+      #expect(try send([NameFixtures.line(id, [frame])], agent).isAcknowledged(1))
+      return try agent.line(id)?.contains("true_name") == true
+    }
+  }
+
+  @Test("where it cannot be started, lines go on as they came, and the journal says so once")
+  func notStarted() throws {
+    let driver = try AgentDriver()
+    let forwarded = Received()
+    let stage = try driver.perform { driver in
+      Unchecked(
+        NamingStage(
+          loop: driver.loop, settings: AgentSettings.Symbolication(),
+          program: NamingWorker.Program(path: "/nonexistent/stalld", arguments: [])
+        ) { forwarded.lines += $0 })
+    }
+    for number in 1...20 {
+      let line = NameFixtures.line(number, [.init(path: "/usr/lib/libx.so", buildID: "abcd", offset: 16)])
+      try driver.perform { _ in
+        var report = ReportLine.none
+        (report.bytes, report.lacksNames, report.lane) = (Array(line.utf8) + [0x0a], true, "0 ")
+        stage.value.submit([TransitLine(connection: 1, number: UInt64(number), process: 7, line: report, bytes: 100)])
+      }
+    }
+    #expect(try comes { try driver.perform { _ in forwarded.lines.count == 20 } })
+    try driver.perform { _ in
+      #expect(forwarded.lines.map(\.number) == (1...20).map { UInt64($0) })
+      #expect(stage.value.counters.unnamedLines == 20)
+      #expect(stage.value.backlog == 0)
+      stage.value.stop()
+    }
+  }
+
+  private final class Received: @unchecked Sendable {
+    // @unchecked: the loop's alone.
+    var lines: [TransitLine] = []
+  }
+
+  @Test("nothing that it says is believed but names")
+  func forgedAnswer() throws {
+    let line = NameFixtures.line(7, [.init(path: "/usr/lib/libx.so", buildID: "abcd", offset: 16)])
+    let stamped = try Array(line.utf8).withUnsafeBufferPointer {
+      Stamp(Peer(pid: 42, uid: 7, gid: 8, cgroup: "/system.slice/web.service")).apply(to: $0, try LineScanner.scan($0))
+    }
+    var report = ReportLine.none
+    report.bytes = stamped
+    let text = String(decoding: stamped.dropLast(), as: UTF8.self)
+    for (from, to) in [
+      ("\"id\":\"7\"", "\"id\":\"0\""), ("\"pid\":42", "\"pid\":1"), ("web.service", "sshd.service"),
+      ("312.482", "9.5"), ("\"stall.ended\"", "\"stall.fatal\""), ("000007\"", "000008\""), ("}]", "}],"),
+      ("}]}", "}]}\n{}"),
+    ] {
+      var answered = report
+      #expect(text.contains(from))
+      answered.takeNames(Array(text.replacing(from, with: to).utf8))
+      #expect(answered.bytes == stamped, "\(to)")
+    }
+    report.takeNames(Array(text.replacing("\"offset\"", with: "\"symbol\":\"f\",\"offset\"").utf8))
+    #expect(String(decoding: report.bytes, as: UTF8.self).contains("\"symbol\":\"f\""))
+  }
+
+  @Test("status shows a stall with the names that the file has")
+  func status() throws {
+    let fixtures = try NameFixtures()
+    let agent = try RunningAgent()
+    #expect(try send([NameFixtures.line(1, [library(fixtures)])], agent).isAcknowledged(1))
+    let written = try WrittenLine(try #require(try agent.line(1)))
+    let shown = try #require(try agent.status().stalls.last)
+    #expect(written["stall", "culprit"] as? String == "true_name")
+    #expect(shown.culprit == "true_name")
+    #expect(shown.message == written["message"] as? String)
+  }
+
+  @Test("lines that go on without names are short, and tell what was left out", arguments: [false, true])
+  func shortened(hasTree: Bool) throws {
+    let agent = try RunningAgent("symbolication: { enabled: false }\n")
+    let frame = #"{"module":"/usr/bin/web","build_id":"6a52383ed409c6a700","offset":"0x1000"}"#
+    let thread =
+      #"{"id":7,"role":"other","state":"futex(wait)","stack":[\#(Array(repeating: frame, count: 9).joined(separator: ","))]}"#
+    let shapes = [(0, 300), (40, 20), (300, 0), (30, 300), (1, 0)]
+    let client = try AgentClient(agent.socketPath)
+    for (index, (threads, frames)) in shapes.enumerated() {
+      let others = Array(repeating: thread, count: threads).joined(separator: ",")
+      var line = AgentClient.report(id: 1 + index, filler: frames)
+      if threads > 0 { line = #"{"threads":[\#(others)],"# + line.dropFirst() }
+      if hasTree {
+        let tree =
+          #""call_tree":{"samples":1,"weight_ms":1,"modules":[\#(Array(repeating: frame, count: 120).joined(separator: ","))],"nodes":{}}"#
+        line = index % 2 == 0 ? line.dropLast() + ",\(tree) }" : "{\(tree),\(line.dropFirst())"
+      }
+      client.send(line)
+    }
+    #expect(client.isAcknowledged(shapes.count))
+    try agent.expectValidLines()
+    let lines = try agent.lines()
+    #expect(lines.count == shapes.count)
+    for (text, (threads, frames)) in zip(lines, shapes) {
+      #expect(text.utf8.count < 8000)
+      let line = try WrittenLine(text)
+      let told = (line.object["stack"] as? [Any])?.count ?? 0
+      #expect(told + (line.object["frames_omitted"] as? Int ?? 0) == frames)
+      #expect(frames == 0 || told > 0)
+      #expect(
+        ((line.object["threads"] as? [Any])?.count ?? 0) + (line.object["threads_omitted"] as? Int ?? 0) == threads)
+    }
+  }
+}
