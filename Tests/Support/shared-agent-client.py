@@ -102,6 +102,11 @@ class Host:
         self.connection, self.answers, self.out = None, Answers(), b""
         self.connections, self.done, self.errors, self.retry = 0, [], [], 0
 
+    def frames_of(self, number):
+        """With --wander the same function at other places, so that an answer that is kept is not enough."""
+        further = min(number // 8, 20) if self.a.wander else 0
+        return [frame | {"offset": hex(int(frame["offset"], 16) + further)} for frame in self.frames]
+
     def open(self, now):
         if now < self.retry:
             return
@@ -125,7 +130,8 @@ class Host:
         if self.connection is None:
             return time.sleep(0.01)
         while not self.out and self.sent < len(self.kept):
-            self.out = report(self.a.first, self.kept[self.sent][0], self.a.service, self.frames, self.a.filler)
+            number = self.kept[self.sent][0]
+            self.out = report(self.a.first, number, self.a.service, self.frames_of(number), self.a.filler)
             self.sent += 1
             self.write()
         self.write()
@@ -235,6 +241,7 @@ def hold(a):
                 connection = connect(a.socket)
             except OSError:
                 refused, more = refused + 1, False
+                time.sleep(0.02)
                 continue
             held[connection] = Answers()
             selector.register(connection, selectors.EVENT_READ)
@@ -413,6 +420,7 @@ def main():
         p.add_argument("--service", default="web")
         p.add_argument("--frames", default="[]")
         p.add_argument("--forged", default="forged_")
+        p.add_argument("--wander", action="store_true")
         p.add_argument("--filler", type=int, default=3)
         p.add_argument("--connections", type=int, default=1)
         p.add_argument("--count", type=int, default=-1)
