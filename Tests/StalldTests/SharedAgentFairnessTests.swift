@@ -10,7 +10,9 @@ extension SharedAgentTests {
       "outputs: [{type: file, path: \(SharedMachine.log)/stalls.jsonl, max_size: 8MiB, keep: 2}]\ndetails: {max_size: 4MiB}\n"
 
     /// alice's waits, in milliseconds: without anybody else, and while something goes on.
-    private func waits(during attack: () throws -> [SharedMachine.Client]) throws -> (calm: [String: Any], attacked: [String: Any], host: SharedMachine.Client) {
+    private func waits(during attack: () throws -> [SharedMachine.Client]) throws -> (
+      calm: [String: Any], attacked: [String: Any], host: SharedMachine.Client
+    ) {
       let calm = try shared.startHost().client
       try calm.advance(by: 300)
       let before = try calm.stop()
@@ -24,29 +26,42 @@ extension SharedAgentTests {
       for client in hostile { try client.stop() }
       let seen = try SharedMachine.Observation(observer.stop())
       try shared.expectMemoryLimit(seen)
-      print("alice's median and p99: \(before["median"]!), \(before["p99"]!) ms undisturbed, \(words["median"]!), \(words["p99"]!) ms under attack")
+      print(
+        "alice's median and p99: \(before["median"]!), \(before["p99"]!) ms undisturbed, \(words["median"]!), \(words["p99"]!) ms under attack"
+      )
       return (before, words, host)
     }
 
-    private func expectServed(_ waits: (calm: [String: Any], attacked: [String: Any], host: SharedMachine.Client)) throws {
-      let (calm, attacked) = (try #require(waits.calm["p99"] as? Double), try #require(waits.attacked["p99"] as? Double))
+    private func expectServed(_ waits: (calm: [String: Any], attacked: [String: Any], host: SharedMachine.Client))
+      throws
+    {
+      let (calm, attacked) = (
+        try #require(waits.calm["p99"] as? Double), try #require(waits.attacked["p99"] as? Double)
+      )
       // The clients themselves take the machine's processors.
-      #expect(attacked <= max(10 * calm, 400), "alice waits for mallory")
+      #expect(attacked <= max(10 * calm, 500), "alice waits for mallory")
       #expect(waits.attacked["kept"] as? Int == 0, "alice was not acknowledged")
       let result = try shared.compare(waits.host)
       #expect(result.missing == 0, "acknowledged and in no file")
     }
 
-    @Test("100 connections that send as fast as they can")
-    func manyConnections() throws {
+    /// The other unit may be the same user's: in containers all are root.
+    @Test("100 connections that send as fast as they can", arguments: [SharedMachine.User.mallory, .alice])
+    func manyConnections(user: SharedMachine.User) throws {
       try shared.startAgent()
-      try expectServed(waits { [try shared.start(.mallory, "flood", "\(shared.nextFirst()) --connections 100 --filler 20")] })
+      try expectServed(
+        waits { [try shared.start(user, "flood", "\(shared.nextFirst()) --connections 100 --filler 20")] })
     }
 
     @Test("the same in ten units, with the longest lines")
     func manyUnits() throws {
       try shared.startAgent()
-      try expectServed(waits { try (0..<10).map { _ in try shared.start(.mallory, "flood", "\(shared.nextFirst()) --connections 20 --filler 110") } })
+      try expectServed(
+        waits {
+          try (0..<10).map { _ in
+            try shared.start(.mallory, "flood", "\(shared.nextFirst()) --connections 20 --filler 110")
+          }
+        })
     }
 
     @Test("connections that come and go as fast as they can, and all that can be had")
@@ -56,15 +71,13 @@ extension SharedAgentTests {
       try expectServed(
         waits {
           holders = try (0..<2).map { _ in try shared.start(.mallory, "hold") }
-          // Until no more are to be had.
-          var latest = -1
-          try SystemdTests.waitUntil {
-            let now = holders.reduce(0) { $0 + $1.count }
-            defer { latest = now }
+          // Until hardly more are to be had.
+          var (latest, now) = (0, 0)
+          repeat {
             usleep(500_000)
-            return now == latest && now > 0
-          }
-          print("mallory holds \(latest) connections")
+            (latest, now) = (now, holders.reduce(0) { $0 + $1.count })
+          } while now == 0 || now > latest + latest / 10
+          print("mallory holds \(now) connections")
           return [try shared.start(.mallory, "storm")]
         })
       // Others than alice are served as well.
@@ -87,8 +100,55 @@ extension SharedAgentTests {
       try host.advance(by: 20)
       try host.stop()
       let result = try shared.compare(host)
-      print("history: mallory was acknowledged \(words["acknowledged"] ?? 0) lines in \(SharedMachine.now - begun) s; alice's \(result)")
+      print(
+        "history: mallory was acknowledged \(words["acknowledged"] ?? 0) lines in \(SharedMachine.now - begun) s; alice's \(result)"
+      )
       #expect(result.missing == 0, "alice's history was pushed out")
+    }
+
+    @Test("what is known of one user's reports is not forgotten for another's")
+    func memoryOfReports() throws {
+      try shared.startAgent()
+      let first = shared.nextFirst()
+      func deliver() throws -> SharedMachine.Client {
+        let host = try shared.start(.alice, "report", "\(first) --count 50 --every 1 --stay")
+        try SystemdTests.waitUntil { host.count >= 50 }
+        return host
+      }
+      try deliver().stop()
+      let hostile = try shared.start(.mallory, "flood", "\(shared.nextFirst()) --connections 100")
+      // More than are known at a time, or as long as that would take.
+      _ = comes(within: 5) { hostile.count > 70_000 }
+      try hostile.stop()
+      // As a host does that was not told.
+      let again = try deliver()
+      try again.stop()
+      let result = try shared.compare(again)
+      print("memory of reports:", result)
+      #expect(result.missing == 0)
+      #expect(result.doubled == 0, "alice's reports were forgotten, and are written twice")
+    }
+
+    @Test("open stalls of one user leave room for another's")
+    func openStalls() throws {
+      try shared.startAgent("limits: {memory: 8MiB}\n")
+      // A quarter of the memory is for open stalls, and 128 KiB of one process; each has more.
+      let hostile = try (0..<20).map { _ in
+        try shared.start(
+          .mallory, "report", "\(shared.nextFirst()) --event stall.started --filler 100 --count 25 --every 1 --stay")
+      }
+      for client in hostile { try SystemdTests.waitUntil { client.count >= 25 } }
+      let (host, first) = try shared.startHost(every: 1, "--event stall.started --count 1 --stay")
+      try SystemdTests.waitUntil { host.count == 1 }
+      try shared.shell("systemctl kill --signal KILL \(host.name)")
+      let id = String(format: "%016x%016x", first, 1)
+      #expect(
+        try comes(within: 10) {
+          try shared.shell("cat \(SharedMachine.log)/stalls.jsonl* | grep -a \(id) | grep -ac stall.fatal || true")
+            .hasPrefix("1")
+        },
+        "the end of alice's process in a stall is not told")
+      for client in hostile { try client.stop() }
     }
 
     @Test("another user's stall in a detail message, and very many of them")
@@ -99,7 +159,9 @@ extension SharedAgentTests {
         #"{"detail":{"id":"\#(id)","words":"\#(words)","filler":"\#(String(repeating: "x", count: length))"}}"# + "\n"
       }
       func kept() throws -> Int {
-        Int(try shared.shell("grep -rl 'what alice has to say' /var/lib/stalld | wc -l").trimmingCharacters(in: .whitespacesAndNewlines)) ?? 0
+        Int(
+          try shared.shell("grep -rl 'what alice has to say' /var/lib/stalld | wc -l").trimmingCharacters(
+            in: .whitespacesAndNewlines)) ?? 0
       }
       #expect(try shared.say(detail(id, "what alice has to say"), as: .alice)["acknowledged"] as? Int == 1)
       try SystemdTests.waitUntil { try kept() == 1 }
@@ -110,7 +172,8 @@ extension SharedAgentTests {
       #expect(try !shared.shell("cat /var/lib/stalld/stalls/\(id).json 2>/dev/null || true").contains("mallory"))
       // Four times what there may be.
       for part in 0..<16 {
-        let lines = (0..<5).map { detail(String(format: "%032x", 0xdead0000 + part * 5 + $0), "much", 200_000) }.joined()
+        let lines = (0..<5).map { detail(String(format: "%032x", 0xdead0000 + part * 5 + $0), "much", 200_000) }
+          .joined()
         _ = try shared.say(lines, as: .mallory)
       }
       usleep(500_000)
@@ -122,7 +185,8 @@ extension SharedAgentTests {
       try shared.startAgent("limits: {line_bytes: 1MiB}\n")
       let many = (0..<64_000).map { #""k\#(String($0, radix: 36))":0"# }.joined(separator: ",")
       let long = "{\(many)}"
-      let members = try #require(JSONSerialization.jsonObject(with: Data(AgentClient.report(id: 1).utf8)) as? [String: Any])
+      let members = try #require(
+        JSONSerialization.jsonObject(with: Data(AgentClient.report(id: 1).utf8)) as? [String: Any])
       #expect(!members.isEmpty)
       func line(_ place: String) -> String {
         let report = AgentClient.report(id: 2)
@@ -131,7 +195,8 @@ extension SharedAgentTests {
         case "evidence": return report.replacing(#""evidence":{}"#, with: #""evidence":\#(long)"#)
         case "hello": return #"{"hello":{"protocol":1,"service":{"name":"web"},"more":\#(long)}}"#
         case "detail": return #"{"detail":{"id":"\#(String(repeating: "a", count: 32))","more":\#(long)}}"#
-        default: return report.replacing(#""evidence":{}"#, with: #""evidence":\#(String(repeating: "[", count: 200_000))"#)
+        default:
+          return report.replacing(#""evidence":{}"#, with: #""evidence":\#(String(repeating: "[", count: 200_000))"#)
         }
       }
       for place in ["top", "evidence", "hello", "detail", "deep"] {
@@ -151,15 +216,18 @@ extension SharedAgentTests {
       let before = try shared.metrics().filter { $0.key.contains("alice-web") }
       #expect(!before.isEmpty)
       func report(_ number: Int, _ old: String = "", _ new: String = "") -> String {
-        AgentClient.report(id: 0x700000 + number, service: "alice-web", after: 0).replacing(old, with: new)
+        // Of the cause that alice's reports have.
+        AgentClient.report(id: 0x700000 + number, service: "alice-web", after: 0)
+          .replacing(#""cause":"lock""#, with: #""cause":"sleep""#).replacing(old, with: new)
       }
       let year = #""@timestamp":"20"#
       let wrong = [
         (#""duration_ms":312.482"#, #""duration_ms":1e300"#), (#""duration_ms":312.482"#, #""duration_ms":-5"#),
         (#""duration_ms":312.482"#, #""duration_ms":40000000000"#), (#""threshold_ms":250"#, #""threshold_ms":-1"#),
         (#""threshold_ms":250"#, #""threshold_ms":1e99"#), (#""samples":1"#, #""samples":-1"#),
-        (year, #""@timestamp":"99"#), (year, #""@timestamp":"00"#), (#""schema":"1.0""#, #""schema":"1.0","dropped":-9"#),
-        (#""schema":"1.0""#, #""schema":"1.0","dropped":4611686018427387904"#),
+        (year, #""@timestamp":"99"#), (year, #""@timestamp":"00"#),
+        (#""schema":"1.0""#, #""schema":"1.0","dropped":-9"#),
+        (#""schema":"1.0""#, #""schema":"1.0","dropped":1000000000000000"#),
         (#""schema":"1.0""#, #""schema":"1.0","repeated":-4"#),
       ]
       for (number, (old, new)) in wrong.enumerated() {
@@ -169,13 +237,16 @@ extension SharedAgentTests {
         #expect((answer["errors"] as? [String])?.isEmpty == false, "it takes \(new)")
       }
       _ = try shared.say((100..<200).map { report($0) + "\n" }.joined(), as: .mallory)
-      _ = try shared.say(#"{"hello":{"protocol":1,"service":{"name":"alice-web"},"spooled":4611686018427387904}}"# + "\n", as: .mallory)
+      _ = try shared.say(
+        #"{"hello":{"protocol":1,"service":{"name":"alice-web"},"spooled":1000000000000000}}"# + "\n", as: .mallory)
       usleep(300_000)
       let after = try shared.metrics()
       for (sample, value) in before { #expect(after[sample] == value, "mallory has raised \(sample)") }
       for (sample, value) in after { #expect(value.isFinite && value >= 0 && value < 1e13, "\(sample)") }
       let files = try shared.shell("cat \(SharedMachine.log)/stalls.jsonl")
-      #expect(!files.contains(#""@timestamp":"99"#) && !files.contains("1e300") && !files.contains(":-"), "a value that cannot be is in the file")
+      #expect(
+        !files.contains(#""@timestamp":"99"#) && !files.contains("1e300") && !files.contains(":-"),
+        "a value that cannot be is in the file")
     }
   }
 }

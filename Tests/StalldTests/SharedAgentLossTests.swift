@@ -70,9 +70,11 @@ extension SharedAgentTests {
       try expectAlarm(observer, from: removed + Self.notice, to: end)
     }
 
-    @Test("the file is removed, or something else lies in its place", arguments: [
-      "rm FILE", "mv FILE FILE.1", "rm FILE; ln -s /dev/null FILE", "rm FILE; mkdir FILE",
-    ])
+    @Test(
+      "the file is removed, or something else lies in its place",
+      arguments: [
+        "rm FILE", "mv FILE FILE.1", "rm FILE; ln -s /dev/null FILE", "rm FILE; mkdir FILE",
+      ])
     func removedFile(script: String) throws {
       let file = "\(SharedMachine.log)/stalls.jsonl"
       try shared.startAgent()
@@ -93,7 +95,8 @@ extension SharedAgentTests {
     @Test("two files, one of them full, and restarts")
     func unevenOutputs() throws {
       let small = "\(SharedMachine.log)/small"
-      let outputs = "outputs: [{type: file, path: \(SharedMachine.log)/large/stalls.jsonl}, {type: file, path: \(small)/stalls.jsonl}]\n"
+      let outputs =
+        "outputs: [{type: file, path: \(SharedMachine.log)/large/stalls.jsonl}, {type: file, path: \(small)/stalls.jsonl}]\n"
       try shared.startAgent(
         outputs,
         prepare: """
@@ -115,7 +118,9 @@ extension SharedAgentTests {
       let seen = try SharedMachine.Observation(observer.stop())
       let times = seen.timesOK(from: full, to: SharedMachine.now)
       print("full output: ok \(times.health) and \(times.status) of \(times.of) times")
-      #expect(seen.seen.suffix(20).allSatisfy { $0.code != 200 && $0.problems?.isEmpty != true }, "it says ok with a full output")
+      #expect(
+        seen.seen.suffix(20).allSatisfy { $0.code != 200 && $0.problems?.isEmpty != true },
+        "it says ok with a full output")
       try shared.shell("mount -o remount,size=64m \(small)")
       try host.advance(by: 100)
       try host.stop()
@@ -133,7 +138,8 @@ extension SharedAgentTests {
       let slow = "\(SharedMachine.log)/slow"
       let disk = try HangingDisk(shared.machine)
       defer { disk.thaw() }
-      let outputs = "outputs: [{type: file, path: \(slow)/stalls.jsonl}, {type: file, path: \(SharedMachine.log)/fast/stalls.jsonl}]\n"
+      let outputs =
+        "outputs: [{type: file, path: \(slow)/stalls.jsonl}, {type: file, path: \(SharedMachine.log)/fast/stalls.jsonl}]\n"
       try shared.startAgent(
         outputs,
         prepare: """
@@ -148,7 +154,11 @@ extension SharedAgentTests {
       let host = try shared.startHost(every: 20).client
       try host.advance(by: 50)
       let observer = try shared.start(.root, "observe")
-      func lines() throws -> Int { Int(try shared.shell("wc -l <\(SharedMachine.log)/fast/stalls.jsonl").trimmingCharacters(in: .whitespacesAndNewlines)) ?? 0 }
+      func lines() throws -> Int {
+        Int(
+          try shared.shell("wc -l <\(SharedMachine.log)/fast/stalls.jsonl").trimmingCharacters(
+            in: .whitespacesAndNewlines)) ?? 0
+      }
       try disk.freeze(at: slow)
       let frozen = SharedMachine.now
       let (before, acknowledged) = (try lines(), host.count)
@@ -159,7 +169,8 @@ extension SharedAgentTests {
       // A line may have been on its way.
       #expect(host.count <= acknowledged + 20, "acknowledged what is on one disk only")
       #expect(written >= 50, "the other output has got \(written) lines meanwhile")
-      #expect(try shared.warnings(since: frozen).contains("\(slow)/stalls.jsonl"), "the journal does not name the output")
+      #expect(
+        try shared.warnings(since: frozen).contains("\(slow)/stalls.jsonl"), "the journal does not name the output")
       let end = SharedMachine.now
       disk.thaw()
       try host.advance(by: 50)
@@ -224,6 +235,7 @@ private final class HangingDisk {
   deinit {
     thaw()
     // Nothing if it was mounted: then it goes by itself.
-    _ = try? Program.run("/bin/sh", ["-c", "losetup --associated '\(scratch.url.path)/disk' | grep -q . && losetup --detach \(device)"])
+    _ = try? Program.run(
+      "/bin/sh", ["-c", "losetup --associated '\(scratch.url.path)/disk' | grep -q . && losetup --detach \(device)"])
   }
 }

@@ -51,7 +51,8 @@ final class SharedMachine: @unchecked Sendable {
   /// Makes modules as a user: the arguments of `forged-modules.py`.
   @discardableResult
   func make(_ arguments: String, as user: User = .root) throws -> String {
-    try shell("runuser -u \(user.rawValue) -- \(Self.modules) \(arguments)").trimmingCharacters(in: .whitespacesAndNewlines)
+    try shell("runuser -u \(user.rawValue) -- \(Self.modules) \(arguments)").trimmingCharacters(
+      in: .whitespacesAndNewlines)
   }
 
   /// Starts the agent with nothing of earlier tests in its directories.
@@ -99,7 +100,9 @@ final class SharedMachine: @unchecked Sendable {
     // The journal knows the time of day.
     let past = Self.now - time
     let start = Date.now.timeIntervalSince1970 - past
-    return try shell("journalctl --quiet --no-pager --output cat --unit stalld --priority warning --since @\(String(format: "%.6f", start))")
+    return try shell(
+      "journalctl --quiet --no-pager --output cat --unit stalld --priority warning --since @\(String(format: "%.6f", start))"
+    )
   }
 
   /// A number that no other client's reports have.
@@ -122,7 +125,9 @@ final class SharedMachine: @unchecked Sendable {
   }
 
   /// Starts a host that hands in reports of its own first number.
-  func startHost(_ user: User = .alice, every milliseconds: Int = 10, _ more: String = "") throws -> (client: Client, first: Int) {
+  func startHost(_ user: User = .alice, every milliseconds: Int = 10, _ more: String = "") throws -> (
+    client: Client, first: Int
+  ) {
     let first = nextFirst()
     return (try start(user, "report", "\(first) --every \(milliseconds) --service \(user.rawValue)-web \(more)"), first)
   }

@@ -93,9 +93,13 @@ def bomb(path, build_id, size):
 
 def symbols(path, build_id, count):
     build(path, build_id, "forged_symbol")
-    # Functions at addresses that jump about, so that they have to be sorted.
-    block = b"".join(struct.pack("<IBBHQQ", 1, 0x12, 0, 1, 0x1000 + n * 7919 % 1048576, 16) for n in range(1 << 16))
-    contents = bytes(24) + block * (int(count) >> 16)
+    # Functions at addresses that jump about, so that they have to be sorted; each block lies a MiB behind the one before.
+    count_of_block, mebibyte = 1 << 16, 1 << 20
+    block = int.from_bytes(b"".join(struct.pack("<IBBHQQ", 1, 0x12, 0, 1, 0x1000 + n * 7919 % mebibyte, 16) for n in range(count_of_block)), "little")
+    step = int.from_bytes(struct.pack("<IBBHQQ", 0, 0, 0, 0, mebibyte, 0) * count_of_block, "little")
+    contents = bytearray(24)
+    for number in range(int(count) // count_of_block):
+        contents += (block + number * step).to_bytes(24 * count_of_block, "little")
     patch(path, lambda name: (contents, 0) if name == ".symtab" else None)
 
 

@@ -43,16 +43,16 @@ def identity(first, number):
     return "%016x%016x" % (first, number)
 
 
-def report(first, number, service, frames, filler=0, **members):
+def report(first, number, service, frames, filler=0, event="stall.ended"):
     line = {
         "@timestamp": time.strftime("%Y-%m-%dT%H:%M:%S.999999999Z", time.gmtime()), "log.level": "warn", "message": "main loop blocked for 312 ms",
-        "event": {"name": "stall.ended", "schema": "1.0"},
+        "event": {"name": event, "schema": "1.0"},
         "stall": {"id": identity(first, number), "sequence": 1, "threshold_ms": 250, "duration_ms": 312.5, "cause": "sleep", "evidence": {}, "samples": 1},
         "loop": {"name": "main", "kind": "loop", "phase": "after-waiting"},
         "process": {"pid": 1, "executable": {"path": "/usr/bin/web"}}, "service": {"name": service}, "host": {"name": "node"},
         "stack": frames + [{"symbol": "f%d" % n, "module": "/usr/bin/web", "offset": hex(4096 + n)} for n in range(filler)],
     }
-    return (json.dumps(line | members, separators=(",", ":")) + "\n").encode()
+    return (json.dumps(line, separators=(",", ":")) + "\n").encode()
 
 
 def connect(path):
@@ -102,6 +102,11 @@ class Host:
         self.connection, self.answers, self.out = None, Answers(), b""
         self.connections, self.done, self.errors, self.retry = 0, [], [], 0
 
+    def frames_of(self, number):
+        """With --wander the same function at other places, so that an answer that is kept is not enough."""
+        further = min(number // 8, 20) if self.a.wander else 0
+        return [frame | {"offset": hex(int(frame["offset"], 16) + further)} for frame in self.frames]
+
     def open(self, now):
         if now < self.retry:
             return
@@ -125,7 +130,8 @@ class Host:
         if self.connection is None:
             return time.sleep(0.01)
         while not self.out and self.sent < len(self.kept):
-            self.out = report(self.a.first, self.kept[self.sent][0], self.a.service, self.frames, self.a.filler)
+            number = self.kept[self.sent][0]
+            self.out = report(self.a.first, number, self.a.service, self.frames_of(number), self.a.filler, self.a.event)
             self.sent += 1
             self.write()
         self.write()
@@ -159,13 +165,13 @@ class Host:
         number, self.due, said, end = 0, time.monotonic(), 0, None
         while True:
             now = time.monotonic()
-            over = stopped or number == self.a.count
+            over = stopped or (number == self.a.count and not self.a.stay)
             if over and end is None:
                 end = now + self.a.patience
             if over and (not self.kept or now > end):
                 break
             if not over and now >= self.due:
-                if len(self.kept) < self.window:
+                if number != self.a.count and len(self.kept) < self.window:
                     number += 1
                     self.kept.append([number, now])
                 self.due = max(self.due + self.a.every / 1000, now - 0.1)
@@ -235,6 +241,7 @@ def hold(a):
                 connection = connect(a.socket)
             except OSError:
                 refused, more = refused + 1, False
+                time.sleep(0.02)
                 continue
             held[connection] = Answers()
             selector.register(connection, selectors.EVENT_READ)
@@ -359,13 +366,24 @@ def observe(a):
     print(json.dumps({"seen": seen, "memory": peak}))
 
 
+def names_in(directory):
+    found = {path for path in glob.glob(directory + "/**/stalls.jsonl*", recursive=True) if os.path.isfile(path) and not path.endswith(".part")}
+    # What is being compressed is there twice.
+    return {path for path in found if not (path.endswith(".gz") and path[:-3] in found)}
+
+
 def lines(directory):
-    for path in glob.glob(directory + "/**/stalls.jsonl*", recursive=True):
-        with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
-            try:
-                yield from file
-            except (OSError, EOFError):
-                pass
+    """Of all files; read again if one was renamed or compressed meanwhile."""
+    while True:
+        before, result = names_in(directory), []
+        try:
+            for path in sorted(before):
+                with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
+                    result += file
+        except FileNotFoundError:
+            continue
+        if names_in(directory) == before:
+            return result
 
 
 ID = re.compile(rb'"id":"([0-9a-f]{32})"')
@@ -413,6 +431,9 @@ def main():
         p.add_argument("--service", default="web")
         p.add_argument("--frames", default="[]")
         p.add_argument("--forged", default="forged_")
+        p.add_argument("--event", default="stall.ended")
+        p.add_argument("--stay", action="store_true", help="stays connected when all are acknowledged")
+        p.add_argument("--wander", action="store_true")
         p.add_argument("--filler", type=int, default=3)
         p.add_argument("--connections", type=int, default=1)
         p.add_argument("--count", type=int, default=-1)
