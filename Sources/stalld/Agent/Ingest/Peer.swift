@@ -50,10 +50,8 @@ struct Peer: Sendable, Equatable {
   /// What a message to the operator is about: at most one a minute for each.
   var complaintKey: String { "\(owner) \(place.isEmpty ? String(pid) : place)" }
 
-  /// Where it runs, for whose lines wait for names together.
-  ///
-  /// In containers every process may be root's, and there may be no unit: the control group tells them apart.
-  var namingLane: String { uid == 0 && unit == nil ? "0 \(cgroup ?? "")" : allowancePlace }
+  /// Whose lines wait for names together: those of a user's unit or container.
+  var namingLane: String { "\(owner) \(place)" }
 
   /// For a log line.
   var description: String {
