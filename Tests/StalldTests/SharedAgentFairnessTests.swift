@@ -135,9 +135,9 @@ extension SharedAgentTests {
       // A quarter of the memory is for open stalls, and 128 KiB of one process; each has more.
       let hostile = try (0..<20).map { _ in
         try shared.start(
-          .mallory, "report", "\(shared.nextFirst()) --event stall.started --filler 100 --count 25 --every 1 --stay")
+          .mallory, "report", "\(shared.nextFirst()) --event stall.started --filler 1 --count 400 --every 1 --stay")
       }
-      for client in hostile { try SystemdTests.waitUntil { client.count >= 25 } }
+      for client in hostile { try SystemdTests.waitUntil { client.count >= 400 } }
       let (host, first) = try shared.startHost(every: 1, "--event stall.started --count 1 --stay")
       try SystemdTests.waitUntil { host.count == 1 }
       try shared.shell("systemctl kill --signal KILL \(host.name)")
