@@ -207,6 +207,16 @@ extension SharedAgentTests {
       }
     }
 
+    @Test("lines of very many keys over 80 connections")
+    func keysOfMany() throws {
+      try shared.startAgent()
+      try expectServed(
+        waits { [try shared.start(.mallory, "flood", "\(shared.nextFirst()) --connections 80 --keys 25000 --lines 1")] }
+      )
+      #expect(
+        try shared.machine.property("NRestarts", of: "stalld") == "0", "the agent was ended by systemd's watchdog")
+    }
+
     @Test("numbers that cannot be, and another service's counters")
     func values() throws {
       try shared.startAgent()

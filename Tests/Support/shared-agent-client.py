@@ -192,6 +192,8 @@ def flood(a):
     selector, streams, number, closed, finished = selectors.DefaultSelector(), {}, 0, 0, 0
     frames, end, said, errors = json.loads(a.frames), time.monotonic() + a.limit, 0, collections.Counter()
     template = report(a.first, 0, a.service, frames, a.filler)
+    if a.keys:
+        template = b"{" + b"".join(b'"%x":0,' % n for n in range(a.keys)) + template[1:]
     place = template.index(identity(a.first, 0).encode()) + 16
     head, tail = template[:place], template[place + 16:]
     while not stopped and time.monotonic() < end:
@@ -209,8 +211,8 @@ def flood(a):
                 alive = stream[1].read(connection)
             if alive and events & selectors.EVENT_WRITE:
                 if not stream[0]:
-                    stream[0] = b"".join(head + b"%016x" % n + tail for n in range(number + 1, number + 33))
-                    number += 32
+                    stream[0] = b"".join(head + b"%016x" % n + tail for n in range(number + 1, number + 1 + a.lines))
+                    number += a.lines
                 try:
                     stream[0] = stream[0][connection.send(stream[0]):]
                 except (BlockingIOError, InterruptedError):
@@ -226,7 +228,7 @@ def flood(a):
                 del streams[connection]
         if time.monotonic() > said + 0.1:
             said = time.monotonic()
-            print("acknowledged", finished + sum(s[1].acknowledged for s in streams.values()), flush=True)
+            print("acknowledged", finished + closed + sum(s[1].acknowledged for s in streams.values()), flush=True)
     total = finished + sum(s[1].acknowledged for s in streams.values())
     print(json.dumps({"sent": number, "acknowledged": total, "closed": closed, "errors": [e for e, _ in errors.most_common(5)]}))
 
@@ -435,6 +437,8 @@ def main():
         p.add_argument("--stay", action="store_true", help="stays connected when all are acknowledged")
         p.add_argument("--wander", action="store_true")
         p.add_argument("--filler", type=int, default=3)
+        p.add_argument("--lines", type=int, default=32, help="lines of one write")
+        p.add_argument("--keys", type=int, default=0, help="members more in each line")
         p.add_argument("--connections", type=int, default=1)
         p.add_argument("--count", type=int, default=-1)
         p.add_argument("--every", type=float, default=10, help="milliseconds")
