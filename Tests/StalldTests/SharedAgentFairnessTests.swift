@@ -238,7 +238,7 @@ extension SharedAgentTests {
         (year, #""@timestamp":"99"#), (year, #""@timestamp":"00"#),
         (#""schema":"1.0""#, #""schema":"1.0","dropped":-9"#),
         (#""schema":"1.0""#, #""schema":"1.0","dropped":1000000000000000"#),
-        (#""schema":"1.0""#, #""schema":"1.0","repeated":-4"#),
+        (#""samples":1"#, #""samples":1,"suppressed":{"count":-4,"total_ms":1,"longest_ms":1,"window_ms":1}"#),
       ]
       for (number, (old, new)) in wrong.enumerated() {
         let line = report(number, old, new)
