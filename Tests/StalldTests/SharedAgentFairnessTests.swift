@@ -185,9 +185,6 @@ extension SharedAgentTests {
       try shared.startAgent("limits: {line_bytes: 1MiB}\n")
       let many = (0..<64_000).map { #""k\#(String($0, radix: 36))":0"# }.joined(separator: ",")
       let long = "{\(many)}"
-      let members = try #require(
-        JSONSerialization.jsonObject(with: Data(AgentClient.report(id: 1).utf8)) as? [String: Any])
-      #expect(!members.isEmpty)
       func line(_ place: String) -> String {
         let report = AgentClient.report(id: 2)
         switch place {

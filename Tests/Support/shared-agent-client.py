@@ -16,17 +16,15 @@ They run until SIGTERM (or --limit), and print a line of JSON then; until then, 
 import argparse
 import collections
 import fcntl
-import glob
-import gzip
 import json
-import os
 import re
-import resource
 import selectors
 import signal
 import socket
 import sys
 import time
+
+from shared_agent_view import health, lines, memory, problems
 
 stopped = False
 
@@ -308,54 +306,6 @@ def lease(a):
 # MARK: What an outsider sees
 
 
-def health(path):
-    """The status of /healthz; 0 if nobody answers."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(2)
-        try:
-            connection.connect(path)
-            connection.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
-            answer = b""
-            while data := connection.recv(65536):
-                answer += data
-            return int(answer.split()[1])
-        except (OSError, IndexError):
-            return 0
-
-
-def problems(path):
-    """What the control socket says is wrong, and of which output; nil if nobody answers."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(2)
-        try:
-            connection.connect(path)
-            connection.sendall(b'{"status":{}}\n')
-            answer = b""
-            while not answer.endswith(b"\n"):
-                data = connection.recv(65536)
-                if not data:
-                    return None
-                answer += data
-            status = json.loads(answer)
-            return status["problems"] + [o["target"] + ": " + o["state"] for o in status["outputs"] if o["state"] != "ok"]
-        except OSError:
-            return None
-
-
-def memory(group):
-    total = 0
-    try:
-        processes = open(group + "/cgroup.procs").read().split()
-    except OSError:
-        return 0
-    for process in processes:
-        try:
-            total += int(open("/proc/%s/statm" % process).read().split()[1]) * resource.getpagesize()
-        except OSError:
-            pass
-    return total
-
-
 def observe(a):
     seen, peak, said = [], 0, 0
     while not stopped:
@@ -366,26 +316,6 @@ def observe(a):
         print("acknowledged", len(seen), json.dumps([code, words]), flush=True)
         time.sleep(0.05)
     print(json.dumps({"seen": seen, "memory": peak}))
-
-
-def names_in(directory):
-    found = {path for path in glob.glob(directory + "/**/stalls.jsonl*", recursive=True) if os.path.isfile(path) and not path.endswith(".part")}
-    # What is being compressed is there twice.
-    return {path for path in found if not (path.endswith(".gz") and path[:-3] in found)}
-
-
-def lines(directory):
-    """Of all files; read again if one was renamed or compressed meanwhile."""
-    while True:
-        before, result = names_in(directory), []
-        try:
-            for path in sorted(before):
-                with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
-                    result += file
-        except FileNotFoundError:
-            continue
-        if names_in(directory) == before:
-            return result
 
 
 ID = re.compile(rb'"id":"([0-9a-f]{32})"')
