@@ -133,6 +133,31 @@ extension SharedAgentTests {
       }
     }
 
+    @Test("the journal goes, and comes again")
+    func journalComesAgain() throws {
+      try shared.startAgent("outputs: [{type: stdout}]\n")
+      let host = try shared.startHost().client
+      try host.advance(by: 30)
+      let units =
+        "systemd-journald.socket systemd-journald-dev-log.socket systemd-journald-audit.socket systemd-journald.service"
+      try shared.shell("systemctl stop \(units) 2>/dev/null; true")
+      usleep(1_500_000)
+      try shared.shell("systemctl start \(units) 2>/dev/null; systemctl is-active systemd-journald")
+      usleep(3_000_000)
+      // What the kernel had taken for the old one is lost, and nobody can tell how much; from here on nothing is.
+      let back = SharedMachine.now
+      #expect(comes(within: 20) { host.count >= 30 + 600 }, "no report is acknowledged any more")
+      try host.stop()
+      try shared.machine.syncJournal()
+      try shared.shell(
+        "mkdir \(SharedMachine.log)/journal; journalctl --quiet --no-pager --all --output cat --unit stalld | grep '^{' >\(SharedMachine.log)/journal/stalls.jsonl"
+      )
+      let result = try shared.compare(host, since: back, in: "\(SharedMachine.log)/journal")
+      print("journal:", result)
+      #expect(result.acknowledged > 0)
+      #expect(result.missing == 0, "acknowledged and not in the journal")
+    }
+
     @Test("a disk hangs")
     func hangingDisk() throws {
       let slow = "\(SharedMachine.log)/slow"

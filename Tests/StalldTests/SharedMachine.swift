@@ -28,7 +28,7 @@ final class SharedMachine: @unchecked Sendable {
   init() throws {
     let support = Program.root.appending(path: "Tests/Support")
     var more: [String: String] = [:]
-    for name in ["shared-agent-client.py", "forged-modules.py"] {
+    for name in ["shared-agent-client.py", "shared_agent_view.py", "forged-modules.py"] {
       more[String("\(Installation.programs)/\(name)".dropFirst())] = try String(
         contentsOf: support.appending(path: name), encoding: .utf8)
     }

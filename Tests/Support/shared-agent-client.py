@@ -16,17 +16,15 @@ They run until SIGTERM (or --limit), and print a line of JSON then; until then, 
 import argparse
 import collections
 import fcntl
-import glob
-import gzip
 import json
-import os
 import re
-import resource
 import selectors
 import signal
 import socket
 import sys
 import time
+
+from shared_agent_view import health, lines, memory, problems
 
 stopped = False
 
@@ -192,6 +190,8 @@ def flood(a):
     selector, streams, number, closed, finished = selectors.DefaultSelector(), {}, 0, 0, 0
     frames, end, said, errors = json.loads(a.frames), time.monotonic() + a.limit, 0, collections.Counter()
     template = report(a.first, 0, a.service, frames, a.filler)
+    if a.keys:
+        template = b"{" + b"".join(b'"%x":0,' % n for n in range(a.keys)) + template[1:]
     place = template.index(identity(a.first, 0).encode()) + 16
     head, tail = template[:place], template[place + 16:]
     while not stopped and time.monotonic() < end:
@@ -209,8 +209,8 @@ def flood(a):
                 alive = stream[1].read(connection)
             if alive and events & selectors.EVENT_WRITE:
                 if not stream[0]:
-                    stream[0] = b"".join(head + b"%016x" % n + tail for n in range(number + 1, number + 33))
-                    number += 32
+                    stream[0] = b"".join(head + b"%016x" % n + tail for n in range(number + 1, number + 1 + a.lines))
+                    number += a.lines
                 try:
                     stream[0] = stream[0][connection.send(stream[0]):]
                 except (BlockingIOError, InterruptedError):
@@ -226,7 +226,7 @@ def flood(a):
                 del streams[connection]
         if time.monotonic() > said + 0.1:
             said = time.monotonic()
-            print("acknowledged", finished + sum(s[1].acknowledged for s in streams.values()), flush=True)
+            print("acknowledged", finished + closed + sum(s[1].acknowledged for s in streams.values()), flush=True)
     total = finished + sum(s[1].acknowledged for s in streams.values())
     print(json.dumps({"sent": number, "acknowledged": total, "closed": closed, "errors": [e for e, _ in errors.most_common(5)]}))
 
@@ -306,54 +306,6 @@ def lease(a):
 # MARK: What an outsider sees
 
 
-def health(path):
-    """The status of /healthz; 0 if nobody answers."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(2)
-        try:
-            connection.connect(path)
-            connection.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
-            answer = b""
-            while data := connection.recv(65536):
-                answer += data
-            return int(answer.split()[1])
-        except (OSError, IndexError):
-            return 0
-
-
-def problems(path):
-    """What the control socket says is wrong, and of which output; nil if nobody answers."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(2)
-        try:
-            connection.connect(path)
-            connection.sendall(b'{"status":{}}\n')
-            answer = b""
-            while not answer.endswith(b"\n"):
-                data = connection.recv(65536)
-                if not data:
-                    return None
-                answer += data
-            status = json.loads(answer)
-            return status["problems"] + [o["target"] + ": " + o["state"] for o in status["outputs"] if o["state"] != "ok"]
-        except OSError:
-            return None
-
-
-def memory(group):
-    total = 0
-    try:
-        processes = open(group + "/cgroup.procs").read().split()
-    except OSError:
-        return 0
-    for process in processes:
-        try:
-            total += int(open("/proc/%s/statm" % process).read().split()[1]) * resource.getpagesize()
-        except OSError:
-            pass
-    return total
-
-
 def observe(a):
     seen, peak, said = [], 0, 0
     while not stopped:
@@ -364,26 +316,6 @@ def observe(a):
         print("acknowledged", len(seen), json.dumps([code, words]), flush=True)
         time.sleep(0.05)
     print(json.dumps({"seen": seen, "memory": peak}))
-
-
-def names_in(directory):
-    found = {path for path in glob.glob(directory + "/**/stalls.jsonl*", recursive=True) if os.path.isfile(path) and not path.endswith(".part")}
-    # What is being compressed is there twice.
-    return {path for path in found if not (path.endswith(".gz") and path[:-3] in found)}
-
-
-def lines(directory):
-    """Of all files; read again if one was renamed or compressed meanwhile."""
-    while True:
-        before, result = names_in(directory), []
-        try:
-            for path in sorted(before):
-                with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
-                    result += file
-        except FileNotFoundError:
-            continue
-        if names_in(directory) == before:
-            return result
 
 
 ID = re.compile(rb'"id":"([0-9a-f]{32})"')
@@ -435,6 +367,8 @@ def main():
         p.add_argument("--stay", action="store_true", help="stays connected when all are acknowledged")
         p.add_argument("--wander", action="store_true")
         p.add_argument("--filler", type=int, default=3)
+        p.add_argument("--lines", type=int, default=32, help="lines of one write")
+        p.add_argument("--keys", type=int, default=0, help="members more in each line")
         p.add_argument("--connections", type=int, default=1)
         p.add_argument("--count", type=int, default=-1)
         p.add_argument("--every", type=float, default=10, help="milliseconds")
