@@ -154,7 +154,7 @@ fuzz: ## Unwinding and symbols under libFuzzer and the address sanitizer, FUZZ_S
 	$(FUZZER) -ITests/Fuzz/Unwind/include -o .build/fuzz/unwind Tests/Fuzz/Unwind/unwind.c \
 	  $(addprefix Sources/CUnwind/,unwind.c unwind_code.c memory.c libunwind_table.c)
 	$(FUZZER) -o .build/fuzz/symbols Tests/Fuzz/Symbols/symbols.c \
-	  $(addprefix Sources/CUnwind/,symbols.c symbols_elf.c symbols_dwarf.c symbols_lines.c symbols_demangle.c libdw_table.c)
+	  $(addprefix Sources/CUnwind/,symbols.c symbols_open.c symbols_elf.c symbols_dwarf.c symbols_lines.c symbols_demangle.c libdw_table.c)
 	.build/fuzz/unwind -max_total_time=$$(($(FUZZ_SECONDS) / 2)) -timeout=5 -max_len=4096 \
 	  -artifact_prefix=.build/fuzz/unwind- .build/fuzz/unwind-corpus Tests/Fuzz/seeds/unwind
 	.build/fuzz/symbols -max_total_time=$$(($(FUZZ_SECONDS) / 2)) -timeout=5 -max_len=16384 \
