@@ -159,7 +159,7 @@ fuzz: ## Unwinding, symbols and the agent's readers under libFuzzer and the addr
 	$(FUZZER) -ITests/Fuzz/Unwind/include -o .build/fuzz/unwind Tests/Fuzz/Unwind/unwind.c \
 	  $(addprefix Sources/CUnwind/,unwind.c unwind_code.c memory.c libunwind_table.c)
 	$(FUZZER) -o .build/fuzz/symbols Tests/Fuzz/Symbols/symbols.c \
-	  $(addprefix Sources/CUnwind/,symbols.c symbols_elf.c symbols_dwarf.c symbols_lines.c symbols_demangle.c libdw_table.c)
+	  $(addprefix Sources/CUnwind/,symbols.c symbols_open.c symbols_elf.c symbols_dwarf.c symbols_lines.c symbols_demangle.c libdw_table.c)
 	$(SWIFT) build $(AGENT_FUZZER)
 	.build/fuzz/unwind -max_total_time=$$(($(FUZZ_SECONDS) / 5)) -timeout=5 -max_len=4096 \
 	  -artifact_prefix=.build/fuzz/unwind- .build/fuzz/unwind-corpus Tests/Fuzz/seeds/unwind

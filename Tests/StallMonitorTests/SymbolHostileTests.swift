@@ -135,7 +135,9 @@ import Testing
     try fixtures.run(["objcopy", "--compress-debug-sections=zlib", file])
     #expect(try fixtures.run(["readelf", "-SW", file]).contains(#/\.debug_line .* C /#))
     let root = Victim.root.path
-    let sources = ["symbols", "symbols_elf", "symbols_dwarf", "symbols_lines", "symbols_demangle", "libdw_table"]
+    let sources = [
+      "symbols", "symbols_open", "symbols_elf", "symbols_dwarf", "symbols_lines", "symbols_demangle", "libdw_table",
+    ]
     try """
     #include <stdint.h>
     #include <stdio.h>

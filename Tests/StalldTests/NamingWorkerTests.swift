@@ -9,7 +9,7 @@ import Testing
   private func library(_ fixtures: NameFixtures, _ name: String = "true_name") throws -> NameFixtures.Frame {
     try fixtures.library(
       fixtures.directory("service") + "/lib\(name).so", function: name,
-      buildID: name.utf8.map { String($0, radix: 16) }.joined())
+      buildID: name.utf8.map { String($0, radix: 16) }.joined().padding(toLength: 40, withPad: "0", startingAt: 0))
   }
 
   private func send(_ lines: [String], _ agent: RunningAgent) throws -> AgentClient {
@@ -54,7 +54,9 @@ import Testing
     kill(worker, SIGKILL)
     #expect(client.isAcknowledged(39))
     #expect(try agent.lines().count == 40)
-    #expect(try agent.lines().filter { $0.contains("true_name") }.count >= 39, "at most the one that it had is without")
+    #expect(
+      try agent.lines().filter { $0.contains("\"symbol\":\"true_name\"") }.count >= 39,
+      "at most the one that it had is without")
     let order = try agent.reports().compactMap { $0["stall", "id"] as? String }
     #expect(order == order.sorted())
     #expect(agent.worker != worker)
@@ -72,10 +74,12 @@ import Testing
     #expect(try send([NameFixtures.line(2, [frame]), NameFixtures.line(3, [frame])], agent).isAcknowledged(2))
     agent.expect("it is killed") { kill(worker, 0) != 0 }
     #expect(try agent.lines().count == 3)
+    // Not of the build that it was at, for a minute.
+    let other = try library(fixtures, "other_name")
     try agent.expect("names come again") {
       let id = Int.random(in: 1000...1_000_000_000)
-      #expect(try send([NameFixtures.line(id, [frame])], agent).isAcknowledged(1))
-      return try agent.line(id)?.contains("true_name") == true
+      #expect(try send([NameFixtures.line(id, [other])], agent).isAcknowledged(1))
+      return try agent.line(id)?.contains("\"symbol\":\"other_name\"") == true
     }
   }
 
@@ -133,6 +137,21 @@ import Testing
     }
     report.takeNames(Array(text.replacing("\"offset\"", with: "\"symbol\":\"f\",\"offset\"").utf8))
     #expect(String(decoding: report.bytes, as: UTF8.self).contains("\"symbol\":\"f\""))
+  }
+
+  @Test("lines that lack no names make no trip: they need no worker")
+  func named() throws {
+    let agent = try RunningAgent()
+    let line = AgentClient.report(id: 1).replacing(
+      #""stack":[]"#,
+      with:
+        #""stack":[{"symbol":"f","module":"/usr/bin/web","build_id":"abcd","offset":"0x10"},{"module":"/usr/bin/web"}]"#
+    )
+    #expect(try send([line], agent).isAcknowledged(1))
+    #expect(agent.worker == nil)
+    #expect(
+      try send([line.replacing(#""symbol":"f","#, with: "").replacing("01\"", with: "02\"")], agent).isAcknowledged(1))
+    #expect(agent.worker != nil)
   }
 
   @Test("status shows a stall with the names that the file has")

@@ -194,6 +194,9 @@ struct NamingClient {
     var buffer = [UInt8](repeating: 0, count: 16 << 10)
     let count = read(file, &buffer, buffer.count)
     let lines = String(decoding: buffer[..<max(0, count)], as: UTF8.self).split(separator: "\n")
-    return lines.contains { $0.split(separator: ":", maxSplits: 2).last.map { $0 == controlGroup } ?? false }
+    return lines.contains { line in
+      let fields = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
+      return fields.count == 3 && fields[2] == controlGroup
+    }
   }
 }

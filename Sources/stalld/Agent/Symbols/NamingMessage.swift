@@ -29,7 +29,7 @@ enum NamingMessage {
 
     var kind: Kind
     var number: UInt64
-    /// `begun`: only root can have put there what is read. Otherwise: no file was found for any of the builds.
+    /// Of `begun`: only root can have put there what is read; else: no file was found for any of the builds.
     var flag = false
     var hits: UInt32 = 0
     var misses: UInt32 = 0
@@ -77,7 +77,7 @@ extension NamingMessage.Answer {
     result.reserveCapacity(Self.fixedSize + 4 + line.count)
     result.append(UInt32(Self.fixedSize + line.count))
     result.append(kind.rawValue)
-    result.append(flag ? 1 : 0)
+    result.append(UInt8(flag ? 1 : 0))
     result.append(number)
     result.append(hits)
     result.append(misses)
