@@ -257,6 +257,20 @@ struct AgentFairnessTests {
     #expect(queue.bytes < queue.bytesLimit)
   }
 
+  @Test("lines that a user begins and does not end take no more than its share of memory")
+  func unfinishedLines() throws {
+    let agent = try agent("limits: { memory: 1MiB }")
+    let said = try run(
+      Self.evil, agent,
+      """
+      all = [connect() for _ in range(5)]
+      for s in all: s.sendall(b"x" * 60000)
+      say(all[4].recv(200).decode())
+      """)
+    #expect(said.contains("its user has too much in lines that are not finished (limits.memory)"))
+    #expect(try agent.status().connections >= 1)
+  }
+
   // MARK: History
 
   @Test(
