@@ -247,7 +247,7 @@ extension OneAtATime {
       let state = try State()
       let variables = environment(agent, state, ["STALLMONITOR_THRESHOLD": "1min"])
       let victim = try Victim.run("stalls", milliseconds: 150, environment: variables) { process in
-        defer { kill(process.processIdentifier, SIGTERM) }
+        defer { kill(process.processIdentifier, SIGKILL) }
         try agent.wait("stalls") { try $0.reports().count >= 6 }
       }
       #expect(agent.connections.count == 1, "it stays connected")

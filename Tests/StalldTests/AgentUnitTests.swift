@@ -127,9 +127,10 @@ extension SystemdTests {
       try machine.shell("journalctl --update-catalog; systemctl start stalld")
       let process = try machine.property("MainPID", of: "stalld")
       /// What the agent says of a configuration once it has read it.
-      func reload(_ yaml: String, _ outcome: String) throws -> String {
-        let since = try machine.shell("echo '\(yaml)' >/etc/stalld/stalld.yaml; date +@%s.%N; systemctl reload stalld")
-          .output
+      func reload(_ yaml: String, _ outcome: String, isRefused: Bool = false) throws -> String {
+        let asked = try machine.shell("echo '\(yaml)' >/etc/stalld/stalld.yaml; date +@%s.%N; systemctl reload stalld")
+        #expect((asked.status != 0) == isRefused, "a refused reload is a failed systemctl reload")
+        let since = asked.output
         let command = "journalctl --quiet --catalog --unit stalld _PID=\(process) --since \(since)"
         try SystemdTests.waitUntil { try machine.shell(command).output.contains(outcome) }
         return try machine.shell(command).output
@@ -138,7 +139,7 @@ extension SystemdTests {
       #expect(!good.contains("not reloaded"))
       try SystemdTests.waitUntil { try machine.property("StatusText", of: "stalld") == "Serving" }
 
-      let bad = try reload("services: [{match: web, threshold: fast}]\nlimit: {}", "services")
+      let bad = try reload("services: [{match: web, threshold: fast}]\nlimit: {}", "services", isRefused: true)
       #expect(bad.contains("/etc/stalld/stalld.yaml:1: services[0].threshold = fast"))
       #expect(bad.contains("/etc/stalld/stalld.yaml:2: limit"))
       #expect(bad.contains("-- Subject: The new configuration of stalld is not usable"))

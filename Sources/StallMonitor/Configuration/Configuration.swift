@@ -15,7 +15,8 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
     /// It need not be there yet. Lines wait for it, in memory and then in a file of the state directory, 4 MiB at most; it is tried again after
     /// 0.1 s, 0.2 s, 0.4 s … up to 30 s, and with each new line. What waits when the process ends is handed over by the next start of the
     /// service. The agent names the frames of reports, keeps the samples of stalls, and may hand out another ``threshold``,
-    /// ``repeatWindow``, ``budget`` and ``captureThreads``, which win over those here and over the environment's. A thread of its own
+    /// ``repeatWindow``, ``budget`` and ``captureThreads``, which win over those here and over the environment's. It may switch the watch
+    /// off and on, and have running threads not sampled. A thread of its own
     /// talks to it, and sleeps while there is nothing to say.
     case agent(path: String)
   }

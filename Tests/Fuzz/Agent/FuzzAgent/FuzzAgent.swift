@@ -7,6 +7,7 @@ import Glibc
 
 private let reader = getenv("FUZZ").map { String(cString: $0) } ?? ""
 
+/// Reads one input; libFuzzer calls it.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ bytes: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   let input = UnsafeBufferPointer(start: bytes, count: count)
