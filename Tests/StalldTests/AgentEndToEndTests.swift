@@ -68,7 +68,7 @@ struct AgentEndToEndTests {
     try agent.expect("a file of each stall, and nothing else") {
       let files = try FileManager.default.contentsOfDirectory(
         atPath: agent.scratch.url.appending(path: "details").path)
-      return try Set(files) == Set(agent.reports().map { "\($0.id).json" })
+      return try Set(files) == Set(agent.reports().map { "\($0.id).\(getuid()).json" })
     }
   }
 

@@ -55,8 +55,9 @@ final class Ingest {
   static let highestSequence = UInt64(1) << 62
   /// What is read of a connection before the others have their turn.
   static let readSize = 32 << 10
-  /// Connections that are accepted before hosts are read again.
-  static let acceptLimit = 16
+  /// Connections that are accepted at once, and the pause if there are more: who connects again and again does not keep the agent busy.
+  static let acceptLimit = 8
+  static let acceptPause: Duration = .milliseconds(5)
   static let faultLimit = 100
   static let inquiryLimit = 16
   static let drainLimit: Duration = .seconds(2)
@@ -159,14 +160,19 @@ final class Ingest {
       }
       admit(socket)
     }
+    pauseListening(for: Self.acceptPause)
   }
 
   /// No descriptors are left, say: the socket stays readable, and asking it on and on would help nobody.
   func pauseListening(_ reason: String) {
     complaints.say(.error, about: "accept", "no connection can be accepted for a second: \(reason)")
+    pauseListening(for: .seconds(1))
+  }
+
+  private func pauseListening(for time: Duration) {
     listener?.interest = []
     let ingest = UncheckedReference(self)
-    loop.schedule(after: .seconds(1), name: "accept again") { _ in ingest.object?.listener?.interest = .readable }
+    loop.schedule(after: time, name: "accept again") { _ in ingest.object?.listener?.interest = .readable }
   }
 
   func process(_ peer: Peer, _ pidfd: Int32) -> PeerProcess {
