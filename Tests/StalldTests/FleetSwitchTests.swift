@@ -10,17 +10,18 @@ struct FleetSwitchTests {
   /// A service that stalls again and again, for 150 ms each.
   private final class Service {
     let process = Process()
-    private let state: ScratchDirectory
+    /// In memory, where the record of a stall lies that it is killed in.
+    private let state = URL(fileURLWithPath: "/dev/shm/stalld-test-\(UUID().uuidString)")
     private let words: URL
 
     init(_ agent: RunningAgent, _ scenario: String = "stalls", _ more: [String: String] = [:]) throws {
-      state = try ScratchDirectory()
-      words = state.url.appending(path: "words")
+      try FileManager.default.createDirectory(at: state, withIntermediateDirectories: false)
+      words = state.appending(path: "words")
       try Data().write(to: words)
       process.executableURL = try Program.built("StallVictim", "debug")
       process.arguments = [scenario, "150"]
       process.environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("STALLMONITOR_") }.merging([
-        "STALLMONITOR_SINK": "agent:\(agent.socketPath)", "STALLMONITOR_STATE_DIRECTORY": state.url.path,
+        "STALLMONITOR_SINK": "agent:\(agent.socketPath)", "STALLMONITOR_STATE_DIRECTORY": state.path,
         "STALLMONITOR_REPEAT_WINDOW": "0s", "STALLMONITOR_BUDGET": "0", "STALLMONITOR_SERVICE_NAME": "web",
       ]) { $1 }
       .merging(more) { $1 }
@@ -34,6 +35,7 @@ struct FleetSwitchTests {
     deinit {
       kill(process.processIdentifier, SIGKILL)
       process.waitUntilExit()
+      try? FileManager.default.removeItem(at: state)
     }
   }
 
