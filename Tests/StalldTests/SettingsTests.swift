@@ -69,6 +69,15 @@ struct SettingsTests {
       - match: db
     """
 
+  @Test("a user's quota of the day leaves room in the files for others, however small these are")
+  func quotaFollowsTheFiles() throws {
+    func quota(_ file: String) throws -> Int? { try load(file).policy.userBytesPerDay }
+    #expect(try quota("") == 240 << 20)
+    #expect(try quota("outputs: [{type: file, max_size: 8MiB, keep: 3}]") == 8 << 20)
+    #expect(try quota("outputs: [{type: file, max_size: off}]") == 240 << 20)
+    #expect(try quota("limits: {user_bytes_per_day: off}\noutputs: [{type: file, max_size: 8MiB, keep: 3}]") == nil)
+  }
+
   @Test func everyKeyOfTheFileArrives() throws {
     let settings = try load(Self.everything)
     var expected = AgentSettings()

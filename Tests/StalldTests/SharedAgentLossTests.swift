@@ -73,7 +73,7 @@ extension SharedAgentTests {
     @Test(
       "the file is removed, or something else lies in its place",
       arguments: [
-        "rm FILE", "mv FILE FILE.1", "rm FILE; ln -s /dev/null FILE", "rm FILE; mkdir FILE",
+        "rm FILE", "mv FILE FILE.1", "rm FILE; ln -s /dev/null FILE", "until rm -f FILE; mkdir FILE; do :; done",
       ])
     func removedFile(script: String) throws {
       let file = "\(SharedMachine.log)/stalls.jsonl"

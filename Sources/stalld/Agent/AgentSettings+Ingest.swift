@@ -6,11 +6,24 @@ extension AgentSettings {
     Ingest.Policy(
       linesPerSecond: Double(limits.linesPerSecond),
       userLinesPerSecond: Double(max(limits.userLinesPerSecond, limits.linesPerSecond)),
-      userBytesPerDay: limits.userBytesPerDay, lineBytes: limits.lineBytes, connections: limits.connections,
+      userBytesPerDay: dailyQuota, lineBytes: limits.lineBytes, connections: limits.connections,
       connectionsPerUser: limits.connectionsPerUser, memory: limits.memory,
       incompleteLineTimeout: limits.incompleteLineTimeout, allowedUsers: Set(socket.allow.users.map(\.id)),
       allowedGroups: Set(socket.allow.groups.map(\.id)))
   }
+
+  /// What one user may add to the files in a day, so that a few days of everybody's reports are kept; nil for any number.
+  private var dailyQuota: Int? {
+    guard let limit = limits.userBytesPerDay else { return nil }
+    let kept = outputs.compactMap { output -> Int? in
+      guard case .file(let file) = output, let size = file.maxSize else { return nil }
+      return size * (file.keep + 1)
+    }
+    // Files of a few hundred lines have no room to be shared.
+    return min(limit, max((kept.min() ?? .max) / 4, Self.leastQuota))
+  }
+
+  private static let leastQuota = 1 << 20
 }
 
 extension AgentSettings.ServiceOverride {

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CLinux
 import Glibc
 import LoopEngine
 import StallMonitor
@@ -47,6 +48,8 @@ struct RunCommand: ParsableCommand {
     configuration.sink = .agent(path: settings.socket.path)
     let monitor = try StallMonitor.start(configuration)
     manager?.send("READY=1\nSTATUS=Serving")
+    // On a busy machine a report would wait for its turn on the processor several times.
+    clinux_request_short_slice()
     loop.run()
     manager?.send("STOPPING=1")
     monitor.stop()

@@ -1,8 +1,27 @@
+import CLinux
 import Glibc
 import StallMonitor
 
 /// Who may connect, and whose connection gives way.
 extension Ingest {
+  /// Refuses the connection of a user who connects too often, at the least cost.
+  func connectsTooOften(_ socket: Int32) -> Bool {
+    var credentials = clinux_peer()
+    guard clinux_peer_credentials(socket, &credentials), !connectionRate.admits(credentials.uid) else { return false }
+    metrics.connectionRefused(.tooOften)
+    complaints.say(
+      .warning, .connectionRefused, about: "often-\(credentials.uid)",
+      "refused a connection of user \(credentials.uid): it connects more than \(Int(ConnectionRate.perSecond)) times a second"
+    )
+    Self.tooOften.withUTF8Buffer {
+      _ = Glibc.send(socket, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT))
+    }
+    Glibc.close(socket)
+    return true
+  }
+
+  private static let tooOften: StaticString = "{\"error\":\"refused: its user connects too often\"}\n"
+
   /// Takes a connection, or refuses it with words.
   func admit(_ socket: Int32) {
     guard let (peer, pidfd) = Peer.of(socket: socket) else {

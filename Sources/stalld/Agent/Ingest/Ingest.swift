@@ -55,9 +55,9 @@ final class Ingest {
   static let highestSequence = UInt64(1) << 62
   /// What is read of a connection before the others have their turn.
   static let readSize = 32 << 10
-  /// Connections that are accepted at once, and the pause if there are more: who connects again and again does not keep the agent busy.
-  static let acceptLimit = 8
-  static let acceptPause: Duration = .milliseconds(5)
+  /// Connections that are taken before hosts are read again, and those that are looked at.
+  static let acceptLimit = 32
+  static let refusalLimit = 512
   static let faultLimit = 100
   static let inquiryLimit = 16
   static let drainLimit: Duration = .seconds(2)
@@ -81,6 +81,7 @@ final class Ingest {
   /// Those that have ended, until their lines have arrived.
   var leaving: [UInt64: Connection] = [:]
   var shares = ClientShares()
+  var connectionRate = ConnectionRate()
   /// What has been written today.
   var usage = DailyUsage()
   var processes: [Int32: PeerProcess] = [:]
@@ -151,28 +152,26 @@ final class Ingest {
   }
 
   func accept(from descriptor: Int32) {
-    for _ in 0..<Self.acceptLimit {
+    var admitted = 0
+    for _ in 0..<Self.refusalLimit where admitted < Self.acceptLimit {
       let socket = clinux_accept(descriptor)
       if socket < 0 {
         if errno == EINTR || errno == ECONNABORTED { continue }
         if errno != EAGAIN { pauseListening(String(cString: strerror(errno))) }
         return
       }
+      if connectsTooOften(socket) { continue }
+      admitted += 1
       admit(socket)
     }
-    pauseListening(for: Self.acceptPause)
   }
 
   /// No descriptors are left, say: the socket stays readable, and asking it on and on would help nobody.
   func pauseListening(_ reason: String) {
     complaints.say(.error, about: "accept", "no connection can be accepted for a second: \(reason)")
-    pauseListening(for: .seconds(1))
-  }
-
-  private func pauseListening(for time: Duration) {
     listener?.interest = []
     let ingest = UncheckedReference(self)
-    loop.schedule(after: time, name: "accept again") { _ in ingest.object?.listener?.interest = .readable }
+    loop.schedule(after: .seconds(1), name: "accept again") { _ in ingest.object?.listener?.interest = .readable }
   }
 
   func process(_ peer: Peer, _ pidfd: Int32) -> PeerProcess {

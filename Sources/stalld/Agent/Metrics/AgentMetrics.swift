@@ -16,6 +16,7 @@ final class AgentMetrics {
     case notAllowed = "not_allowed"
     case tooMany = "too_many"
     case tooManyOfUser = "too_many_of_user"
+    case tooOften = "too_often"
     case unknownProcess = "unknown_process"
     case misbehaved
   }

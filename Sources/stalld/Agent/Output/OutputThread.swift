@@ -41,7 +41,10 @@ final class OutputThread: Sendable {
     queue = OutputQueue(name: destination.name)
     delivery = Delivery(destination, queue: queue, loop: loop, say: say, didProgress: didProgress)
     // What a full pipe or a file at its limit would end the process with becomes an error of the call.
-    loop.perform { ThreadSignals.block([SIGPIPE, SIGXFSZ]) }
+    loop.perform {
+      ThreadSignals.block([SIGPIPE, SIGXFSZ])
+      clinux_request_short_slice()
+    }
   }
 
   func open() -> Task {

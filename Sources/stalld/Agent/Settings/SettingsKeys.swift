@@ -27,7 +27,7 @@ extension AgentSettings {
       "Lines of one user in all its units, which have their turns; at least what one unit may send."),
     .init(
       "limits.user_bytes_per_day", orOff: \.limits.userBytesPerDay, .size(1 << 20...1 << 50),
-      "Reports of one user that are written in a day (UTC), of one of its units at most half of it. What is more is counted, and not written. A quarter of what the files hold that are kept is a good choice; off admits all."
+      "Reports of one user that are written in a day (UTC), of one of its units at most half of it. What is more is counted, and not written. Never more than a quarter of what the files hold that are kept; off admits all."
     ),
     .init(
       "limits.line_bytes", \.limits.lineBytes, .size(8 << 10...16 << 20),
