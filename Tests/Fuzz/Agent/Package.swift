@@ -16,7 +16,8 @@ let package = Package(
       // What these need, file by file: the command itself needs other packages.
       exclude: ["Agent/Settings/AgentOptions.swift"],
       sources: [
-        "Agent/Settings", "Agent/Ingest/LineScanner.swift", "JSONTokens.swift", "Agent/Output/SyslogAddress.swift",
+        "Agent/Settings", "Agent/Ingest/LineScanner.swift", "Agent/Ingest/FrameScan.swift", "Agent/AgentLog.swift",
+        "Terminal/TerminalText.swift", "JSONTokens.swift", "Agent/Output/SyslogAddress.swift",
         "Agent/Metrics/MetricsAddress.swift", "Agent/LoopbackAddress.swift", "Agent/StreamListener.swift",
         "Symbolicate/LineReader.swift",
       ]),
