@@ -54,6 +54,18 @@ struct AgentFairnessTests {
     return (process, output)
   }
 
+  /// Sends over forty connections as fast as it can, without end.
+  private static let flood = """
+    all = [connect() for _ in range(40)]
+    for s in all: s.setblocking(False)
+    n = 1 << 40
+    while True:
+      for s in all:
+        n += 1
+        try: s.send(report(n))
+        except BlockingIOError: time.sleep(0.001)
+    """
+
   /// What a program says, once it has ended.
   private func run(_ user: Int, _ agent: RunningAgent, _ text: String) throws -> String {
     let (process, output) = try client(user, agent, text)
@@ -73,18 +85,7 @@ struct AgentFairnessTests {
   func flood() throws {
     let begin = ContinuousClock.now
     let agent = try agent("limits: { lines_per_second: 50 }")
-    let flooder = try client(
-      Self.evil, agent,
-      """
-      all = [connect() for _ in range(40)]
-      for s in all: s.setblocking(False)
-      n = 1 << 40
-      while True:
-        for s in all:
-          n += 1
-          try: s.send(report(n))
-          except BlockingIOError: time.sleep(0.001)
-      """)
+    let flooder = try client(Self.evil, agent, Self.flood)
     defer { kill(flooder.process.processIdentifier, SIGKILL) }
     try agent.expect("the flood") { try count(agent, user: Self.evil) >= 200 }
     let said = try run(
@@ -237,18 +238,7 @@ struct AgentFairnessTests {
         "/usr/bin/unshare", "--mount", "--propagation", "private", "/bin/sh", "-c",
         "mount -t tmpfs -o size=64k tmpfs $(dirname \"$4\")/logs && exec \"$@\"", "sh",
       ])
-    let greedy = try client(
-      Self.evil, agent,
-      """
-      all = [connect() for _ in range(40)]
-      for s in all: s.setblocking(False)
-      n = 1 << 40
-      while True:
-        for s in all:
-          n += 1
-          try: s.send(report(n))
-          except BlockingIOError: time.sleep(0.001)
-      """)
+    let greedy = try client(Self.evil, agent, Self.flood)
     defer { kill(greedy.process.processIdentifier, SIGKILL) }
     agent.expect("its user waits") { agent.said.contains("of user \(Self.evil) wait for them (limits.memory)") }
     let other = try client(Self.honest, agent, "s = connect(); s.sendall(report(1)); s.recv(1)")

@@ -111,8 +111,7 @@ import Testing
     }
   }
 
-  private final class Received: @unchecked Sendable {
-    // @unchecked: the loop's alone.
+  private final class Received: @unchecked Sendable {  // `lines` belongs to the loop's thread.
     var lines: [TransitLine] = []
   }
 

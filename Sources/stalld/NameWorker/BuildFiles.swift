@@ -191,12 +191,6 @@ struct NamingClient {
     let file = openat(directory, "cgroup", O_RDONLY | O_CLOEXEC)
     guard file >= 0 else { return false }
     defer { Glibc.close(file) }
-    var buffer = [UInt8](repeating: 0, count: 16 << 10)
-    let count = read(file, &buffer, buffer.count)
-    let lines = String(decoding: buffer[..<max(0, count)], as: UTF8.self).split(separator: "\n")
-    return lines.contains { line in
-      let fields = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
-      return fields.count == 3 && fields[2] == controlGroup
-    }
+    return Peer.controlGroup(from: file) == controlGroup
   }
 }

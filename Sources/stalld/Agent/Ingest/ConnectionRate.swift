@@ -1,6 +1,8 @@
 import LoopEngine
 
-/// How often each user may connect: who connects again and again costs hardly more than the refusal.
+/// The rate at which each user may connect.
+///
+/// A refusal costs little, so repeated connects do not delay other users.
 ///
 /// By the user id alone, since what else there is to know of a process costs much more. Belongs to the agent's loop.
 struct ConnectionRate {
@@ -18,9 +20,11 @@ struct ConnectionRate {
         if buckets[key]!.isFull(rate: Self.perSecond) { buckets[key] = nil }
       }
     }
-    buckets[user, default: TokenBucket(rate: Self.perSecond)].refill(rate: Self.perSecond)
-    guard buckets[user]!.hasToken else { return false }
-    buckets[user]!.take(1)
-    return true
+    var bucket = buckets[user] ?? TokenBucket(rate: Self.perSecond)
+    bucket.refill(rate: Self.perSecond)
+    let isAdmitted = bucket.hasToken
+    if isAdmitted { bucket.take(1) }
+    buckets[user] = bucket
+    return isAdmitted
   }
 }

@@ -8,19 +8,23 @@ extension Ingest {
   func connectsTooOften(_ socket: Int32) -> Bool {
     var credentials = clinux_peer()
     guard clinux_peer_credentials(socket, &credentials), !connectionRate.admits(credentials.uid) else { return false }
-    metrics.connectionRefused(.tooOften)
-    complaints.say(
-      .warning, .connectionRefused, about: "often-\(credentials.uid)",
-      "refused a connection of user \(credentials.uid): it connects more than \(Int(ConnectionRate.perSecond)) times a second"
-    )
-    Self.tooOften.withUTF8Buffer {
-      _ = Glibc.send(socket, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT))
-    }
-    Glibc.close(socket)
+    turnAway(
+      socket, .tooOften, "its user connects too often", about: "often-\(credentials.uid)",
+      "user \(credentials.uid): it connects more than \(Int(ConnectionRate.perSecond)) times a second")
     return true
   }
 
-  private static let tooOften: StaticString = "{\"error\":\"refused: its user connects too often\"}\n"
+  /// Counts a connection that is refused, tells the client `reason` and the operator `words`, and closes it.
+  private func turnAway(
+    _ socket: Int32, _ kind: AgentMetrics.ConnectionRefusal, _ reason: String, about key: String,
+    _ words: @autoclosure () -> String
+  ) {
+    metrics.connectionRefused(kind)
+    complaints.say(.warning, .connectionRefused, about: key, "refused a connection of \(words())")
+    let line = Array("{\"error\":\"refused: \(reason)\"}\n".utf8)
+    _ = Glibc.send(socket, line, line.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT))
+    Glibc.close(socket)
+  }
 
   /// Takes a connection, or refuses it with words.
   func admit(_ socket: Int32) {
@@ -29,13 +33,7 @@ extension Ingest {
       return
     }
     if let (kind, reason) = refusal(of: peer) {
-      metrics.connectionRefused(kind)
-      complaints.say(
-        .warning, .connectionRefused, about: "\(kind)-\(peer.owner)",
-        "refused a connection of \(peer.description): \(reason)")
-      let line = Array("{\"error\":\"refused: \(reason)\"}\n".utf8)
-      _ = Glibc.send(socket, line, line.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT))
-      Glibc.close(socket)
+      turnAway(socket, kind, reason, about: "\(kind)-\(peer.owner)", "\(peer.description): \(reason)")
       if pidfd >= 0 { Glibc.close(pidfd) }
       return
     }

@@ -91,6 +91,11 @@ struct Peer: Sendable, Equatable {
     let descriptor = clinux_open("/proc/\(pid)/cgroup", O_RDONLY | O_CLOEXEC, 0)
     guard descriptor >= 0 else { return nil }
     defer { close(descriptor) }
+    return controlGroup(from: descriptor)
+  }
+
+  /// The same from an open `/proc/PID/cgroup`.
+  static func controlGroup(from descriptor: Int32) -> String? {
     var buffer = [UInt8](repeating: 0, count: 16 << 10)
     let count = read(descriptor, &buffer, buffer.count)
     guard count > 0 else { return nil }

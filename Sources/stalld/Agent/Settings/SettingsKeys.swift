@@ -132,7 +132,7 @@ extension AgentSettings.ServiceOverride {
       "Which services: a glob for the unit's name, with or without .service, or the service's name. Needed."),
     .init(
       "enabled", optional: \.isEnabled, .bool,
-      "Whether the service is watched. One that is told no takes no samples and reports nothing, and goes on when it is told yes; one whose own configuration says no is not reached."
+      "Whether the service is watched. With no, it takes no samples and sends no reports; with yes, it resumes. A service whose own configuration says no is not affected."
     ),
     .init(
       "captures", optional: \.captures, .choice,

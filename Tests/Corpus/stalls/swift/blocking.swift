@@ -179,6 +179,7 @@ func stallGroup() {
 }
 
 let condition = NSCondition()
+// Unsafe: under the condition's lock.
 nonisolated(unsafe) var isReady = false
 @inline(never)
 func waitUntilReady() {

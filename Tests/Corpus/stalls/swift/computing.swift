@@ -1,6 +1,7 @@
 // Stalls that compute, in Swift: closures, generics, protocols, classes and the standard library at work.
 import Foundation
 
+// Unsafe: the stalled thread's alone.
 nonisolated(unsafe) var result: UInt64 = 0
 
 /// About a millisecond of work, which an optimizer cannot shorten.

@@ -3,6 +3,7 @@
 import CStallMonitor
 import Foundation
 
+// Unsafe: set before a thread that reads it starts.
 nonisolated(unsafe) var deadline = DispatchTime.distantFuture
 
 /// Whether the stall has lasted long enough.
