@@ -163,7 +163,7 @@ public final class StallMonitor: Sendable {
   /// Empty if the monitor does not watch. Takes a lock for a moment; from any thread.
   public var watchedLoops: [WatchedLoopStatus] {
     guard sentinel.isInOwnProcess else { return [] }
-    return watch.withLock { $0?.watchdog }?.watchedSubjects.map(WatchedLoopStatus.init) ?? []
+    return watch.withLock { $0?.watchdog }?.list.subjects.map(WatchedLoopStatus.init) ?? []
   }
 
   /// The loops that are watched; nil if the monitor does not watch.
@@ -282,7 +282,7 @@ public final class StallMonitor: Sendable {
     let plan = SinkPlan(configuration, environment: environment)
     let kept = try plan.keptDescriptor()
     // On this thread, so that they share the service's descriptor table.
-    try courier?.start { watchdog.watchedSubjects }
+    try courier?.start { watchdog.list.subjects.map(CountedLoop.init) }
     if let actions = couriers.actions, !actions.addUser() { throw .noThread(code: EAGAIN) }
     let recovery = plan.makeRecoveryPage(sentinel: sentinel)
     let keepsRecords = Atomic<Bool>(false)
@@ -291,11 +291,11 @@ public final class StallMonitor: Sendable {
     defer { StandardErrorQueue.flush() }
     do throws(StallMonitorError) {
       try watchdog.start(keeping: kept) { () throws(StallMonitorError) in
-        let context = try makeContext(
+        let work = try makeWork(
           configuration, environment: environment, plan: plan, watchdog: watchdog, serviceManager: serviceManager,
           courier: courier, actionCourier: couriers.actions, recovery: recovery, suspension: suspension)
-        keepsRecords.store(context.recorder != nil, ordering: .releasing)
-        return context
+        keepsRecords.store(work.keepsRecords, ordering: .releasing)
+        return work
       }
     } catch {
       couriers.actions?.end()
@@ -311,14 +311,14 @@ public final class StallMonitor: Sendable {
     return watch
   }
 
-  /// Makes what the watchdog works with; on its thread.
+  /// Makes what the watchdog does; on its thread.
   ///
   /// All that takes the dynamic loader's lock happens here, and never during a stall.
-  private static func makeContext(
+  private static func makeWork(
     _ configuration: StallMonitorConfiguration, environment: Environment, plan: SinkPlan, watchdog: Watchdog,
     serviceManager: ServiceManagerWatchdog?, courier: TelemetryCourier?, actionCourier: Courier?,
     recovery: RecoveryPage?, suspension: Suspension
-  ) throws(StallMonitorError) -> WatchdogContext {
+  ) throws(StallMonitorError) -> WatchdogWork {
     let capture = ThreadCapture()
     capture.prepareThread()
     let executable = ProcessFacts.executablePath()
@@ -333,14 +333,22 @@ public final class StallMonitor: Sendable {
     let sink = try plan.start(origin: origin, tunings: tunings, recovery: recovery) { semaphore.post() }
     let ledger = RepeatLedger(
       window: configuration.repeatWindow.nanoseconds, budget: configuration.budget, now: MonotonicClock.now())
-    return WatchdogContext(
-      origin: origin, configuration: configuration, sink: sink,
-      publisher: ReportPublisher(sink: sink, ledger: ledger, courier: courier), capture: capture, resolver: resolver,
-      recorder: FatalRecorder.make(
-        configured: configuration.stateDirectory, environment: environment, serviceName: serviceName),
-      actions: ActionPlan(configuration.actions), serviceManager: serviceManager, tunings: tunings,
-      suspension: suspension,
-      courier: courier, actionCourier: actionCourier, recovery: recovery)
+    let publisher = ReportPublisher(sink: sink, ledger: ledger, courier: courier)
+    let recorder = FatalRecorder.make(
+      configured: configuration.stateDirectory, environment: environment, serviceName: serviceName)
+    let records = StallRecords(
+      origin: origin, recorder: recorder, recovery: recovery, publisher: publisher, sink: sink)
+    let actions = ActionRunner(
+      origin: origin, plan: ActionPlan(configuration.actions), courier: actionCourier, publisher: publisher,
+      records: records, writtenDetails: sink.writtenDetails)
+    return WatchdogWork(
+      of: watchdog,
+      stalls: StallFollower(
+        origin: origin, sampler: StallSampler(capture: capture, resolver: resolver), publisher: publisher,
+        records: records, actions: actions),
+      settings: SettingsFollower(
+        configuration, tunings: tunings, suspension: suspension, sinkNames: sink.namesFrames),
+      serviceManager: serviceManager, telemetry: courier)
   }
 
   private static func beginMainLoop(of watch: inout Watch, _ configuration: StallMonitorConfiguration) {
@@ -360,7 +368,7 @@ public final class StallMonitor: Sendable {
       identities.append(.coreFoundation(UInt(bitPattern: clinux_cf_main_run_loop())))
     }
     watch.registry.addMain(identities)
-    watch.watchdog.watch(subject)
+    watch.watchdog.list.watch(subject)
     if loop.isCurrent {
       ThreadEnd.prepareForCapture()
     } else {
@@ -379,7 +387,7 @@ public final class StallMonitor: Sendable {
     let pulse = Pulse(
       semaphore: watchdog.semaphore, fencesItself: !watchdog.hasBarrier, countsTicks: watchdog.countsTicks)
     let heartbeat = CooperativePoolHeartbeat(pulse: pulse, courier: watch.couriers.beats)
-    watchdog.watch(
+    watchdog.list.watch(
       WatchedLoop.Subject(
         name: "cooperative", kind: { CooperativePoolHeartbeat.kind }, threadID: getpid(), stackEnd: 0,
         threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: watch.suspension,

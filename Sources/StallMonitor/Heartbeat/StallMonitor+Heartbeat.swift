@@ -21,7 +21,7 @@ extension StallMonitor {
     let watchdog = place.watchdog
     let pulse = place.pulse
     let heartbeat = LoopHeartbeat(pulse: pulse, watchdog: watchdog, courier: place.courier, post: loop.post)
-    watchdog.watch(
+    watchdog.list.watch(
       WatchedLoop.Subject(
         name: loop.name, kind: { loop.kind.rawValue }, threadID: heartbeat.threadID, stackEnd: 0,
         threshold: (loop.threshold ?? configuration.threshold).nanoseconds, hasOwnThreshold: loop.threshold != nil,

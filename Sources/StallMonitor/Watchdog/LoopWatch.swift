@@ -73,7 +73,7 @@ public final class LoopWatch: Sendable {
       guard case .expected = state, let end = attach() else { return false }
       state = .watched(end: end)
       // Within the lock, so that the watchdog hears of the beginning before the end.
-      registry.watchdog.watch(subject)
+      registry.watchdog.list.watch(subject)
       return true
     }
     if hasBegun { ThreadEnd.tell(self) } else { end() }
@@ -97,7 +97,7 @@ public final class LoopWatch: Sendable {
     registry.remove(self)
     if case .watched(let endStamping) = earlier {
       endStamping()
-      if !watchdogStops { registry.watchdog.forget(pulse) }
+      if !watchdogStops { registry.watchdog.list.forget(pulse) }
     }
   }
 }
