@@ -1,8 +1,10 @@
+import StallReport
+
 /// Runs the service's actions for stalls that last.
 ///
 /// Belongs to the watchdog's thread.
 final class ActionRunner {
-  private let origin: StallReport.Origin
+  private let origin: Report.Origin
   private let plan: ActionPlan
   /// Calls the service's closures.
   private let courier: Courier?
@@ -11,7 +13,7 @@ final class ActionRunner {
   private let writtenDetails: WrittenDetails
 
   init(
-    origin: StallReport.Origin, plan: ActionPlan, courier: Courier?, publisher: ReportPublisher, records: StallRecords,
+    origin: Report.Origin, plan: ActionPlan, courier: Courier?, publisher: ReportPublisher, records: StallRecords,
     writtenDetails: WrittenDetails
   ) {
     self.origin = origin
@@ -29,7 +31,7 @@ final class ActionRunner {
   }
 
   /// Runs what the stall under way has lasted long enough for; after what is to be written of it.
-  func run(on loop: WatchedLoop, as event: StallReport.Event = .ongoing, at time: UInt64) {
+  func run(on loop: WatchedLoop, as event: Report.Event = .ongoing, at time: UInt64) {
     guard let episode = loop.episode else { return }
     let due = plan.due(after: episode.duration(at: time), done: loop.progress.actionsDone)
     guard !due.isEmpty else { return }
@@ -48,7 +50,7 @@ final class ActionRunner {
   }
 
   /// Has the closures called, with the path of the detail file if that has been written by then.
-  private func call(_ due: [StallAction.Deed], of report: StallReport, isTold: Bool) {
+  private func call(_ due: [StallAction.Deed], of report: Report, isTold: Bool) {
     guard let courier else { return }
     var other = report
     other.detailFile = nil

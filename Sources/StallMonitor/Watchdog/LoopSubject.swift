@@ -1,3 +1,5 @@
+import StallReport
+
 extension WatchedLoop {
   /// A loop, as whoever watches it describes it.
   ///

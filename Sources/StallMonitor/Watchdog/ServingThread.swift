@@ -1,3 +1,5 @@
+import StallReport
+
 /// The thread that serves a loop, and what the kernel counts for it in the turn under way.
 ///
 /// It may change where a heartbeat watches a queue that workers serve. Belongs to the watchdog's thread.
@@ -66,7 +68,7 @@ final class ServingThread {
   func forgetUsage() { baseline = nil }
 
   /// What was counted in the turn up to `time`; nil if that is not known.
-  func change(at time: UInt64) -> ThreadUsage.Change? {
+  func change(at time: UInt64) -> ResourceUsage? {
     guard let baseline, let usage = usage(at: time) else { return nil }
     return usage.change(since: baseline)
   }

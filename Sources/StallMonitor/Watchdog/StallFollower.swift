@@ -1,8 +1,10 @@
+import StallReport
+
 /// Follows the stalls of all loops: carries out what each loop's ``TurnMonitor`` decides.
 ///
 /// Belongs to the watchdog's thread.
 final class StallFollower {
-  private let origin: StallReport.Origin
+  private let origin: Report.Origin
   let sampler: StallSampler
   let publisher: ReportPublisher
   let records: StallRecords
@@ -13,7 +15,7 @@ final class StallFollower {
   private var isBufferTaken = false
 
   init(
-    origin: StallReport.Origin, sampler: StallSampler, publisher: ReportPublisher, records: StallRecords,
+    origin: Report.Origin, sampler: StallSampler, publisher: ReportPublisher, records: StallRecords,
     actions: ActionRunner
   ) {
     self.origin = origin

@@ -1,15 +1,17 @@
+import StallReport
+
 /// Keeps what outlives the process of each stall under way: the record of the stall, and the loop's note to the agent.
 ///
 /// Belongs to the watchdog's thread.
 final class StallRecords {
-  private let origin: StallReport.Origin
+  private let origin: Report.Origin
   private let recorder: FatalRecorder?
   private let recovery: RecoveryPage?
   private let publisher: ReportPublisher
   private let sink: any ReportSink
 
   init(
-    origin: StallReport.Origin, recorder: FatalRecorder?, recovery: RecoveryPage?, publisher: ReportPublisher,
+    origin: Report.Origin, recorder: FatalRecorder?, recovery: RecoveryPage?, publisher: ReportPublisher,
     sink: any ReportSink
   ) {
     self.origin = origin

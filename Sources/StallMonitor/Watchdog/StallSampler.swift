@@ -1,4 +1,5 @@
 import Glibc
+import StallReport
 
 /// Takes the samples of stalls: what a loop's thread does, whom it waits for, and what other threads do.
 ///
@@ -206,13 +207,13 @@ final class StallSampler {
   }
 
   private func sweep(
-    into sample: inout Episode.Sample, runningOnly: Bool, isWanted: (StallReport.OtherThread) -> Bool
+    into sample: inout Episode.Sample, runningOnly: Bool, isWanted: (Report.OtherThread) -> Bool
   ) {
     let sweep = ThreadSweep(
       runningOnly: runningOnly, excluding: Set(sample.threads.map(\.id) + (sample.thread.map { [$0] } ?? [])),
       with: capture, deadline: MonotonicClock.now() + Self.sweepBudget)
     let deadline = MonotonicClock.now() + Self.sweepBudget
-    sample.threads += sweep.findings.map { StallReport.OtherThread($0, resolver: resolver, deadline: deadline) }
+    sample.threads += sweep.findings.map { Report.OtherThread($0, resolver: resolver, deadline: deadline) }
       .filter(isWanted).sorted { $0.role < $1.role }
     (sample.threadsLeftOut, sample.isSweep) = (sweep.notLookedAt.count, true)
   }

@@ -1,3 +1,5 @@
+import StallReport
+
 extension WatchedLoop {
   /// The report of the episode as it is known by now.
   ///
@@ -7,23 +9,23 @@ extension WatchedLoop {
   ///   - origin: The process.
   ///   - watchEnded: The loop is no longer watched, though the stall may go on.
   func report(
-    _ event: StallReport.Event, end: UInt64, origin: StallReport.Origin, watchEnded: Bool = false
-  ) -> StallReport? {
+    _ event: Report.Event, end: UInt64, origin: Report.Origin, watchEnded: Bool = false
+  ) -> Report? {
     guard let episode else { return nil }
     let sample = episode.heaviest
     var evidence = evidence(of: episode, sample)
     evidence.watchEnded = watchEnded
     let stack = sample?.stack ?? []
     let isRunning = if case .running = sample?.activity { true } else { false }
-    var report = StallReport(
+    var report = Report(
       time: .now(), event: event, stallID: episode.id, sequence: 0, thresholdNanoseconds: threshold,
       durationNanoseconds: episode.duration(at: end),
       verdict: Verdict(cause: cause(of: episode, sample, usage: evidence.usage), evidence: evidence),
       culprit: Culprit.frame(of: stack),
       fingerprint: Culprit.fingerprint(of: stack, common: isRunning ? episode.tree.commonFrame : nil),
       samples: episode.sampleCount,
-      loop: StallReport.LoopState(
-        name: subject.name, kind: subject.kind(), mode: sample?.mode, phase: episode.turn.phase,
+      loop: Report.LoopState(
+        name: subject.name, kind: subject.kind(), mode: sample?.mode, phase: episode.turn.phase.reported,
         callout: sample?.callout),
       threadID: sample?.thread, threadName: sample?.thread.flatMap { ThreadProbe.name(thread: $0) }, origin: origin,
       stack: stack,
@@ -64,7 +66,7 @@ extension WatchedLoop {
   }
 
   /// The cause, by what is known of the whole stall.
-  private func cause(of episode: Episode, _ sample: Episode.Sample?, usage: ThreadUsage.Change?) -> Cause {
+  private func cause(of episode: Episode, _ sample: Episode.Sample?, usage: ResourceUsage?) -> Cause {
     var cause = episode.cause
     // A fault is counted as read from disk when it is over: what was not known at the sample is known now.
     if cause == .unknown, case .blocked(let call) = sample?.activity, call.number < 0 {
@@ -83,14 +85,14 @@ extension WatchedLoop {
   /// The report that the whole process was kept from running.
   ///
   /// It names no responsible function: the stack at such a moment says where the loop was met, and not why.
-  func freezeReport(lasting frozen: UInt64, id: String, origin: StallReport.Origin) -> StallReport {
+  func freezeReport(lasting frozen: UInt64, id: String, origin: Report.Origin) -> Report {
     var evidence = Verdict.Evidence()
     evidence.frozenNanoseconds = frozen
-    return StallReport(
+    return Report(
       time: .now(), event: .ended, stallID: id, sequence: 0, thresholdNanoseconds: threshold,
       durationNanoseconds: frozen, verdict: Verdict(cause: .stopped, evidence: evidence), samples: 0,
-      loop: StallReport.LoopState(
-        name: subject.name, kind: subject.kind(), mode: nil, phase: subject.pulse.word.phase, callout: nil),
+      loop: Report.LoopState(
+        name: subject.name, kind: subject.kind(), mode: nil, phase: subject.pulse.word.phase.reported, callout: nil),
       threadID: subject.threadID, threadName: ThreadProbe.name(thread: subject.threadID), origin: origin, stack: [])
   }
 }

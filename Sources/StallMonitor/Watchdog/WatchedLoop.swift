@@ -1,3 +1,5 @@
+import StallReport
+
 /// The watchdog's view of one loop: it reads what ``TurnMonitor`` decides by, and carries out what concerns the pulse and the episode.
 ///
 /// Belongs to the watchdog's thread; the pulse and the description are what the loop's side shares with it.
