@@ -252,21 +252,23 @@ public final class StallMonitor: Sendable {
   }
 
   /// What a loop that is watched by heartbeats needs of the watch.
-  struct HeartbeatPlace {
+  struct HeartbeatResources {
     var watchdog: Watchdog
     var suspension: Suspension
     var pulse: Pulse
+    var records: LoopRecords
     /// Posts the heartbeats.
     var courier: Courier
   }
 
   /// What a loop that is watched by heartbeats needs of the watch; nil if there is none.
-  func heartbeatPlace() -> HeartbeatPlace? {
+  func heartbeatResources() -> HeartbeatResources? {
     guard sentinel.isInOwnProcess else { return nil }
     return watch.withLock { watch in
       watch.map {
-        HeartbeatPlace(
-          watchdog: $0.watchdog, suspension: $0.suspension, pulse: $0.registry.makePulse(), courier: $0.couriers.beats)
+        let (pulse, records) = $0.registry.makePulse()
+        return HeartbeatResources(
+          watchdog: $0.watchdog, suspension: $0.suspension, pulse: pulse, records: records, courier: $0.couriers.beats)
       }
     }
   }
@@ -354,13 +356,13 @@ public final class StallMonitor: Sendable {
 
   private static func beginMainLoop(of watch: inout Watch, _ configuration: StallMonitorConfiguration) {
     let loop = Loop.main
-    let pulse = watch.registry.makePulse()
+    let (pulse, records) = watch.registry.makePulse()
     let stamper = TurnStamper(pulse: pulse)
     let heartbeat = MainQueueHeartbeat(
       pulse: pulse, stamper: stamper, semaphore: watch.watchdog.semaphore, courier: watch.couriers.beats)
     let subject = WatchedLoop.Subject(
       name: "main", kind: { stamper.kind.reportName }, threadID: getpid(), stackEnd: ProcessFacts.mainStackEnd(),
-      threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: watch.suspension,
+      threshold: configuration.threshold.nanoseconds, pulse: pulse, records: records, suspension: watch.suspension,
       state: { stamper.kind == .loop ? LoopDescription.current(of: loop) : (nil, nil) },
       isInUnseenRun: { stamper.isInUnseenRun($0) }, captureThreads: configuration.captureThreads,
       heartbeat: heartbeat, findsKind: true, turns: watch.registry.makeTurnSource(loop))
@@ -385,8 +387,7 @@ public final class StallMonitor: Sendable {
     of watch: Watch, _ configuration: StallMonitorConfiguration
   ) -> CooperativePoolHeartbeat {
     let watchdog = watch.watchdog
-    let pulse = Pulse(
-      semaphore: watchdog.semaphore, fencesItself: !watchdog.hasBarrier, countsTicks: watchdog.countsTicks)
+    let pulse = watchdog.makePulse()
     let heartbeat = CooperativePoolHeartbeat(pulse: pulse, courier: watch.couriers.beats)
     watchdog.list.watch(
       WatchedLoop.Subject(

@@ -17,6 +17,8 @@ extension WatchedLoop {
     /// The threshold is the loop's own, and not the one that holds for all.
     var hasOwnThreshold = false
     var pulse: Pulse
+    /// What outlives the process of its stalls; its pulse stores into it.
+    var records = LoopRecords()
     var suspension: Suspension
     var state: @Sendable () -> (mode: String?, callout: String?)
     /// Whether a stack shows a run that the loop's observers do not see: then the loop may well turn.

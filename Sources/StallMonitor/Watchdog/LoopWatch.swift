@@ -18,6 +18,7 @@ public final class LoopWatch: Sendable {
   let hasOwnThreshold: Bool
 
   let pulse: Pulse
+  let records: LoopRecords
   private let registry: LoopRegistry
 
   private enum State {
@@ -30,11 +31,12 @@ public final class LoopWatch: Sendable {
 
   private let state = Mutex(State.expected)
 
-  init(name: String, threshold: Duration, hasOwnThreshold: Bool, pulse: Pulse, registry: LoopRegistry) {
+  init(name: String, threshold: Duration, hasOwnThreshold: Bool, pulse: Pulse, records: LoopRecords, registry: LoopRegistry) {
     self.name = name
     self.threshold = threshold
     self.hasOwnThreshold = hasOwnThreshold
     self.pulse = pulse
+    self.records = records
     self.registry = registry
   }
 

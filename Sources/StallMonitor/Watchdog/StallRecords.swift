@@ -28,15 +28,15 @@ final class StallRecords {
   func begin(_ loop: WatchedLoop) {
     guard let recovery, let episode = loop.episode else { return }
     let pulse = loop.subject.pulse
-    guard let place = pulse.recovery else { return recovery.setIncomplete() }
-    place.begin(episode.id, turn: episode.turn.raw, since: episode.start + episode.frozen) { pulse.episodeEnd }
+    guard let note = loop.subject.records.note else { return recovery.setIncomplete() }
+    note.begin(episode.id, turn: episode.turn.raw, since: episode.start + episode.frozen) { pulse.episodeEnd }
   }
 
   /// Records the stall as it would be reported if the process ended now.
   func keep(_ loop: WatchedLoop, aborting: Bool = false) {
     let pulse = loop.subject.pulse
-    if let episode = loop.episode { pulse.recovery?.update(since: episode.start + episode.frozen) }
-    guard let recorder, let record = pulse.record, let turn = loop.episode?.turn,
+    if let episode = loop.episode { loop.subject.records.note?.update(since: episode.start + episode.frozen) }
+    guard let recorder, let record = loop.subject.records.record, let turn = loop.episode?.turn,
       var report = loop.report(.fatal, end: MonotonicClock.now(), origin: origin), pulse.episodeEnd == nil
     else { return }
     report.sequence = publisher.sequence + 1
@@ -47,8 +47,8 @@ final class StallRecords {
 
   /// The stall is over, or is no longer watched; allocates nothing.
   func end(_ loop: WatchedLoop, at time: UInt64) {
-    loop.subject.pulse.record?.end()
-    loop.subject.pulse.recovery?.close(at: time)
+    loop.subject.records.record?.end()
+    loop.subject.records.note?.close(at: time)
   }
 
   /// Sends what earlier processes of the service left, as far as the sink takes it.

@@ -10,8 +10,8 @@ final class Watchdog: Sendable {
   let semaphore: WatchdogSemaphore
   /// The loops that are watched.
   let list: WatchList
-  /// Whether the kernel lets the watchdog fence for the loops.
-  let hasBarrier: Bool
+  // Whether the kernel lets the watchdog fence for the loops.
+  private let hasBarrier: Bool
   /// Whether pulses are stamped with the processor's counter.
   let countsTicks = PulseClock.countsTicks()
 
@@ -23,6 +23,11 @@ final class Watchdog: Sendable {
     semaphore = WatchdogSemaphore()
     list = WatchList(semaphore: semaphore)
     hasBarrier = clinux_barrier_register()
+  }
+
+  /// A pulse that wakes this watchdog.
+  func makePulse(marks: EndMarks? = nil) -> Pulse {
+    Pulse(semaphore: semaphore, fencesItself: !hasBarrier, countsTicks: countsTicks, marks: marks)
   }
 
   /// How often the thread has woken since it started.
