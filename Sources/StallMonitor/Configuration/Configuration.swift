@@ -159,6 +159,8 @@ public enum StallMonitorError: Error, Sendable, Equatable, CustomStringConvertib
   /// The process has no CoreFoundation, and so none of its run loops.
   case noCoreFoundation
 
+  init(_ failure: OwnThreads.Failure) { self = .noThread(code: failure.code) }
+
   /// The error in one line for people.
   public var description: String {
     switch self {

@@ -20,7 +20,8 @@ extension StallMonitor {
     ThreadEnd.prepareForCapture()
     let watchdog = resources.watchdog
     let pulse = resources.pulse
-    let heartbeat = LoopHeartbeat(pulse: pulse, watchdog: watchdog, courier: resources.courier, post: loop.post)
+    let heartbeat = LoopHeartbeat(
+      pulse: pulse, courier: resources.courier, post: loop.post, willEnd: { watchdog.list.forget(pulse) })
     watchdog.list.watch(
       WatchedLoop.Subject(
         name: loop.name, kind: { loop.kind.rawValue }, threadID: heartbeat.threadID, stackEnd: 0,

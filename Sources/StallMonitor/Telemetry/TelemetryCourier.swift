@@ -7,7 +7,7 @@ import Synchronization
 ///
 /// A log handler takes locks that a stalled loop may hold, so the watchdog calls none: it leaves what there is here, and goes on. The
 /// thread sleeps until then, so an idle service wakes it never.
-final class TelemetryCourier: Sendable {
+final class TelemetryCourier: NoteCarrier {
   private static let noteLimit = 256
   private static let turnInterval: UInt64 = 1_000_000_000
   private static let longestFarewell: UInt64 = 1_000_000_000
@@ -99,7 +99,7 @@ final class TelemetryCourier: Sendable {
   // MARK: The thread
 
   /// Starts the thread; `loops` are those that are watched.
-  func start(_ loops: @escaping @Sendable () -> [CountedLoop]) throws(StallMonitorError) {
+  func start(_ loops: @escaping @Sendable () -> [CountedLoop]) throws(OwnThreads.Failure) {
     let thread = try OwnThreads.start(name: "stall-telemetry") { [self] in
       var turns: [ObjectIdentifier: Turns] = [:]
       repeat {
