@@ -132,7 +132,7 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   static let allowedActionTime: ClosedRange<Duration> = .zero ... .seconds(3600)
 
   /// The first abort that comes before a stall is one.
-  var earlyAbort: StallAction? { actions.first { $0.deed == .abort && $0.after < threshold } }
+  var earlyAbort: StallAction? { actions.first { $0.kind == .abort && $0.after < threshold } }
 }
 
 /// Why a monitor could not be started, or a loop could not be watched.

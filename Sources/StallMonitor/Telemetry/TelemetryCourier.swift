@@ -51,10 +51,10 @@ final class TelemetryCourier: NoteCarrier {
   }
 
   /// Counts a stall that has ended.
-  func count(_ report: Report, isTold: Bool) {
+  func count(_ report: Report, isReported: Bool) {
     guard telemetry.meters != nil else { return }
     change { load in
-      load.tally.add(report, isTold: isTold)
+      load.tally.add(report, isReported: isReported)
       load.hasTally = true
     }
   }
