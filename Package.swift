@@ -31,11 +31,13 @@ let package = Package(
     .target(name: "CLinux"),
     // libunwind and libdw are opened at run time and never linked: see Sources/CUnwind/libunwind_table.h.
     .target(name: "CUnwind"),
-    .target(name: "LoopEngine", dependencies: ["CLinux"]),
+    // What a loop and a monitor know of each other, so that neither links the other.
+    .target(name: "TurnSource", dependencies: ["CLinux"]),
+    .target(name: "LoopEngine", dependencies: ["CLinux", "TurnSource"]),
     .target(
       name: "StallMonitor",
       dependencies: [
-        "LoopEngine", "CLinux", "CUnwind",
+        "CLinux", "CUnwind", "TurnSource",
         .product(name: "Logging", package: "swift-log", condition: .when(traits: ["SwiftLog"])),
         .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["SwiftMetrics"])),
         .product(
@@ -87,11 +89,13 @@ let package = Package(
     .target(name: "Matrix", path: "Tests/Matrix"),
     .executableTarget(name: "run-matrix", dependencies: ["Matrix"], path: "Tests/MatrixCommand"),
     .testTarget(name: "MatrixTests", dependencies: ["Matrix", "TakingTurns"]),
-    .testTarget(name: "LoopEngineTests", dependencies: ["LoopEngine", "CLinux", "MainThreadVictim", "VictimC"]),
+    .testTarget(
+      name: "LoopEngineTests", dependencies: ["LoopEngine", "TurnSource", "CLinux", "MainThreadVictim", "VictimC"]),
     .testTarget(
       name: "StallMonitorTests",
       dependencies: [
-        "StallMonitor", "LoopEngine", "CUnwind", "CLinux", "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim",
+        "StallMonitor", "LoopEngine", "TurnSource", "CUnwind", "CLinux", "FuzzUnwind", "VictimC", "VictimCxx",
+        "StallVictim",
         "FoundationVictim", "DispatchMainVictim", "AsyncMainVictim", "ThrowVictim", "stalld", "TakingTurns",
       ]),
     .testTarget(name: "StalldTests", dependencies: ["stalld", "LoopEngine", "StallVictim", "TakingTurns"]),

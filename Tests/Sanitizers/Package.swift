@@ -8,20 +8,26 @@ let isForThreads = Context.environment["SANITIZER"] == "thread"
 var targets: [Target] = [
   .target(name: "CLinux", path: "Sources/CLinux"),
   .target(name: "CUnwind", path: "Sources/CUnwind"),
-  .target(name: "LoopEngine", dependencies: ["CLinux"], path: "Sources/LoopEngine"),
-  .target(name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "CUnwind"], path: "Sources/StallMonitor"),
+  .target(name: "TurnSource", dependencies: ["CLinux"], path: "Sources/TurnSource"),
+  .target(name: "LoopEngine", dependencies: ["CLinux", "TurnSource"], path: "Sources/LoopEngine"),
+  .target(name: "StallMonitor", dependencies: ["CLinux", "CUnwind", "TurnSource"], path: "Sources/StallMonitor"),
   .target(name: "VictimC", path: "Tests/Victims/VictimC"),
 ]
 if isForThreads {
   targets += [
     .testTarget(
-      name: "LoopEngineTests", dependencies: ["LoopEngine", "CLinux", "VictimC"], path: "Tests/LoopEngineTests",
+      name: "LoopEngineTests", dependencies: ["LoopEngine", "TurnSource", "CLinux", "VictimC"],
+      path: "Tests/LoopEngineTests",
       // The first runs an executable of the other package, the second reads files of the repository, and the third
       // compiles programs without the sanitizer.
       exclude: ["MainThreadTests.swift", "PromiseTableTests.swift", "RecipeTests.swift"]),
     .testTarget(
-      name: "PulseTests", dependencies: ["StallMonitor", "LoopEngine", "CLinux"], path: "Tests/StallMonitorTests",
-      sources: ["HeartbeatTests.swift", "PulseThreadsTests.swift", "TickScaleTests.swift", "WatchedLoopTests.swift"]),
+      name: "PulseTests", dependencies: ["StallMonitor", "LoopEngine", "TurnSource", "CLinux"],
+      path: "Tests/StallMonitorTests",
+      sources: [
+        "HeartbeatTests.swift", "PulseThreadsTests.swift", "TickScaleTests.swift", "TurnSourceRegistryTests.swift",
+        "WatchedLoopTests.swift",
+      ]),
   ]
 } else {
   targets += [

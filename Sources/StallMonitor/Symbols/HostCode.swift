@@ -57,7 +57,7 @@ package enum HostCode {
     "libnss_", "libanl.so", "libutil.so", "libdw.so", "libdw-", "libelf.so", "libelf-", "libunwind",
   ]
 
-  private static let monitorModules: Set<Substring> = ["LoopEngine", "StallMonitor", "StallMonitorNIO"]
+  private static let monitorModules: Set<Substring> = ["LoopEngine", "StallMonitor", "StallMonitorNIO", "TurnSource"]
   private static let runtimeModules: Set<Substring> = [
     "Swift", "_Concurrency", "_StringProcessing", "_RegexParser", "Synchronization", "Distributed", "Observation",
     "_Differentiation", "_Builtin_float", "_Volatile", "Runtime", "SwiftOnoneSupport", "Cxx", "CxxStdlib",

@@ -134,8 +134,8 @@ final class TelemetryCourier: Sendable {
   /// What has been counted of a loop's turns.
   private struct Turns {
     var name: String
-    var source: TurnSource
-    var last: TurnCount
+    var meter: TurnMeter
+    var last: TurnHistogram
   }
 
   /// Hands over what there is; false if it was the last.
@@ -161,12 +161,12 @@ final class TelemetryCourier: Sendable {
     _ turns: inout [ObjectIdentifier: Turns], of subjects: [WatchedLoop.Subject], for meters: any StallMeters
   ) {
     for subject in subjects where turns[ObjectIdentifier(subject.pulse)] == nil {
-      turns[ObjectIdentifier(subject.pulse)] = subject.turns.map {
-        Turns(name: subject.name, source: $0, last: $0.earlier)
+      turns[ObjectIdentifier(subject.pulse)] = subject.meter().map {
+        Turns(name: subject.name, meter: $0, last: $0.earlier)
       }
     }
     for (key, var loop) in turns {
-      if let change = loop.source.count.change(since: &loop.last) { meters.add(change, of: loop.name) }
+      if let change = loop.meter.histogram.change(since: &loop.last) { meters.add(change, of: loop.name) }
       // One that is not watched any more has been counted to its end.
       turns[key] = subjects.contains { ObjectIdentifier($0.pulse) == key } ? loop : nil
     }

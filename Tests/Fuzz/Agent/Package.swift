@@ -9,8 +9,9 @@ let package = Package(
     .target(name: "CLinux", path: "Sources/CLinux"),
     .target(name: "CUnwind", path: "Sources/CUnwind"),
     .systemLibrary(name: "CYAML", path: "Sources/CYAML"),
-    .target(name: "LoopEngine", dependencies: ["CLinux"], path: "Sources/LoopEngine"),
-    .target(name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "CUnwind"], path: "Sources/StallMonitor"),
+    .target(name: "TurnSource", dependencies: ["CLinux"], path: "Sources/TurnSource"),
+    .target(name: "LoopEngine", dependencies: ["CLinux", "TurnSource"], path: "Sources/LoopEngine"),
+    .target(name: "StallMonitor", dependencies: ["CLinux", "CUnwind", "TurnSource"], path: "Sources/StallMonitor"),
     .target(
       name: "AgentInput", dependencies: ["StallMonitor", "LoopEngine", "CLinux", "CYAML"], path: "Sources/stalld",
       // What these need, file by file: the command itself needs other packages.
