@@ -31,13 +31,15 @@ let package = Package(
     .target(name: "CLinux"),
     // libunwind and libdw are opened at run time and never linked: see Sources/CUnwind/libunwind_table.h.
     .target(name: "CUnwind"),
-    .target(name: "LoopEngine", dependencies: ["CLinux"]),
+    // What a loop and a monitor know of each other, so that neither links the other.
+    .target(name: "TurnSource", dependencies: ["CLinux"]),
+    .target(name: "LoopEngine", dependencies: ["CLinux", "TurnSource"]),
     // The report as data: no input or output, no threads.
     .target(name: "StallReport"),
     .target(
       name: "StallMonitor",
       dependencies: [
-        "LoopEngine", "CLinux", "CUnwind", "StallReport",
+        "CLinux", "CUnwind", "TurnSource", "StallReport",
         .product(name: "Logging", package: "swift-log", condition: .when(traits: ["SwiftLog"])),
         .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["SwiftMetrics"])),
         .product(
@@ -90,11 +92,11 @@ let package = Package(
     .executableTarget(name: "run-matrix", dependencies: ["Matrix"], path: "Tests/MatrixCommand"),
     .testTarget(name: "MatrixTests", dependencies: ["Matrix", "TestSupport"]),
     .testTarget(
-      name: "LoopEngineTests", dependencies: ["LoopEngine", "CLinux", "MainThreadVictim", "VictimC", "TestSupport"]),
+      name: "LoopEngineTests", dependencies: ["LoopEngine", "TurnSource", "CLinux", "MainThreadVictim", "VictimC", "TestSupport"]),
     .testTarget(
       name: "StallMonitorTests",
       dependencies: [
-        "StallMonitor", "StallReport", "LoopEngine", "CUnwind", "CLinux", "FuzzUnwind", "VictimC", "VictimCxx",
+        "StallMonitor", "StallReport", "LoopEngine", "TurnSource", "CUnwind", "CLinux", "FuzzUnwind", "VictimC", "VictimCxx",
         "StallVictim",
         "FoundationVictim", "DispatchMainVictim", "AsyncMainVictim", "ThrowVictim", "stalld", "TestSupport",
       ]),

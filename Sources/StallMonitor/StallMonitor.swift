@@ -1,6 +1,5 @@
 import CLinux
 import Glibc
-import LoopEngine
 import StallReport
 import Synchronization
 
@@ -29,7 +28,7 @@ public final class StallMonitor: Sendable {
     var watchdog: Watchdog
     var registry: LoopRegistry
     // Nil if the main loop is not watched.
-    var stamping: LoopStamping?
+    var mainLoop: MainLoop?
     var foundation: FoundationPulseObserver.Attachment?
     var mainQueue: MainQueueHeartbeat?
     var pool: CooperativePoolHeartbeat?
@@ -239,7 +238,7 @@ public final class StallMonitor: Sendable {
     }
     guard let ended else { return }
     ended.registry.close()
-    ended.stamping?.end()
+    ended.mainLoop?.end()
     ended.foundation?.end()
     ended.mainQueue?.end()
     ended.pool?.end()
@@ -361,29 +360,21 @@ public final class StallMonitor: Sendable {
   }
 
   private static func beginMainLoop(of watch: inout Watch, _ configuration: StallMonitorConfiguration) {
-    let loop = Loop.main
     let (pulse, records) = watch.registry.makePulse()
     let stamper = TurnStamper(pulse: pulse)
     let heartbeat = MainQueueHeartbeat(
       pulse: pulse, stamper: stamper, semaphore: watch.watchdog.semaphore, courier: watch.couriers.beats)
+    let loop = MainLoop(registry: watch.registry, stamper: stamper)
     let subject = WatchedLoop.Subject(
       name: "main", kind: { stamper.kind.reportName }, threadID: getpid(), stackEnd: ProcessFacts.mainStackEnd(),
       threshold: configuration.threshold.nanoseconds, pulse: pulse, records: records, suspension: watch.suspension,
-      state: { stamper.kind == .loop ? LoopDescription.current(of: loop) : (nil, nil) },
+      state: { loop.status },
       isInUnseenRun: { stamper.isInUnseenRun($0) }, captureThreads: configuration.captureThreads,
-      heartbeat: heartbeat, findsKind: true, turns: watch.registry.makeTurnSource(loop))
-    var identities = [LoopRegistry.Identity.loop(ObjectIdentifier(loop))]
-    if clinux_cf_is_here() {
-      identities.append(.coreFoundation(UInt(bitPattern: clinux_cf_main_run_loop())))
-    }
-    watch.registry.addMain(identities)
+      heartbeat: heartbeat, findsKind: true, meter: { loop.meter })
+    watch.registry.addMain(clinux_cf_is_here() ? .coreFoundation(UInt(bitPattern: clinux_cf_main_run_loop())) : nil)
     watch.watchdog.list.watch(subject)
-    if loop.isCurrent {
-      ThreadEnd.prepareForCapture()
-    } else {
-      loop.perform { ThreadEnd.prepareForCapture() }
-    }
-    watch.stamping = LoopStamping(of: loop, by: stamper)
+    loop.begin()
+    watch.mainLoop = loop
     watch.foundation = FoundationPulseObserver.attachToMain(stamper)
     watch.mainQueue = heartbeat
     heartbeat.prepare()

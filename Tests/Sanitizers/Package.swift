@@ -8,26 +8,30 @@ let isForThreads = Context.environment["SANITIZER"] == "thread"
 var targets: [Target] = [
   .target(name: "CLinux", path: "Sources/CLinux"),
   .target(name: "CUnwind", path: "Sources/CUnwind"),
-  .target(name: "LoopEngine", dependencies: ["CLinux"], path: "Sources/LoopEngine"),
+  .target(name: "TurnSource", dependencies: ["CLinux"], path: "Sources/TurnSource"),
+  .target(name: "LoopEngine", dependencies: ["CLinux", "TurnSource"], path: "Sources/LoopEngine"),
   .target(name: "StallReport", path: "Sources/StallReport"),
   .target(
-    name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "CUnwind", "StallReport"], path: "Sources/StallMonitor"
-  ),
+    name: "StallMonitor", dependencies: ["CLinux", "CUnwind", "TurnSource", "StallReport"],
+    path: "Sources/StallMonitor"),
   .target(name: "VictimC", path: "Tests/Victims/VictimC"),
   .target(name: "TestSupport", dependencies: ["StallMonitor"], path: "Tests/TestSupport"),
 ]
 if isForThreads {
   targets += [
     .testTarget(
-      name: "LoopEngineTests", dependencies: ["LoopEngine", "CLinux", "VictimC", "TestSupport"],
+      name: "LoopEngineTests", dependencies: ["LoopEngine", "TurnSource", "CLinux", "VictimC", "TestSupport"],
       path: "Tests/LoopEngineTests",
       // The first runs an executable of the other package, the second reads files of the repository, and the third
       // compiles programs without the sanitizer.
       exclude: ["MainThreadTests.swift", "PromiseTableTests.swift", "RecipeTests.swift"]),
     .testTarget(
-      name: "PulseTests", dependencies: ["StallMonitor", "StallReport", "LoopEngine", "CLinux"],
+      name: "PulseTests", dependencies: ["StallMonitor", "StallReport", "LoopEngine", "TurnSource", "CLinux"],
       path: "Tests/StallMonitorTests",
-      sources: ["HeartbeatTests.swift", "PulseThreadsTests.swift", "TickScaleTests.swift", "WatchedLoopTests.swift"]),
+      sources: [
+        "HeartbeatTests.swift", "PulseThreadsTests.swift", "TickScaleTests.swift", "TurnSourceRegistryTests.swift",
+        "WatchedLoopTests.swift",
+      ]),
   ]
 } else {
   targets += [

@@ -134,8 +134,8 @@ final class TelemetryCourier: NoteCarrier {
   /// What has been counted of a loop's turns.
   private struct Turns {
     var name: String
-    var source: TurnSource
-    var last: TurnCount
+    var meter: TurnMeter
+    var last: TurnHistogram
   }
 
   /// Hands over what there is; false if it was the last.
@@ -161,10 +161,10 @@ final class TelemetryCourier: NoteCarrier {
     _ turns: inout [ObjectIdentifier: Turns], of loops: [CountedLoop], for meters: any StallMeters
   ) {
     for loop in loops where turns[loop.id] == nil {
-      turns[loop.id] = loop.turns.map { Turns(name: loop.name, source: $0, last: $0.earlier) }
+      turns[loop.id] = loop.meter().map { Turns(name: loop.name, meter: $0, last: $0.earlier) }
     }
     for (key, var counted) in turns {
-      if let change = counted.source.count.change(since: &counted.last) { meters.add(change, of: counted.name) }
+      if let change = counted.meter.histogram.change(since: &counted.last) { meters.add(change, of: counted.name) }
       // One that is not watched any more has been counted to its end.
       turns[key] = loops.contains { $0.id == key } ? counted : nil
     }

@@ -38,6 +38,6 @@ extension WatchedLoop: ObservedLoop {
 
 extension CountedLoop {
   init(_ subject: WatchedLoop.Subject) {
-    self.init(id: ObjectIdentifier(subject.pulse), name: subject.name, turns: subject.turns)
+    self.init(id: ObjectIdentifier(subject.pulse), name: subject.name, meter: subject.meter)
   }
 }

@@ -9,10 +9,11 @@ let package = Package(
     .target(name: "CLinux", path: "Sources/CLinux"),
     .target(name: "CUnwind", path: "Sources/CUnwind"),
     .systemLibrary(name: "CYAML", path: "Sources/CYAML"),
-    .target(name: "LoopEngine", dependencies: ["CLinux"], path: "Sources/LoopEngine"),
+    .target(name: "TurnSource", dependencies: ["CLinux"], path: "Sources/TurnSource"),
+    .target(name: "LoopEngine", dependencies: ["CLinux", "TurnSource"], path: "Sources/LoopEngine"),
     .target(name: "StallReport", path: "Sources/StallReport"),
     .target(
-      name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "CUnwind", "StallReport"],
+      name: "StallMonitor", dependencies: ["CLinux", "CUnwind", "TurnSource", "StallReport"],
       path: "Sources/StallMonitor"),
     .target(
       name: "AgentInput", dependencies: ["StallReport", "StallMonitor", "LoopEngine", "CLinux", "CYAML"],
