@@ -29,13 +29,14 @@ let package = Package(
   ],
   targets: [
     .target(name: "CLinux"),
-    // libunwind and libdw are opened at run time and never linked: see Sources/CUnwind/libunwind_table.h.
+    // libunwind and libdw are opened at run time and never linked: see the headers libunwind_table.h and libdw_table.h.
     .target(name: "CUnwind"),
+    .target(name: "CSymbols"),
     .target(name: "LoopEngine", dependencies: ["CLinux"]),
     .target(
       name: "StallMonitor",
       dependencies: [
-        "LoopEngine", "CLinux", "CUnwind",
+        "LoopEngine", "CLinux", "CUnwind", "CSymbols",
         .product(name: "Logging", package: "swift-log", condition: .when(traits: ["SwiftLog"])),
         .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["SwiftMetrics"])),
         .product(
@@ -54,7 +55,7 @@ let package = Package(
     .executableTarget(
       name: "stalld",
       dependencies: [
-        "LoopEngine", "StallMonitor", "CLinux", "CUnwind", "CYAML", "CZlib", "CMicrohttpd",
+        "LoopEngine", "StallMonitor", "CLinux", "CSymbols", "CYAML", "CZlib", "CMicrohttpd",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
       // The parts of `stalld report --html`.
@@ -91,8 +92,8 @@ let package = Package(
     .testTarget(
       name: "StallMonitorTests",
       dependencies: [
-        "StallMonitor", "LoopEngine", "CUnwind", "CLinux", "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim",
-        "FoundationVictim", "DispatchMainVictim", "AsyncMainVictim", "ThrowVictim", "stalld", "TakingTurns",
+        "StallMonitor", "LoopEngine", "CUnwind", "CSymbols", "CLinux", "FuzzUnwind", "VictimC", "VictimCxx",
+        "StallVictim", "FoundationVictim", "DispatchMainVictim", "AsyncMainVictim", "ThrowVictim", "stalld", "TakingTurns",
       ]),
     .testTarget(name: "StalldTests", dependencies: ["stalld", "LoopEngine", "StallVictim", "TakingTurns"]),
   ],

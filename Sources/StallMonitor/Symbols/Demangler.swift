@@ -1,4 +1,4 @@
-import CUnwind
+import CSymbols
 
 #if canImport(Glibc)
 import Glibc
@@ -18,7 +18,7 @@ enum Demangler {
         return withUnsafeTemporaryAllocation(of: CChar.self, capacity: utf8.count + 1) { copy in
           for index in 0..<utf8.count { copy[index] = base[index] }
           copy[utf8.count] = 0
-          guard let result = cunwind_demangle(copy.baseAddress, utf8.count) else { return nil }
+          guard let result = csymbols_demangle(copy.baseAddress, utf8.count) else { return nil }
           defer { free(result) }
           return String(cString: result)
         }
@@ -29,7 +29,7 @@ enum Demangler {
 
 extension SymbolizedFrame {
   /// Copies a frame of the C side, demangling its name.
-  init(_ frame: cunwind_symbols_frame) {
+  init(_ frame: csymbols_frame) {
     let linkageName = (frame.linkage_name ?? frame.name).map { String(cString: $0) }
     let plain = linkageName.flatMap(Demangler.demangle) ?? linkageName
     // DWARF has the name of the first of the functions that were merged.
@@ -56,7 +56,7 @@ extension SymbolizedFrame {
   }
 
   /// Whether a header of the system's has the function: by its declaration, and without one by its lines.
-  private static func isInSystemHeader(_ frame: cunwind_symbols_frame, file: String?) -> Bool {
+  private static func isInSystemHeader(_ frame: csymbols_frame, file: String?) -> Bool {
     guard let place = frame.declared_in.map({ String(cString: $0) }) ?? file else { return false }
     // Clang writes what lies in the directory that it ran in without that.
     let directory = frame.unit_directory.map { String(cString: $0) + "/" } ?? ""

@@ -132,7 +132,7 @@ package enum HostCode {
   }
 
   private static let standardNames = ["__gnu_", "__gthread_", "__cxxabiv1", "__pstl"]
-  private static let monitorNames = ["cunwind_", "clinux_", "stallmonitor_"]
+  private static let monitorNames = ["cunwind_", "csymbols_", "clinux_", "stallmonitor_"]
   private static let runtimeNames = [
     "swift_", "_swift_", "__swift_", "Swift runtime failure: ", "dispatch_", "_dispatch_", "__dispatch_",
     "__DISPATCH_WAIT_FOR_QUEUE__", "_Block_",

@@ -1,4 +1,4 @@
-import CUnwind
+import CSymbols
 
 #if canImport(Glibc)
 import Glibc
@@ -39,7 +39,7 @@ package final class Symbolizer {
     }
 
     deinit {
-      cunwind_symbols_close(handle)
+      csymbols_close(handle)
     }
   }
 
@@ -65,8 +65,8 @@ package final class Symbolizer {
   private var old: [Key: Symbolication] = [:]
   private var youngBytes = 0
   private var oldBytes = 0
-  private let scratch = UnsafeMutablePointer<cunwind_symbols_frame>.allocate(
-    capacity: Int(CUNWIND_SYMBOLS_MAX_FRAMES)
+  private let scratch = UnsafeMutablePointer<csymbols_frame>.allocate(
+    capacity: Int(CSYMBOLS_MAX_FRAMES)
   )
 
   /// Modules known at a time, opened or not: a host that loads and unloads libraries forever stays bounded.
@@ -102,13 +102,13 @@ package final class Symbolizer {
   /// - Returns: Why there will be no symbols, or nil.
   @discardableResult
   package static func load() -> String? {
-    _ = cunwind_symbols_load()
-    return cunwind_symbols_problem().map { String(cString: $0) }
+    _ = csymbols_load()
+    return csymbols_problem().map { String(cString: $0) }
   }
 
   /// Makes this thread ready to use an instance with no lock of the loader's being taken later.
   static func prepareThread() {
-    cunwind_symbols_prepare_thread()
+    csymbols_prepare_thread()
   }
 
   /// Heap held for modules and answers, in bytes; what libdw holds is estimated.
@@ -160,7 +160,7 @@ package final class Symbolizer {
 
   /// The same module, or a fresh one if its file was changed under us: what is mapped is then not to be trusted.
   private func current(_ module: Module, _ identity: ModuleIdentity) -> Module {
-    guard let handle = module.handle, cunwind_symbols_changed(handle) else { return module }
+    guard let handle = module.handle, csymbols_changed(handle) else { return module }
     forget(identity)
     let fresh = open(identity)
     fresh.lastUse = clock
@@ -173,13 +173,13 @@ package final class Symbolizer {
     var handle: OpaquePointer?
     if identity.path == ModuleIdentity.vdsoPath {
       var length = 0
-      let base = cunwind_symbols_vdso(&length)
-      handle = base.flatMap { cunwind_symbols_open_image($0, length, &problem) }
+      let base = csymbols_vdso(&length)
+      handle = base.flatMap { csymbols_open_image($0, length, &problem) }
     } else {
       handle = withRoots(identity.usesDebugFile ? debugRoots : []) { roots in
         identity.path.withCString { path in
           identity.buildID.withUnsafeBufferPointer { id in
-            var source = cunwind_symbols_source(
+            var source = csymbols_source(
               path: path,
               build_id: id.baseAddress,
               build_id_length: id.count,
@@ -190,14 +190,14 @@ package final class Symbolizer {
               descriptor: opener?(identity) ?? -1,
               budget: opener == nil ? 0 : byteBudget
             )
-            return cunwind_symbols_open(&source, &problem)
+            return csymbols_open(&source, &problem)
           }
         }
       }
     }
     nextNumber += 1
     let module = Module(number: nextNumber, handle: handle, problem: problem.map { String(cString: $0) })
-    module.bytes = 256 + identity.path.utf8.count + (handle.map { cunwind_symbols_bytes($0) } ?? 0)
+    module.bytes = 256 + identity.path.utf8.count + (handle.map { csymbols_bytes($0) } ?? 0)
     moduleBytes += module.bytes
     if modules.count >= Self.moduleLimit, let oldest = modules.min(by: { $0.value.lastUse < $1.value.lastUse }) {
       forget(oldest.key)
@@ -225,13 +225,13 @@ package final class Symbolizer {
       return Symbolication(frames: [], isIncomplete: false, problem: module.problem)
     }
     var count = 0
-    let status = cunwind_symbols_lookup(handle, address, deadline, scratch, &count)
-    let bytes = 256 + cunwind_symbols_bytes(handle)
+    let status = csymbols_lookup(handle, address, deadline, scratch, &count)
+    let bytes = 256 + csymbols_bytes(handle)
     moduleBytes += bytes - module.bytes
     module.bytes = bytes
     return Symbolication(
       frames: (0..<count).map { SymbolizedFrame(scratch[$0]) },
-      isIncomplete: status != CUNWIND_SYMBOLS_COMPLETE,
+      isIncomplete: status != CSYMBOLS_COMPLETE,
       problem: nil
     )
   }
@@ -262,8 +262,8 @@ package final class Symbolizer {
     let leastUsedFirst = modules.filter { $0.key != spared && $0.value.handle != nil }
       .sorted { $0.value.lastUse < $1.value.lastUse }
     for (_, module) in leastUsedFirst where moduleBytes > limit {
-      cunwind_symbols_trim(module.handle)
-      let bytes = 256 + (module.handle.map { cunwind_symbols_bytes($0) } ?? 0)
+      csymbols_trim(module.handle)
+      let bytes = 256 + (module.handle.map { csymbols_bytes($0) } ?? 0)
       moduleBytes += bytes - module.bytes
       module.bytes = bytes
     }

@@ -8,9 +8,11 @@ let package = Package(
   targets: [
     .target(name: "CLinux", path: "Sources/CLinux"),
     .target(name: "CUnwind", path: "Sources/CUnwind"),
+    .target(name: "CSymbols", path: "Sources/CSymbols"),
     .systemLibrary(name: "CYAML", path: "Sources/CYAML"),
     .target(name: "LoopEngine", dependencies: ["CLinux"], path: "Sources/LoopEngine"),
-    .target(name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "CUnwind"], path: "Sources/StallMonitor"),
+    .target(
+      name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "CUnwind", "CSymbols"], path: "Sources/StallMonitor"),
     .target(
       name: "AgentInput", dependencies: ["StallMonitor", "LoopEngine", "CLinux", "CYAML"], path: "Sources/stalld",
       // What these need, file by file: the command itself needs other packages.

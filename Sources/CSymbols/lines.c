@@ -3,7 +3,7 @@
 #include <dwarf.h>
 #include <string.h>
 
-#include "symbols_internal.h"
+#include "internal.h"
 
 enum {
   // libdw 0.188 reads all lines of a unit at once. Measured on 67 000 rows: 21 ns for each byte of the program when
@@ -35,22 +35,22 @@ static bool names_in_strings(const unsigned char *lines, size_t length) {
 
 // Reads what libdw needs for a unit's lines.
 static bool need_lines(struct debug_info *info, Dwarf_Die *die, const unsigned char *lines, size_t length) {
-  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  const struct csymbols_libdw_table *dw = csymbols_libdw();
   Dwarf_Attribute attribute;
-  if (!symbols_image_need(info->image, lines, length)) return false;
+  if (!csymbols_image_need(info->image, lines, length)) return false;
   if (dw->dwarf_attr(die, DW_AT_comp_dir, &attribute) != NULL
-      && symbols_dwarf_string(info, dw->dwarf_formstring(&attribute)) == NULL) {
+      && csymbols_dwarf_string(info, dw->dwarf_formstring(&attribute)) == NULL) {
     return false;
   }
   if (names_in_strings(lines, length)) {
-    symbols_image_need_section(info->image, symbols_section(info->image, ".debug_str", ".zdebug_str"));
+    csymbols_image_need_section(info->image, csymbols_section(info->image, ".debug_str", ".zdebug_str"));
   }
   return !info->image->broken;
 }
 
-bool symbols_lines_affordable(
+bool csymbols_lines_affordable(
     struct debug_info *info, Dwarf_Die *die, bool *read, uint64_t deadline, bool *cut) {
-  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  const struct csymbols_libdw_table *dw = csymbols_libdw();
   if (*read) return true;
   Dwarf_Attribute attribute;
   Dwarf_Word offset = 0;
@@ -58,11 +58,11 @@ bool symbols_lines_affordable(
   if (dw->dwarf_attr(die, DW_AT_stmt_list, &attribute) == NULL) return false;
   if (dw->dwarf_formudata(&attribute, &offset) != 0 || info->lines_length < sizeof length) return false;
   if (offset > info->lines_length - sizeof length) return false;
-  symbols_image_need(info->image, info->lines + offset, sizeof length);
+  csymbols_image_need(info->image, info->lines + offset, sizeof length);
   memcpy(&length, info->lines + offset, sizeof length);
   // The length does not count itself. An unpacked section ends where its bytes do: nothing lies behind it.
   if (length > info->lines_length - offset - sizeof length || length > max_line_bytes) return false;
-  uint64_t now = symbols_now();
+  uint64_t now = csymbols_now();
   if (now >= deadline || deadline - now < (uint64_t)length * NS_PER_LINE_BYTE) {
     *cut = true;
     return false;
@@ -75,9 +75,9 @@ bool symbols_lines_affordable(
   return true;
 }
 
-void symbols_lines_places(
-    Dwarf_Die *unit, uint64_t address, Dwarf_Die *calls, size_t calls_count, struct cunwind_symbols_frame *frames) {
-  const struct cunwind_libdw_table *dw = cunwind_libdw();
+void csymbols_lines_places(
+    Dwarf_Die *unit, uint64_t address, Dwarf_Die *calls, size_t calls_count, struct csymbols_frame *frames) {
+  const struct csymbols_libdw_table *dw = csymbols_libdw();
   Dwarf_Line *row = dw->dwarf_getsrc_die(unit, address);
   int line = 0;
   if (row != NULL) {
@@ -119,33 +119,33 @@ static bool files_affordable(struct debug_info *info, Dwarf_Die *die, uint64_t d
   const char *here = die->addr;
   // The shared file's sections are whole, and it has no lines, only names.
   if (here < info->units_begin || here >= info->units_begin + info->units_length) return true;
-  struct unit *unit = unit_at(info, cunwind_libdw()->dwarf_dieoffset(die));
-  if (unit != NULL) return symbols_lines_affordable(info, die, &unit->lines_read, deadline, cut);
+  struct unit *unit = unit_at(info, csymbols_libdw()->dwarf_dieoffset(die));
+  if (unit != NULL) return csymbols_lines_affordable(info, die, &unit->lines_read, deadline, cut);
   // Without code it has few lines or none: what link-time optimization leaves of a source file's own unit.
   bool read = false;
   uint64_t bytes = info->library_bytes;
-  bool affordable = symbols_lines_affordable(info, die, &read, deadline, cut);
+  bool affordable = csymbols_lines_affordable(info, die, &read, deadline, cut);
   info->library_bytes = bytes;
   return affordable;
 }
 
-void symbols_lines_declaration(
-    struct debug_info *info, Dwarf_Die *function, uint64_t deadline, bool *cut, struct cunwind_symbols_frame *frame) {
-  const struct cunwind_libdw_table *dw = cunwind_libdw();
+void csymbols_lines_declaration(
+    struct debug_info *info, Dwarf_Die *function, uint64_t deadline, bool *cut, struct csymbols_frame *frame) {
+  const struct csymbols_libdw_table *dw = csymbols_libdw();
   Dwarf_Die at = *function, unit;
   Dwarf_Attribute attribute;
   bool found = false;
-  for (size_t i = 0; i < SYMBOLS_MAX_ORIGINS; i++) {
+  for (size_t i = 0; i < CSYMBOLS_MAX_ORIGINS; i++) {
     found = dw->dwarf_attr(&at, DW_AT_decl_file, &attribute) != NULL;
-    if (found || !symbols_dwarf_origin(info, &at)) break;
+    if (found || !csymbols_dwarf_origin(info, &at)) break;
   }
   if (dw->dwarf_diecu(found ? &at : function, &unit, NULL, NULL) == NULL) return;
   Dwarf_Attribute text;
   if (dw->dwarf_attr(&unit, DW_AT_name, &text) != NULL) {
-    frame->unit_name = symbols_dwarf_string(info, dw->dwarf_formstring(&text));
+    frame->unit_name = csymbols_dwarf_string(info, dw->dwarf_formstring(&text));
   }
   if (dw->dwarf_attr(&unit, DW_AT_comp_dir, &text) != NULL) {
-    frame->unit_directory = symbols_dwarf_string(info, dw->dwarf_formstring(&text));
+    frame->unit_directory = csymbols_dwarf_string(info, dw->dwarf_formstring(&text));
   }
   Dwarf_Files *files = NULL;
   Dwarf_Word number = 0;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbols_internal.h"
+#include "internal.h"
 
 enum {
   MAX_UNITS = 1 << 20,
@@ -40,7 +40,7 @@ __attribute__((noreturn)) static void no_memory(void) {
 }
 
 static bool past(uint64_t deadline) {
-  return symbols_now() >= deadline;
+  return csymbols_now() >= deadline;
 }
 
 // Makes room for one more element. False if there is no memory or `limit` is reached.
@@ -59,14 +59,14 @@ static bool grow(void **elements, size_t *capacity, size_t count, size_t size, s
 
 // What the debug sections unpack to, so that a corrupt header does not make libelf allocate without bound.
 static uint64_t unpacked_bytes(struct image *image) {
-  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  const struct csymbols_libdw_table *dw = csymbols_libdw();
   uint64_t sum = 0;
   Elf_Scn *section = NULL;
   for (size_t i = 0; i < (1 << 16) && (section = dw->elf_nextscn(image->elf, section)) != NULL; i++) {
     Elf64_Shdr *header = dw->elf64_getshdr(section);
     if (header == NULL) continue;
     if (header->sh_type != SHT_NOBITS && header->sh_offset < image->length) {
-      symbols_image_need(image, image->bytes + header->sh_offset, sizeof(Elf64_Chdr));
+      csymbols_image_need(image, image->bytes + header->sh_offset, sizeof(Elf64_Chdr));
     }
     if ((header->sh_flags & SHF_COMPRESSED) != 0) {
       Elf64_Chdr *packed = dw->elf64_getchdr(section);
@@ -93,7 +93,7 @@ static void fill_sections(struct image *image, bool whole) {
       ".debug_aranges", ".debug_frame", ".debug_loc", ".debug_loclists", ".debug_macinfo", ".debug_macro",
       ".debug_names", ".debug_pubnames", ".debug_pubtypes", ".debug_gnu_pubnames", ".debug_gnu_pubtypes", ".debug_types",
   };
-  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  const struct csymbols_libdw_table *dw = csymbols_libdw();
   size_t names = 0;
   if (dw->elf_getshdrstrndx(image->elf, &names) != 0) return;
   Elf_Scn *section = NULL;
@@ -112,32 +112,32 @@ static void fill_sections(struct image *image, bool whole) {
     }
     if (!wanted) continue;
     if (!in_part) {
-      symbols_image_need_section(image, index);
+      csymbols_image_need_section(image, index);
     } else if (header->sh_size > 0 && header->sh_size <= image->length
                && header->sh_offset <= image->length - header->sh_size) {
       // libdw looks for the last string's end.
-      symbols_image_need(image, image->bytes + header->sh_offset + header->sh_size - 1, 1);
+      csymbols_image_need(image, image->bytes + header->sh_offset + header->sh_size - 1, 1);
     }
   }
 }
 
 // The file that dwz(1) moved common parts into. Opened here and given to libdw, which would look for it without
 // O_CLOEXEC and keep the descriptor.
-static void open_shared(cunwind_symbols_module *module, const struct image *image) {
-  const struct cunwind_libdw_table *dw = cunwind_libdw();
+static void open_shared(csymbols_module *module, const struct image *image) {
+  const struct csymbols_libdw_table *dw = csymbols_libdw();
   struct debug_info *info = &module->info;
   const char *name = NULL;
   const void *id = NULL;
   ssize_t length = dw->dwelf_dwarf_gnu_debugaltlink(info->dwarf, &name, &id);
   if (length <= 0 || name == NULL) return;
-  struct cunwind_symbols_source source = {
+  struct csymbols_source source = {
       .build_id = id,
       .build_id_length = (size_t)length,
       .is_strict = module->is_strict,
       .descriptor = -1,
       .budget = module->budget,
   };
-  uint64_t limit = symbols_limit(max_unpacked, module->budget);
+  uint64_t limit = csymbols_limit(max_unpacked, module->budget);
   char path[4096];
   const char *slash = image->path != NULL ? strrchr(image->path, '/') : NULL;
   size_t directory = name[0] != '/' && slash != NULL ? (size_t)(slash + 1 - image->path) : 0;
@@ -146,7 +146,7 @@ static void open_shared(cunwind_symbols_module *module, const struct image *imag
   if (directory > 0) memcpy(path, image->path, directory);
   memcpy(path + directory, name, rest);
   path[directory + rest] = 0;
-  if (symbols_image_open(&module->shared, &source, NULL, path) && unpacked_bytes(&module->shared) <= limit) {
+  if (csymbols_image_open(&module->shared, &source, NULL, path) && unpacked_bytes(&module->shared) <= limit) {
     fill_sections(&module->shared, true);
     if (module->shared.broken) return;
     info->alternate = dw->dwarf_begin_elf(module->shared.elf, DWARF_C_READ, NULL);
@@ -158,20 +158,20 @@ static void open_shared(cunwind_symbols_module *module, const struct image *imag
 }
 
 static Elf_Data *section_bytes(struct image *image, const char *name, const char *compressed_name) {
-  const struct cunwind_libdw_table *dw = cunwind_libdw();
-  size_t index = symbols_section(image, name, compressed_name);
+  const struct csymbols_libdw_table *dw = csymbols_libdw();
+  size_t index = csymbols_section(image, name, compressed_name);
   Elf_Data *data = index != 0 ? dw->elf_rawdata(dw->elf_getscn(image->elf, index), NULL) : NULL;
   return data != NULL && data->d_buf != NULL ? data : NULL;
 }
 
-static void open_dwarf(cunwind_symbols_module *module) {
-  const struct cunwind_libdw_table *dw = cunwind_libdw();
+static void open_dwarf(csymbols_module *module) {
+  const struct csymbols_libdw_table *dw = csymbols_libdw();
   struct debug_info *info = &module->info;
   info->tried = true;
-  struct image *image = symbols_dwarf_image(module);
+  struct image *image = csymbols_dwarf_image(module);
   if (image == NULL || image->kind != IMAGE_COPY) return;
   uint64_t unpacked = unpacked_bytes(image);
-  if (unpacked > symbols_limit(max_unpacked, module->budget)) return;
+  if (unpacked > csymbols_limit(max_unpacked, module->budget)) return;
   fill_sections(image, false);
   if (image->broken) return;
   info->dwarf = dw->dwarf_begin_elf(image->elf, DWARF_C_READ, NULL);
@@ -198,11 +198,11 @@ static void open_dwarf(cunwind_symbols_module *module) {
 static void need_units(struct debug_info *info, uint64_t offset, uint64_t length) {
   if (offset >= info->units_length) return;
   if (length > info->units_length - offset) length = info->units_length - offset;
-  symbols_image_need(info->image, info->units_begin + offset, length);
+  csymbols_image_need(info->image, info->units_begin + offset, length);
 }
 
-void symbols_dwarf_free(cunwind_symbols_module *module) {
-  const struct cunwind_libdw_table *dw = cunwind_libdw();
+void csymbols_dwarf_free(csymbols_module *module) {
+  const struct csymbols_libdw_table *dw = csymbols_libdw();
   struct debug_info *info = &module->info;
   bool poisoned = info->poisoned;
   for (size_t i = 0; i < info->unit_count; i++) free(info->units[i].functions);
@@ -223,7 +223,7 @@ static int by_low(const void *left, const void *right) {
 }
 
 static void add_unit(struct debug_info *info, Dwarf_Die *die, uint64_t begin, uint64_t offset, uint64_t end) {
-  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  const struct csymbols_libdw_table *dw = csymbols_libdw();
   if (!grow((void **)&info->units, &info->unit_capacity, info->unit_count, sizeof *info->units, MAX_UNITS)) return;
   Dwarf_Addr base = 0, low = 0, high = 0;
   ptrdiff_t next = 0;
@@ -247,7 +247,7 @@ static void add_unit(struct debug_info *info, Dwarf_Die *die, uint64_t begin, ui
 
 // Reads unit headers until all are known. False if the deadline passed first.
 static bool map_units(struct debug_info *info, uint64_t deadline) {
-  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  const struct csymbols_libdw_table *dw = csymbols_libdw();
   for (size_t step = 0; !info->units_done; step++) {
     if (step % 16 == 15 && past(deadline)) return false;
     Dwarf_Off offset = info->next_unit, next = 0;
@@ -288,7 +288,7 @@ static struct unit *find_unit(struct debug_info *info, uint64_t address) {
 // MARK: Functions of a unit
 
 static void add_function(struct unit *unit, Dwarf_Die *die) {
-  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  const struct csymbols_libdw_table *dw = csymbols_libdw();
   Dwarf_Addr base = 0, low = 0, high = 0;
   ptrdiff_t next = 0;
   for (size_t i = 0; i < MAX_RANGES_OF_DIE && (next = dw->dwarf_ranges(die, next, &base, &low, &high)) > 0; i++) {
@@ -305,7 +305,7 @@ static void add_function(struct unit *unit, Dwarf_Die *die) {
 // of the tree times its depth. But when a list of siblings ends, libdw leaves the address of its closing zero byte in
 // the result, and what follows that byte is the next DIE of a list further out.
 static bool next_die(Dwarf_Die *die, uint32_t *level, const char *end) {
-  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  const struct csymbols_libdw_table *dw = csymbols_libdw();
   Dwarf_Die next = {0};
   if (dw->dwarf_haschildren(die) > 0) {
     int result = dw->dwarf_child(die, &next);
@@ -340,7 +340,7 @@ static int function_by_low(const void *left, const void *right) {
 }
 
 static bool index_unit(struct debug_info *info, struct unit *unit, uint64_t deadline) {
-  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  const struct csymbols_libdw_table *dw = csymbols_libdw();
   if (unit->state == UNIT_DONE) return true;
   if (unit->state == UNIT_NEW) {
     Dwarf_Die die;
@@ -390,7 +390,7 @@ static bool is_scope(int tag) {
 // The inlined calls inside `function` that cover the address, outermost first. *cut is set if the deadline passed.
 static size_t inlined_calls(
     Dwarf_Die *function, uint64_t address, uint64_t deadline, Dwarf_Die *calls, size_t capacity, bool *cut) {
-  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  const struct csymbols_libdw_table *dw = csymbols_libdw();
   Dwarf_Die scope = *function;
   size_t count = 0, dies = 0;
   for (size_t depth = 0; depth < MAX_DEPTH; depth++) {
@@ -425,8 +425,8 @@ static size_t inlined_calls(
   return count;
 }
 
-bool symbols_dwarf_origin(struct debug_info *info, Dwarf_Die *die) {
-  const struct cunwind_libdw_table *dw = cunwind_libdw();
+bool csymbols_dwarf_origin(struct debug_info *info, Dwarf_Die *die) {
+  const struct csymbols_libdw_table *dw = csymbols_libdw();
   Dwarf_Attribute attribute;
   Dwarf_Die origin;
   if (dw->dwarf_attr(die, DW_AT_abstract_origin, &attribute) == NULL
@@ -434,24 +434,24 @@ bool symbols_dwarf_origin(struct debug_info *info, Dwarf_Die *die) {
     return false;
   }
   if (dw->dwarf_formref_die(&attribute, &origin) == NULL) return false;
-  symbols_image_need(info->image, origin.addr, MAX_DIE);
+  csymbols_image_need(info->image, origin.addr, MAX_DIE);
   *die = origin;
   return true;
 }
 
-static void fill_names(struct debug_info *info, Dwarf_Die *die, struct cunwind_symbols_frame *frame) {
-  const struct cunwind_libdw_table *dw = cunwind_libdw();
+static void fill_names(struct debug_info *info, Dwarf_Die *die, struct csymbols_frame *frame) {
+  const struct csymbols_libdw_table *dw = csymbols_libdw();
   Dwarf_Die origin = *die;
-  for (size_t i = 0; i < SYMBOLS_MAX_ORIGINS && symbols_dwarf_origin(info, &origin); i++) {}
+  for (size_t i = 0; i < CSYMBOLS_MAX_ORIGINS && csymbols_dwarf_origin(info, &origin); i++) {}
   Dwarf_Attribute attribute;
   bool flag = false;
   // Through DW_AT_abstract_origin and DW_AT_specification; libdw follows at most 16 of them.
   if (dw->dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute) != NULL
       || dw->dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attribute) != NULL) {
-    frame->linkage_name = symbols_dwarf_string(info, dw->dwarf_formstring(&attribute));
+    frame->linkage_name = csymbols_dwarf_string(info, dw->dwarf_formstring(&attribute));
   }
   if (dw->dwarf_attr_integrate(die, DW_AT_name, &attribute) != NULL) {
-    frame->name = symbols_dwarf_string(info, dw->dwarf_formstring(&attribute));
+    frame->name = csymbols_dwarf_string(info, dw->dwarf_formstring(&attribute));
   }
   frame->described = true;
   frame->declared = dw->dwarf_attr_integrate(die, DW_AT_decl_line, &attribute) != NULL;
@@ -461,63 +461,63 @@ static void fill_names(struct debug_info *info, Dwarf_Die *die, struct cunwind_s
   }
 }
 
-static enum cunwind_symbols_status lookup(
-    cunwind_symbols_module *module, uint64_t address, uint64_t deadline, struct cunwind_symbols_frame *frames,
+static enum csymbols_status lookup(
+    csymbols_module *module, uint64_t address, uint64_t deadline, struct csymbols_frame *frames,
     size_t *count) {
-  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  const struct csymbols_libdw_table *dw = csymbols_libdw();
   struct debug_info *info = &module->info;
   if (!info->tried) {
-    if (past(deadline)) return CUNWIND_SYMBOLS_INCOMPLETE;
+    if (past(deadline)) return CSYMBOLS_INCOMPLETE;
     open_dwarf(module);
   }
-  if (info->dwarf == NULL) return CUNWIND_SYMBOLS_COMPLETE;
-  if (!map_units(info, deadline)) return CUNWIND_SYMBOLS_INCOMPLETE;
+  if (info->dwarf == NULL) return CSYMBOLS_COMPLETE;
+  if (!map_units(info, deadline)) return CSYMBOLS_INCOMPLETE;
   struct unit *unit = find_unit(info, address);
-  if (unit == NULL) return CUNWIND_SYMBOLS_COMPLETE;
-  if (!index_unit(info, unit, deadline)) return CUNWIND_SYMBOLS_INCOMPLETE;
-  Dwarf_Die die, function_die, calls[CUNWIND_SYMBOLS_MAX_FRAMES - 1];
-  if (dw->dwarf_offdie(info->dwarf, unit->die, &die) == NULL) return CUNWIND_SYMBOLS_COMPLETE;
+  if (unit == NULL) return CSYMBOLS_COMPLETE;
+  if (!index_unit(info, unit, deadline)) return CSYMBOLS_INCOMPLETE;
+  Dwarf_Die die, function_die, calls[CSYMBOLS_MAX_FRAMES - 1];
+  if (dw->dwarf_offdie(info->dwarf, unit->die, &die) == NULL) return CSYMBOLS_COMPLETE;
   bool cut = false;
   size_t calls_count = 0;
   const struct function *function = find_function(unit, address);
   if (function != NULL && dw->dwarf_offdie(info->dwarf, function->die, &function_die) != NULL) {
     calls_count =
-        inlined_calls(&function_die, address, deadline, calls, CUNWIND_SYMBOLS_MAX_FRAMES - 1, &cut);
+        inlined_calls(&function_die, address, deadline, calls, CSYMBOLS_MAX_FRAMES - 1, &cut);
     // A chain that was cut would name the wrong innermost function: better the physical one alone.
     if (cut) calls_count = 0;
     for (size_t i = 0; i < calls_count; i++) {
-      frames[i] = (struct cunwind_symbols_frame){.inlined = true};
+      frames[i] = (struct csymbols_frame){.inlined = true};
       fill_names(info, &calls[calls_count - 1 - i], &frames[i]);
     }
-    frames[calls_count] = (struct cunwind_symbols_frame){0};
+    frames[calls_count] = (struct csymbols_frame){0};
     fill_names(info, &function_die, &frames[calls_count]);
   } else {
     // Assembly: lines without functions.
-    frames[0] = (struct cunwind_symbols_frame){0};
+    frames[0] = (struct csymbols_frame){0};
   }
-  if (!cut && symbols_lines_affordable(info, &die, &unit->lines_read, deadline, &cut)) {
-    symbols_lines_places(&die, address, calls, calls_count, frames);
+  if (!cut && csymbols_lines_affordable(info, &die, &unit->lines_read, deadline, &cut)) {
+    csymbols_lines_places(&die, address, calls, calls_count, frames);
   }
   for (size_t i = 0; i <= calls_count && !cut && function != NULL; i++) {
     Dwarf_Die *described = i < calls_count ? &calls[calls_count - 1 - i] : &function_die;
-    symbols_lines_declaration(info, described, deadline, &cut, &frames[i]);
+    csymbols_lines_declaration(info, described, deadline, &cut, &frames[i]);
   }
   *count = calls_count + 1;
   if (function == NULL && frames[0].file == NULL) *count = 0;
-  return cut ? CUNWIND_SYMBOLS_INCOMPLETE : CUNWIND_SYMBOLS_COMPLETE;
+  return cut ? CSYMBOLS_INCOMPLETE : CSYMBOLS_COMPLETE;
 }
 
-enum cunwind_symbols_status symbols_dwarf_lookup(
-    cunwind_symbols_module *module, uint64_t address, uint64_t deadline, struct cunwind_symbols_frame *frames,
+enum csymbols_status csymbols_dwarf_lookup(
+    csymbols_module *module, uint64_t address, uint64_t deadline, struct csymbols_frame *frames,
     size_t *count) {
-  if (module->info.poisoned) return CUNWIND_SYMBOLS_COMPLETE;
+  if (module->info.poisoned) return CSYMBOLS_COMPLETE;
   jmp_buf recovery;
   out_of_memory = &recovery;
   // _setjmp: the plain one may save the signal mask, a system call.
   if (_setjmp(recovery) != 0) {
     module->info.poisoned = true;
     *count = 0;
-    return CUNWIND_SYMBOLS_INCOMPLETE;
+    return CSYMBOLS_INCOMPLETE;
   }
   return lookup(module, address, deadline, frames, count);
 }

@@ -9,7 +9,7 @@
 #include <gelf.h>
 #include <libelf.h>
 
-#define CUNWIND_LIBDW_FUNCTIONS(X) \
+#define CSYMBOLS_LIBDW_FUNCTIONS(X) \
   X(elf_version) \
   X(elf_errno) \
   X(elf_memory) \
@@ -54,11 +54,11 @@
   X(dwelf_elf_gnu_debuglink) \
   X(dwelf_dwarf_gnu_debugaltlink)
 
-struct cunwind_libdw_table {
+struct csymbols_libdw_table {
 #define X(name) __typeof__(&name) name;
-  CUNWIND_LIBDW_FUNCTIONS(X)
+  CSYMBOLS_LIBDW_FUNCTIONS(X)
 #undef X
 };
 
-// The table, or NULL before cunwind_symbols_load() succeeded. Any thread; never takes a lock.
-const struct cunwind_libdw_table *cunwind_libdw(void);
+// The table, or NULL before csymbols_load() succeeded. Any thread; never takes a lock.
+const struct csymbols_libdw_table *csymbols_libdw(void);

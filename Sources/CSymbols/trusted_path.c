@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "symbols_internal.h"
+#include "internal.h"
 
 enum { MAX_LINKS = 40 };
 
@@ -128,7 +128,7 @@ static int go(struct walk *walk, const char *path) {
   return file;
 }
 
-int cunwind_symbols_open_module(int root, const char *path, bool *is_trusted) {
+int csymbols_open_module(int root, const char *path, bool *is_trusted) {
   int top = root >= 0 ? root : open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
   *is_trusted = false;
   if (top < 0) return -1;
@@ -139,7 +139,7 @@ int cunwind_symbols_open_module(int root, const char *path, bool *is_trusted) {
   return file;
 }
 
-int symbols_open_trusted(const char *root, const char *path) {
+int csymbols_open_trusted(const char *root, const char *path) {
   struct stat status;
   int top = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), base = top;
   if (top < 0) return -1;

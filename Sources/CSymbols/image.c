@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "symbols_internal.h"
+#include "internal.h"
 
 #if defined(__x86_64__)
 #define NATIVE_MACHINE EM_X86_64
@@ -47,30 +47,30 @@ static const size_t max_copy = (size_t)512 << 20;
 static const size_t max_strict_file = (size_t)1 << 30;
 
 static bool right_kind(Elf *elf) {
-  Elf64_Ehdr *header = cunwind_libdw()->elf64_getehdr(elf);
+  Elf64_Ehdr *header = csymbols_libdw()->elf64_getehdr(elf);
   return header != NULL && header->e_ident[EI_DATA] == ELFDATA2LSB && header->e_machine == NATIVE_MACHINE
       && (header->e_type == ET_EXEC || header->e_type == ET_DYN);
 }
 
-bool symbols_image_borrow(struct image *image, const void *base, size_t length) {
+bool csymbols_image_borrow(struct image *image, const void *base, size_t length) {
   // libelf asks for a writable pointer and writes through it only when told to.
   image->bytes = (char *)(uintptr_t)base;
   image->length = length;
   image->kind = IMAGE_BORROWED;
-  image->elf = cunwind_libdw()->elf_memory(image->bytes, length);
+  image->elf = csymbols_libdw()->elf_memory(image->bytes, length);
   if (image->elf != NULL && right_kind(image->elf)) return true;
-  symbols_image_close(image);
+  csymbols_image_close(image);
   return false;
 }
 
 // The running executable's own inode, which the kernel lets nobody write to (ETXTBSY).
-static bool is_running(const struct cunwind_symbols_source *source) {
+static bool is_running(const struct csymbols_source *source) {
   return source->path != NULL && strcmp(source->path, "/proc/self/exe") == 0;
 }
 
-static bool right_build(const struct image *image, const struct cunwind_symbols_source *source) {
+static bool right_build(const struct image *image, const struct csymbols_source *source) {
   const void *found = NULL;
-  ssize_t length = cunwind_libdw()->dwelf_elf_gnu_build_id(image->elf, &found);
+  ssize_t length = csymbols_libdw()->dwelf_elf_gnu_build_id(image->elf, &found);
   if (length > 0) {
     return (size_t)length == source->build_id_length && memcmp(found, source->build_id, (size_t)length) == 0;
   }
@@ -88,7 +88,7 @@ static bool same_file(const struct stat *a, const struct stat *b) {
       && a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-bool symbols_image_changed(const struct image *image) {
+bool csymbols_image_changed(const struct image *image) {
   struct stat now;
   if (image->path == NULL) return false;
   int result = image->keeps ? fstat(image->fd, &now) : stat(image->path, &now);
@@ -102,7 +102,7 @@ static bool open_file(struct image *image) {
   return image->is_open;
 }
 
-void symbols_image_rest(struct image *image) {
+void csymbols_image_rest(struct image *image) {
   if (!image->is_open || image->keeps) return;
   close(image->fd);
   image->is_open = false;
@@ -132,7 +132,7 @@ static bool is_filled(const struct image *image, size_t page) {
   return (image->filled[page / 64] >> page % 64 & 1) != 0;
 }
 
-bool symbols_image_need(struct image *image, const void *start, size_t length) {
+bool csymbols_image_need(struct image *image, const void *start, size_t length) {
   const char *first = start;
   if (image->kind != IMAGE_COPY || first < image->bytes || first >= image->bytes + image->length) return true;
   size_t offset = (size_t)(first - image->bytes);
@@ -147,7 +147,7 @@ bool symbols_image_need(struct image *image, const void *start, size_t length) {
       continue;
     }
     size_t from = page * PAGE, to = end * PAGE < image->length ? end * PAGE : image->length;
-    if (image->filled_bytes + (to - from) > symbols_limit(max_copy, image->budget)) {
+    if (image->filled_bytes + (to - from) > csymbols_limit(max_copy, image->budget)) {
       image->broken = true;
       return false;
     }
@@ -158,7 +158,7 @@ bool symbols_image_need(struct image *image, const void *start, size_t length) {
   return true;
 }
 
-const char *symbols_image_string(struct image *image, const char *text, size_t limit) {
+const char *csymbols_image_string(struct image *image, const char *text, size_t limit) {
   if (text == NULL || image->kind != IMAGE_COPY || text < image->bytes || text >= image->bytes + image->length) {
     return text;
   }
@@ -167,51 +167,51 @@ const char *symbols_image_string(struct image *image, const char *text, size_t l
   for (size_t length = 0; length < limit;) {
     size_t page_left = PAGE - (size_t)(text + length - image->bytes) % PAGE;
     size_t here = page_left < limit - length ? page_left : limit - length;
-    if (!symbols_image_need(image, text + length, here)) return NULL;
+    if (!csymbols_image_need(image, text + length, here)) return NULL;
     if (memchr(text + length, 0, here) != NULL) return text;
     length += here;
   }
   return NULL;
 }
 
-void symbols_image_need_section(struct image *image, size_t index) {
-  Elf_Scn *section = index != 0 ? cunwind_libdw()->elf_getscn(image->elf, index) : NULL;
-  Elf64_Shdr *header = section != NULL ? cunwind_libdw()->elf64_getshdr(section) : NULL;
+void csymbols_image_need_section(struct image *image, size_t index) {
+  Elf_Scn *section = index != 0 ? csymbols_libdw()->elf_getscn(image->elf, index) : NULL;
+  Elf64_Shdr *header = section != NULL ? csymbols_libdw()->elf64_getshdr(section) : NULL;
   if (header == NULL || header->sh_type == SHT_NOBITS || header->sh_offset >= image->length) return;
-  symbols_image_need(image, image->bytes + header->sh_offset, header->sh_size);
+  csymbols_image_need(image, image->bytes + header->sh_offset, header->sh_size);
 }
 
 // Fills what libelf looks at when it opens a file, and the notes, which have the build id.
 static bool fill_headers(struct image *image) {
-  const struct cunwind_libdw_table *dw = cunwind_libdw();
+  const struct csymbols_libdw_table *dw = csymbols_libdw();
   const Elf64_Ehdr *header = (const Elf64_Ehdr *)image->bytes;
-  if (!symbols_image_need(image, header, PAGE)) return false;
+  if (!csymbols_image_need(image, header, PAGE)) return false;
   if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return false;
   // From here on the header's own numbers are used, for better or worse: libelf checks them, and we only fill.
   size_t sections = header->e_shnum;
   if (header->e_shoff < image->length) {
     const Elf64_Shdr *first = (const Elf64_Shdr *)(image->bytes + header->e_shoff);
     if (image->length - header->e_shoff >= sizeof *first) {
-      if (!symbols_image_need(image, first, sizeof *first)) return false;
+      if (!csymbols_image_need(image, first, sizeof *first)) return false;
       Elf64_Shdr zeroth;
       memcpy(&zeroth, first, sizeof zeroth);
       if (sections == 0) sections = zeroth.sh_size;
       if (sections > MAX_SECTIONS) return false;
-      if (!symbols_image_need(image, first, sections * sizeof *first)) return false;
+      if (!csymbols_image_need(image, first, sections * sizeof *first)) return false;
     }
   }
   if (header->e_phoff < image->length) {
-    if (!symbols_image_need(image, image->bytes + header->e_phoff, header->e_phnum * sizeof(Elf64_Phdr))) return false;
+    if (!csymbols_image_need(image, image->bytes + header->e_phoff, header->e_phnum * sizeof(Elf64_Phdr))) return false;
   }
   image->elf = dw->elf_memory(image->bytes, image->length);
   if (image->elf == NULL || !right_kind(image->elf)) return false;
   size_t names = 0;
-  if (dw->elf_getshdrstrndx(image->elf, &names) == 0) symbols_image_need_section(image, names);
+  if (dw->elf_getshdrstrndx(image->elf, &names) == 0) csymbols_image_need_section(image, names);
   Elf_Scn *section = NULL;
   for (size_t index = 1; index < MAX_SECTIONS && (section = dw->elf_nextscn(image->elf, section)) != NULL; index++) {
     Elf64_Shdr *note = dw->elf64_getshdr(section);
     if (note != NULL && note->sh_type == SHT_NOTE && note->sh_size <= MAX_NOTES) {
-      symbols_image_need_section(image, index);
+      csymbols_image_need_section(image, index);
     }
   }
   // A file whose sections were cut off has them in segments only.
@@ -221,12 +221,12 @@ static bool fill_headers(struct image *image) {
     if (at > image->length || image->length - at < sizeof segment) break;
     memcpy(&segment, image->bytes + at, sizeof segment);
     if (segment.p_type != PT_NOTE || segment.p_offset >= image->length || segment.p_filesz > MAX_NOTES) continue;
-    symbols_image_need(image, image->bytes + segment.p_offset, segment.p_filesz);
+    csymbols_image_need(image, image->bytes + segment.p_offset, segment.p_filesz);
   }
   return !image->broken;
 }
 
-static bool copy(struct image *image, const struct cunwind_symbols_source *source) {
+static bool copy(struct image *image, const struct csymbols_source *source) {
   if (!image->keeps) {
     // Not every file is one to open: a tape winds back.
     if (stat(image->path, &image->status) != 0 || !S_ISREG(image->status.st_mode) || !open_file(image)) return false;
@@ -255,24 +255,24 @@ static bool copy(struct image *image, const struct cunwind_symbols_source *sourc
   return fill_headers(image) && (source == NULL || right_build(image, source));
 }
 
-static bool open_path(struct image *image, const struct cunwind_symbols_source *source, char *path) {
+static bool open_path(struct image *image, const struct csymbols_source *source, char *path) {
   image->path = path;
   bool good = image->path != NULL && copy(image, source);
-  symbols_image_rest(image);
-  if (!good) symbols_image_close(image);
+  csymbols_image_rest(image);
+  if (!good) csymbols_image_close(image);
   return good;
 }
 
-bool symbols_image_open_descriptor(
-    struct image *image, const struct cunwind_symbols_source *source, int descriptor, const char *path) {
+bool csymbols_image_open_descriptor(
+    struct image *image, const struct csymbols_source *source, int descriptor, const char *path) {
   image->fd = descriptor;
   image->is_open = image->keeps = true;
   image->budget = source != NULL ? source->budget : 0;
   return open_path(image, source, strdup(path));
 }
 
-bool symbols_image_open(
-    struct image *image, const struct cunwind_symbols_source *source, const char *root, const char *path) {
+bool csymbols_image_open(
+    struct image *image, const struct csymbols_source *source, const char *root, const char *path) {
   if (path == NULL) return false;
   size_t before = root != NULL ? strlen(root) : 0, length = strlen(path);
   char *whole = malloc(before + length + 1);
@@ -280,16 +280,16 @@ bool symbols_image_open(
   if (before > 0) memcpy(whole, root, before);
   memcpy(whole + before, path, length + 1);
   if (source == NULL || !source->is_strict) return open_path(image, source, whole);
-  int descriptor = symbols_open_trusted(root, path);
-  bool good = descriptor >= 0 && symbols_image_open_descriptor(image, source, descriptor, whole);
+  int descriptor = csymbols_open_trusted(root, path);
+  bool good = descriptor >= 0 && csymbols_image_open_descriptor(image, source, descriptor, whole);
   free(whole);
   return good;
 }
 
-void symbols_image_close(struct image *image) {
+void csymbols_image_close(struct image *image) {
   image->keeps = false;
-  symbols_image_rest(image);
-  if (image->elf != NULL) cunwind_libdw()->elf_end(image->elf);
+  csymbols_image_rest(image);
+  if (image->elf != NULL) csymbols_libdw()->elf_end(image->elf);
   if (image->kind == IMAGE_COPY) munmap(image->bytes - MARGIN, image->length + 2 * MARGIN);
   if (image->kind == IMAGE_HEAP) free(image->bytes);
   free(image->filled);
@@ -297,22 +297,22 @@ void symbols_image_close(struct image *image) {
   *image = (struct image){.kind = IMAGE_NONE};
 }
 
-bool symbols_image_repack(struct image *image) {
+bool csymbols_image_repack(struct image *image) {
   if (image->kind != IMAGE_COPY) return true;
-  if (image->elf != NULL) cunwind_libdw()->elf_end(image->elf);
+  if (image->elf != NULL) csymbols_libdw()->elf_end(image->elf);
   image->elf = NULL;
   // Anonymous memory that is given back reads as zeros.
   madvise(image->bytes, image->length, MADV_DONTNEED);
   memset(image->filled, 0, (image->length / PAGE / 64 + 1) * sizeof *image->filled);
   image->filled_bytes = 0;
   bool good = fill_headers(image);
-  symbols_image_rest(image);
+  csymbols_image_rest(image);
   if (!good) image->broken = true;
   return good;
 }
 
-size_t symbols_section(struct image *image, const char *name, const char *compressed_name) {
-  const struct cunwind_libdw_table *dw = cunwind_libdw();
+size_t csymbols_section(struct image *image, const char *name, const char *compressed_name) {
+  const struct csymbols_libdw_table *dw = csymbols_libdw();
   size_t names = 0;
   if (image->elf == NULL || dw->elf_getshdrstrndx(image->elf, &names) != 0) return 0;
   Elf_Scn *section = NULL;
@@ -342,8 +342,8 @@ static uint64_t worth(const Elf64_Sym *symbol) {
 
 // How far a function without a size may reach, as far as its section is concerned.
 static uint64_t reach(Elf *elf, const Elf64_Sym *symbol) {
-  Elf_Scn *section = cunwind_libdw()->elf_getscn(elf, symbol->st_shndx);
-  Elf64_Shdr *header = section != NULL ? cunwind_libdw()->elf64_getshdr(section) : NULL;
+  Elf_Scn *section = csymbols_libdw()->elf_getscn(elf, symbol->st_shndx);
+  Elf64_Shdr *header = section != NULL ? csymbols_libdw()->elf64_getshdr(section) : NULL;
   if (header == NULL || symbol->st_value < header->sh_addr) return 0;
   uint64_t into = symbol->st_value - header->sh_addr;
   if (into >= header->sh_size) return 0;
@@ -391,8 +391,8 @@ static bool fetch(struct image *image, size_t offset, void *buffer, size_t lengt
 
 // The names' section as offset and length in the image. False if it does not lie in it.
 static bool find_strings(struct symbol_table *table, struct image *image, size_t index) {
-  Elf_Scn *section = cunwind_libdw()->elf_getscn(image->elf, index);
-  Elf64_Shdr *header = section != NULL ? cunwind_libdw()->elf64_getshdr(section) : NULL;
+  Elf_Scn *section = csymbols_libdw()->elf_getscn(image->elf, index);
+  Elf64_Shdr *header = section != NULL ? csymbols_libdw()->elf64_getshdr(section) : NULL;
   if (header == NULL || header->sh_type != SHT_STRTAB || (header->sh_flags & SHF_COMPRESSED) != 0) return false;
   if (header->sh_offset > image->length || header->sh_size > image->length - header->sh_offset) return false;
   table->image = image;
@@ -407,8 +407,8 @@ static bool is_function(const Elf64_Sym *symbol, size_t strings_length) {
       && symbol->st_name != 0 && symbol->st_name < strings_length;
 }
 
-bool symbols_table_build(struct symbol_table *table, struct image *image, Elf64_Word type) {
-  const struct cunwind_libdw_table *dw = cunwind_libdw();
+bool csymbols_table_build(struct symbol_table *table, struct image *image, Elf64_Word type) {
+  const struct csymbols_libdw_table *dw = csymbols_libdw();
   if (image->elf == NULL) return false;
   Elf_Scn *section = NULL;
   Elf64_Shdr *header = NULL;
@@ -420,7 +420,7 @@ bool symbols_table_build(struct symbol_table *table, struct image *image, Elf64_
   if ((header->sh_flags & SHF_COMPRESSED) != 0 || !find_strings(table, image, header->sh_link)) return false;
   if (header->sh_offset > image->length || header->sh_size > image->length - header->sh_offset) return false;
   size_t total = header->sh_size / sizeof(Elf64_Sym), count = 0, capacity = 0;
-  size_t limit = symbols_limit(MAX_SYMBOLS, image->budget / sizeof(struct sortable));
+  size_t limit = csymbols_limit(MAX_SYMBOLS, image->budget / sizeof(struct sortable));
   if (total > limit) total = limit;
   Elf64_Sym *batch = malloc(BATCH * sizeof *batch);
   struct sortable *first = NULL;
@@ -473,7 +473,7 @@ bool symbols_table_build(struct symbol_table *table, struct image *image, Elf64_
   return table->symbols != NULL;
 }
 
-const char *symbols_table_find(const struct symbol_table *table, uint64_t address) {
+const char *csymbols_table_find(const struct symbol_table *table, uint64_t address) {
   size_t low = 0, high = table->count;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
@@ -487,13 +487,13 @@ const char *symbols_table_find(const struct symbol_table *table, uint64_t addres
     const char *strings = table->image->bytes + table->strings;
     size_t left = table->strings_length - symbol->name, limit = left < MAX_NAME ? left : MAX_NAME;
     const char *name = strings + symbol->name;
-    if (symbols_image_string(table->image, name, limit) == NULL) return NULL;
+    if (csymbols_image_string(table->image, name, limit) == NULL) return NULL;
     return memchr(name, 0, limit) != NULL ? name : NULL;
   }
   return NULL;
 }
 
-void symbols_table_free(struct symbol_table *table) {
+void csymbols_table_free(struct symbol_table *table) {
   free(table->symbols);
   *table = (struct symbol_table){0};
 }
@@ -506,25 +506,25 @@ typedef int lzma_decode(
 enum { LZMA_RET_OK = 0, LZMA_RET_BUFFER_TOO_SMALL = 10 };
 static _Atomic(lzma_decode *) decode;
 
-void cunwind_lzma_load(void) {
+void csymbols_lzma_load(void) {
   void *handle = dlopen("liblzma.so.5", RTLD_NOW | RTLD_LOCAL);
   if (handle != NULL) atomic_store(&decode, (lzma_decode *)dlsym(handle, "lzma_stream_buffer_decode"));
 }
 
-void symbols_mini_open(struct image *mini, struct image *image) {
+void csymbols_mini_open(struct image *mini, struct image *image) {
   lzma_decode *unpack = atomic_load(&decode);
-  size_t index = symbols_section(image, ".gnu_debugdata", NULL);
+  size_t index = csymbols_section(image, ".gnu_debugdata", NULL);
   if (unpack == NULL || index == 0) return;
-  symbols_image_need_section(image, index);
-  Elf_Data *packed = cunwind_libdw()->elf_rawdata(cunwind_libdw()->elf_getscn(image->elf, index), NULL);
+  csymbols_image_need_section(image, index);
+  Elf_Data *packed = csymbols_libdw()->elf_rawdata(csymbols_libdw()->elf_getscn(image->elf, index), NULL);
   if (packed == NULL || packed->d_buf == NULL || packed->d_size > MAX_MINI) return;
-  for (size_t size = packed->d_size * 4 + 4096; size <= symbols_limit(MAX_MINI, image->budget); size *= 2) {
+  for (size_t size = packed->d_size * 4 + 4096; size <= csymbols_limit(MAX_MINI, image->budget); size *= 2) {
     uint64_t limit = 64 << 20;
     size_t in = 0, out = 0;
     uint8_t *bytes = malloc(size);
     if (bytes == NULL) return;
     int result = unpack(&limit, 0, NULL, packed->d_buf, &in, packed->d_size, bytes, &out, size);
-    if (result == LZMA_RET_OK && symbols_image_borrow(mini, bytes, out)) {
+    if (result == LZMA_RET_OK && csymbols_image_borrow(mini, bytes, out)) {
       mini->kind = IMAGE_HEAP;
       return;
     }

@@ -9,14 +9,14 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include "symbols_internal.h"
+#include "internal.h"
 
 static bool has_dwarf(struct image *image) {
-  return symbols_section(image, ".debug_info", ".zdebug_info") != 0;
+  return csymbols_section(image, ".debug_info", ".zdebug_info") != 0;
 }
 
 static bool has_symtab(struct image *image) {
-  return symbols_section(image, ".symtab", NULL) != 0;
+  return csymbols_section(image, ".symtab", NULL) != 0;
 }
 
 // Joins up to five parts. False if the result does not fit: a path that is cut is another file's.
@@ -33,7 +33,7 @@ static bool join(char *path, const char *const parts[5]) {
 }
 
 static bool open_by_build_id(
-    struct image *image, const struct cunwind_symbols_source *source, const char *root, const uint8_t *id, size_t length) {
+    struct image *image, const struct csymbols_source *source, const char *root, const uint8_t *id, size_t length) {
   static const char digits[] = "0123456789abcdef";
   char first[3] = {0}, rest[2 * 64 + 1] = {0}, path[PATH_MAX];
   if (length < 2 || length > 64) return false;
@@ -42,14 +42,14 @@ static bool open_by_build_id(
     to[0] = digits[id[i] >> 4];
     to[1] = digits[id[i] & 15];
   }
-  struct cunwind_symbols_source wanted = *source;
+  struct csymbols_source wanted = *source;
   wanted.build_id = id;
   wanted.build_id_length = length;
   if (!join(path, (const char *const[5]){"/.build-id/", first, "/", rest})) return false;
   size_t end = strlen(path);
   if (end + sizeof ".debug" > sizeof path) return false;
   memcpy(path + end, ".debug", sizeof ".debug");
-  return symbols_image_open(image, &wanted, root, path);
+  return csymbols_image_open(image, &wanted, root, path);
 }
 
 // Where the module lies, with all symbolic links resolved.
@@ -63,7 +63,7 @@ static bool real_file(const char *path, char file[PATH_MAX]) {
 
 // Looks for a separate debug file in the directory of `file`, which it cuts off.
 static bool open_beside(
-    cunwind_symbols_module *module, const struct cunwind_symbols_source *source, const char *root, const char *name,
+    csymbols_module *module, const struct csymbols_source *source, const char *root, const char *name,
     char *file) {
   char *slash = strrchr(file, '/'), path[PATH_MAX];
   if (slash == NULL) return false;
@@ -71,14 +71,14 @@ static bool open_beside(
   const char *const candidates[3][5] = {{file, "/", name}, {file, "/.debug/", name}, {file, "/", name}};
   for (size_t i = 0; i < 3; i++) {
     const char *below = i == 2 ? root : NULL;
-    if (join(path, candidates[i]) && symbols_image_open(&module->debug, source, below, path)) return true;
+    if (join(path, candidates[i]) && csymbols_image_open(&module->debug, source, below, path)) return true;
   }
   return false;
 }
 
 // Beside the file that is open, wherever a client's path leads by now.
 static bool open_by_strict_link(
-    cunwind_symbols_module *module, const struct cunwind_symbols_source *source, const char *root, const char *name) {
+    csymbols_module *module, const struct csymbols_source *source, const char *root, const char *name) {
   char file[PATH_MAX], link[64];
   snprintf(link, sizeof link, "/proc/self/fd/%d", module->file.fd);
   ssize_t length = readlink(link, file, sizeof file - 1);
@@ -89,11 +89,11 @@ static bool open_by_strict_link(
 // .gnu_debuglink: a file name, looked for beside the module, in .debug/ and under the debug root. The checksum that the
 // section carries is not used: the build id says the same without reading the whole file.
 static bool open_by_link(
-    cunwind_symbols_module *module, const struct cunwind_symbols_source *source, const char *root) {
+    csymbols_module *module, const struct csymbols_source *source, const char *root) {
   GElf_Word checksum;
   if (source->build_id_length == 0 || source->path == NULL || module->file.elf == NULL) return false;
-  symbols_image_need_section(&module->file, symbols_section(&module->file, ".gnu_debuglink", NULL));
-  const char *name = cunwind_libdw()->dwelf_elf_gnu_debuglink(module->file.elf, &checksum);
+  csymbols_image_need_section(&module->file, csymbols_section(&module->file, ".gnu_debuglink", NULL));
+  const char *name = csymbols_libdw()->dwelf_elf_gnu_debuglink(module->file.elf, &checksum);
   if (name == NULL || name[0] == 0 || strchr(name, '/') != NULL) return false;
   if (source->is_strict) return open_by_strict_link(module, source, root, name);
   // Beside the file itself; where the module is reached through a symbolic link, beside that as well.
@@ -104,9 +104,9 @@ static bool open_by_link(
   return is_link && join(file, given) && open_beside(module, source, root, name, file);
 }
 
-cunwind_symbols_module *cunwind_symbols_open(const struct cunwind_symbols_source *source, const char **problem) {
-  *problem = cunwind_symbols_problem();
-  cunwind_symbols_module *module = *problem == NULL ? calloc(1, sizeof *module) : NULL;
+csymbols_module *csymbols_open(const struct csymbols_source *source, const char **problem) {
+  *problem = csymbols_problem();
+  csymbols_module *module = *problem == NULL ? calloc(1, sizeof *module) : NULL;
   if (module == NULL) {
     if (*problem == NULL) *problem = "out of memory";
     if (source->is_strict && source->descriptor >= 0) close(source->descriptor);
@@ -114,9 +114,9 @@ cunwind_symbols_module *cunwind_symbols_open(const struct cunwind_symbols_source
   }
   module->is_strict = source->is_strict;
   module->budget = source->budget;
-  bool found = !source->is_strict ? symbols_image_open(&module->file, source, NULL, source->path)
+  bool found = !source->is_strict ? csymbols_image_open(&module->file, source, NULL, source->path)
       : source->descriptor >= 0
-          && symbols_image_open_descriptor(&module->file, source, source->descriptor, source->path);
+          && csymbols_image_open_descriptor(&module->file, source, source->descriptor, source->path);
   bool has_file = found, is_complete = found && has_dwarf(&module->file) && has_symtab(&module->file);
   for (size_t i = 0; !is_complete && i < source->debug_root_count && module->debug.elf == NULL; i++) {
     const char *root = source->debug_roots[i];
@@ -125,7 +125,7 @@ cunwind_symbols_module *cunwind_symbols_open(const struct cunwind_symbols_source
       found = true;
     }
   }
-  symbols_image_rest(&module->file);
+  csymbols_image_rest(&module->file);
   if (!found) {
     free(module);
     *problem = "no file with this build id";
@@ -134,11 +134,11 @@ cunwind_symbols_module *cunwind_symbols_open(const struct cunwind_symbols_source
   return module;
 }
 
-cunwind_symbols_module *cunwind_symbols_open_image(const void *base, size_t length, const char **problem) {
-  *problem = cunwind_symbols_problem();
+csymbols_module *csymbols_open_image(const void *base, size_t length, const char **problem) {
+  *problem = csymbols_problem();
   if (*problem != NULL) return NULL;
-  cunwind_symbols_module *module = calloc(1, sizeof *module);
-  if (module == NULL || !symbols_image_borrow(&module->file, base, length)) {
+  csymbols_module *module = calloc(1, sizeof *module);
+  if (module == NULL || !csymbols_image_borrow(&module->file, base, length)) {
     free(module);
     *problem = "not an ELF image of this machine";
     return NULL;
@@ -146,7 +146,7 @@ cunwind_symbols_module *cunwind_symbols_open_image(const void *base, size_t leng
   return module;
 }
 
-const void *cunwind_symbols_vdso(size_t *length) {
+const void *csymbols_vdso(size_t *length) {
   const Elf64_Ehdr *header = (const Elf64_Ehdr *)getauxval(AT_SYSINFO_EHDR);
   *length = 0;
   if (header == NULL || header->e_phentsize != sizeof(Elf64_Phdr)) return NULL;
@@ -160,86 +160,86 @@ const void *cunwind_symbols_vdso(size_t *length) {
   return *length != 0 ? header : NULL;
 }
 
-static bool identify(struct image *image, struct cunwind_symbols_identity *identity);
+static bool identify(struct image *image, struct csymbols_identity *identity);
 
-bool cunwind_symbols_identify(const char *path, struct cunwind_symbols_identity *identity) {
+bool csymbols_identify(const char *path, struct csymbols_identity *identity) {
   struct image image = {0};
   memset(identity, 0, sizeof *identity);
-  return cunwind_libdw() != NULL && symbols_image_open(&image, NULL, NULL, path) && identify(&image, identity);
+  return csymbols_libdw() != NULL && csymbols_image_open(&image, NULL, NULL, path) && identify(&image, identity);
 }
 
-bool cunwind_symbols_identify_descriptor(int descriptor, struct cunwind_symbols_identity *identity) {
+bool csymbols_identify_descriptor(int descriptor, struct csymbols_identity *identity) {
   struct image image = {0};
   memset(identity, 0, sizeof *identity);
-  int copy = cunwind_libdw() != NULL ? fcntl(descriptor, F_DUPFD_CLOEXEC, 3) : -1;
-  return copy >= 0 && symbols_image_open_descriptor(&image, NULL, copy, "") && identify(&image, identity);
+  int copy = csymbols_libdw() != NULL ? fcntl(descriptor, F_DUPFD_CLOEXEC, 3) : -1;
+  return copy >= 0 && csymbols_image_open_descriptor(&image, NULL, copy, "") && identify(&image, identity);
 }
 
-static bool identify(struct image *opened, struct cunwind_symbols_identity *identity) {
+static bool identify(struct image *opened, struct csymbols_identity *identity) {
   struct image image = *opened;
   const void *id = NULL;
-  ssize_t length = cunwind_libdw()->dwelf_elf_gnu_build_id(image.elf, &id);
+  ssize_t length = csymbols_libdw()->dwelf_elf_gnu_build_id(image.elf, &id);
   if (length > 0 && (size_t)length <= sizeof identity->build_id) {
     memcpy(identity->build_id, id, (size_t)length);
     identity->build_id_length = (size_t)length;
   }
   identity->has_symtab = has_symtab(&image);
   identity->has_dwarf = has_dwarf(&image);
-  symbols_image_close(&image);
+  csymbols_image_close(&image);
   return true;
 }
 
-bool cunwind_symbols_changed(const cunwind_symbols_module *module) {
-  return symbols_image_changed(&module->file) || symbols_image_changed(&module->debug)
-      || symbols_image_changed(&module->shared);
+bool csymbols_changed(const csymbols_module *module) {
+  return csymbols_image_changed(&module->file) || csymbols_image_changed(&module->debug)
+      || csymbols_image_changed(&module->shared);
 }
 
-void cunwind_symbols_trim(cunwind_symbols_module *module) {
+void csymbols_trim(csymbols_module *module) {
   bool poisoned = module->info.poisoned;
-  symbols_dwarf_free(module);
+  csymbols_dwarf_free(module);
   if (poisoned) return;
-  symbols_image_close(&module->shared);
-  symbols_image_repack(&module->file);
-  symbols_image_repack(&module->debug);
+  csymbols_image_close(&module->shared);
+  csymbols_image_repack(&module->file);
+  csymbols_image_repack(&module->debug);
 }
 
-void cunwind_symbols_close(cunwind_symbols_module *module) {
+void csymbols_close(csymbols_module *module) {
   if (module == NULL) return;
   bool poisoned = module->info.poisoned;
-  symbols_dwarf_free(module);
-  symbols_table_free(&module->symbols);
-  symbols_table_free(&module->mini_symbols);
+  csymbols_dwarf_free(module);
+  csymbols_table_free(&module->symbols);
+  csymbols_table_free(&module->mini_symbols);
   if (!poisoned) {
-    symbols_image_close(&module->mini);
-    symbols_image_close(&module->shared);
-    symbols_image_close(&module->debug);
-    symbols_image_close(&module->file);
+    csymbols_image_close(&module->mini);
+    csymbols_image_close(&module->shared);
+    csymbols_image_close(&module->debug);
+    csymbols_image_close(&module->file);
   }
   free(module);
 }
 
 // .symtab of the separate debug file or of the module; else .dynsym, and what .gnu_debugdata adds to it.
 // False if the deadline has passed and they are yet to be built.
-static bool build_tables(cunwind_symbols_module *module, uint64_t deadline) {
+static bool build_tables(csymbols_module *module, uint64_t deadline) {
   struct symbol_table *symbols = &module->symbols;
   if (symbols->built) return true;
-  if (symbols_now() >= deadline) return false;
+  if (csymbols_now() >= deadline) return false;
   symbols->built = true;
-  if (symbols_table_build(symbols, &module->file, SHT_SYMTAB)) return true;
-  if (symbols_table_build(symbols, &module->debug, SHT_SYMTAB)) return true;
-  symbols_table_build(symbols, &module->file, SHT_DYNSYM);
-  symbols_mini_open(&module->mini, &module->file);
-  symbols_table_build(&module->mini_symbols, &module->mini, SHT_SYMTAB);
+  if (csymbols_table_build(symbols, &module->file, SHT_SYMTAB)) return true;
+  if (csymbols_table_build(symbols, &module->debug, SHT_SYMTAB)) return true;
+  csymbols_table_build(symbols, &module->file, SHT_DYNSYM);
+  csymbols_mini_open(&module->mini, &module->file);
+  csymbols_table_build(&module->mini_symbols, &module->mini, SHT_SYMTAB);
   return true;
 }
 
 // Ends the reading of a look-up. False if a file is not what it was any more: the answer may be of two builds.
-static bool end_reading(cunwind_symbols_module *module) {
+static bool end_reading(csymbols_module *module) {
   struct image *const images[] = {&module->file, &module->debug, &module->shared};
   bool good = true;
   for (size_t i = 0; i < sizeof images / sizeof *images; i++) {
-    if (images[i]->is_open && symbols_image_changed(images[i])) images[i]->broken = true;
-    symbols_image_rest(images[i]);
+    if (images[i]->is_open && csymbols_image_changed(images[i])) images[i]->broken = true;
+    csymbols_image_rest(images[i]);
     if (images[i]->broken) good = false;
   }
   return good;
@@ -253,20 +253,20 @@ static bool is_merged(const char *symbol) {
   return length > 4 && memcmp(symbol + length - 2, "Tm", 2) == 0;
 }
 
-static enum cunwind_symbols_status look_up(
-    cunwind_symbols_module *module, uint64_t address, uint64_t deadline, struct cunwind_symbols_frame *frames,
+static enum csymbols_status look_up(
+    csymbols_module *module, uint64_t address, uint64_t deadline, struct csymbols_frame *frames,
     size_t *count) {
   *count = 0;
-  if (!build_tables(module, deadline)) return CUNWIND_SYMBOLS_INCOMPLETE;
-  const char *symbol = symbols_table_find(&module->symbols, address);
-  if (symbol == NULL) symbol = symbols_table_find(&module->mini_symbols, address);
-  enum cunwind_symbols_status status = symbols_dwarf_lookup(module, address, deadline, frames, count);
+  if (!build_tables(module, deadline)) return CSYMBOLS_INCOMPLETE;
+  const char *symbol = csymbols_table_find(&module->symbols, address);
+  if (symbol == NULL) symbol = csymbols_table_find(&module->mini_symbols, address);
+  enum csymbols_status status = csymbols_dwarf_lookup(module, address, deadline, frames, count);
   if (*count == 0) {
     if (symbol == NULL) return status;
-    frames[0] = (struct cunwind_symbols_frame){0};
+    frames[0] = (struct csymbols_frame){0};
     *count = 1;
   }
-  struct cunwind_symbols_frame *physical = &frames[*count - 1];
+  struct csymbols_frame *physical = &frames[*count - 1];
   // Swift's optimizer gives the first function's debug information to the common code, calls that were inlined included.
   if (symbol != NULL && is_merged(symbol)) {
     for (size_t i = 0; i < *count; i++) frames[i].merged = true;
@@ -279,16 +279,16 @@ static enum cunwind_symbols_status look_up(
   return status;
 }
 
-enum cunwind_symbols_status cunwind_symbols_lookup(
-    cunwind_symbols_module *module, uint64_t address, uint64_t deadline,
-    struct cunwind_symbols_frame frames[CUNWIND_SYMBOLS_MAX_FRAMES], size_t *count) {
-  enum cunwind_symbols_status status = look_up(module, address, deadline, frames, count);
+enum csymbols_status csymbols_lookup(
+    csymbols_module *module, uint64_t address, uint64_t deadline,
+    struct csymbols_frame frames[CSYMBOLS_MAX_FRAMES], size_t *count) {
+  enum csymbols_status status = look_up(module, address, deadline, frames, count);
   if (end_reading(module)) return status;
   *count = 0;
-  return CUNWIND_SYMBOLS_COMPLETE;
+  return CSYMBOLS_COMPLETE;
 }
 
-size_t cunwind_symbols_bytes(const cunwind_symbols_module *module) {
+size_t csymbols_bytes(const csymbols_module *module) {
   const struct debug_info *info = &module->info;
   size_t bytes = sizeof *module + (module->symbols.count + module->mini_symbols.count) * sizeof(struct symbol);
   bytes += info->unit_capacity * sizeof(struct unit) + info->range_capacity * sizeof(struct unit_range);
@@ -298,8 +298,8 @@ size_t cunwind_symbols_bytes(const cunwind_symbols_module *module) {
   return bytes + info->library_bytes;
 }
 
-struct cunwind_symbols_facts cunwind_symbols_facts(const cunwind_symbols_module *module) {
-  return (struct cunwind_symbols_facts){
+struct csymbols_facts csymbols_facts(const csymbols_module *module) {
+  return (struct csymbols_facts){
       .symbols = module->symbols.count + module->mini_symbols.count,
       .units = module->info.unit_count,
       .has_file = module->file.elf != NULL,
@@ -308,7 +308,7 @@ struct cunwind_symbols_facts cunwind_symbols_facts(const cunwind_symbols_module 
   };
 }
 
-struct image *symbols_dwarf_image(cunwind_symbols_module *module) {
+struct image *csymbols_dwarf_image(csymbols_module *module) {
   if (has_dwarf(&module->file)) return &module->file;
   return has_dwarf(&module->debug) ? &module->debug : NULL;
 }

@@ -1,7 +1,7 @@
 // Symbol names, files, lines and inlined frames of one ELF module, from .symtab and DWARF.
 //
 // Threads: a module belongs to one thread at a time; different modules may be used at once. Nothing here but
-// cunwind_symbols_load() calls dlopen, dlsym or anything else that takes the loader's lock, and nothing writes to a
+// csymbols_load() calls dlopen, dlsym or anything else that takes the loader's lock, and nothing writes to a
 // stream, raises a signal or ends the process.
 #pragma once
 
@@ -13,20 +13,20 @@
 extern "C" {
 #endif
 
-// Opens libdw once. 0, or -1 with cunwind_symbols_problem() saying why. Takes the loader's lock: call it when the
+// Opens libdw once. 0, or -1 with csymbols_problem() saying why. Takes the loader's lock: call it when the
 // monitor starts, never during a stall.
-int cunwind_symbols_load(void);
+int csymbols_load(void);
 
 // Why symbolication is not available (a constant string), or NULL if it is.
-const char *cunwind_symbols_problem(void);
+const char *csymbols_problem(void);
 
 // Touches libdw's thread-local storage, which may take a lock of the loader's. Call it once on the thread that will
 // look symbols up, before the first stall.
-void cunwind_symbols_prepare_thread(void);
+void csymbols_prepare_thread(void);
 
-typedef struct cunwind_symbols_module cunwind_symbols_module;
+typedef struct csymbols_module csymbols_module;
 
-struct cunwind_symbols_source {
+struct csymbols_source {
   // The module's file, or NULL. "/proc/self/exe" is the running executable even after it was deleted or replaced.
   const char *path;
   // The GNU build id that was found in memory; length 0 if the module has none.
@@ -50,13 +50,13 @@ struct cunwind_symbols_source {
 // same build id can be had. Cost: reading its headers; tables are built by the first look-up. No descriptor stays open.
 //
 // Files are read and never mapped: one that is cut while it is in use gives no answer, and raises no SIGBUS.
-cunwind_symbols_module *cunwind_symbols_open(const struct cunwind_symbols_source *source, const char **problem);
+csymbols_module *csymbols_open(const struct csymbols_source *source, const char **problem);
 
 // Opens an image that lies in memory (the vDSO). The bytes must outlive the module.
-cunwind_symbols_module *cunwind_symbols_open_image(const void *base, size_t length, const char **problem);
+csymbols_module *csymbols_open_image(const void *base, size_t length, const char **problem);
 
 // What an ELF file says of itself.
-struct cunwind_symbols_identity {
+struct csymbols_identity {
   uint8_t build_id[64];
   size_t build_id_length;
   bool has_symtab, has_dwarf;
@@ -67,32 +67,32 @@ struct cunwind_symbols_identity {
 //
 // *is_trusted says that the file, and each directory and link on the way, is root's (or this process's own user's), and that
 // nobody else can write to it. `root` is a directory that the path starts from, of which nothing is trusted, or -1.
-int cunwind_symbols_open_module(int root, const char *path, bool *is_trusted);
+int csymbols_open_module(int root, const char *path, bool *is_trusted);
 
 // Reads what the file behind a descriptor says of itself; the descriptor stays the caller's.
-bool cunwind_symbols_identify_descriptor(int descriptor, struct cunwind_symbols_identity *identity);
+bool csymbols_identify_descriptor(int descriptor, struct csymbols_identity *identity);
 
 // Reads it. False if it is no executable, library or separate debug file of this machine.
-bool cunwind_symbols_identify(const char *path, struct cunwind_symbols_identity *identity);
+bool csymbols_identify(const char *path, struct csymbols_identity *identity);
 
 // The vDSO's image in this process and its length in bytes, or NULL.
-const void *cunwind_symbols_vdso(size_t *length);
+const void *csymbols_vdso(size_t *length);
 
 // Whether a file behind the module was changed or replaced since it was opened. One stat(2) a file.
-bool cunwind_symbols_changed(const cunwind_symbols_module *module);
+bool csymbols_changed(const csymbols_module *module);
 
 // Frees everything the module holds. Strings from its frames die with it.
-void cunwind_symbols_close(cunwind_symbols_module *module);
+void csymbols_close(csymbols_module *module);
 
 // Drops the debug information's tables and what was read of the files, and keeps the symbol table. Strings from frames
 // die.
-void cunwind_symbols_trim(cunwind_symbols_module *module);
+void csymbols_trim(csymbols_module *module);
 
 // Memory held, in bytes: exact for our own tables and for what was read of the files, estimated for libdw's.
-size_t cunwind_symbols_bytes(const cunwind_symbols_module *module);
+size_t csymbols_bytes(const csymbols_module *module);
 
 // One function at an address. Strings live as long as the module and are NULL where unknown; `line` is 0 where unknown.
-struct cunwind_symbols_frame {
+struct csymbols_frame {
   const char *linkage_name;
   const char *name;
   const char *file;
@@ -110,30 +110,30 @@ struct cunwind_symbols_frame {
 
 enum {
   // More than this many inlined frames at one address are cut: the outermost (physical) one is kept.
-  CUNWIND_SYMBOLS_MAX_FRAMES = 64,
+  CSYMBOLS_MAX_FRAMES = 64,
 };
 
-enum cunwind_symbols_status {
-  CUNWIND_SYMBOLS_COMPLETE = 0,
+enum csymbols_status {
+  CSYMBOLS_COMPLETE = 0,
   // The deadline passed. What was found stands; asking again goes on where the tables' building stopped.
-  CUNWIND_SYMBOLS_INCOMPLETE = 1,
+  CSYMBOLS_INCOMPLETE = 1,
 };
 
 // Writes the functions at an ELF virtual address, innermost first, the last being the physical one, and their number to
 // *count (0: nothing is known). `deadline` is CLOCK_MONOTONIC in ns.
-enum cunwind_symbols_status cunwind_symbols_lookup(
-    cunwind_symbols_module *module, uint64_t address, uint64_t deadline,
-    struct cunwind_symbols_frame frames[CUNWIND_SYMBOLS_MAX_FRAMES], size_t *count);
+enum csymbols_status csymbols_lookup(
+    csymbols_module *module, uint64_t address, uint64_t deadline,
+    struct csymbols_frame frames[CSYMBOLS_MAX_FRAMES], size_t *count);
 
 // What the module's information comes from, for tests and diagnostics.
-struct cunwind_symbols_facts {
+struct csymbols_facts {
   size_t symbols, units;
   bool has_file, has_debug_file, has_dwarf;
 };
-struct cunwind_symbols_facts cunwind_symbols_facts(const cunwind_symbols_module *module);
+struct csymbols_facts csymbols_facts(const csymbols_module *module);
 
 // A demangled copy of a Swift or C++ linkage name, to be freed with free(); NULL if it is not mangled or too long.
-char *cunwind_demangle(const char *linkage_name, size_t length);
+char *csymbols_demangle(const char *linkage_name, size_t length);
 
 #ifdef __cplusplus
 }

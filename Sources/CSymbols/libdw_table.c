@@ -6,15 +6,15 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "symbols_internal.h"
+#include "internal.h"
 
-static struct cunwind_libdw_table table;
-static _Atomic(const struct cunwind_libdw_table *) published;
+static struct csymbols_libdw_table table;
+static _Atomic(const struct csymbols_libdw_table *) published;
 static _Atomic(const char *) problem = "the symbolizer is not loaded";
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void load(void) {
-  cunwind_demangle_load();
+  csymbols_demangle_load();
   // RTLD_NOW: nothing is left to be bound, under the loader's lock, in the middle of a stall.
   // RTLD_LOCAL: its dependencies don't take part in the host's symbol look-up.
   void *handle = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -28,32 +28,32 @@ static void load(void) {
     atomic_store(&problem, "libdw.so.1 has no function " #name); \
     return; \
   }
-  CUNWIND_LIBDW_FUNCTIONS(X)
+  CSYMBOLS_LIBDW_FUNCTIONS(X)
 #undef X
   if (table.elf_version(EV_CURRENT) == EV_NONE) {
     atomic_store(&problem, "libelf.so.1 does not know this version of ELF");
     return;
   }
-  cunwind_lzma_load();
+  csymbols_lzma_load();
   atomic_store(&problem, (const char *)NULL);
   atomic_store(&published, &table);
 }
 
-const struct cunwind_libdw_table *cunwind_libdw(void) {
+const struct csymbols_libdw_table *csymbols_libdw(void) {
   return atomic_load_explicit(&published, memory_order_acquire);
 }
 
-int cunwind_symbols_load(void) {
+int csymbols_load(void) {
   pthread_once(&once, load);
-  return cunwind_libdw() != NULL ? 0 : -1;
+  return csymbols_libdw() != NULL ? 0 : -1;
 }
 
-const char *cunwind_symbols_problem(void) {
+const char *csymbols_problem(void) {
   return atomic_load(&problem);
 }
 
-void cunwind_symbols_prepare_thread(void) {
-  const struct cunwind_libdw_table *dw = cunwind_libdw();
+void csymbols_prepare_thread(void) {
+  const struct csymbols_libdw_table *dw = csymbols_libdw();
   if (dw == NULL) return;
   // A thread's first touch of a dlopen'ed library's thread-local storage allocates and takes the loader's TLS lock.
   (void)dw->elf_errno();

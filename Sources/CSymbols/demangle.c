@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbols_internal.h"
+#include "internal.h"
 
 // libswiftCore exports it (swift/Demangling/Demangle.h). Weak: a process without Swift links, too.
 extern char *swift_demangle(
@@ -22,14 +22,14 @@ enum {
   MAX_CXX = 2048,
 };
 
-void cunwind_demangle_load(void) {
+void csymbols_demangle_load(void) {
   cxx_demangle *found = __cxa_demangle;
   // The linker may bind a weak reference to nothing although libstdc++ comes in with libswiftCore.
   if (found == NULL) found = (cxx_demangle *)dlsym(RTLD_DEFAULT, "__cxa_demangle");
   atomic_store(&cxx, found);
 }
 
-char *cunwind_demangle(const char *name, size_t length) {
+char *csymbols_demangle(const char *name, size_t length) {
   if (length < 3) return NULL;
   bool swift = (name[0] == '$' && (name[1] == 's' || name[1] == 'S' || name[1] == 'e'))
       || (name[0] == '_' && (name[1] == '$' || (name[1] == 'T' && name[2] == '0')));

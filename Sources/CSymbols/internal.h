@@ -4,13 +4,13 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "cunwind_symbols.h"
+#include "CSymbols.h"
 #include "libdw_table.h"
 
 // A file in memory: copied as far as it was asked for, decompressed into the heap, or somebody else's bytes.
 //
 // A file is never mapped: one that is cut while it is mapped raises SIGBUS, in a thread of the host's process. The copy
-// has the file's length and is filled by pread(2) in pages, by symbols_image_need(); what was not asked for reads as
+// has the file's length and is filled by pread(2) in pages, by csymbols_image_need(); what was not asked for reads as
 // zeros.
 struct image {
   char *bytes;
@@ -100,7 +100,7 @@ struct debug_info {
   size_t unpacked, library_bytes;
 };
 
-struct cunwind_symbols_module {
+struct csymbols_module {
   // The module's own file, its separate debug file, the dwz file that one shares, and .gnu_debugdata.
   struct image file, debug, shared, mini;
   struct symbol_table symbols, mini_symbols;
@@ -109,7 +109,7 @@ struct cunwind_symbols_module {
   size_t budget;
 };
 
-static inline uint64_t symbols_now(void) {
+static inline uint64_t csymbols_now(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
@@ -117,74 +117,74 @@ static inline uint64_t symbols_now(void) {
 
 // Opens the file at `path` below `root` (NULL: at `path`). False unless it is a 64-bit little-endian executable or library
 // of this machine whose build id is the one asked for; `source` NULL asks for none.
-bool symbols_image_open(
-    struct image *image, const struct cunwind_symbols_source *source, const char *root, const char *path);
+bool csymbols_image_open(
+    struct image *image, const struct csymbols_source *source, const char *root, const char *path);
 // The same for a file that is open, which the image takes over. `path` is only remembered.
-bool symbols_image_open_descriptor(
-    struct image *image, const struct cunwind_symbols_source *source, int descriptor, const char *path);
+bool csymbols_image_open_descriptor(
+    struct image *image, const struct csymbols_source *source, int descriptor, const char *path);
 // Opens a file below `root` if nobody but root, this process's user and the owner of `root` can have put it there. -1 else.
-int symbols_open_trusted(const char *root, const char *path);
+int csymbols_open_trusted(const char *root, const char *path);
 // The smaller one of a limit and what the budget allows.
-static inline size_t symbols_limit(size_t limit, size_t budget) {
+static inline size_t csymbols_limit(size_t limit, size_t budget) {
   return budget != 0 && budget < limit ? budget : limit;
 }
-bool symbols_image_borrow(struct image *image, const void *base, size_t length);
-void symbols_image_close(struct image *image);
+bool csymbols_image_borrow(struct image *image, const void *base, size_t length);
+void csymbols_image_close(struct image *image);
 // Reads the bytes into the copy, as far as they lie in it and are not there yet. False, and the image is broken, if the
 // file does not give them any more.
-bool symbols_image_need(struct image *image, const void *start, size_t length);
+bool csymbols_image_need(struct image *image, const void *start, size_t length);
 // The string at `text` as far as it can be read; NULL if it does not end in the image within `limit` bytes.
-const char *symbols_image_string(struct image *image, const char *text, size_t limit);
+const char *csymbols_image_string(struct image *image, const char *text, size_t limit);
 // A whole section's bytes.
-void symbols_image_need_section(struct image *image, size_t index);
+void csymbols_image_need_section(struct image *image, size_t index);
 // Closes the file until more of it is needed.
-void symbols_image_rest(struct image *image);
+void csymbols_image_rest(struct image *image);
 // Whether the file is another one by now, or another build of it.
-bool symbols_image_changed(const struct image *image);
+bool csymbols_image_changed(const struct image *image);
 // Frees the copy and what libelf unpacked. What it handed out is gone.
-bool symbols_image_repack(struct image *image);
+bool csymbols_image_repack(struct image *image);
 // The section's index, or 0; `compressed_name` is its old name (.zdebug_…) or NULL.
-size_t symbols_section(struct image *image, const char *name, const char *compressed_name);
+size_t csymbols_section(struct image *image, const char *name, const char *compressed_name);
 
-bool symbols_table_build(struct symbol_table *table, struct image *image, Elf64_Word type);
-const char *symbols_table_find(const struct symbol_table *table, uint64_t address);
-void symbols_table_free(struct symbol_table *table);
+bool csymbols_table_build(struct symbol_table *table, struct image *image, Elf64_Word type);
+const char *csymbols_table_find(const struct symbol_table *table, uint64_t address);
+void csymbols_table_free(struct symbol_table *table);
 
 // Fills `mini` from the image's .gnu_debugdata.
-void symbols_mini_open(struct image *mini, struct image *image);
+void csymbols_mini_open(struct image *mini, struct image *image);
 
-enum cunwind_symbols_status symbols_dwarf_lookup(
-    cunwind_symbols_module *module, uint64_t address, uint64_t deadline, struct cunwind_symbols_frame *frames,
+enum csymbols_status csymbols_dwarf_lookup(
+    csymbols_module *module, uint64_t address, uint64_t deadline, struct csymbols_frame *frames,
     size_t *count);
-void symbols_dwarf_free(cunwind_symbols_module *module);
+void csymbols_dwarf_free(csymbols_module *module);
 
 enum {
   // More than any name takes.
-  SYMBOLS_MAX_TEXT = 64 << 10,
+  CSYMBOLS_MAX_TEXT = 64 << 10,
   // DIEs that one takes its attributes from; libdw follows as many.
-  SYMBOLS_MAX_ORIGINS = 16,
+  CSYMBOLS_MAX_ORIGINS = 16,
 };
 
 // A string that libdw found, once it can be read; the shared file's sections are whole.
-static inline const char *symbols_dwarf_string(struct debug_info *info, const char *text) {
-  return text != NULL ? symbols_image_string(info->image, text, SYMBOLS_MAX_TEXT) : NULL;
+static inline const char *csymbols_dwarf_string(struct debug_info *info, const char *text) {
+  return text != NULL ? csymbols_image_string(info->image, text, CSYMBOLS_MAX_TEXT) : NULL;
 }
 
 // Goes to the DIE that `die` takes missing attributes from, which may lie in another unit, and reads it. False if there
 // is none.
-bool symbols_dwarf_origin(struct debug_info *info, Dwarf_Die *die);
+bool csymbols_dwarf_origin(struct debug_info *info, Dwarf_Die *die);
 
 // Whether the lines of the unit with this first DIE can be read within the deadline: libdw reads all of them in one
 // call. *cut is set if there is no time for it, *read once they are.
-bool symbols_lines_affordable(struct debug_info *info, Dwarf_Die *die, bool *read, uint64_t deadline, bool *cut);
+bool csymbols_lines_affordable(struct debug_info *info, Dwarf_Die *die, bool *read, uint64_t deadline, bool *cut);
 // Fills in files and lines: of the address, and of the calls that were inlined there.
-void symbols_lines_places(
-    Dwarf_Die *unit, uint64_t address, Dwarf_Die *calls, size_t calls_count, struct cunwind_symbols_frame *frames);
+void csymbols_lines_places(
+    Dwarf_Die *unit, uint64_t address, Dwarf_Die *calls, size_t calls_count, struct csymbols_frame *frames);
 // Fills in where the function was declared, and in which source file's unit.
-void symbols_lines_declaration(
-    struct debug_info *info, Dwarf_Die *function, uint64_t deadline, bool *cut, struct cunwind_symbols_frame *frame);
+void csymbols_lines_declaration(
+    struct debug_info *info, Dwarf_Die *function, uint64_t deadline, bool *cut, struct csymbols_frame *frame);
 // The image that has the debug information, or NULL.
-struct image *symbols_dwarf_image(cunwind_symbols_module *module);
+struct image *csymbols_dwarf_image(csymbols_module *module);
 
-void cunwind_demangle_load(void);
-void cunwind_lzma_load(void);
+void csymbols_demangle_load(void);
+void csymbols_lzma_load(void);
