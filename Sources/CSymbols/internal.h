@@ -130,6 +130,8 @@ static inline size_t csymbols_limit(size_t limit, size_t budget) {
 }
 bool csymbols_image_borrow(struct image *image, const void *base, size_t length);
 void csymbols_image_close(struct image *image);
+// Reads `length` bytes at `offset` of the file. What it does not give makes the image broken.
+bool csymbols_image_read(struct image *image, size_t offset, void *buffer, size_t length);
 // Reads the bytes into the copy, as far as they lie in it and are not there yet. False, and the image is broken, if the
 // file does not give them any more.
 bool csymbols_image_need(struct image *image, const void *start, size_t length);
@@ -159,6 +161,7 @@ enum csymbols_status csymbols_dwarf_lookup(
 void csymbols_dwarf_free(csymbols_module *module);
 
 enum {
+  CSYMBOLS_MAX_SECTIONS = 1 << 16,
   // More than any name takes.
   CSYMBOLS_MAX_TEXT = 64 << 10,
   // DIEs that one takes its attributes from; libdw follows as many.

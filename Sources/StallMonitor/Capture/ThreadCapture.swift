@@ -227,8 +227,8 @@ final class ThreadCapture {
     var snapshot = cunwind_snapshot()
     guard cunwind_snapshot_read(call.stackPointer, stackEnd, &snapshot) else { return Stack(failure: .busy) }
     guard probe.activity() == .blocked(call), probe.schedule()?.timeslices == timeslices else { return nil }
-    snapshot.setRegister(Int(CUNWIND_RIP), call.programCounter)
-    snapshot.setRegister(Int(CUNWIND_RSP), call.stackPointer)
+    snapshot.setRegister(Int(CUNWIND_PROGRAM_COUNTER), call.programCounter)
+    snapshot.setRegister(Int(CUNWIND_STACK_POINTER), call.stackPointer)
     if call.number >= 0 {
       // vfork keeps its return address in rdi.
       let (rdi, rsi, rdx, r10, r8, r9) = call.arguments

@@ -1,12 +1,13 @@
-// What machine code tells about the stack: where a prologue puts RBP and saves registers, and whether a call ends at an
+// What machine code says about the stack: where a prologue puts RBP and saves registers, and whether a call ends at an
 // address.
 #include <stdbool.h>
 #include <string.h>
 
-#include "cunwind_unwind.h"
-#include "unwind_code.h"
+#include "../architecture.h"
 
-#if defined(__x86_64__)
+#if CUNWIND_HAS_STACKS && defined(__x86_64__)
+
+#include "code.h"
 
 // The length of an instruction that a compiler puts between a prologue's pushes and that leaves RSP alone: a move, lea,
 // xor or test of registers and memory, or a constant. 0 for any other.
@@ -128,12 +129,12 @@ size_t cunwind_pops_before(const unsigned char *code, size_t length, unsigned ch
   while (count < CUNWIND_POPS_MAX && length > 0) {
     unsigned char last = code[length - 1];
     if (last == 0xc9) {  // leave: what was popped before lies elsewhere
-      registers[count++] = CUNWIND_RBP;
+      registers[count++] = CUNWIND_FRAME_POINTER;
       break;
     }
     bool is_extended = length >= 2 && code[length - 2] == 0x41;
     if (last == 0x5b) registers[count] = 3;
-    else if (last == 0x5d) registers[count] = is_extended ? 13 : CUNWIND_RBP;
+    else if (last == 0x5d) registers[count] = is_extended ? 13 : CUNWIND_FRAME_POINTER;
     else if (is_extended && (last == 0x5c || last == 0x5e || last == 0x5f)) registers[count] = last - 0x50;
     else break;
     count++;
