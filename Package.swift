@@ -33,10 +33,16 @@ let package = Package(
     .target(name: "CUnwind"),
     .target(name: "CSymbols"),
     .target(name: "LoopEngine", dependencies: ["CLinux"]),
+    // The report as data: no input or output, no threads.
+    .target(name: "StallReport"),
+    // Names for addresses.
+    .target(name: "StallSymbols", dependencies: ["CSymbols", "StallReport"]),
+    // What threads do, as addresses and module identities.
+    .target(name: "StallCapture", dependencies: ["CLinux", "CUnwind", "StallReport"]),
     .target(
       name: "StallMonitor",
       dependencies: [
-        "LoopEngine", "CLinux", "CUnwind", "CSymbols",
+        "LoopEngine", "CLinux", "StallReport", "StallSymbols", "StallCapture", "CUnwind",
         .product(name: "Logging", package: "swift-log", condition: .when(traits: ["SwiftLog"])),
         .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["SwiftMetrics"])),
         .product(
@@ -55,7 +61,8 @@ let package = Package(
     .executableTarget(
       name: "stalld",
       dependencies: [
-        "LoopEngine", "StallMonitor", "CLinux", "CSymbols", "CYAML", "CZlib", "CMicrohttpd",
+        "LoopEngine", "StallReport", "StallSymbols", "StallCapture", "StallMonitor", "CLinux", "CSymbols", "CYAML", "CZlib",
+        "CMicrohttpd",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
       // The parts of `stalld report --html`.
@@ -92,10 +99,12 @@ let package = Package(
     .testTarget(
       name: "StallMonitorTests",
       dependencies: [
-        "StallMonitor", "LoopEngine", "CUnwind", "CSymbols", "CLinux", "FuzzUnwind", "VictimC", "VictimCxx",
-        "StallVictim", "FoundationVictim", "DispatchMainVictim", "AsyncMainVictim", "ThrowVictim", "stalld", "TakingTurns",
+        "StallMonitor", "StallReport", "StallSymbols", "StallCapture", "LoopEngine", "CUnwind", "CSymbols", "CLinux",
+        "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim", "FoundationVictim", "DispatchMainVictim", "AsyncMainVictim",
+        "ThrowVictim", "stalld", "TakingTurns",
       ]),
-    .testTarget(name: "StalldTests", dependencies: ["stalld", "LoopEngine", "StallVictim", "TakingTurns"]),
+    .testTarget(
+      name: "StalldTests", dependencies: ["stalld", "StallReport", "LoopEngine", "StallVictim", "TakingTurns"]),
   ],
   swiftLanguageModes: [.v6]
 )

@@ -10,8 +10,13 @@ var targets: [Target] = [
   .target(name: "CUnwind", path: "Sources/CUnwind"),
   .target(name: "CSymbols", path: "Sources/CSymbols"),
   .target(name: "LoopEngine", dependencies: ["CLinux"], path: "Sources/LoopEngine"),
+  .target(name: "StallReport", path: "Sources/StallReport"),
+  .target(name: "StallSymbols", dependencies: ["CSymbols", "StallReport"], path: "Sources/StallSymbols"),
+  .target(name: "StallCapture", dependencies: ["CLinux", "CUnwind", "StallReport"], path: "Sources/StallCapture"),
   .target(
-    name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "CUnwind", "CSymbols"], path: "Sources/StallMonitor"),
+    name: "StallMonitor",
+    dependencies: ["LoopEngine", "CLinux", "CUnwind", "StallReport", "StallSymbols", "StallCapture"],
+    path: "Sources/StallMonitor"),
   .target(name: "VictimC", path: "Tests/Victims/VictimC"),
 ]
 if isForThreads {
@@ -22,7 +27,8 @@ if isForThreads {
       // compiles programs without the sanitizer.
       exclude: ["MainThreadTests.swift", "PromiseTableTests.swift", "RecipeTests.swift"]),
     .testTarget(
-      name: "PulseTests", dependencies: ["StallMonitor", "LoopEngine", "CLinux"], path: "Tests/StallMonitorTests",
+      name: "PulseTests", dependencies: ["StallMonitor", "StallReport", "LoopEngine", "CLinux"],
+      path: "Tests/StallMonitorTests",
       sources: ["HeartbeatTests.swift", "PulseThreadsTests.swift", "TickScaleTests.swift", "WatchedLoopTests.swift"]),
   ]
 } else {
@@ -34,7 +40,9 @@ if isForThreads {
       name: "StallVictim", dependencies: ["LoopEngine", "StallMonitor", "VictimC"], path: "Tests/Victims/StallVictim"),
     .testTarget(
       name: "CaptureTests",
-      dependencies: ["StallMonitor", "CUnwind", "CLinux", "VictimC", "VictimCxx", "FuzzUnwind", "TakingTurns"],
+      dependencies: [
+        "StallMonitor", "StallReport", "CUnwind", "CLinux", "VictimC", "VictimCxx", "FuzzUnwind", "TakingTurns",
+      ],
       path: "Tests/StallMonitorTests",
       sources: [
         "CaptureTests.swift", "OneAtATime.swift", "PatientCapture.swift",

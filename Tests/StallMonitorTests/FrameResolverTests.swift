@@ -1,5 +1,6 @@
 import CSymbols
 import Glibc
+import StallReport
 import Testing
 
 @testable import StallMonitor

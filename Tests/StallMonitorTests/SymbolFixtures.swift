@@ -1,4 +1,5 @@
 import Foundation
+import StallReport
 
 @testable import StallMonitor
 

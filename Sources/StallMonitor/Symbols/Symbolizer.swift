@@ -2,6 +2,7 @@ import CSymbols
 
 #if canImport(Glibc)
 import Glibc
+import StallReport
 #endif
 
 /// Finds function names, files, lines and inlined frames for addresses in ELF modules.

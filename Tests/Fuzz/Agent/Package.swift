@@ -11,10 +11,16 @@ let package = Package(
     .target(name: "CSymbols", path: "Sources/CSymbols"),
     .systemLibrary(name: "CYAML", path: "Sources/CYAML"),
     .target(name: "LoopEngine", dependencies: ["CLinux"], path: "Sources/LoopEngine"),
+    .target(name: "StallReport", path: "Sources/StallReport"),
+    .target(name: "StallSymbols", dependencies: ["CSymbols", "StallReport"], path: "Sources/StallSymbols"),
+    .target(name: "StallCapture", dependencies: ["CLinux", "CUnwind", "StallReport"], path: "Sources/StallCapture"),
     .target(
-      name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "CUnwind", "CSymbols"], path: "Sources/StallMonitor"),
+      name: "StallMonitor",
+      dependencies: ["LoopEngine", "CLinux", "CUnwind", "StallReport", "StallSymbols", "StallCapture"],
+      path: "Sources/StallMonitor"),
     .target(
-      name: "AgentInput", dependencies: ["StallMonitor", "LoopEngine", "CLinux", "CYAML"], path: "Sources/stalld",
+      name: "AgentInput", dependencies: ["StallReport", "StallMonitor", "LoopEngine", "CLinux", "CYAML"],
+      path: "Sources/stalld",
       // What these need, file by file: the command itself needs other packages.
       exclude: ["Agent/Settings/AgentOptions.swift"],
       sources: [
@@ -24,7 +30,7 @@ let package = Package(
         "Symbolicate/LineReader.swift",
       ]),
     .executableTarget(
-      name: "FuzzAgent", dependencies: ["AgentInput", "StallMonitor"], path: "FuzzAgent",
+      name: "FuzzAgent", dependencies: ["AgentInput", "StallReport"], path: "FuzzAgent",
       swiftSettings: [.unsafeFlags(["-parse-as-library"])]),
   ],
   swiftLanguageModes: [.v6]
