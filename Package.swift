@@ -104,7 +104,8 @@ let package = Package(
         "ThrowVictim", "stalld", "TakingTurns",
       ]),
     .testTarget(
-      name: "StalldTests", dependencies: ["stalld", "StallReport", "LoopEngine", "StallVictim", "TakingTurns"]),
+      name: "StalldTests",
+      dependencies: ["stalld", "StallReport", "StallCapture", "LoopEngine", "StallVictim", "TakingTurns"]),
   ],
   swiftLanguageModes: [.v6]
 )

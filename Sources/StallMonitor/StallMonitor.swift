@@ -1,6 +1,7 @@
 import CLinux
 import Glibc
 import LoopEngine
+import StallCapture
 import StallReport
 import Synchronization
 

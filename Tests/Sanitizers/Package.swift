@@ -27,7 +27,7 @@ if isForThreads {
       // compiles programs without the sanitizer.
       exclude: ["MainThreadTests.swift", "PromiseTableTests.swift", "RecipeTests.swift"]),
     .testTarget(
-      name: "PulseTests", dependencies: ["StallMonitor", "StallReport", "LoopEngine", "CLinux"],
+      name: "PulseTests", dependencies: ["StallMonitor", "StallCapture", "StallReport", "LoopEngine", "CLinux"],
       path: "Tests/StallMonitorTests",
       sources: ["HeartbeatTests.swift", "PulseThreadsTests.swift", "TickScaleTests.swift", "WatchedLoopTests.swift"]),
   ]
@@ -41,7 +41,8 @@ if isForThreads {
     .testTarget(
       name: "CaptureTests",
       dependencies: [
-        "StallMonitor", "StallReport", "CUnwind", "CLinux", "VictimC", "VictimCxx", "FuzzUnwind", "TakingTurns",
+        "StallMonitor", "StallReport", "StallSymbols", "StallCapture", "CUnwind", "CLinux", "VictimC", "VictimCxx",
+        "FuzzUnwind", "TakingTurns",
       ],
       path: "Tests/StallMonitorTests",
       sources: [

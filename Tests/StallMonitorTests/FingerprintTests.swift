@@ -3,6 +3,7 @@ import StallReport
 import Testing
 
 @testable import StallMonitor
+@testable import StallSymbols
 
 /// A stall of the published corpus: `Tests/Corpus/fingerprints`.
 private struct CorpusStall: Decodable, CustomTestStringConvertible {

@@ -4,6 +4,7 @@ import StallReport
 import Testing
 import VictimC
 
+@testable import StallCapture
 @testable import StallMonitor
 
 extension OneAtATime {

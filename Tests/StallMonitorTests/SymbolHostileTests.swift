@@ -4,6 +4,7 @@ import Synchronization
 import Testing
 
 @testable import StallMonitor
+@testable import StallSymbols
 
 /// Truncated and corrupted files: no crash, no hang, whatever the bytes say.
 ///

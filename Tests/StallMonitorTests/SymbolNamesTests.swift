@@ -3,6 +3,7 @@ import StallReport
 import Testing
 
 @testable import StallMonitor
+@testable import StallSymbols
 
 /// Names as people read them, and whose code they are.
 @Suite struct SymbolNamesTests {

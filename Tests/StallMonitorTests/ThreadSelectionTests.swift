@@ -2,6 +2,7 @@ import Foundation
 import StallReport
 import Testing
 
+@testable import StallCapture
 @testable import StallMonitor
 
 extension OneAtATime {

@@ -4,6 +4,7 @@ import TakingTurns
 import Testing
 
 @testable import StallMonitor
+@testable import StallSymbols
 @testable import stalld
 
 /// A computation is known by what its samples have in common, whoever names them: the host, the agent, or `stalld symbolicate`.

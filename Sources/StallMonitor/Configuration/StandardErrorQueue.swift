@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StallCapture
 import Synchronization
 
 /// Messages for standard error from threads that have a descriptor table of their own, in which number 2 is not the service's.

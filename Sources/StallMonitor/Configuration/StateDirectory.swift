@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StallCapture
 
 /// A directory in which the monitor keeps files from one run of a service to the next.
 ///

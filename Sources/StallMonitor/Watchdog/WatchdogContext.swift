@@ -1,3 +1,4 @@
+import StallCapture
 import StallReport
 
 /// What the watchdog's thread works with.

@@ -1,4 +1,5 @@
 import Glibc
+import StallCapture
 import StallReport
 
 /// What the watchdog does for each loop: it follows late turns, and carries out what is due.

@@ -1,4 +1,5 @@
 import CUnwind
+import StallCapture
 
 /// A late turn that was found while there was no memory for a report.
 struct HeldTurn {

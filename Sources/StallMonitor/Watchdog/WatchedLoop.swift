@@ -1,5 +1,6 @@
 import CUnwind
 import Glibc
+import StallCapture
 import StallReport
 
 /// The watchdog's view of one loop: is the current turn late, and what is being done about it.

@@ -4,6 +4,7 @@ import Glibc
 import LoopEngine
 import StallMonitor
 import StallReport
+import StallSymbols
 
 /// The files of the builds that processes of this machine run: found once by their build id, used for all of them.
 ///

@@ -1,6 +1,7 @@
 import CSymbols
 import StallMonitor
 import StallReport
+import StallSymbols
 
 /// Finds the file that speaks for a build: by its build id, which is always checked in the file itself.
 ///

@@ -30,7 +30,7 @@ enum Demangler {
 
 extension SymbolizedFrame {
   /// Copies a frame of the C side, demangling its name.
-  init(_ frame: csymbols_frame) {
+  package init(_ frame: csymbols_frame) {
     let linkageName = (frame.linkage_name ?? frame.name).map { String(cString: $0) }
     let plain = linkageName.flatMap(Demangler.demangle) ?? linkageName
     // DWARF has the name of the first of the functions that were merged.

@@ -5,7 +5,7 @@ import Glibc
 /// `throttled_usec` in version 2's `cpu.stat` (Documentation/admin-guide/cgroup-v2.rst), `throttled_time` in
 /// nanoseconds in version 1's (Documentation/scheduler/sched-bwc.rst). The counter follows the process into another
 /// group. Belongs to the thread that made it: the watchdog's files lie in a descriptor table of its own.
-struct ThrottleCounter: ~Copyable {
+package struct ThrottleCounter: ~Copyable {
   private let state: State
 
   /// How long the counter of one group is read before it is asked again which group the process is in.
@@ -16,10 +16,10 @@ struct ThrottleCounter: ~Copyable {
   /// Opens the counter of the group that this process is in now.
   ///
   /// Nil without control groups.
-  init?() { self.init(membership: ControlGroups.file, mounts: "/sys/fs/cgroup", checkInterval: Self.checkInterval) }
+  package init?() { self.init(membership: ControlGroups.file, mounts: "/sys/fs/cgroup", checkInterval: Self.checkInterval) }
 
   /// The same with files of one's own, for tests.
-  init?(membership: String, mounts: String, checkInterval: UInt64) {
+  package init?(membership: String, mounts: String, checkInterval: UInt64) {
     guard let file = ProcFile(membership) else { return nil }
     state = State(membership: file, mounts: mounts, checkInterval: checkInterval)
   }
@@ -27,7 +27,7 @@ struct ThrottleCounter: ~Copyable {
   /// The total in nanoseconds since the counter was made; what a group had counted before the process was in it is left out.
   ///
   /// About 3 us, and as much again ten times a second.
-  borrowing func total() -> UInt64 { state.total() }
+  package borrowing func total() -> UInt64 { state.total() }
 
   /// An open counter of one group.
   private struct Group: ~Copyable {

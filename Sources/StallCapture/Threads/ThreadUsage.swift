@@ -1,17 +1,17 @@
 import StallReport
 
 /// What the kernel has counted for a thread and its control group up to one moment.
-struct ThreadUsage {
+package struct ThreadUsage {
   private let time: UInt64
   private let schedule: ThreadProbe.Schedule
-  private let status: ThreadProbe.Status?
+  private let status: TaskStatus?
   private let throttled: UInt64
   private let pressure: PressureTotals?
 
   /// Reads the counters.
   ///
   /// Nil if the kernel does not keep them. About 15 us.
-  init?(
+  package init?(
     _ probe: borrowing ThreadProbe, throttle: borrowing ThrottleCounter?, pressure: borrowing PressureCounter? = nil,
     at time: UInt64
   ) {
@@ -24,7 +24,7 @@ struct ThreadUsage {
   }
 
   /// What was added since `earlier`.
-  func change(since earlier: ThreadUsage) -> ResourceUsage {
+  package func change(since earlier: ThreadUsage) -> ResourceUsage {
     ResourceUsage(
       observed: time - earlier.time, cpu: schedule.runNanoseconds &- earlier.schedule.runNanoseconds,
       runDelay: schedule.runDelayNanoseconds &- earlier.schedule.runDelayNanoseconds,

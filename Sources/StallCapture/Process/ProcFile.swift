@@ -4,12 +4,12 @@ import Glibc
 /// A file under `/proc`, opened once and read again and again.
 ///
 /// Descriptors opened when the watch starts keep working when the process later becomes non-dumpable (setuid).
-struct ProcFile: ~Copyable {
+package struct ProcFile: ~Copyable {
   private let descriptor: Int32
   private let identity: FileIdentity
 
   /// Opens the file, or returns nil: the thread is gone, or there is no procfs.
-  init?(_ path: String) {
+  package init?(_ path: String) {
     descriptor = clinux_open(path, O_RDONLY | O_CLOEXEC, 0)
     guard descriptor >= 0, let identity = FileIdentity(descriptor) else { return nil }
     self.identity = identity
@@ -20,7 +20,7 @@ struct ProcFile: ~Copyable {
   /// Reads from the start into `buffer`.
   ///
   /// Returns the number of bytes, or nil if the thread has ended. About 2 us.
-  borrowing func read(into buffer: UnsafeMutableRawBufferPointer) -> Int? {
+  package borrowing func read(into buffer: UnsafeMutableRawBufferPointer) -> Int? {
     guard identity.isHeld(by: descriptor) else { return nil }
     let count = pread(descriptor, buffer.baseAddress, buffer.count, 0)
     return count > 0 ? count : nil
@@ -29,7 +29,7 @@ struct ProcFile: ~Copyable {
   /// Reads from the start and parses what was read.
   ///
   /// No allocation for up to `capacity` bytes.
-  borrowing func parse<T>(capacity: Int = 1024, _ body: (UnsafeRawBufferPointer) -> T?) -> T? {
+  package borrowing func parse<T>(capacity: Int = 1024, _ body: (UnsafeRawBufferPointer) -> T?) -> T? {
     withUnsafeTemporaryAllocation(byteCount: capacity, alignment: 1) { buffer in
       guard let count = read(into: buffer) else { return nil }
       return body(UnsafeRawBufferPointer(rebasing: buffer[..<count]))

@@ -3,19 +3,19 @@ import StallReport
 /// For how long tasks of this machine have had to wait for a processor, for storage or for memory, since it started.
 ///
 /// The `some` totals of `/proc/pressure` (Documentation/accounting/psi.rst). Opened once; a kernel without them tells nothing.
-struct PressureCounter: ~Copyable {
+package struct PressureCounter: ~Copyable {
   private let processor: ProcFile?
   private let storage: ProcFile?
   private let memory: ProcFile?
 
-  init() {
+  package init() {
     processor = ProcFile("/proc/pressure/cpu")
     storage = ProcFile("/proc/pressure/io")
     memory = ProcFile("/proc/pressure/memory")
   }
 
   /// About 6 us.
-  borrowing func totals() -> PressureTotals {
+  package borrowing func totals() -> PressureTotals {
     PressureTotals(
       processor: processor?.parse { Self.someTotal(in: $0) }, storage: storage?.parse { Self.someTotal(in: $0) },
       memory: memory?.parse { Self.someTotal(in: $0) })

@@ -4,21 +4,9 @@ import Glibc
 ///
 /// The kernel counts how often a thread was given a processor (`schedstat`): unchanged since it was met at rest, it has not left its place.
 /// What a beat itself costs is told from other work by the same count. Lives on the watchdog's thread.
-struct RestingThread: ~Copyable {
-  /// Calls in which a loop waits for work.
-  ///
-  /// A thread that stands in any other may stand in the middle of a turn.
-  private static let restingCalls: Set<Int64> = [
-    7,  // poll
-    232,  // epoll_wait
-    271,  // ppoll
-    281,  // epoll_pwait
-    426,  // io_uring_enter
-    441,  // epoll_pwait2
-  ]
-
+package struct RestingThread: ~Copyable {
   /// What a look says.
-  enum Finding {
+  package enum Finding {
     /// It waits, and has done nothing since it was last found so.
     case isAtRest
     /// It is to be asked by a beat.
@@ -34,15 +22,15 @@ struct RestingThread: ~Copyable {
   // The count with which it was last found at rest; nil if a beat has been queued since.
   private var slicesAtRest: UInt64?
 
-  init(id: Int32) {
+  package init(id: Int32) {
     self.id = id
     schedstat = ProcFile("/proc/self/task/\(id)/schedstat")
     syscall = ProcFile("/proc/self/task/\(id)/syscall")
   }
 
   /// Looks at the thread, which has answered the last beat.
-  mutating func look() -> Finding {
-    let slices = schedstat?.parse { Self.slices($0) }
+  package mutating func look() -> Finding {
+    let slices = schedstat?.parse { ThreadProbe.Schedule($0)?.timeslices }
     // Only one of an ended thread cannot be read. What rests is not looked at further.
     if slices == nil, hasEnded { return .hasEnded }
     if let slicesAtRest, slices == slicesAtRest { return .isAtRest }
@@ -50,20 +38,14 @@ struct RestingThread: ~Copyable {
   }
 
   /// Whether the thread has ended.
-  var hasEnded: Bool {
+  package var hasEnded: Bool {
     syscall == nil ? access("/proc/self/task/\(id)", F_OK) != 0 : place == .unknown
   }
 
   private var place: ThreadProbe.Activity { syscall?.parse { ThreadProbe.parseActivity($0) } ?? .unknown }
 
-  private static func slices(_ line: UnsafeRawBufferPointer) -> UInt64? {
-    var scanner = FieldScanner(line)
-    guard scanner.number() != nil, scanner.number() != nil, let slices = scanner.number() else { return nil }
-    return UInt64(bitPattern: slices)
-  }
-
   /// The rule, with what the kernel says handed in: `slices` is 0 where it does not count.
-  mutating func find(slices: UInt64, place: ThreadProbe.Activity) -> Finding {
+  package mutating func find(slices: UInt64, place: ThreadProbe.Activity) -> Finding {
     if isAtRest(slices, place) {
       slicesAtRest = slices
       return .isAtRest
@@ -77,6 +59,6 @@ struct RestingThread: ~Copyable {
     if let slicesAtRest { return slices == slicesAtRest }
     // It ran the beat, and was given a processor for nothing else: where it stands now, as it stood before, it waits for work.
     guard let asked, slices &- asked.slices <= 1, case .blocked(let call) = place else { return false }
-    return Self.restingCalls.contains(call.number) && place == asked.place
+    return SystemCall(call).isLoopWait && place == asked.place
   }
 }

@@ -1,12 +1,12 @@
 import Glibc
 
 /// The processor time that a hypervisor has taken from this machine.
-enum StolenTime {
+package enum StolenTime {
   /// The total of all processors since the machine started, in nanoseconds; nil where the kernel does not count it.
   ///
   /// `steal` in the first line of `/proc/stat`, in ticks of 10 ms (proc(5)). Up to a millisecond on a machine with
   /// hundreds of processors.
-  static func total() -> UInt64? {
+  package static func total() -> UInt64? {
     ProcFile("/proc/stat")?.parse(capacity: 256) { line in
       var scanner = FieldScanner(line)
       guard scanner.field()?.elementsEqual("cpu".utf8) == true else { return nil }

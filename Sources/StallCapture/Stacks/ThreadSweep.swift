@@ -1,29 +1,29 @@
 import Glibc
 
 /// Looks at the threads of this process one after the other: none is held while another is captured.
-struct ThreadSweep {
+package struct ThreadSweep {
   /// A thread, and what it was met in.
-  struct Finding {
-    var id: Int32
-    var name: String?
-    var moment: ThreadCapture.Moment
+  package struct Finding {
+    package var id: Int32
+    package var name: String?
+    package var moment: ThreadCapture.Moment
     /// What it stood still in, in words.
-    var wait: String?
+    package var wait: String?
   }
 
   /// The most threads that are looked at.
-  static let limit = 4096
+  package static let limit = 4096
   /// How long one thread that will not be captured is looked at: its share of the time, within these bounds.
   private static let patience: ClosedRange<UInt64> = 20_000_000...ThreadCapture.patience
 
-  private(set) var findings: [Finding] = []
+  package private(set) var findings: [Finding] = []
   /// Threads that were not looked at: there was no time left.
-  private(set) var notLookedAt: [Int32] = []
+  package private(set) var notLookedAt: [Int32] = []
 
   /// Looks at all threads but `excluded` and this library's own, or at those of them alone that run.
   ///
   /// About 100 us a thread that stands still; one that runs takes some milliseconds. `deadline` is a moment of the monotonic clock.
-  init(runningOnly: Bool, excluding excluded: Set<Int32>, with capture: ThreadCapture, deadline: UInt64) {
+  package init(runningOnly: Bool, excluding excluded: Set<Int32>, with capture: ThreadCapture, deadline: UInt64) {
     let own = OwnThreads.current
     var ids = Self.threads().filter { !own.contains($0) && !excluded.contains($0) }
     if runningOnly {
@@ -52,7 +52,7 @@ struct ThreadSweep {
   }
 
   /// The ids of all threads of this process.
-  static func threads() -> [Int32] {
+  package static func threads() -> [Int32] {
     guard let directory = opendir("/proc/self/task") else { return [] }
     defer { closedir(directory) }
     var ids: [Int32] = []

@@ -3,26 +3,25 @@ import Glibc
 import StallReport
 
 /// A module (executable, shared library or vDSO) in which code of the stack lies.
-final class LoadedModule: Sendable {
+package final class LoadedModule: Sendable {
   /// The file, as one can open it; `linux-vdso.so.1` for the vDSO.
-  let path: String
+  package let path: String
   /// The GNU build id in lower-case hexadecimal, or nil if the module has none.
-  let buildID: String?
-  let range: Range<UInt64>
+  package let buildID: String?
+  package let range: Range<UInt64>
   /// What to subtract from an address to get the ELF virtual address.
-  let loadBias: UInt64
-  let isMainExecutable: Bool
+  package let loadBias: UInt64
+  package let isMainExecutable: Bool
   /// What its symbols are asked for by.
-  let identity: ModuleIdentity
+  package let identity: ModuleIdentity
 
-  init(path: String, buildID: [UInt8], range: Range<UInt64>, loadBias: UInt64, isMainExecutable: Bool) {
+  package init(path: String, buildID: [UInt8], range: Range<UInt64>, loadBias: UInt64, isMainExecutable: Bool) {
     self.path = path
     self.buildID = buildID.isEmpty ? nil : hexadecimal(buildID)
     // The running executable may have been removed or replaced; procfs still opens it. The vDSO is in no file.
     let file =
       isMainExecutable ? "/proc/self/exe" : path == "linux-vdso.so.1" ? ModuleIdentity.vdsoPath : path
-    identity = ModuleIdentity(
-      path: file, buildID: buildID, usesDebugFile: isMainExecutable || HostCode.ownerOfLibrary(path) == nil)
+    identity = ModuleIdentity(path: file, buildID: buildID)
     self.range = range
     self.loadBias = loadBias
     self.isMainExecutable = isMainExecutable
@@ -38,18 +37,18 @@ final class LoadedModule: Sendable {
 /// Finds the modules of addresses, without the dynamic loader's lock.
 ///
 /// Used by one thread at a time.
-struct ModuleMap {
+package struct ModuleMap {
   private var modules: [LoadedModule] = []
   // Those of before the last flush: what is found unchanged stays the same object.
   private var former: [LoadedModule] = []
   private let executablePath: String
 
-  init(executablePath: String) { self.executablePath = executablePath }
+  package init(executablePath: String) { self.executablePath = executablePath }
 
   /// Forgets all modules: they may have been unloaded.
   ///
   /// One that is found again as it was is the same object as before.
-  mutating func flush() {
+  package mutating func flush() {
     former = modules + former.filter { old in !modules.contains { $0 === old } }.prefix(Self.formerLimit)
     modules.removeAll(keepingCapacity: true)
   }
@@ -57,7 +56,7 @@ struct ModuleMap {
   private static let formerLimit = 64
 
   /// The module of a code address, or nil: code made at run time, or garbage.
-  mutating func module(at address: UInt64) -> LoadedModule? {
+  package mutating func module(at address: UInt64) -> LoadedModule? {
     if let known = modules.first(where: { $0.range.contains(address) }) { return known }
     var found = cunwind_module()
     guard cunwind_find_module(address, &found), found.start <= address, address < found.end else { return nil }

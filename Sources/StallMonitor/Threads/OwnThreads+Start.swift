@@ -1,22 +1,8 @@
 import CLinux
 import Glibc
-import Synchronization
+import StallCapture
 
-/// The threads of this library, which appear in no report.
-enum OwnThreads {
-  private static let ids = Mutex<Set<Int32>>([])
-
-  /// Counts the calling thread among them until `body` returns.
-  static func including<Result>(_ body: () -> Result) -> Result {
-    let id = clinux_gettid()
-    ids.withLock { _ = $0.insert(id) }
-    defer { ids.withLock { _ = $0.remove(id) } }
-    return body()
-  }
-
-  /// Their ids at this moment.
-  static var current: Set<Int32> { ids.withLock { $0 } }
-
+extension OwnThreads {
   /// Starts a thread that runs `body`.
   ///
   /// The thread has the descriptor table of the thread that starts it: a thread that runs code of the service, or wakes its queues, must be

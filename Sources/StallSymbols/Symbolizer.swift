@@ -108,7 +108,7 @@ package final class Symbolizer {
   }
 
   /// Makes this thread ready to use an instance with no lock of the loader's being taken later.
-  static func prepareThread() {
+  package static func prepareThread() {
     csymbols_prepare_thread()
   }
 

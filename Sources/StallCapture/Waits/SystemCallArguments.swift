@@ -29,13 +29,13 @@ struct SystemCallArguments {
       let directory = thread.map { "/proc/self/task/\($0)" } ?? "/proc/self"
       let count = readlink("\(directory)/fd/\(descriptor)", bytes.baseAddress!, bytes.count)
       guard count > 0 else { return nil }
-      return RemoteText.printable(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(buffer)[..<count]))
+      return ProcessMemory.printable(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(buffer)[..<count]))
         .limited(to: Self.textLimit)
     }
   }
 
   func path(_ address: UInt64) -> String? {
-    isLookingUp ? RemoteText.string(at: address, limit: Self.textLimit) : nil
+    isLookingUp ? ProcessMemory.string(at: address, limit: Self.textLimit) : nil
   }
 
   /// The descriptors of a poll: the first, and how many more.
@@ -116,7 +116,7 @@ struct SystemCallArguments {
         // An abstract name begins with a zero, and has its own length.
         let isAbstract = bytes[2] == 0
         let name = isAbstract ? bytes[3...] : bytes[2...].prefix { $0 != 0 }
-        return (isAbstract ? "@" : "") + RemoteText.printable(name)
+        return (isAbstract ? "@" : "") + ProcessMemory.printable(name)
       default: return nil
       }
     }

@@ -7,21 +7,21 @@ import StallReport
 /// A thread that is blocked in the kernel is read. A running one is sampled (``ThreadSampler``), and never signalled inside a system
 /// call, which would fail with EINTR or end early. Used by one thread at a time; takes no lock that the process's own code can hold, and
 /// allocates nothing between ``init(mayUsePerf:)`` and the stack in its buffer.
-final class ThreadCapture {
+package final class ThreadCapture {
   /// What was found of a thread at one moment; its frames are in the capture's buffer until the next capture.
-  struct Sighting {
-    var activity: ThreadProbe.Activity
-    var outcome: Outcome
-    var method: CaptureMethod?
+  package struct Sighting {
+    package var activity: ThreadProbe.Activity
+    package var outcome: Outcome
+    package var method: CaptureMethod?
     /// Of a blocked thread: how often it had been put onto a processor.
-    var timeslices: UInt64?
+    package var timeslices: UInt64?
 
-    init(_ activity: ThreadProbe.Activity, _ failure: CaptureFailure) {
+    package init(_ activity: ThreadProbe.Activity, _ failure: CaptureFailure) {
       self.activity = activity
       outcome = .failure(failure)
     }
 
-    init(_ activity: ThreadProbe.Activity, _ stack: Stack, _ method: CaptureMethod, timeslices: UInt64? = nil) {
+    package init(_ activity: ThreadProbe.Activity, _ stack: Stack, _ method: CaptureMethod, timeslices: UInt64? = nil) {
       self.activity = activity
       outcome = stack.failure.map { .failure($0) } ?? .stack(stack)
       self.method = method
@@ -29,29 +29,29 @@ final class ThreadCapture {
     }
   }
 
-  enum Outcome {
+  package enum Outcome {
     case stack(Stack)
     case failure(CaptureFailure)
   }
 
   /// A stack in the buffer.
-  struct Stack {
-    var count = 0
-    var isApproximate = false
-    var isTruncated = false
+  package struct Stack {
+    package var count = 0
+    package var isApproximate = false
+    package var isTruncated = false
     /// The copy was not enough.
     var readLive = false
     /// Outer frames are lost behind memory or code that may have changed since.
     var isCutShort = false
-    var failure: CaptureFailure?
+    package var failure: CaptureFailure?
   }
 
   /// The same with its own frames.
-  struct Moment {
-    var activity: ThreadProbe.Activity
-    var backtrace: Result<Backtrace, CaptureFailure>
+  package struct Moment {
+    package var activity: ThreadProbe.Activity
+    package var backtrace: Result<Backtrace, CaptureFailure>
     /// Of a blocked thread: how often it had been put onto a processor.
-    var timeslices: UInt64?
+    package var timeslices: UInt64?
   }
 
   /// How often a thread whose signals are blocked, or that moves while it is read, is looked at, at least.
@@ -59,7 +59,7 @@ final class ThreadCapture {
   /// How often a running thread's stack is taken again that is cut short.
   private static let retakes = 4
   /// How long a thread is looked at before it is given up.
-  static let patience: UInt64 = 100_000_000
+  package static let patience: UInt64 = 100_000_000
   /// How long a sample is waited for between two looks at the thread.
   private static let lookInterval: UInt64 = 1_000_000
   private static let frameLimit = 2048
@@ -71,7 +71,7 @@ final class ThreadCapture {
   /// Whether running threads are sampled by perf events.
   private(set) var usesPerf = false
   /// Whether threads that run are sampled; without that no thread gets a signal or a perf event.
-  var samplesRunningThreads = true
+  package var samplesRunningThreads = true
   private let frames: UnsafeMutablePointer<cunwind_frame>
   // Descriptors of the capture are one thread's.
   private var preparedThread: pthread_t?
@@ -81,7 +81,7 @@ final class ThreadCapture {
   /// Takes the dynamic loader's lock: call it at start. It opens no descriptor: ``prepareThread()`` does, on the thread that captures.
   ///
   /// - Parameter mayUsePerf: False for tests of the timer alone.
-  init(mayUsePerf: Bool = true) {
+  package init(mayUsePerf: Bool = true) {
     isPerfWanted = mayUsePerf
     unwinder = cunwind_load() == nil ? cunwind_unwinder_create() : nil
     frames = .allocate(capacity: Self.frameLimit)
@@ -95,9 +95,10 @@ final class ThreadCapture {
   /// Opens what the calling thread needs to capture; again when something may have changed since.
   ///
   /// Call it when the thread starts: a process that becomes non-dumpable later can open nothing of its own any more.
-  func prepareThread() {
+  package func prepareThread() {
     preparedThread = pthread_self()
     cunwind_memory_prepare()
+    _ = LockLayouts.current
     usesPerf = isPerfWanted && cunwind_perf_is_permitted()
     cunwind_threads_need_timer(!usesPerf)
   }
@@ -105,7 +106,7 @@ final class ThreadCapture {
   /// Closes what the calling thread has opened.
   ///
   /// Call it before the thread ends.
-  func finishThread() {
+  package func finishThread() {
     preparedThread = nil
     cunwind_memory_finish()
   }
@@ -117,7 +118,7 @@ final class ThreadCapture {
   /// Forgets modules that may have been unloaded since.
   ///
   /// Call it when a stall begins.
-  func flush() {
+  package func flush() {
     prepareThread()
     if let unwinder { cunwind_unwinder_flush(unwinder) }
   }
@@ -131,7 +132,7 @@ final class ThreadCapture {
   ///   - isWorker: It is one of libdispatch's workers, which block all signals but SIGPROF: that one may be borrowed, if the process
   ///     leaves it alone.
   /// - Returns: What the thread was doing, and its stack or why there is none.
-  func capture(
+  package func capture(
     _ probe: borrowing ThreadProbe, stackEnd: UInt64, patience: UInt64 = ThreadCapture.patience,
     isWorker: Bool = false
   ) -> Moment {
@@ -139,7 +140,7 @@ final class ThreadCapture {
   }
 
   /// Takes the thread's stack into the buffer.
-  func sight(
+  package func sight(
     _ probe: borrowing ThreadProbe, stackEnd: UInt64, patience: UInt64 = ThreadCapture.patience,
     isWorker: Bool = false
   ) -> Sighting {
@@ -187,7 +188,7 @@ final class ThreadCapture {
   ///
   /// Ends as soon as the thread is blocked, another capture is under way, `isOver` says so, or `deadline` has passed. Two perf samples are a
   /// fifth of a millisecond apart, two of the timer a tick of the kernel's clock.
-  func follow(
+  package func follow(
     _ probe: borrowing ThreadProbe, until deadline: UInt64, isOver: () -> Bool,
     body: (Backtrace) -> Bool
   ) {
@@ -230,16 +231,7 @@ final class ThreadCapture {
     guard probe.activity() == .blocked(call), probe.schedule()?.timeslices == timeslices else { return nil }
     snapshot.setRegister(Int(CUNWIND_PROGRAM_COUNTER), call.programCounter)
     snapshot.setRegister(Int(CUNWIND_STACK_POINTER), call.stackPointer)
-    if call.number >= 0 {
-      // vfork keeps its return address in rdi.
-      let (rdi, rsi, rdx, r10, r8, r9) = call.arguments
-      snapshot.setRegister(5, rdi)
-      snapshot.setRegister(4, rsi)
-      snapshot.setRegister(1, rdx)
-      snapshot.setRegister(10, r10)
-      snapshot.setRegister(8, r8)
-      snapshot.setRegister(9, r9)
-    }
+    if call.number >= 0 { snapshot.setArguments(of: call) }
     let stack = unwind(&snapshot)
     // What was read during the unwinding is of the same moment only if the thread still stands there.
     if stack.readLive, probe.activity() != .blocked(call) || probe.schedule()?.timeslices != timeslices { return nil }
@@ -279,7 +271,7 @@ final class ThreadCapture {
   }
 
   /// Turns what is in the buffer into a moment of its own.
-  func moment(_ sighting: Sighting) -> Moment {
+  package func moment(_ sighting: Sighting) -> Moment {
     let result: Result<Backtrace, CaptureFailure> =
       switch sighting.outcome {
       case .stack(let stack): .success(backtrace(stack, sighting.method))
@@ -304,7 +296,7 @@ final class ThreadCapture {
 
 extension cunwind_snapshot {
   /// Sets a register by its DWARF number, and marks it known.
-  fileprivate mutating func setRegister(_ number: Int, _ value: UInt64) {
+  mutating func setRegister(_ number: Int, _ value: UInt64) {
     withUnsafeMutableBytes(of: &registers) { $0.storeBytes(of: value, toByteOffset: number * 8, as: UInt64.self) }
     known |= 1 << UInt32(number)
   }

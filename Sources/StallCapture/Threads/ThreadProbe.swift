@@ -1,13 +1,12 @@
-import CUnwind
 import Glibc
 
 /// What the kernel says of one thread of this process, without touching it.
 ///
 /// Descriptors are opened once; reads cost 2 to 15 us and allocate nothing. Any one may be missing (no procfs, an old
 /// kernel): what it would have told is then unknown. Used by one thread at a time.
-struct ThreadProbe: ~Copyable {
+package struct ThreadProbe: ~Copyable {
   /// The kernel's id of the thread.
-  let id: Int32
+  package let id: Int32
   private let syscallFile: ProcFile?
   private let schedstatFile: ProcFile?
   private let statFile: ProcFile?
@@ -15,7 +14,7 @@ struct ThreadProbe: ~Copyable {
   // Made at once: a stall is no time to allocate.
   private let text = UnsafeMutableRawBufferPointer.allocate(byteCount: 4096, alignment: 8)
 
-  init(thread id: Int32) {
+  package init(thread id: Int32) {
     self.id = id
     let directory = "/proc/self/task/\(id)"
     syscallFile = ProcFile(directory + "/syscall")
@@ -27,7 +26,7 @@ struct ThreadProbe: ~Copyable {
   deinit { text.deallocate() }
 
   /// What a thread is doing, as `/proc/PID/task/TID/syscall` tells (proc(5)).
-  enum Activity: Equatable {
+  package enum Activity: Equatable {
     /// On a processor, or waiting for one.
     case running
     /// Standing still in the kernel.
@@ -37,48 +36,32 @@ struct ThreadProbe: ~Copyable {
   }
 
   /// A thread that stands still in the kernel: in a system call, or (`number` -1) in a page fault or the like.
-  struct BlockedCall: Equatable {
-    var number: Int64
-    /// In the order of the calling convention: rdi, rsi, rdx, r10, r8, r9.
+  package struct BlockedCall: Equatable {
+    package var number: Int64
+    /// In the order of the calling convention.
     ///
     /// Zeros outside a system call.
-    var arguments: (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0, 0, 0)
-    var stackPointer: UInt64
-    var programCounter: UInt64
+    package var arguments: (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0, 0, 0)
+    package var stackPointer: UInt64
+    package var programCounter: UInt64
 
-    /// The number of a call that goes on by `restart_syscall`, from the code in front of it: `mov $number,%eax; syscall`.
-    ///
-    /// Nil where the code is another.
-    func restartedNumber() -> Int64? {
-      var code: (UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8) = (0, 0, 0, 0, 0, 0, 0, 0)
-      return withUnsafeMutableBytes(of: &code) { code in
-        guard programCounter > 7, cunwind_read(programCounter - 7, code.baseAddress, 7) == 7, code[0] == 0xb8,
-          code[5] == 0x0f, code[6] == 0x05
-        else { return nil }
-        return Int64(code.loadUnaligned(fromByteOffset: 1, as: Int32.self))
-      }
-    }
-
-    static func == (a: Self, b: Self) -> Bool {
+    package static func == (a: Self, b: Self) -> Bool {
       a.number == b.number && a.stackPointer == b.stackPointer && a.programCounter == b.programCounter
         && a.arguments == b.arguments
     }
   }
 
   /// Whether the thread has ended, or its files cannot be had at all.
-  var hasEnded: Bool { syscallFile != nil || access("/proc/self/task/\(id)", F_OK) != 0 }
+  package var hasEnded: Bool { syscallFile != nil || access("/proc/self/task/\(id)", F_OK) != 0 }
 
-  borrowing func activity() -> Activity {
+  package borrowing func activity() -> Activity {
     guard let activity = syscallFile?.parse({ Self.parseActivity($0) }) else { return .unknown }
-    guard case .blocked(var call) = activity, call.number == Self.restart, let number = call.restartedNumber() else {
+    guard case .blocked(var call) = activity, call.number == SystemCallNumbers.restart, let number = call.restartedNumber() else {
       return activity
     }
     call.number = number
     return .blocked(call)
   }
-
-  /// `restart_syscall(2)`: a call with a time limit goes on after a stop signal or a freeze, with the arguments that it had.
-  private static let restart: Int64 = 219
 
   static func parseActivity(_ line: UnsafeRawBufferPointer) -> Activity {
     if line.starts(with: "running".utf8) { return .running }
@@ -102,49 +85,30 @@ struct ThreadProbe: ~Copyable {
   }
 
   /// Processor time, time spent waiting for a processor, and how often the thread was put onto one.
-  struct Schedule: Equatable {
+  package struct Schedule: Equatable {
     var runNanoseconds: UInt64
-    var runDelayNanoseconds: UInt64
+    package var runDelayNanoseconds: UInt64
     /// Grows each time the thread gets a processor: unchanged means that it has not run in between.
-    var timeslices: UInt64
-  }
+    package var timeslices: UInt64
 
-  /// `schedstat`: run time, run delay and timeslices (Documentation/scheduler/sched-stats.rst).
-  borrowing func schedule() -> Schedule? {
-    schedstatFile?.parse { line in
+    /// Parses `schedstat`: run time, run delay and timeslices (Documentation/scheduler/sched-stats.rst).
+    package init?(_ line: UnsafeRawBufferPointer) {
       var scanner = FieldScanner(line)
       guard let run = scanner.number(), let delay = scanner.number(), let slices = scanner.number() else { return nil }
-      return Schedule(
-        runNanoseconds: UInt64(bitPattern: run), runDelayNanoseconds: UInt64(bitPattern: delay),
-        timeslices: UInt64(bitPattern: slices))
+      runNanoseconds = UInt64(bitPattern: run)
+      runDelayNanoseconds = UInt64(bitPattern: delay)
+      timeslices = UInt64(bitPattern: slices)
     }
   }
 
-  /// The state letter and the page faults of `stat` (proc(5), fields 3, 10 and 12), where the main stack starts (28), and
-  /// the time spent waiting for block devices (42) in nanoseconds, where the kernel counts it (`kernel.task_delayacct`).
-  struct Status: Equatable {
-    var state: UInt8
-    var minorFaults: UInt64 = 0
-    var majorFaults: UInt64
-    var startOfStack: UInt64
-    var blockDelay: UInt64 = 0
+  /// Reads `schedstat`.
+  package borrowing func schedule() -> Schedule? {
+    schedstatFile?.parse { Schedule($0) }
   }
 
-  borrowing func status() -> Status? {
-    statFile?.parse { line in
-      var scanner = FieldScanner(line)
-      guard scanner.skip(pastLast: UInt8(ascii: ")")), let state = scanner.field()?.first else { return nil }
-      var status = Status(state: state, majorFaults: 0, startOfStack: 0)
-      for field in 4...42 {
-        guard let value = scanner.number() else { return field > 28 ? status : nil }
-        if field == 10 { status.minorFaults = UInt64(bitPattern: value) }
-        if field == 12 { status.majorFaults = UInt64(bitPattern: value) }
-        if field == 28 { status.startOfStack = UInt64(bitPattern: value) }
-        // In ticks of a hundredth of a second, whatever the kernel's own (USER_HZ).
-        if field == 42 { status.blockDelay = UInt64(bitPattern: value) &* 10_000_000 }
-      }
-      return status
-    }
+  /// Reads `stat`.
+  package borrowing func status() -> TaskStatus? {
+    statFile?.parse { TaskStatus($0) }
   }
 
   /// How a thread stands to signals: bit n - 1 is signal n.
@@ -189,7 +153,7 @@ struct ThreadProbe: ~Copyable {
   /// The processor time that the thread has had up to now, to the nanosecond, also while it runs.
   ///
   /// The clock of another thread of this process (linux/posix-timers.h: the complement of the id, CPUCLOCK_SCHED, per thread).
-  borrowing func processorTime() -> UInt64? { processorClock(2) }
+  package borrowing func processorTime() -> UInt64? { processorClock(2) }
 
   /// The processor time that the kernel has charged to user mode and to itself, in whole ticks where it counts by these.
   borrowing func modeTimes() -> (user: UInt64, kernel: UInt64)? {
@@ -222,7 +186,7 @@ struct ThreadProbe: ~Copyable {
   }
 
   /// The thread's name as the kernel has it (at most 15 bytes), or nil if the thread has ended.
-  static func name(thread id: Int32) -> String? {
+  package static func name(thread id: Int32) -> String? {
     guard let file = ProcFile("/proc/self/task/\(id)/comm") else { return nil }
     return file.parse(capacity: 64) { bytes in
       String(decoding: bytes.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)

@@ -1,46 +1,24 @@
-import CLinux
-import CUnwind
 import Glibc
 import StallReport
 
 /// Finds the holder of the lock that a blocked thread waits for.
 ///
 /// Only where it is certain: the word that is waited on has the shape of a known lock, its owner is a live thread of
-/// this process, and the waiter's stack, where it has names, stands in that lock's function. Layouts are those of glibc 2.36
-/// and libdispatch 6 on x86_64.
+/// this process, and the waiter's stack, where it has names, is in that lock's function (``LockLayouts``).
 extension LockHolder {
   /// A thread that is waited for, unless the waiter's stack speaks against it.
-  struct Candidate: Equatable {
-    var holder: LockHolder
-    fileprivate var function: Function
+  package struct Candidate: Equatable {
+    package var holder: LockHolder
+    package var function: Function
 
     /// Which function's frame the waiter's stack must have.
-    fileprivate enum Function { case any, mutex, readLock, writeLock }
-
-    /// Whether the waiter stands in that lock's function.
-    func fits(_ stack: [StackFrame]) -> Bool {
-      let names = stack.prefix(LockHolder.innermost).compactMap(\.symbol)
-      switch function {
-      case .any: return true
-      case .mutex:
-        // Not named for lack of time is not nameless.
-        if stack.prefix(LockHolder.innermost).contains(where: { $0.pending != nil }) { return false }
-        if names.contains(where: { $0.contains("pthread_mutex_") || $0.contains("pthread_cond_") }) { return true }
-        // The C library's inner functions have no names, and pthread_mutex_lock(3) jumps to some. Nor has a stripped static
-        // executable any. The shape is told from others all the same.
-        let library = stack.prefix(LockHolder.innermost).prefix { $0.owner == .system }
-        return names.isEmpty || (library.last.map { $0.symbol == nil } ?? false)
-      // Nothing but the function tells these words from others.
-      case .readLock: return names.contains { $0.contains("pthread_rwlock_") && $0.contains("rdlock") }
-      case .writeLock: return names.contains { $0.contains("pthread_rwlock_") && $0.contains("wrlock") }
-      }
-    }
+    package enum Function { case any, mutex, readLock, writeLock }
   }
 
   /// Finds the thread that `waiter` may wait for, or nil.
   ///
   /// Reads memory that the waiter vouches for only while it stands still: the caller looks again afterwards whether it has.
-  static func candidate(for call: ThreadProbe.BlockedCall, of waiter: Int32) -> Candidate? {
+  package static func candidate(for call: ThreadProbe.BlockedCall, of waiter: Int32) -> Candidate? {
     guard let futex = SystemCall(call).futex else { return nil }
     var found: Candidate?
     if futex.isPriorityInheriting {
@@ -61,23 +39,13 @@ extension LockHolder {
     return Candidate(holder: LockHolder(thread: id, kind: kind, label: label), function: function)
   }
 
-  /// How many frames from the wait itself the lock's function lies at most.
-  private static let innermost = 6
   // FUTEX_TID_MASK and FUTEX_OWNER_DIED (linux/futex.h).
   private static let threadMask: UInt32 = 0x3fff_ffff
   private static let ownerDied: UInt32 = 0x4000_0000
 
-  /// Reads a value of this process's memory, or nil.
-  private static func load<T: BitwiseCopyable>(_ address: UInt64, as type: T.Type) -> T? {
-    withUnsafeTemporaryAllocation(byteCount: MemoryLayout<T>.size, alignment: MemoryLayout<T>.alignment) { buffer in
-      guard cunwind_read(address, buffer.baseAddress, buffer.count) == buffer.count else { return nil }
-      return buffer.load(as: T.self)
-    }
-  }
-
   /// futex(2): the word of a priority-inheriting futex is its owner's id, and the kernel relies on it.
   private static func inheriting(_ futex: SystemCall.Futex) -> Candidate? {
-    guard let word = load(futex.address, as: UInt32.self), word & ownerDied == 0 else { return nil }
+    guard let word = ProcessMemory.load(futex.address, as: UInt32.self), word & ownerDied == 0 else { return nil }
     return alive(word, .inheriting)
   }
 
@@ -86,7 +54,9 @@ extension LockHolder {
   /// A plain mutex waits for the value 2; the word of a robust one is its owner's id. The owner is set once the lock is
   /// taken, and cleared before it is given back.
   private static func mutex(_ futex: SystemCall.Futex) -> Candidate? {
-    guard let words = load(futex.address, as: (UInt64, UInt64, UInt32).self) else { return nil }
+    guard LockLayouts.current.knowsMutex,
+      let words = ProcessMemory.load(futex.address, as: (UInt64, UInt64, UInt32).self)
+    else { return nil }
     let (word, owner) = (UInt32(truncatingIfNeeded: words.0), UInt32(truncatingIfNeeded: words.1))
     let (users, kind) = (UInt32(words.1 >> 32), words.2)
     guard word == futex.value, users >= 1, owner != 0, owner & ~threadMask == 0, kind < 1024 else { return nil }
@@ -101,11 +71,13 @@ extension LockHolder {
   /// A reader waits on the first and a writer on the second for a writer to go; both for the value 3. Of the words that would be
   /// the writer for one and for the other, the wrong one lies in padding, or is a flag.
   private static func readWriteLock(_ futex: SystemCall.Futex) -> Candidate? {
-    guard futex.value == 3, load(futex.address, as: UInt32.self) == 3 else { return nil }
+    guard LockLayouts.current.knowsReadWriteLock, futex.value == 3,
+      ProcessMemory.load(futex.address, as: UInt32.self) == 3
+    else { return nil }
     func writer(at offset: UInt64, _ function: Candidate.Function) -> Candidate? {
-      guard let word = load(futex.address &+ offset, as: UInt32.self), word > 1, word & ~threadMask == 0 else {
-        return nil
-      }
+      guard let word = ProcessMemory.load(futex.address &+ offset, as: UInt32.self), word > 1,
+        word & ~threadMask == 0
+      else { return nil }
       return alive(word, .readWrite, in: function)
     }
     let (reader, other) = (writer(at: 16, .readLock), writer(at: 12, .writeLock))
@@ -114,34 +86,21 @@ extension LockHolder {
 
   /// sysdeps/nptl/stdio-lock.h: the lock word, a count, and a pointer to the owner's thread structure.
   private static func stream(_ futex: SystemCall.Futex) -> Candidate? {
-    guard futex.value == 2, let words = load(futex.address, as: (UInt64, UInt64).self),
-      UInt32(truncatingIfNeeded: words.0) == 2, let offset = threadIDOffset, isThreadStructure(words.1),
-      let owner = load(words.1 &+ offset, as: UInt32.self)
+    guard futex.value == 2, let words = ProcessMemory.load(futex.address, as: (UInt64, UInt64).self),
+      UInt32(truncatingIfNeeded: words.0) == 2, let offset = LockLayouts.current.threadID,
+      LockLayouts.isThreadStructure(words.1),
+      let owner = ProcessMemory.load(words.1 &+ offset, as: UInt32.self)
     else { return nil }
     return alive(owner, .stream)
   }
 
   /// pthread_join(3) waits on the id in the thread's structure, which the kernel clears when the thread ends.
   private static func joined(_ futex: SystemCall.Futex) -> Candidate? {
-    guard futex.value != 0, futex.value & ~threadMask == 0, let offset = threadIDOffset,
-      load(futex.address, as: UInt32.self) == futex.value, isThreadStructure(futex.address &- offset)
+    guard futex.value != 0, futex.value & ~threadMask == 0, let offset = LockLayouts.current.threadID,
+      ProcessMemory.load(futex.address, as: UInt32.self) == futex.value, LockLayouts.isThreadStructure(futex.address &- offset)
     else { return nil }
     return alive(futex.value, .thread)
   }
-
-  /// glibc's thread structure points to itself twice (nptl/descr.h, `tcb` and `self`; System V ABI, AMD64 supplement, thread-local
-  /// storage).
-  private static func isThreadStructure(_ address: UInt64) -> Bool {
-    guard address % 8 == 0, let head = load(address, as: (UInt64, UInt64, UInt64).self) else { return false }
-    return head.0 == address && head.2 == address
-  }
-
-  /// Where glibc keeps a thread's id in its structure; found in the caller's own.
-  private static let threadIDOffset: UInt64? = {
-    let own = UInt64(clinux_thread_pointer())
-    let id = UInt32(clinux_gettid())
-    return stride(from: UInt64(24), to: 1600, by: 4).first { load(own &+ $0, as: UInt32.self) == id }
-  }()
 
   /// What `dispatch_sync` waits with lies on the waiter's stack (libdispatch, src/inline_internal.h and queue_internal.h,
   /// `dispatch_sync_context_s`): before the word the queue (-40), the context itself (-56), after it the waiter's id (4).
@@ -150,11 +109,12 @@ extension LockHolder {
   /// queue's targets that another drains.
   private static func queue(_ futex: SystemCall.Futex, waiter: Int32) -> Candidate? {
     let word = futex.address
-    guard futex.value == .max, clinux_dispatch_queue_layout_is_known(), load(word, as: UInt32.self) == .max,
+    func load<T: BitwiseCopyable>(_ address: UInt64, as type: T.Type) -> T? { ProcessMemory.load(address, as: type) }
+    guard futex.value == .max, LockLayouts.current.knowsQueue, load(word, as: UInt32.self) == .max,
       load(word &+ 4, as: Int32.self) == waiter, load(word &- 56, as: UInt64.self) == word &- 96,
       load(word &- 48, as: UInt64.self) == ~3, var queue = load(word &- 40, as: UInt64.self)
     else { return nil }
-    let label = load(queue &+ 72, as: UInt64.self).flatMap { RemoteText.string(at: $0, limit: 100) }
+    let label = load(queue &+ 72, as: UInt64.self).flatMap { ProcessMemory.string(at: $0, limit: 100) }
     for _ in 0..<8 {
       guard queue != 0, let state = load(queue &+ 56, as: UInt64.self) else { return nil }
       let owner = UInt32(truncatingIfNeeded: state) & threadMask

@@ -1,20 +1,20 @@
 /// The control groups of this process, as `/proc/self/cgroup` lists them (cgroups(7)).
-enum ControlGroups {
+package enum ControlGroups {
   /// One line: `hierarchy-ID:controller-list:path`.
-  struct Membership {
+  package struct Membership {
     /// Of a version 1 hierarchy; empty for version 2.
-    var controllers: [Substring]
+    package var controllers: [Substring]
     /// The controllers as the line has them, which is also where a version 1 hierarchy is mounted.
-    var controllerList: Substring
+    package var controllerList: Substring
     /// The group's path, `/` for the root.
-    var path: Substring
-    var isVersion2: Bool
+    package var path: Substring
+    package var isVersion2: Bool
   }
 
-  static let file = "/proc/self/cgroup"
+  package static let file = "/proc/self/cgroup"
 
   /// Parses the file's text; lines of another form are left out.
-  static func memberships(in text: String) -> [Membership] {
+  package static func memberships(in text: String) -> [Membership] {
     text.split(separator: "\n").compactMap { line in
       let fields = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
       guard fields.count == 3 else { return nil }
