@@ -89,23 +89,24 @@ let package = Package(
     // A main thread of its own, which a test process does not give.
     .executableTarget(
       name: "MainThreadVictim", dependencies: ["LoopEngine", "CLinux"], path: "Tests/Victims/MainThreadVictim"),
-    // Suites that run one at a time, whichever target they are in.
-    .target(name: "TakingTurns", path: "Tests/TakingTurns"),
+    // What all test targets use: victims, written lines, the corpus, waiting, suites that take turns. Packages under Integrations have it by a link.
+    .target(name: "TestSupport", dependencies: ["StallMonitor"], path: "Tests/TestSupport"),
     // Processes watched and unwatched, side by side: the scenarios, `make matrix`, and the suites.
     .target(name: "Matrix", path: "Tests/Matrix"),
     .executableTarget(name: "run-matrix", dependencies: ["Matrix"], path: "Tests/MatrixCommand"),
-    .testTarget(name: "MatrixTests", dependencies: ["Matrix", "TakingTurns"]),
-    .testTarget(name: "LoopEngineTests", dependencies: ["LoopEngine", "CLinux", "MainThreadVictim", "VictimC"]),
+    .testTarget(name: "MatrixTests", dependencies: ["Matrix", "TestSupport"]),
+    .testTarget(
+      name: "LoopEngineTests", dependencies: ["LoopEngine", "CLinux", "MainThreadVictim", "VictimC", "TestSupport"]),
     .testTarget(
       name: "StallMonitorTests",
       dependencies: [
         "StallMonitor", "StallReport", "StallSymbols", "StallCapture", "LoopEngine", "CUnwind", "CSymbols", "CLinux",
         "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim", "FoundationVictim", "DispatchMainVictim", "AsyncMainVictim",
-        "ThrowVictim", "stalld", "TakingTurns",
+        "ThrowVictim", "stalld", "TestSupport",
       ]),
     .testTarget(
       name: "StalldTests",
-      dependencies: ["stalld", "StallReport", "StallCapture", "LoopEngine", "StallVictim", "TakingTurns"]),
+      dependencies: ["stalld", "StallReport", "StallCapture", "LoopEngine", "StallVictim", "TestSupport"]),
   ],
   swiftLanguageModes: [.v6]
 )

@@ -18,11 +18,13 @@ var targets: [Target] = [
     dependencies: ["LoopEngine", "CLinux", "CUnwind", "StallReport", "StallSymbols", "StallCapture"],
     path: "Sources/StallMonitor"),
   .target(name: "VictimC", path: "Tests/Victims/VictimC"),
+  .target(name: "TestSupport", dependencies: ["StallMonitor"], path: "Tests/TestSupport"),
 ]
 if isForThreads {
   targets += [
     .testTarget(
-      name: "LoopEngineTests", dependencies: ["LoopEngine", "CLinux", "VictimC"], path: "Tests/LoopEngineTests",
+      name: "LoopEngineTests", dependencies: ["LoopEngine", "CLinux", "VictimC", "TestSupport"],
+      path: "Tests/LoopEngineTests",
       // The first runs an executable of the other package, the second reads files of the repository, and the third
       // compiles programs without the sanitizer.
       exclude: ["MainThreadTests.swift", "PromiseTableTests.swift", "RecipeTests.swift"]),
@@ -35,21 +37,20 @@ if isForThreads {
   targets += [
     .target(name: "VictimCxx", path: "Tests/Victims/VictimCxx"),
     .target(name: "FuzzUnwind", dependencies: ["CUnwind"], path: "Tests/Fuzz/Unwind"),
-    .target(name: "TakingTurns", path: "Tests/TakingTurns"),
     .executableTarget(
       name: "StallVictim", dependencies: ["LoopEngine", "StallMonitor", "VictimC"], path: "Tests/Victims/StallVictim"),
     .testTarget(
       name: "CaptureTests",
       dependencies: [
         "StallMonitor", "StallReport", "StallSymbols", "StallCapture", "CUnwind", "CLinux", "VictimC", "VictimCxx",
-        "FuzzUnwind", "TakingTurns",
+        "FuzzUnwind", "TestSupport",
       ],
       path: "Tests/StallMonitorTests",
       sources: [
         "CaptureTests.swift", "OneAtATime.swift", "PatientCapture.swift",
         "SymbolFilesTests.swift", "SymbolFixtures.swift", "SymbolHostileTests.swift", "SymbolNamesTests.swift",
         "SymbolizerTests.swift",
-        "UnwindGarbageTests.swift", "Victim.swift",
+        "UnwindGarbageTests.swift",
       ]),
   ]
 }
