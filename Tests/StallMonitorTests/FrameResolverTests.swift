@@ -59,7 +59,7 @@ import Testing
       if pending { frame.pending = .init(address: 16, isReturnAddress: false) }
       return Episode.Sample(activity: .running, cause: .running, stack: [frame])
     }
-    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0, now: 0)
+    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0)
     episode.add(sample(nil, pending: true), at: 300)
     episode.add(sample("b", pending: false), at: 800)
     episode.add(sample("a", pending: false), at: 1050)

@@ -44,7 +44,7 @@ public final class LoopHeartbeat: @unchecked Sendable {  // `rest` is the watchd
   /// From any thread; idempotent. A stall that lasts is told as ended, marked `watch_ended`.
   public func end() {
     guard !isEnded.exchange(true, ordering: .acquiringAndReleasing) else { return }
-    watchdog.forget(pulse)
+    watchdog.list.forget(pulse)
   }
 }
 

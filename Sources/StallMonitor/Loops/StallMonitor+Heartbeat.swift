@@ -16,17 +16,16 @@ extension StallMonitor {
   @discardableResult
   public func watchCurrentThread(as loop: HeartbeatLoop) throws(StallMonitorError) -> LoopHeartbeat? {
     try loop.check()
-    guard let place = heartbeatPlace(), place.courier.addUser() else { return nil }
+    guard let resources = heartbeatResources(), resources.courier.addUser() else { return nil }
     ThreadEnd.prepareForCapture()
-    let watchdog = place.watchdog
-    let pulse = place.pulse
-    let heartbeat = LoopHeartbeat(pulse: pulse, watchdog: watchdog, courier: place.courier, post: loop.post)
-    watchdog.watch(
+    let watchdog = resources.watchdog
+    let pulse = resources.pulse
+    let heartbeat = LoopHeartbeat(pulse: pulse, watchdog: watchdog, courier: resources.courier, post: loop.post)
+    watchdog.list.watch(
       WatchedLoop.Subject(
         name: loop.name, kind: { loop.kind.rawValue }, threadID: heartbeat.threadID, stackEnd: 0,
         threshold: (loop.threshold ?? configuration.threshold).nanoseconds, hasOwnThreshold: loop.threshold != nil,
-        pulse: pulse,
-        suspension: place.suspension, state: { (nil, nil) }, captureThreads: configuration.captureThreads,
+        pulse: pulse, records: resources.records, suspension: resources.suspension, state: { (nil, nil) }, captureThreads: configuration.captureThreads,
         heartbeat: heartbeat))
     return heartbeat
   }

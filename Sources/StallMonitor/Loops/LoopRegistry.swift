@@ -43,11 +43,11 @@ final class LoopRegistry: Sendable {
   /// Whether this is the process that is watched, and not the child of a fork.
   var isInOwnProcess: Bool { sentinel.isInOwnProcess }
 
-  /// A pulse for one more loop.
-  func makePulse() -> Pulse {
-    Pulse(
-      semaphore: watchdog.semaphore, fencesItself: !watchdog.hasBarrier, countsTicks: watchdog.countsTicks,
-      record: keepsRecords ? MappedRecord(sentinel: sentinel) : nil, recovery: recovery?.makePlace())
+  /// A pulse for one more loop, and what outlives the process of its stalls.
+  func makePulse() -> (pulse: Pulse, records: LoopRecords) {
+    let records = LoopRecords(
+      record: keepsRecords ? MappedRecord(sentinel: sentinel) : nil, note: recovery?.makeSlot())
+    return (watchdog.makePulse(marks: records.marks(sentinel: sentinel)), records)
   }
 
   /// Where a loop's turns are counted, if the host handed metrics in.
@@ -64,10 +64,10 @@ final class LoopRegistry: Sendable {
   ) throws(StallMonitorError) -> LoopWatch {
     guard isInOwnProcess else { throw .notWatching }
     try StallMonitorConfiguration.checkLoop(name: name, threshold: threshold)
+    let (pulse, records) = makePulse()
     let watch = LoopWatch(
-      name: name, threshold: threshold ?? configuration.threshold, hasOwnThreshold: threshold != nil,
-      pulse: makePulse(),
-      registry: self)
+      name: name, threshold: threshold ?? configuration.threshold, hasOwnThreshold: threshold != nil, pulse: pulse,
+      records: records, registry: self)
     try entries.withLock { entries throws(StallMonitorError) in
       guard let known = entries else { throw .notWatching }
       if let identity, let twin = known.first(where: { $0.value.identities.contains(identity) }) {
@@ -85,7 +85,7 @@ final class LoopRegistry: Sendable {
       name: watch.name, kind: traits.kind, threadID: threadID,
       stackEnd: threadID == getpid() ? ProcessFacts.mainStackEnd() : UInt64(clinux_own_stack_end()),
       threshold: watch.threshold.nanoseconds, hasOwnThreshold: watch.hasOwnThreshold, pulse: watch.pulse,
-      suspension: suspension, state: traits.state,
+      records: watch.records, suspension: suspension, state: traits.state,
       isInUnseenRun: traits.isInUnseenRun, captureThreads: configuration.captureThreads,
       turns: traits.loop.flatMap(makeTurnSource))
   }

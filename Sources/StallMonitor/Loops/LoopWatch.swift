@@ -18,6 +18,7 @@ public final class LoopWatch: Sendable {
   let hasOwnThreshold: Bool
 
   let pulse: Pulse
+  let records: LoopRecords
   private let registry: LoopRegistry
 
   private enum State {
@@ -30,11 +31,12 @@ public final class LoopWatch: Sendable {
 
   private let state = Mutex(State.expected)
 
-  init(name: String, threshold: Duration, hasOwnThreshold: Bool, pulse: Pulse, registry: LoopRegistry) {
+  init(name: String, threshold: Duration, hasOwnThreshold: Bool, pulse: Pulse, records: LoopRecords, registry: LoopRegistry) {
     self.name = name
     self.threshold = threshold
     self.hasOwnThreshold = hasOwnThreshold
     self.pulse = pulse
+    self.records = records
     self.registry = registry
   }
 
@@ -74,7 +76,7 @@ public final class LoopWatch: Sendable {
       guard case .expected = state, let end = attach() else { return false }
       state = .watched(end: end)
       // Within the lock, so that the watchdog hears of the beginning before the end.
-      registry.watchdog.watch(subject)
+      registry.watchdog.list.watch(subject)
       return true
     }
     if hasBegun { ThreadEnd.tell(self) } else { end() }
@@ -98,7 +100,7 @@ public final class LoopWatch: Sendable {
     registry.remove(self)
     if case .watched(let endStamping) = earlier {
       endStamping()
-      if !watchdogStops { registry.watchdog.forget(pulse) }
+      if !watchdogStops { registry.watchdog.list.forget(pulse) }
     }
   }
 }
