@@ -29,15 +29,20 @@ let package = Package(
   ],
   targets: [
     .target(name: "CLinux"),
-    // libunwind and libdw are opened at run time and never linked: see Sources/CUnwind/libunwind_table.h.
+    // libunwind and libdw are opened at run time and never linked: see the headers libunwind_table.h and libdw_table.h.
     .target(name: "CUnwind"),
+    .target(name: "CSymbols"),
     .target(name: "LoopEngine", dependencies: ["CLinux"]),
     // The report as data: no input or output, no threads.
     .target(name: "StallReport"),
+    // Names for addresses.
+    .target(name: "StallSymbols", dependencies: ["CSymbols", "StallReport"]),
+    // What threads do, as addresses and module identities.
+    .target(name: "StallCapture", dependencies: ["CLinux", "CUnwind", "StallReport"]),
     .target(
       name: "StallMonitor",
       dependencies: [
-        "LoopEngine", "CLinux", "CUnwind", "StallReport",
+        "LoopEngine", "CLinux", "StallReport", "StallSymbols", "StallCapture", "CUnwind",
         .product(name: "Logging", package: "swift-log", condition: .when(traits: ["SwiftLog"])),
         .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["SwiftMetrics"])),
         .product(
@@ -56,7 +61,8 @@ let package = Package(
     .executableTarget(
       name: "stalld",
       dependencies: [
-        "LoopEngine", "StallReport", "StallMonitor", "CLinux", "CUnwind", "CYAML", "CZlib", "CMicrohttpd",
+        "LoopEngine", "StallReport", "StallSymbols", "StallCapture", "StallMonitor", "CLinux", "CSymbols", "CYAML", "CZlib",
+        "CMicrohttpd",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
       // The parts of `stalld report --html`.
@@ -94,12 +100,13 @@ let package = Package(
     .testTarget(
       name: "StallMonitorTests",
       dependencies: [
-        "StallMonitor", "StallReport", "LoopEngine", "CUnwind", "CLinux", "FuzzUnwind", "VictimC", "VictimCxx",
-        "StallVictim",
-        "FoundationVictim", "DispatchMainVictim", "AsyncMainVictim", "ThrowVictim", "stalld", "TestSupport",
+        "StallMonitor", "StallReport", "StallSymbols", "StallCapture", "LoopEngine", "CUnwind", "CSymbols", "CLinux",
+        "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim", "FoundationVictim", "DispatchMainVictim", "AsyncMainVictim",
+        "ThrowVictim", "stalld", "TestSupport",
       ]),
     .testTarget(
-      name: "StalldTests", dependencies: ["stalld", "StallReport", "LoopEngine", "StallVictim", "TestSupport"]),
+      name: "StalldTests",
+      dependencies: ["stalld", "StallReport", "StallCapture", "LoopEngine", "StallVictim", "TestSupport"]),
   ],
   swiftLanguageModes: [.v6]
 )

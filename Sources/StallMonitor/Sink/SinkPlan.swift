@@ -1,4 +1,5 @@
 import Glibc
+import StallCapture
 import StallReport
 
 /// The sink that a configuration asks for, and how it is made.
