@@ -58,7 +58,7 @@ struct ReportPass {
     guard let id = ReportIdentity(id: bytes(members.stallID, line), sequence: 0) else {
       throw ReportScanner.Fault(reason: "stall.id is not 32 hexadecimal digits")
     }
-    guard let time = WallTime.seconds(bytes(members.time, line)) else {
+    guard let time = Timestamp(rfc3339: bytes(members.time, line), form: .any)?.secondsSince1970 else {
       throw ReportScanner.Fault(reason: "@timestamp is no time of RFC 3339")
     }
     guard let duration = Self.number(bytes(members.duration, line)), duration >= 0 else {
