@@ -25,7 +25,7 @@ let package = Package(
       exclude: ["Agent/Settings/AgentOptions.swift"],
       sources: [
         "Agent/Settings", "Agent/Ingest/LineScanner.swift", "Agent/Ingest/FrameScan.swift", "Agent/AgentLog.swift",
-        "Terminal/TerminalText.swift", "JSONTokens.swift", "Agent/Output/SyslogAddress.swift",
+        "Terminal/TerminalText.swift", "Agent/Output/SyslogAddress.swift",
         "Agent/Metrics/MetricsAddress.swift", "Agent/LoopbackAddress.swift", "Agent/StreamListener.swift",
         "Symbolicate/LineReader.swift",
       ]),
