@@ -36,7 +36,7 @@ if isForThreads {
       dependencies: ["StallMonitor", "CUnwind", "CLinux", "VictimC", "VictimCxx", "FuzzUnwind", "TestSupport"],
       path: "Tests/StallMonitorTests",
       sources: [
-        "CaptureTests.swift", "OneAtATime.swift", "PatientCapture.swift",
+        "CaptureTests.swift", "SuiteGroups.swift", "PatientCapture.swift",
         "SymbolFilesTests.swift", "SymbolFixtures.swift", "SymbolHostileTests.swift", "SymbolNamesTests.swift",
         "SymbolizerTests.swift",
         "UnwindGarbageTests.swift",

@@ -1,7 +1,9 @@
 import TestSupport
 import Testing
 
-/// Tests that run one after the other: a process has one memory to capture into, and hosts that are judged by their times need the
-/// machine to themselves.
+/// Captures of threads of the test process, which has one memory to capture into.
 @Suite(.serialized, .takingTurns)
-enum OneAtATime {}
+enum CapturesInThisProcess {}
+
+/// Victims: processes of their own, judged by what they write.
+@Suite enum WatchedHosts {}

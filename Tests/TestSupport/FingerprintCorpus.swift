@@ -1,6 +1,7 @@
 import Foundation
+import Testing
+
 @testable package import StallMonitor
-package import Testing
 
 /// A stall of the published corpus of fingerprints: `Tests/Corpus/fingerprints`.
 package struct CorpusStall: Decodable, Sendable, CustomTestStringConvertible {
