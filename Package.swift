@@ -32,10 +32,12 @@ let package = Package(
     // libunwind and libdw are opened at run time and never linked: see Sources/CUnwind/libunwind_table.h.
     .target(name: "CUnwind"),
     .target(name: "LoopEngine", dependencies: ["CLinux"]),
+    // The report as data: no input or output, no threads.
+    .target(name: "StallReport"),
     .target(
       name: "StallMonitor",
       dependencies: [
-        "LoopEngine", "CLinux", "CUnwind",
+        "LoopEngine", "CLinux", "CUnwind", "StallReport",
         .product(name: "Logging", package: "swift-log", condition: .when(traits: ["SwiftLog"])),
         .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["SwiftMetrics"])),
         .product(
@@ -54,7 +56,7 @@ let package = Package(
     .executableTarget(
       name: "stalld",
       dependencies: [
-        "LoopEngine", "StallMonitor", "CLinux", "CUnwind", "CYAML", "CZlib", "CMicrohttpd",
+        "LoopEngine", "StallReport", "StallMonitor", "CLinux", "CUnwind", "CYAML", "CZlib", "CMicrohttpd",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
       // The parts of `stalld report --html`.
@@ -92,10 +94,12 @@ let package = Package(
     .testTarget(
       name: "StallMonitorTests",
       dependencies: [
-        "StallMonitor", "LoopEngine", "CUnwind", "CLinux", "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim",
+        "StallMonitor", "StallReport", "LoopEngine", "CUnwind", "CLinux", "FuzzUnwind", "VictimC", "VictimCxx",
+        "StallVictim",
         "FoundationVictim", "DispatchMainVictim", "AsyncMainVictim", "ThrowVictim", "stalld", "TestSupport",
       ]),
-    .testTarget(name: "StalldTests", dependencies: ["stalld", "LoopEngine", "StallVictim", "TestSupport"]),
+    .testTarget(
+      name: "StalldTests", dependencies: ["stalld", "StallReport", "LoopEngine", "StallVictim", "TestSupport"]),
   ],
   swiftLanguageModes: [.v6]
 )

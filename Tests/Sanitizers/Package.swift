@@ -9,7 +9,10 @@ var targets: [Target] = [
   .target(name: "CLinux", path: "Sources/CLinux"),
   .target(name: "CUnwind", path: "Sources/CUnwind"),
   .target(name: "LoopEngine", dependencies: ["CLinux"], path: "Sources/LoopEngine"),
-  .target(name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "CUnwind"], path: "Sources/StallMonitor"),
+  .target(name: "StallReport", path: "Sources/StallReport"),
+  .target(
+    name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "CUnwind", "StallReport"], path: "Sources/StallMonitor"
+  ),
   .target(name: "VictimC", path: "Tests/Victims/VictimC"),
   .target(name: "TestSupport", dependencies: ["StallMonitor"], path: "Tests/TestSupport"),
 ]
@@ -22,7 +25,8 @@ if isForThreads {
       // compiles programs without the sanitizer.
       exclude: ["MainThreadTests.swift", "PromiseTableTests.swift", "RecipeTests.swift"]),
     .testTarget(
-      name: "PulseTests", dependencies: ["StallMonitor", "LoopEngine", "CLinux"], path: "Tests/StallMonitorTests",
+      name: "PulseTests", dependencies: ["StallMonitor", "StallReport", "LoopEngine", "CLinux"],
+      path: "Tests/StallMonitorTests",
       sources: ["HeartbeatTests.swift", "PulseThreadsTests.swift", "TickScaleTests.swift", "WatchedLoopTests.swift"]),
   ]
 } else {
@@ -33,7 +37,9 @@ if isForThreads {
       name: "StallVictim", dependencies: ["LoopEngine", "StallMonitor", "VictimC"], path: "Tests/Victims/StallVictim"),
     .testTarget(
       name: "CaptureTests",
-      dependencies: ["StallMonitor", "CUnwind", "CLinux", "VictimC", "VictimCxx", "FuzzUnwind", "TestSupport"],
+      dependencies: [
+        "StallMonitor", "StallReport", "CUnwind", "CLinux", "VictimC", "VictimCxx", "FuzzUnwind", "TestSupport",
+      ],
       path: "Tests/StallMonitorTests",
       sources: [
         "CaptureTests.swift", "SuiteGroups.swift", "PatientCapture.swift",

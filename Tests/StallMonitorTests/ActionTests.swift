@@ -1,4 +1,5 @@
 import Foundation
+import StallReport
 import TestSupport
 import Testing
 

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import StallReport
 import Synchronization
 import TestSupport
 import Testing
@@ -25,7 +26,7 @@ struct AgentSpoolTests {
       try sink.start(name: "stall-agent") {
         AgentClient(
           sink: $0, path: agent,
-          origin: StallReport.Origin(
+          origin: StallReport.Report.Origin(
             processID: getpid(), executablePath: "/bin/web", serviceName: service, hostName: "vm"),
           place: place, box: tunings, configuration: StallMonitorConfiguration())
       }

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StallReport
 import TestSupport
 import Testing
 import VictimC

@@ -1,17 +1,18 @@
 import Foundation
+import StallReport
 import TestSupport
 import Testing
 
 @testable import StallMonitor
 
 struct ReportTests {
-  private func report(frames: Int, symbolLength: Int = 40, threads: Int = 0) -> StallReport {
+  private func report(frames: Int, symbolLength: Int = 40, threads: Int = 0) -> StallReport.Report {
     let stack = (0..<frames).map { index in
       StackFrame(
         symbol: "f\(index)_" + String(repeating: "é", count: symbolLength / 2), file: "/src/a.swift", line: index + 1,
         module: "/usr/bin/host", buildID: "0123456789abcdef", offset: UInt64(index) * 16)
     }
-    return StallReport(
+    return StallReport.Report(
       time: Timestamp(seconds: 1, nanoseconds: 2), event: .ended, stallID: String(repeating: "0a", count: 16),
       sequence: 3, thresholdNanoseconds: 250_000_000, durationNanoseconds: 1_234_567_890,
       verdict: Verdict(cause: .lock, evidence: Verdict.Evidence(state: "blocked", wait: "futex(wait)")),

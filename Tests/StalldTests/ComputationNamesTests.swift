@@ -1,4 +1,6 @@
 import Foundation
+import StallReport
+import TakingTurns
 import TestSupport
 import Testing
 
@@ -73,8 +75,8 @@ struct ComputationNamesTests {
 
   /// A line with nothing but places, as a host writes it that leaves the names to others.
   private static func line(
-    _ stacks: [[StackFrame]], shown: Int, running: Bool, limit: Int = StallReport.longestUnnamedLine,
-    event: StallReport.Event = .ended
+    _ stacks: [[StackFrame]], shown: Int, running: Bool, limit: Int = StallReport.Report.longestUnnamedLine,
+    event: StallReport.Report.Event = .ended
   ) -> [UInt8] {
     var episode = Episode(
       id: String(repeating: "0a", count: 16), turn: Pulse.Word(raw: 5), start: 1000, now: 2000)
@@ -84,7 +86,7 @@ struct ComputationNamesTests {
         at: 2000 + 1_000_000 * UInt64(index))
     }
     let executable = stacks.joined().first { $0.owner == .host }
-    var report = StallReport(
+    var report = StallReport.Report(
       time: .now(), event: event, stallID: episode.id, sequence: 1, thresholdNanoseconds: 1,
       durationNanoseconds: 9_000_000,
       verdict: Verdict(cause: .running, evidence: .init(state: running ? "running" : "blocked")),
@@ -183,7 +185,7 @@ struct ComputationNamesTests {
     let stacks = Self.computation(samples) { sample in
       (0..<12).map { Self.frame(0x1000 + UInt64(16 * sample + $0)) }
     }
-    for limit in [StallReport.longestUnnamedLine, 8000] {
+    for limit in [StallReport.Report.longestUnnamedLine, 8000] {
       let host = Self.line(stacks, shown: 0, running: true, limit: limit)
       #expect(host.count <= limit)
       let line = try Self.complete(host) { _, _, offset in Self.name(offset) }

@@ -1,5 +1,6 @@
 import Foundation
 import StallMonitor
+import StallReport
 import TestSupport
 import Testing
 

@@ -1,4 +1,6 @@
 import Foundation
+import StallReport
+import TakingTurns
 import TestSupport
 import Testing
 
@@ -83,7 +85,7 @@ struct ShipperTests {
     }
     #expect(beginnings.count == names.count, "no two files are taken for the same")
     #expect(Set(all) == Set(lines) && all.count == lines.count)
-    #expect(StallReport.longestLine == 8000, "the limit of which the configurations speak")
+    #expect(StallReport.Report.longestLine == 8000, "the limit of which the configurations speak")
   }
 
   private func rotate(_ file: URL, in scratch: URL) throws {

@@ -1,5 +1,7 @@
 import Foundation
 import StallMonitor
+import StallReport
+import TakingTurns
 import TestSupport
 import Testing
 

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StallReport
 
 /// The files that processes of the same service left in a directory: each locked for as long as its process lives.
 ///

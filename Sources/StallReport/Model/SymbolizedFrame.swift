@@ -25,7 +25,7 @@ package struct SymbolizedFrame: Hashable, Sendable {
   /// The symbol says so, too: `merged App.first() -> ()`.
   package var isMerged = false
 
-  init(
+  package init(
     symbol: String?, shortSymbol: String?, linkageName: String?, file: String?, line: Int?, inlined: Bool,
     isCompilerGenerated: Bool, isInSystemHeader: Bool = false, isMerged: Bool = false
   ) {
@@ -60,4 +60,10 @@ package struct Symbolication: Hashable, Sendable {
   package var isIncomplete: Bool
   /// Why the module has no symbols at all, in words.
   package var problem: String?
+
+  package init(frames: [SymbolizedFrame], isIncomplete: Bool, problem: String? = nil) {
+    self.frames = frames
+    self.isIncomplete = isIncomplete
+    self.problem = problem
+  }
 }

@@ -1,23 +1,15 @@
-import Glibc
-
 /// A moment of the wall clock, as RFC 3339 in UTC with nanoseconds.
 package struct Timestamp: Equatable {
-  var seconds: Int
-  var nanoseconds: Int
+  package var seconds: Int
+  package var nanoseconds: Int
 
-  init(seconds: Int, nanoseconds: Int) {
+  package init(seconds: Int, nanoseconds: Int) {
     self.seconds = seconds
     self.nanoseconds = nanoseconds
   }
 
   package init(nanosecondsSince1970 time: UInt64) {
     self.init(seconds: Int(time / 1_000_000_000), nanoseconds: Int(time % 1_000_000_000))
-  }
-
-  package static func now() -> Timestamp {
-    var time = timespec()
-    clock_gettime(CLOCK_REALTIME, &time)
-    return Timestamp(seconds: time.tv_sec, nanoseconds: time.tv_nsec)
   }
 
   /// `2026-11-21T04:35:35.123456789Z`.

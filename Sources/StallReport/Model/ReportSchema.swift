@@ -2,7 +2,7 @@
 package enum ReportSchema {
   /// Whether a report's `event.schema` is of a later minor version: it may have keys and words that this one does not know.
   package static func isLater(_ schema: String) -> Bool {
-    guard let (own, other) = numbers(StallReport.schemaVersion).flatMap({ own in numbers(schema).map { (own, $0) } })
+    guard let (own, other) = numbers(Report.schemaVersion).flatMap({ own in numbers(schema).map { (own, $0) } })
     else { return false }
     return other.major == own.major && other.minor > own.minor
   }

@@ -1,5 +1,5 @@
 /// Why a loop stood still.
-enum Cause: String, Sendable, CaseIterable {
+package enum Cause: String, Sendable, CaseIterable {
   /// It computed.
   case running
   /// It waited for another thread: a lock, a condition, a semaphore.
@@ -21,33 +21,38 @@ enum Cause: String, Sendable, CaseIterable {
 }
 
 /// A cause with what speaks for it.
-struct Verdict: Sendable, Equatable {
+package struct Verdict: Sendable, Equatable {
   /// What was seen, of the stalled thread alone.
-  struct Evidence: Sendable, Equatable {
+  package struct Evidence: Sendable, Equatable {
     /// `running` or `blocked`, at the last sample.
-    var state: String?
+    package var state: String?
     /// What it stood still in, in words: `read(fd 7 → pipe:[1234])`.
-    var wait: String?
+    package var wait: String?
     /// What the kernel counted since the watchdog first looked at the turn.
-    var usage: ThreadUsage.Change?
+    package var usage: ResourceUsage?
     /// Time in which the whole process stood still (stopped, frozen, suspended); not part of the duration.
-    var frozenNanoseconds: UInt64 = 0
+    package var frozenNanoseconds: UInt64 = 0
     /// What a hypervisor took from all of the machine's processors since the turn was found late.
-    var stolen: UInt64 = 0
+    package var stolen: UInt64 = 0
     /// Time for which the report waited for memory, which the process had none of when the turn was late.
-    var memoryShortage: UInt64 = 0
+    package var memoryShortage: UInt64 = 0
     /// The thread that is waited for.
-    var lockHolder: LockHolder?
+    package var lockHolder: LockHolder?
     /// Threads that wait for each other, each for the next and the last for the first.
-    var deadlock: [Int32] = []
+    package var deadlock: [Int32] = []
     /// What the loop has called in the turn, as far as it says so.
-    var callouts: CalloutTimes?
+    package var callouts: CalloutTimes?
     /// No function was met by more than half of the samples.
-    var samplesDisagree = false
+    package var samplesDisagree = false
     /// The monitor was stopped in mid-stall: the true duration is longer.
-    var watchEnded = false
+    package var watchEnded = false
 
-    func write(into line: inout JSONLine) {
+    package init(state: String? = nil, wait: String? = nil) {
+      self.state = state
+      self.wait = wait
+    }
+
+    package func write(into line: inout JSONLine) {
       line.member("state", state)
       line.member("wait", wait?.limited(to: 300))
       if let usage {
@@ -81,11 +86,16 @@ struct Verdict: Sendable, Equatable {
     }
   }
 
-  var cause: Cause
-  var evidence: Evidence
+  package var cause: Cause
+  package var evidence: Evidence
+
+  package init(cause: Cause, evidence: Evidence) {
+    self.cause = cause
+    self.evidence = evidence
+  }
 
   /// The cause in words.
-  var sentence: String {
+  package var sentence: String {
     let wait = evidence.wait.map { " in " + $0 } ?? ""
     return switch cause {
     case .running: "it was computing"
@@ -119,20 +129,8 @@ struct Verdict: Sendable, Equatable {
     return "; deadlock: thread " + pairs.map { "\($0) waits for \($1)" }.joined(separator: ", ")
   }
 
-  /// Returns what a thread was seen doing at one moment, as a cause.
-  static func cause(of activity: ThreadProbe.Activity, usage: ThreadUsage.Change?) -> Cause {
-    switch activity {
-    case .unknown: return .unknown
-    case .blocked(let call):
-      // Outside a system call a thread waits for a page; that it was read from disk is what the fault count says.
-      if call.number < 0 { return (usage?.majorFaults ?? 0) > 0 ? .fault : .unknown }
-      return SystemCall(call).cause
-    case .running: return ready(usage) ?? .running
-    }
-  }
-
   /// Returns why a thread that was ready to run got no further, by where its time went; nil if too little time was observed to say.
-  static func ready(_ usage: ThreadUsage.Change?) -> Cause? {
+  package static func ready(_ usage: ResourceUsage?) -> Cause? {
     guard let usage, usage.observed >= 10_000_000 else { return nil }
     if usage.throttled > usage.observed / 2 { return .throttled }
     guard usage.runDelay > usage.observed / 2, usage.cpu < usage.runDelay else { return .running }
@@ -143,5 +141,5 @@ struct Verdict: Sendable, Equatable {
 
 extension Cause {
   /// Whether the thread was ready to run all the while: where its time went tells these apart.
-  var isReady: Bool { self == .running || self == .starved || self == .throttled }
+  package var isReady: Bool { self == .running || self == .starved || self == .throttled }
 }

@@ -4,24 +4,24 @@
 /// ``nodeLimit`` the time of a stack counts for the part of it that is in the tree.
 package struct CallTree {
   /// A function in the place where it was called.
-  struct Node {
+  package struct Node {
     /// The frame as it was first seen.
-    let frame: StackFrame
+    package let frame: StackFrame
     /// Nil for an outermost one.
-    let parent: Int?
+    package let parent: Int?
     /// Nanoseconds in it and in what it called.
-    fileprivate(set) var weight: UInt64
+    package fileprivate(set) var weight: UInt64
     /// Samples that met it.
-    fileprivate(set) var samples = 0
+    package fileprivate(set) var samples = 0
     /// What of both went on into frames that are not in the tree.
-    fileprivate(set) var cut = Cut()
-    fileprivate(set) var children: [Int] = []
+    package fileprivate(set) var cut = Cut()
+    package fileprivate(set) var children: [Int] = []
   }
 
   /// Time and samples of frames that the tree has no room for.
-  struct Cut {
-    fileprivate(set) var weight: UInt64 = 0
-    fileprivate(set) var samples = 0
+  package struct Cut {
+    package fileprivate(set) var weight: UInt64 = 0
+    package fileprivate(set) var samples = 0
   }
 
   /// The part of the tree in which most of the stall was spent.
@@ -30,29 +30,34 @@ package struct CallTree {
     package var frames: [StackFrame]
     /// The share of the sampled time that the innermost of them accounts for, from 0.5 to 1.
     package var share: Double
+
+    package init(frames: [StackFrame], share: Double) {
+      self.frames = frames
+      self.share = share
+    }
   }
 
   /// What makes two calls one node.
-  enum Identity {
+  package enum Identity {
     /// The function, or the place where it has no name.
     case function
     /// The place: what somebody else is to name.
     case place
   }
 
-  static let nodeLimit = 2048
+  package static let nodeLimit = 2048
 
   /// Parents stand before their children.
-  private(set) var nodes: [Node] = []
+  package private(set) var nodes: [Node] = []
   /// Nanoseconds of all stacks.
-  private(set) var total: UInt64 = 0
-  private(set) var samples = 0
-  private(set) var roots: [Int] = []
+  package private(set) var total: UInt64 = 0
+  package private(set) var samples = 0
+  package private(set) var roots: [Int] = []
   /// What of all stacks has no frame in the tree.
-  private(set) var cut = Cut()
+  package private(set) var cut = Cut()
   private let identity: Identity
 
-  init(by identity: Identity = .function) { self.identity = identity }
+  package init(by identity: Identity = .function) { self.identity = identity }
 
   /// A tree to which parts of another one are added, which has been made of so many samples.
   package init(samples: Int, weight: UInt64) {
@@ -61,7 +66,7 @@ package struct CallTree {
   }
 
   /// Adds a stack, innermost frame first, that stands for `weight` nanoseconds.
-  mutating func add(_ stack: [StackFrame], weight: UInt64) {
+  package mutating func add(_ stack: [StackFrame], weight: UInt64) {
     guard !stack.isEmpty else { return }
     total += weight
     samples += 1
@@ -111,7 +116,7 @@ package struct CallTree {
 
   /// The deepest frame of the host's own code that at least half of the time was spent in, with all that called it; nil if there is
   /// none.
-  var heaviestPath: Path? { path(of: heaviestWay.nodes) }
+  package var heaviestPath: Path? { path(of: heaviestWay.nodes) }
 
   /// The same, unless names that are not known could change it.
   package var certainPath: (path: Path?, isCertain: Bool) {
@@ -122,7 +127,7 @@ package struct CallTree {
   /// The deepest frame of the host's own code that more than half of the samples met.
   ///
   /// By their number and not their time: of a thread that runs, the first sample's leaf was not met for all of the threshold.
-  var commonFrame: StackFrame? { certainCommonFrame.frame }
+  package var commonFrame: StackFrame? { certainCommonFrame.frame }
 
   /// The same, and whether it stays that whatever the names are that are not known.
   package var certainCommonFrame: (frame: StackFrame?, isCertain: Bool) {
@@ -177,7 +182,7 @@ package struct CallTree {
   }
 
   /// Of each node, whether it or anything that it called is the host's own code.
-  var leadsToHostCode: [Bool] {
+  package var leadsToHostCode: [Bool] {
     var leads = nodes.map { $0.frame.isHostCode || $0.cut.samples > 0 }
     for index in nodes.indices.reversed() where leads[index] {
       if let parent = nodes[index].parent { leads[parent] = true }
@@ -205,12 +210,12 @@ package struct CallTree {
 }
 
 extension StackFrame {
-  func isSameFunction(as other: StackFrame) -> Bool {
+  package func isSameFunction(as other: StackFrame) -> Bool {
     if let symbol { return symbol == other.symbol && module == other.module && isInlined == other.isInlined }
     return other.symbol == nil && isSamePlace(as: other)
   }
 
-  func isSamePlace(as other: StackFrame) -> Bool { offset == other.offset && module == other.module }
+  package func isSamePlace(as other: StackFrame) -> Bool { offset == other.offset && module == other.module }
 
   /// Whether one of them has no name, and might have the other's.
   fileprivate func mayBeSameFunction(as other: StackFrame) -> Bool {

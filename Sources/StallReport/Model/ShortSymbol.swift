@@ -2,7 +2,7 @@
 ///
 /// Works on the demangled text, because `swift_demangle` has no simplified form to offer. Pure functions; linear in the
 /// text, and nested at most ``depthLimit`` deep. Text that is not understood comes back whole.
-enum ShortSymbol {
+package enum ShortSymbol {
   /// The short form of a demangled name.
   ///
   /// `closure #1 (Swift.Int) -> () in stalld.Demo.compute(rounds: Swift.Int) -> Swift.Int` becomes
@@ -13,7 +13,7 @@ enum ShortSymbol {
   ///   - symbol: The demangled name.
   ///   - linkageName: The mangled one, which tells the language. C names stay as they are.
   /// - Returns: The short form, or `symbol` itself where there is none.
-  static func shorten(_ symbol: String, linkageName: String) -> String {
+  package static func shorten(_ symbol: String, linkageName: String) -> String {
     if isSwift(linkageName) {
       let short = swift(Array(symbol.utf8)[...], depth: 0)
       return isMerged(symbol, linkageName: linkageName) ? mergedMark + short : short
@@ -28,7 +28,7 @@ enum ShortSymbol {
   /// make of functions in C and C++.
   ///
   /// Merged code stays marked, in front: it is the function's, and that of others.
-  static func withoutDisguise(_ symbol: String, linkageName: String) -> String {
+  package static func withoutDisguise(_ symbol: String, linkageName: String) -> String {
     guard isSwift(linkageName) else { return withoutCopyMarks(symbol) }
     let text = Array(symbol.utf8)
     let plain = withoutDisguise(text[...])
@@ -40,16 +40,18 @@ enum ShortSymbol {
   package static let mergedMark = "merged "
 
   /// Whether the optimizer merged functions of the same code into this one: the name is that of one of them.
-  static func isMerged(_ symbol: String, linkageName: String) -> Bool {
+  package static func isMerged(_ symbol: String, linkageName: String) -> Bool {
     // The mark of merging is the mangling's last, and the first that is read.
     isSwift(linkageName) && symbol.hasPrefix(mergedMark)
   }
 
   /// The name of a function whose code was merged with that of others.
-  static func markMerged(_ symbol: String) -> String { symbol.hasPrefix(mergedMark) ? symbol : mergedMark + symbol }
+  package static func markMerged(_ symbol: String) -> String {
+    symbol.hasPrefix(mergedMark) ? symbol : mergedMark + symbol
+  }
 
   /// Whether nobody wrote the function: thunks, partial applications, witnesses, metadata, outlined copies.
-  static func isCompilerGenerated(_ symbol: String, linkageName: String) -> Bool {
+  package static func isCompilerGenerated(_ symbol: String, linkageName: String) -> Bool {
     guard isSwift(linkageName) else { return generatedNames.contains { linkageName.hasPrefix($0) } }
     let text = withoutDisguise(Array(symbol.utf8)[...])
     return generatedPrefixes.contains { text.starts(with: $0.utf8) } || symbol.contains(" value witness for ")
@@ -72,7 +74,7 @@ enum ShortSymbol {
     "get_enum_tag_for_layout_string", "get_type_metadata ",
   ]
 
-  static func isSwift(_ linkageName: String) -> Bool {
+  package static func isSwift(_ linkageName: String) -> Bool {
     linkageName.hasPrefix("$s") || linkageName.hasPrefix("$S") || linkageName.hasPrefix("$e")
       || linkageName.hasPrefix("_$s") || linkageName.hasPrefix("_T0")
   }

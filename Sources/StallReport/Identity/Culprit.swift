@@ -25,7 +25,7 @@ package enum Culprit {
   private static func work(in stack: [StackFrame]) -> ArraySlice<StackFrame> { stack.prefix { !$0.isLoop } }
 
   /// The part of a stack that is one piece of work: from the innermost frame of the host's to what called back.
-  static func callout(of stack: [StackFrame]) -> ArraySlice<StackFrame> {
+  package static func callout(of stack: [StackFrame]) -> ArraySlice<StackFrame> {
     guard let innermost = blamedIndex(of: stack) else { return [] }
     return stack[innermost...].prefix { !$0.isCaller }
   }
@@ -34,7 +34,7 @@ package enum Culprit {
   ///
   /// Of each stack the one piece of work counts: what is outside of a loop, or of a library that calls back, is met whatever it calls.
   /// False with fewer than three stacks, and where a function has no name: then it cannot be told from others.
-  static func disagree(_ stacks: [[StackFrame]]) -> Bool {
+  package static func disagree(_ stacks: [[StackFrame]]) -> Bool {
     guard stacks.count >= 3 else { return false }
     var counts: [String: Int] = [:]
     for stack in stacks {
@@ -83,7 +83,7 @@ package enum Culprit {
   ///
   /// More than the culprit: those that reach the same function on different ways are told each. How often a function stands on the stack has no part in it:
   /// a recursion has another depth each time. Nil without such a frame, and while one of them is not named for lack of time.
-  static func repeatKey(of stack: [StackFrame]) -> String? {
+  package static func repeatKey(of stack: [StackFrame]) -> String? {
     var hash = FNV1a()
     var known: Set<String> = []
     for frame in stack where frame.isOwnCode {
@@ -101,7 +101,7 @@ extension StackFrame {
   fileprivate var isOwnCode: Bool { owner == .host && !isCompilerGenerated }
 
   /// Whether somebody of the host's wrote it, and it is known who.
-  var isHostCode: Bool { isOwnCode && !isMerged }
+  package var isHostCode: Bool { isOwnCode && !isMerged }
 
   /// What tells the function from others: its name, or its place in the build.
   fileprivate var identity: String { symbol ?? "\(buildID ?? module ?? "")+\(offset ?? 0)" }

@@ -24,5 +24,5 @@ package struct ModuleIdentity: Hashable, Sendable {
   }
 
   /// The path that stands for the vDSO of this process.
-  static let vdsoPath = "[vdso]"
+  package static let vdsoPath = "[vdso]"
 }

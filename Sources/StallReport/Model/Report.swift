@@ -1,16 +1,16 @@
 /// One report: all that one JSON line says.
 ///
 /// `Config/schema/stall-report.schema.json` is the contract; the two change together.
-struct StallReport: Sendable {
+package struct Report: Sendable {
   /// The version of the contract, in `event.schema`.
-  static let schemaVersion = "1.0"
+  package static let schemaVersion = "1.0"
   /// The longest line, with its newline.
-  static let longestLine = StackTrim.longestLine
+  package static let longestLine = StackTrim.longestLine
   /// The longest line of which the frames are to be named by whoever takes it, and is short enough afterwards.
-  static let longestUnnamedLine = 60_000
+  package static let longestUnnamedLine = 60_000
 
   /// What happened to the stall.
-  enum Event: String, Sendable {
+  package enum Event: String, Sendable {
     case started = "stall.started"
     case ongoing = "stall.ongoing"
     case ended = "stall.ended"
@@ -19,78 +19,133 @@ struct StallReport: Sendable {
     /// Stalls like one that was told, counted.
     case suppressed = "stall.suppressed"
 
-    var level: String { self == .ongoing || self == .fatal ? "error" : "warn" }
+    package var level: String { self == .ongoing || self == .fatal ? "error" : "warn" }
   }
 
   /// What does not change while a process runs.
-  struct Origin: Sendable {
-    var processID: Int32
-    var executablePath: String
-    var executableBuildID: String?
-    var serviceName: String
-    var serviceVersion: String?
-    var hostName: String
+  package struct Origin: Sendable {
+    package var processID: Int32
+    package var executablePath: String
+    package var executableBuildID: String?
+    package var serviceName: String
+    package var serviceVersion: String?
+    package var hostName: String
+
+    package init(
+      processID: Int32, executablePath: String, executableBuildID: String? = nil, serviceName: String,
+      serviceVersion: String? = nil, hostName: String
+    ) {
+      self.processID = processID
+      self.executablePath = executablePath
+      self.executableBuildID = executableBuildID
+      self.serviceName = serviceName
+      self.serviceVersion = serviceVersion
+      self.hostName = hostName
+    }
   }
 
   /// Which loop, and what it was doing.
-  struct LoopState: Sendable {
-    var name: String
-    var kind: String
-    var mode: String?
-    var phase: Pulse.Phase
-    var callout: String?
+  package struct LoopState: Sendable {
+    package var name: String
+    package var kind: String
+    package var mode: String?
+    package var phase: LoopPhase
+    package var callout: String?
+
+    package init(name: String, kind: String, mode: String? = nil, phase: LoopPhase, callout: String? = nil) {
+      self.name = name
+      self.kind = kind
+      self.mode = mode
+      self.phase = phase
+      self.callout = callout
+    }
   }
 
-  var time: Timestamp
-  var event: Event
-  var stallID: String
-  var sequence: UInt64
-  var thresholdNanoseconds: UInt64
-  var durationNanoseconds: UInt64
-  var verdict: Verdict
-  var culprit: StackFrame?
-  var fingerprint: String?
-  var samples: Int
-  var loop: LoopState
+  package var time: Timestamp
+  package var event: Event
+  package var stallID: String
+  package var sequence: UInt64
+  package var thresholdNanoseconds: UInt64
+  package var durationNanoseconds: UInt64
+  package var verdict: Verdict
+  package var culprit: StackFrame?
+  package var fingerprint: String?
+  package var samples: Int
+  package var loop: LoopState
   /// The thread that serves the loop; nil if none does, or none is known.
-  var threadID: Int32?
-  var threadName: String?
-  var origin: Origin
-  var stack: [StackFrame]
+  package var threadID: Int32?
+  package var threadName: String?
+  package var origin: Origin
+  package var stack: [StackFrame]
   /// How the stack was taken.
-  var captureMethod: CaptureMethod?
+  package var captureMethod: CaptureMethod?
   /// A frame may be wrong: it was found by scanning the stack, or read after the thread had gone on.
-  var isApproximate = false
+  package var isApproximate = false
   /// Outer frames could not be found.
-  var isTruncated = false
+  package var isTruncated = false
   /// Why there is no stack.
-  var captureFailure: CaptureFailure?
-  var threads: [OtherThread] = []
+  package var captureFailure: CaptureFailure?
+  package var threads: [OtherThread] = []
   /// Where most of the time went, when the stall has ended.
-  var path: CallTree.Path?
+  package var path: CallTree.Path?
   /// All samples, for whoever names what has no name here.
-  var places: PlaceTree?
+  package var places: PlaceTree?
   /// The file with all of the stall's samples.
-  var detailFile: String?
+  package var detailFile: String?
   /// What a summary counts.
-  var tally: RepeatLedger.Tally?
+  package var tally: SuppressedStalls?
   /// Threads that were to be among them and were not looked at.
-  var threadsOmitted = 0
+  package var threadsOmitted = 0
   /// The monitor aborts the process because of it.
-  var isAborting = false
+  package var isAborting = false
   /// Whether this process names the frames.
-  var isNamed = true
+  package var isNamed = true
   /// What makes two stalls the same, where that is known; otherwise the fingerprint does.
-  var repeatKey: String?
+  package var repeatKey: String?
   /// Lines that were lost since the last one, because nobody took them.
-  var droppedLines: UInt64 = 0
+  package var droppedLines: UInt64 = 0
+
+  package init(
+    time: Timestamp, event: Event, stallID: String, sequence: UInt64, thresholdNanoseconds: UInt64,
+    durationNanoseconds: UInt64, verdict: Verdict, culprit: StackFrame? = nil, fingerprint: String? = nil, samples: Int,
+    loop: LoopState, threadID: Int32? = nil, threadName: String? = nil, origin: Origin, stack: [StackFrame],
+    captureMethod: CaptureMethod? = nil, isApproximate: Bool = false, isTruncated: Bool = false,
+    captureFailure: CaptureFailure? = nil, threads: [OtherThread] = [], path: CallTree.Path? = nil,
+    places: PlaceTree? = nil, detailFile: String? = nil, tally: SuppressedStalls? = nil, threadsOmitted: Int = 0
+  ) {
+    self.time = time
+    self.event = event
+    self.stallID = stallID
+    self.sequence = sequence
+    self.thresholdNanoseconds = thresholdNanoseconds
+    self.durationNanoseconds = durationNanoseconds
+    self.verdict = verdict
+    self.culprit = culprit
+    self.fingerprint = fingerprint
+    self.samples = samples
+    self.loop = loop
+    self.threadID = threadID
+    self.threadName = threadName
+    self.origin = origin
+    self.stack = stack
+    self.captureMethod = captureMethod
+    self.isApproximate = isApproximate
+    self.isTruncated = isTruncated
+    self.captureFailure = captureFailure
+    self.threads = threads
+    self.path = path
+    self.places = places
+    self.detailFile = detailFile
+    self.tally = tally
+    self.threadsOmitted = threadsOmitted
+  }
 
   /// One sentence for people.
-  var message: String {
+  package var message: String {
     let milliseconds = (durationNanoseconds + 500_000) / 1_000_000
     // What a heartbeat measures is how long the loop did not answer.
-    let isBeaten = loop.kind == TurnStamper.Kind.mainQueue.reportName || loop.kind == CooperativePoolHeartbeat.kind
-    let noun = isBeaten ? (loop.kind == CooperativePoolHeartbeat.kind ? " pool" : " queue") : " loop"
+    let isBeaten = loop.kind == LoopKind.mainQueue || loop.kind == LoopKind.cooperativePool
+    let noun = isBeaten ? (loop.kind == LoopKind.cooperativePool ? " pool" : " queue") : " loop"
     let subject = verdict.cause == .stopped ? "the whole process" : loop.name + noun
     let (stood, stand) =
       isBeaten && verdict.cause != .stopped ? ("did not answer", "not answered") : ("stood still", "stood still")
@@ -112,7 +167,7 @@ struct StallReport: Sendable {
 
   /// The line with its newline, at most `limit` bytes: frames go from the middle of the stack first, and
   /// `frames_omitted` says how many.
-  func line(limit: Int = longestLine) -> [UInt8] {
+  package func line(limit: Int = longestLine) -> [UInt8] {
     guard let places else { return line(limit: limit, tree: nil) }
     if limit > Self.longestLine {
       let tree = places.json(room: limit / 3)
@@ -200,7 +255,7 @@ struct StallReport: Sendable {
       $0.member("name", loop.name)
       $0.member("kind", loop.kind)
       $0.member("mode", loop.mode?.limited(to: 200))
-      $0.member("phase", loop.phase.reportName)
+      $0.member("phase", loop.phase.rawValue)
       $0.member("callout", loop.callout?.limited(to: 300))
     }
     if let threadID {
@@ -230,9 +285,9 @@ struct StallReport: Sendable {
   }
 
   /// Makes the report of a stall that was not told into the summary of all such.
-  mutating func suppress(_ tally: RepeatLedger.Tally) {
+  package mutating func suppress(_ tally: SuppressedStalls, at time: Timestamp) {
     event = .suppressed
-    time = .now()
+    self.time = time
     durationNanoseconds = tally.total
     self.tally = tally
     // Whoever names the culprit needs the frame.
@@ -266,18 +321,6 @@ struct StallReport: Sendable {
   }
 }
 
-extension Pulse.Phase {
-  /// The phase as a report names it: the transition that began the turn.
-  var reportName: String {
-    switch self {
-    case .idle: "idle"
-    case .beforeSources: "before-sources"
-    case .afterWaiting: "after-waiting"
-    case .heartbeat: "heartbeat"
-    }
-  }
-}
-
 extension CallTree.Path {
   private static let functionLimit = 12
 
@@ -297,7 +340,7 @@ extension CallTree.Path {
   }
 }
 
-extension RepeatLedger.Tally {
+extension SuppressedStalls {
   fileprivate var sentence: String {
     func milliseconds(_ nanoseconds: UInt64) -> UInt64 { (nanoseconds + 500_000) / 1_000_000 }
     let times = count == 1 ? "once more" : "\(count) more times"
@@ -309,7 +352,9 @@ extension RepeatLedger.Tally {
 
 extension JSONLine {
   /// Adds how a stack was taken, and what is to be known of one that is not whole and exact.
-  mutating func capture(method: CaptureMethod?, isApproximate: Bool, isTruncated: Bool, failure: CaptureFailure?) {
+  package mutating func capture(
+    method: CaptureMethod?, isApproximate: Bool, isTruncated: Bool, failure: CaptureFailure?
+  ) {
     object("capture") {
       $0.member("method", method?.rawValue)
       $0.member("approximate", ifTrue: isApproximate)

@@ -9,7 +9,7 @@ package struct JSONLine {
   package init() {}
 
   /// Adds an array of durations in milliseconds with three decimals.
-  mutating func array(_ key: StaticString, milliseconds nanoseconds: [UInt64]) {
+  package mutating func array(_ key: StaticString, milliseconds nanoseconds: [UInt64]) {
     name(key)
     bytes.append(contentsOf: "[\(nanoseconds.map(Self.milliseconds).joined(separator: ","))]".utf8)
   }
@@ -80,7 +80,7 @@ package struct JSONLine {
   }
 
   /// Adds an array of strings.
-  mutating func array(_ key: StaticString, _ strings: [String]) {
+  package mutating func array(_ key: StaticString, _ strings: [String]) {
     name(key)
     bytes.append(UInt8(ascii: "["))
     for (index, text) in strings.enumerated() {
@@ -91,14 +91,14 @@ package struct JSONLine {
   }
 
   /// Adds `"key":0.93`: a number from 0 to 1 with two decimals.
-  mutating func member(_ key: StaticString, share: Double) {
+  package mutating func member(_ key: StaticString, share: Double) {
     name(key)
     let hundredths = Int((share * 100).rounded())
     bytes.append(contentsOf: "\(hundredths / 100).\(hundredths / 10 % 10)\(hundredths % 10)".utf8)
   }
 
   /// Adds all members of another object.
-  mutating func append(members other: JSONLine) {
+  package mutating func append(members other: JSONLine) {
     guard !other.bytes.isEmpty else { return }
     if needsComma { bytes.append(UInt8(ascii: ",")) }
     needsComma = true
@@ -106,7 +106,7 @@ package struct JSONLine {
   }
 
   /// Adds an array of numbers.
-  mutating func array(_ key: StaticString, _ numbers: [some BinaryInteger]) {
+  package mutating func array(_ key: StaticString, _ numbers: [some BinaryInteger]) {
     name(key)
     bytes.append(contentsOf: "[\(numbers.map { String($0) }.joined(separator: ","))]".utf8)
   }
@@ -132,7 +132,7 @@ package struct JSONLine {
   }
 
   /// How many bytes one becomes in a JSON text.
-  static func escapedLength(_ byte: UInt8) -> Int {
+  package static func escapedLength(_ byte: UInt8) -> Int {
     switch byte {
     case UInt8(ascii: "\""), UInt8(ascii: "\\"): 2
     case 0..<0x20, 0x7f: 6

@@ -4,7 +4,7 @@
 /// names are left to others, or are not known, has this beside it, and whoever names it takes it out. Left out is what can have no part in the
 /// answer: calls that lead to no code of the host's, and the middle of what all samples have in common. Where more has to go, for the length of
 /// the line, it is said how many samples went on there.
-struct PlaceTree: Sendable {
+package struct PlaceTree: Sendable {
   private struct Node {
     var parent: Int
     /// Nil for what was left out.
@@ -17,10 +17,10 @@ struct PlaceTree: Sendable {
   /// Of what all samples have in common: more names than a path has, on both sides.
   private static let outerPrefix = 8
   private static let innerPrefix = 48
-  static let nodeLimit = 512
+  package static let nodeLimit = 512
   private static let leastNodes = 2
   /// What the member takes beside its value's members: the key, braces and a comma.
-  static let memberOverhead = "\"call_tree\":{},".utf8.count
+  package static let memberOverhead = "\"call_tree\":{},".utf8.count
 
   private var nodes: [Node] = []
   private let samples: Int
@@ -29,7 +29,7 @@ struct PlaceTree: Sendable {
   /// Nil if there are no samples.
   ///
   /// - Parameter tree: Merged by place.
-  init?(_ tree: CallTree) {
+  package init?(_ tree: CallTree) {
     guard tree.samples > 0 else { return nil }
     (samples, weight) = (tree.samples, tree.total)
     let leads = tree.leadsToHostCode
@@ -88,7 +88,7 @@ struct PlaceTree: Sendable {
   /// The member's value in at most `room` bytes; nil if there is too little.
   ///
   /// Members of ``nodes`` are arrays of one length, for the sake of readers that want values of one type.
-  func json(room: Int) -> JSONLine? {
+  package func json(room: Int) -> JSONLine? {
     var smaller = self
     var count = nodes.count
     while true {
@@ -136,7 +136,7 @@ extension [StackFrame] {
   /// The places of a stack, without the calls that were inlined there.
   ///
   /// A place is the host's if any of these is.
-  var places: [StackFrame] {
+  package var places: [StackFrame] {
     var places: [StackFrame] = []
     var hasHostCode = false
     for var frame in self {

@@ -1,26 +1,40 @@
 /// A thread's call stack as addresses, innermost first, with what the thread was doing then.
-struct Backtrace: Sendable, Equatable {
+package struct Backtrace: Sendable, Equatable {
   /// A code address on the stack.
-  struct Frame: Sendable, Hashable {
+  package struct Frame: Sendable, Hashable {
     /// The instruction about to run, or a return address.
-    var address: UInt64
-    var isReturnAddress: Bool
+    package var address: UInt64
+    package var isReturnAddress: Bool
+
+    package init(address: UInt64, isReturnAddress: Bool) {
+      self.address = address
+      self.isReturnAddress = isReturnAddress
+    }
 
     /// The address whose symbol and line the frame has: a return address belongs to the call before it.
-    var lookupAddress: UInt64 { isReturnAddress ? address - 1 : address }
+    package var lookupAddress: UInt64 { isReturnAddress ? address - 1 : address }
   }
 
-  var frames: [Frame]
+  package var frames: [Frame]
   /// A frame was found by scanning the stack, or read after the thread had gone on, and may be wrong.
-  var isApproximate = false
+  package var isApproximate = false
   /// Outer frames are missing.
-  var isTruncated = false
+  package var isTruncated = false
   /// How it was taken.
-  var method: CaptureMethod?
+  package var method: CaptureMethod?
+
+  package init(
+    frames: [Frame], isApproximate: Bool = false, isTruncated: Bool = false, method: CaptureMethod? = nil
+  ) {
+    self.frames = frames
+    self.isApproximate = isApproximate
+    self.isTruncated = isTruncated
+    self.method = method
+  }
 }
 
 /// Why there is no backtrace.
-enum CaptureFailure: String, Sendable, Error {
+package enum CaptureFailure: String, Sendable, Error {
   case turnEnded = "the turn ended before the stack could be taken"
   case threadEnded = "the thread has ended"
   case insideCall = "the thread is inside a system call, and a signal would cut it short"
@@ -43,4 +57,14 @@ enum CaptureFailure: String, Sendable, Error {
   case noUnwinder = "libunwind is not installed"
   case shortCallouts = "the callouts that were met had not lasted for half of the threshold"
   case noCommonFunction = "no function was met by more than half of the samples"
+}
+
+/// How a stack was taken.
+package enum CaptureMethod: String, Sendable {
+  /// Read from a thread that is blocked in the kernel.
+  case procfs
+  /// A perf event's sample of a thread that runs.
+  case perf
+  /// Copied by the thread itself in a signal handler, at a moment at which it runs its own code.
+  case timer
 }

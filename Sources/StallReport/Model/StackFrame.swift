@@ -19,11 +19,11 @@ package struct StackFrame: Sendable, Equatable {
   /// Code that several functions share; the symbol is that of one of them, marked.
   package var isMerged = false
   /// What it is to be looked up by, if there was no time for all of it.
-  var pending: Backtrace.Frame?
+  package var pending: Backtrace.Frame?
   /// What it could be looked up by, if its name is left to whoever takes the report.
-  var unnamed: Backtrace.Frame?
+  package var unnamed: Backtrace.Frame?
   /// Where its function begins in the module, if that is known and its name is not.
-  var function: UInt64?
+  package var function: UInt64?
 
   package init(
     symbol: String? = nil, shortSymbol: String? = nil, file: String? = nil, line: Int? = nil, isInlined: Bool = false,
@@ -50,7 +50,7 @@ package struct StackFrame: Sendable, Equatable {
   }
 
   /// What tells its function from others: the name, or where it lies in its build.
-  var functionKey: String { symbol ?? "\(buildID ?? module ?? "")+\(function ?? offset ?? 0)" }
+  package var functionKey: String { symbol ?? "\(buildID ?? module ?? "")+\(function ?? offset ?? 0)" }
 
   /// The short name, with file and line where they are known.
   package var place: String {
@@ -60,32 +60,7 @@ package struct StackFrame: Sendable, Equatable {
     return "\(text) (\(base)\(line.map { ":\($0)" } ?? ""))"
   }
 
-  /// This place in the code with the functions that are there, innermost first; itself if none is known.
-  package func named(_ names: [SymbolizedFrame], isExecutable: Bool) -> [StackFrame] {
-    func owner(of name: SymbolizedFrame?) -> CodeOwner {
-      let owner = HostCode.owner(
-        modulePath: module ?? "", isExecutable: isExecutable, linkageName: name?.linkageName, symbol: name?.symbol)
-      return owner == .host && name?.isInSystemHeader == true ? .runtime : owner
-    }
-    var frame = self
-    guard !names.isEmpty else {
-      frame.owner = owner(of: nil)
-      return [frame]
-    }
-    return names.map { name in
-      frame.symbol = name.symbol.map { ShortSymbol.withoutDisguise($0, linkageName: name.linkageName ?? "") }
-      frame.shortSymbol = name.shortSymbol
-      frame.file = name.file
-      frame.line = name.line
-      frame.isInlined = name.inlined
-      frame.owner = owner(of: name)
-      frame.isCompilerGenerated = name.isCompilerGenerated
-      frame.isMerged = name.isMerged
-      return frame
-    }
-  }
-
-  var json: JSONLine {
+  package var json: JSONLine {
     var object = JSONLine()
     object.member("symbol", symbol?.limited(to: 700))
     object.member("file", file?.limited(to: 300))
