@@ -47,7 +47,7 @@ if isForThreads {
       ],
       path: "Tests/StallMonitorTests",
       sources: [
-        "CaptureTests.swift", "OneAtATime.swift", "PatientCapture.swift",
+        "CaptureTests.swift", "SuiteGroups.swift", "PatientCapture.swift",
         "SymbolFilesTests.swift", "SymbolFixtures.swift", "SymbolHostileTests.swift", "SymbolNamesTests.swift",
         "SymbolizerTests.swift",
         "UnwindGarbageTests.swift",

@@ -1,7 +1,8 @@
 import Foundation
-@testable import StallMonitor
 package import StallReport
-package import Testing
+import Testing
+
+@testable import StallMonitor
 
 /// A stall of the published corpus of fingerprints: `Tests/Corpus/fingerprints`.
 package struct CorpusStall: Decodable, Sendable, CustomTestStringConvertible {
