@@ -31,11 +31,12 @@ let package = Package(
     .target(name: "CLinux"),
     // libunwind and libdw are opened at run time and never linked: see Sources/CUnwind/libunwind_table.h.
     .target(name: "CUnwind"),
+    .target(name: "DescriptorIO", dependencies: ["CLinux"]),
     .target(name: "LoopEngine", dependencies: ["CLinux"]),
     .target(
       name: "StallMonitor",
       dependencies: [
-        "LoopEngine", "CLinux", "CUnwind",
+        "LoopEngine", "CLinux", "DescriptorIO", "CUnwind",
         .product(name: "Logging", package: "swift-log", condition: .when(traits: ["SwiftLog"])),
         .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["SwiftMetrics"])),
         .product(
@@ -54,7 +55,7 @@ let package = Package(
     .executableTarget(
       name: "stalld",
       dependencies: [
-        "LoopEngine", "StallMonitor", "CLinux", "CUnwind", "CYAML", "CZlib", "CMicrohttpd",
+        "LoopEngine", "StallMonitor", "CLinux", "DescriptorIO", "CUnwind", "CYAML", "CZlib", "CMicrohttpd",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
       // The parts of `stalld report --html`.
@@ -87,6 +88,7 @@ let package = Package(
     .target(name: "Matrix", path: "Tests/Matrix"),
     .executableTarget(name: "run-matrix", dependencies: ["Matrix"], path: "Tests/MatrixCommand"),
     .testTarget(name: "MatrixTests", dependencies: ["Matrix", "TakingTurns"]),
+    .testTarget(name: "DescriptorIOTests", dependencies: ["DescriptorIO"]),
     .testTarget(name: "LoopEngineTests", dependencies: ["LoopEngine", "CLinux", "MainThreadVictim", "VictimC"]),
     .testTarget(
       name: "StallMonitorTests",
@@ -94,7 +96,7 @@ let package = Package(
         "StallMonitor", "LoopEngine", "CUnwind", "CLinux", "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim",
         "FoundationVictim", "DispatchMainVictim", "AsyncMainVictim", "ThrowVictim", "stalld", "TakingTurns",
       ]),
-    .testTarget(name: "StalldTests", dependencies: ["stalld", "LoopEngine", "StallVictim", "TakingTurns"]),
+    .testTarget(name: "StalldTests", dependencies: ["stalld", "DescriptorIO", "LoopEngine", "StallVictim", "TakingTurns"]),
   ],
   swiftLanguageModes: [.v6]
 )

@@ -7,9 +7,10 @@ let isForThreads = Context.environment["SANITIZER"] == "thread"
 
 var targets: [Target] = [
   .target(name: "CLinux", path: "Sources/CLinux"),
+  .target(name: "DescriptorIO", dependencies: ["CLinux"], path: "Sources/DescriptorIO"),
   .target(name: "CUnwind", path: "Sources/CUnwind"),
   .target(name: "LoopEngine", dependencies: ["CLinux"], path: "Sources/LoopEngine"),
-  .target(name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "CUnwind"], path: "Sources/StallMonitor"),
+  .target(name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "DescriptorIO", "CUnwind"], path: "Sources/StallMonitor"),
   .target(name: "VictimC", path: "Tests/Victims/VictimC"),
 ]
 if isForThreads {

@@ -1,3 +1,4 @@
+import DescriptorIO
 import Glibc
 
 /// The sink that a configuration asks for, and how it is made.

@@ -7,12 +7,13 @@ let package = Package(
   name: "fuzz-agent",
   targets: [
     .target(name: "CLinux", path: "Sources/CLinux"),
+    .target(name: "DescriptorIO", dependencies: ["CLinux"], path: "Sources/DescriptorIO"),
     .target(name: "CUnwind", path: "Sources/CUnwind"),
     .systemLibrary(name: "CYAML", path: "Sources/CYAML"),
     .target(name: "LoopEngine", dependencies: ["CLinux"], path: "Sources/LoopEngine"),
-    .target(name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "CUnwind"], path: "Sources/StallMonitor"),
+    .target(name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "DescriptorIO", "CUnwind"], path: "Sources/StallMonitor"),
     .target(
-      name: "AgentInput", dependencies: ["StallMonitor", "LoopEngine", "CLinux", "CYAML"], path: "Sources/stalld",
+      name: "AgentInput", dependencies: ["StallMonitor", "LoopEngine", "CLinux", "DescriptorIO", "CYAML"], path: "Sources/stalld",
       // What these need, file by file: the command itself needs other packages.
       exclude: ["Agent/Settings/AgentOptions.swift"],
       sources: [
