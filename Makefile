@@ -32,7 +32,7 @@ MATRIX_SCENARIOS ?=
 # `make corpus CORPUS=short` runs two builds of each program instead of all; CORPUS=update records what is reported now.
 CORPUS ?= full
 
-.PHONY: demo test matrix corpus test-fleet test-integrations test-traits test-pictures install agent deb test-deb examples fuzz sanitize bench bench-monitor bench-capture bench-loop bench-nio bench-report bench-agent lint format clean
+.PHONY: demo test matrix corpus test-fleet test-integrations test-traits test-pictures install agent deb test-deb examples fuzz sanitize structure bench bench-monitor bench-capture bench-loop bench-nio bench-report bench-agent lint format clean
 
 demo: ## A host with known stalls: report lines on standard output, an account on standard error.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES)
@@ -177,6 +177,15 @@ SANITIZE ?= short
 sanitize: ## The loop and the pulse under the thread sanitizer, captures and victims under the address sanitizer; SANITIZE=full does more.
 	@scripts/install-dependencies $(LIBRARIES) $(JUDGES)
 	@SWIFT="$(SWIFT)" scripts/sanitize $(SANITIZE)
+
+# From the top of the table to the bottom: while a target is built, nothing below it exists that it could import.
+structure: ## Targets import what the table in ARCHITECTURE.md allows, and nothing else; files and functions that are too long.
+	@scripts/install-dependencies $(LIBRARIES)
+	SWIFT="$(SWIFT)" scripts/check-structure
+	rm -rf .build/structure
+	for target in $$(scripts/check-structure --libraries); do \
+	  $(SWIFT) build --scratch-path .build/structure --explicit-target-dependency-import-check error --target $$target || exit 1; \
+	done
 
 lint: ## The formatter's check.
 	$(SWIFT) format lint --strict --parallel --recursive Package.swift Sources Tests Benchmarks Examples Integrations

@@ -33,10 +33,12 @@ let package = Package(
     .target(name: "CUnwind"),
     .target(name: "DescriptorIO", dependencies: ["CLinux"]),
     .target(name: "LoopEngine", dependencies: ["CLinux"]),
+    // The report as data: no input or output, no threads.
+    .target(name: "StallReport"),
     .target(
       name: "StallMonitor",
       dependencies: [
-        "LoopEngine", "CLinux", "DescriptorIO", "CUnwind",
+        "LoopEngine", "CLinux", "DescriptorIO", "CUnwind", "StallReport",
         .product(name: "Logging", package: "swift-log", condition: .when(traits: ["SwiftLog"])),
         .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["SwiftMetrics"])),
         .product(
@@ -55,7 +57,7 @@ let package = Package(
     .executableTarget(
       name: "stalld",
       dependencies: [
-        "LoopEngine", "StallMonitor", "CLinux", "DescriptorIO", "CUnwind", "CYAML", "CZlib", "CMicrohttpd",
+        "LoopEngine", "StallReport", "StallMonitor", "CLinux", "DescriptorIO", "CUnwind", "CYAML", "CZlib", "CMicrohttpd",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
       // The parts of `stalld report --html`.
@@ -82,21 +84,24 @@ let package = Package(
     // A main thread of its own, which a test process does not give.
     .executableTarget(
       name: "MainThreadVictim", dependencies: ["LoopEngine", "CLinux"], path: "Tests/Victims/MainThreadVictim"),
-    // Suites that run one at a time, whichever target they are in.
-    .target(name: "TakingTurns", path: "Tests/TakingTurns"),
+    // What all test targets use: victims, written lines, the corpus, waiting, suites that take turns. Packages under Integrations have it by a link.
+    .target(name: "TestSupport", dependencies: ["StallMonitor"], path: "Tests/TestSupport"),
     // Processes watched and unwatched, side by side: the scenarios, `make matrix`, and the suites.
     .target(name: "Matrix", path: "Tests/Matrix"),
     .executableTarget(name: "run-matrix", dependencies: ["Matrix"], path: "Tests/MatrixCommand"),
-    .testTarget(name: "MatrixTests", dependencies: ["Matrix", "TakingTurns"]),
-    .testTarget(name: "DescriptorIOTests", dependencies: ["DescriptorIO"]),
-    .testTarget(name: "LoopEngineTests", dependencies: ["LoopEngine", "CLinux", "MainThreadVictim", "VictimC"]),
+    .testTarget(name: "MatrixTests", dependencies: ["Matrix", "TestSupport"]),
+    .testTarget(name: "DescriptorIOTests", dependencies: ["DescriptorIO", "TestSupport"]),
+    .testTarget(
+      name: "LoopEngineTests", dependencies: ["LoopEngine", "CLinux", "MainThreadVictim", "VictimC", "TestSupport"]),
     .testTarget(
       name: "StallMonitorTests",
       dependencies: [
-        "StallMonitor", "LoopEngine", "CUnwind", "CLinux", "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim",
-        "FoundationVictim", "DispatchMainVictim", "AsyncMainVictim", "ThrowVictim", "stalld", "TakingTurns",
+        "StallMonitor", "StallReport", "LoopEngine", "CUnwind", "CLinux", "FuzzUnwind", "VictimC", "VictimCxx",
+        "StallVictim",
+        "FoundationVictim", "DispatchMainVictim", "AsyncMainVictim", "ThrowVictim", "stalld", "TestSupport",
       ]),
-    .testTarget(name: "StalldTests", dependencies: ["stalld", "DescriptorIO", "LoopEngine", "StallVictim", "TakingTurns"]),
+    .testTarget(
+      name: "StalldTests", dependencies: ["stalld", "DescriptorIO", "StallReport", "LoopEngine", "StallVictim", "TestSupport"]),
   ],
   swiftLanguageModes: [.v6]
 )

@@ -1,6 +1,7 @@
 import CLinux
 import Glibc
 import LoopEngine
+import StallReport
 import Synchronization
 
 /// Watches the main loop of this process, and tells of each turn that takes too long.
@@ -324,7 +325,7 @@ public final class StallMonitor: Sendable {
     let executable = ProcessFacts.executablePath()
     let resolver = FrameResolver(executablePath: executable)
     let serviceName = configuration.serviceName ?? ProcessFacts.baseName(executable)
-    let origin = StallReport.Origin(
+    let origin = Report.Origin(
       processID: getpid(), executablePath: executable,
       executableBuildID: resolver.buildID(of: ProcessFacts.executableAddress()), serviceName: serviceName,
       serviceVersion: configuration.serviceVersion, hostName: ProcessFacts.hostName())

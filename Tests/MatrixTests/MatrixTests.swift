@@ -1,5 +1,5 @@
 import Matrix
-import TakingTurns
+import TestSupport
 import Testing
 
 /// What a process does and gets, watched and unwatched: the same.

@@ -10,36 +10,43 @@ var targets: [Target] = [
   .target(name: "DescriptorIO", dependencies: ["CLinux"], path: "Sources/DescriptorIO"),
   .target(name: "CUnwind", path: "Sources/CUnwind"),
   .target(name: "LoopEngine", dependencies: ["CLinux"], path: "Sources/LoopEngine"),
-  .target(name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "DescriptorIO", "CUnwind"], path: "Sources/StallMonitor"),
+  .target(name: "StallReport", path: "Sources/StallReport"),
+  .target(
+    name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "DescriptorIO", "CUnwind", "StallReport"], path: "Sources/StallMonitor"
+  ),
   .target(name: "VictimC", path: "Tests/Victims/VictimC"),
+  .target(name: "TestSupport", dependencies: ["StallMonitor"], path: "Tests/TestSupport"),
 ]
 if isForThreads {
   targets += [
     .testTarget(
-      name: "LoopEngineTests", dependencies: ["LoopEngine", "CLinux", "VictimC"], path: "Tests/LoopEngineTests",
+      name: "LoopEngineTests", dependencies: ["LoopEngine", "CLinux", "VictimC", "TestSupport"],
+      path: "Tests/LoopEngineTests",
       // The first runs an executable of the other package, the second reads files of the repository, and the third
       // compiles programs without the sanitizer.
       exclude: ["MainThreadTests.swift", "PromiseTableTests.swift", "RecipeTests.swift"]),
     .testTarget(
-      name: "PulseTests", dependencies: ["StallMonitor", "LoopEngine", "CLinux"], path: "Tests/StallMonitorTests",
+      name: "PulseTests", dependencies: ["StallMonitor", "StallReport", "LoopEngine", "CLinux"],
+      path: "Tests/StallMonitorTests",
       sources: ["HeartbeatTests.swift", "PulseThreadsTests.swift", "TickScaleTests.swift", "WatchedLoopTests.swift"]),
   ]
 } else {
   targets += [
     .target(name: "VictimCxx", path: "Tests/Victims/VictimCxx"),
     .target(name: "FuzzUnwind", dependencies: ["CUnwind"], path: "Tests/Fuzz/Unwind"),
-    .target(name: "TakingTurns", path: "Tests/TakingTurns"),
     .executableTarget(
       name: "StallVictim", dependencies: ["LoopEngine", "StallMonitor", "VictimC"], path: "Tests/Victims/StallVictim"),
     .testTarget(
       name: "CaptureTests",
-      dependencies: ["StallMonitor", "CUnwind", "CLinux", "VictimC", "VictimCxx", "FuzzUnwind", "TakingTurns"],
+      dependencies: [
+        "StallMonitor", "StallReport", "CUnwind", "CLinux", "VictimC", "VictimCxx", "FuzzUnwind", "TestSupport",
+      ],
       path: "Tests/StallMonitorTests",
       sources: [
         "CaptureTests.swift", "OneAtATime.swift", "PatientCapture.swift",
         "SymbolFilesTests.swift", "SymbolFixtures.swift", "SymbolHostileTests.swift", "SymbolNamesTests.swift",
         "SymbolizerTests.swift",
-        "UnwindGarbageTests.swift", "Victim.swift",
+        "UnwindGarbageTests.swift",
       ]),
   ]
 }

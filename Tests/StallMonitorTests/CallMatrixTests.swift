@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StallReport
 import Synchronization
 import Testing
 import VictimC

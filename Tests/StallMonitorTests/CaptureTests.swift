@@ -1,6 +1,7 @@
 import CLinux
 import CUnwind
 import Glibc
+import StallReport
 import Synchronization
 import Testing
 

@@ -1,5 +1,6 @@
 import CUnwind
 import Foundation
+import StallReport
 import Testing
 import VictimC
 import VictimCxx

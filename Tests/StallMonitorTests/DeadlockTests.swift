@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 extension OneAtATime {
@@ -20,7 +21,7 @@ extension OneAtATime {
       try expectCircle(2, in: try #require(victim.reports.last))
     }
 
-    private func expectCircle(_ count: Int, in report: Report) throws {
+    private func expectCircle(_ count: Int, in report: WrittenReport) throws {
       let circle = try #require(report["stall", "evidence", "deadlock"] as? [Int])
       #expect(circle.count == count)
       #expect(Set(circle).count == count)

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 extension OneAtATime {
@@ -44,9 +45,7 @@ extension OneAtATime {
 
     /// The record of a stall that the process ends in is kept for this kind too.
     @Test func stallThatTheProcessIsKilledInIsToldByTheNextStart() throws {
-      let state = URL(fileURLWithPath: "/dev/shm/stallmonitor-tests-\(UUID().uuidString)")
-      try FileManager.default.createDirectory(at: state, withIntermediateDirectories: false)
-      defer { try? FileManager.default.removeItem(at: state) }
+      let state = try ScratchDirectory.inMemory()
       let environment = ["STALLMONITOR_STATE_DIRECTORY": state.path]
       let killed = try Victim.run("executor-killed", milliseconds: 600, environment: environment)
       #expect(killed.status == SIGKILL)

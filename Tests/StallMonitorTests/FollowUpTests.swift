@@ -1,6 +1,7 @@
 import CUnwind
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 
 @testable import StallMonitor

@@ -1,5 +1,6 @@
 import CUnwind
 import Glibc
+import StallReport
 import Testing
 
 @testable import StallMonitor

@@ -1,4 +1,5 @@
 import Glibc
+import StallReport
 import Synchronization
 import Testing
 
@@ -140,13 +141,13 @@ struct HeartbeatTests {
     #expect(host.beats == 0)
   }
 
-  private func report(of server: LoopServer) throws -> StallReport {
+  private func report(of server: LoopServer) throws -> StallReport.Report {
     host.state.withLock { $0.server = server }
     _ = loop.look(at: now, frozen: 0)
     let turn = pulse.word
     #expect(loop.beginEpisode(turn: turn, id: "x", now: now))
     loop.takeSample(with: ThreadCapture(), resolver: FrameResolver(executablePath: "/proc/self/exe"))
-    let origin = StallReport.Origin(
+    let origin = StallReport.Report.Origin(
       processID: getpid(), executablePath: "/bin/x", serviceName: "x", hostName: "x")
     return try #require(loop.report(.started, end: now + 2 * Self.threshold, origin: origin))
   }
@@ -168,8 +169,8 @@ struct HeartbeatTests {
   }
 
   @Test func poolsThreadsAreToldByWhatTheyRun() {
-    func thread(_ name: String, _ symbols: [String]) -> StallReport.OtherThread {
-      StallReport.OtherThread(id: 7, name: name, role: .other, stack: symbols.map { StackFrame(symbol: $0) })
+    func thread(_ name: String, _ symbols: [String]) -> StallReport.Report.OtherThread {
+      StallReport.Report.OtherThread(id: 7, name: name, role: .other, stack: symbols.map { StackFrame(symbol: $0) })
     }
     let task = ["usleep", "f()", "swift_job_run", "_dispatch_continuation_pop", "_dispatch_worker_thread"]
     #expect(WorkerPool.cooperative.owns(thread("oot.default-qos", task)))

@@ -1,5 +1,7 @@
 import CLinux
 import Glibc
+import StallReport
+import TestSupport
 import Testing
 import VictimC
 

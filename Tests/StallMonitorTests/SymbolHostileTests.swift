@@ -1,5 +1,7 @@
 import Foundation
+import StallReport
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import StallMonitor
@@ -134,7 +136,7 @@ import Testing
     try fixtures.run(["objcopy", "--update-section", ".debug_line=\(section)", file])
     try fixtures.run(["objcopy", "--compress-debug-sections=zlib", file])
     #expect(try fixtures.run(["readelf", "-SW", file]).contains(#/\.debug_line .* C /#))
-    let root = Victim.root.path
+    let root = Repository.root.path
     let sources = [
       "symbols", "symbols_open", "symbols_elf", "symbols_dwarf", "symbols_lines", "symbols_demangle", "libdw_table",
     ]
@@ -155,7 +157,7 @@ import Testing
 
   /// `make fuzz` looks further.
   @Test func seedsOfTheFuzzer() throws {
-    let directory = Victim.root.appending(path: "Tests/Fuzz/seeds/symbols")
+    let directory = Repository.root.appending(path: "Tests/Fuzz/seeds/symbols")
     let seeds = try FileManager.default.contentsOfDirectory(at: directory, includingPropertiesForKeys: nil)
     #expect(!seeds.isEmpty)
     for seed in seeds {

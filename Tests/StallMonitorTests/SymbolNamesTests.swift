@@ -1,4 +1,5 @@
 import Foundation
+import StallReport
 import Testing
 
 @testable import StallMonitor

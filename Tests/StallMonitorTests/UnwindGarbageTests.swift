@@ -1,6 +1,7 @@
 import CUnwind
 import Foundation
 import FuzzUnwind
+import TestSupport
 import Testing
 import VictimC
 
@@ -19,7 +20,7 @@ extension OneAtATime {
     }
 
     @Test func seedsOfTheFuzzer() throws {
-      let directory = Victim.root.appending(path: "Tests/Fuzz/seeds/unwind")
+      let directory = Repository.root.appending(path: "Tests/Fuzz/seeds/unwind")
       let seeds = try FileManager.default.contentsOfDirectory(at: directory, includingPropertiesForKeys: nil)
       #expect(!seeds.isEmpty)
       for seed in seeds {

@@ -1,4 +1,5 @@
 import Glibc
+import StallReport
 import Testing
 
 @testable import StallMonitor

@@ -1,5 +1,5 @@
 import Foundation
-import TakingTurns
+import TestSupport
 import Testing
 
 @testable import stalld
@@ -77,7 +77,7 @@ struct AgentKillTests {
       let host = Process()
       host.executableURL = URL(fileURLWithPath: "/usr/bin/python3")
       host.arguments = [
-        Program.root.appending(path: "Tests/Support/agent-client.py").path, agent.socketPath, String(first),
+        Repository.file("Tests/Support/agent-client.py").path, agent.socketPath, String(first),
       ]
       let output = Pipe()
       host.standardOutput = output

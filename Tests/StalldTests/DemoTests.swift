@@ -1,5 +1,5 @@
 import Foundation
-import TakingTurns
+import TestSupport
 import Testing
 
 /// `stalld demo`, as it is installed: without the names of its functions.

@@ -1,5 +1,5 @@
 import Foundation
-import TakingTurns
+import TestSupport
 import Testing
 
 @testable import stalld
@@ -46,7 +46,7 @@ struct FleetSwitchTests {
     #expect(reloaded.status == 0, "\(reloaded.errors)")
   }
 
-  private func stalls(_ agent: RunningAgent) throws -> [WrittenLine] {
+  private func stalls(_ agent: RunningAgent) throws -> [WrittenReport] {
     try agent.reports().ofStall(in: "blockByComputing")
   }
 
@@ -113,7 +113,7 @@ struct FleetSwitchTests {
     let agent = try RunningAgent("services: [{ match: web, threshold: 60ms, captures: blocked-only }]")
     do {
       let service = try Service(agent)
-      func unsampled() throws -> [WrittenLine] {
+      func unsampled() throws -> [WrittenReport] {
         try agent.reports().filter {
           ($0["stall", "capture", "failure"] as? String)?.contains("captures: blocked-only") == true
         }

@@ -1,5 +1,5 @@
 import Foundation
-import TakingTurns
+import TestSupport
 import Testing
 
 /// What a watched service tells systemd's watchdog, as any service manager sees it.

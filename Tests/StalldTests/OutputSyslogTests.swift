@@ -1,7 +1,7 @@
 import DescriptorIO
 import Foundation
 import Glibc
-import TakingTurns
+import TestSupport
 import Testing
 
 @testable import stalld

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 extension SharedAgentTests {
@@ -19,9 +20,9 @@ extension SharedAgentTests {
       let observer = try shared.start(.root, "observe")
       let hostile = try attack()
       // It has begun.
-      for client in hostile { try SystemdTests.waitUntil { client.count > 0 } }
+      for client in hostile { try waitUntil { client.count > 0 } }
       let host = try shared.startHost().client
-      try SystemdTests.waitUntil { host.count >= 400 }
+      try waitUntil { host.count >= 400 }
       let words = try host.stop()
       for client in hostile { try client.stop() }
       let seen = try SharedMachine.Observation(observer.stop())
@@ -95,7 +96,7 @@ extension SharedAgentTests {
       let begun = SharedMachine.now
       let hostile = try shared.start(.mallory, "flood", "\(shared.nextFirst()) --connections 400 --filler 110")
       // Much more than the files may have, or as long as that would take.
-      _ = comes(within: 10) { hostile.count > 8000 }
+      _ = eventually(within: 10) { hostile.count > 8000 }
       let words = try hostile.stop()
       try host.advance(by: 20)
       try host.stop()
@@ -112,13 +113,13 @@ extension SharedAgentTests {
       let first = shared.nextFirst()
       func deliver() throws -> SharedMachine.Client {
         let host = try shared.start(.alice, "report", "\(first) --count 50 --every 1 --stay")
-        try SystemdTests.waitUntil { host.count >= 50 }
+        try waitUntil { host.count >= 50 }
         return host
       }
       try deliver().stop()
       let hostile = try shared.start(.mallory, "flood", "\(shared.nextFirst()) --connections 100")
       // More than are known at a time, or as long as that would take.
-      _ = comes(within: 5) { hostile.count > 70_000 }
+      _ = eventually(within: 5) { hostile.count > 70_000 }
       try hostile.stop()
       // As a host does that was not told.
       let again = try deliver()
@@ -137,13 +138,13 @@ extension SharedAgentTests {
         try shared.start(
           .mallory, "report", "\(shared.nextFirst()) --event stall.started --filler 1 --count 400 --every 1 --stay")
       }
-      for client in hostile { try SystemdTests.waitUntil { client.count >= 400 } }
+      for client in hostile { try waitUntil { client.count >= 400 } }
       let (host, first) = try shared.startHost(every: 1, "--event stall.started --count 1 --stay")
-      try SystemdTests.waitUntil { host.count == 1 }
+      try waitUntil { host.count == 1 }
       try shared.shell("systemctl kill --signal KILL \(host.name)")
       let id = String(format: "%016x%016x", first, 1)
       #expect(
-        try comes(within: 10) {
+        try eventually(within: 10) {
           try shared.shell("cat \(SharedMachine.log)/stalls.jsonl* | grep -a \(id) | grep -ac stall.fatal || true")
             .hasPrefix("1")
         },
@@ -164,7 +165,7 @@ extension SharedAgentTests {
             in: .whitespacesAndNewlines)) ?? 0
       }
       #expect(try shared.say(detail(id, "what alice has to say"), as: .alice)["acknowledged"] as? Int == 1)
-      try SystemdTests.waitUntil { try kept() == 1 }
+      try waitUntil { try kept() == 1 }
       _ = try shared.say(detail(id, "what mallory has to say"), as: .mallory)
       // Nothing that comes in order tells when a file is written.
       usleep(500_000)

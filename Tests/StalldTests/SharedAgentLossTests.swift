@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 extension SharedAgentTests {
@@ -60,7 +61,7 @@ extension SharedAgentTests {
       let end = SharedMachine.now
       try shared.shell("chown stalld: \(place)")
       // What it could not write waits for it.
-      #expect(try comes(within: 30) { try shared.isHealthy() })
+      #expect(try eventually(within: 30) { try shared.isHealthy() })
       try host.advance(by: 50)
       try host.stop()
       let result = try shared.compare(host, since: removed)
@@ -106,7 +107,7 @@ extension SharedAgentTests {
       defer { _ = try? shared.shell("systemctl stop stalld.socket stalld; umount \(small)") }
       let host = try shared.startHost().client
       // It is full; the other one goes on.
-      try SystemdTests.waitUntil { try !shared.isHealthy() }
+      try waitUntil { try !shared.isHealthy() }
       let full = SharedMachine.now
       let observer = try shared.start(.root, "observe")
       usleep(500_000)
@@ -146,7 +147,7 @@ extension SharedAgentTests {
       usleep(3_000_000)
       // What the kernel had taken for the old one is lost, and nobody can tell how much; from here on nothing is.
       let back = SharedMachine.now
-      #expect(comes(within: 20) { host.count >= 30 + 600 }, "no report is acknowledged any more")
+      #expect(eventually(within: 20) { host.count >= 30 + 600 }, "no report is acknowledged any more")
       try host.stop()
       try shared.machine.syncJournal()
       try shared.shell(
@@ -187,7 +188,7 @@ extension SharedAgentTests {
       try disk.freeze(at: slow)
       let frozen = SharedMachine.now
       let (before, acknowledged) = (try lines(), host.count)
-      #expect(try comes(within: Self.longNotice) { try !shared.isHealthy() }, "nobody says that it hangs")
+      #expect(try eventually(within: Self.longNotice) { try !shared.isHealthy() }, "nobody says that it hangs")
       let noticed = SharedMachine.now
       usleep(2_000_000)
       let written = try lines() - before
@@ -199,7 +200,7 @@ extension SharedAgentTests {
       let end = SharedMachine.now
       disk.thaw()
       try host.advance(by: 50)
-      #expect(try comes(within: 30) { try shared.isHealthy() }, "it recovers")
+      #expect(try eventually(within: 30) { try shared.isHealthy() }, "it recovers")
       try host.stop()
       print("hanging disk: noticed after \(noticed - frozen) s; the other output had \(written) lines meanwhile")
       for directory in ["slow", "fast"] {

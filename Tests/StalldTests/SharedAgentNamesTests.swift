@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 extension SharedAgentTests {
@@ -156,7 +157,7 @@ extension SharedAgentTests {
       let (host, first) = try shared.startHost(every: 50, "--frames '\(frame)'")
       try host.advance(by: 1)
       let hostile = try shared.startHost(.mallory, every: 20, "--frames '[\(frames.joined(separator: ","))]'").client
-      try SystemdTests.waitUntil { host.count >= 60 }
+      try waitUntil { host.count >= 60 }
       let words = try host.stop()
       try hostile.stop()
       try helper?.stop()

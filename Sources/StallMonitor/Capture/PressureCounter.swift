@@ -1,3 +1,5 @@
+import StallReport
+
 /// For how long tasks of this machine have had to wait for a processor, for storage or for memory, since it started.
 ///
 /// The `some` totals of `/proc/pressure` (Documentation/accounting/psi.rst). Opened once; a kernel without them tells nothing.
@@ -12,27 +14,9 @@ struct PressureCounter: ~Copyable {
     memory = ProcFile("/proc/pressure/memory")
   }
 
-  /// Times in nanoseconds; nil where the kernel does not tell.
-  struct Totals: Equatable {
-    var processor: UInt64?
-    var storage: UInt64?
-    var memory: UInt64?
-
-    /// What was added since `earlier`.
-    func since(_ earlier: Totals) -> Totals {
-      func difference(_ now: UInt64?, _ before: UInt64?) -> UInt64? {
-        guard let now, let before, now >= before else { return nil }
-        return now - before
-      }
-      return Totals(
-        processor: difference(processor, earlier.processor), storage: difference(storage, earlier.storage),
-        memory: difference(memory, earlier.memory))
-    }
-  }
-
   /// About 6 us.
-  borrowing func totals() -> Totals {
-    Totals(
+  borrowing func totals() -> PressureTotals {
+    PressureTotals(
       processor: processor?.parse { Self.someTotal(in: $0) }, storage: storage?.parse { Self.someTotal(in: $0) },
       memory: memory?.parse { Self.someTotal(in: $0) })
   }

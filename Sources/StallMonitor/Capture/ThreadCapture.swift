@@ -1,5 +1,6 @@
 import CUnwind
 import Glibc
+import StallReport
 
 /// Takes the stack of another thread of this process.
 ///

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StallReport
 import Synchronization
 
 /// Takes the stacks of all threads on demand, on a thread of its own: the one that asks stands still meanwhile, and is
@@ -40,7 +41,7 @@ final class ThreadDump: @unchecked Sendable {
     let deadline = MonotonicClock.now() + timeLimit
     let sweep = ThreadSweep(runningOnly: false, excluding: [], with: capture, deadline: deadline)
     threads = sweep.findings.map {
-      ThreadBacktrace(StallReport.OtherThread($0, resolver: resolver, deadline: deadline))
+      ThreadBacktrace(Report.OtherThread($0, resolver: resolver, deadline: deadline))
     }
     threads += sweep.notLookedAt.map { ThreadBacktrace(id: $0, failure: "the time limit was over") }
   }

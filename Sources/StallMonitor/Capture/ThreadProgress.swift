@@ -1,3 +1,5 @@
+import StallReport
+
 /// What the kernel had charged to a thread at one moment, to tell later why no sample of it came.
 struct ThreadProgress {
   private let run: UInt64?

@@ -1,15 +1,6 @@
 import CUnwind
 import Glibc
-
-/// How a stack was taken.
-enum CaptureMethod: String, Sendable {
-  /// Read from a thread that is blocked in the kernel.
-  case procfs
-  /// A perf event's sample of a thread that runs.
-  case perf
-  /// Copied by the thread itself in a signal handler, at a moment at which it runs its own code.
-  case timer
-}
+import StallReport
 
 /// Samples of one thread while it runs.
 ///

@@ -1,10 +1,12 @@
+import StallReport
+
 /// What the kernel has counted for a thread and its control group up to one moment.
 struct ThreadUsage {
   private let time: UInt64
   private let schedule: ThreadProbe.Schedule
   private let status: ThreadProbe.Status?
   private let throttled: UInt64
-  private let pressure: PressureCounter.Totals?
+  private let pressure: PressureTotals?
 
   /// Reads the counters.
   ///
@@ -21,22 +23,9 @@ struct ThreadUsage {
     self.pressure = pressure?.totals()
   }
 
-  /// What was added between two moments; times in nanoseconds.
-  struct Change: Equatable {
-    var observed: UInt64
-    var cpu: UInt64
-    var runDelay: UInt64
-    var throttled: UInt64
-    var majorFaults: UInt64
-    var minorFaults: UInt64 = 0
-    /// Time in which the thread waited for a block device; 0 where the kernel does not count it.
-    var blockDelay: UInt64 = 0
-    var pressure: PressureCounter.Totals?
-  }
-
   /// What was added since `earlier`.
-  func change(since earlier: ThreadUsage) -> Change {
-    Change(
+  func change(since earlier: ThreadUsage) -> ResourceUsage {
+    ResourceUsage(
       observed: time - earlier.time, cpu: schedule.runNanoseconds &- earlier.schedule.runNanoseconds,
       runDelay: schedule.runDelayNanoseconds &- earlier.schedule.runDelayNanoseconds,
       throttled: throttled &- earlier.throttled,

@@ -1,3 +1,5 @@
+import StallReport
+
 /// One stall, from the first late moment to recovery: what was seen at each sample, weighted by the time it stands for.
 struct Episode {
   /// What a loop's thread was doing at one moment of the stall.
@@ -20,7 +22,7 @@ struct Episode {
     /// Which callout of the turn it met, from 1; 0 if that is not known.
     var calloutNumber: UInt64 = 0
     /// Threads that matter to it: those that are waited for first.
-    var threads: [StallReport.OtherThread] = []
+    var threads: [Report.OtherThread] = []
     /// Threads that were to be among them and were not looked at: there was no time left.
     var threadsLeftOut = 0
     /// All threads that were asked for were looked at, and not only those that are waited for.
@@ -302,7 +304,7 @@ struct Episode {
   /// The samples for whoever names them, if what the stall is known by, or where its time went, may hang on names that are not known here.
   ///
   /// `isNamed` is whether this process names the frames at all.
-  func placesToName(of event: StallReport.Event, isRunning: Bool, isNamed: Bool) -> PlaceTree? {
+  func placesToName(of event: Report.Event, isRunning: Bool, isNamed: Bool) -> PlaceTree? {
     // Of one sample the line has the stack.
     guard sampleCount > 1 else { return nil }
     let wantsFingerprint = isRunning && (!isNamed || !tree.certainCommonFrame.isCertain)

@@ -1,3 +1,5 @@
+import StallReport
+
 extension Episode {
   /// The version of the detail file's form.
   static let detailVersion = "1.0"
@@ -5,10 +7,10 @@ extension Episode {
   /// All that is known of the stall, as one JSON object with a newline.
   ///
   /// The call tree is a list of nodes that name their parent: `id` is the place in the list, from 0, and parents come first.
-  func detail(for report: StallReport) -> [UInt8] { detailObject(for: report).terminated() }
+  func detail(for report: Report) -> [UInt8] { detailObject(for: report).terminated() }
 
   /// The same as the message that an agent takes: `{"detail":{"id":"…",…}}` with a newline.
-  func detailMessage(for report: StallReport) -> [UInt8] {
+  func detailMessage(for report: Report) -> [UInt8] {
     var message = JSONLine()
     message.object("detail") {
       $0.member("id", id)
@@ -17,7 +19,7 @@ extension Episode {
     return message.terminated()
   }
 
-  private func detailObject(for report: StallReport) -> JSONLine {
+  private func detailObject(for report: Report) -> JSONLine {
     var object = JSONLine()
     object.member("@timestamp", report.time.text)
     object.object("detail") { $0.member("schema", Self.detailVersion) }

@@ -1,5 +1,6 @@
 import CLinux
 import CUnwind
+import StallReport
 
 /// Turns addresses into frames: module, build id and offset always; symbol, file and line where they are known.
 ///

@@ -1,58 +1,14 @@
 import CLinux
 import CUnwind
 import Glibc
+import StallReport
 
-/// The thread that another one waits for: it holds the lock, drains the queue, or is to end.
+/// Finds the holder of the lock that a blocked thread waits for.
 ///
-/// Told only where it is certain: the word that is waited on has the shape of a known lock, its owner is a live thread of
+/// Only where it is certain: the word that is waited on has the shape of a known lock, its owner is a live thread of
 /// this process, and the waiter's stack, where it has names, stands in that lock's function. Layouts are those of glibc 2.36
 /// and libdispatch 6 on x86_64.
-struct LockHolder: Sendable, Equatable {
-  /// What is held.
-  enum Kind: String, Sendable {
-    /// A pthread mutex, and so `NSLock` and the like.
-    case mutex
-    /// A lock whose owner the kernel knows: Swift's `Mutex`, a priority-inheriting pthread mutex, libdispatch's unfair lock.
-    case inheriting = "pi_mutex"
-    /// A pthread read-write lock that is held for writing.
-    case readWrite = "rwlock"
-    /// The lock of a standard stream.
-    case stream
-    /// The end of a thread that is joined.
-    case thread
-    /// A serial dispatch queue, or a barrier of a concurrent one.
-    case queue
-  }
-
-  /// The thread's id.
-  var thread: Int32
-  var kind: Kind
-  /// A queue's label.
-  var label: String?
-  /// The wait ends by itself.
-  var hasTimeout = false
-
-  /// What was waited for, in words.
-  var text: String {
-    switch kind {
-    case .mutex: "pthread mutex"
-    case .inheriting: "mutex"
-    case .readWrite: "read-write lock"
-    case .stream: "lock of a standard stream"
-    case .thread: "join of thread \(thread)"
-    case .queue: "dispatch queue" + (label.map { " \"\($0)\"" } ?? "")
-    }
-  }
-
-  /// What is said of the thread behind the words of the wait.
-  var clause: String {
-    switch kind {
-    case .thread: ""
-    case .queue: ", drained by thread \(thread)"
-    case .mutex, .inheriting, .readWrite, .stream: ", held by thread \(thread)"
-    }
-  }
-
+extension LockHolder {
   /// A thread that is waited for, unless the waiter's stack speaks against it.
   struct Candidate: Equatable {
     var holder: LockHolder

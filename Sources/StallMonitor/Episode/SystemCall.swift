@@ -1,3 +1,5 @@
+import StallReport
+
 /// A system call that a thread stands still in: its name, what it waits for, and in which words to say so.
 ///
 /// Numbers of x86_64 (arch/x86/entry/syscalls/syscall_64.tbl).

@@ -1,5 +1,6 @@
 import CUnwind
 import Glibc
+import StallReport
 
 /// The arguments of a system call in words.
 ///

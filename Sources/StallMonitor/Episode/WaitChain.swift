@@ -1,3 +1,5 @@
+import StallReport
+
 /// Whom a stalled thread waits for, whom those wait for in turn, and whether they wait in a circle.
 ///
 /// All is looked at before anything is named, which takes long: a lock may be given back meanwhile, and then its holder's stack is
@@ -8,7 +10,7 @@ struct WaitChain {
   /// Whom it waits for.
   private(set) var holder: LockHolder?
   /// The threads that are waited for, in that order.
-  private(set) var threads: [StallReport.OtherThread] = []
+  private(set) var threads: [Report.OtherThread] = []
   /// Threads of which each waits for the next, and the last for the first.
   private(set) var deadlock: [Int32] = []
 
@@ -89,7 +91,7 @@ struct WaitChain {
     var stack = stack
     for (index, link) in links.enumerated() {
       if index > 0 {
-        var thread = StallReport.OtherThread(id: link.id, moment: link.moment, role: .lockHolder)
+        var thread = Report.OtherThread(id: link.id, moment: link.moment, role: .lockHolder)
         stack = (try? link.moment.backtrace.get()).map { resolver.resolve($0) } ?? []
         thread.stack = stack
         thread.state = thread.state ?? link.wait

@@ -1,6 +1,7 @@
 import CLinux
 import DescriptorIO
 import Glibc
+import StallReport
 
 /// The files that processes of the same service left in a directory: each locked for as long as its process lives.
 ///

@@ -1,3 +1,4 @@
+import StallReport
 import Synchronization
 
 /// Watches the threads that Swift concurrency runs its tasks on, by a task that is to be run.
@@ -6,7 +7,7 @@ import Synchronization
 /// those of the default priority. No way is known to tell that they are idle, so each beat wakes one of them.
 final class CooperativePoolHeartbeat: Heartbeat {
   /// The kind as a report names it.
-  static let kind = "cooperative-pool"
+  static let kind = LoopKind.cooperativePool
 
   private let pulse: Pulse
   private let poster: BeatPoster

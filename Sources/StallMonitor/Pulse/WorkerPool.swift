@@ -1,3 +1,5 @@
+import StallReport
+
 /// Threads of which any may come to serve a loop.
 enum WorkerPool: Sendable {
   /// libdispatch's.
@@ -14,7 +16,7 @@ enum WorkerPool: Sendable {
   }
 
   /// Whether a thread is one of the pool's and runs something: its functions say so.
-  func owns(_ thread: StallReport.OtherThread) -> Bool {
+  func owns(_ thread: Report.OtherThread) -> Bool {
     let symbols = thread.stack.compactMap(\.symbol)
     guard symbols.contains("_dispatch_worker_thread") else { return false }
     switch self {

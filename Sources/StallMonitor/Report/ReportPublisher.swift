@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StallReport
 
 /// Sends reports: numbers them, and tells the same stall once.
 ///
@@ -22,7 +23,7 @@ final class ReportPublisher {
   /// Tells of a stall that begins, unless it is the repetition of one that was told.
   ///
   /// Returns whether it did.
-  func begin(_ report: StallReport) -> Bool {
+  func begin(_ report: Report) -> Bool {
     guard ledger.begin(report, at: MonotonicClock.now()) == .tell else { return false }
     send(report)
     return true
@@ -31,14 +32,14 @@ final class ReportPublisher {
   /// Tells that a stall goes on.
   ///
   /// Returns whether the stall counts as told from now on.
-  func goOn(_ report: StallReport, isTold: Bool) -> Bool {
+  func goOn(_ report: Report, isTold: Bool) -> Bool {
     guard isTold || ledger.promotes(report, at: MonotonicClock.now()) else { return false }
     send(report)
     return true
   }
 
   /// Tells of, or counts, a stall that has ended.
-  func end(_ report: StallReport, of episode: Episode, isTold: Bool) {
+  func end(_ report: Report, of episode: Episode, isTold: Bool) {
     let now = MonotonicClock.now()
     // The samples may have shown another culprit than the first one.
     guard isTold || ledger.begin(report, at: now) == .tell else { return count(report, at: now) }
@@ -52,7 +53,7 @@ final class ReportPublisher {
   }
 
   /// Tells of a stall that the process is about to be aborted for, whether or not it was told, and waits a while for the reader.
-  func tellLast(_ report: StallReport) {
+  func tellLast(_ report: Report) {
     send(report)
     sink.settle(within: Self.longestFarewell)
   }
@@ -60,7 +61,7 @@ final class ReportPublisher {
   /// Hands the samples of a stall over, as they stand.
   ///
   /// Returns the path of the file that they go into; nil if they go into none.
-  func writeDetail(_ report: StallReport, of episode: Episode) -> String? {
+  func writeDetail(_ report: Report, of episode: Episode) -> String? {
     let id = report.stallID
     switch sink.details {
     case .none: return nil
@@ -74,7 +75,7 @@ final class ReportPublisher {
   }
 
   /// Tells once that the whole process stood still.
-  func tellFreeze(_ report: StallReport) {
+  func tellFreeze(_ report: Report) {
     let now = MonotonicClock.now()
     guard ledger.begin(report, at: now) == .tell else { return count(report, at: now) }
     send(report)
@@ -82,7 +83,7 @@ final class ReportPublisher {
     ledger.didTell(report, at: now)
   }
 
-  private func count(_ report: StallReport, at now: UInt64) {
+  private func count(_ report: Report, at now: UInt64) {
     courier?.count(report, isTold: false)
     ledger.didCount(report, at: now)
   }
@@ -98,13 +99,13 @@ final class ReportPublisher {
     return ledger.nextSummary
   }
 
-  private func send(_ report: StallReport) {
+  private func send(_ report: Report) {
     var report = report
     sequence += 1
     report.sequence = sequence
     report.droppedLines = sink.takeDropped()
     let isOver = report.event != .started && report.event != .ongoing
-    let limit = report.isNamed ? StallReport.longestLine : StallReport.longestUnnamedLine
+    let limit = report.isNamed ? Report.longestLine : Report.longestUnnamedLine
     var line = OutgoingLine(
       report.line(limit: limit), stall: .init(id: report.stallID, isOver: isOver),
       droppedBefore: report.droppedLines)

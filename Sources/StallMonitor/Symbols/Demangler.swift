@@ -2,6 +2,7 @@ import CUnwind
 
 #if canImport(Glibc)
 import Glibc
+import StallReport
 #endif
 
 /// Turns linkage names into names, with the demanglers of the runtimes that are in the process anyway.

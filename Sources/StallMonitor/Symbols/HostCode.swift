@@ -1,14 +1,4 @@
-/// Whose code a frame is.
-package enum CodeOwner: Hashable, Sendable {
-  /// The watched program's own, its private libraries and the packages that it links: who a stall is blamed on.
-  case host
-  /// The Swift or C++ runtime, the Swift standard library, libdispatch, Foundation.
-  case runtime
-  /// libc, the loader, the vDSO, and libraries that the distribution installs.
-  case system
-  /// This monitor and its run loop.
-  case monitor
-}
+import StallReport
 
 /// Tells the host's own code from what it stands on.
 ///
@@ -57,7 +47,9 @@ package enum HostCode {
     "libnss_", "libanl.so", "libutil.so", "libdw.so", "libdw-", "libelf.so", "libelf-", "libunwind",
   ]
 
-  private static let monitorModules: Set<Substring> = ["LoopEngine", "StallMonitor", "StallMonitorNIO"]
+  private static let monitorModules: Set<Substring> = [
+    "LoopEngine", "StallCapture", "StallMonitor", "StallMonitorNIO", "StallReport", "StallSymbols", "TurnSource",
+  ]
   private static let runtimeModules: Set<Substring> = [
     "Swift", "_Concurrency", "_StringProcessing", "_RegexParser", "Synchronization", "Distributed", "Observation",
     "_Differentiation", "_Builtin_float", "_Volatile", "Runtime", "SwiftOnoneSupport", "Cxx", "CxxStdlib",

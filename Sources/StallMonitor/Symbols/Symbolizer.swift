@@ -2,6 +2,7 @@ import CUnwind
 
 #if canImport(Glibc)
 import Glibc
+import StallReport
 #endif
 
 /// Finds function names, files, lines and inlined frames for addresses in ELF modules.

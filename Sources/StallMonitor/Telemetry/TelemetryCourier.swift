@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StallReport
 import Synchronization
 
 /// Carries the monitor's own words and numbers to the host's log and metrics, on a thread that may wait for them.
@@ -50,7 +51,7 @@ final class TelemetryCourier: Sendable {
   }
 
   /// Counts a stall that has ended.
-  func count(_ report: StallReport, isTold: Bool) {
+  func count(_ report: Report, isTold: Bool) {
     guard telemetry.meters != nil else { return }
     change { load in
       load.tally.add(report, isTold: isTold)

@@ -1,4 +1,5 @@
 import LoopEngine
+import StallReport
 
 /// What a loop is doing, in the words of a report.
 ///
@@ -36,9 +37,9 @@ extension TurnStamper.Kind {
   /// The kind as a report names it.
   var reportName: String {
     switch self {
-    case .loop: "loop"
-    case .foundation: "foundation"
-    case .mainQueue: "main-queue"
+    case .loop: LoopKind.loop
+    case .foundation: LoopKind.foundation
+    case .mainQueue: LoopKind.mainQueue
     }
   }
 }

@@ -1,6 +1,7 @@
 import CLinux
 import CUnwind
 import LoopEngine
+import StallReport
 import Synchronization
 
 /// One more loop that a monitor watches, by its name.

@@ -1,8 +1,10 @@
+import StallReport
+
 /// What the watchdog's thread works with.
 ///
 /// Made on that thread and used by it alone, since its files lie in that thread's descriptor table.
 struct WatchdogContext {
-  var origin: StallReport.Origin
+  var origin: Report.Origin
   var configuration: StallMonitorConfiguration
   var sink: any ReportSink
   var publisher: ReportPublisher

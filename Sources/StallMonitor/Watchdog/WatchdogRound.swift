@@ -1,4 +1,5 @@
 import Glibc
+import StallReport
 
 /// What the watchdog does for each loop: it follows late turns, and carries out what is due.
 ///
@@ -194,7 +195,7 @@ final class WatchdogRound {
   // MARK: Actions
 
   /// Has the closures called, with the path of the detail file if that has been written by then.
-  private func call(_ due: [StallAction.Deed], of report: StallReport, isTold: Bool) {
+  private func call(_ due: [StallAction.Deed], of report: Report, isTold: Bool) {
     guard let courier = context.actionCourier else { return }
     var other = report
     other.detailFile = nil
@@ -215,7 +216,7 @@ final class WatchdogRound {
   }
 
   /// Does what the stall under way has lasted long enough for; after what is to be written of it.
-  private func act(on loop: WatchedLoop, as event: StallReport.Event = .ongoing, at time: UInt64) {
+  private func act(on loop: WatchedLoop, as event: Report.Event = .ongoing, at time: UInt64) {
     guard let episode = loop.episode else { return }
     let due = context.actions.due(after: episode.duration(at: time), done: loop.actionsDone)
     guard !due.isEmpty else { return }

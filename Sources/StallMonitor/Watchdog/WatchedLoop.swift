@@ -1,5 +1,6 @@
 import CUnwind
 import Glibc
+import StallReport
 
 /// The watchdog's view of one loop: is the current turn late, and what is being done about it.
 ///
@@ -485,13 +486,13 @@ final class WatchedLoop {
 
   private func sweep(
     into sample: inout Episode.Sample, runningOnly: Bool, with capture: ThreadCapture, resolver: FrameResolver,
-    isWanted: (StallReport.OtherThread) -> Bool
+    isWanted: (Report.OtherThread) -> Bool
   ) {
     let sweep = ThreadSweep(
       runningOnly: runningOnly, excluding: Set(sample.threads.map(\.id) + (sample.thread.map { [$0] } ?? [])),
       with: capture, deadline: MonotonicClock.now() + Self.sweepBudget)
     let deadline = MonotonicClock.now() + Self.sweepBudget
-    sample.threads += sweep.findings.map { StallReport.OtherThread($0, resolver: resolver, deadline: deadline) }
+    sample.threads += sweep.findings.map { Report.OtherThread($0, resolver: resolver, deadline: deadline) }
       .filter(isWanted).sorted { $0.role < $1.role }
     (sample.threadsLeftOut, sample.isSweep) = (sweep.notLookedAt.count, true)
   }
@@ -500,8 +501,8 @@ final class WatchedLoop {
   ///
   /// `end` is the time that its duration runs to.
   func report(
-    _ event: StallReport.Event, end: UInt64, origin: StallReport.Origin, watchEnded: Bool = false
-  ) -> StallReport? {
+    _ event: Report.Event, end: UInt64, origin: Report.Origin, watchEnded: Bool = false
+  ) -> Report? {
     guard let episode else { return nil }
     let sample = episode.heaviest
     var evidence = Verdict.Evidence()
@@ -539,14 +540,14 @@ final class WatchedLoop {
     }
     let stack = sample?.stack ?? []
     let isRunning = if case .running = sample?.activity { true } else { false }
-    var report = StallReport(
+    var report = Report(
       time: .now(), event: event, stallID: episode.id, sequence: 0, thresholdNanoseconds: subject.threshold,
       durationNanoseconds: episode.duration(at: end), verdict: Verdict(cause: cause, evidence: evidence),
       culprit: Culprit.frame(of: stack),
       fingerprint: Culprit.fingerprint(of: stack, common: isRunning ? episode.tree.commonFrame : nil),
       samples: episode.sampleCount,
-      loop: StallReport.LoopState(
-        name: subject.name, kind: subject.kind(), mode: sample?.mode, phase: episode.turn.phase,
+      loop: Report.LoopState(
+        name: subject.name, kind: subject.kind(), mode: sample?.mode, phase: episode.turn.phase.reported,
         callout: sample?.callout),
       threadID: sample?.thread, threadName: sample?.thread.flatMap { ThreadProbe.name(thread: $0) }, origin: origin,
       stack: stack,
@@ -564,14 +565,14 @@ final class WatchedLoop {
   /// The report that the whole process stood still.
   ///
   /// It blames no function: the stack at such a moment says where the loop was met, and not why.
-  func freezeReport(lasting frozen: UInt64, id: String, origin: StallReport.Origin) -> StallReport {
+  func freezeReport(lasting frozen: UInt64, id: String, origin: Report.Origin) -> Report {
     var evidence = Verdict.Evidence()
     evidence.frozenNanoseconds = frozen
-    return StallReport(
+    return Report(
       time: .now(), event: .ended, stallID: id, sequence: 0, thresholdNanoseconds: subject.threshold,
       durationNanoseconds: frozen, verdict: Verdict(cause: .stopped, evidence: evidence), samples: 0,
-      loop: StallReport.LoopState(
-        name: subject.name, kind: subject.kind(), mode: nil, phase: subject.pulse.word.phase, callout: nil),
+      loop: Report.LoopState(
+        name: subject.name, kind: subject.kind(), mode: nil, phase: subject.pulse.word.phase.reported, callout: nil),
       threadID: subject.threadID, threadName: ThreadProbe.name(thread: subject.threadID), origin: origin, stack: [])
   }
 
@@ -618,7 +619,7 @@ final class WatchedLoop {
     ThreadUsage(probe, throttle: throttle, pressure: pressure, at: time)
   }
 
-  private func change(at time: UInt64) -> ThreadUsage.Change? {
+  private func change(at time: UInt64) -> ResourceUsage? {
     guard let baseline, let usage = usage(at: time) else { return nil }
     return usage.change(since: baseline)
   }

@@ -1,4 +1,5 @@
 import StallMonitor
+import StallReport
 
 extension AgentSettings {
   /// Who may connect, and send how much.

@@ -1,4 +1,5 @@
 import StallMonitor
+import StallReport
 
 /// Makes a report short enough for outputs, in one pass and without names: all samples give way first, then the last threads, then frames from the middle.
 ///

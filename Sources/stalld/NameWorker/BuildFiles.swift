@@ -3,6 +3,7 @@ import CUnwind
 import Glibc
 import LoopEngine
 import StallMonitor
+import StallReport
 
 /// The files of the builds that processes of this machine run: found once by their build id, used for all of them.
 ///

@@ -2,6 +2,7 @@ import ArgumentParser
 import CLinux
 import Glibc
 import StallMonitor
+import StallReport
 
 /// `stalld name-worker`: the process of the agent's that reads programs' files; see ``NamingWorker``.
 struct NameWorkerCommand: ParsableCommand {

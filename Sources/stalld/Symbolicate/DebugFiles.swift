@@ -1,5 +1,6 @@
 import CUnwind
 import StallMonitor
+import StallReport
 
 /// Finds the file that speaks for a build: by its build id, which is always checked in the file itself.
 ///

@@ -1,4 +1,5 @@
 import StallMonitor
+import StallReport
 
 /// A frame of a line: the members as they are to be written, and what is known of it.
 struct FrameText {

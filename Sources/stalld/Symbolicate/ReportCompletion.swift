@@ -1,4 +1,5 @@
 import StallMonitor
+import StallReport
 
 /// Completes the frames of one report line that lack a name, a file or a line.
 ///

@@ -1,4 +1,5 @@
 import StallMonitor
+import StallReport
 
 /// Replacements in a text, applied together.
 struct TextEdits {

@@ -1,4 +1,5 @@
 import StallMonitor
+import StallReport
 
 /// What a person wants to know of a report line.
 struct TailEntry {

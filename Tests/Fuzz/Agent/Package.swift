@@ -11,9 +11,13 @@ let package = Package(
     .target(name: "CUnwind", path: "Sources/CUnwind"),
     .systemLibrary(name: "CYAML", path: "Sources/CYAML"),
     .target(name: "LoopEngine", dependencies: ["CLinux"], path: "Sources/LoopEngine"),
-    .target(name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "DescriptorIO", "CUnwind"], path: "Sources/StallMonitor"),
+    .target(name: "StallReport", path: "Sources/StallReport"),
     .target(
-      name: "AgentInput", dependencies: ["StallMonitor", "LoopEngine", "CLinux", "DescriptorIO", "CYAML"], path: "Sources/stalld",
+      name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "DescriptorIO", "CUnwind", "StallReport"],
+      path: "Sources/StallMonitor"),
+    .target(
+      name: "AgentInput", dependencies: ["StallReport", "StallMonitor", "LoopEngine", "CLinux", "DescriptorIO", "CYAML"],
+      path: "Sources/stalld",
       // What these need, file by file: the command itself needs other packages.
       exclude: ["Agent/Settings/AgentOptions.swift"],
       sources: [
@@ -23,7 +27,7 @@ let package = Package(
         "Symbolicate/LineReader.swift",
       ]),
     .executableTarget(
-      name: "FuzzAgent", dependencies: ["AgentInput", "StallMonitor"], path: "FuzzAgent",
+      name: "FuzzAgent", dependencies: ["AgentInput", "StallReport"], path: "FuzzAgent",
       swiftSettings: [.unsafeFlags(["-parse-as-library"])]),
   ],
   swiftLanguageModes: [.v6]

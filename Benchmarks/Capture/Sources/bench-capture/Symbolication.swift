@@ -3,6 +3,7 @@ import CUnwind
 import Foundation
 
 @testable import StallMonitor
+@testable import StallReport
 
 /// What it takes to name the frames of a stack: module, build id, function, file, line and inlined calls.
 enum Symbolication {

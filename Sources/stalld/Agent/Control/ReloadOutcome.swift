@@ -1,4 +1,5 @@
 import StallMonitor
+import StallReport
 
 /// What became of a reload of the settings.
 enum ReloadOutcome: Sendable, Equatable {

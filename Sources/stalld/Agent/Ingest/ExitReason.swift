@@ -1,5 +1,6 @@
 import Glibc
 import StallMonitor
+import StallReport
 
 /// How a process that is not our child has ended, as far as the kernel or systemd tells.
 struct ExitReason: Equatable {

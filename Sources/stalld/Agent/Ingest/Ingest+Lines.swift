@@ -1,4 +1,5 @@
 import StallMonitor
+import StallReport
 
 /// What the lines of a host say, and what is refused.
 extension Ingest {

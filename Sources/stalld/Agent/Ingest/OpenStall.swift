@@ -1,5 +1,6 @@
 import LoopEngine
 import StallMonitor
+import StallReport
 
 /// A stall that a host told of and that has not ended: its last line, from which its end is told if the process ends.
 struct OpenStall {

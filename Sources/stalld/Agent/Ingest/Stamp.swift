@@ -1,4 +1,5 @@
 import StallMonitor
+import StallReport
 
 /// What the agent writes into each line of a connection: the process, its user and its unit, as the kernel tells them.
 ///

@@ -1,4 +1,5 @@
 import StallMonitor
+import StallReport
 
 /// Stalls and stalled time, by service and cause.
 ///

@@ -1,4 +1,5 @@
 import StallMonitor
+import StallReport
 
 /// One JSON object.
 enum JSONFormat: ReportFormat {

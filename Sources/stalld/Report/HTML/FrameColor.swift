@@ -1,10 +1,13 @@
 import StallMonitor
+import StallReport
 
 /// Whether a frame is shown as the service's own: by where its module lies, and by what the monitor's and the runtime's functions are called.
 ///
 /// For the eye alone. Whom a stall is blamed on was decided where it happened, with more to go by.
 enum FrameColor {
-  private static let others = ["LoopEngine", "StallMonitor", "Swift", "Foundation", "CoreFoundation", "Dispatch"]
+  private static let others = [
+    "LoopEngine", "StallMonitor", "StallReport", "Swift", "Foundation", "CoreFoundation", "Dispatch",
+  ]
 
   static func isOwn(symbol: String, module: String) -> Bool {
     if !module.isEmpty, HostCode.ownerOfLibrary(module) != nil { return false }

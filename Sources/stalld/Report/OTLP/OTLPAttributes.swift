@@ -1,4 +1,5 @@
 import StallMonitor
+import StallReport
 
 /// Attributes of OTLP in JSON, as a list of `KeyValue` messages without its brackets.
 ///

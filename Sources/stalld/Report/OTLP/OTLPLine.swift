@@ -1,4 +1,5 @@
 import StallMonitor
+import StallReport
 
 /// A report as one line of OTLP in JSON: a `LogsData` message of one record (also an `ExportLogsServiceRequest`).
 ///

@@ -1,5 +1,6 @@
 import Glibc
 import StallMonitor
+import StallReport
 
 /// What one thread makes of the lines that it reads; such are merged at the end.
 struct ReportPass {
