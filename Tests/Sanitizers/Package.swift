@@ -7,15 +7,24 @@ let isForThreads = Context.environment["SANITIZER"] == "thread"
 
 var targets: [Target] = [
   .target(name: "CLinux", path: "Sources/CLinux"),
+  .target(name: "DescriptorIO", dependencies: ["CLinux"], path: "Sources/DescriptorIO"),
   .target(name: "CUnwind", path: "Sources/CUnwind"),
+  .target(name: "CSymbols", path: "Sources/CSymbols"),
   .target(name: "TurnSource", dependencies: ["CLinux"], path: "Sources/TurnSource"),
   .target(name: "LoopEngine", dependencies: ["CLinux", "TurnSource"], path: "Sources/LoopEngine"),
   .target(name: "StallReport", path: "Sources/StallReport"),
+  .target(name: "StallSymbols", dependencies: ["CSymbols", "StallReport"], path: "Sources/StallSymbols"),
   .target(
-    name: "StallMonitor", dependencies: ["CLinux", "CUnwind", "TurnSource", "StallReport"],
+    name: "StallCapture", dependencies: ["CLinux", "CUnwind", "DescriptorIO", "StallReport"],
+    path: "Sources/StallCapture"),
+  .target(
+    name: "StallMonitor",
+    dependencies: [
+      "CLinux", "CUnwind", "DescriptorIO", "TurnSource", "StallReport", "StallSymbols", "StallCapture",
+    ],
     path: "Sources/StallMonitor"),
   .target(name: "VictimC", path: "Tests/Victims/VictimC"),
-  .target(name: "TestSupport", dependencies: ["StallMonitor"], path: "Tests/TestSupport"),
+  .target(name: "TestSupport", dependencies: ["StallMonitor", "StallReport"], path: "Tests/TestSupport"),
 ]
 if isForThreads {
   targets += [
@@ -26,7 +35,8 @@ if isForThreads {
       // compiles programs without the sanitizer.
       exclude: ["MainThreadTests.swift", "PromiseTableTests.swift", "RecipeTests.swift"]),
     .testTarget(
-      name: "PulseTests", dependencies: ["StallMonitor", "StallReport", "LoopEngine", "TurnSource", "CLinux"],
+      name: "PulseTests",
+      dependencies: ["StallMonitor", "StallCapture", "StallReport", "LoopEngine", "TurnSource", "CLinux"],
       path: "Tests/StallMonitorTests",
       sources: [
         "HeartbeatTests.swift", "PulseThreadsTests.swift", "TickScaleTests.swift", "TurnSourceRegistryTests.swift",
@@ -42,11 +52,12 @@ if isForThreads {
     .testTarget(
       name: "CaptureTests",
       dependencies: [
-        "StallMonitor", "StallReport", "CUnwind", "CLinux", "VictimC", "VictimCxx", "FuzzUnwind", "TestSupport",
+        "StallMonitor", "StallReport", "StallSymbols", "StallCapture", "CUnwind", "CLinux", "VictimC", "VictimCxx",
+        "FuzzUnwind", "TestSupport",
       ],
       path: "Tests/StallMonitorTests",
       sources: [
-        "CaptureTests.swift", "OneAtATime.swift", "PatientCapture.swift",
+        "CaptureTests.swift", "SuiteGroups.swift", "PatientCapture.swift",
         "SymbolFilesTests.swift", "SymbolFixtures.swift", "SymbolHostileTests.swift", "SymbolNamesTests.swift",
         "SymbolizerTests.swift",
         "UnwindGarbageTests.swift",

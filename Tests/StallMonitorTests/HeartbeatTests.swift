@@ -3,6 +3,7 @@ import StallReport
 import Synchronization
 import Testing
 
+@testable import StallCapture
 @testable import StallMonitor
 
 /// A loop without observers, told to the nanosecond: the clock and the heartbeat are handed in.

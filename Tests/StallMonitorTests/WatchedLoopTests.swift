@@ -2,6 +2,7 @@ import Glibc
 import StallReport
 import Testing
 
+@testable import StallCapture
 @testable import StallMonitor
 
 /// When a turn is late, told to the nanosecond: the clock is handed in.

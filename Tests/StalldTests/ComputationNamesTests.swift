@@ -1,10 +1,10 @@
 import Foundation
 import StallReport
-import TakingTurns
 import TestSupport
 import Testing
 
 @testable import StallMonitor
+@testable import StallSymbols
 @testable import stalld
 
 /// A computation is known by what its samples have in common, whoever names them: the host, the agent, or `stalld symbolicate`.

@@ -1,3 +1,5 @@
+import StallCapture
+
 /// The actions in the order in which a stall comes to them.
 struct ActionPlan: Sendable {
   private let actions: [(level: UInt64, kind: StallAction.Kind)]

@@ -1,3 +1,5 @@
+import StallCapture
+
 /// What a monitor watches for, and where its reports go.
 ///
 /// Each property has an environment variable of the same meaning, which wins over the value in code: an operator can

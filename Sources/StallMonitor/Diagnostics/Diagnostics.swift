@@ -1,4 +1,5 @@
 import Glibc
+import StallCapture
 import Synchronization
 
 /// The monitor's own messages: to the log that the service handed in; without one to standard error, one line each, and only when something is

@@ -1,3 +1,4 @@
+import StallCapture
 import StallReport
 
 /// One stall, from the first late moment to recovery: what was seen at each sample, weighted by the time it stands for.

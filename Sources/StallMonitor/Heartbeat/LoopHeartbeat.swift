@@ -1,5 +1,6 @@
 import CLinux
 import CUnwind
+import StallCapture
 import Synchronization
 
 /// A handle that a watched loop uses to acknowledge heartbeats.

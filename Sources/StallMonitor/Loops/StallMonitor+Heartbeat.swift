@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StallCapture
 
 extension StallMonitor {
   /// Watches the loop that runs on the calling thread, by heartbeats.

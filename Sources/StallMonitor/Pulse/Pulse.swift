@@ -1,5 +1,6 @@
 import CLinux
 import CUnwind
+import StallCapture
 import Synchronization
 
 /// What a watched loop tells the watchdog: one word, stored at each transition.

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StallCapture
 
 /// Whether there is memory for what the library's threads are about to do.
 ///

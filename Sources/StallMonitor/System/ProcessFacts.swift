@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StallCapture
 
 /// What a report says of this process, found once when the watch starts.
 enum ProcessFacts {

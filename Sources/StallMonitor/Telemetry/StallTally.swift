@@ -1,3 +1,4 @@
+import StallCapture
 import StallReport
 
 /// What has been counted of stalls and not been handed over yet.

@@ -1,3 +1,4 @@
+import StallCapture
 import StallReport
 
 /// Runs the service's actions for stalls that last.

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StallCapture
 import StallReport
 
 /// Sends reports: numbers them, and reports the same stall once.

@@ -1,3 +1,4 @@
+import StallCapture
 import StallReport
 
 /// The thread that serves a loop, and what the kernel counts for it in the turn under way.

@@ -1,3 +1,4 @@
+import StallCapture
 import StallReport
 
 /// Follows the stalls of all loops: carries out what each loop's ``TurnMonitor`` decides.

@@ -1,3 +1,4 @@
+import StallCapture
 import StallReport
 
 /// Keeps what outlives the process of each stall under way: the record of the stall, and the loop's note to the agent.

@@ -1,4 +1,5 @@
 import Glibc
+import StallCapture
 import StallReport
 
 /// Takes the samples of stalls: what a loop's thread does, whom it waits for, and what other threads do.

@@ -1,3 +1,4 @@
+import StallCapture
 import Synchronization
 
 /// The loops that a watchdog watches, as other threads change them.

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StallCapture
 import Synchronization
 
 /// The one thread that watches all loops of a process, as other threads see it.

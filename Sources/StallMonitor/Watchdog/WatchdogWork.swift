@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StallCapture
 import Synchronization
 
 /// What the watchdog's thread does: it checks all loops, and sleeps until the earliest moment at which a turn could be late.

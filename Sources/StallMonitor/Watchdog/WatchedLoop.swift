@@ -1,3 +1,4 @@
+import StallCapture
 import StallReport
 
 /// The watchdog's view of one loop: it reads what ``TurnMonitor`` decides by, and carries out what concerns the pulse and the episode.
