@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// The programs of the documentation, compiled and run as they are written.
@@ -36,8 +37,7 @@ import Testing
   }
 
   private static func recipes(in article: String) -> [Recipe] {
-    let documentation = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-      .appending(path: "../../Sources/LoopEngine/Documentation.docc/\(article)")
+    let documentation = Repository.file("Sources/LoopEngine/Documentation.docc/\(article)")
     guard let text = try? String(contentsOf: documentation, encoding: .utf8) else { return [] }
     var title = article
     return text.components(separatedBy: "```").enumerated().compactMap { position, part in

@@ -8,21 +8,30 @@ let isForThreads = Context.environment["SANITIZER"] == "thread"
 var targets: [Target] = [
   .target(name: "CLinux", path: "Sources/CLinux"),
   .target(name: "CUnwind", path: "Sources/CUnwind"),
+  .target(name: "CSymbols", path: "Sources/CSymbols"),
   .target(name: "TurnSource", dependencies: ["CLinux"], path: "Sources/TurnSource"),
   .target(name: "LoopEngine", dependencies: ["CLinux", "TurnSource"], path: "Sources/LoopEngine"),
-  .target(name: "StallMonitor", dependencies: ["CLinux", "CUnwind", "TurnSource"], path: "Sources/StallMonitor"),
+  .target(name: "StallReport", path: "Sources/StallReport"),
+  .target(name: "StallSymbols", dependencies: ["CSymbols", "StallReport"], path: "Sources/StallSymbols"),
+  .target(name: "StallCapture", dependencies: ["CLinux", "CUnwind", "StallReport"], path: "Sources/StallCapture"),
+  .target(
+    name: "StallMonitor",
+    dependencies: ["CLinux", "CUnwind", "TurnSource", "StallReport", "StallSymbols", "StallCapture"],
+    path: "Sources/StallMonitor"),
   .target(name: "VictimC", path: "Tests/Victims/VictimC"),
+  .target(name: "TestSupport", dependencies: ["StallMonitor", "StallReport"], path: "Tests/TestSupport"),
 ]
 if isForThreads {
   targets += [
     .testTarget(
-      name: "LoopEngineTests", dependencies: ["LoopEngine", "TurnSource", "CLinux", "VictimC"],
+      name: "LoopEngineTests", dependencies: ["LoopEngine", "TurnSource", "CLinux", "VictimC", "TestSupport"],
       path: "Tests/LoopEngineTests",
       // The first runs an executable of the other package, the second reads files of the repository, and the third
       // compiles programs without the sanitizer.
       exclude: ["MainThreadTests.swift", "PromiseTableTests.swift", "RecipeTests.swift"]),
     .testTarget(
-      name: "PulseTests", dependencies: ["StallMonitor", "LoopEngine", "TurnSource", "CLinux"],
+      name: "PulseTests",
+      dependencies: ["StallMonitor", "StallCapture", "StallReport", "LoopEngine", "TurnSource", "CLinux"],
       path: "Tests/StallMonitorTests",
       sources: [
         "HeartbeatTests.swift", "PulseThreadsTests.swift", "TickScaleTests.swift", "TurnSourceRegistryTests.swift",
@@ -33,18 +42,20 @@ if isForThreads {
   targets += [
     .target(name: "VictimCxx", path: "Tests/Victims/VictimCxx"),
     .target(name: "FuzzUnwind", dependencies: ["CUnwind"], path: "Tests/Fuzz/Unwind"),
-    .target(name: "TakingTurns", path: "Tests/TakingTurns"),
     .executableTarget(
       name: "StallVictim", dependencies: ["LoopEngine", "StallMonitor", "VictimC"], path: "Tests/Victims/StallVictim"),
     .testTarget(
       name: "CaptureTests",
-      dependencies: ["StallMonitor", "CUnwind", "CLinux", "VictimC", "VictimCxx", "FuzzUnwind", "TakingTurns"],
+      dependencies: [
+        "StallMonitor", "StallReport", "StallSymbols", "StallCapture", "CUnwind", "CLinux", "VictimC", "VictimCxx",
+        "FuzzUnwind", "TestSupport",
+      ],
       path: "Tests/StallMonitorTests",
       sources: [
-        "CaptureTests.swift", "OneAtATime.swift", "PatientCapture.swift",
+        "CaptureTests.swift", "SuiteGroups.swift", "PatientCapture.swift",
         "SymbolFilesTests.swift", "SymbolFixtures.swift", "SymbolHostileTests.swift", "SymbolNamesTests.swift",
         "SymbolizerTests.swift",
-        "UnwindGarbageTests.swift", "Victim.swift",
+        "UnwindGarbageTests.swift",
       ]),
   ]
 }

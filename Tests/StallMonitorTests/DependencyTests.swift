@@ -1,5 +1,5 @@
 import Foundation
-import TakingTurns
+import TestSupport
 import Testing
 
 /// What a host takes on with the library, all traits off: none of the ecosystem's packages, and no Foundation.
@@ -41,11 +41,13 @@ struct DependencyTests {
     let scratch = FileManager.default.temporaryDirectory.appending(path: "stalld-scratch-\(UUID().uuidString)")
     defer { try? FileManager.default.removeItem(at: scratch) }
     let (status, output) = try run(
-      "swift", "package", "--package-path", Victim.root.path, "--scratch-path", scratch.path, "dump-package")
+      "swift", "package", "--package-path", Repository.root.path, "--scratch-path", scratch.path, "dump-package")
     #expect(status == 0)
     let manifest = try #require(try JSONSerialization.jsonObject(with: Data(output.utf8)) as? [String: Any])
     let targets = try #require(manifest["targets"] as? [[String: Any]])
-    let names = ["CLinux", "CUnwind", "TurnSource", "LoopEngine", "StallMonitor", "CStallMonitor", "StallMonitorC"]
+    let names = [
+      "CLinux", "CUnwind", "CSymbols", "TurnSource", "LoopEngine", "StallMonitor", "CStallMonitor", "StallMonitorC",
+    ]
     let libraries = targets.filter { names.contains($0["name"] as? String ?? "") }
     #expect(libraries.count == names.count)
     var traits: [String: [String]] = [:]
@@ -78,7 +80,7 @@ struct DependencyTests {
       // swift-tools-version: 6.1
       import PackageDescription
       let package = Package(
-        name: "host", dependencies: [.package(name: "stalld", path: "\(Victim.root.path)")],
+        name: "host", dependencies: [.package(name: "stalld", path: "\(Repository.root.path)")],
         targets: [.executableTarget(name: "host", dependencies: [.product(name: "StallMonitor", package: "stalld")])])
       """
     try manifest.write(to: package.appending(path: "Package.swift"), atomically: true, encoding: .utf8)

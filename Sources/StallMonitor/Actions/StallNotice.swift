@@ -1,3 +1,5 @@
+import StallReport
+
 /// What an action is told of a stall.
 ///
 /// Words are those of the report line (`Config/schema/stall-report.schema.json`).
@@ -25,7 +27,7 @@ public struct StallNotice: Sendable, Hashable {
 }
 
 extension StallNotice {
-  init(_ report: StallReport, isTold: Bool) {
+  init(_ report: Report, isTold: Bool) {
     self.init(
       id: report.stallID, event: report.event.rawValue,
       duration: .nanoseconds(Int64(clamping: report.durationNanoseconds)),

@@ -1,3 +1,4 @@
+import StallReport
 import Synchronization
 
 /// What an agent says of how this process is to be watched.

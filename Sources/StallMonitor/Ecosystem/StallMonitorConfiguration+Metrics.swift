@@ -1,5 +1,6 @@
 #if SwiftMetrics
 public import CoreMetrics
+import StallReport
 import Synchronization
 
 extension StallMonitorConfiguration {

@@ -1,22 +1,11 @@
+import StallReport
+
 /// Remembers which stalls have been told, so that the same stall is told once and then counted.
 ///
 /// A stall whose functions were told less than a window ago is not told again; at the end of the window one
 /// `stall.suppressed` says how many there were and how long they took. While they go on the windows double; a window
 /// without any ends the matter. Beside that, no more than a budget of stalls a minute is told in full. Belongs to the watchdog's thread.
 final class RepeatLedger {
-  /// What is known of stalls that were counted instead of told.
-  struct Tally: Equatable {
-    /// How many.
-    var count: UInt64 = 0
-    /// Their durations added up, and the longest, in nanoseconds.
-    var total: UInt64 = 0
-    var longest: UInt64 = 0
-    /// The time over which they were counted.
-    var window: UInt64 = 0
-    /// They were not told because of the budget: they need not be alike.
-    var isOverBudget = false
-  }
-
   /// Whether a stall is told.
   enum Answer: Equatable {
     case tell
@@ -33,9 +22,9 @@ final class RepeatLedger {
     /// What it was told to be known by: of a computation another one's samples may have met other functions.
     var toldFingerprint: String?
     var toldPlaces: PlaceTree?
-    var tally = Tally()
+    var tally = SuppressedStalls()
     /// What the summary is made of.
-    var template: StallReport?
+    var template: Report?
 
     var end: UInt64 { began + window }
   }
@@ -76,26 +65,26 @@ final class RepeatLedger {
   }
 
   /// Decides about a stall that begins.
-  func begin(_ report: StallReport, at now: UInt64) -> Answer {
+  func begin(_ report: Report, at now: UInt64) -> Answer {
     if isRepetition(report, at: now) { return .count }
     return spend(at: now) ? .tell : .count
   }
 
   /// Whether a stall that was not told so far has become worth a report of its own: it lasts more than a second, and twice as long as
   /// any that was told.
-  func promotes(_ report: StallReport, at now: UInt64) -> Bool {
+  func promotes(_ report: Report, at now: UInt64) -> Bool {
     guard let entry = entries[Self.key(of: report)] else { return spend(at: now) }
     return report.durationNanoseconds > 1_000_000_000 && report.durationNanoseconds / 2 > entry.longestTold
       && spend(at: now)
   }
 
   /// Whether a stall that begins would be counted as a repetition; decides nothing.
-  func knows(_ report: StallReport, at now: UInt64) -> Bool {
+  func knows(_ report: Report, at now: UInt64) -> Bool {
     entries[Self.key(of: report)].map { $0.end > now || $0.tally.count > 0 } ?? false
   }
 
   /// Notes the end of a stall that was told.
-  func didTell(_ report: StallReport, at now: UInt64) {
+  func didTell(_ report: Report, at now: UInt64) {
     guard firstWindow > 0 else { return }
     let key = Self.key(of: report)
     if var entry = entries[key], entry.end > now || entry.tally.count > 0 {
@@ -112,7 +101,7 @@ final class RepeatLedger {
   }
 
   /// Notes the end of a stall that was not told.
-  func didCount(_ report: StallReport, at now: UInt64) {
+  func didCount(_ report: Report, at now: UInt64) {
     var key = Self.key(of: report)
     if entries[key] == nil { key = Self.overBudget }
     var entry = entries[key] ?? Entry(began: now, window: max(firstWindow, Self.minute), longestTold: 0)
@@ -129,9 +118,9 @@ final class RepeatLedger {
   /// The summaries that are due, oldest first.
   ///
   /// `closing` takes all, because the watch ends.
-  func summaries(at now: UInt64, closing: Bool = false) -> [StallReport] {
+  func summaries(at now: UInt64, closing: Bool = false) -> [Report] {
     let due = entries.filter { $0.value.tally.count > 0 && ($0.value.end <= now || closing) }
-    var reports: [(began: UInt64, report: StallReport)] = []
+    var reports: [(began: UInt64, report: Report)] = []
     for (key, entry) in due {
       guard var report = entry.template else { continue }
       var tally = entry.tally
@@ -142,7 +131,7 @@ final class RepeatLedger {
         report.fingerprint = entry.toldFingerprint ?? report.fingerprint
         report.places = entry.toldPlaces
       }
-      report.suppress(tally)
+      report.suppress(tally, at: .now())
       reports.append((entry.began, report))
       entries[key] =
         tally.isOverBudget
@@ -156,7 +145,7 @@ final class RepeatLedger {
 
   // MARK: Inside
 
-  private func isRepetition(_ report: StallReport, at now: UInt64) -> Bool {
+  private func isRepetition(_ report: Report, at now: UInt64) -> Bool {
     let key = Self.key(of: report)
     guard let entry = entries[key] else { return false }
     if entry.end > now || entry.tally.count > 0 { return true }
@@ -184,7 +173,7 @@ final class RepeatLedger {
   }
 
   /// What makes two stalls the same: the loop and the host's own functions on the stack; without any, the loop and the cause.
-  private static func key(of report: StallReport) -> String {
+  private static func key(of report: Report) -> String {
     "\(report.loop.name) \(report.repeatKey ?? report.fingerprint ?? report.verdict.cause.rawValue)"
   }
 }

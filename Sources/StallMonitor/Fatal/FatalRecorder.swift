@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StallReport
 
 /// Sees to it that a process that ends in a stall leaves word of it.
 ///
@@ -59,7 +60,7 @@ final class FatalRecorder {
   }
 
   /// Keeps a stall's report for the case that the process ends now.
-  func keep(_ report: StallReport, in record: MappedRecord, turn: Pulse.Word, unless isOver: () -> Bool) {
+  func keep(_ report: Report, in record: MappedRecord, turn: Pulse.Word, unless isOver: () -> Bool) {
     let line = report.line()
     if record.isOpen { return record.update(line) }
     // A service that ends in each of its stalls, and whose lines nobody takes, must not fill the memory.

@@ -1,3 +1,5 @@
+import StallReport
+
 extension TurnStamper.Kind {
   /// The kind as a report names it.
   var reportName: String {

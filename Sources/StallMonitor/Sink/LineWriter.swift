@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StallCapture
 
 /// Puts whole lines onto one destination, and never waits for its reader.
 ///

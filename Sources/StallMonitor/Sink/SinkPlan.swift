@@ -1,4 +1,6 @@
 import Glibc
+import StallCapture
+import StallReport
 
 /// The sink that a configuration asks for, and how it is made.
 ///
@@ -34,7 +36,7 @@ struct SinkPlan: Sendable {
   ///
   /// - Throws: ``StallMonitorError`` if the destination cannot be opened, or there is no thread to be had.
   func start(
-    origin: StallReport.Origin, tunings: TuningBox, recovery: RecoveryPage?, news: @escaping @Sendable () -> Void
+    origin: Report.Origin, tunings: TuningBox, recovery: RecoveryPage?, news: @escaping @Sendable () -> Void
   ) throws(StallMonitorError) -> OutputSink {
     let writer: LineWriter
     switch configuration.sink {
@@ -65,7 +67,7 @@ struct SinkPlan: Sendable {
 
   /// Where lines for the agent may outlive the process; nil where that is nowhere.
   private func spoolPlace(
-    configured: String?, environment: Environment, origin: StallReport.Origin
+    configured: String?, environment: Environment, origin: Report.Origin
   ) -> Spool.Place? {
     let own = configured ?? environment.serviceStateDirectory
     // In memory, where there is no other place: what waits then outlives the process, though not the machine.

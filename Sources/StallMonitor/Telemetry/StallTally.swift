@@ -1,3 +1,5 @@
+import StallReport
+
 /// What has been counted of stalls and not been handed over yet.
 struct StallTally: Sendable {
   /// The dimensions of what is counted.
@@ -19,7 +21,7 @@ struct StallTally: Sendable {
   /// The loops that are watched, each with whether it stands still.
   var loops: [String: Bool] = [:]
 
-  mutating func add(_ report: StallReport, isTold: Bool) {
+  mutating func add(_ report: Report, isTold: Bool) {
     var count = counts[Key(loop: report.loop.name, cause: report.verdict.cause)] ?? Count()
     count.ended += 1
     count.nanoseconds += report.durationNanoseconds

@@ -1,6 +1,7 @@
 import Glibc
 import LoopEngine
 import StallMonitor
+import StallReport
 
 /// The agent: hosts' reports come in, get names, and are written; all on its loop, but for names, files and details.
 final class Agent {

@@ -1,4 +1,5 @@
 import StallMonitor
+import StallReport
 
 /// What a stall is known by once its frames have names, by the monitor's own rules; and what of it cannot be told.
 struct StallIdentity {

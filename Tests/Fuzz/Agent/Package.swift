@@ -8,22 +8,30 @@ let package = Package(
   targets: [
     .target(name: "CLinux", path: "Sources/CLinux"),
     .target(name: "CUnwind", path: "Sources/CUnwind"),
+    .target(name: "CSymbols", path: "Sources/CSymbols"),
     .systemLibrary(name: "CYAML", path: "Sources/CYAML"),
     .target(name: "TurnSource", dependencies: ["CLinux"], path: "Sources/TurnSource"),
     .target(name: "LoopEngine", dependencies: ["CLinux", "TurnSource"], path: "Sources/LoopEngine"),
-    .target(name: "StallMonitor", dependencies: ["CLinux", "CUnwind", "TurnSource"], path: "Sources/StallMonitor"),
+    .target(name: "StallReport", path: "Sources/StallReport"),
+    .target(name: "StallSymbols", dependencies: ["CSymbols", "StallReport"], path: "Sources/StallSymbols"),
+    .target(name: "StallCapture", dependencies: ["CLinux", "CUnwind", "StallReport"], path: "Sources/StallCapture"),
     .target(
-      name: "AgentInput", dependencies: ["StallMonitor", "LoopEngine", "CLinux", "CYAML"], path: "Sources/stalld",
+      name: "StallMonitor",
+      dependencies: ["CLinux", "CUnwind", "TurnSource", "StallReport", "StallSymbols", "StallCapture"],
+      path: "Sources/StallMonitor"),
+    .target(
+      name: "AgentInput", dependencies: ["StallReport", "StallMonitor", "LoopEngine", "CLinux", "CYAML"],
+      path: "Sources/stalld",
       // What these need, file by file: the command itself needs other packages.
       exclude: ["Agent/Settings/AgentOptions.swift"],
       sources: [
         "Agent/Settings", "Agent/Ingest/LineScanner.swift", "Agent/Ingest/FrameScan.swift", "Agent/AgentLog.swift",
-        "Terminal/TerminalText.swift", "JSONTokens.swift", "Agent/Output/SyslogAddress.swift",
+        "Terminal/TerminalText.swift", "Agent/Output/SyslogAddress.swift",
         "Agent/Metrics/MetricsAddress.swift", "Agent/LoopbackAddress.swift", "Agent/StreamListener.swift",
         "Symbolicate/LineReader.swift",
       ]),
     .executableTarget(
-      name: "FuzzAgent", dependencies: ["AgentInput", "StallMonitor"], path: "FuzzAgent",
+      name: "FuzzAgent", dependencies: ["AgentInput", "StallReport"], path: "FuzzAgent",
       swiftSettings: [.unsafeFlags(["-parse-as-library"])]),
   ],
   swiftLanguageModes: [.v6]

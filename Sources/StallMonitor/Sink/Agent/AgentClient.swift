@@ -1,4 +1,6 @@
 import Glibc
+import StallCapture
+import StallReport
 
 /// Talks with the agent: connects, sends what is not acknowledged, and reads what it says (`Documentation/AgentProtocol.md`).
 ///
@@ -21,7 +23,7 @@ final class AgentClient: OutputClient {
 
   private let sink: OutputSink
   private let path: String
-  private let origin: StallReport.Origin
+  private let origin: Report.Origin
   private let spool: Spool
   private let earlier: EarlierSpools
   private let box: TuningBox
@@ -61,7 +63,7 @@ final class AgentClient: OutputClient {
   ///   - configuration: The process's own configuration.
   ///   - recovery: Where the loops note that a stall is over.
   init(
-    sink: OutputSink, path: String, origin: StallReport.Origin, place: Spool.Place?,
+    sink: OutputSink, path: String, origin: Report.Origin, place: Spool.Place?,
     box: TuningBox, configuration: StallMonitorConfiguration, recovery: RecoveryPage? = nil
   ) {
     self.recovery = recovery
@@ -80,7 +82,7 @@ final class AgentClient: OutputClient {
 
   /// Who speaks, and how many lines wait.
   private var hello: [UInt8] {
-    var line = JSONLine()
+    var line = JSONWriter()
     line.object("hello") {
       $0.member("protocol", 1)
       $0.object("service") {

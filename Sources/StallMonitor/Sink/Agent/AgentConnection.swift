@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StallCapture
 
 /// One connection to the agent: whole lines out, whole lines in, and nothing waits.
 ///

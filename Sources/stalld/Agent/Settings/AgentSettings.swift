@@ -1,3 +1,5 @@
+import StallReport
+
 /// What an operator may decide of the agent.
 ///
 /// The keys of the file, their types and what they mean are in `AgentSettings.keys`.

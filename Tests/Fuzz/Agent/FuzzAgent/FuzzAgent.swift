@@ -1,4 +1,5 @@
 import Glibc
+import StallReport
 
 @testable import AgentInput
 @testable import StallMonitor
