@@ -1,5 +1,6 @@
 import Foundation
-@testable package import StallMonitor
+package import StallReport
+@testable package import StallSymbols
 package import Testing
 
 /// A stall of the published corpus of fingerprints: `Tests/Corpus/fingerprints`.
