@@ -32,17 +32,18 @@ let package = Package(
     // libunwind and libdw are opened at run time and never linked: see the headers libunwind_table.h and libdw_table.h.
     .target(name: "CUnwind"),
     .target(name: "CSymbols"),
+    .target(name: "DescriptorIO", dependencies: ["CLinux"]),
     .target(name: "LoopEngine", dependencies: ["CLinux"]),
     // The report as data: no input or output, no threads.
     .target(name: "StallReport"),
     // Names for addresses.
     .target(name: "StallSymbols", dependencies: ["CSymbols", "StallReport"]),
     // What threads do, as addresses and module identities.
-    .target(name: "StallCapture", dependencies: ["CLinux", "CUnwind", "StallReport"]),
+    .target(name: "StallCapture", dependencies: ["CLinux", "CUnwind", "DescriptorIO", "StallReport"]),
     .target(
       name: "StallMonitor",
       dependencies: [
-        "LoopEngine", "CLinux", "StallReport", "StallSymbols", "StallCapture", "CUnwind",
+        "LoopEngine", "CLinux", "CUnwind", "DescriptorIO", "StallReport", "StallSymbols", "StallCapture",
         .product(name: "Logging", package: "swift-log", condition: .when(traits: ["SwiftLog"])),
         .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["SwiftMetrics"])),
         .product(
@@ -61,8 +62,8 @@ let package = Package(
     .executableTarget(
       name: "stalld",
       dependencies: [
-        "LoopEngine", "StallReport", "StallSymbols", "StallCapture", "StallMonitor", "CLinux", "CSymbols", "CYAML", "CZlib",
-        "CMicrohttpd",
+        "LoopEngine", "StallReport", "StallSymbols", "StallCapture", "StallMonitor", "CLinux", "CSymbols", "DescriptorIO",
+        "CYAML", "CZlib", "CMicrohttpd",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
       // The parts of `stalld report --html`.
@@ -95,6 +96,7 @@ let package = Package(
     .target(name: "Matrix", path: "Tests/Matrix"),
     .executableTarget(name: "run-matrix", dependencies: ["Matrix"], path: "Tests/MatrixCommand"),
     .testTarget(name: "MatrixTests", dependencies: ["Matrix", "TestSupport"]),
+    .testTarget(name: "DescriptorIOTests", dependencies: ["DescriptorIO", "TestSupport"]),
     .testTarget(
       name: "LoopEngineTests", dependencies: ["LoopEngine", "CLinux", "MainThreadVictim", "VictimC", "TestSupport"]),
     .testTarget(
@@ -106,7 +108,9 @@ let package = Package(
       ]),
     .testTarget(
       name: "StalldTests",
-      dependencies: ["stalld", "StallReport", "StallCapture", "LoopEngine", "StallVictim", "TestSupport"]),
+      dependencies: [
+        "stalld", "DescriptorIO", "StallReport", "StallCapture", "LoopEngine", "StallVictim", "TestSupport",
+      ]),
   ],
   swiftLanguageModes: [.v6]
 )

@@ -7,15 +7,18 @@ let isForThreads = Context.environment["SANITIZER"] == "thread"
 
 var targets: [Target] = [
   .target(name: "CLinux", path: "Sources/CLinux"),
+  .target(name: "DescriptorIO", dependencies: ["CLinux"], path: "Sources/DescriptorIO"),
   .target(name: "CUnwind", path: "Sources/CUnwind"),
   .target(name: "CSymbols", path: "Sources/CSymbols"),
   .target(name: "LoopEngine", dependencies: ["CLinux"], path: "Sources/LoopEngine"),
   .target(name: "StallReport", path: "Sources/StallReport"),
   .target(name: "StallSymbols", dependencies: ["CSymbols", "StallReport"], path: "Sources/StallSymbols"),
-  .target(name: "StallCapture", dependencies: ["CLinux", "CUnwind", "StallReport"], path: "Sources/StallCapture"),
+  .target(
+    name: "StallCapture", dependencies: ["CLinux", "CUnwind", "DescriptorIO", "StallReport"],
+    path: "Sources/StallCapture"),
   .target(
     name: "StallMonitor",
-    dependencies: ["LoopEngine", "CLinux", "CUnwind", "StallReport", "StallSymbols", "StallCapture"],
+    dependencies: ["LoopEngine", "CLinux", "CUnwind", "DescriptorIO", "StallReport", "StallSymbols", "StallCapture"],
     path: "Sources/StallMonitor"),
   .target(name: "VictimC", path: "Tests/Victims/VictimC"),
   .target(name: "TestSupport", dependencies: ["StallReport", "StallSymbols"], path: "Tests/TestSupport"),
@@ -47,7 +50,7 @@ if isForThreads {
       ],
       path: "Tests/StallMonitorTests",
       sources: [
-        "CaptureTests.swift", "OneAtATime.swift", "PatientCapture.swift",
+        "CaptureTests.swift", "SuiteGroups.swift", "PatientCapture.swift",
         "SymbolFilesTests.swift", "SymbolFixtures.swift", "SymbolHostileTests.swift", "SymbolNamesTests.swift",
         "SymbolizerTests.swift",
         "UnwindGarbageTests.swift",

@@ -2,9 +2,10 @@ import Foundation
 import TestSupport
 import Testing
 
-extension OneAtATime {
+extension WatchedHosts {
   /// Hosts that end in mid-stall, and what is told of it when the same service starts next.
-  @Suite(.serialized)
+  @Suite(
+    .serialized, .takingTurns)
   struct FatalTests {
     /// A service's state directory, for one test.
     final class State: Sendable {
@@ -40,8 +41,9 @@ extension OneAtATime {
           defer { kill(process.processIdentifier, SIGKILL) }
           try self.wait()
           // Names have a time budget: those that the first report lacks come with the next samples.
-          let end = Date(timeIntervalSinceNow: 20)
-          while !self.isNamed, Date.now < end { usleep(1000) }
+          _ = eventually(within: 20) { self.isNamed }
+          // The record is written before the line.
+          _ = eventually(within: 20) { process.hasWritten }
         }
       }
 

@@ -1,7 +1,8 @@
 import Foundation
 package import StallReport
-@testable package import StallSymbols
-package import Testing
+import Testing
+
+@testable import StallSymbols
 
 /// A stall of the published corpus of fingerprints: `Tests/Corpus/fingerprints`.
 package struct CorpusStall: Decodable, Sendable, CustomTestStringConvertible {

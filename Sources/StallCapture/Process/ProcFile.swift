@@ -1,28 +1,28 @@
 import CLinux
+import DescriptorIO
+import DescriptorIO
 import Glibc
 
 /// A file under `/proc`, opened once and read again and again.
 ///
 /// Descriptors opened when the watch starts keep working when the process later becomes non-dumpable (setuid).
 package struct ProcFile: ~Copyable {
-  private let descriptor: Int32
-  private let identity: FileIdentity
+  private let descriptor: GuardedDescriptor
 
   /// Opens the file, or returns nil: the thread is gone, or there is no procfs.
   package init?(_ path: String) {
-    descriptor = clinux_open(path, O_RDONLY | O_CLOEXEC, 0)
-    guard descriptor >= 0, let identity = FileIdentity(descriptor) else { return nil }
-    self.identity = identity
+    guard let descriptor = GuardedDescriptor(clinux_open(path, O_RDONLY | O_CLOEXEC, 0)) else { return nil }
+    self.descriptor = descriptor
   }
 
-  deinit { identity.close(descriptor) }
+  deinit { descriptor.close() }
 
   /// Reads from the start into `buffer`.
   ///
   /// Returns the number of bytes, or nil if the thread has ended. About 2 us.
   package borrowing func read(into buffer: UnsafeMutableRawBufferPointer) -> Int? {
-    guard identity.isHeld(by: descriptor) else { return nil }
-    let count = pread(descriptor, buffer.baseAddress, buffer.count, 0)
+    guard descriptor.isIntact else { return nil }
+    let count = pread(descriptor.number, buffer.baseAddress, buffer.count, 0)
     return count > 0 ? count : nil
   }
 

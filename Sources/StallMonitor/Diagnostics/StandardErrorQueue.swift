@@ -1,4 +1,5 @@
 import CLinux
+import DescriptorIO
 import Glibc
 import StallCapture
 import Synchronization
@@ -16,7 +17,7 @@ enum StandardErrorQueue {
     var isHeld = false
     var isDelivering = false
     /// What standard error was at the start.
-    var original: FileIdentity.Place?
+    var original: FileIdentity?
     var journal: Journal?
   }
 
@@ -26,17 +27,17 @@ enum StandardErrorQueue {
   private struct Journal {
     var stream: String
     var identifier: String
-    var socket: ServiceManagerSocket
+    var socket: UnixDatagramSocket
   }
 
   /// Keeps messages back until ``flush()``, which the caller calls when the monitor has started.
   static func hold(environment: Environment, executable: String) {
     let stream = environment.variables["JOURNAL_STREAM"] ?? ""
-    let socket = ServiceManagerSocket(address: "/run/systemd/journal/socket")
+    let socket = UnixDatagramSocket(address: "/run/systemd/journal/socket")
     let identifier = ProcessFacts.baseName(executable)
     state.withLock { state in
       state.isHeld = true
-      state.original = FileIdentity(STDERR_FILENO)?.place
+      state.original = FileIdentity(STDERR_FILENO)
       state.journal = nil
       if let socket, !stream.isEmpty { state.journal = Journal(stream: stream, identifier: identifier, socket: socket) }
     }
@@ -82,12 +83,12 @@ enum StandardErrorQueue {
   }
 
   /// False if standard error cannot be reached from this thread.
-  private static func write(_ line: [UInt8], to original: FileIdentity.Place?, _ journal: Journal?) -> Bool {
+  private static func write(_ line: [UInt8], to original: FileIdentity?, _ journal: Journal?) -> Bool {
     // The main thread's table, which is the service's. A socket cannot be opened in this way.
     let path = "/proc/self/fd/2"
     var status = stat()
     // The number may be another file's by now. In a regular file the service's own next write would not know of ours.
-    guard let original, stat(path, &status) == 0, original == FileIdentity.Place(status),
+    guard let original, stat(path, &status) == 0, original == FileIdentity(status),
       status.st_mode & S_IFMT != S_IFREG
     else { return false }
     let descriptor = clinux_open(path, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0)
@@ -96,9 +97,7 @@ enum StandardErrorQueue {
       close(descriptor)
       return true
     }
-    guard let journal, "\(status.st_dev):\(status.st_ino)" == journal.stream else {
-      return false
-    }
+    guard let journal, original.journalStream == journal.stream else { return false }
     let text = String(decoding: line.dropLast(), as: UTF8.self)
     return journal.socket.send("PRIORITY=4\nSYSLOG_IDENTIFIER=\(journal.identifier)\nMESSAGE=\(text)\n") == nil
   }

@@ -1,4 +1,5 @@
 import CLinux
+import DescriptorIO
 import Glibc
 import StallCapture
 import StallReport
@@ -20,27 +21,24 @@ struct AbandonedFiles {
   /// A dead process's file, locked.
   struct Claim {
     var name: String
-    var descriptor: Int32
-    fileprivate var identity: FileIdentity
+    fileprivate var guarded: GuardedDescriptor
+
+    var descriptor: Int32 { guarded.number }
 
     /// Gives the file back.
-    func release() { identity.close(descriptor) }
+    func release() { guarded.close() }
   }
 
   /// The names that may be taken.
   func list() -> [String] {
     var names: [String] = []
-    let stream = try? directory.use { clinux_open_at($0, ".", O_RDONLY | O_DIRECTORY, 0) }
-    guard let stream, stream >= 0 else { return [] }
-    guard let entries = fdopendir(stream) else {
-      close(stream)
-      return []
-    }
-    defer { closedir(entries) }
-    for _ in 0..<Self.entryLimit {
-      guard names.count < limit, let entry = readdir(entries) else { break }
-      let name = entry.name
-      if name.hasPrefix(prefix), isOurs(name) { names.append(name) }
+    var left = Self.entryLimit
+    _ = try? directory.use { descriptor in
+      DirectoryFiles.forEachName(in: descriptor) { name in
+        if name.hasPrefix(prefix), isOurs(name) { names.append(name) }
+        left -= 1
+        return left > 0 && names.count < limit
+      }
     }
     return names
   }
@@ -65,7 +63,7 @@ struct AbandonedFiles {
     let opened = try? directory.use {
       clinux_open_at($0, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0)
     }
-    guard let descriptor = opened, descriptor >= 0, let identity = FileIdentity(descriptor) else {
+    guard let descriptor = opened, descriptor >= 0, let guarded = GuardedDescriptor(descriptor) else {
       if opened != nil, errno != ENOENT { leaveAlone(name, because: StateDirectory.Failure(code: errno).reason) }
       return nil
     }
@@ -86,7 +84,7 @@ struct AbandonedFiles {
       close(descriptor)
       return nil
     }
-    return Claim(name: name, descriptor: descriptor, identity: identity)
+    return Claim(name: name, guarded: guarded)
   }
 
   /// Says that a file stays.

@@ -1,4 +1,5 @@
 import CLinux
+import DescriptorIO
 import Glibc
 import StallCapture
 
@@ -17,33 +18,31 @@ final class StateDirectory: Sendable {
   let path: String
   /// Whether it lies on tmpfs: files in it can be mapped without a thread ever waiting for a disk, or dying of a full one.
   let isInMemory: Bool
-  private let descriptor: Int32
-  private let identity: FileIdentity
+  private let descriptor: GuardedDescriptor
 
   /// Opens a directory that exists.
   init(path: String) throws(Failure) {
-    let descriptor = clinux_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
-    guard descriptor >= 0, let identity = FileIdentity(descriptor) else { throw Failure(code: errno) }
+    let number = clinux_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
+    guard number >= 0, let descriptor = GuardedDescriptor(number) else { throw Failure(code: errno) }
     self.path = path
     self.descriptor = descriptor
-    self.identity = identity
-    isInMemory = clinux_is_on_tmpfs(descriptor)
+    isInMemory = clinux_is_on_tmpfs(number)
   }
 
-  deinit { identity.close(descriptor) }
+  deinit { descriptor.close() }
 
   /// Throws unless files can be made in it.
   func checkWritable() throws(Failure) {
-    guard faccessat(descriptor, ".", W_OK | X_OK, AT_EACCESS) == 0 else { throw Failure(code: errno) }
+    guard faccessat(descriptor.number, ".", W_OK | X_OK, AT_EACCESS) == 0 else { throw Failure(code: errno) }
   }
 
   /// Calls `body` with the descriptor, opened anew if the host has closed it.
   func use<Result>(_ body: (Int32) throws(Failure) -> Result) throws(Failure) -> Result {
-    if FileIdentity(descriptor) == identity { return try body(descriptor) }
+    if descriptor.isIntact { return try body(descriptor.number) }
     let anew = clinux_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
     guard anew >= 0 else { throw Failure(code: errno) }
     defer { close(anew) }
-    guard FileIdentity(anew) == identity else { throw Failure(code: ENOENT) }
+    guard descriptor.isSameFile(as: anew) else { throw Failure(code: ENOENT) }
     return try body(anew)
   }
 }

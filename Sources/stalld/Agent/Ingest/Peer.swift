@@ -1,4 +1,5 @@
 import CLinux
+import DescriptorIO
 import Glibc
 import StallCapture
 
@@ -63,8 +64,7 @@ struct Peer: Sendable, Equatable {
   ///
   /// Nil if it does not say, or no descriptor is left. The pidfd, which is the caller's to close, names the process for good; -1 if it has ended already.
   static func of(socket: Int32) -> (peer: Peer, pidfd: Int32)? {
-    var credentials = clinux_peer()
-    guard clinux_peer_credentials(socket, &credentials) else { return nil }
+    guard let credentials = PeerCredentials(socket: socket) else { return nil }
     var groups = [UInt32](repeating: 0, count: 256)
     let count = clinux_peer_groups(socket, &groups, Int32(groups.count))
     func peer(_ cgroup: String?) -> Peer {

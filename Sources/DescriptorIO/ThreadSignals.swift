@@ -1,9 +1,9 @@
 import Glibc
 
 /// Signals that a thread gets for its own system calls.
-enum ThreadSignals {
+package enum ThreadSignals {
   /// Keeps them from the calling thread alone: the rest of the process, and the programs that it starts, have them as before.
-  static func block(_ signals: [Int32]) {
+  package static func block(_ signals: [Int32]) {
     var set = sigset_t()
     sigemptyset(&set)
     for signal in signals { sigaddset(&set, signal) }
