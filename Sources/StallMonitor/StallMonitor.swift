@@ -285,12 +285,18 @@ public final class StallMonitor: Sendable {
     let plan = SinkPlan(configuration, environment: environment)
     let kept = try plan.keptDescriptor()
     // On this thread, so that they share the service's descriptor table.
-    try courier?.start { watchdog.list.subjects.map(CountedLoop.init) }
+    do throws(OwnThreads.Failure) {
+      try courier?.start { watchdog.list.subjects.map(CountedLoop.init) }
+    } catch {
+      throw StallMonitorError(error)
+    }
     if let actions = couriers.actions, !actions.addUser() { throw .noThread(code: EAGAIN) }
     let recovery = plan.makeRecoveryPage(sentinel: sentinel)
     let keepsRecords = Atomic<Bool>(false)
     let suspension = Suspension()
-    StandardErrorQueue.hold(environment: environment, executable: ProcessFacts.executablePath())
+    StandardErrorQueue.hold(
+      journalStream: environment.variables["JOURNAL_STREAM"] ?? "",
+      identifier: ProcessFacts.baseName(ProcessFacts.executablePath()))
     defer { StandardErrorQueue.flush() }
     do throws(StallMonitorError) {
       try watchdog.start(keeping: kept) { () throws(StallMonitorError) in
