@@ -1,5 +1,6 @@
 import Glibc
 import LoopEngine
+import TestSupport
 import Testing
 
 /// What ready-made sources own, refuse and leave behind.

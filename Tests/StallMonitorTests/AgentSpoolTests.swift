@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import StallReport
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import StallMonitor
@@ -66,12 +67,9 @@ struct AgentSpoolTests {
   }
 
   private final class Directory {
-    let path: String
-    init(in parent: URL = FileManager.default.temporaryDirectory) throws {
-      path = parent.appending(path: "stalld-\(UUID().uuidString)").path
-      try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
-    }
-    deinit { try? FileManager.default.removeItem(atPath: path) }
+    private let scratch: ScratchDirectory
+    var path: String { scratch.path }
+    init(in parent: URL = FileManager.default.temporaryDirectory) throws { scratch = try ScratchDirectory(in: parent) }
     var files: [String] { ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).sorted() }
     var bytes: Int {
       files.reduce(0) {

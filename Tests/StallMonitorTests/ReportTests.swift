@@ -1,5 +1,6 @@
 import Foundation
 import StallReport
+import TestSupport
 import Testing
 
 @testable import StallMonitor
@@ -31,8 +32,8 @@ struct ReportTests {
     #expect(line.count <= 8000)
     #expect(line.last == UInt8(ascii: "\n"))
     #expect(line.count { $0 == UInt8(ascii: "\n") } == 1)
-    try Victim.validate(Data(line))
-    let read = try Report(Data(line))
+    try ReportSchema.expectValid(Data(line))
+    let read = try WrittenReport(Data(line))
     let shown =
       read.stack.count
       + (read["threads"] as? [[String: Any]] ?? []).reduce(0) {
@@ -48,8 +49,8 @@ struct ReportTests {
     report.threads[0].captureFailure = .signalBlocked
     report.threads[1].isApproximate = true
     let line = report.line()
-    try Victim.validate(Data(line))
-    let captures = try #require(try Report(Data(line))["threads"] as? [[String: Any]]).map {
+    try ReportSchema.expectValid(Data(line))
+    let captures = try #require(try WrittenReport(Data(line))["threads"] as? [[String: Any]]).map {
       $0["capture"] as? [String: Any]
     }
     #expect(captures[0]?["failure"] as? String == "the thread runs with the capture signal blocked")
@@ -58,7 +59,7 @@ struct ReportTests {
   }
 
   @Test func middleFramesGoFirst() throws {
-    let read = try Report(Data(report(frames: 200).line()))
+    let read = try WrittenReport(Data(report(frames: 200).line()))
     let lines = read.stack.compactMap { $0["line"] as? Int }
     #expect(lines.first == 1)
     #expect(lines.last == 200)
@@ -69,7 +70,7 @@ struct ReportTests {
   @Test func longSymbolsAreCutAtACharacter() throws {
     let line = report(frames: 30, symbolLength: 6001).line()
     #expect(line.count <= 8000)
-    let read = try Report(Data(line))
+    let read = try WrittenReport(Data(line))
     #expect((read.stack.first?["symbol"] as? String)?.hasSuffix("é…") == true)
   }
 

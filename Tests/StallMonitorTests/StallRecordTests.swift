@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 import VictimC
 
@@ -8,16 +9,15 @@ import VictimC
 struct StallRecordTests {
   /// A directory in memory, for one test.
   private final class Place {
-    let path = "/dev/shm/stallmonitor-tests-\(UUID().uuidString)"
+    private let scratch: ScratchDirectory
+    var path: String { scratch.path }
     let directory: StateDirectory
     let sentinel = ForkSentinel()
 
     init() throws {
-      try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false)
-      directory = try StateDirectory(path: path)
+      scratch = try ScratchDirectory.inMemory()
+      directory = try StateDirectory(path: scratch.path)
     }
-
-    deinit { try? FileManager.default.removeItem(atPath: path) }
 
     var files: [String] { (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? [] }
 

@@ -1,14 +1,16 @@
 import Foundation
 import StallReport
+import TestSupport
 import Testing
 
+@testable import StallCapture
 @testable import StallMonitor
 
-extension OneAtATime {
+extension CapturesInThisProcess {
   /// Which threads are told in a stall, and on demand.
   @Suite(.serialized, .timeLimit(.minutes(2)))
   struct ThreadSelectionTests {
-    private func crowd(_ selection: String, _ count: Int = 500) throws -> (victim: Victim, report: Report) {
+    private func crowd(_ selection: String, _ count: Int = 500) throws -> (victim: Victim, report: WrittenReport) {
       let victim = try Victim.run(
         "crowd", milliseconds: 600,
         environment: [
@@ -115,8 +117,8 @@ extension OneAtATime {
       report.threadsOmitted = 7
       let line = report.line()
       #expect(line.count <= StallReport.Report.longestLine)
-      try Victim.validate(Data(line))
-      let read = try Report(Data(line))
+      try ReportSchema.expectValid(Data(line))
+      let read = try WrittenReport(Data(line))
       let threads = try #require(read["threads"] as? [[String: Any]])
       #expect(
         threads.prefix(2).allSatisfy {

@@ -1,5 +1,5 @@
 import Foundation
-import TakingTurns
+import TestSupport
 import Testing
 
 @testable import stalld
@@ -38,7 +38,7 @@ import Testing
       #expect(path == "/dev/null" || path.contains("/service/"), "\(path)")
     }
     agent.killAndWait()
-    #expect(comes { kill(worker, 0) != 0 })
+    #expect(eventually { kill(worker, 0) != 0 })
   }
 
   @Test("killed in mid-line, it is started again: no line is lost, and names come as before")
@@ -102,7 +102,7 @@ import Testing
         stage.value.submit([TransitLine(connection: 1, number: UInt64(number), process: 7, line: report, bytes: 100)])
       }
     }
-    #expect(try comes { try driver.perform { _ in forwarded.lines.count == 20 } })
+    #expect(try eventually { try driver.perform { _ in forwarded.lines.count == 20 } })
     try driver.perform { _ in
       #expect(forwarded.lines.map(\.number) == (1...20).map { UInt64($0) })
       #expect(stage.value.counters.unnamedLines == 20)
@@ -158,7 +158,7 @@ import Testing
     let fixtures = try NameFixtures()
     let agent = try RunningAgent()
     #expect(try send([NameFixtures.line(1, [library(fixtures)])], agent).isAcknowledged(1))
-    let written = try WrittenLine(try #require(try agent.line(1)))
+    let written = try WrittenReport(try #require(try agent.line(1)))
     let shown = try #require(try agent.status().stalls.last)
     #expect(written["stall", "culprit"] as? String == "true_name")
     #expect(shown.culprit == "true_name")
@@ -190,7 +190,7 @@ import Testing
     #expect(lines.count == shapes.count)
     for (text, (threads, frames)) in zip(lines, shapes) {
       #expect(text.utf8.count < 8000)
-      let line = try WrittenLine(text)
+      let line = try WrittenReport(text)
       let told = (line.object["stack"] as? [Any])?.count ?? 0
       #expect(told + (line.object["frames_omitted"] as? Int ?? 0) == frames)
       #expect(frames == 0 || told > 0)

@@ -1,5 +1,6 @@
 import Foundation
 import StallMonitor
+import TestSupport
 import Testing
 
 @testable import stalld
@@ -127,7 +128,7 @@ struct SettingsTests {
 
   @Test func theShippedFileSaysTheDefaults() throws {
     let shipped = try String(
-      contentsOf: Program.root.appending(path: "Config/stalld.yaml"), encoding: .utf8)
+      contentsOf: Repository.file("Config/stalld.yaml"), encoding: .utf8)
     #expect(
       shipped == SettingsReference.file,
       "Config/stalld.yaml is made by: stalld settings-reference yaml > Config/stalld.yaml")

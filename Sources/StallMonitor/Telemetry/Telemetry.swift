@@ -32,5 +32,5 @@ protocol StallMeters: AnyObject, Sendable {
   func add(_ tally: StallTally)
 
   /// Adds the turns that a loop has made since the last call.
-  func add(_ turns: TurnCount, of loop: String)
+  func add(_ turns: TurnHistogram, of loop: String)
 }
