@@ -14,7 +14,7 @@ var targets: [Target] = [
     name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "CUnwind", "StallReport"], path: "Sources/StallMonitor"
   ),
   .target(name: "VictimC", path: "Tests/Victims/VictimC"),
-  .target(name: "TestSupport", dependencies: ["StallMonitor"], path: "Tests/TestSupport"),
+  .target(name: "TestSupport", dependencies: ["StallMonitor", "StallReport"], path: "Tests/TestSupport"),
 ]
 if isForThreads {
   targets += [

@@ -1,4 +1,5 @@
 import Foundation
+package import StallReport
 import Testing
 
 @testable package import StallMonitor
