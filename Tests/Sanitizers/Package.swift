@@ -7,12 +7,19 @@ let isForThreads = Context.environment["SANITIZER"] == "thread"
 
 var targets: [Target] = [
   .target(name: "CLinux", path: "Sources/CLinux"),
+  .target(name: "DescriptorIO", dependencies: ["CLinux"], path: "Sources/DescriptorIO"),
   .target(name: "CUnwind", path: "Sources/CUnwind"),
+  .target(name: "CSymbols", path: "Sources/CSymbols"),
   .target(name: "LoopEngine", dependencies: ["CLinux"], path: "Sources/LoopEngine"),
   .target(name: "StallReport", path: "Sources/StallReport"),
+  .target(name: "StallSymbols", dependencies: ["CSymbols", "StallReport"], path: "Sources/StallSymbols"),
   .target(
-    name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "CUnwind", "StallReport"], path: "Sources/StallMonitor"
-  ),
+    name: "StallCapture", dependencies: ["CLinux", "CUnwind", "DescriptorIO", "StallReport"],
+    path: "Sources/StallCapture"),
+  .target(
+    name: "StallMonitor",
+    dependencies: ["LoopEngine", "CLinux", "CUnwind", "DescriptorIO", "StallReport", "StallSymbols", "StallCapture"],
+    path: "Sources/StallMonitor"),
   .target(name: "VictimC", path: "Tests/Victims/VictimC"),
   .target(name: "TestSupport", dependencies: ["StallMonitor", "StallReport"], path: "Tests/TestSupport"),
 ]
@@ -25,7 +32,7 @@ if isForThreads {
       // compiles programs without the sanitizer.
       exclude: ["MainThreadTests.swift", "PromiseTableTests.swift", "RecipeTests.swift"]),
     .testTarget(
-      name: "PulseTests", dependencies: ["StallMonitor", "StallReport", "LoopEngine", "CLinux"],
+      name: "PulseTests", dependencies: ["StallMonitor", "StallCapture", "StallReport", "LoopEngine", "CLinux"],
       path: "Tests/StallMonitorTests",
       sources: ["HeartbeatTests.swift", "PulseThreadsTests.swift", "TickScaleTests.swift", "WatchedLoopTests.swift"]),
   ]
@@ -38,7 +45,8 @@ if isForThreads {
     .testTarget(
       name: "CaptureTests",
       dependencies: [
-        "StallMonitor", "StallReport", "CUnwind", "CLinux", "VictimC", "VictimCxx", "FuzzUnwind", "TestSupport",
+        "StallMonitor", "StallReport", "StallSymbols", "StallCapture", "CUnwind", "CLinux", "VictimC", "VictimCxx",
+        "FuzzUnwind", "TestSupport",
       ],
       path: "Tests/StallMonitorTests",
       sources: [

@@ -6,6 +6,7 @@ import Testing
 import VictimC
 import VictimCxx
 
+@testable import StallCapture
 @testable import StallMonitor
 
 extension CapturesInThisProcess {

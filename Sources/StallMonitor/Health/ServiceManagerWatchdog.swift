@@ -1,3 +1,4 @@
+import DescriptorIO
 import Glibc
 
 /// Tells systemd's watchdog (`WatchdogSec=`) that the loops are healthy, for as long as they are.
@@ -7,7 +8,7 @@ import Glibc
 struct ServiceManagerWatchdog: Sendable {
   /// How often is told: half of systemd's time, as sd_watchdog_enabled(3) advises.
   let interval: UInt64
-  private let socket: ServiceManagerSocket
+  private let socket: UnixDatagramSocket
   private var next: UInt64 = 0
   private var hasComplained = false
 
@@ -16,7 +17,7 @@ struct ServiceManagerWatchdog: Sendable {
   // Shorter times cannot be kept on a busy machine.
   private static let shortestInterval: UInt64 = 1_000_000
 
-  init(socket: ServiceManagerSocket, interval: UInt64) {
+  init(socket: UnixDatagramSocket, interval: UInt64) {
     self.socket = socket
     self.interval = max(interval, Self.shortestInterval)
   }
@@ -35,7 +36,7 @@ struct ServiceManagerWatchdog: Sendable {
       return nil
     }
     let address = environment.variables["NOTIFY_SOCKET"] ?? ""
-    guard let socket = ServiceManagerSocket(address: address) else {
+    guard let socket = UnixDatagramSocket(address: address) else {
       Diagnostics.say(
         "NOTIFY_SOCKET=\(address) is not usable; allowed: the path of a Unix socket, or @ and its abstract name, of at most 107 bytes. systemd is not told anything"
       )

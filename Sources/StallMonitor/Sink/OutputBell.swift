@@ -1,4 +1,6 @@
+import DescriptorIO
 import Glibc
+import StallCapture
 import Synchronization
 
 /// Wakes the output thread from its poll.
@@ -10,18 +12,14 @@ final class OutputBell: Sendable {
   static let sharedTableInterval: UInt64 = 200_000_000
 
   private struct Ends {
-    var inner: Int32 = -1
-    var outer: Int32 = -1
-    var innerIdentity: FileIdentity?
-    var outerIdentity: FileIdentity?
+    var inner: GuardedDescriptor?
+    var outer: GuardedDescriptor?
 
-    var isIntact: Bool {
-      innerIdentity != nil && FileIdentity(inner) == innerIdentity && FileIdentity(outer) == outerIdentity
-    }
+    var isIntact: Bool { inner?.isIntact == true && outer?.isIntact == true }
 
     func close() {
-      innerIdentity?.close(inner)
-      outerIdentity?.close(outer)
+      inner?.close()
+      outer?.close()
     }
   }
 
@@ -38,10 +36,10 @@ final class OutputBell: Sendable {
   func ring() -> Bool {
     let wasRinging = isRinging.exchange(true, ordering: .sequentiallyConsistent)
     return ends.withLock {
-      guard $0.isIntact else { return false }
+      guard $0.isIntact, let outer = $0.outer else { return false }
       guard !wasRinging else { return true }
       var byte: UInt8 = 1
-      _ = send($0.outer, &byte, 1, Int32(MSG_DONTWAIT | MSG_NOSIGNAL))
+      _ = send(outer.number, &byte, 1, Int32(MSG_DONTWAIT | MSG_NOSIGNAL))
       return true
     }
   }
@@ -55,19 +53,18 @@ final class OutputBell: Sendable {
   func quiet() -> Int32? {
     isRinging.store(false, ordering: .sequentiallyConsistent)
     return ends.withLock { ends in
-      if ends.isIntact {
+      if ends.isIntact, let inner = ends.inner {
         // The byte of an earlier ring may arrive after the call that quieted it.
         var bytes: UInt64 = 0
-        _ = recv(ends.inner, &bytes, 8, Int32(MSG_DONTWAIT))
-        return ends.inner
+        _ = recv(inner.number, &bytes, 8, Int32(MSG_DONTWAIT))
+        return inner.number
       }
       ends.close()
       ends = Ends()
       var pair: [Int32] = [-1, -1]
       guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &pair) == 0 else { return nil }
-      ends = Ends(
-        inner: pair[0], outer: pair[1], innerIdentity: FileIdentity(pair[0]), outerIdentity: FileIdentity(pair[1]))
-      return ends.inner
+      ends = Ends(inner: GuardedDescriptor(pair[0]), outer: GuardedDescriptor(pair[1]))
+      return pair[0]
     }
   }
 

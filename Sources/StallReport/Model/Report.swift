@@ -179,7 +179,7 @@ package struct Report: Sendable {
     return line(limit: limit, tree: tree)
   }
 
-  private func line(limit: Int, tree: JSONLine?) -> [UInt8] {
+  private func line(limit: Int, tree: JSONWriter?) -> [UInt8] {
     var frames = stack.map(\.json)
     // The other threads' stacks give way before the loop's own does.
     var others = threads.map { thread in (thread, thread.stack.map(\.json)) }
@@ -204,7 +204,7 @@ package struct Report: Sendable {
   }
 
   /// How many of the threads fit with their innermost frames; the rest is counted.
-  private static func fitting(_ threads: [(OtherThread, [JSONLine])], in room: Int) -> Int {
+  private static func fitting(_ threads: [(OtherThread, [JSONWriter])], in room: Int) -> Int {
     var left = room
     for (index, (thread, frames)) in threads.enumerated() {
       // What is waited for is told whatever it costs the others; of those, a thread with three frames is worth its room.
@@ -215,9 +215,10 @@ package struct Report: Sendable {
   }
 
   private func line(
-    frames: [JSONLine], others: [(OtherThread, [JSONLine])], omitted: Int, threadsOmitted: Int, tree: JSONLine? = nil
+    frames: [JSONWriter], others: [(OtherThread, [JSONWriter])], omitted: Int, threadsOmitted: Int,
+    tree: JSONWriter? = nil
   ) -> [UInt8] {
-    var line = JSONLine()
+    var line = JSONWriter()
     line.member("@timestamp", time.text)
     line.member("log.level", event.level)
     line.member("message", message)
@@ -312,9 +313,9 @@ package struct Report: Sendable {
     verdict = Verdict(cause: .unknown, evidence: Verdict.Evidence())
   }
 
-  private static func size(_ frames: [JSONLine]) -> Int { StackTrim.size(of: frames.map(\.bytes.count)) }
+  private static func size(_ frames: [JSONWriter]) -> Int { StackTrim.size(of: frames.map(\.bytes.count)) }
 
-  private static func trim(_ frames: inout [JSONLine], to room: Int) -> Int {
+  private static func trim(_ frames: inout [JSONWriter], to room: Int) -> Int {
     let omitted = StackTrim.middle(of: frames.map(\.bytes.count), room: room)
     frames.removeSubrange(omitted)
     return omitted.count
@@ -332,7 +333,7 @@ extension CallTree.Path {
   }
 
   /// The members of `stall.path`; none without a function of the host's.
-  package func write(to object: inout JSONLine) {
+  package func write(to object: inout JSONWriter) {
     let functions = hostFunctions
     guard !functions.isEmpty else { return }
     object.member("share", share: share)
@@ -350,7 +351,7 @@ extension SuppressedStalls {
   }
 }
 
-extension JSONLine {
+extension JSONWriter {
   /// Adds how a stack was taken, and what is to be known of one that is not whole and exact.
   package mutating func capture(
     method: CaptureMethod?, isApproximate: Bool, isTruncated: Bool, failure: CaptureFailure?

@@ -1,3 +1,4 @@
+import DescriptorIO
 import Glibc
 import LoopEngine
 import StallMonitor
@@ -18,7 +19,7 @@ final class Agent {
   private var textfile: MetricsTextfile?
   private var control: ControlServer!
   private var listener: StreamListener?
-  private let manager: ServiceManagerSocket?
+  private let manager: UnixDatagramSocket?
   private let began = Loop.Instant.now
   private var recentStalls = RecentStalls()
   private var loaded = Timestamp.now()
@@ -34,7 +35,7 @@ final class Agent {
   /// Opens everything.
   ///
   /// Throws the first thing that cannot be had, with words.
-  init(settings: AgentSettings, options: AgentOptions, loop: Loop, manager: ServiceManagerSocket?) throws {
+  init(settings: AgentSettings, options: AgentOptions, loop: Loop, manager: UnixDatagramSocket?) throws {
     self.settings = settings
     self.options = options
     self.loop = loop

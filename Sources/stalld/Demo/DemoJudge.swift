@@ -49,9 +49,9 @@ final class DemoJudge {
       faults.append("\(line.event.name) blames \(culprit), which was not planned to stall")
       return nil
     }
-    if !plan.causes.contains(line.stall.cause) {
+    if !plan.causes.map(\.rawValue).contains(line.stall.cause) {
       faults.append(
-        "\(line.event.name) of \(plan.function) gives \(line.stall.cause) as the cause, not \(plan.causes[0])")
+        "\(line.event.name) of \(plan.function) gives \(line.stall.cause) as the cause, not \(plan.causes[0].rawValue)")
     }
     if line.event.name == "stall.started" { started[line.stall.id] = plan }
     guard line.event.name == "stall.ended" else { return nil }

@@ -32,7 +32,7 @@ struct TailEntry {
     self.service = service
     loop = text.string(root["loop"]?["name"]) ?? ""
     durationMilliseconds = duration
-    cause = text.string(stall["cause"]) ?? ReportCause.unknown.rawValue
+    cause = text.string(stall["cause"]) ?? Cause.unknown.rawValue
     let culprit = text.string(stall["culprit"])
     self.culprit = culprit
     suppressed = text.integer(stall["suppressed"]?["count"])

@@ -3,6 +3,7 @@ import CTarget
 import CUnwind
 import Foundation
 
+@testable import StallCapture
 @testable import StallMonitor
 @testable import StallReport
 

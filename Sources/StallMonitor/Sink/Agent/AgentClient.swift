@@ -1,4 +1,5 @@
 import Glibc
+import StallCapture
 import StallReport
 
 /// Talks with the agent: connects, sends what is not acknowledged, and reads what it says (`Documentation/AgentProtocol.md`).
@@ -81,7 +82,7 @@ final class AgentClient: OutputClient {
 
   /// Who speaks, and how many lines wait.
   private var hello: [UInt8] {
-    var line = JSONLine()
+    var line = JSONWriter()
     line.object("hello") {
       $0.member("protocol", 1)
       $0.object("service") {

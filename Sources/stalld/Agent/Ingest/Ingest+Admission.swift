@@ -1,4 +1,5 @@
 import CLinux
+import DescriptorIO
 import Glibc
 import StallMonitor
 
@@ -6,8 +7,7 @@ import StallMonitor
 extension Ingest {
   /// Refuses the connection of a user who connects too often, at the least cost.
   func connectsTooOften(_ socket: Int32) -> Bool {
-    var credentials = clinux_peer()
-    guard clinux_peer_credentials(socket, &credentials), !connectionRate.admits(credentials.uid) else { return false }
+    guard let credentials = PeerCredentials(socket: socket), !connectionRate.admits(credentials.uid) else { return false }
     turnAway(
       socket, .tooOften, "its user connects too often", about: "often-\(credentials.uid)",
       "user \(credentials.uid): it connects more than \(Int(ConnectionRate.perSecond)) times a second")

@@ -1,3 +1,4 @@
+import DescriptorIO
 import Glibc
 import LoopEngine
 import Synchronization
