@@ -147,7 +147,7 @@ bench-agent: agent ## A thousand hosts and ten thousand reports a second: a tabl
 	taskset --cpu-list 1 $$($(SWIFT) build --configuration release --package-path Benchmarks/Agent --show-bin-path)/bench-agent \
 	  "$(CURDIR)/.build/bench/stalld" Documentation/AgentCost.md
 
-FUZZER := clang -g -O1 -fsanitize=fuzzer,address -DFUZZ_WITH_LIBFUZZER -ISources/CUnwind/include
+FUZZER := clang -g -O1 -fsanitize=fuzzer,address -DFUZZ_WITH_LIBFUZZER
 
 # What the agent and its hosts read of strangers: hosts' lines, the settings' file, what dead processes left.
 AGENT_READERS := lines settings spool
@@ -156,10 +156,9 @@ AGENT_FUZZER := --package-path Tests/Fuzz/Agent --scratch-path .build/fuzz/agent
 fuzz: ## Unwinding, symbols and the agent's readers under libFuzzer and the address sanitizer, FUZZ_SECONDS in all; finds are kept in .build/fuzz.
 	@scripts/install-dependencies $(LIBRARIES) libyaml-dev libstdc++-12-dev
 	mkdir -p $(addprefix .build/fuzz/,$(addsuffix -corpus,unwind symbols $(AGENT_READERS)))
-	$(FUZZER) -ITests/Fuzz/Unwind/include -o .build/fuzz/unwind Tests/Fuzz/Unwind/unwind.c \
-	  $(addprefix Sources/CUnwind/,unwind.c unwind_code.c memory.c libunwind_table.c)
-	$(FUZZER) -o .build/fuzz/symbols Tests/Fuzz/Symbols/symbols.c \
-	  $(addprefix Sources/CUnwind/,symbols.c symbols_open.c symbols_elf.c symbols_dwarf.c symbols_lines.c symbols_demangle.c libdw_table.c)
+	$(FUZZER) -ISources/CUnwind/include -ITests/Fuzz/Unwind/include -o .build/fuzz/unwind Tests/Fuzz/Unwind/unwind.c \
+	  $(wildcard Sources/CUnwind/*.c Sources/CUnwind/*/*.c)
+	$(FUZZER) -ISources/CSymbols/include -o .build/fuzz/symbols Tests/Fuzz/Symbols/symbols.c $(wildcard Sources/CSymbols/*.c)
 	$(SWIFT) build $(AGENT_FUZZER)
 	.build/fuzz/unwind -max_total_time=$$(($(FUZZ_SECONDS) / 5)) -timeout=5 -max_len=4096 \
 	  -artifact_prefix=.build/fuzz/unwind- .build/fuzz/unwind-corpus Tests/Fuzz/seeds/unwind

@@ -29,16 +29,22 @@ let package = Package(
   ],
   targets: [
     .target(name: "CLinux"),
-    // libunwind and libdw are opened at run time and never linked: see Sources/CUnwind/libunwind_table.h.
+    // libunwind and libdw are opened at run time and never linked: see the headers libunwind_table.h and libdw_table.h.
     .target(name: "CUnwind"),
+    .target(name: "CSymbols"),
+    // Descriptors in use: whole lines out, numbers that are checked, addresses of sockets, files that are replaced whole.
     .target(name: "DescriptorIO", dependencies: ["CLinux"]),
     .target(name: "LoopEngine", dependencies: ["CLinux"]),
     // The report as data: no input or output, no threads.
     .target(name: "StallReport"),
+    // Names for addresses.
+    .target(name: "StallSymbols", dependencies: ["CSymbols", "StallReport"]),
+    // What threads do, as addresses and module identities.
+    .target(name: "StallCapture", dependencies: ["CLinux", "DescriptorIO", "CUnwind", "StallReport"]),
     .target(
       name: "StallMonitor",
       dependencies: [
-        "LoopEngine", "CLinux", "DescriptorIO", "CUnwind", "StallReport",
+        "LoopEngine", "CLinux", "DescriptorIO", "StallReport", "StallSymbols", "StallCapture", "CUnwind",
         .product(name: "Logging", package: "swift-log", condition: .when(traits: ["SwiftLog"])),
         .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["SwiftMetrics"])),
         .product(
@@ -57,7 +63,8 @@ let package = Package(
     .executableTarget(
       name: "stalld",
       dependencies: [
-        "LoopEngine", "StallReport", "StallMonitor", "CLinux", "DescriptorIO", "CUnwind", "CYAML", "CZlib", "CMicrohttpd",
+        "LoopEngine", "StallReport", "StallSymbols", "StallCapture", "StallMonitor", "CLinux", "DescriptorIO",
+        "CSymbols", "CYAML", "CZlib", "CMicrohttpd",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
       // The parts of `stalld report --html`.
@@ -90,18 +97,19 @@ let package = Package(
     .target(name: "Matrix", path: "Tests/Matrix"),
     .executableTarget(name: "run-matrix", dependencies: ["Matrix"], path: "Tests/MatrixCommand"),
     .testTarget(name: "MatrixTests", dependencies: ["Matrix", "TestSupport"]),
-    .testTarget(name: "DescriptorIOTests", dependencies: ["DescriptorIO", "TestSupport"]),
+    .testTarget(name: "DescriptorIOTests", dependencies: ["DescriptorIO"]),
     .testTarget(
       name: "LoopEngineTests", dependencies: ["LoopEngine", "CLinux", "MainThreadVictim", "VictimC", "TestSupport"]),
     .testTarget(
       name: "StallMonitorTests",
       dependencies: [
-        "StallMonitor", "StallReport", "LoopEngine", "CUnwind", "CLinux", "FuzzUnwind", "VictimC", "VictimCxx",
-        "StallVictim",
-        "FoundationVictim", "DispatchMainVictim", "AsyncMainVictim", "ThrowVictim", "stalld", "TestSupport",
+        "StallMonitor", "StallReport", "StallSymbols", "StallCapture", "LoopEngine", "CUnwind", "CSymbols", "CLinux",
+        "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim", "FoundationVictim", "DispatchMainVictim", "AsyncMainVictim",
+        "ThrowVictim", "stalld", "TestSupport",
       ]),
     .testTarget(
-      name: "StalldTests", dependencies: ["stalld", "DescriptorIO", "StallReport", "LoopEngine", "StallVictim", "TestSupport"]),
+      name: "StalldTests",
+      dependencies: ["stalld", "DescriptorIO", "StallReport", "StallCapture", "LoopEngine", "StallVictim", "TestSupport"]),
   ],
   swiftLanguageModes: [.v6]
 )

@@ -1,6 +1,7 @@
 import CLinux
 import Glibc
 import LoopEngine
+import StallCapture
 import StallReport
 import Synchronization
 
@@ -164,7 +165,7 @@ public final class StallMonitor: Sendable {
   /// Empty if the monitor does not watch. Takes a lock for a moment; from any thread.
   public var watchedLoops: [WatchedLoopStatus] {
     guard sentinel.isInOwnProcess else { return [] }
-    return watch.withLock { $0?.watchdog }?.watchedSubjects.map(WatchedLoopStatus.init) ?? []
+    return watch.withLock { $0?.watchdog }?.list.subjects.map(WatchedLoopStatus.init) ?? []
   }
 
   /// The loops that are watched; nil if the monitor does not watch.
@@ -252,21 +253,23 @@ public final class StallMonitor: Sendable {
   }
 
   /// What a loop that is watched by heartbeats needs of the watch.
-  struct HeartbeatPlace {
+  struct HeartbeatResources {
     var watchdog: Watchdog
     var suspension: Suspension
     var pulse: Pulse
+    var records: LoopRecords
     /// Posts the heartbeats.
     var courier: Courier
   }
 
   /// What a loop that is watched by heartbeats needs of the watch; nil if there is none.
-  func heartbeatPlace() -> HeartbeatPlace? {
+  func heartbeatResources() -> HeartbeatResources? {
     guard sentinel.isInOwnProcess else { return nil }
     return watch.withLock { watch in
       watch.map {
-        HeartbeatPlace(
-          watchdog: $0.watchdog, suspension: $0.suspension, pulse: $0.registry.makePulse(), courier: $0.couriers.beats)
+        let (pulse, records) = $0.registry.makePulse()
+        return HeartbeatResources(
+          watchdog: $0.watchdog, suspension: $0.suspension, pulse: pulse, records: records, courier: $0.couriers.beats)
       }
     }
   }
@@ -283,7 +286,7 @@ public final class StallMonitor: Sendable {
     let plan = SinkPlan(configuration, environment: environment)
     let kept = try plan.keptDescriptor()
     // On this thread, so that they share the service's descriptor table.
-    try courier?.start { watchdog.watchedSubjects }
+    try courier?.start { watchdog.list.subjects.map(CountedLoop.init) }
     if let actions = couriers.actions, !actions.addUser() { throw .noThread(code: EAGAIN) }
     let recovery = plan.makeRecoveryPage(sentinel: sentinel)
     let keepsRecords = Atomic<Bool>(false)
@@ -292,11 +295,11 @@ public final class StallMonitor: Sendable {
     defer { StandardErrorQueue.flush() }
     do throws(StallMonitorError) {
       try watchdog.start(keeping: kept) { () throws(StallMonitorError) in
-        let context = try makeContext(
+        let work = try makeWork(
           configuration, environment: environment, plan: plan, watchdog: watchdog, serviceManager: serviceManager,
           courier: courier, actionCourier: couriers.actions, recovery: recovery, suspension: suspension)
-        keepsRecords.store(context.recorder != nil, ordering: .releasing)
-        return context
+        keepsRecords.store(work.keepsRecords, ordering: .releasing)
+        return work
       }
     } catch {
       couriers.actions?.end()
@@ -312,14 +315,14 @@ public final class StallMonitor: Sendable {
     return watch
   }
 
-  /// Makes what the watchdog works with; on its thread.
+  /// Makes what the watchdog does; on its thread.
   ///
   /// All that takes the dynamic loader's lock happens here, and never during a stall.
-  private static func makeContext(
+  private static func makeWork(
     _ configuration: StallMonitorConfiguration, environment: Environment, plan: SinkPlan, watchdog: Watchdog,
     serviceManager: ServiceManagerWatchdog?, courier: TelemetryCourier?, actionCourier: Courier?,
     recovery: RecoveryPage?, suspension: Suspension
-  ) throws(StallMonitorError) -> WatchdogContext {
+  ) throws(StallMonitorError) -> WatchdogWork {
     let capture = ThreadCapture()
     capture.prepareThread()
     let executable = ProcessFacts.executablePath()
@@ -334,25 +337,33 @@ public final class StallMonitor: Sendable {
     let sink = try plan.start(origin: origin, tunings: tunings, recovery: recovery) { semaphore.post() }
     let ledger = RepeatLedger(
       window: configuration.repeatWindow.nanoseconds, budget: configuration.budget, now: MonotonicClock.now())
-    return WatchdogContext(
-      origin: origin, configuration: configuration, sink: sink,
-      publisher: ReportPublisher(sink: sink, ledger: ledger, courier: courier), capture: capture, resolver: resolver,
-      recorder: FatalRecorder.make(
-        configured: configuration.stateDirectory, environment: environment, serviceName: serviceName),
-      actions: ActionPlan(configuration.actions), serviceManager: serviceManager, tunings: tunings,
-      suspension: suspension,
-      courier: courier, actionCourier: actionCourier, recovery: recovery)
+    let publisher = ReportPublisher(sink: sink, ledger: ledger, courier: courier)
+    let recorder = FatalRecorder.make(
+      configured: configuration.stateDirectory, environment: environment, serviceName: serviceName)
+    let records = StallRecords(
+      origin: origin, recorder: recorder, recovery: recovery, publisher: publisher, sink: sink)
+    let actions = ActionRunner(
+      origin: origin, plan: ActionPlan(configuration.actions), courier: actionCourier, publisher: publisher,
+      records: records, writtenDetails: sink.writtenDetails)
+    return WatchdogWork(
+      of: watchdog,
+      stalls: StallFollower(
+        origin: origin, sampler: StallSampler(capture: capture, resolver: resolver), publisher: publisher,
+        records: records, actions: actions),
+      settings: SettingsFollower(
+        configuration, tunings: tunings, suspension: suspension, sinkNames: sink.namesFrames),
+      serviceManager: serviceManager, telemetry: courier)
   }
 
   private static func beginMainLoop(of watch: inout Watch, _ configuration: StallMonitorConfiguration) {
     let loop = Loop.main
-    let pulse = watch.registry.makePulse()
+    let (pulse, records) = watch.registry.makePulse()
     let stamper = TurnStamper(pulse: pulse)
     let heartbeat = MainQueueHeartbeat(
       pulse: pulse, stamper: stamper, semaphore: watch.watchdog.semaphore, courier: watch.couriers.beats)
     let subject = WatchedLoop.Subject(
       name: "main", kind: { stamper.kind.reportName }, threadID: getpid(), stackEnd: ProcessFacts.mainStackEnd(),
-      threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: watch.suspension,
+      threshold: configuration.threshold.nanoseconds, pulse: pulse, records: records, suspension: watch.suspension,
       state: { stamper.kind == .loop ? LoopDescription.current(of: loop) : (nil, nil) },
       isInUnseenRun: { stamper.isInUnseenRun($0) }, captureThreads: configuration.captureThreads,
       heartbeat: heartbeat, findsKind: true, turns: watch.registry.makeTurnSource(loop))
@@ -361,7 +372,7 @@ public final class StallMonitor: Sendable {
       identities.append(.coreFoundation(UInt(bitPattern: clinux_cf_main_run_loop())))
     }
     watch.registry.addMain(identities)
-    watch.watchdog.watch(subject)
+    watch.watchdog.list.watch(subject)
     if loop.isCurrent {
       ThreadEnd.prepareForCapture()
     } else {
@@ -377,10 +388,9 @@ public final class StallMonitor: Sendable {
     of watch: Watch, _ configuration: StallMonitorConfiguration
   ) -> CooperativePoolHeartbeat {
     let watchdog = watch.watchdog
-    let pulse = Pulse(
-      semaphore: watchdog.semaphore, fencesItself: !watchdog.hasBarrier, countsTicks: watchdog.countsTicks)
+    let pulse = watchdog.makePulse()
     let heartbeat = CooperativePoolHeartbeat(pulse: pulse, courier: watch.couriers.beats)
-    watchdog.watch(
+    watchdog.list.watch(
       WatchedLoop.Subject(
         name: "cooperative", kind: { CooperativePoolHeartbeat.kind }, threadID: getpid(), stackEnd: 0,
         threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: watch.suspension,

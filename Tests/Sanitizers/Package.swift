@@ -9,11 +9,15 @@ var targets: [Target] = [
   .target(name: "CLinux", path: "Sources/CLinux"),
   .target(name: "DescriptorIO", dependencies: ["CLinux"], path: "Sources/DescriptorIO"),
   .target(name: "CUnwind", path: "Sources/CUnwind"),
+  .target(name: "CSymbols", path: "Sources/CSymbols"),
   .target(name: "LoopEngine", dependencies: ["CLinux"], path: "Sources/LoopEngine"),
   .target(name: "StallReport", path: "Sources/StallReport"),
+  .target(name: "StallSymbols", dependencies: ["CSymbols", "StallReport"], path: "Sources/StallSymbols"),
+  .target(name: "StallCapture", dependencies: ["CLinux", "DescriptorIO", "CUnwind", "StallReport"], path: "Sources/StallCapture"),
   .target(
-    name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "DescriptorIO", "CUnwind", "StallReport"], path: "Sources/StallMonitor"
-  ),
+    name: "StallMonitor",
+    dependencies: ["LoopEngine", "CLinux", "DescriptorIO", "CUnwind", "StallReport", "StallSymbols", "StallCapture"],
+    path: "Sources/StallMonitor"),
   .target(name: "VictimC", path: "Tests/Victims/VictimC"),
   .target(name: "TestSupport", dependencies: ["StallMonitor"], path: "Tests/TestSupport"),
 ]
@@ -26,7 +30,7 @@ if isForThreads {
       // compiles programs without the sanitizer.
       exclude: ["MainThreadTests.swift", "PromiseTableTests.swift", "RecipeTests.swift"]),
     .testTarget(
-      name: "PulseTests", dependencies: ["StallMonitor", "StallReport", "LoopEngine", "CLinux"],
+      name: "PulseTests", dependencies: ["StallMonitor", "StallCapture", "StallReport", "LoopEngine", "CLinux"],
       path: "Tests/StallMonitorTests",
       sources: ["HeartbeatTests.swift", "PulseThreadsTests.swift", "TickScaleTests.swift", "WatchedLoopTests.swift"]),
   ]
@@ -39,7 +43,8 @@ if isForThreads {
     .testTarget(
       name: "CaptureTests",
       dependencies: [
-        "StallMonitor", "StallReport", "CUnwind", "CLinux", "VictimC", "VictimCxx", "FuzzUnwind", "TestSupport",
+        "StallMonitor", "StallReport", "StallSymbols", "StallCapture", "CUnwind", "CLinux", "VictimC", "VictimCxx",
+        "FuzzUnwind", "TestSupport",
       ],
       path: "Tests/StallMonitorTests",
       sources: [

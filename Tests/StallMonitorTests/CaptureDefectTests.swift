@@ -6,6 +6,7 @@ import Synchronization
 import Testing
 import VictimC
 
+@testable import StallCapture
 @testable import StallMonitor
 
 extension OneAtATime {
@@ -40,9 +41,9 @@ extension OneAtATime {
         var snapshot = cunwind_snapshot()
         withUnsafeMutableBytes(of: &snapshot.registers) { registers in
           let frame = stackPointer + 8 * UInt64(framePointer)
-          registers.storeBytes(of: frame, toByteOffset: 8 * Int(CUNWIND_RBP), as: UInt64.self)
-          registers.storeBytes(of: stackPointer, toByteOffset: 8 * Int(CUNWIND_RSP), as: UInt64.self)
-          registers.storeBytes(of: place, toByteOffset: 8 * Int(CUNWIND_RIP), as: UInt64.self)
+          registers.storeBytes(of: frame, toByteOffset: 8 * Int(CUNWIND_FRAME_POINTER), as: UInt64.self)
+          registers.storeBytes(of: stackPointer, toByteOffset: 8 * Int(CUNWIND_STACK_POINTER), as: UInt64.self)
+          registers.storeBytes(of: place, toByteOffset: 8 * Int(CUNWIND_PROGRAM_COUNTER), as: UInt64.self)
         }
         snapshot.known = 1 << CUNWIND_REGISTERS - 1
         snapshot.stack_address = stackPointer

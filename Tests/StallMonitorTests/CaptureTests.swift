@@ -5,6 +5,7 @@ import StallReport
 import Synchronization
 import Testing
 
+@testable import StallCapture
 @testable import StallMonitor
 
 /// A thread that recurses to a depth and then stands still, or computes, until it is released.

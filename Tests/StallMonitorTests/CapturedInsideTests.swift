@@ -5,6 +5,7 @@ import Testing
 import VictimC
 import VictimCxx
 
+@testable import StallCapture
 @testable import StallMonitor
 
 extension OneAtATime {

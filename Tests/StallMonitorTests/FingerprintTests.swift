@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 
 @testable import StallMonitor
+@testable import StallSymbols
 
 @Suite struct FingerprintCorpusTests {
   @Test(arguments: CorpusStall.all)

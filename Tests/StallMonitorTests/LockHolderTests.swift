@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 import VictimC
 
+@testable import StallCapture
 @testable import StallMonitor
 
 extension OneAtATime {

@@ -4,6 +4,7 @@ import Synchronization
 import Testing
 import VictimC
 
+@testable import StallCapture
 @testable import StallMonitor
 
 extension OneAtATime {

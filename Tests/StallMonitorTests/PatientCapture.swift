@@ -1,6 +1,7 @@
 import Glibc
 import StallReport
 
+@testable import StallCapture
 @testable import StallMonitor
 
 extension CaptureFailure {

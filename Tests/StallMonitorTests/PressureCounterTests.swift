@@ -1,6 +1,7 @@
 import StallReport
 import Testing
 
+@testable import StallCapture
 @testable import StallMonitor
 
 struct PressureCounterTests {

@@ -3,6 +3,7 @@ import StallReport
 import Testing
 
 @testable import StallMonitor
+@testable import StallSymbols
 
 /// Whose code a header's templates and inline functions are once they are in the program's own file.
 @Suite struct SystemHeaderTests {

@@ -3,6 +3,7 @@ import StallReport
 import TestSupport
 import Testing
 
+@testable import StallCapture
 @testable import StallMonitor
 
 extension OneAtATime {

@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 
 @testable import StallMonitor
+@testable import StallSymbols
 @testable import stalld
 
 /// A computation is known by what its samples have in common, whoever names them: the host, the agent, or `stalld symbolicate`.
@@ -79,7 +80,7 @@ struct ComputationNamesTests {
     event: StallReport.Report.Event = .ended
   ) -> [UInt8] {
     var episode = Episode(
-      id: String(repeating: "0a", count: 16), turn: Pulse.Word(raw: 5), start: 1000, now: 2000)
+      id: String(repeating: "0a", count: 16), turn: Pulse.Word(raw: 5), start: 1000)
     for (index, stack) in stacks.enumerated() {
       episode.add(
         Episode.Sample(thread: 7, activity: .running, cause: .running, stack: stack),

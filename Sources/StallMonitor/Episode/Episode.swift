@@ -1,3 +1,4 @@
+import StallCapture
 import StallReport
 
 /// One stall, from the first late moment to recovery: what was seen at each sample, weighted by the time it stands for.
@@ -89,13 +90,6 @@ struct Episode {
   /// How long the first report had to wait for memory.
   var memoryShortage: UInt64 = 0
   private(set) var lastSampleTime: UInt64
-  /// When the next sample and the next `stall.ongoing` are due.
-  private(set) var nextSample: UInt64
-  private(set) var nextOngoing: UInt64
-
-  private var sampleInterval: UInt64
-  private let steadyInterval: UInt64
-  private var ongoingInterval: UInt64 = 1_000_000_000
   private var candidates: [Candidate] = []
   private var causeWeights: [Cause: UInt64] = [:]
   // Stacks that are not in the tree yet, for lack of time for their names.
@@ -113,28 +107,21 @@ struct Episode {
     var sample: Sample
   }
 
-  /// The longest time between two samples, and how many are taken at that pace before it grows again.
-  private static let steadySampleInterval: UInt64 = 1_000_000_000
-  private static let steadySamples = 40
-  private static let longestInterval: UInt64 = 60_000_000_000
+  private static let spacedLimit = 40
   private static let candidateLimit = 16
   private static let momentLimit = 256
 
   init(
-    id: String, turn: Pulse.Word, start: UInt64, frozen: UInt64 = 0, frozenUntil: UInt64 = 0, now: UInt64,
-    threshold: UInt64 = 0, sampling: UInt64 = 100_000_000
+    id: String, turn: Pulse.Word, start: UInt64, frozen: UInt64 = 0, frozenUntil: UInt64 = 0,
+    threshold: UInt64 = 0
   ) {
     blameLimit = threshold / 2
     self.frozen = frozen
     self.frozenUntil = frozenUntil
-    sampleInterval = sampling
-    steadyInterval = max(sampling, Self.steadySampleInterval)
     self.id = id
     self.turn = turn
     self.start = start
     lastSampleTime = start
-    nextSample = now + sampleInterval
-    nextOngoing = max(start + frozen + ongoingInterval, now + 1)
   }
 
   /// How long the loop has stood still through its own fault.
@@ -152,8 +139,7 @@ struct Episode {
 
   /// Adds what was seen at `time`, for the time since the sample before.
   ///
-  /// One that is taken right after the first, and beside the plan, does not change when the next are due. `callouts` is what the loop had
-  /// called by then.
+  /// `isPlanned` is false of one that is taken right after the first. `callouts` is what the loop had called by then.
   mutating func add(_ sample: Sample, at time: UInt64, isPlanned: Bool = true, callouts: CalloutTimes? = nil) {
     let weight = max(1, time > lastSampleTime ? time - lastSampleTime : 0)
     lastSampleTime = time
@@ -168,11 +154,7 @@ struct Episode {
     }
     guard isPlanned else { return }
     plannedCount += 1
-    if spacedStacks.count < Self.steadySamples { spacedStacks.append((sample.calloutNumber, sample.stack)) }
-    sampleInterval =
-      plannedCount < Self.steadySamples
-      ? min(2 * sampleInterval, steadyInterval) : min(2 * sampleInterval, Self.longestInterval)
-    nextSample = time + sampleInterval
+    if spacedStacks.count < Self.spacedLimit { spacedStacks.append((sample.calloutNumber, sample.stack)) }
   }
 
   /// Notes what the loop has called by now, and so which of the samples show a callout that is to blame.
@@ -262,14 +244,6 @@ struct Episode {
 
   /// Whether the next sample is one that other threads are looked at for: the 1st, 2nd, 4th, 8th and so on.
   var isSweepDue: Bool { (plannedCount + 1) & plannedCount == 0 }
-
-  /// Plans the next `stall.ongoing`: 1 s, 2 s, 4 s … after the beginning, and then every minute.
-  mutating func didReportOngoing(at time: UInt64) {
-    while nextOngoing <= time {
-      nextOngoing += ongoingInterval
-      if ongoingInterval < Self.longestInterval { ongoingInterval = min(2 * ongoingInterval, Self.longestInterval) }
-    }
-  }
 
   /// The sample that stands for the whole stall: of the culprit that took the most time.
   ///

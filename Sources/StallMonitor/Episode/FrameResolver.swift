@@ -1,6 +1,8 @@
 import CLinux
 import CUnwind
+import StallCapture
 import StallReport
+import StallSymbols
 
 /// Turns addresses into frames: module, build id and offset always; symbol, file and line where they are known.
 ///
@@ -101,7 +103,9 @@ final class FrameResolver {
     guard namesFrames else { return unnamed(frame, key: key, in: module) }
     if let frames = known[key] { return frames }
     var place = StackFrame(module: module.path, buildID: module.buildID, offset: offset)
-    let answer = symbolizer.symbolize(module: module.identity, address: offset, deadline: deadline)
+    var identity = module.identity
+    identity.usesDebugFile = module.isMainExecutable || HostCode.ownerOfLibrary(module.path) == nil
+    let answer = symbolizer.symbolize(module: identity, address: offset, deadline: deadline)
     if answer.isIncomplete { place.pending = frame }
     let frames = place.named(answer.frames, isExecutable: module.isMainExecutable)
     guard !answer.isIncomplete else { return frames }

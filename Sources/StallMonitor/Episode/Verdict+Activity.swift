@@ -1,3 +1,4 @@
+import StallCapture
 import StallReport
 
 extension Verdict {

@@ -1,5 +1,6 @@
 import CLinux
 import CUnwind
+import StallCapture
 import Synchronization
 
 /// What a watched loop answers by, again and again.
@@ -43,7 +44,7 @@ public final class LoopHeartbeat: @unchecked Sendable {  // `rest` is the watchd
   /// From any thread; idempotent. A stall that lasts is told as ended, marked `watch_ended`.
   public func end() {
     guard !isEnded.exchange(true, ordering: .acquiringAndReleasing) else { return }
-    watchdog.forget(pulse)
+    watchdog.list.forget(pulse)
   }
 }
 

@@ -1,5 +1,6 @@
 import CLinux
 import CUnwind
+import StallCapture
 import Synchronization
 
 /// What a watched loop tells the watchdog: one word, stored at each transition.
@@ -55,17 +56,13 @@ final class Pulse: Sendable {
   // Where membarrier is missing the loop pays for the fence.
   private let fencesItself: Bool
   private let countsTicks: Bool
-  /// Where a stall is kept that the process might end in.
-  let record: MappedRecord?
-  /// Where the loop notes for the agent that a stall is over.
-  let recovery: RecoveryPage.Place?
+  // Where the end of a followed turn is stored beside.
+  private let marks: EndMarks?
 
   init(
-    semaphore: WatchdogSemaphore, fencesItself: Bool, countsTicks: Bool = false, record: MappedRecord? = nil,
-    recovery: RecoveryPage.Place? = nil
+    semaphore: WatchdogSemaphore, fencesItself: Bool, countsTicks: Bool = false, marks: EndMarks? = nil
   ) {
-    self.record = record
-    self.recovery = recovery
+    self.marks = marks
     self.semaphore = semaphore
     self.fencesItself = fencesItself
     self.countsTicks = countsTicks
@@ -127,8 +124,7 @@ final class Pulse: Sendable {
     // find the record.
     if asked & Attention.episode != 0 {
       let word = published.load(ordering: .relaxed)
-      record?.pass(word)
-      recovery?.pass(word, at: recovered.load(ordering: .relaxed))
+      marks?.store(word, at: recovered.load(ordering: .relaxed))
     }
     // On a loop's own thread; a heartbeat's pulse may be answered on another, of which nothing is noted.
     cunwind_note_thread()

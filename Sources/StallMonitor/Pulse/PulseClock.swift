@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StallCapture
 import StallReport
 
 /// Reads the times in a pulse's words.

@@ -1,3 +1,4 @@
+import StallCapture
 import Synchronization
 
 /// Whether a loop's turns are to be overlooked for now: the service knows that they are slow, or an agent has switched the watch off.

@@ -1,3 +1,4 @@
+import StallCapture
 import StallReport
 
 /// One thread of this process at one moment: what it did, and its call stack with names.

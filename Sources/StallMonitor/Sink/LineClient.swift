@@ -1,4 +1,5 @@
 import Glibc
+import StallCapture
 
 /// Brings lines to standard output or to a file, and samples into detail files.
 ///

@@ -1,6 +1,7 @@
 import CLinux
 import DescriptorIO
 import Glibc
+import StallCapture
 
 /// Puts whole lines onto one destination, and never waits for its reader.
 ///

@@ -1,5 +1,6 @@
 import DescriptorIO
 import Glibc
+import StallCapture
 import Synchronization
 
 /// Wakes the output thread from its poll.

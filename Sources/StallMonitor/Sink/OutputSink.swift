@@ -1,4 +1,5 @@
 import Glibc
+import StallCapture
 import Synchronization
 
 /// What runs on the output thread: it brings what the watchdog hands over to its destination.

@@ -1,5 +1,6 @@
 import DescriptorIO
 import Glibc
+import StallCapture
 import StallReport
 
 /// The sink that a configuration asks for, and how it is made.

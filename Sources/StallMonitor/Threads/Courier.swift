@@ -1,4 +1,5 @@
 import Glibc
+import StallCapture
 import Synchronization
 
 /// A thread that runs what only a thread of the service's may run: closures, heartbeats, messages on standard error.

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StallCapture
 
 /// Detects that the whole process was kept from running: stopped by a signal, frozen with its control group, held by a debugger, or
 /// paused with its machine.

@@ -9,11 +9,15 @@ let package = Package(
     .target(name: "CLinux", path: "Sources/CLinux"),
     .target(name: "DescriptorIO", dependencies: ["CLinux"], path: "Sources/DescriptorIO"),
     .target(name: "CUnwind", path: "Sources/CUnwind"),
+    .target(name: "CSymbols", path: "Sources/CSymbols"),
     .systemLibrary(name: "CYAML", path: "Sources/CYAML"),
     .target(name: "LoopEngine", dependencies: ["CLinux"], path: "Sources/LoopEngine"),
     .target(name: "StallReport", path: "Sources/StallReport"),
+    .target(name: "StallSymbols", dependencies: ["CSymbols", "StallReport"], path: "Sources/StallSymbols"),
+    .target(name: "StallCapture", dependencies: ["CLinux", "DescriptorIO", "CUnwind", "StallReport"], path: "Sources/StallCapture"),
     .target(
-      name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "DescriptorIO", "CUnwind", "StallReport"],
+      name: "StallMonitor",
+      dependencies: ["LoopEngine", "CLinux", "DescriptorIO", "CUnwind", "StallReport", "StallSymbols", "StallCapture"],
       path: "Sources/StallMonitor"),
     .target(
       name: "AgentInput", dependencies: ["StallReport", "StallMonitor", "LoopEngine", "CLinux", "DescriptorIO", "CYAML"],

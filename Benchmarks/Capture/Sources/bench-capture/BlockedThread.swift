@@ -2,6 +2,7 @@ import CTarget
 import CUnwind
 import Foundation
 
+@testable import StallCapture
 @testable import StallMonitor
 
 /// What a thread that stands in a system call notices of being captured.

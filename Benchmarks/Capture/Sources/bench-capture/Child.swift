@@ -3,6 +3,7 @@ import CUnwind
 import Foundation
 import LoopEngine
 
+@testable import StallCapture
 @testable import StallMonitor
 
 /// What the program does in a process that is measured from outside.

@@ -2,6 +2,7 @@ import CTarget
 import CUnwind
 import Foundation
 
+@testable import StallCapture
 @testable import StallMonitor
 @testable import StallReport
 

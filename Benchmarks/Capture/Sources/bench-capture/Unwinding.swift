@@ -2,6 +2,7 @@ import CTarget
 import CUnwind
 import Foundation
 
+@testable import StallCapture
 @testable import StallMonitor
 
 /// What it takes the watchdog to unwind a copied stack, after the thread has gone on.

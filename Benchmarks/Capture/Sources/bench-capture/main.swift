@@ -1,5 +1,6 @@
 import Foundation
 
+@testable import StallCapture
 @testable import StallReport
 
 // `make bench-capture`: what it costs a host to be looked at. One run; ratios are against rows of the same run, and its exit code tells

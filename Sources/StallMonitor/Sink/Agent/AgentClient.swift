@@ -1,4 +1,5 @@
 import Glibc
+import StallCapture
 import StallReport
 
 /// Talks with the agent: connects, sends what is not acknowledged, and reads what it says (`Documentation/AgentProtocol.md`).

@@ -1,6 +1,7 @@
 import CLinux
 import DescriptorIO
 import Glibc
+import StallCapture
 
 /// One connection to the agent: whole lines out, whole lines in, and nothing waits.
 ///

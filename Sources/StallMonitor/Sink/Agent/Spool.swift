@@ -1,4 +1,5 @@
 import CLinux
+import StallCapture
 
 /// The lines that an agent has not acknowledged: the newest in memory, older ones in a file once there are too many or it takes too long.
 ///

@@ -1,6 +1,7 @@
 import CLinux
 import DescriptorIO
 import Glibc
+import StallCapture
 
 /// Lines that wait for the agent in a file, which outlives the process: a ring of 4 MiB at most, oldest first.
 ///

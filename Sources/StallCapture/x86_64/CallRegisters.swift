@@ -1,0 +1,33 @@
+#if arch(x86_64)
+import CUnwind
+
+extension ThreadProbe.BlockedCall {
+  /// The number of a call that goes on by `restart_syscall`, from the code in front of it: `mov $number,%eax; syscall`.
+  ///
+  /// Nil where the code is another.
+  func restartedNumber() -> Int64? {
+    var code: (UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8) = (0, 0, 0, 0, 0, 0, 0, 0)
+    return withUnsafeMutableBytes(of: &code) { code in
+      guard programCounter > 7, cunwind_read(programCounter - 7, code.baseAddress, 7) == 7, code[0] == 0xb8,
+        code[5] == 0x0f, code[6] == 0x05
+      else { return nil }
+      return Int64(code.loadUnaligned(fromByteOffset: 1, as: Int32.self))
+    }
+  }
+}
+
+extension cunwind_snapshot {
+  /// Sets the registers that a system call's arguments are in, by their DWARF numbers: rdi, rsi, rdx, r10, r8, r9.
+  ///
+  /// vfork keeps its return address in rdi.
+  mutating func setArguments(of call: ThreadProbe.BlockedCall) {
+    let (rdi, rsi, rdx, r10, r8, r9) = call.arguments
+    setRegister(5, rdi)
+    setRegister(4, rsi)
+    setRegister(1, rdx)
+    setRegister(10, r10)
+    setRegister(8, r8)
+    setRegister(9, r9)
+  }
+}
+#endif
