@@ -65,7 +65,8 @@ let package = Package(
     .executableTarget(
       name: "stalld",
       dependencies: [
-        "LoopEngine", "StallReport", "StallSymbols", "StallCapture", "StallMonitor", "CLinux", "CSymbols", "DescriptorIO",
+        "LoopEngine", "StallReport", "StallSymbols", "StallCapture", "StallMonitor", "CLinux", "CSymbols",
+        "DescriptorIO",
         "CYAML", "CZlib", "CMicrohttpd",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
@@ -106,8 +107,10 @@ let package = Package(
     .testTarget(
       name: "StallMonitorTests",
       dependencies: [
-        "StallMonitor", "StallReport", "StallSymbols", "StallCapture", "LoopEngine", "TurnSource", "CUnwind", "CSymbols",
-        "CLinux", "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim", "FoundationVictim", "DispatchMainVictim", "AsyncMainVictim",
+        "StallMonitor", "StallReport", "StallSymbols", "StallCapture", "LoopEngine", "TurnSource", "CUnwind",
+        "CSymbols",
+        "CLinux", "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim", "FoundationVictim", "DispatchMainVictim",
+        "AsyncMainVictim",
         "ThrowVictim", "stalld", "TestSupport",
       ]),
     .testTarget(
