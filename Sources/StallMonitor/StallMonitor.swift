@@ -330,6 +330,9 @@ public final class StallMonitor: Sendable {
   ) throws(StallMonitorError) -> WatchdogWork {
     let capture = ThreadCapture()
     capture.prepareThread()
+    if let problem = LockLayouts.current.problem {
+      Diagnostics.say("lock holders are not reported for \(problem): this process keeps their owners at unknown places")
+    }
     let executable = ProcessFacts.executablePath()
     let resolver = FrameResolver(executablePath: executable)
     let serviceName = configuration.serviceName ?? ProcessFacts.baseName(executable)

@@ -19,12 +19,10 @@ var targets: [Target] = [
     path: "Sources/StallCapture"),
   .target(
     name: "StallMonitor",
-    dependencies: [
-      "CLinux", "CUnwind", "DescriptorIO", "TurnSource", "StallReport", "StallSymbols", "StallCapture",
-    ],
+    dependencies: ["CLinux", "CUnwind", "TurnSource", "DescriptorIO", "StallReport", "StallSymbols", "StallCapture"],
     path: "Sources/StallMonitor"),
   .target(name: "VictimC", path: "Tests/Victims/VictimC"),
-  .target(name: "TestSupport", dependencies: ["StallMonitor", "StallReport"], path: "Tests/TestSupport"),
+  .target(name: "TestSupport", dependencies: ["StallReport", "StallSymbols"], path: "Tests/TestSupport"),
 ]
 if isForThreads {
   targets += [

@@ -45,7 +45,9 @@ struct DependencyTests {
     #expect(status == 0)
     let manifest = try #require(try JSONSerialization.jsonObject(with: Data(output.utf8)) as? [String: Any])
     let targets = try #require(manifest["targets"] as? [[String: Any]])
-    let names = ["CLinux", "CUnwind", "CSymbols", "TurnSource", "LoopEngine", "StallMonitor", "CStallMonitor", "StallMonitorC"]
+    let names = [
+      "CLinux", "CUnwind", "CSymbols", "TurnSource", "LoopEngine", "StallMonitor", "CStallMonitor", "StallMonitorC",
+    ]
     let libraries = targets.filter { names.contains($0["name"] as? String ?? "") }
     #expect(libraries.count == names.count)
     var traits: [String: [String]] = [:]

@@ -111,7 +111,7 @@ final class StallFollower {
 
   /// There is memory again: begins what was deferred, before any other capture uses the buffer.
   func beginDeferredEpisodes(of loops: [WatchedLoop]) {
-    for loop in loops where loop.deferred?.sighting != nil { beginDeferredEpisode(of: loop, at: MonotonicClock.now()) }
+    for loop in loops where loop.deferred?.buffered != nil { beginDeferredEpisode(of: loop, at: MonotonicClock.now()) }
     for loop in loops where loop.deferred != nil { beginDeferredEpisode(of: loop, at: MonotonicClock.now()) }
     isBufferTaken = false
   }

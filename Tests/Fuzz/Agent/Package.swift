@@ -16,16 +16,17 @@ let package = Package(
     .target(name: "StallReport", path: "Sources/StallReport"),
     .target(name: "StallSymbols", dependencies: ["CSymbols", "StallReport"], path: "Sources/StallSymbols"),
     .target(
-    name: "StallCapture", dependencies: ["CLinux", "CUnwind", "DescriptorIO", "StallReport"],
-    path: "Sources/StallCapture"),
+      name: "StallCapture", dependencies: ["CLinux", "CUnwind", "DescriptorIO", "StallReport"],
+      path: "Sources/StallCapture"),
     .target(
       name: "StallMonitor",
       dependencies: [
-        "CLinux", "CUnwind", "DescriptorIO", "TurnSource", "StallReport", "StallSymbols", "StallCapture",
+        "CLinux", "CUnwind", "TurnSource", "DescriptorIO", "StallReport", "StallSymbols", "StallCapture",
       ],
       path: "Sources/StallMonitor"),
     .target(
-      name: "AgentInput", dependencies: ["StallReport", "StallMonitor", "LoopEngine", "CLinux", "DescriptorIO", "CYAML"],
+      name: "AgentInput",
+      dependencies: ["StallReport", "StallMonitor", "LoopEngine", "CLinux", "DescriptorIO", "CYAML"],
       path: "Sources/stalld",
       // What these need, file by file: the command itself needs other packages.
       exclude: ["Agent/Settings/AgentOptions.swift"],
