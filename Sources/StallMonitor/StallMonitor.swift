@@ -117,7 +117,7 @@ public final class StallMonitor: Sendable {
     }
     for problem in problems { Diagnostics.say("\(problem). The service goes on, unwatched") }
     let serviceManager =
-      configuration.notifiesServiceManager || problems.contains { $0.variable == Environment.serviceManagerVariable }
+      configuration.notifiesServiceManager || problems.contains { $0.variable == MonitorSetting.serviceManagerVariable }
       ? ServiceManagerWatchdog(environment: environment) : nil
     guard problems.isEmpty, configuration.isEnabled else {
       if problems.isEmpty { Diagnostics.note("The stall monitor is disabled") }
