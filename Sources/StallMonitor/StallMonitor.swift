@@ -4,7 +4,7 @@ import StallCapture
 import StallReport
 import Synchronization
 
-/// Watches the main loop of this process, and tells of each turn that takes too long.
+/// Watches the main loop of this process, and reports each turn that takes too long.
 ///
 /// ```swift
 /// import LoopEngine
@@ -156,9 +156,9 @@ public final class StallMonitor: Sendable {
     sentinel.isInOwnProcess ? session.withLock { $0?.watchdog.wakeUpCount ?? 0 } : 0
   }
 
-  /// Overlooks the loop's turns until ``resume()``; for work that is known to be slow.
+  /// Ignores the loop's turns until ``resume()``; for work that is known to be slow.
   ///
-  /// Pauses nest. A stall that is told already is followed to its end. Lock-free on the loop's side; from any thread.
+  /// Pauses nest. A stall that is reported already is followed to its end. Lock-free on the loop's side; from any thread.
   public func pause() {
     guard sentinel.isInOwnProcess else { return }
     session.withLock { $0?.suspension }?.begin()
@@ -193,14 +193,14 @@ public final class StallMonitor: Sendable {
   /// Takes the call stacks of all threads of this process now, with names.
   ///
   /// Needs no monitor, and may be called from any thread but not from a signal handler; calls wait for each other. The caller
-  /// stands still meanwhile, and is in the result. The threads are looked at one after the other: one that stands still is read and not touched,
-  /// one that runs gets one signal, whose handler copies for some 10 us and needs about 4 KiB of its stack. Each is told as it was at a moment of its
+  /// is blocked meanwhile, and is in the result. The threads are captured one after the other: a blocked one is read and not touched,
+  /// one that runs gets one signal, whose handler copies for some 10 us and needs about 4 KiB of its stack. Each is captured at a moment of its
   /// own. Print the result for text.
   ///
-  /// It costs about 100 us a thread that stands still and 5 ms one that runs, and the first call some hundred milliseconds for
+  /// It costs about 100 us for a blocked thread and 5 ms for one that runs, and the first call some hundred milliseconds for
   /// reading symbols. It allocates, makes a thread, and opens libunwind and libdw if no monitor has.
   ///
-  /// - Parameter timeLimit: When this is over, threads that have not been looked at are told with a `failure`, and frames without names.
+  /// - Parameter timeLimit: After this, the other threads are returned with a `failure`, and frames without names.
   /// - Returns: All threads but this library's own; none if no thread could be made.
   public static func captureAllThreads(timeLimit: Duration = .seconds(5)) -> [ThreadBacktrace] {
     ThreadDump.take(timeLimit: max(.zero, min(timeLimit, .seconds(3600))).nanoseconds)
