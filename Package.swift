@@ -32,8 +32,11 @@ let package = Package(
     // libunwind and libdw are opened at run time and never linked: see the headers libunwind_table.h and libdw_table.h.
     .target(name: "CUnwind"),
     .target(name: "CSymbols"),
+    // Descriptors in use: whole lines out, numbers that are checked, addresses of sockets, files that are replaced whole.
     .target(name: "DescriptorIO", dependencies: ["CLinux"]),
-    .target(name: "LoopEngine", dependencies: ["CLinux"]),
+    // What a loop and a monitor know of each other, so that neither links the other.
+    .target(name: "TurnSource", dependencies: ["CLinux"]),
+    .target(name: "LoopEngine", dependencies: ["CLinux", "TurnSource"]),
     // The report as data: no input or output, no threads.
     .target(name: "StallReport"),
     // Names for addresses.
@@ -43,7 +46,7 @@ let package = Package(
     .target(
       name: "StallMonitor",
       dependencies: [
-        "LoopEngine", "CLinux", "CUnwind", "DescriptorIO", "StallReport", "StallSymbols", "StallCapture",
+        "CLinux", "CUnwind", "TurnSource", "DescriptorIO", "StallReport", "StallSymbols", "StallCapture",
         .product(name: "Logging", package: "swift-log", condition: .when(traits: ["SwiftLog"])),
         .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["SwiftMetrics"])),
         .product(
@@ -62,7 +65,8 @@ let package = Package(
     .executableTarget(
       name: "stalld",
       dependencies: [
-        "LoopEngine", "StallReport", "StallSymbols", "StallCapture", "StallMonitor", "CLinux", "CSymbols", "DescriptorIO",
+        "LoopEngine", "StallReport", "StallSymbols", "StallCapture", "StallMonitor", "CLinux", "CSymbols",
+        "DescriptorIO",
         "CYAML", "CZlib", "CMicrohttpd",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
@@ -96,14 +100,17 @@ let package = Package(
     .target(name: "Matrix", path: "Tests/Matrix"),
     .executableTarget(name: "run-matrix", dependencies: ["Matrix"], path: "Tests/MatrixCommand"),
     .testTarget(name: "MatrixTests", dependencies: ["Matrix", "TestSupport"]),
-    .testTarget(name: "DescriptorIOTests", dependencies: ["DescriptorIO", "TestSupport"]),
+    .testTarget(name: "DescriptorIOTests", dependencies: ["DescriptorIO"]),
     .testTarget(
-      name: "LoopEngineTests", dependencies: ["LoopEngine", "CLinux", "MainThreadVictim", "VictimC", "TestSupport"]),
+      name: "LoopEngineTests",
+      dependencies: ["LoopEngine", "TurnSource", "CLinux", "MainThreadVictim", "VictimC", "TestSupport"]),
     .testTarget(
       name: "StallMonitorTests",
       dependencies: [
-        "StallMonitor", "StallReport", "StallSymbols", "StallCapture", "LoopEngine", "CUnwind", "CSymbols", "CLinux",
-        "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim", "FoundationVictim", "DispatchMainVictim", "AsyncMainVictim",
+        "StallMonitor", "StallReport", "StallSymbols", "StallCapture", "LoopEngine", "TurnSource", "CUnwind",
+        "CSymbols",
+        "CLinux", "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim", "FoundationVictim", "DispatchMainVictim",
+        "AsyncMainVictim",
         "ThrowVictim", "stalld", "TestSupport",
       ]),
     .testTarget(

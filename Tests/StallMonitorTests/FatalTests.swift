@@ -312,6 +312,18 @@ extension WatchedHosts {
       #expect(own.allSatisfy { $0.culprit.contains("blockBySleeping()") })
     }
 
+    /// The child's main loop comes into being after its monitor, and the parent's has none.
+    @Test func childOfAThreadWithoutALoopMayWatchItself() throws {
+      let victim = try Victim.run(
+        "child-of-thread-watches-itself", milliseconds: 150, environment: try State().environment)
+      #expect(victim.facts["child-ended"] == "9")
+      let child = try #require(victim.facts["child"].flatMap { Int($0) })
+      #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
+      #expect(victim.reports.allSatisfy { $0.culprit.contains("blockBySleeping()") })
+      #expect(victim.reports.allSatisfy { $0["process", "pid"] as? Int == child })
+      #expect(victim.reports.allSatisfy { $0["loop", "kind"] as? String == "loop" })
+    }
+
     /// A child that lives on must not pass for its parent.
     @Test func parentIsToldThoughItsChildLives() throws {
       let state = try State()

@@ -101,4 +101,9 @@ package struct JSONText {
     guard case .literal(let range) = value else { return nil }
     return Int(String(decoding: bytes[range], as: UTF8.self))
   }
+
+  package func number(_ value: Value?) -> Double? {
+    guard case .literal(let range) = value else { return nil }
+    return Double(String(decoding: bytes[range], as: UTF8.self))
+  }
 }

@@ -57,10 +57,3 @@ struct TailEntry {
     return "\(symbol) (\(place(of: frame, in: text) ?? module))"
   }
 }
-
-extension JSONText {
-  func number(_ value: Value?) -> Double? {
-    guard case .literal(let range) = value else { return nil }
-    return Double(String(decoding: bytes[range], as: UTF8.self))
-  }
-}

@@ -11,20 +11,22 @@ let package = Package(
     .target(name: "CUnwind", path: "Sources/CUnwind"),
     .target(name: "CSymbols", path: "Sources/CSymbols"),
     .systemLibrary(name: "CYAML", path: "Sources/CYAML"),
-    .target(name: "LoopEngine", dependencies: ["CLinux"], path: "Sources/LoopEngine"),
+    .target(name: "TurnSource", dependencies: ["CLinux"], path: "Sources/TurnSource"),
+    .target(name: "LoopEngine", dependencies: ["CLinux", "TurnSource"], path: "Sources/LoopEngine"),
     .target(name: "StallReport", path: "Sources/StallReport"),
     .target(name: "StallSymbols", dependencies: ["CSymbols", "StallReport"], path: "Sources/StallSymbols"),
     .target(
-    name: "StallCapture", dependencies: ["CLinux", "CUnwind", "DescriptorIO", "StallReport"],
-    path: "Sources/StallCapture"),
+      name: "StallCapture", dependencies: ["CLinux", "CUnwind", "DescriptorIO", "StallReport"],
+      path: "Sources/StallCapture"),
     .target(
       name: "StallMonitor",
       dependencies: [
-        "LoopEngine", "CLinux", "CUnwind", "DescriptorIO", "StallReport", "StallSymbols", "StallCapture",
+        "CLinux", "CUnwind", "TurnSource", "DescriptorIO", "StallReport", "StallSymbols", "StallCapture",
       ],
       path: "Sources/StallMonitor"),
     .target(
-      name: "AgentInput", dependencies: ["StallReport", "StallMonitor", "LoopEngine", "CLinux", "DescriptorIO", "CYAML"],
+      name: "AgentInput",
+      dependencies: ["StallReport", "StallMonitor", "LoopEngine", "CLinux", "DescriptorIO", "CYAML"],
       path: "Sources/stalld",
       // What these need, file by file: the command itself needs other packages.
       exclude: ["Agent/Settings/AgentOptions.swift"],
