@@ -8,21 +8,22 @@ import StallMonitor
 /// Belongs to the agent's loop. Lines leave it in the order in which they came; each connection is told when its own have arrived.
 final class Ingest {
   /// What the operator allows.
+  @dynamicMemberLookup
   struct Policy: Equatable {
-    /// Of one unit or container.
-    var linesPerSecond = 500.0
-    /// Of one user in all its units; never less than one unit may.
-    var userLinesPerSecond = 2000.0
-    /// Of reports that are written; nil: any number.
+    var limits = AgentSettings.Limits()
+    /// Of reports that are written; nil: any number. At most what the limits say.
     var userBytesPerDay: Int?
-    var lineBytes = 256 << 10
-    var connections = 4096
-    var connectionsPerUser = 2048
-    var memory = 64 << 20
-    var incompleteLineTimeout: Duration = .seconds(30)
     /// Empty together with the groups: everybody who may open the socket.
     var allowedUsers: Set<UInt32> = []
     var allowedGroups: Set<UInt32> = []
+
+    /// Of one unit or container.
+    var linesPerSecond: Double { Double(limits.linesPerSecond) }
+    /// Of one user in all its units; never less than one unit may.
+    var userLinesPerSecond: Double { Double(max(limits.userLinesPerSecond, limits.linesPerSecond)) }
+
+    /// The other limits, as the settings have them.
+    subscript<Value>(dynamicMember limit: KeyPath<AgentSettings.Limits, Value>) -> Value { limits[keyPath: limit] }
 
     func allows(_ peer: Peer) -> Bool {
       if allowedUsers.isEmpty && allowedGroups.isEmpty { return true }

@@ -43,8 +43,8 @@ struct SettingsManual {
         for type in AgentSettings.Output.types {
           line(".It Cm type\\&: \(type)")
           switch type {
-          case "file": list(AgentSettings.Output.fileKeys, AgentSettings.Output.File())
-          case "syslog": list(AgentSettings.Output.syslogKeys, AgentSettings.Output.Syslog())
+          case "file": list(AgentSettings.Output.File.keys, AgentSettings.Output.File())
+          case "syslog": list(AgentSettings.Output.Syslog.keys, AgentSettings.Output.Syslog())
           default: say("Standard output, one JSON object a line. It takes no further keys.")
           }
         }

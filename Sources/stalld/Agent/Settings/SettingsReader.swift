@@ -122,7 +122,7 @@ struct SettingsReader {
     switch type?.content {
     case .scalar("file", _)?:
       var file = AgentSettings.Output.File()
-      read(node, AgentSettings.Output.fileKeys, place: place, also: ["type"], into: &file)
+      read(node, AgentSettings.Output.File.keys, place: place, also: ["type"], into: &file)
       return .file(file)
     case .scalar("stdout", _)?:
       var nothing: Void = ()
@@ -130,7 +130,7 @@ struct SettingsReader {
       return .standardOutput
     case .scalar("syslog", _)?:
       var syslog = AgentSettings.Output.Syslog()
-      read(node, AgentSettings.Output.syslogKeys, place: place, also: ["type"], into: &syslog)
+      read(node, AgentSettings.Output.Syslog.keys, place: place, also: ["type"], into: &syslog)
       return .syslog(syslog)
     case .unusable?: return nil
     case nil:
