@@ -32,23 +32,31 @@ MATRIX_SCENARIOS ?=
 # `make corpus CORPUS=short` runs two builds of each program instead of all; CORPUS=update records what is reported now.
 CORPUS ?= full
 
-.PHONY: demo test matrix corpus test-fleet test-integrations test-traits test-pictures install agent deb test-deb examples fuzz sanitize structure bench bench-monitor bench-capture bench-loop bench-nio bench-report bench-agent lint format clean
+.PHONY: demo test test-shared-agent test-long matrix corpus test-fleet test-integrations test-traits test-pictures install agent deb test-deb examples fuzz sanitize structure bench bench-monitor bench-capture bench-loop bench-nio bench-report bench-agent lint format clean
 
 demo: ## A host with known stalls: report lines on standard output, an account on standard error.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES)
 	@$(SWIFT) build --configuration release --product stalld >&2
 	@"$$($(SWIFT) build --configuration release --show-bin-path)/stalld" demo
 
-test: ## All tests; the victims in debug and in release.
+# What tests need to run, in any form.
+define prepare-tests
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES) $(JUDGES) $(C_HOSTS)
 	@$(MAKE) --no-print-directory .build/judges/python/installed .build/judges/syslog-ng/installed
-	$(SWIFT) build --configuration release --product StallVictim
-	$(SWIFT) build --configuration release --product FoundationVictim
-	$(SWIFT) build --configuration release --product DispatchMainVictim
-	$(SWIFT) build --configuration release --product AsyncMainVictim
-	$(SWIFT) build --configuration release --product stalld
-	scripts/build-c-library "$(CURDIR)/.build/c-library/root"
+	@SWIFT="$(SWIFT)" scripts/build-test-programs
+endef
+
+test: ## All tests, some in a short form: hostile users of one agent (`make test-shared-agent`), kills, captures (`make test-long`: all of them whole).
+	$(prepare-tests)
 	$(SWIFT) test
+
+test-shared-agent: ## An agent that users share who do not trust each other, under a booted systemd: all attacks and losses; some minutes.
+	$(prepare-tests)
+	TEST_FORM=long $(SWIFT) test --filter SharedAgentTests
+
+test-long: ## All tests, each in its long form; a quarter of an hour.
+	$(prepare-tests)
+	TEST_FORM=long $(SWIFT) test
 
 matrix: ## Transfers and hostile hosts, watched and unwatched, MATRIX_RUNS times: a summary of what differs.
 	@scripts/install-dependencies $(LIBRARIES) $(C_HOSTS)

@@ -34,17 +34,19 @@ let package = Package(
     .target(name: "CSymbols"),
     // Descriptors in use: whole lines out, numbers that are checked, addresses of sockets, files that are replaced whole.
     .target(name: "DescriptorIO", dependencies: ["CLinux"]),
-    .target(name: "LoopEngine", dependencies: ["CLinux"]),
+    // What a loop and a monitor know of each other, so that neither links the other.
+    .target(name: "TurnSource", dependencies: ["CLinux"]),
+    .target(name: "LoopEngine", dependencies: ["CLinux", "TurnSource"]),
     // The report as data: no input or output, no threads.
     .target(name: "StallReport"),
     // Names for addresses.
     .target(name: "StallSymbols", dependencies: ["CSymbols", "StallReport"]),
     // What threads do, as addresses and module identities.
-    .target(name: "StallCapture", dependencies: ["CLinux", "DescriptorIO", "CUnwind", "StallReport"]),
+    .target(name: "StallCapture", dependencies: ["CLinux", "CUnwind", "DescriptorIO", "StallReport"]),
     .target(
       name: "StallMonitor",
       dependencies: [
-        "LoopEngine", "CLinux", "DescriptorIO", "StallReport", "StallSymbols", "StallCapture", "CUnwind",
+        "CLinux", "CUnwind", "TurnSource", "DescriptorIO", "StallReport", "StallSymbols", "StallCapture",
         .product(name: "Logging", package: "swift-log", condition: .when(traits: ["SwiftLog"])),
         .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["SwiftMetrics"])),
         .product(
@@ -63,8 +65,9 @@ let package = Package(
     .executableTarget(
       name: "stalld",
       dependencies: [
-        "LoopEngine", "StallReport", "StallSymbols", "StallCapture", "StallMonitor", "CLinux", "DescriptorIO",
-        "CSymbols", "CYAML", "CZlib", "CMicrohttpd",
+        "LoopEngine", "StallReport", "StallSymbols", "StallCapture", "StallMonitor", "CLinux", "CSymbols",
+        "DescriptorIO",
+        "CYAML", "CZlib", "CMicrohttpd",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
       // The parts of `stalld report --html`.
@@ -92,24 +95,29 @@ let package = Package(
     .executableTarget(
       name: "MainThreadVictim", dependencies: ["LoopEngine", "CLinux"], path: "Tests/Victims/MainThreadVictim"),
     // What all test targets use: victims, written lines, the corpus, waiting, suites that take turns. Packages under Integrations have it by a link.
-    .target(name: "TestSupport", dependencies: ["StallMonitor"], path: "Tests/TestSupport"),
+    .target(name: "TestSupport", dependencies: ["StallReport", "StallSymbols"], path: "Tests/TestSupport"),
     // Processes watched and unwatched, side by side: the scenarios, `make matrix`, and the suites.
     .target(name: "Matrix", path: "Tests/Matrix"),
     .executableTarget(name: "run-matrix", dependencies: ["Matrix"], path: "Tests/MatrixCommand"),
     .testTarget(name: "MatrixTests", dependencies: ["Matrix", "TestSupport"]),
     .testTarget(name: "DescriptorIOTests", dependencies: ["DescriptorIO"]),
     .testTarget(
-      name: "LoopEngineTests", dependencies: ["LoopEngine", "CLinux", "MainThreadVictim", "VictimC", "TestSupport"]),
+      name: "LoopEngineTests",
+      dependencies: ["LoopEngine", "TurnSource", "CLinux", "MainThreadVictim", "VictimC", "TestSupport"]),
     .testTarget(
       name: "StallMonitorTests",
       dependencies: [
-        "StallMonitor", "StallReport", "StallSymbols", "StallCapture", "LoopEngine", "CUnwind", "CSymbols", "CLinux",
-        "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim", "FoundationVictim", "DispatchMainVictim", "AsyncMainVictim",
+        "StallMonitor", "StallReport", "StallSymbols", "StallCapture", "LoopEngine", "TurnSource", "CUnwind",
+        "CSymbols",
+        "CLinux", "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim", "FoundationVictim", "DispatchMainVictim",
+        "AsyncMainVictim",
         "ThrowVictim", "stalld", "TestSupport",
       ]),
     .testTarget(
       name: "StalldTests",
-      dependencies: ["stalld", "DescriptorIO", "StallReport", "StallCapture", "LoopEngine", "StallVictim", "TestSupport"]),
+      dependencies: [
+        "stalld", "DescriptorIO", "StallReport", "StallCapture", "LoopEngine", "StallVictim", "TestSupport",
+      ]),
   ],
   swiftLanguageModes: [.v6]
 )

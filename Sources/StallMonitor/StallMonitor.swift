@@ -1,6 +1,5 @@
 import CLinux
 import Glibc
-import LoopEngine
 import StallCapture
 import StallReport
 import Synchronization
@@ -30,7 +29,7 @@ public final class StallMonitor: Sendable {
     var watchdog: Watchdog
     var registry: LoopRegistry
     // Nil if the main loop is not watched.
-    var stamping: LoopStamping?
+    var mainLoop: MainLoop?
     var foundation: FoundationPulseObserver.Attachment?
     var mainQueue: MainQueueHeartbeat?
     var pool: CooperativePoolHeartbeat?
@@ -240,7 +239,7 @@ public final class StallMonitor: Sendable {
     }
     guard let ended else { return }
     ended.registry.close()
-    ended.stamping?.end()
+    ended.mainLoop?.end()
     ended.foundation?.end()
     ended.mainQueue?.end()
     ended.pool?.end()
@@ -286,12 +285,18 @@ public final class StallMonitor: Sendable {
     let plan = SinkPlan(configuration, environment: environment)
     let kept = try plan.keptDescriptor()
     // On this thread, so that they share the service's descriptor table.
-    try courier?.start { watchdog.list.subjects.map(CountedLoop.init) }
+    do throws(OwnThreads.Failure) {
+      try courier?.start { watchdog.list.subjects.map(CountedLoop.init) }
+    } catch {
+      throw StallMonitorError(error)
+    }
     if let actions = couriers.actions, !actions.addUser() { throw .noThread(code: EAGAIN) }
     let recovery = plan.makeRecoveryPage(sentinel: sentinel)
     let keepsRecords = Atomic<Bool>(false)
     let suspension = Suspension()
-    StandardErrorQueue.hold(environment: environment, executable: ProcessFacts.executablePath())
+    StandardErrorQueue.hold(
+      journalStream: environment.variables["JOURNAL_STREAM"] ?? "",
+      identifier: ProcessFacts.baseName(ProcessFacts.executablePath()))
     defer { StandardErrorQueue.flush() }
     do throws(StallMonitorError) {
       try watchdog.start(keeping: kept) { () throws(StallMonitorError) in
@@ -325,6 +330,9 @@ public final class StallMonitor: Sendable {
   ) throws(StallMonitorError) -> WatchdogWork {
     let capture = ThreadCapture()
     capture.prepareThread()
+    if let problem = LockLayouts.current.problem {
+      Diagnostics.say("lock holders are not reported for \(problem): this process keeps their owners at unknown places")
+    }
     let executable = ProcessFacts.executablePath()
     let resolver = FrameResolver(executablePath: executable)
     let serviceName = configuration.serviceName ?? ProcessFacts.baseName(executable)
@@ -356,29 +364,21 @@ public final class StallMonitor: Sendable {
   }
 
   private static func beginMainLoop(of watch: inout Watch, _ configuration: StallMonitorConfiguration) {
-    let loop = Loop.main
     let (pulse, records) = watch.registry.makePulse()
     let stamper = TurnStamper(pulse: pulse)
     let heartbeat = MainQueueHeartbeat(
       pulse: pulse, stamper: stamper, semaphore: watch.watchdog.semaphore, courier: watch.couriers.beats)
+    let loop = MainLoop(registry: watch.registry, stamper: stamper)
     let subject = WatchedLoop.Subject(
       name: "main", kind: { stamper.kind.reportName }, threadID: getpid(), stackEnd: ProcessFacts.mainStackEnd(),
       threshold: configuration.threshold.nanoseconds, pulse: pulse, records: records, suspension: watch.suspension,
-      state: { stamper.kind == .loop ? LoopDescription.current(of: loop) : (nil, nil) },
+      state: { loop.status },
       isInUnseenRun: { stamper.isInUnseenRun($0) }, captureThreads: configuration.captureThreads,
-      heartbeat: heartbeat, findsKind: true, turns: watch.registry.makeTurnSource(loop))
-    var identities = [LoopRegistry.Identity.loop(ObjectIdentifier(loop))]
-    if clinux_cf_is_here() {
-      identities.append(.coreFoundation(UInt(bitPattern: clinux_cf_main_run_loop())))
-    }
-    watch.registry.addMain(identities)
+      heartbeat: heartbeat, findsKind: true, meter: { loop.meter })
+    watch.registry.addMain(clinux_cf_is_here() ? .coreFoundation(UInt(bitPattern: clinux_cf_main_run_loop())) : nil)
     watch.watchdog.list.watch(subject)
-    if loop.isCurrent {
-      ThreadEnd.prepareForCapture()
-    } else {
-      loop.perform { ThreadEnd.prepareForCapture() }
-    }
-    watch.stamping = LoopStamping(of: loop, by: stamper)
+    loop.begin()
+    watch.mainLoop = loop
     watch.foundation = FoundationPulseObserver.attachToMain(stamper)
     watch.mainQueue = heartbeat
     heartbeat.prepare()

@@ -54,7 +54,7 @@ import Testing
     try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
     let source = directory.appending(path: "main.swift")
     try recipe.code.write(to: source, atomically: true, encoding: .utf8)
-    let objects = try ["LoopEngine.build", "CLinux.build"].flatMap { name in
+    let objects = try ["LoopEngine.build", "TurnSource.build", "CLinux.build"].flatMap { name in
       try FileManager.default.contentsOfDirectory(
         at: Self.products.appending(path: name), includingPropertiesForKeys: nil)
     }.filter { $0.pathExtension == "o" }.map(\.path)

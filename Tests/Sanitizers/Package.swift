@@ -10,29 +10,36 @@ var targets: [Target] = [
   .target(name: "DescriptorIO", dependencies: ["CLinux"], path: "Sources/DescriptorIO"),
   .target(name: "CUnwind", path: "Sources/CUnwind"),
   .target(name: "CSymbols", path: "Sources/CSymbols"),
-  .target(name: "LoopEngine", dependencies: ["CLinux"], path: "Sources/LoopEngine"),
+  .target(name: "TurnSource", dependencies: ["CLinux"], path: "Sources/TurnSource"),
+  .target(name: "LoopEngine", dependencies: ["CLinux", "TurnSource"], path: "Sources/LoopEngine"),
   .target(name: "StallReport", path: "Sources/StallReport"),
   .target(name: "StallSymbols", dependencies: ["CSymbols", "StallReport"], path: "Sources/StallSymbols"),
-  .target(name: "StallCapture", dependencies: ["CLinux", "DescriptorIO", "CUnwind", "StallReport"], path: "Sources/StallCapture"),
+  .target(
+    name: "StallCapture", dependencies: ["CLinux", "CUnwind", "DescriptorIO", "StallReport"],
+    path: "Sources/StallCapture"),
   .target(
     name: "StallMonitor",
-    dependencies: ["LoopEngine", "CLinux", "DescriptorIO", "CUnwind", "StallReport", "StallSymbols", "StallCapture"],
+    dependencies: ["CLinux", "CUnwind", "TurnSource", "DescriptorIO", "StallReport", "StallSymbols", "StallCapture"],
     path: "Sources/StallMonitor"),
   .target(name: "VictimC", path: "Tests/Victims/VictimC"),
-  .target(name: "TestSupport", dependencies: ["StallMonitor"], path: "Tests/TestSupport"),
+  .target(name: "TestSupport", dependencies: ["StallReport", "StallSymbols"], path: "Tests/TestSupport"),
 ]
 if isForThreads {
   targets += [
     .testTarget(
-      name: "LoopEngineTests", dependencies: ["LoopEngine", "CLinux", "VictimC", "TestSupport"],
+      name: "LoopEngineTests", dependencies: ["LoopEngine", "TurnSource", "CLinux", "VictimC", "TestSupport"],
       path: "Tests/LoopEngineTests",
       // The first runs an executable of the other package, the second reads files of the repository, and the third
       // compiles programs without the sanitizer.
       exclude: ["MainThreadTests.swift", "PromiseTableTests.swift", "RecipeTests.swift"]),
     .testTarget(
-      name: "PulseTests", dependencies: ["StallMonitor", "StallCapture", "StallReport", "LoopEngine", "CLinux"],
+      name: "PulseTests",
+      dependencies: ["StallMonitor", "StallCapture", "StallReport", "LoopEngine", "TurnSource", "CLinux"],
       path: "Tests/StallMonitorTests",
-      sources: ["HeartbeatTests.swift", "PulseThreadsTests.swift", "TickScaleTests.swift", "WatchedLoopTests.swift"]),
+      sources: [
+        "HeartbeatTests.swift", "PulseThreadsTests.swift", "TickScaleTests.swift", "TurnSourceRegistryTests.swift",
+        "WatchedLoopTests.swift",
+      ]),
   ]
 } else {
   targets += [
@@ -48,7 +55,7 @@ if isForThreads {
       ],
       path: "Tests/StallMonitorTests",
       sources: [
-        "CaptureTests.swift", "OneAtATime.swift", "PatientCapture.swift",
+        "CaptureTests.swift", "SuiteGroups.swift", "PatientCapture.swift",
         "SymbolFilesTests.swift", "SymbolFixtures.swift", "SymbolHostileTests.swift", "SymbolNamesTests.swift",
         "SymbolizerTests.swift",
         "UnwindGarbageTests.swift",

@@ -5,9 +5,10 @@ import Testing
 
 @testable import StallMonitor
 
-extension OneAtATime {
+extension WatchedHosts {
   /// What a host has done about its stalls, beside being told of them.
-  @Suite(.serialized)
+  @Suite(
+    .serialized, .takingTurns, .repeatedAfterStandstills(because: "actions come after a time"))
   struct ActionTests {
     @Test func closureIsCalledOnceForEachLevel() throws {
       let notices = FileManager.default.temporaryDirectory.appending(path: "notices-\(UUID().uuidString)")

@@ -3,9 +3,11 @@ import Glibc
 import TestSupport
 import Testing
 
-extension OneAtATime {
+extension WatchedHosts {
   /// Hosts whose lines go to an agent, and an agent that comes, goes and misbehaves.
-  @Suite(.serialized)
+  @Suite(
+    .serialized, .takingTurns,
+    .repeatedAfterStandstills(because: "the wake-ups of an idle host are counted over a time"))
   struct AgentSinkTests {
     private typealias State = FatalTests.State
 

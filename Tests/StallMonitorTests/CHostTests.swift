@@ -2,9 +2,10 @@ import Foundation
 import TestSupport
 import Testing
 
-extension OneAtATime {
+extension WatchedHosts {
   /// Hosts in C: built against the installed library as theirs are, and judged by their lines.
-  @Suite(.serialized)
+  @Suite(
+    .serialized, .takingTurns, .repeatedAfterStandstills(because: "durations are compared with the victim's own clock"))
   struct CHostTests {
     /// What `scripts/build-c-library` installs.
     private static let library = Repository.root.appending(path: ".build/c-library/root")

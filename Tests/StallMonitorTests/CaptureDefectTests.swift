@@ -9,7 +9,7 @@ import VictimC
 @testable import StallCapture
 @testable import StallMonitor
 
-extension OneAtATime {
+extension CapturesInThisProcess {
   /// What went wrong once, or would go wrong on a hostile machine.
   ///
   /// What changes the whole process happens in one of its own.

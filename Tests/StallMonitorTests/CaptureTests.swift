@@ -132,7 +132,7 @@ final class VictimThread: @unchecked Sendable {  // The handle is set before the
 
 private func syscallGettid() -> pid_t { clinux_gettid() }
 
-extension OneAtATime {
+extension CapturesInThisProcess {
   @Suite(.serialized)
   struct CaptureTests {
     @Test(arguments: VictimThread.Leaf.allCases, [0, 1, 40])

@@ -2,9 +2,11 @@ import Foundation
 import TestSupport
 import Testing
 
-extension OneAtATime {
+extension WatchedHosts {
   /// Causes that the machine brings about, provoked for real.
-  @Suite(.serialized)
+  @Suite(
+    .serialized, .takingTurns(aloneBecause: "processors are taken away from hosts"),
+    .repeatedAfterStandstills(because: "a cause is what most of a stall's time went to"))
   struct CauseTests {
     /// Two others on the same processor, and the host's turn takes three times as long.
     @Test func loopWithoutAProcessorIsStarved() throws {
@@ -120,7 +122,9 @@ extension OneAtATime {
       demo.waitUntilExit()
       #expect(demo.terminationStatus == 0, "\(account)")
       try ReportSchema.expectValid(lines)
-      let ended = try lines.split(separator: UInt8(ascii: "\n")).map(WrittenReport.init).filter { $0.event == "stall.ended" }
+      let ended = try lines.split(separator: UInt8(ascii: "\n")).map(WrittenReport.init).filter {
+        $0.event == "stall.ended"
+      }
       let waits = ended.map { $0["stall", "evidence", "wait"] as? String }
       try #require(waits.count == 4)
       #expect(waits[0] == nil)

@@ -2,9 +2,10 @@ import Foundation
 import TestSupport
 import Testing
 
-extension OneAtATime {
+extension WatchedHosts {
   /// Threads that wait for each other in a circle: said so, with all of them.
-  @Suite(.serialized, .timeLimit(.minutes(2)))
+  @Suite(
+    .serialized, .takingTurns, .timeLimit(.minutes(2)))
   struct DeadlockTests {
     @Test(arguments: [1, 2, 5])
     func circleOfMutexesIsADeadlock(count: Int) throws {

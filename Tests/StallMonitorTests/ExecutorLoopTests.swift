@@ -2,9 +2,10 @@ import Foundation
 import TestSupport
 import Testing
 
-extension OneAtATime {
+extension WatchedHosts {
   /// A loop of the host's own, asked by heartbeats whether it turns.
-  @Suite(.serialized)
+  @Suite(
+    .serialized, .takingTurns, .repeatedAfterStandstills(because: "heartbeats are answered within a threshold"))
   struct ExecutorLoopTests {
     @Test func stallIsReportedWithItsCulprit() throws {
       let victim = try Victim.run("executor-stall", milliseconds: 900)

@@ -2,9 +2,10 @@ import Foundation
 import TestSupport
 import Testing
 
-extension OneAtATime {
+extension WatchedHosts {
   /// Hosts that end in mid-stall, and what is told of it when the same service starts next.
-  @Suite(.serialized)
+  @Suite(
+    .serialized, .takingTurns)
   struct FatalTests {
     /// A service's state directory, for one test.
     final class State: Sendable {
@@ -40,8 +41,9 @@ extension OneAtATime {
           defer { kill(process.processIdentifier, SIGKILL) }
           try self.wait()
           // Names have a time budget: those that the first report lacks come with the next samples.
-          let end = Date(timeIntervalSinceNow: 20)
-          while !self.isNamed, Date.now < end { usleep(1000) }
+          _ = eventually(within: 20) { self.isNamed }
+          // The record is written before the line.
+          _ = eventually(within: 20) { process.hasWritten }
         }
       }
 
@@ -308,6 +310,18 @@ extension OneAtATime {
       let own = victim.reports.filter { $0["process", "pid"] as? Int == child }
       #expect(own.map(\.event) == ["stall.started", "stall.ended"])
       #expect(own.allSatisfy { $0.culprit.contains("blockBySleeping()") })
+    }
+
+    /// The child's main loop comes into being after its monitor, and the parent's has none.
+    @Test func childOfAThreadWithoutALoopMayWatchItself() throws {
+      let victim = try Victim.run(
+        "child-of-thread-watches-itself", milliseconds: 150, environment: try State().environment)
+      #expect(victim.facts["child-ended"] == "9")
+      let child = try #require(victim.facts["child"].flatMap { Int($0) })
+      #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
+      #expect(victim.reports.allSatisfy { $0.culprit.contains("blockBySleeping()") })
+      #expect(victim.reports.allSatisfy { $0["process", "pid"] as? Int == child })
+      #expect(victim.reports.allSatisfy { $0["loop", "kind"] as? String == "loop" })
     }
 
     /// A child that lives on must not pass for its parent.

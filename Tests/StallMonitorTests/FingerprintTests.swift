@@ -28,9 +28,10 @@ import Testing
   }
 }
 
-extension OneAtATime {
+extension WatchedHosts {
   /// Real hosts: the same stall, however they were built, and wherever and as often as they run.
-  @Suite(.serialized)
+  @Suite(
+    .serialized, .takingTurns)
   struct FingerprintTests {
     private static func fingerprints(
       _ scenario: String, _ build: Victim.Build, lock: String = "", through wrapper: [String] = []

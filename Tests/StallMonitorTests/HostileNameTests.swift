@@ -1,6 +1,5 @@
 import Foundation
 import StallReport
-import TakingTurns
 import TestSupport
 import Testing
 

@@ -9,7 +9,7 @@ import VictimC
 @testable import StallCapture
 @testable import StallMonitor
 
-extension OneAtATime {
+extension CapturesInThisProcess {
   /// Threads with stacks and signals that a capture by signal must not be noticed on: each in a process of its own.
   @Suite(.serialized, .timeLimit(.minutes(1)))
   struct HostileStackTests {

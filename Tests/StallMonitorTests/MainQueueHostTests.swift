@@ -2,9 +2,10 @@ import Foundation
 import TestSupport
 import Testing
 
-extension OneAtATime {
+extension WatchedHosts {
   /// Hosts whose main queue has no run loop, watched with the one line that a host on ours has.
-  @Suite(.serialized)
+  @Suite(
+    .serialized, .takingTurns, .repeatedAfterStandstills(because: "durations are compared with the victim's own clock"))
   struct MainQueueHostTests {
     private func run(
       _ program: String, _ scenario: String, build: Victim.Build = .debug, threshold: String = "100ms",

@@ -7,7 +7,7 @@ import VictimC
 @testable import StallCapture
 @testable import StallMonitor
 
-extension OneAtATime {
+extension CapturesInThisProcess {
   /// All threads of a large process, one after the other.
   @Suite(.serialized, .timeLimit(.minutes(2)))
   struct ManyThreadsTests {

@@ -2,9 +2,10 @@ import Foundation
 import TestSupport
 import Testing
 
-extension OneAtATime {
+extension WatchedHosts {
   /// The same stall is told once; what else there is to know of a stall is in its last line and in its file.
-  @Suite(.serialized)
+  @Suite(
+    .serialized, .takingTurns, .repeatedAfterStandstills(because: "repetitions are counted within a window of time"))
   struct RepeatedStallTests {
     @Test func theSameStallIsToldOnceAndThenCounted() throws {
       let victim = try Victim.run("repeated", milliseconds: 500)

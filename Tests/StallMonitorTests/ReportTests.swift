@@ -75,7 +75,7 @@ struct ReportTests {
   }
 
   @Test func textIsEscaped() throws {
-    var line = JSONLine()
+    var line = JSONWriter()
     let text = "a\"b\\c\n\t\u{0}\u{7f}é\u{1F600}"
     line.member("k", text)
     let object = try JSONSerialization.jsonObject(with: Data(line.terminated())) as? [String: String]

@@ -8,7 +8,7 @@ import VictimC
 @testable import StallCapture
 @testable import StallMonitor
 
-extension OneAtATime {
+extension CapturesInThisProcess {
   /// What a thread stands still in, in words.
   @Suite(.serialized, .timeLimit(.minutes(2)))
   struct SystemCallTests {

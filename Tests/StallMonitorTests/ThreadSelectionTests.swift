@@ -6,7 +6,7 @@ import Testing
 @testable import StallCapture
 @testable import StallMonitor
 
-extension OneAtATime {
+extension CapturesInThisProcess {
   /// Which threads are told in a stall, and on demand.
   @Suite(.serialized, .timeLimit(.minutes(2)))
   struct ThreadSelectionTests {

@@ -8,7 +8,7 @@ import VictimC
 @testable import StallCapture
 @testable import StallMonitor
 
-extension OneAtATime {
+extension CapturesInThisProcess {
   /// Garbage in registers, stacks and unwind tables ends in a short stack: no crash, and no end without bound.
   ///
   /// `make fuzz` looks further.

@@ -5,7 +5,9 @@ import Testing
 @testable import stalld
 
 /// A service with the monitor in it, the agent, and what an operator finds in the agent's file.
-@Suite(.serialized, .takingTurns, .timeLimit(.minutes(3)))
+@Suite(
+  .serialized, .takingTurns, .repeatedAfterStandstills(because: "durations are compared with the victim's own clock"),
+  .timeLimit(.minutes(3)))
 struct AgentEndToEndTests {
   /// A service that is started with a sink; `state` is its state directory.
   private func start(_ scenario: String, _ milliseconds: Int, sink: String, state: ScratchDirectory) throws -> Process {

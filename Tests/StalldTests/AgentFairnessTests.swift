@@ -6,7 +6,8 @@ import Testing
 
 /// Users who do not trust each other: whatever one does, the others are served, and keep what they have reported.
 @Suite(
-  .serialized, .takingTurns, .timeLimit(.minutes(3)),
+  .serialized, .takingTurns(aloneBecause: "a user floods the agent, and the others have to be served"),
+  .repeatedAfterStandstills(because: "rates are counted over a time"), .timeLimit(.minutes(3)),
   .enabled(if: geteuid() == 0, "needs root to be several users"))
 struct AgentFairnessTests {
   private static let evil = 1

@@ -5,7 +5,9 @@ import Testing
 @testable import stalld
 
 /// What an agent's settings switch off in services that run.
-@Suite(.serialized, .takingTurns, .timeLimit(.minutes(3)))
+@Suite(
+  .serialized, .takingTurns, .repeatedAfterStandstills(because: "silence is a time without a line"),
+  .timeLimit(.minutes(3)))
 struct FleetSwitchTests {
   /// A service that stalls again and again, for 150 ms each.
   private final class Service {

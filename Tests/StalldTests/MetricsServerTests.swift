@@ -6,7 +6,10 @@ import Testing
 @testable import stalld
 
 /// `/metrics` and `/healthz`, asked by real clients.
-@Suite(.serialized, .takingTurns, .timeLimit(.minutes(3))) struct MetricsServerTests {
+@Suite(
+  .serialized, .takingTurns, .repeatedAfterStandstills(because: "wake-ups are counted over a time"),
+  .timeLimit(.minutes(3))) struct MetricsServerTests
+{
   @Test func answersWhatIsAskedFor() throws {
     let driver = try AgentDriver()
     try driver.record([SampleReport()])

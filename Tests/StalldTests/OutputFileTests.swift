@@ -6,7 +6,9 @@ import Testing
 @testable import stalld
 
 /// A file that the agent writes, as a shipper and an operator find it.
-@Suite(.serialized, .takingTurns, .timeLimit(.minutes(3)))
+@Suite(
+  .serialized, .takingTurns, .repeatedAfterStandstills(because: "wake-ups are counted over a time"),
+  .timeLimit(.minutes(3)))
 final class OutputFileTests {
   let scratch: ScratchDirectory
   let path: String

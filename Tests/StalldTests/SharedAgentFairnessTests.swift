@@ -47,14 +47,16 @@ extension SharedAgentTests {
     }
 
     /// The other unit may be the same user's: in containers all are root.
-    @Test("100 connections that send as fast as they can", arguments: [SharedMachine.User.mallory, .alice])
+    @Test(
+      "100 connections that send as fast as they can", .onlyInLongForm("test-shared-agent"),
+      arguments: [SharedMachine.User.mallory, .alice])
     func manyConnections(user: SharedMachine.User) throws {
       try shared.startAgent()
       try expectServed(
         waits { [try shared.start(user, "flood", "\(shared.nextFirst()) --connections 100 --filler 20")] })
     }
 
-    @Test("the same in ten units, with the longest lines")
+    @Test("the same in ten units, with the longest lines", .onlyInLongForm("test-shared-agent"))
     func manyUnits() throws {
       try shared.startAgent()
       try expectServed(
@@ -65,7 +67,8 @@ extension SharedAgentTests {
         })
     }
 
-    @Test("connections that come and go as fast as they can, and all that can be had")
+    @Test(
+      "connections that come and go as fast as they can, and all that can be had", .onlyInLongForm("test-shared-agent"))
     func allConnections() throws {
       try shared.startAgent()
       var holders: [SharedMachine.Client] = []
@@ -107,7 +110,7 @@ extension SharedAgentTests {
       #expect(result.missing == 0, "alice's history was pushed out")
     }
 
-    @Test("what is known of one user's reports is not forgotten for another's")
+    @Test("what is known of one user's reports is not forgotten for another's", .onlyInLongForm("test-shared-agent"))
     func memoryOfReports() throws {
       try shared.startAgent()
       let first = shared.nextFirst()
@@ -130,7 +133,7 @@ extension SharedAgentTests {
       #expect(result.doubled == 0, "alice's reports were forgotten, and are written twice")
     }
 
-    @Test("open stalls of one user leave room for another's")
+    @Test("open stalls of one user leave room for another's", .onlyInLongForm("test-shared-agent"))
     func openStalls() throws {
       try shared.startAgent("limits: {memory: 8MiB}\n")
       // A quarter of the memory is for open stalls, and 128 KiB of one process; each has more.
@@ -152,7 +155,7 @@ extension SharedAgentTests {
       for client in hostile { try client.stop() }
     }
 
-    @Test("another user's stall in a detail message, and very many of them")
+    @Test("another user's stall in a detail message, and very many of them", .onlyInLongForm("test-shared-agent"))
     func details() throws {
       try shared.startAgent(Self.smallHistory)
       let id = String(format: "%032x", shared.nextFirst())
@@ -181,7 +184,7 @@ extension SharedAgentTests {
       #expect(try kept() == 1, "mallory has pushed alice's detail file out")
     }
 
-    @Test("lines of very many keys, and deep ones")
+    @Test("lines of very many keys, and deep ones", .onlyInLongForm("test-shared-agent"))
     func keys() throws {
       try shared.startAgent("limits: {line_bytes: 1MiB}\n")
       let many = (0..<64_000).map { #""k\#(String($0, radix: 36))":0"# }.joined(separator: ",")
@@ -205,7 +208,7 @@ extension SharedAgentTests {
       }
     }
 
-    @Test("lines of very many keys over 80 connections")
+    @Test("lines of very many keys over 80 connections", .onlyInLongForm("test-shared-agent"))
     func keysOfMany() throws {
       try shared.startAgent()
       try expectServed(
@@ -215,7 +218,7 @@ extension SharedAgentTests {
         try shared.machine.property("NRestarts", of: "stalld") == "0", "the agent was ended by systemd's watchdog")
     }
 
-    @Test("numbers that cannot be, and another service's counters")
+    @Test("numbers that cannot be, and another service's counters", .onlyInLongForm("test-shared-agent"))
     func values() throws {
       try shared.startAgent()
       let host = try shared.startHost(every: 5).client

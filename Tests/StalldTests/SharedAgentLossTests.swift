@@ -20,6 +20,20 @@ extension SharedAgentTests {
       #expect(times.status == 0, "stalld status said ok \(times.status) of \(times.of) times")
     }
 
+    /// The end of a test in which a directory was removed: the host and the observer end, nothing acknowledged is missing, and nobody has said
+    /// that all was well while it was not there.
+    private func expectNothingLost(
+      _ host: SharedMachine.Client, _ observer: SharedMachine.Client, from removed: Double, to end: Double
+    ) throws {
+      try host.advance(by: 50)
+      try host.stop()
+      let result = try shared.compare(host, since: removed)
+      print("removed directory:", result)
+      #expect(result.acknowledged > 50)
+      #expect(result.missing == 0, "acknowledged and in no file")
+      try expectAlarm(observer, from: removed + Self.notice, to: end)
+    }
+
     @Test("the directory is removed, and comes again as another user's")
     func removedDirectory() throws {
       try shared.startAgent()
@@ -34,17 +48,11 @@ extension SharedAgentTests {
       let end = SharedMachine.now
       // The unit makes it its own again.
       try shared.shell("systemctl restart stalld")
-      try host.advance(by: 50)
-      try host.stop()
-      let result = try shared.compare(host, since: removed)
-      print("removed directory:", result)
-      #expect(result.acknowledged > 50)
-      #expect(result.missing == 0, "acknowledged and in no file")
-      try expectAlarm(observer, from: removed + Self.notice, to: end)
+      try expectNothingLost(host, observer, from: removed, to: end)
       #expect(try shared.warnings(since: removed).contains("\(SharedMachine.log)/stalls.jsonl"))
     }
 
-    @Test("a directory below it is removed, and comes again without a restart")
+    @Test("a directory below it is removed, and comes again without a restart", .onlyInLongForm("test-shared-agent"))
     func removedSubdirectory() throws {
       let place = "\(SharedMachine.log)/own"
       try shared.startAgent(
@@ -62,17 +70,11 @@ extension SharedAgentTests {
       try shared.shell("chown stalld: \(place)")
       // What it could not write waits for it.
       #expect(try eventually(within: 30) { try shared.isHealthy() })
-      try host.advance(by: 50)
-      try host.stop()
-      let result = try shared.compare(host, since: removed)
-      print("removed subdirectory:", result)
-      #expect(result.acknowledged > 50)
-      #expect(result.missing == 0, "acknowledged and in no file")
-      try expectAlarm(observer, from: removed + Self.notice, to: end)
+      try expectNothingLost(host, observer, from: removed, to: end)
     }
 
     @Test(
-      "the file is removed, or something else lies in its place",
+      "the file is removed, or something else lies in its place", .onlyInLongForm("test-shared-agent"),
       arguments: [
         "rm FILE", "mv FILE FILE.1", "rm FILE; ln -s /dev/null FILE", "until rm -f FILE; mkdir FILE; do :; done",
       ])
@@ -93,7 +95,7 @@ extension SharedAgentTests {
       #expect(result.missing == 0, "acknowledged and in no file")
     }
 
-    @Test("two files, one of them full, and restarts")
+    @Test("two files, one of them full, and restarts", .onlyInLongForm("test-shared-agent"))
     func unevenOutputs() throws {
       let small = "\(SharedMachine.log)/small"
       let outputs =
@@ -134,7 +136,7 @@ extension SharedAgentTests {
       }
     }
 
-    @Test("the journal goes, and comes again")
+    @Test("the journal goes, and comes again", .onlyInLongForm("test-shared-agent"))
     func journalComesAgain() throws {
       try shared.startAgent("outputs: [{type: stdout}]\n")
       let host = try shared.startHost().client
@@ -159,7 +161,7 @@ extension SharedAgentTests {
       #expect(result.missing == 0, "acknowledged and not in the journal")
     }
 
-    @Test("a disk hangs")
+    @Test("a disk hangs", .onlyInLongForm("test-shared-agent"))
     func hangingDisk() throws {
       let slow = "\(SharedMachine.log)/slow"
       let disk = try HangingDisk(shared.machine)

@@ -1,7 +1,6 @@
 import Foundation
 import StallMonitor
 import StallReport
-import TakingTurns
 import TestSupport
 import Testing
 

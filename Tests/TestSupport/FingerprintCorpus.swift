@@ -1,6 +1,8 @@
 import Foundation
-@testable package import StallMonitor
-package import Testing
+package import StallReport
+import Testing
+
+@testable import StallSymbols
 
 /// A stall of the published corpus of fingerprints: `Tests/Corpus/fingerprints`.
 package struct CorpusStall: Decodable, Sendable, CustomTestStringConvertible {

@@ -1,5 +1,5 @@
 public import Foundation
-public import Testing
+import Testing
 
 /// A program that was run to its end, and its output.
 public struct Program {

@@ -7,7 +7,9 @@ public enum Repository {
   /// Found from this file upwards, since packages under `Integrations` have this directory as a link.
   public static let root: URL = {
     var directory = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-    while directory.path != "/", !FileManager.default.fileExists(atPath: directory.appending(path: "Config/schema").path) {
+    while directory.path != "/",
+      !FileManager.default.fileExists(atPath: directory.appending(path: "Config/schema").path)
+    {
       directory.deleteLastPathComponent()
     }
     return directory

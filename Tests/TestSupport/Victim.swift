@@ -81,3 +81,12 @@ public struct Victim {
       talk: String(decoding: said, as: UTF8.self))
   }
 }
+
+extension Process {
+  /// Whether something is in the pipe that is its standard output.
+  public var hasWritten: Bool {
+    var count: Int32 = 0
+    let descriptor = (standardOutput as? Pipe)?.fileHandleForReading.fileDescriptor ?? -1
+    return ioctl(descriptor, UInt(FIONREAD), &count) == 0 && count > 0
+  }
+}

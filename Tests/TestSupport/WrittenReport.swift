@@ -1,5 +1,5 @@
-public import Foundation
-public import Testing
+import Foundation
+import Testing
 
 /// A report line that was written, read as a consumer reads it.
 public struct WrittenReport: @unchecked Sendable {  // Property-list values, never changed.

@@ -11,7 +11,7 @@ extension Episode {
 
   /// The same as the message that an agent takes: `{"detail":{"id":"…",…}}` with a newline.
   func detailMessage(for report: Report) -> [UInt8] {
-    var message = JSONLine()
+    var message = JSONWriter()
     message.object("detail") {
       $0.member("id", id)
       $0.append(members: detailObject(for: report))
@@ -19,8 +19,8 @@ extension Episode {
     return message.terminated()
   }
 
-  private func detailObject(for report: Report) -> JSONLine {
-    var object = JSONLine()
+  private func detailObject(for report: Report) -> JSONWriter {
+    var object = JSONWriter()
     object.member("@timestamp", report.time.text)
     object.object("detail") { $0.member("schema", Self.detailVersion) }
     object.object("stall") {
@@ -31,7 +31,11 @@ extension Episode {
       $0.member("culprit", report.culprit?.name)
       $0.member("fingerprint", report.fingerprint)
       $0.object("causes_ms") { causes in
-        for cause in Cause.allCases { causes.member(cause.key, milliseconds: weight(of: cause)) }
+        for cause in Cause.allCases {
+          guard let weight = weight(of: cause) else { continue }
+          causes.key(cause.rawValue)
+          causes.value(milliseconds: weight)
+        }
       }
     }
     object.object("loop") {
@@ -50,8 +54,8 @@ extension Episode {
     return object
   }
 
-  private static func json(of node: CallTree.Node, id: Int) -> JSONLine {
-    var object = JSONLine()
+  private static func json(of node: CallTree.Node, id: Int) -> JSONWriter {
+    var object = JSONWriter()
     object.member("id", id)
     object.member("parent", node.parent)
     object.member("weight_ms", milliseconds: node.weight)
@@ -61,8 +65,8 @@ extension Episode {
 }
 
 extension Episode.Moment {
-  fileprivate var json: JSONLine {
-    var object = JSONLine()
+  fileprivate var json: JSONWriter {
+    var object = JSONWriter()
     object.member("after_ms", milliseconds: after)
     object.member("weight_ms", milliseconds: weight)
     object.member("cause", cause.rawValue)
@@ -70,21 +74,5 @@ extension Episode.Moment {
     object.member("culprit", culprit)
     object.member("failure", failure?.rawValue)
     return object
-  }
-}
-
-extension Cause {
-  fileprivate var key: StaticString {
-    switch self {
-    case .running: "running"
-    case .lock: "lock"
-    case .io: "io"
-    case .sleep: "sleep"
-    case .starved: "starved"
-    case .throttled: "throttled"
-    case .fault: "fault"
-    case .stopped: "stopped"
-    case .unknown: "unknown"
-    }
   }
 }

@@ -1,7 +1,8 @@
 import CLinux
 import Glibc
-import LoopEngine
+import StallCapture
 import Synchronization
+import TurnSource
 
 /// The loops that one monitor watches: their names, and what they share.
 final class LoopRegistry: Sendable {
@@ -50,12 +51,12 @@ final class LoopRegistry: Sendable {
     return (watchdog.makePulse(marks: records.marks(sentinel: sentinel)), records)
   }
 
-  /// Where a loop's turns are counted, if the host handed metrics in.
-  func makeTurnSource(_ loop: Loop) -> TurnSource? { configuration.telemetry.meters == nil ? nil : TurnSource(loop) }
+  /// Whether the service reads how many turns its loops make.
+  var countsTurns: Bool { configuration.telemetry.meters != nil }
 
-  /// Takes the main loop's name and identity.
-  func addMain(_ identities: [Identity]) {
-    entries.withLock { $0?["main"] = Entry(identities: identities, watch: nil) }
+  /// Takes the main loop's name, for one more loop of the main thread.
+  func addMain(_ identity: Identity?) {
+    entries.withLock { $0?["main", default: Entry(identities: [])].identities += identity.map { [$0] } ?? [] }
   }
 
   /// Makes the watch of a loop, which is to begin on the loop's thread.
@@ -81,13 +82,14 @@ final class LoopRegistry: Sendable {
 
   /// What the watchdog has to know of a loop.
   func subject(of watch: LoopWatch, _ traits: LoopWatch.Traits, threadID: Int32) -> WatchedLoop.Subject {
-    WatchedLoop.Subject(
+    let meter = countsTurns ? traits.loop.map { TurnMeter(of: $0, isRead: true) } : nil
+    return WatchedLoop.Subject(
       name: watch.name, kind: traits.kind, threadID: threadID,
       stackEnd: threadID == getpid() ? ProcessFacts.mainStackEnd() : UInt64(clinux_own_stack_end()),
       threshold: watch.threshold.nanoseconds, hasOwnThreshold: watch.hasOwnThreshold, pulse: watch.pulse,
       records: watch.records, suspension: suspension, state: traits.state,
       isInUnseenRun: traits.isInUnseenRun, captureThreads: configuration.captureThreads,
-      turns: traits.loop.flatMap(makeTurnSource))
+      meter: { meter })
   }
 
   /// Watches a loop of no thread's by a watchdog that never starts, and ends that.

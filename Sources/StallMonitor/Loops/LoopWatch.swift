@@ -1,8 +1,8 @@
 import CLinux
 import CUnwind
-import LoopEngine
 import StallReport
 import Synchronization
+import TurnSource
 
 /// One more loop that a monitor watches, by its name.
 ///
@@ -62,7 +62,7 @@ public final class LoopWatch: Sendable {
     var state: @Sendable () -> (mode: String?, callout: String?) = { (nil, nil) }
     var isInUnseenRun: @Sendable ([StackFrame]) -> Bool = { _ in false }
     /// The loop, if it counts its turns by itself.
-    var loop: Loop?
+    var loop: (any TurnSource)?
   }
 
   /// Begins the watch, on the loop's own thread.
@@ -79,7 +79,7 @@ public final class LoopWatch: Sendable {
       registry.watchdog.list.watch(subject)
       return true
     }
-    if hasBegun { ThreadEnd.tell(self) } else { end() }
+    if hasBegun { ThreadEnd.notify(self) } else { end() }
   }
 
   /// The loop's thread ends: whatever it was in the middle of is over.
@@ -104,6 +104,8 @@ public final class LoopWatch: Sendable {
     }
   }
 }
+
+extension LoopWatch: ThreadEndObserver {}
 
 /// A watch that waits for its loop's thread.
 ///

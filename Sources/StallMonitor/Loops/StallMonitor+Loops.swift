@@ -1,5 +1,5 @@
 import CLinux
-import LoopEngine
+import TurnSource
 
 extension StallMonitor {
   /// Watches one more loop, of whatever thread.
@@ -11,7 +11,7 @@ extension StallMonitor {
   /// `pause()` and `expectSlow` hold for all loops of the monitor.
   ///
   /// - Parameters:
-  ///   - loop: The loop.
+  ///   - loop: The loop, such as LoopEngine's `Loop`.
   ///   - name: Its name in reports: 1 to 64 bytes, and no other loop's of this monitor. The main loop is `main`.
   ///   - threshold: How long a turn may take before it is a stall, from 1 ms to 1 h; the default is the configuration's.
   /// - Returns: What ends the watch, and need not be kept.
@@ -19,14 +19,14 @@ extension StallMonitor {
   ///   not watch.
   @discardableResult
   public func watch(
-    _ loop: Loop, name: String, threshold: Duration? = nil
+    _ loop: any TurnSource, name: String, threshold: Duration? = nil
   ) throws(StallMonitorError) -> LoopWatch {
     guard let registry else { throw .notWatching }
     let watch = try registry.makeWatch(name: name, threshold: threshold, identity: .loop(ObjectIdentifier(loop)))
     let begin = { @Sendable in
       let stamper = TurnStamper(pulse: watch.pulse)
       let traits = LoopWatch.Traits(
-        kind: { stamper.kind.reportName }, state: { LoopDescription.current(of: loop) },
+        kind: { stamper.kind.reportName }, state: { loop.turnStatus },
         isInUnseenRun: { stamper.isInUnseenRun($0) }, loop: loop)
       watch.begin(traits) {
         let stamping = LoopStamping(of: loop, by: stamper)
@@ -37,7 +37,7 @@ extension StallMonitor {
       begin()
     } else {
       let expected = ExpectedThread(watch)
-      let isTaken = loop.perform {
+      let isTaken = loop.performInTurn {
         begin()
         withExtendedLifetime(expected) {}
       }

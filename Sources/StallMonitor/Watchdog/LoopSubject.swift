@@ -29,8 +29,8 @@ extension WatchedLoop {
     var heartbeat: (any Heartbeat)?
     /// Whether its kind is known only when it has turned.
     var findsKind = false
-    /// Where its turns are counted, if anybody wants to know.
-    var turns: TurnSource?
+    /// What reads its count of turns; nil if it has none, or is not made yet.
+    var meter: @Sendable () -> TurnMeter? = { nil }
 
     /// Which run loop it is, as far as that is known yet.
     var knownKind: String? { !findsKind || pulse.word.raw != 0 || heartbeat?.isBeating == true ? kind() : nil }

@@ -52,7 +52,7 @@ package struct Verdict: Sendable, Equatable {
       self.wait = wait
     }
 
-    package func write(into line: inout JSONLine) {
+    package func write(into line: inout JSONWriter) {
       line.member("state", state)
       line.member("wait", wait?.limited(to: 300))
       if let usage {

@@ -1,7 +1,7 @@
 /// The thread that another one waits for: it holds the lock, drains the queue, or is to end.
 package struct LockHolder: Sendable, Equatable {
   /// What is held.
-  package enum Kind: String, Sendable {
+  package enum Kind: String, Sendable, CaseIterable {
     /// A pthread mutex, and so `NSLock` and the like.
     case mutex
     /// A lock whose owner the kernel knows: Swift's `Mutex`, a priority-inheriting pthread mutex, libdispatch's unfair lock.

@@ -88,7 +88,7 @@ package struct PlaceTree: Sendable {
   /// The member's value in at most `room` bytes; nil if there is too little.
   ///
   /// Members of ``nodes`` are arrays of one length, for the sake of readers that want values of one type.
-  package func json(room: Int) -> JSONLine? {
+  package func json(room: Int) -> JSONWriter? {
     var smaller = self
     var count = nodes.count
     while true {
@@ -103,13 +103,13 @@ package struct PlaceTree: Sendable {
     }
   }
 
-  private var json: JSONLine {
-    var modules: [JSONLine] = []
+  private var json: JSONWriter {
+    var modules: [JSONWriter] = []
     var numbers: [String: Int] = [:]
     func number(_ frame: StackFrame?) -> Int {
       guard let frame, let module = frame.module else { return -1 }
       if let known = numbers[module] { return known }
-      var object = JSONLine()
+      var object = JSONWriter()
       object.member("module", module.limited(to: 300))
       object.member("build_id", frame.buildID)
       modules.append(object)
@@ -117,7 +117,7 @@ package struct PlaceTree: Sendable {
       return modules.count - 1
     }
     let moduleNumbers = nodes.map { number($0.place) }
-    var line = JSONLine()
+    var line = JSONWriter()
     line.member("samples", samples)
     line.member("weight_ms", milliseconds: weight)
     line.array("modules", modules)

@@ -46,8 +46,8 @@ extension Report {
     }
 
     /// The object as the report has it, with these of its frames.
-    package func json(frames: [JSONLine]) -> JSONLine {
-      var object = JSONLine()
+    package func json(frames: [JSONWriter]) -> JSONWriter {
+      var object = JSONWriter()
       object.member("id", id)
       object.member("name", name)
       object.member("role", role.rawValue)

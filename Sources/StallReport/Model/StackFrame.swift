@@ -60,8 +60,8 @@ package struct StackFrame: Sendable, Equatable {
     return "\(text) (\(base)\(line.map { ":\($0)" } ?? ""))"
   }
 
-  package var json: JSONLine {
-    var object = JSONLine()
+  package var json: JSONWriter {
+    var object = JSONWriter()
     object.member("symbol", symbol?.limited(to: 700))
     object.member("file", file?.limited(to: 300))
     object.member("line", line)

@@ -26,7 +26,7 @@ extension AgentSettings {
 extension AgentSettings.ServiceOverride {
   /// What a host is handed (Documentation/AgentProtocol.md).
   var json: String {
-    var line = JSONLine()
+    var line = JSONWriter()
     line.member("enabled", bool: isEnabled)
     line.member("captures", captures?.rawValue)
     line.member("threshold", threshold.map(DurationText.text))

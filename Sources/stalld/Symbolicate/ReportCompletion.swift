@@ -137,7 +137,7 @@ struct ReportCompletion {
       let found = Self.place(place.before, in: message)
     {
       let new = String(message[..<found.lowerBound]) + place.after + message[found.upperBound...]
-      edits.replace(value.range, with: JSONText.quoted(new.limited(to: 600)))
+      edits.replace(value.range, with: JSONWriter.quoted(new.limited(to: 600)))
     }
   }
 
@@ -155,9 +155,9 @@ struct ReportCompletion {
     _ additions: inout [UInt8]
   ) {
     if let old = object["\(key)"] {
-      if text.string(old) != value { edits.replace(old.range, with: JSONText.quoted(value)) }
+      if text.string(old) != value { edits.replace(old.range, with: JSONWriter.quoted(value)) }
     } else {
-      var member = JSONLine()
+      var member = JSONWriter()
       member.member(key, value)
       additions += [UInt8(ascii: ",")] + member.bytes
     }
@@ -167,13 +167,13 @@ struct ReportCompletion {
     _ key: StaticString, _ path: CallTree.Path, in object: JSONText.Value, _ edits: inout TextEdits,
     _ additions: inout [UInt8]
   ) {
-    var members = JSONLine()
+    var members = JSONWriter()
     path.write(to: &members)
     guard !members.bytes.isEmpty else { return }
     if let old = object["\(key)"] {
       edits.replace(old.range, with: [UInt8(ascii: "{")] + members.bytes + [UInt8(ascii: "}")])
     } else {
-      var member = JSONLine()
+      var member = JSONWriter()
       member.object(key, path.write)
       additions += [UInt8(ascii: ",")] + member.bytes
     }

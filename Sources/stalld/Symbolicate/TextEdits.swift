@@ -33,12 +33,3 @@ extension JSONText.Value {
     return members.count > 1 ? member.lowerBound..<members[1].member.lowerBound : member
   }
 }
-
-extension JSONText {
-  /// A text as a JSON string.
-  static func quoted(_ value: String) -> [UInt8] {
-    var member = JSONLine()
-    member.member("", value)
-    return Array(member.bytes.dropFirst("\"\":".utf8.count))
-  }
-}

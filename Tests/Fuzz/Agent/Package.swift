@@ -11,22 +11,28 @@ let package = Package(
     .target(name: "CUnwind", path: "Sources/CUnwind"),
     .target(name: "CSymbols", path: "Sources/CSymbols"),
     .systemLibrary(name: "CYAML", path: "Sources/CYAML"),
-    .target(name: "LoopEngine", dependencies: ["CLinux"], path: "Sources/LoopEngine"),
+    .target(name: "TurnSource", dependencies: ["CLinux"], path: "Sources/TurnSource"),
+    .target(name: "LoopEngine", dependencies: ["CLinux", "TurnSource"], path: "Sources/LoopEngine"),
     .target(name: "StallReport", path: "Sources/StallReport"),
     .target(name: "StallSymbols", dependencies: ["CSymbols", "StallReport"], path: "Sources/StallSymbols"),
-    .target(name: "StallCapture", dependencies: ["CLinux", "DescriptorIO", "CUnwind", "StallReport"], path: "Sources/StallCapture"),
+    .target(
+      name: "StallCapture", dependencies: ["CLinux", "CUnwind", "DescriptorIO", "StallReport"],
+      path: "Sources/StallCapture"),
     .target(
       name: "StallMonitor",
-      dependencies: ["LoopEngine", "CLinux", "DescriptorIO", "CUnwind", "StallReport", "StallSymbols", "StallCapture"],
+      dependencies: [
+        "CLinux", "CUnwind", "TurnSource", "DescriptorIO", "StallReport", "StallSymbols", "StallCapture",
+      ],
       path: "Sources/StallMonitor"),
     .target(
-      name: "AgentInput", dependencies: ["StallReport", "StallMonitor", "LoopEngine", "CLinux", "DescriptorIO", "CYAML"],
+      name: "AgentInput",
+      dependencies: ["StallReport", "StallMonitor", "LoopEngine", "CLinux", "DescriptorIO", "CYAML"],
       path: "Sources/stalld",
       // What these need, file by file: the command itself needs other packages.
       exclude: ["Agent/Settings/AgentOptions.swift"],
       sources: [
         "Agent/Settings", "Agent/Ingest/LineScanner.swift", "Agent/Ingest/FrameScan.swift", "Agent/AgentLog.swift",
-        "Terminal/TerminalText.swift", "JSONTokens.swift", "Agent/Output/SyslogAddress.swift",
+        "Terminal/TerminalText.swift", "Agent/Output/SyslogAddress.swift",
         "Agent/Metrics/MetricsAddress.swift", "Agent/LoopbackAddress.swift", "Agent/StreamListener.swift",
         "Symbolicate/LineReader.swift",
       ]),

@@ -82,7 +82,7 @@ final class AgentClient: OutputClient {
 
   /// Who speaks, and how many lines wait.
   private var hello: [UInt8] {
-    var line = JSONLine()
+    var line = JSONWriter()
     line.object("hello") {
       $0.member("protocol", 1)
       $0.object("service") {

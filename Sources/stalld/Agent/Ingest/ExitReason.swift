@@ -29,8 +29,8 @@ struct ExitReason: Equatable {
   }
 
   /// For the report's `process`.
-  var members: JSONLine {
-    var line = JSONLine()
+  var members: JSONWriter {
+    var line = JSONWriter()
     line.member("exit_code", code)
     line.member("exit_signal", signal.map(Self.name(of:)))
     line.member("exit_result", result)

@@ -26,7 +26,9 @@ extension Ingest {
       return refuse(connection, "event.schema is not 1.x", .notAReport)
     }
     let duration = parts.duration.flatMap { Double(String(decoding: line[$0], as: UTF8.self)) } ?? 0
-    guard let time = text(parts.time).flatMap(UnixTime.nanoseconds(rfc3339:)), Self.times.contains(time) else {
+    guard let time = text(parts.time).flatMap({ Timestamp(rfc3339: $0, form: .report)?.nanosecondsSince1970 }),
+      Self.times.contains(time)
+    else {
       return refuse(
         connection, "@timestamp is no time in UTC of the years 2000 to 2099, such as 2026-01-31T12:00:00Z", .notAReport)
     }

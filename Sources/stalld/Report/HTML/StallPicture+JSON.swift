@@ -1,7 +1,9 @@
+import StallReport
+
 extension StallPicture {
   /// What the page's script reads; model.js says what the rows are.
   func json() -> [UInt8] {
-    var json = JSONWriter()
+    var json = JSONWriter(escaping: .page)
     json.object { json in
       json.key("by")
       json.value(summary.grouping.rawValue)
@@ -86,26 +88,20 @@ extension StallPicture {
   }
 
   private func write(_ json: inout JSONWriter, _ group: StallGroup, stack: Int) {
-    for (name, text) in [("key", group.key), ("cause", group.cause)] {
+    for column in GroupColumn.all {
+      guard let name = column.pageName else { continue }
       json.key(name)
-      json.value(text.unicodeScalars.count > PageTexts.longest ? String(text.prefix(PageTexts.longest)) + "…" : text)
+      switch column.content {
+      case .name(let path, _), .text(let path):
+        let text = group[keyPath: path]
+        json.value(text.unicodeScalars.count > PageTexts.longest ? String(text.prefix(PageTexts.longest)) + "…" : text)
+      case .count(let path): json.value(group[keyPath: path])
+      case .milliseconds(let value): json.value(value(group))
+      case .time(let path): json.value(group[keyPath: path])
+      }
     }
-    for (name, count) in [
-      ("count", group.count), ("untold", group.untold), ("fatal", group.fatal), ("hosts", group.hosts),
-      ("stack", stack),
-    ] {
-      json.key(name)
-      json.value(count)
-    }
-    let numbers: [(String, Double?)] = [
-      ("ms", group.milliseconds), ("p50", group.percentiles?.p50), ("p95", group.percentiles?.p95),
-      ("p99", group.percentiles?.p99),
-      ("max", group.longest), ("first", group.first), ("last", group.last),
-    ]
-    for (name, number) in numbers {
-      json.key(name)
-      json.value(number)
-    }
+    json.key("stack")
+    json.value(stack)
   }
 
   private func write(bins json: inout JSONWriter) {

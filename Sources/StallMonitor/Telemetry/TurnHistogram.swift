@@ -1,7 +1,7 @@
-import LoopEngine
+import TurnSource
 
-/// How many turns took how long: a histogram with fixed bounds, of all turns or of those between two looks.
-struct TurnCount: Sendable, Equatable {
+/// A histogram of turn lengths with fixed bounds: of all turns, or of those between two readings.
+struct TurnHistogram: Sendable, Equatable {
   /// The longest turn that each bucket counts, in seconds; a last one counts all.
   static let bounds = [0.000_1, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
@@ -13,21 +13,22 @@ struct TurnCount: Sendable, Equatable {
   init() {}
 
   /// What a loop has counted; a turn's length is known to within 12.5 %.
-  init(_ statistics: Loop.Statistics) {
-    for (length, turns) in statistics.histogram {
+  init(of loop: any TurnSource) {
+    let totals = loop.turnTotals
+    for (length, turns) in totals.histogram {
       let seconds = length / .seconds(1)
       for (index, bound) in Self.bounds.enumerated() where seconds <= bound { buckets[index] += Int(clamping: turns) }
       buckets[Self.bounds.count] += Int(clamping: turns)
     }
-    seconds = statistics.workTime / .seconds(1)
+    seconds = totals.workTime / .seconds(1)
   }
 
   /// What has come since `last`, which becomes this; nil if no turn has.
   ///
   /// A counter never goes back, though the lengths are measured by a clock whose rate is known ever better.
-  func change(since last: inout TurnCount) -> TurnCount? {
+  func change(since last: inout TurnHistogram) -> TurnHistogram? {
     guard buckets != last.buckets else { return nil }
-    var change = TurnCount()
+    var change = TurnHistogram()
     for index in buckets.indices {
       change.buckets[index] = max(0, buckets[index] - last.buckets[index])
       last.buckets[index] += change.buckets[index]
@@ -38,18 +39,22 @@ struct TurnCount: Sendable, Equatable {
   }
 }
 
-/// A loop that counts its turns by itself, and what it had counted when the watch began.
-struct TurnSource: Sendable {
-  private let loop: Loop
-  let earlier: TurnCount
+/// Reads what a loop has counted of its turns since the watch began.
+final class TurnMeter: Sendable {
+  let loop: any TurnSource
+  /// What the loop had counted when the watch began.
+  let earlier: TurnHistogram
 
-  init(_ loop: Loop) {
+  /// - Parameters:
+  ///   - loop: The loop.
+  ///   - isRead: Whether anybody wants to know.
+  init(of loop: any TurnSource, isRead: Bool) {
     self.loop = loop
-    earlier = TurnCount(loop.statistics)
+    earlier = isRead ? TurnHistogram(of: loop) : TurnHistogram()
   }
 
-  /// What it has counted by now.
+  /// What the loop has counted by now.
   ///
   /// From any thread; allocates some KB.
-  var count: TurnCount { TurnCount(loop.statistics) }
+  var histogram: TurnHistogram { TurnHistogram(of: loop) }
 }
