@@ -287,16 +287,16 @@ struct AgentSpoolTests {
 
   /// A host that closes all descriptors, and has others by the same numbers before the thread looks.
   @Test func bellTellsThatNobodyHearsIt() throws {
-    let bell = OutputBell()
-    let inner = try #require(bell.quiet())
-    #expect(bell.ring())
-    _ = bell.quiet()
+    let waker = PollWaker()
+    let inner = try #require(waker.reset())
+    #expect(waker.wake())
+    _ = waker.reset()
     let stranger = open("/dev/null", O_RDONLY | O_CLOEXEC)
     dup2(stranger, inner)
-    #expect(!bell.ring())
-    #expect(bell.isRung)
-    #expect(bell.quiet() != inner, "the stranger's stays open")
-    #expect(bell.ring())
+    #expect(!waker.wake())
+    #expect(waker.isWoken)
+    #expect(waker.reset() != inner, "the stranger's stays open")
+    #expect(waker.wake())
     close(stranger)
     close(inner)
   }

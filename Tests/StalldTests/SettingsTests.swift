@@ -29,7 +29,7 @@ struct SettingsTests {
     do {
       _ = try load(text, environment: environment, flags: flags)
       return []
-    } catch let error as SettingsMistakes {
+    } catch let error as SettingsErrors {
       return error.description.replacing(file.path, with: "F").split(separator: "\n").map(String.init)
     }
   }
@@ -391,7 +391,7 @@ extension AgentSettings {
     var settings = AgentSettings()
     var reader = SettingsReader(file: "F")
     reader.read(YAMLDocument(bytes), into: &settings)
-    if !reader.mistakes.isEmpty { throw SettingsMistakes(mistakes: reader.mistakes) }
+    if !reader.mistakes.isEmpty { throw SettingsErrors(mistakes: reader.mistakes) }
     return settings
   }
 }

@@ -43,8 +43,8 @@ final class Agent {
     DescriptorLimit.raise()
     details = try DetailStore(settings: settings.details)
     let agent = UncheckedReference(self)
-    let arrivals = Arrivals(loop: loop) { agent.object?.didWrite($0) }
-    writer = try OutputWriter(settings: settings.outputs) { arrivals.add($0) }
+    let writtenLines = WrittenLineCounter(loop: loop) { agent.object?.didWrite($0) }
+    writer = try OutputWriter(settings: settings.outputs) { writtenLines.add($0) }
     stuckOutputs = StuckOutputs(
       loop: loop, say: { AgentLog.say($0, $0 == .error ? .outputFailed : nil, $1) },
       counters: { [unowned self] in writer.counters() })

@@ -99,14 +99,14 @@ final class AgentClient: OutputClient {
   /// Talks until the sink is closed.
   func run() {
     while true {
-      let bell = sink.bell.quiet()
+      let woken = sink.waker.reset()
       take()
       if connection == nil, MonotonicClock.now() >= nextAttempt { connect() }
       if connection != nil { talk() }
       keep()
       if spool.isEmpty, !hasOwnUnderway { sink.settle(taken) }
       if finish() { return end() }
-      wait(bell)
+      wait(woken)
     }
   }
 
@@ -321,7 +321,7 @@ final class AgentClient: OutputClient {
 
   // MARK: Waiting
 
-  private func wait(_ bell: Int32?) {
+  private func wait(_ woken: Int32?) {
     var deadline: UInt64?
     if connection == nil { deadline = nextAttempt }
     if connection != nil, let time = spool.oldestUnkept { deadline = min(deadline ?? .max, time + Self.patience + 1) }
@@ -331,6 +331,6 @@ final class AgentClient: OutputClient {
     }
     let entry = pollfd(
       fd: connection?.descriptor ?? -1, events: Int16(isBlocked ? POLLIN | POLLOUT : POLLIN), revents: 0)
-    sink.bell.sleep(on: bell, or: entry, until: deadline)
+    sink.waker.sleep(on: woken, or: entry, until: deadline)
   }
 }

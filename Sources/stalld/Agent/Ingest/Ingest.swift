@@ -91,7 +91,7 @@ final class Ingest {
   let recoveries = RecoveryMemory.Counts(limit: recoveryLimit)
   var nextNumber: UInt64 = 1
   var recent = RecentReports()
-  var complaints = Complaints()
+  var clientLog = ClientLog()
   var inquiries: [UInt64: ExitInquiry] = [:]
   var nextInquiry: UInt64 = 1
 
@@ -169,7 +169,7 @@ final class Ingest {
 
   /// No descriptors are left, say: the socket stays readable, and asking it on and on would help nobody.
   func pauseListening(_ reason: String) {
-    complaints.say(.error, about: "accept", "no connection can be accepted for a second: \(reason)")
+    clientLog.say(.error, about: "accept", "no connection can be accepted for a second: \(reason)")
     listener?.interest = []
     let ingest = UncheckedReference(self)
     loop.schedule(after: .seconds(1), name: "accept again") { _ in ingest.object?.listener?.interest = .readable }

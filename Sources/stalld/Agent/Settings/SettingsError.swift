@@ -1,5 +1,5 @@
 /// Something in the settings that cannot be used: where it is, what it is, and what may stand there.
-struct SettingsMistake: Sendable, Equatable, CustomStringConvertible {
+struct SettingsError: Sendable, Equatable, CustomStringConvertible {
   enum Place: Sendable, Equatable {
     case file(String, line: Int)
     case variable(String)
@@ -37,8 +37,8 @@ struct SettingsMistake: Sendable, Equatable, CustomStringConvertible {
 }
 
 /// All that is wrong with the settings.
-struct SettingsMistakes: Error, Equatable, CustomStringConvertible {
-  var mistakes: [SettingsMistake]
+struct SettingsErrors: Error, Equatable, CustomStringConvertible {
+  var mistakes: [SettingsError]
 
   /// Lines for people; more than this many only say so.
   private static let toldMistakes = 100
