@@ -30,7 +30,7 @@ final class Agent {
   private var rate = LineRate()
 
   /// Lines that the writer has, in order.
-  private var written = TransitQueue()
+  private var written = PendingLines()
 
   /// Opens everything.
   ///
@@ -73,7 +73,7 @@ final class Agent {
     rate.count(1)
   }
 
-  private func write(_ lines: [TransitLine]) {
+  private func write(_ lines: [PendingLine]) {
     written.append(lines)
     let reports = lines.compactMap(\.line)
     // With the names that the outputs get.

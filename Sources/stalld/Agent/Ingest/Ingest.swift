@@ -37,7 +37,7 @@ final class Ingest {
   /// Where what comes in goes.
   struct Destination {
     /// Lines, and places of lines, in order; ``Ingest/didFinish(_:)`` is told which have arrived.
-    var submit: ([TransitLine]) -> Void
+    var submit: ([PendingLine]) -> Void
     /// All samples of a stall: its id, whose it is, and the JSON object.
     var storeDetail: (String, UInt32, [UInt8]) -> Void
     /// The settings that a host gets, as a JSON object; nil if it gets none.
@@ -95,7 +95,7 @@ final class Ingest {
   var inquiries: [UInt64: ExitInquiry] = [:]
   var nextInquiry: UInt64 = 1
 
-  var batch: [TransitLine] = []
+  var batch: [PendingLine] = []
   /// Lines, and places of lines, that are on their way to the outputs.
   var underWay = 0
   /// Bytes of the lines of open stalls.
