@@ -16,7 +16,7 @@ struct AgentSpoolTests {
 
     init(_ agent: String, in directory: String?, service: String = "web", isShared: Bool = false) throws {
       let place = try directory.map {
-        Spool.Place(
+        Spool.Location(
           directory: try StateDirectory(path: $0), prefix: AbandonedFiles.prefix("stallspool", service: [service]),
           isShared: isShared)
       }
@@ -28,7 +28,7 @@ struct AgentSpoolTests {
           sink: $0, path: agent,
           origin: StallReport.Report.Origin(
             processID: getpid(), executablePath: "/bin/web", serviceName: service, hostName: "vm"),
-          place: place, box: tunings, configuration: StallMonitorConfiguration())
+          location: place, box: tunings, configuration: StallMonitorConfiguration())
       }
       self.counter = counter
     }
@@ -342,7 +342,7 @@ struct AgentSpoolTests {
   /// Samples are not in the file, and lie between lines that are: none is lost when a connection ends.
   @Test func whatIsInMemoryAloneIsThereAsWell() throws {
     let directory = try Directory()
-    let spool = Spool(in: Spool.Place(directory: try StateDirectory(path: directory.path), prefix: "spool-"))
+    let spool = Spool(in: Spool.Location(directory: try StateDirectory(path: directory.path), prefix: "spool-"))
     spool.append(Self.line(0))
     spool.append(Self.line(1), isDetail: true)
     spool.append(Self.line(2))

@@ -65,7 +65,7 @@ extension AgentSettings {
     switch Self.read(file) {
     case .bytes(let bytes): reader.read(YAMLDocument(bytes), into: &self)
     case .nothing: break
-    case .failure(let reason): return [SettingsError(place: .file(file.path, line: 0), reason: reason)]
+    case .failure(let reason): return [SettingsError(location: .file(file.path, line: 0), reason: reason)]
     }
     return reader.mistakes
   }

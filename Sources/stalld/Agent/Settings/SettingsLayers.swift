@@ -16,11 +16,11 @@ extension AgentSettings {
       guard let key = keys.first(where: { Self.variable($0.name) == name }) else {
         let nearest = Suggestion.nearest(to: name, among: keys.map { Self.variable($0.name) })
         let hint = nearest.map { "did you mean \($0)?" } ?? "stalld.yaml(5) lists them"
-        mistakes.append(SettingsError(place: .variable(name), value: text, reason: "no such variable; \(hint)"))
+        mistakes.append(SettingsError(location: .variable(name), value: text, reason: "no such variable; \(hint)"))
         continue
       }
       if !text.isEmpty, !key.read([text], &self).isEmpty {
-        mistakes.append(SettingsError(place: .variable(name), value: text, reason: "allowed: \(key.allowed)"))
+        mistakes.append(SettingsError(location: .variable(name), value: text, reason: "allowed: \(key.allowed)"))
       }
     }
     return mistakes
@@ -33,25 +33,25 @@ extension AgentSettings {
       guard let key = Self.keys.first(where: { $0.name == value.key }) else { continue }
       if !key.read([value.text], &self).isEmpty {
         mistakes.append(
-          SettingsError(place: .flag(value.flag), value: value.text, reason: "allowed: \(key.allowed)"))
+          SettingsError(location: .flag(value.flag), value: value.text, reason: "allowed: \(key.allowed)"))
       }
     }
     let parsed = flags.outputs.map { ($0, Output($0)) }
     for (text, output) in parsed where output == nil {
       mistakes.append(
         SettingsError(
-          place: .flag("--output"), value: text,
+          location: .flag("--output"), value: text,
           reason: "allowed: file: and an absolute path; stdout; syslog: and an address (stalld.yaml(5))"))
     }
     if !parsed.isEmpty { outputs = parsed.compactMap(\.1) }
     return mistakes
   }
 
-  /// What is allowed by itself, and not together; `place` says where a key has its value from.
-  func conflicts(place: (String) -> SettingsError.Place) -> [SettingsError] {
+  /// What is allowed by itself, and not together; `location` says where a key has its value from.
+  func conflicts(location: (String) -> SettingsError.Location) -> [SettingsError] {
     var mistakes: [SettingsError] = []
     func refuse(_ key: String, _ value: String, _ reason: String) {
-      mistakes.append(SettingsError(place: place(key), key: key, value: value, reason: reason))
+      mistakes.append(SettingsError(location: location(key), key: key, value: value, reason: reason))
     }
     if limits.lineBytes > limits.memory / 4 {
       refuse(

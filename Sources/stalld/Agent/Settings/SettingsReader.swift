@@ -170,7 +170,7 @@ struct SettingsReader {
   // MARK: Mistakes
 
   private mutating func refuse(_ key: String?, _ value: String?, line: Int, _ reason: String) {
-    mistakes.append(SettingsError(place: .file(file, line: line), key: key, value: value, reason: reason))
+    mistakes.append(SettingsError(location: .file(file, line: line), key: key, value: value, reason: reason))
   }
 
   /// Something of another shape than is allowed there.
