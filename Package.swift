@@ -32,6 +32,7 @@ let package = Package(
     // libunwind and libdw are opened at run time and never linked: see the headers libunwind_table.h and libdw_table.h.
     .target(name: "CUnwind"),
     .target(name: "CSymbols"),
+    // Descriptors in use: whole lines out, numbers that are checked, addresses of sockets, files that are replaced whole.
     .target(name: "DescriptorIO", dependencies: ["CLinux"]),
     // What a loop and a monitor know of each other, so that neither links the other.
     .target(name: "TurnSource", dependencies: ["CLinux"]),
@@ -94,13 +95,13 @@ let package = Package(
     .executableTarget(
       name: "MainThreadVictim", dependencies: ["LoopEngine", "CLinux"], path: "Tests/Victims/MainThreadVictim"),
     // What all test targets use: victims, written lines, the corpus, waiting, suites that take turns. Packages under Integrations have it by a link.
-    .target(name: "TestSupport", dependencies: ["StallMonitor", "StallReport"], path: "Tests/TestSupport"),
+    .target(name: "TestSupport", dependencies: ["StallReport", "StallSymbols"], path: "Tests/TestSupport"),
     // Processes watched and unwatched, side by side: the scenarios, `make matrix`, and the suites.
     .target(name: "Matrix", path: "Tests/Matrix"),
     .executableTarget(name: "run-matrix", dependencies: ["Matrix"], path: "Tests/MatrixCommand"),
     .testTarget(name: "MatrixTests", dependencies: ["Matrix", "TestSupport"]),
     .testTarget(name: "StallReportTests", dependencies: ["StallReport", "stalld"]),
-    .testTarget(name: "DescriptorIOTests", dependencies: ["DescriptorIO", "TestSupport"]),
+    .testTarget(name: "DescriptorIOTests", dependencies: ["DescriptorIO"]),
     .testTarget(
       name: "LoopEngineTests",
       dependencies: ["LoopEngine", "TurnSource", "CLinux", "MainThreadVictim", "VictimC", "TestSupport"]),

@@ -285,12 +285,18 @@ public final class StallMonitor: Sendable {
     let plan = SinkPlan(configuration, environment: environment)
     let kept = try plan.keptDescriptor()
     // On this thread, so that they share the service's descriptor table.
-    try courier?.start { watchdog.list.subjects.map(CountedLoop.init) }
+    do throws(OwnThreads.Failure) {
+      try courier?.start { watchdog.list.subjects.map(CountedLoop.init) }
+    } catch {
+      throw StallMonitorError(error)
+    }
     if let actions = couriers.actions, !actions.addUser() { throw .noThread(code: EAGAIN) }
     let recovery = plan.makeRecoveryPage(sentinel: sentinel)
     let keepsRecords = Atomic<Bool>(false)
     let suspension = Suspension()
-    StandardErrorQueue.hold(environment: environment, executable: ProcessFacts.executablePath())
+    StandardErrorQueue.hold(
+      journalStream: environment.variables["JOURNAL_STREAM"] ?? "",
+      identifier: ProcessFacts.baseName(ProcessFacts.executablePath()))
     defer { StandardErrorQueue.flush() }
     do throws(StallMonitorError) {
       try watchdog.start(keeping: kept) { () throws(StallMonitorError) in
@@ -324,6 +330,9 @@ public final class StallMonitor: Sendable {
   ) throws(StallMonitorError) -> WatchdogWork {
     let capture = ThreadCapture()
     capture.prepareThread()
+    if let problem = LockLayouts.current.problem {
+      Diagnostics.say("lock holders are not reported for \(problem): this process keeps their owners at unknown places")
+    }
     let executable = ProcessFacts.executablePath()
     let resolver = FrameResolver(executablePath: executable)
     let serviceName = configuration.serviceName ?? ProcessFacts.baseName(executable)

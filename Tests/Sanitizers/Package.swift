@@ -22,7 +22,7 @@ var targets: [Target] = [
     dependencies: ["CLinux", "CUnwind", "TurnSource", "DescriptorIO", "StallReport", "StallSymbols", "StallCapture"],
     path: "Sources/StallMonitor"),
   .target(name: "VictimC", path: "Tests/Victims/VictimC"),
-  .target(name: "TestSupport", dependencies: ["StallMonitor", "StallReport"], path: "Tests/TestSupport"),
+  .target(name: "TestSupport", dependencies: ["StallReport", "StallSymbols"], path: "Tests/TestSupport"),
 ]
 if isForThreads {
   targets += [

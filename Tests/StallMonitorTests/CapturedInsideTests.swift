@@ -45,7 +45,7 @@ extension CapturesInThisProcess {
         return "\(path.split(separator: "/").last ?? "")+\(String(frame.address - module.load_bias, radix: 16))"
       }
 
-      mutating func add(_ moment: ThreadCapture.Moment, outermost: UInt64) {
+      mutating func add(_ moment: ThreadSnapshot, outermost: UInt64) {
         if moment.activity == .running { running += 1 }
         switch moment.backtrace {
         case .failure(let failure): lost[failure, default: 0] += 1

@@ -17,8 +17,8 @@ struct RepeatLedgerTests {
   }
 
   private func tell(_ ledger: RepeatLedger, _ report: StallReport.Report, at now: UInt64) {
-    #expect(ledger.begin(report, at: now) == .tell)
-    ledger.didTell(report, at: now)
+    #expect(ledger.begin(report, at: now) == .report)
+    ledger.didReport(report, at: now)
   }
 
   private func count(_ ledger: RepeatLedger, _ report: StallReport.Report, at now: UInt64) {

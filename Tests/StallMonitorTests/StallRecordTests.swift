@@ -36,7 +36,7 @@ struct StallRecordTests {
       let lines = "\(path)/lines"
       let writer = LineWriter(.file(path: lines))
       #expect(writer.open() == nil)
-      (earlier ?? EarlierRecords(directory: directory, prefix: "r-")).tell(to: writer)
+      (earlier ?? EarlierRecords(directory: directory, prefix: "r-")).send(to: writer)
       defer { unlink(lines) }
       return try String(contentsOfFile: lines, encoding: .utf8)
     }
@@ -207,15 +207,15 @@ struct StallRecordTests {
     for _ in 0..<16 { writer.write(Array(repeating: UInt8(ascii: "x"), count: 4096)) }
     #expect(!writer.wantsFlush)
     let earlier = EarlierRecords(directory: place.directory, prefix: "r-")
-    earlier.tell(to: writer)
+    earlier.send(to: writer)
     #expect(writer.wantsFlush)
     #expect(place.files == ["r-1"])
-    earlier.tell(to: writer)
+    earlier.send(to: writer)
     #expect(place.files == ["r-1"])
     var sink = [UInt8](repeating: 0, count: 1 << 20)
     #expect(read(ends[0], &sink, sink.count) > 0)
     writer.flush()
-    earlier.tell(to: writer)
+    earlier.send(to: writer)
     #expect(place.files.isEmpty)
     let count = read(ends[0], &sink, sink.count)
     #expect(String(decoding: sink.prefix(max(0, count)), as: UTF8.self).hasSuffix("\"}\n"))

@@ -2,7 +2,7 @@ import Foundation
 package import StallReport
 import Testing
 
-@testable import StallMonitor
+@testable import StallSymbols
 
 /// A stall of the published corpus of fingerprints: `Tests/Corpus/fingerprints`.
 package struct CorpusStall: Decodable, Sendable, CustomTestStringConvertible {

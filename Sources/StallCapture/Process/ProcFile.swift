@@ -38,14 +38,14 @@ package struct ProcFile: ~Copyable {
 }
 
 /// Reads the small decimal and hexadecimal numbers of procfs lines, a field at a time.
-struct FieldScanner {
+package struct FieldScanner {
   private let bytes: UnsafeRawBufferPointer
-  private(set) var position = 0
+  package private(set) var position = 0
 
-  init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+  package init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
 
   /// The next field without its surrounding blanks, or nil at the end of the line.
-  mutating func field() -> UnsafeRawBufferPointer? {
+  package mutating func field() -> UnsafeRawBufferPointer? {
     while position < bytes.count, bytes[position] == UInt8(ascii: " ") || bytes[position] == UInt8(ascii: "\t") {
       position += 1
     }
@@ -55,19 +55,19 @@ struct FieldScanner {
   }
 
   /// The next field as a number: decimal, negative, or hexadecimal after `0x`.
-  mutating func number() -> Int64? {
+  package mutating func number() -> Int64? {
     guard let field = field() else { return nil }
     return Self.number(field)
   }
 
   /// Goes behind the last occurrence of `byte` (a thread's name in `stat` may hold blanks and parentheses).
-  mutating func skip(pastLast byte: UInt8) -> Bool {
+  package mutating func skip(pastLast byte: UInt8) -> Bool {
     guard let index = bytes.lastIndex(of: byte) else { return false }
     position = index + 1
     return true
   }
 
-  static func number(_ field: UnsafeRawBufferPointer, radix: UInt64? = nil) -> Int64? {
+  package static func number(_ field: UnsafeRawBufferPointer, radix: UInt64? = nil) -> Int64? {
     var index = 0
     var negative = false
     var radix = radix ?? 10

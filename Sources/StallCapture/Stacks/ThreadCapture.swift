@@ -8,52 +8,6 @@ import StallReport
 /// call, which would fail with EINTR or end early. Used by one thread at a time; takes no lock that the process's own code can hold, and
 /// allocates nothing between ``init(mayUsePerf:)`` and the stack in its buffer.
 package final class ThreadCapture {
-  /// What was found of a thread at one moment; its frames are in the capture's buffer until the next capture.
-  package struct Sighting {
-    package var activity: ThreadProbe.Activity
-    package var outcome: Outcome
-    package var method: CaptureMethod?
-    /// Of a blocked thread: how often it had been put onto a processor.
-    package var timeslices: UInt64?
-
-    package init(_ activity: ThreadProbe.Activity, _ failure: CaptureFailure) {
-      self.activity = activity
-      outcome = .failure(failure)
-    }
-
-    package init(_ activity: ThreadProbe.Activity, _ stack: Stack, _ method: CaptureMethod, timeslices: UInt64? = nil) {
-      self.activity = activity
-      outcome = stack.failure.map { .failure($0) } ?? .stack(stack)
-      self.method = method
-      self.timeslices = timeslices
-    }
-  }
-
-  package enum Outcome {
-    case stack(Stack)
-    case failure(CaptureFailure)
-  }
-
-  /// A stack in the buffer.
-  package struct Stack {
-    package var count = 0
-    package var isApproximate = false
-    package var isTruncated = false
-    /// The copy was not enough.
-    var readLive = false
-    /// Outer frames are lost behind memory or code that may have changed since.
-    var isCutShort = false
-    package var failure: CaptureFailure?
-  }
-
-  /// The same with its own frames.
-  package struct Moment {
-    package var activity: ThreadProbe.Activity
-    package var backtrace: Result<Backtrace, CaptureFailure>
-    /// Of a blocked thread: how often it had been put onto a processor.
-    package var timeslices: UInt64?
-  }
-
   /// How often a thread whose signals are blocked, or that moves while it is read, is looked at, at least.
   private static let attempts = 8
   /// How often a running thread's stack is taken again that is cut short.
@@ -135,17 +89,17 @@ package final class ThreadCapture {
   package func capture(
     _ probe: borrowing ThreadProbe, stackEnd: UInt64, patience: UInt64 = ThreadCapture.patience,
     isWorker: Bool = false
-  ) -> Moment {
-    moment(sight(probe, stackEnd: stackEnd, patience: patience, isWorker: isWorker))
+  ) -> ThreadSnapshot {
+    snapshot(captureIntoBuffer(probe, stackEnd: stackEnd, patience: patience, isWorker: isWorker))
   }
 
   /// Takes the thread's stack into the buffer.
-  package func sight(
+  package func captureIntoBuffer(
     _ probe: borrowing ThreadProbe, stackEnd: UInt64, patience: UInt64 = ThreadCapture.patience,
     isWorker: Bool = false
-  ) -> Sighting {
+  ) -> BufferedSnapshot {
     prepareThreadOnce()
-    guard claim() else { return Sighting(probe.activity(), .busy) }
+    guard claim() else { return BufferedSnapshot(probe.activity(), .busy) }
     defer { cunwind_snapshot_release() }
     let progress = ThreadProgress(of: probe)
     var sampler: ThreadSampler?
@@ -157,31 +111,31 @@ package final class ThreadCapture {
       let slices = probe.schedule()?.timeslices
       let activity = probe.activity()
       switch activity {
-      case .unknown: return Sighting(activity, probe.hasEnded ? .threadEnded : .noActivity)
+      case .unknown: return BufferedSnapshot(activity, probe.hasEnded ? .threadEnded : .noActivity)
       case .running:
-        guard samplesRunningThreads else { return Sighting(activity, .notWanted) }
+        guard samplesRunningThreads else { return BufferedSnapshot(activity, .notWanted) }
         do throws(CaptureFailure) {
           if sampler == nil { sampler = try ThreadSampler(probe, mayUsePerf: usesPerf, isWorker: isWorker) }
-          if let stack = try sample(&sampler!, of: probe) { return Sighting(activity, stack, sampler!.method) }
+          if let stack = try sample(&sampler!, of: probe) { return BufferedSnapshot(activity, stack, sampler!.method) }
           failure = .noAnswer
         } catch {
           sampler = nil
           // The C library blocks all signals for a moment, as when it makes or ends a thread.
-          guard error == .signalBlocked, attempt < Self.attempts else { return Sighting(activity, error) }
+          guard error == .signalBlocked, attempt < Self.attempts else { return BufferedSnapshot(activity, error) }
           failure = error
           pause(nanoseconds: 20_000)
         }
       case .blocked(let call):
         sampler = nil
         if let stack = read(probe, in: call, stackEnd: stackEnd, timeslices: slices) {
-          return Sighting(activity, stack, .procfs, timeslices: slices)
+          return BufferedSnapshot(activity, stack, .procfs, timeslices: slices)
         }
         failure = .moving
       }
     }
     let activity = probe.activity()
     if failure == .noAnswer { failure = progress.whyNoSample(of: probe) }
-    return Sighting(activity, failure)
+    return BufferedSnapshot(activity, failure)
   }
 
   /// Takes further samples of a running thread into the buffer, one after the other, until `body` returns false.
@@ -225,9 +179,9 @@ package final class ThreadCapture {
   /// Nil if it has run in between: the same call at the same place is the same moment only if it never had a processor.
   private func read(
     _ probe: borrowing ThreadProbe, in call: ThreadProbe.BlockedCall, stackEnd: UInt64, timeslices: UInt64?
-  ) -> Stack? {
+  ) -> BufferedStack? {
     var snapshot = cunwind_snapshot()
-    guard cunwind_snapshot_read(call.stackPointer, stackEnd, &snapshot) else { return Stack(failure: .busy) }
+    guard cunwind_snapshot_read(call.stackPointer, stackEnd, &snapshot) else { return BufferedStack(failure: .busy) }
     guard probe.activity() == .blocked(call), probe.schedule()?.timeslices == timeslices else { return nil }
     snapshot.setRegister(Int(CUNWIND_PROGRAM_COUNTER), call.programCounter)
     snapshot.setRegister(Int(CUNWIND_STACK_POINTER), call.stackPointer)
@@ -241,7 +195,7 @@ package final class ThreadCapture {
   /// Waits for a sample for a millisecond, and takes it again where it is cut short.
   private func sample(
     _ sampler: inout ThreadSampler, of probe: borrowing ThreadProbe
-  ) throws(CaptureFailure) -> Stack? {
+  ) throws(CaptureFailure) -> BufferedStack? {
     var snapshot = cunwind_snapshot()
     guard try sampler.wait(Self.lookInterval, of: probe, for: &snapshot) else { return nil }
     var stack = unwind(&snapshot)
@@ -261,26 +215,26 @@ package final class ThreadCapture {
   /// A sample that has as much as this of a stack has no more.
   private static let perfStackLimit: UInt64 = 65_000
 
-  private func unwind(_ snapshot: inout cunwind_snapshot) -> Stack {
-    guard let unwinder else { return Stack(failure: .noUnwinder) }
+  private func unwind(_ snapshot: inout cunwind_snapshot) -> BufferedStack {
+    guard let unwinder else { return BufferedStack(failure: .noUnwinder) }
     let result = cunwind_unwind(unwinder, &snapshot, frames, Self.frameLimit)
-    return Stack(
+    return BufferedStack(
       count: result.count, isApproximate: result.approximate, isTruncated: result.end != CUNWIND_END_OUTERMOST,
       readLive: result.read_live,
       isCutShort: result.end == CUNWIND_END_LOST && (result.read_live || result.is_outside_modules))
   }
 
-  /// Turns what is in the buffer into a moment of its own.
-  package func moment(_ sighting: Sighting) -> Moment {
+  /// Copies what is in the buffer.
+  package func snapshot(_ buffered: BufferedSnapshot) -> ThreadSnapshot {
     let result: Result<Backtrace, CaptureFailure> =
-      switch sighting.outcome {
-      case .stack(let stack): .success(backtrace(stack, sighting.method))
+      switch buffered.outcome {
+      case .stack(let stack): .success(backtrace(stack, buffered.method))
       case .failure(let failure): .failure(failure)
       }
-    return Moment(activity: sighting.activity, backtrace: result, timeslices: sighting.timeslices)
+    return ThreadSnapshot(activity: buffered.activity, backtrace: result, timeslices: buffered.timeslices)
   }
 
-  private func backtrace(_ stack: Stack, _ method: CaptureMethod?) -> Backtrace {
+  private func backtrace(_ stack: BufferedStack, _ method: CaptureMethod?) -> Backtrace {
     let found = UnsafeBufferPointer(start: frames, count: stack.count).map {
       Backtrace.Frame(address: $0.address, isReturnAddress: $0.is_return_address)
     }

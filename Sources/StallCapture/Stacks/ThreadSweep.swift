@@ -1,12 +1,10 @@
-import Glibc
-
 /// Looks at the threads of this process one after the other: none is held while another is captured.
 package struct ThreadSweep {
   /// A thread, and what it was met in.
   package struct Finding {
     package var id: Int32
     package var name: String?
-    package var moment: ThreadCapture.Moment
+    package var snapshot: ThreadSnapshot
     /// What it stood still in, in words.
     package var wait: String?
   }
@@ -25,7 +23,7 @@ package struct ThreadSweep {
   /// About 100 us a thread that stands still; one that runs takes some milliseconds. `deadline` is a moment of the monotonic clock.
   package init(runningOnly: Bool, excluding excluded: Set<Int32>, with capture: ThreadCapture, deadline: UInt64) {
     let own = OwnThreads.current
-    var ids = Self.threads().filter { !own.contains($0) && !excluded.contains($0) }
+    var ids = OwnProcess().threads().filter { !own.contains($0) && !excluded.contains($0) }
     if runningOnly {
       // Which of them run is soon known; the time is for their stacks.
       ids = ids.filter { MonotonicClock.now() >= deadline || ThreadProbe(thread: $0).activity() == .running }
@@ -39,29 +37,15 @@ package struct ThreadSweep {
       let probe = ThreadProbe(thread: id)
       let share = (deadline - now) / UInt64(ids.count - index)
       let patience = min(max(share, Self.patience.lowerBound), Self.patience.upperBound)
-      let moment = capture.capture(probe, stackEnd: 0, patience: min(patience, deadline - now))
+      let snapshot = capture.capture(probe, stackEnd: 0, patience: min(patience, deadline - now))
       // It ended in the meantime, and is none of this process's threads any more.
-      if case .failure(.threadEnded) = moment.backtrace { continue }
-      var finding = Finding(id: id, name: ThreadProbe.name(thread: id), moment: moment)
-      if case .blocked(let call) = moment.activity {
+      if case .failure(.threadEnded) = snapshot.backtrace { continue }
+      var finding = Finding(id: id, name: probe.process.name(of: id), snapshot: snapshot)
+      if case .blocked(let call) = snapshot.activity {
         let text = SystemCall(call, of: id).text
-        finding.wait = probe.isStanding(in: call, since: moment.timeslices) ? text : SystemCall(call).shortText
+        finding.wait = probe.isStillBlocked(in: call, since: snapshot.timeslices) ? text : SystemCall(call).shortText
       }
       findings.append(finding)
     }
-  }
-
-  /// The ids of all threads of this process.
-  package static func threads() -> [Int32] {
-    guard let directory = opendir("/proc/self/task") else { return [] }
-    defer { closedir(directory) }
-    var ids: [Int32] = []
-    while let entry = readdir(directory) {
-      let id = withUnsafeBytes(of: &entry.pointee.d_name) { name in
-        FieldScanner.number(UnsafeRawBufferPointer(rebasing: name[..<(name.firstIndex(of: 0) ?? 0)]))
-      }
-      if let id, id > 0 { ids.append(Int32(truncatingIfNeeded: id)) }
-    }
-    return ids
   }
 }

@@ -1,5 +1,3 @@
-import Glibc
-
 /// Tells, without waking it, whether a loop's thread has stayed where it waits for work.
 ///
 /// The kernel counts how often a thread was given a processor (`schedstat`): unchanged since it was met at rest, it has not left its place.
@@ -24,8 +22,9 @@ package struct RestingThread: ~Copyable {
 
   package init(id: Int32) {
     self.id = id
-    schedstat = ProcFile("/proc/self/task/\(id)/schedstat")
-    syscall = ProcFile("/proc/self/task/\(id)/syscall")
+    let directory = OwnProcess().directory(of: id)
+    schedstat = ProcFile(directory + "/schedstat")
+    syscall = ProcFile(directory + "/syscall")
   }
 
   /// Looks at the thread, which has answered the last beat.
@@ -39,7 +38,7 @@ package struct RestingThread: ~Copyable {
 
   /// Whether the thread has ended.
   package var hasEnded: Bool {
-    syscall == nil ? access("/proc/self/task/\(id)", F_OK) != 0 : place == .unknown
+    syscall == nil ? !OwnProcess().hasThread(id) : place == .unknown
   }
 
   private var place: ThreadProbe.Activity { syscall?.parse { ThreadProbe.parseActivity($0) } ?? .unknown }

@@ -1,12 +1,14 @@
 import Glibc
 
-/// What the kernel says of one thread of this process, without touching it.
+/// What the kernel says of one thread, without touching it.
 ///
 /// Descriptors are opened once; reads cost 2 to 15 us and allocate nothing. Any one may be missing (no procfs, an old
 /// kernel): what it would have told is then unknown. Used by one thread at a time.
 package struct ThreadProbe: ~Copyable {
   /// The kernel's id of the thread.
   package let id: Int32
+  /// The process that has it.
+  package let process: any ProcessAccess
   private let syscallFile: ProcFile?
   private let schedstatFile: ProcFile?
   private let statFile: ProcFile?
@@ -14,9 +16,10 @@ package struct ThreadProbe: ~Copyable {
   // Made at once: a stall is no time to allocate.
   private let text = UnsafeMutableRawBufferPointer.allocate(byteCount: 4096, alignment: 8)
 
-  package init(thread id: Int32) {
+  package init(thread id: Int32, of process: any ProcessAccess = OwnProcess()) {
     self.id = id
-    let directory = "/proc/self/task/\(id)"
+    self.process = process
+    let directory = process.directory(of: id)
     syscallFile = ProcFile(directory + "/syscall")
     schedstatFile = ProcFile(directory + "/schedstat")
     statFile = ProcFile(directory + "/stat")
@@ -52,11 +55,11 @@ package struct ThreadProbe: ~Copyable {
   }
 
   /// Whether the thread has ended, or its files cannot be had at all.
-  package var hasEnded: Bool { syscallFile != nil || access("/proc/self/task/\(id)", F_OK) != 0 }
+  package var hasEnded: Bool { syscallFile != nil || !process.hasThread(id) }
 
   package borrowing func activity() -> Activity {
     guard let activity = syscallFile?.parse({ Self.parseActivity($0) }) else { return .unknown }
-    guard case .blocked(var call) = activity, call.number == SystemCallNumbers.restart, let number = call.restartedNumber() else {
+    guard case .blocked(var call) = activity, call.number == SystemCallNumbers.restart, let number = call.restartedNumber(in: process) else {
       return activity
     }
     call.number = number
@@ -183,13 +186,5 @@ package struct ThreadProbe: ~Copyable {
       index += 1
     }
     return nil
-  }
-
-  /// The thread's name as the kernel has it (at most 15 bytes), or nil if the thread has ended.
-  package static func name(thread id: Int32) -> String? {
-    guard let file = ProcFile("/proc/self/task/\(id)/comm") else { return nil }
-    return file.parse(capacity: 64) { bytes in
-      String(decoding: bytes.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)
-    }
   }
 }

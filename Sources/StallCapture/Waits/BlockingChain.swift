@@ -16,15 +16,15 @@ package struct BlockingChain {
   /// A thread of the chain, and what it waits for.
   package struct Link {
     package var id: Int32
-    package var moment: ThreadCapture.Moment
+    package var snapshot: ThreadSnapshot
     package var wait: String?
     package var candidate: LockHolder.Candidate?
-    fileprivate var thread: StandingThread?
+    fileprivate var thread: BlockedThread?
 
     /// Whether the thread has not moved since it was looked at first, and still waits for the same one.
     fileprivate var stillWaits: Bool {
       guard let thread, let candidate else { return false }
-      return LockHolder.candidate(for: thread.call, of: id) == candidate && thread.isStanding
+      return LockHolder.candidate(for: thread.call, of: id) == candidate && thread.isStillBlocked
     }
   }
 
@@ -32,19 +32,19 @@ package struct BlockingChain {
   ///
   /// - Parameters:
   ///   - probe: The stalled thread.
-  ///   - moment: What it was met in just now.
+  ///   - snapshot: What it was met in just now.
   ///   - capture: What takes the stacks of those that are waited for; nil to leave them alone.
-  package init(of probe: borrowing ThreadProbe, in moment: ThreadCapture.Moment, with capture: ThreadCapture?) {
-    guard case .blocked(let call) = moment.activity else { return }
-    var link = Link(id: probe.id, moment: moment, wait: SystemCall(call, of: probe.id).text)
-    link.candidate = LockHolder.candidate(for: call, of: probe.id)
+  package init(of probe: borrowing ThreadProbe, in snapshot: ThreadSnapshot, with capture: ThreadCapture?) {
+    guard case .blocked(let call) = snapshot.activity else { return }
+    var link = Link(id: probe.id, snapshot: snapshot, wait: SystemCall(call, of: probe.id, in: probe.process).text)
+    link.candidate = LockHolder.candidate(for: call, of: probe.id, in: probe.process)
     // Descriptors and memory were looked up: they are what it waits for only if it has stood there all the time.
-    if !probe.isStanding(in: call, since: moment.timeslices) {
+    if !probe.isStillBlocked(in: call, since: snapshot.timeslices) {
       link.wait = SystemCall(call).shortText
       link.candidate = nil
     }
     if capture != nil, link.candidate != nil {
-      link.thread = StandingThread(probe.id, call: call, timeslices: moment.timeslices)
+      link.thread = BlockedThread(probe.id, call: call, timeslices: snapshot.timeslices)
     }
     links = [link]
     if let capture { follow(with: capture) }
@@ -54,7 +54,7 @@ package struct BlockingChain {
     while links.count <= Self.limit, let last = links.last, last.thread != nil, let next = last.candidate?.holder.thread
     {
       if let start = links.firstIndex(where: { $0.id == next }) {
-        // The second look. If none has moved since the first, all of them stood there at one moment: when the last of them was
+        // The second look. If none has moved since the first, all of them stood there at one snapshot: when the last of them was
         // looked at first.
         if links[start...].allSatisfy({ $0.stillWaits && $0.candidate?.holder.hasTimeout == false }) { circle = start }
         return
@@ -62,11 +62,11 @@ package struct BlockingChain {
       // Whoever stops the monitor waits for its thread.
       if OwnThreads.current.contains(next) { return }
       let probe = ThreadProbe(thread: next)
-      var link = Link(id: next, moment: capture.capture(probe, stackEnd: 0))
-      if case .blocked(let call) = link.moment.activity {
+      var link = Link(id: next, snapshot: capture.capture(probe, stackEnd: 0))
+      if case .blocked(let call) = link.snapshot.activity {
         link.wait = SystemCall(call, of: next).text
         link.candidate = LockHolder.candidate(for: call, of: next)
-        link.thread = StandingThread(next, call: call, timeslices: link.moment.timeslices)
+        link.thread = BlockedThread(next, call: call, timeslices: link.snapshot.timeslices)
         if link.thread == nil { (link.wait, link.candidate) = (SystemCall(call).shortText, nil) }
       }
       // A stack that was taken after the lock was given back is no holder's.

@@ -12,7 +12,7 @@ package struct LockLayouts: Sendable {
   /// A read-write lock's writer at 24.
   let knowsReadWriteLock: Bool
   /// Where a thread's structure has the thread's id, if its first and third word point to itself.
-  let threadID: UInt64?
+  package let threadID: UInt64?
   /// A queue's label at 72, its target at 24, its state at 56.
   let knowsQueue: Bool
 
@@ -67,16 +67,16 @@ package struct LockLayouts: Sendable {
 
   private static func findThreadID(_ id: UInt32) -> UInt64? {
     let own = UInt64(clinux_thread_pointer())
-    guard isThreadStructure(own) else { return nil }
+    guard isThreadStructure(own, in: OwnProcess()) else { return nil }
     return stride(from: UInt64(24), to: 1600, by: 4).first {
-      ProcessMemory.load(own &+ $0, as: UInt32.self) == id
+      OwnProcess().load(own &+ $0, as: UInt32.self) == id
     }
   }
 
   /// Whether a thread's structure lies at the address: `tcb` and `self` of glibc's lead back to it (System V ABI, AMD64
   /// supplement, thread-local storage).
-  static func isThreadStructure(_ address: UInt64) -> Bool {
-    guard address % 8 == 0, let head = ProcessMemory.load(address, as: (UInt64, UInt64, UInt64).self) else {
+  static func isThreadStructure(_ address: UInt64, in process: any ProcessAccess) -> Bool {
+    guard address % 8 == 0, let head = process.load(address, as: (UInt64, UInt64, UInt64).self) else {
       return false
     }
     return head.0 == address && head.2 == address

@@ -27,13 +27,17 @@ package struct SystemCall {
 
   private let call: ThreadProbe.BlockedCall
   private let thread: Int32?
+  private let process: any ProcessAccess
   /// Nil where the architecture has no call of that number, or none that threads wait in.
   private let name: Name?
 
   /// The call that a thread is in; its descriptors are looked up in that thread's table, or the process's.
-  package init(_ call: ThreadProbe.BlockedCall, of thread: Int32? = nil) {
+  package init(
+    _ call: ThreadProbe.BlockedCall, of thread: Int32? = nil, in process: any ProcessAccess = OwnProcess()
+  ) {
     self.call = call
     self.thread = thread
+    self.process = process
     name = SystemCallNumbers.names[call.number]
   }
 
@@ -162,7 +166,7 @@ package struct SystemCall {
     guard call.number >= 0 else { return "the kernel, outside any system call (a page fault, most often)" }
     guard let name, let entry = Self.entries[name] else { return "system call \(call.number)" }
     if name == .futex { return "futex(\(futexOperation))" }
-    let words = SystemCallArguments(call: call, thread: thread, isLookingUp: lookingUp)
+    let words = SystemCallArguments(call: call, thread: thread, process: process, isLookingUp: lookingUp)
     let parts: [String?] =
       switch entry.first {
       case .none: []

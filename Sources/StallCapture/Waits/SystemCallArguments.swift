@@ -1,4 +1,3 @@
-import CUnwind
 import Glibc
 import StallReport
 
@@ -11,6 +10,7 @@ struct SystemCallArguments {
   ///
   /// Nil for the process's first thread.
   var thread: Int32?
+  var process: any ProcessAccess
   /// Whether descriptors and memory are looked up; otherwise the numbers alone are told.
   var isLookingUp: Bool
 
@@ -26,23 +26,22 @@ struct SystemCallArguments {
   private func target(of descriptor: Int32) -> String? {
     withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 1) { buffer in
       let bytes = buffer.bindMemory(to: CChar.self)
-      let directory = thread.map { "/proc/self/task/\($0)" } ?? "/proc/self"
+      let directory = thread.map { process.directory(of: $0) } ?? process.directory
       let count = readlink("\(directory)/fd/\(descriptor)", bytes.baseAddress!, bytes.count)
       guard count > 0 else { return nil }
-      return ProcessMemory.printable(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(buffer)[..<count]))
+      return String(printable: UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(buffer)[..<count]))
         .limited(to: Self.textLimit)
     }
   }
 
   func path(_ address: UInt64) -> String? {
-    isLookingUp ? ProcessMemory.string(at: address, limit: Self.textLimit) : nil
+    isLookingUp ? process.string(at: address, limit: Self.textLimit) : nil
   }
 
   /// The descriptors of a poll: the first, and how many more.
   var polled: String {
     let count = call.arguments.1
-    var first: Int32 = -1
-    guard isLookingUp, count > 0, cunwind_read(call.arguments.0, &first, 4) == 4 else {
+    guard isLookingUp, count > 0, let first = process.load(call.arguments.0, as: Int32.self) else {
       return "\(count) descriptor\(count == 1 ? "" : "s")"
     }
     return descriptor(first) + (count > 1 ? " and \(count - 1) more" : "")
@@ -62,10 +61,9 @@ struct SystemCallArguments {
 
   /// A `timespec`, or a `timeval` with a `fractionUnit` of 1000.
   func duration(at address: UInt64, fractionUnit: UInt64 = 1) -> String? {
-    var time: (UInt64, UInt64) = (0, 0)
-    guard isLookingUp, cunwind_read(address, &time, 16) == 16, time.0 < 1 << 32, time.1 < 1_000_000_000 else {
-      return nil
-    }
+    guard isLookingUp, let time = process.load(address, as: (UInt64, UInt64).self), time.0 < 1 << 32,
+      time.1 < 1_000_000_000
+    else { return nil }
     return Self.text(nanoseconds: time.0 * 1_000_000_000 + time.1 * fractionUnit)
   }
 
@@ -101,7 +99,7 @@ struct SystemCallArguments {
   func socketAddress(_ address: UInt64, length: UInt64) -> String? {
     guard isLookingUp else { return nil }
     return withUnsafeTemporaryAllocation(byteCount: 110, alignment: 8) { buffer in
-      let count = cunwind_read(address, buffer.baseAddress, Int(min(length, 110)))
+      let count = process.read(address, into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<Int(min(length, 110))]))
       let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<count])
       guard count >= 4 else { return nil }
       let port = UInt16(bigEndian: bytes.load(fromByteOffset: 2, as: UInt16.self))
@@ -116,7 +114,7 @@ struct SystemCallArguments {
         // An abstract name begins with a zero, and has its own length.
         let isAbstract = bytes[2] == 0
         let name = isAbstract ? bytes[3...] : bytes[2...].prefix { $0 != 0 }
-        return (isAbstract ? "@" : "") + ProcessMemory.printable(name)
+        return (isAbstract ? "@" : "") + String(printable: name)
       default: return nil
       }
     }

@@ -5,10 +5,9 @@ extension ThreadProbe.BlockedCall {
   /// The number of a call that goes on by `restart_syscall`, from the code in front of it: `mov $number,%eax; syscall`.
   ///
   /// Nil where the code is another.
-  func restartedNumber() -> Int64? {
-    var code: (UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8) = (0, 0, 0, 0, 0, 0, 0, 0)
-    return withUnsafeMutableBytes(of: &code) { code in
-      guard programCounter > 7, cunwind_read(programCounter - 7, code.baseAddress, 7) == 7, code[0] == 0xb8,
+  func restartedNumber(in process: any ProcessAccess) -> Int64? {
+    withUnsafeTemporaryAllocation(byteCount: 7, alignment: 8) { code in
+      guard programCounter > 7, process.read(programCounter - 7, into: code) == 7, code[0] == 0xb8,
         code[5] == 0x0f, code[6] == 0x05
       else { return nil }
       return Int64(code.loadUnaligned(fromByteOffset: 1, as: Int32.self))

@@ -3,7 +3,7 @@
 /// Each action runs at most once per stall, whether the stall is reported or counted as a repetition. The stall's lines have been handed to the output
 /// before.
 public struct StallAction: Sendable, Equatable {
-  enum Deed: Sendable, Equatable {
+  enum Kind: Sendable, Equatable {
     case call(Handler)
     case writeDetailFile
     case abort
@@ -18,7 +18,7 @@ public struct StallAction: Sendable, Equatable {
 
   /// How long the stall must have lasted, without the time in which the whole process was frozen.
   public let after: Duration
-  let deed: Deed
+  let kind: Kind
 
   /// Calls a closure of the host's.
   ///
@@ -35,7 +35,7 @@ public struct StallAction: Sendable, Equatable {
   /// - Returns: The action, for ``StallMonitorConfiguration/actions``.
   public static func call(
     after: Duration = .zero, _ body: @escaping @Sendable (StallNotice) -> Void
-  ) -> StallAction { StallAction(after: after, deed: .call(Handler(body))) }
+  ) -> StallAction { StallAction(after: after, kind: .call(Handler(body))) }
 
   /// Writes the detail file while the stall lasts, with what is known by then; its end writes it anew.
   ///
@@ -44,7 +44,7 @@ public struct StallAction: Sendable, Equatable {
   /// - Parameter after: From zero, which is as soon as the stall is known, to 1 h.
   /// - Returns: The action, for ``StallMonitorConfiguration/actions``.
   public static func writeDetailFile(after: Duration) -> StallAction {
-    StallAction(after: after, deed: .writeDetailFile)
+    StallAction(after: after, kind: .writeDetailFile)
   }
 
   /// Ends the process with SIGABRT, and so with a core dump where the system makes them.
@@ -55,5 +55,5 @@ public struct StallAction: Sendable, Equatable {
   ///
   /// - Parameter after: From the threshold to 1 h.
   /// - Returns: The action, for ``StallMonitorConfiguration/actions``.
-  public static func abort(after: Duration) -> StallAction { StallAction(after: after, deed: .abort) }
+  public static func abort(after: Duration) -> StallAction { StallAction(after: after, kind: .abort) }
 }

@@ -1,3 +1,5 @@
+import StallCapture
+
 /// What a monitor watches for, and where its reports go.
 ///
 /// Each property has an environment variable of the same meaning, which wins over the value in code: an operator can
@@ -132,7 +134,7 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   static let allowedActionTime: ClosedRange<Duration> = .zero ... .seconds(3600)
 
   /// The first abort that comes before a stall is one.
-  var earlyAbort: StallAction? { actions.first { $0.deed == .abort && $0.after < threshold } }
+  var earlyAbort: StallAction? { actions.first { $0.kind == .abort && $0.after < threshold } }
 }
 
 /// Why a monitor could not be started, or a loop could not be watched.
@@ -158,6 +160,8 @@ public enum StallMonitorError: Error, Sendable, Equatable, CustomStringConvertib
   case notWatching
   /// The process has no CoreFoundation, and so none of its run loops.
   case noCoreFoundation
+
+  init(_ failure: OwnThreads.Failure) { self = .noThread(code: failure.code) }
 
   /// The error in one line for people.
   public var description: String {

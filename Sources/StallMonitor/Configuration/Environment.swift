@@ -112,8 +112,8 @@ struct Environment {
       read(
         name, allowed: "a number with a unit us, ms, s or min, up to 60min, such as 30s; or off", Self.parseActionTime
       ) { time in
-        let deed = make(.zero).deed
-        configuration.actions.removeAll { $0.deed == deed }
+        let kind = make(.zero).kind
+        configuration.actions.removeAll { $0.kind == kind }
         if case .after(let duration) = time { configuration.actions.append(make(duration)) }
       }
     }

@@ -6,15 +6,15 @@ import Synchronization
 /// wrong.
 enum Diagnostics {
   // One monitor watches a process.
-  private static let courier = Mutex<TelemetryCourier?>(nil)
+  private static let courier = Mutex<(any NoteCarrier)?>(nil)
 
-  /// Has messages carried by `new` from now on, unless another courier of this process carries them.
-  static func hand(to new: TelemetryCourier?) {
+  /// Has messages carried by `new` from now on, unless another carrier of this process carries them.
+  static func hand(to new: (any NoteCarrier)?) {
     courier.withLock { if $0?.isInOwnProcess != true { $0 = new } }
   }
 
   /// Ends that.
-  static func takeBack(from old: TelemetryCourier?) {
+  static func takeBack(from old: any NoteCarrier) {
     courier.withLock { if $0 === old { $0 = nil } }
   }
 

@@ -31,10 +31,10 @@ enum StandardErrorQueue {
   }
 
   /// Keeps messages back until ``flush()``, which the caller calls when the monitor has started.
-  static func hold(environment: Environment, executable: String) {
-    let stream = environment.variables["JOURNAL_STREAM"] ?? ""
+  ///
+  /// `journalStream` is the value of `JOURNAL_STREAM`, and `identifier` the name of the service in the journal.
+  static func hold(journalStream stream: String, identifier: String) {
     let socket = UnixDatagramSocket(address: "/run/systemd/journal/socket")
-    let identifier = ProcessFacts.baseName(executable)
     state.withLock { state in
       state.isHeld = true
       state.original = FileIdentity(STDERR_FILENO)

@@ -18,10 +18,10 @@ struct WaitChain {
   ///
   /// - Parameters:
   ///   - probe: The stalled thread.
-  ///   - moment: What it was met in just now.
+  ///   - snapshot: What it was met in just now.
   ///   - capture: What takes the stacks of those that are waited for; nil to leave them alone.
-  init(of probe: borrowing ThreadProbe, in moment: ThreadCapture.Moment, with capture: ThreadCapture?) {
-    chain = BlockingChain(of: probe, in: moment, with: capture)
+  init(of probe: borrowing ThreadProbe, in snapshot: ThreadSnapshot, with capture: ThreadCapture?) {
+    chain = BlockingChain(of: probe, in: snapshot, with: capture)
   }
 
   /// Names the frames, and drops what the names speak against.
@@ -33,8 +33,8 @@ struct WaitChain {
     var stack = stack
     for (index, link) in chain.links.enumerated() {
       if index > 0 {
-        var thread = Report.OtherThread(id: link.id, moment: link.moment, role: .lockHolder)
-        stack = (try? link.moment.backtrace.get()).map { resolver.resolve($0) } ?? []
+        var thread = Report.OtherThread(id: link.id, snapshot: link.snapshot, role: .lockHolder)
+        stack = (try? link.snapshot.backtrace.get()).map { resolver.resolve($0) } ?? []
         thread.stack = stack
         thread.state = thread.state ?? link.wait
         threads.append(thread)

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StallCapture
 import Synchronization
 import TurnSource
 

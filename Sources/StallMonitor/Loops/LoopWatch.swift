@@ -79,7 +79,7 @@ public final class LoopWatch: Sendable {
       registry.watchdog.list.watch(subject)
       return true
     }
-    if hasBegun { ThreadEnd.tell(self) } else { end() }
+    if hasBegun { ThreadEnd.notify(self) } else { end() }
   }
 
   /// The loop's thread ends: whatever it was in the middle of is over.
@@ -104,6 +104,8 @@ public final class LoopWatch: Sendable {
     }
   }
 }
+
+extension LoopWatch: ThreadEndObserver {}
 
 /// A watch that waits for its loop's thread.
 ///

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StallCapture
 
 extension StallMonitor {
   /// Watches the loop that runs on the calling thread, by heartbeats.
@@ -20,7 +21,8 @@ extension StallMonitor {
     ThreadEnd.prepareForCapture()
     let watchdog = resources.watchdog
     let pulse = resources.pulse
-    let heartbeat = LoopHeartbeat(pulse: pulse, watchdog: watchdog, courier: resources.courier, post: loop.post)
+    let heartbeat = LoopHeartbeat(
+      pulse: pulse, courier: resources.courier, post: loop.post, willEnd: { watchdog.list.forget(pulse) })
     watchdog.list.watch(
       WatchedLoop.Subject(
         name: loop.name, kind: { loop.kind.rawValue }, threadID: heartbeat.threadID, stackEnd: 0,

@@ -4,9 +4,9 @@ extension TurnStamper.Kind {
   /// The kind as a report names it.
   var reportName: String {
     switch self {
-    case .loop: "loop"
-    case .foundation: "foundation"
-    case .mainQueue: "main-queue"
+    case .loop: LoopKind.loop
+    case .foundation: LoopKind.foundation
+    case .mainQueue: LoopKind.mainQueue
     }
   }
 }

@@ -54,7 +54,7 @@ extension ThreadBacktrace {
   /// A thread that was not looked at.
   init(id: Int32, failure: String) {
     self.init(
-      id: id, name: ThreadProbe.name(thread: id), isRunning: false, wait: nil, frames: [], isApproximate: false,
+      id: id, name: OwnProcess().name(of: id), isRunning: false, wait: nil, frames: [], isApproximate: false,
       isTruncated: false, failure: failure)
   }
 }

@@ -84,11 +84,15 @@ final class OutputSink: ReportSink, Sendable {
   /// Call it on the watchdog: both threads then have one descriptor table. `makeClient` is called there as well.
   func start(name: StaticString, _ makeClient: (OutputSink) -> any OutputClient) throws(StallMonitorError) {
     let client = ClientReference(client: makeClient(self))
-    let handle = try OwnThreads.start(name: name) { [isDone] in
-      client.client.run()
-      isDone.post()
+    do throws(OwnThreads.Failure) {
+      let handle = try OwnThreads.start(name: name) { [isDone] in
+        client.client.run()
+        isDone.post()
+      }
+      thread.withLock { $0 = handle }
+    } catch {
+      throw StallMonitorError(error)
     }
-    thread.withLock { $0 = handle }
   }
 
   // Unchecked: made by the starter, used by the output thread alone.

@@ -57,7 +57,7 @@ struct SinkPlan: Sendable {
       throw .sinkCannotBeOpened(sink: "\(configuration.sink)", reason: String(cString: strerror(code)))
     }
     let details = DetailFiles.make(configured: configuration.stateDirectory, environment: environment)
-    if details == nil, configuration.actions.contains(where: { $0.deed == .writeDetailFile }) {
+    if details == nil, configuration.actions.contains(where: { $0.kind == .writeDetailFile }) {
       Diagnostics.say(
         "no detail files: there is no state directory that can be written to (STALLMONITOR_STATE_DIRECTORY)")
     }

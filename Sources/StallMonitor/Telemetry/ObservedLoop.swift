@@ -19,6 +19,6 @@ struct CountedLoop: Sendable {
   /// The same for the loop as long as it is watched.
   var id: ObjectIdentifier
   var name: String
-  /// What reads its count of turns; nil if it has none.
-  var meter: TurnMeter?
+  /// What reads its count of turns; nil if it has none, or is not made yet.
+  var meter: @Sendable () -> TurnMeter?
 }

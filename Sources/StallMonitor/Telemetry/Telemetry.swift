@@ -9,23 +9,6 @@ struct Telemetry: Sendable, Equatable {
   static func == (a: Telemetry, b: Telemetry) -> Bool { a.log === b.log && a.meters === b.meters }
 }
 
-/// A log of the host's.
-protocol StateLog: AnyObject, Sendable {
-  func write(_ note: StateNote)
-}
-
-/// Something that the monitor says of itself.
-struct StateNote: Sendable {
-  enum Level: Sendable {
-    case info
-    case warning
-  }
-
-  var level: Level
-  var text: String
-  var metadata: [(key: String, value: String)] = []
-}
-
 /// Metrics of the host's.
 protocol StallMeters: AnyObject, Sendable {
   /// Adds what has been counted since the last call.

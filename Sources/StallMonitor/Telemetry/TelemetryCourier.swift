@@ -8,7 +8,7 @@ import Synchronization
 ///
 /// A log handler takes locks that a stalled loop may hold, so the watchdog calls none: it leaves what there is here, and goes on. The
 /// thread sleeps until then, so an idle service wakes it never.
-final class TelemetryCourier: Sendable {
+final class TelemetryCourier: NoteCarrier {
   private static let noteLimit = 256
   private static let turnInterval: UInt64 = 1_000_000_000
   private static let longestFarewell: UInt64 = 1_000_000_000
@@ -52,10 +52,10 @@ final class TelemetryCourier: Sendable {
   }
 
   /// Counts a stall that has ended.
-  func count(_ report: Report, isTold: Bool) {
+  func count(_ report: Report, isReported: Bool) {
     guard telemetry.meters != nil else { return }
     change { load in
-      load.tally.add(report, isTold: isTold)
+      load.tally.add(report, isReported: isReported)
       load.hasTally = true
     }
   }
@@ -100,7 +100,7 @@ final class TelemetryCourier: Sendable {
   // MARK: The thread
 
   /// Starts the thread; `loops` are those that are watched.
-  func start(_ loops: @escaping @Sendable () -> [CountedLoop]) throws(StallMonitorError) {
+  func start(_ loops: @escaping @Sendable () -> [CountedLoop]) throws(OwnThreads.Failure) {
     let thread = try OwnThreads.start(name: "stall-telemetry") { [self] in
       var turns: [ObjectIdentifier: Turns] = [:]
       repeat {
@@ -162,7 +162,7 @@ final class TelemetryCourier: Sendable {
     _ turns: inout [ObjectIdentifier: Turns], of loops: [CountedLoop], for meters: any StallMeters
   ) {
     for loop in loops where turns[loop.id] == nil {
-      turns[loop.id] = loop.meter.map { Turns(name: loop.name, meter: $0, last: $0.earlier) }
+      turns[loop.id] = loop.meter().map { Turns(name: loop.name, meter: $0, last: $0.earlier) }
     }
     for (key, var counted) in turns {
       if let change = counted.meter.histogram.change(since: &counted.last) { meters.add(change, of: counted.name) }

@@ -3,13 +3,19 @@ import Glibc
 import StallCapture
 
 extension OwnThreads {
+  /// A thread could not be made.
+  struct Failure: Error {
+    /// An errno value.
+    var code: Int32
+  }
+
   /// Starts a thread that runs `body`.
   ///
   /// The thread has the descriptor table of the thread that starts it: a thread that runs code of the service, or wakes its queues, must be
   /// started by one of the service's. It blocks all signals but those that a crash raises, and SIGPROF, by which Swift's crash handler stops
   /// the other threads.
-  /// - Throws: ``StallMonitorError/noThread(code:)``.
-  static func start(name: StaticString, _ body: @escaping @Sendable () -> Void) throws(StallMonitorError) -> pthread_t {
+  /// - Throws: If there is no thread to be had.
+  static func start(name: StaticString, _ body: @escaping @Sendable () -> Void) throws(Failure) -> pthread_t {
     var all = sigset_t()
     var previous = sigset_t()
     sigfillset(&all)
@@ -32,7 +38,7 @@ extension OwnThreads {
       }, work.toOpaque())
     guard code == 0 else {
       work.release()
-      throw .noThread(code: code)
+      throw Failure(code: code)
     }
     return handle
   }
@@ -43,7 +49,7 @@ extension OwnThreads {
   /// and enqueues nothing on its queues.
   static func startApart(
     name: StaticString, keeping kept: Int32? = nil, _ body: @escaping @Sendable () -> Void
-  ) throws(StallMonitorError) -> pthread_t {
+  ) throws(Failure) -> pthread_t {
     try start(name: name) {
       _ = clinux_enter_own_descriptor_table(kept ?? -1)
       body()

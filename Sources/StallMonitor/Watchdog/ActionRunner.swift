@@ -46,16 +46,16 @@ final class ActionRunner {
       if event != .ended { records.keep(loop) }
     }
     report.sequence = publisher.sequence + (loop.progress.isReported ? 0 : 1)
-    call(due, of: report, isTold: loop.progress.isReported)
+    call(due, of: report, isReported: loop.progress.isReported)
     if due.contains(.abort) { abort(for: loop) }
   }
 
   /// Has the closures called, with the path of the detail file if that has been written by then.
-  private func call(_ due: [StallAction.Deed], of report: Report, isTold: Bool) {
+  private func call(_ due: [StallAction.Kind], of report: Report, isReported: Bool) {
     guard let courier else { return }
     var other = report
     other.detailFile = nil
-    let (notice, noticeWithoutDetail) = (StallNotice(report, isTold: isTold), StallNotice(other, isTold: isTold))
+    let (notice, noticeWithoutDetail) = (StallNotice(report, isReported: isReported), StallNotice(other, isReported: isReported))
     for case .call(let handler) in due {
       courier.post { [writtenDetails] in
         let hasFile = notice.detailFile != nil && writtenDetails.contains(notice.id, within: DetailWriter.patience)
@@ -69,7 +69,7 @@ final class ActionRunner {
     guard loop.subject.pulse.episodeEnd == nil else { return }
     guard var last = loop.report(.ongoing, end: MonotonicClock.now(), origin: origin) else { return }
     last.isAborting = true
-    publisher.tellLast(last)
+    publisher.reportLast(last)
     records.keep(loop, aborting: true)
     courier?.drain()
     ProcessAbort.happen(for: loop.subject.threadID)

@@ -3,7 +3,7 @@ import Glibc
 import StallCapture
 import StallReport
 
-/// Sends reports: numbers them, and tells the same stall once.
+/// Sends reports: numbers them, and reports the same stall once.
 ///
 /// Belongs to the watchdog's thread.
 final class ReportPublisher {
@@ -21,40 +21,40 @@ final class ReportPublisher {
     self.ledger = ledger
   }
 
-  /// Tells of a stall that begins, unless it is the repetition of one that was told.
+  /// Reports a stall that begins, unless it is the repetition of one that was reported.
   ///
   /// Returns whether it did.
   func begin(_ report: Report) -> Bool {
-    guard ledger.begin(report, at: MonotonicClock.now()) == .tell else { return false }
+    guard ledger.begin(report, at: MonotonicClock.now()) == .report else { return false }
     send(report)
     return true
   }
 
-  /// Tells that a stall goes on.
+  /// Reports that a stall goes on.
   ///
-  /// Returns whether the stall counts as told from now on.
-  func goOn(_ report: Report, isTold: Bool) -> Bool {
-    guard isTold || ledger.promotes(report, at: MonotonicClock.now()) else { return false }
+  /// Returns whether the stall counts as reported from now on.
+  func goOn(_ report: Report, isReported: Bool) -> Bool {
+    guard isReported || ledger.promotes(report, at: MonotonicClock.now()) else { return false }
     send(report)
     return true
   }
 
-  /// Tells of, or counts, a stall that has ended.
-  func end(_ report: Report, of episode: Episode, isTold: Bool) {
+  /// Reports, or counts, a stall that has ended.
+  func end(_ report: Report, of episode: Episode, isReported: Bool) {
     let now = MonotonicClock.now()
     // The samples may have shown another culprit than the first one.
-    guard isTold || ledger.begin(report, at: now) == .tell else { return count(report, at: now) }
+    guard isReported || ledger.begin(report, at: now) == .report else { return count(report, at: now) }
     var report = report
     // A file is written before the line that names it; the agent knows a stall before its samples.
     if sink.details != .agent { report.detailFile = writeDetail(report, of: episode) }
     send(report)
     if sink.details == .agent { _ = writeDetail(report, of: episode) }
-    courier?.count(report, isTold: true)
-    ledger.didTell(report, at: now)
+    courier?.count(report, isReported: true)
+    ledger.didReport(report, at: now)
   }
 
-  /// Tells of a stall that the process is about to be aborted for, whether or not it was told, and waits a while for the reader.
-  func tellLast(_ report: Report) {
+  /// Reports a stall that the process is about to be aborted for, whether or not it was reported, and waits a while for the reader.
+  func reportLast(_ report: Report) {
     send(report)
     sink.settle(within: Self.longestFarewell)
   }
@@ -75,17 +75,17 @@ final class ReportPublisher {
     }
   }
 
-  /// Tells once that the whole process stood still.
-  func tellFreeze(_ report: Report) {
+  /// Reports once that the whole process was kept from running.
+  func reportFreeze(_ report: Report) {
     let now = MonotonicClock.now()
-    guard ledger.begin(report, at: now) == .tell else { return count(report, at: now) }
+    guard ledger.begin(report, at: now) == .report else { return count(report, at: now) }
     send(report)
-    courier?.count(report, isTold: true)
-    ledger.didTell(report, at: now)
+    courier?.count(report, isReported: true)
+    ledger.didReport(report, at: now)
   }
 
   private func count(_ report: Report, at now: UInt64) {
-    courier?.count(report, isTold: false)
+    courier?.count(report, isReported: false)
     ledger.didCount(report, at: now)
   }
 

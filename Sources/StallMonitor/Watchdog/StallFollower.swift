@@ -90,7 +90,7 @@ final class StallFollower {
       // The stall may have ended while it was sampled: then only its end is reported.
       if loop.subject.pulse.episodeEnd != nil { return }
       if let report = loop.report(.ongoing, end: now, origin: origin) {
-        loop.progress.isReported = publisher.goOn(report, isTold: loop.progress.isReported)
+        loop.progress.isReported = publisher.goOn(report, isReported: loop.progress.isReported)
       }
       loop.didReportOngoing(at: now)
     }
@@ -111,7 +111,7 @@ final class StallFollower {
 
   /// There is memory again: begins what was deferred, before any other capture uses the buffer.
   func beginDeferredEpisodes(of loops: [WatchedLoop]) {
-    for loop in loops where loop.deferred?.sighting != nil { beginDeferredEpisode(of: loop, at: MonotonicClock.now()) }
+    for loop in loops where loop.deferred?.buffered != nil { beginDeferredEpisode(of: loop, at: MonotonicClock.now()) }
     for loop in loops where loop.deferred != nil { beginDeferredEpisode(of: loop, at: MonotonicClock.now()) }
     isBufferTaken = false
   }
@@ -147,7 +147,7 @@ final class StallFollower {
     loop.completeEpisode(with: sampler.resolver)
     let report = loop.report(.ended, end: end, origin: origin, watchEnded: watchEnded)
     if let report, let episode = loop.episode {
-      publisher.end(report, of: episode, isTold: loop.progress.isReported)
+      publisher.end(report, of: episode, isReported: loop.progress.isReported)
     }
     sampler.resolver.trim()
     if !watchEnded, !isIgnored { actions.run(on: loop, as: .ended, at: end) }
@@ -164,7 +164,7 @@ final class StallFollower {
 
   /// Reports a freeze of the process, if it lasted as long as some loop's threshold.
   func reportFreeze(_ frozen: UInt64, of loops: [WatchedLoop]) {
-    guard let loop = loops.first(where: { frozen >= max($0.threshold, FreezeDetector.worthTelling) }) else { return }
-    publisher.tellFreeze(loop.freezeReport(lasting: frozen, id: ReportPublisher.makeIdentifier(), origin: origin))
+    guard let loop = loops.first(where: { frozen >= max($0.threshold, FreezeDetector.worthReporting) }) else { return }
+    publisher.reportFreeze(loop.freezeReport(lasting: frozen, id: ReportPublisher.makeIdentifier(), origin: origin))
   }
 }

@@ -53,7 +53,7 @@ final class StallRecords {
   }
 
   /// Sends what earlier processes of the service left, as far as the sink takes it.
-  func reportEarlier() { recorder?.tellEarlier(to: sink) }
+  func sendEarlier() { recorder?.sendEarlier(to: sink) }
 
   /// Closes the sink, and removes what it is rid of.
   func close() {

@@ -81,7 +81,7 @@ final class StallSampler {
 
   /// Names what was found; false if it is a run that the loop's observers do not see.
   private func name(
-    _ sample: inout Episode.Sample, _ moment: ThreadCapture.Moment, _ chain: WaitChain, of loop: WatchedLoop
+    _ sample: inout Episode.Sample, _ moment: ThreadSnapshot, _ chain: WaitChain, of loop: WatchedLoop
   ) -> Bool {
     resolver.beginReport(isFirst: loop.episode?.sampleCount == 0)
     switch moment.backtrace {
@@ -109,11 +109,11 @@ final class StallSampler {
   func addSample(of deferred: WatchedLoop.DeferredTurn, to loop: WatchedLoop) {
     resolver.namesFrames = loop.settings.namesFrames
     resolver.beginReport(isFirst: true)
-    guard let sighting = deferred.sighting else {
+    guard let buffered = deferred.buffered else {
       return loop.add(
         Episode.Sample(activity: .unknown, cause: .unknown, stack: [], failure: .noMemory), at: deferred.found)
     }
-    let moment = capture.moment(sighting)
+    let moment = capture.snapshot(buffered)
     var sample = Episode.Sample(
       thread: loop.thread.id, activity: moment.activity,
       cause: Verdict.cause(of: moment.activity, usage: loop.thread.change(at: MonotonicClock.now())), stack: [])

@@ -1,3 +1,5 @@
+import StallCapture
+
 /// What is in force for loops: the process's own configuration, with the agent's words over it.
 struct WatchPlan: Equatable {
   /// Whether the process is watched at all.

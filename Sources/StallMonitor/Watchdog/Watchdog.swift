@@ -44,14 +44,19 @@ final class Watchdog: Sendable {
     keeping kept: Int32?, _ makeWork: @escaping @Sendable () throws(StallMonitorError) -> WatchdogWork
   ) throws(StallMonitorError) {
     let outcome = StartOutcome()
-    let handle = try OwnThreads.startApart(name: "stall-watchdog", keeping: kept) { [state] in
-      do throws(StallMonitorError) {
-        let work = try makeWork()
-        outcome.report(nil)
-        work.run(state)
-      } catch {
-        outcome.report(error)
+    let handle: pthread_t
+    do throws(OwnThreads.Failure) {
+      handle = try OwnThreads.startApart(name: "stall-watchdog", keeping: kept) { [state] in
+        do throws(StallMonitorError) {
+          let work = try makeWork()
+          outcome.report(nil)
+          work.run(state)
+        } catch {
+          outcome.report(error)
+        }
       }
+    } catch {
+      throw StallMonitorError(error)
     }
     if let error = outcome.wait() {
       pthread_join(handle, nil)

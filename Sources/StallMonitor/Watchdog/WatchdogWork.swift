@@ -54,7 +54,7 @@ final class WatchdogWork {
     stalls.sampler.resolver.prepareThread()
     clock = PulseClock(countingTicks: countsTicks)
     defer { _ = list.retire(loops) }
-    stalls.records.reportEarlier()
+    stalls.records.sendEarlier()
     while !state.isStopping.load(ordering: .acquiring) {
       clock.observe()
       guard MemoryRoom.isEnough else {
@@ -73,7 +73,7 @@ final class WatchdogWork {
   private func waitForMemory() {
     stalls.deferLateTurns(of: loops)
     let now = MonotonicClock.now()
-    _ = serviceManager?.tell(isHealthy: isHealthy, at: now, mayComplain: false)
+    _ = serviceManager?.notify(isHealthy: isHealthy, at: now, mayComplain: false)
     // What the lack of memory makes late is nobody's freeze.
     (planned, freeze) = (nil, nil)
     _ = semaphore.wait(until: now + MemoryRoom.retryInterval)
@@ -112,9 +112,9 @@ final class WatchdogWork {
   /// Sends what is due beside the loops' stalls; returns when that is next.
   private func report() -> UInt64? {
     var next: UInt64?
-    if let time = serviceManager?.tell(isHealthy: isHealthy, at: MonotonicClock.now()) { next = time }
+    if let time = serviceManager?.notify(isHealthy: isHealthy, at: MonotonicClock.now()) { next = time }
     if let summary = stalls.publisher.summarize() { next = min(next ?? .max, summary) }
-    stalls.records.reportEarlier()
+    stalls.records.sendEarlier()
     return next
   }
 
@@ -126,11 +126,11 @@ final class WatchdogWork {
       stalls.records.abandon()
       return stalls.sampler.capture.finishThread()
     }
-    serviceManager?.tellLast(isHealthy: isHealthy)
+    serviceManager?.notifyLast(isHealthy: isHealthy)
     stalls.finish(loops)
     telemetry?.observe([], now: MonotonicClock.now())
     _ = stalls.publisher.summarize(closing: true)
-    stalls.records.reportEarlier()
+    stalls.records.sendEarlier()
     stalls.records.close()
     stalls.sampler.capture.finishThread()
   }

@@ -28,7 +28,7 @@ extension WatchedLoop {
       loop: Report.LoopState(
         name: subject.name, kind: subject.kind(), mode: sample?.mode, phase: episode.turn.phase.reported,
         callout: sample?.callout),
-      threadID: sample?.thread, threadName: sample?.thread.flatMap { ThreadProbe.name(thread: $0) }, origin: origin,
+      threadID: sample?.thread, threadName: sample?.thread.flatMap { OwnProcess().name(of: $0) }, origin: origin,
       stack: stack,
       captureMethod: sample?.method, isApproximate: sample?.isApproximate ?? false,
       isTruncated: sample?.isTruncated ?? false,
@@ -94,6 +94,6 @@ extension WatchedLoop {
       durationNanoseconds: frozen, verdict: Verdict(cause: .stopped, evidence: evidence), samples: 0,
       loop: Report.LoopState(
         name: subject.name, kind: subject.kind(), mode: nil, phase: subject.pulse.word.phase.reported, callout: nil),
-      threadID: subject.threadID, threadName: ThreadProbe.name(thread: subject.threadID), origin: origin, stack: [])
+      threadID: subject.threadID, threadName: OwnProcess().name(of: subject.threadID), origin: origin, stack: [])
   }
 }

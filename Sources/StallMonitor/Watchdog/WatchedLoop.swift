@@ -238,7 +238,7 @@ final class WatchedLoop {
     var turn: TurnMonitor.LateTurn
     var found: UInt64
     /// What the thread was doing then, with its stack in the capture's buffer; nil if that is not known.
-    var sighting: ThreadCapture.Sighting?
+    var buffered: BufferedSnapshot?
   }
 
   /// Notes that the turn is late, and takes the stack into the capture's buffer; allocates nothing.
@@ -250,10 +250,10 @@ final class WatchedLoop {
     monitor.postpone()
     if !monitor.hasSeen(turn.word) { thread.forgetUsage() }
     guard let capture, thread.isServing else { return false }
-    let sighting = capture.sight(thread.probe, stackEnd: thread.stackEnd)
+    let buffered = capture.captureIntoBuffer(thread.probe, stackEnd: thread.stackEnd)
     // What was read after the loop went on belongs to another moment, and what another thread did to another loop.
     guard thread.isServing, subject.pulse.word == turn.word, subject.pulse.episodeEnd == nil else { return false }
-    deferred?.sighting = sighting
+    deferred?.buffered = buffered
     return true
   }
 

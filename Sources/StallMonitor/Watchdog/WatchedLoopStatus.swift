@@ -1,3 +1,4 @@
+
 /// A loop that a monitor watches, as it is at one moment.
 public struct WatchedLoopStatus: Sendable, Hashable {
   /// The loop's name in reports; the main loop is `main`.
@@ -38,6 +39,6 @@ extension WatchedLoop: ObservedLoop {
 
 extension CountedLoop {
   init(_ subject: WatchedLoop.Subject) {
-    self.init(id: ObjectIdentifier(subject.pulse), name: subject.name, meter: subject.meter())
+    self.init(id: ObjectIdentifier(subject.pulse), name: subject.name, meter: subject.meter)
   }
 }

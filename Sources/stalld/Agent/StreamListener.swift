@@ -1,6 +1,7 @@
 import CLinux
 import DescriptorIO
 import Glibc
+import StallCapture
 
 /// A stream socket that listens: at a path, or at a loopback address.
 final class StreamListener: Sendable {

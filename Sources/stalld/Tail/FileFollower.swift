@@ -1,6 +1,7 @@
 import DescriptorIO
 import Glibc
 import LoopEngine
+import StallCapture
 
 /// Follows a file of lines, also when it is renamed and begun anew, or cut to nothing.
 final class FileFollower: @unchecked Sendable {

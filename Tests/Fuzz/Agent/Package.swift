@@ -16,8 +16,8 @@ let package = Package(
     .target(name: "StallReport", path: "Sources/StallReport"),
     .target(name: "StallSymbols", dependencies: ["CSymbols", "StallReport"], path: "Sources/StallSymbols"),
     .target(
-    name: "StallCapture", dependencies: ["CLinux", "CUnwind", "DescriptorIO", "StallReport"],
-    path: "Sources/StallCapture"),
+      name: "StallCapture", dependencies: ["CLinux", "CUnwind", "DescriptorIO", "StallReport"],
+      path: "Sources/StallCapture"),
     .target(
       name: "StallMonitor",
       dependencies: [
@@ -25,7 +25,8 @@ let package = Package(
       ],
       path: "Sources/StallMonitor"),
     .target(
-      name: "AgentInput", dependencies: ["StallReport", "StallMonitor", "LoopEngine", "CLinux", "DescriptorIO", "CYAML"],
+      name: "AgentInput",
+      dependencies: ["StallReport", "StallMonitor", "LoopEngine", "CLinux", "DescriptorIO", "CYAML"],
       path: "Sources/stalld",
       // What these need, file by file: the command itself needs other packages.
       exclude: ["Agent/Settings/AgentOptions.swift"],

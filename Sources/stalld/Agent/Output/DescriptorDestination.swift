@@ -1,5 +1,6 @@
 import DescriptorIO
 import Glibc
+import StallCapture
 
 /// Standard output: a pipe, a terminal, a file, or the journal's socket; its reader is never waited for.
 ///

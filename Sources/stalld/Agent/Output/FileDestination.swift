@@ -1,6 +1,7 @@
 import DescriptorIO
 import Glibc
 import LoopEngine
+import StallCapture
 
 /// A file of JSON lines, begun anew when it is too long or too old.
 ///

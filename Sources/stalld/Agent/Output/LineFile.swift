@@ -1,6 +1,7 @@
 import CLinux
 import DescriptorIO
 import Glibc
+import StallCapture
 
 /// A file of whole lines that is appended to: one write(2) for all that wait, and never half a line left.
 ///
