@@ -138,7 +138,8 @@ final class RepeatLedger {
         ? nil
         : Entry(
           began: now, window: min(2 * entry.window, Self.longestWindow), longestReported: entry.longestReported,
-          reportedID: entry.reportedID, reportedFingerprint: entry.reportedFingerprint, reportedPlaces: entry.reportedPlaces)
+          reportedID: entry.reportedID, reportedFingerprint: entry.reportedFingerprint,
+          reportedPlaces: entry.reportedPlaces)
     }
     return reports.sorted { $0.began < $1.began }.map(\.report)
   }
