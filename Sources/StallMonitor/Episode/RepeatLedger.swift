@@ -21,7 +21,7 @@ final class RepeatLedger {
     var reportedID: String?
     /// What it was reported to be known by: of a computation another one's samples may have met other functions.
     var reportedFingerprint: String?
-    var reportedPlaces: PlaceTree?
+    var reportedPlaces: UnnamedCallTree?
     var tally = SuppressedStalls()
     /// What the summary is made of.
     var template: Report?
@@ -138,7 +138,8 @@ final class RepeatLedger {
         ? nil
         : Entry(
           began: now, window: min(2 * entry.window, Self.longestWindow), longestReported: entry.longestReported,
-          reportedID: entry.reportedID, reportedFingerprint: entry.reportedFingerprint, reportedPlaces: entry.reportedPlaces)
+          reportedID: entry.reportedID, reportedFingerprint: entry.reportedFingerprint,
+          reportedPlaces: entry.reportedPlaces)
     }
     return reports.sorted { $0.began < $1.began }.map(\.report)
   }
