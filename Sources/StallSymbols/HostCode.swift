@@ -13,7 +13,9 @@ package enum HostCode {
   ///   - linkageName: The mangled name, if known.
   ///   - symbol: The demangled name, if known: it alone says that a method of `String` is an extension of the host's.
   /// - Returns: The owner; the host where nothing tells otherwise.
-  package static func owner(modulePath: String, isExecutable: Bool, linkageName: String?, symbol: String? = nil) -> CodeOwner {
+  package static func owner(modulePath: String, isExecutable: Bool, linkageName: String?, symbol: String? = nil)
+    -> CodeOwner
+  {
     if !isExecutable, let owner = ownerOfLibrary(modulePath) { return owner }
     guard let linkageName, !linkageName.isEmpty else { return .host }
     if ShortSymbol.isSwift(linkageName) { return ownerOfSwift(linkageName, symbol: symbol) }

@@ -20,25 +20,25 @@ enum SystemHeaders {
   }
 
   /// The directory of headers that a path leads into: its parts up to `end`, `start` of them being where the toolchain is installed.
-  private struct Place {
+  private struct HeaderDirectory {
     var start: Int
     var end: Int
     /// The toolchain is installed in a directory that programs lie in as well (`/usr/src/app`).
     var isShared: Bool
   }
 
-  private static func place(of parts: [Substring], isAbsolute: Bool) -> Place? {
+  private static func place(of parts: [Substring], isAbsolute: Bool) -> HeaderDirectory? {
     if isAbsolute, parts.count > 2, parts[0] == "usr" {
-      if parts[1] == "include" { return Place(start: 1, end: 2, isShared: true) }
+      if parts[1] == "include" { return HeaderDirectory(start: 1, end: 2, isShared: true) }
       if parts[1] == "lib", parts.count > 3, parts[2].hasPrefix("llvm-") {
-        return Place(start: 1, end: 3, isShared: true)
+        return HeaderDirectory(start: 1, end: 3, isShared: true)
       }
     }
     for index in parts.indices {
       guard let length = lengthOfToolchainHeaders(parts[index...]), index + length < parts.count else { continue }
       let root = parts[..<index]
       let isShared = [[], ["usr"], ["usr", "local"]].contains(Array(root))
-      return Place(start: index, end: index + length, isShared: isShared)
+      return HeaderDirectory(start: index, end: index + length, isShared: isShared)
     }
     return nil
   }

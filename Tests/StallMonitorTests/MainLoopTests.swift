@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
-extension OneAtATime {
+extension WatchedHosts {
   /// The main loop announces itself, and a monitor finds it whichever of the two is there first.
-  @Suite(.serialized)
+  @Suite(.serialized, .takingTurns)
   struct MainLoopTests {
     /// `compute` makes the loop after the monitor has started.
     @Test(arguments: ["compute", "main-loop-first", "main-loop-made-elsewhere"])

@@ -50,7 +50,8 @@ struct WatchedLoopTests {
     usleep(1000)
     pulse.turn(.beforeSources)
     #expect(pulse.word.stamp > first.stamp)
-    #expect(loop.check(at: first.stamp + Self.threshold, frozen: 0) == .checkAgain(at: pulse.word.stamp + Self.threshold))
+    #expect(
+      loop.check(at: first.stamp + Self.threshold, frozen: 0) == .checkAgain(at: pulse.word.stamp + Self.threshold))
   }
 
   /// Beside other loops it would look as if the process had stood still.

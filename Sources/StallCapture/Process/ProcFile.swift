@@ -1,6 +1,5 @@
 import CLinux
 import DescriptorIO
-import DescriptorIO
 import Glibc
 
 /// A file under `/proc`, opened once and read again and again.

@@ -16,7 +16,9 @@ package struct ThrottleCounter: ~Copyable {
   /// Opens the counter of the group that this process is in now.
   ///
   /// Nil without control groups.
-  package init?() { self.init(membership: ControlGroups.file, mounts: "/sys/fs/cgroup", checkInterval: Self.checkInterval) }
+  package init?() {
+    self.init(membership: ControlGroups.file, mounts: "/sys/fs/cgroup", checkInterval: Self.checkInterval)
+  }
 
   /// The same with files of one's own, for tests.
   package init?(membership: String, mounts: String, checkInterval: UInt64) {

@@ -13,7 +13,9 @@ package struct BufferedSnapshot {
     outcome = .failure(failure)
   }
 
-  package init(_ activity: ThreadProbe.Activity, _ stack: BufferedStack, _ method: CaptureMethod, timeslices: UInt64? = nil) {
+  package init(
+    _ activity: ThreadProbe.Activity, _ stack: BufferedStack, _ method: CaptureMethod, timeslices: UInt64? = nil
+  ) {
     self.activity = activity
     outcome = stack.failure.map { .failure($0) } ?? .stack(stack)
     self.method = method

@@ -59,7 +59,9 @@ package struct ThreadProbe: ~Copyable {
 
   package borrowing func activity() -> Activity {
     guard let activity = syscallFile?.parse({ Self.parseActivity($0) }) else { return .unknown }
-    guard case .blocked(var call) = activity, call.number == SystemCallNumbers.restart, let number = call.restartedNumber(in: process) else {
+    guard case .blocked(var call) = activity, call.number == SystemCallNumbers.restart,
+      let number = call.restartedNumber(in: process)
+    else {
       return activity
     }
     call.number = number

@@ -16,7 +16,9 @@ package struct LockLayouts: Sendable {
   /// A queue's label at 72, its target at 24, its state at 56.
   let knowsQueue: Bool
 
-  /// This process's. The first use checks, in about 10 us, on a thread that is prepared to read memory.
+  /// This process's layouts.
+  ///
+  /// The first use checks, in about 10 us, on a thread that is prepared to read memory.
   package static let current = LockLayouts()
 
   private init() {

@@ -17,7 +17,9 @@ struct LockSearch {
   }
 
   /// A candidate, if the thread lives.
-  private func alive(_ id: UInt32, _ kind: LockHolder.Kind, label: String? = nil, in function: Candidate.Function = .any)
+  private func alive(
+    _ id: UInt32, _ kind: LockHolder.Kind, label: String? = nil, in function: Candidate.Function = .any
+  )
     -> Candidate?
   {
     let id = Int32(id & Self.threadMask)

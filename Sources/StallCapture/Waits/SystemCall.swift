@@ -181,7 +181,10 @@ package struct SystemCall {
           words.timeout(at: call.arguments.4, fractionUnit: name == .select ? 1000 : 1),
         ]
       case .epoll:
-        [words.descriptor, name == .epollPwait2 ? words.timeout(at: call.arguments.3) : words.timeout(call.arguments.3)]
+        [
+          words.descriptor,
+          name == .epollPwait2 ? words.timeout(at: call.arguments.3) : words.timeout(call.arguments.3),
+        ]
       case .sleep: [words.duration(at: call.arguments.0)]
       case .sleepOnClock:
         [call.arguments.1 & 1 == 0 ? words.duration(at: call.arguments.2) : "until a set time"]

@@ -44,7 +44,7 @@ private func readLine(_ line: UnsafeBufferPointer<UInt8>) {
 private func readSettings(_ bytes: [UInt8]) {
   var (settings, reader) = (AgentSettings(), SettingsReader(file: "fuzz"))
   reader.read(YAMLDocument(bytes), into: &settings)
-  _ = SettingsMistakes(mistakes: reader.mistakes).description
+  _ = SettingsErrors(mistakes: reader.mistakes).description
   for service in settings.services { _ = service.matches(unit: "web.service", service: "web") }
   guard reader.mistakes.isEmpty else { return }
   var (again, second) = (AgentSettings(), SettingsReader(file: "fuzz"))

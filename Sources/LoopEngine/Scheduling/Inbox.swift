@@ -206,7 +206,7 @@ final class Inbox: @unchecked Sendable {
     sleeping.store(false, ordering: .relaxed)
     announced.store(0, ordering: .relaxed)
     let inherited = wakeDescriptor.exchange(-1, ordering: .relaxed)
-    OwnDescriptor.event.close(inherited)
+    LoopDescriptorKind.event.closeInherited(inherited)
   }
 
   private func grow() {

@@ -49,7 +49,7 @@ final class SignalListener: @unchecked Sendable {
       // In no mode now: it has missed this, and hears of the next.
       if source.keys.isEmpty { return handedOn.withLock { $0 = [] } }
       let messenger = Messenger()
-      let carrier = Loop.Source(for: source.place.pointee) { [self] in
+      let carrier = Loop.Source(for: source.callSite.pointee) { [self] in
         messenger.source?.invalidate()
         for delivery in handedOn.withLock({ waiting in
           defer { waiting = [] }

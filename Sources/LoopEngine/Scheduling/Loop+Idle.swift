@@ -16,9 +16,9 @@ extension Loop {
     name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
     _ body: @escaping @Sendable () -> Void
   ) -> Bool {
-    let origin = Origin(file, line, name)
+    let callSite = CallSite(file, line, name)
     return change {
-      self.idleWork.append(WorkItem(modes: 0, origin: origin, body: body))
+      self.idleWork.append(WorkItem(modes: 0, callSite: callSite, body: body))
       self.mayHaveQuietWork = true
     }
   }
@@ -29,7 +29,7 @@ extension Loop {
     if idleWork.isEmpty { return }
     let item = idleWork.popFirst()
     let outer = published.save()
-    published.publish(.idle, item.origin)
+    published.publish(.idle, item.callSite)
     item.body()
     published.restore(outer)
   }

@@ -20,7 +20,7 @@ extension Loop {
     in mode: Mode = .common, name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
     _ block: consuming @escaping @Sendable () -> Void
   ) -> Bool {
-    enqueue(WorkItem(modes: mode.id, origin: Origin(file, line, name), body: block))
+    enqueue(WorkItem(modes: mode.id, callSite: CallSite(file, line, name), body: block))
   }
 
   /// Runs a block once on the loop's thread, in the next pass that serves any of several modes.
@@ -37,12 +37,12 @@ extension Loop {
     in modes: [Mode], name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
     _ block: consuming @escaping @Sendable () -> Void
   ) -> Bool {
-    let origin = Origin(file, line, name)
+    let callSite = CallSite(file, line, name)
     let set = Set(modes.map(\.id))
-    if set.count == 1 { return enqueue(WorkItem(modes: set.first!, origin: origin, body: block)) }
+    if set.count == 1 { return enqueue(WorkItem(modes: set.first!, callSite: callSite, body: block)) }
     let use = ModeSets.Use(of: set)
     // The set is known as long as the block is there.
-    return enqueue(WorkItem(modes: use.number, origin: origin) { [block] in withExtendedLifetime(use) { block() } })
+    return enqueue(WorkItem(modes: use.number, callSite: callSite) { [block] in withExtendedLifetime(use) { block() } })
   }
 
   @usableFromInline
@@ -75,7 +75,7 @@ extension Loop {
     while ring.head < end {
       let item = ring.popFirst()
       if matches(item.modes, mode) {
-        published.publish(.block, item.origin)
+        published.publish(.block, item.callSite)
         item.body()
       } else {
         parked.append(item)

@@ -1,8 +1,8 @@
 import LoopEngine
 import Synchronization
 
-/// How many lines the writer has finished, on their way to the agent's loop: many arrivals are one wake-up.
-final class Arrivals: Sendable {
+/// How many lines the writer has finished, on their way to the agent's loop: many calls of ``add(_:)`` are one wake-up.
+final class WrittenLineCounter: Sendable {
   private let waiting = Atomic<Int>(0)
   private let loop: Loop
   private let body: @Sendable (Int) -> Void

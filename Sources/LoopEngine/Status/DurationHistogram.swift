@@ -4,7 +4,7 @@ import Synchronization
 /// ns to centuries.
 ///
 /// One thread adds, any thread reads; adding is a load and a store.
-final class TurnHistogram: @unchecked Sendable {
+final class DurationHistogram: @unchecked Sendable {
   // @unchecked: the pointer is constant and the words are atomic.
   static let bucketCount = 8 * 62
   private let buckets: UnsafeMutablePointer<Atomic<UInt>>

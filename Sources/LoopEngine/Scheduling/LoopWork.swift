@@ -7,7 +7,7 @@ extension Loop {
     // @unchecked: what is not atomic or constant is touched by the loop's thread alone.
     let order: Int
     let modes: Int32
-    let origin: Origin
+    let callSite: CallSite
     /// Held until the work has run or is cancelled, so that no other object can take over its identity.
     @exclusivity(unchecked) var target: (any AnyObject & Sendable)?
     @exclusivity(unchecked) var body: (@Sendable () -> Void)?
@@ -17,13 +17,13 @@ extension Loop {
     let pending = Atomic<Bool>(true)
 
     init(
-      loop: Loop, order: Int, modes: Int32, origin: Origin, target: (any AnyObject & Sendable)?,
+      loop: Loop, order: Int, modes: Int32, callSite: CallSite, target: (any AnyObject & Sendable)?,
       body: @escaping @Sendable () -> Void
     ) {
       self.loop = loop
       self.order = order
       self.modes = modes
-      self.origin = origin
+      self.callSite = callSite
       self.target = target
       self.body = body
     }
@@ -59,8 +59,8 @@ extension Loop {
     name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
     _ body: @escaping @Sendable () -> Void
   ) -> Work {
-    let origin = Origin(file, line, name)
-    let work = Work(loop: self, order: order, modes: mode.id, origin: origin, target: target, body: body)
+    let callSite = CallSite(file, line, name)
+    let work = Work(loop: self, order: order, modes: mode.id, callSite: callSite, target: target, body: body)
     if delay > .zero {
       let timer = Timer(after: delay, name: name, file: file, line: line) { [unowned self] _ in
         self.run(work)
@@ -83,7 +83,7 @@ extension Loop {
         return work
       }
       // Each work has a block of its own in the queue; the first that comes runs all that are due, in order.
-      _ = enqueue(WorkItem(modes: mode.id, origin: origin) { [unowned self] in self.runDueWork() })
+      _ = enqueue(WorkItem(modes: mode.id, callSite: callSite) { [unowned self] in self.runDueWork() })
     }
     return work
   }
@@ -112,7 +112,7 @@ extension Loop {
     guard work.pending.exchange(false, ordering: .acquiringAndReleasing), let body = work.body else { return }
     let target = work.target
     forgetContents(of: work)
-    published.publish(.block, work.origin)
+    published.publish(.block, work.callSite)
     withExtendedLifetime(target) { body() }
   }
 

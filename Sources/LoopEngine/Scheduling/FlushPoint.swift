@@ -7,15 +7,15 @@ extension Loop {
 
     /// The place among the flush points that are marked, ascending.
     public let order: Int
-    let origin: Origin
+    let callSite: CallSite
     let body: @Sendable () -> Void
     private let loop: Loop
     @exclusivity(unchecked) var isMarked = false
 
-    init(loop: Loop, order: Int, origin: Origin, body: @escaping @Sendable () -> Void) {
+    init(loop: Loop, order: Int, callSite: CallSite, body: @escaping @Sendable () -> Void) {
       self.loop = loop
       self.order = order
-      self.origin = origin
+      self.callSite = callSite
       self.body = body
     }
 
@@ -45,7 +45,7 @@ extension Loop {
     order: Int = 0, name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
     _ body: @escaping @Sendable () -> Void
   ) -> FlushPoint {
-    FlushPoint(loop: self, order: order, origin: Origin(file, line, name), body: body)
+    FlushPoint(loop: self, order: order, callSite: CallSite(file, line, name), body: body)
   }
 
   /// Calls the marked points; what they mark waits for the next pass.
@@ -56,7 +56,7 @@ extension Loop {
     let outer = published.save()
     for point in points {
       point.isMarked = false
-      published.publish(.flush, point.origin)
+      published.publish(.flush, point.callSite)
       point.body()
     }
     published.restore(outer)

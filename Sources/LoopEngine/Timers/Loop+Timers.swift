@@ -290,7 +290,7 @@ extension Loop {
   private func fireOnce(_ timer: Timer) {
     assertOwner()
     if timer.isValid {
-      published.publish(.timer, timer.origin)
+      published.publish(.timer, timer.callSite)
       timer.isFiring = true
       if let body = timer.body.take() { body(timer) }
       timer.isFiring = false
@@ -304,7 +304,7 @@ extension Loop {
   private func fireRepeatedly(_ timer: Timer) {
     assertOwner()
     guard timer.isValid else { return }
-    published.publish(.timer, timer.origin)
+    published.publish(.timer, timer.callSite)
     // The closure may make the loop let go of the timer.
     let reference = Unmanaged.passRetained(timer)
     defer { reference.release() }

@@ -6,7 +6,7 @@ import StallCapture
 ///
 /// A service in C may survive that malloc(3) fails; Swift ends the process. So the threads ask before they allocate, and otherwise wait. What
 /// another thread takes between the question and the use is not seen.
-enum MemoryRoom {
+enum AvailableMemory {
   /// What is asked of malloc(3), and of the kernel beside, in bytes: more than a report with its names takes.
   private static let small = 64 << 10
   private static let large = 4 << 20

@@ -3,7 +3,7 @@ import LoopEngine
 /// Log lines about strangers: at most one a minute for each of them and each kind, and few for all of them together.
 ///
 /// A client must not fill the journal, not even one with a new process for each connection.
-struct Complaints {
+struct ClientLog {
   private static let interval: Duration = .seconds(60)
   private static let limit = 1000
   /// For each interval.

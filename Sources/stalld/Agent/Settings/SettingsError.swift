@@ -1,12 +1,12 @@
 /// Something in the settings that cannot be used: where it is, what it is, and what may stand there.
-struct SettingsMistake: Sendable, Equatable, CustomStringConvertible {
-  enum Place: Sendable, Equatable {
+struct SettingsError: Sendable, Equatable, CustomStringConvertible {
+  enum Location: Sendable, Equatable {
     case file(String, line: Int)
     case variable(String)
     case flag(String)
   }
 
-  var place: Place
+  var location: Location
   /// The key as a path, such as `outputs[1].max_size`, if there is one.
   var key: String?
   var value: String?
@@ -15,7 +15,7 @@ struct SettingsMistake: Sendable, Equatable, CustomStringConvertible {
 
   var description: String {
     let value = value.map { Self.printable($0) }
-    switch place {
+    switch location {
     case .file(let file, let line):
       let what = key.map { Self.printable($0) + (value.map { " = \($0)" } ?? "") + ": " } ?? ""
       return Self.printable(file, limit: 4096) + (line > 0 ? ":\(line)" : "") + ": " + what + reason
@@ -37,8 +37,8 @@ struct SettingsMistake: Sendable, Equatable, CustomStringConvertible {
 }
 
 /// All that is wrong with the settings.
-struct SettingsMistakes: Error, Equatable, CustomStringConvertible {
-  var mistakes: [SettingsMistake]
+struct SettingsErrors: Error, Equatable, CustomStringConvertible {
+  var mistakes: [SettingsError]
 
   /// Lines for people; more than this many only say so.
   private static let toldMistakes = 100

@@ -6,8 +6,8 @@ import Synchronization
 /// Wakes the output thread from its poll.
 ///
 /// A pair of sockets, each end a file of its own, so that the identity of each can be checked where the process's descriptor table is shared.
-/// There a service may close the ends: ``ring()`` then writes to nobody, and the thread, whose poll has a time limit in that case, makes new ones.
-final class OutputBell: Sendable {
+/// There a service may close the ends: ``wake()`` then writes to nobody, and the thread, whose poll has a time limit in that case, makes new ones.
+final class PollWaker: Sendable {
   /// The longest sleep of a thread that may not be woken any more, in nanoseconds.
   static let sharedTableInterval: UInt64 = 200_000_000
 
@@ -25,7 +25,7 @@ final class OutputBell: Sendable {
 
   // Held for a few system calls that never wait.
   private let ends = Mutex(Ends())
-  private let isRinging = Atomic<Bool>(false)
+  private let isWaking = Atomic<Bool>(false)
 
   deinit { ends.withLock { $0.close() } }
 
@@ -33,28 +33,28 @@ final class OutputBell: Sendable {
   ///
   /// Returns false if its poll cannot be woken.
   @discardableResult
-  func ring() -> Bool {
-    let wasRinging = isRinging.exchange(true, ordering: .sequentiallyConsistent)
+  func wake() -> Bool {
+    let wasWaking = isWaking.exchange(true, ordering: .sequentiallyConsistent)
     return ends.withLock {
       guard $0.isIntact, let outer = $0.outer else { return false }
-      guard !wasRinging else { return true }
+      guard !wasWaking else { return true }
       var byte: UInt8 = 1
       _ = send(outer.number, &byte, 1, Int32(MSG_DONTWAIT | MSG_NOSIGNAL))
       return true
     }
   }
 
-  /// Whether it was rung since it was quieted.
-  var isRung: Bool { isRinging.load(ordering: .sequentiallyConsistent) }
+  /// Whether it was woken since the last ``reset()``.
+  var isWoken: Bool { isWaking.load(ordering: .sequentiallyConsistent) }
 
-  /// Quiets it before what it was rung for is looked at; on the thread.
+  /// Takes the wake-up back, before the thread looks for what it was woken for; on the thread.
   ///
   /// Returns the descriptor to poll, or nil if there is none to be had.
-  func quiet() -> Int32? {
-    isRinging.store(false, ordering: .sequentiallyConsistent)
+  func reset() -> Int32? {
+    isWaking.store(false, ordering: .sequentiallyConsistent)
     return ends.withLock { ends in
       if ends.isIntact, let inner = ends.inner {
-        // The byte of an earlier ring may arrive after the call that quieted it.
+        // The byte of an earlier wake-up may arrive after the call that took it back.
         var bytes: UInt64 = 0
         _ = recv(inner.number, &bytes, 8, Int32(MSG_DONTWAIT))
         return inner.number
@@ -68,10 +68,10 @@ final class OutputBell: Sendable {
     }
   }
 
-  /// Sleeps until it is rung, or one of the entries is ready, or the time has come.
+  /// Sleeps until the thread is woken, or one of the entries is ready, or the time has come.
   ///
   /// - Parameters:
-  ///   - descriptor: What ``quiet()`` returned.
+  ///   - descriptor: What ``reset()`` returned.
   ///   - entry: One more descriptor to wait for; -1 in it is ignored.
   ///   - deadline: A time of the monotonic clock; nil for none.
   func sleep(on descriptor: Int32?, or entry: pollfd, until deadline: UInt64?) {
@@ -81,6 +81,6 @@ final class OutputBell: Sendable {
     var milliseconds: Int32 = -1
     if let deadline { milliseconds = deadline > now ? Int32(clamping: (deadline - now + 999_999) / 1_000_000) : 0 }
     var entries = [pollfd(fd: descriptor ?? -1, events: Int16(POLLIN), revents: 0), entry]
-    if !isRung { _ = poll(&entries, 2, milliseconds) }
+    if !isWoken { _ = poll(&entries, 2, milliseconds) }
   }
 }

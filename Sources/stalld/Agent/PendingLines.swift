@@ -1,14 +1,14 @@
 /// The lines that the outputs have not finished yet, in the order in which they were given to them.
-struct TransitQueue {
-  private var lines: [TransitLine] = []
+struct PendingLines {
+  private var lines: [PendingLine] = []
   private var first = 0
 
   var count: Int { lines.count - first }
 
-  mutating func append(_ more: [TransitLine]) { lines += more }
+  mutating func append(_ more: [PendingLine]) { lines += more }
 
   /// Takes out that many lines that have been written, and what only kept its place up to the next one that has not.
-  mutating func take(lines count: Int) -> [TransitLine] {
+  mutating func take(lines count: Int) -> [PendingLine] {
     var left = count
     var end = first
     while end < lines.count {

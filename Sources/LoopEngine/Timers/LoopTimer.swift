@@ -9,7 +9,7 @@ extension Loop {
   /// All members may be used on any thread; the closure is called on the loop's.
   public final class Timer: @unchecked Sendable {
     // @unchecked: what is not atomic or constant is touched by the loop's thread alone.
-    let origin: Origin
+    let callSite: CallSite
     /// Nanoseconds between firings, 0 for a timer that fires once.
     let intervalNanoseconds: Int64
     @exclusivity(unchecked) var body: (@Sendable (Timer) -> Void)?
@@ -58,7 +58,7 @@ extension Loop {
       file: StaticString = #fileID, line: UInt32 = #line, body: consuming @escaping @Sendable (Timer) -> Void
     ) {
       self.body = body
-      origin = Origin(file, line, name)
+      callSite = CallSite(file, line, name)
       intervalNanoseconds = interval.map { $0 > .zero ? max(1, $0.clampedNanoseconds) : 0 } ?? 0
       deadline = Atomic(date.nanoseconds)
       self.tolerance = Atomic(max(0, tolerance.clampedNanoseconds))

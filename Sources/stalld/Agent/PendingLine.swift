@@ -1,5 +1,5 @@
 /// A line on its way to the outputs, and whose it is.
-struct TransitLine {
+struct PendingLine {
   /// The connection that waits for its acknowledgement; 0 if none does.
   var connection: UInt64
   /// Which of that connection's lines it is, from 1.

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// What ready-made sources own, refuse and leave behind.
-@Suite struct ReadyMadeTests {
+@Suite struct EventSourcesTests {
   @Test func aReadyMadeSourceClosesItsDescriptorWithItsLastReference() async {
     await #expect(processExitsWith: .success) {
       let loop = Loop.current

@@ -1,15 +1,15 @@
 import Glibc
 
-/// A kind of descriptor that a loop has of its own.
-enum OwnDescriptor: String {
+/// A kind of descriptor that a loop opens for itself, by the name that the kernel gives it in `/proc/self/fd`.
+enum LoopDescriptorKind: String {
   case event = "anon_inode:[eventfd]"
   case timer = "anon_inode:[timerfd]"
   case epoll = "anon_inode:[eventpoll]"
 
-  /// Closes what the child of a fork has inherited, unless the program has closed it before and the number is another file's.
+  /// Closes a descriptor that the child of a fork has inherited.
   ///
-  /// Left open where that cannot be told.
-  func close(_ descriptor: Int32) {
+  /// It stays open if the number is another file's by now, or if that cannot be found out.
+  func closeInherited(_ descriptor: Int32) {
     guard descriptor >= 0 else { return }
     let name = withUnsafeTemporaryAllocation(of: CChar.self, capacity: 64) { buffer -> String in
       let length = readlink("/proc/self/fd/\(descriptor)", buffer.baseAddress!, 63)
