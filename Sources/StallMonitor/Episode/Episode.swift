@@ -278,12 +278,12 @@ struct Episode {
   /// The samples for whoever names them, if what the stall is known by, or where its time went, may hang on names that are not known here.
   ///
   /// `isNamed` is whether this process names the frames at all.
-  func placesToName(of event: Report.Event, isRunning: Bool, isNamed: Bool) -> PlaceTree? {
+  func placesToName(of event: Report.Event, isRunning: Bool, isNamed: Bool) -> UnnamedCallTree? {
     // Of one sample the line has the stack.
     guard sampleCount > 1 else { return nil }
     let wantsFingerprint = isRunning && (!isNamed || !tree.certainCommonFrame.isCertain)
     let wantsPath = event == .ended && (!isNamed || !tree.certainPath.isCertain)
-    return wantsFingerprint || wantsPath ? PlaceTree(places) : nil
+    return wantsFingerprint || wantsPath ? UnnamedCallTree(places) : nil
   }
 
   private func lighter(_ a: Int, _ b: Int) -> Bool { candidates[a].weight < candidates[b].weight }

@@ -4,7 +4,7 @@
 /// names are left to others, or are not known, has this beside it, and whoever names it takes it out. Left out is what can have no part in the
 /// answer: calls that lead to no code of the host's, and the middle of what all samples have in common. Where more has to go, for the length of
 /// the line, it is said how many samples went on there.
-package struct PlaceTree: Sendable {
+package struct UnnamedCallTree: Sendable {
   private struct Node {
     var parent: Int
     /// Nil for what was left out.

@@ -2,7 +2,7 @@ import StallMonitor
 import StallReport
 
 /// What a stall is known by once its frames have names, by the monitor's own rules; and what of it cannot be told.
-struct StallIdentity {
+struct StallAttribution {
   /// Nil where it cannot be told whose code a frame is.
   private(set) var culprit: StackFrame?
   /// Nil if there is none, or it cannot be told.

@@ -1,5 +1,5 @@
-/// Tells whether bytes of somebody else's may be sent as a report line.
-package enum ReportText {
+/// Checks whether bytes of another process may be sent as a report line.
+package enum LineValidator {
   /// One line of text that begins and ends as a report does, without a control character.
   ///
   /// `event` is the name that it must have.

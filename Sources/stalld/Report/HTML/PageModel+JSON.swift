@@ -1,6 +1,6 @@
 import StallReport
 
-extension StallPicture {
+extension PageModel {
   /// What the page's script reads; model.js says what the rows are.
   func json() -> [UInt8] {
     var json = JSONWriter(escaping: .page)

@@ -2,7 +2,7 @@ import Glibc
 
 /// What a page shows of a summary, bounded however many stalls there are: all up to some thousands; beyond, the longest one by one and all of
 /// them as sums.
-struct StallPicture {
+struct PageModel {
   /// Stalls that are told one by one.
   static let markLimit = 4000
   private static let groupLimit = 500
@@ -163,7 +163,7 @@ struct StallPicture {
   }
 }
 
-extension StallPicture.Sum {
+extension PageModel.Sum {
   fileprivate mutating func add(_ stall: Stall) {
     milliseconds += stall.milliseconds
     count += Int(stall.count)
