@@ -100,6 +100,7 @@ let package = Package(
     .target(name: "Matrix", path: "Tests/Matrix"),
     .executableTarget(name: "run-matrix", dependencies: ["Matrix"], path: "Tests/MatrixCommand"),
     .testTarget(name: "MatrixTests", dependencies: ["Matrix", "TestSupport"]),
+    .testTarget(name: "StallReportTests", dependencies: ["StallReport", "stalld"]),
     .testTarget(name: "DescriptorIOTests", dependencies: ["DescriptorIO"]),
     .testTarget(
       name: "LoopEngineTests",

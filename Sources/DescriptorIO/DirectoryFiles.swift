@@ -51,4 +51,16 @@ package enum DirectoryFiles {
     if code != 0 { unlinkat(directory, unfinished, 0) }
     return code
   }
+
+  /// Reads a regular file; empty if there is none, or if it is longer than the limit.
+  package static func read(_ name: String, in directory: Int32, limit: Int) -> [UInt8] {
+    let file = clinux_open_at(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0)
+    guard file >= 0 else { return [] }
+    defer { close(file) }
+    var status = stat()
+    guard fstat(file, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_size <= limit else { return [] }
+    var bytes = [UInt8](repeating: 0, count: Int(status.st_size))
+    let count = Glibc.read(file, &bytes, bytes.count)
+    return Array(bytes[..<max(0, count)])
+  }
 }

@@ -5,7 +5,8 @@ import Testing
 extension WatchedHosts {
   /// Hosts that end in mid-stall, and what is told of it when the same service starts next.
   @Suite(
-    .serialized, .takingTurns)
+    .serialized, .takingTurns,
+    .repeatedAfterStandstills(because: "the watchdog has to see a stall before its process ends"))
   struct FatalTests {
     /// A service's state directory, for one test.
     final class State: Sendable {

@@ -21,9 +21,12 @@ struct JSONScannerTests {
   func takesWhatIsJSON(text: String) throws { try scan(text) }
 
   @Test(arguments: [
-    ("", 0), (" ", 1), ("{", 1), ("[", 1), ("{\"a\"}", 4), ("{\"a\":}", 5), ("{a:1}", 1), ("{\"a\":1,}", 7), ("[1,]", 3),
-    ("[1 2]", 3), ("{\"a\":1 \"b\":2}", 7), ("{} {}", 3), ("01", 1), ("1.", 2), ("-", 1), ("+1", 0), (".5", 0), ("1e", 2),
-    ("tru", 0), ("truex", 4), ("NaN", 0), ("'a'", 0), (#""\x""#, 1), (#""\u12g4""#, 1), (#""\u12"#, 1), ("\"\u{1}\"", 1),
+    ("", 0), (" ", 1), ("{", 1), ("[", 1), ("{\"a\"}", 4), ("{\"a\":}", 5), ("{a:1}", 1), ("{\"a\":1,}", 7),
+    ("[1,]", 3),
+    ("[1 2]", 3), ("{\"a\":1 \"b\":2}", 7), ("{} {}", 3), ("01", 1), ("1.", 2), ("-", 1), ("+1", 0), (".5", 0),
+    ("1e", 2),
+    ("tru", 0), ("truex", 4), ("NaN", 0), ("'a'", 0), (#""\x""#, 1), (#""\u12g4""#, 1), (#""\u12"#, 1),
+    ("\"\u{1}\"", 1),
     ("\"a", 0), ("\"a\\", 2), ("[\"a\\\"]", 1),
   ])
   func refusesWhatIsNot(text: String, position: Int) {
@@ -42,10 +45,12 @@ struct JSONScannerTests {
     }
   }
 
-  @Test(arguments: [
-    [0x80], [0xc0, 0xaf], [0xc3], [0xe0, 0x80, 0xaf], [0xed, 0xa0, 0x80], [0xf0, 0x80, 0x80, 0xaf], [0xf5, 0x80, 0x80, 0x80],
-    [0xf4, 0x90, 0x80, 0x80], [0xe2, 0x28, 0xa1], [0xff],
-  ] as [[UInt8]])
+  @Test(
+    arguments: [
+      [0x80], [0xc0, 0xaf], [0xc3], [0xe0, 0x80, 0xaf], [0xed, 0xa0, 0x80], [0xf0, 0x80, 0x80, 0xaf],
+      [0xf5, 0x80, 0x80, 0x80],
+      [0xf4, 0x90, 0x80, 0x80], [0xe2, 0x28, 0xa1], [0xff],
+    ] as [[UInt8]])
   func textIsUTF8(bytes: [UInt8]) throws {
     let text = [UInt8(ascii: "\"")] + bytes + [UInt8(ascii: "\"")]
     let fault = #expect(throws: JSONScanner.Fault.self) { try scan(text) }
@@ -103,7 +108,10 @@ struct JSONScannerTests {
     #expect(text.root["a"].map { String(decoding: text.bytes[$0.range], as: UTF8.self) } == "1.50")
     #expect(text.isTrue(text.root["b"]?.elements?.first) && text.string(text.root["b"]?.elements?.last) == "x")
     guard case .object(let members, _) = text.root else { return #expect(Bool(false)) }
-    #expect(members.map { String(decoding: text.bytes[$0.member], as: UTF8.self) } == [#""a":1.50"#, #""b":[true,"x"]"#, #""a":2"#])
+    #expect(
+      members.map { String(decoding: text.bytes[$0.member], as: UTF8.self) } == [
+        #""a":1.50"#, #""b":[true,"x"]"#, #""a":2"#,
+      ])
   }
 
   @Test(arguments: [

@@ -20,7 +20,14 @@ struct JSONWriterTests {
     line.array("strings", ["a", "b"])
     line.array("numbers", [1, 2])
     line.array("times", milliseconds: [1_000_000, 499])
-    line.array("objects", [JSONWriter(), { var one = JSONWriter(); one.member("a", 1); return one }()])
+    line.array(
+      "objects",
+      [
+        JSONWriter(),
+        {
+          var one = JSONWriter(); one.member("a", 1); return one
+        }(),
+      ])
     line.key("values")
     line.array { json in
       json.null()
@@ -87,8 +94,9 @@ struct JSONWriterTests {
       writer.value(number)
       return text(writer)
     }
-    #expect([0, 1, -1.5, 0.0004, 12.3456, 1e14, .nan, .infinity, 1e15].map(written)
-      == ["0", "1", "-1.5", "0", "12.346", "100000000000000", "0", "0", "0"])
+    #expect(
+      [0, 1, -1.5, 0.0004, 12.3456, 1e14, .nan, .infinity, 1e15].map(written)
+        == ["0", "1", "-1.5", "0", "12.346", "100000000000000", "0", "0", "0"])
   }
 
   @Test func textsAreCutAtACharacter() {

@@ -48,7 +48,8 @@ struct ListTests {
   @Test("the manual of the page has a row for each cause")
   func causesOfTheManual() throws {
     let rows = try text("Documentation/Reports.md").components(separatedBy: "\n").filter { $0.contains("| `") }
-    #expect(rows.compactMap { $0.split(separator: "`").dropFirst().first.map(String.init) } == Cause.allCases.map(\.rawValue))
+    #expect(
+      rows.compactMap { $0.split(separator: "`").dropFirst().first.map(String.init) } == Cause.allCases.map(\.rawValue))
   }
 
   @Test func colorsOfFirefoxDiffer() {
@@ -62,7 +63,7 @@ struct ListTests {
     for grouping in Grouping.allCases {
       let table = GroupColumn.table(grouping).map(\.column.name)
       // What a terminal has no room for.
-      let missing: Set = ["untold", "fatal"].union([Grouping.culprit, .cause].filter { $0 == grouping }.map(\.rawValue))
+      let missing = Set(["untold", "fatal"] + [Grouping.culprit, .cause].filter { $0 == grouping }.map(\.rawValue))
       #expect(Set(table).count == table.count && Set(names).subtracting(table) == missing)
     }
     // The page shows the key, and finds a culprit in its stack.

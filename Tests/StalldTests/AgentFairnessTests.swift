@@ -170,7 +170,7 @@ struct AgentFairnessTests {
   @Test("a user's units have their turns when the user's own limit is reached")
   func turnsOfUnits() {
     var shares = ClientShares()
-    let policy = Ingest.Policy(linesPerSecond: 500, userLinesPerSecond: 600)
+    let policy = Ingest.Policy(limits: .init(linesPerSecond: 500, userLinesPerSecond: 600))
     func share(_ unit: String) -> UnitShare {
       shares.unit(of: Peer(pid: 1, uid: 0, gid: 0, cgroup: "/system.slice/\(unit).service"), policy)
     }

@@ -58,7 +58,7 @@ struct FleetSwitchTests {
     try agent.expect("nothing more is reported", within: 60) {
       let before = count
       count = try agent.lines().count
-      if count != before { usleep(3_000_000) }
+      if count != before { usleep(1_500_000) }
       return count == before
     }
   }

@@ -99,7 +99,7 @@ import Testing
       try driver.perform { _ in
         var report = ReportLine.none
         (report.bytes, report.lacksNames, report.lane) = (Array(line.utf8) + [0x0a], true, "0 ")
-        stage.value.submit([TransitLine(connection: 1, number: UInt64(number), process: 7, line: report, bytes: 100)])
+        stage.value.submit([PendingLine(connection: 1, number: UInt64(number), process: 7, line: report, bytes: 100)])
       }
     }
     #expect(try eventually { try driver.perform { _ in forwarded.lines.count == 20 } })
@@ -112,7 +112,7 @@ import Testing
   }
 
   private final class Received: @unchecked Sendable {  // `lines` belongs to the loop's thread.
-    var lines: [TransitLine] = []
+    var lines: [PendingLine] = []
   }
 
   @Test("nothing that it says is believed but names")

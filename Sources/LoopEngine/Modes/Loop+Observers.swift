@@ -107,7 +107,7 @@ extension Loop {
   private func fire(_ observer: Observer, _ activity: Activity) {
     assertOwner()
     let outer = published.save()
-    published.publish(.observer, observer.origin)
+    published.publish(.observer, observer.callSite)
     observer.isFiring = true
     observer.call(activity)
     if !observer.repeats { observer.invalidate() }

@@ -20,7 +20,7 @@ public struct StallAction: Sendable, Equatable {
   public let after: Duration
   let kind: Kind
 
-  /// Calls a closure of the host's.
+  /// Calls a closure of the service's.
   ///
   /// It runs on a thread that exists for such closures and calls them one at a time, in the order in which they are due. It holds no lock of
   /// the monitor's, and may call the monitor's methods. The process's signals are blocked in that thread, and a crash in the closure is the
@@ -37,7 +37,7 @@ public struct StallAction: Sendable, Equatable {
     after: Duration = .zero, _ body: @escaping @Sendable (StallNotice) -> Void
   ) -> StallAction { StallAction(after: after, kind: .call(Handler(body))) }
 
-  /// Writes the detail file while the stall lasts, with what is known by then; its end writes it anew.
+  /// Writes the detail file while the stall lasts, with what is known by then; its end writes it again.
   ///
   /// It is written by the output thread, and so may appear after closures of the same time have been called. It needs a state directory (``StallMonitorConfiguration/stateDirectory``).
   ///

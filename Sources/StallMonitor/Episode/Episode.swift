@@ -56,7 +56,7 @@ struct Episode {
   }
 
   /// What is kept of a sample beside its stack.
-  struct Moment {
+  struct SampleSummary {
     /// How long after the turn began, and for how much of the stall it stands, in nanoseconds.
     var after: UInt64
     var weight: UInt64
@@ -98,8 +98,8 @@ struct Episode {
   private(set) var tree = CallTree()
   /// The same by the places in the code, for whoever names those that have no name here.
   private(set) var places = CallTree(by: .place)
-  /// The first samples, at most ``momentLimit``.
-  private(set) var moments: [Moment] = []
+  /// The first samples, at most ``summaryLimit``.
+  private(set) var summaries: [SampleSummary] = []
 
   private struct Candidate {
     var key: String
@@ -109,7 +109,7 @@ struct Episode {
 
   private static let spacedLimit = 40
   private static let candidateLimit = 16
-  private static let momentLimit = 256
+  private static let summaryLimit = 256
 
   init(
     id: String, turn: Pulse.Word, start: UInt64, frozen: UInt64 = 0, frozenUntil: UInt64 = 0,
@@ -189,9 +189,9 @@ struct Episode {
       tree.add(sample.stack, weight: weight)
     }
     places.add(sample.stack.places, weight: weight)
-    if moments.count < Self.momentLimit {
-      moments.append(
-        Moment(
+    if summaries.count < Self.summaryLimit {
+      summaries.append(
+        SampleSummary(
           after: time - start, weight: weight, cause: sample.cause, wait: sample.wait, culprit: culprit,
           failure: sample.failure))
     }
@@ -278,12 +278,12 @@ struct Episode {
   /// The samples for whoever names them, if what the stall is known by, or where its time went, may hang on names that are not known here.
   ///
   /// `isNamed` is whether this process names the frames at all.
-  func placesToName(of event: Report.Event, isRunning: Bool, isNamed: Bool) -> PlaceTree? {
+  func placesToName(of event: Report.Event, isRunning: Bool, isNamed: Bool) -> UnnamedCallTree? {
     // Of one sample the line has the stack.
     guard sampleCount > 1 else { return nil }
     let wantsFingerprint = isRunning && (!isNamed || !tree.certainCommonFrame.isCertain)
     let wantsPath = event == .ended && (!isNamed || !tree.certainPath.isCertain)
-    return wantsFingerprint || wantsPath ? PlaceTree(places) : nil
+    return wantsFingerprint || wantsPath ? UnnamedCallTree(places) : nil
   }
 
   private func lighter(_ a: Int, _ b: Int) -> Bool { candidates[a].weight < candidates[b].weight }

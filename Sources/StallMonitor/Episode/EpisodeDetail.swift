@@ -48,7 +48,7 @@ extension Episode {
       $0.member("version", report.origin.serviceVersion)
     }
     object.object("host") { $0.member("name", report.origin.hostName) }
-    object.array("samples", moments.map(\.json))
+    object.array("samples", summaries.map(\.json))
     object.array("tree", tree.nodes.enumerated().map { Self.json(of: $1, id: $0) })
     object.array("threads", (heaviest?.threads ?? []).map { $0.json(frames: $0.stack.map(\.json)) })
     return object
@@ -64,7 +64,7 @@ extension Episode {
   }
 }
 
-extension Episode.Moment {
+extension Episode.SampleSummary {
   fileprivate var json: JSONWriter {
     var object = JSONWriter()
     object.member("after_ms", milliseconds: after)

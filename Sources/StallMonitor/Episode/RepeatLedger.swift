@@ -21,7 +21,7 @@ final class RepeatLedger {
     var reportedID: String?
     /// What it was reported to be known by: of a computation another one's samples may have met other functions.
     var reportedFingerprint: String?
-    var reportedPlaces: PlaceTree?
+    var reportedPlaces: UnnamedCallTree?
     var tally = SuppressedStalls()
     /// What the summary is made of.
     var template: Report?

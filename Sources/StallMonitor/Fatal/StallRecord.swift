@@ -68,7 +68,7 @@ enum StallRecord {
     guard checksum(of: line, turn: turn) == word(place + checksumOffset) else {
       return .unusable(reason: "it is damaged")
     }
-    guard ReportText.isReport(line, event: "stall.fatal\"") else { return .unusable(reason: "it holds no report") }
+    guard LineValidator.isReport(line, event: "stall.fatal\"") else { return .unusable(reason: "it holds no report") }
     return .fatal(Array(line))
   }
 }

@@ -88,7 +88,7 @@ final class LoopRegistry: Sendable {
       stackEnd: threadID == getpid() ? ProcessFacts.mainStackEnd() : UInt64(clinux_own_stack_end()),
       threshold: watch.threshold.nanoseconds, hasOwnThreshold: watch.hasOwnThreshold, pulse: watch.pulse,
       records: watch.records, suspension: suspension, state: traits.state,
-      isInUnseenRun: traits.isInUnseenRun, captureThreads: configuration.captureThreads,
+      isInUnseenRun: traits.isInUnseenRun,
       meter: { meter })
   }
 

@@ -27,7 +27,7 @@ extension StallMonitor {
       WatchedLoop.Subject(
         name: loop.name, kind: { loop.kind.rawValue }, threadID: heartbeat.threadID, stackEnd: 0,
         threshold: (loop.threshold ?? configuration.threshold).nanoseconds, hasOwnThreshold: loop.threshold != nil,
-        pulse: pulse, records: resources.records, suspension: resources.suspension, state: { (nil, nil) }, captureThreads: configuration.captureThreads,
+        pulse: pulse, records: resources.records, suspension: resources.suspension, state: { (nil, nil) },
         heartbeat: heartbeat))
     return heartbeat
   }

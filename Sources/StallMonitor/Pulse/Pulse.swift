@@ -3,7 +3,7 @@ import CUnwind
 import StallCapture
 import Synchronization
 
-/// What a watched loop tells the watchdog: one word, stored at each transition.
+/// What a watched loop publishes for the watchdog: one word, stored at each transition.
 ///
 /// The loop's thread is the only writer of the word (of a heartbeat's, whoever queues the beat and whoever runs it, in turns). A transition costs a reading of the clock and a store (an idle one the
 /// store alone); the semaphore is posted only when the watchdog has asked for it.
@@ -38,7 +38,7 @@ final class Pulse: Sendable {
     var stamp: UInt64 { raw >> 2 }
   }
 
-  /// What the watchdog wants to be told of.
+  /// What the watchdog wants to be woken for.
   private enum Attention {
     /// Any transition: the watchdog is parked.
     static let parked: UInt32 = 1

@@ -52,7 +52,7 @@ final class OutputSink: ReportSink, Sendable {
   }
 
   private let inbox = Mutex(Inbox())
-  let bell = OutputBell()
+  let waker = PollWaker()
   private let isDone = WatchdogSemaphore()
   private let dropped = Atomic<UInt64>(0)
   /// Lines that were written, and how many of those were so when none was left.
@@ -157,12 +157,12 @@ final class OutputSink: ReportSink, Sendable {
         lose(1 + line.droppedBefore)
       }
     }
-    bell.ring()
+    waker.wake()
   }
 
   private func request(_ request: Request) {
     inbox.withLock { $0.request = request }
-    bell.ring()
+    waker.wake()
   }
 
   /// Whether the output thread has not taken all that was handed over.
@@ -182,7 +182,7 @@ final class OutputSink: ReportSink, Sendable {
 
   /// Takes all that was handed over since the last call, when there is memory to work on it.
   func take() -> Delivery {
-    MemoryRoom.wait()
+    AvailableMemory.wait()
     return inbox.withLock { inbox in
       defer { (inbox.items, inbox.bytes, inbox.hasLost, inbox.request) = ([], 0, false, nil) }
       return Delivery(items: inbox.items, hasLost: inbox.hasLost, lines: inbox.lines, request: inbox.request)

@@ -42,11 +42,11 @@ struct SinkPlan: Sendable {
     let writer: LineWriter
     switch configuration.sink {
     case .agent(let path):
-      let place = spoolPlace(configured: configuration.stateDirectory, environment: environment, origin: origin)
+      let location = spoolLocation(configured: configuration.stateDirectory, environment: environment, origin: origin)
       let sink = OutputSink(namesFrames: true, details: .agent, news: news)
       try sink.start(name: "stall-agent") {
         AgentClient(
-          sink: $0, path: path, origin: origin, place: place, box: tunings, configuration: configuration,
+          sink: $0, path: path, origin: origin, location: location, box: tunings, configuration: configuration,
           recovery: recovery)
       }
       return sink
@@ -67,9 +67,9 @@ struct SinkPlan: Sendable {
   }
 
   /// Where lines for the agent may outlive the process; nil where that is nowhere.
-  private func spoolPlace(
+  private func spoolLocation(
     configured: String?, environment: Environment, origin: Report.Origin
-  ) -> Spool.Place? {
+  ) -> Spool.Location? {
     let own = configured ?? environment.serviceStateDirectory
     // In memory, where there is no other place: what waits then outlives the process, though not the machine.
     let path = own ?? "/dev/shm"
@@ -77,7 +77,7 @@ struct SinkPlan: Sendable {
       let directory = try StateDirectory(path: path)
       try directory.checkWritable()
       let prefix = AbandonedFiles.prefix("stallspool", service: [origin.serviceName, path])
-      return Spool.Place(directory: directory, prefix: prefix, isShared: own == nil)
+      return Spool.Location(directory: directory, prefix: prefix, isShared: own == nil)
     } catch {
       Diagnostics.say(
         "the state directory \(path) cannot be used: \(error.reason). What the agent has not taken when the service ends is lost"

@@ -6,14 +6,14 @@ import StallReport
 
 /// The files that processes of the same service left in a directory: each locked for as long as its process lives.
 ///
-/// Names are told by their prefix. Whoever takes a file holds its lock until it is removed, so that two processes that start at once
-/// do not both use it.
+/// A prefix of the name says whose a file is. A process that takes a file holds its lock until it is removed, so that two processes that
+/// start at once do not both use it.
 struct AbandonedFiles {
   private static let entryLimit = 65_536
 
   let directory: StateDirectory
   let prefix: String
-  /// What such a file is, for people.
+  /// What such a file is, in words.
   let kind: String
   /// How many are taken at most.
   let limit: Int
@@ -57,7 +57,7 @@ struct AbandonedFiles {
     return found == 0 && file.st_uid == place.st_uid
   }
 
-  /// Takes a dead process's file, and nobody else's: not of one that lives, nor one that another has taken.
+  /// Takes the file of a process that has ended, unless another process has taken it.
   func claim(_ name: String) -> Claim? {
     // Without waiting for whoever would write to a FIFO.
     let opened = try? directory.use {
@@ -87,7 +87,7 @@ struct AbandonedFiles {
     return Claim(name: name, guarded: guarded)
   }
 
-  /// Says that a file stays.
+  /// Logs that a file stays.
   func leaveAlone(_ name: String, because reason: String) {
     Diagnostics.say("\(directory.path)/\(name) is left alone: \(reason)")
   }
@@ -100,7 +100,9 @@ struct AbandonedFiles {
 
   /// A prefix of names that tells one service from others in the directory.
   static func prefix(_ kind: String, service: [String]) -> String {
-    var identity = StallRecord.checksum(of: service.joined(separator: "\0").utf8, turn: 0)
+    var hash = FNV1a()
+    hash.combine(service.joined(separator: "\0").utf8)
+    var identity = hash.value
     return "\(kind)-\(withUnsafeBytes(of: &identity) { hexadecimal($0) })-"
   }
 

@@ -1,4 +1,4 @@
-/// What a host hands in to be told of the monitor itself: its log, and its metrics.
+/// The service's log and metrics, which get what the monitor reports about itself.
 ///
 /// Stalls go to the sink. Both are called on the courier's thread, one at a time.
 struct Telemetry: Sendable, Equatable {

@@ -105,7 +105,7 @@ final class TelemetryCourier: NoteCarrier {
       var turns: [ObjectIdentifier: Turns] = [:]
       repeat {
         semaphore.wait()
-        MemoryRoom.wait()
+        AvailableMemory.wait()
       } while handOver(loops(), &turns)
       hasEnded.post()
     }

@@ -97,7 +97,7 @@ final class Courier: Sendable {
   private func run() {
     while true {
       semaphore.wait()
-      MemoryRoom.wait()
+      AvailableMemory.wait()
       while let job = next() {
         job()
         state.withLock { $0.done += 1 }

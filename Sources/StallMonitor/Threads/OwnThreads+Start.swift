@@ -29,7 +29,7 @@ extension OwnThreads {
       { argument in
         let work = Unmanaged<Work>.fromOpaque(argument!).takeRetainedValue()
         clinux_inherit_descriptor_table(work.table)
-        MemoryRoom.wait()
+        AvailableMemory.wait()
         work.name.withUTF8Buffer {
           $0.withMemoryRebound(to: CChar.self) { clinux_set_thread_name($0.baseAddress!) }
         }

@@ -23,8 +23,6 @@ extension WatchedLoop {
     var state: @Sendable () -> (mode: String?, callout: String?)
     /// Whether a stack shows a run that the loop's observers do not see: then the loop may well turn.
     var isInUnseenRun: @Sendable ([StackFrame]) -> Bool = { _ in false }
-    /// Which other threads are captured in a stall.
-    var captureThreads = StallMonitorConfiguration.ThreadSelection.lockHolder
     /// What takes the place of observers where there are none.
     var heartbeat: (any Heartbeat)?
     /// Whether its kind is known only when it has turned.

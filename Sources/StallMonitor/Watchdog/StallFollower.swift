@@ -37,7 +37,7 @@ final class StallFollower {
       let decision = loop.check(at: now, frozen: frozen)
       frozen = 0
       // An earlier loop's report may have taken long.
-      if needsReport(decision), !MemoryRoom.isEnough { return now + MemoryRoom.retryInterval }
+      if needsReport(decision), !AvailableMemory.isEnough { return now + AvailableMemory.retryInterval }
       switch decision {
       case .quiet, .beat: return nil
       case .checkAgain(let time):
@@ -46,7 +46,7 @@ final class StallFollower {
       case .late(let turn): begin(loop, turn, at: now)
       case .due(_, let ongoing): sample(loop, isOngoingDue: ongoing, at: now)
       case .ended(let end): finish(loop, at: end)
-      case .deferred: return now + MemoryRoom.retryInterval
+      case .deferred: return now + AvailableMemory.retryInterval
       }
     }
     return MonotonicClock.now()

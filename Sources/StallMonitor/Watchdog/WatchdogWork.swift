@@ -57,7 +57,7 @@ final class WatchdogWork {
     stalls.records.sendEarlier()
     while !state.isStopping.load(ordering: .acquiring) {
       clock.observe()
-      guard MemoryRoom.isEnough else {
+      guard AvailableMemory.isEnough else {
         waitForMemory()
         continue
       }
@@ -76,7 +76,7 @@ final class WatchdogWork {
     _ = serviceManager?.notify(isHealthy: isHealthy, at: now, mayComplain: false)
     // What the lack of memory makes late is nobody's freeze.
     (planned, freeze) = (nil, nil)
-    _ = semaphore.wait(until: now + MemoryRoom.retryInterval)
+    _ = semaphore.wait(until: now + AvailableMemory.retryInterval)
   }
 
   /// Checks all loops, and does what is due.
@@ -121,7 +121,7 @@ final class WatchdogWork {
   /// Ends with what is open.
   private func end() {
     // What is open is lost with a process that has no memory to its end.
-    guard MemoryRoom.wait(until: MonotonicClock.now() + Self.longestFarewell) else {
+    guard AvailableMemory.wait(until: MonotonicClock.now() + Self.longestFarewell) else {
       stalls.abandon(loops)
       stalls.records.abandon()
       return stalls.sampler.capture.finishThread()

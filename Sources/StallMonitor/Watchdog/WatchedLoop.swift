@@ -29,7 +29,7 @@ final class WatchedLoop {
 
   let subject: Subject
   let thread: ServingThread
-  private(set) var settings: Settings
+  private(set) var settings = Settings()
   private(set) var episode: Episode?
   var progress = Progress()
   /// A late turn that waits for memory.
@@ -45,7 +45,6 @@ final class WatchedLoop {
   init(_ subject: Subject, clock: PulseClock) {
     self.subject = subject
     self.clock = clock
-    settings = Settings(captureThreads: subject.captureThreads)
     monitor = TurnMonitor(threshold: subject.threshold)
     thread = ServingThread(id: subject.threadID, stackEnd: subject.stackEnd, heartbeat: subject.heartbeat)
   }

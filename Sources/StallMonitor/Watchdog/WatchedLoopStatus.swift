@@ -1,4 +1,3 @@
-
 /// A loop that a monitor watches, as it is at one moment.
 public struct WatchedLoopStatus: Sendable, Hashable {
   /// The loop's name in reports; the main loop is `main`.

@@ -10,6 +10,7 @@ import Glibc
 ///       let key = try json.key()
 ///       if json.is(key, "pid") { pid = try json.skipValue() } else { try json.skipValue() }
 ///     } while try json.nextMember()
+@usableFromInline
 package struct JSONScanner {
   /// Why bytes are not JSON, and where, counted in bytes from 0.
   package struct Fault: Error {
@@ -22,14 +23,15 @@ package struct JSONScanner {
     }
   }
 
-  /// A string's bytes between its quotes.
+  /// A string's bytes between its quotes; of any other value all bytes.
+  @usableFromInline
   package struct Text {
-    package var start: Int
-    package var end: Int
+    @usableFromInline package var start: Int
+    @usableFromInline package var end: Int
     /// Some characters are written as escapes.
-    package var hasEscapes: Bool
+    @usableFromInline package var hasEscapes: Bool
 
-    @inlinable package var count: Int { end - start }
+    @inlinable @inline(__always) package var count: Int { end - start }
     @inlinable package var range: Range<Int> { start..<end }
 
     @inlinable package init(start: Int, end: Int, hasEscapes: Bool) {
@@ -43,9 +45,9 @@ package struct JSONScanner {
   package static let depthLimit = 32
 
   /// The position of the next byte, counted from 0.
-  package private(set) var position = 0
+  @usableFromInline package internal(set) var position = 0
   @usableFromInline let base: UnsafePointer<UInt8>
-  package let count: Int
+  @usableFromInline package let count: Int
   /// How many objects and arrays are open.
   private var depth = 0
   private let requiresUTF8: Bool
@@ -75,27 +77,32 @@ package struct JSONScanner {
   }
 
   /// Goes past a value of any kind; returns where it is.
+  ///
+  /// Most of a report is gone past by this: it is one loop, whose position stays in a register.
   @discardableResult
   package mutating func skipValue() throws(Fault) -> Range<Int> {
     let start = try beginValue()
-    switch current {
-    case UInt8(ascii: "{"):
-      if try beginObject() {
-        repeat {
-          _ = try key()
-          try skipValue()
-        } while try nextMember()
-      }
-    case UInt8(ascii: "["):
-      if try beginArray() { repeat { try skipValue() } while try nextElement() }
-    default: try skipScalar()
-    }
+    var cursor = JSONCursor(base: base, count: count, position: position, requiresUTF8: requiresUTF8)
+    let failure = cursor.skipValue(levels: Self.depthLimit - depth)
+    position = cursor.position
+    if failure != .none { throw fault(failure.words) }
     return start..<position
+  }
+
+  /// Goes past a value of any kind, of which a string is known between its quotes.
+  package mutating func value() throws(Fault) -> Text {
+    let start = try beginValue()
+    if current == UInt8(ascii: "\"") { return try text() }
+    try skipValue()
+    return Text(start: start, end: position, hasEscapes: false)
   }
 
   /// Goes past a string, a number, `true`, `false` or `null`.
   package mutating func skipScalar() throws(Fault) {
-    if current == UInt8(ascii: "\"") { _ = try text() } else { try skipLiteral() }
+    var cursor = JSONCursor(base: base, count: count, position: position, requiresUTF8: requiresUTF8)
+    let failure = cursor.skipScalar()
+    position = cursor.position
+    if failure != .none { throw fault(failure.words) }
   }
 
   /// Checks that nothing but blanks follows.
@@ -174,125 +181,18 @@ package struct JSONScanner {
   }
 }
 
-// MARK: - Strings
-
 extension JSONScanner {
+  // MARK: Strings
+
   /// Goes past the string at the position.
   package mutating func text() throws(Fault) -> Text {
     let start = position
+    var cursor = JSONCursor(base: base, count: count, position: start, requiresUTF8: requiresUTF8)
     var hasEscapes = false
-    position += 1
-    while true {
-      skipPlainText()
-      guard position < count else { throw Fault(reason: "a string without an end", position: start) }
-      let byte = base[position]
-      if byte == UInt8(ascii: "\"") {
-        position += 1
-        return Text(start: start + 1, end: position - 1, hasEscapes: hasEscapes)
-      }
-      if byte == UInt8(ascii: "\\") {
-        hasEscapes = true
-        try skipEscape()
-      } else if byte >= 0x80 {
-        if requiresUTF8 { try skipCharacter() } else { position += 1 }
-      } else {
-        throw fault("a control character in a string")
-      }
-    }
-  }
-
-  /// Goes to the next quote, backslash, control character or byte that is not ASCII, or to the end.
-  @inline(__always)
-  private mutating func skipPlainText() {
-    let ones: UInt64 = 0x0101_0101_0101_0101
-    let tops: UInt64 = 0x8080_8080_8080_8080
-    while position + 8 <= count {
-      let word = UnsafeRawPointer(base + position).loadUnaligned(as: UInt64.self)
-      let quote = word ^ (ones &* 0x22)
-      let backslash = word ^ (ones &* 0x5c)
-      // A top bit is set in the first byte that is zero, or below 0x20; those above it do not count.
-      let found =
-        ((quote &- ones) & ~quote) | ((backslash &- ones) & ~backslash) | ((word &- ones &* 0x20) & ~word) | word
-      let marks = found & tops
-      if marks != 0 {
-        position += UInt64(littleEndian: marks).trailingZeroBitCount >> 3
-        return
-      }
-      position += 8
-    }
-    while position < count {
-      let byte = base[position]
-      if byte == 0x22 || byte == 0x5c || byte < 0x20 || byte >= 0x80 { return }
-      position += 1
-    }
-  }
-
-  /// Goes past an escape, from its backslash.
-  private mutating func skipEscape() throws(Fault) {
-    switch position + 1 < count ? base[position + 1] : 0 {
-    case UInt8(ascii: "u"):
-      guard position + 6 <= count, (2..<6).allSatisfy({ Self.isHexadecimal(base[position + $0]) }) else {
-        throw fault("\\u without four digits")
-      }
-      position += 6
-    case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"), UInt8(ascii: "b"), UInt8(ascii: "f"),
-      UInt8(ascii: "n"), UInt8(ascii: "r"), UInt8(ascii: "t"):
-      position += 2
-    default: throw fault("no such escape")
-    }
-  }
-
-  /// Goes past one character of more than one byte (RFC 3629, section 4).
-  private mutating func skipCharacter() throws(Fault) {
-    let (length, lowest, highest): (Int, UInt8, UInt8) =
-      switch base[position] {
-      case 0xc2...0xdf: (2, 0x80, 0xbf)
-      case 0xe0: (3, 0xa0, 0xbf)
-      case 0xed: (3, 0x80, 0x9f)
-      case 0xe1...0xef: (3, 0x80, 0xbf)
-      case 0xf0: (4, 0x90, 0xbf)
-      case 0xf1...0xf3: (4, 0x80, 0xbf)
-      case 0xf4: (4, 0x80, 0x8f)
-      default: (0, 0, 0)
-      }
-    guard length > 0, position + length <= count, (lowest...highest).contains(base[position + 1]),
-      (2..<max(2, length)).allSatisfy({ base[position + $0] & 0xc0 == 0x80 })
-    else { throw fault("not UTF-8") }
-    position += length
-  }
-
-  private static func isHexadecimal(_ byte: UInt8) -> Bool {
-    (0x30...0x39).contains(byte) || (0x61...0x66).contains(byte | 0x20)
-  }
-
-  // MARK: Literals
-
-  /// Goes past a number, `true`, `false` or `null`.
-  private mutating func skipLiteral() throws(Fault) {
-    for word in ["true", "false", "null"] as [StaticString] where matches(word, at: position) {
-      position += word.utf8CodeUnitCount
-      return
-    }
-    if current == UInt8(ascii: "-") { position += 1 }
-    let leading = current
-    let whole = skipDigits()
-    guard whole > 0, whole == 1 || leading != UInt8(ascii: "0") else { throw fault("a value is missing") }
-    if current == UInt8(ascii: ".") {
-      position += 1
-      guard skipDigits() > 0 else { throw fault("digits are missing") }
-    }
-    if current | 0x20 == UInt8(ascii: "e") {
-      position += 1
-      if current == UInt8(ascii: "+") || current == UInt8(ascii: "-") { position += 1 }
-      guard skipDigits() > 0 else { throw fault("digits are missing") }
-    }
-  }
-
-  @inline(__always)
-  private mutating func skipDigits() -> Int {
-    let start = position
-    while position < count, base[position] &- 0x30 <= 9 { position += 1 }
-    return position - start
+    let failure = cursor.skipText(&hasEscapes)
+    position = cursor.position
+    if failure != .none { throw fault(failure.words) }
+    return Text(start: start + 1, end: position - 1, hasEscapes: hasEscapes)
   }
 
   // MARK: Comparing
@@ -306,12 +206,5 @@ extension JSONScanner {
   /// Whether two strings are written alike.
   package func areEqual(_ a: Text, _ b: Text) -> Bool {
     a.count == b.count && memcmp(base + a.start, base + b.start, a.count) == 0
-  }
-
-  /// Whether a word stands at a position.
-  @inline(__always)
-  private func matches(_ word: StaticString, at start: Int) -> Bool {
-    let length = word.utf8CodeUnitCount
-    return start + length <= count && memcmp(base + start, word.utf8Start, length) == 0
   }
 }

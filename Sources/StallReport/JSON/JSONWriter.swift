@@ -8,6 +8,7 @@
 ///     line.key("causes")
 ///     line.array(["lock", "io"]) { $0.value($1) }    // ,"causes":["lock","io"]
 ///     line.terminated()                              // {…} and a newline
+@usableFromInline
 package struct JSONWriter {
   /// Which characters of a string are written as escapes, beside those that have to be.
   package enum Escaping {
@@ -86,6 +87,7 @@ package struct JSONWriter {
   package mutating func object(_ body: (inout JSONWriter) -> Void) { nest("{", "}", body) }
 
   /// An array of the values that `body` writes.
+  @usableFromInline
   package mutating func array(_ body: (inout JSONWriter) -> Void) { nest("[", "]", body) }
 
   /// An array of a value for each element.
@@ -107,6 +109,7 @@ package struct JSONWriter {
   }
 
   /// The name of the next value, which needs no escape.
+  @usableFromInline
   package mutating func key(_ name: StaticString) {
     separate()
     bytes.append(UInt8(ascii: "\""))

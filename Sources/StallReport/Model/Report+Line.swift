@@ -6,7 +6,7 @@ extension Report {
     guard let places else { return line(limit: limit, tree: nil) }
     if limit > Self.longestLine {
       let tree = places.json(room: limit / 3)
-      return line(limit: limit - (tree.map { $0.bytes.count + PlaceTree.memberOverhead } ?? 0), tree: tree)
+      return line(limit: limit - (tree.map { $0.bytes.count + UnnamedCallTree.memberOverhead } ?? 0), tree: tree)
     }
     // It gives way to all else.
     let plain = line(limit: limit, tree: nil)

@@ -89,7 +89,7 @@ package struct Report: Sendable {
   /// Where most of the time went, when the stall has ended.
   package var path: CallTree.Path?
   /// All samples, for whoever names what has no name here.
-  package var places: PlaceTree?
+  package var places: UnnamedCallTree?
   /// The file with all of the stall's samples.
   package var detailFile: String?
   /// What a summary counts.
@@ -111,7 +111,7 @@ package struct Report: Sendable {
     loop: LoopState, threadID: Int32? = nil, threadName: String? = nil, origin: Origin, stack: [StackFrame],
     captureMethod: CaptureMethod? = nil, isApproximate: Bool = false, isTruncated: Bool = false,
     captureFailure: CaptureFailure? = nil, threads: [OtherThread] = [], path: CallTree.Path? = nil,
-    places: PlaceTree? = nil, detailFile: String? = nil, tally: SuppressedStalls? = nil, threadsOmitted: Int = 0
+    places: UnnamedCallTree? = nil, detailFile: String? = nil, tally: SuppressedStalls? = nil, threadsOmitted: Int = 0
   ) {
     self.time = time
     self.event = event

@@ -30,7 +30,7 @@ final class Agent {
   private var rate = LineRate()
 
   /// Lines that the writer has, in order.
-  private var written = TransitQueue()
+  private var written = PendingLines()
 
   /// Opens everything.
   ///
@@ -43,8 +43,8 @@ final class Agent {
     DescriptorLimit.raise()
     details = try DetailStore(settings: settings.details)
     let agent = UncheckedReference(self)
-    let arrivals = Arrivals(loop: loop) { agent.object?.didWrite($0) }
-    writer = try OutputWriter(settings: settings.outputs) { arrivals.add($0) }
+    let writtenLines = WrittenLineCounter(loop: loop) { agent.object?.didWrite($0) }
+    writer = try OutputWriter(settings: settings.outputs) { writtenLines.add($0) }
     stuckOutputs = StuckOutputs(
       loop: loop, say: { AgentLog.say($0, $0 == .error ? .outputFailed : nil, $1) },
       counters: { [unowned self] in writer.counters() })
@@ -73,7 +73,7 @@ final class Agent {
     rate.count(1)
   }
 
-  private func write(_ lines: [TransitLine]) {
+  private func write(_ lines: [PendingLine]) {
     written.append(lines)
     let reports = lines.compactMap(\.line)
     // With the names that the outputs get.

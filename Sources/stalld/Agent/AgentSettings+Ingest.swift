@@ -5,11 +5,7 @@ extension AgentSettings {
   /// Who may connect, and send how much.
   var policy: Ingest.Policy {
     Ingest.Policy(
-      linesPerSecond: Double(limits.linesPerSecond),
-      userLinesPerSecond: Double(max(limits.userLinesPerSecond, limits.linesPerSecond)),
-      userBytesPerDay: dailyQuota, lineBytes: limits.lineBytes, connections: limits.connections,
-      connectionsPerUser: limits.connectionsPerUser, memory: limits.memory,
-      incompleteLineTimeout: limits.incompleteLineTimeout, allowedUsers: Set(socket.allow.users.map(\.id)),
+      limits: limits, userBytesPerDay: dailyQuota, allowedUsers: Set(socket.allow.users.map(\.id)),
       allowedGroups: Set(socket.allow.groups.map(\.id)))
   }
 

@@ -75,11 +75,11 @@ struct ReportCompletion {
   /// What the stall is known by, and whether its samples, if the line has them, have nothing more to tell.
   private func identity(
     _ text: JSONText, _ event: String, _ stack: [FrameText], _ reader: FrameReader
-  ) -> (stall: StallIdentity, isTreeDone: Bool) {
+  ) -> (stall: StallAttribution, isTreeDone: Bool) {
     let judged = stack.map(reader.judge)
     let tree = reader.tree(text.root["call_tree"], beside: judged)
     let state = text.string(text.root["stall"]?["evidence"]?["state"])
-    let stall = StallIdentity(
+    let stall = StallAttribution(
       stack: judged, isWhole: text.root["frames_omitted"] == nil, tree: tree,
       samples: text.integer(text.root["stall"]?["samples"]) ?? 1,
       // A summary of stalls has no state, and the samples of such as ran alone.
@@ -89,7 +89,7 @@ struct ReportCompletion {
   }
 
   private func reidentify(
-    _ text: JSONText, _ stack: [FrameText], _ judged: StallIdentity, _ edits: inout TextEdits
+    _ text: JSONText, _ stack: [FrameText], _ judged: StallAttribution, _ edits: inout TextEdits
   ) {
     guard let stall = text.root["stall"], case .object(_, let stallRange) = stall else { return }
     let old = text.string(stall["culprit"])

@@ -7,8 +7,8 @@ import StallCapture
 ///
 /// Belongs to the agent's thread.
 final class AgentConnection {
-  /// What a line was, by which its acknowledgement is understood.
-  enum Cargo {
+  /// A line that was handed to the agent, by which its acknowledgement is understood.
+  enum SentLine {
     /// It goes with the connection: the greeting, a stall that still runs, the farewell.
     case courtesy
     /// A line of a dead process's.
@@ -36,7 +36,7 @@ final class AgentConnection {
   private var count: UInt64 = 0
   private var acknowledged: UInt64 = 0
   /// What is not acknowledged, the line under way included.
-  private(set) var unacknowledged: [Cargo] = []
+  private(set) var unacknowledged: [SentLine] = []
 
   /// Connects; an errno value is thrown.
   init(path: String) throws(StateDirectory.Failure) {
@@ -70,9 +70,9 @@ final class AgentConnection {
   var isSending: Bool { !line.isEmpty }
 
   /// Takes the next line, when none is under way.
-  func load(_ bytes: [UInt8], _ cargo: Cargo) {
+  func load(_ bytes: [UInt8], _ sent: SentLine) {
     line = bytes
-    unacknowledged.append(cargo)
+    unacknowledged.append(sent)
   }
 
   /// Sends what is under way; false if the agent takes no more for now.
@@ -133,7 +133,7 @@ final class AgentConnection {
   /// The first `total` lines are done with.
   ///
   /// Returns what they were, of those that were not before.
-  func acknowledge(_ total: UInt64) throws(Failure) -> [Cargo] {
+  func acknowledge(_ total: UInt64) throws(Failure) -> [SentLine] {
     guard total <= count else { throw .confused("an acknowledgement of \(total) lines, of which \(count) were sent") }
     guard total > acknowledged else { return [] }
     let new = Int(total - acknowledged)

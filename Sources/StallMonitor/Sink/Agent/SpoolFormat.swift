@@ -86,7 +86,7 @@ enum SpoolFormat {
       guard let head = take(recordHeadSize) else { return .lines(lines, isDamaged: true) }
       let length = Int(head.withUnsafeBytes { $0.loadUnaligned(as: UInt32.self) })
       guard length > 2, length <= longestLine, let line = take(length), isWhole(head + line),
-        ReportText.isReport(line)
+        LineValidator.isReport(line)
       else { return .lines(lines, isDamaged: true) }
       lines.append(line)
     }

@@ -4,7 +4,7 @@ import LoopEngine
 
 /// A connection to the running agent's control socket.
 final class ControlClient: Sendable {
-  static let defaultPath = "/run/stalld/control.sock"
+  static let defaultPath = AgentSettings.Control().path
 
   /// Why no agent answers.
   struct Failure: Error, CustomStringConvertible {

@@ -20,7 +20,7 @@ extension Ingest {
     _ words: @autoclosure () -> String
   ) {
     metrics.connectionRefused(kind)
-    complaints.say(.warning, .connectionRefused, about: key, "refused a connection of \(words())")
+    clientLog.say(.warning, .connectionRefused, about: key, "refused a connection of \(words())")
     let line = Array("{\"error\":\"refused: \(reason)\"}\n".utf8)
     _ = Glibc.send(socket, line, line.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT))
     Glibc.close(socket)
@@ -44,7 +44,7 @@ extension Ingest {
     do {
       try connection.watch(on: loop) { [unowned self] in read($0) }
     } catch {
-      complaints.say(.error, about: "watch", "a connection cannot be watched: \(error)")
+      clientLog.say(.error, about: "watch", "a connection cannot be watched: \(error)")
       connection.close()
       forget(connection.process)
       return

@@ -102,7 +102,7 @@ extension Ingest {
     openBytes += process.openBytes - before
     user.openBytes += process.openBytes - before
     if !isFollowed {
-      complaints.say(
+      clientLog.say(
         .warning, .clientContained, about: "open-\(process.peer.pid)",
         "\(process.peer.description) has more stalls under way than there is room for: if it ends in one, that is not told"
       )
@@ -168,7 +168,7 @@ extension Ingest {
   func refuse(_ connection: Connection, _ reason: String, _ kind: AgentMetrics.LineRefusal) {
     metrics.lineRefused(kind)
     connection.faults += 1
-    complaints.say(
+    clientLog.say(
       .warning, .clientContained, about: "line-\(connection.process.peer.complaintKey)",
       "line \(connection.received) of \(connection.process.peer.description) is refused: \(reason)")
     connection.send("{\"error\":\"line \(connection.received): \(reason)\"}", on: loop)
@@ -184,7 +184,7 @@ extension Ingest {
   ) {
     if let kind { metrics.lineRefused(kind) }
     metrics.connectionRefused(refusal)
-    complaints.say(
+    clientLog.say(
       .warning, .clientContained, about: "drop-\(connection.process.peer.complaintKey)-\(kind?.rawValue ?? "")",
       "the connection of \(connection.process.peer.description) is closed: \(reason)")
     // What was refused for good need not come again.

@@ -50,7 +50,7 @@ final class NamingDesk {
   private var failures = 0
   private var restUntil: Loop.Instant?
   private var hopeless: [Hopeless: Loop.Instant] = [:]
-  private var complaints = Complaints()
+  private var clientLog = ClientLog()
   private(set) var counters = NamingStage.Counters()
 
   /// Lines and bytes that the worker is given at a time.
@@ -146,7 +146,7 @@ final class NamingDesk {
   }
 
   func complain(_ text: String) {
-    complaints.say(.warning, .clientContained, about: "names-\(text.prefix(40))", text)
+    clientLog.say(.warning, .clientContained, about: "names-\(text.prefix(40))", text)
   }
 
   // MARK: The worker

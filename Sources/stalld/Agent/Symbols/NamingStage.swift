@@ -18,7 +18,7 @@ final class NamingStage {
   }
 
   private struct Entry {
-    var delivery: TransitLine
+    var delivery: PendingLine
     /// Nil if it only waits for earlier lines of its process.
     var lane: String?
     var since = Loop.Instant.now
@@ -28,7 +28,7 @@ final class NamingStage {
   private let loop: Loop
   private let isEnabled: Bool
   private let timeLimit: Duration
-  private let forward: ([TransitLine]) -> Void
+  private let forward: ([PendingLine]) -> Void
   private var desk: NamingDesk!
   private var lanes = NamingLanes()
   private var entries: [UInt64: Entry] = [:]
@@ -38,7 +38,7 @@ final class NamingStage {
   private var order: ArraySlice<UInt64> = []
   private var nextNumber: UInt64 = 1
   private var timer: Loop.Timer?
-  private var done: [TransitLine] = []
+  private var done: [PendingLine] = []
   private var unnamed: UInt64 = 0
 
   /// Lines that are given up at once: making them short takes its time.
@@ -47,7 +47,7 @@ final class NamingStage {
   /// `forward` gets lines, and what only keeps its place, in an order that is each process's own.
   init(
     loop: Loop, settings: AgentSettings.Symbolication, program: NamingWorker.Program? = nil,
-    forward: @escaping ([TransitLine]) -> Void
+    forward: @escaping ([PendingLine]) -> Void
   ) {
     self.loop = loop
     isEnabled = settings.enabled
@@ -72,7 +72,7 @@ final class NamingStage {
   var workerProcess: Int32? { desk.workerProcess }
   var backlog: Int { entries.count }
 
-  func submit(_ deliveries: [TransitLine]) {
+  func submit(_ deliveries: [PendingLine]) {
     if processes.isEmpty, !deliveries.contains(where: wantsNames) {
       unnamed += UInt64(deliveries.count { $0.line?.lacksNames ?? false })
       return forward(deliveries.map(shortened))
@@ -99,14 +99,14 @@ final class NamingStage {
     watchTime()
   }
 
-  private func wantsNames(_ delivery: TransitLine) -> Bool {
+  private func wantsNames(_ delivery: PendingLine) -> Bool {
     guard isEnabled, let line = delivery.line, line.lacksNames || line.bytes.count > Ingest.longestReport else {
       return false
     }
     return desk.isServing && lanes.hasRoom(line.lane) && !lanes.isPunished(line.lane) && !desk.isHopeless(line)
   }
 
-  private func shortened(_ delivery: TransitLine) -> TransitLine {
+  private func shortened(_ delivery: PendingLine) -> PendingLine {
     guard let line = delivery.line, line.bytes.count > Ingest.longestReport else { return delivery }
     var result = delivery
     result.line?.shorten()

@@ -13,16 +13,10 @@ struct ReportScanner {
 
     init() {}
 
-    /// The value that a scanner is at.
-    init(_ json: inout JSONScanner) throws(JSONScanner.Fault) {
-      let start = try json.beginValue()
-      if json.current == UInt8(ascii: "\"") {
-        let text = try json.text()
-        (self.start, end, hasEscapes) = (Int32(text.start), Int32(text.end), text.hasEscapes)
-      } else {
-        try json.skipValue()
-        (self.start, end) = (Int32(start), Int32(json.position))
-      }
+    init(_ value: JSONScanner.Text) {
+      (start, end, hasEscapes) = (
+        Int32(truncatingIfNeeded: value.start), Int32(truncatingIfNeeded: value.end), value.hasEscapes
+      )
     }
 
     var isPresent: Bool { start >= 0 }
@@ -103,7 +97,7 @@ struct ReportScanner {
           continue
         }
       }
-      note(key, try Bytes(&json), in: place)
+      note(key, Bytes(try json.value()), in: place)
     } while try json.nextMember()
   }
 

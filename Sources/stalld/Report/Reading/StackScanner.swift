@@ -43,14 +43,16 @@ extension StackScanner.Frame {
     guard try json.beginObject() else { return }
     repeat {
       let key = try json.key()
-      let value = try ReportScanner.Bytes(&json)
+      let value = ReportScanner.Bytes(try json.value())
       if json.is(key, "symbol") { symbol = value }
       if json.is(key, "file") { file = value }
       if json.is(key, "line") { line = value }
       if json.is(key, "module") { module = value }
       if json.is(key, "build_id") { buildID = value }
       if json.is(key, "offset") { offset = value }
-      if json.is(key, "inlined") { isInlined = value.range.count == 4 && bytes[value.range.lowerBound] == UInt8(ascii: "t") }
+      if json.is(key, "inlined") {
+        isInlined = value.range.count == 4 && bytes[value.range.lowerBound] == UInt8(ascii: "t")
+      }
     } while try json.nextMember()
   }
 }
