@@ -54,7 +54,7 @@ package struct BlockingChain {
     while links.count <= Self.limit, let last = links.last, last.thread != nil, let next = last.candidate?.holder.thread
     {
       if let start = links.firstIndex(where: { $0.id == next }) {
-        // The second look. If none has moved since the first, all of them stood there at one snapshot: when the last of them was
+        // The second look. If none has moved since the first, all of them stood there at one moment: when the last of them was
         // looked at first.
         if links[start...].allSatisfy({ $0.stillWaits && $0.candidate?.holder.hasTimeout == false }) { circle = start }
         return
