@@ -63,7 +63,7 @@ struct ListTests {
     for grouping in Grouping.allCases {
       let table = GroupColumn.table(grouping).map(\.column.name)
       // What a terminal has no room for.
-      let missing: Set = ["untold", "fatal"].union(
+      let missing = Set(["untold", "fatal"]).union(
         [Grouping.culprit, .cause].filter { $0 == grouping }.map(\.rawValue))
       #expect(Set(table).count == table.count && Set(names).subtracting(table) == missing)
     }
