@@ -189,6 +189,7 @@ sanitize: ## The loop and the pulse under the thread sanitizer, captures and vic
 structure: ## Targets import what the table in ARCHITECTURE.md allows, and nothing else; files and functions that are too long.
 	@scripts/install-dependencies $(LIBRARIES)
 	SWIFT="$(SWIFT)" scripts/check-structure
+	scripts/check-folders
 	rm -rf .build/structure
 	for target in $$(scripts/check-structure --libraries); do \
 	  $(SWIFT) build --scratch-path .build/structure --explicit-target-dependency-import-check error --target $$target || exit 1; \

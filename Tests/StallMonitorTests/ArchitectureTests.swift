@@ -1,0 +1,19 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// Code for processors that no folder describes.
+struct ArchitectureTests {
+  @Test("The C code of captures compiles for an architecture without a folder")
+  func unknownArchitecture() throws {
+    let folder = Repository.file("Sources/CUnwind")
+    let sources = try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
+      .filter { $0.pathExtension == "c" }.map(\.path)
+    #expect(!sources.isEmpty)
+    let compiler = try #require(Program.installed("cc"))
+    let compiled = try Program.run(
+      compiler,
+      ["-fsyntax-only", "-Werror", "-DCUNWIND_UNKNOWN_ARCHITECTURE", "-I\(folder.path)/include"] + sources)
+    #expect(compiled.status == 0, "\(compiled.errors)")
+  }
+}
