@@ -20,18 +20,17 @@ struct SpeedscopeExport {
       let frames = share.frames(summary).reversed().map {
         Frame(name: summary.name(of: $0), file: $0.file, line: $0.line)
       }
-      return (
-        share: share, stack: (frames.isEmpty ? [Frame(name: "(no stack)")] : frames).map(number),
-        weight: sum.milliseconds
-      )
+      return Sample(
+        service: share.service, stack: (frames.isEmpty ? [Frame(name: "(no stack)")] : frames).map(number),
+        weight: sum.milliseconds)
     }
     var services: [UInt32: Double] = [:]
-    for sample in samples { services[sample.share.service, default: 0] += sample.weight }
+    for sample in samples { services[sample.service, default: 0] += sample.weight }
     let ranked = services.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.prefix(Self.serviceLimit).map(\.key)
     let profiles =
       [("All stalls", samples)]
       + ranked.map { service in
-        (summary.text(service), samples.filter { $0.share.service == service })
+        (summary.text(service), samples.filter { $0.service == service })
       }
     var json = JSONWriter(escaping: .page)
     json.object { json in
@@ -50,20 +49,7 @@ struct SpeedscopeExport {
       }
       json.key("profiles")
       json.array(profiles) { json, profile in
-        json.object { json in
-          for (key, text) in [("type", "sampled"), ("name", profile.0), ("unit", "milliseconds")] {
-            json.key(key)
-            json.value(text)
-          }
-          json.key("startValue")
-          json.value(0)
-          json.key("endValue")
-          json.value(profile.1.reduce(0) { $0 + $1.weight })
-          json.key("samples")
-          json.array(profile.1) { $0.array($1.stack) }
-          json.key("weights")
-          json.array(profile.1) { $0.value($1.weight) }
-        }
+        json.object { write(profile.1, named: profile.0, &$0) }
       }
     }
     return json.bytes + [UInt8(ascii: "\n")]
@@ -73,6 +59,28 @@ struct SpeedscopeExport {
     var name: String
     var file: UInt32 = 0
     var line: UInt32 = 0
+  }
+
+  /// A stack, outermost frame first, and how long stalls with it took in milliseconds.
+  private struct Sample {
+    var service: UInt32
+    var stack: [Int]
+    var weight: Double
+  }
+
+  private func write(_ samples: [Sample], named name: String, _ json: inout JSONWriter) {
+    for (key, text) in [("type", "sampled"), ("name", name), ("unit", "milliseconds")] {
+      json.key(key)
+      json.value(text)
+    }
+    json.key("startValue")
+    json.value(0)
+    json.key("endValue")
+    json.value(samples.reduce(0) { $0 + $1.weight })
+    json.key("samples")
+    json.array(samples) { $0.array($1.stack) }
+    json.key("weights")
+    json.array(samples) { $0.value($1.weight) }
   }
 
   private func write(_ frame: Frame, _ json: inout JSONWriter) {

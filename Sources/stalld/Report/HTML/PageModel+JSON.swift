@@ -52,20 +52,22 @@ extension PageModel {
         json.array([cell.key.bin, Int(cell.key.cause), cell.value])
       }
       json.key("trees")
-      json.object { json in
-        for tree in trees {
-          json.key(tree.id)
-          json.array(tree.nodes) { json, node in
-            json.array { json in
-              json.value(node.parent)
-              json.value(node.frame)
-              json.value(node.milliseconds)
-            }
-          }
+      json.object(write(trees:))
+    }
+    return json.bytes
+  }
+
+  private func write(trees json: inout JSONWriter) {
+    for tree in trees {
+      json.key(tree.id)
+      json.array(tree.nodes) { json, node in
+        json.array { json in
+          json.value(node.parent)
+          json.value(node.frame)
+          json.value(node.milliseconds)
         }
       }
     }
-    return json.bytes
   }
 
   private func write(totals json: inout JSONWriter) {
