@@ -6,6 +6,27 @@ import Glibc
 enum JSONTokens {
   typealias Bytes = UnsafeBufferPointer<UInt8>
 
+  /// Goes past what is ASCII and neither a quote, a backslash nor a control character, as far as whole words of memory go.
+  ///
+  /// What it stops at may still be such a character.
+  @inline(__always)
+  static func skipPlain(_ bytes: Bytes, _ position: inout Int) {
+    guard let base = UnsafeRawPointer(bytes.baseAddress) else { return }
+    let (ones, tops): (UInt64, UInt64) = (0x0101_0101_0101_0101, 0x8080_8080_8080_8080)
+    while position + 8 <= bytes.count {
+      let word = UInt64(littleEndian: (base + position).loadUnaligned(as: UInt64.self))
+      let (quotes, backslashes) = (word ^ ones &* 0x22, word ^ ones &* 0x5c)
+      // The lowest byte that is marked is one of them; those above it may not be.
+      let marks =
+        ((quotes &- ones) & ~quotes | (backslashes &- ones) & ~backslashes | (word &- ones &* 0x20) & ~word | word) & tops
+      guard marks == 0 else {
+        position += marks.trailingZeroBitCount / 8
+        return
+      }
+      position += 8
+    }
+  }
+
   /// An escape in a string, from its backslash.
   static func escape(_ bytes: Bytes, _ position: inout Int) -> StaticString? {
     switch position + 1 < bytes.count ? bytes[position + 1] : 0 {
@@ -71,6 +92,13 @@ enum JSONTokens {
     let count = word.utf8CodeUnitCount
     guard start + count <= bytes.count, let base = bytes.baseAddress else { return false }
     return memcmp(base + start, word.utf8Start, count) == 0
+  }
+
+  /// Whether two parts are the same.
+  @inline(__always)
+  static func equal(_ bytes: Bytes, _ a: Range<Int>, _ b: Range<Int>) -> Bool {
+    guard a.count == b.count, let base = bytes.baseAddress else { return false }
+    return memcmp(base + a.lowerBound, base + b.lowerBound, a.count) == 0
   }
 
   @inline(__always)

@@ -4,6 +4,8 @@ struct FrameScan {
   private var isUnnamed = false
   private var hasSymbol = false
   private var build: Range<Int>?
+  /// The one of the frame before.
+  private var last: Range<Int>?
   private var builds: [UInt64] = []
 
   /// More are not told apart.
@@ -20,6 +22,8 @@ struct FrameScan {
   mutating func end(_ bytes: UnsafeBufferPointer<UInt8>) {
     guard !hasSymbol, let build else { return }
     isUnnamed = true
+    if let last, JSONTokens.equal(bytes, last, build) { return }
+    last = build
     guard builds.count <= Self.limit else { return }
     // FNV-1a.
     var hash: UInt64 = 0xcbf2_9ce4_8422_2325

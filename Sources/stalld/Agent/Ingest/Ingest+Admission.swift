@@ -55,6 +55,7 @@ extension Ingest {
     connection.share.user.connections += 1
     process.connections[connection.number] = connection
     absent.removeAll { $0 === process }
+    if peer.pid != getpid() { destination.didConnect() }
   }
 
   /// Why a process may not connect; nil if it may.

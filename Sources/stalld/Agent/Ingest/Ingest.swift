@@ -41,6 +41,8 @@ final class Ingest {
     var storeDetail: (String, UInt32, [UInt8]) -> Void
     /// The settings that a host gets, as a JSON object; nil if it gets none.
     var settings: (_ unit: String?, _ service: String?) -> String?
+    /// A process other than the agent has connected.
+    var didConnect: () -> Void = {}
     /// A stall has been told, or a repetition of its line has been recognised.
     var didTake: (ReportLine) -> Void = { _ in }
     /// Keeps what has been written today of whom, for the next run of the agent.
@@ -56,8 +58,13 @@ final class Ingest {
   /// What is read of a connection before the others have their turn.
   static let readSize = 32 << 10
   /// Connections that are taken before hosts are read again, and those that are looked at.
-  static let acceptLimit = 32
-  static let refusalLimit = 512
+  static let acceptLimit = 4
+  static let refusalLimit = 32
+  /// How long no connection is accepted after so many refusals at once: a storm gets a part of a processor, and the hosts come first.
+  static let refusalRest: Duration = .milliseconds(1)
+  /// How long lines wait for others at most, and how many do.
+  static let batchInterval: Duration = .milliseconds(1)
+  static let batchLines = 64
   static let faultLimit = 100
   static let inquiryLimit = 16
   static let drainLimit: Duration = .seconds(2)
@@ -105,7 +112,10 @@ final class Ingest {
   var unfinishedBytes = 0
   var submitPoint: Loop.FlushPoint!
   var acknowledgePoint: Loop.FlushPoint!
-  var toAcknowledge: [UInt64: Connection] = [:]
+  var toAcknowledge: [Connection] = []
+  /// When lines were last given to the outputs, and when the next ones are if there are few.
+  var submitted = Loop.Instant.distantPast
+  var submitTimer: Loop.Timer?
   /// Connections that are not read from until there is room.
   var waitingForRoom: [UInt64: Connection] = [:]
   let scratch = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: readSize)
@@ -152,15 +162,22 @@ final class Ingest {
   }
 
   func accept(from descriptor: Int32) {
-    var admitted = 0
-    for _ in 0..<Self.refusalLimit where admitted < Self.acceptLimit {
+    var (admitted, refused) = (0, 0)
+    while admitted < Self.acceptLimit {
+      guard refused < Self.refusalLimit else { return restFromListening(for: Self.refusalRest) }
       let socket = clinux_accept(descriptor)
       if socket < 0 {
-        if errno == EINTR || errno == ECONNABORTED { continue }
+        if errno == EINTR || errno == ECONNABORTED {
+          refused += 1
+          continue
+        }
         if errno != EAGAIN { pauseListening(String(cString: strerror(errno))) }
         return
       }
-      if connectsTooOften(socket) { continue }
+      if connectsTooOften(socket) {
+        refused += 1
+        continue
+      }
       admitted += 1
       admit(socket)
     }
@@ -169,9 +186,13 @@ final class Ingest {
   /// No descriptors are left, say: the socket stays readable, and asking it on and on would help nobody.
   func pauseListening(_ reason: String) {
     complaints.say(.error, about: "accept", "no connection can be accepted for a second: \(reason)")
+    restFromListening(for: .seconds(1))
+  }
+
+  private func restFromListening(for time: Duration) {
     listener?.interest = []
     let ingest = UncheckedReference(self)
-    loop.schedule(after: .seconds(1), name: "accept again") { _ in ingest.object?.listener?.interest = .readable }
+    loop.schedule(after: time, name: "accept again") { _ in ingest.object?.listener?.interest = .readable }
   }
 
   func process(_ peer: Peer, _ pidfd: Int32) -> PeerProcess {

@@ -5,7 +5,9 @@ import Glibc
 /// Nothing is copied. The line is a stranger's: every load is checked against the end, nesting is bounded, and what could have two
 /// meanings is refused (a key of an outer object twice or with an escape, a dotted key), since readers after us would take
 /// one of them for what the kernel says.
-struct LineScanner {
+///
+/// A class, as the parts are many: each call of a method would copy them all.
+final class LineScanner {
   /// What a line is.
   enum Kind { case report, hello, detail, goodbye }
 
@@ -51,7 +53,7 @@ struct LineScanner {
     /// The first member that a report must have (`Config/schema`) and this has not, or has with a value of another type.
     var missing: String? {
       RequiredMember.all.indices.first { !found.contains(Members(rawValue: 1 << $0)) }.map {
-        RequiredMember.all[$0].path
+        "\(RequiredMember.all[$0].path)"
       }
     }
   }
@@ -84,13 +86,17 @@ struct LineScanner {
 
   private let bytes: UnsafeBufferPointer<UInt8>
   private let isStamped: Bool
-  private var position = 0
-  private var parts = Parts()
-  private var frame = FrameScan()
+  // Unchecked: one call of scan() alone has it.
+  @exclusivity(unchecked) private var position = 0
+  @exclusivity(unchecked) private var parts = Parts()
+  @exclusivity(unchecked) private var frame = FrameScan()
+  /// The keys of the objects that have begun, those of the innermost one last.
+  @exclusivity(unchecked) private var keys: [Range<Int>] = []
 
   private init(_ bytes: UnsafeBufferPointer<UInt8>, isStamped: Bool) {
     self.bytes = bytes
     self.isStamped = isStamped
+    keys.reserveCapacity(64)
   }
 
   /// Scans one line without its newline.
@@ -99,7 +105,7 @@ struct LineScanner {
   ///
   /// Throws ``Fault`` where it is not one JSON object, or is one that the protocol does not have.
   static func scan(_ bytes: UnsafeBufferPointer<UInt8>, isStamped: Bool = false) throws(Fault) -> Parts {
-    var scanner = LineScanner(bytes, isStamped: isStamped)
+    let scanner = LineScanner(bytes, isStamped: isStamped)
     scanner.skipBlanks()
     guard scanner.current == UInt8(ascii: "{") else { throw Fault(reason: "not a JSON object", position: 0) }
     try scanner.object(.outermost, depth: 0)
@@ -117,7 +123,7 @@ struct LineScanner {
   private func fault(_ reason: String) -> Fault { Fault(reason: reason, position: position) }
 
   @inline(__always)
-  private mutating func skipBlanks() {
+  private func skipBlanks() {
     while position < bytes.count {
       let byte = bytes[position]
       guard byte == 0x20 || byte == 0x09 || byte == 0x0a || byte == 0x0d else { return }
@@ -125,7 +131,7 @@ struct LineScanner {
     }
   }
 
-  private mutating func value(_ place: Place, depth: Int) throws(Fault) -> Range<Int> {
+  private func value(_ place: Place, depth: Int) throws(Fault) -> Range<Int> {
     guard depth <= Self.depthLimit else { throw fault("nested too deep") }
     skipBlanks()
     let start = position
@@ -138,7 +144,7 @@ struct LineScanner {
     return start..<position
   }
 
-  private mutating func object(_ place: Place, depth: Int) throws(Fault) {
+  private func object(_ place: Place, depth: Int) throws(Fault) {
     position += 1
     skipBlanks()
     if current == UInt8(ascii: "}") {
@@ -147,7 +153,7 @@ struct LineScanner {
     }
     if place == .frame { frame.begin() }
     defer { if place == .frame { frame.end(bytes) } }
-    var keys: [Range<Int>] = []
+    let firstKey = keys.count
     while true {
       skipBlanks()
       let start = position
@@ -156,10 +162,12 @@ struct LineScanner {
       let key = (start + 1)..<(position - 1)
       if place != .elsewhere, place != .frame {
         guard isPlain else { throw Fault(reason: "an escape in a key", position: start) }
-        guard keys.count < Self.memberLimit else {
+        guard keys.count - firstKey < Self.memberLimit else {
           throw Fault(reason: "an object with more than \(Self.memberLimit) members", position: start)
         }
-        for earlier in keys where equal(earlier, key) { throw Fault(reason: "a key twice", position: start) }
+        for index in firstKey..<keys.count where JSONTokens.equal(bytes, keys[index], key) {
+          throw Fault(reason: "a key twice", position: start)
+        }
         keys.append(key)
       }
       skipBlanks()
@@ -178,9 +186,10 @@ struct LineScanner {
     }
     guard current == UInt8(ascii: "}") else { throw fault("\"}\" is missing") }
     position += 1
+    keys.removeLast(keys.count - firstKey)
   }
 
-  private mutating func array(_ place: Place, depth: Int) throws(Fault) {
+  private func array(_ place: Place, depth: Int) throws(Fault) {
     let element: Place = place == .threads ? .thread : place == .stack ? .frame : .elsewhere
     position += 1
     skipBlanks()
@@ -201,40 +210,38 @@ struct LineScanner {
   }
 
   /// Returns whether it has no escape.
-  private mutating func string() throws(Fault) -> Bool {
+  private func string() throws(Fault) -> Bool {
     let start = position
     var isPlain = true
-    position += 1
-    while position < bytes.count {
-      let byte = bytes[position]
+    var place = position + 1
+    while place < bytes.count {
+      JSONTokens.skipPlain(bytes, &place)
+      guard place < bytes.count else { break }
+      let byte = bytes[place]
       if byte == UInt8(ascii: "\"") {
-        position += 1
+        position = place + 1
         return isPlain
       }
       if byte == UInt8(ascii: "\\") {
         isPlain = false
-        if let reason = JSONTokens.escape(bytes, &position) { throw fault("\(reason)") }
+        let reason = JSONTokens.escape(bytes, &place)
+        if let reason { throw Fault(reason: "\(reason)", position: place) }
       } else if byte >= 0x80 {
-        guard JSONTokens.character(bytes, &position) else { throw fault("not UTF-8") }
+        guard JSONTokens.character(bytes, &place) else { throw Fault(reason: "not UTF-8", position: place) }
       } else if byte < 0x20 {
-        throw fault("a control character in a string")
+        throw Fault(reason: "a control character in a string", position: place)
       } else {
-        position += 1
+        place += 1
       }
     }
     throw Fault(reason: "a string without an end", position: start)
   }
 
-  private mutating func literal() throws(Fault) {
+  private func literal() throws(Fault) {
     if let reason = JSONTokens.literal(bytes, &position) { throw fault("\(reason)") }
   }
 
   // MARK: What is where
-
-  private func equal(_ a: Range<Int>, _ b: Range<Int>) -> Bool {
-    guard a.count == b.count, let base = bytes.baseAddress else { return false }
-    return memcmp(base + a.lowerBound, base + b.lowerBound, a.count) == 0
-  }
 
   private func `is`(_ key: Range<Int>, _ word: StaticString) -> Bool {
     key.count == word.utf8CodeUnitCount && JSONTokens.matches(word, bytes, at: key.lowerBound)
@@ -257,12 +264,14 @@ struct LineScanner {
     }
   }
 
-  private mutating func note(
+  private func note(
     _ key: Range<Int>, _ value: Range<Int>, _ member: Range<Int>, in place: Place
   ) throws(Fault) {
-    for (index, required) in RequiredMember.all.enumerated()
-    where required.place == place && self.is(key, required.key) && hasForm(required.form, value) {
-      parts.found.insert(Members(rawValue: 1 << index))
+    RequiredMember.all.withUnsafeBufferPointer { all in
+      for index in all.indices
+      where all[index].place == place && self.is(key, all[index].key) && hasForm(all[index].form, value) {
+        parts.found.insert(Members(rawValue: 1 << index))
+      }
     }
     if !isStamped, place != .thread { try checkNumber(key, value) }
     switch place {
@@ -299,8 +308,10 @@ struct LineScanner {
   private func checkNumber(_ key: Range<Int>, _ value: Range<Int>) throws(Fault) {
     let first = bytes[value.lowerBound]
     guard first == UInt8(ascii: "-") || first &- 0x30 <= 9 else { return }
-    let isDuration = key.count > 3 && bytes[key].suffix(3).elementsEqual("_ms".utf8)
-    guard isDuration || Self.counts.contains(where: { self.is(key, $0) }) else { return }
+    let isDuration = key.count > 3 && JSONTokens.matches("_ms", bytes, at: key.upperBound - 3)
+    // Nine digits, and no exponent behind them, are never too much.
+    if first != UInt8(ascii: "-"), isSmall(value) { return }
+    guard isDuration || isCount(key) else { return }
     func fault(_ reason: String) -> Fault {
       Fault(reason: "\(String(decoding: bytes[key], as: UTF8.self).forLog) \(reason)", position: value.lowerBound)
     }
@@ -310,9 +321,33 @@ struct LineScanner {
     if !isDuration, number > Double(Self.largestCount) { throw fault("is more than there can be") }
   }
 
-  private static let counts: [StaticString] = [
-    "dropped", "count", "samples", "callouts", "frames_omitted", "threads_omitted", "major_faults", "minor_faults",
-  ]
+  private func isCount(_ key: Range<Int>) -> Bool {
+    switch key.count {
+    case 5: self.is(key, "count")
+    case 7: self.is(key, "dropped") || self.is(key, "samples")
+    case 8: self.is(key, "callouts")
+    case 12: self.is(key, "major_faults") || self.is(key, "minor_faults")
+    case 14: self.is(key, "frames_omitted")
+    case 15: self.is(key, "threads_omitted")
+    default: false
+    }
+  }
+
+  /// Whether a number has at most nine digits before its point, and no exponent.
+  private func isSmall(_ value: Range<Int>) -> Bool {
+    var whole = 0
+    var isFraction = false
+    for byte in bytes[value] {
+      if byte == UInt8(ascii: ".") {
+        isFraction = true
+      } else if byte &- 0x30 > 9 {
+        return false
+      } else if !isFraction {
+        whole += 1
+      }
+    }
+    return whole <= 9
+  }
 
   private func hasForm(_ form: RequiredMember.Form, _ value: Range<Int>) -> Bool {
     switch form {
@@ -323,7 +358,7 @@ struct LineScanner {
     }
   }
 
-  private mutating func noteOutermost(
+  private func noteOutermost(
     _ key: Range<Int>, _ value: Range<Int>, _ member: Range<Int>
   ) throws(Fault) {
     switch key.count {
@@ -375,9 +410,10 @@ private struct RequiredMember {
   var place: LineScanner.Place
   var key: StaticString
   var form: Form
-  var path: String
+  // No String, which would be counted at each look.
+  var path: StaticString
 
-  init(_ place: LineScanner.Place, _ key: StaticString, _ form: Form, _ path: String) {
+  init(_ place: LineScanner.Place, _ key: StaticString, _ form: Form, _ path: StaticString) {
     (self.place, self.key, self.form, self.path) = (place, key, form, path)
   }
 
