@@ -149,6 +149,7 @@ import Testing
     )
     let client = try send([line], agent)
     // It is there for the lines to come, and has nothing to say of this one.
+    #expect(comes { agent.worker != nil })
     let worker = try #require(agent.worker)
     kill(worker, SIGSTOP)
     defer { kill(worker, SIGCONT) }

@@ -5,12 +5,11 @@ import StallMonitor
 /// Who may connect, and whose connection gives way.
 extension Ingest {
   /// Refuses the connection of a user who connects too often, at the least cost.
-  func connectsTooOften(_ socket: Int32) -> Bool {
-    var credentials = clinux_peer()
-    guard clinux_peer_credentials(socket, &credentials), !connectionRate.admits(credentials.uid) else { return false }
+  func connectsTooOften(_ socket: Int32, _ user: UInt32) -> Bool {
+    if connectionRate.admits(user) { return false }
     turnAway(
-      socket, .tooOften, "its user connects too often", about: "often-\(credentials.uid)",
-      "user \(credentials.uid): it connects more than \(Int(ConnectionRate.perSecond)) times a second")
+      socket, .tooOften, "its user connects too often", about: "often-\(user)",
+      "user \(user): it connects more than \(Int(ConnectionRate.perSecond)) times a second")
     return true
   }
 
@@ -27,8 +26,8 @@ extension Ingest {
   }
 
   /// Takes a connection, or refuses it with words.
-  func admit(_ socket: Int32) {
-    guard let (peer, pidfd) = Peer.of(socket: socket) else {
+  func admit(_ socket: Int32, _ credentials: clinux_peer) {
+    guard let (peer, pidfd) = Peer.of(socket: socket, credentials) else {
       Glibc.close(socket)
       return
     }

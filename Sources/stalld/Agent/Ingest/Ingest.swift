@@ -57,11 +57,9 @@ final class Ingest {
   static let highestSequence = UInt64(1) << 62
   /// What is read of a connection before the others have their turn.
   static let readSize = 32 << 10
-  /// Connections that are taken before hosts are read again, and those that are looked at.
+  /// Connections that are taken before hosts are read again, and those that are looked at: few, as hosts wait for that long.
   static let acceptLimit = 4
   static let refusalLimit = 32
-  /// How long no connection is accepted after so many refusals at once: a storm gets a part of a processor, and the hosts come first.
-  static let refusalRest: Duration = .milliseconds(1)
   /// How long lines wait for others at most, and how many do.
   static let batchInterval: Duration = .milliseconds(1)
   static let batchLines = 64
@@ -163,8 +161,7 @@ final class Ingest {
 
   func accept(from descriptor: Int32) {
     var (admitted, refused) = (0, 0)
-    while admitted < Self.acceptLimit {
-      guard refused < Self.refusalLimit else { return restFromListening(for: Self.refusalRest) }
+    while admitted < Self.acceptLimit, refused < Self.refusalLimit {
       let socket = clinux_accept(descriptor)
       if socket < 0 {
         if errno == EINTR || errno == ECONNABORTED {
@@ -174,25 +171,27 @@ final class Ingest {
         if errno != EAGAIN { pauseListening(String(cString: strerror(errno))) }
         return
       }
-      if connectsTooOften(socket) {
+      var credentials = clinux_peer()
+      guard clinux_peer_credentials(socket, &credentials) else {
         refused += 1
+        Glibc.close(socket)
         continue
       }
-      admitted += 1
-      admit(socket)
+      if connectsTooOften(socket, credentials.uid) {
+        refused += 1
+      } else {
+        admitted += 1
+        admit(socket, credentials)
+      }
     }
   }
 
   /// No descriptors are left, say: the socket stays readable, and asking it on and on would help nobody.
   func pauseListening(_ reason: String) {
     complaints.say(.error, about: "accept", "no connection can be accepted for a second: \(reason)")
-    restFromListening(for: .seconds(1))
-  }
-
-  private func restFromListening(for time: Duration) {
     listener?.interest = []
     let ingest = UncheckedReference(self)
-    loop.schedule(after: time, name: "accept again") { _ in ingest.object?.listener?.interest = .readable }
+    loop.schedule(after: .seconds(1), name: "accept again") { _ in ingest.object?.listener?.interest = .readable }
   }
 
   func process(_ peer: Peer, _ pidfd: Int32) -> PeerProcess {
