@@ -32,23 +32,31 @@ MATRIX_SCENARIOS ?=
 # `make corpus CORPUS=short` runs two builds of each program instead of all; CORPUS=update records what is reported now.
 CORPUS ?= full
 
-.PHONY: demo test matrix corpus test-fleet test-integrations test-traits test-pictures install agent deb test-deb examples fuzz sanitize bench bench-monitor bench-capture bench-loop bench-nio bench-report bench-agent lint format clean
+.PHONY: demo test test-shared-agent test-long matrix corpus test-fleet test-integrations test-traits test-pictures install agent deb test-deb examples fuzz sanitize structure bench bench-monitor bench-capture bench-loop bench-nio bench-report bench-agent lint format clean
 
 demo: ## A host with known stalls: report lines on standard output, an account on standard error.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES)
 	@$(SWIFT) build --configuration release --product stalld >&2
 	@"$$($(SWIFT) build --configuration release --show-bin-path)/stalld" demo
 
-test: ## All tests; the victims in debug and in release.
+# What tests need to run, in any form.
+define prepare-tests
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES) $(JUDGES) $(C_HOSTS)
 	@$(MAKE) --no-print-directory .build/judges/python/installed .build/judges/syslog-ng/installed
-	$(SWIFT) build --configuration release --product StallVictim
-	$(SWIFT) build --configuration release --product FoundationVictim
-	$(SWIFT) build --configuration release --product DispatchMainVictim
-	$(SWIFT) build --configuration release --product AsyncMainVictim
-	$(SWIFT) build --configuration release --product stalld
-	scripts/build-c-library "$(CURDIR)/.build/c-library/root"
+	@SWIFT="$(SWIFT)" scripts/build-test-programs
+endef
+
+test: ## All tests, some in a short form: hostile users of one agent (`make test-shared-agent`), kills, captures (`make test-long`: all of them whole).
+	$(prepare-tests)
 	$(SWIFT) test
+
+test-shared-agent: ## An agent that users share who do not trust each other, under a booted systemd: all attacks and losses; some minutes.
+	$(prepare-tests)
+	TEST_FORM=long $(SWIFT) test --filter SharedAgentTests
+
+test-long: ## All tests, each in its long form; a quarter of an hour.
+	$(prepare-tests)
+	TEST_FORM=long $(SWIFT) test
 
 matrix: ## Transfers and hostile hosts, watched and unwatched, MATRIX_RUNS times: a summary of what differs.
 	@scripts/install-dependencies $(LIBRARIES) $(C_HOSTS)
@@ -147,7 +155,7 @@ bench-agent: agent ## A thousand hosts and ten thousand reports a second: a tabl
 	taskset --cpu-list 1 $$($(SWIFT) build --configuration release --package-path Benchmarks/Agent --show-bin-path)/bench-agent \
 	  "$(CURDIR)/.build/bench/stalld" Documentation/AgentCost.md
 
-FUZZER := clang -g -O1 -fsanitize=fuzzer,address -DFUZZ_WITH_LIBFUZZER -ISources/CUnwind/include
+FUZZER := clang -g -O1 -fsanitize=fuzzer,address -DFUZZ_WITH_LIBFUZZER
 
 # What the agent and its hosts read of strangers: hosts' lines, the settings' file, what dead processes left.
 AGENT_READERS := lines settings spool
@@ -156,10 +164,9 @@ AGENT_FUZZER := --package-path Tests/Fuzz/Agent --scratch-path .build/fuzz/agent
 fuzz: ## Unwinding, symbols and the agent's readers under libFuzzer and the address sanitizer, FUZZ_SECONDS in all; finds are kept in .build/fuzz.
 	@scripts/install-dependencies $(LIBRARIES) libyaml-dev libstdc++-12-dev
 	mkdir -p $(addprefix .build/fuzz/,$(addsuffix -corpus,unwind symbols $(AGENT_READERS)))
-	$(FUZZER) -ITests/Fuzz/Unwind/include -o .build/fuzz/unwind Tests/Fuzz/Unwind/unwind.c \
-	  $(addprefix Sources/CUnwind/,unwind.c unwind_code.c memory.c libunwind_table.c)
-	$(FUZZER) -o .build/fuzz/symbols Tests/Fuzz/Symbols/symbols.c \
-	  $(addprefix Sources/CUnwind/,symbols.c symbols_open.c symbols_elf.c symbols_dwarf.c symbols_lines.c symbols_demangle.c libdw_table.c)
+	$(FUZZER) -ISources/CUnwind/include -ITests/Fuzz/Unwind/include -o .build/fuzz/unwind Tests/Fuzz/Unwind/unwind.c \
+	  $(wildcard Sources/CUnwind/*.c Sources/CUnwind/*/*.c)
+	$(FUZZER) -ISources/CSymbols/include -o .build/fuzz/symbols Tests/Fuzz/Symbols/symbols.c $(wildcard Sources/CSymbols/*.c)
 	$(SWIFT) build $(AGENT_FUZZER)
 	.build/fuzz/unwind -max_total_time=$$(($(FUZZ_SECONDS) / 5)) -timeout=5 -max_len=4096 \
 	  -artifact_prefix=.build/fuzz/unwind- .build/fuzz/unwind-corpus Tests/Fuzz/seeds/unwind
@@ -177,6 +184,15 @@ SANITIZE ?= short
 sanitize: ## The loop and the pulse under the thread sanitizer, captures and victims under the address sanitizer; SANITIZE=full does more.
 	@scripts/install-dependencies $(LIBRARIES) $(JUDGES)
 	@SWIFT="$(SWIFT)" scripts/sanitize $(SANITIZE)
+
+# From the top of the table to the bottom: while a target is built, nothing below it exists that it could import.
+structure: ## Targets import what the table in ARCHITECTURE.md allows, and nothing else; files and functions that are too long.
+	@scripts/install-dependencies $(LIBRARIES)
+	SWIFT="$(SWIFT)" scripts/check-structure
+	rm -rf .build/structure
+	for target in $$(scripts/check-structure --libraries); do \
+	  $(SWIFT) build --scratch-path .build/structure --explicit-target-dependency-import-check error --target $$target || exit 1; \
+	done
 
 lint: ## The formatter's check.
 	$(SWIFT) format lint --strict --parallel --recursive Package.swift Sources Tests Benchmarks Examples Integrations

@@ -29,13 +29,24 @@ let package = Package(
   ],
   targets: [
     .target(name: "CLinux"),
-    // libunwind and libdw are opened at run time and never linked: see Sources/CUnwind/libunwind_table.h.
+    // libunwind and libdw are opened at run time and never linked: see the headers libunwind_table.h and libdw_table.h.
     .target(name: "CUnwind"),
-    .target(name: "LoopEngine", dependencies: ["CLinux"]),
+    .target(name: "CSymbols"),
+    // Descriptors in use: whole lines out, numbers that are checked, addresses of sockets, files that are replaced whole.
+    .target(name: "DescriptorIO", dependencies: ["CLinux"]),
+    // What a loop and a monitor know of each other, so that neither links the other.
+    .target(name: "TurnSource", dependencies: ["CLinux"]),
+    .target(name: "LoopEngine", dependencies: ["CLinux", "TurnSource"]),
+    // The report as data: no input or output, no threads.
+    .target(name: "StallReport"),
+    // Names for addresses.
+    .target(name: "StallSymbols", dependencies: ["CSymbols", "StallReport"]),
+    // What threads do, as addresses and module identities.
+    .target(name: "StallCapture", dependencies: ["CLinux", "CUnwind", "DescriptorIO", "StallReport"]),
     .target(
       name: "StallMonitor",
       dependencies: [
-        "LoopEngine", "CLinux", "CUnwind",
+        "CLinux", "CUnwind", "TurnSource", "DescriptorIO", "StallReport", "StallSymbols", "StallCapture",
         .product(name: "Logging", package: "swift-log", condition: .when(traits: ["SwiftLog"])),
         .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["SwiftMetrics"])),
         .product(
@@ -54,7 +65,9 @@ let package = Package(
     .executableTarget(
       name: "stalld",
       dependencies: [
-        "LoopEngine", "StallMonitor", "CLinux", "CUnwind", "CYAML", "CZlib", "CMicrohttpd",
+        "LoopEngine", "StallReport", "StallSymbols", "StallCapture", "StallMonitor", "CLinux", "CSymbols",
+        "DescriptorIO",
+        "CYAML", "CZlib", "CMicrohttpd",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
       // The parts of `stalld report --html`.
@@ -81,20 +94,31 @@ let package = Package(
     // A main thread of its own, which a test process does not give.
     .executableTarget(
       name: "MainThreadVictim", dependencies: ["LoopEngine", "CLinux"], path: "Tests/Victims/MainThreadVictim"),
-    // Suites that run one at a time, whichever target they are in.
-    .target(name: "TakingTurns", path: "Tests/TakingTurns"),
+    // What all test targets use: victims, written lines, the corpus, waiting, suites that take turns. Packages under Integrations have it by a link.
+    .target(name: "TestSupport", dependencies: ["StallReport", "StallSymbols"], path: "Tests/TestSupport"),
     // Processes watched and unwatched, side by side: the scenarios, `make matrix`, and the suites.
     .target(name: "Matrix", path: "Tests/Matrix"),
     .executableTarget(name: "run-matrix", dependencies: ["Matrix"], path: "Tests/MatrixCommand"),
-    .testTarget(name: "MatrixTests", dependencies: ["Matrix", "TakingTurns"]),
-    .testTarget(name: "LoopEngineTests", dependencies: ["LoopEngine", "CLinux", "MainThreadVictim", "VictimC"]),
+    .testTarget(name: "MatrixTests", dependencies: ["Matrix", "TestSupport"]),
+    .testTarget(name: "StallReportTests", dependencies: ["StallReport", "stalld"]),
+    .testTarget(name: "DescriptorIOTests", dependencies: ["DescriptorIO"]),
+    .testTarget(
+      name: "LoopEngineTests",
+      dependencies: ["LoopEngine", "TurnSource", "CLinux", "MainThreadVictim", "VictimC", "TestSupport"]),
     .testTarget(
       name: "StallMonitorTests",
       dependencies: [
-        "StallMonitor", "LoopEngine", "CUnwind", "CLinux", "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim",
-        "FoundationVictim", "DispatchMainVictim", "AsyncMainVictim", "ThrowVictim", "stalld", "TakingTurns",
+        "StallMonitor", "StallReport", "StallSymbols", "StallCapture", "LoopEngine", "TurnSource", "CUnwind",
+        "CSymbols",
+        "CLinux", "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim", "FoundationVictim", "DispatchMainVictim",
+        "AsyncMainVictim",
+        "ThrowVictim", "stalld", "TestSupport",
       ]),
-    .testTarget(name: "StalldTests", dependencies: ["stalld", "LoopEngine", "StallVictim", "TakingTurns"]),
+    .testTarget(
+      name: "StalldTests",
+      dependencies: [
+        "stalld", "DescriptorIO", "StallReport", "StallCapture", "LoopEngine", "StallVictim", "TestSupport",
+      ]),
   ],
   swiftLanguageModes: [.v6]
 )

@@ -4,7 +4,7 @@ import PackageDescription
 // A package of its own, so that nobody who uses the libraries resolves what the benchmarks need.
 let package = Package(
   name: "capture-benchmarks",
-  dependencies: [.package(name: "stalld", path: "../..")],
+  dependencies: [.package(name: "stalld", path: "../.."), .package(path: "../Support")],
   targets: [
     // Optimized always: it is what is captured.
     .target(name: "CTarget", cSettings: [.unsafeFlags(["-O2"])]),
@@ -20,6 +20,7 @@ let package = Package(
       name: "bench-capture",
       dependencies: [
         "CTarget", .product(name: "LoopEngine", package: "stalld"),
+        .product(name: "BenchmarkSupport", package: "Support"),
         .product(name: "StallMonitor", package: "stalld"),
       ]),
   ],

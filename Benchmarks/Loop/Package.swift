@@ -23,7 +23,7 @@ if has("glib-2.0/glib.h") {
 let package = Package(
   name: "LoopBenchmark",
   dependencies: [
-    .package(name: "stalld", path: "../.."),
+    .package(name: "stalld", path: "../.."), .package(path: "../Support"),
     .package(url: "https://github.com/apple/swift-nio", from: "2.90.0"),
   ],
   targets: [
@@ -31,7 +31,8 @@ let package = Package(
     .executableTarget(
       name: "LoopBenchmark",
       dependencies: [
-        "CPeers", .product(name: "LoopEngine", package: "stalld"), .product(name: "NIOPosix", package: "swift-nio"),
+        "CPeers", .product(name: "BenchmarkSupport", package: "Support"),
+        .product(name: "LoopEngine", package: "stalld"), .product(name: "NIOPosix", package: "swift-nio"),
         .product(name: "NIOCore", package: "swift-nio"),
       ]),
   ],

@@ -30,7 +30,9 @@ let package = Package(
         .product(name: "Configuration", package: "swift-configuration"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "MetricsTestKit", package: "swift-metrics"),
-      ]),
+      ],
+      // Reads what is internal to the library.
+      exclude: ["TestSupport/FingerprintCorpus.swift"]),
   ],
   swiftLanguageModes: [.v6]
 )

@@ -7,6 +7,7 @@ let package = Package(
   products: [.library(name: "StallMonitorNIO", targets: ["StallMonitorNIO"])],
   dependencies: [
     .package(name: "stalld", path: "../.."),
+    .package(path: "../../Benchmarks/Support"),
     .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
   ],
   targets: [
@@ -27,9 +28,16 @@ let package = Package(
       path: "Tests/NIOVictim"),
     // Echo throughput, watched and not; run by `make bench-nio`.
     .executableTarget(
-      name: "bench-nio", dependencies: ["StallMonitorNIO", .product(name: "NIOPosix", package: "swift-nio")],
+      name: "bench-nio",
+      dependencies: [
+        "StallMonitorNIO", .product(name: "BenchmarkSupport", package: "Support"),
+        .product(name: "NIOPosix", package: "swift-nio"),
+      ],
       path: "Benchmarks/bench-nio"),
-    .testTarget(name: "StallMonitorNIOTests", dependencies: ["NIOVictim"]),
+    .testTarget(
+      name: "StallMonitorNIOTests", dependencies: ["NIOVictim"],
+      // Reads what is internal to the library.
+      exclude: ["TestSupport/FingerprintCorpus.swift"]),
   ],
   swiftLanguageModes: [.v6]
 )

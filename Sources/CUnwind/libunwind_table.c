@@ -8,15 +8,18 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "cunwind_unwind.h"
 
-#if defined(__x86_64__)
+#if CUNWIND_HAS_STACKS
 
 struct libunwind_table libunwind;
 
 #define TEXT_OF(name) #name
 #define TEXT(name) TEXT_OF(name)
+
+static uintptr_t page_size(void) { return (uintptr_t)sysconf(_SC_PAGESIZE); }
 
 // Whether the address lies in what the loader seals after relocation (PT_GNU_RELRO).
 static bool is_sealed(const struct link_map *map, uintptr_t address) {
@@ -26,7 +29,7 @@ static bool is_sealed(const struct link_map *map, uintptr_t address) {
     if (segments[i].p_type != PT_GNU_RELRO) continue;
     uintptr_t start = map->l_addr + segments[i].p_vaddr;
     // The loader seals whole pages, and rounds the end down.
-    if (address >= start && address < ((start + segments[i].p_memsz) & ~(uintptr_t)4095)) return true;
+    if (address >= start && address < ((start + segments[i].p_memsz) & ~(page_size() - 1))) return true;
   }
   return false;
 }
@@ -37,10 +40,11 @@ static int refuse_mincore(void *address, size_t length, unsigned char *pages) {
   return -1;
 }
 
-// libunwind tries mincore(2) when it sets itself up, for the local API that is not used here. systemd's @system-service has no
-// mincore, and a service with that filter would be killed. So libunwind's own reference to it (and nobody else's) is led to a
-// function that says "not available", before the first call into the library. The reference is a jump slot in the library's
-// procedure linkage table (System V ABI, AMD64 supplement, "Procedure Linkage Table"). False if there is none to lead elsewhere.
+// libunwind tries mincore(2) when it sets itself up, for the local API that is not used here. systemd's
+// @system-service has no mincore, and a service with that filter would be killed. So libunwind's own reference
+// to it (and nobody else's) is led to a function that says "not available", before the first call into the
+// library. The reference is a jump slot in the library's procedure linkage table (ELF gABI, "Relocation").
+// False if there is none to lead elsewhere.
 static bool refuse_mincore_to(void *library) {
   struct link_map *map;
   if (dlinfo(library, RTLD_DI_LINKMAP, &map) != 0) return false;
@@ -57,18 +61,18 @@ static bool refuse_mincore_to(void *library) {
   }
   if (relocations == NULL || symbols == NULL || names == NULL) return false;
   for (size_t i = 0; i < size / sizeof *relocations; i++) {
-    if (ELF64_R_TYPE(relocations[i].r_info) != R_X86_64_JUMP_SLOT) continue;
+    if (ELF64_R_TYPE(relocations[i].r_info) != CUNWIND_JUMP_SLOT) continue;
     if (strcmp(names + symbols[ELF64_R_SYM(relocations[i].r_info)].st_name, "mincore") != 0) continue;
-    uintptr_t slot = map->l_addr + relocations[i].r_offset, page = slot & ~(uintptr_t)4095;
+    uintptr_t slot = map->l_addr + relocations[i].r_offset, page = slot & ~(page_size() - 1);
     // Read-only where the library was linked with -z relro -z now. What was writable before stays so.
     bool was_sealed = false;
     uintptr_t target = (uintptr_t)refuse_mincore;
     if (is_sealed(map, slot)) {
-      if (mprotect((void *)page, 4096, PROT_READ | PROT_WRITE) != 0) return false;
+      if (mprotect((void *)page, page_size(), PROT_READ | PROT_WRITE) != 0) return false;
       was_sealed = true;
     }
     memcpy((void *)slot, &target, sizeof target);
-    if (was_sealed) mprotect((void *)page, 4096, PROT_READ);
+    if (was_sealed) mprotect((void *)page, page_size(), PROT_READ);
     return true;
   }
   // Nothing to lead elsewhere: a libunwind that never calls it.
@@ -77,20 +81,16 @@ static bool refuse_mincore_to(void *library) {
 
 const char *cunwind_load(void) {
   if (libunwind.loaded) return NULL;
-  void *library = dlopen("libunwind-x86_64.so.8", RTLD_NOW | RTLD_LOCAL);
-  if (library == NULL) return "libunwind-x86_64.so.8 was not found (Debian package libunwind8)";
+  void *library = dlopen(CUNWIND_LIBUNWIND, RTLD_NOW | RTLD_LOCAL);
+  if (library == NULL) return CUNWIND_LIBUNWIND " was not found (Debian package libunwind8)";
 #define X(name)                                                                              \
   libunwind.name = (__typeof__(libunwind.name))dlsym(library, TEXT(UNW_OBJ(name)));           \
-  if (libunwind.name == NULL) return "libunwind-x86_64.so.8 lacks " TEXT(UNW_OBJ(name));
+  if (libunwind.name == NULL) return CUNWIND_LIBUNWIND " lacks " TEXT(UNW_OBJ(name));
   LIBUNWIND_FUNCTIONS(X)
 #undef X
-  if (!refuse_mincore_to(library)) return "libunwind-x86_64.so.8 cannot be kept from calling mincore";
+  if (!refuse_mincore_to(library)) return CUNWIND_LIBUNWIND " cannot be kept from calling mincore";
   libunwind.loaded = true;
   return NULL;
 }
-
-#else
-
-const char *cunwind_load(void) { return "stacks are taken on x86_64 only"; }
 
 #endif

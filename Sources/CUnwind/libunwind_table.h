@@ -8,10 +8,12 @@
 #include <dlfcn.h>
 #include <stdbool.h>
 
-#if defined(__x86_64__)
-#include <libunwind-x86_64.h>
+#include "architecture.h"
 
-// Exported by libunwind-x86_64.so.8, and declared in no public header.
+#if CUNWIND_HAS_STACKS
+#include CUNWIND_LIBUNWIND_HEADER
+
+// Exported by the library, and declared in no public header.
 extern int UNW_OBJ(dwarf_search_unwind_table)(unw_addr_space_t, unw_word_t, unw_dyn_info_t *, unw_proc_info_t *, int,
                                               void *);
 
@@ -25,7 +27,7 @@ struct libunwind_table {
   LIBUNWIND_FUNCTIONS(X)
 #undef X
 };
-extern struct libunwind_table libunwind;
+extern struct libunwind_table libunwind __attribute__((visibility("hidden")));
 #endif
 
 #endif

@@ -14,11 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "architecture.h"
 #include "snapshot_internal.h"
 
-#if defined(__x86_64__)
-
-#include <asm/perf_regs.h>
+#if CUNWIND_HAS_STACKS
 
 // The kernel takes a multiple of 8 below 65536, and gives less if the record would not fit into 64 KiB.
 #define STACK_BYTES 65528u
@@ -27,14 +26,9 @@
 // The kernel does not look for a thread of this id, and does for one that may be sampled.
 #define NO_SUCH_THREAD 0x7ffffffe
 
-static const int dwarf_to_perf[CUNWIND_REGISTERS] = {
-    PERF_REG_X86_AX, PERF_REG_X86_DX,  PERF_REG_X86_CX,  PERF_REG_X86_BX,  PERF_REG_X86_SI,  PERF_REG_X86_DI,
-    PERF_REG_X86_BP, PERF_REG_X86_SP,  PERF_REG_X86_R8,  PERF_REG_X86_R9,  PERF_REG_X86_R10, PERF_REG_X86_R11,
-    PERF_REG_X86_R12, PERF_REG_X86_R13, PERF_REG_X86_R14, PERF_REG_X86_R15, PERF_REG_X86_IP};
-
 static uint64_t register_mask(void) {
   uint64_t mask = 0;
-  for (int i = 0; i < CUNWIND_REGISTERS; i++) mask |= 1ull << dwarf_to_perf[i];
+  for (int i = 0; i < CUNWIND_REGISTERS; i++) mask |= 1ull << cunwind_perf_registers[i];
   return mask;
 }
 
@@ -149,13 +143,13 @@ static bool copy_sample(struct ring ring, uint64_t at, uint64_t end, bool was_in
   if (!cunwind_slot_begin(SNAPSHOT_FREE, &generation)) return false;
   memset(snapshot, 0, sizeof *snapshot);
   for (int i = 0; i < CUNWIND_REGISTERS; i++) {
-    snapshot->registers[i] = registers[dwarf_to_perf[i]];
+    snapshot->registers[i] = registers[cunwind_perf_registers[i]];
     // Inside a system call the kernel may not know the preserved registers, and gives all ones.
-    bool is_preserved = i == 3 || i == CUNWIND_RBP || (i >= 12 && i <= 15);
+    bool is_preserved = (CUNWIND_PRESERVED >> i & 1) != 0;
     if (!was_in_kernel || !is_preserved || snapshot->registers[i] != ~0ull) snapshot->known |= 1u << i;
   }
   ring_read(ring, at, cunwind_stack_copy, copied);
-  snapshot->stack_address = snapshot->registers[CUNWIND_RSP];
+  snapshot->stack_address = snapshot->registers[CUNWIND_STACK_POINTER];
   snapshot->stack_length = copied;
   snapshot->stack = cunwind_stack_copy;
   return true;
@@ -200,24 +194,5 @@ void cunwind_perf_close(cunwind_perf *perf) {
   perf->pages = NULL;
   perf->descriptor = -1;
 }
-
-#else
-
-bool cunwind_perf_is_permitted(void) { return false; }
-
-enum cunwind_capture_result cunwind_perf_open(cunwind_perf *perf, int32_t thread) {
-  memset(perf, 0, sizeof *perf);
-  perf->descriptor = -1;
-  perf->thread = thread;
-  return CUNWIND_CAPTURE_UNSUPPORTED;
-}
-
-bool cunwind_perf_request(cunwind_perf *perf) { return false; }
-
-enum cunwind_capture_result cunwind_perf_wait(cunwind_perf *perf, uint64_t timeout_ns, cunwind_snapshot *snapshot) {
-  return CUNWIND_CAPTURE_UNSUPPORTED;
-}
-
-void cunwind_perf_close(cunwind_perf *perf) {}
 
 #endif

@@ -44,13 +44,13 @@ bool cunwind_snapshot_read(uint64_t stack_pointer, uint64_t stack_highest, cunwi
   uint64_t generation;
   if (!cunwind_slot_begin(SNAPSHOT_FREE, &generation)) return false;
   memset(snapshot, 0, sizeof *snapshot);
-  uint64_t from = stack_pointer - RED_ZONE;
+  uint64_t from = stack_pointer - CUNWIND_RED_ZONE;
   size_t wanted = stack_highest == 0 ? UNKNOWN_STACK : CUNWIND_STACK_CAPACITY;
   if (stack_pointer < stack_highest && stack_highest - from < wanted) wanted = stack_highest - from;
   size_t length = cunwind_read(from, cunwind_stack_copy, wanted);
-  if (length <= RED_ZONE) {
+  if (length <= CUNWIND_RED_ZONE) {
     from = stack_pointer;
-    length = cunwind_read(from, cunwind_stack_copy, wanted - RED_ZONE);
+    length = cunwind_read(from, cunwind_stack_copy, wanted - CUNWIND_RED_ZONE);
   }
   snapshot->stack_address = from;
   snapshot->stack_length = length;

@@ -4,9 +4,10 @@
 
 #include <stdatomic.h>
 
+#include "architecture.h"
 #include "cunwind_snapshot.h"
 
-#define RED_ZONE 128u
+#pragma GCC visibility push(hidden)
 
 // A handler that runs after its waiter gave up finds another generation and leaves. `state` is the generation in the
 // high bits and the stage in the low two.
@@ -29,5 +30,7 @@ struct own_stack {
   uint64_t lowest, end;
 };
 extern __thread struct own_stack cunwind_own_stack __attribute__((tls_model("initial-exec")));
+
+#pragma GCC visibility pop
 
 #endif

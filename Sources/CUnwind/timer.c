@@ -12,60 +12,32 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "architecture.h"
 #include "snapshot_internal.h"
-
-bool cunwind_is_interrupted_syscall(uint64_t rax, const unsigned char code[7]) {
-  if (rax != (uint64_t)-EINTR || code[0] != 0xb8 || code[5] != 0x0f || code[6] != 0x05) return false;
-  int32_t number;
-  memcpy(&number, code + 1, sizeof number);
-  // close has released its descriptor before it fails with EINTR: repeated, it would close what another thread has
-  // opened.
-  return number != SYS_close && number != SYS_close_range;
-}
 
 int cunwind_first_real_time_signal(void) { return SIGRTMIN; }
 
-#if defined(__x86_64__)
+#if CUNWIND_HAS_STACKS
 
-// The smallest page of this architecture: a larger one is checked more than once.
-#define PAGE 4096u
+#define PAGE CUNWIND_SMALLEST_PAGE
 // A stack pointer further from the stack's end than this is on some other stack.
 #define UNKNOWN_STACK (64u << 10)
 
-// rt_sigprocmask copies the set before it looks at what is to be done with it (kernel/signal.c), so with an operation
-// that does not exist it answers EINVAL for a set that can be read, and changes nothing. No filter can forbid the call:
-// the C library makes it in every pthread_create.
-bool cunwind_is_readable(uint64_t address) {
-  long result = SYS_rt_sigprocmask;
-  register long size __asm__("r10") = 8;
-  __asm__ volatile("syscall" : "+a"(result) : "D"(-1L), "S"(address), "d"(0L), "r"(size) : "rcx", "r11", "memory");
-  return result == -EINVAL;
-}
+bool cunwind_is_readable(uint64_t address) { return cunwind_arch_is_readable(address); }
 
-// A copy that no interposer or sanitizer sees.
-static void raw_copy(void *to, uint64_t from, size_t length) {
-  const void *source = (const void *)(uintptr_t)from;
-  __asm__ volatile("rep movsb" : "+D"(to), "+S"(source), "+c"(length) : : "memory");
-}
-
-// Copies page by page up to the first that cannot be read. @return the bytes copied.
-static size_t checked_copy(void *to, uint64_t from, size_t length) {
+size_t cunwind_checked_copy(void *to, uint64_t from, size_t length) {
   size_t done = 0;
   while (done < length) {
     uint64_t at = from + done;
     size_t part = PAGE - at % PAGE;
     if (part > length - done) part = length - done;
     // Within the page, whatever the last bytes are.
-    if (!cunwind_is_readable(at & ~7ull)) break;
-    raw_copy((char *)to + done, at, part);
+    if (!cunwind_arch_is_readable(at & ~7ull)) break;
+    cunwind_arch_copy((char *)to + done, at, part);
     done += part;
   }
   return done;
 }
-
-static const int dwarf_to_greg[CUNWIND_REGISTERS] = {
-    REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8,
-    REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
 
 static size_t copy_stack(uint64_t from, uint64_t sp, const stack_t *alternate) {
   uint64_t lowest = (uint64_t)(uintptr_t)alternate->ss_sp;
@@ -77,44 +49,27 @@ static size_t copy_stack(uint64_t from, uint64_t sp, const stack_t *alternate) {
     end = lowest + alternate->ss_size;
   size_t wanted = end - from < CUNWIND_STACK_CAPACITY ? (size_t)(end - from) : CUNWIND_STACK_CAPACITY;
   // Each page every time: the process may protect or unmap parts of any stack, coroutines within this one among them.
-  return checked_copy(cunwind_stack_copy, from, wanted);
-}
-
-// How many bytes of instructions lead from loading the number of an interrupted system call to `rip`; 0 if it is none.
-// In a process with threads, glibc 2.36 loads the first argument of epoll_pwait, pselect and the like in between
-// (`mov 4(%rsp),%edi`).
-static unsigned call_length(uint64_t rax, uint64_t rip) {
-  unsigned char code[11];
-  if (checked_copy(code, rip - sizeof code, sizeof code) != sizeof code) return 0;
-  if (cunwind_is_interrupted_syscall(rax, code + 4)) return 7;
-  if (code[5] != 0x8b || code[6] != 0x7c || code[7] != 0x24) return 0;
-  unsigned char joined[7];
-  memcpy(joined, code, 5);
-  memcpy(joined + 5, code + 9, 2);
-  return cunwind_is_interrupted_syscall(rax, joined) ? 11 : 0;
+  return cunwind_checked_copy(cunwind_stack_copy, from, wanted);
 }
 
 __attribute__((no_sanitize("address", "thread"))) static void copy_handler(int number, siginfo_t *info, void *context) {
   const ucontext_t *interrupted = context;
-  greg_t *gregs = ((ucontext_t *)context)->uc_mcontext.gregs;
   // The mask that the thread goes back to blocks this signal, so a call with a mask of its own let it in, and must not
   // notice. Otherwise the EINTR is another signal's.
   uint64_t mask;
   memcpy(&mask, &interrupted->uc_sigmask, sizeof mask);
-  if ((mask >> (number - 1) & 1) != 0 && (uint64_t)gregs[REG_RAX] == (uint64_t)-EINTR) {
-    gregs[REG_RIP] -= call_length((uint64_t)gregs[REG_RAX], (uint64_t)gregs[REG_RIP]);
-  }
+  if ((mask >> (number - 1) & 1) != 0) cunwind_arch_restart_call(context);
   if (info->si_code != SI_TIMER) return;
   uint64_t generation = (uint64_t)(uintptr_t)info->si_value.sival_ptr;
   uint64_t expected = generation << 2 | SNAPSHOT_REQUESTED;
   if (!atomic_compare_exchange_strong(&cunwind_slot.state, &expected, generation << 2 | SNAPSHOT_COPYING)) return;
 
   cunwind_snapshot *snapshot = &cunwind_slot.snapshot;
-  for (int i = 0; i < CUNWIND_REGISTERS; i++) snapshot->registers[i] = (uint64_t)gregs[dwarf_to_greg[i]];
+  cunwind_arch_copy_registers(interrupted, snapshot->registers);
   snapshot->known = (1u << CUNWIND_REGISTERS) - 1;
-  uint64_t sp = snapshot->registers[CUNWIND_RSP], from = sp - RED_ZONE;
+  uint64_t sp = snapshot->registers[CUNWIND_STACK_POINTER], from = sp - CUNWIND_RED_ZONE;
   size_t length = copy_stack(from, sp, &interrupted->uc_stack);
-  if (length <= RED_ZONE) {
+  if (length <= CUNWIND_RED_ZONE) {
     // The red zone begins in the guard page.
     from = sp;
     length = copy_stack(from, sp, &interrupted->uc_stack);
@@ -287,18 +242,5 @@ void cunwind_timer_end(cunwind_timer *timer) {
     sigaction(SIGPROF, &original, NULL);
   }
 }
-
-#else
-
-bool cunwind_is_readable(uint64_t address) { return false; }
-int cunwind_timer_signal(uint64_t blocked) { return -ENOSYS; }
-bool cunwind_timer_borrow_profiling_signal(void) { return false; }
-enum cunwind_capture_result cunwind_timer_begin(cunwind_timer *timer, int32_t thread, int number) {
-  return CUNWIND_CAPTURE_UNSUPPORTED;
-}
-enum cunwind_capture_result cunwind_timer_wait(cunwind_timer *timer, uint64_t timeout_ns, cunwind_snapshot *snapshot) {
-  return CUNWIND_CAPTURE_UNSUPPORTED;
-}
-void cunwind_timer_end(cunwind_timer *timer) {}
 
 #endif

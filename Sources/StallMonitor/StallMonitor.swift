@@ -1,9 +1,10 @@
 import CLinux
 import Glibc
-import LoopEngine
+import StallCapture
+import StallReport
 import Synchronization
 
-/// Watches the main loop of this process, and tells of each turn that takes too long.
+/// Watches the main loop of this process, and reports each turn that takes too long.
 ///
 /// ```swift
 /// import LoopEngine
@@ -24,29 +25,7 @@ public final class StallMonitor: Sendable {
   /// What an agent has handed out (`sink`) wins over it, and is not in it.
   public let configuration: StallMonitorConfiguration
 
-  private struct Watch {
-    var watchdog: Watchdog
-    var registry: LoopRegistry
-    // Nil if the main loop is not watched.
-    var stamping: LoopStamping?
-    var foundation: FoundationPulseObserver.Attachment?
-    var mainQueue: MainQueueHeartbeat?
-    var pool: CooperativePoolHeartbeat?
-    var suspension: Suspension
-    var couriers: Couriers
-  }
-
-  /// The threads that run code of the service, or wake its queues; each exists only while somebody needs it.
-  private struct Couriers {
-    /// Log and metrics; nil without them.
-    var telemetry: TelemetryCourier?
-    /// The closures of `actions`; nil without them.
-    var actions: Courier?
-    /// Heartbeats.
-    var beats: Courier
-  }
-
-  private let watch: Mutex<Watch?>
+  private let session: Mutex<WatchSession?>
   // The child of a fork may find a lock held by a thread that it does not have: there, nothing is locked.
   private let sentinel: ForkSentinel
 
@@ -54,11 +33,11 @@ public final class StallMonitor: Sendable {
   private static let active = Mutex<StallMonitor?>(nil)
 
   private init(
-    configuration: StallMonitorConfiguration, watch: consuming sending Watch?, sentinel: ForkSentinel = ForkSentinel()
+    configuration: StallMonitorConfiguration, session: consuming sending WatchSession?, sentinel: ForkSentinel = ForkSentinel()
   ) {
     self.configuration = configuration
     self.sentinel = sentinel
-    self.watch = Mutex(watch)
+    self.session = Mutex(session)
   }
 
   /// Starts to watch the main loop (`Loop.main`), until ``stop()``.
@@ -116,12 +95,12 @@ public final class StallMonitor: Sendable {
     }
     for problem in problems { Diagnostics.say("\(problem). The service goes on, unwatched") }
     let serviceManager =
-      configuration.notifiesServiceManager || problems.contains { $0.variable == Environment.serviceManagerVariable }
+      configuration.notifiesServiceManager || problems.contains { $0.variable == MonitorSetting.serviceManagerVariable }
       ? ServiceManagerWatchdog(environment: environment) : nil
     guard problems.isEmpty, configuration.isEnabled else {
       if problems.isEmpty { Diagnostics.note("The stall monitor is disabled") }
       serviceManager?.release()
-      return StallMonitor(configuration: configuration, watch: nil)
+      return StallMonitor(configuration: configuration, session: nil)
     }
     do throws(StallMonitorError) {
       return try beginOnce(
@@ -132,7 +111,7 @@ public final class StallMonitor: Sendable {
       defer { serviceManager?.release() }
       guard environment.setsSink else { throw error }
       Diagnostics.say("the sink \(sink) cannot be opened: \(reason). The service goes on, unwatched")
-      return StallMonitor(configuration: configuration, watch: nil)
+      return StallMonitor(configuration: configuration, session: nil)
     }
   }
 
@@ -144,10 +123,11 @@ public final class StallMonitor: Sendable {
     try active.withLock { active throws(StallMonitorError) in
       if active?.isWatching == true { throw .alreadyWatching }
       let sentinel = ForkSentinel()
-      let watch = try beginWatch(
-        configuration, environment: environment, sentinel: sentinel, serviceManager: serviceManager,
-        watchesMainLoop: watchesMainLoop, courier: courier)
-      let monitor = StallMonitor(configuration: configuration, watch: watch, sentinel: sentinel)
+      let start = WatchStart(
+        configuration: configuration, environment: environment, sentinel: sentinel, serviceManager: serviceManager,
+        telemetry: courier)
+      let session = try start.begin(watchesMainLoop: watchesMainLoop)
+      let monitor = StallMonitor(configuration: configuration, session: session, sentinel: sentinel)
       active = monitor
       Diagnostics.note(
         "The stall monitor has started", ["threshold": "\(configuration.threshold)", "sink": "\(configuration.sink)"])
@@ -156,32 +136,32 @@ public final class StallMonitor: Sendable {
   }
 
   /// Whether the main loop is watched: false if the monitor was disabled, misconfigured or stopped, and in the child of a fork.
-  public var isWatching: Bool { sentinel.isInOwnProcess && watch.withLock { $0 != nil } }
+  public var isWatching: Bool { sentinel.isInOwnProcess && session.withLock { $0 != nil } }
 
   /// The loops that are watched at this moment, the main loop first.
   ///
   /// Empty if the monitor does not watch. Takes a lock for a moment; from any thread.
   public var watchedLoops: [WatchedLoopStatus] {
     guard sentinel.isInOwnProcess else { return [] }
-    return watch.withLock { $0?.watchdog }?.watchedSubjects.map(WatchedLoopStatus.init) ?? []
+    return session.withLock { $0?.watchdog }?.list.subjects.map(WatchedLoopStatus.init) ?? []
   }
 
   /// The loops that are watched; nil if the monitor does not watch.
-  var registry: LoopRegistry? { sentinel.isInOwnProcess ? watch.withLock { $0?.registry } : nil }
+  var registry: LoopRegistry? { sentinel.isInOwnProcess ? session.withLock { $0?.registry } : nil }
 
   /// How often the watchdog thread has woken up; 0 if there is none.
   ///
   /// An idle service's does not grow.
   public var watchdogWakeUps: UInt64 {
-    sentinel.isInOwnProcess ? watch.withLock { $0?.watchdog.wakeUpCount ?? 0 } : 0
+    sentinel.isInOwnProcess ? session.withLock { $0?.watchdog.wakeUpCount ?? 0 } : 0
   }
 
-  /// Overlooks the loop's turns until ``resume()``; for work that is known to be slow.
+  /// Ignores the loop's turns until ``resume()``; for work that is known to be slow.
   ///
-  /// Pauses nest. A stall that is told already is followed to its end. Lock-free on the loop's side; from any thread.
+  /// Pauses nest. A stall that is reported already is followed to its end. Lock-free on the loop's side; from any thread.
   public func pause() {
     guard sentinel.isInOwnProcess else { return }
-    watch.withLock { $0?.suspension }?.begin()
+    session.withLock { $0?.suspension }?.begin()
   }
 
   /// Ends one ``pause()``.
@@ -189,9 +169,9 @@ public final class StallMonitor: Sendable {
   /// The turn that is under way is timed from now. Without a pause nothing happens.
   public func resume() {
     guard sentinel.isInOwnProcess else { return }
-    watch.withLock { watch in
-      guard let watch, watch.suspension.end() else { return }
-      watch.watchdog.semaphore.post()
+    session.withLock { session in
+      guard let session, session.suspension.end() else { return }
+      session.watchdog.semaphore.post()
     }
   }
 
@@ -213,14 +193,14 @@ public final class StallMonitor: Sendable {
   /// Takes the call stacks of all threads of this process now, with names.
   ///
   /// Needs no monitor, and may be called from any thread but not from a signal handler; calls wait for each other. The caller
-  /// stands still meanwhile, and is in the result. The threads are looked at one after the other: one that stands still is read and not touched,
-  /// one that runs gets one signal, whose handler copies for some 10 us and needs about 4 KiB of its stack. Each is told as it was at a moment of its
+  /// is blocked meanwhile, and is in the result. The threads are captured one after the other: a blocked one is read and not touched,
+  /// one that runs gets one signal, whose handler copies for some 10 us and needs about 4 KiB of its stack. Each is captured at a moment of its
   /// own. Print the result for text.
   ///
-  /// It costs about 100 us a thread that stands still and 5 ms one that runs, and the first call some hundred milliseconds for
+  /// It costs about 100 us for a blocked thread and 5 ms for one that runs, and the first call some hundred milliseconds for
   /// reading symbols. It allocates, makes a thread, and opens libunwind and libdw if no monitor has.
   ///
-  /// - Parameter timeLimit: When this is over, threads that have not been looked at are told with a `failure`, and frames without names.
+  /// - Parameter timeLimit: After this, the other threads are returned with a `failure`, and frames without names.
   /// - Returns: All threads but this library's own; none if no thread could be made.
   public static func captureAllThreads(timeLimit: Duration = .seconds(5)) -> [ThreadBacktrace] {
     ThreadDump.take(timeLimit: max(.zero, min(timeLimit, .seconds(3600))).nanoseconds)
@@ -232,158 +212,32 @@ public final class StallMonitor: Sendable {
   /// watched, nothing happens.
   public func stop() {
     guard sentinel.isInOwnProcess else { return }
-    let ended = watch.withLock { watch in
-      defer { watch = nil }
-      return watch
+    let ended = session.withLock { session in
+      defer { session = nil }
+      return session
     }
-    guard let ended else { return }
-    ended.registry.close()
-    ended.stamping?.end()
-    ended.foundation?.end()
-    ended.mainQueue?.end()
-    ended.pool?.end()
-    ended.watchdog.stop()
-    ended.couriers.beats.end()
-    ended.couriers.actions?.end()
-    StandardErrorQueue.flush()
-    Diagnostics.note("The stall monitor has stopped")
-    ended.couriers.telemetry?.end()
+    ended?.end()
   }
 
   /// What a loop that is watched by heartbeats needs of the watch.
-  struct HeartbeatPlace {
+  struct HeartbeatResources {
     var watchdog: Watchdog
     var suspension: Suspension
     var pulse: Pulse
+    var records: LoopRecords
     /// Posts the heartbeats.
     var courier: Courier
   }
 
   /// What a loop that is watched by heartbeats needs of the watch; nil if there is none.
-  func heartbeatPlace() -> HeartbeatPlace? {
+  func heartbeatResources() -> HeartbeatResources? {
     guard sentinel.isInOwnProcess else { return nil }
-    return watch.withLock { watch in
-      watch.map {
-        HeartbeatPlace(
-          watchdog: $0.watchdog, suspension: $0.suspension, pulse: $0.registry.makePulse(), courier: $0.couriers.beats)
+    return session.withLock { session in
+      session.map {
+        let (pulse, records) = $0.registry.makePulse()
+        return HeartbeatResources(
+          watchdog: $0.watchdog, suspension: $0.suspension, pulse: pulse, records: records, courier: $0.couriers.beats)
       }
     }
-  }
-
-  private static func beginWatch(
-    _ configuration: StallMonitorConfiguration, environment: Environment, sentinel: ForkSentinel,
-    serviceManager: ServiceManagerWatchdog?, watchesMainLoop: Bool, courier: TelemetryCourier?
-  ) throws(StallMonitorError) -> Watch {
-    let watchdog = Watchdog()
-    let couriers = Couriers(
-      telemetry: courier,
-      actions: ActionPlan.needsCourier(configuration.actions) ? Courier(name: "stall-actions") : nil,
-      beats: Courier(name: "stall-beats"))
-    let plan = SinkPlan(configuration, environment: environment)
-    let kept = try plan.keptDescriptor()
-    // On this thread, so that they share the service's descriptor table.
-    try courier?.start { watchdog.watchedSubjects }
-    if let actions = couriers.actions, !actions.addUser() { throw .noThread(code: EAGAIN) }
-    let recovery = plan.makeRecoveryPage(sentinel: sentinel)
-    let keepsRecords = Atomic<Bool>(false)
-    let suspension = Suspension()
-    StandardErrorQueue.hold(environment: environment, executable: ProcessFacts.executablePath())
-    defer { StandardErrorQueue.flush() }
-    do throws(StallMonitorError) {
-      try watchdog.start(keeping: kept) { () throws(StallMonitorError) in
-        let context = try makeContext(
-          configuration, environment: environment, plan: plan, watchdog: watchdog, serviceManager: serviceManager,
-          courier: courier, actionCourier: couriers.actions, recovery: recovery, suspension: suspension)
-        keepsRecords.store(context.recorder != nil, ordering: .releasing)
-        return context
-      }
-    } catch {
-      couriers.actions?.end()
-      throw error
-    }
-    let registry = LoopRegistry(
-      watchdog: watchdog, sentinel: sentinel, suspension: suspension, configuration: configuration,
-      keepsRecords: keepsRecords.load(ordering: .acquiring), recovery: recovery)
-    registry.rehearse()
-    var watch = Watch(watchdog: watchdog, registry: registry, suspension: suspension, couriers: couriers)
-    if watchesMainLoop { beginMainLoop(of: &watch, configuration) }
-    if configuration.watchesCooperativePool { watch.pool = watchPool(of: watch, configuration) }
-    return watch
-  }
-
-  /// Makes what the watchdog works with; on its thread.
-  ///
-  /// All that takes the dynamic loader's lock happens here, and never during a stall.
-  private static func makeContext(
-    _ configuration: StallMonitorConfiguration, environment: Environment, plan: SinkPlan, watchdog: Watchdog,
-    serviceManager: ServiceManagerWatchdog?, courier: TelemetryCourier?, actionCourier: Courier?,
-    recovery: RecoveryPage?, suspension: Suspension
-  ) throws(StallMonitorError) -> WatchdogContext {
-    let capture = ThreadCapture()
-    capture.prepareThread()
-    let executable = ProcessFacts.executablePath()
-    let resolver = FrameResolver(executablePath: executable)
-    let serviceName = configuration.serviceName ?? ProcessFacts.baseName(executable)
-    let origin = StallReport.Origin(
-      processID: getpid(), executablePath: executable,
-      executableBuildID: resolver.buildID(of: ProcessFacts.executableAddress()), serviceName: serviceName,
-      serviceVersion: configuration.serviceVersion, hostName: ProcessFacts.hostName())
-    let tunings = TuningBox()
-    let semaphore = watchdog.semaphore
-    let sink = try plan.start(origin: origin, tunings: tunings, recovery: recovery) { semaphore.post() }
-    let ledger = RepeatLedger(
-      window: configuration.repeatWindow.nanoseconds, budget: configuration.budget, now: MonotonicClock.now())
-    return WatchdogContext(
-      origin: origin, configuration: configuration, sink: sink,
-      publisher: ReportPublisher(sink: sink, ledger: ledger, courier: courier), capture: capture, resolver: resolver,
-      recorder: FatalRecorder.make(
-        configured: configuration.stateDirectory, environment: environment, serviceName: serviceName),
-      actions: ActionPlan(configuration.actions), serviceManager: serviceManager, tunings: tunings,
-      suspension: suspension,
-      courier: courier, actionCourier: actionCourier, recovery: recovery)
-  }
-
-  private static func beginMainLoop(of watch: inout Watch, _ configuration: StallMonitorConfiguration) {
-    let loop = Loop.main
-    let pulse = watch.registry.makePulse()
-    let stamper = TurnStamper(pulse: pulse)
-    let heartbeat = MainQueueHeartbeat(
-      pulse: pulse, stamper: stamper, semaphore: watch.watchdog.semaphore, courier: watch.couriers.beats)
-    let subject = WatchedLoop.Subject(
-      name: "main", kind: { stamper.kind.reportName }, threadID: getpid(), stackEnd: ProcessFacts.mainStackEnd(),
-      threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: watch.suspension,
-      state: { stamper.kind == .loop ? LoopDescription.current(of: loop) : (nil, nil) },
-      isInUnseenRun: { stamper.isInUnseenRun($0) }, captureThreads: configuration.captureThreads,
-      heartbeat: heartbeat, findsKind: true, turns: watch.registry.makeTurnSource(loop))
-    var identities = [LoopRegistry.Identity.loop(ObjectIdentifier(loop))]
-    if clinux_cf_is_here() {
-      identities.append(.coreFoundation(UInt(bitPattern: clinux_cf_main_run_loop())))
-    }
-    watch.registry.addMain(identities)
-    watch.watchdog.watch(subject)
-    if loop.isCurrent {
-      ThreadEnd.prepareForCapture()
-    } else {
-      loop.perform { ThreadEnd.prepareForCapture() }
-    }
-    watch.stamping = LoopStamping(of: loop, by: stamper)
-    watch.foundation = FoundationPulseObserver.attachToMain(stamper)
-    watch.mainQueue = heartbeat
-    heartbeat.prepare()
-  }
-
-  private static func watchPool(
-    of watch: Watch, _ configuration: StallMonitorConfiguration
-  ) -> CooperativePoolHeartbeat {
-    let watchdog = watch.watchdog
-    let pulse = Pulse(
-      semaphore: watchdog.semaphore, fencesItself: !watchdog.hasBarrier, countsTicks: watchdog.countsTicks)
-    let heartbeat = CooperativePoolHeartbeat(pulse: pulse, courier: watch.couriers.beats)
-    watchdog.watch(
-      WatchedLoop.Subject(
-        name: "cooperative", kind: { CooperativePoolHeartbeat.kind }, threadID: getpid(), stackEnd: 0,
-        threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: watch.suspension,
-        state: { (nil, nil) }, captureThreads: configuration.captureThreads, heartbeat: heartbeat))
-    return heartbeat
   }
 }

@@ -1,4 +1,5 @@
 import Glibc
+import TestSupport
 import Testing
 
 @testable import LoopEngine
@@ -510,9 +511,8 @@ import Testing
   }
 
   @Test func aChangedFileIsAnEvent() throws {
-    var template = Array("/tmp/loop-tests-XXXXXX".utf8CString)
-    let path = try #require(mkdtemp(&template).map { String(cString: $0) })
-    defer { rmdir(path) }
+    let scratch = try ScratchDirectory()
+    let path = scratch.path
     let log = Log<String>()
     _ = try onFreshLoop { loop in
       let source = try Loop.FileChangeSource(path, for: [.created, .deleted]) { change, name in

@@ -1,14 +1,13 @@
 import Glibc
 import LoopEngine
+import TestSupport
 import Testing
 
 /// Files that go away, children that were faster, counters at their limit.
 @Suite struct FileAndChildTests {
   private static func withDirectory<T>(_ body: (String) throws -> T) throws -> T {
-    var template = Array("/tmp/loop-tests-XXXXXX".utf8CString)
-    let path = try #require(mkdtemp(&template).map { String(cString: $0) })
-    defer { rmdir(path) }
-    return try body(path)
+    let scratch = try ScratchDirectory()
+    return try body(scratch.path)
   }
 
   /// Makes an empty file without ever having it open.

@@ -1,4 +1,5 @@
 import LoopEngine
+import TestSupport
 import Testing
 
 @Suite struct FlushPointTests {

@@ -1,5 +1,6 @@
 import Glibc
 import LoopEngine
+import TestSupport
 import Testing
 
 /// What timers, sources, observers and descriptor sources promise alike.

@@ -1,6 +1,7 @@
 import CLinux
 import LoopEngine
 import Testing
+import TurnSource
 
 @Suite struct ObserverTests {
   @Test func rawValuesAreCoreFoundations() {
@@ -93,13 +94,13 @@ import Testing
         stamp.pointee.context = Unmanaged.passUnretained(log).toOpaque()
         stamp.pointee.entry = { Unmanaged<Log<String>>.fromOpaque($0!).takeUnretainedValue().append("entry") }
         stamp.pointee.exit = { Unmanaged<Log<String>>.fromOpaque($0!).takeUnretainedValue().append("exit") }
-        loop.add(stamp)
+        loop.add(TurnStamp(stamp))
         return stamp
       }
       loop.perform(in: .tests) {}
       loop.run(mode: .tests, for: .zero)
       for stamp in stamps {
-        loop.remove(stamp) { log.append("removed") }
+        loop.remove(TurnStamp(stamp)) { log.append("removed") }
         loop.perform(in: "a mode of later") {}
         loop.run(mode: "a mode of later", for: .zero)
         stamp.deallocate()

@@ -1,6 +1,7 @@
 import Glibc
 import LoopEngine
 import Synchronization
+import TestSupport
 import Testing
 
 @Suite struct PermanentThreadTests {

@@ -1,5 +1,6 @@
 import Glibc
 import LoopEngine
+import TestSupport
 import Testing
 
 /// What libuv's and libdispatch's suites ask of polled descriptors.
@@ -327,9 +328,8 @@ import Testing
 
   /// libdispatch: dispatch_vnode.
   @Test func aFileReportsEveryChangeInTheOrderInWhichItHappens() throws {
-    var template = Array("/tmp/loop-tests-XXXXXX".utf8CString)
-    let directory = try #require(mkdtemp(&template).map { String(cString: $0) })
-    defer { rmdir(directory) }
+    let scratch = try ScratchDirectory()
+    let directory = scratch.path
     let (path, moved) = ("\(directory)/file", "\(directory)/moved")
     precondition(mknod(path, S_IFREG | 0o600, 0) == 0)
     let log = Log<String>()

@@ -1,5 +1,6 @@
 import Glibc
 import LoopEngine
+import TestSupport
 import Testing
 
 /// What libuv's suite asks of an iteration: prepare, check and idle handles, runs of each kind,
@@ -55,9 +56,8 @@ import Testing
     let log = Log<Int>()
     let pipes = (0..<3).map { _ in Pipe() }
     defer { for pipe in pipes { pipe.close() } }
-    var template = Array("/tmp/loop-tests-XXXXXX".utf8CString)
-    let directory = try #require(mkdtemp(&template).map { String(cString: $0) })
-    defer { rmdir(directory) }
+    let scratch = try ScratchDirectory()
+    let directory = scratch.path
     _ = try onFreshLoop { loop in
       loop.add(Loop.Source {})
       let ends = Log<@Sendable () -> Void>()

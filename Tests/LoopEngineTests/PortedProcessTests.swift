@@ -1,5 +1,6 @@
 import Glibc
 import LoopEngine
+import TestSupport
 import Testing
 
 /// What libuv's and libdispatch's suites ask of forks, signals and children.

@@ -1,6 +1,7 @@
 import Glibc
 import LoopEngine
 import Synchronization
+import TestSupport
 import Testing
 
 /// What libuv's and libdispatch's suites ask of wake-ups and of many threads.

@@ -1,6 +1,7 @@
 import CLinux
 import Glibc
 import LoopEngine
+import TestSupport
 import Testing
 
 /// What the kernel's events become, for sockets and pipes in all their states.

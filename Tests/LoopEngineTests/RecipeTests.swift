@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// The programs of the documentation, compiled and run as they are written.
@@ -36,8 +37,7 @@ import Testing
   }
 
   private static func recipes(in article: String) -> [Recipe] {
-    let documentation = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-      .appending(path: "../../Sources/LoopEngine/Documentation.docc/\(article)")
+    let documentation = Repository.file("Sources/LoopEngine/Documentation.docc/\(article)")
     guard let text = try? String(contentsOf: documentation, encoding: .utf8) else { return [] }
     var title = article
     return text.components(separatedBy: "```").enumerated().compactMap { position, part in
@@ -54,7 +54,7 @@ import Testing
     try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
     let source = directory.appending(path: "main.swift")
     try recipe.code.write(to: source, atomically: true, encoding: .utf8)
-    let objects = try ["LoopEngine.build", "CLinux.build"].flatMap { name in
+    let objects = try ["LoopEngine.build", "TurnSource.build", "CLinux.build"].flatMap { name in
       try FileManager.default.contentsOfDirectory(
         at: Self.products.appending(path: name), includingPropertiesForKeys: nil)
     }.filter { $0.pathExtension == "o" }.map(\.path)

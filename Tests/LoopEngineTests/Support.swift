@@ -125,16 +125,6 @@ func spin(until date: Loop.Instant) {
 /// Another descriptor of the same open file.
 func duplicate(_ descriptor: Int32) -> Int32 { fcntl(descriptor, F_DUPFD_CLOEXEC, 0) }
 
-/// Waits until a condition holds, for a minute at most, and says whether it does.
-func eventually(_ condition: () -> Bool) -> Bool {
-  let end = Loop.Instant.now.advanced(by: .seconds(60))
-  while !condition() {
-    guard Loop.Instant.now < end else { return false }
-    sleepBriefly(microseconds: 1000)
-  }
-  return true
-}
-
 /// Sleeps for a tenth of a millisecond, or as long as it says.
 func sleepBriefly(microseconds: UInt32 = 100) {
   usleep(microseconds)

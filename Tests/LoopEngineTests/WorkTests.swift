@@ -1,5 +1,6 @@
 import Glibc
 import LoopEngine
+import TestSupport
 import Testing
 
 /// Blocks, submitted work and idle work: where they run, in which order, and what they hold.

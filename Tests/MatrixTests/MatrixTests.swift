@@ -1,11 +1,11 @@
 import Matrix
-import TakingTurns
+import TestSupport
 import Testing
 
 /// What a process does and gets, watched and unwatched: the same.
 ///
 /// Of the transfers a third; `make matrix` runs all of them, several times. Nothing here is judged by time.
-@Suite(.takingTurns(forgivesStandstills: false))
+@Suite(.takingTurns)
 enum MatrixTests {
   /// Large transfers inside the kernel, which no monitor may cut short.
   @Suite struct Transfers {

@@ -1,11 +1,11 @@
 import Foundation
-import TakingTurns
+import TestSupport
 import Testing
 
 @testable import Matrix
 
 /// What a process can see of being watched is what Documentation/Guarantees.md says, and no more.
-@Suite(.serialized, .takingTurns(forgivesStandstills: false))
+@Suite(.serialized, .takingTurns)
 struct VisibleTests {
   /// Whether the kernel permits perf events to this process.
   private static let mayUsePerf: Bool = {

@@ -7,38 +7,58 @@ let isForThreads = Context.environment["SANITIZER"] == "thread"
 
 var targets: [Target] = [
   .target(name: "CLinux", path: "Sources/CLinux"),
+  .target(name: "DescriptorIO", dependencies: ["CLinux"], path: "Sources/DescriptorIO"),
   .target(name: "CUnwind", path: "Sources/CUnwind"),
-  .target(name: "LoopEngine", dependencies: ["CLinux"], path: "Sources/LoopEngine"),
-  .target(name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "CUnwind"], path: "Sources/StallMonitor"),
+  .target(name: "CSymbols", path: "Sources/CSymbols"),
+  .target(name: "TurnSource", dependencies: ["CLinux"], path: "Sources/TurnSource"),
+  .target(name: "LoopEngine", dependencies: ["CLinux", "TurnSource"], path: "Sources/LoopEngine"),
+  .target(name: "StallReport", path: "Sources/StallReport"),
+  .target(name: "StallSymbols", dependencies: ["CSymbols", "StallReport"], path: "Sources/StallSymbols"),
+  .target(
+    name: "StallCapture", dependencies: ["CLinux", "CUnwind", "DescriptorIO", "StallReport"],
+    path: "Sources/StallCapture"),
+  .target(
+    name: "StallMonitor",
+    dependencies: ["CLinux", "CUnwind", "TurnSource", "DescriptorIO", "StallReport", "StallSymbols", "StallCapture"],
+    path: "Sources/StallMonitor"),
   .target(name: "VictimC", path: "Tests/Victims/VictimC"),
+  .target(name: "TestSupport", dependencies: ["StallReport", "StallSymbols"], path: "Tests/TestSupport"),
 ]
 if isForThreads {
   targets += [
     .testTarget(
-      name: "LoopEngineTests", dependencies: ["LoopEngine", "CLinux", "VictimC"], path: "Tests/LoopEngineTests",
+      name: "LoopEngineTests", dependencies: ["LoopEngine", "TurnSource", "CLinux", "VictimC", "TestSupport"],
+      path: "Tests/LoopEngineTests",
       // The first runs an executable of the other package, the second reads files of the repository, and the third
       // compiles programs without the sanitizer.
       exclude: ["MainThreadTests.swift", "PromiseTableTests.swift", "RecipeTests.swift"]),
     .testTarget(
-      name: "PulseTests", dependencies: ["StallMonitor", "LoopEngine", "CLinux"], path: "Tests/StallMonitorTests",
-      sources: ["HeartbeatTests.swift", "PulseThreadsTests.swift", "TickScaleTests.swift", "WatchedLoopTests.swift"]),
+      name: "PulseTests",
+      dependencies: ["StallMonitor", "StallCapture", "StallReport", "LoopEngine", "TurnSource", "CLinux"],
+      path: "Tests/StallMonitorTests",
+      sources: [
+        "HeartbeatTests.swift", "PulseThreadsTests.swift", "TickScaleTests.swift", "TurnSourceRegistryTests.swift",
+        "WatchedLoopTests.swift",
+      ]),
   ]
 } else {
   targets += [
     .target(name: "VictimCxx", path: "Tests/Victims/VictimCxx"),
     .target(name: "FuzzUnwind", dependencies: ["CUnwind"], path: "Tests/Fuzz/Unwind"),
-    .target(name: "TakingTurns", path: "Tests/TakingTurns"),
     .executableTarget(
       name: "StallVictim", dependencies: ["LoopEngine", "StallMonitor", "VictimC"], path: "Tests/Victims/StallVictim"),
     .testTarget(
       name: "CaptureTests",
-      dependencies: ["StallMonitor", "CUnwind", "CLinux", "VictimC", "VictimCxx", "FuzzUnwind", "TakingTurns"],
+      dependencies: [
+        "StallMonitor", "StallReport", "StallSymbols", "StallCapture", "CUnwind", "CLinux", "VictimC", "VictimCxx",
+        "FuzzUnwind", "TestSupport",
+      ],
       path: "Tests/StallMonitorTests",
       sources: [
-        "CaptureTests.swift", "OneAtATime.swift", "PatientCapture.swift",
+        "CaptureTests.swift", "SuiteGroups.swift", "PatientCapture.swift",
         "SymbolFilesTests.swift", "SymbolFixtures.swift", "SymbolHostileTests.swift", "SymbolNamesTests.swift",
         "SymbolizerTests.swift",
-        "UnwindGarbageTests.swift", "Victim.swift",
+        "UnwindGarbageTests.swift",
       ]),
   ]
 }

@@ -1,11 +1,14 @@
 import Foundation
+import StallReport
+import TestSupport
 import Testing
 
 @testable import StallMonitor
 
-extension OneAtATime {
+extension WatchedHosts {
   /// What a host has done about its stalls, beside being told of them.
-  @Suite(.serialized)
+  @Suite(
+    .serialized, .takingTurns, .repeatedAfterStandstills(because: "actions come after a time"))
   struct ActionTests {
     @Test func closureIsCalledOnceForEachLevel() throws {
       let notices = FileManager.default.temporaryDirectory.appending(path: "notices-\(UUID().uuidString)")
@@ -27,8 +30,8 @@ extension OneAtATime {
       #expect(victim.facts["later-event"] == "stall.ongoing")
       #expect(try #require(victim.facts["later-ms"].flatMap(Double.init)) >= 700)
       let lines = try Data(contentsOf: notices)
-      try Victim.validate(lines)
-      #expect(try lines.split(separator: UInt8(ascii: "\n")).map { try Report($0).id } == [id, id])
+      try ReportSchema.expectValid(lines)
+      #expect(try lines.split(separator: UInt8(ascii: "\n")).map { try WrittenReport($0).id } == [id, id])
     }
 
     /// A stall that is counted as a repetition is one for the host all the same.
@@ -75,9 +78,7 @@ extension OneAtATime {
     /// The last line says it, the process ends as a crash, and the next one tells that it did.
     @Test(arguments: [("", "yes"), ("", "no"), ("ignored", "no"), ("blocked", "yes")])
     func processIsAborted(disposition: String, handler: String) throws {
-      let state = URL(fileURLWithPath: "/dev/shm/stallmonitor-tests-\(UUID().uuidString)")
-      try FileManager.default.createDirectory(at: state, withIntermediateDirectories: false)
-      defer { try? FileManager.default.removeItem(at: state) }
+      let state = try ScratchDirectory.inMemory()
       let environment = [
         "STALLMONITOR_STATE_DIRECTORY": state.path, "VICTIM_SIGABRT": disposition,
         "SWIFT_BACKTRACE": "enable=\(handler)", "STALLMONITOR_ABORT_AFTER": "600ms",

@@ -1,10 +1,13 @@
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 
-extension OneAtATime {
+extension WatchedHosts {
   /// Hosts whose lines go to an agent, and an agent that comes, goes and misbehaves.
-  @Suite(.serialized)
+  @Suite(
+    .serialized, .takingTurns,
+    .repeatedAfterStandstills(because: "the wake-ups of an idle host are counted over a time"))
   struct AgentSinkTests {
     private typealias State = FatalTests.State
 
@@ -20,13 +23,13 @@ extension OneAtATime {
     }
 
     /// The sequence numbers and whether they are whole: nothing is missing, nothing comes twice.
-    private func expectWhole(_ reports: [Report], from first: Int = 1) {
+    private func expectWhole(_ reports: [WrittenReport], from first: Int = 1) {
       let numbers = reports.compactMap { $0["stall", "sequence"] as? Int }
       #expect(numbers == Array(first..<(first + numbers.count)))
     }
 
     /// As an agent does, who knows what it has: a line that comes again is the same.
-    private func withoutRepetitions(_ reports: [Report]) -> [Report] {
+    private func withoutRepetitions(_ reports: [WrittenReport]) -> [WrittenReport] {
       var known: Set<String> = []
       return reports.filter { known.insert("\($0.id) \($0["stall", "sequence"] ?? 0)").inserted }
     }
@@ -52,7 +55,7 @@ extension OneAtATime {
       #expect(hello["protocol"] as? Int == 1)
       #expect((hello["service"] as? [String: Any])?["name"] as? String == "web")
       let reports = try agent.reports()
-      try Victim.validate(
+      try ReportSchema.expectValid(
         Data(
           (reports.isEmpty ? [] : agent.lines.filter { $0.starts(with: Data("{\"@".utf8)) }).joined(separator: [10]) + [
             10
@@ -96,7 +99,7 @@ extension OneAtATime {
       }
       func numbers(_ index: Int) throws -> [Int] {
         try agent.connections[index].lines.filter { $0.starts(with: Data("{\"@".utf8)) }
-          .map { try #require(try Report($0)["stall", "sequence"] as? Int) }
+          .map { try #require(try WrittenReport($0)["stall", "sequence"] as? Int) }
       }
       let (first, second, third) = (try numbers(0), try numbers(1), try numbers(2))
       #expect(first == Array(1...first.count))
@@ -161,7 +164,7 @@ extension OneAtATime {
       try agent.wait("the end") { $0.connections.count == 2 && $0.connections.allSatisfy { !$0.isOpen } }
       expectWhole(withoutRepetitions(try agent.reports()))
       #expect(try agent.reports().count >= 10)
-      try Victim.validate(
+      try ReportSchema.expectValid(
         Data(agent.lines.filter { $0.starts(with: Data("{\"@".utf8)) }.joined(separator: [10]) + [10]))
       #expect(state.files.isEmpty)
     }
@@ -324,26 +327,26 @@ extension OneAtATime {
       for line in raw {
         #expect(line.range(of: Data("\"symbol\"".utf8)) == nil)
         #expect(line.count < 64 << 10)
-        let report = try Report(line)
+        let report = try WrittenReport(line)
         #expect((report["message"] as? String)?.contains(" in StallVictim+0x") == true)
         #expect(report["stall", "path"] == nil)
       }
       let completed = try symbolicate(raw)
-      try Victim.validate(completed)
+      try ReportSchema.expectValid(completed)
       let later = try #require(
-        try completed.split(separator: 10).map { try Report(Data($0)) }.first { $0.event == "stall.ended" })
+        try completed.split(separator: 10).map { try WrittenReport(Data($0)) }.first { $0.event == "stall.ended" })
       let whole = try Victim.run(scenario, milliseconds: milliseconds, environment: variables)
       let told = try #require(whole.reports("stall.ended").first)
       #expect(later.culprit == told.culprit)
       #expect(later["stall", "fingerprint"] as? String == told["stall", "fingerprint"] as? String)
       #expect(later["stall", "evidence", "lock_kind"] as? String == told["stall", "evidence", "lock_kind"] as? String)
-      func place(_ report: Report) -> Substring? {
+      func place(_ report: WrittenReport) -> Substring? {
         // Without the line: which one a running thread is met at, and whether that instruction has one, is a matter of chance.
         (report["message"] as? String)?.split(separator: " in ").dropFirst().first?
           .prefix { $0 != ":" }.split(separator: ".swift").first
       }
       #expect(place(later) == place(told))
-      func names(_ report: Report) -> [[String?]] {
+      func names(_ report: WrittenReport) -> [[String?]] {
         ((report["threads"] as? [[String: Any]]) ?? []).map {
           (($0["stack"] as? [[String: Any]]) ?? []).map { $0["symbol"] as? String }.filter {
             $0?.contains("StallVictim") == true
@@ -380,7 +383,7 @@ extension OneAtATime {
       try agent.wait("the end") { !($0.connections.first?.isOpen ?? true) }
       #expect(try agent.reports().map(\.event) == ["stall.started", "stall.ended", "stall.suppressed"])
       let lines = agent.lines.filter { $0.starts(with: Data("{\"@".utf8)) }
-      let named = try symbolicate(lines).split(separator: 10).map { try Report(Data($0)) }
+      let named = try symbolicate(lines).split(separator: 10).map { try WrittenReport(Data($0)) }
       #expect(Set(named.map(\.culprit)).count == 1)
       #expect(named.allSatisfy { $0.culprit.contains("mixFor") })
       #expect(Set(named.compactMap { $0["stall", "fingerprint"] as? String }).count == 1)
@@ -450,7 +453,7 @@ extension OneAtATime {
       try agent.wait("the end") { $0.connections.count == 2 && $0.connections.allSatisfy { !$0.isOpen } }
       let child = try #require(victim.facts["child"].flatMap { Int($0) })
       for connection in agent.connections {
-        let reports = try connection.lines.filter { $0.starts(with: Data("{\"@".utf8)) }.map(Report.init)
+        let reports = try connection.lines.filter { $0.starts(with: Data("{\"@".utf8)) }.map(WrittenReport.init)
         #expect(Set(reports.compactMap { $0["process", "pid"] as? Int }).count == 1)
         expectWhole(reports)
       }

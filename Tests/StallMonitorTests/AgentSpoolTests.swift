@@ -1,6 +1,8 @@
 import Foundation
 import Glibc
+import StallReport
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import StallMonitor
@@ -14,7 +16,7 @@ struct AgentSpoolTests {
 
     init(_ agent: String, in directory: String?, service: String = "web", isShared: Bool = false) throws {
       let place = try directory.map {
-        Spool.Place(
+        Spool.Location(
           directory: try StateDirectory(path: $0), prefix: AbandonedFiles.prefix("stallspool", service: [service]),
           isShared: isShared)
       }
@@ -24,9 +26,9 @@ struct AgentSpoolTests {
       try sink.start(name: "stall-agent") {
         AgentClient(
           sink: $0, path: agent,
-          origin: StallReport.Origin(
+          origin: StallReport.Report.Origin(
             processID: getpid(), executablePath: "/bin/web", serviceName: service, hostName: "vm"),
-          place: place, box: tunings, configuration: StallMonitorConfiguration())
+          location: place, box: tunings, configuration: StallMonitorConfiguration())
       }
       self.counter = counter
     }
@@ -65,12 +67,9 @@ struct AgentSpoolTests {
   }
 
   private final class Directory {
-    let path: String
-    init(in parent: URL = FileManager.default.temporaryDirectory) throws {
-      path = parent.appending(path: "stalld-\(UUID().uuidString)").path
-      try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
-    }
-    deinit { try? FileManager.default.removeItem(atPath: path) }
+    private let scratch: ScratchDirectory
+    var path: String { scratch.path }
+    init(in parent: URL = FileManager.default.temporaryDirectory) throws { scratch = try ScratchDirectory(in: parent) }
     var files: [String] { ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).sorted() }
     var bytes: Int {
       files.reduce(0) {
@@ -288,16 +287,16 @@ struct AgentSpoolTests {
 
   /// A host that closes all descriptors, and has others by the same numbers before the thread looks.
   @Test func bellTellsThatNobodyHearsIt() throws {
-    let bell = OutputBell()
-    let inner = try #require(bell.quiet())
-    #expect(bell.ring())
-    _ = bell.quiet()
+    let waker = PollWaker()
+    let inner = try #require(waker.reset())
+    #expect(waker.wake())
+    _ = waker.reset()
     let stranger = open("/dev/null", O_RDONLY | O_CLOEXEC)
     dup2(stranger, inner)
-    #expect(!bell.ring())
-    #expect(bell.isRung)
-    #expect(bell.quiet() != inner, "the stranger's stays open")
-    #expect(bell.ring())
+    #expect(!waker.wake())
+    #expect(waker.isWoken)
+    #expect(waker.reset() != inner, "the stranger's stays open")
+    #expect(waker.wake())
     close(stranger)
     close(inner)
   }
@@ -343,7 +342,7 @@ struct AgentSpoolTests {
   /// Samples are not in the file, and lie between lines that are: none is lost when a connection ends.
   @Test func whatIsInMemoryAloneIsThereAsWell() throws {
     let directory = try Directory()
-    let spool = Spool(in: Spool.Place(directory: try StateDirectory(path: directory.path), prefix: "spool-"))
+    let spool = Spool(in: Spool.Location(directory: try StateDirectory(path: directory.path), prefix: "spool-"))
     spool.append(Self.line(0))
     spool.append(Self.line(1), isDetail: true)
     spool.append(Self.line(2))

@@ -1,12 +1,14 @@
 import Foundation
+import TestSupport
 import Testing
 
-extension OneAtATime {
+extension WatchedHosts {
   /// Hosts in C: built against the installed library as theirs are, and judged by their lines.
-  @Suite(.serialized)
+  @Suite(
+    .serialized, .takingTurns, .repeatedAfterStandstills(because: "durations are compared with the victim's own clock"))
   struct CHostTests {
     /// What `scripts/build-c-library` installs.
-    private static let library = Victim.root.appending(path: ".build/c-library/root")
+    private static let library = Repository.root.appending(path: ".build/c-library/root")
 
     private static let victim = Result { try build("Tests/Victims/CLoopVictim/victim.c", packages: "stallmonitor") }
 
@@ -204,13 +206,13 @@ extension OneAtATime {
 
     // MARK: Building as a host does
 
-    private static func source(_ path: String) -> String { Victim.root.appending(path: path).path }
+    private static func source(_ path: String) -> String { Repository.root.appending(path: path).path }
 
     private static func build(_ path: String, packages: String) throws -> URL {
       try #require(
         FileManager.default.fileExists(atPath: library.appending(path: "lib/pkgconfig/stallmonitor.pc").path),
         "libstallmonitor is missing: run `make test`, or `scripts/build-c-library \(library.path)`")
-      let directory = Victim.root.appending(path: ".build/c-library/hosts")
+      let directory = Repository.root.appending(path: ".build/c-library/hosts")
       try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
       let program = directory.appending(path: path.replacingOccurrences(of: "/", with: "-") + ".out")
       _ = try output(

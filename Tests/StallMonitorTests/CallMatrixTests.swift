@@ -1,12 +1,14 @@
 import CLinux
 import Glibc
+import StallReport
 import Synchronization
 import Testing
 import VictimC
 
+@testable import StallCapture
 @testable import StallMonitor
 
-extension OneAtATime {
+extension CapturesInThisProcess {
   /// Every kind of blocking call, made with no retry of its own while its thread is captured fifty times: it must end as it
   /// does unwatched.
   @Suite(.serialized)

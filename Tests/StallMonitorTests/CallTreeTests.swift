@@ -1,3 +1,4 @@
+import StallReport
 import Testing
 
 @testable import StallMonitor

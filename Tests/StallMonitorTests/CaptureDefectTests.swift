@@ -1,13 +1,15 @@
 import CLinux
 import CUnwind
 import Glibc
+import StallReport
 import Synchronization
 import Testing
 import VictimC
 
+@testable import StallCapture
 @testable import StallMonitor
 
-extension OneAtATime {
+extension CapturesInThisProcess {
   /// What went wrong once, or would go wrong on a hostile machine.
   ///
   /// What changes the whole process happens in one of its own.
@@ -39,9 +41,9 @@ extension OneAtATime {
         var snapshot = cunwind_snapshot()
         withUnsafeMutableBytes(of: &snapshot.registers) { registers in
           let frame = stackPointer + 8 * UInt64(framePointer)
-          registers.storeBytes(of: frame, toByteOffset: 8 * Int(CUNWIND_RBP), as: UInt64.self)
-          registers.storeBytes(of: stackPointer, toByteOffset: 8 * Int(CUNWIND_RSP), as: UInt64.self)
-          registers.storeBytes(of: place, toByteOffset: 8 * Int(CUNWIND_RIP), as: UInt64.self)
+          registers.storeBytes(of: frame, toByteOffset: 8 * Int(CUNWIND_FRAME_POINTER), as: UInt64.self)
+          registers.storeBytes(of: stackPointer, toByteOffset: 8 * Int(CUNWIND_STACK_POINTER), as: UInt64.self)
+          registers.storeBytes(of: place, toByteOffset: 8 * Int(CUNWIND_PROGRAM_COUNTER), as: UInt64.self)
         }
         snapshot.known = 1 << CUNWIND_REGISTERS - 1
         snapshot.stack_address = stackPointer

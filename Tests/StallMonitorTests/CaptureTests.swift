@@ -1,9 +1,11 @@
 import CLinux
 import CUnwind
 import Glibc
+import StallReport
 import Synchronization
 import Testing
 
+@testable import StallCapture
 @testable import StallMonitor
 
 /// A thread that recurses to a depth and then stands still, or computes, until it is released.
@@ -130,7 +132,7 @@ final class VictimThread: @unchecked Sendable {  // The handle is set before the
 
 private func syscallGettid() -> pid_t { clinux_gettid() }
 
-extension OneAtATime {
+extension CapturesInThisProcess {
   @Suite(.serialized)
   struct CaptureTests {
     @Test(arguments: VictimThread.Leaf.allCases, [0, 1, 40])

@@ -1,18 +1,23 @@
 import CUnwind
 import Foundation
+import StallReport
+import TestSupport
 import Testing
 import VictimC
 import VictimCxx
 
+@testable import StallCapture
 @testable import StallMonitor
 
-extension OneAtATime {
+extension CapturesInThisProcess {
   /// Captured in the middle of what captures usually break on: each stack whole, none lost, and the thread none the wiser.
   ///
-  /// `STALLTEST_CAPTURES` says how often each thread is captured; 2000 times if it says nothing.
+  /// Each thread is captured 400 times, and 2000 times by `make test-long`; or as often as `STALLTEST_CAPTURES` says.
   @Suite(.serialized, .timeLimit(.minutes(2)))
   struct CapturedInsideTests {
-    static let captures = ProcessInfo.processInfo.environment["STALLTEST_CAPTURES"].flatMap { Int($0) } ?? 2000
+    static let captures =
+      ProcessInfo.processInfo.environment["STALLTEST_CAPTURES"].flatMap { Int($0) }
+      ?? (LongForm.isOn ? 2000 : 400)
 
     /// What came of many captures of one thread.
     private struct Tally {
@@ -40,7 +45,7 @@ extension OneAtATime {
         return "\(path.split(separator: "/").last ?? "")+\(String(frame.address - module.load_bias, radix: 16))"
       }
 
-      mutating func add(_ moment: ThreadCapture.Moment, outermost: UInt64) {
+      mutating func add(_ moment: ThreadSnapshot, outermost: UInt64) {
         if moment.activity == .running { running += 1 }
         switch moment.backtrace {
         case .failure(let failure): lost[failure, default: 0] += 1

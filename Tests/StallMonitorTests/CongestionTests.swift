@@ -1,8 +1,12 @@
+import TestSupport
 import Testing
 
-extension OneAtATime {
+extension WatchedHosts {
   /// Turns that are late by many short pieces of work, of which none is to blame.
-  @Suite struct CongestionTests {
+  @Suite(
+    .serialized, .takingTurns(aloneBecause: "hosts have turns of many short pieces, which take as long as they should"),
+    .repeatedAfterStandstills(because: "the pieces of a turn have to last as long as they say"))
+  struct CongestionTests {
     @Test(arguments: Victim.Build.allCases)
     func manyShortCalloutsBlameNobody(build: Victim.Build) throws {
       let victim = try Victim.run(

@@ -1,9 +1,11 @@
 import Foundation
+import TestSupport
 import Testing
 
-extension OneAtATime {
+extension WatchedHosts {
   /// Threads that wait for each other in a circle: said so, with all of them.
-  @Suite(.serialized, .timeLimit(.minutes(2)))
+  @Suite(
+    .serialized, .takingTurns, .timeLimit(.minutes(2)))
   struct DeadlockTests {
     @Test(arguments: [1, 2, 5])
     func circleOfMutexesIsADeadlock(count: Int) throws {
@@ -20,7 +22,7 @@ extension OneAtATime {
       try expectCircle(2, in: try #require(victim.reports.last))
     }
 
-    private func expectCircle(_ count: Int, in report: Report) throws {
+    private func expectCircle(_ count: Int, in report: WrittenReport) throws {
       let circle = try #require(report["stall", "evidence", "deadlock"] as? [Int])
       #expect(circle.count == count)
       #expect(Set(circle).count == count)

@@ -1,5 +1,5 @@
 import Foundation
-import TakingTurns
+import TestSupport
 import Testing
 
 /// What a host takes on with the library, all traits off: none of the ecosystem's packages, and no Foundation.
@@ -19,16 +19,35 @@ struct DependencyTests {
     #expect(other.output.contains("Foundation"))
   }
 
+  /// A service on Dispatch or Foundation does not link the run loop.
+  @Test(arguments: ["FoundationVictim", "DispatchMainVictim", "AsyncMainVictim"])
+  func hostWithoutLoopContainsNoLoopEngine(program: String) throws {
+    let symbols = try symbols(of: program)
+    #expect(symbols.contains { $0.contains("12StallMonitor") })
+    #expect(symbols.filter { $0.contains("10LoopEngine") } == [])
+    // The other way round: the same search finds it in a host that has it.
+    #expect(try self.symbols(of: "StallVictim").contains { $0.contains("10LoopEngine") })
+  }
+
+  private func symbols(of program: String) throws -> [Substring] {
+    // nm is in binutils, which the toolchain itself needs.
+    let (status, output) = try run("nm", try Victim.Build.debug.executable(program).path)
+    #expect(status == 0)
+    return output.split(separator: "\n")
+  }
+
   @Test func librariesTargetsHaveNoPackageWithoutATrait() throws {
     // The build directory is locked by whoever runs the tests.
     let scratch = FileManager.default.temporaryDirectory.appending(path: "stalld-scratch-\(UUID().uuidString)")
     defer { try? FileManager.default.removeItem(at: scratch) }
     let (status, output) = try run(
-      "swift", "package", "--package-path", Victim.root.path, "--scratch-path", scratch.path, "dump-package")
+      "swift", "package", "--package-path", Repository.root.path, "--scratch-path", scratch.path, "dump-package")
     #expect(status == 0)
     let manifest = try #require(try JSONSerialization.jsonObject(with: Data(output.utf8)) as? [String: Any])
     let targets = try #require(manifest["targets"] as? [[String: Any]])
-    let names = ["CLinux", "CUnwind", "LoopEngine", "StallMonitor", "CStallMonitor", "StallMonitorC"]
+    let names = [
+      "CLinux", "CUnwind", "CSymbols", "TurnSource", "LoopEngine", "StallMonitor", "CStallMonitor", "StallMonitorC",
+    ]
     let libraries = targets.filter { names.contains($0["name"] as? String ?? "") }
     #expect(libraries.count == names.count)
     var traits: [String: [String]] = [:]
@@ -61,7 +80,7 @@ struct DependencyTests {
       // swift-tools-version: 6.1
       import PackageDescription
       let package = Package(
-        name: "host", dependencies: [.package(name: "stalld", path: "\(Victim.root.path)")],
+        name: "host", dependencies: [.package(name: "stalld", path: "\(Repository.root.path)")],
         targets: [.executableTarget(name: "host", dependencies: [.product(name: "StallMonitor", package: "stalld")])])
       """
     try manifest.write(to: package.appending(path: "Package.swift"), atomically: true, encoding: .utf8)

@@ -1,4 +1,6 @@
 import Foundation
+import StallReport
+import TestSupport
 import Testing
 
 @testable import StallMonitor
@@ -8,7 +10,7 @@ struct EarlierVersionsTests {
   static let versions = ["1.0"]
 
   private func file(_ name: String, _ version: String) throws -> Data {
-    try Data(contentsOf: Victim.root.appending(path: "Tests/Support/versions/\(version)/\(name)"))
+    try Data(contentsOf: Repository.root.appending(path: "Tests/Support/versions/\(version)/\(name)"))
   }
 
   private func object(_ line: [UInt8]) throws -> [String: Any] {

@@ -1,9 +1,11 @@
 import Foundation
+import TestSupport
 import Testing
 
-extension OneAtATime {
+extension WatchedHosts {
   /// A loop of the host's own, asked by heartbeats whether it turns.
-  @Suite(.serialized)
+  @Suite(
+    .serialized, .takingTurns, .repeatedAfterStandstills(because: "heartbeats are answered within a threshold"))
   struct ExecutorLoopTests {
     @Test func stallIsReportedWithItsCulprit() throws {
       let victim = try Victim.run("executor-stall", milliseconds: 900)
@@ -44,9 +46,7 @@ extension OneAtATime {
 
     /// The record of a stall that the process ends in is kept for this kind too.
     @Test func stallThatTheProcessIsKilledInIsToldByTheNextStart() throws {
-      let state = URL(fileURLWithPath: "/dev/shm/stallmonitor-tests-\(UUID().uuidString)")
-      try FileManager.default.createDirectory(at: state, withIntermediateDirectories: false)
-      defer { try? FileManager.default.removeItem(at: state) }
+      let state = try ScratchDirectory.inMemory()
       let environment = ["STALLMONITOR_STATE_DIRECTORY": state.path]
       let killed = try Victim.run("executor-killed", milliseconds: 600, environment: environment)
       #expect(killed.status == SIGKILL)

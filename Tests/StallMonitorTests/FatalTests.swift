@@ -1,16 +1,19 @@
 import Foundation
+import TestSupport
 import Testing
 
-extension OneAtATime {
+extension WatchedHosts {
   /// Hosts that end in mid-stall, and what is told of it when the same service starts next.
-  @Suite(.serialized)
+  @Suite(
+    .serialized, .takingTurns,
+    .repeatedAfterStandstills(because: "the watchdog has to see a stall before its process ends"))
   struct FatalTests {
     /// A service's state directory, for one test.
     final class State: Sendable {
-      let path = "/dev/shm/stallmonitor-tests-\(UUID().uuidString)"
+      private let directory: ScratchDirectory
+      var path: String { directory.path }
 
-      init() throws { try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false) }
-      deinit { try? FileManager.default.removeItem(atPath: path) }
+      init() throws { directory = try ScratchDirectory.inMemory() }
 
       var environment: [String: String] { environment(["STALLMONITOR_THRESHOLD": "50ms"]) }
 
@@ -25,11 +28,7 @@ extension OneAtATime {
 
       /// Waits until the directory holds a file, or none.
       func wait(untilEmpty: Bool = false) throws {
-        let end = Date(timeIntervalSinceNow: 20)
-        while files.isEmpty != untilEmpty {
-          try #require(Date.now < end, "the files of the directory: \(files)")
-          usleep(1000)
-        }
+        try waitUntil("the files of the directory: \(files)") { files.isEmpty == untilEmpty }
       }
 
       /// Runs the service until its stall is recorded, and kills it then.
@@ -43,8 +42,9 @@ extension OneAtATime {
           defer { kill(process.processIdentifier, SIGKILL) }
           try self.wait()
           // Names have a time budget: those that the first report lacks come with the next samples.
-          let end = Date(timeIntervalSinceNow: 20)
-          while !self.isNamed, Date.now < end { usleep(1000) }
+          _ = eventually(within: 20) { self.isNamed }
+          // The record is written before the line.
+          _ = eventually(within: 20) { process.hasWritten }
         }
       }
 
@@ -146,9 +146,9 @@ extension OneAtATime {
         }
         for start in starts { start.waitUntilExit() }
         let written = try Data(contentsOf: lines)
-        try Victim.validate(written)
+        try ReportSchema.expectValid(written)
         let told = try #require(killed.reports.first)
-        #expect(try written.split(separator: UInt8(ascii: "\n")).map { try Report($0).id } == [told.id])
+        #expect(try written.split(separator: UInt8(ascii: "\n")).map { try WrittenReport($0).id } == [told.id])
         #expect(state.files.isEmpty)
       }
     }
@@ -311,6 +311,18 @@ extension OneAtATime {
       let own = victim.reports.filter { $0["process", "pid"] as? Int == child }
       #expect(own.map(\.event) == ["stall.started", "stall.ended"])
       #expect(own.allSatisfy { $0.culprit.contains("blockBySleeping()") })
+    }
+
+    /// The child's main loop comes into being after its monitor, and the parent's has none.
+    @Test func childOfAThreadWithoutALoopMayWatchItself() throws {
+      let victim = try Victim.run(
+        "child-of-thread-watches-itself", milliseconds: 150, environment: try State().environment)
+      #expect(victim.facts["child-ended"] == "9")
+      let child = try #require(victim.facts["child"].flatMap { Int($0) })
+      #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
+      #expect(victim.reports.allSatisfy { $0.culprit.contains("blockBySleeping()") })
+      #expect(victim.reports.allSatisfy { $0["process", "pid"] as? Int == child })
+      #expect(victim.reports.allSatisfy { $0["loop", "kind"] as? String == "loop" })
     }
 
     /// A child that lives on must not pass for its parent.

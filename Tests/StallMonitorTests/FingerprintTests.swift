@@ -1,63 +1,14 @@
 import Foundation
+import StallReport
+import TestSupport
 import Testing
 
 @testable import StallMonitor
-
-/// A stall of the published corpus: `Tests/Corpus/fingerprints`.
-private struct CorpusStall: Decodable, CustomTestStringConvertible {
-  struct Frame: Decodable {
-    var name: String?
-    var module: String
-    var executable: Bool?
-    var inlined: Bool?
-    var declared_in: String?
-    var source: String?
-    var build_id: String?
-    var offset: String
-  }
-
-  var about: String
-  var running: Bool
-  var samples: [[Frame]]
-  var shown: Int
-  var culprit: String?
-  var fingerprint: String?
-
-  var testDescription: String { about }
-
-  static let all: [CorpusStall] = {
-    let directory = Victim.root.appending(path: "Tests/Corpus/fingerprints")
-    let files = (try? FileManager.default.contentsOfDirectory(at: directory, includingPropertiesForKeys: nil)) ?? []
-    return files.filter { $0.pathExtension == "json" }.sorted { $0.path < $1.path }.compactMap { file in
-      do {
-        return try JSONDecoder().decode(CorpusStall.self, from: Data(contentsOf: file))
-      } catch {
-        Issue.record("\(file.lastPathComponent): \(error)")
-        return nil
-      }
-    }
-  }()
-
-  /// The frames as the monitor has them once they are named.
-  func stack(_ sample: Int) -> [StackFrame] {
-    samples[sample].flatMap { frame -> [StackFrame] in
-      let place = StackFrame(
-        module: frame.module, buildID: frame.build_id, offset: UInt64(frame.offset.dropFirst(2), radix: 16))
-      guard let name = frame.name else { return place.named([], isExecutable: frame.executable ?? false) }
-      let symbol = Demangler.demangle(name) ?? name
-      let known = SymbolizedFrame(
-        symbol: symbol, shortSymbol: ShortSymbol.shorten(symbol, linkageName: name), linkageName: name, file: nil,
-        line: nil, inlined: frame.inlined ?? false,
-        isCompilerGenerated: ShortSymbol.isCompilerGenerated(symbol, linkageName: name),
-        isInSystemHeader: frame.declared_in.map { SystemHeaders.contain($0, compiledFor: frame.source) } ?? false)
-      return place.named([known], isExecutable: frame.executable ?? false)
-    }
-  }
-}
+@testable import StallSymbols
 
 @Suite struct FingerprintCorpusTests {
   @Test(arguments: CorpusStall.all)
-  fileprivate func isWhatTheCorpusSays(stall: CorpusStall) {
+  func isWhatTheCorpusSays(stall: CorpusStall) {
     // Finds the demanglers.
     Symbolizer.load()
     var tree = CallTree()
@@ -77,9 +28,10 @@ private struct CorpusStall: Decodable, CustomTestStringConvertible {
   }
 }
 
-extension OneAtATime {
+extension WatchedHosts {
   /// Real hosts: the same stall, however they were built, and wherever and as often as they run.
-  @Suite(.serialized)
+  @Suite(
+    .serialized, .takingTurns)
   struct FingerprintTests {
     private static func fingerprints(
       _ scenario: String, _ build: Victim.Build, lock: String = "", through wrapper: [String] = []
@@ -132,7 +84,7 @@ extension OneAtATime {
     }
 
     private static func runInC(_ source: String, _ optimization: String) throws -> Victim {
-      let library = Victim.root.appending(path: ".build/c-library/root")
+      let library = Repository.root.appending(path: ".build/c-library/root")
       try #require(
         FileManager.default.fileExists(atPath: library.appending(path: "lib/pkgconfig/stallmonitor.pc").path),
         "libstallmonitor is missing: run `make test`, or `scripts/build-c-library \(library.path)`")

@@ -1,13 +1,15 @@
 import CUnwind
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 
 @testable import StallMonitor
 
-extension OneAtATime {
+extension WatchedHosts {
   /// The beginning of a computation is known by what its first samples have in common.
-  @Suite(.serialized)
+  @Suite(
+    .serialized, .takingTurns, .repeatedAfterStandstills(because: "a follow-up comes after a time"))
   struct FollowUpTests {
     @Test(
       "the line of a computation's beginning has the fingerprint of its end, where the machine has the time to look")

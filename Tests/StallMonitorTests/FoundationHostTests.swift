@@ -1,9 +1,11 @@
 import Foundation
+import TestSupport
 import Testing
 
-extension OneAtATime {
+extension WatchedHosts {
   /// Hosts on Foundation's run loop, watched with the one line that a host on ours has.
-  @Suite(.serialized)
+  @Suite(
+    .serialized, .takingTurns, .repeatedAfterStandstills(because: "durations are compared with the victim's own clock"))
   struct FoundationHostTests {
     private func run(_ scenario: String, build: Victim.Build = .debug) throws -> Victim {
       try Victim.run(scenario, build: build, program: build.executable("FoundationVictim"))

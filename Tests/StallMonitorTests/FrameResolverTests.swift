@@ -1,5 +1,6 @@
-import CUnwind
+import CSymbols
 import Glibc
+import StallReport
 import Testing
 
 @testable import StallMonitor
@@ -10,7 +11,7 @@ import Testing
 
   /// Two frames: the monitor's own code, and libc's.
   private func backtrace() throws -> Backtrace {
-    let own = unsafeBitCast(cunwind_symbols_load as @convention(c) () -> Int32, to: UInt64.self)
+    let own = unsafeBitCast(csymbols_load as @convention(c) () -> Int32, to: UInt64.self)
     return Backtrace(frames: [
       .init(address: own + 4, isReturnAddress: false), .init(address: Self.foreign + 4, isReturnAddress: true),
     ])
@@ -32,7 +33,7 @@ import Testing
     let all = Self.resolver(Self.ample)
     all.beginReport(isFirst: true)
     let whole = all.resolve(try backtrace())
-    #expect(whole.first { !$0.isInlined }?.symbol == "cunwind_symbols_load")
+    #expect(whole.first { !$0.isInlined }?.symbol == "csymbols_load")
 
     let resolver = Self.resolver(.init(first: 0, later: 60_000_000_000))
     resolver.beginReport(isFirst: true)
@@ -58,7 +59,7 @@ import Testing
       if pending { frame.pending = .init(address: 16, isReturnAddress: false) }
       return Episode.Sample(activity: .running, cause: .running, stack: [frame])
     }
-    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0, now: 0)
+    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0)
     episode.add(sample(nil, pending: true), at: 300)
     episode.add(sample("b", pending: false), at: 800)
     episode.add(sample("a", pending: false), at: 1050)

@@ -1,15 +1,18 @@
 import CLinux
 import CUnwind
 import Glibc
+import StallReport
 import Synchronization
+import TestSupport
 import Testing
 import VictimC
 
+@testable import StallCapture
 @testable import StallMonitor
 
-extension OneAtATime {
+extension CapturesInThisProcess {
   /// A capture must not be noticed by the thread that is captured.
-  @Suite(.serialized)
+  @Suite(.serialized, .repeatedAfterStandstills(because: "a thread's own times are judged"))
   struct HarmlessCaptureTests {
     /// A thread that alternates between half a millisecond of work and a call that signals make fail with EINTR.
     private final class Alternator: Sendable {

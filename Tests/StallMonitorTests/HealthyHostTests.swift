@@ -1,12 +1,15 @@
 import Foundation
+import TestSupport
 import Testing
 import VictimC
 
 @testable import StallMonitor
 
-extension OneAtATime {
+extension WatchedHosts {
   /// Hosts that do not stall: the first thing that a stall monitor must get right.
-  @Suite(.serialized)
+  @Suite(
+    .serialized, .takingTurns(aloneBecause: "a host is judged to be healthy, which one without a processor is not"),
+    .repeatedAfterStandstills(because: "a host is healthy only while it is served within its threshold"))
   struct HealthyHostTests {
     @Test(arguments: Victim.Build.allCases)
     func busyAndHealthyHostIsNeverReported(build: Victim.Build) throws {

@@ -1,7 +1,9 @@
 import Glibc
+import StallReport
 import Synchronization
 import Testing
 
+@testable import StallCapture
 @testable import StallMonitor
 
 /// A loop without observers, told to the nanosecond: the clock and the heartbeat are handed in.
@@ -56,7 +58,7 @@ struct HeartbeatTests {
 
   @Test func loopThatIsNotBeatenIsQuiet() {
     host.state.withLock { $0.isBeating = false }
-    #expect(loop.look(at: now, frozen: 0) == .quiet)
+    #expect(loop.check(at: now, frozen: 0) == .quiet)
     #expect(host.beats == 0)
   }
 
@@ -66,11 +68,11 @@ struct HeartbeatTests {
     var time = now
     var intervals: [UInt64] = []
     for _ in 0..<12 {
-      guard case .lookAgain(let next) = loop.look(at: time, frozen: 0) else {
+      guard case .checkAgain(let next) = loop.check(at: time, frozen: 0) else {
         Issue.record("not looked for")
         return
       }
-      #expect(loop.look(at: time + 1, frozen: 0) == .lookAgain(at: next))
+      #expect(loop.check(at: time + 1, frozen: 0) == .checkAgain(at: next))
       intervals.append((next - time) / 1_000_000)
       time = next
     }
@@ -79,8 +81,8 @@ struct HeartbeatTests {
     // And no more when a run loop turns.
     pulse.turn(.beforeSources)
     pulse.idle()
-    _ = loop.look(at: time, frozen: 0)
-    #expect(loop.look(at: time + Self.threshold, frozen: 0) == .quiet)
+    _ = loop.check(at: time, frozen: 0)
+    #expect(loop.check(at: time + Self.threshold, frozen: 0) == .quiet)
   }
 
   /// A loop that never rests needs no other thread either: the one that would post beats shares the service's descriptors.
@@ -89,7 +91,7 @@ struct HeartbeatTests {
     for round in 0..<5 {
       #expect(host.hasGivenUp == false, "round \(round)")
       pulse.turn(.beforeSources)
-      _ = loop.look(at: now + UInt64(round) * Self.threshold, frozen: 0)
+      _ = loop.check(at: now + UInt64(round) * Self.threshold, frozen: 0)
     }
     #expect(host.hasGivenUp)
   }
@@ -99,54 +101,54 @@ struct HeartbeatTests {
 
   @Test func idleLoopIsLookedAtOnceAThresholdAndGetsNoBeat() {
     host.state.withLock { $0.isIdle = true }
-    #expect(loop.look(at: now, frozen: 0) == .lookAgain(at: nextBeat))
+    #expect(loop.check(at: now, frozen: 0) == .checkAgain(at: nextBeat))
     // Woken for another reason.
-    #expect(loop.look(at: nextBeat - 1, frozen: 0) == .lookAgain(at: nextBeat))
-    #expect(loop.look(at: nextBeat, frozen: 0) == .lookAgain(at: nextBeat + Self.threshold))
+    #expect(loop.check(at: nextBeat - 1, frozen: 0) == .checkAgain(at: nextBeat))
+    #expect(loop.check(at: nextBeat, frozen: 0) == .checkAgain(at: nextBeat + Self.threshold))
     #expect(host.beats == 0)
   }
 
   @Test func answeredBeatIsFollowedByTheNextAfterAThreshold() {
-    _ = loop.look(at: now, frozen: 0)
+    _ = loop.check(at: now, frozen: 0)
     #expect(host.beats == 1)
     pulse.idle()
-    #expect(loop.look(at: nextBeat - 1, frozen: 0) == .lookAgain(at: nextBeat))
+    #expect(loop.check(at: nextBeat - 1, frozen: 0) == .checkAgain(at: nextBeat))
     #expect(host.beats == 1)
-    _ = loop.look(at: nextBeat, frozen: 0)
+    _ = loop.check(at: nextBeat, frozen: 0)
     #expect(host.beats == 2)
   }
 
   @Test func unansweredBeatIsLateAfterAThreshold() {
-    guard case .lookAgain(let deadline) = loop.look(at: now, frozen: 0) else {
+    guard case .checkAgain(let deadline) = loop.check(at: now, frozen: 0) else {
       Issue.record("nothing to wait for")
       return
     }
     #expect(deadline == now + Self.threshold)
-    #expect(loop.look(at: deadline - 1, frozen: 0) == .lookAgain(at: deadline))
-    #expect(loop.look(at: deadline, frozen: 0) == .late(pulse.word))
+    #expect(loop.check(at: deadline - 1, frozen: 0) == .checkAgain(at: deadline))
+    #expect(loop.check(at: deadline, frozen: 0) == .late(pulse.word))
     #expect(host.beats == 1)
   }
 
   @Test func frozenProcessForgivesTheBeat() {
-    _ = loop.look(at: now, frozen: 0)
+    _ = loop.check(at: now, frozen: 0)
     let thawed = now + 10 * Self.threshold
     let frozen = 9 * Self.threshold + Self.threshold / 2
-    #expect(loop.look(at: thawed, frozen: frozen) == .lookAgain(at: now + frozen + Self.threshold))
+    #expect(loop.check(at: thawed, frozen: frozen) == .checkAgain(at: now + frozen + Self.threshold))
   }
 
   @Test func suspendedLoopGetsNoBeat() {
     suspension.begin()
-    #expect(loop.look(at: now, frozen: 0) == .quiet)
+    #expect(loop.check(at: now, frozen: 0) == .quiet)
     #expect(host.beats == 0)
   }
 
-  private func report(of server: LoopServer) throws -> StallReport {
+  private func report(of server: LoopServer) throws -> StallReport.Report {
     host.state.withLock { $0.server = server }
-    _ = loop.look(at: now, frozen: 0)
+    _ = loop.check(at: now, frozen: 0)
     let turn = pulse.word
     #expect(loop.beginEpisode(turn: turn, id: "x", now: now))
-    loop.takeSample(with: ThreadCapture(), resolver: FrameResolver(executablePath: "/proc/self/exe"))
-    let origin = StallReport.Origin(
+    StallSampler(capture: ThreadCapture(), resolver: FrameResolver(executablePath: "/proc/self/exe")).sample(loop)
+    let origin = StallReport.Report.Origin(
       processID: getpid(), executablePath: "/bin/x", serviceName: "x", hostName: "x")
     return try #require(loop.report(.started, end: now + 2 * Self.threshold, origin: origin))
   }
@@ -168,8 +170,8 @@ struct HeartbeatTests {
   }
 
   @Test func poolsThreadsAreToldByWhatTheyRun() {
-    func thread(_ name: String, _ symbols: [String]) -> StallReport.OtherThread {
-      StallReport.OtherThread(id: 7, name: name, role: .other, stack: symbols.map { StackFrame(symbol: $0) })
+    func thread(_ name: String, _ symbols: [String]) -> StallReport.Report.OtherThread {
+      StallReport.Report.OtherThread(id: 7, name: name, role: .other, stack: symbols.map { StackFrame(symbol: $0) })
     }
     let task = ["usleep", "f()", "swift_job_run", "_dispatch_continuation_pop", "_dispatch_worker_thread"]
     #expect(WorkerPool.cooperative.owns(thread("oot.default-qos", task)))

@@ -1,5 +1,5 @@
 import Foundation
-import TakingTurns
+import TestSupport
 import Testing
 
 /// What an operator sets in the environment of a host that is already built.
@@ -44,7 +44,7 @@ struct HostConfigurationTests {
       #expect(victim.reports.isEmpty, "nothing on standard output")
     }
     let lines = try Data(contentsOf: file)
-    try Victim.validate(lines)
+    try ReportSchema.expectValid(lines)
     #expect(lines.split(separator: UInt8(ascii: "\n")).count == 4)
   }
 

@@ -1,5 +1,5 @@
 import Foundation
-import TakingTurns
+import TestSupport
 import Testing
 
 /// What a host links against, and which unwinder its exceptions use: libunwind would make them 35 times slower.
@@ -67,7 +67,7 @@ struct HostUnwinderTests {
     let words = String(decoding: talk.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
     process.waitUntilExit()
     #expect(process.terminationStatus == 0, "\(words)")
-    try Victim.validate(reports)
+    try ReportSchema.expectValid(reports)
     let pairs = words.split(whereSeparator: { $0 == " " || $0 == "\n" }).compactMap { pair -> (String, String)? in
       let halves = pair.split(separator: "=", maxSplits: 1)
       return halves.count == 2 ? (String(halves[0]), String(halves[1])) : nil

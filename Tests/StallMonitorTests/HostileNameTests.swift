@@ -1,5 +1,6 @@
 import Foundation
-import TakingTurns
+import StallReport
+import TestSupport
 import Testing
 
 @testable import StallMonitor
@@ -7,7 +8,7 @@ import Testing
 /// Hosts whose files are called what no file should be called, or are gone.
 @Suite(.serialized, .takingTurns) struct HostileNameTests {
   /// Runs a copy of the victim under a name, which is given as printf(1) takes it.
-  private func run(named name: String, remove: Bool = false) throws -> [Report] {
+  private func run(named name: String, remove: Bool = false) throws -> [WrittenReport] {
     let fixtures = try SymbolFixtures()
     let victim = try Victim.Build.debug.executable("StallVictim").path
     // The file is removed once it runs.
@@ -20,8 +21,8 @@ import Testing
       { STALLMONITOR_THRESHOLD=100ms ./"$name" sleep 1200 2>/dev/null & } && \(removal); wait
       """,
     ])
-    try Victim.validate(Data(lines.utf8))
-    return try lines.split(separator: "\n").map { try Report(Data($0.utf8)) }
+    try ReportSchema.expectValid(Data(lines.utf8))
+    return try lines.split(separator: "\n").map { try WrittenReport(Data($0.utf8)) }
   }
 
   @Test(arguments: [

@@ -1,13 +1,15 @@
 import CLinux
 import CUnwind
 import Foundation
+import StallReport
 import Synchronization
 import Testing
 import VictimC
 
+@testable import StallCapture
 @testable import StallMonitor
 
-extension OneAtATime {
+extension CapturesInThisProcess {
   /// Threads with stacks and signals that a capture by signal must not be noticed on: each in a process of its own.
   @Suite(.serialized, .timeLimit(.minutes(1)))
   struct HostileStackTests {

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import StallReport
 import Testing
 
 @testable import StallMonitor

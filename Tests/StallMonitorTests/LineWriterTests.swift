@@ -1,15 +1,15 @@
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 
 @testable import StallMonitor
 
 final class LineWriterTests {
-  private let directory = FileManager.default.temporaryDirectory.appending(path: "stalld-\(UUID().uuidString)")
+  private let scratch: ScratchDirectory
+  private var directory: URL { scratch.url }
 
-  init() throws { try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true) }
-
-  deinit { try? FileManager.default.removeItem(at: directory) }
+  init() throws { scratch = try ScratchDirectory() }
 
   private func line(_ number: Int, size: Int = 100) -> [UInt8] {
     let head = "\(number) "

@@ -1,11 +1,14 @@
 import CLinux
 import Glibc
+import StallReport
+import TestSupport
 import Testing
 import VictimC
 
+@testable import StallCapture
 @testable import StallMonitor
 
-extension OneAtATime {
+extension CapturesInThisProcess {
   /// Whom a thread waits for: named where it is certain, and left out where it is not.
   @Suite(.serialized, .timeLimit(.minutes(2)))
   struct LockHolderTests {

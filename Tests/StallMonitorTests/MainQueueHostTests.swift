@@ -1,9 +1,11 @@
 import Foundation
+import TestSupport
 import Testing
 
-extension OneAtATime {
+extension WatchedHosts {
   /// Hosts whose main queue has no run loop, watched with the one line that a host on ours has.
-  @Suite(.serialized)
+  @Suite(
+    .serialized, .takingTurns, .repeatedAfterStandstills(because: "durations are compared with the victim's own clock"))
   struct MainQueueHostTests {
     private func run(
       _ program: String, _ scenario: String, build: Victim.Build = .debug, threshold: String = "100ms",
@@ -183,17 +185,11 @@ extension OneAtATime {
 
     /// A process that ends in the stall tells of it when it starts next.
     @Test func stallThatTheProcessEndsInIsTold() throws {
-      let state = URL(fileURLWithPath: "/dev/shm/stallmonitor-tests-\(UUID().uuidString)")
-      try FileManager.default.createDirectory(at: state, withIntermediateDirectories: false)
-      defer { try? FileManager.default.removeItem(at: state) }
+      let state = try ScratchDirectory.inMemory()
       let environment = ["STALLMONITOR_STATE_DIRECTORY": state.path]
       _ = try run("DispatchMainVictim", "sleep", environment: environment) { process in
         defer { kill(process.processIdentifier, SIGKILL) }
-        let end = Date(timeIntervalSinceNow: 20)
-        while try FileManager.default.contentsOfDirectory(atPath: state.path).isEmpty {
-          try #require(Date.now < end)
-          usleep(1000)
-        }
+        try waitUntil { try !FileManager.default.contentsOfDirectory(atPath: state.path).isEmpty }
       }
       let fatal = try #require(
         run("DispatchMainVictim", "never-serves", environment: environment).reports("stall.fatal").first)
@@ -205,15 +201,8 @@ extension OneAtATime {
     @Test func libraryAloneBringsNoDispatch() throws {
       let objects = try Victim.Build.debug.executable("DispatchMainVictim").deletingLastPathComponent()
         .appending(path: "CLinux.build/main_queue.c.o")
-      let tool = Process()
-      tool.executableURL = URL(fileURLWithPath: "/usr/bin/nm")
-      tool.arguments = ["--undefined-only", objects.path]
-      let output = Pipe()
-      tool.standardOutput = output
-      try tool.run()
-      let lines = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+      let lines = try Program.run("/usr/bin/nm", ["--undefined-only", objects.path]).output
         .split(separator: "\n").filter { $0.contains("dispatch") }
-      tool.waitUntilExit()
       #expect(lines.count == 3)
       #expect(lines.allSatisfy { $0.contains(" w ") || $0.contains(" v ") })
     }

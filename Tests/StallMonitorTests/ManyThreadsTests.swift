@@ -4,9 +4,10 @@ import Synchronization
 import Testing
 import VictimC
 
+@testable import StallCapture
 @testable import StallMonitor
 
-extension OneAtATime {
+extension CapturesInThisProcess {
   /// All threads of a large process, one after the other.
   @Suite(.serialized, .timeLimit(.minutes(2)))
   struct ManyThreadsTests {

@@ -1,6 +1,8 @@
+import StallReport
 import Testing
 
 @testable import StallMonitor
+@testable import StallSymbols
 
 /// Functions of the same code, which Swift's optimizer merges under the name of one of them.
 @Suite struct MergedCodeTests {

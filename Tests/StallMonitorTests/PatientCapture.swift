@@ -1,5 +1,7 @@
 import Glibc
+import StallReport
 
+@testable import StallCapture
 @testable import StallMonitor
 
 extension CaptureFailure {
@@ -16,7 +18,7 @@ extension ThreadCapture {
   /// Takes a thread's stack, again and again while the machine is too busy for it; for five seconds at most.
   func captureWithPatience(
     _ probe: borrowing ThreadProbe, orWhile isToBeTakenAgain: (CaptureFailure) -> Bool = \.isOfABusyMachine
-  ) -> Moment {
+  ) -> ThreadSnapshot {
     var moment = capture(probe, stackEnd: 0)
     for _ in 0..<1000 {
       guard case .failure(let failure) = moment.backtrace, isToBeTakenAgain(failure) else { break }

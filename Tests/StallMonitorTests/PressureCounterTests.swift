@@ -1,5 +1,7 @@
+import StallReport
 import Testing
 
+@testable import StallCapture
 @testable import StallMonitor
 
 struct PressureCounterTests {
@@ -18,8 +20,8 @@ struct PressureCounterTests {
   }
 
   @Test func differencesAreOfWhatBothKnow() {
-    let before = PressureCounter.Totals(processor: 5, storage: nil, memory: 9)
-    let after = PressureCounter.Totals(processor: 8, storage: 4, memory: 3)
-    #expect(after.since(before) == PressureCounter.Totals(processor: 3, storage: nil, memory: nil))
+    let before = PressureTotals(processor: 5, storage: nil, memory: 9)
+    let after = PressureTotals(processor: 8, storage: 4, memory: 3)
+    #expect(after.since(before) == PressureTotals(processor: 3, storage: nil, memory: nil))
   }
 }

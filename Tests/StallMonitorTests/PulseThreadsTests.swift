@@ -5,6 +5,7 @@ import LoopEngine
 import Synchronization
 import Testing
 
+@testable import StallCapture
 @testable import StallMonitor
 
 /// A pulse between a loop's thread and the watchdog's, both at full speed: what the watchdog asks for is always answered.

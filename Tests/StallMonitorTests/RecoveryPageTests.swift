@@ -25,7 +25,7 @@ struct RecoveryPageTests {
 
   @Test func stallIsOverWhenTheLoopHasGoneOn() throws {
     let page = try page()
-    let place = try #require(page.makePlace())
+    let place = try #require(page.makeSlot())
     let memory = Memory()
     #expect(memory.fate() == .unknown, "nobody has written there")
     #expect(page.show(memory.descriptor))
@@ -45,7 +45,7 @@ struct RecoveryPageTests {
 
   @Test func nextAgentLearnsWhatTheOneBeforeKnew() throws {
     let page = try page()
-    let places = try (0..<3).map { _ in try #require(page.makePlace()) }
+    let places = try (0..<3).map { _ in try #require(page.makeSlot()) }
     let ids = (0..<3).map { String(repeating: "0", count: 31) + String($0 + 1) }
     // Without any agent.
     for (index, place) in places.enumerated() { place.begin(ids[index], turn: 4, since: 10) { nil } }
@@ -65,7 +65,7 @@ struct RecoveryPageTests {
     let page = try page()
     let memory = Memory()
     #expect(page.show(memory.descriptor))
-    try #require(page.makePlace()).begin(Self.id, turn: 4, since: 10) { 25 }
+    try #require(page.makeSlot()).begin(Self.id, turn: 4, since: 10) { 25 }
     #expect(memory.fate() == .over(15))
   }
 
@@ -73,12 +73,12 @@ struct RecoveryPageTests {
     let page = try page()
     let memory = Memory()
     #expect(page.show(memory.descriptor))
-    var places = (0..<RecoveryFormat.placeCount).compactMap { _ in page.makePlace() }
+    var places = (0..<RecoveryFormat.slotCount).compactMap { _ in page.makeSlot() }
     #expect(places.count == 63)
     places.removeLast()
-    places.append(try #require(page.makePlace()))
+    places.append(try #require(page.makeSlot()))
     #expect(memory.fate() == .over(nil), "all stalls that last are on it")
-    #expect(page.makePlace() == nil)
+    #expect(page.makeSlot() == nil)
     #expect(memory.fate() == .unknown)
     let next = Memory()
     #expect(page.show(next.descriptor))
@@ -132,7 +132,7 @@ struct RecoveryPageTests {
   /// Agents that come and go, and stalls all the time: whatever is shown last tells what is so.
   @Test func nothingIsLostBetweenTwoAgents() throws {
     let page = try page()
-    let place = try #require(page.makePlace())
+    let place = try #require(page.makeSlot())
     for round in 1...300 {
       let id = String(repeating: "0", count: 28) + String(1000 + round)
       place.begin(id, turn: UInt64(round) << 2, since: 1) { nil }

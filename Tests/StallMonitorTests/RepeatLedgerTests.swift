@@ -1,3 +1,4 @@
+import StallReport
 import Testing
 
 @testable import StallMonitor
@@ -6,8 +7,8 @@ import Testing
 struct RepeatLedgerTests {
   private static let second: UInt64 = 1_000_000_000
 
-  private func report(_ fingerprint: String?, milliseconds: UInt64 = 300, id: String = "1") -> StallReport {
-    StallReport(
+  private func report(_ fingerprint: String?, milliseconds: UInt64 = 300, id: String = "1") -> StallReport.Report {
+    StallReport.Report(
       time: .now(), event: .ended, stallID: id, sequence: 0, thresholdNanoseconds: 250_000_000,
       durationNanoseconds: milliseconds * 1_000_000, verdict: Verdict(cause: .running, evidence: .init()),
       fingerprint: fingerprint, samples: 1,
@@ -15,12 +16,12 @@ struct RepeatLedgerTests {
       origin: .init(processID: 1, executablePath: "/x", serviceName: "x", hostName: "h"), stack: [])
   }
 
-  private func tell(_ ledger: RepeatLedger, _ report: StallReport, at now: UInt64) {
-    #expect(ledger.begin(report, at: now) == .tell)
-    ledger.didTell(report, at: now)
+  private func tell(_ ledger: RepeatLedger, _ report: StallReport.Report, at now: UInt64) {
+    #expect(ledger.begin(report, at: now) == .report)
+    ledger.didReport(report, at: now)
   }
 
-  private func count(_ ledger: RepeatLedger, _ report: StallReport, at now: UInt64) {
+  private func count(_ ledger: RepeatLedger, _ report: StallReport.Report, at now: UInt64) {
     #expect(ledger.begin(report, at: now) == .count)
     ledger.didCount(report, at: now)
   }

@@ -1,9 +1,11 @@
 import Foundation
+import TestSupport
 import Testing
 
-extension OneAtATime {
+extension WatchedHosts {
   /// The same stall is told once; what else there is to know of a stall is in its last line and in its file.
-  @Suite(.serialized)
+  @Suite(
+    .serialized, .takingTurns, .repeatedAfterStandstills(because: "repetitions are counted within a window of time"))
   struct RepeatedStallTests {
     @Test func theSameStallIsToldOnceAndThenCounted() throws {
       let victim = try Victim.run("repeated", milliseconds: 500)
@@ -80,9 +82,7 @@ extension OneAtATime {
 
     @Test(arguments: Victim.Build.allCases)
     func culpritAndPathAreThoseOfMostOfTheTime(build: Victim.Build) throws {
-      let state = URL(fileURLWithPath: "/dev/shm/stallmonitor-tests-\(UUID().uuidString)")
-      try FileManager.default.createDirectory(at: state, withIntermediateDirectories: false)
-      defer { try? FileManager.default.removeItem(at: state) }
+      let state = try ScratchDirectory.inMemory()
       let victim = try Victim.run(
         "two-functions", build: build, environment: ["STALLMONITOR_STATE_DIRECTORY": state.path])
       let ended = try #require(victim.reports("stall.ended").first)
@@ -112,11 +112,9 @@ extension OneAtATime {
     }
 
     @Test func directoryThatCannotTakeAFileCostsTheFileAlone() throws {
-      let state = URL(fileURLWithPath: "/dev/shm/stallmonitor-tests-\(UUID().uuidString)")
-      try FileManager.default.createDirectory(at: state, withIntermediateDirectories: false)
-      defer { try? FileManager.default.removeItem(at: state) }
+      let state = try ScratchDirectory.inMemory()
       // A file where the folder should be.
-      try Data().write(to: state.appending(path: "stalls"))
+      try Data().write(to: state.url.appending(path: "stalls"))
       let victim = try Victim.run("compute", environment: ["STALLMONITOR_STATE_DIRECTORY": state.path])
       let ended = try #require(victim.reports("stall.ended").first)
       #expect(ended["stall", "detail"] == nil)

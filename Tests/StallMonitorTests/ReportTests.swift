@@ -1,16 +1,18 @@
 import Foundation
+import StallReport
+import TestSupport
 import Testing
 
 @testable import StallMonitor
 
 struct ReportTests {
-  private func report(frames: Int, symbolLength: Int = 40, threads: Int = 0) -> StallReport {
+  private func report(frames: Int, symbolLength: Int = 40, threads: Int = 0) -> StallReport.Report {
     let stack = (0..<frames).map { index in
       StackFrame(
         symbol: "f\(index)_" + String(repeating: "é", count: symbolLength / 2), file: "/src/a.swift", line: index + 1,
         module: "/usr/bin/host", buildID: "0123456789abcdef", offset: UInt64(index) * 16)
     }
-    return StallReport(
+    return StallReport.Report(
       time: Timestamp(seconds: 1, nanoseconds: 2), event: .ended, stallID: String(repeating: "0a", count: 16),
       sequence: 3, thresholdNanoseconds: 250_000_000, durationNanoseconds: 1_234_567_890,
       verdict: Verdict(cause: .lock, evidence: Verdict.Evidence(state: "blocked", wait: "futex(wait)")),
@@ -30,8 +32,8 @@ struct ReportTests {
     #expect(line.count <= 8000)
     #expect(line.last == UInt8(ascii: "\n"))
     #expect(line.count { $0 == UInt8(ascii: "\n") } == 1)
-    try Victim.validate(Data(line))
-    let read = try Report(Data(line))
+    try ReportSchema.expectValid(Data(line))
+    let read = try WrittenReport(Data(line))
     let shown =
       read.stack.count
       + (read["threads"] as? [[String: Any]] ?? []).reduce(0) {
@@ -47,8 +49,8 @@ struct ReportTests {
     report.threads[0].captureFailure = .signalBlocked
     report.threads[1].isApproximate = true
     let line = report.line()
-    try Victim.validate(Data(line))
-    let captures = try #require(try Report(Data(line))["threads"] as? [[String: Any]]).map {
+    try ReportSchema.expectValid(Data(line))
+    let captures = try #require(try WrittenReport(Data(line))["threads"] as? [[String: Any]]).map {
       $0["capture"] as? [String: Any]
     }
     #expect(captures[0]?["failure"] as? String == "the thread runs with the capture signal blocked")
@@ -57,7 +59,7 @@ struct ReportTests {
   }
 
   @Test func middleFramesGoFirst() throws {
-    let read = try Report(Data(report(frames: 200).line()))
+    let read = try WrittenReport(Data(report(frames: 200).line()))
     let lines = read.stack.compactMap { $0["line"] as? Int }
     #expect(lines.first == 1)
     #expect(lines.last == 200)
@@ -68,12 +70,12 @@ struct ReportTests {
   @Test func longSymbolsAreCutAtACharacter() throws {
     let line = report(frames: 30, symbolLength: 6001).line()
     #expect(line.count <= 8000)
-    let read = try Report(Data(line))
+    let read = try WrittenReport(Data(line))
     #expect((read.stack.first?["symbol"] as? String)?.hasSuffix("é…") == true)
   }
 
   @Test func textIsEscaped() throws {
-    var line = JSONLine()
+    var line = JSONWriter()
     let text = "a\"b\\c\n\t\u{0}\u{7f}é\u{1F600}"
     line.member("k", text)
     let object = try JSONSerialization.jsonObject(with: Data(line.terminated())) as? [String: String]

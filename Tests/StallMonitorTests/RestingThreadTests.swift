@@ -1,6 +1,7 @@
 import Glibc
 import Testing
 
+@testable import StallCapture
 @testable import StallMonitor
 
 /// When a loop is asked by a beat, with what the kernel says handed in.

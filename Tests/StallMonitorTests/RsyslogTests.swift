@@ -1,5 +1,5 @@
 import Foundation
-import TakingTurns
+import TestSupport
 import Testing
 
 /// The reports of stalling hosts, read by a real rsyslogd with the configuration that operators install.
@@ -37,7 +37,7 @@ struct RsyslogTests {
     // The same bytes are the same JSON; that they are JSON at all is what the schema's validator finds.
     #expect(Self.texts(arrived) == Self.texts(sent))
     #expect(Set(arrived).count == arrived.count)
-    try Victim.validate(Data(arrived.joined(separator: [UInt8(ascii: "\n")])))
+    try ReportSchema.expectValid(Data(arrived.joined(separator: [UInt8(ascii: "\n")])))
   }
 
   fileprivate static func lines(_ data: Data) -> [Data] {
@@ -45,32 +45,25 @@ struct RsyslogTests {
   }
 
   private static func texts(_ lines: [Data]) -> [String] { lines.map { String(decoding: $0, as: UTF8.self) }.sorted() }
-
-  private func waitUntil(_ condition: () -> Bool) throws {
-    let deadline = ContinuousClock.now + .seconds(60)
-    while !condition() {
-      try #require(ContinuousClock.now < deadline)
-      usleep(5000)
-    }
-  }
 }
 
 /// A daemon of the test's own, with `Config/rsyslog/30-stalld.conf` and another place for `/var/log`.
 private final class Rsyslogd {
-  static let path = ["/usr/sbin/rsyslogd", "/sbin/rsyslogd"].first { FileManager.default.isExecutableFile(atPath: $0) }
+  static let path = Program.installed("rsyslogd")
 
   /// What stands for `/var/log`.
   let logs: URL
-  private let directory: URL
+  private let scratch: ScratchDirectory
   private let process = Process()
 
   init() throws {
-    directory = FileManager.default.temporaryDirectory.appending(path: "stalld-rsyslog-\(UUID().uuidString.prefix(8))")
+    scratch = try ScratchDirectory()
+    let directory = scratch.url
     logs = directory.appending(path: "log")
     let state = directory.appending(path: "state")
     for made in [logs, state] { try FileManager.default.createDirectory(at: made, withIntermediateDirectories: true) }
     let installed = try String(
-      contentsOf: Victim.root.appending(path: "Config/rsyslog/30-stalld.conf"), encoding: .utf8)
+      contentsOf: Repository.root.appending(path: "Config/rsyslog/30-stalld.conf"), encoding: .utf8)
     let ours = directory.appending(path: "30-stalld.conf")
     try installed.replacing("/var/log/", with: "\(logs.path)/").write(to: ours, atomically: true, encoding: .utf8)
     let main = directory.appending(path: "rsyslog.conf")
@@ -96,10 +89,7 @@ private final class Rsyslogd {
     try process.run()
   }
 
-  deinit {
-    stop()
-    try? FileManager.default.removeItem(at: directory)
-  }
+  deinit { stop() }
 
   /// The lines that it has passed on.
   var output: [Data] {

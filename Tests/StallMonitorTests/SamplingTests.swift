@@ -1,8 +1,12 @@
 import Foundation
+import TestSupport
 import Testing
 
-extension OneAtATime {
-  @Suite struct SamplingTests {
+extension WatchedHosts {
+  @Suite(
+    .serialized, .takingTurns(aloneBecause: "samples are counted by the time that passes"),
+    .repeatedAfterStandstills(because: "the number of samples follows from the stall's length"))
+  struct SamplingTests {
     @Test("a shorter time between looks means more of them, a longer one fewer")
     func samples() throws {
       func samples(_ sampling: String?) throws -> Int {

@@ -1,9 +1,11 @@
 import Foundation
+import TestSupport
 import Testing
 
-extension OneAtATime {
+extension WatchedHosts {
   /// Hosts with more loops than the main one, each watched by its name.
-  @Suite(.serialized)
+  @Suite(
+    .serialized, .takingTurns, .repeatedAfterStandstills(because: "durations are compared with the victim's own clock"))
   struct SeveralLoopsTests {
     @Test(arguments: Victim.Build.allCases)
     func eachLoopIsToldByItsNameAndThreshold(build: Victim.Build) throws {

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 import VictimC
 
@@ -8,16 +9,15 @@ import VictimC
 struct StallRecordTests {
   /// A directory in memory, for one test.
   private final class Place {
-    let path = "/dev/shm/stallmonitor-tests-\(UUID().uuidString)"
+    private let scratch: ScratchDirectory
+    var path: String { scratch.path }
     let directory: StateDirectory
     let sentinel = ForkSentinel()
 
     init() throws {
-      try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false)
-      directory = try StateDirectory(path: path)
+      scratch = try ScratchDirectory.inMemory()
+      directory = try StateDirectory(path: scratch.path)
     }
-
-    deinit { try? FileManager.default.removeItem(atPath: path) }
 
     var files: [String] { (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? [] }
 
@@ -36,7 +36,7 @@ struct StallRecordTests {
       let lines = "\(path)/lines"
       let writer = LineWriter(.file(path: lines))
       #expect(writer.open() == nil)
-      (earlier ?? EarlierRecords(directory: directory, prefix: "r-")).tell(to: writer)
+      (earlier ?? EarlierRecords(directory: directory, prefix: "r-")).send(to: writer)
       defer { unlink(lines) }
       return try String(contentsOfFile: lines, encoding: .utf8)
     }
@@ -207,15 +207,15 @@ struct StallRecordTests {
     for _ in 0..<16 { writer.write(Array(repeating: UInt8(ascii: "x"), count: 4096)) }
     #expect(!writer.wantsFlush)
     let earlier = EarlierRecords(directory: place.directory, prefix: "r-")
-    earlier.tell(to: writer)
+    earlier.send(to: writer)
     #expect(writer.wantsFlush)
     #expect(place.files == ["r-1"])
-    earlier.tell(to: writer)
+    earlier.send(to: writer)
     #expect(place.files == ["r-1"])
     var sink = [UInt8](repeating: 0, count: 1 << 20)
     #expect(read(ends[0], &sink, sink.count) > 0)
     writer.flush()
-    earlier.tell(to: writer)
+    earlier.send(to: writer)
     #expect(place.files.isEmpty)
     let count = read(ends[0], &sink, sink.count)
     #expect(String(decoding: sink.prefix(max(0, count)), as: UTF8.self).hasSuffix("\"}\n"))

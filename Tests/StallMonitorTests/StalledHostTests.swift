@@ -1,9 +1,11 @@
 import Foundation
+import TestSupport
 import Testing
 
-extension OneAtATime {
+extension WatchedHosts {
   /// Hosts that stall in a known function in a known way, judged by their report lines.
-  @Suite(.serialized)
+  @Suite(
+    .serialized, .takingTurns, .repeatedAfterStandstills(because: "durations are compared with the victim's own clock"))
   struct StalledHostTests {
     struct Known: Sendable, CustomTestStringConvertible {
       var scenario: String

@@ -1,7 +1,9 @@
 import Foundation
+import StallReport
 import Testing
 
 @testable import StallMonitor
+@testable import StallSymbols
 
 /// Which file speaks for a module: stripped, split, replaced, static, in memory.
 @Suite struct SymbolFilesTests {

@@ -1,4 +1,6 @@
 import Foundation
+import StallReport
+import TestSupport
 
 @testable import StallMonitor
 
@@ -6,16 +8,10 @@ import Foundation
 ///
 /// `clang`, `swiftc` and `llvm-symbolizer` come from the toolchain that runs the tests; `objcopy`, `strip`, `nm` and `readelf` from binutils.
 final class SymbolFixtures: Sendable {
-  let directory: URL
+  private let scratch: ScratchDirectory
+  var directory: URL { scratch.url }
 
-  init() throws {
-    directory = FileManager.default.temporaryDirectory.appendingPathComponent("symbols-\(UUID().uuidString)")
-    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
-  }
-
-  deinit {
-    try? FileManager.default.removeItem(at: directory)
-  }
+  init() throws { scratch = try ScratchDirectory() }
 
   func path(_ name: String) -> String { directory.appendingPathComponent(name).path }
 

@@ -1,8 +1,11 @@
 import Foundation
+import StallReport
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import StallMonitor
+@testable import StallSymbols
 
 /// Truncated and corrupted files: no crash, no hang, whatever the bytes say.
 ///
@@ -134,10 +137,9 @@ import Testing
     try fixtures.run(["objcopy", "--update-section", ".debug_line=\(section)", file])
     try fixtures.run(["objcopy", "--compress-debug-sections=zlib", file])
     #expect(try fixtures.run(["readelf", "-SW", file]).contains(#/\.debug_line .* C /#))
-    let root = Victim.root.path
-    let sources = [
-      "symbols", "symbols_open", "symbols_elf", "symbols_dwarf", "symbols_lines", "symbols_demangle", "libdw_table",
-    ]
+    let root = Repository.root.path
+    let directory = "\(root)/Sources/CSymbols"
+    let sources = try FileManager.default.contentsOfDirectory(atPath: directory).filter { $0.hasSuffix(".c") }
     try """
     #include <stdint.h>
     #include <stdio.h>
@@ -147,15 +149,15 @@ import Testing
 
     """.write(toFile: fixtures.path("read.c"), atomically: true, encoding: .utf8)
     try fixtures.run(
-      ["clang", "-g", "-O1", "-fsanitize=address", "-fuse-ld=lld", "-I\(root)/Sources/CUnwind/include"]
+      ["clang", "-g", "-O1", "-fsanitize=address", "-fuse-ld=lld", "-I\(directory)/include"]
         + ["-o", "read", "read.c", "\(root)/Tests/Fuzz/Symbols/symbols.c"]
-        + sources.map { "\(root)/Sources/CUnwind/\($0).c" })
+        + sources.map { "\(directory)/\($0)" })
     try fixtures.run(["sh", "-c", "ASAN_OPTIONS=detect_leaks=0 exec ./read <\(file)"])
   }
 
   /// `make fuzz` looks further.
   @Test func seedsOfTheFuzzer() throws {
-    let directory = Victim.root.appending(path: "Tests/Fuzz/seeds/symbols")
+    let directory = Repository.root.appending(path: "Tests/Fuzz/seeds/symbols")
     let seeds = try FileManager.default.contentsOfDirectory(at: directory, includingPropertiesForKeys: nil)
     #expect(!seeds.isEmpty)
     for seed in seeds {

@@ -1,7 +1,9 @@
 import Foundation
+import StallReport
 import Testing
 
 @testable import StallMonitor
+@testable import StallSymbols
 
 /// Names as people read them, and whose code they are.
 @Suite struct SymbolNamesTests {
@@ -204,7 +206,7 @@ import Testing
     Ownership(name: "", owner: .host),
     Ownership(name: "$s10LoopEngine0A0C3runyyF", owner: .monitor),
     Ownership(name: "$s12StallMonitorAAC5startyyF", owner: .monitor),
-    Ownership(name: "cunwind_symbols_lookup", owner: .monitor),
+    Ownership(name: "csymbols_lookup", owner: .monitor),
     Ownership(
       name: "$ss17_assertionFailure__4file4line5flagss5NeverOs12StaticStringV_SSAHSus6UInt32VtF", owner: .runtime),
     Ownership(name: "$sSa15reserveCapacityyySiFSi_Tg5", owner: .runtime),

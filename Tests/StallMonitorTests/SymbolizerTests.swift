@@ -1,7 +1,9 @@
 import Foundation
+import StallReport
 import Testing
 
 @testable import StallMonitor
+@testable import StallSymbols
 
 /// The symbolizer against programs compiled here, judged by the toolchain's llvm-symbolizer.
 @Suite struct SymbolizerTests {

@@ -1,12 +1,14 @@
 import CLinux
 import Glibc
+import StallReport
 import Synchronization
 import Testing
 import VictimC
 
+@testable import StallCapture
 @testable import StallMonitor
 
-extension OneAtATime {
+extension CapturesInThisProcess {
   /// What a thread stands still in, in words.
   @Suite(.serialized, .timeLimit(.minutes(2)))
   struct SystemCallTests {

@@ -1,7 +1,9 @@
 import Foundation
+import StallReport
 import Testing
 
 @testable import StallMonitor
+@testable import StallSymbols
 
 /// Whose code a header's templates and inline functions are once they are in the program's own file.
 @Suite struct SystemHeaderTests {

@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import Synchronization
+import TestSupport
 import Testing
 
 /// An agent in the test process: a Unix socket that speaks the protocol, and remembers what it was told.
@@ -65,8 +66,8 @@ final class TestAgent: Sendable {
   var lines: [Data] { connections.flatMap { $0.lines.dropFirst() } }
 
   /// The reports among them.
-  func reports() throws -> [Report] {
-    try lines.filter { $0.starts(with: Data("{\"@timestamp\"".utf8)) }.map(Report.init)
+  func reports() throws -> [WrittenReport] {
+    try lines.filter { $0.starts(with: Data("{\"@timestamp\"".utf8)) }.map(WrittenReport.init)
   }
 
   /// Sends a line to every host that is connected.
@@ -102,26 +103,15 @@ final class TestAgent: Sendable {
 
   /// Waits until `condition` holds; generously.
   func wait(_ what: String, until condition: (TestAgent) throws -> Bool) throws {
-    let end = Date(timeIntervalSinceNow: 30)
-    while try !condition(self) {
-      try #require(Date.now < end, "still waiting: \(what); \(connections.map(\.lines.count)) lines")
-      usleep(5000)
-    }
+    try waitUntil("still waiting: \(what); \(connections.map(\.lines.count)) lines") { try condition(self) }
   }
 
   // MARK: Sockets
 
   private static func listen(at path: String) throws -> Int32 {
     let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-    var name = sockaddr_un()
-    name.sun_family = sa_family_t(AF_UNIX)
-    withUnsafeMutableBytes(of: &name.sun_path) { $0.copyBytes(from: Array(path.utf8)) }
     unlink(path)
-    let code = withUnsafePointer(to: name) {
-      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-      }
-    }
+    let code = withUnixAddress(path.utf8) { bind(descriptor, $0, $1) }
     try #require(code == 0 && Glibc.listen(descriptor, 64) == 0, "errno \(errno)")
     return descriptor
   }

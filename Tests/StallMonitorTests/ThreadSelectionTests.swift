@@ -1,13 +1,16 @@
 import Foundation
+import StallReport
+import TestSupport
 import Testing
 
+@testable import StallCapture
 @testable import StallMonitor
 
-extension OneAtATime {
+extension CapturesInThisProcess {
   /// Which threads are told in a stall, and on demand.
   @Suite(.serialized, .timeLimit(.minutes(2)))
   struct ThreadSelectionTests {
-    private func crowd(_ selection: String, _ count: Int = 500) throws -> (victim: Victim, report: Report) {
+    private func crowd(_ selection: String, _ count: Int = 500) throws -> (victim: Victim, report: WrittenReport) {
       let victim = try Victim.run(
         "crowd", milliseconds: 600,
         environment: [
@@ -105,17 +108,17 @@ extension OneAtATime {
           buildID: "0123456789abcdef",
           offset: 16)
       }
-      func thread(_ id: Int, _ role: StallReport.OtherThread.Role) -> StallReport.OtherThread {
-        StallReport.OtherThread(
+      func thread(_ id: Int, _ role: StallReport.Report.OtherThread.Role) -> StallReport.Report.OtherThread {
+        StallReport.Report.OtherThread(
           id: Int32(id), name: "a\n\"b\"\\", role: role, state: String(repeating: "\n\"", count: 400), stack: stack)
       }
-      var report = StallReport.stub(stack: stack)
+      var report = StallReport.Report.stub(stack: stack)
       report.threads = [thread(1, .lockHolder), thread(2, .lockHolder)] + (0..<others).map { thread(3 + $0, .other) }
       report.threadsOmitted = 7
       let line = report.line()
-      #expect(line.count <= StallReport.longestLine)
-      try Victim.validate(Data(line))
-      let read = try Report(Data(line))
+      #expect(line.count <= StallReport.Report.longestLine)
+      try ReportSchema.expectValid(Data(line))
+      let read = try WrittenReport(Data(line))
       let threads = try #require(read["threads"] as? [[String: Any]])
       #expect(
         threads.prefix(2).allSatisfy {
@@ -127,9 +130,9 @@ extension OneAtATime {
   }
 }
 
-extension StallReport {
-  fileprivate static func stub(stack: [StackFrame]) -> StallReport {
-    StallReport(
+extension StallReport.Report {
+  fileprivate static func stub(stack: [StackFrame]) -> StallReport.Report {
+    StallReport.Report(
       time: Timestamp(seconds: 1, nanoseconds: 2), event: .ended, stallID: String(repeating: "0a", count: 16),
       sequence: 3, thresholdNanoseconds: 250_000_000, durationNanoseconds: 1_234_567_890,
       verdict: Verdict(cause: .lock, evidence: Verdict.Evidence(state: "blocked", wait: "futex(wait)")),

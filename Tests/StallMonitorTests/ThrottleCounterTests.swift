@@ -1,6 +1,7 @@
 import Foundation
 import Testing
 
+@testable import StallCapture
 @testable import StallMonitor
 
 /// A counter that follows the process from one control group into another.

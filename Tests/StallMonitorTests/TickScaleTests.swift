@@ -2,6 +2,7 @@ import CLinux
 import Glibc
 import Testing
 
+@testable import StallCapture
 @testable import StallMonitor
 
 struct TickScaleTests {

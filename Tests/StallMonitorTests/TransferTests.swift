@@ -1,13 +1,15 @@
 import CLinux
 import CUnwind
 import Glibc
+import StallReport
 import Synchronization
 import Testing
 import VictimC
 
+@testable import StallCapture
 @testable import StallMonitor
 
-extension OneAtATime {
+extension CapturesInThisProcess {
   /// A thread inside a system call is never signalled: a transfer that a signal would end early is whole, however often its thread is captured.
   @Suite(.serialized, .timeLimit(.minutes(2)))
   struct TransferTests {

@@ -1,12 +1,14 @@
 import CUnwind
 import Foundation
 import FuzzUnwind
+import TestSupport
 import Testing
 import VictimC
 
+@testable import StallCapture
 @testable import StallMonitor
 
-extension OneAtATime {
+extension CapturesInThisProcess {
   /// Garbage in registers, stacks and unwind tables ends in a short stack: no crash, and no end without bound.
   ///
   /// `make fuzz` looks further.
@@ -19,7 +21,7 @@ extension OneAtATime {
     }
 
     @Test func seedsOfTheFuzzer() throws {
-      let directory = Victim.root.appending(path: "Tests/Fuzz/seeds/unwind")
+      let directory = Repository.root.appending(path: "Tests/Fuzz/seeds/unwind")
       let seeds = try FileManager.default.contentsOfDirectory(at: directory, includingPropertiesForKeys: nil)
       #expect(!seeds.isEmpty)
       for seed in seeds {

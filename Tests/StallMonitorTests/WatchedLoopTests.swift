@@ -1,6 +1,8 @@
 import Glibc
+import StallReport
 import Testing
 
+@testable import StallCapture
 @testable import StallMonitor
 
 /// When a turn is late, told to the nanosecond: the clock is handed in.
@@ -18,7 +20,7 @@ struct WatchedLoopTests {
   }
 
   @Test func loopThatNeverTurnedIsQuiet() {
-    #expect(loop.look(at: 10_000_000_000, frozen: 0) == .quiet)
+    #expect(loop.check(at: 10_000_000_000, frozen: 0) == .quiet)
   }
 
   @Test func turnThatWasUnderWayWhenTheWatchBeganIsTimedLikeAnyOther() {
@@ -29,45 +31,46 @@ struct WatchedLoopTests {
         name: "main", kind: { "loop" }, threadID: getpid(), stackEnd: 0, threshold: Self.threshold, pulse: pulse,
         suspension: suspension, state: { (nil, nil) }), clock: PulseClock())
     let since = pulse.word.stamp
-    #expect(loop.look(at: since + 1, frozen: 0) == .lookAgain(at: since + Self.threshold))
+    #expect(loop.check(at: since + 1, frozen: 0) == .checkAgain(at: since + Self.threshold))
   }
 
   @Test func turnIsLateAtTheThresholdAndNotBefore() {
     pulse.turn(.afterWaiting)
     let word = pulse.word
     let deadline = word.stamp + Self.threshold
-    #expect(loop.look(at: word.stamp + 1, frozen: 0) == .lookAgain(at: deadline))
-    #expect(loop.look(at: deadline - 1, frozen: 0) == .lookAgain(at: deadline))
-    #expect(loop.look(at: deadline, frozen: 0) == .late(word))
+    #expect(loop.check(at: word.stamp + 1, frozen: 0) == .checkAgain(at: deadline))
+    #expect(loop.check(at: deadline - 1, frozen: 0) == .checkAgain(at: deadline))
+    #expect(loop.check(at: deadline, frozen: 0) == .late(word))
   }
 
   @Test func eachTransitionBeginsATurnOfItsOwn() {
     pulse.turn(.afterWaiting)
     let first = pulse.word
-    _ = loop.look(at: first.stamp, frozen: 0)
+    _ = loop.check(at: first.stamp, frozen: 0)
     usleep(1000)
     pulse.turn(.beforeSources)
     #expect(pulse.word.stamp > first.stamp)
-    #expect(loop.look(at: first.stamp + Self.threshold, frozen: 0) == .lookAgain(at: pulse.word.stamp + Self.threshold))
+    #expect(
+      loop.check(at: first.stamp + Self.threshold, frozen: 0) == .checkAgain(at: pulse.word.stamp + Self.threshold))
   }
 
   /// Beside other loops it would look as if the process had stood still.
-  @Test func overlookedTurnHasNoAge() {
+  @Test func ignoredTurnHasNoAge() {
     pulse.turn(.afterWaiting)
     let turn = pulse.word
     let late = turn.stamp + Self.threshold
-    #expect(loop.look(at: late, frozen: 0) == .late(turn))
+    #expect(loop.check(at: late, frozen: 0) == .late(turn))
     #expect(loop.age(at: late) == Self.threshold)
     #expect(loop.beginEpisode(turn: turn, id: "x", now: late))
-    loop.overlookTurn()
+    loop.ignoreTurn()
     #expect(loop.age(at: late) == 0)
   }
   @Test func idleLoopIsWatchedForOneMoreThresholdAndThenLetGo() {
     pulse.turn(.beforeSources)
     pulse.idle()
     let now = MonotonicClock.now()
-    #expect(loop.look(at: now, frozen: 0) == .lookAgain(at: now + Self.threshold))
-    #expect(loop.look(at: now + Self.threshold, frozen: 0) == .quiet)
+    #expect(loop.check(at: now, frozen: 0) == .checkAgain(at: now + Self.threshold))
+    #expect(loop.check(at: now + Self.threshold, frozen: 0) == .quiet)
   }
 
   @Test func loopIsHealthyUntilATurnIsLate() {
@@ -89,7 +92,7 @@ struct WatchedLoopTests {
     pulse.turn(.afterWaiting)
     let word = pulse.word
     let late = word.stamp + Self.threshold
-    #expect(loop.look(at: late, frozen: 0) == .late(word))
+    #expect(loop.check(at: late, frozen: 0) == .late(word))
     #expect(loop.beginEpisode(turn: word, id: "0", now: late))
     suspension.begin()
     #expect(!loop.isHealthy(at: late), "a pause does not end a stall")
@@ -100,11 +103,11 @@ struct WatchedLoopTests {
   @Test func frozenProcessForgivesTheTurn() {
     pulse.turn(.afterWaiting)
     let since = pulse.word.stamp
-    _ = loop.look(at: since, frozen: 0)
+    _ = loop.check(at: since, frozen: 0)
     let thawed = since + 5_000_000_000
     let deadline = since + 4_900_000_000 + Self.threshold
-    #expect(loop.look(at: thawed, frozen: 4_900_000_000) == .lookAgain(at: deadline))
-    #expect(loop.look(at: deadline, frozen: 0) == .late(pulse.word))
+    #expect(loop.check(at: thawed, frozen: 4_900_000_000) == .checkAgain(at: deadline))
+    #expect(loop.check(at: deadline, frozen: 0) == .late(pulse.word))
     // What is not held against the turn is not part of the stall either, and the report has it.
     #expect(loop.beginEpisode(turn: pulse.word, id: "0", now: deadline))
     #expect(loop.episode?.duration(at: deadline) == Self.threshold)
@@ -114,21 +117,21 @@ struct WatchedLoopTests {
   @Test func freezeBeforeTheTurnIsNotDeductedFromIt() {
     pulse.turn(.afterWaiting)
     let since = pulse.word.stamp
-    #expect(loop.look(at: since + 10, frozen: 4_900_000_000) == .lookAgain(at: since + 10 + Self.threshold))
+    #expect(loop.check(at: since + 10, frozen: 4_900_000_000) == .checkAgain(at: since + 10 + Self.threshold))
   }
 
-  @Test func suspendedLoopIsOverlookedAndTimedFromItsResumption() {
+  @Test func suspendedLoopIsIgnoredAndTimedFromItsResumption() {
     pulse.turn(.afterWaiting)
     let since = pulse.word.stamp
     suspension.begin()
     suspension.begin()
-    #expect(loop.look(at: since + 10 * Self.threshold, frozen: 0) == .quiet)
+    #expect(loop.check(at: since + 10 * Self.threshold, frozen: 0) == .quiet)
     #expect(!loop.hasMoved)
     #expect(suspension.end())
-    #expect(loop.look(at: since + 20 * Self.threshold, frozen: 0) == .quiet)
+    #expect(loop.check(at: since + 20 * Self.threshold, frozen: 0) == .quiet)
     #expect(suspension.end())
     let resumed = MonotonicClock.now()
-    guard case .lookAgain(let deadline) = loop.look(at: resumed, frozen: 0) else {
+    guard case .checkAgain(let deadline) = loop.check(at: resumed, frozen: 0) else {
       Issue.record("not watched after its resumption")
       return
     }
@@ -141,7 +144,7 @@ struct WatchedLoopTests {
     let late = pulse.word.stamp + Self.threshold
     for _ in 0..<3 { #expect(!suspension.end()) }
     #expect(suspension.resumedAt == 0)
-    #expect(loop.look(at: late, frozen: 0) == .late(pulse.word))
+    #expect(loop.check(at: late, frozen: 0) == .late(pulse.word))
   }
 
   /// By its age the watchdog judges whether the process stood still while it was parked.
@@ -159,16 +162,16 @@ struct WatchedLoopTests {
     pulse.turn(.afterWaiting)
     let turn = pulse.word
     let late = turn.stamp + Self.threshold
-    #expect(loop.look(at: late, frozen: 0) == .late(turn))
+    #expect(loop.check(at: late, frozen: 0) == .late(turn))
     #expect(loop.beginEpisode(turn: turn, id: "x", now: late))
-    #expect(loop.look(at: late, frozen: 0) == .lookAgain(at: late + 100_000_000))
+    #expect(loop.check(at: late, frozen: 0) == .checkAgain(at: late + 100_000_000))
     let before = MonotonicClock.now()
     pulse.idle()
     let after = MonotonicClock.now()
     // Turns that follow before the watchdog looks do not move the end.
     usleep(2000)
     pulse.turn(.afterWaiting)
-    guard case .ended(let end) = loop.look(at: late, frozen: 0) else {
+    guard case .ended(let end) = loop.check(at: late, frozen: 0) else {
       Issue.record("the episode did not end")
       return
     }
@@ -183,26 +186,8 @@ struct WatchedLoopTests {
     #expect(!loop.isStalled)
   }
 
-  @Test func ongoingIsDueAtGrowingIntervals() {
-    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0, now: 250)
-    var times: [UInt64] = []
-    for _ in 0..<9 {
-      times.append(episode.nextOngoing / 1_000_000_000)
-      episode.didReportOngoing(at: episode.nextOngoing)
-    }
-    #expect(times == [1, 2, 4, 8, 16, 32, 64, 124, 184])
-  }
-
-  @Test func halfAMinuteCostsAtMostFortySamples() {
-    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0, now: 250_000_000)
-    episode.add(.stub(cause: .running), at: 250_000_000)
-    while episode.nextSample < 30_000_000_000 { episode.add(.stub(cause: .running), at: episode.nextSample) }
-    #expect(episode.sampleCount <= 40)
-    #expect(episode.sampleCount >= 25)
-  }
-
   @Test func verdictIsOverTheWholeStallAndNotItsLastMoment() {
-    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0, now: 0)
+    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0)
     episode.add(.stub(cause: .sleep, symbol: "sleeper()"), at: 800)
     episode.add(.stub(cause: .running, symbol: "computer()"), at: 1000)
     #expect(episode.cause == .sleep)
@@ -211,7 +196,7 @@ struct WatchedLoopTests {
 
   /// A threshold of 100.
   private func episode() -> Episode {
-    Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0, now: 100, threshold: 100)
+    Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0, threshold: 100)
   }
 
   @Test func manyShortCalloutsBlameNobody() {
@@ -266,7 +251,7 @@ struct WatchedLoopTests {
     for number in [3, 4] as [UInt64] {
       // Frozen for 40 in the first 90; the third callout was under way then, and the fourth not yet.
       var episode = Episode(
-        id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0, frozen: 40, frozenUntil: 90, now: 140,
+        id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0, frozen: 40, frozenUntil: 90,
         threshold: 100)
       let callouts = CalloutTimes(count: number, age: number == 3 ? 80 : 49)
       episode.add(.stub(cause: .sleep, symbol: "f()"), at: 140, callouts: callouts)
@@ -293,7 +278,7 @@ struct WatchedLoopTests {
     // A loop of the service's own is a function like any other.
     #expect(
       !Culprit.disagree([["a", "loop"], ["b", "loop"], ["c", "loop"]].map { $0.map { StackFrame(symbol: $0) } }))
-    var episode = Episode(id: "x", turn: Pulse.Word(phase: .heartbeat, stamp: 0), start: 0, now: 0)
+    var episode = Episode(id: "x", turn: Pulse.Word(phase: .heartbeat, stamp: 0), start: 0)
     for (index, stack) in stacks([["a"], ["b"], ["c"]]).enumerated() {
       episode.add(Episode.Sample(activity: .running, cause: .running, stack: stack), at: UInt64(index + 1))
     }
@@ -301,7 +286,7 @@ struct WatchedLoopTests {
   }
 
   @Test func frozenTimeIsNotPartOfTheDuration() {
-    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 100), start: 100, now: 350)
+    var episode = Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 100), start: 100)
     episode.addFreeze(300, at: 500)
     #expect(episode.duration(at: 1100) == 700)
   }

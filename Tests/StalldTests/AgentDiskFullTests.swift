@@ -1,5 +1,5 @@
 import Foundation
-import TakingTurns
+import TestSupport
 import Testing
 
 /// A file system that is full: a small tmpfs in a mount namespace of the test's own.
@@ -33,7 +33,7 @@ struct AgentDiskFullTests {
       func content() -> String { (try? String(contentsOf: file, encoding: .utf8)) ?? "" }
       // Half of a line may be seen of one write(2), also of one that is taken back at once.
       var text = content()
-      let isAtRest = comes(within: 10) {
+      let isAtRest = eventually(within: 10) {
         let before = text
         usleep(200_000)
         text = content()

@@ -1,5 +1,7 @@
 import Foundation
 import LoopEngine
+import TestSupport
+import Testing
 
 @testable import stalld
 
@@ -51,14 +53,4 @@ final class AgentDriver: @unchecked Sendable {
         metrics: { driver.metrics.text(driver.sample) }, problems: { driver.problems })
     }
   }
-}
-
-/// Waits for something that takes its time on a busy machine; false if it never came.
-func comes(within seconds: Double = 60, _ condition: () throws -> Bool) rethrows -> Bool {
-  let deadline = ContinuousClock.now + .seconds(seconds)
-  while ContinuousClock.now < deadline {
-    if try condition() { return true }
-    usleep(5000)
-  }
-  return try condition()
 }

@@ -1,11 +1,13 @@
 import Foundation
-import TakingTurns
+import TestSupport
 import Testing
 
 @testable import stalld
 
 /// A service with the monitor in it, the agent, and what an operator finds in the agent's file.
-@Suite(.serialized, .takingTurns, .timeLimit(.minutes(3)))
+@Suite(
+  .serialized, .takingTurns, .repeatedAfterStandstills(because: "durations are compared with the victim's own clock"),
+  .timeLimit(.minutes(3)))
 struct AgentEndToEndTests {
   /// A service that is started with a sink; `state` is its state directory.
   private func start(_ scenario: String, _ milliseconds: Int, sink: String, state: ScratchDirectory) throws -> Process {
@@ -29,8 +31,8 @@ struct AgentEndToEndTests {
   /// The beginning and the end of a stall in this function, once both are written.
   ///
   /// Stalls of 900 ms are met on a busy machine, too, and end before it is told that they go on.
-  private func stall(in function: String, of agent: RunningAgent) throws -> [WrittenLine] {
-    var found: [WrittenLine] = []
+  private func stall(in function: String, of agent: RunningAgent) throws -> [WrittenReport] {
+    var found: [WrittenReport] = []
     try agent.expect("the beginning and the end of a stall in \(function)") {
       found = try agent.reports().ofStall(in: function).filter { $0.event != "stall.ongoing" }
       return found.map(\.event) == ["stall.started", "stall.ended"]
@@ -46,7 +48,7 @@ struct AgentEndToEndTests {
     let own = try ScratchDirectory()
     let file = own.url.appending(path: "own.jsonl")
     try run(scenario, 900, sink: "file:\(file.path)")
-    let written = try WrittenLine.all(in: String(contentsOf: file, encoding: .utf8))
+    let written = try WrittenReport.all(in: String(contentsOf: file, encoding: .utf8))
     let expected = try #require(written.ofStall(in: function).last)
     // Names do not go with the process that was asked first, which has ended by now.
     try run("select", 900, sink: "agent:\(agent.socketPath)")
@@ -88,7 +90,7 @@ struct AgentEndToEndTests {
     }
     kill(service.processIdentifier, SIGKILL)
     service.waitUntilExit()
-    func fatal() throws -> [WrittenLine] { try agent.reports().filter { $0.event == "stall.fatal" } }
+    func fatal() throws -> [WrittenReport] { try agent.reports().filter { $0.event == "stall.fatal" } }
     try agent.expect("its end is told") { try fatal().count == 1 }
     let told = try #require(try fatal().first)
     #expect(told["process", "exit_signal"] as? String == "SIGKILL")

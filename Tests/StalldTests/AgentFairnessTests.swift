@@ -1,12 +1,13 @@
 import Foundation
-import TakingTurns
+import TestSupport
 import Testing
 
 @testable import stalld
 
 /// Users who do not trust each other: whatever one does, the others are served, and keep what they have reported.
 @Suite(
-  .serialized, .takingTurns, .timeLimit(.minutes(3)),
+  .serialized, .takingTurns(aloneBecause: "a user floods the agent, and the others have to be served"),
+  .repeatedAfterStandstills(because: "rates are counted over a time"), .timeLimit(.minutes(3)),
   .enabled(if: geteuid() == 0, "needs root to be several users"))
 struct AgentFairnessTests {
   private static let evil = 1
@@ -169,7 +170,7 @@ struct AgentFairnessTests {
   @Test("a user's units have their turns when the user's own limit is reached")
   func turnsOfUnits() {
     var shares = ClientShares()
-    let policy = Ingest.Policy(linesPerSecond: 500, userLinesPerSecond: 600)
+    let policy = Ingest.Policy(limits: .init(linesPerSecond: 500, userLinesPerSecond: 600))
     func share(_ unit: String) -> UnitShare {
       shares.unit(of: Peer(pid: 1, uid: 0, gid: 0, cgroup: "/system.slice/\(unit).service"), policy)
     }

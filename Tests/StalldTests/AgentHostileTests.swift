@@ -1,5 +1,5 @@
 import Foundation
-import TakingTurns
+import TestSupport
 import Testing
 
 /// Clients that flood, stall, or send what is no report: contained, named, and nobody else's trouble.

@@ -1,5 +1,5 @@
 import Foundation
-import TakingTurns
+import TestSupport
 import Testing
 
 @testable import stalld
@@ -7,6 +7,8 @@ import Testing
 /// `kill -9` at random moments: what was acknowledged is there, once, and no line is cut.
 @Suite(.timeLimit(.minutes(5)), .serialized, .takingTurns)
 struct AgentKillTests {
+  private static let rounds = LongForm.isOn ? 100 : 25
+
   private func identities(_ agent: RunningAgent) throws -> [Int] {
     try agent.lines().map { line in
       let object = try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any], "\(line)")
@@ -29,7 +31,7 @@ struct AgentKillTests {
     try agent.start(configurationName: "release")
     var next = 1
     var waiting: [Int] = []
-    for round in 0..<100 {
+    for round in 0..<Self.rounds {
       if round > 0 { try agent.start(configurationName: "release") }
       let client = try AgentClient(agent.socketPath)
       var isOpen = true
@@ -63,7 +65,7 @@ struct AgentKillTests {
     if !waiting.isEmpty { #expect(client.isAcknowledged(waiting.count)) }
     let written = try identities(agent)
     print("reports: \(next - 1), under way at the last kill: \(waiting.count)")
-    #expect(next > 1000)
+    #expect(next > 10 * Self.rounds)
     #expect(written.count == next - 1, "nothing is doubled")
     #expect(Set(written) == Set(1..<next), "nothing is lost")
   }
@@ -72,12 +74,12 @@ struct AgentKillTests {
   func hostIsKilled() throws {
     let agent = try RunningAgent("limits: { lines_per_second: 100000 }", configurationName: "release")
     var promised: [(first: Int, count: Int)] = []
-    for round in 0..<100 {
+    for round in 0..<Self.rounds {
       let first = 1 + round * 100_000
       let host = Process()
       host.executableURL = URL(fileURLWithPath: "/usr/bin/python3")
       host.arguments = [
-        Program.root.appending(path: "Tests/Support/agent-client.py").path, agent.socketPath, String(first),
+        Repository.file("Tests/Support/agent-client.py").path, agent.socketPath, String(first),
       ]
       let output = Pipe()
       host.standardOutput = output

@@ -1,6 +1,6 @@
 import Foundation
 import LoopEngine
-import TakingTurns
+import TestSupport
 import Testing
 
 @testable import stalld

@@ -1,6 +1,6 @@
 import Foundation
 import Synchronization
-import TakingTurns
+import TestSupport
 import Testing
 
 @testable import StallMonitor
@@ -73,7 +73,7 @@ struct AgentTruthTests {
   }
 
   /// What is written of a process's sleep on its loop.
-  private func stall(of process: Process, _ agent: RunningAgent) throws -> [WrittenLine] {
+  private func stall(of process: Process, _ agent: RunningAgent) throws -> [WrittenReport] {
     try agent.reports().filter { $0.sender == Int(process.processIdentifier) }.ofStall(in: "blockBySleeping")
   }
 
@@ -123,14 +123,14 @@ struct AgentTruthTests {
   // MARK: A host that is killed while there is no agent
 
   /// What a process has kept in a directory for the next agent, as the next start of its service would find it.
-  private func kept(by process: Process, in directory: String) throws -> [WrittenLine] {
+  private func kept(by process: Process, in directory: String) throws -> [WrittenReport] {
     let names = try FileManager.default.contentsOfDirectory(atPath: directory)
     let own = names.filter { $0.hasPrefix("stallspool-") && $0.contains("-\(process.processIdentifier)-") }
-    return try own.flatMap { name -> [WrittenLine] in
+    return try own.flatMap { name -> [WrittenReport] in
       let file = FileManager.default.contents(atPath: "\(directory)/\(name)") ?? Data()
       // Nothing of a file of which it just writes the head.
       guard case .lines(let lines, isDamaged: _) = file.withUnsafeBytes({ SpoolFormat.read($0) }) else { return [] }
-      return try WrittenLine.all(in: lines.map { String(decoding: $0, as: UTF8.self) }.joined(separator: "\n"))
+      return try WrittenReport.all(in: lines.map { String(decoding: $0, as: UTF8.self) }.joined(separator: "\n"))
     }
   }
 
@@ -434,6 +434,6 @@ struct AgentTruthTests {
   }
 }
 
-extension WrittenLine {
+extension WrittenReport {
   fileprivate var sender: Int? { (self["process", "reported_pid"] ?? self["process", "pid"]) as? Int }
 }

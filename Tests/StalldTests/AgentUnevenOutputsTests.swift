@@ -1,6 +1,6 @@
 import Foundation
 import Glibc
-import TakingTurns
+import TestSupport
 import Testing
 
 @testable import stalld
@@ -40,7 +40,7 @@ struct AgentUnevenOutputsTests {
     agent.expect("all are acknowledged") { again.isAcknowledged(56) }
     for path in [first, full] {
       let lines = try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n").map(String.init)
-      let ids = try lines.map { try WrittenLine($0).id }
+      let ids = try lines.map { try WrittenReport($0).id }
       #expect(ids.count == 70 && Set(ids).count == 70, "\(path): \(ids.count) lines, \(Set(ids).count) stalls")
       #expect(ids == ids.sorted(), "in order")
     }

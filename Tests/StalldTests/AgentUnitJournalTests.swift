@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import stalld
@@ -17,12 +18,12 @@ extension SystemdTests.AgentUnit {
     // The first five are known to the agent.
     let run = "systemd-run --quiet --property StandardOutput=file:/run/delivered"
     #expect(try machine.shell("\(run) \(deliver) 8").status == 0)
-    try SystemdTests.waitUntil { try machine.shell("stalld status").output.contains("stdout takes nothing") }
+    try waitUntil { try machine.shell("stalld status").output.contains("stdout takes nothing") }
     #expect(try machine.shell("cat /run/delivered").output == "")
     #expect(try machine.startJournal().status == 0)
-    try SystemdTests.waitUntil { try machine.shell("cat /run/delivered").output.hasPrefix("delivered 8 ") }
+    try waitUntil { try machine.shell("cat /run/delivered").output.hasPrefix("delivered 8 ") }
     // What was said before the end of journald is in its file, too.
-    try SystemdTests.waitUntil { try machine.reports(of: "stalld").count >= 8 }
+    try waitUntil { try machine.reports(of: "stalld").count >= 8 }
     let ids = try machine.reports(of: "stalld").map(\.id)
     #expect(ids == (1...8).map { String(repeating: "0", count: 31) + "\($0)" })
     #expect(try machine.property("MainPID", of: "stalld") == process, "the same process all the while")

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import stalld
@@ -31,11 +32,11 @@ extension SystemdTests {
       return (try Machine(files: files.url), files)
     }
 
-    /// The reports in the agent's file, but for those that ``WrittenLine/lines(in:)`` leaves out; each is as the schema has it.
+    /// The reports in the agent's file, but for those that ``WrittenReport/lines(in:)`` leaves out; each is as the schema has it.
     static func reports(_ machine: Machine) throws -> [String] {
       var text = ""
       // Half of a line may be seen of one write(2).
-      _ = try comes(within: 10) {
+      _ = try eventually(within: 10) {
         text = try machine.shell("cat \(log)").output
         return text.isEmpty || text.hasSuffix("\n")
       }
@@ -43,11 +44,11 @@ extension SystemdTests {
       let copy = try ScratchDirectory()
       let file = copy.url.appending(path: "lines")
       try text.write(to: file, atomically: true, encoding: .utf8)
-      let schema = Program.root.appending(path: "Config/schema/stall-report.schema.json").path
-      let judge = Program.root.appending(path: "Tests/Support/validate-lines.py").path
+      let schema = Repository.file("Config/schema/stall-report.schema.json").path
+      let judge = Repository.file("Tests/Support/validate-lines.py").path
       let verdict = try Program.run("/bin/sh", ["-c", "/usr/bin/python3 '\(judge)' '\(schema)' <'\(file.path)'"])
       #expect(verdict.status == 0, "\(verdict.output) \(verdict.errors)")
-      return WrittenLine.lines(in: text)
+      return WrittenReport.lines(in: text)
     }
 
     @Test func firstConnectionStartsItAndNothingOfItStays() throws {
@@ -86,7 +87,7 @@ extension SystemdTests {
       #expect(try machine.shell("\(member) cat \(Self.log)").status == 0)
       // It gives up after two seconds, which a busy machine may take.
       var status = ""
-      _ = try comes {
+      _ = try eventually {
         let asked = try machine.shell("\(member) stalld status --json")
         status = asked.output
         return asked.status == 0
@@ -132,19 +133,19 @@ extension SystemdTests {
         #expect((asked.status != 0) == isRefused, "a refused reload is a failed systemctl reload")
         let since = asked.output
         let command = "journalctl --quiet --catalog --unit stalld _PID=\(process) --since \(since)"
-        try SystemdTests.waitUntil { try machine.shell(command).output.contains(outcome) }
+        try waitUntil { try machine.shell(command).output.contains(outcome) }
         return try machine.shell(command).output
       }
       let good = try reload("services: [{match: web, threshold: 77ms}]", "reloaded")
       #expect(!good.contains("not reloaded"))
-      try SystemdTests.waitUntil { try machine.property("StatusText", of: "stalld") == "Serving" }
+      try waitUntil { try machine.property("StatusText", of: "stalld") == "Serving" }
 
       let bad = try reload("services: [{match: web, threshold: fast}]\nlimit: {}", "services", isRefused: true)
       #expect(bad.contains("/etc/stalld/stalld.yaml:1: services[0].threshold = fast"))
       #expect(bad.contains("/etc/stalld/stalld.yaml:2: limit"))
       #expect(bad.contains("-- Subject: The new configuration of stalld is not usable"))
       #expect(bad.contains("The configuration that was in force stays in force."))
-      try SystemdTests.waitUntil {
+      try waitUntil {
         try machine.property("StatusText", of: "stalld") == "Serving; the last reload failed"
       }
       let hello = #"{"hello":{"protocol":1,"service":{"name":"web"}}}"#
@@ -152,7 +153,7 @@ extension SystemdTests {
 
       _ = try reload("services: [{match: web, threshold: 78ms}]", "reloaded")
       #expect(try machine.shell("echo '\(hello)' | \(Self.host) send \(Self.socket)").output.contains(#""78ms""#))
-      try SystemdTests.waitUntil { try machine.property("StatusText", of: "stalld") == "Serving" }
+      try waitUntil { try machine.property("StatusText", of: "stalld") == "Serving" }
       #expect(try machine.property("MainPID", of: "stalld") == process, "the same process all the while")
       #expect(try machine.property("ActiveState", of: "stalld") == "active")
 
@@ -174,7 +175,7 @@ extension SystemdTests {
       defer { #expect(machine.halt() == 0, "nothing is left behind") }
       #expect(try machine.shell("systemctl start load").status == 0)
       for round in 0..<3 {
-        try SystemdTests.waitUntil {
+        try waitUntil {
           Int(try machine.shell("cat \(Self.log) | wc -l").output.trimmingCharacters(in: .whitespacesAndNewlines)) ?? 0
             >= round * 500 + 100
         }
@@ -183,7 +184,7 @@ extension SystemdTests {
       }
       // More than systemd's usual limit of starts.
       for _ in 0..<6 { #expect(try machine.shell("systemctl restart stalld").status == 0) }
-      try SystemdTests.waitUntil { try machine.property("ActiveState", of: "load") != "active" }
+      try waitUntil { try machine.property("ActiveState", of: "load") != "active" }
       let end = try machine.journal(of: "load")
       #expect(end.contains("delivered \(count) over "))
       #expect(!end.contains("over 1 connections"), "it was interrupted")
@@ -228,7 +229,7 @@ extension SystemdTests {
       #expect(journal.contains("Main process exited, code=killed, status=6/ABRT"))
       #expect(!journal.contains("timed out"), "SIGABRT was enough")
       // And why: its own monitor saw it, and the next agent writes it down.
-      try SystemdTests.waitUntil { try Self.reports(machine).contains { $0.contains("stall.fatal") } }
+      try waitUntil { try Self.reports(machine).contains { $0.contains("stall.fatal") } }
       let reports = try Self.reports(machine)
       let fatal = try #require(reports.first { $0.contains("stall.fatal") })
       #expect(fatal.contains("\"culprit\":\"accept4\""))
@@ -263,7 +264,7 @@ extension SystemdTests {
       #expect(try machine.shell("systemctl start dies hangs liar").status == 0)
       let process = try machine.property("MainPID", of: "dies")
       #expect(try machine.shell("systemctl kill --signal SEGV dies").status == 0)
-      try SystemdTests.waitUntil { try Self.reports(machine).count { $0.contains("stall.fatal") } == 2 }
+      try waitUntil { try Self.reports(machine).count { $0.contains("stall.fatal") } == 2 }
       let reports = try Self.reports(machine)
       let died = try #require(reports.first { $0.contains("stall.fatal") && $0.contains("dies.service") })
       #expect(died.contains(#""systemd":{"unit":"dies.service"}"#))
@@ -292,7 +293,7 @@ extension SystemdTests {
       }
       // The drop-in for watched services, as it is shipped.
       let watched = try String(
-        contentsOf: Program.root.appending(path: "systemd/examples/watched.conf"), encoding: .utf8)
+        contentsOf: Repository.file("systemd/examples/watched.conf"), encoding: .utf8)
       let usual = "\(Installation.programs)/StallVictim"
       let (machine, _) = try Self.boot([
         // On a busy machine names take their time.
@@ -328,13 +329,13 @@ extension SystemdTests {
       }
       func ended(_ unit: String) throws -> String? {
         try Self.reports(machine).first { text in
-          let line = try WrittenLine(text)
+          let line = try WrittenReport(text)
           // A turn that has to wait for a processor on a busy machine is another stall, and a shorter one.
           return line.event == "stall.ended" && line.duration > 1000 && text.contains("\"\(unit).service\"")
         }
       }
       for name in ["open", "private", "other-root"] {
-        try SystemdTests.waitUntil { try ended(name) != nil }
+        try waitUntil { try ended(name) != nil }
       }
       let open = try ended("open")
       #expect(open?.contains("blockByComputing()") == true)
@@ -354,7 +355,7 @@ extension SystemdTests {
       try machine.shell(
         "ip link set lo up; echo 'metrics: {listen: 127.0.0.1:9464}' >/etc/stalld/stalld.yaml; systemctl start --no-block stalld"
       )
-      try SystemdTests.waitUntil { try machine.journal(of: "stalld").contains("127.0.0.1:9464") }
+      try waitUntil { try machine.journal(of: "stalld").contains("127.0.0.1:9464") }
       #expect(try machine.journal(of: "stalld").contains("cannot listen at 127.0.0.1:9464"))
       #expect(try machine.property("ActiveState", of: "stalld") != "active")
 
@@ -364,7 +365,7 @@ extension SystemdTests {
         mkdir -p /etc/systemd/system/stalld.service.d
         cp /usr/share/doc/stalld/examples/network.conf /etc/systemd/system/stalld.service.d/ && systemctl daemon-reload
         """)
-      try SystemdTests.waitUntil { try machine.property("ActiveState", of: "stalld") == "active" }
+      try waitUntil { try machine.property("ActiveState", of: "stalld") == "active" }
       let page = try machine.shell(
         "/usr/bin/python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:9464/metrics\").read().decode())'"
       )

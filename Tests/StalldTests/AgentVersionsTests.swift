@@ -1,5 +1,5 @@
 import Foundation
-import TakingTurns
+import TestSupport
 import Testing
 
 @testable import stalld
@@ -67,7 +67,7 @@ struct AgentVersionsTests {
     #expect(agent.stop() == 0)
     let logs = agent.output.deletingLastPathComponent()
     let recorded = try String(
-      contentsOf: Program.root.appending(path: "Tests/Support/versions/1.0/stalls.jsonl"), encoding: .utf8
+      contentsOf: Repository.file("Tests/Support/versions/1.0/stalls.jsonl"), encoding: .utf8
     ).split(separator: "\n").map { String($0) }
     try #require(recorded.count == 4)
     // The older half has been rotated away, and compressed.

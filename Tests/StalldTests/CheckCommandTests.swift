@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import stalld
@@ -69,7 +70,7 @@ struct CheckCommandTests {
     let dropIns = scratch.url.appending(path: "etc/systemd/system/stalld.service.d")
     try FileManager.default.createDirectory(at: dropIns, withIntermediateDirectories: true)
     try FileManager.default.copyItem(
-      at: Program.root.appending(path: "systemd/examples/network.conf"), to: dropIns.appending(path: "network.conf"))
+      at: Repository.file("systemd/examples/network.conf"), to: dropIns.appending(path: "network.conf"))
     var needs = UnitNeeds(settings)
     #expect(needs.needs.count == 2)
     needs.removeWhatIsThere(under: scratch.url.path)

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// A headless Chromium that opens a page of `stalld report --html`, and what it makes of it.

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 
 /// A client's end of a stream socket, read and written as bytes.
 final class ClientSocket {
@@ -11,28 +12,23 @@ final class ClientSocket {
     name.sin_family = sa_family_t(AF_INET)
     name.sin_port = port.bigEndian
     name.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-    try connect(&name)
+    try withUnsafePointer(to: name) {
+      try $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        try connect($0, socklen_t(MemoryLayout<sockaddr_in>.size))
+      }
+    }
   }
 
   /// To a path.
   init(path: String) throws {
     descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-    var name = sockaddr_un()
-    name.sun_family = sa_family_t(AF_UNIX)
-    withUnsafeMutableBytes(of: &name.sun_path) { $0.copyBytes(from: path.utf8) }
-    try connect(&name)
+    try withUnixAddress(path.utf8) { try connect($0, $1) }
   }
 
-  private func connect<Name>(_ name: inout Name) throws {
+  private func connect(_ name: UnsafePointer<sockaddr>, _ length: socklen_t) throws {
     var time = timeval(tv_sec: 60, tv_usec: 0)
     setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &time, socklen_t(MemoryLayout<timeval>.size))
-    let descriptor = descriptor
-    let code = withUnsafePointer(to: &name) {
-      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        Glibc.connect(descriptor, $0, socklen_t(MemoryLayout<Name>.size))
-      }
-    }
-    if code != 0 { throw POSIXError(POSIXErrorCode(rawValue: errno) ?? .EIO) }
+    if Glibc.connect(descriptor, name, length) != 0 { throw POSIXError(POSIXErrorCode(rawValue: errno) ?? .EIO) }
   }
 
   deinit { close(descriptor) }

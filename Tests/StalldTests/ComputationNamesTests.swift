@@ -1,8 +1,10 @@
 import Foundation
-import TakingTurns
+import StallReport
+import TestSupport
 import Testing
 
 @testable import StallMonitor
+@testable import StallSymbols
 @testable import stalld
 
 /// A computation is known by what its samples have in common, whoever names them: the host, the agent, or `stalld symbolicate`.
@@ -13,8 +15,8 @@ struct ComputationNamesTests {
   private static let common = "hidden_computation_in_parts"
   private static let environment = ["STALLMONITOR_THRESHOLD": "100ms", "STALLMONITOR_SAMPLING": "10ms"]
 
-  private static func ended(_ text: String) throws -> WrittenLine {
-    try #require(WrittenLine.all(in: text).longestEnd, "\(text)")
+  private static func ended(_ text: String) throws -> WrittenReport {
+    try #require(WrittenReport.all(in: text).longestEnd, "\(text)")
   }
 
   private static func run(_ program: String, _ more: [String: String] = [:]) throws -> String {
@@ -71,85 +73,20 @@ struct ComputationNamesTests {
     #expect(try Self.ended(untold.output).hasTree)
   }
 
-  // MARK: The corpus
-
-  struct CorpusStall: Decodable, CustomTestStringConvertible {
-    struct Frame: Decodable, Hashable {
-      var name: String?
-      var module: String
-      var executable: Bool?
-      var inlined: Bool?
-      var declared_in: String?
-      var source: String?
-      var build_id: String?
-      var offset: String
-    }
-
-    var about: String
-    var running: Bool
-    var samples: [[Frame]]
-    var shown: Int
-    var fingerprint: String?
-
-    var testDescription: String { about }
-
-    static let all: [CorpusStall] = {
-      let directory = Program.root.appending(path: "Tests/Corpus/fingerprints")
-      let files = (try? FileManager.default.contentsOfDirectory(at: directory, includingPropertiesForKeys: nil)) ?? []
-      return files.filter { $0.pathExtension == "json" }.sorted { $0.path < $1.path }.compactMap {
-        try? JSONDecoder().decode(CorpusStall.self, from: Data(contentsOf: $0))
-      }
-    }()
-
-    /// The stacks without names, and the names of their places.
-    func places() -> (stacks: [[StackFrame]], names: [UInt64: [SymbolizedFrame]]) {
-      var offsets: [[Frame]: UInt64] = [:]
-      var names: [UInt64: [SymbolizedFrame]] = [:]
-      var stacks: [[StackFrame]] = []
-      for sample in samples {
-        var stack: [StackFrame] = []
-        var inlined: [Frame] = []
-        for frame in sample {
-          inlined.append(frame)
-          if frame.inlined == true { continue }
-          // What the corpus says of one place of a function may stand there of another's.
-          let offset = offsets[inlined] ?? UInt64(0x1000 + 16 * offsets.count)
-          offsets[inlined] = offset
-          names[offset] = inlined.compactMap { frame in
-            frame.name.map { name in
-              let symbol = Demangler.demangle(name) ?? name
-              return SymbolizedFrame(
-                symbol: symbol, shortSymbol: ShortSymbol.shorten(symbol, linkageName: name), linkageName: name,
-                file: nil, line: nil, inlined: frame.inlined ?? false,
-                isCompilerGenerated: ShortSymbol.isCompilerGenerated(symbol, linkageName: name),
-                isInSystemHeader: frame.declared_in.map { SystemHeaders.contain($0, compiledFor: frame.source) }
-                  ?? false)
-            }
-          }
-          inlined = []
-          let place = StackFrame(module: frame.module, buildID: frame.build_id ?? "00", offset: offset)
-          stack += place.named([], isExecutable: frame.executable ?? false)
-        }
-        stacks.append(stack)
-      }
-      return (stacks, names)
-    }
-  }
-
   /// A line with nothing but places, as a host writes it that leaves the names to others.
   private static func line(
-    _ stacks: [[StackFrame]], shown: Int, running: Bool, limit: Int = StallReport.longestUnnamedLine,
-    event: StallReport.Event = .ended
+    _ stacks: [[StackFrame]], shown: Int, running: Bool, limit: Int = StallReport.Report.longestUnnamedLine,
+    event: StallReport.Report.Event = .ended
   ) -> [UInt8] {
     var episode = Episode(
-      id: String(repeating: "0a", count: 16), turn: Pulse.Word(raw: 5), start: 1000, now: 2000)
+      id: String(repeating: "0a", count: 16), turn: Pulse.Word(raw: 5), start: 1000)
     for (index, stack) in stacks.enumerated() {
       episode.add(
         Episode.Sample(thread: 7, activity: .running, cause: .running, stack: stack),
         at: 2000 + 1_000_000 * UInt64(index))
     }
     let executable = stacks.joined().first { $0.owner == .host }
-    var report = StallReport(
+    var report = StallReport.Report(
       time: .now(), event: event, stallID: episode.id, sequence: 1, thresholdNanoseconds: 1,
       durationNanoseconds: 9_000_000,
       verdict: Verdict(cause: .running, evidence: .init(state: running ? "running" : "blocked")),
@@ -164,7 +101,7 @@ struct ComputationNamesTests {
     return report.line(limit: limit)
   }
 
-  private static func complete(_ line: [UInt8], _ lookup: @escaping ReportCompletion.Lookup) throws -> WrittenLine {
+  private static func complete(_ line: [UInt8], _ lookup: @escaping ReportCompletion.Lookup) throws -> WrittenReport {
     Symbolizer.load()
     let bytes: [UInt8] =
       switch ReportCompletion(lookup).complete(Array(line.dropLast())) {
@@ -173,14 +110,14 @@ struct ComputationNamesTests {
       case .notAReport(let reason): throw NotAReport(reason: reason)
       }
     #expect(bytes.count < 8000)
-    return try WrittenLine(String(decoding: bytes, as: UTF8.self))
+    return try WrittenReport(String(decoding: bytes, as: UTF8.self))
   }
 
   private struct NotAReport: Error { var reason: String }
 
   @Test("who names a line of the corpus' samples finds its fingerprint", arguments: CorpusStall.all)
   func corpus(stall: CorpusStall) throws {
-    guard stall.samples.joined().allSatisfy({ $0.name != nil }) else { return }
+    guard stall.isNamed else { return }
     let (stacks, names) = stall.places()
     let line = try Self.complete(Self.line(stacks, shown: stall.shown, running: stall.running)) { names[$2] }
     #expect(line.fingerprint == stall.fingerprint)
@@ -248,7 +185,7 @@ struct ComputationNamesTests {
     let stacks = Self.computation(samples) { sample in
       (0..<12).map { Self.frame(0x1000 + UInt64(16 * sample + $0)) }
     }
-    for limit in [StallReport.longestUnnamedLine, 8000] {
+    for limit in [StallReport.Report.longestUnnamedLine, 8000] {
       let host = Self.line(stacks, shown: 0, running: true, limit: limit)
       #expect(host.count <= limit)
       let line = try Self.complete(host) { _, _, offset in Self.name(offset) }
@@ -312,7 +249,7 @@ struct ComputationNamesTests {
   }
 }
 
-extension WrittenLine {
+extension WrittenReport {
   fileprivate var functions: [String] { self["stall", "path", "functions"] as? [String] ?? [] }
   fileprivate var samples: Int { self["stall", "samples"] as? Int ?? 0 }
   fileprivate var hasTree: Bool { object["call_tree"] != nil }

@@ -1,6 +1,6 @@
 import Foundation
 import LoopEngine
-import TakingTurns
+import TestSupport
 import Testing
 
 @testable import stalld
@@ -121,7 +121,7 @@ import Testing
     let agent = try Agent()
     let (slow, quick) = (try ClientSocket(path: agent.path), try ClientSocket(path: agent.path))
     for reader in [slow, quick] { reader.send("{\"tail\":{}}\n") }
-    #expect(try comes { try agent.readers == 2 })
+    #expect(try eventually { try agent.readers == 2 })
     let count = 4000
     var received = 0
     for first in stride(from: 1, through: count, by: 100) {

@@ -1,9 +1,11 @@
 import Foundation
-import TakingTurns
+import TestSupport
 import Testing
 
 /// `stalld demo`, as it is installed: without the names of its functions.
-@Suite(.serialized, .takingTurns, .timeLimit(.minutes(2)))
+@Suite(
+  .serialized, .takingTurns, .repeatedAfterStandstills(because: "the stalls of the demonstration have known durations"),
+  .timeLimit(.minutes(2)))
 struct DemoTests {
   @Test(arguments: ["--strip-unneeded", "--strip-all", nil])
   func demoFindsItsFourStalls(stripping: String?) throws {

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// What hosts in C are shown: README, headers and examples.
@@ -11,7 +12,7 @@ struct ExamplesInCTests {
       "Examples/glib-service/service.c",
     ]
     for file in files {
-      let text = try String(contentsOf: Program.root.appending(path: file), encoding: .utf8)
+      let text = try String(contentsOf: Repository.root.appending(path: file), encoding: .utf8)
       let calls = text.matches(of: /(?:loop_create|uv_start|glib_start)\([^)]*"requests", ([0-9]+)\)/)
       #expect(!calls.isEmpty, "\(file)")
       for call in calls { #expect(call.1 == "0", "\(file): \(call.0)") }

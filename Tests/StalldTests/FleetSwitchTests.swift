@@ -1,11 +1,13 @@
 import Foundation
-import TakingTurns
+import TestSupport
 import Testing
 
 @testable import stalld
 
 /// What an agent's settings switch off in services that run.
-@Suite(.serialized, .takingTurns, .timeLimit(.minutes(3)))
+@Suite(
+  .serialized, .takingTurns, .repeatedAfterStandstills(because: "silence is a time without a line"),
+  .timeLimit(.minutes(3)))
 struct FleetSwitchTests {
   /// A service that stalls again and again, for 150 ms each.
   private final class Service {
@@ -46,7 +48,7 @@ struct FleetSwitchTests {
     #expect(reloaded.status == 0, "\(reloaded.errors)")
   }
 
-  private func stalls(_ agent: RunningAgent) throws -> [WrittenLine] {
+  private func stalls(_ agent: RunningAgent) throws -> [WrittenReport] {
     try agent.reports().ofStall(in: "blockByComputing")
   }
 
@@ -56,7 +58,7 @@ struct FleetSwitchTests {
     try agent.expect("nothing more is reported", within: 60) {
       let before = count
       count = try agent.lines().count
-      if count != before { usleep(3_000_000) }
+      if count != before { usleep(1_500_000) }
       return count == before
     }
   }
@@ -113,7 +115,7 @@ struct FleetSwitchTests {
     let agent = try RunningAgent("services: [{ match: web, threshold: 60ms, captures: blocked-only }]")
     do {
       let service = try Service(agent)
-      func unsampled() throws -> [WrittenLine] {
+      func unsampled() throws -> [WrittenReport] {
         try agent.reports().filter {
           ($0["stall", "capture", "failure"] as? String)?.contains("captures: blocked-only") == true
         }

@@ -1,5 +1,5 @@
 import Foundation
-import TakingTurns
+import TestSupport
 import Testing
 
 /// The queries for a fleet, on the engines that they are for, over two weeks of 1000 hosts.
@@ -25,7 +25,7 @@ struct FleetTests {
         String.init)
     }
     #expect(some.count > 160)
-    #expect(try Judge.faults(some) == "")
+    #expect(try ReportSchema.faults(in: Data(some.joined(separator: "\n").utf8)) == "")
   }
 
   private func check(_ engine: String, python: String) throws {
@@ -36,7 +36,7 @@ struct FleetTests {
 
   private func fleet(in scratch: ScratchDirectory) throws -> String {
     let file = scratch.url.appending(path: "stalls.jsonl").path
-    let script = Program.root.appending(path: "Tests/Support/generate-reports.py").path
+    let script = Repository.file("Tests/Support/generate-reports.py").path
     let made = try Program.run("/bin/sh", ["-c", #"exec /usr/bin/python3 "$0" fleet > "$1""#, script, file])
     try #require(made.status == 0, "\(made.errors)")
     return file

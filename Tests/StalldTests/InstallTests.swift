@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// What `make install` does beside copying files.
@@ -17,7 +18,7 @@ struct InstallTests {
     elif [ -z "$*" ]; then touch \(mark); else exit 1; fi
     """.write(to: loader, atomically: true, encoding: .utf8)
     chmod(loader.path, 0o755)
-    let command = wrapper + [Program.root.appending(path: "scripts/refresh-loader").path, directory]
+    let command = wrapper + [Repository.file("scripts/refresh-loader").path, directory]
     let result = try Program.run(
       command[0], Array(command.dropFirst()), environment: environment.merging(["LDCONFIG": loader.path]) { $1 })
     #expect(result.status == 0 && result.output == "")
@@ -31,7 +32,7 @@ struct InstallTests {
     #expect(unknown.said.contains("-Wl,-rpath,/srv/unknown") && !unknown.isRefreshed)
     let package = try refresh("/srv/known", environment: ["DESTDIR": "/tmp/package"])
     #expect(package.said == "" && !package.isRefreshed, "a packager's is not this machine's")
-    let text = try String(contentsOf: Program.root.appending(path: "Makefile"), encoding: .utf8)
+    let text = try String(contentsOf: Repository.file("Makefile"), encoding: .utf8)
     #expect(text.contains("scripts/refresh-loader \"$(PREFIX)/lib\""))
   }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 
 /// What `make install` lays down, as a tree to lay over a booted system: the release build, the units and what belongs to them.
 ///
@@ -38,7 +39,7 @@ enum Installation {
       ("systemd/examples", "usr/share/doc/stalld/examples"), ("Config/stalld.yaml", "etc/stalld/stalld.yaml"),
       ("Tests/Support/agent-host.py", "\(programs)/agent-host.py"),
     ] {
-      try manager.copyItem(at: Program.root.appending(path: source), to: place(target))
+      try manager.copyItem(at: Repository.root.appending(path: source), to: place(target))
     }
     for link in links {
       try manager.createSymbolicLink(

@@ -1,6 +1,6 @@
 import Foundation
 import Glibc
-import TakingTurns
+import TestSupport
 import Testing
 
 @testable import stalld
@@ -21,7 +21,7 @@ struct JournaldTests {
     }
     try install(lines.joined(separator: "\n") + "\n", at: "usr/lib/talker/lines")
     try install(
-      String(contentsOf: Program.root.appending(path: "Config/journald/stalld.conf"), encoding: .utf8),
+      String(contentsOf: Repository.file("Config/journald/stalld.conf"), encoding: .utf8),
       at: "etc/systemd/journald.conf.d/stalld.conf")
     try install(
       "[Service]\nType=oneshot\nExecStart=/bin/cat /usr/lib/talker/lines\nLogRateLimitIntervalSec=0\n",

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 
 /// An ext4 file system in a file, which can be frozen, and looked at as after a power cut; gone with its last reference.

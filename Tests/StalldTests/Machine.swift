@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// A systemd of the test's own, booted over an overlay of the running system (Tests/Support/boot-systemd).
@@ -17,7 +18,7 @@ final class Machine {
     }
   }()
 
-  private static let script = Program.root.appending(path: "Tests/Support/boot-systemd").path
+  private static let script = Repository.file("Tests/Support/boot-systemd").path
   private let process = Process()
   private let alive = Pipe()
   private let leader: String
@@ -106,9 +107,9 @@ final class Machine {
   }
 
   /// The reports that a unit has written to its standard output.
-  func reports(of unit: String) throws -> [WrittenLine] {
+  func reports(of unit: String) throws -> [WrittenReport] {
     let lines = try journal(of: unit).split(separator: "\n").filter { $0.hasPrefix("{") }
-    return try WrittenLine.all(in: lines.joined(separator: "\n"))
+    return try WrittenReport.all(in: lines.joined(separator: "\n"))
   }
 
   /// Ends it, and waits until its mounts, control groups and processes are gone.

@@ -1,12 +1,15 @@
 import Foundation
 import LoopEngine
-import TakingTurns
+import TestSupport
 import Testing
 
 @testable import stalld
 
 /// `/metrics` and `/healthz`, asked by real clients.
-@Suite(.serialized, .takingTurns, .timeLimit(.minutes(3))) struct MetricsServerTests {
+@Suite(
+  .serialized, .takingTurns, .repeatedAfterStandstills(because: "wake-ups are counted over a time"),
+  .timeLimit(.minutes(3))) struct MetricsServerTests
+{
   @Test func answersWhatIsAskedFor() throws {
     let driver = try AgentDriver()
     try driver.record([SampleReport()])
@@ -53,7 +56,7 @@ import Testing
     let server = try driver.server()
     defer { try? driver.perform { _ in server.stop() } }
     _ = try ClientSocket.http(server.port, "GET /metrics HTTP/1.1")
-    #expect(try comes { try driver.perform { _ in server.openConnections } == 0 })
+    #expect(try eventually { try driver.perform { _ in server.openConnections } == 0 })
     let before = try driver.turnsAtRest()
     usleep(1_500_000)
     #expect(driver.loop.statistics.turns == before)
@@ -107,7 +110,7 @@ import Testing
     #expect(try driver.perform { _ in server.openConnections } <= MetricsServer.connectionLimit)
     #expect(try ClientSocket.http(server.port, "GET /healthz HTTP/1.1").hasSuffix("ok\n"))
     // The slow one's time is over however busy it keeps.
-    #expect(comes { !slow.send("x") || slow.isClosed })
+    #expect(eventually { !slow.send("x") || slow.isClosed })
     // Requests that are cut off, endless headers, and no HTTP at all.
     for bytes in [
       "GET /metrics HT", String(repeating: "x", count: 100_000),
@@ -117,7 +120,7 @@ import Testing
     }
     let page = try ClientSocket.http(server.port, "GET /metrics HTTP/1.1")
     #expect(page.count > 500_000 && page.hasSuffix("\n"))
-    #expect(try comes { try driver.perform { _ in server.openConnections + local.openConnections } == 0 })
+    #expect(try eventually { try driver.perform { _ in server.openConnections + local.openConnections } == 0 })
     withExtendedLifetime((deaf, crowd)) {}
   }
 
@@ -130,7 +133,7 @@ import Testing
     let prometheus = try Prometheus(scraping: server.port)
     defer { prometheus.stop() }
     var answer = ""
-    let came = comes(within: 90) {
+    let came = eventually(within: 90) {
       answer = (try? prometheus.query("stalld_stalls_total")) ?? ""
       return answer.contains("\"severity\":\"error\"")
     }

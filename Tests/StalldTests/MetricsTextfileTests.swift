@@ -1,6 +1,6 @@
 import Foundation
 import LoopEngine
-import TakingTurns
+import TestSupport
 import Testing
 
 @testable import stalld
@@ -13,7 +13,7 @@ import Testing
     let path = scratch.url.appending(path: "stalld.prom").path
     let file = try Self.textfile(driver, path: path, interval: .milliseconds(200))
     func text() -> String { (try? String(contentsOfFile: path, encoding: .utf8)) ?? "" }
-    #expect(comes { text().hasPrefix("# HELP stalld_build_info") })
+    #expect(eventually { text().hasPrefix("# HELP stalld_build_info") })
     // node_exporter has these of its own, and refuses all of a file that has them, too.
     #expect(!text().contains("process_"))
     // An idle agent wakes for nothing and writes nothing.
@@ -23,7 +23,7 @@ import Testing
     #expect(try Self.inode(path) == number)
 
     try driver.record([SampleReport()])
-    #expect(comes { text().contains("severity=\"warn\"} 1\n") })
+    #expect(eventually { text().contains("severity=\"warn\"} 1\n") })
     // What has changed last is written at the end.
     try driver.perform { driver in
       driver.metrics.record(SampleReport(id: "2").line)
@@ -53,7 +53,7 @@ import Testing
     let path = scratch.url.appending(path: "stalld.prom").path
     try driver.record((0..<1000).map { SampleReport(id: "\($0)", service: "service-\($0)") })
     let file = try Self.textfile(driver, path: path, interval: .milliseconds(1))
-    #expect(comes { FileManager.default.fileExists(atPath: path) })
+    #expect(eventually { FileManager.default.fileExists(atPath: path) })
     var versions: Set<String> = []
     var parts: [Int] = []
     let deadline = ContinuousClock.now + .seconds(60)

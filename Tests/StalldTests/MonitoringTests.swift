@@ -1,10 +1,11 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// What operators load into Prometheus and Grafana, and the configurations of shippers that are not run here.
 struct MonitoringTests {
-  private static let rules = Program.root.appending(path: "Config/prometheus/stalld.rules.yml")
-  private static let dashboard = Program.root.appending(path: "Config/grafana/stalld.json")
+  private static let rules = Repository.file("Config/prometheus/stalld.rules.yml")
+  private static let dashboard = Repository.file("Config/grafana/stalld.json")
   private static let promtool = Program.installed("promtool")
 
   @Test(
@@ -14,7 +15,7 @@ struct MonitoringTests {
     let promtool = try #require(Self.promtool)
     let checked = try Program.run(promtool, ["check", "rules", Self.rules.path])
     #expect(checked.status == 0, "\(checked.output)\(checked.errors)")
-    let file = Program.root.appending(path: "Tests/Support/stalld.rules.test.yml")
+    let file = Repository.file("Tests/Support/stalld.rules.test.yml")
     let judged = try Program.run(promtool, ["test", "rules", file.path])
     #expect(judged.status == 0, "\(judged.output)\(judged.errors)")
     // Each alert has a case in which it fires.
@@ -64,7 +65,7 @@ struct MonitoringTests {
     }
   }
 
-  private static let metricsFolder = Program.root.appending(path: "Sources/stalld/Agent/Metrics").path
+  private static let metricsFolder = Repository.file("Sources/stalld/Agent/Metrics").path
 
   @Test("the dashboard is whole: panels, sources, variables")
   func dashboardIsWhole() throws {
@@ -95,7 +96,7 @@ struct MonitoringTests {
       ("filebeat/filebeat.yml", "length: 256"),
     ])
   func shippersThatAreNotRun(file: String, limit: String) throws {
-    let url = Program.root.appending(path: "Config/\(file)")
+    let url = Repository.file("Config/\(file)")
     let text = try String(contentsOf: url, encoding: .utf8)
     #expect(text.split(separator: "\n").prefix(3).joined().contains("Not run in CI"))
     #expect(

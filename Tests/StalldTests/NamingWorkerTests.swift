@@ -1,5 +1,5 @@
 import Foundation
-import TakingTurns
+import TestSupport
 import Testing
 
 @testable import stalld
@@ -38,7 +38,7 @@ import Testing
       #expect(path == "/dev/null" || path.contains("/service/"), "\(path)")
     }
     agent.killAndWait()
-    #expect(comes { kill(worker, 0) != 0 })
+    #expect(eventually { kill(worker, 0) != 0 })
   }
 
   @Test("killed in mid-line, it is started again: no line is lost, and names come as before")
@@ -100,10 +100,10 @@ import Testing
         let report = ReportLine(
           bytes: Array(line.utf8) + [0x0a], event: "stall.ended", isError: false, service: "web", cause: "lock",
           durationMilliseconds: 312, stallID: "a", processID: 7, lane: "0 ", lacksNames: true)
-        stage.value.submit([TransitLine(connection: 1, number: UInt64(number), process: 7, line: report, bytes: 100)])
+        stage.value.submit([PendingLine(connection: 1, number: UInt64(number), process: 7, line: report, bytes: 100)])
       }
     }
-    #expect(try comes { try driver.perform { _ in forwarded.lines.count == 20 } })
+    #expect(try eventually { try driver.perform { _ in forwarded.lines.count == 20 } })
     try driver.perform { _ in
       #expect(forwarded.lines.map(\.number) == (1...20).map { UInt64($0) })
       #expect(stage.value.counters.unnamedLines == 20)
@@ -113,7 +113,7 @@ import Testing
   }
 
   private final class Received: @unchecked Sendable {  // `lines` belongs to the loop's thread.
-    var lines: [TransitLine] = []
+    var lines: [PendingLine] = []
   }
 
   @Test("nothing that it says is believed but names")
@@ -149,7 +149,7 @@ import Testing
     )
     let client = try send([line], agent)
     // It is there for the lines to come, and has nothing to say of this one.
-    #expect(comes { agent.worker != nil })
+    #expect(eventually { agent.worker != nil })
     let worker = try #require(agent.worker)
     kill(worker, SIGSTOP)
     defer { kill(worker, SIGCONT) }
@@ -169,7 +169,7 @@ import Testing
     usleep(300_000)
     #expect(agent.workers.isEmpty)
     let clients = try (0..<3).map { _ in try AgentClient(agent.socketPath) }
-    #expect(comes { agent.workers.count == 1 })
+    #expect(eventually { agent.workers.count == 1 })
     withExtendedLifetime(clients) {}
     let without = try RunningAgent("symbolication: { enabled: false }\n")
     #expect(try send([AgentClient.report(id: 1)], without).isAcknowledged(1))
@@ -181,7 +181,7 @@ import Testing
     let fixtures = try NameFixtures()
     let agent = try RunningAgent()
     #expect(try send([NameFixtures.line(1, [library(fixtures)])], agent).isAcknowledged(1))
-    let written = try WrittenLine(try #require(try agent.line(1)))
+    let written = try WrittenReport(try #require(try agent.line(1)))
     let shown = try #require(try agent.status().stalls.last)
     #expect(written["stall", "culprit"] as? String == "true_name")
     #expect(shown.culprit == "true_name")
@@ -213,7 +213,7 @@ import Testing
     #expect(lines.count == shapes.count)
     for (text, (threads, frames)) in zip(lines, shapes) {
       #expect(text.utf8.count < 8000)
-      let line = try WrittenLine(text)
+      let line = try WrittenReport(text)
       let told = (line.object["stack"] as? [Any])?.count ?? 0
       #expect(told + (line.object["frames_omitted"] as? Int ?? 0) == frames)
       #expect(frames == 0 || told > 0)

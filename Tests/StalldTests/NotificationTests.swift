@@ -1,5 +1,5 @@
 import Foundation
-import TakingTurns
+import TestSupport
 import Testing
 
 /// `stalld run` as any service manager that speaks sd_notify(3) sees it.

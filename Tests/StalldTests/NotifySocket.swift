@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// The service manager's end of sd_notify(3): a datagram socket that keeps what it is told.
@@ -21,16 +22,8 @@ final class NotifySocket {
     address = name == .path ? path : "@\(path)"
     descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
     try #require(descriptor >= 0)
-    var socketName = sockaddr_un()
-    socketName.sun_family = sa_family_t(AF_UNIX)
-    // The abstract name is what follows a zero byte, to the length given and not to a terminator.
-    let bytes = Array(name == .path ? path.utf8.map { $0 } : [0] + path.utf8)
-    withUnsafeMutableBytes(of: &socketName.sun_path) { $0.copyBytes(from: bytes) }
-    let length = socklen_t(MemoryLayout<sa_family_t>.size + bytes.count)
     let descriptor = descriptor
-    let bound = withUnsafePointer(to: &socketName) {
-      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(descriptor, $0, length) }
-    }
+    let bound = withUnixAddress((name == .abstract ? [0] : []) + Array(path.utf8)) { bind(descriptor, $0, $1) }
     try #require(bound == 0, "\(address): \(String(cString: strerror(errno)))")
   }
 

@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import stalld
@@ -103,15 +104,6 @@ enum DescriptorPair {
     var ends: [Int32] = [-1, -1]
     socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &ends)
     return ends
-  }
-}
-
-/// Waits for what comes in the end, however slow the machine is.
-func waitUntil(_ comment: Comment? = nil, _ condition: () throws -> Bool) throws {
-  let deadline = ContinuousClock.now + .seconds(60)
-  while try !condition() {
-    try #require(ContinuousClock.now < deadline, comment)
-    usleep(2000)
   }
 }
 

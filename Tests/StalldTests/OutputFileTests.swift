@@ -1,12 +1,14 @@
 import Foundation
 import Glibc
-import TakingTurns
+import TestSupport
 import Testing
 
 @testable import stalld
 
 /// A file that the agent writes, as a shipper and an operator find it.
-@Suite(.serialized, .takingTurns, .timeLimit(.minutes(3)))
+@Suite(
+  .serialized, .takingTurns, .repeatedAfterStandstills(because: "wake-ups are counted over a time"),
+  .timeLimit(.minutes(3)))
 final class OutputFileTests {
   let scratch: ScratchDirectory
   let path: String
@@ -228,7 +230,7 @@ final class OutputFileTests {
     let configuration = scratch.url.appending(path: "logrotate.conf")
     let user = String(cString: getpwuid(getuid()).pointee.pw_name)
     let group = String(cString: getgrgid(getgid()).pointee.gr_name)
-    try String(contentsOf: Program.root.appending(path: "Config/logrotate/stalld"), encoding: .utf8)
+    try String(contentsOf: Repository.file("Config/logrotate/stalld"), encoding: .utf8)
       .replacing("/var/log/stalld/stalls.jsonl", with: path)
       .replacing("stalld stalld", with: "\(user) \(group)")
       .replacing("systemctl kill --signal=HUP stalld.service", with: "touch \(told)")

@@ -1,13 +1,14 @@
 import Foundation
 import Glibc
-import TakingTurns
+import TestSupport
 import Testing
 
 @testable import stalld
 
 /// A disk that hangs: it holds up nobody else, and everybody sees it.
 @Suite(
-  .serialized, .takingTurns, .timeLimit(.minutes(3)),
+  .serialized, .takingTurns, .repeatedAfterStandstills(because: "an output hangs only after a time without an answer"),
+  .timeLimit(.minutes(3)),
   .enabled(if: LoopDisk.obstacle == nil, Comment(rawValue: "skipped: \(LoopDisk.obstacle ?? "")")))
 struct OutputHangTests {
   @Test func otherOutputsGoOn() throws {

@@ -1,6 +1,7 @@
+import DescriptorIO
 import Foundation
 import Glibc
-import TakingTurns
+import TestSupport
 import Testing
 
 @testable import stalld
@@ -107,13 +108,10 @@ struct OutputStreamTests {
     guard case .sent = journal.send(OutputBench.line(1)) else { Issue.record("not sent"); return }
     close(ends[0])
     for _ in 0..<3 { guard case .failed = journal.send(OutputBench.line(2)) else { Issue.record("sent"); return } }
-    let (storage, length) = SyslogAddress.local(path: path).socketAddress!
+    let address = try #require(SocketAddress(path: path))
     let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
     defer { close(listener) }
-    let bound = withUnsafePointer(to: storage) {
-      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(listener, $0, length) }
-    }
-    try #require(bound == 0 && listen(listener, 1) == 0)
+    try #require(address.bind(listener) == 0 && listen(listener, 1) == 0)
     guard case .sent = journal.send(OutputBench.line(2)) else { Issue.record("not sent again"); return }
     let client = accept(listener, nil, nil)
     defer { close(client) }

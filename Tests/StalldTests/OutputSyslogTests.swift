@@ -1,6 +1,7 @@
+import DescriptorIO
 import Foundation
 import Glibc
-import TakingTurns
+import TestSupport
 import Testing
 
 @testable import stalld
@@ -49,13 +50,10 @@ struct OutputSyslogTests {
   @Test func streamSocketGetsALineAMessage() throws {
     let scratch = try ScratchDirectory()
     let path = scratch.url.appending(path: "log").path
-    let (storage, length) = SyslogAddress.local(path: path).socketAddress!
+    let address = try #require(SocketAddress(path: path))
     let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
     defer { close(listener) }
-    let bound = withUnsafePointer(to: storage) {
-      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(listener, $0, length) }
-    }
-    try #require(bound == 0 && listen(listener, 1) == 0)
+    try #require(address.bind(listener) == 0 && listen(listener, 1) == 0)
     let bench = try OutputBench([.syslog(.init(address: .local(path: path)))])
     bench.submit(0..<500, size: 2000)
     let client = accept(listener, nil, nil)

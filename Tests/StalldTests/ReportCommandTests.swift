@@ -1,5 +1,6 @@
 import Foundation
-import TakingTurns
+import StallReport
+import TestSupport
 import Testing
 
 @testable import stalld
@@ -118,7 +119,7 @@ import Testing
     #expect(try keys("--service", "web*") == ["old", "short", "long"])
     #expect(try keys("--service", "web") == ["old", "short"])
     #expect(try keys("--min", "1.5s") == ["long"])
-    let now = WallTime.text(Date().timeIntervalSince1970).replacingOccurrences(of: "Z", with: "")
+    let now = Timestamp(seconds: Int(Date().timeIntervalSince1970), nanoseconds: 0).text(fractionDigits: 0).replacingOccurrences(of: "Z", with: "")
     let recent = Self.line(id: 1, at: now, culprit: "now") + "\n" + lines
     #expect(try Self.groups(["--since", "1h", "a"], ["a": recent]).first?["key"] as? String == "now")
   }

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import stalld
@@ -7,7 +8,7 @@ import Testing
 struct ReportContractTests {
   @Test("the schema keeps what the last release promised")
   func schemaIsCompatible() throws {
-    #expect(try breaks(released, String(contentsOf: Judge.schema, encoding: .utf8)) == "")
+    #expect(try breaks(released, String(contentsOf: ReportSchema.current, encoding: .utf8)) == "")
   }
 
   /// Each is a change to the released schema, and what is said of it; nil if it is allowed.
@@ -61,7 +62,7 @@ struct ReportContractTests {
   @Test("lines with every key are valid, and cover the whole contract")
   func everyKey() throws {
     let lines = try Judge.reports("every-key")
-    #expect(try Judge.faults(lines) == "")
+    #expect(try ReportSchema.faults(in: Data(lines.joined(separator: "\n").utf8)) == "")
     let full = try #require(lines.first)
     for path in try leaves().keys {
       let key = String(path.split(separator: ".").last ?? "").replacing("[]", with: "")
@@ -93,12 +94,12 @@ struct ReportContractTests {
       let made = try #require(OpenStall(line: last, sequence: 2).fatal(exit: end))
       return String(decoding: made.bytes.dropLast(), as: UTF8.self)
     }
-    #expect(try Judge.faults(lines + fatal) == "")
+    #expect(try ReportSchema.faults(in: Data((lines + fatal).joined(separator: "\n").utf8)) == "")
   }
 
   @Test("the mapping has every field, and none that is not there")
   func mappingIsComplete() throws {
-    let page = try String(contentsOf: Program.root.appending(path: "Documentation/FieldMapping.md"), encoding: .utf8)
+    let page = try String(contentsOf: Repository.file("Documentation/FieldMapping.md"), encoding: .utf8)
     var rows: [String] = []
     for line in page.split(separator: "\n") where line.hasPrefix("| `") {
       let cells = line.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
@@ -114,7 +115,7 @@ struct ReportContractTests {
 
   private let released: String
 
-  init() throws { released = try String(contentsOf: Judge.schemaOfLastRelease, encoding: .utf8) }
+  init() throws { released = try String(contentsOf: ReportSchema.lastRelease, encoding: .utf8) }
 
   private func breaks(_ old: String, _ new: String) throws -> String {
     let scratch = try ScratchDirectory()
@@ -131,7 +132,7 @@ struct ReportContractTests {
 
   /// The paths of the schema's leaves, and their types.
   private func leaves() throws -> [String: String] {
-    let judged = try Judge.run("schema-leaves.py", [Judge.schema.path])
+    let judged = try Judge.run("schema-leaves.py", [ReportSchema.current.path])
     let pairs = judged.output.split(separator: "\n").map { $0.split(separator: " ") }
     return Dictionary(uniqueKeysWithValues: pairs.map { (String($0[0]), String($0[1])) })
   }

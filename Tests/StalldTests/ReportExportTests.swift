@@ -1,5 +1,5 @@
 import Foundation
-import TakingTurns
+import TestSupport
 import Testing
 
 @testable import stalld
@@ -113,7 +113,7 @@ import Testing
       import json, jsonschema, sys
       jsonschema.validate(json.load(open(sys.argv[2])), json.load(open(sys.argv[1])))
       """
-    let schema = Program.root.appending(path: "Tests/Support/speedscope/file-format-schema.json").path
+    let schema = Repository.file("Tests/Support/speedscope/file-format-schema.json").path
     let judge = try Program.run("/usr/bin/python3", ["-c", check, schema, file])
     #expect(judge.status == 0, "\(judge.errors.suffix(600))")
     let written = try #require(
@@ -180,7 +180,7 @@ import Testing
 
   private func check(firefoxProfile file: String) throws -> Program {
     try Program.run(
-      "/usr/bin/python3", [Program.root.appending(path: "Tests/Support/check-firefox-profile.py").path, file])
+      "/usr/bin/python3", [Repository.file("Tests/Support/check-firefox-profile.py").path, file])
   }
 
   /// Held to version 61 of the format as firefox-devtools/profiler documents it: no reader of others can be installed.

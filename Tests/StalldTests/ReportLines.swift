@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// Report lines of a fleet as `Config/schema` has them, the same at each call.

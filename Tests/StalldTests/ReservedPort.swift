@@ -1,7 +1,6 @@
+import DescriptorIO
 import Glibc
 import Testing
-
-@testable import stalld
 
 /// A TCP port of 127.0.0.1 for a daemon of the test's own, which the kernel gives to nobody else as long as this lives.
 ///
@@ -15,13 +14,8 @@ final class ReservedPort: Sendable {
     self.descriptor = descriptor
     var isOn: Int32 = 1
     setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &isOn, socklen_t(MemoryLayout<Int32>.size))
-    var (storage, length) = SyslogAddress.tcp(host: "127.0.0.1", port: 0).socketAddress!
-    number = try withUnsafeMutablePointer(to: &storage) {
-      try $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        try #require(bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0)
-        return $0.withMemoryRebound(to: sockaddr_in.self, capacity: 1) { UInt16(bigEndian: $0.pointee.sin_port) }
-      }
-    }
+    try #require(SocketAddress(host: "127.0.0.1", port: 0)?.bind(descriptor) == 0)
+    number = SocketAddress.port(of: descriptor)
   }
 
   deinit { close(descriptor) }

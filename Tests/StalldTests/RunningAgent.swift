@@ -1,5 +1,7 @@
 import Foundation
 import StallMonitor
+import StallReport
+import TestSupport
 import Testing
 
 @testable import stalld
@@ -89,11 +91,11 @@ final class RunningAgent {
 
   /// The lines of its file and of those that were rotated, without newlines, oldest first.
   ///
-  /// Without those that ``WrittenLine/lines(in:)`` leaves out. A last line that stays without a newline is an issue.
-  func lines() throws -> [String] { try texts().flatMap(WrittenLine.lines(in:)) }
+  /// Without those that ``WrittenReport/lines(in:)`` leaves out. A last line that stays without a newline is an issue.
+  func lines() throws -> [String] { try texts().flatMap(WrittenReport.lines(in:)) }
 
   /// The same, read.
-  func reports() throws -> [WrittenLine] { try lines().map(WrittenLine.init(_:)) }
+  func reports() throws -> [WrittenReport] { try lines().map { try WrittenReport($0) } }
 
   private func fileNames() throws -> Set<String> {
     Set(try FileManager.default.contentsOfDirectory(atPath: output.deletingLastPathComponent().path))
@@ -140,9 +142,7 @@ final class RunningAgent {
 
   /// Each line is as the schema says, whatever it tells of.
   func expectValidLines() throws {
-    let lines = try texts().flatMap { $0.split(separator: "\n").map(String.init) }
-    let faults = lines.isEmpty ? "" : try Judge.faults(lines)
-    if !faults.isEmpty { Issue.record("\(faults)") }
+    try ReportSchema.expectValid(Data(texts().joined().utf8))
   }
 
   func signal(_ number: Int32) { kill(process.processIdentifier, number) }
@@ -161,13 +161,9 @@ final class RunningAgent {
 
   /// Waits until something holds; records an issue if it does not within a generous time.
   func expect(_ what: String, within seconds: Double = 20, _ condition: () throws -> Bool) rethrows {
-    let deadline = Date(timeIntervalSinceNow: seconds)
-    while try !condition() {
-      guard Date() < deadline else {
-        Issue.record("not seen: \(what). The agent said: \(said.suffix(2000))")
-        return
-      }
-      usleep(10_000)
+    guard try eventually(within: seconds, condition) else {
+      Issue.record("not seen: \(what). The agent said: \(said.suffix(2000))")
+      return
     }
   }
 
@@ -184,15 +180,8 @@ final class AgentClient: @unchecked Sendable {
 
   init(_ path: String) throws {
     descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-    var name = sockaddr_un()
-    name.sun_family = sa_family_t(AF_UNIX)
-    withUnsafeMutableBytes(of: &name.sun_path) { $0.copyBytes(from: Array(path.utf8).prefix(107)) }
     let descriptor = descriptor
-    let result = withUnsafePointer(to: &name) {
-      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-      }
-    }
+    let result = withUnixAddress(path.utf8) { connect(descriptor, $0, $1) }
     guard result == 0 else {
       close(descriptor)
       isOpen = false
@@ -266,5 +255,21 @@ final class AgentClient: @unchecked Sendable {
       + #""event":{"name":"\#(event)","schema":"1.0"},"stall":{"id":"\#(stallID)","sequence":\#(sequence),"threshold_ms":250,"#
       + #""duration_ms":312.482,"cause":"lock","evidence":{},"samples":1},"loop":{"name":"main","kind":"loop","phase":"after-waiting"},"#
       + #""process":\#(process ?? #"{"pid":1,"executable":{"path":"/usr/bin/web"}}"#),"service":{"name":"\#(service)"},"host":{"name":"node"},"stack":[\#(frames.joined(separator: ","))]}"#
+  }
+}
+
+extension Program {
+  /// `stalld status` of an agent that runs.
+  ///
+  /// The command waits two seconds for an answer, which a busy machine may take: it is asked again after an exit code of 1.
+  static func agentStatus(_ arguments: String..., control path: String) throws -> Program {
+    let stalld = try built("stalld", "debug").path
+    var answer: Program?
+    _ = try eventually {
+      let latest = try run(stalld, ["status"] + arguments + ["--control", path])
+      answer = latest
+      return latest.status != 1
+    }
+    return try #require(answer)
   }
 }

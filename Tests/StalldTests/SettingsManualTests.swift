@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import stalld
@@ -8,8 +9,8 @@ struct SettingsManualTests {
   @Test func everyKeyIsExplained() {
     let text = SettingsManual().text
     let names =
-      AgentSettings.keys.map(\.name) + AgentSettings.Output.fileKeys.map(\.name)
-      + AgentSettings.Output.syslogKeys.map(\.name) + AgentSettings.ServiceOverride.keys.map(\.name)
+      AgentSettings.keys.map(\.name) + AgentSettings.Output.File.keys.map(\.name)
+      + AgentSettings.Output.Syslog.keys.map(\.name) + AgentSettings.ServiceOverride.keys.map(\.name)
     for name in names { #expect(text.contains(".It Cm \(name)\n"), "\(name)") }
     for key in AgentSettings.keys where !key.isList {
       #expect(text.contains(".It Ev \(AgentSettings.variable(key.name))\n"))

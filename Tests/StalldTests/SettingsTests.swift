@@ -1,5 +1,6 @@
 import Foundation
 import StallMonitor
+import TestSupport
 import Testing
 
 @testable import stalld
@@ -28,7 +29,7 @@ struct SettingsTests {
     do {
       _ = try load(text, environment: environment, flags: flags)
       return []
-    } catch let error as SettingsMistakes {
+    } catch let error as SettingsErrors {
       return error.description.replacing(file.path, with: "F").split(separator: "\n").map(String.init)
     }
   }
@@ -127,7 +128,7 @@ struct SettingsTests {
 
   @Test func theShippedFileSaysTheDefaults() throws {
     let shipped = try String(
-      contentsOf: Program.root.appending(path: "Config/stalld.yaml"), encoding: .utf8)
+      contentsOf: Repository.file("Config/stalld.yaml"), encoding: .utf8)
     #expect(
       shipped == SettingsReference.file,
       "Config/stalld.yaml is made by: stalld settings-reference yaml > Config/stalld.yaml")
@@ -140,7 +141,27 @@ struct SettingsTests {
       return String(mark.1 + line[mark.range.upperBound...])
     }.joined(separator: "\n")
     #expect(try load(uncommented) == AgentSettings())
-    #expect(said == AgentSettings.keys.count + AgentSettings.Output.fileKeys.count + 1)
+    #expect(said == AgentSettings.keys.count + AgentSettings.Output.File.keys.count + 1)
+  }
+
+  /// A property without a row could not be set by anybody.
+  @Test func eachSettingHasARow() {
+    let settings = AgentSettings()
+    func count(_ group: Any) -> Int { Mirror(reflecting: group).children.count }
+    func rows(_ prefix: String) -> Int { AgentSettings.keys.count { $0.name.hasPrefix(prefix) } }
+    #expect(rows("socket.") == count(settings.socket) - 1 + count(settings.socket.allow))
+    #expect(rows("control.") == count(settings.control))
+    #expect(rows("limits.") == count(settings.limits))
+    #expect(rows("details.") == count(settings.details))
+    #expect(rows("symbolication.") == count(settings.symbolication))
+    #expect(rows("metrics.") == count(settings.metrics))
+    #expect(AgentSettings.Output.File.keys.count == count(AgentSettings.Output.File()))
+    #expect(AgentSettings.Output.Syslog.keys.count == count(AgentSettings.Output.Syslog()))
+    #expect(AgentSettings.ServiceOverride.keys.count == count(AgentSettings.ServiceOverride()))
+    // Each row sets a property of its own.
+    #expect(Set(AgentSettings.keys.map(\.name)).count == AgentSettings.keys.count)
+    let groups = AgentSettings.keys.map { String($0.name.prefix { $0 != "." }) } + ["outputs", "services"]
+    #expect(Set(groups) == Set(AgentSettings.groups.map(\.name)))
   }
 
   // MARK: Mistakes
@@ -370,7 +391,7 @@ extension AgentSettings {
     var settings = AgentSettings()
     var reader = SettingsReader(file: "F")
     reader.read(YAMLDocument(bytes), into: &settings)
-    if !reader.mistakes.isEmpty { throw SettingsMistakes(mistakes: reader.mistakes) }
+    if !reader.mistakes.isEmpty { throw SettingsErrors(mistakes: reader.mistakes) }
     return settings
   }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 extension SharedAgentTests {
@@ -19,9 +20,9 @@ extension SharedAgentTests {
       let observer = try shared.start(.root, "observe")
       let hostile = try attack()
       // It has begun.
-      for client in hostile { try SystemdTests.waitUntil { client.count > 0 } }
+      for client in hostile { try waitUntil { client.count > 0 } }
       let host = try shared.startHost().client
-      try SystemdTests.waitUntil { host.count >= 400 }
+      try waitUntil { host.count >= 400 }
       let words = try host.stop()
       for client in hostile { try client.stop() }
       let seen = try SharedMachine.Observation(observer.stop())
@@ -46,14 +47,16 @@ extension SharedAgentTests {
     }
 
     /// The other unit may be the same user's: in containers all are root.
-    @Test("100 connections that send as fast as they can", arguments: [SharedMachine.User.mallory, .alice])
+    @Test(
+      "100 connections that send as fast as they can", .onlyInLongForm("test-shared-agent"),
+      arguments: [SharedMachine.User.mallory, .alice])
     func manyConnections(user: SharedMachine.User) throws {
       try shared.startAgent()
       try expectServed(
         waits { [try shared.start(user, "flood", "\(shared.nextFirst()) --connections 100 --filler 20")] })
     }
 
-    @Test("the same in ten units, with the longest lines")
+    @Test("the same in ten units, with the longest lines", .onlyInLongForm("test-shared-agent"))
     func manyUnits() throws {
       try shared.startAgent()
       try expectServed(
@@ -64,7 +67,8 @@ extension SharedAgentTests {
         })
     }
 
-    @Test("connections that come and go as fast as they can, and all that can be had")
+    @Test(
+      "connections that come and go as fast as they can, and all that can be had", .onlyInLongForm("test-shared-agent"))
     func allConnections() throws {
       try shared.startAgent()
       var holders: [SharedMachine.Client] = []
@@ -95,7 +99,7 @@ extension SharedAgentTests {
       let begun = SharedMachine.now
       let hostile = try shared.start(.mallory, "flood", "\(shared.nextFirst()) --connections 400 --filler 110")
       // Much more than the files may have, or as long as that would take.
-      _ = comes(within: 10) { hostile.count > 8000 }
+      _ = eventually(within: 10) { hostile.count > 8000 }
       let words = try hostile.stop()
       try host.advance(by: 20)
       try host.stop()
@@ -106,19 +110,19 @@ extension SharedAgentTests {
       #expect(result.missing == 0, "alice's history was pushed out")
     }
 
-    @Test("what is known of one user's reports is not forgotten for another's")
+    @Test("what is known of one user's reports is not forgotten for another's", .onlyInLongForm("test-shared-agent"))
     func memoryOfReports() throws {
       try shared.startAgent()
       let first = shared.nextFirst()
       func deliver() throws -> SharedMachine.Client {
         let host = try shared.start(.alice, "report", "\(first) --count 50 --every 1 --stay")
-        try SystemdTests.waitUntil { host.count >= 50 }
+        try waitUntil { host.count >= 50 }
         return host
       }
       try deliver().stop()
       let hostile = try shared.start(.mallory, "flood", "\(shared.nextFirst()) --connections 100")
       // More than are known at a time, or as long as that would take.
-      _ = comes(within: 5) { hostile.count > 70_000 }
+      _ = eventually(within: 5) { hostile.count > 70_000 }
       try hostile.stop()
       // As a host does that was not told.
       let again = try deliver()
@@ -129,7 +133,7 @@ extension SharedAgentTests {
       #expect(result.doubled == 0, "alice's reports were forgotten, and are written twice")
     }
 
-    @Test("open stalls of one user leave room for another's")
+    @Test("open stalls of one user leave room for another's", .onlyInLongForm("test-shared-agent"))
     func openStalls() throws {
       try shared.startAgent("limits: {memory: 8MiB}\n")
       // A quarter of the memory is for open stalls, and 128 KiB of one process; each has more.
@@ -137,13 +141,13 @@ extension SharedAgentTests {
         try shared.start(
           .mallory, "report", "\(shared.nextFirst()) --event stall.started --filler 1 --count 400 --every 1 --stay")
       }
-      for client in hostile { try SystemdTests.waitUntil { client.count >= 400 } }
+      for client in hostile { try waitUntil { client.count >= 400 } }
       let (host, first) = try shared.startHost(every: 1, "--event stall.started --count 1 --stay")
-      try SystemdTests.waitUntil { host.count == 1 }
+      try waitUntil { host.count == 1 }
       try shared.shell("systemctl kill --signal KILL \(host.name)")
       let id = String(format: "%016x%016x", first, 1)
       #expect(
-        try comes(within: 10) {
+        try eventually(within: 10) {
           try shared.shell("cat \(SharedMachine.log)/stalls.jsonl* | grep -a \(id) | grep -ac stall.fatal || true")
             .hasPrefix("1")
         },
@@ -151,7 +155,7 @@ extension SharedAgentTests {
       for client in hostile { try client.stop() }
     }
 
-    @Test("another user's stall in a detail message, and very many of them")
+    @Test("another user's stall in a detail message, and very many of them", .onlyInLongForm("test-shared-agent"))
     func details() throws {
       try shared.startAgent(Self.smallHistory)
       let id = String(format: "%032x", shared.nextFirst())
@@ -164,7 +168,7 @@ extension SharedAgentTests {
             in: .whitespacesAndNewlines)) ?? 0
       }
       #expect(try shared.say(detail(id, "what alice has to say"), as: .alice)["acknowledged"] as? Int == 1)
-      try SystemdTests.waitUntil { try kept() == 1 }
+      try waitUntil { try kept() == 1 }
       _ = try shared.say(detail(id, "what mallory has to say"), as: .mallory)
       // Nothing that comes in order tells when a file is written.
       usleep(500_000)
@@ -180,7 +184,7 @@ extension SharedAgentTests {
       #expect(try kept() == 1, "mallory has pushed alice's detail file out")
     }
 
-    @Test("lines of very many keys, and deep ones")
+    @Test("lines of very many keys, and deep ones", .onlyInLongForm("test-shared-agent"))
     func keys() throws {
       try shared.startAgent("limits: {line_bytes: 1MiB}\n")
       let many = (0..<64_000).map { #""k\#(String($0, radix: 36))":0"# }.joined(separator: ",")
@@ -204,7 +208,7 @@ extension SharedAgentTests {
       }
     }
 
-    @Test("lines of very many keys over 80 connections")
+    @Test("lines of very many keys over 80 connections", .onlyInLongForm("test-shared-agent"))
     func keysOfMany() throws {
       try shared.startAgent()
       try expectServed(
@@ -214,7 +218,7 @@ extension SharedAgentTests {
         try shared.machine.property("NRestarts", of: "stalld") == "0", "the agent was ended by systemd's watchdog")
     }
 
-    @Test("numbers that cannot be, and another service's counters")
+    @Test("numbers that cannot be, and another service's counters", .onlyInLongForm("test-shared-agent"))
     func values() throws {
       try shared.startAgent()
       let host = try shared.startHost(every: 5).client

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 extension SharedAgentTests {
@@ -19,6 +20,20 @@ extension SharedAgentTests {
       #expect(times.status == 0, "stalld status said ok \(times.status) of \(times.of) times")
     }
 
+    /// The end of a test in which a directory was removed: the host and the observer end, nothing acknowledged is missing, and nobody has said
+    /// that all was well while it was not there.
+    private func expectNothingLost(
+      _ host: SharedMachine.Client, _ observer: SharedMachine.Client, from removed: Double, to end: Double
+    ) throws {
+      try host.advance(by: 50)
+      try host.stop()
+      let result = try shared.compare(host, since: removed)
+      print("removed directory:", result)
+      #expect(result.acknowledged > 50)
+      #expect(result.missing == 0, "acknowledged and in no file")
+      try expectAlarm(observer, from: removed + Self.notice, to: end)
+    }
+
     @Test("the directory is removed, and comes again as another user's")
     func removedDirectory() throws {
       try shared.startAgent()
@@ -33,17 +48,11 @@ extension SharedAgentTests {
       let end = SharedMachine.now
       // The unit makes it its own again.
       try shared.shell("systemctl restart stalld")
-      try host.advance(by: 50)
-      try host.stop()
-      let result = try shared.compare(host, since: removed)
-      print("removed directory:", result)
-      #expect(result.acknowledged > 50)
-      #expect(result.missing == 0, "acknowledged and in no file")
-      try expectAlarm(observer, from: removed + Self.notice, to: end)
+      try expectNothingLost(host, observer, from: removed, to: end)
       #expect(try shared.warnings(since: removed).contains("\(SharedMachine.log)/stalls.jsonl"))
     }
 
-    @Test("a directory below it is removed, and comes again without a restart")
+    @Test("a directory below it is removed, and comes again without a restart", .onlyInLongForm("test-shared-agent"))
     func removedSubdirectory() throws {
       let place = "\(SharedMachine.log)/own"
       try shared.startAgent(
@@ -60,18 +69,12 @@ extension SharedAgentTests {
       let end = SharedMachine.now
       try shared.shell("chown stalld: \(place)")
       // What it could not write waits for it.
-      #expect(try comes(within: 30) { try shared.isHealthy() })
-      try host.advance(by: 50)
-      try host.stop()
-      let result = try shared.compare(host, since: removed)
-      print("removed subdirectory:", result)
-      #expect(result.acknowledged > 50)
-      #expect(result.missing == 0, "acknowledged and in no file")
-      try expectAlarm(observer, from: removed + Self.notice, to: end)
+      #expect(try eventually(within: 30) { try shared.isHealthy() })
+      try expectNothingLost(host, observer, from: removed, to: end)
     }
 
     @Test(
-      "the file is removed, or something else lies in its place",
+      "the file is removed, or something else lies in its place", .onlyInLongForm("test-shared-agent"),
       arguments: [
         "rm FILE", "mv FILE FILE.1", "rm FILE; ln -s /dev/null FILE", "until rm -f FILE; mkdir FILE; do :; done",
       ])
@@ -92,7 +95,7 @@ extension SharedAgentTests {
       #expect(result.missing == 0, "acknowledged and in no file")
     }
 
-    @Test("two files, one of them full, and restarts")
+    @Test("two files, one of them full, and restarts", .onlyInLongForm("test-shared-agent"))
     func unevenOutputs() throws {
       let small = "\(SharedMachine.log)/small"
       let outputs =
@@ -106,7 +109,7 @@ extension SharedAgentTests {
       defer { _ = try? shared.shell("systemctl stop stalld.socket stalld; umount \(small)") }
       let host = try shared.startHost().client
       // It is full; the other one goes on.
-      try SystemdTests.waitUntil { try !shared.isHealthy() }
+      try waitUntil { try !shared.isHealthy() }
       let full = SharedMachine.now
       let observer = try shared.start(.root, "observe")
       usleep(500_000)
@@ -133,7 +136,7 @@ extension SharedAgentTests {
       }
     }
 
-    @Test("the journal goes, and comes again")
+    @Test("the journal goes, and comes again", .onlyInLongForm("test-shared-agent"))
     func journalComesAgain() throws {
       try shared.startAgent("outputs: [{type: stdout}]\n")
       let host = try shared.startHost().client
@@ -146,7 +149,7 @@ extension SharedAgentTests {
       usleep(3_000_000)
       // What the kernel had taken for the old one is lost, and nobody can tell how much; from here on nothing is.
       let back = SharedMachine.now
-      #expect(comes(within: 20) { host.count >= 30 + 600 }, "no report is acknowledged any more")
+      #expect(eventually(within: 20) { host.count >= 30 + 600 }, "no report is acknowledged any more")
       try host.stop()
       try shared.machine.syncJournal()
       try shared.shell(
@@ -158,7 +161,7 @@ extension SharedAgentTests {
       #expect(result.missing == 0, "acknowledged and not in the journal")
     }
 
-    @Test("a disk hangs")
+    @Test("a disk hangs", .onlyInLongForm("test-shared-agent"))
     func hangingDisk() throws {
       let slow = "\(SharedMachine.log)/slow"
       let disk = try HangingDisk(shared.machine)
@@ -187,7 +190,7 @@ extension SharedAgentTests {
       try disk.freeze(at: slow)
       let frozen = SharedMachine.now
       let (before, acknowledged) = (try lines(), host.count)
-      #expect(try comes(within: Self.longNotice) { try !shared.isHealthy() }, "nobody says that it hangs")
+      #expect(try eventually(within: Self.longNotice) { try !shared.isHealthy() }, "nobody says that it hangs")
       let noticed = SharedMachine.now
       usleep(2_000_000)
       let written = try lines() - before
@@ -199,7 +202,7 @@ extension SharedAgentTests {
       let end = SharedMachine.now
       disk.thaw()
       try host.advance(by: 50)
-      #expect(try comes(within: 30) { try shared.isHealthy() }, "it recovers")
+      #expect(try eventually(within: 30) { try shared.isHealthy() }, "it recovers")
       try host.stop()
       print("hanging disk: noticed after \(noticed - frozen) s; the other output had \(written) lines meanwhile")
       for directory in ["slow", "fast"] {

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 extension SharedAgentTests {
@@ -68,7 +69,9 @@ extension SharedAgentTests {
       #expect(names["forged_", default: 0] == 0, "a name of mallory's is in a report of alice's: \(names)")
     }
 
-    @Test("a link to root's module that leads to another file later", arguments: ["file", "directory"])
+    @Test(
+      "a link to root's module that leads to another file later", .onlyInLongForm("test-shared-agent"),
+      arguments: ["file", "directory"])
     func linkThatIsMoved(kind: String) throws {
       try shared.startAgent()
       let id = buildID(2)
@@ -94,7 +97,7 @@ extension SharedAgentTests {
         "a moved link (\(kind))")
     }
 
-    @Test("a file that claims the build id of another user's program")
+    @Test("a file that claims the build id of another user's program", .onlyInLongForm("test-shared-agent"))
     func claimedBuildID() throws {
       try shared.startAgent()
       let (id, rootID) = (buildID(3), buildID(4))
@@ -117,7 +120,9 @@ extension SharedAgentTests {
     }
 
     /// Files that take long: to open, to unpack, to read, to sort.
-    @Test("module files that hold up whoever opens them", arguments: ["opening", "bomb", "symbols"])
+    @Test(
+      "module files that hold up whoever opens them", .onlyInLongForm("test-shared-agent"),
+      arguments: ["opening", "bomb", "symbols"])
     func filesThatHoldUp(kind: String) throws {
       try shared.startAgent()
       let honest = "/opt/app/busy-\(kind)"
@@ -156,7 +161,7 @@ extension SharedAgentTests {
       let (host, first) = try shared.startHost(every: 50, "--frames '\(frame)'")
       try host.advance(by: 1)
       let hostile = try shared.startHost(.mallory, every: 20, "--frames '[\(frames.joined(separator: ","))]'").client
-      try SystemdTests.waitUntil { host.count >= 60 }
+      try waitUntil { host.count >= 60 }
       let words = try host.stop()
       try hostile.stop()
       try helper?.stop()

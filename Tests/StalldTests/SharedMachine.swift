@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import stalld
@@ -26,7 +27,7 @@ final class SharedMachine: @unchecked Sendable {
   private var reports = 0
 
   init() throws {
-    let support = Program.root.appending(path: "Tests/Support")
+    let support = Repository.file("Tests/Support")
     var more: [String: String] = [:]
     for name in ["shared-agent-client.py", "shared_agent_view.py", "forged-modules.py"] {
       more[String("\(Installation.programs)/\(name)".dropFirst())] = try String(
@@ -71,7 +72,7 @@ final class SharedMachine: @unchecked Sendable {
       systemctl start stalld.socket stalld.service
       """)
     // It answers: its loop runs.
-    try SystemdTests.waitUntil { try machine.run("/usr/bin/stalld", "status").status != 1 }
+    try waitUntil { try machine.run("/usr/bin/stalld", "status").status != 1 }
   }
 
   /// Whether `stalld status` says that all is well, of the agent and of each output.
@@ -79,7 +80,7 @@ final class SharedMachine: @unchecked Sendable {
   /// It gives up after two seconds, which a busy machine may take: then it is asked again.
   func isHealthy() throws -> Bool {
     var answer = ""
-    try SystemdTests.waitUntil {
+    try waitUntil {
       let asked = try machine.run("/usr/bin/stalld", "status", "--json")
       answer = asked.output
       return asked.status == 0
@@ -208,7 +209,7 @@ extension SharedMachine {
     /// Waits until it has counted so many more.
     func advance(by more: Int) throws {
       let before = count
-      try SystemdTests.waitUntil { count >= before + more }
+      try waitUntil { count >= before + more }
     }
 
     /// Ends it, and returns its last words.
@@ -268,7 +269,8 @@ extension Trait where Self == OnSharedMachine {
 
 /// An agent that users share who do not trust each other, by its shipped units under a booted systemd.
 @Suite(
-  .serialized, .takingTurns(forgivesStandstills: false), .onSharedMachine, .timeLimit(.minutes(4)),
+  .serialized, .takingTurns(aloneBecause: "what users wait for is compared with what they wait for in peace"),
+  .onSharedMachine, .timeLimit(.minutes(4)),
   .enabled(if: Machine.obstacle == nil, Comment(rawValue: "skipped: \(Machine.obstacle ?? "")")))
 struct SharedAgentTests {
   @Test("the unit limits the memory of all its processes")

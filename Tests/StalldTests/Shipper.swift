@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// A log shipper of Debian's that runs for a test, with the configuration that operators install and another place for `/var/log`.
@@ -13,7 +14,7 @@ final class Shipper {
       switch self {
       case .rsyslog: Program.installed("rsyslogd")
       case .syslogNG:
-        ["/usr/sbin/syslog-ng", Program.root.appending(path: ".build/judges/syslog-ng/syslog-ng").path].first {
+        ["/usr/sbin/syslog-ng", Repository.file(".build/judges/syslog-ng/syslog-ng").path].first {
           FileManager.default.isExecutableFile(atPath: $0)
         }
       }
@@ -40,7 +41,7 @@ final class Shipper {
     try FileManager.default.createDirectory(at: source.deletingLastPathComponent(), withIntermediateDirectories: true)
     let main = directory.appending(path: "main.conf")
     let state = directory.path
-    var text = try String(contentsOf: Program.root.appending(path: kind.configuration), encoding: .utf8)
+    var text = try String(contentsOf: Repository.root.appending(path: kind.configuration), encoding: .utf8)
       .replacing("/var/log/", with: "\(logs.path)/")
     let check: [String]
     switch kind {

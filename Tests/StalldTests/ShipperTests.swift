@@ -1,5 +1,6 @@
 import Foundation
-import TakingTurns
+import StallReport
+import TestSupport
 import Testing
 
 @testable import StallMonitor
@@ -83,26 +84,18 @@ struct ShipperTests {
     }
     #expect(beginnings.count == names.count, "no two files are taken for the same")
     #expect(Set(all) == Set(lines) && all.count == lines.count)
-    #expect(StallReport.longestLine == 8000, "the limit of which the configurations speak")
+    #expect(StallReport.Report.longestLine == 8000, "the limit of which the configurations speak")
   }
 
   private func rotate(_ file: URL, in scratch: URL) throws {
     let logrotate = try #require(Program.installed("logrotate"))
-    let text = try String(contentsOf: Program.root.appending(path: "Config/logrotate/stallmonitor"), encoding: .utf8)
+    let text = try String(contentsOf: Repository.file("Config/logrotate/stallmonitor"), encoding: .utf8)
     let configuration = scratch.appending(path: "logrotate.conf")
     try text.replacing("/var/log/NAME/stalls.jsonl", with: file.path)
       .write(to: configuration, atomically: true, encoding: .utf8)
     let rotated = try Program.run(
       logrotate, ["--force", "--state", scratch.appending(path: "logrotate.state").path, configuration.path])
     try #require(rotated.status == 0 && rotated.errors.isEmpty, "\(rotated.errors)")
-  }
-
-  private func waitUntil(_ condition: () throws -> Bool) throws {
-    let deadline = ContinuousClock.now + .seconds(60)
-    while try !condition() {
-      try #require(ContinuousClock.now < deadline, "the shipper passes nothing on")
-      usleep(20_000)
-    }
   }
 }
 

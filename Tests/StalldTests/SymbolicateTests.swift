@@ -1,6 +1,7 @@
 import Foundation
 import StallMonitor
-import TakingTurns
+import StallReport
+import TestSupport
 import Testing
 
 @testable import stalld
@@ -31,7 +32,7 @@ import Testing
       let stripped = try Program.run("/bin/sh", ["-c", "\(split) && strip --strip-all \(executable)"])
       try #require(stripped.status == 0, "\(stripped.errors)")
       let output = try Program.run(executable, arguments, environment: environment).output
-      lines = WrittenLine.lines(in: output).map { $0 + "\n" }.joined()
+      lines = WrittenReport.lines(in: output).map { $0 + "\n" }.joined()
     }
 
     func symbolicate(_ arguments: [String] = [], _ lines: String? = nil) throws -> Program {
@@ -55,7 +56,7 @@ import Testing
   static func validate(_ text: String, in scratch: ScratchDirectory) throws {
     let file = scratch.url.appending(path: "output-\(UUID().uuidString)").path
     try Data(text.utf8).write(to: URL(filePath: file))
-    let root = Program.root.path
+    let root = Repository.root.path
     let judge = try Program.run(
       "/bin/sh",
       [
@@ -68,12 +69,12 @@ import Testing
 
   @Test func strippedHostIsCompletedFromItsDebugFile() throws {
     let host = try Stripped("compute", "900")
-    let before = try #require(WrittenLine.all(in: host.lines).longestEnd)
+    let before = try #require(WrittenReport.all(in: host.lines).longestEnd)
     #expect((before["message"] as? String)?.contains("service+0x") == true)
     let result = try host.symbolicate(["--debug-dir", host.debugDirectory])
     #expect(result.status == 0)
     try Self.validate(result.output, in: host.scratch)
-    let after = try #require(WrittenLine.all(in: result.output).longestEnd)
+    let after = try #require(WrittenReport.all(in: result.output).longestEnd)
     #expect(after.culprit == "StallVictim.blockByComputing() -> ()")
     let message = try #require(after["message"] as? String)
     #expect(message.contains(" in blockByComputing() (\(after.culpritPlace))"))
@@ -84,7 +85,7 @@ import Testing
     // The same stall of the program as it was built has the same fingerprint.
     let whole = try Program.run(
       Program.built("StallVictim", "debug").path, ["compute", "900"], environment: ["STALLMONITOR_THRESHOLD": "100ms"])
-    let told = try #require(WrittenLine.all(in: whole.output).longestEnd)
+    let told = try #require(WrittenReport.all(in: whole.output).longestEnd)
     #expect(after.fingerprint == told.fingerprint)
     #expect(after.fingerprint != before.fingerprint)
 

@@ -1,5 +1,5 @@
 import Foundation
-import TakingTurns
+import TestSupport
 import Testing
 
 /// The unit under a real systemd, with the release build.
@@ -24,7 +24,7 @@ struct SystemdTests {
     defer { #expect(machine.halt() == 0, "nothing is left behind") }
 
     // The link in multi-user.target.wants started it.
-    try Self.waitUntil { try ["active", "failed"].contains(machine.property("ActiveState", of: "stalld")) }
+    try waitUntil { try ["active", "failed"].contains(machine.property("ActiveState", of: "stalld")) }
     let status = try machine.run("/usr/bin/systemctl", "status", "--no-pager", "stalld").output
     #expect(status.contains("Active: active (running)"))
     #expect(status.contains("Status: \"Serving\""))
@@ -78,7 +78,7 @@ struct SystemdTests {
   }
 
   /// Whether a line names a function, or has what it takes to name it later: the first line of a stall does not wait long for names.
-  private static func tells(_ line: WrittenLine, of function: String) -> Bool {
+  private static func tells(_ line: WrittenReport, of function: String) -> Bool {
     line.text.contains(function) || line.stack.contains { $0["build_id"] is String && $0["offset"] is String }
   }
 
@@ -114,8 +114,8 @@ struct SystemdTests {
     defer { #expect(machine.halt() == 0, "nothing is left behind") }
 
     #expect(try machine.run("/usr/bin/systemctl", "start", "dead", "well", "unwatched", "silent").status == 0)
-    try Self.waitUntil { try machine.property("NRestarts", of: "dead") != "0" }
-    try Self.waitUntil { try machine.journal(of: "dead").contains("stall.fatal") }
+    try waitUntil { try machine.property("NRestarts", of: "dead") != "0" }
+    try waitUntil { try machine.journal(of: "dead").contains("stall.fatal") }
     let lines = try machine.reports(of: "dead")
     let fatal = try #require(lines.first { $0.event == "stall.fatal" })
     let told = lines.filter { $0.id == fatal.id }
@@ -125,7 +125,7 @@ struct SystemdTests {
       let line = try #require(told.last { $0.event == event }, "\(event)")
       #expect(line.text.contains("blockBySleeping()"))
     }
-    try Self.waitUntil { try machine.property("ActiveState", of: "silent") == "failed" }
+    try waitUntil { try machine.property("ActiveState", of: "silent") == "failed" }
     #expect(try machine.property("Result", of: "silent") == "watchdog")
     // Several times what systemd waits for.
     usleep(5_000_000)
@@ -139,13 +139,5 @@ struct SystemdTests {
 
   static func write(_ text: String, to path: String, in files: ScratchDirectory) throws {
     try text.write(to: files.url.appending(path: path), atomically: true, encoding: .utf8)
-  }
-
-  static func waitUntil(_ condition: () throws -> Bool) throws {
-    let deadline = ContinuousClock.now + .seconds(60)
-    while try !condition() {
-      try #require(ContinuousClock.now < deadline)
-      usleep(20_000)
-    }
   }
 }

@@ -1,6 +1,6 @@
 import Foundation
 import LoopEngine
-import TakingTurns
+import TestSupport
 import Testing
 
 @testable import stalld
@@ -125,14 +125,14 @@ import Testing
     try Data((1...30).map(report).joined().utf8).write(to: file)
     let tail = try Tail(["--json", "--lines", "3", file.path])
     var expected = (28...30).map(report).joined()
-    #expect(comes { tail.output == expected })
+    #expect(eventually { tail.output == expected })
     // A line that comes in two parts.
     let whole = report(31)
     try Self.append(String(whole.prefix(50)), to: file)
     usleep(20_000)
     try Self.append(String(whole.dropFirst(50)), to: file)
     expected += whole
-    #expect(comes { tail.output == expected })
+    #expect(eventually { tail.output == expected })
     // Renamed, written to once more by whoever has it open, and begun anew.
     let writer = try FileHandle(forWritingTo: file)
     try writer.seekToEnd()
@@ -141,13 +141,13 @@ import Testing
     try Data(report(33).utf8).write(to: file)
     try Self.append(report(34), to: file)
     expected += report(32) + report(33) + report(34)
-    #expect(comes { tail.output == expected }, "\(tail.output.count) of \(expected.count)")
+    #expect(eventually { tail.output == expected }, "\(tail.output.count) of \(expected.count)")
     // Cut to nothing.
     #expect(truncate(file.path, 0) == 0)
     usleep(50_000)
     try Self.append(report(35), to: file)
     expected += report(35)
-    #expect(comes { tail.output == expected })
+    #expect(eventually { tail.output == expected })
     #expect(tail.stop() == 0)
     #expect(tail.errors.isEmpty, "\(tail.errors)")
   }
@@ -156,9 +156,9 @@ import Testing
     let agent = try ControlServerTests.Agent()
     try agent.publish([SampleReport(sequence: 1)])
     let tail = try Tail(["--json", "--control", agent.path])
-    #expect(comes { tail.output == SampleReport(sequence: 1).text + "\n" })
+    #expect(eventually { tail.output == SampleReport(sequence: 1).text + "\n" })
     try agent.publish([SampleReport(sequence: 2)])
-    #expect(comes { tail.output.hasSuffix(SampleReport(sequence: 2).text + "\n") })
+    #expect(eventually { tail.output.hasSuffix(SampleReport(sequence: 2).text + "\n") })
     try agent.driver.perform { [server = agent.server] _ in server.stop() }
     tail.process.waitUntilExit()
     #expect(tail.process.terminationStatus == 1)

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import stalld
@@ -6,7 +7,7 @@ import Testing
 /// The unit that operators install, as systemd's own tools judge it.
 @Suite(.enabled(if: Program.installed("systemd-analyze") != nil, "systemd-analyze is missing (Debian: systemd)"))
 struct UnitFileTests {
-  static let unit = Program.root.appending(path: "systemd/stalld.service")
+  static let unit = Repository.file("systemd/stalld.service")
 
   /// It exits with 0 even for a key that it does not know, but says so.
   @Test func systemdHasNothingToSayOfTheUnit() throws {
@@ -45,7 +46,7 @@ struct UnitFileTests {
     try text.replacing("=/usr/bin/stalld ", with: "=\(executable) ")
       .write(to: copy, atomically: true, encoding: .utf8)
     let socket = scratch.url.appending(path: "stalld.socket")
-    try FileManager.default.copyItem(at: Program.root.appending(path: "systemd/stalld.socket"), to: socket)
+    try FileManager.default.copyItem(at: Repository.file("systemd/stalld.socket"), to: socket)
     // What is wrong with other units of this machine is not ours to answer for.
     let result = try Program.run(
       Program.installed("systemd-analyze")!, ["verify", "--man=no", "--recursive-errors=no", copy.path, socket.path])

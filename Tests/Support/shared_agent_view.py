@@ -7,38 +7,34 @@ import resource
 import socket
 
 
-def health(path):
-    """The status of /healthz; 0 if nobody answers."""
+def ask(path, request, is_whole=lambda answer: False):
+    """The answer of a Unix socket: until it is whole, or the other side closes; None if nobody answers."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(2)
         try:
             connection.connect(path)
-            connection.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+            connection.sendall(request)
             answer = b""
-            while data := connection.recv(65536):
+            while not is_whole(answer) and (data := connection.recv(65536)):
                 answer += data
-            return int(answer.split()[1])
-        except (OSError, IndexError):
-            return 0
+            return answer
+        except OSError:
+            return None
+
+
+def health(path):
+    """The status of /healthz; 0 if nobody answers."""
+    words = (ask(path, b"GET /healthz HTTP/1.0\r\n\r\n") or b"").split()
+    return int(words[1]) if len(words) > 1 else 0
 
 
 def problems(path):
-    """What the control socket says is wrong, and of which output; nil if nobody answers."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(2)
-        try:
-            connection.connect(path)
-            connection.sendall(b'{"status":{}}\n')
-            answer = b""
-            while not answer.endswith(b"\n"):
-                data = connection.recv(65536)
-                if not data:
-                    return None
-                answer += data
-            status = json.loads(answer)
-            return status["problems"] + [o["target"] + ": " + o["state"] for o in status["outputs"] if o["state"] != "ok"]
-        except OSError:
-            return None
+    """What the control socket says is wrong, and of which output; None if nobody answers."""
+    answer = ask(path, b'{"status":{}}\n', is_whole=lambda answer: answer.endswith(b"\n"))
+    if not answer or not answer.endswith(b"\n"):
+        return None
+    status = json.loads(answer)
+    return status["problems"] + [o["target"] + ": " + o["state"] for o in status["outputs"] if o["state"] != "ok"]
 
 
 def memory(group):

@@ -1,6 +1,6 @@
 // An asymmetric fence: free for the thread that passes it a million times a second, dear for the one that seldom does.
 //
-// Swift has neither a compiler-only barrier nor membarrier(2): `syscall` is variadic.
+// Swift has neither a compiler-only barrier nor membarrier(2): `syscall` is variadic. It can go when Swift has both.
 #ifndef CLINUX_BARRIER_H
 #define CLINUX_BARRIER_H
 

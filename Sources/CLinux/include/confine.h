@@ -1,4 +1,5 @@
-// What a process that reads strangers' files gives up before it does.
+// What a process that reads strangers' files gives up before it does. In C for prctl(2) and syscall(2), which are variadic, and the macros of
+// a seccomp filter. It can go when Swift imports these.
 #ifndef CLINUX_CONFINE_H
 #define CLINUX_CONFINE_H
 

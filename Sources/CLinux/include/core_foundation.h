@@ -1,6 +1,6 @@
 // CoreFoundation's run loop, if the host has it. Weak references: a host without Foundation does not get it through us, and in one
 // that is linked statically no symbol can be looked up by name. `import CoreFoundation` alone does not link on Linux.
-// Declared after CFRunLoop.h of swift-corelibs-foundation.
+// It can go when Swift has weak references to symbols of libraries that may be absent. Declared after CFRunLoop.h of swift-corelibs-foundation.
 #ifndef CLINUX_CORE_FOUNDATION_H
 #define CLINUX_CORE_FOUNDATION_H
 
@@ -32,10 +32,10 @@ extern void CFRunLoopObserverInvalidate(void *observer) __attribute__((weak));
 extern void CFRelease(const void *object) __attribute__((weak));
 extern const void *const kCFRunLoopCommonModes __attribute__((weak));
 
-/// Whether the process has CoreFoundation.
 /// An address in the module that has the run loops, or 0.
 static inline unsigned long clinux_cf_address(void) { return (unsigned long)&CFRunLoopGetMain; }
 
+/// Whether the process has CoreFoundation.
 static inline bool clinux_cf_is_here(void) {
   return CFRunLoopGetMain != NULL && CFRunLoopGetCurrent != NULL && CFRunLoopTimerCreate != NULL && CFRunLoopAddTimer != NULL &&
          CFRunLoopCopyCurrentMode != NULL && CFRunLoopObserverCreate != NULL && CFRunLoopAddObserver != NULL &&

@@ -1,5 +1,5 @@
 // A descriptor table that belongs to some threads of a process only. Swift cannot declare a thread-local variable in C's sense, and glibc
-// 2.31 to 2.33 do not declare close_range(2).
+// 2.31 to 2.33 do not declare close_range(2). It can go when Swift has such variables.
 #ifndef CLINUX_DESCRIPTOR_TABLE_H
 #define CLINUX_DESCRIPTOR_TABLE_H
 

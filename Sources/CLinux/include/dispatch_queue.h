@@ -1,6 +1,7 @@
 // Where libdispatch keeps what a debugger asks of a queue.
 //
-// libdispatch exports the layout for debuggers and declares it in a private header alone.
+// libdispatch exports the layout for debuggers and declares it in a private header alone. In C because the symbol is weak; it can go when
+// Swift has weak references.
 #ifndef CLINUX_DISPATCH_QUEUE_H
 #define CLINUX_DISPATCH_QUEUE_H
 

@@ -1,4 +1,4 @@
-// statx(2), which glibc shows for _GNU_SOURCE alone.
+// statx(2), which glibc shows for _GNU_SOURCE alone. It can go when Swift's Glibc module shows it.
 #ifndef CLINUX_FILES_H
 #define CLINUX_FILES_H
 

@@ -1,4 +1,5 @@
-// What a fork does to loops: the child has the forking thread alone, as its main thread, and all locks as they were.
+// What a fork does to loops: the child has the forking thread alone, as its main thread, and all locks as they were. In C because handlers
+// of a fork must not enter Swift's runtime. It can go when Swift promises what such code may do.
 #ifndef CLINUX_FORK_H
 #define CLINUX_FORK_H
 

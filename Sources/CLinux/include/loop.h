@@ -1,4 +1,5 @@
-// What the run loop needs from the kernel and the runtimes and Swift cannot import by itself.
+// What the run loop needs from the kernel and the runtimes and Swift cannot import by itself: variadic calls, thread-local
+// variables, inline assembly, a packed union and weak symbols. Each can go when Swift has it.
 #ifndef CLINUX_LOOP_H
 #define CLINUX_LOOP_H
 
@@ -12,7 +13,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -47,9 +47,6 @@ static inline long clinux_futex_wait(const void *word, uint32_t expected, const 
 static inline long clinux_futex_wake(const void *word, int count) {
   return syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
 }
-
-// prctl() is variadic, and pthread_setname_np() hidden behind _GNU_SOURCE.
-static inline void clinux_set_own_thread_name(const char *name) { prctl(PR_SET_NAME, name, 0, 0, 0); }
 
 // glibc 2.36 declares pidfd_open, but the headers of older ones do not.
 static inline int clinux_pidfd_open(pid_t pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }

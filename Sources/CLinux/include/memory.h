@@ -1,5 +1,5 @@
 // Pages of their own: memory that the child of a fork does not get, and a file in their place. Swift's Glibc module shows neither
-// MAP_FAILED nor the MADV_ values, and open(2) and openat(2) are variadic.
+// MAP_FAILED nor the MADV_ values, and open(2) and openat(2) are variadic. It can go when that module shows them.
 #ifndef CLINUX_MEMORY_H
 #define CLINUX_MEMORY_H
 

@@ -1,6 +1,6 @@
 // Who is at the other end of a Unix socket, and how a process that is not our child has ended: socket options and an ioctl
 // that Swift's Glibc module does not show (_GNU_SOURCE), or that are newer than its headers. Not inline: a header of sockets that is
-// included here would take their names away from that module.
+// included here would take their names away from that module. It can go when that module shows them.
 #ifndef CLINUX_PEER_H
 #define CLINUX_PEER_H
 

@@ -1,4 +1,5 @@
-// The processor's time-stamp counter: 10 ns for what costs 23 through clock_gettime. Swift cannot reach the instruction.
+// The processor's time-stamp counter: 10 ns for what costs 23 through clock_gettime. Swift cannot reach the instruction; it can go
+// when it can.
 #ifndef CLINUX_TIME_STAMP_COUNTER_H
 #define CLINUX_TIME_STAMP_COUNTER_H
 

@@ -1,4 +1,7 @@
-// C for a hostile moment: a signal handler that only copies, unwinding over the copy, and reading ELF and DWARF.
+// C for a hostile moment: a signal handler that only copies, and unwinding over the copy.
+//
+// In C because a signal handler must not allocate or lock, `ucontext_t` and libunwind's macros are not
+// imported into Swift, and a raw system call is inline assembly. It can go when Swift can promise all of that.
 //
 // Nothing here allocates where a handler runs, takes the dynamic loader's lock after `cunwind_load`, or trusts an
 // address that it has not checked.
@@ -8,7 +11,6 @@
 #include "cunwind_memory.h"
 #include "cunwind_perf.h"
 #include "cunwind_snapshot.h"
-#include "cunwind_symbols.h"
 #include "cunwind_thread.h"
 #include "cunwind_timer.h"
 #include "cunwind_unwind.h"

@@ -27,8 +27,6 @@ typedef struct cunwind_module {
   uint64_t start, end;
   /// What to subtract from an address to get the ELF virtual address that `addr2line` takes.
   uint64_t load_bias;
-  /// The address of the module's `.eh_frame_hdr`.
-  uint64_t eh_frame_header;
   /// GNU build id, `build_id_length` bytes; 0 bytes if the module has none.
   uint8_t build_id[CUNWIND_BUILD_ID_MAX];
   uint32_t build_id_length;
@@ -41,8 +39,8 @@ typedef struct cunwind_module {
 /// @return false if no module holds the address; `module` is then undefined.
 bool cunwind_find_module(uint64_t address, cunwind_module *module);
 
-/// Where the function begins that holds the code address `address`, by the module's unwind table; 0 if that does not tell. As lock-free,
-/// and reads some twenty words.
+/// Where the function begins that holds the code address `address`, by the module's unwind table; 0 if that
+/// does not say. Lock-free as well, and reads some twenty words.
 uint64_t cunwind_function_start(uint64_t address);
 
 #endif

@@ -6,11 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// Registers by their DWARF number (System V ABI, AMD64 supplement, figure 3.36): 6 is RBP, 7 is RSP, 16 is RIP.
-#define CUNWIND_REGISTERS 17
-#define CUNWIND_RBP 6
-#define CUNWIND_RSP 7
-#define CUNWIND_RIP 16
+#include "cunwind_registers.h"
 
 /// The most bytes kept of a stack. Frames further out are read from live memory, and the backtrace says so
 /// (`read_live`).

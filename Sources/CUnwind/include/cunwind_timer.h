@@ -39,6 +39,8 @@ enum cunwind_capture_result cunwind_timer_wait(cunwind_timer *timer, uint64_t ti
 /// most.
 void cunwind_timer_end(cunwind_timer *timer);
 
+#if defined(__x86_64__)
+
 /// Whether a signal has made a system call end early, which the handler then lets begin again.
 ///
 /// A thread that blocks the signal after the timer was armed, and then calls ppoll(2), sigsuspend(2) or the like with a
@@ -46,6 +48,8 @@ void cunwind_timer_end(cunwind_timer *timer);
 /// syscall`, going on at the `mov` repeats the call. Not so for `close`, which has done its work by then. Exposed for
 /// tests. `code` holds the 7 bytes before RIP.
 bool cunwind_is_interrupted_syscall(uint64_t rax, const unsigned char code[7]);
+
+#endif
 
 /// Whether the 8 bytes at `address` can be read; for a signal handler: no descriptor, and no system call that a filter
 /// forbids. errno is untouched. Exposed for tests.

@@ -57,10 +57,12 @@ void cunwind_unwinder_flush(cunwind_unwinder *unwinder);
 /// Unwinds `snapshot` into `frames`, innermost first. At most `capacity` frames; bounded in steps, and every load is
 /// checked, so garbage in the snapshot gives a short backtrace.
 ///
-/// A snapshot read from a blocked thread knows no RBP. It is recovered at the first frame that needs it, from that
+/// A snapshot read from a blocked thread has no frame pointer. It is recovered at the first frame that needs it, from that
 /// function's prologue; a recovery that had to scan is `approximate`.
 cunwind_backtrace cunwind_unwind(cunwind_unwinder *unwinder, const cunwind_snapshot *snapshot, cunwind_frame *frames,
                                  size_t capacity);
+
+#if defined(__x86_64__)
 
 /// What a function's prologue pushes and reserves below its frame pointer (for tests; `code` is its first bytes).
 /// @return bytes between RSP and RBP after the prologue, or -1 if it sets up no frame pointer or aligns the stack.
@@ -69,5 +71,7 @@ int64_t cunwind_prologue_depth(const unsigned char *code, size_t length);
 /// Whether the bytes before a return address end in a call (for tests). `code` holds the 8 bytes before it.
 /// @return 2 for a direct call (its displacement in `displacement`), 1 for an indirect one, 0 for none.
 int cunwind_call_before(const unsigned char code[8], int32_t *displacement);
+
+#endif
 
 #endif

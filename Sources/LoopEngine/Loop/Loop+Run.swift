@@ -227,11 +227,7 @@ extension Loop {
       if releaseSpareTimer() { mayHaveChanged = true }
     }
     absorb()
-    // A stop that came before a nested run used up its wake-up is still a reason not to sleep; and so are a mode that an
-    // observer has left empty, and what it or another thread has marked or left for idle moments since.
-    let mayBlock =
-      !polls && ring.isEmpty && markedFlushPoints.isEmpty && idleWork.isEmpty && !isStopping
-      && !(mayHaveChanged && isEmpty(mode))
+    let mayBlock = !polls && mayWait(mode, mayHaveChanged: mayHaveChanged)
     let deadline = mayBlock ? min(timerWakeTime(mode), latest) : 0
     if !polls, published.turnStamps != nil { published.stampBeforeWaiting() }
     let lastWork = counters.workBegan
@@ -239,9 +235,7 @@ extension Loop {
     let answer = KernelAnswer(
       count: count, runs: runCount, changes: descriptors.changes, instance: mode.poller.tag)
     if !polls {
-      if published.turnStamps != nil {
-        published.stampAfterWaiting(counters.workBegan == lastWork ? 0 : counters.workBegan)
-      }
+      if published.turnStamps != nil { published.stampAfterWaiting(counters.workBegan(since: lastWork)) }
       notify(mode, .afterWaiting)
     }
     if isIdle && count == 0 && ring.isEmpty && !isStopping && timerWakeTime(mode) > clinux_monotonic() { runIdleWork() }
@@ -257,6 +251,15 @@ extension Loop {
     }
     runBlocks(mode)
     return (handled, served)
+  }
+
+  /// Whether nothing keeps the loop from sleeping for events.
+  ///
+  /// A stop that came before a nested run used up its wake-up is still a reason not to sleep; and so are a mode that an observer has left
+  /// empty, and what it or another thread has marked or left for idle moments since.
+  @_transparent
+  private func mayWait(_ mode: ModeState, mayHaveChanged: Bool) -> Bool {
+    ring.isEmpty && markedFlushPoints.isEmpty && idleWork.isEmpty && !isStopping && !(mayHaveChanged && isEmpty(mode))
   }
 
   /// Flushes where the loop would wait, or a run of no time would end, and says whether it is the moment for idle work as well.
@@ -373,7 +376,7 @@ extension Loop {
   private func serveMainQueue(_ descriptor: Int32) {
     assertOwner()
     let outer = published.save()
-    published.publish(.mainQueue, Origin())
+    published.publish(.mainQueue, CallSite())
     isServingMainQueue = true
     repeat {
       mainQueueIsPending = false

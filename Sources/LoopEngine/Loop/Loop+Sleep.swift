@@ -165,7 +165,7 @@ extension Loop {
     inbox.recoverFromFork()
     knownModes.reset()
     memberships.reset()
-    OwnDescriptor.timer.close(timerDescriptor)
+    LoopDescriptorKind.timer.closeInherited(timerDescriptor)
     timerDescriptor = -1
     armedDeadline = .max
     // All are closed before the first is opened: an inherited one must neither be changed nor taken for ours.

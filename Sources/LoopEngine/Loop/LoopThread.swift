@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import TurnSource
 
 /// Ties loops to threads.
 enum LoopThread {
@@ -8,16 +9,21 @@ enum LoopThread {
   /// Never freed. Not a constant: the child of a fork on another thread has a main thread and no loop for it.
   static var main: Loop {
     if let known = clinux_loop_get_main() { return Unmanaged<Loop>.fromOpaque(known).takeUnretainedValue() }
-    return makeMain()
+    return makeMain(binds: false)
   }
 
+  /// Makes the main thread's loop, unless another thread has just made it, and announces it.
   @inline(never)
-  private static func makeMain() -> Loop {
+  private static func makeMain(binds: Bool) -> Loop {
     let loop = Loop(isMain: true)
     let reference = Unmanaged.passRetained(loop)
-    if clinux_loop_set_main(reference.toOpaque(), loop.inbox.lockWord) { return loop }
-    reference.release()
-    return main
+    let isFirst = clinux_loop_set_main(reference.toOpaque(), loop.inbox.lockWord)
+    if !isFirst { reference.release() }
+    let kept = isFirst ? loop : main
+    // Before it is announced: a monitor stamps it at once.
+    if binds { bind(kept) }
+    if isFirst { TurnSourceRegistry.announceMain(kept) }
+    return kept
   }
 
   /// A key whose destructor ends the loop of a thread that ends.
@@ -49,12 +55,18 @@ enum LoopThread {
   }
 
   static func makeCurrent() -> Loop {
+    if isMain && clinux_loop_get_main() == nil { return makeMain(binds: true) }
     let loop = isMain ? main : Loop(isMain: false)
+    bind(loop)
+    return loop
+  }
+
+  /// Makes the loop the calling thread's.
+  private static func bind(_ loop: Loop) {
     loop.published.bindToThisThread()
     let raw = Unmanaged.passRetained(loop).toOpaque()
     clinux_loop_set_current(raw)
     clinux_loop_set_current_lock(loop.inbox.lockWord)
     pthread_setspecific(key, raw)
-    return loop
   }
 }

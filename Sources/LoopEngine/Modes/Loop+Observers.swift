@@ -53,30 +53,6 @@ extension Loop {
       && isMember(observer, of: mode, isValid: observer.isValid) { observer.keys.contains(mode.id) }
   }
 
-  // MARK: For a monitor
-
-  /// Stamps each turn and each callout, in every mode, from the next of them on.
-  ///
-  /// The stamp is the loop's until ``remove(_:then:)``.
-  package func add(_ stamp: UnsafeMutablePointer<clinux_turn_stamp>) {
-    // Unsafe: the loop's thread alone uses it.
-    nonisolated(unsafe) let stamp = stamp
-    change(waking: false) { self.published.add(stamp) }
-  }
-
-  /// Ends the stamping.
-  ///
-  /// `done` is called when the stamp may go: on the loop's thread, at once if that is the calling one, and also at once when it has ended.
-  package func remove(_ stamp: UnsafeMutablePointer<clinux_turn_stamp>, then done: @escaping @Sendable () -> Void) {
-    // Unsafe: the loop's thread alone uses it, or there is none any more.
-    nonisolated(unsafe) let stamp = stamp
-    let isTaken = change {
-      self.published.remove(stamp)
-      done()
-    }
-    if !isTaken { done() }
-  }
-
   // MARK: On the loop's thread
 
   private func addOwned(_ observer: Observer, _ key: Int32) {
@@ -131,7 +107,7 @@ extension Loop {
   private func fire(_ observer: Observer, _ activity: Activity) {
     assertOwner()
     let outer = published.save()
-    published.publish(.observer, observer.origin)
+    published.publish(.observer, observer.callSite)
     observer.isFiring = true
     observer.call(activity)
     if !observer.repeats { observer.invalidate() }

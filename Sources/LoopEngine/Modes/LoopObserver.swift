@@ -15,7 +15,7 @@ extension Loop {
     public let order: Int
     /// Whether the observer stays after its first call.
     public let repeats: Bool
-    let origin: Origin
+    let callSite: CallSite
     let body: @Sendable (Observer, Activity) -> Void
     let binding = LoopBinding()
     private let valid = Atomic<Bool>(true)
@@ -42,7 +42,7 @@ extension Loop {
       self.order = order
       self.repeats = repeats
       self.body = body
-      origin = Origin(file, line, name)
+      callSite = CallSite(file, line, name)
     }
 
     /// Whether the observer may still be called.

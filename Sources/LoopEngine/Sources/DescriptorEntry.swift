@@ -7,7 +7,7 @@ struct DescriptorEntry: ~Copyable {
   private var body: Body = { _, _ in }
   /// Two addresses, each with half of the descriptor above it; of a vacant entry nothing and the next generation.
   private var sourceAndLowHalf: UInt64 = 0
-  private var placeAndHighHalf: UInt64 = 0
+  private var callSiteAndHighHalf: UInt64 = 0
 
   private static var addressBits: UInt64 { 48 }
   private static var addressMask: UInt64 { 1 << addressBits - 1 }
@@ -16,13 +16,13 @@ struct DescriptorEntry: ~Copyable {
   ///
   /// - Returns: The number of sources that were here before.
   mutating func occupy(_ source: Loop.DescriptorSource) -> UInt64 {
-    let generation = placeAndHighHalf
+    let generation = callSiteAndHighHalf
     let descriptor = UInt64(UInt32(bitPattern: source.descriptor))
     body = source.body
     sourceAndLowHalf =
       UInt64(UInt(bitPattern: Unmanaged.passRetained(source).toOpaque())) | descriptor << Self.addressBits
-    placeAndHighHalf =
-      UInt64(UInt(bitPattern: source.place)) | (descriptor >> 16) << Self.addressBits
+    callSiteAndHighHalf =
+      UInt64(UInt(bitPattern: source.callSite)) | (descriptor >> 16) << Self.addressBits
     return generation
   }
 
@@ -31,7 +31,7 @@ struct DescriptorEntry: ~Copyable {
     defer {
       body = { _, _ in }
       sourceAndLowHalf = 0
-      placeAndHighHalf = generation &+ 1
+      callSiteAndHighHalf = generation &+ 1
     }
     return reference?.takeRetainedValue()
   }
@@ -44,14 +44,14 @@ struct DescriptorEntry: ~Copyable {
   }
 
   @inline(__always)
-  var origin: Origin {
-    UnsafePointer<Origin>(bitPattern: UInt(placeAndHighHalf & Self.addressMask))!.pointee
+  var callSite: CallSite {
+    UnsafePointer<CallSite>(bitPattern: UInt(callSiteAndHighHalf & Self.addressMask))!.pointee
   }
 
   /// What the source finds out about itself during its call.
   @inline(__always)
   var callee: clinux_loop_callee_t {
-    let descriptor = sourceAndLowHalf >> Self.addressBits | (placeAndHighHalf >> Self.addressBits) << 16
+    let descriptor = sourceAndLowHalf >> Self.addressBits | (callSiteAndHighHalf >> Self.addressBits) << 16
     return clinux_loop_callee_t(
       source: UnsafeRawPointer(bitPattern: UInt(sourceAndLowHalf & Self.addressMask)),
       descriptor: Int32(truncatingIfNeeded: descriptor))

@@ -37,7 +37,7 @@ extension Loop {
 
     // What a call needs is in the loop's table as well, see there.
     let body: DescriptorEntry.Body
-    let place: UnsafePointer<Origin>
+    let callSite: UnsafePointer<CallSite>
     private let number: Int32
     /// The bits of the interest, and ``hasEnded``.
     private let state: Atomic<UInt32>
@@ -66,10 +66,10 @@ extension Loop {
       number = descriptor
       self.body = body
       state = Atomic(interests.rawValue & Self.knownInterests)
-      place = Origins.pointer(to: Origin(file, line, name))
+      callSite = CallSites.pointer(to: CallSite(file, line, name))
     }
 
-    deinit { Origins.release(place) }
+    deinit { CallSites.release(callSite) }
 
     private static var hasEnded: UInt32 { 1 << 31 }
     private static var knownInterests: UInt32 { 31 }

@@ -160,7 +160,7 @@ extension Loop {
   func call(_ entry: DescriptorTable.Reference, _ readiness: DescriptorSource.Readiness) {
     assertOwner()
     descriptors.callBegins(entry)
-    published.publish(.descriptor, entry.pointee.origin)
+    published.publish(.descriptor, entry.pointee.callSite)
     entry.pointee.call(readiness)
     published.clear()
     if descriptors.callEnds() { letGoOfSources() }

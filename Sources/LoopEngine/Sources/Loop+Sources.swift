@@ -93,7 +93,7 @@ extension Loop {
       signalledSources.remove(source)
       // An exchange and not a store: what a signaller wrote before it found the flag set must be seen by the perform.
       _ = source.signalled.exchange(false, ordering: .acquiringAndReleasing)
-      published.publish(.source, source.origin)
+      published.publish(.source, source.callSite)
       source.call()
       performed = true
       if onlyOne { break }

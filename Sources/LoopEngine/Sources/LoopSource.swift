@@ -11,7 +11,7 @@ extension Loop {
 
     /// The place among signalled sources, ascending; ties go by the time of the signal.
     public let order: Int
-    let origin: Origin
+    let callSite: CallSite
     let perform: @Sendable () -> Void
     let didSchedule: (@Sendable (Loop, Mode) -> Void)?
     let didCancel: (@Sendable (Loop, Mode) -> Void)?
@@ -20,7 +20,7 @@ extension Loop {
     let signalled = Atomic<Bool>(false)
     @exclusivity(unchecked) var keys = ModeKeys()
     /// Its place among the signalled sources, if it is one of them.
-    @exclusivity(unchecked) var signalPlace = SignalledSources.noPlace
+    @exclusivity(unchecked) var signalIndex = SignalledSources.noIndex
 
     /// Makes a source; it works once it is added to a loop.
     ///
@@ -42,16 +42,16 @@ extension Loop {
       self.perform = perform
       self.didSchedule = didSchedule
       self.didCancel = didCancel
-      origin = Origin(file, line, name)
+      callSite = CallSite(file, line, name)
     }
 
     /// Makes a source that stands for another one.
-    init(for origin: Origin, perform: @escaping @Sendable () -> Void) {
+    init(for callSite: CallSite, perform: @escaping @Sendable () -> Void) {
       order = 0
       self.perform = perform
       didSchedule = nil
       didCancel = nil
-      self.origin = origin
+      self.callSite = callSite
     }
 
     /// Whether the source can still be performed.

@@ -58,7 +58,7 @@ struct Poller: ~Copyable {
 
   /// In the child of a fork.
   mutating func closeInherited() {
-    OwnDescriptor.epoll.close(epoll)
+    LoopDescriptorKind.epoll.closeInherited(epoll)
     abandon()
   }
 

@@ -15,33 +15,33 @@ struct SignalledSources {
   private var count = 0
   private var isSorted = true
 
-  static var noPlace: Int { -1 }
+  static var noIndex: Int { -1 }
 
   var isEmpty: Bool { count == 0 }
 
   /// Adds a source, unless it is here.
   mutating func insert(_ source: Loop.Source, sequence: UInt) {
-    if source.signalPlace != Self.noPlace { return }
+    if source.signalIndex != Self.noIndex { return }
     // Those that have left must not be many times those that are here.
     if entries.count >= 64 && entries.count > 2 * count { compact() }
     if let last = entries.last, last.order > source.order { isSorted = false }
-    source.signalPlace = entries.count
+    source.signalIndex = entries.count
     entries.append(Entry(order: source.order, sequence: sequence, source: source))
     count += 1
   }
 
   /// Takes a source out, if it is here.
   mutating func remove(_ source: Loop.Source) {
-    let place = source.signalPlace
-    if place == Self.noPlace { return }
-    source.signalPlace = Self.noPlace
-    entries[place].source = nil
+    let index = source.signalIndex
+    if index == Self.noIndex { return }
+    source.signalIndex = Self.noIndex
+    entries[index].source = nil
     count -= 1
     if count == 0 { removeAll() }
   }
 
   mutating func removeAll() {
-    for entry in entries { entry.source?.signalPlace = Self.noPlace }
+    for entry in entries { entry.source?.signalIndex = Self.noIndex }
     // The room for a few is kept.
     entries.removeAll(keepingCapacity: entries.capacity <= 256)
     first = 0
@@ -72,6 +72,6 @@ struct SignalledSources {
   }
 
   private func notePlaces() {
-    for (place, entry) in entries.enumerated() { entry.source?.signalPlace = place }
+    for (index, entry) in entries.enumerated() { entry.source?.signalIndex = index }
   }
 }

@@ -11,15 +11,19 @@ final class LoopCounters: @unchecked Sendable {
   let waitTime = Atomic<Int64>(0)
   let longestTurn = Atomic<Int64>(0)
   let deepestQueue = Atomic<Int>(0)
-  let histogram = TurnHistogram()
+  let histogram = DurationHistogram()
   /// A moment on both clocks, from which the length of a tick follows.
-  private let tickOrigin = clinux_ticks()
-  private let timeOrigin = clinux_monotonic()
+  private let firstTick = clinux_ticks()
+  private let firstTime = clinux_monotonic()
   @exclusivity(unchecked) private var waitBegan: Int64 = 0
   /// When the turn under way began, as the loop's own clock has it; 0 before the first.
   @exclusivity(unchecked) private(set) var workBegan: Int64 = 0
   /// Whether what the loop last waited for was there already: then the next will be as well, as long as there is load.
   @exclusivity(unchecked) private(set) var isSaturated = false
+  /// When the turn under way began, if it is another one than that of an earlier reading; otherwise 0.
+  @inline(__always)
+  func workBegan(since earlier: Int64) -> Int64 { workBegan == earlier ? 0 : workBegan }
+
   /// Some microseconds at most, in which nobody is put to sleep and woken again.
   private static var noTime: Int64 { 4096 }
 
@@ -75,8 +79,8 @@ final class LoopCounters: @unchecked Sendable {
 
   /// How many nanoseconds a tick is; exact to a millionth once the loop is some milliseconds old.
   var nanosecondsPerTick: Double {
-    let ticks = clinux_ticks() &- tickOrigin
-    let time = clinux_monotonic() &- timeOrigin
+    let ticks = clinux_ticks() &- firstTick
+    let time = clinux_monotonic() &- firstTime
     return ticks > 0 && time > 0 ? Double(time) / Double(ticks) : 1
   }
 

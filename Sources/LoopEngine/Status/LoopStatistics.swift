@@ -44,7 +44,7 @@ extension Loop {
     }
 
     private func upperBound(of bucket: Int) -> Duration {
-      Loop.Statistics.duration(Double(TurnHistogram.upperBound(of: bucket)) * nanosecondsPerTick)
+      Loop.Statistics.duration(Double(DurationHistogram.upperBound(of: bucket)) * nanosecondsPerTick)
     }
 
     fileprivate static func duration(_ nanoseconds: Double) -> Duration {

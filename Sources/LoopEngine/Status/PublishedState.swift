@@ -34,12 +34,12 @@ final class PublishedState: @unchecked Sendable {  // `turnStamps` belongs to th
   // MARK: The owner's side
 
   @inline(__always)
-  func publish(_ kind: Loop.Callout.Kind, _ origin: Origin) {
+  func publish(_ kind: Loop.Callout.Kind, _ callSite: CallSite) {
     if turnStamps != nil { stampCallout() }
     write(
       Saved(
-        kindAndLine: UInt(kind.rawValue) | UInt(origin.line) << 8, file: UInt(bitPattern: origin.file),
-        name: UInt(bitPattern: origin.name)))
+        kindAndLine: UInt(kind.rawValue) | UInt(callSite.line) << 8, file: UInt(bitPattern: callSite.file),
+        name: UInt(bitPattern: callSite.name)))
   }
 
   // MARK: Stamps, out of line: a loop that nobody watches pays for a load and a branch

@@ -132,7 +132,7 @@ private final class Running: @unchecked Sendable {
   }
 
   private func main() {
-    clinux_set_own_thread_name(name)
+    clinux_set_thread_name(name)
     let current = Loop.current
     loop = current
     // What keeps the loop from being empty, and so from finishing.

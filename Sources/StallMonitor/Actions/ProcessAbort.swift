@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StallCapture
 
 /// Ends this process as a crash.
 enum ProcessAbort {

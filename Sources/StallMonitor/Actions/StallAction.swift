@@ -3,7 +3,7 @@
 /// Each action runs at most once per stall, whether the stall is reported or counted as a repetition. The stall's lines have been handed to the output
 /// before.
 public struct StallAction: Sendable, Equatable {
-  enum Deed: Sendable, Equatable {
+  enum Kind: Sendable, Equatable {
     case call(Handler)
     case writeDetailFile
     case abort
@@ -18,9 +18,9 @@ public struct StallAction: Sendable, Equatable {
 
   /// How long the stall must have lasted, without the time in which the whole process was frozen.
   public let after: Duration
-  let deed: Deed
+  let kind: Kind
 
-  /// Calls a closure of the host's.
+  /// Calls a closure of the service's.
   ///
   /// It runs on a thread that exists for such closures and calls them one at a time, in the order in which they are due. It holds no lock of
   /// the monitor's, and may call the monitor's methods. The process's signals are blocked in that thread, and a crash in the closure is the
@@ -35,16 +35,16 @@ public struct StallAction: Sendable, Equatable {
   /// - Returns: The action, for ``StallMonitorConfiguration/actions``.
   public static func call(
     after: Duration = .zero, _ body: @escaping @Sendable (StallNotice) -> Void
-  ) -> StallAction { StallAction(after: after, deed: .call(Handler(body))) }
+  ) -> StallAction { StallAction(after: after, kind: .call(Handler(body))) }
 
-  /// Writes the detail file while the stall lasts, with what is known by then; its end writes it anew.
+  /// Writes the detail file while the stall lasts, with what is known by then; its end writes it again.
   ///
   /// It is written by the output thread, and so may appear after closures of the same time have been called. It needs a state directory (``StallMonitorConfiguration/stateDirectory``).
   ///
   /// - Parameter after: From zero, which is as soon as the stall is known, to 1 h.
   /// - Returns: The action, for ``StallMonitorConfiguration/actions``.
   public static func writeDetailFile(after: Duration) -> StallAction {
-    StallAction(after: after, deed: .writeDetailFile)
+    StallAction(after: after, kind: .writeDetailFile)
   }
 
   /// Ends the process with SIGABRT, and so with a core dump where the system makes them.
@@ -55,5 +55,5 @@ public struct StallAction: Sendable, Equatable {
   ///
   /// - Parameter after: From the threshold to 1 h.
   /// - Returns: The action, for ``StallMonitorConfiguration/actions``.
-  public static func abort(after: Duration) -> StallAction { StallAction(after: after, deed: .abort) }
+  public static func abort(after: Duration) -> StallAction { StallAction(after: after, kind: .abort) }
 }

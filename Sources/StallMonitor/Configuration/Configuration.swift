@@ -1,3 +1,5 @@
+import StallCapture
+
 /// What a monitor watches for, and where its reports go.
 ///
 /// Each property has an environment variable of the same meaning, which wins over the value in code: an operator can
@@ -31,23 +33,23 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// `STALLMONITOR_THRESHOLD`: a number and a unit (`250ms`, `1.5s`), from 1 ms to 1 h; the default is 250 ms.
   public var threshold: Duration = .milliseconds(250)
 
-  /// How long a stall that has been told is counted instead of told again.
+  /// How long repetitions of a reported stall are counted instead of reported.
   ///
   /// At the end of the time one `stall.suppressed` says how many there were and how long they took; it doubles while they go on, up to
-  /// an hour. A stall that lasts far longer than those that were told is told all the same.
-  /// `STALLMONITOR_REPEAT_WINDOW`: a number and a unit, up to 1 h; the default is 30 s. Zero tells every stall.
+  /// an hour. A stall that lasts far longer than those that were reported is reported, too.
+  /// `STALLMONITOR_REPEAT_WINDOW`: a number and a unit, up to 1 h; the default is 30 s. Zero reports every stall.
   public var repeatWindow: Duration = .seconds(30)
 
-  /// How many stalls are told in full a minute; the others are counted, and told of by one `stall.suppressed`.
+  /// How many stalls a minute are reported in full; the others are counted, and reported by one `stall.suppressed`.
   ///
   /// `STALLMONITOR_BUDGET`: a whole number up to 10000; the default is 60. Zero is no limit.
   public var budget = 60
 
-  /// How long after the first look at a stall the second one comes.
+  /// How long after the first sample of a stall the second one comes.
   ///
-  /// The time to the next look doubles, up to a second (or to this, if it is longer), and grows further in a stall of minutes. A shorter time shows better
-  /// where a short stall spends its time; each look at a thread that runs costs it some 10 us.
-  /// The first look at a computation has up to four more right behind it, unless this is above a second.
+  /// The time to the next sample doubles, up to a second (or to this, if it is longer), and grows further in a stall of minutes. A shorter time shows better
+  /// where a short stall spends its time; each sample of a running thread costs it some 10 us.
+  /// The first sample of a computation is followed by up to four more at once, unless this is above a second.
   /// `STALLMONITOR_SAMPLING`: a number and a unit, from 10 ms to 1 min; the default is 100 ms.
   public var sampling: Duration = .milliseconds(100)
 
@@ -68,10 +70,10 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
     case all
   }
 
-  /// Which threads beside the loop's own are captured in a stall, and told in the report.
+  /// Which threads beside the loop's own are captured in a stall, and included in the report.
   ///
   /// `STALLMONITOR_THREADS`: `none`, `lock-holder`, `running` or `all`; the default is `lock-holder`. One after the other, for
-  /// 200 ms at most, at the first, second, fourth, eighth … look at the stall. A thread that stands still is read and not touched; one
+  /// 200 ms at most, at the first, second, fourth, eighth … sample of the stall. A blocked thread is read and not touched; one
   /// that runs gets one signal, whose handler needs some 4 KiB of its stack.
   public var captureThreads: ThreadSelection = .lockHolder
 
@@ -107,16 +109,16 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// `STALLMONITOR_DETAIL_AFTER`, a number and a unit, or `off`. The default is nothing.
   public var actions: [StallAction] = []
 
-  /// Whether systemd's watchdog (`WatchdogSec=`) is told that the service is well, while it is.
+  /// Whether systemd's watchdog (`WatchdogSec=`) is notified while the service is healthy.
   ///
   /// `STALLMONITOR_SYSTEMD_WATCHDOG`: `true` or `false`; the default is false. `WATCHDOG=1` is sent at half of the time that systemd gives
   /// (`WATCHDOG_USEC`), which wakes an idle service as often, and not while a watched loop's turn has lasted for ``threshold``
-  /// or more. A loop that waits, has not turned yet, or is paused is well. Without `WatchdogSec=` nothing is sent. After
-  /// ``StallMonitor/stop()`` nobody tells systemd any more: end the process within that time. If the
+  /// or more. A loop that waits, has not turned yet, or is paused is healthy. Without `WatchdogSec=` nothing is sent. After
+  /// ``StallMonitor/stop()`` nothing is sent any more: end the process within that time. If the
   /// monitor cannot watch, or is disabled, systemd is asked once not to expect anything.
   public var notifiesServiceManager = false
 
-  /// What the host handed in to be told of the monitor itself.
+  /// The service's log and metrics.
   var telemetry = Telemetry()
 
   /// The default configuration.
@@ -132,7 +134,7 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   static let allowedActionTime: ClosedRange<Duration> = .zero ... .seconds(3600)
 
   /// The first abort that comes before a stall is one.
-  var earlyAbort: StallAction? { actions.first { $0.deed == .abort && $0.after < threshold } }
+  var earlyAbort: StallAction? { actions.first { $0.kind == .abort && $0.after < threshold } }
 }
 
 /// Why a monitor could not be started, or a loop could not be watched.
@@ -158,6 +160,8 @@ public enum StallMonitorError: Error, Sendable, Equatable, CustomStringConvertib
   case notWatching
   /// The process has no CoreFoundation, and so none of its run loops.
   case noCoreFoundation
+
+  init(_ failure: OwnThreads.Failure) { self = .noThread(code: failure.code) }
 
   /// The error in one line for people.
   public var description: String {

@@ -56,7 +56,7 @@ extension StallMonitorConfiguration {
 extension StallAction: CustomStringConvertible {
   /// The action and its time: `abort after 30.0 seconds`.
   public var description: String {
-    switch deed {
+    switch kind {
     case .call: "call after \(after)"
     case .writeDetailFile: "writeDetailFile after \(after)"
     case .abort: "abort after \(after)"

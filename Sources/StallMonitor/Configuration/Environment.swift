@@ -40,81 +40,18 @@ struct Environment {
   }
 
   /// Names that begin with `STALLMONITOR_`, as this version knows them.
-  static let known = [
-    "STALLMONITOR_ABORT_AFTER", "STALLMONITOR_BUDGET", "STALLMONITOR_COOPERATIVE_POOL", "STALLMONITOR_DETAIL_AFTER",
-    "STALLMONITOR_ENABLED", "STALLMONITOR_REPEAT_WINDOW", "STALLMONITOR_SAMPLING", "STALLMONITOR_SERVICE_NAME",
-    "STALLMONITOR_SINK",
-    "STALLMONITOR_STATE_DIRECTORY", "STALLMONITOR_SYSTEMD_WATCHDOG", "STALLMONITOR_THREADS", "STALLMONITOR_THRESHOLD",
-  ]
+  static let known = MonitorSetting.all.map(\.variable).sorted()
 
   /// Lays the variables over `configuration`.
   ///
   /// Returns all that cannot be used; then the configuration is incomplete.
   func apply(to configuration: inout StallMonitorConfiguration) -> [Problem] {
     var problems: [Problem] = []
-    func read<T>(_ name: String, allowed: String, _ parse: (String) -> T?, _ store: (T) -> Void) {
+    for setting in MonitorSetting.all {
       // An empty value is an unset one: that is how unit files and compose files blank a variable.
-      guard let text = variables[name], !text.isEmpty else { return }
-      if let value = parse(text) {
-        store(value)
-      } else {
-        problems.append(Problem(variable: name, value: text, allowed: allowed))
-      }
-    }
-    read("STALLMONITOR_ENABLED", allowed: "true or false (also 1/0, yes/no, on/off)", Self.parseBool) {
-      configuration.isEnabled = $0
-    }
-    read(
-      "STALLMONITOR_COOPERATIVE_POOL", allowed: "true or false (also 1/0, yes/no, on/off)", Self.parseBool
-    ) { configuration.watchesCooperativePool = $0 }
-    read(
-      "STALLMONITOR_THRESHOLD",
-      allowed: "a number with a unit us, ms, s or min, from 1ms to 60min, such as 250ms or 1.5s",
-      Self.parseThreshold
-    ) { configuration.threshold = $0 }
-    read(
-      "STALLMONITOR_SINK",
-      allowed:
-        "stdout; file: and a path, such as file:/var/log/app/stalls.jsonl; or agent: and the absolute path of the agent's socket, at most \(StallMonitorConfiguration.longestSocketPath) bytes, such as agent:/run/stalld/stalld.sock",
-      Self.parseSink
-    ) {
-      configuration.sink = $0
-    }
-    read(
-      "STALLMONITOR_REPEAT_WINDOW",
-      allowed: "a number with a unit us, ms, s or min, up to 60min, such as 30s; 0s tells every stall",
-      Self.parseRepeatWindow
-    ) { configuration.repeatWindow = $0 }
-    read(
-      "STALLMONITOR_BUDGET", allowed: "a whole number of stalls a minute, 0 (no limit) to 10000",
-      { Int($0).flatMap { StallMonitorConfiguration.allowedBudget.contains($0) ? $0 : nil } }
-    ) { configuration.budget = $0 }
-    read(
-      "STALLMONITOR_SAMPLING", allowed: "a number with a unit us, ms, s or min, from 10ms to 1min, such as 100ms",
-      Self.parseSampling
-    ) { configuration.sampling = $0 }
-    read(
-      "STALLMONITOR_STATE_DIRECTORY", allowed: "an absolute path, such as /run/app",
-      { $0.hasPrefix("/") ? $0 : nil }
-    ) { configuration.stateDirectory = $0 }
-    let selections = StallMonitorConfiguration.ThreadSelection.allCases.map(\.rawValue).joined(separator: ", ")
-    read(
-      "STALLMONITOR_THREADS", allowed: selections, StallMonitorConfiguration.ThreadSelection.init(rawValue:)
-    ) { configuration.captureThreads = $0 }
-    read("STALLMONITOR_SERVICE_NAME", allowed: "any text", { $0 }) { configuration.serviceName = $0 }
-    read(Self.serviceManagerVariable, allowed: "true or false (also 1/0, yes/no, on/off)", Self.parseBool) {
-      configuration.notifiesServiceManager = $0
-    }
-    for (name, make) in [
-      ("STALLMONITOR_DETAIL_AFTER", StallAction.writeDetailFile(after:)),
-      (Self.abortVariable, StallAction.abort(after:)),
-    ] {
-      read(
-        name, allowed: "a number with a unit us, ms, s or min, up to 60min, such as 30s; or off", Self.parseActionTime
-      ) { time in
-        let deed = make(.zero).deed
-        configuration.actions.removeAll { $0.deed == deed }
-        if case .after(let duration) = time { configuration.actions.append(make(duration)) }
+      guard let text = variables[setting.variable], !text.isEmpty else { continue }
+      if !setting.apply(text, &configuration) {
+        problems.append(Problem(variable: setting.variable, value: text, allowed: setting.allowed))
       }
     }
     if problems.isEmpty, let early = configuration.earlyAbort { problems.append(conflict(early, configuration)) }
@@ -128,18 +65,15 @@ struct Environment {
     return problems
   }
 
-  static let abortVariable = "STALLMONITOR_ABORT_AFTER"
-  static let serviceManagerVariable = "STALLMONITOR_SYSTEMD_WATCHDOG"
-
   /// An abort that comes before a stall is one: by its own variable, or by a threshold that is too long for it.
   private func conflict(_ early: StallAction, _ configuration: StallMonitorConfiguration) -> Problem {
-    if let text = variables[Self.abortVariable], !text.isEmpty {
+    if let text = variables[MonitorSetting.abortVariable], !text.isEmpty {
       return Problem(
-        variable: Self.abortVariable, value: text,
+        variable: MonitorSetting.abortVariable, value: text,
         allowed: "from the threshold (\(configuration.threshold)) to 60min; or off")
     }
     return Problem(
-      variable: "STALLMONITOR_THRESHOLD", value: variables["STALLMONITOR_THRESHOLD"] ?? "",
+      variable: MonitorSetting.thresholdVariable, value: variables[MonitorSetting.thresholdVariable] ?? "",
       allowed: "up to the time of the action in code: \(early)")
   }
 
@@ -161,7 +95,7 @@ struct Environment {
   }
 
   /// Whether the sink is the operator's choice, and not the code's.
-  var setsSink: Bool { variables["STALLMONITOR_SINK"]?.isEmpty == false }
+  var setsSink: Bool { variables[MonitorSetting.sinkVariable]?.isEmpty == false }
 
   /// Variables that look like ours and are not: most likely misspelt.
   func unknownVariables() -> [String] {

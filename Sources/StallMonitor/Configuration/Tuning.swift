@@ -1,3 +1,4 @@
+import StallReport
 import Synchronization
 
 /// What an agent says of how this process is to be watched.
@@ -46,7 +47,7 @@ extension Tuning {
     captures = read(
       "captures", current.captures, allowed: Captures.allCases.map(\.rawValue).joined(separator: ", ")
     ) { text.string($0).flatMap(Captures.init(rawValue:)) }
-    let longest = configuration.actions.filter { $0.deed == .abort }.map(\.after).min()
+    let longest = configuration.actions.filter { $0.kind == .abort }.map(\.after).min()
     threshold = read(
       "threshold", current.threshold,
       allowed: "from \"1ms\" to \"60min\"" + (longest.map { ", and not longer than the abort's time (\($0))" } ?? "")

@@ -28,28 +28,18 @@ extension StallMonitorConfiguration {
   public init(config: ConfigReader) throws(StallMonitorKeyError) {
     self.init()
     var variables: [String: String] = [:]
-    for (key, variable) in Self.keys { variables[variable] = config.text(forKey: key) }
+    // A value means the same as in the variable, wherever it comes from.
+    for setting in MonitorSetting.all { variables[setting.variable] = config.text(forKey: setting.key) }
     let problems = Environment(variables).apply(to: &self)
     serviceVersion = config.text(forKey: "serviceVersion")
     guard problems.isEmpty else {
       throw StallMonitorKeyError(
         problems: problems.map { problem in
-          let key = Self.keys.first { $0.variable == problem.variable }?.key ?? problem.variable
+          let key = MonitorSetting.all.first { $0.variable == problem.variable }?.key ?? problem.variable
           return .init(key: key, value: problem.value, allowed: problem.allowed)
         })
     }
   }
-
-  /// A value means the same as in the variable, wherever it comes from.
-  private static let keys: [(key: String, variable: String)] = [
-    ("enabled", "STALLMONITOR_ENABLED"), ("threshold", "STALLMONITOR_THRESHOLD"), ("sink", "STALLMONITOR_SINK"),
-    ("repeatWindow", "STALLMONITOR_REPEAT_WINDOW"), ("budget", "STALLMONITOR_BUDGET"),
-    ("sampling", "STALLMONITOR_SAMPLING"), ("threads", "STALLMONITOR_THREADS"),
-    ("systemdWatchdog", Environment.serviceManagerVariable),
-    ("abortAfter", Environment.abortVariable), ("detailAfter", "STALLMONITOR_DETAIL_AFTER"),
-    ("cooperativePool", "STALLMONITOR_COOPERATIVE_POOL"), ("stateDirectory", "STALLMONITOR_STATE_DIRECTORY"),
-    ("serviceName", "STALLMONITOR_SERVICE_NAME"),
-  ]
 }
 
 /// Values that a monitor cannot use, by their keys.

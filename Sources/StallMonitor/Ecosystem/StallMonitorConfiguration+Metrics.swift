@@ -1,5 +1,6 @@
 #if SwiftMetrics
 public import CoreMetrics
+import StallReport
 import Synchronization
 
 extension StallMonitorConfiguration {
@@ -40,7 +41,7 @@ private final class FactoryMeters: StallMeters {
     }
   }
 
-  func add(_ turns: TurnCount, of loop: String) {
+  func add(_ turns: TurnHistogram, of loop: String) {
     loops.withLock { meters(of: loop, in: &$0).turns(factory).add(turns) }
   }
 
@@ -100,14 +101,14 @@ private struct TurnMeters {
 
   init(loop: String, _ factory: any MetricsFactory) {
     let name = "stallmonitor_turn_duration_seconds"
-    buckets = (TurnCount.bounds.map { "\($0)" } + ["+Inf"]).map {
+    buckets = (TurnHistogram.bounds.map { "\($0)" } + ["+Inf"]).map {
       Counter(label: name + "_bucket", dimensions: [("loop", loop), ("le", $0)], factory: factory)
     }
     count = Counter(label: name + "_count", dimensions: [("loop", loop)], factory: factory)
     seconds = FloatingPointCounter(label: name + "_sum", dimensions: [("loop", loop)], factory: factory)
   }
 
-  func add(_ turns: TurnCount) {
+  func add(_ turns: TurnHistogram) {
     for (counter, number) in zip(buckets, turns.buckets) { counter.increment(by: number) }
     count.increment(by: turns.buckets.last ?? 0)
     seconds.increment(by: turns.seconds)

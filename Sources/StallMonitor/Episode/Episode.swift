@@ -1,3 +1,6 @@
+import StallCapture
+import StallReport
+
 /// One stall, from the first late moment to recovery: what was seen at each sample, weighted by the time it stands for.
 struct Episode {
   /// What a loop's thread was doing at one moment of the stall.
@@ -20,7 +23,7 @@ struct Episode {
     /// Which callout of the turn it met, from 1; 0 if that is not known.
     var calloutNumber: UInt64 = 0
     /// Threads that matter to it: those that are waited for first.
-    var threads: [StallReport.OtherThread] = []
+    var threads: [Report.OtherThread] = []
     /// Threads that were to be among them and were not looked at: there was no time left.
     var threadsLeftOut = 0
     /// All threads that were asked for were looked at, and not only those that are waited for.
@@ -53,7 +56,7 @@ struct Episode {
   }
 
   /// What is kept of a sample beside its stack.
-  struct Moment {
+  struct SampleSummary {
     /// How long after the turn began, and for how much of the stall it stands, in nanoseconds.
     var after: UInt64
     var weight: UInt64
@@ -87,13 +90,6 @@ struct Episode {
   /// How long the first report had to wait for memory.
   var memoryShortage: UInt64 = 0
   private(set) var lastSampleTime: UInt64
-  /// When the next sample and the next `stall.ongoing` are due.
-  private(set) var nextSample: UInt64
-  private(set) var nextOngoing: UInt64
-
-  private var sampleInterval: UInt64
-  private let steadyInterval: UInt64
-  private var ongoingInterval: UInt64 = 1_000_000_000
   private var candidates: [Candidate] = []
   private var causeWeights: [Cause: UInt64] = [:]
   // Stacks that are not in the tree yet, for lack of time for their names.
@@ -102,8 +98,8 @@ struct Episode {
   private(set) var tree = CallTree()
   /// The same by the places in the code, for whoever names those that have no name here.
   private(set) var places = CallTree(by: .place)
-  /// The first samples, at most ``momentLimit``.
-  private(set) var moments: [Moment] = []
+  /// The first samples, at most ``summaryLimit``.
+  private(set) var summaries: [SampleSummary] = []
 
   private struct Candidate {
     var key: String
@@ -111,28 +107,21 @@ struct Episode {
     var sample: Sample
   }
 
-  /// The longest time between two samples, and how many are taken at that pace before it grows again.
-  private static let steadySampleInterval: UInt64 = 1_000_000_000
-  private static let steadySamples = 40
-  private static let longestInterval: UInt64 = 60_000_000_000
+  private static let spacedLimit = 40
   private static let candidateLimit = 16
-  private static let momentLimit = 256
+  private static let summaryLimit = 256
 
   init(
-    id: String, turn: Pulse.Word, start: UInt64, frozen: UInt64 = 0, frozenUntil: UInt64 = 0, now: UInt64,
-    threshold: UInt64 = 0, sampling: UInt64 = 100_000_000
+    id: String, turn: Pulse.Word, start: UInt64, frozen: UInt64 = 0, frozenUntil: UInt64 = 0,
+    threshold: UInt64 = 0
   ) {
     blameLimit = threshold / 2
     self.frozen = frozen
     self.frozenUntil = frozenUntil
-    sampleInterval = sampling
-    steadyInterval = max(sampling, Self.steadySampleInterval)
     self.id = id
     self.turn = turn
     self.start = start
     lastSampleTime = start
-    nextSample = now + sampleInterval
-    nextOngoing = max(start + frozen + ongoingInterval, now + 1)
   }
 
   /// How long the loop has stood still through its own fault.
@@ -150,8 +139,7 @@ struct Episode {
 
   /// Adds what was seen at `time`, for the time since the sample before.
   ///
-  /// One that is taken right after the first, and beside the plan, does not change when the next are due. `callouts` is what the loop had
-  /// called by then.
+  /// `isPlanned` is false of one that is taken right after the first. `callouts` is what the loop had called by then.
   mutating func add(_ sample: Sample, at time: UInt64, isPlanned: Bool = true, callouts: CalloutTimes? = nil) {
     let weight = max(1, time > lastSampleTime ? time - lastSampleTime : 0)
     lastSampleTime = time
@@ -166,11 +154,7 @@ struct Episode {
     }
     guard isPlanned else { return }
     plannedCount += 1
-    if spacedStacks.count < Self.steadySamples { spacedStacks.append((sample.calloutNumber, sample.stack)) }
-    sampleInterval =
-      plannedCount < Self.steadySamples
-      ? min(2 * sampleInterval, steadyInterval) : min(2 * sampleInterval, Self.longestInterval)
-    nextSample = time + sampleInterval
+    if spacedStacks.count < Self.spacedLimit { spacedStacks.append((sample.calloutNumber, sample.stack)) }
   }
 
   /// Notes what the loop has called by now, and so which of the samples show a callout that is to blame.
@@ -205,9 +189,9 @@ struct Episode {
       tree.add(sample.stack, weight: weight)
     }
     places.add(sample.stack.places, weight: weight)
-    if moments.count < Self.momentLimit {
-      moments.append(
-        Moment(
+    if summaries.count < Self.summaryLimit {
+      summaries.append(
+        SampleSummary(
           after: time - start, weight: weight, cause: sample.cause, wait: sample.wait, culprit: culprit,
           failure: sample.failure))
     }
@@ -261,14 +245,6 @@ struct Episode {
   /// Whether the next sample is one that other threads are looked at for: the 1st, 2nd, 4th, 8th and so on.
   var isSweepDue: Bool { (plannedCount + 1) & plannedCount == 0 }
 
-  /// Plans the next `stall.ongoing`: 1 s, 2 s, 4 s … after the beginning, and then every minute.
-  mutating func didReportOngoing(at time: UInt64) {
-    while nextOngoing <= time {
-      nextOngoing += ongoingInterval
-      if ongoingInterval < Self.longestInterval { ongoingInterval = min(2 * ongoingInterval, Self.longestInterval) }
-    }
-  }
-
   /// The sample that stands for the whole stall: of the culprit that took the most time.
   ///
   /// A stack beats none. It is one that blames nobody where the turn was made of many short pieces of work: then whatever was met was met by
@@ -302,12 +278,12 @@ struct Episode {
   /// The samples for whoever names them, if what the stall is known by, or where its time went, may hang on names that are not known here.
   ///
   /// `isNamed` is whether this process names the frames at all.
-  func placesToName(of event: StallReport.Event, isRunning: Bool, isNamed: Bool) -> PlaceTree? {
+  func placesToName(of event: Report.Event, isRunning: Bool, isNamed: Bool) -> UnnamedCallTree? {
     // Of one sample the line has the stack.
     guard sampleCount > 1 else { return nil }
     let wantsFingerprint = isRunning && (!isNamed || !tree.certainCommonFrame.isCertain)
     let wantsPath = event == .ended && (!isNamed || !tree.certainPath.isCertain)
-    return wantsFingerprint || wantsPath ? PlaceTree(places) : nil
+    return wantsFingerprint || wantsPath ? UnnamedCallTree(places) : nil
   }
 
   private func lighter(_ a: Int, _ b: Int) -> Bool { candidates[a].weight < candidates[b].weight }

@@ -1,3 +1,5 @@
+import StallReport
+
 extension Episode {
   /// The version of the detail file's form.
   static let detailVersion = "1.0"
@@ -5,11 +7,11 @@ extension Episode {
   /// All that is known of the stall, as one JSON object with a newline.
   ///
   /// The call tree is a list of nodes that name their parent: `id` is the place in the list, from 0, and parents come first.
-  func detail(for report: StallReport) -> [UInt8] { detailObject(for: report).terminated() }
+  func detail(for report: Report) -> [UInt8] { detailObject(for: report).terminated() }
 
   /// The same as the message that an agent takes: `{"detail":{"id":"…",…}}` with a newline.
-  func detailMessage(for report: StallReport) -> [UInt8] {
-    var message = JSONLine()
+  func detailMessage(for report: Report) -> [UInt8] {
+    var message = JSONWriter()
     message.object("detail") {
       $0.member("id", id)
       $0.append(members: detailObject(for: report))
@@ -17,8 +19,8 @@ extension Episode {
     return message.terminated()
   }
 
-  private func detailObject(for report: StallReport) -> JSONLine {
-    var object = JSONLine()
+  private func detailObject(for report: Report) -> JSONWriter {
+    var object = JSONWriter()
     object.member("@timestamp", report.time.text)
     object.object("detail") { $0.member("schema", Self.detailVersion) }
     object.object("stall") {
@@ -29,7 +31,11 @@ extension Episode {
       $0.member("culprit", report.culprit?.name)
       $0.member("fingerprint", report.fingerprint)
       $0.object("causes_ms") { causes in
-        for cause in Cause.allCases { causes.member(cause.key, milliseconds: weight(of: cause)) }
+        for cause in Cause.allCases {
+          guard let weight = weight(of: cause) else { continue }
+          causes.key(cause.rawValue)
+          causes.value(milliseconds: weight)
+        }
       }
     }
     object.object("loop") {
@@ -42,14 +48,14 @@ extension Episode {
       $0.member("version", report.origin.serviceVersion)
     }
     object.object("host") { $0.member("name", report.origin.hostName) }
-    object.array("samples", moments.map(\.json))
+    object.array("samples", summaries.map(\.json))
     object.array("tree", tree.nodes.enumerated().map { Self.json(of: $1, id: $0) })
     object.array("threads", (heaviest?.threads ?? []).map { $0.json(frames: $0.stack.map(\.json)) })
     return object
   }
 
-  private static func json(of node: CallTree.Node, id: Int) -> JSONLine {
-    var object = JSONLine()
+  private static func json(of node: CallTree.Node, id: Int) -> JSONWriter {
+    var object = JSONWriter()
     object.member("id", id)
     object.member("parent", node.parent)
     object.member("weight_ms", milliseconds: node.weight)
@@ -58,9 +64,9 @@ extension Episode {
   }
 }
 
-extension Episode.Moment {
-  fileprivate var json: JSONLine {
-    var object = JSONLine()
+extension Episode.SampleSummary {
+  fileprivate var json: JSONWriter {
+    var object = JSONWriter()
     object.member("after_ms", milliseconds: after)
     object.member("weight_ms", milliseconds: weight)
     object.member("cause", cause.rawValue)
@@ -68,21 +74,5 @@ extension Episode.Moment {
     object.member("culprit", culprit)
     object.member("failure", failure?.rawValue)
     return object
-  }
-}
-
-extension Cause {
-  fileprivate var key: StaticString {
-    switch self {
-    case .running: "running"
-    case .lock: "lock"
-    case .io: "io"
-    case .sleep: "sleep"
-    case .starved: "starved"
-    case .throttled: "throttled"
-    case .fault: "fault"
-    case .stopped: "stopped"
-    case .unknown: "unknown"
-    }
   }
 }

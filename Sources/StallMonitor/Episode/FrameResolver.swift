@@ -1,5 +1,8 @@
 import CLinux
 import CUnwind
+import StallCapture
+import StallReport
+import StallSymbols
 
 /// Turns addresses into frames: module, build id and offset always; symbol, file and line where they are known.
 ///
@@ -23,17 +26,17 @@ final class FrameResolver {
   private var modules: ModuleMap
   private let symbolizer: Symbolizer
 
-  private struct Place: Hashable {
+  private struct CodeLocation: Hashable {
     var module: ObjectIdentifier
     var offset: UInt64
   }
 
   // What has been found out of a place, to the last word: the stacks of one stall, and of one host, have most frames in common.
-  private var known: [Place: [StackFrame]] = [:]
+  private var known: [CodeLocation: [StackFrame]] = [:]
   // What `known` holds keeps its modules alive: an object's identity is not given to another one.
   private var knownModules: [ObjectIdentifier: LoadedModule] = [:]
   // Where functions begin that have no names.
-  private var functions: [Place: UInt64] = [:]
+  private var functions: [CodeLocation: UInt64] = [:]
   private static let knownLimit = 512
 
   /// Opens libdw.
@@ -96,11 +99,13 @@ final class FrameResolver {
       return [StackFrame(offset: frame.address, owner: frame.address < 65536 ? .system : .host)]
     }
     let offset = frame.lookupAddress &- module.loadBias
-    let key = Place(module: ObjectIdentifier(module), offset: offset)
+    let key = CodeLocation(module: ObjectIdentifier(module), offset: offset)
     guard namesFrames else { return unnamed(frame, key: key, in: module) }
     if let frames = known[key] { return frames }
     var place = StackFrame(module: module.path, buildID: module.buildID, offset: offset)
-    let answer = symbolizer.symbolize(module: module.identity, address: offset, deadline: deadline)
+    var identity = module.identity
+    identity.usesDebugFile = module.isMainExecutable || HostCode.ownerOfLibrary(module.path) == nil
+    let answer = symbolizer.symbolize(module: identity, address: offset, deadline: deadline)
     if answer.isIncomplete { place.pending = frame }
     let frames = place.named(answer.frames, isExecutable: module.isMainExecutable)
     guard !answer.isIncomplete else { return frames }
@@ -109,7 +114,7 @@ final class FrameResolver {
     return frames
   }
 
-  private func makeRoom(for module: LoadedModule, _ key: Place) {
+  private func makeRoom(for module: LoadedModule, _ key: CodeLocation) {
     if known.count + functions.count >= Self.knownLimit {
       known.removeAll(keepingCapacity: true)
       functions.removeAll(keepingCapacity: true)
@@ -121,7 +126,7 @@ final class FrameResolver {
   // MARK: Without names
 
   /// The frame as module, build id and offset; its function is known by its beginning.
-  private func unnamed(_ frame: Backtrace.Frame, key: Place, in module: LoadedModule) -> [StackFrame] {
+  private func unnamed(_ frame: Backtrace.Frame, key: CodeLocation, in module: LoadedModule) -> [StackFrame] {
     var place = StackFrame(module: module.path, buildID: module.buildID, offset: key.offset)
     place.unnamed = frame
     if let start = functions[key] {

@@ -1,25 +1,14 @@
-/// Remembers which stalls have been told, so that the same stall is told once and then counted.
-///
-/// A stall whose functions were told less than a window ago is not told again; at the end of the window one
-/// `stall.suppressed` says how many there were and how long they took. While they go on the windows double; a window
-/// without any ends the matter. Beside that, no more than a budget of stalls a minute is told in full. Belongs to the watchdog's thread.
-final class RepeatLedger {
-  /// What is known of stalls that were counted instead of told.
-  struct Tally: Equatable {
-    /// How many.
-    var count: UInt64 = 0
-    /// Their durations added up, and the longest, in nanoseconds.
-    var total: UInt64 = 0
-    var longest: UInt64 = 0
-    /// The time over which they were counted.
-    var window: UInt64 = 0
-    /// They were not told because of the budget: they need not be alike.
-    var isOverBudget = false
-  }
+import StallReport
 
-  /// Whether a stall is told.
+/// Remembers which stalls have been reported, so that the same stall is reported once and then counted.
+///
+/// A stall whose functions were reported less than a window ago is not reported again; at the end of the window one
+/// `stall.suppressed` says how many there were and how long they took. While they go on the windows double; a window
+/// without any ends the matter. Beside that, no more than a budget of stalls a minute is reported in full. Belongs to the watchdog's thread.
+final class RepeatLedger {
+  /// Whether a stall is reported.
   enum Answer: Equatable {
-    case tell
+    case report
     case count
   }
 
@@ -27,15 +16,15 @@ final class RepeatLedger {
     var began: UInt64
     var window: UInt64
     /// The duration from which on a repetition is no mere repetition.
-    var longestTold: UInt64
-    /// The stall that was told; nil where the budget forbade it.
-    var toldID: String?
-    /// What it was told to be known by: of a computation another one's samples may have met other functions.
-    var toldFingerprint: String?
-    var toldPlaces: PlaceTree?
-    var tally = Tally()
+    var longestReported: UInt64
+    /// The stall that was reported; nil where the budget forbade it.
+    var reportedID: String?
+    /// What it was reported to be known by: of a computation another one's samples may have met other functions.
+    var reportedFingerprint: String?
+    var reportedPlaces: UnnamedCallTree?
+    var tally = SuppressedStalls()
     /// What the summary is made of.
-    var template: StallReport?
+    var template: Report?
 
     var end: UInt64 { began + window }
   }
@@ -54,8 +43,8 @@ final class RepeatLedger {
   private var creditTime: UInt64
 
   /// - Parameters:
-  ///   - window: The first window, in nanoseconds; 0 tells every stall.
-  ///   - budget: How many stalls are told in full a minute; 0 is no limit.
+  ///   - window: The first window, in nanoseconds; 0 reports every stall.
+  ///   - budget: How many stalls are reported in full a minute; 0 is no limit.
   ///   - now: The time.
   init(window: UInt64, budget: Int, now: UInt64) {
     firstWindow = window
@@ -66,7 +55,7 @@ final class RepeatLedger {
 
   /// Goes over to another window and budget: from the next stall on.
   ///
-  /// What is counted keeps its window, unless every stall is to be told.
+  /// What is counted keeps its window, unless every stall is to be reported.
   func retune(window: UInt64, budget: Int) {
     firstWindow = window
     self.budget = UInt64(max(0, budget))
@@ -76,46 +65,46 @@ final class RepeatLedger {
   }
 
   /// Decides about a stall that begins.
-  func begin(_ report: StallReport, at now: UInt64) -> Answer {
+  func begin(_ report: Report, at now: UInt64) -> Answer {
     if isRepetition(report, at: now) { return .count }
-    return spend(at: now) ? .tell : .count
+    return spend(at: now) ? .report : .count
   }
 
-  /// Whether a stall that was not told so far has become worth a report of its own: it lasts more than a second, and twice as long as
-  /// any that was told.
-  func promotes(_ report: StallReport, at now: UInt64) -> Bool {
+  /// Whether a stall that was not reported so far has become worth a report of its own: it lasts more than a second, and twice as long as
+  /// any that was reported.
+  func promotes(_ report: Report, at now: UInt64) -> Bool {
     guard let entry = entries[Self.key(of: report)] else { return spend(at: now) }
-    return report.durationNanoseconds > 1_000_000_000 && report.durationNanoseconds / 2 > entry.longestTold
+    return report.durationNanoseconds > 1_000_000_000 && report.durationNanoseconds / 2 > entry.longestReported
       && spend(at: now)
   }
 
   /// Whether a stall that begins would be counted as a repetition; decides nothing.
-  func knows(_ report: StallReport, at now: UInt64) -> Bool {
+  func knows(_ report: Report, at now: UInt64) -> Bool {
     entries[Self.key(of: report)].map { $0.end > now || $0.tally.count > 0 } ?? false
   }
 
-  /// Notes the end of a stall that was told.
-  func didTell(_ report: StallReport, at now: UInt64) {
+  /// Notes the end of a stall that was reported.
+  func didReport(_ report: Report, at now: UInt64) {
     guard firstWindow > 0 else { return }
     let key = Self.key(of: report)
     if var entry = entries[key], entry.end > now || entry.tally.count > 0 {
-      entry.longestTold = max(entry.longestTold, report.durationNanoseconds)
+      entry.longestReported = max(entry.longestReported, report.durationNanoseconds)
       entries[key] = entry
     } else {
       makeRoom(at: now)
       entries[key] = Entry(
-        began: now, window: firstWindow, longestTold: report.durationNanoseconds, toldID: report.stallID,
-        toldFingerprint: report.fingerprint,
+        began: now, window: firstWindow, longestReported: report.durationNanoseconds, reportedID: report.stallID,
+        reportedFingerprint: report.fingerprint,
         // What shows where the time of another stall went would say that it ran.
-        toldPlaces: report.verdict.evidence.state == "running" ? report.places : nil)
+        reportedPlaces: report.verdict.evidence.state == "running" ? report.places : nil)
     }
   }
 
-  /// Notes the end of a stall that was not told.
-  func didCount(_ report: StallReport, at now: UInt64) {
+  /// Notes the end of a stall that was not reported.
+  func didCount(_ report: Report, at now: UInt64) {
     var key = Self.key(of: report)
     if entries[key] == nil { key = Self.overBudget }
-    var entry = entries[key] ?? Entry(began: now, window: max(firstWindow, Self.minute), longestTold: 0)
+    var entry = entries[key] ?? Entry(began: now, window: max(firstWindow, Self.minute), longestReported: 0)
     entry.tally.count += 1
     entry.tally.total += report.durationNanoseconds
     entry.tally.longest = max(entry.tally.longest, report.durationNanoseconds)
@@ -129,34 +118,35 @@ final class RepeatLedger {
   /// The summaries that are due, oldest first.
   ///
   /// `closing` takes all, because the watch ends.
-  func summaries(at now: UInt64, closing: Bool = false) -> [StallReport] {
+  func summaries(at now: UInt64, closing: Bool = false) -> [Report] {
     let due = entries.filter { $0.value.tally.count > 0 && ($0.value.end <= now || closing) }
-    var reports: [(began: UInt64, report: StallReport)] = []
+    var reports: [(began: UInt64, report: Report)] = []
     for (key, entry) in due {
       guard var report = entry.template else { continue }
       var tally = entry.tally
       tally.window = now - entry.began
       tally.isOverBudget = key == Self.overBudget
-      if let id = entry.toldID {
+      if let id = entry.reportedID {
         report.stallID = id
-        report.fingerprint = entry.toldFingerprint ?? report.fingerprint
-        report.places = entry.toldPlaces
+        report.fingerprint = entry.reportedFingerprint ?? report.fingerprint
+        report.places = entry.reportedPlaces
       }
-      report.suppress(tally)
+      report.suppress(tally, at: .now())
       reports.append((entry.began, report))
       entries[key] =
         tally.isOverBudget
         ? nil
         : Entry(
-          began: now, window: min(2 * entry.window, Self.longestWindow), longestTold: entry.longestTold,
-          toldID: entry.toldID, toldFingerprint: entry.toldFingerprint, toldPlaces: entry.toldPlaces)
+          began: now, window: min(2 * entry.window, Self.longestWindow), longestReported: entry.longestReported,
+          reportedID: entry.reportedID, reportedFingerprint: entry.reportedFingerprint,
+          reportedPlaces: entry.reportedPlaces)
     }
     return reports.sorted { $0.began < $1.began }.map(\.report)
   }
 
   // MARK: Inside
 
-  private func isRepetition(_ report: StallReport, at now: UInt64) -> Bool {
+  private func isRepetition(_ report: Report, at now: UInt64) -> Bool {
     let key = Self.key(of: report)
     guard let entry = entries[key] else { return false }
     if entry.end > now || entry.tally.count > 0 { return true }
@@ -178,13 +168,13 @@ final class RepeatLedger {
     guard entries.count >= Self.entryLimit else { return }
     entries = entries.filter { $0.value.end > now || $0.value.tally.count > 0 }
     guard entries.count >= Self.entryLimit else { return }
-    // Nothing counted is lost: only what has been told, and might be told once more.
+    // Nothing counted is lost: only what has been reported, and might be reported once more.
     let oldest = entries.filter { $0.value.tally.count == 0 }.min { $0.value.began < $1.value.began }
     if let oldest { entries[oldest.key] = nil }
   }
 
   /// What makes two stalls the same: the loop and the host's own functions on the stack; without any, the loop and the cause.
-  private static func key(of report: StallReport) -> String {
+  private static func key(of report: Report) -> String {
     "\(report.loop.name) \(report.repeatKey ?? report.fingerprint ?? report.verdict.cause.rawValue)"
   }
 }

@@ -1,96 +1,40 @@
-/// Whom a stalled thread waits for, whom those wait for in turn, and whether they wait in a circle.
-///
-/// All is looked at before anything is named, which takes long: a lock may be given back meanwhile, and then its holder's stack is
-/// not that of a holder any more.
+import StallCapture
+import StallReport
+
+/// A blocking chain with names: what the stalled thread waits for, the stacks of those that it waits for, and a deadlock.
 struct WaitChain {
-  /// What the stalled thread stood still in, in words.
+  /// What the stalled thread is blocked in, in words.
   private(set) var wait: String?
-  /// Whom it waits for.
+  /// The thread that it waits for.
   private(set) var holder: LockHolder?
   /// The threads that are waited for, in that order.
-  private(set) var threads: [StallReport.OtherThread] = []
+  private(set) var threads: [Report.OtherThread] = []
   /// Threads of which each waits for the next, and the last for the first.
   private(set) var deadlock: [Int32] = []
 
-  private var links: [Link] = []
-  /// Where the circle begins in the links.
-  private var circle: Int?
+  private let chain: BlockingChain
 
-  /// The longest chain that is followed.
-  private static let limit = 16
-
-  private struct Link {
-    var id: Int32
-    var moment: ThreadCapture.Moment
-    var wait: String?
-    var candidate: LockHolder.Candidate?
-    var thread: StandingThread?
-
-    /// Whether the thread has not moved since it was looked at first, and still waits for the same one.
-    var stillWaits: Bool {
-      guard let thread, let candidate else { return false }
-      return LockHolder.candidate(for: thread.call, of: id) == candidate && thread.isStanding
-    }
-  }
-
-  /// Looks at what a thread waits for.
+  /// Reads what a thread waits for.
   ///
   /// - Parameters:
   ///   - probe: The stalled thread.
-  ///   - moment: What it was met in just now.
+  ///   - snapshot: What it was met in just now.
   ///   - capture: What takes the stacks of those that are waited for; nil to leave them alone.
-  init(of probe: borrowing ThreadProbe, in moment: ThreadCapture.Moment, with capture: ThreadCapture?) {
-    guard case .blocked(let call) = moment.activity else { return }
-    var link = Link(id: probe.id, moment: moment, wait: SystemCall(call, of: probe.id).text)
-    link.candidate = LockHolder.candidate(for: call, of: probe.id)
-    // Descriptors and memory were looked up: they are what it waits for only if it has stood there all the time.
-    if !probe.isStanding(in: call, since: moment.timeslices) {
-      link.wait = SystemCall(call).shortText
-      link.candidate = nil
-    }
-    if capture != nil, link.candidate != nil {
-      link.thread = StandingThread(probe.id, call: call, timeslices: moment.timeslices)
-    }
-    links = [link]
-    if let capture { follow(with: capture) }
-  }
-
-  private mutating func follow(with capture: ThreadCapture) {
-    while links.count <= Self.limit, let last = links.last, last.thread != nil, let next = last.candidate?.holder.thread
-    {
-      if let start = links.firstIndex(where: { $0.id == next }) {
-        // The second look. If none has moved since the first, all of them stood there at one moment: when the last of them was
-        // looked at first.
-        if links[start...].allSatisfy({ $0.stillWaits && $0.candidate?.holder.hasTimeout == false }) { circle = start }
-        return
-      }
-      // Whoever stops the monitor waits for its thread.
-      if OwnThreads.current.contains(next) { return }
-      let probe = ThreadProbe(thread: next)
-      var link = Link(id: next, moment: capture.capture(probe, stackEnd: 0))
-      if case .blocked(let call) = link.moment.activity {
-        link.wait = SystemCall(call, of: next).text
-        link.candidate = LockHolder.candidate(for: call, of: next)
-        link.thread = StandingThread(next, call: call, timeslices: link.moment.timeslices)
-        if link.thread == nil { (link.wait, link.candidate) = (SystemCall(call).shortText, nil) }
-      }
-      // A stack that was taken after the lock was given back is no holder's.
-      guard last.stillWaits else { return }
-      links.append(link)
-    }
+  init(of probe: borrowing ThreadProbe, in snapshot: ThreadSnapshot, with capture: ThreadCapture?) {
+    chain = BlockingChain(of: probe, in: snapshot, with: capture)
   }
 
   /// Names the frames, and drops what the names speak against.
   ///
   /// `stack` is the stalled thread's.
   mutating func resolve(stack: [StackFrame], with resolver: FrameResolver) {
-    guard let first = links.first else { return }
+    guard let first = chain.links.first else { return }
     wait = first.wait
     var stack = stack
-    for (index, link) in links.enumerated() {
+    for (index, link) in chain.links.enumerated() {
       if index > 0 {
-        var thread = StallReport.OtherThread(id: link.id, moment: link.moment, role: .lockHolder)
-        stack = (try? link.moment.backtrace.get()).map { resolver.resolve($0) } ?? []
+        var thread = Report.OtherThread(id: link.id, snapshot: link.snapshot, role: .lockHolder)
+        stack = (try? link.snapshot.backtrace.get()).map { resolver.resolve($0) } ?? []
         thread.stack = stack
         thread.state = thread.state ?? link.wait
         threads.append(thread)
@@ -99,7 +43,7 @@ struct WaitChain {
       let words = (link.wait ?? "") + ": " + candidate.holder.text
       if index > 0 { threads[index - 1].state = words } else { (wait, holder) = (words, candidate.holder) }
     }
-    // Every one of the circle's links has been borne out by its stack.
-    if let circle { deadlock = links[circle...].map(\.id) }
+    // Every link of the circle has been borne out by its stack.
+    if let circle = chain.circle { deadlock = chain.links[circle...].map(\.id) }
   }
 }

@@ -1,5 +1,16 @@
 import Glibc
 
+/// Takes what lines are written to, and says when it is rid of them.
+protocol RecordOutput: AnyObject {
+  /// Whether all lines have been taken.
+  ///
+  /// If not, the watchdog is woken when they have been.
+  var isSettled: Bool { get }
+
+  /// Takes a line.
+  func write(_ bytes: [UInt8])
+}
+
 /// What processes of the same service left that ended in a stall.
 ///
 /// A record is sent first and removed afterwards: if this process ends in between, the next one sends it again, with the same `stall.id`.
@@ -22,7 +33,7 @@ final class EarlierRecords {
   deinit { sent?.release() }
 
   /// Sends records for as long as the sink is rid of each.
-  func tell(to sink: any ReportSink) {
+  func send(to sink: any RecordOutput) {
     guard names?.isEmpty != true || sent != nil else { return }
     if names == nil { names = files.list() }
     while sink.isSettled {
@@ -43,7 +54,7 @@ final class EarlierRecords {
   }
 
   /// The sink is closed: removes the record that was sent last if the sink is rid of it; the others stay for the next start.
-  func finish(_ sink: any ReportSink) {
+  func finish(_ sink: any RecordOutput) {
     names = []
     guard let sent, sink.isSettled else { return }
     files.remove(sent)

@@ -1,7 +1,8 @@
 import CLinux
 import Glibc
+import StallReport
 
-/// Sees to it that a process that ends in a stall leaves word of it.
+/// Keeps the report of a stall under way, for the case that the process ends in it.
 ///
 /// While a stall lasts, its report as `stall.fatal` lies in a file; the next start of the same service sends it. Belongs to the
 /// watchdog's thread.
@@ -59,7 +60,7 @@ final class FatalRecorder {
   }
 
   /// Keeps a stall's report for the case that the process ends now.
-  func keep(_ report: StallReport, in record: MappedRecord, turn: Pulse.Word, unless isOver: () -> Bool) {
+  func keep(_ report: Report, in record: MappedRecord, turn: Pulse.Word, unless isOver: () -> Bool) {
     let line = report.line()
     if record.isOpen { return record.update(line) }
     // A service that ends in each of its stalls, and whose lines nobody takes, must not fill the memory.
@@ -77,8 +78,8 @@ final class FatalRecorder {
   }
 
   /// Sends what earlier processes of the service left, as far as the sink takes it.
-  func tellEarlier(to sink: any ReportSink) { earlier.tell(to: sink) }
+  func sendEarlier(to sink: any RecordOutput) { earlier.send(to: sink) }
 
   /// The sink has been closed.
-  func finish(_ sink: any ReportSink) { earlier.finish(sink) }
+  func finish(_ sink: any RecordOutput) { earlier.finish(sink) }
 }

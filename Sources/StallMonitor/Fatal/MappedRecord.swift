@@ -33,12 +33,13 @@ final class MappedRecord: @unchecked Sendable {  // The loop stores one atomic w
 
   // MARK: The loop's side
 
+  /// Gets the word by which the loop has gone on.
+  var endMark: EndMark { EndMark(word: atomic(StallRecord.passedOffset)) }
+
   /// The loop has gone on, with this word.
   ///
   /// One store; none in the child of a fork.
-  func pass(_ word: UInt64) {
-    if sentinel.isInOwnProcess { atomic(StallRecord.passedOffset).pointee.store(word, ordering: .releasing) }
-  }
+  func pass(_ word: UInt64) { if sentinel.isInOwnProcess { endMark.store(word, at: 0) } }
 
   // MARK: The watchdog's side
 

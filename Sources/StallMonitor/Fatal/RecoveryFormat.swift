@@ -1,4 +1,4 @@
-/// What the page looks like on which a host's loops note that a stall is over: a head, and a place for each loop.
+/// What the page looks like on which a host's loops note that a stall is over: a head, and a slot for each loop.
 ///
 /// It is memory that the agent makes, the host maps and the agent reads once the host's process has ended. All stalls that last are on it. Numbers are in the
 /// machine's byte order; the page never leaves it.
@@ -10,13 +10,13 @@ package enum RecoveryFormat {
 
   static let magicOffset = 0
   static let versionOffset = 8
-  /// Not 0 if there are more loops than places.
+  /// Not 0 if there are more loops than slots.
   static let incompleteOffset = 16
 
-  static let placeSize = 64
-  static let placeCount = size / placeSize - 1
+  static let slotSize = 64
+  static let slotCount = size / slotSize - 1
 
-  // Within a place, which begins at a multiple of its size.
+  // Within a slot, which begins at a multiple of its size.
   /// The 128 bits of the id.
   static let highOffset = 0
   static let lowOffset = 8
@@ -54,7 +54,7 @@ package enum RecoveryFormat {
     func word(_ offset: Int) -> UInt64 { page.loadUnaligned(fromByteOffset: offset, as: UInt64.self) }
     guard page.count == size, word(magicOffset) == magic, word(versionOffset) == version, let words = words(of: id)
     else { return .unknown }
-    for start in stride(from: placeSize, to: size, by: placeSize)
+    for start in stride(from: slotSize, to: size, by: slotSize)
     where word(start + highOffset) == words.high && word(start + lowOffset) == words.low {
       let passed = word(start + passedOffset)
       // The loop passes the beginning of the late turn itself if it is asked for its end that early.
@@ -62,7 +62,7 @@ package enum RecoveryFormat {
       let (since, end) = (word(start + sinceOffset), word(start + passedTimeOffset))
       return .over(end > since ? end - since : nil)
     }
-    // Another stall of the same loop has taken its place.
+    // Another stall of the same loop has taken its slot.
     return word(incompleteOffset) == 0 ? .over(nil) : .unknown
   }
 }

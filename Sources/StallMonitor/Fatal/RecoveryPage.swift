@@ -11,7 +11,7 @@ final class RecoveryPage: @unchecked Sendable {  // Loops store atomic words; al
   private let copy: UnsafeMutableRawPointer
   private let sentinel: ForkSentinel
   // Never waited for by a loop: held by the watchdog for a few stores, and by the agent's thread for a mapping.
-  private let taken = Mutex<[Bool]>(Array(repeating: false, count: RecoveryFormat.placeCount))
+  private let taken = Mutex<[Bool]>(Array(repeating: false, count: RecoveryFormat.slotCount))
 
   /// Nil if there is no memory to be had.
   init?(sentinel: ForkSentinel) {
@@ -32,11 +32,11 @@ final class RecoveryPage: @unchecked Sendable {  // Loops store atomic words; al
     clinux_pages_free(copy, RecoveryFormat.size)
   }
 
-  /// A loop's place on the page.
-  final class Place: Sendable {
+  /// A loop's slot on the page.
+  final class Slot: Sendable {
     private let page: RecoveryPage
     private let index: Int
-    private var start: Int { (index + 1) * RecoveryFormat.placeSize }
+    private var start: Int { (index + 1) * RecoveryFormat.slotSize }
 
     fileprivate init(_ page: RecoveryPage, _ index: Int) { (self.page, self.index) = (page, index) }
 
@@ -47,13 +47,17 @@ final class RecoveryPage: @unchecked Sendable {  // Loops store atomic words; al
     /// Four stores; none in the child of a fork.
     func pass(_ word: UInt64, at time: UInt64) {
       guard page.sentinel.isInOwnProcess else { return }
-      pass(word, at: time, in: page.copy)
-      pass(word, at: time, in: page.page)
+      endMarks.copy.store(word, at: time)
+      endMarks.page.store(word, at: time)
     }
 
-    private func pass(_ word: UInt64, at time: UInt64, in memory: UnsafeMutableRawPointer) {
-      RecoveryPage.atomic(memory, start + RecoveryFormat.passedTimeOffset).pointee.store(time, ordering: .relaxed)
-      RecoveryPage.atomic(memory, start + RecoveryFormat.passedOffset).pointee.store(word, ordering: .releasing)
+    /// Get the word by which the loop has gone on, and when; in this order.
+    var endMarks: (copy: EndMark, page: EndMark) { (endMark(in: page.copy), endMark(in: page.page)) }
+
+    private func endMark(in memory: UnsafeMutableRawPointer) -> EndMark {
+      EndMark(
+        word: RecoveryPage.atomic(memory, start + RecoveryFormat.passedOffset),
+        time: RecoveryPage.atomic(memory, start + RecoveryFormat.passedTimeOffset))
     }
 
     /// A stall begins to be followed; before anything is told of it.
@@ -78,7 +82,7 @@ final class RecoveryPage: @unchecked Sendable {  // Loops store atomic words; al
       if let time = end() { close(at: time) }
     }
 
-    /// The process stood still: the duration counts from later on.
+    /// The process was frozen: the duration counts from later on.
     func update(since: UInt64) {
       page.taken.withLock { _ in
         for memory in [page.copy, page.page] {
@@ -91,8 +95,8 @@ final class RecoveryPage: @unchecked Sendable {  // Loops store atomic words; al
     func close(at time: UInt64) { pass(RecoveryFormat.closed, at: time) }
   }
 
-  /// A place for one more loop; nil if there is none left, and then the page says so.
-  func makePlace() -> Place? {
+  /// A slot for one more loop; nil if there is none left, and then the page says so.
+  func makeSlot() -> Slot? {
     let index = taken.withLock { taken -> Int? in
       guard let index = taken.firstIndex(of: false) else { return nil }
       taken[index] = true
@@ -102,7 +106,7 @@ final class RecoveryPage: @unchecked Sendable {  // Loops store atomic words; al
       setIncomplete()
       return nil
     }
-    return Place(self, index)
+    return Slot(self, index)
   }
 
   /// There are stalls that are not on the page.
@@ -114,7 +118,7 @@ final class RecoveryPage: @unchecked Sendable {  // Loops store atomic words; al
     }
   }
 
-  /// Puts memory that an agent has given in the page's place, with what is noted.
+  /// Maps memory that an agent has given where the page is, with what is noted.
   ///
   /// The descriptor stays the caller's. False if it is not memory that can be relied on.
   func show(_ descriptor: Int32) -> Bool {
@@ -124,7 +128,7 @@ final class RecoveryPage: @unchecked Sendable {  // Loops store atomic words; al
     else { return false }
     return taken.withLock { _ in
       guard clinux_pages_show_file(page, RecoveryFormat.size, descriptor) else { return false }
-      for start in stride(from: RecoveryFormat.placeSize, to: RecoveryFormat.size, by: RecoveryFormat.placeSize) {
+      for start in stride(from: RecoveryFormat.slotSize, to: RecoveryFormat.size, by: RecoveryFormat.slotSize) {
         for offset in [
           RecoveryFormat.highOffset, RecoveryFormat.lowOffset, RecoveryFormat.turnOffset, RecoveryFormat.sinceOffset,
         ] {

@@ -1,3 +1,5 @@
+import StallReport
+
 /// What the file of a running stall looks like: a head, and two places for a report line, of which one is valid.
 ///
 /// A line is written to the other place, and then the head says so with one store: a process that ends in the middle leaves the
@@ -61,12 +63,12 @@ enum StallRecord {
     guard valid <= 1 else { return .unusable(reason: "it is damaged") }
     let place = headSize + Int(valid) * placeSize
     let length = word(place + lengthOffset)
-    guard length > 1, length <= UInt64(StallReport.longestLine) else { return .unusable(reason: "it is damaged") }
+    guard length > 1, length <= UInt64(Report.longestLine) else { return .unusable(reason: "it is damaged") }
     let line = file[(place + lineOffset)..<(place + lineOffset + Int(length))]
     guard checksum(of: line, turn: turn) == word(place + checksumOffset) else {
       return .unusable(reason: "it is damaged")
     }
-    guard ReportText.isReport(line, event: "stall.fatal\"") else { return .unusable(reason: "it holds no report") }
+    guard LineValidator.isReport(line, event: "stall.fatal\"") else { return .unusable(reason: "it holds no report") }
     return .fatal(Array(line))
   }
 }

@@ -1,13 +1,14 @@
+import DescriptorIO
 import Glibc
 
-/// Tells systemd's watchdog (`WatchdogSec=`) that the loops are healthy, for as long as they are.
+/// Notifies systemd's watchdog (`WatchdogSec=`) for as long as the loops are healthy.
 ///
 /// Healthy is a loop without a turn that has lasted for the threshold: also one that waits, that has never turned, and that is paused.
 /// Belongs to the watchdog's thread.
 struct ServiceManagerWatchdog: Sendable {
-  /// How often is told: half of systemd's time, as sd_watchdog_enabled(3) advises.
+  /// How often it is notified: half of systemd's time, as sd_watchdog_enabled(3) advises.
   let interval: UInt64
-  private let socket: ServiceManagerSocket
+  private let socket: UnixDatagramSocket
   private var next: UInt64 = 0
   private var hasComplained = false
 
@@ -16,7 +17,7 @@ struct ServiceManagerWatchdog: Sendable {
   // Shorter times cannot be kept on a busy machine.
   private static let shortestInterval: UInt64 = 1_000_000
 
-  init(socket: ServiceManagerSocket, interval: UInt64) {
+  init(socket: UnixDatagramSocket, interval: UInt64) {
     self.socket = socket
     self.interval = max(interval, Self.shortestInterval)
   }
@@ -35,7 +36,7 @@ struct ServiceManagerWatchdog: Sendable {
       return nil
     }
     let address = environment.variables["NOTIFY_SOCKET"] ?? ""
-    guard let socket = ServiceManagerSocket(address: address) else {
+    guard let socket = UnixDatagramSocket(address: address) else {
       Diagnostics.say(
         "NOTIFY_SOCKET=\(address) is not usable; allowed: the path of a Unix socket, or @ and its abstract name, of at most 107 bytes. systemd is not told anything"
       )
@@ -44,10 +45,10 @@ struct ServiceManagerWatchdog: Sendable {
     self.init(socket: socket, interval: time * 1000 / 2)
   }
 
-  /// Tells it if it is time to, and the loops are healthy.
+  /// Sends `WATCHDOG=1` if it is time to, and the loops are healthy.
   ///
   /// Allocates nothing unless it complains. Returns when the next time is; nil while they are not: their recovery wakes the thread.
-  mutating func tell(isHealthy: Bool, at now: UInt64, mayComplain: Bool = true) -> UInt64? {
+  mutating func notify(isHealthy: Bool, at now: UInt64, mayComplain: Bool = true) -> UInt64? {
     guard isHealthy else { return nil }
     guard now >= next else { return next }
     if let code = socket.send(Self.sign) {
@@ -65,7 +66,7 @@ struct ServiceManagerWatchdog: Sendable {
   }
 
   /// Gives the service a last whole time, if it is well: from now on nobody watches it.
-  func tellLast(isHealthy: Bool) { if isHealthy { socket.send(Self.sign) } }
+  func notifyLast(isHealthy: Bool) { if isHealthy { socket.send(Self.sign) } }
 
   /// Asks systemd not to expect anything: nobody watches the service, and that is no reason to kill it.
   func release() {

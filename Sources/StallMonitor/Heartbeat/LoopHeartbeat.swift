@@ -1,30 +1,32 @@
 import CLinux
 import CUnwind
+import StallCapture
 import Synchronization
 
-/// What a watched loop answers by, again and again.
+/// A handle that a watched loop uses to acknowledge heartbeats.
 ///
 /// One for a loop's life.
 public final class LoopHeartbeat: @unchecked Sendable {  // `rest` is the watchdog's alone.
   /// The thread that runs the loop.
   let threadID: Int32
   private let pulse: Pulse
-  private let watchdog: Watchdog
   private let beats: BeatPoster
   private let post: @Sendable (LoopHeartbeat) -> Void
+  private let willEnd: @Sendable () -> Void
   private let isEnded = Atomic<Bool>(false)
   // Made at the first look: its files belong to the watchdog's descriptor table.
   private var rest: RestingThread?
 
-  /// On the loop's thread.
+  /// Call it on the loop's thread; `willEnd` ends the watch.
   init(
-    pulse: Pulse, watchdog: Watchdog, courier: Courier, post: @escaping @Sendable (LoopHeartbeat) -> Void
+    pulse: Pulse, courier: Courier, post: @escaping @Sendable (LoopHeartbeat) -> Void,
+    willEnd: @escaping @Sendable () -> Void
   ) {
     threadID = clinux_gettid()
     beats = BeatPoster(courier: courier, pulse: pulse)
     self.pulse = pulse
-    self.watchdog = watchdog
     self.post = post
+    self.willEnd = willEnd
   }
 
   /// Says that the loop turns.
@@ -43,7 +45,7 @@ public final class LoopHeartbeat: @unchecked Sendable {  // `rest` is the watchd
   /// From any thread; idempotent. A stall that lasts is told as ended, marked `watch_ended`.
   public func end() {
     guard !isEnded.exchange(true, ordering: .acquiringAndReleasing) else { return }
-    watchdog.forget(pulse)
+    willEnd()
   }
 }
 

@@ -1,8 +1,9 @@
 import CLinux
 import CUnwind
+import StallCapture
 import Synchronization
 
-/// What a watched loop tells the watchdog: one word, stored at each transition.
+/// What a watched loop publishes for the watchdog: one word, stored at each transition.
 ///
 /// The loop's thread is the only writer of the word (of a heartbeat's, whoever queues the beat and whoever runs it, in turns). A transition costs a reading of the clock and a store (an idle one the
 /// store alone); the semaphore is posted only when the watchdog has asked for it.
@@ -37,7 +38,7 @@ final class Pulse: Sendable {
     var stamp: UInt64 { raw >> 2 }
   }
 
-  /// What the watchdog wants to be told of.
+  /// What the watchdog wants to be woken for.
   private enum Attention {
     /// Any transition: the watchdog is parked.
     static let parked: UInt32 = 1
@@ -55,17 +56,13 @@ final class Pulse: Sendable {
   // Where membarrier is missing the loop pays for the fence.
   private let fencesItself: Bool
   private let countsTicks: Bool
-  /// Where a stall is kept that the process might end in.
-  let record: MappedRecord?
-  /// Where the loop notes for the agent that a stall is over.
-  let recovery: RecoveryPage.Place?
+  // Where the end of a followed turn is stored beside.
+  private let marks: EndMarks?
 
   init(
-    semaphore: WatchdogSemaphore, fencesItself: Bool, countsTicks: Bool = false, record: MappedRecord? = nil,
-    recovery: RecoveryPage.Place? = nil
+    semaphore: WatchdogSemaphore, fencesItself: Bool, countsTicks: Bool = false, marks: EndMarks? = nil
   ) {
-    self.record = record
-    self.recovery = recovery
+    self.marks = marks
     self.semaphore = semaphore
     self.fencesItself = fencesItself
     self.countsTicks = countsTicks
@@ -127,8 +124,7 @@ final class Pulse: Sendable {
     // find the record.
     if asked & Attention.episode != 0 {
       let word = published.load(ordering: .relaxed)
-      record?.pass(word)
-      recovery?.pass(word, at: recovered.load(ordering: .relaxed))
+      marks?.store(word, at: recovered.load(ordering: .relaxed))
     }
     // On a loop's own thread; a heartbeat's pulse may be answered on another, of which nothing is noted.
     cunwind_note_thread()

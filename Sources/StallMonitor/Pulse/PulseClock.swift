@@ -1,5 +1,7 @@
 import CLinux
 import Glibc
+import StallCapture
+import StallReport
 
 /// Reads the times in a pulse's words.
 ///

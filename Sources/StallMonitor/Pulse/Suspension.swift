@@ -1,13 +1,14 @@
+import StallCapture
 import Synchronization
 
-/// Whether a loop's turns are to be overlooked for now: the service knows that they are slow, or an agent has switched the watch off.
+/// Whether turns are ignored for now: the service knows that they are slow, or an agent has switched the watch off.
 final class Suspension: Sendable {
   private let depth = Atomic<Int>(0)
   // Apart from the count: what the service pauses and resumes does not change what the agent has said.
   private let isSwitchedOff = Atomic<Bool>(false)
   private let resumed = Atomic<UInt64>(0)
 
-  /// Overlooks turns until as many calls of ``end()`` have been made.
+  /// Ignores turns until as many calls of ``end()`` have been made.
   func begin() { depth.add(1, ordering: .sequentiallyConsistent) }
 
   /// Takes one `begin` back.
@@ -26,7 +27,7 @@ final class Suspension: Sendable {
     return false
   }
 
-  /// Overlooks turns until ``switchOn()``, whatever the service pauses and resumes.
+  /// Ignores turns until ``switchOn()``, whatever the service pauses and resumes.
   func switchOff() { isSwitchedOff.store(true, ordering: .sequentiallyConsistent) }
 
   /// Takes ``switchOff()`` back.
@@ -35,7 +36,7 @@ final class Suspension: Sendable {
     isSwitchedOff.store(false, ordering: .sequentiallyConsistent)
   }
 
-  /// Whether turns are overlooked now.
+  /// Whether turns are ignored now.
   var isActive: Bool { depth.load(ordering: .acquiring) > 0 || isSwitchedOff.load(ordering: .acquiring) }
 
   /// When it last ended; no turn is timed from before.

@@ -1,3 +1,6 @@
+import StallCapture
+import StallReport
+
 /// One thread of this process at one moment: what it did, and its call stack with names.
 ///
 /// ``StallMonitor/captureAllThreads(timeLimit:)`` makes them. Its `description` is text for people, one line a frame.
@@ -41,7 +44,7 @@ public struct ThreadBacktrace: Sendable, Hashable {
 }
 
 extension ThreadBacktrace {
-  init(_ thread: StallReport.OtherThread) {
+  init(_ thread: Report.OtherThread) {
     self.init(
       id: thread.id, name: thread.name, isRunning: thread.role == .running,
       wait: thread.role == .running ? nil : thread.state, frames: thread.stack.map(Frame.init),
@@ -51,7 +54,7 @@ extension ThreadBacktrace {
   /// A thread that was not looked at.
   init(id: Int32, failure: String) {
     self.init(
-      id: id, name: ThreadProbe.name(thread: id), isRunning: false, wait: nil, frames: [], isApproximate: false,
+      id: id, name: OwnProcess().name(of: id), isRunning: false, wait: nil, frames: [], isApproximate: false,
       isTruncated: false, failure: failure)
   }
 }

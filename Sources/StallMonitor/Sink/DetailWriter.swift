@@ -1,4 +1,5 @@
 import Glibc
+import StallCapture
 import Synchronization
 
 /// Writes detail files on a thread of its own each, so that a disk that does not answer delays no line.

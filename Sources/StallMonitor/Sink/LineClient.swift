@@ -1,4 +1,5 @@
 import Glibc
+import StallCapture
 
 /// Brings lines to standard output or to a file, and samples into detail files.
 ///
@@ -24,11 +25,11 @@ final class LineClient: OutputClient {
 
   func run() {
     while true {
-      let bell = sink.bell.quiet()
+      let woken = sink.waker.reset()
       let new = sink.take()
       deliver(new)
       if let request = new.request, answer(request) { return }
-      wait(bell)
+      wait(woken)
     }
   }
 
@@ -63,7 +64,7 @@ final class LineClient: OutputClient {
     return true
   }
 
-  private func wait(_ bell: Int32?) {
+  private func wait(_ woken: Int32?) {
     let now = MonotonicClock.now()
     var deadline: UInt64?
     if writer.wantsFlush {
@@ -78,6 +79,6 @@ final class LineClient: OutputClient {
     // A full pipe says when there is room; a full disk does not.
     let entry = pollfd(
       fd: writer.wantsFlush && !isStuck ? writer.pollableDescriptor : -1, events: Int16(POLLOUT), revents: 0)
-    sink.bell.sleep(on: bell, or: entry, until: deadline)
+    sink.waker.sleep(on: woken, or: entry, until: deadline)
   }
 }

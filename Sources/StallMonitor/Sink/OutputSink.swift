@@ -1,4 +1,5 @@
 import Glibc
+import StallCapture
 import Synchronization
 
 /// What runs on the output thread: it brings what the watchdog hands over to its destination.
@@ -51,7 +52,7 @@ final class OutputSink: ReportSink, Sendable {
   }
 
   private let inbox = Mutex(Inbox())
-  let bell = OutputBell()
+  let waker = PollWaker()
   private let isDone = WatchdogSemaphore()
   private let dropped = Atomic<UInt64>(0)
   /// Lines that were written, and how many of those were so when none was left.
@@ -83,11 +84,15 @@ final class OutputSink: ReportSink, Sendable {
   /// Call it on the watchdog: both threads then have one descriptor table. `makeClient` is called there as well.
   func start(name: StaticString, _ makeClient: (OutputSink) -> any OutputClient) throws(StallMonitorError) {
     let client = ClientReference(client: makeClient(self))
-    let handle = try OwnThreads.start(name: name) { [isDone] in
-      client.client.run()
-      isDone.post()
+    do throws(OwnThreads.Failure) {
+      let handle = try OwnThreads.start(name: name) { [isDone] in
+        client.client.run()
+        isDone.post()
+      }
+      thread.withLock { $0 = handle }
+    } catch {
+      throw StallMonitorError(error)
     }
-    thread.withLock { $0 = handle }
   }
 
   // Unchecked: made by the starter, used by the output thread alone.
@@ -152,12 +157,12 @@ final class OutputSink: ReportSink, Sendable {
         lose(1 + line.droppedBefore)
       }
     }
-    bell.ring()
+    waker.wake()
   }
 
   private func request(_ request: Request) {
     inbox.withLock { $0.request = request }
-    bell.ring()
+    waker.wake()
   }
 
   /// Whether the output thread has not taken all that was handed over.
@@ -177,7 +182,7 @@ final class OutputSink: ReportSink, Sendable {
 
   /// Takes all that was handed over since the last call, when there is memory to work on it.
   func take() -> Delivery {
-    MemoryRoom.wait()
+    AvailableMemory.wait()
     return inbox.withLock { inbox in
       defer { (inbox.items, inbox.bytes, inbox.hasLost, inbox.request) = ([], 0, false, nil) }
       return Delivery(items: inbox.items, hasLost: inbox.hasLost, lines: inbox.lines, request: inbox.request)

@@ -32,8 +32,8 @@ struct StallDetail: Sendable {
 
 /// Where report lines go, as the watchdog sees it.
 ///
-/// Used on the watchdog's thread alone; no call but the last two waits for anybody.
-protocol ReportSink: AnyObject {
+/// Used on the watchdog's thread alone; only `settle` and `close` wait.
+protocol ReportSink: RecordOutput {
   /// Takes a line.
   ///
   /// What cannot be sent now is kept, up to a bound; then the oldest is dropped and counted.
@@ -41,11 +41,6 @@ protocol ReportSink: AnyObject {
 
   /// Returns the number of lines dropped since the last call.
   func takeDropped() -> UInt64
-
-  /// Whether all lines have been taken.
-  ///
-  /// If not, the watchdog is woken when they have been.
-  var isSettled: Bool { get }
 
   /// Whether somebody behind it names the frames of reports.
   var namesFrames: Bool { get }

@@ -1,4 +1,7 @@
+import DescriptorIO
 import Glibc
+import StallCapture
+import StallReport
 
 /// The sink that a configuration asks for, and how it is made.
 ///
@@ -34,16 +37,16 @@ struct SinkPlan: Sendable {
   ///
   /// - Throws: ``StallMonitorError`` if the destination cannot be opened, or there is no thread to be had.
   func start(
-    origin: StallReport.Origin, tunings: TuningBox, recovery: RecoveryPage?, news: @escaping @Sendable () -> Void
+    origin: Report.Origin, tunings: TuningBox, recovery: RecoveryPage?, news: @escaping @Sendable () -> Void
   ) throws(StallMonitorError) -> OutputSink {
     let writer: LineWriter
     switch configuration.sink {
     case .agent(let path):
-      let place = spoolPlace(configured: configuration.stateDirectory, environment: environment, origin: origin)
+      let location = spoolLocation(configured: configuration.stateDirectory, environment: environment, origin: origin)
       let sink = OutputSink(namesFrames: true, details: .agent, news: news)
       try sink.start(name: "stall-agent") {
         AgentClient(
-          sink: $0, path: path, origin: origin, place: place, box: tunings, configuration: configuration,
+          sink: $0, path: path, origin: origin, location: location, box: tunings, configuration: configuration,
           recovery: recovery)
       }
       return sink
@@ -54,7 +57,7 @@ struct SinkPlan: Sendable {
       throw .sinkCannotBeOpened(sink: "\(configuration.sink)", reason: String(cString: strerror(code)))
     }
     let details = DetailFiles.make(configured: configuration.stateDirectory, environment: environment)
-    if details == nil, configuration.actions.contains(where: { $0.deed == .writeDetailFile }) {
+    if details == nil, configuration.actions.contains(where: { $0.kind == .writeDetailFile }) {
       Diagnostics.say(
         "no detail files: there is no state directory that can be written to (STALLMONITOR_STATE_DIRECTORY)")
     }
@@ -64,9 +67,9 @@ struct SinkPlan: Sendable {
   }
 
   /// Where lines for the agent may outlive the process; nil where that is nowhere.
-  private func spoolPlace(
-    configured: String?, environment: Environment, origin: StallReport.Origin
-  ) -> Spool.Place? {
+  private func spoolLocation(
+    configured: String?, environment: Environment, origin: Report.Origin
+  ) -> Spool.Location? {
     let own = configured ?? environment.serviceStateDirectory
     // In memory, where there is no other place: what waits then outlives the process, though not the machine.
     let path = own ?? "/dev/shm"
@@ -74,7 +77,7 @@ struct SinkPlan: Sendable {
       let directory = try StateDirectory(path: path)
       try directory.checkWritable()
       let prefix = AbandonedFiles.prefix("stallspool", service: [origin.serviceName, path])
-      return Spool.Place(directory: directory, prefix: prefix, isShared: own == nil)
+      return Spool.Location(directory: directory, prefix: prefix, isShared: own == nil)
     } catch {
       Diagnostics.say(
         "the state directory \(path) cannot be used: \(error.reason). What the agent has not taken when the service ends is lost"

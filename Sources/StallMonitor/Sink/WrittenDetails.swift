@@ -1,4 +1,5 @@
 import Glibc
+import StallCapture
 import Synchronization
 
 /// The stalls whose detail file has been written, by the output thread.

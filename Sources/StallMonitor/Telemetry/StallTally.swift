@@ -1,3 +1,6 @@
+import StallCapture
+import StallReport
+
 /// What has been counted of stalls and not been handed over yet.
 struct StallTally: Sendable {
   /// The dimensions of what is counted.
@@ -19,11 +22,11 @@ struct StallTally: Sendable {
   /// The loops that are watched, each with whether it stands still.
   var loops: [String: Bool] = [:]
 
-  mutating func add(_ report: StallReport, isTold: Bool) {
+  mutating func add(_ report: Report, isReported: Bool) {
     var count = counts[Key(loop: report.loop.name, cause: report.verdict.cause)] ?? Count()
     count.ended += 1
     count.nanoseconds += report.durationNanoseconds
-    if !isTold { count.suppressed += 1 }
+    if !isReported { count.suppressed += 1 }
     counts[Key(loop: report.loop.name, cause: report.verdict.cause)] = count
   }
 }

@@ -1,4 +1,4 @@
-/// What a host hands in to be told of the monitor itself: its log, and its metrics.
+/// The service's log and metrics, which get what the monitor reports about itself.
 ///
 /// Stalls go to the sink. Both are called on the courier's thread, one at a time.
 struct Telemetry: Sendable, Equatable {
@@ -9,28 +9,11 @@ struct Telemetry: Sendable, Equatable {
   static func == (a: Telemetry, b: Telemetry) -> Bool { a.log === b.log && a.meters === b.meters }
 }
 
-/// A log of the host's.
-protocol StateLog: AnyObject, Sendable {
-  func write(_ note: StateNote)
-}
-
-/// Something that the monitor says of itself.
-struct StateNote: Sendable {
-  enum Level: Sendable {
-    case info
-    case warning
-  }
-
-  var level: Level
-  var text: String
-  var metadata: [(key: String, value: String)] = []
-}
-
 /// Metrics of the host's.
 protocol StallMeters: AnyObject, Sendable {
   /// Adds what has been counted since the last call.
   func add(_ tally: StallTally)
 
   /// Adds the turns that a loop has made since the last call.
-  func add(_ turns: TurnCount, of loop: String)
+  func add(_ turns: TurnHistogram, of loop: String)
 }

@@ -1,12 +1,14 @@
 import CLinux
 import Glibc
+import StallCapture
+import StallReport
 import Synchronization
 
 /// Carries the monitor's own words and numbers to the host's log and metrics, on a thread that may wait for them.
 ///
 /// A log handler takes locks that a stalled loop may hold, so the watchdog calls none: it leaves what there is here, and goes on. The
 /// thread sleeps until then, so an idle service wakes it never.
-final class TelemetryCourier: Sendable {
+final class TelemetryCourier: NoteCarrier {
   private static let noteLimit = 256
   private static let turnInterval: UInt64 = 1_000_000_000
   private static let longestFarewell: UInt64 = 1_000_000_000
@@ -50,22 +52,22 @@ final class TelemetryCourier: Sendable {
   }
 
   /// Counts a stall that has ended.
-  func count(_ report: StallReport, isTold: Bool) {
+  func count(_ report: Report, isReported: Bool) {
     guard telemetry.meters != nil else { return }
     change { load in
-      load.tally.add(report, isTold: isTold)
+      load.tally.add(report, isReported: isReported)
       load.hasTally = true
     }
   }
 
-  /// Looks at what is new of the loops.
+  /// Notes what is new of the loops.
   ///
-  /// On the watchdog, whenever it is awake for another reason.
-  func look(at loops: [WatchedLoop], now: UInt64) {
-    if telemetry.log != nil { for loop in loops { sayKind(of: loop) } }
+  /// Call it on the watchdog whenever that is awake for another reason.
+  func observe(_ loops: [any ObservedLoop], now: UInt64) {
+    if telemetry.log != nil { for loop in loops { logKind(of: loop) } }
     guard telemetry.meters != nil else { return }
     let isDue = now >= nextTurns.load(ordering: .relaxed)
-    let states = Dictionary(loops.map { ($0.subject.name, $0.isStalled) }) { $0 || $1 }
+    let states = Dictionary(loops.map { ($0.name, $0.isStalled) }) { $0 || $1 }
     let hasChanged = load.withLock { $0.tally.loops != states }
     guard isDue || hasChanged else { return }
     if isDue { nextTurns.store(now + Self.turnInterval, ordering: .relaxed) }
@@ -76,15 +78,14 @@ final class TelemetryCourier: Sendable {
     }
   }
 
-  private func sayKind(of loop: WatchedLoop) {
-    guard let kind = loop.subject.knownKind, loop.saidKinds.insert(kind).inserted else { return }
-    let status = WatchedLoopStatus(loop.subject)
+  private func logKind(of loop: any ObservedLoop) {
+    guard let kind = loop.knownKind, loop.loggedKinds.insert(kind).inserted else { return }
     _ = carry(
       StateNote(
-        level: .info, text: "Watching the loop \(status.name): \(kind)",
+        level: .info, text: "Watching the loop \(loop.name): \(kind)",
         metadata: [
-          ("loop.name", status.name), ("loop.kind", kind), ("thread.id", status.threadID.map { "\($0)" } ?? "any"),
-          ("threshold", "\(status.threshold)"),
+          ("loop.name", loop.name), ("loop.kind", kind), ("thread.id", loop.threadID.map { "\($0)" } ?? "any"),
+          ("threshold", "\(loop.thresholdDuration)"),
         ]))
   }
 
@@ -98,14 +99,14 @@ final class TelemetryCourier: Sendable {
 
   // MARK: The thread
 
-  /// Starts the thread; `subjects` are the loops whose turns are counted.
-  func start(_ subjects: @escaping @Sendable () -> [WatchedLoop.Subject]) throws(StallMonitorError) {
+  /// Starts the thread; `loops` are those that are watched.
+  func start(_ loops: @escaping @Sendable () -> [CountedLoop]) throws(OwnThreads.Failure) {
     let thread = try OwnThreads.start(name: "stall-telemetry") { [self] in
       var turns: [ObjectIdentifier: Turns] = [:]
       repeat {
         semaphore.wait()
-        MemoryRoom.wait()
-      } while handOver(subjects(), &turns)
+        AvailableMemory.wait()
+      } while handOver(loops(), &turns)
       hasEnded.post()
     }
     pthread_detach(thread)
@@ -134,12 +135,12 @@ final class TelemetryCourier: Sendable {
   /// What has been counted of a loop's turns.
   private struct Turns {
     var name: String
-    var source: TurnSource
-    var last: TurnCount
+    var meter: TurnMeter
+    var last: TurnHistogram
   }
 
   /// Hands over what there is; false if it was the last.
-  private func handOver(_ subjects: [WatchedLoop.Subject], _ turns: inout [ObjectIdentifier: Turns]) -> Bool {
+  private func handOver(_ loops: [CountedLoop], _ turns: inout [ObjectIdentifier: Turns]) -> Bool {
     let load = load.withLock { load in
       defer {
         (load.notes, load.lostNotes, load.tally.counts) = ([], 0, [:])
@@ -153,22 +154,20 @@ final class TelemetryCourier: Sendable {
         StateNote(level: .warning, text: "\(load.lostNotes) notes were dropped: the log is too slow"))
     }
     if load.hasTally { telemetry.meters?.add(load.tally) }
-    if load.countsTurns, let meters = telemetry.meters { count(&turns, of: subjects, for: meters) }
+    if load.countsTurns, let meters = telemetry.meters { count(&turns, of: loops, for: meters) }
     return !load.isLast
   }
 
   private func count(
-    _ turns: inout [ObjectIdentifier: Turns], of subjects: [WatchedLoop.Subject], for meters: any StallMeters
+    _ turns: inout [ObjectIdentifier: Turns], of loops: [CountedLoop], for meters: any StallMeters
   ) {
-    for subject in subjects where turns[ObjectIdentifier(subject.pulse)] == nil {
-      turns[ObjectIdentifier(subject.pulse)] = subject.turns.map {
-        Turns(name: subject.name, source: $0, last: $0.earlier)
-      }
+    for loop in loops where turns[loop.id] == nil {
+      turns[loop.id] = loop.meter().map { Turns(name: loop.name, meter: $0, last: $0.earlier) }
     }
-    for (key, var loop) in turns {
-      if let change = loop.source.count.change(since: &loop.last) { meters.add(change, of: loop.name) }
+    for (key, var counted) in turns {
+      if let change = counted.meter.histogram.change(since: &counted.last) { meters.add(change, of: counted.name) }
       // One that is not watched any more has been counted to its end.
-      turns[key] = subjects.contains { ObjectIdentifier($0.pulse) == key } ? loop : nil
+      turns[key] = loops.contains { $0.id == key } ? counted : nil
     }
   }
 }

@@ -1,4 +1,5 @@
 import Glibc
+import StallCapture
 import Synchronization
 
 /// A thread that runs what only a thread of the service's may run: closures, heartbeats, messages on standard error.
@@ -96,7 +97,7 @@ final class Courier: Sendable {
   private func run() {
     while true {
       semaphore.wait()
-      MemoryRoom.wait()
+      AvailableMemory.wait()
       while let job = next() {
         job()
         state.withLock { $0.done += 1 }

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StallCapture
 
 /// Detects that the whole process was kept from running: stopped by a signal, frozen with its control group, held by a debugger, or
 /// paused with its machine.
@@ -19,7 +20,7 @@ struct FreezeDetector: ~Copyable {
   static let limit: UInt64 = 50_000_000
 
   /// What is reported as a stop of the process; a shorter one is only not held against anybody.
-  static let worthTelling: UInt64 = 100_000_000
+  static let worthReporting: UInt64 = 100_000_000
 
   /// Nothing but a pause of the machine makes a thread this late.
   private static let machinePause: UInt64 = 10_000_000_000

@@ -14,12 +14,30 @@ public struct WatchedLoopStatus: Sendable, Hashable {
 
 extension WatchedLoopStatus {
   init(_ subject: WatchedLoop.Subject) {
-    var threadID: Int32? = subject.threadID
-    if let heartbeat = subject.heartbeat, heartbeat.isBeating {
-      if case .thread(let server) = heartbeat.server { threadID = server } else { threadID = nil }
-    }
     self.init(
-      name: subject.name, kind: subject.knownKind, threadID: threadID,
+      name: subject.name, kind: subject.knownKind, threadID: subject.currentThreadID,
       threshold: .nanoseconds(Int64(clamping: subject.threshold)))
+  }
+}
+
+extension WatchedLoop.Subject {
+  /// The thread that runs the loop; nil if none does at this moment.
+  var currentThreadID: Int32? {
+    guard let heartbeat, heartbeat.isBeating else { return threadID }
+    if case .thread(let server) = heartbeat.server { return server }
+    return nil
+  }
+}
+
+extension WatchedLoop: ObservedLoop {
+  var name: String { subject.name }
+  var knownKind: String? { subject.knownKind }
+  var threadID: Int32? { subject.currentThreadID }
+  var thresholdDuration: Duration { .nanoseconds(Int64(clamping: threshold)) }
+}
+
+extension CountedLoop {
+  init(_ subject: WatchedLoop.Subject) {
+    self.init(id: ObjectIdentifier(subject.pulse), name: subject.name, meter: subject.meter)
   }
 }

@@ -1,6 +1,8 @@
+import DescriptorIO
 import Glibc
 import LoopEngine
 import StallMonitor
+import StallReport
 
 /// The agent: hosts' reports come in, get names, and are written; all on its loop, but for names, files and details.
 final class Agent {
@@ -17,7 +19,7 @@ final class Agent {
   private var textfile: MetricsTextfile?
   private var control: ControlServer!
   private var listener: StreamListener?
-  private let manager: ServiceManagerSocket?
+  private let manager: UnixDatagramSocket?
   private let began = Loop.Instant.now
   private var recentStalls = RecentStalls()
   private var loaded = Timestamp.now()
@@ -28,12 +30,12 @@ final class Agent {
   private var rate = LineRate()
 
   /// Lines that the writer has, in order.
-  private var written = TransitQueue()
+  private var written = PendingLines()
 
   /// Opens everything.
   ///
   /// Throws the first thing that cannot be had, with words.
-  init(settings: AgentSettings, options: AgentOptions, loop: Loop, manager: ServiceManagerSocket?) throws {
+  init(settings: AgentSettings, options: AgentOptions, loop: Loop, manager: UnixDatagramSocket?) throws {
     self.settings = settings
     self.options = options
     self.loop = loop
@@ -41,8 +43,8 @@ final class Agent {
     DescriptorLimit.raise()
     details = try DetailStore(settings: settings.details)
     let agent = UncheckedReference(self)
-    let arrivals = Arrivals(loop: loop) { agent.object?.didWrite($0) }
-    writer = try OutputWriter(settings: settings.outputs) { arrivals.add($0) }
+    let writtenLines = WrittenLineCounter(loop: loop) { agent.object?.didWrite($0) }
+    writer = try OutputWriter(settings: settings.outputs) { writtenLines.add($0) }
     stuckOutputs = StuckOutputs(
       loop: loop, say: { AgentLog.say($0, $0 == .error ? .outputFailed : nil, $1) },
       counters: { [unowned self] in writer.counters() })
@@ -72,7 +74,7 @@ final class Agent {
     rate.count(1)
   }
 
-  private func write(_ lines: [TransitLine]) {
+  private func write(_ lines: [PendingLine]) {
     written.append(lines)
     let reports = lines.compactMap(\.line)
     // With the names that the outputs get.

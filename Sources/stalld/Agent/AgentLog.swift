@@ -1,3 +1,4 @@
+import DescriptorIO
 import Glibc
 import StallMonitor
 
@@ -17,7 +18,7 @@ enum AgentLog {
   // systemd.exec(5): standard error is connected to the journal.
   private static let isJournal = getenv("JOURNAL_STREAM") != nil
   // systemd's Journal native protocol: a datagram of NAME=value lines.
-  private static let journal = ServiceManagerSocket(address: "/run/systemd/journal/socket")
+  private static let journal = UnixDatagramSocket(address: "/run/systemd/journal/socket")
 
   /// Says one line.
   static func say(_ priority: Priority, _ text: String) { say(priority, nil, text) }

@@ -1,14 +1,11 @@
 import StallMonitor
+import StallReport
 
 extension AgentSettings {
   /// Who may connect, and send how much.
   var policy: Ingest.Policy {
     Ingest.Policy(
-      linesPerSecond: Double(limits.linesPerSecond),
-      userLinesPerSecond: Double(max(limits.userLinesPerSecond, limits.linesPerSecond)),
-      userBytesPerDay: dailyQuota, lineBytes: limits.lineBytes, connections: limits.connections,
-      connectionsPerUser: limits.connectionsPerUser, memory: limits.memory,
-      incompleteLineTimeout: limits.incompleteLineTimeout, allowedUsers: Set(socket.allow.users.map(\.id)),
+      limits: limits, userBytesPerDay: dailyQuota, allowedUsers: Set(socket.allow.users.map(\.id)),
       allowedGroups: Set(socket.allow.groups.map(\.id)))
   }
 
@@ -29,7 +26,7 @@ extension AgentSettings {
 extension AgentSettings.ServiceOverride {
   /// What a host is handed (Documentation/AgentProtocol.md).
   var json: String {
-    var line = JSONLine()
+    var line = JSONWriter()
     line.member("enabled", bool: isEnabled)
     line.member("captures", captures?.rawValue)
     line.member("threshold", threshold.map(DurationText.text))

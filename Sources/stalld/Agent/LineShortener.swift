@@ -1,11 +1,11 @@
 import StallMonitor
+import StallReport
 
 /// Makes a report short enough for outputs, in one pass and without names: all samples give way first, then the last threads, then frames from the middle.
 ///
 /// For lines that have been scanned (``LineScanner``): what is no report is left alone.
 struct LineShortener {
   private let line: [UInt8]
-  private var position = 0
   private var stack: Range<Int>?
   private var frames: [Range<Int>] = []
   private var threads: Range<Int>?
@@ -30,104 +30,58 @@ struct LineShortener {
   // MARK: Where the parts are
 
   private mutating func scan() -> Bool {
-    skipBlanks()
-    guard byte == UInt8(ascii: "{") else { return false }
-    position += 1
-    while true {
-      skipBlanks()
-      guard byte == UInt8(ascii: "\"") else { break }
-      let start = position
-      skipString()
-      let key = String(decoding: line[(start + 1)..<(position - 1)], as: UTF8.self)
-      skipBlanks()
-      guard byte == UInt8(ascii: ":") else { return false }
-      position += 1
-      skipBlanks()
-      let value = position
-      switch key {
-      case "stack": frames = items()
-      case "threads": threadItems = items()
-      default: skipValue()
+    line.withUnsafeBufferPointer { bytes in
+      var json = JSONScanner(bytes)
+      return (try? read(&json)) ?? false
+    }
+  }
+
+  private mutating func read(_ json: inout JSONScanner) throws(JSONScanner.Fault) -> Bool {
+    json.skipBlanks()
+    guard json.current == UInt8(ascii: "{"), try json.beginObject() else { return false }
+    var isLast: Bool
+    repeat {
+      let start = json.position
+      let key = try json.key()
+      let value = try json.beginValue()
+      if json.is(key, "stack") {
+        frames = try items(&json)
+      } else if json.is(key, "threads") {
+        threadItems = try items(&json)
+      } else {
+        try json.skipValue()
       }
-      note(key, value..<position)
-      skipBlanks()
-      let isLast = byte != UInt8(ascii: ",")
-      if key == "call_tree" {
+      let range = value..<json.position
+      note(json, key, range)
+      json.skipBlanks()
+      end = json.position
+      isLast = try !json.nextMember()
+      if json.is(key, "call_tree") {
         // With the comma behind it; the last member's is before it.
         let comma = isLast ? line[..<start].lastIndex(of: UInt8(ascii: ",")) : nil
-        tree = (comma ?? start)..<(isLast ? position : position + 1)
+        tree = (comma ?? start)..<(isLast ? end : end + 1)
       }
-      if isLast { break }
-      position += 1
-    }
-    end = position
-    return byte == UInt8(ascii: "}")
+    } while !isLast
+    return true
   }
 
-  private mutating func note(_ key: String, _ value: Range<Int>) {
-    switch key {
-    case "stack": stack = value
-    case "threads": threads = value
-    case "threads_omitted", "frames_omitted": omitted[key] = value
-    default: break
+  private mutating func note(_ json: JSONScanner, _ key: JSONScanner.Text, _ value: Range<Int>) {
+    if json.is(key, "stack") { stack = value }
+    if json.is(key, "threads") { threads = value }
+    for name in ["threads_omitted", "frames_omitted"] as [StaticString] where json.is(key, name) {
+      omitted["\(name)"] = value
     }
   }
 
-  private var byte: UInt8 { position < line.count ? line[position] : 0 }
-
-  private mutating func skipBlanks() {
-    while position < line.count, line[position] <= 0x20 { position += 1 }
-  }
-
-  private mutating func skipString() {
-    position += 1
-    while position < line.count, line[position] != UInt8(ascii: "\"") {
-      position += line[position] == UInt8(ascii: "\\") ? 2 : 1
-    }
-    position = min(position + 1, line.count)
-  }
-
-  /// Goes past one value: an object or array to its end, whatever is in it.
-  private mutating func skipValue() {
-    var depth = 0
-    while position < line.count {
-      switch line[position] {
-      case UInt8(ascii: "\""): skipString()
-      case UInt8(ascii: "{"), UInt8(ascii: "["):
-        depth += 1
-        position += 1
-      case UInt8(ascii: "}"), UInt8(ascii: "]"):
-        guard depth > 0 else { return }
-        depth -= 1
-        position += 1
-      case UInt8(ascii: ","):
-        guard depth > 0 else { return }
-        position += 1
-      default: position += 1
-      }
-      if depth == 0, position < line.count, [0x2c, 0x7d, 0x5d].contains(line[position]) { return }
-    }
-  }
-
-  /// The elements of an array.
-  private mutating func items() -> [Range<Int>] {
-    guard byte == UInt8(ascii: "[") else {
-      skipValue()
+  /// The elements of the array that a scanner is at; none of a value of another kind.
+  private func items(_ json: inout JSONScanner) throws(JSONScanner.Fault) -> [Range<Int>] {
+    var items: [Range<Int>] = []
+    guard json.current == UInt8(ascii: "[") else {
+      try json.skipValue()
       return []
     }
-    var items: [Range<Int>] = []
-    position += 1
-    while position < line.count {
-      skipBlanks()
-      if byte == UInt8(ascii: "]") { break }
-      let start = position
-      skipValue()
-      items.append(start..<position)
-      skipBlanks()
-      guard byte == UInt8(ascii: ",") else { break }
-      position += 1
-    }
-    position += 1
+    guard try json.beginArray() else { return [] }
+    repeat { items.append(try json.skipValue()) } while try json.nextElement()
     return items
   }
 

@@ -160,7 +160,7 @@ extension UnitNeeds {
       var lines: [String] = []
       for line in own.flatMap(\.lines) where !lines.contains(line) { lines.append(line) }
       text += "as a service, the agent needs a drop-in of \(unit.rawValue) for these settings:\n"
-      for need in own { text += "  \(SettingsMistake.printable(need.setting, limit: 4096)): \(need.reason)\n" }
+      for need in own { text += "  \(SettingsError.printable(need.setting, limit: 4096)): \(need.reason)\n" }
       text += "/etc/systemd/system/\(unit.rawValue).d/settings.conf, then systemctl daemon-reload and a restart:\n"
       text += ([unit.section] + lines).map { "  \($0)\n" }.joined()
     }

@@ -1,25 +1,33 @@
-import FoundationEssentials
-import Glibc
+import StallReport
 
 /// Compares the lines of the demo's host with what was planned.
 final class DemoJudge {
   /// What the judge reads of a line.
-  private struct Line: Decodable {
-    struct Event: Decodable { var name: String }
-    struct Stall: Decodable {
-      var id: String
-      var culprit: String?
-      var cause: String
-      var duration_ms: Double
-    }
-    struct Frame: Decodable {
+  private struct Line {
+    struct Frame {
       var symbol: String?
       var file: String?
       var line: Int?
     }
-    var event: Event
-    var stall: Stall
+    var event: String
+    var stallID: String
+    var culprit: String?
+    var cause: String
+    var milliseconds: Double
     var stack: [Frame]
+
+    /// Nil if it is no report.
+    init?(_ bytes: [UInt8]) {
+      guard let text = try? JSONText(bytes), let event = text.string(text.root["event"]?["name"]),
+        let stall = text.root["stall"], let id = text.string(stall["id"]), let cause = text.string(stall["cause"]),
+        let milliseconds = text.number(stall["duration_ms"]), let frames = text.root["stack"]?.elements
+      else { return nil }
+      (self.event, stallID, self.cause, self.milliseconds) = (event, id, cause, milliseconds)
+      culprit = text.string(stall["culprit"])
+      stack = frames.map {
+        Frame(symbol: text.string($0["symbol"]), file: text.string($0["file"]), line: text.integer($0["line"]))
+      }
+    }
   }
 
   /// What a function of the host's is called that has no name, up to its offset.
@@ -40,27 +48,27 @@ final class DemoJudge {
   func take(_ bytes: [UInt8]) -> String? {
     lines += 1
     if bytes.count > 8000 { faults.append("line \(lines) has \(bytes.count) bytes, more than 8000") }
-    guard let line = try? JSONDecoder().decode(Line.self, from: Data(bytes)) else {
+    guard let line = Line(bytes) else {
       faults.append("line \(lines) is not a report")
       return nil
     }
-    let culprit = line.stall.culprit ?? "nothing"
+    let culprit = line.culprit ?? "nothing"
     guard let plan = plan(of: line, blaming: culprit) else {
-      faults.append("\(line.event.name) blames \(culprit), which was not planned to stall")
+      faults.append("\(line.event) blames \(culprit), which was not planned to stall")
       return nil
     }
-    if !plan.causes.contains(line.stall.cause) {
+    if !plan.causes.map(\.rawValue).contains(line.cause) {
       faults.append(
-        "\(line.event.name) of \(plan.function) gives \(line.stall.cause) as the cause, not \(plan.causes[0])")
+        "\(line.event) of \(plan.function) gives \(line.cause) as the cause, not \(plan.causes[0].rawValue)")
     }
-    if line.event.name == "stall.started" { started[line.stall.id] = plan }
-    guard line.event.name == "stall.ended" else { return nil }
-    if started[line.stall.id] == nil { faults.append("\(plan.function) has an end without a beginning") }
+    if line.event == "stall.started" { started[line.stallID] = plan }
+    guard line.event == "stall.ended" else { return nil }
+    if started[line.stallID] == nil { faults.append("\(plan.function) has an end without a beginning") }
     ended.append(plan)
     let milliseconds = Double(plan.duration / .milliseconds(1))
     // It cannot have been shorter than it was planned; how much longer depends on the machine.
-    if line.stall.duration_ms < milliseconds - 1 {
-      faults.append("\(plan.function) is said to have taken \(line.stall.duration_ms) ms instead of \(milliseconds)")
+    if line.milliseconds < milliseconds - 1 {
+      faults.append("\(plan.function) is said to have taken \(line.milliseconds) ms instead of \(milliseconds)")
     }
     let isUnnamed = culprit.hasPrefix(unnamed)
     let place = line.stack.first { $0.symbol == culprit }
@@ -68,7 +76,7 @@ final class DemoJudge {
       " (\(file.split(separator: "/").last ?? "")\(place?.line.map { ":\($0)" } ?? ""))"
     }
     return
-      "  \(padded(line.stall.cause, 8)) \(padded("\(Int(line.stall.duration_ms.rounded())) ms", 8)) \(culprit)\(position ?? "")\(isUnnamed ? " (\(plan.function)(), by its turn)" : "")"
+      "  \(padded(line.cause, 8)) \(padded("\(Int(line.milliseconds.rounded())) ms", 8)) \(culprit)\(position ?? "")\(isUnnamed ? " (\(plan.function)(), by its turn)" : "")"
   }
 
   /// The stall that a line is of: the one that it names, or in a program without names the one whose turn it is.
@@ -77,7 +85,7 @@ final class DemoJudge {
       return PlannedStall.allCases.first { culprit.contains($0.function + "()") }
     }
     hasUnnamed = true
-    guard line.event.name == "stall.started" else { return started[line.stall.id] }
+    guard line.event == "stall.started" else { return started[line.stallID] }
     defer { beginnings += 1 }
     return beginnings < PlannedStall.allCases.count ? PlannedStall.allCases[beginnings] : nil
   }

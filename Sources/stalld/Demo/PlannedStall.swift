@@ -1,3 +1,5 @@
+import StallReport
+
 /// A way in which the demo's host stalls, and what its report must say.
 enum PlannedStall: CaseIterable {
   case computing
@@ -26,12 +28,12 @@ enum PlannedStall: CaseIterable {
   }
 
   /// What the report may give as the cause; on a machine without a processor to spare, a computation is truly starved.
-  var causes: [String] {
+  var causes: [Cause] {
     switch self {
-    case .computing: ["running", "starved", "throttled"]
-    case .sleeping: ["sleep"]
-    case .reading: ["io"]
-    case .locking: ["lock"]
+    case .computing: [.running, .starved, .throttled]
+    case .sleeping: [.sleep]
+    case .reading: [.io]
+    case .locking: [.lock]
     }
   }
 

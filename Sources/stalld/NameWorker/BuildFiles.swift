@@ -1,8 +1,10 @@
 import CLinux
-import CUnwind
+import CSymbols
 import Glibc
 import LoopEngine
 import StallMonitor
+import StallReport
+import StallSymbols
 
 /// The files of the builds that processes of this machine run: found once by their build id, used for all of them.
 ///
@@ -124,7 +126,7 @@ final class BuildFiles {
   private func file(of buildID: String, _ path: String) -> Found? {
     willRead(false)
     var isTrusted = false
-    let descriptor = cunwind_symbols_open_module(-1, path, &isTrusted)
+    let descriptor = csymbols_open_module(-1, path, &isTrusted)
     if let found = check(descriptor, buildID, path, isTrusted: isTrusted) { return found }
     // In a container another file may lie at our path, and after an upgrade a newer one; those of a process end with it.
     guard let process = client.openProcess() else { return nil }
@@ -132,7 +134,7 @@ final class BuildFiles {
     let root = clinux_open_directory(process, "root")
     if root >= 0 {
       defer { Glibc.close(root) }
-      let descriptor = cunwind_symbols_open_module(root, path, &isTrusted)
+      let descriptor = csymbols_open_module(root, path, &isTrusted)
       if let found = check(descriptor, buildID, path, isTrusted: false) { return found }
     }
     let executable = openat(process, "exe", O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)

@@ -2,6 +2,8 @@ import ArgumentParser
 import CLinux
 import Glibc
 import StallMonitor
+import StallReport
+import StallSymbols
 
 /// `stalld name-worker`: the process of the agent's that reads programs' files; see ``NamingWorker``.
 struct NameWorkerCommand: ParsableCommand {

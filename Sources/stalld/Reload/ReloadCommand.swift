@@ -1,6 +1,7 @@
 import ArgumentParser
 import FoundationEssentials
 import StallMonitor
+import StallReport
 
 /// `stalld reload`: the running agent reads its settings again, and says how that ended.
 struct ReloadCommand: ParsableCommand {

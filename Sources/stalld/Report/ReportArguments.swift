@@ -1,5 +1,6 @@
 import ArgumentParser
 import Glibc
+import StallReport
 
 /// A time that `--since` takes: a moment (RFC 3339), a day, or how long ago (`2h`, `7d`).
 struct SinceArgument: ExpressibleByArgument {
@@ -10,8 +11,8 @@ struct SinceArgument: ExpressibleByArgument {
   var seconds: Double
 
   init?(argument: String) {
-    if let moment = WallTime.seconds(argument) ?? WallTime.seconds(argument + "T00:00:00Z") {
-      seconds = moment
+    if let time = Timestamp(rfc3339: argument, form: .any) ?? Timestamp(rfc3339: argument + "T00:00:00Z", form: .any) {
+      seconds = time.secondsSince1970
     } else if let ago = DurationArgument.milliseconds(argument) {
       var now = timespec()
       clock_gettime(CLOCK_REALTIME, &now)

@@ -1,5 +1,6 @@
 import ArgumentParser
 import CLinux
+import DescriptorIO
 import Glibc
 import LoopEngine
 import StallMonitor
@@ -25,7 +26,7 @@ struct RunCommand: ParsableCommand {
   func run() throws {
     let settings = try options.loadOrExit()
     let loop = Loop.main
-    let manager = getenv("NOTIFY_SOCKET").flatMap { ServiceManagerSocket(address: String(cString: $0)) }
+    let manager = getenv("NOTIFY_SOCKET").flatMap { UnixDatagramSocket(address: String(cString: $0)) }
     // A reader that has gone is an error of the call, and no reason to end.
     signal(SIGPIPE, SIG_IGN)
     var agent: Agent?

@@ -2,6 +2,7 @@ import ArgumentParser
 import FoundationEssentials
 import Glibc
 import StallMonitor
+import StallReport
 
 /// `stalld status`: what the running agent does.
 struct StatusCommand: ParsableCommand {

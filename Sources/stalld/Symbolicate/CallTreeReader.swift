@@ -1,4 +1,5 @@
 import StallMonitor
+import StallReport
 
 /// Reads the samples that a line carries for whoever names them (`call_tree`), and merges them anew by their names.
 ///

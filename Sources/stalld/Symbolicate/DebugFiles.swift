@@ -1,5 +1,7 @@
-import CUnwind
+import CSymbols
 import StallMonitor
+import StallReport
+import StallSymbols
 
 /// Finds the file that speaks for a build: by its build id, which is always checked in the file itself.
 ///
@@ -30,16 +32,16 @@ final class DebugFiles {
 
   /// The build id and what else a file says of itself; nil if it is no ELF file of this machine, or has no build id.
   static func identify(_ path: String) -> (buildID: String, hasDebugInformation: Bool, hasSymbols: Bool)? {
-    var found = cunwind_symbols_identity()
-    guard cunwind_symbols_identify(path, &found), found.build_id_length > 0 else { return nil }
+    var found = csymbols_identity()
+    guard csymbols_identify(path, &found), found.build_id_length > 0 else { return nil }
     let id = withUnsafeBytes(of: &found.build_id) { hexadecimal($0.prefix(found.build_id_length)) }
     return (id, found.has_dwarf, found.has_symtab)
   }
 
   /// The build id of an open file; nil if it is no ELF file of this machine, or has none.
   static func identify(descriptor: Int32) -> String? {
-    var found = cunwind_symbols_identity()
-    guard cunwind_symbols_identify_descriptor(descriptor, &found), found.build_id_length > 0 else { return nil }
+    var found = csymbols_identity()
+    guard csymbols_identify_descriptor(descriptor, &found), found.build_id_length > 0 else { return nil }
     return withUnsafeBytes(of: &found.build_id) { hexadecimal($0.prefix(found.build_id_length)) }
   }
 

@@ -1,4 +1,6 @@
 import StallMonitor
+import StallReport
+import StallSymbols
 
 /// A frame of a line: the members as they are to be written, and what is known of it.
 struct FrameText {
@@ -103,7 +105,7 @@ struct FrameReader {
     for var frame in original.named(names, isExecutable: isExecutable(original)) {
       if !frame.isInlined, let symbol = original.symbol { frame.symbol = symbol }
       if !frame.isInlined, original.file != nil { (frame.file, frame.line) = (original.file, original.line) }
-      var added = JSONLine()
+      var added = JSONWriter()
       let keepsSymbol = !frame.isInlined && original.symbol != nil
       let keepsFile = !frame.isInlined && original.file != nil
       if !keepsSymbol { added.member("symbol", frame.symbol?.limited(to: 700)) }

@@ -1,4 +1,5 @@
 import StallMonitor
+import StallReport
 
 /// What gives way in a line that names have made too long.
 extension ReportCompletion {

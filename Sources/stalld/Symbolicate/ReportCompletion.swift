@@ -1,4 +1,5 @@
 import StallMonitor
+import StallReport
 
 /// Completes the frames of one report line that lack a name, a file or a line.
 ///
@@ -74,11 +75,11 @@ struct ReportCompletion {
   /// What the stall is known by, and whether its samples, if the line has them, have nothing more to tell.
   private func identity(
     _ text: JSONText, _ event: String, _ stack: [FrameText], _ reader: FrameReader
-  ) -> (stall: StallIdentity, isTreeDone: Bool) {
+  ) -> (stall: StallAttribution, isTreeDone: Bool) {
     let judged = stack.map(reader.judge)
     let tree = reader.tree(text.root["call_tree"], beside: judged)
     let state = text.string(text.root["stall"]?["evidence"]?["state"])
-    let stall = StallIdentity(
+    let stall = StallAttribution(
       stack: judged, isWhole: text.root["frames_omitted"] == nil, tree: tree,
       samples: text.integer(text.root["stall"]?["samples"]) ?? 1,
       // A summary of stalls has no state, and the samples of such as ran alone.
@@ -88,7 +89,7 @@ struct ReportCompletion {
   }
 
   private func reidentify(
-    _ text: JSONText, _ stack: [FrameText], _ judged: StallIdentity, _ edits: inout TextEdits
+    _ text: JSONText, _ stack: [FrameText], _ judged: StallAttribution, _ edits: inout TextEdits
   ) {
     guard let stall = text.root["stall"], case .object(_, let stallRange) = stall else { return }
     let old = text.string(stall["culprit"])
@@ -136,7 +137,7 @@ struct ReportCompletion {
       let found = Self.place(place.before, in: message)
     {
       let new = String(message[..<found.lowerBound]) + place.after + message[found.upperBound...]
-      edits.replace(value.range, with: JSONText.quoted(new.limited(to: 600)))
+      edits.replace(value.range, with: JSONWriter.quoted(new.limited(to: 600)))
     }
   }
 
@@ -154,9 +155,9 @@ struct ReportCompletion {
     _ additions: inout [UInt8]
   ) {
     if let old = object["\(key)"] {
-      if text.string(old) != value { edits.replace(old.range, with: JSONText.quoted(value)) }
+      if text.string(old) != value { edits.replace(old.range, with: JSONWriter.quoted(value)) }
     } else {
-      var member = JSONLine()
+      var member = JSONWriter()
       member.member(key, value)
       additions += [UInt8(ascii: ",")] + member.bytes
     }
@@ -166,13 +167,13 @@ struct ReportCompletion {
     _ key: StaticString, _ path: CallTree.Path, in object: JSONText.Value, _ edits: inout TextEdits,
     _ additions: inout [UInt8]
   ) {
-    var members = JSONLine()
+    var members = JSONWriter()
     path.write(to: &members)
     guard !members.bytes.isEmpty else { return }
     if let old = object["\(key)"] {
       edits.replace(old.range, with: [UInt8(ascii: "{")] + members.bytes + [UInt8(ascii: "}")])
     } else {
-      var member = JSONLine()
+      var member = JSONWriter()
       member.object(key, path.write)
       additions += [UInt8(ascii: ",")] + member.bytes
     }

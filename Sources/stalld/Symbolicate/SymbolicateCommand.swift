@@ -1,6 +1,7 @@
 import ArgumentParser
 import Glibc
 import StallMonitor
+import StallReport
 
 /// `stalld symbolicate`: names for the frames that had none when the report was made.
 struct SymbolicateCommand: ParsableCommand {

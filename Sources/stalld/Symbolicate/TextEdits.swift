@@ -1,4 +1,5 @@
 import StallMonitor
+import StallReport
 
 /// Replacements in a text, applied together.
 struct TextEdits {
@@ -30,14 +31,5 @@ extension JSONText.Value {
     let member = members[index].member
     if index > 0 { return members[index - 1].member.upperBound..<member.upperBound }
     return members.count > 1 ? member.lowerBound..<members[1].member.lowerBound : member
-  }
-}
-
-extension JSONText {
-  /// A text as a JSON string.
-  static func quoted(_ value: String) -> [UInt8] {
-    var member = JSONLine()
-    member.member("", value)
-    return Array(member.bytes.dropFirst("\"\":".utf8.count))
   }
 }

@@ -1,5 +1,7 @@
+import DescriptorIO
 import Glibc
 import LoopEngine
+import StallCapture
 
 /// Follows a file of lines, also when it is renamed and begun anew, or cut to nothing.
 final class FileFollower: @unchecked Sendable {
@@ -58,14 +60,13 @@ final class FileFollower: @unchecked Sendable {
     while true {
       readToEnd()
       var own = stat()
-      var named = stat()
       guard fstat(descriptor, &own) == 0 else { return }
       if own.st_size < position {
         position = 0
         endOfFile()
         continue
       }
-      guard stat(path, &named) == 0, (named.st_dev, named.st_ino) != (own.st_dev, own.st_ino) else { return }
+      guard let named = FileIdentity(path: path, followingLinks: true), named != FileIdentity(own) else { return }
       let next = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
       guard next >= 0 else { return }
       // The writer may have written to the old one until now.

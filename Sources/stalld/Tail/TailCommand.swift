@@ -1,6 +1,7 @@
 import ArgumentParser
 import Glibc
 import LoopEngine
+import StallReport
 
 /// `stalld tail`: reports as they come, for people.
 struct TailCommand: ParsableCommand {
@@ -25,7 +26,7 @@ struct TailCommand: ParsableCommand {
   var service: String?
 
   @Option(name: .customLong("cause"), help: "Only stalls with this cause; may be repeated.")
-  var causes: [ReportCause] = []
+  var causes: [Cause] = []
 
   @Option(
     name: .customLong("min"),
@@ -115,4 +116,4 @@ struct TailCommand: ParsableCommand {
   private static func say(_ text: String) { StandardError.say("stalld tail: \(text)") }
 }
 
-extension ReportCause: ExpressibleByArgument {}
+extension Cause: ExpressibleByArgument {}

@@ -1,4 +1,5 @@
 import StallMonitor
+import StallReport
 
 /// What a person wants to know of a report line.
 struct TailEntry {
@@ -31,7 +32,7 @@ struct TailEntry {
     self.service = service
     loop = text.string(root["loop"]?["name"]) ?? ""
     durationMilliseconds = duration
-    cause = text.string(stall["cause"]) ?? ReportCause.unknown.rawValue
+    cause = text.string(stall["cause"]) ?? Cause.unknown.rawValue
     let culprit = text.string(stall["culprit"])
     self.culprit = culprit
     suppressed = text.integer(stall["suppressed"]?["count"])
@@ -54,12 +55,5 @@ struct TailEntry {
       return "\(module)+\(text.string(frame["offset"]) ?? "?")"
     }
     return "\(symbol) (\(place(of: frame, in: text) ?? module))"
-  }
-}
-
-extension JSONText {
-  func number(_ value: Value?) -> Double? {
-    guard case .literal(let range) = value else { return nil }
-    return Double(String(decoding: bytes[range], as: UTF8.self))
   }
 }

@@ -1,6 +1,7 @@
 import Glibc
 import LoopEngine
 import StallMonitor
+import StallReport
 
 /// One run of `stalld tail`: inputs, filter, output, and what is to be said at the end.
 final class TailSession: @unchecked Sendable {

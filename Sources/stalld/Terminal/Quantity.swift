@@ -1,3 +1,5 @@
+import StallReport
+
 /// Numbers as people read them.
 enum Quantity {
   /// `604 ms`, `1.30 s`, `12.5 min`, `3.2 h`, `4.1 d`.
@@ -50,8 +52,8 @@ enum Quantity {
 
   /// `2026-11-21 04:35`, in UTC.
   static func minute(_ seconds: Double) -> String {
-    let text = WallTime.text(seconds)
-    guard text.utf8.count == 20 else { return "–" }
+    let text = Timestamp(secondsSince1970: seconds, rounded: .down)?.text(fractionDigits: 0)
+    guard let text, text.utf8.count == 20 else { return "–" }
     return String(text.prefix(16)).replacing("T", with: " ")
   }
 

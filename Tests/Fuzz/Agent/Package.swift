@@ -7,22 +7,37 @@ let package = Package(
   name: "fuzz-agent",
   targets: [
     .target(name: "CLinux", path: "Sources/CLinux"),
+    .target(name: "DescriptorIO", dependencies: ["CLinux"], path: "Sources/DescriptorIO"),
     .target(name: "CUnwind", path: "Sources/CUnwind"),
+    .target(name: "CSymbols", path: "Sources/CSymbols"),
     .systemLibrary(name: "CYAML", path: "Sources/CYAML"),
-    .target(name: "LoopEngine", dependencies: ["CLinux"], path: "Sources/LoopEngine"),
-    .target(name: "StallMonitor", dependencies: ["LoopEngine", "CLinux", "CUnwind"], path: "Sources/StallMonitor"),
+    .target(name: "TurnSource", dependencies: ["CLinux"], path: "Sources/TurnSource"),
+    .target(name: "LoopEngine", dependencies: ["CLinux", "TurnSource"], path: "Sources/LoopEngine"),
+    .target(name: "StallReport", path: "Sources/StallReport"),
+    .target(name: "StallSymbols", dependencies: ["CSymbols", "StallReport"], path: "Sources/StallSymbols"),
     .target(
-      name: "AgentInput", dependencies: ["StallMonitor", "LoopEngine", "CLinux", "CYAML"], path: "Sources/stalld",
+      name: "StallCapture", dependencies: ["CLinux", "CUnwind", "DescriptorIO", "StallReport"],
+      path: "Sources/StallCapture"),
+    .target(
+      name: "StallMonitor",
+      dependencies: [
+        "CLinux", "CUnwind", "TurnSource", "DescriptorIO", "StallReport", "StallSymbols", "StallCapture",
+      ],
+      path: "Sources/StallMonitor"),
+    .target(
+      name: "AgentInput",
+      dependencies: ["StallReport", "StallMonitor", "LoopEngine", "CLinux", "DescriptorIO", "CYAML"],
+      path: "Sources/stalld",
       // What these need, file by file: the command itself needs other packages.
       exclude: ["Agent/Settings/AgentOptions.swift"],
       sources: [
         "Agent/Settings", "Agent/Ingest/LineScanner.swift", "Agent/Ingest/FrameScan.swift", "Agent/AgentLog.swift",
-        "Terminal/TerminalText.swift", "JSONTokens.swift", "Agent/Output/SyslogAddress.swift",
+        "Terminal/TerminalText.swift", "Agent/Output/SyslogAddress.swift",
         "Agent/Metrics/MetricsAddress.swift", "Agent/LoopbackAddress.swift", "Agent/StreamListener.swift",
         "Symbolicate/LineReader.swift",
       ]),
     .executableTarget(
-      name: "FuzzAgent", dependencies: ["AgentInput", "StallMonitor"], path: "FuzzAgent",
+      name: "FuzzAgent", dependencies: ["AgentInput", "StallReport"], path: "FuzzAgent",
       swiftSettings: [.unsafeFlags(["-parse-as-library"])]),
   ],
   swiftLanguageModes: [.v6]

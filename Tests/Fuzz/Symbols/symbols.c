@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cunwind_symbols.h"
+#include "CSymbols.h"
 
 static int memory = -1;
 
@@ -21,9 +21,9 @@ static uint64_t now_ns(void) {
 }
 
 // Every byte of an answer must be readable, and every string must end.
-static size_t read_all(const struct cunwind_symbols_frame *frames, size_t count) {
+static size_t read_all(const struct csymbols_frame *frames, size_t count) {
   size_t sum = 0;
-  if (count > CUNWIND_SYMBOLS_MAX_FRAMES) abort();
+  if (count > CSYMBOLS_MAX_FRAMES) abort();
   for (size_t i = 0; i < count; i++) {
     const char *const texts[] = {frames[i].linkage_name, frames[i].name,      frames[i].file,
                                  frames[i].declared_in,  frames[i].unit_name, frames[i].unit_directory};
@@ -33,39 +33,39 @@ static size_t read_all(const struct cunwind_symbols_frame *frames, size_t count)
   return sum;
 }
 
-static size_t ask(cunwind_symbols_module *module, uint64_t address, uint64_t budget) {
-  static struct cunwind_symbols_frame frames[CUNWIND_SYMBOLS_MAX_FRAMES];
+static size_t ask(csymbols_module *module, uint64_t address, uint64_t budget) {
+  static struct csymbols_frame frames[CSYMBOLS_MAX_FRAMES];
   size_t count = 0;
-  (void)cunwind_symbols_lookup(module, address, budget == 0 ? 0 : now_ns() + budget, frames, &count);
+  (void)csymbols_lookup(module, address, budget == 0 ? 0 : now_ns() + budget, frames, &count);
   return read_all(frames, count);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length) {
   static char path[64];
   if (memory < 0) {
-    if (cunwind_symbols_load() != 0) abort();
+    if (csymbols_load() != 0) abort();
     memory = memfd_create("symbols", MFD_CLOEXEC);
     snprintf(path, sizeof path, "/proc/self/fd/%d", memory);
   }
   if (ftruncate(memory, 0) != 0 || pwrite(memory, bytes, length, 0) != (ssize_t)length) abort();
-  struct cunwind_symbols_identity identity;
-  if (!cunwind_symbols_identify(path, &identity)) return 0;
-  struct cunwind_symbols_source source = {
+  struct csymbols_identity identity;
+  if (!csymbols_identify(path, &identity)) return 0;
+  struct csymbols_source source = {
       .path = path,
       .build_id = identity.build_id,
       .build_id_length = identity.build_id_length,
       .not_changed_after = UINT64_MAX,
   };
   const char *problem = NULL;
-  cunwind_symbols_module *module = cunwind_symbols_open(&source, &problem);
+  csymbols_module *module = csymbols_open(&source, &problem);
   if (module == NULL) return 0;
   size_t sum = ask(module, 0x1000, 0);
   // The seeds' code lies in the first pages.
   for (uint64_t address = 0; address < 0x4000; address += 0x25) sum += ask(module, address, 1000000000);
-  cunwind_symbols_trim(module);
+  csymbols_trim(module);
   sum += ask(module, 0x1010, 1000000000);
   sum += ask(module, UINT64_MAX, 1000000000);
   if (sum == SIZE_MAX) abort();
-  cunwind_symbols_close(module);
+  csymbols_close(module);
   return 0;
 }

@@ -66,10 +66,10 @@ static size_t unwind(const uint8_t *bytes, size_t length, enum cunwind_end *end)
   memcpy(&choice, bytes, sizeof choice);
   bytes += 4, length -= 4;
   // RIP and RSP are always known; RBP and the rest as it comes.
-  snapshot.known = (choice & 0x1ffff) | 1u << CUNWIND_RIP | 1u << CUNWIND_RSP;
+  snapshot.known = (choice & 0x1ffff) | 1u << CUNWIND_PROGRAM_COUNTER | 1u << CUNWIND_STACK_POINTER;
   if (choice >> 26 == 0x2a) cunwind_unwinder_flush(unwinder);
   for (int i = 0; i < CUNWIND_REGISTERS; i++) snapshot.registers[i] = word(&bytes, &length);
-  if ((choice >> 30 & 1) != 0) snapshot.registers[CUNWIND_RSP] = STACK_ADDRESS + (choice >> 17 & 0xff8);
+  if ((choice >> 30 & 1) != 0) snapshot.registers[CUNWIND_STACK_POINTER] = STACK_ADDRESS + (choice >> 17 & 0xff8);
   for (size_t at = 0; at + 8 <= STACK_BYTES && length >= 9; at += 8) {
     uint64_t value = word(&bytes, &length);
     memcpy(stack + at, &value, sizeof value);
@@ -81,7 +81,7 @@ static size_t unwind(const uint8_t *bytes, size_t length, enum cunwind_end *end)
   if (result.count < 1 || result.count > FRAMES) abort();
   // An entry of a linkage table is left out: then the caller is the first.
   bool is_left_out = frames[0].is_return_address;
-  if (!is_left_out && frames[0].address != snapshot.registers[CUNWIND_RIP]) abort();
+  if (!is_left_out && frames[0].address != snapshot.registers[CUNWIND_PROGRAM_COUNTER]) abort();
   if ((result.end == CUNWIND_END_LIMIT) != (result.count + is_left_out == FRAMES)) abort();
   if (end != NULL) *end = result.end;
   return result.count;
@@ -109,7 +109,7 @@ struct fuzz_totals fuzz_unwind_many(uint64_t seed, size_t rounds) {
     if (round % 4 != 0) {
       uint8_t *raw = (uint8_t *)bytes;
       raw[3] |= 0x40;
-      raw[4 + 9 * CUNWIND_RIP] |= 7;
+      raw[4 + 9 * CUNWIND_PROGRAM_COUNTER] |= 7;
     }
     uint64_t start = now_ns();
     enum cunwind_end end = CUNWIND_END_LOST;

@@ -1,3 +1,4 @@
+import Dispatch
 import Glibc
 import LoopEngine
 import StallMonitor
@@ -93,6 +94,25 @@ import VictimC
       say("child=\(getpid())")
       _exit(own?.isWatching == false ? 9 : 8)
     }
+  },
+  // The child of a thread that has no loop: its main loop comes into being after its monitor.
+  "child-of-thread-watches-itself": {
+    let forks = DispatchSemaphore(value: 0)
+    startThread("forker") {
+      let process = victim_fork()
+      if process == 0 {
+        let own = try? StallMonitor.start()
+        let loop = Loop.main
+        loop.after(5) { block() }
+        loop.run(for: .milliseconds(2 * milliseconds))
+        own?.stop()
+        say("child=\(getpid())")
+        _exit(own?.isWatching == false ? 9 : 8)
+      }
+      say("child-ended=\(victim_wait(process))")
+      forks.signal()
+    }
+    forks.wait()
   },
 ]
 

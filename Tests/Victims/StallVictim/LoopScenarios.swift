@@ -2,6 +2,7 @@ import Dispatch
 import Glibc
 import LoopEngine
 import StallMonitor
+import VictimC
 
 /// Hosts with several loops.
 @MainActor let loopScenarios: [String: () -> Void] = [
@@ -27,6 +28,27 @@ import StallMonitor
     Loop.main.after(2 * milliseconds + 500) { Loop.main.stop() }
     Loop.main.run()
     for thread in threads { thread.stop() }
+  },
+  // The main loop is there before the monitor.
+  "main-loop-first": { once { blockByComputing() } },
+  // Another thread asks for the main loop first.
+  "main-loop-made-elsewhere": {
+    startThread("maker") {
+      let loop = Loop.main
+      loop.after(50) { blockByComputing() }
+      loop.after(100) { loop.stop() }
+    }
+    usleep(100_000)
+    Loop.main.after(60_000) {}
+    Loop.main.run()
+  },
+  // The monitor is stopped before there is a main loop, and started again after it.
+  "main-loop-between": {
+    monitor.stop()
+    once { blockByComputing() }
+    guard let other = try? StallMonitor.start() else { return say("no second monitor") }
+    once { victim_c_compute(UInt32(milliseconds)) }
+    other.stop()
   },
   // One turn of many short callouts; `milliseconds` is what all of them take.
   "many-callouts": {

@@ -1,3 +1,4 @@
+import BenchmarkSupport
 import Foundation
 import Glibc
 
@@ -10,7 +11,7 @@ guard (3...4).contains(CommandLine.arguments.count) else {
 }
 let executable = CommandLine.arguments[1]
 let seconds = CommandLine.arguments.count > 3 ? Double(CommandLine.arguments[3]) ?? 20 : 20
-var rows: [Row] = []
+var rows: [BenchmarkRow] = []
 
 /// One run of each daemon, each in a process of its own.
 @MainActor func both(_ body: (Collector) throws -> Measurement) throws -> (agent: Measurement, rsyslog: Measurement) {
@@ -28,11 +29,12 @@ var rows: [Row] = []
   atMost bar: Double? = nil, _ value: (Measurement) -> Double
 ) {
   let (agent, rsyslog) = (value(pair.agent), value(pair.rsyslog))
-  rows.append(Row(benchmark: benchmark, subject: "\(subject), rsyslog", value: rsyslog, unit: unit, ratio: 1))
-  rows.append(Row(benchmark: benchmark, subject: subject, value: agent, unit: unit, ratio: agent / rsyslog))
+  rows.append(BenchmarkRow(benchmark: benchmark, subject: "\(subject), rsyslog", value: rsyslog, unit: unit, ratio: 1))
+  rows.append(BenchmarkRow(benchmark: benchmark, subject: subject, value: agent, unit: unit, ratio: agent / rsyslog))
   if let bar {
     rows.append(
-      Row(benchmark: benchmark, subject: "\(subject), of rsyslog's", value: agent / rsyslog, unit: "times", bar: bar))
+      BenchmarkRow(
+        benchmark: benchmark, subject: "\(subject), of rsyslog's", value: agent / rsyslog, unit: "times", bar: bar))
   }
 }
 
@@ -42,18 +44,21 @@ do {
   let before = agent.wakeUps()
   sleep(10)
   rows.append(
-    Row(benchmark: "idle", subject: "wake-ups in 10 s", value: Double(agent.wakeUps() - before), unit: "", bar: 0))
+    BenchmarkRow(
+      benchmark: "idle", subject: "wake-ups in 10 s", value: Double(agent.wakeUps() - before), unit: "", bar: 0))
   rows.append(
-    Row(benchmark: "idle", subject: "resident memory", value: agent.memory("VmRSS") / 1024, unit: "MiB", bar: 20))
+    BenchmarkRow(
+      benchmark: "idle", subject: "resident memory", value: agent.memory("VmRSS") / 1024, unit: "MiB", bar: 20))
   let calm = try Measurement(agent, lines: Int(1000 * seconds), rate: 1000)
   rows.append(
-    Row(benchmark: "1000 reports a second", subject: "lost or doubled", value: Double(calm.lost), unit: "", bar: 0))
+    BenchmarkRow(
+      benchmark: "1000 reports a second", subject: "lost or doubled", value: Double(calm.lost), unit: "", bar: 0))
   rows.append(
-    Row(
+    BenchmarkRow(
       benchmark: "1000 reports a second", subject: "p50 to the file", value: calm.latencies.percentile(0.5), unit: "ms")
   )
   rows.append(
-    Row(
+    BenchmarkRow(
       benchmark: "1000 reports a second", subject: "p99 to the file", value: calm.latencies.percentile(0.99),
       unit: "ms", bar: 10))
   agent.stop()
@@ -66,15 +71,16 @@ let loaded = try both { collector in
   if collector.acknowledges { largest = collector.memory("VmHWM") / 1024 }
   return result
 }
-rows.append(Row(benchmark: steady, subject: "lost or doubled", value: Double(loaded.agent.lost), unit: "", bar: 0))
-rows.append(Row(benchmark: steady, subject: "largest resident memory", value: largest, unit: "MiB"))
+rows.append(
+  BenchmarkRow(benchmark: steady, subject: "lost or doubled", value: Double(loaded.agent.lost), unit: "", bar: 0))
+rows.append(BenchmarkRow(benchmark: steady, subject: "largest resident memory", value: largest, unit: "MiB"))
 add(steady, "processor time per line", "us", loaded, atMost: 1.5, \.microsecondsPerLine)
 add(steady, "p99 to the file", "ms", loaded) { $0.latencies.percentile(0.99) }
 
 // The inverse, so that the bar is a maximum.
 let fastest = try both { try Measurement($0, lines: Int(15_000 * seconds), rate: nil, hosts: 100) }
 rows.append(
-  Row(
+  BenchmarkRow(
     benchmark: "as fast as taken", subject: "lost or doubled", value: Double(fastest.agent.lost), unit: "", bar: 0))
 add("as fast as taken", "time per line", "us", fastest, atMost: 1) { 1e6 / $0.linesPerSecond }
 
@@ -85,7 +91,8 @@ for rate in [1000.0, 5000] {
     return try Measurement(collector, lines: Int(rate * seconds / 2), rate: rate)
   }
   let benchmark = "\(Int(rate)) a second, two busy loops"
-  rows.append(Row(benchmark: benchmark, subject: "lost or doubled", value: Double(pair.agent.lost), unit: "", bar: 0))
+  rows.append(
+    BenchmarkRow(benchmark: benchmark, subject: "lost or doubled", value: Double(pair.agent.lost), unit: "", bar: 0))
   add(benchmark, "p50 to the file", "ms", pair) { $0.latencies.percentile(0.5) }
   add(benchmark, "p99 to the file", "ms", pair, atMost: 3) { $0.latencies.percentile(0.99) }
 }
@@ -93,15 +100,21 @@ for rate in [1000.0, 5000] {
 var status = stat()
 stat(executable, &status)
 rows.append(
-  Row(
+  BenchmarkRow(
     benchmark: "binary", subject: "static standard library, stripped", value: Double(status.st_size) / 1e6, unit: "MB",
     bar: 25))
-try Results.publish(rows, name: "agent")
+var results = BenchmarkTable()
+results.add(rows)
+try results.writeJSON("agent")
 
 // The same for people.
 func text(_ value: Double?) -> String { value.map { String(format: "%.4g", $0) } ?? "" }
-let table = rows.map { row in
-  "| \(row.benchmark) | \(row.subject) | \(text(row.value)) \(row.unit) | \(text(row.bar)) | \(row.pass.map { $0 ? "yes" : "**no**" } ?? "") |"
+var table = MarkdownTable(["", "", "measured", "at most", "holds"])
+for row in rows {
+  table.add([
+    row.benchmark, row.subject, "\(text(row.value)) \(row.unit)", text(row.bar),
+    row.pass.map { $0 ? "yes" : "**no**" } ?? "",
+  ])
 }
 try """
 # What the agent costs
@@ -112,8 +125,5 @@ of twenty frames, about 2 KB, of a program that is not on this machine, so that 
 it can be read in the file. Lost or doubled: not in the file, there twice, or not acknowledged. rsyslog has the same lines in the same run: imptcp to
 omfile, each line as it came.
 
-| | | measured | at most | holds |
-|---|---|---|---|---|
-\(table.joined(separator: "\n"))
-
+\(table.text)
 """.write(toFile: CommandLine.arguments[2], atomically: true, encoding: .utf8)

@@ -1,14 +1,16 @@
+import BenchmarkSupport
 import CTarget
 import CUnwind
 import Foundation
 
+@testable import StallCapture
 @testable import StallMonitor
 
 /// What a thread that stands in a system call notices of being captured.
 enum BlockedThread {
   private static let captures = 1000
 
-  static func run() throws -> [Row] {
+  static func run() throws -> [BenchmarkRow] {
     let target = target_create(TARGET_WAITS, 200)!
     let capture = ThreadCapture()
     target_start(target, -1) { cunwind_prepare_thread_for_timer() }
@@ -18,16 +20,16 @@ enum BlockedThread {
     _ = target_was_signalled(target)
     var (slices, whole, times) = (0, 0, [Double]())
     let captured = watch(target) {
-      let deadline = now() + 5e9
-      while times.count < captures, now() < deadline {
+      let deadline = nanoseconds() + 5e9
+      while times.count < captures, nanoseconds() < deadline {
         usleep(300)
         // In this order: asleep at the second, whatever wakes it later is counted by the first or the third.
         let calls = target_calls(target)
         guard case .blocked = probe.activity() else { continue }
         let before = probe.schedule()?.timeslices
-        let start = now()
+        let start = nanoseconds()
         let moment = capture.capture(probe, stackEnd: 0)
-        let time = now() - start
+        let time = nanoseconds() - start
         // One that met the end of a call met a thread that was awake by itself.
         let after = probe.schedule()?.timeslices
         guard case .blocked = moment.activity, target_calls(target) == calls else { continue }
@@ -42,18 +44,18 @@ enum BlockedThread {
     }
     let name = "blocked thread, \(times.count) captures"
     return [
-      Row(benchmark: name, subject: "whole stacks", value: Double(whole), unit: "stacks"),
-      Row(benchmark: name, subject: "given a processor by them", value: Double(slices), unit: "times", bar: 0),
-      Row(
+      BenchmarkRow(benchmark: name, subject: "whole stacks", value: Double(whole), unit: "stacks"),
+      BenchmarkRow(benchmark: name, subject: "given a processor by them", value: Double(slices), unit: "times", bar: 0),
+      BenchmarkRow(
         benchmark: name, subject: "signals", value: target_was_signalled(target) ? 1 : 0, unit: "taken", bar: 0),
-      Row(
+      BenchmarkRow(
         benchmark: name, subject: "calls broken (EINTR, early)", value: Double(captured.broken), unit: "calls", bar: 0),
-      Row(
+      BenchmarkRow(
         benchmark: name, subject: "end of a 5 ms wait, uncaptured", value: alone.lateness.median / 1e3, unit: "us late"),
-      Row(
+      BenchmarkRow(
         benchmark: name, subject: "end of a 5 ms wait, captured", value: captured.lateness.median / 1e3,
         unit: "us late"),
-      Row(benchmark: name, subject: "time of the watchdog's", value: times.median, unit: "us"),
+      BenchmarkRow(benchmark: name, subject: "time of the watchdog's", value: times.median, unit: "us"),
     ]
   }
 

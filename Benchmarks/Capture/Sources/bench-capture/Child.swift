@@ -1,8 +1,10 @@
+import BenchmarkSupport
 import CTarget
 import CUnwind
 import Foundation
 import LoopEngine
 
+@testable import StallCapture
 @testable import StallMonitor
 
 /// What the program does in a process that is measured from outside.
@@ -14,7 +16,7 @@ enum Child {
     case ["memory", "alone"]: try tellMemory(starting: false, capturing: false)
     case ["memory", "started"]: try tellMemory(starting: true, capturing: false)
     case ["memory", "captured"]: try tellMemory(starting: true, capturing: true)
-    default: throw Problem("no child does \(arguments)")
+    default: throw BenchmarkError("no child does \(arguments)")
     }
   }
 
@@ -28,10 +30,10 @@ enum Child {
       while let line = readLine() {
         if line == "begin" {
           target_open_window(target)
-          put("ready")
+          writeLine("ready")
         } else {
           let gap = leaf == TARGET_RUNS ? Double(target_longest_gap(target)) * tick : 0
-          put("\(gap) \(target_broken_calls(target))")
+          writeLine("\(gap) \(target_broken_calls(target))")
         }
       }
       exit(0)
@@ -71,6 +73,6 @@ enum Child {
 
   private static func tell() {
     let encoded = (try? FixedMemory.ownMappings()).flatMap { try? JSONEncoder().encode($0) } ?? Data()
-    put(String(decoding: encoded, as: UTF8.self))
+    writeLine(String(decoding: encoded, as: UTF8.self))
   }
 }

@@ -1,3 +1,4 @@
+import BenchmarkSupport
 import Foundation
 import LoopEngine
 import StallMonitor
@@ -8,7 +9,7 @@ enum Detection {
   private static let threshold = Duration.milliseconds(20)
   private static let stalls = 150
 
-  static func run() throws -> [Row] {
+  static func run() throws -> [BenchmarkRow] {
     let path = NSTemporaryDirectory() + "bench-capture-\(getpid()).jsonl"
     defer { unlink(path) }
     var configuration = StallMonitorConfiguration()
@@ -21,8 +22,8 @@ enum Detection {
     let left = Atomic<Int>(stalls)
     let loop = Loop.main
     let timer = Loop.Timer(after: .milliseconds(5), repeats: true) { _ in
-      let end = now() + 25e6
-      while now() < end {}
+      let end = nanoseconds() + 25e6
+      while nanoseconds() < end {}
       if left.subtract(1, ordering: .relaxed).newValue == 0 { loop.stop() }
     }
     loop.add(timer)
@@ -38,8 +39,9 @@ enum Detection {
     }
     let name = "detection, \(late.count) of \(stalls) stalls"
     return [
-      Row(benchmark: name, subject: "past the threshold, p50", value: late.median, unit: "ms"),
-      Row(benchmark: name, subject: "past the threshold, p99", value: late.percentile(0.99), unit: "ms", bar: 1),
+      BenchmarkRow(benchmark: name, subject: "past the threshold, p50", value: late.median, unit: "ms"),
+      BenchmarkRow(
+        benchmark: name, subject: "past the threshold, p99", value: late.percentile(0.99), unit: "ms", bar: 1),
     ]
   }
 }

@@ -1,10 +1,11 @@
+import BenchmarkSupport
 import Foundation
 
 /// The memory that a watched process has for itself alone (`Private_Dirty` of smaps), beside one that is not watched.
 ///
 /// What the libraries need that the monitor opens is told apart: their relocated and written pages.
 enum FixedMemory {
-  static func run() throws -> [Row] {
+  static func run() throws -> [BenchmarkRow] {
     let alone = try memory("alone")
     let started = try memory("started")
     let captured = try memory("captured")
@@ -15,9 +16,9 @@ enum FixedMemory {
     }
     let name = "memory of the monitor, no symbols"
     return [
-      Row(benchmark: name, subject: "after the start", value: difference(started).own, unit: "KiB"),
-      Row(benchmark: name, subject: "after captures", value: difference(captured).own, unit: "KiB", bar: 1024),
-      Row(
+      BenchmarkRow(benchmark: name, subject: "after the start", value: difference(started).own, unit: "KiB"),
+      BenchmarkRow(benchmark: name, subject: "after captures", value: difference(captured).own, unit: "KiB", bar: 1024),
+      BenchmarkRow(
         benchmark: name, subject: "libunwind, libdw and theirs", value: difference(captured).libraries, unit: "KiB"),
     ]
   }
@@ -27,14 +28,14 @@ enum FixedMemory {
     defer { child.end() }
     guard let data = child.line()?.data(using: .utf8),
       let sizes = try? JSONDecoder().decode([String: Int].self, from: data)
-    else { throw Problem("a child did not say what memory it has") }
+    else { throw BenchmarkError("a child did not say what memory it has") }
     return sizes
   }
 
   /// A file of procfs is read until nothing more comes: it gives a page or less at a time.
   private static func whole(_ path: String) throws -> String {
     let descriptor = open(path, O_RDONLY)
-    guard descriptor >= 0 else { throw Problem("\(path) cannot be read") }
+    guard descriptor >= 0 else { throw BenchmarkError("\(path) cannot be read") }
     defer { close(descriptor) }
     var bytes: [UInt8] = []
     var part = [UInt8](repeating: 0, count: 65_536)

@@ -1,3 +1,4 @@
+import BenchmarkSupport
 import Foundation
 
 /// What people look at a process with today, and what it notices of that.
@@ -18,7 +19,7 @@ enum OtherTools {
       arguments: { ["-nx", "-p", $0, "-batch", "-ex", "bt"] }, times: 3),
   ]
 
-  static func run() throws -> [Row] {
+  static func run() throws -> [BenchmarkRow] {
     let running = try ChildProcess(["target", "running"])
     let waiting = try ChildProcess(["target", "waiting"])
     defer {
@@ -27,8 +28,8 @@ enum OtherTools {
     }
     return try tools.flatMap { tool in
       guard access(tool.path, X_OK) == 0 else {
-        put("(\(tool.name) is not installed)")
-        return [Row]()
+        writeLine("(\(tool.name) is not installed)")
+        return [BenchmarkRow]()
       }
       var pauses: [Double] = []
       var broken: [Double] = []
@@ -37,12 +38,13 @@ enum OtherTools {
         if let answer = try look(at: waiting, with: tool) { broken.append(answer[1]) }
       }
       guard !pauses.isEmpty, !broken.isEmpty else {
-        put("(\(tool.name) could not look at a process)")
+        writeLine("(\(tool.name) could not look at a process)")
         return []
       }
       return [
-        Row(benchmark: "what people use today", subject: "\(tool.name): pause", value: pauses.median, unit: "us"),
-        Row(
+        BenchmarkRow(
+          benchmark: "what people use today", subject: "\(tool.name): pause", value: pauses.median, unit: "us"),
+        BenchmarkRow(
           benchmark: "what people use today", subject: "\(tool.name): calls broken",
           value: broken.reduce(0, +) / Double(broken.count), unit: "a look"),
       ]
@@ -54,7 +56,7 @@ enum OtherTools {
   /// The child's answer is its longest gap in nanoseconds, and the calls that failed or ended early; nil if the tool failed.
   private static func look(at child: ChildProcess, with tool: Tool) throws -> [Double]? {
     child.say("begin")
-    guard child.line() == "ready" else { throw Problem("a child does not answer") }
+    guard child.line() == "ready" else { throw BenchmarkError("a child does not answer") }
     let process = Process()
     process.executableURL = URL(fileURLWithPath: tool.path)
     process.arguments = tool.arguments(String(child.processIdentifier))
@@ -67,7 +69,7 @@ enum OtherTools {
     process.waitUntilExit()
     child.say("end")
     guard let answer = child.line()?.split(separator: " ").compactMap({ Double($0) }), answer.count == 2 else {
-      throw Problem("a child does not answer")
+      throw BenchmarkError("a child does not answer")
     }
     return process.terminationStatus == 0 ? answer : nil
   }

@@ -1,3 +1,4 @@
+import BenchmarkSupport
 import CTarget
 import CUnwind
 import Foundation
@@ -10,10 +11,10 @@ import Foundation
 enum RunningThread {
   private static let rounds = 600
 
-  static func run() throws -> [Row] {
+  static func run() throws -> [BenchmarkRow] {
     let signal = cunwind_timer_signal(0)
-    guard signal > 0, target_install_empty_handler() else { throw Problem("no signal is free") }
-    guard cunwind_load() == nil, let unwinder = cunwind_unwinder_create() else { throw Problem("no libunwind") }
+    guard signal > 0, target_install_empty_handler() else { throw BenchmarkError("no signal is free") }
+    guard cunwind_load() == nil, let unwinder = cunwind_unwinder_create() else { throw BenchmarkError("no libunwind") }
     defer { cunwind_unwinder_destroy(unwinder) }
     var unwound = [cunwind_frame](repeating: cunwind_frame(), count: 2048)
     let tick = target_tick_length() / 1e3
@@ -25,7 +26,7 @@ enum RunningThread {
       let target = target_create(TARGET_RUNS, UInt32(frames))!
       target_start(target, last) { cunwind_prepare_thread_for_timer() }
       defer { target_stop(target) }
-      guard claim() else { throw Problem("the snapshot memory is taken") }
+      guard claim() else { throw BenchmarkError("the snapshot memory is taken") }
       defer { cunwind_snapshot_release() }
       var gaps = (nothing: [Double](), empty: [Double](), perf: [Double](), timer: [Double]())
       var perf = cunwind_perf()
@@ -65,23 +66,23 @@ enum RunningThread {
         }
         if round % 2 == 1 { empty() }
         let nothing = gap {
-          let end = now() + 2e4
-          while now() < end {}
+          let end = nanoseconds() + 2e4
+          while nanoseconds() < end {}
           return true
         }
         if let nothing { gaps.nothing.append(nothing) }
       }
       let name = "pause of a running thread, \(frames) frames"
       return [
-        Row(benchmark: name, subject: "nobody interrupts, 20 us", value: gaps.nothing.median, unit: "us"),
-        Row(benchmark: name, subject: "empty handler", value: gaps.empty.median, unit: "us", ratio: 1),
-        Row(
+        BenchmarkRow(benchmark: name, subject: "nobody interrupts, 20 us", value: gaps.nothing.median, unit: "us"),
+        BenchmarkRow(benchmark: name, subject: "empty handler", value: gaps.empty.median, unit: "us", ratio: 1),
+        BenchmarkRow(
           benchmark: name, subject: "StallMonitor, timer (\((bytes + 512) / 1024) KiB)", value: gaps.timer.median,
           unit: "us", ratio: gaps.timer.median / gaps.empty.median, bar: 1.2),
       ]
         + (hasPerf
           ? [
-            Row(
+            BenchmarkRow(
               benchmark: name, subject: "StallMonitor, perf event", value: gaps.perf.median, unit: "us",
               ratio: gaps.perf.median / gaps.empty.median, bar: 1.2)
           ] : [])

@@ -1,12 +1,15 @@
+import BenchmarkSupport
 import CTarget
 import CUnwind
 import Foundation
 
+@testable import StallCapture
 @testable import StallMonitor
+@testable import StallReport
 
 /// What it takes to name the frames of a stack: module, build id, function, file, line and inlined calls.
 enum Symbolication {
-  static func run() throws -> [Row] {
+  static func run() throws -> [BenchmarkRow] {
     // Opaque to Swift; its functions for other threads are atomic.
     nonisolated(unsafe) let target = target_create(TARGET_WAITS, 100)!
     // Half of it Swift, half of it C.
@@ -21,9 +24,9 @@ enum Symbolication {
     resolver.prepareThread()
     func resolve() -> (time: Double, named: Double) {
       resolver.beginReport(isFirst: false)
-      let start = now()
+      let start = nanoseconds()
       let frames = resolver.resolve(backtrace)
-      let time = now() - start
+      let time = nanoseconds() - start
       return (time, Double(frames.count { $0.symbol != nil && $0.line != nil }))
     }
     let cold = resolve()
@@ -35,10 +38,12 @@ enum Symbolication {
     }
     let name = "naming a stack of \(backtrace.frames.count) frames"
     return [
-      Row(benchmark: name, subject: "first", value: cold.time / 1e6, unit: "ms"),
-      Row(benchmark: name, subject: "frames with their line", value: resolve().named, unit: "frames"),
-      Row(benchmark: name, subject: "again in the same stall", value: sameStall.median, unit: "ns a frame", bar: 1000),
-      Row(benchmark: name, subject: "again in the next stall", value: nextStall.median, unit: "ns a frame", bar: 1000),
+      BenchmarkRow(benchmark: name, subject: "first", value: cold.time / 1e6, unit: "ms"),
+      BenchmarkRow(benchmark: name, subject: "frames with their line", value: resolve().named, unit: "frames"),
+      BenchmarkRow(
+        benchmark: name, subject: "again in the same stall", value: sameStall.median, unit: "ns a frame", bar: 1000),
+      BenchmarkRow(
+        benchmark: name, subject: "again in the next stall", value: nextStall.median, unit: "ns a frame", bar: 1000),
     ]
   }
 }

@@ -1,31 +1,33 @@
+import BenchmarkSupport
 import CTarget
 import CUnwind
 import Foundation
 
+@testable import StallCapture
 @testable import StallMonitor
 
 /// What it takes the watchdog to unwind a copied stack, after the thread has gone on.
 enum Unwinding {
-  static func run() throws -> [Row] {
-    if let problem = cunwind_load() { throw Problem(String(cString: problem)) }
-    guard let unwinder = cunwind_unwinder_create() else { throw Problem("no memory for an unwinder") }
+  static func run() throws -> [BenchmarkRow] {
+    if let problem = cunwind_load() { throw BenchmarkError(String(cString: problem)) }
+    guard let unwinder = cunwind_unwinder_create() else { throw BenchmarkError("no memory for an unwinder") }
     defer { cunwind_unwinder_destroy(unwinder) }
     return try [(TARGET_RUNS, "running"), (TARGET_WAITS, "blocked")].flatMap { leaf, state in
       let target = target_create(leaf, 200)!
       target_start(target, -1) { cunwind_prepare_thread_for_timer() }
       defer { target_stop(target) }
       usleep(20_000)
-      guard RunningThread.claim() else { throw Problem("the snapshot memory is taken") }
+      guard RunningThread.claim() else { throw BenchmarkError("the snapshot memory is taken") }
       defer { cunwind_snapshot_release() }
       var snapshot = cunwind_snapshot()
       try take(target, leaf, &snapshot)
       var frames = [cunwind_frame](repeating: cunwind_frame(), count: 2048)
       func unwind() throws -> Double {
-        let start = now()
+        let start = nanoseconds()
         let result = cunwind_unwind(unwinder, &snapshot, &frames, frames.count)
-        let time = now() - start
+        let time = nanoseconds() - start
         guard result.end == CUNWIND_END_OUTERMOST, result.count > 200 else {
-          throw Problem("the stack of a \(state) thread ends after \(result.count) frames")
+          throw BenchmarkError("the stack of a \(state) thread ends after \(result.count) frames")
         }
         return time / Double(result.count)
       }
@@ -36,8 +38,8 @@ enum Unwinding {
       let warm = try (0..<200).map { _ in try unwind() }
       let name = "unwinding, \(state), 200 frames"
       return [
-        Row(benchmark: name, subject: "first after a flush", value: cold.median, unit: "ns a frame"),
-        Row(benchmark: name, subject: "warm", value: warm.median, unit: "ns a frame", bar: 800),
+        BenchmarkRow(benchmark: name, subject: "first after a flush", value: cold.median, unit: "ns a frame"),
+        BenchmarkRow(benchmark: name, subject: "warm", value: warm.median, unit: "ns a frame", bar: 800),
       ]
     }
   }
@@ -48,7 +50,7 @@ enum Unwinding {
     let thread = target_thread(target)
     if leaf == TARGET_RUNS {
       guard Snapshots.take(of: thread, into: &snapshot) else {
-        throw Problem("the running thread did not answer")
+        throw BenchmarkError("the running thread did not answer")
       }
       return
     }
@@ -61,7 +63,7 @@ enum Unwinding {
       snapshot.known = 1 << 16 | 1 << 7
       if probe.activity() == .blocked(call) { return }
     }
-    throw Problem("the waiting thread was never met asleep")
+    throw BenchmarkError("the waiting thread was never met asleep")
   }
 }
 

@@ -1,11 +1,15 @@
+import BenchmarkSupport
 import Foundation
+
+@testable import StallCapture
+@testable import StallReport
 
 // `make bench-capture`: what it costs a host to be looked at. One run; ratios are against rows of the same run, and its exit code tells
 // only that it ran.
 //
 // With `--child` it is one of the processes that it measures.
 
-let parts: [(name: String, run: () throws -> [Row])] = [
+let parts: [(name: String, run: () throws -> [BenchmarkRow])] = [
   ("blocked", BlockedThread.run), ("running", RunningThread.run), ("tools", OtherTools.run),
   ("unwinding", Unwinding.run), ("naming", Symbolication.run), ("memory", FixedMemory.run),
   ("detection", Detection.run), ("throws", ThrowSpeed.run),
@@ -16,12 +20,13 @@ if CommandLine.arguments.dropFirst().first == "--child" {
 } else if let only = CommandLine.arguments.dropFirst().first {
   // One part of it, and nothing is written.
   guard let part = parts.first(where: { $0.name == only }) else {
-    throw Problem("no part is called \(only); there are: \(parts.map(\.name).joined(separator: ", "))")
+    throw BenchmarkError("no part is called \(only); there are: \(parts.map(\.name).joined(separator: ", "))")
   }
-  var results = Results()
+  var results = BenchmarkTable()
   results.add(try part.run())
 } else {
-  var results = Results()
+  var results = BenchmarkTable()
   for part in parts { results.add(try part.run()) }
-  try results.publish()
+  try results.writeJSON("capture")
+  try results.writeCaptureCost()
 }

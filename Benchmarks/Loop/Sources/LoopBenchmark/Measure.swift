@@ -1,3 +1,4 @@
+import BenchmarkSupport
 import CPeers
 import Foundation
 
@@ -10,17 +11,7 @@ func perOperation(_ count: Int, _ body: () -> Void) -> Double {
 
 /// One measurement in a process of its own; nil if the subject has no such row.
 func measureApart(_ row: String, _ subject: String) throws -> Double? {
-  let process = Process()
-  process.executableURL = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
-  process.arguments = ["--measure", row, "--subject", subject]
-  let output = Pipe()
-  process.standardOutput = output
-  try process.run()
-  let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-  process.waitUntilExit()
-  guard process.terminationStatus == 0 else {
-    throw CocoaError(.executableRuntimeMismatch, userInfo: [NSLocalizedDescriptionKey: "\(subject), \(row): ended"])
-  }
+  let text = try runMyself(["--measure", row, "--subject", subject])
   return Double(text.trimmingCharacters(in: .whitespacesAndNewlines))
 }
 

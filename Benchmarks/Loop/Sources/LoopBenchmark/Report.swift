@@ -1,31 +1,8 @@
+import BenchmarkSupport
 import Foundation
 import LoopEngine
 
-/// One line of `Benchmarks/results/loop.json`.
-struct Result: Codable {
-  var benchmark: String
-  var subject: String
-  var value: Double
-  var unit: String
-  /// To the peer that the row's bar names.
-  var ratio: Double?
-  var bar: Double?
-  var pass: Bool?
-
-  func encode(to encoder: any Encoder) throws {
-    // Nulls are written, so that every line has the same keys.
-    var container = encoder.container(keyedBy: CodingKeys.self)
-    try container.encode(benchmark, forKey: .benchmark)
-    try container.encode(subject, forKey: .subject)
-    try container.encode((value * 100).rounded() / 100, forKey: .value)
-    try container.encode(unit, forKey: .unit)
-    try container.encode(ratio.map { ($0 * 1000).rounded() / 1000 }, forKey: .ratio)
-    try container.encode(bar, forKey: .bar)
-    try container.encode(pass, forKey: .pass)
-  }
-}
-
-func printRow(_ name: String, _ results: [Result], against: String) {
+func printRow(_ name: String, _ results: [BenchmarkRow], against: String) {
   print("\(name)  (relative to \(against))")
   for result in results {
     let value = String(format: "%12.1f", result.value)
@@ -37,18 +14,10 @@ func printRow(_ name: String, _ results: [Result], against: String) {
   fflush(nil)
 }
 
-func writeJSON(_ results: [Result], to path: String) throws {
-  let encoder = JSONEncoder()
-  encoder.outputFormatting = [.sortedKeys]
-  let lines = try results.map { String(decoding: try encoder.encode($0), as: UTF8.self) }
-  let text = "[\n  " + lines.joined(separator: ",\n  ") + "\n]\n"
-  try text.write(toFile: path, atomically: true, encoding: .utf8)
-}
-
 /// The rows as ratios, for the README.
 ///
 /// The peer of a row's bar is the one with `1`.
-func writeTable(_ results: [Result], to path: String) throws {
+func writeTable(_ results: [BenchmarkRow], to path: String) throws {
   let subjects = [
     "LoopEngine", "bare epoll", "libuv", "libev", "libevent", "GLib", "CFRunLoop", "libdispatch", "NIO",
   ]
@@ -74,7 +43,7 @@ func writeTable(_ results: [Result], to path: String) throws {
 }
 
 /// A bar chart of the ratios on a logarithmic scale, one group a row.
-func writeChart(_ results: [Result], to path: String) throws {
+func writeChart(_ results: [BenchmarkRow], to path: String) throws {
   let colours = [
     "LoopEngine": "#d1495b", "bare epoll": "#444444", "libuv": "#5b8e7d", "libev": "#8cb369", "libevent": "#bc9a41",
     "GLib": "#7b6d8d", "CFRunLoop": "#4a7fb5", "libdispatch": "#8ab6d6", "NIO": "#f4a259",

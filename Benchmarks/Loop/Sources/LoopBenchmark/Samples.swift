@@ -1,4 +1,6 @@
 /// What one row's measurements gave, round by round.
+import BenchmarkSupport
+
 struct Samples {
   private var rounds: [[String: Double]] = []
 
@@ -10,17 +12,12 @@ struct Samples {
     rounds.append(round)
   }
 
-  func median(of subject: String) -> Double? { Self.median(rounds.compactMap { $0[subject] }) }
+  func median(of subject: String) -> Double? { rounds.compactMap { $0[subject] }.interpolatedMedian }
 
   /// The median of the rounds' ratios and not the ratio of the medians: on a machine that has slow minutes, the two of a
   /// round share them.
   func ratio(of subject: String, to reference: String) -> Double? {
-    Self.median(
-      rounds.compactMap { round in round[subject].flatMap { value in round[reference].map { value / $0 } } })
-  }
-
-  private static func median(_ values: [Double]) -> Double? {
-    let sorted = values.sorted()
-    return sorted.isEmpty ? nil : (sorted[(sorted.count - 1) / 2] + sorted[sorted.count / 2]) / 2
+    rounds.compactMap { round in round[subject].flatMap { value in round[reference].map { value / $0 } } }
+      .interpolatedMedian
   }
 }

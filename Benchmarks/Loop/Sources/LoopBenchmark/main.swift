@@ -1,3 +1,4 @@
+import BenchmarkSupport
 import CPeers
 import Foundation
 import LoopEngine
@@ -110,7 +111,7 @@ if let name = options.measure {
 let subjects = (["LoopEngine"] + cPeers().map(\.name) + ["CFRunLoop", "libdispatch", "NIO"]).filter { name in
   options.subject.map(name.contains) ?? true
 }
-var results: [Result] = []
+var results: [BenchmarkRow] = []
 
 for row in rows where options.only.map(row.name.contains) ?? true {
   var samples = Samples()
@@ -120,7 +121,7 @@ for row in rows where options.only.map(row.name.contains) ?? true {
     let ratio = samples.ratio(of: subject, to: row.against)
     let bar = subject == "LoopEngine" ? row.bar : nil
     results.append(
-      Result(
+      BenchmarkRow(
         benchmark: row.name, subject: subject, value: value, unit: "ns", ratio: ratio, bar: bar,
         pass: bar.flatMap { bar in ratio.map { $0 <= bar } }))
   }
@@ -129,7 +130,7 @@ for row in rows where options.only.map(row.name.contains) ?? true {
   if row.name == "signal + perform, 8k sources", let value = samples.median(of: "LoopEngine") {
     let pass = value * 8000 / 1e6
     results.append(
-      Result(
+      BenchmarkRow(
         benchmark: "8000 signalled sources: one pass", subject: "LoopEngine", value: pass, unit: "ms", ratio: nil,
         bar: 5, pass: pass <= 5))
     printRow(results.last!.benchmark, [results.last!], against: "5 ms")
@@ -140,7 +141,7 @@ for row in rows where options.only.map(row.name.contains) ?? true {
     let times = samples.ratio(of: "CFRunLoop", to: "LoopEngine")
   {
     results.append(
-      Result(
+      BenchmarkRow(
         benchmark: "CFRunLoop's time to ours: \(row.name)", subject: "LoopEngine", value: times, unit: "times",
         ratio: times, bar: 3, pass: times >= 3))
     printRow(results.last!.benchmark, [results.last!], against: "ours, at least")
@@ -153,7 +154,7 @@ if options.only == nil || options.only == "observer" {
     ("one observer, constant closure", cost.hook), ("one observer, counting closure", cost.closure),
   ] {
     results.append(
-      Result(
+      BenchmarkRow(
         benchmark: name, subject: "LoopEngine", value: value, unit: "ns per call", ratio: nil, bar: 10,
         pass: value <= 10))
     printRow(name, [results.last!], against: "10 ns")
@@ -163,13 +164,13 @@ if options.only == nil || options.only == "observer" {
 if options.only == nil || options.only == "idle" {
   let switches = idleSwitches(seconds: 2)
   results.append(
-    Result(
+    BenchmarkRow(
       benchmark: "idle for 2 s", subject: "LoopEngine", value: Double(switches), unit: "wake-ups", ratio: nil, bar: 0,
       pass: switches == 0))
   printRow("idle for 2 s, wake-ups", [results.last!], against: "0")
 }
 
-if let path = options.json { try writeJSON(results, to: path) }
+if let path = options.json { try BenchmarkTable.write(results, to: URL(fileURLWithPath: path)) }
 if let path = options.svg { try writeChart(results, to: path) }
 if let path = options.markdown { try writeTable(results, to: path) }
 exit(0)

@@ -1,3 +1,4 @@
+import BenchmarkSupport
 import Foundation
 import Glibc
 import LoopEngine
@@ -14,24 +15,26 @@ enum Detection {
     let values = Mutex<[Double]>([])
   }
 
-  static func run() throws -> [Row] {
+  static func run() throws -> [BenchmarkRow] {
     let unwatched = try stall(watched: false, interrupting: false).gaps
     let interrupted = try stall(watched: false, interrupting: true).gaps
     let watched = try stall(watched: true, interrupting: false)
     return [
-      Row(benchmark: "detection, p50", subject: "past the threshold", value: watched.late.median, unit: "ms"),
-      Row(
+      BenchmarkRow(benchmark: "detection, p50", subject: "past the threshold", value: watched.late.median, unit: "ms"),
+      BenchmarkRow(
         benchmark: "detection, p99", subject: "past the threshold", value: watched.late.percentile(0.99), unit: "ms",
         bar: 2),
-      Row(benchmark: "line readable, p50", subject: "past the threshold", value: watched.read.median, unit: "ms"),
-      Row(
+      BenchmarkRow(
+        benchmark: "line readable, p50", subject: "past the threshold", value: watched.read.median, unit: "ms"),
+      BenchmarkRow(
         benchmark: "line readable, p99", subject: "past the threshold", value: watched.read.percentile(0.99), unit: "ms"
       ),
-      Row(benchmark: "pause of a running loop, p50", subject: "nobody interrupts", value: unwatched.median, unit: "us"),
-      Row(
+      BenchmarkRow(
+        benchmark: "pause of a running loop, p50", subject: "nobody interrupts", value: unwatched.median, unit: "us"),
+      BenchmarkRow(
         benchmark: "pause of a running loop, p50", subject: "empty signal handler", value: interrupted.median,
         unit: "us", ratio: 1),
-      Row(
+      BenchmarkRow(
         benchmark: "pause of a running loop, p50", subject: "StallMonitor", value: watched.gaps.median, unit: "us",
         ratio: watched.gaps.median / interrupted.median),
     ]
@@ -64,14 +67,14 @@ enum Detection {
     }
     let left = Atomic<Int>(stalls)
     let timer = Loop.Timer(after: .milliseconds(10), repeats: true) { _ in
-      let start = now()
+      let start = nanoseconds()
       begins.withLock { $0.append(start) }
       interrupter?.signal(at: start + limit)
       var last = start
       var longest = 0.0
       // Past the threshold by far enough to be found, and not by enough for a second sample.
       while last < start + limit + 8e6 {
-        let time = now()
+        let time = nanoseconds()
         if time > start + limit - 1e5 && time < start + limit + 5e6 { longest = max(longest, time - last) }
         last = time
       }
@@ -115,7 +118,7 @@ private final class Reader: Sendable {
       while true {
         let count = read(descriptor, &buffer, buffer.count)
         if count <= 0 { return }
-        let time = now()
+        let time = nanoseconds()
         text.append(contentsOf: buffer[..<count])
         while let end = text.firstIndex(of: UInt8(ascii: "\n")) {
           let line = Data(text[..<end])
@@ -128,8 +131,8 @@ private final class Reader: Sendable {
   }
 
   func finish(expecting count: Int) -> [Line] {
-    let end = now() + 2e9
-    while lines.withLock({ $0.count }) < count, now() < end { usleep(10_000) }
+    let end = nanoseconds() + 2e9
+    while lines.withLock({ $0.count }) < count, nanoseconds() < end { usleep(10_000) }
     write(descriptor, "\n", 1)
     return lines.withLock { lines in
       lines.compactMap { time, text in
@@ -157,9 +160,9 @@ private final class Interrupter: Sendable {
     Thread.detachNewThread { [self] in
       while !isDone.load(ordering: .relaxed) {
         let time = next.withLock { $0 }
-        let left = time - now()
+        let left = time - nanoseconds()
         if time > 0 && left < 1e5 {
-          while now() < time {}
+          while nanoseconds() < time {}
           pthread_kill(target, SIGUSR2)
           next.withLock { $0 = 0 }
         } else {

@@ -1,3 +1,4 @@
+import BenchmarkSupport
 import CFoundationTurns
 import Foundation
 import Glibc
@@ -13,13 +14,13 @@ enum FoundationTurnCost {
   private static let rounds = 400
   private static let batch = 300
 
-  static func run() throws -> [Row] {
+  static func run() throws -> [BenchmarkRow] {
     var alone: [Cost] = []
     var threaded: [Cost] = []
     // The kernel charges a process for its second thread on each use of a descriptor, and a turn has several.
     for _ in 0..<processes {
-      alone.append(try Cost(HostProcess.run("foundation")))
-      threaded.append(try Cost(HostProcess.run("foundation-threaded")))
+      alone.append(try Cost(numbers(of: "foundation")))
+      threaded.append(try Cost(numbers(of: "foundation-threaded")))
     }
     return rows(threaded, "host with threads") + rows(alone, "host of one thread")
   }
@@ -36,12 +37,14 @@ enum FoundationTurnCost {
     }
   }
 
-  private static func rows(_ costs: [Cost], _ host: String) -> [Row] {
+  private static func rows(_ costs: [Cost], _ host: String) -> [BenchmarkRow] {
     [
-      Row(benchmark: "turn", subject: "Foundation's, \(host)", value: costs.map(\.bare).median, unit: "ns"),
-      Row(benchmark: "turn", subject: "  added by empty observers", value: costs.map(\.empty).median, unit: "ns"),
-      Row(benchmark: "turn", subject: "  added by StallMonitor", value: costs.map(\.watched).median, unit: "ns"),
-      Row(
+      BenchmarkRow(benchmark: "turn", subject: "Foundation's, \(host)", value: costs.map(\.bare).median, unit: "ns"),
+      BenchmarkRow(
+        benchmark: "turn", subject: "  added by empty observers", value: costs.map(\.empty).median, unit: "ns"),
+      BenchmarkRow(
+        benchmark: "turn", subject: "  added by StallMonitor", value: costs.map(\.watched).median, unit: "ns"),
+      BenchmarkRow(
         benchmark: "turn", subject: "  of what empty observers cost", value: costs.map { $0.watched / $0.empty }.median,
         unit: "times", bar: 1.15),
     ]

@@ -1,3 +1,4 @@
+import BenchmarkSupport
 import Foundation
 import Glibc
 import StallMonitor
@@ -7,24 +8,24 @@ enum HeartbeatCost {
   private static let threshold = Duration.milliseconds(50)
   private static let seconds = 10
 
-  static func run() throws -> [Row] {
+  static func run() throws -> [BenchmarkRow] {
     let busy = try wakeUps("heartbeat-busy")
     let idle = try wakeUps("heartbeat-idle")
     return [
-      Row(
+      BenchmarkRow(
         benchmark: "wake-ups a threshold, dispatchMain", subject: "watchdog thread, queue busy", value: busy.watchdog,
         unit: "times", bar: 1),
-      Row(
+      BenchmarkRow(
         benchmark: "wake-ups a threshold, dispatchMain", subject: "watchdog thread, queue idle", value: idle.watchdog,
         unit: "times", bar: 1),
-      Row(
+      BenchmarkRow(
         benchmark: "wake-ups in 10 s of idling", subject: "host's threads, dispatchMain", value: idle.host,
         unit: "times", bar: 0),
     ]
   }
 
   private static func wakeUps(_ scenario: String) throws -> (watchdog: Double, host: Double) {
-    let numbers = try HostProcess.run(scenario)
+    let numbers = try numbers(of: scenario)
     guard numbers.count == 2 else { throw POSIXError(.ECHILD) }
     return (numbers[0], numbers[1])
   }
@@ -38,15 +39,15 @@ enum HeartbeatCost {
     let timer = DispatchSource.makeTimerSource(queue: .main)
     if isBusy {
       timer.schedule(deadline: .now(), repeating: .milliseconds(1))
-      timer.setEventHandler { for _ in 0..<1000 { _ = now() } }
+      timer.setEventHandler { for _ in 0..<1000 { _ = nanoseconds() } }
       timer.resume()
     }
     Thread.detachNewThread {
       Thread.sleep(forTimeInterval: 2)
-      let (wakeUps, switches, start) = (monitor.watchdogWakeUps, hostSwitches(), now())
+      let (wakeUps, switches, start) = (monitor.watchdogWakeUps, hostSwitches(), nanoseconds())
       Thread.sleep(forTimeInterval: Double(seconds))
       let (woken, switched) = (monitor.watchdogWakeUps - wakeUps, hostSwitches())
-      let thresholds = (now() - start) / Double(threshold / .nanoseconds(1))
+      let thresholds = (nanoseconds() - start) / Double(threshold / .nanoseconds(1))
       // A window has one more of them than thresholds if it begins just before one.
       // A thread that has come since counts in full, and one that has ended not at all.
       let sum = switched.reduce(0) { $0 + $1.value - (switches[$1.key] ?? 0) }

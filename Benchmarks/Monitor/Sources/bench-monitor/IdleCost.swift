@@ -1,3 +1,4 @@
+import BenchmarkSupport
 import Foundation
 import Glibc
 import LoopEngine
@@ -6,7 +7,7 @@ import Synchronization
 
 /// How often the watchdog wakes while the host has nothing to do.
 enum IdleCost {
-  static func run() throws -> [Row] {
+  static func run() throws -> [BenchmarkRow] {
     var configuration = StallMonitorConfiguration()
     configuration.sink = .file(path: "/dev/null")
     let monitor = try StallMonitor.start(configuration)
@@ -24,7 +25,7 @@ enum IdleCost {
     monitor.stop()
     guard case let woken = count.withLock({ $0 }), woken >= 0 else { throw POSIXError(.ESRCH) }
     return [
-      Row(
+      BenchmarkRow(
         benchmark: "wake-ups in 10 s of idling", subject: "watchdog thread", value: Double(woken), unit: "times", bar: 0
       )
     ]

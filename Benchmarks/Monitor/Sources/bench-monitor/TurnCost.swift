@@ -1,3 +1,4 @@
+import BenchmarkSupport
 import Foundation
 import Glibc
 import LoopEngine
@@ -12,7 +13,7 @@ enum TurnCost {
   private static let turns = 100_000
   private static let rounds = 15
 
-  static func run() throws -> [Row] {
+  static func run() throws -> [BenchmarkRow] {
     var ends: [Int32] = [0, 0]
     guard pipe(&ends) == 0, write(ends[1], "x", 1) == 1 else { throw POSIXError(.EIO) }
     let (descriptor, writer) = (ends[0], ends[1])
@@ -29,9 +30,9 @@ enum TurnCost {
     defer { source.invalidate() }
     func measure() -> Double {
       left.store(turns, ordering: .relaxed)
-      let start = now()
+      let start = nanoseconds()
       loop.run()
-      return (now() - start) / Double(turns)
+      return (nanoseconds() - start) / Double(turns)
     }
     _ = measure()
     let alone = try series(measure)
@@ -42,12 +43,12 @@ enum TurnCost {
     let threaded = try series(measure)
     parked.signal()
     return [
-      Row(benchmark: "turn", subject: "loop alone", value: alone.bare.median, unit: "ns"),
-      Row(
+      BenchmarkRow(benchmark: "turn", subject: "loop alone", value: alone.bare.median, unit: "ns"),
+      BenchmarkRow(
         benchmark: "turn", subject: "loop with StallMonitor", value: alone.watched.median, unit: "ns",
         ratio: alone.watched.median / alone.bare.median),
-      Row(benchmark: "turn", subject: "added by StallMonitor", value: alone.added, unit: "ns", bar: 30),
-      Row(benchmark: "turn", subject: "added, host with threads", value: threaded.added, unit: "ns", bar: 30),
+      BenchmarkRow(benchmark: "turn", subject: "added by StallMonitor", value: alone.added, unit: "ns", bar: 30),
+      BenchmarkRow(benchmark: "turn", subject: "added, host with threads", value: threaded.added, unit: "ns", bar: 30),
     ]
   }
 
@@ -84,11 +85,4 @@ func settle() {
 
 private func comm(ofThread id: String) -> String? {
   (try? String(contentsOfFile: "/proc/self/task/\(id)/comm", encoding: .utf8))?.trimmingCharacters(in: .newlines)
-}
-
-/// CLOCK_MONOTONIC in nanoseconds.
-func now() -> Double {
-  var time = timespec()
-  clock_gettime(CLOCK_MONOTONIC, &time)
-  return Double(time.tv_sec) * 1e9 + Double(time.tv_nsec)
 }

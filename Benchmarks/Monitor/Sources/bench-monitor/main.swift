@@ -1,3 +1,4 @@
+import BenchmarkSupport
 import Glibc
 
 // `make bench`: what watching costs, and how soon a stall is known. One process, one run; ratios are against rows of the same run.
@@ -11,10 +12,10 @@ case "detection":
   exit(0)
 default: break
 }
-var rows: [Row] = []
-rows += try TurnCost.run()
-rows += try FoundationTurnCost.run()
-rows += try Detection.run()
-rows += try IdleCost.run()
-rows += try HeartbeatCost.run()
-try Results.publish(rows, name: "monitor")
+var results = BenchmarkTable()
+results.add(try TurnCost.run())
+results.add(try FoundationTurnCost.run())
+results.add(try Detection.run())
+results.add(try IdleCost.run())
+results.add(try HeartbeatCost.run())
+try results.writeJSON("monitor")

@@ -6,7 +6,7 @@ extension Ecosystem {
   /// The monitor's own state goes to the log that a host hands in, and stalls do not.
   struct LoggerTests {
     @Test func logTellsOfTheMonitorAndNotOfStalls() throws {
-      let victim = try Victim.run("stall")
+      let victim = try Victim.run(here: "stall")
       #expect(victim.log.map(\.level) == ["info", "info", "info"])
       let started = try #require(victim.log.first)
       #expect(started.text.contains("The stall monitor has started") && started.text.contains("sink=stdout"))
@@ -16,30 +16,30 @@ extension Ecosystem {
     }
 
     @Test func chosenLoopIsKnownWhenItHasTurned() throws {
-      let victim = try Victim.run("stall")
+      let victim = try Victim.run(here: "stall")
       #expect(victim.facts["kind"] == "unknown")
       #expect(victim.facts["kind_then"] == "loop")
-      let other = try Victim.run("main-queue", environment: ["STALLMONITOR_THRESHOLD": "100ms"])
+      let other = try Victim.run(here: "main-queue", environment: ["STALLMONITOR_THRESHOLD": "100ms"])
       #expect(other.facts["kind_then"] == "main-queue")
       #expect(other.log.contains { $0.text.contains("Watching the loop main: main-queue") })
     }
 
     @Test func problemIsAWarningThere() throws {
-      let victim = try Victim.run("stall", environment: ["STALLMONITOR_THRESHOLD": "fast"])
+      let victim = try Victim.run(here: "stall", environment: ["STALLMONITOR_THRESHOLD": "fast"])
       #expect(victim.log.map(\.level) == ["warning"])
       #expect(victim.log.first?.text.contains("STALLMONITOR_THRESHOLD=fast is not usable") == true)
       #expect(!victim.talk.contains("stallmonitor: "), "not on standard error as well")
     }
 
     @Test func disabledMonitorSaysSo() throws {
-      let victim = try Victim.run("stall", environment: ["STALLMONITOR_ENABLED": "false"])
+      let victim = try Victim.run(here: "stall", environment: ["STALLMONITOR_ENABLED": "false"])
       #expect(victim.log.count == 1)
       #expect(victim.log.first?.text.contains("The stall monitor is disabled") == true)
     }
 
     /// The stalled loop holds the lock that the log waits for.
     @Test func blockedLogKeepsNoStallFromBeingTold() throws {
-      let victim = try Victim.run("blocked-log", environment: ["STALLMONITOR_THRESHOLD": "200ms"])
+      let victim = try Victim.run(here: "blocked-log", environment: ["STALLMONITOR_THRESHOLD": "200ms"])
       #expect(victim.status == 0)
       #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
       #expect(victim.talk.contains("log=info"))

@@ -8,7 +8,7 @@ extension Ecosystem {
     private let turns = "stallmonitor_turn_duration_seconds"
 
     @Test func stallsAreCountedByLoopAndCause() throws {
-      let victim = try Victim.run("stall", environment: ["STALLMONITOR_REPEAT_WINDOW": "30s"])
+      let victim = try Victim.run(here: "stall", environment: ["STALLMONITOR_REPEAT_WINDOW": "30s"])
       #expect(victim.metric("stallmonitor_stalls_total{loop:main,cause:sleep}") == 2)
       let seconds = try #require(victim.metric("stallmonitor_stalled_seconds_total{loop:main,cause:sleep}"))
       #expect(seconds > 0.89 && seconds < 5)
@@ -20,7 +20,7 @@ extension Ecosystem {
     }
 
     @Test func repetitionsAreCountedAsSuppressed() throws {
-      let victim = try Victim.run("repeated", environment: ["STALLMONITOR_REPEAT_WINDOW": "30s"])
+      let victim = try Victim.run(here: "repeated", environment: ["STALLMONITOR_REPEAT_WINDOW": "30s"])
       #expect(victim.reports.count { $0.event == "stall.ended" } == 1)
       #expect(victim.metric("stallmonitor_stalls_total{loop:main,cause:sleep}") == 3)
       #expect(victim.metric("stallmonitor_stalls_suppressed_total{loop:main,cause:sleep}") == 2)
@@ -28,7 +28,7 @@ extension Ecosystem {
     }
 
     @Test func turnsAreAHistogram() throws {
-      let victim = try Victim.run("stall")
+      let victim = try Victim.run(here: "stall")
       let count = try #require(victim.metric("\(turns)_count{loop:main}"))
       #expect(count >= 3)
       #expect(victim.metric("\(turns)_bucket{loop:main,le:+Inf}") == count)
@@ -39,13 +39,13 @@ extension Ecosystem {
     }
 
     @Test func turnIsCountedOnceThoughMonitorsFollowEachOther() throws {
-      let victim = try Victim.run("again")
+      let victim = try Victim.run(here: "again")
       let count = try #require(victim.metric("\(turns)_count{loop:main}"))
       #expect(count >= 198 && count <= 280, "\(count)")
     }
 
     @Test func idleServiceIsNotWoken() throws {
-      let victim = try Victim.run("idle")
+      let victim = try Victim.run(here: "idle")
       #expect(victim.facts["wakeups"] == "0")
       #expect(victim.facts["switches"] == "0")
     }

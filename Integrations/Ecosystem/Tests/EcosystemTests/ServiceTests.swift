@@ -6,7 +6,7 @@ extension Ecosystem {
   struct ServiceTests {
     @Test func gracefulShutdownEndsTheGroupAndWritesWhatIsUnderWay() throws {
       let victim = try Victim.run(
-        "service-stalled", environment: ["STALLMONITOR_THRESHOLD": "100ms"], waitingFor: "sibling="
+        here: "service-stalled", environment: ["STALLMONITOR_THRESHOLD": "100ms"], waitingFor: "sibling="
       ) { kill($0.processIdentifier, SIGTERM) }
       #expect(victim.status == 0)
       #expect(victim.facts["sibling"] == "runs")
@@ -20,7 +20,7 @@ extension Ecosystem {
     /// A service that returns would end its group.
     @Test(arguments: ["STALLMONITOR_ENABLED": "false", "STALLMONITOR_THRESHOLD": "fast"])
     func monitorThatDoesNotWatchWaitsForTheShutdown(variable: String, value: String) throws {
-      let victim = try Victim.run("service", environment: [variable: value], waitingFor: "sibling=") {
+      let victim = try Victim.run(here: "service", environment: [variable: value], waitingFor: "sibling=") {
         kill($0.processIdentifier, SIGTERM)
       }
       #expect(victim.facts["sibling"] == "runs")
@@ -29,7 +29,7 @@ extension Ecosystem {
     }
 
     @Test func unusableConfigurationEndsTheGroupWithItsError() throws {
-      let victim = try Victim.run("service-misconfigured")
+      let victim = try Victim.run(here: "service-misconfigured")
       #expect(
         victim.talk.contains("group=StallMonitorConfiguration.threshold is 0.0 seconds; allowed: from 1 ms to 1 h"))
     }

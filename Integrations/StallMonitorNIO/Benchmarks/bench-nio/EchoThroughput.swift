@@ -1,3 +1,4 @@
+import BenchmarkSupport
 import Glibc
 import NIOCore
 import NIOPosix
@@ -35,9 +36,9 @@ final class EchoThroughput: @unchecked Sendable {  // The counters belong to the
 
   /// Round trips a second, and the server thread's processor time for one, over some time.
   func measure(seconds: Double) throws -> (rate: Double, processorNanoseconds: Double) {
-    let (start, used, count) = try (now(CLOCK_MONOTONIC), serverTime(), total())
+    let (start, used, count) = try (nanoseconds(CLOCK_MONOTONIC), serverTime(), total())
     usleep(UInt32(seconds * 1e6))
-    let (end, usedAtEnd, countAtEnd) = try (now(CLOCK_MONOTONIC), serverTime(), total())
+    let (end, usedAtEnd, countAtEnd) = try (nanoseconds(CLOCK_MONOTONIC), serverTime(), total())
     let trips = Double(countAtEnd - count)
     return (trips / (end - start) * 1e9, (usedAtEnd - used) / trips)
   }
@@ -52,13 +53,7 @@ final class EchoThroughput: @unchecked Sendable {  // The counters belong to the
   }
 
   private func serverTime() throws -> Double {
-    try server.next().submit { self.now(CLOCK_THREAD_CPUTIME_ID) }.wait()
-  }
-
-  private func now(_ clock: clockid_t) -> Double {
-    var time = timespec()
-    clock_gettime(clock, &time)
-    return Double(time.tv_sec) * 1e9 + Double(time.tv_nsec)
+    try server.next().submit { nanoseconds(CLOCK_THREAD_CPUTIME_ID) }.wait()
   }
 }
 

@@ -1,3 +1,4 @@
+import BenchmarkSupport
 import Foundation
 import NIOPosix
 import StallMonitor
@@ -58,20 +59,23 @@ let idleWakeUps = Double(monitor.watchdogWakeUps - wakeUps)
 try idle.syncShutdownGracefully()
 
 let rows = [
-  Row(benchmark: "echo, 64 bytes", subject: "event loop alone", value: alone.rates.median, unit: "1/s"),
-  Row(
+  BenchmarkRow(benchmark: "echo, 64 bytes", subject: "event loop alone", value: alone.rates.median, unit: "1/s"),
+  BenchmarkRow(
     benchmark: "echo, 64 bytes", subject: "event loop, watched", value: watched.rates.median, unit: "1/s",
     ratio: ratio),
-  Row(
+  BenchmarkRow(
     benchmark: "echo, 64 bytes", subject: "throughput lost", value: (1 - ratio) * 100, unit: "%", bar: 1),
-  Row(
+  BenchmarkRow(
     benchmark: "echo, processor time", subject: "event loop alone", value: alone.times.median, unit: "ns"),
-  Row(
+  BenchmarkRow(
     benchmark: "echo, processor time", subject: "event loop, watched", value: watched.times.median, unit: "ns",
     ratio: timeRatio),
-  Row(benchmark: "idle, 10 s, 16 event loops", subject: "watchdog's wake-ups", value: idleWakeUps, unit: "", bar: 41),
-  Row(
+  BenchmarkRow(
+    benchmark: "idle, 10 s, 16 event loops", subject: "watchdog's wake-ups", value: idleWakeUps, unit: "", bar: 41),
+  BenchmarkRow(
     benchmark: "idle, 10 s, 16 event loops", subject: "processor time, whole process", value: idleMicroseconds / 1000,
     unit: "ms"),
 ]
-try Results.publish(rows, name: "nio")
+var results = BenchmarkTable()
+results.add(rows)
+try results.writeJSON("nio")

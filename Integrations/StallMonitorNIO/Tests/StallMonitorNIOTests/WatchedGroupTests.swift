@@ -2,13 +2,15 @@ import Foundation
 import Testing
 
 /// Services on SwiftNIO, judged from outside by their report lines.
-@Suite(.serialized, .takingTurns)
+@Suite(
+  .serialized, .takingTurns,
+  .repeatedAfterStandstills(because: "durations are compared with the victim's own clock"))
 struct WatchedGroupTests {
   // MARK: No report
 
   /// Every loop works most of the time, in turns of a few milliseconds.
   @Test func busyServerIsNotReported() throws {
-    let victim = try Victim.run("healthy", environment: ["STALLMONITOR_THRESHOLD": "500ms"])
+    let victim = try Victim.run(here: "healthy", environment: ["STALLMONITOR_THRESHOLD": "500ms"])
     #expect(victim.status == 0)
     // On a busy machine a loop may truly get no processor.
     #expect(victim.reports.allSatisfy { $0.cause == "starved" })
@@ -17,14 +19,15 @@ struct WatchedGroupTests {
 
   /// Not one wake-up of its loops; and when work comes, it is watched.
   @Test func idleGroupIsNotWokenAndIsStillWatched() throws {
-    let victim = try Victim.run("idle", environment: ["STALLMONITOR_THRESHOLD": "50ms"])
+    let victim = try Victim.run(here: "idle", environment: ["STALLMONITOR_THRESHOLD": "50ms"])
     #expect(Int(victim.facts["quiet"] ?? "") == 2, "twice half a second without a wake-up")
     #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
     #expect(victim.reports.allSatisfy { $0.culprit.contains("stallTheFirstLoop()") })
   }
 
   @Test func stoppedProcessBlamesNobody() throws {
-    let victim = try Victim.run("stopped", environment: ["STALLMONITOR_THRESHOLD": "200ms"]) { process in
+    let victim = try Victim.run(here: "stopped", environment: ["STALLMONITOR_THRESHOLD": "200ms"], waitingFor: "\n") {
+      process in
       for _ in 0..<2 {
         kill(process.processIdentifier, SIGSTOP)
         usleep(500_000)
@@ -40,7 +43,7 @@ struct WatchedGroupTests {
   /// Nothing is posted to a loop that has shut down: SwiftNIO ends the process for it in this mode.
   @Test func groupsThatShutDownAreLetGo() throws {
     let victim = try Victim.run(
-      "shutdown",
+      here: "shutdown",
       environment: ["STALLMONITOR_THRESHOLD": "1ms", "STALLMONITOR_SINK": "file:/dev/null", "SWIFTNIO_STRICT": "1"])
     #expect(victim.status == 0)
     #expect(!victim.talk.contains("ERROR"), "\(victim.talk)")
@@ -50,7 +53,7 @@ struct WatchedGroupTests {
   }
 
   @Test func groupThatIsNoLongerWatchedIsNotReported() throws {
-    let victim = try Victim.run("unwatch")
+    let victim = try Victim.run(here: "unwatch")
     #expect(victim.facts["first"] == "done")
     #expect(victim.reports.isEmpty)
   }
@@ -59,7 +62,7 @@ struct WatchedGroupTests {
 
   @Test(arguments: [("sleep", "sleepInChannelRead(", "sleep"), ("compute", "computeInChannelRead(", "running")])
   func stalledChannelReadIsReported(scenario: String, culprit: String, cause: String) throws {
-    let victim = try Victim.run(scenario)
+    let victim = try Victim.run(here: scenario)
     #expect(victim.status == 0)
     #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
     let took = try #require(victim.facts["took_ms"].flatMap(Double.init))
@@ -82,7 +85,7 @@ struct WatchedGroupTests {
   }
 
   @Test func loopsThatStallAtTheSameTimeAreToldApart() throws {
-    let victim = try Victim.run("several")
+    let victim = try Victim.run(here: "several")
     for (loop, function) in [("worker-0", "stallTheFirstLoop()"), ("worker-2", "stallTheThirdLoop()")] {
       let reports = victim.reports.filter { $0.loop == loop }
       #expect(reports.map(\.event) == ["stall.started", "stall.ended"])
@@ -92,13 +95,13 @@ struct WatchedGroupTests {
   }
 
   @Test func mainThreadThatBecomesAnEventLoopIsWatched() throws {
-    let victim = try Victim.run("taken-over")
+    let victim = try Victim.run(here: "taken-over")
     #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
     #expect(victim.reports.allSatisfy { $0.loop == "front-0" && $0.culprit.contains("stallTheMainThread()") })
   }
 
   @Test func stallThatTheGroupShutsDownInIsToldToItsEnd() throws {
-    let victim = try Victim.run("shutdown-in-stall")
+    let victim = try Victim.run(here: "shutdown-in-stall")
     #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
     #expect(victim.reports.allSatisfy { $0.culprit.contains("stallTheFirstLoop()") })
     #expect(victim.reports.last?.duration ?? 0 <= 800)
@@ -107,7 +110,7 @@ struct WatchedGroupTests {
   // MARK: Bad input
 
   @Test func whatCannotBeWatchedIsSaid() throws {
-    let victim = try Victim.run("wrong")
+    let victim = try Victim.run(here: "wrong")
     #expect(
       victim.talk.contains(
         "embedded: nio-0 is EmbeddedEventLoop; allowed: event loops of a MultiThreadedEventLoopGroup"))
@@ -117,7 +120,7 @@ struct WatchedGroupTests {
   }
 
   @Test func disabledMonitorLeavesTheGroupAlone() throws {
-    let victim = try Victim.run("sleep", environment: ["STALLMONITOR_ENABLED": "false"])
+    let victim = try Victim.run(here: "sleep", environment: ["STALLMONITOR_ENABLED": "false"])
     #expect(victim.status == 0)
     #expect(victim.reports.isEmpty)
     #expect(victim.talk.split(separator: "\n").allSatisfy { $0.hasPrefix("victim: ") })

@@ -1,4 +1,6 @@
 import Glibc
+import StallCapture
+import StallReport
 
 /// Talks with the agent: connects, sends what is not acknowledged, and reads what it says (`Documentation/AgentProtocol.md`).
 ///
@@ -21,7 +23,7 @@ final class AgentClient: OutputClient {
 
   private let sink: OutputSink
   private let path: String
-  private let origin: StallReport.Origin
+  private let origin: Report.Origin
   private let spool: Spool
   private let earlier: EarlierSpools
   private let box: TuningBox
@@ -56,12 +58,12 @@ final class AgentClient: OutputClient {
   ///   - sink: Where lines come from.
   ///   - path: The agent's socket.
   ///   - origin: Who speaks.
-  ///   - place: Where the spool's file is to be; nil for memory alone.
+  ///   - location: Where the spool's file is to be; nil for memory alone.
   ///   - box: Where the agent's settings go.
   ///   - configuration: The process's own configuration.
   ///   - recovery: Where the loops note that a stall is over.
   init(
-    sink: OutputSink, path: String, origin: StallReport.Origin, place: Spool.Place?,
+    sink: OutputSink, path: String, origin: Report.Origin, location: Spool.Location?,
     box: TuningBox, configuration: StallMonitorConfiguration, recovery: RecoveryPage? = nil
   ) {
     self.recovery = recovery
@@ -69,8 +71,8 @@ final class AgentClient: OutputClient {
     self.path = path
     self.box = box
     self.configuration = configuration
-    spool = Spool(in: place)
-    earlier = EarlierSpools(directory: place?.directory, prefix: place?.prefix ?? "")
+    spool = Spool(in: location)
+    earlier = EarlierSpools(directory: location?.directory, prefix: location?.prefix ?? "")
     self.origin = origin
     spool.didLose = { [unowned self] lost in
       // One that was sent may have arrived; it is lost if the connection ends without a word of it.
@@ -80,7 +82,7 @@ final class AgentClient: OutputClient {
 
   /// Who speaks, and how many lines wait.
   private var hello: [UInt8] {
-    var line = JSONLine()
+    var line = JSONWriter()
     line.object("hello") {
       $0.member("protocol", 1)
       $0.object("service") {
@@ -97,14 +99,14 @@ final class AgentClient: OutputClient {
   /// Talks until the sink is closed.
   func run() {
     while true {
-      let bell = sink.bell.quiet()
+      let woken = sink.waker.reset()
       take()
       if connection == nil, MonotonicClock.now() >= nextAttempt { connect() }
       if connection != nil { talk() }
       keep()
       if spool.isEmpty, !hasOwnUnderway { sink.settle(taken) }
       if finish() { return end() }
-      wait(bell)
+      wait(woken)
     }
   }
 
@@ -233,8 +235,8 @@ final class AgentClient: OutputClient {
       var last: UInt64?
       let done = try connection.acknowledge(total)
       if done.isEmpty { try countChatter() }
-      for cargo in done {
-        switch cargo {
+      for line in done {
+        switch line {
         case .courtesy: break
         case .earlier: earlier.acknowledgeFirst()
         case .own(let serial, _): last = serial
@@ -319,7 +321,7 @@ final class AgentClient: OutputClient {
 
   // MARK: Waiting
 
-  private func wait(_ bell: Int32?) {
+  private func wait(_ woken: Int32?) {
     var deadline: UInt64?
     if connection == nil { deadline = nextAttempt }
     if connection != nil, let time = spool.oldestUnkept { deadline = min(deadline ?? .max, time + Self.patience + 1) }
@@ -329,6 +331,6 @@ final class AgentClient: OutputClient {
     }
     let entry = pollfd(
       fd: connection?.descriptor ?? -1, events: Int16(isBlocked ? POLLIN | POLLOUT : POLLIN), revents: 0)
-    sink.bell.sleep(on: bell, or: entry, until: deadline)
+    sink.waker.sleep(on: woken, or: entry, until: deadline)
   }
 }

@@ -1,12 +1,14 @@
 import CLinux
+import DescriptorIO
 import Glibc
+import StallCapture
 
 /// One connection to the agent: whole lines out, whole lines in, and nothing waits.
 ///
 /// Belongs to the agent's thread.
 final class AgentConnection {
-  /// What a line was, by which its acknowledgement is understood.
-  enum Cargo {
+  /// A line that was handed to the agent, by which its acknowledgement is understood.
+  enum SentLine {
     /// It goes with the connection: the greeting, a stall that still runs, the farewell.
     case courtesy
     /// A line of a dead process's.
@@ -25,10 +27,8 @@ final class AgentConnection {
   /// How many lines may wait for their acknowledgement.
   private static let unacknowledgedLimit = 65_536
 
-  let descriptor: Int32
-  private let identity: FileIdentity
+  private let output: LineDescriptor
   private var line: [UInt8] = []
-  private var sent = 0
   private var input: [UInt8] = []
   /// What came with the last bytes that had one.
   private var given: Int32 = -1
@@ -36,38 +36,22 @@ final class AgentConnection {
   private var count: UInt64 = 0
   private var acknowledged: UInt64 = 0
   /// What is not acknowledged, the line under way included.
-  private(set) var unacknowledged: [Cargo] = []
+  private(set) var unacknowledged: [SentLine] = []
 
   /// Connects; an errno value is thrown.
   init(path: String) throws(StateDirectory.Failure) {
-    var name = sockaddr_un()
-    name.sun_family = sa_family_t(AF_UNIX)
-    let bytes = Array(path.utf8)
-    guard bytes.count < MemoryLayout.size(ofValue: name.sun_path) else {
-      throw StateDirectory.Failure(code: ENAMETOOLONG)
+    guard let address = SocketAddress(path: path) else { throw StateDirectory.Failure(code: ENAMETOOLONG) }
+    let descriptor = address.connectedStream()
+    guard descriptor >= 0, let output = LineDescriptor(owning: descriptor) else {
+      throw StateDirectory.Failure(code: errno)
     }
-    withUnsafeMutableBytes(of: &name.sun_path) { $0.copyBytes(from: bytes) }
-    let descriptor = socket(
-      AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
-    guard descriptor >= 0, let identity = FileIdentity(descriptor) else { throw StateDirectory.Failure(code: errno) }
-    let result = withUnsafePointer(to: name) { pointer in
-      pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-      }
-    }
-    guard result == 0 else {
-      let code = errno
-      close(descriptor)
-      throw StateDirectory.Failure(code: code)
-    }
-    self.descriptor = descriptor
-    self.identity = identity
+    self.output = output
   }
 
-  deinit {
-    identity.close(descriptor)
-    if given >= 0 { close(given) }
-  }
+  deinit { if given >= 0 { close(given) } }
+
+  /// The socket's number.
+  var descriptor: Int32 { output.number }
 
   /// Takes the descriptor that came last, which is the caller's to close; nil if none did.
   func takeGiven() -> Int32? {
@@ -83,42 +67,37 @@ final class AgentConnection {
   }
 
   /// Whether a line is under way.
-  var isSending: Bool { sent < line.count }
+  var isSending: Bool { !line.isEmpty }
 
   /// Takes the next line, when none is under way.
-  func load(_ bytes: [UInt8], _ cargo: Cargo) {
+  func load(_ bytes: [UInt8], _ sent: SentLine) {
     line = bytes
-    sent = 0
-    unacknowledged.append(cargo)
+    unacknowledged.append(sent)
   }
 
   /// Sends what is under way; false if the agent takes no more for now.
   func flush() throws(Failure) -> Bool {
     // A host that closes all descriptors may have another socket by this number.
-    guard FileIdentity(descriptor) == identity else { throw .ended }
+    guard output.isIntact else { throw .ended }
     guard unacknowledged.count <= Self.unacknowledgedLimit else {
       throw .confused("no acknowledgement of \(Self.unacknowledgedLimit) lines")
     }
-    while isSending {
-      let result = line.withUnsafeBytes {
-        send(descriptor, $0.baseAddress! + sent, $0.count - sent, Int32(MSG_DONTWAIT | MSG_NOSIGNAL))
-      }
-      if result < 0 {
-        if errno == EINTR { continue }
-        if errno == EAGAIN || errno == ENOBUFS { return false }
-        throw .ended
-      }
-      sent += result
-      if !isSending { count += 1 }
+    guard isSending else { return true }
+    switch output.write(line) {
+    case .written:
+      line = []
+      count += 1
+      return true
+    case .full: return false
+    case .failed: throw .ended
     }
-    return true
   }
 
   /// Reads what has come, a part at a time.
   ///
   /// Returns whole lines without their newlines.
   func receive() throws(Failure) -> [[UInt8]] {
-    guard FileIdentity(descriptor) == identity else { throw .ended }
+    guard output.isIntact else { throw .ended }
     let room = 16 << 10
     var result = 0
     var new: Int32 = -1
@@ -154,7 +133,7 @@ final class AgentConnection {
   /// The first `total` lines are done with.
   ///
   /// Returns what they were, of those that were not before.
-  func acknowledge(_ total: UInt64) throws(Failure) -> [Cargo] {
+  func acknowledge(_ total: UInt64) throws(Failure) -> [SentLine] {
     guard total <= count else { throw .confused("an acknowledgement of \(total) lines, of which \(count) were sent") }
     guard total > acknowledged else { return [] }
     let new = Int(total - acknowledged)

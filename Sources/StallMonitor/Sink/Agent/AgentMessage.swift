@@ -1,3 +1,5 @@
+import StallReport
+
 /// A line from the agent (`Documentation/AgentProtocol.md`).
 enum AgentMessage {
   /// The first so many lines of the connection are done with.

@@ -1,4 +1,5 @@
 import CLinux
+import StallCapture
 
 /// The lines that an agent has not acknowledged: the newest in memory, older ones in a file once there are too many or it takes too long.
 ///
@@ -12,7 +13,7 @@ final class Spool {
   static let fileLimit = 64
 
   /// Where the file is to be.
-  struct Place {
+  struct Location {
     var directory: StateDirectory
     /// What its name begins with.
     var prefix: String
@@ -42,7 +43,7 @@ final class Spool {
     var time: UInt64
   }
 
-  private let place: Place?
+  private let location: Location?
   private var memory: [Kept] = []
   private var bytes = 0
   private var file: SpoolFile?
@@ -53,7 +54,7 @@ final class Spool {
   var didLose: (Lost) -> Void = { _ in }
 
   /// Without a place there is memory alone.
-  init(in place: Place?) { self.place = place }
+  init(in location: Location?) { self.location = location }
 
   var count: Int { memory.count + (file?.entries.count ?? 0) }
   var isEmpty: Bool { memory.isEmpty && file == nil }
@@ -115,7 +116,7 @@ final class Spool {
   ///
   /// What would take an older one's place there stays in memory, and so does all if there can be no file.
   func keep(before time: UInt64 = .max) {
-    guard place != nil, !hasComplained else { return }
+    guard location != nil, !hasComplained else { return }
     var count = 0
     while let index = memory.indices.dropFirst(count).first(where: { !memory[$0].isDetail }) {
       let kept = memory[index]
@@ -130,7 +131,7 @@ final class Spool {
 
   /// When the oldest report came that is in memory alone, and could be in the file; nil if there is none.
   var oldestUnkept: UInt64? {
-    guard place != nil, !hasComplained, let oldest = memory.first(where: { !$0.isDetail }),
+    guard location != nil, !hasComplained, let oldest = memory.first(where: { !$0.isDetail }),
       oldest.line.bytes.count <= SpoolFormat.longestLine, file?.hasRoom(for: oldest.line.bytes.count) != false
     else { return nil }
     return oldest.time
@@ -187,20 +188,20 @@ final class Spool {
   }
 
   private func openFile() -> SpoolFile? {
-    guard let place else { return nil }
-    guard !place.isTooFull else {
+    guard let location else { return nil }
+    guard !location.isTooFull else {
       complain("less than a quarter of it is free")
       return nil
     }
     if let file { return file }
-    let limit = place.fileLimit
-    let files = AbandonedFiles(directory: place.directory, prefix: place.prefix, kind: "spool", limit: limit)
+    let limit = location.fileLimit
+    let files = AbandonedFiles(directory: location.directory, prefix: location.prefix, kind: "spool", limit: limit)
     guard files.list().count < limit else {
       complain("there are \(limit) files of the service's already")
       return nil
     }
     do {
-      file = try SpoolFile(in: place.directory, prefix: place.prefix, ringSize: place.ringSize)
+      file = try SpoolFile(in: location.directory, prefix: location.prefix, ringSize: location.ringSize)
     } catch {
       complain(error.reason)
     }
@@ -214,7 +215,7 @@ final class Spool {
   }
 
   private func complain(_ reason: String) {
-    guard !hasComplained, let directory = place?.directory else { return }
+    guard !hasComplained, let directory = location?.directory else { return }
     hasComplained = true
     Diagnostics.say(
       "lines for the agent cannot be kept in \(directory.path): \(reason). Those that do not fit the memory are dropped"

@@ -1,5 +1,7 @@
 import CLinux
+import DescriptorIO
 import Glibc
+import StallCapture
 
 /// Lines that wait for the agent in a file, which outlives the process: a ring of 4 MiB at most, oldest first.
 ///
@@ -17,8 +19,7 @@ final class SpoolFile {
   private let directory: StateDirectory
   private let name: String
   private let lock: UnsafeMutableRawPointer
-  private let identity: FileIdentity
-  private var descriptor: Int32
+  private var descriptor: GuardedDescriptor
   let ringSize: Int
   private var head = 0
   private(set) var used = 0
@@ -30,7 +31,7 @@ final class SpoolFile {
     self.ringSize = ringSize
     self.directory = directory
     let name = name
-    (descriptor, lock, identity) = try directory.use { (parent) throws(StateDirectory.Failure) in
+    (descriptor, lock) = try directory.use { (parent) throws(StateDirectory.Failure) in
       // Under its own name only once it is locked: nobody takes it for a dead process's.
       let unfinished = "." + name
       let file = clinux_open_at(parent, unfinished, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
@@ -38,11 +39,11 @@ final class SpoolFile {
       // The lock must not be this one's.
       let second = clinux_open_at(parent, unfinished, O_RDWR | O_NOFOLLOW, 0)
       let pages = clinux_pages(SpoolFormat.headSize)
-      if second >= 0, let pages, let identity = FileIdentity(second), flock(file, LOCK_EX | LOCK_NB) == 0,
+      if second >= 0, let pages, let descriptor = GuardedDescriptor(second), flock(file, LOCK_EX | LOCK_NB) == 0,
         clinux_pages_show_file(pages, SpoolFormat.headSize, file), renameat(parent, unfinished, parent, name) == 0
       {
         close(file)
-        return (second, pages, identity)
+        return (descriptor, pages)
       }
       let code = errno
       unlinkat(parent, unfinished, 0)
@@ -54,7 +55,7 @@ final class SpoolFile {
   }
 
   deinit {
-    identity.close(descriptor)
+    descriptor.close()
     clinux_pages_free(lock, SpoolFormat.headSize)
   }
 
@@ -97,9 +98,9 @@ final class SpoolFile {
     var record = [UInt8](repeating: 0, count: SpoolFormat.recordHeadSize + entry.length)
     let first = min(record.count, ringSize - entry.offset)
     let isRead = record.withUnsafeMutableBytes { bytes in
-      pread(descriptor, bytes.baseAddress, first, off_t(SpoolFormat.headSize + entry.offset)) == first
+      pread(descriptor.number, bytes.baseAddress, first, off_t(SpoolFormat.headSize + entry.offset)) == first
         && (first == bytes.count
-          || pread(descriptor, bytes.baseAddress! + first, bytes.count - first, off_t(SpoolFormat.headSize))
+          || pread(descriptor.number, bytes.baseAddress! + first, bytes.count - first, off_t(SpoolFormat.headSize))
             == bytes.count - first)
     }
     guard isRead, SpoolFormat.isWhole(record) else { return nil }
@@ -126,7 +127,7 @@ final class SpoolFile {
     var done = 0
     while done < bytes.count {
       let count = bytes.withUnsafeBytes {
-        pwrite(descriptor, $0.baseAddress! + done, bytes.count - done, off_t(offset + done))
+        pwrite(descriptor.number, $0.baseAddress! + done, bytes.count - done, off_t(offset + done))
       }
       if count < 0, errno == EINTR { continue }
       if count <= 0 { return count < 0 ? errno : ENOSPC }
@@ -137,14 +138,14 @@ final class SpoolFile {
 
   /// A host may have closed the descriptor, and opened another file by its number.
   private func reopen() -> Bool {
-    if FileIdentity(descriptor) == identity { return true }
+    if descriptor.isIntact { return true }
     let anew = try? directory.use { clinux_open_at($0, name, O_RDWR | O_NOFOLLOW, 0) }
     guard let anew, anew >= 0 else { return false }
-    guard FileIdentity(anew) == identity else {
+    guard descriptor.isSameFile(as: anew), let guarded = GuardedDescriptor(anew) else {
       close(anew)
       return false
     }
-    descriptor = anew
+    descriptor = guarded
     return true
   }
 }

@@ -1,3 +1,5 @@
+import StallReport
+
 /// What a spool's file looks like: a head, and a ring of records, each a line with its length and checksum.
 ///
 /// The head is written before a record's room is used again, and after a new one is whole: a process that ends at any moment leaves
@@ -13,7 +15,7 @@ enum SpoolFormat {
   static let ringSize = size - headSize
   static let recordHeadSize = 8
   /// The longest line in a record.
-  static let longestLine = StallReport.longestUnnamedLine
+  static let longestLine = Report.longestUnnamedLine
 
   static func head(head: Int, used: Int, ringSize: Int = Self.ringSize) -> [UInt8] {
     var words = [magic, version, UInt64(head), UInt64(used), UInt64(ringSize)]
@@ -84,7 +86,7 @@ enum SpoolFormat {
       guard let head = take(recordHeadSize) else { return .lines(lines, isDamaged: true) }
       let length = Int(head.withUnsafeBytes { $0.loadUnaligned(as: UInt32.self) })
       guard length > 2, length <= longestLine, let line = take(length), isWhole(head + line),
-        ReportText.isReport(line)
+        LineValidator.isReport(line)
       else { return .lines(lines, isDamaged: true) }
       lines.append(line)
     }

@@ -1,9 +1,10 @@
+import DescriptorIO
 import Glibc
 import LoopEngine
 
 /// A connection to the running agent's control socket.
 final class ControlClient: Sendable {
-  static let defaultPath = "/run/stalld/control.sock"
+  static let defaultPath = AgentSettings.Control().path
 
   /// Why no agent answers.
   struct Failure: Error, CustomStringConvertible {
@@ -24,19 +25,15 @@ final class ControlClient: Sendable {
   /// - Throws: ``Failure``, which says why no agent answers.
   init(path: String, request: String, within time: Duration = .seconds(2)) throws(Failure) {
     deadline = .now.advanced(by: time)
-    guard var name = sockaddr_un(path) else {
-      throw Failure(description: "\(path): no path of a socket: 1 to 107 bytes are allowed")
+    guard let address = SocketAddress(path: path) else {
+      throw Failure(description: "\(path): no path of a socket: 1 to \(SocketAddress.longestPath) bytes are allowed")
     }
-    let socket = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
+    let socket = address.makeSocket()
     guard socket >= 0 else { throw Failure(description: "no socket: \(SystemError(code: errno))") }
     var code: Int32
     // With a full queue of connections the kernel says EAGAIN, and nothing tells when there is room.
     repeat {
-      code = withUnsafePointer(to: &name) {
-        $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-          connect(socket, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0 ? 0 : errno
-        }
-      }
+      code = address.connect(socket)
       if code == EAGAIN { usleep(10_000) }
     } while (code == EAGAIN || code == EINTR) && .now < deadline
     let bytes = Array((request + "\n").utf8)

@@ -1,4 +1,4 @@
-import CLinux
+import DescriptorIO
 import Glibc
 import LoopEngine
 
@@ -16,6 +16,8 @@ final class ControlConnection: @unchecked Sendable {
   /// The agent has not finished what it asked for.
   var isWaiting = false
   private let descriptor: Int32
+  /// Nil when it is over.
+  private var output: LineDescriptor?
   private let didAsk: (ControlConnection, [UInt8]) -> Void
   private let didEnd: (Int32) -> Void
   private var source: Loop.DescriptorSource?
@@ -26,8 +28,6 @@ final class ControlConnection: @unchecked Sendable {
   private var isOver = false
   private var queue: [[UInt8]] = []
   private var head = 0
-  /// Bytes of the first line that are out already.
-  private var sent = 0
   private var queuedBytes = 0
   private var dropped = 0
 
@@ -35,15 +35,15 @@ final class ControlConnection: @unchecked Sendable {
     _ descriptor: Int32, didAsk: @escaping (ControlConnection, [UInt8]) -> Void, didEnd: @escaping (Int32) -> Void
   ) {
     self.descriptor = descriptor
+    output = LineDescriptor(owning: descriptor)
     self.didAsk = didAsk
     self.didEnd = didEnd
   }
 
   /// Whether root or the agent's own user has connected.
   var isOperators: Bool {
-    var credentials = clinux_peer()
-    guard clinux_peer_credentials(descriptor, &credentials) else { return false }
-    return credentials.uid == 0 || credentials.uid == geteuid()
+    guard let peer = PeerCredentials(socket: descriptor) else { return false }
+    return peer.uid == 0 || peer.uid == geteuid()
   }
 
   func start(on loop: Loop) {
@@ -85,27 +85,22 @@ final class ControlConnection: @unchecked Sendable {
 
   /// Sends what the socket takes.
   func flush() {
-    while !isOver, head < queue.count {
+    while let output, head < queue.count {
       let line = queue[head]
-      let count = line.withUnsafeBytes {
-        Glibc.send(descriptor, $0.baseAddress! + sent, $0.count - sent, Int32(MSG_DONTWAIT | MSG_NOSIGNAL))
-      }
-      if count < 0 {
-        if errno == EINTR { continue }
-        if errno == EAGAIN {
-          compact()
-          source?.interest = [.readable, .writable]
-        } else {
-          end()
-        }
-        return
-      }
-      sent += count
-      queuedBytes -= count
-      if sent == line.count {
-        sent = 0
+      let before = output.bytesWritten
+      let outcome = output.write(line)
+      queuedBytes -= output.bytesWritten - before
+      switch outcome {
+      case .written:
         queue[head] = []
         head += 1
+      case .full:
+        compact()
+        source?.interest = [.readable, .writable]
+        return
+      case .failed:
+        end()
+        return
       }
     }
     guard !isOver else { return }
@@ -125,19 +120,12 @@ final class ControlConnection: @unchecked Sendable {
   func end() {
     guard !isOver else { return }
     isOver = true
-    if source == nil { flushOnce() }
+    if source == nil, let line = queue.first { _ = output?.write(line) }
     source?.invalidate()
     source = nil
     queue = []
-    close(descriptor)
+    output = nil
     didEnd(descriptor)
-  }
-
-  private func flushOnce() {
-    guard let line = queue.first else { return }
-    _ = line.withUnsafeBytes {
-      Glibc.send(descriptor, $0.baseAddress!, $0.count, Int32(MSG_DONTWAIT | MSG_NOSIGNAL))
-    }
   }
 
   private func append(_ line: [UInt8]) {

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import LoopEngine
 import StallMonitor
+import StallReport
 
 /// The agent's socket for `stalld status`, `stalld tail` and `stalld reload`.
 ///

@@ -1,4 +1,5 @@
 import StallMonitor
+import StallReport
 
 /// What became of a reload of the settings.
 enum ReloadOutcome: Sendable, Equatable {
@@ -9,7 +10,7 @@ enum ReloadOutcome: Sendable, Equatable {
 
   /// The answer of the control socket, one JSON object.
   var json: String {
-    var line = JSONLine()
+    var line = JSONWriter()
     switch self {
     case .done(let keys):
       line.object("reload", required: true) {

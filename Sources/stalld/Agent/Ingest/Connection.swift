@@ -2,6 +2,7 @@ import CLinux
 import Glibc
 import LoopEngine
 import StallMonitor
+import StallReport
 
 /// One host's connection: what has been read of it, and what it has been told.
 ///

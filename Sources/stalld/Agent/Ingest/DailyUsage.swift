@@ -1,4 +1,5 @@
 import Glibc
+import StallReport
 
 /// Bytes of reports that were written today (UTC), by user and by unit: nobody fills all files with what it reports.
 ///

@@ -1,5 +1,6 @@
 import Glibc
 import StallMonitor
+import StallReport
 
 /// How a process that is not our child has ended, as far as the kernel or systemd tells.
 struct ExitReason: Equatable {
@@ -28,8 +29,8 @@ struct ExitReason: Equatable {
   }
 
   /// For the report's `process`.
-  var members: JSONLine {
-    var line = JSONLine()
+  var members: JSONWriter {
+    var line = JSONWriter()
     line.member("exit_code", code)
     line.member("exit_signal", signal.map(Self.name(of:)))
     line.member("exit_result", result)

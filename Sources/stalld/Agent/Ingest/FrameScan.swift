@@ -1,3 +1,5 @@
+import StallReport
+
 /// Which frames of a line have no name, and of which builds they are.
 struct FrameScan {
   var hasTree = false
@@ -14,21 +16,20 @@ struct FrameScan {
   mutating func begin() { (hasSymbol, build) = (false, nil) }
 
   @inline(__always)
-  mutating func note(_ bytes: UnsafeBufferPointer<UInt8>, _ key: Range<Int>, _ value: Range<Int>) {
-    if key.count == 6, JSONTokens.matches("symbol", bytes, at: key.lowerBound) { hasSymbol = true }
-    if key.count == 8, JSONTokens.matches("build_id", bytes, at: key.lowerBound) { build = value }
+  mutating func note(_ json: JSONScanner, _ key: JSONScanner.Text, _ value: Range<Int>) {
+    if json.is(key, "symbol") { hasSymbol = true }
+    if json.is(key, "build_id") { build = value }
   }
 
   mutating func end(_ bytes: UnsafeBufferPointer<UInt8>) {
     guard !hasSymbol, let build else { return }
     isUnnamed = true
-    if let last, JSONTokens.equal(bytes, last, build) { return }
+    if let last, bytes[last].elementsEqual(bytes[build]) { return }
     last = build
     guard builds.count <= Self.limit else { return }
-    // FNV-1a.
-    var hash: UInt64 = 0xcbf2_9ce4_8422_2325
-    for byte in bytes[build] { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
-    if !builds.contains(hash) { builds.append(hash) }
+    var hash = FNV1a()
+    hash.combine(UnsafeBufferPointer(rebasing: bytes[build]))
+    if !builds.contains(hash.value) { builds.append(hash.value) }
   }
 
   func finish(_ parts: inout LineScanner.Parts) {

@@ -1,4 +1,5 @@
 import CLinux
+import DescriptorIO
 import Glibc
 import StallMonitor
 
@@ -19,14 +20,14 @@ extension Ingest {
     _ words: @autoclosure () -> String
   ) {
     metrics.connectionRefused(kind)
-    complaints.say(.warning, .connectionRefused, about: key, "refused a connection of \(words())")
+    clientLog.say(.warning, .connectionRefused, about: key, "refused a connection of \(words())")
     let line = Array("{\"error\":\"refused: \(reason)\"}\n".utf8)
     _ = Glibc.send(socket, line, line.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT))
     Glibc.close(socket)
   }
 
   /// Takes a connection, or refuses it with words.
-  func admit(_ socket: Int32, _ credentials: clinux_peer) {
+  func admit(_ socket: Int32, _ credentials: PeerCredentials) {
     guard let (peer, pidfd) = Peer.of(socket: socket, credentials) else {
       Glibc.close(socket)
       return
@@ -43,7 +44,7 @@ extension Ingest {
     do {
       try connection.watch(on: loop) { [unowned self] in read($0) }
     } catch {
-      complaints.say(.error, about: "watch", "a connection cannot be watched: \(error)")
+      clientLog.say(.error, about: "watch", "a connection cannot be watched: \(error)")
       connection.close()
       forget(connection.process)
       return

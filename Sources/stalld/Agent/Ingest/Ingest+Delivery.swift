@@ -4,7 +4,7 @@ import LoopEngine
 extension Ingest {
   func enqueue(_ report: ReportLine, from connection: Connection?) {
     send(
-      TransitLine(
+      PendingLine(
         connection: connection?.number ?? 0, number: connection?.received ?? 0, process: report.processID, line: report,
         bytes: report.bytes.count), of: connection)
     destination.didTake(report)
@@ -39,12 +39,12 @@ extension Ingest {
       return
     }
     send(
-      TransitLine(
+      PendingLine(
         connection: connection.number, number: connection.received, process: connection.process.peer.pid, line: nil,
-        bytes: MemoryLayout<TransitLine>.stride), of: connection)
+        bytes: MemoryLayout<PendingLine>.stride), of: connection)
   }
 
-  func send(_ delivery: TransitLine, of connection: Connection?) {
+  func send(_ delivery: PendingLine, of connection: Connection?) {
     batch.append(delivery)
     if batch.count == 1 || batch.count == Self.batchLines { submitWhenDue() }
     underWay += 1
@@ -79,7 +79,7 @@ extension Ingest {
   }
 
   /// These have arrived.
-  func didFinish(_ deliveries: some Sequence<TransitLine>) {
+  func didFinish(_ deliveries: some Sequence<PendingLine>) {
     for delivery in deliveries {
       underWay -= 1
       queuedBytes -= delivery.bytes

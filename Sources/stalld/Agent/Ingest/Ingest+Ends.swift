@@ -37,7 +37,7 @@ extension Ingest {
 
   private func forgetAbsent(of user: UInt32) {
     guard let process = absent.first(where: { $0.peer.owner == user }) else { return }
-    complaints.say(
+    clientLog.say(
       .warning, .clientContained, about: "absent-\(user)",
       "more processes of user \(user) have left in mid-stall than are watched: if \(process.peer.description) ends in one, that is not told"
     )
@@ -124,7 +124,7 @@ extension Ingest {
       guard let report = stall.fatal(exit: reason, silence: silences[index])?.identified(after: stall),
         recent.insert(report.identity)
       else { continue }
-      complaints.say(
+      clientLog.say(
         .warning, .hostEnded, about: "end-\(stall.line.processID)-\(index)",
         "\(stall.line.service.forLog), process \(stall.line.processID), ended in a stall: it \(reason.sentence)")
       enqueue(report, of: peer)

@@ -1,4 +1,5 @@
 import StallMonitor
+import StallReport
 
 /// What the lines of a host say, and what is refused.
 extension Ingest {
@@ -25,7 +26,9 @@ extension Ingest {
       return refuse(connection, "event.schema is not 1.x", .notAReport)
     }
     let duration = parts.duration.flatMap { Double(String(decoding: line[$0], as: UTF8.self)) } ?? 0
-    guard let time = text(parts.time).flatMap(UnixTime.nanoseconds(rfc3339:)), Self.times.contains(time) else {
+    guard let time = text(parts.time).flatMap({ Timestamp(rfc3339: $0, form: .report)?.nanosecondsSince1970 }),
+      Self.times.contains(time)
+    else {
       return refuse(
         connection, "@timestamp is no time in UTC of the years 2000 to 2099, such as 2026-01-31T12:00:00Z", .notAReport)
     }
@@ -105,7 +108,7 @@ extension Ingest {
     openBytes += process.openBytes - before
     user.openBytes += process.openBytes - before
     if !isFollowed {
-      complaints.say(
+      clientLog.say(
         .warning, .clientContained, about: "open-\(process.peer.pid)",
         "\(process.peer.description) has more stalls under way than there is room for: if it ends in one, that is not told"
       )
@@ -171,7 +174,7 @@ extension Ingest {
   func refuse(_ connection: Connection, _ reason: String, _ kind: AgentMetrics.LineRefusal) {
     metrics.lineRefused(kind)
     connection.faults += 1
-    complaints.say(
+    clientLog.say(
       .warning, .clientContained, about: "line-\(connection.process.peer.complaintKey)",
       "line \(connection.received) of \(connection.process.peer.description) is refused: \(reason)")
     connection.send("{\"error\":\"line \(connection.received): \(reason)\"}", on: loop)
@@ -187,7 +190,7 @@ extension Ingest {
   ) {
     if let kind { metrics.lineRefused(kind) }
     metrics.connectionRefused(refusal)
-    complaints.say(
+    clientLog.say(
       .warning, .clientContained, about: "drop-\(connection.process.peer.complaintKey)-\(kind?.rawValue ?? "")",
       "the connection of \(connection.process.peer.description) is closed: \(reason)")
     // What was refused for good need not come again.

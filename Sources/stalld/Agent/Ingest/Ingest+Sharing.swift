@@ -30,7 +30,7 @@ extension Ingest {
     let peer = connection.process.peer
     let isUnit = !connection.share.bucket.hasToken
     let limit = isUnit ? policy.linesPerSecond : policy.userLinesPerSecond
-    complaints.say(
+    clientLog.say(
       .warning, .clientContained, about: "rate-\(peer.complaintKey)",
       isUnit
         ? "\(peer.description) sends more than \(Int(limit)) lines a second (limits.lines_per_second): it is slowed to that"
@@ -124,7 +124,7 @@ extension Ingest {
     connection.pause()
     waitingForRoom[connection.number] = connection
     let lacksShare = lacksShare(connection)
-    complaints.say(
+    clientLog.say(
       .warning, .clientContained,
       about: "memory-\(lacksShare ? "\(peer.owner)" : "\(peer.owner)-\(connection.number)")",
       lacksShare

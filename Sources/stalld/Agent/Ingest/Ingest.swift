@@ -1,4 +1,5 @@
 import CLinux
+import DescriptorIO
 import Glibc
 import LoopEngine
 import StallMonitor
@@ -8,21 +9,22 @@ import StallMonitor
 /// Belongs to the agent's loop. Lines leave it in the order in which they came; each connection is told when its own have arrived.
 final class Ingest {
   /// What the operator allows.
+  @dynamicMemberLookup
   struct Policy: Equatable {
-    /// Of one unit or container.
-    var linesPerSecond = 500.0
-    /// Of one user in all its units; never less than one unit may.
-    var userLinesPerSecond = 2000.0
-    /// Of reports that are written; nil: any number.
+    var limits = AgentSettings.Limits()
+    /// Of reports that are written; nil: any number. At most what the limits say.
     var userBytesPerDay: Int?
-    var lineBytes = 256 << 10
-    var connections = 4096
-    var connectionsPerUser = 2048
-    var memory = 64 << 20
-    var incompleteLineTimeout: Duration = .seconds(30)
     /// Empty together with the groups: everybody who may open the socket.
     var allowedUsers: Set<UInt32> = []
     var allowedGroups: Set<UInt32> = []
+
+    /// Of one unit or container.
+    var linesPerSecond: Double { Double(limits.linesPerSecond) }
+    /// Of one user in all its units; never less than one unit may.
+    var userLinesPerSecond: Double { Double(max(limits.userLinesPerSecond, limits.linesPerSecond)) }
+
+    /// The other limits, as the settings have them.
+    subscript<Value>(dynamicMember limit: KeyPath<AgentSettings.Limits, Value>) -> Value { limits[keyPath: limit] }
 
     func allows(_ peer: Peer) -> Bool {
       if allowedUsers.isEmpty && allowedGroups.isEmpty { return true }
@@ -36,7 +38,7 @@ final class Ingest {
   /// Where what comes in goes.
   struct Destination {
     /// Lines, and places of lines, in order; ``Ingest/didFinish(_:)`` is told which have arrived.
-    var submit: ([TransitLine]) -> Void
+    var submit: ([PendingLine]) -> Void
     /// All samples of a stall: its id, whose it is, and the JSON object.
     var storeDetail: (String, UInt32, [UInt8]) -> Void
     /// The settings that a host gets, as a JSON object; nil if it gets none.
@@ -95,11 +97,11 @@ final class Ingest {
   let recoveries = RecoveryMemory.Counts(limit: recoveryLimit)
   var nextNumber: UInt64 = 1
   var recent = RecentReports()
-  var complaints = Complaints()
+  var clientLog = ClientLog()
   var inquiries: [UInt64: ExitInquiry] = [:]
   var nextInquiry: UInt64 = 1
 
-  var batch: [TransitLine] = []
+  var batch: [PendingLine] = []
   /// Lines, and places of lines, that are on their way to the outputs.
   var underWay = 0
   /// Bytes of the lines of open stalls.
@@ -171,8 +173,7 @@ final class Ingest {
         if errno != EAGAIN { pauseListening(String(cString: strerror(errno))) }
         return
       }
-      var credentials = clinux_peer()
-      guard clinux_peer_credentials(socket, &credentials) else {
+      guard let credentials = PeerCredentials(socket: socket) else {
         refused += 1
         Glibc.close(socket)
         continue
@@ -188,7 +189,7 @@ final class Ingest {
 
   /// No descriptors are left, say: the socket stays readable, and asking it on and on would help nobody.
   func pauseListening(_ reason: String) {
-    complaints.say(.error, about: "accept", "no connection can be accepted for a second: \(reason)")
+    clientLog.say(.error, about: "accept", "no connection can be accepted for a second: \(reason)")
     listener?.interest = []
     let ingest = UncheckedReference(self)
     loop.schedule(after: .seconds(1), name: "accept again") { _ in ingest.object?.listener?.interest = .readable }

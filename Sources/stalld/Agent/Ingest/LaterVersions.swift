@@ -1,4 +1,5 @@
 import StallMonitor
+import StallReport
 
 /// What a host of a later minor version may say that this one does not know (`Documentation/AgentProtocol.md`, Versions).
 extension Ingest {

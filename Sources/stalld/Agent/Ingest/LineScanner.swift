@@ -1,4 +1,4 @@
-import Glibc
+import StallReport
 
 /// One pass over a line from a host: whether it is JSON (RFC 8259), what it is, and where the parts lie that the agent reads or replaces.
 ///
@@ -63,11 +63,7 @@ final class LineScanner {
   }
 
   /// Why a line is refused.
-  struct Fault: Error {
-    var reason: String
-    /// Counted in bytes from 0.
-    var position: Int
-  }
+  typealias Fault = JSONScanner.Fault
 
   /// Which object's members are being read.
   fileprivate enum Place {
@@ -76,7 +72,6 @@ final class LineScanner {
     case stack, threads, thread, frame
   }
 
-  private static let depthLimit = 32
   /// Members of an object of the schema's, which has less than twenty: each is compared with those before it.
   private static let memberLimit = 128
   /// What is said to have happened so often cannot be.
@@ -87,15 +82,16 @@ final class LineScanner {
   private let bytes: UnsafeBufferPointer<UInt8>
   private let isStamped: Bool
   // Unchecked: one call of scan() alone has it.
-  @exclusivity(unchecked) private var position = 0
+  @exclusivity(unchecked) private var json: JSONScanner
   @exclusivity(unchecked) private var parts = Parts()
   @exclusivity(unchecked) private var frame = FrameScan()
   /// The keys of the objects that have begun, those of the innermost one last.
-  @exclusivity(unchecked) private var keys: [Range<Int>] = []
+  @exclusivity(unchecked) private var keys: [JSONScanner.Text] = []
 
   private init(_ bytes: UnsafeBufferPointer<UInt8>, isStamped: Bool) {
     self.bytes = bytes
     self.isStamped = isStamped
+    json = JSONScanner(bytes)
     keys.reserveCapacity(64)
   }
 
@@ -106,170 +102,91 @@ final class LineScanner {
   /// Throws ``Fault`` where it is not one JSON object, or is one that the protocol does not have.
   static func scan(_ bytes: UnsafeBufferPointer<UInt8>, isStamped: Bool = false) throws(Fault) -> Parts {
     let scanner = LineScanner(bytes, isStamped: isStamped)
-    scanner.skipBlanks()
-    guard scanner.current == UInt8(ascii: "{") else { throw Fault(reason: "not a JSON object", position: 0) }
-    try scanner.object(.outermost, depth: 0)
-    scanner.skipBlanks()
-    guard scanner.position == bytes.count else { throw scanner.fault("more than one value") }
+    scanner.json.skipBlanks()
+    guard scanner.json.current == UInt8(ascii: "{") else { throw Fault(reason: "not a JSON object", position: 0) }
+    _ = try scanner.value(.outermost)
+    try scanner.json.end()
     scanner.frame.finish(&scanner.parts)
     return scanner.parts
   }
 
   // MARK: Reading
 
-  @inline(__always)
-  private var current: UInt8 { position < bytes.count ? bytes[position] : 0 }
-
-  private func fault(_ reason: String) -> Fault { Fault(reason: reason, position: position) }
-
-  @inline(__always)
-  private func skipBlanks() {
-    while position < bytes.count {
-      let byte = bytes[position]
-      guard byte == 0x20 || byte == 0x09 || byte == 0x0a || byte == 0x0d else { return }
-      position += 1
+  private func value(_ place: Place) throws(Fault) -> Range<Int> {
+    if place == .elsewhere { return try json.skipValue() }
+    let start = try json.beginValue()
+    switch json.current {
+    case UInt8(ascii: "{"): try place == .frame ? readFrame() : object(place)
+    case UInt8(ascii: "["): try array(place)
+    default: try json.skipScalar()
     }
+    return start..<json.position
   }
 
-  private func value(_ place: Place, depth: Int) throws(Fault) -> Range<Int> {
-    guard depth <= Self.depthLimit else { throw fault("nested too deep") }
-    skipBlanks()
-    let start = position
-    switch current {
-    case UInt8(ascii: "{"): try object(place, depth: depth)
-    case UInt8(ascii: "["): try array(place, depth: depth)
-    case UInt8(ascii: "\""): _ = try string()
-    default: try literal()
-    }
-    return start..<position
-  }
-
-  private func object(_ place: Place, depth: Int) throws(Fault) {
-    position += 1
-    skipBlanks()
-    if current == UInt8(ascii: "}") {
-      position += 1
-      return
-    }
-    if place == .frame { frame.begin() }
-    defer { if place == .frame { frame.end(bytes) } }
+  private func object(_ place: Place) throws(Fault) {
+    guard try json.beginObject() else { return }
     let firstKey = keys.count
-    while true {
-      skipBlanks()
-      let start = position
-      guard current == UInt8(ascii: "\"") else { throw fault("a key is missing") }
-      let isPlain = try string()
-      let key = (start + 1)..<(position - 1)
-      if place != .elsewhere, place != .frame {
-        guard isPlain else { throw Fault(reason: "an escape in a key", position: start) }
-        guard keys.count - firstKey < Self.memberLimit else {
-          throw Fault(reason: "an object with more than \(Self.memberLimit) members", position: start)
-        }
-        for index in firstKey..<keys.count where JSONTokens.equal(bytes, keys[index], key) {
-          throw Fault(reason: "a key twice", position: start)
-        }
-        keys.append(key)
+    repeat {
+      let start = json.position
+      let key = try json.key()
+      guard !key.hasEscapes else { throw Fault(reason: "an escape in a key", position: start) }
+      guard keys.count - firstKey < Self.memberLimit else {
+        throw Fault(reason: "an object with more than \(Self.memberLimit) members", position: start)
       }
-      skipBlanks()
-      guard current == UInt8(ascii: ":") else { throw fault("\":\" is missing") }
-      position += 1
-      let inner = self.place(of: key, in: place)
-      let value = try value(inner, depth: depth + 1)
-      if place == .frame {
-        frame.note(bytes, key, value)
-      } else if place != .elsewhere {
-        try note(key, value, start..<position, in: place)
+      for index in firstKey..<keys.count where json.areEqual(keys[index], key) {
+        throw Fault(reason: "a key twice", position: start)
       }
-      skipBlanks()
-      guard current == UInt8(ascii: ",") else { break }
-      position += 1
-    }
-    guard current == UInt8(ascii: "}") else { throw fault("\"}\" is missing") }
-    position += 1
+      keys.append(key)
+      let value = try value(self.place(of: key, in: place))
+      try note(key, value, start..<json.position, in: place)
+    } while try json.nextMember()
     keys.removeLast(keys.count - firstKey)
   }
 
-  private func array(_ place: Place, depth: Int) throws(Fault) {
+  private func readFrame() throws(Fault) {
+    guard try json.beginObject() else { return }
+    frame.begin()
+    defer { frame.end(bytes) }
+    repeat {
+      let key = try json.key()
+      frame.note(json, key, try json.skipValue())
+    } while try json.nextMember()
+  }
+
+  private func array(_ place: Place) throws(Fault) {
     let element: Place = place == .threads ? .thread : place == .stack ? .frame : .elsewhere
-    position += 1
-    skipBlanks()
-    if current == UInt8(ascii: "]") {
-      position += 1
-      return
-    }
-    while true {
-      skipBlanks()
-      if place == .stack || place == .threads, current != UInt8(ascii: "{") { throw fault("not an object") }
-      _ = try value(element, depth: depth + 1)
-      skipBlanks()
-      guard current == UInt8(ascii: ",") else { break }
-      position += 1
-    }
-    guard current == UInt8(ascii: "]") else { throw fault("\"]\" is missing") }
-    position += 1
-  }
-
-  /// Returns whether it has no escape.
-  private func string() throws(Fault) -> Bool {
-    let start = position
-    var isPlain = true
-    var place = position + 1
-    while place < bytes.count {
-      JSONTokens.skipPlain(bytes, &place)
-      guard place < bytes.count else { break }
-      let byte = bytes[place]
-      if byte == UInt8(ascii: "\"") {
-        position = place + 1
-        return isPlain
-      }
-      if byte == UInt8(ascii: "\\") {
-        isPlain = false
-        let reason = JSONTokens.escape(bytes, &place)
-        if let reason { throw Fault(reason: "\(reason)", position: place) }
-      } else if byte >= 0x80 {
-        guard JSONTokens.character(bytes, &place) else { throw Fault(reason: "not UTF-8", position: place) }
-      } else if byte < 0x20 {
-        throw Fault(reason: "a control character in a string", position: place)
-      } else {
-        place += 1
-      }
-    }
-    throw Fault(reason: "a string without an end", position: start)
-  }
-
-  private func literal() throws(Fault) {
-    if let reason = JSONTokens.literal(bytes, &position) { throw fault("\(reason)") }
+    guard try json.beginArray() else { return }
+    repeat {
+      if element != .elsewhere, json.current != UInt8(ascii: "{") { throw json.fault("not an object") }
+      _ = try value(element)
+    } while try json.nextElement()
   }
 
   // MARK: What is where
 
-  private func `is`(_ key: Range<Int>, _ word: StaticString) -> Bool {
-    key.count == word.utf8CodeUnitCount && JSONTokens.matches(word, bytes, at: key.lowerBound)
-  }
-
-  private func place(of key: Range<Int>, in place: Place) -> Place {
+  private func place(of key: JSONScanner.Text, in place: Place) -> Place {
     switch (place, key.count) {
-    case (.outermost, 4): self.is(key, "loop") ? .loop : self.is(key, "host") ? .host : .elsewhere
+    case (.outermost, 4): json.is(key, "loop") ? .loop : json.is(key, "host") ? .host : .elsewhere
     case (.outermost, 5):
-      self.is(key, "stall") ? .stall : self.is(key, "event") ? .event : self.is(key, "stack") ? .stack : .elsewhere
+      json.is(key, "stall") ? .stall : json.is(key, "event") ? .event : json.is(key, "stack") ? .stack : .elsewhere
     case (.outermost, 7):
-      self.is(key, "process")
-        ? .process : self.is(key, "service") ? .service : self.is(key, "threads") ? .threads : .elsewhere
-    case (.stall, 8): self.is(key, "evidence") ? .evidence : .elsewhere
-    case (.stall, 10): self.is(key, "suppressed") ? .tally : .elsewhere
-    case (.process, 4): isStamped && self.is(key, "user") ? .user : .elsewhere
-    case (.process, 10): self.is(key, "executable") ? .executable : .elsewhere
-    case (.thread, 5): self.is(key, "stack") ? .stack : .elsewhere
+      json.is(key, "process")
+        ? .process : json.is(key, "service") ? .service : json.is(key, "threads") ? .threads : .elsewhere
+    case (.stall, 8): json.is(key, "evidence") ? .evidence : .elsewhere
+    case (.stall, 10): json.is(key, "suppressed") ? .tally : .elsewhere
+    case (.process, 4): isStamped && json.is(key, "user") ? .user : .elsewhere
+    case (.process, 10): json.is(key, "executable") ? .executable : .elsewhere
+    case (.thread, 5): json.is(key, "stack") ? .stack : .elsewhere
     default: .elsewhere
     }
   }
 
   private func note(
-    _ key: Range<Int>, _ value: Range<Int>, _ member: Range<Int>, in place: Place
+    _ key: JSONScanner.Text, _ value: Range<Int>, _ member: Range<Int>, in place: Place
   ) throws(Fault) {
     RequiredMember.all.withUnsafeBufferPointer { all in
       for index in all.indices
-      where all[index].place == place && self.is(key, all[index].key) && hasForm(all[index].form, value) {
+      where all[index].place == place && json.is(key, all[index].key) && hasForm(all[index].form, value) {
         parts.found.insert(Members(rawValue: 1 << index))
       }
     }
@@ -277,60 +194,48 @@ final class LineScanner {
     switch place {
     case .outermost: try noteOutermost(key, value, member)
     case .event:
-      if self.is(key, "name") { parts.eventName = value }
-      if self.is(key, "schema") { parts.schema = value }
-      if self.is(key, "dropped") { parts.dropped = value }
+      if json.is(key, "name") { parts.eventName = value }
+      if json.is(key, "schema") { parts.schema = value }
+      if json.is(key, "dropped") { parts.dropped = value }
     case .stall:
-      if self.is(key, "id") { parts.stallID = value }
-      if self.is(key, "sequence") { parts.sequence = value }
-      if self.is(key, "duration_ms") { parts.duration = value }
-      if self.is(key, "cause") { parts.cause = value }
-      if self.is(key, "culprit") { parts.culprit = value }
-      if self.is(key, "suppressed") { parts.tally = value }
+      if json.is(key, "id") { parts.stallID = value }
+      if json.is(key, "sequence") { parts.sequence = value }
+      if json.is(key, "duration_ms") { parts.duration = value }
+      if json.is(key, "cause") { parts.cause = value }
+      if json.is(key, "culprit") { parts.culprit = value }
+      if json.is(key, "suppressed") { parts.tally = value }
     case .service:
-      if self.is(key, "name") { parts.serviceName = value }
+      if json.is(key, "name") { parts.serviceName = value }
     case .process:
-      if self.is(key, "executable") { parts.executable = value }
-      if self.is(key, "pid") { parts.processID = value }
+      if json.is(key, "executable") { parts.executable = value }
+      if json.is(key, "pid") { parts.processID = value }
     case .user:
-      if self.is(key, "id") { parts.userID = value }
+      if json.is(key, "id") { parts.userID = value }
     case .thread:
-      if self.is(key, "stack"), !hasForm(.array, value) {
+      if json.is(key, "stack"), !hasForm(.array, value) {
         throw Fault(reason: "a stack that is no array", position: value.lowerBound)
       }
     case .loop:
-      if self.is(key, "phase") { parts.phase = value }
+      if json.is(key, "phase") { parts.phase = value }
     case .evidence, .tally, .host, .executable, .stack, .threads, .frame, .elsewhere: break
     }
   }
 
   /// Refuses a number that cannot be: less than nothing, a time of more than a year, too large a count.
-  private func checkNumber(_ key: Range<Int>, _ value: Range<Int>) throws(Fault) {
+  private func checkNumber(_ key: JSONScanner.Text, _ value: Range<Int>) throws(Fault) {
     let first = bytes[value.lowerBound]
     guard first == UInt8(ascii: "-") || first &- 0x30 <= 9 else { return }
-    let isDuration = key.count > 3 && JSONTokens.matches("_ms", bytes, at: key.upperBound - 3)
     // Nine digits, and no exponent behind them, are never too much.
     if first != UInt8(ascii: "-"), isSmall(value) { return }
-    guard isDuration || isCount(key) else { return }
+    let isDuration = key.count > 3 && bytes[key.range].suffix(3).elementsEqual("_ms".utf8)
+    guard isDuration || Self.counts.contains(where: { json.is(key, $0) }) else { return }
     func fault(_ reason: String) -> Fault {
-      Fault(reason: "\(String(decoding: bytes[key], as: UTF8.self).forLog) \(reason)", position: value.lowerBound)
+      Fault(reason: "\(String(decoding: bytes[key.range], as: UTF8.self).forLog) \(reason)", position: value.lowerBound)
     }
     guard first != UInt8(ascii: "-") else { throw fault("is negative") }
     let number = Double(String(decoding: bytes[value], as: UTF8.self)) ?? .infinity
     if isDuration, number > Self.longestDuration { throw fault("is longer than a year") }
     if !isDuration, number > Double(Self.largestCount) { throw fault("is more than there can be") }
-  }
-
-  private func isCount(_ key: Range<Int>) -> Bool {
-    switch key.count {
-    case 5: self.is(key, "count")
-    case 7: self.is(key, "dropped") || self.is(key, "samples")
-    case 8: self.is(key, "callouts")
-    case 12: self.is(key, "major_faults") || self.is(key, "minor_faults")
-    case 14: self.is(key, "frames_omitted")
-    case 15: self.is(key, "threads_omitted")
-    default: false
-    }
   }
 
   /// Whether a number has at most nine digits before its point, and no exponent.
@@ -349,6 +254,10 @@ final class LineScanner {
     return whole <= 9
   }
 
+  private static let counts: [StaticString] = [
+    "dropped", "count", "samples", "callouts", "frames_omitted", "threads_omitted", "major_faults", "minor_faults",
+  ]
+
   private func hasForm(_ form: RequiredMember.Form, _ value: Range<Int>) -> Bool {
     switch form {
     case .text: bytes[value.lowerBound] == UInt8(ascii: "\"") && value.count > 2
@@ -359,45 +268,45 @@ final class LineScanner {
   }
 
   private func noteOutermost(
-    _ key: Range<Int>, _ value: Range<Int>, _ member: Range<Int>
+    _ key: JSONScanner.Text, _ value: Range<Int>, _ member: Range<Int>
   ) throws(Fault) {
     switch key.count {
     case 5:
-      if self.is(key, "stall") { parts.stall = value }
-      if self.is(key, "stack") { parts.omittableBytes += value.count - 2 }
-      if self.is(key, "hello") { (parts.kind, parts.payload) = (.hello, value) }
+      if json.is(key, "stall") { parts.stall = value }
+      if json.is(key, "stack") { parts.omittableBytes += value.count - 2 }
+      if json.is(key, "hello") { (parts.kind, parts.payload) = (.hello, value) }
     case 6:
-      if self.is(key, "detail") { (parts.kind, parts.payload) = (.detail, value) }
+      if json.is(key, "detail") { (parts.kind, parts.payload) = (.detail, value) }
     case 7:
-      if self.is(key, "process") { parts.process = member }
-      if self.is(key, "service") { parts.service = value }
-      if self.is(key, "message") { parts.message = value }
-      if self.is(key, "goodbye") { parts.kind = .goodbye }
-      if self.is(key, "threads") {
+      if json.is(key, "process") { parts.process = member }
+      if json.is(key, "service") { parts.service = value }
+      if json.is(key, "message") { parts.message = value }
+      if json.is(key, "goodbye") { parts.kind = .goodbye }
+      if json.is(key, "threads") {
         guard hasForm(.array, value) else {
           throw Fault(reason: "threads that are no array", position: value.lowerBound)
         }
         parts.omittableBytes += value.count - 2
       }
-      if self.is(key, "systemd") {
+      if json.is(key, "systemd") {
         guard isStamped else { throw Fault(reason: "a key that is the agent's", position: member.lowerBound) }
         parts.systemd = value
       }
     case 9:
-      if self.is(key, "log.level") {
+      if json.is(key, "log.level") {
         parts.level = value
         return
       }
-      if self.is(key, "call_tree") {
+      if json.is(key, "call_tree") {
         parts.omittableBytes += value.count
         frame.hasTree = true
       }
     case 10:
-      if self.is(key, "@timestamp") { parts.time = value }
+      if json.is(key, "@timestamp") { parts.time = value }
     default: break
     }
     // Some databases take "process.pid" for the member pid of process.
-    if bytes[key].contains(UInt8(ascii: ".")) {
+    if bytes[key.range].contains(UInt8(ascii: ".")) {
       throw Fault(reason: "a key with a dot that is not log.level", position: member.lowerBound)
     }
   }

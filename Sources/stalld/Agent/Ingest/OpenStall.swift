@@ -1,5 +1,6 @@
 import LoopEngine
 import StallMonitor
+import StallReport
 
 /// A stall that a host told of and that has not ended: its last line, from which its end is told if the process ends.
 struct OpenStall {
@@ -31,14 +32,14 @@ struct OpenStall {
     let new = isKnown ? min(nanoseconds ?? old, UInt64(1e18)) : old
     var ended = derived("stall.ended", isError: false) { parts, edits in
       if isKnown, let value = parts.duration {
-        var member = JSONLine()
-        member.member("", milliseconds: new)
-        edits.replace(value, with: Array(member.bytes.dropFirst("\"\":".utf8.count)))
+        var duration = JSONWriter()
+        duration.value(milliseconds: new)
+        edits.replace(value, with: duration.bytes)
       }
-      if let value = parts.time, let time = UnixTime.nanoseconds(rfc3339: line.text(value)),
+      if let value = parts.time, let time = Timestamp(rfc3339: line.text(value), form: .report)?.nanosecondsSince1970,
         time < UInt64(Int64.max) - new
       {
-        edits.replace(value, with: JSONText.quoted(Timestamp(nanosecondsSince1970: time + (new - old)).text))
+        edits.replace(value, with: JSONWriter.quoted(Timestamp(nanosecondsSince1970: time + (new - old)).text))
       }
       // A heartbeat is posted at some time into the stall.
       let isLeast = !isKnown || parts.phase.map(line.text) == "heartbeat"
@@ -57,7 +58,7 @@ struct OpenStall {
     guard let parts = line.parts else { return nil }
     var edits = TextEdits()
     func set(_ range: Range<Int>?, _ new: String) {
-      if let range { edits.replace(range, with: JSONText.quoted(new)) }
+      if let range { edits.replace(range, with: JSONWriter.quoted(new)) }
     }
     set(parts.eventName, event)
     set(parts.level, isError ? "error" : "warn")

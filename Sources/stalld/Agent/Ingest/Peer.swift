@@ -1,5 +1,7 @@
 import CLinux
+import DescriptorIO
 import Glibc
+import StallCapture
 
 /// The process at the other end of a connection, as the kernel tells it.
 struct Peer: Sendable, Equatable {
@@ -61,7 +63,7 @@ struct Peer: Sendable, Equatable {
   /// Asks the kernel about a connected socket, beyond its credentials.
   ///
   /// Nil if it does not say, or no descriptor is left. The pidfd, which is the caller's to close, names the process for good; -1 if it has ended already.
-  static func of(socket: Int32, _ credentials: clinux_peer) -> (peer: Peer, pidfd: Int32)? {
+  static func of(socket: Int32, _ credentials: PeerCredentials) -> (peer: Peer, pidfd: Int32)? {
     var groups = [UInt32](repeating: 0, count: 256)
     let count = clinux_peer_groups(socket, &groups, Int32(groups.count))
     func peer(_ cgroup: String?) -> Peer {
@@ -99,11 +101,9 @@ struct Peer: Sendable, Equatable {
     guard count > 0 else { return nil }
     var systemd: String?
     var unified: String?
-    for line in String(decoding: buffer[..<count], as: UTF8.self).split(separator: "\n") {
-      let fields = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
-      guard fields.count == 3 else { continue }
-      if fields[1] == "name=systemd" { systemd = String(fields[2]) }
-      if fields[0] == "0", fields[1].isEmpty { unified = String(fields[2]) }
+    for membership in ControlGroups.memberships(in: String(decoding: buffer[..<count], as: UTF8.self)) {
+      if membership.controllerList == "name=systemd" { systemd = String(membership.path) }
+      if membership.isVersion2 { unified = String(membership.path) }
     }
     // Where both are mounted, the unified one may be unused.
     if let unified, unified != "/" { return unified }

@@ -1,4 +1,5 @@
 import StallMonitor
+import StallReport
 
 /// What the agent writes into each line of a connection: the process, its user and its unit, as the kernel tells them.
 ///
@@ -11,13 +12,13 @@ struct Stamp {
 
   init(_ peer: Peer) {
     processID = Int(peer.pid)
-    var process = JSONLine()
+    var process = JSONWriter()
     process.member("pid", peer.pid)
     process.object("user") { $0.member("id", String(peer.uid)) }
     process.object("group") { $0.member("id", String(peer.gid)) }
     if let cgroup = peer.cgroup { process.object("linux") { $0.member("cgroup", cgroup) } }
     beforeExecutable = Array("\"process\":{".utf8) + process.bytes
-    var systemd = JSONLine()
+    var systemd = JSONWriter()
     if let unit = peer.unit { systemd.object("systemd") { $0.member("unit", unit) } }
     afterProcess = systemd.bytes.isEmpty ? [] : [UInt8(ascii: ",")] + systemd.bytes
   }

@@ -1,4 +1,6 @@
 extension AgentMetrics {
+  private typealias Number = MetricRow.Number
+
   /// Who reads the text: node_exporter has metrics of its own process, and takes no others of the same names.
   enum Reader {
     case scrape, textfile
@@ -8,151 +10,166 @@ extension AgentMetrics {
   func text(_ sample: MetricsSample, for reader: Reader = .scrape) -> [UInt8] {
     takeTurns(sample)
     var text = ExpositionText()
-    text.metric("stalld_build_info", .gauge, "Always 1; the agent's version is a label.")
-    text.sample("stalld_build_info", [("version", version)], 1)
-    writeStalls(to: &text)
-    writeLines(to: &text, sample)
-    writeOutputs(to: &text, sample.outputs)
-    writeConnections(to: &text, sample)
-    writeAgent(to: &text, sample)
-    if reader == .scrape { writeProcess(to: &text) }
+    for row in Self.rows where reader == .scrape || !row.isOfProcess {
+      guard let samples = row.samples(self, sample) else { continue }
+      text.metric(row.name, row.kind, row.help)
+      for sample in samples { text.sample(row.name, sample.labels, sample.value, suffix: sample.suffix) }
+    }
     return text.bytes
   }
 
-  private func writeStalls(to text: inout ExpositionText) {
-    let all = stalls.counts.map { (labels: Self.labels(of: $0.key), count: $0.value) }
-      .sorted { $0.labels.map(\.1).lexicographicallyPrecedes($1.labels.map(\.1)) }
-    text.metric(
-      "stalld_stalls_total", .counter,
-      "Stalls by service, cause, unit, user and severity; each once: as error when it has lasted for a second or ended the process, otherwise at its end."
-    )
-    for (labels, count) in all {
-      if count.warnings > 0 {
-        text.sample("stalld_stalls_total", labels + [("severity", StallCounts.Severity.warn.rawValue)], count.warnings)
-      }
-      if count.errors > 0 {
-        text.sample("stalld_stalls_total", labels + [("severity", StallCounts.Severity.error.rawValue)], count.errors)
-      }
+  /// The metrics that there are, in the order of the text: a new one is a row.
+  private static var rows: [MetricRow] { stallRows + lineRows + outputRows + connectionRows + agentRows + processRows }
+
+  private static var stallRows: [MetricRow] {
+    [
+      MetricRow("stalld_build_info", .gauge, "Always 1; the agent's version is a label.") { metrics, _ in
+        [MetricRow.Sample(labels: [("version", metrics.version)], value: Number(1))]
+      },
+      MetricRow(
+        "stalld_stalls_total", .counter,
+        "Stalls by service, cause, unit, user and severity; each once: as error when it has lasted for a second or ended the process, otherwise at its end."
+      ) { metrics, _ in
+        metrics.sortedStalls.flatMap { labels, count in
+          [(StallCounts.Severity.warn, count.warnings), (.error, count.errors)].filter { $0.1 > 0 }.map {
+            MetricRow.Sample(labels: labels + [("severity", $0.0.rawValue)], value: Number($0.1))
+          }
+        }
+      },
+      MetricRow(
+        "stalld_stalled_seconds_total", .counter,
+        "Time for which loops stood still, by service, cause, unit and user; added when a stall ends."
+      ) { metrics, _ in
+        metrics.sortedStalls.filter { $0.count.seconds > 0 }.map {
+          MetricRow.Sample(labels: $0.labels, value: Number($0.count.seconds))
+        }
+      },
+    ]
+  }
+
+  private var sortedStalls: [(labels: [(StaticString, String)], count: StallCounts.Count)] {
+    stalls.counts.map { series, count in
+      (
+        labels: [("service", series.source.service), ("cause", series.cause)]
+          + MetricRow.labels(place: series.source.place, user: series.source.user), count: count
+      )
     }
-    text.metric(
-      "stalld_stalled_seconds_total", .counter,
-      "Time for which loops stood still, by service, cause, unit and user; added when a stall ends.")
-    for (labels, count) in all where count.seconds > 0 {
-      text.sample("stalld_stalled_seconds_total", labels, count.seconds)
-    }
+    .sorted { $0.labels.map(\.1).lexicographicallyPrecedes($1.labels.map(\.1)) }
   }
 
-  private static func labels(of series: StallCounts.Series) -> [(StaticString, String)] {
-    [("service", series.source.service), ("cause", series.cause)]
-      + labels(place: series.source.place, user: series.source.user)
+  private static var lineRows: [MetricRow] {
+    [
+      MetricRow("stalld_open_stalls", .gauge, "Stalls that are under way.") { Number($1.openStalls) },
+      MetricRow("stalld_lines_ingested_total", .counter, "Lines of hosts that were taken for the outputs.") { metrics, _ in
+        Number(metrics.ingestedLines)
+      },
+      MetricRow(
+        "stalld_lines_duplicate_total", .counter, "Lines of hosts that had come before, and were not written again."
+      ) { metrics, _ in Number(metrics.duplicateLines) },
+      MetricRow("stalld_lines_refused_total", .counter, "Lines of hosts that were refused for good, by reason.") {
+        metrics, _ in
+        LineRefusal.allCases.map {
+          MetricRow.Sample(labels: [("reason", $0.rawValue)], value: Number(metrics.refusedLines[$0] ?? 0))
+        }
+      },
+      .ofClaims(
+        "stalld_lines_dropped_by_hosts_total", "Lines that hosts say they had to drop, by unit and user.", \.dropped),
+      .ofClaims(
+        "stalld_lines_spooled_total",
+        "Lines that hosts say they had kept for the agent when they connected, by unit and user.", \.spooled),
+      MetricRow("stalld_queued_bytes", .gauge, "Bytes of lines that are read and not done with.") {
+        Number($1.queuedBytes)
+      },
+      MetricRow("stalld_queued_bytes_limit", .gauge, "At how many such bytes the agent reads no further.") {
+        Number($1.queuedBytesLimit)
+      },
+    ]
   }
 
-  private static func labels(place: String, user: UInt32?) -> [(StaticString, String)] {
-    var labels: [(StaticString, String)] = []
-    if !place.isEmpty { labels.append(("unit", place)) }
-    if let user { labels.append(("user", String(user))) }
-    return labels
+  private static var outputRows: [MetricRow] {
+    [
+      .ofOutputs("stalld_output_lines_total", .counter, "Lines written, by output.") { Number($0.lines) },
+      .ofOutputs("stalld_output_bytes_total", .counter, "Bytes written, by output.") { Number($0.bytes) },
+      .ofOutputs("stalld_output_write_errors_total", .counter, "Writes that failed, by output.") {
+        Number($0.writeErrors)
+      },
+      .ofOutputs(
+        "stalld_output_dropped_lines_total", .counter, "Lines that an output could not take in time and lost."
+      ) { Number($0.droppedLines) },
+      .ofOutputs("stalld_output_rotations_total", .counter, "Files that were begun anew, by output.") {
+        Number($0.rotations)
+      },
+      .ofOutputs("stalld_output_queued_lines", .gauge, "Lines that wait to be written, by output.") {
+        Number($0.queuedLines)
+      },
+      .ofOutputs(
+        "stalld_output_stuck_seconds", .gauge,
+        "For how long an output has written nothing while lines wait, by output; 0 below ten seconds."
+      ) { Number($0.stuckSeconds) },
+    ]
   }
 
-  private func writeLines(to text: inout ExpositionText, _ sample: MetricsSample) {
-    text.metric("stalld_open_stalls", .gauge, "Stalls that are under way.")
-    text.sample("stalld_open_stalls", sample.openStalls)
-    text.metric("stalld_lines_ingested_total", .counter, "Lines of hosts that were taken for the outputs.")
-    text.sample("stalld_lines_ingested_total", ingestedLines)
-    text.metric(
-      "stalld_lines_duplicate_total", .counter, "Lines of hosts that had come before, and were not written again.")
-    text.sample("stalld_lines_duplicate_total", duplicateLines)
-    text.metric("stalld_lines_refused_total", .counter, "Lines of hosts that were refused for good, by reason.")
-    for reason in LineRefusal.allCases {
-      text.sample("stalld_lines_refused_total", [("reason", reason.rawValue)], refusedLines[reason] ?? 0)
-    }
-    text.metric(
-      "stalld_lines_dropped_by_hosts_total", .counter, "Lines that hosts say they had to drop, by unit and user.")
-    writeClaims(to: &text, "stalld_lines_dropped_by_hosts_total", \.dropped)
-    text.metric(
-      "stalld_lines_spooled_total", .counter,
-      "Lines that hosts say they had kept for the agent when they connected, by unit and user."
-    )
-    writeClaims(to: &text, "stalld_lines_spooled_total", \.spooled)
-    text.metric("stalld_queued_bytes", .gauge, "Bytes of lines that are read and not done with.")
-    text.sample("stalld_queued_bytes", sample.queuedBytes)
-    text.metric("stalld_queued_bytes_limit", .gauge, "At how many such bytes the agent reads no further.")
-    text.sample("stalld_queued_bytes_limit", sample.queuedBytesLimit)
+  private static var connectionRows: [MetricRow] {
+    [
+      MetricRow("stalld_connections", .gauge, "Hosts that are connected.") { Number($1.connections) },
+      MetricRow("stalld_connections_accepted_total", .counter, "Connections of hosts that were accepted.") { metrics, _ in
+        Number(metrics.acceptedConnections)
+      },
+      MetricRow(
+        "stalld_connections_refused_total", .counter,
+        "Connections that were refused or ended by the agent, by reason."
+      ) { metrics, _ in
+        ConnectionRefusal.allCases.map {
+          MetricRow.Sample(labels: [("reason", $0.rawValue)], value: Number(metrics.refusedConnections[$0] ?? 0))
+        }
+      },
+    ]
   }
 
-  private func writeClaims(
-    to text: inout ExpositionText, _ name: StaticString, _ value: KeyPath<HostClaims.Counts, UInt64>
-  ) {
-    for (client, counts) in claims.counts.sorted(by: { $0.key < $1.key }) {
-      text.sample(name, Self.labels(place: client.place, user: client.user), counts[keyPath: value])
-    }
-  }
-
-  private func writeOutputs(to text: inout ExpositionText, _ outputs: [MetricsSample.Output]) {
-    guard !outputs.isEmpty else { return }
-    func write(_ name: StaticString, _ help: StaticString, _ value: (MetricsSample.Output) -> UInt64) {
-      text.metric(name, .counter, help)
-      for output in outputs { text.sample(name, [("output", output.name)], value(output)) }
-    }
-    write("stalld_output_lines_total", "Lines written, by output.", \.lines)
-    write("stalld_output_bytes_total", "Bytes written, by output.", \.bytes)
-    write("stalld_output_write_errors_total", "Writes that failed, by output.", \.writeErrors)
-    write("stalld_output_dropped_lines_total", "Lines that an output could not take in time and lost.", \.droppedLines)
-    write("stalld_output_rotations_total", "Files that were begun anew, by output.", \.rotations)
-    text.metric("stalld_output_queued_lines", .gauge, "Lines that wait to be written, by output.")
-    for output in outputs { text.sample("stalld_output_queued_lines", [("output", output.name)], output.queuedLines) }
-    text.metric(
-      "stalld_output_stuck_seconds", .gauge,
-      "For how long an output has written nothing while lines wait, by output; 0 below ten seconds.")
-    for output in outputs { text.sample("stalld_output_stuck_seconds", [("output", output.name)], output.stuckSeconds) }
-  }
-
-  private func writeConnections(to text: inout ExpositionText, _ sample: MetricsSample) {
-    text.metric("stalld_connections", .gauge, "Hosts that are connected.")
-    text.sample("stalld_connections", sample.connections)
-    text.metric("stalld_connections_accepted_total", .counter, "Connections of hosts that were accepted.")
-    text.sample("stalld_connections_accepted_total", acceptedConnections)
-    text.metric(
-      "stalld_connections_refused_total", .counter, "Connections that were refused or ended by the agent, by reason.")
-    for reason in ConnectionRefusal.allCases {
-      text.sample("stalld_connections_refused_total", [("reason", reason.rawValue)], refusedConnections[reason] ?? 0)
-    }
-  }
-
-  private func writeAgent(to text: inout ExpositionText, _ sample: MetricsSample) {
-    text.metric("stalld_reload_failures_total", .counter, "Configurations that could not be used at a reload.")
-    text.sample("stalld_reload_failures_total", failedReloads)
-    if let symbols = sample.symbols {
-      text.metric("stalld_frames_named_total", .counter, "Frames that were named.")
-      text.sample("stalld_frames_named_total", symbols.hits)
-      text.metric("stalld_frames_unnamed_total", .counter, "Frames of builds that no file was found for.")
-      text.sample("stalld_frames_unnamed_total", symbols.misses)
-      text.metric("stalld_symbol_cache_bytes", .gauge, "What the cache of names takes.")
-      text.sample("stalld_symbol_cache_bytes", symbols.bytes)
-      text.metric(
-        "stalld_lines_unnamed_total", .counter, "Lines that lack names and went on without having been looked at.")
-      text.sample("stalld_lines_unnamed_total", symbols.unnamedLines)
-      text.metric(
+  private static var agentRows: [MetricRow] {
+    [
+      MetricRow("stalld_reload_failures_total", .counter, "Configurations that could not be used at a reload.") {
+        metrics, _ in Number(metrics.failedReloads)
+      },
+      .ofSymbols("stalld_frames_named_total", .counter, "Frames that were named.") { Number($0.hits) },
+      .ofSymbols("stalld_frames_unnamed_total", .counter, "Frames of builds that no file was found for.") {
+        Number($0.misses)
+      },
+      .ofSymbols("stalld_symbol_cache_bytes", .gauge, "What the cache of names takes.") { Number($0.bytes) },
+      .ofSymbols(
+        "stalld_lines_unnamed_total", .counter, "Lines that lack names and went on without having been looked at."
+      ) { Number($0.unnamedLines) },
+      .ofSymbols(
         "stalld_name_worker_restarts_total", .counter,
-        "How often the process that names functions had to be started again.")
-      text.sample("stalld_name_worker_restarts_total", symbols.restarts)
-    }
-    guard sample.loop != nil else { return }
-    text.metric("stalld_loop_turn_seconds", .histogram, "How long turns of the agent's own main loop took.")
-    for (bound, count) in zip(TurnBuckets.bounds, turns.counts) {
-      text.sample("stalld_loop_turn_seconds_bucket", [("le", ExpositionText.text(bound))], count)
-    }
-    text.sample("stalld_loop_turn_seconds_bucket", [("le", "+Inf")], turns.total)
-    text.sample("stalld_loop_turn_seconds_sum", turns.seconds)
-    text.sample("stalld_loop_turn_seconds_count", turns.total)
+        "How often the process that names functions had to be started again."
+      ) { Number($0.restarts) },
+      MetricRow("stalld_loop_turn_seconds", .histogram, "How long turns of the agent's own main loop took.") {
+        metrics, sample in sample.loop == nil ? nil : metrics.turnSamples
+      },
+    ]
   }
 
-  private func writeProcess(to text: inout ExpositionText) {
-    text.metric("process_start_time_seconds", .gauge, "When the process started, in seconds since 1970.")
-    text.sample("process_start_time_seconds", ProcessFigures.startTime)
-    text.metric("process_resident_memory_bytes", .gauge, "Memory of the process that is resident.")
-    text.sample("process_resident_memory_bytes", ProcessFigures.residentBytes)
-    text.metric("process_cpu_seconds_total", .counter, "Time on processors.")
-    text.sample("process_cpu_seconds_total", ProcessFigures.processorTime)
+  private var turnSamples: [MetricRow.Sample] {
+    let bounds = TurnBuckets.bounds.map(ExpositionText.text) + ["+Inf"]
+    return zip(bounds, turns.counts + [turns.total]).map {
+      MetricRow.Sample(labels: [("le", $0)], value: Number($1), suffix: "_bucket")
+    } + [
+      MetricRow.Sample(value: Number(turns.seconds), suffix: "_sum"),
+      MetricRow.Sample(value: Number(turns.total), suffix: "_count"),
+    ]
+  }
+
+  private static var processRows: [MetricRow] {
+    [
+      MetricRow(
+        "process_start_time_seconds", .gauge, "When the process started, in seconds since 1970.", isOfProcess: true
+      ) { _, _ in Number(ProcessFigures.startTime) },
+      MetricRow("process_resident_memory_bytes", .gauge, "Memory of the process that is resident.", isOfProcess: true) {
+        _, _ in Number(ProcessFigures.residentBytes)
+      },
+      MetricRow("process_cpu_seconds_total", .counter, "Time on processors.", isOfProcess: true) { _, _ in
+        Number(ProcessFigures.processorTime)
+      },
+    ]
   }
 }

@@ -13,21 +13,14 @@ struct ExpositionText {
     bytes += "# HELP \(name) \(help)\n# TYPE \(name) \(kind.rawValue)\n".utf8
   }
 
-  mutating func sample(_ name: StaticString, _ labels: [(StaticString, String)], _ value: some BinaryInteger) {
-    begin(name, labels)
-    bytes += String(value).utf8
+  /// Adds a sample; `suffix` stands behind the metric's name.
+  mutating func sample(
+    _ name: StaticString, _ labels: [(StaticString, String)], _ number: MetricRow.Number, suffix: StaticString = ""
+  ) {
+    begin(name, labels, suffix)
+    bytes += number.text.utf8
     bytes.append(0x0a)
   }
-
-  mutating func sample(_ name: StaticString, _ labels: [(StaticString, String)], _ value: Double) {
-    begin(name, labels)
-    bytes += Self.text(value).utf8
-    bytes.append(0x0a)
-  }
-
-  mutating func sample(_ name: StaticString, _ value: some BinaryInteger) { sample(name, [], value) }
-
-  mutating func sample(_ name: StaticString, _ value: Double) { sample(name, [], value) }
 
   /// As Go reads it: `+Inf`, and no `.0` behind whole numbers.
   static func text(_ value: Double) -> String {
@@ -37,8 +30,8 @@ struct ExpositionText {
     return whole.map { String($0) } ?? value.description
   }
 
-  private mutating func begin(_ name: StaticString, _ labels: [(StaticString, String)]) {
-    name.withUTF8Buffer { bytes.append(contentsOf: $0) }
+  private mutating func begin(_ name: StaticString, _ labels: [(StaticString, String)], _ suffix: StaticString) {
+    for part in [name, suffix] { part.withUTF8Buffer { bytes.append(contentsOf: $0) } }
     for (index, (key, value)) in labels.enumerated() {
       bytes.append(UInt8(ascii: index == 0 ? "{" : ","))
       key.withUTF8Buffer { bytes.append(contentsOf: $0) }

@@ -1,3 +1,5 @@
+import StallReport
+
 /// What hosts say of themselves that only they know, by the unit and user that the kernel tells: it raises no one else's numbers.
 struct HostClaims {
   struct Client: Hashable, Comparable {

@@ -1,4 +1,5 @@
 import StallMonitor
+import StallReport
 
 /// Stalls and stalled time, by service and cause.
 ///
@@ -94,7 +95,7 @@ struct StallCounts {
         source = other
       }
     }
-    let series = Series(source: source, cause: ReportCause(rawValue: line.cause)?.rawValue ?? Self.other)
+    let series = Series(source: source, cause: Cause(rawValue: line.cause)?.rawValue ?? Self.other)
     if counts.count < Self.seriesLimit || counts[series] != nil { return series }
     return Series(source: other, cause: series.cause)
   }

@@ -1,5 +1,7 @@
+import DescriptorIO
 import Glibc
 import LoopEngine
+import StallMonitor
 import Synchronization
 
 /// Keeps the detail files of stalls, `ID.USER.json`, on a thread of its own; old ones give way, by age and by bytes.
@@ -28,7 +30,7 @@ final class DetailStore: Sendable {
 
   private let thread = PermanentThread(name: "stalld-details")
   private let shared = Mutex(Shared())
-  private let folder: DetailFolder
+  private let directory: DetailDirectory
   /// What an earlier run of the agent has kept by ``keepUsage(_:)``.
   let keptUsage: String
 
@@ -41,13 +43,13 @@ final class DetailStore: Sendable {
 
   init(settings: AgentSettings.Details, say: @escaping OutputWriter.Say) throws {
     try thread.start()
-    folder = DetailFolder(say: say)
-    let folder = folder
+    directory = DetailDirectory(say: say)
+    let directory = directory
     do {
       keptUsage = try thread.loop!.performAndWait(name: "detail files are looked at") {
         ThreadSignals.block([SIGXFSZ])
-        try folder.use(settings)
-        return folder.keptUsage()
+        try directory.use(settings)
+        return directory.keptUsage()
       }
     } catch {
       thread.stop()
@@ -56,12 +58,9 @@ final class DetailStore: Sendable {
     publish()
   }
 
-  /// Whether a text can be the identity of a stall, and so the name of a file.
-  static func isIdentity(_ text: String) -> Bool { DetailFolder.isIdentity(text.utf8) }
-
   /// Keeps a text for the next run of the agent, in the place of the one before.
   func keepUsage(_ text: String) {
-    thread.perform(name: "what was written today is kept") { [self] in folder.keepUsage(text) }
+    thread.perform(name: "what was written today is kept") { [self] in directory.keepUsage(text) }
   }
 
   /// Writes the file of a user's stall, in the place of the one that it had.
@@ -73,7 +72,7 @@ final class DetailStore: Sendable {
   ) {
     let hasRoom = shared.withLock { shared in
       let own = shared.pendingOfUser[user, default: 0]
-      guard Self.isIdentity(id), shared.pendingBytes + bytes.count <= Self.pendingLimit,
+      guard DetailFolder.isID(id.utf8), shared.pendingBytes + bytes.count <= Self.pendingLimit,
         own == 0 || own + bytes.count <= Self.pendingLimit - shared.pendingBytes
       else {
         shared.counters.dropped += 1
@@ -86,7 +85,7 @@ final class DetailStore: Sendable {
     let isTaken =
       hasRoom
       && thread.perform(name: "a detail file is written") { [self] in
-        let path = folder.write(id, of: user, bytes)
+        let path = directory.write(id, of: user, bytes)
         shared.withLock { shared in
           shared.pendingBytes -= bytes.count
           let left = shared.pendingOfUser[user, default: 0] - bytes.count
@@ -104,7 +103,7 @@ final class DetailStore: Sendable {
   ) {
     thread.perform(name: "detail files move") { [self] in
       do throws(OutputError) {
-        try folder.use(settings)
+        try directory.use(settings)
         publish()
         completion(nil)
       } catch {
@@ -124,11 +123,11 @@ final class DetailStore: Sendable {
 
   private func publish() {
     shared.withLock { shared in
-      shared.counters.written = folder.written
-      shared.counters.removed = folder.removed
-      shared.counters.dropped += folder.takeFailures()
-      shared.counters.files = folder.count
-      shared.counters.bytes = folder.bytes
+      shared.counters.written = directory.written
+      shared.counters.removed = directory.removed
+      shared.counters.dropped += directory.takeFailures()
+      shared.counters.files = directory.count
+      shared.counters.bytes = directory.bytes
     }
   }
 }

@@ -1,5 +1,7 @@
+import DescriptorIO
 import Glibc
 import LoopEngine
+import StallCapture
 
 /// A file of JSON lines, begun anew when it is too long or too old.
 ///
@@ -53,7 +55,7 @@ final class FileDestination: LineDestination {
   }
 
   func reopen() {
-    if let file, LineFile.Identity(path: settings.path) != file.identity { letGo() }
+    if let file, FileIdentity(path: settings.path) != file.identity { letGo() }
     // If that fails, the next line says so.
     if file == nil { try? openFile() }
   }
@@ -131,7 +133,7 @@ final class FileDestination: LineDestination {
   /// Opens the file that the path leads to, unless that is the one in use.
   private func followPath() throws(LineFile.Failure) {
     if let file {
-      let identity = LineFile.Identity(path: settings.path)
+      let identity = FileIdentity(path: settings.path)
       if identity == file.identity {
         missingSince = nil
         return
@@ -173,7 +175,7 @@ final class FileDestination: LineDestination {
     let target = RotatedName.next(after: lastRotated)
     let path = target.path(besides: settings.path)
     // Somebody else has just renamed it: theirs is not ours to rename.
-    guard let old = file, LineFile.Identity(path: settings.path) == old.identity else { return false }
+    guard let old = file, FileIdentity(path: settings.path) == old.identity else { return false }
     guard rename(settings.path, path) == 0 else { return rotationFailed(String(cString: strerror(errno))) }
     do throws(LineFile.Failure) {
       try openFile()

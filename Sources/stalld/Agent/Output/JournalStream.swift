@@ -1,3 +1,4 @@
+import DescriptorIO
 import Glibc
 
 /// A stream of lines to journald, as sd_journal_stream_fd(3) opens one.
@@ -9,14 +10,13 @@ enum JournalStream {
 
   /// Returns a socket that does not wait, or -1 with errno.
   static func connect(at path: String) -> Int32 {
-    guard let (storage, length) = SyslogAddress.local(path: path).socketAddress else { return -1 }
-    let descriptor = socket(
-      AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue), 0)
-    guard descriptor >= 0 else { return -1 }
-    let connected = withUnsafePointer(to: storage) {
-      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { Glibc.connect(descriptor, $0, length) }
+    guard let address = SocketAddress(path: path) else {
+      errno = ENAMETOOLONG
+      return -1
     }
-    if connected == 0, send(descriptor, header, header.count, Int32(MSG_NOSIGNAL)) == header.count { return descriptor }
+    let descriptor = address.connectedStream()
+    guard descriptor >= 0 else { return -1 }
+    if send(descriptor, header, header.count, Int32(MSG_NOSIGNAL)) == header.count { return descriptor }
     let code = errno
     close(descriptor)
     errno = code

@@ -1,5 +1,7 @@
 import CLinux
+import DescriptorIO
 import Glibc
+import StallCapture
 
 /// A file of whole lines that is appended to: one write(2) for all that wait, and never half a line left.
 ///
@@ -11,7 +13,8 @@ final class LineFile {
   private static let longestHalf = 1 << 20
 
   private let descriptor: Int32
-  let identity: Identity
+  private let output: LineDescriptor
+  let identity: FileIdentity
   private(set) var size: Int
   /// When the file was made, or where the file system does not say so, last changed.
   ///
@@ -21,21 +24,6 @@ final class LineFile {
   private var isTorn = false
   // Lines that are written together; kept, for there are more.
   private var buffer: [UInt8] = []
-
-  /// Which file it is.
-  struct Identity: Equatable {
-    var device: UInt
-    var inode: UInt
-
-    init(_ status: stat) { (device, inode) = (status.st_dev, status.st_ino) }
-
-    /// Of the file that a path leads to, nil if there is none.
-    init?(path: String) {
-      var status = stat()
-      guard lstat(path, &status) == 0 else { return nil }
-      self.init(status)
-    }
-  }
 
   struct Failure: Error {
     /// An errno value.
@@ -67,19 +55,20 @@ final class LineFile {
       throw errno == ELOOP ? Failure(ELOOP, "a symbolic link, and not a regular file") : Failure(errno)
     }
     var status = stat()
-    guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
+    guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG,
+      let output = LineDescriptor(owning: descriptor)
+    else {
       Glibc.close(descriptor)
       throw Failure(EINVAL, "not a regular file")
     }
     self.descriptor = descriptor
-    identity = Identity(status)
+    self.output = output
+    identity = FileIdentity(status)
     size = Int(status.st_size)
     let born = clinux_birth_time(descriptor)
     birth = born > 0 ? Int(born) : status.st_mtim.tv_sec
     if !mend() { isTorn = true }
   }
-
-  deinit { Glibc.close(descriptor) }
 
   /// Appends lines by one write(2), each in whole or not at all; how many, at least one.
   func append(_ lines: ArraySlice<ReportLine>) throws(Failure) -> Int {
@@ -90,12 +79,8 @@ final class LineFile {
       buffer.removeAll(keepingCapacity: true)
       for line in lines { buffer += line.bytes }
     }
-    let bytes = single ?? buffer
-    var written: Int
-    repeat {
-      written = bytes.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
-    } while written < 0 && errno == EINTR
-    if written == bytes.count {
+    let (written, outcome) = (single ?? buffer).withUnsafeBytes { output.take($0) }
+    guard case .failed(let code) = outcome else {
       size += written
       return lines.count
     }
@@ -105,9 +90,8 @@ final class LineFile {
       whole += line.bytes.count
       count += 1
     }
-    // A short write does not say why; the rest would.
-    let code = written < 0 ? errno : reasonForTheRest(of: bytes, from: written)
-    if written > 0 { takeBack(written: bytes.count, keeping: whole) }
+    size += whole
+    if written > whole { isTorn = !mend() }
     if count == 0 { throw Failure(code) }
     return count
   }
@@ -117,7 +101,7 @@ final class LineFile {
     var status = stat()
     if fstat(descriptor, &status) == 0, status.st_nlink > 0 { return true }
     // There are file systems that do not count names.
-    return Identity(path: path) == identity
+    return FileIdentity(path: path) == identity
   }
 
   /// Brings all to the disk; an errno value, or 0.
@@ -125,24 +109,9 @@ final class LineFile {
 
   /// Takes the last lines back, which end at ``size``.
   func cut(to shorter: Int) {
-    let longer = size
+    let isCut = LineDescriptor.removeLast(size - shorter, from: descriptor)
     size = shorter
-    takeBack(written: longer - shorter, keeping: 0)
-  }
-
-  private func reasonForTheRest(of bytes: [UInt8], from sent: Int) -> Int32 {
-    let more = bytes.withUnsafeBytes { write(descriptor, $0.baseAddress! + sent, 1) }
-    return more < 0 ? errno : ENOSPC
-  }
-
-  /// Cuts off what was written behind ``size``, but for some bytes of it.
-  private func takeBack(written: Int, keeping whole: Int) {
-    var status = stat()
-    // Nobody else writes here; if somebody did all the same, their line is not cut off with ours.
-    let isOurs = fstat(descriptor, &status) == 0 && (size...size + written).contains(Int(status.st_size))
-    size += whole
-    if isOurs && ftruncate(descriptor, off_t(size)) == 0 { return }
-    isTorn = !mend()
+    if !isCut { isTorn = !mend() }
   }
 
   /// Leaves the file with a newline at its end, or empty; false if that is not possible now.

@@ -1,4 +1,5 @@
 import CLinux
+import DescriptorIO
 import Glibc
 import LoopEngine
 import Synchronization

@@ -1,3 +1,4 @@
+import DescriptorIO
 import Glibc
 
 /// Where a syslog daemon listens: `/dev/log`, `tcp:127.0.0.1:514`, `tcp:[::1]:514`.
@@ -10,7 +11,7 @@ enum SyslogAddress: Sendable, Hashable, CustomStringConvertible {
   /// Nil if the text is none of these.
   init?(_ text: String) {
     if text.hasPrefix("/") {
-      guard text.utf8.count < MemoryLayout.size(ofValue: sockaddr_un().sun_path) else { return nil }
+      guard text.utf8.count <= SocketAddress.longestPath else { return nil }
       self = .local(path: text)
       return
     }
@@ -31,28 +32,11 @@ enum SyslogAddress: Sendable, Hashable, CustomStringConvertible {
     }
   }
 
-  /// The address as the kernel wants it, with its length; nil if the host is no number.
-  var socketAddress: (storage: sockaddr_storage, length: socklen_t)? {
-    var storage = sockaddr_storage()
-    func put<Address>(_ address: Address) -> (sockaddr_storage, socklen_t) {
-      withUnsafeMutableBytes(of: &storage) { $0.storeBytes(of: address, as: Address.self) }
-      return (storage, socklen_t(MemoryLayout<Address>.size))
-    }
+  /// The address as the kernel takes it; nil if the host is no number.
+  var socketAddress: SocketAddress? {
     switch self {
-    case .local(let path):
-      var address = sockaddr_un()
-      address.sun_family = sa_family_t(AF_UNIX)
-      withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8.prefix($0.count - 1)) }
-      return put(address)
-    case .tcp(let host, let port):
-      var four = sockaddr_in()
-      four.sin_family = sa_family_t(AF_INET)
-      four.sin_port = port.bigEndian
-      if inet_pton(AF_INET, host == "localhost" ? "127.0.0.1" : host, &four.sin_addr) == 1 { return put(four) }
-      var six = sockaddr_in6()
-      six.sin6_family = sa_family_t(AF_INET6)
-      six.sin6_port = port.bigEndian
-      return inet_pton(AF_INET6, host, &six.sin6_addr) == 1 ? put(six) : nil
+    case .local(let path): SocketAddress(path: path)
+    case .tcp(let host, let port): SocketAddress(host: host == "localhost" ? "127.0.0.1" : host, port: port)
     }
   }
 }

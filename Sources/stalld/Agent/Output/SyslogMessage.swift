@@ -1,4 +1,5 @@
 import Glibc
+import StallReport
 
 /// A report as a syslog message.
 ///
@@ -16,7 +17,7 @@ enum SyslogMessage {
   /// As syslog(3) writes it: `<28>Nov 21 07:04:01 stalld[812]: {…}`, the report's time in the machine's time zone.
   static func local(of line: ReportLine, facility: SyslogFacility, process: Int32) -> [UInt8] {
     let text = time(of: line.bytes)
-    var seconds = UnixTime.nanoseconds(rfc3339: text).map { time_t($0 / 1_000_000_000) } ?? Glibc.time(nil)
+    var seconds = Timestamp(rfc3339: text, form: .report).map(\.seconds) ?? Glibc.time(nil)
     var date = tm()
     localtime_r(&seconds, &date)
     func padded(_ number: Int32, with blank: String = "0") -> String { (number < 10 ? blank : "") + String(number) }

@@ -49,7 +49,7 @@ struct AgentOptions: ParsableArguments {
   }
 
   /// Reads the settings, also again on a reload: new ones, or all that is wrong with them.
-  func load() throws(SettingsMistakes) -> AgentSettings {
+  func load() throws(SettingsErrors) -> AgentSettings {
     try AgentSettings.load(file: file, environment: ProcessInfo.processInfo.environment, flags: flags)
   }
 }

@@ -32,7 +32,7 @@ extension AgentSettings {
   /// Throws all that is wrong with any of them.
   static func load(
     file: File, environment: [String: String], flags: Flags = Flags()
-  ) throws(SettingsMistakes) -> AgentSettings {
+  ) throws(SettingsErrors) -> AgentSettings {
     var settings = AgentSettings()
     var reader = SettingsReader(file: file.path)
     var mistakes = settings.lay(file, by: &reader)
@@ -47,7 +47,7 @@ extension AgentSettings {
         return .file(file.path, line: reader.lines[key] ?? 0)
       }
     }
-    guard mistakes.isEmpty else { throw SettingsMistakes(mistakes: mistakes) }
+    guard mistakes.isEmpty else { throw SettingsErrors(mistakes: mistakes) }
     return settings
   }
 
@@ -61,11 +61,11 @@ extension AgentSettings {
   }
 
   /// Lays the file over; returns what cannot be used.
-  private mutating func lay(_ file: File, by reader: inout SettingsReader) -> [SettingsMistake] {
+  private mutating func lay(_ file: File, by reader: inout SettingsReader) -> [SettingsError] {
     switch Self.read(file) {
     case .bytes(let bytes): reader.read(YAMLDocument(bytes), into: &self)
     case .nothing: break
-    case .failure(let reason): return [SettingsMistake(place: .file(file.path, line: 0), reason: reason)]
+    case .failure(let reason): return [SettingsError(location: .file(file.path, line: 0), reason: reason)]
     }
     return reader.mistakes
   }

@@ -7,16 +7,6 @@ extension AgentSettings {
     case standardOutput
     case syslog(Syslog)
   }
-
-  /// Where the detail files of stalls are kept, and for how long.
-  struct Details: Sendable, Equatable {
-    /// An absolute path; made if only its last part is missing.
-    var directory = "/var/lib/stalld/stalls"
-    /// Nil: of any age.
-    var maxAge: Duration? = .seconds(14 * 86_400)
-    /// Bytes of all files together.
-    var maxSize = 256 << 20
-  }
 }
 
 extension AgentSettings.Output {
@@ -34,6 +24,23 @@ extension AgentSettings.Output {
     var keep = 14
     var compress = Compression.gzip
     var fsync = Fsync.off
+
+    static let keys: [SettingsKey<File>] = [
+      .init("path", \.path, .path, "The file, of JSON lines."),
+      .init("mode", \.mode, .mode, "The permissions of the file."),
+      .init(
+        "max_size", orOff: \.maxSize, .size(64 << 10...1 << 40),
+        "The file is rotated before it gets larger; off leaves that to others."),
+      .init(
+        "max_age", orOff: \.maxAge, .time(.seconds(60) ... .seconds(366 * 86400)),
+        "The file is rotated when its first line is older; off leaves that to others."),
+      .init("keep", \.keep, .count(1...10000), "How many rotated files are kept."),
+      .init("compress", \.compress, .choice, "What rotated files are compressed with."),
+      .init(
+        "fsync", \.fsync, .choice,
+        "When reports are brought to the disk: by the kernel (a power cut takes what is younger than half a minute), within a second, or each before it is acknowledged."
+      ),
+    ]
   }
 
   /// What becomes of rotated files.
@@ -55,5 +62,18 @@ extension AgentSettings.Output {
   struct Syslog: Sendable, Equatable {
     var address = SyslogAddress.local(path: "/dev/log")
     var facility = SyslogFacility.daemon
+
+    static let keys: [SettingsKey<Syslog>] = [
+      .init(
+        "address", \.address, .syslogAddress,
+        "Where messages are sent: in the format of syslog(3) to a socket, in that of RFC 5424 by TCP."),
+      .init("facility", \.facility, .choice, "The facility of each message."),
+    ]
   }
+
+  /// The words for `type`.
+  static let types = ["file", "stdout", "syslog"]
+
+  /// What stdout takes beside its type.
+  static let standardOutputKeys: [SettingsKey<Void>] = []
 }

@@ -1,6 +1,7 @@
 /// What an operator may decide of the agent.
 ///
-/// The keys of the file, their types and what they mean are in `AgentSettings.keys`.
+/// Each group has its properties with their defaults, and a row for each: from the rows come the reader, `stalld check`, the names of the
+/// variables, the suggestions, `Config/stalld.yaml` and stalld.yaml(5). A new setting is a property, its row, and its use.
 struct AgentSettings: Sendable, Equatable {
   var socket = Socket()
   var control = Control()
@@ -12,65 +13,25 @@ struct AgentSettings: Sendable, Equatable {
   /// The first that matches a service is its own.
   var services: [ServiceOverride] = []
 
-  /// The socket that hosts connect to, and who may.
-  struct Socket: Sendable, Equatable {
-    var path = "/run/stalld/stalld.sock"
-    /// The permissions of the socket's file.
-    var mode: UInt32 = 0o666
-    /// The group of the socket's file; the agent's own if it is nil.
-    var group: Account?
-    var allow = Allow()
-  }
+  /// The rows of all groups but the lists `outputs` and `services`, whose elements have rows of their own.
+  static let keys =
+    Socket.keys + Control.keys + Limits.keys + Details.keys + Symbolication.keys + Metrics.keys
 
-  /// Who may hand in reports: everyone who may open the socket if both are empty, otherwise whoever is in one of them.
-  struct Allow: Sendable, Equatable {
-    var users: [Account] = []
-    var groups: [Account] = []
-  }
-
-  /// A user or a group, as the operator wrote it and as the kernel knows it.
-  struct Account: Sendable, Equatable {
-    var name: String
-    var id: UInt32
-  }
-
-  /// The socket of `stalld status` and `stalld tail`.
-  struct Control: Sendable, Equatable {
-    var path = "/run/stalld/control.sock"
-  }
-
-  /// What clients may take.
-  struct Limits: Sendable, Equatable {
-    /// Of one unit or container; it may be ahead of that by four seconds' worth.
-    var linesPerSecond = 500
-    /// Of one user.
-    var userLinesPerSecond = 2000
-    /// Of one user; nil: any number.
-    var userBytesPerDay: Int? = 240 << 20
-    var lineBytes = 256 << 10
-    var connections = 4096
-    var connectionsPerUser = 2048
-    /// In bytes, for all that waits in the agent.
-    var memory = 64 << 20
-    var incompleteLineTimeout: Duration = .seconds(30)
-  }
-
-  /// Names for the frames of hosts that leave that to the agent.
-  struct Symbolication: Sendable, Equatable {
-    var enabled = true
-    /// In bytes.
-    var cache = 64 << 20
-    var debugDirectories = ["/usr/lib/debug"]
-    /// For one report.
-    var timeLimit: Duration = .seconds(2)
-  }
-
-  /// The agent's own numbers.
-  struct Metrics: Sendable, Equatable {
-    /// Where `/metrics` and `/healthz` are served; nil is nowhere.
-    var listen: MetricsAddress?
-    /// A file for node_exporter's textfile collector; nil is none.
-    var textfile: String?
-    var textfileInterval: Duration = .seconds(15)
-  }
+  /// What is said of each mapping, in the order of the file.
+  static let groups: [(name: String, summary: String)] = [
+    ("socket", "The socket that hosts connect to, and who may."),
+    ("control", "The socket of the operator's commands."),
+    ("limits", "What clients may take; one above its limits is held back or disconnected, and no other is."),
+    (
+      "outputs",
+      "Where reports are written: a list of files, stdout and syslog, each with its type. While a file cannot be written, reports wait."
+    ),
+    ("details", "The files of single stalls."),
+    ("symbolication", "Names for the frames of reports."),
+    ("metrics", "The agent's own numbers, for Prometheus."),
+    (
+      "services",
+      "What single services are told instead of their own settings, when they connect and when this file is read again. A list; the first entry that matches a service counts."
+    ),
+  ]
 }

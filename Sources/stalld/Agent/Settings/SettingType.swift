@@ -1,3 +1,4 @@
+import DescriptorIO
 import Glibc
 
 /// A kind of value: how it is read, how it is written, and what is said to be allowed.
@@ -97,7 +98,7 @@ extension SettingType where Value == String {
   static let path = SettingType(allowed: "an absolute path", parse: { isPath($0) ? $0 : nil }, text: { $0 })
 
   static let socketPath = SettingType(
-    allowed: "an absolute path of at most \(longestSocketPath) bytes", parse: { isSocketPath($0) ? $0 : nil },
+    allowed: "an absolute path of at most \(SocketAddress.longestPath) bytes", parse: { isSocketPath($0) ? $0 : nil },
     text: { $0 })
 
   /// node_exporter reads no others.
@@ -112,13 +113,10 @@ extension SettingType where Value == String {
       return !text.isEmpty && text.utf8.count <= 255 && isBalanced && !text.contains("/") ? text : nil
     }, text: { $0 })
 
-  /// What `sun_path` holds beside its zero.
-  static let longestSocketPath = 107
-
   static func isPath(_ text: String) -> Bool {
     text.hasPrefix("/") && !text.hasSuffix("/") && text.utf8.count < Int(PATH_MAX)
       && !text.unicodeScalars.contains { $0.value < 0x20 || $0.value == 0x7f }
   }
 
-  static func isSocketPath(_ text: String) -> Bool { isPath(text) && text.utf8.count <= longestSocketPath }
+  static func isSocketPath(_ text: String) -> Bool { isPath(text) && text.utf8.count <= SocketAddress.longestPath }
 }

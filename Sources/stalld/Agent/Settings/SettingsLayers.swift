@@ -9,49 +9,49 @@ extension AgentSettings {
   /// Lays the variables over; returns what cannot be used.
   ///
   /// An empty one is an unset one: that is how unit files blank a variable.
-  mutating func apply(_ environment: [String: String]) -> [SettingsMistake] {
-    var mistakes: [SettingsMistake] = []
+  mutating func apply(_ environment: [String: String]) -> [SettingsError] {
+    var mistakes: [SettingsError] = []
     let keys = Self.keys.filter { !$0.isList }
     for (name, text) in environment.sorted(by: { $0.key < $1.key }) where name.hasPrefix(Self.variablePrefix) {
       guard let key = keys.first(where: { Self.variable($0.name) == name }) else {
         let nearest = Suggestion.nearest(to: name, among: keys.map { Self.variable($0.name) })
         let hint = nearest.map { "did you mean \($0)?" } ?? "stalld.yaml(5) lists them"
-        mistakes.append(SettingsMistake(place: .variable(name), value: text, reason: "no such variable; \(hint)"))
+        mistakes.append(SettingsError(location: .variable(name), value: text, reason: "no such variable; \(hint)"))
         continue
       }
       if !text.isEmpty, !key.read([text], &self).isEmpty {
-        mistakes.append(SettingsMistake(place: .variable(name), value: text, reason: "allowed: \(key.allowed)"))
+        mistakes.append(SettingsError(location: .variable(name), value: text, reason: "allowed: \(key.allowed)"))
       }
     }
     return mistakes
   }
 
   /// Lays the flags over; returns what cannot be used.
-  mutating func apply(_ flags: Flags) -> [SettingsMistake] {
-    var mistakes: [SettingsMistake] = []
+  mutating func apply(_ flags: Flags) -> [SettingsError] {
+    var mistakes: [SettingsError] = []
     for value in flags.values {
       guard let key = Self.keys.first(where: { $0.name == value.key }) else { continue }
       if !key.read([value.text], &self).isEmpty {
         mistakes.append(
-          SettingsMistake(place: .flag(value.flag), value: value.text, reason: "allowed: \(key.allowed)"))
+          SettingsError(location: .flag(value.flag), value: value.text, reason: "allowed: \(key.allowed)"))
       }
     }
     let parsed = flags.outputs.map { ($0, Output($0)) }
     for (text, output) in parsed where output == nil {
       mistakes.append(
-        SettingsMistake(
-          place: .flag("--output"), value: text,
+        SettingsError(
+          location: .flag("--output"), value: text,
           reason: "allowed: file: and an absolute path; stdout; syslog: and an address (stalld.yaml(5))"))
     }
     if !parsed.isEmpty { outputs = parsed.compactMap(\.1) }
     return mistakes
   }
 
-  /// What is allowed by itself, and not together; `place` says where a key has its value from.
-  func conflicts(place: (String) -> SettingsMistake.Place) -> [SettingsMistake] {
-    var mistakes: [SettingsMistake] = []
+  /// What is allowed by itself, and not together; `location` says where a key has its value from.
+  func conflicts(location: (String) -> SettingsError.Location) -> [SettingsError] {
+    var mistakes: [SettingsError] = []
     func refuse(_ key: String, _ value: String, _ reason: String) {
-      mistakes.append(SettingsMistake(place: place(key), key: key, value: value, reason: reason))
+      mistakes.append(SettingsError(location: location(key), key: key, value: value, reason: reason))
     }
     if limits.lineBytes > limits.memory / 4 {
       refuse(

@@ -4,36 +4,7 @@ struct SettingsManual {
 
   init() {
     let settings = AgentSettings()
-    text = """
-      .Dd November 21, 2026
-      .Dt STALLD.YAML 5
-      .Os
-      .Sh NAME
-      .Nm stalld.yaml
-      .Nd settings of the stalld agent
-      .Sh SYNOPSIS
-      .Pa \(AgentSettings.File.usual.path)
-      .Sh DESCRIPTION
-      The agent
-      .Xr stalld 1
-      .Cm run
-      reads this file when it starts and when it gets SIGHUP
-      .Pq Ql systemctl reload stalld .
-      A missing file is an empty one. A file that cannot be used changes nothing in a running agent, and keeps one from starting;
-      .Ql stalld check
-      names all mistakes at once. A key that is not known is a mistake.
-      .Pp
-      The file is YAML, one document of at most \(ByteSize.text(AgentSettings.File.sizeLimit)), without anchors, aliases and tags.
-      .Bl -tag -width Ds
-      .It times
-      A number and a unit:
-      .Ql 250ms , 1.5s , 5min , 24h , 14d .
-      .It sizes
-      A number and a unit:
-      .Ql 8000B , 256KiB , 64MiB , 1GB .
-      .El
-
-      """
+    text = Self.head
     for group in AgentSettings.groups {
       line(".Ss \(group.name)")
       say(group.summary)
@@ -43,8 +14,8 @@ struct SettingsManual {
         for type in AgentSettings.Output.types {
           line(".It Cm type\\&: \(type)")
           switch type {
-          case "file": list(AgentSettings.Output.fileKeys, AgentSettings.Output.File())
-          case "syslog": list(AgentSettings.Output.syslogKeys, AgentSettings.Output.Syslog())
+          case "file": list(AgentSettings.Output.File.keys, AgentSettings.Output.File())
+          case "syslog": list(AgentSettings.Output.Syslog.keys, AgentSettings.Output.Syslog())
           default: say("Standard output, one JSON object a line. It takes no further keys.")
           }
         }
@@ -64,32 +35,65 @@ struct SettingsManual {
       line(".Cm \(key.name)")
     }
     line(".El")
-    text += """
-      .Sh FILES
-      .Bl -tag -width Ds
-      .It Pa \(AgentSettings.File.usual.path)
-      The settings.
-      .El
-      .Sh EXAMPLES
-      .Bd -literal
-      outputs:
-        \\- type: file
-          path: /var/log/stalld/stalls.jsonl
-          max_size: 256MiB
-        \\- type: syslog
-      metrics:
-        listen: "127.0.0.1:9464"
-      services:
-        \\- match: "web*"
-          threshold: 100ms
-      .Ed
-      .Sh SEE ALSO
-      .Xr stalld 1 ,
-      .Xr fnmatch 3 ,
-      .Xr systemd.time 7
-
-      """
+    text += Self.foot
   }
+
+  private static let head = """
+    .Dd November 21, 2026
+    .Dt STALLD.YAML 5
+    .Os
+    .Sh NAME
+    .Nm stalld.yaml
+    .Nd settings of the stalld agent
+    .Sh SYNOPSIS
+    .Pa \(AgentSettings.File.usual.path)
+    .Sh DESCRIPTION
+    The agent
+    .Xr stalld 1
+    .Cm run
+    reads this file when it starts and when it gets SIGHUP
+    .Pq Ql systemctl reload stalld .
+    A missing file is an empty one. A file that cannot be used changes nothing in a running agent, and keeps one from starting;
+    .Ql stalld check
+    names all mistakes at once. A key that is not known is a mistake.
+    .Pp
+    The file is YAML, one document of at most \(ByteSize.text(AgentSettings.File.sizeLimit)), without anchors, aliases and tags.
+    .Bl -tag -width Ds
+    .It times
+    A number and a unit:
+    .Ql 250ms , 1.5s , 5min , 24h , 14d .
+    .It sizes
+    A number and a unit:
+    .Ql 8000B , 256KiB , 64MiB , 1GB .
+    .El
+
+    """
+
+  private static let foot = """
+    .Sh FILES
+    .Bl -tag -width Ds
+    .It Pa \(AgentSettings.File.usual.path)
+    The settings.
+    .El
+    .Sh EXAMPLES
+    .Bd -literal
+    outputs:
+      \\- type: file
+        path: /var/log/stalld/stalls.jsonl
+        max_size: 256MiB
+      \\- type: syslog
+    metrics:
+      listen: "127.0.0.1:9464"
+    services:
+      \\- match: "web*"
+        threshold: 100ms
+    .Ed
+    .Sh SEE ALSO
+    .Xr stalld 1 ,
+    .Xr fnmatch 3 ,
+    .Xr systemd.time 7
+
+    """
 
   private mutating func list<Owner>(_ keys: [SettingsKey<Owner>], _ defaults: Owner) {
     line(".Bl -tag -width Ds")

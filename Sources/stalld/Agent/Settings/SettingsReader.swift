@@ -3,7 +3,7 @@ import StallMonitor
 /// Reads a document into settings by the table of keys, and collects all that is wrong with it.
 struct SettingsReader {
   let file: String
-  private(set) var mistakes: [SettingsMistake] = []
+  private(set) var mistakes: [SettingsError] = []
   /// The keys that were read, and their lines.
   private(set) var lines: [String: Int] = [:]
 
@@ -122,7 +122,7 @@ struct SettingsReader {
     switch type?.content {
     case .scalar("file", _)?:
       var file = AgentSettings.Output.File()
-      read(node, AgentSettings.Output.fileKeys, place: place, also: ["type"], into: &file)
+      read(node, AgentSettings.Output.File.keys, place: place, also: ["type"], into: &file)
       return .file(file)
     case .scalar("stdout", _)?:
       var nothing: Void = ()
@@ -130,7 +130,7 @@ struct SettingsReader {
       return .standardOutput
     case .scalar("syslog", _)?:
       var syslog = AgentSettings.Output.Syslog()
-      read(node, AgentSettings.Output.syslogKeys, place: place, also: ["type"], into: &syslog)
+      read(node, AgentSettings.Output.Syslog.keys, place: place, also: ["type"], into: &syslog)
       return .syslog(syslog)
     case .unusable?: return nil
     case nil:
@@ -170,7 +170,7 @@ struct SettingsReader {
   // MARK: Mistakes
 
   private mutating func refuse(_ key: String?, _ value: String?, line: Int, _ reason: String) {
-    mistakes.append(SettingsMistake(place: .file(file, line: line), key: key, value: value, reason: reason))
+    mistakes.append(SettingsError(location: .file(file, line: line), key: key, value: value, reason: reason))
   }
 
   /// Something of another shape than is allowed there.

@@ -56,9 +56,9 @@ enum SettingsReference {
           "\(key.name): \(key.summary) \(sentence(key)) Default: \(standard).", indent: "  ")
       }
     }
-    explain("file", AgentSettings.Output.fileKeys, AgentSettings.Output.File())
+    explain("file", AgentSettings.Output.File.keys, AgentSettings.Output.File())
     explain("stdout", AgentSettings.Output.standardOutputKeys, ())
-    explain("syslog", AgentSettings.Output.syslogKeys, AgentSettings.Output.Syslog())
+    explain("syslog", AgentSettings.Output.Syslog.keys, AgentSettings.Output.Syslog())
     var writer = YAMLWriter()
     settings.write(outputsTo: &writer)
     // Behind the two blanks of the list.

@@ -41,9 +41,9 @@ extension AgentSettings.Output {
 
   fileprivate var entries: [YAMLWriter.Entry] {
     switch self {
-    case .file(let file): AgentSettings.entries(Self.fileKeys, file)
+    case .file(let file): AgentSettings.entries(File.keys, file)
     case .standardOutput: []
-    case .syslog(let syslog): AgentSettings.entries(Self.syslogKeys, syslog)
+    case .syslog(let syslog): AgentSettings.entries(Syslog.keys, syslog)
     }
   }
 }

@@ -48,7 +48,7 @@ final class NamingDesk {
   /// Starts in a row that came to nothing, and until when there is no other one.
   private var failures = 0
   private var restUntil: Loop.Instant?
-  private var complaints = Complaints()
+  private var clientLog = ClientLog()
   private(set) var counters = NamingStage.Counters()
 
   /// Lines and bytes that the worker is given at a time.
@@ -137,7 +137,7 @@ final class NamingDesk {
   }
 
   func complain(_ text: String) {
-    complaints.say(.warning, .clientContained, about: "names-\(text.prefix(40))", text)
+    clientLog.say(.warning, .clientContained, about: "names-\(text.prefix(40))", text)
   }
 
   // MARK: The worker

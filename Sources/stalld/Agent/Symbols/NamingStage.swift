@@ -18,7 +18,7 @@ final class NamingStage {
   }
 
   private struct Entry {
-    var delivery: TransitLine
+    var delivery: PendingLine
     /// Nil if it only waits for earlier lines of its process.
     var lane: String?
     var since = Loop.Instant.now
@@ -28,7 +28,7 @@ final class NamingStage {
   private let loop: Loop
   private let isEnabled: Bool
   private let timeLimit: Duration
-  private let forward: ([TransitLine]) -> Void
+  private let forward: ([PendingLine]) -> Void
   /// For everybody's lines, and for those whose files take long.
   private var desk: NamingDesk!
   private var patientDesk: NamingDesk!
@@ -41,7 +41,7 @@ final class NamingStage {
   private var order: ArraySlice<UInt64> = []
   private var nextNumber: UInt64 = 1
   private var timer: Loop.Timer?
-  private var done: [TransitLine] = []
+  private var done: [PendingLine] = []
   private var unnamed: UInt64 = 0
 
   /// Lines that are given up at once: making them short takes its time.
@@ -50,7 +50,7 @@ final class NamingStage {
   /// `forward` gets lines, and what only keeps its place, in an order that is each process's own.
   init(
     loop: Loop, settings: AgentSettings.Symbolication, program: NamingWorker.Program? = nil,
-    forward: @escaping ([TransitLine]) -> Void
+    forward: @escaping ([PendingLine]) -> Void
   ) {
     self.loop = loop
     isEnabled = settings.enabled
@@ -87,7 +87,7 @@ final class NamingStage {
   var workerProcess: Int32? { desk.workerProcess }
   var backlog: Int { entries.count }
 
-  func submit(_ deliveries: [TransitLine]) {
+  func submit(_ deliveries: [PendingLine]) {
     if processes.isEmpty, !deliveries.contains(where: wantsNames) {
       unnamed += UInt64(deliveries.count { $0.line?.lacksNames ?? false })
       return forward(deliveries.contains(where: isLong) ? deliveries.map(shortened) : deliveries)
@@ -119,20 +119,20 @@ final class NamingStage {
     patientDesk.work()
   }
 
-  private func isLong(_ delivery: TransitLine) -> Bool {
+  private func isLong(_ delivery: PendingLine) -> Bool {
     delivery.line.map { $0.bytes.count > Ingest.longestReport } ?? false
   }
 
-  private func wantsNames(_ delivery: TransitLine) -> Bool {
+  private func wantsNames(_ delivery: PendingLine) -> Bool {
     guard isEnabled, let line = delivery.line, line.lacksNames || line.bytes.count > Ingest.longestReport else {
       return false
     }
     return !hopeless.contains(line) && isServing(line.lane) && lanes.hasRoom(line.lane) && !lanes.isPunished(line.lane)
   }
 
-  private func isServing(_ lane: String) -> Bool { (lanes.isSlow(lane) ? patientDesk : desk).isServing  }
+  private func isServing(_ lane: String) -> Bool { (lanes.isSlow(lane) ? patientDesk : desk).isServing }
 
-  private func shortened(_ delivery: TransitLine) -> TransitLine {
+  private func shortened(_ delivery: PendingLine) -> PendingLine {
     guard let line = delivery.line, line.bytes.count > Ingest.longestReport else { return delivery }
     var result = delivery
     result.line?.shorten()

@@ -1,3 +1,5 @@
+import StallReport
+
 /// A profile as the Firefox Profiler (https://profiler.firefox.com) saves it: a track for each loop of each service and host, with its stalls
 /// as samples, weighted by milliseconds, and as markers.
 ///
@@ -21,11 +23,6 @@ struct FirefoxExport {
     var loop: UInt32
   }
 
-  private static let colors = [
-    "running": "orange", "lock": "purple", "io": "blue", "sleep": "lightblue", "starved": "red", "throttled": "magenta",
-    "fault": "brown", "stopped": "darkgrey",
-  ]
-
   init(_ summary: ReportSummary) {
     self.summary = summary
     var shortest = 0.0
@@ -46,14 +43,14 @@ struct FirefoxExport {
 
   func bytes() -> [UInt8] {
     var tables = FirefoxTables(summary)
-    var threads = JSONWriter()
+    var threads = JSONWriter(escaping: .page)
     threads.array(tracks.enumerated()) { json, track in
       json.object { write(track.element.key, stalls: track.element.stalls, number: track.offset, &$0, &tables) }
     }
     let names = tables.libraryList.map { library in
       tables.text(library.path.split(separator: "/").last.map(String.init) ?? library.path)
     }
-    var json = JSONWriter()
+    var json = JSONWriter(escaping: .page)
     json.object { json in
       json.key("meta")
       json.object(write(meta:))
@@ -95,7 +92,8 @@ struct FirefoxExport {
     json.key("initialSelectedThreads")
     json.array(shown.prefix(1))
     json.key("categories")
-    json.array([("Other", "grey")] + summary.causes.map { ($0, Self.colors[$0] ?? "grey") }) { json, category in
+    json.array([("Other", "grey")] + summary.causes.map { ($0, Cause(rawValue: $0)?.firefoxColor ?? "grey") }) {
+      json, category in
       json.object { json in
         json.key("name")
         json.value(category.0)

@@ -1,3 +1,5 @@
+import StallReport
+
 extension FirefoxTables {
   /// `profile.libs`.
   func write(libraries json: inout JSONWriter) {

@@ -1,3 +1,5 @@
+import StallReport
+
 /// A file of speedscope (https://www.speedscope.app/file-format-schema.json): all stalls, then those of each service.
 struct SpeedscopeExport {
   let summary: ReportSummary
@@ -31,7 +33,7 @@ struct SpeedscopeExport {
       + ranked.map { service in
         (summary.text(service), samples.filter { $0.share.service == service })
       }
-    var json = JSONWriter()
+    var json = JSONWriter(escaping: .page)
     json.object { json in
       json.key("$schema")
       json.value("https://www.speedscope.app/file-format-schema.json")

@@ -1,20 +1,9 @@
 /// Comma-separated values (RFC 4180) with a row of names.
 enum CSVFormat: ReportFormat {
   static func text(of summary: ReportSummary, _ view: ReportView) -> String {
-    var rows = [
-      [
-        summary.grouping.rawValue, "example_culprit", "cause", "count", "untold", "fatal", "hosts", "total_ms",
-        "p50_ms",
-        "p95_ms", "p99_ms", "max_ms", "first_seen", "last_seen",
-      ] + (view.showsStacks ? ["stack"] : [])
-    ]
+    var rows = [GroupColumn.all.map { $0.csvName(summary.grouping) } + (view.showsStacks ? ["stack"] : [])]
     for group in summary.groups.prefix(view.limit) {
-      var row = [group.key, group.culprit, group.cause]
-      row += [group.count, group.untold, group.fatal, group.hosts].map(String.init)
-      row += [
-        group.milliseconds, group.percentiles?.p50, group.percentiles?.p95, group.percentiles?.p99, group.longest,
-      ].map { $0.map { Quantity.fixed($0, places: 3) } ?? "" }
-      row += [WallTime.text(group.first, withMilliseconds: true), WallTime.text(group.last, withMilliseconds: true)]
+      var row = GroupColumn.all.map { $0.csvText(of: group) }
       if view.showsStacks {
         // Outermost first, as folded stacks are.
         let frames = group.stack.map { summary.frames(of: summary.stacks[$0]) } ?? []

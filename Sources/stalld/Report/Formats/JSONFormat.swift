@@ -1,9 +1,10 @@
 import StallMonitor
+import StallReport
 
 /// One JSON object.
 enum JSONFormat: ReportFormat {
   static func text(of summary: ReportSummary, _ view: ReportView) -> String {
-    var object = JSONLine()
+    var object = JSONWriter()
     object.member("by", summary.grouping.rawValue)
     object.member("lines", summary.lines)
     object.object("skipped", required: true) {
@@ -18,7 +19,7 @@ enum JSONFormat: ReportFormat {
   }
 
   static func text(of comparison: ReportComparison, _ view: ReportView) -> String {
-    var object = JSONLine()
+    var object = JSONWriter()
     object.member("by", comparison.grouping.rawValue)
     object.object("old", required: true) { Self.write(comparison.old, to: &$0) }
     object.object("new", required: true) { Self.write(comparison.new, to: &$0) }
@@ -26,45 +27,31 @@ enum JSONFormat: ReportFormat {
     return text(object, view)
   }
 
-  private static func text(_ object: JSONLine, _ view: ReportView) -> String {
+  private static func text(_ object: JSONWriter, _ view: ReportView) -> String {
     let text = String(decoding: object.terminated(), as: UTF8.self)
     return view.screen.isTerminal ? TerminalText.printableJSON(text) : text
   }
 
-  private static func line(_ line: SkippedLines.Line) -> JSONLine {
-    var object = JSONLine()
+  private static func line(_ line: SkippedLines.Line) -> JSONWriter {
+    var object = JSONWriter()
     object.member("file", line.file)
     object.member("line", line.number)
     object.member("reason", line.reason)
     return object
   }
 
-  private static func group(_ group: StallGroup, _ summary: ReportSummary, _ view: ReportView) -> JSONLine {
-    var object = JSONLine()
-    // Left out where it is not known.
-    object.member("key", group.key.isEmpty ? nil : group.key)
-    object.member("culprit", group.culprit.isEmpty ? nil : group.culprit)
-    object.member("cause", group.cause)
-    object.member("count", group.count)
-    object.member("untold", group.untold)
-    object.member("fatal", group.fatal)
-    object.member("hosts", group.hosts)
-    object.member("total_ms", milliseconds: nanoseconds(group.milliseconds))
-    object.member("p50_ms", milliseconds: nanoseconds(group.percentiles?.p50))
-    object.member("p95_ms", milliseconds: nanoseconds(group.percentiles?.p95))
-    object.member("p99_ms", milliseconds: nanoseconds(group.percentiles?.p99))
-    object.member("max_ms", milliseconds: nanoseconds(group.longest))
-    object.member("first_seen", WallTime.text(group.first, withMilliseconds: true))
-    object.member("last_seen", WallTime.text(group.last, withMilliseconds: true))
+  private static func group(_ group: StallGroup, _ summary: ReportSummary, _ view: ReportView) -> JSONWriter {
+    var object = JSONWriter()
+    for column in GroupColumn.all { column.write(group, to: &object) }
     if view.showsStacks, let number = group.stack {
       object.array("stack", summary.frames(of: summary.stacks[number]).map { frame(of: $0, summary) })
     }
     return object
   }
 
-  private static func frame(of frame: ReportFrame, _ summary: ReportSummary) -> JSONLine {
+  private static func frame(of frame: ReportFrame, _ summary: ReportSummary) -> JSONWriter {
     func text(_ number: UInt32) -> String? { number == 0 ? nil : summary.text(number) }
-    var object = JSONLine()
+    var object = JSONWriter()
     object.member("symbol", text(frame.symbol))
     object.member("file", text(frame.file))
     object.member("line", frame.line > 0 ? frame.line : nil)
@@ -75,7 +62,7 @@ enum JSONFormat: ReportFormat {
     return object
   }
 
-  private static func write(_ side: ReportComparison.Side, to object: inout JSONLine) {
+  private static func write(_ side: ReportComparison.Side, to object: inout JSONWriter) {
     object.member("name", side.name)
     object.member("count", side.count)
     object.member("total_ms", milliseconds: nanoseconds(side.milliseconds))
@@ -83,8 +70,8 @@ enum JSONFormat: ReportFormat {
     object.member("span_ms", milliseconds: nanoseconds(side.days.map { $0 * 86_400_000 }))
   }
 
-  private static func change(_ change: ReportComparison.Change) -> JSONLine {
-    var object = JSONLine()
+  private static func change(_ change: ReportComparison.Change) -> JSONWriter {
+    var object = JSONWriter()
     object.member("key", change.key.isEmpty ? nil : change.key)
     object.member("change", change.kind.rawValue)
     object.member("old_count", change.old?.count ?? 0)
@@ -96,7 +83,7 @@ enum JSONFormat: ReportFormat {
     return object
   }
 
-  private static func nanoseconds(_ milliseconds: Double?) -> UInt64? {
+  static func nanoseconds(_ milliseconds: Double?) -> UInt64? {
     milliseconds.flatMap { UInt64(exactly: ($0 * 1e6).rounded()) }
   }
 }

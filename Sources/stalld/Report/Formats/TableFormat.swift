@@ -15,8 +15,12 @@ enum TableFormat: ReportFormat {
       if !histogram.isEmpty { lines += [screen.styled("durations", .faint)] + histogram + [""] }
     }
     let shown = Array(summary.groups.prefix(view.limit))
-    var table = TextTableLayout(columns: columns(summary.grouping))
-    table.rows = shown.map { row($0, summary.grouping) }
+    let columns = GroupColumn.table(summary.grouping)
+    var table = TextTableLayout(
+      columns: columns.map {
+        TextTableLayout.Column(title: $0.heading.title, isText: $0.column.isText, yields: $0.heading.yields)
+      })
+    table.rows = shown.map { group in columns.map { $0.column.tableText(of: group) } }
     let rows = table.lines(width: screen.width) { text, row in row == nil ? screen.styled(text, .heading) : text }
     lines.append(rows[0])
     for (group, row) in zip(shown, rows.dropFirst()) {
@@ -32,33 +36,6 @@ enum TableFormat: ReportFormat {
         "\(Quantity.count(count)) stalls, \(Quantity.duration(milliseconds)) in all"
           + (more > 0 ? "; \(Quantity.count(more)) more rows (--limit)" : ""), .faint))
     return lines.joined(separator: "\n") + "\n"
-  }
-
-  private static func columns(_ grouping: Grouping) -> [TextTableLayout.Column] {
-    var columns = ["total", "stalls", "hosts", "p50", "p95", "p99", "max"].map { TextTableLayout.Column(title: $0) }
-    columns[4].yields = 3
-    columns[5].yields = 1
-    columns.append(TextTableLayout.Column(title: "first seen (UTC)", isText: true, yields: 4))
-    columns.append(TextTableLayout.Column(title: "last seen (UTC)", isText: true, yields: 2))
-    if grouping != .cause { columns.append(TextTableLayout.Column(title: "cause", isText: true)) }
-    columns.append(TextTableLayout.Column(title: grouping.rawValue, isText: true))
-    if grouping != .culprit { columns.append(TextTableLayout.Column(title: "culprit", isText: true)) }
-    return columns
-  }
-
-  private static func row(_ group: StallGroup, _ grouping: Grouping) -> [String] {
-    func percentile(_ path: KeyPath<StallGroup.Percentiles, Double>) -> String {
-      group.percentiles.map { Quantity.duration($0[keyPath: path]) } ?? "–"
-    }
-    var row = [
-      Quantity.duration(group.milliseconds), Quantity.count(group.count), Quantity.count(group.hosts),
-      percentile(\.p50), percentile(\.p95), percentile(\.p99), Quantity.duration(group.longest),
-      Quantity.minute(group.first), Quantity.minute(group.last),
-    ]
-    if grouping != .cause { row.append(TerminalText.printable(group.cause)) }
-    row.append(name(group.key))
-    if grouping != .culprit { row.append(name(group.culprit)) }
-    return row
   }
 
   private static func name(_ text: String) -> String { text.isEmpty ? "(not known)" : TerminalText.printable(text) }

@@ -1,5 +1,6 @@
 import Glibc
 import StallMonitor
+import StallReport
 
 /// The call trees of stalls, from the detail files that a monitor (`ID.json`) or the agent (`ID.USER.json`) wrote.
 final class DetailTrees {

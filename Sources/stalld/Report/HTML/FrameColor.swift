@@ -1,17 +1,22 @@
 import StallMonitor
+import StallReport
+import StallSymbols
 
 /// Whether a frame is shown as the service's own: by where its module lies, and by what the monitor's and the runtime's functions are called.
 ///
 /// For the eye alone. Whom a stall is blamed on was decided where it happened, with more to go by.
 enum FrameColor {
-  private static let others = ["LoopEngine", "StallMonitor", "Swift", "Foundation", "CoreFoundation", "Dispatch"]
+  private static let others = [
+    "LoopEngine", "StallMonitor", "StallReport", "Swift", "Foundation", "CoreFoundation", "Dispatch",
+  ]
 
   static func isOwn(symbol: String, module: String) -> Bool {
     if !module.isEmpty, HostCode.ownerOfLibrary(module) != nil { return false }
     guard !symbol.isEmpty else { return !module.isEmpty }
     // What the compiler writes between two conventions.
     if ["reabstraction thunk", "partial apply", "outlined "].contains(where: symbol.hasPrefix) { return false }
-    if ["_start", "main", "swift_", "_swift", "clinux_", "cunwind_", "std::", "__"].contains(where: symbol.hasPrefix) {
+    let prefixes = ["_start", "main", "swift_", "_swift", "clinux_", "cunwind_", "csymbols_", "std::", "__"]
+    if prefixes.contains(where: symbol.hasPrefix) {
       return symbol == "main"
     }
     // `closure #1 () -> () in static Service.Store.read() -> ()`: whose it is stands last.

@@ -1,9 +1,9 @@
 /// `stalld report --html`: one page that needs no network, and runs no script but its own.
 struct ReportPage {
-  private let picture: StallPicture
+  private let picture: PageModel
 
   /// Makes the page of a summary; `details` has the call trees of stalls.
-  init(_ summary: ReportSummary, details: DetailTrees? = nil) { picture = StallPicture(summary, details: details) }
+  init(_ summary: ReportSummary, details: DetailTrees? = nil) { picture = PageModel(summary, details: details) }
 
   /// The page, as UTF-8.
   ///

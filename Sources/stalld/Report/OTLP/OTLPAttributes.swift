@@ -1,4 +1,5 @@
 import StallMonitor
+import StallReport
 
 /// Attributes of OTLP in JSON, as a list of `KeyValue` messages without its brackets.
 ///
@@ -11,7 +12,7 @@ struct OTLPAttributes {
 
   mutating func add(_ key: String, _ value: String) {
     begin(key)
-    bytes += #"{"stringValue":"#.utf8 + JSONText.quoted(value) + "}}".utf8
+    bytes += #"{"stringValue":"#.utf8 + JSONWriter.quoted(value) + "}}".utf8
   }
 
   /// Adds a value of the report.
@@ -29,13 +30,13 @@ struct OTLPAttributes {
 
   private mutating func begin(_ key: String) {
     if !bytes.isEmpty { bytes.append(UInt8(ascii: ",")) }
-    bytes += #"{"key":"#.utf8 + JSONText.quoted(key) + #","value":"#.utf8
+    bytes += #"{"key":"#.utf8 + JSONWriter.quoted(key) + #","value":"#.utf8
   }
 
   /// Appends an `AnyValue` message.
   private mutating func append(_ value: JSONText.Value, key: String) {
     switch value {
-    case .string: bytes += #"{"stringValue":"#.utf8 + JSONText.quoted(text.string(value) ?? "") + "}".utf8
+    case .string: bytes += #"{"stringValue":"#.utf8 + JSONWriter.quoted(text.string(value) ?? "") + "}".utf8
     case .literal(let range): appendLiteral(text.bytes[range], key: key)
     case .array(let elements, _):
       bytes += #"{"arrayValue":{"values":["#.utf8

@@ -1,4 +1,5 @@
 import StallMonitor
+import StallReport
 
 /// A report as one line of OTLP in JSON: a `LogsData` message of one record (also an `ExportLogsServiceRequest`).
 ///
@@ -34,7 +35,9 @@ enum OTLPLine {
       let schema = text.string(text.root["event"]?["schema"])
     else { throw Fault(description: "no stall report") }
     guard schema.hasPrefix("1.") else { throw Fault(description: "event.schema \"\(schema)\" is not 1.x") }
-    guard let time = text.string(text.root["@timestamp"]), let nanoseconds = UnixTime.nanoseconds(rfc3339: time) else {
+    guard let time = text.string(text.root["@timestamp"]),
+      let nanoseconds = Timestamp(rfc3339: time, form: .report)?.nanosecondsSince1970
+    else {
       throw Fault(description: "@timestamp is not a time such as 2026-01-31T12:00:00.000000000Z")
     }
 
@@ -47,9 +50,9 @@ enum OTLPLine {
     var json = #"{"resourceLogs":[{"resource":{"attributes":["#.utf8 + resource.bytes
     json += #"]},"scopeLogs":[{"scope":{"name":"stalld"},"logRecords":[{"timeUnixNano":""#.utf8
     json += "\(nanoseconds)\",\"severityNumber\":\(severities[level] ?? 0),\"severityText\":".utf8
-    json += JSONText.quoted(level) + ",\"eventName\":".utf8 + JSONText.quoted(event)
+    json += JSONWriter.quoted(level) + ",\"eventName\":".utf8 + JSONWriter.quoted(event)
     if let message = text.string(text.root["message"]) {
-      json += #","body":{"stringValue":"#.utf8 + JSONText.quoted(message) + "}".utf8
+      json += #","body":{"stringValue":"#.utf8 + JSONWriter.quoted(message) + "}".utf8
     }
     json += ",\"attributes\":[".utf8 + record.bytes + "]}]}]}]}\n".utf8
     return json

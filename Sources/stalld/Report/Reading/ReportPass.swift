@@ -1,5 +1,6 @@
 import Glibc
 import StallMonitor
+import StallReport
 
 /// What one thread makes of the lines that it reads; such are merged at the end.
 struct ReportPass {
@@ -57,7 +58,7 @@ struct ReportPass {
     guard let id = ReportIdentity(id: bytes(members.stallID, line), sequence: 0) else {
       throw ReportScanner.Fault(reason: "stall.id is not 32 hexadecimal digits")
     }
-    guard let time = WallTime.seconds(bytes(members.time, line)) else {
+    guard let time = Timestamp(rfc3339: bytes(members.time, line), form: .any)?.secondsSince1970 else {
       throw ReportScanner.Fault(reason: "@timestamp is no time of RFC 3339")
     }
     guard let duration = Self.number(bytes(members.duration, line)), duration >= 0 else {
@@ -146,7 +147,7 @@ struct ReportPass {
   private mutating func text(_ value: ReportScanner.Bytes, _ line: UnsafeBufferPointer<UInt8>) -> UInt32 {
     guard value.isPresent else { return 0 }
     guard value.hasEscapes else { return texts.number(of: bytes(value, line)) }
-    return texts.number(of: JSONText.unescaped(Array(line[value.range])[...]))
+    return texts.number(of: JSONValues.string(bytes(value, line)))
   }
 
   private static func starts(_ bytes: UnsafeBufferPointer<UInt8>, with word: StaticString) -> Bool {
@@ -158,24 +159,9 @@ struct ReportPass {
     bytes.count == word.utf8CodeUnitCount && starts(bytes, with: word)
   }
 
-  /// A JSON number; nil for anything else, and for one that is not finite.
+  /// A JSON number; nil for anything else.
   static func number(_ bytes: UnsafeBufferPointer<UInt8>) -> Double? {
-    guard !bytes.isEmpty, bytes.count <= 64 else { return nil }
-    var whole: UInt64 = 0
-    var scale = 1.0
-    var isFraction = false
-    for (index, byte) in bytes.enumerated() {
-      switch byte {
-      case 0x30...0x39 where index < 16:
-        whole = whole * 10 + UInt64(byte - 0x30)
-        if isFraction { scale *= 10 }
-      case UInt8(ascii: ".") where index > 0: isFraction = true
-      default:
-        let value = Double(String(decoding: bytes, as: UTF8.self))
-        return value?.isFinite == true ? value : nil
-      }
-    }
-    return Double(whole) / scale
+    bytes.count <= 64 ? JSONValues.number(bytes) : nil
   }
 
   /// The number in `0x1f`; nil for anything else.

@@ -1,4 +1,5 @@
 import Glibc
+import StallReport
 
 @testable import AgentInput
 @testable import StallMonitor
@@ -43,7 +44,7 @@ private func readLine(_ line: UnsafeBufferPointer<UInt8>) {
 private func readSettings(_ bytes: [UInt8]) {
   var (settings, reader) = (AgentSettings(), SettingsReader(file: "fuzz"))
   reader.read(YAMLDocument(bytes), into: &settings)
-  _ = SettingsMistakes(mistakes: reader.mistakes).description
+  _ = SettingsErrors(mistakes: reader.mistakes).description
   for service in settings.services { _ = service.matches(unit: "web.service", service: "web") }
   guard reader.mistakes.isEmpty else { return }
   var (again, second) = (AgentSettings(), SettingsReader(file: "fuzz"))
@@ -55,10 +56,10 @@ private func readSettings(_ bytes: [UInt8]) {
 /// A dead process's files: the spool, the record of a stall, the page on which stalls that are over are noted.
 private func readSpool(_ file: UnsafeRawBufferPointer) {
   if case .lines(let lines, _) = SpoolFormat.read(file) {
-    for line in lines { precondition(line.count <= SpoolFormat.longestLine && ReportText.isReport(line)) }
+    for line in lines { precondition(line.count <= SpoolFormat.longestLine && LineValidator.isReport(line)) }
   }
   if let head = spool(of: file), case .lines(let lines, _) = head.withUnsafeBytes({ SpoolFormat.read($0) }) {
-    for line in lines { precondition(line.count <= SpoolFormat.longestLine && ReportText.isReport(line)) }
+    for line in lines { precondition(line.count <= SpoolFormat.longestLine && LineValidator.isReport(line)) }
   }
   _ = StallRecord.read(file)
   _ = RecoveryFormat.fate(of: "00112233445566778899aabbccddeeff", on: file)

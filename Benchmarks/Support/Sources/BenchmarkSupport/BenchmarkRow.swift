@@ -1,0 +1,45 @@
+import Foundation
+
+/// One row of a benchmark's table, and of its JSON file.
+public struct BenchmarkRow: Encodable {
+  public var benchmark: String
+  public var subject: String
+  public var value: Double
+  public var unit: String
+  /// The value divided by that of the row's peer in the same run, where there is one.
+  public var ratio: Double?
+  /// The target: the most that is promised, of the ratio where there is one, else of the value.
+  public var bar: Double?
+  /// Whether the target is met.
+  public var pass: Bool?
+
+  /// Makes a row.
+  ///
+  /// `pass` is for a row that is judged by something else than its own numbers.
+  public init(
+    benchmark: String, subject: String, value: Double, unit: String, ratio: Double? = nil, bar: Double? = nil,
+    pass: Bool? = nil
+  ) {
+    self.benchmark = benchmark
+    self.subject = subject
+    self.value = value
+    self.unit = unit
+    self.ratio = ratio
+    self.bar = bar
+    self.pass = pass ?? bar.map { (ratio ?? value) <= $0 }
+  }
+
+  private enum Key: String, CodingKey { case benchmark, subject, value, unit, ratio, bar, pass }
+
+  public func encode(to encoder: any Encoder) throws {
+    // Nulls are written, so that every row has the same keys.
+    var container = encoder.container(keyedBy: Key.self)
+    try container.encode(benchmark, forKey: .benchmark)
+    try container.encode(subject, forKey: .subject)
+    try container.encode(value, forKey: .value)
+    try container.encode(unit, forKey: .unit)
+    try container.encode(ratio, forKey: .ratio)
+    try container.encode(bar, forKey: .bar)
+    try container.encode(pass, forKey: .pass)
+  }
+}

@@ -1,0 +1,71 @@
+public import Foundation
+
+/// The reason why a benchmark cannot go on.
+public struct BenchmarkError: Error, CustomStringConvertible {
+  public var description: String
+  public init(_ description: String) { self.description = description }
+}
+
+extension [Double] {
+  /// The value below which that share of the sorted values lies.
+  public func percentile(_ share: Double) -> Double {
+    let sorted = sorted()
+    return sorted.isEmpty ? .nan : sorted[Swift.min(sorted.count - 1, Int(Double(sorted.count) * share))]
+  }
+
+  /// The middle of the sorted values: the higher of two.
+  public var median: Double { percentile(0.5) }
+
+  /// The middle of the sorted values: the mean of two; nil if there are none.
+  public var interpolatedMedian: Double? {
+    let sorted = sorted()
+    return sorted.isEmpty ? nil : (sorted[(sorted.count - 1) / 2] + sorted[sorted.count / 2]) / 2
+  }
+}
+
+extension Double {
+  /// Three digits, or all before the point.
+  public var short: String { magnitude >= 1000 ? String(format: "%.0f", self) : String(format: "%.3g", self) }
+}
+
+/// A clock in nanoseconds; `CLOCK_MONOTONIC` if no other is given.
+public func nanoseconds(_ clock: clockid_t = CLOCK_MONOTONIC) -> Double {
+  var time = timespec()
+  clock_gettime(clock, &time)
+  return Double(time.tv_sec) * 1e9 + Double(time.tv_nsec)
+}
+
+/// Writes a line to standard output at once.
+public func writeLine(_ line: some CustomStringConvertible) {
+  FileHandle.standardOutput.write(Data("\(line)\n".utf8))
+}
+
+/// The processors, the kernel and the load, in one line.
+public var machineDescription: String {
+  var names = utsname()
+  uname(&names)
+  let kernel = withUnsafeBytes(of: &names.release) {
+    String(decoding: $0.prefix { $0 != 0 && $0 != UInt8(ascii: "-") }, as: UTF8.self)
+  }
+  let processors = ProcessInfo.processInfo.activeProcessorCount
+  var load = 0.0
+  getloadavg(&load, 1)
+  return
+    "\(processors) processor\(processors == 1 ? "" : "s"), Linux \(kernel), load \(load.short) at the end of the run"
+}
+
+/// Runs this program once more with other arguments, to its end; its standard output.
+public func runMyself(_ arguments: [String]) throws -> String {
+  let process = Process()
+  process.executableURL = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
+  process.arguments = arguments
+  let output = Pipe()
+  process.standardOutput = output
+  try process.run()
+  let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+  process.waitUntilExit()
+  guard process.terminationStatus == 0 else {
+    throw BenchmarkError("\(arguments.joined(separator: " ")) ended with \(process.terminationStatus)")
+  }
+  return text
+}

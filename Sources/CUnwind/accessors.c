@@ -1,0 +1,174 @@
+// What libunwind reads through: registers and stack of the copy, and memory outside of it through the kernel.
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+
+#include "architecture.h"
+
+#if CUNWIND_HAS_STACKS
+
+#include "modules.h"
+#include "unwinder.h"
+
+#define PAGE CUNWIND_CACHE_PAGE
+
+bool cunwind_read_cached(cunwind_unwinder *u, uint64_t address, void *to, size_t length) {
+  unsigned char *out = to;
+  while (length > 0) {
+    uint64_t base = address & ~(uint64_t)(PAGE - 1);
+    size_t index = (size_t)(base / PAGE % CUNWIND_CACHED_PAGES), offset = (size_t)(address - base);
+    size_t part = length < PAGE - offset ? length : PAGE - offset;
+    // Nothing lies there, and 0 says that a page is not kept.
+    if (base == 0) return false;
+    if (u->page_address[index] != base) {
+      u->page_address[index] = 0;
+      if (cunwind_read(base, u->page[index], PAGE) != PAGE) return false;
+      u->page_address[index] = base;
+    }
+    memcpy(out, u->page[index] + offset, part);
+    out += part, address += part, length -= part;
+  }
+  return true;
+}
+
+// Whether `address` is where unwinding reads tables and code.
+static bool is_table(cunwind_unwinder *u, uint64_t address) {
+  if (address - u->table_start < u->table_end - u->table_start) return true;
+  struct cunwind_mapping mapping;
+  if (!cunwind_find_mapping(address, &mapping)) return false;
+  u->table_start = mapping.start;
+  u->table_end = mapping.end;
+  return true;
+}
+
+bool cunwind_read_word(cunwind_unwinder *u, uint64_t address, uint64_t *value) {
+  if (cunwind_in_copy(u->snapshot, address, sizeof *value)) {
+    memcpy(value, u->snapshot->stack + (address - u->snapshot->stack_address), sizeof *value);
+    return true;
+  }
+  uint64_t below = u->popped_end - address;
+  if (address < u->popped_end && below % 8 == 0 && below / 8 <= u->popped_count) {
+    *value = u->popped[below / 8 - 1];
+    return true;
+  }
+  if (!cunwind_read_cached(u, address, value, sizeof *value)) return false;
+  // Tables and code do not change; anything else may.
+  if (!u->read_live && !is_table(u, address)) u->read_live = true;
+  return true;
+}
+
+// -- libunwind's accessors
+
+static int access_mem(unw_addr_space_t space, unw_word_t address, unw_word_t *value, int write, void *argument) {
+  (void)space;
+  if (write) return -UNW_EREADONLYREG;
+  cunwind_unwinder *u = argument;
+  uint64_t word;
+  if (u->loads_left == 0 || !cunwind_read_word(u, address, &word)) return -UNW_EINVAL;
+  u->loads_left--;
+  *value = word;
+  return 0;
+}
+
+static int access_reg(unw_addr_space_t space, unw_regnum_t number, unw_word_t *value, int write, void *argument) {
+  (void)space;
+  cunwind_unwinder *u = argument;
+  if (write) return -UNW_EREADONLYREG;
+  if (number < 0 || number >= CUNWIND_REGISTERS) return -UNW_EBADREG;
+  if ((u->known & 1u << number) == 0) {
+    if (number == CUNWIND_FRAME_POINTER) u->wanted_frame_pointer = true;
+    return -UNW_EBADREG;
+  }
+  *value = u->registers[number];
+  return 0;
+}
+
+static int access_fpreg(unw_addr_space_t space, unw_regnum_t number, unw_fpreg_t *value, int write, void *argument) {
+  (void)space, (void)number, (void)value, (void)write, (void)argument;
+  return -UNW_EBADREG;
+}
+
+int cunwind_find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t *info, int need_unwind_info,
+                          void *argument) {
+  cunwind_unwinder *u = argument;
+  struct cunwind_mapping mapping;
+  unsigned char header[CUNWIND_TABLE_HEADER];
+  uint32_t count;
+  if (!cunwind_find_mapping(ip, &mapping) || mapping.eh_frame_header == 0 ||
+      !cunwind_read_cached(u, mapping.eh_frame_header, header, sizeof header) ||
+      !cunwind_parse_table_header(header, &count)) {
+    u->guessed = true;
+    return -UNW_ENOINFO;
+  }
+  unw_dyn_info_t table;
+  memset(&table, 0, sizeof table);
+  table.format = UNW_INFO_FORMAT_REMOTE_TABLE;
+  table.start_ip = mapping.start;
+  table.end_ip = mapping.end;
+  table.u.rti.segbase = mapping.eh_frame_header;
+  table.u.rti.table_data = mapping.eh_frame_header + CUNWIND_TABLE_HEADER;
+  // In words of 8 bytes, and an entry is two of 4.
+  table.u.rti.table_len = count;
+  int result = libunwind.dwarf_search_unwind_table(space, ip, &table, info, need_unwind_info, argument);
+  if (result < 0) u->guessed = true;
+  return result;
+}
+
+static void put_unwind_info(unw_addr_space_t space, unw_proc_info_t *info, void *argument) {
+  (void)space, (void)info, (void)argument;
+}
+
+static int get_dyn_info_list_addr(unw_addr_space_t space, unw_word_t *address, void *argument) {
+  (void)space, (void)address, (void)argument;
+  return -UNW_ENOINFO;
+}
+
+static int resume(unw_addr_space_t space, unw_cursor_t *cursor, void *argument) {
+  (void)space, (void)cursor, (void)argument;
+  return -UNW_EINVAL;
+}
+
+static int get_proc_name(unw_addr_space_t space, unw_word_t address, char *buffer, size_t length, unw_word_t *offset,
+                         void *argument) {
+  (void)space, (void)address, (void)buffer, (void)length, (void)offset, (void)argument;
+  return -UNW_ENOINFO;
+}
+
+cunwind_unwinder *cunwind_unwinder_create(void) {
+  if (!libunwind.loaded) return NULL;
+  cunwind_unwinder *u = calloc(1, sizeof *u);
+  if (u == NULL) return NULL;
+  unw_accessors_t accessors = {
+      .find_proc_info = cunwind_find_proc_info,
+      .put_unwind_info = put_unwind_info,
+      .get_dyn_info_list_addr = get_dyn_info_list_addr,
+      .access_mem = access_mem,
+      .access_reg = access_reg,
+      .access_fpreg = access_fpreg,
+      .resume = resume,
+      .get_proc_name = get_proc_name,
+  };
+  u->space = libunwind.create_addr_space(&accessors, 0);
+  if (u->space == NULL) {
+    free(u);
+    return NULL;
+  }
+  libunwind.set_caching_policy(u->space, UNW_CACHE_GLOBAL);
+  return u;
+}
+
+void cunwind_unwinder_destroy(cunwind_unwinder *u) {
+  if (u == NULL) return;
+  libunwind.destroy_addr_space(u->space);
+  free(u);
+}
+
+void cunwind_unwinder_flush(cunwind_unwinder *u) { libunwind.flush_cache(u->space, 0, 0); }
+
+bool cunwind_has_unwind_information(cunwind_unwinder *u, uint64_t address) {
+  unw_proc_info_t procedure;
+  memset(&procedure, 0, sizeof procedure);
+  return cunwind_find_proc_info(u->space, address, &procedure, 0, u) >= 0;
+}
+
+#endif

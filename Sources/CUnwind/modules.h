@@ -1,0 +1,38 @@
+// Where modules and their unwind tables lie.
+#pragma once
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+// The mapped range of a module, and what the loader knows of it.
+struct cunwind_mapping {
+  uint64_t start, end;
+  // The module's .eh_frame_hdr, or 0.
+  uint64_t eh_frame_header;
+  uint64_t link_map;
+};
+
+// Finds the module that holds `address`. Lock-free (glibc's `_dl_find_object`, since 2.35); the only place that asks.
+static inline bool cunwind_find_mapping(uint64_t address, struct cunwind_mapping *mapping) {
+  struct dl_find_object object;
+  if (_dl_find_object((void *)(uintptr_t)address, &object) != 0) return false;
+  mapping->start = (uint64_t)(uintptr_t)object.dlfo_map_start;
+  mapping->end = (uint64_t)(uintptr_t)object.dlfo_map_end;
+  mapping->eh_frame_header = (uint64_t)(uintptr_t)object.dlfo_eh_frame;
+  mapping->link_map = (uint64_t)(uintptr_t)object.dlfo_link_map;
+  return true;
+}
+
+// The header's bytes in front of its binary search table, which has entries of 8 bytes: a function's beginning and its
+// description, both relative to the header.
+#define CUNWIND_TABLE_HEADER 12u
+
+#pragma GCC visibility push(hidden)
+
+// Reads how many entries the table of an .eh_frame_hdr has (Linux Standard Base, "Exception Frames"). False
+// unless it is version 1, with pointers encoded as 1b (pc-relative sdata4), the count as 03 (udata4) and the table as 3b
+// (data-relative sdata4), which is what linkers write.
+bool cunwind_parse_table_header(const unsigned char header[CUNWIND_TABLE_HEADER], uint32_t *count);
+
+#pragma GCC visibility pop

@@ -1,0 +1,60 @@
+// An architecture that has no folder: reports go out without a stack, and say so.
+#include <errno.h>
+#include <string.h>
+
+#include "architecture.h"
+
+#if !CUNWIND_HAS_STACKS
+
+#include "cunwind_perf.h"
+#include "cunwind_timer.h"
+#include "cunwind_unwind.h"
+
+const char *cunwind_load(void) { return "there are no stacks on this architecture"; }
+
+cunwind_unwinder *cunwind_unwinder_create(void) { return NULL; }
+void cunwind_unwinder_destroy(cunwind_unwinder *u) { (void)u; }
+void cunwind_unwinder_flush(cunwind_unwinder *u) { (void)u; }
+cunwind_backtrace cunwind_unwind(cunwind_unwinder *u, const cunwind_snapshot *snapshot, cunwind_frame *frames,
+                                 size_t capacity) {
+  (void)u, (void)snapshot, (void)frames, (void)capacity;
+  return (cunwind_backtrace){.end = CUNWIND_END_LOST};
+}
+
+bool cunwind_perf_is_permitted(void) { return false; }
+enum cunwind_capture_result cunwind_perf_open(cunwind_perf *perf, int32_t thread) {
+  memset(perf, 0, sizeof *perf);
+  perf->descriptor = -1;
+  perf->thread = thread;
+  return CUNWIND_CAPTURE_UNSUPPORTED;
+}
+bool cunwind_perf_request(cunwind_perf *perf) {
+  (void)perf;
+  return false;
+}
+enum cunwind_capture_result cunwind_perf_wait(cunwind_perf *perf, uint64_t timeout_ns, cunwind_snapshot *snapshot) {
+  (void)perf, (void)timeout_ns, (void)snapshot;
+  return CUNWIND_CAPTURE_UNSUPPORTED;
+}
+void cunwind_perf_close(cunwind_perf *perf) { (void)perf; }
+
+bool cunwind_is_readable(uint64_t address) {
+  (void)address;
+  return false;
+}
+int cunwind_timer_signal(uint64_t blocked) {
+  (void)blocked;
+  return -ENOSYS;
+}
+bool cunwind_timer_borrow_profiling_signal(void) { return false; }
+enum cunwind_capture_result cunwind_timer_begin(cunwind_timer *timer, int32_t thread, int number) {
+  (void)timer, (void)thread, (void)number;
+  return CUNWIND_CAPTURE_UNSUPPORTED;
+}
+enum cunwind_capture_result cunwind_timer_wait(cunwind_timer *timer, uint64_t timeout_ns, cunwind_snapshot *snapshot) {
+  (void)timer, (void)timeout_ns, (void)snapshot;
+  return CUNWIND_CAPTURE_UNSUPPORTED;
+}
+void cunwind_timer_end(cunwind_timer *timer) { (void)timer; }
+
+#endif

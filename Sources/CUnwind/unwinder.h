@@ -1,0 +1,91 @@
+// The unwinder's state, what its files share, and what each architecture adds.
+#pragma once
+
+#include <string.h>
+
+#include "architecture.h"
+#include "cunwind_unwind.h"
+#include "libunwind_table.h"
+
+#define CUNWIND_CACHE_PAGE 4096u
+#define CUNWIND_CACHED_PAGES 64u
+// The most words that the instructions in front of an address can have popped.
+#define CUNWIND_POPS_MAX 6
+// Words that one step may read: a few hundred, unless the tables hold an expression that goes round for ever.
+#define CUNWIND_STEP_LOADS 65536u
+
+// Unwind tables, code and stack outside the copy are read through the kernel, a page at a time: a table that another
+// thread unmaps is a missing frame and not a crash. Pages are kept for one unwinding only, as the stack in them goes
+// stale; what was learnt from the tables stays in libunwind's own cache.
+struct cunwind_unwinder {
+  unw_addr_space_t space;
+  const cunwind_snapshot *snapshot;
+  // The registers of the frame that the cursor starts from.
+  uint64_t registers[CUNWIND_REGISTERS];
+  uint32_t known;
+  bool wanted_frame_pointer;
+  bool guessed;
+  bool read_live;
+  // What the innermost function has just popped lay at `popped_end` - 8, - 16 and so on.
+  uint64_t popped_end, popped[CUNWIND_POPS_MAX];
+  size_t popped_count;
+  uint32_t loads_left;
+  // The module that memory outside the copy was last read from.
+  uint64_t table_start, table_end;
+  uint64_t page_address[CUNWIND_CACHED_PAGES];
+  unsigned char page[CUNWIND_CACHED_PAGES][CUNWIND_CACHE_PAGE];
+};
+
+struct cunwind_walk {
+  unw_cursor_t cursor;
+  cunwind_frame *frames;
+  size_t capacity;
+  cunwind_backtrace result;
+  // The frame that the cursor stands at, and where its stack was entered.
+  uint64_t ip, sp, entered;
+};
+
+// A return address is looked up at its call.
+static inline uint64_t cunwind_lookup_address(const struct cunwind_walk *w) {
+  return w->frames[w->result.count - 1].is_return_address ? w->ip - 1 : w->ip;
+}
+
+static inline bool cunwind_in_copy(const cunwind_snapshot *s, uint64_t address, size_t length) {
+  return address >= s->stack_address && length <= s->stack_length &&
+         address - s->stack_address <= s->stack_length - length;
+}
+
+#pragma GCC visibility push(hidden)
+
+// Reads memory outside the copy, through the pages that are kept.
+bool cunwind_read_cached(cunwind_unwinder *u, uint64_t address, void *to, size_t length);
+// Reads a word of the copy, or of memory outside of it.
+bool cunwind_read_word(cunwind_unwinder *u, uint64_t address, uint64_t *value);
+// libunwind's accessor for a function's unwind information. `argument` is the unwinder. Negative if there is none.
+int cunwind_find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t *info, int need_unwind_info,
+                           void *argument);
+bool cunwind_has_unwind_information(cunwind_unwinder *u, uint64_t address);
+// Restarts the cursor at `ip` and `sp`. What inner frames have saved of the preserved registers stays known.
+bool cunwind_begin_at(cunwind_unwinder *u, struct cunwind_walk *w, uint64_t ip, uint64_t sp);
+// Unwinds until the end, or until a frame needs a frame pointer that nobody knows: then true, with the cursor at that
+// frame.
+bool cunwind_walk(cunwind_unwinder *u, struct cunwind_walk *w);
+
+// -- What each architecture implements for unwinding
+
+// Keeps the words that the innermost function has just popped.
+void cunwind_arch_keep_popped(cunwind_unwinder *u);
+// Whether a signal's handler returns to `address`.
+bool cunwind_arch_is_signal_return(cunwind_unwinder *u, uint64_t address);
+// Whether the cursor stands where the kernel's frame of a signal lies at the stack pointer: before the call, or at it.
+bool cunwind_arch_is_at_signal_return(cunwind_unwinder *u, const struct cunwind_walk *w);
+// Goes on from a signal's handler with the registers of what it has interrupted.
+bool cunwind_arch_step_over_signal(cunwind_unwinder *u, struct cunwind_walk *w);
+// Steps over a function in a module that has no unwind information for it.
+bool cunwind_arch_step_over_gap(cunwind_unwinder *u, struct cunwind_walk *w);
+// Goes on from a frame that needs a frame pointer, with the first value that leads to the outermost frame.
+void cunwind_arch_walk_with_frame_pointer(cunwind_unwinder *u, struct cunwind_walk *w);
+// Whether `ip` lies in a procedure linkage table: on its way from a call to the function that is called.
+bool cunwind_arch_is_in_linkage_table(cunwind_unwinder *u, uint64_t ip);
+
+#pragma GCC visibility pop

@@ -1,0 +1,66 @@
+import CLinux
+import Glibc
+
+extension UnsafeMutablePointer<dirent> {
+  /// The name of what readdir(3) has found.
+  package var name: String {
+    withUnsafePointer(to: &pointee.d_name) {
+      $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+    }
+  }
+}
+
+/// The files of a directory, by its descriptor: the directory that was opened, whatever its path leads to by now.
+package enum DirectoryFiles {
+  /// Calls `body` with the names of all entries, in no order; false, with errno, if the directory cannot be read.
+  ///
+  /// `body` returns whether it wants more.
+  package static func forEachName(in directory: Int32, _ body: (String) -> Bool) -> Bool {
+    let own = clinux_open_at(directory, ".", O_RDONLY | O_DIRECTORY, 0)
+    guard own >= 0 else { return false }
+    guard let entries = fdopendir(own) else {
+      let code = errno
+      close(own)
+      errno = code
+      return false
+    }
+    defer { closedir(entries) }
+    while let entry = readdir(entries) { if !body(entry.name) { break } }
+    return true
+  }
+
+  /// Writes a file and puts it in the place of the one that has the name; an errno value if that failed, and 0 if not.
+  ///
+  /// Whoever reads the name finds a whole file. Waits for the disk.
+  ///
+  /// - Parameter unfinished: The file's name until it is whole.
+  package static func replace(
+    _ name: String, in directory: Int32, unfinished: String, mode: UInt32 = 0o640, with bytes: [UInt8]
+  ) -> Int32 {
+    // What a process that was killed has left of this same file.
+    unlinkat(directory, unfinished, 0)
+    let file = clinux_open_at(directory, unfinished, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode)
+    guard file >= 0 else { return errno }
+    var (sent, code): (Int, Int32) = (0, 0)
+    while sent < bytes.count, code == 0 {
+      let count = bytes.withUnsafeBytes { write(file, $0.baseAddress! + sent, bytes.count - sent) }
+      if count > 0 { sent += count } else if errno != EINTR { code = count < 0 ? errno : ENOSPC }
+    }
+    close(file)
+    if code == 0, renameat(directory, unfinished, directory, name) != 0 { code = errno }
+    if code != 0 { unlinkat(directory, unfinished, 0) }
+    return code
+  }
+
+  /// Reads a regular file; empty if there is none, or if it is longer than the limit.
+  package static func read(_ name: String, in directory: Int32, limit: Int) -> [UInt8] {
+    let file = clinux_open_at(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0)
+    guard file >= 0 else { return [] }
+    defer { close(file) }
+    var status = stat()
+    guard fstat(file, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_size <= limit else { return [] }
+    var bytes = [UInt8](repeating: 0, count: Int(status.st_size))
+    let count = Glibc.read(file, &bytes, bytes.count)
+    return Array(bytes[..<max(0, count)])
+  }
+}

@@ -1,0 +1,12 @@
+import Glibc
+
+/// Signals that a thread gets for its own system calls.
+package enum ThreadSignals {
+  /// Keeps them from the calling thread alone: the rest of the process, and the programs that it starts, have them as before.
+  package static func block(_ signals: [Int32]) {
+    var set = sigset_t()
+    sigemptyset(&set)
+    for signal in signals { sigaddset(&set, signal) }
+    pthread_sigmask(SIG_BLOCK, &set, nil)
+  }
+}

@@ -1,0 +1,72 @@
+import CUnwind
+import Glibc
+import StallReport
+
+/// A module (executable, shared library or vDSO) in which code of the stack lies.
+package final class LoadedModule: Sendable {
+  /// The file, as one can open it; `linux-vdso.so.1` for the vDSO.
+  package let path: String
+  /// The GNU build id in lower-case hexadecimal, or nil if the module has none.
+  package let buildID: String?
+  package let range: Range<UInt64>
+  /// What to subtract from an address to get the ELF virtual address.
+  package let loadBias: UInt64
+  package let isMainExecutable: Bool
+  /// What its symbols are asked for by.
+  package let identity: ModuleIdentity
+
+  package init(path: String, buildID: [UInt8], range: Range<UInt64>, loadBias: UInt64, isMainExecutable: Bool) {
+    self.path = path
+    self.buildID = buildID.isEmpty ? nil : hexadecimal(buildID)
+    // The running executable may have been removed or replaced; procfs still opens it. The vDSO is in no file.
+    let file =
+      isMainExecutable ? "/proc/self/exe" : path == "linux-vdso.so.1" ? ModuleIdentity.vdsoPath : path
+    identity = ModuleIdentity(path: file, buildID: buildID)
+    self.range = range
+    self.loadBias = loadBias
+    self.isMainExecutable = isMainExecutable
+  }
+
+  fileprivate func isSame(as other: LoadedModule) -> Bool {
+    // Without a build id another build may lie at the same place.
+    buildID != nil && identity == other.identity && range == other.range && loadBias == other.loadBias
+      && path == other.path
+  }
+}
+
+/// Finds the modules of addresses, without the dynamic loader's lock.
+///
+/// Used by one thread at a time.
+package struct ModuleMap {
+  private var modules: [LoadedModule] = []
+  // Those of before the last flush: what is found unchanged stays the same object.
+  private var former: [LoadedModule] = []
+  private let executablePath: String
+
+  package init(executablePath: String) { self.executablePath = executablePath }
+
+  /// Forgets all modules: they may have been unloaded.
+  ///
+  /// One that is found again as it was is the same object as before.
+  package mutating func flush() {
+    former = modules + former.filter { old in !modules.contains { $0 === old } }.prefix(Self.formerLimit)
+    modules.removeAll(keepingCapacity: true)
+  }
+
+  private static let formerLimit = 64
+
+  /// The module of a code address, or nil: code made at run time, or garbage.
+  package mutating func module(at address: UInt64) -> LoadedModule? {
+    if let known = modules.first(where: { $0.range.contains(address) }) { return known }
+    var found = cunwind_module()
+    guard cunwind_find_module(address, &found), found.start <= address, address < found.end else { return nil }
+    let name = withUnsafeBytes(of: &found.path) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+    let buildID = withUnsafeBytes(of: &found.build_id) { Array($0.prefix(Int(found.build_id_length))) }
+    let module = LoadedModule(
+      path: name.isEmpty ? executablePath : name, buildID: buildID,
+      range: found.start..<found.end, loadBias: found.load_bias, isMainExecutable: name.isEmpty)
+    let known = former.first { $0.isSame(as: module) } ?? module
+    modules.append(known)
+    return known
+  }
+}

@@ -1,0 +1,257 @@
+import CUnwind
+import Glibc
+import StallReport
+
+/// Takes the stack of another thread of this process.
+///
+/// A thread that is blocked in the kernel is read. A running one is sampled (``ThreadSampler``), and never signalled inside a system
+/// call, which would fail with EINTR or end early. Used by one thread at a time; takes no lock that the process's own code can hold, and
+/// allocates nothing between ``init(mayUsePerf:)`` and the stack in its buffer.
+package final class ThreadCapture {
+  /// How often a thread whose signals are blocked, or that moves while it is read, is looked at, at least.
+  private static let attempts = 8
+  /// How often a running thread's stack is taken again that is cut short.
+  private static let retakes = 4
+  /// How long a thread is looked at before it is given up.
+  package static let patience: UInt64 = 100_000_000
+  /// How long a sample is waited for between two looks at the thread.
+  private static let lookInterval: UInt64 = 1_000_000
+  private static let frameLimit = 2048
+  /// How long another capture of this process is waited for: it takes a millisecond.
+  private static let claimTimeout: UInt64 = 1_000_000_000
+
+  private let unwinder: OpaquePointer?
+  private let isPerfWanted: Bool
+  /// Whether running threads are sampled by perf events.
+  private(set) var usesPerf = false
+  /// Whether threads that run are sampled; without that no thread gets a signal or a perf event.
+  package var samplesRunningThreads = true
+  private let frames: UnsafeMutablePointer<cunwind_frame>
+  // Descriptors of the capture are one thread's.
+  private var preparedThread: pthread_t?
+
+  /// Opens libunwind.
+  ///
+  /// Takes the dynamic loader's lock: call it at start. It opens no descriptor: ``prepareThread()`` does, on the thread that captures.
+  ///
+  /// - Parameter mayUsePerf: False for tests of the timer alone.
+  package init(mayUsePerf: Bool = true) {
+    isPerfWanted = mayUsePerf
+    unwinder = cunwind_load() == nil ? cunwind_unwinder_create() : nil
+    frames = .allocate(capacity: Self.frameLimit)
+  }
+
+  deinit {
+    cunwind_unwinder_destroy(unwinder)
+    frames.deallocate()
+  }
+
+  /// Opens what the calling thread needs to capture; again when something may have changed since.
+  ///
+  /// Call it when the thread starts: a process that becomes non-dumpable later can open nothing of its own any more.
+  package func prepareThread() {
+    preparedThread = pthread_self()
+    cunwind_memory_prepare()
+    _ = LockLayouts.current
+    usesPerf = isPerfWanted && cunwind_perf_is_permitted()
+    cunwind_threads_need_timer(!usesPerf)
+  }
+
+  /// Closes what the calling thread has opened.
+  ///
+  /// Call it before the thread ends.
+  package func finishThread() {
+    preparedThread = nil
+    cunwind_memory_finish()
+  }
+
+  private func prepareThreadOnce() {
+    if preparedThread.map({ pthread_equal($0, pthread_self()) != 0 }) != true { prepareThread() }
+  }
+
+  /// Forgets modules that may have been unloaded since.
+  ///
+  /// Call it when a stall begins.
+  package func flush() {
+    prepareThread()
+    if let unwinder { cunwind_unwinder_flush(unwinder) }
+  }
+
+  /// Takes the thread's stack.
+  ///
+  /// - Parameters:
+  ///   - probe: The thread.
+  ///   - stackEnd: Where its stack ends, or 0 if unknown.
+  ///   - patience: How long it is looked at before it is given up, in nanoseconds.
+  ///   - isWorker: It is one of libdispatch's workers, which block all signals but SIGPROF: that one may be borrowed, if the process
+  ///     leaves it alone.
+  /// - Returns: What the thread was doing, and its stack or why there is none.
+  package func capture(
+    _ probe: borrowing ThreadProbe, stackEnd: UInt64, patience: UInt64 = ThreadCapture.patience,
+    isWorker: Bool = false
+  ) -> ThreadSnapshot {
+    snapshot(captureIntoBuffer(probe, stackEnd: stackEnd, patience: patience, isWorker: isWorker))
+  }
+
+  /// Takes the thread's stack into the buffer.
+  package func captureIntoBuffer(
+    _ probe: borrowing ThreadProbe, stackEnd: UInt64, patience: UInt64 = ThreadCapture.patience,
+    isWorker: Bool = false
+  ) -> BufferedSnapshot {
+    prepareThreadOnce()
+    guard claim() else { return BufferedSnapshot(probe.activity(), .busy) }
+    defer { cunwind_snapshot_release() }
+    let progress = ThreadProgress(of: probe)
+    var sampler: ThreadSampler?
+    var failure = CaptureFailure.moving
+    let end = MonotonicClock.now() + patience
+    for attempt in 0... {
+      let isLast = MonotonicClock.now() > end
+      if attempt >= Self.attempts, isLast { break }
+      let slices = probe.schedule()?.timeslices
+      let activity = probe.activity()
+      switch activity {
+      case .unknown: return BufferedSnapshot(activity, probe.hasEnded ? .threadEnded : .noActivity)
+      case .running:
+        guard samplesRunningThreads else { return BufferedSnapshot(activity, .notWanted) }
+        do throws(CaptureFailure) {
+          if sampler == nil { sampler = try ThreadSampler(probe, mayUsePerf: usesPerf, isWorker: isWorker) }
+          if let stack = try sample(&sampler!, of: probe) { return BufferedSnapshot(activity, stack, sampler!.method) }
+          failure = .noAnswer
+        } catch {
+          sampler = nil
+          // The C library blocks all signals for a moment, as when it makes or ends a thread.
+          guard error == .signalBlocked, attempt < Self.attempts else { return BufferedSnapshot(activity, error) }
+          failure = error
+          pause(nanoseconds: 20_000)
+        }
+      case .blocked(let call):
+        sampler = nil
+        if let stack = read(probe, in: call, stackEnd: stackEnd, timeslices: slices) {
+          return BufferedSnapshot(activity, stack, .procfs, timeslices: slices)
+        }
+        failure = .moving
+      }
+    }
+    let activity = probe.activity()
+    if failure == .noAnswer { failure = progress.whyNoSample(of: probe) }
+    return BufferedSnapshot(activity, failure)
+  }
+
+  /// Takes further samples of a running thread into the buffer, one after the other, until `body` returns false.
+  ///
+  /// Ends as soon as the thread is blocked, another capture is under way, `isOver` says so, or `deadline` has passed. Two perf samples are a
+  /// fifth of a millisecond apart, two of the timer a tick of the kernel's clock.
+  package func follow(
+    _ probe: borrowing ThreadProbe, until deadline: UInt64, isOver: () -> Bool,
+    body: (Backtrace) -> Bool
+  ) {
+    guard samplesRunningThreads, probe.activity() == .running, claim(timeout: 0) else { return }
+    defer { cunwind_snapshot_release() }
+    guard var sampler = try? ThreadSampler(probe, mayUsePerf: usesPerf, isWorker: false) else { return }
+    while true {
+      var snapshot = cunwind_snapshot()
+      var isTaken = false
+      while !isTaken {
+        guard let result = try? sampler.wait(Self.lookInterval, of: probe, for: &snapshot) else { return }
+        isTaken = result
+        guard MonotonicClock.now() < deadline, !isOver(), isTaken || probe.activity() == .running else { return }
+      }
+      var stack = unwind(&snapshot)
+      // The thread has gone on since.
+      if stack.readLive { stack.isApproximate = true }
+      guard stack.failure == nil, !stack.isCutShort, body(backtrace(stack, sampler.method)) else { return }
+      guard MonotonicClock.now() < deadline, (try? sampler.restart(probe)) != nil else { return }
+    }
+  }
+
+  private func claim(timeout: UInt64 = ThreadCapture.claimTimeout) -> Bool {
+    let deadline = MonotonicClock.now() + timeout
+    while !cunwind_snapshot_claim() {
+      guard MonotonicClock.now() < deadline else { return false }
+      pause(nanoseconds: 50_000)
+    }
+    return true
+  }
+
+  /// Reads a blocked thread.
+  ///
+  /// Nil if it has run in between: the same call at the same place is the same moment only if it never had a processor.
+  private func read(
+    _ probe: borrowing ThreadProbe, in call: ThreadProbe.BlockedCall, stackEnd: UInt64, timeslices: UInt64?
+  ) -> BufferedStack? {
+    var snapshot = cunwind_snapshot()
+    guard cunwind_snapshot_read(call.stackPointer, stackEnd, &snapshot) else { return BufferedStack(failure: .busy) }
+    guard probe.activity() == .blocked(call), probe.schedule()?.timeslices == timeslices else { return nil }
+    snapshot.setRegister(Int(CUNWIND_PROGRAM_COUNTER), call.programCounter)
+    snapshot.setRegister(Int(CUNWIND_STACK_POINTER), call.stackPointer)
+    if call.number >= 0 { snapshot.setArguments(of: call) }
+    let stack = unwind(&snapshot)
+    // What was read during the unwinding is of the same moment only if the thread still stands there.
+    if stack.readLive, probe.activity() != .blocked(call) || probe.schedule()?.timeslices != timeslices { return nil }
+    return stack
+  }
+
+  /// Waits for a sample for a millisecond, and takes it again where it is cut short.
+  private func sample(
+    _ sampler: inout ThreadSampler, of probe: borrowing ThreadProbe
+  ) throws(CaptureFailure) -> BufferedStack? {
+    var snapshot = cunwind_snapshot()
+    guard try sampler.wait(Self.lookInterval, of: probe, for: &snapshot) else { return nil }
+    var stack = unwind(&snapshot)
+    // Memory below the stack pointer is in no perf sample; the next one need not depend on it.
+    let isWhole = snapshot.stack_length < Self.perfStackLimit
+    for _ in 0..<Self.retakes where stack.isCutShort || (stack.readLive && sampler.method == .perf && isWhole) {
+      guard (try? sampler.restart(probe)) != nil,
+        (try? sampler.wait(8 * Self.lookInterval, of: probe, for: &snapshot)) == true
+      else { break }
+      stack = unwind(&snapshot)
+    }
+    // The thread has gone on since.
+    if stack.readLive { stack.isApproximate = true }
+    return stack
+  }
+
+  /// A sample that has as much as this of a stack has no more.
+  private static let perfStackLimit: UInt64 = 65_000
+
+  private func unwind(_ snapshot: inout cunwind_snapshot) -> BufferedStack {
+    guard let unwinder else { return BufferedStack(failure: .noUnwinder) }
+    let result = cunwind_unwind(unwinder, &snapshot, frames, Self.frameLimit)
+    return BufferedStack(
+      count: result.count, isApproximate: result.approximate, isTruncated: result.end != CUNWIND_END_OUTERMOST,
+      readLive: result.read_live,
+      isCutShort: result.end == CUNWIND_END_LOST && (result.read_live || result.is_outside_modules))
+  }
+
+  /// Copies what is in the buffer.
+  package func snapshot(_ buffered: BufferedSnapshot) -> ThreadSnapshot {
+    let result: Result<Backtrace, CaptureFailure> =
+      switch buffered.outcome {
+      case .stack(let stack): .success(backtrace(stack, buffered.method))
+      case .failure(let failure): .failure(failure)
+      }
+    return ThreadSnapshot(activity: buffered.activity, backtrace: result, timeslices: buffered.timeslices)
+  }
+
+  private func backtrace(_ stack: BufferedStack, _ method: CaptureMethod?) -> Backtrace {
+    let found = UnsafeBufferPointer(start: frames, count: stack.count).map {
+      Backtrace.Frame(address: $0.address, isReturnAddress: $0.is_return_address)
+    }
+    return Backtrace(
+      frames: found, isApproximate: stack.isApproximate, isTruncated: stack.isTruncated, method: method)
+  }
+
+  private func pause(nanoseconds: Int) {
+    var time = timespec(tv_sec: 0, tv_nsec: nanoseconds)
+    nanosleep(&time, nil)
+  }
+}
+
+extension cunwind_snapshot {
+  /// Sets a register by its DWARF number, and marks it known.
+  mutating func setRegister(_ number: Int, _ value: UInt64) {
+    withUnsafeMutableBytes(of: &registers) { $0.storeBytes(of: value, toByteOffset: number * 8, as: UInt64.self) }
+    known |= 1 << UInt32(number)
+  }
+}

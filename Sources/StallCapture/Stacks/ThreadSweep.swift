@@ -1,0 +1,51 @@
+/// Looks at the threads of this process one after the other: none is held while another is captured.
+package struct ThreadSweep {
+  /// A thread, and what it was met in.
+  package struct Finding {
+    package var id: Int32
+    package var name: String?
+    package var snapshot: ThreadSnapshot
+    /// What it stood still in, in words.
+    package var wait: String?
+  }
+
+  /// The most threads that are looked at.
+  package static let limit = 4096
+  /// How long one thread that will not be captured is looked at: its share of the time, within these bounds.
+  private static let patience: ClosedRange<UInt64> = 20_000_000...ThreadCapture.patience
+
+  package private(set) var findings: [Finding] = []
+  /// Threads that were not looked at: there was no time left.
+  package private(set) var notLookedAt: [Int32] = []
+
+  /// Looks at all threads but `excluded` and this library's own, or at those of them alone that run.
+  ///
+  /// About 100 us a thread that stands still; one that runs takes some milliseconds. `deadline` is a moment of the monotonic clock.
+  package init(runningOnly: Bool, excluding excluded: Set<Int32>, with capture: ThreadCapture, deadline: UInt64) {
+    let own = OwnThreads.current
+    var ids = OwnProcess().threads().filter { !own.contains($0) && !excluded.contains($0) }
+    if runningOnly {
+      // Which of them run is soon known; the time is for their stacks.
+      ids = ids.filter { MonotonicClock.now() >= deadline || ThreadProbe(thread: $0).activity() == .running }
+    }
+    for (index, id) in ids.enumerated() {
+      let now = MonotonicClock.now()
+      guard now < deadline, index < Self.limit else {
+        notLookedAt = Array(ids[index...])
+        break
+      }
+      let probe = ThreadProbe(thread: id)
+      let share = (deadline - now) / UInt64(ids.count - index)
+      let patience = min(max(share, Self.patience.lowerBound), Self.patience.upperBound)
+      let snapshot = capture.capture(probe, stackEnd: 0, patience: min(patience, deadline - now))
+      // It ended in the meantime, and is none of this process's threads any more.
+      if case .failure(.threadEnded) = snapshot.backtrace { continue }
+      var finding = Finding(id: id, name: probe.process.name(of: id), snapshot: snapshot)
+      if case .blocked(let call) = snapshot.activity {
+        let text = SystemCall(call, of: id).text
+        finding.wait = probe.isStillBlocked(in: call, since: snapshot.timeslices) ? text : SystemCall(call).shortText
+      }
+      findings.append(finding)
+    }
+  }
+}

@@ -1,0 +1,27 @@
+/// A thread that was met standing still, and whether it has been standing there ever since.
+package final class BlockedThread {
+  package let id: Int32
+  package let call: ThreadProbe.BlockedCall
+  private let probe: ThreadProbe
+  private let timeslices: UInt64
+
+  /// Nil unless the thread stands in that very call, and has not run since its timeslices were counted.
+  package init?(_ id: Int32, call: ThreadProbe.BlockedCall, timeslices: UInt64?) {
+    guard let timeslices else { return nil }
+    self.id = id
+    self.call = call
+    self.timeslices = timeslices
+    probe = ThreadProbe(thread: id)
+    guard isStillBlocked else { return nil }
+  }
+
+  /// Whether it has not run since.
+  var isStillBlocked: Bool { probe.isStillBlocked(in: call, since: timeslices) }
+}
+
+extension ThreadProbe {
+  /// Whether the thread stands in that call and has not had a processor since its timeslices were counted.
+  borrowing func isStillBlocked(in call: BlockedCall, since timeslices: UInt64?) -> Bool {
+    timeslices != nil && activity() == .blocked(call) && schedule()?.timeslices == timeslices
+  }
+}

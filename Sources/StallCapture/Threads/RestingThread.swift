@@ -1,0 +1,63 @@
+/// Tells, without waking it, whether a loop's thread has stayed where it waits for work.
+///
+/// The kernel counts how often a thread was given a processor (`schedstat`): unchanged since it was met at rest, it has not left its place.
+/// What a beat itself costs is told from other work by the same count. Lives on the watchdog's thread.
+package struct RestingThread: ~Copyable {
+  /// What a look says.
+  package enum Finding {
+    /// It waits, and has done nothing since it was last found so.
+    case isAtRest
+    /// It is to be asked by a beat.
+    case mayBeBusy
+    case hasEnded
+  }
+
+  private let id: Int32
+  private let schedstat: ProcFile?
+  private let syscall: ProcFile?
+  // The count and the place when the last beat was queued; nil before the first.
+  private var asked: (slices: UInt64, place: ThreadProbe.Activity)?
+  // The count with which it was last found at rest; nil if a beat has been queued since.
+  private var slicesAtRest: UInt64?
+
+  package init(id: Int32) {
+    self.id = id
+    let directory = OwnProcess().directory(of: id)
+    schedstat = ProcFile(directory + "/schedstat")
+    syscall = ProcFile(directory + "/syscall")
+  }
+
+  /// Looks at the thread, which has answered the last beat.
+  package mutating func look() -> Finding {
+    let slices = schedstat?.parse { ThreadProbe.Schedule($0)?.timeslices }
+    // Only one of an ended thread cannot be read. What rests is not looked at further.
+    if slices == nil, hasEnded { return .hasEnded }
+    if let slicesAtRest, slices == slicesAtRest { return .isAtRest }
+    return find(slices: slices ?? 0, place: place)
+  }
+
+  /// Whether the thread has ended.
+  package var hasEnded: Bool {
+    syscall == nil ? !OwnProcess().hasThread(id) : place == .unknown
+  }
+
+  private var place: ThreadProbe.Activity { syscall?.parse { ThreadProbe.parseActivity($0) } ?? .unknown }
+
+  /// The rule, with what the kernel says handed in: `slices` is 0 where it does not count.
+  package mutating func find(slices: UInt64, place: ThreadProbe.Activity) -> Finding {
+    if isAtRest(slices, place) {
+      slicesAtRest = slices
+      return .isAtRest
+    }
+    (asked, slicesAtRest) = ((slices, place), nil)
+    return .mayBeBusy
+  }
+
+  private func isAtRest(_ slices: UInt64, _ place: ThreadProbe.Activity) -> Bool {
+    guard slices > 0 else { return false }
+    if let slicesAtRest { return slices == slicesAtRest }
+    // It ran the beat, and was given a processor for nothing else: where it stands now, as it stood before, it waits for work.
+    guard let asked, slices &- asked.slices <= 1, case .blocked(let call) = place else { return false }
+    return SystemCall(call).isLoopWait && place == asked.place
+  }
+}

@@ -1,0 +1,192 @@
+import Glibc
+
+/// What the kernel says of one thread, without touching it.
+///
+/// Descriptors are opened once; reads cost 2 to 15 us and allocate nothing. Any one may be missing (no procfs, an old
+/// kernel): what it would have told is then unknown. Used by one thread at a time.
+package struct ThreadProbe: ~Copyable {
+  /// The kernel's id of the thread.
+  package let id: Int32
+  /// The process that has it.
+  package let process: any ProcessAccess
+  private let syscallFile: ProcFile?
+  private let schedstatFile: ProcFile?
+  private let statFile: ProcFile?
+  private let statusFile: ProcFile?
+  // Made at once: a stall is no time to allocate.
+  private let text = UnsafeMutableRawBufferPointer.allocate(byteCount: 4096, alignment: 8)
+
+  package init(thread id: Int32, of process: any ProcessAccess = OwnProcess()) {
+    self.id = id
+    self.process = process
+    let directory = process.directory(of: id)
+    syscallFile = ProcFile(directory + "/syscall")
+    schedstatFile = ProcFile(directory + "/schedstat")
+    statFile = ProcFile(directory + "/stat")
+    statusFile = ProcFile(directory + "/status")
+  }
+
+  deinit { text.deallocate() }
+
+  /// What a thread is doing, as `/proc/PID/task/TID/syscall` tells (proc(5)).
+  package enum Activity: Equatable {
+    /// On a processor, or waiting for one.
+    case running
+    /// Standing still in the kernel.
+    case blocked(BlockedCall)
+    /// The thread has ended, or the file cannot be had.
+    case unknown
+  }
+
+  /// A thread that stands still in the kernel: in a system call, or (`number` -1) in a page fault or the like.
+  package struct BlockedCall: Equatable {
+    package var number: Int64
+    /// In the order of the calling convention.
+    ///
+    /// Zeros outside a system call.
+    package var arguments: (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0, 0, 0)
+    package var stackPointer: UInt64
+    package var programCounter: UInt64
+
+    package static func == (a: Self, b: Self) -> Bool {
+      a.number == b.number && a.stackPointer == b.stackPointer && a.programCounter == b.programCounter
+        && a.arguments == b.arguments
+    }
+  }
+
+  /// Whether the thread has ended, or its files cannot be had at all.
+  package var hasEnded: Bool { syscallFile != nil || !process.hasThread(id) }
+
+  package borrowing func activity() -> Activity {
+    guard let activity = syscallFile?.parse({ Self.parseActivity($0) }) else { return .unknown }
+    guard case .blocked(var call) = activity, call.number == SystemCallNumbers.restart,
+      let number = call.restartedNumber(in: process)
+    else {
+      return activity
+    }
+    call.number = number
+    return .blocked(call)
+  }
+
+  static func parseActivity(_ line: UnsafeRawBufferPointer) -> Activity {
+    if line.starts(with: "running".utf8) { return .running }
+    var scanner = FieldScanner(line)
+    guard let number = scanner.number() else { return .unknown }
+    var arguments: (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0, 0, 0)
+    if number >= 0 {
+      guard let a = scanner.number(), let b = scanner.number(), let c = scanner.number(), let d = scanner.number(),
+        let e = scanner.number(), let f = scanner.number()
+      else { return .unknown }
+      arguments = (
+        UInt64(bitPattern: a), UInt64(bitPattern: b), UInt64(bitPattern: c), UInt64(bitPattern: d),
+        UInt64(bitPattern: e), UInt64(bitPattern: f)
+      )
+    }
+    guard let sp = scanner.number(), let pc = scanner.number(), sp != 0, pc != 0 else { return .unknown }
+    return .blocked(
+      BlockedCall(
+        number: number, arguments: arguments, stackPointer: UInt64(bitPattern: sp),
+        programCounter: UInt64(bitPattern: pc)))
+  }
+
+  /// Processor time, time spent waiting for a processor, and how often the thread was put onto one.
+  package struct Schedule: Equatable {
+    var runNanoseconds: UInt64
+    package var runDelayNanoseconds: UInt64
+    /// Grows each time the thread gets a processor: unchanged means that it has not run in between.
+    package var timeslices: UInt64
+
+    /// Parses `schedstat`: run time, run delay and timeslices (Documentation/scheduler/sched-stats.rst).
+    package init?(_ line: UnsafeRawBufferPointer) {
+      var scanner = FieldScanner(line)
+      guard let run = scanner.number(), let delay = scanner.number(), let slices = scanner.number() else { return nil }
+      runNanoseconds = UInt64(bitPattern: run)
+      runDelayNanoseconds = UInt64(bitPattern: delay)
+      timeslices = UInt64(bitPattern: slices)
+    }
+  }
+
+  /// Reads `schedstat`.
+  package borrowing func schedule() -> Schedule? {
+    schedstatFile?.parse { Schedule($0) }
+  }
+
+  /// Reads `stat`.
+  package borrowing func status() -> TaskStatus? {
+    statFile?.parse { TaskStatus($0) }
+  }
+
+  /// How a thread stands to signals: bit n - 1 is signal n.
+  struct SignalState: Equatable {
+    var blocked: UInt64
+    /// Sent to the thread and not delivered yet.
+    var pending: UInt64
+    /// The thread may only read, write and end (seccomp(2), SECCOMP_SET_MODE_STRICT).
+    var isStrictlyFiltered = false
+
+    func isBlocked(_ signal: Int32) -> Bool { blocked >> UInt64(signal - 1) & 1 != 0 }
+    func isPending(_ signal: Int32) -> Bool { pending >> UInt64(signal - 1) & 1 != 0 }
+  }
+
+  /// The thread's `SigBlk`, `SigPnd` and `Seccomp` (proc(5), `status`); nil if they cannot be had.
+  borrowing func signalState() -> SignalState? {
+    guard let count = statusFile?.read(into: text) else { return nil }
+    let text = UnsafeRawBufferPointer(rebasing: text[..<count])
+    guard let pending = Self.mask("SigPnd:\t", in: text), let blocked = Self.mask("SigBlk:\t", in: text) else {
+      return nil
+    }
+    let strict: StaticString = "\nSeccomp:\t1"
+    return SignalState(
+      blocked: blocked, pending: pending,
+      isStrictlyFiltered: strict.withUTF8Buffer { Self.index(of: $0, in: text) != nil })
+  }
+
+  /// How often the thread has given its processor up by itself (`voluntary_ctxt_switches` of proc(5), `status`).
+  ///
+  /// Nil if that cannot be had.
+  borrowing func voluntarySwitches() -> UInt64? {
+    guard let count = statusFile?.read(into: text) else { return nil }
+    let text = UnsafeRawBufferPointer(rebasing: text[..<count])
+    let key: StaticString = "\nvoluntary_ctxt_switches:\t"
+    return key.withUTF8Buffer { key in
+      guard let index = Self.index(of: key, in: text) else { return nil }
+      var scanner = FieldScanner(UnsafeRawBufferPointer(rebasing: text[(index + key.count)...]))
+      return scanner.number().map { UInt64(bitPattern: $0) }
+    }
+  }
+
+  /// The processor time that the thread has had up to now, to the nanosecond, also while it runs.
+  ///
+  /// The clock of another thread of this process (linux/posix-timers.h: the complement of the id, CPUCLOCK_SCHED, per thread).
+  package borrowing func processorTime() -> UInt64? { processorClock(2) }
+
+  /// The processor time that the kernel has charged to user mode and to itself, in whole ticks where it counts by these.
+  borrowing func modeTimes() -> (user: UInt64, kernel: UInt64)? {
+    // CPUCLOCK_PROF is both together, and CPUCLOCK_VIRT user mode.
+    guard let both = processorClock(0), let user = processorClock(1) else { return nil }
+    return (user, both > user ? both - user : 0)
+  }
+
+  private borrowing func processorClock(_ kind: Int32) -> UInt64? {
+    var time = timespec()
+    guard clock_gettime(clockid_t(~id << 3 | 4 | kind), &time) == 0 else { return nil }
+    return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+  }
+
+  private static func mask(_ key: StaticString, in text: UnsafeRawBufferPointer) -> UInt64? {
+    key.withUTF8Buffer { key in
+      guard let index = index(of: key, in: text), index + key.count + 16 <= text.count else { return nil }
+      let digits = UnsafeRawBufferPointer(rebasing: text[index + key.count..<index + key.count + 16])
+      return FieldScanner.number(digits, radix: 16).map { UInt64(bitPattern: $0) }
+    }
+  }
+
+  private static func index(of key: UnsafeBufferPointer<UInt8>, in text: UnsafeRawBufferPointer) -> Int? {
+    var index = 0
+    while index + key.count <= text.count {
+      if memcmp(text.baseAddress! + index, key.baseAddress!, key.count) == 0 { return index }
+      index += 1
+    }
+    return nil
+  }
+}

@@ -1,0 +1,37 @@
+import StallReport
+
+/// What the kernel has counted for a thread and its control group up to one moment.
+package struct ThreadUsage {
+  private let time: UInt64
+  private let schedule: ThreadProbe.Schedule
+  private let status: TaskStatus?
+  private let throttled: UInt64
+  private let pressure: PressureTotals?
+
+  /// Reads the counters.
+  ///
+  /// Nil if the kernel does not keep them. About 15 us.
+  package init?(
+    _ probe: borrowing ThreadProbe, throttle: borrowing ThrottleCounter?, pressure: borrowing PressureCounter? = nil,
+    at time: UInt64
+  ) {
+    guard let schedule = probe.schedule() else { return nil }
+    self.time = time
+    self.schedule = schedule
+    status = probe.status()
+    throttled = throttle?.total() ?? 0
+    self.pressure = pressure?.totals()
+  }
+
+  /// What was added since `earlier`.
+  package func change(since earlier: ThreadUsage) -> ResourceUsage {
+    ResourceUsage(
+      observed: time - earlier.time, cpu: schedule.runNanoseconds &- earlier.schedule.runNanoseconds,
+      runDelay: schedule.runDelayNanoseconds &- earlier.schedule.runDelayNanoseconds,
+      throttled: throttled &- earlier.throttled,
+      majorFaults: (status?.majorFaults ?? 0) &- (earlier.status?.majorFaults ?? 0),
+      minorFaults: (status?.minorFaults ?? 0) &- (earlier.status?.minorFaults ?? 0),
+      blockDelay: (status?.blockDelay ?? 0) &- (earlier.status?.blockDelay ?? 0),
+      pressure: earlier.pressure.flatMap { pressure?.since($0) })
+  }
+}

@@ -1,0 +1,18 @@
+#if !arch(x86_64)
+import CUnwind
+
+// An architecture without a folder: no system call has a name, and a cause that hangs on it is unknown.
+
+enum SystemCallNumbers {
+  static let names: [Int64: SystemCall.Name] = [:]
+  static let restart: Int64? = nil
+}
+
+extension ThreadProbe.BlockedCall {
+  func restartedNumber(in process: any ProcessAccess) -> Int64? { nil }
+}
+
+extension cunwind_snapshot {
+  mutating func setArguments(of call: ThreadProbe.BlockedCall) {}
+}
+#endif

@@ -1,0 +1,77 @@
+import StallReport
+
+/// What a stalled thread waits for, what those threads wait for in turn, and whether they wait in a circle.
+///
+/// All threads are read before anything is named, which takes long: a lock may be given back meanwhile, and then its holder's stack is
+/// not that of a holder any more.
+package struct BlockingChain {
+  /// The stalled thread, and those that are waited for, in that order.
+  package private(set) var links: [Link] = []
+  /// Where the circle begins in the links.
+  package private(set) var circle: Int?
+
+  /// The longest chain that is followed.
+  private static let limit = 16
+
+  /// A thread of the chain, and what it waits for.
+  package struct Link {
+    package var id: Int32
+    package var snapshot: ThreadSnapshot
+    package var wait: String?
+    package var candidate: LockHolder.Candidate?
+    fileprivate var thread: BlockedThread?
+
+    /// Whether the thread has not moved since it was looked at first, and still waits for the same one.
+    fileprivate var stillWaits: Bool {
+      guard let thread, let candidate else { return false }
+      return LockHolder.candidate(for: thread.call, of: id) == candidate && thread.isStillBlocked
+    }
+  }
+
+  /// Looks at what a thread waits for.
+  ///
+  /// - Parameters:
+  ///   - probe: The stalled thread.
+  ///   - snapshot: What it was met in just now.
+  ///   - capture: What takes the stacks of those that are waited for; nil to leave them alone.
+  package init(of probe: borrowing ThreadProbe, in snapshot: ThreadSnapshot, with capture: ThreadCapture?) {
+    guard case .blocked(let call) = snapshot.activity else { return }
+    var link = Link(id: probe.id, snapshot: snapshot, wait: SystemCall(call, of: probe.id, in: probe.process).text)
+    link.candidate = LockHolder.candidate(for: call, of: probe.id, in: probe.process)
+    // Descriptors and memory were looked up: they are what it waits for only if it has stood there all the time.
+    if !probe.isStillBlocked(in: call, since: snapshot.timeslices) {
+      link.wait = SystemCall(call).shortText
+      link.candidate = nil
+    }
+    if capture != nil, link.candidate != nil {
+      link.thread = BlockedThread(probe.id, call: call, timeslices: snapshot.timeslices)
+    }
+    links = [link]
+    if let capture { follow(with: capture) }
+  }
+
+  private mutating func follow(with capture: ThreadCapture) {
+    while links.count <= Self.limit, let last = links.last, last.thread != nil, let next = last.candidate?.holder.thread
+    {
+      if let start = links.firstIndex(where: { $0.id == next }) {
+        // The second look. If none has moved since the first, all of them stood there at one moment: when the last of them was
+        // looked at first.
+        if links[start...].allSatisfy({ $0.stillWaits && $0.candidate?.holder.hasTimeout == false }) { circle = start }
+        return
+      }
+      // Whoever stops the monitor waits for its thread.
+      if OwnThreads.current.contains(next) { return }
+      let probe = ThreadProbe(thread: next)
+      var link = Link(id: next, snapshot: capture.capture(probe, stackEnd: 0))
+      if case .blocked(let call) = link.snapshot.activity {
+        link.wait = SystemCall(call, of: next).text
+        link.candidate = LockHolder.candidate(for: call, of: next)
+        link.thread = BlockedThread(next, call: call, timeslices: link.snapshot.timeslices)
+        if link.thread == nil { (link.wait, link.candidate) = (SystemCall(call).shortText, nil) }
+      }
+      // A stack that was taken after the lock was given back is no holder's.
+      guard last.stillWaits else { return }
+      links.append(link)
+    }
+  }
+}

@@ -1,0 +1,28 @@
+import StallReport
+
+/// Finds the holder of the lock that a blocked thread waits for.
+///
+/// Only where it is certain: the word that is waited on has the shape of a known lock, its owner is a live thread of
+/// this process, and the waiter's stack, where it has names, is in that lock's function (``LockLayouts``).
+extension LockHolder {
+  /// A thread that is waited for, unless the waiter's stack speaks against it.
+  package struct Candidate: Equatable {
+    package var holder: LockHolder
+    package var function: Function
+
+    /// Which function's frame the waiter's stack must have.
+    package enum Function { case any, mutex, readLock, writeLock }
+  }
+
+  /// Finds the thread that `waiter` may wait for, or nil.
+  ///
+  /// Reads memory that the waiter vouches for only while it is blocked there: the caller checks afterwards whether it still is.
+  package static func candidate(
+    for call: ThreadProbe.BlockedCall, of waiter: Int32, in process: any ProcessAccess = OwnProcess()
+  ) -> Candidate? {
+    guard let futex = SystemCall(call).futex else { return nil }
+    var found = LockSearch(futex: futex, waiter: waiter, process: process, layouts: .current).candidate()
+    found?.holder.hasTimeout = futex.hasTimeout
+    return found
+  }
+}

@@ -1,0 +1,117 @@
+/// One setting of the monitor: what it is called where, its default, and what it may be.
+///
+/// The readers of variables and of a `ConfigReader` use this table. README.md, the doc comments and the options in C are checked against it
+/// by a test.
+struct MonitorSetting: Sendable {
+  /// What a `ConfigReader` calls it.
+  let key: String
+  /// The environment variable.
+  let variable: String
+  /// How ``StallMonitorConfiguration`` spells it in code.
+  let property: String
+  /// The member of `stallmonitor_options`; nil if a host in C has the variable alone.
+  let option: String?
+  /// The default as the variable spells it; nil if it comes from elsewhere.
+  let standard: String?
+  /// What may stand in the variable, in words.
+  let allowed: String
+  /// Lays a text over a configuration; false, and nothing changes, if it cannot be used.
+  let apply: @Sendable (String, inout StallMonitorConfiguration) -> Bool
+
+  private init<Value>(
+    _ key: String, _ variable: String, property: String, option: String? = nil, standard: String?, allowed: String,
+    _ path: WritableKeyPath<StallMonitorConfiguration, Value> & Sendable,
+    parse: @escaping @Sendable (String) -> Value?
+  ) {
+    self.init(key, variable, property: property, option: option, standard: standard, allowed: allowed) { text, target in
+      guard let value = parse(text) else { return false }
+      target[keyPath: path] = value
+      return true
+    }
+  }
+
+  private init(
+    _ key: String, _ variable: String, property: String, option: String? = nil, standard: String?, allowed: String,
+    apply: @escaping @Sendable (String, inout StallMonitorConfiguration) -> Bool
+  ) {
+    self.key = key
+    self.variable = variable
+    self.property = property
+    self.option = option
+    self.standard = standard
+    self.allowed = allowed
+    self.apply = apply
+  }
+
+  /// Has an action take the place of the same one in code.
+  private static func action(
+    _ key: String, _ variable: String, property: String, _ make: @escaping @Sendable (Duration) -> StallAction
+  ) -> MonitorSetting {
+    MonitorSetting(
+      key, variable, property: property, standard: "off",
+      allowed: "a number with a unit us, ms, s or min, up to 60min, such as 30s; or off"
+    ) { text, configuration in
+      guard let time = Environment.parseActionTime(text) else { return false }
+      let kind = make(.zero).kind
+      configuration.actions.removeAll { $0.kind == kind }
+      if case .after(let duration) = time { configuration.actions.append(make(duration)) }
+      return true
+    }
+  }
+
+  private static let truth = "true or false (also 1/0, yes/no, on/off)"
+
+  static let abortVariable = "STALLMONITOR_ABORT_AFTER"
+  static let serviceManagerVariable = "STALLMONITOR_SYSTEMD_WATCHDOG"
+  static let thresholdVariable = "STALLMONITOR_THRESHOLD"
+  static let sinkVariable = "STALLMONITOR_SINK"
+
+  /// All settings, in the order in which variables are read and problems are named.
+  static let all: [MonitorSetting] = [
+    MonitorSetting(
+      "enabled", "STALLMONITOR_ENABLED", property: "isEnabled", standard: "true", allowed: truth, \.isEnabled,
+      parse: Environment.parseBool),
+    MonitorSetting(
+      "cooperativePool", "STALLMONITOR_COOPERATIVE_POOL", property: "watchesCooperativePool", standard: "false",
+      allowed: truth, \.watchesCooperativePool, parse: Environment.parseBool),
+    MonitorSetting(
+      "threshold", thresholdVariable, property: "threshold", option: "threshold_ms", standard: "250ms",
+      allowed: "a number with a unit us, ms, s or min, from 1ms to 60min, such as 250ms or 1.5s", \.threshold,
+      parse: Environment.parseThreshold),
+    MonitorSetting(
+      "sink", sinkVariable, property: "sink", option: "sink", standard: "stdout",
+      allowed:
+        "stdout; file: and a path, such as file:/var/log/app/stalls.jsonl; or agent: and the absolute path of the agent's socket, at most \(StallMonitorConfiguration.longestSocketPath) bytes, such as agent:/run/stalld/stalld.sock",
+      \.sink, parse: Environment.parseSink),
+    MonitorSetting(
+      "repeatWindow", "STALLMONITOR_REPEAT_WINDOW", property: "repeatWindow", standard: "30s",
+      allowed: "a number with a unit us, ms, s or min, up to 60min, such as 30s; 0s tells every stall", \.repeatWindow,
+      parse: Environment.parseRepeatWindow),
+    MonitorSetting(
+      "budget", "STALLMONITOR_BUDGET", property: "budget", standard: "60",
+      allowed: "a whole number of stalls a minute, 0 (no limit) to 10000", \.budget,
+      parse: { Int($0).flatMap { StallMonitorConfiguration.allowedBudget.contains($0) ? $0 : nil } }),
+    MonitorSetting(
+      "sampling", "STALLMONITOR_SAMPLING", property: "sampling", standard: "100ms",
+      allowed: "a number with a unit us, ms, s or min, from 10ms to 1min, such as 100ms", \.sampling,
+      parse: Environment.parseSampling),
+    MonitorSetting(
+      "stateDirectory", "STALLMONITOR_STATE_DIRECTORY", property: "stateDirectory", option: "state_directory",
+      standard: nil, allowed: "an absolute path, such as /run/app", \.stateDirectory,
+      parse: { $0.hasPrefix("/") ? $0 : nil }),
+    MonitorSetting(
+      "threads", "STALLMONITOR_THREADS", property: "captureThreads", standard: "lock-holder",
+      allowed: StallMonitorConfiguration.ThreadSelection.allCases.map(\.rawValue).joined(separator: ", "),
+      \.captureThreads, parse: StallMonitorConfiguration.ThreadSelection.init(rawValue:)),
+    MonitorSetting(
+      "serviceName", "STALLMONITOR_SERVICE_NAME", property: "serviceName", option: "service_name", standard: nil,
+      allowed: "any text", \.serviceName, parse: { $0 }),
+    MonitorSetting(
+      "systemdWatchdog", serviceManagerVariable, property: "notifiesServiceManager", standard: "false", allowed: truth,
+      \.notifiesServiceManager, parse: Environment.parseBool),
+    action(
+      "detailAfter", "STALLMONITOR_DETAIL_AFTER", property: "actions: [.writeDetailFile(after:)]",
+      StallAction.writeDetailFile(after:)),
+    action("abortAfter", abortVariable, property: "actions: [.abort(after:)]", StallAction.abort(after:)),
+  ]
+}

@@ -1,0 +1,26 @@
+import StallCapture
+import StallReport
+
+extension LockHolder.Candidate {
+  /// How many frames from the wait itself the lock's function lies at most.
+  private static let innermost = 6
+
+  /// Whether the waiter stands in that lock's function.
+  func fits(_ stack: [StackFrame]) -> Bool {
+    let names = stack.prefix(Self.innermost).compactMap(\.symbol)
+    switch function {
+    case .any: return true
+    case .mutex:
+      // Not named for lack of time is not nameless.
+      if stack.prefix(Self.innermost).contains(where: { $0.pending != nil }) { return false }
+      if names.contains(where: { $0.contains("pthread_mutex_") || $0.contains("pthread_cond_") }) { return true }
+      // The C library's inner functions have no names, and pthread_mutex_lock(3) jumps to some. Nor has a stripped static
+      // executable any. The shape is told from others all the same.
+      let library = stack.prefix(Self.innermost).prefix { $0.owner == .system }
+      return names.isEmpty || (library.last.map { $0.symbol == nil } ?? false)
+    // Nothing but the function tells these words from others.
+    case .readLock: return names.contains { $0.contains("pthread_rwlock_") && $0.contains("rdlock") }
+    case .writeLock: return names.contains { $0.contains("pthread_rwlock_") && $0.contains("wrlock") }
+    }
+  }
+}

@@ -1,0 +1,124 @@
+import CLinux
+import Glibc
+import StallCapture
+import Synchronization
+import TurnSource
+
+/// The loops that one monitor watches: their names, and what they share.
+final class LoopRegistry: Sendable {
+  /// Which loop it is, so that none is watched twice.
+  enum Identity: Hashable, Sendable {
+    case loop(ObjectIdentifier)
+    /// A `CFRunLoop`, by its address.
+    case coreFoundation(UInt)
+  }
+
+  let watchdog: Watchdog
+  private let sentinel: ForkSentinel
+  private let suspension: Suspension
+  private let configuration: StallMonitorConfiguration
+  private let keepsRecords: Bool
+  private let recovery: RecoveryPage?
+
+  private struct Entry {
+    var identities: [Identity]
+    /// Nil for the main loop, which the monitor itself began to watch.
+    var watch: LoopWatch?
+  }
+
+  // Nil when the monitor has stopped.
+  private let entries = Mutex<[String: Entry]?>([:])
+
+  init(
+    watchdog: Watchdog, sentinel: ForkSentinel, suspension: Suspension, configuration: StallMonitorConfiguration,
+    keepsRecords: Bool, recovery: RecoveryPage? = nil
+  ) {
+    self.watchdog = watchdog
+    self.sentinel = sentinel
+    self.suspension = suspension
+    self.configuration = configuration
+    self.keepsRecords = keepsRecords
+    self.recovery = recovery
+  }
+
+  /// Whether this is the process that is watched, and not the child of a fork.
+  var isInOwnProcess: Bool { sentinel.isInOwnProcess }
+
+  /// A pulse for one more loop, and what outlives the process of its stalls.
+  func makePulse() -> (pulse: Pulse, records: LoopRecords) {
+    let records = LoopRecords(
+      record: keepsRecords ? MappedRecord(sentinel: sentinel) : nil, note: recovery?.makeSlot())
+    return (watchdog.makePulse(marks: records.marks(sentinel: sentinel)), records)
+  }
+
+  /// Whether the service reads how many turns its loops make.
+  var countsTurns: Bool { configuration.telemetry.meters != nil }
+
+  /// Takes the main loop's name, for one more loop of the main thread.
+  func addMain(_ identity: Identity?) {
+    entries.withLock { $0?["main", default: Entry(identities: [])].identities += identity.map { [$0] } ?? [] }
+  }
+
+  /// Makes the watch of a loop, which is to begin on the loop's thread.
+  func makeWatch(
+    name: String, threshold: Duration?, identity: Identity? = nil
+  ) throws(StallMonitorError) -> LoopWatch {
+    guard isInOwnProcess else { throw .notWatching }
+    try StallMonitorConfiguration.checkLoop(name: name, threshold: threshold)
+    let (pulse, records) = makePulse()
+    let watch = LoopWatch(
+      name: name, threshold: threshold ?? configuration.threshold, hasOwnThreshold: threshold != nil, pulse: pulse,
+      records: records, registry: self)
+    try entries.withLock { entries throws(StallMonitorError) in
+      guard let known = entries else { throw .notWatching }
+      if let identity, let twin = known.first(where: { $0.value.identities.contains(identity) }) {
+        throw .loopAlreadyWatched(name: twin.key)
+      }
+      if known[name] != nil { throw .nameTaken(name) }
+      entries?[name] = Entry(identities: identity.map { [$0] } ?? [], watch: watch)
+    }
+    return watch
+  }
+
+  /// What the watchdog has to know of a loop.
+  func subject(of watch: LoopWatch, _ traits: LoopWatch.Traits, threadID: Int32) -> WatchedLoop.Subject {
+    let meter = countsTurns ? traits.loop.map { TurnMeter(of: $0, isRead: true) } : nil
+    return WatchedLoop.Subject(
+      name: watch.name, kind: traits.kind, threadID: threadID,
+      stackEnd: threadID == getpid() ? ProcessFacts.mainStackEnd() : UInt64(clinux_own_stack_end()),
+      threshold: watch.threshold.nanoseconds, hasOwnThreshold: watch.hasOwnThreshold, pulse: watch.pulse,
+      records: watch.records, suspension: suspension, state: traits.state,
+      isInUnseenRun: traits.isInUnseenRun,
+      meter: { meter })
+  }
+
+  /// Watches a loop of no thread's by a watchdog that never starts, and ends that.
+  ///
+  /// The Swift runtime makes generic types when they are first used, which takes some 10 KiB of stack: here, and not on a loop's own thread,
+  /// which may have little. Call it when the monitor starts.
+  func rehearse() {
+    let scratch = LoopRegistry(
+      watchdog: Watchdog(), sentinel: sentinel, suspension: Suspension(),
+      configuration: configuration, keepsRecords: keepsRecords)
+    guard let watch = try? scratch.makeWatch(name: "rehearsal", threshold: .seconds(1)) else { return }
+    watch.begin(LoopWatch.Traits(kind: { "c" }), isRehearsal: true) { {} }
+    watch.pulse.turn(.afterWaiting)
+    watch.pulse.idle()
+    watch.stop()
+  }
+
+  func remove(_ watch: LoopWatch) {
+    entries.withLock { if $0?[watch.name]?.watch === watch { $0?[watch.name] = nil } }
+  }
+
+  /// Takes no more loops, and ends the watch of all.
+  ///
+  /// The watchdog is to be stopped next; it closes the stalls that are open.
+  func close() {
+    let watches = entries.withLock { entries in
+      defer { entries = nil }
+      return entries?.values.compactMap(\.watch) ?? []
+    }
+    for watch in watches { watch.end(watchdogStops: true) }
+  }
+}

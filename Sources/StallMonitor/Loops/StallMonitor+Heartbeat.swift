@@ -1,0 +1,34 @@
+import CLinux
+import Glibc
+import StallCapture
+
+extension StallMonitor {
+  /// Watches the loop that runs on the calling thread, by heartbeats.
+  ///
+  /// Call it on the loop's own thread, from within the loop, which must stay on that thread. Costs some 10 us there: it gives the
+  /// thread an alternate signal stack if it has none, and opens its files in procfs.
+  ///
+  /// A stall's duration counts from the heartbeat, so it may be short by up to one threshold; one that is longer than two thresholds is
+  /// always seen. A thread that does not run is not woken; the watchdog looks at it once a threshold, for a few microseconds.
+  ///
+  /// - Parameter loop: What to post, and how the loop is told of.
+  /// - Returns: What the loop answers by. Nil if this monitor does not watch: it is disabled or stopped, or this is the child of a fork.
+  /// - Throws: ``StallMonitorError/invalidLoop(key:value:allowed:)``.
+  @discardableResult
+  public func watchCurrentThread(as loop: HeartbeatLoop) throws(StallMonitorError) -> LoopHeartbeat? {
+    try loop.check()
+    guard let resources = heartbeatResources(), resources.courier.addUser() else { return nil }
+    ThreadEnd.prepareForCapture()
+    let watchdog = resources.watchdog
+    let pulse = resources.pulse
+    let heartbeat = LoopHeartbeat(
+      pulse: pulse, courier: resources.courier, post: loop.post, willEnd: { watchdog.list.forget(pulse) })
+    watchdog.list.watch(
+      WatchedLoop.Subject(
+        name: loop.name, kind: { loop.kind.rawValue }, threadID: heartbeat.threadID, stackEnd: 0,
+        threshold: (loop.threshold ?? configuration.threshold).nanoseconds, hasOwnThreshold: loop.threshold != nil,
+        pulse: pulse, records: resources.records, suspension: resources.suspension, state: { (nil, nil) },
+        heartbeat: heartbeat))
+    return heartbeat
+  }
+}

@@ -1,0 +1,136 @@
+import CLinux
+import TurnSource
+
+extension StallMonitor {
+  /// Watches one more loop, of whatever thread.
+  ///
+  /// On the loop's own thread the watch begins at once, otherwise with the loop's next turn. It ends by itself with the loop's thread. A run of
+  /// Foundation's run loop inside one of the loop's callouts is not told as a stall.
+  ///
+  /// The loop pays for it what the main loop does. Its thread gets an alternate signal stack for the rest of its life if it has none.
+  /// `pause()` and `expectSlow` hold for all loops of the monitor.
+  ///
+  /// - Parameters:
+  ///   - loop: The loop, such as LoopEngine's `Loop`.
+  ///   - name: Its name in reports: 1 to 64 bytes, and no other loop's of this monitor. The main loop is `main`.
+  ///   - threshold: How long a turn may take before it is a stall, from 1 ms to 1 h; the default is the configuration's.
+  /// - Returns: What ends the watch, and need not be kept.
+  /// - Throws: ``StallMonitorError`` if a value is not usable, the loop is watched already or its thread has ended, or the monitor does
+  ///   not watch.
+  @discardableResult
+  public func watch(
+    _ loop: any TurnSource, name: String, threshold: Duration? = nil
+  ) throws(StallMonitorError) -> LoopWatch {
+    guard let registry else { throw .notWatching }
+    let watch = try registry.makeWatch(name: name, threshold: threshold, identity: .loop(ObjectIdentifier(loop)))
+    let begin = { @Sendable in
+      let stamper = TurnStamper(pulse: watch.pulse)
+      let traits = LoopWatch.Traits(
+        kind: { stamper.kind.reportName }, state: { loop.turnStatus },
+        isInUnseenRun: { stamper.isInUnseenRun($0) }, loop: loop)
+      watch.begin(traits) {
+        let stamping = LoopStamping(of: loop, by: stamper)
+        return { stamping.end() }
+      }
+    }
+    if loop.isCurrent {
+      begin()
+    } else {
+      let expected = ExpectedThread(watch)
+      let isTaken = loop.performInTurn {
+        begin()
+        withExtendedLifetime(expected) {}
+      }
+      guard isTaken else { throw .loopHasEnded(name: name) }
+    }
+    return watch
+  }
+
+  /// Watches one more of Foundation's run loops.
+  ///
+  /// As ``watch(_:name:threshold:)``; the run loop's observers see its common modes. For the calling thread's own there is
+  /// ``watchCurrentCoreFoundationRunLoop(name:threshold:)``.
+  ///
+  /// - Parameters:
+  ///   - runLoop: The `CFRunLoop`, which must live until the call returns.
+  ///   - name: Its name in reports.
+  ///   - threshold: How long a turn may take before it is a stall; the default is the configuration's.
+  /// - Returns: What ends the watch, and need not be kept.
+  /// - Throws: ``StallMonitorError`` as above, and if the process has no CoreFoundation.
+  @discardableResult
+  public func watch(
+    coreFoundationRunLoop runLoop: UnsafeMutableRawPointer, name: String, threshold: Duration? = nil
+  ) throws(StallMonitorError) -> LoopWatch {
+    guard let registry else { throw .notWatching }
+    guard clinux_cf_is_here() else { throw .noCoreFoundation }
+    let watch = try registry.makeWatch(
+      name: name, threshold: threshold, identity: .coreFoundation(UInt(bitPattern: runLoop)))
+    let begin = { @Sendable in
+      let stamper = TurnStamper(pulse: watch.pulse, kind: .foundation)
+      let traits = LoopWatch.Traits(
+        kind: { stamper.kind.reportName }, isInUnseenRun: { stamper.isInUnseenRun($0) })
+      watch.begin(traits) {
+        guard let attachment = FoundationPulseObserver.attachToCurrent(stamper) else { return nil }
+        return { attachment.end() }
+      }
+    }
+    if runLoop == clinux_cf_current_run_loop() {
+      begin()
+    } else if !FoundationPulseObserver.perform(on: runLoop, expecting: ExpectedThread(watch), begin) {
+      throw .loopHasEnded(name: name)
+    }
+    return watch
+  }
+
+  /// Watches the calling thread's Foundation run loop.
+  ///
+  /// - Parameters:
+  ///   - name: Its name in reports.
+  ///   - threshold: How long a turn may take before it is a stall; the default is the configuration's.
+  /// - Returns: What ends the watch, and need not be kept.
+  /// - Throws: ``StallMonitorError`` as ``watch(_:name:threshold:)``, and if the process has no CoreFoundation.
+  @discardableResult
+  public func watchCurrentCoreFoundationRunLoop(
+    name: String, threshold: Duration? = nil
+  ) throws(StallMonitorError) -> LoopWatch {
+    guard clinux_cf_is_here(), let runLoop = clinux_cf_current_run_loop() else { throw .noCoreFoundation }
+    return try watch(coreFoundationRunLoop: runLoop, name: name, threshold: threshold)
+  }
+
+  /// Watches a loop of the calling thread's that says itself when it is busy.
+  ///
+  /// It starts idle.
+  package func watchOwnLoop(name: String, threshold: Duration?) throws(StallMonitorError) -> OwnLoop {
+    guard let registry else { throw .notWatching }
+    let watch = try registry.makeWatch(name: name, threshold: threshold)
+    watch.begin(LoopWatch.Traits(kind: { "c" })) { {} }
+    return OwnLoop(watch)
+  }
+}
+
+/// A loop that says itself when it is busy.
+///
+/// ``busy()`` and ``idle()`` on the loop's thread only; they take no lock and cost what the pulse costs.
+package final class OwnLoop: Sendable {
+  private let pulse: Pulse
+  private let watch: LoopWatch
+  private let threadID: Int32
+
+  init(_ watch: LoopWatch) {
+    pulse = watch.pulse
+    self.watch = watch
+    threadID = clinux_gettid()
+  }
+
+  /// A turn begins.
+  package func busy() { pulse.turn(.afterWaiting) }
+
+  /// The turn has ended, and the loop is about to wait.
+  package func idle() { pulse.idle() }
+
+  /// Ends the watch; on the loop's thread also the turn that is under way.
+  package func end() {
+    if clinux_gettid() == threadID { pulse.idle() }
+    watch.stop()
+  }
+}

@@ -1,0 +1,156 @@
+import CLinux
+import Glibc
+import StallCapture
+import StallReport
+import Synchronization
+
+/// All that a monitor has begun, and ends when it stops.
+struct WatchSession: Sendable {
+  let registry: LoopRegistry
+  let suspension: Suspension
+  let couriers: Couriers
+  /// Nil if the main loop is not watched.
+  var mainThread: MainThreadWatch?
+  /// Nil if the cooperative pool is not watched.
+  var pool: CooperativePoolHeartbeat?
+
+  var watchdog: Watchdog { registry.watchdog }
+
+  /// The threads that run code of the service, or wake its queues; each exists only while somebody needs it.
+  struct Couriers: Sendable {
+    /// Log and metrics; nil without them.
+    var telemetry: TelemetryCourier?
+    /// The closures of `actions`; nil without them.
+    var actions: Courier?
+    /// Heartbeats.
+    var beats = Courier(name: "stall-beats")
+  }
+
+  /// Stops watching, and waits until the reports that are under way have been written as far as their reader takes them.
+  func end() {
+    registry.close()
+    mainThread?.end()
+    pool?.end()
+    watchdog.stop()
+    couriers.beats.end()
+    couriers.actions?.end()
+    StandardErrorQueue.flush()
+    Diagnostics.note("The stall monitor has stopped")
+    couriers.telemetry?.end()
+  }
+}
+
+/// Begins the watch of a process.
+struct WatchStart: Sendable {
+  let configuration: StallMonitorConfiguration
+  let environment: Environment
+  let sentinel: ForkSentinel
+  let serviceManager: ServiceManagerWatchdog?
+  let telemetry: TelemetryCourier?
+
+  /// Starts the watchdog and the output, and watches the main thread's loop if that is wanted.
+  ///
+  /// - Throws: ``StallMonitorError`` if the sink cannot be opened, or there is no thread to be had.
+  func begin(watchesMainLoop: Bool) throws(StallMonitorError) -> WatchSession {
+    let watchdog = Watchdog()
+    let couriers = WatchSession.Couriers(
+      telemetry: telemetry,
+      actions: ActionPlan.needsCourier(configuration.actions) ? Courier(name: "stall-actions") : nil)
+    let plan = SinkPlan(configuration, environment: environment)
+    let kept = try plan.keptDescriptor()
+    try startCouriers(couriers, of: watchdog)
+    let recovery = plan.makeRecoveryPage(sentinel: sentinel)
+    let keepsRecords = Atomic<Bool>(false)
+    let suspension = Suspension()
+    StandardErrorQueue.hold(
+      journalStream: environment.variables["JOURNAL_STREAM"] ?? "",
+      identifier: ProcessFacts.baseName(ProcessFacts.executablePath()))
+    defer { StandardErrorQueue.flush() }
+    do throws(StallMonitorError) {
+      try watchdog.start(keeping: kept) { () throws(StallMonitorError) in
+        let work = try makeWork(
+          of: watchdog, plan: plan, recovery: recovery, suspension: suspension, actionCourier: couriers.actions)
+        keepsRecords.store(work.keepsRecords, ordering: .releasing)
+        return work
+      }
+    } catch {
+      couriers.actions?.end()
+      throw error
+    }
+    let registry = LoopRegistry(
+      watchdog: watchdog, sentinel: sentinel, suspension: suspension, configuration: configuration,
+      keepsRecords: keepsRecords.load(ordering: .acquiring), recovery: recovery)
+    registry.rehearse()
+    var session = WatchSession(registry: registry, suspension: suspension, couriers: couriers)
+    if watchesMainLoop {
+      session.mainThread = MainThreadWatch(
+        by: registry, beats: couriers.beats, suspension: suspension, configuration: configuration)
+    }
+    if configuration.watchesCooperativePool { session.pool = watchPool(of: session) }
+    return session
+  }
+
+  /// On the calling thread, so that they share the service's descriptor table.
+  private func startCouriers(
+    _ couriers: WatchSession.Couriers, of watchdog: Watchdog
+  ) throws(StallMonitorError) {
+    do throws(OwnThreads.Failure) {
+      try couriers.telemetry?.start { watchdog.list.subjects.map(CountedLoop.init) }
+    } catch {
+      throw StallMonitorError(error)
+    }
+    if let actions = couriers.actions, !actions.addUser() { throw .noThread(code: EAGAIN) }
+  }
+
+  /// Makes what the watchdog does; on its thread.
+  ///
+  /// All that takes the dynamic loader's lock happens here, and never during a stall.
+  private func makeWork(
+    of watchdog: Watchdog, plan: SinkPlan, recovery: RecoveryPage?, suspension: Suspension, actionCourier: Courier?
+  ) throws(StallMonitorError) -> WatchdogWork {
+    let capture = ThreadCapture()
+    capture.prepareThread()
+    if let problem = LockLayouts.current.problem {
+      Diagnostics.say("lock holders are not reported for \(problem): this process keeps their owners at unknown places")
+    }
+    let executable = ProcessFacts.executablePath()
+    let resolver = FrameResolver(executablePath: executable)
+    let serviceName = configuration.serviceName ?? ProcessFacts.baseName(executable)
+    let origin = Report.Origin(
+      processID: getpid(), executablePath: executable,
+      executableBuildID: resolver.buildID(of: ProcessFacts.executableAddress()), serviceName: serviceName,
+      serviceVersion: configuration.serviceVersion, hostName: ProcessFacts.hostName())
+    let tunings = TuningBox()
+    let semaphore = watchdog.semaphore
+    let sink = try plan.start(origin: origin, tunings: tunings, recovery: recovery) { semaphore.post() }
+    let ledger = RepeatLedger(
+      window: configuration.repeatWindow.nanoseconds, budget: configuration.budget, now: MonotonicClock.now())
+    let publisher = ReportPublisher(sink: sink, ledger: ledger, courier: telemetry)
+    let recorder = FatalRecorder.make(
+      configured: configuration.stateDirectory, environment: environment, serviceName: serviceName)
+    let records = StallRecords(
+      origin: origin, recorder: recorder, recovery: recovery, publisher: publisher, sink: sink)
+    let actions = ActionRunner(
+      origin: origin, plan: ActionPlan(configuration.actions), courier: actionCourier, publisher: publisher,
+      records: records, writtenDetails: sink.writtenDetails)
+    return WatchdogWork(
+      of: watchdog,
+      stalls: StallFollower(
+        origin: origin, sampler: StallSampler(capture: capture, resolver: resolver), publisher: publisher,
+        records: records, actions: actions),
+      settings: SettingsFollower(
+        configuration, tunings: tunings, suspension: suspension, sinkNames: sink.namesFrames),
+      serviceManager: serviceManager, telemetry: telemetry)
+  }
+
+  private func watchPool(of session: WatchSession) -> CooperativePoolHeartbeat {
+    let pulse = session.watchdog.makePulse()
+    let heartbeat = CooperativePoolHeartbeat(pulse: pulse, courier: session.couriers.beats)
+    session.watchdog.list.watch(
+      WatchedLoop.Subject(
+        name: "cooperative", kind: { CooperativePoolHeartbeat.kind }, threadID: getpid(), stackEnd: 0,
+        threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: session.suspension,
+        state: { (nil, nil) }, heartbeat: heartbeat))
+    return heartbeat
+  }
+}

@@ -1,0 +1,49 @@
+import CLinux
+import Glibc
+import StallCapture
+import StallReport
+import Synchronization
+
+/// Takes the stacks of all threads on demand, on a thread of its own: the one that asks stands still meanwhile, and is
+/// read like any other.
+// Unchecked: made by the asker, used by the dump's thread, and read after that has ended.
+final class ThreadDump: @unchecked Sendable {
+  private let timeLimit: UInt64
+  private var threads: [ThreadBacktrace] = []
+
+  // How many have been taken; held during one, since each takes some megabytes for symbols.
+  private static let count = Mutex<UInt64>(0)
+
+  private init(timeLimit: UInt64) { self.timeLimit = timeLimit }
+
+  /// All threads but this library's own.
+  ///
+  /// Empty if no thread could be made.
+  static func take(timeLimit: UInt64) -> [ThreadBacktrace] {
+    let dump = ThreadDump(timeLimit: timeLimit)
+    guard let handle = try? OwnThreads.startApart(name: "stall-dump", { dump.run() }) else { return [] }
+    pthread_join(handle, nil)
+    return dump.threads
+  }
+
+  private func run() {
+    Self.count.withLock {
+      $0 += 1
+      takeAll()
+    }
+  }
+
+  private func takeAll() {
+    let capture = ThreadCapture()
+    let resolver = FrameResolver(executablePath: ProcessFacts.executablePath())
+    resolver.prepareThread()
+    capture.flush()
+    defer { capture.finishThread() }
+    let deadline = MonotonicClock.now() + timeLimit
+    let sweep = ThreadSweep(runningOnly: false, excluding: [], with: capture, deadline: deadline)
+    threads = sweep.findings.map {
+      ThreadBacktrace(Report.OtherThread($0, resolver: resolver, deadline: deadline))
+    }
+    threads += sweep.notLookedAt.map { ThreadBacktrace(id: $0, failure: "the time limit was over") }
+  }
+}

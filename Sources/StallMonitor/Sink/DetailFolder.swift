@@ -1,0 +1,153 @@
+import DescriptorIO
+import Glibc
+
+/// A folder of detail files, one for each stall: their names, whole files only, and which give way when there are too many.
+///
+/// A service's own files are `ID.json`, those that the agent keeps are `ID.USER.json`: whoever knows the id of another user's stall cannot
+/// take its file's place. Nothing in the folder is touched but regular files with such names, and no link is followed. Used by one thread
+/// at a time.
+package final class DetailFolder {
+  /// What is kept.
+  package struct Limits: Sendable {
+    package var files: Int
+    package var bytes: Int
+    /// In seconds; nil for any age.
+    package var age: Int?
+
+    package init(files: Int, bytes: Int, age: Int? = nil) { (self.files, self.bytes, self.age) = (files, bytes, age) }
+  }
+
+  private struct Entry {
+    var id: String
+    var user: UInt32?
+    /// When it was last written.
+    var time: timespec
+    var size: Int
+
+    var name: String { DetailFolder.name(of: id, user: user) }
+  }
+
+  private static let suffix = ".json"
+  private static let unfinished = ".part"
+
+  package var limits: Limits
+  private let descriptor: Int32
+  // Oldest first.
+  private var entries: [Entry] = []
+  private var bytesOfUser: [UInt32?: Int] = [:]
+  /// Of all files.
+  package private(set) var bytes = 0
+  /// How many files have given way.
+  package private(set) var removed: UInt64 = 0
+
+  /// Reads what is in a folder, whose descriptor it takes over.
+  ///
+  /// - Parameter isShared: Whether other processes write there as well; otherwise a file that is not finished is one that a killed process
+  ///   has left, and is removed.
+  package init(taking descriptor: Int32, limits: Limits, isShared: Bool) {
+    self.descriptor = descriptor
+    self.limits = limits
+    scan(isShared: isShared)
+  }
+
+  deinit { close(descriptor) }
+
+  /// How many files there are.
+  package var count: Int { entries.count }
+
+  /// Whether a text can be the id of a stall: 32 lower-case hexadecimal digits.
+  package static func isID(_ text: some Collection<UInt8>) -> Bool {
+    text.count == 32
+      && text.allSatisfy {
+        (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains($0)
+      }
+  }
+
+  /// The name of a stall's file; `user` is nil for a service's own files.
+  package static func name(of id: String, user: UInt32? = nil) -> String {
+    id + (user.map { ".\($0)" } ?? "") + suffix
+  }
+
+  /// Writes the file of a stall, in the place of the one that it had; an errno value, or 0.
+  ///
+  /// Waits for the disk.
+  package func write(_ id: String, of user: UInt32? = nil, _ bytes: [UInt8]) -> Int32 {
+    guard bytes.count <= limits.bytes else { return EFBIG }
+    makeRoom(for: bytes.count)
+    var now = timespec()
+    clock_gettime(CLOCK_REALTIME, &now)
+    let entry = Entry(id: id, user: user, time: now, size: bytes.count)
+    let code = replace(entry.name, with: bytes)
+    guard code == 0 else { return code }
+    if let known = entries.lastIndex(where: { $0.id == id && $0.user == user }) { forget(at: known) }
+    entries.append(entry)
+    count(entry)
+    return 0
+  }
+
+  /// Puts a file that is no stall's in the place of the one with its name; an errno value, or 0.
+  package func replace(_ name: String, with bytes: [UInt8]) -> Int32 {
+    DirectoryFiles.replace(name, in: descriptor, unfinished: name + Self.unfinished, with: bytes)
+  }
+
+  /// Removes what is too old, and then the oldest of the user that has most, until the rest and so many bytes more are within the limits.
+  package func makeRoom(for size: Int) {
+    let oldest = limits.age.map { time(nil) - $0 } ?? Int.min
+    while let first = entries.first, first.time.tv_sec < oldest { remove(at: 0) }
+    while bytes + size > limits.bytes || entries.count >= limits.files {
+      let most = bytesOfUser.max { $0.value < $1.value }?.key
+      guard let position = entries.firstIndex(where: { $0.user == most }) else { return }
+      remove(at: position)
+    }
+  }
+
+  /// Reads the first bytes of a file that is no stall's; empty if there is none, or if it is longer.
+  package func read(_ name: String, limit: Int) -> [UInt8] {
+    DirectoryFiles.read(name, in: descriptor, limit: limit)
+  }
+
+  // MARK: What is there
+
+  private func scan(isShared: Bool) {
+    _ = DirectoryFiles.forEachName(in: descriptor) { name in
+      if let entry = entry(name) {
+        entries.append(entry)
+      } else if !isShared, name.hasSuffix(Self.unfinished), entry(String(name.dropLast(Self.unfinished.count)), at: name) != nil {
+        unlinkat(descriptor, name, 0)
+      }
+      return true
+    }
+    entries.sort { ($0.time.tv_sec, $0.time.tv_nsec, $0.id) < ($1.time.tv_sec, $1.time.tv_nsec, $1.id) }
+    entries.forEach(count)
+  }
+
+  /// The file of a stall; nil if the name is no such file's.
+  private func entry(_ name: String, at place: String? = nil) -> Entry? {
+    var status = stat()
+    guard name.hasSuffix(Self.suffix), Self.isID(name.utf8.prefix(32)),
+      fstatat(descriptor, place ?? name, &status, AT_SYMLINK_NOFOLLOW) == 0, status.st_mode & S_IFMT == S_IFREG
+    else { return nil }
+    let user = UInt32(name.dropFirst(33).dropLast(Self.suffix.count))
+    let entry = Entry(id: String(name.prefix(32)), user: user, time: status.st_mtim, size: Int(status.st_size))
+    return entry.name == name ? entry : nil
+  }
+
+  private func count(_ entry: Entry) {
+    bytes += entry.size
+    bytesOfUser[entry.user, default: 0] += entry.size
+  }
+
+  private func remove(at position: Int) {
+    unlinkat(descriptor, entries[position].name, 0)
+    forget(at: position)
+    removed += 1
+  }
+
+  private func forget(at position: Int) {
+    let entry = entries.remove(at: position)
+    bytes -= entry.size
+    let left = bytesOfUser[entry.user, default: 0] - entry.size
+    // One with empty files still has some.
+    bytesOfUser[entry.user] = left > 0 || entries.contains { $0.user == entry.user } ? left : nil
+  }
+}

@@ -1,0 +1,30 @@
+import CLinux
+import Glibc
+import StallCapture
+
+/// Whether there is memory for what the library's threads are about to do.
+///
+/// A service in C may survive that malloc(3) fails; Swift ends the process. So the threads ask before they allocate, and otherwise wait. What
+/// another thread takes between the question and the use is not seen.
+enum AvailableMemory {
+  /// What is asked of malloc(3), and of the kernel beside, in bytes: more than a report with its names takes.
+  private static let small = 64 << 10
+  private static let large = 4 << 20
+
+  /// How long a thread waits before it asks again, in nanoseconds.
+  static let retryInterval: UInt64 = 20_000_000
+
+  /// Whether there is room at this moment; a few microseconds.
+  static var isEnough: Bool { clinux_has_room(small, large) }
+
+  /// Waits until there is room for work on lines; false if there is none by `deadline`.
+  @discardableResult
+  static func wait(until deadline: UInt64 = .max) -> Bool {
+    while !isEnough {
+      guard MonotonicClock.now() < deadline else { return false }
+      var pause = timespec(tv_sec: 0, tv_nsec: Int(retryInterval))
+      nanosleep(&pause, nil)
+    }
+    return true
+  }
+}

@@ -1,0 +1,32 @@
+import CLinux
+import Glibc
+import StallCapture
+
+/// What a report says of this process, found once when the watch starts.
+enum ProcessFacts {
+  /// The executable's path, even if it has been removed since (then the kernel appends ` (deleted)`).
+  static func executablePath() -> String {
+    withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 4096) { buffer in
+      let count = readlink("/proc/self/exe", buffer.baseAddress!, buffer.count)
+      return count > 0 ? String(decoding: buffer[..<count], as: UTF8.self) : "/proc/self/exe"
+    }
+  }
+
+  static func hostName() -> String {
+    withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { buffer in
+      gethostname(buffer.baseAddress!, buffer.count) == 0 ? String(cString: buffer.baseAddress!) : "localhost"
+    }
+  }
+
+  static func baseName(_ path: String) -> String {
+    path.split(separator: "/").last.map(String.init) ?? path
+  }
+
+  /// An address in the main executable.
+  static func executableAddress() -> UInt64 { UInt64(clinux_program_headers()) }
+
+  /// Where the main thread's stack ends, or 0 if the kernel does not tell.
+  static func mainStackEnd() -> UInt64 {
+    ThreadProbe(thread: getpid()).status()?.startOfStack ?? 0
+  }
+}

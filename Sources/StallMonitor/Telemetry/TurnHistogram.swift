@@ -1,0 +1,60 @@
+import TurnSource
+
+/// A histogram of turn lengths with fixed bounds: of all turns, or of those between two readings.
+struct TurnHistogram: Sendable, Equatable {
+  /// The longest turn that each bucket counts, in seconds; a last one counts all.
+  static let bounds = [0.000_1, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+
+  /// Turns up to each bound, and then all: each counts those before it, too.
+  var buckets = [Int](repeating: 0, count: bounds.count + 1)
+  /// The time that the turns took.
+  var seconds = 0.0
+
+  init() {}
+
+  /// What a loop has counted; a turn's length is known to within 12.5 %.
+  init(of loop: any TurnSource) {
+    let totals = loop.turnTotals
+    for (length, turns) in totals.histogram {
+      let seconds = length / .seconds(1)
+      for (index, bound) in Self.bounds.enumerated() where seconds <= bound { buckets[index] += Int(clamping: turns) }
+      buckets[Self.bounds.count] += Int(clamping: turns)
+    }
+    seconds = totals.workTime / .seconds(1)
+  }
+
+  /// What has come since `last`, which becomes this; nil if no turn has.
+  ///
+  /// A counter never goes back, though the lengths are measured by a clock whose rate is known ever better.
+  func change(since last: inout TurnHistogram) -> TurnHistogram? {
+    guard buckets != last.buckets else { return nil }
+    var change = TurnHistogram()
+    for index in buckets.indices {
+      change.buckets[index] = max(0, buckets[index] - last.buckets[index])
+      last.buckets[index] += change.buckets[index]
+    }
+    change.seconds = max(0, seconds - last.seconds)
+    last.seconds += change.seconds
+    return change
+  }
+}
+
+/// Reads what a loop has counted of its turns since the watch began.
+final class TurnMeter: Sendable {
+  let loop: any TurnSource
+  /// What the loop had counted when the watch began.
+  let earlier: TurnHistogram
+
+  /// - Parameters:
+  ///   - loop: The loop.
+  ///   - isRead: Whether anybody wants to know.
+  init(of loop: any TurnSource, isRead: Bool) {
+    self.loop = loop
+    earlier = isRead ? TurnHistogram(of: loop) : TurnHistogram()
+  }
+
+  /// What the loop has counted by now.
+  ///
+  /// From any thread; allocates some KB.
+  var histogram: TurnHistogram { TurnHistogram(of: loop) }
+}

@@ -1,0 +1,74 @@
+import CLinux
+import Glibc
+import StallCapture
+
+extension OwnThreads {
+  /// A thread could not be made.
+  struct Failure: Error {
+    /// An errno value.
+    var code: Int32
+  }
+
+  /// Starts a thread that runs `body`.
+  ///
+  /// The thread has the descriptor table of the thread that starts it: a thread that runs code of the service, or wakes its queues, must be
+  /// started by one of the service's. It blocks all signals but those that a crash raises, and SIGPROF, by which Swift's crash handler stops
+  /// the other threads.
+  /// - Throws: If there is no thread to be had.
+  static func start(name: StaticString, _ body: @escaping @Sendable () -> Void) throws(Failure) -> pthread_t {
+    var all = sigset_t()
+    var previous = sigset_t()
+    sigfillset(&all)
+    for number in [SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS, SIGPROF] { sigdelset(&all, number) }
+    pthread_sigmask(SIG_SETMASK, &all, &previous)
+    defer { pthread_sigmask(SIG_SETMASK, &previous, nil) }
+    let work = Unmanaged.passRetained(Work(name: name, table: clinux_descriptor_table(), body: body))
+    var handle = pthread_t()
+    let code = pthread_create(
+      &handle, nil,
+      { argument in
+        let work = Unmanaged<Work>.fromOpaque(argument!).takeRetainedValue()
+        clinux_inherit_descriptor_table(work.table)
+        AvailableMemory.wait()
+        work.name.withUTF8Buffer {
+          $0.withMemoryRebound(to: CChar.self) { clinux_set_thread_name($0.baseAddress!) }
+        }
+        OwnThreads.including(work.body)
+        return nil
+      }, work.toOpaque())
+    guard code == 0 else {
+      work.release()
+      throw Failure(code: code)
+    }
+    return handle
+  }
+
+  /// Starts a thread with a descriptor table of its own, where the kernel allows that.
+  ///
+  /// The table holds nothing of the service's but `kept`, if that is 0 to 2. Such a thread calls no code of the service, starts no thread for it,
+  /// and enqueues nothing on its queues.
+  static func startApart(
+    name: StaticString, keeping kept: Int32? = nil, _ body: @escaping @Sendable () -> Void
+  ) throws(Failure) -> pthread_t {
+    try start(name: name) {
+      _ = clinux_enter_own_descriptor_table(kept ?? -1)
+      body()
+    }
+  }
+
+  /// Whether the calling thread has a descriptor table apart from the service's.
+  static var isApart: Bool { clinux_descriptor_table() != 0 }
+
+  /// What a thread is made for.
+  private final class Work: Sendable {
+    let name: StaticString
+    let table: UInt32
+    let body: @Sendable () -> Void
+
+    init(name: StaticString, table: UInt32, body: @escaping @Sendable () -> Void) {
+      self.name = name
+      self.table = table
+      self.body = body
+    }
+  }
+}

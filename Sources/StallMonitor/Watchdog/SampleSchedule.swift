@@ -1,0 +1,50 @@
+/// When the samples and the `stall.ongoing` reports of one stall are due.
+///
+/// The time between two samples doubles up to a second, and grows further after the 40th. `stall.ongoing` is due 1, 2, 4 … s after
+/// the beginning, and then every minute. Times are nanoseconds of the monotonic clock.
+struct SampleSchedule: Equatable {
+  /// The longest time between two samples, and how many are taken at that pace before it grows again.
+  private static let steadySampleInterval: UInt64 = 1_000_000_000
+  private static let steadySamples = 40
+  private static let longestInterval: UInt64 = 60_000_000_000
+
+  /// When the next sample is due.
+  private(set) var nextSample: UInt64
+  /// When the next `stall.ongoing` is due.
+  private(set) var nextOngoing: UInt64
+
+  private var sampleInterval: UInt64
+  private let steadyInterval: UInt64
+  private var ongoingInterval: UInt64 = 1_000_000_000
+  private var samples = 0
+
+  /// The schedule of a stall that was found at `now`.
+  ///
+  /// - Parameters:
+  ///   - start: When the late turn began, without the time in which the process was frozen.
+  ///   - now: When it was found to be late, and sampled first.
+  ///   - sampling: How long after the first sample the second one comes.
+  init(start: UInt64, now: UInt64, sampling: UInt64 = 100_000_000) {
+    sampleInterval = sampling
+    steadyInterval = max(sampling, Self.steadySampleInterval)
+    nextSample = now + sampleInterval
+    nextOngoing = max(start + ongoingInterval, now + 1)
+  }
+
+  /// Plans the next sample, after one at `time`.
+  mutating func didSample(at time: UInt64) {
+    samples += 1
+    sampleInterval =
+      samples < Self.steadySamples
+      ? min(2 * sampleInterval, steadyInterval) : min(2 * sampleInterval, Self.longestInterval)
+    nextSample = time + sampleInterval
+  }
+
+  /// Plans the next `stall.ongoing`, after one at `time`.
+  mutating func didReportOngoing(at time: UInt64) {
+    while nextOngoing <= time {
+      nextOngoing += ongoingInterval
+      if ongoingInterval < Self.longestInterval { ongoingInterval = min(2 * ongoingInterval, Self.longestInterval) }
+    }
+  }
+}

@@ -1,0 +1,80 @@
+import StallCapture
+import StallReport
+
+/// The thread that serves a loop, and what the kernel counts for it in the turn under way.
+///
+/// It may change where a heartbeat watches a queue that workers serve. Belongs to the watchdog's thread.
+final class ServingThread {
+  /// The thread that serves the loop, unless the heartbeat knows another, and where its stack ends, or 0.
+  private let ownID: Int32
+  private let ownStackEnd: UInt64
+  private let heartbeat: (any Heartbeat)?
+  private(set) var probe: ThreadProbe
+  private let throttle = ThrottleCounter()
+  private let pressure: PressureCounter? = PressureCounter()
+  // What had been counted when this turn, or the thread that serves it now, was first seen.
+  private var baseline: ThreadUsage?
+  // The same when the last beat was handed to the courier.
+  private var beatBaseline: ThreadUsage?
+
+  init(id: Int32, stackEnd: UInt64, heartbeat: (any Heartbeat)?) {
+    (ownID, ownStackEnd, self.heartbeat) = (id, stackEnd, heartbeat)
+    probe = ThreadProbe(thread: id)
+  }
+
+  /// The kernel's id of the thread that served the loop last.
+  var id: Int32 { probe.id }
+
+  /// Where its stack ends, or 0 if that is not known.
+  var stackEnd: UInt64 { probe.id == ownID ? ownStackEnd : 0 }
+
+  /// Whose threads serve the loop; nil if it has one of its own.
+  var pool: WorkerPool? { heartbeat?.pool }
+
+  /// Whether the thread is one of a pool's workers.
+  var isWorker: Bool { heartbeat.map { $0.isBeating && $0.pool != nil } ?? false }
+
+  /// The thread that serves the loop at this moment.
+  var server: LoopServer {
+    guard let heartbeat, heartbeat.isBeating else { return .thread(ownID) }
+    return heartbeat.server
+  }
+
+  /// Whether the same thread serves the loop as before.
+  var isServing: Bool { server == .thread(probe.id) }
+
+  /// Goes over to the thread that serves the loop now.
+  func follow() -> LoopServer {
+    let server = server
+    if case .thread(let id) = server, id != probe.id {
+      probe = ThreadProbe(thread: id)
+      baseline = usage(at: MonotonicClock.now())
+    }
+    return server
+  }
+
+  // MARK: What the kernel counts
+
+  /// Notes that a heartbeat was sent: what is counted from here on belongs to its turn.
+  func didBeat(at time: UInt64) { beatBaseline = usage(at: time) }
+
+  /// Counts from the beginning of a turn, as far as that is known.
+  func beginTurn(isHeartbeat: Bool, at time: UInt64) {
+    let id = probe.id
+    _ = follow()
+    baseline = isHeartbeat && id == probe.id ? beatBaseline ?? usage(at: time) : usage(at: time)
+  }
+
+  /// Forgets what was counted before a turn that was not seen until it was late.
+  func forgetUsage() { baseline = nil }
+
+  /// What was counted in the turn up to `time`; nil if that is not known.
+  func change(at time: UInt64) -> ResourceUsage? {
+    guard let baseline, let usage = usage(at: time) else { return nil }
+    return usage.change(since: baseline)
+  }
+
+  private func usage(at time: UInt64) -> ThreadUsage? {
+    ThreadUsage(probe, throttle: throttle, pressure: pressure, at: time)
+  }
+}

@@ -1,0 +1,170 @@
+import StallCapture
+import StallReport
+
+/// Follows the stalls of all loops: carries out what each loop's ``TurnMonitor`` decides.
+///
+/// Belongs to the watchdog's thread.
+final class StallFollower {
+  private let origin: Report.Origin
+  let sampler: StallSampler
+  let publisher: ReportPublisher
+  let records: StallRecords
+  private let actions: ActionRunner
+  /// For how long computations that have become late may be sampled once more before the thread waits again.
+  var followUpBudget: UInt64 = 0
+  /// The capture's buffer holds the stack of a late turn that waits for memory.
+  private var isBufferTaken = false
+
+  init(
+    origin: Report.Origin, sampler: StallSampler, publisher: ReportPublisher, records: StallRecords,
+    actions: ActionRunner
+  ) {
+    self.origin = origin
+    self.sampler = sampler
+    self.publisher = publisher
+    self.records = records
+    self.actions = actions
+  }
+
+  /// Checks a loop and does what is due.
+  ///
+  /// Returns when to check again, or nil while nothing moves.
+  func follow(_ loop: WatchedLoop, frozen: UInt64) -> UInt64? {
+    var frozen = frozen
+    // Each step leads to another check; a bound, so that one loop cannot keep the thread for itself.
+    for _ in 0..<4 {
+      let now = MonotonicClock.now()
+      let decision = loop.check(at: now, frozen: frozen)
+      frozen = 0
+      // An earlier loop's report may have taken long.
+      if needsReport(decision), !AvailableMemory.isEnough { return now + AvailableMemory.retryInterval }
+      switch decision {
+      case .quiet, .beat: return nil
+      case .checkAgain(let time):
+        actions.run(on: loop, at: now)
+        return min(time, actions.nextTime(for: loop) ?? .max)
+      case .late(let turn): begin(loop, turn, at: now)
+      case .due(_, let ongoing): sample(loop, isOngoingDue: ongoing, at: now)
+      case .ended(let end): finish(loop, at: end)
+      case .deferred: return now + AvailableMemory.retryInterval
+      }
+    }
+    return MonotonicClock.now()
+  }
+
+  private func needsReport(_ decision: TurnMonitor.Decision) -> Bool {
+    switch decision {
+    case .quiet, .checkAgain, .beat, .deferred: false
+    case .late, .due, .ended: true
+    }
+  }
+
+  /// Begins to follow a late turn, and reports it.
+  private func begin(_ loop: WatchedLoop, _ turn: Pulse.Word, at now: UInt64) {
+    guard loop.beginEpisode(turn: turn, id: ReportPublisher.makeIdentifier(), now: now) else { return }
+    records.begin(loop)
+    sampler.prepare()
+    if case .unseenRun = sampler.sample(loop) { return loop.ignoreTurn() }
+    let found = Timestamp.now()
+    if let report = loop.report(.started, end: now, origin: origin),
+      followUpBudget > 0, !publisher.ledger.knows(report, at: now)
+    {
+      let begin = MonotonicClock.now()
+      // Write the record first: the process may end meanwhile.
+      sampler.followUp(loop, budget: followUpBudget) { records.keep(loop) }
+      followUpBudget -= min(followUpBudget, MonotonicClock.now() - begin)
+    }
+    if var report = loop.report(.started, end: now, origin: origin) {
+      report.time = found
+      loop.progress.isReported = publisher.begin(report)
+    }
+    sampler.resolver.trim()
+    records.keep(loop)
+    actions.run(on: loop, as: .started, at: now)
+  }
+
+  /// Takes a sample of a stall that lasts, and reports that it does if that is due.
+  private func sample(_ loop: WatchedLoop, isOngoingDue: Bool, at now: UInt64) {
+    if case .unseenRun = sampler.sample(loop) { return finish(loop, at: now, isIgnored: true) }
+    if isOngoingDue {
+      // The stall may have ended while it was sampled: then only its end is reported.
+      if loop.subject.pulse.episodeEnd != nil { return }
+      if let report = loop.report(.ongoing, end: now, origin: origin) {
+        loop.progress.isReported = publisher.goOn(report, isReported: loop.progress.isReported)
+      }
+      loop.didReportOngoing(at: now)
+    }
+    sampler.resolver.trim()
+    records.keep(loop)
+    actions.run(on: loop, at: now)
+  }
+
+  // MARK: Without memory
+
+  /// Notes which loops are late; allocates nothing.
+  func deferLateTurns(of loops: [WatchedLoop]) {
+    let now = MonotonicClock.now()
+    for loop in loops where loop.deferLateTurn(at: now, with: isBufferTaken ? nil : sampler.capture) {
+      isBufferTaken = true
+    }
+  }
+
+  /// There is memory again: begins what was deferred, before any other capture uses the buffer.
+  func beginDeferredEpisodes(of loops: [WatchedLoop]) {
+    for loop in loops where loop.deferred?.buffered != nil { beginDeferredEpisode(of: loop, at: MonotonicClock.now()) }
+    for loop in loops where loop.deferred != nil { beginDeferredEpisode(of: loop, at: MonotonicClock.now()) }
+    isBufferTaken = false
+  }
+
+  private func beginDeferredEpisode(of loop: WatchedLoop, at now: UInt64) {
+    sampler.resolver.flush()
+    if let turn = loop.beginDeferredEpisode(id: ReportPublisher.makeIdentifier(), now: now) {
+      sampler.addSample(of: turn, to: loop)
+    }
+    records.begin(loop)
+    guard loop.subject.pulse.episodeEnd == nil, let report = loop.report(.started, end: now, origin: origin)
+    else { return }
+    loop.progress.isReported = publisher.begin(report)
+    records.keep(loop)
+  }
+
+  // MARK: The end
+
+  /// Closes what is open when the watch ends in mid-stall.
+  func finish(_ loops: [WatchedLoop]) {
+    for loop in loops where loop.isStalled {
+      if loop.deferred != nil { beginDeferredEpisode(of: loop, at: MonotonicClock.now()) }
+      let end = loop.subject.pulse.episodeEnd
+      finish(loop, at: end ?? MonotonicClock.now(), watchEnded: end == nil)
+    }
+  }
+
+  private func finish(
+    _ loop: WatchedLoop, at end: UInt64, watchEnded: Bool = false, isIgnored: Bool = false
+  ) {
+    // First of all: the same stall is never reported as ended and as fatal.
+    records.end(loop, at: end)
+    loop.completeEpisode(with: sampler.resolver)
+    let report = loop.report(.ended, end: end, origin: origin, watchEnded: watchEnded)
+    if let report, let episode = loop.episode {
+      publisher.end(report, of: episode, isReported: loop.progress.isReported)
+    }
+    sampler.resolver.trim()
+    if !watchEnded, !isIgnored { actions.run(on: loop, as: .ended, at: end) }
+    if isIgnored { loop.ignoreTurn() } else { loop.endEpisode() }
+  }
+
+  /// Ends without a report of what is open; allocates nothing.
+  func abandon(_ loops: [WatchedLoop]) {
+    for loop in loops where loop.isStalled {
+      records.end(loop, at: MonotonicClock.now())
+      loop.subject.pulse.cancelEpisode()
+    }
+  }
+
+  /// Reports a freeze of the process, if it lasted as long as some loop's threshold.
+  func reportFreeze(_ frozen: UInt64, of loops: [WatchedLoop]) {
+    guard let loop = loops.first(where: { frozen >= max($0.threshold, FreezeDetector.worthReporting) }) else { return }
+    publisher.reportFreeze(loop.freezeReport(lasting: frozen, id: ReportPublisher.makeIdentifier(), origin: origin))
+  }
+}

@@ -1,0 +1,272 @@
+/// Decides about one loop: whether its turn is late, when to check again, and what is due in a stall.
+///
+/// A value without effects: the caller passes in what it has read (``Reading``) and carries out what comes out (``Outcome``).
+/// Times are nanoseconds of the monotonic clock.
+struct TurnMonitor {
+  /// What was read of a loop at one moment.
+  struct Reading {
+    var now: UInt64
+    var word: Pulse.Word
+    /// When the turn in the word began.
+    var turnBegan: UInt64
+    /// Whether turns are ignored now.
+    var isSuspended = false
+    /// When that last ended; no turn is timed from before.
+    var resumedAt: UInt64 = 0
+    var heartbeat = HeartbeatState.none
+    /// When the followed turn ended; nil while it lasts, or if none is followed.
+    var turnEnd: UInt64?
+  }
+
+  /// How a loop without observers is watched.
+  enum HeartbeatState {
+    /// By observers alone.
+    case none
+    /// By observers, until another thread comes to serve it.
+    case searching
+    case beating
+    /// The loop never answers again.
+    case over
+  }
+
+  /// What to do about the loop.
+  enum Decision: Equatable {
+    /// Nothing moved since the last check, and no turn is under way: nothing to watch.
+    case quiet
+    /// Check again at this time.
+    case checkAgain(at: UInt64)
+    /// Send a heartbeat, read the word again, and call ``TurnMonitor/didBeat(_:frozen:)``.
+    case beat
+    /// The turn is late: begin an episode.
+    case late(Pulse.Word)
+    /// A sample of the stall is due, or a `stall.ongoing` report, or both.
+    case due(sample: Bool, ongoing: Bool)
+    /// The late turn has ended.
+    case ended(at: UInt64)
+    /// A late turn was found while there was no memory for a report.
+    case deferred
+  }
+
+  /// A decision, with what else the check has shown.
+  struct Outcome: Equatable {
+    var decision: Decision
+    /// The turn under way was not seen before: what its thread uses counts from now on.
+    var isNewTurn = false
+    /// The loop turns by itself: nobody need look for another thread that serves it.
+    var endsSearch = false
+  }
+
+  /// A turn that is late.
+  struct LateTurn: Equatable {
+    var word: Pulse.Word
+    /// When it began, or the loop was resumed in it.
+    var start: UInt64
+    /// For how long of it the process was frozen, and when the last of that was noticed.
+    var frozen: UInt64 = 0
+    var frozenUntil: UInt64 = 0
+  }
+
+  private enum State {
+    case watching
+    /// A late turn waits for memory.
+    case deferred
+    case following(SampleSchedule)
+  }
+
+  /// After how many thresholds of turns of its own no other thread is expected to serve a loop.
+  private static let thresholdsOfSearch: UInt64 = 4
+  /// The longest time between two searches for the thread that serves a loop that never turns.
+  private static let longestSearchInterval: UInt64 = 60_000_000_000
+
+  /// How long a turn may take.
+  var threshold: UInt64
+  private var state = State.watching
+  // The word at the last check, and when its turn began. At first that of a loop that never turned.
+  private var seen = Pulse.Word(raw: 0)
+  private var seenSince: UInt64 = 0
+  // A late turn in which the loop turns in a run that is not observed.
+  private var ignored: Pulse.Word?
+  // For how long of the turn under way the whole process was frozen.
+  private var frozenInTurn: UInt64 = 0
+  private var frozenUntil: UInt64 = 0
+  // When to search again for the thread that serves a loop that has not turned yet.
+  private var searchTime: UInt64 = 0
+  private var searchInterval: UInt64 = 0
+  // When it was first seen to turn by itself.
+  private var turningSince: UInt64?
+  // No heartbeat is sent before this time.
+  private var nextBeat: UInt64 = 0
+
+  init(threshold: UInt64) { self.threshold = threshold }
+
+  /// Whether a stall is being followed.
+  var isFollowing: Bool { if case .following = state { true } else { false } }
+
+  /// Whether a late turn waits for memory.
+  var isDeferred: Bool { if case .deferred = state { true } else { false } }
+
+  // MARK: Checks
+
+  /// Checks the loop.
+  ///
+  /// - Parameters:
+  ///   - reading: The loop at this moment.
+  ///   - frozen: For how long the whole process was frozen since the last check: no loop is late by that time.
+  /// - Returns: What to do now.
+  mutating func check(_ reading: Reading, frozen: UInt64) -> Outcome {
+    switch state {
+    case .deferred: return Outcome(decision: .deferred)
+    case .following(let schedule): return Outcome(decision: follow(schedule, reading))
+    case .watching: break
+    }
+    if reading.heartbeat == .over { return Outcome(decision: .quiet) }
+    if reading.isSuspended {
+      // Nothing to check, and nothing to be woken for, until it ends.
+      seen = reading.word
+      return Outcome(decision: .quiet)
+    }
+    if reading.word.phase == .idle {
+      if reading.heartbeat == .beating {
+        seen = reading.word
+        guard reading.now >= nextBeat else { return Outcome(decision: .checkAgain(at: nextBeat)) }
+        // On a grid: one wake-up serves all loops.
+        nextBeat = (reading.now / threshold + 1) * threshold
+        return Outcome(decision: .beat)
+      }
+      // No run loop has turned yet: it may be that none ever will.
+      if reading.heartbeat == .searching, reading.word.raw == 0 {
+        return Outcome(decision: .checkAgain(at: nextSearch(at: reading.now)))
+      }
+    }
+    return checkTurn(reading, frozen: frozen)
+  }
+
+  /// Goes on after a heartbeat was sent; `reading` has the word as it is then.
+  mutating func didBeat(_ reading: Reading, frozen: UInt64) -> Outcome {
+    // The loop rests, and got none.
+    if reading.word.phase == .idle { return Outcome(decision: .checkAgain(at: nextBeat)) }
+    return checkTurn(reading, frozen: frozen)
+  }
+
+  private mutating func checkTurn(_ reading: Reading, frozen: UInt64) -> Outcome {
+    let (now, word) = (reading.now, reading.word)
+    var outcome = Outcome(decision: .quiet)
+    outcome.endsSearch = endsSearch(reading)
+    if word.phase == .idle {
+      guard word != seen else { return outcome }
+      seen = word
+      // A turn that begins after this moment cannot be late before then.
+      outcome.decision = .checkAgain(at: now + threshold)
+      return outcome
+    }
+    if word == ignored {
+      seen = word
+      return outcome
+    }
+    if word != seen {
+      seen = word
+      seenSince = reading.turnBegan
+      frozenInTurn = 0
+      outcome.isNewTurn = true
+    }
+    let start = max(seenSince, reading.resumedAt)
+    if frozen > 0 { frozenUntil = now }
+    frozenInTurn += min(frozen, now > start + frozenInTurn ? now - start - frozenInTurn : 0)
+    let deadline = start + frozenInTurn + threshold
+    outcome.decision = now < deadline ? .checkAgain(at: deadline) : .late(word)
+    return outcome
+  }
+
+  private func follow(_ schedule: SampleSchedule, _ reading: Reading) -> Decision {
+    if let end = reading.turnEnd { return .ended(at: end) }
+    if reading.heartbeat == .over { return .ended(at: reading.now) }
+    let sample = reading.now >= schedule.nextSample
+    let ongoing = reading.now >= schedule.nextOngoing
+    if sample || ongoing { return .due(sample: sample, ongoing: ongoing) }
+    return .checkAgain(at: min(schedule.nextSample, schedule.nextOngoing))
+  }
+
+  /// When to search again for the thread that serves the loop: ever more seldom.
+  private mutating func nextSearch(at now: UInt64) -> UInt64 {
+    if now >= searchTime {
+      searchInterval = min(max(2 * searchInterval, threshold), Self.longestSearchInterval)
+      searchTime = now + searchInterval
+    }
+    return searchTime
+  }
+
+  /// Whether the loop turns by itself for so long that no other thread is expected to serve it.
+  private mutating func endsSearch(_ reading: Reading) -> Bool {
+    guard reading.word != seen, reading.heartbeat == .searching else { return false }
+    let since = turningSince ?? reading.now
+    turningSince = since
+    return reading.now - since >= Self.thresholdsOfSearch * threshold
+  }
+
+  // MARK: Questions that change nothing
+
+  /// Whether the loop has made a transition since the last check.
+  func hasMoved(_ word: Pulse.Word) -> Bool { word != seen }
+
+  /// Whether this turn was seen by a check.
+  func hasSeen(_ word: Pulse.Word) -> Bool { word == seen }
+
+  /// How long ago the turn began that is under way, or the loop was resumed; 0 if none is.
+  func age(_ reading: Reading) -> UInt64 {
+    // An ignored turn says nothing of when the watchdog was to be awake.
+    guard reading.word.phase != .idle, reading.word != ignored else { return 0 }
+    let since = max(reading.turnBegan, reading.resumedAt)
+    return reading.now > since ? reading.now - since : 0
+  }
+
+  /// The turn under way; nil unless it is late.
+  func lateTurn(_ reading: Reading) -> LateTurn? {
+    guard reading.word.phase != .idle, reading.word != ignored, !reading.isSuspended else { return nil }
+    let isSeen = reading.word == seen
+    let start = max(isSeen ? seenSince : reading.turnBegan, reading.resumedAt)
+    let frozen = isSeen ? frozenInTurn : 0
+    guard reading.now >= start + frozen + threshold else { return nil }
+    return LateTurn(word: reading.word, start: start, frozen: frozen, frozenUntil: frozenUntil)
+  }
+
+  /// Whether no turn has lasted for the threshold, as far as turns are watched.
+  ///
+  /// A loop that waits, never turned, is paused or turns in a run that is not observed is healthy: nothing speaks against it.
+  func isHealthy(_ reading: Reading) -> Bool {
+    if isFollowing { return reading.turnEnd != nil }
+    return lateTurn(reading) == nil
+  }
+
+  // MARK: What the caller has done
+
+  /// The turn of the last check, as late as it was found; `resumedAt` is when the loop was last resumed.
+  func checkedTurn(resumedAt: UInt64) -> LateTurn {
+    LateTurn(word: seen, start: max(seenSince, resumedAt), frozen: frozenInTurn, frozenUntil: frozenUntil)
+  }
+
+  /// Follows a late turn from now on.
+  mutating func follow(_ turn: LateTurn, foundAt now: UInt64, sampling: UInt64) {
+    state = .following(SampleSchedule(start: turn.start + turn.frozen, now: now, sampling: sampling))
+  }
+
+  /// Waits for memory, with a late turn that was found.
+  mutating func postpone() { state = .deferred }
+
+  /// Notes that a sample was taken.
+  mutating func didSample(at time: UInt64) { updateSchedule { $0.didSample(at: time) } }
+
+  /// Notes that `stall.ongoing` was reported.
+  mutating func didReportOngoing(at time: UInt64) { updateSchedule { $0.didReportOngoing(at: time) } }
+
+  /// Ignores this turn from now on: the loop turns in a run that is not observed, and nobody can say how well.
+  mutating func ignore(_ turn: Pulse.Word) { ignored = turn }
+
+  /// Stops following the stall.
+  mutating func stopFollowing() { state = .watching }
+
+  private mutating func updateSchedule(_ update: (inout SampleSchedule) -> Void) {
+    guard case .following(var schedule) = state else { return }
+    update(&schedule)
+    state = .following(schedule)
+  }
+}

@@ -1,0 +1,86 @@
+import StallCapture
+import Synchronization
+
+/// The loops that a watchdog watches, as other threads change them.
+///
+/// Thread-safe. The watchdog takes changes in their order, and never waits for a lock that the service's threads hold.
+final class WatchList: Sendable {
+  /// What is to become of a loop.
+  enum Change {
+    case watch(WatchedLoop.Subject)
+    case forget(Pulse)
+  }
+
+  private let semaphore: WatchdogSemaphore
+  // Host threads hold it for an append; the watchdog only tries it.
+  private let changes = Mutex<[Change]>([])
+  private let hasChanges = Atomic<Bool>(false)
+  private let list = Mutex<[WatchedLoop.Subject]>([])
+  // What the watchdog no longer uses, and must not release: objects of the service's end with it, and may close descriptors of its table.
+  private let retired = Mutex<[WatchedLoop.Subject]>([])
+
+  /// A list whose changes wake a watchdog by this semaphore.
+  init(semaphore: WatchdogSemaphore) { self.semaphore = semaphore }
+
+  /// The loops that are watched, in the order in which they came.
+  var subjects: [WatchedLoop.Subject] { list.withLock { $0 } }
+
+  /// Watches a loop from now on.
+  func watch(_ subject: WatchedLoop.Subject) {
+    releaseRetired()
+    list.withLock { $0.append(subject) }
+    change(.watch(subject))
+  }
+
+  /// Watches the loop of this pulse no longer.
+  ///
+  /// A stall of it that lasts is reported as ended.
+  func forget(_ pulse: Pulse) {
+    // Out of the lock, and on the thread of the service's that calls: the last reference may be here.
+    let forgotten = list.withLock { subjects in
+      let forgotten = subjects.filter { $0.pulse === pulse }
+      subjects.removeAll { $0.pulse === pulse }
+      return forgotten
+    }
+    if OwnThreads.isApart { retired.withLock { $0 += forgotten } }
+    releaseRetired()
+    change(.forget(pulse))
+  }
+
+  private func change(_ change: Change) {
+    changes.withLock { $0.append(change) }
+    hasChanges.store(true, ordering: .releasing)
+    semaphore.post()
+  }
+
+  /// Releases what the watchdog no longer uses; does nothing on a thread with a descriptor table of its own.
+  func releaseRetired() {
+    guard !OwnThreads.isApart else { return }
+    let old = retired.withLock { retired in
+      defer { retired = [] }
+      return retired
+    }
+    withExtendedLifetime(old) {}
+  }
+
+  // MARK: The watchdog's side
+
+  /// The changes since the last call, in their order; none while a thread of the service's holds the list.
+  func takeChanges() -> [Change] {
+    guard hasChanges.exchange(false, ordering: .acquiring) else { return [] }
+    let new = changes.withLockIfAvailable { changes in
+      defer { changes = [] }
+      return changes
+    }
+    if new == nil { hasChanges.store(true, ordering: .releasing) }
+    return new ?? []
+  }
+
+  /// Keeps the loops' subjects for a thread of the service's.
+  ///
+  /// Returns what can ask for their release on such a thread; do it when the watchdog holds none of them any more.
+  func retire(_ loops: [WatchedLoop]) -> [BeatPoster] {
+    retired.withLock { $0 += loops.map(\.subject) }
+    return loops.compactMap { $0.subject.heartbeat?.poster }
+  }
+}

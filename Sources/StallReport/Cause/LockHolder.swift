@@ -1,0 +1,54 @@
+/// The thread that another one waits for: it holds the lock, drains the queue, or is to end.
+package struct LockHolder: Sendable, Equatable {
+  /// What is held.
+  package enum Kind: String, Sendable, CaseIterable {
+    /// A pthread mutex, and so `NSLock` and the like.
+    case mutex
+    /// A lock whose owner the kernel knows: Swift's `Mutex`, a priority-inheriting pthread mutex, libdispatch's unfair lock.
+    case inheriting = "pi_mutex"
+    /// A pthread read-write lock that is held for writing.
+    case readWrite = "rwlock"
+    /// The lock of a standard stream.
+    case stream
+    /// The end of a thread that is joined.
+    case thread
+    /// A serial dispatch queue, or a barrier of a concurrent one.
+    case queue
+  }
+
+  /// The thread's id.
+  package var thread: Int32
+  package var kind: Kind
+  /// A queue's label.
+  package var label: String?
+  /// The wait ends by itself.
+  package var hasTimeout = false
+
+  package init(thread: Int32, kind: Kind, label: String? = nil, hasTimeout: Bool = false) {
+    self.thread = thread
+    self.kind = kind
+    self.label = label
+    self.hasTimeout = hasTimeout
+  }
+
+  /// What was waited for, in words.
+  package var text: String {
+    switch kind {
+    case .mutex: "pthread mutex"
+    case .inheriting: "mutex"
+    case .readWrite: "read-write lock"
+    case .stream: "lock of a standard stream"
+    case .thread: "join of thread \(thread)"
+    case .queue: "dispatch queue" + (label.map { " \"\($0)\"" } ?? "")
+    }
+  }
+
+  /// What is said of the thread behind the words of the wait.
+  package var clause: String {
+    switch kind {
+    case .thread: ""
+    case .queue: ", drained by thread \(thread)"
+    case .mutex, .inheriting, .readWrite, .stream: ", held by thread \(thread)"
+    }
+  }
+}

@@ -1,0 +1,52 @@
+/// What the kernel counted for a thread and its control group between two moments; times in nanoseconds.
+package struct ResourceUsage: Sendable, Equatable {
+  package var observed: UInt64
+  package var cpu: UInt64
+  package var runDelay: UInt64
+  package var throttled: UInt64
+  package var majorFaults: UInt64
+  package var minorFaults: UInt64
+  /// Time in which the thread waited for a block device; 0 where the kernel does not count it.
+  package var blockDelay: UInt64
+  package var pressure: PressureTotals?
+
+  package init(
+    observed: UInt64, cpu: UInt64, runDelay: UInt64, throttled: UInt64, majorFaults: UInt64, minorFaults: UInt64 = 0,
+    blockDelay: UInt64 = 0, pressure: PressureTotals? = nil
+  ) {
+    self.observed = observed
+    self.cpu = cpu
+    self.runDelay = runDelay
+    self.throttled = throttled
+    self.majorFaults = majorFaults
+    self.minorFaults = minorFaults
+    self.blockDelay = blockDelay
+    self.pressure = pressure
+  }
+}
+
+/// For how long tasks of the machine had to wait for a processor, for storage or for memory.
+///
+/// Times in nanoseconds; nil where the kernel does not count them.
+package struct PressureTotals: Sendable, Equatable {
+  package var processor: UInt64?
+  package var storage: UInt64?
+  package var memory: UInt64?
+
+  package init(processor: UInt64?, storage: UInt64?, memory: UInt64?) {
+    self.processor = processor
+    self.storage = storage
+    self.memory = memory
+  }
+
+  /// What was added since `earlier`.
+  package func since(_ earlier: PressureTotals) -> PressureTotals {
+    func difference(_ now: UInt64?, _ before: UInt64?) -> UInt64? {
+      guard let now, let before, now >= before else { return nil }
+      return now - before
+    }
+    return PressureTotals(
+      processor: difference(processor, earlier.processor), storage: difference(storage, earlier.storage),
+      memory: difference(memory, earlier.memory))
+  }
+}

@@ -1,0 +1,224 @@
+/// The stacks of one stall merged from the outermost frame inwards, each node with the time that was spent in it.
+///
+/// Calls of the same function are one node, whatever the line; of a frame without a name, calls of the same place. Bounded: beyond
+/// ``nodeLimit`` the time of a stack counts for the part of it that is in the tree.
+package struct CallTree {
+  /// A function in the place where it was called.
+  package struct Node {
+    /// The frame as it was first seen.
+    package let frame: StackFrame
+    /// Nil for an outermost one.
+    package let parent: Int?
+    /// Nanoseconds in it and in what it called.
+    package fileprivate(set) var weight: UInt64
+    /// Samples that met it.
+    package fileprivate(set) var samples = 0
+    /// What of both went on into frames that are not in the tree.
+    package fileprivate(set) var cut = Cut()
+    package fileprivate(set) var children: [Int] = []
+  }
+
+  /// Time and samples of frames that the tree has no room for.
+  package struct Cut {
+    package fileprivate(set) var weight: UInt64 = 0
+    package fileprivate(set) var samples = 0
+  }
+
+  /// The part of the tree in which most of the stall was spent.
+  package struct Path {
+    /// The frames, innermost first.
+    package var frames: [StackFrame]
+    /// The share of the sampled time that the innermost of them accounts for, from 0.5 to 1.
+    package var share: Double
+
+    package init(frames: [StackFrame], share: Double) {
+      self.frames = frames
+      self.share = share
+    }
+  }
+
+  /// What makes two calls one node.
+  package enum Identity {
+    /// The function, or the place where it has no name.
+    case function
+    /// The place: what somebody else is to name.
+    case place
+  }
+
+  package static let nodeLimit = 2048
+
+  /// Parents stand before their children.
+  package private(set) var nodes: [Node] = []
+  /// Nanoseconds of all stacks.
+  package private(set) var total: UInt64 = 0
+  package private(set) var samples = 0
+  package private(set) var roots: [Int] = []
+  /// What of all stacks has no frame in the tree.
+  package private(set) var cut = Cut()
+  private let identity: Identity
+
+  package init(by identity: Identity = .function) { self.identity = identity }
+
+  /// A tree to which parts of another one are added, which has been made of so many samples.
+  package init(samples: Int, weight: UInt64) {
+    self.init()
+    (self.samples, total) = (samples, weight)
+  }
+
+  /// Adds a stack, innermost frame first, that stands for `weight` nanoseconds.
+  package mutating func add(_ stack: [StackFrame], weight: UInt64) {
+    guard !stack.isEmpty else { return }
+    total += weight
+    samples += 1
+    _ = add(stack, under: nil, weight: weight, samples: 1)
+  }
+
+  /// Adds frames, innermost first, to what was called from a node, or from nowhere.
+  ///
+  /// Returns the node of the innermost; nil if there was no room.
+  package mutating func add(_ frames: [StackFrame], under caller: Int?, weight: UInt64, samples: Int) -> Int? {
+    var parent = caller
+    for frame in frames.reversed() {
+      let siblings = parent.map { nodes[$0].children } ?? roots
+      let index: Int
+      if let known = siblings.first(where: { isSame(nodes[$0].frame, frame) }) {
+        index = known
+      } else {
+        guard nodes.count < Self.nodeLimit else {
+          cut(under: parent, weight: weight, samples: samples)
+          return nil
+        }
+        index = nodes.count
+        nodes.append(Node(frame: frame, parent: parent, weight: 0))
+        if let parent { nodes[parent].children.append(index) } else { roots.append(index) }
+      }
+      nodes[index].weight += weight
+      nodes[index].samples += samples
+      parent = index
+    }
+    return parent
+  }
+
+  /// Notes that frames called from a node, or from nowhere, were left out.
+  package mutating func cut(under caller: Int?, weight: UInt64, samples: Int) {
+    func note(_ cut: inout Cut) {
+      cut.weight += weight
+      cut.samples += samples
+    }
+    if let caller { note(&nodes[caller].cut) } else { note(&cut) }
+  }
+
+  private func isSame(_ a: StackFrame, _ b: StackFrame) -> Bool {
+    identity == .place ? a.isSamePlace(as: b) : a.isSameFunction(as: b)
+  }
+
+  // MARK: What it says
+
+  /// The deepest frame of the host's own code that at least half of the time was spent in, with all that called it; nil if there is
+  /// none.
+  package var heaviestPath: Path? { path(of: heaviestWay.nodes) }
+
+  /// The same, unless names that are not known could change it.
+  package var certainPath: (path: Path?, isCertain: Bool) {
+    let way = heaviestWay
+    return (path(of: way.nodes), way.isCertain)
+  }
+
+  /// The deepest frame of the host's own code that more than half of the samples met.
+  ///
+  /// By their number and not their time: of a thread that runs, the first sample's leaf was not met for all of the threshold.
+  package var commonFrame: StackFrame? { certainCommonFrame.frame }
+
+  /// The same, and whether it stays that whatever the names are that are not known.
+  package var certainCommonFrame: (frame: StackFrame?, isCertain: Bool) {
+    let way = way({ UInt64($0.samples) }, { UInt64($0.samples) }) { 2 * $0 > UInt64(samples) }
+    return (way.nodes.last { nodes[$0].frame.isHostCode }.map { nodes[$0].frame }, way.isCertain)
+  }
+
+  private var heaviestWay: Way {
+    way(\.weight, \.weight) { $0 >= total - total / 2 }
+  }
+
+  private func path(of way: [Int]) -> Path? {
+    guard let last = way.lastIndex(where: { nodes[$0].frame.isHostCode }) else { return nil }
+    return Path(
+      frames: way[...last].reversed().map { nodes[$0].frame },
+      share: Double(nodes[way[last]].weight) / Double(total))
+  }
+
+  private struct Way {
+    var nodes: [Int] = []
+    /// No name that is not known, and no frame that was left out, could lead another way or further.
+    var isCertain = true
+  }
+
+  /// The way inwards, as long as one call has enough of the whole.
+  private func way(_ size: (Node) -> UInt64, _ cutSize: (Cut) -> UInt64, isEnough: (UInt64) -> Bool) -> Way {
+    var way = Way()
+    guard samples > 0, total > 0 else { return way }
+    // What may be calls of the functions on the way, and so add to anything further in.
+    var doubt: UInt64 = 0
+    let leads = leadsToHostCode
+    var level = roots
+    var left = cut
+    while true {
+      doubt += cutSize(left)
+      // No way into libraries alone ends anywhere.
+      level.removeAll { !leads[$0] }
+      let best = level.max { size(nodes[$0]) < size(nodes[$1]) }
+      guard let best, isEnough(size(nodes[best])) else {
+        let most = mostThatMayBeOne(level, size)
+        if doubt + most.unnamed > 0, isEnough(doubt + most.size) { way.isCertain = false }
+        return way
+      }
+      if nodes[best].frame.symbol == nil, nodes[best].frame.isHostCode { way.isCertain = false }
+      for other in level where other != best && nodes[other].frame.mayBeSameFunction(as: nodes[best].frame) {
+        doubt += size(nodes[other])
+      }
+      way.nodes.append(best)
+      level = nodes[best].children
+      left = nodes[best].cut
+    }
+  }
+
+  /// Of each node, whether it or anything that it called is the host's own code.
+  package var leadsToHostCode: [Bool] {
+    var leads = nodes.map { $0.frame.isHostCode || $0.cut.samples > 0 }
+    for index in nodes.indices.reversed() where leads[index] {
+      if let parent = nodes[index].parent { leads[parent] = true }
+    }
+    return leads
+  }
+
+  /// How much the calls of one function may come to, if those without a name are calls of it, and how much of it is of such.
+  private func mostThatMayBeOne(_ level: [Int], _ size: (Node) -> UInt64) -> (size: UInt64, unnamed: UInt64) {
+    var unnamed: [String: UInt64] = [:]
+    var named: [String: UInt64] = [:]
+    for node in level.map({ nodes[$0] }) {
+      let module = node.frame.module ?? ""
+      if node.frame.symbol == nil {
+        unnamed[module, default: 0] += size(node)
+      } else {
+        named[module] = max(named[module] ?? 0, size(node))
+      }
+    }
+    // Where all have names, what they are is settled: only what is in doubt can add to the largest.
+    let certain = named.values.max() ?? 0
+    return unnamed.map { ((named[$0.key] ?? 0) + $0.value, $0.value) }.max { $0.0 < $1.0 }
+      .map { $0.0 > certain ? $0 : (certain, $0.1) } ?? (certain, 0)
+  }
+}
+
+extension StackFrame {
+  package func isSameFunction(as other: StackFrame) -> Bool {
+    if let symbol { return symbol == other.symbol && module == other.module && isInlined == other.isInlined }
+    return other.symbol == nil && isSamePlace(as: other)
+  }
+
+  package func isSamePlace(as other: StackFrame) -> Bool { offset == other.offset && module == other.module }
+
+  /// Whether one of them has no name, and might have the other's.
+  fileprivate func mayBeSameFunction(as other: StackFrame) -> Bool {
+    (symbol == nil || other.symbol == nil) && module == other.module
+  }
+}

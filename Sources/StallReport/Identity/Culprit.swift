@@ -1,0 +1,131 @@
+/// Which frame of a stack is to blame, and which stalls are the same.
+package enum Culprit {
+  /// The innermost frame of the host's own code, named or not: a caller that has a name is not to blame for one that has none.
+  ///
+  /// Who runs a loop is not to blame for what the loop calls: frames outside of a loop count only where there is no loop within.
+  /// Merged code is not blamed: its name may be that of a function that did not run. Where no other is known, it is the
+  /// innermost merged one, and without any, the innermost that has a name. Nil while it is not known yet whose code the
+  /// innermost is.
+  package static func frame(of stack: [StackFrame]) -> StackFrame? {
+    if let first = work(in: stack).first(where: { $0.isHostCode }), first.pending != nil, first.symbol == nil {
+      return nil
+    }
+    return blamedIndex(of: stack).map { stack[$0] }
+      ?? stack.first { $0.symbol != nil }
+      ?? stack.first
+  }
+
+  /// The innermost frame of the host's, preferably of a function that is known to have run.
+  private static func blamedIndex(of stack: [StackFrame]) -> Int? {
+    let work = work(in: stack)
+    return work.firstIndex(where: \.isHostCode) ?? work.firstIndex(where: \.isOwnCode)
+  }
+
+  /// What the innermost loop has called.
+  private static func work(in stack: [StackFrame]) -> ArraySlice<StackFrame> { stack.prefix { !$0.isLoop } }
+
+  /// The part of a stack that is one piece of work: from the innermost frame of the host's to what called back.
+  package static func callout(of stack: [StackFrame]) -> ArraySlice<StackFrame> {
+    guard let innermost = blamedIndex(of: stack) else { return [] }
+    return stack[innermost...].prefix { !$0.isCaller }
+  }
+
+  /// Whether stacks of one stall show many short pieces of work: no function was met by more than half of them.
+  ///
+  /// Of each stack the one piece of work counts: what is outside of a loop, or of a library that calls back, is met whatever it calls.
+  /// False with fewer than three stacks, and where a function has no name: then it cannot be told from others.
+  package static func disagree(_ stacks: [[StackFrame]]) -> Bool {
+    guard stacks.count >= 3 else { return false }
+    var counts: [String: Int] = [:]
+    for stack in stacks {
+      let frames = callout(of: stack).filter(\.isHostCode)
+      guard !frames.isEmpty, frames.allSatisfy({ $0.symbol != nil }) else { return false }
+      for function in Set(frames.map(\.functionKey)) { counts[function, default: 0] += 1 }
+    }
+    return counts.values.allSatisfy { 2 * $0 <= stacks.count }
+  }
+
+  /// A hash of the function that a stall is known by, with the version of the rule in front: `v2:` and 16 hexadecimal digits.
+  ///
+  /// The function is the innermost of the host's own, without its callers: an optimizer takes callers out of the stack (tail
+  /// calls) or gives them another's name (merged closures). So it is the same across builds, restarts, machines and
+  /// address-space layouts. Of a thread that ran, the innermost is a matter of chance: there it is `common`, the innermost that
+  /// most samples met, unless that is not called by the same callout. Nil without a frame of the host's, and while it is not
+  /// named for lack of time. `Tests/Corpus/fingerprints` has the rule in full.
+  package static func fingerprint(of stack: [StackFrame], common: StackFrame? = nil) -> String? {
+    let callout = callout(of: stack)
+    guard let innermost = callout.first, innermost.pending == nil else { return nil }
+    // Without names, a function is not known for the same from one sample to the next.
+    let blamed =
+      common?.symbol == nil
+      ? nil : common.flatMap { common in callout.first { $0.isHostCode && $0.isSameFunction(as: common) } }
+    let frame = blamed ?? innermost
+    guard frame.pending == nil else { return nil }
+    var hash = FNV1a()
+    hash.combine(frame.identity.utf8)
+    let digits = String(hash.value, radix: 16)
+    return "v2:" + String(repeating: "0", count: 16 - digits.utf8.count) + digits
+  }
+
+  /// Whether the fingerprint of a computation hangs on no name of this stack that is not known.
+  package static func isSettled(of stack: [StackFrame], common: StackFrame?) -> Bool {
+    guard let innermost = work(in: stack).firstIndex(where: \.isHostCode) else { return true }
+    guard let common, common.symbol != nil else { return stack[innermost].symbol != nil }
+    for frame in stack[innermost...] {
+      if frame.isSameFunction(as: common) || frame.isCaller { break }
+      // It might be the common one; or a library's that calls back, and then that is out of reach.
+      if frame.symbol == nil { return false }
+    }
+    return true
+  }
+
+  /// What makes two stalls of one process the same: the host's own functions on the stack, by name, or by where they lie in their build.
+  ///
+  /// More than the culprit: those that reach the same function on different ways are told each. How often a function stands on the stack has no part in it:
+  /// a recursion has another depth each time. Nil without such a frame, and while one of them is not named for lack of time.
+  package static func repeatKey(of stack: [StackFrame]) -> String? {
+    var hash = FNV1a()
+    var known: Set<String> = []
+    for frame in stack where frame.isOwnCode {
+      if frame.pending != nil { return nil }
+      guard known.insert(frame.functionKey).inserted else { continue }
+      hash.combine(frame.functionKey.utf8)
+      hash.combine(UInt8(ascii: "\n"))
+    }
+    return known.isEmpty ? nil : String(hash.value, radix: 16)
+  }
+}
+
+extension StackFrame {
+  /// Whether somebody of the host's wrote it.
+  fileprivate var isOwnCode: Bool { owner == .host && !isCompilerGenerated }
+
+  /// Whether somebody of the host's wrote it, and it is known who.
+  package var isHostCode: Bool { isOwnCode && !isMerged }
+
+  /// What tells the function from others: its name, or its place in the build.
+  fileprivate var identity: String { symbol ?? "\(buildID ?? module ?? "")+\(offset ?? 0)" }
+
+  /// A loop that calls whatever is due: of libdispatch's queues, CoreFoundation, this monitor, GLib, libuv, libevent and libev.
+  fileprivate var isLoop: Bool {
+    guard owner != .host, let symbol else { return false }
+    return Self.loops.contains { symbol.hasPrefix($0) }
+  }
+
+  private static let loops = [
+    "_dispatch_main_queue_callback_4CF", "_dispatch_main_queue_drain", "_dispatch_call_block_and_release",
+    "_dispatch_lane_serial_drain", "_dispatch_lane_concurrent_drain", "_dispatch_root_queue_drain",
+    "_dispatch_worker_thread", "__CFRunLoopRun", "CFRunLoopRunSpecific", "LoopEngine.Loop.run(",
+    "g_main_context_dispatch", "g_main_context_iteration", "g_main_loop_run", "uv_run", "event_base_loop", "ev_run",
+  ]
+
+  /// A loop, or a library that calls back: what is outside of it is not the same piece of work.
+  fileprivate var isCaller: Bool {
+    switch owner {
+    case .host: false
+    case .monitor, .system: true
+    case .runtime:
+      symbol.map { $0.hasPrefix("_dispatch_") || $0.hasPrefix("NIOPosix.") || $0.contains("RunLoop") } ?? false
+    }
+  }
+}

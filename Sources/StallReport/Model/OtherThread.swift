@@ -1,0 +1,64 @@
+extension Report {
+  /// Another thread that matters to the stall.
+  package struct OtherThread: Sendable {
+    /// Why it is told, in the order of the report.
+    package enum Role: String, Sendable, Comparable, CaseIterable {
+      /// It is waited for.
+      case lockHolder = "lock_holder"
+      /// It runs.
+      case running
+      /// It stands still.
+      case other
+
+      package static func < (a: Role, b: Role) -> Bool { allCases.firstIndex(of: a)! < allCases.firstIndex(of: b)! }
+
+      /// Its weight when room is shared.
+      package var share: Int { self == .lockHolder ? 4 : 1 }
+    }
+
+    package var id: Int32
+    package var name: String?
+    package var role: Role
+    /// `running`, or what it stands still in, in words.
+    package var state: String?
+    package var stack: [StackFrame]
+    /// How the stack was taken.
+    package var captureMethod: CaptureMethod?
+    package var isApproximate = false
+    package var isTruncated = false
+    /// Why there is no stack.
+    package var captureFailure: CaptureFailure?
+
+    package init(
+      id: Int32, name: String? = nil, role: Role, state: String? = nil, stack: [StackFrame],
+      captureMethod: CaptureMethod? = nil, isApproximate: Bool = false, isTruncated: Bool = false,
+      captureFailure: CaptureFailure? = nil
+    ) {
+      self.id = id
+      self.name = name
+      self.role = role
+      self.state = state
+      self.stack = stack
+      self.captureMethod = captureMethod
+      self.isApproximate = isApproximate
+      self.isTruncated = isTruncated
+      self.captureFailure = captureFailure
+    }
+
+    /// The object as the report has it, with these of its frames.
+    package func json(frames: [JSONWriter]) -> JSONWriter {
+      var object = JSONWriter()
+      object.member("id", id)
+      object.member("name", name)
+      object.member("role", role.rawValue)
+      object.member("state", state?.limited(to: 200))
+      object.capture(
+        method: captureMethod, isApproximate: isApproximate, isTruncated: isTruncated, failure: captureFailure)
+      object.array("stack", frames)
+      return object
+    }
+
+    /// The room that it takes without frames.
+    package var headSize: Int { json(frames: []).bytes.count + 3 }
+  }
+}

@@ -1,0 +1,170 @@
+/// One report: all that one JSON line says.
+///
+/// `Config/schema/stall-report.schema.json` is the contract; the two change together.
+package struct Report: Sendable {
+  /// The version of the contract, in `event.schema`.
+  package static let schemaVersion = "1.0"
+  /// The longest line, with its newline.
+  package static let longestLine = StackTrim.longestLine
+  /// The longest line of which the frames are to be named by whoever takes it, and is short enough afterwards.
+  package static let longestUnnamedLine = 60_000
+
+  /// What happened to the stall.
+  package enum Event: String, Sendable {
+    case started = "stall.started"
+    case ongoing = "stall.ongoing"
+    case ended = "stall.ended"
+    /// The process ended in it.
+    case fatal = "stall.fatal"
+    /// Stalls like one that was told, counted.
+    case suppressed = "stall.suppressed"
+
+    package var level: String { self == .ongoing || self == .fatal ? "error" : "warn" }
+  }
+
+  /// What does not change while a process runs.
+  package struct Origin: Sendable {
+    package var processID: Int32
+    package var executablePath: String
+    package var executableBuildID: String?
+    package var serviceName: String
+    package var serviceVersion: String?
+    package var hostName: String
+
+    package init(
+      processID: Int32, executablePath: String, executableBuildID: String? = nil, serviceName: String,
+      serviceVersion: String? = nil, hostName: String
+    ) {
+      self.processID = processID
+      self.executablePath = executablePath
+      self.executableBuildID = executableBuildID
+      self.serviceName = serviceName
+      self.serviceVersion = serviceVersion
+      self.hostName = hostName
+    }
+  }
+
+  /// Which loop, and what it was doing.
+  package struct LoopState: Sendable {
+    package var name: String
+    package var kind: String
+    package var mode: String?
+    package var phase: LoopPhase
+    package var callout: String?
+
+    package init(name: String, kind: String, mode: String? = nil, phase: LoopPhase, callout: String? = nil) {
+      self.name = name
+      self.kind = kind
+      self.mode = mode
+      self.phase = phase
+      self.callout = callout
+    }
+  }
+
+  package var time: Timestamp
+  package var event: Event
+  package var stallID: String
+  package var sequence: UInt64
+  package var thresholdNanoseconds: UInt64
+  package var durationNanoseconds: UInt64
+  package var verdict: Verdict
+  package var culprit: StackFrame?
+  package var fingerprint: String?
+  package var samples: Int
+  package var loop: LoopState
+  /// The thread that serves the loop; nil if none does, or none is known.
+  package var threadID: Int32?
+  package var threadName: String?
+  package var origin: Origin
+  package var stack: [StackFrame]
+  /// How the stack was taken.
+  package var captureMethod: CaptureMethod?
+  /// A frame may be wrong: it was found by scanning the stack, or read after the thread had gone on.
+  package var isApproximate = false
+  /// Outer frames could not be found.
+  package var isTruncated = false
+  /// Why there is no stack.
+  package var captureFailure: CaptureFailure?
+  package var threads: [OtherThread] = []
+  /// Where most of the time went, when the stall has ended.
+  package var path: CallTree.Path?
+  /// All samples, for whoever names what has no name here.
+  package var places: UnnamedCallTree?
+  /// The file with all of the stall's samples.
+  package var detailFile: String?
+  /// What a summary counts.
+  package var tally: SuppressedStalls?
+  /// Threads that were to be among them and were not looked at.
+  package var threadsOmitted = 0
+  /// The monitor aborts the process because of it.
+  package var isAborting = false
+  /// Whether this process names the frames.
+  package var isNamed = true
+  /// What makes two stalls the same, where that is known; otherwise the fingerprint does.
+  package var repeatKey: String?
+  /// Lines that were lost since the last one, because nobody took them.
+  package var droppedLines: UInt64 = 0
+
+  package init(
+    time: Timestamp, event: Event, stallID: String, sequence: UInt64, thresholdNanoseconds: UInt64,
+    durationNanoseconds: UInt64, verdict: Verdict, culprit: StackFrame? = nil, fingerprint: String? = nil, samples: Int,
+    loop: LoopState, threadID: Int32? = nil, threadName: String? = nil, origin: Origin, stack: [StackFrame],
+    captureMethod: CaptureMethod? = nil, isApproximate: Bool = false, isTruncated: Bool = false,
+    captureFailure: CaptureFailure? = nil, threads: [OtherThread] = [], path: CallTree.Path? = nil,
+    places: UnnamedCallTree? = nil, detailFile: String? = nil, tally: SuppressedStalls? = nil, threadsOmitted: Int = 0
+  ) {
+    self.time = time
+    self.event = event
+    self.stallID = stallID
+    self.sequence = sequence
+    self.thresholdNanoseconds = thresholdNanoseconds
+    self.durationNanoseconds = durationNanoseconds
+    self.verdict = verdict
+    self.culprit = culprit
+    self.fingerprint = fingerprint
+    self.samples = samples
+    self.loop = loop
+    self.threadID = threadID
+    self.threadName = threadName
+    self.origin = origin
+    self.stack = stack
+    self.captureMethod = captureMethod
+    self.isApproximate = isApproximate
+    self.isTruncated = isTruncated
+    self.captureFailure = captureFailure
+    self.threads = threads
+    self.path = path
+    self.places = places
+    self.detailFile = detailFile
+    self.tally = tally
+    self.threadsOmitted = threadsOmitted
+  }
+
+  /// Makes the report of a stall that was not told into the summary of all such.
+  package mutating func suppress(_ tally: SuppressedStalls, at time: Timestamp) {
+    event = .suppressed
+    self.time = time
+    durationNanoseconds = tally.total
+    self.tally = tally
+    // Whoever names the culprit needs the frame.
+    if isNamed { stack = [] }
+    threads = []
+    threadsOmitted = 0
+    captureFailure = nil
+    captureMethod = nil
+    isApproximate = false
+    isTruncated = false
+    path = nil
+    // Without the frame, nothing is named.
+    if isNamed { places = nil }
+    var evidence = Verdict.Evidence()
+    evidence.wait = verdict.evidence.wait
+    verdict.evidence = evidence
+    guard tally.isOverBudget else { return }
+    stack = []
+    culprit = nil
+    fingerprint = nil
+    places = nil
+    verdict = Verdict(cause: .unknown, evidence: Verdict.Evidence())
+  }
+}

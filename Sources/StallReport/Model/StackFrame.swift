@@ -1,0 +1,74 @@
+/// A frame of a backtrace with all that is known of it.
+package struct StackFrame: Sendable, Equatable {
+  /// The demangled name.
+  package var symbol: String?
+  /// The name as people read it, for the message.
+  package var shortSymbol: String?
+  package var file: String?
+  package var line: Int?
+  /// The call was inlined into the next frame that is not.
+  package var isInlined = false
+  package var module: String?
+  package var buildID: String?
+  /// The address in the module that `addr2line` takes; for a caller, of the call and not of its return.
+  package var offset: UInt64?
+  /// Whose code it is.
+  package var owner: CodeOwner = .host
+  /// A thunk or the like, which nobody wrote.
+  package var isCompilerGenerated = false
+  /// Code that several functions share; the symbol is that of one of them, marked.
+  package var isMerged = false
+  /// What it is to be looked up by, if there was no time for all of it.
+  package var pending: Backtrace.Frame?
+  /// What it could be looked up by, if its name is left to whoever takes the report.
+  package var unnamed: Backtrace.Frame?
+  /// Where its function begins in the module, if that is known and its name is not.
+  package var function: UInt64?
+
+  package init(
+    symbol: String? = nil, shortSymbol: String? = nil, file: String? = nil, line: Int? = nil, isInlined: Bool = false,
+    module: String? = nil, buildID: String? = nil, offset: UInt64? = nil, owner: CodeOwner = .host,
+    isCompilerGenerated: Bool = false
+  ) {
+    self.symbol = symbol
+    self.shortSymbol = shortSymbol
+    self.file = file
+    self.line = line
+    self.isInlined = isInlined
+    self.module = module
+    self.buildID = buildID
+    self.offset = offset
+    self.owner = owner
+    self.isCompilerGenerated = isCompilerGenerated
+  }
+
+  /// The symbol, or the module and the offset where there is none.
+  package var name: String {
+    if let symbol { return symbol }
+    let base = module.map { $0.split(separator: "/").last.map(String.init) ?? $0 } ?? "unknown module"
+    return offset.map { "\(base)+0x" + String($0, radix: 16) } ?? base
+  }
+
+  /// What tells its function from others: the name, or where it lies in its build.
+  package var functionKey: String { symbol ?? "\(buildID ?? module ?? "")+\(function ?? offset ?? 0)" }
+
+  /// The short name, with file and line where they are known.
+  package var place: String {
+    let text = shortSymbol ?? name
+    guard let file else { return text }
+    let base = file.split(separator: "/").last.map(String.init) ?? file
+    return "\(text) (\(base)\(line.map { ":\($0)" } ?? ""))"
+  }
+
+  package var json: JSONWriter {
+    var object = JSONWriter()
+    object.member("symbol", symbol?.limited(to: 700))
+    object.member("file", file?.limited(to: 300))
+    object.member("line", line)
+    object.member("inlined", ifTrue: isInlined)
+    object.member("module", module?.limited(to: 300))
+    object.member("build_id", buildID)
+    object.member("offset", offset.map { "0x" + String($0, radix: 16) })
+    return object
+  }
+}

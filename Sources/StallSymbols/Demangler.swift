@@ -1,0 +1,67 @@
+import CSymbols
+
+#if canImport(Glibc)
+import Glibc
+import StallReport
+#endif
+
+/// Turns linkage names into names, with the demanglers of the runtimes that are in the process anyway.
+enum Demangler {
+  /// The demangled name, or nil if `linkageName` is not mangled (C), is too long, or is not understood.
+  ///
+  /// Cost: 2–4 µs and a few allocations a name. Any thread.
+  static func demangle(_ linkageName: String) -> String? {
+    var name = linkageName
+    return name.withUTF8 { utf8 in
+      utf8.withMemoryRebound(to: CChar.self) { characters -> String? in
+        guard let base = characters.baseAddress, utf8.count > 2 else { return nil }
+        // swift_demangle takes a length, __cxa_demangle a terminated string.
+        return withUnsafeTemporaryAllocation(of: CChar.self, capacity: utf8.count + 1) { copy in
+          for index in 0..<utf8.count { copy[index] = base[index] }
+          copy[utf8.count] = 0
+          guard let result = csymbols_demangle(copy.baseAddress, utf8.count) else { return nil }
+          defer { free(result) }
+          return String(cString: result)
+        }
+      }
+    }
+  }
+}
+
+extension SymbolizedFrame {
+  /// Copies a frame of the C side, demangling its name.
+  package init(_ frame: csymbols_frame) {
+    let linkageName = (frame.linkage_name ?? frame.name).map { String(cString: $0) }
+    let plain = linkageName.flatMap(Demangler.demangle) ?? linkageName
+    // DWARF has the name of the first of the functions that were merged.
+    let full = plain.map { frame.merged ? ShortSymbol.markMerged($0) : $0 }
+    let file = frame.file.map { String(cString: $0) }.flatMap { $0.hasSuffix("<compiler-generated>") ? nil : $0 }
+    let name = linkageName ?? ""
+    // swiftc marks thunks as artificial, and gives accessors and witnesses that it made up no line of declaration. It
+    // marks the top level of an asynchronous main.swift as artificial, too, which somebody wrote.
+    // GCC marks each lambda's call as artificial, which somebody wrote.
+    let isLambda = frame.name.map { strcmp($0, "operator()") == 0 } ?? false
+    let made = (frame.artificial && !isLambda) || (frame.described && !frame.declared && name.hasPrefix("$s"))
+    self.init(
+      symbol: full,
+      shortSymbol: full.map { ShortSymbol.shorten($0, linkageName: name) },
+      linkageName: linkageName,
+      file: file,
+      line: file == nil || frame.line == 0 ? nil : Int(frame.line),
+      inlined: frame.inlined,
+      isCompilerGenerated: (made && !name.hasPrefix("async_Main"))
+        || ShortSymbol.isCompilerGenerated(full ?? name, linkageName: name),
+      isInSystemHeader: !ShortSymbol.isSwift(name) && Self.isInSystemHeader(frame, file: file),
+      isMerged: frame.merged
+    )
+  }
+
+  /// Whether a header of the system's has the function: by its declaration, and without one by its lines.
+  private static func isInSystemHeader(_ frame: csymbols_frame, file: String?) -> Bool {
+    guard let place = frame.declared_in.map({ String(cString: $0) }) ?? file else { return false }
+    // Clang writes what lies in the directory that it ran in without that.
+    let directory = frame.unit_directory.map { String(cString: $0) + "/" } ?? ""
+    func whole(_ path: String) -> String { path.hasPrefix("/") ? path : directory + path }
+    return SystemHeaders.contain(whole(place), compiledFor: frame.unit_name.map { whole(String(cString: $0)) })
+  }
+}

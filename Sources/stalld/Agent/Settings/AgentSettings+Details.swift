@@ -1,0 +1,23 @@
+extension AgentSettings {
+  /// Where the detail files of stalls are kept, and for how long.
+  struct Details: Sendable, Equatable {
+    /// An absolute path; made if only its last part is missing.
+    var directory = "/var/lib/stalld/stalls"
+    /// Nil: of any age.
+    var maxAge: Duration? = .seconds(14 * 86_400)
+    /// Bytes of all files together.
+    var maxSize = 256 << 20
+
+    /// The row of each: its key, what is allowed, and what it means.
+    static let keys: [SettingsKey<AgentSettings>] = [
+      .init(
+        "details.directory", \.details.directory, .path, "Where the file of each stall goes that has all its samples."),
+      .init(
+        "details.max_age", orOff: \.details.maxAge, .time(.seconds(60) ... .seconds(3650 * 86400)),
+        "Older ones are removed; off keeps them."),
+      .init(
+        "details.max_size", \.details.maxSize, .size(1 << 20...1 << 50),
+        "Of all of them together; the oldest of the user that has most are removed."),
+    ]
+  }
+}

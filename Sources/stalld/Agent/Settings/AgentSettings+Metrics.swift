@@ -1,0 +1,23 @@
+extension AgentSettings {
+  /// The agent's own numbers.
+  struct Metrics: Sendable, Equatable {
+    /// Where `/metrics` and `/healthz` are served; nil is nowhere.
+    var listen: MetricsAddress?
+    /// A file for node_exporter's textfile collector; nil is none.
+    var textfile: String?
+    var textfileInterval: Duration = .seconds(15)
+
+    /// The row of each: its key, what is allowed, and what it means.
+    static let keys: [SettingsKey<AgentSettings>] = [
+      .init(
+        "metrics.listen", orOff: \.metrics.listen, .metricsAddress,
+        "Where Prometheus finds /metrics, and anybody /healthz."),
+      .init(
+        "metrics.textfile", orOff: \.metrics.textfile, .textfile,
+        "A file with the same numbers for node_exporter's textfile collector."),
+      .init(
+        "metrics.textfile_interval", \.metrics.textfileInterval, .time(.seconds(1) ... .seconds(3600)),
+        "How often that file is written."),
+    ]
+  }
+}

@@ -1,0 +1,50 @@
+extension AgentSettings {
+  /// The socket that hosts connect to, and who may.
+  struct Socket: Sendable, Equatable {
+    var path = "/run/stalld/stalld.sock"
+    /// The permissions of the socket's file.
+    var mode: UInt32 = 0o666
+    /// The group of the socket's file; the agent's own if it is nil.
+    var group: Account?
+    var allow = Allow()
+
+    /// The row of each: its key, what is allowed, and what it means.
+    static let keys: [SettingsKey<AgentSettings>] = [
+      .init(
+        "socket.path", \.socket.path, .socketPath, needsRestart: true,
+        "The Unix socket that hosts hand their reports to. Under socket activation the unit stalld.socket decides."),
+      .init("socket.mode", \.socket.mode, .mode, needsRestart: true, "The permissions of the socket's file."),
+      .init(
+        "socket.group", orOff: \.socket.group, .group, needsRestart: true,
+        "The group of the socket's file; off leaves it the agent's own."),
+      .init(
+        "socket.allow.users", listOf: .user, \.socket.allow.users,
+        "Users whose processes may hand in reports. If both lists are empty, everyone may who may open the socket."),
+      .init(
+        "socket.allow.groups", listOf: .group, \.socket.allow.groups, "Groups whose processes may hand in reports."),
+    ]
+  }
+
+  /// Who may hand in reports: everyone who may open the socket if both are empty, otherwise whoever is in one of them.
+  struct Allow: Sendable, Equatable {
+    var users: [Account] = []
+    var groups: [Account] = []
+  }
+
+  /// A user or a group, as the operator wrote it and as the kernel knows it.
+  struct Account: Sendable, Equatable {
+    var name: String
+    var id: UInt32
+  }
+
+  /// The socket of `stalld status` and `stalld tail`.
+  struct Control: Sendable, Equatable {
+    var path = "/run/stalld/control.sock"
+
+    /// The row of each: its key, what is allowed, and what it means.
+    static let keys: [SettingsKey<AgentSettings>] = [
+      .init(
+        "control.path", \.control.path, .socketPath, needsRestart: true, "The socket of stalld status and stalld tail."),
+    ]
+  }
+}

@@ -1,0 +1,176 @@
+import Glibc
+
+/// What a page shows of a summary, bounded however many stalls there are: all up to some thousands; beyond, the longest one by one and all of
+/// them as sums.
+struct PageModel {
+  /// Stalls that are told one by one.
+  static let markLimit = 4000
+  private static let groupLimit = 500
+  private static let weightLimit = 8000
+  private static let bins = 600
+
+  /// A row of the page's JSON; see model.js.
+  struct Row {
+    var start: Double
+    var milliseconds: Double
+    /// Cause, group, service, host, stack, state, count.
+    var numbers: [Int]
+    var id: String
+    var loop: Int
+  }
+
+  struct Weight: Hashable {
+    var stack: Int
+    var group: Int
+    var cause: UInt8
+  }
+
+  struct Sum {
+    var milliseconds = 0.0
+    var count = 0
+  }
+
+  struct Cell: Hashable {
+    var bin: Int
+    var cause: UInt8
+  }
+
+  let summary: ReportSummary
+  private(set) var texts = PageTexts()
+  private(set) var stacks = PageStacks()
+  /// Whether each stall has a row.
+  private(set) var isComplete = true
+  private(set) var rows: [Row] = []
+  private(set) var groups: [(group: StallGroup, stack: Int)] = []
+  private(set) var weights: [(Weight, Sum)] = []
+  /// Of the time from the first stall to the last; empty if ``isComplete``.
+  private(set) var bins: [Cell: Sum] = [:]
+  /// By powers of 10^(1/8) milliseconds; empty if ``isComplete``.
+  private(set) var histogram: [Cell: Int] = [:]
+  private(set) var trees: [(id: String, nodes: [(parent: Int, frame: Int, milliseconds: Double)])] = []
+
+  // Totals.
+  private(set) var first = Double.infinity
+  private(set) var last = -Double.infinity
+  private(set) var total = Sum()
+  private(set) var untold = 0
+  private(set) var fatal = 0
+  private(set) var longest = 0.0
+  private(set) var services = 0
+  private(set) var hosts = 0
+  private(set) var percentiles: StallGroup.Percentiles?
+
+  var binWidth: Double { max(last - first, 1e-3) / Double(Self.bins) }
+
+  init(_ summary: ReportSummary, details: DetailTrees? = nil) {
+    self.summary = summary
+    let shortest = count()
+    isComplete = summary.stalls.count <= Self.markLimit
+    for stack in summary.stacks { stacks.add(stack, summary, &texts) }
+    for group in summary.groups.prefix(Self.groupLimit) {
+      groups.append((group, group.stack.map { stacks.number(of: summary.stacks[$0]) } ?? PageStacks.none))
+    }
+    var sums: [Weight: Sum] = [:]
+    for stall in summary.stalls {
+      let weight = Weight(stack: stack(of: stall), group: group(of: stall), cause: stall.cause)
+      sums[weight, default: Sum()].add(stall)
+      if isComplete || (!stall.isSummary && stall.milliseconds >= shortest && rows.count < Self.markLimit) {
+        add(stall)
+      }
+      guard !isComplete else { continue }
+      let bin = min(Self.bins - 1, max(0, Int((stall.start - first) / binWidth)))
+      bins[Cell(bin: bin, cause: stall.cause), default: Sum()].add(stall)
+      if !stall.isSummary {
+        histogram[
+          Cell(bin: Int(floor(log10(max(stall.milliseconds, 1)) * 8 + 1e-9)), cause: stall.cause), default: 0] += 1
+      }
+    }
+    weigh(sums)
+    if let details { add(details) }
+  }
+
+  /// The totals; returns from which duration on a stall is among the longest.
+  private mutating func count() -> Double {
+    var durations: [Double] = []
+    durations.reserveCapacity(summary.stalls.count)
+    var (serviceNumbers, hostNumbers) = (Set<UInt32>(), Set<UInt32>())
+    for stall in summary.stalls {
+      first = min(first, stall.start)
+      last = max(last, stall.end)
+      total.add(stall)
+      if stall.isSummary { untold += Int(stall.count) } else { durations.append(stall.milliseconds) }
+      if stall.state == .fatal { fatal += 1 }
+      longest = max(longest, stall.longest)
+      serviceNumbers.insert(stall.service)
+      hostNumbers.insert(stall.host)
+    }
+    (services, hosts) = (serviceNumbers.count, hostNumbers.count)
+    if summary.stalls.isEmpty { (first, last) = (0, 0) }
+    durations.sort()
+    percentiles = StallGroup.Percentiles(ofSorted: durations)
+    return durations.isEmpty ? 0 : durations[max(0, durations.count - Self.markLimit)]
+  }
+
+  private func stack(of stall: Stall) -> Int {
+    stall.stack == Stall.noStack ? PageStacks.none : stacks.number(of: summary.stacks[Int(stall.stack)])
+  }
+
+  private func group(of stall: Stall) -> Int { Int(stall.group) < groups.count ? Int(stall.group) : -1 }
+
+  private mutating func add(_ stall: Stall) {
+    rows.append(
+      Row(
+        start: stall.start - first, milliseconds: stall.milliseconds,
+        numbers: [
+          Int(stall.cause), group(of: stall), texts.number(of: stall.service, in: summary),
+          texts.number(of: stall.host, in: summary),
+          stack(of: stall), Int(stall.state.rawValue), Int(stall.count),
+        ],
+        id: stall.id, loop: texts.number(of: stall.loop, in: summary)))
+  }
+
+  /// The heaviest weights; what is beyond is summed up, so that nothing is missing from the totals.
+  private mutating func weigh(_ sums: [Weight: Sum]) {
+    let sorted = sums.sorted {
+      ($1.value.milliseconds, $0.key.stack, $0.key.group, $0.key.cause) < (
+        $0.value.milliseconds, $1.key.stack, $1.key.group, $1.key.cause
+      )
+    }
+    weights = sorted.prefix(Self.weightLimit).map { ($0.key, $0.value) }
+    var rest: [Weight: Sum] = [:]
+    for (weight, sum) in sorted.dropFirst(Self.weightLimit) {
+      rest[Weight(stack: PageStacks.others, group: weight.group, cause: weight.cause), default: Sum()].add(sum)
+    }
+    weights += rest.map { ($0.key, $0.value) }
+  }
+
+  private mutating func add(_ details: DetailTrees) {
+    for row in rows.sorted(by: { $0.milliseconds > $1.milliseconds })
+    where row.numbers[5] != Int(Stall.State.summary.rawValue) {
+      guard !details.isFull, !texts.isFull else { return }
+      guard let nodes = details.tree(of: row.id) else { continue }
+      trees.append(
+        (
+          row.id,
+          nodes.map { node in
+            let frame = stacks.add(
+              name: node.name, symbol: node.symbol, file: node.file, line: node.line, module: node.module,
+              isInlined: node.isInlined, &texts)
+            return (node.parent, frame, node.milliseconds)
+          }
+        ))
+    }
+  }
+}
+
+extension PageModel.Sum {
+  fileprivate mutating func add(_ stall: Stall) {
+    milliseconds += stall.milliseconds
+    count += Int(stall.count)
+  }
+
+  fileprivate mutating func add(_ other: Self) {
+    milliseconds += other.milliseconds
+    count += other.count
+  }
+}

@@ -1,0 +1,69 @@
+import Foundation
+import Testing
+
+@testable import StallMonitor
+
+/// Wherever a setting is named, it is the table's.
+struct MonitorSettingTests {
+  private static func text(_ path: String) throws -> String {
+    let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+      .deletingLastPathComponent()
+    return try String(contentsOf: root.appending(path: path), encoding: .utf8)
+  }
+
+  @Test func namesAreUnique() {
+    #expect(Set(MonitorSetting.all.map(\.key)).count == MonitorSetting.all.count)
+    #expect(Set(MonitorSetting.all.map(\.variable)).count == MonitorSetting.all.count)
+    #expect(MonitorSetting.all.allSatisfy { $0.variable.hasPrefix("STALLMONITOR_") })
+  }
+
+  @Test(arguments: MonitorSetting.all.filter { $0.standard != nil }.map(\.variable))
+  func defaultIsTheConfigurations(variable: String) throws {
+    var configuration = StallMonitorConfiguration()
+    // What differs from the default is overwritten by it.
+    let other = [
+      "STALLMONITOR_ENABLED": "false", "STALLMONITOR_COOPERATIVE_POOL": "true", "STALLMONITOR_THRESHOLD": "1s",
+      "STALLMONITOR_SINK": "file:/x", "STALLMONITOR_REPEAT_WINDOW": "1s", "STALLMONITOR_BUDGET": "1",
+      "STALLMONITOR_SAMPLING": "1s", "STALLMONITOR_THREADS": "all", "STALLMONITOR_SYSTEMD_WATCHDOG": "true",
+      "STALLMONITOR_DETAIL_AFTER": "1s", "STALLMONITOR_ABORT_AFTER": "1s",
+    ]
+    let setting = try #require(MonitorSetting.all.first { $0.variable == variable })
+    #expect(setting.apply(try #require(other[variable]), &configuration))
+    #expect(configuration != StallMonitorConfiguration())
+    #expect(setting.apply(try #require(setting.standard), &configuration))
+    #expect(configuration == StallMonitorConfiguration())
+  }
+
+  @Test func readmeHasEachSettingWithItsDefault() throws {
+    let rows = try Self.text("README.md").split(separator: "\n").filter { $0.hasPrefix("| `STALLMONITOR_") }
+    for setting in MonitorSetting.all {
+      var start = "| `\(setting.variable)` | `\(setting.property)` |"
+      if let standard = setting.standard { start += " `\(standard)` |" }
+      #expect(rows.contains { $0.hasPrefix(start) }, "\(start)")
+    }
+    #expect(rows.count == MonitorSetting.all.count)
+  }
+
+  @Test func docCommentsNameEachSetting() throws {
+    let properties = try Self.text("Sources/StallMonitor/Configuration/Configuration.swift")
+    let reader = try Self.text("Sources/StallMonitor/Ecosystem/StallMonitorConfiguration+ConfigReader.swift")
+    for setting in MonitorSetting.all {
+      #expect(properties.contains("`\(setting.variable)`"), "\(setting.variable)")
+      #expect(reader.contains("`\(setting.key)`"), "\(setting.key)")
+    }
+  }
+
+  /// Options in C are a selection; each is a setting of the table, but for the version, which has no variable.
+  @Test func optionsInCAreSettings() throws {
+    let header = try Self.text("Sources/CStallMonitor/include/stallmonitor.h")
+    let start = try #require(header.range(of: "typedef struct stallmonitor_options {"))
+    let end = try #require(header.range(of: "} stallmonitor_options;"))
+    let members = header[start.upperBound..<end.lowerBound].split(separator: "\n")
+      .filter { $0.hasSuffix(";") && !$0.contains("/*") && !$0.contains(" * ") }
+      .compactMap { $0.dropLast().split { $0 == " " || $0 == "*" }.last.map(String.init) }
+    let known = MonitorSetting.all.compactMap(\.option) + ["size", "service_version"]
+    #expect(Set(members) == Set(known))
+    let longest = StallMonitorConfiguration.allowedThreshold.upperBound / .milliseconds(1)
+    #expect(header.contains("1 to \(Int(longest)). The default is \(250)."))
+  }
+}
