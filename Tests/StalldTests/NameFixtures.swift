@@ -139,10 +139,13 @@ struct NameFixtures {
 
 extension RunningAgent {
   /// The process that names functions, if there is one.
-  var worker: Int32? {
+  var worker: Int32? { workers.first }
+
+  /// All such processes.
+  var workers: [Int32] {
     let pid = process.processIdentifier
     let text = try? String(contentsOfFile: "/proc/\(pid)/task/\(pid)/children", encoding: .utf8)
-    return text?.split(separator: " ").compactMap { Int32($0) }.first { child in
+    return (text ?? "").split(separator: " ").compactMap { Int32($0) }.filter { child in
       let command = FileManager.default.contents(atPath: "/proc/\(child)/cmdline") ?? Data()
       return String(decoding: command, as: UTF8.self).contains("name-worker")
     }

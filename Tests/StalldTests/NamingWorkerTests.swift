@@ -97,8 +97,9 @@ import Testing
     for number in 1...20 {
       let line = NameFixtures.line(number, [.init(path: "/usr/lib/libx.so", buildID: "abcd", offset: 16)])
       try driver.perform { _ in
-        var report = ReportLine.none
-        (report.bytes, report.lacksNames, report.lane) = (Array(line.utf8) + [0x0a], true, "0 ")
+        let report = ReportLine(
+          bytes: Array(line.utf8) + [0x0a], event: "stall.ended", isError: false, service: "web", cause: "lock",
+          durationMilliseconds: 312, stallID: "a", processID: 7, lane: "0 ", lacksNames: true)
         stage.value.submit([PendingLine(connection: 1, number: UInt64(number), process: 7, line: report, bytes: 100)])
       }
     }
@@ -146,11 +147,33 @@ import Testing
       with:
         #""stack":[{"symbol":"f","module":"/usr/bin/web","build_id":"abcd","offset":"0x10"},{"module":"/usr/bin/web"}]"#
     )
-    #expect(try send([line], agent).isAcknowledged(1))
-    #expect(agent.worker == nil)
-    #expect(
-      try send([line.replacing(#""symbol":"f","#, with: "").replacing("01\"", with: "02\"")], agent).isAcknowledged(1))
-    #expect(agent.worker != nil)
+    let client = try send([line], agent)
+    // It is there for the lines to come, and has nothing to say of this one.
+    #expect(eventually { agent.worker != nil })
+    let worker = try #require(agent.worker)
+    kill(worker, SIGSTOP)
+    defer { kill(worker, SIGCONT) }
+    #expect(client.isAcknowledged(1))
+    client.send(line.replacing("01\"", with: "02\""))
+    #expect(client.isAcknowledged(2))
+    #expect(try agent.status().symbols?.misses == 0)
+    client.send(line.replacing(#""symbol":"f","#, with: "").replacing("01\"", with: "03\""))
+    kill(worker, SIGCONT)
+    #expect(client.isAcknowledged(3))
+    #expect(try agent.status().symbols?.misses == 1)
+  }
+
+  @Test("it is started when a host connects, not for the agent's own watchdog, and one is enough")
+  func prepared() throws {
+    let agent = try RunningAgent()
+    usleep(300_000)
+    #expect(agent.workers.isEmpty)
+    let clients = try (0..<3).map { _ in try AgentClient(agent.socketPath) }
+    #expect(eventually { agent.workers.count == 1 })
+    withExtendedLifetime(clients) {}
+    let without = try RunningAgent("symbolication: { enabled: false }\n")
+    #expect(try send([AgentClient.report(id: 1)], without).isAcknowledged(1))
+    #expect(without.workers.isEmpty)
   }
 
   @Test("status shows a stall with the names that the file has")

@@ -15,7 +15,7 @@ int clinux_open_directory(int at, const char *path);
 /// Ends the calling process with its parent thread, takes its priority down, and limits its address space, its descriptors, the files that it writes and its core.
 ///
 /// @return false if it could not be limited.
-bool clinux_limit_worker(size_t address_space, size_t descriptors);
+bool clinux_limit_worker(size_t address_space, size_t descriptors, int niceness);
 
 /// From now on only memory, time, and files that are opened for reading can be had (seccomp(2)); every other call fails with EPERM.
 ///

@@ -55,7 +55,8 @@ final class Agent {
         submit: { [unowned self] in naming.submit($0) },
         storeDetail: { [unowned self] in details.write(id: $0, of: $1, $2) },
         settings: { [unowned self] in self.settings.overrides(unit: $0, service: $1)?.json ?? "{}" },
-        didTake: { [unowned self] in didTake($0) }, keepUsage: { [unowned self] in details.keepUsage($0) }))
+        didConnect: { [unowned self] in naming.prepare() }, didTake: { [unowned self] in didTake($0) },
+        keepUsage: { [unowned self] in details.keepUsage($0) }))
     ingest.usage = DailyUsage(text: details.keptUsage)
     recallWrittenReports()
     try listen()

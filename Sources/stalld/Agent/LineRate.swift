@@ -19,7 +19,7 @@ struct LineRate {
 
   private mutating func fade() {
     let now = Loop.Instant.now
-    lines *= max(0, 1 - time.duration(to: now) / .seconds(1) / Self.window)
+    lines *= max(0, 1 - Double(now.nanoseconds - time.nanoseconds) / 1e9 / Self.window)
     time = now
   }
 }

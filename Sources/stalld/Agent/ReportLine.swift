@@ -4,24 +4,53 @@ struct ReportLine: Sendable {
   var event: String
   /// `log.level` is `error`.
   var isError: Bool
-  var service: String
-  var cause: String
   var durationMilliseconds: Double
-  var stallID: String
-  var processID: Int32
-  var userID: UInt32 = 0
-  /// The unit or container that it came from, as the kernel tells it; empty if there is none.
-  var place = ""
+  let processID: Int32
+  let userID: UInt32
   /// By which it is recognised when it comes again.
   var identity: ReportIdentity?
-  /// Of the process; empty if it is not known.
-  var controlGroup = ""
-  /// With whose other lines it waits for names (``Peer/namingLane``).
-  var lane = ""
   /// Some of its frames have a build and no name, or it has all samples (``LineScanner/Parts``).
-  var lacksNames = false
+  let lacksNames: Bool
   /// Which builds those frames are of, as one number; 0 if it is not known.
-  var unnamedBuilds: UInt64 = 0
+  let unnamedBuilds: UInt64
+  private let source: Source
+
+  /// What stays as it is, apart from the rest: a line is copied from queue to queue.
+  private final class Source: Sendable {
+    let service: String
+    let cause: String
+    let stallID: String
+    let place: String
+    let controlGroup: String
+    let lane: String
+
+    init(service: String, cause: String, stallID: String, place: String, controlGroup: String, lane: String) {
+      (self.service, self.cause, self.stallID) = (service, cause, stallID)
+      (self.place, self.controlGroup, self.lane) = (place, controlGroup, lane)
+    }
+  }
+
+  init(
+    bytes: [UInt8], event: String, isError: Bool, service: String, cause: String, durationMilliseconds: Double,
+    stallID: String, processID: Int32, userID: UInt32 = 0, place: String = "", identity: ReportIdentity? = nil,
+    controlGroup: String = "", lane: String = "", lacksNames: Bool = false, unnamedBuilds: UInt64 = 0
+  ) {
+    (self.bytes, self.event, self.isError, self.identity) = (bytes, event, isError, identity)
+    (self.durationMilliseconds, self.processID, self.userID) = (durationMilliseconds, processID, userID)
+    (self.lacksNames, self.unnamedBuilds) = (lacksNames, unnamedBuilds)
+    source = Source(
+      service: service, cause: cause, stallID: stallID, place: place, controlGroup: controlGroup, lane: lane)
+  }
+
+  var service: String { source.service }
+  var cause: String { source.cause }
+  var stallID: String { source.stallID }
+  /// The unit or container that it came from, as the kernel tells it; empty if there is none.
+  var place: String { source.place }
+  /// Of the process; empty if it is not known.
+  var controlGroup: String { source.controlGroup }
+  /// With whose other lines it waits for names (``Peer/namingLane``).
+  var lane: String { source.lane }
 
   /// No line at all.
   static let none = ReportLine(

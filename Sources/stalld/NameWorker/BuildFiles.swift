@@ -35,9 +35,13 @@ final class BuildFiles {
   /// The process whose line is being named.
   var client = NamingClient()
   /// CLOCK_MONOTONIC in ns: the time for names is over then.
-  var deadline = UInt64.max
+  private var deadline = UInt64.max
+  /// The same for files that not only root can have put where they lie.
+  private var deadlineOfStrangers = UInt64.max
   /// Something was cut by the deadline.
   private(set) var isIncomplete = false
+  /// A file that not only root can have put there was.
+  private(set) var isCutOfStrangers = false
   /// Called before anything is read; `true` says that only root can have put it there.
   private let willRead: (Bool) -> Void
 
@@ -52,10 +56,10 @@ final class BuildFiles {
   }
 
   /// Begins with another line.
-  func begin(_ client: NamingClient, until deadline: UInt64) {
+  func begin(_ client: NamingClient, until deadline: UInt64, ofStrangers: UInt64) {
     self.client = client
-    self.deadline = deadline
-    (isIncomplete, hits, misses) = (false, 0, 0)
+    (self.deadline, deadlineOfStrangers) = (deadline, ofStrangers)
+    (isIncomplete, isCutOfStrangers, hits, misses) = (false, false, 0, 0)
   }
 
   /// Brings the memory under its limit.
@@ -77,9 +81,14 @@ final class BuildFiles {
   }
 
   private func frames(at offset: UInt64, of identity: ModuleIdentity) -> [SymbolizedFrame]? {
-    let answer = symbolizer.symbolize(module: identity, address: offset, deadline: deadline)
+    let isTrusted = identity.audience.isEmpty
+    let answer = symbolizer.symbolize(
+      module: identity, address: offset, deadline: isTrusted ? deadline : deadlineOfStrangers)
     guard answer.problem == nil else { return nil }
-    if answer.isIncomplete { isIncomplete = true }
+    if answer.isIncomplete {
+      isIncomplete = true
+      if !isTrusted { isCutOfStrangers = true }
+    }
     hits += 1
     return answer.frames
   }

@@ -22,6 +22,8 @@ final class NameWorker {
   private var files: BuildFiles!
   private var completion: ReportCompletion!
   private let slice: UInt64
+  /// What strangers' files may take; nil for as much as others.
+  private let sliceOfStrangers: UInt64?
   private var lanes: [String: Lane] = [:]
   private var waiting = 0
   private var input = NamingMessage.Input(longest: NamingMessage.longestRequest)
@@ -37,8 +39,8 @@ final class NameWorker {
   private static let sayingInterval: UInt64 = 20_000_000
   private static let outputSize = 32 << 10
 
-  init(cache: Int, debugDirectories: [String], slice: UInt64, canLookUp: Bool) {
-    self.slice = slice
+  init(cache: Int, debugDirectories: [String], slice: UInt64, sliceOfStrangers: UInt64?, canLookUp: Bool) {
+    (self.slice, self.sliceOfStrangers) = (slice, sliceOfStrangers)
     files = BuildFiles(byteBudget: cache, debugDirectories: debugDirectories) { [unowned self] in say(isTrusted: $0) }
     completion = ReportCompletion { [unowned self] in
       canLookUp ? files.look(up: $0, modulePath: $1, offset: $2) : nil
@@ -89,23 +91,31 @@ final class NameWorker {
     let request = job.request
     let begin = Self.now
     current = request.number
+    let slice = slice << UInt64(job.tries)
     files.begin(
       NamingClient(process: request.process, user: request.user, controlGroup: request.controlGroup),
-      until: begin + slice << UInt64(job.tries))
+      until: begin + slice, ofStrangers: begin + min(slice, sliceOfStrangers ?? slice))
     let outcome = completion.complete(request.line)
     files.end()
     let end = Self.now
     (lane.used, lane.time) = (lane.used(at: end) + Double(end - begin), end)
-    if files.isIncomplete, job.tries + 1 < Self.triesOfLine {
+    if files.isCutOfStrangers, sliceOfStrangers != nil {
+      finishFirst(&lane)
+      output += NamingMessage.Answer(kind: .cut, number: request.number).bytes
+    } else if files.isIncomplete, job.tries + 1 < Self.triesOfLine {
       job.tries += 1
       lane.jobs[0] = job
     } else {
-      lane.jobs.removeFirst()
-      waiting -= 1
+      finishFirst(&lane)
       answer(request, outcome)
     }
     lanes[name] = lane
     if lanes.count > Self.laneLimit { lanes = lanes.filter { !$0.value.jobs.isEmpty } }
+  }
+
+  private func finishFirst(_ lane: inout Lane) {
+    lane.jobs.removeFirst()
+    waiting -= 1
   }
 
   private func answer(_ request: NamingMessage.Request, _ outcome: ReportCompletion.Outcome) {

@@ -18,6 +18,9 @@ struct NameWorkerCommand: ParsableCommand {
   @Option(help: "Milliseconds that one line may take before others have their turn.")
   var slice = 100
 
+  @Option(help: "The same for files of users; lines that need more are given back.")
+  var strangers: Int?
+
   @Option(name: .customLong("debug-dir"), help: "Where separate debug files lie; may be repeated.")
   var debugDirectories: [String] = []
 
@@ -30,8 +33,10 @@ struct NameWorkerCommand: ParsableCommand {
     // While libraries can still be opened.
     let canLookUp = Symbolizer.load() == nil
     let worker = NameWorker(
-      cache: cache, debugDirectories: debugDirectories, slice: UInt64(max(1, slice)) * 1_000_000, canLookUp: canLookUp)
-    guard clinux_limit_worker(Self.addressSpace(cache: cache), 2048) else {
+      cache: cache, debugDirectories: debugDirectories, slice: UInt64(max(1, slice)) * 1_000_000,
+      sliceOfStrangers: strangers.map { UInt64(max(1, $0)) * 1_000_000 }, canLookUp: canLookUp)
+    // Who may take long has what others leave.
+    guard clinux_limit_worker(Self.addressSpace(cache: cache), 2048, strangers == nil ? 15 : 5) else {
       throw ValidationError("this process cannot be limited: \(String(cString: strerror(errno)))")
     }
     // Where the kernel has no filters, the limits have to do.

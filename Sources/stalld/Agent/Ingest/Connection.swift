@@ -40,6 +40,8 @@ final class Connection {
   private var lastDone: UInt64 = 0
   private var told: UInt64 = 0
   var faults = 0
+  /// Whether it is to be told how far its lines have arrived, before the loop waits.
+  var isMarked = false
 
   var lineRate = LineRate()
   let share: UnitShare
@@ -99,8 +101,8 @@ final class Connection {
 
   private func respond(to readiness: Loop.DescriptorSource.Readiness, on loop: Loop) {
     if readiness.contains(.writable) {
-      flush(on: loop)
-      acknowledge(on: loop)
+      flush()
+      acknowledge()
     }
     guard isOpen else { return }
     if !isPaused {
@@ -135,19 +137,56 @@ final class Connection {
   }
 
   /// Tells the host how far its lines have arrived, if that has moved.
-  func acknowledge(on loop: Loop) {
+  func acknowledge() {
     let done = outstanding == 0 ? received : lastDone
     // What it does not read now it is told with the next line.
     guard isOpen, done > told, outbox.count < Self.outboxLimit / 2 else { return }
     told = done
-    send("{\"acknowledged\":\(done)}", on: loop)
+    withUnsafeTemporaryAllocation(byteCount: 48, alignment: 1) { line in
+      send(UnsafeRawBufferPointer(rebasing: line[..<Self.write(acknowledged: done, to: line)]))
+    }
+  }
+
+  /// Writes the line that says so, with its newline; how long it is.
+  private static func write(acknowledged number: UInt64, to line: UnsafeMutableRawBufferPointer) -> Int {
+    let head: StaticString = "{\"acknowledged\":"
+    line.copyMemory(from: UnsafeRawBufferPointer(start: head.utf8Start, count: head.utf8CodeUnitCount))
+    var (digits, rest) = (1, number)
+    while rest >= 10 { (digits, rest) = (digits + 1, rest / 10) }
+    let end = head.utf8CodeUnitCount + digits
+    rest = number
+    for place in stride(from: end - 1, to: end - 1 - digits, by: -1) {
+      line[place] = UInt8(ascii: "0") + UInt8(rest % 10)
+      rest /= 10
+    }
+    (line[end], line[end + 1]) = (UInt8(ascii: "}"), UInt8(ascii: "\n"))
+    return end + 2
   }
 
   /// Sends a line as far as the host takes it; the rest follows.
   func send(_ text: String, on loop: Loop) {
     guard isOpen, outbox.count < Self.outboxLimit else { return }
-    outbox += Array(text.utf8) + [UInt8(ascii: "\n")]
-    flush(on: loop)
+    (Array(text.utf8) + [UInt8(ascii: "\n")]).withUnsafeBytes { send($0) }
+  }
+
+  private func send(_ line: UnsafeRawBufferPointer) {
+    guard outbox.isEmpty else {
+      outbox += line
+      return flush()
+    }
+    let count = sendNow(line)
+    guard count < line.count else { return }
+    outbox += line[count...]
+    source?.interest = interest
+  }
+
+  /// How much of it the socket has taken; all if it takes nothing any more: its end is told by the next read.
+  private func sendNow(_ bytes: UnsafeRawBufferPointer) -> Int {
+    while true {
+      let count = Glibc.send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT))
+      if count >= 0 { return count }
+      if errno != EINTR { return errno == EAGAIN ? 0 : bytes.count }
+    }
   }
 
   /// Sends a line with a descriptor, if it can be sent at once; false if not.
@@ -161,20 +200,8 @@ final class Connection {
     return true
   }
 
-  private func flush(on loop: Loop) {
-    var sent = 0
-    while sent < outbox.count {
-      let count = outbox[sent...].withUnsafeBytes {
-        Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT))
-      }
-      if count < 0 {
-        if errno == EINTR { continue }
-        // Its end is told by the next read.
-        if errno != EAGAIN { sent = outbox.count }
-        break
-      }
-      sent += count
-    }
+  private func flush() {
+    let sent = outbox.withUnsafeBytes { sendNow($0) }
     outbox.removeFirst(sent)
     source?.interest = interest
   }

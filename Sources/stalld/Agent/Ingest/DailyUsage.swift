@@ -10,6 +10,18 @@ struct DailyUsage: Equatable {
     var units: [String: Int] = [:]
     /// Whether the operator has been told that the limit is reached.
     var isTold = false
+
+    fileprivate mutating func admit(bytes: Int, of place: String, limit: Int) -> Verdict {
+      let unit = units[place] != nil || units.count < DailyUsage.unitLimit ? place : ""
+      let used = units[unit] ?? 0
+      guard used + bytes <= limit - self.bytes else {
+        defer { isTold = true }
+        return isTold ? .refused : .refusedForTheFirstTime
+      }
+      self.bytes += bytes
+      units[unit] = used + bytes
+      return .admitted
+    }
   }
 
   enum Verdict { case admitted, refused, refusedForTheFirstTime }
@@ -31,18 +43,9 @@ struct DailyUsage: Equatable {
   mutating func admit(bytes: Int, of peer: Peer, limit: Int?, today: Int = DailyUsage.today) -> Verdict {
     if today != day { self = DailyUsage(day: today) }
     guard let limit else { return .admitted }
-    var user = users[peer.owner] ?? User()
-    let unit = user.units[peer.place] != nil || user.units.count < Self.unitLimit ? peer.place : ""
-    let used = user.units[unit] ?? 0
-    guard used + bytes <= limit - user.bytes else {
-      defer { users[peer.owner, default: User()].isTold = true }
-      return user.isTold ? .refused : .refusedForTheFirstTime
-    }
-    user.bytes += bytes
-    user.units[unit] = used + bytes
-    users[peer.owner] = user
-    unsaved += bytes
-    return .admitted
+    let verdict = users[peer.owner, default: User()].admit(bytes: bytes, of: peer.place, limit: limit)
+    if verdict == .admitted { unsaved += bytes }
+    return verdict
   }
 
   // MARK: The file

@@ -6,6 +6,8 @@ struct FrameScan {
   private var isUnnamed = false
   private var hasSymbol = false
   private var build: Range<Int>?
+  /// The one of the frame before.
+  private var last: Range<Int>?
   private var builds: [UInt64] = []
 
   /// More are not told apart.
@@ -22,6 +24,8 @@ struct FrameScan {
   mutating func end(_ bytes: UnsafeBufferPointer<UInt8>) {
     guard !hasSymbol, let build else { return }
     isUnnamed = true
+    if let last, bytes[last].elementsEqual(bytes[build]) { return }
+    last = build
     guard builds.count <= Self.limit else { return }
     var hash = FNV1a()
     hash.combine(UnsafeBufferPointer(rebasing: bytes[build]))

@@ -6,11 +6,11 @@ import StallMonitor
 /// Who may connect, and whose connection gives way.
 extension Ingest {
   /// Refuses the connection of a user who connects too often, at the least cost.
-  func connectsTooOften(_ socket: Int32) -> Bool {
-    guard let credentials = PeerCredentials(socket: socket), !connectionRate.admits(credentials.uid) else { return false }
+  func connectsTooOften(_ socket: Int32, _ user: UInt32) -> Bool {
+    if connectionRate.admits(user) { return false }
     turnAway(
-      socket, .tooOften, "its user connects too often", about: "often-\(credentials.uid)",
-      "user \(credentials.uid): it connects more than \(Int(ConnectionRate.perSecond)) times a second")
+      socket, .tooOften, "its user connects too often", about: "often-\(user)",
+      "user \(user): it connects more than \(Int(ConnectionRate.perSecond)) times a second")
     return true
   }
 
@@ -27,8 +27,8 @@ extension Ingest {
   }
 
   /// Takes a connection, or refuses it with words.
-  func admit(_ socket: Int32) {
-    guard let (peer, pidfd) = Peer.of(socket: socket) else {
+  func admit(_ socket: Int32, _ credentials: PeerCredentials) {
+    guard let (peer, pidfd) = Peer.of(socket: socket, credentials) else {
       Glibc.close(socket)
       return
     }
@@ -55,6 +55,7 @@ extension Ingest {
     connection.share.user.connections += 1
     process.connections[connection.number] = connection
     absent.removeAll { $0 === process }
+    if peer.pid != getpid() { destination.didConnect() }
   }
 
   /// Why a process may not connect; nil if it may.

@@ -1,3 +1,5 @@
+import LoopEngine
+
 /// Lines on their way to the outputs, and the acknowledgements of those that have arrived.
 extension Ingest {
   func enqueue(_ report: ReportLine, from connection: Connection?) {
@@ -43,8 +45,8 @@ extension Ingest {
   }
 
   func send(_ delivery: PendingLine, of connection: Connection?) {
-    if batch.isEmpty { submitPoint.mark() }
     batch.append(delivery)
+    if batch.count == 1 || batch.count == Self.batchLines { submitWhenDue() }
     underWay += 1
     queuedBytes += delivery.bytes
     guard let connection else { return }
@@ -54,10 +56,26 @@ extension Ingest {
     connection.share.user.queuedBytes += delivery.bytes
   }
 
+  /// At once if the last batch was a while ago: lines that come one by one very often are fewer wake-ups together.
+  private func submitWhenDue() {
+    let next = submitted.advanced(by: Self.batchInterval)
+    if batch.count >= Self.batchLines || next <= .now { return submitPoint.mark() }
+    guard submitTimer == nil else { return }
+    let ingest = UncheckedReference(self)
+    submitTimer = loop.schedule(after: Loop.Instant.now.duration(to: next), name: "submit lines") { _ in
+      guard let ingest = ingest.object else { return }
+      ingest.submitTimer = nil
+      ingest.submit()
+    }
+  }
+
   func submit() {
+    guard !batch.isEmpty else { return }
     let deliveries = batch
     batch = []
-    if !deliveries.isEmpty { destination.submit(deliveries) }
+    batch.reserveCapacity(min(deliveries.count, Self.batchLines))
+    submitted = .now
+    destination.submit(deliveries)
   }
 
   /// These have arrived.
@@ -75,14 +93,18 @@ extension Ingest {
   }
 
   func mark(_ connection: Connection) {
-    guard connection.isOpen else { return }
+    guard connection.isOpen, !connection.isMarked else { return }
     if toAcknowledge.isEmpty { acknowledgePoint.mark() }
-    toAcknowledge[connection.number] = connection
+    connection.isMarked = true
+    toAcknowledge.append(connection)
   }
 
   func acknowledge() {
-    let connections = toAcknowledge.values
-    toAcknowledge = [:]
-    for connection in connections { connection.acknowledge(on: loop) }
+    let connections = toAcknowledge
+    toAcknowledge = []
+    for connection in connections {
+      connection.isMarked = false
+      connection.acknowledge()
+    }
   }
 }

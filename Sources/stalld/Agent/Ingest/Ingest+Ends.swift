@@ -7,7 +7,6 @@ extension Ingest {
     guard connections.removeValue(forKey: connection.number) != nil else { return }
     connection.close()
     waitingForRoom[connection.number] = nil
-    toAcknowledge[connection.number] = nil
     let process = connection.process
     let unit = connection.share
     unit.connections -= 1
@@ -148,7 +147,7 @@ extension Ingest {
   func close() {
     acknowledge()
     for connection in connections.values {
-      connection.acknowledge(on: loop)
+      connection.acknowledge()
       connection.close()
     }
     connections = [:]

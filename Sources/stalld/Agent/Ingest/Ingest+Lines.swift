@@ -8,7 +8,7 @@ extension Ingest {
   ) throws(LineScanner.Fault) {
     func text(_ range: Range<Int>?) -> String? { Self.text(range, in: line) }
     if connection.hasSaidHello, parts.isOfAnotherKind { return finishAtOnce(connection) }
-    guard let event = text(parts.eventName),
+    guard let event = Self.event(parts.eventName, in: line) ?? text(parts.eventName),
       Self.events.contains(event) || Self.isOfLaterVersion(event: event, schema: text(parts.schema))
     else {
       return refuse(connection, "event.name is none of \(Self.events.joined(separator: ", "))", .notAReport)
@@ -65,6 +65,12 @@ extension Ingest {
     }
     guard isWithinQuota(report, of: connection.process.peer) else { return tellOfQuota(connection) }
     enqueue(report, from: connection)
+  }
+
+  /// The event, if it is one of those that are known: no text of its own for each line.
+  private static func event(_ range: Range<Int>?, in line: UnsafeBufferPointer<UInt8>) -> String? {
+    guard let range, range.count >= 2 else { return nil }
+    return events.first { $0.utf8.count == range.count - 2 && $0.utf8.elementsEqual(line[range].dropFirst().dropLast()) }
   }
 
   /// A string's text, as it is written; nil if it is longer than 200 bytes, or no string.
@@ -188,7 +194,7 @@ extension Ingest {
       .warning, .clientContained, about: "drop-\(connection.process.peer.complaintKey)-\(kind?.rawValue ?? "")",
       "the connection of \(connection.process.peer.description) is closed: \(reason)")
     // What was refused for good need not come again.
-    connection.acknowledge(on: loop)
+    connection.acknowledge()
     connection.send("{\"error\":\"closed: \(reason)\"}", on: loop)
     end(connection)
   }

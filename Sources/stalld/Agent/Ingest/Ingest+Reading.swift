@@ -10,7 +10,8 @@ extension Ingest {
     readOnce(connection)
     guard connection.isOpen else { return }
     if connection.holdsLines { hold(connection) }
-    mark(connection)
+    // What has lines under way is told when they have arrived.
+    if connection.outstanding == 0 { mark(connection) }
   }
 
   /// Reads a piece, and takes the lines that there are tokens for, but no more than `limit`.

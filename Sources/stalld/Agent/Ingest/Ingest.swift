@@ -1,4 +1,5 @@
 import CLinux
+import DescriptorIO
 import Glibc
 import LoopEngine
 import StallMonitor
@@ -42,6 +43,8 @@ final class Ingest {
     var storeDetail: (String, UInt32, [UInt8]) -> Void
     /// The settings that a host gets, as a JSON object; nil if it gets none.
     var settings: (_ unit: String?, _ service: String?) -> String?
+    /// A process other than the agent has connected.
+    var didConnect: () -> Void = {}
     /// A stall has been told, or a repetition of its line has been recognised.
     var didTake: (ReportLine) -> Void = { _ in }
     /// Keeps what has been written today of whom, for the next run of the agent.
@@ -56,9 +59,12 @@ final class Ingest {
   static let highestSequence = UInt64(1) << 62
   /// What is read of a connection before the others have their turn.
   static let readSize = 32 << 10
-  /// Connections that are taken before hosts are read again, and those that are looked at.
-  static let acceptLimit = 32
-  static let refusalLimit = 512
+  /// Connections that are taken before hosts are read again, and those that are looked at: few, as hosts wait for that long.
+  static let acceptLimit = 4
+  static let refusalLimit = 32
+  /// How long lines wait for others at most, and how many do.
+  static let batchInterval: Duration = .milliseconds(1)
+  static let batchLines = 64
   static let faultLimit = 100
   static let inquiryLimit = 16
   static let drainLimit: Duration = .seconds(2)
@@ -106,7 +112,10 @@ final class Ingest {
   var unfinishedBytes = 0
   var submitPoint: Loop.FlushPoint!
   var acknowledgePoint: Loop.FlushPoint!
-  var toAcknowledge: [UInt64: Connection] = [:]
+  var toAcknowledge: [Connection] = []
+  /// When lines were last given to the outputs, and when the next ones are if there are few.
+  var submitted = Loop.Instant.distantPast
+  var submitTimer: Loop.Timer?
   /// Connections that are not read from until there is room.
   var waitingForRoom: [UInt64: Connection] = [:]
   let scratch = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: readSize)
@@ -153,17 +162,28 @@ final class Ingest {
   }
 
   func accept(from descriptor: Int32) {
-    var admitted = 0
-    for _ in 0..<Self.refusalLimit where admitted < Self.acceptLimit {
+    var (admitted, refused) = (0, 0)
+    while admitted < Self.acceptLimit, refused < Self.refusalLimit {
       let socket = clinux_accept(descriptor)
       if socket < 0 {
-        if errno == EINTR || errno == ECONNABORTED { continue }
+        if errno == EINTR || errno == ECONNABORTED {
+          refused += 1
+          continue
+        }
         if errno != EAGAIN { pauseListening(String(cString: strerror(errno))) }
         return
       }
-      if connectsTooOften(socket) { continue }
-      admitted += 1
-      admit(socket)
+      guard let credentials = PeerCredentials(socket: socket) else {
+        refused += 1
+        Glibc.close(socket)
+        continue
+      }
+      if connectsTooOften(socket, credentials.uid) {
+        refused += 1
+      } else {
+        admitted += 1
+        admit(socket, credentials)
+      }
     }
   }
 

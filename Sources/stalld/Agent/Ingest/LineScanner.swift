@@ -5,7 +5,9 @@ import StallReport
 /// Nothing is copied. The line is a stranger's: every load is checked against the end, nesting is bounded, and what could have two
 /// meanings is refused (a key of an outer object twice or with an escape, a dotted key), since readers after us would take
 /// one of them for what the kernel says.
-struct LineScanner {
+///
+/// A class, as the parts are many: each call of a method would copy them all.
+final class LineScanner {
   /// What a line is.
   enum Kind { case report, hello, detail, goodbye }
 
@@ -51,7 +53,7 @@ struct LineScanner {
     /// The first member that a report must have (`Config/schema`) and this has not, or has with a value of another type.
     var missing: String? {
       RequiredMember.all.indices.first { !found.contains(Members(rawValue: 1 << $0)) }.map {
-        RequiredMember.all[$0].path
+        "\(RequiredMember.all[$0].path)"
       }
     }
   }
@@ -79,14 +81,18 @@ struct LineScanner {
 
   private let bytes: UnsafeBufferPointer<UInt8>
   private let isStamped: Bool
-  private var json: JSONScanner
-  private var parts = Parts()
-  private var frame = FrameScan()
+  // Unchecked: one call of scan() alone has it.
+  @exclusivity(unchecked) private var json: JSONScanner
+  @exclusivity(unchecked) private var parts = Parts()
+  @exclusivity(unchecked) private var frame = FrameScan()
+  /// The keys of the objects that have begun, those of the innermost one last.
+  @exclusivity(unchecked) private var keys: [JSONScanner.Text] = []
 
   private init(_ bytes: UnsafeBufferPointer<UInt8>, isStamped: Bool) {
     self.bytes = bytes
     self.isStamped = isStamped
     json = JSONScanner(bytes)
+    keys.reserveCapacity(64)
   }
 
   /// Scans one line without its newline.
@@ -95,7 +101,7 @@ struct LineScanner {
   ///
   /// Throws ``Fault`` where it is not one JSON object, or is one that the protocol does not have.
   static func scan(_ bytes: UnsafeBufferPointer<UInt8>, isStamped: Bool = false) throws(Fault) -> Parts {
-    var scanner = LineScanner(bytes, isStamped: isStamped)
+    let scanner = LineScanner(bytes, isStamped: isStamped)
     scanner.json.skipBlanks()
     guard scanner.json.current == UInt8(ascii: "{") else { throw Fault(reason: "not a JSON object", position: 0) }
     _ = try scanner.value(.outermost)
@@ -106,7 +112,7 @@ struct LineScanner {
 
   // MARK: Reading
 
-  private mutating func value(_ place: Place) throws(Fault) -> Range<Int> {
+  private func value(_ place: Place) throws(Fault) -> Range<Int> {
     if place == .elsewhere { return try json.skipValue() }
     let start = try json.beginValue()
     switch json.current {
@@ -117,24 +123,27 @@ struct LineScanner {
     return start..<json.position
   }
 
-  private mutating func object(_ place: Place) throws(Fault) {
+  private func object(_ place: Place) throws(Fault) {
     guard try json.beginObject() else { return }
-    var keys: [JSONScanner.Text] = []
+    let firstKey = keys.count
     repeat {
       let start = json.position
       let key = try json.key()
       guard !key.hasEscapes else { throw Fault(reason: "an escape in a key", position: start) }
-      guard keys.count < Self.memberLimit else {
+      guard keys.count - firstKey < Self.memberLimit else {
         throw Fault(reason: "an object with more than \(Self.memberLimit) members", position: start)
       }
-      for earlier in keys where json.areEqual(earlier, key) { throw Fault(reason: "a key twice", position: start) }
+      for index in firstKey..<keys.count where json.areEqual(keys[index], key) {
+        throw Fault(reason: "a key twice", position: start)
+      }
       keys.append(key)
       let value = try value(self.place(of: key, in: place))
       try note(key, value, start..<json.position, in: place)
     } while try json.nextMember()
+    keys.removeLast(keys.count - firstKey)
   }
 
-  private mutating func readFrame() throws(Fault) {
+  private func readFrame() throws(Fault) {
     guard try json.beginObject() else { return }
     frame.begin()
     defer { frame.end(bytes) }
@@ -144,7 +153,7 @@ struct LineScanner {
     } while try json.nextMember()
   }
 
-  private mutating func array(_ place: Place) throws(Fault) {
+  private func array(_ place: Place) throws(Fault) {
     let element: Place = place == .threads ? .thread : place == .stack ? .frame : .elsewhere
     guard try json.beginArray() else { return }
     repeat {
@@ -172,12 +181,14 @@ struct LineScanner {
     }
   }
 
-  private mutating func note(
+  private func note(
     _ key: JSONScanner.Text, _ value: Range<Int>, _ member: Range<Int>, in place: Place
   ) throws(Fault) {
-    for (index, required) in RequiredMember.all.enumerated()
-    where required.place == place && json.is(key, required.key) && hasForm(required.form, value) {
-      parts.found.insert(Members(rawValue: 1 << index))
+    RequiredMember.all.withUnsafeBufferPointer { all in
+      for index in all.indices
+      where all[index].place == place && json.is(key, all[index].key) && hasForm(all[index].form, value) {
+        parts.found.insert(Members(rawValue: 1 << index))
+      }
     }
     if !isStamped, place != .thread { try checkNumber(key, value) }
     switch place {
@@ -214,6 +225,8 @@ struct LineScanner {
   private func checkNumber(_ key: JSONScanner.Text, _ value: Range<Int>) throws(Fault) {
     let first = bytes[value.lowerBound]
     guard first == UInt8(ascii: "-") || first &- 0x30 <= 9 else { return }
+    // Nine digits, and no exponent behind them, are never too much.
+    if first != UInt8(ascii: "-"), isSmall(value) { return }
     let isDuration = key.count > 3 && bytes[key.range].suffix(3).elementsEqual("_ms".utf8)
     guard isDuration || Self.counts.contains(where: { json.is(key, $0) }) else { return }
     func fault(_ reason: String) -> Fault {
@@ -223,6 +236,22 @@ struct LineScanner {
     let number = Double(String(decoding: bytes[value], as: UTF8.self)) ?? .infinity
     if isDuration, number > Self.longestDuration { throw fault("is longer than a year") }
     if !isDuration, number > Double(Self.largestCount) { throw fault("is more than there can be") }
+  }
+
+  /// Whether a number has at most nine digits before its point, and no exponent.
+  private func isSmall(_ value: Range<Int>) -> Bool {
+    var whole = 0
+    var isFraction = false
+    for byte in bytes[value] {
+      if byte == UInt8(ascii: ".") {
+        isFraction = true
+      } else if byte &- 0x30 > 9 {
+        return false
+      } else if !isFraction {
+        whole += 1
+      }
+    }
+    return whole <= 9
   }
 
   private static let counts: [StaticString] = [
@@ -238,7 +267,7 @@ struct LineScanner {
     }
   }
 
-  private mutating func noteOutermost(
+  private func noteOutermost(
     _ key: JSONScanner.Text, _ value: Range<Int>, _ member: Range<Int>
   ) throws(Fault) {
     switch key.count {
@@ -290,9 +319,10 @@ private struct RequiredMember {
   var place: LineScanner.Place
   var key: StaticString
   var form: Form
-  var path: String
+  // No String, which would be counted at each look.
+  var path: StaticString
 
-  init(_ place: LineScanner.Place, _ key: StaticString, _ form: Form, _ path: String) {
+  init(_ place: LineScanner.Place, _ key: StaticString, _ form: Form, _ path: StaticString) {
     (self.place, self.key, self.form, self.path) = (place, key, form, path)
   }
 

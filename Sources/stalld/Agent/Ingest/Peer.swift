@@ -60,11 +60,10 @@ struct Peer: Sendable, Equatable {
     "process \(pid) of user \(uid)" + (unit.map { " (\($0.forLog))" } ?? "")
   }
 
-  /// Asks the kernel about a connected socket.
+  /// Asks the kernel about a connected socket, beyond its credentials.
   ///
   /// Nil if it does not say, or no descriptor is left. The pidfd, which is the caller's to close, names the process for good; -1 if it has ended already.
-  static func of(socket: Int32) -> (peer: Peer, pidfd: Int32)? {
-    guard let credentials = PeerCredentials(socket: socket) else { return nil }
+  static func of(socket: Int32, _ credentials: PeerCredentials) -> (peer: Peer, pidfd: Int32)? {
     var groups = [UInt32](repeating: 0, count: 256)
     let count = clinux_peer_groups(socket, &groups, Int32(groups.count))
     func peer(_ cgroup: String?) -> Peer {

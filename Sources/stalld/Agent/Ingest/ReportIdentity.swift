@@ -53,7 +53,7 @@ struct RecentReports {
     guard let identity else { return false }
     var roots = identity
     roots.user = 0
-    guard !known.contains(roots), known.insert(identity).inserted else { return false }
+    guard identity.user == 0 || !known.contains(roots), known.insert(identity).inserted else { return false }
     if order.count < Self.limit {
       order.append(identity)
     } else {

@@ -26,7 +26,7 @@ struct TokenBucket {
 
   /// Adds what has arrived since the last call.
   mutating func refill(rate: Double, at now: Loop.Instant = .now) {
-    tokens = min(rate * Self.burst, tokens + refilled.duration(to: now) / .seconds(1) * rate)
+    tokens = min(rate * Self.burst, tokens + Double(now.nanoseconds - refilled.nanoseconds) / 1e9 * rate)
     refilled = now
   }
 

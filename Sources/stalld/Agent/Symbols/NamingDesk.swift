@@ -1,6 +1,9 @@
 import LoopEngine
 
-/// Keeps the worker busy with lines, and watches over it: one that takes too long or too much is killed and started again.
+/// Keeps a worker busy with lines, and watches over it: one that takes too long or too much is killed and started again.
+///
+/// There are two: one for everybody's lines, which gives strangers' files little time, and a patient one for the lines of those whose files
+/// need more, so that they wait for each other and nobody waits for them.
 ///
 /// Belongs to the agent's loop.
 final class NamingDesk {
@@ -9,8 +12,8 @@ final class NamingDesk {
     /// The next line to be named, if there is one.
     var next: () -> NamingMessage.Request?
     var didAnswer: (Sent, NamingMessage.Answer) -> Void
-    /// The worker has ended; `blamed` is the line that it ended of, if that is known.
-    var didGiveBack: (_ sent: [Sent], _ blamed: UInt64?) -> Void
+    /// The worker has ended; `blamed` is the line that it ended of, if that is known, and `isSlow` says that the line only took long.
+    var didGiveBack: (_ sent: [Sent], _ blamed: UInt64?, _ isSlow: Bool) -> Void
     /// Some lines have been answered or given back.
     var didPass: () -> Void
   }
@@ -29,12 +32,8 @@ final class NamingDesk {
     var processorTime: UInt64?
   }
 
-  private struct Hopeless: Hashable {
-    var process: Int32
-    var builds: UInt64
-  }
-
   private let loop: Loop
+  private let isPatient: Bool
   private let settings: AgentSettings.Symbolication
   private let program: NamingWorker.Program
   private let delegate: Delegate
@@ -49,7 +48,6 @@ final class NamingDesk {
   /// Starts in a row that came to nothing, and until when there is no other one.
   private var failures = 0
   private var restUntil: Loop.Instant?
-  private var hopeless: [Hopeless: Loop.Instant] = [:]
   private var clientLog = ClientLog()
   private(set) var counters = NamingStage.Counters()
 
@@ -58,13 +56,17 @@ final class NamingDesk {
   private static let windowBytes = 256 << 10
   private static let checkInterval: Duration = .milliseconds(50)
   private static let endingLimit = 4
-  private static let hopelessLimit = 4096
-  private static let hopelessTime: Duration = .seconds(60)
+  /// What a stranger's file may take of everybody's worker: to be read, and to be opened.
+  private static let quickTime: Duration = .milliseconds(10)
+  private static let quickLimit: Duration = .milliseconds(50)
+  private static let quickWait: Duration = .milliseconds(100)
 
   init(
-    loop: Loop, settings: AgentSettings.Symbolication, program: NamingWorker.Program?, delegate: Delegate
+    loop: Loop, settings: AgentSettings.Symbolication, isPatient: Bool, program: NamingWorker.Program?,
+    delegate: Delegate
   ) {
     self.loop = loop
+    self.isPatient = isPatient
     self.settings = settings
     self.delegate = delegate
     self.program =
@@ -74,7 +76,7 @@ final class NamingDesk {
         arguments: [
           "name-worker", "--cache", String(settings.cache), "--slice",
           String(max(10, Int(settings.timeLimit / .milliseconds(40)))),
-        ]
+        ] + (isPatient ? [] : ["--strangers", String(Int(Self.quickTime / .milliseconds(1)))])
           + settings.debugDirectories.flatMap { ["--debug-dir", $0] })
   }
 
@@ -82,6 +84,9 @@ final class NamingDesk {
 
   /// Whether lines can be named now, or soon.
   var isServing: Bool { restUntil.map { $0 <= .now } ?? true }
+
+  /// Starts the worker, unless it is there: its start is not to be waited for by the first line.
+  func prepare() { if worker == nil, isServing { _ = start() } }
 
   // MARK: Lines
 
@@ -131,20 +136,6 @@ final class NamingDesk {
     }
   }
 
-  /// Whether no file was to be had a while ago for any of the line's builds.
-  func isHopeless(_ line: ReportLine) -> Bool {
-    guard line.unnamedBuilds != 0, line.bytes.count <= Ingest.longestReport, !hopeless.isEmpty,
-      let time = hopeless[Hopeless(process: line.processID, builds: line.unnamedBuilds)]
-    else { return false }
-    return time.duration(to: .now) < Self.hopelessTime
-  }
-
-  func noteHopeless(_ line: ReportLine) {
-    guard line.unnamedBuilds != 0 else { return }
-    if hopeless.count >= Self.hopelessLimit { hopeless = [:] }
-    hopeless[Hopeless(process: line.processID, builds: line.unnamedBuilds)] = .now
-  }
-
   func complain(_ text: String) {
     clientLog.say(.warning, .clientContained, about: "names-\(text.prefix(40))", text)
   }
@@ -191,23 +182,23 @@ final class NamingDesk {
     giveBack(blamed: current.number ?? (sent.count == 1 ? sent.keys.first : nil))
   }
 
-  private func kill(_ reason: String, blamed: UInt64?) {
+  private func kill(_ reason: String, blamed: UInt64?, isSlow: Bool = false) {
     guard let worker else { return }
     complain("the process that names functions is started again: \(reason)")
     counters.restarts += 1
     self.worker = nil
     ending[worker.process] = worker
     worker.kill()
-    giveBack(blamed: blamed ?? (sent.count == 1 ? sent.keys.first : nil))
+    giveBack(blamed: blamed ?? (sent.count == 1 ? sent.keys.first : nil), isSlow: isSlow)
   }
 
-  private func giveBack(blamed: UInt64?) {
+  private func giveBack(blamed: UInt64?, isSlow: Bool = false) {
     let lines = Array(sent.values)
     sent = [:]
     current = Work()
     // One by one, the line will be found.
     if blamed == nil { single = max(single, lines.count) }
-    delegate.didGiveBack(lines, blamed)
+    delegate.didGiveBack(lines, blamed, isSlow)
     loopPass()
   }
 
@@ -235,7 +226,12 @@ final class NamingDesk {
     let time = current.since.duration(to: .now)
     let used = Duration.nanoseconds(
       Int64(clamping: (worker.processorTime ?? 0) &- (current.processorTime ?? worker.processorTime ?? 0)))
-    if used > settings.timeLimit / (4 * share) {
+    let isStrangers = !isPatient && current.number != nil && !current.isTrusted
+    if isStrangers, used > min(Self.quickLimit, settings.timeLimit / 8) {
+      kill("a stranger's file took \(used) of all others' time", blamed: current.number, isSlow: true)
+    } else if isStrangers, time > min(Self.quickWait, settings.timeLimit / 4), !worker.isRunnable {
+      kill("a stranger's file was waited for in all others' time", blamed: current.number, isSlow: true)
+    } else if used > settings.timeLimit / (4 * share) {
       kill("it computed for \(used) over one line", blamed: current.number)
     } else if time > settings.timeLimit / (2 * share), !worker.isRunnable {
       // It waits: for a file system of a stranger's, say.

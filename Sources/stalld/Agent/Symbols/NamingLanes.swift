@@ -20,6 +20,8 @@ struct NamingLanes {
   /// Those with queued lines, in the order of their turns.
   private var turns: ArraySlice<String> = []
   private var penalties: [String: Penalty] = [:]
+  /// Those whose own files take long, and until when: their lines are the patient worker's.
+  private var slow: [String: Loop.Instant] = [:]
   private(set) var count = 0
 
   /// Lines that may wait, of all and of one; one that has few may always have these.
@@ -31,6 +33,7 @@ struct NamingLanes {
   private static let penaltyLimit = 4096
   private static let longestPenalty = 60
   private static let penaltyMemory: Duration = .seconds(600)
+  private static let slowTime: Duration = .seconds(600)
 
   /// Whether one more line may wait.
   func hasRoom(_ lane: String) -> Bool {
@@ -45,12 +48,13 @@ struct NamingLanes {
     count += 1
   }
 
-  /// The next line to be sent; it counts as sent.
-  mutating func next() -> (number: UInt64, lane: String)? {
+  /// The next line to be sent to the patient worker, or to the other one; it counts as sent.
+  mutating func next(isPatient: Bool) -> (number: UInt64, lane: String)? {
+    if isPatient, slow.isEmpty { return nil }
     for _ in 0..<turns.count {
       let name = turns.removeFirst()
       guard var lane = lanes[name], let number = lane.queued.first else { continue }
-      guard lane.sent < Self.share else {
+      guard lane.sent < Self.share, isSlow(name) == isPatient else {
         turns.append(name)
         continue
       }
@@ -91,6 +95,17 @@ struct NamingLanes {
     lanes[name] = nil
   }
 
+  // MARK: Lanes that take long
+
+  /// Sends the lane's lines to the patient worker for a while.
+  mutating func slowDown(_ lane: String) {
+    let now = Loop.Instant.now
+    if slow.count >= Self.penaltyLimit { slow = slow.filter { $0.value > now } }
+    slow[lane] = now.advanced(by: Self.slowTime)
+  }
+
+  func isSlow(_ lane: String) -> Bool { !slow.isEmpty && (slow[lane].map { $0 > .now } ?? false) }
+
   // MARK: Penalties
 
   /// For how long the lane's lines go without names: longer each time.
@@ -103,5 +118,5 @@ struct NamingLanes {
     return time
   }
 
-  func isPunished(_ lane: String) -> Bool { penalties[lane].map { $0.until > .now } ?? false }
+  func isPunished(_ lane: String) -> Bool { !penalties.isEmpty && (penalties[lane].map { $0.until > .now } ?? false) }
 }

@@ -29,7 +29,10 @@ final class NamingStage {
   private let isEnabled: Bool
   private let timeLimit: Duration
   private let forward: ([PendingLine]) -> Void
+  /// For everybody's lines, and for those whose files take long.
   private var desk: NamingDesk!
+  private var patientDesk: NamingDesk!
+  private var hopeless = HopelessBuilds()
   private var lanes = NamingLanes()
   private var entries: [UInt64: Entry] = [:]
   /// The lines of each process, in order.
@@ -53,17 +56,29 @@ final class NamingStage {
     isEnabled = settings.enabled
     timeLimit = settings.timeLimit
     self.forward = forward
-    desk = NamingDesk(
-      loop: loop, settings: settings, program: program,
-      delegate: NamingDesk.Delegate(
-        next: { [unowned self] in nextRequest() },
-        didAnswer: { [unowned self] in didAnswer($0, $1) },
-        didGiveBack: { [unowned self] in didGiveBack($0, blamed: $1) },
-        didPass: { [unowned self] in passOn() }))
+    func desk(isPatient: Bool) -> NamingDesk {
+      NamingDesk(
+        loop: loop, settings: settings, isPatient: isPatient, program: program,
+        delegate: NamingDesk.Delegate(
+          next: { [unowned self] in nextRequest(isPatient: isPatient) },
+          didAnswer: { [unowned self] in didAnswer($0, $1, isPatient: isPatient) },
+          didGiveBack: { [unowned self] in didGiveBack($0, blamed: $1, isSlow: $2) },
+          didPass: { [unowned self] in passOn() }))
+    }
+    self.desk = desk(isPatient: false)
+    patientDesk = desk(isPatient: true)
   }
+
+  /// A host has connected: the worker is started, so that its first line need not wait for that.
+  func prepare() { if isEnabled { desk.prepare() } }
 
   var counters: Counters {
     var counters = desk.counters
+    let patient = patientDesk.counters
+    counters.hits &+= patient.hits
+    counters.misses &+= patient.misses
+    counters.bytes += patient.bytes
+    counters.restarts &+= patient.restarts
     counters.unnamedLines = unnamed
     return counters
   }
@@ -75,7 +90,7 @@ final class NamingStage {
   func submit(_ deliveries: [PendingLine]) {
     if processes.isEmpty, !deliveries.contains(where: wantsNames) {
       unnamed += UInt64(deliveries.count { $0.line?.lacksNames ?? false })
-      return forward(deliveries.map(shortened))
+      return forward(deliveries.contains(where: isLong) ? deliveries.map(shortened) : deliveries)
     }
     for delivery in deliveries {
       let wantsNames = wantsNames(delivery)
@@ -94,17 +109,28 @@ final class NamingStage {
       order.append(number)
       lanes.add(number, to: lane)
     }
-    desk.work()
+    work()
     passOn()
     watchTime()
+  }
+
+  private func work() {
+    desk.work()
+    patientDesk.work()
+  }
+
+  private func isLong(_ delivery: PendingLine) -> Bool {
+    delivery.line.map { $0.bytes.count > Ingest.longestReport } ?? false
   }
 
   private func wantsNames(_ delivery: PendingLine) -> Bool {
     guard isEnabled, let line = delivery.line, line.lacksNames || line.bytes.count > Ingest.longestReport else {
       return false
     }
-    return desk.isServing && lanes.hasRoom(line.lane) && !lanes.isPunished(line.lane) && !desk.isHopeless(line)
+    return !hopeless.contains(line) && isServing(line.lane) && lanes.hasRoom(line.lane) && !lanes.isPunished(line.lane)
   }
+
+  private func isServing(_ lane: String) -> Bool { (lanes.isSlow(lane) ? patientDesk : desk).isServing }
 
   private func shortened(_ delivery: PendingLine) -> PendingLine {
     guard let line = delivery.line, line.bytes.count > Ingest.longestReport else { return delivery }
@@ -115,9 +141,12 @@ final class NamingStage {
 
   // MARK: The worker's side
 
-  private func nextRequest() -> NamingMessage.Request? {
-    while let (number, lane) = lanes.next() {
-      if let entry = entries[number], !entry.isReady, let line = entry.delivery.line, !lanes.isPunished(lane) {
+  private func nextRequest(isPatient: Bool) -> NamingMessage.Request? {
+    while let (number, lane) = lanes.next(isPatient: isPatient) {
+      // What came while the first of its kind was asked for has no hope, either.
+      if let entry = entries[number], !entry.isReady, let line = entry.delivery.line, !lanes.isPunished(lane),
+        !hopeless.contains(line)
+      {
         return NamingMessage.Request(
           number: number, process: line.processID, user: line.userID, controlGroup: line.controlGroup, lane: lane,
           line: Array(line.bytes.dropLast()))
@@ -129,16 +158,26 @@ final class NamingStage {
     return nil
   }
 
-  private func didAnswer(_ sent: NamingDesk.Sent, _ answer: NamingMessage.Answer) {
+  private func didAnswer(_ sent: NamingDesk.Sent, _ answer: NamingMessage.Answer, isPatient: Bool) {
+    if answer.kind == .cut, !isPatient { return slowDown(sent) }
     lanes.didReturn(to: sent.lane)
     guard let entry = entries[sent.number], !entry.isReady, var line = entry.delivery.line else { return }
     if answer.kind == .completed { line.takeNames(answer.line) }
-    if answer.flag { desk.noteHopeless(line) }
+    if answer.flag { hopeless.insert(line) }
     settle(sent.number, line)
   }
 
-  /// The worker has ended: these are to be sent again, but for the one that it ended of.
-  private func didGiveBack(_ sent: [NamingDesk.Sent], blamed: UInt64?) {
+  /// The line needs more time than everybody's worker has for it.
+  private func slowDown(_ sent: NamingDesk.Sent) {
+    lanes.slowDown(sent.lane)
+    lanes.sendAgain([sent.number], of: sent.lane)
+    patientDesk.work()
+  }
+
+  /// The worker has ended: these are to be sent again, but for the one that it ended of, unless that only took long.
+  private func didGiveBack(_ sent: [NamingDesk.Sent], blamed: UInt64?, isSlow: Bool) {
+    if isSlow, let line = sent.first(where: { $0.number == blamed }) { lanes.slowDown(line.lane) }
+    let blamed = isSlow ? nil : blamed
     for (lane, own) in Dictionary(grouping: sent, by: \.lane) {
       lanes.sendAgain(own.map(\.number).filter { $0 != blamed }.sorted(), of: lane)
     }
@@ -146,12 +185,13 @@ final class NamingStage {
     timer?.invalidate()
     timer = nil
     defer { watchTime() }
+    if isSlow { patientDesk.work() }
     guard let blamed, let lane = sent.first(where: { $0.number == blamed })?.lane else { return }
     lanes.didReturn(to: lane)
     let time = lanes.punish(lane)
     let user = entries[blamed]?.delivery.line?.userID
     desk.complain("the lines of user \(user.map(String.init) ?? lane) go without names for \(time)")
-    if let line = entries[blamed]?.delivery.line { desk.noteHopeless(line) }
+    if let line = entries[blamed]?.delivery.line { hopeless.insert(line) }
     giveUp(blamed)
   }
 
@@ -209,7 +249,8 @@ final class NamingStage {
   }
 
   private func isOverdue(_ entry: Entry) -> Bool {
-    entry.since.duration(to: .now) >= timeLimit || !desk.isServing || lanes.isPunished(entry.lane ?? "")
+    let lane = entry.lane ?? ""
+    return entry.since.duration(to: .now) >= timeLimit || !isServing(lane) || lanes.isPunished(lane)
   }
 
   private func giveUpOverdue() {
@@ -228,5 +269,6 @@ final class NamingStage {
     order = []
     passOn()
     desk.stop()
+    patientDesk.stop()
   }
 }
