@@ -13,6 +13,7 @@ import Glibc
 @usableFromInline
 package struct JSONScanner {
   /// Why bytes are not JSON, and where, counted in bytes from 0.
+  @usableFromInline
   package struct Fault: Error {
     package var reason: String
     package var position: Int
@@ -42,14 +43,14 @@ package struct JSONScanner {
   }
 
   /// How deep values may be nested in the outermost one.
-  package static let depthLimit = 32
+  @inlinable package static var depthLimit: Int { 32 }
 
   /// The position of the next byte, counted from 0.
-  @usableFromInline package internal(set) var position = 0
+  @usableFromInline package var position = 0
   @usableFromInline let base: UnsafePointer<UInt8>
   @usableFromInline package let count: Int
   /// How many objects and arrays are open.
-  private var depth = 0
+  @usableFromInline var depth = 0
   private let requiresUTF8: Bool
 
   /// A reader of bytes, which must stay where they are while it is used.
@@ -65,11 +66,13 @@ package struct JSONScanner {
   @inlinable package var current: UInt8 { position < count ? base[position] : 0 }
 
   /// A fault at the position.
+  @usableFromInline
   package func fault(_ reason: String) -> Fault { Fault(reason: reason, position: position) }
 
   // MARK: Values
 
   /// Goes to the next value; returns where it begins.
+  @inlinable @inline(__always)
   package mutating func beginValue() throws(Fault) -> Int {
     guard depth <= Self.depthLimit else { throw fault("nested too deep") }
     skipBlanks()
@@ -79,7 +82,7 @@ package struct JSONScanner {
   /// Goes past a value of any kind; returns where it is.
   ///
   /// Most of a report is gone past by this: it is one loop, whose position stays in a register.
-  @discardableResult
+  @discardableResult @usableFromInline
   package mutating func skipValue() throws(Fault) -> Range<Int> {
     let start = try beginValue()
     var cursor = JSONCursor(base: base, count: count, position: position, requiresUTF8: requiresUTF8)
@@ -90,6 +93,7 @@ package struct JSONScanner {
   }
 
   /// Goes past a value of any kind, of which a string is known between its quotes.
+  @inlinable @inline(__always)
   package mutating func value() throws(Fault) -> Text {
     let start = try beginValue()
     if current == UInt8(ascii: "\"") { return try text() }
@@ -114,12 +118,15 @@ package struct JSONScanner {
   // MARK: Objects and arrays
 
   /// Enters the object at the position; returns whether it has a member, and has left it otherwise.
+  @inlinable @inline(__always)
   package mutating func beginObject() throws(Fault) -> Bool { begin(UInt8(ascii: "}")) }
 
   /// Enters the array at the position; returns whether it has an element, and has left it otherwise.
+  @inlinable @inline(__always)
   package mutating func beginArray() throws(Fault) -> Bool { begin(UInt8(ascii: "]")) }
 
   /// Goes past the next member's key and colon.
+  @inlinable @inline(__always)
   package mutating func key() throws(Fault) -> Text {
     guard current == UInt8(ascii: "\"") else { throw fault("a key is missing") }
     let key = try text()
@@ -130,6 +137,7 @@ package struct JSONScanner {
   }
 
   /// Goes from a member to the next one; returns false if there is none, and has left the object then.
+  @inlinable @inline(__always)
   package mutating func nextMember() throws(Fault) -> Bool {
     if takeComma() { return true }
     guard current == UInt8(ascii: "}") else { throw fault("\"}\" is missing") }
@@ -138,6 +146,7 @@ package struct JSONScanner {
   }
 
   /// Goes from an element to the next one; returns false if there is none, and has left the array then.
+  @inlinable @inline(__always)
   package mutating func nextElement() throws(Fault) -> Bool {
     if takeComma() { return true }
     guard current == UInt8(ascii: "]") else { throw fault("\"]\" is missing") }
@@ -145,7 +154,8 @@ package struct JSONScanner {
     return false
   }
 
-  private mutating func begin(_ end: UInt8) -> Bool {
+  @inlinable @inline(__always)
+  mutating func begin(_ end: UInt8) -> Bool {
     position += 1
     skipBlanks()
     guard current != end else {
@@ -156,8 +166,8 @@ package struct JSONScanner {
     return true
   }
 
-  @inline(__always)
-  private mutating func takeComma() -> Bool {
+  @inlinable @inline(__always)
+  mutating func takeComma() -> Bool {
     skipBlanks()
     guard current == UInt8(ascii: ",") else { return false }
     position += 1
@@ -165,13 +175,14 @@ package struct JSONScanner {
     return true
   }
 
-  private mutating func leave() {
+  @inlinable @inline(__always)
+  mutating func leave() {
     position += 1
     depth -= 1
   }
 
   /// Goes past spaces, tabs and line ends.
-  @inline(__always)
+  @inlinable @inline(__always)
   package mutating func skipBlanks() {
     while position < count {
       let byte = base[position]
@@ -185,6 +196,7 @@ extension JSONScanner {
   // MARK: Strings
 
   /// Goes past the string at the position.
+  @usableFromInline
   package mutating func text() throws(Fault) -> Text {
     let start = position
     var cursor = JSONCursor(base: base, count: count, position: start, requiresUTF8: requiresUTF8)
