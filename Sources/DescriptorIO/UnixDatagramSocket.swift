@@ -36,7 +36,9 @@ package struct UnixDatagramSocket: Sendable {
     let descriptor = name.makeSocket(SOCK_DGRAM)
     guard descriptor >= 0 else { return errno }
     defer { close(descriptor) }
-    let sent = name.withPointer { sendto(descriptor, message.baseAddress, message.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT), $0, $1) }
+    let sent = name.withPointer {
+      sendto(descriptor, message.baseAddress, message.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT), $0, $1)
+    }
     return sent == message.count ? nil : errno
   }
 }

@@ -33,7 +33,8 @@ public final class StallMonitor: Sendable {
   private static let active = Mutex<StallMonitor?>(nil)
 
   private init(
-    configuration: StallMonitorConfiguration, session: consuming sending WatchSession?, sentinel: ForkSentinel = ForkSentinel()
+    configuration: StallMonitorConfiguration, session: consuming sending WatchSession?,
+    sentinel: ForkSentinel = ForkSentinel()
   ) {
     self.configuration = configuration
     self.sentinel = sentinel

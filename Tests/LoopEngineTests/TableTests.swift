@@ -10,7 +10,8 @@ import Testing
       let before = CallSites.count
       for line in 0..<10_000 as Range<UInt32> { _ = Loop.DescriptorSource(0, line: line) { _, _ in } }
       let same = (0..<3).map { _ in Loop.DescriptorSource(0, file: "file", line: 7) { _, _ in } }
-      guard CallSites.count == before + 1, Set(same.map(\.callSite)).count == 1, same[0].callSite.pointee.line == 7 else {
+      guard CallSites.count == before + 1, Set(same.map(\.callSite)).count == 1, same[0].callSite.pointee.line == 7
+      else {
         exit(1)
       }
       exit(0)

@@ -241,6 +241,8 @@ extension WatchedHosts {
           try #require(Date.now < end)
           usleep(1000)
         }
+        // The record is written before the line.
+        _ = eventually(within: 20) { process.hasWritten }
       }
       try expectFatal(
         try Victim.run("never-runs", milliseconds: 1, environment: environment), culprit: "blockBySleeping()",

@@ -111,7 +111,8 @@ import Testing
     if (type + value).contains(/Mutex|Atomic|Guarded|Lazy/) { return true }
     // A closure, an object without arguments, a function of the system.
     if value.hasPrefix("{") || value.contains(/^[A-Z][\w.]*(?:<[^>]*>)?\(\)$/) { return true }
-    return value.contains(/\b(?:getenv|getpid|sysconf|dlsym|open|pthread_\w+|c(?:linux|unwind|symbols)_\w+|\w+Socket)\(/)
+    return value.contains(
+      /\b(?:getenv|getpid|sysconf|dlsym|open|pthread_\w+|c(?:linux|unwind|symbols)_\w+|\w+Socket)\(/)
   }
 
   private func variables(of object: URL) throws -> [String] {

@@ -43,7 +43,7 @@ struct CheckCommandTests {
     for line in [
       "[Service]", "PrivateNetwork=no", "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6", "IPAddressAllow=localhost",
       "IPAddressAllow=10.0.0.7", "ReadWritePaths=/srv/stalls", "ProtectHome=no", "ReadWritePaths=/home/a",
-      "ReadWritePaths=\"/srv/my stalls\"", "ReadWritePaths=/var/lib/node_exporter", "MemoryMax=3776M",
+      "ReadWritePaths=\"/srv/my stalls\"", "ReadWritePaths=/var/lib/node_exporter", "MemoryMax=4288M",
       "LimitNOFILE=25024", "[Socket]", "SocketMode=0660", "SocketGroup=root",
     ] { #expect(lines.count { $0 == line } == 1, "\(line)") }
     #expect(checked.errors.contains("metrics.listen = 127.0.0.1:9464: the unit has no network"))

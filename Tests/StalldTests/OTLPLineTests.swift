@@ -88,5 +88,7 @@ struct OTLPLineTests {
       ("2024-12-31T23:59:60Z", 1_735_689_600_000_000_000),
       ("2026-03-01T00:00:00.1234567899Z", 1_772_323_200_123_456_789),
     ])
-  func times(text: String, nanoseconds: UInt64) { #expect(Timestamp(rfc3339: text, form: .report)?.nanosecondsSince1970 == nanoseconds) }
+  func times(text: String, nanoseconds: UInt64) {
+    #expect(Timestamp(rfc3339: text, form: .report)?.nanosecondsSince1970 == nanoseconds)
+  }
 }

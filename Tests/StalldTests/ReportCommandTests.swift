@@ -119,7 +119,8 @@ import Testing
     #expect(try keys("--service", "web*") == ["old", "short", "long"])
     #expect(try keys("--service", "web") == ["old", "short"])
     #expect(try keys("--min", "1.5s") == ["long"])
-    let now = Timestamp(seconds: Int(Date().timeIntervalSince1970), nanoseconds: 0).text(fractionDigits: 0).replacingOccurrences(of: "Z", with: "")
+    let now = Timestamp(seconds: Int(Date().timeIntervalSince1970), nanoseconds: 0).text(fractionDigits: 0)
+      .replacingOccurrences(of: "Z", with: "")
     let recent = Self.line(id: 1, at: now, culprit: "now") + "\n" + lines
     #expect(try Self.groups(["--since", "1h", "a"], ["a": recent]).first?["key"] as? String == "now")
   }

@@ -31,7 +31,9 @@ public final class LoopWatch: Sendable {
 
   private let state = Mutex(State.expected)
 
-  init(name: String, threshold: Duration, hasOwnThreshold: Bool, pulse: Pulse, records: LoopRecords, registry: LoopRegistry) {
+  init(
+    name: String, threshold: Duration, hasOwnThreshold: Bool, pulse: Pulse, records: LoopRecords, registry: LoopRegistry
+  ) {
     self.name = name
     self.threshold = threshold
     self.hasOwnThreshold = hasOwnThreshold

@@ -18,7 +18,8 @@ struct MainThreadWatch: Sendable {
     let subject = WatchedLoop.Subject(
       name: "main", kind: { stamper.kind.reportName }, threadID: getpid(), stackEnd: ProcessFacts.mainStackEnd(),
       threshold: configuration.threshold.nanoseconds, pulse: pulse, records: records, suspension: suspension,
-      state: { loop.status }, isInUnseenRun: { stamper.isInUnseenRun($0) }, heartbeat: heartbeat, findsKind: true, meter: { loop.meter })
+      state: { loop.status }, isInUnseenRun: { stamper.isInUnseenRun($0) }, heartbeat: heartbeat, findsKind: true,
+      meter: { loop.meter })
     registry.addMain(clinux_cf_is_here() ? .coreFoundation(UInt(bitPattern: clinux_cf_main_run_loop())) : nil)
     registry.watchdog.list.watch(subject)
     loop.begin()

@@ -112,7 +112,9 @@ package final class DetailFolder {
     _ = DirectoryFiles.forEachName(in: descriptor) { name in
       if let entry = entry(name) {
         entries.append(entry)
-      } else if !isShared, name.hasSuffix(Self.unfinished), entry(String(name.dropLast(Self.unfinished.count)), at: name) != nil {
+      } else if !isShared, name.hasSuffix(Self.unfinished),
+        entry(String(name.dropLast(Self.unfinished.count)), at: name) != nil
+      {
         unlinkat(descriptor, name, 0)
       }
       return true

@@ -55,7 +55,9 @@ final class ActionRunner {
     guard let courier else { return }
     var other = report
     other.detailFile = nil
-    let (notice, noticeWithoutDetail) = (StallNotice(report, isReported: isReported), StallNotice(other, isReported: isReported))
+    let (notice, noticeWithoutDetail) = (
+      StallNotice(report, isReported: isReported), StallNotice(other, isReported: isReported)
+    )
     for case .call(let handler) in due {
       courier.post { [writtenDetails] in
         let hasFile = notice.detailFile != nil && writtenDetails.contains(notice.id, within: DetailWriter.patience)

@@ -30,9 +30,9 @@ struct UnitNeeds: Equatable {
   ]
   /// As the shipped unit has them.
   static let descriptorLimit = 16_384
-  static let memoryLimit = 1 << 30
-  /// What the agent needs beside what waits and the cache of symbols: itself, memory that hosts note in, the process that reads debug files.
-  static let otherMemory = 640 << 20
+  static let memoryLimit = 2 << 30
+  /// What the agent needs beside what waits and the cache of symbols: itself, memory that hosts note in, and the two processes that read debug files.
+  static let otherMemory = 1152 << 20
   /// A connection, its process, and the memory that the host notes in.
   private static let descriptorsOfConnection = 3
   private static let otherDescriptors = 1024

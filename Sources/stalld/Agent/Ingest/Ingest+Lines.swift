@@ -70,7 +70,9 @@ extension Ingest {
   /// The event, if it is one of those that are known: no text of its own for each line.
   private static func event(_ range: Range<Int>?, in line: UnsafeBufferPointer<UInt8>) -> String? {
     guard let range, range.count >= 2 else { return nil }
-    return events.first { $0.utf8.count == range.count - 2 && $0.utf8.elementsEqual(line[range].dropFirst().dropLast()) }
+    return events.first {
+      $0.utf8.count == range.count - 2 && $0.utf8.elementsEqual(line[range].dropFirst().dropLast())
+    }
   }
 
   /// A string's text, as it is written; nil if it is longer than 200 bytes, or no string.

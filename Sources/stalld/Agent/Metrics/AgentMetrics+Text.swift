@@ -60,7 +60,8 @@ extension AgentMetrics {
   private static var lineRows: [MetricRow] {
     [
       MetricRow("stalld_open_stalls", .gauge, "Stalls that are under way.") { Number($1.openStalls) },
-      MetricRow("stalld_lines_ingested_total", .counter, "Lines of hosts that were taken for the outputs.") { metrics, _ in
+      MetricRow("stalld_lines_ingested_total", .counter, "Lines of hosts that were taken for the outputs.") {
+        metrics, _ in
         Number(metrics.ingestedLines)
       },
       MetricRow(
@@ -112,7 +113,8 @@ extension AgentMetrics {
   private static var connectionRows: [MetricRow] {
     [
       MetricRow("stalld_connections", .gauge, "Hosts that are connected.") { Number($1.connections) },
-      MetricRow("stalld_connections_accepted_total", .counter, "Connections of hosts that were accepted.") { metrics, _ in
+      MetricRow("stalld_connections_accepted_total", .counter, "Connections of hosts that were accepted.") {
+        metrics, _ in
         Number(metrics.acceptedConnections)
       },
       MetricRow(

@@ -44,7 +44,7 @@ extension AgentSettings {
     /// The row of each: its key, what is allowed, and what it means.
     static let keys: [SettingsKey<AgentSettings>] = [
       .init(
-        "control.path", \.control.path, .socketPath, needsRestart: true, "The socket of stalld status and stalld tail."),
+        "control.path", \.control.path, .socketPath, needsRestart: true, "The socket of stalld status and stalld tail.")
     ]
   }
 }
