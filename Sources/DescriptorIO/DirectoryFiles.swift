@@ -29,11 +29,9 @@ package enum DirectoryFiles {
     return true
   }
 
-  /// Writes a file and puts it in the place of the one that has the name; an errno value if that failed, and 0 if not.
+  /// Writes a file and replaces the one that has the name; returns 0, or an errno value if that failed.
   ///
-  /// Whoever reads the name finds a whole file. Waits for the disk.
-  ///
-  /// - Parameter unfinished: The file's name until it is whole.
+  /// Readers always find a whole file. It waits for the disk. `unfinished` is the file's name until it is whole.
   package static func replace(
     _ name: String, in directory: Int32, unfinished: String, mode: UInt32 = 0o640, with bytes: [UInt8]
   ) -> Int32 {

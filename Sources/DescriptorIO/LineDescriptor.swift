@@ -58,7 +58,7 @@ package final class LineDescriptor {
   /// `O_NONBLOCK` belongs to the open file description, which others share: so a pipe or a terminal is opened again through procfs. A
   /// regular file never waits, and must keep the shared offset. A socket cannot be opened again, and need not be.
   ///
-  /// - Parameter isExclusive: Whether nobody else writes to the file if it is a regular one. Only then a torn line is cut off.
+  /// `isExclusive` says that nobody else writes to the file if it is a regular one. Only then a torn line is cut off.
   package init?(sharing original: Int32, isExclusive: Bool) {
     guard let (descriptor, kind) = Self.open(original, isExclusive: isExclusive) else { return nil }
     self.descriptor = descriptor

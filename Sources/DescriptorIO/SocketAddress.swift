@@ -53,7 +53,7 @@ package struct SocketAddress: Sendable {
     self.length = socklen_t(length)
   }
 
-  /// Calls `body` with the address. Allocates nothing.
+  /// Calls `body` with the address; allocates nothing.
   package func withPointer<Result>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> Result) -> Result {
     withUnsafePointer(to: storage) {
       $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, length) }
@@ -65,7 +65,9 @@ package struct SocketAddress: Sendable {
     socket(family, Int32(type.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
   }
 
-  /// Connects a socket; an errno value, and 0 when it is connected. `EINPROGRESS`: writable when that has ended.
+  /// Connects a socket; returns 0 when it is connected, and an errno value otherwise.
+  ///
+  /// After `EINPROGRESS` the socket is writable when the attempt has ended.
   package func connect(_ socket: Int32) -> Int32 {
     withPointer { Glibc.connect(socket, $0, $1) == 0 ? 0 : errno }
   }

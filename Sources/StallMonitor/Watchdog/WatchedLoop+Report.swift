@@ -9,6 +9,7 @@ extension WatchedLoop {
   ///   - end: The time that its duration runs to.
   ///   - origin: The process.
   ///   - watchEnded: The loop is no longer watched, though the stall may go on.
+  /// - Returns: The report; nil if no stall is followed.
   func report(
     _ event: Report.Event, end: UInt64, origin: Report.Origin, watchEnded: Bool = false
   ) -> Report? {

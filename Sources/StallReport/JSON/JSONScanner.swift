@@ -55,7 +55,7 @@ package struct JSONScanner {
 
   /// A reader of bytes, which must stay where they are while it is used.
   ///
-  /// - Parameter requiresUTF8: Whether a string that is not UTF-8 (RFC 3629) is a fault.
+  /// With `requiresUTF8` a string that is not UTF-8 (RFC 3629) is a fault.
   package init(_ bytes: UnsafeBufferPointer<UInt8>, requiresUTF8: Bool = true) {
     base = bytes.baseAddress ?? UnsafePointer(bitPattern: 1)!
     count = bytes.count

@@ -2,9 +2,13 @@ import Foundation
 
 /// One row of a benchmark's table, and of its JSON file.
 public struct BenchmarkRow: Encodable {
+  /// What is measured.
   public var benchmark: String
+  /// Whose value it is.
   public var subject: String
+  /// The measured value, in ``unit``.
   public var value: Double
+  /// The unit of the value.
   public var unit: String
   /// The value divided by that of the row's peer in the same run, where there is one.
   public var ratio: Double?
@@ -31,6 +35,7 @@ public struct BenchmarkRow: Encodable {
 
   private enum Key: String, CodingKey { case benchmark, subject, value, unit, ratio, bar, pass }
 
+  /// Encodes all members, those without a value as null.
   public func encode(to encoder: any Encoder) throws {
     // Nulls are written, so that every row has the same keys.
     var container = encoder.container(keyedBy: Key.self)

@@ -2,7 +2,10 @@ public import Foundation
 
 /// The reason why a benchmark cannot go on.
 public struct BenchmarkError: Error, CustomStringConvertible {
+  /// The reason, in words.
   public var description: String
+
+  /// Makes an error.
   public init(_ description: String) { self.description = description }
 }
 

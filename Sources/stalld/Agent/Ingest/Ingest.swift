@@ -12,7 +12,7 @@ final class Ingest {
   @dynamicMemberLookup
   struct Policy: Equatable {
     var limits = AgentSettings.Limits()
-    /// Of reports that are written; nil: any number. At most what the limits say.
+    /// Of reports that are written, at most what the limits say; nil for any number.
     var userBytesPerDay: Int?
     /// Empty together with the groups: everybody who may open the socket.
     var allowedUsers: Set<UInt32> = []
