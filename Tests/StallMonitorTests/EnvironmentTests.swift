@@ -43,6 +43,17 @@ struct EnvironmentTests {
       problems.map(\.variable).sorted() == ["STALLMONITOR_ENABLED", "STALLMONITOR_SINK", "STALLMONITOR_THRESHOLD"])
   }
 
+  @Test("a value that cannot be used leaves its setting as it was", arguments: MonitorSetting.all.map(\.variable))
+  func uselessValueChangesNothing(variable: String) {
+    // Any text is a service's name.
+    guard variable != "STALLMONITOR_SERVICE_NAME" else { return }
+    var configuration = StallMonitorConfiguration()
+    configuration.stateDirectory = "/run/code"
+    let before = configuration
+    #expect(Environment([variable: "neither this nor that"]).apply(to: &configuration).map(\.variable) == [variable])
+    #expect(configuration == before)
+  }
+
   @Test func badValueInCodeIsAnError() {
     var configuration = StallMonitorConfiguration()
     configuration.threshold = .zero

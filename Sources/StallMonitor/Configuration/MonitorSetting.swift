@@ -98,7 +98,8 @@ struct MonitorSetting: Sendable {
     MonitorSetting(
       "stateDirectory", "STALLMONITOR_STATE_DIRECTORY", property: "stateDirectory", option: "state_directory",
       standard: nil, allowed: "an absolute path, such as /run/app", \.stateDirectory,
-      parse: { $0.hasPrefix("/") ? $0 : nil }),
+      // The property is optional: without the type, a path that cannot be used would be a property that is nil.
+      parse: { path -> String?? in path.hasPrefix("/") ? .some(path) : .none }),
     MonitorSetting(
       "threads", "STALLMONITOR_THREADS", property: "captureThreads", standard: "lock-holder",
       allowed: StallMonitorConfiguration.ThreadSelection.allCases.map(\.rawValue).joined(separator: ", "),
