@@ -61,7 +61,7 @@ final class Ingest {
   static let readSize = 32 << 10
   /// Connections that are taken before hosts are read again, and those that are looked at: few, as hosts wait for that long.
   static let acceptLimit = 4
-  static let refusalLimit = 32
+  static let refusalLimit = 8
   /// How long lines wait for others at most, and how many do.
   static let batchInterval: Duration = .milliseconds(1)
   static let batchLines = 64
