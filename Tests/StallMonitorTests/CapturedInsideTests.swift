@@ -103,8 +103,10 @@ extension CapturesInThisProcess {
       let outermost = victim_moment_outermost(thread)
       var tally = Tally(captures: way.captures)
       for _ in 0..<way.captures {
-        // A machine that gives the thread no processor for so long is not what is tested.
-        let moment = capture.captureWithPatience(probe) { [.noAnswer, .pending, .noProcessor].contains($0) }
+        // A machine that gives the thread no processor for so long is not what is tested. In the handler all signals are blocked.
+        let moment = capture.captureWithPatience(probe) {
+          [.noAnswer, .pending, .noProcessor, .signalBlocked].contains($0)
+        }
         tally.add(moment, outermost: outermost)
       }
       return tally
