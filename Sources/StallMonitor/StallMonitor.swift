@@ -224,8 +224,7 @@ public final class StallMonitor: Sendable {
   struct HeartbeatResources {
     var watchdog: Watchdog
     var suspension: Suspension
-    var pulse: Pulse
-    var records: LoopRecords
+    var publication: LoopPublication
     /// Posts the heartbeats.
     var courier: Courier
   }
@@ -235,9 +234,9 @@ public final class StallMonitor: Sendable {
     guard sentinel.isInOwnProcess else { return nil }
     return session.withLock { session in
       session.map {
-        let (pulse, records) = $0.registry.makePulse()
-        return HeartbeatResources(
-          watchdog: $0.watchdog, suspension: $0.suspension, pulse: pulse, records: records, courier: $0.couriers.beats)
+        HeartbeatResources(
+          watchdog: $0.watchdog, suspension: $0.suspension, publication: $0.registry.makePublication(),
+          courier: $0.couriers.beats)
       }
     }
   }

@@ -50,8 +50,8 @@ struct HeartbeatTests {
   init() {
     host = Loop(pulse: pulse)
     var subject = WatchedLoop.Subject(
-      name: "main", kind: { "main-queue" }, threadID: getpid(), stackEnd: 0, threshold: Self.threshold, pulse: pulse,
-      suspension: suspension, state: { (nil, nil) })
+      label: .init(name: "main", kind: { "main-queue" }), thread: .init(id: getpid()),
+      limits: .init(threshold: Self.threshold, suspension: suspension), publication: LoopPublication(pulse: pulse))
     subject.heartbeat = host
     loop = WatchedLoop(subject, clock: PulseClock())
   }

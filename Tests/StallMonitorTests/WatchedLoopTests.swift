@@ -15,8 +15,9 @@ struct WatchedLoopTests {
   init() {
     loop = WatchedLoop(
       WatchedLoop.Subject(
-        name: "main", kind: { "loop" }, threadID: getpid(), stackEnd: 0, threshold: Self.threshold, pulse: pulse,
-        suspension: suspension, state: { (nil, nil) }), clock: PulseClock())
+        label: .init(name: "main", kind: { "loop" }), thread: .init(id: getpid()),
+        limits: .init(threshold: Self.threshold, suspension: suspension),
+        publication: LoopPublication(pulse: pulse)), clock: PulseClock())
   }
 
   @Test func loopThatNeverTurnedIsQuiet() {
@@ -28,8 +29,9 @@ struct WatchedLoopTests {
     pulse.turn(.beforeSources)
     let loop = WatchedLoop(
       WatchedLoop.Subject(
-        name: "main", kind: { "loop" }, threadID: getpid(), stackEnd: 0, threshold: Self.threshold, pulse: pulse,
-        suspension: suspension, state: { (nil, nil) }), clock: PulseClock())
+        label: .init(name: "main", kind: { "loop" }), thread: .init(id: getpid()),
+        limits: .init(threshold: Self.threshold, suspension: suspension),
+        publication: LoopPublication(pulse: pulse)), clock: PulseClock())
     let since = pulse.word.stamp
     #expect(loop.check(at: since + 1, frozen: 0) == .checkAgain(at: since + Self.threshold))
   }

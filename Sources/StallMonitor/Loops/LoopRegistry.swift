@@ -45,10 +45,10 @@ final class LoopRegistry: Sendable {
   var isInOwnProcess: Bool { sentinel.isInOwnProcess }
 
   /// A pulse for one more loop, and what outlives the process of its stalls.
-  func makePulse() -> (pulse: Pulse, records: LoopRecords) {
+  func makePublication() -> LoopPublication {
     let records = LoopRecords(
       record: keepsRecords ? MappedRecord(sentinel: sentinel) : nil, note: recovery?.makeSlot())
-    return (watchdog.makePulse(marks: records.marks(sentinel: sentinel)), records)
+    return LoopPublication(pulse: watchdog.makePulse(marks: records.marks(sentinel: sentinel)), records: records)
   }
 
   /// Whether the service reads how many turns its loops make.
@@ -65,10 +65,9 @@ final class LoopRegistry: Sendable {
   ) throws(StallMonitorError) -> LoopWatch {
     guard isInOwnProcess else { throw .notWatching }
     try StallMonitorConfiguration.checkLoop(name: name, threshold: threshold)
-    let (pulse, records) = makePulse()
     let watch = LoopWatch(
-      name: name, threshold: threshold ?? configuration.threshold, hasOwnThreshold: threshold != nil, pulse: pulse,
-      records: records, registry: self)
+      name: name, threshold: threshold ?? configuration.threshold, hasOwnThreshold: threshold != nil,
+      publication: makePublication(), registry: self)
     try entries.withLock { entries throws(StallMonitorError) in
       guard let known = entries else { throw .notWatching }
       if let identity, let twin = known.first(where: { $0.value.identities.contains(identity) }) {
@@ -84,12 +83,14 @@ final class LoopRegistry: Sendable {
   func subject(of watch: LoopWatch, _ traits: LoopWatch.Traits, threadID: Int32) -> WatchedLoop.Subject {
     let meter = countsTurns ? traits.loop.map { TurnMeter(of: $0, isRead: true) } : nil
     return WatchedLoop.Subject(
-      name: watch.name, kind: traits.kind, threadID: threadID,
-      stackEnd: threadID == getpid() ? ProcessFacts.mainStackEnd() : UInt64(clinux_own_stack_end()),
-      threshold: watch.threshold.nanoseconds, hasOwnThreshold: watch.hasOwnThreshold, pulse: watch.pulse,
-      records: watch.records, suspension: suspension, state: traits.state,
-      isInUnseenRun: traits.isInUnseenRun,
-      meter: { meter })
+      label: .init(name: watch.name, kind: traits.kind),
+      thread: .init(
+        id: threadID,
+        stackEnd: threadID == getpid() ? ProcessFacts.mainStackEnd() : UInt64(clinux_own_stack_end())),
+      limits: .init(
+        threshold: watch.threshold.nanoseconds, hasOwnThreshold: watch.hasOwnThreshold, suspension: suspension),
+      publication: watch.publication,
+      inspection: .init(state: traits.state, isInUnseenRun: traits.isInUnseenRun, meter: { meter }))
   }
 
   /// Watches a loop of no thread's by a watchdog that never starts, and ends that.
@@ -102,8 +103,8 @@ final class LoopRegistry: Sendable {
       configuration: configuration, keepsRecords: keepsRecords)
     guard let watch = try? scratch.makeWatch(name: "rehearsal", threshold: .seconds(1)) else { return }
     watch.begin(LoopWatch.Traits(kind: { "c" }), isRehearsal: true) { {} }
-    watch.pulse.turn(.afterWaiting)
-    watch.pulse.idle()
+    watch.publication.pulse.turn(.afterWaiting)
+    watch.publication.pulse.idle()
     watch.stop()
   }
 

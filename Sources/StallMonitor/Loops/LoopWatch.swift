@@ -17,8 +17,7 @@ public final class LoopWatch: Sendable {
   public let threshold: Duration
   let hasOwnThreshold: Bool
 
-  let pulse: Pulse
-  let records: LoopRecords
+  let publication: LoopPublication
   private let registry: LoopRegistry
 
   private enum State {
@@ -32,13 +31,12 @@ public final class LoopWatch: Sendable {
   private let state = Mutex(State.expected)
 
   init(
-    name: String, threshold: Duration, hasOwnThreshold: Bool, pulse: Pulse, records: LoopRecords, registry: LoopRegistry
+    name: String, threshold: Duration, hasOwnThreshold: Bool, publication: LoopPublication, registry: LoopRegistry
   ) {
     self.name = name
     self.threshold = threshold
     self.hasOwnThreshold = hasOwnThreshold
-    self.pulse = pulse
-    self.records = records
+    self.publication = publication
     self.registry = registry
   }
 
@@ -87,7 +85,7 @@ public final class LoopWatch: Sendable {
   /// The loop's thread ends: whatever it was in the middle of is over.
   func threadEnds() {
     guard registry.isInOwnProcess else { return }
-    pulse.idle()
+    publication.pulse.idle()
     end()
   }
 
@@ -102,7 +100,7 @@ public final class LoopWatch: Sendable {
     registry.remove(self)
     if case .watched(let endStamping) = earlier {
       endStamping()
-      if !watchdogStops { registry.watchdog.list.forget(pulse) }
+      if !watchdogStops { registry.watchdog.list.forget(publication.pulse) }
     }
   }
 }

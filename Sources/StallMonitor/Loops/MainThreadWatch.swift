@@ -10,16 +10,19 @@ struct MainThreadWatch: Sendable {
 
   /// Begins the watch.
   init(by registry: LoopRegistry, beats: Courier, suspension: Suspension, configuration: StallMonitorConfiguration) {
-    let (pulse, records) = registry.makePulse()
+    let publication = registry.makePublication()
+    let pulse = publication.pulse
     let stamper = TurnStamper(pulse: pulse)
     let heartbeat = MainQueueHeartbeat(
       pulse: pulse, stamper: stamper, semaphore: registry.watchdog.semaphore, courier: beats)
     let loop = MainLoop(registry: registry, stamper: stamper)
     let subject = WatchedLoop.Subject(
-      name: "main", kind: { stamper.kind.reportName }, threadID: getpid(), stackEnd: ProcessFacts.mainStackEnd(),
-      threshold: configuration.threshold.nanoseconds, pulse: pulse, records: records, suspension: suspension,
-      state: { loop.status }, isInUnseenRun: { stamper.isInUnseenRun($0) }, heartbeat: heartbeat, findsKind: true,
-      meter: { loop.meter })
+      label: .init(name: "main", kind: { stamper.kind.reportName }, findsKind: true),
+      thread: .init(id: getpid(), stackEnd: ProcessFacts.mainStackEnd()),
+      limits: .init(threshold: configuration.threshold.nanoseconds, suspension: suspension),
+      publication: publication, heartbeat: heartbeat,
+      inspection: .init(
+        state: { loop.status }, isInUnseenRun: { stamper.isInUnseenRun($0) }, meter: { loop.meter }))
     registry.addMain(clinux_cf_is_here() ? .coreFoundation(UInt(bitPattern: clinux_cf_main_run_loop())) : nil)
     registry.watchdog.list.watch(subject)
     loop.begin()

@@ -20,15 +20,16 @@ extension StallMonitor {
     guard let resources = heartbeatResources(), resources.courier.addUser() else { return nil }
     ThreadEnd.prepareForCapture()
     let watchdog = resources.watchdog
-    let pulse = resources.pulse
+    let pulse = resources.publication.pulse
     let heartbeat = LoopHeartbeat(
       pulse: pulse, courier: resources.courier, post: loop.post, willEnd: { watchdog.list.forget(pulse) })
     watchdog.list.watch(
       WatchedLoop.Subject(
-        name: loop.name, kind: { loop.kind.rawValue }, threadID: heartbeat.threadID, stackEnd: 0,
-        threshold: (loop.threshold ?? configuration.threshold).nanoseconds, hasOwnThreshold: loop.threshold != nil,
-        pulse: pulse, records: resources.records, suspension: resources.suspension, state: { (nil, nil) },
-        heartbeat: heartbeat))
+        label: .init(name: loop.name, kind: { loop.kind.rawValue }), thread: .init(id: heartbeat.threadID),
+        limits: .init(
+          threshold: (loop.threshold ?? configuration.threshold).nanoseconds, hasOwnThreshold: loop.threshold != nil,
+          suspension: resources.suspension),
+        publication: resources.publication, heartbeat: heartbeat))
     return heartbeat
   }
 }

@@ -24,7 +24,7 @@ extension StallMonitor {
     guard let registry else { throw .notWatching }
     let watch = try registry.makeWatch(name: name, threshold: threshold, identity: .loop(ObjectIdentifier(loop)))
     let begin = { @Sendable in
-      let stamper = TurnStamper(pulse: watch.pulse)
+      let stamper = TurnStamper(pulse: watch.publication.pulse)
       let traits = LoopWatch.Traits(
         kind: { stamper.kind.reportName }, state: { loop.turnStatus },
         isInUnseenRun: { stamper.isInUnseenRun($0) }, loop: loop)
@@ -66,7 +66,7 @@ extension StallMonitor {
     let watch = try registry.makeWatch(
       name: name, threshold: threshold, identity: .coreFoundation(UInt(bitPattern: runLoop)))
     let begin = { @Sendable in
-      let stamper = TurnStamper(pulse: watch.pulse, kind: .foundation)
+      let stamper = TurnStamper(pulse: watch.publication.pulse, kind: .foundation)
       let traits = LoopWatch.Traits(
         kind: { stamper.kind.reportName }, isInUnseenRun: { stamper.isInUnseenRun($0) })
       watch.begin(traits) {
@@ -117,7 +117,7 @@ package final class OwnLoop: Sendable {
   private let threadID: Int32
 
   init(_ watch: LoopWatch) {
-    pulse = watch.pulse
+    pulse = watch.publication.pulse
     self.watch = watch
     threadID = clinux_gettid()
   }

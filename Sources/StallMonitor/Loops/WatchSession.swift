@@ -148,9 +148,9 @@ struct WatchStart: Sendable {
     let heartbeat = CooperativePoolHeartbeat(pulse: pulse, courier: session.couriers.beats)
     session.watchdog.list.watch(
       WatchedLoop.Subject(
-        name: "cooperative", kind: { CooperativePoolHeartbeat.kind }, threadID: getpid(), stackEnd: 0,
-        threshold: configuration.threshold.nanoseconds, pulse: pulse, suspension: session.suspension,
-        state: { (nil, nil) }, heartbeat: heartbeat))
+        label: .init(name: "cooperative", kind: { CooperativePoolHeartbeat.kind }), thread: .init(id: getpid()),
+        limits: .init(threshold: configuration.threshold.nanoseconds, suspension: session.suspension),
+        publication: LoopPublication(pulse: pulse), heartbeat: heartbeat))
     return heartbeat
   }
 }

@@ -74,6 +74,6 @@ final class ActionRunner {
     publisher.reportLast(last)
     records.keep(loop, aborting: true)
     courier?.drain()
-    ProcessAbort.happen(for: loop.subject.threadID)
+    ProcessAbort.happen(for: loop.subject.thread.id)
   }
 }

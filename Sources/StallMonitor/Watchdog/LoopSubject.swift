@@ -1,36 +1,69 @@
 import StallReport
 
+/// What a loop publishes of its turns while it runs.
+struct LoopPublication: Sendable {
+  let pulse: Pulse
+  /// What outlives the process of its stalls; its pulse stores into it.
+  var records = LoopRecords()
+}
+
 extension WatchedLoop {
-  /// A loop, as whoever watches it describes it.
+  /// A loop, as the code that registers it describes it.
   ///
   /// The closures are called on the watchdog, while the loop's thread may be blocked anywhere: they must take no lock.
   struct Subject: Sendable {
-    var name: String
-    /// Which run loop it is.
-    var kind: @Sendable () -> String
+    var label: Label
     /// The thread that serves it, unless the heartbeat knows another.
-    var threadID: Int32
-    /// Where that thread's stack ends, or 0.
-    var stackEnd: UInt64
-    /// How long a turn may take at first, in nanoseconds.
-    var threshold: UInt64
-    /// The threshold is the loop's own, and not the one that holds for all.
-    var hasOwnThreshold = false
-    var pulse: Pulse
-    /// What outlives the process of its stalls; its pulse stores into it.
-    var records = LoopRecords()
-    var suspension: Suspension
-    var state: @Sendable () -> (mode: String?, callout: String?)
-    /// Whether a stack shows a run that the loop's observers do not see: then the loop may well turn.
-    var isInUnseenRun: @Sendable ([StackFrame]) -> Bool = { _ in false }
+    var thread: Thread
+    var limits: Limits
+    var publication: LoopPublication
     /// What takes the place of observers where there are none.
     var heartbeat: (any Heartbeat)?
-    /// Whether its kind is known only when it has turned.
-    var findsKind = false
-    /// What reads its count of turns; nil if it has none, or is not made yet.
-    var meter: @Sendable () -> TurnMeter? = { nil }
+    var inspection = Inspection()
+
+    /// How reports name a loop.
+    struct Label: Sendable {
+      var name: String
+      /// Which run loop it is.
+      var kind: @Sendable () -> String
+      /// Whether its kind is known only when it has turned.
+      var findsKind = false
+    }
+
+    /// A thread that serves a loop.
+    struct Thread: Sendable {
+      /// The kernel's id of it.
+      var id: Int32
+      /// Where its stack ends, or 0 if that is not known.
+      var stackEnd: UInt64 = 0
+    }
+
+    /// What decides when a turn is late.
+    struct Limits: Sendable {
+      /// How long a turn may take at first, in nanoseconds.
+      var threshold: UInt64
+      /// The threshold is the loop's own, and not the one that holds for all.
+      var hasOwnThreshold = false
+      /// When turns are not watched.
+      var suspension: Suspension
+    }
+
+    /// What the watchdog can ask about a loop, beside its pulse.
+    struct Inspection: Sendable {
+      /// The mode that the loop runs in and the kind of callout that it makes, each nil if not known.
+      var state: @Sendable () -> (mode: String?, callout: String?) = { (nil, nil) }
+      /// Whether a stack shows a run that the loop's observers do not see: then the loop may well turn.
+      var isInUnseenRun: @Sendable ([StackFrame]) -> Bool = { _ in false }
+      /// What reads its count of turns; nil if it has none, or is not made yet.
+      var meter: @Sendable () -> TurnMeter? = { nil }
+    }
+
+    var pulse: Pulse { publication.pulse }
+    var records: LoopRecords { publication.records }
 
     /// Which run loop it is, as far as that is known yet.
-    var knownKind: String? { !findsKind || pulse.word.raw != 0 || heartbeat?.isBeating == true ? kind() : nil }
+    var knownKind: String? {
+      !label.findsKind || pulse.word.raw != 0 || heartbeat?.isBeating == true ? label.kind() : nil
+    }
   }
 }

@@ -5,9 +5,8 @@ import StallReport
 ///
 /// It may change where a heartbeat watches a queue that workers serve. Belongs to the watchdog's thread.
 final class ServingThread {
-  /// The thread that serves the loop, unless the heartbeat knows another, and where its stack ends, or 0.
-  private let ownID: Int32
-  private let ownStackEnd: UInt64
+  /// The thread that serves the loop, unless the heartbeat knows another.
+  private let own: WatchedLoop.Subject.Thread
   private let heartbeat: (any Heartbeat)?
   private(set) var probe: ThreadProbe
   private let throttle = ThrottleCounter()
@@ -17,16 +16,16 @@ final class ServingThread {
   // The same when the last beat was handed to the courier.
   private var beatBaseline: ThreadUsage?
 
-  init(id: Int32, stackEnd: UInt64, heartbeat: (any Heartbeat)?) {
-    (ownID, ownStackEnd, self.heartbeat) = (id, stackEnd, heartbeat)
-    probe = ThreadProbe(thread: id)
+  init(_ own: WatchedLoop.Subject.Thread, heartbeat: (any Heartbeat)?) {
+    (self.own, self.heartbeat) = (own, heartbeat)
+    probe = ThreadProbe(thread: own.id)
   }
 
   /// The kernel's id of the thread that served the loop last.
   var id: Int32 { probe.id }
 
   /// Where its stack ends, or 0 if that is not known.
-  var stackEnd: UInt64 { probe.id == ownID ? ownStackEnd : 0 }
+  var stackEnd: UInt64 { probe.id == own.id ? own.stackEnd : 0 }
 
   /// Whose threads serve the loop; nil if it has one of its own.
   var pool: WorkerPool? { heartbeat?.pool }
@@ -36,7 +35,7 @@ final class ServingThread {
 
   /// The thread that serves the loop at this moment.
   var server: LoopServer {
-    guard let heartbeat, heartbeat.isBeating else { return .thread(ownID) }
+    guard let heartbeat, heartbeat.isBeating else { return .thread(own.id) }
     return heartbeat.server
   }
 

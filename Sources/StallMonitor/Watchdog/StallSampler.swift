@@ -52,7 +52,7 @@ final class StallSampler {
       addSample(without: server, of: turn, to: loop)
       return .added
     }
-    let (mode, callout) = loop.subject.state()
+    let (mode, callout) = loop.subject.inspection.state()
     let moment = capture.capture(
       loop.thread.probe, stackEnd: loop.thread.stackEnd, isWorker: loop.thread.isWorker)
     let chain = WaitChain(
@@ -87,7 +87,7 @@ final class StallSampler {
     switch moment.backtrace {
     case .success(let backtrace):
       sample.stack = resolver.resolve(backtrace)
-      if loop.subject.isInUnseenRun(resolver.runLoopFrames(of: sample.stack)) { return false }
+      if loop.subject.inspection.isInUnseenRun(resolver.runLoopFrames(of: sample.stack)) { return false }
       sample.note(backtrace)
     case .failure(let failure): sample.note(failure)
     }
@@ -143,11 +143,11 @@ final class StallSampler {
       isOver: { pulse.word != turn || pulse.episodeEnd != nil }
     ) { backtrace in
       let now = MonotonicClock.now()
-      let (mode, callout) = loop.subject.state()
+      let (mode, callout) = loop.subject.inspection.state()
       // What was taken after the loop went on belongs to another moment.
       guard isLasting(turn, of: loop), loop.thread.server == server else { return false }
       let stack = resolver.resolve(backtrace)
-      if loop.subject.isInUnseenRun(resolver.runLoopFrames(of: stack)) { return false }
+      if loop.subject.inspection.isInUnseenRun(resolver.runLoopFrames(of: stack)) { return false }
       var sample = Episode.Sample(
         thread: loop.thread.id, activity: .running,
         cause: Verdict.cause(of: .running, usage: loop.thread.change(at: now)), stack: stack, mode: mode,

@@ -27,7 +27,7 @@ extension WatchedLoop {
       fingerprint: Culprit.fingerprint(of: stack, common: isRunning ? episode.tree.commonFrame : nil),
       samples: episode.sampleCount,
       loop: Report.LoopState(
-        name: subject.name, kind: subject.kind(), mode: sample?.mode, phase: episode.turn.phase.reported,
+        name: subject.label.name, kind: subject.label.kind(), mode: sample?.mode, phase: episode.turn.phase.reported,
         callout: sample?.callout),
       threadID: sample?.thread, threadName: sample?.thread.flatMap { OwnProcess().name(of: $0) }, origin: origin,
       stack: stack,
@@ -94,7 +94,8 @@ extension WatchedLoop {
       time: .now(), event: .ended, stallID: id, sequence: 0, thresholdNanoseconds: threshold,
       durationNanoseconds: frozen, verdict: Verdict(cause: .stopped, evidence: evidence), samples: 0,
       loop: Report.LoopState(
-        name: subject.name, kind: subject.kind(), mode: nil, phase: subject.pulse.word.phase.reported, callout: nil),
-      threadID: subject.threadID, threadName: OwnProcess().name(of: subject.threadID), origin: origin, stack: [])
+        name: subject.label.name, kind: subject.label.kind(), mode: nil, phase: subject.pulse.word.phase.reported,
+        callout: nil),
+      threadID: subject.thread.id, threadName: OwnProcess().name(of: subject.thread.id), origin: origin, stack: [])
   }
 }

@@ -45,8 +45,8 @@ final class WatchedLoop {
   init(_ subject: Subject, clock: PulseClock) {
     self.subject = subject
     self.clock = clock
-    monitor = TurnMonitor(threshold: subject.threshold)
-    thread = ServingThread(id: subject.threadID, stackEnd: subject.stackEnd, heartbeat: subject.heartbeat)
+    monitor = TurnMonitor(threshold: subject.limits.threshold)
+    thread = ServingThread(subject.thread, heartbeat: subject.heartbeat)
   }
 
   /// How long a turn may take, in nanoseconds.
@@ -104,8 +104,8 @@ final class WatchedLoop {
     if monitor.isFollowing { reading.turnEnd = subject.pulse.episodeEnd }
     read(subject.pulse.word, into: &reading)
     // In this order: who sees no pause left also sees when it ended.
-    reading.isSuspended = subject.suspension.isActive
-    reading.resumedAt = subject.suspension.resumedAt
+    reading.isSuspended = subject.limits.suspension.isActive
+    reading.resumedAt = subject.limits.suspension.resumedAt
     return reading
   }
 
@@ -121,7 +121,7 @@ final class WatchedLoop {
   var hasMoved: Bool { !isSuspended && monitor.hasMoved(subject.pulse.word) }
 
   /// Whether the loop is not to be watched for now.
-  var isSuspended: Bool { subject.suspension.isActive && episode == nil }
+  var isSuspended: Bool { subject.limits.suspension.isActive && episode == nil }
 
   /// Whether a stall is under way.
   var isStalled: Bool { episode != nil || deferred != nil }
@@ -139,7 +139,7 @@ final class WatchedLoop {
   /// False if it ended at this very moment, just in time.
   func beginEpisode(turn: Pulse.Word, id: String, now: UInt64) -> Bool {
     guard requestEnd(of: turn) else { return false }
-    var late = monitor.checkedTurn(resumedAt: subject.suspension.resumedAt)
+    var late = monitor.checkedTurn(resumedAt: subject.limits.suspension.resumedAt)
     late.word = turn
     follow(late, id: id, foundAt: now)
     return true
@@ -207,7 +207,8 @@ final class WatchedLoop {
     if let turn = episode?.turn { monitor.ignore(turn) }
     if !hasReportedUnseenRun {
       Diagnostics.say(
-        "the \(subject.name) loop runs in a private mode, which is not watched; CFRunLoopAddCommonMode would let it be")
+        "the \(subject.label.name) loop runs in a private mode, which is not watched; "
+          + "CFRunLoopAddCommonMode would let it be")
     }
     hasReportedUnseenRun = true
     endEpisode()
@@ -225,7 +226,7 @@ final class WatchedLoop {
   func tune(to plan: WatchPlan) {
     guard episode == nil else { return nextPlan = plan }
     nextPlan = nil
-    if !subject.hasOwnThreshold { monitor.threshold = plan.threshold }
+    if !subject.limits.hasOwnThreshold { monitor.threshold = plan.threshold }
     settings = Settings(
       captureThreads: plan.captureThreads, sampling: plan.sampling, namesFrames: plan.namesFrames)
   }

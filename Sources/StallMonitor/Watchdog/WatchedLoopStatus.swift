@@ -15,22 +15,22 @@ public struct WatchedLoopStatus: Sendable, Hashable {
 extension WatchedLoopStatus {
   init(_ subject: WatchedLoop.Subject) {
     self.init(
-      name: subject.name, kind: subject.knownKind, threadID: subject.currentThreadID,
-      threshold: .nanoseconds(Int64(clamping: subject.threshold)))
+      name: subject.label.name, kind: subject.knownKind, threadID: subject.currentThreadID,
+      threshold: .nanoseconds(Int64(clamping: subject.limits.threshold)))
   }
 }
 
 extension WatchedLoop.Subject {
   /// The thread that runs the loop; nil if none does at this moment.
   var currentThreadID: Int32? {
-    guard let heartbeat, heartbeat.isBeating else { return threadID }
+    guard let heartbeat, heartbeat.isBeating else { return thread.id }
     if case .thread(let server) = heartbeat.server { return server }
     return nil
   }
 }
 
 extension WatchedLoop: ObservedLoop {
-  var name: String { subject.name }
+  var name: String { subject.label.name }
   var knownKind: String? { subject.knownKind }
   var threadID: Int32? { subject.currentThreadID }
   var thresholdDuration: Duration { .nanoseconds(Int64(clamping: threshold)) }
@@ -38,6 +38,6 @@ extension WatchedLoop: ObservedLoop {
 
 extension CountedLoop {
   init(_ subject: WatchedLoop.Subject) {
-    self.init(id: ObjectIdentifier(subject.pulse), name: subject.name, meter: subject.meter)
+    self.init(id: ObjectIdentifier(subject.pulse), name: subject.label.name, meter: subject.inspection.meter)
   }
 }
