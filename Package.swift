@@ -91,6 +91,8 @@ let package = Package(
       name: "DispatchMainVictim", dependencies: ["StallMonitor", "CLinux", "VictimC"],
       path: "Tests/Victims/DispatchMainVictim"),
     .executableTarget(name: "AsyncMainVictim", dependencies: ["StallMonitor"], path: "Tests/Victims/AsyncMainVictim"),
+    // A service whose work is done by tasks.
+    .executableTarget(name: "TaskVictim", dependencies: ["StallMonitor"], path: "Tests/Victims/TaskVictim"),
     // A main thread of its own, which a test process does not give.
     .executableTarget(
       name: "MainThreadVictim", dependencies: ["LoopEngine", "CLinux"], path: "Tests/Victims/MainThreadVictim"),
@@ -111,7 +113,7 @@ let package = Package(
         "StallMonitor", "StallReport", "StallSymbols", "StallCapture", "LoopEngine", "TurnSource", "CUnwind",
         "CSymbols",
         "CLinux", "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim", "FoundationVictim", "DispatchMainVictim",
-        "AsyncMainVictim",
+        "AsyncMainVictim", "TaskVictim",
         "ThrowVictim", "stalld", "TestSupport",
       ]),
     .testTarget(

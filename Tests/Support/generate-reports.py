@@ -185,7 +185,7 @@ def every_key():
         duration_ms=619.252, cause="lock", culprit="Web.wait() -> ()", fingerprint="v1:0123456789abcdef",
         evidence={
             "state": "blocked", "wait": "futex(wait)", "observed_ms": 415.996, "cpu_ms": 1.808, "run_delay_ms": 0.005,
-            "throttled_ms": 1.0, "major_faults": 2, "frozen_ms": 3.0, "stolen_ms": 10.0, "callouts": 7, "longest_callout_ms": 3.0, "samples_disagree": True, "memory_shortage_ms": 2.0, "minor_faults": 4, "block_io_delay_ms": 5.0,
+            "throttled_ms": 1.0, "major_faults": 2, "frozen_ms": 3.0, "stolen_ms": 10.0, "callouts": 7, "longest_callout_ms": 3.0, "samples_disagree": True, "starves": True, "memory_shortage_ms": 2.0, "minor_faults": 4, "block_io_delay_ms": 5.0,
             "pressure": {"cpu_ms": 1.5, "io_ms": 2.5, "memory_ms": 3.5}, "lock_holder": 26090, "lock_kind": "mutex",
             "deadlock": [26090, 26057], "watch_ended": True,
         },
@@ -193,6 +193,7 @@ def every_key():
         path={"share": 0.93, "functions": ["Web.wait() -> ()", "Web.turn() -> ()"]}, detail="/var/lib/web/stalls/1.json",
         capture=capture)
     report["loop"]["callout"] = 'timer "beat"'
+    report["task"] = {"id": 17, "name": "order 4711", "priority": "medium", "actor": "Web.Store"}
     report["process"].update(reported_pid=4710, exit_code=1, exit_signal="SIGKILL", exit_result="oom-kill")
     inlined = {**frame("web", "Web.wait() -> ()", 3, "1.0.0"), "inlined": True}
     report["stack"] = [inlined, {"module": "/lib/x.so", "build_id": "ab", "offset": "0x10"}, {"symbol": "main"}]

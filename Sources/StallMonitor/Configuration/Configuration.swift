@@ -77,12 +77,18 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// that runs gets one signal, whose handler needs some 4 KiB of its stack.
   public var captureThreads: ThreadSelection = .lockHolder
 
-  /// Whether the threads of Swift concurrency are watched, too.
+  /// Whether the threads that run Swift concurrency's tasks are watched.
   ///
-  /// Blocking calls in tasks take them one after the other; when none is left, no task runs on. Watched are those of the default
-  /// priority. It costs a task for each threshold, also while the service is idle.
-  /// `STALLMONITOR_COOPERATIVE_POOL`: `true` or `false`; the default is false.
-  public var watchesCooperativePool = false
+  /// A task that blocks or computes for longer than the threshold without a suspension is a stall of its thread: no other task can use
+  /// it meanwhile. A job costs about 25 ns. An idle pool costs nothing.
+  /// `STALLMONITOR_COOPERATIVE_POOL`: `true` or `false`; the default is true.
+  public var watchesCooperativePool = true
+
+  /// How long a task of the priorities `utility` and `background` may hold its thread.
+  ///
+  /// Tasks of a higher priority have ``threshold``; so have these if it is longer.
+  /// `STALLMONITOR_BACKGROUND_TASK_THRESHOLD`: a number and a unit, from 1 ms to 1 h; the default is 1 s.
+  public var backgroundTaskThreshold: Duration = .seconds(1)
 
   /// The service's name in each report.
   ///

@@ -4,6 +4,10 @@ extension StallMonitorConfiguration {
     guard Self.allowedThreshold.contains(threshold) else {
       throw .invalidConfiguration(key: "threshold", value: "\(threshold)", allowed: "from 1 ms to 1 h")
     }
+    guard Self.allowedThreshold.contains(backgroundTaskThreshold) else {
+      throw .invalidConfiguration(
+        key: "backgroundTaskThreshold", value: "\(backgroundTaskThreshold)", allowed: "from 1 ms to 1 h")
+    }
     guard Self.allowedRepeatWindow.contains(repeatWindow) else {
       throw .invalidConfiguration(key: "repeatWindow", value: "\(repeatWindow)", allowed: "0 s to 1 h")
     }

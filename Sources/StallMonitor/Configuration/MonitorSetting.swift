@@ -72,8 +72,12 @@ struct MonitorSetting: Sendable {
       "enabled", "STALLMONITOR_ENABLED", property: "isEnabled", standard: "true", allowed: truth, \.isEnabled,
       parse: Environment.parseBool),
     MonitorSetting(
-      "cooperativePool", "STALLMONITOR_COOPERATIVE_POOL", property: "watchesCooperativePool", standard: "false",
+      "cooperativePool", "STALLMONITOR_COOPERATIVE_POOL", property: "watchesCooperativePool", standard: "true",
       allowed: truth, \.watchesCooperativePool, parse: Environment.parseBool),
+    MonitorSetting(
+      "backgroundTaskThreshold", "STALLMONITOR_BACKGROUND_TASK_THRESHOLD", property: "backgroundTaskThreshold",
+      standard: "1s", allowed: "a number with a unit us, ms, s or min, from 1ms to 60min, such as 1s",
+      \.backgroundTaskThreshold, parse: Environment.parseThreshold),
     MonitorSetting(
       "threshold", thresholdVariable, property: "threshold", option: "threshold_ms", standard: "250ms",
       allowed: "a number with a unit us, ms, s or min, from 1ms to 60min, such as 250ms or 1.5s", \.threshold,

@@ -16,6 +16,7 @@ extension StallMonitorConfiguration {
   /// | `systemdWatchdog` | ``notifiesServiceManager`` | `true` or `false` |
   /// | `abortAfter`, `detailAfter` | ``actions`` | a duration up to 1 h, or `off` |
   /// | `cooperativePool` | ``watchesCooperativePool`` | `true` or `false` |
+  /// | `backgroundTaskThreshold` | ``backgroundTaskThreshold`` | a number with `us`, `ms`, `s` or `min`, from 1 ms to 1 h |
   /// | `stateDirectory` | ``stateDirectory`` | an absolute path |
   /// | `serviceName`, `serviceVersion` | ``serviceName``, ``serviceVersion`` | any text |
   ///

@@ -28,12 +28,17 @@ struct Episode {
     var threadsLeftOut = 0
     /// All threads that were asked for were looked at, and not only those that are waited for.
     var isSweep = false
+    /// The task that ran, if the loop is a thread of the task pool.
+    var task: Report.TaskState?
+    /// Other tasks waited for a thread.
+    var starves = false
     var lockHolder: LockHolder?
     var deadlock: [Int32] = []
 
     /// The same without what could blame anybody.
     func blamingNobody(_ failure: CaptureFailure) -> Sample {
-      Sample(thread: thread, activity: .unknown, cause: .unknown, stack: [], failure: failure, mode: mode)
+      Sample(
+        thread: thread, activity: .unknown, cause: .unknown, stack: [], failure: failure, mode: mode, starves: starves)
     }
 
     /// Notes how the stack was taken, and what is uncertain of it.
@@ -87,6 +92,8 @@ struct Episode {
   private var frozenUntil: UInt64
   /// What a hypervisor took from the machine's processors, from when the turn was found late to the last sample or the end.
   var stolen: UInt64 = 0
+  /// Other tasks waited for a thread at some sample.
+  private(set) var starves = false
   /// How long the first report had to wait for memory.
   var memoryShortage: UInt64 = 0
   private(set) var lastSampleTime: UInt64
@@ -144,6 +151,7 @@ struct Episode {
     let weight = max(1, time > lastSampleTime ? time - lastSampleTime : 0)
     lastSampleTime = time
     sampleCount += 1
+    if sample.starves { starves = true }
     note(callouts, at: time, isOver: false)
     var sample = sample
     sample.calloutNumber = callouts?.count ?? 0

@@ -11,7 +11,9 @@ struct WatchSession: Sendable {
   let couriers: Couriers
   /// Nil if the main loop is not watched.
   var mainThread: MainThreadWatch?
-  /// Nil if the cooperative pool is not watched.
+  /// Nil if the threads of Swift concurrency are not watched.
+  var taskPool: TaskPool?
+  /// Nil if nothing asks whether a thread of Swift concurrency is free.
   var pool: CooperativePoolHeartbeat?
 
   var watchdog: Watchdog { registry.watchdog }
@@ -30,6 +32,7 @@ struct WatchSession: Sendable {
   func end() {
     registry.close()
     mainThread?.end()
+    taskPool?.end()
     pool?.end()
     watchdog.stop()
     couriers.beats.end()
@@ -86,7 +89,7 @@ struct WatchStart: Sendable {
       session.mainThread = MainThreadWatch(
         by: registry, beats: couriers.beats, suspension: suspension, configuration: configuration)
     }
-    if configuration.watchesCooperativePool { session.pool = watchPool(of: session) }
+    if configuration.watchesCooperativePool { watchTasks(of: &session) }
     return session
   }
 
@@ -141,6 +144,21 @@ struct WatchStart: Sendable {
       settings: SettingsFollower(
         configuration, tunings: tunings, suspension: suspension, sinkNames: sink.namesFrames),
       serviceManager: serviceManager, telemetry: telemetry)
+  }
+
+  /// Watches each job of Swift concurrency, or else whether a thread of the pool is free.
+  private func watchTasks(of session: inout WatchSession) {
+    let registry = session.registry
+    do throws(TaskPool.Problem) {
+      session.taskPool = try TaskPool.start(
+        TaskPool.Watch(
+          list: session.watchdog.list, makePublication: { registry.makePublication() }, suspension: session.suspension,
+          sentinel: sentinel, threshold: configuration.threshold.nanoseconds,
+          backgroundThreshold: configuration.backgroundTaskThreshold.nanoseconds))
+    } catch {
+      Diagnostics.say("\(error); only tasks that no thread takes are reported")
+      session.pool = watchPool(of: session)
+    }
   }
 
   private func watchPool(of session: WatchSession) -> CooperativePoolHeartbeat {

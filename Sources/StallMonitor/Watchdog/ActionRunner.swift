@@ -47,7 +47,8 @@ final class ActionRunner {
     }
     report.sequence = publisher.sequence + (loop.progress.isReported ? 0 : 1)
     call(due, of: report, isReported: loop.progress.isReported)
-    if due.contains(.abort) { abort(for: loop) }
+    // A task that takes long need not keep the service from working.
+    if due.contains(.abort), loop.subject.work == nil { abort(for: loop) }
   }
 
   /// Has the closures called, with the path of the detail file if that has been written by then.

@@ -20,6 +20,8 @@ extension WatchedLoop {
     /// What takes the place of observers where there are none.
     var heartbeat: (any Heartbeat)?
     var inspection = Inspection()
+    /// What runs in its turns; nil for a loop that runs what it finds.
+    var work: (any TurnWork)?
 
     /// How reports name a loop.
     struct Label: Sendable {
@@ -36,6 +38,8 @@ extension WatchedLoop {
       var id: Int32
       /// Where its stack ends, or 0 if that is not known.
       var stackEnd: UInt64 = 0
+      /// Whether it is one of libdispatch's workers, which block signals.
+      var isWorker = false
     }
 
     /// What decides when a turn is late.

@@ -30,8 +30,11 @@ final class ServingThread {
   /// Whose threads serve the loop; nil if it has one of its own.
   var pool: WorkerPool? { heartbeat?.pool }
 
-  /// Whether the thread is one of a pool's workers.
-  var isWorker: Bool { heartbeat.map { $0.isBeating && $0.pool != nil } ?? false }
+  /// Whether another thread may serve the loop next.
+  var isShared: Bool { heartbeat.map { $0.isBeating && $0.pool != nil } ?? false }
+
+  /// Whether the thread is one of libdispatch's workers, which block signals.
+  var isWorker: Bool { isShared || own.isWorker }
 
   /// The thread that serves the loop at this moment.
   var server: LoopServer {

@@ -53,6 +53,8 @@ final class StallSampler {
       return .added
     }
     let (mode, callout) = loop.subject.inspection.state()
+    let work = loop.subject.work
+    let hadWaitingWork = work?.hasWaitingWork ?? false
     let moment = capture.capture(
       loop.thread.probe, stackEnd: loop.thread.stackEnd, isWorker: loop.thread.isWorker)
     let chain = WaitChain(
@@ -63,8 +65,12 @@ final class StallSampler {
       thread: loop.thread.id, activity: moment.activity,
       cause: Verdict.cause(of: moment.activity, usage: loop.thread.change(at: now)), stack: [], mode: mode,
       callout: callout)
+    if let work {
+      sample.task = work.task
+      sample.starves = hadWaitingWork && work.hasWaitingWork
+    }
     // What was read after the loop went on belongs to another moment.
-    guard isLasting(turn, of: loop) else {
+    guard loop.isLasting(turn) else {
       guard loop.episode?.sampleCount == 0 else { return .nothing }
       loop.add(Episode.Sample(activity: .unknown, cause: .unknown, stack: [], failure: .turnEnded), at: now)
       return .added
@@ -75,6 +81,7 @@ final class StallSampler {
       return .added
     }
     guard name(&sample, moment, chain, of: loop) else { return .unseenRun }
+    if work?.part == .unknown { sample = sample.blamingNobody(.severalJobs) }
     loop.add(sample, at: now, callouts: callouts)
     return .added
   }
@@ -99,10 +106,6 @@ final class StallSampler {
     loop.completeNames(resolver.complete)
     sweep(into: &sample, of: loop)
     return true
-  }
-
-  private func isLasting(_ turn: Pulse.Word, of loop: WatchedLoop) -> Bool {
-    loop.subject.pulse.word == turn && loop.subject.pulse.episodeEnd == nil
   }
 
   /// Adds the first sample of a stall that had to wait for memory: what was seen of the thread then.
@@ -136,16 +139,16 @@ final class StallSampler {
   func followUp(_ loop: WatchedLoop, budget: UInt64, willBegin: () -> Void) {
     guard let episode = loop.episode, canFollowUp(episode, of: loop) else { return }
     willBegin()
-    let (turn, server, pulse) = (episode.turn, loop.thread.server, loop.subject.pulse)
+    let (turn, server) = (episode.turn, loop.thread.server)
     var taken = 0
     capture.follow(
       loop.thread.probe, until: MonotonicClock.now() + min(budget, loop.threshold),
-      isOver: { pulse.word != turn || pulse.episodeEnd != nil }
+      isOver: { !loop.isLasting(turn) }
     ) { backtrace in
       let now = MonotonicClock.now()
       let (mode, callout) = loop.subject.inspection.state()
       // What was taken after the loop went on belongs to another moment.
-      guard isLasting(turn, of: loop), loop.thread.server == server else { return false }
+      guard loop.isLasting(turn), loop.thread.server == server else { return false }
       let stack = resolver.resolve(backtrace)
       if loop.subject.inspection.isInUnseenRun(resolver.runLoopFrames(of: stack)) { return false }
       var sample = Episode.Sample(
@@ -153,6 +156,7 @@ final class StallSampler {
         cause: Verdict.cause(of: .running, usage: loop.thread.change(at: now)), stack: stack, mode: mode,
         callout: callout)
       sample.note(backtrace)
+      sample.task = loop.subject.work?.task
       loop.add(sample, at: now, isPlanned: false, callouts: loop.callouts(at: now))
       taken += 1
       return taken < Self.followUps
@@ -161,7 +165,7 @@ final class StallSampler {
 
   private func canFollowUp(_ episode: Episode, of loop: WatchedLoop) -> Bool {
     guard episode.sampleCount == 1, loop.settings.sampling <= Self.longestSamplingForFollowUps,
-      !loop.thread.isWorker, let sample = episode.heaviest,
+      !loop.thread.isShared, let sample = episode.heaviest,
       sample.activity == .running, sample.thread == loop.thread.id, !sample.stack.isEmpty,
       loop.thread.isServing, let change = loop.thread.change(at: MonotonicClock.now())
     else { return false }
@@ -191,7 +195,7 @@ final class StallSampler {
     }
     sweep(into: &sample, of: loop)
     // A thread may have come in the meantime.
-    guard isLasting(turn, of: loop), loop.thread.server == server else {
+    guard loop.isLasting(turn), loop.thread.server == server else {
       sample.cause = .unknown
       sample.wait = nil
       sample.failure = loop.subject.pulse.word == turn ? .serverChanged : .turnEnded

@@ -13,6 +13,10 @@ struct TurnMonitor {
     var isSuspended = false
     /// When that last ended; no turn is timed from before.
     var resumedAt: UInt64 = 0
+    /// What runs in the turn.
+    var part = TurnPart.whole
+    /// How long this turn may take, if that is longer than the threshold.
+    var leastThreshold: UInt64 = 0
     var heartbeat = HeartbeatState.none
     /// When the followed turn ended; nil while it lasts, or if none is followed.
     var turnEnd: UInt64?
@@ -75,15 +79,22 @@ struct TurnMonitor {
 
   /// After how many thresholds of turns of its own no other thread is expected to serve a loop.
   private static let thresholdsOfSearch: UInt64 = 4
+  /// How many times in a threshold a turn is checked that consists of pieces: two checks must not miss a piece between two others.
+  private static let checksOfPieces: UInt64 = 8
   /// The longest time between two searches for the thread that serves a loop that never turns.
   private static let longestSearchInterval: UInt64 = 60_000_000_000
 
   /// How long a turn may take.
   var threshold: UInt64
+  /// How long the turn may take that was seen last.
+  private(set) var turnThreshold: UInt64
   private var state = State.watching
   // The word at the last check, and when its turn began. At first that of a loop that never turned.
   private var seen = Pulse.Word(raw: 0)
   private var seenSince: UInt64 = 0
+  // What ran in it then, and when that was.
+  private var seenPart = TurnPart.whole
+  private var seenAt: UInt64 = 0
   // A late turn in which the loop turns in a run that is not observed.
   private var ignored: Pulse.Word?
   // For how long of the turn under way the whole process was frozen.
@@ -97,7 +108,7 @@ struct TurnMonitor {
   // No heartbeat is sent before this time.
   private var nextBeat: UInt64 = 0
 
-  init(threshold: UInt64) { self.threshold = threshold }
+  init(threshold: UInt64) { (self.threshold, turnThreshold) = (threshold, threshold) }
 
   /// Whether a stall is being followed.
   var isFollowing: Bool { if case .following = state { true } else { false } }
@@ -163,27 +174,38 @@ struct TurnMonitor {
       seen = word
       return outcome
     }
-    if word != seen {
-      seen = word
-      seenSince = reading.turnBegan
+    if word != seen || reading.part != seenPart {
+      // A piece may have begun at any time since the turn did: it counts from now.
+      seenSince = reading.part.isPiece ? now : reading.turnBegan
+      (seen, seenPart) = (word, reading.part)
+      turnThreshold = max(threshold, reading.leastThreshold)
       frozenInTurn = 0
       outcome.isNewTurn = true
     }
+    seenAt = now
     let start = max(seenSince, reading.resumedAt)
     if frozen > 0 { frozenUntil = now }
     frozenInTurn += min(frozen, now > start + frozenInTurn ? now - start - frozenInTurn : 0)
-    let deadline = start + frozenInTurn + threshold
-    outcome.decision = now < deadline ? .checkAgain(at: deadline) : .late(word)
+    let deadline = start + frozenInTurn + turnThreshold
+    outcome.decision = now < deadline ? .checkAgain(at: min(deadline, nextCheckOfPiece(at: now))) : .late(word)
     return outcome
   }
 
-  private func follow(_ schedule: SampleSchedule, _ reading: Reading) -> Decision {
+  /// When to check what runs in the turn; never, if it is one piece.
+  private func nextCheckOfPiece(at now: UInt64) -> UInt64 {
+    seenPart.isPiece ? now + turnThreshold / Self.checksOfPieces : .max
+  }
+
+  private mutating func follow(_ schedule: SampleSchedule, _ reading: Reading) -> Decision {
+    // A piece has ended between this check and the last one.
+    if seenPart.isPiece, reading.turnEnd != nil || reading.part != seenPart { return .ended(at: seenAt) }
     if let end = reading.turnEnd { return .ended(at: end) }
     if reading.heartbeat == .over { return .ended(at: reading.now) }
+    seenAt = reading.now
     let sample = reading.now >= schedule.nextSample
     let ongoing = reading.now >= schedule.nextOngoing
     if sample || ongoing { return .due(sample: sample, ongoing: ongoing) }
-    return .checkAgain(at: min(schedule.nextSample, schedule.nextOngoing))
+    return .checkAgain(at: min(schedule.nextSample, schedule.nextOngoing, nextCheckOfPiece(at: reading.now)))
   }
 
   /// When to search again for the thread that serves the loop: ever more seldom.
@@ -211,6 +233,9 @@ struct TurnMonitor {
   /// Whether this turn was seen by a check.
   func hasSeen(_ word: Pulse.Word) -> Bool { word == seen }
 
+  /// Whether this part of the turn is the one that was seen by the last check.
+  func isSeen(_ part: TurnPart) -> Bool { !seenPart.isPiece || part == seenPart }
+
   /// How long ago the turn began that is under way, or the loop was resumed; 0 if none is.
   func age(_ reading: Reading) -> UInt64 {
     // An ignored turn says nothing of when the watchdog was to be awake.
@@ -222,10 +247,12 @@ struct TurnMonitor {
   /// The turn under way; nil unless it is late.
   func lateTurn(_ reading: Reading) -> LateTurn? {
     guard reading.word.phase != .idle, reading.word != ignored, !reading.isSuspended else { return nil }
-    let isSeen = reading.word == seen
+    let isSeen = reading.word == seen && reading.part == seenPart
+    // Nobody has seen how long the piece has been running.
+    if reading.part.isPiece, !isSeen { return nil }
     let start = max(isSeen ? seenSince : reading.turnBegan, reading.resumedAt)
     let frozen = isSeen ? frozenInTurn : 0
-    guard reading.now >= start + frozen + threshold else { return nil }
+    guard reading.now >= start + frozen + max(threshold, reading.leastThreshold) else { return nil }
     return LateTurn(word: reading.word, start: start, frozen: frozen, frozenUntil: frozenUntil)
   }
 

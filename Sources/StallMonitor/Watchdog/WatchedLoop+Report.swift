@@ -34,6 +34,7 @@ extension WatchedLoop {
       captureMethod: sample?.method, isApproximate: sample?.isApproximate ?? false,
       isTruncated: sample?.isTruncated ?? false,
       captureFailure: sample?.failure, threads: sample?.threads ?? [], threadsOmitted: sample?.threadsLeftOut ?? 0)
+    report.task = sample?.task
     if event == .ended { report.path = episode.tree.heaviestPath }
     report.places = episode.placesToName(of: event, isRunning: isRunning, isNamed: settings.namesFrames)
     report.isNamed = settings.namesFrames
@@ -61,6 +62,7 @@ extension WatchedLoop {
     evidence.memoryShortage = episode.memoryShortage
     evidence.stolen = episode.stolen
     evidence.callouts = episode.callouts
+    evidence.starves = episode.starves
     evidence.samplesDisagree = sample?.failure == .noCommonFunction
     // Of the thread whose stack is shown, or of none.
     if sample == nil || sample?.thread == thread.id { evidence.usage = thread.change(at: MonotonicClock.now()) }

@@ -50,7 +50,7 @@ final class WatchedLoop {
   }
 
   /// How long a turn may take, in nanoseconds.
-  var threshold: UInt64 { monitor.threshold }
+  var threshold: UInt64 { monitor.turnThreshold }
 
   // MARK: Checks
 
@@ -112,6 +112,9 @@ final class WatchedLoop {
   private func read(_ word: Pulse.Word, into reading: inout TurnMonitor.Reading) {
     reading.word = word
     reading.turnBegan = clock.time(of: word, now: reading.now)
+    // If another turn begins meanwhile this is about that one, and the word is found to have moved before anything is reported.
+    guard let work = subject.work, word.phase != .idle else { return }
+    (reading.part, reading.leastThreshold) = (work.part, work.leastThreshold)
   }
 
   /// Ends the search for another server of a loop that has turned by itself, and rests.
@@ -125,6 +128,13 @@ final class WatchedLoop {
 
   /// Whether a stall is under way.
   var isStalled: Bool { episode != nil || deferred != nil }
+
+  /// Whether this turn goes on, with the piece of work that is followed.
+  func isLasting(_ turn: Pulse.Word) -> Bool {
+    // The part first: it is this turn's if the turn goes on after.
+    let isSamePart = subject.work.map { monitor.isSeen($0.part) } ?? true
+    return isSamePart && subject.pulse.word == turn && subject.pulse.episodeEnd == nil
+  }
 
   /// How long ago the turn began that is under way, or the loop was resumed; 0 if none is.
   func age(at now: UInt64) -> UInt64 { monitor.age(observe(at: now)) }

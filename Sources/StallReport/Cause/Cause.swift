@@ -44,6 +44,8 @@ package struct Verdict: Sendable, Equatable {
     package var callouts: CalloutTimes?
     /// No function was met by more than half of the samples.
     package var samplesDisagree = false
+    /// Other tasks waited for a thread meanwhile.
+    package var starves = false
     /// The monitor was stopped in mid-stall: the true duration is longer.
     package var watchEnded = false
 
@@ -82,6 +84,7 @@ package struct Verdict: Sendable, Equatable {
         line.member("longest_callout_ms", milliseconds: callouts.longestOfAll)
       }
       line.member("samples_disagree", ifTrue: samplesDisagree)
+      line.member("starves", ifTrue: starves)
       line.member("watch_ended", ifTrue: watchEnded)
     }
   }

@@ -56,6 +56,8 @@ package enum CaptureFailure: String, Sendable, Error {
   case notWanted = "the thread runs, and the agent's settings have running threads not sampled (captures: blocked-only)"
   case noUnwinder = "libunwind is not installed"
   case shortCallouts = "the callouts that were met had not lasted for half of the threshold"
+  case severalJobs =
+    "the thread may have run several jobs of an actor one after the other, and which one took long is not known"
   case noCommonFunction = "no function was met by more than half of the samples"
 }
 

@@ -12,5 +12,6 @@ package enum LoopKind {
   package static let loop = "loop"
   package static let foundation = "foundation"
   package static let mainQueue = "main-queue"
+  package static let taskPool = "task-pool"
   package static let cooperativePool = "cooperative-pool"
 }

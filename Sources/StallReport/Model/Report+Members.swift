@@ -3,7 +3,7 @@ extension Report {
   /// All but the stacks, which may have to give way.
   func writeHead(into line: inout JSONWriter) {
     line.member("@timestamp", time.text)
-    line.member("log.level", event.level)
+    line.member("log.level", level)
     line.member("message", message)
     line.object("event") {
       $0.member("name", event.rawValue)
@@ -19,6 +19,7 @@ extension Report {
       $0.member("phase", loop.phase.rawValue)
       $0.member("callout", loop.callout?.limited(to: 300))
     }
+    if let task { line.object("task", task.write) }
     if let threadID {
       line.object("thread") {
         $0.member("id", threadID)

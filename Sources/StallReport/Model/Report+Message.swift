@@ -5,6 +5,7 @@ extension Report {
     // What a heartbeat measures is how long the loop did not answer.
     let isBeaten = loop.kind == LoopKind.mainQueue || loop.kind == LoopKind.cooperativePool
     let noun = isBeaten ? (loop.kind == LoopKind.cooperativePool ? " pool" : " queue") : " loop"
+    if loop.kind == LoopKind.taskPool, verdict.cause != .stopped { return messageOfTask }
     let subject = verdict.cause == .stopped ? "the whole process" : loop.name + noun
     let (stood, stand) =
       isBeaten && verdict.cause != .stopped ? ("did not answer", "not answered") : ("stood still", "stood still")
@@ -22,6 +23,23 @@ extension Report {
     let end = event == .fatal ? " when the process ended" : ""
     let action = isAborting ? "; the monitor aborts the process, as it is configured to" : ""
     return "\(what)\(place)\(end): \(verdict.sentence)".limited(to: 600 - action.utf8.count) + action
+  }
+
+  /// The same of a task that held a thread of the task pool.
+  private var messageOfTask: String {
+    let milliseconds = (durationNanoseconds + 500_000) / 1_000_000
+    let subject = task?.name.map { "task \"\($0.limited(to: 100))\"" } ?? "a task"
+    let what =
+      switch event {
+      case .started, .ongoing: "\(subject) has held its thread for \(milliseconds) ms"
+      case .ended: "\(subject) held its thread for \(milliseconds) ms"
+      case .fatal: "\(subject) had held its thread for at least \(milliseconds) ms"
+      case .suppressed: "\(subject) held its thread \(tally?.sentence ?? "again")"
+      }
+    let place = culprit.map { " in " + $0.place } ?? ""
+    let end = event == .fatal ? " when the process ended" : ""
+    let waiting = verdict.evidence.starves ? "; other tasks waited for a thread" : ""
+    return "\(what)\(place)\(end): \(verdict.sentence)".limited(to: 600 - waiting.utf8.count) + waiting
   }
 }
 

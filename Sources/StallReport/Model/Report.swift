@@ -19,7 +19,16 @@ package struct Report: Sendable {
     /// Stalls like one that was told, counted.
     case suppressed = "stall.suppressed"
 
-    package var level: String { self == .ongoing || self == .fatal ? "error" : "warn" }
+  }
+
+  /// How much it matters: `info` for a task that kept nobody waiting.
+  package var level: String {
+    let delaysNobody = loop.kind == LoopKind.taskPool && !verdict.evidence.starves
+    return switch event {
+    case .ongoing: delaysNobody ? "info" : "error"
+    case .fatal: "error"
+    case .started, .ended, .suppressed: delaysNobody ? "info" : "warn"
+    }
   }
 
   /// What does not change while a process runs.
@@ -72,6 +81,8 @@ package struct Report: Sendable {
   package var fingerprint: String?
   package var samples: Int
   package var loop: LoopState
+  /// The task that held the thread; nil unless the loop is a thread of the task pool.
+  package var task: TaskState?
   /// The thread that serves the loop; nil if none does, or none is known.
   package var threadID: Int32?
   package var threadName: String?

@@ -1,0 +1,74 @@
+// Where Swift concurrency's jobs begin and end on the threads of the global executor.
+//
+// The runtime's hook is a variable, its functions have Swift's calling convention, and a thread-local word finds a job's thread. Swift can
+// declare none of these. It can go when the runtime offers an instrument for jobs.
+#ifndef CLINUX_TASK_POOL_H
+#define CLINUX_TASK_POOL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "turn_stamp.h"
+
+/// The classes of priority: background, utility, medium, user-initiated (high), and above it.
+enum { CLINUX_TASK_PRIORITIES = 5 };
+
+// JobKind of the runtime's ABI (include/swift/ABI/MetadataValues.h). Kinds from 192 on are the runtime's own: an actor that runs what is queued on
+// it, and continuations.
+enum { CLINUX_TASK_KIND_MASK = 0xff, CLINUX_TASK_KIND_TASK = 0, CLINUX_TASK_KIND_UNKNOWN = 0xff };
+
+/// One thread of the pool. It alone writes, but for `is_taken`; any thread may read.
+///
+/// A thread that comes when another has ended may take the same one over, and counts on.
+typedef struct clinux_task_thread {
+  clinux_turn_stamp stamp;
+  /// The monitor that watches the thread, or NULL.
+  const void *monitor;
+  /// The flags of the job under way (JobFlags of the runtime's ABI): its kind in bits 0 to 7, its priority in bits 8 to 15.
+  uint32_t flags;
+  /// The class of its priority.
+  uint32_t priority;
+  /// The task of the job under way; 0 if the job is no task.
+  uint64_t task;
+  /// How many jobs the thread has put onto the pool, by class.
+  uint64_t enqueued[CLINUX_TASK_PRIORITIES];
+  /// How many jobs have begun on it.
+  uint64_t begun[CLINUX_TASK_PRIORITIES];
+  uint32_t is_taken;
+} clinux_task_thread;
+
+typedef enum clinux_task_pool_result {
+  CLINUX_TASK_POOL_HOOKED,
+  /// The process, or another monitor, has a hook of its own, which is left alone.
+  CLINUX_TASK_POOL_TAKEN,
+  /// This runtime has no such hook, or lays its jobs out differently.
+  CLINUX_TASK_POOL_UNKNOWN,
+} clinux_task_pool_result;
+
+/// Has each job of the pool stamp its beginning and its end from now on.
+///
+/// `begins` is called on each thread before its first job, with `monitor`: it calls clinux_task_thread_take and fills the stamp in, or
+/// does nothing, and the thread is not watched. Jobs that are queued already run unseen.
+clinux_task_pool_result clinux_task_pool_hook(const void *monitor, void (*begins)(const void *monitor));
+
+/// Whether the hook is still the one that clinux_task_pool_hook has set.
+bool clinux_task_pool_is_hooked(void);
+
+/// Ends the stamping. The runtime's own queues take the jobs from now on, unless somebody has set another hook since.
+void clinux_task_pool_unhook(void);
+
+/// Takes a place for the calling thread; NULL if there are none left. Fill the stamp in, and set `monitor` last.
+clinux_task_thread *clinux_task_thread_take(void);
+
+/// The calling thread ends, or is not to be watched any more.
+void clinux_task_thread_release(clinux_task_thread *thread);
+
+/// How many jobs of a class wait for a thread now.
+///
+/// From any thread. Never too many: a job that begins meanwhile is not counted. Jobs that were queued before the hook are not known.
+uint64_t clinux_task_pool_waiting(uint32_t priority);
+
+/// How many jobs of a class have begun.
+uint64_t clinux_task_pool_begun(uint32_t priority);
+
+#endif

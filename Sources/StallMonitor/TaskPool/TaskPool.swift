@@ -1,0 +1,90 @@
+import CLinux
+import StallReport
+import Synchronization
+
+/// Watches the threads that run Swift concurrency's tasks: each thread is a loop, and each job a turn of it.
+///
+/// A job is what a task does between two suspensions. The beginning and the end of each are exact: the runtime hands every job of its global
+/// executor to a hook (`swift_task_enqueueGlobal_hook`), which puts it onto a queue like the runtime's own. One for a process.
+final class TaskPool: Sendable {
+  /// Why the pool's jobs cannot be stamped.
+  enum Problem: Error, CustomStringConvertible {
+    /// The process has a hook of its own, or another monitor has one.
+    case hookIsTaken
+    /// The Swift runtime has no such hook, or there is none in the process.
+    case unknownRuntime
+
+    var description: String {
+      switch self {
+      case .hookIsTaken:
+        "the jobs of Swift concurrency are not watched one by one: swift_task_enqueueGlobal_hook is set already"
+      case .unknownRuntime:
+        "the jobs of Swift concurrency are not watched one by one: this Swift runtime has no swift_task_enqueueGlobal_hook"
+      }
+    }
+  }
+
+  /// What a thread of the pool is watched by.
+  struct Watch: Sendable {
+    let list: WatchList
+    let makePublication: @Sendable () -> LoopPublication
+    let suspension: Suspension
+    let sentinel: ForkSentinel
+    /// How long a job may take, in nanoseconds, and how long one of low priority.
+    let threshold: UInt64
+    let backgroundThreshold: UInt64
+  }
+
+  let watch: Watch
+  private let isEnded = Atomic<Bool>(false)
+
+  private init(_ watch: Watch) { self.watch = watch }
+
+  /// Watches each thread of the pool from its next job on, until ``end()``.
+  ///
+  /// A thread costs the watchdog one wake-up when its first job begins, and one when it ends; a job about 25 ns.
+  static func start(_ watch: Watch) throws(Problem) -> TaskPool {
+    let pool = TaskPool(watch)
+    // Kept for good: a thread may be about to call it when it ends.
+    let context = Unmanaged.passRetained(pool).toOpaque()
+    switch clinux_task_pool_hook(context, { Unmanaged<TaskPool>.fromOpaque($0!).takeUnretainedValue().threadBegins() })
+    {
+    case CLINUX_TASK_POOL_HOOKED: return pool
+    case CLINUX_TASK_POOL_TAKEN: throw .hookIsTaken
+    default: throw .unknownRuntime
+    }
+  }
+
+  /// Ends the watch; jobs that run are let finish.
+  func end() {
+    guard !isEnded.exchange(true, ordering: .acquiringAndReleasing), watch.sentinel.isInOwnProcess else { return }
+    clinux_task_pool_unhook()
+  }
+
+  /// Whether jobs are still stamped: the process may have set another hook meanwhile.
+  var isHooked: Bool { clinux_task_pool_is_hooked() }
+
+  /// Whether the pool is watched in this process.
+  var isWatching: Bool { !isEnded.load(ordering: .acquiring) && watch.sentinel.isInOwnProcess }
+
+  /// Takes the calling thread, which is about to run its first job.
+  private func threadBegins() {
+    guard isWatching, let place = clinux_task_thread_take() else { return }
+    TaskThread(of: self, at: place).begin()
+  }
+
+  /// Whether jobs of this class wait for a thread now.
+  func hasWaitingJobs(of priority: TaskPriorityClass) -> Bool { clinux_task_pool_waiting(priority.rawValue) > 0 }
+}
+
+/// The class of a job's queue: the runtime has one for each of these, with threads of its own.
+enum TaskPriorityClass: UInt32, Sendable {
+  case background
+  case utility
+  case medium
+  case high
+  case interactive
+
+  /// Whether a job of it may take longer than the work of a user who waits.
+  var isLow: Bool { self == .background || self == .utility }
+}

@@ -1,0 +1,82 @@
+import CLinux
+import CUnwind
+import StallCapture
+import StallReport
+import Synchronization
+
+/// One thread of the task pool, as its jobs stamp it.
+///
+/// Made on the thread, before its first job. The place that C stamps holds a reference until the thread ends or another monitor takes it over.
+final class TaskThread: @unchecked Sendable {  // `place` is C's, whose words are atomic; the rest is constant.
+  private let pool: TaskPool
+  private let place: UnsafeMutablePointer<clinux_task_thread>
+  private let publication: LoopPublication
+  private let id = clinux_gettid()
+
+  init(of pool: TaskPool, at place: UnsafeMutablePointer<clinux_task_thread>) {
+    self.pool = pool
+    self.place = place
+    publication = pool.watch.makePublication()
+  }
+
+  /// Has the thread's jobs stamp the pulse, and the watchdog watch it.
+  func begin() {
+    let earlier = place.pointee.stamp.context
+    place.pointee.stamp = pulse.turnStamp()
+    place.pointee.stamp.context = Unmanaged.passRetained(self).toOpaque()
+    place.pointee.stamp.owner = id
+    place.pointee.stamp.answer = { Unmanaged<TaskThread>.fromOpaque($0!).takeUnretainedValue().pulse.answer() }
+    if let earlier { Unmanaged<TaskThread>.fromOpaque(earlier).release() }
+    _ = cunwind_prepare_thread()
+    ThreadEnd.notify(self)
+    pool.watch.list.watch(subject)
+    // Last: from here on jobs are stamped.
+    place.pointee.monitor = UnsafeRawPointer(Unmanaged.passUnretained(pool).toOpaque())
+  }
+
+  private var pulse: Pulse { publication.pulse }
+
+  private var subject: WatchedLoop.Subject {
+    WatchedLoop.Subject(
+      label: .init(name: "task-pool", kind: { LoopKind.taskPool }),
+      thread: .init(id: id, stackEnd: UInt64(clinux_own_stack_end()), isWorker: true),
+      limits: .init(threshold: pool.watch.threshold, suspension: pool.watch.suspension),
+      publication: publication, work: self)
+  }
+
+  // MARK: The watchdog's side
+
+  private var flags: UInt32 { place.pointee.flags }
+  private var priority: TaskPriorityClass { TaskPriorityClass(rawValue: place.pointee.priority) ?? .medium }
+}
+
+extension TaskThread: TurnWork {
+  var leastThreshold: UInt64 { priority.isLow ? pool.watch.backgroundThreshold : 0 }
+
+  var part: TurnPart {
+    switch flags & UInt32(CLINUX_TASK_KIND_MASK) {
+    case UInt32(CLINUX_TASK_KIND_TASK): .whole
+    default: .unknown
+    }
+  }
+
+  var hasWaitingWork: Bool { pool.hasWaitingJobs(of: priority) }
+
+  var task: Report.TaskState? {
+    Report.TaskState(priority: UInt8(flags >> 8 & 0xff))
+  }
+}
+
+extension TaskThread: ThreadEndObserver {
+  // Whoever took its place over has its own.
+  var isWatching: Bool { place.pointee.stamp.context == Unmanaged.passUnretained(self).toOpaque() }
+
+  func threadEnds() {
+    guard isWatching else { return }
+    pulse.idle()
+    if pool.isWatching { pool.watch.list.forget(pulse) }
+    place.pointee.stamp = clinux_turn_stamp()
+    clinux_task_thread_release(place)
+    Unmanaged.passUnretained(self).release()
+  }
+}

@@ -1,0 +1,31 @@
+import StallReport
+
+/// What runs in the turns of a loop whose turns are jobs that others have scheduled.
+///
+/// All members on the watchdog's thread, about the turn that was published last. They take no lock.
+protocol TurnWork: Sendable {
+  /// How long the turn may take, in nanoseconds, if that is longer than the threshold.
+  var leastThreshold: UInt64 { get }
+
+  /// What runs in the turn now.
+  var part: TurnPart { get }
+
+  /// Whether other work waits for a thread now.
+  var hasWaitingWork: Bool { get }
+
+  /// The task that runs now, as far as it is known; nil if none does.
+  var task: Report.TaskState? { get }
+}
+
+/// What a turn consists of.
+enum TurnPart: Equatable, Sendable {
+  /// One piece of work, from its beginning to its end.
+  case whole
+  /// Several pieces, one after the other. This one runs now; a change means that the one before it has ended.
+  case piece(UInt64)
+  /// Perhaps several pieces, and it is not known which of them runs.
+  case unknown
+
+  /// Whether the piece that runs now may have begun in the middle of the turn.
+  var isPiece: Bool { if case .piece = self { true } else { false } }
+}

@@ -1,0 +1,269 @@
+import Glibc
+import StallMonitor
+import Synchronization
+
+// A service whose work is done by tasks of Swift concurrency, as requests are in today's servers. It is judged from outside by its report
+// lines.
+//
+//   TaskVictim SCENARIO [MILLISECONDS]
+
+@main
+struct TaskVictim {
+  static func main() async throws {
+    let arguments = CommandLine.arguments
+    let milliseconds = arguments.count > 2 ? Int(arguments[2]) ?? 900 : 900
+    let monitor = try StallMonitor.start()
+    say("watching=\(monitor.isWatching)")
+    guard let scenario = scenarios[arguments.count > 1 ? arguments[1] : ""] else {
+      say("scenarios: " + scenarios.keys.sorted().joined(separator: " "))
+      exit(2)
+    }
+    await scenario(milliseconds)
+    // Not on a thread of the pool: it waits for the watchdog.
+    monitor.stop()
+  }
+}
+
+let scenarios: [String: @Sendable (Int) async -> Void] = [
+  "blocked": { milliseconds in await onThePool { await route(milliseconds) } },
+  "computing": { milliseconds in await onThePool { await calculate(milliseconds) } },
+  "background": { milliseconds in await onThePool(priority: .background) { await calculate(milliseconds) } },
+  "high": { milliseconds in await onThePool(priority: .high) { await calculate(milliseconds) } },
+  "named": { milliseconds in
+    await Task.detached(name: "order 4711") { await route(milliseconds) }.value
+  },
+  "group": { milliseconds in
+    await onThePool {
+      await withTaskGroup(of: Void.self) { group in
+        for number in 0..<4 { group.addTask { await work(milliseconds: number == 2 ? milliseconds : 1) } }
+      }
+    }
+  },
+  "async-let": { milliseconds in
+    await onThePool {
+      async let slow: Void = work(milliseconds: milliseconds)
+      async let fast: Void = work(milliseconds: 1)
+      _ = await (slow, fast)
+    }
+  },
+  "short-jobs": { milliseconds in await drain(count: milliseconds, long: nil) },
+  "short-jobs-and-a-long-one": { milliseconds in await drain(count: 200, long: milliseconds) },
+  "pieces-on-an-actor": { milliseconds in await takeTurns(milliseconds) },
+  "yield-storm": { milliseconds in
+    await onThePool { await compete(count: 4) { await yield(milliseconds) } }
+  },
+  "all-blocked": { milliseconds in await blockAll(milliseconds) },
+  "many-blocked": { milliseconds in await blockMany(milliseconds) },
+  "lock": { milliseconds in await waitForALock(milliseconds) },
+  "idle": { milliseconds in
+    await onThePool { await work(milliseconds: 1) }
+    try? await Task.sleep(for: .milliseconds(500))
+    let before = switches()
+    usleep(UInt32(milliseconds) * 1000)
+    say("switches=\(switches() - before)")
+  },
+  "sleeps": { _ in await sleepExactly() },
+]
+
+// MARK: The service
+
+@inline(never)
+func route(_ milliseconds: Int) async {
+  await handle(milliseconds)
+  say("routed=true")
+}
+
+@inline(never)
+func handle(_ milliseconds: Int) async {
+  let loaded = await Store().load(milliseconds)
+  say("loaded=\(loaded)")
+}
+
+actor Store {
+  @inline(never)
+  func load(_ milliseconds: Int) -> Int {
+    usleep(UInt32(milliseconds) * 1000)
+    return milliseconds
+  }
+}
+
+@inline(never)
+func calculate(_ milliseconds: Int) async { say("count=\(compute(milliseconds: milliseconds))") }
+
+@inline(never)
+func work(milliseconds: Int) async { usleep(UInt32(milliseconds) * 1000) }
+
+@inline(never)
+func compute(milliseconds: Int) -> Int {
+  var count = 0
+  let end = nanoseconds() + UInt64(milliseconds) * 1_000_000
+  while nanoseconds() < end { count += 1 }
+  return count
+}
+
+// MARK: An actor with a queue
+
+actor Counter {
+  var count = 0
+
+  @inline(never)
+  func countShortly() { count += compute(milliseconds: 1) > 0 ? 1 : 0 }
+
+  @inline(never)
+  func hold(_ milliseconds: Int) { usleep(UInt32(milliseconds) * 1000) }
+}
+
+/// Has an actor run many short jobs in one run, since all of them are queued on it while it works; and perhaps one that is long.
+func drain(count: Int, long: Int?) async {
+  let counter = Counter()
+  await onThePool {
+    await withTaskGroup(of: Void.self) { group in
+      group.addTask { await counter.hold(60) }
+      for number in 0..<count {
+        group.addTask {
+          if let long, number == count / 2 { await counter.hold(long) } else { await counter.countShortly() }
+        }
+      }
+    }
+  }
+  say("counted=\(await counter.count)")
+}
+
+actor Table {
+  /// A piece of work that is much shorter than the threshold, in a task that comes back.
+  @inline(never)
+  func piece() { _ = compute(milliseconds: 15) }
+}
+
+/// Two tasks that use an actor in turns: each piece is short, and both are always there.
+func takeTurns(_ milliseconds: Int) async {
+  let table = Table()
+  let end = nanoseconds() + UInt64(milliseconds) * 1_000_000
+  await onThePool {
+    await withTaskGroup(of: Void.self) { group in
+      for _ in 0..<2 { group.addTask { while nanoseconds() < end { await table.piece() } } }
+    }
+  }
+}
+
+// MARK: The pool as a whole
+
+@inline(never)
+func yield(_ milliseconds: Int) async {
+  let end = nanoseconds() + UInt64(milliseconds) * 1_000_000
+  while nanoseconds() < end { await Task.yield() }
+}
+
+func compete(count: Int, _ body: @escaping @Sendable () async -> Void) async {
+  await withTaskGroup(of: Void.self) { group in for _ in 0..<count { group.addTask { await body() } } }
+}
+
+@inline(never)
+func blockAThread(_ milliseconds: Int) { usleep(UInt32(milliseconds) * 1000) }
+
+/// Blocks each thread of the pool, while another task waits for one.
+func blockAll(_ milliseconds: Int) async {
+  await onThePool {
+    await compete(count: sysconf(Int32(_SC_NPROCESSORS_ONLN)) + 1) { blockAThread(milliseconds) }
+  }
+}
+
+final class Most: Sendable {
+  let value = Atomic<Int>(0)
+}
+
+/// Counts the process's threads while many jobs block.
+func blockMany(_ milliseconds: Int) async {
+  let most = Most()
+  await onThePool {
+    await compete(count: 24) {
+      most.value.max(threadCount(), ordering: .relaxed)
+      blockAThread(milliseconds)
+    }
+  }
+  say("threads=\(most.value.load(ordering: .relaxed))")
+}
+
+final class Locked: Sendable {
+  let lock = Mutex(0)
+  let isHeld = Atomic<Bool>(false)
+}
+
+func waitForALock(_ milliseconds: Int) async {
+  let locked = Locked()
+  await withTaskGroup(of: Void.self) { group in
+    group.addTask {
+      locked.lock.withLock { _ in
+        locked.isHeld.store(true, ordering: .releasing)
+        blockAThread(milliseconds)
+      }
+    }
+    group.addTask {
+      while !locked.isHeld.load(ordering: .acquiring) { await Task.yield() }
+      locked.lock.withLock { $0 += 1 }
+    }
+  }
+}
+
+/// Says by how much the longest of some sleeps came late.
+func sleepExactly() async {
+  var latest: Int64 = 0
+  for _ in 0..<40 {
+    let begin = nanoseconds()
+    try? await Task.sleep(for: .milliseconds(5))
+    latest = max(latest, Int64(nanoseconds() - begin) - 5_000_000)
+  }
+  say("latest=\(latest)")
+}
+
+// MARK: Helpers
+
+/// On a thread of the pool, whatever the caller runs on.
+func onThePool(priority: TaskPriority = .medium, _ body: @escaping @Sendable () async -> Void) async {
+  await Task.detached(priority: priority) { await body() }.value
+}
+
+func nanoseconds() -> UInt64 {
+  var time = timespec()
+  clock_gettime(CLOCK_MONOTONIC, &time)
+  return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+}
+
+func threads() -> [String] {
+  guard let directory = opendir("/proc/self/task") else { return [] }
+  defer { closedir(directory) }
+  var names: [String] = []
+  while let entry = readdir(directory) {
+    let name = withUnsafePointer(to: &entry.pointee.d_name) {
+      $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+    }
+    if !name.hasPrefix(".") { names.append(name) }
+  }
+  return names
+}
+
+/// The service's own threads.
+func threadCount() -> Int { threads().count { !(contents("/proc/self/task/\($0)/comm").hasPrefix("stall-")) } }
+
+/// How often all threads of the process have given their processor up by themselves.
+func switches() -> Int {
+  threads().reduce(0) { sum, thread in
+    let line = contents("/proc/self/task/\(thread)/status").split(separator: "\n")
+      .first { $0.hasPrefix("voluntary_ctxt_switches:") }
+    return sum + (line?.split(separator: "\t").last.flatMap { Int($0) } ?? 0)
+  }
+}
+
+func contents(_ path: String) -> String {
+  guard let file = fopen(path, "r") else { return "" }
+  defer { fclose(file) }
+  var bytes = [UInt8](repeating: 0, count: 4096)
+  let count = fread(&bytes, 1, bytes.count, file)
+  return String(decoding: bytes[..<count], as: UTF8.self)
+}
+
+@inline(never)
+func say(_ text: String) {
+  let line = "victim: \(text)\n"
+  write(2, line, line.utf8.count)
+}
