@@ -12,3 +12,17 @@ struct LoopRecords: Sendable {
       record?.endMark, note?.endMarks.copy, note?.endMarks.page, owners: [record, note], sentinel: sentinel)
   }
 }
+
+/// Makes the records of loops, as far as this process keeps any.
+struct LoopRecordsFactory: Sendable {
+  let sentinel: ForkSentinel
+  /// Whether stalls are recorded for the case that the process ends in one.
+  let keepsRecords: Bool
+  /// Where loops note for the agent that a stall is over; nil without an agent.
+  var recovery: RecoveryPage?
+
+  /// The records of one more loop.
+  func make() -> LoopRecords {
+    LoopRecords(record: keepsRecords ? MappedRecord(sentinel: sentinel) : nil, note: recovery?.makeSlot())
+  }
+}

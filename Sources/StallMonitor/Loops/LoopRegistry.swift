@@ -14,11 +14,9 @@ final class LoopRegistry: Sendable {
   }
 
   let watchdog: Watchdog
-  private let sentinel: ForkSentinel
+  private let recordsFactory: LoopRecordsFactory
   private let suspension: Suspension
   private let configuration: StallMonitorConfiguration
-  private let keepsRecords: Bool
-  private let recovery: RecoveryPage?
 
   private struct Entry {
     var identities: [Identity]
@@ -30,25 +28,23 @@ final class LoopRegistry: Sendable {
   private let entries = Mutex<[String: Entry]?>([:])
 
   init(
-    watchdog: Watchdog, sentinel: ForkSentinel, suspension: Suspension, configuration: StallMonitorConfiguration,
-    keepsRecords: Bool, recovery: RecoveryPage? = nil
+    watchdog: Watchdog, recordsFactory: LoopRecordsFactory, suspension: Suspension,
+    configuration: StallMonitorConfiguration
   ) {
     self.watchdog = watchdog
-    self.sentinel = sentinel
+    self.recordsFactory = recordsFactory
     self.suspension = suspension
     self.configuration = configuration
-    self.keepsRecords = keepsRecords
-    self.recovery = recovery
   }
 
   /// Whether this is the process that is watched, and not the child of a fork.
-  var isInOwnProcess: Bool { sentinel.isInOwnProcess }
+  var isInOwnProcess: Bool { recordsFactory.sentinel.isInOwnProcess }
 
   /// A pulse for one more loop, and what outlives the process of its stalls.
   func makePublication() -> LoopPublication {
-    let records = LoopRecords(
-      record: keepsRecords ? MappedRecord(sentinel: sentinel) : nil, note: recovery?.makeSlot())
-    return LoopPublication(pulse: watchdog.makePulse(marks: records.marks(sentinel: sentinel)), records: records)
+    let records = recordsFactory.make()
+    let marks = records.marks(sentinel: recordsFactory.sentinel)
+    return LoopPublication(pulse: watchdog.pulses.makePulse(marks: marks), records: records)
   }
 
   /// Whether the service reads how many turns its loops make.
@@ -99,8 +95,10 @@ final class LoopRegistry: Sendable {
   /// which may have little. Call it when the monitor starts.
   func rehearse() {
     let scratch = LoopRegistry(
-      watchdog: Watchdog(), sentinel: sentinel, suspension: Suspension(),
-      configuration: configuration, keepsRecords: keepsRecords)
+      watchdog: Watchdog(),
+      recordsFactory: LoopRecordsFactory(
+        sentinel: recordsFactory.sentinel, keepsRecords: recordsFactory.keepsRecords),
+      suspension: Suspension(), configuration: configuration)
     guard let watch = try? scratch.makeWatch(name: "rehearsal", threshold: .seconds(1)) else { return }
     watch.begin(LoopWatch.Traits(kind: { "c" }), isRehearsal: true) { {} }
     watch.publication.pulse.turn(.afterWaiting)

@@ -81,8 +81,10 @@ struct WatchStart: Sendable {
       throw error
     }
     let registry = LoopRegistry(
-      watchdog: watchdog, sentinel: sentinel, suspension: suspension, configuration: configuration,
-      keepsRecords: keepsRecords.load(ordering: .acquiring), recovery: recovery)
+      watchdog: watchdog,
+      recordsFactory: LoopRecordsFactory(
+        sentinel: sentinel, keepsRecords: keepsRecords.load(ordering: .acquiring), recovery: recovery),
+      suspension: suspension, configuration: configuration)
     registry.rehearse()
     var session = WatchSession(registry: registry, suspension: suspension, couriers: couriers)
     if watchesMainLoop {
@@ -162,7 +164,7 @@ struct WatchStart: Sendable {
   }
 
   private func watchPool(of session: WatchSession) -> CooperativePoolHeartbeat {
-    let pulse = session.watchdog.makePulse()
+    let pulse = session.watchdog.pulses.makePulse()
     let heartbeat = CooperativePoolHeartbeat(pulse: pulse, courier: session.couriers.beats)
     session.watchdog.list.watch(
       WatchedLoop.Subject(

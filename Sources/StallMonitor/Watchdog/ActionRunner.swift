@@ -27,26 +27,28 @@ final class ActionRunner {
 
   /// When the next action is due of the stall under way; nil if none is.
   func nextTime(for loop: WatchedLoop) -> UInt64? {
-    guard let episode = loop.episode, let level = plan.nextLevel(done: loop.progress.actionsDone) else { return nil }
+    guard let episode = loop.episode, let level = plan.nextLevel(done: loop.stall.progress.actionsDone) else {
+      return nil
+    }
     return episode.start + episode.frozen + level
   }
 
   /// Runs what the stall under way has lasted long enough for; after what is to be written of it.
   func run(on loop: WatchedLoop, as event: Report.Event = .ongoing, at time: UInt64) {
     guard let episode = loop.episode else { return }
-    let due = plan.due(after: episode.duration(at: time), done: loop.progress.actionsDone)
+    let due = plan.due(after: episode.duration(at: time), done: loop.stall.progress.actionsDone)
     guard !due.isEmpty else { return }
     // It may have ended just now; then what is left is run when its end has been reported.
     if event != .ended, loop.subject.pulse.episodeEnd != nil { return }
-    loop.progress.actionsDone += due.count
+    loop.stall.progress.actionsDone += due.count
     guard var report = loop.report(event, end: time, origin: origin) else { return }
     if due.contains(.writeDetailFile) {
-      loop.progress.detailFile = publisher.writeDetail(report, of: episode)
-      report.detailFile = loop.progress.detailFile
+      loop.stall.progress.detailFile = publisher.writeDetail(report, of: episode)
+      report.detailFile = loop.stall.progress.detailFile
       if event != .ended { records.keep(loop) }
     }
-    report.sequence = publisher.sequence + (loop.progress.isReported ? 0 : 1)
-    call(due, of: report, isReported: loop.progress.isReported)
+    report.sequence = publisher.sequence + (loop.stall.progress.isReported ? 0 : 1)
+    call(due, of: report, isReported: loop.stall.progress.isReported)
     // A task that takes long need not keep the service from working.
     if due.contains(.abort), loop.subject.work == nil { abort(for: loop) }
   }

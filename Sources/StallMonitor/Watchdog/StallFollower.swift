@@ -76,7 +76,7 @@ final class StallFollower {
     }
     if var report = loop.report(.started, end: now, origin: origin) {
       report.time = found
-      loop.progress.isReported = publisher.begin(report)
+      loop.stall.progress.isReported = publisher.begin(report)
     }
     sampler.resolver.trim()
     records.keep(loop)
@@ -90,7 +90,7 @@ final class StallFollower {
       // The stall may have ended while it was sampled: then only its end is reported.
       if loop.subject.pulse.episodeEnd != nil { return }
       if let report = loop.report(.ongoing, end: now, origin: origin) {
-        loop.progress.isReported = publisher.goOn(report, isReported: loop.progress.isReported)
+        loop.stall.progress.isReported = publisher.goOn(report, isReported: loop.stall.progress.isReported)
       }
       loop.didReportOngoing(at: now)
     }
@@ -111,8 +111,10 @@ final class StallFollower {
 
   /// There is memory again: begins what was deferred, before any other capture uses the buffer.
   func beginDeferredEpisodes(of loops: [WatchedLoop]) {
-    for loop in loops where loop.deferred?.buffered != nil { beginDeferredEpisode(of: loop, at: MonotonicClock.now()) }
-    for loop in loops where loop.deferred != nil { beginDeferredEpisode(of: loop, at: MonotonicClock.now()) }
+    for loop in loops where loop.stall.deferred?.buffered != nil {
+      beginDeferredEpisode(of: loop, at: MonotonicClock.now())
+    }
+    for loop in loops where loop.stall.deferred != nil { beginDeferredEpisode(of: loop, at: MonotonicClock.now()) }
     isBufferTaken = false
   }
 
@@ -124,7 +126,7 @@ final class StallFollower {
     records.begin(loop)
     guard loop.subject.pulse.episodeEnd == nil, let report = loop.report(.started, end: now, origin: origin)
     else { return }
-    loop.progress.isReported = publisher.begin(report)
+    loop.stall.progress.isReported = publisher.begin(report)
     records.keep(loop)
   }
 
@@ -133,7 +135,7 @@ final class StallFollower {
   /// Closes what is open when the watch ends in mid-stall.
   func finish(_ loops: [WatchedLoop]) {
     for loop in loops where loop.isStalled {
-      if loop.deferred != nil { beginDeferredEpisode(of: loop, at: MonotonicClock.now()) }
+      if loop.stall.deferred != nil { beginDeferredEpisode(of: loop, at: MonotonicClock.now()) }
       let end = loop.subject.pulse.episodeEnd
       finish(loop, at: end ?? MonotonicClock.now(), watchEnded: end == nil)
     }
@@ -147,7 +149,7 @@ final class StallFollower {
     loop.completeEpisode(with: sampler.resolver)
     let report = loop.report(.ended, end: end, origin: origin, watchEnded: watchEnded)
     if let report, let episode = loop.episode {
-      publisher.end(report, of: episode, isReported: loop.progress.isReported)
+      publisher.end(report, of: episode, isReported: loop.stall.progress.isReported)
     }
     sampler.resolver.trim()
     if !watchEnded, !isIgnored { actions.run(on: loop, as: .ended, at: end) }

@@ -1,4 +1,3 @@
-import CLinux
 import Glibc
 import StallCapture
 import Synchronization
@@ -8,28 +7,19 @@ import Synchronization
 /// It blocks the host's signals, and takes no lock that the host's code holds for longer than a registration. What it does is
 /// ``WatchdogWork``.
 final class Watchdog: Sendable {
-  let semaphore: WatchdogSemaphore
+  /// Makes the pulses that wake this watchdog.
+  let pulses = PulseFactory(semaphore: WatchdogSemaphore())
   /// The loops that are watched.
   let list: WatchList
-  // Whether the kernel lets the watchdog fence for the loops.
-  private let hasBarrier: Bool
-  /// Whether pulses are stamped with the processor's counter.
-  let countsTicks = PulseClock.countsTicks()
 
   private let processID = getpid()
   private let state = WatchdogState()
   private let thread = Mutex<pthread_t?>(nil)
 
-  init() {
-    semaphore = WatchdogSemaphore()
-    list = WatchList(semaphore: semaphore)
-    hasBarrier = clinux_barrier_register()
-  }
+  init() { list = WatchList(semaphore: pulses.semaphore) }
 
-  /// A pulse that wakes this watchdog.
-  func makePulse(marks: EndMarks? = nil) -> Pulse {
-    Pulse(semaphore: semaphore, fencesItself: !hasBarrier, countsTicks: countsTicks, marks: marks)
-  }
+  /// What wakes the thread.
+  var semaphore: WatchdogSemaphore { pulses.semaphore }
 
   /// How often the thread has woken since it started.
   var wakeUpCount: UInt64 { state.wakeUps.load(ordering: .relaxed) }

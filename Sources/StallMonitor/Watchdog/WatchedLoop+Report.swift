@@ -39,7 +39,7 @@ extension WatchedLoop {
     report.places = episode.placesToName(of: event, isRunning: isRunning, isNamed: settings.namesFrames)
     report.isNamed = settings.namesFrames
     report.repeatKey = Culprit.repeatKey(of: stack)
-    report.detailFile = progress.detailFile
+    report.detailFile = stall.progress.detailFile
     return report
   }
 

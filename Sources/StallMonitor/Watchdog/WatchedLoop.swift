@@ -13,6 +13,17 @@ final class WatchedLoop {
     var sampling: UInt64 = 100_000_000
     /// Whether frames get names in this process.
     var namesFrames = true
+    /// What is in force once the stall under way is over.
+    fileprivate var next: WatchPlan?
+  }
+
+  /// The stall under way, if there is one.
+  struct Stall {
+    /// Nil while none is followed.
+    fileprivate(set) var episode: Episode?
+    var progress = Progress()
+    /// A late turn that waits for memory.
+    fileprivate(set) var deferred: DeferredTurn?
   }
 
   /// What has been done about the stall under way.
@@ -27,20 +38,19 @@ final class WatchedLoop {
     fileprivate var stolenBefore: UInt64?
   }
 
+  /// What has been logged about the loop, each once.
+  struct Logged {
+    var kinds: Set<String> = []
+    fileprivate var unseenRun = false
+  }
+
   let subject: Subject
   let thread: ServingThread
   private(set) var settings = Settings()
-  private(set) var episode: Episode?
-  var progress = Progress()
-  /// A late turn that waits for memory.
-  private(set) var deferred: DeferredTurn?
+  var stall = Stall()
   private var monitor: TurnMonitor
   private let clock: PulseClock
-  // What is in force once the stall under way is over.
-  private var nextPlan: WatchPlan?
-  private var hasReportedUnseenRun = false
-  /// The kinds that have been logged.
-  var loggedKinds: Set<String> = []
+  var logged = Logged()
 
   init(_ subject: Subject, clock: PulseClock) {
     self.subject = subject
@@ -48,6 +58,9 @@ final class WatchedLoop {
     monitor = TurnMonitor(threshold: subject.limits.threshold)
     thread = ServingThread(subject.thread, heartbeat: subject.heartbeat)
   }
+
+  /// The stall that is followed; nil if none is.
+  var episode: Episode? { stall.episode }
 
   /// How long a turn may take, in nanoseconds.
   var threshold: UInt64 { monitor.turnThreshold }
@@ -61,7 +74,7 @@ final class WatchedLoop {
   ///   - frozen: For how long the whole process was frozen since the last check.
   /// - Returns: What to do now; never ``TurnMonitor/Decision/beat``.
   func check(at now: UInt64, frozen: UInt64) -> TurnMonitor.Decision {
-    episode?.addFreeze(frozen, at: now)
+    stall.episode?.addFreeze(frozen, at: now)
     var reading = read(at: now)
     var outcome = monitor.check(reading, frozen: frozen)
     if outcome.decision == .beat {
@@ -124,10 +137,10 @@ final class WatchedLoop {
   var hasMoved: Bool { !isSuspended && monitor.hasMoved(subject.pulse.word) }
 
   /// Whether the loop is not to be watched for now.
-  var isSuspended: Bool { subject.limits.suspension.isActive && episode == nil }
+  var isSuspended: Bool { subject.limits.suspension.isActive && stall.episode == nil }
 
   /// Whether a stall is under way.
-  var isStalled: Bool { episode != nil || deferred != nil }
+  var isStalled: Bool { stall.episode != nil || stall.deferred != nil }
 
   /// Whether this turn goes on, with the piece of work that is followed.
   func isLasting(_ turn: Pulse.Word) -> Bool {
@@ -165,9 +178,9 @@ final class WatchedLoop {
   }
 
   private func follow(_ turn: TurnMonitor.LateTurn, id: String, foundAt now: UInt64) {
-    progress = Progress(stolenBefore: StolenTime.total())
+    stall.progress = Progress(stolenBefore: StolenTime.total())
     monitor.follow(turn, foundAt: now, sampling: settings.sampling)
-    episode = Episode(
+    stall.episode = Episode(
       id: id, turn: turn.word, start: turn.start, frozen: turn.frozen, frozenUntil: turn.frozenUntil,
       threshold: threshold)
   }
@@ -176,7 +189,7 @@ final class WatchedLoop {
   ///
   /// One that is taken right after the first, and beside the plan, does not change when the next are due.
   func add(_ sample: Episode.Sample, at time: UInt64, isPlanned: Bool = true, callouts: CalloutTimes? = nil) {
-    episode?.add(sample, at: time, isPlanned: isPlanned, callouts: callouts)
+    stall.episode?.add(sample, at: time, isPlanned: isPlanned, callouts: callouts)
     if isPlanned { monitor.didSample(at: time) }
   }
 
@@ -191,13 +204,13 @@ final class WatchedLoop {
 
   /// Notes what has been stolen since the episode began: once for each sample and at the end, as reading it is not cheap.
   func noteStolenTime() {
-    guard let before = progress.stolenBefore, let now = StolenTime.total() else { return }
-    episode?.stolen = now > before ? now - before : 0
+    guard let before = stall.progress.stolenBefore, let now = StolenTime.total() else { return }
+    stall.episode?.stolen = now > before ? now - before : 0
   }
 
   /// Names frames for which there was no time before.
   func completeNames(_ complete: ([StackFrame]) -> [StackFrame], isLast: Bool = false) {
-    episode?.completeNames(complete, isLast: isLast)
+    stall.episode?.completeNames(complete, isLast: isLast)
   }
 
   /// Completes what the last report says: names for which there was no time before, and stolen time.
@@ -206,7 +219,7 @@ final class WatchedLoop {
     let end = subject.pulse.episodeEnd
     let now = end ?? MonotonicClock.now()
     let callouts = callouts(at: now)
-    episode?.note(callouts, at: now, isOver: end != nil)
+    stall.episode?.note(callouts, at: now, isOver: end != nil)
     resolver.namesFrames = settings.namesFrames
     resolver.beginReport(isFirst: false)
     completeNames(resolver.complete, isLast: true)
@@ -214,28 +227,27 @@ final class WatchedLoop {
 
   /// Ignores the turn from now on: the loop turns in a run that is not observed, and nobody can say how well.
   func ignoreTurn() {
-    if let turn = episode?.turn { monitor.ignore(turn) }
-    if !hasReportedUnseenRun {
+    if let turn = stall.episode?.turn { monitor.ignore(turn) }
+    if !logged.unseenRun {
       Diagnostics.say(
         "the \(subject.label.name) loop runs in a private mode, which is not watched; "
           + "CFRunLoopAddCommonMode would let it be")
     }
-    hasReportedUnseenRun = true
+    logged.unseenRun = true
     endEpisode()
   }
 
   /// Stops following the stall.
   func endEpisode() {
     subject.pulse.cancelEpisode()
-    episode = nil
+    stall.episode = nil
     monitor.stopFollowing()
-    if let nextPlan { tune(to: nextPlan) }
+    if let next = settings.next { tune(to: next) }
   }
 
   /// Goes over to what is in force now; a stall under way keeps what it was found by.
   func tune(to plan: WatchPlan) {
-    guard episode == nil else { return nextPlan = plan }
-    nextPlan = nil
+    guard stall.episode == nil else { return settings.next = plan }
     if !subject.limits.hasOwnThreshold { monitor.threshold = plan.threshold }
     settings = Settings(
       captureThreads: plan.captureThreads, sampling: plan.sampling, namesFrames: plan.namesFrames)
@@ -256,14 +268,14 @@ final class WatchedLoop {
   /// `capture` is nil while its buffer holds another loop's stack. Returns whether the buffer holds this one's.
   func deferLateTurn(at now: UInt64, with capture: ThreadCapture?) -> Bool {
     guard !isStalled, let turn = monitor.lateTurn(observe(at: now)), requestEnd(of: turn.word) else { return false }
-    deferred = DeferredTurn(turn: turn, found: now)
+    stall.deferred = DeferredTurn(turn: turn, found: now)
     monitor.postpone()
     if !monitor.hasSeen(turn.word) { thread.forgetUsage() }
     guard let capture, thread.isServing else { return false }
     let buffered = capture.captureIntoBuffer(thread.probe, stackEnd: thread.stackEnd)
     // What was read after the loop went on belongs to another moment, and what another thread did to another loop.
     guard thread.isServing, subject.pulse.word == turn.word, subject.pulse.episodeEnd == nil else { return false }
-    deferred?.buffered = buffered
+    stall.deferred?.buffered = buffered
     return true
   }
 
@@ -271,10 +283,10 @@ final class WatchedLoop {
   ///
   /// Returns what is known of it; nil if there is none.
   func beginDeferredEpisode(id: String, now: UInt64) -> DeferredTurn? {
-    guard let deferred else { return nil }
-    self.deferred = nil
+    guard let deferred = stall.deferred else { return nil }
+    stall.deferred = nil
     follow(deferred.turn, id: id, foundAt: deferred.found)
-    episode?.memoryShortage = now > deferred.found ? now - deferred.found : 0
+    stall.episode?.memoryShortage = now > deferred.found ? now - deferred.found : 0
     return deferred
   }
 }

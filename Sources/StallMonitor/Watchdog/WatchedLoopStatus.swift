@@ -32,6 +32,10 @@ extension WatchedLoop.Subject {
 extension WatchedLoop: ObservedLoop {
   var name: String { subject.label.name }
   var knownKind: String? { subject.knownKind }
+  var loggedKinds: Set<String> {
+    get { logged.kinds }
+    set { logged.kinds = newValue }
+  }
   var threadID: Int32? { subject.currentThreadID }
   var thresholdDuration: Duration { .nanoseconds(Int64(clamping: threshold)) }
 }

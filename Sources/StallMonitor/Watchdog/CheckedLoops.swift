@@ -1,0 +1,57 @@
+import StallCapture
+
+/// The loops that the watchdog's thread checks.
+///
+/// It follows the changes that other threads make to the ``WatchList``. Belongs to the watchdog's thread.
+final class CheckedLoops {
+  /// The loops, in the order in which they came.
+  private(set) var all: [WatchedLoop] = []
+  // Made when the work begins: its first rate takes 2 ms.
+  private(set) var clock = PulseClock()
+  private let list: WatchList
+  private let pulses: PulseFactory
+
+  init(of watchdog: Watchdog) {
+    list = watchdog.list
+    pulses = watchdog.pulses
+  }
+
+  /// Makes the clock.
+  func begin() { clock = pulses.makeClock() }
+
+  /// Leaves the loops for a thread of the service's to release.
+  func end() { _ = list.retire(all) }
+
+  /// Makes the changes of other threads since the last call.
+  ///
+  /// - Parameters:
+  ///   - plan: What is in force for a new loop.
+  ///   - stalls: Closes what is open of a loop that is watched no longer.
+  func update(plan: WatchPlan, stalls: StallFollower) {
+    // What posts the heartbeats of loops that are watched no longer.
+    var posters: [BeatPoster] = []
+    for change in list.takeChanges() {
+      switch change {
+      case .watch(let subject):
+        let loop = WatchedLoop(subject, clock: clock)
+        loop.tune(to: plan)
+        all.append(loop)
+      case .forget(let pulse):
+        let forgotten = all.filter { $0.subject.pulse === pulse }
+        stalls.finish(forgotten)
+        posters += list.retire(forgotten)
+        all.removeAll { $0.subject.pulse === pulse }
+      }
+    }
+    for poster in posters {
+      poster.end { [list] in list.releaseRetired() }
+    }
+  }
+
+  /// Whether no loop has a turn that has lasted for its threshold.
+  var areHealthy: Bool {
+    let now = MonotonicClock.now()
+    // A task that takes long need not keep the service from working.
+    return all.allSatisfy { $0.subject.work != nil || $0.isHealthy(at: now) }
+  }
+}
