@@ -92,7 +92,8 @@ let package = Package(
       path: "Tests/Victims/DispatchMainVictim"),
     .executableTarget(name: "AsyncMainVictim", dependencies: ["StallMonitor"], path: "Tests/Victims/AsyncMainVictim"),
     // A service whose work is done by tasks.
-    .executableTarget(name: "TaskVictim", dependencies: ["StallMonitor"], path: "Tests/Victims/TaskVictim"),
+    .executableTarget(
+      name: "TaskVictim", dependencies: ["StallMonitor", "VictimC"], path: "Tests/Victims/TaskVictim"),
     // A main thread of its own, which a test process does not give.
     .executableTarget(
       name: "MainThreadVictim", dependencies: ["LoopEngine", "CLinux"], path: "Tests/Victims/MainThreadVictim"),

@@ -188,6 +188,8 @@ void clinux_task_thread_release(clinux_task_thread *thread) {
   __atomic_store_n(&thread->is_taken, 0, __ATOMIC_RELEASE);
 }
 
+uint64_t clinux_task_run_address(void) { return (uint64_t)(uintptr_t)swift_job_run; }
+
 static uint64_t sum(size_t offset, const uint64_t *elsewhere) {
   uint64_t total = __atomic_load_n(elsewhere, __ATOMIC_ACQUIRE);
   uint32_t known = __atomic_load_n(&thread_count, __ATOMIC_ACQUIRE);

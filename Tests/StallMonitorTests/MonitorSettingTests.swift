@@ -22,7 +22,8 @@ struct MonitorSettingTests {
     var configuration = StallMonitorConfiguration()
     // What differs from the default is overwritten by it.
     let other = [
-      "STALLMONITOR_ENABLED": "false", "STALLMONITOR_COOPERATIVE_POOL": "true", "STALLMONITOR_THRESHOLD": "1s",
+      "STALLMONITOR_ENABLED": "false", "STALLMONITOR_COOPERATIVE_POOL": "false",
+      "STALLMONITOR_BACKGROUND_TASK_THRESHOLD": "2s", "STALLMONITOR_THRESHOLD": "1s",
       "STALLMONITOR_SINK": "file:/x", "STALLMONITOR_REPEAT_WINDOW": "1s", "STALLMONITOR_BUDGET": "1",
       "STALLMONITOR_SAMPLING": "1s", "STALLMONITOR_THREADS": "all", "STALLMONITOR_SYSTEMD_WATCHDOG": "true",
       "STALLMONITOR_DETAIL_AFTER": "1s", "STALLMONITOR_ABORT_AFTER": "1s",

@@ -43,14 +43,15 @@ public struct Victim {
   /// Every line that it wrote is validated against the schema. `wrapper` is a command that ends in running the one behind it: `taskset -c 0`.
   /// `whileRunning` is called once the victim has said `words`, or at once if there are none.
   public static func run(
-    _ scenario: String, milliseconds: Int? = nil, build: Build = .debug, environment: [String: String] = [:],
+    _ scenario: String, milliseconds: Int? = nil, arguments: [String] = [], build: Build = .debug,
+    environment: [String: String] = [:],
     through wrapper: [String] = [], program: URL? = nil, waitingFor words: String = "",
     whileRunning: ((Process) throws -> Void)? = nil
   ) throws -> Victim {
     let process = Process()
     let command =
       wrapper + [try (program ?? build.executable("StallVictim")).path, scenario]
-      + (milliseconds.map { [String($0)] } ?? [])
+      + (milliseconds.map { [String($0)] } ?? []) + arguments
     process.executableURL = URL(fileURLWithPath: command[0])
     process.arguments = Array(command.dropFirst())
     var variables = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("STALLMONITOR_") }

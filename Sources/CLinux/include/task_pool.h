@@ -68,6 +68,9 @@ void clinux_task_thread_release(clinux_task_thread *thread);
 /// From any thread. Never too many: a job that begins meanwhile is not counted. Jobs that were queued before the hook are not known.
 uint64_t clinux_task_pool_waiting(uint32_t priority);
 
+/// Where the function that runs each job begins, for stacks; 0 if this process has no such function.
+uint64_t clinux_task_run_address(void);
+
 /// How many jobs of a class have begun.
 uint64_t clinux_task_pool_begun(uint32_t priority);
 

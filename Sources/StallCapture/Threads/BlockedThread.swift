@@ -16,7 +16,7 @@ package final class BlockedThread {
   }
 
   /// Whether it has not run since.
-  var isStillBlocked: Bool { probe.isStillBlocked(in: call, since: timeslices) }
+  package var isStillBlocked: Bool { probe.isStillBlocked(in: call, since: timeslices) }
 }
 
 extension ThreadProbe {

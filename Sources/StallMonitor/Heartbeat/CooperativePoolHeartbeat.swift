@@ -1,10 +1,10 @@
 import StallReport
 import Synchronization
 
-/// Watches the threads that Swift concurrency runs its tasks on, by a task that is to be run.
+/// Watches whether Swift concurrency has a thread free, by a task that is to be run.
 ///
-/// There are as many as processors, and no more come when they block. On Linux each priority has threads of its own; watched are
-/// those of the default priority. No way is known to tell that they are idle, so each beat wakes one of them.
+/// There are as many threads as processors, and no more come when they block. On Linux each priority has threads of its own; watched are
+/// those of the default priority.
 final class CooperativePoolHeartbeat: Heartbeat {
   /// The kind as a report names it.
   static let kind = LoopKind.cooperativePool
@@ -12,10 +12,20 @@ final class CooperativePoolHeartbeat: Heartbeat {
   private let pulse: Pulse
   private let poster: BeatPoster
   private let hasEnded = Atomic<Bool>(false)
+  private let hasWaitingTasks: @Sendable () -> Bool
+  private let willBeat: @Sendable () -> Void
 
-  /// Without a thread for the courier the pool is not watched.
-  init(pulse: Pulse, courier: Courier) {
+  /// Makes the heartbeat; without a thread for the courier the pool is not watched.
+  ///
+  /// `hasWaitingTasks` is asked before each beat. Where it cannot be known, it is true, and each beat wakes a thread of the pool.
+  /// `willBeat` is called on the watchdog's thread.
+  init(
+    pulse: Pulse, courier: Courier, hasWaitingTasks: @escaping @Sendable () -> Bool,
+    willBeat: @escaping @Sendable () -> Void
+  ) {
     self.pulse = pulse
+    self.hasWaitingTasks = hasWaitingTasks
+    self.willBeat = willBeat
     poster = BeatPoster(courier: courier, pulse: pulse)
     if !courier.addUser() { end() }
   }
@@ -30,11 +40,10 @@ final class CooperativePoolHeartbeat: Heartbeat {
 
   var isBeating: Bool { !hasEnded.load(ordering: .acquiring) }
 
-  var mayBegin: Bool { false }
-
-  func begin() {}
+  var isDue: Bool { hasWaitingTasks() }
 
   func beat() {
+    willBeat()
     poster.post { [self] in
       Task.detached(priority: .medium) { [self] in
         if isBeating { pulse.idle() }

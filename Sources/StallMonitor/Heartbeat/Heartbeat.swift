@@ -6,11 +6,17 @@ protocol Heartbeat: Sendable {
   /// Whether the loop is watched by this, and not by observers.
   var isBeating: Bool { get }
 
+  /// Whether the loop may have work to do, so that a beat says something.
+  var isDue: Bool { get }
+
   /// Whether it may come to be, though it is not yet.
   var mayBegin: Bool { get }
 
   /// Looks whether the loop has come to be one that is watched by this.
   func begin()
+
+  /// Notices that what a beat has begun is over; called before each check.
+  func update()
 
   /// Queues a beat, unless it can be told that the loop is idle.
   ///
@@ -34,8 +40,10 @@ protocol Heartbeat: Sendable {
 }
 
 extension Heartbeat {
+  var isDue: Bool { true }
   var mayBegin: Bool { false }
   func begin() {}
+  func update() {}
   func giveUpSearch() {}
   var poster: BeatPoster? { nil }
   var pool: WorkerPool? { nil }

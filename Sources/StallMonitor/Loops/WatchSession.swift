@@ -148,24 +148,31 @@ struct WatchStart: Sendable {
       serviceManager: serviceManager, telemetry: telemetry)
   }
 
-  /// Watches each job of Swift concurrency, or else whether a thread of the pool is free.
+  /// Watches each job of Swift concurrency; where that cannot be, its threads and whether one is free.
   private func watchTasks(of session: inout WatchSession) {
     let registry = session.registry
+    let watch = TaskPool.Watch(
+      list: session.watchdog.list, makePublication: { registry.makePublication() }, suspension: session.suspension,
+      sentinel: sentinel, threshold: configuration.threshold.nanoseconds,
+      backgroundThreshold: configuration.backgroundTaskThreshold.nanoseconds)
+    var pool: TaskPool?
     do throws(TaskPool.Problem) {
-      session.taskPool = try TaskPool.start(
-        TaskPool.Watch(
-          list: session.watchdog.list, makePublication: { registry.makePublication() }, suspension: session.suspension,
-          sentinel: sentinel, threshold: configuration.threshold.nanoseconds,
-          backgroundThreshold: configuration.backgroundTaskThreshold.nanoseconds))
+      pool = try TaskPool.start(watch)
     } catch {
-      Diagnostics.say("\(error); only tasks that no thread takes are reported")
-      session.pool = watchPool(of: session)
+      Diagnostics.say(TaskPool.note(error))
     }
+    let fallback = TaskPoolFallback(pool, watch)
+    session.taskPool = pool
+    session.pool = watchPool(
+      of: session, hasWaitingTasks: { fallback.hasWaitingTasks }, willBeat: { fallback.scan() })
   }
 
-  private func watchPool(of session: WatchSession) -> CooperativePoolHeartbeat {
+  private func watchPool(
+    of session: WatchSession, hasWaitingTasks: @escaping @Sendable () -> Bool, willBeat: @escaping @Sendable () -> Void
+  ) -> CooperativePoolHeartbeat {
     let pulse = session.watchdog.pulses.makePulse()
-    let heartbeat = CooperativePoolHeartbeat(pulse: pulse, courier: session.couriers.beats)
+    let heartbeat = CooperativePoolHeartbeat(
+      pulse: pulse, courier: session.couriers.beats, hasWaitingTasks: hasWaitingTasks, willBeat: willBeat)
     session.watchdog.list.watch(
       WatchedLoop.Subject(
         label: .init(name: "cooperative", kind: { CooperativePoolHeartbeat.kind }), thread: .init(id: getpid()),

@@ -75,9 +75,15 @@ final class Pulse: Sendable {
 
   /// A turn begins, now.
   @inline(__always)
-  func turn(_ phase: Phase) {
-    publish((countsTicks ? clinux_time_stamp_counter() : MonotonicClock.now()) << 2 | phase.rawValue)
-  }
+  func turn(_ phase: Phase) { turn(phase, stamp: stamp()) }
+
+  /// A turn has begun at the time of this stamp.
+  @inline(__always)
+  func turn(_ phase: Phase, stamp: UInt64) { publish(stamp << 2 | phase.rawValue) }
+
+  /// A reading of the clock that turns are stamped with.
+  @inline(__always)
+  func stamp() -> UInt64 { countsTicks ? clinux_time_stamp_counter() : MonotonicClock.now() }
 
   /// The turn has ended, and none follows yet.
   @inline(__always)

@@ -8,20 +8,13 @@ import Synchronization
 /// executor to a hook (`swift_task_enqueueGlobal_hook`), which puts it onto a queue like the runtime's own. One for a process.
 final class TaskPool: Sendable {
   /// Why the pool's jobs cannot be stamped.
-  enum Problem: Error, CustomStringConvertible {
+  enum Problem: Error {
     /// The process has a hook of its own, or another monitor has one.
     case hookIsTaken
+    /// The process has replaced the hook by one of its own.
+    case hookWasReplaced
     /// The Swift runtime has no such hook, or there is none in the process.
     case unknownRuntime
-
-    var description: String {
-      switch self {
-      case .hookIsTaken:
-        "the jobs of Swift concurrency are not watched one by one: swift_task_enqueueGlobal_hook is set already"
-      case .unknownRuntime:
-        "the jobs of Swift concurrency are not watched one by one: this Swift runtime has no swift_task_enqueueGlobal_hook"
-      }
-    }
   }
 
   /// What a thread of the pool is watched by.
@@ -55,6 +48,17 @@ final class TaskPool: Sendable {
     }
   }
 
+  /// What is logged of a problem.
+  static func note(_ problem: Problem) -> String {
+    let reason =
+      switch problem {
+      case .hookIsTaken: "swift_task_enqueueGlobal_hook is set already"
+      case .hookWasReplaced: "the process has replaced swift_task_enqueueGlobal_hook"
+      case .unknownRuntime: "this Swift runtime has no swift_task_enqueueGlobal_hook"
+      }
+    return "tasks of Swift concurrency that compute are not watched, only those that block: \(reason)"
+  }
+
   /// Ends the watch; jobs that run are let finish.
   func end() {
     guard !isEnded.exchange(true, ordering: .acquiringAndReleasing), watch.sentinel.isInOwnProcess else { return }
@@ -74,7 +78,7 @@ final class TaskPool: Sendable {
   }
 
   /// Whether jobs of this class wait for a thread now.
-  func hasWaitingJobs(of priority: TaskPriorityClass) -> Bool { clinux_task_pool_waiting(priority.rawValue) > 0 }
+  static func hasWaitingJobs(of priority: TaskPriorityClass) -> Bool { clinux_task_pool_waiting(priority.rawValue) > 0 }
 }
 
 /// The class of a job's queue: the runtime has one for each of these, with threads of its own.

@@ -60,7 +60,7 @@ extension TaskThread: TurnWork {
     }
   }
 
-  var hasWaitingWork: Bool { pool.hasWaitingJobs(of: priority) }
+  var hasWaitingWork: Bool { TaskPool.hasWaitingJobs(of: priority) }
 
   var task: Report.TaskState? {
     Report.TaskState(priority: UInt8(flags >> 8 & 0xff))

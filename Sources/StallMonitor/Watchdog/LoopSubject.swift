@@ -58,6 +58,9 @@ extension WatchedLoop {
       var state: @Sendable () -> (mode: String?, callout: String?) = { (nil, nil) }
       /// Whether a stack shows a run that the loop's observers do not see: then the loop may well turn.
       var isInUnseenRun: @Sendable ([StackFrame]) -> Bool = { _ in false }
+      /// What is logged once of such a run, after the loop's name; nil for nothing.
+      var noteOnUnseenRun: String? =
+        "runs in a private mode, which is not watched; CFRunLoopAddCommonMode would let it be"
       /// What reads its count of turns; nil if it has none, or is not made yet.
       var meter: @Sendable () -> TurnMeter? = { nil }
     }

@@ -91,6 +91,7 @@ final class StallSampler {
     _ sample: inout Episode.Sample, _ moment: ThreadSnapshot, _ chain: WaitChain, of loop: WatchedLoop
   ) -> Bool {
     resolver.beginReport(isFirst: loop.episode?.sampleCount == 0)
+    if let work = loop.subject.work, !work.isUnderWay(in: try? moment.backtrace.get()) { return false }
     switch moment.backtrace {
     case .success(let backtrace):
       sample.stack = resolver.resolve(backtrace)
@@ -192,6 +193,7 @@ final class StallSampler {
         judged.stack = resolver.libraryFrames(of: thread.stack)
         return pool.owns(judged)
       }
+      if let held = heldThreads(sample.threads) { sample.wait = "no thread of \(pool.name) has taken it: \(held)" }
     }
     sweep(into: &sample, of: loop)
     // A thread may have come in the meantime.
@@ -203,6 +205,18 @@ final class StallSampler {
       return
     }
     loop.add(sample, at: MonotonicClock.now())
+  }
+
+  /// `2 threads are held, in load(_:) (2)`; nil if there are none.
+  private func heldThreads(_ threads: [Report.OtherThread]) -> String? {
+    guard !threads.isEmpty else { return nil }
+    var counts: [String: Int] = [:]
+    for case let frame? in threads.map({ Culprit.frame(of: $0.stack) }) {
+      counts[(frame.shortSymbol ?? frame.name).limited(to: 80), default: 0] += 1
+    }
+    let places = counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.prefix(4).map { "\($0.key) (\($0.value))" }
+    let noun = threads.count == 1 ? "1 thread is held" : "\(threads.count) threads are held"
+    return places.isEmpty ? noun : noun + ", in " + places.joined(separator: ", ")
   }
 
   private func sweep(into sample: inout Episode.Sample, of loop: WatchedLoop) {

@@ -87,7 +87,7 @@ struct TurnMonitor {
   /// How long a turn may take.
   var threshold: UInt64
   /// How long the turn may take that was seen last.
-  private(set) var turnThreshold: UInt64
+  var turnThreshold: UInt64 { max(threshold, leastThreshold) }
   private var state = State.watching
   // The word at the last check, and when its turn began. At first that of a loop that never turned.
   private var seen = Pulse.Word(raw: 0)
@@ -95,6 +95,7 @@ struct TurnMonitor {
   // What ran in it then, and when that was.
   private var seenPart = TurnPart.whole
   private var seenAt: UInt64 = 0
+  private var leastThreshold: UInt64 = 0
   // A late turn in which the loop turns in a run that is not observed.
   private var ignored: Pulse.Word?
   // For how long of the turn under way the whole process was frozen.
@@ -108,7 +109,7 @@ struct TurnMonitor {
   // No heartbeat is sent before this time.
   private var nextBeat: UInt64 = 0
 
-  init(threshold: UInt64) { (self.threshold, turnThreshold) = (threshold, threshold) }
+  init(threshold: UInt64) { self.threshold = threshold }
 
   /// Whether a stall is being followed.
   var isFollowing: Bool { if case .following = state { true } else { false } }
@@ -178,7 +179,7 @@ struct TurnMonitor {
       // A piece may have begun at any time since the turn did: it counts from now.
       seenSince = reading.part.isPiece ? now : reading.turnBegan
       (seen, seenPart) = (word, reading.part)
-      turnThreshold = max(threshold, reading.leastThreshold)
+      leastThreshold = reading.leastThreshold
       frozenInTurn = 0
       outcome.isNewTurn = true
     }

@@ -15,6 +15,15 @@ protocol TurnWork: Sendable {
 
   /// The task that runs now, as far as it is known; nil if none does.
   var task: Report.TaskState? { get }
+
+  /// Whether the thread's stack shows that such work is under way; nil if the stack could not be taken.
+  ///
+  /// Where it does not, the turn is ignored.
+  func isUnderWay(in stack: Backtrace?) -> Bool
+}
+
+extension TurnWork {
+  func isUnderWay(in stack: Backtrace?) -> Bool { true }
 }
 
 /// What a turn consists of.

@@ -75,6 +75,7 @@ final class WatchedLoop {
   /// - Returns: What to do now; never ``TurnMonitor/Decision/beat``.
   func check(at now: UInt64, frozen: UInt64) -> TurnMonitor.Decision {
     stall.episode?.addFreeze(frozen, at: now)
+    subject.heartbeat?.update()
     var reading = read(at: now)
     var outcome = monitor.check(reading, frozen: frozen)
     if outcome.decision == .beat {
@@ -106,7 +107,11 @@ final class WatchedLoop {
       reading.heartbeat = .over
     } else if !reading.isSuspended {
       if reading.word.phase == .idle { heartbeat.begin() }
-      reading.heartbeat = heartbeat.isBeating ? .beating : heartbeat.mayBegin ? .searching : .none
+      if heartbeat.isBeating {
+        reading.heartbeat = heartbeat.isDue ? .beating : .none
+      } else if heartbeat.mayBegin {
+        reading.heartbeat = .searching
+      }
     }
     return reading
   }
@@ -225,13 +230,11 @@ final class WatchedLoop {
     completeNames(resolver.complete, isLast: true)
   }
 
-  /// Ignores the turn from now on: the loop turns in a run that is not observed, and nobody can say how well.
+  /// Ignores the turn from now on: what its thread does is no turn that can be judged.
   func ignoreTurn() {
     if let turn = stall.episode?.turn { monitor.ignore(turn) }
-    if !logged.unseenRun {
-      Diagnostics.say(
-        "the \(subject.label.name) loop runs in a private mode, which is not watched; "
-          + "CFRunLoopAddCommonMode would let it be")
+    if !logged.unseenRun, let note = subject.inspection.noteOnUnseenRun {
+      Diagnostics.say("the \(subject.label.name) loop \(note)")
     }
     logged.unseenRun = true
     endEpisode()

@@ -170,6 +170,7 @@ package struct Report: Sendable {
     if isNamed { places = nil }
     var evidence = Verdict.Evidence()
     evidence.wait = verdict.evidence.wait
+    evidence.starves = verdict.evidence.starves
     verdict.evidence = evidence
     guard tally.isOverBudget else { return }
     stack = []

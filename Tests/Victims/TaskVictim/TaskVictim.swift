@@ -1,18 +1,24 @@
 import Glibc
 import StallMonitor
 import Synchronization
+import VictimC
 
 // A service whose work is done by tasks of Swift concurrency, as requests are in today's servers. It is judged from outside by its report
 // lines.
 //
-//   TaskVictim SCENARIO [MILLISECONDS]
+//   TaskVictim SCENARIO [MILLISECONDS] [before | after]
+//
+// With `before` or `after` it sets a hook of its own for the runtime's jobs, before or after the monitor starts.
 
 @main
 struct TaskVictim {
   static func main() async throws {
     let arguments = CommandLine.arguments
     let milliseconds = arguments.count > 2 ? Int(arguments[2]) ?? 900 : 900
+    let hook = arguments.count > 3 ? arguments[3] : ""
+    if hook == "before" { victim_take_task_hook() }
     let monitor = try StallMonitor.start()
+    if hook == "after" { victim_take_task_hook() }
     say("watching=\(monitor.isWatching)")
     guard let scenario = scenarios[arguments.count > 1 ? arguments[1] : ""] else {
       say("scenarios: " + scenarios.keys.sorted().joined(separator: " "))
@@ -57,9 +63,9 @@ let scenarios: [String: @Sendable (Int) async -> Void] = [
   "lock": { milliseconds in await waitForALock(milliseconds) },
   "idle": { milliseconds in
     await onThePool { await work(milliseconds: 1) }
-    try? await Task.sleep(for: .milliseconds(500))
+    try? await Task.sleep(for: .milliseconds(700))
     let before = switches()
-    usleep(UInt32(milliseconds) * 1000)
+    try? await Task.sleep(for: .milliseconds(milliseconds))
     say("switches=\(switches() - before)")
   },
   "sleeps": { _ in await sleepExactly() },
@@ -245,9 +251,9 @@ func threads() -> [String] {
 /// The service's own threads.
 func threadCount() -> Int { threads().count { !(contents("/proc/self/task/\($0)/comm").hasPrefix("stall-")) } }
 
-/// How often all threads of the process have given their processor up by themselves.
+/// How often the monitor's threads have given their processor up by themselves.
 func switches() -> Int {
-  threads().reduce(0) { sum, thread in
+  threads().filter { contents("/proc/self/task/\($0)/comm").hasPrefix("stall-") }.reduce(0) { sum, thread in
     let line = contents("/proc/self/task/\(thread)/status").split(separator: "\n")
       .first { $0.hasPrefix("voluntary_ctxt_switches:") }
     return sum + (line?.split(separator: "\t").last.flatMap { Int($0) } ?? 0)

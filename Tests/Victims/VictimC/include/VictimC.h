@@ -10,6 +10,7 @@
 #include "victim_filters.h"
 #include "victim_locks.h"
 #include "victim_moments.h"
+#include "victim_task_hook.h"
 #include "victim_transfers.h"
 
 /// Computes for that long, in a static function.

@@ -1,0 +1,147 @@
+import Foundation
+import TestSupport
+import Testing
+
+extension WatchedHosts {
+  /// A service whose work is done by tasks of Swift concurrency.
+  @Suite(
+    .serialized, .takingTurns, .repeatedAfterStandstills(because: "durations and causes are those of a real machine"))
+  struct TaskPoolTests {
+    /// How the process's hook for jobs comes about.
+    enum Hook: String, CaseIterable, Sendable {
+      /// The monitor's.
+      case monitors = ""
+      /// The process has one of its own, from before the monitor starts, or from after.
+      case before, after
+    }
+
+    private func run(
+      _ scenario: String, milliseconds: Int = 900, build: Victim.Build = .debug, hook: Hook = .monitors,
+      environment: [String: String] = [:]
+    ) throws -> Victim {
+      try Victim.run(
+        scenario, milliseconds: milliseconds, arguments: hook == .monitors ? [] : [hook.rawValue], build: build,
+        environment: environment, program: build.executable("TaskVictim"))
+    }
+
+    private func reports(of victim: Victim, _ event: String = "stall.ended") -> [WrittenReport] {
+      victim.reports(event).filter { $0["loop", "kind"] as? String == "task-pool" }
+    }
+
+    private func expectOneStall(
+      _ victim: Victim, in function: String, cause: String, sourceLocation: SourceLocation = #_sourceLocation
+    ) throws -> WrittenReport {
+      #expect(victim.status == 0, sourceLocation: sourceLocation)
+      let ended = reports(of: victim)
+      #expect(ended.count == 1, "\(victim.reports)", sourceLocation: sourceLocation)
+      let report = try #require(ended.first, sourceLocation: sourceLocation)
+      #expect(report.culprit.contains(function), "\(report)", sourceLocation: sourceLocation)
+      #expect(report.isCaused(by: cause), "\(report)", sourceLocation: sourceLocation)
+      #expect(report["loop", "name"] as? String == "task-pool", sourceLocation: sourceLocation)
+      return report
+    }
+
+    // MARK: One task holds its thread
+
+    @Test(arguments: Victim.Build.allCases)
+    func taskThatBlocksIsReportedWithItsFunction(build: Victim.Build) throws {
+      let report = try expectOneStall(run("blocked", build: build), in: "load", cause: "sleep")
+      #expect(report.duration > 850 && report.duration < 2500)
+      #expect(report["task", "priority"] as? String == "medium")
+      #expect(report["log.level"] as? String == "info", "nobody waited")
+      #expect(report["stall", "evidence", "starves"] == nil)
+      #expect((report["message"] as? String)?.hasPrefix("a task held its thread for ") == true)
+      #expect(report["thread", "id"] as? Int != report["process", "pid"] as? Int)
+      let functions = report["stall", "path", "functions"] as? [String] ?? []
+      #expect(functions.prefix(1) == ["Store.load(_:)"])
+    }
+
+    @Test(arguments: Victim.Build.allCases)
+    func taskThatComputesIsReportedWithItsFunction(build: Victim.Build) throws {
+      let victim = try run("computing", build: build)
+      let ended = reports(of: victim)
+      #expect(ended.count == 1)
+      let report = try #require(ended.first)
+      #expect(report.isCaused(by: "running"))
+      #expect(report.stack.contains { ($0["symbol"] as? String)?.contains("compute") == true })
+    }
+
+    @Test(arguments: ["group", "async-let"])
+    func childTaskThatBlocksIsReported(scenario: String) throws {
+      _ = try expectOneStall(run(scenario), in: "work(milliseconds:", cause: "sleep")
+    }
+
+    @Test func lockThatAnotherTaskHoldsIsReportedWithItsHolder() throws {
+      let victim = try run("lock")
+      let waiting = try #require(reports(of: victim).first { $0.cause == "lock" })
+      let holder = try #require(reports(of: victim).first { $0.cause == "sleep" })
+      #expect(waiting["stall", "evidence", "lock_holder"] as? Int == holder["thread", "id"] as? Int)
+      #expect(holder["thread", "id"] != nil)
+    }
+
+    @Test func tasksThatHoldAllThreadsStarveOthers() throws {
+      let victim = try run("all-blocked")
+      let processors = ProcessInfo.processInfo.activeProcessorCount
+      let started = reports(of: victim, "stall.started").filter { $0["stall", "evidence", "starves"] as? Bool == true }
+      #expect(started.count >= processors)
+      #expect(started.allSatisfy { $0["log.level"] as? String == "warn" && $0.culprit.contains("blockAThread") })
+      let pool = try #require(
+        victim.reports("stall.ended").first { $0["loop", "kind"] as? String == "cooperative-pool" })
+      #expect((pool["message"] as? String)?.contains("blockAThread(_:) (\(processors))") == true)
+    }
+
+    // MARK: Thresholds
+
+    @Test func taskOfLowPriorityMayTakeLonger() throws {
+      #expect(try run("background", milliseconds: 500).reports.isEmpty)
+      let report = try #require(reports(of: run("background", milliseconds: 1500)).first)
+      #expect(report["stall", "threshold_ms"] as? Double == 1000)
+      #expect(report["task", "priority"] as? String == "background")
+    }
+
+    @Test func taskOfLowPriorityHasTheThresholdThatIsAskedFor() throws {
+      let victim = try run(
+        "background", milliseconds: 500, environment: ["STALLMONITOR_BACKGROUND_TASK_THRESHOLD": "300ms"])
+      #expect(reports(of: victim).first?["stall", "threshold_ms"] as? Double == 300)
+    }
+
+    // MARK: What is no stall
+
+    @Test(arguments: Hook.allCases)
+    func yieldingTasksAreNotReported(hook: Hook) throws {
+      let victim = try run("yield-storm", milliseconds: 1500, hook: hook)
+      #expect(reports(of: victim).isEmpty)
+    }
+
+    @Test func tasksThatUseAnActorInTurnsAreNotReported() throws {
+      #expect(try reports(of: run("pieces-on-an-actor", milliseconds: 2000)).isEmpty)
+    }
+
+    @Test func poolThatIsSwitchedOffIsNotWatched() throws {
+      #expect(try run("blocked", environment: ["STALLMONITOR_COOPERATIVE_POOL": "false"]).reports.isEmpty)
+    }
+
+    /// As many threads as processors, however many jobs block.
+    @Test func poolHasAsManyThreadsAsWithoutAMonitor() throws {
+      func threads(_ isWatched: String) throws -> Int? {
+        try run("many-blocked", milliseconds: 60, environment: ["STALLMONITOR_COOPERATIVE_POOL": isWatched])
+          .facts["threads"].flatMap { Int($0) }
+      }
+      let (watched, unwatched) = (try #require(try threads("true")), try #require(try threads("false")))
+      #expect(watched == unwatched)
+    }
+
+    // MARK: A hook of the process's own
+
+    @Test(arguments: [Hook.before, .after])
+    func taskThatBlocksIsReportedThoughJobsAreNotStamped(hook: Hook) throws {
+      let victim = try run("blocked", hook: hook)
+      _ = try expectOneStall(victim, in: "load", cause: "sleep")
+      #expect(victim.talk.split(separator: "\n").count { $0.contains("swift_task_enqueueGlobal_hook") } == 1)
+    }
+
+    @Test func workersThatWaitForJobsAreNotReported() throws {
+      #expect(try run("idle", milliseconds: 1500, hook: .before).reports.isEmpty)
+    }
+  }
+}

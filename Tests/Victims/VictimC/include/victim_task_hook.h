@@ -1,0 +1,8 @@
+// A host that uses the hook of Swift concurrency's global executor by itself.
+#ifndef VICTIM_TASK_HOOK_H
+#define VICTIM_TASK_HOOK_H
+
+/// Sets the hook to a function that passes each job on to the runtime, whoever has set it before.
+void victim_take_task_hook(void);
+
+#endif
