@@ -146,7 +146,8 @@ struct PulseThreadsTests {
   /// The pool may be full of other tests: there is no limit to how late an answer is.
   @Test func beatOnTheCooperativePoolIsAnswered() async {
     let pulse = Pulse(semaphore: WatchdogSemaphore(), fencesItself: true)
-    let heartbeat = CooperativePoolHeartbeat(pulse: pulse, courier: Courier(name: "stall-beats"))
+    let heartbeat = CooperativePoolHeartbeat(
+      pulse: pulse, courier: Courier(name: "stall-beats"), hasWaitingTasks: { true }, willBeat: {})
     for _ in 0..<200 {
       heartbeat.beat()
       let beat = pulse.word
