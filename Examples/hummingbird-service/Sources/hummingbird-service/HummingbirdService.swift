@@ -1,41 +1,34 @@
-import Glibc
 import Hummingbird
 import NIOPosix
 import StallMonitor
 import StallMonitorNIO
 
-/// A web service on Hummingbird as it stands, whose event loops are watched, and those of a client that it uses.
+/// A web service on Hummingbird, with four handlers that block as handlers do by mistake.
 ///
-/// `/slow` has the client's event loop blocked, as a callback in the wrong place does. `/health` is served by others, and answers all the time.
+/// A handler runs as a job on a thread of Swift's concurrency pool, not on an event loop. While it blocks, other requests have
+/// one thread fewer.
 @main
 struct HummingbirdService {
   static func main() async throws {
     let monitor = try StallMonitor.start()
     try monitor.watch(MultiThreadedEventLoopGroup.singleton)
-    let backend = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-    try monitor.watch(backend, name: "backend")
+
+    let arguments = CommandLine.arguments.dropFirst()
+    let port = arguments.first.flatMap { Int($0) } ?? 8080
+    let greetings = arguments.dropFirst().first ?? "/etc/motd"
 
     let router = Router()
     router.get("/health") { _, _ in "healthy\n" }
-    router.get("/slow") { request, _ in
-      let milliseconds = request.uri.queryParameters.get("ms", as: UInt32.self) ?? 600
-      try await backend.any().submit { waitForASlowBackend(milliseconds: milliseconds) }.get()
-      return "The slow backend has answered.\n"
+    router.get("/greeting") { _, _ in try readFile(greetings) }
+    router.get("/resolve") { request, _ in
+      try addresses(of: request.uri.queryParameters.require("host")).map { $0 + "\n" }.joined()
     }
-    let port = CommandLine.arguments.dropFirst().first.flatMap { Int($0) } ?? 8080
+    router.get("/price") { _, _ in "\(currentPrice())\n" }
+    router.get("/search") { request, _ in
+      try isListOfWords(request.uri.queryParameters.require("text")) ? "words\n" : "no words\n"
+    }
     let application = Application(router: router, configuration: .init(address: .hostname("127.0.0.1", port: port)))
     try await application.runService()
     monitor.stop()
   }
-}
-
-@inline(never)
-func waitForASlowBackend(milliseconds: UInt32) {
-  usleep(milliseconds * 1000)
-  report("The slow backend has answered.")
-}
-
-func report(_ text: String) {
-  let line = Array((text + "\n").utf8)
-  _ = line.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
 }
