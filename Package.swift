@@ -90,6 +90,8 @@ let package = Package(
     .executableTarget(
       name: "DispatchMainVictim", dependencies: ["StallMonitor", "CLinux", "VictimC"],
       path: "Tests/Victims/DispatchMainVictim"),
+    .executableTarget(
+      name: "AsyncStackVictim", dependencies: ["StallMonitor", "CLinux"], path: "Tests/Victims/AsyncStackVictim"),
     .executableTarget(name: "AsyncMainVictim", dependencies: ["StallMonitor"], path: "Tests/Victims/AsyncMainVictim"),
     // A main thread of its own, which a test process does not give.
     .executableTarget(
@@ -111,7 +113,7 @@ let package = Package(
         "StallMonitor", "StallReport", "StallSymbols", "StallCapture", "LoopEngine", "TurnSource", "CUnwind",
         "CSymbols",
         "CLinux", "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim", "FoundationVictim", "DispatchMainVictim",
-        "AsyncMainVictim",
+        "AsyncMainVictim", "AsyncStackVictim",
         "ThrowVictim", "stalld", "TestSupport",
       ]),
     .testTarget(

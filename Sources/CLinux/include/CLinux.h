@@ -14,6 +14,7 @@
 #include "memory.h"
 #include "peer.h"
 #include "process.h"
+#include "tasks.h"
 #include "time_stamp_counter.h"
 #include "turn_stamp.h"
 
