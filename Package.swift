@@ -90,6 +90,8 @@ let package = Package(
     .executableTarget(
       name: "DispatchMainVictim", dependencies: ["StallMonitor", "CLinux", "VictimC"],
       path: "Tests/Victims/DispatchMainVictim"),
+    .executableTarget(
+      name: "AsyncStackVictim", dependencies: ["StallMonitor", "CLinux"], path: "Tests/Victims/AsyncStackVictim"),
     .executableTarget(name: "AsyncMainVictim", dependencies: ["StallMonitor"], path: "Tests/Victims/AsyncMainVictim"),
     // A service whose work is done by tasks.
     .executableTarget(
@@ -114,7 +116,7 @@ let package = Package(
         "StallMonitor", "StallReport", "StallSymbols", "StallCapture", "LoopEngine", "TurnSource", "CUnwind",
         "CSymbols",
         "CLinux", "FuzzUnwind", "VictimC", "VictimCxx", "StallVictim", "FoundationVictim", "DispatchMainVictim",
-        "AsyncMainVictim", "TaskVictim",
+        "AsyncMainVictim", "AsyncStackVictim", "TaskVictim",
         "ThrowVictim", "stalld", "TestSupport",
       ]),
     .testTarget(

@@ -91,7 +91,6 @@ __attribute__((always_inline)) static inline void clinux_run_job(job *next, unsi
   uint32_t flags = __atomic_load_n(&has_other_layout, RELAXED) ? CLINUX_TASK_KIND_UNKNOWN : __atomic_load_n(&next->flags, RELAXED);
   __atomic_store_n(&thread->flags, flags, RELAXED);
   __atomic_store_n(&thread->priority, class, RELAXED);
-  __atomic_store_n(&thread->task, (flags & CLINUX_TASK_KIND_MASK) == CLINUX_TASK_KIND_TASK ? (uint64_t)(uintptr_t)next : 0, RELAXED);
   // Published by the word's store, which releases.
   clinux_turn_begin(&thread->stamp, clinux_turn_clock(&thread->stamp), CLINUX_AFTER_WAIT);
   swift_job_run(next, NULL, 0);
@@ -189,6 +188,12 @@ void clinux_task_thread_release(clinux_task_thread *thread) {
 }
 
 uint64_t clinux_task_run_address(void) { return (uint64_t)(uintptr_t)swift_job_run; }
+
+uint64_t clinux_task_thread_enqueued(const clinux_task_thread *thread) {
+  uint64_t count = 0;
+  for (int i = 0; i < CLINUX_TASK_PRIORITIES; i++) count += __atomic_load_n(&thread->enqueued[i], __ATOMIC_ACQUIRE);
+  return count;
+}
 
 static uint64_t sum(size_t offset, const uint64_t *elsewhere) {
   uint64_t total = __atomic_load_n(elsewhere, __ATOMIC_ACQUIRE);

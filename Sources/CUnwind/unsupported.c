@@ -21,6 +21,16 @@ cunwind_backtrace cunwind_unwind(cunwind_unwinder *u, const cunwind_snapshot *sn
   return (cunwind_backtrace){.end = CUNWIND_END_LOST};
 }
 
+uint64_t cunwind_context_distance(uint64_t address) {
+  (void)address;
+  return 0;
+}
+
+bool cunwind_is_continuation(uint64_t address) {
+  (void)address;
+  return false;
+}
+
 bool cunwind_perf_is_permitted(void) { return false; }
 enum cunwind_capture_result cunwind_perf_open(cunwind_perf *perf, int32_t thread) {
   memset(perf, 0, sizeof *perf);

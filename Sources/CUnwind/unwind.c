@@ -9,6 +9,17 @@
 #include "modules.h"
 #include "unwinder.h"
 
+void cunwind_add_frame(cunwind_unwinder *u, struct cunwind_walk *w, uint64_t ip, uint64_t sp, bool is_return_address) {
+  cunwind_frame frame = {.address = ip, .is_return_address = is_return_address, .stack_pointer = sp};
+  unw_word_t context = 0;
+  // A register that is not known wants nothing of the frame pointer's.
+  bool wanted = u->wanted_frame_pointer;
+  frame.knows_context = libunwind.get_reg(&w->cursor, CUNWIND_CONTEXT, &context) == 0;
+  u->wanted_frame_pointer = wanted;
+  frame.context = context;
+  w->frames[w->result.count++] = frame;
+}
+
 bool cunwind_begin_at(cunwind_unwinder *u, struct cunwind_walk *w, uint64_t ip, uint64_t sp) {
   uint64_t registers[CUNWIND_REGISTERS] = {0};
   uint32_t known = 1u << CUNWIND_PROGRAM_COUNTER | 1u << CUNWIND_STACK_POINTER;
@@ -65,7 +76,7 @@ bool cunwind_walk(cunwind_unwinder *u, struct cunwind_walk *w) {
     // might go round for ever.
     if (next_sp < w->sp || (next_sp == w->sp && next_ip == w->ip)) return false;
     // The kernel has made a handler return there, and nothing was called in front of it.
-    w->frames[w->result.count++] = (cunwind_frame){next_ip, !cunwind_arch_is_signal_return(u, next_ip)};
+    cunwind_add_frame(u, w, next_ip, next_sp, !cunwind_arch_is_signal_return(u, next_ip));
     w->ip = next_ip;
     w->sp = next_sp;
   }
@@ -83,7 +94,7 @@ cunwind_backtrace cunwind_unwind(cunwind_unwinder *u, const cunwind_snapshot *sn
   if (capacity == 0 || libunwind.init_remote(&w.cursor, u->space, u) != 0) return w.result;
   w.ip = u->registers[CUNWIND_PROGRAM_COUNTER];
   w.sp = w.entered = u->registers[CUNWIND_STACK_POINTER];
-  frames[w.result.count++] = (cunwind_frame){w.ip, false};
+  cunwind_add_frame(u, &w, w.ip, w.sp, false);
   cunwind_arch_keep_popped(u);
   if (cunwind_walk(u, &w)) cunwind_arch_walk_with_frame_pointer(u, &w);
   // A linkage table's entry is no function: the caller is about to call.

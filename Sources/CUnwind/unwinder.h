@@ -65,6 +65,8 @@ bool cunwind_read_word(cunwind_unwinder *u, uint64_t address, uint64_t *value);
 int cunwind_find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t *info, int need_unwind_info,
                            void *argument);
 bool cunwind_has_unwind_information(cunwind_unwinder *u, uint64_t address);
+// Adds the frame that the cursor stands at.
+void cunwind_add_frame(cunwind_unwinder *u, struct cunwind_walk *w, uint64_t ip, uint64_t sp, bool is_return_address);
 // Restarts the cursor at `ip` and `sp`. What inner frames have saved of the preserved registers stays known.
 bool cunwind_begin_at(cunwind_unwinder *u, struct cunwind_walk *w, uint64_t ip, uint64_t sp);
 // Unwinds until the end, or until a frame needs a frame pointer that nobody knows: then true, with the cursor at that

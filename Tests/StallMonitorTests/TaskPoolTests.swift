@@ -71,6 +71,19 @@ extension WatchedHosts {
       _ = try expectOneStall(run(scenario), in: "work(milliseconds:", cause: "sleep")
     }
 
+    @Test func taskHasItsNameAndItsNumber() throws {
+      let report = try expectOneStall(run("named"), in: "load", cause: "sleep")
+      #expect(report["task", "name"] as? String == "order 4711")
+      #expect((report["task", "id"] as? Int ?? 0) > 0)
+      #expect((report["message"] as? String)?.hasPrefix("task \"order 4711\" held its thread for ") == true)
+    }
+
+    /// The actor runs a hundred other tasks in the same run.
+    @Test func longTaskAmongShortOnesOfAnActorIsReported() throws {
+      let report = try expectOneStall(run("short-jobs-and-a-long-one"), in: "hold", cause: "sleep")
+      #expect(report.duration > 700 && report.duration < 1500)
+    }
+
     @Test func lockThatAnotherTaskHoldsIsReportedWithItsHolder() throws {
       let victim = try run("lock")
       let waiting = try #require(reports(of: victim).first { $0.cause == "lock" })
@@ -111,6 +124,12 @@ extension WatchedHosts {
     func yieldingTasksAreNotReported(hook: Hook) throws {
       let victim = try run("yield-storm", milliseconds: 1500, hook: hook)
       #expect(reports(of: victim).isEmpty)
+    }
+
+    /// One run of the actor takes two seconds, and each of its tasks a millisecond.
+    @Test(arguments: Victim.Build.allCases)
+    func shortTasksOfAnActorAreNotReported(build: Victim.Build) throws {
+      #expect(try reports(of: run("short-jobs", milliseconds: 1500, build: build)).isEmpty)
     }
 
     @Test func tasksThatUseAnActorInTurnsAreNotReported() throws {

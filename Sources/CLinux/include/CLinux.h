@@ -15,6 +15,7 @@
 #include "peer.h"
 #include "process.h"
 #include "task_pool.h"
+#include "tasks.h"
 #include "time_stamp_counter.h"
 #include "turn_stamp.h"
 

@@ -28,8 +28,6 @@ typedef struct clinux_task_thread {
   uint32_t flags;
   /// The class of its priority.
   uint32_t priority;
-  /// The task of the job under way; 0 if the job is no task.
-  uint64_t task;
   /// How many jobs the thread has put onto the pool, by class.
   uint64_t enqueued[CLINUX_TASK_PRIORITIES];
   /// How many jobs have begun on it.
@@ -62,6 +60,9 @@ clinux_task_thread *clinux_task_thread_take(void);
 
 /// The calling thread ends, or is not to be watched any more.
 void clinux_task_thread_release(clinux_task_thread *thread);
+
+/// How many jobs a thread has put onto the pool.
+uint64_t clinux_task_thread_enqueued(const clinux_task_thread *thread);
 
 /// How many jobs of a class wait for a thread now.
 ///

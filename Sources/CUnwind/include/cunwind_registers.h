@@ -8,6 +8,8 @@
 #define CUNWIND_FRAME_POINTER 6
 #define CUNWIND_STACK_POINTER 7
 #define CUNWIND_PROGRAM_COUNTER 16
+// Where Swift passes the context of an asynchronous function: R14.
+#define CUNWIND_CONTEXT 14
 #else
 // No stacks on this architecture: the numbers only make the rest compile.
 #define CUNWIND_REGISTERS 3

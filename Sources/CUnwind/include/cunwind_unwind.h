@@ -28,6 +28,12 @@ typedef struct cunwind_frame {
   uint64_t address;
   /// True for a return address: the call is at `address - 1`.
   bool is_return_address;
+  /// Whether `context` is known.
+  bool knows_context;
+  /// The stack pointer: of a caller, after the call that is under way.
+  uint64_t stack_pointer;
+  /// The register that a function of Swift concurrency is given its context in, as the frame has it.
+  uint64_t context;
 } cunwind_frame;
 
 typedef struct cunwind_backtrace {
@@ -62,7 +68,18 @@ void cunwind_unwinder_flush(cunwind_unwinder *unwinder);
 cunwind_backtrace cunwind_unwind(cunwind_unwinder *unwinder, const cunwind_snapshot *snapshot, cunwind_frame *frames,
                                  size_t capacity);
 
+/// Whether the function that holds `address` keeps its context of Swift concurrency on the stack, by its prologue.
+/// @return its distance below the function's canonical frame address, or 0 if it does not.
+uint64_t cunwind_context_distance(uint64_t address);
+
+/// Whether code of a module begins at `address` that a function of Swift concurrency can continue with: one that keeps its
+/// context, which not all unwind tables have, or the beginning of a function by the table.
+bool cunwind_is_continuation(uint64_t address);
+
 #if defined(__x86_64__)
+
+/// Whether a function that begins with `code` stores the context register at the canonical frame address - 24 (for tests).
+bool cunwind_prologue_keeps_context(const unsigned char *code, size_t length);
 
 /// What a function's prologue pushes and reserves below its frame pointer (for tests; `code` is its first bytes).
 /// @return bytes between RSP and RBP after the prologue, or -1 if it sets up no frame pointer or aligns the stack.

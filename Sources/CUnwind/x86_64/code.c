@@ -1,5 +1,6 @@
 // What machine code says about the stack: where a prologue puts RBP and saves registers, and whether a call ends at an
 // address.
+#define _GNU_SOURCE
 #include <stdbool.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@
 
 #if CUNWIND_HAS_STACKS && defined(__x86_64__)
 
+#include "../modules.h"
 #include "code.h"
 
 // The length of an instruction that a compiler puts between a prologue's pushes and that leaves RSP alone: a move, lea,
@@ -66,6 +68,30 @@ int64_t cunwind_prologue_depth(const unsigned char *code, size_t length) {
     }
   }
   return depth;
+}
+
+bool cunwind_prologue_keeps_context(const unsigned char *code, size_t length) {
+  static const unsigned char mark[] = {0x48, 0x0f, 0xba, 0xed, 0x3c};  // bts $60,%rbp
+  // push %rbp; push %r14; lea 8(%rsp),%rbp: no other language has the frame pointer point between two pushes.
+  static const unsigned char prologue[] = {0x55, 0x41, 0x56, 0x48, 0x8d, 0x6c, 0x24, 0x08};
+  if (length >= 4 && memcmp(code, "\xf3\x0f\x1e\xfa", 4) == 0) code += 4, length -= 4;  // endbr64
+  if (length >= sizeof mark && memcmp(code, mark, sizeof mark) == 0) code += sizeof mark, length -= sizeof mark;
+  return length >= sizeof prologue && memcmp(code, prologue, sizeof prologue) == 0;
+}
+
+static bool keeps_context(uint64_t function) {
+  unsigned char code[20];
+  return cunwind_prologue_keeps_context(code, cunwind_read(function, code, sizeof code));
+}
+
+uint64_t cunwind_context_distance(uint64_t address) {
+  uint64_t start = cunwind_function_start(address);
+  return start != 0 && keeps_context(start) ? 24 : 0;
+}
+
+bool cunwind_is_continuation(uint64_t address) {
+  struct cunwind_mapping mapping;
+  return cunwind_find_mapping(address, &mapping) && (keeps_context(address) || cunwind_function_start(address) == address);
 }
 
 int cunwind_call_before(const unsigned char code[8], int32_t *displacement) {

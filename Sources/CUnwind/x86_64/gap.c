@@ -90,7 +90,7 @@ bool cunwind_arch_step_over_gap(cunwind_unwinder *u, struct cunwind_walk *w) {
     if (CUNWIND_PRESERVED >> saves.registers[i] & 1) u->known |= 1u << saves.registers[i];
   }
   if (libunwind.init_remote(&w->cursor, u->space, u) != 0) return false;
-  w->frames[w->result.count++] = (cunwind_frame){caller, true};
+  cunwind_add_frame(u, w, caller, at + 8, true);
   w->result.approximate |= !exact;
   w->ip = caller;
   w->sp = at + 8;

@@ -40,7 +40,7 @@ bool cunwind_arch_step_over_signal(cunwind_unwinder *u, struct cunwind_walk *w) 
   w->ip = registers[CUNWIND_PROGRAM_COUNTER];
   w->sp = registers[CUNWIND_STACK_POINTER];
   if (!is_further_up) w->entered = w->sp;
-  w->frames[w->result.count++] = (cunwind_frame){w->ip, false};
+  cunwind_add_frame(u, w, w->ip, w->sp, false);
   return true;
 }
 

@@ -27,6 +27,7 @@ package final class ThreadCapture {
   /// Whether threads that run are sampled; without that no thread gets a signal or a perf event.
   package var samplesRunningThreads = true
   private let frames: UnsafeMutablePointer<cunwind_frame>
+  private let asyncCallers = UnsafeMutableBufferPointer<UInt64>.allocate(capacity: AsyncCallers.limit)
   // Descriptors of the capture are one thread's.
   private var preparedThread: pthread_t?
 
@@ -44,6 +45,7 @@ package final class ThreadCapture {
   deinit {
     cunwind_unwinder_destroy(unwinder)
     frames.deallocate()
+    asyncCallers.deallocate()
   }
 
   /// Opens what the calling thread needs to capture; again when something may have changed since.
@@ -53,6 +55,7 @@ package final class ThreadCapture {
     preparedThread = pthread_self()
     cunwind_memory_prepare()
     _ = LockLayouts.current
+    _ = (TaskLayout.current, TaskNames.current)
     usesPerf = isPerfWanted && cunwind_perf_is_permitted()
     cunwind_threads_need_timer(!usesPerf)
   }
@@ -160,6 +163,7 @@ package final class ThreadCapture {
       var stack = unwind(&snapshot)
       // The thread has gone on since.
       if stack.readLive { stack.isApproximate = true }
+      addAsyncCallers(to: &stack, of: probe, snapshot, isRunning: true)
       guard stack.failure == nil, !stack.isCutShort, body(backtrace(stack, sampler.method)) else { return }
       guard MonotonicClock.now() < deadline, (try? sampler.restart(probe)) != nil else { return }
     }
@@ -186,10 +190,13 @@ package final class ThreadCapture {
     snapshot.setRegister(Int(CUNWIND_PROGRAM_COUNTER), call.programCounter)
     snapshot.setRegister(Int(CUNWIND_STACK_POINTER), call.stackPointer)
     if call.number >= 0 { snapshot.setArguments(of: call) }
-    let stack = unwind(&snapshot)
+    var stack = unwind(&snapshot)
+    addAsyncCallers(to: &stack, of: probe, snapshot, isRunning: false)
     // What was read during the unwinding is of the same moment only if the thread still stands there.
-    if stack.readLive, probe.activity() != .blocked(call) || probe.schedule()?.timeslices != timeslices { return nil }
-    return stack
+    guard stack.readLive || stack.asyncCallers != nil else { return stack }
+    if probe.activity() == .blocked(call), probe.schedule()?.timeslices == timeslices { return stack }
+    stack.asyncCallers = nil
+    return stack.readLive ? nil : stack
   }
 
   /// Waits for a sample for a millisecond, and takes it again where it is cut short.
@@ -209,6 +216,7 @@ package final class ThreadCapture {
     }
     // The thread has gone on since.
     if stack.readLive { stack.isApproximate = true }
+    addAsyncCallers(to: &stack, of: probe, snapshot, isRunning: true)
     return stack
   }
 
@@ -224,6 +232,17 @@ package final class ThreadCapture {
       isCutShort: result.end == CUNWIND_END_LOST && (result.read_live || result.is_outside_modules))
   }
 
+  /// Reads who waits for what the thread runs, if that is a task.
+  private func addAsyncCallers(
+    to stack: inout BufferedStack, of probe: borrowing ThreadProbe, _ snapshot: cunwind_snapshot, isRunning: Bool
+  ) {
+    guard stack.failure == nil, !stack.isTruncated, let layout = TaskLayout.current else { return }
+    let search = AsyncCallerSearch(
+      layout: layout, thread: probe.id, frames: UnsafeBufferPointer(start: frames, count: stack.count),
+      snapshot: snapshot, isRunning: isRunning)
+    stack.asyncCallers = search.callers(into: asyncCallers)
+  }
+
   /// Copies what is in the buffer.
   package func snapshot(_ buffered: BufferedSnapshot) -> ThreadSnapshot {
     let result: Result<Backtrace, CaptureFailure> =
@@ -235,11 +254,14 @@ package final class ThreadCapture {
   }
 
   private func backtrace(_ stack: BufferedStack, _ method: CaptureMethod?) -> Backtrace {
-    let found = UnsafeBufferPointer(start: frames, count: stack.count).map {
+    var found = UnsafeBufferPointer(start: frames, count: stack.count).map {
       Backtrace.Frame(address: $0.address, isReturnAddress: $0.is_return_address)
     }
+    let callers = stack.asyncCallers ?? AsyncCallers()
+    found += asyncCallers[..<callers.count].map { Backtrace.Frame(asyncCaller: $0) }
     return Backtrace(
-      frames: found, isApproximate: stack.isApproximate, isTruncated: stack.isTruncated, method: method)
+      frames: found, isApproximate: stack.isApproximate, isTruncated: stack.isTruncated || callers.isTruncated,
+      isChildTask: callers.isChildTask, method: method)
   }
 
   private func pause(nanoseconds: Int) {

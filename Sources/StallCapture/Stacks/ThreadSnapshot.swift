@@ -38,6 +38,8 @@ package struct BufferedStack {
   var readLive = false
   /// Outer frames are lost behind memory or code that may have changed since.
   var isCutShort = false
+  /// Who waits for what the thread runs, if it runs a task.
+  var asyncCallers: AsyncCallers?
   package var failure: CaptureFailure?
 }
 

@@ -17,6 +17,7 @@ struct Episode {
     var method: CaptureMethod?
     var isApproximate = false
     var isTruncated = false
+    var isChildTask = false
     var failure: CaptureFailure?
     var mode: String?
     var callout: String?
@@ -45,6 +46,7 @@ struct Episode {
     mutating func note(_ backtrace: Backtrace) {
       isApproximate = backtrace.isApproximate
       isTruncated = backtrace.isTruncated
+      isChildTask = backtrace.isChildTask
       method = backtrace.method
     }
 

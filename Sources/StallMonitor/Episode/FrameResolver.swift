@@ -94,6 +94,16 @@ final class FrameResolver {
   }
 
   private func resolve(_ frame: Backtrace.Frame) -> [StackFrame] {
+    let frames = resolvePlace(frame)
+    guard frame.isAsync else { return frames }
+    return frames.map { frame in
+      var frame = frame
+      frame.isAsync = true
+      return frame
+    }
+  }
+
+  private func resolvePlace(_ frame: Backtrace.Frame) -> [StackFrame] {
     guard let module = modules.module(at: frame.address) else {
       // In the first pages nothing ever lies: a call through a null pointer, which is its caller's.
       return [StackFrame(offset: frame.address, owner: frame.address < 65536 ? .system : .host)]

@@ -8,6 +8,7 @@ extension Report.OtherThread {
     switch snapshot.backtrace {
     case .success(let backtrace):
       (captureMethod, isApproximate, isTruncated) = (backtrace.method, backtrace.isApproximate, backtrace.isTruncated)
+      isChildTask = backtrace.isChildTask
     case .failure(let failure): captureFailure = failure
     }
     if snapshot.activity == .running { state = "running" }

@@ -15,6 +15,8 @@ public struct ThreadBacktrace: Sendable, Hashable {
     public var line: Int?
     /// Whether the call was inlined into the next frame that is not.
     public var isInlined: Bool
+    /// Whether the function is not on the stack: it waits for an asynchronous call that the frames before it belong to.
+    public var isAsync: Bool
     /// The executable or library, if the code lies in one.
     public var module: String?
     /// The module's GNU build id in hexadecimal, if it has one.
@@ -39,6 +41,8 @@ public struct ThreadBacktrace: Sendable, Hashable {
   public var isApproximate: Bool
   /// Whether outer frames could not be found.
   public var isTruncated: Bool
+  /// Whether the thread runs a child task: the functions that wait for it are in its parent task, and not among the frames.
+  public var isChildTask: Bool
   /// Why there are no frames, in words.
   public var failure: String?
 }
@@ -48,21 +52,23 @@ extension ThreadBacktrace {
     self.init(
       id: thread.id, name: thread.name, isRunning: thread.role == .running,
       wait: thread.role == .running ? nil : thread.state, frames: thread.stack.map(Frame.init),
-      isApproximate: thread.isApproximate, isTruncated: thread.isTruncated, failure: thread.captureFailure?.rawValue)
+      isApproximate: thread.isApproximate, isTruncated: thread.isTruncated, isChildTask: thread.isChildTask,
+      failure: thread.captureFailure?.rawValue)
   }
 
   /// A thread that was not looked at.
   init(id: Int32, failure: String) {
     self.init(
       id: id, name: OwnProcess().name(of: id), isRunning: false, wait: nil, frames: [], isApproximate: false,
-      isTruncated: false, failure: failure)
+      isTruncated: false, isChildTask: false, failure: failure)
   }
 }
 
 extension ThreadBacktrace.Frame {
   init(_ frame: StackFrame) {
     self.init(
-      symbol: frame.symbol, file: frame.file, line: frame.line, isInlined: frame.isInlined, module: frame.module,
+      symbol: frame.symbol, file: frame.file, line: frame.line, isInlined: frame.isInlined, isAsync: frame.isAsync,
+      module: frame.module,
       buildID: frame.buildID, offset: frame.offset)
   }
 }
@@ -74,6 +80,7 @@ extension ThreadBacktrace: CustomStringConvertible {
     var lines = ["thread \(id)\(name.map { " \"\($0)\"" } ?? ""): \(doing)"]
     if let failure { lines.append("  no stack: \(failure)") }
     for (number, frame) in frames.enumerated() { lines.append("  #\(number) \(frame)") }
+    if isChildTask { lines.append("  (a child task, whose parent waits for it)") }
     if isTruncated { lines.append("  … outer frames could not be found") }
     if isApproximate { lines.append("  (a frame may be wrong: it was found by scanning the stack)") }
     return lines.joined(separator: "\n")
@@ -85,6 +92,6 @@ extension ThreadBacktrace.Frame: CustomStringConvertible {
   public var description: String {
     let place = file.map { " at \($0)\(line.map { ":\($0)" } ?? "")" } ?? ""
     let code = offset.map { " (\(module ?? "unknown module")+0x\(String($0, radix: 16)))" } ?? ""
-    return (symbol ?? "??") + (isInlined ? " [inlined]" : "") + place + code
+    return (symbol ?? "??") + (isInlined ? " [inlined]" : "") + (isAsync ? " [async]" : "") + place + code
   }
 }

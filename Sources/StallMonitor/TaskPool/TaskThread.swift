@@ -12,6 +12,7 @@ final class TaskThread: @unchecked Sendable {  // `place` is C's, whose words ar
   private let place: UnsafeMutablePointer<clinux_task_thread>
   private let publication: LoopPublication
   private let id = clinux_gettid()
+  private let threadPointer = UInt64(clinux_thread_pointer())
 
   init(of pool: TaskPool, at place: UnsafeMutablePointer<clinux_task_thread>) {
     self.pool = pool
@@ -54,16 +55,28 @@ extension TaskThread: TurnWork {
   var leastThreshold: UInt64 { priority.isLow ? pool.watch.backgroundThreshold : 0 }
 
   var part: TurnPart {
-    switch flags & UInt32(CLINUX_TASK_KIND_MASK) {
-    case UInt32(CLINUX_TASK_KIND_TASK): .whole
-    default: .unknown
-    }
+    guard !runsOneTask else { return .whole }
+    guard let task = currentTask else { return .unknown }
+    // A task that yields, or leaves the actor, is put onto the pool by this thread.
+    return .piece(task &+ jobsEnqueued)
   }
+
+  /// Whether the job is a task, and not an actor that runs what is queued on it.
+  private var runsOneTask: Bool { flags & UInt32(CLINUX_TASK_KIND_MASK) == UInt32(CLINUX_TASK_KIND_TASK) }
+
+  /// The address of the task that runs; 0 if none does, and nil if that cannot be known.
+  private var currentTask: UInt64? { TaskLayout.current?.currentTask.read(threadPointer: threadPointer) }
+
+  private var jobsEnqueued: UInt64 { clinux_task_thread_enqueued(place) }
 
   var hasWaitingWork: Bool { TaskPool.hasWaitingJobs(of: priority) }
 
   var task: Report.TaskState? {
-    Report.TaskState(priority: UInt8(flags >> 8 & 0xff))
+    var state = Report.TaskState(priority: UInt8(flags >> 8 & 0xff))
+    if let task = currentTask, task != 0, let known = TaskLayout.current?.identity(of: task) {
+      (state.id, state.name, state.priority) = (known.id, known.name, known.priority)
+    }
+    return state
   }
 }
 

@@ -32,7 +32,7 @@ extension WatchedLoop {
       threadID: sample?.thread, threadName: sample?.thread.flatMap { OwnProcess().name(of: $0) }, origin: origin,
       stack: stack,
       captureMethod: sample?.method, isApproximate: sample?.isApproximate ?? false,
-      isTruncated: sample?.isTruncated ?? false,
+      isTruncated: sample?.isTruncated ?? false, isChildTask: sample?.isChildTask ?? false,
       captureFailure: sample?.failure, threads: sample?.threads ?? [], threadsOmitted: sample?.threadsLeftOut ?? 0)
     report.task = sample?.task
     if event == .ended { report.path = episode.tree.heaviestPath }

@@ -22,6 +22,11 @@ package struct CallTree {
   package struct Cut {
     package fileprivate(set) var weight: UInt64 = 0
     package fileprivate(set) var samples = 0
+
+    fileprivate mutating func add(_ other: Cut) {
+      weight += other.weight
+      samples += other.samples
+    }
   }
 
   /// The part of the tree in which most of the stall was spent.
@@ -80,21 +85,11 @@ package struct CallTree {
     var parent = caller
     for frame in frames.reversed() {
       let siblings = parent.map { nodes[$0].children } ?? roots
-      let index: Int
-      if let known = siblings.first(where: { isSame(nodes[$0].frame, frame) }) {
-        index = known
-      } else {
-        guard nodes.count < Self.nodeLimit else {
-          cut(under: parent, weight: weight, samples: samples)
-          return nil
-        }
-        index = nodes.count
-        nodes.append(Node(frame: frame, parent: parent, weight: 0))
-        if let parent { nodes[parent].children.append(index) } else { roots.append(index) }
+      guard nodes.count < Self.nodeLimit || siblings.contains(where: { isSame(nodes[$0].frame, frame) }) else {
+        cut(under: parent, weight: weight, samples: samples)
+        return nil
       }
-      nodes[index].weight += weight
-      nodes[index].samples += samples
-      parent = index
+      parent = merge(frame, under: parent, weight: weight, samples: samples)
     }
     return parent
   }
@@ -109,7 +104,44 @@ package struct CallTree {
   }
 
   private func isSame(_ a: StackFrame, _ b: StackFrame) -> Bool {
-    identity == .place ? a.isSamePlace(as: b) : a.isSameFunction(as: b)
+    guard a.isAsync == b.isAsync else { return false }
+    return identity == .place ? a.isSamePlace(as: b) : a.isSameFunction(as: b)
+  }
+
+  /// The same stacks without the functions that wait for asynchronous calls, which are not known of each sample.
+  private var withoutAsyncCallers: CallTree {
+    var tree = CallTree(by: identity)
+    (tree.samples, tree.total, tree.cut) = (samples, total, cut)
+    // The number of each node there; -1 of an asynchronous caller, which only others or nothing can be outside of.
+    var numbers: [Int] = []
+    for node in nodes {
+      let parent = node.parent.flatMap { numbers[$0] < 0 ? nil : numbers[$0] }
+      let number =
+        node.frame.isAsync ? -1 : tree.merge(node.frame, under: parent, weight: node.weight, samples: node.samples)
+      numbers.append(number)
+      if number < 0 {
+        tree.cut.add(node.cut)
+      } else {
+        tree.nodes[number].cut.add(node.cut)
+      }
+    }
+    return tree
+  }
+
+  /// Adds to the call of a function from a node, or from nowhere, without regard to ``nodeLimit``.
+  private mutating func merge(_ frame: StackFrame, under parent: Int?, weight: UInt64, samples: Int) -> Int {
+    let siblings = parent.map { nodes[$0].children } ?? roots
+    let index = siblings.first { isSame(nodes[$0].frame, frame) } ?? append(frame, under: parent)
+    nodes[index].weight += weight
+    nodes[index].samples += samples
+    return index
+  }
+
+  private mutating func append(_ frame: StackFrame, under parent: Int?) -> Int {
+    nodes.append(Node(frame: frame, parent: parent, weight: 0))
+    let index = nodes.count - 1
+    if let parent { nodes[parent].children.append(index) } else { roots.append(index) }
+    return index
   }
 
   // MARK: What it says
@@ -131,6 +163,11 @@ package struct CallTree {
 
   /// The same, and whether it stays that whatever the names are that are not known.
   package var certainCommonFrame: (frame: StackFrame?, isCertain: Bool) {
+    guard roots.contains(where: { nodes[$0].frame.isAsync }) else { return certainCommonCall }
+    return withoutAsyncCallers.certainCommonCall
+  }
+
+  private var certainCommonCall: (frame: StackFrame?, isCertain: Bool) {
     let way = way({ UInt64($0.samples) }, { UInt64($0.samples) }) { 2 * $0 > UInt64(samples) }
     return (way.nodes.last { nodes[$0].frame.isHostCode }.map { nodes[$0].frame }, way.isCertain)
   }

@@ -11,7 +11,7 @@ package enum Culprit {
       return nil
     }
     return blamedIndex(of: stack).map { stack[$0] }
-      ?? stack.first { $0.symbol != nil }
+      ?? stack.first { $0.symbol != nil && !$0.isAsync }
       ?? stack.first
   }
 
@@ -21,13 +21,15 @@ package enum Culprit {
     return work.firstIndex(where: \.isHostCode) ?? work.firstIndex(where: \.isOwnCode)
   }
 
-  /// What the innermost loop has called.
-  private static func work(in stack: [StackFrame]) -> ArraySlice<StackFrame> { stack.prefix { !$0.isLoop } }
+  /// What the innermost loop has called; without the functions that wait for it, which are not always known.
+  private static func work(in stack: [StackFrame]) -> ArraySlice<StackFrame> {
+    stack.prefix { !$0.isLoop && !$0.isAsync }
+  }
 
   /// The part of a stack that is one piece of work: from the innermost frame of the host's to what called back.
   package static func callout(of stack: [StackFrame]) -> ArraySlice<StackFrame> {
     guard let innermost = blamedIndex(of: stack) else { return [] }
-    return stack[innermost...].prefix { !$0.isCaller }
+    return stack[innermost...].prefix { !$0.isCaller && !$0.isAsync }
   }
 
   /// Whether stacks of one stall show many short pieces of work: no function was met by more than half of them.
@@ -72,7 +74,7 @@ package enum Culprit {
     guard let innermost = work(in: stack).firstIndex(where: \.isHostCode) else { return true }
     guard let common, common.symbol != nil else { return stack[innermost].symbol != nil }
     for frame in stack[innermost...] {
-      if frame.isSameFunction(as: common) || frame.isCaller { break }
+      if frame.isSameFunction(as: common) || frame.isCaller || frame.isAsync { break }
       // It might be the common one; or a library's that calls back, and then that is out of reach.
       if frame.symbol == nil { return false }
     }
@@ -82,11 +84,11 @@ package enum Culprit {
   /// What makes two stalls of one process the same: the host's own functions on the stack, by name, or by where they lie in their build.
   ///
   /// More than the culprit: those that reach the same function on different ways are told each. How often a function stands on the stack has no part in it:
-  /// a recursion has another depth each time. Nil without such a frame, and while one of them is not named for lack of time.
+  /// a recursion has another depth each time. Nor have functions that wait for an asynchronous call. Nil without such a frame, and while one of them is not named for lack of time.
   package static func repeatKey(of stack: [StackFrame]) -> String? {
     var hash = FNV1a()
     var known: Set<String> = []
-    for frame in stack where frame.isOwnCode {
+    for frame in stack where frame.isOwnCode && !frame.isAsync {
       if frame.pending != nil { return nil }
       guard known.insert(frame.functionKey).inserted else { continue }
       hash.combine(frame.functionKey.utf8)

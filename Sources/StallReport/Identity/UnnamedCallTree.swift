@@ -127,6 +127,8 @@ package struct UnnamedCallTree: Sendable {
       $0.array("offset", nodes.map { "0x" + String($0.place?.offset ?? 0, radix: 16) })
       $0.array("samples", nodes.map(\.samples))
       $0.array("weight_ms", milliseconds: nodes.map(\.weight))
+      let marks = nodes.map { $0.place?.isAsync == true ? 1 : 0 }
+      if marks.contains(1) { $0.array("async", marks) }
     }
     return line
   }

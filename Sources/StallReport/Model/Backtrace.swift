@@ -5,30 +5,43 @@ package struct Backtrace: Sendable, Equatable {
     /// The instruction about to run, or a return address.
     package var address: UInt64
     package var isReturnAddress: Bool
+    /// It is not on the stack: where a function continues that waits for an asynchronous call.
+    package var isAsync = false
 
     package init(address: UInt64, isReturnAddress: Bool) {
       self.address = address
       self.isReturnAddress = isReturnAddress
     }
 
+    /// A function that waits, which continues at `address`.
+    package init(asyncCaller address: UInt64) {
+      self.init(address: address, isReturnAddress: false)
+      isAsync = true
+    }
+
     /// The address whose symbol and line the frame has: a return address belongs to the call before it.
     package var lookupAddress: UInt64 { isReturnAddress ? address - 1 : address }
   }
 
+  /// The calls on the stack, and then the functions that wait for them.
   package var frames: [Frame]
   /// A frame was found by scanning the stack, or read after the thread had gone on, and may be wrong.
   package var isApproximate = false
   /// Outer frames are missing.
   package var isTruncated = false
+  /// The outermost function is that of a child task: who waits for it belongs to the task's parent.
+  package var isChildTask = false
   /// How it was taken.
   package var method: CaptureMethod?
 
   package init(
-    frames: [Frame], isApproximate: Bool = false, isTruncated: Bool = false, method: CaptureMethod? = nil
+    frames: [Frame], isApproximate: Bool = false, isTruncated: Bool = false, isChildTask: Bool = false,
+    method: CaptureMethod? = nil
   ) {
     self.frames = frames
     self.isApproximate = isApproximate
     self.isTruncated = isTruncated
+    self.isChildTask = isChildTask
     self.method = method
   }
 }

@@ -26,6 +26,8 @@ extension Report {
     package var captureMethod: CaptureMethod?
     package var isApproximate = false
     package var isTruncated = false
+    /// The stack ends where a child task begins.
+    package var isChildTask = false
     /// Why there is no stack.
     package var captureFailure: CaptureFailure?
 
@@ -53,7 +55,8 @@ extension Report {
       object.member("role", role.rawValue)
       object.member("state", state?.limited(to: 200))
       object.capture(
-        method: captureMethod, isApproximate: isApproximate, isTruncated: isTruncated, failure: captureFailure)
+        method: captureMethod, isApproximate: isApproximate, isTruncated: isTruncated,
+        isChildTask: isChildTask, failure: captureFailure)
       object.array("stack", frames)
       return object
     }

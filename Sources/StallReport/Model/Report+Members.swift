@@ -62,7 +62,8 @@ extension Report {
     if let path, isNamed { stall.object("path", path.write) }
     stall.member("detail", detailFile?.limited(to: 500))
     stall.capture(
-      method: captureMethod, isApproximate: isApproximate, isTruncated: isTruncated, failure: captureFailure)
+      method: captureMethod, isApproximate: isApproximate, isTruncated: isTruncated,
+      isChildTask: isChildTask, failure: captureFailure)
   }
 }
 
@@ -88,12 +89,13 @@ extension CallTree.Path {
 extension JSONWriter {
   /// Adds how a stack was taken, and what is to be known of one that is not whole and exact.
   package mutating func capture(
-    method: CaptureMethod?, isApproximate: Bool, isTruncated: Bool, failure: CaptureFailure?
+    method: CaptureMethod?, isApproximate: Bool, isTruncated: Bool, isChildTask: Bool, failure: CaptureFailure?
   ) {
     object("capture") {
       $0.member("method", method?.rawValue)
       $0.member("approximate", ifTrue: isApproximate)
       $0.member("truncated", ifTrue: isTruncated)
+      $0.member("child_task", ifTrue: isChildTask)
       $0.member("failure", failure?.rawValue)
     }
   }

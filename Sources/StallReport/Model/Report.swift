@@ -94,6 +94,8 @@ package struct Report: Sendable {
   package var isApproximate = false
   /// Outer frames could not be found.
   package var isTruncated = false
+  /// The stack ends where a child task begins.
+  package var isChildTask = false
   /// Why there is no stack.
   package var captureFailure: CaptureFailure?
   package var threads: [OtherThread] = []
@@ -121,7 +123,8 @@ package struct Report: Sendable {
     durationNanoseconds: UInt64, verdict: Verdict, culprit: StackFrame? = nil, fingerprint: String? = nil, samples: Int,
     loop: LoopState, threadID: Int32? = nil, threadName: String? = nil, origin: Origin, stack: [StackFrame],
     captureMethod: CaptureMethod? = nil, isApproximate: Bool = false, isTruncated: Bool = false,
-    captureFailure: CaptureFailure? = nil, threads: [OtherThread] = [], path: CallTree.Path? = nil,
+    isChildTask: Bool = false, captureFailure: CaptureFailure? = nil, threads: [OtherThread] = [],
+    path: CallTree.Path? = nil,
     places: UnnamedCallTree? = nil, detailFile: String? = nil, tally: SuppressedStalls? = nil, threadsOmitted: Int = 0
   ) {
     self.time = time
@@ -142,6 +145,7 @@ package struct Report: Sendable {
     self.captureMethod = captureMethod
     self.isApproximate = isApproximate
     self.isTruncated = isTruncated
+    self.isChildTask = isChildTask
     self.captureFailure = captureFailure
     self.threads = threads
     self.path = path
@@ -165,6 +169,7 @@ package struct Report: Sendable {
     captureMethod = nil
     isApproximate = false
     isTruncated = false
+    isChildTask = false
     path = nil
     // Without the frame, nothing is named.
     if isNamed { places = nil }

@@ -8,6 +8,8 @@ package struct StackFrame: Sendable, Equatable {
   package var line: Int?
   /// The call was inlined into the next frame that is not.
   package var isInlined = false
+  /// The function is not on the stack: it waits for an asynchronous call to return.
+  package var isAsync = false
   package var module: String?
   package var buildID: String?
   /// The address in the module that `addr2line` takes; for a caller, of the call and not of its return.
@@ -66,6 +68,7 @@ package struct StackFrame: Sendable, Equatable {
     object.member("file", file?.limited(to: 300))
     object.member("line", line)
     object.member("inlined", ifTrue: isInlined)
+    object.member("async", ifTrue: isAsync)
     object.member("module", module?.limited(to: 300))
     object.member("build_id", buildID)
     object.member("offset", offset.map { "0x" + String($0, radix: 16) })

@@ -18,9 +18,9 @@ struct CallTreeReader {
       let modules = value["modules"]?.elements, modules.count <= Self.moduleLimit, let nodes = value["nodes"],
       let parents = column("parent", of: nodes, text.integer), let places = column("module", of: nodes, text.integer),
       let offsets = column("offset", of: nodes, offset), let counts = column("samples", of: nodes, count),
-      let weights = column("weight_ms", of: nodes, nanoseconds),
+      let weights = column("weight_ms", of: nodes, nanoseconds), let marks = asyncMarks(of: nodes, parents.count),
       Set([
-        parents.count, places.count, offsets.count, counts.count, weights.count,
+        parents.count, places.count, offsets.count, counts.count, weights.count, marks.count,
       ]).count == 1
     else { return nil }
     var tree = CallTree(samples: samples, weight: weight)
@@ -49,9 +49,10 @@ struct CallTreeReader {
         tree.cut(under: caller, weight: weight, samples: counts[index])
         numbers.append(nil)
       } else {
-        let place = StackFrame(
+        var place = StackFrame(
           module: text.string(modules[module]["module"]), buildID: text.string(modules[module]["build_id"]),
           offset: offsets[index])
+        place.isAsync = marks[index] == 1
         numbers.append(tree.add(frames(place), under: caller, weight: weight, samples: counts[index]))
       }
     }
@@ -64,6 +65,14 @@ struct CallTreeReader {
     guard let elements = nodes[key]?.elements, elements.count <= Self.nodeLimit else { return nil }
     let values = elements.compactMap(read)
     return values.count == elements.count ? values : nil
+  }
+
+  /// Which nodes wait for asynchronous calls: 1 of these.
+  ///
+  /// Zeros where the line has no such column.
+  private func asyncMarks(of nodes: JSONText.Value, _ count: Int) -> [Int]? {
+    guard nodes["async"] != nil else { return Array(repeating: 0, count: count) }
+    return column("async", of: nodes) { text.integer($0).flatMap { 0...1 ~= $0 ? $0 : nil } }
   }
 
   private func count(_ value: JSONText.Value?) -> Int? {

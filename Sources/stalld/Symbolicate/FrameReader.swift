@@ -71,7 +71,9 @@ struct FrameReader {
     var module: String?
     var offset: UInt64?
 
-    init(_ frame: StackFrame) { (module, offset) = (frame.module, frame.offset) }
+    var isAsync: Bool
+
+    init(_ frame: StackFrame) { (module, offset, isAsync) = (frame.module, frame.offset, frame.isAsync) }
   }
 
   // MARK: One frame
@@ -84,6 +86,7 @@ struct FrameReader {
     frame.file = text.string(value["file"])
     frame.line = text.integer(value["line"])
     frame.isInlined = text.isTrue(value["inlined"])
+    frame.isAsync = text.isTrue(value["async"])
     return frame
   }
 

@@ -51,9 +51,10 @@ struct TailEntry {
 
   private static func text(of frame: JSONText.Value, in text: JSONText) -> String {
     let module = text.string(frame["module"])?.split(separator: "/").last.map { String($0) } ?? "?"
+    let mark = text.isTrue(frame["async"]) ? "async " : ""
     guard let symbol = text.string(frame["symbol"]) else {
-      return "\(module)+\(text.string(frame["offset"]) ?? "?")"
+      return "\(mark)\(module)+\(text.string(frame["offset"]) ?? "?")"
     }
-    return "\(symbol) (\(place(of: frame, in: text) ?? module))"
+    return "\(mark)\(symbol) (\(place(of: frame, in: text) ?? module))"
   }
 }

@@ -56,6 +56,7 @@ enum JSONFormat: ReportFormat {
     object.member("file", text(frame.file))
     object.member("line", frame.line > 0 ? frame.line : nil)
     object.member("inlined", ifTrue: frame.isInlined)
+    object.member("async", ifTrue: frame.isAsync)
     object.member("module", text(frame.module))
     object.member("build_id", text(frame.buildID))
     object.member("offset", frame.offset.map { "0x" + String($0, radix: 16) })

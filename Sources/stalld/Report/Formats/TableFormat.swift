@@ -48,7 +48,9 @@ enum TableFormat: ReportFormat {
       let file = summary.text(frame.file).split(separator: "/").last.map(String.init) ?? ""
       let line = frame.line > 0 ? ":\(frame.line)" : ""
       let place = file.isEmpty ? "" : " (\(TerminalText.printable(file))\(line))"
-      let text = "    " + (frame.isInlined ? "↳ " : "") + TerminalText.printable(summary.name(of: frame)) + place
+      let text =
+        "    " + (frame.isInlined ? "↳ " : frame.isAsync ? "async " : "")
+        + TerminalText.printable(summary.name(of: frame)) + place
       return screen.styled(screen.width > 0 ? TerminalText.cut(text, to: screen.width) : text, .faint)
     }
     if frames.count > framesShown { lines.append(screen.styled("    … \(frames.count - framesShown) more", .faint)) }

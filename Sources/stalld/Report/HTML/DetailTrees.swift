@@ -13,6 +13,7 @@ final class DetailTrees {
     var line: Int
     var module: String
     var isInlined: Bool
+    var isAsync: Bool
     /// The symbol, or what there is instead.
     var name: String
   }
@@ -47,6 +48,7 @@ final class DetailTrees {
         Node(
           parent: parent, milliseconds: milliseconds, symbol: symbol, file: text.string(element["file"]) ?? "",
           line: max(0, text.integer(element["line"]) ?? 0), module: module, isInlined: text.isTrue(element["inlined"]),
+          isAsync: text.isTrue(element["async"]),
           name: symbol.isEmpty ? bare + (text.string(element["offset"]).map { "+" + $0 } ?? "") : symbol))
     }
     nodes += result.count

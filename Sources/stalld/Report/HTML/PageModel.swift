@@ -155,7 +155,7 @@ struct PageModel {
           nodes.map { node in
             let frame = stacks.add(
               name: node.name, symbol: node.symbol, file: node.file, line: node.line, module: node.module,
-              isInlined: node.isInlined, &texts)
+              isInlined: node.isInlined, isAsync: node.isAsync, &texts)
             return (node.parent, frame, node.milliseconds)
           }
         ))

@@ -44,18 +44,21 @@ struct PageStacks {
     let number = add(
       name: summary.name(of: frame), symbol: summary.text(frame.symbol), file: summary.text(frame.file),
       line: Int(frame.line),
-      module: summary.text(frame.module), isInlined: frame.isInlined, &texts)
+      module: summary.text(frame.module), isInlined: frame.isInlined,
+      isAsync: frame.isAsync, &texts)
     numbers[frame] = number
     return number
   }
 
   /// Adds a frame.
   mutating func add(
-    name: String, symbol: String, file: String, line: Int, module: String, isInlined: Bool, _ texts: inout PageTexts
+    name: String, symbol: String, file: String, line: Int, module: String, isInlined: Bool, isAsync: Bool,
+    _ texts: inout PageTexts
   ) -> Int {
     let isOwn = FrameColor.isOwn(symbol: symbol, module: module)
     frames.append([
-      texts.number(of: name), texts.number(of: file), line, texts.number(of: module), isOwn ? 1 : 0, isInlined ? 1 : 0,
+      texts.number(of: name), texts.number(of: file), line, texts.number(of: module), isOwn ? 1 : 0,
+      isInlined ? 1 : isAsync ? 2 : 0,
     ])
     return frames.count - 1
   }

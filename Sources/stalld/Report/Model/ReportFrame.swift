@@ -7,6 +7,8 @@ struct ReportFrame: Hashable {
   var buildID: UInt32 = 0
   /// The call was inlined into the next frame that is not.
   var isInlined = false
+  /// The function is not on the stack: it waits for an asynchronous call.
+  var isAsync = false
   /// The address in the module; nil if it is not told.
   var offset: UInt64?
 }

@@ -129,6 +129,7 @@ struct ReportPass {
           symbol: text(frame.symbol, bytes), file: text(frame.file, bytes),
           line: frame.line.isPresent ? UInt32(exactly: Self.number(self.bytes(frame.line, bytes)) ?? 0) ?? 0 : 0,
           module: text(frame.module, bytes), buildID: text(frame.buildID, bytes), isInlined: frame.isInlined,
+          isAsync: frame.isAsync,
           offset: Self.hexadecimal(self.bytes(frame.offset, bytes))))
     }
     let number = stacks.number(of: frames)

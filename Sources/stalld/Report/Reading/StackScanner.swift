@@ -11,6 +11,7 @@ enum StackScanner {
     var buildID = ReportScanner.Bytes()
     var offset = ReportScanner.Bytes()
     var isInlined = false
+    var isAsync = false
   }
 
   /// The frames in the bytes of an array; what is no object is passed over.
@@ -50,9 +51,9 @@ extension StackScanner.Frame {
       if json.is(key, "module") { module = value }
       if json.is(key, "build_id") { buildID = value }
       if json.is(key, "offset") { offset = value }
-      if json.is(key, "inlined") {
-        isInlined = value.range.count == 4 && bytes[value.range.lowerBound] == UInt8(ascii: "t")
-      }
+      let isTrue = value.range.count == 4 && bytes[value.range.lowerBound] == UInt8(ascii: "t")
+      if json.is(key, "inlined") { isInlined = isTrue }
+      if json.is(key, "async") { isAsync = isTrue }
     } while try json.nextMember()
   }
 }

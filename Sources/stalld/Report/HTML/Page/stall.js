@@ -6,7 +6,7 @@ function stackList(stack) {
     return list;
   }
   for (const frame of [...stackOf(stack)].reverse()) {
-    list.append(node('li', { class: isOwn(frame) ? 'own' : '' }, frameName(frame), data.frames[frame][5] ? node('span', { class: 'where' }, ' (inlined)') : null,
+    list.append(node('li', { class: isOwn(frame) ? 'own' : '' }, frameName(frame), data.frames[frame][5] ? node('span', { class: 'where' }, data.frames[frame][5] === 1 ? ' (inlined)' : ' (async)') : null,
       place(frame) ? node('span', { class: 'where', title: place(frame, true) }, `  ${place(frame)}`) : null));
   }
   return list;

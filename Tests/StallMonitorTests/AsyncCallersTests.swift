@@ -1,0 +1,104 @@
+import Foundation
+import TestSupport
+import Testing
+
+extension WatchedHosts {
+  /// The functions that wait for what a thread of the pool runs, in a process whose callers are known.
+  @Suite(.serialized, .timeLimit(.minutes(5)))
+  struct AsyncCallersTests {
+    /// What a scenario has to show.
+    struct Expectation: Sendable, CustomTestStringConvertible {
+      var scenario: String
+      /// Parts of the callers' names, innermost first; the compiler's own functions may stand between.
+      var callers: [String]
+      /// Those that an optimizer leaves, where it inlines some into others; nil if all.
+      var optimized: [String]?
+      var isChild = false
+      var isTruncated = false
+
+      var testDescription: String { scenario }
+    }
+
+    /// How the thread is kept: in a system call, in a system call below other functions, or on a processor.
+    enum Manner: String, CaseIterable, Sendable { case blocked, called, running }
+
+    static let expectations = [
+      Expectation(
+        scenario: "actor", callers: ["awaitHandle(", "awaitRoute(", "closure #1"],
+        optimized: ["awaitRoute(", "closure #1"]),
+      Expectation(scenario: "plain", callers: ["awaitPlain(", "closure #1"]),
+      Expectation(scenario: "resumed", callers: ["awaitResumed(", "closure #1"]),
+      Expectation(scenario: "throwing", callers: ["awaitThrowing(", "closure #1"]),
+      Expectation(scenario: "generic", callers: ["awaitGeneric", "closure #1"]),
+      Expectation(scenario: "witness", callers: ["awaitWitness(", "closure #1"], optimized: ["closure #1"]),
+      Expectation(scenario: "closure", callers: ["awaitInClosure(", "awaitClosure(", "closure #1"]),
+      Expectation(scenario: "stream", callers: ["awaitElement(", "awaitStream(", "closure #1"]),
+      Expectation(scenario: "continuation", callers: ["awaitContinuation(", "closure #1"], optimized: ["closure #1"]),
+      Expectation(
+        scenario: "local", callers: ["awaitPlain(", "withValue", "awaitLocal(", "closure #1"],
+        optimized: ["awaitPlain(", "awaitLocal(", "closure #1"]),
+      Expectation(scenario: "main-actor", callers: ["awaitMainActor(", "closure #1"]),
+      Expectation(scenario: "immediate", callers: ["awaitPlain(", "closure #1"]),
+      Expectation(scenario: "detached", callers: ["awaitPlain(", "closure #1"]),
+      Expectation(scenario: "async-let", callers: ["awaitHandle(", "withAsyncLet("], optimized: [], isChild: true),
+      Expectation(
+        scenario: "group", callers: ["awaitHandle(", "withGroup("], optimized: ["withGroup("], isChild: true),
+      Expectation(scenario: "recursion", callers: ["recurse(", "recurse("], isTruncated: true),
+      Expectation(scenario: "bottom", callers: []),
+      Expectation(scenario: "no-task", callers: []),
+    ]
+
+    /// The callers and marks that the victim has printed.
+    private struct Shown {
+      var callers: [String] = []
+      var isChild = false
+      var isTruncated = false
+      var text: String
+    }
+
+    private func run(_ scenario: String, _ manner: Manner, _ build: Victim.Build) throws -> Shown {
+      let process = Process()
+      process.executableURL = try build.executable("AsyncStackVictim")
+      process.arguments = [scenario, manner.rawValue]
+      let output = Pipe()
+      process.standardOutput = output
+      try process.run()
+      let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+      process.waitUntilExit()
+      var shown = Shown(text: text)
+      for line in text.split(separator: "\n") {
+        if line.hasPrefix("async ") { shown.callers.append(String(line.dropFirst(6))) }
+        if line == "child" { shown.isChild = true }
+        if line == "truncated" { shown.isTruncated = true }
+      }
+      return shown
+    }
+
+    @Test(arguments: Manner.allCases, expectations)
+    func callersAreThoseThatWait(_ manner: Manner, _ expected: Expectation) throws {
+      for build in Victim.Build.allCases {
+        var shown = try run(expected.scenario, manner, build)
+        // On a busy machine a running thread is not always sampled.
+        for _ in 0..<10 where manner == .running && shown.text.contains("got no processor") {
+          shown = try run(expected.scenario, manner, build)
+        }
+        #expect(shown.isChild == expected.isChild, "\(build): \(shown.text)")
+        #expect(shown.isTruncated == expected.isTruncated, "\(build): \(shown.text)")
+        var callers = shown.callers[...]
+        for name in build == .release ? expected.optimized ?? expected.callers : expected.callers {
+          guard let index = callers.firstIndex(where: { $0.contains(name) }) else {
+            Issue.record("\(build): \(name) is missing: \(shown.text)")
+            break
+          }
+          callers = callers[(index + 1)...]
+        }
+        if expected.callers.isEmpty { #expect(shown.callers.isEmpty, "\(build): \(shown.text)") }
+        // Whatever else is there belongs to the same chain: no other function of the victim waits.
+        let others = shown.callers.filter { caller in
+          caller.hasPrefix("AsyncStackVictim.") && !expected.callers.contains { caller.contains($0) }
+        }
+        #expect(others.isEmpty, "\(build): \(shown.text)")
+      }
+    }
+  }
+}
