@@ -361,15 +361,7 @@ extension WatchedHosts {
       let file = FileManager.default.temporaryDirectory.appending(path: "stalld-lines-\(UUID().uuidString).jsonl")
       try Data(lines.joined(separator: [10]) + [10]).write(to: file)
       defer { try? FileManager.default.removeItem(at: file) }
-      let process = Process()
-      process.executableURL = try Victim.Build.debug.executable("stalld")
-      process.arguments = ["symbolicate", file.path]
-      let output = Pipe()
-      (process.standardOutput, process.standardError) = (output, FileHandle.nullDevice)
-      try process.run()
-      let result = output.fileHandleForReading.readDataToEndOfFile()
-      process.waitUntilExit()
-      return result
+      return try Program.run(Victim.Build.debug.executable("stalld").path, ["symbolicate", file.path]).data
     }
 
     /// Without names, too, the same stall is told once, and its summary can be named.

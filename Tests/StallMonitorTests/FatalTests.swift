@@ -136,13 +136,9 @@ extension WatchedHosts {
         let lines = FileManager.default.temporaryDirectory.appending(path: "stalld-\(UUID().uuidString).jsonl")
         defer { try? FileManager.default.removeItem(at: lines) }
         let starts = try (0..<3).map { _ in
-          let process = Process()
-          process.executableURL = try Victim.Build.debug.executable("StallVictim")
-          process.arguments = ["never-runs", "1"]
-          process.environment = state.environment(["STALLMONITOR_SINK": "file:\(lines.path)"])
-          process.standardError = FileHandle.nullDevice
-          try process.run()
-          return process
+          try Program.start(
+            Victim.Build.debug.executable("StallVictim").path, ["never-runs", "1"],
+            environment: state.environment(["STALLMONITOR_SINK": "file:\(lines.path)"]), errors: FileHandle.nullDevice)
         }
         for start in starts { start.waitUntilExit() }
         let written = try Data(contentsOf: lines)

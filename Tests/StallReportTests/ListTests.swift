@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import StallReport
@@ -6,11 +7,8 @@ import Testing
 
 /// Lists that a table in the code cannot make are compared with it.
 struct ListTests {
-  private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-    .deletingLastPathComponent()
-
   private func text(_ path: String) throws -> String {
-    try String(contentsOf: Self.root.appending(path: path), encoding: .utf8)
+    try String(contentsOf: Repository.file(path), encoding: .utf8)
   }
 
   /// A list of words in the schema.

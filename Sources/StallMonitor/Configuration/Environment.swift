@@ -70,7 +70,9 @@ struct Environment {
     if let text = variables[MonitorSetting.abortVariable], !text.isEmpty {
       return Problem(
         variable: MonitorSetting.abortVariable, value: text,
-        allowed: "from the threshold (\(configuration.threshold)) to 60min; or off")
+        allowed:
+          "from the threshold (\(configuration.threshold)) to \(StallMonitorConfiguration.allowedActionTime.spelledUpperBound); or off"
+      )
     }
     return Problem(
       variable: MonitorSetting.thresholdVariable, value: variables[MonitorSetting.thresholdVariable] ?? "",
