@@ -100,7 +100,7 @@ let package = Package(
     .target(name: "Matrix", dependencies: ["TestSupport"], path: "Tests/Matrix"),
     .executableTarget(name: "run-matrix", dependencies: ["Matrix"], path: "Tests/MatrixCommand"),
     .testTarget(name: "MatrixTests", dependencies: ["Matrix", "TestSupport"]),
-    .testTarget(name: "StallReportTests", dependencies: ["StallReport", "stalld", "TestSupport"]),
+    .testTarget(name: "StallReportTests", dependencies: ["StallReport", "StallMonitor", "stalld", "TestSupport"]),
     .testTarget(name: "DescriptorIOTests", dependencies: ["DescriptorIO"]),
     .testTarget(
       name: "LoopEngineTests",

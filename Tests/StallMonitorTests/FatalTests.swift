@@ -312,9 +312,10 @@ extension WatchedHosts {
     }
 
     /// The child's main loop comes into being after its monitor, and the parent's has none.
+    /// The stall is long, so that a watchdog that gets no processor for a while sees it begin, too.
     @Test func childOfAThreadWithoutALoopMayWatchItself() throws {
       let victim = try Victim.run(
-        "child-of-thread-watches-itself", milliseconds: 150, environment: try State().environment)
+        "child-of-thread-watches-itself", milliseconds: 1000, environment: try State().environment)
       #expect(victim.facts["child-ended"] == "9")
       let child = try #require(victim.facts["child"].flatMap { Int($0) })
       #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])

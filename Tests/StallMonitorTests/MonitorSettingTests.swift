@@ -66,6 +66,30 @@ struct MonitorSettingTests {
     }
   }
 
+  @Test("each form of a sink is read as it is written, and documented")
+  func sinks() throws {
+    let sinks = [StallMonitorConfiguration.Sink.standardOutput, .file(path: "/x:y"), .agent(path: "/run/a")]
+    #expect(sinks.map { StallMonitorConfiguration.Sink("\($0)") } == sinks)
+    for text in ["stdout:", "file:", "agent:", "agent:relative", "", "syslog"] {
+      #expect(StallMonitorConfiguration.Sink(text) == nil, "\(text)")
+    }
+    let forms = StallMonitorConfiguration.Sink.forms
+    for form in forms {
+      let isWritten = sinks.contains { "\($0)".hasPrefix(form.prefix) }
+      #expect(isWritten, "\(form.prefix)")
+    }
+    let mentions = [
+      ("README.md", "| `STALLMONITOR_SINK`"),
+      ("Sources/CStallMonitor/include/stallmonitor.h", "Where report lines go"),
+      ("Sources/StallMonitor/Configuration/Configuration.swift", "`STALLMONITOR_SINK`"),
+      ("Sources/StallMonitor/Ecosystem/StallMonitorConfiguration+ConfigReader.swift", "| `sink`"),
+    ]
+    for (file, start) in mentions {
+      let line = try #require(try Self.text(file).split(separator: "\n").first { $0.contains(start) })
+      for form in forms { #expect(line.contains(form.prefix), "\(file): \(form.prefix)") }
+    }
+  }
+
   @Test func docCommentsNameEachSetting() throws {
     let properties = try Self.text("Sources/StallMonitor/Configuration/Configuration.swift")
     let reader = try Self.text("Sources/StallMonitor/Ecosystem/StallMonitorConfiguration+ConfigReader.swift")

@@ -7,7 +7,7 @@ import Testing
 
 /// `/metrics` and `/healthz`, asked by real clients.
 @Suite(
-  .serialized, .takingTurns, .repeatedAfterStandstills(because: "wake-ups are counted over a time"),
+  .serialized, .takingTurns,
   .timeLimit(.minutes(3))) struct MetricsServerTests
 {
   @Test func answersWhatIsAskedFor() throws {
@@ -51,7 +51,8 @@ import Testing
     #expect(!FileManager.default.fileExists(atPath: path))
   }
 
-  @Test func nothingWakesWhileNobodyAsks() throws {
+  @Test(.repeatedAfterStandstills(because: "wake-ups are counted over a time"))
+  func nothingWakesWhileNobodyAsks() throws {
     let driver = try AgentDriver()
     let server = try driver.server()
     defer { try? driver.perform { _ in server.stop() } }

@@ -23,13 +23,8 @@ extension StallMonitorConfiguration {
         key: "actions", value: "\(action)",
         allowed: "after the threshold (\(threshold)) to \(Self.allowedActionTime.wordsOfUpperBound)")
     }
-    if case .file(let path) = sink, path.isEmpty {
-      throw .invalidConfiguration(key: "sink", value: "\(sink)", allowed: ".standardOutput, or .file with a path")
-    }
-    if case .agent(let path) = sink, !StallMonitorConfiguration.isSocketPath(path) {
-      throw .invalidConfiguration(
-        key: "sink", value: "\(sink)",
-        allowed: ".agent with an absolute path of at most \(Self.longestSocketPath) bytes")
+    guard Sink("\(sink)") == sink else {
+      throw .invalidConfiguration(key: "sink", value: "\(sink)", allowed: sink.allowedInCode)
     }
     if let stateDirectory, !stateDirectory.hasPrefix("/") {
       throw .invalidConfiguration(
@@ -66,23 +61,6 @@ extension StallAction: CustomStringConvertible {
     case .call: "call after \(after)"
     case .writeDetailFile: "writeDetailFile after \(after)"
     case .abort: "abort after \(after)"
-    }
-  }
-}
-
-extension StallMonitorConfiguration.Sink: CustomStringConvertible {
-  /// A sink as the environment variable spells it; nil if it is none.
-  package init?(_ text: String) {
-    guard let sink = Environment.parseSink(text) else { return nil }
-    self = sink
-  }
-
-  /// The sink as the environment variable spells it.
-  public var description: String {
-    switch self {
-    case .standardOutput: "stdout"
-    case .file(let path): "file:\(path)"
-    case .agent(let path): "agent:\(path)"
     }
   }
 }

@@ -148,17 +148,6 @@ struct Environment {
     return product < 9e18 ? .nanoseconds(Int64(product)) : nil
   }
 
-  static func parseSink(_ text: String) -> StallMonitorConfiguration.Sink? {
-    if text == "stdout" { return .standardOutput }
-    if text.hasPrefix("agent:") {
-      let path = String(text.dropFirst("agent:".count))
-      return StallMonitorConfiguration.isSocketPath(path) ? .agent(path: path) : nil
-    }
-    guard text.hasPrefix("file:") else { return nil }
-    let path = String(text.dropFirst("file:".count))
-    return path.isEmpty ? nil : .file(path: path)
-  }
-
   /// `key=value` pairs separated by commas, percent-encoded (OpenTelemetry specification, "Specifying resource
   /// information via an environment variable").
   static func resourceAttributes(_ text: String) -> [String: String] {

@@ -75,9 +75,7 @@ package struct MonitorSetting: Sendable {
 
   package static let sink = MonitorSetting(
     "sink", sinkVariable, property: "sink", option: "sink", standard: "stdout",
-    allowed:
-      "stdout; file: and a path, such as file:/var/log/app/stalls.jsonl; or agent: and the absolute path of the agent's socket, at most \(StallMonitorConfiguration.longestSocketPath) bytes, such as agent:/run/stalld/stalld.sock",
-    \.sink, parse: Environment.parseSink)
+    allowed: StallMonitorConfiguration.Sink.allowed, \.sink, parse: { StallMonitorConfiguration.Sink($0) })
   package static let stateDirectory = MonitorSetting(
     "stateDirectory", "STALLMONITOR_STATE_DIRECTORY", property: "stateDirectory", option: "state_directory",
     standard: nil, allowed: "an absolute path, such as /run/app", \.stateDirectory,
