@@ -102,10 +102,10 @@ let package = Package(
     // What all test targets use: victims, written lines, the corpus, waiting, suites that take turns. Packages under Integrations have it by a link.
     .target(name: "TestSupport", dependencies: ["StallReport", "StallSymbols"], path: "Tests/TestSupport"),
     // Processes watched and unwatched, side by side: the scenarios, `make matrix`, and the suites.
-    .target(name: "Matrix", path: "Tests/Matrix"),
+    .target(name: "Matrix", dependencies: ["TestSupport"], path: "Tests/Matrix"),
     .executableTarget(name: "run-matrix", dependencies: ["Matrix"], path: "Tests/MatrixCommand"),
     .testTarget(name: "MatrixTests", dependencies: ["Matrix", "TestSupport"]),
-    .testTarget(name: "StallReportTests", dependencies: ["StallReport", "stalld"]),
+    .testTarget(name: "StallReportTests", dependencies: ["StallReport", "StallMonitor", "stalld", "TestSupport"]),
     .testTarget(name: "DescriptorIOTests", dependencies: ["DescriptorIO"]),
     .testTarget(
       name: "LoopEngineTests",

@@ -93,14 +93,9 @@ bool csymbols_map_units(struct debug_info *info, uint64_t deadline) {
 }
 
 struct unit *csymbols_find_unit(struct debug_info *info, uint64_t address) {
-  size_t low = 0, high = info->range_count;
-  while (low < high) {
-    size_t middle = low + (high - low) / 2;
-    if (info->ranges[middle].low <= address) low = middle + 1;
-    else high = middle;
-  }
-  for (size_t back = 0; back < MAX_ENCLOSING && back < low; back++) {
-    const struct unit_range *range = &info->ranges[low - 1 - back];
+  size_t before = csymbols_count_up_to(info->ranges, info->range_count, sizeof *info->ranges, address);
+  for (size_t back = 0; back < MAX_ENCLOSING && back < before; back++) {
+    const struct unit_range *range = &info->ranges[before - 1 - back];
     if (address < range->high) return &info->units[range->unit];
   }
   return NULL;
@@ -188,14 +183,9 @@ bool csymbols_index_unit(struct debug_info *info, struct unit *unit, uint64_t de
 }
 
 const struct function *csymbols_find_function(const struct unit *unit, uint64_t address) {
-  size_t low = 0, high = unit->count;
-  while (low < high) {
-    size_t middle = low + (high - low) / 2;
-    if (unit->functions[middle].low <= address) low = middle + 1;
-    else high = middle;
-  }
-  for (size_t back = 0; back < MAX_ENCLOSING && back < low; back++) {
-    const struct function *function = &unit->functions[low - 1 - back];
+  size_t before = csymbols_count_up_to(unit->functions, unit->count, sizeof *unit->functions, address);
+  for (size_t back = 0; back < MAX_ENCLOSING && back < before; back++) {
+    const struct function *function = &unit->functions[before - 1 - back];
     if (address - function->low < function->size) return function;
   }
   return NULL;

@@ -1,6 +1,7 @@
 // What the symbolizer's C files share. Formats: the System V gABI (ELF), DWARF 4 and 5.
 #pragma once
 
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -33,6 +34,19 @@ struct image {
   char *path;
   struct stat status;
 };
+
+// How many elements have a key of at most `key`. Each begins with its key, a uint64_t, and they are sorted by it.
+static inline size_t csymbols_count_up_to(const void *elements, size_t count, size_t size, uint64_t key) {
+  size_t low = 0, high = count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    uint64_t found;
+    memcpy(&found, (const char *)elements + middle * size, sizeof found);
+    if (found <= key) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
 
 // A function symbol. `name` is an offset into the string table of the image it came from.
 struct symbol {

@@ -105,13 +105,8 @@ void csymbols_lines_places(
 
 // The unit whose first DIE is at `offset`, if it has code.
 static struct unit *unit_at(struct debug_info *info, uint64_t offset) {
-  size_t low = 0, high = info->unit_count;
-  while (low < high) {
-    size_t middle = low + (high - low) / 2;
-    if (info->units[middle].die < offset) low = middle + 1;
-    else high = middle;
-  }
-  return low < info->unit_count && info->units[low].die == offset ? &info->units[low] : NULL;
+  size_t count = csymbols_count_up_to(info->units, info->unit_count, sizeof *info->units, offset);
+  return count > 0 && info->units[count - 1].die == offset ? &info->units[count - 1] : NULL;
 }
 
 // Whether the files of the unit that `die` is the first of can be asked for.

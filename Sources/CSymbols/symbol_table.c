@@ -189,14 +189,9 @@ bool csymbols_table_build(struct symbol_table *table, struct image *image, Elf64
 }
 
 const char *csymbols_table_find(const struct symbol_table *table, uint64_t address) {
-  size_t low = 0, high = table->count;
-  while (low < high) {
-    size_t middle = low + (high - low) / 2;
-    if (table->symbols[middle].address <= address) low = middle + 1;
-    else high = middle;
-  }
-  for (size_t back = 0; back < MAX_ENCLOSING && back < low; back++) {
-    const struct symbol *symbol = &table->symbols[low - 1 - back];
+  size_t before = csymbols_count_up_to(table->symbols, table->count, sizeof *table->symbols, address);
+  for (size_t back = 0; back < MAX_ENCLOSING && back < before; back++) {
+    const struct symbol *symbol = &table->symbols[before - 1 - back];
     if (address - symbol->address >= symbol->size) continue;
     // The name must end inside the table.
     const char *strings = table->image->bytes + table->strings;

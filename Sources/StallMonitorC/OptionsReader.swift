@@ -12,16 +12,16 @@ extension StallMonitorConfiguration {
       throw .invalidConfiguration(key: "size", value: "\(size)", allowed: "sizeof(stallmonitor_options)")
     }
     let options = stallmonitor_options(options, size: size)
-    guard options.threshold_ms <= 3_600_000 else {
+    guard let threshold = ThresholdOption(milliseconds: options.threshold_ms) else {
       throw .invalidConfiguration(
-        key: "threshold_ms", value: "\(options.threshold_ms)", allowed: "1 to 3600000, or 0 for the default")
+        key: "threshold_ms", value: "\(options.threshold_ms)", allowed: "\(ThresholdOption.words), or 0 for the default"
+      )
     }
-    if options.threshold_ms != 0 { threshold = .milliseconds(Int64(options.threshold_ms)) }
+    if let duration = threshold.duration { self.threshold = duration }
     if let text = options.sink.map({ String(cString: $0) }) {
       guard let read = StallMonitorConfiguration.Sink(text) else {
         throw .invalidConfiguration(
-          key: "sink", value: "\"\(text)\"",
-          allowed: "\"stdout\", \"file:PATH\" or \"agent:PATH\" with an absolute path")
+          key: "sink", value: "\"\(text)\"", allowed: MonitorSetting.sink.allowed)
       }
       sink = read
     }
@@ -30,8 +30,24 @@ extension StallMonitorConfiguration {
     stateDirectory = options.state_directory.map { String(cString: $0) }
     guard stateDirectory?.hasPrefix("/") != false else {
       throw .invalidConfiguration(
-        key: "state_directory", value: "\"\(stateDirectory ?? "")\"", allowed: "an absolute path")
+        key: "state_directory", value: "\"\(stateDirectory ?? "")\"", allowed: MonitorSetting.stateDirectory.allowed)
     }
+  }
+}
+
+/// A threshold as hosts in C give it: a number of milliseconds, or 0 for none of its own.
+struct ThresholdOption {
+  /// What a number other than 0 may be.
+  static var words: String { StallMonitorConfiguration.allowedThreshold.milliseconds.words }
+
+  /// Nil for 0.
+  let duration: Duration?
+
+  /// Nil if the number is not allowed.
+  init?(milliseconds: UInt32) {
+    let allowed = StallMonitorConfiguration.allowedThreshold.milliseconds
+    guard milliseconds == 0 || allowed.contains(Int(milliseconds)) else { return nil }
+    duration = milliseconds == 0 ? nil : .milliseconds(Int64(milliseconds))
   }
 }
 

@@ -51,15 +51,16 @@ public func stallmonitor_loop_create(_ name: UnsafePointer<CChar>?, _ threshold_
   // Typed, and its text asked for by name: a dynamic cast takes kilobytes of a stack that may be small.
   do throws(StallMonitorError) {
     guard let name else {
-      throw StallMonitorError.invalidLoop(key: "name", value: "NULL", allowed: "1 to 64 bytes of UTF-8")
-    }
-    guard threshold_ms <= 3_600_000 else {
       throw StallMonitorError.invalidLoop(
-        key: "threshold_ms", value: "\(threshold_ms)", allowed: "1 to 3600000, or 0 for the monitor's own")
+        key: "name", value: "NULL", allowed: "\(StallMonitorConfiguration.allowedLoopName.words) bytes of UTF-8")
+    }
+    guard let threshold = ThresholdOption(milliseconds: threshold_ms) else {
+      throw StallMonitorError.invalidLoop(
+        key: "threshold_ms", value: "\(threshold_ms)", allowed: "\(ThresholdOption.words), or 0 for the monitor's own")
     }
     guard let current else { throw StallMonitorError.notWatching }
     let loop = try current.watchOwnLoop(
-      name: String(cString: name), threshold: threshold_ms == 0 ? nil : .milliseconds(Int64(threshold_ms)))
+      name: String(cString: name), threshold: threshold.duration)
     return OpaquePointer(Unmanaged.passRetained(loop).toOpaque())
   } catch {
     _ = keep(error)

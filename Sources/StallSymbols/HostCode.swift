@@ -82,7 +82,8 @@ package enum HostCode {
     return owner(of: Substring(name.prefix(length)))
   }
 
-  private static func owner(of module: Substring) -> CodeOwner {
+  /// Whose code a Swift module is, by its name.
+  package static func owner(of module: Substring) -> CodeOwner {
     if monitorModules.contains(module) { return .monitor }
     return runtimeModules.contains(module) ? .runtime : .host
   }

@@ -12,11 +12,11 @@ enum SystemHeaders {
   /// - Returns: Whether it is.
   static func contain(_ file: String, compiledFor source: String?) -> Bool {
     let parts = components(file)
-    guard let place = place(of: parts, isAbsolute: file.hasPrefix("/")) else { return false }
+    guard let headers = headerDirectory(of: parts, isAbsolute: file.hasPrefix("/")) else { return false }
     guard let source else { return true }
     let own = components(source)
-    if own.starts(with: parts[..<place.end]) { return false }
-    return place.isShared || !own.starts(with: parts[..<place.start])
+    if own.starts(with: parts[..<headers.end]) { return false }
+    return headers.isShared || !own.starts(with: parts[..<headers.start])
   }
 
   /// The directory of headers that a path leads into: its parts up to `end`, `start` of them being where the toolchain is installed.
@@ -27,7 +27,7 @@ enum SystemHeaders {
     var isShared: Bool
   }
 
-  private static func place(of parts: [Substring], isAbsolute: Bool) -> HeaderDirectory? {
+  private static func headerDirectory(of parts: [Substring], isAbsolute: Bool) -> HeaderDirectory? {
     if isAbsolute, parts.count > 2, parts[0] == "usr" {
       if parts[1] == "include" { return HeaderDirectory(start: 1, end: 2, isShared: true) }
       if parts[1] == "lib", parts.count > 3, parts[2].hasPrefix("llvm-") {

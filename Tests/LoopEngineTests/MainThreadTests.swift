@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// What `Loop.main` does on a real main thread, seen from outside.
@@ -32,20 +33,8 @@ import Testing
 
   /// Runs the victim; the status is negative if a signal ended it.
   private func run(_ arguments: [String]) throws -> (said: String, status: Int32) {
-    let process = Process()
-    process.executableURL = Self.victim
-    process.arguments = arguments
-    process.standardInput = FileHandle.nullDevice
-    let output = Foundation.Pipe()
-    process.standardOutput = output
-    try process.run()
-    // A main thread that nobody serves never ends by itself.
-    let watchdog = DispatchWorkItem { kill(process.processIdentifier, SIGKILL) }
-    DispatchQueue.global().asyncAfter(deadline: .now() + 120, execute: watchdog)
-    let said = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-    process.waitUntilExit()
-    watchdog.cancel()
-    return (said, process.terminationReason == .exit ? process.terminationStatus : -process.terminationStatus)
+    let program = try Program.run(Self.victim.path, arguments, limit: 120)
+    return (program.output, program.signal.map { -$0 } ?? program.status)
   }
 
   /// Beside the test bundle, where the build leaves it.

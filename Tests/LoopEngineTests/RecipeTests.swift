@@ -70,16 +70,7 @@ import Testing
   }
 
   private func run(_ program: URL, _ arguments: [String]) throws -> (output: String, status: Int32) {
-    let process = Process()
-    process.executableURL = program
-    process.arguments = arguments
-    let output = Foundation.Pipe()
-    process.standardOutput = output
-    process.standardError = output
-    process.standardInput = FileHandle.nullDevice
-    try process.run()
-    let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-    process.waitUntilExit()
-    return (text, process.terminationReason == .exit ? process.terminationStatus : -1)
+    let result = try Program.run(program.path, arguments)
+    return (result.output + result.errors, result.signal == nil ? result.status : -1)
   }
 }

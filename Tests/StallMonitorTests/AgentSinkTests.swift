@@ -6,8 +6,7 @@ import Testing
 extension WatchedHosts {
   /// Hosts whose lines go to an agent, and an agent that comes, goes and misbehaves.
   @Suite(
-    .serialized, .takingTurns,
-    .repeatedAfterStandstills(because: "the wake-ups of an idle host are counted over a time"))
+    .serialized, .takingTurns)
   struct AgentSinkTests {
     private typealias State = FatalTests.State
 
@@ -276,7 +275,8 @@ extension WatchedHosts {
     }
 
     /// Connected, and nothing to say: the thread does not wake, and neither does the watchdog.
-    @Test func idleHostWakesNobody() throws {
+    @Test(.repeatedAfterStandstills(because: "the wake-ups of an idle host are counted over a time"))
+    func idleHostWakesNobody() throws {
       let agent = try TestAgent()
       let victim = try Victim.run("idle", milliseconds: 2000, environment: environment(agent)) { process in
         try agent.wait("the greeting") { $0.connections.first?.lines.count == 1 }
@@ -361,15 +361,7 @@ extension WatchedHosts {
       let file = FileManager.default.temporaryDirectory.appending(path: "stalld-lines-\(UUID().uuidString).jsonl")
       try Data(lines.joined(separator: [10]) + [10]).write(to: file)
       defer { try? FileManager.default.removeItem(at: file) }
-      let process = Process()
-      process.executableURL = try Victim.Build.debug.executable("stalld")
-      process.arguments = ["symbolicate", file.path]
-      let output = Pipe()
-      (process.standardOutput, process.standardError) = (output, FileHandle.nullDevice)
-      try process.run()
-      let result = output.fileHandleForReading.readDataToEndOfFile()
-      process.waitUntilExit()
-      return result
+      return try Program.run(Victim.Build.debug.executable("stalld").path, ["symbolicate", file.path]).data
     }
 
     /// Without names, too, the same stall is told once, and its summary can be named.

@@ -226,18 +226,9 @@ extension WatchedHosts {
     }
 
     private static func output(_ command: String...) throws -> String {
-      let process = Process()
-      process.executableURL = URL(fileURLWithPath: command[0])
-      process.arguments = Array(command.dropFirst())
-      let (output, talk) = (Pipe(), Pipe())
-      process.standardOutput = output
-      process.standardError = talk
-      try process.run()
-      let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-      let words = String(decoding: talk.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-      process.waitUntilExit()
-      try #require(process.terminationStatus == 0, "\(command.joined(separator: " ")): \(words)")
-      return text
+      let program = try Program.run(command[0], Array(command.dropFirst()))
+      try #require(program.status == 0, "\(command.joined(separator: " ")): \(program.errors)")
+      return program.output
     }
   }
 }

@@ -37,12 +37,13 @@ extension CapturesInThisProcess {
       var lost: [CaptureFailure: Int] = [:]
       var example: [String] = []
 
-      /// Whether each capture has the whole stack, or says that the thread could not be sampled; most have it.
+      /// Whether each capture has the whole stack, or says that the thread could not be sampled.
       ///
-      /// A thread that starts has its signals blocked, and a busy machine leaves it there for a while.
-      var isWholeOrRefused: Bool {
+      /// A timer leaves a thread alone that it meets in the kernel, where some of these are half of their time. A perf event does not, and
+      /// a thread whose signals are blocked is captured again until they are not: there may be one in a hundred.
+      func isWholeOrRefused(by way: Way) -> Bool {
         let refused = lost[.signalBlocked, default: 0] + lost[.insideCall, default: 0]
-        return whole + refused == captures && whole > captures / 2
+        return whole + refused == captures && refused <= (way == .timer ? captures / 2 : captures / 100)
       }
 
       /// The module and the offset of a frame, for a failing test's message.
@@ -112,13 +113,13 @@ extension CapturesInThisProcess {
       return tally
     }
 
-    private func expectAllWhole(_ tally: Tally) {
-      #expect(tally.isWholeOrRefused, "\(tally.text)")
+    private func expectAllWhole(_ tally: Tally, by way: Way) {
+      #expect(tally.isWholeOrRefused(by: way), "\(tally.text)")
       #expect(tally.approximate == 0, "\(tally.text)")
     }
 
     @Test(arguments: Way.allCases)
-    func memoryAllocation(way: Way) { expectAllWhole(capture(VICTIM_MALLOC, by: way)) }
+    func memoryAllocation(way: Way) { expectAllWhole(capture(VICTIM_MALLOC, by: way), by: way) }
 
     @Test(arguments: Way.allCases)
     func loadingOfLibraries(way: Way) {
@@ -132,23 +133,25 @@ extension CapturesInThisProcess {
     }
 
     @Test(arguments: Way.allCases)
-    func cxxExceptionInFlight(way: Way) { expectAllWhole(capture(VICTIM_BODY, by: way, body: victim_cxx_throw_once)) }
+    func cxxExceptionInFlight(way: Way) {
+      expectAllWhole(capture(VICTIM_BODY, by: way, body: victim_cxx_throw_once), by: way)
+    }
 
     @Test(arguments: Way.allCases)
     func swiftErrorInFlight(way: Way) {
       let tally = capture(VICTIM_BODY, by: way, body: { SwiftThrower.throwAndCatch() })
-      #expect(tally.isWholeOrRefused, "\(tally.text)")
+      #expect(tally.isWholeOrRefused(by: way), "\(tally.text)")
       // Taken in helpers of the Swift compiler's that have no unwind information.
       #expect(tally.approximate < tally.captures / 10, "\(tally.text)")
     }
 
     @Test(arguments: Way.allCases)
-    func vfork(way: Way) { expectAllWhole(capture(VICTIM_VFORK, by: way)) }
+    func vfork(way: Way) { expectAllWhole(capture(VICTIM_VFORK, by: way), by: way) }
 
     @Test(arguments: Way.allCases)
     func handlerOfTheHost(way: Way) {
       let tally = capture(VICTIM_HANDLER, by: way)
-      #expect(tally.isWholeOrRefused, "\(tally.text)")
+      #expect(tally.isWholeOrRefused(by: way), "\(tally.text)")
       // A perf event may meet the kernel while it sets the handler up, or takes it down.
       #expect(tally.approximate <= (way == .perf ? tally.captures / 100 : 0), "\(tally.text)")
       #expect(tally.interrupted > tally.captures / 2, "\(tally.text)")
@@ -179,7 +182,7 @@ extension CapturesInThisProcess {
     @Test(arguments: Way.allCases)
     func nearlyFullStack(way: Way) {
       let tally = capture(VICTIM_FULL_STACK, by: way)
-      #expect(tally.isWholeOrRefused, "\(tally.text)")
+      #expect(tally.isWholeOrRefused(by: way), "\(tally.text)")
       #expect(tally.running > 0, "\(tally.text)")
     }
 
@@ -195,7 +198,7 @@ extension CapturesInThisProcess {
     @Test(arguments: Way.allCases)
     func deepRecursion(way: Way) {
       let tally = capture(VICTIM_DEEP, by: way)
-      #expect(tally.isWholeOrRefused, "\(tally.text)")
+      #expect(tally.isWholeOrRefused(by: way), "\(tally.text)")
       // A perf event's sample has 64 KiB of stack; the rest is read afterwards.
       #expect(way == .perf || tally.approximate == 0, "\(tally.text)")
       #expect(tally.shallowest > 1000 && tally.deepest > 1300, "\(tally.shallowest) to \(tally.deepest) frames")

@@ -92,14 +92,7 @@ struct DependencyTests {
   }
 
   private func run(_ command: String...) throws -> (status: Int32, output: String) {
-    let process = Process()
-    process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-    process.arguments = command
-    let output = Pipe()
-    process.standardOutput = output
-    try process.run()
-    let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-    process.waitUntilExit()
-    return (process.terminationStatus, text)
+    let program = try Program.run("/usr/bin/env", command)
+    return (program.status, program.output)
   }
 }

@@ -136,13 +136,9 @@ extension WatchedHosts {
         let lines = FileManager.default.temporaryDirectory.appending(path: "stalld-\(UUID().uuidString).jsonl")
         defer { try? FileManager.default.removeItem(at: lines) }
         let starts = try (0..<3).map { _ in
-          let process = Process()
-          process.executableURL = try Victim.Build.debug.executable("StallVictim")
-          process.arguments = ["never-runs", "1"]
-          process.environment = state.environment(["STALLMONITOR_SINK": "file:\(lines.path)"])
-          process.standardError = FileHandle.nullDevice
-          try process.run()
-          return process
+          try Program.start(
+            Victim.Build.debug.executable("StallVictim").path, ["never-runs", "1"],
+            environment: state.environment(["STALLMONITOR_SINK": "file:\(lines.path)"]), errors: FileHandle.nullDevice)
         }
         for start in starts { start.waitUntilExit() }
         let written = try Data(contentsOf: lines)
@@ -316,9 +312,10 @@ extension WatchedHosts {
     }
 
     /// The child's main loop comes into being after its monitor, and the parent's has none.
+    /// The stall is long, so that a watchdog that gets no processor for a while sees it begin, too.
     @Test func childOfAThreadWithoutALoopMayWatchItself() throws {
       let victim = try Victim.run(
-        "child-of-thread-watches-itself", milliseconds: 150, environment: try State().environment)
+        "child-of-thread-watches-itself", milliseconds: 1000, environment: try State().environment)
       #expect(victim.facts["child-ended"] == "9")
       let child = try #require(victim.facts["child"].flatMap { Int($0) })
       #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])

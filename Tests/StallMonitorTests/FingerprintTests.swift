@@ -93,19 +93,17 @@ extension WatchedHosts {
       defer { try? FileManager.default.removeItem(at: directory) }
       let (file, program) = (directory.appending(path: "service.c"), directory.appending(path: "service"))
       try Data(source.utf8).write(to: file)
-      let compiler = Process()
-      compiler.executableURL = URL(filePath: "/bin/sh")
-      compiler.arguments = [
-        "-c",
-        """
-        export PKG_CONFIG_PATH=\(library.path)/lib/pkgconfig
-        cc -std=gnu11 -g \(optimization) $(pkg-config --cflags stallmonitor) -o \(program.path) \(file.path) \
-        $(pkg-config --libs stallmonitor) -Wl,-rpath,\(library.path)/lib
-        """,
-      ]
-      try compiler.run()
-      compiler.waitUntilExit()
-      try #require(compiler.terminationStatus == 0)
+      let compiler = try Program.run(
+        "/bin/sh",
+        [
+          "-c",
+          """
+          export PKG_CONFIG_PATH=\(library.path)/lib/pkgconfig
+          cc -std=gnu11 -g \(optimization) $(pkg-config --cflags stallmonitor) -o \(program.path) \(file.path) \
+          $(pkg-config --libs stallmonitor) -Wl,-rpath,\(library.path)/lib
+          """,
+        ])
+      try #require(compiler.status == 0, "\(compiler.errors)")
       return try Victim.run("", program: program)
     }
 

@@ -106,18 +106,9 @@ extension WatchedHosts {
         var parameters = sched_param()
         let idlePolicy: Int32 = 5  // SCHED_IDLE (linux/sched.h), which Swift does not see.
         #expect(sched_setscheduler(watchdog, idlePolicy, &parameters) == 0)
-        let spinners = try (0..<2).map { processor in
-          let spinner = Process()
-          spinner.executableURL = URL(fileURLWithPath: "/usr/bin/taskset")
-          spinner.arguments = ["-c", "\(processor)", "/bin/sh", "-c", "while :; do :; done"]
-          try spinner.run()
-          return spinner
-        }
+        let spinners = try Spinners(onProcessors: [0, 1])
         usleep(1_000_000)
-        for spinner in spinners {
-          kill(spinner.processIdentifier, SIGKILL)
-          spinner.waitUntilExit()
-        }
+        spinners.stop()
       }
       #expect(victim.status == 0)
       #expect(victim.reports.isEmpty)

@@ -8,7 +8,7 @@ struct HostUnwinderTests {
   @Test(arguments: ["StallVictim", "ThrowVictim", "stalld"])
   func hostNeedsNoUnwinderOfOurs(program: String) throws {
     let executable = try Victim.Build.debug.executable(program)
-    let needed = try Self.output(of: ["readelf", "--dynamic", "--wide", executable.path])
+    let needed = try Program.run("/usr/bin/env", ["readelf", "--dynamic", "--wide", executable.path]).output
       .split(separator: "\n").filter { $0.contains("(NEEDED)") }
     #expect(!needed.isEmpty)
     var unwanted = ["libunwind", "libdw", "libelf"]
@@ -52,38 +52,16 @@ struct HostUnwinderTests {
   }
 
   private static func throwVictim(milliseconds: Int, environment: [String: String]) throws -> [String: String] {
-    let process = Process()
-    process.executableURL = try Victim.Build.debug.executable("ThrowVictim")
-    process.arguments = [String(milliseconds)]
-    var variables = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("STALLMONITOR_") }
-    variables["STALLMONITOR_THRESHOLD"] = "100ms"
-    variables.merge(environment) { $1 }
-    process.environment = variables
-    let (lines, talk) = (Pipe(), Pipe())
-    process.standardOutput = lines
-    process.standardError = talk
-    try process.run()
-    let reports = lines.fileHandleForReading.readDataToEndOfFile()
-    let words = String(decoding: talk.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-    process.waitUntilExit()
-    #expect(process.terminationStatus == 0, "\(words)")
-    try ReportSchema.expectValid(reports)
+    let victim = try Program.run(
+      Victim.Build.debug.executable("ThrowVictim").path, [String(milliseconds)],
+      environment: ["STALLMONITOR_THRESHOLD": "100ms"].merging(environment) { $1 })
+    let words = victim.errors
+    #expect(victim.status == 0, "\(words)")
+    try ReportSchema.expectValid(victim.data)
     let pairs = words.split(whereSeparator: { $0 == " " || $0 == "\n" }).compactMap { pair -> (String, String)? in
       let halves = pair.split(separator: "=", maxSplits: 1)
       return halves.count == 2 ? (String(halves[0]), String(halves[1])) : nil
     }
     return Dictionary(pairs, uniquingKeysWith: { $1 })
-  }
-
-  private static func output(of command: [String]) throws -> String {
-    let process = Process()
-    process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-    process.arguments = command
-    let output = Pipe()
-    process.standardOutput = output
-    try process.run()
-    let data = output.fileHandleForReading.readDataToEndOfFile()
-    process.waitUntilExit()
-    return String(decoding: data, as: UTF8.self)
   }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import StallMonitor
@@ -6,9 +7,7 @@ import Testing
 /// Wherever a setting is named, it is the table's.
 struct MonitorSettingTests {
   private static func text(_ path: String) throws -> String {
-    let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-      .deletingLastPathComponent()
-    return try String(contentsOf: root.appending(path: path), encoding: .utf8)
+    try String(contentsOf: Repository.file(path), encoding: .utf8)
   }
 
   @Test func namesAreUnique() {
@@ -45,6 +44,53 @@ struct MonitorSettingTests {
     #expect(rows.count == MonitorSetting.all.count)
   }
 
+  @Test("limits are the same in messages, README and doc comments")
+  func limits() throws {
+    let threshold = StallMonitorConfiguration.allowedThreshold
+    #expect(threshold.words == "1 ms to 1 h" && threshold.spelled == "1ms to 60min")
+    #expect(threshold.quoted == #""1ms" to "60min""# && threshold.milliseconds == 1...3_600_000)
+    #expect(StallMonitorConfiguration.allowedRepeatWindow.words == "0 s to 1 h")
+    let sampling = StallMonitorConfiguration.allowedSampling
+    let budget = StallMonitorConfiguration.allowedBudget
+    let expected = [
+      ("README.md", "| `STALLMONITOR_THRESHOLD`", threshold.words),
+      ("README.md", "| `STALLMONITOR_SAMPLING`", sampling.words),
+      ("Sources/StallMonitor/Ecosystem/StallMonitorConfiguration+ConfigReader.swift", "| `threshold`", threshold.words),
+      ("Sources/StallMonitor/Ecosystem/StallMonitorConfiguration+ConfigReader.swift", "| `sampling`", sampling.words),
+      ("Sources/StallMonitor/Ecosystem/StallMonitorConfiguration+ConfigReader.swift", "| `budget`", budget.words),
+      ("Sources/StallMonitor/Heartbeat/HeartbeatLoop.swift", "How long a heartbeat", threshold.words),
+      ("Sources/StallMonitor/Loops/StallMonitor+Loops.swift", "- threshold:", threshold.words),
+    ]
+    for (file, start, words) in expected {
+      let line = try #require(try Self.text(file).split(separator: "\n").first { $0.contains(start) })
+      #expect(line.contains(words), "\(file): \(line)")
+    }
+  }
+
+  @Test("each form of a sink is read as it is written, and documented")
+  func sinks() throws {
+    let sinks = [StallMonitorConfiguration.Sink.standardOutput, .file(path: "/x:y"), .agent(path: "/run/a")]
+    #expect(sinks.map { StallMonitorConfiguration.Sink("\($0)") } == sinks)
+    for text in ["stdout:", "file:", "agent:", "agent:relative", "", "syslog"] {
+      #expect(StallMonitorConfiguration.Sink(text) == nil, "\(text)")
+    }
+    let forms = StallMonitorConfiguration.Sink.forms
+    for form in forms {
+      let isWritten = sinks.contains { "\($0)".hasPrefix(form.prefix) }
+      #expect(isWritten, "\(form.prefix)")
+    }
+    let mentions = [
+      ("README.md", "| `STALLMONITOR_SINK`"),
+      ("Sources/CStallMonitor/include/stallmonitor.h", "Where report lines go"),
+      ("Sources/StallMonitor/Configuration/Configuration.swift", "`STALLMONITOR_SINK`"),
+      ("Sources/StallMonitor/Ecosystem/StallMonitorConfiguration+ConfigReader.swift", "| `sink`"),
+    ]
+    for (file, start) in mentions {
+      let line = try #require(try Self.text(file).split(separator: "\n").first { $0.contains(start) })
+      for form in forms { #expect(line.contains(form.prefix), "\(file): \(form.prefix)") }
+    }
+  }
+
   @Test func docCommentsNameEachSetting() throws {
     let properties = try Self.text("Sources/StallMonitor/Configuration/Configuration.swift")
     let reader = try Self.text("Sources/StallMonitor/Ecosystem/StallMonitorConfiguration+ConfigReader.swift")
@@ -64,7 +110,7 @@ struct MonitorSettingTests {
       .compactMap { $0.dropLast().split { $0 == " " || $0 == "*" }.last.map(String.init) }
     let known = MonitorSetting.all.compactMap(\.option) + ["size", "service_version"]
     #expect(Set(members) == Set(known))
-    let longest = StallMonitorConfiguration.allowedThreshold.upperBound / .milliseconds(1)
-    #expect(header.contains("1 to \(Int(longest)). The default is \(250)."))
+    let words = StallMonitorConfiguration.allowedThreshold.milliseconds.words
+    #expect(header.contains("\(words). The default is 250."))
   }
 }

@@ -116,17 +116,10 @@ import Testing
   }
 
   private func variables(of object: URL) throws -> [String] {
-    let process = Process()
-    process.executableURL = URL(fileURLWithPath: "/usr/bin/objdump")
-    process.arguments = ["--syms", object.path]
-    let output = Pipe()
-    process.standardOutput = output
-    try process.run()
-    let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-    process.waitUntilExit()
-    #expect(process.terminationStatus == 0)
+    let symbols = try Program.run("/usr/bin/objdump", ["--syms", object.path])
+    #expect(symbols.status == 0, "\(symbols.errors)")
     // Address, flags, section, size, name. Constants with addresses in them are in .data.rel.ro.
-    return text.split(separator: "\n").compactMap { line in
+    return symbols.output.split(separator: "\n").compactMap { line in
       guard let name = line.split(separator: " ").last, !name.hasPrefix("."),
         line.contains(#/ (?:\.t?bss|\.t?data|\*COM\*)[\s.]/#), !line.contains(".data.rel.ro")
       else { return nil }

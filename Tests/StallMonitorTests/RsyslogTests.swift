@@ -54,7 +54,7 @@ private final class Rsyslogd {
   /// What stands for `/var/log`.
   let logs: URL
   private let scratch: ScratchDirectory
-  private let process = Process()
+  private let process: Process
 
   init() throws {
     scratch = try ScratchDirectory()
@@ -70,23 +70,15 @@ private final class Rsyslogd {
     try "global(workDirectory=\"\(state.path)\")\ninclude(file=\"\(ours.path)\" mode=\"required\")\n"
       .write(to: main, atomically: true, encoding: .utf8)
 
-    let check = try Self.process(["-N1", "-f", main.path])
-    let words = Pipe()
-    check.standardError = words
-    try check.run()
-    let complaint = String(decoding: words.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-    check.waitUntilExit()
-    #expect(check.terminationStatus == 0, "\(complaint)")
-
-    process.executableURL = check.executableURL
-    process.arguments = ["-n", "-f", main.path, "-i", directory.appending(path: "pid").path]
-    process.standardOutput = FileHandle.nullDevice
-    process.standardError = FileHandle.nullDevice
+    let path = try #require(Self.path)
+    let check = try Program.run(path, ["-N1", "-f", main.path])
+    #expect(check.status == 0, "\(check.errors)")
     // A worker thread of libdispatch, as a test runs on, has SIGTERM blocked, and rsyslogd would inherit that.
     var (none, before) = (sigset_t(), sigset_t())
     pthread_sigmask(SIG_SETMASK, &none, &before)
     defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
-    try process.run()
+    process = try Program.start(
+      path, ["-n", "-f", main.path, "-i", directory.appending(path: "pid").path], errors: FileHandle.nullDevice)
   }
 
   deinit { stop() }
@@ -101,13 +93,5 @@ private final class Rsyslogd {
     guard process.isRunning else { return }
     process.terminate()
     process.waitUntilExit()
-  }
-
-  private static func process(_ arguments: [String]) throws -> Process {
-    let process = Process()
-    process.executableURL = URL(fileURLWithPath: try #require(path))
-    process.arguments = arguments
-    process.standardOutput = FileHandle.nullDevice
-    return process
   }
 }

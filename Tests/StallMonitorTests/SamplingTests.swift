@@ -4,10 +4,11 @@ import Testing
 
 extension WatchedHosts {
   @Suite(
-    .serialized, .takingTurns(aloneBecause: "samples are counted by the time that passes"),
-    .repeatedAfterStandstills(because: "the number of samples follows from the stall's length"))
+    .serialized, .takingTurns(aloneBecause: "samples are counted by the time that passes"))
   struct SamplingTests {
-    @Test("a shorter time between looks means more of them, a longer one fewer")
+    @Test(
+      "a shorter time between looks means more of them, a longer one fewer",
+      .repeatedAfterStandstills(because: "the number of samples follows from the stall's length"))
     func samples() throws {
       func samples(_ sampling: String?) throws -> Int {
         var environment = ["STALLMONITOR_THRESHOLD": "50ms"]

@@ -9,7 +9,8 @@ extension WatchedHosts {
   struct SeveralLoopsTests {
     @Test(arguments: Victim.Build.allCases)
     func eachLoopIsToldByItsNameAndThreshold(build: Victim.Build) throws {
-      let victim = try Victim.run("loops", milliseconds: 500, build: build)
+      // The watchdog looks up names for the first loop before it looks at the second one: on a busy machine that takes half a second.
+      let victim = try Victim.run("loops", milliseconds: 1500, build: build)
       #expect(victim.status == 0)
       let ended = victim.reports("stall.ended")
       #expect(Set(ended.map { $0["loop", "name"] as? String }) == ["alpha", "beta"])
@@ -23,7 +24,7 @@ extension WatchedHosts {
         #expect(report["loop", "kind"] as? String == "loop")
         #expect(report["stall", "threshold_ms"] as? Double == 100)
         #expect(report["thread", "name"] as? String == report["loop", "name"] as? String)
-        #expect(report.duration > 490)
+        #expect(report.duration > 1490)
       }
     }
 

@@ -8,7 +8,7 @@ import VictimC
 /// The file of a running stall, and those who read it.
 struct StallRecordTests {
   /// A directory in memory, for one test.
-  private final class Place {
+  private final class RecordDirectory {
     private let scratch: ScratchDirectory
     var path: String { scratch.path }
     let directory: StateDirectory
@@ -49,71 +49,71 @@ struct StallRecordTests {
 
   @Test(arguments: [200, 8000])
   func latestLineIsTheOneThatCounts(length: Int) throws {
-    let place = try Place()
-    let record = try place.record(Self.line("a", length: length))
-    #expect(try place.content() == .fatal(Self.line("a", length: length)))
+    let records = try RecordDirectory()
+    let record = try records.record(Self.line("a", length: length))
+    #expect(try records.content() == .fatal(Self.line("a", length: length)))
     var previous = Self.line("a", length: length)
     for text in ["b", "c", "d"] {
       let line = Self.line(text, length: length)
       record.update(line)
-      #expect(try place.content() == .fatal(line))
+      #expect(try records.content() == .fatal(line))
       // As if the process had ended before the one store that made the newer line valid.
-      var file = try Data(contentsOf: URL(fileURLWithPath: "\(place.path)/r-1"))
+      var file = try Data(contentsOf: URL(fileURLWithPath: "\(records.path)/r-1"))
       file[StallRecord.validOffset] ^= 1
       #expect(file.withUnsafeBytes { StallRecord.read($0) } == .fatal(previous))
       previous = line
     }
     record.end()
-    #expect(place.files.isEmpty)
+    #expect(records.files.isEmpty)
   }
 
-  /// A place ends where the next one, or the mapping, does.
+  /// A slot ends where the next one, or the mapping, does.
   @Test func lineThatIsTooLongIsNotWritten() throws {
-    let place = try Place()
+    let records = try RecordDirectory()
     let longest = Self.line("a", length: StallRecord.longestLine)
     #expect(throws: StateDirectory.Failure.self) {
-      try place.record(longest + [0], name: "r-2")
+      try records.record(longest + [0], name: "r-2")
     }
-    #expect(place.files.isEmpty)
-    let record = try place.record(Self.line("b"))
+    #expect(records.files.isEmpty)
+    let record = try records.record(Self.line("b"))
     record.update(longest + [0])
-    #expect(try place.content() == .fatal(Self.line("b")))
+    #expect(try records.content() == .fatal(Self.line("b")))
     record.update(Self.line("c"))
-    #expect(try place.content() == .fatal(Self.line("c")))
+    #expect(try records.content() == .fatal(Self.line("c")))
   }
 
   @Test func stallIsOverOnceTheLoopHasPassedOn() throws {
-    let place = try Place()
-    let record = try place.record(Self.line("a"), turn: 77)
+    let records = try RecordDirectory()
+    let record = try records.record(Self.line("a"), turn: 77)
     record.pass(77)
-    #expect(try place.content() == .fatal(Self.line("a")), "the late turn's own beginning")
+    #expect(try records.content() == .fatal(Self.line("a")), "the late turn's own beginning")
     record.pass(78)
-    #expect(try place.content() == .over)
+    #expect(try records.content() == .over)
   }
 
   /// The loop's thread may be late with its store, and must find memory there.
   @Test func lateStoreHarmsNobody() throws {
-    let place = try Place()
-    let record = try place.record(Self.line("a"), name: "r-1")
+    let records = try RecordDirectory()
+    let record = try records.record(Self.line("a"), name: "r-1")
     record.end()
     record.pass(1)
-    try record.begin(in: place.directory, name: "r-2", turn: 5, line: Self.line("b"), unless: { false })
-    #expect(try place.content("r-2") == .fatal(Self.line("b")))
+    try record.begin(in: records.directory, name: "r-2", turn: 5, line: Self.line("b"), unless: { false })
+    #expect(try records.content("r-2") == .fatal(Self.line("b")))
   }
 
   @Test func stallThatIsOverMakesNoFile() throws {
-    let place = try Place()
-    let record = try #require(MappedRecord(sentinel: place.sentinel))
-    try record.begin(in: place.directory, name: "r-1", turn: 5, line: Self.line("a"), unless: { true })
-    #expect(!record.isOpen && place.files.isEmpty)
+    let records = try RecordDirectory()
+    let record = try #require(MappedRecord(sentinel: records.sentinel))
+    try record.begin(in: records.directory, name: "r-1", turn: 5, line: Self.line("a"), unless: { true })
+    #expect(!record.isOpen && records.files.isEmpty)
     record.pass(6)
   }
 
   @Test func everySingleDamageIsSeen() throws {
-    let place = try Place()
-    let record = try place.record(Self.line("a"))
+    let records = try RecordDirectory()
+    let record = try records.record(Self.line("a"))
     record.update(Self.line("b"))
-    let whole = try Data(contentsOf: URL(fileURLWithPath: "\(place.path)/r-1"))
+    let whole = try Data(contentsOf: URL(fileURLWithPath: "\(records.path)/r-1"))
     let line = Self.line("b")
     for offset in Array(0..<200) + Array(4096..<4400) + Array(12_288..<12_600) {
       for bit in [0, 5, 7] {
@@ -137,49 +137,49 @@ struct StallRecordTests {
     "{\"@timestamp\":\"T\",\"event\":{\"name\":\"stall.fatal\"}} ",
   ])
   func whatIsNoReportIsNotTold(text: String) throws {
-    let place = try Place()
-    _ = try place.record(Array(text.utf8))
-    #expect(try place.content() == .unusable(reason: "it holds no report"))
+    let records = try RecordDirectory()
+    _ = try records.record(Array(text.utf8))
+    #expect(try records.content() == .unusable(reason: "it holds no report"))
   }
 
   @Test func invalidTextIsNotTold() throws {
-    let place = try Place()
+    let records = try RecordDirectory()
     var line = Self.line("a")
     line[line.count - 5] = 0xff
-    _ = try place.record(line)
-    #expect(try place.content() == .unusable(reason: "it holds no report"))
+    _ = try records.record(line)
+    #expect(try records.content() == .unusable(reason: "it holds no report"))
   }
 
   // MARK: Whose record it is
 
   @Test func recordOfALivingProcessIsNotTold() throws {
-    let place = try Place()
-    var record: MappedRecord? = try place.record(Self.line("a"))
-    #expect(try place.told().isEmpty)
-    #expect(place.files == ["r-1"])
+    let records = try RecordDirectory()
+    var record: MappedRecord? = try records.record(Self.line("a"))
+    #expect(try records.told().isEmpty)
+    #expect(records.files == ["r-1"])
     record = nil
     _ = record
-    #expect(try place.told().hasPrefix("{\"@timestamp\""), "its lock went with its memory")
-    #expect(place.files.isEmpty)
+    #expect(try records.told().hasPrefix("{\"@timestamp\""), "its lock went with its memory")
+    #expect(records.files.isEmpty)
   }
 
   /// Nobody's handler runs in such a child, and the memory is not there.
   @Test(arguments: [true, false])
   func childOfAForkNeitherFaultsNorEndsTheStall(handlersRun: Bool) throws {
-    let place = try Place()
-    let record = try place.record(Self.line("a"))
+    let records = try RecordDirectory()
+    let record = try records.record(Self.line("a"))
     let child = handlersRun ? victim_fork() : victim_raw_fork()
     if child == 0 {
       record.pass(99)
-      _exit(place.sentinel.isInOwnProcess ? 1 : 0)
+      _exit(records.sentinel.isInOwnProcess ? 1 : 0)
     }
     #expect(victim_wait(child) == 0)
-    #expect(try place.content() == .fatal(Self.line("a")))
+    #expect(try records.content() == .fatal(Self.line("a")))
   }
 
   @Test func childOfAForkDoesNotKeepTheLock() throws {
-    let place = try Place()
-    var record: MappedRecord? = try place.record(Self.line("a"))
+    let records = try RecordDirectory()
+    var record: MappedRecord? = try records.record(Self.line("a"))
     let child = victim_fork()
     if child == 0 {
       sleep(60)
@@ -191,13 +191,13 @@ struct StallRecordTests {
     }
     record = nil
     _ = record
-    #expect(try !place.told().isEmpty)
+    #expect(try !records.told().isEmpty)
   }
 
   /// Told again rather than lost: a record stays until its line is out.
   @Test func recordStaysUntilItsLineIsTaken() throws {
-    let place = try Place()
-    _ = try place.record(Self.line("a"))
+    let records = try RecordDirectory()
+    _ = try records.record(Self.line("a"))
     var ends: [Int32] = [0, 0]
     #expect(pipe(&ends) == 0)
     defer { for end in ends { close(end) } }
@@ -206,32 +206,32 @@ struct StallRecordTests {
     // The pipe is full to its last byte, and nothing waits yet.
     for _ in 0..<16 { writer.write(Array(repeating: UInt8(ascii: "x"), count: 4096)) }
     #expect(!writer.wantsFlush)
-    let earlier = EarlierRecords(directory: place.directory, prefix: "r-")
+    let earlier = EarlierRecords(directory: records.directory, prefix: "r-")
     earlier.send(to: writer)
     #expect(writer.wantsFlush)
-    #expect(place.files == ["r-1"])
+    #expect(records.files == ["r-1"])
     earlier.send(to: writer)
-    #expect(place.files == ["r-1"])
+    #expect(records.files == ["r-1"])
     var sink = [UInt8](repeating: 0, count: 1 << 20)
     #expect(read(ends[0], &sink, sink.count) > 0)
     writer.flush()
     earlier.send(to: writer)
-    #expect(place.files.isEmpty)
+    #expect(records.files.isEmpty)
     let count = read(ends[0], &sink, sink.count)
     #expect(String(decoding: sink.prefix(max(0, count)), as: UTF8.self).hasSuffix("\"}\n"))
   }
 
   @Test func hostThatClosesAllDescriptorsChangesNothing() throws {
-    let place = try Place()
+    let records = try RecordDirectory()
     // The directory's descriptor is the only one there is: the record has none.
     let mine = try #require(
       (3..<1024).first {
-        (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\($0)")) == place.path
+        (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\($0)")) == records.path
       })
     close(Int32(mine))
-    let record = try place.record(Self.line("a"))
-    #expect(try place.told().isEmpty)
+    let record = try records.record(Self.line("a"))
+    #expect(try records.told().isEmpty)
     record.end()
-    #expect(place.files.isEmpty)
+    #expect(records.files.isEmpty)
   }
 }

@@ -128,16 +128,9 @@ extension WatchedHosts {
     }
 
     private func output(of command: [String]) throws -> String {
-      let process = Process()
-      process.executableURL = URL(fileURLWithPath: command[0])
-      process.arguments = Array(command.dropFirst())
-      let pipe = Pipe()
-      process.standardOutput = pipe
-      try process.run()
-      let text = String(decoding: pipe.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-      process.waitUntilExit()
-      #expect(process.terminationStatus == 0)
-      return text
+      let program = try Program.run(command[0], Array(command.dropFirst()))
+      #expect(program.status == 0, "\(program.errors)")
+      return program.output
     }
 
     @Test func deepStackLosesFramesFromTheMiddle() throws {

@@ -18,30 +18,17 @@ final class SymbolFixtures: Sendable {
   /// Runs a program to its end and returns its standard output.
   @discardableResult
   func run(_ arguments: [String], input: String? = nil) throws -> String {
-    let process = Process()
-    let output = Pipe()
-    process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-    process.arguments = arguments
-    process.currentDirectoryURL = directory
-    process.standardOutput = output
-    let log = path("log-\(UUID().uuidString)")
-    try Data().write(to: URL(fileURLWithPath: log))
-    process.standardError = try FileHandle(forWritingTo: URL(fileURLWithPath: log))
+    var inputFile = FileHandle.nullDevice
     if let input {
       let file = path("input-\(UUID().uuidString)")
       try input.write(toFile: file, atomically: true, encoding: .utf8)
-      process.standardInput = try FileHandle(forReadingFrom: URL(fileURLWithPath: file))
+      inputFile = try FileHandle(forReadingFrom: URL(fileURLWithPath: file))
     }
-    try process.run()
-    let data = output.fileHandleForReading.readDataToEndOfFile()
-    process.waitUntilExit()
-    guard process.terminationStatus == 0 else {
-      throw FixtureFailure(
-        command: arguments.joined(separator: " "),
-        output: (try? String(contentsOfFile: log, encoding: .utf8)) ?? ""
-      )
+    let program = try Program.run("/usr/bin/env", arguments, in: directory, input: inputFile)
+    guard program.status == 0 else {
+      throw FixtureFailure(command: arguments.joined(separator: " "), output: program.errors)
     }
-    return String(decoding: data, as: UTF8.self)
+    return program.output
   }
 
   /// Compiles C and returns the executable's path.

@@ -1,4 +1,6 @@
 import Foundation
+import StallMonitor
+import TestSupport
 import Testing
 
 @testable import StallReport
@@ -6,11 +8,8 @@ import Testing
 
 /// Lists that a table in the code cannot make are compared with it.
 struct ListTests {
-  private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-    .deletingLastPathComponent()
-
   private func text(_ path: String) throws -> String {
-    try String(contentsOf: Self.root.appending(path: path), encoding: .utf8)
+    try String(contentsOf: Repository.file(path), encoding: .utf8)
   }
 
   /// A list of words in the schema.
@@ -23,6 +22,28 @@ struct ListTests {
 
   @Test func causesOfTheSchema() throws {
     #expect(try words("stall", "cause") == Cause.allCases.map(\.rawValue))
+  }
+
+  /// The page makes class names of them, and `stalld tail` has nine columns for them.
+  @Test func namesOfCausesFit() {
+    for cause in Cause.allCases { #expect(cause.rawValue.wholeMatch(of: /[a-z]{1,9}/) != nil, "\(cause)") }
+  }
+
+  @Test func loopsOfTheSchema() throws {
+    let kinds = LoopKind.nouns.map(\.key)
+    #expect(try words("loop", "kind") == kinds)
+    #expect(try Set(words("loop", "phase")) == Set(LoopPhase.allCases.map(\.rawValue)))
+    #expect(Set(kinds).isSuperset(of: HeartbeatLoop.Kind.allCases.map(\.rawValue)))
+    // Which of them a host of which kind has is README's table.
+    let readme = try text("README.md")
+    for kind in kinds { #expect(readme.contains("`\(kind)`"), "\(kind)") }
+  }
+
+  @Test func eventsAndMethodsOfTheSchema() throws {
+    #expect(try Set(words("event", "name")) == Set(Report.Event.allCases.map(\.rawValue)))
+    let schema = try text("Config/schema/stall-report.schema.json")
+    let methods = CaptureMethod.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
+    #expect(schema.contains("\"enum\": [\(methods)]"))
   }
 
   @Test func lockKindsOfTheSchema() throws {
@@ -70,5 +91,61 @@ struct ListTests {
     }
     // The page shows the key, and finds a culprit in its stack.
     #expect(GroupColumn.all.filter { $0.pageName == nil }.map(\.name) == ["culprit"])
+  }
+
+  @Test("the page shows each column, and computes under a filter what depends on the stalls")
+  func columnsOfThePage() throws {
+    let ranking = try text("Sources/stalld/Report/HTML/Page/ranking.js")
+    let model = try text("Sources/stalld/Report/HTML/Page/model.js")
+    let reset = try #require(model.split(separator: "\n").first { $0.contains("{ ...data.groups[number], number, ") })
+    for name in GroupColumn.all.compactMap(\.pageName) {
+      #expect(ranking.contains("group.\(name)"), "\(name)")
+      if name != "key", name != "cause" {
+        let computed = try Regex("(group\\.\(name) \\+=|\(name): .*[(])")
+        #expect(reset.contains(" \(name): ") && model.contains(computed), "\(name)")
+      }
+    }
+    for grouping in Grouping.allCases { #expect(ranking.contains(" \(grouping.rawValue): '"), "\(grouping)") }
+  }
+
+  @Test(
+    "each folder of configurations for a log shipper is in the documentation, and is tested or says that it is not run")
+  func shippers() throws {
+    let others = ["schema", "fleet", "grafana", "prometheus"]
+    let folders = try FileManager.default.contentsOfDirectory(atPath: Repository.file("Config").path)
+      .filter { !others.contains($0) && !$0.hasSuffix(".yaml") }
+    #expect(folders.count >= 9)
+    let table = try text("Documentation/Fleet.md").split(separator: "\n").filter { $0.hasPrefix("| ") }
+    for folder in folders {
+      let rows = table.filter { $0.contains("](../Config/\(folder)/") }
+      #expect(!rows.isEmpty, "Fleet.md: \(folder)")
+      let files = try FileManager.default.contentsOfDirectory(atPath: Repository.file("Config/\(folder)").path)
+      let isMarked = try files.contains { try text("Config/\(folder)/\($0)").contains("Not run in CI") }
+      #expect(
+        rows.allSatisfy { $0.contains("| not run |") == isMarked && $0.contains("| tested, ") != isMarked }, "\(folder)"
+      )
+    }
+  }
+
+  @Test("the protocol of the agent says which share a client has of each limit")
+  func limitsOfTheProtocol() throws {
+    let page = try text("Documentation/AgentProtocol.md")
+    let keys = try text("Sources/stalld/Agent/Settings/AgentSettings+Limits.swift").matches(of: /"(limits\.\w+)"/)
+    #expect(keys.count >= 8)
+    for key in keys { #expect(page.contains("`\(key.1)`"), "\(key.1)") }
+  }
+
+  @Test("the files that depend on the processor are those that Internals/Limits.md lists")
+  func filesOfTheArchitecture() throws {
+    let sources = Repository.file("Sources")
+    let files = try FileManager.default.subpathsOfDirectory(atPath: sources.path).filter { file in
+      guard ["swift", "c", "h"].contains((file as NSString).pathExtension), !file.contains("x86_64/") else {
+        return false
+      }
+      return try text("Sources/\(file)").contains(/__x86_64__|arch\(x86_64\)|"x86_64"/)
+    }
+    let page = try text("Documentation/Internals/Limits.md")
+    let listed = page.matches(of: /^- `Sources\/([^`]+)`/.anchorsMatchLineEndings()).map { String($0.1) }
+    #expect(listed.sorted() == files.sorted())
   }
 }

@@ -11,16 +11,11 @@ import Testing
 struct AgentEndToEndTests {
   /// A service that is started with a sink; `state` is its state directory.
   private func start(_ scenario: String, _ milliseconds: Int, sink: String, state: ScratchDirectory) throws -> Process {
-    let process = Process()
-    process.executableURL = try Program.built("StallVictim", "debug")
-    process.arguments = [scenario, String(milliseconds)]
-    process.environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("STALLMONITOR_") }.merging([
-      "STALLMONITOR_SINK": sink, "STALLMONITOR_STATE_DIRECTORY": state.url.path, "STALLMONITOR_THRESHOLD": "100ms",
-    ]) { $1 }
-    process.standardOutput = FileHandle.nullDevice
-    process.standardError = FileHandle.nullDevice
-    try process.run()
-    return process
+    try Program.start(
+      Program.built("StallVictim", "debug").path, [scenario, String(milliseconds)],
+      environment: [
+        "STALLMONITOR_SINK": sink, "STALLMONITOR_STATE_DIRECTORY": state.url.path, "STALLMONITOR_THRESHOLD": "100ms",
+      ], errors: FileHandle.nullDevice)
   }
 
   private func run(_ scenario: String, _ milliseconds: Int, sink: String) throws {

@@ -27,31 +27,29 @@ struct AgentFairnessTests {
   ///
   /// `report(n)` makes a line, `connect()` a connection, `acknowledged(s, n)` waits for n lines.
   private func client(_ user: Int, _ agent: RunningAgent, _ text: String) throws -> (process: Process, output: Pipe) {
-    let process = Process()
     let output = Pipe()
-    process.executableURL = URL(fileURLWithPath: "/usr/bin/python3")
-    process.standardOutput = output
-    process.arguments = [
-      "-c",
-      """
-      import os, socket, sys, time
-      os.setgroups([]); os.setgid(\(user)); os.setuid(\(user))
-      line = sys.argv[2]
-      def report(n): return (line.replace("%032x" % 0xfeed, "%032x" % n) + "\\n").encode()
-      def connect():
-        s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); return s
-      def acknowledged(s, n):
-        seen = b""
-        while b'"acknowledged":%d}' % n not in seen:
-          more = s.recv(65536)
-          if not more: return False
-          seen += more
-        return True
-      def say(text): print(text, flush=True)
-      \(text)
-      """, agent.socketPath, AgentClient.report(id: 0xfeed),
-    ]
-    try process.run()
+    let process = try Program.start(
+      "/usr/bin/python3",
+      [
+        "-c",
+        """
+        import os, socket, sys, time
+        os.setgroups([]); os.setgid(\(user)); os.setuid(\(user))
+        line = sys.argv[2]
+        def report(n): return (line.replace("%032x" % 0xfeed, "%032x" % n) + "\\n").encode()
+        def connect():
+          s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); return s
+        def acknowledged(s, n):
+          seen = b""
+          while b'"acknowledged":%d}' % n not in seen:
+            more = s.recv(65536)
+            if not more: return False
+            seen += more
+          return True
+        def say(text): print(text, flush=True)
+        \(text)
+        """, agent.socketPath, AgentClient.report(id: 0xfeed),
+      ], output: output)
     return (process, output)
   }
 

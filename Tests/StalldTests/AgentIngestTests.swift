@@ -132,25 +132,23 @@ struct AgentIngestTests {
   func fatal() throws {
     let agent = try RunningAgent()
     func host(_ lines: [String], _ end: String) throws -> Process {
-      let process = Process()
-      process.executableURL = URL(fileURLWithPath: "/usr/bin/python3")
-      process.arguments = [
-        "-c",
-        """
-        import socket, sys, os, time, signal
-        # How it has ended is known when it was waited for, and the agent does not ask for long.
-        if child := os.fork():
-          os.waitpid(child, 0)
-          os._exit(0)
-        s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
-        s.sendall(sys.argv[2].encode())
-        seen, last = b"", b'"acknowledged":%d}' % sys.argv[2].count("\\n")
-        while last not in seen and (more := s.recv(4096)): seen += more
-        \(end)
-        """, agent.socketPath, lines.map { $0 + "\n" }.joined(),
-      ]
-      try process.run()
-      return process
+      try Program.start(
+        "/usr/bin/python3",
+        [
+          "-c",
+          """
+          import socket, sys, os, time, signal
+          # How it has ended is known when it was waited for, and the agent does not ask for long.
+          if child := os.fork():
+            os.waitpid(child, 0)
+            os._exit(0)
+          s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
+          s.sendall(sys.argv[2].encode())
+          seen, last = b"", b'"acknowledged":%d}' % sys.argv[2].count("\\n")
+          while last not in seen and (more := s.recv(4096)): seen += more
+          \(end)
+          """, agent.socketPath, lines.map { $0 + "\n" }.joined(),
+        ])
     }
     func started(_ id: Int) -> String { AgentClient.report(id: id, event: "stall.started") }
     let killed = try host([started(1)], "os.kill(os.getpid(), signal.SIGKILL)")

@@ -76,14 +76,10 @@ struct AgentKillTests {
     var promised: [(first: Int, count: Int)] = []
     for round in 0..<Self.rounds {
       let first = 1 + round * 100_000
-      let host = Process()
-      host.executableURL = URL(fileURLWithPath: "/usr/bin/python3")
-      host.arguments = [
-        Repository.file("Tests/Support/agent-client.py").path, agent.socketPath, String(first),
-      ]
       let output = Pipe()
-      host.standardOutput = output
-      try host.run()
+      let host = try Program.start(
+        "/usr/bin/python3",
+        [Repository.file("Tests/Support/agent-client.py").path, agent.socketPath, String(first)], output: output)
       _ = output.fileHandleForReading.availableData
       usleep(UInt32.random(in: 0...20_000))
       kill(host.processIdentifier, SIGKILL)

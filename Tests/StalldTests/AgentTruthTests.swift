@@ -14,20 +14,13 @@ struct AgentTruthTests {
     _ scenario: String, _ milliseconds: Int, agent: RunningAgent, through wrapper: [String] = [],
     environment: [String: String] = [:]
   ) throws -> Process {
-    let process = Process()
     let command = wrapper + [try Program.built("StallVictim", "debug").path, scenario, String(milliseconds)]
-    process.executableURL = URL(fileURLWithPath: command[0])
-    process.arguments = Array(command.dropFirst())
-    process.environment = ProcessInfo.processInfo.environment
-      .filter { !$0.key.hasPrefix("STALLMONITOR_") && !$0.key.hasSuffix("_DIRECTORY") }
-      .merging([
+    let process = try Program.start(
+      command[0], Array(command.dropFirst()),
+      environment: [
         "STALLMONITOR_SINK": "agent:\(agent.socketPath)", "STALLMONITOR_THRESHOLD": "100ms",
         "STALLMONITOR_SERVICE_NAME": "truth-\(UUID().uuidString)",
-      ]) { $1 }
-      .merging(environment) { $1 }
-    process.standardOutput = FileHandle.nullDevice
-    process.standardError = FileHandle.nullDevice
-    try process.run()
+      ].merging(environment) { $1 }, errors: FileHandle.nullDevice)
     leftovers.add(process.processIdentifier)
     return process
   }
@@ -55,21 +48,18 @@ struct AgentTruthTests {
     throws
     -> Process
   {
-    let process = Process()
-    process.executableURL = URL(fileURLWithPath: "/usr/bin/python3")
-    process.standardOutput = output
-    process.arguments = [
-      "-c",
-      """
-      import os, signal, socket, sys, time
-      if sys.argv[3]: os.setgroups([]); os.setgid(int(sys.argv[3])); os.setuid(int(sys.argv[3]))
-      s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
-      s.sendall(sys.argv[2].encode())
-      \(text)
-      """, agent.socketPath, lines.map { $0 + "\n" }.joined(), user.map(String.init) ?? "",
-    ]
-    try process.run()
-    return process
+    try Program.start(
+      "/usr/bin/python3",
+      [
+        "-c",
+        """
+        import os, signal, socket, sys, time
+        if sys.argv[3]: os.setgroups([]); os.setgid(int(sys.argv[3])); os.setuid(int(sys.argv[3]))
+        s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
+        s.sendall(sys.argv[2].encode())
+        \(text)
+        """, agent.socketPath, lines.map { $0 + "\n" }.joined(), user.map(String.init) ?? "",
+      ], output: output ?? FileHandle.standardOutput)
   }
 
   /// What is written of a process's sleep on its loop.

@@ -11,7 +11,7 @@ import Testing
 struct FleetSwitchTests {
   /// A service that stalls again and again, for 150 ms each.
   private final class Service {
-    let process = Process()
+    let process: Process
     /// In memory, where the record of a stall lies that it is killed in.
     private let state = URL(fileURLWithPath: "/dev/shm/stalld-test-\(UUID().uuidString)")
     private let words: URL
@@ -20,16 +20,12 @@ struct FleetSwitchTests {
       try FileManager.default.createDirectory(at: state, withIntermediateDirectories: false)
       words = state.appending(path: "words")
       try Data().write(to: words)
-      process.executableURL = try Program.built("StallVictim", "debug")
-      process.arguments = [scenario, "150"]
-      process.environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("STALLMONITOR_") }.merging([
-        "STALLMONITOR_SINK": "agent:\(agent.socketPath)", "STALLMONITOR_STATE_DIRECTORY": state.path,
-        "STALLMONITOR_REPEAT_WINDOW": "0s", "STALLMONITOR_BUDGET": "0", "STALLMONITOR_SERVICE_NAME": "web",
-      ]) { $1 }
-      .merging(more) { $1 }
-      process.standardOutput = FileHandle.nullDevice
-      process.standardError = try FileHandle(forWritingTo: words)
-      try process.run()
+      process = try Program.start(
+        Program.built("StallVictim", "debug").path, [scenario, "150"],
+        environment: [
+          "STALLMONITOR_SINK": "agent:\(agent.socketPath)", "STALLMONITOR_STATE_DIRECTORY": state.path,
+          "STALLMONITOR_REPEAT_WINDOW": "0s", "STALLMONITOR_BUDGET": "0", "STALLMONITOR_SERVICE_NAME": "web",
+        ].merging(more) { $1 }, errors: FileHandle(forWritingTo: words))
     }
 
     var said: String { (try? String(contentsOf: words, encoding: .utf8)) ?? "" }

@@ -115,20 +115,14 @@ struct HostWatchdogTests {
     _ scenario: String, _ milliseconds: Int, interval: String, readingFrom manager: NotifySocket?, address: String,
     environment: [String: String] = [:]
   ) throws -> Life {
-    let process = Process()
-    process.executableURL = try Program.built("StallVictim", "debug")
-    process.arguments = [scenario, String(milliseconds)]
     let scratch = try ScratchDirectory()
-    process.environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("STALLMONITOR_") }
-      .merging([
+    let talk = Pipe()
+    let process = try Program.start(
+      Program.built("StallVictim", "debug").path, [scenario, String(milliseconds)],
+      environment: [
         "NOTIFY_SOCKET": address, "WATCHDOG_USEC": interval, "STALLMONITOR_SYSTEMD_WATCHDOG": "true",
         "STALLMONITOR_SINK": "file:\(scratch.url.path)/lines",
-      ]) { $1 }.merging(environment) { $1 }
-    let talk = Pipe()
-    process.standardError = talk
-    process.standardInput = FileHandle.nullDevice
-    process.standardOutput = FileHandle.nullDevice
-    try process.run()
+      ].merging(environment) { $1 }, errors: talk)
     var life = Life()
     while process.isRunning {
       guard let manager else {

@@ -7,7 +7,7 @@ import Testing
 
 /// `/metrics` and `/healthz`, asked by real clients.
 @Suite(
-  .serialized, .takingTurns, .repeatedAfterStandstills(because: "wake-ups are counted over a time"),
+  .serialized, .takingTurns,
   .timeLimit(.minutes(3))) struct MetricsServerTests
 {
   @Test func answersWhatIsAskedFor() throws {
@@ -51,7 +51,8 @@ import Testing
     #expect(!FileManager.default.fileExists(atPath: path))
   }
 
-  @Test func nothingWakesWhileNobodyAsks() throws {
+  @Test(.repeatedAfterStandstills(because: "wake-ups are counted over a time"))
+  func nothingWakesWhileNobodyAsks() throws {
     let driver = try AgentDriver()
     let server = try driver.server()
     defer { try? driver.perform { _ in server.stop() } }
@@ -149,7 +150,7 @@ import Testing
 
 /// A Prometheus of the test's own.
 private final class Prometheus {
-  private let process = Process()
+  private let process: Process
   private let scratch: ScratchDirectory
   private let port: ReservedPort
   private let log: String
@@ -166,15 +167,13 @@ private final class Prometheus {
       """.utf8
     ).write(to: configuration)
     _ = FileManager.default.createFile(atPath: log, contents: nil)
-    process.executableURL = URL(filePath: Program.installed("prometheus")!)
-    process.arguments = [
-      "--config.file=\(configuration.path)", "--storage.tsdb.path=\(scratch.url.appending(path: "data").path)",
-      "--web.listen-address=127.0.0.1:\(port.number)", "--log.level=warn",
-    ]
-    process.standardInput = FileHandle.nullDevice
-    process.standardOutput = try FileHandle(forWritingTo: URL(filePath: log))
-    process.standardError = process.standardOutput
-    try process.run()
+    let output = try FileHandle(forWritingTo: URL(filePath: log))
+    process = try Program.start(
+      Program.installed("prometheus")!,
+      [
+        "--config.file=\(configuration.path)", "--storage.tsdb.path=\(scratch.url.appending(path: "data").path)",
+        "--web.listen-address=127.0.0.1:\(port.number)", "--log.level=warn",
+      ], output: output, errors: output)
   }
 
   var complaints: String { (try? String(contentsOfFile: log, encoding: .utf8)) ?? "" }

@@ -129,11 +129,7 @@ struct NameFixtures {
           if not piece: sys.exit(1)
           got += piece
       """
-    let process = Process()
-    process.executableURL = URL(filePath: "/usr/bin/python3")
-    process.arguments = ["-c", program, agent.socketPath, String(user)] + lines
-    try process.run()
-    return process
+    return try Program.start("/usr/bin/python3", ["-c", program, agent.socketPath, String(user)] + lines)
   }
 }
 

@@ -41,20 +41,14 @@ struct NotificationTests {
   static let longerThanAnySocketName = "/" + String(repeating: "x", count: 200)
 
   private func start(environment: [String: String]) throws -> Process {
-    let process = Process()
-    process.executableURL = try Program.built("stalld", "debug")
     // What it would use if it were installed is not there.
-    let place = scratch.url.path
-    process.arguments =
+    let directory = scratch.url.path
+    return try Program.start(
+      Program.built("stalld", "debug").path,
       [
-        "run", "--socket", "\(place)/s", "--control", "\(place)/c", "--details", "\(place)/details", "--output",
-        "stdout",
-      ]
-    process.environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("STALLMONITOR_") }
-      .merging(environment) { $1 }
-    process.standardInput = FileHandle.nullDevice
-    try process.run()
-    return process
+        "run", "--socket", "\(directory)/s", "--control", "\(directory)/c", "--details", "\(directory)/details",
+        "--output", "stdout",
+      ], environment: environment)
   }
 
   /// Without a word from the daemon its readiness shows in what it does: it blocks the signals that it reads.

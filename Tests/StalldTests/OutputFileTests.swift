@@ -7,7 +7,7 @@ import Testing
 
 /// A file that the agent writes, as a shipper and an operator find it.
 @Suite(
-  .serialized, .takingTurns, .repeatedAfterStandstills(because: "wake-ups are counted over a time"),
+  .serialized, .takingTurns,
   .timeLimit(.minutes(3)))
 final class OutputFileTests {
   let scratch: ScratchDirectory

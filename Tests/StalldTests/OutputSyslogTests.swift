@@ -131,18 +131,13 @@ private final class SyslogDaemon {
   }
 
   func start() throws {
-    let process = Process()
-    process.executableURL = URL(fileURLWithPath: Program.installed("rsyslogd")!)
     let path = scratch.url.path
-    process.arguments = ["-n", "-f", "\(path)/conf", "-i", "\(path)/pid"]
-    process.standardOutput = FileHandle.nullDevice
-    process.standardError = FileHandle.nullDevice
     // A worker thread of libdispatch, as a test runs on, has SIGTERM blocked, and rsyslogd would inherit that.
     var (none, before) = (sigset_t(), sigset_t())
     pthread_sigmask(SIG_SETMASK, &none, &before)
     defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
-    try process.run()
-    self.process = process
+    process = try Program.start(
+      Program.installed("rsyslogd")!, ["-n", "-f", "\(path)/conf", "-i", "\(path)/pid"], errors: FileHandle.nullDevice)
     try waitUntil { access(socket, F_OK) == 0 }
   }
 

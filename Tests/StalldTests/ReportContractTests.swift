@@ -2,6 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
+@testable import StallReport
 @testable import stalld
 
 /// What Documentation/ReportContract.md promises to whoever reads reports.
@@ -68,6 +69,96 @@ struct ReportContractTests {
       let key = String(path.split(separator: ".").last ?? "").replacing("[]", with: "")
       #expect(full.contains("\"\(key)\":") || full.contains("\"\(path)\":"), "\(path)")
     }
+  }
+
+  @Test("the agent refuses a line without a member that the schema requires, and no other")
+  func requiredMembers() throws {
+    let line = try #require(Judge.reports("every-key").last)
+    let report = try #require(JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
+    let schema = try #require(
+      JSONSerialization.jsonObject(with: Data(contentsOf: ReportSchema.current)) as? [String: Any])
+    /// Every member of the report's objects, and whether the schema requires it.
+    func members(_ object: [String: Any], _ schema: [String: Any], _ path: [String]) -> [(
+      path: [String], isRequired: Bool
+    )] {
+      let required = schema["required"] as? [String] ?? []
+      let properties = schema["properties"] as? [String: [String: Any]] ?? [:]
+      return object.flatMap { key, value -> [(path: [String], isRequired: Bool)] in
+        let inner = (value as? [String: Any]).map { members($0, properties[key] ?? [:], path + [key]) } ?? []
+        return [(path + [key], required.contains(key))] + inner
+      }
+    }
+    func without(_ path: ArraySlice<String>, _ object: [String: Any]) -> [String: Any] {
+      var object = object
+      if let key = path.first, path.count > 1, let inner = object[key] as? [String: Any] {
+        object[key] = without(path.dropFirst(), inner)
+      } else if let key = path.first {
+        object[key] = nil
+      }
+      return object
+    }
+    func isTaken(_ report: [String: Any]) throws -> Bool {
+      let bytes = try Array(JSONSerialization.data(withJSONObject: report))
+      return bytes.withUnsafeBufferPointer { buffer in
+        guard let parts = try? LineScanner.scan(buffer) else { return false }
+        return parts.kind == .report && parts.missing == nil
+      }
+    }
+    try #require(try isTaken(report))
+    // The agent writes the pid itself, and passes on objects that may be left out as they are.
+    let others = [
+      "process.pid", "process.executable.build_id.gnu", "process.user.id", "process.group.id", "systemd.unit",
+    ]
+    for (path, isRequired) in members(report, schema, []) {
+      let name = path.joined(separator: ".")
+      let isOptional =
+        others.contains(name) || ["stall.suppressed.", "stall.path.", "call_tree."].contains { name.hasPrefix($0) }
+      #expect(try isTaken(without(path[...], report)) == (!isRequired || isOptional), "\(name)")
+    }
+  }
+
+  @Test("a report with all properties has every key but the agent's own")
+  func everyPropertyIsWritten() throws {
+    let frame = StackFrame(
+      symbol: "a", file: "/a.swift", line: 1, isInlined: true, module: "/bin/a", buildID: "0a", offset: 16)
+    var evidence = Verdict.Evidence(state: "blocked", wait: "futex(wait)")
+    evidence.usage = ResourceUsage(
+      observed: 1, cpu: 1, runDelay: 1, throttled: 1, majorFaults: 1, minorFaults: 1, blockDelay: 1,
+      pressure: PressureTotals(processor: 1, storage: 1, memory: 1))
+    (evidence.frozenNanoseconds, evidence.stolen, evidence.memoryShortage) = (1, 1, 1)
+    evidence.lockHolder = LockHolder(thread: 2, kind: .mutex)
+    evidence.deadlock = [1, 2]
+    evidence.callouts = CalloutTimes(count: 2, age: 1, longest: 1)
+    (evidence.samplesDisagree, evidence.watchEnded) = (true, true)
+    var report = Report(
+      time: Timestamp(seconds: 1, nanoseconds: 0), event: .ended, stallID: "a", sequence: 1, thresholdNanoseconds: 1,
+      durationNanoseconds: 1, verdict: Verdict(cause: .lock, evidence: evidence), culprit: frame, fingerprint: "v1:a",
+      samples: 1,
+      loop: .init(name: "main", kind: LoopKind.loop, mode: "default", phase: .afterWaiting, callout: "timer"),
+      threadID: 1, threadName: "a",
+      origin: .init(
+        processID: 1, executablePath: "/bin/a", executableBuildID: "0a", serviceName: "a", serviceVersion: "1",
+        hostName: "h"),
+      stack: [frame], captureMethod: .procfs, isApproximate: true, isTruncated: true, captureFailure: .threadEnded,
+      threads: [
+        .init(
+          id: 2, name: "b", role: .lockHolder, state: "running", stack: [frame], captureMethod: .perf,
+          isApproximate: true, isTruncated: true, captureFailure: .threadEnded)
+      ], path: CallTree.Path(frames: [frame], share: 1), detailFile: "/d",
+      tally: SuppressedStalls(count: 1, total: 1, longest: 1, window: 1, isOverBudget: true), threadsOmitted: 1)
+    (report.isAborting, report.droppedLines) = (true, 1)
+    let line = String(decoding: report.line(), as: UTF8.self)
+    let missing = try leaves().keys.filter { path in
+      let key = String(path.split(separator: ".").last ?? "").replacing("[]", with: "")
+      return !line.contains("\"\(key)\":") && !line.contains("\"\(path)\":")
+    }
+    // From the kernel by the agent; of what was cut; and of a stall whose names are left to the agent (`UnnamedCallTree`).
+    let others = [
+      "process.reported_pid", "process.linux.cgroup", "process.exit_code", "process.exit_signal", "process.exit_result",
+      "systemd.unit", "frames_omitted", "call_tree.weight_ms", "call_tree.nodes.parent[]",
+      "call_tree.nodes.weight_ms[]",
+    ]
+    #expect(Set(missing) == Set(others))
   }
 
   @Test("what the agent stamps into a line is of the contract")

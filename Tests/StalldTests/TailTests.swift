@@ -9,7 +9,7 @@ import Testing
 @Suite(.serialized, .takingTurns, .timeLimit(.minutes(3))) struct TailTests {
   /// A running `stalld tail`.
   final class Tail {
-    let process = Process()
+    let process: Process
     let input = Pipe()
     private let scratch: ScratchDirectory
     private let outputs: [URL]
@@ -18,13 +18,9 @@ import Testing
       scratch = try ScratchDirectory()
       outputs = ["out", "err"].map { [scratch] in scratch.url.appending(path: $0) }
       for file in outputs { try Data().write(to: file) }
-      process.executableURL = try Program.built("stalld", "debug")
-      process.arguments = ["tail"] + arguments
-      process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
-      process.standardInput = input
-      process.standardOutput = try FileHandle(forWritingTo: outputs[0])
-      process.standardError = try FileHandle(forWritingTo: outputs[1])
-      try process.run()
+      process = try Program.start(
+        Program.built("stalld", "debug").path, ["tail"] + arguments, environment: environment, input: input,
+        output: FileHandle(forWritingTo: outputs[0]), errors: FileHandle(forWritingTo: outputs[1]))
     }
 
     deinit {

@@ -130,15 +130,6 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// The default configuration.
   public init() {}
 
-  /// What a threshold may be.
-  static let allowedThreshold: ClosedRange<Duration> = .milliseconds(1) ... .seconds(3600)
-  static let allowedRepeatWindow: ClosedRange<Duration> = .zero ... .seconds(3600)
-  static let allowedBudget = 0...10000
-  static let allowedSampling: ClosedRange<Duration> = .milliseconds(10) ... .seconds(60)
-  /// `sun_path` (unix(7)) with its zero byte has 108.
-  static let longestSocketPath = 107
-  static let allowedActionTime: ClosedRange<Duration> = .zero ... .seconds(3600)
-
   /// The first abort that comes before a stall is one.
   var earlyAbort: StallAction? { actions.first { $0.kind == .abort && $0.after < threshold } }
 }

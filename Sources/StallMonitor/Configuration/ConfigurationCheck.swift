@@ -2,38 +2,37 @@ extension StallMonitorConfiguration {
   /// Throws if a value set in code cannot be used.
   func check() throws(StallMonitorError) {
     guard Self.allowedThreshold.contains(threshold) else {
-      throw .invalidConfiguration(key: "threshold", value: "\(threshold)", allowed: "from 1 ms to 1 h")
+      throw .invalidConfiguration(
+        key: "threshold", value: "\(threshold)", allowed: "from \(Self.allowedThreshold.words)")
     }
     guard Self.allowedThreshold.contains(backgroundTaskThreshold) else {
       throw .invalidConfiguration(
         key: "backgroundTaskThreshold", value: "\(backgroundTaskThreshold)", allowed: "from 1 ms to 1 h")
     }
     guard Self.allowedRepeatWindow.contains(repeatWindow) else {
-      throw .invalidConfiguration(key: "repeatWindow", value: "\(repeatWindow)", allowed: "0 s to 1 h")
+      throw .invalidConfiguration(
+        key: "repeatWindow", value: "\(repeatWindow)", allowed: Self.allowedRepeatWindow.words)
     }
     guard Self.allowedBudget.contains(budget) else {
-      throw .invalidConfiguration(key: "budget", value: "\(budget)", allowed: "0 to 10000")
+      throw .invalidConfiguration(key: "budget", value: "\(budget)", allowed: Self.allowedBudget.words)
     }
     guard Self.allowedSampling.contains(sampling) else {
-      throw .invalidConfiguration(key: "sampling", value: "\(sampling)", allowed: "from 10 ms to 1 min")
+      throw .invalidConfiguration(key: "sampling", value: "\(sampling)", allowed: "from \(Self.allowedSampling.words)")
     }
     for action in actions where !Self.allowedActionTime.contains(action.after) {
-      throw .invalidConfiguration(key: "actions", value: "\(action)", allowed: "after 0 s to 1 h")
+      throw .invalidConfiguration(key: "actions", value: "\(action)", allowed: "after \(Self.allowedActionTime.words)")
     }
     if let action = earlyAbort {
       throw .invalidConfiguration(
-        key: "actions", value: "\(action)", allowed: "after the threshold (\(threshold)) to 1 h")
+        key: "actions", value: "\(action)",
+        allowed: "after the threshold (\(threshold)) to \(Self.allowedActionTime.wordsOfUpperBound)")
     }
-    if case .file(let path) = sink, path.isEmpty {
-      throw .invalidConfiguration(key: "sink", value: "\(sink)", allowed: ".standardOutput, or .file with a path")
-    }
-    if case .agent(let path) = sink, !StallMonitorConfiguration.isSocketPath(path) {
-      throw .invalidConfiguration(
-        key: "sink", value: "\(sink)",
-        allowed: ".agent with an absolute path of at most \(Self.longestSocketPath) bytes")
+    guard Sink("\(sink)") == sink else {
+      throw .invalidConfiguration(key: "sink", value: "\(sink)", allowed: sink.allowedInCode)
     }
     if let stateDirectory, !stateDirectory.hasPrefix("/") {
-      throw .invalidConfiguration(key: "stateDirectory", value: stateDirectory, allowed: "an absolute path")
+      throw .invalidConfiguration(
+        key: "stateDirectory", value: stateDirectory, allowed: MonitorSetting.stateDirectory.allowed)
     }
   }
 }
@@ -46,13 +45,15 @@ extension StallMonitorConfiguration {
 
   /// Throws if a loop cannot be watched by this name and threshold.
   static func checkLoop(name: String, threshold: Duration?) throws(StallMonitorError) {
-    guard (1...64).contains(name.utf8.count), name.unicodeScalars.allSatisfy({ $0.value >= 32 && $0.value != 127 })
+    guard allowedLoopName.contains(name.utf8.count),
+      name.unicodeScalars.allSatisfy({ $0.value >= 32 && $0.value != 127 })
     else {
       throw .invalidLoop(
-        key: "name", value: "\"\(name.limited(to: 100))\"", allowed: "1 to 64 bytes without control characters")
+        key: "name", value: "\"\(name.limited(to: 100))\"",
+        allowed: "\(allowedLoopName.words) bytes without control characters")
     }
     if let threshold, !allowedThreshold.contains(threshold) {
-      throw .invalidLoop(key: "threshold", value: "\(threshold)", allowed: "from 1 ms to 1 h")
+      throw .invalidLoop(key: "threshold", value: "\(threshold)", allowed: "from \(allowedThreshold.words)")
     }
   }
 }
@@ -64,23 +65,6 @@ extension StallAction: CustomStringConvertible {
     case .call: "call after \(after)"
     case .writeDetailFile: "writeDetailFile after \(after)"
     case .abort: "abort after \(after)"
-    }
-  }
-}
-
-extension StallMonitorConfiguration.Sink: CustomStringConvertible {
-  /// A sink as the environment variable spells it; nil if it is none.
-  package init?(_ text: String) {
-    guard let sink = Environment.parseSink(text) else { return nil }
-    self = sink
-  }
-
-  /// The sink as the environment variable spells it.
-  public var description: String {
-    switch self {
-    case .standardOutput: "stdout"
-    case .file(let path): "file:\(path)"
-    case .agent(let path): "agent:\(path)"
     }
   }
 }

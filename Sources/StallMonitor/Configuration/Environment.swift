@@ -70,7 +70,9 @@ struct Environment {
     if let text = variables[MonitorSetting.abortVariable], !text.isEmpty {
       return Problem(
         variable: MonitorSetting.abortVariable, value: text,
-        allowed: "from the threshold (\(configuration.threshold)) to 60min; or off")
+        allowed:
+          "from the threshold (\(configuration.threshold)) to \(StallMonitorConfiguration.allowedActionTime.spelledUpperBound); or off"
+      )
     }
     return Problem(
       variable: MonitorSetting.thresholdVariable, value: variables[MonitorSetting.thresholdVariable] ?? "",
@@ -144,17 +146,6 @@ struct Environment {
     }
     let product = (value * nanoseconds).rounded()
     return product < 9e18 ? .nanoseconds(Int64(product)) : nil
-  }
-
-  static func parseSink(_ text: String) -> StallMonitorConfiguration.Sink? {
-    if text == "stdout" { return .standardOutput }
-    if text.hasPrefix("agent:") {
-      let path = String(text.dropFirst("agent:".count))
-      return StallMonitorConfiguration.isSocketPath(path) ? .agent(path: path) : nil
-    }
-    guard text.hasPrefix("file:") else { return nil }
-    let path = String(text.dropFirst("file:".count))
-    return path.isEmpty ? nil : .file(path: path)
   }
 
   /// `key=value` pairs separated by commas, percent-encoded (OpenTelemetry specification, "Specifying resource

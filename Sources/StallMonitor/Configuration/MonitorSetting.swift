@@ -2,7 +2,7 @@
 ///
 /// The readers of variables and of a `ConfigReader` use this table. README.md, the doc comments and the options in C are checked against it
 /// by a test.
-struct MonitorSetting: Sendable {
+package struct MonitorSetting: Sendable {
   /// What a `ConfigReader` calls it.
   let key: String
   /// The environment variable.
@@ -14,7 +14,7 @@ struct MonitorSetting: Sendable {
   /// The default as the variable spells it; nil if it comes from elsewhere.
   let standard: String?
   /// What may stand in the variable, in words.
-  let allowed: String
+  package let allowed: String
   /// Lays a text over a configuration; false, and nothing changes, if it cannot be used.
   let apply: @Sendable (String, inout StallMonitorConfiguration) -> Bool
 
@@ -49,7 +49,7 @@ struct MonitorSetting: Sendable {
   ) -> MonitorSetting {
     MonitorSetting(
       key, variable, property: property, standard: "off",
-      allowed: "a number with a unit us, ms, s or min, up to 60min, such as 30s; or off"
+      allowed: "\(units), up to \(StallMonitorConfiguration.allowedActionTime.spelledUpperBound), such as 30s; or off"
     ) { text, configuration in
       guard let time = Environment.parseActionTime(text) else { return false }
       let kind = make(.zero).kind
@@ -59,12 +59,28 @@ struct MonitorSetting: Sendable {
     }
   }
 
+  private static let units = "a number with a unit us, ms, s or min"
+  private static let budgetLimit = StallMonitorConfiguration.allowedBudget
+  /// What a budget may be.
+  static let budgetWords =
+    "a whole number of stalls a minute, \(budgetLimit.lowerBound) (no limit) to \(budgetLimit.upperBound)"
+  /// What a selection of threads may be.
+  static let threadWords = StallMonitorConfiguration.ThreadSelection.allCases.map(\.rawValue).joined(separator: ", ")
   private static let truth = "true or false (also 1/0, yes/no, on/off)"
 
   static let abortVariable = "STALLMONITOR_ABORT_AFTER"
   static let serviceManagerVariable = "STALLMONITOR_SYSTEMD_WATCHDOG"
   static let thresholdVariable = "STALLMONITOR_THRESHOLD"
   static let sinkVariable = "STALLMONITOR_SINK"
+
+  package static let sink = MonitorSetting(
+    "sink", sinkVariable, property: "sink", option: "sink", standard: "stdout",
+    allowed: StallMonitorConfiguration.Sink.allowed, \.sink, parse: { StallMonitorConfiguration.Sink($0) })
+  package static let stateDirectory = MonitorSetting(
+    "stateDirectory", "STALLMONITOR_STATE_DIRECTORY", property: "stateDirectory", option: "state_directory",
+    standard: nil, allowed: "an absolute path, such as /run/app", \.stateDirectory,
+    // The property is optional: without the type, a path that cannot be used would be a property that is nil.
+    parse: { path -> String?? in path.hasPrefix("/") ? .some(path) : .none })
 
   /// All settings, in the order in which variables are read and problems are named.
   static let all: [MonitorSetting] = [
@@ -80,33 +96,26 @@ struct MonitorSetting: Sendable {
       \.backgroundTaskThreshold, parse: Environment.parseThreshold),
     MonitorSetting(
       "threshold", thresholdVariable, property: "threshold", option: "threshold_ms", standard: "250ms",
-      allowed: "a number with a unit us, ms, s or min, from 1ms to 60min, such as 250ms or 1.5s", \.threshold,
-      parse: Environment.parseThreshold),
-    MonitorSetting(
-      "sink", sinkVariable, property: "sink", option: "sink", standard: "stdout",
-      allowed:
-        "stdout; file: and a path, such as file:/var/log/app/stalls.jsonl; or agent: and the absolute path of the agent's socket, at most \(StallMonitorConfiguration.longestSocketPath) bytes, such as agent:/run/stalld/stalld.sock",
-      \.sink, parse: Environment.parseSink),
+      allowed: "\(units), from \(StallMonitorConfiguration.allowedThreshold.spelled), such as 250ms or 1.5s",
+      \.threshold, parse: Environment.parseThreshold),
+    sink,
     MonitorSetting(
       "repeatWindow", "STALLMONITOR_REPEAT_WINDOW", property: "repeatWindow", standard: "30s",
-      allowed: "a number with a unit us, ms, s or min, up to 60min, such as 30s; 0s tells every stall", \.repeatWindow,
-      parse: Environment.parseRepeatWindow),
+      allowed:
+        "\(units), up to \(StallMonitorConfiguration.allowedRepeatWindow.spelledUpperBound), such as 30s; 0s reports every stall",
+      \.repeatWindow, parse: Environment.parseRepeatWindow),
     MonitorSetting(
       "budget", "STALLMONITOR_BUDGET", property: "budget", standard: "60",
-      allowed: "a whole number of stalls a minute, 0 (no limit) to 10000", \.budget,
+      allowed: budgetWords, \.budget,
       parse: { Int($0).flatMap { StallMonitorConfiguration.allowedBudget.contains($0) ? $0 : nil } }),
     MonitorSetting(
       "sampling", "STALLMONITOR_SAMPLING", property: "sampling", standard: "100ms",
-      allowed: "a number with a unit us, ms, s or min, from 10ms to 1min, such as 100ms", \.sampling,
+      allowed: "\(units), from \(StallMonitorConfiguration.allowedSampling.spelled), such as 100ms", \.sampling,
       parse: Environment.parseSampling),
-    MonitorSetting(
-      "stateDirectory", "STALLMONITOR_STATE_DIRECTORY", property: "stateDirectory", option: "state_directory",
-      standard: nil, allowed: "an absolute path, such as /run/app", \.stateDirectory,
-      // The property is optional: without the type, a path that cannot be used would be a property that is nil.
-      parse: { path -> String?? in path.hasPrefix("/") ? .some(path) : .none }),
+    stateDirectory,
     MonitorSetting(
       "threads", "STALLMONITOR_THREADS", property: "captureThreads", standard: "lock-holder",
-      allowed: StallMonitorConfiguration.ThreadSelection.allCases.map(\.rawValue).joined(separator: ", "),
+      allowed: threadWords,
       \.captureThreads, parse: StallMonitorConfiguration.ThreadSelection.init(rawValue:)),
     MonitorSetting(
       "serviceName", "STALLMONITOR_SERVICE_NAME", property: "serviceName", option: "service_name", standard: nil,

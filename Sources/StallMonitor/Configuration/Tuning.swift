@@ -50,22 +50,25 @@ extension Tuning {
     let longest = configuration.actions.filter { $0.kind == .abort }.map(\.after).min()
     threshold = read(
       "threshold", current.threshold,
-      allowed: "from \"1ms\" to \"60min\"" + (longest.map { ", and not longer than the abort's time (\($0))" } ?? "")
+      allowed: "from \(StallMonitorConfiguration.allowedThreshold.quoted)"
+        + (longest.map { ", and not longer than the abort's time (\($0))" } ?? "")
     ) { value in
       text.string(value).flatMap(Environment.parseThreshold).flatMap { $0 <= longest ?? $0 ? $0 : nil }
     }
-    repeatWindow = read("repeat_window", current.repeatWindow, allowed: "\"0s\" to \"60min\"") {
+    repeatWindow = read(
+      "repeat_window", current.repeatWindow, allowed: StallMonitorConfiguration.allowedRepeatWindow.quoted
+    ) {
       text.string($0).flatMap(Environment.parseRepeatWindow)
     }
-    budget = read("budget", current.budget, allowed: "a whole number, 0 (no limit) to 10000") {
+    budget = read("budget", current.budget, allowed: MonitorSetting.budgetWords) {
       text.integer($0).flatMap { StallMonitorConfiguration.allowedBudget.contains($0) ? $0 : nil }
     }
-    sampling = read("sampling", current.sampling, allowed: "\"10ms\" to \"1min\"") {
+    sampling = read("sampling", current.sampling, allowed: StallMonitorConfiguration.allowedSampling.quoted) {
       text.string($0).flatMap(Environment.parseSampling)
     }
     captureThreads = read(
       "threads", current.captureThreads,
-      allowed: StallMonitorConfiguration.ThreadSelection.allCases.map(\.rawValue).joined(separator: ", ")
+      allowed: MonitorSetting.threadWords
     ) { text.string($0).flatMap(StallMonitorConfiguration.ThreadSelection.init(rawValue:)) }
     symbolication = read("symbolication", current.symbolication, allowed: "agent, host") {
       text.string($0).flatMap(Symbolication.init(rawValue:))

@@ -31,7 +31,7 @@ final class FrameResolver {
     var offset: UInt64
   }
 
-  // What has been found out of a place, to the last word: the stacks of one stall, and of one host, have most frames in common.
+  // Complete answers by address: the stacks of one stall, and of one host, have most frames in common.
   private var known: [CodeLocation: [StackFrame]] = [:]
   // What `known` holds keeps its modules alive: an object's identity is not given to another one.
   private var knownModules: [ObjectIdentifier: LoadedModule] = [:]
@@ -112,12 +112,12 @@ final class FrameResolver {
     let key = CodeLocation(module: ObjectIdentifier(module), offset: offset)
     guard namesFrames else { return unnamed(frame, key: key, in: module) }
     if let frames = known[key] { return frames }
-    var place = StackFrame(module: module.path, buildID: module.buildID, offset: offset)
+    var result = StackFrame(module: module.path, buildID: module.buildID, offset: offset)
     var identity = module.identity
     identity.usesDebugFile = module.isMainExecutable || HostCode.ownerOfLibrary(module.path) == nil
     let answer = symbolizer.symbolize(module: identity, address: offset, deadline: deadline)
-    if answer.isIncomplete { place.pending = frame }
-    let frames = place.named(answer.frames, isExecutable: module.isMainExecutable)
+    if answer.isIncomplete { result.pending = frame }
+    let frames = result.named(answer.frames, isExecutable: module.isMainExecutable)
     guard !answer.isIncomplete else { return frames }
     makeRoom(for: module, key)
     known[key] = frames
@@ -137,17 +137,17 @@ final class FrameResolver {
 
   /// The frame as module, build id and offset; its function is known by its beginning.
   private func unnamed(_ frame: Backtrace.Frame, key: CodeLocation, in module: LoadedModule) -> [StackFrame] {
-    var place = StackFrame(module: module.path, buildID: module.buildID, offset: key.offset)
-    place.unnamed = frame
+    var result = StackFrame(module: module.path, buildID: module.buildID, offset: key.offset)
+    result.unnamed = frame
     if let start = functions[key] {
-      place.function = start
+      result.function = start
     } else {
       let start = cunwind_function_start(frame.lookupAddress)
       makeRoom(for: module, key)
       functions[key] = start > 0 ? start &- module.loadBias : key.offset
-      place.function = functions[key]
+      result.function = functions[key]
     }
-    return place.named([], isExecutable: module.isMainExecutable)
+    return result.named([], isExecutable: module.isMainExecutable)
   }
 
   /// The stack with the names of what lies in the system's and the runtime's libraries, for a verdict that hangs on them.

@@ -106,12 +106,12 @@ final class MappedRecord: @unchecked Sendable {  // The loop stores one atomic w
 
   private func hide() { _ = clinux_pages_hide_file(pages, StallRecord.size) }
 
-  /// Fills a place.
+  /// Fills a slot.
   ///
   /// False, and nothing is written, if the line is longer than that.
-  private func write(_ line: [UInt8], turn: UInt64, to place: UInt64) -> Bool {
-    guard place < 2, line.count <= StallRecord.longestLine else { return false }
-    let start = StallRecord.headSize + Int(place) * StallRecord.placeSize
+  private func write(_ line: [UInt8], turn: UInt64, to slot: UInt64) -> Bool {
+    guard slot < 2, line.count <= StallRecord.longestLine else { return false }
+    let start = StallRecord.headSize + Int(slot) * StallRecord.slotSize
     pages.storeBytes(of: UInt64(line.count), toByteOffset: start + StallRecord.lengthOffset, as: UInt64.self)
     pages.storeBytes(
       of: StallRecord.checksum(of: line, turn: turn), toByteOffset: start + StallRecord.checksumOffset, as: UInt64.self)

@@ -1,8 +1,8 @@
 import StallReport
 
-/// What the file of a running stall looks like: a head, and two places for a report line, of which one is valid.
+/// What the file of a running stall looks like: a head, and two slots for a report line, of which one is valid.
 ///
-/// A line is written to the other place, and then the head says so with one store: a process that ends in the middle leaves the
+/// A line is written to the other slot, and then the head says so with one store: a process that ends in the middle leaves the
 /// older line whole. Numbers are in the machine's byte order; the file never leaves it.
 enum StallRecord {
   /// `STALLREC`, read as a little-endian number.
@@ -15,19 +15,19 @@ enum StallRecord {
   static let turnOffset = 16
   /// What the loop has passed since: 0 while the stall lasts.
   static let passedOffset = 64
-  /// Which place is valid, 0 or 1.
+  /// Which slot is valid, 0 or 1.
   static let validOffset = 128
 
   static let headSize = 4096
-  static let placeSize = 8192
-  static let size = headSize + 2 * placeSize
+  static let slotSize = 8192
+  static let size = headSize + 2 * slotSize
 
-  // Within a place.
+  // Within a slot.
   static let lengthOffset = 0
   static let checksumOffset = 8
   static let lineOffset = 16
-  /// What a place has room for.
-  static let longestLine = placeSize - lineOffset
+  /// The longest line that a slot holds.
+  static let longestLine = slotSize - lineOffset
 
   /// The watchdog's own mark in `passedOffset`; no turn's word, for its phase is none.
   static let closed = UInt64.max
@@ -61,11 +61,11 @@ enum StallRecord {
     guard passed == 0 || passed == turn else { return .over }
     let valid = word(validOffset)
     guard valid <= 1 else { return .unusable(reason: "it is damaged") }
-    let place = headSize + Int(valid) * placeSize
-    let length = word(place + lengthOffset)
+    let slot = headSize + Int(valid) * slotSize
+    let length = word(slot + lengthOffset)
     guard length > 1, length <= UInt64(Report.longestLine) else { return .unusable(reason: "it is damaged") }
-    let line = file[(place + lineOffset)..<(place + lineOffset + Int(length))]
-    guard checksum(of: line, turn: turn) == word(place + checksumOffset) else {
+    let line = file[(slot + lineOffset)..<(slot + lineOffset + Int(length))]
+    guard checksum(of: line, turn: turn) == word(slot + checksumOffset) else {
       return .unusable(reason: "it is damaged")
     }
     guard LineValidator.isReport(line, event: "stall.fatal\"") else { return .unusable(reason: "it holds no report") }

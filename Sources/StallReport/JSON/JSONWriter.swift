@@ -183,6 +183,12 @@ package struct JSONWriter {
     array(objects) { array, members in array.object { $0.append(members: members) } }
   }
 
+  /// Adds an array of the values that another writer has.
+  package mutating func member(_ key: StaticString, array values: JSONWriter) {
+    self.key(key)
+    array { if !values.bytes.isEmpty { $0.written(values) } }
+  }
+
   /// Adds an array of strings.
   package mutating func array(_ key: StaticString, _ strings: [String]) {
     self.key(key)

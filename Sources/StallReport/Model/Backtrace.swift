@@ -75,7 +75,7 @@ package enum CaptureFailure: String, Sendable, Error {
 }
 
 /// How a stack was taken.
-package enum CaptureMethod: String, Sendable {
+package enum CaptureMethod: String, Sendable, CaseIterable {
   /// Read from a thread that is blocked in the kernel.
   case procfs
   /// A perf event's sample of a thread that runs.

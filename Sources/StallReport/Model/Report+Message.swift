@@ -3,10 +3,10 @@ extension Report {
   package var message: String {
     let milliseconds = (durationNanoseconds + 500_000) / 1_000_000
     // What a heartbeat measures is how long the loop did not answer.
-    let isBeaten = loop.kind == LoopKind.mainQueue || loop.kind == LoopKind.cooperativePool
-    let noun = isBeaten ? (loop.kind == LoopKind.cooperativePool ? " pool" : " queue") : " loop"
     if loop.kind == LoopKind.taskPool, verdict.cause != .stopped { return messageOfTask }
-    let subject = verdict.cause == .stopped ? "the whole process" : loop.name + noun
+    let noun = LoopKind.noun(of: loop.kind)
+    let isBeaten = noun != "loop"
+    let subject = verdict.cause == .stopped ? "the whole process" : "\(loop.name) \(noun)"
     let (stood, stand) =
       isBeaten && verdict.cause != .stopped ? ("did not answer", "not answered") : ("stood still", "stood still")
     let what =

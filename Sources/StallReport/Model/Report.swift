@@ -10,7 +10,7 @@ package struct Report: Sendable {
   package static let longestUnnamedLine = 60_000
 
   /// What happened to the stall.
-  package enum Event: String, Sendable {
+  package enum Event: String, Sendable, CaseIterable {
     case started = "stall.started"
     case ongoing = "stall.ongoing"
     case ended = "stall.ended"

@@ -47,27 +47,28 @@ struct FrameReader {
   /// What no file is to be had of has the names of the line's own stack, as far as that was there, too.
   func tree(_ value: JSONText.Value?, beside judged: [FrameText]) -> CallTree? {
     guard let value else { return nil }
-    var known: [Place: [StackFrame]] = [:]
+    var known: [ModuleOffset: [StackFrame]] = [:]
     var inlined: [StackFrame] = []
     for given in judged {
       var frame = given.frame
       if given.isUnjudged { frame.symbol = nil }
       inlined.append(frame)
       if frame.isInlined { continue }
-      // One that nobody knows makes all of its place unknown.
-      known[Place(frame)] = inlined.contains { $0.symbol == nil } ? nil : inlined
+      // One that nobody knows makes all frames of its address unknown.
+      known[ModuleOffset(frame)] = inlined.contains { $0.symbol == nil } ? nil : inlined
       inlined = []
     }
-    let reader = CallTreeReader(text: text) { place in
-      if let frames = known[Place(place)] { return frames }
-      let frames = place.named(find(place) ?? [], isExecutable: isExecutable(place))
-      known[Place(place)] = frames
+    let reader = CallTreeReader(text: text) { unnamed in
+      if let frames = known[ModuleOffset(unnamed)] { return frames }
+      let frames = unnamed.named(find(unnamed) ?? [], isExecutable: isExecutable(unnamed))
+      known[ModuleOffset(unnamed)] = frames
       return frames
     }
     return reader.tree(value)
   }
 
-  private struct Place: Hashable {
+  /// What a frame is known by before it has names.
+  private struct ModuleOffset: Hashable {
     var module: String?
     var offset: UInt64?
 

@@ -2,7 +2,8 @@ import StallReport
 
 /// A column of a report's groups.
 ///
-/// The list of all columns is ``all``: CSV, JSON, the table and the page take their columns from it.
+/// CSV, JSON, the table and the data of the page derive from ``all``. `Page/ranking.js` and `Page/model.js` show that data; a test compares
+/// them with the list.
 struct GroupColumn: Sendable {
   /// What of a group it shows.
   enum Content: Sendable {

@@ -1,4 +1,3 @@
-import StallMonitor
 import StallReport
 import StallSymbols
 
@@ -6,10 +5,6 @@ import StallSymbols
 ///
 /// For the eye alone. Whom a stall is blamed on was decided where it happened, with more to go by.
 enum FrameColor {
-  private static let others = [
-    "LoopEngine", "StallMonitor", "StallReport", "Swift", "Foundation", "CoreFoundation", "Dispatch",
-  ]
-
   static func isOwn(symbol: String, module: String) -> Bool {
     if !module.isEmpty, HostCode.ownerOfLibrary(module) != nil { return false }
     guard !symbol.isEmpty else { return !module.isEmpty }
@@ -25,7 +20,7 @@ enum FrameColor {
     guard let path = words.first(where: { $0.contains(".") }), let first = path.split(separator: ".").first else {
       return true
     }
-    return !others.contains { first == $0 }
+    return HostCode.owner(of: first) == .host
   }
 }
 

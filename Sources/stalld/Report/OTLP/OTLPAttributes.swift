@@ -1,70 +1,72 @@
-import StallMonitor
 import StallReport
 
-/// Attributes of OTLP in JSON, as a list of `KeyValue` messages without its brackets.
+/// Attributes of OTLP in JSON: a list of `KeyValue` messages.
 ///
 /// Whole numbers are texts there, as protobuf's JSON has 64-bit integers.
 struct OTLPAttributes {
-  private(set) var bytes: [UInt8] = []
+  /// The messages, as the elements of an array.
+  private(set) var messages = JSONWriter()
   private let text: JSONText
 
   init(_ text: JSONText) { self.text = text }
 
   mutating func add(_ key: String, _ value: String) {
-    begin(key)
-    bytes += #"{"stringValue":"#.utf8 + JSONWriter.quoted(value) + "}}".utf8
+    append(key) { $0.member("stringValue", value) }
   }
 
   /// Adds a value of the report.
   ///
   /// With `asInteger` a text that is a whole number becomes one.
   mutating func add(_ key: String, _ value: JSONText.Value, asInteger: Bool = false) {
-    begin(key)
-    if asInteger, let text = text.string(value), let number = Int64(text) {
-      bytes += #"{"intValue":"\#(number)"}"#.utf8
+    let text = text
+    if asInteger, let number = text.string(value).flatMap({ Int64($0) }) {
+      append(key) { $0.member("intValue", String(number)) }
     } else {
-      append(value, key: key)
+      append(key) { Self.write(value, of: text, key: key, to: &$0) }
     }
-    bytes.append(UInt8(ascii: "}"))
   }
 
-  private mutating func begin(_ key: String) {
-    if !bytes.isEmpty { bytes.append(UInt8(ascii: ",")) }
-    bytes += #"{"key":"#.utf8 + JSONWriter.quoted(key) + #","value":"#.utf8
+  private mutating func append(_ key: String, _ value: (inout JSONWriter) -> Void) {
+    messages.object {
+      $0.member("key", key)
+      $0.object("value", required: true, value)
+    }
   }
 
-  /// Appends an `AnyValue` message.
-  private mutating func append(_ value: JSONText.Value, key: String) {
+  /// Writes the member of an `AnyValue` message.
+  private static func write(_ value: JSONText.Value, of text: JSONText, key: String, to message: inout JSONWriter) {
     switch value {
-    case .string: bytes += #"{"stringValue":"#.utf8 + JSONWriter.quoted(text.string(value) ?? "") + "}".utf8
-    case .literal(let range): appendLiteral(text.bytes[range], key: key)
+    case .string: message.member("stringValue", text.string(value) ?? "")
+    case .literal(let range):
+      write(literal: String(decoding: text.bytes[range], as: UTF8.self), key: key, to: &message)
     case .array(let elements, _):
-      bytes += #"{"arrayValue":{"values":["#.utf8
-      for (index, element) in elements.enumerated() {
-        if index > 0 { bytes.append(UInt8(ascii: ",")) }
-        append(element, key: key)
+      message.object("arrayValue") { array in
+        array.key("values")
+        array.array(elements) { values, element in
+          values.object { write(element, of: text, key: key, to: &$0) }
+        }
       }
-      bytes += "]}}".utf8
     case .object(let members, _):
       var inner = OTLPAttributes(text)
       for member in members { inner.add(member.key, member.value) }
-      bytes += #"{"kvlistValue":{"values":["#.utf8 + inner.bytes + "]}}".utf8
+      message.object("kvlistValue") { $0.member("values", array: inner.messages) }
     }
   }
 
-  private mutating func appendLiteral(_ literal: ArraySlice<UInt8>, key: String) {
-    let number = String(decoding: literal, as: UTF8.self)
+  private static func write(literal number: String, key: String, to message: inout JSONWriter) {
     switch number {
-    case "true", "false": bytes += #"{"boolValue":\#(number)}"#.utf8
-    case "null": bytes += "{}".utf8
+    case "true", "false": message.member("boolValue", bool: number == "true")
+    case "null": break
     default:
       // By its key, and not by how it is written: a shipper may have made 250 of 250.000.
-      if let integer = Int64(number), !key.hasSuffix("_ms"), !key.hasSuffix("share") {
-        bytes += #"{"intValue":"\#(integer)"}"#.utf8
+      if Int64(number) != nil, !key.hasSuffix("_ms"), !key.hasSuffix("share") {
+        message.member("intValue", number)
+      } else if Double(number)?.isFinite == true {
+        message.key("doubleValue")
+        message.written(number.utf8)
       } else {
         // Beyond what a Double holds protobuf's readers refuse the whole message.
-        let isHeld = Double(number)?.isFinite ?? false
-        bytes += isHeld ? #"{"doubleValue":\#(number)}"#.utf8 : #"{"stringValue":"\#(number)"}"#.utf8
+        message.member("stringValue", number)
       }
     }
   }

@@ -1,4 +1,3 @@
-import StallMonitor
 import StallReport
 
 /// A report as one line of OTLP in JSON: a `LogsData` message of one record (also an `ExportLogsServiceRequest`).
@@ -47,15 +46,29 @@ enum OTLPLine {
     addCode(text, to: &record)
 
     let level = text.string(text.root["log.level"]) ?? ""
-    var json = #"{"resourceLogs":[{"resource":{"attributes":["#.utf8 + resource.bytes
-    json += #"]},"scopeLogs":[{"scope":{"name":"stalld"},"logRecords":[{"timeUnixNano":""#.utf8
-    json += "\(nanoseconds)\",\"severityNumber\":\(severities[level] ?? 0),\"severityText\":".utf8
-    json += JSONWriter.quoted(level) + ",\"eventName\":".utf8 + JSONWriter.quoted(event)
+    var entry = JSONWriter()
+    entry.member("timeUnixNano", String(nanoseconds))
+    entry.member("severityNumber", severities[level] ?? 0)
+    entry.member("severityText", level)
+    entry.member("eventName", event)
     if let message = text.string(text.root["message"]) {
-      json += #","body":{"stringValue":"#.utf8 + JSONWriter.quoted(message) + "}".utf8
+      entry.object("body") { $0.member("stringValue", message) }
     }
-    json += ",\"attributes\":[".utf8 + record.bytes + "]}]}]}]}\n".utf8
-    return json
+    entry.member("attributes", array: record.messages)
+    return envelope(of: entry, resource: resource)
+  }
+
+  /// The message around a record: its resource and its scope.
+  private static func envelope(of record: JSONWriter, resource: OTLPAttributes) -> [UInt8] {
+    var scope = JSONWriter()
+    scope.object("scope") { $0.member("name", "stalld") }
+    scope.array("logRecords", [record])
+    var logs = JSONWriter()
+    logs.object("resource") { $0.member("attributes", array: resource.messages) }
+    logs.array("scopeLogs", [scope])
+    var line = JSONWriter()
+    line.array("resourceLogs", [logs])
+    return line.terminated()
   }
 
   private static func collect(

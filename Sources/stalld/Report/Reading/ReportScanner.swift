@@ -53,7 +53,7 @@ struct ReportScanner {
   }
 
   /// Which object's members are being read.
-  private enum Place: UInt8 { case outermost, event, stall, suppressed, loop, process, service, host, elsewhere }
+  private enum Container: UInt8 { case outermost, event, stall, suppressed, loop, process, service, host, elsewhere }
 
   private var json: JSONScanner
   private var members = Members()
@@ -85,11 +85,11 @@ struct ReportScanner {
 
   // MARK: What is where
 
-  private mutating func object(_ place: Place) throws(JSONScanner.Fault) {
+  private mutating func object(_ container: Container) throws(JSONScanner.Fault) {
     guard try json.beginObject() else { return }
     repeat {
       let key = try json.key()
-      let inner = self.place(of: key, in: place)
+      let inner = self.container(of: key, in: container)
       if inner != .elsewhere {
         _ = try json.beginValue()
         if json.current == UInt8(ascii: "{") {
@@ -97,11 +97,11 @@ struct ReportScanner {
           continue
         }
       }
-      note(key, Bytes(try json.value()), in: place)
+      note(key, Bytes(try json.value()), in: container)
     } while try json.nextMember()
   }
 
-  private func place(of key: JSONScanner.Text, in outer: Place) -> Place {
+  private func container(of key: JSONScanner.Text, in outer: Container) -> Container {
     if outer == .stall { return json.is(key, "suppressed") ? .suppressed : .elsewhere }
     guard outer == .outermost else { return .elsewhere }
     return switch key.count {
@@ -112,8 +112,8 @@ struct ReportScanner {
     }
   }
 
-  private mutating func note(_ key: JSONScanner.Text, _ value: Bytes, in place: Place) {
-    switch place {
+  private mutating func note(_ key: JSONScanner.Text, _ value: Bytes, in container: Container) {
+    switch container {
     case .outermost:
       if json.is(key, "stack") { members.stack = value }
       if json.is(key, "@timestamp") { members.time = value }
