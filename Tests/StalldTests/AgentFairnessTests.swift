@@ -212,6 +212,36 @@ struct AgentFairnessTests {
     #expect(try count(agent, user: Self.honest) == 5)
   }
 
+  @Test("a storm of connects is accepted at a pace, and another user is accepted meanwhile")
+  func connectionStorm() throws {
+    let agent = try agent("")
+    let storm = try client(
+      Self.evil, agent,
+      """
+      count, begun = 0, time.monotonic()
+      while time.monotonic() < begun + 3:
+        s = socket.socket(socket.AF_UNIX); s.setblocking(False)
+        try: s.connect(sys.argv[1]); count += 1
+        except BlockingIOError: pass
+        s.close()
+      say("%d %f" % (count, time.monotonic() - begun))
+      """)
+    let said = try run(
+      Self.honest, agent, "s = connect(); s.sendall(report(1)); say(acknowledged(s, 1))")
+    #expect(said == "True\n")
+    let words = String(decoding: storm.output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+      .split(whereSeparator: \.isWhitespace).compactMap { Double($0) }
+    storm.process.waitUntilExit()
+    let (connects, seconds) = (try #require(words.first), try #require(words.last))
+    // Its rate, the pace of refusals, and what waits in the listening socket's queue.
+    let rate = ConnectionRate.perSecond * (seconds + 4) + Double(RefusalPace.limit) * 250 * seconds
+    print("a storm of \(connects / seconds) connects a second")
+    #expect(connects <= rate + 4096 + 1000)
+    // The agent is as quick as before.
+    let calm = try run(Self.honest, agent, "s = connect(); s.sendall(report(2)); say(acknowledged(s, 1))")
+    #expect(calm == "True\n")
+  }
+
   @Test("a user's unit has at most half of the user's connections")
   func connectionsOfUnit() throws {
     let agent = try agent("limits: { connections_per_user: 10 }")

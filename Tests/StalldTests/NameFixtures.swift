@@ -102,6 +102,24 @@ struct NameFixtures {
     return Frame(path: path, buildID: buildID, offset: 0x1008)
   }
 
+  /// A library of so many functions, `f0` and further ones, each of which has a symbol; the frame is in `f1`.
+  func manyFunctions(_ path: String, count: Int, buildID: String, owner: UInt32) throws -> Frame {
+    let source = scratch.url.appending(path: "many.s").path
+    var text = ".text\n"
+    for number in 0..<count { text += ".type f\(number),@function\nf\(number): .zero 16\n.size f\(number),16\n" }
+    try text.write(toFile: source, atomically: true, encoding: .utf8)
+    let result = try Program.run(
+      "/bin/sh",
+      [
+        "-c",
+        "cc -nostdlib -shared -Wl,--build-id=0x\(buildID) -o \(path) \(source) && nm \(path) | grep ' t f1$'; rm \(source)",
+      ])
+    try #require(result.status == 0, "\(result.errors)")
+    chown(path, owner, owner)
+    let offset = try #require(result.output.split(separator: " ").first.flatMap { UInt64($0, radix: 16) })
+    return Frame(path: path, buildID: buildID, offset: offset + 4)
+  }
+
   /// A line with these frames.
   static func line(_ id: Int, _ frames: [Frame]) -> String {
     AgentClient.report(id: id, after: 0).replacing(

@@ -91,7 +91,7 @@ import Testing
       Unchecked(
         NamingStage(
           loop: driver.loop, settings: AgentSettings.Symbolication(),
-          program: NamingWorker.Program(path: "/nonexistent/stalld", arguments: [])
+          executable: "/nonexistent/stalld"
         ) { forwarded.lines += $0 })
     }
     for number in 1...20 {

@@ -4,6 +4,7 @@
     flood FIRST        sends numbered reports over many connections as fast as the agent reads, and keeps nothing
     hold               opens as many connections as it can, and keeps them
     storm              connects and leaves, as fast as it can
+    spin               takes processor time, and nothing else: what the others are compared with
     say                sends the lines of standard input on one connection, and prints the answers
     lease FILE...      lets nobody else open its files (a write lease): who does is held up until the kernel breaks it
     observe            asks /healthz and the control socket, and adds up the memory of the agent's processes
@@ -180,9 +181,13 @@ class Host:
                 said = now
                 print("acknowledged", len(self.done), flush=True)
         waits = sorted((then - made) * 1000 for _, made, then in self.done) or [0]
+        # The first report waits for the connection, and so do those that are made meanwhile.
+        first = self.done[0][2] if self.done else 0
+        settled = sorted((then - made) * 1000 for _, made, then in self.done if made > first) or [0]
         print(json.dumps({
             "first": self.a.first, "sent": number, "acknowledged": len(self.done), "kept": len(self.kept), "connections": self.connections,
             "errors": (self.errors + self.answers.errors)[:5], "median": waits[len(waits) // 2], "p99": waits[len(waits) * 99 // 100], "longest": waits[-1],
+            "connecting": (first - self.done[0][1]) * 1000 if self.done else 0, "settled_p99": settled[len(settled) * 99 // 100],
             "reports": self.done}))
 
 
@@ -275,6 +280,16 @@ def storm(a):
     print(json.dumps({"connections": count, "failed": failed}))
 
 
+def spin(a):
+    count, said, end = 0, 0, time.monotonic() + a.limit
+    while not stopped and time.monotonic() < end:
+        count += 1
+        if count % 1000 == 0 and time.monotonic() > said + 0.1:
+            said = time.monotonic()
+            print("acknowledged", count, flush=True)
+    print(json.dumps({"turns": count}))
+
+
 def say(a):
     connection, answers = connect(a.socket), Answers()
     lines, end = sys.stdin.buffer.read(), time.monotonic() + a.limit
@@ -346,7 +361,7 @@ def names(a):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     modes = parser.add_subparsers(dest="mode", required=True)
-    for mode in ["report", "flood", "hold", "storm", "say", "lease", "observe", "compare", "names"]:
+    for mode in ["report", "flood", "hold", "storm", "spin", "say", "lease", "observe", "compare", "names"]:
         p = modes.add_parser(mode)
         if mode in ("report", "flood", "names"):
             p.add_argument("first", type=int)

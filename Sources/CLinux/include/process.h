@@ -55,9 +55,9 @@ void clinux_thread_waits(long *sleeps, long *disk_faults);
 
 /// Asks that this thread get a processor soon after it wakes, for a short time at once (sched_setattr(2), Linux 6.12: 0.1 ms).
 ///
-/// Its share of the processor stays the same. Not under a seccomp filter, which may end the process for the call, and not for
-/// a thread with another scheduling policy.
-void clinux_request_short_slice(void);
+/// Its share of the processor stays the same. Nothing happens for a thread with another scheduling policy, nor under a seccomp
+/// filter unless `under_filter` says that the filter does not end the process for this call.
+void clinux_request_short_slice(bool under_filter);
 
 /// open(2); Swift does not import variadic functions.
 static inline int clinux_open(const char *path, int flags, unsigned mode) { return open(path, flags, mode); }

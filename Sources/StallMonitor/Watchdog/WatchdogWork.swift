@@ -37,7 +37,7 @@ final class WatchdogWork {
   /// Works until `state` says to stop.
   func run(_ state: WatchdogState) {
     clinux_set_timer_slack(1)
-    clinux_request_short_slice()
+    clinux_request_short_slice(false)
     stalls.sampler.resolver.prepareThread()
     loops.begin()
     defer { loops.end() }

@@ -31,7 +31,8 @@ let package = Package(
       // What these need, file by file: the command itself needs other packages.
       exclude: ["Agent/Settings/AgentOptions.swift"],
       sources: [
-        "Agent/Settings", "Agent/Ingest/LineScanner.swift", "Agent/Ingest/FrameScan.swift", "Agent/AgentLog.swift",
+        "Agent/Settings", "Agent/Ingest/LineScanner.swift", "Agent/Ingest/FrameScan.swift",
+        "Agent/Ingest/HostMessage.swift", "Agent/AgentLog.swift",
         "Terminal/TerminalText.swift", "Agent/Output/SyslogAddress.swift",
         "Agent/Metrics/MetricsAddress.swift", "Agent/LoopbackAddress.swift", "Agent/StreamListener.swift",
         "Symbolicate/LineReader.swift",

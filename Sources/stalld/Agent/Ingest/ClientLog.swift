@@ -1,42 +1,77 @@
 import LoopEngine
 
-/// Log lines about strangers: at most one a minute for each of them and each kind, and few for all of them together.
+/// Log lines about clients: at most one a minute for each subject, and few for each user.
 ///
-/// A client must not fill the journal, not even one with a new process for each connection.
+/// A client must not fill the journal, not even with a new process for each connection. Nor may one user keep the messages about
+/// another from being written: users share the lines of a minute by the rule of ``ClientShares``, *nobody has more than what is left*.
 struct ClientLog {
-  private static let interval: Duration = .seconds(60)
+  typealias Write = (AgentLog.Priority, AgentLog.Message?, String) -> Void
+
+  private struct Usage {
+    var written = 0
+    var omitted = 0
+  }
+
+  static let interval: Duration = .seconds(60)
+  /// Lines of one interval about clients of all users.
+  static let allowance = 100
+  /// Subjects that are remembered.
   private static let limit = 1000
-  /// For each interval.
-  private static let allowance = 100
 
-  private var last: [String: (time: Loop.Instant, silenced: Int)] = [:]
-  private var began = Loop.Instant.now
-  private var said = 0
-  private var unsaid = 0
+  private let write: Write
+  private var last: [String: (time: Loop.Instant, omitted: Int)] = [:]
+  private var began: Loop.Instant
+  private var users: [UInt32: Usage] = [:]
+  private var written = 0
+  private var omitted = 0
 
-  /// Says it, unless the same was said within the last minute.
+  init(at now: Loop.Instant = .now, write: @escaping Write = { AgentLog.say($0, $1, $2) }) {
+    (began, self.write) = (now, write)
+  }
+
+  /// Writes a line about a client of a user, unless one about the same subject was written within the last minute.
+  ///
+  /// `user` is nil for what is the agent's own trouble: no number of other lines keeps that from being written.
   mutating func say(
-    _ priority: AgentLog.Priority = .warning, _ message: AgentLog.Message? = nil, about key: String,
-    _ text: @autoclosure () -> String
+    _ priority: AgentLog.Priority = .warning, _ message: AgentLog.Message? = nil, of user: UInt32?,
+    about subject: String,
+    at now: Loop.Instant = .now, _ text: @autoclosure () -> String
   ) {
-    let now = Loop.Instant.now
-    if began.duration(to: now) >= Self.interval {
-      if unsaid > 0 { AgentLog.say(.warning, "\(unsaid) messages about clients were left out: they were too many") }
-      (began, said, unsaid) = (now, 0, 0)
-    }
-    if let earlier = last[key], earlier.time.duration(to: now) < Self.interval {
-      last[key] = (earlier.time, earlier.silenced + 1)
+    if began.duration(to: now) >= Self.interval { beginInterval(at: now) }
+    if let earlier = last[subject], earlier.time.duration(to: now) < Self.interval {
+      last[subject] = (earlier.time, earlier.omitted + 1)
       return
     }
-    guard said < Self.allowance else {
-      if unsaid == 0 { AgentLog.say(.warning, "too many messages about clients: no more of them for a minute") }
-      unsaid += 1
-      return
-    }
-    said += 1
-    let silenced = last[key]?.silenced ?? 0
+    guard isWithinShare(user) else { return }
+    let omitted = last[subject]?.omitted ?? 0
     if last.count >= Self.limit { last = [:] }
-    last[key] = (now, 0)
-    AgentLog.say(priority, message, text() + (silenced > 0 ? " (and \(silenced) times since this was last said)" : ""))
+    last[subject] = (now, 0)
+    write(priority, message, text() + (omitted > 0 ? " (and \(omitted) times since this was last reported)" : ""))
+  }
+
+  /// Counts a line; false, and one line that says so, if its user has had its share of the interval.
+  private mutating func isWithinShare(_ user: UInt32?) -> Bool {
+    guard let user else { return true }
+    var usage = users[user] ?? Usage()
+    guard usage.written < Self.allowance - written else {
+      omitted += 1
+      // A user that has written nothing yet gets no line here: so many users cannot fill the journal, either.
+      if usage.written > 0, usage.omitted == 0 {
+        write(
+          .warning, .clientContained, "too many messages about clients of user \(user): no more of them for a minute")
+      }
+      usage.omitted += 1
+      if usage.written > 0 { users[user] = usage }
+      return false
+    }
+    usage.written += 1
+    users[user] = usage
+    written += 1
+    return true
+  }
+
+  private mutating func beginInterval(at now: Loop.Instant) {
+    if omitted > 0 { write(.warning, nil, "\(omitted) messages about clients were omitted: there were too many") }
+    (began, users, written, omitted) = (now, [:], 0, 0)
   }
 }

@@ -9,18 +9,18 @@ extension Ingest {
   func connectsTooOften(_ socket: Int32, _ user: UInt32) -> Bool {
     if connectionRate.admits(user) { return false }
     turnAway(
-      socket, .tooOften, "its user connects too often", about: "often-\(user)",
+      socket, .tooOften, "its user connects too often", of: user, about: "often-\(user)",
       "user \(user): it connects more than \(Int(ConnectionRate.perSecond)) times a second")
     return true
   }
 
   /// Counts a connection that is refused, tells the client `reason` and the operator `words`, and closes it.
   private func turnAway(
-    _ socket: Int32, _ kind: AgentMetrics.ConnectionRefusal, _ reason: String, about key: String,
-    _ words: @autoclosure () -> String
+    _ socket: Int32, _ kind: AgentMetrics.ConnectionRefusal, _ reason: String, of user: UInt32,
+    about subject: String, _ words: @autoclosure () -> String
   ) {
     metrics.connectionRefused(kind)
-    clientLog.say(.warning, .connectionRefused, about: key, "refused a connection of \(words())")
+    clientLog.say(.warning, .connectionRefused, of: user, about: subject, "refused a connection of \(words())")
     let line = Array("{\"error\":\"refused: \(reason)\"}\n".utf8)
     _ = Glibc.send(socket, line, line.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT))
     Glibc.close(socket)
@@ -33,7 +33,7 @@ extension Ingest {
       return
     }
     if let (kind, reason) = refusal(of: peer) {
-      turnAway(socket, kind, reason, about: "\(kind)-\(peer.owner)", "\(peer.description): \(reason)")
+      turnAway(socket, kind, reason, of: peer.owner, about: "\(kind)-\(peer.owner)", "\(peer.description): \(reason)")
       if pidfd >= 0 { Glibc.close(pidfd) }
       return
     }
@@ -44,7 +44,7 @@ extension Ingest {
     do {
       try connection.watch(on: loop) { [unowned self] in read($0) }
     } catch {
-      clientLog.say(.error, about: "watch", "a connection cannot be watched: \(error)")
+      clientLog.say(.error, of: nil, about: "watch", "a connection cannot be watched: \(error)")
       connection.close()
       forget(connection.process)
       return

@@ -38,7 +38,7 @@ extension Ingest {
   private func forgetAbsent(of user: UInt32) {
     guard let process = absent.first(where: { $0.peer.owner == user }) else { return }
     clientLog.say(
-      .warning, .clientContained, about: "absent-\(user)",
+      .warning, .clientContained, of: user, about: "absent-\(user)",
       "more processes of user \(user) have left in mid-stall than are watched: if \(process.peer.description) ends in one, that is not told"
     )
     forget(process)
@@ -125,7 +125,7 @@ extension Ingest {
         recent.insert(report.identity)
       else { continue }
       clientLog.say(
-        .warning, .hostEnded, about: "end-\(stall.line.processID)-\(index)",
+        .warning, .hostEnded, of: peer.owner, about: "end-\(stall.line.processID)-\(index)",
         "\(stall.line.service.forLog), process \(stall.line.processID), ended in a stall: it \(reason.sentence)")
       enqueue(report, of: peer)
     }

@@ -43,23 +43,26 @@ extension Ingest {
     if let dropped = parts.dropped.flatMap({ Int(String(decoding: line[$0], as: UTF8.self)) }) {
       metrics.linesDroppedByHost(dropped, of: connection.process.peer)
     }
+    let (process, peer) = (connection.process, connection.process.peer)
     let report = ReportLine(
       bytes: stamped, event: event, isError: text(parts.level) == "error",
       service: text(parts.serviceName).map(Self.unescaped) ?? connection.service ?? "",
-      cause: text(parts.cause) ?? "unknown",
-      durationMilliseconds: duration,
-      stallID: id, processID: connection.process.peer.pid, userID: connection.process.peer.uid,
-      place: connection.process.peer.place, identity: identity,
-      controlGroup: connection.process.peer.cgroup ?? "", lane: connection.process.lane, lacksNames: parts.lacksNames,
-      unnamedBuilds: parts.unnamedBuilds)
+      cause: text(parts.cause) ?? "unknown", durationMilliseconds: duration, stallID: id, processID: peer.pid,
+      userID: peer.uid, place: peer.place, identity: identity, controlGroup: peer.cgroup ?? "", lane: process.lane,
+      lacksNames: parts.lacksNames, unnamedBuilds: parts.unnamedBuilds)
     // What an ended process left, and this one hands over, is none of this one's stalls.
     let reportedID = parts.reportedProcessID(in: line)
     if connection.ownProcessID == nil || reportedID == nil || reportedID == connection.ownProcessID,
-      connection.process.canHaveReported(at: time)
+      process.canHaveReported(at: time)
     {
       follow(report, sequence: sequence, of: connection)
     }
-    guard recent.insert(identity) else {
+    accept(report, from: connection)
+  }
+
+  /// Sends a report on its way, unless it is known already or its user has had its part of the day.
+  private func accept(_ report: ReportLine, from connection: Connection) {
+    guard recent.insert(report.identity) else {
       metrics.linesDuplicate()
       return finishAtOnce(connection)
     }
@@ -111,7 +114,7 @@ extension Ingest {
     user.openBytes += process.openBytes - before
     if !isFollowed {
       clientLog.say(
-        .warning, .clientContained, about: "open-\(process.peer.pid)",
+        .warning, .clientContained, of: process.peer.owner, about: "open-\(process.peer.pid)",
         "\(process.peer.description) has more stalls under way than there is room for: if it ends in one, that is not told"
       )
     }
@@ -128,16 +131,13 @@ extension Ingest {
   func takeHello(
     _ line: UnsafeBufferPointer<UInt8>, _ parts: LineScanner.Parts, from connection: Connection
   ) throws(LineScanner.Fault) {
-    guard let payload = parts.payload, let hello = try? JSONText(Array(line[payload])) else { return }
-    let spooled = hello.integer(hello.root["spooled"]) ?? 0
-    guard (0...LineScanner.largestCount).contains(spooled) else {
-      throw LineScanner.Fault(reason: "hello.spooled is no count", position: payload.lowerBound)
-    }
-    connection.service = hello.string(hello.root["service"]?["name"])?.limited(to: 200)
-    connection.ownProcessID = hello.integer(hello.root["process"]?["pid"])
+    guard let payload = parts.payload else { return }
+    let greeting = try HostGreeting(UnsafeBufferPointer(rebasing: line[payload]))
+    connection.service = greeting.service
+    connection.ownProcessID = greeting.processID
     connection.hasSaidHello = true
-    metrics.linesSpooled(spooled, of: connection.process.peer)
-    if let version = hello.integer(hello.root["recovery"]), version >= 1 { giveRecovery(to: connection) }
+    metrics.linesSpooled(greeting.spooled, of: connection.process.peer)
+    if greeting.recoveryVersion >= 1 { giveRecovery(to: connection) }
     sendSettings(to: connection)
   }
 
@@ -153,10 +153,9 @@ extension Ingest {
   func takeDetail(
     _ line: UnsafeBufferPointer<UInt8>, _ parts: LineScanner.Parts, from connection: Connection
   ) throws(LineScanner.Fault) {
-    guard let payload = parts.payload, let detail = try? JSONText(Array(line[payload])),
-      let id = detail.string(detail.root["id"]), RecoveryFormat.words(of: id) != nil
-    else { throw LineScanner.Fault(reason: "detail.id is not 32 hexadecimal digits", position: 0) }
-    destination.storeDetail(id, connection.process.peer.uid, Array(line[payload]))
+    guard let payload = parts.payload else { return }
+    let header = try DetailHeader(UnsafeBufferPointer(rebasing: line[payload]))
+    destination.storeDetail(header.stallID, connection.process.peer.uid, Array(line[payload]))
   }
 
   // MARK: Settings
@@ -177,7 +176,8 @@ extension Ingest {
     metrics.lineRefused(kind)
     connection.faults += 1
     clientLog.say(
-      .warning, .clientContained, about: "line-\(connection.process.peer.complaintKey)",
+      .warning, .clientContained, of: connection.process.peer.owner,
+      about: "line-\(connection.process.peer.complaintKey)",
       "line \(connection.received) of \(connection.process.peer.description) is refused: \(reason)")
     connection.send("{\"error\":\"line \(connection.received): \(reason)\"}", on: loop)
     guard connection.faults < Self.faultLimit else {
@@ -193,7 +193,8 @@ extension Ingest {
     if let kind { metrics.lineRefused(kind) }
     metrics.connectionRefused(refusal)
     clientLog.say(
-      .warning, .clientContained, about: "drop-\(connection.process.peer.complaintKey)-\(kind?.rawValue ?? "")",
+      .warning, .clientContained, of: connection.process.peer.owner,
+      about: "drop-\(connection.process.peer.complaintKey)-\(kind?.rawValue ?? "")",
       "the connection of \(connection.process.peer.description) is closed: \(reason)")
     // What was refused for good need not come again.
     connection.acknowledge()

@@ -31,7 +31,7 @@ extension Ingest {
     let isUnit = !connection.share.bucket.hasToken
     let limit = isUnit ? policy.linesPerSecond : policy.userLinesPerSecond
     clientLog.say(
-      .warning, .clientContained, about: "rate-\(peer.complaintKey)",
+      .warning, .clientContained, of: peer.owner, about: "rate-\(peer.complaintKey)",
       isUnit
         ? "\(peer.description) sends more than \(Int(limit)) lines a second (limits.lines_per_second): it is slowed to that"
         : "user \(peer.owner) sends more than \(Int(limit)) lines a second (limits.user_lines_per_second): \(peer.description) is slowed"
@@ -125,7 +125,7 @@ extension Ingest {
     waitingForRoom[connection.number] = connection
     let lacksShare = lacksShare(connection)
     clientLog.say(
-      .warning, .clientContained,
+      .warning, .clientContained, of: peer.owner,
       about: "memory-\(lacksShare ? "\(peer.owner)" : "\(peer.owner)-\(connection.number)")",
       lacksShare
         ? "the outputs take nothing and \(connection.share.user.queuedBytes >> 10) KiB of user \(peer.owner) wait for them (limits.memory): its hosts keep their reports for now"

@@ -59,7 +59,7 @@ final class Ingest {
   static let highestSequence = UInt64(1) << 62
   /// What is read of a connection before the others have their turn.
   static let readSize = 32 << 10
-  /// Connections that are taken before hosts are read again, and those that are looked at: few, as hosts wait for that long.
+  /// Connections that are accepted, and that are refused, before hosts are read again: hosts wait for that long.
   static let acceptLimit = 4
   static let refusalLimit = 8
   /// How long lines wait for others at most, and how many do.
@@ -89,6 +89,7 @@ final class Ingest {
   var leaving: [UInt64: Connection] = [:]
   var shares = ClientShares()
   var connectionRate = ConnectionRate()
+  var refusalPace = RefusalPace()
   /// What has been written today.
   var usage = DailyUsage()
   var processes: [Int32: PeerProcess] = [:]
@@ -163,6 +164,9 @@ final class Ingest {
 
   func accept(from descriptor: Int32) {
     var (admitted, refused) = (0, 0)
+    defer {
+      if let pause = refusalPace.pause(afterRefusing: refused, at: .now) { pauseListening(for: pause) }
+    }
     while admitted < Self.acceptLimit, refused < Self.refusalLimit {
       let socket = clinux_accept(descriptor)
       if socket < 0 {
@@ -170,8 +174,12 @@ final class Ingest {
           refused += 1
           continue
         }
-        if errno != EAGAIN { pauseListening(String(cString: strerror(errno))) }
-        return
+        let code = errno
+        guard code != EAGAIN else { return }
+        // No descriptors are left, for example: the socket stays readable, and another attempt would fail as well.
+        let reason = String(cString: strerror(code))
+        clientLog.say(.error, of: nil, about: "accept", "no connection can be accepted for a second: \(reason)")
+        return pauseListening(for: .seconds(1))
       }
       guard let credentials = PeerCredentials(socket: socket) else {
         refused += 1
@@ -187,12 +195,12 @@ final class Ingest {
     }
   }
 
-  /// No descriptors are left, say: the socket stays readable, and asking it on and on would help nobody.
-  func pauseListening(_ reason: String) {
-    clientLog.say(.error, about: "accept", "no connection can be accepted for a second: \(reason)")
-    listener?.interest = []
+  /// Accepts no connection for a while: those that come wait in the socket's queue.
+  private func pauseListening(for time: Duration) {
+    guard let listener, !listener.interest.isEmpty else { return }
+    listener.interest = []
     let ingest = UncheckedReference(self)
-    loop.schedule(after: .seconds(1), name: "accept again") { _ in ingest.object?.listener?.interest = .readable }
+    loop.schedule(after: time, name: "accept again") { _ in ingest.object?.listener?.interest = .readable }
   }
 
   func process(_ peer: Peer, _ pidfd: Int32) -> PeerProcess {

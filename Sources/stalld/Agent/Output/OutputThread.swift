@@ -44,7 +44,7 @@ final class OutputThread: Sendable {
     // What a full pipe or a file at its limit would end the process with becomes an error of the call.
     loop.perform {
       ThreadSignals.block([SIGPIPE, SIGXFSZ])
-      clinux_request_short_slice()
+      clinux_request_short_slice(true)
     }
   }
 

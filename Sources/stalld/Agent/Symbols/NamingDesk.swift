@@ -43,6 +43,8 @@ final class NamingDesk {
   private var sent: [UInt64: Sent] = [:]
   private var current = Work()
   private var timer: Loop.Timer?
+  private var idleTimer: Loop.Timer?
+  private let idleTime: Duration
   /// After an end that no line is known for: that many are sent one by one.
   private var single = 0
   /// Starts in a row that came to nothing, and until when there is no other one.
@@ -62,22 +64,22 @@ final class NamingDesk {
   private static let quickWait: Duration = .milliseconds(100)
 
   init(
-    loop: Loop, settings: AgentSettings.Symbolication, isPatient: Bool, program: NamingWorker.Program?,
+    loop: Loop, settings: AgentSettings.Symbolication, isPatient: Bool, executable: String, idleTime: Duration,
     delegate: Delegate
   ) {
+    self.idleTime = idleTime
     self.loop = loop
     self.isPatient = isPatient
     self.settings = settings
     self.delegate = delegate
-    self.program =
-      program
-      ?? NamingWorker.Program(
-        // So that three tries, each with twice the time, stay below what ``check()`` grants.
-        arguments: [
-          "name-worker", "--cache", String(settings.cache), "--slice",
-          String(max(10, Int(settings.timeLimit / .milliseconds(40)))),
-        ] + (isPatient ? [] : ["--strangers", String(Int(Self.quickTime / .milliseconds(1)))])
-          + settings.debugDirectories.flatMap { ["--debug-dir", $0] })
+    program = NamingWorker.Program(
+      path: executable,
+      // So that three tries, each with twice the time, stay below what ``check()`` grants.
+      arguments: [
+        "name-worker", "--cache", String(settings.cache), "--slice",
+        String(max(10, Int(settings.timeLimit / .milliseconds(40)))),
+      ] + (isPatient ? [] : ["--strangers", String(Int(Self.quickTime / .milliseconds(1)))])
+        + settings.debugDirectories.flatMap { ["--debug-dir", $0] })
   }
 
   var workerProcess: Int32? { worker?.process }
@@ -102,6 +104,24 @@ final class NamingDesk {
     }
     worker?.flush()
     if !sent.isEmpty { watch() }
+    endWhenIdle()
+  }
+
+  /// Ends the worker when nothing has been asked of it for a while, if the next one need not be fast.
+  private func endWhenIdle() {
+    guard isPatient, sent.isEmpty, worker != nil, idleTimer == nil else { return }
+    let desk = UncheckedReference(self)
+    idleTimer = loop.schedule(after: idleTime, name: "end of an idle name worker") { _ in
+      guard let desk = desk.object else { return }
+      desk.idleTimer = nil
+      guard desk.sent.isEmpty, let worker = desk.worker else { return }
+      let rest = desk.idleTime - desk.current.since.duration(to: .now)
+      // It has worked meanwhile.
+      guard rest <= .zero else { return desk.endWhenIdle() }
+      desk.worker = nil
+      desk.ending[worker.process] = worker
+      worker.kill()
+    }
   }
 
   private func take(_ answer: NamingMessage.Answer) {
@@ -136,8 +156,12 @@ final class NamingDesk {
     }
   }
 
-  func complain(_ text: String) {
-    clientLog.say(.warning, .clientContained, about: "names-\(text.prefix(40))", text)
+  /// Logs what a user's lines have caused, or what is wrong with the worker if no line is known for it.
+  func complain(_ text: String, of lane: String? = nil) {
+    // A lane begins with its user's number.
+    clientLog.say(
+      .warning, .clientContained, of: lane.flatMap { UInt32($0.prefix { $0 != " " }) },
+      about: "names-\(lane ?? "")-\(text.prefix(40))", text)
   }
 
   // MARK: The worker
@@ -175,21 +199,27 @@ final class NamingDesk {
     self.worker = nil
     counters.restarts += 1
     if worker.hasAnswered {
-      complain("the process that names functions \(how); another one is started")
+      complain("the process that names functions \(how); another one is started", of: lane(of: blamed))
     } else {
       rest("the process that names functions \(how) before it had named anything")
     }
-    giveBack(blamed: current.number ?? (sent.count == 1 ? sent.keys.first : nil))
+    giveBack(blamed: blamed)
   }
+
+  /// The line that the worker was at, if that is known.
+  private var blamed: UInt64? { current.number ?? (sent.count == 1 ? sent.keys.first : nil) }
+
+  private func lane(of line: UInt64?) -> String? { line.flatMap { sent[$0]?.lane } }
 
   private func kill(_ reason: String, blamed: UInt64?, isSlow: Bool = false) {
     guard let worker else { return }
-    complain("the process that names functions is started again: \(reason)")
+    let blamed = blamed ?? (sent.count == 1 ? sent.keys.first : nil)
+    complain("the process that names functions is started again: \(reason)", of: lane(of: blamed))
     counters.restarts += 1
     self.worker = nil
     ending[worker.process] = worker
     worker.kill()
-    giveBack(blamed: blamed ?? (sent.count == 1 ? sent.keys.first : nil), isSlow: isSlow)
+    giveBack(blamed: blamed, isSlow: isSlow)
   }
 
   private func giveBack(blamed: UInt64?, isSlow: Bool = false) {
@@ -246,6 +276,7 @@ final class NamingDesk {
   /// Ends the worker for good.
   func stop() {
     timer?.invalidate()
+    idleTimer?.invalidate()
     sent = [:]
     restUntil = .distantFuture
     worker?.kill()

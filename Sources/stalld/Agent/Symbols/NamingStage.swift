@@ -48,9 +48,11 @@ final class NamingStage {
   private static let portion = 64
 
   /// `forward` gets lines, and what only keeps its place, in an order that is each process's own.
+  ///
+  /// `executable` is what the workers run. The patient one ends after `patientIdleTime` without a line.
   init(
-    loop: Loop, settings: AgentSettings.Symbolication, program: NamingWorker.Program? = nil,
-    forward: @escaping ([PendingLine]) -> Void
+    loop: Loop, settings: AgentSettings.Symbolication, executable: String = "/proc/self/exe",
+    patientIdleTime: Duration = .seconds(60), forward: @escaping ([PendingLine]) -> Void
   ) {
     self.loop = loop
     isEnabled = settings.enabled
@@ -58,7 +60,7 @@ final class NamingStage {
     self.forward = forward
     func desk(isPatient: Bool) -> NamingDesk {
       NamingDesk(
-        loop: loop, settings: settings, isPatient: isPatient, program: program,
+        loop: loop, settings: settings, isPatient: isPatient, executable: executable, idleTime: patientIdleTime,
         delegate: NamingDesk.Delegate(
           next: { [unowned self] in nextRequest(isPatient: isPatient) },
           didAnswer: { [unowned self] in didAnswer($0, $1, isPatient: isPatient) },
@@ -83,8 +85,10 @@ final class NamingStage {
     return counters
   }
 
-  /// The worker, for tests.
+  /// The workers, for tests.
   var workerProcess: Int32? { desk.workerProcess }
+  var patientWorkerProcess: Int32? { patientDesk.workerProcess }
+  var patientCounters: Counters { patientDesk.counters }
   var backlog: Int { entries.count }
 
   func submit(_ deliveries: [PendingLine]) {
@@ -190,7 +194,7 @@ final class NamingStage {
     lanes.didReturn(to: lane)
     let time = lanes.punish(lane)
     let user = entries[blamed]?.delivery.line?.userID
-    desk.complain("the lines of user \(user.map(String.init) ?? lane) go without names for \(time)")
+    desk.complain("the lines of user \(user.map(String.init) ?? lane) go without names for \(time)", of: lane)
     if let line = entries[blamed]?.delivery.line { hopeless.insert(line) }
     giveUp(blamed)
   }

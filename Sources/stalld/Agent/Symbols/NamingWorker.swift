@@ -8,7 +8,7 @@ import LoopEngine
 final class NamingWorker {
   /// How it is started.
   struct Program {
-    var path = "/proc/self/exe"
+    var path: String
     var arguments: [String]
   }
 

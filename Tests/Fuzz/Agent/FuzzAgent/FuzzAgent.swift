@@ -35,9 +35,25 @@ private func readLine(_ line: UnsafeBufferPointer<UInt8>) {
     precondition((0...line.count).contains(parts.omittableBytes))
     _ = parts.missing
     precondition((try? JSONText(Array(line))) != nil, "one reader takes what the other refuses")
+    if let payload = parts.payload { readMessage(UnsafeBufferPointer(rebasing: line[payload])) }
   }
   // What an agent says to its host.
   _ = AgentMessage(Array(line))
+}
+
+/// The value of `hello` or `detail`, each read as both.
+private func readMessage(_ payload: UnsafeBufferPointer<UInt8>) {
+  if let greeting = try? HostGreeting(payload) {
+    precondition(payload.count <= HostGreeting.longest)
+    precondition((greeting.service?.utf8.count ?? 0) <= HostGreeting.longestName)
+    precondition((0...LineScanner.largestCount).contains(greeting.spooled))
+  }
+  if let header = try? DetailHeader(payload) {
+    precondition(header.stallID.utf8.count == 32, "a file's name is made of it")
+    precondition(header.stallID.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) })
+    let text = try? JSONText(Array(payload))
+    precondition(text.flatMap { $0.string($0.root["id"]) } == header.stallID, "two readers find two ids")
+  }
 }
 
 /// The settings' file: what is read of it is what is read again of what is written.
