@@ -312,6 +312,7 @@ extension WatchedHosts {
     }
 
     /// The child's main loop comes into being after its monitor, and the parent's has none.
+    ///
     /// The stall is long, so that a watchdog that gets no processor for a while sees it begin, too.
     @Test func childOfAThreadWithoutALoopMayWatchItself() throws {
       let victim = try Victim.run(

@@ -89,7 +89,7 @@ struct ReportScanner {
     guard try json.beginObject() else { return }
     repeat {
       let key = try json.key()
-      let inner = self.container(of: key, in: container)
+      let inner = Self.container(of: key, in: container, json)
       if inner != .elsewhere {
         _ = try json.beginValue()
         if json.current == UInt8(ascii: "{") {
@@ -101,7 +101,13 @@ struct ReportScanner {
     } while try json.nextMember()
   }
 
-  private func container(of key: JSONScanner.Text, in outer: Container) -> Container {
+  /// The object that is a member's value.
+  ///
+  /// Not of an instance, which would be copied for each key.
+  @inline(__always)
+  private static func container(of key: JSONScanner.Text, in outer: Container, _ json: borrowing JSONScanner)
+    -> Container
+  {
     if outer == .stall { return json.is(key, "suppressed") ? .suppressed : .elsewhere }
     guard outer == .outermost else { return .elsewhere }
     return switch key.count {
