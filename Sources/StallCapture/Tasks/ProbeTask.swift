@@ -9,17 +9,17 @@ final class ProbeTask: Sendable {
   let address: UInt64
   private let task: Task<Void, Never>
 
-  /// Runs a task whose `body` gets the task's address; nil if it could not run at once.
+  /// Runs a task of this name whose `body` gets the task's address; nil if it could not run at once.
   ///
   /// `depth` moves the stack pointer down by so many bytes.
-  init?(depth: Int = 0, body: @escaping @Sendable (UInt64) async -> Void) {
+  init?(name: String? = nil, depth: Int = 0, body: @escaping @Sendable (UInt64) async -> Void) {
     #if compiler(>=6.2)
     let outcome = Outcome()
     task = withUnsafeTemporaryAllocation(byteCount: depth + 16, alignment: 16) { padding in
       // Not to be optimized away.
       outcome.address.store(UInt64(UInt(bitPattern: padding.baseAddress)), ordering: .relaxed)
       outcome.address.store(0, ordering: .relaxed)
-      return Task.immediate {
+      return Task.immediate(name: name) {
         let own = clinux_current_task()
         await body(own)
         outcome.address.store(own, ordering: .relaxed)

@@ -16,6 +16,9 @@ package struct TaskLayout: Sendable {
   /// The module that has the runtime: a task's outermost function returns to code in it.
   let runtime: Range<UInt64>
 
+  /// Where a task's name is, if that is known.
+  let name: TaskNamePlace?
+
   // swift/ABI/Task.h: a job's flags and id, and where the task continues. The self-test compares them.
   static let flags: UInt64 = 32
   static let id: UInt64 = 36
@@ -40,6 +43,7 @@ package struct TaskLayout: Sendable {
     guard let facts = withExtendedLifetime(probe, { findings.facts.withLock { $0 } }) else { return nil }
     (currentTask, taskClass) = (word, facts.taskClass)
     (lastAllocation, runtime) = (facts.lastAllocation, facts.runtime)
+    name = TaskNamePlace()
   }
 
   /// What the self-test has found.
