@@ -5,7 +5,9 @@ import Synchronization
 struct TaskNamePlace: Sendable, Equatable {
   /// Where a task has its first status record.
   let firstRecord: UInt64
-  /// The first word of the record that has a name: its kind. The next record and the name follow.
+  /// The kind of record that has a name.
+  ///
+  /// A record is its kind, the next record, and here the name.
   let kind: UInt64
 
   /// How many records are read.
