@@ -53,6 +53,15 @@ struct CallTreeTests {
     #expect(tree.heaviestPath?.frames.map(\.name) == ["load", "job", "handle", "route"])
   }
 
+  @Test func pathOfTheCallsStaysWhereFunctionsThatWaitDiffer() {
+    var tree = CallTree()
+    for callers in [waiting("handle", "route"), waiting("other"), []] {
+      tree.add(stack("load", "job") + callers, weight: 30)
+    }
+    #expect(tree.heaviestPath?.frames.map(\.name) == ["load", "job"])
+    #expect(tree.heaviestPath?.share == 1)
+  }
+
   /// Not each sample has them, so what most samples have in common is found without them.
   @Test func functionsThatWaitDoNotChangeTheCommonFunction() {
     let stacks = [stack("mix", "work", "job"), stack("hash", "work", "job"), stack("mix", "work", "job")]
