@@ -11,6 +11,21 @@ extern void *swift_task_alloc(size_t size) __attribute__((weak, swiftcall));
 extern void swift_task_dealloc(void *memory) __attribute__((weak, swiftcall));
 extern uint64_t swift_task_getJobTaskId(void *job) __attribute__((weak, swiftcall));
 
+// What executors run jobs with.
+extern void swift_job_run(void) __attribute__((weak));
+extern void swift_job_run_on_task_executor(void) __attribute__((weak));
+extern void swift_job_run_on_serial_and_task_executor(void) __attribute__((weak));
+
+uint64_t clinux_job_entry_before(uint64_t address) {
+  const uint64_t entries[] = {(uint64_t)(uintptr_t)swift_job_run, (uint64_t)(uintptr_t)swift_job_run_on_task_executor,
+                              (uint64_t)(uintptr_t)swift_job_run_on_serial_and_task_executor};
+  uint64_t found = 0;
+  for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+    if (entries[i] > found && entries[i] <= address && address - entries[i] < 1024) found = entries[i];
+  }
+  return found;
+}
+
 bool clinux_tasks_are_here(void) {
   return swift_task_getCurrent != 0 && swift_task_alloc != 0 && swift_task_dealloc != 0 && swift_task_getJobTaskId != 0;
 }

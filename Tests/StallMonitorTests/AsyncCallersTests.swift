@@ -30,6 +30,7 @@ extension WatchedHosts {
       Expectation(scenario: "resumed", callers: ["awaitResumed(", "closure #1"]),
       Expectation(scenario: "throwing", callers: ["awaitThrowing(", "closure #1"]),
       Expectation(scenario: "generic", callers: ["awaitGeneric", "closure #1"]),
+      Expectation(scenario: "generic-buffer", callers: ["awaitOpaque<", "closure #1"]),
       Expectation(scenario: "witness", callers: ["awaitWitness(", "closure #1"], optimized: ["closure #1"]),
       Expectation(scenario: "closure", callers: ["awaitInClosure(", "awaitClosure(", "closure #1"]),
       Expectation(scenario: "stream", callers: ["awaitElement(", "awaitStream(", "closure #1"]),
@@ -45,6 +46,7 @@ extension WatchedHosts {
         scenario: "group", callers: ["awaitHandle(", "withGroup("], optimized: ["withGroup("], isChild: true),
       Expectation(scenario: "recursion", callers: ["recurse(", "recurse("], isTruncated: true),
       Expectation(scenario: "bottom", callers: []),
+      Expectation(scenario: "nested", callers: []),
       Expectation(scenario: "no-task", callers: []),
     ]
 
@@ -92,7 +94,9 @@ extension WatchedHosts {
           }
           callers = callers[(index + 1)...]
         }
-        if expected.callers.isEmpty { #expect(shown.callers.isEmpty, "\(build): \(shown.text)") }
+        // What begins a task is written by the compiler.
+        let written = shown.callers.filter { !$0.contains("partial apply ") && !$0.contains("reabstraction thunk ") }
+        if expected.callers.isEmpty { #expect(written.isEmpty, "\(build): \(shown.text)") }
         // Whatever else is there belongs to the same chain: no other function of the victim waits.
         let others = shown.callers.filter { caller in
           caller.hasPrefix("AsyncStackVictim.") && !expected.callers.contains { caller.contains($0) }

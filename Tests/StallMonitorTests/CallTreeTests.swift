@@ -37,6 +37,52 @@ struct CallTreeTests {
     #expect(tree.heaviestPath?.share == 1)
   }
 
+  /// Functions that wait for an asynchronous call.
+  private func waiting(_ names: String...) -> [StackFrame] {
+    names.map {
+      var frame = StackFrame(symbol: $0, module: "host")
+      frame.isAsync = true
+      return frame
+    }
+  }
+
+  @Test func pathHasTheFunctionsThatWait() {
+    var tree = CallTree()
+    tree.add(stack("load", "job") + waiting("handle", "route"), weight: 90)
+    tree.add(stack("load", "job") + waiting("other"), weight: 10)
+    #expect(tree.heaviestPath?.frames.map(\.name) == ["load", "job", "handle", "route"])
+  }
+
+  @Test func pathOfTheCallsStaysWhereFunctionsThatWaitDiffer() {
+    var tree = CallTree()
+    for callers in [waiting("handle", "route"), waiting("other"), []] {
+      tree.add(stack("load", "job") + callers, weight: 30)
+    }
+    #expect(tree.heaviestPath?.frames.map(\.name) == ["load", "job"])
+    #expect(tree.heaviestPath?.share == 1)
+  }
+
+  /// Not each sample has them, so what most samples have in common is found without them.
+  @Test func functionsThatWaitDoNotChangeTheCommonFunction() {
+    let stacks = [stack("mix", "work", "job"), stack("hash", "work", "job"), stack("mix", "work", "job")]
+    let callers = [waiting("handle", "route"), [], waiting("other")]
+    var (without, with) = (CallTree(), CallTree())
+    for (stack, callers) in zip(stacks, callers) {
+      without.add(stack, weight: 10)
+      with.add(stack + callers, weight: 10)
+    }
+    #expect(without.commonFrame?.symbol == "mix")
+    #expect(with.commonFrame?.symbol == "mix")
+    #expect(with.certainCommonFrame.isCertain)
+  }
+
+  @Test func functionThatWaitsAndRunsIsTwoNodes() {
+    var tree = CallTree()
+    tree.add(stack("f", "job") + waiting("f"), weight: 5)
+    tree.add(stack("f"), weight: 5)
+    #expect(tree.roots.count == 2)
+  }
+
   @Test func recursionIsAFrameForEachLevel() {
     var tree = CallTree()
     tree.add(stack("f", "f", "f", "main"), weight: 5)

@@ -18,6 +18,23 @@ import Testing
     #expect(Culprit.fingerprint(of: shown, common: stall.running ? tree.commonFrame : nil) == stall.fingerprint)
   }
 
+  /// Functions that wait for asynchronous calls: not each sample has them.
+  @Test(arguments: CorpusStall.all)
+  func asyncCallersHaveNoPartInIt(stall: CorpusStall) {
+    Symbolizer.load()
+    var caller = StackFrame(symbol: "App.route() async -> ()", module: "/srv/app")
+    caller.isAsync = true
+    var tree = CallTree()
+    for sample in stall.samples.indices {
+      tree.add(stall.stack(sample) + (sample % 2 == 0 ? [caller] : []), weight: 1)
+    }
+    let shown = stall.stack(stall.shown)
+    let common = stall.running ? tree.commonFrame : nil
+    #expect(Culprit.frame(of: shown + [caller])?.name == stall.culprit)
+    #expect(Culprit.fingerprint(of: shown + [caller], common: common) == stall.fingerprint)
+    #expect(Culprit.repeatKey(of: shown + [caller]) == Culprit.repeatKey(of: shown))
+  }
+
   @Test func corpusIsThere() {
     #expect(CorpusStall.all.count >= 24)
     // What differs in the function to blame differs in the fingerprint.

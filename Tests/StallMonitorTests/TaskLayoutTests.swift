@@ -70,6 +70,51 @@ struct TaskLayoutTests {
     #expect(seen.word2 == 0)
   }
 
+  /// What is read of a task on another thread, and what the task itself knows.
+  private func running(_ start: (HeldTask) -> Void) async -> (read: RunningTask?, id: UInt64?) {
+    let held = HeldTask()
+    start(held)
+    return await onPreparedThread {
+      held.waitForArrival()
+      let facts = held.facts.withLock { $0 }
+      let read = facts.flatMap { TaskLayout.current?.runningTask(threadPointer: $0.thread) }
+      let id = facts.map { clinux_task_id($0.task) }
+      held.release()
+      return (read, id)
+    }
+  }
+
+  @Test func idAndNameOfAnotherThreadsTaskAreRead() async throws {
+    let (read, id) = await running { held in Task.detached(name: "an import") { held.run() } }
+    #expect(read?.name == "an import")
+    #expect(read.map { UInt64($0.id) } == id)
+    #expect(read?.isChild == false)
+  }
+
+  @Test func taskWithoutANameHasNone() async throws {
+    let (read, id) = await running { held in Task.detached { held.run() } }
+    #expect(read != nil)
+    #expect(read.map { UInt64($0.id) } == id)
+    #expect(read?.name == nil)
+  }
+
+  @Test func childTaskIsOne() async throws {
+    let (read, _) = await running { held in
+      Task.detached {
+        async let child: Void = held.run()
+        await child
+      }
+    }
+    #expect(read?.isChild == true)
+  }
+
+  @Test func threadWithoutATaskRunsNone() async throws {
+    let none = await onPreparedThread {
+      TaskLayout.current?.runningTask(threadPointer: UInt64(clinux_thread_pointer()))
+    }
+    #expect(none == nil)
+  }
+
   @Test func memoryThatIsGoneIsNoTask() {
     #expect(CurrentTaskWord(offset: -48).read(threadPointer: 4096) == nil)
   }

@@ -150,6 +150,27 @@ struct ComputationNamesTests {
     #expect(!line.hasTree)
   }
 
+  /// Functions that wait for an asynchronous call get names, too, and a place in the path; the fingerprint is the same.
+  @Test(arguments: [true, false])
+  func asyncCallersGetNames(inEachSample: Bool) throws {
+    let callers = [UInt64(3), 2].map { offset in
+      var caller = Self.frame(offset)
+      caller.isAsync = true
+      return [caller]
+    }
+    let stacks = Self.computation(9) { [Self.frame(0x1000 + UInt64($0))] }.enumerated().map { index, stack in
+      stack + (inEachSample ? callers[1] : index % 3 == 2 ? [] : callers[index % 3])
+    }
+    let line = try Self.complete(Self.line(stacks, shown: 4, running: true)) { _, _, offset in
+      2...3 ~= offset ? [.init(linkageName: offset == 2 ? "route" : "other")] : Self.name(offset)
+    }
+    #expect(line.stack.map { $0["symbol"] as? String } == ["leaf_\(0x1004)", "work", "main", "route"])
+    #expect(line.stack.map { $0["async"] as? Bool } == [nil, nil, nil, true])
+    #expect(line.fingerprint == Culprit.fingerprint(of: [StackFrame(symbol: "work")]))
+    #expect(line.functions == (inEachSample ? ["work", "main", "route"] : ["work", "main"]))
+    #expect(!line.hasTree)
+  }
+
   /// Five of nine leaves lie in a library of the host's own that is not there: they might be one function.
   @Test func noFingerprintIsMadeWhereANameThatIsNotKnownMayChangeIt() throws {
     let stacks = Self.computation(9) { [Self.frame(0x1000 + UInt64($0), $0 < 5 ? "/opt/app/libown.so" : "/app")] }

@@ -261,6 +261,20 @@ import Testing
     }
   }
 
+  /// The function that waits is outside of what is on the stack.
+  @Test func functionsThatWaitAreInEachFormat() throws {
+    let caller =
+      #",{"symbol":"web.route() async -> ()","file":"/src/Sources/web/Routes.swift","line":9,"async":true}]}"#
+    let line = SampleReport().text.replacing("]}", with: caller, maxReplacements: 1) + "\n"
+    let table = try Self.run(["a", "--stacks"], ["a": line])
+    #expect(table.output.contains("async web.route() async -> () (Routes.swift:9)"), "\(table.output)")
+    let json = try Self.run(["a", "--stacks", "--format", "json"], ["a": line])
+    #expect(json.output.contains(#""line":9,"async":true}"#), "\(json.output)")
+    let folded = try Self.run(["a", "--format", "folded"], ["a": line])
+    let (outer, inner) = (folded.output.firstRange(of: "web.route()"), folded.output.firstRange(of: "web.Pool.take()"))
+    #expect(try #require(outer).lowerBound < #require(inner).lowerBound)
+  }
+
   @Test func realLinesAreRead() throws {
     let victim = try Program.run(
       Program.built("StallVictim", "debug").path, ["sleep", "900"], environment: ["STALLMONITOR_THRESHOLD": "100ms"])

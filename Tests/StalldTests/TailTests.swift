@@ -69,6 +69,13 @@ import Testing
       ))
   }
 
+  @Test func functionThatWaitsIsMarked() throws {
+    let line = SampleReport().text.replacing(#""line":74}"#, with: #""line":74,"async":true}"#)
+    let result = try Self.filter(line, ["--stack", "-"])
+    #expect(
+      result.output.contains("\n    async web.Pool.take() -> web.Connection (Pool.swift:74)\n"), "\(result.output)")
+  }
+
   @Test func sampleIsAReport() throws {
     let lines = [SampleReport(), SampleReport(event: "stall.suppressed", suppressed: 3)].map { $0.text + "\n" }
     try SymbolicateTests.validate(lines.joined(), in: ScratchDirectory())

@@ -180,7 +180,7 @@ def every_key():
     report = base(chance, START, "web", "1.0.0", "web-1", 1)
     report["message"] = 'a "quoted" tab\tand ünïcödé 🧵'
     report["event"].update(action="abort", dropped=3)
-    capture = {"method": "perf", "approximate": True, "truncated": True, "failure": "the thread has ended"}
+    capture = {"method": "perf", "approximate": True, "truncated": True, "child_task": True, "failure": "the thread has ended"}
     report["stall"].update(
         duration_ms=619.252, cause="lock", culprit="Web.wait() -> ()", fingerprint="v1:0123456789abcdef",
         evidence={
@@ -196,15 +196,16 @@ def every_key():
     report["task"] = {"id": 17, "name": "order 4711", "priority": "medium"}
     report["process"].update(reported_pid=4710, exit_code=1, exit_signal="SIGKILL", exit_result="oom-kill")
     inlined = {**frame("web", "Web.wait() -> ()", 3, "1.0.0"), "inlined": True}
-    report["stack"] = [inlined, {"module": "/lib/x.so", "build_id": "ab", "offset": "0x10"}, {"symbol": "main"}]
+    report["stack"] = [inlined, {"module": "/lib/x.so", "build_id": "ab", "offset": "0x10"}, {"symbol": "main"},
+                       {"symbol": "route", "async": True}]
     report["threads"] = [{
-        "id": 26090, "name": "keeper", "role": "lock_holder", "state": "running", "capture": capture, "stack": [inlined]}]
+        "id": 26090, "name": "keeper", "role": "lock_holder", "state": "running", "capture": capture, "stack": [inlined, {"symbol": "route", "async": True}]}]
     report.update(threads_omitted=2, frames_omitted=5)
     report["call_tree"] = {
         "samples": 3, "weight_ms": 369.252, "modules": [{"module": "/lib/x.so", "build_id": "ab"}],
         "nodes": {
             "parent": [-1, 0, 0], "module": [0, 0, -1], "offset": ["0x10", "0x20", "0x0"], "samples": [3, 2, 1],
-            "weight_ms": [369.252, 300.0, 69.252]}}
+            "weight_ms": [369.252, 300.0, 69.252], "async": [1, 0, 0]}}
     # As jq or a shipper writes it: whole numbers of milliseconds without decimals, and nothing that may be left out.
     bare = base(chance, START, "web", "1.0.0", "web-1", 2)
     bare["message"] = "m"

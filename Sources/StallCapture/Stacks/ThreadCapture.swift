@@ -55,7 +55,7 @@ package final class ThreadCapture {
     preparedThread = pthread_self()
     cunwind_memory_prepare()
     _ = LockLayouts.current
-    _ = (TaskLayout.current, TaskNames.current)
+    _ = TaskLayout.current
     usesPerf = isPerfWanted && cunwind_perf_is_permitted()
     cunwind_threads_need_timer(!usesPerf)
   }

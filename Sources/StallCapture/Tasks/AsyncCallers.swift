@@ -1,3 +1,4 @@
+import CLinux
 import CUnwind
 
 /// The functions that wait for what a thread runs in a task, whose addresses are in a buffer.
@@ -47,9 +48,10 @@ struct AsyncCallerSearch {
   ///
   /// Nil if the thread runs no task, or if it is not certain which function of the task it runs.
   func callers(into buffer: UnsafeMutableBufferPointer<UInt64>) -> AsyncCallers? {
-    guard let outermost = frames.last, !hasJustResumed,
+    guard let outermost = frames.last,
       let pointer = ThreadPointer.of(thread: thread, outermostStackPointer: outermost.stack_pointer),
-      let task = layout.currentTask.read(threadPointer: pointer), isTask(task)
+      let task = layout.currentTask.read(threadPointer: pointer), isTask(task),
+      !hasJustResumed, !hasNestedJobs
     else { return nil }
     return withUnsafeTemporaryAllocation(of: UInt64.self, capacity: Self.allocationLimit) { allocations in
       let count = readAllocations(of: task, into: allocations)
@@ -66,9 +68,7 @@ struct AsyncCallerSearch {
     }
   }
 
-  private func isTask(_ address: UInt64) -> Bool {
-    address != 0 && address % 16 == 0 && process.load(address, as: UInt64.self) == layout.taskClass
-  }
+  private func isTask(_ address: UInt64) -> Bool { layout.isTask(address) }
 
   /// Whether the innermost function has only begun, and may not have taken its own context from the one that it was given.
   private var hasJustResumed: Bool {
@@ -76,6 +76,18 @@ struct AsyncCallerSearch {
       cunwind_context_distance(innermost.address) > 0
     else { return false }
     return innermost.address &- cunwind_function_start(innermost.address) < Self.resumePrologue
+  }
+
+  /// Whether a job runs within another one: a run loop that an asynchronous function runs, or a task that it has begun at once.
+  ///
+  /// The current task is the inner one, and the stack ends with the outer one's function: who waits for that is not known.
+  private var hasNestedJobs: Bool {
+    var count = 0
+    for frame in frames {
+      let entry = clinux_job_entry_before(frame.lookupAddress)
+      if entry != 0, cunwind_function_start(frame.lookupAddress) == entry { count += 1 }
+    }
+    return count > 1
   }
 
   /// The memory that the task has allocated and not freed, the last first.

@@ -14,6 +14,7 @@ package struct CurrentTaskWord: Sendable, Equatable {
 
   /// How far from the thread pointer the variable is searched.
   private static let reach = 64 << 10
+  private static let pageSize = 4096
 
   /// Finds the place with tasks of its own, which run on the calling thread and nowhere else.
   ///
@@ -56,18 +57,26 @@ package struct CurrentTaskWord: Sendable, Equatable {
 
     func keep(where task: UInt64, below base: UInt64) {
       candidates.withLock { known in
-        let offsets = known ?? Array(stride(from: Int64(-8), to: Int64(-reach), by: -8))
-        var kept: [Int64] = []
-        for offset in offsets {
-          guard let word = value(base, offset) else {
-            // Below the main thread's variables may lie nothing.
-            if known == nil { break }
-            continue
-          }
-          if word == task { kept.append(offset) }
-        }
-        known = kept
+        known = known?.filter { value(base, $0) == task } ?? offsets(of: task, below: base)
       }
+    }
+
+    /// Where the word is below the thread pointer, up to the first page that cannot be read.
+    private func offsets(of word: UInt64, below base: UInt64) -> [Int64] {
+      var found: [Int64] = []
+      withUnsafeTemporaryAllocation(byteCount: pageSize, alignment: 8) { page in
+        var end = base
+        while base - end < UInt64(reach) {
+          let start = (end - 1) & ~UInt64(pageSize - 1)
+          let part = UnsafeMutableRawBufferPointer(rebasing: page[..<Int(end - start)])
+          guard OwnProcess().read(start, into: part) == part.count else { return }
+          for (index, value) in part.bindMemory(to: UInt64.self).enumerated() where value == word {
+            found.append(Int64(bitPattern: start &+ 8 * UInt64(index) &- base))
+          }
+          end = start
+        }
+      }
+      return found
     }
   }
 }

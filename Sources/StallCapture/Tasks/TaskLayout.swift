@@ -16,6 +16,9 @@ package struct TaskLayout: Sendable {
   /// The module that has the runtime: a task's outermost function returns to code in it.
   let runtime: Range<UInt64>
 
+  /// Where a task's name is, if that is known.
+  let name: TaskNamePlace?
+
   // swift/ABI/Task.h: a job's flags and id, and where the task continues. The self-test compares them.
   static let flags: UInt64 = 32
   static let id: UInt64 = 36
@@ -40,6 +43,7 @@ package struct TaskLayout: Sendable {
     guard let facts = withExtendedLifetime(probe, { findings.facts.withLock { $0 } }) else { return nil }
     (currentTask, taskClass) = (word, facts.taskClass)
     (lastAllocation, runtime) = (facts.lastAllocation, facts.runtime)
+    name = TaskNamePlace()
   }
 
   /// What the self-test has found.
@@ -110,31 +114,6 @@ package struct TaskLayout: Sendable {
     clinux_task_free(two)
     keep(where: oneHeader)
     return candidates.count == 1 && link == oneHeader ? candidates[0] : nil
-  }
-
-  // MARK: What a task is
-
-  /// What a report says of a task.
-  package struct Identity: Sendable, Equatable {
-    /// The low 32 bits of the runtime's number of the task.
-    package var id: UInt32
-    /// The number of its priority.
-    package var priority: UInt8
-    /// Its name, if it has one.
-    package var name: String?
-  }
-
-  /// Reads what is known of the task at an address; nil if no task is there any more.
-  package func identity(of task: UInt64) -> Identity? {
-    let process = OwnProcess()
-    func isTask() -> Bool { process.load(task, as: UInt64.self) == taskClass }
-    guard isTask(), let id = process.load(task &+ Self.id, as: UInt32.self),
-      let flags = process.load(task &+ Self.flags, as: UInt32.self)
-    else { return nil }
-    let identity = Identity(
-      id: id, priority: UInt8(truncatingIfNeeded: flags >> 8), name: TaskNames.current?.name(of: task))
-    // The same task before and after.
-    return isTask() && process.load(task &+ Self.id, as: UInt32.self) == id ? identity : nil
   }
 
   private static func module(at address: UInt64) -> Range<UInt64>? {

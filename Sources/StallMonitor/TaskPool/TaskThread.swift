@@ -73,7 +73,7 @@ extension TaskThread: TurnWork {
 
   var task: Report.TaskState? {
     var state = Report.TaskState(priority: UInt8(flags >> 8 & 0xff))
-    if let task = currentTask, task != 0, let known = TaskLayout.current?.identity(of: task) {
+    if let known = TaskLayout.current?.runningTask(threadPointer: threadPointer) {
       (state.id, state.name, state.priority) = (known.id, known.name, known.priority)
     }
     return state

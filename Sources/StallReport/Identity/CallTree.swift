@@ -108,6 +108,9 @@ package struct CallTree {
     return identity == .place ? a.isSamePlace(as: b) : a.isSameFunction(as: b)
   }
 
+  // They are the outermost.
+  private var hasAsyncCallers: Bool { roots.contains { nodes[$0].frame.isAsync } }
+
   /// The same stacks without the functions that wait for asynchronous calls, which are not known of each sample.
   private var withoutAsyncCallers: CallTree {
     var tree = CallTree(by: identity)
@@ -148,10 +151,22 @@ package struct CallTree {
 
   /// The deepest frame of the host's own code that at least half of the time was spent in, with all that called it; nil if there is
   /// none.
-  package var heaviestPath: Path? { path(of: heaviestWay.nodes) }
+  package var heaviestPath: Path? { certainPath.path }
 
   /// The same, unless names that are not known could change it.
+  ///
+  /// It goes on with the functions that wait for asynchronous calls if these are the same for most of the time.
   package var certainPath: (path: Path?, isCertain: Bool) {
+    let whole = certainCallPath
+    guard hasAsyncCallers else { return whole }
+    let calls = withoutAsyncCallers.certainCallPath
+    let isCertain = whole.isCertain && calls.isCertain
+    guard let call = calls.path?.frames.first else { return (whole.path, isCertain) }
+    let isSameCall = whole.path?.frames.first.map { isSame($0, call) } ?? false
+    return (isSameCall ? whole.path : calls.path, isCertain)
+  }
+
+  private var certainCallPath: (path: Path?, isCertain: Bool) {
     let way = heaviestWay
     return (path(of: way.nodes), way.isCertain)
   }
@@ -163,7 +178,7 @@ package struct CallTree {
 
   /// The same, and whether it stays that whatever the names are that are not known.
   package var certainCommonFrame: (frame: StackFrame?, isCertain: Bool) {
-    guard roots.contains(where: { nodes[$0].frame.isAsync }) else { return certainCommonCall }
+    guard hasAsyncCallers else { return certainCommonCall }
     return withoutAsyncCallers.certainCommonCall
   }
 

@@ -14,6 +14,7 @@ let scenarios: [String: @Sendable () -> Void] = [
   "continuation": { Task { await awaitContinuation() } },
   "throwing": { Task { try await awaitThrowing() } },
   "generic": { Task { _ = await awaitGeneric([1, 2, 3]) } },
+  "generic-buffer": { Task { await awaitOpaque(Wide()) } },
   "witness": { Task { await awaitWitness(Service()) } },
   "closure": { Task { await awaitClosure { await awaitInClosure() } } },
   "main-actor": { Task { await awaitMainActor() } },
@@ -22,6 +23,7 @@ let scenarios: [String: @Sendable () -> Void] = [
   "detached": { Task.detached(priority: .background) { await awaitPlain() } },
   "bottom": { Task { keepThread() } },
   "local": { Task { await awaitLocal() } },
+  "nested": { Task { await awaitNested() } },
   "no-task": { DispatchQueue.global().async { keepThread() } },
 ]
 
@@ -103,6 +105,39 @@ func keepGeneric<Items: Collection & Sendable, Value: Sendable>(_ items: Items, 
   return items.isEmpty ? copy : other
 }
 
+/// A value of a size that its generic users do not know.
+struct Wide: Sendable {
+  var numbers = (1, 2, 3, 4, 5, 6, 7, 8)
+}
+
+@inline(never)
+@_semantics("optimize.sil.specialize.generic.never")
+func awaitOpaque<Value: Sendable>(_ value: Value) async {
+  let result = await keepOpaque(value) {
+    keepThread()
+    return value
+  }
+  print(result)
+}
+
+/// Has memory of the task for values while the thread is kept, where other functions have had their contexts.
+@inline(never)
+@_semantics("optimize.sil.specialize.generic.never")
+func keepOpaque<Value: Sendable>(_ value: Value, _ make: () -> Value) async -> Value {
+  await shortOpaque(value)
+  await shortOpaque(value)
+  let made = make()
+  await shortOpaque(made)
+  return made
+}
+
+@inline(never)
+@_semantics("optimize.sil.specialize.generic.never")
+func shortOpaque<Value: Sendable>(_ value: Value) async {
+  await shortCall()
+  print(value, terminator: "")
+}
+
 protocol Handler: Sendable {
   func serve(_ number: Int) async -> Int
 }
@@ -135,6 +170,22 @@ func awaitInClosure() async {
 func recurse(_ depth: Int) async -> Int {
   if depth == 0 { keepThread() }
   return depth == 0 ? 0 : await recurse(depth - 1) + 1
+}
+
+@inline(never)
+func awaitNested() async {
+  await beginNested()
+  print("", terminator: "")
+}
+
+/// Runs another task before it returns.
+@inline(never)
+func beginNested() async { runAtOnce() }
+
+@inline(never)
+func runAtOnce() {
+  Task.immediate { await awaitPlain() }
+  print("", terminator: "")
 }
 
 // MARK: The library's
