@@ -146,15 +146,14 @@ clinux_task_pool_result clinux_task_pool_hook(const void *monitor, void (*begins
       dispatch_async_f == NULL || dispatch_release == NULL || &_dispatch_queue_attr_concurrent == NULL) {
     return CLINUX_TASK_POOL_UNKNOWN;
   }
+  if (__atomic_load_n(&current_monitor, __ATOMIC_ACQUIRE) != NULL) return CLINUX_TASK_POOL_TAKEN;
+  SWIFT_CALL void (*none)(job *, enqueue_original) = NULL;
+  if (!__atomic_compare_exchange_n(&swift_task_enqueueGlobal_hook, &none, enqueue, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    return CLINUX_TASK_POOL_TAKEN;
+  }
   thread_begins = begins;
   __atomic_store_n(&current_monitor, monitor, __ATOMIC_RELEASE);
-  SWIFT_CALL void (*none)(job *, enqueue_original) = NULL;
-  if (__atomic_compare_exchange_n(&swift_task_enqueueGlobal_hook, &none, enqueue, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-    return CLINUX_TASK_POOL_HOOKED;
-  }
-  if (none == enqueue) return CLINUX_TASK_POOL_HOOKED;
-  __atomic_store_n(&current_monitor, NULL, __ATOMIC_RELEASE);
-  return CLINUX_TASK_POOL_TAKEN;
+  return CLINUX_TASK_POOL_HOOKED;
 }
 
 bool clinux_task_pool_is_hooked(void) {
@@ -188,6 +187,10 @@ void clinux_task_thread_release(clinux_task_thread *thread) {
 }
 
 uint64_t clinux_task_run_address(void) { return (uint64_t)(uintptr_t)swift_job_run; }
+
+uint32_t clinux_task_thread_flags(const clinux_task_thread *thread) { return __atomic_load_n(&thread->flags, RELAXED); }
+
+uint32_t clinux_task_thread_priority(const clinux_task_thread *thread) { return __atomic_load_n(&thread->priority, RELAXED); }
 
 uint64_t clinux_task_thread_enqueued(const clinux_task_thread *thread) {
   uint64_t count = 0;

@@ -125,7 +125,7 @@ extension WatchedHosts {
       #expect(victim.talk.contains("stallmonitor_options.threshold_ms is 3600001; allowed: 1 to 3600000"))
       #expect(
         victim.talk.contains(
-          "stallmonitor_options.sink is \"syslog\"; allowed: \"stdout\", \"file:PATH\" or \"agent:PATH\""))
+          "stallmonitor_options.sink is \"syslog\"; allowed: stdout; file: and a path"))
       #expect(victim.talk.contains("another loop is watched as \"one\""))
     }
 

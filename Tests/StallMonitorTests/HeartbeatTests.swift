@@ -41,7 +41,7 @@ struct HeartbeatTests {
   }
 
   private static let threshold: UInt64 = 250_000_000
-  private let pulse = Pulse(semaphore: WatchdogSemaphore(), fencesItself: true)
+  private let pulse = Pulse(semaphore: WakeSemaphore(), fencesItself: true)
   private let suspension = Suspension()
   private let host: Loop
   private let loop: WatchedLoop

@@ -15,7 +15,7 @@ import Testing
 struct PulseThreadsTests {
   /// What the two threads share.
   private final class Shared: Sendable {
-    let semaphore = WatchdogSemaphore()
+    let semaphore = WakeSemaphore()
     let isOver = Atomic<Bool>(false)
     let pulse: Pulse
     let stamper: TurnStamper
@@ -145,9 +145,10 @@ struct PulseThreadsTests {
 
   /// The pool may be full of other tests: there is no limit to how late an answer is.
   @Test func beatOnTheCooperativePoolIsAnswered() async {
-    let pulse = Pulse(semaphore: WatchdogSemaphore(), fencesItself: true)
+    let pulse = Pulse(semaphore: WakeSemaphore(), fencesItself: true)
     let heartbeat = CooperativePoolHeartbeat(
-      pulse: pulse, courier: Courier(name: "stall-beats"), hasWaitingTasks: { true }, willBeat: {})
+      pulse: pulse, courier: Courier(name: "stall-beats")
+    ) {}
     for _ in 0..<200 {
       heartbeat.beat()
       let beat = pulse.word

@@ -110,6 +110,8 @@ extension WatchedHosts {
       let report = try #require(reports(of: run("background", milliseconds: 1500)).first)
       #expect(report["stall", "threshold_ms"] as? Double == 1000)
       #expect(report["task", "priority"] as? String == "background")
+      // libdispatch names its workers by the end of their queue's label.
+      #expect((report["thread", "name"] as? String)?.hasSuffix("background-qos") == true)
     }
 
     @Test func taskOfLowPriorityHasTheThresholdThatIsAskedFor() throws {

@@ -7,7 +7,7 @@ import Testing
 
 /// When a turn is late, told to the nanosecond: the clock is handed in.
 struct WatchedLoopTests {
-  private let pulse = Pulse(semaphore: WatchdogSemaphore(), fencesItself: true)
+  private let pulse = Pulse(semaphore: WakeSemaphore(), fencesItself: true)
   private let suspension = Suspension()
   private let loop: WatchedLoop
   private static let threshold: UInt64 = 250_000_000
@@ -25,7 +25,7 @@ struct WatchedLoopTests {
   }
 
   @Test func turnThatWasUnderWayWhenTheWatchBeganIsTimedLikeAnyOther() {
-    let pulse = Pulse(semaphore: WatchdogSemaphore(), fencesItself: true)
+    let pulse = Pulse(semaphore: WakeSemaphore(), fencesItself: true)
     pulse.turn(.beforeSources)
     let loop = WatchedLoop(
       WatchedLoop.Subject(

@@ -119,8 +119,9 @@ struct ReportContractTests {
 
   @Test("a report with all properties has every key but the agent's own")
   func everyPropertyIsWritten() throws {
-    let frame = StackFrame(
+    var frame = StackFrame(
       symbol: "a", file: "/a.swift", line: 1, isInlined: true, module: "/bin/a", buildID: "0a", offset: 16)
+    frame.isAsync = true
     var evidence = Verdict.Evidence(state: "blocked", wait: "futex(wait)")
     evidence.usage = ResourceUsage(
       observed: 1, cpu: 1, runDelay: 1, throttled: 1, majorFaults: 1, minorFaults: 1, blockDelay: 1,
@@ -129,7 +130,7 @@ struct ReportContractTests {
     evidence.lockHolder = LockHolder(thread: 2, kind: .mutex)
     evidence.deadlock = [1, 2]
     evidence.callouts = CalloutTimes(count: 2, age: 1, longest: 1)
-    (evidence.samplesDisagree, evidence.watchEnded) = (true, true)
+    (evidence.samplesDisagree, evidence.watchEnded, evidence.starves) = (true, true, true)
     var report = Report(
       time: Timestamp(seconds: 1, nanoseconds: 0), event: .ended, stallID: "a", sequence: 1, thresholdNanoseconds: 1,
       durationNanoseconds: 1, verdict: Verdict(cause: .lock, evidence: evidence), culprit: frame, fingerprint: "v1:a",
@@ -146,7 +147,8 @@ struct ReportContractTests {
           isApproximate: true, isTruncated: true, captureFailure: .threadEnded)
       ], path: CallTree.Path(frames: [frame], share: 1), detailFile: "/d",
       tally: SuppressedStalls(count: 1, total: 1, longest: 1, window: 1, isOverBudget: true), threadsOmitted: 1)
-    (report.isAborting, report.droppedLines) = (true, 1)
+    (report.isAborting, report.droppedLines, report.isChildTask) = (true, 1, true)
+    report.task = .init(id: 1, name: "a", priority: 0x15)
     let line = String(decoding: report.line(), as: UTF8.self)
     let missing = try leaves().keys.filter { path in
       let key = String(path.split(separator: ".").last ?? "").replacing("[]", with: "")
@@ -156,7 +158,7 @@ struct ReportContractTests {
     let others = [
       "process.reported_pid", "process.linux.cgroup", "process.exit_code", "process.exit_signal", "process.exit_result",
       "systemd.unit", "frames_omitted", "call_tree.weight_ms", "call_tree.nodes.parent[]",
-      "call_tree.nodes.weight_ms[]",
+      "call_tree.nodes.weight_ms[]", "call_tree.nodes.async[]",
     ]
     #expect(Set(missing) == Set(others))
   }

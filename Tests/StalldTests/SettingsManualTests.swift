@@ -37,7 +37,7 @@ struct SettingsManualTests {
     let example = lines.components(separatedBy: ".Ed").first ?? ""
     var (settings, reader) = (AgentSettings(), SettingsReader(file: "example"))
     reader.read(YAMLDocument(Array(example.replacing("\\-", with: "-").utf8)), into: &settings)
-    #expect(reader.mistakes == [])
+    #expect(reader.problems == [])
     #expect(settings.services.count == 1)
   }
 }

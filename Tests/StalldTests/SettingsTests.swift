@@ -391,7 +391,7 @@ extension AgentSettings {
     var settings = AgentSettings()
     var reader = SettingsReader(file: "F")
     reader.read(YAMLDocument(bytes), into: &settings)
-    if !reader.mistakes.isEmpty { throw SettingsErrors(mistakes: reader.mistakes) }
+    if !reader.problems.isEmpty { throw SettingsErrors(problems: reader.problems) }
     return settings
   }
 }

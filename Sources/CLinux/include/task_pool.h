@@ -43,7 +43,8 @@ typedef enum clinux_task_pool_result {
   CLINUX_TASK_POOL_UNKNOWN,
 } clinux_task_pool_result;
 
-/// Has each job of the pool stamp its beginning and its end from now on.
+/// Has each job of the pool stamp its beginning and its end from now on. One monitor at a time: call it, and clinux_task_pool_unhook, on one
+/// thread after the other.
 ///
 /// `begins` is called on each thread before its first job, with `monitor`: it calls clinux_task_thread_take and fills the stamp in, or
 /// does nothing, and the thread is not watched. Jobs that are queued already run unseen.
@@ -60,6 +61,10 @@ clinux_task_thread *clinux_task_thread_take(void);
 
 /// The calling thread ends, or is not to be watched any more.
 void clinux_task_thread_release(clinux_task_thread *thread);
+
+/// The flags of the job under way on a thread, and the class of its priority. From any thread.
+uint32_t clinux_task_thread_flags(const clinux_task_thread *thread);
+uint32_t clinux_task_thread_priority(const clinux_task_thread *thread);
 
 /// How many jobs a thread has put onto the pool.
 uint64_t clinux_task_thread_enqueued(const clinux_task_thread *thread);

@@ -125,6 +125,11 @@ package struct ThreadProbe: ~Copyable {
     var isStrictlyFiltered = false
 
     func isBlocked(_ signal: Int32) -> Bool { blocked >> UInt64(signal - 1) & 1 != 0 }
+    /// Whether all signals are blocked that can be: the mask of a handler under way, and of the C library for moments.
+    var blocksAll: Bool {
+      // SIGKILL, SIGSTOP, and the two that the C library keeps for itself.
+      blocked | 1 << UInt64(SIGKILL - 1) | 1 << UInt64(SIGSTOP - 1) | 0b11 << 31 == .max
+    }
     func isPending(_ signal: Int32) -> Bool { pending >> UInt64(signal - 1) & 1 != 0 }
   }
 

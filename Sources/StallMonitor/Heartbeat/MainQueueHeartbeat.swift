@@ -25,14 +25,14 @@ final class MainQueueHeartbeat: Heartbeat {
 
   private let pulse: Pulse
   private let stamper: TurnStamper
-  private let semaphore: WatchdogSemaphore
+  private let semaphore: WakeSemaphore
   private let service = Atomic<UInt8>(Service.elsewhere)
   private let trust = Atomic<UInt8>(Trust.none)
   private let beats = Atomic<UInt64>(0)
   private let poster: BeatPoster
   private let courier: Courier
 
-  init(pulse: Pulse, stamper: TurnStamper, semaphore: WatchdogSemaphore, courier: Courier) {
+  init(pulse: Pulse, stamper: TurnStamper, semaphore: WakeSemaphore, courier: Courier) {
     poster = BeatPoster(courier: courier, pulse: pulse)
     self.courier = courier
     self.pulse = pulse

@@ -1,6 +1,7 @@
 import CLinux
 import Glibc
 import StallCapture
+import StallReport
 import Synchronization
 import TurnSource
 
@@ -100,7 +101,7 @@ final class LoopRegistry: Sendable {
         sentinel: recordsFactory.sentinel, keepsRecords: recordsFactory.keepsRecords),
       suspension: Suspension(), configuration: configuration)
     guard let watch = try? scratch.makeWatch(name: "rehearsal", threshold: .seconds(1)) else { return }
-    watch.begin(LoopWatch.Traits(kind: { "c" }), isRehearsal: true) { {} }
+    watch.begin(LoopWatch.Traits(kind: { LoopKind.ownLoop }), isRehearsal: true) { {} }
     watch.publication.pulse.turn(.afterWaiting)
     watch.publication.pulse.idle()
     watch.stop()

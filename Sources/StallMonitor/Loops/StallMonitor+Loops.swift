@@ -1,4 +1,5 @@
 import CLinux
+import StallReport
 import TurnSource
 
 extension StallMonitor {
@@ -103,7 +104,7 @@ extension StallMonitor {
   package func watchOwnLoop(name: String, threshold: Duration?) throws(StallMonitorError) -> OwnLoop {
     guard let registry else { throw .notWatching }
     let watch = try registry.makeWatch(name: name, threshold: threshold)
-    watch.begin(LoopWatch.Traits(kind: { "c" })) { {} }
+    watch.begin(LoopWatch.Traits(kind: { LoopKind.ownLoop })) { {} }
     return OwnLoop(watch)
   }
 }

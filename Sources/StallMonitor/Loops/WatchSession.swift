@@ -64,6 +64,7 @@ struct WatchStart: Sendable {
     try startCouriers(couriers, of: watchdog)
     let recovery = plan.makeRecoveryPage(sentinel: sentinel)
     let keepsRecords = Atomic<Bool>(false)
+    let hasOwnTable = Atomic<Bool>(false)
     let suspension = Suspension()
     StandardErrorQueue.hold(
       journalStream: environment.variables["JOURNAL_STREAM"] ?? "",
@@ -74,6 +75,7 @@ struct WatchStart: Sendable {
         let work = try makeWork(
           of: watchdog, plan: plan, recovery: recovery, suspension: suspension, actionCourier: couriers.actions)
         keepsRecords.store(work.keepsRecords, ordering: .releasing)
+        hasOwnTable.store(OwnThreads.isApart, ordering: .releasing)
         return work
       }
     } catch {
@@ -91,7 +93,9 @@ struct WatchStart: Sendable {
       session.mainThread = MainThreadWatch(
         by: registry, beats: couriers.beats, suspension: suspension, configuration: configuration)
     }
-    if configuration.watchesCooperativePool { watchTasks(of: &session) }
+    if configuration.watchesCooperativePool {
+      watchTasks(of: &session, sharesTable: !hasOwnTable.load(ordering: .acquiring))
+    }
     return session
   }
 
@@ -149,35 +153,30 @@ struct WatchStart: Sendable {
   }
 
   /// Watches each job of Swift concurrency; where that cannot be, its threads and whether one is free.
-  private func watchTasks(of session: inout WatchSession) {
+  private func watchTasks(of session: inout WatchSession, sharesTable: Bool) {
     let registry = session.registry
     let watch = TaskPool.Watch(
       list: session.watchdog.list, makePublication: { registry.makePublication() }, suspension: session.suspension,
       sentinel: sentinel, threshold: configuration.threshold.nanoseconds,
-      backgroundThreshold: configuration.backgroundTaskThreshold.nanoseconds)
-    var pool: TaskPool?
+      backgroundThreshold: configuration.backgroundTaskThreshold.nanoseconds,
+      threadLimit: TaskPool.threadLimit(sharesTable: sharesTable))
+    let pulse = session.watchdog.pulses.makePulse()
+    let heartbeat: any Heartbeat
     do throws(TaskPool.Problem) {
-      pool = try TaskPool.start(watch)
+      let pool = try TaskPool.start(watch)
+      session.taskPool = pool
+      heartbeat = WaitingTasks(pool, pulse: pulse)
     } catch {
       Diagnostics.say(TaskPool.note(error))
+      let workers = WorkerScan(watch)
+      let pool = CooperativePoolHeartbeat(pulse: pulse, courier: session.couriers.beats) { workers.scan() }
+      session.pool = pool
+      heartbeat = pool
     }
-    let fallback = TaskPoolFallback(pool, watch)
-    session.taskPool = pool
-    session.pool = watchPool(
-      of: session, hasWaitingTasks: { fallback.hasWaitingTasks }, willBeat: { fallback.scan() })
-  }
-
-  private func watchPool(
-    of session: WatchSession, hasWaitingTasks: @escaping @Sendable () -> Bool, willBeat: @escaping @Sendable () -> Void
-  ) -> CooperativePoolHeartbeat {
-    let pulse = session.watchdog.pulses.makePulse()
-    let heartbeat = CooperativePoolHeartbeat(
-      pulse: pulse, courier: session.couriers.beats, hasWaitingTasks: hasWaitingTasks, willBeat: willBeat)
     session.watchdog.list.watch(
       WatchedLoop.Subject(
-        label: .init(name: "cooperative", kind: { CooperativePoolHeartbeat.kind }), thread: .init(id: getpid()),
+        label: .init(name: "cooperative", kind: { LoopKind.cooperativePool }), thread: .init(id: getpid()),
         limits: .init(threshold: configuration.threshold.nanoseconds, suspension: session.suspension),
         publication: LoopPublication(pulse: pulse), heartbeat: heartbeat))
-    return heartbeat
   }
 }

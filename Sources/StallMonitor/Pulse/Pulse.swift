@@ -52,7 +52,7 @@ final class Pulse: Sendable {
   // What the loop has called in its turn, and the same of the last turn whose end the watchdog has asked for. Unsafe: C loads and stores
   // them word by word, atomically.
   private nonisolated(unsafe) let callouts = UnsafeMutablePointer<clinux_callouts>.allocate(capacity: 2)
-  private let semaphore: WatchdogSemaphore
+  private let semaphore: WakeSemaphore
   // Where membarrier is missing the loop pays for the fence.
   private let fencesItself: Bool
   private let countsTicks: Bool
@@ -60,7 +60,7 @@ final class Pulse: Sendable {
   private let marks: EndMarks?
 
   init(
-    semaphore: WatchdogSemaphore, fencesItself: Bool, countsTicks: Bool = false, marks: EndMarks? = nil
+    semaphore: WakeSemaphore, fencesItself: Bool, countsTicks: Bool = false, marks: EndMarks? = nil
   ) {
     self.marks = marks
     self.semaphore = semaphore

@@ -39,7 +39,7 @@ final class DetailWriter {
 
   /// The writing of one file.
   private final class Attempt: Sendable {
-    private let done = WatchdogSemaphore()
+    private let done = WakeSemaphore()
     private let finished = Atomic<Bool>(false)
 
     func finish() {

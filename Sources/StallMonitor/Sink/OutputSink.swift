@@ -53,7 +53,7 @@ final class OutputSink: ReportSink, Sendable {
 
   private let inbox = Mutex(Inbox())
   let waker = PollWaker()
-  private let isDone = WatchdogSemaphore()
+  private let isDone = WakeSemaphore()
   private let dropped = Atomic<UInt64>(0)
   /// Lines that were written, and how many of those were so when none was left.
   private let written = Atomic<UInt64>(0)

@@ -1,4 +1,5 @@
 import CLinux
+import Glibc
 import StallReport
 import Synchronization
 
@@ -26,12 +27,27 @@ final class TaskPool: Sendable {
     /// How long a job may take, in nanoseconds, and how long one of low priority.
     let threshold: UInt64
     let backgroundThreshold: UInt64
+    /// How many threads are watched at most.
+    let threadLimit: Int
   }
 
   let watch: Watch
   private let isEnded = Atomic<Bool>(false)
+  private let threadCount = Atomic<Int>(0)
+  private let hasReportedLimit = Atomic<Bool>(false)
 
   private init(_ watch: Watch) { self.watch = watch }
+
+  /// How many threads can be watched: the watchdog keeps four files of each open.
+  ///
+  /// `sharesTable` says that these are in the service's descriptor table, where they are to be few.
+  static func threadLimit(sharesTable: Bool) -> Int {
+    if sharesTable { return 4 }
+    var limit = rlimit()
+    let isKnown = getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0
+    // The watchdog's other files are less than 200.
+    return min(max(0, ((isKnown ? Int(clamping: limit.rlim_cur) : 1024) - 200) / 4), 256)
+  }
 
   /// Watches each thread of the pool from its next job on, until ``end()``.
   ///
@@ -73,9 +89,20 @@ final class TaskPool: Sendable {
 
   /// Takes the calling thread, which is about to run its first job.
   private func threadBegins() {
-    guard isWatching, let place = clinux_task_thread_take() else { return }
+    guard isWatching else { return }
+    guard threadCount.add(1, ordering: .relaxed).newValue <= watch.threadLimit, let place = clinux_task_thread_take()
+    else {
+      threadCount.subtract(1, ordering: .relaxed)
+      if !hasReportedLimit.exchange(true, ordering: .relaxed) {
+        Diagnostics.say("tasks are watched on \(watch.threadLimit) threads, and not on those that came later")
+      }
+      return
+    }
     TaskThread(of: self, at: place).begin()
   }
+
+  /// Makes room for another thread.
+  func threadEnds() { threadCount.subtract(1, ordering: .relaxed) }
 
   /// Whether jobs of this class wait for a thread now.
   static func hasWaitingJobs(of priority: TaskPriorityClass) -> Bool { clinux_task_pool_waiting(priority.rawValue) > 0 }

@@ -47,8 +47,8 @@ final class TaskThread: @unchecked Sendable {  // `place` is C's, whose words ar
 
   // MARK: The watchdog's side
 
-  private var flags: UInt32 { place.pointee.flags }
-  private var priority: TaskPriorityClass { TaskPriorityClass(rawValue: place.pointee.priority) ?? .medium }
+  private var flags: UInt32 { clinux_task_thread_flags(place) }
+  private var priority: TaskPriorityClass { TaskPriorityClass(rawValue: clinux_task_thread_priority(place)) ?? .medium }
 }
 
 extension TaskThread: TurnWork {
@@ -90,6 +90,7 @@ extension TaskThread: ThreadEndObserver {
     if pool.isWatching { pool.watch.list.forget(pulse) }
     place.pointee.stamp = clinux_turn_stamp()
     clinux_task_thread_release(place)
+    pool.threadEnds()
     Unmanaged.passUnretained(self).release()
   }
 }

@@ -16,7 +16,7 @@ final class WorkerScan: @unchecked Sendable {  // Used by the watchdog alone.
   /// Costs a few microseconds for each thread of the process.
   func scan() {
     let threads = OwnProcess().threads()
-    for id in threads where workers[id] == nil {
+    for id in threads where workers[id] == nil && workers.count < watch.threadLimit {
       // libdispatch names a worker by the end of its queue's label: com.apple.root.default-qos.
       guard let name = OwnProcess().name(of: id), name.hasSuffix("-qos") else { continue }
       let isLow = name.hasSuffix("utility-qos") || name.hasSuffix("background-qos")

@@ -26,8 +26,8 @@ final class TelemetryCourier: NoteCarrier {
   private let telemetry: Telemetry
   private let processID = getpid()
   private let load = Mutex(Load())
-  private let semaphore = WatchdogSemaphore()
-  private let hasEnded = WatchdogSemaphore()
+  private let semaphore = WakeSemaphore()
+  private let hasEnded = WakeSemaphore()
   // When turns are next counted; the watchdog's.
   private let nextTurns = Atomic<UInt64>(0)
 

@@ -24,8 +24,8 @@ final class Courier: Sendable {
   private let name: StaticString
   private let processID = getpid()
   private let state = Mutex(State())
-  private let semaphore = WatchdogSemaphore()
-  private let hasEnded = WatchdogSemaphore()
+  private let semaphore = WakeSemaphore()
+  private let hasEnded = WakeSemaphore()
 
   /// Makes a courier without a thread; `name` is the thread's.
   init(name: StaticString) { self.name = name }

@@ -8,6 +8,7 @@ final class CheckedLoops {
   private(set) var all: [WatchedLoop] = []
   // Made when the work begins: its first rate takes 2 ms.
   private(set) var clock = PulseClock()
+  private let counters = ProcessCounters()
   private let list: WatchList
   private let pulses: PulseFactory
 
@@ -33,7 +34,7 @@ final class CheckedLoops {
     for change in list.takeChanges() {
       switch change {
       case .watch(let subject):
-        let loop = WatchedLoop(subject, clock: clock)
+        let loop = WatchedLoop(subject, clock: clock, counters: counters)
         loop.tune(to: plan)
         all.append(loop)
       case .forget(let pulse):

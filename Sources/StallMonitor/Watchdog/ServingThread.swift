@@ -9,15 +9,14 @@ final class ServingThread {
   private let own: WatchedLoop.Subject.Thread
   private let heartbeat: (any Heartbeat)?
   private(set) var probe: ThreadProbe
-  private let throttle = ThrottleCounter()
-  private let pressure: PressureCounter? = PressureCounter()
+  private let counters: ProcessCounters
   // What had been counted when this turn, or the thread that serves it now, was first seen.
   private var baseline: ThreadUsage?
   // The same when the last beat was handed to the courier.
   private var beatBaseline: ThreadUsage?
 
-  init(_ own: WatchedLoop.Subject.Thread, heartbeat: (any Heartbeat)?) {
-    (self.own, self.heartbeat) = (own, heartbeat)
+  init(_ own: WatchedLoop.Subject.Thread, heartbeat: (any Heartbeat)?, counters: ProcessCounters) {
+    (self.own, self.heartbeat, self.counters) = (own, heartbeat, counters)
     probe = ThreadProbe(thread: own.id)
   }
 
@@ -77,6 +76,6 @@ final class ServingThread {
   }
 
   private func usage(at time: UInt64) -> ThreadUsage? {
-    ThreadUsage(probe, throttle: throttle, pressure: pressure, at: time)
+    counters.usage(of: probe, at: time)
   }
 }

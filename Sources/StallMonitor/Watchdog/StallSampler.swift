@@ -193,7 +193,9 @@ final class StallSampler {
         judged.stack = resolver.libraryFrames(of: thread.stack)
         return pool.owns(judged)
       }
-      if let held = heldThreads(sample.threads) { sample.wait = "no thread of \(pool.name) has taken it: \(held)" }
+      if pool == .cooperative, let held = heldThreads(sample.threads) {
+        sample.wait = "no thread of \(pool.name) has taken it: \(held)"
+      }
     }
     sweep(into: &sample, of: loop)
     // A thread may have come in the meantime.

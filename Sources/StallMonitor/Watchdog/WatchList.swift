@@ -11,7 +11,7 @@ final class WatchList: Sendable {
     case forget(Pulse)
   }
 
-  private let semaphore: WatchdogSemaphore
+  private let semaphore: WakeSemaphore
   // Host threads hold it for an append; the watchdog only tries it.
   private let changes = Mutex<[Change]>([])
   private let hasChanges = Atomic<Bool>(false)
@@ -20,7 +20,7 @@ final class WatchList: Sendable {
   private let retired = Mutex<[WatchedLoop.Subject]>([])
 
   /// A list whose changes wake a watchdog by this semaphore.
-  init(semaphore: WatchdogSemaphore) { self.semaphore = semaphore }
+  init(semaphore: WakeSemaphore) { self.semaphore = semaphore }
 
   /// The loops that are watched, in the order in which they came.
   var subjects: [WatchedLoop.Subject] { list.withLock { $0 } }

@@ -8,7 +8,7 @@ import Synchronization
 /// ``WatchdogWork``.
 final class Watchdog: Sendable {
   /// Makes the pulses that wake this watchdog.
-  let pulses = PulseFactory(semaphore: WatchdogSemaphore())
+  let pulses = PulseFactory(semaphore: WakeSemaphore())
   /// The loops that are watched.
   let list: WatchList
 
@@ -19,7 +19,7 @@ final class Watchdog: Sendable {
   init() { list = WatchList(semaphore: pulses.semaphore) }
 
   /// What wakes the thread.
-  var semaphore: WatchdogSemaphore { pulses.semaphore }
+  var semaphore: WakeSemaphore { pulses.semaphore }
 
   /// How often the thread has woken since it started.
   var wakeUpCount: UInt64 { state.wakeUps.load(ordering: .relaxed) }
@@ -58,7 +58,7 @@ final class Watchdog: Sendable {
   /// How the start of the thread went.
   private final class StartOutcome: Sendable {
     private let error = Mutex<StallMonitorError?>(nil)
-    private let isKnown = WatchdogSemaphore()
+    private let isKnown = WakeSemaphore()
 
     func report(_ error: StallMonitorError?) {
       self.error.withLock { $0 = error }

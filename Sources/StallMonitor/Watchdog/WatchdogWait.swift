@@ -7,14 +7,14 @@ final class WatchdogWait {
   /// How long the thread waits at most while a loop is stalled, in nanoseconds: a freeze is known as precisely as this.
   private static let longestInStall: UInt64 = 250_000_000
 
-  private let semaphore: WatchdogSemaphore
+  private let semaphore: WakeSemaphore
   private var freezes = FreezeDetector()
   private var freeze: FreezeDetector.Freeze?
   // When the last wait began, and when the thread should be awake after it; nil if any post may end it.
   private var began: UInt64 = 0
   private var planned: UInt64?
 
-  init(on semaphore: WatchdogSemaphore) { self.semaphore = semaphore }
+  init(on semaphore: WakeSemaphore) { self.semaphore = semaphore }
 
   /// The freeze that the last wait has shown; nil if there was none.
   func takeFreeze(at now: UInt64) -> FreezeDetector.Freeze? {

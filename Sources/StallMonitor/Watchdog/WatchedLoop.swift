@@ -52,11 +52,11 @@ final class WatchedLoop {
   private let clock: PulseClock
   var logged = Logged()
 
-  init(_ subject: Subject, clock: PulseClock) {
+  init(_ subject: Subject, clock: PulseClock, counters: ProcessCounters = ProcessCounters()) {
     self.subject = subject
     self.clock = clock
     monitor = TurnMonitor(threshold: subject.limits.threshold)
-    thread = ServingThread(subject.thread, heartbeat: subject.heartbeat)
+    thread = ServingThread(subject.thread, heartbeat: subject.heartbeat, counters: counters)
   }
 
   /// The stall that is followed; nil if none is.

@@ -13,8 +13,9 @@ import Synchronization
 struct AsyncStackVictim {
   static func main() {
     manner.store(Manner(CommandLine.arguments[2]).rawValue, ordering: .sequentiallyConsistent)
+    guard let scenario = scenarios[CommandLine.arguments[1]] else { exit(2) }
     startWatcher()
-    scenarios[CommandLine.arguments[1]]?()
+    scenario()
     // The main queue, for the main actor.
     dispatchMain()
   }

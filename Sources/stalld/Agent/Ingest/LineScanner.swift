@@ -66,7 +66,7 @@ final class LineScanner {
   typealias Fault = JSONScanner.Fault
 
   /// Which object's members are being read.
-  fileprivate enum Place {
+  fileprivate enum SchemaObject {
     case outermost, event, stall, evidence, tally, loop, service, host, process, user, executable, elsewhere
     /// Arrays of objects, and the objects of one.
     case stack, threads, thread, frame
@@ -112,7 +112,7 @@ final class LineScanner {
 
   // MARK: Reading
 
-  private func value(_ place: Place) throws(Fault) -> Range<Int> {
+  private func value(_ place: SchemaObject) throws(Fault) -> Range<Int> {
     if place == .elsewhere { return try json.skipValue() }
     let start = try json.beginValue()
     switch json.current {
@@ -123,7 +123,7 @@ final class LineScanner {
     return start..<json.position
   }
 
-  private func object(_ place: Place) throws(Fault) {
+  private func object(_ place: SchemaObject) throws(Fault) {
     guard try json.beginObject() else { return }
     let firstKey = keys.count
     repeat {
@@ -153,8 +153,8 @@ final class LineScanner {
     } while try json.nextMember()
   }
 
-  private func array(_ place: Place) throws(Fault) {
-    let element: Place = place == .threads ? .thread : place == .stack ? .frame : .elsewhere
+  private func array(_ place: SchemaObject) throws(Fault) {
+    let element: SchemaObject = place == .threads ? .thread : place == .stack ? .frame : .elsewhere
     guard try json.beginArray() else { return }
     repeat {
       if element != .elsewhere, json.current != UInt8(ascii: "{") { throw json.fault("not an object") }
@@ -164,7 +164,7 @@ final class LineScanner {
 
   // MARK: What is where
 
-  private func place(of key: JSONScanner.Text, in place: Place) -> Place {
+  private func place(of key: JSONScanner.Text, in place: SchemaObject) -> SchemaObject {
     switch (place, key.count) {
     case (.outermost, 4): json.is(key, "loop") ? .loop : json.is(key, "host") ? .host : .elsewhere
     case (.outermost, 5):
@@ -182,7 +182,7 @@ final class LineScanner {
   }
 
   private func note(
-    _ key: JSONScanner.Text, _ value: Range<Int>, _ member: Range<Int>, in place: Place
+    _ key: JSONScanner.Text, _ value: Range<Int>, _ member: Range<Int>, in place: SchemaObject
   ) throws(Fault) {
     RequiredMember.all.withUnsafeBufferPointer { all in
       for index in all.indices
@@ -316,13 +316,13 @@ final class LineScanner {
 private struct RequiredMember {
   enum Form { case text, number, object, array }
 
-  var place: LineScanner.Place
+  var place: LineScanner.SchemaObject
   var key: StaticString
   var form: Form
   // No String, which would be counted at each look.
   var path: StaticString
 
-  init(_ place: LineScanner.Place, _ key: StaticString, _ form: Form, _ path: StaticString) {
+  init(_ place: LineScanner.SchemaObject, _ key: StaticString, _ form: Form, _ path: StaticString) {
     (self.place, self.key, self.form, self.path) = (place, key, form, path)
   }
 

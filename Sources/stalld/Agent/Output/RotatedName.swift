@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import StallReport
 
 /// The name of a rotated file: that of the file, and the moment of its end in UTC.
 ///
@@ -21,17 +22,8 @@ struct RotatedName: Comparable, Hashable {
 
   /// Microseconds since 1970.
   private init(microseconds: Int) {
-    var seconds = time_t(microseconds / 1_000_000)
-    var date = tm()
-    gmtime_r(&seconds, &date)
-    func padded(_ number: Int, _ width: Int) -> String {
-      let digits = String(number)
-      return String(repeating: "0", count: max(0, width - digits.utf8.count)) + digits
-    }
-    let day =
-      "\(padded(Int(date.tm_year) + 1900, 4))-\(padded(Int(date.tm_mon) + 1, 2))-\(padded(Int(date.tm_mday), 2))"
-    let clock = [date.tm_hour, date.tm_min, date.tm_sec].map { padded(Int($0), 2) }.joined(separator: "-")
-    moment = "\(day)T\(clock).\(padded(microseconds % 1_000_000, 6))Z"
+    let time = Timestamp(nanosecondsSince1970: UInt64(max(0, microseconds)) * 1000)
+    moment = String(time.text(fractionDigits: 6).map { $0 == ":" ? "-" : $0 })
   }
 
   static func < (one: RotatedName, other: RotatedName) -> Bool { one.moment < other.moment }

@@ -35,11 +35,11 @@ extension AgentSettings {
   ) throws(SettingsErrors) -> AgentSettings {
     var settings = AgentSettings()
     var reader = SettingsReader(file: file.path)
-    var mistakes = settings.lay(file, by: &reader)
-    mistakes += settings.apply(environment)
-    mistakes += settings.apply(flags)
-    if mistakes.isEmpty {
-      mistakes += settings.conflicts { key in
+    var problems = settings.lay(file, by: &reader)
+    problems += settings.apply(environment)
+    problems += settings.apply(flags)
+    if problems.isEmpty {
+      problems += settings.conflicts { key in
         if let value = flags.values.last(where: { $0.key == key }) { return .flag(value.flag) }
         if !flags.outputs.isEmpty, key.hasPrefix("outputs[") { return .flag("--output") }
         let variable = variable(key)
@@ -47,7 +47,7 @@ extension AgentSettings {
         return .file(file.path, line: reader.lines[key] ?? 0)
       }
     }
-    guard mistakes.isEmpty else { throw SettingsErrors(mistakes: mistakes) }
+    guard problems.isEmpty else { throw SettingsErrors(problems: problems) }
     return settings
   }
 
@@ -67,7 +67,7 @@ extension AgentSettings {
     case .nothing: break
     case .failure(let reason): return [SettingsError(location: .file(file.path, line: 0), reason: reason)]
     }
-    return reader.mistakes
+    return reader.problems
   }
 
   private enum Content {

@@ -38,14 +38,14 @@ struct SettingsError: Sendable, Equatable, CustomStringConvertible {
 
 /// All that is wrong with the settings.
 struct SettingsErrors: Error, Equatable, CustomStringConvertible {
-  var mistakes: [SettingsError]
+  var problems: [SettingsError]
 
   /// Lines for people; more than this many only say so.
   private static let toldMistakes = 100
 
   var description: String {
-    let told = mistakes.prefix(Self.toldMistakes).map(\.description)
-    let rest = mistakes.count - told.count
+    let told = problems.prefix(Self.toldMistakes).map(\.description)
+    let rest = problems.count - told.count
     return (told + (rest > 0 ? ["and \(rest) more"] : [])).joined(separator: "\n")
   }
 }

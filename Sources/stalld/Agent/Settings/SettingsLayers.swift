@@ -10,48 +10,48 @@ extension AgentSettings {
   ///
   /// An empty one is an unset one: that is how unit files blank a variable.
   mutating func apply(_ environment: [String: String]) -> [SettingsError] {
-    var mistakes: [SettingsError] = []
+    var problems: [SettingsError] = []
     let keys = Self.keys.filter { !$0.isList }
     for (name, text) in environment.sorted(by: { $0.key < $1.key }) where name.hasPrefix(Self.variablePrefix) {
       guard let key = keys.first(where: { Self.variable($0.name) == name }) else {
         let nearest = Suggestion.nearest(to: name, among: keys.map { Self.variable($0.name) })
         let hint = nearest.map { "did you mean \($0)?" } ?? "stalld.yaml(5) lists them"
-        mistakes.append(SettingsError(location: .variable(name), value: text, reason: "no such variable; \(hint)"))
+        problems.append(SettingsError(location: .variable(name), value: text, reason: "no such variable; \(hint)"))
         continue
       }
       if !text.isEmpty, !key.read([text], &self).isEmpty {
-        mistakes.append(SettingsError(location: .variable(name), value: text, reason: "allowed: \(key.allowed)"))
+        problems.append(SettingsError(location: .variable(name), value: text, reason: "allowed: \(key.allowed)"))
       }
     }
-    return mistakes
+    return problems
   }
 
   /// Lays the flags over; returns what cannot be used.
   mutating func apply(_ flags: Flags) -> [SettingsError] {
-    var mistakes: [SettingsError] = []
+    var problems: [SettingsError] = []
     for value in flags.values {
       guard let key = Self.keys.first(where: { $0.name == value.key }) else { continue }
       if !key.read([value.text], &self).isEmpty {
-        mistakes.append(
+        problems.append(
           SettingsError(location: .flag(value.flag), value: value.text, reason: "allowed: \(key.allowed)"))
       }
     }
     let parsed = flags.outputs.map { ($0, Output($0)) }
     for (text, output) in parsed where output == nil {
-      mistakes.append(
+      problems.append(
         SettingsError(
           location: .flag("--output"), value: text,
           reason: "allowed: file: and an absolute path; stdout; syslog: and an address (stalld.yaml(5))"))
     }
     if !parsed.isEmpty { outputs = parsed.compactMap(\.1) }
-    return mistakes
+    return problems
   }
 
   /// What is allowed by itself, and not together; `location` says where a key has its value from.
   func conflicts(location: (String) -> SettingsError.Location) -> [SettingsError] {
-    var mistakes: [SettingsError] = []
+    var problems: [SettingsError] = []
     func refuse(_ key: String, _ value: String, _ reason: String) {
-      mistakes.append(SettingsError(location: location(key), key: key, value: value, reason: reason))
+      problems.append(SettingsError(location: location(key), key: key, value: value, reason: reason))
     }
     if limits.lineBytes > limits.memory / 4 {
       refuse(
@@ -66,7 +66,7 @@ extension AgentSettings {
       let isTaken = outputs[..<index].contains { $0.destination == output.destination }
       if isTaken { refuse("outputs[\(index)]", output.destination, "an output before it writes there already") }
     }
-    return mistakes
+    return problems
   }
 }
 

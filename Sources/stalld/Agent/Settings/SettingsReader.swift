@@ -3,7 +3,7 @@ import StallMonitor
 /// Reads a document into settings by the table of keys, and collects all that is wrong with it.
 struct SettingsReader {
   let file: String
-  private(set) var mistakes: [SettingsError] = []
+  private(set) var problems: [SettingsError] = []
   /// The keys that were read, and their lines.
   private(set) var lines: [String: Int] = [:]
 
@@ -170,7 +170,7 @@ struct SettingsReader {
   // MARK: Mistakes
 
   private mutating func refuse(_ key: String?, _ value: String?, line: Int, _ reason: String) {
-    mistakes.append(SettingsError(location: .file(file, line: line), key: key, value: value, reason: reason))
+    problems.append(SettingsError(location: .file(file, line: line), key: key, value: value, reason: reason))
   }
 
   /// Something of another shape than is allowed there.

@@ -60,12 +60,12 @@ private func readMessage(_ payload: UnsafeBufferPointer<UInt8>) {
 private func readSettings(_ bytes: [UInt8]) {
   var (settings, reader) = (AgentSettings(), SettingsReader(file: "fuzz"))
   reader.read(YAMLDocument(bytes), into: &settings)
-  _ = SettingsErrors(mistakes: reader.mistakes).description
+  _ = SettingsErrors(problems: reader.problems).description
   for service in settings.services { _ = service.matches(unit: "web.service", service: "web") }
-  guard reader.mistakes.isEmpty else { return }
+  guard reader.problems.isEmpty else { return }
   var (again, second) = (AgentSettings(), SettingsReader(file: "fuzz"))
   second.read(YAMLDocument(Array(settings.yaml.utf8)), into: &again)
-  precondition(second.mistakes.isEmpty, "\(second.mistakes)")
+  precondition(second.problems.isEmpty, "\(second.problems)")
   precondition(again == settings, "what is written is read as something else")
 }
 

@@ -4,7 +4,7 @@ import Glibc
 /// What the watchdog parks on: a POSIX semaphore.
 ///
 /// Posting takes no lock and allocates nothing, and is a system call only when somebody waits.
-final class WatchdogSemaphore: Sendable {
+final class WakeSemaphore: Sendable {
   // A C object with an address of its own; sem_post and sem_wait are its synchronization.
   nonisolated(unsafe) private let semaphore: UnsafeMutablePointer<sem_t>
 

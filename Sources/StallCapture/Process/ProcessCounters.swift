@@ -1,0 +1,14 @@
+/// What the kernel counts for the whole process and its machine, in files that all watched loops share.
+///
+/// Belongs to the thread that made it: the watchdog's files lie in a descriptor table of its own.
+package final class ProcessCounters {
+  let throttle = ThrottleCounter()
+  let pressure: PressureCounter? = PressureCounter()
+
+  package init() {}
+
+  /// What has been counted for a thread up to `time`; nil if the kernel does not count it.
+  package func usage(of probe: borrowing ThreadProbe, at time: UInt64) -> ThreadUsage? {
+    ThreadUsage(probe, throttle: throttle, pressure: pressure, at: time)
+  }
+}

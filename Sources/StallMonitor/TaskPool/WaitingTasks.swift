@@ -1,0 +1,55 @@
+import CLinux
+import StallReport
+
+/// Watches whether Swift concurrency has a thread free, where jobs are stamped: tasks of the default priority that no thread takes.
+///
+/// Its turn is a time in which tasks wait and none begins: it begins when a check first meets the pool so. All on the watchdog's thread. It
+/// enqueues nothing.
+final class WaitingTasks: @unchecked Sendable {  // Used by the watchdog alone, but for what is constant.
+  private let pulse: Pulse
+  private let tasks: TaskPool
+  private let workers: WorkerScan
+  private var isHooked = true
+  // What had begun when tasks were first met that wait, and when that was.
+  private var last: (begun: UInt64, stamp: UInt64)?
+
+  init(_ pool: TaskPool, pulse: Pulse) {
+    (tasks, self.pulse) = (pool, pulse)
+    workers = WorkerScan(pool.watch)
+  }
+
+  private var begun: UInt64 { clinux_task_pool_begun(TaskPriorityClass.medium.rawValue) }
+
+  private var areWaiting: Bool { TaskPool.hasWaitingJobs(of: .medium) }
+}
+
+extension WaitingTasks: Heartbeat {
+  var isBeating: Bool { true }
+
+  /// Whether tasks wait; true once jobs are not stamped any more, and the pool's threads are scanned.
+  var isDue: Bool {
+    guard isHooked else { return true }
+    if tasks.isHooked || !tasks.isWatching { return areWaiting }
+    isHooked = false
+    Diagnostics.say(TaskPool.note(.hookWasReplaced))
+    return true
+  }
+
+  var server: LoopServer { .nobody }
+
+  var pool: WorkerPool? { .cooperative }
+
+  func update() {
+    guard pulse.word.phase != .idle, !isHooked || !areWaiting || last?.begun != begun else { return }
+    last = nil
+    pulse.idle()
+  }
+
+  func beat() {
+    guard isHooked else { return workers.scan() }
+    let (stamp, begun) = (pulse.stamp(), begun)
+    guard areWaiting else { return last = nil }
+    if let last, last.begun == begun { return pulse.turn(.heartbeat, stamp: last.stamp) }
+    last = (begun, stamp)
+  }
+}
