@@ -109,14 +109,19 @@ enum JobCost {
     for line in try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n") {
       let report = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]
       let (event, stall) = (report?["event"] as? [String: Any], report?["stall"] as? [String: Any])
-      guard event?["name"] as? String == "stall.started", let duration = stall?["duration_ms"] as? Double else { continue }
+      guard event?["name"] as? String == "stall.started", let duration = stall?["duration_ms"] as? Double else {
+        continue
+      }
       late.append(duration - threshold / .milliseconds(1))
     }
-    guard late.count >= stalls else { throw BenchmarkError("\(late.count) of \(stalls) tasks that block were reported") }
+    guard late.count >= stalls else {
+      throw BenchmarkError("\(late.count) of \(stalls) tasks that block were reported")
+    }
     return [
       BenchmarkRow(benchmark: "task that blocks, p50", subject: "past the threshold", value: late.median, unit: "ms"),
       BenchmarkRow(
-        benchmark: "task that blocks, p99", subject: "past the threshold", value: late.percentile(0.99), unit: "ms", bar: 1),
+        benchmark: "task that blocks, p99", subject: "past the threshold", value: late.percentile(0.99), unit: "ms",
+        bar: 1),
     ]
   }
 }
