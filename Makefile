@@ -32,7 +32,7 @@ MATRIX_SCENARIOS ?=
 # `make corpus CORPUS=short` runs two builds of each program instead of all; CORPUS=update records what is reported now.
 CORPUS ?= full
 
-.PHONY: demo test test-shared-agent test-long matrix corpus test-fleet test-integrations test-traits test-pictures install agent deb test-deb examples fuzz sanitize structure bench bench-monitor bench-capture bench-loop bench-nio bench-report bench-agent lint format clean
+.PHONY: demo test test-shared-agent test-long matrix corpus test-fleet test-integrations test-traits test-pictures install agent deb test-deb examples fuzz sanitize structure bench bench-monitor bench-capture bench-loop bench-nio bench-hummingbird bench-report bench-agent lint format clean
 
 demo: ## A host with known stalls: report lines on standard output, an account on standard error.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES)
@@ -142,6 +142,14 @@ bench-loop: ## Ours beside seven other run loops, on one processor: a table, Ben
 bench-nio: ## Throughput of an echo server on SwiftNIO, watched and not: a table, and Benchmarks/results/nio.json.
 	@scripts/install-dependencies $(LIBRARIES)
 	$(SWIFT) run --configuration release --package-path Integrations/StallMonitorNIO bench-nio
+
+bench-hummingbird: ## Requests a second of Examples/hummingbird-service under wrk, watched and not; then whether each blocked request is reported, for ten minutes.
+	@scripts/install-dependencies $(LIBRARIES) python3 wrk
+	$(SWIFT) build --configuration release --package-path Examples/hummingbird-service
+	Benchmarks/Hummingbird/bench.py throughput --json Benchmarks/results/hummingbird.json \
+	  "$$($(SWIFT) build --configuration release --package-path Examples/hummingbird-service --show-bin-path)/hummingbird-service"
+	Benchmarks/Hummingbird/bench.py accuracy \
+	  "$$($(SWIFT) build --configuration release --package-path Examples/hummingbird-service --show-bin-path)/hummingbird-service"
 
 bench-report: ## A million report lines through `stalld report`, beside jq: a table, and Benchmarks/results/report.json.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES) jq python3 time

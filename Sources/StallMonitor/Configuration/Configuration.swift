@@ -80,7 +80,8 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// Whether the threads that run Swift concurrency's tasks are watched.
   ///
   /// A task that blocks or computes for longer than the threshold without a suspension is a stall of its thread: no other task can use
-  /// it meanwhile. A job costs about 25 ns. An idle pool costs nothing.
+  /// it meanwhile. A job costs about 25 ns. An idle pool costs nothing. The beginning and the end of each job are known by the runtime's
+  /// `swift_task_enqueueGlobal_hook`; if the process has set it before the start, only tasks that block are reported.
   /// `STALLMONITOR_COOPERATIVE_POOL`: `true` or `false`; the default is true.
   public var watchesCooperativePool = true
 

@@ -45,7 +45,7 @@ extension ScannedWorker: Heartbeat {
 
   /// Begins a turn if the thread has not run since the beat before.
   func beat() {
-    if let last, last.blocked.isStillBlocked { return pulse.turn(.afterWaiting, stamp: last.stamp) }
+    if let last, last.blocked.isStillBlocked { return pulse.turn(.heartbeat, stamp: last.stamp) }
     last = nil
     let (stamp, slices) = (pulse.stamp(), probe.schedule()?.timeslices)
     guard case .blocked(let call) = probe.activity() else { return }

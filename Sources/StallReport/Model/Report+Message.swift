@@ -32,6 +32,8 @@ extension Report {
     let what =
       switch event {
       case .started, .ongoing: "\(subject) has held its thread for \(milliseconds) ms"
+      // Found by a scan, some time after it had blocked.
+      case .ended where loop.phase == .heartbeat: "\(subject) held its thread for at least \(milliseconds) ms"
       case .ended: "\(subject) held its thread for \(milliseconds) ms"
       case .fatal: "\(subject) had held its thread for at least \(milliseconds) ms"
       case .suppressed: "\(subject) held its thread \(tally?.sentence ?? "again")"

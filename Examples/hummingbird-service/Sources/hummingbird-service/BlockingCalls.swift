@@ -61,6 +61,21 @@ private func fetchPrice(_ completion: @escaping @Sendable (Int) -> Void) {
   DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(900)) { completion(42) }
 }
 
+/// Numbered offers, all at the price as it was when the latest thousandth was made.
+///
+/// The mistake: one request in a thousand waits for the price. It is rare, so nobody meets it while the service is being written.
+final class Offers: Sendable {
+  private let price = Atomic(42)
+  private let count = Atomic(0)
+
+  /// The next offer, as text.
+  func next() -> String {
+    let number = count.add(1, ordering: .relaxed).newValue
+    if number.isMultiple(of: 1000) { price.store(currentPrice(), ordering: .relaxed) }
+    return "offer \(number): \(price.load(ordering: .relaxed))"
+  }
+}
+
 /// Whether a text has nothing but words and single spaces.
 ///
 /// The mistake: on a text that does not match, such an expression tries each way to divide it into words.

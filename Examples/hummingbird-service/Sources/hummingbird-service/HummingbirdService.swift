@@ -3,7 +3,7 @@ import NIOPosix
 import StallMonitor
 import StallMonitorNIO
 
-/// A web service on Hummingbird, with four handlers that block as handlers do by mistake.
+/// A web service on Hummingbird, with five handlers that block as handlers do by mistake.
 ///
 /// A handler runs as a job on a thread of Swift's concurrency pool, not on an event loop. While it blocks, other requests have
 /// one thread fewer.
@@ -24,6 +24,8 @@ struct HummingbirdService {
       try addresses(of: request.uri.queryParameters.require("host")).map { $0 + "\n" }.joined()
     }
     router.get("/price") { _, _ in "\(currentPrice())\n" }
+    let offers = Offers()
+    router.get("/offer") { _, _ in "\(offers.next())\n" }
     router.get("/search") { request, _ in
       try isListOfWords(request.uri.queryParameters.require("text")) ? "words\n" : "no words\n"
     }
