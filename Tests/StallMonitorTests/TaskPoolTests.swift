@@ -84,6 +84,12 @@ extension WatchedHosts {
       #expect(report.duration > 700 && report.duration < 1500)
     }
 
+    @Test func taskOfAnActorThatStartsOthersMeanwhileIsReported() throws {
+      let report = try expectOneStall(run("actor-that-starts-tasks"), in: "blockAThread", cause: "sleep")
+      #expect(report.duration > 600)
+      #expect(report.stack.contains { ($0["symbol"] as? String)?.contains("startTasks") == true })
+    }
+
     @Test func lockThatAnotherTaskHoldsIsReportedWithItsHolder() throws {
       let victim = try run("lock")
       let waiting = try #require(reports(of: victim).first { $0.cause == "lock" })
@@ -134,6 +140,11 @@ extension WatchedHosts {
 
     @Test func tasksThatUseAnActorInTurnsAreNotReported() throws {
       #expect(try reports(of: run("pieces-on-an-actor", milliseconds: 2000)).isEmpty)
+    }
+
+    /// In the rhythm of the checks, and for long: one that is met by each of them would look like one task.
+    @Test func tasksThatResumeEachOtherOnAnActorAreNotReported() throws {
+      #expect(try reports(of: run("pieces-in-turns", milliseconds: 6000)).isEmpty)
     }
 
     @Test func poolThatIsSwitchedOffIsNotWatched() throws {

@@ -79,8 +79,6 @@ struct TurnMonitor {
 
   /// After how many thresholds of turns of its own no other thread is expected to serve a loop.
   private static let thresholdsOfSearch: UInt64 = 4
-  /// How many times in a threshold a turn is checked that consists of pieces: two checks must not miss a piece between two others.
-  private static let checksOfPieces: UInt64 = 8
   /// The longest time between two searches for the thread that serves a loop that never turns.
   private static let longestSearchInterval: UInt64 = 60_000_000_000
 
@@ -95,6 +93,7 @@ struct TurnMonitor {
   // What ran in it then, and when that was.
   private var seenPart = TurnPart.whole
   private var seenAt: UInt64 = 0
+  private var pieceChecks = PieceChecks()
   private var leastThreshold: UInt64 = 0
   // A late turn in which the loop turns in a run that is not observed.
   private var ignored: Pulse.Word?
@@ -181,6 +180,7 @@ struct TurnMonitor {
       (seen, seenPart) = (word, reading.part)
       leastThreshold = reading.leastThreshold
       frozenInTurn = 0
+      pieceChecks.beginPiece()
       outcome.isNewTurn = true
     }
     seenAt = now
@@ -188,13 +188,19 @@ struct TurnMonitor {
     if frozen > 0 { frozenUntil = now }
     frozenInTurn += min(frozen, now > start + frozenInTurn ? now - start - frozenInTurn : 0)
     let deadline = start + frozenInTurn + turnThreshold
-    outcome.decision = now < deadline ? .checkAgain(at: min(deadline, nextCheckOfPiece(at: now))) : .late(word)
+    let next = nextCheckOfPiece(at: now, since: start + frozenInTurn)
+    if now < deadline {
+      outcome.decision = .checkAgain(at: min(deadline, next))
+    } else {
+      outcome.decision = seenPart.isPiece && !pieceChecks.isConfirmed ? .checkAgain(at: next) : .late(word)
+    }
     return outcome
   }
 
   /// When to check what runs in the turn; never, if it is one piece.
-  private func nextCheckOfPiece(at now: UInt64) -> UInt64 {
-    seenPart.isPiece ? now + turnThreshold / Self.checksOfPieces : .max
+  private mutating func nextCheckOfPiece(at now: UInt64, since start: UInt64) -> UInt64 {
+    guard seenPart.isPiece else { return .max }
+    return now + pieceChecks.interval(age: now > start ? now - start : 0, threshold: turnThreshold)
   }
 
   private mutating func follow(_ schedule: SampleSchedule, _ reading: Reading) -> Decision {
@@ -206,7 +212,8 @@ struct TurnMonitor {
     let sample = reading.now >= schedule.nextSample
     let ongoing = reading.now >= schedule.nextOngoing
     if sample || ongoing { return .due(sample: sample, ongoing: ongoing) }
-    return .checkAgain(at: min(schedule.nextSample, schedule.nextOngoing, nextCheckOfPiece(at: reading.now)))
+    let next = nextCheckOfPiece(at: reading.now, since: reading.now)
+    return .checkAgain(at: min(schedule.nextSample, schedule.nextOngoing, next))
   }
 
   /// When to search again for the thread that serves the loop: ever more seldom.
