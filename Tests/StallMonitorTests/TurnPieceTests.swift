@@ -25,7 +25,9 @@ struct TurnPieceTests {
     if case .checkAgain(let time) = decide(reading) { time } else { nil }
   }
 
-  /// Checks a turn when it is due, until it is late; nil if it never is. `piece` says which piece runs at a time.
+  /// Checks a turn when it is due, until it is late; nil if it never is.
+  ///
+  /// `piece` says which piece runs at a time.
   private mutating func late(from begin: UInt64, until end: UInt64 = 100_000, _ piece: (UInt64) -> UInt64) -> UInt64? {
     var now = begin
     while now < end {
@@ -81,6 +83,17 @@ struct TurnPieceTests {
     var reading = turn(at: 1340, since: 1335, .piece(7))
     reading.turnEnd = 1330
     #expect(decide(reading) == .ended(at: 1330))
+  }
+
+  /// It may have gone on since the last check.
+  @Test mutating func stallWhoseEndIsNoticedLateEndsWhenItWasLastSeen() {
+    _ = decide(turn(at: 1250, since: 1000, .whole))
+    monitor.follow(monitor.checkedTurn(resumedAt: 0), foundAt: 1250, sampling: 100)
+    var reading = turn(at: 1300, since: 1000, .whole)
+    reading.hasExactEnd = false
+    #expect(decide(reading) == .checkAgain(at: 1331))
+    (reading.now, reading.turnEnd) = (1331, 1331)
+    #expect(decide(reading) == .ended(at: 1300))
   }
 
   @Test mutating func turnOfLowPriorityHasItsOwnThreshold() {

@@ -16,6 +16,9 @@ struct PieceChecks {
   /// Whether the piece has been found often enough to be one.
   var isConfirmed: Bool { confirmed >= Self.confirmations }
 
+  /// How long after a check the next one is due that is to see the end of a stall.
+  static func interval(_ threshold: UInt64) -> UInt64 { max(1, threshold / perThreshold) }
+
   /// Another piece was found.
   mutating func beginPiece() { confirmed = 0 }
 

@@ -17,6 +17,8 @@ struct TurnMonitor {
     var part = TurnPart.whole
     /// How long this turn may take, if that is longer than the threshold.
     var leastThreshold: UInt64 = 0
+    /// Whether the turn's end is when it came, and not when it was noticed.
+    var hasExactEnd = true
     var heartbeat = HeartbeatState.none
     /// When the followed turn ended; nil while it lasts, or if none is followed.
     var turnEnd: UInt64?
@@ -206,13 +208,16 @@ struct TurnMonitor {
   private mutating func follow(_ schedule: SampleSchedule, _ reading: Reading) -> Decision {
     // A piece has ended between this check and the last one.
     if seenPart.isPiece, reading.turnEnd != nil || reading.part != seenPart { return .ended(at: seenAt) }
+    if !reading.hasExactEnd, reading.turnEnd != nil { return .ended(at: seenAt) }
     if let end = reading.turnEnd { return .ended(at: end) }
     if reading.heartbeat == .over { return .ended(at: reading.now) }
     seenAt = reading.now
     let sample = reading.now >= schedule.nextSample
     let ongoing = reading.now >= schedule.nextOngoing
     if sample || ongoing { return .due(sample: sample, ongoing: ongoing) }
-    let next = nextCheckOfPiece(at: reading.now, since: reading.now)
+    let next =
+      reading.hasExactEnd
+      ? nextCheckOfPiece(at: reading.now, since: reading.now) : reading.now + PieceChecks.interval(turnThreshold)
     return .checkAgain(at: min(schedule.nextSample, schedule.nextOngoing, next))
   }
 
