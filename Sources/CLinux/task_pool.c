@@ -21,6 +21,7 @@ typedef SWIFT_CALL void (*enqueue_original)(job *);
 extern SWIFT_CALL void (*swift_task_enqueueGlobal_hook)(job *, enqueue_original) WEAK;
 extern SWIFT_CALL void swift_job_run(job *, void *executor, uintptr_t witness) WEAK;
 extern SWIFT_CALL size_t swift_concurrency_jobPriority(job *) WEAK;
+extern SWIFT_CALL void *swift_task_getCurrent(void) WEAK;
 typedef struct dispatch_object *dispatch_object;
 extern dispatch_object dispatch_queue_create(const char *label, dispatch_object attributes) WEAK;
 extern dispatch_object dispatch_queue_attr_make_with_qos_class(dispatch_object attributes, unsigned class, int relative) WEAK;
@@ -38,6 +39,8 @@ enum {
   // Which queue a job is on, for the runtime: index 1 of the scheduler's words, and the global executor's mark.
   QUEUE_WORD = 1, GLOBAL_EXECUTOR = 1,
   MOST_THREADS = 512,
+  // JobKind: what resumes a task that has yielded.
+  KIND_CONTINUATION = 195,
 };
 
 // Each in cache lines of its own.
@@ -121,6 +124,14 @@ __attribute__((noinline)) static dispatch_object make_queue(size_t priority) {
   return known;
 }
 
+// Whether the task that runs on this thread suspends with this: it leaves an actor, or yields. What it starts or resumes is another task.
+static bool suspends_task(const clinux_task_thread *thread, job *next) {
+  // Elsewhere nobody asks for it.
+  if ((thread->flags & CLINUX_TASK_KIND_MASK) == CLINUX_TASK_KIND_TASK) return false;
+  if (swift_task_getCurrent == NULL || __atomic_load_n(&has_other_layout, RELAXED)) return true;
+  return (__atomic_load_n(&next->flags, RELAXED) & CLINUX_TASK_KIND_MASK) == KIND_CONTINUATION || swift_task_getCurrent() == next;
+}
+
 static SWIFT_CALL void enqueue(job *next, enqueue_original original) {
   size_t priority = swift_concurrency_jobPriority(next);
   if (priority >= PRIORITIES) return original(next);
@@ -135,6 +146,7 @@ static SWIFT_CALL void enqueue(job *next, enqueue_original original) {
   clinux_task_thread *thread = own_thread;
   // Before the job can begin elsewhere: it is never counted as begun and not as enqueued.
   count(thread != NULL ? &thread->enqueued[class] : NULL, &enqueued_elsewhere[class]);
+  if (thread != NULL && suspends_task(thread, next)) count(&thread->suspensions, NULL);
   dispatch_async_f(queue, next, runners[class]);
 }
 
@@ -192,10 +204,8 @@ uint32_t clinux_task_thread_flags(const clinux_task_thread *thread) { return __a
 
 uint32_t clinux_task_thread_priority(const clinux_task_thread *thread) { return __atomic_load_n(&thread->priority, RELAXED); }
 
-uint64_t clinux_task_thread_enqueued(const clinux_task_thread *thread) {
-  uint64_t count = 0;
-  for (int i = 0; i < CLINUX_TASK_PRIORITIES; i++) count += __atomic_load_n(&thread->enqueued[i], __ATOMIC_ACQUIRE);
-  return count;
+uint64_t clinux_task_thread_suspensions(const clinux_task_thread *thread) {
+  return __atomic_load_n(&thread->suspensions, __ATOMIC_ACQUIRE);
 }
 
 static uint64_t sum(size_t offset, const uint64_t *elsewhere) {

@@ -84,6 +84,12 @@ extension WatchedHosts {
       #expect(report.duration > 700 && report.duration < 1500)
     }
 
+    @Test func taskOfAnActorThatStartsOthersMeanwhileIsReported() throws {
+      let report = try expectOneStall(run("actor-that-starts-tasks"), in: "blockAThread", cause: "sleep")
+      #expect(report.duration > 600)
+      #expect(report.stack.contains { ($0["symbol"] as? String)?.contains("startTasks") == true })
+    }
+
     @Test func lockThatAnotherTaskHoldsIsReportedWithItsHolder() throws {
       let victim = try run("lock")
       let waiting = try #require(reports(of: victim).first { $0.cause == "lock" })
@@ -138,6 +144,11 @@ extension WatchedHosts {
       #expect(try reports(of: run("pieces-on-an-actor", milliseconds: 2000)).isEmpty)
     }
 
+    /// In the rhythm of the checks, and for long: one that is met by each of them would look like one task.
+    @Test func tasksThatResumeEachOtherOnAnActorAreNotReported() throws {
+      #expect(try reports(of: run("pieces-in-turns", milliseconds: 6000)).isEmpty)
+    }
+
     @Test func poolThatIsSwitchedOffIsNotWatched() throws {
       #expect(try run("blocked", environment: ["STALLMONITOR_COOPERATIVE_POOL": "false"]).reports.isEmpty)
     }
@@ -157,7 +168,9 @@ extension WatchedHosts {
     @Test(arguments: [Hook.before, .after])
     func taskThatBlocksIsReportedThoughJobsAreNotStamped(hook: Hook) throws {
       let victim = try run("blocked", hook: hook)
-      _ = try expectOneStall(victim, in: "load", cause: "sleep")
+      let report = try expectOneStall(victim, in: "load", cause: "sleep")
+      // The call's own time, which the kernel keeps to within a few milliseconds.
+      #expect(report.duration > 500 && report.duration < 920)
       #expect(victim.talk.split(separator: "\n").count { $0.contains("swift_task_enqueueGlobal_hook") } == 1)
     }
 

@@ -55,6 +55,7 @@ extension ScannedWorker: Heartbeat {
 
 extension ScannedWorker: TurnWork {
   var part: TurnPart { .whole }
+  var hasExactEnd: Bool { false }
   var hasWaitingWork: Bool { false }
   var task: Report.TaskState? { nil }
 

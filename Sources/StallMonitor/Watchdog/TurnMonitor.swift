@@ -17,6 +17,8 @@ struct TurnMonitor {
     var part = TurnPart.whole
     /// How long this turn may take, if that is longer than the threshold.
     var leastThreshold: UInt64 = 0
+    /// Whether the turn's end is when it came, and not when it was noticed.
+    var hasExactEnd = true
     var heartbeat = HeartbeatState.none
     /// When the followed turn ended; nil while it lasts, or if none is followed.
     var turnEnd: UInt64?
@@ -79,8 +81,6 @@ struct TurnMonitor {
 
   /// After how many thresholds of turns of its own no other thread is expected to serve a loop.
   private static let thresholdsOfSearch: UInt64 = 4
-  /// How many times in a threshold a turn is checked that consists of pieces: two checks must not miss a piece between two others.
-  private static let checksOfPieces: UInt64 = 8
   /// The longest time between two searches for the thread that serves a loop that never turns.
   private static let longestSearchInterval: UInt64 = 60_000_000_000
 
@@ -95,6 +95,7 @@ struct TurnMonitor {
   // What ran in it then, and when that was.
   private var seenPart = TurnPart.whole
   private var seenAt: UInt64 = 0
+  private var pieceChecks = PieceChecks()
   private var leastThreshold: UInt64 = 0
   // A late turn in which the loop turns in a run that is not observed.
   private var ignored: Pulse.Word?
@@ -181,6 +182,7 @@ struct TurnMonitor {
       (seen, seenPart) = (word, reading.part)
       leastThreshold = reading.leastThreshold
       frozenInTurn = 0
+      pieceChecks.beginPiece()
       outcome.isNewTurn = true
     }
     seenAt = now
@@ -188,25 +190,35 @@ struct TurnMonitor {
     if frozen > 0 { frozenUntil = now }
     frozenInTurn += min(frozen, now > start + frozenInTurn ? now - start - frozenInTurn : 0)
     let deadline = start + frozenInTurn + turnThreshold
-    outcome.decision = now < deadline ? .checkAgain(at: min(deadline, nextCheckOfPiece(at: now))) : .late(word)
+    let next = nextCheckOfPiece(at: now, since: start + frozenInTurn)
+    if now < deadline {
+      outcome.decision = .checkAgain(at: min(deadline, next))
+    } else {
+      outcome.decision = seenPart.isPiece && !pieceChecks.isConfirmed ? .checkAgain(at: next) : .late(word)
+    }
     return outcome
   }
 
   /// When to check what runs in the turn; never, if it is one piece.
-  private func nextCheckOfPiece(at now: UInt64) -> UInt64 {
-    seenPart.isPiece ? now + turnThreshold / Self.checksOfPieces : .max
+  private mutating func nextCheckOfPiece(at now: UInt64, since start: UInt64) -> UInt64 {
+    guard seenPart.isPiece else { return .max }
+    return now + pieceChecks.interval(age: now > start ? now - start : 0, threshold: turnThreshold)
   }
 
   private mutating func follow(_ schedule: SampleSchedule, _ reading: Reading) -> Decision {
     // A piece has ended between this check and the last one.
     if seenPart.isPiece, reading.turnEnd != nil || reading.part != seenPart { return .ended(at: seenAt) }
+    if !reading.hasExactEnd, reading.turnEnd != nil { return .ended(at: seenAt) }
     if let end = reading.turnEnd { return .ended(at: end) }
     if reading.heartbeat == .over { return .ended(at: reading.now) }
     seenAt = reading.now
     let sample = reading.now >= schedule.nextSample
     let ongoing = reading.now >= schedule.nextOngoing
     if sample || ongoing { return .due(sample: sample, ongoing: ongoing) }
-    return .checkAgain(at: min(schedule.nextSample, schedule.nextOngoing, nextCheckOfPiece(at: reading.now)))
+    let next =
+      reading.hasExactEnd
+      ? nextCheckOfPiece(at: reading.now, since: reading.now) : reading.now + PieceChecks.interval(turnThreshold)
+    return .checkAgain(at: min(schedule.nextSample, schedule.nextOngoing, next))
   }
 
   /// When to search again for the thread that serves the loop: ever more seldom.

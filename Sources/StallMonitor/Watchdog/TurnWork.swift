@@ -10,6 +10,9 @@ protocol TurnWork: Sendable {
   /// What runs in the turn now.
   var part: TurnPart { get }
 
+  /// Whether the turn's end is known when it comes, and not only when it is noticed.
+  var hasExactEnd: Bool { get }
+
   /// Whether other work waits for a thread now.
   var hasWaitingWork: Bool { get }
 
@@ -23,6 +26,7 @@ protocol TurnWork: Sendable {
 }
 
 extension TurnWork {
+  var hasExactEnd: Bool { true }
   func isUnderWay(in stack: Backtrace?) -> Bool { true }
 }
 

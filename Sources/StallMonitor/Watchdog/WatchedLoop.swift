@@ -131,7 +131,9 @@ final class WatchedLoop {
     reading.word = word
     reading.turnBegan = clock.time(of: word, now: reading.now)
     // If another turn begins meanwhile this is about that one, and the word is found to have moved before anything is reported.
-    guard let work = subject.work, word.phase != .idle else { return }
+    guard let work = subject.work else { return }
+    reading.hasExactEnd = work.hasExactEnd
+    guard word.phase != .idle else { return }
     (reading.part, reading.leastThreshold) = (work.part, work.leastThreshold)
   }
 

@@ -55,6 +55,8 @@ let scenarios: [String: @Sendable (Int) async -> Void] = [
   "short-jobs": { milliseconds in await drain(count: milliseconds, long: nil) },
   "short-jobs-and-a-long-one": { milliseconds in await drain(count: 200, long: milliseconds) },
   "pieces-on-an-actor": { milliseconds in await takeTurns(milliseconds) },
+  "pieces-in-turns": { milliseconds in await passOn(milliseconds) },
+  "actor-that-starts-tasks": { milliseconds in await startTasks(milliseconds) },
   "yield-storm": { milliseconds in
     await onThePool { await compete(count: 4) { await yield(milliseconds) } }
   },

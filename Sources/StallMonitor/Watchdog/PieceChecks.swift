@@ -1,0 +1,40 @@
+/// When a turn that consists of pieces is checked.
+///
+/// Only checks tell pieces apart, so two that alternate look like one to checks of the same rhythm. The times are irregular, and
+/// a piece counts as late only if many checks, close to each other, have all found it.
+struct PieceChecks {
+  /// How many checks a threshold has at first.
+  private static let perThreshold: UInt64 = 8
+  /// How many it would have at the rate of the second half of the threshold.
+  private static let perThresholdAtLast: UInt64 = 256
+  /// How many of these must find the same piece before it counts as late.
+  private static let confirmations = 64
+
+  private var confirmed = 0
+  private var random: UInt64 = 1
+
+  /// Whether the piece has been found often enough to be one.
+  var isConfirmed: Bool { confirmed >= Self.confirmations }
+
+  /// How long after a check the next one is due that is to see the end of a stall.
+  static func interval(_ threshold: UInt64) -> UInt64 { max(1, threshold / perThreshold) }
+
+  /// Another piece was found.
+  mutating func beginPiece() { confirmed = 0 }
+
+  /// Notes a check that has found the same piece, and returns how long after it the next one is due.
+  ///
+  /// `age` is that of the piece; `threshold` is how long it may take.
+  mutating func interval(age: UInt64, threshold: UInt64) -> UInt64 {
+    guard age >= threshold / 2 else { return irregular(threshold / Self.perThreshold) }
+    confirmed += 1
+    return irregular(threshold / Self.perThresholdAtLast)
+  }
+
+  /// Between a half of the interval and all of it, and at least 1.
+  private mutating func irregular(_ interval: UInt64) -> UInt64 {
+    // A linear congruential generator (Knuth): its high bits suffice, and the checks are the same in each run of a test.
+    random = random &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+    return max(1, interval - (interval / 2).multipliedFullWidth(by: random).high)
+  }
+}
