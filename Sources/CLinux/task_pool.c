@@ -124,7 +124,7 @@ __attribute__((noinline)) static dispatch_object make_queue(size_t priority) {
   return known;
 }
 
-// Whether the task that runs on this thread suspends with this: it leaves an actor, or yields. What it starts or resumes is another task.
+// Whether the task that runs on this thread suspends with this, because it puts itself onto the pool. What it starts or resumes is another task.
 static bool suspends_task(const clinux_task_thread *thread, job *next) {
   // Elsewhere nobody asks for it.
   if ((thread->flags & CLINUX_TASK_KIND_MASK) == CLINUX_TASK_KIND_TASK) return false;
