@@ -213,6 +213,10 @@ enum cunwind_capture_result cunwind_timer_wait(cunwind_timer *timer, uint64_t ti
   return CUNWIND_CAPTURED;
 }
 
+bool cunwind_timer_is_copying(const cunwind_timer *timer) {
+  return atomic_load(&cunwind_slot.state) == (timer->generation << 2 | SNAPSHOT_COPYING);
+}
+
 // Takes back a signal that the thread blocks and so has not taken: the kernel discards what is pending of a signal that
 // is ignored. A call with a mask of its own would let it in and fail, and signalfd(2) would read it.
 static void discard_pending(int number) {

@@ -66,5 +66,9 @@ enum cunwind_capture_result cunwind_timer_wait(cunwind_timer *timer, uint64_t ti
   return CUNWIND_CAPTURE_UNSUPPORTED;
 }
 void cunwind_timer_end(cunwind_timer *timer) { (void)timer; }
+bool cunwind_timer_is_copying(const cunwind_timer *timer) {
+  (void)timer;
+  return false;
+}
 
 #endif

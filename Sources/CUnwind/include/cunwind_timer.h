@@ -35,6 +35,9 @@ enum cunwind_capture_result cunwind_timer_begin(cunwind_timer *timer, int32_t th
 /// Waits for the handler to have copied registers and stack.
 enum cunwind_capture_result cunwind_timer_wait(cunwind_timer *timer, uint64_t timeout_ns, cunwind_snapshot *snapshot);
 
+/// Whether the handler has begun to copy, and not ended.
+bool cunwind_timer_is_copying(const cunwind_timer *timer);
+
 /// Deletes the timer, and gives a borrowed signal back. A handler that copies at this moment is waited for, 10 ms at
 /// most.
 void cunwind_timer_end(cunwind_timer *timer);

@@ -95,14 +95,6 @@ struct ThreadSampler: ~Copyable {
   /// How often a thread with an armed timer is looked at for a signal that it has come to block, in nanoseconds.
   private static let maskInterval: UInt64 = 200_000
 
-  /// Whether a thread blocks the timer's signal, or may for all that is known.
-  ///
-  /// The handler itself runs with all signals blocked, for as long as it gets no processor: then the signal is not pending.
-  private static func isHeldBack(_ signal: Int32, by state: ThreadProbe.SignalState?) -> Bool {
-    guard let state else { return true }
-    return state.blocksAll ? state.isPending(signal) : state.isBlocked(signal)
-  }
-
   /// Waits for the sample, in nanoseconds.
   ///
   /// False if there is none yet. Throws if the thread blocks the timer's signal by now: release the sampler then, so that it does not stay
@@ -122,10 +114,13 @@ struct ThreadSampler: ~Copyable {
       while last == CUNWIND_CAPTURE_WAITING, left > 0 {
         last = cunwind_timer_wait(&timer, min(left, Self.maskInterval), &snapshot)
         left -= min(left, Self.maskInterval)
-        if last == CUNWIND_CAPTURE_WAITING, Self.isHeldBack(timer.number, by: probe.signalState()) {
-          // It may be the handler that has just begun.
+        // The handler itself runs with all signals blocked, for as long as it gets no processor.
+        if last == CUNWIND_CAPTURE_WAITING, !cunwind_timer_is_copying(&timer),
+          probe.signalState()?.isBlocked(timer.number) != false
+        {
+          // It may have begun just now.
           last = cunwind_timer_wait(&timer, Self.maskInterval, &snapshot)
-          if last == CUNWIND_CAPTURE_WAITING { throw .signalBlocked }
+          if last == CUNWIND_CAPTURE_WAITING, !cunwind_timer_is_copying(&timer) { throw .signalBlocked }
         }
       }
       result = last

@@ -82,7 +82,8 @@ package struct ThreadProbe: ~Copyable {
         UInt64(bitPattern: e), UInt64(bitPattern: f)
       )
     }
-    guard let sp = scanner.number(), let pc = scanner.number(), sp != 0, pc != 0 else { return .unknown }
+    // The program counter is 0 in a call through a null pointer.
+    guard let sp = scanner.number(), let pc = scanner.number(), sp != 0 else { return .unknown }
     return .blocked(
       BlockedCall(
         number: number, arguments: arguments, stackPointer: UInt64(bitPattern: sp),
@@ -125,11 +126,6 @@ package struct ThreadProbe: ~Copyable {
     var isStrictlyFiltered = false
 
     func isBlocked(_ signal: Int32) -> Bool { blocked >> UInt64(signal - 1) & 1 != 0 }
-    /// Whether all signals are blocked that can be: the mask of a handler under way, and of the C library for moments.
-    var blocksAll: Bool {
-      // SIGKILL, SIGSTOP, and the two that the C library keeps for itself.
-      blocked | 1 << UInt64(SIGKILL - 1) | 1 << UInt64(SIGSTOP - 1) | 0b11 << 31 == .max
-    }
     func isPending(_ signal: Int32) -> Bool { pending >> UInt64(signal - 1) & 1 != 0 }
   }
 
