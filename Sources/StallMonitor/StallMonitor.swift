@@ -141,6 +141,7 @@ public final class StallMonitor: Sendable {
 
   /// The loops that are watched at this moment, the main loop first.
   ///
+  /// Among them is each thread of Swift concurrency that has run a task, by the name `task-pool`, and their pool, by the name `cooperative`.
   /// Empty if the monitor does not watch. Takes a lock for a moment; from any thread.
   public var watchedLoops: [WatchedLoopStatus] {
     guard sentinel.isInOwnProcess else { return [] }

@@ -80,6 +80,8 @@ final class TelemetryCourier: NoteCarrier {
 
   private func logKind(of loop: any ObservedLoop) {
     guard let kind = loop.knownKind, loop.loggedKinds.insert(kind).inserted else { return }
+    // Threads of the pool come and go.
+    if kind == LoopKind.taskPool || kind == LoopKind.cooperativePool { return }
     _ = carry(
       StateNote(
         level: .info, text: "Watching the loop \(loop.name): \(kind)",
