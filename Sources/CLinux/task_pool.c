@@ -2,11 +2,13 @@
 
 #include <stddef.h>
 
+#include "tasks.h"
+
 #define SWIFT_CALL __attribute__((swiftcall))
 #define WEAK __attribute__((weak))
 #define RELAXED __ATOMIC_RELAXED
 
-// The beginning of a job in the runtime's ABI (include/swift/ABI/Task.h): a heap object's header, two words for whoever schedules it, and
+// The beginning of a job in the runtime's ABI (include/swift/ABI/Task.h): a heap object's header, two words for the scheduler, and
 // its flags.
 typedef struct job {
   const void *metadata;
@@ -21,7 +23,6 @@ typedef SWIFT_CALL void (*enqueue_original)(job *);
 extern SWIFT_CALL void (*swift_task_enqueueGlobal_hook)(job *, enqueue_original) WEAK;
 extern SWIFT_CALL void swift_job_run(job *, void *executor, uintptr_t witness) WEAK;
 extern SWIFT_CALL size_t swift_concurrency_jobPriority(job *) WEAK;
-extern SWIFT_CALL void *swift_task_getCurrent(void) WEAK;
 typedef struct dispatch_object *dispatch_object;
 extern dispatch_object dispatch_queue_create(const char *label, dispatch_object attributes) WEAK;
 extern dispatch_object dispatch_queue_attr_make_with_qos_class(dispatch_object attributes, unsigned class, int relative) WEAK;
@@ -128,8 +129,8 @@ __attribute__((noinline)) static dispatch_object make_queue(size_t priority) {
 static bool suspends_task(const clinux_task_thread *thread, job *next) {
   // Elsewhere nobody asks for it.
   if ((thread->flags & CLINUX_TASK_KIND_MASK) == CLINUX_TASK_KIND_TASK) return false;
-  if (swift_task_getCurrent == NULL || __atomic_load_n(&has_other_layout, RELAXED)) return true;
-  return (__atomic_load_n(&next->flags, RELAXED) & CLINUX_TASK_KIND_MASK) == KIND_CONTINUATION || swift_task_getCurrent() == next;
+  if (!clinux_tasks_are_here() || __atomic_load_n(&has_other_layout, RELAXED)) return true;
+  return (__atomic_load_n(&next->flags, RELAXED) & CLINUX_TASK_KIND_MASK) == KIND_CONTINUATION || clinux_current_task() == (uint64_t)(uintptr_t)next;
 }
 
 static SWIFT_CALL void enqueue(job *next, enqueue_original original) {

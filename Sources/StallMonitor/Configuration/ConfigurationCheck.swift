@@ -7,7 +7,8 @@ extension StallMonitorConfiguration {
     }
     guard Self.allowedThreshold.contains(backgroundTaskThreshold) else {
       throw .invalidConfiguration(
-        key: "backgroundTaskThreshold", value: "\(backgroundTaskThreshold)", allowed: "from 1 ms to 1 h")
+        key: "backgroundTaskThreshold", value: "\(backgroundTaskThreshold)",
+        allowed: "from \(Self.allowedThreshold.words)")
     }
     guard Self.allowedRepeatWindow.contains(repeatWindow) else {
       throw .invalidConfiguration(

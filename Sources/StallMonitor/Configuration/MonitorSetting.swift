@@ -92,7 +92,7 @@ package struct MonitorSetting: Sendable {
       allowed: truth, \.watchesCooperativePool, parse: Environment.parseBool),
     MonitorSetting(
       "backgroundTaskThreshold", "STALLMONITOR_BACKGROUND_TASK_THRESHOLD", property: "backgroundTaskThreshold",
-      standard: "1s", allowed: "a number with a unit us, ms, s or min, from 1ms to 60min, such as 1s",
+      standard: "1s", allowed: "\(units), from \(StallMonitorConfiguration.allowedThreshold.spelled), such as 1s",
       \.backgroundTaskThreshold, parse: Environment.parseThreshold),
     MonitorSetting(
       "threshold", thresholdVariable, property: "threshold", option: "threshold_ms", standard: "250ms",

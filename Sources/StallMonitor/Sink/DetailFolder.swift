@@ -42,7 +42,7 @@ package final class DetailFolder {
 
   /// Reads what is in a folder, whose descriptor it takes over.
   ///
-  /// `isShared` says that other processes write there as well. Otherwise a killed process has left what is not finished, and it is removed.
+  /// `isShared`: other processes write there, too. Otherwise a killed process has left what is not finished, and it is removed.
   package init(taking descriptor: Int32, limits: Limits, isShared: Bool) {
     self.descriptor = descriptor
     self.limits = limits

@@ -29,6 +29,17 @@ final class TaskPool: Sendable {
     let backgroundThreshold: UInt64
     /// How many threads are watched at most.
     let threadLimit: Int
+
+    /// A thread of the pool, as the watchdog is to watch it.
+    func subject(
+      _ thread: WatchedLoop.Subject.Thread, publication: LoopPublication, work: any TurnWork,
+      heartbeat: (any Heartbeat)? = nil
+    ) -> WatchedLoop.Subject {
+      WatchedLoop.Subject(
+        label: .init(name: LoopKind.taskPool, kind: { LoopKind.taskPool }), thread: thread,
+        limits: .init(threshold: threshold, suspension: suspension), publication: publication, heartbeat: heartbeat,
+        inspection: .init(noteOnUnseenRun: nil), work: work)
+    }
   }
 
   let watch: Watch

@@ -30,20 +30,14 @@ final class TaskThread: @unchecked Sendable {  // `place` is C's, whose words ar
     if let earlier { Unmanaged<TaskThread>.fromOpaque(earlier).release() }
     _ = cunwind_prepare_thread()
     ThreadEnd.notify(self)
-    pool.watch.list.watch(subject)
+    pool.watch.list.watch(
+      pool.watch.subject(
+        .init(id: id, stackEnd: UInt64(clinux_own_stack_end()), isWorker: true), publication: publication, work: self))
     // Last: from here on jobs are stamped.
     place.pointee.monitor = UnsafeRawPointer(Unmanaged.passUnretained(pool).toOpaque())
   }
 
   private var pulse: Pulse { publication.pulse }
-
-  private var subject: WatchedLoop.Subject {
-    WatchedLoop.Subject(
-      label: .init(name: "task-pool", kind: { LoopKind.taskPool }),
-      thread: .init(id: id, stackEnd: UInt64(clinux_own_stack_end()), isWorker: true),
-      limits: .init(threshold: pool.watch.threshold, suspension: pool.watch.suspension),
-      publication: publication, work: self)
-  }
 
   // MARK: The watchdog's side
 
@@ -81,7 +75,7 @@ extension TaskThread: TurnWork {
 }
 
 extension TaskThread: ThreadEndObserver {
-  // Whoever took its place over has its own.
+  // A thread that took the place over has stamped its own context there.
   var isWatching: Bool { place.pointee.stamp.context == Unmanaged.passUnretained(self).toOpaque() }
 
   func threadEnds() {

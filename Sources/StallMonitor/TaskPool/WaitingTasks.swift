@@ -27,19 +27,17 @@ extension WaitingTasks: Heartbeat {
   var isBeating: Bool { true }
 
   /// Whether tasks wait; true once jobs are not stamped any more, and the pool's threads are scanned.
-  var isDue: Bool {
-    guard isHooked else { return true }
-    if tasks.isHooked || !tasks.isWatching { return areWaiting }
-    isHooked = false
-    Diagnostics.say(TaskPool.note(.hookWasReplaced))
-    return true
-  }
+  var isDue: Bool { !isHooked || areWaiting }
 
   var server: LoopServer { .nobody }
 
   var pool: WorkerPool? { .cooperative }
 
   func update() {
+    if isHooked, tasks.isWatching, !tasks.isHooked {
+      isHooked = false
+      Diagnostics.say(TaskPool.note(.hookWasReplaced))
+    }
     guard pulse.word.phase != .idle, !isHooked || !areWaiting || last?.begun != begun else { return }
     last = nil
     pulse.idle()

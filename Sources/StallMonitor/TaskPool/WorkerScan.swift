@@ -25,10 +25,7 @@ final class WorkerScan: @unchecked Sendable {  // Used by the watchdog alone.
         id: id, pulse: publication.pulse, leastThreshold: isLow ? watch.backgroundThreshold : 0)
       workers[id] = worker
       watch.list.watch(
-        WatchedLoop.Subject(
-          label: .init(name: "task-pool", kind: { LoopKind.taskPool }), thread: .init(id: id, isWorker: true),
-          limits: .init(threshold: watch.threshold, suspension: watch.suspension), publication: publication,
-          heartbeat: worker, inspection: .init(noteOnUnseenRun: nil), work: worker))
+        watch.subject(.init(id: id, isWorker: true), publication: publication, work: worker, heartbeat: worker))
     }
     let alive = Set(threads)
     for (id, worker) in workers where !alive.contains(id) {

@@ -49,8 +49,7 @@ final class ActionRunner {
     }
     report.sequence = publisher.sequence + (loop.stall.progress.isReported ? 0 : 1)
     call(due, of: report, isReported: loop.stall.progress.isReported)
-    // A task that takes long need not keep the service from working.
-    if due.contains(.abort), loop.subject.work == nil { abort(for: loop) }
+    if due.contains(.abort), loop.subject.isVital { abort(for: loop) }
   }
 
   /// Has the closures called, with the path of the detail file if that has been written by then.

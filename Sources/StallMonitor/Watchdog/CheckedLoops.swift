@@ -52,7 +52,6 @@ final class CheckedLoops {
   /// Whether no loop has a turn that has lasted for its threshold.
   var areHealthy: Bool {
     let now = MonotonicClock.now()
-    // A task that takes long need not keep the service from working.
-    return all.allSatisfy { $0.subject.work != nil || $0.isHealthy(at: now) }
+    return all.allSatisfy { !$0.subject.isVital || $0.isHealthy(at: now) }
   }
 }

@@ -65,6 +65,9 @@ extension WatchedLoop {
       var meter: @Sendable () -> TurnMeter? = { nil }
     }
 
+    /// Whether the service may not work while a turn lasts; a task that takes long need not keep it from that.
+    var isVital: Bool { work == nil }
+
     var pulse: Pulse { publication.pulse }
     var records: LoopRecords { publication.records }
 

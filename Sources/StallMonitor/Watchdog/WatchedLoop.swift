@@ -279,7 +279,7 @@ final class WatchedLoop {
     guard let capture, thread.isServing else { return false }
     let buffered = capture.captureIntoBuffer(thread.probe, stackEnd: thread.stackEnd)
     // What was read after the loop went on belongs to another moment, and what another thread did to another loop.
-    guard thread.isServing, subject.pulse.word == turn.word, subject.pulse.episodeEnd == nil else { return false }
+    guard thread.isServing, isLasting(turn.word) else { return false }
     stall.deferred?.buffered = buffered
     return true
   }

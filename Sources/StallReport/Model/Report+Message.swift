@@ -2,46 +2,38 @@ extension Report {
   /// One sentence for people.
   package var message: String {
     let milliseconds = (durationNanoseconds + 500_000) / 1_000_000
-    // What a heartbeat measures is how long the loop did not answer.
-    if loop.kind == LoopKind.taskPool, verdict.cause != .stopped { return messageOfTask }
-    let noun = LoopKind.noun(of: loop.kind)
-    let isBeaten = noun != "loop"
-    let subject = verdict.cause == .stopped ? "the whole process" : "\(loop.name) \(noun)"
-    let (stood, stand) =
-      isBeaten && verdict.cause != .stopped ? ("did not answer", "not answered") : ("stood still", "stood still")
+    let (subject, did, done) = actor
     let what =
       switch event {
-      case .started, .ongoing: "\(subject) has \(stand) for \(milliseconds) ms"
-      // A heartbeat is posted at some time into the stall.
+      case .started, .ongoing: "\(subject) has \(done) for \(milliseconds) ms"
+      // A heartbeat is posted, and a blocked task found by a scan, at some time into the stall.
       case .ended where loop.phase == .heartbeat:
-        "\(subject) \(stood) for at least \(milliseconds) ms"
-      case .ended: "\(subject) \(stood) for \(milliseconds) ms"
-      case .fatal: "\(subject) had \(stand) for at least \(milliseconds) ms"
-      case .suppressed: "\(subject) \(stood) \(tally?.sentence ?? "again")"
+        "\(subject) \(did) for at least \(milliseconds) ms"
+      case .ended: "\(subject) \(did) for \(milliseconds) ms"
+      case .fatal: "\(subject) had \(done) for at least \(milliseconds) ms"
+      case .suppressed: "\(subject) \(did) \(tally?.sentence ?? "again")"
       }
     let place = culprit.map { " in " + $0.place } ?? ""
     let end = event == .fatal ? " when the process ended" : ""
     let action = isAborting ? "; the monitor aborts the process, as it is configured to" : ""
-    return "\(what)\(place)\(end): \(verdict.sentence)".limited(to: 600 - action.utf8.count) + action
+    let waiting = isOfTask && verdict.evidence.starves ? "; other tasks waited for a thread" : ""
+    let tail = action + waiting
+    return "\(what)\(place)\(end): \(verdict.sentence)".limited(to: 600 - tail.utf8.count) + tail
   }
 
-  /// The same of a task that held a thread of the task pool.
-  private var messageOfTask: String {
-    let milliseconds = (durationNanoseconds + 500_000) / 1_000_000
-    let subject = task?.name.map { "task \"\($0.limited(to: 100))\"" } ?? "a task"
-    let what =
-      switch event {
-      case .started, .ongoing: "\(subject) has held its thread for \(milliseconds) ms"
-      // Found by a scan, some time after it had blocked.
-      case .ended where loop.phase == .heartbeat: "\(subject) held its thread for at least \(milliseconds) ms"
-      case .ended: "\(subject) held its thread for \(milliseconds) ms"
-      case .fatal: "\(subject) had held its thread for at least \(milliseconds) ms"
-      case .suppressed: "\(subject) held its thread \(tally?.sentence ?? "again")"
-      }
-    let place = culprit.map { " in " + $0.place } ?? ""
-    let end = event == .fatal ? " when the process ended" : ""
-    let waiting = verdict.evidence.starves ? "; other tasks waited for a thread" : ""
-    return "\(what)\(place)\(end): \(verdict.sentence)".limited(to: 600 - waiting.utf8.count) + waiting
+  /// Whether the report is of a task that held its thread, and not of a loop or of the whole process.
+  private var isOfTask: Bool { loop.kind == LoopKind.taskPool && verdict.cause != .stopped }
+
+  /// What had the stall, what it did, and the participle of that.
+  private var actor: (subject: String, did: String, done: String) {
+    if verdict.cause == .stopped { return ("the whole process", "stood still", "stood still") }
+    if isOfTask {
+      return (task?.name.map { "task \"\($0.limited(to: 100))\"" } ?? "a task", "held its thread", "held its thread")
+    }
+    let noun = LoopKind.noun(of: loop.kind)
+    // What a heartbeat measures is how long the loop did not answer.
+    return noun == "loop"
+      ? ("\(loop.name) loop", "stood still", "stood still") : ("\(loop.name) \(noun)", "did not answer", "not answered")
   }
 }
 
