@@ -207,13 +207,16 @@ final class NamingDesk {
   }
 
   /// The line that the worker was at, if that is known.
-  private var blamed: UInt64? { current.number ?? (sent.count == 1 ? sent.keys.first : nil) }
+  private var blamed: UInt64? { current.number ?? onlyLine }
+
+  /// The line that the worker has, if it has one alone.
+  private var onlyLine: UInt64? { sent.count == 1 ? sent.keys.first : nil }
 
   private func lane(of line: UInt64?) -> String? { line.flatMap { sent[$0]?.lane } }
 
   private func kill(_ reason: String, blamed: UInt64?, isSlow: Bool = false) {
     guard let worker else { return }
-    let blamed = blamed ?? (sent.count == 1 ? sent.keys.first : nil)
+    let blamed = blamed ?? onlyLine
     complain("the process that names functions is started again: \(reason)", of: lane(of: blamed))
     counters.restarts += 1
     self.worker = nil
