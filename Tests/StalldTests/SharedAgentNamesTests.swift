@@ -154,8 +154,9 @@ extension SharedAgentTests {
         }
       }
       if kind == "opening" {
-        helper = try shared.start(.mallory, "lease", "--limit 60 /srv/mallory/\(kind)-*-lease")
-        try helper!.advance(by: 6)
+        let leases = try shared.start(.mallory, "lease", "--limit 60 /srv/mallory/\(kind)-*-lease")
+        try waitUntil { leases.count >= 6 }
+        helper = leases
       }
       let observer = try shared.start(.root, "observe")
       let (host, first) = try shared.startHost(every: 50, "--frames '\(frame)'")
