@@ -201,18 +201,39 @@ bool target_install_empty_handler(void) {
   return sigaction(empty_signal, &action, NULL) == 0;
 }
 
-bool target_interrupt(target *t) {
-  uint64_t before = atomic_load(&handled);
-  siginfo_t info;
-  memset(&info, 0, sizeof info);
-  info.si_signo = empty_signal, info.si_code = SI_QUEUE, info.si_pid = getpid(), info.si_uid = getuid();
-  if (syscall(SYS_rt_tgsigqueueinfo, getpid(), target_thread(t), empty_signal, &info) != 0) return false;
+static bool wait_for_handler(uint64_t before) {
   int64_t start = now_ns();
   while (atomic_load(&handled) == before) {
     if (now_ns() - start > 200000000) return false;
     _mm_pause();
   }
   return true;
+}
+
+bool target_interrupt(target *t) {
+  uint64_t before = atomic_load(&handled);
+  siginfo_t info;
+  memset(&info, 0, sizeof info);
+  info.si_signo = empty_signal, info.si_code = SI_QUEUE, info.si_pid = getpid(), info.si_uid = getuid();
+  if (syscall(SYS_rt_tgsigqueueinfo, getpid(), target_thread(t), empty_signal, &info) != 0) return false;
+  return wait_for_handler(before);
+}
+
+bool target_interrupt_by_timer(target *t) {
+  uint64_t before = atomic_load(&handled);
+  struct sigevent event;
+  memset(&event, 0, sizeof event);
+  event.sigev_notify = SIGEV_THREAD_ID;
+  event.sigev_signo = empty_signal;
+  event._sigev_un._tid = target_thread(t);
+  // The user-mode time of the thread, as in linux/posix-timers.h.
+  clockid_t clock = (clockid_t)(~(unsigned)target_thread(t) << 3 | 4 | 1);
+  int identifier;
+  if (syscall(SYS_timer_create, clock, &event, &identifier) != 0) return false;
+  struct itimerspec shortest = {{0, 0}, {0, 1}};
+  bool was_handled = syscall(SYS_timer_settime, identifier, 0, &shortest, NULL) == 0 && wait_for_handler(before);
+  syscall(SYS_timer_delete, identifier);
+  return was_handled;
 }
 
 // -- The machine

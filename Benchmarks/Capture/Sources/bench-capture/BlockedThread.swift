@@ -5,6 +5,7 @@ import Foundation
 
 @testable import StallCapture
 @testable import StallMonitor
+@testable import StallReport
 
 /// What a thread that stands in a system call notices of being captured.
 enum BlockedThread {

@@ -7,7 +7,8 @@ import Foundation
 
 /// How long a thread that computes is held for its own copy.
 ///
-/// As the thread itself sees it: the longest gap between two readings of its time stamp counter. Beside it a handler that does nothing: the least that any signal costs.
+/// As the thread itself sees it: the longest gap between two readings of its time stamp counter. Beside it a handler that does nothing,
+/// for a signal that is sent (the least that any signal costs) and for one that a timer raises at a tick of the kernel's clock, as a capture's.
 enum RunningThread {
   private static let rounds = 600
 
@@ -28,7 +29,7 @@ enum RunningThread {
       defer { target_stop(target) }
       guard claim() else { throw BenchmarkError("the snapshot memory is taken") }
       defer { cunwind_snapshot_release() }
-      var gaps = (nothing: [Double](), empty: [Double](), perf: [Double](), timer: [Double]())
+      var gaps = (nothing: [Double](), sent: [Double](), empty: [Double](), perf: [Double](), timer: [Double]())
       var perf = cunwind_perf()
       let hasPerf = cunwind_perf_open(&perf, target_thread(target)) == CUNWIND_CAPTURED
       defer { cunwind_perf_close(&perf) }
@@ -39,8 +40,10 @@ enum RunningThread {
         return interrupt() ? Double(target_longest_gap(target)) * tick : nil
       }
       for round in 0..<rounds {
-        let empty = { if let gap = gap({ target_interrupt(target) }) { gaps.empty.append(gap) } }
-        if round % 2 == 0 { empty() }
+        if let gap = gap({ target_interrupt(target) }) { gaps.sent.append(gap) }
+        let isTicked = round % 4 < 2
+        let empty = { if let gap = gap({ target_interrupt_by_timer(target) }) { gaps.empty.append(gap) } }
+        if round % 4 == 0 { empty() }
         var snapshot = cunwind_snapshot()
         if hasPerf {
           let sampled = gap {
@@ -48,9 +51,9 @@ enum RunningThread {
           }
           if let sampled { gaps.perf.append(sampled) }
         }
-        // A tick of the kernel's clock each.
+        // A tick of the kernel's clock each, so not in each round.
         let copied =
-          round % 4 != 0
+          !isTicked
           ? nil
           : gap {
             var timer = cunwind_timer()
@@ -64,7 +67,7 @@ enum RunningThread {
           // As in life, where the copy has been read on another processor before the next one is made.
           _ = cunwind_unwind(unwinder, &snapshot, &unwound, unwound.count)
         }
-        if round % 2 == 1 { empty() }
+        if round % 4 == 1 { empty() }
         let nothing = gap {
           let end = nanoseconds() + 2e4
           while nanoseconds() < end {}
@@ -75,7 +78,8 @@ enum RunningThread {
       let name = "pause of a running thread, \(frames) frames"
       return [
         BenchmarkRow(benchmark: name, subject: "nobody interrupts, 20 us", value: gaps.nothing.median, unit: "us"),
-        BenchmarkRow(benchmark: name, subject: "empty handler", value: gaps.empty.median, unit: "us", ratio: 1),
+        BenchmarkRow(benchmark: name, subject: "empty handler, signal sent", value: gaps.sent.median, unit: "us"),
+        BenchmarkRow(benchmark: name, subject: "empty handler, timer", value: gaps.empty.median, unit: "us", ratio: 1),
         BenchmarkRow(
           benchmark: name, subject: "StallMonitor, timer (\((bytes + 512) / 1024) KiB)", value: gaps.timer.median,
           unit: "us", ratio: gaps.timer.median / gaps.empty.median, bar: 1.2),

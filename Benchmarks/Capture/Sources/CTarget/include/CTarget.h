@@ -51,6 +51,9 @@ bool target_install_empty_handler(void);
 /// Sends that signal to the target and returns when its handler has run; false after 200 ms.
 bool target_interrupt(target *target);
 
+/// Has a timer of the target's user-mode time send it, as a capture does, and returns when its handler has run; false after 200 ms.
+bool target_interrupt_by_timer(target *target);
+
 /// Nanoseconds in a tick.
 double target_tick_length(void);
 
