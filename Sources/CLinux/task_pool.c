@@ -2,8 +2,6 @@
 
 #include <stddef.h>
 
-#include "tasks.h"
-
 #define SWIFT_CALL __attribute__((swiftcall))
 #define WEAK __attribute__((weak))
 #define RELAXED __ATOMIC_RELAXED
@@ -40,8 +38,6 @@ enum {
   // Which queue a job is on, for the runtime: index 1 of the scheduler's words, and the global executor's mark.
   QUEUE_WORD = 1, GLOBAL_EXECUTOR = 1,
   MOST_THREADS = 512,
-  // JobKind: what resumes a task that has yielded.
-  KIND_CONTINUATION = 195,
 };
 
 // Each in cache lines of its own.
@@ -125,14 +121,6 @@ __attribute__((noinline)) static dispatch_object make_queue(size_t priority) {
   return known;
 }
 
-// Whether the task that runs on this thread suspends with this, because it puts itself onto the pool. What it starts or resumes is another task.
-static bool suspends_task(const clinux_task_thread *thread, job *next) {
-  // Elsewhere nobody asks for it.
-  if ((thread->flags & CLINUX_TASK_KIND_MASK) == CLINUX_TASK_KIND_TASK) return false;
-  if (!clinux_tasks_are_here() || __atomic_load_n(&has_other_layout, RELAXED)) return true;
-  return (__atomic_load_n(&next->flags, RELAXED) & CLINUX_TASK_KIND_MASK) == KIND_CONTINUATION || clinux_current_task() == (uint64_t)(uintptr_t)next;
-}
-
 static SWIFT_CALL void enqueue(job *next, enqueue_original original) {
   size_t priority = swift_concurrency_jobPriority(next);
   if (priority >= PRIORITIES) return original(next);
@@ -147,7 +135,6 @@ static SWIFT_CALL void enqueue(job *next, enqueue_original original) {
   clinux_task_thread *thread = own_thread;
   // Before the job can begin elsewhere: it is never counted as begun and not as enqueued.
   count(thread != NULL ? &thread->enqueued[class] : NULL, &enqueued_elsewhere[class]);
-  if (thread != NULL && suspends_task(thread, next)) count(&thread->suspensions, NULL);
   dispatch_async_f(queue, next, runners[class]);
 }
 
@@ -204,10 +191,6 @@ uint64_t clinux_task_run_address(void) { return (uint64_t)(uintptr_t)swift_job_r
 uint32_t clinux_task_thread_flags(const clinux_task_thread *thread) { return __atomic_load_n(&thread->flags, RELAXED); }
 
 uint32_t clinux_task_thread_priority(const clinux_task_thread *thread) { return __atomic_load_n(&thread->priority, RELAXED); }
-
-uint64_t clinux_task_thread_suspensions(const clinux_task_thread *thread) {
-  return __atomic_load_n(&thread->suspensions, __ATOMIC_ACQUIRE);
-}
 
 static uint64_t sum(size_t offset, const uint64_t *elsewhere) {
   uint64_t total = __atomic_load_n(elsewhere, __ATOMIC_ACQUIRE);

@@ -32,8 +32,6 @@ typedef struct clinux_task_thread {
   uint64_t enqueued[CLINUX_TASK_PRIORITIES];
   /// How many jobs have begun on it.
   uint64_t begun[CLINUX_TASK_PRIORITIES];
-  /// How often a task that shares its run with others has put itself back onto the pool.
-  uint64_t suspensions;
   uint32_t is_taken;
 } clinux_task_thread;
 
@@ -67,9 +65,6 @@ void clinux_task_thread_release(clinux_task_thread *thread);
 /// The flags of the job under way on a thread, and the class of its priority. From any thread.
 uint32_t clinux_task_thread_flags(const clinux_task_thread *thread);
 uint32_t clinux_task_thread_priority(const clinux_task_thread *thread);
-
-/// How often a task that shares its run on this thread with others, as those of an actor, has left the actor or yielded.
-uint64_t clinux_task_thread_suspensions(const clinux_task_thread *thread);
 
 /// How many jobs of a class wait for a thread now.
 ///

@@ -51,8 +51,7 @@ extension TaskThread: TurnWork {
   var part: TurnPart {
     guard !runsOneTask else { return .whole }
     guard let task = currentTask else { return .unknown }
-    // Where it comes back to the same actor, nothing else tells its pieces apart.
-    return .piece(task &+ suspensions)
+    return .piece(task)
   }
 
   /// Whether the job is a task, and not an actor that runs what is queued on it.
@@ -60,8 +59,6 @@ extension TaskThread: TurnWork {
 
   /// The address of the task that runs; 0 if none does, and nil if that cannot be known.
   private var currentTask: UInt64? { TaskLayout.current?.currentTask.read(threadPointer: threadPointer) }
-
-  private var suspensions: UInt64 { clinux_task_thread_suspensions(place) }
 
   var hasWaitingWork: Bool { TaskPool.hasWaitingJobs(of: priority) }
 
