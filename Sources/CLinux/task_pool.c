@@ -91,10 +91,12 @@ __attribute__((always_inline)) static inline void clinux_run_job(job *next, unsi
   uint32_t flags = __atomic_load_n(&has_other_layout, RELAXED) ? CLINUX_TASK_KIND_UNKNOWN : __atomic_load_n(&next->flags, RELAXED);
   __atomic_store_n(&thread->flags, flags, RELAXED);
   __atomic_store_n(&thread->priority, class, RELAXED);
+  __atomic_store_n(&thread->is_running, 1, RELAXED);
   // Published by the word's store, which releases.
   clinux_turn_begin(&thread->stamp, clinux_turn_clock(&thread->stamp), CLINUX_AFTER_WAIT);
   swift_job_run(next, NULL, 0);
   clinux_turn_end(&thread->stamp);
+  __atomic_store_n(&thread->is_running, 0, RELAXED);
 }
 
 // A job's priority may rise while it waits: its class is that of the queue. The names are part of stacks.
@@ -181,6 +183,7 @@ clinux_task_thread *clinux_task_thread_take(void) {
 
 void clinux_task_thread_release(clinux_task_thread *thread) {
   thread->monitor = NULL;
+  thread->is_running = 0;
   if (own_thread == thread) own_thread = NULL;
   offered_monitor = NULL;
   __atomic_store_n(&thread->is_taken, 0, __ATOMIC_RELEASE);
@@ -191,6 +194,15 @@ uint64_t clinux_task_run_address(void) { return (uint64_t)(uintptr_t)swift_job_r
 uint32_t clinux_task_thread_flags(const clinux_task_thread *thread) { return __atomic_load_n(&thread->flags, RELAXED); }
 
 uint32_t clinux_task_thread_priority(const clinux_task_thread *thread) { return __atomic_load_n(&thread->priority, RELAXED); }
+
+bool clinux_task_pool_runs_job(int32_t thread) {
+  uint32_t known = __atomic_load_n(&thread_count, __ATOMIC_ACQUIRE);
+  for (uint32_t i = 0; i < known; i++) {
+    const clinux_task_thread *place = &threads[i].thread;
+    if (__atomic_load_n(&place->stamp.owner, RELAXED) == thread) return __atomic_load_n(&place->is_running, RELAXED) != 0;
+  }
+  return false;
+}
 
 static uint64_t sum(size_t offset, const uint64_t *elsewhere) {
   uint64_t total = __atomic_load_n(elsewhere, __ATOMIC_ACQUIRE);

@@ -174,7 +174,15 @@ extension WatchedHosts {
       #expect(victim.talk.split(separator: "\n").count { $0.contains("swift_task_enqueueGlobal_hook") } == 1)
     }
 
+    /// The runtime's hook does not see these.
+    @Test(arguments: ["handed-on": "load", "on-the-global-executor": "work(milliseconds:"])
+    func taskThatAnExecutorHandsOnIsReported(scenario: String, function: String) throws {
+      let report = try expectOneStall(run(scenario), in: function, cause: "sleep")
+      #expect(report.duration > 300 && report.duration < 920)
+    }
+
     @Test func workersThatWaitForJobsAreNotReported() throws {
+      #expect(try run("idle", milliseconds: 1500).reports.isEmpty)
       #expect(try run("idle", milliseconds: 1500, hook: .before).reports.isEmpty)
     }
   }

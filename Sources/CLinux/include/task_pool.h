@@ -32,6 +32,8 @@ typedef struct clinux_task_thread {
   uint64_t enqueued[CLINUX_TASK_PRIORITIES];
   /// How many jobs have begun on it.
   uint64_t begun[CLINUX_TASK_PRIORITIES];
+  /// Whether the thread runs a job now.
+  uint32_t is_running;
   uint32_t is_taken;
 } clinux_task_thread;
 
@@ -65,6 +67,9 @@ void clinux_task_thread_release(clinux_task_thread *thread);
 /// The flags of the job under way on a thread, and the class of its priority. From any thread.
 uint32_t clinux_task_thread_flags(const clinux_task_thread *thread);
 uint32_t clinux_task_thread_priority(const clinux_task_thread *thread);
+
+/// Whether a thread, by its id, runs a job that is stamped. From any thread.
+bool clinux_task_pool_runs_job(int32_t thread);
 
 /// How many jobs of a class wait for a thread now.
 ///

@@ -168,7 +168,7 @@ struct WatchStart: Sendable {
       heartbeat = WaitingTasks(pool, pulse: pulse)
     } catch {
       Diagnostics.say(TaskPool.note(error))
-      let workers = WorkerScan(watch)
+      let workers = WorkerScan(watch, isBesideStamps: false)
       let pool = CooperativePoolHeartbeat(pulse: pulse, courier: session.couriers.beats) { workers.scan() }
       session.pool = pool
       heartbeat = pool

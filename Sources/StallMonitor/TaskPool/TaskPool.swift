@@ -49,7 +49,7 @@ final class TaskPool: Sendable {
 
   private init(_ watch: Watch) { self.watch = watch }
 
-  /// How many threads can be watched: the watchdog keeps four files of each open.
+  /// How many threads can be watched: the watchdog keeps four files of each open, and four more of each that it scans.
   ///
   /// `sharesTable` says that these are in the service's descriptor table, where they are to be few.
   static func threadLimit(sharesTable: Bool) -> Int {
@@ -57,7 +57,7 @@ final class TaskPool: Sendable {
     var limit = rlimit()
     let isKnown = getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0
     // The watchdog's other files are less than 200.
-    return min(max(0, ((isKnown ? Int(clamping: limit.rlim_cur) : 1024) - 200) / 4), 256)
+    return min(max(0, ((isKnown ? Int(clamping: limit.rlim_cur) : 1024) - 200) / 8), 256)
   }
 
   /// Watches each thread of the pool from its next job on, until ``end()``.

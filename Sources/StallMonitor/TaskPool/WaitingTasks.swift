@@ -1,4 +1,5 @@
 import CLinux
+import StallCapture
 import StallReport
 
 /// Watches whether Swift concurrency has a thread free, where jobs are stamped: tasks of the default priority that no thread takes.
@@ -15,7 +16,7 @@ final class WaitingTasks: @unchecked Sendable {  // Used by the watchdog alone, 
 
   init(_ pool: TaskPool, pulse: Pulse) {
     (tasks, self.pulse) = (pool, pulse)
-    workers = WorkerScan(pool.watch)
+    workers = WorkerScan(pool.watch, isBesideStamps: true)
   }
 
   private var begun: UInt64 { clinux_task_pool_begun(TaskPriorityClass.medium.rawValue) }
@@ -36,8 +37,10 @@ extension WaitingTasks: Heartbeat {
   func update() {
     if isHooked, tasks.isWatching, !tasks.isHooked {
       isHooked = false
+      workers.isBesideStamps = false
       Diagnostics.say(TaskPool.note(.hookWasReplaced))
     }
+    if isHooked { workers.scan(at: MonotonicClock.now()) }
     guard pulse.word.phase != .idle, !isHooked || !areWaiting || last?.begun != begun else { return }
     last = nil
     pulse.idle()

@@ -2,14 +2,32 @@ import Glibc
 import StallCapture
 import StallReport
 
-/// Finds libdispatch's worker threads where jobs cannot be stamped, and has the watchdog watch each of them.
+/// Finds libdispatch's worker threads, and has the watchdog watch those that run jobs without a stamp.
+///
+/// Where jobs are stamped, these are jobs that an executor of the service hands on to the global one: the runtime's hook does not see
+/// them. Elsewhere they are all jobs.
 ///
 /// Belongs to the watchdog's thread.
 final class WorkerScan: @unchecked Sendable {  // Used by the watchdog alone.
   private let watch: TaskPool.Watch
   private var workers: [Int32: ScannedWorker] = [:]
+  private var nextScan: UInt64 = 0
 
-  init(_ watch: TaskPool.Watch) { self.watch = watch }
+  /// Whether most jobs are stamped: then threads are scanned only when the watchdog is awake for something else.
+  var isBesideStamps: Bool {
+    didSet { for worker in workers.values { worker.isBesideStamps = isBesideStamps } }
+  }
+
+  init(_ watch: TaskPool.Watch, isBesideStamps: Bool) { (self.watch, self.isBesideStamps) = (watch, isBesideStamps) }
+
+  /// Scans at most once in a threshold; beside stamps, for a watchdog that is awake for something else.
+  func scan(at now: UInt64) {
+    guard now >= nextScan else { return }
+    // On the grid of heartbeats, which wake the watchdog.
+    nextScan = (now / watch.threshold + 1) * watch.threshold
+    scan()
+    for worker in workers.values where worker.pulse.word.phase == .idle { worker.beat() }
+  }
 
   /// Watches workers that have come, and those that have ended no longer.
   ///
@@ -22,7 +40,8 @@ final class WorkerScan: @unchecked Sendable {  // Used by the watchdog alone.
       let isLow = name.hasSuffix("utility-qos") || name.hasSuffix("background-qos")
       let publication = watch.makePublication()
       let worker = ScannedWorker(
-        id: id, pulse: publication.pulse, leastThreshold: isLow ? watch.backgroundThreshold : 0)
+        id: id, pulse: publication.pulse, leastThreshold: isLow ? watch.backgroundThreshold : 0,
+        isBesideStamps: isBesideStamps)
       workers[id] = worker
       watch.list.watch(
         watch.subject(.init(id: id, isWorker: true), publication: publication, work: worker, heartbeat: worker))

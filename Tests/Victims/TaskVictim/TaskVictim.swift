@@ -52,6 +52,12 @@ let scenarios: [String: @Sendable (Int) async -> Void] = [
       _ = await (slow, fast)
     }
   },
+  "handed-on": { milliseconds in
+    await withTaskExecutorPreference(PassingExecutor()) { await route(milliseconds) }
+  },
+  "on-the-global-executor": { milliseconds in
+    await withTaskExecutorPreference(globalConcurrentExecutor) { await work(milliseconds: milliseconds) }
+  },
   "short-jobs": { milliseconds in await drain(count: milliseconds, long: nil) },
   "short-jobs-and-a-long-one": { milliseconds in await drain(count: 200, long: milliseconds) },
   "pieces-on-an-actor": { milliseconds in await takeTurns(milliseconds) },
@@ -107,6 +113,14 @@ func compute(milliseconds: Int) -> Int {
   let end = nanoseconds() + UInt64(milliseconds) * 1_000_000
   while nanoseconds() < end { count += 1 }
   return count
+}
+
+/// An executor of the service's own that hands its jobs on.
+final class PassingExecutor: TaskExecutor {
+  func enqueue(_ job: consuming ExecutorJob) {
+    let job = UnownedJob(job)
+    globalConcurrentExecutor.enqueue(job)
+  }
 }
 
 // MARK: An actor with a queue
