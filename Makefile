@@ -104,6 +104,7 @@ install: agent ## The command with its units, settings, manual and completions; 
 	scripts/install-agent "$(PREFIX)"
 	scripts/build-c-library "$(PREFIX)"
 	@scripts/refresh-loader "$(PREFIX)/lib"
+	@[ -n "$(DESTDIR)" ] || echo "Installed. Next: start the agent and watch a service, as Documentation/Installation.md shows."
 
 install-library: ## libstallmonitor for services in C, without the agent. PREFIX and DESTDIR as usual.
 	@scripts/install-dependencies $(LIBRARIES)
