@@ -35,7 +35,9 @@ struct MonitorSettingTests {
   }
 
   @Test func documentationHasEachSettingWithItsDefault() throws {
-    let rows = try Self.text("Documentation/Configuration.md").split(separator: "\n").filter { $0.hasPrefix("| `STALLMONITOR_") }
+    let rows = try Self.text("Documentation/Configuration.md").split(separator: "\n").filter {
+      $0.hasPrefix("| `STALLMONITOR_")
+    }
     for setting in MonitorSetting.all {
       var start = "| `\(setting.variable)` | `\(setting.property)` |"
       if let standard = setting.standard { start += " `\(standard)` |" }
