@@ -21,7 +21,8 @@ func writeTable(_ results: [BenchmarkRow], to path: String) throws {
   let subjects = [
     "LoopEngine", "bare epoll", "libuv", "libev", "libevent", "GLib", "CFRunLoop", "libdispatch", "NIO",
   ]
-  var text = "| | target | " + subjects.joined(separator: " | ") + " |\n|---|---|" + subjects.map { _ in "---|" }.joined()
+  var text =
+    "| | target | " + subjects.joined(separator: " | ") + " |\n|---|---|" + subjects.map { _ in "---|" }.joined()
   var names: [String] = []
   for result in results where result.ratio != nil && result.unit == "ns" && !names.contains(result.benchmark) {
     names.append(result.benchmark)
