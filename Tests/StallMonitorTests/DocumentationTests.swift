@@ -132,9 +132,10 @@ extension WatchedHosts {
     private func judge(_ program: Program, _ function: String) throws {
       #expect(program.status == 0 && program.errors == "", "\(program.errors)")
       let lines = program.output.split(separator: "\n").filter { $0.hasPrefix("{") }.joined(separator: "\n")
-      let ended = try WrittenReport.all(in: lines).filter { $0.event == "stall.ended" }
+      let reports = try WrittenReport.all(in: lines)
+      // On a busy machine other turns may be late, too.
+      let ended = reports.filter { $0.event == "stall.ended" && $0.culprit.contains(function) }
       #expect(ended.count == 1 && ended.allSatisfy { $0.duration > 590 }, "\(program.output)")
-      #expect(ended.first?.culprit.contains(function) == true, "\(program.output)")
     }
 
     @Test func thePathToAFirstReportIsTheReadmes() throws {
