@@ -106,7 +106,9 @@ extension WatchedHosts {
       "Sources/StallMonitor/Documentation.docc/ReactingToStalls.md",
     ]
 
-    /// The programs in Swift, each once. SwiftNIO's packages have tests of their own.
+    /// The programs in Swift, each once.
+    ///
+    /// SwiftNIO's packages have tests of their own.
     private static let programs: [Written] = {
       var all: [Written] = []
       for page in pages {
