@@ -100,6 +100,7 @@ extension WatchedHosts {
 
     private static let pages = [
       "Documentation/GettingStarted/SwiftServer.md", "README.md", "Documentation/Hosts.md",
+      "Documentation/Configuration.md",
       "Sources/StallMonitor/Documentation.docc/StallMonitor.md",
       "Sources/StallMonitor/Documentation.docc/SwiftConcurrency.md",
       "Sources/StallMonitor/Documentation.docc/RunLoops.md",
