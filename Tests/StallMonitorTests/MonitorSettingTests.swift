@@ -34,8 +34,10 @@ struct MonitorSettingTests {
     #expect(configuration == StallMonitorConfiguration())
   }
 
-  @Test func readmeHasEachSettingWithItsDefault() throws {
-    let rows = try Self.text("README.md").split(separator: "\n").filter { $0.hasPrefix("| `STALLMONITOR_") }
+  @Test func documentationHasEachSettingWithItsDefault() throws {
+    let rows = try Self.text("Documentation/Configuration.md").split(separator: "\n").filter {
+      $0.hasPrefix("| `STALLMONITOR_")
+    }
     for setting in MonitorSetting.all {
       var start = "| `\(setting.variable)` | `\(setting.property)` |"
       if let standard = setting.standard { start += " `\(standard)` |" }
@@ -44,7 +46,7 @@ struct MonitorSettingTests {
     #expect(rows.count == MonitorSetting.all.count)
   }
 
-  @Test("limits are the same in messages, README and doc comments")
+  @Test("limits are the same in messages, documentation and doc comments")
   func limits() throws {
     let threshold = StallMonitorConfiguration.allowedThreshold
     #expect(threshold.words == "1 ms to 1 h" && threshold.spelled == "1ms to 60min")
@@ -53,8 +55,8 @@ struct MonitorSettingTests {
     let sampling = StallMonitorConfiguration.allowedSampling
     let budget = StallMonitorConfiguration.allowedBudget
     let expected = [
-      ("README.md", "| `STALLMONITOR_THRESHOLD`", threshold.words),
-      ("README.md", "| `STALLMONITOR_SAMPLING`", sampling.words),
+      ("Documentation/Configuration.md", "| `STALLMONITOR_THRESHOLD`", threshold.words),
+      ("Documentation/Configuration.md", "| `STALLMONITOR_SAMPLING`", sampling.words),
       ("Sources/StallMonitor/Ecosystem/StallMonitorConfiguration+ConfigReader.swift", "| `threshold`", threshold.words),
       ("Sources/StallMonitor/Ecosystem/StallMonitorConfiguration+ConfigReader.swift", "| `sampling`", sampling.words),
       ("Sources/StallMonitor/Ecosystem/StallMonitorConfiguration+ConfigReader.swift", "| `budget`", budget.words),
@@ -80,7 +82,7 @@ struct MonitorSettingTests {
       #expect(isWritten, "\(form.prefix)")
     }
     let mentions = [
-      ("README.md", "| `STALLMONITOR_SINK`"),
+      ("Documentation/Configuration.md", "| `STALLMONITOR_SINK`"),
       ("Sources/CStallMonitor/include/stallmonitor.h", "Where report lines go"),
       ("Sources/StallMonitor/Configuration/Configuration.swift", "`STALLMONITOR_SINK`"),
       ("Sources/StallMonitor/Ecosystem/StallMonitorConfiguration+ConfigReader.swift", "| `sink`"),

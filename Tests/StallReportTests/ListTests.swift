@@ -34,9 +34,9 @@ struct ListTests {
     #expect(try words("loop", "kind") == kinds)
     #expect(try Set(words("loop", "phase")) == Set(LoopPhase.allCases.map(\.rawValue)))
     #expect(Set(kinds).isSuperset(of: HeartbeatLoop.Kind.allCases.map(\.rawValue)))
-    // Which of them a host of which kind has is README's table.
-    let readme = try text("README.md")
-    for kind in kinds { #expect(readme.contains("`\(kind)`"), "\(kind)") }
+    // Which of them a host of which kind has is the table of Hosts.md.
+    let hosts = try text("Documentation/Hosts.md")
+    for kind in kinds { #expect(hosts.contains("`\(kind)`"), "\(kind)") }
   }
 
   @Test func eventsAndMethodsOfTheSchema() throws {

@@ -2,12 +2,13 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What hosts in C are shown: README, headers and examples.
+/// What hosts in C are shown: documentation, headers and examples.
 struct ExamplesInCTests {
   /// A threshold in code is not changed by the agent's settings, and operators do not find out why.
   @Test func noExampleTakesTheThresholdFromTheOperator() throws {
     let files = [
-      "README.md", "Sources/CStallMonitor/include/stallmonitor.h", "Sources/CStallMonitor/include/stallmonitor_uv.h",
+      "README.md", "Documentation/CServices.md", "Documentation/GettingStarted/CService.md",
+      "Sources/CStallMonitor/include/stallmonitor.h", "Sources/CStallMonitor/include/stallmonitor_uv.h",
       "Sources/CStallMonitor/include/stallmonitor_glib.h", "Examples/libuv-service/service.c",
       "Examples/glib-service/service.c",
     ]

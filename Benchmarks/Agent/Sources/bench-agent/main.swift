@@ -117,13 +117,15 @@ for row in rows {
   ])
 }
 try """
-# What the agent costs
+# The cost of the agent
 
-`make bench-agent`: the installed binary on one processor, with its default settings but for the file's size and the limits of one user, who plays
-all hosts; a thousand hosts (a hundred where they send as fast as lines are taken), and one who reads along, on the other. Each report has a stack
-of twenty frames, about 2 KB, of a program that is not on this machine, so that each line costs what an unknown one does. A report has arrived when
-it can be read in the file. Lost or doubled: not in the file, there twice, or not acknowledged. rsyslog has the same lines in the same run: imptcp to
-omfile, each line as it came.
+`make bench-agent` measures the installed binary on one processor, with its default settings except
+for the file's size and the limits of one user, because one user plays all services. A thousand
+services (a hundred where they send as fast as lines are accepted) and one reader run on the other
+processor. Each report has a stack of twenty frames, about 2 KB, of a program that is not on this
+machine, so each line costs what an unknown one does. A report has arrived when it can be read in
+the file. "Lost or doubled" means: not in the file, in it twice, or not acknowledged. rsyslog gets
+the same lines in the same run: imptcp to omfile, each line unchanged.
 
 \(table.text)
 """.write(toFile: CommandLine.arguments[2], atomically: true, encoding: .utf8)

@@ -46,7 +46,7 @@ enum OtherTools {
           benchmark: "what people use today", subject: "\(tool.name): pause", value: pauses.median, unit: "us"),
         BenchmarkRow(
           benchmark: "what people use today", subject: "\(tool.name): calls broken",
-          value: broken.reduce(0, +) / Double(broken.count), unit: "a look"),
+          value: broken.reduce(0, +) / Double(broken.count), unit: "per capture"),
       ]
     }
   }

@@ -14,14 +14,15 @@ func printRow(_ name: String, _ results: [BenchmarkRow], against: String) {
   fflush(nil)
 }
 
-/// The rows as ratios, for the README.
+/// The rows as ratios, for Documentation/Performance.md.
 ///
-/// The peer of a row's bar is the one with `1`.
+/// The peer that a row's target refers to has `1`.
 func writeTable(_ results: [BenchmarkRow], to path: String) throws {
   let subjects = [
     "LoopEngine", "bare epoll", "libuv", "libev", "libevent", "GLib", "CFRunLoop", "libdispatch", "NIO",
   ]
-  var text = "| | bar | " + subjects.joined(separator: " | ") + " |\n|---|---|" + subjects.map { _ in "---|" }.joined()
+  var text =
+    "| | target | " + subjects.joined(separator: " | ") + " |\n|---|---|" + subjects.map { _ in "---|" }.joined()
   var names: [String] = []
   for result in results where result.ratio != nil && result.unit == "ns" && !names.contains(result.benchmark) {
     names.append(result.benchmark)
