@@ -87,7 +87,7 @@ struct AgentTruthTests {
       let end = try #require(ends.first)
       #expect(told.first?.event == "stall.started")
       #expect(end.duration >= 890, "all of it, and not what had passed when it was last told of")
-      #expect((end["message"] as? String)?.contains(" stood still for ") == true)
+      #expect((end["message"] as? String)?.contains(" blocked for ") == true)
     }
     #expect(try !agent.reports().contains { $0.event == "stall.fatal" })
     try agent.expectValidLines()

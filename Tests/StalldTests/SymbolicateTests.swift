@@ -156,7 +156,7 @@ import Testing
     ).replacing(#""gnu":"aa""#, with: #""gnu":"\#(id)""#)
     let result = try Self.symbolicate(["--executable", file + ".whole"], line, in: scratch)
     #expect(result.output.contains(#""culprit":"app.deep(Swift.Int) -> Swift.Array<Swift.Int>""#), "\(result.output)")
-    #expect(result.output.contains("in deep(_:) (app.swift:1): it slept"))
+    #expect(result.output.contains("in deep(_:) (app.swift:1): sleeping"))
     #expect(result.output.contains(#""symbol":"swift_retain""#))
   }
 
@@ -206,7 +206,7 @@ import Testing
     let place = culprit.map { " in \($0)" } ?? ""
     let tail = omitted.map { ",\"frames_omitted\":\($0)" } ?? ""
     return Array(
-      #"{"message":"main loop stood still for 5 ms\#(place): it slept","event":{"name":"stall.ended","schema":"1.0"},"stall":{"id":"0","duration_ms":1.50\#(who)},"process":{"executable":{"path":"/app","build_id":{"gnu":"aa"}}},"stack":[\#(frames.joined(separator: ","))]\#(tail)}"#
+      #"{"message":"main loop blocked for 5 ms\#(place): sleeping","event":{"name":"stall.ended","schema":"1.0"},"stall":{"id":"0","duration_ms":1.50\#(who)},"process":{"executable":{"path":"/app","build_id":{"gnu":"aa"}}},"stack":[\#(frames.joined(separator: ","))]\#(tail)}"#
         .utf8)
   }
 
@@ -241,7 +241,7 @@ import Testing
     guard case .completed(let bytes, _) = completion.complete(line) else { throw CancellationError() }
     let text = String(decoding: bytes, as: UTF8.self)
     #expect(text.contains(#""culprit":"host_work""#))
-    #expect(text.contains("for 5 ms in host_work: it slept"))
+    #expect(text.contains("for 5 ms in host_work: sleeping"))
     #expect(text.contains(#""duration_ms":1.50"#))
     #expect(text.contains(#""new_key":1.0"#))
   }
@@ -253,7 +253,7 @@ import Testing
     }
     let text = String(decoding: bytes, as: UTF8.self)
     #expect(text.contains(#""culprit":"host_work","fingerprint":"v2:"#))
-    #expect(text.contains("for 5 ms in host_work: it slept"))
+    #expect(text.contains("for 5 ms in host_work: sleeping"))
   }
 
   @Test func fingerprintIsNotMadeFromAPartOfTheStack() throws {

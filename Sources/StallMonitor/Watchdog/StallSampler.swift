@@ -182,7 +182,7 @@ final class StallSampler {
     let pool = loop.thread.pool
     if server == .nobody, let pool {
       sample.cause = .starved
-      sample.wait = "no thread of \(pool.name) has taken it"
+      sample.wait = "no thread of \(pool.name) has run it"
       sample.failure = .noServer
     }
     resolver.beginReport(isFirst: loop.episode?.sampleCount == 0)
@@ -194,7 +194,7 @@ final class StallSampler {
         return pool.owns(judged)
       }
       if pool == .cooperative, let held = heldThreads(sample.threads) {
-        sample.wait = "no thread of \(pool.name) has taken it: \(held)"
+        sample.wait = "no thread of \(pool.name) has run it: \(held)"
       }
     }
     sweep(into: &sample, of: loop)
