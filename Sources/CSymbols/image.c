@@ -14,7 +14,7 @@
 #elif defined(__aarch64__)
 #define NATIVE_MACHINE EM_AARCH64
 #else
-#warning "no ELF machine is known for this processor: every file is refused, and frames have no names"
+#warning "unknown ELF machine: all symbol files are refused, and frames have no names"
 #define NATIVE_MACHINE EM_NONE
 #endif
 

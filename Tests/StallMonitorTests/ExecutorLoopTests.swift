@@ -44,7 +44,7 @@ extension WatchedHosts {
       #expect(victim.reports.isEmpty)
     }
 
-    /// The record of a stall that the process ends in is kept for this kind too.
+    /// The stall record that the process ends in is kept for this kind too.
     @Test func stallThatTheProcessIsKilledInIsToldByTheNextStart() throws {
       let state = try ScratchDirectory.inMemory()
       let environment = ["STALLMONITOR_STATE_DIRECTORY": state.path]

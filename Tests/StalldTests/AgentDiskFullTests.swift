@@ -24,7 +24,7 @@ struct AgentDiskFullTests {
     Thread {
       for id in 1...count { client.send(AgentClient.report(id: id, filler: 20)) }
     }.start()
-    agent.expect("it says that the file takes nothing") { agent.said.contains("No space left on device") }
+    agent.expect("it logs that the file is not accepting writes") { agent.said.contains("No space left on device") }
     #expect(agent.process.isRunning)
     // Somebody makes room, bit by bit: what is there is read, and taken away as a shipper would after it was rotated.
     var seen: [String] = []

@@ -259,7 +259,7 @@ struct AgentFairnessTests {
     #expect(agent.said.contains("half of its user's (limits.connections_per_user)"))
   }
 
-  @Test("while a file takes nothing, one user's reports do not take all memory")
+  @Test("while a file is not accepting writes, one user's reports do not take all memory")
   func memory() throws {
     let agent = try agent(
       "limits: { memory: 1MiB, lines_per_second: 100000 }",
@@ -289,7 +289,7 @@ struct AgentFairnessTests {
       for s in all: s.sendall(b"x" * 60000)
       say(all[4].recv(200).decode())
       """)
-    #expect(said.contains("its user has too much in lines that are not finished (limits.memory)"))
+    #expect(said.contains("unfinished lines of its user use too much memory (limits.memory)"))
     #expect(try agent.status().connections >= 1)
   }
 

@@ -60,7 +60,7 @@ struct AgentReloadTests {
       .write(to: file, atomically: true, encoding: .utf8)
     let restart = try reload(agent)
     #expect(restart.status == 0)
-    #expect(restart.errors == "stalld reload: a restart is needed for socket.mode\n")
+    #expect(restart.errors == "stalld reload: restart the agent to apply socket.mode\n")
   }
 
   @Test("it finds the agent by the settings, even if these have mistakes; no agent is a failure")
@@ -74,7 +74,7 @@ struct AgentReloadTests {
     #expect(refused.status == 1 && refused.errors.contains("limts: no such key"))
     #expect(agent.stop() == 0)
     let gone = try Program.run(stalld, ["reload", "--config", file])
-    #expect(gone.status == 1 && gone.errors.contains("no agent answers"))
+    #expect(gone.status == 1 && gone.errors.contains("no agent responds"))
   }
 
   @Test("who is neither root nor the agent's own user may not reload", .enabled(if: getuid() == 0, "not root"))

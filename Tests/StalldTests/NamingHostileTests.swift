@@ -52,7 +52,7 @@ struct NamingHostileTests {
     try expectNoForgery(agent, 2, "control_name")
   }
 
-  @Test("a symbolic link that leads elsewhere later leads to nothing that is not looked at")
+  @Test("a symbolic link that changes its target later is checked before it is followed")
   func linkThatIsTurned() throws {
     let fixtures = try NameFixtures()
     let agent = try RunningAgent()

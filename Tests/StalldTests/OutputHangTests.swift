@@ -51,7 +51,7 @@ struct OutputHangTests {
     // What cannot be opened is refused.
     let new = disk.path + "/new.jsonl"
     bench.writer.replace([.file(.init(path: other)), .file(.init(path: new))]) { error in
-      if error?.description.contains("\(new): does not answer") == true { _ = changes.add(1) }
+      if error?.description.contains("\(new): does not respond") == true { _ = changes.add(1) }
     }
     try waitUntil("a reload is refused") { changes.value == 2 }
     // What it did not take goes to the one in its place.

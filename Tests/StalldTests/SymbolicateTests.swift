@@ -125,7 +125,7 @@ import Testing
     for frame in stacks.joined() where frame["build_id"] as? String == host.buildID {
       #expect(frame["symbol"] == nil)
     }
-    #expect(result.errors.contains("no file of build \(host.buildID)"))
+    #expect(result.errors.contains("no file for build \(host.buildID)"))
     let other = try #require(DebugFiles.identify(host.executable)?.buildID)
     #expect(result.errors.contains("the file there is build \(other)"))
   }
@@ -185,7 +185,7 @@ import Testing
     #expect(result.output == text)
     #expect(result.errors.contains("line 11: not JSON"))
     #expect(result.errors.contains("line 16: event.schema \"2.0\" is not 1.x"))
-    #expect(result.errors.contains("no reports, passed through: 12"), "\(result.errors)")
+    #expect(result.errors.contains("not reports, passed through: 12"), "\(result.errors)")
   }
 
   @Test func exitCodesTellWrongUseFromUnreadableFiles() throws {

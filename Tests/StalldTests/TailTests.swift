@@ -110,7 +110,7 @@ import Testing
     let result = try Self.filter("\(good)\n\(bad)\n\n\(good)", ["-"])
     #expect(result.status == 0)
     #expect(result.output.split(separator: "\n").count == 2)
-    #expect(result.errors == "stalld tail: 5 lines were no reports\n")
+    #expect(result.errors == "stalld tail: skipped 5 lines that are not reports\n")
   }
 
   @Test func namesCannotDriveTheTerminal() throws {
@@ -165,7 +165,7 @@ import Testing
     try agent.driver.perform { [server = agent.server] _ in server.stop() }
     tail.process.waitUntilExit()
     #expect(tail.process.terminationStatus == 1)
-    #expect(tail.errors == "stalld tail: the agent at \(agent.path) has closed the connection\n")
+    #expect(tail.errors == "stalld tail: the agent at \(agent.path) closed the connection\n")
   }
 
   @Test func endsQuietlyWhenNobodyReadsIt() throws {

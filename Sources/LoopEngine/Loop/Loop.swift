@@ -175,7 +175,7 @@ public final class Loop: @unchecked Sendable {
   @inline(never)
   private func requireOwnerSlowly(_ function: StaticString) -> Bool {
     if isOwnerNow() { return true }
-    precondition(published.hasEndedHere, "Loop.\(function) was called on another thread than the loop's")
+    precondition(published.hasEndedHere, "Loop.\(function) must be called on the loop's thread")
     return false
   }
 

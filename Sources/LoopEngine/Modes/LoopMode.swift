@@ -69,7 +69,7 @@ enum ModeNames {
   static func identifier(of name: String) -> Int32 {
     table.withLock { table in
       if let known = table.identifiers[name] { return known }
-      precondition(table.texts.count < mostNames, "more than \(mostNames) names of modes: make them from constants")
+      precondition(table.texts.count < mostNames, "more than \(mostNames) mode names; use constants as mode names")
       let identifier = Int32(table.texts.count)
       table.identifiers[name] = identifier
       table.texts.append(ImmortalText(copying: name))

@@ -168,15 +168,15 @@ public enum StallMonitorError: Error, Sendable, Equatable, CustomStringConvertib
       "StallMonitorConfiguration.\(key) is \(value); allowed: \(allowed)"
     case .invalidLoop(let key, let value, let allowed): "the loop's \(key) is \(value); allowed: \(allowed)"
     case .sinkCannotBeOpened(let sink, let reason):
-      "the sink \(sink) cannot be opened: \(reason); allowed: stdout, or a file that can be made or appended to"
-    case .alreadyWatching: "the main loop is watched already by another StallMonitor of this process"
-    case .noThread(let code): "the watchdog thread could not be made (errno \(code))"
-    case .loopAlreadyWatched(let name): "the loop is watched already, as \"\(name)\""
-    case .nameTaken(let name): "another loop is watched as \"\(name)\""
-    case .loopHasEnded(let name): "the thread of the loop \"\(name)\" has ended"
+      "cannot open the sink \(sink): \(reason); allowed: stdout, or a file that can be created or appended to"
+    case .alreadyWatching: "another StallMonitor of this process already watches the main loop"
+    case .noThread(let code): "cannot create the watchdog thread (errno \(code))"
+    case .loopAlreadyWatched(let name): "the loop is already watched as \"\(name)\""
+    case .nameTaken(let name): "another loop is already watched as \"\(name)\""
+    case .loopHasEnded(let name): "the thread of the loop \"\(name)\" has exited"
     case .notWatching:
-      "the monitor does not watch: it is disabled, misconfigured or stopped, or this is the child of a fork"
-    case .noCoreFoundation: "this process has no CoreFoundation, and so none of its run loops"
+      "the monitor is not running: it is disabled, misconfigured or stopped, or this process is a fork's child"
+    case .noCoreFoundation: "this process does not use CoreFoundation, so it has no CFRunLoop"
     }
   }
 }

@@ -24,7 +24,7 @@ final class EarlierRecords {
   private var sent: AbandonedFiles.Claim?
 
   init(directory: StateDirectory, prefix: String) {
-    files = AbandonedFiles(directory: directory, prefix: prefix, kind: "record of a stall", limit: Self.recordLimit)
+    files = AbandonedFiles(directory: directory, prefix: prefix, kind: "stall record", limit: Self.recordLimit)
   }
 
   /// Whether so many wait to be sent that there should not be more.

@@ -76,13 +76,13 @@ extension ThreadBacktrace.Frame {
 extension ThreadBacktrace: CustomStringConvertible {
   /// The thread in lines: what it did, then its frames.
   public var description: String {
-    let doing = isRunning ? "running" : wait ?? "not looked at"
+    let doing = isRunning ? "running" : wait ?? "not inspected"
     var lines = ["thread \(id)\(name.map { " \"\($0)\"" } ?? ""): \(doing)"]
     if let failure { lines.append("  no stack: \(failure)") }
     for (number, frame) in frames.enumerated() { lines.append("  #\(number) \(frame)") }
-    if isChildTask { lines.append("  (a child task, whose parent waits for it)") }
-    if isTruncated { lines.append("  … outer frames could not be found") }
-    if isApproximate { lines.append("  (a frame may be wrong: it was found by scanning the stack)") }
+    if isChildTask { lines.append("  (a child task; its parent waits for it)") }
+    if isTruncated { lines.append("  … outer frames not found") }
+    if isApproximate { lines.append("  (a frame may be wrong: found by scanning the stack)") }
     return lines.joined(separator: "\n")
   }
 }

@@ -41,7 +41,7 @@ final class DetailFiles {
       }
       return true
     } catch {
-      if !hasComplained { Diagnostics.say("no detail file in \(folderPath): \(error.reason)") }
+      if !hasComplained { Diagnostics.say("cannot write detail files in \(folderPath): \(error.reason)") }
       hasComplained = true
       return false
     }

@@ -75,7 +75,7 @@ struct AbandonedFiles {
     fstat(descriptor, &status)
     guard status.st_mode & S_IFMT == S_IFREG, status.st_nlink == 1 else {
       // Without a name it is one that another has just taken care of.
-      if status.st_nlink != 0 { leaveAlone(name, because: "it is no \(kind)") }
+      if status.st_nlink != 0 { leaveAlone(name, because: "it is not a \(kind)") }
       close(descriptor)
       return nil
     }
@@ -89,7 +89,7 @@ struct AbandonedFiles {
 
   /// Logs that a file stays.
   func leaveAlone(_ name: String, because reason: String) {
-    Diagnostics.say("\(directory.path)/\(name) is left alone: \(reason)")
+    Diagnostics.say("\(directory.path)/\(name) is ignored: \(reason)")
   }
 
   /// Removes a file that was taken.

@@ -84,7 +84,7 @@ final class TelemetryCourier: NoteCarrier {
     if kind == LoopKind.taskPool || kind == LoopKind.cooperativePool { return }
     _ = carry(
       StateNote(
-        level: .info, text: "Watching the loop \(loop.name): \(kind)",
+        level: .info, text: "Watching loop \(loop.name): \(kind)",
         metadata: [
           ("loop.name", loop.name), ("loop.kind", kind), ("thread.id", loop.threadID.map { "\($0)" } ?? "any"),
           ("threshold", "\(loop.thresholdDuration)"),
@@ -153,7 +153,7 @@ final class TelemetryCourier: NoteCarrier {
     for note in load.notes { telemetry.log?.write(note) }
     if load.lostNotes > 0 {
       telemetry.log?.write(
-        StateNote(level: .warning, text: "\(load.lostNotes) notes were dropped: the log is too slow"))
+        StateNote(level: .warning, text: "\(load.lostNotes) log messages were dropped: the log handler is too slow"))
     }
     if load.hasTally { telemetry.meters?.add(load.tally) }
     if load.countsTurns, let meters = telemetry.meters { count(&turns, of: loops, for: meters) }

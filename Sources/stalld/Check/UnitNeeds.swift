@@ -68,17 +68,17 @@ struct UnitNeeds: Equatable {
     if socket.path != usual.path {
       need(
         ["ListenStream=", "ListenStream=\(socket.path)"], of: .socket, for: "socket.path = \(socket.path)",
-        "stalld.socket makes the socket")
+        "stalld.socket creates the socket")
     }
     if socket.mode != usual.mode {
       need(
         ["SocketMode=\(text(socket.mode))"], of: .socket, for: "socket.mode = \(text(socket.mode))",
-        "stalld.socket makes the socket")
+        "stalld.socket creates the socket")
     }
     if let group = socket.group {
       need(
         ["SocketGroup=\(group.name)"], of: .socket, for: "socket.group = \(group.name)",
-        "stalld.socket makes the socket")
+        "stalld.socket creates the socket")
     }
   }
 
@@ -118,7 +118,7 @@ struct UnitNeeds: Equatable {
     let quoted = directory.contains(" ") ? "\"\(directory)\"" : directory
     need(
       (hidden.map { [$0.1] } ?? []) + ["ReadWritePaths=\(quoted.replacing("%", with: "%%"))"], for: setting,
-      "the unit may not write there\(hidden.map { ", and \($0.0) is hidden from it" } ?? ""); user stalld must be able to"
+      "the unit does not allow writes there\(hidden.map { ", and \($0.0) hides the directory" } ?? ""); user stalld needs write permission"
     )
   }
 
@@ -159,9 +159,10 @@ extension UnitNeeds {
       guard !own.isEmpty else { continue }
       var lines: [String] = []
       for line in own.flatMap(\.lines) where !lines.contains(line) { lines.append(line) }
-      text += "as a service, the agent needs a drop-in of \(unit.rawValue) for these settings:\n"
+      text += "to run as a service with these settings, the agent needs a drop-in for \(unit.rawValue):\n"
       for need in own { text += "  \(SettingsError.printable(need.setting, limit: 4096)): \(need.reason)\n" }
-      text += "/etc/systemd/system/\(unit.rawValue).d/settings.conf, then systemctl daemon-reload and a restart:\n"
+      text +=
+        "/etc/systemd/system/\(unit.rawValue).d/settings.conf, then run systemctl daemon-reload and restart the unit:\n"
       text += ([unit.section] + lines).map { "  \($0)\n" }.joined()
     }
     return text

@@ -75,6 +75,6 @@ enum DemoProcess {
   }
 
   private static func failure(_ call: String) -> ValidationError {
-    ValidationError("the demo's host could not be started: \(call): \(String(cString: strerror(errno)))")
+    ValidationError("cannot start the demo's service: \(call): \(String(cString: strerror(errno)))")
   }
 }

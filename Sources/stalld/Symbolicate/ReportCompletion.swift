@@ -40,7 +40,7 @@ struct ReportCompletion {
     }
     guard let event = text.string(text.root["event"]?["name"]), event.hasPrefix("stall."),
       let schema = text.string(text.root["event"]?["schema"]), let own = text.root["stack"]?.elements
-    else { return .notAReport("no stall report") }
+    else { return .notAReport("not a stall report") }
     guard schema.hasPrefix("1.") else { return .notAReport("event.schema \"\(schema)\" is not 1.x") }
 
     let executable = text.root["process"]?["executable"]

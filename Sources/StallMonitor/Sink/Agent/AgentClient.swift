@@ -164,7 +164,7 @@ final class AgentClient: OutputClient {
     } catch {
       // An agent that is not there yet is none to complain of.
       if error.code != ENOENT, error.code != ECONNREFUSED, error.code != EAGAIN {
-        complain("the agent's socket \(path) cannot be reached: \(error.reason). Lines wait for it")
+        complain("cannot connect to the agent at \(path): \(error.reason). Reports are kept; retrying")
       }
       planAttempt()
     }
@@ -178,7 +178,7 @@ final class AgentClient: OutputClient {
 
   private func disconnect(_ failure: AgentConnection.Failure) {
     if case .confused(let what) = failure {
-      complain("what answers at \(path) is no agent: \(what). Lines wait for one")
+      complain("the process that serves \(path) is not a stalld agent: \(what). Reports are kept; retrying")
     }
     for case .own(let serial, let droppedBefore) in connection?.unacknowledged ?? [] where !spool.contains(serial) {
       sink.lose(1 + droppedBefore)
@@ -228,7 +228,7 @@ final class AgentClient: OutputClient {
   }
 
   private func hear(_ line: [UInt8], on connection: AgentConnection) throws(AgentConnection.Failure) {
-    guard let message = AgentMessage(line) else { throw .confused("a line that is not of the protocol") }
+    guard let message = AgentMessage(line) else { throw .confused("a line that is not part of the protocol") }
     isHeard = true
     switch message {
     case .acknowledged(let total):
@@ -248,7 +248,7 @@ final class AgentClient: OutputClient {
       retune(settings, text)
     case .error(let reason):
       try countChatter()
-      complain("the agent says: \(Diagnostics.printable(reason))")
+      complain("the agent reports: \(Diagnostics.printable(reason))")
     case .recovery:
       try countChatter()
       guard let descriptor = connection.takeGiven() else { return }
@@ -265,14 +265,14 @@ final class AgentClient: OutputClient {
     chatter += 1
     guard chatter <= Self.chatterLimit else {
       throw .confused(
-        "\(Self.chatterLimit) lines within \(Self.chatterInterval / 1_000_000_000) s that nobody asked for")
+        "\(Self.chatterLimit) lines within \(Self.chatterInterval / 1_000_000_000) s without a request")
     }
   }
 
   private func retune(_ settings: JSONText.Value, _ text: JSONText) {
     var problems: [String] = []
     let new = Tuning(settings, of: text, current: tuning, configuration: configuration, problems: &problems)
-    if !problems.isEmpty { complain("the agent's settings: \(problems.joined(separator: "; "))") }
+    if !problems.isEmpty { complain("the agent's settings are invalid: \(problems.joined(separator: "; "))") }
     guard new != tuning else { return }
     tuning = new
     box.put(new)

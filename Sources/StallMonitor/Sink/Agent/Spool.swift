@@ -190,14 +190,14 @@ final class Spool {
   private func openFile() -> SpoolFile? {
     guard let location else { return nil }
     guard !location.isTooFull else {
-      complain("less than a quarter of it is free")
+      complain("less than a quarter of the file system is free")
       return nil
     }
     if let file { return file }
     let limit = location.fileLimit
     let files = AbandonedFiles(directory: location.directory, prefix: location.prefix, kind: "spool", limit: limit)
     guard files.list().count < limit else {
-      complain("there are \(limit) files of the service's already")
+      complain("the service already has \(limit) files")
       return nil
     }
     do {
@@ -218,7 +218,7 @@ final class Spool {
     guard !hasComplained, let directory = location?.directory else { return }
     hasComplained = true
     Diagnostics.say(
-      "lines for the agent cannot be kept in \(directory.path): \(reason). Those that do not fit the memory are dropped"
+      "cannot keep reports for the agent in \(directory.path): \(reason). Reports that exceed the memory limit are dropped"
     )
   }
 

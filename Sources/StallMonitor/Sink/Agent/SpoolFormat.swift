@@ -54,10 +54,10 @@ enum SpoolFormat {
 
   /// Reads a file, of which nothing is trusted.
   static func read(_ file: UnsafeRawBufferPointer) -> Content {
-    guard file.count >= 48, file.count <= size else { return .unusable(reason: "it has a wrong size") }
+    guard file.count >= 48, file.count <= size else { return .unusable(reason: "its size is wrong") }
     func word(_ offset: Int) -> UInt64 { file.loadUnaligned(fromByteOffset: offset, as: UInt64.self) }
-    guard word(0) == magic else { return .unusable(reason: "it is no spool") }
-    guard word(8) == version else { return .unusable(reason: "it is of another version") }
+    guard word(0) == magic else { return .unusable(reason: "it is not a spool") }
+    guard word(8) == version else { return .unusable(reason: "another version wrote it") }
     var hash = FNV1a()
     hash.combine(file[..<40])
     guard word(40) == hash.value, (1...UInt64(Self.ringSize)).contains(word(32)), word(16) < word(32),

@@ -26,7 +26,7 @@ struct HostGreeting: Equatable {
     let json = try JSONText(Array(payload))
     spooled = json.integer(json.root["spooled"]) ?? 0
     guard (0...LineScanner.largestCount).contains(spooled) else {
-      throw JSONScanner.Fault(reason: "hello.spooled is no count", position: 0)
+      throw JSONScanner.Fault(reason: "hello.spooled is not a count", position: 0)
     }
     service = json.string(json.root["service"]?["name"])?.limited(to: Self.longestName)
     processID = json.integer(json.root["process"]?["pid"])

@@ -39,7 +39,7 @@ extension Ingest {
     guard let process = absent.first(where: { $0.peer.owner == user }) else { return }
     clientLog.say(
       .warning, .clientContained, of: user, about: "absent-\(user)",
-      "more processes of user \(user) have left in mid-stall than are watched: if \(process.peer.description) ends in one, that is not told"
+      "too many processes of user \(user) disconnected during a stall: if \(process.peer.description) ends in its stall, no stall.fatal is written"
     )
     forget(process)
   }
@@ -126,7 +126,7 @@ extension Ingest {
       else { continue }
       clientLog.say(
         .warning, .hostEnded, of: peer.owner, about: "end-\(stall.line.processID)-\(index)",
-        "\(stall.line.service.forLog), process \(stall.line.processID), ended in a stall: it \(reason.sentence)")
+        "\(stall.line.service.forLog), process \(stall.line.processID), ended during a stall: it \(reason.sentence)")
       enqueue(report, of: peer)
     }
   }

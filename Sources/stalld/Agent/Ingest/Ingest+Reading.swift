@@ -106,7 +106,7 @@ extension Ingest {
     }
     connection.rest.append(contentsOf: rest)
     if !accountUnfinished(connection) {
-      drop(connection, "its user has too much in lines that are not finished (limits.memory)", .incomplete)
+      drop(connection, "unfinished lines of its user use too much memory (limits.memory)", .incomplete)
     }
   }
 

@@ -178,7 +178,7 @@ final class Ingest {
         guard code != EAGAIN else { return }
         // No descriptors are left, for example: the socket stays readable, and another attempt would fail as well.
         let reason = String(cString: strerror(code))
-        clientLog.say(.error, of: nil, about: "accept", "no connection can be accepted for a second: \(reason)")
+        clientLog.say(.error, of: nil, about: "accept", "cannot accept connections, retrying in a second: \(reason)")
         return pauseListening(for: .seconds(1))
       }
       guard let credentials = PeerCredentials(socket: socket) else {

@@ -129,12 +129,12 @@ final class LineScanner {
     repeat {
       let start = json.position
       let key = try json.key()
-      guard !key.hasEscapes else { throw Fault(reason: "an escape in a key", position: start) }
+      guard !key.hasEscapes else { throw Fault(reason: "a key contains an escape", position: start) }
       guard keys.count - firstKey < Self.memberLimit else {
         throw Fault(reason: "an object with more than \(Self.memberLimit) members", position: start)
       }
       for index in firstKey..<keys.count where json.areEqual(keys[index], key) {
-        throw Fault(reason: "a key twice", position: start)
+        throw Fault(reason: "a key occurs twice", position: start)
       }
       keys.append(key)
       let value = try value(self.place(of: key, in: place))
@@ -213,7 +213,7 @@ final class LineScanner {
       if json.is(key, "id") { parts.userID = value }
     case .thread:
       if json.is(key, "stack"), !hasForm(.array, value) {
-        throw Fault(reason: "a stack that is no array", position: value.lowerBound)
+        throw Fault(reason: "a stack is not an array", position: value.lowerBound)
       }
     case .loop:
       if json.is(key, "phase") { parts.phase = value }
@@ -235,7 +235,7 @@ final class LineScanner {
     guard first != UInt8(ascii: "-") else { throw fault("is negative") }
     let number = Double(String(decoding: bytes[value], as: UTF8.self)) ?? .infinity
     if isDuration, number > Self.longestDuration { throw fault("is longer than a year") }
-    if !isDuration, number > Double(Self.largestCount) { throw fault("is more than there can be") }
+    if !isDuration, number > Double(Self.largestCount) { throw fault("is too large") }
   }
 
   /// Whether a number has at most nine digits before its point, and no exponent.
@@ -284,12 +284,12 @@ final class LineScanner {
       if json.is(key, "goodbye") { parts.kind = .goodbye }
       if json.is(key, "threads") {
         guard hasForm(.array, value) else {
-          throw Fault(reason: "threads that are no array", position: value.lowerBound)
+          throw Fault(reason: "threads is not an array", position: value.lowerBound)
         }
         parts.omittableBytes += value.count - 2
       }
       if json.is(key, "systemd") {
-        guard isStamped else { throw Fault(reason: "a key that is the agent's", position: member.lowerBound) }
+        guard isStamped else { throw Fault(reason: "a key that only the agent may set", position: member.lowerBound) }
         parts.systemd = value
       }
     case 9:
@@ -307,7 +307,7 @@ final class LineScanner {
     }
     // Some databases take "process.pid" for the member pid of process.
     if bytes[key.range].contains(UInt8(ascii: ".")) {
-      throw Fault(reason: "a key with a dot that is not log.level", position: member.lowerBound)
+      throw Fault(reason: "a key other than log.level contains a dot", position: member.lowerBound)
     }
   }
 }

@@ -96,7 +96,7 @@ final class MetricsServer: @unchecked Sendable {
           }, own, list)
       }
     }
-    guard let daemon else { throw Failure(description: "libmicrohttpd does not start: \(SystemError(code: errno))") }
+    guard let daemon else { throw Failure(description: "cannot start libmicrohttpd: \(SystemError(code: errno))") }
     let poll = cmicrohttpd_epoll_descriptor(daemon)
     guard poll >= 0 else { throw Failure(description: "this libmicrohttpd was built without epoll") }
     pollSource = try loop.watch(poll, name: "metrics connections") { [weak self] _, _ in self?.run() }
@@ -229,7 +229,7 @@ final class MetricsServer: @unchecked Sendable {
       if problems.isEmpty { return queue(connection, 200, Self.page("ok\n")) }
       return queue(connection, 503, Self.page(problems.map { $0 + "\n" }.joined()))
     default:
-      return queue(connection, 404, Self.page("not found; there are /metrics and /healthz\n"))
+      return queue(connection, 404, Self.page("not found; try /metrics or /healthz\n"))
     }
   }
 

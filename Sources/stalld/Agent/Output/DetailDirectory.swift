@@ -81,7 +81,9 @@ final class DetailDirectory: @unchecked Sendable {
 
   private func fail(_ code: Int32) -> String? {
     failures += 1
-    if !hasComplained { say(.error, "no detail file in \(settings.directory): \(String(cString: strerror(code)))") }
+    if !hasComplained {
+      say(.error, "cannot write detail files in \(settings.directory): \(String(cString: strerror(code)))")
+    }
     hasComplained = true
     return nil
   }

@@ -33,7 +33,7 @@ struct OutputCounters: Sendable, Equatable {
 extension OutputCounters.Output {
   /// `ok`, or what is wrong.
   var state: String {
-    if isFailing { return "takes nothing" }
+    if isFailing { return "not accepting writes" }
     return isStuck ? "stuck: nothing written for \(waiting.components.seconds) s" : "ok"
   }
 }

@@ -40,7 +40,7 @@ final class RotatedFileKeeper: Sendable {
         try GzipFile.compress(rotated.path) { self.isStopped.load(ordering: .relaxed) }
       } catch {
         // It stays as it is, and is tried again with the next one.
-        if let reason = error.reason { say(.error, "file \(rotated.path): is not compressed: \(reason)") }
+        if let reason = error.reason { say(.error, "file \(rotated.path): cannot compress: \(reason)") }
         return
       }
     }

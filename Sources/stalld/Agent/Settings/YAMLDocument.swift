@@ -44,7 +44,7 @@ struct YAMLDocument {
       root = try node(&events, try events.take(), depth: 0)
       try events.expect(YAML_DOCUMENT_END_EVENT)
       if try events.take() != YAML_STREAM_END_EVENT {
-        faults.append(Fault(line: events.line, reason: "a second document; one is allowed"))
+        faults.append(Fault(line: events.line, reason: "a second document; only one is allowed"))
       }
     } catch {
       faults.append(error)
@@ -61,7 +61,7 @@ struct YAMLDocument {
     }
     if events.hasAnchor {
       faults.append(
-        Fault(line: line, reason: "anchors and aliases (&name, *name) are not supported; write the value out"))
+        Fault(line: line, reason: "anchors and aliases (&name, *name) are not supported; repeat the value"))
     }
     if events.hasTag {
       faults.append(Fault(line: line, reason: "tags (!name) are not supported; write the value alone"))

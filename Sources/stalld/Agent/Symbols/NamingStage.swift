@@ -194,7 +194,7 @@ final class NamingStage {
     lanes.didReturn(to: lane)
     let time = lanes.punish(lane)
     let user = entries[blamed]?.delivery.line?.userID
-    desk.complain("the lines of user \(user.map(String.init) ?? lane) go without names for \(time)", of: lane)
+    desk.complain("lines of user \(user.map(String.init) ?? lane) are written without names for \(time)", of: lane)
     if let line = entries[blamed]?.delivery.line { hopeless.insert(line) }
     giveUp(blamed)
   }

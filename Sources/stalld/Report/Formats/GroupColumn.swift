@@ -49,7 +49,7 @@ struct GroupColumn: Sendable {
     }
   }
 
-  private static let unknownName = "(not known)"
+  private static let unknownName = "(unknown)"
 
   private static let key = GroupColumn(
     "key", .name(\.key, whenUnknown: unknownName), page: "key", heading: { Heading(title: $0.rawValue) })

@@ -70,7 +70,7 @@ final class LineBlocks: Sendable {
       var information = stat()
       if descriptor >= 0, fstat(descriptor, &information) == 0, information.st_mode & S_IFMT == S_IFDIR {
         close(descriptor)
-        state.failures.append(Failure(file: file, reason: "a directory; files are needed"))
+        state.failures.append(Failure(file: file, reason: "is a directory; give files"))
         continue
       }
       guard descriptor >= 0, let handle = gzdopen(descriptor, "rb") else {

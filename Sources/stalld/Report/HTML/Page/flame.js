@@ -1,4 +1,4 @@
-// The flame graph: callers above what they call, as wide as the milliseconds that stood still in them.
+// The flame graph: callers above what they call, as wide as the stalled milliseconds.
 {
   const host = document.getElementById('flame');
   const status = document.getElementById('flame-status');
