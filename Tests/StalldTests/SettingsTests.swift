@@ -201,7 +201,7 @@ struct SettingsTests {
       flags: .init(
         values: [.init(flag: "--socket", key: "socket.path", text: "here")], outputs: ["file:x"]))
     let expected = [
-      #"F:2: socket.mode = 0999: allowed: three octal digits with a 0 before them, such as "0640""#,
+      #"F:2: socket.mode = 0999: allowed: a 0 and three octal digits, such as "0640""#,
       "F:3: socket.pth: no such key; did you mean path?",
       "F:4: socket.group = no-such-group-here: allowed: the name or number of a group of this machine; or off",
       "F:5: socket.allow.users[1] = no-such-user-here: allowed: the name or number of a user of this machine",
@@ -222,7 +222,7 @@ struct SettingsTests {
       "F:26: services[1].threads: this is a list of 1; allowed: none, lock-holder, running, all",
       "F:27: control = /run/x.sock: allowed: a mapping of keys to values",
       "STALLD_LIMITS_MEMROY=1: no such variable; did you mean STALLD_LIMITS_MEMORY?",
-      #"STALLD_SOCKET_MODE=x: allowed: three octal digits with a 0 before them, such as "0640""#,
+      #"STALLD_SOCKET_MODE=x: allowed: a 0 and three octal digits, such as "0640""#,
       "--socket here: allowed: an absolute path of at most 107 bytes",
       "--output file:x: allowed: file: and an absolute path; stdout; syslog: and an address (stalld.yaml(5))",
     ]
@@ -258,8 +258,8 @@ struct SettingsTests {
   @Test(
     arguments: [
       ("limits: {memory: 2MiB, line_bytes: 1MiB}", "F:1: limits.line_bytes = 1MiB: allowed: at most a quarter"),
-      ("control: {path: /run/stalld/stalld.sock}", "F:1: control.path = /run/stalld/stalld.sock: this is socket.path"),
-      ("outputs:\n  - type: stdout\n  - type: stdout", "F:3: outputs[1] = stdout: an output before it"),
+      ("control: {path: /run/stalld/stalld.sock}", "F:1: control.path = /run/stalld/stalld.sock: socket.path has"),
+      ("outputs:\n  - type: stdout\n  - type: stdout", "F:3: outputs[1] = stdout: an earlier output"),
     ])
   func whatDoesNotGoTogetherIsSaid(_ text: String, _ start: String) throws {
     let said = try mistakes(text)
