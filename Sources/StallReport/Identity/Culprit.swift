@@ -1,9 +1,9 @@
-/// Which frame of a stack is to blame, and which stalls are the same.
+/// The rules for the responsible frame of a stack, and for equal stalls.
 package enum Culprit {
-  /// The innermost frame of the host's own code, named or not: a caller that has a name is not to blame for one that has none.
+  /// The responsible frame is the innermost frame of the service's own code, with or without a name.
   ///
-  /// Who runs a loop is not to blame for what the loop calls: frames outside of a loop count only where there is no loop within.
-  /// Merged code is not blamed: its name may be that of a function that did not run. Where no other is known, it is the
+  /// Code that runs a loop is not responsible for what the loop calls: frames outside of a loop count only if no loop is inside.
+  /// Merged code is not responsible: its name may be that of a function that did not run. Where no other is known, it is the
   /// innermost merged one, and without any, the innermost that has a name. Nil while it is not known yet whose code the
   /// innermost is.
   package static func frame(of stack: [StackFrame]) -> StackFrame? {
@@ -32,10 +32,10 @@ package enum Culprit {
     return stack[innermost...].prefix { !$0.isCaller && !$0.isAsync }
   }
 
-  /// Whether stacks of one stall show many short pieces of work: no function was met by more than half of them.
+  /// Whether the stacks of one stall show many short pieces of work: no function is in more than half of them.
   ///
   /// Of each stack the one piece of work counts: what is outside of a loop, or of a library that calls back, is met whatever it calls.
-  /// False with fewer than three stacks, and where a function has no name: then it cannot be told from others.
+  /// False with fewer than three stacks, and where a function has no name: then it cannot be distinguished from others.
   package static func disagree(_ stacks: [[StackFrame]]) -> Bool {
     guard stacks.count >= 3 else { return false }
     var counts: [String: Int] = [:]
@@ -83,7 +83,7 @@ package enum Culprit {
 
   /// What makes two stalls of one process the same: the host's own functions on the stack, by name, or by where they lie in their build.
   ///
-  /// More than the culprit: those that reach the same function on different ways are told each. How often a function stands on the stack has no part in it:
+  /// Stricter than the responsible function: stalls that reach the same function on different paths are distinct. How often a function stands on the stack has no part in it:
   /// a recursion has another depth each time. Nor have functions that wait for an asynchronous call. Nil without such a frame, and while one of them is not named for lack of time.
   package static func repeatKey(of stack: [StackFrame]) -> String? {
     var hash = FNV1a()

@@ -1,9 +1,9 @@
-/// All samples of a stall, merged by the places that they met, for whoever names them.
+/// All samples of a stall, merged by address, for the tool that adds names.
 ///
 /// What a computation is known by hangs on the names of all its samples (``CallTree/commonFrame``), and a line has only one stack. So a line whose
-/// names are left to others, or are not known, has this beside it, and whoever names it takes it out. Left out is what can have no part in the
+/// names are left to others, or are not known, has this beside it, and the tool that adds names removes it. Left out is what can have no part in the
 /// answer: calls that lead to no code of the host's, and the middle of what all samples have in common. Where more has to go, for the length of
-/// the line, it is said how many samples went on there.
+/// the line, the number of samples that continue there is kept.
 package struct UnnamedCallTree: Sendable {
   private struct Node {
     var parent: Int

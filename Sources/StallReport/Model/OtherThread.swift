@@ -1,13 +1,13 @@
 extension Report {
   /// Another thread that matters to the stall.
   package struct OtherThread: Sendable {
-    /// Why it is told, in the order of the report.
+    /// Why it is included, in the order of the report.
     package enum Role: String, Sendable, Comparable, CaseIterable {
       /// It is waited for.
       case lockHolder = "lock_holder"
       /// It runs.
       case running
-      /// It stands still.
+      /// It is blocked.
       case other
 
       package static func < (a: Role, b: Role) -> Bool { allCases.firstIndex(of: a)! < allCases.firstIndex(of: b)! }
@@ -19,7 +19,7 @@ extension Report {
     package var id: Int32
     package var name: String?
     package var role: Role
-    /// `running`, or what it stands still in, in words.
+    /// `running`, or the call that it is waiting in, in words.
     package var state: String?
     package var stack: [StackFrame]
     /// How the stack was taken.
