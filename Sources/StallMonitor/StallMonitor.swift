@@ -180,7 +180,7 @@ public final class StallMonitor: Sendable {
   /// Runs something that is known to be slow, without a report of it.
   ///
   /// - Parameters:
-  ///   - reason: Why it is; for whoever reads the code.
+  ///   - reason: Why the work is slow; for readers of the code.
   ///   - body: The slow work. Called once, on the calling thread.
   /// - Returns: What the work returns.
   /// - Throws: What the work throws.

@@ -9,7 +9,7 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   public enum Sink: Sendable, Equatable {
     /// The process's standard output, one line a report.
     case standardOutput
-    /// A file that lines are appended to. It is made if it is missing (its directory is not), and opened anew when it
+    /// A file that lines are appended to. It is created if it is missing (its directory is not), and reopened when it
     /// has been renamed or removed, so that rotation by rename needs no signal.
     case file(path: String)
     /// The agent, `stalld run`, by the path of its socket: absolute, and at most 107 bytes.

@@ -32,7 +32,7 @@ package enum RecoveryFormat {
   /// The watchdog's own mark in `passedOffset`; no turn's word, for its phase is none.
   static let closed = UInt64.max
 
-  /// What became of a stall of which the process told, before it ended.
+  /// The outcome of a stall that the process had reported before it ended.
   package enum Fate: Equatable {
     /// The process ended in it.
     case lasted

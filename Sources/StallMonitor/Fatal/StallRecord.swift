@@ -45,7 +45,7 @@ enum StallRecord {
     case fatal([UInt8])
     /// The stall was over.
     case over
-    /// Nothing that can be told.
+    /// The file has no report.
     case unusable(reason: String)
   }
 

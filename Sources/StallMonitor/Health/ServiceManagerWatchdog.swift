@@ -24,7 +24,7 @@ struct ServiceManagerWatchdog: Sendable {
 
   /// What systemd's variables ask this process for; nil if they ask for nothing.
   ///
-  /// What cannot be used of them is said.
+  /// Invalid values are logged.
   init?(environment: Environment, processID: Int32 = getpid()) {
     guard let text = environment.variables["WATCHDOG_USEC"], !text.isEmpty else { return nil }
     guard let time = UInt64(text), (1..<UInt64.max / 1000).contains(time) else {

@@ -18,7 +18,7 @@ protocol Heartbeat: Sendable {
   /// Notices that what a beat has begun is over; called before each check.
   func update()
 
-  /// Queues a beat, unless it can be told that the loop is idle.
+  /// Queues a heartbeat, unless the loop is known to be idle.
   ///
   /// Call it while none is under way.
   func beat()
@@ -35,7 +35,7 @@ protocol Heartbeat: Sendable {
   /// Whose threads serve it; nil if it has one of its own.
   var pool: WorkerPool? { get }
 
-  /// Whether the loop will never run what is queued: it has been let go, or its thread has ended.
+  /// Whether the loop will never run what is queued: it has been released, or its thread has exited.
   var isOver: Bool { get }
 }
 
@@ -55,6 +55,6 @@ enum LoopServer: Equatable, Sendable {
   case thread(Int32)
   /// It has work to do, and no thread does it.
   case nobody
-  /// One may, and it cannot be told which.
+  /// One may, and which one is not known.
   case unknown
 }

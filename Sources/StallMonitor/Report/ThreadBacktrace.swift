@@ -31,9 +31,9 @@ public struct ThreadBacktrace: Sendable, Hashable {
   public var name: String?
   /// Whether it ran, or was ready to.
   public var isRunning: Bool
-  /// What it stood still in, in words, such as `read(fd 7 → pipe:[1234])`.
+  /// The call that it was waiting in, in words, such as `read(fd 7 → pipe:[1234])`.
   ///
-  /// Nil if it ran, or was not looked at.
+  /// Nil if it was running, or was not captured.
   public var wait: String?
   /// The calls, innermost first; empty if they could not be had.
   public var frames: [Frame]
@@ -56,7 +56,7 @@ extension ThreadBacktrace {
       failure: thread.captureFailure?.rawValue)
   }
 
-  /// A thread that was not looked at.
+  /// A thread that was not captured.
   init(id: Int32, failure: String) {
     self.init(
       id: id, name: OwnProcess().name(of: id), isRunning: false, wait: nil, frames: [], isApproximate: false,

@@ -4,7 +4,7 @@ import StallCapture
 import StallReport
 import Synchronization
 
-/// Takes the stacks of all threads on demand, on a thread of its own: the one that asks stands still meanwhile, and is
+/// Captures the stacks of all threads on demand, on a separate thread: the caller is blocked meanwhile, and is
 /// read like any other.
 // Unchecked: made by the asker, used by the dump's thread, and read after that has ended.
 final class ThreadDump: @unchecked Sendable {

@@ -18,7 +18,7 @@ final class LineWriter: ReportSink {
 
   /// Where lines go.
   enum Destination {
-    /// A file of ours, appended to and opened anew when it was renamed or removed.
+    /// A file of this process: appended to, and reopened when it was renamed or removed.
     case file(path: String)
     /// A descriptor of the host's.
     case descriptor(Int32)

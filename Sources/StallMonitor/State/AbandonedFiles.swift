@@ -59,7 +59,7 @@ struct AbandonedFiles {
 
   /// Takes the file of a process that has ended, unless another process has taken it.
   func claim(_ name: String) -> Claim? {
-    // Without waiting for whoever would write to a FIFO.
+    // Without waiting for the writer of a FIFO.
     let opened = try? directory.use {
       clinux_open_at($0, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0)
     }

@@ -40,7 +40,7 @@ final class TelemetryCourier: NoteCarrier {
   /// False in the child of a fork, which has no thread for it.
   var isInOwnProcess: Bool { processID == getpid() }
 
-  // MARK: Whoever has something
+  // MARK: Adding work
 
   /// Takes a note; false if there is no log for it.
   func carry(_ note: StateNote) -> Bool {

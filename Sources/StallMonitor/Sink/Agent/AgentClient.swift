@@ -115,7 +115,7 @@ final class AgentClient: OutputClient {
   private func take() {
     let new = sink.take()
     taken = new.lines
-    // An end may be among what was lost: a stall that goes on is told again by its next line.
+    // An end may be among what was lost: a stall in progress is reported again by its next line.
     if new.hasLost { open = [] }
     if let request = new.request { self.request = request }
     for item in new.items {
@@ -157,7 +157,7 @@ final class AgentClient: OutputClient {
     lastAttempt = MonotonicClock.now()
     do {
       connection = try AgentConnection(path: path)
-      // A stall whose last line waits in the spool is told of by that.
+      // A stall whose last line is in the spool is reported by that line.
       courtesies = [hello] + open.filter { !spool.contains($0.serial) }.map(\.line)
       next = 0
       isHeard = false
@@ -312,7 +312,7 @@ final class AgentClient: OutputClient {
     return true
   }
 
-  /// Gives up what it holds.
+  /// Releases its resources.
   private func end() {
     connection = nil
     spool.close()

@@ -8,7 +8,7 @@ final class Spool {
   /// What is kept in memory.
   static let memoryLines = OutputSink.itemLimit
   static let memoryBytes = OutputSink.byteLimit
-  /// How many files there may be of a service, its dead processes' included: one that ends again and again, without an agent, must not fill the
+  /// How many files there may be of a service, its dead processes' included: one that ends repeatedly, without an agent, must not fill the
   /// disk.
   static let fileLimit = 64
 
@@ -30,7 +30,7 @@ final class Spool {
   /// A line that was lost.
   struct Lost {
     var serial: UInt64
-    /// How many lines are lost with it: itself, and those that it was to tell of.
+    /// How many lines are lost with it: itself, and those in its `event.dropped`.
     var count: UInt64
   }
 
@@ -153,7 +153,7 @@ final class Spool {
     return isWhole
   }
 
-  /// Lets the file go, for whoever hands its lines over.
+  /// Releases the file to the process that delivers its lines.
   func close() { file = nil }
 
   // MARK: Room

@@ -48,7 +48,7 @@ enum SpoolFormat {
   enum Content: Equatable {
     /// The lines, oldest first; `isDamaged` if there were more.
     case lines([[UInt8]], isDamaged: Bool)
-    /// Nothing that can be told.
+    /// The file has no report.
     case unusable(reason: String)
   }
 
