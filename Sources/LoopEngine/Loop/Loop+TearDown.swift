@@ -1,7 +1,7 @@
 import Glibc
 
 extension Loop {
-  /// Ends the loop with its thread: nothing runs any more, everything is invalid and let go of.
+  /// Ends the loop with its thread: nothing runs any more, and everything is invalidated and released.
   ///
   /// On the loop's thread, once.
   func tearDown() {

@@ -16,7 +16,7 @@ extension Loop {
 
     /// The mode with this name, the same value for the same name everywhere in the process.
     ///
-    /// - Important: Names are never forgotten, as any thread may look at one at any time. Make them from constants and not from data: a
+    /// - Important: Names are never freed, because any thread may read one at any time. Make them from constants and not from data: a
     ///   process that makes more than 65 536 different ones is stopped.
     public init(_ name: String) {
       self.init(id: ModeNames.identifier(of: name))

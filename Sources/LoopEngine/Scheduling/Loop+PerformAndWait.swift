@@ -51,7 +51,7 @@ extension Loop {
     }
   }
 
-  /// Posts a closure whose outcome is told exactly once: its result, or that it was dropped.
+  /// Posts a closure and reports its outcome exactly once: its result, or that it was dropped.
   private func post<Value: Sendable>(
     in mode: Mode, name: StaticString?, file: StaticString, line: UInt32,
     _ body: @escaping @Sendable () throws -> Value, answer: @escaping @Sendable (Result<Value, any Error>) -> Void
