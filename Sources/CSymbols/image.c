@@ -39,7 +39,7 @@ static bool right_kind(Elf *elf) {
 }
 
 bool csymbols_image_borrow(struct image *image, const void *base, size_t length) {
-  // libelf asks for a writable pointer and writes through it only when told to.
+  // libelf asks for a writable pointer and writes through it only on request.
   image->bytes = (char *)(uintptr_t)base;
   image->length = length;
   image->kind = IMAGE_BORROWED;
@@ -166,7 +166,7 @@ void csymbols_image_need_section(struct image *image, size_t index) {
   csymbols_image_need(image, image->bytes + header->sh_offset, header->sh_size);
 }
 
-// Fills what libelf looks at when it opens a file, and the notes, which have the build id.
+// Fills what libelf reads when it opens a file, and the notes, which have the build id.
 static bool fill_headers(struct image *image) {
   const struct csymbols_libdw_table *dw = csymbols_libdw();
   const Elf64_Ehdr *header = (const Elf64_Ehdr *)image->bytes;

@@ -41,7 +41,7 @@ typedef struct cunwind_backtrace {
   enum cunwind_end end;
   /// A frame was found by scanning the stack or by following a frame pointer without unwind information.
   bool approximate;
-  /// Stack outside the copy was read, as it was during the unwinding: right if the thread has stood still until its
+  /// Stack outside the copy was read, as it was during the unwinding: correct if the thread has been blocked until its
   /// end.
   bool read_live;
   /// It was lost in code of no module: made at run time, or unloaded since.
