@@ -72,7 +72,7 @@ int stallmonitor_start(const stallmonitor_options *options);
  * are to be destroyed as ever. Does nothing if it has not been started. */
 void stallmonitor_stop(void);
 
-/* Overlooks all loops' turns until as many calls of stallmonitor_resume(), for work that is known to be slow. A stall that is told
+/* Overlooks all loops' turns until as many calls of stallmonitor_resume(), for work that is known to be slow. A stall that is reported
  * already is followed to its end. */
 void stallmonitor_pause(void);
 void stallmonitor_resume(void);

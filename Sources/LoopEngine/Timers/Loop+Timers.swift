@@ -203,7 +203,9 @@ extension Loop {
     key == Mode.common.id ? commonTimers : makeMode(key).timers
   }
 
-  /// Releases the timer that was kept for rescheduling. Returns false if there was none.
+  /// Releases the timer that was kept for rescheduling.
+  ///
+  /// Returns false if there was none.
   @inline(__always)
   @discardableResult
   func releaseSpareTimer() -> Bool {

@@ -1,4 +1,6 @@
-/// Captures the threads of this process one after the other. No thread is held while another is captured.
+/// Captures the threads of this process one after the other.
+///
+/// No thread is held while another is captured.
 package struct ThreadSweep {
   /// A thread, and what it was met in.
   package struct Finding {

@@ -4,7 +4,9 @@ struct OutgoingLine: Sendable {
   var bytes: [UInt8]
   /// The reported stall, while it is in progress or has just ended.
   var stall: Stall?
-  /// The number of lines dropped before it (`event.dropped`). If it is dropped itself, they count again.
+  /// The number of lines dropped before it (`event.dropped`).
+  ///
+  /// If it is dropped itself, they count again.
   var droppedBefore: UInt64 = 0
   /// The same line without the path of the detail file, for the case that the file could not be written.
   var bytesWithoutDetail: [UInt8]?

@@ -141,7 +141,7 @@ final class Agent {
     ingest.drain()
     naming.stop()
     writer.stop(within: .seconds(5))
-    // What has arrived meanwhile is told before the connections go.
+    // Lines that have arrived are acknowledged before the connections close.
     loop.run(mode: .default, before: .now.advanced(by: .milliseconds(20)))
     ingest.close()
     details.stop(within: .seconds(1))
@@ -219,7 +219,7 @@ final class Agent {
     reloads.removeValue(forKey: number)?(.done(needsRestart: restart))
   }
 
-  // MARK: What is told of it
+  // MARK: Status
 
   private func problems() -> [String] {
     var problems = writer.counters().outputs.filter { $0.isFailing && $0.isRequired || $0.isStuck }

@@ -151,7 +151,7 @@ extension UnitNeeds {
     }
   }
 
-  /// What is said of them: each setting with its reason, and the drop-ins; empty if there is nothing to say.
+  /// The message: each setting with its reason, and the drop-ins; empty if nothing is needed.
   var text: String {
     var text = ""
     for unit in Unit.allCases {

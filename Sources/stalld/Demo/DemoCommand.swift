@@ -17,7 +17,7 @@ struct DemoCommand: ParsableCommand {
       Exit code: 0 if each planned stall, and nothing else, was reported with the right function; 1 if not. If the program \
       is stripped, reports have offsets instead of names, and the demo checks the order of the stalls.
 
-      Try:  stalld demo | jq '{event: .event.name, culprit: .stall.culprit, ms: .stall.duration_ms}'
+      Try:  stalld demo | jq '{event: .event.name, function: .stall.culprit, ms: .stall.duration_ms}'
       """)
 
   @Flag(help: .hidden)
@@ -38,7 +38,7 @@ struct DemoCommand: ParsableCommand {
   }
 }
 
-/// What is said to people: on standard error.
+/// Messages for people, on standard error.
 enum Talk {
   static func say(_ text: String) {
     let line = Array((text + "\n").utf8)

@@ -17,7 +17,7 @@ enum PlannedStall: CaseIterable {
     }
   }
 
-  /// The function that is to blame.
+  /// The responsible function.
   var function: String {
     switch self {
     case .computing: "computeWithoutPause"

@@ -1,7 +1,7 @@
 import StallMonitor
 import StallReport
 
-/// Reads the samples that a line carries for whoever names them (`call_tree`), and merges them anew by their names.
+/// Reads the samples that a line carries for the tool that adds names (`call_tree`), and merges them by name.
 ///
 /// The line is anybody's: nothing of it is trusted, and what does not fit together is no tree.
 struct CallTreeReader {

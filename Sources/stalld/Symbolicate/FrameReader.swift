@@ -11,7 +11,7 @@ struct FrameText {
   var original: StackFrame
   /// Something was added to it.
   var isNew = false
-  /// Whose code it is cannot be told: the file is not to be had, and the demangled name does not say.
+  /// The owner of the code is unknown: the file is missing, and the demangled name does not show it.
   var isUnjudged = false
 }
 

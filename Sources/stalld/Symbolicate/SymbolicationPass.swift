@@ -14,7 +14,7 @@ final class SymbolicationPass {
   private var frames = 0
   private var foreign = 0
 
-  /// Lines told one by one; the rest is only counted.
+  /// The number of lines that are listed; the rest is only counted.
   private static let toldLines = 10
   private static let toldBuilds = 20
 

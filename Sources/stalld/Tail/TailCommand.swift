@@ -61,7 +61,7 @@ struct TailCommand: ParsableCommand {
     // Before there are other threads: they inherit the blocked signals.
     let stopSignals = try Loop.SignalSource([SIGINT, SIGTERM], name: "stop signals") { _ in loop.stop() }
     try loop.add(stopSignals)
-    // A reader that goes is told by EPIPE.
+    // EPIPE reports that the reader is gone.
     signal(SIGPIPE, SIG_IGN)
     let filter = TailFilter(
       service: service, causes: Set(causes.map(\.rawValue)), leastMilliseconds: leastMilliseconds ?? 0)

@@ -8,7 +8,7 @@ import StallReport
 ///
 /// A request is one JSON object on one line: `{"status":{}}` is answered by one line and the end; so is `{"reload":{}}`, once the reload has
 /// ended, of root and of the agent's own user; after `{"tail":{"lines":N}}` come the
-/// last N lines that the agent keeps, and from then on each line as it is written. A reader that is too slow loses lines, and is told how
+/// last N lines that the agent keeps, and from then on each line as it is written. A reader that is too slow loses lines, and is informed how
 /// many: `{"dropped":N}`. Whatever a client does, the loop never waits for it.
 final class ControlServer: @unchecked Sendable {
   // @unchecked: everything is touched by the loop's thread alone.
@@ -90,7 +90,7 @@ final class ControlServer: @unchecked Sendable {
     for _ in 0..<16 {
       var isExhausted = false
       guard let descriptor = listener.accept(isExhausted: &isExhausted) else {
-        // No descriptor is left: the listener stays readable, and looking at it again and again would help nobody.
+        // No descriptor is left: the listener stays readable, and polling it repeatedly would waste CPU time.
         if isExhausted {
           acceptSource?.interest = []
           loop.schedule(after: .seconds(1), name: "control listener") { [weak self] _ in

@@ -91,7 +91,7 @@ extension Ingest {
     inquiry.begin(asksSystemd: inquiries.count <= Self.inquiryLimit)
   }
 
-  /// Tells of the stalls that were over by what the host has noted; the others are returned.
+  /// Reports the stalls that had ended according to the process's recovery page, and returns the others.
   func tellRecovered(_ stalls: [OpenStall], of peer: Peer) -> [OpenStall] {
     stalls.filter { stall in
       guard case .over(let time)? = stall.recovery?.fate(of: stall.line.stallID) else { return true }

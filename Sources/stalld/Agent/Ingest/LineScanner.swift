@@ -34,7 +34,7 @@ final class LineScanner {
     var systemd: Range<Int>?
     /// Some frame has a build and no name, or the line has its samples.
     var lacksNames = false
-    /// Which builds those frames are of: the same number for the same ones, 0 if it is not told.
+    /// The builds of those frames: equal numbers for equal builds, 0 if a frame has none.
     var unnamedBuilds: UInt64 = 0
     /// The whole member, with its key.
     var process: Range<Int>?
@@ -74,7 +74,7 @@ final class LineScanner {
 
   /// Members of an object of the schema's, which has less than twenty: each is compared with those before it.
   private static let memberLimit = 128
-  /// What is said to have happened so often cannot be.
+  /// A larger count is implausible.
   static let largestCount = 1_000_000_000_000
   /// A year, in milliseconds.
   private static let longestDuration = 366.0 * 86_400_000

@@ -2,7 +2,7 @@ import LoopEngine
 import StallMonitor
 import StallReport
 
-/// A stall that a host told of and that has not ended: its last line, from which its end is told if the process ends.
+/// A reported stall that has not ended: its last line, which the agent turns into a report if the process ends.
 struct OpenStall {
   var line: ReportLine
   var sequence: UInt64
@@ -105,7 +105,7 @@ struct OpenStall {
     ("been paused", "been paused", "was paused"),
     ("not responded", "not responded", "did not respond"),
     ("blocked its thread", "blocked its thread", "blocked its thread"),
-    ("stood still", "been blocked", "blocked"),
+    ("stood still", "been blocked", "blocked"),  // check-words: allow
     ("not answered", "not responded", "did not respond"),
     ("held its thread", "blocked its thread", "blocked its thread"),
   ]

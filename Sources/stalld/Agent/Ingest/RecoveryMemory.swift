@@ -44,7 +44,7 @@ final class RecoveryMemory {
     close(descriptor)
   }
 
-  /// What became of a stall of which the process told, before it ended.
+  /// The outcome of a stall that the process had reported before it ended.
   func fate(of id: String) -> RecoveryFormat.Fate {
     withUnsafeTemporaryAllocation(byteCount: RecoveryFormat.size, alignment: 8) { buffer in
       guard pread(descriptor, buffer.baseAddress, buffer.count, 0) == buffer.count else { return .unknown }

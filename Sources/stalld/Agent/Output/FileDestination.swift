@@ -3,7 +3,7 @@ import Glibc
 import LoopEngine
 import StallCapture
 
-/// A file of JSON lines, begun anew when it is too long or too old.
+/// A file of JSON lines, rotated when it is too long or too old.
 ///
 /// What it says that it has is in the file that the path leads to, or in one that was renamed: after each write the file must still
 /// have a name. An outside logrotate is noticed at SIGHUP, and while lines come within a second. Age counts from the file's birth, so a

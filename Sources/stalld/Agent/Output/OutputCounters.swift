@@ -10,7 +10,7 @@ struct OutputCounters: Sendable, Equatable {
     var bytes: UInt64 = 0
     /// Attempts that failed.
     var errors: UInt64 = 0
-    /// Lines given up, for the queue was full or the output refused them.
+    /// Lines dropped because the queue was full or the output refused them.
     var dropped: UInt64 = 0
     var rotations: UInt64 = 0
     /// What waits now.

@@ -28,7 +28,7 @@ final class RotatedFileKeeper: Sendable {
     thread.perform(name: "rotated files") { [self] in work(file) }
   }
 
-  /// Gives up what is under way; the next start does it.
+  /// Cancels the compression in progress; the next start repeats it.
   func stop() { isStopped.store(true, ordering: .relaxed) }
 
   private func work(_ file: AgentSettings.Output.File) {

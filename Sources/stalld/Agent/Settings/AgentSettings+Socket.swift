@@ -25,7 +25,7 @@ extension AgentSettings {
     ]
   }
 
-  /// Who may hand in reports: everyone who may open the socket if both are empty, otherwise whoever is in one of them.
+  /// Who may send reports: if both lists are empty, every process that can open the socket, otherwise the listed users and groups.
   struct Allow: Sendable, Equatable {
     var users: [Account] = []
     var groups: [Account] = []

@@ -17,7 +17,7 @@ struct AgentSettings: Sendable, Equatable {
   static let keys =
     Socket.keys + Control.keys + Limits.keys + Details.keys + Symbolication.keys + Metrics.keys
 
-  /// What is said of each mapping, in the order of the file.
+  /// The description of each mapping, in the order of the file.
   static let groups: [(name: String, summary: String)] = [
     ("socket", "The socket that services connect to, and who may connect."),
     ("control", "The socket for the commands stalld status, tail and reload."),

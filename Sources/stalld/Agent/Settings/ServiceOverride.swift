@@ -2,7 +2,7 @@ import Glibc
 import StallMonitor
 
 extension AgentSettings {
-  /// What a service's monitor is told instead of its own settings; nil leaves it what it has.
+  /// The settings that override those of a service's monitor; nil keeps the service's own value.
   struct ServiceOverride: Sendable, Equatable {
     /// A glob (fnmatch(3)) for the unit's name, with or without `.service`, or the service's.
     var match = ""

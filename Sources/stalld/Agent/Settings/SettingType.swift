@@ -1,7 +1,7 @@
 import DescriptorIO
 import Glibc
 
-/// A kind of value: how it is read, how it is written, and what is said to be allowed.
+/// A kind of value: how it is read and written, and the description of the allowed values.
 struct SettingType<Value: Sendable>: Sendable {
   var allowed: String
   /// Nil if the text is not allowed.

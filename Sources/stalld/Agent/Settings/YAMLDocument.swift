@@ -11,7 +11,7 @@ struct YAMLDocument {
       case scalar(String, isPlain: Bool)
       case sequence([Node])
       case mapping([(key: String, line: Int, value: Node)])
-      /// A fault has been told of it already.
+      /// Its fault was already reported.
       case unusable
     }
     var content: Content
@@ -89,7 +89,7 @@ struct YAMLDocument {
       }
       return Node(content: .mapping(entries), line: line)
     default:
-      // An alias; the anchor's name was told of above.
+      // An alias; the anchor was reported above.
       return Node(content: .unusable, line: line)
     }
   }

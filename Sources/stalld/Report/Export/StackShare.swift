@@ -15,7 +15,7 @@ struct StackShare: Hashable {
 
   /// The shares of all stalls, the heaviest first; together they are the whole.
   ///
-  /// Hosts are told apart if that is asked for; otherwise ``host`` is 0.
+  /// Machines are distinguished on request; otherwise ``host`` is 0.
   static func all(of summary: ReportSummary, perHost: Bool) -> [(share: StackShare, sum: Sum)] {
     var sums: [StackShare: Sum] = [:]
     for stall in summary.stalls {

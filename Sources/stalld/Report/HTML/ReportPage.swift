@@ -9,7 +9,7 @@ struct ReportPage {
   ///
   /// At most some 5 MB, however many stalls there are.
   func html() -> [UInt8] {
-    // Whoever chose a name in a report cannot know it: what is not ours is not run, even if it were to get out of its text.
+    // The author of a name in a report cannot know the nonce, so the browser does not run a script in a name, even if escaping fails.
     let nonce = Self.nonce()
     let scripts = [
       PackageResources.model_js, PackageResources.timeline_js, PackageResources.histogram_js, PackageResources.flame_js,

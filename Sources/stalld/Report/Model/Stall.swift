@@ -1,8 +1,8 @@
-/// One stall, or the summary of stalls that were counted instead of told.
+/// One stall, or the summary of repeated stalls.
 ///
 /// 80 bytes: there is one for each stall of a million lines. Texts are numbers of ``ReportSummary/texts``.
 struct Stall {
-  /// The 128 bits of `stall.id`; a summary has that of the stall which was told.
+  /// The 128 bits of `stall.id`; a summary has the id of the reported stall.
   var idHigh: UInt64
   var idLow: UInt64
   /// When it began, in seconds since 1970; of a summary, when its window did.

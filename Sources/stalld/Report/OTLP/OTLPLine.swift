@@ -90,7 +90,7 @@ enum OTLPLine {
     }
   }
 
-  /// What OpenTelemetry's conventions have for code: whom the report blames, and the stack as a text.
+  /// What OpenTelemetry's conventions have for code: the responsible function, and the stack as text.
   private static func addCode(_ text: JSONText, to record: inout OTLPAttributes) {
     let stack = text.root["stack"]?.elements ?? []
     if let culprit = text.string(text.root["stall"]?["culprit"]) {

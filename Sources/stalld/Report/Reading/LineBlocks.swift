@@ -25,7 +25,7 @@ final class LineBlocks: Sendable {
   /// Much more than a report can have; a buffer is twice as long.
   static let longestLine = 512 << 10
 
-  // Unchecked for libz's handle, which is used by whoever has the lock.
+  // Unchecked because of libz's handle, which only the owner of the lock uses.
   private struct State: @unchecked Sendable {
     var handle: gzFile?
     var next = 0

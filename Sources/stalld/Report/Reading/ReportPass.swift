@@ -37,7 +37,7 @@ struct ReportPass {
     }
   }
 
-  /// Counts a line that is not looked at.
+  /// Counts a line that is not parsed.
   mutating func skip(file: String, fileIndex: Int, number: Int, reason: String) {
     skipped.add(SkippedLines.Line(file: file, fileIndex: fileIndex, number: number, reason: reason))
   }

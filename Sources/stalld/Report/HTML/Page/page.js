@@ -11,7 +11,7 @@
     show('worst', 'Start with: ', node('code', {}, groupName(0)), `, ${share} of that time in ${plural(worst.count, 'stall')}`,
       worst.hosts > 1 ? ` on ${worst.hosts} hosts` : '', worst.cause && worst.cause !== worst.key ? `, cause: ${worst.cause}.` : '.');
   }
-  const tiles = [['Stalls', whole(totals.stalls)], ['Stood still', duration(totals.ms)], ['Median', duration(totals.p50)], ['99th percentile', duration(totals.p99)],
+  const tiles = [['Stalls', whole(totals.stalls)], ['Stalled time', duration(totals.ms)], ['Median', duration(totals.p50)], ['99th percentile', duration(totals.p99)],
     ['Longest', duration(totals.longest)], ['Fatal', whole(totals.fatal)], ['Hosts', whole(totals.hosts)]];
   show('tiles', ...tiles.map(([name, value]) => node('div', {}, node('dt', {}, name), node('dd', {}, value))));
 
