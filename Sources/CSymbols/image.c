@@ -227,7 +227,7 @@ static bool copy(struct image *image, const struct csymbols_source *source) {
   size_t size = image->length + 2 * MARGIN;
   char *bytes = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (bytes == MAP_FAILED) return false;
-  // A host that locks its memory (mlockall) would get all of it at once, were it accessible before it is unlocked.
+  // A service that locks its memory (mlockall) would get all of it at once, were it accessible before it is unlocked.
   munlock(bytes, size);
   if (mprotect(bytes, size, PROT_READ | PROT_WRITE) != 0) {
     munmap(bytes, size);

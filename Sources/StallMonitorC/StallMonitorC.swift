@@ -101,7 +101,7 @@ private func keep(_ error: StallMonitorError) -> Int32 {
     case .notWatching: STALLMONITOR_NOT_WATCHING
     default: STALLMONITOR_INVALID
     }
-  // In the host's words.
+  // In the service's words.
   if case .invalidConfiguration(let key, let value, let allowed) = error {
     return keep(code, "stallmonitor_options.\(key) is \(value); allowed: \(allowed)")
   }

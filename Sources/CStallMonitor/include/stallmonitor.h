@@ -17,7 +17,7 @@
  * built: STALLMONITOR_ENABLED=false, STALLMONITOR_THRESHOLD=100ms, STALLMONITOR_SINK=file:PATH and the others of README.md. What
  * cannot be used of them is named on standard error, and the service goes on, unwatched.
  *
- * No function ends the process, throws, or fails with NULL as its handle; a host may ignore all results. A function may be
+ * No function ends the process, throws, or fails with NULL as its handle; a service may ignore all results. A function may be
  * called from any thread unless it says otherwise, and never from a signal handler. One monitor watches a process: do not start this
  * library in a process whose Swift code starts a StallMonitor of its own. The library stays loaded after dlclose(3).
  */
@@ -47,7 +47,7 @@ enum {
 
 /* How to watch. Begin with STALLMONITOR_OPTIONS; 0 or NULL is the default. The strings are copied. */
 typedef struct stallmonitor_options {
-  /* sizeof(stallmonitor_options) as the host was built with: later versions only add, and what an earlier one lacks has its default. */
+  /* sizeof(stallmonitor_options) as the service was built with: later versions only add, and what an earlier one lacks has its default. */
   size_t size;
   /* How long a turn may take before it is a stall, for loops that do not say: 1 to 3600000. The default is 250. */
   unsigned threshold_ms;

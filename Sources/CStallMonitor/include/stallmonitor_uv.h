@@ -58,7 +58,7 @@ static inline void stallmonitor_uv_before_poll(uv_prepare_t *handle) {
 }
 
 /* Begins, on the loop's thread. Keeps no loop alive. Returns 0; without a monitor the loop runs as ever, and the result is
- * stallmonitor_error_code(); with an older libuv than the host was built with, STALLMONITOR_INVALID. */
+ * stallmonitor_error_code(); with an older libuv than the service was built with, STALLMONITOR_INVALID. */
 static inline int stallmonitor_uv_start(stallmonitor_uv *self, uv_loop_t *loop, const char *name, unsigned threshold_ms) {
   memset(self, 0, sizeof *self);
   if (uv_version() < STALLMONITOR_UV_VERSION) return STALLMONITOR_INVALID;

@@ -16,7 +16,7 @@ const char *cunwind_load(void);
 enum cunwind_end {
   /// The outermost frame was reached: the unwind information says that there is no caller.
   CUNWIND_END_OUTERMOST = 0,
-  /// There were more frames than room.
+  /// There were more frames than space.
   CUNWIND_END_LIMIT = 1,
   /// The next frame could not be found.
   CUNWIND_END_LOST = 2,

@@ -87,7 +87,7 @@ extension Loop {
     return token < Poller.firstSourceToken && (token != Poller.mainQueueToken || isServingMainQueue)
   }
 
-  /// Asks again where there was room for one event and the loop's own has taken it: watched for edges, it comes once.
+  /// Asks again where there was space for one event and the loop's own has taken it: watched for edges, it comes once.
   @inline(never)
   private func pollBehindOwnEvent(_ mode: ModeState, _ events: UnsafeMutableBufferPointer<epoll_event>) -> Int {
     assertOwner()

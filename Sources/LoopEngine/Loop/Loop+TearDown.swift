@@ -38,7 +38,7 @@ extension Loop {
     let watches = descriptors.all
     descriptors.removeAll()
     let uncalled = descriptors.takeUncalled()
-    // Who keeps a source keeps this object, and need not keep the room for all of them.
+    // Who keeps a source keeps this object, and need not keep the space for all of them.
     descriptors = DescriptorTable()
     for source in watches + uncalled { source.invalidate() }
     if timerDescriptor >= 0 { close(timerDescriptor) }

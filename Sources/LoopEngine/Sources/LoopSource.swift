@@ -45,7 +45,7 @@ extension Loop {
       callSite = CallSite(file, line, name)
     }
 
-    /// Makes a source that stands for another one.
+    /// Makes a source that represents another one.
     init(for callSite: CallSite, perform: @escaping @Sendable () -> Void) {
       order = 0
       self.perform = perform

@@ -17,7 +17,7 @@ extension Loop {
     return postAddition(of: timer, to: mode)
   }
 
-  // Apart, so that the owner's way makes no room for a closure.
+  // Apart, so that the owner's way makes no space for a closure.
   @inline(never)
   private func postAddition(of timer: Timer, to mode: Mode) -> Bool {
     changeMembership(of: timer, mode.id, isAddition: true, waking: true) { self.addOwned(timer, mode.id) }

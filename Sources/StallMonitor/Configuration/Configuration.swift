@@ -49,7 +49,7 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   ///
   /// The time to the next sample doubles, up to a second (or to this, if it is longer), and grows further in a stall of minutes. A shorter time shows better
   /// where a short stall spends its time; each sample of a running thread costs it some 10 us.
-  /// The first sample of a computation is followed by up to four more at once, unless this is above a second.
+  /// The first sample of a stall on CPU is followed by up to four more at once, unless this is above a second.
   /// `STALLMONITOR_SAMPLING`: a number and a unit, from 10 ms to 1 min; the default is 100 ms.
   public var sampling: Duration = .milliseconds(100)
 
@@ -79,7 +79,7 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
 
   /// Whether the threads that run Swift concurrency's tasks are watched.
   ///
-  /// A task that blocks or computes for longer than the threshold without a suspension is a stall of its thread: no other task can use
+  /// A task that blocks or runs on CPU for longer than the threshold without a suspension is a stall of its thread: no other task can use
   /// it meanwhile. A job costs about 25 ns. An idle pool costs nothing. The beginning and the end of each job are known by the runtime's
   /// `swift_task_enqueueGlobal_hook`; if the process has set it before the start, only tasks that block are reported.
   /// `STALLMONITOR_COOPERATIVE_POOL`: `true` or `false`; the default is true.

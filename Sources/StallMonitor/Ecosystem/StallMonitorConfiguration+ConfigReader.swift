@@ -2,7 +2,7 @@
 public import Configuration
 
 extension StallMonitorConfiguration {
-  /// A configuration from whatever sources the host reads.
+  /// A configuration from whatever sources the service reads.
   ///
   /// | key | property | value |
   /// |---|---|---|

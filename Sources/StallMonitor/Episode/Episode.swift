@@ -1,7 +1,7 @@
 import StallCapture
 import StallReport
 
-/// One stall, from the first late moment to recovery: what was seen at each sample, weighted by the time it stands for.
+/// One stall, from the first late moment to recovery: what was seen at each sample, weighted by the time it represents.
 struct Episode {
   /// What a loop's thread was doing at one moment of the stall.
   struct Sample {
@@ -208,7 +208,7 @@ struct Episode {
     let key = blamed?.functionKey ?? ""
     if let index = candidates.firstIndex(where: { $0.key == key }) {
       candidates[index].weight += weight
-      // The latest of a kind stands for it: its state and its callout are the nearest to now. But not without the other
+      // The latest of a kind represents it: its state and its callout are the nearest to now. But not without the other
       // threads: they are not captured each time.
       if sample.isSweep || !candidates[index].sample.isSweep { candidates[index].sample = sample }
     } else {
@@ -273,7 +273,7 @@ struct Episode {
 
   /// The cause that took the most time; of equals, the one that is known.
   ///
-  /// The causes of a thread that is ready to run count as one, and the one that took the most of that time stands for them.
+  /// The causes of a thread that is ready to run count as one, and the one that took the most of that time represents them.
   var cause: Cause {
     func heaviest(_ weights: [Cause: UInt64]) -> (key: Cause, value: UInt64)? {
       weights.max { ($0.value, $0.key == .unknown ? 0 : 1) < ($1.value, $1.key == .unknown ? 0 : 1) }

@@ -1,7 +1,7 @@
 /// What watches a loop that has no observers: work that is queued to it, and is to be run in time.
 ///
 /// A beat that is under way is a turn of the loop's pulse: it begins when the beat is queued, and ends when it is run. All methods on the
-/// watchdog; they take no lock that the host can hold, and leave the queueing to the courier.
+/// watchdog; they take no lock that the service can hold, and leave the queueing to the courier.
 protocol Heartbeat: Sendable {
   /// Whether the loop is watched by this, and not by observers.
   var isBeating: Bool { get }

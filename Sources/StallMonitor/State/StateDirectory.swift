@@ -5,7 +5,7 @@ import StallCapture
 
 /// A directory in which the monitor keeps files from one run of a service to the next.
 ///
-/// It is opened when the watch starts, and so stays the same one when the host changes its root, its user or its working directory.
+/// It is opened when the watch starts, and so stays the same one when the service changes its root, its user or its working directory.
 final class StateDirectory: Sendable {
   /// Why a directory cannot be used.
   struct Failure: Error, Equatable {

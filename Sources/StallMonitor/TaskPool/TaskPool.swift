@@ -112,7 +112,7 @@ final class TaskPool: Sendable {
     TaskThread(of: self, at: place).begin()
   }
 
-  /// Makes room for another thread.
+  /// Makes space for another thread.
   func threadEnds() { threadCount.subtract(1, ordering: .relaxed) }
 
   /// Whether jobs of this class wait for a thread now.

@@ -4,7 +4,7 @@ import StallCapture
 import StallReport
 import Synchronization
 
-/// Carries the monitor's own words and numbers to the host's log and metrics, on a thread that may wait for them.
+/// Carries the monitor's own words and numbers to the service's log and metrics, on a thread that may wait for them.
 ///
 /// A log handler takes locks that a stalled loop may hold, so the watchdog calls none: it leaves what there is here, and goes on. The
 /// thread sleeps until then, so an idle service wakes it never.

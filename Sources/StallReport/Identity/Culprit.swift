@@ -15,7 +15,7 @@ package enum Culprit {
       ?? stack.first
   }
 
-  /// The innermost frame of the host's, preferably of a function that is known to have run.
+  /// The innermost frame of the service's own code, preferably of a function that is known to have run.
   private static func blamedIndex(of stack: [StackFrame]) -> Int? {
     let work = work(in: stack)
     return work.firstIndex(where: \.isHostCode) ?? work.firstIndex(where: \.isOwnCode)
@@ -26,7 +26,7 @@ package enum Culprit {
     stack.prefix { !$0.isLoop && !$0.isAsync }
   }
 
-  /// The part of a stack that is one piece of work: from the innermost frame of the host's to what called back.
+  /// The part of a stack that is one piece of work: from the innermost frame of the service's own code to what called back.
   package static func callout(of stack: [StackFrame]) -> ArraySlice<StackFrame> {
     guard let innermost = blamedIndex(of: stack) else { return [] }
     return stack[innermost...].prefix { !$0.isCaller && !$0.isAsync }
@@ -49,10 +49,10 @@ package enum Culprit {
 
   /// A hash of the function that a stall is known by, with the version of the rule in front: `v2:` and 16 hexadecimal digits.
   ///
-  /// The function is the innermost of the host's own, without its callers: an optimizer takes callers out of the stack (tail
+  /// The function is the innermost of the service's own, without its callers: an optimizer takes callers out of the stack (tail
   /// calls) or gives them another's name (merged closures). So it is the same across builds, restarts, machines and
   /// address-space layouts. Of a thread that ran, the innermost is a matter of chance: there it is `common`, the innermost that
-  /// most samples met, unless that is not called by the same callout. Nil without a frame of the host's, and while it is not
+  /// most samples met, unless that is not called by the same callout. Nil without a frame of the service's own code, and while it is not
   /// named for lack of time. `Tests/Corpus/fingerprints` has the rule in full.
   package static func fingerprint(of stack: [StackFrame], common: StackFrame? = nil) -> String? {
     let callout = callout(of: stack)
@@ -69,7 +69,7 @@ package enum Culprit {
     return "v2:" + String(repeating: "0", count: 16 - digits.utf8.count) + digits
   }
 
-  /// Whether the fingerprint of a computation hangs on no name of this stack that is not known.
+  /// Whether the fingerprint of a stall on CPU depends on no unknown name of this stack.
   package static func isSettled(of stack: [StackFrame], common: StackFrame?) -> Bool {
     guard let innermost = work(in: stack).firstIndex(where: \.isHostCode) else { return true }
     guard let common, common.symbol != nil else { return stack[innermost].symbol != nil }
@@ -81,7 +81,7 @@ package enum Culprit {
     return true
   }
 
-  /// What makes two stalls of one process the same: the host's own functions on the stack, by name, or by where they lie in their build.
+  /// What makes two stalls of one process the same: the service's own functions on the stack, by name, or by where they lie in their build.
   ///
   /// Stricter than the responsible function: stalls that reach the same function on different paths are distinct. How often a function stands on the stack has no part in it:
   /// a recursion has another depth each time. Nor have functions that wait for an asynchronous call. Nil without such a frame, and while one of them is not named for lack of time.
@@ -99,10 +99,10 @@ package enum Culprit {
 }
 
 extension StackFrame {
-  /// Whether somebody of the host's wrote it.
+  /// Whether it is the service's own code.
   fileprivate var isOwnCode: Bool { owner == .host && !isCompilerGenerated }
 
-  /// Whether somebody of the host's wrote it, and it is known who.
+  /// Whether it is the service's own code, in a known module.
   package var isHostCode: Bool { isOwnCode && !isMerged }
 
   /// What tells the function from others: its name, or its place in the build.

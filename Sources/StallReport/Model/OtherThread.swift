@@ -12,7 +12,7 @@ extension Report {
 
       package static func < (a: Role, b: Role) -> Bool { allCases.firstIndex(of: a)! < allCases.firstIndex(of: b)! }
 
-      /// Its weight when room is shared.
+      /// Its weight when space is shared.
       package var share: Int { self == .lockHolder ? 4 : 1 }
     }
 
@@ -61,7 +61,7 @@ extension Report {
       return object
     }
 
-    /// The room that it takes without frames.
+    /// The space that it takes without frames.
     package var headSize: Int { json(frames: []).bytes.count + 3 }
   }
 }

@@ -33,7 +33,7 @@ struct UnitNeeds: Equatable {
   static let memoryLimit = 2 << 30
   /// What the agent needs beside what waits and the cache of symbols: itself, memory that hosts note in, and the two processes that read debug files.
   static let otherMemory = 1152 << 20
-  /// A connection, its process, and the memory that the host notes in.
+  /// A connection, its process, and the memory that the process notes in.
   private static let descriptorsOfConnection = 3
   private static let otherDescriptors = 1024
 

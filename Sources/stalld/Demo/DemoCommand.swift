@@ -1,7 +1,7 @@
 import ArgumentParser
 import Glibc
 
-/// `stalld demo`: a host with known stalls, watched for real and judged from outside.
+/// `stalld demo`: a service with known stalls, watched for real and judged from outside.
 struct DemoCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "demo",

@@ -30,7 +30,7 @@ final class DemoJudge {
     }
   }
 
-  /// What a function of the host's is called that has no name, up to its offset.
+  /// The name in reports of a service's function without a name, up to its offset.
   private let unnamed: String
   private var faults: [String] = []
   private var started: [String: PlannedStall] = [:]
@@ -39,10 +39,10 @@ final class DemoJudge {
   private var beginnings = 0
   private var hasUnnamed = false
 
-  /// `program` is the file name of the host's executable.
+  /// `program` is the file name of the service's executable.
   init(program: String) { unnamed = program + "+0x" }
 
-  /// Takes a line of the host.
+  /// Takes a line of the service.
   ///
   /// Returns what to tell people, if it is worth telling.
   func take(_ bytes: [UInt8]) -> String? {

@@ -22,7 +22,7 @@ final class NameWorker {
   private var files: BuildFiles!
   private var completion: ReportCompletion!
   private let slice: UInt64
-  /// What strangers' files may take; nil for as much as others.
+  /// What other users' files may take; nil for as much as others.
   private let sliceOfStrangers: UInt64?
   private var lanes: [String: Lane] = [:]
   private var waiting = 0

@@ -24,7 +24,7 @@ struct CallTreeReader {
       ]).count == 1
     else { return nil }
     var tree = CallTree(samples: samples, weight: weight)
-    // Where each node is in the tree, if there was room, and how much of its samples and its time is not in a call yet.
+    // Where each node is in the tree, if there was space, and how much of its samples and its time is not in a call yet.
     var numbers: [Int?] = []
     var left: [Int] = []
     var leftAtAll = samples

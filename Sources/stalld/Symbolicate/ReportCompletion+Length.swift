@@ -25,7 +25,7 @@ extension ReportCompletion {
     if !fits {
       rest += ",\"threads_omitted\":100000,\"frames_omitted\":100000".utf8.count
       let room = StackTrim.longestLine - rest + heads.reduce(0, +)
-      // As the monitor does it: the loop's own stack has half in any case, and a thread with three frames is worth its room.
+      // As the monitor does it: the loop's own stack has half in any case, and a thread with three frames is worth its space.
       told = Self.fitting(
         zip(heads, sizes.dropFirst()).map { $0 + StackTrim.size(of: Array($1.prefix(3))) },
         in: room - max(min(room / 2, stackSizes[0]), 0))

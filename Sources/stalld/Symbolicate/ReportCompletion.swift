@@ -9,7 +9,7 @@ import StallReport
 /// - `stall.fingerprint`, if it was missing, or `stall.culprit` had no name, or the line has its samples (`call_tree`). If it is ambiguous, one that was made
 ///   without the new name is removed;
 /// - `stall.path`, if the line has its samples, or one sample is all;
-/// - `call_tree`, which is taken out when nothing more can be learned from it, or there is no room;
+/// - `call_tree`, which is taken out when nothing more can be learned from it, or there is no space;
 /// - `frames_omitted` and `threads_omitted`, if the line would become longer than 8000 bytes.
 ///
 /// Responsible function and fingerprint follow the monitor's own rules. Where the owner of a frame's code is unknown (its file is not
@@ -55,7 +55,7 @@ struct ReportCompletion {
     let hasTree = text.root["call_tree"] != nil
     let identity = named > 0 || hasTree ? identity(text, event, stack, reader) : nil
     let isTreeDone = identity?.isTreeDone ?? false
-    // A host that leaves the names to others sends longer lines.
+    // A service that leaves the names to others sends longer lines.
     guard named > 0 || isTreeDone || line.count >= StackTrim.longestLine, let ownRange = text.root["stack"]?.range
     else { return .unchanged }
 

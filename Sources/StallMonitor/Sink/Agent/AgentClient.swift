@@ -258,7 +258,7 @@ final class AgentClient: OutputClient {
     }
   }
 
-  /// What says nothing of our lines costs the host's time all the same.
+  /// What says nothing of our lines costs the service's time all the same.
   private func countChatter() throws(AgentConnection.Failure) {
     let now = MonotonicClock.now()
     if now >= chatterEnd { (chatter, chatterEnd) = (0, now + Self.chatterInterval) }

@@ -77,7 +77,7 @@ final class AgentConnection {
 
   /// Sends what is under way; false if the agent takes no more for now.
   func flush() throws(Failure) -> Bool {
-    // A host that closes all descriptors may have another socket by this number.
+    // A service that closes all descriptors may have another socket by this number.
     guard output.isIntact else { throw .ended }
     guard unacknowledged.count <= Self.unacknowledgedLimit else {
       throw .confused("\(Self.unacknowledgedLimit) lines were not acknowledged")

@@ -81,7 +81,7 @@ final class Spool {
       case let entry = file.entries[Self.index(of: serial, in: file.entries, \.serial)], entry.serial < inMemory
     {
       if let bytes = file.read(entry) { return (entry.serial, OutgoingLine(bytes, droppedBefore: entry.droppedBefore)) }
-      // Nobody can read it any more: the host has closed it, and somebody has removed it.
+      // Nobody can read it any more: the service has closed it, and somebody has removed it.
       for entry in file.entries { didLose(Lost(serial: entry.serial, count: 1 + entry.droppedBefore)) }
       file.remove()
       self.file = nil
@@ -156,7 +156,7 @@ final class Spool {
   /// Releases the file to the process that delivers its lines.
   func close() { file = nil }
 
-  // MARK: Room
+  // MARK: Space
 
   private func makeRoom() {
     // Samples of a stall are worth less than that it is known.

@@ -2,7 +2,7 @@ import StallReport
 
 /// What a spool's file looks like: a head, and a ring of records, each a line with its length and checksum.
 ///
-/// The head is written before a record's room is used again, and after a new one is whole: a process that ends at any moment leaves
+/// The head is written before a record's space is used again, and after a new one is whole: a process that ends at any moment leaves
 /// whole lines. Numbers are in the machine's byte order; the file never leaves it.
 enum SpoolFormat {
   /// `STALLSPL`, read as a little-endian number.

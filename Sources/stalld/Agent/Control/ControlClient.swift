@@ -31,7 +31,7 @@ final class ControlClient: Sendable {
     let socket = address.makeSocket()
     guard socket >= 0 else { throw Failure(description: "cannot create a socket: \(SystemError(code: errno))") }
     var code: Int32
-    // With a full queue of connections the kernel says EAGAIN, and nothing tells when there is room.
+    // With a full queue of connections the kernel says EAGAIN, and nothing reports when there is space.
     repeat {
       code = address.connect(socket)
       if code == EAGAIN { usleep(10_000) }

@@ -49,7 +49,7 @@ final class Connection {
   var unfinishedBytes = 0
   /// Whether it was informed that its user has used up the quota of the day.
   var hasHeardOfQuota = false
-  /// Where the host notes that its stalls are over.
+  /// Where the process notes that its stalls are over.
   var recovery: RecoveryMemory?
   private var outbox: [UInt8] = []
 
@@ -136,7 +136,7 @@ final class Connection {
     lastDone = line
   }
 
-  /// Tells the host how far its lines have arrived, if that has moved.
+  /// Acknowledges the process's lines, if more have arrived.
   func acknowledge() {
     let done = outstanding == 0 ? received : lastDone
     // What it does not read now is sent with the next line.
@@ -163,7 +163,7 @@ final class Connection {
     return end + 2
   }
 
-  /// Sends a line as far as the host takes it; the rest follows.
+  /// Sends a line as far as the process takes it; the rest follows.
   func send(_ text: String, on loop: Loop) {
     guard isOpen, outbox.count < Self.outboxLimit else { return }
     (Array(text.utf8) + [UInt8(ascii: "\n")]).withUnsafeBytes { send($0) }

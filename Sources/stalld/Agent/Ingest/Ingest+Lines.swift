@@ -1,7 +1,7 @@
 import StallMonitor
 import StallReport
 
-/// What the lines of a host say, and what is refused.
+/// What the lines of a process say, and what is refused.
 extension Ingest {
   func takeReport(
     _ line: UnsafeBufferPointer<UInt8>, _ parts: LineScanner.Parts, from connection: Connection
@@ -87,7 +87,7 @@ extension Ingest {
     return String(decoding: line[(range.lowerBound + 1)..<(range.upperBound - 1)], as: UTF8.self)
   }
 
-  /// Tells a host once that a line is not written; it is acknowledged, so that it does not come again.
+  /// Informs a process once that a line is not written; it is acknowledged, so that it does not come again.
   private func tellOfQuota(_ connection: Connection) {
     if !connection.hasHeardOfQuota {
       let reason = "its user or its unit has reached the daily limit (limits.user_bytes_per_day)"
@@ -142,7 +142,7 @@ extension Ingest {
     sendSettings(to: connection)
   }
 
-  /// Gives the host memory to note in when its stalls are over.
+  /// Gives the process memory to note in when its stalls are over.
   func giveRecovery(to connection: Connection) {
     guard connection.recovery == nil, connection.process.recoveries < Self.recoveryLimitOfProcess,
       let memory = recoveries.memory(of: connection.process.peer.owner),

@@ -41,7 +41,7 @@ final class Ingest {
     var submit: ([PendingLine]) -> Void
     /// All samples of a stall: its id, whose it is, and the JSON object.
     var storeDetail: (String, UInt32, [UInt8]) -> Void
-    /// The settings that a host gets, as a JSON object; nil if it gets none.
+    /// The settings that a process gets, as a JSON object; nil if it gets none.
     var settings: (_ unit: String?, _ service: String?) -> String?
     /// A process other than the agent has connected.
     var didConnect: () -> Void = {}
@@ -68,7 +68,7 @@ final class Ingest {
   static let faultLimit = 100
   static let inquiryLimit = 16
   static let drainLimit: Duration = .seconds(2)
-  /// Two of the longest lines of a host.
+  /// Two of the longest lines of a process.
   static let leastRoom = 128 << 10
   /// Processes that have left in mid-stall, of one user and of all: each costs a descriptor or two.
   static let absentLimitOfUser = 64
@@ -117,7 +117,7 @@ final class Ingest {
   /// When lines were last given to the outputs, and when the next ones are if there are few.
   var submitted = Loop.Instant.distantPast
   var submitTimer: Loop.Timer?
-  /// Connections that are not read from until there is room.
+  /// Connections that are not read from until there is space.
   var waitingForRoom: [UInt64: Connection] = [:]
   let scratch = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: readSize)
 

@@ -1,8 +1,8 @@
 import StallReport
 
-/// One pass over a line from a host: whether it is JSON (RFC 8259), what it is, and where the parts lie that the agent reads or replaces.
+/// One pass over a line from a process: whether it is JSON (RFC 8259), what it is, and where the parts lie that the agent reads or replaces.
 ///
-/// Nothing is copied. The line is a stranger's: every load is checked against the end, nesting is bounded, and what could have two
+/// Nothing is copied. The line is another user's: every load is checked against the end, nesting is bounded, and what could have two
 /// meanings is refused (a key of an outer object twice or with an escape, a dotted key), since readers after us would take
 /// one of them for what the kernel says.
 ///
@@ -97,7 +97,7 @@ final class LineScanner {
 
   /// Scans one line without its newline.
   ///
-  /// `isStamped` says that it is the agent's own, which has what a host may not say.
+  /// `isStamped` says that it is the agent's own, which has what a process may not say.
   ///
   /// Throws ``Fault`` where it is not one JSON object, or is one that the protocol does not have.
   static func scan(_ bytes: UnsafeBufferPointer<UInt8>, isStamped: Bool = false) throws(Fault) -> Parts {

@@ -6,7 +6,7 @@ import StallReport
 struct OpenStall {
   var line: ReportLine
   var sequence: UInt64
-  /// Where the host notes that it is over.
+  /// Where the process notes that it is over.
   var recovery: RecoveryMemory?
   /// When its last line came.
   var heard = Loop.Instant.now

@@ -39,7 +39,7 @@ struct ReportIdentity: Hashable, Sendable {
 
 /// The reports that were taken last, so that one which comes again is known.
 struct RecentReports {
-  /// At ten thousand a second, six seconds: a host repeats what was written and not yet acknowledged.
+  /// At ten thousand a second, six seconds: a process repeats what was written and not yet acknowledged.
   static let limit = 1 << 16
 
   private var known: Set<ReportIdentity> = []

@@ -4,7 +4,7 @@ import StallReport
 struct HostClaims {
   struct Client: Hashable, Comparable {
     var place = ""
-    /// Nil stands for all that are not counted separately.
+    /// Nil represents all that are not counted separately.
     var user: UInt32?
 
     static func < (a: Client, b: Client) -> Bool { (a.place, a.user ?? .max) < (b.place, b.user ?? .max) }

@@ -100,7 +100,7 @@ struct StallCounts {
     return Series(source: other, cause: series.cause)
   }
 
-  /// How many stalls a summary stands for.
+  /// How many stalls a summary represents.
   private static func suppressedStalls(_ line: ReportLine) -> UInt64 {
     guard let text = try? JSONText(line.bytes),
       let count = text.integer(text.root["stall"]?["suppressed"]?["count"]), count > 0, count < 1_000_000_000

@@ -96,7 +96,7 @@ final class FileDestination: LineDestination {
     do {
       count = try file.append(fitting(lines, behind: sizeBefore))
     } catch {
-      // The process's limit for files (RLIMIT_FSIZE): a new file has room again.
+      // The process's limit for files (RLIMIT_FSIZE): a new file has space again.
       if error.code == EFBIG, sizeBefore > 0, rotate() { return 0 }
       throw error
     }

@@ -16,7 +16,7 @@ extension AgentSettings {
 
   /// What the command line says, which wins over all else.
   struct Flags: Sendable, Equatable {
-    /// Flags that stand for a key, such as `--socket` for `socket.path`.
+    /// Flags that represent a key, such as `--socket` for `socket.path`.
     struct Value: Sendable, Equatable {
       var flag: String
       var key: String

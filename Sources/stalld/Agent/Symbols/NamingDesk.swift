@@ -2,7 +2,7 @@ import LoopEngine
 
 /// Keeps a worker busy with lines, and watches over it: one that takes too long or too much is killed and started again.
 ///
-/// There are two: one for everybody's lines, which gives strangers' files little time, and a patient one for the lines of those whose files
+/// There are two: one for everybody's lines, which gives other users' files little time, and a patient one for the lines of those whose files
 /// need more, so that they wait for each other and nobody waits for them.
 ///
 /// Belongs to the agent's loop.
@@ -58,7 +58,7 @@ final class NamingDesk {
   private static let windowBytes = 256 << 10
   private static let checkInterval: Duration = .milliseconds(50)
   private static let endingLimit = 4
-  /// What a stranger's file may take of everybody's worker: to be read, and to be opened.
+  /// What another user's file may take of everybody's worker: to be read, and to be opened.
   private static let quickTime: Duration = .milliseconds(10)
   private static let quickLimit: Duration = .milliseconds(50)
   private static let quickWait: Duration = .milliseconds(100)
@@ -92,7 +92,7 @@ final class NamingDesk {
 
   // MARK: Lines
 
-  /// Gives the worker what it has room for.
+  /// Gives the worker what it has space for.
   func work() {
     while sent.count < (single > 0 ? 1 : Self.window), (worker?.unsentBytes ?? 0) < Self.windowBytes, isServing,
       let request = delegate.next()
@@ -254,7 +254,7 @@ final class NamingDesk {
 
   private func check() {
     guard let worker, !sent.isEmpty else { return }
-    // A stranger's file gets little; root's, and what is no file, more.
+    // Another user's file gets little; root's, and what is no file, more.
     let share = current.number == nil || current.isTrusted ? 1 : 2
     let time = current.since.duration(to: .now)
     let used = Duration.nanoseconds(
@@ -267,7 +267,7 @@ final class NamingDesk {
     } else if used > settings.timeLimit / (4 * share) {
       kill("it used \(used) of CPU time for one line", blamed: current.number)
     } else if time > settings.timeLimit / (2 * share), !worker.isRunnable {
-      // It waits: for a file system of a stranger's, say.
+      // It waits: for a file system of another user, say.
       kill("it waited for \(time) for one line", blamed: current.number)
     } else if time > settings.timeLimit * 4 {
       kill("it took \(time) for one line", blamed: current.number)

@@ -71,7 +71,7 @@ final class NamingStage {
     patientDesk = desk(isPatient: true)
   }
 
-  /// A host has connected: the worker is started, so that its first line need not wait for that.
+  /// A service has connected: the worker is started, so that its first line need not wait for that.
   func prepare() { if isEnabled { desk.prepare() } }
 
   var counters: Counters {

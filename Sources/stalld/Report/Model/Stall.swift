@@ -19,7 +19,7 @@ struct Stall {
   var stack = Self.noStack
   /// A number of ``ReportSummary/groups``.
   var group: UInt32 = 0
-  /// How many stalls it stands for: 1, or as many as a summary counted.
+  /// How many stalls it represents: 1, or as many as a summary counted.
   var count: UInt32 = 1
   var sequence: UInt32
   /// The longest of a summary's; otherwise 0.
@@ -48,7 +48,7 @@ struct Stall {
   /// In seconds since 1970.
   var end: Double { start + milliseconds / 1000 }
 
-  /// The longest that it stands for.
+  /// The longest that it represents.
   var longest: Double { isSummary ? Double(longestMilliseconds) : milliseconds }
 
   private static func digits(_ word: UInt64) -> String {
