@@ -54,7 +54,7 @@ struct AgentReloadTests {
     try text.replacing("\(agent.scratch.url.path)/details", with: detailsFile.path)
       .write(to: file, atomically: true, encoding: .utf8)
     let details = try reload(agent)
-    #expect(details.status == 1 && details.errors.contains("details stay where they were"), "\(details.errors)")
+    #expect(details.status == 1 && details.errors.contains("details.directory is unchanged"), "\(details.errors)")
 
     try text.replacing("socket: { path", with: "socket: { mode: \"0600\", path")
       .write(to: file, atomically: true, encoding: .utf8)

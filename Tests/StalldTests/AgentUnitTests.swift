@@ -277,7 +277,7 @@ extension SystemdTests {
       #expect(try machine.journal(of: "liar").contains("a key that only the agent may set"))
       #expect(!reports.contains { $0.contains("000000000000000000000000000000ff") })
       let journal = try machine.journal(of: "stalld")
-      #expect(journal.contains("of user 0 (liar.service) is refused"))
+      #expect(journal.contains("of user 0 (liar.service) was refused"))
       #expect(journal.contains("ended during a stall: it was killed by SIGABRT (systemd: watchdog)"))
     }
 

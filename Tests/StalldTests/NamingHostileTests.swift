@@ -109,7 +109,7 @@ struct NamingHostileTests {
     try NameFixtures.send([NameFixtures.line(1, frames)], as: NameFixtures.attacker, to: agent)
     try NameFixtures.send([NameFixtures.line(2, [service(fixtures)])], as: NameFixtures.victim, to: agent)
     try expectNoForgery(agent, 2, "true_name")
-    #expect(!agent.said.contains("started again"))
+    #expect(!agent.said.contains("restarting the process"))
   }
 
   enum Heavy: CaseIterable { case bomb, symbols }

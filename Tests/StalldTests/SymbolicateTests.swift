@@ -194,7 +194,7 @@ import Testing
     #expect(try Program.run(stalld, ["symbolicate", "/"]).status == 1)
     let wrong = try Program.run(stalld, ["symbolicate", "--search", "/nonexistent"])
     #expect(wrong.status == 64)
-    #expect(wrong.errors.contains("--search /nonexistent: not a directory"))
+    #expect(wrong.errors.contains("--search /nonexistent is not a directory"))
     #expect(try Program.run(stalld, ["symbolicate", "--executable", "/etc/passwd"]).status == 64)
   }
 }
