@@ -1,4 +1,4 @@
-/// What stalls that have the stack, the service, the host and the cause in common amount to.
+/// The total of the stalls that have the stack, the service, the machine and the cause in common.
 struct StackShare: Hashable {
   /// A number of ``ReportSummary/stacks``; nil without a stack.
   var stack: UInt32?
