@@ -209,7 +209,8 @@ structure: ## Targets import what the table in ARCHITECTURE.md allows, and nothi
 	  $(SWIFT) build --scratch-path .build/structure --explicit-target-dependency-import-check error --target $$target || exit 1; \
 	done
 
-lint: ## The formatter's check.
+lint: ## The formatter's check, and plain words in text for people.
+	scripts/check-words --sources --comments
 	$(SWIFT) format lint --strict --parallel --recursive Package.swift Sources Tests Benchmarks Examples Integrations
 
 format:

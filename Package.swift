@@ -24,7 +24,7 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
     .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
     .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
-    // Readers alone; which providers there are is the host's choice.
+    // Readers alone; the service chooses the providers.
     .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0", traits: []),
   ],
   targets: [

@@ -56,7 +56,7 @@ bool clinux_limit_worker(size_t address_space, size_t descriptors, int niceness)
 #elif defined(__aarch64__)
 #define OWN_ARCHITECTURE AUDIT_ARCH_AARCH64
 #else
-#warning "no audit architecture is known for this processor: the process that reads symbol files has no filter of system calls"
+#warning "unknown audit architecture: the process that reads symbol files runs without a system-call filter"
 #endif
 
 // What memory, time and the reading of files need.

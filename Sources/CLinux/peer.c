@@ -87,7 +87,7 @@ ssize_t clinux_receive_with_descriptor(int socket, void *bytes, size_t count, in
     char room[CMSG_SPACE(sizeof(int))];
   } control = {0};
   struct iovec part = {bytes, count};
-  // Room for one: the kernel closes what is more.
+  // Space for one: the kernel closes what is more.
   struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = CMSG_LEN(sizeof(int))};
   *descriptor = -1;
   ssize_t result = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);

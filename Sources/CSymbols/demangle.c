@@ -10,7 +10,7 @@
 // libswiftCore exports it (swift/Demangling/Demangle.h). Weak: a process without Swift links, too.
 extern char *swift_demangle(
     const char *name, size_t length, char *output, size_t *output_size, uint32_t flags) __attribute__((weak));
-// libstdc++ exports it (cxxabi.h). Weak: with no C++ in the host there is nothing to demangle.
+// libstdc++ exports it (cxxabi.h). Weak: with no C++ in the service there is nothing to demangle.
 extern char *__cxa_demangle(const char *name, char *output, size_t *length, int *status) __attribute__((weak));
 
 typedef char *cxx_demangle(const char *, char *, size_t *, int *);

@@ -7,7 +7,7 @@
 #include "dwarf_internal.h"
 
 enum {
-  // DIEs looked at below one function.
+  // DIEs read below one function.
   MAX_DIES = 1 << 18,
   // More than any DIE takes.
   MAX_DIE = 64 << 10,

@@ -20,7 +20,7 @@ enum {
   UNIT_BEGIN = 4096,
 };
 
-// Makes room for one more element. False if there is no memory or `limit` is reached.
+// Makes space for one more element. False if there is no memory or `limit` is reached.
 static bool grow(void **elements, size_t *capacity, size_t count, size_t size, size_t limit) {
   if (count < *capacity) return true;
   size_t wanted = *capacity == 0 ? 16 : *capacity * 2;

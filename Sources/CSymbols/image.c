@@ -14,7 +14,7 @@
 #elif defined(__aarch64__)
 #define NATIVE_MACHINE EM_AARCH64
 #else
-#warning "no ELF machine is known for this processor: every file is refused, and frames have no names"
+#warning "unknown ELF machine: all symbol files are refused, and frames have no names"
 #define NATIVE_MACHINE EM_NONE
 #endif
 
@@ -39,7 +39,7 @@ static bool right_kind(Elf *elf) {
 }
 
 bool csymbols_image_borrow(struct image *image, const void *base, size_t length) {
-  // libelf asks for a writable pointer and writes through it only when told to.
+  // libelf asks for a writable pointer and writes through it only on request.
   image->bytes = (char *)(uintptr_t)base;
   image->length = length;
   image->kind = IMAGE_BORROWED;
@@ -166,7 +166,7 @@ void csymbols_image_need_section(struct image *image, size_t index) {
   csymbols_image_need(image, image->bytes + header->sh_offset, header->sh_size);
 }
 
-// Fills what libelf looks at when it opens a file, and the notes, which have the build id.
+// Fills what libelf reads when it opens a file, and the notes, which have the build id.
 static bool fill_headers(struct image *image) {
   const struct csymbols_libdw_table *dw = csymbols_libdw();
   const Elf64_Ehdr *header = (const Elf64_Ehdr *)image->bytes;
@@ -227,7 +227,7 @@ static bool copy(struct image *image, const struct csymbols_source *source) {
   size_t size = image->length + 2 * MARGIN;
   char *bytes = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (bytes == MAP_FAILED) return false;
-  // A host that locks its memory (mlockall) would get all of it at once, were it accessible before it is unlocked.
+  // A service that locks its memory (mlockall) would get all of it at once, were it accessible before it is unlocked.
   munlock(bytes, size);
   if (mprotect(bytes, size, PROT_READ | PROT_WRITE) != 0) {
     munmap(bytes, size);

@@ -10,7 +10,7 @@
 
 // A file in memory: copied as far as it was asked for, decompressed into the heap, or somebody else's bytes.
 //
-// A file is never mapped: one that is cut while it is mapped raises SIGBUS, in a thread of the host's process. The copy
+// A file is never mapped: one that is cut while it is mapped raises SIGBUS, in a thread of the service's process. The copy
 // has the file's length and is filled by pread(2) in pages, by csymbols_image_need(); what was not asked for reads as
 // zeros.
 struct image {
@@ -21,7 +21,7 @@ struct image {
   // One bit a page of a copy that was filled, and how many bytes that makes.
   uint64_t *filled;
   size_t filled_bytes;
-  // Open only during a look-up: a host may close all descriptors, and must not run out of them.
+  // Open only during a look-up: a service may close all descriptors, and must not run out of them.
   int fd;
   bool is_open;
   // It stays open as long as the image: the path is not opened again.

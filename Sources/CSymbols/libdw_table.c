@@ -16,7 +16,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void load(void) {
   csymbols_demangle_load();
   // RTLD_NOW: nothing is left to be bound, under the loader's lock, in the middle of a stall.
-  // RTLD_LOCAL: its dependencies don't take part in the host's symbol look-up.
+  // RTLD_LOCAL: its dependencies don't take part in the service's symbol look-up.
   void *handle = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
   if (handle == NULL) {
     atomic_store(&problem, "libdw.so.1 is not installed (Debian package libdw1)");

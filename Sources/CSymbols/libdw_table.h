@@ -1,6 +1,6 @@
 // The functions of libelf and libdw that the symbolizer uses, as a table filled once by dlopen and dlsym.
 //
-// Neither library is linked: a host must not gain a dependency, and must start where elfutils is not installed.
+// Neither library is linked: a service must not gain a dependency, and must start where elfutils is not installed.
 // libdw.so.1 depends on libelf.so.1, so one handle finds the functions of both.
 #pragma once
 

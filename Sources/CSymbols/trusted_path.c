@@ -1,4 +1,4 @@
-// Opening a file that somebody else has named: each step of its path is looked at, and the file is opened once.
+// Opens a file whose path comes from another user: checks each step of the path, and opens the file once.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -24,13 +24,13 @@ struct walk {
   char rest[2 * PATH_MAX];
 };
 
-// Root's, or of the process's own user, or of whoever owns the directory that the operator named.
+// Root's, or of the process's own user, or of the owner of the directory in the settings.
 static bool is_owned(const struct walk *walk, const struct stat *status) {
   return status->st_uid == 0 || status->st_uid == geteuid() || status->st_uid == walk->owner;
 }
 
 // Whether nobody else can put another file in the place of one that is there. In a sticky directory nobody can rename
-// or remove what is another user's, and the owner of that is looked at next.
+// or remove another user's entry; that owner is checked next.
 static bool is_safe_directory(const struct walk *walk, const struct stat *status) {
   return is_owned(walk, status) && ((status->st_mode & (S_IWGRP | S_IWOTH)) == 0 || (status->st_mode & S_ISVTX) != 0);
 }
@@ -56,7 +56,7 @@ static bool follow(struct walk *walk, int link, const char *after) {
   return true;
 }
 
-// The file itself, which must be the one that was looked at. O_NONBLOCK: a FIFO of that name must not hold anybody up.
+// The file itself, which must be the checked one. O_NONBLOCK: a FIFO of that name must not block.
 static int open_last(const struct walk *walk, const char *name, const struct stat *expected) {
   struct stat status;
   int file = openat(walk->here, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);

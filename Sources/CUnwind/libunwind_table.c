@@ -88,7 +88,7 @@ const char *cunwind_load(void) {
   if (libunwind.name == NULL) return CUNWIND_LIBUNWIND " lacks " TEXT(UNW_OBJ(name));
   LIBUNWIND_FUNCTIONS(X)
 #undef X
-  if (!refuse_mincore_to(library)) return CUNWIND_LIBUNWIND " cannot be kept from calling mincore";
+  if (!refuse_mincore_to(library)) return CUNWIND_LIBUNWIND " calls mincore, and the call cannot be intercepted";
   libunwind.loaded = true;
   return NULL;
 }

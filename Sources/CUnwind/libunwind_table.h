@@ -1,7 +1,7 @@
 // The functions of libunwind's remote API, found at run time.
 //
 // Never linked: libunwind.so.8 exports _Unwind_RaiseException and its kin ahead of libgcc_s in the look-up order, and
-// C++ throws in the host become 35 times slower. Opened with RTLD_LOCAL its names reach nobody else.
+// C++ throws in the service become 35 times slower. Opened with RTLD_LOCAL its names reach nobody else.
 #ifndef LIBUNWIND_TABLE_H
 #define LIBUNWIND_TABLE_H
 

@@ -16,7 +16,7 @@ package struct FileIdentity: Equatable, Sendable {
 
   /// Of the file at a path; nil if there is none.
   ///
-  /// With `followingLinks` a symbolic link stands for the file that it leads to.
+  /// With `followingLinks` a symbolic link represents the file that it leads to.
   package init?(path: String, followingLinks: Bool = false) {
     var status = stat()
     guard (followingLinks ? stat(path, &status) : lstat(path, &status)) == 0 else { return nil }

@@ -24,11 +24,11 @@ package final class LineDescriptor {
     case sharedStream
     /// A regular file of ours: what a full disk took of a line is cut off again.
     case file
-    /// A regular file that others write to: a torn line is completed when there is room again.
+    /// A regular file that others write to: a torn line is completed when there is space again.
     case sharedFile
   }
 
-  /// poll(2) promises room for so much in a pipe.
+  /// poll(2) promises space for so much in a pipe.
   private static let certainRoom = 4096
 
   private var descriptor: GuardedDescriptor
@@ -74,7 +74,7 @@ package final class LineDescriptor {
   /// Whether the path leads to the file that was opened.
   package func isFile(at path: String) -> Bool { FileIdentity(path: path, followingLinks: true) == descriptor.file }
 
-  /// The descriptor that poll(2) can wait for until there is room; -1 if there is none.
+  /// The descriptor that poll(2) can wait for until there is space; -1 if there is none.
   ///
   /// A regular file is always ready for poll(2), also on a full disk.
   package var pollable: Int32 { kind != .file && kind != .sharedFile && isIntact ? descriptor.number : -1 }

@@ -21,7 +21,7 @@ package struct UnixDatagramSocket: Sendable {
 
   /// Sends a datagram, without ever waiting for its reader.
   ///
-  /// Returns the errno value if that fails. No descriptor is kept: a host may close all that it does not know.
+  /// Returns the errno value if that fails. No descriptor is kept: a service may close all that it does not know.
   @discardableResult
   package func send(_ text: String) -> Int32? {
     var text = text

@@ -60,7 +60,7 @@ public final class StallMonitor: Sendable {
     try start(configuration, environment: .current())
   }
 
-  /// Starts a monitor that watches no loop yet: for a host whose main loop is none that is found by itself.
+  /// Starts a monitor that watches no loop yet: for a service whose main loop is none that is found by itself.
   package static func startWithoutMainLoop(
     _ configuration: StallMonitorConfiguration
   ) throws(StallMonitorError) -> StallMonitor {
@@ -92,14 +92,14 @@ public final class StallMonitor: Sendable {
     let problems = environment.apply(to: &configuration)
     for name in environment.unknownVariables() {
       let nearest = Environment.known.min { $0.distance(to: name) < $1.distance(to: name) }
-      Diagnostics.say("\(name) is not a variable of this version and is ignored; did you mean \(nearest ?? "")?")
+      Diagnostics.say("\(name) is ignored: this version has no such variable; did you mean \(nearest ?? "")?")
     }
-    for problem in problems { Diagnostics.say("\(problem). The service goes on, unwatched") }
+    for problem in problems { Diagnostics.say("\(problem). The service runs unmonitored") }
     let serviceManager =
       configuration.notifiesServiceManager || problems.contains { $0.variable == MonitorSetting.serviceManagerVariable }
       ? ServiceManagerWatchdog(environment: environment) : nil
     guard problems.isEmpty, configuration.isEnabled else {
-      if problems.isEmpty { Diagnostics.note("The stall monitor is disabled") }
+      if problems.isEmpty { Diagnostics.note("Stall monitor disabled") }
       serviceManager?.release()
       return StallMonitor(configuration: configuration, session: nil)
     }
@@ -111,7 +111,7 @@ public final class StallMonitor: Sendable {
       guard case .sinkCannotBeOpened(let sink, let reason) = error else { throw error }
       defer { serviceManager?.release() }
       guard environment.setsSink else { throw error }
-      Diagnostics.say("the sink \(sink) cannot be opened: \(reason). The service goes on, unwatched")
+      Diagnostics.say("cannot open the sink \(sink): \(reason). The service runs unmonitored")
       return StallMonitor(configuration: configuration, session: nil)
     }
   }
@@ -131,7 +131,7 @@ public final class StallMonitor: Sendable {
       let monitor = StallMonitor(configuration: configuration, session: session, sentinel: sentinel)
       active = monitor
       Diagnostics.note(
-        "The stall monitor has started", ["threshold": "\(configuration.threshold)", "sink": "\(configuration.sink)"])
+        "Stall monitor started", ["threshold": "\(configuration.threshold)", "sink": "\(configuration.sink)"])
       return monitor
     }
   }
@@ -180,7 +180,7 @@ public final class StallMonitor: Sendable {
   /// Runs something that is known to be slow, without a report of it.
   ///
   /// - Parameters:
-  ///   - reason: Why it is; for whoever reads the code.
+  ///   - reason: Why the work is slow; for readers of the code.
   ///   - body: The slow work. Called once, on the calling thread.
   /// - Returns: What the work returns.
   /// - Throws: What the work throws.

@@ -2,11 +2,11 @@ import CStallMonitor
 import StallMonitor
 
 extension StallMonitorConfiguration {
-  /// Lays a host's options over the defaults.
+  /// Lays a service's options over the defaults.
   ///
   /// Throws if one cannot be used.
   mutating func apply(_ options: UnsafePointer<stallmonitor_options>) throws(StallMonitorError) {
-    // The first member: a host that was built with another header may have less than all of it.
+    // The first member: a service that was built with another header may have less than all of it.
     let size = UnsafeRawPointer(options).load(as: Int.self)
     guard size >= MemoryLayout<Int>.size else {
       throw .invalidConfiguration(key: "size", value: "\(size)", allowed: "sizeof(stallmonitor_options)")

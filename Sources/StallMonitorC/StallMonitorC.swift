@@ -13,13 +13,13 @@ public func stallmonitor_start(_ options: UnsafePointer<stallmonitor_options>?) 
     guard let home = Home.forStarting() else {
       return keep(
         STALLMONITOR_NOT_WATCHING,
-        "the process was forked while another thread started or stopped its monitor: the child cannot have one")
+        "the process forked while another thread was starting or stopping the monitor; the child cannot use a monitor")
     }
     return try home.change { monitor throws(StallMonitorError) in
       if monitor?.isWatching == true { return Int32(STALLMONITOR_OK) }
       let started = try StallMonitor.startWithoutMainLoop(configuration)
       guard started.isWatching else {
-        return keep(STALLMONITOR_UNWATCHED, "the environment says that nothing is to be watched, or cannot be used")
+        return keep(STALLMONITOR_UNWATCHED, "the environment disables the monitor or has invalid values")
       }
       monitor = started
       return Int32(STALLMONITOR_OK)
@@ -101,7 +101,7 @@ private func keep(_ error: StallMonitorError) -> Int32 {
     case .notWatching: STALLMONITOR_NOT_WATCHING
     default: STALLMONITOR_INVALID
     }
-  // In the host's words.
+  // In the service's words.
   if case .invalidConfiguration(let key, let value, let allowed) = error {
     return keep(code, "stallmonitor_options.\(key) is \(value); allowed: \(allowed)")
   }

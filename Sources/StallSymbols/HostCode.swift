@@ -1,18 +1,18 @@
 import StallReport
 
-/// Tells the host's own code from what it stands on.
+/// Separates the service's own code from libraries and the runtime.
 ///
 /// By the module's path, and by the symbol: with `-static-stdlib` the runtime, the standard library and this monitor
-/// are all in the host's executable. Pure; no allocation of note. An unknown function in the executable is the host's.
+/// are all in the service's executable. Pure; no allocation of note. An unknown function in the executable is the service's.
 package enum HostCode {
   /// Whose code a frame is.
   ///
   /// - Parameters:
   ///   - modulePath: The module's path as mapped.
-  ///   - isExecutable: Whether it is the main executable, which is the host's wherever it lies.
+  ///   - isExecutable: Whether it is the main executable, which is the service's wherever it lies.
   ///   - linkageName: The mangled name, if known.
-  ///   - symbol: The demangled name, if known: it alone says that a method of `String` is an extension of the host's.
-  /// - Returns: The owner; the host where nothing tells otherwise.
+  ///   - symbol: The demangled name, if known: it alone says that a method of `String` is an extension by the service.
+  /// - Returns: The owner; the service by default.
   package static func owner(modulePath: String, isExecutable: Bool, linkageName: String?, symbol: String? = nil)
     -> CodeOwner
   {
@@ -133,7 +133,7 @@ package enum HostCode {
     "__DISPATCH_WAIT_FOR_QUEUE__", "_Block_",
     "__cxa_", "__gxx_", "_Unwind_", "_foundation_", "__gthread_", "_ZN5swift", "_ZNK5swift", "_ZL13swift", "_ZN4icu_",
     "_ZN6icu_", "_ZN20_foundation_unicode",
-    // Placement: the header's, where the others may be the host's own. What clang makes for noexcept.
+    // Placement: the header's, where the others may be the service's own. What clang makes for noexcept.
     "_ZnwmPv", "_ZnamPv", "_ZdlPvS_", "_ZdaPvS_", "__clang_call_terminate",
     "objc_", "CNIOLinux_", "CNIOPosix_",
   ]

@@ -11,7 +11,7 @@ import StallReport
 /// first stall: it takes the loader's lock; nothing else here does. ``prepareThread()`` is called on the thread that will
 /// use the instance.
 ///
-/// **Failure.** Never fails the host: without libdw, without the file, or with a file of another build the answer is
+/// **Failure.** Never fails the service: without libdw, without the file, or with a file of another build the answer is
 /// empty and says why. Corrupt files give less, never a wrong build's names.
 ///
 /// **Memory.** Bounded by `byteBudget`, copies of what was read of files included. The module asked for last may
@@ -44,7 +44,7 @@ package final class Symbolizer {
     }
   }
 
-  /// Opens the files of modules that strangers have named: a descriptor, which the symbolizer closes, or -1 if only a debug file is to be had.
+  /// Opens the files of modules that other users have named: a descriptor, which the symbolizer closes, or -1 if only a debug file is to be had.
   ///
   /// Called each time a module has to be read; whatever it checks holds for all that is read.
   package typealias Opener = (ModuleIdentity) -> Int32
@@ -70,7 +70,7 @@ package final class Symbolizer {
     capacity: Int(CSYMBOLS_MAX_FRAMES)
   )
 
-  /// Modules known at a time, opened or not: a host that loads and unloads libraries forever stays bounded.
+  /// Modules known at a time, opened or not: a service that loads and unloads libraries forever stays bounded.
   private static let moduleLimit = 512
 
   /// Makes a symbolizer that opens nothing yet.
@@ -78,7 +78,7 @@ package final class Symbolizer {
   /// - Parameters:
   ///   - byteBudget: Heap for all tables and answers; a quarter of it is for answers.
   ///   - debugRoots: Where separate debug files lie; the first directory that has one is taken.
-  ///   - opener: Opens the files, where strangers name them. Each is then opened once and stays open, no step takes much more memory than the budget, and
+  ///   - opener: Opens the files, where other users name them. Each is then opened once and stays open, no step takes much more memory than the budget, and
   ///     debug files are only taken from directories that nobody but root and their owner can write to.
   package init(
     byteBudget: Int = 8 << 20, debugRoots: [String] = ["/usr/lib/debug"], opener: Opener? = nil

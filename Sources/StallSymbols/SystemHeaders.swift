@@ -1,7 +1,7 @@
 /// Tells functions that a system header defines from those that the program's authors wrote.
 ///
 /// Templates and inline functions of `/usr/include` and of the compilers become code of the program that uses them. Only
-/// DWARF says where they come from. Pure; no file is looked at.
+/// DWARF says where they come from. Pure; reads no file.
 enum SystemHeaders {
   /// Whether a file is a system header.
   ///

@@ -5,9 +5,9 @@ import ArgumentParser
 struct Stalld: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "stalld",
-    abstract: "Finds out what blocks the main loops of this machine's services.",
+    abstract: "Finds the code that blocks the event loops of this machine's services.",
     discussion: """
-      Data goes to standard output, talk to standard error. Exit codes: 0 done, 1 failed, 64 wrong use.
+      Data goes to standard output, messages go to standard error. Exit codes: 0 success, 1 failure, 64 usage error.
       """,
     version: stalldVersion,
     subcommands: [

@@ -251,7 +251,7 @@ import Testing
     await #expect(throws: Failure.self) { try await loop.result { throw Failure() } }
     thread.stop()
     let error = await #expect(throws: Loop.Ended.self) { try await loop.result {} }
-    #expect(error?.description == "the loop's thread ended before the work could run")
+    #expect(error?.description == "the loop's thread exited before the work ran")
   }
 
   @Test func aResultThatIsNeverComputedIsAnError() async throws {

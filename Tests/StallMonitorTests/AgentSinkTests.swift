@@ -231,8 +231,8 @@ extension WatchedHosts {
       let complaints = victim.talk.split(separator: "\n").filter { $0.hasPrefix("stallmonitor: the agent's settings") }
       #expect(complaints.count == (way == "hand-out" ? 1 : 0))
       if way == "hand-out" {
-        #expect(victim.talk.contains(#"threshold: "soon" is not usable; allowed: from "1ms" to "60min""#))
-        #expect(victim.talk.contains("budget: -1 is not usable"))
+        #expect(victim.talk.contains(#"threshold: "soon" is invalid; allowed: from "1ms" to "60min""#))
+        #expect(victim.talk.contains("budget: -1 is invalid"))
       }
     }
 
@@ -456,7 +456,7 @@ extension WatchedHosts {
     func badPathIsNamed(sink: String) throws {
       let victim = try Victim.run("compute", milliseconds: 1, environment: ["STALLMONITOR_SINK": sink])
       #expect(victim.status == 0)
-      #expect(victim.talk.contains("STALLMONITOR_SINK=\(sink) is not usable; allowed: stdout; file: and a path"))
+      #expect(victim.talk.contains("STALLMONITOR_SINK=\(sink) is invalid; allowed: stdout; file: and a path"))
       #expect(victim.talk.contains("watching=false"))
     }
   }

@@ -45,7 +45,7 @@ struct BadInputTests {
       try StallMonitor.start(configuration, environment: Environment([:]))
     }
     #expect(error == .sinkCannotBeOpened(sink: "file:\(path)", reason: reason))
-    #expect(error?.description.contains("the sink file:\(path) cannot be opened: \(reason); allowed: ") == true)
+    #expect(error?.description.contains("cannot open the sink file:\(path): \(reason); allowed: ") == true)
   }
 
   private func expectError(_ configuration: StallMonitorConfiguration, naming key: String, _ allowed: String) {
@@ -69,7 +69,7 @@ struct BadInputTests {
   }
 
   @Test(arguments: [
-    (["STALLMONITOR_ABORT_AFTER": "soon"], "STALLMONITOR_ABORT_AFTER=soon is not usable", "30s; or off"),
+    (["STALLMONITOR_ABORT_AFTER": "soon"], "STALLMONITOR_ABORT_AFTER=soon is invalid", "30s; or off"),
     (["STALLMONITOR_ABORT_AFTER": "61min"], "STALLMONITOR_ABORT_AFTER=61min", "60min"),
     (["STALLMONITOR_ABORT_AFTER": "100ms"], "STALLMONITOR_ABORT_AFTER=100ms", "from the threshold (0.25 seconds)"),
     (["STALLMONITOR_THRESHOLD": "1min"], "STALLMONITOR_THRESHOLD=1min", "abort after 30.0 seconds"),
@@ -96,7 +96,7 @@ struct BadInputTests {
     let victim = try Victim.run("started-again")
     #expect(victim.status == 0)
     for place in ["twice", "elsewhere"] {
-      #expect(victim.talk.contains("\(place)=the main loop is watched already by another StallMonitor of this process"))
+      #expect(victim.talk.contains("\(place)=another StallMonitor of this process already watches the main loop"))
     }
     #expect(victim.talk.contains("after-stop=true"))
   }

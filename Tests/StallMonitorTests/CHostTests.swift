@@ -126,7 +126,7 @@ extension WatchedHosts {
       #expect(
         victim.talk.contains(
           "stallmonitor_options.sink is \"syslog\"; allowed: stdout; file: and a path"))
-      #expect(victim.talk.contains("another loop is watched as \"one\""))
+      #expect(victim.talk.contains("another loop is already watched as \"one\""))
     }
 
     @Test func disabledByTheOperatorTheHostGoesOn() throws {

@@ -24,7 +24,7 @@ extension WatchedHosts {
         #expect(["unknown", "starved"].contains(report.cause))
       }
       if ended.cause == "unknown" {
-        #expect((ended["message"] as? String ?? "").contains("it ran 302 callouts, the longest for "))
+        #expect((ended["message"] as? String ?? "").contains("302 callouts ran, the longest for "))
       }
     }
 

@@ -20,7 +20,7 @@ extension WatchedHosts {
       let ended = try #require(victim.reports.last)
       // It counts from the beat, which comes within one threshold.
       #expect(ended.duration >= 900 - 250 - 100)
-      #expect((ended["message"] as? String)?.contains("stood still for at least") == true)
+      #expect((ended["message"] as? String)?.contains("blocked for at least") == true)
       #expect(victim.facts["errno"] == "0", "the call is not interrupted")
     }
 
@@ -44,7 +44,7 @@ extension WatchedHosts {
       #expect(victim.reports.isEmpty)
     }
 
-    /// The record of a stall that the process ends in is kept for this kind too.
+    /// The stall record that the process ends in is kept for this kind too.
     @Test func stallThatTheProcessIsKilledInIsToldByTheNextStart() throws {
       let state = try ScratchDirectory.inMemory()
       let environment = ["STALLMONITOR_STATE_DIRECTORY": state.path]

@@ -209,7 +209,7 @@ extension WatchedHosts {
       #expect(restarted.status == 0)
       #expect(restarted.facts["watching"] == "true")
       #expect(restarted.reports.isEmpty)
-      let said = restarted.talk.split(separator: "\n").filter { $0.contains(" is left alone: ") }
+      let said = restarted.talk.split(separator: "\n").filter { $0.contains(" is ignored: ") }
       #expect(said.count == count, "\(restarted.talk)")
       for file in state.files { #expect(said.count { $0.contains("/\(file) ") } == 1) }
       #expect(state.files.count == count)

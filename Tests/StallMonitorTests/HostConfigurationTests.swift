@@ -20,7 +20,7 @@ struct HostConfigurationTests {
     let lines = victim.talk.split(separator: "\n").filter { !$0.hasPrefix("victim: ") }
     #expect(lines.count == 1)
     let line = try #require(lines.first)
-    #expect(line.contains(variable) && line.contains(value) && line.contains(allowed) && line.contains("unwatched"))
+    #expect(line.contains(variable) && line.contains(value) && line.contains(allowed) && line.contains("unmonitored"))
   }
 
   @Test func misspeltVariableIsNamedAndTheHostIsWatched() throws {

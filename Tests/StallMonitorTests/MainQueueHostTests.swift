@@ -31,7 +31,7 @@ extension WatchedHosts {
       #expect(ended.duration > 250 && ended.duration < 2500, sourceLocation: sourceLocation)
       #expect(ended["thread", "id"] as? Int != ended["process", "pid"] as? Int, sourceLocation: sourceLocation)
       #expect(
-        (ended["message"] as? String)?.hasPrefix("main queue did not answer for") == true,
+        (ended["message"] as? String)?.hasPrefix("main queue did not respond for") == true,
         sourceLocation: sourceLocation)
     }
 
@@ -90,7 +90,7 @@ extension WatchedHosts {
       let ended = try #require(victim.reports("stall.ended").first)
       #expect(ended.cause == "starved")
       #expect(ended.stack.isEmpty && ended.culprit == "" && ended["thread"] == nil)
-      #expect((ended["message"] as? String)?.contains("no thread of libdispatch's pool has taken it") == true)
+      #expect((ended["message"] as? String)?.contains("no thread of libdispatch's pool has run it") == true)
       #expect(ended["stall", "capture", "failure"] as? String == "no thread serves the loop")
       let started = try #require(victim.reports("stall.started").first)
       let others = started["threads"] as? [[String: Any]] ?? []

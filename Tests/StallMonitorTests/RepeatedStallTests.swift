@@ -77,7 +77,7 @@ extension WatchedHosts {
     func valueThatCannotBeUsedIsNamed(variable: String, value: String) throws {
       let victim = try Victim.run("compute", environment: [variable: value])
       #expect(victim.facts["watching"] == "false")
-      #expect(victim.talk.contains("\(variable)=\(value) is not usable; allowed: "))
+      #expect(victim.talk.contains("\(variable)=\(value) is invalid; allowed: "))
     }
 
     @Test(arguments: Victim.Build.allCases)
@@ -118,7 +118,7 @@ extension WatchedHosts {
       let victim = try Victim.run("compute", environment: ["STALLMONITOR_STATE_DIRECTORY": state.path])
       let ended = try #require(victim.reports("stall.ended").first)
       #expect(ended["stall", "detail"] == nil)
-      #expect(victim.talk.contains("no detail file in \(state.path)/stalls: "))
+      #expect(victim.talk.contains("cannot write detail files in \(state.path)/stalls: "))
     }
   }
 }

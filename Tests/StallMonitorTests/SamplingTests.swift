@@ -28,7 +28,7 @@ extension WatchedHosts {
     func badValue(value: String) throws {
       let victim = try Victim.run("compute", environment: ["STALLMONITOR_SAMPLING": value])
       #expect(victim.reports.isEmpty)
-      #expect(victim.talk.contains("STALLMONITOR_SAMPLING=\(value) is not usable; allowed: "))
+      #expect(victim.talk.contains("STALLMONITOR_SAMPLING=\(value) is invalid; allowed: "))
     }
   }
 }

@@ -53,15 +53,15 @@ extension WatchedHosts {
       let victim = try Victim.run("loop-errors")
       #expect(victim.status == 0)
       let expected = [
-        "main": "the loop is watched already, as \"main\"",
-        "main_name": "another loop is watched as \"main\"",
+        "main": "the loop is already watched as \"main\"",
+        "main_name": "another loop is already watched as \"main\"",
         "empty": "the loop's name is \"\"; allowed: 1 to 64 bytes",
         "long": "allowed: 1 to 64 bytes",
         "threshold": "the loop's threshold is 1e-05 seconds; allowed: from 1 ms to 1 h",
-        "twice": "the loop is watched already, as \"alpha\"",
-        "foundation": "this process has no CoreFoundation",
-        "ended": "the thread of the loop \"late\" has ended",
-        "ended_again": "the thread of the loop \"late\" has ended",
+        "twice": "the loop is already watched as \"alpha\"",
+        "foundation": "this process does not use CoreFoundation",
+        "ended": "the thread of the loop \"late\" has exited",
+        "ended_again": "the thread of the loop \"late\" has exited",
         "stopped": "the monitor does not watch",
       ]
       #expect(victim.facts["good"] == "none")

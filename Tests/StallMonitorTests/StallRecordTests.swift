@@ -126,7 +126,7 @@ struct StallRecordTests {
     }
     for count in [0, 1, 4095, 12_288, whole.count - 1] {
       let content = whole.prefix(count).withUnsafeBytes { StallRecord.read($0) }
-      #expect(content == .unusable(reason: "it has a wrong size"))
+      #expect(content == .unusable(reason: "its size is wrong"))
     }
   }
 
@@ -139,7 +139,7 @@ struct StallRecordTests {
   func whatIsNoReportIsNotTold(text: String) throws {
     let records = try RecordDirectory()
     _ = try records.record(Array(text.utf8))
-    #expect(try records.content() == .unusable(reason: "it holds no report"))
+    #expect(try records.content() == .unusable(reason: "it contains no report"))
   }
 
   @Test func invalidTextIsNotTold() throws {
@@ -147,7 +147,7 @@ struct StallRecordTests {
     var line = Self.line("a")
     line[line.count - 5] = 0xff
     _ = try records.record(line)
-    #expect(try records.content() == .unusable(reason: "it holds no report"))
+    #expect(try records.content() == .unusable(reason: "it contains no report"))
   }
 
   // MARK: Whose record it is

@@ -50,7 +50,7 @@ extension WatchedHosts {
       #expect(report["task", "priority"] as? String == "medium")
       #expect(report["log.level"] as? String == "info", "nobody waited")
       #expect(report["stall", "evidence", "starves"] == nil)
-      #expect((report["message"] as? String)?.hasPrefix("a task held its thread for ") == true)
+      #expect((report["message"] as? String)?.hasPrefix("a task blocked its thread for ") == true)
       #expect(report["thread", "id"] as? Int != report["process", "pid"] as? Int)
       let functions = report["stall", "path", "functions"] as? [String] ?? []
       #expect(functions.prefix(1) == ["Store.load(_:)"])
@@ -75,7 +75,7 @@ extension WatchedHosts {
       let report = try expectOneStall(run("named"), in: "load", cause: "sleep")
       #expect(report["task", "name"] as? String == "order 4711")
       #expect((report["task", "id"] as? Int ?? 0) > 0)
-      #expect((report["message"] as? String)?.hasPrefix("task \"order 4711\" held its thread for ") == true)
+      #expect((report["message"] as? String)?.hasPrefix("task \"order 4711\" blocked its thread for ") == true)
     }
 
     /// The actor runs a hundred other tasks in the same run.

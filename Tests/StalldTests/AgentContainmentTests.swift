@@ -63,7 +63,7 @@ struct AgentContainmentTests {
     #expect(client.next()?.contains("@timestamp") == true)
     #expect(client.isAcknowledged(1))
     client.send(#"{"hello":{"protocol":1,"service":{"name":"web"},"spooled":-3}}"#)
-    #expect(client.next()?.contains("hello.spooled is no count") == true)
+    #expect(client.next()?.contains("hello.spooled is not a count") == true)
     client.send(line)
     #expect(client.isAcknowledged(3))
     #expect(try agent.lines().count == 1)

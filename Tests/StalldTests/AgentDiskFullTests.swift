@@ -24,7 +24,7 @@ struct AgentDiskFullTests {
     Thread {
       for id in 1...count { client.send(AgentClient.report(id: id, filler: 20)) }
     }.start()
-    agent.expect("it says that the file takes nothing") { agent.said.contains("No space left on device") }
+    agent.expect("it logs that the file is not accepting writes") { agent.said.contains("No space left on device") }
     #expect(agent.process.isRunning)
     // Somebody makes room, bit by bit: what is there is read, and taken away as a shipper would after it was rotated.
     var seen: [String] = []
@@ -47,7 +47,7 @@ struct AgentDiskFullTests {
       try? FileManager.default.removeItem(at: rotated)
       try FileManager.default.moveItem(at: file, to: rotated)
       agent.signal(SIGHUP)
-      agent.expect("the file is made anew") { FileManager.default.fileExists(atPath: file.path) }
+      agent.expect("the file is created again") { FileManager.default.fileExists(atPath: file.path) }
       // What was written between the reading and the rename.
       let rest = try String(contentsOf: rotated, encoding: .utf8)
       seen += rest.dropFirst(settled.count).split(separator: "\n").map(String.init)
@@ -59,6 +59,6 @@ struct AgentDiskFullTests {
       _ = try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
     }
     #expect(client.isAcknowledged(count))
-    agent.expect("it says that the file takes lines again") { agent.said.contains("takes lines again") }
+    agent.expect("it logs that the file accepts writes again") { agent.said.contains("accepts writes again") }
   }
 }

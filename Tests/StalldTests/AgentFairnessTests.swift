@@ -97,7 +97,7 @@ struct AgentFairnessTests {
       say("done")
       """)
     #expect(said == "done\n")
-    #expect(agent.said.contains("more than 50 lines a second (limits.lines_per_second)"))
+    #expect(agent.said.contains("more than 50 lines per second (limits.lines_per_second)"))
     kill(flooder.process.processIdentifier, SIGKILL)
     // Those that are on their way are written by then.
     usleep(100_000)
@@ -256,10 +256,10 @@ struct AgentFairnessTests {
       say(" ".join(s.recv(24).decode() for s in all))
       """)
     #expect(said.components(separatedBy: "acknowledged").count - 1 == 5)
-    #expect(agent.said.contains("half of its user's (limits.connections_per_user)"))
+    #expect(agent.said.contains("half of its user's limit (limits.connections_per_user)"))
   }
 
-  @Test("while a file takes nothing, one user's reports do not take all memory")
+  @Test("while a file is not accepting writes, one user's reports do not take all memory")
   func memory() throws {
     let agent = try agent(
       "limits: { memory: 1MiB, lines_per_second: 100000 }",
@@ -269,7 +269,7 @@ struct AgentFairnessTests {
       ])
     let greedy = try client(Self.evil, agent, Self.flood)
     defer { kill(greedy.process.processIdentifier, SIGKILL) }
-    agent.expect("its user waits") { agent.said.contains("of user \(Self.evil) wait for them (limits.memory)") }
+    agent.expect("its user waits") { agent.said.contains("of user \(Self.evil) are queued (limits.memory)") }
     let other = try client(Self.honest, agent, "s = connect(); s.sendall(report(1)); s.recv(1)")
     defer { kill(other.process.processIdentifier, SIGKILL) }
     try agent.expect("the other one's line is taken in") {
@@ -289,7 +289,7 @@ struct AgentFairnessTests {
       for s in all: s.sendall(b"x" * 60000)
       say(all[4].recv(200).decode())
       """)
-    #expect(said.contains("its user has too much in lines that are not finished (limits.memory)"))
+    #expect(said.contains("unfinished lines of its user use too much memory (limits.memory)"))
     #expect(try agent.status().connections >= 1)
   }
 

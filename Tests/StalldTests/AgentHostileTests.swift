@@ -65,7 +65,7 @@ struct AgentHostileTests {
     #expect(flooding.isAcknowledged(1200))
     done.wait()
     #expect(try agent.lines().count == 1220)
-    #expect(agent.said.contains("more than 200 lines a second"))
+    #expect(agent.said.contains("more than 200 lines per second"))
   }
 
   // The agent's own monitor has one, too.

@@ -54,7 +54,7 @@ struct AgentIngestTests {
     client.send(good)
     #expect(client.isAcknowledged(bad.count + 1))
     #expect(try agent.lines().count == 1)
-    #expect(agent.said.contains("is refused"))
+    #expect(agent.said.contains("was refused"))
     #expect(agent.said.contains("process \(getpid())"))
   }
 

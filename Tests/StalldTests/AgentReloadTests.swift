@@ -54,13 +54,13 @@ struct AgentReloadTests {
     try text.replacing("\(agent.scratch.url.path)/details", with: detailsFile.path)
       .write(to: file, atomically: true, encoding: .utf8)
     let details = try reload(agent)
-    #expect(details.status == 1 && details.errors.contains("details stay where they were"), "\(details.errors)")
+    #expect(details.status == 1 && details.errors.contains("details.directory is unchanged"), "\(details.errors)")
 
     try text.replacing("socket: { path", with: "socket: { mode: \"0600\", path")
       .write(to: file, atomically: true, encoding: .utf8)
     let restart = try reload(agent)
     #expect(restart.status == 0)
-    #expect(restart.errors == "stalld reload: a restart is needed for socket.mode\n")
+    #expect(restart.errors == "stalld reload: restart the agent to apply socket.mode\n")
   }
 
   @Test("it finds the agent by the settings, even if these have mistakes; no agent is a failure")
@@ -74,7 +74,7 @@ struct AgentReloadTests {
     #expect(refused.status == 1 && refused.errors.contains("limts: no such key"))
     #expect(agent.stop() == 0)
     let gone = try Program.run(stalld, ["reload", "--config", file])
-    #expect(gone.status == 1 && gone.errors.contains("no agent answers"))
+    #expect(gone.status == 1 && gone.errors.contains("no agent responds"))
   }
 
   @Test("who is neither root nor the agent's own user may not reload", .enabled(if: getuid() == 0, "not root"))

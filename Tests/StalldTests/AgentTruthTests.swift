@@ -87,7 +87,7 @@ struct AgentTruthTests {
       let end = try #require(ends.first)
       #expect(told.first?.event == "stall.started")
       #expect(end.duration >= 890, "all of it, and not what had passed when it was last told of")
-      #expect((end["message"] as? String)?.contains(" stood still for ") == true)
+      #expect((end["message"] as? String)?.contains(" blocked for ") == true)
     }
     #expect(try !agent.reports().contains { $0.event == "stall.fatal" })
     try agent.expectValidLines()
@@ -250,7 +250,7 @@ struct AgentTruthTests {
       kill(crowd.processIdentifier, SIGKILL)
     }
     try agent.expect("their stalls") { try agent.lines().count == 66 }
-    agent.expect("the first one has to give way") { agent.said.contains("have left in mid-stall") }
+    agent.expect("the first one has to give way") { agent.said.contains("disconnected during a stall") }
     try Data().write(to: URL(fileURLWithPath: agent.socketPath + ".go"))
     try agent.expect("the end of one of them") { try agent.reports().contains { $0.event == "stall.fatal" } }
     kill(early.processIdentifier, SIGKILL)

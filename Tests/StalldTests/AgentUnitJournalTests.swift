@@ -18,7 +18,7 @@ extension SystemdTests.AgentUnit {
     // The first five are known to the agent.
     let run = "systemd-run --quiet --property StandardOutput=file:/run/delivered"
     #expect(try machine.shell("\(run) \(deliver) 8").status == 0)
-    try waitUntil { try machine.shell("stalld status").output.contains("stdout takes nothing") }
+    try waitUntil { try machine.shell("stalld status").output.contains("stdout not accepting writes") }
     #expect(try machine.shell("cat /run/delivered").output == "")
     #expect(try machine.startJournal().status == 0)
     try waitUntil { try machine.shell("cat /run/delivered").output.hasPrefix("delivered 8 ") }

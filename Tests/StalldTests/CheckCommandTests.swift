@@ -48,7 +48,8 @@ struct CheckCommandTests {
     ] { #expect(lines.count { $0 == line } == 1, "\(line)") }
     #expect(checked.errors.contains("metrics.listen = 127.0.0.1:9464: the unit has no network"))
     #expect(
-      checked.errors.contains("outputs[1].path = /home/a/b.jsonl: the unit may not write there, and /home is hidden"))
+      checked.errors.contains(
+        "outputs[1].path = /home/a/b.jsonl: the unit does not allow writes there, and /home hides the directory"))
     #expect(checked.errors.contains("/etc/systemd/system/stalld.service.d/settings.conf"))
     // What lies where the unit may write needs nothing.
     let usual = try file(

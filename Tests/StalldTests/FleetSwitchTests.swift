@@ -12,7 +12,7 @@ struct FleetSwitchTests {
   /// A service that stalls again and again, for 150 ms each.
   private final class Service {
     let process: Process
-    /// In memory, where the record of a stall lies that it is killed in.
+    /// In memory, where the stall record lies that it is killed in.
     private let state = URL(fileURLWithPath: "/dev/shm/stalld-test-\(UUID().uuidString)")
     private let words: URL
 
@@ -129,7 +129,7 @@ struct FleetSwitchTests {
       try agent.expect("stalls with a stack again") {
         try agent.reports().last?["stall", "capture", "method"] as? String != nil && !stalls(agent).isEmpty
       }
-      #expect(!service.said.contains("not usable"))
+      #expect(!service.said.contains("is invalid"))
     }
     try reload(agent, ", captures: blocked-only")
     let blocked = try Service(agent, "sleep")

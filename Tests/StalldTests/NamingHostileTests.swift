@@ -52,7 +52,7 @@ struct NamingHostileTests {
     try expectNoForgery(agent, 2, "control_name")
   }
 
-  @Test("a symbolic link that leads elsewhere later leads to nothing that is not looked at")
+  @Test("a symbolic link that changes its target later is checked before it is followed")
   func linkThatIsTurned() throws {
     let fixtures = try NameFixtures()
     let agent = try RunningAgent()
@@ -109,7 +109,7 @@ struct NamingHostileTests {
     try NameFixtures.send([NameFixtures.line(1, frames)], as: NameFixtures.attacker, to: agent)
     try NameFixtures.send([NameFixtures.line(2, [service(fixtures)])], as: NameFixtures.victim, to: agent)
     try expectNoForgery(agent, 2, "true_name")
-    #expect(!agent.said.contains("started again"))
+    #expect(!agent.said.contains("restarting the process"))
   }
 
   enum Heavy: CaseIterable { case bomb, symbols }

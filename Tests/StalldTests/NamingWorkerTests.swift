@@ -4,7 +4,7 @@ import Testing
 
 @testable import stalld
 
-/// The process that names functions: what it may do, and what becomes of lines when it ends or does not answer.
+/// The process that names functions: what it may do, and what becomes of lines when it ends or does not respond.
 @Suite(.serialized, .takingTurns, .timeLimit(.minutes(3))) struct NamingWorkerTests {
   private func library(_ fixtures: NameFixtures, _ name: String = "true_name") throws -> NameFixtures.Frame {
     try fixtures.library(
@@ -63,7 +63,7 @@ import Testing
     #expect(agent.said.contains("was killed by signal 9"))
   }
 
-  @Test("one that does not answer is killed, and the lines go on")
+  @Test("one that does not respond is killed, and the lines go on")
   func hanging() throws {
     let fixtures = try NameFixtures()
     let agent = try RunningAgent("symbolication: { time_limit: 2s }\n")

@@ -38,7 +38,7 @@ struct OTLPLineTests {
       }
     }
     #expect(reason("{\"a\":").hasPrefix("not JSON: a value is missing at byte "))
-    #expect(reason(#"{"message":"hello"}"#) == "no stall report")
+    #expect(reason(#"{"message":"hello"}"#) == "not a stall report")
     #expect(
       reason(#"{"event":{"name":"stall.ended","schema":"2.0"}}"#) == #"event.schema "2.0" is not 1.x"#)
     for time in ["", "yesterday", "2026-13-01T00:00:00Z", "2026-01-01T00:00:00+01:00", "2026-01-01T00:00:00.Z"] {

@@ -39,7 +39,7 @@ final class OutputLossTests {
     try bench.waitUntilDone(20)
     #expect(try OutputBench.numbers(in: path) == Array(10..<20))
     bench.stop()
-    #expect(bench.said.count == 2 && bench.said[1].contains("takes lines again"), "\(bench.said)")
+    #expect(bench.said.count == 2 && bench.said[1].contains("accepts writes again"), "\(bench.said)")
   }
 
   @Test func linesWaitWhileTheirDirectoryIsGone() throws {
@@ -54,7 +54,7 @@ final class OutputLossTests {
     try FileManager.default.removeItem(atPath: directory)
     mkdir(directory, 0o777)
     chown(directory, 65534, 65534)
-    try expectLinesToWait(bench, reason: "belongs to user 65534") {
+    try expectLinesToWait(bench, reason: "now belongs to user 65534") {
       #expect(!FileManager.default.fileExists(atPath: path), "nothing is made there")
       chown(directory, 0, 0)
     }

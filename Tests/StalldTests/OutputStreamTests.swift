@@ -140,7 +140,7 @@ struct OutputStreamTests {
       if error?.description == "file /nowhere/at/all: No such file or directory" { _ = refusals.add(1) }
     }
     bench.writer.replace([.file(.init(path: two)), .file(.init(path: two))]) { error in
-      if error?.description == "outputs[1]: goes to the same place as outputs[0]" { _ = refusals.add(1) }
+      if error?.description == "outputs[1]: writes to the same place as outputs[0]" { _ = refusals.add(1) }
     }
     bench.submit(30..<40)
     try bench.waitUntilDone(40)

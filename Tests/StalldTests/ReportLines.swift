@@ -46,7 +46,7 @@ struct ReportLines {
       ]
     }
     var line: [String: Any] = [
-      "@timestamp": Self.time(count), "log.level": "warn", "message": "main loop stood still",
+      "@timestamp": Self.time(count), "log.level": "warn", "message": "main loop blocked",
       "event": ["name": event, "schema": "1.0"],
       "stall": [
         "id": id, "sequence": count + 1, "threshold_ms": 250, "duration_ms": milliseconds, "cause": kind.cause,

@@ -228,9 +228,9 @@ import Testing
     #expect(nowhere.status == 1)
     #expect(nowhere.errors.contains("/nowhere/report.html: No such file or directory"))
     for (arguments, complaint) in [
-      (["--html", "x.html", "--format", "csv"], "--html: goes without --format csv"),
-      (["--details", "/tmp"], "--details: is for --html alone"),
-      (["--diff", "--format", "pprof", file], "--diff: goes with --format table, json and csv, not pprof"),
+      (["--html", "x.html", "--format", "csv"], "--html cannot be combined with --format csv"),
+      (["--details", "/tmp"], "--details needs --html"),
+      (["--diff", "--format", "pprof", file], "--diff supports --format table, json and csv, not pprof"),
     ] {
       let run = try Program.run(stalld, ["report"] + arguments + [file])
       #expect(run.status == 64)

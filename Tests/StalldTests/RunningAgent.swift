@@ -251,7 +251,7 @@ final class AgentClient: @unchecked Sendable {
       #"{"module":"/usr/bin/web","build_id":"6a52383ed409c6a700","offset":"0x\#(String(4096 + $0, radix: 16))"}"#
     }
     return
-      #"{"@timestamp":"\#(time)","log.level":"warn","message":"main loop has stood still for 312 ms: blocked in futex","#
+      #"{"@timestamp":"\#(time)","log.level":"warn","message":"main loop has been blocked for 312 ms: blocked in futex","#
       + #""event":{"name":"\#(event)","schema":"1.0"},"stall":{"id":"\#(stallID)","sequence":\#(sequence),"threshold_ms":250,"#
       + #""duration_ms":312.482,"cause":"lock","evidence":{},"samples":1},"loop":{"name":"main","kind":"loop","phase":"after-waiting"},"#
       + #""process":\#(process ?? #"{"pid":1,"executable":{"path":"/usr/bin/web"}}"#),"service":{"name":"\#(service)"},"host":{"name":"node"},"stack":[\#(frames.joined(separator: ","))]}"#

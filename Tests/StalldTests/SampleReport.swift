@@ -23,7 +23,7 @@ struct SampleReport {
         #","suppressed":{"count":\#($0),"total_ms":\#(milliseconds),"longest_ms":1.000,"window_ms":30000.000}"#
       } ?? ""
     return
-      #"{"@timestamp":"2026-11-21T06:04:01.913864703Z","log.level":"\#(level)","message":"main loop stood still","#
+      #"{"@timestamp":"2026-11-21T06:04:01.913864703Z","log.level":"\#(level)","message":"main loop blocked","#
       + #""event":{"name":"\#(event)","schema":"1.0"},"stall":{"id":"\#(id)","sequence":\#(sequence),"threshold_ms":250.000,"#
       + #""duration_ms":\#(milliseconds),"cause":"\#(cause)","evidence":{},"culprit":\#(Self.quoted(culprit)),"samples":2\#(tally)},"#
       + #""loop":{"name":"main","kind":"loop","phase":"after-waiting"},"process":{"pid":26057,"executable":{"path":"/usr/bin/web"}},"#

@@ -201,13 +201,13 @@ struct SettingsTests {
       flags: .init(
         values: [.init(flag: "--socket", key: "socket.path", text: "here")], outputs: ["file:x"]))
     let expected = [
-      #"F:2: socket.mode = 0999: allowed: three octal digits with a 0 before them, such as "0640""#,
+      #"F:2: socket.mode = 0999: allowed: a 0 and three octal digits, such as "0640""#,
       "F:3: socket.pth: no such key; did you mean path?",
       "F:4: socket.group = no-such-group-here: allowed: the name or number of a group of this machine; or off",
       "F:5: socket.allow.users[1] = no-such-user-here: allowed: the name or number of a user of this machine",
       "F:7: limits.memory = 64XB: allowed: a size from 1MiB to 64GiB, with its unit (B, kB, KiB, MB, MiB, GB, GiB, TB, TiB)",
       "F:8: limits.connections = 0: allowed: a whole number from 1 to 1000000",
-      "F:9: limits.connections: this key is in line 8 already",
+      "F:9: limits.connections: line 8 has the same key",
       "F:12: outputs[0].path = relative.jsonl: allowed: an absolute path",
       "F:13: outputs[0].max_sise: no such key; did you mean max_size?",
       "F:14: outputs[1].type = fille: allowed: file, stdout, syslog",
@@ -217,12 +217,12 @@ struct SettingsTests {
       "F:20: metrics.textfile = /t/stalld.txt: allowed: an absolute path that ends in .prom; or off",
       "F:21: listen: no such key here; did you mean metrics.listen?",
       "F:23: services[0].threshold = 250: allowed: a time from 1ms to 1h, with its unit (us, ms, s, min, h, d)",
-      "F:23: services[0].match: this key is missing; allowed: a name of at most 255 bytes in which *, ? and [a-z] stand for others, such as web*",
+      "F:23: services[0].match: this key is missing; allowed: a glob of at most 255 bytes with *, ? and [a-z], such as web*",
       "F:25: services[1].budget = many: allowed: a whole number from 0 to 10000",
       "F:26: services[1].threads: this is a list of 1; allowed: none, lock-holder, running, all",
       "F:27: control = /run/x.sock: allowed: a mapping of keys to values",
       "STALLD_LIMITS_MEMROY=1: no such variable; did you mean STALLD_LIMITS_MEMORY?",
-      #"STALLD_SOCKET_MODE=x: allowed: three octal digits with a 0 before them, such as "0640""#,
+      #"STALLD_SOCKET_MODE=x: allowed: a 0 and three octal digits, such as "0640""#,
       "--socket here: allowed: an absolute path of at most 107 bytes",
       "--output file:x: allowed: file: and an absolute path; stdout; syslog: and an address (stalld.yaml(5))",
     ]
@@ -236,10 +236,10 @@ struct SettingsTests {
         "a: [1, 2",
         "F:1: not YAML: did not find expected ',' or ']' while parsing a flow sequence that begins in line 1"
       ),
-      ("socket:\n\tpath: /x\n", "F:2: a tab; YAML is indented with spaces"),
-      ("socket: {}\n---\nlimits: {}\n", "F:2: a second document; one is allowed"),
-      ("limits: &x {memory: 2MiB}\n", "F:1: anchors and aliases (&name, *name) are not supported; write the value out"),
-      ("limits: {memory: *m}\n", "F:1: anchors and aliases (&name, *name) are not supported; write the value out"),
+      ("socket:\n\tpath: /x\n", "F:2: a tab; indent YAML with spaces"),
+      ("socket: {}\n---\nlimits: {}\n", "F:2: a second document; only one is allowed"),
+      ("limits: &x {memory: 2MiB}\n", "F:1: anchors and aliases (&name, *name) are not supported; repeat the value"),
+      ("limits: {memory: *m}\n", "F:1: anchors and aliases (&name, *name) are not supported; repeat the value"),
       ("limits: {memory: !!str 2MiB}\n", "F:1: tags (!name) are not supported; write the value alone"),
       ("limits: {memory: }\n", "F:1: limits.memory = : a value is missing; allowed: "),
       ("limits: {memory: {a: b}}\n", "F:1: limits.memory: this is a mapping; allowed: "),
@@ -258,8 +258,8 @@ struct SettingsTests {
   @Test(
     arguments: [
       ("limits: {memory: 2MiB, line_bytes: 1MiB}", "F:1: limits.line_bytes = 1MiB: allowed: at most a quarter"),
-      ("control: {path: /run/stalld/stalld.sock}", "F:1: control.path = /run/stalld/stalld.sock: this is socket.path"),
-      ("outputs:\n  - type: stdout\n  - type: stdout", "F:3: outputs[1] = stdout: an output before it"),
+      ("control: {path: /run/stalld/stalld.sock}", "F:1: control.path = /run/stalld/stalld.sock: socket.path has"),
+      ("outputs:\n  - type: stdout\n  - type: stdout", "F:3: outputs[1] = stdout: an earlier output"),
     ])
   func whatDoesNotGoTogetherIsSaid(_ text: String, _ start: String) throws {
     let said = try mistakes(text)

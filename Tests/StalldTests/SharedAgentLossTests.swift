@@ -8,7 +8,7 @@ extension SharedAgentTests {
     private let shared = SharedMachine.current!
     /// The agent may take so long to notice an output that refuses lines.
     private static let notice = 3.0
-    /// And so long to notice one that takes lines and does not answer.
+    /// And so long to notice one that takes lines and does not respond.
     private static let longNotice = 30.0
 
     /// Ends the observer: between two times it must not have seen once that all is well.

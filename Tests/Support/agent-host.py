@@ -14,7 +14,7 @@ import time
 def report(number, event="stall.ended", sequence=1, **more):
     stack = [{"module": "/usr/bin/web", "offset": hex(4096 + frame)} for frame in range(20)]
     line = {
-        "@timestamp": time.strftime("%Y-%m-%dT%H:%M:%S.999999999Z", time.gmtime()), "log.level": "warn", "message": "main loop stood still for 312 ms",
+        "@timestamp": time.strftime("%Y-%m-%dT%H:%M:%S.999999999Z", time.gmtime()), "log.level": "warn", "message": "main loop blocked for 312 ms",
         "event": {"name": event, "schema": "1.0"},
         "stall": {"id": "%032x" % number, "sequence": sequence, "threshold_ms": 250, "duration_ms": 312.5, "cause": "sleep", "evidence": {}, "samples": 1},
         "loop": {"name": "main", "kind": "loop", "phase": "after-waiting"},

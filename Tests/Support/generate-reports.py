@@ -127,7 +127,7 @@ def fleet():
                 report = base(chance, moment, service, version, host, 0)
                 stall = report["stall"]
                 stall.update(duration_ms=milliseconds, cause=cause, culprit=function, fingerprint=fingerprint(service, function))
-                report["message"] = f"main loop stood still for {milliseconds:.0f} ms in {function}"
+                report["message"] = f"main loop blocked for {milliseconds:.0f} ms in {function}"
                 report["stack"] = [frame(service, function, 42, version), frame(service, "Main.turn() -> ()", 7, version)]
                 if cause == "lock":
                     stall["evidence"] = {"state": "blocked", "wait": "futex(wait): pthread mutex", "lock_holder": 4712, "lock_kind": "mutex"}

@@ -1,4 +1,4 @@
-// What a process that reads strangers' files gives up before it does. In C for prctl(2) and syscall(2), which are variadic, and the macros of
+// Drops the privileges of a process that reads other users' files. In C for prctl(2) and syscall(2), which are variadic, and the macros of
 // a seccomp filter. It can go when Swift imports these.
 #ifndef CLINUX_CONFINE_H
 #define CLINUX_CONFINE_H

@@ -1,4 +1,4 @@
-// CoreFoundation's run loop, if the host has it. Weak references: a host without Foundation does not get it through us, and in one
+// CoreFoundation's run loop, if the service has it. Weak references: a service without Foundation does not get it through us, and in one
 // that is linked statically no symbol can be looked up by name. `import CoreFoundation` alone does not link on Linux.
 // It can go when Swift has weak references to symbols of libraries that may be absent. Declared after CFRunLoop.h of swift-corelibs-foundation.
 #ifndef CLINUX_CORE_FOUNDATION_H

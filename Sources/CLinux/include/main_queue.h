@@ -1,4 +1,4 @@
-// The main dispatch queue, if the host has libdispatch: posting to it, and the word by which libdispatch itself knows who drains it.
+// The main dispatch queue, if the service has libdispatch: posting to it, and the word by which libdispatch itself knows who drains it.
 // `import Dispatch` would give every host libdispatch; and its main queue is a C structure that no other declaration may describe
 // in a header that is imported beside it. It can go when Swift has weak references.
 #ifndef CLINUX_MAIN_QUEUE_H

@@ -1,4 +1,4 @@
-/* stalld's monitor for hosts in C and C++: tells when a loop stands still, and in which function.
+/* stalld's monitor for services in C and C++: reports when an event loop is blocked, and by which function.
  *
  *   #include <stallmonitor.h>                           cc host.c $(pkg-config --cflags --libs stallmonitor)
  *
@@ -13,11 +13,11 @@
  *
  * For libuv and GLib there are stallmonitor_uv.h and stallmonitor_glib.h.
  *
- * The environment's STALLMONITOR_ variables win over what is said here, so that an operator can change a service that is
+ * The environment's STALLMONITOR_ variables override the options, so that an operator can change a service that is
  * built: STALLMONITOR_ENABLED=false, STALLMONITOR_THRESHOLD=100ms, STALLMONITOR_SINK=file:PATH and the others of README.md. What
  * cannot be used of them is named on standard error, and the service goes on, unwatched.
  *
- * No function ends the process, throws, or fails with NULL as its handle; a host may ignore all results. A function may be
+ * No function ends the process, throws, or fails with NULL as its handle; a service may ignore all results. A function may be
  * called from any thread unless it says otherwise, and never from a signal handler. One monitor watches a process: do not start this
  * library in a process whose Swift code starts a StallMonitor of its own. The library stays loaded after dlclose(3).
  */
@@ -47,7 +47,7 @@ enum {
 
 /* How to watch. Begin with STALLMONITOR_OPTIONS; 0 or NULL is the default. The strings are copied. */
 typedef struct stallmonitor_options {
-  /* sizeof(stallmonitor_options) as the host was built with: later versions only add, and what an earlier one lacks has its default. */
+  /* sizeof(stallmonitor_options) as the service was built with: later versions only add, and what an earlier one lacks has its default. */
   size_t size;
   /* How long a turn may take before it is a stall, for loops that do not say: 1 to 3600000. The default is 250. */
   unsigned threshold_ms;
@@ -72,7 +72,7 @@ int stallmonitor_start(const stallmonitor_options *options);
  * are to be destroyed as ever. Does nothing if it has not been started. */
 void stallmonitor_stop(void);
 
-/* Overlooks all loops' turns until as many calls of stallmonitor_resume(), for work that is known to be slow. A stall that is told
+/* Overlooks all loops' turns until as many calls of stallmonitor_resume(), for work that is known to be slow. A stall that is reported
  * already is followed to its end. */
 void stallmonitor_pause(void);
 void stallmonitor_resume(void);
@@ -92,7 +92,7 @@ typedef struct stallmonitor_loop stallmonitor_loop;
  * thread. The thread gets an alternate signal stack, if it has none, and keeps it for the rest of its life.
  *   name          in reports: 1 to 64 bytes of UTF-8, and no other loop's of the process.
  *   threshold_ms  how long a turn may take before it is a stall, 1 to 3600000; 0 for the monitor's own, which the
- *                 operator can change, also through stalld while the service runs. Any other stays what is said here.
+ *                 operator can change, also through stalld while the service runs. Any other stays as set here.
  * Returns NULL if that cannot be (stallmonitor_error_text() says why); the other functions take NULL and do nothing. */
 stallmonitor_loop *stallmonitor_loop_create(const char *name, unsigned threshold_ms);
 
@@ -105,7 +105,7 @@ void stallmonitor_loop_busy(stallmonitor_loop *loop);
 void stallmonitor_loop_idle(stallmonitor_loop *loop);
 
 /* Ends the watch and frees the handle. On the loop's thread a turn that is under way ends as well; from another thread a stall that
- * lasts is told as ended, with "watch_ended". The loop's thread must not use the handle at the same time or later. Also once for
+ * is in progress is reported as ended, with "watch_ended". The loop's thread must not use the handle at the same time or later. Also once for
  * each handle whose thread has ended. */
 void stallmonitor_loop_destroy(stallmonitor_loop *loop);
 

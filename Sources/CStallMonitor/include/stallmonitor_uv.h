@@ -7,7 +7,7 @@
  *   stallmonitor_uv_stop(&watch);       // before uv_loop_close()
  *
  * libuv calls the callbacks of descriptors, requests and uv_async_send() inside of its own poll, before any uv_check_t: with uv_prepare_t
- * and uv_check_t alone the loop would count as waiting while they run, and a stall in them would never be told. So the loop
+ * and uv_check_t alone the loop would count as waiting while they run, and a stall in them would never be reported. So the loop
  * waits here, in a uv_prepare_t, until libuv has something to do or a timer is due, and libuv's own poll then never waits. That costs a turn one
  * poll(2) more, and a loop that has just begun to watch a descriptor one pass more.
  *
@@ -22,7 +22,7 @@
 #include <string.h>
 #include <uv.h>
 
-/* Before, uv_backend_timeout() did not say that a descriptor waits to be told to the kernel (github.com/libuv/libuv/pull/1568). */
+/* Before, uv_backend_timeout() ignored descriptors that are not yet registered with the kernel (github.com/libuv/libuv/pull/1568). */
 #define STALLMONITOR_UV_VERSION 0x012c02
 #if UV_VERSION_HEX < STALLMONITOR_UV_VERSION
 #error "stallmonitor_uv.h needs libuv 1.44.2 or later"
@@ -58,7 +58,7 @@ static inline void stallmonitor_uv_before_poll(uv_prepare_t *handle) {
 }
 
 /* Begins, on the loop's thread. Keeps no loop alive. Returns 0; without a monitor the loop runs as ever, and the result is
- * stallmonitor_error_code(); with an older libuv than the host was built with, STALLMONITOR_INVALID. */
+ * stallmonitor_error_code(); with an older libuv than the service was built with, STALLMONITOR_INVALID. */
 static inline int stallmonitor_uv_start(stallmonitor_uv *self, uv_loop_t *loop, const char *name, unsigned threshold_ms) {
   memset(self, 0, sizeof *self);
   if (uv_version() < STALLMONITOR_UV_VERSION) return STALLMONITOR_INVALID;

@@ -66,7 +66,7 @@ struct csymbols_identity {
   bool has_symtab, has_dwarf;
 };
 
-// Opens a regular file that a client has named, and looks at each step on the way. -1 if it cannot be had, or if the last
+// Opens a regular file that a client has named, and checks each step of its path. -1 if it cannot be had, or if the last
 // step of a way that others can change is a symbolic link.
 //
 // *is_trusted says that the file, and each directory and link on the way, is root's (or this process's own user's), and that

@@ -27,7 +27,7 @@ void cunwind_threads_need_timer(bool need);
 /// Takes back the alternate stack that the calling thread, which is about to end, was given.
 void cunwind_thread_ends(void);
 
-/// Whether the thread was prepared, and its alternate stack had room for the capture's handler when it was last noted.
+/// Whether the thread was prepared, and its alternate stack had space for the capture's handler when it was last noted.
 bool cunwind_thread_is_prepared(int32_t thread);
 
 #endif

@@ -16,7 +16,7 @@ const char *cunwind_load(void);
 enum cunwind_end {
   /// The outermost frame was reached: the unwind information says that there is no caller.
   CUNWIND_END_OUTERMOST = 0,
-  /// There were more frames than room.
+  /// There were more frames than space.
   CUNWIND_END_LIMIT = 1,
   /// The next frame could not be found.
   CUNWIND_END_LOST = 2,
@@ -41,7 +41,7 @@ typedef struct cunwind_backtrace {
   enum cunwind_end end;
   /// A frame was found by scanning the stack or by following a frame pointer without unwind information.
   bool approximate;
-  /// Stack outside the copy was read, as it was during the unwinding: right if the thread has stood still until its
+  /// Stack outside the copy was read, as it was during the unwinding: correct if the thread has been blocked until its
   /// end.
   bool read_live;
   /// It was lost in code of no module: made at run time, or unloaded since.

@@ -10,7 +10,7 @@
 #include "../unwinder.h"
 #include "code.h"
 
-// Frames between a recovered frame and the stack pointer that a scan looks at: 64 KiB.
+// Frames between a recovered frame and the stack pointer that a scan reads: 64 KiB.
 #define SCAN_LIMIT 8192u
 
 enum cunwind_match cunwind_match_call(cunwind_unwinder *u, uint64_t return_address, uint64_t *target) {

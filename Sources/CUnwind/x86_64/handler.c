@@ -13,7 +13,7 @@
 
 #define UNSANITIZED __attribute__((no_sanitize("address", "thread")))
 
-// rt_sigprocmask copies the set before it looks at what is to be done with it (kernel/signal.c), so with an operation
+// rt_sigprocmask copies the set before it checks the operation (kernel/signal.c), so with an operation
 // that does not exist it answers EINVAL for a set that can be read, and changes nothing. No filter can forbid the call:
 // the C library makes it in every pthread_create.
 bool cunwind_arch_is_readable(uint64_t address) {

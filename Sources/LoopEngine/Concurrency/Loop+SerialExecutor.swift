@@ -9,7 +9,9 @@ extension Loop: SerialExecutor {
   public func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
     let accepted = perform(name: "actor job") { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
-    if !accepted { fatalError("an actor used its loop after the loop's thread had ended") }
+    if !accepted {
+      fatalError("an actor ran on a loop whose thread has exited; keep the loop's thread alive as long as the actor")
+    }
   }
 
   /// The loop as the runtime refers to it.

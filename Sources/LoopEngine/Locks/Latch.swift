@@ -1,7 +1,9 @@
 import CLinux
 import Synchronization
 
-/// Opens once; whoever waits for it sleeps in a futex.
+/// A latch that opens once.
+///
+/// Waiting threads sleep in a futex.
 final class Latch: Sendable {
   private let word = Atomic<UInt32>(0)
 

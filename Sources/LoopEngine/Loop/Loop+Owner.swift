@@ -10,7 +10,7 @@ extension Loop {
   func assertOwner(_ function: StaticString = #function) {
     #if DEBUG
     assert(
-      isOwner || isBeyondOwnership, "Loop.\(function) touches what belongs to the loop's thread, on another thread")
+      isOwner || isBeyondOwnership, "Loop.\(function) must be called on the loop's thread; use perform to get there")
     #endif
   }
 

@@ -314,7 +314,7 @@ extension Loop {
         if index + 1 < answer.count { DescriptorTable.prefetch(clinux_epoll_token(base + index + 1)) }
         let events = base[index].events
         let isAsAnswered = answer.changes == descriptors.changes
-        // Then the kernel has said what it was asked for and no more, and the source itself need not be looked at.
+        // Then the kernel has said what it was asked for and no more, and the source itself need not be checked.
         if isAsAnswered && !mode.poller.mayHoldOrphans && !hasUnmadeChanges
           && !DescriptorSource.Readiness.dependsOnInterest(events)
         {

@@ -8,7 +8,7 @@ extension Loop {
   /// - Parameters:
   ///   - mode: Whose descriptors count.
   ///   - events: Where the kernel writes what it found.
-  ///   - deadline: When to be back, `.max` for never; not looked at unless `mayBlock`.
+  ///   - deadline: The latest time to return, `.max` for never; ignored unless `mayBlock`.
   ///   - mayBlock: Whether to sleep when there is nothing.
   /// - Returns: How many events there are.
   // Transparent: as `@inline(__always)` it is left out of a run that has grown too large, and costs a return (see `run`).
@@ -33,7 +33,7 @@ extension Loop {
       if count > 0 || !mode.poller.isOpen { return count }
     }
     if deadline != .max && !arm(deadline) { return poll(mode, events, timeout: 0) }
-    // Announced before the last look at the inbox, inside its lock: a post comes either before this and is seen, or
+    // Announced before the last check of the inbox, inside its lock: a post comes either before this and is seen, or
     // after it and wakes.
     let timeout: Int32 = inbox.prepareToSleep() ? -1 : 0
     counters.waitBegins()
@@ -87,7 +87,7 @@ extension Loop {
     return token < Poller.firstSourceToken && (token != Poller.mainQueueToken || isServingMainQueue)
   }
 
-  /// Asks again where there was room for one event and the loop's own has taken it: watched for edges, it comes once.
+  /// Asks again where there was space for one event and the loop's own has taken it: watched for edges, it comes once.
   @inline(never)
   private func pollBehindOwnEvent(_ mode: ModeState, _ events: UnsafeMutableBufferPointer<epoll_event>) -> Int {
     assertOwner()

@@ -1,7 +1,7 @@
 import Glibc
 
 extension Loop {
-  /// Ends the loop with its thread: nothing runs any more, everything is invalid and let go of.
+  /// Ends the loop with its thread: nothing runs any more, and everything is invalidated and released.
   ///
   /// On the loop's thread, once.
   func tearDown() {
@@ -38,7 +38,7 @@ extension Loop {
     let watches = descriptors.all
     descriptors.removeAll()
     let uncalled = descriptors.takeUncalled()
-    // Who keeps a source keeps this object, and need not keep the room for all of them.
+    // Who keeps a source keeps this object, and need not keep the space for all of them.
     descriptors = DescriptorTable()
     for source in watches + uncalled { source.invalidate() }
     if timerDescriptor >= 0 { close(timerDescriptor) }

@@ -175,7 +175,7 @@ public final class Loop: @unchecked Sendable {
   @inline(never)
   private func requireOwnerSlowly(_ function: StaticString) -> Bool {
     if isOwnerNow() { return true }
-    precondition(published.hasEndedHere, "Loop.\(function) was called on another thread than the loop's")
+    precondition(published.hasEndedHere, "Loop.\(function) must be called on the loop's thread")
     return false
   }
 
@@ -212,7 +212,7 @@ public final class Loop: @unchecked Sendable {
     noticeFork()
     let fresh = inbox.collect(into: &ring)
     if fresh.isEmpty { return }
-    // A change may call out (a source is told of its addition), and the callee may come here for later ones: all are
+    // A change may call out (a source is notified when it is added), and the callee may come here for later ones: all are
     // made in the order of their arrival.
     if changes.isEmpty { changes = fresh } else { changes += fresh }
     while madeChanges < changes.count {

@@ -4,7 +4,7 @@ import Synchronization
 /// The one loop that a timer, a source or an observer belongs to, from its first addition until it is freed.
 ///
 /// The reference is strong and set once, so that any thread may follow it without a lock. The cycle it makes with the
-/// loop ends with the loop's thread, which lets go of everything it holds.
+/// loop ends with the loop's thread, which releases everything it holds.
 struct LoopBinding: ~Copyable, Sendable {
   private let pointer = Atomic<UInt>(0)
 
@@ -37,7 +37,7 @@ struct LoopBinding: ~Copyable, Sendable {
     return true
   }
 
-  /// Does what changes the item, with its loop warned: until the loop has been told what to do about it, it does not take the item for
+  /// Does what changes the item, with its loop warned: until the loop knows about the change, it does not take the item for
   /// what it was.
   @inline(__always)
   func changing(_ body: () -> Void) {
@@ -45,7 +45,7 @@ struct LoopBinding: ~Copyable, Sendable {
     let forks = clinux_loop_fork_count()
     loop.inbox.announceChange()
     body()
-    // The child of a fork begins to count anew.
+    // The child of a fork starts counting from zero.
     if forks == clinux_loop_fork_count() { loop.inbox.announcedChangeIsLeft() }
   }
 

@@ -33,7 +33,7 @@ enum LoopThread {
       guard let raw else { return }
       LoopThread.end(raw)
     }
-    precondition(result == 0, "no pthread key left for the loops of threads")
+    precondition(result == 0, "no pthread key is available for the loops of threads")
     return key
   }()
 

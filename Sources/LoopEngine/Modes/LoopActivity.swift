@@ -12,9 +12,9 @@ extension Loop {
 
     /// The run has begun: once a run, before anything else.
     public static var entry: Activity { Activity(rawValue: 1) }
-    /// A pass begins; timers are looked at next.
+    /// A pass begins; timers are checked next.
     public static var beforeTimers: Activity { Activity(rawValue: 2) }
-    /// Blocks and signalled sources are looked at next.
+    /// Blocks and signalled sources are checked next.
     public static var beforeSources: Activity { Activity(rawValue: 4) }
     /// The loop is about to sleep.
     public static var beforeWaiting: Activity { Activity(rawValue: 32) }

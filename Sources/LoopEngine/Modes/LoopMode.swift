@@ -16,7 +16,7 @@ extension Loop {
 
     /// The mode with this name, the same value for the same name everywhere in the process.
     ///
-    /// - Important: Names are never forgotten, as any thread may look at one at any time. Make them from constants and not from data: a
+    /// - Important: Names are never freed, because any thread may read one at any time. Make them from constants and not from data: a
     ///   process that makes more than 65 536 different ones is stopped.
     public init(_ name: String) {
       self.init(id: ModeNames.identifier(of: name))
@@ -69,7 +69,7 @@ enum ModeNames {
   static func identifier(of name: String) -> Int32 {
     table.withLock { table in
       if let known = table.identifiers[name] { return known }
-      precondition(table.texts.count < mostNames, "more than \(mostNames) names of modes: make them from constants")
+      precondition(table.texts.count < mostNames, "more than \(mostNames) mode names; use constants as mode names")
       let identifier = Int32(table.texts.count)
       table.identifiers[name] = identifier
       table.texts.append(ImmortalText(copying: name))

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// What a loop knows about one mode; mode 0 stands for what was added to the common modes as a set.
+/// What a loop knows about one mode; mode 0 represents what was added to the common modes as a set.
 ///
 /// Touched by the loop's thread alone, but for what says otherwise. Timers are kept apart for each mode and for the common set, so that a common
 /// timer is in one heap however many modes are common, and reaches a mode that becomes common later without being

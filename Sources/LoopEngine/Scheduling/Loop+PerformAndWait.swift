@@ -4,7 +4,7 @@ extension Loop {
   /// The thread of the loop ended before the work could run.
   public struct Ended: Error, Sendable, Equatable, CustomStringConvertible {
     /// What happened, in words.
-    public var description: String { "the loop's thread ended before the work could run" }
+    public var description: String { "the loop's thread exited before the work ran" }
   }
 
   /// Runs a closure on the loop's thread and waits for its result; on the loop's own thread at once.
@@ -51,7 +51,7 @@ extension Loop {
     }
   }
 
-  /// Posts a closure whose outcome is told exactly once: its result, or that it was dropped.
+  /// Posts a closure and reports its outcome exactly once: its result, or that it was dropped.
   private func post<Value: Sendable>(
     in mode: Mode, name: StaticString?, file: StaticString, line: UInt32,
     _ body: @escaping @Sendable () throws -> Value, answer: @escaping @Sendable (Result<Value, any Error>) -> Void

@@ -122,7 +122,9 @@ extension Loop {
     forgetContents(of: work)
   }
 
-  /// Gives up work that nobody will ever run; for the loop's thread, or for one that the loop has refused.
+  /// Drops work that will never run.
+  ///
+  /// For the loop's thread, or for a thread whose work the loop has refused.
   func drop(_ work: Work) {
     work.pending.store(false, ordering: .releasing)
     forgetContents(of: work)

@@ -10,7 +10,7 @@ enum WorkBuffer {
   static func allocate(capacity: Int) -> UnsafeMutablePointer<WorkItem> {
     if capacity <= keptCapacity { return .allocate(capacity: capacity) }
     let memory = mmap(nil, size(capacity), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-    guard let memory, memory != MAP_FAILED else { fatalError("no memory for \(capacity) blocks of a loop") }
+    guard let memory, memory != MAP_FAILED else { fatalError("out of memory: \(capacity) blocks of loop work") }
     return memory.bindMemory(to: WorkItem.self, capacity: capacity)
   }
 

@@ -23,7 +23,7 @@ extension Loop {
 
       /// There is something to read, or the end of it, or an error that a read would give.
       public static var readable: Readiness { Readiness(rawValue: 1) }
-      /// There is room to write, or an error that a write would give.
+      /// There is space to write, or an error that a write would give.
       public static var writable: Readiness { Readiness(rawValue: 2) }
       /// The other side has closed, or shut down its writing half.
       public static var hangUp: Readiness { Readiness(rawValue: 4) }

@@ -114,7 +114,7 @@ struct DescriptorTable: ~Copyable {
     return entry
   }
 
-  /// Room for more entries: as much again, and once there are thousands, a huge page.
+  /// Space for more entries: as much again, and once there are thousands, a huge page.
   ///
   /// Of ten thousand entries each event needs another one, and each needs an address translation as well, which costs more than the
   /// entry where the machine is a virtual one.

@@ -169,7 +169,7 @@ extension Loop {
   @inline(never)
   private func letGoOfSources() {
     assertOwner()
-    // After the table has let go of them: what a closure held may come back to it.
+    // After the table has released them: releasing a closure may call the table again.
     let sources = descriptors.takeUncalled()
     withExtendedLifetime(sources) {}
   }
@@ -185,7 +185,7 @@ extension Loop {
     do {
       try mode.poller.watchEdges(of: inbox.wakeDescriptor.load(ordering: .relaxed), token: Poller.wakeToken)
       try mode.poller.watchEdges(of: timerDescriptor, token: Poller.timerToken)
-      // Closed with all others, perhaps; it is asked for anew then.
+      // It may have been closed with all others; it is requested again then.
       if mode.watchesMainQueue {
         mode.watchesMainQueue =
           (try? mode.poller.watchEdges(of: mainQueueDescriptor, token: Poller.mainQueueToken)) != nil
@@ -194,7 +194,7 @@ extension Loop {
       mode.poller.close()
       throw error
     }
-    // Whoever ends hears of it when all others are watched again: they may be changed by what that makes the loop absorb.
+    // Ended sources are notified when all others are watched again: they may be changed by what that makes the loop absorb.
     var ended: [(source: DescriptorSource, error: LoopError?)] = []
     for (descriptor, token) in mode.poller.takeLapsed() {
       guard let source = descriptors.find(token)?.source, isWatching(source, mode) else { continue }
@@ -245,7 +245,7 @@ extension Loop {
     timerDescriptor = descriptor
   }
 
-  /// Makes a mode's epoll instance anew: after a fork, or to be rid of a watch whose descriptor was closed while
+  /// Replaces a mode's epoll instance: after a fork, or to remove a watch whose descriptor was closed while
   /// another descriptor keeps its file open.
   ///
   /// Should there be no descriptor for it now, it is tried again in each pass.

@@ -27,7 +27,7 @@ extension Loop {
     /// - Parameters:
     ///   - order: Its place among the sources that are signalled at the same time, ascending.
     ///   - name: What the monitor calls it in a report.
-    ///   - didSchedule: Called when the source was added to a mode, with what it was added to: `.common` is told as such, and once.
+    ///   - didSchedule: Called when the source was added to a mode, with the mode: for `.common` once, with `.common`.
     ///   - didCancel: Called when the source was taken out of a mode, also by its invalidation and by its loop's end: once for each
     ///     `didSchedule`.
     ///   - file: Where it was made.
@@ -45,7 +45,7 @@ extension Loop {
       callSite = CallSite(file, line, name)
     }
 
-    /// Makes a source that stands for another one.
+    /// Makes a source that represents another one.
     init(for callSite: CallSite, perform: @escaping @Sendable () -> Void) {
       order = 0
       self.perform = perform

@@ -5,7 +5,7 @@ import Synchronization
 /// The epoll instance of one mode: in a mode only that mode's descriptors can wake the loop.
 ///
 /// With a source's token the kernel is given the instance's tag: an instance that has come to our number, because the program has
-/// closed all descriptors, is told by what it answers.
+/// closed all descriptors, is detected by its answers.
 struct Poller: ~Copyable {
   /// Tokens below this are the loop's own; no source has so low an address.
   static var firstSourceToken: UInt64 { 16 }

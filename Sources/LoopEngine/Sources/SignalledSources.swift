@@ -42,7 +42,7 @@ struct SignalledSources {
 
   mutating func removeAll() {
     for entry in entries { entry.source?.signalIndex = Self.noIndex }
-    // The room for a few is kept.
+    // The space for a few is kept.
     entries.removeAll(keepingCapacity: entries.capacity <= 256)
     first = 0
     count = 0

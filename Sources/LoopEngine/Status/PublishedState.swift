@@ -24,7 +24,7 @@ final class PublishedState: @unchecked Sendable {  // `turnStamps` belongs to th
   private let tid = Atomic<Int32>(0)
   /// The thread control block of the owner; 0 when nobody owns the loop (yet, or any more).
   let owner = Atomic<UInt>(0)
-  /// Who else is told of each turn and each callout; nil if nobody watches the loop.
+  /// The observer of each turn and each callout; nil if the loop is not watched.
   ///
   /// The owner's alone.
   @exclusivity(unchecked) private(set) var turnStamps: UnsafeMutablePointer<clinux_turn_stamp>?

@@ -2,7 +2,7 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// A thread that its loop keeps alive, until it is told to stop or its owner goes.
+/// A thread that its loop keeps alive until it is stopped or its owner is released.
 ///
 /// All members may be used on any thread, in any order, also on the thread itself. The thread knows nothing of this
 /// object, so there is no cycle: when the last reference goes, the thread ends by itself.

@@ -23,7 +23,7 @@ extension Loop {
   func gather(_ timer: Timer) {
     assertOwner()
     let spread = commonModes.map(\.id) + [Timer.spreadKey]
-    // The loop lets go of it with its last mode, so that it is not the last.
+    // The loop releases it with its last mode, so that it is not the last.
     memberships.withLock { _ in timer.others = (timer.others ?? []) + [(Mode.common.id, TimerHeap.noSlot)] }
     for key in spread { drop(timer, key) }
     if timer.isFiring { return }

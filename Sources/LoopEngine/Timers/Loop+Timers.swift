@@ -17,7 +17,7 @@ extension Loop {
     return postAddition(of: timer, to: mode)
   }
 
-  // Apart, so that the owner's way makes no room for a closure.
+  // Apart, so that the owner's way makes no space for a closure.
   @inline(never)
   private func postAddition(of timer: Timer, to mode: Mode) -> Bool {
     changeMembership(of: timer, mode.id, isAddition: true, waking: true) { self.addOwned(timer, mode.id) }
@@ -203,7 +203,9 @@ extension Loop {
     key == Mode.common.id ? commonTimers : makeMode(key).timers
   }
 
-  /// Lets go of the timer that was kept for being put back; false if there was none.
+  /// Releases the timer that was kept for rescheduling.
+  ///
+  /// Returns false if there was none.
   @inline(__always)
   @discardableResult
   func releaseSpareTimer() -> Bool {
@@ -285,7 +287,7 @@ extension Loop {
 
   /// Fires a timer for the only time.
   ///
-  /// The loop's own reference keeps it alive meanwhile, whatever becomes of its modes, and is given up at the end.
+  /// The loop's own reference keeps it alive meanwhile, whatever becomes of its modes, and is released at the end.
   @inline(__always)
   private func fireOnce(_ timer: Timer) {
     assertOwner()
@@ -305,7 +307,7 @@ extension Loop {
     assertOwner()
     guard timer.isValid else { return }
     published.publish(.timer, timer.callSite)
-    // The closure may make the loop let go of the timer.
+    // The closure may make the loop release the timer.
     let reference = Unmanaged.passRetained(timer)
     defer { reference.release() }
     let due = timer.deadlineNanoseconds

@@ -1,9 +1,9 @@
 import Synchronization
 
 extension Loop {
-  /// A closure that is called at a time, once or again and again.
+  /// A closure that runs at a set time, once or repeatedly.
   ///
-  /// The loop holds the timer while it is scheduled and lets go of the closure when the timer becomes invalid, so
+  /// The loop holds the timer while it is scheduled and releases the closure when the timer becomes invalid, so
   /// neither keeps its owner alive for longer; the timer comes as the closure's argument, so that it needn't be
   /// captured. A timer belongs to one loop.
   /// All members may be used on any thread; the closure is called on the loop's.
@@ -113,7 +113,7 @@ extension Loop {
       }
     }
 
-    /// Stops the timer for good and lets go of its closure, on another thread than the loop's when the loop next turns; it does not
+    /// Stops the timer permanently and releases its closure, on another thread than the loop's when the loop next turns; it does not
     /// fire again, except for a firing that is already running.
     public func invalidate() {
       guard valid.exchange(false, ordering: .sequentiallyConsistent) else { return }

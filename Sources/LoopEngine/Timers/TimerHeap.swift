@@ -98,7 +98,7 @@ struct TimerHeap: ~Copyable {
     }
   }
 
-  /// Gives up all timers and their memory.
+  /// Releases all timers and their memory.
   mutating func removeAll() {
     guard capacity > 0 else { return }
     published.pointee.store(.max, ordering: .relaxed)

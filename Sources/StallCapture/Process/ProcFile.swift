@@ -2,7 +2,7 @@ import CLinux
 import DescriptorIO
 import Glibc
 
-/// A file under `/proc`, opened once and read again and again.
+/// A file under `/proc`, opened once and read repeatedly.
 ///
 /// Descriptors opened when the watch starts keep working when the process later becomes non-dumpable (setuid).
 package struct ProcFile: ~Copyable {

@@ -117,7 +117,7 @@ package struct ThrottleCounter: ~Copyable {
 
   /// Where the counter may be, the most specific first.
   ///
-  /// In a container the group's path often is that of the host, and the group itself is mounted at the root.
+  /// In a container the group's path is often that of the machine, and the group itself is mounted at the root.
   private static func candidates(
     _ memberships: [ControlGroups.Membership], mounts: String
   ) -> [(path: String, isVersion2: Bool)] {

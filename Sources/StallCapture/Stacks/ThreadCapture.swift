@@ -8,13 +8,13 @@ import StallReport
 /// call, which would fail with EINTR or end early. Used by one thread at a time; takes no lock that the process's own code can hold, and
 /// allocates nothing between ``init(mayUsePerf:)`` and the stack in its buffer.
 package final class ThreadCapture {
-  /// How often a thread whose signals are blocked, or that moves while it is read, is looked at, at least.
+  /// The minimum number of attempts for a thread that blocks signals, or moves while it is read.
   private static let attempts = 8
   /// How often a running thread's stack is taken again that is cut short.
   private static let retakes = 4
-  /// How long a thread is looked at before it is given up.
+  /// The time limit for the capture of one thread.
   package static let patience: UInt64 = 100_000_000
-  /// How long a sample is waited for between two looks at the thread.
+  /// How long to wait for a sample before the thread's state is checked again.
   private static let lookInterval: UInt64 = 1_000_000
   private static let frameLimit = 2048
   /// How long another capture of this process is waited for: it takes a millisecond.
@@ -85,7 +85,7 @@ package final class ThreadCapture {
   /// - Parameters:
   ///   - probe: The thread.
   ///   - stackEnd: Where its stack ends, or 0 if unknown.
-  ///   - patience: How long it is looked at before it is given up, in nanoseconds.
+  ///   - patience: The time limit for the capture, in nanoseconds.
   ///   - isWorker: It is one of libdispatch's workers, which block all signals but SIGPROF: that one may be borrowed, if the process
   ///     leaves it alone.
   /// - Returns: What the thread was doing, and its stack or why there is none.

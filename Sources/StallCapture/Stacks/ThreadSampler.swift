@@ -92,7 +92,7 @@ struct ThreadSampler: ~Copyable {
     }
   }
 
-  /// How often a thread with an armed timer is looked at for a signal that it has come to block, in nanoseconds.
+  /// How often a thread with an armed timer is checked for a newly blocked signal, in nanoseconds.
   private static let maskInterval: UInt64 = 200_000
 
   /// Waits for the sample, in nanoseconds.

@@ -1,26 +1,28 @@
-/// Looks at the threads of this process one after the other: none is held while another is captured.
+/// Captures the threads of this process one after the other.
+///
+/// No thread is held while another is captured.
 package struct ThreadSweep {
   /// A thread, and what it was met in.
   package struct Finding {
     package var id: Int32
     package var name: String?
     package var snapshot: ThreadSnapshot
-    /// What it stood still in, in words.
+    /// The call that it was waiting in, in words.
     package var wait: String?
   }
 
-  /// The most threads that are looked at.
+  /// The maximum number of threads to capture.
   package static let limit = 4096
-  /// How long one thread that will not be captured is looked at: its share of the time, within these bounds.
+  /// The bounds of the time that one thread may take if its capture does not succeed.
   private static let patience: ClosedRange<UInt64> = 20_000_000...ThreadCapture.patience
 
   package private(set) var findings: [Finding] = []
-  /// Threads that were not looked at: there was no time left.
+  /// Threads that were not captured because the time limit was reached.
   package private(set) var notLookedAt: [Int32] = []
 
-  /// Looks at all threads but `excluded` and this library's own, or at those of them alone that run.
+  /// Captures all threads but `excluded` and this library's own, or only the running ones.
   ///
-  /// About 100 us a thread that stands still; one that runs takes some milliseconds. `deadline` is a moment of the monotonic clock.
+  /// Takes about 100 us for a blocked thread, and some milliseconds for a running one. `deadline` is a moment of the monotonic clock.
   package init(runningOnly: Bool, excluding excluded: Set<Int32>, with capture: ThreadCapture, deadline: UInt64) {
     let own = OwnThreads.current
     var ids = OwnProcess().threads().filter { !own.contains($0) && !excluded.contains($0) }

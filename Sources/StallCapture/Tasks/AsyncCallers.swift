@@ -44,7 +44,7 @@ struct AsyncCallerSearch {
   /// A function that has just been resumed has the context of the function that it waited for.
   private static let resumePrologue: UInt64 = 64
 
-  /// Fills `buffer`, which has room for ``AsyncCallers/limit`` addresses.
+  /// Fills `buffer`, which has space for ``AsyncCallers/limit`` addresses.
   ///
   /// Nil if the thread runs no task, or if it is not certain which function of the task it runs.
   func callers(into buffer: UnsafeMutableBufferPointer<UInt64>) -> AsyncCallers? {

@@ -1,4 +1,4 @@
-/// A thread that was met standing still, and whether it has been standing there ever since.
+/// A thread that was found blocked, and a check whether it has been blocked there ever since.
 package final class BlockedThread {
   package let id: Int32
   package let call: ThreadProbe.BlockedCall

@@ -1,9 +1,9 @@
 /// Tells, without waking it, whether a loop's thread has stayed where it waits for work.
 ///
 /// The kernel counts how often a thread was given a processor (`schedstat`): unchanged since it was met at rest, it has not left its place.
-/// What a beat itself costs is told from other work by the same count. Lives on the watchdog's thread.
+/// The same count separates the cost of a heartbeat from other work. Belongs to the watchdog's thread.
 package struct RestingThread: ~Copyable {
-  /// What a look says.
+  /// The result of a check.
   package enum Finding {
     /// It waits, and has done nothing since it was last found so.
     case isAtRest
@@ -27,10 +27,10 @@ package struct RestingThread: ~Copyable {
     syscall = ProcFile(directory + "/syscall")
   }
 
-  /// Looks at the thread, which has answered the last beat.
+  /// Checks the thread, which has answered the last heartbeat.
   package mutating func look() -> Finding {
     let slices = schedstat?.parse { ThreadProbe.Schedule($0)?.timeslices }
-    // Only one of an ended thread cannot be read. What rests is not looked at further.
+    // Only one of an ended thread cannot be read. A resting thread is not checked further.
     if slices == nil, hasEnded { return .hasEnded }
     if let slicesAtRest, slices == slicesAtRest { return .isAtRest }
     return find(slices: slices ?? 0, place: place)
@@ -56,7 +56,7 @@ package struct RestingThread: ~Copyable {
   private func isAtRest(_ slices: UInt64, _ place: ThreadProbe.Activity) -> Bool {
     guard slices > 0 else { return false }
     if let slicesAtRest { return slices == slicesAtRest }
-    // It ran the beat, and was given a processor for nothing else: where it stands now, as it stood before, it waits for work.
+    // It ran the beat, and was given a processor for nothing else: it waits for work where it is now and was before.
     guard let asked, slices &- asked.slices <= 1, case .blocked(let call) = place else { return false }
     return SystemCall(call).isLoopWait && place == asked.place
   }

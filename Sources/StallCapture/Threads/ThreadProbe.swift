@@ -3,7 +3,7 @@ import Glibc
 /// What the kernel says of one thread, without touching it.
 ///
 /// Descriptors are opened once; reads cost 2 to 15 us and allocate nothing. Any one may be missing (no procfs, an old
-/// kernel): what it would have told is then unknown. Used by one thread at a time.
+/// kernel): its values are then unknown. Used by one thread at a time.
 package struct ThreadProbe: ~Copyable {
   /// The kernel's id of the thread.
   package let id: Int32
@@ -32,13 +32,13 @@ package struct ThreadProbe: ~Copyable {
   package enum Activity: Equatable {
     /// On a processor, or waiting for one.
     case running
-    /// Standing still in the kernel.
+    /// Blocked in the kernel.
     case blocked(BlockedCall)
     /// The thread has ended, or the file cannot be had.
     case unknown
   }
 
-  /// A thread that stands still in the kernel: in a system call, or (`number` -1) in a page fault or the like.
+  /// A thread that is blocked in the kernel: in a system call, or (`number` -1) in a page fault or the like.
   package struct BlockedCall: Equatable {
     package var number: Int64
     /// In the order of the calling convention.

@@ -21,14 +21,14 @@ package struct BlockingChain {
     package var candidate: LockHolder.Candidate?
     fileprivate var thread: BlockedThread?
 
-    /// Whether the thread has not moved since it was looked at first, and still waits for the same one.
+    /// Whether the thread has not moved since the first check, and still waits for the same one.
     fileprivate var stillWaits: Bool {
       guard let thread, let candidate else { return false }
       return LockHolder.candidate(for: thread.call, of: id) == candidate && thread.isStillBlocked
     }
   }
 
-  /// Looks at what a thread waits for.
+  /// Finds the thread that a thread waits for.
   ///
   /// - Parameters:
   ///   - probe: The stalled thread.
@@ -38,7 +38,7 @@ package struct BlockingChain {
     guard case .blocked(let call) = snapshot.activity else { return }
     var link = Link(id: probe.id, snapshot: snapshot, wait: SystemCall(call, of: probe.id, in: probe.process).text)
     link.candidate = LockHolder.candidate(for: call, of: probe.id, in: probe.process)
-    // Descriptors and memory were looked up: they are what it waits for only if it has stood there all the time.
+    // Descriptors and memory were looked up: they are what it waits for only if it has been blocked there all the time.
     if !probe.isStillBlocked(in: call, since: snapshot.timeslices) {
       link.wait = SystemCall(call).shortText
       link.candidate = nil
@@ -54,12 +54,12 @@ package struct BlockingChain {
     while links.count <= Self.limit, let last = links.last, last.thread != nil, let next = last.candidate?.holder.thread
     {
       if let start = links.firstIndex(where: { $0.id == next }) {
-        // The second look. If none has moved since the first, all of them stood there at one moment: when the last of them was
-        // looked at first.
+        // The second check. If none has moved since the first one, all of them were blocked at one moment: when the last of them was
+        // checked first.
         if links[start...].allSatisfy({ $0.stillWaits && $0.candidate?.holder.hasTimeout == false }) { circle = start }
         return
       }
-      // Whoever stops the monitor waits for its thread.
+      // The thread that stops the monitor waits for this one.
       if OwnThreads.current.contains(next) { return }
       let probe = ThreadProbe(thread: next)
       var link = Link(id: next, snapshot: capture.capture(probe, stackEnd: 0))

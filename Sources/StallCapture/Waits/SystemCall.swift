@@ -163,7 +163,7 @@ package struct SystemCall {
   package var shortText: String { text(lookingUp: false) }
 
   private func text(lookingUp: Bool) -> String {
-    guard call.number >= 0 else { return "the kernel, outside any system call (a page fault, most often)" }
+    guard call.number >= 0 else { return "the kernel, outside a system call (usually a page fault)" }
     guard let name, let entry = Self.entries[name] else { return "system call \(call.number)" }
     if name == .futex { return "futex(\(futexOperation))" }
     let words = SystemCallArguments(call: call, thread: thread, process: process, isLookingUp: lookingUp)

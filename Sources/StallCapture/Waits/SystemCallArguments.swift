@@ -11,7 +11,7 @@ struct SystemCallArguments {
   /// Nil for the process's first thread.
   var thread: Int32?
   var process: any ProcessAccess
-  /// Whether descriptors and memory are looked up; otherwise the numbers alone are told.
+  /// Whether descriptors and memory are looked up; otherwise only numbers are shown.
   var isLookingUp: Bool
 
   private static let textLimit = 160

@@ -5,7 +5,7 @@ struct ActionPlan: Sendable {
   private let actions: [(level: UInt64, kind: StallAction.Kind)]
 
   init(_ actions: [StallAction]) {
-    // Stable: of one level, in the order in which the host gave them; but an abort comes last.
+    // Stable: of one level, in the order in which the service gave them; but an abort comes last.
     self.actions = actions.map { ($0.after.nanoseconds, $0.kind) }.enumerated().sorted { a, b in
       (a.element.0, a.element.1 == .abort ? 1 : 0, a.offset) < (b.element.0, b.element.1 == .abort ? 1 : 0, b.offset)
     }.map(\.element)

@@ -50,7 +50,7 @@ public struct StallAction: Sendable, Equatable {
   /// Ends the process with SIGABRT, and so with a core dump where the system makes them.
   ///
   /// Before that a `stall.ongoing` is written that says so; up to a second is waited for a reader that is slow to take it. The
-  /// signal goes to the stalled thread, so that debuggers show that one first. The host's own handler for SIGABRT is not called: one that comes back
+  /// signal goes to the stalled thread, so that debuggers show that one first. The service's own handler for SIGABRT is not called: one that comes back
   /// would let the loop go on. The process ends also if the signal is ignored or blocked.
   ///
   /// - Parameter after: From the threshold to 1 h.

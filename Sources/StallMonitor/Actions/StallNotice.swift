@@ -12,7 +12,7 @@ public struct StallNotice: Sendable, Hashable {
   public var duration: Duration
   /// Why: `running`, `lock`, `io` and so on.
   public var cause: String
-  /// The innermost function of the host's own code, if it is known.
+  /// The innermost function of the service's own code, if it is known.
   public var culprit: String?
   /// The same for stalls of the same kind; nil if the stack is not known.
   public var fingerprint: String?

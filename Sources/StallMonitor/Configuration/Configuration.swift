@@ -9,7 +9,7 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   public enum Sink: Sendable, Equatable {
     /// The process's standard output, one line a report.
     case standardOutput
-    /// A file that lines are appended to. It is made if it is missing (its directory is not), and opened anew when it
+    /// A file that lines are appended to. It is created if it is missing (its directory is not), and reopened when it
     /// has been renamed or removed, so that rotation by rename needs no signal.
     case file(path: String)
     /// The agent, `stalld run`, by the path of its socket: absolute, and at most 107 bytes.
@@ -49,7 +49,7 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   ///
   /// The time to the next sample doubles, up to a second (or to this, if it is longer), and grows further in a stall of minutes. A shorter time shows better
   /// where a short stall spends its time; each sample of a running thread costs it some 10 us.
-  /// The first sample of a computation is followed by up to four more at once, unless this is above a second.
+  /// The first sample of a stall on CPU is followed by up to four more at once, unless this is above a second.
   /// `STALLMONITOR_SAMPLING`: a number and a unit, from 10 ms to 1 min; the default is 100 ms.
   public var sampling: Duration = .milliseconds(100)
 
@@ -79,7 +79,7 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
 
   /// Whether the threads that run Swift concurrency's tasks are watched.
   ///
-  /// A task that blocks or computes for longer than the threshold without a suspension is a stall of its thread: no other task can use
+  /// A task that blocks or runs on CPU for longer than the threshold without a suspension is a stall of its thread: no other task can use
   /// it meanwhile. A job costs about 25 ns. An idle pool costs nothing. The beginning and the end of each job are known by the runtime's
   /// `swift_task_enqueueGlobal_hook`; if the process has set it before the start, only tasks that block are reported.
   /// `STALLMONITOR_COOPERATIVE_POOL`: `true` or `false`; the default is true.
@@ -168,15 +168,15 @@ public enum StallMonitorError: Error, Sendable, Equatable, CustomStringConvertib
       "StallMonitorConfiguration.\(key) is \(value); allowed: \(allowed)"
     case .invalidLoop(let key, let value, let allowed): "the loop's \(key) is \(value); allowed: \(allowed)"
     case .sinkCannotBeOpened(let sink, let reason):
-      "the sink \(sink) cannot be opened: \(reason); allowed: stdout, or a file that can be made or appended to"
-    case .alreadyWatching: "the main loop is watched already by another StallMonitor of this process"
-    case .noThread(let code): "the watchdog thread could not be made (errno \(code))"
-    case .loopAlreadyWatched(let name): "the loop is watched already, as \"\(name)\""
-    case .nameTaken(let name): "another loop is watched as \"\(name)\""
-    case .loopHasEnded(let name): "the thread of the loop \"\(name)\" has ended"
+      "cannot open the sink \(sink): \(reason); allowed: stdout, or a file that can be created or appended to"
+    case .alreadyWatching: "another StallMonitor of this process already watches the main loop"
+    case .noThread(let code): "cannot create the watchdog thread (errno \(code))"
+    case .loopAlreadyWatched(let name): "the loop is already watched as \"\(name)\""
+    case .nameTaken(let name): "another loop is already watched as \"\(name)\""
+    case .loopHasEnded(let name): "the thread of the loop \"\(name)\" has exited"
     case .notWatching:
-      "the monitor does not watch: it is disabled, misconfigured or stopped, or this is the child of a fork"
-    case .noCoreFoundation: "this process has no CoreFoundation, and so none of its run loops"
+      "the monitor is not running: it is disabled, misconfigured or stopped, or this process is a fork's child"
+    case .noCoreFoundation: "this process does not use CoreFoundation, so it has no CFRunLoop"
     }
   }
 }

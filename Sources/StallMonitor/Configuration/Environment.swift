@@ -36,7 +36,7 @@ struct Environment {
     var value: String
     var allowed: String
 
-    var description: String { "\(variable)=\(value) is not usable; allowed: \(allowed)" }
+    var description: String { "\(variable)=\(value) is invalid; allowed: \(allowed)" }
   }
 
   /// Names that begin with `STALLMONITOR_`, as this version knows them.
@@ -76,7 +76,7 @@ struct Environment {
     }
     return Problem(
       variable: MonitorSetting.thresholdVariable, value: variables[MonitorSetting.thresholdVariable] ?? "",
-      allowed: "up to the time of the action in code: \(early)")
+      allowed: "at most the time of the action in code: \(early)")
   }
 
   /// What an action's variable says.

@@ -9,7 +9,7 @@ package struct MonitorSetting: Sendable {
   let variable: String
   /// How ``StallMonitorConfiguration`` spells it in code.
   let property: String
-  /// The member of `stallmonitor_options`; nil if a host in C has the variable alone.
+  /// The member of `stallmonitor_options`; nil if a service in C has the variable alone.
   let option: String?
   /// The default as the variable spells it; nil if it comes from elsewhere.
   let standard: String?

@@ -40,7 +40,7 @@ extension Tuning {
       guard let value = settings[key] else { return nil }
       if let result = parse(value) { return result }
       let shown = String(decoding: text.bytes[value.range].prefix(60), as: UTF8.self)
-      problems.append("\(key): \(Diagnostics.printable(shown)) is not usable; allowed: \(allowed)")
+      problems.append("\(key): \(Diagnostics.printable(shown)) is invalid; allowed: \(allowed)")
       return current
     }
     isEnabled = read("enabled", current.isEnabled, allowed: "true, false") { text.boolean($0) }
@@ -51,7 +51,7 @@ extension Tuning {
     threshold = read(
       "threshold", current.threshold,
       allowed: "from \(StallMonitorConfiguration.allowedThreshold.quoted)"
-        + (longest.map { ", and not longer than the abort's time (\($0))" } ?? "")
+        + (longest.map { ", and at most the time of the abort action (\($0))" } ?? "")
     ) { value in
       text.string(value).flatMap(Environment.parseThreshold).flatMap { $0 <= longest ?? $0 ? $0 : nil }
     }

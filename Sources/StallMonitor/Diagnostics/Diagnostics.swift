@@ -31,11 +31,11 @@ enum Diagnostics {
   static func writeToStandardError(_ line: [UInt8]) {
     var entry = pollfd(fd: STDERR_FILENO, events: Int16(POLLOUT), revents: 0)
     guard poll(&entry, 1, patience) == 1 else { return }
-    // poll(2) promises room for so much of a pipe.
+    // poll(2) promises space for so much of a pipe.
     _ = line.prefix(4096).withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
   }
 
-  /// How long a reader of standard error may take to make room, in milliseconds.
+  /// How long a reader of standard error may take to make space, in milliseconds.
   private static let patience: Int32 = 20
 
   /// A text of somebody else's, fit for a terminal.

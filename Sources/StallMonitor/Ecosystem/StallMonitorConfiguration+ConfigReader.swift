@@ -2,7 +2,7 @@
 public import Configuration
 
 extension StallMonitorConfiguration {
-  /// A configuration from whatever sources the host reads.
+  /// A configuration from whatever sources the service reads.
   ///
   /// | key | property | value |
   /// |---|---|---|
@@ -60,7 +60,7 @@ public struct StallMonitorKeyError: Error, Sendable, Equatable, CustomStringConv
 
   /// The problems for people, in one line.
   public var description: String {
-    problems.map { "\($0.key)=\($0.value) is not usable; allowed: \($0.allowed)" }.joined(separator: ". ")
+    problems.map { "\($0.key)=\($0.value) is invalid; allowed: \($0.allowed)" }.joined(separator: ". ")
   }
 }
 

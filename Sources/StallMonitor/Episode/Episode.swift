@@ -1,7 +1,7 @@
 import StallCapture
 import StallReport
 
-/// One stall, from the first late moment to recovery: what was seen at each sample, weighted by the time it stands for.
+/// One stall, from the first late moment to recovery: what was seen at each sample, weighted by the time it represents.
 struct Episode {
   /// What a loop's thread was doing at one moment of the stall.
   struct Sample {
@@ -25,9 +25,9 @@ struct Episode {
     var calloutNumber: UInt64 = 0
     /// Threads that matter to it: those that are waited for first.
     var threads: [Report.OtherThread] = []
-    /// Threads that were to be among them and were not looked at: there was no time left.
+    /// Threads that are missing because the time limit was reached.
     var threadsLeftOut = 0
-    /// All threads that were asked for were looked at, and not only those that are waited for.
+    /// Whether all requested threads were captured, and not only lock holders.
     var isSweep = false
     /// The task that ran, if the loop is a thread of the task pool.
     var task: Report.TaskState?
@@ -36,7 +36,7 @@ struct Episode {
     var lockHolder: LockHolder?
     var deadlock: [Int32] = []
 
-    /// The same without what could blame anybody.
+    /// The same without evidence for a responsible function.
     func blamingNobody(_ failure: CaptureFailure) -> Sample {
       Sample(
         thread: thread, activity: .unknown, cause: .unknown, stack: [], failure: failure, mode: mode, starves: starves)
@@ -80,7 +80,7 @@ struct Episode {
   let start: UInt64
   /// What the loop has called in the turn, as far as it says so.
   private(set) var callouts: CalloutTimes?
-  // A callout that has not lasted for so long is not to blame for the turn.
+  // A shorter callout is not responsible for the turn.
   private let blameLimit: UInt64
   // Samples of one callout, which is not known to have lasted for so long.
   private var undecided: [(sample: Sample, time: UInt64, weight: UInt64)] = []
@@ -89,7 +89,7 @@ struct Episode {
   private(set) var sampleCount = 0
   // Without those that followed the first one at once.
   private var plannedCount = 0
-  /// Time in which the whole process stood still, and when the last of it was noticed.
+  /// Time in which the whole process was paused, and when the last of it was detected.
   private(set) var frozen: UInt64
   private var frozenUntil: UInt64
   /// What a hypervisor took from the machine's processors, from when the turn was found late to the last sample or the end.
@@ -105,7 +105,7 @@ struct Episode {
   private var unnamed: [(stack: [StackFrame], weight: UInt64)] = []
   /// All stacks, merged.
   private(set) var tree = CallTree()
-  /// The same by the places in the code, for whoever names those that have no name here.
+  /// The same by the places in the code, for the tool that adds missing names.
   private(set) var places = CallTree(by: .place)
   /// The first samples, at most ``summaryLimit``.
   private(set) var summaries: [SampleSummary] = []
@@ -133,13 +133,13 @@ struct Episode {
     lastSampleTime = start
   }
 
-  /// How long the loop has stood still through its own fault.
+  /// How long the loop has been blocked, without the time in which the whole process was paused.
   func duration(at time: UInt64) -> UInt64 {
     let whole = time > start ? time - start : 0
     return whole > frozen ? whole - frozen : 0
   }
 
-  /// Adds time in which the whole process stood still, which was noticed now.
+  /// Adds time in which the whole process was paused, detected now.
   mutating func addFreeze(_ duration: UInt64, at now: UInt64) {
     guard duration > 0 else { return }
     frozen += duration
@@ -167,7 +167,7 @@ struct Episode {
     if spacedStacks.count < Self.spacedLimit { spacedStacks.append((sample.calloutNumber, sample.stack)) }
   }
 
-  /// Notes what the loop has called by now, and so which of the samples show a callout that is to blame.
+  /// Records the loop's callouts so far, and so which samples show a responsible callout.
   mutating func note(_ callouts: CalloutTimes?, at time: UInt64, isOver: Bool) {
     if let callouts { self.callouts = callouts }
     guard let known = self.callouts, let number = undecided.first?.sample.calloutNumber else { return }
@@ -208,8 +208,8 @@ struct Episode {
     let key = blamed?.functionKey ?? ""
     if let index = candidates.firstIndex(where: { $0.key == key }) {
       candidates[index].weight += weight
-      // The latest of a kind stands for it: its state and its callout are the nearest to now. But not without the other
-      // threads: they are not looked at each time.
+      // The latest of a kind represents it: its state and its callout are the nearest to now. But not without the other
+      // threads: they are not captured each time.
       if sample.isSweep || !candidates[index].sample.isSweep { candidates[index].sample = sample }
     } else {
       if candidates.count == Self.candidateLimit, let lightest = candidates.indices.min(by: lighter) {
@@ -221,7 +221,7 @@ struct Episode {
 
   /// Names what was left without a name for lack of time.
   ///
-  /// Samples that turn out to have the same culprit become one. The last time, what is still without names goes into the tree as it is.
+  /// Merges samples with the same responsible function. The last call adds frames without names to the tree unchanged.
   mutating func completeNames(_ complete: ([StackFrame]) -> [StackFrame], isLast: Bool = false) {
     for (stack, weight) in unnamed.reversed() {
       let named = complete(stack)
@@ -252,12 +252,12 @@ struct Episode {
     candidates = merged
   }
 
-  /// Whether the next sample is one that other threads are looked at for: the 1st, 2nd, 4th, 8th and so on.
+  /// Whether the next sample includes other threads: the 1st, 2nd, 4th, 8th and so on.
   var isSweepDue: Bool { (plannedCount + 1) & plannedCount == 0 }
 
-  /// The sample that stands for the whole stall: of the culprit that took the most time.
+  /// The sample that represents the stall: one of the responsible function with the most time.
   ///
-  /// A stack beats none. It is one that blames nobody where the turn was made of many short pieces of work: then whatever was met was met by
+  /// A sample with a stack is preferred. No function is responsible where the turn consisted of many short pieces of work: then whatever was met was met by
   /// chance.
   var heaviest: Sample? {
     if candidates.isEmpty { return undecided.last?.sample.blamingNobody(.shortCallouts) }
@@ -273,7 +273,7 @@ struct Episode {
 
   /// The cause that took the most time; of equals, the one that is known.
   ///
-  /// The causes of a thread that is ready to run count as one, and the one that took the most of that time stands for them.
+  /// The causes of a thread that is ready to run count as one, and the one that took the most of that time represents them.
   var cause: Cause {
     func heaviest(_ weights: [Cause: UInt64]) -> (key: Cause, value: UInt64)? {
       weights.max { ($0.value, $0.key == .unknown ? 0 : 1) < ($1.value, $1.key == .unknown ? 0 : 1) }
@@ -285,7 +285,7 @@ struct Episode {
     return heaviest(ready)?.key ?? .unknown
   }
 
-  /// The samples for whoever names them, if what the stall is known by, or where its time went, may hang on names that are not known here.
+  /// The samples for the tool that adds names, if the fingerprint or the path may depend on missing names.
   ///
   /// `isNamed` is whether this process names the frames at all.
   func placesToName(of event: Report.Event, isRunning: Bool, isNamed: Bool) -> UnnamedCallTree? {

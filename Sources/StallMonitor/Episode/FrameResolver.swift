@@ -18,7 +18,7 @@ final class FrameResolver {
     var later: UInt64 = 400_000_000
   }
 
-  /// Whether frames get names; otherwise they are left to whoever takes the report.
+  /// Whether frames get names; otherwise the receiver of the report adds them.
   var namesFrames = true
 
   private let budget: TimeBudget

@@ -15,7 +15,7 @@ extension LockHolder.Candidate {
       if stack.prefix(Self.innermost).contains(where: { $0.pending != nil }) { return false }
       if names.contains(where: { $0.contains("pthread_mutex_") || $0.contains("pthread_cond_") }) { return true }
       // The C library's inner functions have no names, and pthread_mutex_lock(3) jumps to some. Nor has a stripped static
-      // executable any. The shape is told from others all the same.
+      // executable any. The shape is still recognised.
       let library = stack.prefix(Self.innermost).prefix { $0.owner == .system }
       return names.isEmpty || (library.last.map { $0.symbol == nil } ?? false)
     // Nothing but the function tells these words from others.

@@ -19,7 +19,7 @@ final class RepeatLedger {
     var longestReported: UInt64
     /// The stall that was reported; nil where the budget forbade it.
     var reportedID: String?
-    /// What it was reported to be known by: of a computation another one's samples may have met other functions.
+    /// What it was reported to be known by: for a stall on CPU, the samples of another one may contain other functions.
     var reportedFingerprint: String?
     var reportedPlaces: UnnamedCallTree?
     var tally = SuppressedStalls()
@@ -32,7 +32,7 @@ final class RepeatLedger {
   private static let longestWindow: UInt64 = 3_600_000_000_000
   private static let entryLimit = 256
   private static let minute: UInt64 = 60_000_000_000
-  /// The key of stalls that the budget left no room for.
+  /// The key of stalls that the budget left no space for.
   private static let overBudget = ""
 
   private var firstWindow: UInt64
@@ -173,7 +173,7 @@ final class RepeatLedger {
     if let oldest { entries[oldest.key] = nil }
   }
 
-  /// What makes two stalls the same: the loop and the host's own functions on the stack; without any, the loop and the cause.
+  /// What makes two stalls the same: the loop and the service's own functions on the stack; without any, the loop and the cause.
   private static func key(of report: Report) -> String {
     "\(report.loop.name) \(report.repeatKey ?? report.fingerprint ?? report.verdict.cause.rawValue)"
   }

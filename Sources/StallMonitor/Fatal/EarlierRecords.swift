@@ -14,7 +14,7 @@ protocol RecordOutput: AnyObject {
 /// What processes of the same service left that ended in a stall.
 ///
 /// A record is sent first and removed afterwards: if this process ends in between, the next one sends it again, with the same `stall.id`.
-/// Its lock, held from the look at it to its removal, keeps two processes that start at once from sending it twice.
+/// Its lock, held from reading to removal, prevents two processes that start at once from sending it twice.
 final class EarlierRecords {
   static let recordLimit = 64
 
@@ -24,7 +24,7 @@ final class EarlierRecords {
   private var sent: AbandonedFiles.Claim?
 
   init(directory: StateDirectory, prefix: String) {
-    files = AbandonedFiles(directory: directory, prefix: prefix, kind: "record of a stall", limit: Self.recordLimit)
+    files = AbandonedFiles(directory: directory, prefix: prefix, kind: "stall record", limit: Self.recordLimit)
   }
 
   /// Whether so many wait to be sent that there should not be more.

@@ -42,7 +42,7 @@ final class FatalRecorder {
       }
     } catch {
       Diagnostics.say(
-        "the state directory \(configured ?? "") cannot be used: \(error.reason). A stall in which the service ends will not be told"
+        "cannot use the state directory \(configured ?? ""): \(error.reason). A stall that ends the service is not reported"
       )
       return nil
     }
@@ -54,7 +54,8 @@ final class FatalRecorder {
       return FatalRecorder(directory: directory, service: [serviceName, named ?? ""])
     } catch {
       Diagnostics.say(
-        "no state directory in memory: \(shared): \(error.reason). A stall in which the service ends will not be told")
+        "cannot use the in-memory state directory \(shared): \(error.reason). A stall that ends the service is not reported; set STALLMONITOR_STATE_DIRECTORY"
+      )
       return nil
     }
   }
@@ -70,7 +71,7 @@ final class FatalRecorder {
     } catch {
       if !hasComplained {
         Diagnostics.say(
-          "the running stall cannot be kept in \(directory.path): \(error.reason). If the service ends in it, that will not be told"
+          "cannot record the current stall in \(directory.path): \(error.reason). If it ends the service, it is not reported"
         )
       }
       hasComplained = true

@@ -5,7 +5,7 @@ import Synchronization
 /// A running stall's file, as the process that stalls sees it: memory that outlives the process.
 ///
 /// The file exists while a stall lasts, complete from its first moment. Its lock tells that the process lives. The lock belongs to the mapping,
-/// for its descriptor is closed at once: so the kernel releases it when the process's memory goes, and neither a host that closes all
+/// for its descriptor is closed at once: so the kernel releases it when the process's memory goes, and neither a service that closes all
 /// descriptors nor the child of a fork, which does not get the mapping, changes that.
 ///
 /// The address is the same for the object's life: the loop may be late with its one store, and then meets plain memory.

@@ -1,6 +1,6 @@
-/// What the page looks like on which a host's loops note that a stall is over: a head, and a slot for each loop.
+/// What the page looks like on which a service's loops note that a stall is over: a head, and a slot for each loop.
 ///
-/// It is memory that the agent makes, the host maps and the agent reads once the host's process has ended. All stalls that last are on it. Numbers are in the
+/// It is memory that the agent makes, the service maps and the agent reads once the service's process has ended. All stalls that last are on it. Numbers are in the
 /// machine's byte order; the page never leaves it.
 package enum RecoveryFormat {
   /// `STALLRCV`, read as a little-endian number.
@@ -32,7 +32,7 @@ package enum RecoveryFormat {
   /// The watchdog's own mark in `passedOffset`; no turn's word, for its phase is none.
   static let closed = UInt64.max
 
-  /// What became of a stall of which the process told, before it ended.
+  /// The outcome of a stall that the process had reported before it ended.
   package enum Fate: Equatable {
     /// The process ended in it.
     case lasted

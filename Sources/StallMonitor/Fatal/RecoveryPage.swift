@@ -60,7 +60,7 @@ final class RecoveryPage: @unchecked Sendable {  // Loops store atomic words; al
         time: RecoveryPage.atomic(memory, start + RecoveryFormat.passedTimeOffset))
     }
 
-    /// A stall begins to be followed; before anything is told of it.
+    /// Records that a stall is being followed, before its first report.
     ///
     /// - Parameters:
     ///   - id: The stall's.

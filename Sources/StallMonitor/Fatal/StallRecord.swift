@@ -45,16 +45,16 @@ enum StallRecord {
     case fatal([UInt8])
     /// The stall was over.
     case over
-    /// Nothing that can be told.
+    /// The file has no report.
     case unusable(reason: String)
   }
 
   /// Reads a file, of which nothing is trusted.
   static func read(_ file: UnsafeRawBufferPointer) -> Content {
-    guard file.count == size else { return .unusable(reason: "it has a wrong size") }
+    guard file.count == size else { return .unusable(reason: "its size is wrong") }
     func word(_ offset: Int) -> UInt64 { file.loadUnaligned(fromByteOffset: offset, as: UInt64.self) }
-    guard word(magicOffset) == magic else { return .unusable(reason: "it is no record of a stall") }
-    guard word(versionOffset) == version else { return .unusable(reason: "it is of another version") }
+    guard word(magicOffset) == magic else { return .unusable(reason: "it is not a stall record") }
+    guard word(versionOffset) == version else { return .unusable(reason: "another version wrote it") }
     let turn = word(turnOffset)
     let passed = word(passedOffset)
     // The loop passes the beginning of the late turn itself if it is asked for its end that early.
@@ -68,7 +68,9 @@ enum StallRecord {
     guard checksum(of: line, turn: turn) == word(slot + checksumOffset) else {
       return .unusable(reason: "it is damaged")
     }
-    guard LineValidator.isReport(line, event: "stall.fatal\"") else { return .unusable(reason: "it holds no report") }
+    guard LineValidator.isReport(line, event: "stall.fatal\"") else {
+      return .unusable(reason: "it contains no report")
+    }
     return .fatal(Array(line))
   }
 }

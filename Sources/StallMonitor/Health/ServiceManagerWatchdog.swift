@@ -24,21 +24,23 @@ struct ServiceManagerWatchdog: Sendable {
 
   /// What systemd's variables ask this process for; nil if they ask for nothing.
   ///
-  /// What cannot be used of them is said.
+  /// Invalid values are logged.
   init?(environment: Environment, processID: Int32 = getpid()) {
     guard let text = environment.variables["WATCHDOG_USEC"], !text.isEmpty else { return nil }
     guard let time = UInt64(text), (1..<UInt64.max / 1000).contains(time) else {
-      Diagnostics.say("WATCHDOG_USEC=\(text) is not usable; allowed: microseconds from 1. systemd is not told anything")
+      Diagnostics.say(
+        "WATCHDOG_USEC=\(text) is invalid; allowed: microseconds from 1. The service sends no WATCHDOG=1 to systemd")
       return nil
     }
     if let owner = environment.variables["WATCHDOG_PID"], !owner.isEmpty, owner != String(processID) {
-      Diagnostics.say("WATCHDOG_PID=\(owner) is not this process (\(processID)). systemd is not told anything")
+      Diagnostics.say(
+        "WATCHDOG_PID=\(owner) is not this process (\(processID)). The service sends no WATCHDOG=1 to systemd")
       return nil
     }
     let address = environment.variables["NOTIFY_SOCKET"] ?? ""
     guard let socket = UnixDatagramSocket(address: address) else {
       Diagnostics.say(
-        "NOTIFY_SOCKET=\(address) is not usable; allowed: the path of a Unix socket, or @ and its abstract name, of at most 107 bytes. systemd is not told anything"
+        "NOTIFY_SOCKET=\(address) is invalid; allowed: the path of a Unix socket, or @ and its abstract name, of at most 107 bytes. The service sends no WATCHDOG=1 to systemd"
       )
       return nil
     }
@@ -54,7 +56,7 @@ struct ServiceManagerWatchdog: Sendable {
     if let code = socket.send(Self.sign) {
       if !hasComplained, mayComplain {
         Diagnostics.say(
-          "systemd (\(socket.address)) cannot be told that the service is well: \(String(cString: strerror(code)))")
+          "cannot send WATCHDOG=1 to systemd (\(socket.address)): \(String(cString: strerror(code)))")
       }
       hasComplained = hasComplained || mayComplain
       // Its queue may have been full for a moment; at the next regular time it would be too late.
@@ -71,6 +73,6 @@ struct ServiceManagerWatchdog: Sendable {
   /// Asks systemd not to expect anything: nobody watches the service, and that is no reason to kill it.
   func release() {
     guard socket.send("WATCHDOG_USEC=0") == nil else { return }
-    Diagnostics.say("systemd was asked to do without WATCHDOG=1, since nothing is watched")
+    Diagnostics.say("systemd's watchdog is switched off for this service, because no loop is watched")
   }
 }

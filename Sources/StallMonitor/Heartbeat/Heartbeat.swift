@@ -1,7 +1,7 @@
 /// What watches a loop that has no observers: work that is queued to it, and is to be run in time.
 ///
 /// A beat that is under way is a turn of the loop's pulse: it begins when the beat is queued, and ends when it is run. All methods on the
-/// watchdog; they take no lock that the host can hold, and leave the queueing to the courier.
+/// watchdog; they take no lock that the service can hold, and leave the queueing to the courier.
 protocol Heartbeat: Sendable {
   /// Whether the loop is watched by this, and not by observers.
   var isBeating: Bool { get }
@@ -18,7 +18,7 @@ protocol Heartbeat: Sendable {
   /// Notices that what a beat has begun is over; called before each check.
   func update()
 
-  /// Queues a beat, unless it can be told that the loop is idle.
+  /// Queues a heartbeat, unless the loop is known to be idle.
   ///
   /// Call it while none is under way.
   func beat()
@@ -35,7 +35,7 @@ protocol Heartbeat: Sendable {
   /// Whose threads serve it; nil if it has one of its own.
   var pool: WorkerPool? { get }
 
-  /// Whether the loop will never run what is queued: it has been let go, or its thread has ended.
+  /// Whether the loop will never run what is queued: it has been released, or its thread has exited.
   var isOver: Bool { get }
 }
 
@@ -55,6 +55,6 @@ enum LoopServer: Equatable, Sendable {
   case thread(Int32)
   /// It has work to do, and no thread does it.
   case nobody
-  /// One may, and it cannot be told which.
+  /// One may, and which one is not known.
   case unknown
 }

@@ -42,7 +42,7 @@ public final class LoopHeartbeat: @unchecked Sendable {  // `rest` is the watchd
 
   /// Lets the loop go: it has ended, or is not to be watched any more.
   ///
-  /// From any thread; idempotent. A stall that lasts is told as ended, marked `watch_ended`.
+  /// From any thread; idempotent. A stall in progress is reported as ended, marked `watch_ended`.
   public func end() {
     guard !isEnded.exchange(true, ordering: .acquiringAndReleasing) else { return }
     willEnd()

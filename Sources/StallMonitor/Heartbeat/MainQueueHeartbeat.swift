@@ -42,7 +42,7 @@ final class MainQueueHeartbeat: Heartbeat {
 
   /// Prepares to find out who serves the main queue.
   ///
-  /// Nothing happens in a host without libdispatch. Where the state word is not known, a block on the queue finds out; elsewhere none
+  /// Nothing happens in a service without libdispatch. Where the state word is not known, a block on the queue finds out; elsewhere none
   /// does: it would be work, for which a run of Foundation's loop returns.
   func prepare() {
     guard clinux_main_queue_is_here() else { return }

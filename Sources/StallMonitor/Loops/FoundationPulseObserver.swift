@@ -1,12 +1,12 @@
 import CLinux
 import Glibc
 
-/// Stamps the transitions of Foundation's run loop, if the host has Foundation.
+/// Stamps the transitions of Foundation's run loop, if the service has Foundation.
 ///
 /// CoreFoundation's observers work on Linux; they see the common modes. First in order where a turn begins and last where it
 /// ends, so that other observers' work counts as the loop's.
 enum FoundationPulseObserver {
-  /// Begins to stamp the main thread's run loop; nil in a host without Foundation.
+  /// Begins to stamp the main thread's run loop; nil in a service without Foundation.
   ///
   /// The result ends it.
   static func attachToMain(_ stamper: TurnStamper) -> Attachment? {
@@ -14,7 +14,7 @@ enum FoundationPulseObserver {
     return attach(stamper, to: loop)
   }
 
-  /// Begins to stamp the calling thread's run loop; nil in a host without Foundation.
+  /// Begins to stamp the calling thread's run loop; nil in a service without Foundation.
   static func attachToCurrent(_ stamper: TurnStamper) -> Attachment? {
     guard clinux_cf_is_here(), let loop = clinux_cf_current_run_loop(), let attachment = attach(stamper, to: loop)
     else { return nil }

@@ -109,7 +109,7 @@ extension LoopWatch: ThreadEndObserver {}
 
 /// A watch that waits for its loop's thread.
 ///
-/// Held by what the loop is to call; if that is released without a call, because the thread ended before, the watch is given up.
+/// Held by what the loop is to call; if that is released without a call, because the thread exited first, the watch ends.
 final class ExpectedThread: Sendable {
   private let watch: LoopWatch
 

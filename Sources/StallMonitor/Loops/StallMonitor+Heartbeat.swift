@@ -9,9 +9,9 @@ extension StallMonitor {
   /// thread an alternate signal stack if it has none, and opens its files in procfs.
   ///
   /// A stall's duration counts from the heartbeat, so it may be short by up to one threshold; one that is longer than two thresholds is
-  /// always seen. A thread that does not run is not woken; the watchdog looks at it once a threshold, for a few microseconds.
+  /// always seen. A thread that does not run is not woken; the watchdog checks it once per threshold, for a few microseconds.
   ///
-  /// - Parameter loop: What to post, and how the loop is told of.
+  /// - Parameter loop: What to post, and how reports describe the loop.
   /// - Returns: What the loop answers by. Nil if this monitor does not watch: it is disabled or stopped, or this is the child of a fork.
   /// - Throws: ``StallMonitorError/invalidLoop(key:value:allowed:)``.
   @discardableResult

@@ -6,7 +6,7 @@ extension StallMonitor {
   /// Watches one more loop, of whatever thread.
   ///
   /// On the loop's own thread the watch begins at once, otherwise with the loop's next turn. It ends by itself with the loop's thread. A run of
-  /// Foundation's run loop inside one of the loop's callouts is not told as a stall.
+  /// Foundation's run loop inside one of the loop's callouts is not reported as a stall.
   ///
   /// The loop pays for it what the main loop does. Its thread gets an alternate signal stack for the rest of its life if it has none.
   /// `pause()` and `expectSlow` hold for all loops of the monitor.

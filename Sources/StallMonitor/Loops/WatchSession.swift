@@ -38,7 +38,7 @@ struct WatchSession: Sendable {
     couriers.beats.end()
     couriers.actions?.end()
     StandardErrorQueue.flush()
-    Diagnostics.note("The stall monitor has stopped")
+    Diagnostics.note("Stall monitor stopped")
     couriers.telemetry?.end()
   }
 }
@@ -120,7 +120,8 @@ struct WatchStart: Sendable {
     let capture = ThreadCapture()
     capture.prepareThread()
     if let problem = LockLayouts.current.problem {
-      Diagnostics.say("lock holders are not reported for \(problem): this process keeps their owners at unknown places")
+      Diagnostics.say(
+        "lock holders of \(problem) are not reported: this C library or runtime stores the owner at an unknown offset")
     }
     let executable = ProcessFacts.executablePath()
     let resolver = FrameResolver(executablePath: executable)

@@ -5,7 +5,7 @@ import Synchronization
 
 /// What a watched loop publishes for the watchdog: one word, stored at each transition.
 ///
-/// The loop's thread is the only writer of the word (of a heartbeat's, whoever queues the beat and whoever runs it, in turns). A transition costs a reading of the clock and a store (an idle one the
+/// The loop's thread is the only writer of the word (for a heartbeat: the thread that queues it and the thread that runs it, in turn). A transition costs a reading of the clock and a store (an idle one the
 /// store alone); the semaphore is posted only when the watchdog has asked for it.
 ///
 /// The question "has the watchdog asked?" is a load after a store to another word, which processors reorder. The fence
@@ -126,7 +126,7 @@ final class Pulse: Sendable {
       (isAnswered, asked) = attention.compareExchange(
         expected: asked, desired: 0, ordering: .sequentiallyConsistent)
     }
-    // After the exchange: the watchdog makes a record and then looks at the attention. So it finds the turn over, or these stores
+    // After the exchange: the watchdog makes a record and then checks the attention. So it finds the turn over, or these stores
     // find the record.
     if asked & Attention.episode != 0 {
       let word = published.load(ordering: .relaxed)
@@ -144,7 +144,7 @@ final class Pulse: Sendable {
 
   /// Asks for a post at the next transition.
   ///
-  /// Follow it by `fence`, and look at the word again.
+  /// Call `fence` afterwards, and read the word again.
   func requestWake() { attention.bitwiseOr(Attention.parked, ordering: .sequentiallyConsistent) }
 
   /// Takes the request back.
@@ -152,7 +152,7 @@ final class Pulse: Sendable {
 
   /// Asks for the time at which the current turn ends.
   ///
-  /// Follow it by `fence`, and look at the word again.
+  /// Call `fence` afterwards, and read the word again.
   func beginEpisode() { attention.bitwiseOr(Attention.episode, ordering: .sequentiallyConsistent) }
 
   /// Takes the request back.

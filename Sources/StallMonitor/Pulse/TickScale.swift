@@ -1,8 +1,8 @@
 /// Turns readings of the processor's counter into monotonic times.
 ///
-/// The rate is measured against `CLOCK_MONOTONIC`, again and again, so that it follows the kernel's corrections. A machine that
+/// The rate is measured against `CLOCK_MONOTONIC` repeatedly, so that it follows the kernel's corrections. A machine that
 /// was asleep, or a counter that was set, shows as a rate that cannot be: then everything before is taken to have happened at that
-/// moment, so that nobody is blamed for it.
+/// moment, so that it is not reported as a stall.
 struct TickScale: Equatable {
   /// Both clocks at one moment.
   struct Reading: Equatable {

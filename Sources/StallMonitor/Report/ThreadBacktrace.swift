@@ -31,9 +31,9 @@ public struct ThreadBacktrace: Sendable, Hashable {
   public var name: String?
   /// Whether it ran, or was ready to.
   public var isRunning: Bool
-  /// What it stood still in, in words, such as `read(fd 7 → pipe:[1234])`.
+  /// The call that it was waiting in, in words, such as `read(fd 7 → pipe:[1234])`.
   ///
-  /// Nil if it ran, or was not looked at.
+  /// Nil if it was running, or was not captured.
   public var wait: String?
   /// The calls, innermost first; empty if they could not be had.
   public var frames: [Frame]
@@ -56,7 +56,7 @@ extension ThreadBacktrace {
       failure: thread.captureFailure?.rawValue)
   }
 
-  /// A thread that was not looked at.
+  /// A thread that was not captured.
   init(id: Int32, failure: String) {
     self.init(
       id: id, name: OwnProcess().name(of: id), isRunning: false, wait: nil, frames: [], isApproximate: false,
@@ -76,13 +76,13 @@ extension ThreadBacktrace.Frame {
 extension ThreadBacktrace: CustomStringConvertible {
   /// The thread in lines: what it did, then its frames.
   public var description: String {
-    let doing = isRunning ? "running" : wait ?? "not looked at"
+    let doing = isRunning ? "running" : wait ?? "not inspected"
     var lines = ["thread \(id)\(name.map { " \"\($0)\"" } ?? ""): \(doing)"]
     if let failure { lines.append("  no stack: \(failure)") }
     for (number, frame) in frames.enumerated() { lines.append("  #\(number) \(frame)") }
-    if isChildTask { lines.append("  (a child task, whose parent waits for it)") }
-    if isTruncated { lines.append("  … outer frames could not be found") }
-    if isApproximate { lines.append("  (a frame may be wrong: it was found by scanning the stack)") }
+    if isChildTask { lines.append("  (a child task; its parent waits for it)") }
+    if isTruncated { lines.append("  … outer frames not found") }
+    if isApproximate { lines.append("  (a frame may be wrong: found by scanning the stack)") }
     return lines.joined(separator: "\n")
   }
 }

@@ -4,7 +4,7 @@ import StallCapture
 import StallReport
 import Synchronization
 
-/// Takes the stacks of all threads on demand, on a thread of its own: the one that asks stands still meanwhile, and is
+/// Captures the stacks of all threads on demand, on a separate thread: the caller is blocked meanwhile, and is
 /// read like any other.
 // Unchecked: made by the asker, used by the dump's thread, and read after that has ended.
 final class ThreadDump: @unchecked Sendable {
@@ -44,6 +44,6 @@ final class ThreadDump: @unchecked Sendable {
     threads = sweep.findings.map {
       ThreadBacktrace(Report.OtherThread($0, resolver: resolver, deadline: deadline))
     }
-    threads += sweep.notLookedAt.map { ThreadBacktrace(id: $0, failure: "the time limit was over") }
+    threads += sweep.notLookedAt.map { ThreadBacktrace(id: $0, failure: "the time limit was reached") }
   }
 }

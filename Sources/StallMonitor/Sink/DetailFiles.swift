@@ -5,7 +5,7 @@ import Glibc
 /// Keeps what does not fit a line: of each reported stall a file with its samples and the whole call tree.
 ///
 /// The files are `stalls/ID.json` in the state directory, one JSON object each. Processes of one service share the folder, so each write
-/// looks at what is there. Used by ``DetailWriter``, by one thread at a time.
+/// reads what is there. Used by ``DetailWriter``, by one thread at a time.
 final class DetailFiles {
   static let folder = "stalls"
   private static let limits = DetailFolder.Limits(files: 100, bytes: 20 << 20)
@@ -41,7 +41,7 @@ final class DetailFiles {
       }
       return true
     } catch {
-      if !hasComplained { Diagnostics.say("no detail file in \(folderPath): \(error.reason)") }
+      if !hasComplained { Diagnostics.say("cannot write detail files in \(folderPath): \(error.reason)") }
       hasComplained = true
       return false
     }

@@ -3,7 +3,7 @@ import Glibc
 
 /// A folder of detail files, one for each stall: their names, whole files only, and which give way when there are too many.
 ///
-/// A service's own files are `ID.json`, those that the agent keeps are `ID.USER.json`: whoever knows the id of another user's stall cannot
+/// A service's own files are `ID.json`, those that the agent keeps are `ID.USER.json`: a user who knows the id of another user's stall cannot
 /// take its file's place. Nothing in the folder is touched but regular files with such names, and no link is followed. Used by one thread
 /// at a time.
 package final class DetailFolder {

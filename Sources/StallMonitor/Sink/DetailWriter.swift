@@ -19,7 +19,7 @@ final class DetailWriter {
     self.written = written
   }
 
-  /// Writes the file of a stall, or gives up while an earlier one hangs.
+  /// Writes the file of a stall, or skips it while an earlier write hangs.
   func write(_ detail: StallDetail) {
     if let current, !current.wait(until: MonotonicClock.now()) { return }
     let attempt = Attempt()

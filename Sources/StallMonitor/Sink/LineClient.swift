@@ -76,7 +76,7 @@ final class LineClient: OutputClient {
     } else {
       (retryInterval, nextTry) = (Self.retryIntervals.lowerBound, 0)
     }
-    // A full pipe says when there is room; a full disk does not.
+    // A full pipe says when there is space; a full disk does not.
     let entry = pollfd(
       fd: writer.wantsFlush && !isStuck ? writer.pollableDescriptor : -1, events: Int16(POLLOUT), revents: 0)
     sink.waker.sleep(on: woken, or: entry, until: deadline)

@@ -18,9 +18,9 @@ final class LineWriter: ReportSink {
 
   /// Where lines go.
   enum Destination {
-    /// A file of ours, appended to and opened anew when it was renamed or removed.
+    /// A file of this process: appended to, and reopened when it was renamed or removed.
     case file(path: String)
-    /// A descriptor of the host's.
+    /// A descriptor of the service.
     case descriptor(Int32)
   }
 
@@ -44,7 +44,7 @@ final class LineWriter: ReportSink {
     return nil
   }
 
-  /// The descriptor that poll(2) can wait for until there is room; -1 if there is none.
+  /// The descriptor that poll(2) can wait for until there is space; -1 if there is none.
   var pollableDescriptor: Int32 { output?.pollable ?? -1 }
 
   /// How many bytes have gone out; tells whether a flush has achieved anything.

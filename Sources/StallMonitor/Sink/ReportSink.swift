@@ -2,9 +2,11 @@
 struct OutgoingLine: Sendable {
   /// One JSON object with its newline.
   var bytes: [UInt8]
-  /// The stall that it tells of, while that goes on or has just ended.
+  /// The reported stall, while it is in progress or has just ended.
   var stall: Stall?
-  /// How many lines it says were dropped before it (`event.dropped`): if it is dropped itself, they count anew.
+  /// The number of lines dropped before it (`event.dropped`).
+  ///
+  /// If it is dropped itself, they count again.
   var droppedBefore: UInt64 = 0
   /// The same line without the path of the detail file, for the case that the file could not be written.
   var bytesWithoutDetail: [UInt8]?

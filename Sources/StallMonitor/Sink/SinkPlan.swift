@@ -59,7 +59,7 @@ struct SinkPlan: Sendable {
     let details = DetailFiles.make(configured: configuration.stateDirectory, environment: environment)
     if details == nil, configuration.actions.contains(where: { $0.kind == .writeDetailFile }) {
       Diagnostics.say(
-        "no detail files: there is no state directory that can be written to (STALLMONITOR_STATE_DIRECTORY)")
+        "detail files are disabled: no state directory is writable; set STALLMONITOR_STATE_DIRECTORY")
     }
     let sink = OutputSink(details: details.map { .folder($0.folderPath) } ?? .none, news: news)
     try sink.start(name: "stall-output") { LineClient(sink: $0, writer: writer, details: details) }
@@ -80,7 +80,7 @@ struct SinkPlan: Sendable {
       return Spool.Location(directory: directory, prefix: prefix, isShared: own == nil)
     } catch {
       Diagnostics.say(
-        "the state directory \(path) cannot be used: \(error.reason). What the agent has not taken when the service ends is lost"
+        "cannot use the state directory \(path): \(error.reason). Reports that the agent has not accepted are lost when the service ends"
       )
       return nil
     }

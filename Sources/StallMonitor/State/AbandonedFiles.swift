@@ -59,7 +59,7 @@ struct AbandonedFiles {
 
   /// Takes the file of a process that has ended, unless another process has taken it.
   func claim(_ name: String) -> Claim? {
-    // Without waiting for whoever would write to a FIFO.
+    // Without waiting for the writer of a FIFO.
     let opened = try? directory.use {
       clinux_open_at($0, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0)
     }
@@ -75,7 +75,7 @@ struct AbandonedFiles {
     fstat(descriptor, &status)
     guard status.st_mode & S_IFMT == S_IFREG, status.st_nlink == 1 else {
       // Without a name it is one that another has just taken care of.
-      if status.st_nlink != 0 { leaveAlone(name, because: "it is no \(kind)") }
+      if status.st_nlink != 0 { leaveAlone(name, because: "it is not a \(kind)") }
       close(descriptor)
       return nil
     }
@@ -89,7 +89,7 @@ struct AbandonedFiles {
 
   /// Logs that a file stays.
   func leaveAlone(_ name: String, because reason: String) {
-    Diagnostics.say("\(directory.path)/\(name) is left alone: \(reason)")
+    Diagnostics.say("\(directory.path)/\(name) is ignored: \(reason)")
   }
 
   /// Removes a file that was taken.

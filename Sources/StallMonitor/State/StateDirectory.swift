@@ -5,7 +5,7 @@ import StallCapture
 
 /// A directory in which the monitor keeps files from one run of a service to the next.
 ///
-/// It is opened when the watch starts, and so stays the same one when the host changes its root, its user or its working directory.
+/// It is opened when the watch starts, and so stays the same one when the service changes its root, its user or its working directory.
 final class StateDirectory: Sendable {
   /// Why a directory cannot be used.
   struct Failure: Error, Equatable {
@@ -36,7 +36,7 @@ final class StateDirectory: Sendable {
     guard faccessat(descriptor.number, ".", W_OK | X_OK, AT_EACCESS) == 0 else { throw Failure(code: errno) }
   }
 
-  /// Calls `body` with the descriptor, opened anew if the host has closed it.
+  /// Calls `body` with the descriptor, reopened if the service has closed it.
   func use<Result>(_ body: (Int32) throws(Failure) -> Result) throws(Failure) -> Result {
     if descriptor.isIntact { return try body(descriptor.number) }
     let anew = clinux_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)

@@ -14,10 +14,10 @@ enum AvailableMemory {
   /// How long a thread waits before it asks again, in nanoseconds.
   static let retryInterval: UInt64 = 20_000_000
 
-  /// Whether there is room at this moment; a few microseconds.
+  /// Whether there is space at this moment; a few microseconds.
   static var isEnough: Bool { clinux_has_room(small, large) }
 
-  /// Waits until there is room for work on lines; false if there is none by `deadline`.
+  /// Waits until there is space for work on lines; false if there is none by `deadline`.
   @discardableResult
   static func wait(until deadline: UInt64 = .max) -> Bool {
     while !isEnough {

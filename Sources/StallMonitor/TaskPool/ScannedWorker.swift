@@ -6,7 +6,7 @@ import StallReport
 /// A worker thread of libdispatch that runs jobs without a stamp, watched by what the kernel says of it.
 ///
 /// Its turn is a time in which it is blocked in one system call: it begins when a check first meets the thread there, and ends when the
-/// thread has run. A worker without a job waits in the same way, which its stack tells. A job that computes is not seen. All on the
+/// thread has run. A worker without a job waits in the same way, which its stack shows. A job that runs on CPU is not seen. All on the
 /// watchdog's thread.
 final class ScannedWorker: @unchecked Sendable {  // Used by the watchdog alone, but for what is constant.
   let id: Int32

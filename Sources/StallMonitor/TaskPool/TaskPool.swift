@@ -79,11 +79,11 @@ final class TaskPool: Sendable {
   static func note(_ problem: Problem) -> String {
     let reason =
       switch problem {
-      case .hookIsTaken: "swift_task_enqueueGlobal_hook is set already"
-      case .hookWasReplaced: "the process has replaced swift_task_enqueueGlobal_hook"
+      case .hookIsTaken: "another component has set swift_task_enqueueGlobal_hook"
+      case .hookWasReplaced: "another component has replaced swift_task_enqueueGlobal_hook"
       case .unknownRuntime: "this Swift runtime has no swift_task_enqueueGlobal_hook"
       }
-    return "tasks of Swift concurrency that compute are not watched, only those that block: \(reason)"
+    return "tasks that run on CPU are not watched, only tasks that block: \(reason)"
   }
 
   /// Ends the watch; jobs that run are let finish.
@@ -105,14 +105,14 @@ final class TaskPool: Sendable {
     else {
       threadCount.subtract(1, ordering: .relaxed)
       if !hasReportedLimit.exchange(true, ordering: .relaxed) {
-        Diagnostics.say("tasks are watched on \(watch.threadLimit) threads, and not on those that came later")
+        Diagnostics.say("tasks are watched on \(watch.threadLimit) threads; later threads are not watched")
       }
       return
     }
     TaskThread(of: self, at: place).begin()
   }
 
-  /// Makes room for another thread.
+  /// Makes space for another thread.
   func threadEnds() { threadCount.subtract(1, ordering: .relaxed) }
 
   /// Whether jobs of this class wait for a thread now.

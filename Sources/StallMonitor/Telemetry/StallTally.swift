@@ -14,12 +14,12 @@ struct StallTally: Sendable {
     var ended = 0
     /// How long they took, in nanoseconds.
     var nanoseconds: UInt64 = 0
-    /// Those of them that were counted instead of told.
+    /// Those of them that were reported in summaries only.
     var suppressed = 0
   }
 
   var counts: [Key: Count] = [:]
-  /// The loops that are watched, each with whether it stands still.
+  /// The watched loops, each with whether it is blocked.
   var loops: [String: Bool] = [:]
 
   mutating func add(_ report: Report, isReported: Bool) {

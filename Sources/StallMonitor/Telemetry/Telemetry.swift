@@ -9,7 +9,7 @@ struct Telemetry: Sendable, Equatable {
   static func == (a: Telemetry, b: Telemetry) -> Bool { a.log === b.log && a.meters === b.meters }
 }
 
-/// Metrics of the host's.
+/// Metrics of the service.
 protocol StallMeters: AnyObject, Sendable {
   /// Adds what has been counted since the last call.
   func add(_ tally: StallTally)

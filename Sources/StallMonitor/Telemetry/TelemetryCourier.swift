@@ -4,7 +4,7 @@ import StallCapture
 import StallReport
 import Synchronization
 
-/// Carries the monitor's own words and numbers to the host's log and metrics, on a thread that may wait for them.
+/// Carries the monitor's own words and numbers to the service's log and metrics, on a thread that may wait for them.
 ///
 /// A log handler takes locks that a stalled loop may hold, so the watchdog calls none: it leaves what there is here, and goes on. The
 /// thread sleeps until then, so an idle service wakes it never.
@@ -40,7 +40,7 @@ final class TelemetryCourier: NoteCarrier {
   /// False in the child of a fork, which has no thread for it.
   var isInOwnProcess: Bool { processID == getpid() }
 
-  // MARK: Whoever has something
+  // MARK: Adding work
 
   /// Takes a note; false if there is no log for it.
   func carry(_ note: StateNote) -> Bool {
@@ -84,7 +84,7 @@ final class TelemetryCourier: NoteCarrier {
     if kind == LoopKind.taskPool || kind == LoopKind.cooperativePool { return }
     _ = carry(
       StateNote(
-        level: .info, text: "Watching the loop \(loop.name): \(kind)",
+        level: .info, text: "Watching loop \(loop.name): \(kind)",
         metadata: [
           ("loop.name", loop.name), ("loop.kind", kind), ("thread.id", loop.threadID.map { "\($0)" } ?? "any"),
           ("threshold", "\(loop.thresholdDuration)"),
@@ -153,7 +153,7 @@ final class TelemetryCourier: NoteCarrier {
     for note in load.notes { telemetry.log?.write(note) }
     if load.lostNotes > 0 {
       telemetry.log?.write(
-        StateNote(level: .warning, text: "\(load.lostNotes) notes were dropped: the log is too slow"))
+        StateNote(level: .warning, text: "\(load.lostNotes) log messages were dropped: the log handler is too slow"))
     }
     if load.hasTally { telemetry.meters?.add(load.tally) }
     if load.countsTurns, let meters = telemetry.meters { count(&turns, of: loops, for: meters) }

@@ -60,7 +60,7 @@ extension WatchedLoop {
       var isInUnseenRun: @Sendable ([StackFrame]) -> Bool = { _ in false }
       /// What is logged once of such a run, after the loop's name; nil for nothing.
       var noteOnUnseenRun: String? =
-        "runs in a private mode, which is not watched; CFRunLoopAddCommonMode would let it be"
+        "runs in a private mode, which is not watched; add the mode with CFRunLoopAddCommonMode"
       /// What reads its count of turns; nil if it has none, or is not made yet.
       var meter: @Sendable () -> TurnMeter? = { nil }
     }

@@ -42,7 +42,7 @@ final class ReportPublisher {
   /// Reports, or counts, a stall that has ended.
   func end(_ report: Report, of episode: Episode, isReported: Bool) {
     let now = MonotonicClock.now()
-    // The samples may have shown another culprit than the first one.
+    // The samples may have shown another responsible function than the first one.
     guard isReported || ledger.begin(report, at: now) == .report else { return count(report, at: now) }
     var report = report
     // A file is written before the line that names it; the agent knows a stall before its samples.

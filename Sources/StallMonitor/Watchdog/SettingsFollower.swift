@@ -14,7 +14,7 @@ final class SettingsFollower {
   ///   - configuration: The process's own settings.
   ///   - tunings: Where an agent's arrive.
   ///   - suspension: What switches the watch of all loops off.
-  ///   - sinkNames: Somebody behind the sink names frames, unless told otherwise.
+  ///   - sinkNames: Whether the receiver behind the sink names frames by default.
   init(_ configuration: StallMonitorConfiguration, tunings: TuningBox, suspension: Suspension, sinkNames: Bool) {
     self.configuration = configuration
     self.tunings = tunings

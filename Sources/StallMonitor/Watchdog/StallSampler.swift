@@ -18,7 +18,7 @@ final class StallSampler {
   /// How long the sweep over other threads may take, and then the naming of what it found.
   private static let sweepBudget: UInt64 = 200_000_000
 
-  /// How many samples follow a computation's first one at once.
+  /// How many samples follow the first one of a stall on CPU at once.
   private static let followUps = 4
   /// How long those of all loops may take together.
   ///
@@ -133,9 +133,9 @@ final class StallSampler {
 
   // MARK: Follow-up samples
 
-  /// Takes a few more samples of a computation, right after the first.
+  /// Takes a few more samples of a stall on CPU, right after the first.
   ///
-  /// A computation is known by what most of its samples have in common, and its beginning, and one that is over soon, are to be known by the same as
+  /// The fingerprint of a stall on CPU comes from what most of its samples have in common, and its beginning, and one that is over soon, are to be known by the same as
   /// the whole. Only of a thread that has hardly waited in this turn; for `budget` nanoseconds and a threshold at most, and only until the turn ends.
   func followUp(_ loop: WatchedLoop, budget: UInt64, willBegin: () -> Void) {
     guard let episode = loop.episode, canFollowUp(episode, of: loop) else { return }
@@ -182,7 +182,7 @@ final class StallSampler {
     let pool = loop.thread.pool
     if server == .nobody, let pool {
       sample.cause = .starved
-      sample.wait = "no thread of \(pool.name) has taken it"
+      sample.wait = "no thread of \(pool.name) has run it"
       sample.failure = .noServer
     }
     resolver.beginReport(isFirst: loop.episode?.sampleCount == 0)
@@ -194,7 +194,7 @@ final class StallSampler {
         return pool.owns(judged)
       }
       if pool == .cooperative, let held = heldThreads(sample.threads) {
-        sample.wait = "no thread of \(pool.name) has taken it: \(held)"
+        sample.wait = "no thread of \(pool.name) has run it: \(held)"
       }
     }
     sweep(into: &sample, of: loop)

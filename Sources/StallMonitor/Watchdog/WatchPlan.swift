@@ -16,7 +16,7 @@ struct WatchPlan: Equatable {
   /// Whether this process names the frames of its reports.
   var namesFrames: Bool
 
-  /// `sinkNames`: somebody behind the sink names them, unless told otherwise.
+  /// `sinkNames`: whether the receiver behind the sink names them by default.
   init(_ configuration: StallMonitorConfiguration, _ tuning: Tuning, sinkNames: Bool) {
     isEnabled = tuning.isEnabled ?? true
     samplesRunningThreads = tuning.captures != .blockedOnly

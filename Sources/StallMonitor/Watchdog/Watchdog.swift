@@ -4,7 +4,7 @@ import Synchronization
 
 /// The one thread that watches all loops of a process, as other threads see it.
 ///
-/// It blocks the host's signals, and takes no lock that the host's code holds for longer than a registration. What it does is
+/// It blocks the service's signals, and takes no lock that the service's code holds for longer than a registration. What it does is
 /// ``WatchdogWork``.
 final class Watchdog: Sendable {
   /// Makes the pulses that wake this watchdog.

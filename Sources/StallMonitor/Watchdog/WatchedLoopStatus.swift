@@ -4,7 +4,7 @@ public struct WatchedLoopStatus: Sendable, Hashable {
   public let name: String
   /// Which run loop it is, as a report's `loop.kind` says it: `loop`, `foundation`, `main-queue`, `nio` and so on.
   ///
-  /// Nil for a main loop that has not turned yet. It may change: a host may go over from a run loop to `dispatchMain()`.
+  /// Nil for a main loop that has not turned yet. It may change: a service may go over from a run loop to `dispatchMain()`.
   public let kind: String?
   /// The thread that runs it; nil if none does at this moment, as for a main queue without work.
   public let threadID: Int32?

@@ -1,6 +1,6 @@
-/// Why a loop stood still.
+/// Why a loop was blocked.
 package enum Cause: String, Sendable, CaseIterable {
-  /// It computed.
+  /// It ran on a CPU.
   case running
   /// It waited for another thread: a lock, a condition, a semaphore.
   case lock
@@ -8,45 +8,46 @@ package enum Cause: String, Sendable, CaseIterable {
   case io
   /// It slept.
   case sleep
-  /// It was ready to run, and got no processor.
+  /// It was ready to run and got no CPU.
   case starved
-  /// Its control group had used up its processor quota.
+  /// Its control group had used up its CPU quota.
   case throttled
   /// It waited for memory to be read back in.
   case fault
-  /// The whole process was: by a signal, with its control group, by a debugger, or with its machine.
+  /// The whole process was stopped by a signal or a debugger, frozen with its control group, or suspended
+  /// with the machine.
   case stopped
-  /// Not enough is known to say.
+  /// The evidence is not sufficient.
   case unknown
 }
 
-/// A cause with what speaks for it.
+/// A cause, with evidence.
 package struct Verdict: Sendable, Equatable {
-  /// What was seen, of the stalled thread alone.
+  /// The observations of the stalled thread.
   package struct Evidence: Sendable, Equatable {
     /// `running` or `blocked`, at the last sample.
     package var state: String?
-    /// What it stood still in, in words: `read(fd 7 → pipe:[1234])`.
+    /// The call that it was waiting in, in words: `read(fd 7 → pipe:[1234])`.
     package var wait: String?
-    /// What the kernel counted since the watchdog first looked at the turn.
+    /// The kernel's counters since the watchdog first checked the turn.
     package var usage: ResourceUsage?
-    /// Time in which the whole process stood still (stopped, frozen, suspended); not part of the duration.
+    /// Time in which the whole process was paused (stopped, frozen, suspended); not part of the duration.
     package var frozenNanoseconds: UInt64 = 0
-    /// What a hypervisor took from all of the machine's processors since the turn was found late.
+    /// CPU time that a hypervisor took from all of the machine's CPUs since the turn was found late.
     package var stolen: UInt64 = 0
-    /// Time for which the report waited for memory, which the process had none of when the turn was late.
+    /// How long the report was delayed because the process had no memory left when the turn was late.
     package var memoryShortage: UInt64 = 0
-    /// The thread that is waited for.
+    /// The thread that the stalled thread waits for.
     package var lockHolder: LockHolder?
-    /// Threads that wait for each other, each for the next and the last for the first.
+    /// Threads that wait for each other: each for the next, and the last for the first.
     package var deadlock: [Int32] = []
-    /// What the loop has called in the turn, as far as it says so.
+    /// The callouts of the turn, if the loop counts them.
     package var callouts: CalloutTimes?
-    /// No function was met by more than half of the samples.
+    /// No function is in more than half of the samples.
     package var samplesDisagree = false
-    /// Other tasks waited for a thread meanwhile.
+    /// Other tasks were waiting for a thread during the stall.
     package var starves = false
-    /// The monitor was stopped in mid-stall: the true duration is longer.
+    /// The monitor was stopped during the stall: the true duration is longer.
     package var watchEnded = false
 
     package init(state: String? = nil, wait: String? = nil) {
@@ -101,27 +102,27 @@ package struct Verdict: Sendable, Equatable {
   package var sentence: String {
     let wait = evidence.wait.map { " in " + $0 } ?? ""
     return switch cause {
-    case .running: "it was computing"
+    case .running: "running on CPU"
     case .lock:
-      "it waited for another thread" + wait + (evidence.lockHolder?.clause ?? "") + deadlockClause
-    case .io: "it waited for input or output" + wait
-    case .sleep: "it slept" + wait
-    // What waits is the loop and not a thread of it.
-    case .starved where evidence.wait != nil: "it was ready to run: " + (evidence.wait ?? "")
-    case .starved: "it was ready to run and got no processor"
-    case .throttled: "its control group had used up its processor quota"
-    case .fault: "it waited for memory to be read from disk"
+      "waiting for another thread" + wait + (evidence.lockHolder?.clause ?? "") + deadlockClause
+    case .io: "waiting for I/O" + wait
+    case .sleep: "sleeping" + wait
+    // The loop itself waits: no thread serves it.
+    case .starved where evidence.wait != nil: "ready to run: " + (evidence.wait ?? "")
+    case .starved: "ready to run, but no CPU was available"
+    case .throttled: "throttled: its control group had used up its CPU quota"
+    case .fault: "waiting for memory to be read from disk"
     case .stopped:
-      "it was stopped by a signal or a debugger, frozen with its control group, or suspended with its machine"
-    case .unknown: "the cause is not known" + wait + manyCalloutsClause
+      "stopped by a signal or a debugger, frozen with its control group, or suspended with the machine"
+    case .unknown: "cause unknown" + (wait.isEmpty ? "" : ", waiting" + wait) + manyCalloutsClause
     }
   }
 
-  /// `: it ran 389 callouts, the longest for 2 ms`.
+  /// `: 389 callouts ran, the longest for 2 ms`.
   private var manyCalloutsClause: String {
-    if evidence.samplesDisagree { return ": no function was met by more than half of the samples" }
+    if evidence.samplesDisagree { return ": no function is in more than half of the samples" }
     guard let callouts = evidence.callouts, callouts.count > 1 else { return "" }
-    return ": it ran \(callouts.count) callouts, the longest for \(callouts.longestOfAll / 1_000_000) ms"
+    return ": \(callouts.count) callouts ran, the longest for \(callouts.longestOfAll / 1_000_000) ms"
   }
 
   /// `; deadlock: thread 12 waits for 13, and 13 for 12`.
@@ -132,17 +133,17 @@ package struct Verdict: Sendable, Equatable {
     return "; deadlock: thread " + pairs.map { "\($0) waits for \($1)" }.joined(separator: ", ")
   }
 
-  /// Returns why a thread that was ready to run got no further, by where its time went; nil if too little time was observed to say.
+  /// Returns why a thread that was ready to run made no progress; nil if the observed time is too short.
   package static func ready(_ usage: ResourceUsage?) -> Cause? {
     guard let usage, usage.observed >= 10_000_000 else { return nil }
     if usage.throttled > usage.observed / 2 { return .throttled }
     guard usage.runDelay > usage.observed / 2, usage.cpu < usage.runDelay else { return .running }
-    // On a busy machine a group waits for a processor besides; where its quota was the greater part, that is the cause.
+    // On a busy machine a throttled group also waits for a CPU: the larger part is the cause.
     return usage.throttled > usage.runDelay / 2 ? .throttled : .starved
   }
 }
 
 extension Cause {
-  /// Whether the thread was ready to run all the while: where its time went tells these apart.
+  /// Whether the thread was ready to run all the time. Its CPU time and delays distinguish these causes.
   package var isReady: Bool { self == .running || self == .starved || self == .throttled }
 }

@@ -31,7 +31,7 @@ package struct LockHolder: Sendable, Equatable {
     self.hasTimeout = hasTimeout
   }
 
-  /// What was waited for, in words.
+  /// What the stalled thread was waiting for, in words.
   package var text: String {
     switch kind {
     case .mutex: "pthread mutex"
@@ -43,7 +43,7 @@ package struct LockHolder: Sendable, Equatable {
     }
   }
 
-  /// What is said of the thread behind the words of the wait.
+  /// The clause about the thread, after the words of the wait.
   package var clause: String {
     switch kind {
     case .thread: ""

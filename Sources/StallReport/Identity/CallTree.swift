@@ -18,7 +18,7 @@ package struct CallTree {
     package fileprivate(set) var children: [Int] = []
   }
 
-  /// Time and samples of frames that the tree has no room for.
+  /// Time and samples of frames that the tree has no space for.
   package struct Cut {
     package fileprivate(set) var weight: UInt64 = 0
     package fileprivate(set) var samples = 0
@@ -70,7 +70,7 @@ package struct CallTree {
     (self.samples, total) = (samples, weight)
   }
 
-  /// Adds a stack, innermost frame first, that stands for `weight` nanoseconds.
+  /// Adds a stack, innermost frame first, that represents `weight` nanoseconds.
   package mutating func add(_ stack: [StackFrame], weight: UInt64) {
     guard !stack.isEmpty else { return }
     total += weight
@@ -80,7 +80,7 @@ package struct CallTree {
 
   /// Adds frames, innermost first, to what was called from a node, or from nowhere.
   ///
-  /// Returns the node of the innermost; nil if there was no room.
+  /// Returns the node of the innermost; nil if there was no space.
   package mutating func add(_ frames: [StackFrame], under caller: Int?, weight: UInt64, samples: Int) -> Int? {
     var parent = caller
     for frame in frames.reversed() {
@@ -149,7 +149,7 @@ package struct CallTree {
 
   // MARK: What it says
 
-  /// The deepest frame of the host's own code that at least half of the time was spent in, with all that called it; nil if there is
+  /// The deepest frame of the service's own code that at least half of the time was spent in, with all that called it; nil if there is
   /// none.
   package var heaviestPath: Path? { certainPath.path }
 
@@ -171,7 +171,7 @@ package struct CallTree {
     return (path(of: way.nodes), way.isCertain)
   }
 
-  /// The deepest frame of the host's own code that more than half of the samples met.
+  /// The deepest frame of the service's own code that more than half of the samples met.
   ///
   /// By their number and not their time: of a thread that runs, the first sample's leaf was not met for all of the threshold.
   package var commonFrame: StackFrame? { certainCommonFrame.frame }
@@ -233,7 +233,7 @@ package struct CallTree {
     }
   }
 
-  /// Of each node, whether it or anything that it called is the host's own code.
+  /// Of each node, whether it or anything that it called is the service's own code.
   package var leadsToHostCode: [Bool] {
     var leads = nodes.map { $0.frame.isHostCode || $0.cut.samples > 0 }
     for index in nodes.indices.reversed() where leads[index] {

@@ -1,9 +1,9 @@
-/// Which frame of a stack is to blame, and which stalls are the same.
+/// The rules for the responsible frame of a stack, and for equal stalls.
 package enum Culprit {
-  /// The innermost frame of the host's own code, named or not: a caller that has a name is not to blame for one that has none.
+  /// The responsible frame is the innermost frame of the service's own code, with or without a name.
   ///
-  /// Who runs a loop is not to blame for what the loop calls: frames outside of a loop count only where there is no loop within.
-  /// Merged code is not blamed: its name may be that of a function that did not run. Where no other is known, it is the
+  /// Code that runs a loop is not responsible for what the loop calls: frames outside of a loop count only if no loop is inside.
+  /// Merged code is not responsible: its name may be that of a function that did not run. Where no other is known, it is the
   /// innermost merged one, and without any, the innermost that has a name. Nil while it is not known yet whose code the
   /// innermost is.
   package static func frame(of stack: [StackFrame]) -> StackFrame? {
@@ -15,7 +15,7 @@ package enum Culprit {
       ?? stack.first
   }
 
-  /// The innermost frame of the host's, preferably of a function that is known to have run.
+  /// The innermost frame of the service's own code, preferably of a function that is known to have run.
   private static func blamedIndex(of stack: [StackFrame]) -> Int? {
     let work = work(in: stack)
     return work.firstIndex(where: \.isHostCode) ?? work.firstIndex(where: \.isOwnCode)
@@ -26,16 +26,16 @@ package enum Culprit {
     stack.prefix { !$0.isLoop && !$0.isAsync }
   }
 
-  /// The part of a stack that is one piece of work: from the innermost frame of the host's to what called back.
+  /// The part of a stack that is one piece of work: from the innermost frame of the service's own code to what called back.
   package static func callout(of stack: [StackFrame]) -> ArraySlice<StackFrame> {
     guard let innermost = blamedIndex(of: stack) else { return [] }
     return stack[innermost...].prefix { !$0.isCaller && !$0.isAsync }
   }
 
-  /// Whether stacks of one stall show many short pieces of work: no function was met by more than half of them.
+  /// Whether the stacks of one stall show many short pieces of work: no function is in more than half of them.
   ///
   /// Of each stack the one piece of work counts: what is outside of a loop, or of a library that calls back, is met whatever it calls.
-  /// False with fewer than three stacks, and where a function has no name: then it cannot be told from others.
+  /// False with fewer than three stacks, and where a function has no name: then it cannot be distinguished from others.
   package static func disagree(_ stacks: [[StackFrame]]) -> Bool {
     guard stacks.count >= 3 else { return false }
     var counts: [String: Int] = [:]
@@ -49,10 +49,10 @@ package enum Culprit {
 
   /// A hash of the function that a stall is known by, with the version of the rule in front: `v2:` and 16 hexadecimal digits.
   ///
-  /// The function is the innermost of the host's own, without its callers: an optimizer takes callers out of the stack (tail
+  /// The function is the innermost of the service's own, without its callers: an optimizer takes callers out of the stack (tail
   /// calls) or gives them another's name (merged closures). So it is the same across builds, restarts, machines and
   /// address-space layouts. Of a thread that ran, the innermost is a matter of chance: there it is `common`, the innermost that
-  /// most samples met, unless that is not called by the same callout. Nil without a frame of the host's, and while it is not
+  /// most samples met, unless that is not called by the same callout. Nil without a frame of the service's own code, and while it is not
   /// named for lack of time. `Tests/Corpus/fingerprints` has the rule in full.
   package static func fingerprint(of stack: [StackFrame], common: StackFrame? = nil) -> String? {
     let callout = callout(of: stack)
@@ -69,7 +69,7 @@ package enum Culprit {
     return "v2:" + String(repeating: "0", count: 16 - digits.utf8.count) + digits
   }
 
-  /// Whether the fingerprint of a computation hangs on no name of this stack that is not known.
+  /// Whether the fingerprint of a stall on CPU depends on no unknown name of this stack.
   package static func isSettled(of stack: [StackFrame], common: StackFrame?) -> Bool {
     guard let innermost = work(in: stack).firstIndex(where: \.isHostCode) else { return true }
     guard let common, common.symbol != nil else { return stack[innermost].symbol != nil }
@@ -81,9 +81,9 @@ package enum Culprit {
     return true
   }
 
-  /// What makes two stalls of one process the same: the host's own functions on the stack, by name, or by where they lie in their build.
+  /// What makes two stalls of one process the same: the service's own functions on the stack, by name, or by where they lie in their build.
   ///
-  /// More than the culprit: those that reach the same function on different ways are told each. How often a function stands on the stack has no part in it:
+  /// Stricter than the responsible function: stalls that reach the same function on different paths are distinct. How often a function stands on the stack has no part in it:
   /// a recursion has another depth each time. Nor have functions that wait for an asynchronous call. Nil without such a frame, and while one of them is not named for lack of time.
   package static func repeatKey(of stack: [StackFrame]) -> String? {
     var hash = FNV1a()
@@ -99,10 +99,10 @@ package enum Culprit {
 }
 
 extension StackFrame {
-  /// Whether somebody of the host's wrote it.
+  /// Whether it is the service's own code.
   fileprivate var isOwnCode: Bool { owner == .host && !isCompilerGenerated }
 
-  /// Whether somebody of the host's wrote it, and it is known who.
+  /// Whether it is the service's own code, in a known module.
   package var isHostCode: Bool { isOwnCode && !isMerged }
 
   /// What tells the function from others: its name, or its place in the build.

@@ -1,9 +1,9 @@
-/// All samples of a stall, merged by the places that they met, for whoever names them.
+/// All samples of a stall, merged by address, for the tool that adds names.
 ///
-/// What a computation is known by hangs on the names of all its samples (``CallTree/commonFrame``), and a line has only one stack. So a line whose
-/// names are left to others, or are not known, has this beside it, and whoever names it takes it out. Left out is what can have no part in the
-/// answer: calls that lead to no code of the host's, and the middle of what all samples have in common. Where more has to go, for the length of
-/// the line, it is said how many samples went on there.
+/// The fingerprint of a stall on CPU depends on the names of all its samples (``CallTree/commonFrame``), and a line has only one stack. So a line whose
+/// names are left to others, or are not known, has this beside it, and the tool that adds names removes it. Left out is what can have no part in the
+/// answer: calls that lead to no code of the service, and the middle of what all samples have in common. Where more has to go, for the length of
+/// the line, the number of samples that continue there is kept.
 package struct UnnamedCallTree: Sendable {
   private struct Node {
     var parent: Int
@@ -59,7 +59,7 @@ package struct UnnamedCallTree: Sendable {
     nodes.append(Node(parent: parent, place: nil, samples: cut.samples, weight: cut.weight, depth: .max))
   }
 
-  /// Leaves so many nodes, those that most samples met, and of these the outer ones; and of the others, how much they stand for.
+  /// Leaves so many nodes, those that most samples met, and of these the outer ones; and of the others, how much they represent.
   private mutating func keep(_ limit: Int) {
     guard nodes.count > limit else { return }
     let order = nodes.indices.sorted {
@@ -95,7 +95,7 @@ package struct UnnamedCallTree: Sendable {
       let json = smaller.json
       let size = json.bytes.count + Self.memberOverhead
       if size <= room { return json }
-      // What stands for the rest takes room, too.
+      // What represents the rest takes space, too.
       count = min(count * 3 / 4, count * max(room, 0) / size)
       guard count >= Self.leastNodes else { return nil }
       smaller = self
@@ -137,7 +137,7 @@ package struct UnnamedCallTree: Sendable {
 extension [StackFrame] {
   /// The places of a stack, without the calls that were inlined there.
   ///
-  /// A place is the host's if any of these is.
+  /// A place is the service's if any of these is.
   package var places: [StackFrame] {
     var places: [StackFrame] = []
     var hasHostCode = false

@@ -292,7 +292,7 @@ package struct JSONWriter {
 extension String {
   /// At most `limit` bytes as JSON text, cut at a character and marked with an ellipsis.
   ///
-  /// Escaped bytes count as what they become: no text of a host's makes a line longer than it may be.
+  /// Escaped bytes count as what they become: no text of a service makes a line longer than allowed.
   package func limited(to limit: Int) -> String {
     guard utf8.count > limit || utf8.reduce(0, { $0 + JSONWriter.escapedLength($1) }) > limit else { return self }
     var length = 3

@@ -48,30 +48,30 @@ package struct Backtrace: Sendable, Equatable {
 
 /// Why there is no backtrace.
 package enum CaptureFailure: String, Sendable, Error {
-  case turnEnded = "the turn ended before the stack could be taken"
+  case turnEnded = "the turn ended before the stack could be captured"
   case threadEnded = "the thread has ended"
   case insideCall = "the thread is inside a system call, and a signal would cut it short"
   case notPrepared =
-    "the thread runs, perf events are not permitted here, and it was not prepared for the capture signal"
-  case noActivity = "the kernel does not tell whether the thread is blocked (no /proc/self/task/TID/syscall)"
-  case moving = "the thread would not stand still while its stack was read"
-  case noProcessor = "the thread is ready to run and got no processor while it was looked at"
-  case signalBlocked = "the thread runs with the capture signal blocked"
-  case noAnswer = "the thread runs but gave no sample in time"
+    "the thread is running, perf events are not permitted, and the thread is not prepared for the capture signal"
+  case noActivity = "the kernel does not show whether the thread is blocked (no /proc/self/task/TID/syscall)"
+  case moving = "the thread kept running while its stack was being read"
+  case noProcessor = "the thread was ready to run, but no CPU was available during the capture"
+  case signalBlocked = "the thread is running with the capture signal blocked"
+  case noAnswer = "the thread is running but returned no sample in time"
   case refused = "the kernel refused to sample the thread"
-  case pending = "the thread runs and has not answered an earlier capture signal yet"
-  case noSignal = "no real-time signal was free for capturing"
-  case busy = "an earlier capture is still under way"
+  case pending = "the thread is running and has not yet handled an earlier capture signal"
+  case noSignal = "no real-time signal is free for captures"
+  case busy = "an earlier capture is still in progress"
   case noServer = "no thread serves the loop"
-  case unknownServer = "which thread serves the loop is not known"
-  case serverChanged = "another thread served the loop when the stack had been taken"
-  case noMemory = "there was no memory for it when the turn was found to be late"
-  case notWanted = "the thread runs, and the agent's settings have running threads not sampled (captures: blocked-only)"
+  case unknownServer = "the thread that serves the loop is not known"
+  case serverChanged = "another thread served the loop by the time the stack was captured"
+  case noMemory = "no memory was available for the stack when the turn was found late"
+  case notWanted = "the thread is running, and the agent's settings exclude running threads (captures: blocked-only)"
   case noUnwinder = "libunwind is not installed"
-  case shortCallouts = "the callouts that were met had not lasted for half of the threshold"
+  case shortCallouts = "the sampled callouts had each taken less than half of the threshold"
   case severalJobs =
-    "the thread may have run several jobs of an actor one after the other, and which one took long is not known"
-  case noCommonFunction = "no function was met by more than half of the samples"
+    "the thread may have run several jobs of an actor in sequence, and the slow one is not known"
+  case noCommonFunction = "no function is in more than half of the samples"
 }
 
 /// How a stack was taken.

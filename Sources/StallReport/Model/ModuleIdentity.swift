@@ -23,6 +23,6 @@ package struct ModuleIdentity: Hashable, Sendable {
     self.audience = audience
   }
 
-  /// The path that stands for the vDSO of this process.
+  /// The path that represents the vDSO of this process.
   package static let vdsoPath = "[vdso]"
 }

@@ -1,25 +1,25 @@
 extension Report {
   /// Another thread that matters to the stall.
   package struct OtherThread: Sendable {
-    /// Why it is told, in the order of the report.
+    /// Why it is included, in the order of the report.
     package enum Role: String, Sendable, Comparable, CaseIterable {
       /// It is waited for.
       case lockHolder = "lock_holder"
       /// It runs.
       case running
-      /// It stands still.
+      /// It is blocked.
       case other
 
       package static func < (a: Role, b: Role) -> Bool { allCases.firstIndex(of: a)! < allCases.firstIndex(of: b)! }
 
-      /// Its weight when room is shared.
+      /// Its weight when space is shared.
       package var share: Int { self == .lockHolder ? 4 : 1 }
     }
 
     package var id: Int32
     package var name: String?
     package var role: Role
-    /// `running`, or what it stands still in, in words.
+    /// `running`, or the call that it is waiting in, in words.
     package var state: String?
     package var stack: [StackFrame]
     /// How the stack was taken.
@@ -61,7 +61,7 @@ extension Report {
       return object
     }
 
-    /// The room that it takes without frames.
+    /// The space that it takes without frames.
     package var headSize: Int { json(frames: []).bytes.count + 3 }
   }
 }

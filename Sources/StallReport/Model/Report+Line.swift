@@ -42,7 +42,7 @@ extension Report {
   private static func fitting(_ threads: [(OtherThread, [JSONWriter])], in room: Int) -> Int {
     var left = room
     for (index, (thread, frames)) in threads.enumerated() {
-      // What is waited for is told whatever it costs the others; of those, a thread with three frames is worth its room.
+      // Lock holders come first, whatever it costs the others; another thread is included with at least three frames.
       left -= thread.headSize + (thread.role == .lockHolder ? 0 : size(Array(frames.prefix(3))))
       if left < 0 { return index }
     }

@@ -70,14 +70,14 @@ extension Report {
 extension CallTree.Path {
   private static let functionLimit = 12
 
-  /// The host's own functions on the path, innermost first and in their short form: at most ``functionLimit``, of which the last is the
+  /// The service's own functions on the path, innermost first and in their short form: at most ``functionLimit``, of which the last is the
   /// outermost.
   private var hostFunctions: [String] {
     let names = frames.filter(\.isHostCode).map { ($0.shortSymbol ?? $0.name).limited(to: 120) }
     return names.count <= Self.functionLimit ? names : Array(names.prefix(Self.functionLimit - 1)) + names.suffix(1)
   }
 
-  /// The members of `stall.path`; none without a function of the host's.
+  /// The members of `stall.path`; none without a function of the service's own code.
   package func write(to object: inout JSONWriter) {
     let functions = hostFunctions
     guard !functions.isEmpty else { return }

@@ -6,7 +6,7 @@ package struct Report: Sendable {
   package static let schemaVersion = "1.0"
   /// The longest line, with its newline.
   package static let longestLine = StackTrim.longestLine
-  /// The longest line of which the frames are to be named by whoever takes it, and is short enough afterwards.
+  /// The longest line whose frames the receiver names, so that the named line is short enough.
   package static let longestUnnamedLine = 60_000
 
   /// What happened to the stall.
@@ -16,7 +16,7 @@ package struct Report: Sendable {
     case ended = "stall.ended"
     /// The process ended in it.
     case fatal = "stall.fatal"
-    /// Stalls like one that was told, counted.
+    /// The summary of stalls like a reported one.
     case suppressed = "stall.suppressed"
 
   }
@@ -101,13 +101,13 @@ package struct Report: Sendable {
   package var threads: [OtherThread] = []
   /// Where most of the time went, when the stall has ended.
   package var path: CallTree.Path?
-  /// All samples, for whoever names what has no name here.
+  /// All samples, for the tool that adds missing names.
   package var places: UnnamedCallTree?
   /// The file with all of the stall's samples.
   package var detailFile: String?
   /// What a summary counts.
   package var tally: SuppressedStalls?
-  /// Threads that were to be among them and were not looked at.
+  /// The number of threads that are missing because the time limit was reached.
   package var threadsOmitted = 0
   /// The monitor aborts the process because of it.
   package var isAborting = false
@@ -155,13 +155,13 @@ package struct Report: Sendable {
     self.threadsOmitted = threadsOmitted
   }
 
-  /// Makes the report of a stall that was not told into the summary of all such.
+  /// Turns the report of a stall that is not reported in full into the summary of such stalls.
   package mutating func suppress(_ tally: SuppressedStalls, at time: Timestamp) {
     event = .suppressed
     self.time = time
     durationNanoseconds = tally.total
     self.tally = tally
-    // Whoever names the culprit needs the frame.
+    // The tool that names the responsible function needs the frame.
     if isNamed { stack = [] }
     threads = []
     threadsOmitted = 0

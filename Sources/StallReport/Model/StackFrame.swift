@@ -22,7 +22,7 @@ package struct StackFrame: Sendable, Equatable {
   package var isMerged = false
   /// What it is to be looked up by, if there was no time for all of it.
   package var pending: Backtrace.Frame?
-  /// What it could be looked up by, if its name is left to whoever takes the report.
+  /// The key for the look-up, if the receiver of the report adds the name.
   package var unnamed: Backtrace.Frame?
   /// Where its function begins in the module, if that is known and its name is not.
   package var function: UInt64?

@@ -54,7 +54,7 @@ package struct Symbolication: Hashable, Sendable {
   ///
   /// Empty if nothing is known.
   package var frames: [SymbolizedFrame]
-  /// Whether the deadline passed before everything was looked at.
+  /// Whether the deadline passed before everything was looked up.
   ///
   /// Asking again goes on from there.
   package var isIncomplete: Bool

@@ -68,7 +68,7 @@ extension Timestamp {
   package enum Form {
     /// As reports have it: `2026-11-21T04:35:35Z`, with or without a fraction.
     case report
-    /// Any that RFC 3339 allows: an offset such as `+01:00` may stand for `Z`, and a space for `T`.
+    /// Any that RFC 3339 allows: an offset such as `+01:00` may represent `Z`, and a space for `T`.
     case any
   }
 

@@ -117,7 +117,7 @@ final class Agent {
     if let group = settings.socket.group, chown(settings.socket.path, uid_t.max, group.id) != 0 {
       throw StreamListener.Failure(
         place: settings.socket.path,
-        reason: "its group cannot become \(group.name) (socket.group): \(String(cString: strerror(errno)))")
+        reason: "cannot set its group to \(group.name) (socket.group): \(String(cString: strerror(errno)))")
     }
     try ingest.listen(at: listener.descriptor)
   }
@@ -141,7 +141,7 @@ final class Agent {
     ingest.drain()
     naming.stop()
     writer.stop(within: .seconds(5))
-    // What has arrived meanwhile is told before the connections go.
+    // Lines that have arrived are acknowledged before the connections close.
     loop.run(mode: .default, before: .now.advanced(by: .milliseconds(20)))
     ingest.close()
     details.stop(within: .seconds(1))
@@ -207,19 +207,19 @@ final class Agent {
         guard let agent = agent.object else { return }
         guard let failure else { return agent.didApply(restart, reload: number) }
         agent.refuse(
-          "details stay where they were: \(failure). All other new settings are in force", reload: number)
+          "details.directory is unchanged: \(failure). All other new settings are in effect", reload: number)
       }
     }
   }
 
   private func didApply(_ restart: [String], reload number: Int) {
-    let late = restart.isEmpty ? "" : "; a restart is needed for \(restart.joined(separator: ", "))"
+    let late = restart.isEmpty ? "" : "; restart the agent to apply \(restart.joined(separator: ", "))"
     AgentLog.say(.info, "reloaded\(late)")
     manager?.send("READY=1\nSTATUS=Serving")
     reloads.removeValue(forKey: number)?(.done(needsRestart: restart))
   }
 
-  // MARK: What is told of it
+  // MARK: Status
 
   private func problems() -> [String] {
     var problems = writer.counters().outputs.filter { $0.isFailing && $0.isRequired || $0.isStuck }

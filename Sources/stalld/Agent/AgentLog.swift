@@ -25,7 +25,7 @@ enum AgentLog {
 
   /// Says one line that the catalogue explains.
   ///
-  /// From any thread; what strangers wrote must be made printable before.
+  /// From any thread; what other users wrote must be made printable before.
   static func say(_ priority: Priority, _ message: Message?, _ text: String) {
     if isJournal, let message, let journal {
       let fields =
@@ -43,6 +43,6 @@ enum AgentLog {
 }
 
 extension String {
-  /// A stranger's text, fit for a log: on one line, and not long.
+  /// Another user's text, fit for a log: on one line, and not long.
   var forLog: String { String(prefix(200)).printable }
 }

@@ -16,7 +16,7 @@ extension AgentSettings {
       guard case .file(let file) = output, let size = file.maxSize else { return nil }
       return size * (file.keep + 1)
     }
-    // Files of a few hundred lines have no room to be shared.
+    // Files of a few hundred lines have no space to be shared.
     return min(limit, max((kept.min() ?? .max) / 4, Self.leastQuota))
   }
 
@@ -24,7 +24,7 @@ extension AgentSettings {
 }
 
 extension AgentSettings.ServiceOverride {
-  /// What a host is handed (Documentation/AgentProtocol.md).
+  /// What a service is handed (Documentation/AgentProtocol.md).
   var json: String {
     var line = JSONWriter()
     line.member("enabled", bool: isEnabled)

@@ -70,7 +70,7 @@ struct ReportLine: Sendable {
 
   /// Takes the worker's line for its own, without a newline, if only what may change has changed.
   ///
-  /// The worker reads strangers' files: what it says of the process, or which stall it is, is not believed.
+  /// The worker reads other users' files: what it says of the process, or which stall it is, is not believed.
   mutating func takeNames(_ named: [UInt8]) {
     guard named.count < Ingest.longestReport, !named.contains(UInt8(ascii: "\n")), let old = parts else { return }
     var result = self

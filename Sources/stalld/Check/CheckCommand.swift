@@ -5,21 +5,21 @@ import Glibc
 struct CheckCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "check",
-    abstract: "Checks the agent's settings, and names all mistakes at once.",
+    abstract: "Checks the agent's settings and lists all errors.",
     discussion: """
-      It reads what stalld run with the same flags would read: the file, the STALLD_ variables and the flags, each over those \
-      before. Each mistake is one line on standard error, with file and line, key, value and what is allowed. Nothing is \
-      opened, made or changed.
+      Reads the settings as stalld run does with the same flags: the file, then the STALLD_ variables, then the flags; later ones \
+      override earlier ones. Each error is one line on standard error: file and line, key, value, and the allowed values. The \
+      command opens no output and changes nothing.
 
-      What good settings need of the systemd units beyond what these allow as they are shipped is said on standard error, too, with \
-      the text of the drop-in, unless a drop-in has it.
+      If valid settings need more permissions than the installed systemd units grant, the command prints the drop-in that grants \
+      them on standard error.
 
-      Exit code: 0 if the settings can be used, 1 if not, 64 wrong use.
+      Exit code: 0 if the settings are valid, 1 if not, 64 usage error.
       """)
 
   @OptionGroup var options: AgentOptions
 
-  @Flag(help: "Write the settings in force to standard output, as YAML.")
+  @Flag(help: "Print the effective settings to standard output, as YAML.")
   var print = false
 
   func run() throws {

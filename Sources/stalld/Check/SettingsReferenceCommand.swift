@@ -5,12 +5,12 @@ import Glibc
 struct SettingsReferenceCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "settings-reference",
-    abstract: "Writes the commented default settings, or their manual page, to standard output.",
+    abstract: "Prints the commented default settings, or their manual page, to standard output.",
     shouldDisplay: false)
 
   enum Form: String, ExpressibleByArgument, CaseIterable { case yaml, manual }
 
-  @Argument(help: "yaml (the file that is shipped) or manual (stalld.yaml(5)).")
+  @Argument(help: "yaml (the installed settings file) or manual (stalld.yaml(5)).")
   var form: Form
 
   func run() {

@@ -33,7 +33,7 @@ struct UnitNeeds: Equatable {
   static let memoryLimit = 2 << 30
   /// What the agent needs beside what waits and the cache of symbols: itself, memory that hosts note in, and the two processes that read debug files.
   static let otherMemory = 1152 << 20
-  /// A connection, its process, and the memory that the host notes in.
+  /// A connection, its process, and the memory that the process notes in.
   private static let descriptorsOfConnection = 3
   private static let otherDescriptors = 1024
 
@@ -68,17 +68,17 @@ struct UnitNeeds: Equatable {
     if socket.path != usual.path {
       need(
         ["ListenStream=", "ListenStream=\(socket.path)"], of: .socket, for: "socket.path = \(socket.path)",
-        "stalld.socket makes the socket")
+        "stalld.socket creates the socket")
     }
     if socket.mode != usual.mode {
       need(
         ["SocketMode=\(text(socket.mode))"], of: .socket, for: "socket.mode = \(text(socket.mode))",
-        "stalld.socket makes the socket")
+        "stalld.socket creates the socket")
     }
     if let group = socket.group {
       need(
         ["SocketGroup=\(group.name)"], of: .socket, for: "socket.group = \(group.name)",
-        "stalld.socket makes the socket")
+        "stalld.socket creates the socket")
     }
   }
 
@@ -118,7 +118,7 @@ struct UnitNeeds: Equatable {
     let quoted = directory.contains(" ") ? "\"\(directory)\"" : directory
     need(
       (hidden.map { [$0.1] } ?? []) + ["ReadWritePaths=\(quoted.replacing("%", with: "%%"))"], for: setting,
-      "the unit may not write there\(hidden.map { ", and \($0.0) is hidden from it" } ?? ""); user stalld must be able to"
+      "the unit does not allow writes there\(hidden.map { ", and \($0.0) hides the directory" } ?? ""); user stalld needs write permission"
     )
   }
 
@@ -151,7 +151,7 @@ extension UnitNeeds {
     }
   }
 
-  /// What is said of them: each setting with its reason, and the drop-ins; empty if there is nothing to say.
+  /// The message: each setting with its reason, and the drop-ins; empty if nothing is needed.
   var text: String {
     var text = ""
     for unit in Unit.allCases {
@@ -159,9 +159,10 @@ extension UnitNeeds {
       guard !own.isEmpty else { continue }
       var lines: [String] = []
       for line in own.flatMap(\.lines) where !lines.contains(line) { lines.append(line) }
-      text += "as a service, the agent needs a drop-in of \(unit.rawValue) for these settings:\n"
+      text += "to run as a service with these settings, the agent needs a drop-in for \(unit.rawValue):\n"
       for need in own { text += "  \(SettingsError.printable(need.setting, limit: 4096)): \(need.reason)\n" }
-      text += "/etc/systemd/system/\(unit.rawValue).d/settings.conf, then systemctl daemon-reload and a restart:\n"
+      text +=
+        "/etc/systemd/system/\(unit.rawValue).d/settings.conf, then run systemctl daemon-reload and restart the unit:\n"
       text += ([unit.section] + lines).map { "  \($0)\n" }.joined()
     }
     return text

@@ -4,9 +4,9 @@ import LoopEngine
 import StallMonitor
 import Synchronization
 
-/// The host that `stalld demo` watches: a service on `Loop.main` with healthy work, and four functions that block it.
+/// The process that `stalld demo` watches: a service on `Loop.main` with healthy work, and four functions that block it.
 enum DemoHost {
-  /// Runs the host to its end.
+  /// Runs the service to its end.
   ///
   /// Its report lines go to standard output.
   static func run() throws {

@@ -30,7 +30,7 @@ final class DemoJudge {
     }
   }
 
-  /// What a function of the host's is called that has no name, up to its offset.
+  /// The name in reports of a service's function without a name, up to its offset.
   private let unnamed: String
   private var faults: [String] = []
   private var started: [String: PlannedStall] = [:]
@@ -39,10 +39,10 @@ final class DemoJudge {
   private var beginnings = 0
   private var hasUnnamed = false
 
-  /// `program` is the file name of the host's executable.
+  /// `program` is the file name of the service's executable.
   init(program: String) { unnamed = program + "+0x" }
 
-  /// Takes a line of the host.
+  /// Takes a line of the service.
   ///
   /// Returns what to tell people, if it is worth telling.
   func take(_ bytes: [UInt8]) -> String? {
@@ -54,7 +54,7 @@ final class DemoJudge {
     }
     let culprit = line.culprit ?? "nothing"
     guard let plan = plan(of: line, blaming: culprit) else {
-      faults.append("\(line.event) blames \(culprit), which was not planned to stall")
+      faults.append("\(line.event) names \(culprit), which is not a planned stall")
       return nil
     }
     if !plan.causes.map(\.rawValue).contains(line.cause) {
@@ -63,12 +63,12 @@ final class DemoJudge {
     }
     if line.event == "stall.started" { started[line.stallID] = plan }
     guard line.event == "stall.ended" else { return nil }
-    if started[line.stallID] == nil { faults.append("\(plan.function) has an end without a beginning") }
+    if started[line.stallID] == nil { faults.append("\(plan.function) has an end without a start") }
     ended.append(plan)
     let milliseconds = Double(plan.duration / .milliseconds(1))
     // It cannot have been shorter than it was planned; how much longer depends on the machine.
     if line.milliseconds < milliseconds - 1 {
-      faults.append("\(plan.function) is said to have taken \(line.milliseconds) ms instead of \(milliseconds)")
+      faults.append("\(plan.function) was reported with \(line.milliseconds) ms instead of \(milliseconds)")
     }
     let isUnnamed = culprit.hasPrefix(unnamed)
     let place = line.stack.first { $0.symbol == culprit }
@@ -92,14 +92,14 @@ final class DemoJudge {
 
   /// The judgement over all lines.
   func verdict(hostStatus: Int32) -> (isGood: Bool, account: String) {
-    if hostStatus != 0 { faults.append("the host did not end well (wait status \(hostStatus))") }
+    if hostStatus != 0 { faults.append("the service failed (wait status \(hostStatus))") }
     for plan in PlannedStall.allCases {
       let count = ended.count { $0 == plan }
       if count != 1 { faults.append("\(plan.function) was reported \(count) times, not once") }
     }
-    if started.count > ended.count { faults.append("\(started.count - ended.count) stalls were never said to end") }
+    if started.count > ended.count { faults.append("\(started.count - ended.count) stalls have no end") }
     if faults.isEmpty {
-      let names = hasUnnamed ? " This program is stripped of names: its functions are told by their offsets." : ""
+      let names = hasUnnamed ? " This program is stripped: reports have offsets instead of function names." : ""
       return (
         true,
         "All \(PlannedStall.allCases.count) planned stalls were reported, and nothing else was (\(lines) lines).\(names)"

@@ -3,7 +3,7 @@ import Glibc
 
 /// The demo's host as a process of its own, with its standard output in a pipe.
 enum DemoProcess {
-  /// Runs the host and hands over each of its lines, with the newline.
+  /// Runs the service and hands over each of its lines, with the newline.
   ///
   /// Returns its wait status.
   static func run(_ take: ([UInt8]) -> Void) throws -> Int32 {
@@ -75,6 +75,6 @@ enum DemoProcess {
   }
 
   private static func failure(_ call: String) -> ValidationError {
-    ValidationError("the demo's host could not be started: \(call): \(String(cString: strerror(errno)))")
+    ValidationError("cannot start the demo's service: \(call): \(String(cString: strerror(errno)))")
   }
 }

@@ -17,7 +17,7 @@ enum PlannedStall: CaseIterable {
     }
   }
 
-  /// The function that is to blame.
+  /// The responsible function.
   var function: String {
     switch self {
     case .computing: "computeWithoutPause"
@@ -27,7 +27,7 @@ enum PlannedStall: CaseIterable {
     }
   }
 
-  /// What the report may give as the cause; on a machine without a processor to spare, a computation is truly starved.
+  /// What the report may give as the cause; on a machine without a processor to spare, a stall on CPU is truly starved.
   var causes: [Cause] {
     switch self {
     case .computing: [.running, .starved, .throttled]

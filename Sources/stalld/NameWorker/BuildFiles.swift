@@ -176,7 +176,7 @@ final class BuildFiles {
   private func missingKey(_ buildID: String) -> Key { Key(buildID: buildID, audience: "\(client.process)") }
 }
 
-/// The process that a line is from, as the kernel told the agent.
+/// The process that sent a line, as the kernel reported it to the agent.
 struct NamingClient {
   var process: Int32 = 0
   var user: UInt32 = 0

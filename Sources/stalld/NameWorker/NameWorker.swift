@@ -22,7 +22,7 @@ final class NameWorker {
   private var files: BuildFiles!
   private var completion: ReportCompletion!
   private let slice: UInt64
-  /// What strangers' files may take; nil for as much as others.
+  /// What other users' files may take; nil for as much as others.
   private let sliceOfStrangers: UInt64?
   private var lanes: [String: Lane] = [:]
   private var waiting = 0
@@ -35,7 +35,7 @@ final class NameWorker {
   /// Each one has twice the time of the one before.
   private static let triesOfLine = 3
   private static let laneLimit = 1024
-  /// What is said of one line's reading need not be said for each frame.
+  /// Written once per line instead of once per frame.
   private static let sayingInterval: UInt64 = 20_000_000
   private static let outputSize = 32 << 10
 

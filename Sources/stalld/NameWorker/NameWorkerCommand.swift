@@ -9,26 +9,26 @@ import StallSymbols
 struct NameWorkerCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "name-worker",
-    abstract: "Names functions for stalld run, which starts it, over the socket at descriptor 0.",
+    abstract: "Looks up function names for stalld run, over the socket at descriptor 0.",
     shouldDisplay: false)
 
-  @Option(help: "Bytes for what was looked up.")
+  @Option(help: "Limit of the cache, in bytes.")
   var cache: Int
 
-  @Option(help: "Milliseconds that one line may take before others have their turn.")
+  @Option(help: "Milliseconds that one line may take before other lines have priority.")
   var slice = 100
 
-  @Option(help: "The same for files of users; lines that need more are given back.")
+  @Option(help: "The same limit for users' own files; lines that need more are returned unfinished.")
   var strangers: Int?
 
-  @Option(name: .customLong("debug-dir"), help: "Where separate debug files lie; may be repeated.")
+  @Option(name: .customLong("debug-dir"), help: "Search here for separate debug files; may be repeated.")
   var debugDirectories: [String] = []
 
   func run() throws {
     clinux_close_from(3)
     var status = stat()
     guard fstat(0, &status) == 0, status.st_mode & S_IFMT == S_IFSOCK else {
-      throw ValidationError("standard input is no socket: stalld run starts this.")
+      throw ValidationError("standard input is not a socket; stalld run starts this command.")
     }
     // While libraries can still be opened.
     let canLookUp = Symbolizer.load() == nil
@@ -37,7 +37,7 @@ struct NameWorkerCommand: ParsableCommand {
       sliceOfStrangers: strangers.map { UInt64(max(1, $0)) * 1_000_000 }, canLookUp: canLookUp)
     // Who may take long has what others leave.
     guard clinux_limit_worker(Self.addressSpace(cache: cache), 2048, strangers == nil ? 15 : 5) else {
-      throw ValidationError("this process cannot be limited: \(String(cString: strerror(errno)))")
+      throw ValidationError("cannot limit this process: \(String(cString: strerror(errno)))")
     }
     // Where the kernel has no filters, the limits have to do.
     _ = clinux_forbid_other_calls()

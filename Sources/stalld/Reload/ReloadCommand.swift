@@ -7,17 +7,17 @@ import StallReport
 struct ReloadCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "reload",
-    abstract: "Has the running agent read its settings again, and waits for the outcome.",
+    abstract: "Makes the running agent reload its settings, and waits for the result.",
     discussion: """
-      All of the new settings are in force then, or none: if one cannot be used, each mistake is a line on standard error. It is \
-      what systemctl reload stalld runs. Root and the agent's own user may ask for it.
+      The agent applies all of the new settings or none: if one is invalid, standard error lists every error, one per line. \
+      systemctl reload stalld runs this command. Only root and the agent's own user may reload.
 
-      Exit code: 0 if the new settings are in force, 1 if they were refused or no agent answers, 64 wrong use.
+      Exit code: 0 if the new settings are in effect, 1 if they were refused or no agent responds, 64 usage error.
       """)
 
   @Option(
     help: ArgumentHelp(
-      "The configuration file, in which control.path says where the agent is asked (default: \(AgentSettings.File.usual.path), if it is there).",
+      "The configuration file with the agent's control.path (default: \(AgentSettings.File.usual.path), if it exists).",
       valueName: "file"))
   var config: String?
 
@@ -36,13 +36,13 @@ struct ReloadCommand: ParsableCommand {
       try fail(["\(error); a new control.path needs a restart"])
     }
     guard let text = try? JSONText(line) else {
-      try fail(["the agent at \(path) gives an answer that is no JSON text"])
+      try fail(["the agent at \(path) sent an answer that is not JSON"])
     }
     if let error = text.string(text.root["error"]) {
       try fail(error.split(separator: "\n").map { "not reloaded: \(String($0).printable)" })
     }
     if let keys = text.string(text.root["reload"]?["needs_restart"]) {
-      StandardError.say("stalld reload: a restart is needed for \(keys.printable)")
+      StandardError.say("stalld reload: restart the agent to apply \(keys.printable)")
     }
   }
 

@@ -5,15 +5,15 @@ import Glibc
 struct ReportCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "report",
-    abstract: "Ranks what stalls most, out of report lines.",
+    abstract: "Ranks the functions that stall most, from report lines.",
     discussion: """
-      Reads report lines in any order from files, also such as gzip made, and ranks them by total stalled time × distinct hosts. \
-      All lines of one stall count once, with its last duration; stalls that were counted instead of told (stall.suppressed) \
-      count in, but have no part in p50, p95 and p99. A line that is no report is skipped, counted, and named on standard error.
+      Reads report lines in any order from files, including gzip files, and ranks groups by total stalled time × distinct hosts. \
+      All lines of one stall count once, with its last duration. Summaries of repeated stalls (stall.suppressed) count in totals, \
+      but not in p50, p95 and p99. A line that is not a report is skipped, counted, and listed on standard error.
 
-      With --diff two files are compared (stalld report --diff OLD NEW), or two releases in the same files \
-      (stalld report --diff release:1.0 release:1.1 FILE…): what is new, worse, better or gone. Rates are stalled time by the day \
-      from the first stall of a side to its last.
+      With --diff the command compares two files (stalld report --diff OLD NEW) or two releases in the same files \
+      (stalld report --diff release:1.0 release:1.1 FILE…) and shows what is new, worse, better or gone. A rate is stalled time \
+      per day, from the first stall of a side to its last.
 
       Examples:
         stalld report /var/log/stalld/*.jsonl*
@@ -24,75 +24,77 @@ struct ReportCommand: ParsableCommand {
         stalld report --html report.html /var/log/stalld/*.jsonl*
         stalld report --format pprof reports.jsonl > stalls.pb.gz
 
-      Exit code: 0; 1 if nothing could be read; 64 wrong use.
+      Exit code: 0; 1 if no input could be read; 64 usage error.
       """)
 
-  @Option(help: ArgumentHelp("What stalls are put together by.", valueName: "key"))
+  @Option(help: ArgumentHelp("Group stalls by this key.", valueName: "key"))
   var by = Grouping.culprit
 
-  @Option(help: ArgumentHelp("Lines made since then alone: \(SinceArgument.allowed).", valueName: "time"))
+  @Option(help: ArgumentHelp("Only lines since this time: \(SinceArgument.allowed).", valueName: "time"))
   var since: SinceArgument?
 
-  @Option(help: ArgumentHelp("Services whose name matches alone.", valueName: "glob"))
+  @Option(help: ArgumentHelp("Only services whose name matches the pattern.", valueName: "glob"))
   var service: String?
 
   @Option(
     help: ArgumentHelp(
-      "Stalls that lasted so long alone: \(DurationArgument.allowed). Such as were only counted are left out.",
+      "Only stalls of at least this duration: \(DurationArgument.allowed). Summaries of repeated stalls are left out.",
       valueName: "duration"))
   var min: DurationArgument?
 
-  @Option(help: ArgumentHelp("How many rows.", valueName: "number"))
+  @Option(help: ArgumentHelp("The number of rows.", valueName: "number"))
   var limit = 20
 
-  @Option(help: ArgumentHelp("How it is written.", valueName: "format"))
+  @Option(help: ArgumentHelp("The output format.", valueName: "format"))
   var format = ReportFormatName.table
 
-  @Option(help: ArgumentHelp("Writes one page of pictures, that works without a network, instead.", valueName: "file"))
+  @Option(help: ArgumentHelp("Write one HTML page with charts instead; it works without a network.", valueName: "file"))
   var html: String?
 
   @Option(
     help: ArgumentHelp(
-      "Where ID.json of stalls lie: their call trees go into the page of --html.", valueName: "directory"))
+      "The directory of the stalls' ID.json files; --html adds their call trees to the page.", valueName: "directory"))
   var details: String?
 
-  @Flag(help: "Compares the first two arguments: files, or release:VERSION of the files behind them.")
+  @Flag(help: "Compare the first two arguments: files, or release:VERSION of the files that follow.")
   var diff = false
 
-  @Flag(help: "With an example stack of each row: the one with the most time.")
+  @Flag(help: "Print the stack with the most time for each row.")
   var stacks = false
 
-  @Flag(inversion: .prefixedNo, help: "Pictures above the table. (default: on a terminal)")
+  @Flag(inversion: .prefixedNo, help: "Charts above the table. (default: on a terminal)")
   var graphs: Bool?
 
-  @Argument(help: "Files of report lines, or quoted patterns; none, or -, is standard input.", completion: .file())
+  @Argument(help: "Files of report lines, or quoted patterns; default, or -: standard input.", completion: .file())
   var files: [String] = []
 
   func validate() throws {
-    guard limit > 0 else { throw ValidationError("--limit \(limit): at least 1 is needed.") }
-    if details != nil, html == nil { throw ValidationError("--details: is for --html alone.") }
-    if html != nil, format != .table { throw ValidationError("--html: goes without --format \(format.rawValue).") }
+    guard limit > 0 else { throw ValidationError("--limit \(limit) is invalid; allowed: 1 or more.") }
+    if details != nil, html == nil { throw ValidationError("--details needs --html.") }
+    if html != nil, format != .table {
+      throw ValidationError("--html cannot be combined with --format \(format.rawValue).")
+    }
     if format == .pprof, isatty(STDOUT_FILENO) == 1 {
-      throw ValidationError("--format pprof: is no text; standard output is to be a file or a pipe.")
+      throw ValidationError("--format pprof writes binary data; redirect standard output to a file or a pipe.")
     }
     if format == .otlp, since != nil || service != nil || min != nil {
-      throw ValidationError("--format otlp: converts each line; it goes without --since, --service and --min.")
+      throw ValidationError("--format otlp converts each line; it cannot be combined with --since, --service or --min.")
     }
     guard diff else { return }
-    if html != nil { throw ValidationError("--diff: goes without --html.") }
+    if html != nil { throw ValidationError("--diff cannot be combined with --html.") }
     if format.format == nil {
-      throw ValidationError("--diff: goes with --format table, json and csv, not \(format.rawValue).")
+      throw ValidationError("--diff supports --format table, json and csv, not \(format.rawValue).")
     }
     let sides = files.prefix(2).map(DiffArgument.init)
     guard sides.count == 2 else {
-      throw ValidationError("--diff: two files are needed, or release:VERSION twice and files.")
+      throw ValidationError("--diff needs two files, or release:VERSION twice and files.")
     }
     switch (sides[0], sides[1]) {
     case (.file, .file):
-      guard files.count == 2 else { throw ValidationError("--diff: two files are compared; \(files.count) are given.") }
+      guard files.count == 2 else { throw ValidationError("--diff compares two files; \(files.count) are given.") }
     case (.release, .release):
-      guard by != .release else { throw ValidationError("--diff of releases: --by release compares nothing.") }
-    default: throw ValidationError("--diff: two files, or release:VERSION twice; not one of each.")
+      guard by != .release else { throw ValidationError("--diff of releases cannot be combined with --by release.") }
+    default: throw ValidationError("--diff needs two files or release:VERSION twice, not one of each.")
     }
   }
 
@@ -162,12 +164,13 @@ struct ReportCommand: ParsableCommand {
   private func note(_ summary: ReportSummary) {
     if summary.omittedSummaries > 0 {
       StandardError.say(
-        "report", "--min leaves out \(summary.omittedSummaries) summaries of stalls whose single durations are not told"
+        "report",
+        "--min leaves out \(summary.omittedSummaries) summaries of repeated stalls, because their single durations are unknown"
       )
     }
     if summary.omittedStacks > 0 {
       StandardError.say(
-        "report", "of \(summary.omittedStacks) lines the stack is left out: there are too many different ones")
+        "report", "the stacks of \(summary.omittedStacks) lines are left out: too many different stacks")
     }
   }
 }

@@ -9,16 +9,16 @@ import StallMonitor
 struct RunCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "run",
-    abstract: "Runs the agent daemon until SIGTERM or SIGINT.",
+    abstract: "Runs the agent until SIGTERM or SIGINT.",
     discussion: """
-      Under systemd (Type=notify) it says READY=1 when it serves, and STOPPING=1 when it ends. Its own main loop is watched by \
-      a StallMonitor, configured by the STALLMONITOR_ variables; its stall reports go the way of everybody's. With WatchdogSec= in its \
-      unit systemd restarts it if that loop stands still.
+      Under systemd (Type=notify) the agent sends READY=1 when it accepts connections and STOPPING=1 when it ends. A StallMonitor \
+      watches the agent's own main loop. The STALLMONITOR_ variables configure it, and its reports go to the same outputs. With \
+      WatchdogSec= in the unit, systemd restarts the agent if that loop is blocked.
 
-      Its settings come from the configuration file (stalld.yaml(5)), from STALLD_ variables over it, and from the flags over both. If \
-      they cannot be used, all mistakes are named on standard error; stalld check names them without running anything.
+      The settings come from the configuration file (stalld.yaml(5)). STALLD_ variables override the file, and flags override both. \
+      If settings are invalid, the agent lists all errors on standard error and exits. stalld check lists them without starting the agent.
 
-      Exit code: 0 after SIGTERM or SIGINT, 1 if it could not start.
+      Exit code: 0 after SIGTERM or SIGINT, 1 if the agent could not start, 64 usage error.
       """)
 
   @OptionGroup var options: AgentOptions

@@ -8,12 +8,12 @@ import StallReport
 struct StatusCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "status",
-    abstract: "Shows what the running agent does: outputs, connected services, the last stalls.",
+    abstract: "Shows the state of the running agent: outputs, connected services, latest stalls.",
     discussion: """
-      Exit code: 0; 1 if no agent answers within two seconds; 64 wrong use.
+      Exit code: 0; 1 if no agent responds within two seconds; 64 usage error.
       """)
 
-  @Flag(help: "One JSON object on one line, as the agent gives it.")
+  @Flag(help: "Print the agent's answer: one JSON object on one line.")
   var json = false
 
   @Option(help: ArgumentHelp("The agent's control socket.", valueName: "path"))
@@ -28,14 +28,14 @@ struct StatusCommand: ParsableCommand {
       try fail("\(error)")
     }
     if let text = try? JSONText(line), let error = text.string(text.root["error"]) {
-      try fail("the agent at \(control) says: \(error.printable)")
+      try fail("the agent at \(control) reports an error: \(error.printable)")
     }
     if json {
       Self.write(line + [0x0a])
       return
     }
     guard let status = try? JSONDecoder().decode(AgentStatus.self, from: Data(line)) else {
-      try fail("the agent at \(control) is of another version, and its answer is not understood; --json shows it")
+      try fail("cannot read the answer of the agent at \(control): it has another version; --json prints the answer")
     }
     Self.write(Array(StatusTable(status: status).text.utf8))
   }

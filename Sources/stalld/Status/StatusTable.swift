@@ -44,17 +44,17 @@ struct StatusTable {
     let configuration = status.configuration
     lines.append("  configuration: \((configuration.file ?? "none (defaults)").printable)")
     if let error = configuration.error {
-      lines.append("  the last reload was refused, and what ran before is in force: \(error.printable)")
+      lines.append("  the last reload failed; the previous settings are in effect: \(error.printable)")
     }
     lines.append(
-      "  lines: \(status.linesIngested) taken (\(Self.rate(status.linesPerSecond))/s), \(status.linesRefused) refused, \(status.linesDuplicate) known already"
+      "  lines: \(status.linesIngested) accepted (\(Self.rate(status.linesPerSecond))/s), \(status.linesRefused) refused, \(status.linesDuplicate) duplicate"
     )
     let queue = status.queue
     let limit = queue.bytesLimit > 0 ? " of \(Quantity.bytes(queue.bytesLimit))" : ""
     lines.append("  queue: \(queue.lines) lines, \(Quantity.bytes(queue.bytes))\(limit)")
     if let symbols = status.symbols {
       lines.append(
-        "  frames: \(symbols.hits) named, \(symbols.misses) of builds without a file; symbols take \(Quantity.bytes(symbols.bytes)) of \(Quantity.bytes(symbols.bytesLimit))"
+        "  frames: \(symbols.hits) named, \(symbols.misses) without a symbol file; symbols use \(Quantity.bytes(symbols.bytes)) of \(Quantity.bytes(symbols.bytesLimit))"
       )
     }
     return lines

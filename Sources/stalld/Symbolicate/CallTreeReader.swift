@@ -1,7 +1,7 @@
 import StallMonitor
 import StallReport
 
-/// Reads the samples that a line carries for whoever names them (`call_tree`), and merges them anew by their names.
+/// Reads the samples that a line carries for the tool that adds names (`call_tree`), and merges them by name.
 ///
 /// The line is anybody's: nothing of it is trusted, and what does not fit together is no tree.
 struct CallTreeReader {
@@ -24,7 +24,7 @@ struct CallTreeReader {
       ]).count == 1
     else { return nil }
     var tree = CallTree(samples: samples, weight: weight)
-    // Where each node is in the tree, if there was room, and how much of its samples and its time is not in a call yet.
+    // Where each node is in the tree, if there was space, and how much of its samples and its time is not in a call yet.
     var numbers: [Int?] = []
     var left: [Int] = []
     var leftAtAll = samples

@@ -11,7 +11,7 @@ struct FrameText {
   var original: StackFrame
   /// Something was added to it.
   var isNew = false
-  /// Whose code it is cannot be told: the file is not to be had, and the demangled name does not say.
+  /// The owner of the code is unknown: the file is missing, and the demangled name does not show it.
   var isUnjudged = false
 }
 
@@ -118,7 +118,7 @@ struct FrameReader {
         added.member("line", frame.line)
       }
       added.member("inlined", ifTrue: frame.isInlined)
-      // What stands for the physical function does not stand for one that was inlined into it.
+      // What represents the physical function does not represent one that was inlined into it.
       let rest = members(value, without: frame.isInlined ? ["symbol", "file", "line"] : keepsFile ? [] : ["line"])
       let comma: [UInt8] = added.bytes.isEmpty || rest.isEmpty ? [] : [UInt8(ascii: ",")]
       result.append(

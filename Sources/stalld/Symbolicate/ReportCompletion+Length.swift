@@ -25,7 +25,7 @@ extension ReportCompletion {
     if !fits {
       rest += ",\"threads_omitted\":100000,\"frames_omitted\":100000".utf8.count
       let room = StackTrim.longestLine - rest + heads.reduce(0, +)
-      // As the monitor does it: the loop's own stack has half in any case, and a thread with three frames is worth its room.
+      // As the monitor does it: the loop's own stack has half in any case, and a thread with three frames is worth its space.
       told = Self.fitting(
         zip(heads, sizes.dropFirst()).map { $0 + StackTrim.size(of: Array($1.prefix(3))) },
         in: room - max(min(room / 2, stackSizes[0]), 0))
@@ -69,7 +69,7 @@ extension ReportCompletion {
   /// Adds to a number of the line; what is to be inserted if the line does not have it.
   private func count(_ more: Int, as key: String, _ text: JSONText, _ edits: inout TextEdits) -> [UInt8] {
     guard let before = text.root[key] else { return Array(",\"\(key)\":\(more)".utf8) }
-    // Whoever wrote the line may claim any number.
+    // The line may claim any number.
     let sum = min(max(text.integer(before) ?? 0, 0), 1_000_000_000) + more
     edits.replace(before.range, with: Array(String(sum).utf8))
     return []

@@ -6,13 +6,13 @@ import StallReport
 /// Everything else stays as it is written, byte for byte, except:
 /// - the frames themselves: one that is in the middle of inlined calls becomes several;
 /// - `stall.culprit`, if it was missing or was a module and an offset, and the place in `message` that goes with it;
-/// - `stall.fingerprint`, if it was missing, or the culprit had no name, or the line has its samples (`call_tree`). If it cannot be told, one that was made
-///   without the name that the culprit has now is taken out;
+/// - `stall.fingerprint`, if it was missing, or `stall.culprit` had no name, or the line has its samples (`call_tree`). If it is ambiguous, one that was made
+///   without the new name is removed;
 /// - `stall.path`, if the line has its samples, or one sample is all;
-/// - `call_tree`, which is taken out when nothing more can be learned from it, or there is no room;
+/// - `call_tree`, which is taken out when nothing more can be learned from it, or there is no space;
 /// - `frames_omitted` and `threads_omitted`, if the line would become longer than 8000 bytes.
 ///
-/// Culprit and fingerprint follow the monitor's own rules. Where it cannot be told whose code a frame is (its file is not
+/// Responsible function and fingerprint follow the monitor's own rules. Where the owner of a frame's code is unknown (its file is not
 /// to be had), they are left alone.
 struct ReportCompletion {
   /// What became of a line.
@@ -40,7 +40,7 @@ struct ReportCompletion {
     }
     guard let event = text.string(text.root["event"]?["name"]), event.hasPrefix("stall."),
       let schema = text.string(text.root["event"]?["schema"]), let own = text.root["stack"]?.elements
-    else { return .notAReport("no stall report") }
+    else { return .notAReport("not a stall report") }
     guard schema.hasPrefix("1.") else { return .notAReport("event.schema \"\(schema)\" is not 1.x") }
 
     let executable = text.root["process"]?["executable"]
@@ -55,7 +55,7 @@ struct ReportCompletion {
     let hasTree = text.root["call_tree"] != nil
     let identity = named > 0 || hasTree ? identity(text, event, stack, reader) : nil
     let isTreeDone = identity?.isTreeDone ?? false
-    // A host that leaves the names to others sends longer lines.
+    // A service that leaves the names to others sends longer lines.
     guard named > 0 || isTreeDone || line.count >= StackTrim.longestLine, let ownRange = text.root["stack"]?.range
     else { return .unchanged }
 
@@ -70,7 +70,7 @@ struct ReportCompletion {
     return .completed(edits.apply(to: line), frames: named)
   }
 
-  // MARK: Culprit, fingerprint, path, message
+  // MARK: Responsible function, fingerprint, path, message
 
   /// What the stall is known by, and whether its samples, if the line has them, have nothing more to tell.
   private func identity(

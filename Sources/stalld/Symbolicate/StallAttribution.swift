@@ -1,11 +1,11 @@
 import StallMonitor
 import StallReport
 
-/// What a stall is known by once its frames have names, by the monitor's own rules; and what of it cannot be told.
+/// The identity of a stall once its frames have names, by the monitor's own rules, and which parts of it are uncertain.
 struct StallAttribution {
-  /// Nil where it cannot be told whose code a frame is.
+  /// Nil where the owner of a frame's code is unknown.
   private(set) var culprit: StackFrame?
-  /// Nil if there is none, or it cannot be told.
+  /// Nil if there is none, or it is uncertain.
   private(set) var fingerprint: String?
   /// Another file, or another name, would not change the fingerprint.
   private(set) var isFingerprintCertain = false
@@ -16,12 +16,12 @@ struct StallAttribution {
   ///   - stack: The frames of the sample that is shown, judged.
   ///   - isWhole: No frame was taken out of it.
   ///   - tree: All samples; nil where the line has none.
-  ///   - samples: How often the thread was looked at.
+  ///   - samples: The number of samples of the thread.
   ///   - ran: The thread ran at the sample that is shown.
   init(stack: [FrameText], isWhole: Bool, tree: CallTree?, samples: Int, ran: Bool) {
     var frames = stack.map(\.frame)
     let culprit = Culprit.frame(of: frames)
-    // A frame that is not told further in might be the one.
+    // A frame further in, whose owner is unknown, might be the one.
     let firstUnjudged = stack.firstIndex { $0.isUnjudged } ?? stack.count
     let position = culprit.flatMap { frames.firstIndex(of: $0) } ?? stack.count
     // One sample is all of them.

@@ -7,39 +7,40 @@ import StallReport
 struct SymbolicateCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "symbolicate",
-    abstract: "Completes report lines whose frames lack names, files or lines.",
+    abstract: "Adds missing function names, files and line numbers to report lines.",
     discussion: """
-      Reads report lines and writes them to standard output, completed by what is found for each frame's build id and offset: \
-      in a file given by --executable, under --search, at the module's own path, or in a separate debug file \
-      (DIR/.build-id/xx/….debug). The build id is always checked: a frame of another build keeps what it has.
+      Reads report lines, looks up each frame by build ID and offset, and writes the completed lines to standard output. It \
+      searches the files of --executable, the directories of --search, the module's own path, and separate debug files \
+      (DIR/.build-id/xx/….debug). The build ID must match: a frame of another build stays unchanged.
 
-      Calls that were inlined become frames of their own. Culprit and message are made anew where the culprit had no name, and \
-      so is the fingerprint if no frame was left out of the line. Of a computation it is made of all samples (call_tree), which are taken out of \
-      the line then; if it cannot be told, there is none. stall.path comes from them, too. Everything else stays as it is written. A line stays \
-      within 8000 bytes. Lines that are no reports pass through unchanged; standard error says which.
+      Inlined calls become separate frames. If stall.culprit had no name, the command updates it and the message, and, if the \
+      line has all frames, the fingerprint. For a thread that ran on CPU, the fingerprint and stall.path come from all samples \
+      (call_tree), which the command then removes from the line; if they are ambiguous, the line has no fingerprint. Everything \
+      else stays unchanged. A line is at most 8000 bytes long. Lines that are not reports pass through unchanged and are listed \
+      on standard error.
 
-      Exit code: 0; 1 if a file could not be read, the output not be written, or libdw is not installed; 64 wrong use.
+      Exit code: 0; 1 if a file cannot be read, the output cannot be written, or libdw is not installed; 64 usage error.
       """)
 
   @Option(
     name: .customLong("debug-dir"),
     help: ArgumentHelp(
-      "Where separate debug files lie, before /usr/lib/debug; may be repeated.", valueName: "directory"))
+      "Search here for separate debug files, before /usr/lib/debug; may be repeated.", valueName: "directory"))
   var debugDirectories: [String] = []
 
   @Option(
     name: .customLong("executable"),
     help: ArgumentHelp(
-      "An executable, library or separate debug file that has the names; may be repeated.", valueName: "file"))
+      "Use this executable, library or separate debug file; may be repeated.", valueName: "file"))
   var executables: [String] = []
 
   @Option(
     name: .customLong("search"),
     help: ArgumentHelp(
-      "A directory under which such files lie; may be repeated.", valueName: "directory"))
+      "Search this directory for such files; may be repeated.", valueName: "directory"))
   var searchDirectories: [String] = []
 
-  @Argument(help: "Files of report lines; none, or -, is standard input.")
+  @Argument(help: "Files of report lines; default, or -: standard input.")
   var files: [String] = []
 
   func validate() throws {
@@ -47,19 +48,19 @@ struct SymbolicateCommand: ParsableCommand {
       for path in paths {
         var found = stat()
         guard stat(path, &found) == 0, found.st_mode & S_IFMT == S_IFDIR else {
-          throw ValidationError("\(option) \(path): not a directory; an existing one is needed.")
+          throw ValidationError("\(option) \(path) is not a directory; give an existing directory.")
         }
       }
     }
     guard DebugFiles.obstacle() == nil else { return }
     for path in executables where DebugFiles.identify(path) == nil {
-      throw ValidationError("--executable \(path): not an ELF file of this machine with a build id.")
+      throw ValidationError("--executable \(path) is not an ELF file of this architecture with a build ID.")
     }
   }
 
   func run() throws {
     if let obstacle = DebugFiles.obstacle() {
-      SymbolicationPass.say("nothing can be looked up: \(obstacle)")
+      SymbolicationPass.say("cannot look up names: \(obstacle)")
       throw ExitCode(1)
     }
     let names = DebugFiles(

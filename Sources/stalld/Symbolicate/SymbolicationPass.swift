@@ -14,7 +14,7 @@ final class SymbolicationPass {
   private var frames = 0
   private var foreign = 0
 
-  /// Lines told one by one; the rest is only counted.
+  /// The number of lines that are listed; the rest is only counted.
   private static let toldLines = 10
   private static let toldBuilds = 20
 
@@ -67,14 +67,14 @@ final class SymbolicationPass {
     for (id, build) in names.missing.sorted(by: { $0.key < $1.key }).prefix(Self.toldBuilds) {
       let path = build.path.map { " (\(Self.printable($0)))" } ?? ""
       let found = build.found.map { "; the file there is build \($0)" } ?? ""
-      Self.say("no file of build \(id)\(path): its frames stay as they are\(found)")
+      Self.say("no file for build \(id)\(path): its frames stay unchanged\(found)")
     }
     if names.missing.count > Self.toldBuilds {
-      Self.say("and \(names.missing.count - Self.toldBuilds) more builds of which there is no file")
+      Self.say("no file for \(names.missing.count - Self.toldBuilds) more builds")
     }
     Self.say(
       "lines: \(lines); completed: \(completed), frames in them: \(frames)"
-        + (foreign > 0 ? "; no reports, passed through: \(foreign)" : ""))
+        + (foreign > 0 ? "; not reports, passed through: \(foreign)" : ""))
   }
 
   /// One line on standard error.
@@ -85,7 +85,7 @@ final class SymbolicationPass {
   private func tell(_ file: String, _ number: Int, _ reason: String) {
     foreign += 1
     if foreign <= Self.toldLines { Self.say("\(file == "-" ? "standard input" : file), line \(number): \(reason)") }
-    if foreign == Self.toldLines + 1 { Self.say("further lines of that kind are only counted") }
+    if foreign == Self.toldLines + 1 { Self.say("further such lines are counted, not listed") }
   }
 
   /// A path of somebody else's, fit for a terminal.

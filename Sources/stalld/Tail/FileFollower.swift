@@ -3,7 +3,7 @@ import Glibc
 import LoopEngine
 import StallCapture
 
-/// Follows a file of lines, also when it is renamed and begun anew, or cut to nothing.
+/// Follows a file of lines, also when it is renamed and created again, or truncated.
 final class FileFollower: @unchecked Sendable {
   // @unchecked: everything is touched by the loop's thread alone.
 

@@ -11,36 +11,36 @@ struct TailCommand: ParsableCommand {
 
   static let configuration = CommandConfiguration(
     commandName: "tail",
-    abstract: "Follows reports as they come, one readable line each.",
+    abstract: "Follows reports as they arrive, one readable line for each.",
     discussion: """
-      Without a file it follows the running agent. A file of JSON lines is followed across its rotation by rename; standard input (-) and \
-      pipes are read to their end. Lines that are no reports are skipped, and counted on standard error at the end.
+      Without a file, the command follows the running agent. It follows a file of JSON lines across rotation by rename, and reads \
+      standard input (-) and pipes to their end. Lines that are not reports are skipped; their count is printed on standard error.
 
-      Colours only on a terminal, and not if NO_COLOR is set, unless --color says otherwise.
+      Output is coloured on a terminal unless NO_COLOR is set; --color overrides both.
 
-      Exit code: 0 after SIGINT, SIGTERM or the end of what is read, and when nobody reads the output any more; 1 if there is no agent, it goes \
-      away, or a file can't be read; 64 wrong use.
+      Exit code: 0 after SIGINT, SIGTERM, the end of the input, or when the reader of the output exits; 1 if no agent responds, the \
+      agent closes the connection, or a file cannot be read; 64 usage error.
       """)
 
-  @Option(help: ArgumentHelp("Only services whose name matches the pattern, such as 'web*'.", valueName: "glob"))
+  @Option(help: ArgumentHelp("Show only services whose name matches the pattern, such as 'web*'.", valueName: "glob"))
   var service: String?
 
-  @Option(name: .customLong("cause"), help: "Only stalls with this cause; may be repeated.")
+  @Option(name: .customLong("cause"), help: "Show only stalls with this cause; may be repeated.")
   var causes: [Cause] = []
 
   @Option(
     name: .customLong("min"),
-    help: ArgumentHelp("Only stalls that last at least so long, such as 500ms.", valueName: "duration"),
+    help: ArgumentHelp("Show only stalls of at least this duration, such as 500ms.", valueName: "duration"),
     transform: { try TailCommand.milliseconds($0) })
   var leastMilliseconds: Double?
 
-  @Flag(help: "The lines as they are, one JSON object each.")
+  @Flag(help: "Print the report lines unchanged, one JSON object each.")
   var json = false
 
-  @Flag(help: "The stack below each line.")
+  @Flag(help: "Print the stack below each line.")
   var stack = false
 
-  @Option(help: "How many of the lines before to look at first; the agent keeps 50.")
+  @Option(help: "How many earlier lines to print first; the agent keeps 50.")
   var lines = 10
 
   @Option(help: "Colours: auto, always or never.")
@@ -49,11 +49,11 @@ struct TailCommand: ParsableCommand {
   @Option(help: ArgumentHelp("The agent's control socket.", valueName: "path"))
   var control = ControlClient.defaultPath
 
-  @Argument(help: "Files of report lines to follow; - is standard input.")
+  @Argument(help: "Files of report lines to follow; - for standard input.")
   var files: [String] = []
 
   func validate() throws {
-    guard lines >= 0 else { throw ValidationError("--lines \(lines): 0 or more is allowed.") }
+    guard lines >= 0 else { throw ValidationError("--lines \(lines) is invalid; allowed: 0 or more.") }
   }
 
   func run() throws {
@@ -61,7 +61,7 @@ struct TailCommand: ParsableCommand {
     // Before there are other threads: they inherit the blocked signals.
     let stopSignals = try Loop.SignalSource([SIGINT, SIGTERM], name: "stop signals") { _ in loop.stop() }
     try loop.add(stopSignals)
-    // A reader that goes is told by EPIPE.
+    // EPIPE reports that the reader is gone.
     signal(SIGPIPE, SIG_IGN)
     let filter = TailFilter(
       service: service, causes: Set(causes.map(\.rawValue)), leastMilliseconds: leastMilliseconds ?? 0)
@@ -89,7 +89,9 @@ struct TailCommand: ParsableCommand {
     if !files.isEmpty && !session.hasInputs { throw ExitCode(1) }
     loop.run()
     let broken = session.brokenLines
-    if broken > 0 { Self.say(broken == 1 ? "1 line was no report" : "\(broken) lines were no reports") }
+    if broken > 0 {
+      Self.say(broken == 1 ? "skipped 1 line that is not a report" : "skipped \(broken) lines that are not reports")
+    }
     if failed || session.hasFailed { throw ExitCode(1) }
   }
 
@@ -110,7 +112,7 @@ struct TailCommand: ParsableCommand {
       guard let number = Double(text.dropLast(unit.count)), number.isFinite, number >= 0 else { break }
       return number * factor
     }
-    throw ValidationError("a number with us, ms, s, min or h is allowed, such as 500ms.")
+    throw ValidationError("allowed: a number with us, ms, s, min or h, such as 500ms.")
   }
 
   private static func say(_ text: String) { StandardError.say("stalld tail: \(text)") }

@@ -14,7 +14,7 @@ struct TailEntry {
   var culprit: String?
   /// `DemoHost.swift:74`.
   var place: String?
-  /// How many stalls a summary stands for.
+  /// How many stalls a summary represents.
   var suppressed: Int?
   /// Innermost first.
   var stack: [String]

@@ -10,14 +10,14 @@ struct TailPrinter {
     line += color(report.event.printable.padded(to: 10), Self.colors[report.event]) + "  "
     line += color(Quantity.duration(report.durationMilliseconds).padded(to: 10, right: true), "1") + "  "
     line += report.cause.printable.padded(to: 9) + "  "
-    line += (report.culprit ?? "no function to blame").printable
+    line += (report.culprit ?? "(no function)").printable
     if let place = report.place { line += " (\(place.printable))" }
     if !report.loop.isEmpty, report.loop != "main" { line += " [\(report.loop.printable)]" }
     if let count = report.suppressed { line += ", \(count) more" }
     line += "\n"
     guard showsStack else { return line }
     for frame in report.stack { line += "    " + color(frame.printable, "2") + "\n" }
-    if report.framesOmitted > 0 { line += "    " + color("… \(report.framesOmitted) frames left out", "2") + "\n" }
+    if report.framesOmitted > 0 { line += "    " + color("… \(report.framesOmitted) frames omitted", "2") + "\n" }
     return line
   }
 

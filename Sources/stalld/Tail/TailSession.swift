@@ -65,7 +65,7 @@ final class TailSession: @unchecked Sendable {
       agent.descriptor, handle: { [weak self] in self?.takeFromAgent($0) },
       didEnd: { [weak self] in
         withExtendedLifetime(agent) {}
-        self?.fail("the agent at \(path) has closed the connection")
+        self?.fail("the agent at \(path) closed the connection")
       })
     streams.append(stream)
     stream.start(on: loop)
@@ -100,11 +100,11 @@ final class TailSession: @unchecked Sendable {
     // Of the agent's own words only the short ones are no reports.
     if line.count < 512, let text = try? JSONText(line), text.root["event"] == nil {
       if let count = text.integer(text.root["dropped"]) {
-        say("\(count) lines lost: this reader was too slow for the agent")
+        say("\(count) lines lost: output is slower than the agent's reports")
         return
       }
       if let error = text.string(text.root["error"]) {
-        fail("the agent says: \(error.printable)")
+        fail("the agent reports an error: \(error.printable)")
         return
       }
     }

@@ -1,7 +1,7 @@
 import ArgumentParser
 import Glibc
 
-/// Text for standard output, and what is said beside it.
+/// Text for standard output, and the messages beside it.
 enum StandardOutput {
   /// Writes the text; a reader that has gone away is no failure.
   static func write(_ text: String) {

@@ -1,4 +1,4 @@
-/// Text of strangers, fit for a terminal: nothing in it moves the cursor, changes colours or turns the direction of writing.
+/// Text of other users, fit for a terminal: nothing in it moves the cursor, changes colours or turns the direction of writing.
 enum TerminalText {
   /// The text with each character that a terminal acts on, or that cannot be seen, written as `\u{1b}`.
   static func printable(_ text: String) -> String {

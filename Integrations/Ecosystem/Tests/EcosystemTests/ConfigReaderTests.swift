@@ -67,7 +67,7 @@ struct ConfigReaderTests {
     #expect(problem.key == key)
     #expect(problem.value == found)
     #expect(problem.allowed.contains(allowed))
-    #expect(error?.description.contains("\(key)=\(problem.value) is not usable; allowed: ") == true)
+    #expect(error?.description.contains("\(key)=\(problem.value) is invalid; allowed: ") == true)
   }
 
   @Test func allUselessValuesAreNamedAtOnce() {

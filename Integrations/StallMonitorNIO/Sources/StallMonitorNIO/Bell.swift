@@ -1,11 +1,11 @@
 import Glibc
 
-/// A pair of sockets: a byte into one is an event for whoever watches the other.
+/// A pair of sockets: a byte written to one is an event on the other.
 final class Bell: Sendable {
   struct Failure: Error { var code: Int32 }
 
   private let near: Int32
-  /// The end to watch; it belongs to whoever takes it.
+  /// The end to watch; its receiver owns it.
   let far: Int32
 
   init() throws(Failure) {

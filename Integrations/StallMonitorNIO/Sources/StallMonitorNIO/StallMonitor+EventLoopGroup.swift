@@ -2,15 +2,15 @@ import NIOCore
 import StallMonitor
 
 extension StallMonitor {
-  /// Watches every event loop of a group: a turn that takes too long is told of with its function, and nothing else changes.
+  /// Watches every event loop of a group, and reports each turn that takes too long with its responsible function.
   ///
   /// ```swift
   /// let monitor = try StallMonitor.start()
   /// try monitor.watch(MultiThreadedEventLoopGroup.singleton)
   /// ```
   ///
-  /// Each loop is told of as `nio-0`, `nio-1` …, in the order of the group's iterator, and is watched from the moment on at which it runs. A group that
-  /// is shut down is let go. Thread-safe; returns at once.
+  /// Reports name the loops `nio-0`, `nio-1` …, in the order of the group's iterator. Each loop is watched from its first turn on. A group that
+  /// is shut down is released. Thread-safe; returns at once.
   ///
   /// What is posted is a byte in a descriptor of the loop's own, as it comes from a network: no lock of SwiftNIO's is taken, and nothing is
   /// scheduled on a loop that has been shut down. A loop that runs is woken once a threshold at most, one that waits never. Each loop costs

@@ -115,7 +115,7 @@ final class AgentClient: OutputClient {
   private func take() {
     let new = sink.take()
     taken = new.lines
-    // An end may be among what was lost: a stall that goes on is told again by its next line.
+    // An end may be among what was lost: a stall in progress is reported again by its next line.
     if new.hasLost { open = [] }
     if let request = new.request { self.request = request }
     for item in new.items {
@@ -157,14 +157,14 @@ final class AgentClient: OutputClient {
     lastAttempt = MonotonicClock.now()
     do {
       connection = try AgentConnection(path: path)
-      // A stall whose last line waits in the spool is told of by that.
+      // A stall whose last line is in the spool is reported by that line.
       courtesies = [hello] + open.filter { !spool.contains($0.serial) }.map(\.line)
       next = 0
       isHeard = false
     } catch {
       // An agent that is not there yet is none to complain of.
       if error.code != ENOENT, error.code != ECONNREFUSED, error.code != EAGAIN {
-        complain("the agent's socket \(path) cannot be reached: \(error.reason). Lines wait for it")
+        complain("cannot connect to the agent at \(path): \(error.reason). Reports are kept; retrying")
       }
       planAttempt()
     }
@@ -178,7 +178,7 @@ final class AgentClient: OutputClient {
 
   private func disconnect(_ failure: AgentConnection.Failure) {
     if case .confused(let what) = failure {
-      complain("what answers at \(path) is no agent: \(what). Lines wait for one")
+      complain("the process that serves \(path) is not a stalld agent: \(what). Reports are kept; retrying")
     }
     for case .own(let serial, let droppedBefore) in connection?.unacknowledged ?? [] where !spool.contains(serial) {
       sink.lose(1 + droppedBefore)
@@ -228,7 +228,7 @@ final class AgentClient: OutputClient {
   }
 
   private func hear(_ line: [UInt8], on connection: AgentConnection) throws(AgentConnection.Failure) {
-    guard let message = AgentMessage(line) else { throw .confused("a line that is not of the protocol") }
+    guard let message = AgentMessage(line) else { throw .confused("a line that is not part of the protocol") }
     isHeard = true
     switch message {
     case .acknowledged(let total):
@@ -248,7 +248,7 @@ final class AgentClient: OutputClient {
       retune(settings, text)
     case .error(let reason):
       try countChatter()
-      complain("the agent says: \(Diagnostics.printable(reason))")
+      complain("the agent reports: \(Diagnostics.printable(reason))")
     case .recovery:
       try countChatter()
       guard let descriptor = connection.takeGiven() else { return }
@@ -258,21 +258,21 @@ final class AgentClient: OutputClient {
     }
   }
 
-  /// What says nothing of our lines costs the host's time all the same.
+  /// What says nothing of our lines costs the service's time all the same.
   private func countChatter() throws(AgentConnection.Failure) {
     let now = MonotonicClock.now()
     if now >= chatterEnd { (chatter, chatterEnd) = (0, now + Self.chatterInterval) }
     chatter += 1
     guard chatter <= Self.chatterLimit else {
       throw .confused(
-        "\(Self.chatterLimit) lines within \(Self.chatterInterval / 1_000_000_000) s that nobody asked for")
+        "\(Self.chatterLimit) lines within \(Self.chatterInterval / 1_000_000_000) s without a request")
     }
   }
 
   private func retune(_ settings: JSONText.Value, _ text: JSONText) {
     var problems: [String] = []
     let new = Tuning(settings, of: text, current: tuning, configuration: configuration, problems: &problems)
-    if !problems.isEmpty { complain("the agent's settings: \(problems.joined(separator: "; "))") }
+    if !problems.isEmpty { complain("the agent's settings are invalid: \(problems.joined(separator: "; "))") }
     guard new != tuning else { return }
     tuning = new
     box.put(new)
@@ -312,7 +312,7 @@ final class AgentClient: OutputClient {
     return true
   }
 
-  /// Gives up what it holds.
+  /// Releases its resources.
   private func end() {
     connection = nil
     spool.close()

@@ -77,10 +77,10 @@ final class AgentConnection {
 
   /// Sends what is under way; false if the agent takes no more for now.
   func flush() throws(Failure) -> Bool {
-    // A host that closes all descriptors may have another socket by this number.
+    // A service that closes all descriptors may have another socket by this number.
     guard output.isIntact else { throw .ended }
     guard unacknowledged.count <= Self.unacknowledgedLimit else {
-      throw .confused("no acknowledgement of \(Self.unacknowledgedLimit) lines")
+      throw .confused("\(Self.unacknowledgedLimit) lines were not acknowledged")
     }
     guard isSending else { return true }
     switch output.write(line) {
@@ -134,7 +134,7 @@ final class AgentConnection {
   ///
   /// Returns what they were, of those that were not before.
   func acknowledge(_ total: UInt64) throws(Failure) -> [SentLine] {
-    guard total <= count else { throw .confused("an acknowledgement of \(total) lines, of which \(count) were sent") }
+    guard total <= count else { throw .confused("an acknowledgement of \(total) lines when \(count) were sent") }
     guard total > acknowledged else { return [] }
     let new = Int(total - acknowledged)
     acknowledged = total

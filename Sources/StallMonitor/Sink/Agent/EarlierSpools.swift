@@ -57,7 +57,9 @@ final class EarlierSpools {
       guard let claim = files.claim(name) else { continue }
       switch Self.content(of: claim) {
       case .lines(let lines, let isDamaged):
-        if isDamaged { Diagnostics.say("\(files.directory.path)/\(name) is damaged: lines for the agent are lost") }
+        if isDamaged {
+          Diagnostics.say("\(files.directory.path)/\(name) is damaged: its reports for the agent are lost")
+        }
         self.claim = claim
         self.lines = lines
         if lines.isEmpty { finish() }

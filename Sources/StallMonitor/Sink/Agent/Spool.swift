@@ -8,7 +8,7 @@ final class Spool {
   /// What is kept in memory.
   static let memoryLines = OutputSink.itemLimit
   static let memoryBytes = OutputSink.byteLimit
-  /// How many files there may be of a service, its dead processes' included: one that ends again and again, without an agent, must not fill the
+  /// How many files there may be of a service, its dead processes' included: one that ends repeatedly, without an agent, must not fill the
   /// disk.
   static let fileLimit = 64
 
@@ -30,7 +30,7 @@ final class Spool {
   /// A line that was lost.
   struct Lost {
     var serial: UInt64
-    /// How many lines are lost with it: itself, and those that it was to tell of.
+    /// How many lines are lost with it: itself, and those in its `event.dropped`.
     var count: UInt64
   }
 
@@ -81,7 +81,7 @@ final class Spool {
       case let entry = file.entries[Self.index(of: serial, in: file.entries, \.serial)], entry.serial < inMemory
     {
       if let bytes = file.read(entry) { return (entry.serial, OutgoingLine(bytes, droppedBefore: entry.droppedBefore)) }
-      // Nobody can read it any more: the host has closed it, and somebody has removed it.
+      // Nobody can read it any more: the service has closed it, and somebody has removed it.
       for entry in file.entries { didLose(Lost(serial: entry.serial, count: 1 + entry.droppedBefore)) }
       file.remove()
       self.file = nil
@@ -153,10 +153,10 @@ final class Spool {
     return isWhole
   }
 
-  /// Lets the file go, for whoever hands its lines over.
+  /// Releases the file to the process that delivers its lines.
   func close() { file = nil }
 
-  // MARK: Room
+  // MARK: Space
 
   private func makeRoom() {
     // Samples of a stall are worth less than that it is known.
@@ -190,14 +190,14 @@ final class Spool {
   private func openFile() -> SpoolFile? {
     guard let location else { return nil }
     guard !location.isTooFull else {
-      complain("less than a quarter of it is free")
+      complain("less than a quarter of the file system is free")
       return nil
     }
     if let file { return file }
     let limit = location.fileLimit
     let files = AbandonedFiles(directory: location.directory, prefix: location.prefix, kind: "spool", limit: limit)
     guard files.list().count < limit else {
-      complain("there are \(limit) files of the service's already")
+      complain("the service already has \(limit) files")
       return nil
     }
     do {
@@ -218,7 +218,7 @@ final class Spool {
     guard !hasComplained, let directory = location?.directory else { return }
     hasComplained = true
     Diagnostics.say(
-      "lines for the agent cannot be kept in \(directory.path): \(reason). Those that do not fit the memory are dropped"
+      "cannot keep reports for the agent in \(directory.path): \(reason). Reports that exceed the memory limit are dropped"
     )
   }
 

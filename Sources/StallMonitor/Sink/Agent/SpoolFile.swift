@@ -6,7 +6,7 @@ import StallCapture
 /// Lines that wait for the agent in a file, which outlives the process: a ring of 4 MiB at most, oldest first.
 ///
 /// Its lock tells that the process lives. It belongs to a mapping that is never touched, for its descriptor is closed at once: so the child of a fork,
-/// which does not get the mapping, does not hold it, and a host that closes all descriptors does not give it up. Belongs to the agent's thread.
+/// which does not get the mapping, does not hold it, and a service that closes all descriptors does not give it up. Belongs to the agent's thread.
 final class SpoolFile {
   /// A line in the file.
   struct Entry {
@@ -59,7 +59,7 @@ final class SpoolFile {
     clinux_pages_free(lock, SpoolFormat.headSize)
   }
 
-  /// Whether there is room for a line without dropping one.
+  /// Whether there is space for a line without dropping one.
   func hasRoom(for length: Int) -> Bool { used + SpoolFormat.recordHeadSize + length <= ringSize }
 
   /// Adds a line.
@@ -88,7 +88,7 @@ final class SpoolFile {
       used -= size
     }
     entries.removeFirst(min(count, entries.count))
-    // Before their room is written to: what the head counts is always whole.
+    // Before their space is written to: what the head counts is always whole.
     if reopen() { _ = commit() }
   }
 
@@ -136,7 +136,7 @@ final class SpoolFile {
     return nil
   }
 
-  /// A host may have closed the descriptor, and opened another file by its number.
+  /// A service may have closed the descriptor, and opened another file by its number.
   private func reopen() -> Bool {
     if descriptor.isIntact { return true }
     let anew = try? directory.use { clinux_open_at($0, name, O_RDWR | O_NOFOLLOW, 0) }

@@ -2,7 +2,7 @@ import StallReport
 
 /// What a spool's file looks like: a head, and a ring of records, each a line with its length and checksum.
 ///
-/// The head is written before a record's room is used again, and after a new one is whole: a process that ends at any moment leaves
+/// The head is written before a record's space is used again, and after a new one is whole: a process that ends at any moment leaves
 /// whole lines. Numbers are in the machine's byte order; the file never leaves it.
 enum SpoolFormat {
   /// `STALLSPL`, read as a little-endian number.
@@ -48,16 +48,16 @@ enum SpoolFormat {
   enum Content: Equatable {
     /// The lines, oldest first; `isDamaged` if there were more.
     case lines([[UInt8]], isDamaged: Bool)
-    /// Nothing that can be told.
+    /// The file has no report.
     case unusable(reason: String)
   }
 
   /// Reads a file, of which nothing is trusted.
   static func read(_ file: UnsafeRawBufferPointer) -> Content {
-    guard file.count >= 48, file.count <= size else { return .unusable(reason: "it has a wrong size") }
+    guard file.count >= 48, file.count <= size else { return .unusable(reason: "its size is wrong") }
     func word(_ offset: Int) -> UInt64 { file.loadUnaligned(fromByteOffset: offset, as: UInt64.self) }
-    guard word(0) == magic else { return .unusable(reason: "it is no spool") }
-    guard word(8) == version else { return .unusable(reason: "it is of another version") }
+    guard word(0) == magic else { return .unusable(reason: "it is not a spool") }
+    guard word(8) == version else { return .unusable(reason: "another version wrote it") }
     var hash = FNV1a()
     hash.combine(file[..<40])
     guard word(40) == hash.value, (1...UInt64(Self.ringSize)).contains(word(32)), word(16) < word(32),

@@ -1,4 +1,4 @@
-/// What `stalld status` is told of a running agent: one JSON object.
+/// The answer to `stalld status`: the state of a running agent as one JSON object.
 ///
 /// Keys are only added.
 struct AgentStatus: Codable, Sendable, Equatable {

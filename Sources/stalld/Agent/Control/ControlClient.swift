@@ -26,12 +26,12 @@ final class ControlClient: Sendable {
   init(path: String, request: String, within time: Duration = .seconds(2)) throws(Failure) {
     deadline = .now.advanced(by: time)
     guard let address = SocketAddress(path: path) else {
-      throw Failure(description: "\(path): no path of a socket: 1 to \(SocketAddress.longestPath) bytes are allowed")
+      throw Failure(description: "\(path) is not a socket path; allowed: 1 to \(SocketAddress.longestPath) bytes")
     }
     let socket = address.makeSocket()
-    guard socket >= 0 else { throw Failure(description: "no socket: \(SystemError(code: errno))") }
+    guard socket >= 0 else { throw Failure(description: "cannot create a socket: \(SystemError(code: errno))") }
     var code: Int32
-    // With a full queue of connections the kernel says EAGAIN, and nothing tells when there is room.
+    // With a full queue of connections the kernel says EAGAIN, and nothing reports when there is space.
     repeat {
       code = address.connect(socket)
       if code == EAGAIN { usleep(10_000) }
@@ -40,7 +40,7 @@ final class ControlClient: Sendable {
     if code == 0, send(socket, bytes, bytes.count, Int32(MSG_NOSIGNAL)) != bytes.count { code = errno }
     guard code == 0 else {
       close(socket)
-      throw Failure(description: "no agent answers at \(path): \(Self.words(code))")
+      throw Failure(description: "no agent responds at \(path): \(Self.words(code))")
     }
     descriptor = socket
     self.path = path
@@ -54,14 +54,14 @@ final class ControlClient: Sendable {
     var buffer = [UInt8](repeating: 0, count: 64 << 10)
     while true {
       let left = Loop.Instant.now.duration(to: deadline)
-      guard left > .zero else { throw Failure(description: "no agent answers at \(path): it said nothing in time") }
+      guard left > .zero else { throw Failure(description: "no agent responds at \(path): timed out") }
       var poll = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
       let milliseconds = left.components.seconds * 1000 + left.components.attoseconds / 1_000_000_000_000_000
       _ = Glibc.poll(&poll, 1, Int32(clamping: milliseconds + 1))
       let count = recv(descriptor, &buffer, buffer.count, Int32(MSG_DONTWAIT))
       if count < 0, errno == EAGAIN || errno == EINTR { continue }
       guard count > 0 else {
-        throw Failure(description: "the agent at \(path) has closed the connection without an answer")
+        throw Failure(description: "the agent at \(path) closed the connection without an answer")
       }
       line += buffer[..<count]
       if line.last == 0x0a { return line.dropLast() }
@@ -70,10 +70,10 @@ final class ControlClient: Sendable {
 
   private static func words(_ code: Int32) -> String {
     switch code {
-    case ENOENT: "there is no such socket (is stalld running?)"
-    case ECONNREFUSED: "nobody listens there (is stalld running?)"
-    case EACCES: "permission denied (root and the socket's group may ask)"
-    case EAGAIN: "it takes no connection in time"
+    case ENOENT: "no such socket (is stalld running?)"
+    case ECONNREFUSED: "connection refused (is stalld running?)"
+    case EACCES: "permission denied (run as root or as a member of the socket's group)"
+    case EAGAIN: "timed out while connecting"
     default: "\(SystemError(code: code))"
     }
   }

@@ -8,7 +8,7 @@ import StallReport
 ///
 /// A request is one JSON object on one line: `{"status":{}}` is answered by one line and the end; so is `{"reload":{}}`, once the reload has
 /// ended, of root and of the agent's own user; after `{"tail":{"lines":N}}` come the
-/// last N lines that the agent keeps, and from then on each line as it is written. A reader that is too slow loses lines, and is told how
+/// last N lines that the agent keeps, and from then on each line as it is written. A reader that is too slow loses lines, and is informed how
 /// many: `{"dropped":N}`. Whatever a client does, the loop never waits for it.
 final class ControlServer: @unchecked Sendable {
   // @unchecked: everything is touched by the loop's thread alone.
@@ -41,7 +41,7 @@ final class ControlServer: @unchecked Sendable {
   /// - Throws: ``StreamListener/Failure`` if nobody can listen there.
   init(
     path: String, loop: Loop,
-    reload: @escaping (@escaping (ReloadOutcome) -> Void) -> Void = { $0(.refused("this agent reloads nothing")) },
+    reload: @escaping (@escaping (ReloadOutcome) -> Void) -> Void = { $0(.refused("this agent cannot reload")) },
     status: @escaping () -> AgentStatus
   ) throws {
     self.reload = reload
@@ -90,7 +90,7 @@ final class ControlServer: @unchecked Sendable {
     for _ in 0..<16 {
       var isExhausted = false
       guard let descriptor = listener.accept(isExhausted: &isExhausted) else {
-        // No descriptor is left: the listener stays readable, and looking at it again and again would help nobody.
+        // No descriptor is left: the listener stays readable, and polling it repeatedly would waste CPU time.
         if isExhausted {
           acceptSource?.interest = []
           loop.schedule(after: .seconds(1), name: "control listener") { [weak self] _ in
@@ -103,7 +103,7 @@ final class ControlServer: @unchecked Sendable {
         descriptor, didAsk: { [weak self] in self?.answer($0, $1) },
         didEnd: { [weak self] in self?.connections[$0] = nil })
       guard connections.count < Self.connectionLimit else {
-        connection.send(Self.error("too many connections: \(Self.connectionLimit) is the limit"))
+        connection.send(Self.error("too many connections; the limit is \(Self.connectionLimit)"))
         connection.end()
         continue
       }
@@ -115,14 +115,14 @@ final class ControlServer: @unchecked Sendable {
 
   private func answer(_ connection: ControlConnection, _ request: [UInt8]) {
     guard let text = try? JSONText(request) else {
-      connection.finish(Self.error("the request is no JSON text"))
+      connection.finish(Self.error("the request is not JSON"))
       return
     }
     if text.root["status"] != nil {
       let encoder = JSONEncoder()
       encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
       let line = (try? encoder.encode(status())).map { Array($0) + [0x0a] }
-      connection.finish(line ?? Self.error("the status cannot be told"))
+      connection.finish(line ?? Self.error("the status is not available"))
     } else if text.root["reload"] != nil {
       guard connection.isOperators else {
         return connection.finish(Self.error("only root and the agent's own user may reload"))
@@ -135,7 +135,7 @@ final class ControlServer: @unchecked Sendable {
       for line in kept.suffix(count) { connection.send(line) }
       connection.flush()
     } else {
-      connection.finish(Self.error("unknown request; there are status, tail and reload"))
+      connection.finish(Self.error("unknown request; allowed: status, tail and reload"))
     }
   }
 

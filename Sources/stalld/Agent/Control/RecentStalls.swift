@@ -21,7 +21,7 @@ struct RecentStalls {
 
 extension AgentStatus.Stall {
   init?(_ line: ReportLine) {
-    // A scan, and no reader: whoever asks for the status must not hold up the lines.
+    // A scan instead of a parser: a status request must not delay the lines.
     guard let parts = line.parts else { return nil }
     self.init(
       time: parts.time.map(line.text) ?? "", id: line.stallID, service: line.service, event: line.event,

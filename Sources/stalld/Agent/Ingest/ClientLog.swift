@@ -46,7 +46,7 @@ struct ClientLog {
     let omitted = last[subject]?.omitted ?? 0
     if last.count >= Self.limit { last = [:] }
     last[subject] = (now, 0)
-    write(priority, message, text() + (omitted > 0 ? " (and \(omitted) times since this was last reported)" : ""))
+    write(priority, message, text() + (omitted > 0 ? " (and \(omitted) more times since the last message)" : ""))
   }
 
   /// Counts a line; false, and one line that says so, if its user has had its share of the interval.
@@ -58,7 +58,8 @@ struct ClientLog {
       // A user that has written nothing yet gets no line here: so many users cannot fill the journal, either.
       if usage.written > 0, usage.omitted == 0 {
         write(
-          .warning, .clientContained, "too many messages about clients of user \(user): no more of them for a minute")
+          .warning, .clientContained,
+          "too many messages about clients of user \(user): the next ones are omitted for a minute")
       }
       usage.omitted += 1
       if usage.written > 0 { users[user] = usage }

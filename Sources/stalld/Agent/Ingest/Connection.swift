@@ -4,7 +4,7 @@ import LoopEngine
 import StallMonitor
 import StallReport
 
-/// One host's connection: what has been read of it, and what it has been told.
+/// The connection of one process: its unread input, and the messages sent to it.
 ///
 /// Belongs to the agent's loop.
 final class Connection {
@@ -40,16 +40,16 @@ final class Connection {
   private var lastDone: UInt64 = 0
   private var told: UInt64 = 0
   var faults = 0
-  /// Whether it is to be told how far its lines have arrived, before the loop waits.
+  /// Whether its lines are to be acknowledged before the loop waits.
   var isMarked = false
 
   var lineRate = LineRate()
   let share: UnitShare
   /// Bytes of its unfinished line that its user's share accounts for.
   var unfinishedBytes = 0
-  /// Whether it was told that its user has used up the quota of the day.
+  /// Whether it was informed that its user has used up the quota of the day.
   var hasHeardOfQuota = false
-  /// Where the host notes that its stalls are over.
+  /// Where the process notes that its stalls are over.
   var recovery: RecoveryMemory?
   private var outbox: [UInt8] = []
 
@@ -108,7 +108,7 @@ final class Connection {
     if !isPaused {
       onReadable?(self)
     } else if !readiness.isDisjoint(with: [.hangUp, .error]) {
-      // It would be reported again and again; what it has sent is read later.
+      // It would be reported repeatedly; its data is read later.
       source?.invalidate()
       source = nil
     }
@@ -136,10 +136,10 @@ final class Connection {
     lastDone = line
   }
 
-  /// Tells the host how far its lines have arrived, if that has moved.
+  /// Acknowledges the process's lines, if more have arrived.
   func acknowledge() {
     let done = outstanding == 0 ? received : lastDone
-    // What it does not read now it is told with the next line.
+    // What it does not read now is sent with the next line.
     guard isOpen, done > told, outbox.count < Self.outboxLimit / 2 else { return }
     told = done
     withUnsafeTemporaryAllocation(byteCount: 48, alignment: 1) { line in
@@ -163,7 +163,7 @@ final class Connection {
     return end + 2
   }
 
-  /// Sends a line as far as the host takes it; the rest follows.
+  /// Sends a line as far as the process takes it; the rest follows.
   func send(_ text: String, on loop: Loop) {
     guard isOpen, outbox.count < Self.outboxLimit else { return }
     (Array(text.utf8) + [UInt8(ascii: "\n")]).withUnsafeBytes { send($0) }
@@ -180,7 +180,7 @@ final class Connection {
     source?.interest = interest
   }
 
-  /// How much of it the socket has taken; all if it takes nothing any more: its end is told by the next read.
+  /// How much of it the socket has accepted; all if the socket is closed: the next read reports the end.
   private func sendNow(_ bytes: UnsafeRawBufferPointer) -> Int {
     while true {
       let count = Glibc.send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT))

@@ -8,7 +8,7 @@ struct DailyUsage: Equatable {
   struct User: Equatable {
     var bytes = 0
     var units: [String: Int] = [:]
-    /// Whether the operator has been told that the limit is reached.
+    /// Whether the log has a message that the limit is reached.
     var isTold = false
 
     fileprivate mutating func admit(bytes: Int, of place: String, limit: Int) -> Verdict {
@@ -26,7 +26,7 @@ struct DailyUsage: Equatable {
 
   enum Verdict { case admitted, refused, refusedForTheFirstTime }
 
-  /// Units of a user that are told apart; what is more counts as one.
+  /// The number of units of a user that are counted separately; the others count as one.
   private static let unitLimit = 1000
 
   private(set) var users: [UInt32: User] = [:]

@@ -10,7 +10,7 @@ struct FrameScan {
   private var last: Range<Int>?
   private var builds: [UInt64] = []
 
-  /// More are not told apart.
+  /// More are not distinguished.
   private static let limit = 16
 
   mutating func begin() { (hasSymbol, build) = (false, nil) }

@@ -1,17 +1,17 @@
 import StallReport
 
-/// What a host says of itself when it has connected: the value of `hello`.
+/// What a process says of itself when it has connected: the value of `hello`.
 ///
-/// It is a stranger's: of what is in it, only values of the right type are used.
+/// It is another user's: of what is in it, only values of the right type are used.
 struct HostGreeting: Equatable {
   /// The longest that is read, in bytes: many times what the library sends.
   static let longest = 16 << 10
   static let longestName = 200
 
   var service: String?
-  /// The pid by which the host knows itself, which is another one in another PID namespace.
+  /// The pid by which the process knows itself, which is another one in another PID namespace.
   var processID: Int?
-  /// Lines that wait in the host's spool.
+  /// Lines that wait in the process's spool.
   var spooled = 0
   /// The version of the recovery page that it can use; 0 for none.
   var recoveryVersion = 0
@@ -26,7 +26,7 @@ struct HostGreeting: Equatable {
     let json = try JSONText(Array(payload))
     spooled = json.integer(json.root["spooled"]) ?? 0
     guard (0...LineScanner.largestCount).contains(spooled) else {
-      throw JSONScanner.Fault(reason: "hello.spooled is no count", position: 0)
+      throw JSONScanner.Fault(reason: "hello.spooled is not a count", position: 0)
     }
     service = json.string(json.root["service"]?["name"])?.limited(to: Self.longestName)
     processID = json.integer(json.root["process"]?["pid"])
@@ -34,7 +34,7 @@ struct HostGreeting: Equatable {
   }
 }
 
-/// Whose samples a host hands over: the value of `detail`.
+/// Whose samples a process hands over: the value of `detail`.
 struct DetailHeader: Equatable {
   let stallID: String
 

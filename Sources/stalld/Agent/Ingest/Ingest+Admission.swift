@@ -10,7 +10,7 @@ extension Ingest {
     if connectionRate.admits(user) { return false }
     turnAway(
       socket, .tooOften, "its user connects too often", of: user, about: "often-\(user)",
-      "user \(user): it connects more than \(Int(ConnectionRate.perSecond)) times a second")
+      "user \(user): more than \(Int(ConnectionRate.perSecond)) connections per second")
     return true
   }
 
@@ -44,7 +44,7 @@ extension Ingest {
     do {
       try connection.watch(on: loop) { [unowned self] in read($0) }
     } catch {
-      clientLog.say(.error, of: nil, about: "watch", "a connection cannot be watched: \(error)")
+      clientLog.say(.error, of: nil, about: "watch", "cannot watch a connection: \(error)")
       connection.close()
       forget(connection.process)
       return
@@ -63,15 +63,15 @@ extension Ingest {
   /// Where all places are taken, the user with the most connections gives way to one that has fewer; and a user's unit to another one.
   private func refusal(of peer: Peer) -> (kind: AgentMetrics.ConnectionRefusal, reason: String)? {
     guard peer.pid > 0 else {
-      return (.unknownProcess, "its process is in a PID namespace that the agent cannot see")
+      return (.unknownProcess, "the agent cannot see the PID namespace of the process")
     }
-    guard policy.allows(peer) else { return (.notAllowed, "its user and groups are not under socket.allow") }
+    guard policy.allows(peer) else { return (.notAllowed, "its user and groups are not in socket.allow") }
     let unit = shares.unit(of: peer, policy)
     let user = unit.user
     if unit.connections >= max(1, policy.connectionsPerUser / 2) {
       return (
         .tooManyOfUser,
-        "its unit has \(unit.connections) connections already: no more than half of its user's (limits.connections_per_user)"
+        "its unit already has \(unit.connections) connections: half of its user's limit (limits.connections_per_user)"
       )
     }
     if user.connections >= policy.connectionsPerUser {
@@ -79,7 +79,7 @@ extension Ingest {
         most.connections > unit.connections + 1, giveWay(most, to: peer)
       else {
         return (
-          .tooManyOfUser, "its user has \(user.connections) connections already (limits.connections_per_user)"
+          .tooManyOfUser, "its user already has \(user.connections) connections (limits.connections_per_user)"
         )
       }
     }
@@ -87,7 +87,7 @@ extension Ingest {
       guard let most = shares.users.values.max(by: { $0.connections < $1.connections }),
         most.connections > user.connections + 1,
         let largest = most.units.values.max(by: { $0.connections < $1.connections }), giveWay(largest, to: peer)
-      else { return (.tooMany, "there are \(connections.count) connections already (limits.connections)") }
+      else { return (.tooMany, "the agent already has \(connections.count) connections (limits.connections)") }
     }
     return nil
   }
@@ -98,7 +98,8 @@ extension Ingest {
       return false
     }
     drop(
-      newest, "all connections are taken, and others have fewer (limits.connections, limits.connections_per_user)",
+      newest,
+      "all connections are in use, and other users have fewer (limits.connections, limits.connections_per_user)",
       because: .tooMany)
     return true
   }

@@ -24,7 +24,7 @@ extension Ingest {
     if verdict == .refusedForTheFirstTime {
       AgentLog.say(
         .warning, .clientContained,
-        "\(peer.description) has reported as much today as one may (limits.user_bytes_per_day): what is more is counted, and not written"
+        "\(peer.description) has reached its daily limit (limits.user_bytes_per_day): further reports are counted, not written"
       )
     }
     return false

@@ -39,7 +39,7 @@ extension Ingest {
     guard let process = absent.first(where: { $0.peer.owner == user }) else { return }
     clientLog.say(
       .warning, .clientContained, of: user, about: "absent-\(user)",
-      "more processes of user \(user) have left in mid-stall than are watched: if \(process.peer.description) ends in one, that is not told"
+      "too many processes of user \(user) disconnected during a stall: if \(process.peer.description) ends in its stall, no stall.fatal is written"
     )
     forget(process)
   }
@@ -91,7 +91,7 @@ extension Ingest {
     inquiry.begin(asksSystemd: inquiries.count <= Self.inquiryLimit)
   }
 
-  /// Tells of the stalls that were over by what the host has noted; the others are returned.
+  /// Reports the stalls that had ended according to the process's recovery page, and returns the others.
   func tellRecovered(_ stalls: [OpenStall], of peer: Peer) -> [OpenStall] {
     stalls.filter { stall in
       guard case .over(let time)? = stall.recovery?.fate(of: stall.line.stallID) else { return true }
@@ -126,7 +126,7 @@ extension Ingest {
       else { continue }
       clientLog.say(
         .warning, .hostEnded, of: peer.owner, about: "end-\(stall.line.processID)-\(index)",
-        "\(stall.line.service.forLog), process \(stall.line.processID), ended in a stall: it \(reason.sentence)")
+        "\(stall.line.service.forLog), process \(stall.line.processID), ended during a stall: it \(reason.sentence)")
       enqueue(report, of: peer)
     }
   }

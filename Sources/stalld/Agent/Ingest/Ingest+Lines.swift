@@ -1,7 +1,7 @@
 import StallMonitor
 import StallReport
 
-/// What the lines of a host say, and what is refused.
+/// What the lines of a process say, and what is refused.
 extension Ingest {
   func takeReport(
     _ line: UnsafeBufferPointer<UInt8>, _ parts: LineScanner.Parts, from connection: Connection
@@ -11,7 +11,7 @@ extension Ingest {
     guard let event = Self.event(parts.eventName, in: line) ?? text(parts.eventName),
       Self.events.contains(event) || Self.isOfLaterVersion(event: event, schema: text(parts.schema))
     else {
-      return refuse(connection, "event.name is none of \(Self.events.joined(separator: ", "))", .notAReport)
+      return refuse(connection, "event.name is not one of \(Self.events.joined(separator: ", "))", .notAReport)
     }
     guard let id = text(parts.stallID),
       let sequence = parts.sequence.flatMap({ UInt64(String(decoding: line[$0], as: UTF8.self)) }),
@@ -20,7 +20,8 @@ extension Ingest {
         id: id.utf8, event: event, sequence: sequence, user: connection.process.peer.uid)
     else {
       return refuse(
-        connection, "stall.id is not 32 hexadecimal digits, or stall.sequence no whole number from 1", .notAReport)
+        connection, "stall.id is not 32 hexadecimal digits, or stall.sequence is not a whole number from 1", .notAReport
+      )
     }
     guard text(parts.schema)?.hasPrefix("1.") == true else {
       return refuse(connection, "event.schema is not 1.x", .notAReport)
@@ -30,15 +31,15 @@ extension Ingest {
       Self.times.contains(time)
     else {
       return refuse(
-        connection, "@timestamp is no time in UTC of the years 2000 to 2099, such as 2026-01-31T12:00:00Z", .notAReport)
+        connection, "@timestamp is not a UTC time of the years 2000 to 2099, such as 2026-01-31T12:00:00Z", .notAReport)
     }
     if let missing = parts.missing {
-      return refuse(connection, "\(missing) is missing, or not what the schema has there", .notAReport)
+      return refuse(connection, "\(missing) is missing or does not match the schema", .notAReport)
     }
     let stamped = connection.stamp.apply(to: line, parts)
     // The frames give way, and the other threads; nothing else does.
     guard stamped.count - parts.omittableBytes <= Self.longestReport - Self.spare else {
-      return refuse(connection, "longer than \(Self.longestReport) bytes without any frame", .tooLong)
+      return refuse(connection, "longer than \(Self.longestReport) bytes even without frames", .tooLong)
     }
     if let dropped = parts.dropped.flatMap({ Int(String(decoding: line[$0], as: UTF8.self)) }) {
       metrics.linesDroppedByHost(dropped, of: connection.process.peer)
@@ -86,10 +87,10 @@ extension Ingest {
     return String(decoding: line[(range.lowerBound + 1)..<(range.upperBound - 1)], as: UTF8.self)
   }
 
-  /// Tells a host once that a line is not written; it is acknowledged, so that it does not come again.
+  /// Informs a process once that a line is not written; it is acknowledged, so that it does not come again.
   private func tellOfQuota(_ connection: Connection) {
     if !connection.hasHeardOfQuota {
-      let reason = "its user, or its unit, has reported as much today as one may (limits.user_bytes_per_day)"
+      let reason = "its user or its unit has reached the daily limit (limits.user_bytes_per_day)"
       connection.send("{\"error\":\"line \(connection.received) is not written: \(reason)\"}", on: loop)
     }
     connection.hasHeardOfQuota = true
@@ -115,7 +116,7 @@ extension Ingest {
     if !isFollowed {
       clientLog.say(
         .warning, .clientContained, of: process.peer.owner, about: "open-\(process.peer.pid)",
-        "\(process.peer.description) has more stalls under way than there is room for: if it ends in one, that is not told"
+        "\(process.peer.description) has too many stalls in progress: if it ends in one, no stall.fatal is written"
       )
     }
     process.updateWatch(on: loop, endHandler(of: process))
@@ -141,7 +142,7 @@ extension Ingest {
     sendSettings(to: connection)
   }
 
-  /// Gives the host memory to note in when its stalls are over.
+  /// Gives the process memory to note in when its stalls are over.
   func giveRecovery(to connection: Connection) {
     guard connection.recovery == nil, connection.process.recoveries < Self.recoveryLimitOfProcess,
       let memory = recoveries.memory(of: connection.process.peer.owner),
@@ -178,10 +179,10 @@ extension Ingest {
     clientLog.say(
       .warning, .clientContained, of: connection.process.peer.owner,
       about: "line-\(connection.process.peer.complaintKey)",
-      "line \(connection.received) of \(connection.process.peer.description) is refused: \(reason)")
+      "line \(connection.received) of \(connection.process.peer.description) was refused: \(reason)")
     connection.send("{\"error\":\"line \(connection.received): \(reason)\"}", on: loop)
     guard connection.faults < Self.faultLimit else {
-      return drop(connection, "\(connection.faults) of its lines had to be refused")
+      return drop(connection, "\(connection.faults) of its lines were refused")
     }
     finishAtOnce(connection)
   }
@@ -195,7 +196,7 @@ extension Ingest {
     clientLog.say(
       .warning, .clientContained, of: connection.process.peer.owner,
       about: "drop-\(connection.process.peer.complaintKey)-\(kind?.rawValue ?? "")",
-      "the connection of \(connection.process.peer.description) is closed: \(reason)")
+      "closed the connection of \(connection.process.peer.description): \(reason)")
     // What was refused for good need not come again.
     connection.acknowledge()
     connection.send("{\"error\":\"closed: \(reason)\"}", on: loop)

@@ -10,7 +10,7 @@ extension Ingest {
     readOnce(connection)
     guard connection.isOpen else { return }
     if connection.holdsLines { hold(connection) }
-    // What has lines under way is told when they have arrived.
+    // A connection with lines in transit is acknowledged when they have arrived.
     if connection.outstanding == 0 { mark(connection) }
   }
 
@@ -93,7 +93,7 @@ extension Ingest {
         releaseUnfinished(of: connection)
         whole.withUnsafeBufferPointer { handle($0, from: connection) }
       }
-      // The next line's time begins anew.
+      // The next line has its own time limit.
       connection.incompleteTimer?.invalidate()
       connection.incompleteTimer = nil
       guard connection.isOpen else { return }
@@ -106,7 +106,7 @@ extension Ingest {
     }
     connection.rest.append(contentsOf: rest)
     if !accountUnfinished(connection) {
-      drop(connection, "its user has too much in lines that are not finished (limits.memory)", .incomplete)
+      drop(connection, "unfinished lines of its user use too much memory (limits.memory)", .incomplete)
     }
   }
 

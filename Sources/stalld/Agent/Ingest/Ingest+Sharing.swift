@@ -33,8 +33,8 @@ extension Ingest {
     clientLog.say(
       .warning, .clientContained, of: peer.owner, about: "rate-\(peer.complaintKey)",
       isUnit
-        ? "\(peer.description) sends more than \(Int(limit)) lines a second (limits.lines_per_second): it is slowed to that"
-        : "user \(peer.owner) sends more than \(Int(limit)) lines a second (limits.user_lines_per_second): \(peer.description) is slowed"
+        ? "\(peer.description) sends more than \(Int(limit)) lines per second (limits.lines_per_second): it is slowed down to that rate"
+        : "user \(peer.owner) sends more than \(Int(limit)) lines per second (limits.user_lines_per_second): \(peer.description) is slowed down"
     )
   }
 
@@ -128,8 +128,8 @@ extension Ingest {
       .warning, .clientContained, of: peer.owner,
       about: "memory-\(lacksShare ? "\(peer.owner)" : "\(peer.owner)-\(connection.number)")",
       lacksShare
-        ? "the outputs take nothing and \(connection.share.user.queuedBytes >> 10) KiB of user \(peer.owner) wait for them (limits.memory): its hosts keep their reports for now"
-        : "\(peer.description) has \(connection.outstandingBytes >> 10) KiB on their way: no more is read from it until they have arrived"
+        ? "the outputs are not accepting writes, and \(connection.share.user.queuedBytes >> 10) KiB of user \(peer.owner) are queued (limits.memory): its services keep their reports for now"
+        : "\(peer.description) has \(connection.outstandingBytes >> 10) KiB queued: the agent reads no more from it until they are written"
     )
   }
 

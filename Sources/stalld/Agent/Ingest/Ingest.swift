@@ -4,9 +4,9 @@ import Glibc
 import LoopEngine
 import StallMonitor
 
-/// Takes the reports of all hosts: who may connect, what is read of whom, and who is told what.
+/// Receives the reports of all services: admits connections, reads lines, and acknowledges them.
 ///
-/// Belongs to the agent's loop. Lines leave it in the order in which they came; each connection is told when its own have arrived.
+/// Belongs to the agent's loop. Lines are delivered in the order in which they arrive, and acknowledged on their connection when they are written.
 final class Ingest {
   /// What the operator allows.
   @dynamicMemberLookup
@@ -37,15 +37,15 @@ final class Ingest {
 
   /// Where what comes in goes.
   struct Destination {
-    /// Lines, and places of lines, in order; ``Ingest/didFinish(_:)`` is told which have arrived.
+    /// Lines, and places of lines, in order; ``Ingest/didFinish(_:)`` receives those that have arrived.
     var submit: ([PendingLine]) -> Void
     /// All samples of a stall: its id, whose it is, and the JSON object.
     var storeDetail: (String, UInt32, [UInt8]) -> Void
-    /// The settings that a host gets, as a JSON object; nil if it gets none.
+    /// The settings that a process gets, as a JSON object; nil if it gets none.
     var settings: (_ unit: String?, _ service: String?) -> String?
     /// A process other than the agent has connected.
     var didConnect: () -> Void = {}
-    /// A stall has been told, or a repetition of its line has been recognised.
+    /// A stall was reported, or a duplicate of its line was recognised.
     var didTake: (ReportLine) -> Void = { _ in }
     /// Keeps what has been written today of whom, for the next run of the agent.
     var keepUsage: (String) -> Void = { _ in }
@@ -68,7 +68,7 @@ final class Ingest {
   static let faultLimit = 100
   static let inquiryLimit = 16
   static let drainLimit: Duration = .seconds(2)
-  /// Two of the longest lines of a host.
+  /// Two of the longest lines of a process.
   static let leastRoom = 128 << 10
   /// Processes that have left in mid-stall, of one user and of all: each costs a descriptor or two.
   static let absentLimitOfUser = 64
@@ -117,7 +117,7 @@ final class Ingest {
   /// When lines were last given to the outputs, and when the next ones are if there are few.
   var submitted = Loop.Instant.distantPast
   var submitTimer: Loop.Timer?
-  /// Connections that are not read from until there is room.
+  /// Connections that are not read from until there is space.
   var waitingForRoom: [UInt64: Connection] = [:]
   let scratch = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: readSize)
 
@@ -133,7 +133,7 @@ final class Ingest {
 
   deinit { scratch.deallocate() }
 
-  /// Stalls that have been told and have not ended, by process.
+  /// Reported stalls that have not ended, by process.
   var openStalls: Int { processes.values.reduce(0) { $0 + $1.openStalls.count } }
 
   // MARK: Connections
@@ -178,7 +178,7 @@ final class Ingest {
         guard code != EAGAIN else { return }
         // No descriptors are left, for example: the socket stays readable, and another attempt would fail as well.
         let reason = String(cString: strerror(code))
-        clientLog.say(.error, of: nil, about: "accept", "no connection can be accepted for a second: \(reason)")
+        clientLog.say(.error, of: nil, about: "accept", "cannot accept connections, retrying in a second: \(reason)")
         return pauseListening(for: .seconds(1))
       }
       guard let credentials = PeerCredentials(socket: socket) else {
@@ -209,7 +209,7 @@ final class Ingest {
         if pidfd >= 0 { Glibc.close(pidfd) }
         return known
       }
-      // The number is another process's by now; the end of the former one has not been told yet.
+      // The number is another process's by now; the end of the former one has not been reported yet.
       if !known.openStalls.isEmpty { processDidEnd(known) }
     }
     let process = PeerProcess(peer: peer, pidfd: pidfd)

@@ -12,7 +12,7 @@ struct KnownReports: Sendable {
 
   var isEmpty: Bool { identities.isEmpty }
 
-  /// What root has sent is known whoever sends it again.
+  /// A report from root is known, whichever user sends it again.
   func contains(_ identity: ReportIdentity?) -> Bool { identity.flatMap(match) != nil }
 
   /// Whether it was known; it comes once.

@@ -1,7 +1,7 @@
 import StallMonitor
 import StallReport
 
-/// What a host of a later minor version may say that this one does not know (`Documentation/AgentProtocol.md`, Versions).
+/// What a process of a later minor version may say that this one does not know (`Documentation/AgentProtocol.md`, Versions).
 extension Ingest {
   /// Whether an event is one that a later minor version may have: such a report is written, and says nothing of open stalls.
   static func isOfLaterVersion(event: String, schema: String?) -> Bool {

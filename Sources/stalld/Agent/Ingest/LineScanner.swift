@@ -1,8 +1,8 @@
 import StallReport
 
-/// One pass over a line from a host: whether it is JSON (RFC 8259), what it is, and where the parts lie that the agent reads or replaces.
+/// One pass over a line from a process: whether it is JSON (RFC 8259), what it is, and where the parts lie that the agent reads or replaces.
 ///
-/// Nothing is copied. The line is a stranger's: every load is checked against the end, nesting is bounded, and what could have two
+/// Nothing is copied. The line is another user's: every load is checked against the end, nesting is bounded, and what could have two
 /// meanings is refused (a key of an outer object twice or with an escape, a dotted key), since readers after us would take
 /// one of them for what the kernel says.
 ///
@@ -34,7 +34,7 @@ final class LineScanner {
     var systemd: Range<Int>?
     /// Some frame has a build and no name, or the line has its samples.
     var lacksNames = false
-    /// Which builds those frames are of: the same number for the same ones, 0 if it is not told.
+    /// The builds of those frames: equal numbers for equal builds, 0 if a frame has none.
     var unnamedBuilds: UInt64 = 0
     /// The whole member, with its key.
     var process: Range<Int>?
@@ -74,7 +74,7 @@ final class LineScanner {
 
   /// Members of an object of the schema's, which has less than twenty: each is compared with those before it.
   private static let memberLimit = 128
-  /// What is said to have happened so often cannot be.
+  /// A larger count is implausible.
   static let largestCount = 1_000_000_000_000
   /// A year, in milliseconds.
   private static let longestDuration = 366.0 * 86_400_000
@@ -97,7 +97,7 @@ final class LineScanner {
 
   /// Scans one line without its newline.
   ///
-  /// `isStamped` says that it is the agent's own, which has what a host may not say.
+  /// `isStamped` says that it is the agent's own, which has what a process may not say.
   ///
   /// Throws ``Fault`` where it is not one JSON object, or is one that the protocol does not have.
   static func scan(_ bytes: UnsafeBufferPointer<UInt8>, isStamped: Bool = false) throws(Fault) -> Parts {
@@ -129,12 +129,12 @@ final class LineScanner {
     repeat {
       let start = json.position
       let key = try json.key()
-      guard !key.hasEscapes else { throw Fault(reason: "an escape in a key", position: start) }
+      guard !key.hasEscapes else { throw Fault(reason: "a key contains an escape", position: start) }
       guard keys.count - firstKey < Self.memberLimit else {
         throw Fault(reason: "an object with more than \(Self.memberLimit) members", position: start)
       }
       for index in firstKey..<keys.count where json.areEqual(keys[index], key) {
-        throw Fault(reason: "a key twice", position: start)
+        throw Fault(reason: "a key occurs twice", position: start)
       }
       keys.append(key)
       let value = try value(self.place(of: key, in: place))
@@ -213,7 +213,7 @@ final class LineScanner {
       if json.is(key, "id") { parts.userID = value }
     case .thread:
       if json.is(key, "stack"), !hasForm(.array, value) {
-        throw Fault(reason: "a stack that is no array", position: value.lowerBound)
+        throw Fault(reason: "a stack is not an array", position: value.lowerBound)
       }
     case .loop:
       if json.is(key, "phase") { parts.phase = value }
@@ -235,7 +235,7 @@ final class LineScanner {
     guard first != UInt8(ascii: "-") else { throw fault("is negative") }
     let number = Double(String(decoding: bytes[value], as: UTF8.self)) ?? .infinity
     if isDuration, number > Self.longestDuration { throw fault("is longer than a year") }
-    if !isDuration, number > Double(Self.largestCount) { throw fault("is more than there can be") }
+    if !isDuration, number > Double(Self.largestCount) { throw fault("is too large") }
   }
 
   /// Whether a number has at most nine digits before its point, and no exponent.
@@ -284,12 +284,12 @@ final class LineScanner {
       if json.is(key, "goodbye") { parts.kind = .goodbye }
       if json.is(key, "threads") {
         guard hasForm(.array, value) else {
-          throw Fault(reason: "threads that are no array", position: value.lowerBound)
+          throw Fault(reason: "threads is not an array", position: value.lowerBound)
         }
         parts.omittableBytes += value.count - 2
       }
       if json.is(key, "systemd") {
-        guard isStamped else { throw Fault(reason: "a key that is the agent's", position: member.lowerBound) }
+        guard isStamped else { throw Fault(reason: "a key that only the agent may set", position: member.lowerBound) }
         parts.systemd = value
       }
     case 9:
@@ -307,7 +307,7 @@ final class LineScanner {
     }
     // Some databases take "process.pid" for the member pid of process.
     if bytes[key.range].contains(UInt8(ascii: ".")) {
-      throw Fault(reason: "a key with a dot that is not log.level", position: member.lowerBound)
+      throw Fault(reason: "a key other than log.level contains a dot", position: member.lowerBound)
     }
   }
 }

@@ -2,11 +2,11 @@ import LoopEngine
 import StallMonitor
 import StallReport
 
-/// A stall that a host told of and that has not ended: its last line, from which its end is told if the process ends.
+/// A reported stall that has not ended: its last line, which the agent turns into a report if the process ends.
 struct OpenStall {
   var line: ReportLine
   var sequence: UInt64
-  /// Where the host notes that it is over.
+  /// Where the process notes that it is over.
   var recovery: RecoveryMemory?
   /// When its last line came.
   var heard = Loop.Instant.now
@@ -72,35 +72,41 @@ struct OpenStall {
     return derived
   }
 
-  /// "X had stood still for at least 5 ms in f when it was last heard of, and the process was killed by SIGKILL: …".
+  /// Returns "X had been blocked for at least 5 ms in f: …; then the process was killed by SIGKILL".
   private static func fatalMessage(_ old: String, _ exit: ExitReason, _ silence: Duration) -> String {
     var text = old
-    for (before, after) in [
-      (" has stood still for ", " had stood still for at least "),
-      (" has not answered for ", " had not answered for at least "),
-    ] {
-      guard let range = text.firstRange(of: before) else { continue }
-      text.replaceSubrange(range, with: after)
+    for phrase in phrases {
+      guard let range = text.firstRange(of: " has \(phrase.ongoing) for ") else { continue }
+      text.replaceSubrange(range, with: " had \(phrase.participle) for at least ")
       break
     }
-    // A host tells once a minute at least that a stall goes on; one that has left may know better.
+    // A service reports an ongoing stall at least once a minute.
     let seconds = silence.components.seconds
-    let then = seconds >= 90 ? "; nothing was heard of it for \(seconds) s, and then the process" : "; then the process"
+    let then = seconds >= 90 ? "; no report for \(seconds) s, then the process" : "; then the process"
     return "\(text)\(then) \(exit.sentence)".limited(to: 700)
   }
 
-  /// "X stood still for 312 ms in f: …; the process ended before it had told more".
+  /// Returns "X blocked for 312 ms in f: …; the process ended without another report".
   private static func endedMessage(_ old: String, milliseconds: UInt64, isLeast: Bool) -> String {
     var text = old
-    for (before, after) in [
-      (" has stood still for ", " stood still for "), (" has not answered for ", " did not answer for "),
-    ] {
-      guard let range = text.firstRange(of: before) else { continue }
+    for phrase in phrases {
+      guard let range = text.firstRange(of: " has \(phrase.ongoing) for ") else { continue }
       let number = text[range.upperBound...].prefix { $0.isNumber }
       text.replaceSubrange(
-        range.lowerBound..<number.endIndex, with: "\(after)\(isLeast ? "at least " : "")\(milliseconds)")
+        range.lowerBound..<number.endIndex, with: " \(phrase.past) for \(isLeast ? "at least " : "")\(milliseconds)")
       break
     }
-    return "\(text); the process ended before it had told more".limited(to: 700)
+    return "\(text); the process ended without another report".limited(to: 700)
   }
+
+  /// The verbs of a message while a stall lasts, and their forms afterwards; the last three are those of earlier versions.
+  private static let phrases: [(ongoing: String, participle: String, past: String)] = [
+    ("been blocked", "been blocked", "blocked"),
+    ("been paused", "been paused", "was paused"),
+    ("not responded", "not responded", "did not respond"),
+    ("blocked its thread", "blocked its thread", "blocked its thread"),
+    ("stood still", "been blocked", "blocked"),  // check-words: allow
+    ("not answered", "not responded", "did not respond"),
+    ("held its thread", "blocked its thread", "blocked its thread"),
+  ]
 }

@@ -40,7 +40,7 @@ struct Peer: Sendable, Equatable {
     return UInt32(parts[1].dropFirst(5).dropLast(6))
   }
 
-  /// The control group of a container that no unit stands for: down to its identifier or its pod, or else two steps.
+  /// The control group of a container that no unit represents: down to its identifier or its pod, or else two steps.
   private static func container(_ parts: [Substring]) -> String? {
     guard !parts.isEmpty else { return nil }
     let end = parts.firstIndex { part in

@@ -1,7 +1,7 @@
 import Glibc
 import LoopEngine
 
-/// A process that has connections, or stalls that have not ended: the pidfd tells when it is gone, whoever has inherited its sockets.
+/// A process that has connections, or stalls that have not ended: the pidfd reports its end, even if another process has inherited its sockets.
 ///
 /// Belongs to the agent's loop.
 final class PeerProcess {
@@ -17,7 +17,7 @@ final class PeerProcess {
   /// Of their lines.
   private(set) var openBytes = 0
   private var endSource: Loop.DescriptorSource?
-  /// Whether it has ended, and is told so when its connections, which wait for their turn, have been read.
+  /// Whether it has ended; the end is reported when its connections have been read.
   var endIsDue = false
 
   /// Stalls of one process at a time: it has fewer loops.

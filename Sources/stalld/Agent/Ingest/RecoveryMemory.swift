@@ -2,9 +2,9 @@ import CLinux
 import Glibc
 import StallMonitor
 
-/// Memory that a host is given to note in that its stalls are over: what it had no time to send is read there when its process has ended.
+/// Memory that a process is given to note in that its stalls are over: what it had no time to send is read there when its process has ended.
 ///
-/// Made here, so that no descriptor of a stranger's is ever taken; read by pread(2) and never mapped. Belongs to the agent's loop.
+/// Made here, so that no descriptor of another user is ever taken; read by pread(2) and never mapped. Belongs to the agent's loop.
 final class RecoveryMemory {
   /// How many there are, of each user: one may have no more than are left.
   final class Counts {
@@ -44,7 +44,7 @@ final class RecoveryMemory {
     close(descriptor)
   }
 
-  /// What became of a stall of which the process told, before it ended.
+  /// The outcome of a stall that the process had reported before it ended.
   func fate(of id: String) -> RecoveryFormat.Fate {
     withUnsafeTemporaryAllocation(byteCount: RecoveryFormat.size, alignment: 8) { buffer in
       guard pread(descriptor, buffer.baseAddress, buffer.count, 0) == buffer.count else { return .unknown }

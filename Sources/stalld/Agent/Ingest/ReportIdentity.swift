@@ -1,11 +1,11 @@
 /// What makes a report that comes twice the same: `stall.id`, `stall.sequence`, and the user whose it is.
 ///
-/// Whoever knows another's id can so not take its next line's place. The process is no part of it: what one has left is handed over by another.
+/// So a process that knows another's id cannot replace its next line. The process is no part of it: another process may deliver its lines.
 struct ReportIdentity: Hashable, Sendable {
   /// The 128 bits of the id.
   var high: UInt64
   var low: UInt64
-  /// Those of `stall.fatal` and `stall.ended` are none: a stall has one of each, whoever tells it.
+  /// Those of `stall.fatal` and `stall.ended` are none: a stall has one of each, whichever process reports it.
   var sequence: UInt64
   var user: UInt32
 
@@ -39,7 +39,7 @@ struct ReportIdentity: Hashable, Sendable {
 
 /// The reports that were taken last, so that one which comes again is known.
 struct RecentReports {
-  /// At ten thousand a second, six seconds: a host repeats what was written and not yet acknowledged.
+  /// At ten thousand a second, six seconds: a process repeats what was written and not yet acknowledged.
   static let limit = 1 << 16
 
   private var known: Set<ReportIdentity> = []
@@ -48,7 +48,7 @@ struct RecentReports {
 
   /// Whether it is new; then it is remembered.
   ///
-  /// What root has sent is known whoever sends it again: a service may have given its privilege up meanwhile.
+  /// A report from root is known, whichever user sends it again: a service may have dropped its privileges meanwhile.
   mutating func insert(_ identity: ReportIdentity?) -> Bool {
     guard let identity else { return false }
     var roots = identity

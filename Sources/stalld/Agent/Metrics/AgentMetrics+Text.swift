@@ -28,7 +28,7 @@ extension AgentMetrics {
       },
       MetricRow(
         "stalld_stalls_total", .counter,
-        "Stalls by service, cause, unit, user and severity; each once: as error when it has lasted for a second or ended the process, otherwise at its end."
+        "Stalls by service, cause, unit, user and severity. Each counts once: as error when it reaches a second or ends the process, otherwise when it ends."
       ) { metrics, _ in
         metrics.sortedStalls.flatMap { labels, count in
           [(StallCounts.Severity.warn, count.warnings), (.error, count.errors)].filter { $0.1 > 0 }.map {
@@ -38,7 +38,7 @@ extension AgentMetrics {
       },
       MetricRow(
         "stalld_stalled_seconds_total", .counter,
-        "Time for which loops stood still, by service, cause, unit and user; added when a stall ends."
+        "Time that loops were blocked, by service, cause, unit and user; added when a stall ends."
       ) { metrics, _ in
         metrics.sortedStalls.filter { $0.count.seconds > 0 }.map {
           MetricRow.Sample(labels: $0.labels, value: Number($0.count.seconds))
@@ -59,29 +59,29 @@ extension AgentMetrics {
 
   private static var lineRows: [MetricRow] {
     [
-      MetricRow("stalld_open_stalls", .gauge, "Stalls that are under way.") { Number($1.openStalls) },
-      MetricRow("stalld_lines_ingested_total", .counter, "Lines of hosts that were taken for the outputs.") {
+      MetricRow("stalld_open_stalls", .gauge, "Stalls in progress.") { Number($1.openStalls) },
+      MetricRow("stalld_lines_ingested_total", .counter, "Lines of services accepted for the outputs.") {
         metrics, _ in
         Number(metrics.ingestedLines)
       },
       MetricRow(
-        "stalld_lines_duplicate_total", .counter, "Lines of hosts that had come before, and were not written again."
+        "stalld_lines_duplicate_total", .counter, "Duplicate lines of services, not written again."
       ) { metrics, _ in Number(metrics.duplicateLines) },
-      MetricRow("stalld_lines_refused_total", .counter, "Lines of hosts that were refused for good, by reason.") {
+      MetricRow("stalld_lines_refused_total", .counter, "Lines of services refused, by reason.") {
         metrics, _ in
         LineRefusal.allCases.map {
           MetricRow.Sample(labels: [("reason", $0.rawValue)], value: Number(metrics.refusedLines[$0] ?? 0))
         }
       },
       .ofClaims(
-        "stalld_lines_dropped_by_hosts_total", "Lines that hosts say they had to drop, by unit and user.", \.dropped),
+        "stalld_lines_dropped_by_hosts_total", "Lines that services report as dropped, by unit and user.", \.dropped),
       .ofClaims(
         "stalld_lines_spooled_total",
-        "Lines that hosts say they had kept for the agent when they connected, by unit and user.", \.spooled),
-      MetricRow("stalld_queued_bytes", .gauge, "Bytes of lines that are read and not done with.") {
+        "Lines that services had kept while no agent was connected, by unit and user.", \.spooled),
+      MetricRow("stalld_queued_bytes", .gauge, "Bytes of lines that are read and not yet written.") {
         Number($1.queuedBytes)
       },
-      MetricRow("stalld_queued_bytes_limit", .gauge, "At how many such bytes the agent reads no further.") {
+      MetricRow("stalld_queued_bytes_limit", .gauge, "The number of such bytes at which the agent stops reading.") {
         Number($1.queuedBytesLimit)
       },
     ]
@@ -95,31 +95,31 @@ extension AgentMetrics {
         Number($0.writeErrors)
       },
       .ofOutputs(
-        "stalld_output_dropped_lines_total", .counter, "Lines that an output could not take in time and lost."
+        "stalld_output_dropped_lines_total", .counter, "Lines dropped because an output did not accept them in time."
       ) { Number($0.droppedLines) },
-      .ofOutputs("stalld_output_rotations_total", .counter, "Files that were begun anew, by output.") {
+      .ofOutputs("stalld_output_rotations_total", .counter, "File rotations, by output.") {
         Number($0.rotations)
       },
-      .ofOutputs("stalld_output_queued_lines", .gauge, "Lines that wait to be written, by output.") {
+      .ofOutputs("stalld_output_queued_lines", .gauge, "Lines waiting to be written, by output.") {
         Number($0.queuedLines)
       },
       .ofOutputs(
         "stalld_output_stuck_seconds", .gauge,
-        "For how long an output has written nothing while lines wait, by output; 0 below ten seconds."
+        "How long an output has written nothing while lines wait, by output; 0 below ten seconds."
       ) { Number($0.stuckSeconds) },
     ]
   }
 
   private static var connectionRows: [MetricRow] {
     [
-      MetricRow("stalld_connections", .gauge, "Hosts that are connected.") { Number($1.connections) },
-      MetricRow("stalld_connections_accepted_total", .counter, "Connections of hosts that were accepted.") {
+      MetricRow("stalld_connections", .gauge, "Connected processes.") { Number($1.connections) },
+      MetricRow("stalld_connections_accepted_total", .counter, "Accepted connections of services.") {
         metrics, _ in
         Number(metrics.acceptedConnections)
       },
       MetricRow(
         "stalld_connections_refused_total", .counter,
-        "Connections that were refused or ended by the agent, by reason."
+        "Connections that the agent refused or closed, by reason."
       ) { metrics, _ in
         ConnectionRefusal.allCases.map {
           MetricRow.Sample(labels: [("reason", $0.rawValue)], value: Number(metrics.refusedConnections[$0] ?? 0))
@@ -130,22 +130,22 @@ extension AgentMetrics {
 
   private static var agentRows: [MetricRow] {
     [
-      MetricRow("stalld_reload_failures_total", .counter, "Configurations that could not be used at a reload.") {
+      MetricRow("stalld_reload_failures_total", .counter, "Reloads that failed because of an invalid configuration.") {
         metrics, _ in Number(metrics.failedReloads)
       },
-      .ofSymbols("stalld_frames_named_total", .counter, "Frames that were named.") { Number($0.hits) },
-      .ofSymbols("stalld_frames_unnamed_total", .counter, "Frames of builds that no file was found for.") {
+      .ofSymbols("stalld_frames_named_total", .counter, "Frames with a name found.") { Number($0.hits) },
+      .ofSymbols("stalld_frames_unnamed_total", .counter, "Frames of builds without a symbol file.") {
         Number($0.misses)
       },
-      .ofSymbols("stalld_symbol_cache_bytes", .gauge, "What the cache of names takes.") { Number($0.bytes) },
+      .ofSymbols("stalld_symbol_cache_bytes", .gauge, "Bytes used by the cache of names.") { Number($0.bytes) },
       .ofSymbols(
-        "stalld_lines_unnamed_total", .counter, "Lines that lack names and went on without having been looked at."
+        "stalld_lines_unnamed_total", .counter, "Lines without names that were written without a look-up."
       ) { Number($0.unnamedLines) },
       .ofSymbols(
         "stalld_name_worker_restarts_total", .counter,
-        "How often the process that names functions had to be started again."
+        "Restarts of the process that looks up names."
       ) { Number($0.restarts) },
-      MetricRow("stalld_loop_turn_seconds", .histogram, "How long turns of the agent's own main loop took.") {
+      MetricRow("stalld_loop_turn_seconds", .histogram, "Durations of the turns of the agent's own main loop.") {
         metrics, sample in sample.loop == nil ? nil : metrics.turnSamples
       },
     ]
@@ -166,10 +166,10 @@ extension AgentMetrics {
       MetricRow(
         "process_start_time_seconds", .gauge, "When the process started, in seconds since 1970.", isOfProcess: true
       ) { _, _ in Number(ProcessFigures.startTime) },
-      MetricRow("process_resident_memory_bytes", .gauge, "Memory of the process that is resident.", isOfProcess: true) {
+      MetricRow("process_resident_memory_bytes", .gauge, "Resident memory of the process.", isOfProcess: true) {
         _, _ in Number(ProcessFigures.residentBytes)
       },
-      MetricRow("process_cpu_seconds_total", .counter, "Time on processors.", isOfProcess: true) { _, _ in
+      MetricRow("process_cpu_seconds_total", .counter, "CPU time.", isOfProcess: true) { _, _ in
         Number(ProcessFigures.processorTime)
       },
     ]

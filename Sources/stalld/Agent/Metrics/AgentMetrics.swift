@@ -47,10 +47,10 @@ final class AgentMetrics {
 
   func linesDuplicate(_ count: Int = 1) { add(count, to: \.duplicateLines) }
 
-  /// What a host's `hello` says it has kept.
+  /// What a service's `hello` says it has kept.
   func linesSpooled(_ count: Int, of peer: Peer) { add(HostClaims.Counts(spooled: UInt64(max(0, count))), of: peer) }
 
-  /// What a host's `event.dropped` says.
+  /// What a service's `event.dropped` says.
   func linesDroppedByHost(_ count: Int, of peer: Peer) {
     add(HostClaims.Counts(dropped: UInt64(max(0, count))), of: peer)
   }
@@ -82,7 +82,7 @@ final class AgentMetrics {
     if let statistics = sample.loop { turns.take(statistics) }
   }
 
-  // A host may claim any number: it must not trap.
+  // A service may claim any number: it must not trap.
   private func add(_ count: Int, to counter: ReferenceWritableKeyPath<AgentMetrics, UInt64>) {
     self[keyPath: counter] &+= UInt64(max(0, min(count, 1 << 40)))
     didChange?()

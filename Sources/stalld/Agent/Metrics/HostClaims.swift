@@ -4,7 +4,7 @@ import StallReport
 struct HostClaims {
   struct Client: Hashable, Comparable {
     var place = ""
-    /// Nil stands for all that are not told apart.
+    /// Nil represents all that are not counted separately.
     var user: UInt32?
 
     static func < (a: Client, b: Client) -> Bool { (a.place, a.user ?? .max) < (b.place, b.user ?? .max) }
@@ -17,7 +17,7 @@ struct HostClaims {
     var spooled: UInt64 = 0
   }
 
-  /// Clients told apart, of one user as many as are left.
+  /// The number of clients that are counted separately; one user may use as many as are left.
   private static let limit = 1000
 
   private(set) var counts: [Client: Counts] = [:]

@@ -1,4 +1,4 @@
-/// A metric that the agent exposes: its name, what readers are told of it, and where its numbers come from.
+/// A metric that the agent exposes: its name, its help text, and the source of its values.
 struct MetricRow {
   /// A number as it is written; whole ones are exact, whatever their size.
   struct Number {

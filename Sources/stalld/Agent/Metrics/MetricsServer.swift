@@ -6,7 +6,7 @@ import LoopEngine
 ///
 /// libmicrohttpd has no thread and no listening socket here: connections are accepted by the loop and handed over, and the loop waits for
 /// libmicrohttpd's epoll descriptor. So nothing wakes while nobody asks, and how many connections there are, and for how long, is decided
-/// here. It has to be stopped before it is let go of.
+/// here. It must be stopped before it is released.
 final class MetricsServer: @unchecked Sendable {
   // @unchecked: everything is touched by the loop's thread alone.
 
@@ -96,7 +96,7 @@ final class MetricsServer: @unchecked Sendable {
           }, own, list)
       }
     }
-    guard let daemon else { throw Failure(description: "libmicrohttpd does not start: \(SystemError(code: errno))") }
+    guard let daemon else { throw Failure(description: "cannot start libmicrohttpd: \(SystemError(code: errno))") }
     let poll = cmicrohttpd_epoll_descriptor(daemon)
     guard poll >= 0 else { throw Failure(description: "this libmicrohttpd was built without epoll") }
     pollSource = try loop.watch(poll, name: "metrics connections") { [weak self] _, _ in self?.run() }
@@ -145,7 +145,7 @@ final class MetricsServer: @unchecked Sendable {
     run()
   }
 
-  /// No descriptor is left: the listener stays readable, and looking at it again and again would help nobody.
+  /// No descriptor is left: the listener stays readable, and polling it repeatedly would waste CPU time.
   private func restAccepting() {
     acceptSource?.interest = []
     loop.schedule(after: .seconds(1), name: "metrics listener") { [weak self] _ in
@@ -229,7 +229,7 @@ final class MetricsServer: @unchecked Sendable {
       if problems.isEmpty { return queue(connection, 200, Self.page("ok\n")) }
       return queue(connection, 503, Self.page(problems.map { $0 + "\n" }.joined()))
     default:
-      return queue(connection, 404, Self.page("not found; there are /metrics and /healthz\n"))
+      return queue(connection, 404, Self.page("not found; try /metrics or /healthz\n"))
     }
   }
 

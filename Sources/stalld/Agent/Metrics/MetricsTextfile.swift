@@ -24,7 +24,7 @@ final class MetricsTextfile: @unchecked Sendable {
   ///   - interval: From a change to the writing of it, at most.
   ///   - loop: The calling thread's.
   ///   - text: The metrics, asked for on the loop's thread.
-  ///   - didFail: Told on another thread why the file could not be written, each time.
+  ///   - didFail: Called on another thread with the reason each time that the file cannot be written.
   /// - Throws: `LoopError` if there is no thread left.
   init(
     path: String, interval: Duration, loop: Loop, text: @escaping () -> [UInt8],

@@ -28,7 +28,7 @@ struct StallCounts {
     var seconds = 0.0
   }
 
-  /// Services told apart, of one user as many as are left: whoever may connect may make names up.
+  /// The number of services that are counted separately; one user may use as many as are left, because clients choose the names.
   static let serviceLimit = 1000
   /// Services with a cause: a scrape's text stays below a megabyte or so.
   static let seriesLimit = 2000
@@ -100,7 +100,7 @@ struct StallCounts {
     return Series(source: other, cause: series.cause)
   }
 
-  /// How many stalls a summary stands for.
+  /// How many stalls a summary represents.
   private static func suppressedStalls(_ line: ReportLine) -> UInt64 {
     guard let text = try? JSONText(line.bytes),
       let count = text.integer(text.root["stall"]?["suppressed"]?["count"]), count > 0, count < 1_000_000_000

@@ -2,7 +2,7 @@ import LoopEngine
 
 /// A loop's turns as a Prometheus histogram, whose numbers never fall.
 ///
-/// The loop counts in ticks, whose length in seconds is measured anew at each reading: a turn near a bound may change its bucket from one
+/// The loop counts in ticks, whose length in seconds is measured at each reading: a turn near a bound may change its bucket from one
 /// reading to the next.
 struct TurnBuckets {
   /// Upper bounds in seconds.

@@ -76,7 +76,7 @@ final class Delivery: @unchecked Sendable {
       case .refused(let reason, let bytes):
         queue.drop()
         didProgress()
-        say(.error, "\(destination.name): a line of \(bytes) bytes is left out: \(reason)")
+        say(.error, "\(destination.name): dropped a line of \(bytes) bytes: \(reason)")
       case .waits(let descriptor): return wait(for: descriptor)
       case .failed(let reason): return fail(reason)
       }
@@ -108,7 +108,7 @@ final class Delivery: @unchecked Sendable {
   private func syncLater() {
     sync = loop.schedule(after: Self.syncInterval, name: "output is synchronised") { [self] _ in
       sync = nil
-      if let reason = destination.sync() { say(.error, "\(destination.name): cannot be synchronised: \(reason)") }
+      if let reason = destination.sync() { say(.error, "\(destination.name): cannot synchronise: \(reason)") }
     }
   }
 
@@ -134,7 +134,7 @@ final class Delivery: @unchecked Sendable {
 
   private func fail(_ reason: String) {
     if queue.fail() {
-      let fate = queue.isRequired ? "lines wait, and are tried again" : "lines wait as far as there is room"
+      let fate = queue.isRequired ? "lines are kept; retrying" : "lines are kept up to the memory limit; retrying"
       say(.error, "\(destination.name): \(reason); \(fate)")
     }
     retryLater()
@@ -155,7 +155,7 @@ final class Delivery: @unchecked Sendable {
     retryInterval = Self.firstRetry
     guard let time = queue.recover() else { return }
     say(
-      .notice, "\(destination.name): takes lines again, after \(time.components.seconds) s; nothing waits any more")
+      .notice, "\(destination.name): accepts writes again after \(time.components.seconds) s; all lines are written")
   }
 
   private func stopWaiting() {

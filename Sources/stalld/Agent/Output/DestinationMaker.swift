@@ -1,6 +1,6 @@
 /// Makes destinations of settings.
 struct DestinationMaker: Sendable {
-  /// The descriptor that stands for standard output.
+  /// The descriptor that represents standard output.
   var standardOutput: Int32
   var keeper: RotatedFileKeeper
   var say: OutputWriter.Say

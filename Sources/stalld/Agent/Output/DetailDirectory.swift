@@ -9,7 +9,7 @@ final class DetailDirectory: @unchecked Sendable {
   /// What has been written today of whom; not a detail, but kept beside them.
   private static let usageName = "usage"
   private static let usageLimit = 1 << 20
-  /// Small files take room, too.
+  /// Small files take space, too.
   private static let fileLimit = 1 << 16
 
   private let say: OutputWriter.Say
@@ -81,7 +81,9 @@ final class DetailDirectory: @unchecked Sendable {
 
   private func fail(_ code: Int32) -> String? {
     failures += 1
-    if !hasComplained { say(.error, "no detail file in \(settings.directory): \(String(cString: strerror(code)))") }
+    if !hasComplained {
+      say(.error, "cannot write detail files in \(settings.directory): \(String(cString: strerror(code)))")
+    }
     hasComplained = true
     return nil
   }

@@ -46,7 +46,7 @@ final class DetailStore: Sendable {
     directory = DetailDirectory(say: say)
     let directory = directory
     do {
-      keptUsage = try thread.loop!.performAndWait(name: "detail files are looked at") {
+      keptUsage = try thread.loop!.performAndWait(name: "detail files are read") {
         ThreadSignals.block([SIGXFSZ])
         try directory.use(settings)
         return directory.keptUsage()

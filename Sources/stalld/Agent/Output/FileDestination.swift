@@ -3,7 +3,7 @@ import Glibc
 import LoopEngine
 import StallCapture
 
-/// A file of JSON lines, begun anew when it is too long or too old.
+/// A file of JSON lines, rotated when it is too long or too old.
 ///
 /// What it says that it has is in the file that the path leads to, or in one that was renamed: after each write the file must still
 /// have a name. An outside logrotate is noticed at SIGHUP, and while lines come within a second. Age counts from the file's birth, so a
@@ -70,7 +70,9 @@ final class FileDestination: LineDestination {
         let count = try write(rest)
         rest = rest.dropFirst(count)
         removals = count > 0 ? 0 : removals + 1
-        if removals > Self.removals { throw LineFile.Failure(ENOENT, "the file is removed whenever it is made") }
+        if removals > Self.removals {
+          throw LineFile.Failure(ENOENT, "another process deletes the file each time it is created")
+        }
       } catch {
         return (lines.count - rest.count, .failed(error.reason))
       }
@@ -94,7 +96,7 @@ final class FileDestination: LineDestination {
     do {
       count = try file.append(fitting(lines, behind: sizeBefore))
     } catch {
-      // The process's limit for files (RLIMIT_FSIZE): a new file has room again.
+      // The process's limit for files (RLIMIT_FSIZE): a new file has space again.
       if error.code == EFBIG, sizeBefore > 0, rotate() { return 0 }
       throw error
     }
@@ -150,7 +152,7 @@ final class FileDestination: LineDestination {
 
   /// Leaves a file that was renamed, or closes.
   private func letGo() {
-    if needsSync, let reason = sync() { say(.error, "\(name): cannot be synchronised: \(reason)") }
+    if needsSync, let reason = sync() { say(.error, "\(name): cannot synchronise: \(reason)") }
     file = nil
     missingSince = nil
   }
@@ -184,7 +186,7 @@ final class FileDestination: LineDestination {
       return rotationFailed(error.reason)
     }
     if needsSync, case let code = old.synchronise(), code != 0 {
-      say(.error, "file \(path): cannot be synchronised: \(String(cString: strerror(code)))")
+      say(.error, "file \(path): cannot synchronise: \(String(cString: strerror(code)))")
     }
     needsSync = false
     lastRotated = target
@@ -195,7 +197,7 @@ final class FileDestination: LineDestination {
 
   private func rotationFailed(_ reason: String) -> Bool {
     nextRotation = .now.advanced(by: Self.rotationRetry)
-    say(.error, "\(name): cannot be rotated: \(reason); it grows on")
+    say(.error, "\(name): cannot rotate: \(reason); writing to the same file")
     return false
   }
 }

@@ -5,7 +5,7 @@ import Glibc
 /// Makes `NAME.gz` of a file.
 enum GzipFile {
   struct Failure: Error {
-    /// Nil: it was given up.
+    /// Nil: it was cancelled.
     var reason: String?
 
     init(_ code: Int32) { reason = String(cString: strerror(code)) }

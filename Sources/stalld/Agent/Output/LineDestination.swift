@@ -6,7 +6,7 @@ protocol LineDestination: AnyObject {
   var name: String { get }
   /// A part of the line that was sent last is out, so that line cannot be dropped.
   var isMidLine: Bool { get }
-  /// How often a file was begun anew by the agent itself.
+  /// How often the agent itself rotated a file.
   var rotations: UInt64 { get }
   /// Something was written that ``sync()`` is to bring to the disk.
   var needsSync: Bool { get }

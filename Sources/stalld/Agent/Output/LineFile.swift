@@ -52,7 +52,7 @@ final class LineFile {
       }
     }
     guard descriptor >= 0 else {
-      throw errno == ELOOP ? Failure(ELOOP, "a symbolic link, and not a regular file") : Failure(errno)
+      throw errno == ELOOP ? Failure(ELOOP, "a symbolic link, not a regular file") : Failure(errno)
     }
     var status = stat()
     guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG,

@@ -24,12 +24,12 @@ extension LineFile {
       guard let now = Directory(of: file) else { return }
       let path = Self.path(of: file)
       if now.isLink && !isLink {
-        throw Failure(ELOOP, "its directory \(path) has become a symbolic link; restart the agent if that is meant")
+        throw Failure(ELOOP, "its directory \(path) has become a symbolic link; if that is intended, restart the agent")
       }
       if now.owner != owner {
         throw Failure(
           EPERM,
-          "its directory \(path) belongs to user \(now.owner), and not to \(owner) as before; restart the agent if that is meant"
+          "its directory \(path) now belongs to user \(now.owner) instead of \(owner); if that is intended, restart the agent"
         )
       }
     }

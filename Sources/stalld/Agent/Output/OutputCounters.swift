@@ -10,7 +10,7 @@ struct OutputCounters: Sendable, Equatable {
     var bytes: UInt64 = 0
     /// Attempts that failed.
     var errors: UInt64 = 0
-    /// Lines given up, for the queue was full or the output refused them.
+    /// Lines dropped because the queue was full or the output refused them.
     var dropped: UInt64 = 0
     var rotations: UInt64 = 0
     /// What waits now.
@@ -33,7 +33,7 @@ struct OutputCounters: Sendable, Equatable {
 extension OutputCounters.Output {
   /// `ok`, or what is wrong.
   var state: String {
-    if isFailing { return "takes nothing" }
+    if isFailing { return "not accepting writes" }
     return isStuck ? "stuck: nothing written for \(waiting.components.seconds) s" : "ok"
   }
 }

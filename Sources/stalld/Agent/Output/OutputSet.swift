@@ -49,7 +49,7 @@ final class OutputSet: Sendable {
       state.submitted += UInt64(lines.count)
       return state.open.filter { $0.thread.append(lines) }.map(\.thread.queue.name)
     }
-    for name in full { say(.warning, "\(name): takes nothing; the oldest lines are dropped") }
+    for name in full { say(.warning, "\(name): not accepting writes; dropping the oldest lines") }
   }
 
   /// Reports that an earlier run has written, by the path of the file that alone has them; before any line comes.
@@ -86,7 +86,7 @@ final class OutputSet: Sendable {
       return opened.isEmpty ? (most.0, most.1.count) : nil
     }
     for (thread, isClosed) in zip(leaving, closed) where isClosed { thread.end() }
-    if let lost { say(.error, "\(lost.name): closed with \(lost.lines) lines that it did not take") }
+    if let lost { say(.error, "\(lost.name): closed; \(lost.lines) lines were not written") }
     settle()
   }
 
@@ -94,10 +94,10 @@ final class OutputSet: Sendable {
   private func prepare(
     _ settings: [AgentSettings.Output], from current: [Open]
   ) throws(OutputError) -> (next: [Open], opened: [OutputThread]) {
-    if settings.isEmpty { throw OutputError("outputs", "at least one is needed") }
+    if settings.isEmpty { throw OutputError("outputs", "at least one output is required") }
     for (position, wanted) in settings.enumerated() {
       if let twin = settings[..<position].firstIndex(where: { $0.isSamePlace(as: wanted) }) {
-        throw OutputError("outputs[\(position)]", "goes to the same place as outputs[\(twin)]")
+        throw OutputError("outputs[\(position)]", "writes to the same place as outputs[\(twin)]")
       }
     }
     var next: [Open] = []

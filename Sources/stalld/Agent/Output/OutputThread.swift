@@ -23,7 +23,7 @@ final class OutputThread: Sendable {
 
     /// Throws if it has failed, or is not over in time.
     func result(of name: String, by deadline: Loop.Instant) throws(OutputError) {
-      if !wait(until: deadline) { throw OutputError(name, "does not answer") }
+      if !wait(until: deadline) { throw OutputError(name, "does not respond") }
       if let failure = failure.withLock({ $0 }) { throw failure }
     }
   }
@@ -79,7 +79,7 @@ final class OutputThread: Sendable {
   }
 
   func reopen() {
-    loop.perform(name: "output is opened anew") { [delivery] in delivery.reopen() }
+    loop.perform(name: "output is reopened") { [delivery] in delivery.reopen() }
   }
 
   /// Sends what goes without waiting; nothing is sent afterwards.

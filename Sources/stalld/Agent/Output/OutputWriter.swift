@@ -44,7 +44,7 @@ final class OutputWriter: Sendable {
   /// Takes lines: on any thread, in order, without waiting.
   func submit(_ lines: [ReportLine]) { if !lines.isEmpty { outputs.submit(lines) } }
 
-  /// SIGHUP: files that were renamed are let go of, and what waits is tried at once.
+  /// Handles SIGHUP: closes renamed files, and retries queued lines at once.
   func reopen() { outputs.reopen() }
 
   /// Changes the outputs: those that stay keep their queues, those that go send what they can.

@@ -28,7 +28,7 @@ final class RotatedFileKeeper: Sendable {
     thread.perform(name: "rotated files") { [self] in work(file) }
   }
 
-  /// Gives up what is under way; the next start does it.
+  /// Cancels the compression in progress; the next start repeats it.
   func stop() { isStopped.store(true, ordering: .relaxed) }
 
   private func work(_ file: AgentSettings.Output.File) {
@@ -40,7 +40,7 @@ final class RotatedFileKeeper: Sendable {
         try GzipFile.compress(rotated.path) { self.isStopped.load(ordering: .relaxed) }
       } catch {
         // It stays as it is, and is tried again with the next one.
-        if let reason = error.reason { say(.error, "file \(rotated.path): is not compressed: \(reason)") }
+        if let reason = error.reason { say(.error, "file \(rotated.path): cannot compress: \(reason)") }
         return
       }
     }

@@ -41,9 +41,9 @@ final class StuckOutputs {
       let since = Loop.Instant.now.advanced(by: .zero - output.waiting)
       if output.isStuck && stuck[output.name] == nil && !output.isFailing {
         stuck[output.name] = since
-        say(.error, "\(output.name): \(output.state); \(output.queuedLines) lines wait")
+        say(.error, "\(output.name): \(output.state); \(output.queuedLines) lines are queued")
       } else if !output.isStuck, let began = stuck.removeValue(forKey: output.name) {
-        say(.notice, "\(output.name): goes on, after \(began.duration(to: .now).components.seconds) s")
+        say(.notice, "\(output.name): works again after \(began.duration(to: .now).components.seconds) s")
       }
     }
     let names = Set(outputs.map(\.name))

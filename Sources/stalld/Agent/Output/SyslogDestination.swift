@@ -92,7 +92,7 @@ final class SyslogDestination: SingleLineDestination {
     guard let output = LineDescriptor(owning: address.makeSocket(type)) else { return errno }
     self.framing = framing
     if framing == .count {
-      // A peer that no longer answers is given up within half a minute.
+      // The connection to a peer that no longer responds is closed within half a minute.
       var patience: UInt32 = 30_000
       setsockopt(output.number, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, &patience, 4)
     }

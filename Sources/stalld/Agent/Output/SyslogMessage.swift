@@ -35,7 +35,7 @@ enum SyslogMessage {
     let event = token(line.event, limit: 32)
     func head(_ host: String) -> String { "<\(priority)>1 \(time) \(host) stalld \(process) \(event) - " }
     let full = head(token(host, limit: 255))
-    // The report has the host's name, too.
+    // The report also has the machine's name.
     return Array((full.utf8.count + report.count > longest ? head("-") : full).utf8) + report
   }
 

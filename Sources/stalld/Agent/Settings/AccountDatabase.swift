@@ -21,7 +21,7 @@ enum AccountDatabase {
       var (entry, buffer) = (empty, [CChar](repeating: 0, count: size))
       var found: UnsafeMutablePointer<Entry>?
       let code = call(&entry, &buffer, buffer.count, &found)
-      // A group of many members needs more room.
+      // A group of many members needs more space.
       if code == ERANGE {
         size *= 4
         continue

@@ -5,24 +5,25 @@ import FoundationEssentials
 struct AgentOptions: ParsableArguments {
   @Option(
     help: ArgumentHelp(
-      "The configuration file (default: \(AgentSettings.File.usual.path), if it is there).", valueName: "file"))
+      "The configuration file (default: \(AgentSettings.File.usual.path), if it exists).", valueName: "file"))
   var config: String?
 
-  @Option(help: ArgumentHelp("The socket that hosts connect to (socket.path).", valueName: "path"))
+  @Option(help: ArgumentHelp("The socket that services connect to (socket.path).", valueName: "path"))
   var socket: String?
 
-  @Option(help: ArgumentHelp("The socket of stalld status and stalld tail (control.path).", valueName: "path"))
+  @Option(help: ArgumentHelp("The socket for stalld status and stalld tail (control.path).", valueName: "path"))
   var control: String?
 
   @Option(
     help: ArgumentHelp(
-      "Where reports are written, in the place of all configured outputs: file:PATH, stdout or syslog:ADDRESS; may be repeated.",
+      "Write reports here instead of to the configured outputs: file:PATH, stdout or syslog:ADDRESS; may be repeated.",
       valueName: "output"))
   var output: [String] = []
 
   @Option(
     help: ArgumentHelp(
-      "Where /metrics and /healthz are served: 127.0.0.1:9464, unix:PATH or off (metrics.listen).", valueName: "address"
+      "Serve /metrics and /healthz at this address: 127.0.0.1:9464, unix:PATH or off (metrics.listen).",
+      valueName: "address"
     ))
   var metricsListen: String?
 
@@ -31,7 +32,9 @@ struct AgentOptions: ParsableArguments {
       "A file for node_exporter's textfile collector, or off (metrics.textfile).", valueName: "path"))
   var textfile: String?
 
-  @Option(help: ArgumentHelp("Where the files of single stalls go (details.directory).", valueName: "directory"))
+  @Option(
+    help: ArgumentHelp(
+      "The directory of the detail files of single stalls (details.directory).", valueName: "directory"))
   var details: String?
 
   var file: AgentSettings.File { config.map { AgentSettings.File(path: $0, isRequired: true) } ?? .usual }

@@ -11,13 +11,14 @@ extension AgentSettings {
     /// The row of each: its key, what is allowed, and what it means.
     static let keys: [SettingsKey<AgentSettings>] = [
       .init(
-        "details.directory", \.details.directory, .path, "Where the file of each stall goes that has all its samples."),
+        "details.directory", \.details.directory, .path,
+        "The directory of the detail files. A detail file has all samples of one stall."),
       .init(
         "details.max_age", orOff: \.details.maxAge, .time(.seconds(60) ... .seconds(3650 * 86400)),
-        "Older ones are removed; off keeps them."),
+        "The agent deletes older detail files; off keeps them."),
       .init(
         "details.max_size", \.details.maxSize, .size(1 << 20...1 << 50),
-        "Of all of them together; the oldest of the user that has most are removed."),
+        "The total size of all detail files. Above it, the agent deletes the oldest files of the user with the most."),
     ]
   }
 }

@@ -18,31 +18,32 @@ extension AgentSettings {
     static let keys: [SettingsKey<AgentSettings>] = [
       .init(
         "limits.lines_per_second", \.limits.linesPerSecond, .count(1...1_000_000),
-        "Lines of one unit or container, and of all processes of a user that have none. A line counts once for each 8 KiB that it has begun. Four seconds' worth may come at once. The agent reads no faster."
+        "Lines per second of one unit or container; a user's processes outside of units share one limit. Each started 8 KiB of a line counts as a line. A burst may be four seconds' worth. The agent reads no faster."
       ),
       .init(
         "limits.user_lines_per_second", \.limits.userLinesPerSecond, .count(1...1_000_000),
-        "Lines of one user in all its units, which have their turns; at least what one unit may send."),
+        "Lines per second of one user, in all its units; the units take turns. At least limits.lines_per_second."),
       .init(
         "limits.user_bytes_per_day", orOff: \.limits.userBytesPerDay, .size(1 << 20...1 << 50),
-        "Reports of one user that are written in a day (UTC), of one of its units at most half of it. What is more is counted, and not written. Never more than a quarter of what the files hold that are kept; off admits all."
+        "Reports of one user that are written per day (UTC); one of its units may write at most half. Further reports are counted, not written. At most a quarter of the total size of the files that are kept; off means no limit."
       ),
       .init(
         "limits.line_bytes", \.limits.lineBytes, .size(8 << 10...16 << 20),
-        "The longest line. A client that sends a longer one is refused it. At most a quarter of limits.memory."),
+        "The longest line. The agent refuses longer lines. At most a quarter of limits.memory."),
       .init(
         "limits.connections", \.limits.connections, .count(1...1_000_000),
-        "Connections at a time. When all are taken, the user with the most gives way to one that has fewer."),
+        "Open connections. When all are in use, the agent closes one of the user with the most to accept a user with fewer."
+      ),
       .init(
         "limits.connections_per_user", \.limits.connectionsPerUser, .count(1...1_000_000),
-        "Connections of one user at a time, and of one of its units at most half of them."),
+        "Open connections of one user; one of its units may have at most half."),
       .init(
         "limits.memory", \.limits.memory, .size(1 << 20...64 << 30),
-        "What may wait in the agent to be written: of one user as much as is free, and of one of its units as much as is left of its user's half. Beyond it the agent reads nothing, and hosts keep their reports."
+        "Memory for lines that wait to be written. One user may use as much as remains free, so at most half; the same rule applies to the units within a user's half. Above the limit, the agent stops reading, and services keep their reports."
       ),
       .init(
         "limits.incomplete_line_timeout", \.limits.incompleteLineTimeout, .time(.seconds(1) ... .seconds(3600)),
-        "A client that leaves a line unfinished for so long is disconnected."),
+        "The agent disconnects a client that does not finish a line within this time."),
     ]
   }
 }

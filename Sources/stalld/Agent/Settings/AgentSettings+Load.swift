@@ -16,7 +16,7 @@ extension AgentSettings {
 
   /// What the command line says, which wins over all else.
   struct Flags: Sendable, Equatable {
-    /// Flags that stand for a key, such as `--socket` for `socket.path`.
+    /// Flags that represent a key, such as `--socket` for `socket.path`.
     struct Value: Sendable, Equatable {
       var flag: String
       var key: String
@@ -89,7 +89,7 @@ extension AgentSettings {
     guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
       return .failure("not a regular file")
     }
-    let tooLarge = Content.failure("larger than \(ByteSize.text(File.sizeLimit)), which is the limit")
+    let tooLarge = Content.failure("larger than the limit of \(ByteSize.text(File.sizeLimit))")
     guard status.st_size <= File.sizeLimit else { return tooLarge }
     var bytes = [UInt8](repeating: 0, count: File.sizeLimit + 1)
     var count = 0

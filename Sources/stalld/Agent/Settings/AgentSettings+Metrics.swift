@@ -11,13 +11,13 @@ extension AgentSettings {
     static let keys: [SettingsKey<AgentSettings>] = [
       .init(
         "metrics.listen", orOff: \.metrics.listen, .metricsAddress,
-        "Where Prometheus finds /metrics, and anybody /healthz."),
+        "The address that serves /metrics for Prometheus, and /healthz."),
       .init(
         "metrics.textfile", orOff: \.metrics.textfile, .textfile,
-        "A file with the same numbers for node_exporter's textfile collector."),
+        "A file with the same metrics for node_exporter's textfile collector."),
       .init(
         "metrics.textfile_interval", \.metrics.textfileInterval, .time(.seconds(1) ... .seconds(3600)),
-        "How often that file is written."),
+        "How often the agent writes that file."),
     ]
   }
 }

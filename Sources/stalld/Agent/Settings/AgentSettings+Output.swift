@@ -26,19 +26,19 @@ extension AgentSettings.Output {
     var fsync = Fsync.off
 
     static let keys: [SettingsKey<File>] = [
-      .init("path", \.path, .path, "The file, of JSON lines."),
+      .init("path", \.path, .path, "The file of JSON lines."),
       .init("mode", \.mode, .mode, "The permissions of the file."),
       .init(
         "max_size", orOff: \.maxSize, .size(64 << 10...1 << 40),
-        "The file is rotated before it gets larger; off leaves that to others."),
+        "The agent rotates the file before it grows larger; off disables this."),
       .init(
         "max_age", orOff: \.maxAge, .time(.seconds(60) ... .seconds(366 * 86400)),
-        "The file is rotated when its first line is older; off leaves that to others."),
-      .init("keep", \.keep, .count(1...10000), "How many rotated files are kept."),
-      .init("compress", \.compress, .choice, "What rotated files are compressed with."),
+        "The agent rotates the file when its first line is older; off disables this."),
+      .init("keep", \.keep, .count(1...10000), "The number of rotated files to keep."),
+      .init("compress", \.compress, .choice, "The compression of rotated files."),
       .init(
         "fsync", \.fsync, .choice,
-        "When reports are brought to the disk: by the kernel (a power cut takes what is younger than half a minute), within a second, or each before it is acknowledged."
+        "When reports are synchronised to the disk: off leaves this to the kernel (a power failure loses up to half a minute of reports), interval does it within a second, each before a report is acknowledged."
       ),
     ]
   }
@@ -66,7 +66,7 @@ extension AgentSettings.Output {
     static let keys: [SettingsKey<Syslog>] = [
       .init(
         "address", \.address, .syslogAddress,
-        "Where messages are sent: in the format of syslog(3) to a socket, in that of RFC 5424 by TCP."),
+        "The receiver of the messages: a socket gets the format of syslog(3), a TCP address that of RFC 5424."),
       .init("facility", \.facility, .choice, "The facility of each message."),
     ]
   }

@@ -12,20 +12,20 @@ extension AgentSettings {
     static let keys: [SettingsKey<AgentSettings>] = [
       .init(
         "socket.path", \.socket.path, .socketPath, needsRestart: true,
-        "The Unix socket that hosts hand their reports to. Under socket activation the unit stalld.socket decides."),
-      .init("socket.mode", \.socket.mode, .mode, needsRestart: true, "The permissions of the socket's file."),
+        "The Unix socket that services send their reports to. With socket activation, the unit stalld.socket sets it."),
+      .init("socket.mode", \.socket.mode, .mode, needsRestart: true, "The permissions of the socket file."),
       .init(
         "socket.group", orOff: \.socket.group, .group, needsRestart: true,
-        "The group of the socket's file; off leaves it the agent's own."),
+        "The group of the socket file; off keeps the agent's group."),
       .init(
         "socket.allow.users", listOf: .user, \.socket.allow.users,
-        "Users whose processes may hand in reports. If both lists are empty, everyone may who may open the socket."),
+        "Users whose processes may send reports. If both lists are empty, every process that can open the socket may."),
       .init(
-        "socket.allow.groups", listOf: .group, \.socket.allow.groups, "Groups whose processes may hand in reports."),
+        "socket.allow.groups", listOf: .group, \.socket.allow.groups, "Groups whose processes may send reports."),
     ]
   }
 
-  /// Who may hand in reports: everyone who may open the socket if both are empty, otherwise whoever is in one of them.
+  /// Who may send reports: if both lists are empty, every process that can open the socket, otherwise the listed users and groups.
   struct Allow: Sendable, Equatable {
     var users: [Account] = []
     var groups: [Account] = []
@@ -44,7 +44,8 @@ extension AgentSettings {
     /// The row of each: its key, what is allowed, and what it means.
     static let keys: [SettingsKey<AgentSettings>] = [
       .init(
-        "control.path", \.control.path, .socketPath, needsRestart: true, "The socket of stalld status and stalld tail.")
+        "control.path", \.control.path, .socketPath, needsRestart: true,
+        "The socket for stalld status, stalld tail and stalld reload.")
     ]
   }
 }

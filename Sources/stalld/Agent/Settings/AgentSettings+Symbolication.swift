@@ -12,14 +12,15 @@ extension AgentSettings {
     static let keys: [SettingsKey<AgentSettings>] = [
       .init(
         "symbolication.enabled", \.symbolication.enabled, .bool,
-        "Whether the agent looks names up for hosts that leave it to the agent."),
-      .init("symbolication.cache", \.symbolication.cache, .size(1 << 20...64 << 30), "Memory for what was looked up."),
+        "Whether the agent looks up function names for services that do not do so themselves."),
+      .init("symbolication.cache", \.symbolication.cache, .size(1 << 20...64 << 30), "The size of the cache of names."),
       .init(
         "symbolication.debug_directories", listOf: .path, \.symbolication.debugDirectories,
-        "Where separate debug files lie (DIR/.build-id/xx/REST.debug)."),
+        "Directories with separate debug files (DIR/.build-id/xx/REST.debug)."),
       .init(
         "symbolication.time_limit", \.symbolication.timeLimit, .time(.milliseconds(10) ... .seconds(60)),
-        "A report is written without the names that took longer."),
+        "The time limit for the names of one report. When it is reached, the agent writes the report without the missing names."
+      ),
     ]
   }
 }

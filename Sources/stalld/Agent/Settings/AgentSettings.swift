@@ -17,21 +17,24 @@ struct AgentSettings: Sendable, Equatable {
   static let keys =
     Socket.keys + Control.keys + Limits.keys + Details.keys + Symbolication.keys + Metrics.keys
 
-  /// What is said of each mapping, in the order of the file.
+  /// The description of each mapping, in the order of the file.
   static let groups: [(name: String, summary: String)] = [
-    ("socket", "The socket that hosts connect to, and who may."),
-    ("control", "The socket of the operator's commands."),
-    ("limits", "What clients may take; one above its limits is held back or disconnected, and no other is."),
+    ("socket", "The socket that services connect to, and who may connect."),
+    ("control", "The socket for the commands stalld status, tail and reload."),
+    (
+      "limits",
+      "Limits of clients. The agent slows down or disconnects a client above its limits; other clients are not affected."
+    ),
     (
       "outputs",
-      "Where reports are written: a list of files, stdout and syslog, each with its type. While a file cannot be written, reports wait."
+      "The outputs for reports: a list of files, stdout and syslog, each with its type. While a file is not accepting writes, reports are kept."
     ),
-    ("details", "The files of single stalls."),
-    ("symbolication", "Names for the frames of reports."),
-    ("metrics", "The agent's own numbers, for Prometheus."),
+    ("details", "The detail files of single stalls."),
+    ("symbolication", "Function names for the frames of reports."),
+    ("metrics", "The agent's own metrics, for Prometheus."),
     (
       "services",
-      "What single services are told instead of their own settings, when they connect and when this file is read again. A list; the first entry that matches a service counts."
+      "Settings that override those of single services. A service receives them when it connects and when this file is reloaded. A list; the first entry that matches a service applies."
     ),
   ]
 }

@@ -2,7 +2,7 @@ import Glibc
 import StallMonitor
 
 extension AgentSettings {
-  /// What a service's monitor is told instead of its own settings; nil leaves it what it has.
+  /// The settings that override those of a service's monitor; nil keeps the service's own value.
   struct ServiceOverride: Sendable, Equatable {
     /// A glob (fnmatch(3)) for the unit's name, with or without `.service`, or the service's.
     var match = ""
@@ -19,27 +19,31 @@ extension AgentSettings {
     static let keys: [SettingsKey<AgentSettings.ServiceOverride>] = [
       .init(
         "match", \.match, .glob,
-        "Which services: a glob for the unit's name, with or without .service, or the service's name. Needed."),
+        "A glob for the unit name, with or without .service, or for the service name. Required."),
       .init(
         "enabled", optional: \.isEnabled, .bool,
-        "Whether the service is watched. With no, it takes no samples and sends no reports; with yes, it resumes. A service whose own configuration says no is not affected."
+        "Whether the service is watched. false pauses samples and reports, true resumes them. A service that is disabled in its own configuration stays disabled."
       ),
       .init(
         "captures", optional: \.captures, .choice,
-        "Whose stacks are taken. With blocked-only no thread that runs is sampled, so none gets a signal or a perf event: such stalls are reported without a stack."
+        "Which threads are sampled. With blocked-only, running threads are not sampled and get no signal or perf event; their stalls are reported without a stack."
       ),
       .init(
         "threshold", optional: \.threshold, .time(.milliseconds(1) ... .seconds(3600)),
-        "How long a turn may take before it is a stall."),
+        "A turn that takes longer is a stall."),
       .init(
         "repeat_window", optional: \.repeatWindow, .time(.zero ... .seconds(3600)),
-        "How long a stall that has been told is counted instead of told again; 0s tells each."),
-      .init("budget", optional: \.budget, .count(0...10000), "Stalls told in full a minute; 0 is no limit."),
+        "For this time, the same stall is counted instead of reported again; 0s reports every stall."),
+      .init(
+        "budget", optional: \.budget, .count(0...10000),
+        "Stalls that are reported in full per minute; 0 means no limit."),
       .init(
         "sampling", optional: \.sampling, .time(.milliseconds(10) ... .seconds(60)),
-        "How long after the first look at a stall the second one comes; then it doubles."),
-      .init("threads", optional: \.threads, .choice, "Which other threads reports tell of."),
-      .init("symbolication", optional: \.symbolication, .choice, "Who looks names up."),
+        "The interval between the first two samples of a stall; each further interval is twice as long."),
+      .init("threads", optional: \.threads, .choice, "Which other threads' stacks are included in reports."),
+      .init(
+        "symbolication", optional: \.symbolication, .choice, "Whether the agent or the service looks up function names."
+      ),
     ]
 
     /// Which threads' stacks are taken.

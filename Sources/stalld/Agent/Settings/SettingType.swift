@@ -1,7 +1,7 @@
 import DescriptorIO
 import Glibc
 
-/// A kind of value: how it is read, how it is written, and what is said to be allowed.
+/// A kind of value: how it is read and written, and the description of the allowed values.
 struct SettingType<Value: Sendable>: Sendable {
   var allowed: String
   /// Nil if the text is not allowed.
@@ -65,7 +65,7 @@ extension SettingType where Value == Duration {
 extension SettingType where Value == UInt32 {
   /// The permissions of a file.
   static let mode = SettingType(
-    allowed: "three octal digits with a 0 before them, such as \"0640\"",
+    allowed: "a 0 and three octal digits, such as \"0640\"",
     parse: { text in
       guard text.utf8.count == 4, text.first == "0" else { return nil }
       return UInt32(text, radix: 8)
@@ -107,7 +107,7 @@ extension SettingType where Value == String {
     text: { $0 })
 
   static let glob = SettingType(
-    allowed: "a name of at most 255 bytes in which *, ? and [a-z] stand for others, such as web*",
+    allowed: "a glob of at most 255 bytes with *, ? and [a-z], such as web*",
     parse: { text in
       let isBalanced = text.count { $0 == "[" } <= text.count { $0 == "]" }
       return !text.isEmpty && text.utf8.count <= 255 && isBalanced && !text.contains("/") ? text : nil

@@ -58,13 +58,13 @@ extension AgentSettings {
         "limits.line_bytes", ByteSize.text(limits.lineBytes),
         "allowed: at most a quarter of limits.memory (\(ByteSize.text(limits.memory)))")
     }
-    if control.path == socket.path { refuse("control.path", control.path, "this is socket.path already") }
+    if control.path == socket.path { refuse("control.path", control.path, "socket.path has the same path") }
     if case .path(let path)? = metrics.listen, path == socket.path || path == control.path {
-      refuse("metrics.listen", "unix:\(path)", "another socket has this path already")
+      refuse("metrics.listen", "unix:\(path)", "another socket has the same path")
     }
     for (index, output) in outputs.enumerated() {
       let isTaken = outputs[..<index].contains { $0.destination == output.destination }
-      if isTaken { refuse("outputs[\(index)]", output.destination, "an output before it writes there already") }
+      if isTaken { refuse("outputs[\(index)]", output.destination, "an earlier output writes to the same place") }
     }
     return problems
   }

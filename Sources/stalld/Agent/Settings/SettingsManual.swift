@@ -16,7 +16,7 @@ struct SettingsManual {
           switch type {
           case "file": list(AgentSettings.Output.File.keys, AgentSettings.Output.File())
           case "syslog": list(AgentSettings.Output.Syslog.keys, AgentSettings.Output.Syslog())
-          default: say("Standard output, one JSON object a line. It takes no further keys.")
+          default: say("Standard output, one JSON object per line. No further keys.")
           }
         }
         line(".El")
@@ -27,7 +27,7 @@ struct SettingsManual {
     }
     line(".Sh ENVIRONMENT")
     say(
-      "Variables win over the file, and flags over both. An empty variable is as good as none; one that begins with \(AgentSettings.variablePrefix) and is not known is a mistake."
+      "Variables override the file, and flags override both. An empty variable is ignored; an unknown variable that begins with \(AgentSettings.variablePrefix) is an error."
     )
     line(".Bl -tag -width Ds")
     for key in AgentSettings.keys where !key.isList {
@@ -51,11 +51,11 @@ struct SettingsManual {
     The agent
     .Xr stalld 1
     .Cm run
-    reads this file when it starts and when it gets SIGHUP
+    reads this file when it starts and when it receives SIGHUP
     .Pq Ql systemctl reload stalld .
-    A missing file is an empty one. A file that cannot be used changes nothing in a running agent, and keeps one from starting;
+    If the file is missing, the defaults apply. With an invalid file a running agent keeps its settings, and a new agent does not start;
     .Ql stalld check
-    names all mistakes at once. A key that is not known is a mistake.
+    lists all errors. An unknown key is an error.
     .Pp
     The file is YAML, one document of at most \(ByteSize.text(AgentSettings.File.sizeLimit)), without anchors, aliases and tags.
     .Bl -tag -width Ds

@@ -47,7 +47,7 @@ struct SettingsReader {
       let name = Self.join(prefix, entry.key)
       let path = Self.join(place, name)
       if let first = seen.updateValue(entry.line, forKey: entry.key) {
-        refuse(path, nil, line: entry.line, "this key is in line \(first) already")
+        refuse(path, nil, line: entry.line, "line \(first) has the same key")
         continue
       }
       lines[path] = entry.line

@@ -8,8 +8,8 @@ enum SettingsReference {
     var text = """
       # The settings of the agent, `stalld run`: see stalld.yaml(5).
       #
-      # What is commented out is the default; take the # away to change it. `stalld check` names all mistakes, and `stalld check --print`
-      # says what is in force. `systemctl reload stalld` reads this file again; a file with a mistake changes nothing.
+      # Commented-out lines show the defaults; remove the # to change one. `stalld check` lists all errors, and `stalld check --print`
+      # prints the effective settings. `systemctl reload stalld` reloads this file; an invalid file changes nothing.
       #
       # Times: 250ms, 1.5s, 5min, 24h, 14d. Sizes: 8000B, 256KiB, 64MiB, 1GB.
 

@@ -11,7 +11,7 @@ struct YAMLDocument {
       case scalar(String, isPlain: Bool)
       case sequence([Node])
       case mapping([(key: String, line: Int, value: Node)])
-      /// A fault has been told of it already.
+      /// Its fault was already reported.
       case unusable
     }
     var content: Content
@@ -44,7 +44,7 @@ struct YAMLDocument {
       root = try node(&events, try events.take(), depth: 0)
       try events.expect(YAML_DOCUMENT_END_EVENT)
       if try events.take() != YAML_STREAM_END_EVENT {
-        faults.append(Fault(line: events.line, reason: "a second document; one is allowed"))
+        faults.append(Fault(line: events.line, reason: "a second document; only one is allowed"))
       }
     } catch {
       faults.append(error)
@@ -61,7 +61,7 @@ struct YAMLDocument {
     }
     if events.hasAnchor {
       faults.append(
-        Fault(line: line, reason: "anchors and aliases (&name, *name) are not supported; write the value out"))
+        Fault(line: line, reason: "anchors and aliases (&name, *name) are not supported; repeat the value"))
     }
     if events.hasTag {
       faults.append(Fault(line: line, reason: "tags (!name) are not supported; write the value alone"))
@@ -89,7 +89,7 @@ struct YAMLDocument {
       }
       return Node(content: .mapping(entries), line: line)
     default:
-      // An alias; the anchor's name was told of above.
+      // An alias; the anchor was reported above.
       return Node(content: .unusable, line: line)
     }
   }

@@ -72,7 +72,7 @@ struct YAMLEvents: ~Copyable {
     // Where something is missing at the end, the mark is behind the last line.
     let lines = bytes.dropLast().count { $0 == 0x0a } + 1
     let line = min(parser.pointee.problem_mark.line + 1, lines)
-    if hasTab(line) { return YAMLDocument.Fault(line: line, reason: "a tab; YAML is indented with spaces") }
+    if hasTab(line) { return YAMLDocument.Fault(line: line, reason: "a tab; indent YAML with spaces") }
     let context = parser.pointee.context.map { text in
       " \(String(cString: text)) that begins in line \(parser.pointee.context_mark.line + 1)"
     }

@@ -1,6 +1,8 @@
 import LoopEngine
 
-/// Builds that no file was to be had for a while ago: the same process's lines with the same ones need not be looked at.
+/// Builds for which no file was found recently.
+///
+/// Lines of the same process with only these builds need no look-up.
 struct HopelessBuilds {
   private struct Key: Hashable {
     var process: Int32

@@ -2,7 +2,7 @@ import LoopEngine
 
 /// Keeps a worker busy with lines, and watches over it: one that takes too long or too much is killed and started again.
 ///
-/// There are two: one for everybody's lines, which gives strangers' files little time, and a patient one for the lines of those whose files
+/// There are two: one for everybody's lines, which gives other users' files little time, and a patient one for the lines of those whose files
 /// need more, so that they wait for each other and nobody waits for them.
 ///
 /// Belongs to the agent's loop.
@@ -58,7 +58,7 @@ final class NamingDesk {
   private static let windowBytes = 256 << 10
   private static let checkInterval: Duration = .milliseconds(50)
   private static let endingLimit = 4
-  /// What a stranger's file may take of everybody's worker: to be read, and to be opened.
+  /// What another user's file may take of everybody's worker: to be read, and to be opened.
   private static let quickTime: Duration = .milliseconds(10)
   private static let quickLimit: Duration = .milliseconds(50)
   private static let quickWait: Duration = .milliseconds(100)
@@ -92,7 +92,7 @@ final class NamingDesk {
 
   // MARK: Lines
 
-  /// Gives the worker what it has room for.
+  /// Gives the worker what it has space for.
   func work() {
     while sent.count < (single > 0 ? 1 : Self.window), (worker?.unsentBytes ?? 0) < Self.windowBytes, isServing,
       let request = delegate.next()
@@ -127,7 +127,7 @@ final class NamingDesk {
   private func take(_ answer: NamingMessage.Answer) {
     guard let line = sent[answer.number] else {
       // It says what it was not asked.
-      return kill("it answered a line that it does not have", blamed: nil)
+      return kill("it answered for a line that it was not given", blamed: nil)
     }
     if answer.kind == .begun { return begin(answer.number, isTrusted: answer.flag) }
     sent[answer.number] = nil
@@ -170,17 +170,17 @@ final class NamingDesk {
     let desk = UncheckedReference(self)
     do {
       guard ending.count < Self.endingLimit else {
-        throw NamingWorker.Failure(description: "\(ending.count) earlier ones have been killed and do not end")
+        throw NamingWorker.Failure(description: "\(ending.count) earlier processes were killed but have not exited")
       }
       let worker = try NamingWorker(
         program, loop: loop, didAnswer: { desk.object?.take($0) },
         didEnd: { worker, how in desk.object?.didEnd(worker, how) })
-      if restUntil != nil { AgentLog.say(.notice, "functions get names again") }
+      if restUntil != nil { AgentLog.say(.notice, "function names are looked up again") }
       restUntil = nil
       self.worker = worker
       return worker
     } catch {
-      rest("the process that names functions cannot be started: \(error)")
+      rest("cannot start the process that looks up names: \(error)")
       giveBack(blamed: nil)
       return nil
     }
@@ -189,7 +189,7 @@ final class NamingDesk {
   private func rest(_ reason: String) {
     failures += 1
     let time = Duration.seconds(min(1 << min(failures - 1, 6), 60))
-    if failures == 1 { AgentLog.say(.error, "\(reason); reports go on without names, it is tried again") }
+    if failures == 1 { AgentLog.say(.error, "\(reason); reports are written without names; retrying") }
     restUntil = .now.advanced(by: time)
   }
 
@@ -199,9 +199,9 @@ final class NamingDesk {
     self.worker = nil
     counters.restarts += 1
     if worker.hasAnswered {
-      complain("the process that names functions \(how); another one is started", of: lane(of: blamed))
+      complain("the process that looks up names \(how); restarting it", of: lane(of: blamed))
     } else {
-      rest("the process that names functions \(how) before it had named anything")
+      rest("the process that looks up names \(how) before its first answer")
     }
     giveBack(blamed: blamed)
   }
@@ -217,7 +217,7 @@ final class NamingDesk {
   private func kill(_ reason: String, blamed: UInt64?, isSlow: Bool = false) {
     guard let worker else { return }
     let blamed = blamed ?? onlyLine
-    complain("the process that names functions is started again: \(reason)", of: lane(of: blamed))
+    complain("restarting the process that looks up names: \(reason)", of: lane(of: blamed))
     counters.restarts += 1
     self.worker = nil
     ending[worker.process] = worker
@@ -254,25 +254,25 @@ final class NamingDesk {
 
   private func check() {
     guard let worker, !sent.isEmpty else { return }
-    // A stranger's file gets little; root's, and what is no file, more.
+    // Another user's file gets little; root's, and what is no file, more.
     let share = current.number == nil || current.isTrusted ? 1 : 2
     let time = current.since.duration(to: .now)
     let used = Duration.nanoseconds(
       Int64(clamping: (worker.processorTime ?? 0) &- (current.processorTime ?? worker.processorTime ?? 0)))
     let isStrangers = !isPatient && current.number != nil && !current.isTrusted
     if isStrangers, used > min(Self.quickLimit, settings.timeLimit / 8) {
-      kill("a stranger's file took \(used) of all others' time", blamed: current.number, isSlow: true)
+      kill("a file of another user took \(used) of the shared time", blamed: current.number, isSlow: true)
     } else if isStrangers, time > min(Self.quickWait, settings.timeLimit / 4), !worker.isRunnable {
-      kill("a stranger's file was waited for in all others' time", blamed: current.number, isSlow: true)
+      kill("a file of another user blocked the shared time", blamed: current.number, isSlow: true)
     } else if used > settings.timeLimit / (4 * share) {
-      kill("it computed for \(used) over one line", blamed: current.number)
+      kill("it used \(used) of CPU time for one line", blamed: current.number)
     } else if time > settings.timeLimit / (2 * share), !worker.isRunnable {
-      // It waits: for a file system of a stranger's, say.
-      kill("it waited for \(time) over one line", blamed: current.number)
+      // It waits: for a file system of another user, say.
+      kill("it waited for \(time) for one line", blamed: current.number)
     } else if time > settings.timeLimit * 4 {
-      kill("it took \(time) over one line", blamed: current.number)
+      kill("it took \(time) for one line", blamed: current.number)
     } else if worker.residentBytes > 4 * settings.cache + (256 << 20) {
-      kill("it took \(worker.residentBytes >> 20) MiB", blamed: current.number)
+      kill("it used \(worker.residentBytes >> 20) MiB of memory", blamed: current.number)
     }
   }
 

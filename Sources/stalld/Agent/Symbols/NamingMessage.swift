@@ -25,7 +25,7 @@ enum NamingMessage {
       case unchanged
       /// The line, completed.
       case completed
-      /// A stranger's file needs more time than others can wait for: the line stays as it is, and may be sent to a patient worker.
+      /// Another user's file needs more time than others can wait for: the line stays as it is, and may be sent to a patient worker.
       case cut
     }
 

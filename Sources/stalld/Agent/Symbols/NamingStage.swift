@@ -11,7 +11,7 @@ final class NamingStage {
     var misses: UInt64 = 0
     /// What the tables and answers take.
     var bytes = 0
-    /// Lines that lack names and went on without having been looked at.
+    /// Lines without names that were written without a look-up.
     var unnamedLines: UInt64 = 0
     /// How often the worker had to be started again.
     var restarts: UInt64 = 0
@@ -44,7 +44,7 @@ final class NamingStage {
   private var done: [PendingLine] = []
   private var unnamed: UInt64 = 0
 
-  /// Lines that are given up at once: making them short takes its time.
+  /// The number of lines that are released together: shortening them takes time.
   private static let portion = 64
 
   /// `forward` gets lines, and what only keeps its place, in an order that is each process's own.
@@ -71,7 +71,7 @@ final class NamingStage {
     patientDesk = desk(isPatient: true)
   }
 
-  /// A host has connected: the worker is started, so that its first line need not wait for that.
+  /// A service has connected: the worker is started, so that its first line need not wait for that.
   func prepare() { if isEnabled { desk.prepare() } }
 
   var counters: Counters {
@@ -194,7 +194,7 @@ final class NamingStage {
     lanes.didReturn(to: lane)
     let time = lanes.punish(lane)
     let user = entries[blamed]?.delivery.line?.userID
-    desk.complain("the lines of user \(user.map(String.init) ?? lane) go without names for \(time)", of: lane)
+    desk.complain("lines of user \(user.map(String.init) ?? lane) are written without names for \(time)", of: lane)
     if let line = entries[blamed]?.delivery.line { hopeless.insert(line) }
     giveUp(blamed)
   }

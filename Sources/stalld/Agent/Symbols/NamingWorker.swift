@@ -4,7 +4,7 @@ import LoopEngine
 
 /// The process that names functions, as the agent has it: what is sent to it, what it says, how long it works, and its end.
 ///
-/// It reads strangers' files, so nothing that it says is believed: whoever takes its answers checks them. Belongs to the agent's loop.
+/// It reads other users' files, so its answers are not trusted: the receiver checks them. Belongs to the agent's loop.
 final class NamingWorker {
   /// How it is started.
   struct Program {

@@ -111,7 +111,7 @@ struct FirefoxExport {
     for (key, text) in [
       ("name", "stall"), ("tooltipLabel", "{marker.data.culprit}"),
       ("tableLabel", "{marker.data.cause}: {marker.data.culprit}"),
-      ("chartLabel", "{marker.data.culprit}"), ("description", "A main loop that stood still."),
+      ("chartLabel", "{marker.data.culprit}"), ("description", "A blocked main loop."),
     ] {
       json.key(key)
       json.value(text)
@@ -192,7 +192,7 @@ struct FirefoxExport {
   }
 
   private func writeMarkers(_ stalls: [Stall], _ json: inout JSONWriter, _ tables: inout FirefoxTables) {
-    let (told, counted) = (tables.text("Stall"), tables.text("Stalls that were counted"))
+    let (told, counted) = (tables.text("Stall"), tables.text("Summaries of repeated stalls"))
     json.key("markers")
     json.object { json in
       json.key("data")

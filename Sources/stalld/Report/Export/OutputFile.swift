@@ -20,7 +20,7 @@ enum OutputFile {
         break
       }
     }
-    // A full disk may be told only now.
+    // A full disk may be reported only now.
     if !isStandard, close(descriptor) != 0, failure == 0 { failure = errno }
     if failure != 0, !(isStandard && failure == EPIPE) { throw SystemError(code: failure) }
   }

@@ -1,4 +1,4 @@
-/// What stalls that have the stack, the service, the host and the cause in common amount to.
+/// The total of the stalls that have the stack, the service, the machine and the cause in common.
 struct StackShare: Hashable {
   /// A number of ``ReportSummary/stacks``; nil without a stack.
   var stack: UInt32?
@@ -15,7 +15,7 @@ struct StackShare: Hashable {
 
   /// The shares of all stalls, the heaviest first; together they are the whole.
   ///
-  /// Hosts are told apart if that is asked for; otherwise ``host`` is 0.
+  /// Machines are distinguished on request; otherwise ``host`` is 0.
   static func all(of summary: ReportSummary, perHost: Bool) -> [(share: StackShare, sum: Sum)] {
     var sums: [StackShare: Sum] = [:]
     for stall in summary.stalls {

@@ -7,7 +7,7 @@ import StallReport
 struct GroupColumn: Sendable {
   /// What of a group it shows.
   enum Content: Sendable {
-    /// A name, and what stands for none in a table; JSON leaves such a one out.
+    /// A name, and what represents none in a table; JSON leaves such a one out.
     case name(KeyPath<StallGroup, String> & Sendable, whenUnknown: String)
     case text(KeyPath<StallGroup, String> & Sendable)
     case count(KeyPath<StallGroup, Int> & Sendable)
@@ -49,7 +49,7 @@ struct GroupColumn: Sendable {
     }
   }
 
-  private static let unknownName = "(not known)"
+  private static let unknownName = "(unknown)"
 
   private static let key = GroupColumn(
     "key", .name(\.key, whenUnknown: unknownName), page: "key", heading: { Heading(title: $0.rawValue) })

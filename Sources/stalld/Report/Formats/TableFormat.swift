@@ -33,12 +33,12 @@ enum TableFormat: ReportFormat {
     lines.append("")
     lines.append(
       screen.styled(
-        "\(Quantity.count(count)) stalls, \(Quantity.duration(milliseconds)) in all"
+        "\(Quantity.count(count)) stalls, \(Quantity.duration(milliseconds)) in total"
           + (more > 0 ? "; \(Quantity.count(more)) more rows (--limit)" : ""), .faint))
     return lines.joined(separator: "\n") + "\n"
   }
 
-  private static func name(_ text: String) -> String { text.isEmpty ? "(not known)" : TerminalText.printable(text) }
+  private static func name(_ text: String) -> String { text.isEmpty ? "(unknown)" : TerminalText.printable(text) }
 
   private static func stack(of group: StallGroup, _ summary: ReportSummary, _ screen: Screen) -> [String] {
     guard let number = group.stack else { return ["    (no stack)"] }
@@ -65,10 +65,10 @@ enum TableFormat: ReportFormat {
         + ": \(Quantity.count(side.count)) stalls, \(Quantity.duration(side.milliseconds))\(days), "
         + "\(Quantity.count(side.hosts)) hosts"
     }
-    if !comparison.hasRates { lines.append("too short for rates: totals are compared") }
+    if !comparison.hasRates { lines.append("period too short for rates: comparing totals") }
     lines.append("")
     var table = TextTableLayout(
-      columns: ["", "stalls", "", "total", "", "a day", "", "change"].enumerated().map { index, title in
+      columns: ["", "stalls", "", "total", "", "per day", "", "change"].enumerated().map { index, title in
         TextTableLayout.Column(title: title, isText: index == 0)
       } + [TextTableLayout.Column(title: comparison.grouping.rawValue, isText: true)])
     let shown = Array(comparison.changes.prefix(view.limit))

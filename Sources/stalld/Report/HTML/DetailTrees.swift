@@ -28,7 +28,7 @@ final class DetailTrees {
 
   init(directory: String) { self.directory = directory }
 
-  /// Whether there is no room for more trees.
+  /// Whether there is no space for more trees.
   var isFull: Bool { nodes >= Self.nodeLimit }
 
   /// The tree of a stall; nil if there is no file of it, or it is none.

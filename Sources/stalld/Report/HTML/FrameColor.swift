@@ -3,7 +3,7 @@ import StallSymbols
 
 /// Whether a frame is shown as the service's own: by where its module lies, and by what the monitor's and the runtime's functions are called.
 ///
-/// For the eye alone. Whom a stall is blamed on was decided where it happened, with more to go by.
+/// For the eye alone. The monitor has already determined the responsible function, with more information.
 enum FrameColor {
   static func isOwn(symbol: String, module: String) -> Bool {
     if !module.isEmpty, HostCode.ownerOfLibrary(module) != nil { return false }

@@ -3,7 +3,7 @@ import Glibc
 /// What a page shows of a summary, bounded however many stalls there are: all up to some thousands; beyond, the longest one by one and all of
 /// them as sums.
 struct PageModel {
-  /// Stalls that are told one by one.
+  /// Stalls that are reported one by one.
   static let markLimit = 4000
   private static let groupLimit = 500
   private static let weightLimit = 8000

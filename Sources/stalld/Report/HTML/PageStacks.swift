@@ -8,7 +8,7 @@ struct PageStacks {
   private(set) var frames: [[Int]] = []
   /// Frames, the outermost first.
   private(set) var stacks: [[Int]] = []
-  /// Stacks that had no room.
+  /// Stacks that had no space.
   private(set) var omitted = 0
   private var numbers: [ReportFrame: Int] = [:]
   private var members = 0
@@ -32,7 +32,7 @@ struct PageStacks {
     stacks.append(frames.reversed().map { number(of: $0, summary, &texts) })
   }
 
-  /// The number of a stack that was added, ``others`` if it had no room.
+  /// The number of a stack that was added, ``others`` if it had no space.
   func number(of stack: WeightedStack) -> Int { known[stack.frames] ?? Self.others }
 
   /// The number of a frame, which is added if it is new.

@@ -11,7 +11,7 @@ struct PageTexts {
   /// Numbers of texts of the summary's table.
   private var known: [UInt32: Int] = [:]
 
-  /// What stands for a text that has no room.
+  /// What represents a text that has no space.
   private static let omitted = "…"
 
   init() { _ = number(of: "") }

@@ -9,7 +9,7 @@ struct ReportPage {
   ///
   /// At most some 5 MB, however many stalls there are.
   func html() -> [UInt8] {
-    // Whoever chose a name in a report cannot know it: what is not ours is not run, even if it were to get out of its text.
+    // The author of a name in a report cannot know the nonce, so the browser does not run a script in a name, even if escaping fails.
     let nonce = Self.nonce()
     let scripts = [
       PackageResources.model_js, PackageResources.timeline_js, PackageResources.histogram_js, PackageResources.flame_js,
@@ -36,7 +36,7 @@ struct ReportPage {
     addEventListener('error', event => {
       document.documentElement.dataset.state = 'failed';
       const note = document.getElementById('failure');
-      note.textContent = `This page could not be drawn: ${event.message}`;
+      note.textContent = `Cannot draw this page: ${event.message}`;
       note.hidden = false;
     });
 
@@ -67,11 +67,11 @@ struct ReportPage {
     <h1 id="headline">Stalls</h1>
     <p id="scope" class="quiet"></p>
     <p id="worst" class="worst"></p>
-    <noscript><p>The pictures of this page are drawn by its script, which this browser does not run.</p></noscript>
+    <noscript><p>A script draws the charts of this page. Enable JavaScript to see them.</p></noscript>
     <p id="failure" role="alert" hidden></p>
     <dl id="tiles" class="tiles"></dl>
     </header>
-    <nav class="filters" aria-label="Causes and other choices"><div id="chips"></div></nav>
+    <nav class="filters" aria-label="Causes and other filters"><div id="chips"></div></nav>
     <main>
     <div class="pair">
     <section class="panel" aria-labelledby="timeline-title">
@@ -82,26 +82,26 @@ struct ReportPage {
     <div id="timeline" tabindex="0" role="application"></div>
     </section>
     <section class="panel" aria-labelledby="histogram-title">
-    <div class="head"><h2 id="histogram-title">Durations</h2><span class="note">Stalls by how long they took</span></div>
+    <div class="head"><h2 id="histogram-title">Durations</h2><span class="note">Stalls by duration</span></div>
     <div id="histogram"></div>
     </section>
     </div>
     <section class="panel" aria-labelledby="flame-title">
     <div class="head"><h2 id="flame-title">Flame graph</h2>
-    <span class="note">As wide as the time that stood still. <span class="key"><i class="own"></i>the service</span> \
-    <span class="key"><i class="other"></i>what it stands on</span></span>
+    <span class="note">Width is stalled time. <span class="key"><i class="own"></i>the service</span> \
+    <span class="key"><i class="other"></i>libraries and runtime</span></span>
     <input type="search" id="search" class="search" placeholder="Search functions" aria-label="Search functions" autocomplete="off" spellcheck="false">
     <button type="button" class="plain" id="flame-reset">Reset zoom</button></div>
     <div id="flame" class="flame" role="group" aria-label="Flame graph. Arrows go from frame to frame, Enter zooms in, Escape shows all."></div>
     <div id="flame-status" class="flame-status" aria-live="polite"></div>
     </section>
     <section class="panel" aria-labelledby="ranking-title">
-    <div class="head"><h2 id="ranking-title">What stalls most</h2><span class="note" id="ranking-note"></span></div>
+    <div class="head"><h2 id="ranking-title">Functions that stall most</h2><span class="note" id="ranking-note"></span></div>
     <table id="ranking"><thead><tr></tr></thead><tbody></tbody></table>
     <div class="actions"><button type="button" class="plain" id="more" hidden>Show more</button></div>
     </section>
     </main>
-    <footer class="page"><div id="notes"></div><p>Of deep stacks a report line leaves out frames in the middle: the flame graph joins what is left. \
+    <footer class="page"><div id="notes"></div><p>Report lines omit middle frames of deep stacks; the flame graph joins the rest. \
     Made by stalld report; all times are UTC.</p></footer>
     <dialog id="stall" aria-labelledby="stall-title"></dialog>
 

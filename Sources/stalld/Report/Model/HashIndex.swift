@@ -1,4 +1,4 @@
-/// Finds numbers by a hash of what they stand for: eight bytes a number, with the numbers' owner keeping the rest.
+/// Finds numbers by a hash of what they represent: eight bytes a number, with the numbers' owner keeping the rest.
 struct HashIndex {
   /// The upper half of the hash, and the number + 1; 0 is free.
   private var slots: [UInt64] = Array(repeating: 0, count: 64)
@@ -22,7 +22,7 @@ struct HashIndex {
 
   /// Adds a number that is not there yet.
   mutating func insert(_ number: UInt32, _ hash: UInt64) {
-    // The lower half of a hash is not kept: where to put a number in a larger table is told by both halves being alike.
+    // The lower half of a hash is not kept: both halves are alike, so the upper half gives the place in a larger table.
     if (count + 1) * 3 > slots.count * 2 { grow() }
     count += 1
     place(hash & ~0xffff_ffff | UInt64(number + 1))

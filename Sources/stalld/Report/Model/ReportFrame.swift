@@ -9,6 +9,6 @@ struct ReportFrame: Hashable {
   var isInlined = false
   /// The function is not on the stack: it waits for an asynchronous call.
   var isAsync = false
-  /// The address in the module; nil if it is not told.
+  /// The address in the module; nil if the frame has none.
   var offset: UInt64?
 }

@@ -13,17 +13,17 @@ final class ReportSummary {
   let skipped: SkippedLines
   /// Lines that were read, those that were skipped included.
   let lines: Int
-  /// Stalls whose stack is left out of ``stacks``, for lack of room.
+  /// Stalls whose stack is left out of ``stacks``, for lack of space.
   let omittedStacks: Int
   /// Summaries that a limit on durations left out: they do not tell each stall's.
   let omittedSummaries: Int
   /// The names of causes.
   let causes: [String]
-  /// The texts that numbers stand for.
+  /// The texts that numbers represent.
   let texts: TextTable
   private let table: StackTable
 
-  /// The text that a number stands for; empty for none.
+  /// The text that a number represents; empty for none.
   func text(_ number: UInt32) -> String { texts[number] }
 
   /// The name of a cause.

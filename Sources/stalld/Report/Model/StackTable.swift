@@ -33,7 +33,7 @@ struct StackTable {
     if seen.count < 2 * Self.stackLimit { seen[hash] = stack }
   }
 
-  /// The number of a stack, which is kept if it is new; ``Stall/noStack`` if it is empty or there is no room.
+  /// The number of a stack, which is kept if it is new; ``Stall/noStack`` if it is empty or there is no space.
   mutating func number(of stack: [ReportFrame]) -> UInt32 {
     guard !stack.isEmpty else { return Stall.noStack }
     var path: [UInt32] = []

@@ -1,8 +1,8 @@
-/// One stall, or the summary of stalls that were counted instead of told.
+/// One stall, or the summary of repeated stalls.
 ///
 /// 80 bytes: there is one for each stall of a million lines. Texts are numbers of ``ReportSummary/texts``.
 struct Stall {
-  /// The 128 bits of `stall.id`; a summary has that of the stall which was told.
+  /// The 128 bits of `stall.id`; a summary has the id of the reported stall.
   var idHigh: UInt64
   var idLow: UInt64
   /// When it began, in seconds since 1970; of a summary, when its window did.
@@ -19,7 +19,7 @@ struct Stall {
   var stack = Self.noStack
   /// A number of ``ReportSummary/groups``.
   var group: UInt32 = 0
-  /// How many stalls it stands for: 1, or as many as a summary counted.
+  /// How many stalls it represents: 1, or as many as a summary counted.
   var count: UInt32 = 1
   var sequence: UInt32
   /// The longest of a summary's; otherwise 0.
@@ -48,7 +48,7 @@ struct Stall {
   /// In seconds since 1970.
   var end: Double { start + milliseconds / 1000 }
 
-  /// The longest that it stands for.
+  /// The longest that it represents.
   var longest: Double { isSummary ? Double(longestMilliseconds) : milliseconds }
 
   private static func digits(_ word: UInt64) -> String {

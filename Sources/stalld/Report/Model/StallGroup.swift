@@ -1,11 +1,11 @@
 /// Stalls that have the key in common, and what they amount to.
 struct StallGroup {
-  /// The culprit, fingerprint, cause and so on that they share; empty if it is not known.
+  /// The shared value of the group's key, such as function, fingerprint or cause; empty if it is not known.
   var key: String
-  /// The culprit and the cause with the most time; empty if none is known.
+  /// The responsible function and the cause with the most time; empty if none is known.
   var culprit: String
   var cause: String
-  /// Stalls, those included that were counted instead of told.
+  /// The number of stalls, including those of summaries.
   var count = 0
   /// … of which so many were only counted: their single durations are not known.
   var untold = 0
@@ -14,7 +14,7 @@ struct StallGroup {
   /// Distinct hosts; at least 1.
   var hosts = 1
   var milliseconds = 0.0
-  /// Of the stalls that were told; nil without any.
+  /// Of the stalls that were reported one by one; nil without any.
   var percentiles: Percentiles?
   var longest = 0.0
   /// Seconds since 1970: when the first began, and the last ended.

@@ -34,7 +34,7 @@ struct StallTable: RandomAccessCollection {
     }
   }
 
-  /// Takes all rows out, in pieces that are let go of one after the other.
+  /// Removes all rows, in pieces that are released one after the other.
   mutating func drain(_ body: (Stall) -> Void) {
     index = HashIndex()
     count = 0

@@ -2,7 +2,7 @@ import Glibc
 
 /// Texts of reports, each kept once, in one piece of memory.
 ///
-/// Number 0 is the empty text, which stands for none.
+/// Number 0 is the empty text, which represents none.
 struct TextTable {
   private var bytes: [UInt8] = []
   /// Where each text ends.

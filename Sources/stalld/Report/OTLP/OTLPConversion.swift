@@ -22,7 +22,7 @@ struct OTLPConversion {
     let outcome = blocks.outcome
     for failure in failures + outcome.failures { StandardError.say("report", "\(failure.file): \(failure.reason)") }
     if conversion.skipped > 0 {
-      StandardError.say("report", "lines that are no reports, skipped: \(conversion.skipped)")
+      StandardError.say("report", "skipped \(conversion.skipped) lines that are not reports")
     }
     if outcome.opened == 0 { throw ExitCode(1) }
   }

@@ -32,7 +32,7 @@ enum OTLPLine {
     }
     guard let event = text.string(text.root["event"]?["name"]), event.hasPrefix("stall."),
       let schema = text.string(text.root["event"]?["schema"])
-    else { throw Fault(description: "no stall report") }
+    else { throw Fault(description: "not a stall report") }
     guard schema.hasPrefix("1.") else { throw Fault(description: "event.schema \"\(schema)\" is not 1.x") }
     guard let time = text.string(text.root["@timestamp"]),
       let nanoseconds = Timestamp(rfc3339: time, form: .report)?.nanosecondsSince1970
@@ -90,7 +90,7 @@ enum OTLPLine {
     }
   }
 
-  /// What OpenTelemetry's conventions have for code: whom the report blames, and the stack as a text.
+  /// What OpenTelemetry's conventions have for code: the responsible function, and the stack as text.
   private static func addCode(_ text: JSONText, to record: inout OTLPAttributes) {
     let stack = text.root["stack"]?.elements ?? []
     if let culprit = text.string(text.root["stall"]?["culprit"]) {

@@ -25,7 +25,7 @@ final class LineBlocks: Sendable {
   /// Much more than a report can have; a buffer is twice as long.
   static let longestLine = 512 << 10
 
-  // Unchecked for libz's handle, which is used by whoever has the lock.
+  // Unchecked because of libz's handle, which only the owner of the lock uses.
   private struct State: @unchecked Sendable {
     var handle: gzFile?
     var next = 0
@@ -70,7 +70,7 @@ final class LineBlocks: Sendable {
       var information = stat()
       if descriptor >= 0, fstat(descriptor, &information) == 0, information.st_mode & S_IFMT == S_IFDIR {
         close(descriptor)
-        state.failures.append(Failure(file: file, reason: "a directory; files are needed"))
+        state.failures.append(Failure(file: file, reason: "is a directory; give files"))
         continue
       }
       guard descriptor >= 0, let handle = gzdopen(descriptor, "rb") else {

@@ -37,7 +37,7 @@ struct ReportPass {
     }
   }
 
-  /// Counts a line that is not looked at.
+  /// Counts a line that is not parsed.
   mutating func skip(file: String, fileIndex: Int, number: Int, reason: String) {
     skipped.add(SkippedLines.Line(file: file, fileIndex: fileIndex, number: number, reason: reason))
   }
@@ -53,22 +53,23 @@ struct ReportPass {
   ) throws(ReportScanner.Fault) {
     let event = bytes(members.event, line)
     guard Self.starts(event, with: "stall."), Self.starts(bytes(members.schema, line), with: "1.") else {
-      throw ReportScanner.Fault(reason: members.event.isPresent ? "no stall report of version 1" : "no stall report")
+      throw ReportScanner.Fault(
+        reason: members.event.isPresent ? "not a stall report of version 1" : "not a stall report")
     }
     guard let id = ReportIdentity(id: bytes(members.stallID, line), sequence: 0) else {
       throw ReportScanner.Fault(reason: "stall.id is not 32 hexadecimal digits")
     }
     guard let time = Timestamp(rfc3339: bytes(members.time, line), form: .any)?.secondsSince1970 else {
-      throw ReportScanner.Fault(reason: "@timestamp is no time of RFC 3339")
+      throw ReportScanner.Fault(reason: "@timestamp is not an RFC 3339 time")
     }
     guard let duration = Self.number(bytes(members.duration, line)), duration >= 0 else {
-      throw ReportScanner.Fault(reason: "stall.duration_ms is no duration")
+      throw ReportScanner.Fault(reason: "stall.duration_ms is not a duration")
     }
     guard members.cause.isPresent else { throw ReportScanner.Fault(reason: "stall.cause is missing") }
     let isSummary = Self.equals(event, "stall.suppressed")
     let count = isSummary ? Self.number(bytes(members.suppressedCount, line)) ?? 0 : 1
     guard count >= 1, count <= Double(UInt32.max) else {
-      throw ReportScanner.Fault(reason: "stall.suppressed.count is no number of stalls")
+      throw ReportScanner.Fault(reason: "stall.suppressed.count is not a number of stalls")
     }
     guard time >= filter.since else { return }
     let service = text(members.service, line)
@@ -109,7 +110,7 @@ struct ReportPass {
 
   private mutating func causeNumber(_ text: UInt32) -> UInt8 {
     if let known = causeNumbers[text] { return known }
-    // Nine are defined. What is beyond is a stranger's, and together one.
+    // Nine are defined. All others are unknown, and count as one.
     let name = causes.count < 64 ? texts[text] : "unknown"
     let number = causes.firstIndex(of: name) ?? causes.count
     if number == causes.count { causes.append(name) }

@@ -4,7 +4,7 @@ struct TextTableLayout {
     var title: String
     /// Text, and no number.
     var isText = false
-    /// Where there is no room for all columns, that with the highest gives way first; 0 stays.
+    /// Where there is no space for all columns, that with the highest gives way first; 0 stays.
     var yields = 0
   }
 

@@ -69,7 +69,7 @@ private func readSettings(_ bytes: [UInt8]) {
   precondition(again == settings, "what is written is read as something else")
 }
 
-/// A dead process's files: the spool, the record of a stall, the page on which stalls that are over are noted.
+/// A dead process's files: the spool, the stall record, the page on which stalls that are over are noted.
 private func readSpool(_ file: UnsafeRawBufferPointer) {
   if case .lines(let lines, _) = SpoolFormat.read(file) {
     for line in lines { precondition(line.count <= SpoolFormat.longestLine && LineValidator.isReport(line)) }

@@ -1,4 +1,4 @@
-// The flame graph: callers above what they call, as wide as the milliseconds that stood still in them.
+// The flame graph: callers above what they call, as wide as the stalled milliseconds.
 {
   const host = document.getElementById('flame');
   const status = document.getElementById('flame-status');
@@ -28,7 +28,7 @@
   }
 
   const nameOf = it => it === root ? 'all stalls' : frameName(it.frame);
-  // Neighbours are told apart by a tint that a name always has.
+  // A name always has the same tint, so that neighbours can be distinguished.
   const tint = name => [...name].reduce((sum, letter) => (sum * 31 + letter.codePointAt(0)) % 997, 7) % 3;
   const isMatch = it => needle !== '' && it !== root && nameOf(it).toLowerCase().includes(needle);
   const path = it => { const path = []; for (; it; it = it.parent) path.push(it.key); return path.reverse(); };

@@ -1,4 +1,4 @@
-// The report's data, what is chosen of it, and how it is written. Texts become nodes by textContent alone: no name of a host's is ever parsed.
+// The report's data, what is chosen of it, and how it is written. Texts become nodes by textContent alone: names from services are never parsed as HTML.
 const data = JSON.parse(document.getElementById('data').textContent);
 
 // A stall is a row: seconds after the first, milliseconds, cause, group, service, host, stack, state, how many it stands for, id, loop.

@@ -3,15 +3,15 @@
   const totals = data.totals;
   const worst = data.groups[0];
   const show = (id, ...words) => document.getElementById(id).replaceChildren(...words);
-  show('headline', totals.stalls ? `${plural(totals.stalls, 'stall')}: main loops stood still for ${duration(totals.ms)}` : 'No stalls');
+  show('headline', totals.stalls ? `${plural(totals.stalls, 'stall')}: main loops were blocked for ${duration(totals.ms)}` : 'No stalls');
   const sameDay = moment(totals.first, true).slice(0, 10) === moment(totals.last, true).slice(0, 10);
   if (totals.stalls) {
     show('scope', `${plural(totals.services, 'service')} on ${plural(totals.hosts, 'host')}, ${moment(totals.first, true)} to ${sameDay ? moment(totals.last, true).slice(11) : moment(totals.last, true)} UTC`);
     const share = percent(worst.ms / Math.max(totals.ms, 1e-9));
-    show('worst', 'First to look at: ', node('code', {}, groupName(0)), `, ${share} of that time in ${plural(worst.count, 'stall')}`,
+    show('worst', 'Start with: ', node('code', {}, groupName(0)), `, ${share} of that time in ${plural(worst.count, 'stall')}`,
       worst.hosts > 1 ? ` on ${worst.hosts} hosts` : '', worst.cause && worst.cause !== worst.key ? `, cause: ${worst.cause}.` : '.');
   }
-  const tiles = [['Stalls', whole(totals.stalls)], ['Stood still', duration(totals.ms)], ['Median', duration(totals.p50)], ['99th percentile', duration(totals.p99)],
+  const tiles = [['Stalls', whole(totals.stalls)], ['Stalled time', duration(totals.ms)], ['Median', duration(totals.p50)], ['99th percentile', duration(totals.p99)],
     ['Longest', duration(totals.longest)], ['Fatal', whole(totals.fatal)], ['Hosts', whole(totals.hosts)]];
   show('tiles', ...tiles.map(([name, value]) => node('div', {}, node('dt', {}, name), node('dd', {}, value))));
 
@@ -33,9 +33,9 @@
   });
 
   const notes = [];
-  if (totals.untold) notes.push(`${plural(totals.untold, 'stall')} were counted by the monitor and not told one by one: they are in totals, bars and the flame graph, and not in percentiles and marks.`);
+  if (totals.untold) notes.push(`${plural(totals.untold, 'stall')} were reported in summaries: totals, bars and the flame graph include them, percentiles and marks do not.`);
   if (data.omittedStacks) notes.push(`The flame graph has the heaviest ${whole(data.stacks.length)} stacks; the time of others is in “(other stacks)”.`);
-  if (totals.skipped) notes.push(`${plural(totals.skipped, 'line')} of ${whole(totals.lines)} were no reports and left out.`);
+  if (totals.skipped) notes.push(`${plural(totals.skipped, 'line')} of ${whole(totals.lines)} were skipped because they are not reports.`);
   show('notes', ...notes.map(words => node('p', {}, words)));
   if (totals.stalls) render(); else document.querySelector('main').hidden = true;
   document.documentElement.dataset.state = 'ready';

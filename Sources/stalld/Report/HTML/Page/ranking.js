@@ -45,9 +45,9 @@
       node('b', {}, duration(row[MS])), node('span', {}, `${moment(data.totals.first + row[START], true)} · ${text(row[SERVICE])} on ${text(row[HOST])}`)))));
     const isOnly = chosen.group === group.number;
     const left = node('div', {}, node('h3', {}, 'Stack with the most time, innermost first'), stackList(group.stack ?? -1));
-    const right = node('div', {}, node('h3', {}, mine.length ? 'Longest stalls' : 'No single stall of it is on this page'), longest,
+    const right = node('div', {}, node('h3', {}, mine.length ? 'Longest stalls' : 'This page has no single stall of this group'), longest,
       group.fatal ? node('p', { class: 'note' }, `The process ended in ${plural(group.fatal, 'stall')}.`) : null,
-      group.untold ? node('p', { class: 'note' }, `${plural(group.untold, 'stall')} of it were counted and not told one by one.`) : null,
+      group.untold ? node('p', { class: 'note' }, `${plural(group.untold, 'stall')} were reported in summaries, not one by one.`) : null,
       node('div', { class: 'actions' }, node('button', { class: 'plain', type: 'button', onclick: () => choose({ group: isOnly ? null : group.number }) }, isOnly ? 'Show all' : 'Show only this')));
     return node('tr', { class: 'more' }, node('td', { colspan: columns.length }, node('div', { class: 'columns' }, left, right)));
   }
@@ -75,7 +75,7 @@
       rows.push(node('tr', { class: 'group' }, first, ...columns.slice(1).map(column => node('td', { class: column.class }, column.show(group)))));
       if (isOpen) rows.push(more(group));
     }
-    if (!groups.length) rows.push(node('tr', {}, node('td', { colspan: columns.length, class: 'quiet' }, 'No stall is left by the choice above.')));
+    if (!groups.length) rows.push(node('tr', {}, node('td', { colspan: columns.length, class: 'quiet' }, 'No stall matches the filters above.')));
     body.replaceChildren(...rows);
     const button = document.getElementById('more');
     button.hidden = groups.length <= limit;

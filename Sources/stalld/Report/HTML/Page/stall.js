@@ -2,7 +2,7 @@
 function stackList(stack) {
   const list = node('ol', { class: 'stack' });
   if (stack < 0) {
-    list.append(node('li', {}, stack === -1 ? 'No stack was taken.' : 'Its stack is not among those on this page.'));
+    list.append(node('li', {}, stack === -1 ? 'The report has no stack.' : 'This page does not include the stack.'));
     return list;
   }
   for (const frame of [...stackOf(stack)].reverse()) {
@@ -38,7 +38,7 @@ function callTree(nodes) {
 function openStall(row) {
   const dialog = document.getElementById('stall');
   const id = row[ID];
-  const facts = [['When', moment(data.totals.first + row[START])], ['Stood still', duration(row[MS]) + (row[STATE] === FATAL ? ', and the process ended' : row[STATE] === 1 ? ', and no end is told' : '')],
+  const facts = [['When', moment(data.totals.first + row[START])], ['Duration', duration(row[MS]) + (row[STATE] === FATAL ? ', and the process ended' : row[STATE] === 1 ? ', end not reported' : '')],
     ['Cause', badge(row[CAUSE])], ['Service', text(row[SERVICE])], ['Host', text(row[HOST])], ['Loop', text(row[LOOP])], ['stall.id', node('code', {}, id)]];
   const body = [node('dl', { class: 'facts' }, ...facts.map(([name, value]) => node('div', { class: name === 'stall.id' ? 'long' : '' }, node('dt', {}, name), node('dd', {}, value))))];
   if (data.trees[id]) body.push(node('h3', {}, 'Call tree of all samples'), callTree(data.trees[id]), node('h3', {}, 'Stack'));

@@ -1,4 +1,4 @@
-// When stalls happened and how long they took: a mark a stall, on a logarithmic scale, above bars of the time that stood still.
+// When stalls happened and how long they took: a mark a stall, on a logarithmic scale, above bars of stalled time.
 {
   const host = document.getElementById('timeline');
   const HEIGHT = 220, BARS = 54, GAP = 22, LEFT = 52, RIGHT = 8, TOP = 8;
@@ -15,7 +15,7 @@
   const yOf = ms => TOP + (highest - Math.log10(Math.max(ms, 1))) / (highest - lowest) * HEIGHT;
 
   const marks = () => selection.inTime.filter(row => row[STATE] !== SUMMARY).sort((a, b) => a[START] - b[START]);
-  const words = row => `${moment(data.totals.first + row[START])}\n${duration(row[MS])} · ${causeName(row[CAUSE])}${row[STATE] === FATAL ? ' · the process ended in it' : ''}\n${groupName(row[GROUP])}\n${text(row[SERVICE])} on ${text(row[HOST])}`;
+  const words = row => `${moment(data.totals.first + row[START])}\n${duration(row[MS])} · ${causeName(row[CAUSE])}${row[STATE] === FATAL ? ' · the process ended in this stall' : ''}\n${groupName(row[GROUP])}\n${text(row[SERVICE])} on ${text(row[HOST])}`;
 
   function zoom(from, to) {
     const least = Math.min(span, 0.05);
@@ -48,7 +48,7 @@
     return step >= 1 ? iso.slice(11, 19) : iso.slice(17, 23);
   }
 
-  // The time that stood still, by bin and cause.
+  // The stalled time, by bin and cause.
   function bins() {
     const [from, to] = view();
     if (data.complete) {
@@ -184,7 +184,7 @@
     document.getElementById(id).addEventListener('click', action);
   }
   document.getElementById('timeline-note').textContent = data.complete
-    ? 'A mark is a stall; the bars are the time that stood still. Drag, or + and −, to zoom.'
+    ? 'A mark is a stall; the bars are stalled time. Drag, or + and −, to zoom.'
     : `Marks: the ${whole(data.stalls.length)} longest of ${plural(data.totals.stalls, 'stall')}; the bars count all. Drag, or + and −, to zoom.`;
   views.push(now => {
     selection = now;
