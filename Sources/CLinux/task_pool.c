@@ -95,12 +95,10 @@ __attribute__((always_inline)) static inline void clinux_run_job(job *next, unsi
   uint32_t flags = __atomic_load_n(&has_other_layout, RELAXED) ? CLINUX_TASK_KIND_UNKNOWN : __atomic_load_n(&next->flags, RELAXED);
   __atomic_store_n(&thread->flags, flags, RELAXED);
   __atomic_store_n(&thread->priority, class, RELAXED);
-  thread->job = next;
   // Published by the word's store, which releases.
   clinux_turn_begin(&thread->stamp, clinux_turn_clock(&thread->stamp), CLINUX_AFTER_WAIT);
   swift_job_run(next, NULL, 0);
   clinux_turn_end(&thread->stamp);
-  thread->job = NULL;
 }
 
 // A job's priority may rise while it waits: its class is that of the queue. The names are part of stacks.
@@ -135,16 +133,6 @@ static bool suspends_task(const clinux_task_thread *thread, job *next) {
   return (__atomic_load_n(&next->flags, RELAXED) & CLINUX_TASK_KIND_MASK) == KIND_CONTINUATION || clinux_current_task() == (uint64_t)(uintptr_t)next;
 }
 
-// A task that yields goes on at once, in the same job, if another thread resumes it before it has suspended: its turn ends here.
-static void end_turn_at_yield(clinux_task_thread *thread, job *next) {
-  if (thread->job == NULL || (__atomic_load_n(&thread->flags, RELAXED) & CLINUX_TASK_KIND_MASK) != CLINUX_TASK_KIND_TASK) return;
-  if ((__atomic_load_n(&next->flags, RELAXED) & CLINUX_TASK_KIND_MASK) != KIND_CONTINUATION) return;
-  // A task that has begun at once, within the one that the job is, yields for itself.
-  if (!clinux_tasks_are_here() || clinux_current_task() != (uint64_t)(uintptr_t)thread->job) return;
-  clinux_turn_end(&thread->stamp);
-  clinux_turn_begin(&thread->stamp, clinux_turn_clock(&thread->stamp), CLINUX_AFTER_WAIT);
-}
-
 static SWIFT_CALL void enqueue(job *next, enqueue_original original) {
   size_t priority = swift_concurrency_jobPriority(next);
   if (priority >= PRIORITIES) return original(next);
@@ -159,10 +147,7 @@ static SWIFT_CALL void enqueue(job *next, enqueue_original original) {
   clinux_task_thread *thread = own_thread;
   // Before the job can begin elsewhere: it is never counted as begun and not as enqueued.
   count(thread != NULL ? &thread->enqueued[class] : NULL, &enqueued_elsewhere[class]);
-  if (thread != NULL) {
-    if (suspends_task(thread, next)) count(&thread->suspensions, NULL);
-    end_turn_at_yield(thread, next);
-  }
+  if (thread != NULL && suspends_task(thread, next)) count(&thread->suspensions, NULL);
   dispatch_async_f(queue, next, runners[class]);
 }
 

@@ -134,16 +134,6 @@ extension WatchedHosts {
       #expect(reports(of: victim).isEmpty)
     }
 
-    /// Such a task does not suspend, and goes on in the same job.
-    @Test func taskThatIsResumedBeforeItSuspendsIsNotReported() throws {
-      #expect(try reports(of: run("late-yields", milliseconds: 1500)).isEmpty)
-    }
-
-    @Test func taskWithinWhichOthersYieldIsReported() throws {
-      let report = try #require(reports(of: run("late-yields-within")).first)
-      #expect(report.duration > 600)
-    }
-
     /// One run of the actor takes two seconds, and each of its tasks a millisecond.
     @Test(arguments: Victim.Build.allCases)
     func shortTasksOfAnActorAreNotReported(build: Victim.Build) throws {

@@ -24,8 +24,6 @@ typedef struct clinux_task_thread {
   clinux_turn_stamp stamp;
   /// The monitor that watches the thread, or NULL.
   const void *monitor;
-  /// The job whose turn is stamped, or NULL. For the thread alone.
-  const void *job;
   /// The flags of the job under way (JobFlags of the runtime's ABI): its kind in bits 0 to 7, its priority in bits 8 to 15.
   uint32_t flags;
   /// The class of its priority.

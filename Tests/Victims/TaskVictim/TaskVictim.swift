@@ -60,8 +60,6 @@ let scenarios: [String: @Sendable (Int) async -> Void] = [
   "yield-storm": { milliseconds in
     await onThePool { await compete(count: 4) { await yield(milliseconds) } }
   },
-  "late-yields": { milliseconds in await onThePool { await yieldLate(milliseconds) } },
-  "late-yields-within": { milliseconds in await onThePool { await startYieldingTasks(milliseconds) } },
   "all-blocked": { milliseconds in await blockAll(milliseconds) },
   "many-blocked": { milliseconds in await blockMany(milliseconds) },
   "lock": { milliseconds in await waitForALock(milliseconds) },
@@ -162,30 +160,6 @@ func takeTurns(_ milliseconds: Int) async {
 func yield(_ milliseconds: Int) async {
   let end = nanoseconds() + UInt64(milliseconds) * 1_000_000
   while nanoseconds() < end { await Task.yield() }
-}
-
-/// Yields as a task does whose thread is interrupted before it suspends: another thread resumes the task first.
-@inline(never)
-func yieldLate(_ milliseconds: Int) async {
-  let end = nanoseconds() + UInt64(milliseconds) * 1_000_000
-  while nanoseconds() < end { await yieldOnceLate() }
-}
-
-func yieldOnceLate() async {
-  await withUnsafeContinuation { (continuation: UnsafeContinuation<Void, Never>) in
-    victim_enqueue_continuation(unsafeBitCast(continuation, to: UnsafeMutableRawPointer.self))
-    spin(3000)
-  }
-}
-
-/// Holds its thread without a suspension of its own; tasks that it begins at once yield.
-@inline(never)
-func startYieldingTasks(_ milliseconds: Int) async {
-  let end = nanoseconds() + UInt64(milliseconds) * 1_000_000
-  while nanoseconds() < end {
-    Task.immediate { await yieldOnceLate() }
-    blockAThread(5)
-  }
 }
 
 func compete(count: Int, _ body: @escaping @Sendable () async -> Void) async {

@@ -1,21 +1,12 @@
 #include "victim_task_hook.h"
 
-#include <stddef.h>
-
 typedef struct job job;
 typedef __attribute__((swiftcall)) void (*enqueue_original)(job *);
 
-extern __attribute__((swiftcall)) job *swift_task_createNullaryContinuationJob(size_t priority, void *continuation) __attribute__((weak));
-extern __attribute__((swiftcall)) void swift_task_enqueueGlobal(job *) __attribute__((weak));
 extern __attribute__((swiftcall)) void (*swift_task_enqueueGlobal_hook)(job *, enqueue_original) __attribute__((weak));
 
 static __attribute__((swiftcall)) void pass_on(job *next, enqueue_original original) { original(next); }
 
 void victim_take_task_hook(void) {
   if (&swift_task_enqueueGlobal_hook != 0) swift_task_enqueueGlobal_hook = pass_on;
-}
-
-void victim_enqueue_continuation(void *continuation) {
-  enum { MEDIUM = 0x15 };
-  swift_task_enqueueGlobal(swift_task_createNullaryContinuationJob(MEDIUM, continuation));
 }

@@ -5,7 +5,4 @@
 /// Sets the hook to a function that passes each job on to the runtime, also if another hook is set.
 void victim_take_task_hook(void);
 
-/// Has the pool resume a task, as Task.yield does before it suspends.
-void victim_enqueue_continuation(void *continuation);
-
 #endif
