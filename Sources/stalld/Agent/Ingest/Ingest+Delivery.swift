@@ -78,6 +78,21 @@ extension Ingest {
     destination.submit(deliveries)
   }
 
+  /// Accounts for what names have added to lines since they came, and for what was taken out of long ones.
+  func account(_ lines: inout [PendingLine]) {
+    for index in lines.indices {
+      guard let line = lines[index].line, line.bytes.count != lines[index].bytes else { continue }
+      let growth = line.bytes.count - lines[index].bytes
+      lines[index].bytes += growth
+      queuedBytes += growth
+      usage.correct(by: growth, of: Peer.owner(ofLane: line.lane) ?? line.userID, line.place)
+      guard let connection = connections[lines[index].connection] ?? leaving[lines[index].connection] else { continue }
+      connection.outstandingBytes += growth
+      connection.share.queuedBytes += growth
+      connection.share.user.queuedBytes += growth
+    }
+  }
+
   /// These have arrived.
   func didFinish(_ deliveries: some Sequence<PendingLine>) {
     for delivery in deliveries {
