@@ -31,17 +31,17 @@ extension Ingest {
   }
 
   /// A line that goes nowhere; but its acknowledgement must not overtake the line that it repeats.
-  func finishAtOnce(_ connection: Connection) {
+  func finishAtOnce(_ connection: Connection, repeating repeated: ReportIdentity? = nil) {
     guard underWay > 0 else { return mark(connection) }
     // One place is enough for many: a line break is a line, too.
-    if let last = batch.last, last.connection == connection.number, last.line == nil {
+    if repeated == nil, let last = batch.last, last.connection == connection.number, last.line == nil {
       batch[batch.count - 1].number = connection.received
       return
     }
     send(
       PendingLine(
         connection: connection.number, number: connection.received, process: connection.process.peer.pid, line: nil,
-        bytes: MemoryLayout<PendingLine>.stride), of: connection)
+        bytes: MemoryLayout<PendingLine>.stride, repeats: repeated), of: connection)
   }
 
   func send(_ delivery: PendingLine, of connection: Connection?) {

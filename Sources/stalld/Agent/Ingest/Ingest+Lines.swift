@@ -64,7 +64,7 @@ extension Ingest {
   private func accept(_ report: ReportLine, from connection: Connection) {
     guard recent.insert(report.identity) else {
       metrics.linesDuplicate()
-      return finishAtOnce(connection)
+      return finishAtOnce(connection, repeating: report.identity)
     }
     guard isWithinQuota(report, of: connection.process.peer) else { return tellOfQuota(connection) }
     enqueue(report, from: connection)
