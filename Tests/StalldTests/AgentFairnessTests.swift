@@ -234,7 +234,8 @@ struct AgentFairnessTests {
     storm.process.waitUntilExit()
     let (connects, seconds) = (try #require(words.first), try #require(words.last))
     // Its rate, the pace of refusals, and what waits in the listening socket's queue.
-    let rate = ConnectionRate.perSecond * (seconds + 4) + Double(RefusalPace.limit) * 250 * seconds
+    let refusals = Double(RefusalPace.limit) / (RefusalPace.interval / .seconds(1))
+    let rate = ConnectionRate.perSecond * (seconds + 4) + refusals * seconds
     print("a storm of \(connects / seconds) connects a second")
     #expect(connects <= rate + 4096 + 1000)
     // The agent is as quick as before.
@@ -317,7 +318,7 @@ struct AgentFairnessTests {
       try agent.lines().filter { $0.contains(#""user":{"id":"\#(Self.evil)"}"#) }.reduce(0) { $0 + $1.utf8.count + 1 }
     }
     let written = try bytes()
-    // One unit has half of it; what names add is not counted.
+    // One unit has half of it.
     #expect((500 << 10...540 << 10).contains(written))
     #expect(try run(Self.honest, agent, report(5000, 10)) == "0\n")
     #expect(try count(agent, user: Self.honest) == 10)
@@ -332,6 +333,34 @@ struct AgentFairnessTests {
     open(agent)
     #expect(try run(Self.evil, agent, report(10_000, 100)) == "1\n")
     #expect(try bytes() == written)
+  }
+
+  @Test("what names add to reports counts for the quota of the day, and for memory while it waits")
+  func quotaOfNames() throws {
+    let fixtures = try NameFixtures()
+    let frame = try fixtures.library(
+      fixtures.directory("lib") + "/liblong.so", function: "f" + String(repeating: "x", count: 300),
+      buildID: String(repeating: "ab", count: 20))
+    let agent = try agent("limits: { user_bytes_per_day: 1MiB, lines_per_second: 100000 }")
+    let frames = String(repeating: frame.json + ",", count: 15).dropLast()
+    let said = try run(
+      Self.evil, agent,
+      """
+      s = connect()
+      seen = b""
+      for n in range(1, 601):
+        s.sendall(report(n).replace(b'"stack":[]', b'"stack":[\(frames)]'))
+        if n % 20 == 0:
+          while b'"acknowledged":%d}' % n not in seen: seen += s.recv(65536)
+      say(seen.count(b"limits.user_bytes_per_day"))
+      """)
+    #expect(said == "1\n")
+    let lines = try agent.lines()
+    #expect(lines.contains { $0.utf8.count > 5000 }, "they have names: \(lines.first ?? "")")
+    let bytes = lines.reduce(0) { $0 + $1.utf8.count + 1 }
+    // One unit has half of it, and what was under way.
+    #expect((400 << 10...680 << 10).contains(bytes), "\(bytes)")
+    #expect(try agent.status().queue.bytes == 0)
   }
 
   @Test("the quota is counted by unit and user, begins again each day, and comes back from its file")
@@ -350,6 +379,15 @@ struct AgentFairnessTests {
     #expect(DailyUsage(text: usage.text(), today: 6).users.isEmpty)
     #expect(usage.admit(bytes: 50, of: web, limit: 100, today: 6) == .admitted)
     #expect(DailyUsage(text: "nonsense\n1 2\n", today: 6).users.isEmpty)
+    // What names add counts, and what was cut off does not.
+    usage.correct(by: 40, of: 0, web.place)
+    #expect(usage.users[0]?.bytes == 90)
+    #expect(usage.users[0]?.units == ["web.service": 90])
+    usage.correct(by: -80, of: 0, web.place)
+    #expect(usage.admit(bytes: 10, of: other, limit: 100, today: 6) == .admitted)
+    #expect(usage.users[0]?.units == ["web.service": 10, "b c.service": 10])
+    usage.correct(by: 5, of: 1, web.place)
+    #expect(usage.users[1] == nil)
   }
 
   @Test("another user's detail file is not overwritten by who knows the stall's id")

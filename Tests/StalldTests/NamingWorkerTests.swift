@@ -63,6 +63,29 @@ import Testing
     #expect(agent.said.contains("was killed by signal 9"))
   }
 
+  @Test("a line that another process repeats is not acknowledged before it is written")
+  func repeated() throws {
+    let fixtures = try NameFixtures()
+    let agent = try RunningAgent()
+    let frame = try library(fixtures)
+    #expect(try send([NameFixtures.line(1, [frame])], agent).isAcknowledged(1))
+    let worker = try #require(agent.worker)
+    kill(worker, SIGSTOP)
+    let line = NameFixtures.line(2, [frame])
+    let before = try agent.status().linesIngested
+    let former = try NameFixtures.sender([line], as: 0, to: agent)
+    try agent.expect("it has come") { try agent.status().linesIngested == before + 1 }
+    let client = try send([line, AgentClient.report(id: 3)], agent)
+    #expect(!client.isAcknowledged(1, within: 500))
+    #expect(try agent.lines().count == 1)
+    kill(worker, SIGCONT)
+    #expect(client.isAcknowledged(2))
+    former.waitUntilExit()
+    #expect(former.terminationStatus == 0)
+    #expect(try agent.lines().count == 3)
+    #expect(try agent.status().linesDuplicate == 1)
+  }
+
   @Test("one that does not respond is killed, and the lines go on")
   func hanging() throws {
     let fixtures = try NameFixtures()

@@ -165,4 +165,23 @@ struct OutputStreamTests {
     #expect(try OutputBench.numbers(in: one) + OutputBench.numbers(in: two) == Array(0..<30))
     bench.stop()
   }
+
+  /// Lines that wait for an output go to the file that is to have them from now on.
+  @Test func linesOfAnOutputThatIsNoLongerRequiredMoveToTheFile() throws {
+    let scratch = try ScratchDirectory()
+    let ends = DescriptorPair.pipe()
+    defer { for end in ends { close(end) } }
+    let path = scratch.url.appending(path: "stalls.jsonl").path
+    let bench = try OutputBench([.standardOutput], standardOutput: ends[1])
+    let count = 1000
+    bench.submit(0..<count, size: 7999)
+    let stream = { bench.writer.counters().outputs.last! }
+    try waitUntil { bench.done > 0 && stream().queuedLines + bench.done == count }
+    let before = bench.done
+    #expect(before < count / 2)
+    bench.writer.replace([.file(.init(path: path)), .standardOutput])
+    try bench.waitUntilDone(count)
+    #expect(try OutputBench.numbers(in: path) == Array(before..<count))
+    bench.stop()
+  }
 }

@@ -17,9 +17,19 @@ package final class DetailFolder {
     package init(files: Int, bytes: Int, age: Int? = nil) { (self.files, self.bytes, self.age) = (files, bytes, age) }
   }
 
+  /// Whose a file is when room is needed: a user's, nil for the service itself, and one of its units or containers.
+  package struct Share: Hashable, Sendable {
+    package var user: UInt32?
+    package var unit: String
+
+    package init(user: UInt32?, unit: String = "") { (self.user, self.unit) = (user, unit) }
+  }
+
   private struct Entry {
     var id: String
+    /// The one in its name.
     var user: UInt32?
+    var share: Share
     /// When it was last written.
     var time: timespec
     var size: Int
@@ -28,13 +38,15 @@ package final class DetailFolder {
   }
 
   private static let suffix = ".json"
+  /// Where the agent keeps a file's ``Share`` for its next run.
+  private static let attribute = "user.stalld.share"
   private static let unfinished = ".part"
 
   package var limits: Limits
   private let descriptor: Int32
   // Oldest first.
   private var entries: [Entry] = []
-  private var bytesOfUser: [UInt32?: Int] = [:]
+  private var bytesOfUnit: [UInt32?: [String: Int]] = [:]
   /// Of all files.
   package private(set) var bytes = 0
   /// How many files have given way.
@@ -69,14 +81,15 @@ package final class DetailFolder {
 
   /// Writes the file of a stall, in the place of the one that it had; an errno value, or 0.
   ///
-  /// Waits for the disk.
-  package func write(_ id: String, of user: UInt32? = nil, _ bytes: [UInt8]) -> Int32 {
+  /// `share` is the user's own if it is nil. Waits for the disk.
+  package func write(_ id: String, of user: UInt32? = nil, in share: Share? = nil, _ bytes: [UInt8]) -> Int32 {
     guard bytes.count <= limits.bytes else { return EFBIG }
     makeRoom(for: bytes.count)
     var now = timespec()
     clock_gettime(CLOCK_REALTIME, &now)
-    let entry = Entry(id: id, user: user, time: now, size: bytes.count)
-    let code = replace(entry.name, with: bytes)
+    let share = share ?? Share(user: user)
+    let entry = Entry(id: id, user: user, share: share, time: now, size: bytes.count)
+    let code = replace(entry.name, with: bytes, attribute: share == Share(user: user) ? nil : share.text)
     guard code == 0 else { return code }
     if let known = entries.lastIndex(where: { $0.id == id && $0.user == user }) { forget(at: known) }
     entries.append(entry)
@@ -85,17 +98,23 @@ package final class DetailFolder {
   }
 
   /// Puts a file that is no stall's in the place of the one with its name; an errno value, or 0.
-  package func replace(_ name: String, with bytes: [UInt8]) -> Int32 {
-    DirectoryFiles.replace(name, in: descriptor, unfinished: name + Self.unfinished, with: bytes)
+  package func replace(_ name: String, with bytes: [UInt8]) -> Int32 { replace(name, with: bytes, attribute: nil) }
+
+  private func replace(_ name: String, with bytes: [UInt8], attribute: String?) -> Int32 {
+    DirectoryFiles.replace(
+      name, in: descriptor, unfinished: name + Self.unfinished, with: bytes,
+      attribute: attribute.map { (Self.attribute, $0) })
   }
 
-  /// Removes what is too old, and then the oldest of the user that has most, until the rest and so many bytes more are within the limits.
+  /// Removes what is too old, and then the oldest of that unit which has most of the user that has most, until the rest and so many bytes more are within the limits.
   package func makeRoom(for size: Int) {
     let oldest = limits.age.map { time(nil) - $0 } ?? Int.min
     while let first = entries.first, first.time.tv_sec < oldest { remove(at: 0) }
     while bytes + size > limits.bytes || entries.count >= limits.files {
-      let most = bytesOfUser.max { $0.value < $1.value }?.key
-      guard let position = entries.firstIndex(where: { $0.user == most }) else { return }
+      guard let (user, units) = bytesOfUnit.max(by: { $0.value.values.reduce(0, +) < $1.value.values.reduce(0, +) }),
+        let unit = units.max(by: { $0.value < $1.value })?.key,
+        let position = entries.firstIndex(where: { $0.share == Share(user: user, unit: unit) })
+      else { return }
       remove(at: position)
     }
   }
@@ -129,13 +148,16 @@ package final class DetailFolder {
       fstatat(descriptor, place ?? name, &status, AT_SYMLINK_NOFOLLOW) == 0, status.st_mode & S_IFMT == S_IFREG
     else { return nil }
     let user = UInt32(name.dropFirst(33).dropLast(Self.suffix.count))
-    let entry = Entry(id: String(name.prefix(32)), user: user, time: status.st_mtim, size: Int(status.st_size))
+    let kept = user.flatMap { _ in DirectoryFiles.attribute(Self.attribute, of: place ?? name, in: descriptor) }
+    let entry = Entry(
+      id: String(name.prefix(32)), user: user, share: kept.flatMap(Share.init) ?? Share(user: user),
+      time: status.st_mtim, size: Int(status.st_size))
     return entry.name == name ? entry : nil
   }
 
   private func count(_ entry: Entry) {
     bytes += entry.size
-    bytesOfUser[entry.user, default: 0] += entry.size
+    bytesOfUnit[entry.share.user, default: [:]][entry.share.unit, default: 0] += entry.size
   }
 
   private func remove(at position: Int) {
@@ -147,8 +169,21 @@ package final class DetailFolder {
   private func forget(at position: Int) {
     let entry = entries.remove(at: position)
     bytes -= entry.size
-    let left = bytesOfUser[entry.user, default: 0] - entry.size
+    let (user, unit) = (entry.share.user, entry.share.unit)
+    let left = bytesOfUnit[user]?[unit].map { $0 - entry.size } ?? 0
     // One with empty files still has some.
-    bytesOfUser[entry.user] = left > 0 || entries.contains { $0.user == entry.user } ? left : nil
+    bytesOfUnit[user]?[unit] = left > 0 || entries.contains { $0.share == entry.share } ? left : nil
+    if bytesOfUnit[user]?.isEmpty ?? false { bytesOfUnit[user] = nil }
+  }
+}
+
+extension DetailFolder.Share {
+  /// The user's number, and the unit.
+  fileprivate var text: String { "\(user.map(String.init) ?? "") \(unit)" }
+
+  fileprivate init?(_ text: String) {
+    let parts = text.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
+    guard parts.count == 2, let user = UInt32(parts[0]) else { return nil }
+    self.init(user: user, unit: String(parts[1]))
   }
 }

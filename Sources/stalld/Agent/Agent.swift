@@ -53,7 +53,9 @@ final class Agent {
       loop: loop, policy: settings.policy, metrics: metrics,
       destination: Ingest.Destination(
         submit: { [unowned self] in naming.submit($0) },
-        storeDetail: { [unowned self] in details.write(id: $0, of: $1, $2) },
+        storeDetail: { [unowned self] id, peer, bytes in
+          details.write(id: id, of: peer.uid, in: .init(user: peer.owner, unit: peer.place), bytes)
+        },
         settings: { [unowned self] in self.settings.overrides(unit: $0, service: $1)?.json ?? "{}" },
         didConnect: { [unowned self] in naming.prepare() }, didTake: { [unowned self] in didTake($0) },
         keepUsage: { [unowned self] in details.keepUsage($0) }))
@@ -75,6 +77,8 @@ final class Agent {
   }
 
   private func write(_ lines: [PendingLine]) {
+    var lines = lines
+    ingest.account(&lines)
     written.append(lines)
     let reports = lines.compactMap(\.line)
     // With the names that the outputs get.

@@ -8,6 +8,8 @@ struct PendingLine {
   var process: Int32
   /// Nil if nothing is to be written: it only keeps its place in the order of the process's lines.
   var line: ReportLine?
-  /// The size as it came, which counts against the memory limit.
+  /// The size, which counts against the memory limit.
   var bytes: Int
+  /// The report of which this place stands for a repetition: it is not acknowledged before that is written.
+  var repeats: ReportIdentity?
 }

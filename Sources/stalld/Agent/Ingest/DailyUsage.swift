@@ -48,6 +48,15 @@ struct DailyUsage: Equatable {
     return verdict
   }
 
+  /// Corrects what was counted of a line that has become longer by its names, or was shortened.
+  mutating func correct(by bytes: Int, of owner: UInt32, _ place: String) {
+    guard var user = users[owner], let unit = [place, ""].first(where: { user.units[$0] != nil }) else { return }
+    user.units[unit] = max(0, user.units[unit, default: 0] + bytes)
+    user.bytes = max(0, user.bytes + bytes)
+    users[owner] = user
+    unsaved += max(0, bytes)
+  }
+
   // MARK: The file
 
   /// A line with the day, and one for each unit: user, bytes, unit.

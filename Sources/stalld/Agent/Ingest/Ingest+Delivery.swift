@@ -31,17 +31,17 @@ extension Ingest {
   }
 
   /// A line that goes nowhere; but its acknowledgement must not overtake the line that it repeats.
-  func finishAtOnce(_ connection: Connection) {
+  func finishAtOnce(_ connection: Connection, repeating repeated: ReportIdentity? = nil) {
     guard underWay > 0 else { return mark(connection) }
     // One place is enough for many: a line break is a line, too.
-    if let last = batch.last, last.connection == connection.number, last.line == nil {
+    if repeated == nil, let last = batch.last, last.connection == connection.number, last.line == nil {
       batch[batch.count - 1].number = connection.received
       return
     }
     send(
       PendingLine(
         connection: connection.number, number: connection.received, process: connection.process.peer.pid, line: nil,
-        bytes: MemoryLayout<PendingLine>.stride), of: connection)
+        bytes: MemoryLayout<PendingLine>.stride, repeats: repeated), of: connection)
   }
 
   func send(_ delivery: PendingLine, of connection: Connection?) {
@@ -76,6 +76,21 @@ extension Ingest {
     batch.reserveCapacity(min(deliveries.count, Self.batchLines))
     submitted = .now
     destination.submit(deliveries)
+  }
+
+  /// Accounts for what names have added to lines since they came, and for what was taken out of long ones.
+  func account(_ lines: inout [PendingLine]) {
+    for index in lines.indices {
+      guard let line = lines[index].line, line.bytes.count != lines[index].bytes else { continue }
+      let growth = line.bytes.count - lines[index].bytes
+      lines[index].bytes += growth
+      queuedBytes += growth
+      usage.correct(by: growth, of: Peer.owner(ofLane: line.lane) ?? line.userID, line.place)
+      guard let connection = connections[lines[index].connection] ?? leaving[lines[index].connection] else { continue }
+      connection.outstandingBytes += growth
+      connection.share.queuedBytes += growth
+      connection.share.user.queuedBytes += growth
+    }
   }
 
   /// These have arrived.

@@ -65,7 +65,7 @@ extension Ingest {
   private func accept(_ report: ReportLine, from connection: Connection) {
     guard recent.insert(report.identity) else {
       metrics.linesDuplicate()
-      return finishAtOnce(connection)
+      return finishAtOnce(connection, repeating: report.identity)
     }
     guard isWithinQuota(report, of: connection.process.peer) else { return tellOfQuota(connection) }
     enqueue(report, from: connection)
@@ -156,7 +156,7 @@ extension Ingest {
   ) throws(LineScanner.Fault) {
     guard let payload = parts.payload else { return }
     let header = try DetailHeader(UnsafeBufferPointer(rebasing: line[payload]))
-    destination.storeDetail(header.stallID, connection.process.peer.uid, Array(line[payload]))
+    destination.storeDetail(header.stallID, connection.process.peer, Array(line[payload]))
   }
 
   // MARK: Settings

@@ -23,8 +23,6 @@ struct KnownReports: Sendable {
   }
 
   private func match(_ identity: ReportIdentity) -> ReportIdentity? {
-    var roots = identity
-    roots.user = 0
-    return identities.contains(identity) ? identity : identities.contains(roots) ? roots : nil
+    [identity, identity.ofRoot].first(where: identities.contains)
   }
 }

@@ -67,7 +67,8 @@ final class LineScanner {
 
   /// Which object's members are being read.
   fileprivate enum SchemaObject {
-    case outermost, event, stall, evidence, tally, loop, service, host, process, user, executable, elsewhere
+    case outermost, event, stall, evidence, pressure, tally, loop, service, host, process, user, executable, tree
+    case elsewhere
     /// Arrays of objects, and the objects of one.
     case stack, threads, thread, frame
   }
@@ -169,11 +170,13 @@ final class LineScanner {
     case (.outermost, 4): json.is(key, "loop") ? .loop : json.is(key, "host") ? .host : .elsewhere
     case (.outermost, 5):
       json.is(key, "stall") ? .stall : json.is(key, "event") ? .event : json.is(key, "stack") ? .stack : .elsewhere
+    case (.outermost, 9): json.is(key, "call_tree") ? .tree : .elsewhere
     case (.outermost, 7):
       json.is(key, "process")
         ? .process : json.is(key, "service") ? .service : json.is(key, "threads") ? .threads : .elsewhere
     case (.stall, 8): json.is(key, "evidence") ? .evidence : .elsewhere
     case (.stall, 10): json.is(key, "suppressed") ? .tally : .elsewhere
+    case (.evidence, 8): json.is(key, "pressure") ? .pressure : .elsewhere
     case (.process, 4): isStamped && json.is(key, "user") ? .user : .elsewhere
     case (.process, 10): json.is(key, "executable") ? .executable : .elsewhere
     case (.thread, 5): json.is(key, "stack") ? .stack : .elsewhere
@@ -217,7 +220,7 @@ final class LineScanner {
       }
     case .loop:
       if json.is(key, "phase") { parts.phase = value }
-    case .evidence, .tally, .host, .executable, .stack, .threads, .frame, .elsewhere: break
+    case .evidence, .pressure, .tally, .host, .executable, .tree, .stack, .threads, .frame, .elsewhere: break
     }
   }
 

@@ -55,6 +55,9 @@ struct Peer: Sendable, Equatable {
   /// Whose lines wait for names together: those of a user's unit or container.
   var namingLane: String { "\(owner) \(place)" }
 
+  /// The ``owner`` in a ``namingLane``.
+  static func owner(ofLane lane: String) -> UInt32? { UInt32(lane.prefix { $0 != " " }) }
+
   /// For a log line.
   var description: String {
     "process \(pid) of user \(uid)" + (unit.map { " (\($0.forLog))" } ?? "")

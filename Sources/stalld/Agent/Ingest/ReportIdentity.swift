@@ -30,6 +30,13 @@ struct ReportIdentity: Hashable, Sendable {
     self.user = user
   }
 
+  /// The same of root: what root has sent is known whoever sends it again.
+  var ofRoot: ReportIdentity {
+    var identity = self
+    identity.user = 0
+    return identity
+  }
+
   /// Of a report by its event.
   init?(id: some Collection<UInt8>, event: String, sequence: UInt64, user: UInt32) {
     let own = event == "stall.fatal" ? Self.fatal : event == "stall.ended" ? Self.ended : sequence
@@ -51,9 +58,7 @@ struct RecentReports {
   /// A report from root is known, whichever user sends it again: a service may have dropped its privileges meanwhile.
   mutating func insert(_ identity: ReportIdentity?) -> Bool {
     guard let identity else { return false }
-    var roots = identity
-    roots.user = 0
-    guard identity.user == 0 || !known.contains(roots), known.insert(identity).inserted else { return false }
+    guard identity.user == 0 || !known.contains(identity.ofRoot), known.insert(identity).inserted else { return false }
     if order.count < Self.limit {
       order.append(identity)
     } else {

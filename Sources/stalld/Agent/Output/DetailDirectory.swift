@@ -8,7 +8,7 @@ final class DetailDirectory: @unchecked Sendable {
 
   /// What has been written today of whom; not a detail, but kept beside them.
   private static let usageName = "usage"
-  private static let usageLimit = 1 << 20
+  private static let usageLimit = 64 << 20
   /// Small files take space, too.
   private static let fileLimit = 1 << 16
 
@@ -60,8 +60,8 @@ final class DetailDirectory: @unchecked Sendable {
   }
 
   /// Returns the file's path, or nil if it could not be written.
-  func write(_ id: String, of user: UInt32, _ bytes: [UInt8]) -> String? {
-    let code = folder?.write(id, of: user, bytes) ?? ENOENT
+  func write(_ id: String, of user: UInt32, in share: DetailFolder.Share, _ bytes: [UInt8]) -> String? {
+    let code = folder?.write(id, of: user, in: share, bytes) ?? ENOENT
     guard code == 0 else { return fail(code) }
     hasComplained = false
     written += 1

@@ -22,10 +22,19 @@ final class DetailStore: Sendable {
   private struct Shared {
     var counters = Counters()
     var pendingBytes = 0
-    var pendingOfUser: [UInt32: Int] = [:]
+    var pendingOf: [DetailFolder.Share: Int] = [:]
+
+    /// Of a user, what is left of all; of one of its units, what is left of the user's half.
+    func hasRoom(for bytes: Int, of share: DetailFolder.Share) -> Bool {
+      let ofUser = pendingOf.reduce(0) { $0 + ($1.key.user == share.user ? $1.value : 0) }
+      let ofUnit = pendingOf[share] ?? 0
+      return pendingBytes + bytes <= DetailStore.pendingLimit
+        && (ofUser == 0 || ofUser + bytes <= DetailStore.pendingLimit - pendingBytes)
+        && (ofUnit == 0 || ofUnit + bytes <= DetailStore.pendingLimit / 2 - ofUser)
+    }
   }
 
-  /// What may wait for the disk, of one user as much as is left.
+  /// What may wait for the disk.
   private static let pendingLimit = 16 << 20
 
   private let thread = PermanentThread(name: "stalld-details")
@@ -65,31 +74,29 @@ final class DetailStore: Sendable {
 
   /// Writes the file of a user's stall, in the place of the one that it had.
   ///
-  /// On any thread, without waiting. `completion` is called, on the store's thread or at once, with the file's path, or nil if it could not be
+  /// It counts as one of `share`. On any thread, without waiting. `completion` is called, on the store's thread or at once, with the file's path, or nil if it could not be
   /// written.
   func write(
-    id: String, of user: UInt32, _ bytes: [UInt8], completion: @escaping @Sendable (String?) -> Void = { _ in }
+    id: String, of user: UInt32, in share: DetailFolder.Share, _ bytes: [UInt8],
+    completion: @escaping @Sendable (String?) -> Void = { _ in }
   ) {
     let hasRoom = shared.withLock { shared in
-      let own = shared.pendingOfUser[user, default: 0]
-      guard DetailFolder.isID(id.utf8), shared.pendingBytes + bytes.count <= Self.pendingLimit,
-        own == 0 || own + bytes.count <= Self.pendingLimit - shared.pendingBytes
-      else {
+      guard DetailFolder.isID(id.utf8), shared.hasRoom(for: bytes.count, of: share) else {
         shared.counters.dropped += 1
         return false
       }
       shared.pendingBytes += bytes.count
-      shared.pendingOfUser[user] = own + bytes.count
+      shared.pendingOf[share, default: 0] += bytes.count
       return true
     }
     let isTaken =
       hasRoom
       && thread.perform(name: "a detail file is written") { [self] in
-        let path = directory.write(id, of: user, bytes)
+        let path = directory.write(id, of: user, in: share, bytes)
         shared.withLock { shared in
           shared.pendingBytes -= bytes.count
-          let left = shared.pendingOfUser[user, default: 0] - bytes.count
-          shared.pendingOfUser[user] = left > 0 ? left : nil
+          let left = shared.pendingOf[share, default: 0] - bytes.count
+          shared.pendingOf[share] = left > 0 ? left : nil
         }
         publish()
         completion(path)

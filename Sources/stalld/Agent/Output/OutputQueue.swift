@@ -41,6 +41,9 @@ final class OutputQueue: Sendable {
 
   var count: Int { state.withLock { $0.lines.count } }
 
+  /// The lines that wait, oldest first.
+  var waiting: ArraySlice<ReportLine> { state.withLock { $0.lines.all } }
+
   var counters: OutputCounters.Output {
     state.withLock { state in
       var result = state.tally

@@ -68,11 +68,7 @@ final class OutputSet: Sendable {
     let current = state.withLock { $0.isClosed ? nil : $0.open }
     guard let current else { return }
     let (next, opened) = try prepare(settings, from: current)
-    let hasFile = settings.contains { $0.isFile }
-    for output in next {
-      output.thread.queue.isRequired = output.settings.isFile || !hasFile
-      output.thread.update(output.settings)
-    }
+    for output in next { output.thread.update(output.settings) }
     let leaving = current.map(\.thread).filter { former in !next.contains { $0.thread === former } }
     let closing = leaving.map { $0.close() }
     let deadline = Loop.Instant.now.advanced(by: Self.closeLimit)
@@ -80,7 +76,13 @@ final class OutputSet: Sendable {
     let lost = state.withLock { state -> (name: String, lines: Int)? in
       defer { state.open = next }
       // What a required one could not take goes to those that come in its place. The longest queue holds the others.
-      let unwritten = leaving.filter(\.queue.isRequired).map { ($0.queue.name, $0.queue.abandon()) }
+      var unwritten = leaving.filter(\.queue.isRequired).map { ($0.queue.name, $0.queue.abandon()) }
+      let hasFile = settings.contains { $0.isFile }
+      for output in next {
+        let (queue, isRequired) = (output.thread.queue, output.settings.isFile || !hasFile)
+        if queue.isRequired, !isRequired { unwritten.append((queue.name, queue.waiting)) }
+        queue.isRequired = isRequired
+      }
       guard let most = unwritten.max(by: { $0.1.count < $1.1.count }), !most.1.isEmpty else { return nil }
       for thread in opened { thread.append(most.1) }
       return opened.isEmpty ? (most.0, most.1.count) : nil

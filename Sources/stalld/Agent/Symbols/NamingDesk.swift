@@ -158,9 +158,8 @@ final class NamingDesk {
 
   /// Logs what a user's lines have caused, or what is wrong with the worker if no line is known for it.
   func complain(_ text: String, of lane: String? = nil) {
-    // A lane begins with its user's number.
     clientLog.say(
-      .warning, .clientContained, of: lane.flatMap { UInt32($0.prefix { $0 != " " }) },
+      .warning, .clientContained, of: lane.flatMap(Peer.owner(ofLane:)),
       about: "names-\(lane ?? "")-\(text.prefix(40))", text)
   }
 

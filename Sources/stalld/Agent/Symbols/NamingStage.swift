@@ -19,7 +19,7 @@ final class NamingStage {
 
   private struct Entry {
     var delivery: PendingLine
-    /// Nil if it only waits for earlier lines of its process.
+    /// Nil if it only waits for earlier lines of its process, or for the line that it repeats.
     var lane: String?
     var since = Loop.Instant.now
     var isReady: Bool
@@ -37,6 +37,9 @@ final class NamingStage {
   private var entries: [UInt64: Entry] = [:]
   /// The lines of each process, in order.
   private var processes: [Int32: ArraySlice<UInt64>] = [:]
+  /// Lines that want names by their identity, and the repetitions that wait for each.
+  private var originals: [ReportIdentity: UInt64] = [:]
+  private var repetitions: [UInt64: [UInt64]] = [:]
   /// All lines that want names, oldest first.
   private var order: ArraySlice<UInt64> = []
   private var nextNumber: UInt64 = 1
@@ -99,7 +102,8 @@ final class NamingStage {
     for delivery in deliveries {
       let wantsNames = wantsNames(delivery)
       if let line = delivery.line, line.lacksNames, !wantsNames { unnamed += 1 }
-      guard wantsNames || processes[delivery.process] != nil else {
+      let original = original(of: delivery)
+      guard wantsNames || original != nil || processes[delivery.process] != nil else {
         done.append(shortened(delivery))
         continue
       }
@@ -107,15 +111,22 @@ final class NamingStage {
       nextNumber += 1
       let lane = wantsNames ? delivery.line?.lane : nil
       entries[number] = Entry(
-        delivery: wantsNames ? delivery : shortened(delivery), lane: lane, isReady: !wantsNames)
+        delivery: wantsNames ? delivery : shortened(delivery), lane: lane, isReady: !wantsNames && original == nil)
       processes[delivery.process, default: []].append(number)
+      if let original { repetitions[original, default: []].append(number) }
       guard let lane else { continue }
       order.append(number)
       lanes.add(number, to: lane)
+      if let identity = delivery.line?.identity { originals[identity] = number }
     }
     work()
     passOn()
     watchTime()
+  }
+
+  /// The line that a place stands for a repetition of, if that still waits: another process may have sent it.
+  private func original(of delivery: PendingLine) -> UInt64? {
+    delivery.repeats.flatMap { originals[$0] ?? originals[$0.ofRoot] }
   }
 
   private func work() {
@@ -209,13 +220,25 @@ final class NamingStage {
     entry.isReady = true
     entries[number] = entry
     lanes.didSettle(lane)
-    let process = entry.delivery.process
-    while let first = processes[process]?.first, let entry = entries[first], entry.isReady {
-      processes[process]?.removeFirst()
-      entries[first] = nil
-      done.append(entry.delivery)
+    release(entry.delivery.process)
+  }
+
+  /// Passes on what is ready of a process, and the repetitions that waited for it.
+  private func release(_ process: Int32) {
+    var processes = [process]
+    while let process = processes.popLast() {
+      while let first = self.processes[process]?.first, let entry = entries[first], entry.isReady {
+        self.processes[process]?.removeFirst()
+        entries[first] = nil
+        done.append(entry.delivery)
+        if let identity = entry.delivery.line?.identity, originals[identity] == first { originals[identity] = nil }
+        for repetition in repetitions.removeValue(forKey: first) ?? [] {
+          entries[repetition]?.isReady = true
+          if let other = entries[repetition]?.delivery.process { processes.append(other) }
+        }
+      }
+      if self.processes[process]?.isEmpty ?? false { self.processes[process] = nil }
     }
-    if processes[process]?.isEmpty ?? false { processes[process] = nil }
   }
 
   private func giveUp(_ number: UInt64) {
