@@ -16,7 +16,7 @@ struct AgentOptions: ParsableArguments {
 
   @Option(
     help: ArgumentHelp(
-      "Where reports are written, in the place of all configured outputs: file:PATH, stdout or syslog:ADDRESS; may be repeated.",
+      "Where reports are written, in the place of all configured outputs: \(AgentSettings.Output.forms); may be repeated.",
       valueName: "output"))
   var output: [String] = []
 
