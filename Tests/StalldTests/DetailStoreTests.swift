@@ -33,7 +33,7 @@ struct DetailStoreTests {
     let told = SharedCount()
     let directory = directory
     for text in ["first", "second"] {
-      store.write(id: id(1), of: 7, Array(text.utf8)) { path in
+      store.write(id: id(1), of: 7, owner: 7, Array(text.utf8)) { path in
         if path == directory.path + "/" + String(repeating: "0", count: 30) + "11.7.json" { _ = told.add(1) }
       }
     }
@@ -51,7 +51,7 @@ struct DetailStoreTests {
   ])
   func nameThatIsNoIdentityIsRefused(id: String) throws {
     let store = try DetailStore(settings: .init(directory: directory.path))
-    store.write(id: id, of: 0, [1])
+    store.write(id: id, of: 0, owner: 0, [1])
     store.stop(within: .seconds(30))
     #expect(try names.isEmpty)
     #expect(store.counters().dropped == 1)
@@ -63,8 +63,8 @@ struct DetailStoreTests {
     let store = try DetailStore(
       settings: .init(directory: directory.path, maxAge: .seconds(10 * 86_400), maxSize: 2500))
     #expect(try names == [id(4) + ".json", id(5) + ".json"])
-    store.write(id: id(8), of: 7, [UInt8](repeating: 32, count: 1200))
-    store.write(id: id(9), of: 7, [UInt8](repeating: 32, count: 3000))
+    store.write(id: id(8), of: 7, owner: 7, [UInt8](repeating: 32, count: 1200))
+    store.write(id: id(9), of: 7, owner: 7, [UInt8](repeating: 32, count: 3000))
     store.stop(within: .seconds(30))
     #expect(try names == [id(5) + ".json", id(8) + ".7.json"])
     #expect(store.counters() == .init(written: 1, dropped: 1, removed: 5, files: 2, bytes: 2200))
@@ -73,15 +73,42 @@ struct DetailStoreTests {
   @Test func whoHasMostGivesWay() throws {
     let settings = AgentSettings.Details(directory: directory.path, maxSize: 10_000)
     var store = try DetailStore(settings: settings)
-    store.write(id: id(1), of: 1, [UInt8](repeating: 32, count: 1000))
-    for number in 10..<30 { store.write(id: id(number), of: 2, [UInt8](repeating: 32, count: 1000)) }
+    store.write(id: id(1), of: 1, owner: 1, [UInt8](repeating: 32, count: 1000))
+    for number in 10..<30 { store.write(id: id(number), of: 2, owner: 2, [UInt8](repeating: 32, count: 1000)) }
     store.stop(within: .seconds(30))
     #expect(try names == Set((21..<30).map { id($0) + ".2.json" } + [id(1) + ".1.json"]))
     // Whose they are is known to the next one, too.
     store = try DetailStore(settings: settings)
-    for number in 30..<40 { store.write(id: id(number), of: 2, [UInt8](repeating: 32, count: 1000)) }
+    for number in 30..<40 { store.write(id: id(number), of: 2, owner: 2, [UInt8](repeating: 32, count: 1000)) }
     store.stop(within: .seconds(30))
     #expect(try names == Set((31..<40).map { id($0) + ".2.json" } + [id(1) + ".1.json"]))
+  }
+
+  /// A user with many numbers (subuid(5)) has one share of the disk.
+  @Test func filesOfOneOwnerCountTogether() throws {
+    let store = try DetailStore(settings: .init(directory: directory.path, maxSize: 10_000))
+    for number in 0..<4 { store.write(id: id(number), of: 1, owner: 1, [UInt8](repeating: 32, count: 1000)) }
+    for number in 10..<20 {
+      store.write(
+        id: id(number), of: UInt32(100_000 + number), owner: 1000, [UInt8](repeating: 32, count: 1000))
+    }
+    store.stop(within: .seconds(30))
+    #expect(
+      try names == Set((0..<4).map { id($0) + ".1.json" } + (14..<20).map { id($0) + ".\(100_000 + $0).json" }))
+  }
+
+  @Test func whatWaitsOfOneOwnerCountsTogether() throws {
+    let store = try DetailStore(settings: .init(directory: directory.path))
+    let held = DispatchSemaphore(value: 0)
+    store.replace(.init(directory: directory.path)) { _ in held.wait() }
+    let large = [UInt8](repeating: 32, count: 6 << 20)
+    store.write(id: id(1), of: 100_001, owner: 1000, large)
+    store.write(id: id(2), of: 100_002, owner: 1000, large)
+    store.write(id: id(3), of: 1, owner: 1, large)
+    held.signal()
+    store.stop(within: .seconds(30))
+    #expect(try names == [id(1) + ".100001.json", id(3) + ".1.json"])
+    #expect(store.counters().dropped == 1)
   }
 
   @Test func whatIsNotOursIsNeitherFollowedNorRemoved() throws {
@@ -98,8 +125,8 @@ struct DetailStoreTests {
     let store = try DetailStore(settings: .init(directory: directory.path, maxAge: .seconds(60), maxSize: 100))
     let before = Set(foreign + [link.lastPathComponent, folder.lastPathComponent])
     #expect(try names == before)
-    store.write(id: id(2), of: 7, Array("new".utf8))
-    store.write(id: id(3), of: 7, Array("new".utf8))
+    store.write(id: id(2), of: 7, owner: 7, Array("new".utf8))
+    store.write(id: id(3), of: 7, owner: 7, Array("new".utf8))
     store.stop(within: .seconds(30))
     #expect(try names == before)
     #expect(try String(contentsOf: outside, encoding: .utf8) == "kept")

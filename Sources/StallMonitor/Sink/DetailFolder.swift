@@ -20,6 +20,8 @@ package final class DetailFolder {
   private struct Entry {
     var id: String
     var user: UInt32?
+    /// Whose share it counts in.
+    var owner: UInt32?
     /// When it was last written.
     var time: timespec
     var size: Int
@@ -34,7 +36,7 @@ package final class DetailFolder {
   private let descriptor: Int32
   // Oldest first.
   private var entries: [Entry] = []
-  private var bytesOfUser: [UInt32?: Int] = [:]
+  private var bytesOfOwner: [UInt32?: Int] = [:]
   /// Of all files.
   package private(set) var bytes = 0
   /// How many files have given way.
@@ -69,13 +71,14 @@ package final class DetailFolder {
 
   /// Writes the file of a stall, in the place of the one that it had; an errno value, or 0.
   ///
+  /// `user` is part of the name. The file counts in the share of `owner`, who may have many users' numbers.
   /// Waits for the disk.
-  package func write(_ id: String, of user: UInt32? = nil, _ bytes: [UInt8]) -> Int32 {
+  package func write(_ id: String, of user: UInt32? = nil, owner: UInt32? = nil, _ bytes: [UInt8]) -> Int32 {
     guard bytes.count <= limits.bytes else { return EFBIG }
     makeRoom(for: bytes.count)
     var now = timespec()
     clock_gettime(CLOCK_REALTIME, &now)
-    let entry = Entry(id: id, user: user, time: now, size: bytes.count)
+    let entry = Entry(id: id, user: user, owner: owner, time: now, size: bytes.count)
     let code = replace(entry.name, with: bytes)
     guard code == 0 else { return code }
     if let known = entries.lastIndex(where: { $0.id == id && $0.user == user }) { forget(at: known) }
@@ -89,13 +92,13 @@ package final class DetailFolder {
     DirectoryFiles.replace(name, in: descriptor, unfinished: name + Self.unfinished, with: bytes)
   }
 
-  /// Removes what is too old, and then the oldest of the user that has most, until the rest and so many bytes more are within the limits.
+  /// Removes what is too old, and then the oldest of the owner that has most, until the rest and so many bytes more are within the limits.
   package func makeRoom(for size: Int) {
     let oldest = limits.age.map { time(nil) - $0 } ?? Int.min
     while let first = entries.first, first.time.tv_sec < oldest { remove(at: 0) }
     while bytes + size > limits.bytes || entries.count >= limits.files {
-      let most = bytesOfUser.max { $0.value < $1.value }?.key
-      guard let position = entries.firstIndex(where: { $0.user == most }) else { return }
+      let most = bytesOfOwner.max { $0.value < $1.value }?.key
+      guard let position = entries.firstIndex(where: { $0.owner == most }) else { return }
       remove(at: position)
     }
   }
@@ -129,13 +132,15 @@ package final class DetailFolder {
       fstatat(descriptor, place ?? name, &status, AT_SYMLINK_NOFOLLOW) == 0, status.st_mode & S_IFMT == S_IFREG
     else { return nil }
     let user = UInt32(name.dropFirst(33).dropLast(Self.suffix.count))
-    let entry = Entry(id: String(name.prefix(32)), user: user, time: status.st_mtim, size: Int(status.st_size))
+    // The name does not have the owner: the file of an earlier run counts for the user.
+    let entry = Entry(
+      id: String(name.prefix(32)), user: user, owner: user, time: status.st_mtim, size: Int(status.st_size))
     return entry.name == name ? entry : nil
   }
 
   private func count(_ entry: Entry) {
     bytes += entry.size
-    bytesOfUser[entry.user, default: 0] += entry.size
+    bytesOfOwner[entry.owner, default: 0] += entry.size
   }
 
   private func remove(at position: Int) {
@@ -147,8 +152,8 @@ package final class DetailFolder {
   private func forget(at position: Int) {
     let entry = entries.remove(at: position)
     bytes -= entry.size
-    let left = bytesOfUser[entry.user, default: 0] - entry.size
+    let left = bytesOfOwner[entry.owner, default: 0] - entry.size
     // One with empty files still has some.
-    bytesOfUser[entry.user] = left > 0 || entries.contains { $0.user == entry.user } ? left : nil
+    bytesOfOwner[entry.owner] = left > 0 || entries.contains { $0.owner == entry.owner } ? left : nil
   }
 }

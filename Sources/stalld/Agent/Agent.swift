@@ -53,7 +53,7 @@ final class Agent {
       loop: loop, policy: settings.policy, metrics: metrics,
       destination: Ingest.Destination(
         submit: { [unowned self] in naming.submit($0) },
-        storeDetail: { [unowned self] in details.write(id: $0, of: $1, $2) },
+        storeDetail: { [unowned self] in details.write(id: $0, of: $1.uid, owner: $1.owner, $2) },
         settings: { [unowned self] in self.settings.overrides(unit: $0, service: $1)?.json ?? "{}" },
         didConnect: { [unowned self] in naming.prepare() }, didTake: { [unowned self] in didTake($0) },
         keepUsage: { [unowned self] in details.keepUsage($0) }))

@@ -155,7 +155,7 @@ extension Ingest {
   ) throws(LineScanner.Fault) {
     guard let payload = parts.payload else { return }
     let header = try DetailHeader(UnsafeBufferPointer(rebasing: line[payload]))
-    destination.storeDetail(header.stallID, connection.process.peer.uid, Array(line[payload]))
+    destination.storeDetail(header.stallID, connection.process.peer, Array(line[payload]))
   }
 
   // MARK: Settings

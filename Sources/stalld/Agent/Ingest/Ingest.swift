@@ -40,7 +40,7 @@ final class Ingest {
     /// Lines, and places of lines, in order; ``Ingest/didFinish(_:)`` is told which have arrived.
     var submit: ([PendingLine]) -> Void
     /// All samples of a stall: its id, whose it is, and the JSON object.
-    var storeDetail: (String, UInt32, [UInt8]) -> Void
+    var storeDetail: (String, Peer, [UInt8]) -> Void
     /// The settings that a host gets, as a JSON object; nil if it gets none.
     var settings: (_ unit: String?, _ service: String?) -> String?
     /// A process other than the agent has connected.

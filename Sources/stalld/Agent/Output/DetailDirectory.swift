@@ -60,8 +60,8 @@ final class DetailDirectory: @unchecked Sendable {
   }
 
   /// Returns the file's path, or nil if it could not be written.
-  func write(_ id: String, of user: UInt32, _ bytes: [UInt8]) -> String? {
-    let code = folder?.write(id, of: user, bytes) ?? ENOENT
+  func write(_ id: String, of user: UInt32, owner: UInt32, _ bytes: [UInt8]) -> String? {
+    let code = folder?.write(id, of: user, owner: owner, bytes) ?? ENOENT
     guard code == 0 else { return fail(code) }
     hasComplained = false
     written += 1

@@ -22,10 +22,10 @@ final class DetailStore: Sendable {
   private struct Shared {
     var counters = Counters()
     var pendingBytes = 0
-    var pendingOfUser: [UInt32: Int] = [:]
+    var pendingOfOwner: [UInt32: Int] = [:]
   }
 
-  /// What may wait for the disk, of one user as much as is left.
+  /// What may wait for the disk, of one owner as much as is left.
   private static let pendingLimit = 16 << 20
 
   private let thread = PermanentThread(name: "stalld-details")
@@ -65,13 +65,15 @@ final class DetailStore: Sendable {
 
   /// Writes the file of a user's stall, in the place of the one that it had.
   ///
+  /// The file has the number of `user` in its name, and counts in the share of `owner` (``Peer/owner``).
   /// On any thread, without waiting. `completion` is called, on the store's thread or at once, with the file's path, or nil if it could not be
   /// written.
   func write(
-    id: String, of user: UInt32, _ bytes: [UInt8], completion: @escaping @Sendable (String?) -> Void = { _ in }
+    id: String, of user: UInt32, owner: UInt32, _ bytes: [UInt8],
+    completion: @escaping @Sendable (String?) -> Void = { _ in }
   ) {
     let hasRoom = shared.withLock { shared in
-      let own = shared.pendingOfUser[user, default: 0]
+      let own = shared.pendingOfOwner[owner, default: 0]
       guard DetailFolder.isID(id.utf8), shared.pendingBytes + bytes.count <= Self.pendingLimit,
         own == 0 || own + bytes.count <= Self.pendingLimit - shared.pendingBytes
       else {
@@ -79,17 +81,17 @@ final class DetailStore: Sendable {
         return false
       }
       shared.pendingBytes += bytes.count
-      shared.pendingOfUser[user] = own + bytes.count
+      shared.pendingOfOwner[owner] = own + bytes.count
       return true
     }
     let isTaken =
       hasRoom
       && thread.perform(name: "a detail file is written") { [self] in
-        let path = directory.write(id, of: user, bytes)
+        let path = directory.write(id, of: user, owner: owner, bytes)
         shared.withLock { shared in
           shared.pendingBytes -= bytes.count
-          let left = shared.pendingOfUser[user, default: 0] - bytes.count
-          shared.pendingOfUser[user] = left > 0 ? left : nil
+          let left = shared.pendingOfOwner[owner, default: 0] - bytes.count
+          shared.pendingOfOwner[owner] = left > 0 ? left : nil
         }
         publish()
         completion(path)
