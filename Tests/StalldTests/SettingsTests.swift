@@ -197,6 +197,22 @@ struct SettingsTests {
     }
   }
 
+  @Test("the fuzzer begins with a file that has every setting")
+  func seedOfTheFuzzer() throws {
+    var (settings, reader) = (AgentSettings(), SettingsReader(file: "all"))
+    let seed = try Data(contentsOf: Repository.file("Tests/Fuzz/seeds/settings/all"))
+    reader.read(YAMLDocument(Array(seed)), into: &settings)
+    #expect(reader.problems == [])
+    let kinds = AgentSettings.Output.Kind.allCases
+    #expect(settings.outputs.map(\.kind) == kinds)
+    let ofOutputs = try kinds.enumerated().flatMap { index, kind in
+      try keys(of: output(kind)).map { "outputs[\(index)].\($0)" }
+    }
+    let ofServices = AgentSettings.ServiceOverride.keys.map { "services[0].\($0.name)" }
+    let names = AgentSettings.keys.map(\.name) + ofOutputs + ofServices
+    #expect(Set(names).subtracting(reader.lines.keys) == [])
+  }
+
   // MARK: Mistakes
 
   @Test func allMistakesAreNamedAtOnce() throws {
