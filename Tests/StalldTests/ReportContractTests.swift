@@ -171,15 +171,17 @@ struct ReportContractTests {
       lines.allSatisfy {
         $0.contains(#""user":{"id":"1998"},"group":{"id":"1997"}"#) && $0.contains(#""unit":"web2.service""#)
       })
-    // What it makes of the last one when the process ends.
-    var last = ReportLine.none
-    last.bytes = try Array(#require(lines.last).utf8) + [UInt8(ascii: "\n")]
+    // What it makes of each when the process ends.
     let ends = [
       ExitReason(code: 1, result: "exit-code"), ExitReason(signal: SIGKILL, result: "oom-kill"), ExitReason(),
     ]
-    let fatal = try ends.map { end in
-      let made = try #require(OpenStall(line: last, sequence: 2).fatal(exit: end))
-      return String(decoding: made.bytes.dropLast(), as: UTF8.self)
+    let fatal = try lines.flatMap { line in
+      var last = ReportLine.none
+      last.bytes = Array(line.utf8) + [UInt8(ascii: "\n")]
+      return try ends.map { end in
+        let made = try #require(OpenStall(line: last, sequence: 2).fatal(exit: end))
+        return String(decoding: made.bytes.dropLast(), as: UTF8.self)
+      }
     }
     #expect(try ReportSchema.faults(in: Data((lines + fatal).joined(separator: "\n").utf8)) == "")
   }
