@@ -182,6 +182,8 @@ fuzz: ## Unwinding, symbols and the agent's readers under libFuzzer and the addr
 	  $(wildcard Sources/CUnwind/*.c Sources/CUnwind/*/*.c)
 	$(FUZZER) -ISources/CSymbols/include -o .build/fuzz/symbols Tests/Fuzz/Symbols/symbols.c $(wildcard Sources/CSymbols/*.c)
 	$(SWIFT) build $(AGENT_FUZZER)
+	@# The shipped settings with their defaults, without the sentences.
+	sed '/^ *# [^ ]/d; s/#//' Config/stalld.yaml >.build/fuzz/settings-corpus/shipped
 	.build/fuzz/unwind -max_total_time=$$(($(FUZZ_SECONDS) / 5)) -timeout=5 -max_len=4096 \
 	  -artifact_prefix=.build/fuzz/unwind- .build/fuzz/unwind-corpus Tests/Fuzz/seeds/unwind
 	.build/fuzz/symbols -max_total_time=$$(($(FUZZ_SECONDS) / 5)) -timeout=5 -max_len=16384 \

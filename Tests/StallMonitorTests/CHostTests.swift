@@ -185,7 +185,7 @@ extension WatchedHosts {
     }
 
     /// In C11 and in C++, without a warning.
-    @Test(arguments: ["stallmonitor", "stallmonitor_uv", "stallmonitor_glib"], ["c", "c++"])
+    @Test(arguments: Repository.headersInC, ["c", "c++"])
     func headerCompiles(header: String, language: String) throws {
       let source = FileManager.default.temporaryDirectory.appending(path: "stalld-\(UUID().uuidString).\(language)")
       defer { try? FileManager.default.removeItem(at: source) }

@@ -6,15 +6,15 @@ import Testing
 struct ExamplesInCTests {
   /// A threshold in code is not changed by the agent's settings, and operators do not find out why.
   @Test func noExampleTakesTheThresholdFromTheOperator() throws {
-    let files = [
-      "README.md", "Documentation/CServices.md", "Documentation/GettingStarted/CService.md",
-      "Sources/CStallMonitor/include/stallmonitor.h", "Sources/CStallMonitor/include/stallmonitor_uv.h",
-      "Sources/CStallMonitor/include/stallmonitor_glib.h", "Examples/libuv-service/service.c",
-      "Examples/glib-service/service.c",
-    ]
-    for file in files {
-      let text = try String(contentsOf: Repository.root.appending(path: file), encoding: .utf8)
-      let calls = text.matches(of: /(?:loop_create|uv_start|glib_start)\([^)]*"requests", ([0-9]+)\)/)
+    let examples = try FileManager.default.contentsOfDirectory(atPath: Repository.file("Examples").path)
+      .map { "Examples/\($0)/service.c" }
+      .filter { FileManager.default.fileExists(atPath: Repository.file($0).path) }
+    let headers = Repository.headersInC.map { "Sources/CStallMonitor/include/\($0).h" }
+    let documents = ["README.md", "Documentation/CServices.md", "Documentation/GettingStarted/CService.md"]
+    #expect(headers.count >= 3 && examples.count >= headers.count - 1)
+    for file in documents + headers + examples {
+      let text = try String(contentsOf: Repository.file(file), encoding: .utf8)
+      let calls = text.matches(of: /(?:loop_create|[a-z]+_start)\([^)]*"requests", ([0-9]+)\)/)
       #expect(!calls.isEmpty, "\(file)")
       for call in calls { #expect(call.1 == "0", "\(file): \(call.0)") }
       #expect(!text.contains(".threshold_ms ="), "\(file)")

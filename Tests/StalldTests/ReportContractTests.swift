@@ -165,29 +165,65 @@ struct ReportContractTests {
 
   @Test("what the agent stamps into a line is of the contract")
   func stampedLinesAreReports() throws {
-    let peer = Peer(pid: 4711, uid: 998, gid: 997, cgroup: "/system.slice/web.service")
-    // A host that says itself who it is would be refused.
-    let lines = try Judge.reports("every-key").suffix(1).map { line in
-      let bytes = Array(line.utf8)
-      return try bytes.withUnsafeBufferPointer { buffer in
-        String(decoding: Stamp(peer).apply(to: buffer, try LineScanner.scan(buffer)).dropLast(), as: UTF8.self)
-      }
-    }
+    let sent = try Judge.reports("every-key").map(withoutUnit)
+    let lines = try sent.map(stamped)
     #expect(
       lines.allSatisfy {
-        $0.contains(#""user":{"id":"998"},"group":{"id":"997"}"#) && $0.contains(#""unit":"web.service""#)
+        $0.contains(#""user":{"id":"1998"},"group":{"id":"1997"}"#) && $0.contains(#""unit":"web2.service""#)
       })
-    // What it makes of the last one when the process ends.
-    var last = ReportLine.none
-    last.bytes = try Array(#require(lines.last).utf8) + [UInt8(ascii: "\n")]
+    // What it makes of each when the process ends.
     let ends = [
       ExitReason(code: 1, result: "exit-code"), ExitReason(signal: SIGKILL, result: "oom-kill"), ExitReason(),
     ]
-    let fatal = try ends.map { end in
-      let made = try #require(OpenStall(line: last, sequence: 2).fatal(exit: end))
-      return String(decoding: made.bytes.dropLast(), as: UTF8.self)
+    let fatal = try lines.flatMap { line in
+      var last = ReportLine.none
+      last.bytes = Array(line.utf8) + [UInt8(ascii: "\n")]
+      return try ends.map { end in
+        let made = try #require(OpenStall(line: last, sequence: 2).fatal(exit: end))
+        return String(decoding: made.bytes.dropLast(), as: UTF8.self)
+      }
     }
     #expect(try ReportSchema.faults(in: Data((lines + fatal).joined(separator: "\n").utf8)) == "")
+  }
+
+  @Test("the agent passes on every field of a host, but for those that it knows from the kernel")
+  func fieldsPassTheAgent() throws {
+    let full = try #require(Judge.reports("every-key").first)
+    let sent = try JSONSerialization.jsonObject(with: Data(withoutUnit(full).utf8))
+    let written = try JSONSerialization.jsonObject(with: Data(stamped(withoutUnit(full)).utf8))
+    let fields = try leaves().keys
+    #expect(fields.filter { values($0[...], of: sent).isEmpty } == ["systemd.unit"])
+    let changed = fields.filter { values($0[...], of: sent) != values($0[...], of: written) }
+    // A new field of `process` either passes `Stamp`, or comes from there and is in this list.
+    let ofTheAgent = [
+      "process.pid", "process.reported_pid", "process.user.id", "process.group.id", "process.linux.cgroup",
+      "process.exit_code", "process.exit_signal", "process.exit_result", "systemd.unit",
+    ]
+    #expect(Set(changed) == Set(ofTheAgent))
+  }
+
+  /// A line as a host sends it: one that says itself which unit it is is refused.
+  private func withoutUnit(_ line: String) -> String { line.replacing(#""systemd":{"unit":"web.service"},"#, with: "") }
+
+  /// A line as the agent writes it: of another process than the line says.
+  private func stamped(_ line: String) throws -> String {
+    let peer = Peer(pid: 4712, uid: 1998, gid: 1997, cgroup: "/system.slice/web2.service")
+    let bytes = Array(line.utf8)
+    return try bytes.withUnsafeBufferPointer { buffer in
+      String(decoding: Stamp(peer).apply(to: buffer, try LineScanner.scan(buffer)).dropLast(), as: UTF8.self)
+    }
+  }
+
+  /// What a report has at the path of a leaf of the schema, of all elements of arrays.
+  private func values(_ path: Substring, of value: Any?) -> [String] {
+    if let elements = value as? [Any] { return elements.flatMap { values(path, of: $0) } }
+    guard let object = value as? [String: Any] else { return path.isEmpty ? value.map { ["\($0)"] } ?? [] : [] }
+    // Some keys have a point.
+    if path != "log.level", let point = path.firstIndex(of: ".") {
+      let key = path[..<point].replacing("[]", with: "")
+      return values(path[path.index(after: point)...], of: object[String(key)])
+    }
+    return values("", of: object[String(path.replacing("[]", with: ""))])
   }
 
   @Test("the mapping has every field, and none that is not there")

@@ -145,7 +145,7 @@ struct SettingsTests {
   }
 
   /// A property without a row could not be set by anybody.
-  @Test func eachSettingHasARow() {
+  @Test func eachSettingHasARow() throws {
     let settings = AgentSettings()
     func count(_ group: Any) -> Int { Mirror(reflecting: group).children.count }
     func rows(_ prefix: String) -> Int { AgentSettings.keys.count { $0.name.hasPrefix(prefix) } }
@@ -155,13 +155,62 @@ struct SettingsTests {
     #expect(rows("details.") == count(settings.details))
     #expect(rows("symbolication.") == count(settings.symbolication))
     #expect(rows("metrics.") == count(settings.metrics))
-    #expect(AgentSettings.Output.File.keys.count == count(AgentSettings.Output.File()))
-    #expect(AgentSettings.Output.Syslog.keys.count == count(AgentSettings.Output.Syslog()))
+    for kind in AgentSettings.Output.Kind.allCases {
+      let output = try output(kind)
+      let properties = Mirror(reflecting: output).children.first.map { count($0.value) } ?? 0
+      #expect(keys(of: output).count == properties, "\(kind)")
+    }
     #expect(AgentSettings.ServiceOverride.keys.count == count(AgentSettings.ServiceOverride()))
     // Each row sets a property of its own.
     #expect(Set(AgentSettings.keys.map(\.name)).count == AgentSettings.keys.count)
     let groups = AgentSettings.keys.map { String($0.name.prefix { $0 != "." }) } + ["outputs", "services"]
     #expect(Set(groups) == Set(AgentSettings.groups.map(\.name)))
+  }
+
+  /// An output with the defaults of its type.
+  private func output(_ kind: AgentSettings.Output.Kind) throws -> AgentSettings.Output {
+    try #require(load("outputs: [{type: \(kind.rawValue)}]").outputs.first)
+  }
+
+  /// The keys beside `type` that the settings write of an output.
+  private func keys(of output: AgentSettings.Output) -> [String] {
+    var settings = AgentSettings()
+    settings.outputs = [output]
+    var writer = YAMLWriter()
+    settings.write(outputsTo: &writer)
+    return writer.text.matches(of: #/^    (\w+): /#.anchorsMatchLineEndings()).map { String($0.1) }
+  }
+
+  @Test("each type of output is read, written and explained, and a reload keeps it open")
+  func typesOfOutputs() throws {
+    for kind in AgentSettings.Output.Kind.allCases {
+      let output = try output(kind)
+      #expect(output.kind == kind)
+      #expect(output.isSamePlace(as: output), "\(kind)")
+      #expect(AgentSettings.Output(output.destination) == output)
+      #expect(AgentSettings.Output.forms.contains(kind.rawValue))
+      #expect(SettingsReference.file.contains("  # type: \(kind.rawValue)"))
+      let parts = SettingsManual().text.components(separatedBy: ".It Cm type\\&: ")
+      let manual = try #require(parts.first { $0.hasPrefix("\(kind.rawValue)\n") })
+      for key in keys(of: output) { #expect(manual.contains(".It Cm \(key)\n"), "\(kind).\(key)") }
+      #expect(manual.contains("takes no further keys") == keys(of: output).isEmpty)
+    }
+  }
+
+  @Test("the fuzzer begins with a file that has every setting")
+  func seedOfTheFuzzer() throws {
+    var (settings, reader) = (AgentSettings(), SettingsReader(file: "all"))
+    let seed = try Data(contentsOf: Repository.file("Tests/Fuzz/seeds/settings/all"))
+    reader.read(YAMLDocument(Array(seed)), into: &settings)
+    #expect(reader.problems == [])
+    let kinds = AgentSettings.Output.Kind.allCases
+    #expect(settings.outputs.map(\.kind) == kinds)
+    let ofOutputs = try kinds.enumerated().flatMap { index, kind in
+      try keys(of: output(kind)).map { "outputs[\(index)].\($0)" }
+    }
+    let ofServices = AgentSettings.ServiceOverride.keys.map { "services[0].\($0.name)" }
+    let names = AgentSettings.keys.map(\.name) + ofOutputs + ofServices
+    #expect(Set(names).subtracting(reader.lines.keys) == [])
   }
 
   // MARK: Mistakes
@@ -224,7 +273,7 @@ struct SettingsTests {
       "STALLD_LIMITS_MEMROY=1: no such variable; did you mean STALLD_LIMITS_MEMORY?",
       #"STALLD_SOCKET_MODE=x: allowed: a 0 and three octal digits, such as "0640""#,
       "--socket here: allowed: an absolute path of at most 107 bytes",
-      "--output file:x: allowed: file: and an absolute path; stdout; syslog: and an address (stalld.yaml(5))",
+      "--output file:x: allowed: file:PATH, stdout or syslog:ADDRESS, as in stalld.yaml(5); the path is absolute",
     ]
     for (line, other) in zip(said, expected) { #expect(line == other) }
     #expect(said.count == expected.count)

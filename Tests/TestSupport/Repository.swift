@@ -17,4 +17,13 @@ public enum Repository {
 
   /// A file or directory of the repository.
   public static func file(_ path: String) -> URL { root.appending(path: path) }
+
+  /// The headers that services in C include, without their suffix.
+  ///
+  /// `stallmonitor_errors.h` is for the library, and is not installed.
+  public static let headersInC: [String] = {
+    let names = try? FileManager.default.contentsOfDirectory(atPath: file("Sources/CStallMonitor/include").path)
+    return (names ?? []).filter { $0.hasSuffix(".h") && $0 != "stallmonitor_errors.h" }.map { String($0.dropLast(2)) }
+      .sorted()
+  }()
 }

@@ -6,6 +6,8 @@ import Synchronization
 ///
 /// The runtime keeps it in a thread-local variable. If the runtime was loaded when the process started, the variable has the same distance from the
 /// thread pointer on each thread, so that another thread can read it.
+///
+/// The search expects thread-local variables below the thread pointer (layout of x86_64); elsewhere it finds nothing.
 package struct CurrentTaskWord: Sendable, Equatable {
   /// The distance from the thread pointer: negative where thread-local variables lie below it.
   package let offset: Int64

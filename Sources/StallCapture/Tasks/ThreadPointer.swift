@@ -1,6 +1,8 @@
 import CLinux
 
 /// Finds the thread pointer of another thread of this process: the address of its structure in the C library.
+///
+/// The thread pointer is the structure's beginning, which points to itself (layout of x86_64); elsewhere it is not found.
 enum ThreadPointer {
   /// How far above a thread's outermost frame its structure is searched: thread-local variables lie between.
   private static let reach: UInt64 = 64 << 10

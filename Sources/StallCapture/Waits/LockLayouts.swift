@@ -75,8 +75,9 @@ package struct LockLayouts: Sendable {
     }
   }
 
-  /// Whether a thread's structure lies at the address: `tcb` and `self` of glibc's lead back to it (System V ABI, AMD64
-  /// supplement, thread-local storage).
+  /// Whether a thread's structure lies at the address (layout of x86_64).
+  ///
+  /// `tcb` and `self` of glibc's lead back to it (System V ABI, AMD64 supplement, thread-local storage).
   static func isThreadStructure(_ address: UInt64, in process: any ProcessAccess) -> Bool {
     guard address % 8 == 0, let head = process.load(address, as: (UInt64, UInt64, UInt64).self) else {
       return false

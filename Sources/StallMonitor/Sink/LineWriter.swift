@@ -97,11 +97,14 @@ final class LineWriter: ReportSink {
   /// Sends a line; true if it is done with.
   private func send(_ line: OutgoingLine) -> Bool {
     guard let output, output.isIntact else {
-      if case .file = destination { return false }
-      // A service that closes all descriptors has closed the destination; nobody will ever read the line.
-      lose(line)
-      output?.abandonLine()
-      return true
+      switch destination {
+      case .file: return false
+      case .descriptor:
+        // A service that closes all descriptors has closed the destination; nobody will ever read the line.
+        lose(line)
+        output?.abandonLine()
+        return true
+      }
     }
     let before = output.bytesWritten
     let outcome = output.write(line.bytes)

@@ -159,18 +159,8 @@ final class OutputSet: Sendable {
 }
 
 extension AgentSettings.Output {
-  var isFile: Bool {
-    if case .file = self { return true }
-    return false
-  }
+  var isFile: Bool { kind == .file }
 
   /// Whether two settings are of one output, which keeps its queue when the rest changes.
-  func isSamePlace(as other: AgentSettings.Output) -> Bool {
-    switch (self, other) {
-    case (.file(let one), .file(let two)): one.path == two.path
-    case (.standardOutput, .standardOutput): true
-    case (.syslog(let one), .syslog(let two)): one.address == two.address
-    default: false
-    }
-  }
+  func isSamePlace(as other: AgentSettings.Output) -> Bool { destination == other.destination }
 }

@@ -16,7 +16,7 @@ struct AgentOptions: ParsableArguments {
 
   @Option(
     help: ArgumentHelp(
-      "Write reports here instead of to the configured outputs: file:PATH, stdout or syslog:ADDRESS; may be repeated.",
+      "Write reports here instead of to the configured outputs: \(AgentSettings.Output.forms); may be repeated.",
       valueName: "output"))
   var output: [String] = []
 

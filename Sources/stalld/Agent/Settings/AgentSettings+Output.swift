@@ -71,8 +71,40 @@ extension AgentSettings.Output {
     ]
   }
 
-  /// The words for `type`.
-  static let types = ["file", "stdout", "syslog"]
+  /// The types of outputs.
+  ///
+  /// The raw value is the word for `type`, and the first word of `--output`.
+  enum Kind: String, Sendable, CaseIterable {
+    case file
+    case standardOutput = "stdout"
+    case syslog
+
+    /// What follows the word and a colon in `--output`; nil if nothing does.
+    var operand: String? {
+      switch self {
+      case .file: "PATH"
+      case .standardOutput: nil
+      case .syslog: "ADDRESS"
+      }
+    }
+  }
+
+  var kind: Kind {
+    switch self {
+    case .file: .file
+    case .standardOutput: .standardOutput
+    case .syslog: .syslog
+    }
+  }
+
+  /// The allowed values of `type`, as messages list them.
+  static let types = Kind.allCases.map(\.rawValue).joined(separator: ", ")
+
+  /// The allowed values of `--output`, as help and messages list them.
+  static var forms: String {
+    let forms = Kind.allCases.map { kind in kind.rawValue + (kind.operand.map { ":" + $0 } ?? "") }
+    return forms.dropLast().joined(separator: ", ") + " or " + forms[forms.count - 1]
+  }
 
   /// What stdout takes beside its type.
   static let standardOutputKeys: [SettingsKey<Void>] = []

@@ -41,7 +41,7 @@ extension AgentSettings {
       problems.append(
         SettingsError(
           location: .flag("--output"), value: text,
-          reason: "allowed: file: and an absolute path; stdout; syslog: and an address (stalld.yaml(5))"))
+          reason: "allowed: \(Output.forms), as in stalld.yaml(5); the path is absolute"))
     }
     if !parsed.isEmpty { outputs = parsed.compactMap(\.1) }
     return problems
@@ -73,25 +73,29 @@ extension AgentSettings {
 extension AgentSettings.Output {
   /// An output as `--output` names it, with the defaults for the rest; nil if that is none.
   init?(_ text: String) {
-    if text == "stdout" {
-      self = .standardOutput
-    } else if text.hasPrefix("file:"), let path = SettingType<String>.path.parse(String(text.dropFirst(5))) {
+    let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+    guard let kind = Kind(rawValue: String(parts[0])), (parts.count == 2) == (kind.operand != nil) else { return nil }
+    let operand = parts.count == 2 ? String(parts[1]) : ""
+    switch kind {
+    case .file:
+      guard let path = SettingType<String>.path.parse(operand) else { return nil }
       self = .file(File(path: path))
-    } else if text.hasPrefix("syslog:"),
-      let address = SyslogAddress(String(text.dropFirst(7)))
-    {
+    case .standardOutput:
+      self = .standardOutput
+    case .syslog:
+      guard let address = SyslogAddress(operand) else { return nil }
       self = .syslog(Syslog(address: address))
-    } else {
-      return nil
     }
   }
 
   /// Where it writes, as `--output` names it.
   var destination: String {
-    switch self {
-    case .file(let file): "file:" + file.path
-    case .standardOutput: "stdout"
-    case .syslog(let syslog): "syslog:" + syslog.address.description
-    }
+    let operand: String? =
+      switch self {
+      case .file(let file): file.path
+      case .standardOutput: nil
+      case .syslog(let syslog): syslog.address.description
+      }
+    return kind.rawValue + (operand.map { ":" + $0 } ?? "")
   }
 }

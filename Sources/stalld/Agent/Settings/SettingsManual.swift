@@ -11,12 +11,12 @@ struct SettingsManual {
       switch group.name {
       case "outputs":
         line(".Bl -tag -width Ds")
-        for type in AgentSettings.Output.types {
-          line(".It Cm type\\&: \(type)")
-          switch type {
-          case "file": list(AgentSettings.Output.File.keys, AgentSettings.Output.File())
-          case "syslog": list(AgentSettings.Output.Syslog.keys, AgentSettings.Output.Syslog())
-          default: say("Standard output, one JSON object per line. No further keys.")
+        for kind in AgentSettings.Output.Kind.allCases {
+          line(".It Cm type\\&: \(kind.rawValue)")
+          switch kind {
+          case .file: list(AgentSettings.Output.File.keys, AgentSettings.Output.File())
+          case .standardOutput: say("Standard output, one JSON object per line. No further keys.")
+          case .syslog: list(AgentSettings.Output.Syslog.keys, AgentSettings.Output.Syslog())
           }
         }
         line(".El")

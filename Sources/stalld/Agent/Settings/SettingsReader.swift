@@ -115,30 +115,30 @@ struct SettingsReader {
     if case .unusable = node.content { return nil }
     let types = AgentSettings.Output.types
     guard case .mapping(let entries) = node.content else {
-      refuseKind(node, place, "a mapping with its type (\(types.joined(separator: ", ")))")
+      refuseKind(node, place, "a mapping with its type (\(types))")
       return nil
     }
-    let type = entries.first { $0.key == "type" }?.value
-    switch type?.content {
-    case .scalar("file", _)?:
+    guard let type = entries.first(where: { $0.key == "type" })?.value else {
+      refuse("\(place).type", nil, line: node.line, "this key is missing; allowed: \(types)")
+      return nil
+    }
+    guard case .scalar(let word, _) = type.content, let kind = AgentSettings.Output.Kind(rawValue: word) else {
+      refuseKind(type, "\(place).type", types)
+      return nil
+    }
+    switch kind {
+    case .file:
       var file = AgentSettings.Output.File()
       read(node, AgentSettings.Output.File.keys, place: place, also: ["type"], into: &file)
       return .file(file)
-    case .scalar("stdout", _)?:
+    case .standardOutput:
       var nothing: Void = ()
       read(node, AgentSettings.Output.standardOutputKeys, place: place, also: ["type"], into: &nothing)
       return .standardOutput
-    case .scalar("syslog", _)?:
+    case .syslog:
       var syslog = AgentSettings.Output.Syslog()
       read(node, AgentSettings.Output.Syslog.keys, place: place, also: ["type"], into: &syslog)
       return .syslog(syslog)
-    case .unusable?: return nil
-    case nil:
-      refuse("\(place).type", nil, line: node.line, "this key is missing; allowed: \(types.joined(separator: ", "))")
-      return nil
-    default:
-      if let type { refuseKind(type, "\(place).type", types.joined(separator: ", ")) }
-      return nil
     }
   }
 

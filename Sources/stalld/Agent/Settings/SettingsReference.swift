@@ -48,17 +48,21 @@ enum SettingsReference {
 
   private static func outputs(_ settings: AgentSettings) -> String {
     var text = ""
-    func explain<Owner>(_ type: String, _ keys: [SettingsKey<Owner>], _ defaults: Owner) {
-      text += comment("type: \(type)" + (keys.isEmpty ? "" : ", with"), indent: "  ")
+    func explain<Owner>(_ kind: AgentSettings.Output.Kind, _ keys: [SettingsKey<Owner>], _ defaults: Owner) {
+      text += comment("type: \(kind.rawValue)" + (keys.isEmpty ? "" : ", with"), indent: "  ")
       for key in keys {
         let standard = YAMLWriter.value(key.values(defaults) ?? [], isList: key.isList)
         text += comment(
           "\(key.name): \(key.summary) \(sentence(key)) Default: \(standard).", indent: "  ")
       }
     }
-    explain("file", AgentSettings.Output.File.keys, AgentSettings.Output.File())
-    explain("stdout", AgentSettings.Output.standardOutputKeys, ())
-    explain("syslog", AgentSettings.Output.Syslog.keys, AgentSettings.Output.Syslog())
+    for kind in AgentSettings.Output.Kind.allCases {
+      switch kind {
+      case .file: explain(kind, AgentSettings.Output.File.keys, AgentSettings.Output.File())
+      case .standardOutput: explain(kind, AgentSettings.Output.standardOutputKeys, ())
+      case .syslog: explain(kind, AgentSettings.Output.Syslog.keys, AgentSettings.Output.Syslog())
+      }
+    }
     var writer = YAMLWriter()
     settings.write(outputsTo: &writer)
     // Behind the two blanks of the list.

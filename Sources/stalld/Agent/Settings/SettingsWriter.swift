@@ -22,7 +22,7 @@ extension AgentSettings {
 
   func write(outputsTo writer: inout YAMLWriter) {
     writer.begin("outputs")
-    for output in outputs { writer.element([("type", [output.type], false)] + output.entries) }
+    for output in outputs { writer.element([("type", [output.kind.rawValue], false)] + output.entries) }
   }
 
   fileprivate static func entries<Owner>(_ keys: [SettingsKey<Owner>], _ owner: Owner) -> [YAMLWriter.Entry] {
@@ -31,14 +31,6 @@ extension AgentSettings {
 }
 
 extension AgentSettings.Output {
-  var type: String {
-    switch self {
-    case .file: "file"
-    case .standardOutput: "stdout"
-    case .syslog: "syslog"
-    }
-  }
-
   fileprivate var entries: [YAMLWriter.Entry] {
     switch self {
     case .file(let file): AgentSettings.entries(File.keys, file)

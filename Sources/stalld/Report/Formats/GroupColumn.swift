@@ -20,7 +20,7 @@ struct GroupColumn: Sendable {
   struct Heading {
     var title: String
     /// What has the highest number is left out first where the terminal is narrow; 0 stays.
-    var yields = 0
+    var yields: Int
   }
 
   /// The name in JSON, and in CSV but for ``csvName(_:)``.
@@ -52,28 +52,28 @@ struct GroupColumn: Sendable {
   private static let unknownName = "(unknown)"
 
   private static let key = GroupColumn(
-    "key", .name(\.key, whenUnknown: unknownName), page: "key", heading: { Heading(title: $0.rawValue) })
+    "key", .name(\.key, whenUnknown: unknownName), page: "key", heading: { Heading(title: $0.rawValue, yields: 0) })
   private static let culprit = GroupColumn(
     "culprit", .name(\.culprit, whenUnknown: unknownName), page: nil,
-    heading: { $0 == .culprit ? nil : Heading(title: "culprit") })
+    heading: { $0 == .culprit ? nil : Heading(title: "culprit", yields: 0) })
   private static let cause = GroupColumn(
-    "cause", .text(\.cause), page: "cause", heading: { $0 == .cause ? nil : Heading(title: "cause") })
+    "cause", .text(\.cause), page: "cause", heading: { $0 == .cause ? nil : Heading(title: "cause", yields: 0) })
   private static let count = GroupColumn(
-    "count", .count(\.count), page: "count", heading: { _ in Heading(title: "stalls") })
+    "count", .count(\.count), page: "count", heading: { _ in Heading(title: "stalls", yields: 0) })
   private static let untold = GroupColumn("untold", .count(\.untold), page: "untold")
   private static let fatal = GroupColumn("fatal", .count(\.fatal), page: "fatal")
   private static let hosts = GroupColumn(
-    "hosts", .count(\.hosts), page: "hosts", heading: { _ in Heading(title: "hosts") })
+    "hosts", .count(\.hosts), page: "hosts", heading: { _ in Heading(title: "hosts", yields: 0) })
   private static let total = GroupColumn(
-    "total_ms", .milliseconds { $0.milliseconds }, page: "ms", heading: { _ in Heading(title: "total") })
+    "total_ms", .milliseconds { $0.milliseconds }, page: "ms", heading: { _ in Heading(title: "total", yields: 0) })
   private static let p50 = GroupColumn(
-    "p50_ms", .milliseconds { $0.percentiles?.p50 }, page: "p50", heading: { _ in Heading(title: "p50") })
+    "p50_ms", .milliseconds { $0.percentiles?.p50 }, page: "p50", heading: { _ in Heading(title: "p50", yields: 0) })
   private static let p95 = GroupColumn(
     "p95_ms", .milliseconds { $0.percentiles?.p95 }, page: "p95", heading: { _ in Heading(title: "p95", yields: 3) })
   private static let p99 = GroupColumn(
     "p99_ms", .milliseconds { $0.percentiles?.p99 }, page: "p99", heading: { _ in Heading(title: "p99", yields: 1) })
   private static let longest = GroupColumn(
-    "max_ms", .milliseconds { $0.longest }, page: "max", heading: { _ in Heading(title: "max") })
+    "max_ms", .milliseconds { $0.longest }, page: "max", heading: { _ in Heading(title: "max", yields: 0) })
   private static let first = GroupColumn(
     "first_seen", .time(\.first), page: "first", heading: { _ in Heading(title: "first seen (UTC)", yields: 4) })
   private static let last = GroupColumn(
