@@ -11,7 +11,7 @@ extension LockHolder {
     package var function: Function
 
     /// Which function's frame the waiter's stack must have.
-    package enum Function { case any, mutex, readLock, writeLock, join }
+    package enum Function { case any, mutex, readLock, writeLock }
   }
 
   /// Finds the thread that `waiter` may wait for, or nil.

@@ -21,7 +21,6 @@ extension LockHolder.Candidate {
     // Nothing but the function tells these words from others.
     case .readLock: return names.contains { $0.contains("pthread_rwlock_") && $0.contains("rdlock") }
     case .writeLock: return names.contains { $0.contains("pthread_rwlock_") && $0.contains("wrlock") }
-    case .join: return names.contains { $0.hasPrefix("pthread_") && $0.contains("join") }
     }
   }
 }
