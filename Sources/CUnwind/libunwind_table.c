@@ -94,7 +94,7 @@ const char *cunwind_load(void) {
   libunwind.loaded = true;
   if (!cunwind_learn_table_layout()) {
     libunwind.loaded = false;
-    return CUNWIND_LIBUNWIND " does not read unwind tables as its versions 1.3 to 1.8 do";
+    return "libunwind does not read unwind tables as its versions 1.3 to 1.8 do";
   }
   cunwind_arch_learn_cancellable();
   return NULL;

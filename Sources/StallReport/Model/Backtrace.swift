@@ -68,6 +68,9 @@ package enum CaptureFailure: String, Sendable, Error {
   case noMemory = "there was no memory for it when the turn was found to be late"
   case notWanted = "the thread runs, and the agent's settings have running threads not sampled (captures: blocked-only)"
   case noUnwinder = "libunwind is not installed"
+  // As the C code says it.
+  case unknownUnwinder = "libunwind does not read unwind tables as its versions 1.3 to 1.8 do"
+  case unknownArchitecture = "there are no stacks on this architecture"
   case shortCallouts = "the callouts that were met had not lasted for half of the threshold"
   case severalJobs =
     "the thread may have run several jobs of an actor one after the other, and which one took long is not known"
