@@ -76,7 +76,9 @@ public final class StallMonitor: Sendable {
   ) throws(StallMonitorError) -> LoopWatch { throw .notWatching }
 }
 
-/// A loop that is watched by heartbeats. No value of it exists on this platform.
+/// A loop that is watched by heartbeats.
+///
+/// No value of it exists on this platform.
 public final class LoopHeartbeat: Sendable {
   private init() {}
   /// Does nothing.
@@ -85,7 +87,9 @@ public final class LoopHeartbeat: Sendable {
   public func end() {}
 }
 
-/// A loop that is watched. No value of it exists on this platform.
+/// A loop that is watched.
+///
+/// No value of it exists on this platform.
 public final class LoopWatch: Sendable {
   /// The loop's name.
   public let name: String
