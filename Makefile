@@ -32,7 +32,7 @@ MATRIX_SCENARIOS ?=
 # `make corpus CORPUS=short` runs two builds of each program instead of all; CORPUS=update records what is reported now.
 CORPUS ?= full
 
-.PHONY: demo test test-shared-agent test-long matrix corpus test-fleet test-integrations test-traits test-pictures install install-library agent deb test-deb examples fuzz sanitize structure bench bench-monitor bench-capture bench-loop bench-nio bench-hummingbird bench-report bench-agent lint format clean
+.PHONY: demo test test-shared-agent test-long test-platforms matrix corpus test-fleet test-integrations test-traits test-pictures install install-library agent deb test-deb examples fuzz sanitize structure bench bench-monitor bench-capture bench-loop bench-nio bench-hummingbird bench-report bench-agent lint format clean
 
 demo: ## A host with known stalls: report lines on standard output, an account on standard error.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES)
@@ -68,6 +68,15 @@ corpus: ## The corpus of stalls: responsible function, cause, fingerprint and me
 	@scripts/install-dependencies $(LIBRARIES) $(C_HOSTS) binutils libstdc++-12-dev
 	scripts/build-c-library "$(CURDIR)/.build/c-library/root"
 	scripts/run-corpus --$(CORPUS)
+
+# trixie, sid, bullseye, or `--short`.
+PLATFORMS ?=
+
+test-platforms: ## Captures on other Debian suites, in chroots under .build/platforms (2 GB; PLATFORMS=--short: trixie alone). As root.
+	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES)
+	$(SWIFT) build --build-tests
+	[ "$(PLATFORMS)" = --short ] || scripts/build-c-library >/dev/null
+	scripts/test-platforms $(PLATFORMS)
 
 test-fleet: ## The queries for a fleet on ClickHouse, which is 900 MB; on DuckDB they are part of `make test`.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES) $(JUDGES) $(C_HOSTS)

@@ -127,3 +127,36 @@ let package = Package(
   ],
   swiftLanguageModes: [.v6]
 )
+
+// On another platform than Linux the library is a monitor that watches nothing, without a C target. The manifest sees the platform that builds:
+// STALLMONITOR_PLATFORM=linux is for building for Linux elsewhere, and =other shows the other form on Linux.
+#if os(Linux)
+let builtFor = Context.environment["STALLMONITOR_PLATFORM"] ?? "linux"
+#else
+let builtFor = Context.environment["STALLMONITOR_PLATFORM"] ?? "other"
+#endif
+
+if builtFor != "linux" {
+  package.platforms = [.macOS(.v13)]
+  package.products = [
+    .library(name: "LoopEngine", targets: ["LoopEngine"]), .library(name: "StallMonitor", targets: ["StallMonitor"]),
+  ]
+  let packages = package.targets.first { $0.name == "StallMonitor" }?.dependencies.filter {
+    if case .productItem = $0 { true } else { false }
+  }
+  package.targets = [
+    // Compiles nowhere, and says why.
+    .target(name: "LoopEngine", path: "Sources/LoopEngineElsewhere"),
+    .target(
+      name: "StallMonitor", dependencies: packages ?? [], path: "Sources",
+      sources: [
+        "StallMonitorElsewhere", "StallMonitor/Actions/StallAction.swift",
+        "StallMonitor/Configuration/Configuration.swift",
+        "StallMonitor/Configuration/ConfigurationCheck.swift",
+        "StallMonitor/Configuration/SettingLimits.swift", "StallMonitor/Configuration/SinkForm.swift",
+        "StallMonitor/Diagnostics/StateNote.swift", "StallMonitor/Ecosystem/StallMonitorConfiguration+Logger.swift",
+        "StallMonitor/Ecosystem/StallMonitorService.swift", "StallMonitor/Heartbeat/HeartbeatLoop.swift",
+        "StallMonitor/Telemetry/Telemetry.swift",
+      ]),
+  ]
+}

@@ -1,5 +1,6 @@
 // What libunwind reads through: registers and stack of the copy, and memory outside of it through the kernel.
 #define _GNU_SOURCE
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,6 +89,9 @@ static int access_fpreg(unw_addr_space_t space, unw_regnum_t number, unw_fpreg_t
   return -UNW_EBADREG;
 }
 
+// Where `unw_dyn_info_t` goes on after `pad`: with `load_offset`, or, in libunwind 1.3, with the table's place.
+#define AFTER_PAD (offsetof(unw_dyn_info_t, pad) + sizeof(int32_t))
+
 int cunwind_find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t *info, int need_unwind_info,
                           void *argument) {
   cunwind_unwinder *u = argument;
@@ -100,16 +104,22 @@ int cunwind_find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_
     u->guessed = true;
     return -UNW_ENOINFO;
   }
-  unw_dyn_info_t table;
-  memset(&table, 0, sizeof table);
-  table.format = UNW_INFO_FORMAT_REMOTE_TABLE;
-  table.start_ip = mapping.start;
-  table.end_ip = mapping.end;
-  table.u.rti.segbase = mapping.eh_frame_header;
-  table.u.rti.table_data = mapping.eh_frame_header + CUNWIND_TABLE_HEADER;
+  unw_dyn_remote_table_info_t place;
+  memset(&place, 0, sizeof place);
+  place.segbase = mapping.eh_frame_header;
+  place.table_data = mapping.eh_frame_header + CUNWIND_TABLE_HEADER;
   // In words of 8 bytes, and an entry is two of 4.
-  table.u.rti.table_len = count;
-  int result = libunwind.dwarf_search_unwind_table(space, ip, &table, info, need_unwind_info, argument);
+  place.table_len = count;
+  union {
+    unw_dyn_info_t info;
+    unsigned char bytes[sizeof(unw_dyn_info_t) + sizeof(unw_word_t)];
+  } table;
+  memset(&table, 0, sizeof table);
+  table.info.format = UNW_INFO_FORMAT_REMOTE_TABLE;
+  table.info.start_ip = mapping.start;
+  table.info.end_ip = mapping.end;
+  memcpy(table.bytes + AFTER_PAD + (libunwind.has_load_offset ? sizeof(unw_word_t) : 0), &place, sizeof place);
+  int result = libunwind.dwarf_search_unwind_table(space, ip, &table.info, info, need_unwind_info, argument);
   if (result < 0) u->guessed = true;
   return result;
 }
@@ -138,7 +148,13 @@ cunwind_unwinder *cunwind_unwinder_create(void) {
   if (!libunwind.loaded) return NULL;
   cunwind_unwinder *u = calloc(1, sizeof *u);
   if (u == NULL) return NULL;
-  unw_accessors_t accessors = {
+  // libunwind copies as many accessors as its own version has, and skips optional ones that are NULL.
+  union {
+    unw_accessors_t named;
+    void *room[32];
+  } accessors;
+  memset(&accessors, 0, sizeof accessors);
+  accessors.named = (unw_accessors_t){
       .find_proc_info = cunwind_find_proc_info,
       .put_unwind_info = put_unwind_info,
       .get_dyn_info_list_addr = get_dyn_info_list_addr,
@@ -148,7 +164,7 @@ cunwind_unwinder *cunwind_unwinder_create(void) {
       .resume = resume,
       .get_proc_name = get_proc_name,
   };
-  u->space = libunwind.create_addr_space(&accessors, 0);
+  u->space = libunwind.create_addr_space(&accessors.named, 0);
   if (u->space == NULL) {
     free(u);
     return NULL;
@@ -163,7 +179,34 @@ void cunwind_unwinder_destroy(cunwind_unwinder *u) {
   free(u);
 }
 
-void cunwind_unwinder_flush(cunwind_unwinder *u) { libunwind.flush_cache(u->space, 0, 0); }
+void cunwind_unwinder_flush(cunwind_unwinder *u) {
+  libunwind.flush_cache(u->space, 0, 0);
+  cunwind_refresh_mappings(true);
+}
+
+static bool finds_function(cunwind_unwinder *u, uint64_t address) {
+  static const cunwind_snapshot none;
+  unw_proc_info_t procedure;
+  memset(&procedure, 0, sizeof procedure);
+  u->snapshot = &none;
+  u->loads_left = CUNWIND_STEP_LOADS;
+  return cunwind_find_proc_info(u->space, address, &procedure, 0, u) >= 0 &&
+         procedure.start_ip == cunwind_function_start(address);
+}
+
+bool cunwind_learn_table_layout(void) {
+  uint64_t function = (uint64_t)(uintptr_t)libunwind.create_addr_space;
+  cunwind_unwinder *u = cunwind_unwinder_create();
+  if (u == NULL) return false;
+  libunwind.has_load_offset = true;
+  bool is_known = finds_function(u, function);
+  if (!is_known) {
+    libunwind.has_load_offset = false;
+    is_known = finds_function(u, function);
+  }
+  cunwind_unwinder_destroy(u);
+  return is_known;
+}
 
 bool cunwind_has_unwind_information(cunwind_unwinder *u, uint64_t address) {
   unw_proc_info_t procedure;

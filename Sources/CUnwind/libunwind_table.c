@@ -14,6 +14,8 @@
 
 #if CUNWIND_HAS_STACKS
 
+#include "unwinder.h"
+
 struct libunwind_table libunwind;
 
 #define TEXT_OF(name) #name
@@ -90,6 +92,11 @@ const char *cunwind_load(void) {
 #undef X
   if (!refuse_mincore_to(library)) return CUNWIND_LIBUNWIND " calls mincore, and the call cannot be intercepted";
   libunwind.loaded = true;
+  if (!cunwind_learn_table_layout()) {
+    libunwind.loaded = false;
+    return "libunwind does not read unwind tables as its versions 1.3 to 1.8 do";
+  }
+  cunwind_arch_learn_cancellable();
   return NULL;
 }
 

@@ -23,6 +23,8 @@ extern int UNW_OBJ(dwarf_search_unwind_table)(unw_addr_space_t, unw_word_t, unw_
 
 struct libunwind_table {
   bool loaded;
+  // Whether `unw_dyn_info_t` has `load_offset`; libunwind 1.3 has none.
+  bool has_load_offset;
 #define X(name) __typeof__(&UNW_OBJ(name)) name;
   LIBUNWIND_FUNCTIONS(X)
 #undef X

@@ -42,7 +42,11 @@ static void read_build_id(const cunwind_module *found, cunwind_module *module) {
 
 bool cunwind_find_module(uint64_t address, cunwind_module *module) {
   struct cunwind_mapping mapping;
-  if (!cunwind_find_mapping(address, &mapping)) return false;
+  if (!cunwind_find_mapping(address, &mapping)) {
+    // It may have been loaded since the last refresh.
+    cunwind_refresh_mappings(false);
+    if (!cunwind_find_mapping(address, &mapping)) return false;
+  }
   module->start = mapping.start;
   module->end = mapping.end;
   // The link map may be freed by a dlclose at any moment, so it is read as foreign memory.

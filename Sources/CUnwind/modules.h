@@ -1,7 +1,6 @@
 // Where modules and their unwind tables lie.
 #pragma once
 
-#include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -13,22 +12,17 @@ struct cunwind_mapping {
   uint64_t link_map;
 };
 
-// Finds the module that holds `address`. Lock-free (glibc's `_dl_find_object`, since 2.35); the only place that asks.
-static inline bool cunwind_find_mapping(uint64_t address, struct cunwind_mapping *mapping) {
-  struct dl_find_object object;
-  if (_dl_find_object((void *)(uintptr_t)address, &object) != 0) return false;
-  mapping->start = (uint64_t)(uintptr_t)object.dlfo_map_start;
-  mapping->end = (uint64_t)(uintptr_t)object.dlfo_map_end;
-  mapping->eh_frame_header = (uint64_t)(uintptr_t)object.dlfo_eh_frame;
-  mapping->link_map = (uint64_t)(uintptr_t)object.dlfo_link_map;
-  return true;
-}
-
 // The header's bytes in front of its binary search table, which has entries of 8 bytes: a function's beginning and its
 // description, both relative to the header.
 #define CUNWIND_TABLE_HEADER 12u
 
 #pragma GCC visibility push(hidden)
+
+// Finds the module that holds `address`, without the loader's lock. Not for a signal handler. The first call looks up
+// symbols, which takes that lock.
+bool cunwind_find_mapping(uint64_t address, struct cunwind_mapping *mapping);
+// Reads the loader's list again where `_dl_find_object` is missing; all of it if `forgets`.
+void cunwind_refresh_mappings(bool forgets);
 
 // Reads how many entries the table of an .eh_frame_hdr has (Linux Standard Base, "Exception Frames"). False
 // unless it is version 1, with pointers encoded as 1b (pc-relative sdata4), the count as 03 (udata4) and the table as 3b

@@ -88,6 +88,7 @@ cunwind_backtrace cunwind_unwind(cunwind_unwinder *u, const cunwind_snapshot *sn
   memset(u->page_address, 0, sizeof u->page_address);
   u->table_start = u->table_end = 0;
   u->snapshot = snapshot;
+  cunwind_refresh_mappings(false);
   u->read_live = false;
   memcpy(u->registers, snapshot->registers, sizeof u->registers);
   u->known = snapshot->known;
@@ -100,6 +101,9 @@ cunwind_backtrace cunwind_unwind(cunwind_unwinder *u, const cunwind_snapshot *sn
   // A linkage table's entry is no function: the caller is about to call.
   if (w.result.count > 1 && frames[1].is_return_address && cunwind_arch_is_in_linkage_table(u, frames[0].address))
     memmove(frames, frames + 1, --w.result.count * sizeof *frames);
+  size_t left_out = cunwind_arch_count_cancellable(frames, w.result.count);
+  w.result.count -= left_out;
+  memmove(frames, frames + left_out, w.result.count * sizeof *frames);
   w.result.read_live = u->read_live;
   struct cunwind_mapping mapping;
   w.result.is_outside_modules =

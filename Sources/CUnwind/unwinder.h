@@ -64,6 +64,8 @@ bool cunwind_read_word(cunwind_unwinder *u, uint64_t address, uint64_t *value);
 // libunwind's accessor for a function's unwind information. `argument` is the unwinder. Negative if there is none.
 int cunwind_find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t *info, int need_unwind_info,
                            void *argument);
+// Finds out how this libunwind lays out a table's place, by looking up a function of its own. False if it finds none.
+bool cunwind_learn_table_layout(void);
 bool cunwind_has_unwind_information(cunwind_unwinder *u, uint64_t address);
 // Adds the frame that the cursor stands at.
 void cunwind_add_frame(cunwind_unwinder *u, struct cunwind_walk *w, uint64_t ip, uint64_t sp, bool is_return_address);
@@ -87,6 +89,10 @@ bool cunwind_arch_step_over_signal(cunwind_unwinder *u, struct cunwind_walk *w);
 bool cunwind_arch_step_over_gap(cunwind_unwinder *u, struct cunwind_walk *w);
 // Goes on from a frame that needs a frame pointer, with the first value that leads to the outermost frame.
 void cunwind_arch_walk_with_frame_pointer(cunwind_unwinder *u, struct cunwind_walk *w);
+// Finds out by which functions the C library makes cancellable system calls. It takes the loader's lock.
+void cunwind_arch_learn_cancellable(void);
+// How many of the innermost frames are those functions, which have no names.
+size_t cunwind_arch_count_cancellable(const cunwind_frame *frames, size_t count);
 // Whether `ip` lies in a procedure linkage table: on its way from a call to the function that is called.
 bool cunwind_arch_is_in_linkage_table(cunwind_unwinder *u, uint64_t ip);
 

@@ -1,4 +1,5 @@
 import Foundation
+import StallReport
 import TestSupport
 import Testing
 
@@ -15,5 +16,15 @@ struct ArchitectureTests {
       compiler,
       ["-fsyntax-only", "-Werror", "-DCUNWIND_UNKNOWN_ARCHITECTURE", "-I\(folder.path)/include"] + sources)
     #expect(compiled.status == 0, "\(compiled.errors)")
+  }
+
+  @Test("A report says in the words of the C code why there are no stacks")
+  func wordsAreTheSame() throws {
+    for (file, failure) in [
+      ("unsupported.c", CaptureFailure.unknownArchitecture), ("libunwind_table.c", .unknownUnwinder),
+    ] {
+      let source = try String(contentsOf: Repository.file("Sources/CUnwind/\(file)"), encoding: .utf8)
+      #expect(source.contains("return \"\(failure.rawValue)\";"))
+    }
   }
 }

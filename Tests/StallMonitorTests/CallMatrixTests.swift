@@ -54,6 +54,8 @@ extension CapturesInThisProcess {
       let name = String(cString: victim_call_name(index))
       let unwatched = make(index)
       let capture = ThreadCapture()
+      // The first preparation of a process takes longer than some calls.
+      capture.prepareThread()
       var stacks = 0
       var lost: [CaptureFailure] = []
       let watched = make(index) { thread, isDone in

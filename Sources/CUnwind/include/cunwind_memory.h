@@ -34,13 +34,16 @@ typedef struct cunwind_module {
   char path[CUNWIND_PATH_MAX];
 } cunwind_module;
 
-/// Finds the module that holds the code address `address`; lock-free (glibc's `_dl_find_object`), so it works while
+/// Finds the module that holds the code address `address`, without the loader's lock, so it works while
 /// another thread is inside `dlopen`. Costs a few system calls; callers cache by range.
 /// @return false if no module holds the address; `module` is then undefined.
 bool cunwind_find_module(uint64_t address, cunwind_module *module);
 
 /// Where the function begins that holds the code address `address`, by the module's unwind table; 0 if that
-/// does not say. Lock-free as well, and reads some twenty words.
+/// does not say. Without the loader's lock as well; it reads some twenty words.
 uint64_t cunwind_function_start(uint64_t address);
+
+/// Makes modules be found as on a C library without `_dl_find_object` (before glibc 2.35), by the loader's list. For tests.
+void cunwind_use_module_list(bool use);
 
 #endif

@@ -9,7 +9,12 @@
 
 #if CUNWIND_HAS_STACKS && defined(__x86_64__)
 
+#include "cancellable.h"
 #include "cunwind_timer.h"
+
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
 
 #define UNSANITIZED __attribute__((no_sanitize("address", "thread")))
 
@@ -37,13 +42,15 @@ UNSANITIZED void cunwind_arch_copy_registers(const ucontext_t *context, uint64_t
     registers[i] = (uint64_t)context->uc_mcontext.gregs[dwarf_to_greg[i]];
 }
 
+// close has released its descriptor before it fails with EINTR: repeated, it would close what another thread has
+// opened.
+UNSANITIZED static bool is_repeatable(int64_t number) { return number != SYS_close && number != SYS_close_range; }
+
 bool cunwind_is_interrupted_syscall(uint64_t rax, const unsigned char code[7]) {
   if (rax != (uint64_t)-EINTR || code[0] != 0xb8 || code[5] != 0x0f || code[6] != 0x05) return false;
   int32_t number;
   memcpy(&number, code + 1, sizeof number);
-  // close has released its descriptor before it fails with EINTR: repeated, it would close what another thread has
-  // opened.
-  return number != SYS_close && number != SYS_close_range;
+  return is_repeatable(number);
 }
 
 // How many bytes of instructions lead from loading the number of an interrupted system call to `rip`; 0 if it is none.
@@ -60,9 +67,35 @@ UNSANITIZED static unsigned call_length(uint64_t rax, uint64_t rip) {
   return cunwind_is_interrupted_syscall(rax, joined) ? 11 : 0;
 }
 
+UNSANITIZED static bool read_word(uint64_t address, int64_t *word) {
+  return cunwind_checked_copy(word, address, sizeof *word) == sizeof *word;
+}
+
+// Since glibc 2.41 no register has the number of an interrupted cancellable call, but the caller's frame has it.
+UNSANITIZED static bool restart_cancellable(greg_t *gregs) {
+  uint64_t rip = (uint64_t)gregs[REG_RIP], rsp = (uint64_t)gregs[REG_RSP];
+  int64_t number, returns_to;
+  if (rip == cunwind_cancellable.inner_call_end) {
+    if (!read_word(rsp, &returns_to) || (uint64_t)returns_to != cunwind_cancellable.inner_returns_to) return false;
+    if (!read_word(rsp + cunwind_cancellable.number_offset, &number) || !is_repeatable(number)) return false;
+    gregs[REG_RAX] = number;
+    gregs[REG_RIP] -= 2;
+    return true;
+  }
+  // `mov displacement(%rsp),%rax; syscall` in a process without threads.
+  unsigned char code[7];
+  if (cunwind_checked_copy(code, rip - sizeof code, sizeof code) != sizeof code) return false;
+  if (code[0] != 0x48 || code[1] != 0x8b || code[2] != 0x44 || code[3] != 0x24) return false;
+  if (code[5] != 0x0f || code[6] != 0x05) return false;
+  if (!read_word(rsp + code[4], &number) || !is_repeatable(number)) return false;
+  gregs[REG_RIP] -= 7;
+  return true;
+}
+
 UNSANITIZED void cunwind_arch_restart_call(ucontext_t *context) {
   greg_t *gregs = context->uc_mcontext.gregs;
   if ((uint64_t)gregs[REG_RAX] != (uint64_t)-EINTR) return;
+  if (cunwind_cancellable.inner != 0 && restart_cancellable(gregs)) return;
   gregs[REG_RIP] -= call_length((uint64_t)gregs[REG_RAX], (uint64_t)gregs[REG_RIP]);
 }
 

@@ -26,6 +26,8 @@ package final class ThreadCapture {
   private(set) var usesPerf = false
   /// Whether threads that run are sampled; without that no thread gets a signal or a perf event.
   package var samplesRunningThreads = true
+  // Why there is no unwinder, where there is none.
+  private let noStack: CaptureFailure
   private let frames: UnsafeMutablePointer<cunwind_frame>
   private let asyncCallers = UnsafeMutableBufferPointer<UInt64>.allocate(capacity: AsyncCallers.limit)
   // Descriptors of the capture are one thread's.
@@ -38,7 +40,9 @@ package final class ThreadCapture {
   /// - Parameter mayUsePerf: False for tests of the timer alone.
   package init(mayUsePerf: Bool = true) {
     isPerfWanted = mayUsePerf
-    unwinder = cunwind_load() == nil ? cunwind_unwinder_create() : nil
+    let problem = cunwind_load()
+    unwinder = problem == nil ? cunwind_unwinder_create() : nil
+    noStack = problem.flatMap { CaptureFailure(rawValue: String(cString: $0)) } ?? .noUnwinder
     frames = .allocate(capacity: Self.frameLimit)
   }
 
@@ -224,7 +228,7 @@ package final class ThreadCapture {
   private static let perfStackLimit: UInt64 = 65_000
 
   private func unwind(_ snapshot: inout cunwind_snapshot) -> BufferedStack {
-    guard let unwinder else { return BufferedStack(failure: .noUnwinder) }
+    guard let unwinder else { return BufferedStack(failure: noStack) }
     let result = cunwind_unwind(unwinder, &snapshot, frames, Self.frameLimit)
     return BufferedStack(
       count: result.count, isApproximate: result.approximate, isTruncated: result.end != CUNWIND_END_OUTERMOST,

@@ -13,7 +13,7 @@ struct LockSearch {
   func candidate() -> Candidate? {
     if futex.isPriorityInheriting { return inheriting() }
     guard futex.isWait else { return nil }
-    return mutex() ?? readWriteLock() ?? stream() ?? joined() ?? queue()
+    return mutex() ?? readWriteLock() ?? stream() ?? joined() ?? joinedByState() ?? queue()
   }
 
   /// A candidate, if the thread lives.
@@ -92,6 +92,25 @@ struct LockSearch {
       process.load(futex.address, as: UInt32.self) == futex.value, isThreadStructure(futex.address &- offset)
     else { return nil }
     return alive(futex.value, .thread)
+  }
+
+  /// Since glibc 2.43 pthread_join(3) waits on a state word of the thread's structure instead.
+  ///
+  /// Of the words there only this one is a futex that is not private, because the kernel wakes its waiters. The structure is
+  /// aligned to 64 bytes.
+  private func joinedByState() -> Candidate? {
+    guard !futex.isPrivate, let offset = layouts.threadID,
+      process.load(futex.address, as: UInt32.self) == futex.value
+    else { return nil }
+    let nearest = futex.address & ~63
+    for structure in stride(from: nearest, through: nearest &- min(nearest, 2048), by: -64)
+    where isThreadStructure(structure) {
+      guard let id = process.load(structure &+ offset, as: UInt32.self), id != UInt32(bitPattern: waiter) else {
+        return nil
+      }
+      return alive(id, .thread)
+    }
+    return nil
   }
 
   /// What `dispatch_sync` waits with lies on the waiter's stack (libdispatch, src/inline_internal.h and queue_internal.h,

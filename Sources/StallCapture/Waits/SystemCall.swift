@@ -206,6 +206,8 @@ package struct SystemCall {
     var isPriorityInheriting: Bool
     /// FUTEX_WAIT, with or without a bit set.
     var isWait: Bool
+    /// FUTEX_PRIVATE_FLAG: no other process and not the kernel wakes the waiter.
+    var isPrivate: Bool
     var hasTimeout: Bool
   }
 
@@ -218,6 +220,7 @@ package struct SystemCall {
     return Futex(
       address: call.arguments.0, value: UInt32(truncatingIfNeeded: call.arguments.2),
       isPriorityInheriting: operation == 6 || operation == 13, isWait: operation == 0 || operation == 9,
+      isPrivate: call.arguments.1 & 128 != 0,
       hasTimeout: call.arguments.3 != 0)
   }
 

@@ -1,5 +1,3 @@
-import StallCapture
-
 /// What a monitor watches for, and where its reports go.
 ///
 /// Each property has an environment variable of the same meaning, which wins over the value in code: an operator can
@@ -158,8 +156,6 @@ public enum StallMonitorError: Error, Sendable, Equatable, CustomStringConvertib
   case notWatching
   /// The process has no CoreFoundation, and so none of its run loops.
   case noCoreFoundation
-
-  init(_ failure: OwnThreads.Failure) { self = .noThread(code: failure.code) }
 
   /// The error in one line for people.
   public var description: String {

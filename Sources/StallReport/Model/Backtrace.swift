@@ -68,6 +68,9 @@ package enum CaptureFailure: String, Sendable, Error {
   case noMemory = "no memory was available for the stack when the turn was found late"
   case notWanted = "the thread is running, and the agent's settings exclude running threads (captures: blocked-only)"
   case noUnwinder = "libunwind is not installed"
+  // As the C code says it.
+  case unknownUnwinder = "libunwind does not read unwind tables as its versions 1.3 to 1.8 do"
+  case unknownArchitecture = "there are no stacks on this architecture"
   case shortCallouts = "the sampled callouts had each taken less than half of the threshold"
   case severalJobs =
     "the thread may have run several jobs of an actor in sequence, and the slow one is not known"

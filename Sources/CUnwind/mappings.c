@@ -1,0 +1,166 @@
+// Which module holds an address: by glibc's `_dl_find_object` (since 2.35), or else by a copy of the loader's list.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "cunwind_memory.h"
+#include "modules.h"
+
+// `struct dl_find_object` of dlfcn.h, which older headers lack; with room for what later versions add.
+struct found_object {
+  unsigned long long flags;
+  void *start, *end, *link_map, *eh_frame_header;
+  unsigned long long reserved[16];
+};
+
+// Looked up by name: a reference, even a weak one, makes the program need GLIBC_2.35.
+static struct {
+  int (*find_object)(void *address, struct found_object *object);
+  const struct r_debug *list;
+} loader;
+static pthread_once_t looked_up = PTHREAD_ONCE_INIT;
+static _Atomic bool uses_list;
+
+static void look_up(void) {
+  loader.find_object = (int (*)(void *, struct found_object *))dlsym(RTLD_DEFAULT, "_dl_find_object");
+  loader.list = dlsym(RTLD_DEFAULT, "_r_debug");
+  if (loader.find_object == NULL) atomic_store(&uses_list, true);
+}
+
+void cunwind_use_module_list(bool use) {
+  pthread_once(&looked_up, look_up);
+  atomic_store(&uses_list, use || loader.find_object == NULL);
+}
+
+// -- The loader's list
+
+// A module of the list, with what the list said of it.
+struct listed {
+  uint64_t link_map;
+  struct link_map said;
+  struct cunwind_mapping mapping;
+};
+
+// Modules beyond these have no unwind tables.
+#define LISTED_MAX 512u
+static struct {
+  // The process that uses the copy, or 0. In the child of a fork the parent's thread is gone.
+  _Atomic pid_t user;
+  unsigned count;
+  struct listed modules[LISTED_MAX];
+} listed;
+
+static void begin_use(void) {
+  pid_t own = getpid();
+  for (;;) {
+    pid_t user = 0;
+    if (atomic_compare_exchange_strong(&listed.user, &user, own)) return;
+    if (user != own && atomic_compare_exchange_strong(&listed.user, &user, own)) {
+      listed.count = 0;
+      return;
+    }
+    sched_yield();
+  }
+}
+
+static void end_use(void) { atomic_store(&listed.user, 0); }
+
+static bool read_exactly(uint64_t address, void *buffer, size_t length) {
+  return cunwind_read(address, buffer, length) == length;
+}
+
+#define SEGMENTS_MAX 64u
+
+// Reads where a module lies from its program headers. False unless they lead to the list's own dynamic section.
+static bool read_segments(uint64_t headers, size_t count, const struct link_map *said, struct cunwind_mapping *mapping) {
+  ElfW(Phdr) segments[SEGMENTS_MAX];
+  uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = UINT64_MAX, end = 0, header = 0;
+  bool is_same = false;
+  if (count == 0 || count > SEGMENTS_MAX || !read_exactly(headers, segments, count * sizeof *segments)) return false;
+  for (size_t i = 0; i < count; i++) {
+    uint64_t at = said->l_addr + segments[i].p_vaddr;
+    switch (segments[i].p_type) {
+      case PT_LOAD:
+        if ((at & ~(page - 1)) < start) start = at & ~(page - 1);
+        if (at + segments[i].p_memsz > end) end = at + segments[i].p_memsz;
+        break;
+      case PT_GNU_EH_FRAME: header = at; break;
+      case PT_DYNAMIC: is_same = at == (uint64_t)(uintptr_t)said->l_ld; break;
+    }
+  }
+  mapping->start = start;
+  mapping->end = end;
+  mapping->eh_frame_header = header;
+  return is_same && start < end;
+}
+
+static bool read_module(const struct link_map *said, struct cunwind_mapping *mapping) {
+  ElfW(Ehdr) header;
+  if (read_exactly(said->l_addr, &header, sizeof header) && memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
+      header.e_phentsize == sizeof(ElfW(Phdr)))
+    return read_segments(said->l_addr + header.e_phoff, header.e_phnum, said, mapping);
+  // An executable at a fixed address.
+  return read_segments(getauxval(AT_PHDR), getauxval(AT_PHNUM), said, mapping);
+}
+
+// The list is read as foreign memory and without the loader's lock, which a stalled thread may hold inside dlopen. A
+// module that is being added or removed is found or not.
+static void read_list(void) {
+  struct r_debug list;
+  unsigned count = 0;
+  if (loader.list == NULL || !read_exactly((uint64_t)(uintptr_t)loader.list, &list, sizeof list)) return;
+  uint64_t at = (uint64_t)(uintptr_t)list.r_map;
+  for (unsigned i = 0; at != 0 && i < 2 * LISTED_MAX && count < LISTED_MAX; i++) {
+    struct link_map said;
+    if (!read_exactly(at, &said, sizeof said)) break;
+    struct listed *module = &listed.modules[count];
+    if (count >= listed.count || module->link_map != at || memcmp(&module->said, &said, sizeof said) != 0) {
+      *module = (struct listed){.link_map = at, .said = said};
+      if (!read_module(&said, &module->mapping)) module->mapping = (struct cunwind_mapping){0};
+      module->mapping.link_map = at;
+    }
+    count++;
+    at = (uint64_t)(uintptr_t)said.l_next;
+  }
+  listed.count = count;
+}
+
+void cunwind_refresh_mappings(bool forgets) {
+  pthread_once(&looked_up, look_up);
+  if (!atomic_load(&uses_list)) return;
+  begin_use();
+  if (forgets) listed.count = 0;
+  read_list();
+  end_use();
+}
+
+static bool find_listed(uint64_t address, struct cunwind_mapping *mapping) {
+  bool found = false;
+  begin_use();
+  if (listed.count == 0) read_list();
+  for (unsigned i = 0; i < listed.count && !found; i++) {
+    *mapping = listed.modules[i].mapping;
+    found = address >= mapping->start && address < mapping->end;
+  }
+  end_use();
+  return found;
+}
+
+bool cunwind_find_mapping(uint64_t address, struct cunwind_mapping *mapping) {
+  pthread_once(&looked_up, look_up);
+  if (atomic_load_explicit(&uses_list, memory_order_relaxed)) return find_listed(address, mapping);
+  struct found_object object;
+  if (loader.find_object((void *)(uintptr_t)address, &object) != 0) return false;
+  mapping->start = (uint64_t)(uintptr_t)object.start;
+  mapping->end = (uint64_t)(uintptr_t)object.end;
+  mapping->eh_frame_header = (uint64_t)(uintptr_t)object.eh_frame_header;
+  mapping->link_map = (uint64_t)(uintptr_t)object.link_map;
+  return true;
+}

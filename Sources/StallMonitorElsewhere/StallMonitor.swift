@@ -1,0 +1,108 @@
+import Foundation
+
+/// The monitor on a platform that it does not support: it watches nothing, and says so once.
+///
+/// It has the API of the monitor for Linux, so that a service builds and runs on every platform.
+public final class StallMonitor: Sendable {
+  /// The configuration that the monitor was started with.
+  public let configuration: StallMonitorConfiguration
+
+  private init(_ configuration: StallMonitorConfiguration) { self.configuration = configuration }
+
+  private static let problem = "The stall monitor is not supported on this platform. The service goes on, unwatched"
+  // Evaluated once.
+  private static let standardErrorNote: Void = FileHandle.standardError.write(Data("stallmonitor: \(problem)\n".utf8))
+
+  /// Checks the configuration and logs, once, that nothing is watched.
+  ///
+  /// - Parameter configuration: What to watch for.
+  /// - Returns: A monitor that does not watch.
+  /// - Throws: ``StallMonitorError`` if the configuration is not usable on Linux.
+  public static func start(
+    _ configuration: StallMonitorConfiguration = StallMonitorConfiguration()
+  ) throws(StallMonitorError) -> StallMonitor {
+    try configuration.check()
+    if let log = configuration.telemetry.log {
+      log.write(StateNote(level: .warning, text: problem))
+    } else {
+      standardErrorNote
+    }
+    return StallMonitor(configuration)
+  }
+
+  /// False.
+  public var isWatching: Bool { false }
+
+  /// Empty.
+  public var watchedLoops: [WatchedLoopStatus] { [] }
+
+  /// Zero: there is no watchdog.
+  public var watchdogWakeUps: UInt64 { 0 }
+
+  /// Does nothing.
+  public func pause() {}
+
+  /// Does nothing.
+  public func resume() {}
+
+  /// Runs the body.
+  public func expectSlow<Result, Failure: Error>(
+    _ reason: StaticString, _ body: () throws(Failure) -> Result
+  ) throws(Failure) -> Result { try body() }
+
+  /// Returns no threads.
+  public static func captureAllThreads(timeLimit: Duration = .seconds(5)) -> [ThreadBacktrace] { [] }
+
+  /// Does nothing.
+  public func stop() {}
+
+  /// Checks the loop and does not watch it.
+  @discardableResult
+  public func watchCurrentThread(as loop: HeartbeatLoop) throws(StallMonitorError) -> LoopHeartbeat? {
+    try loop.check()
+    return nil
+  }
+
+  /// Throws, because no loop is watched here.
+  @discardableResult
+  public func watch(
+    coreFoundationRunLoop runLoop: UnsafeMutableRawPointer, name: String, threshold: Duration? = nil
+  ) throws(StallMonitorError) -> LoopWatch { throw .notWatching }
+
+  /// Throws, because no loop is watched here.
+  @discardableResult
+  public func watchCurrentCoreFoundationRunLoop(
+    name: String, threshold: Duration? = nil
+  ) throws(StallMonitorError) -> LoopWatch { throw .notWatching }
+}
+
+/// A loop that is watched by heartbeats.
+///
+/// No value of it exists on this platform.
+public final class LoopHeartbeat: Sendable {
+  private init() {}
+  /// Does nothing.
+  public func answer() {}
+  /// Does nothing.
+  public func end() {}
+}
+
+/// A loop that is watched.
+///
+/// No value of it exists on this platform.
+public final class LoopWatch: Sendable {
+  /// The loop's name.
+  public let name: String
+  /// The loop's threshold.
+  public let threshold: Duration
+  /// False.
+  public var isWatching: Bool { false }
+
+  private init(name: String, threshold: Duration) {
+    self.name = name
+    self.threshold = threshold
+  }
+
+  /// Does nothing.
+  public func stop() {}
+}

@@ -1,0 +1,175 @@
+// Threads that block in a known function, unwound by this system's C library and libunwind: each stack must be whole, and
+// each function the right one. For systems that no Swift runs on. `scripts/test-platforms` builds and runs it.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/select.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "CUnwind.h"
+
+#define DEPTHS 3
+#define ROUNDS 2
+static const int depths[DEPTHS] = {0, 1, 40};
+static int ends[2];
+static sem_t semaphore;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+static pthread_mutex_t other = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic int thread_id;
+
+static void block_nanosleep(void) { nanosleep(&(struct timespec){0, 80000000}, NULL); }
+static void block_usleep(void) { usleep(80000); }
+static void block_read(void) {
+  char byte;
+  if (read(ends[0], &byte, 1) < 0) perror("read");
+}
+static void block_poll(void) { poll(&(struct pollfd){.fd = -1}, 1, 80); }
+static void block_select(void) { select(0, NULL, NULL, NULL, &(struct timeval){0, 80000}); }
+static void block_pause_like(void) { ppoll(NULL, 0, &(struct timespec){0, 80000000}, NULL); }
+static void block_semaphore(void) { sem_wait(&semaphore); }
+static void block_condition(void) {
+  pthread_mutex_lock(&mutex);
+  pthread_cond_wait(&condition, &mutex);
+  pthread_mutex_unlock(&mutex);
+}
+static void block_mutex(void) {
+  pthread_mutex_lock(&other);
+  pthread_mutex_unlock(&other);
+}
+
+static const struct {
+  const char *name;
+  void (*block)(void);
+} leaves[] = {
+    {"nanosleep", block_nanosleep}, {"usleep", block_usleep},       {"read", block_read},
+    {"poll", block_poll},           {"select", block_select},       {"ppoll", block_pause_like},
+    {"sem_wait", block_semaphore},  {"cond_wait", block_condition}, {"mutex", block_mutex},
+};
+#define LEAVES (sizeof leaves / sizeof *leaves)
+
+struct job {
+  unsigned leaf;
+  int depth;
+};
+
+__attribute__((noinline)) static int recurse(const struct job *job, int left) {
+  volatile int here = left;
+  if (left > 0)
+    here += recurse(job, left - 1);
+  else
+    leaves[job->leaf].block();
+  return here;
+}
+
+static void *run(void *job) {
+  atomic_store(&thread_id, (int)syscall(SYS_gettid));
+  recurse(job, ((struct job *)job)->depth);
+  return NULL;
+}
+
+static void wake(unsigned leaf) {
+  if (leaf == 2 && write(ends[1], "", 1) < 0) perror("write");
+  if (leaf == 6) sem_post(&semaphore);
+  if (leaf == 7) pthread_mutex_lock(&mutex), pthread_cond_signal(&condition), pthread_mutex_unlock(&mutex);
+  if (leaf == 8) pthread_mutex_unlock(&other);
+}
+
+static void *address_of(const void *function) { return (void *)(uintptr_t)cunwind_function_start((uint64_t)(uintptr_t)function); }
+
+// Frames of this program, innermost first: the blocking function, `recurse` depth + 1 times, and `run`.
+static int check(const cunwind_frame *frames, cunwind_backtrace trace, const struct job *job) {
+  if (trace.end != CUNWIND_END_OUTERMOST) return printf("%s, depth %d: not whole\n", leaves[job->leaf].name, job->depth), 1;
+  int own = 0, bad = 0;
+  uint64_t first = (uint64_t)(uintptr_t)address_of((const void *)leaves[job->leaf].block);
+  uint64_t middle = (uint64_t)(uintptr_t)address_of((const void *)recurse);
+  uint64_t last = (uint64_t)(uintptr_t)address_of((const void *)run);
+  cunwind_module mine, module;
+  cunwind_find_module((uint64_t)(uintptr_t)run, &mine);
+  for (size_t i = 0; i < trace.count; i++) {
+    uint64_t at = frames[i].address - frames[i].is_return_address;
+    if (!cunwind_find_module(at, &module) || module.start != mine.start) continue;
+    uint64_t expected = own == 0 ? first : own <= job->depth + 1 ? middle : last;
+    bad += cunwind_function_start(at) != expected;
+    own++;
+  }
+  if (bad != 0 || own != job->depth + 3) {
+    printf("%s, depth %d: %d frames of this program, %d of them wrong\n", leaves[job->leaf].name, job->depth, own, bad);
+    return 1;
+  }
+  // The innermost frame of a system call is a function that the C library exports, and not one of its own.
+  Dl_info info;
+  uint64_t innermost = frames[0].address - frames[0].is_return_address;
+  if (job->leaf <= 5 && (!dladdr((void *)(uintptr_t)innermost, &info) ||
+                         (uint64_t)(uintptr_t)info.dli_saddr != cunwind_function_start(innermost)))
+    return printf("%s: the innermost function has no name\n", leaves[job->leaf].name), 1;
+  return 0;
+}
+
+// Reads what the thread is blocked in.
+static void read_call(char line[256]) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/self/task/%d/syscall", atomic_load(&thread_id));
+  int file = open(path, O_RDONLY);
+  ssize_t length = file < 0 ? 0 : read(file, line, 255);
+  line[length < 0 ? 0 : length] = 0;
+  if (file >= 0) close(file);
+}
+
+// Whether the stack was wrong; MOVED if the thread was not blocked all the time, as on a busy machine.
+#define MOVED (-1)
+static int capture(cunwind_unwinder *unwinder, const struct job *job) {
+  char line[256], later[256];
+  read_call(line);
+  unsigned long number, a[6], sp, pc;
+  if (sscanf(line, "%lu %lx %lx %lx %lx %lx %lx %lx %lx", &number, a, a + 1, a + 2, a + 3, a + 4, a + 5, &sp, &pc) != 9)
+    return MOVED;
+  static cunwind_frame frames[256];
+  cunwind_snapshot snapshot;
+  if (!cunwind_snapshot_claim() || !cunwind_snapshot_read(sp, 0, &snapshot)) return puts("no snapshot"), 1;
+  snapshot.registers[CUNWIND_STACK_POINTER] = sp;
+  snapshot.registers[CUNWIND_PROGRAM_COUNTER] = pc;
+  snapshot.known = 1u << CUNWIND_STACK_POINTER | 1u << CUNWIND_PROGRAM_COUNTER;
+  cunwind_backtrace trace = cunwind_unwind(unwinder, &snapshot, frames, 256);
+  cunwind_snapshot_release();
+  read_call(later);
+  return strcmp(line, later) != 0 ? MOVED : check(frames, trace, job);
+}
+
+int main(void) {
+  const char *problem = cunwind_load();
+  if (problem != NULL) return puts(problem), 2;
+  cunwind_memory_prepare();
+  cunwind_unwinder *unwinder = cunwind_unwinder_create();
+  int bad = 0, captures = 0;
+  if (pipe(ends) != 0) return 1;
+  sem_init(&semaphore, 0, 0);
+  for (int by_list = 0; by_list < 2; by_list++) {
+    cunwind_use_module_list(by_list);
+    for (unsigned leaf = 0; leaf < LEAVES; leaf++)
+      for (int depth = 0; depth < DEPTHS; depth++)
+        for (int round = 0, tries = 0; round < ROUNDS && tries < 10 * ROUNDS; tries++) {
+          struct job job = {leaf, depths[depth]};
+          pthread_t thread;
+          if (leaf == 8) pthread_mutex_lock(&other);
+          atomic_store(&thread_id, 0);
+          if (pthread_create(&thread, NULL, run, &job) != 0) return 1;
+          while (atomic_load(&thread_id) == 0) usleep(1000);
+          usleep(10000);
+          int wrong = capture(unwinder, &job);
+          if (wrong != MOVED) bad += wrong, captures++, round++;
+          wake(leaf);
+          pthread_join(thread, NULL);
+        }
+  }
+  printf("%d stacks, %d of them wrong\n", captures, bad);
+  return bad != 0 || captures != 2 * (int)LEAVES * DEPTHS * ROUNDS;
+}
