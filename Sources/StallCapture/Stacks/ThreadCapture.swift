@@ -121,6 +121,7 @@ package final class ThreadCapture {
       case .unknown: return BufferedSnapshot(activity, probe.hasEnded ? .threadEnded : .noActivity)
       case .running:
         guard samplesRunningThreads else { return BufferedSnapshot(activity, .notWanted) }
+        guard unwinder != nil else { return BufferedSnapshot(activity, noStack) }
         do throws(CaptureFailure) {
           if sampler == nil { sampler = try ThreadSampler(probe, mayUsePerf: usesPerf, isWorker: isWorker) }
           if let stack = try sample(&sampler!, of: probe) { return BufferedSnapshot(activity, stack, sampler!.method) }
