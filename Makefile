@@ -221,7 +221,7 @@ structure: ## Targets import what the table in ARCHITECTURE.md allows, and nothi
 	done
 
 lint: ## The formatter's check, and plain words in text for people.
-	scripts/check-words --sources --comments
+	scripts/check-words --comments
 	$(SWIFT) format lint --strict --parallel --recursive Package.swift Sources Tests Benchmarks Examples Integrations
 
 format:

@@ -194,10 +194,14 @@ static bool finds_function(cunwind_unwinder *u, uint64_t address) {
          procedure.start_ip == cunwind_function_start(address);
 }
 
-bool cunwind_learn_table_layout(void) {
+const char *cunwind_learn_table_layout(void) {
   uint64_t function = (uint64_t)(uintptr_t)libunwind.create_addr_space;
+  unsigned char byte;
+  if (cunwind_read(function, &byte, sizeof byte) == 0) {
+    return "the process cannot read its own memory (no /proc/self/mem)";
+  }
   cunwind_unwinder *u = cunwind_unwinder_create();
-  if (u == NULL) return false;
+  if (u == NULL) return NULL;
   libunwind.has_load_offset = true;
   bool is_known = finds_function(u, function);
   if (!is_known) {
@@ -205,7 +209,7 @@ bool cunwind_learn_table_layout(void) {
     is_known = finds_function(u, function);
   }
   cunwind_unwinder_destroy(u);
-  return is_known;
+  return is_known ? NULL : "libunwind does not read unwind tables as its versions 1.3 to 1.8 do";
 }
 
 bool cunwind_has_unwind_information(cunwind_unwinder *u, uint64_t address) {

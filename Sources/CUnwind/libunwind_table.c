@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "cunwind_memory.h"
 #include "cunwind_unwind.h"
 
 #if CUNWIND_HAS_STACKS
@@ -92,9 +93,13 @@ const char *cunwind_load(void) {
 #undef X
   if (!refuse_mincore_to(library)) return CUNWIND_LIBUNWIND " calls mincore, and the call cannot be intercepted";
   libunwind.loaded = true;
-  if (!cunwind_learn_table_layout()) {
+  // Under a seccomp filter memory is read through /proc/self/mem alone.
+  cunwind_memory_prepare();
+  const char *problem = cunwind_learn_table_layout();
+  cunwind_memory_finish();
+  if (problem != NULL) {
     libunwind.loaded = false;
-    return "libunwind does not read unwind tables as its versions 1.3 to 1.8 do";
+    return problem;
   }
   cunwind_arch_learn_cancellable();
   return NULL;

@@ -13,7 +13,7 @@
 #include "cunwind_memory.h"
 #include "modules.h"
 
-// `struct dl_find_object` of dlfcn.h, which older headers lack; with room for what later versions add.
+// `struct dl_find_object` of dlfcn.h, which older headers lack, and space for what later versions add.
 struct found_object {
   unsigned long long flags;
   void *start, *end, *link_map, *eh_frame_header;

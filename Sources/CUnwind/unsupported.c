@@ -10,7 +10,7 @@
 #include "cunwind_timer.h"
 #include "cunwind_unwind.h"
 
-const char *cunwind_load(void) { return "stacks cannot be captured on this architecture"; }
+const char *cunwind_load(void) { return "there are no stacks on this architecture"; }
 
 cunwind_unwinder *cunwind_unwinder_create(void) { return NULL; }
 void cunwind_unwinder_destroy(cunwind_unwinder *u) { (void)u; }

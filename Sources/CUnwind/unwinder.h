@@ -64,8 +64,9 @@ bool cunwind_read_word(cunwind_unwinder *u, uint64_t address, uint64_t *value);
 // libunwind's accessor for a function's unwind information. `argument` is the unwinder. Negative if there is none.
 int cunwind_find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t *info, int need_unwind_info,
                            void *argument);
-// Finds out how this libunwind lays out a table's place, by looking up a function of its own. False if it finds none.
-bool cunwind_learn_table_layout(void);
+// Finds out how this libunwind lays out a table's place, by looking up a function of its own.
+// NULL if that is known, or why no stack can be captured.
+const char *cunwind_learn_table_layout(void);
 bool cunwind_has_unwind_information(cunwind_unwinder *u, uint64_t address);
 // Adds the frame that the cursor stands at.
 void cunwind_add_frame(cunwind_unwinder *u, struct cunwind_walk *w, uint64_t ip, uint64_t sp, bool is_return_address);

@@ -44,9 +44,9 @@ public struct ThreadBacktrace: Sendable, Hashable {
   public var name: String?
   /// Whether it ran, or was ready to.
   public var isRunning: Bool
-  /// What it stood still in, in words, such as `read(fd 7 → pipe:[1234])`.
+  /// What it was blocked in, in words, such as `read(fd 7 → pipe:[1234])`.
   ///
-  /// Nil if it ran, or was not looked at.
+  /// Nil if it ran, or if that is not known.
   public var wait: String?
   /// The calls, innermost first; empty if they could not be had.
   public var frames: [Frame]
@@ -72,7 +72,7 @@ public struct StallNotice: Sendable, Hashable {
   public var duration: Duration
   /// Why: `running`, `lock`, `io` and so on.
   public var cause: String
-  /// The innermost function of the host's own code, if it is known.
+  /// The innermost function of the service's own code, if it is known.
   public var culprit: String?
   /// The same for stalls of the same kind; nil if the stack is not known.
   public var fingerprint: String?

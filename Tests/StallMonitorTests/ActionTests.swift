@@ -72,7 +72,7 @@ extension WatchedHosts {
       let none = try Victim.run(
         "sleep", milliseconds: 400,
         environment: ["STALLMONITOR_DETAIL_AFTER": "1s", "STALLMONITOR_STATE_DIRECTORY": "/nonexistent"])
-      #expect(none.talk.contains("no detail files") && none.reports.count == 2)
+      #expect(none.talk.contains("detail files are disabled") && none.reports.count == 2)
     }
 
     /// The last line says it, the process ends as a crash, and the next one tells that it did.

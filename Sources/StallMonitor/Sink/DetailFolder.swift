@@ -17,7 +17,7 @@ package final class DetailFolder {
     package init(files: Int, bytes: Int, age: Int? = nil) { (self.files, self.bytes, self.age) = (files, bytes, age) }
   }
 
-  /// Whose a file is when room is needed: a user's, nil for the service itself, and one of its units or containers.
+  /// Whose a file is when files must be removed: a user's, nil for the service itself, and one of its units or containers.
   package struct Share: Hashable, Sendable {
     package var user: UInt32?
     package var unit: String

@@ -56,7 +56,7 @@ package enum CaptureFailure: String, Sendable, Error {
   case noActivity = "the kernel does not show whether the thread is blocked (no /proc/self/task/TID/syscall)"
   case moving = "the thread kept running while its stack was being read"
   case noProcessor = "the thread was ready to run, but no CPU was available during the capture"
-  case signalBlocked = "the thread is running with the capture signal blocked"
+  case signalBlocked = "the thread runs with the capture signal blocked"
   case noAnswer = "the thread is running but returned no sample in time"
   case refused = "the kernel refused to sample the thread"
   case pending = "the thread is running and has not yet handled an earlier capture signal"
@@ -70,6 +70,7 @@ package enum CaptureFailure: String, Sendable, Error {
   case noUnwinder = "libunwind is not installed"
   // As the C code says it.
   case unknownUnwinder = "libunwind does not read unwind tables as its versions 1.3 to 1.8 do"
+  case unreadableMemory = "the process cannot read its own memory (no /proc/self/mem)"
   case unknownArchitecture = "there are no stacks on this architecture"
   case shortCallouts = "the sampled callouts had each taken less than half of the threshold"
   case severalJobs =

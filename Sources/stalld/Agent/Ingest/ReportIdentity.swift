@@ -30,7 +30,7 @@ struct ReportIdentity: Hashable, Sendable {
     self.user = user
   }
 
-  /// The same of root: what root has sent is known whoever sends it again.
+  /// The same of root: what root has sent is known from any user.
   var ofRoot: ReportIdentity {
     var identity = self
     identity.user = 0
