@@ -144,6 +144,8 @@ package struct Verdict: Sendable, Equatable {
 }
 
 extension Cause {
-  /// Whether the thread was ready to run all the time. Its CPU time and delays distinguish these causes.
+  /// Whether the thread was ready to run all the time.
+  ///
+  /// Its CPU time and delays distinguish these causes.
   package var isReady: Bool { self == .running || self == .starved || self == .throttled }
 }
