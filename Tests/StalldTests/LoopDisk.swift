@@ -16,17 +16,20 @@ final class LoopDisk {
   let path: String
   private let scratch: ScratchDirectory
   private var isFrozen = false
-  private var image: String { scratch.url.appending(path: "image").path }
+  private let image: String
 
-  init() throws {
+  /// - Parameter folder: Where the image is; a folder of its own without one. It takes space there as it is written.
+  init(imageIn folder: String? = nil) throws {
     scratch = try ScratchDirectory()
     path = scratch.url.appending(path: "disk").path
+    image = folder.map { $0 + "/image" } ?? scratch.url.appending(path: "image").path
     mkdir(path, 0o755)
     try Data().write(to: URL(fileURLWithPath: image))
     try #require(truncate(image, 24 << 20) == 0)
-    try Self.run("mkfs.ext4", "-q", image)
+    // A journal that cannot be written makes the file system read-only.
+    try Self.run("mkfs.ext4", "-q", "-O", folder == nil ? "has_journal" : "^has_journal", image)
     // What is not synchronised stays in memory for long.
-    try Self.run("mount", "-o", "loop,commit=300", image, path)
+    try Self.run("mount", "-o", folder == nil ? "loop,commit=300" : "loop", image, path)
   }
 
   deinit {

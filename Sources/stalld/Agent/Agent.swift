@@ -226,8 +226,10 @@ final class Agent {
   // MARK: Status
 
   private func problems() -> [String] {
-    var problems = writer.counters().outputs.filter { $0.isFailing && $0.isRequired || $0.isStuck }
-      .map { "\($0.name) \($0.state)" }
+    var problems = writer.counters().outputs.filter {
+      ($0.isFailing || $0.isUnsynchronised) && $0.isRequired || $0.isStuck
+    }
+    .map { "\($0.name) \($0.state)" }
     if ingest.isOutOfRoom { problems.append("the memory limit is reached") }
     return problems
   }

@@ -108,7 +108,17 @@ final class Delivery: @unchecked Sendable {
   private func syncLater() {
     sync = loop.schedule(after: Self.syncInterval, name: "output is synchronised") { [self] _ in
       sync = nil
-      if let reason = destination.sync() { say(.error, "\(destination.name): cannot synchronise: \(reason)") }
+      let (problem, recovered) = queue.synchronise(destination.sync)
+      if let problem {
+        say(.error, "\(destination.name): cannot synchronise: \(problem); a power cut may take lines; retrying")
+      }
+      if let recovered {
+        say(
+          .notice,
+          "\(destination.name): synchronises again after \(recovered.components.seconds) s; a power cut may still take lines of that time"
+        )
+      }
+      if destination.needsSync { syncLater() }
     }
   }
 

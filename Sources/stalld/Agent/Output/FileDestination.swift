@@ -81,9 +81,9 @@ final class FileDestination: LineDestination {
   }
 
   func sync() -> String? {
-    needsSync = false
-    guard let code = file?.synchronise(), code != 0 else { return nil }
-    return String(cString: strerror(code))
+    let code = file?.synchronise() ?? 0
+    needsSync = code != 0
+    return code == 0 ? nil : String(cString: strerror(code))
   }
 
   /// Writes as many lines as go into one file at once; none if the file has lost its name meanwhile.
@@ -153,6 +153,7 @@ final class FileDestination: LineDestination {
   /// Leaves a file that was renamed, or closes.
   private func letGo() {
     if needsSync, let reason = sync() { say(.error, "\(name): cannot synchronise: \(reason)") }
+    needsSync = false
     file = nil
     missingSince = nil
   }

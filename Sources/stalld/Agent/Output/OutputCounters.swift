@@ -18,7 +18,9 @@ struct OutputCounters: Sendable, Equatable {
     var queuedBytes = 0
     /// The last attempt failed.
     var isFailing = false
-    /// For how long lines have waited and none was taken; zero if none waits.
+    /// What was written did not reach the disk when it should have (`fsync: interval`).
+    var isUnsynchronised = false
+    /// For how long lines have waited and none was taken, or fdatasync(2) has not returned; zero if neither is so.
     var waiting = Duration.zero
 
     /// Beyond this an output that lines wait for is stuck.
@@ -34,6 +36,7 @@ extension OutputCounters.Output {
   /// `ok`, or what is wrong.
   var state: String {
     if isFailing { return "not accepting writes" }
+    if isUnsynchronised { return "cannot synchronise" }
     return isStuck ? "stuck: nothing written for \(waiting.components.seconds) s" : "ok"
   }
 }

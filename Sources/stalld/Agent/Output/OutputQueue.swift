@@ -19,6 +19,8 @@ final class OutputQueue: Sendable {
     /// When a line was last taken, or began to wait; nil if none waits.
     var progress: Loop.Instant?
     var failingSince: Loop.Instant?
+    /// When bringing written lines to the disk first failed; nil once it works.
+    var unsynchronisedSince: Loop.Instant?
     /// The thread has been woken, and has not begun yet.
     var isAnnounced = false
     var isAbandoned = false
@@ -50,6 +52,7 @@ final class OutputQueue: Sendable {
       result.queuedLines = state.lines.count
       result.queuedBytes = state.lines.bytes
       result.isFailing = state.failingSince != nil
+      result.isUnsynchronised = state.unsynchronisedSince != nil
       result.waiting = state.progress?.duration(to: .now) ?? .zero
       return result
     }
@@ -106,6 +109,26 @@ final class OutputQueue: Sendable {
         state.tally.bytes += UInt64(bytes)
       }
       if count > 0 { state.progress = state.lines.isEmpty ? nil : .now }
+    }
+  }
+
+  /// Brings what was written to the disk.
+  ///
+  /// - Parameter body: Returns what is wrong, nil if nothing is. A disk that hangs in it is a stuck output, though no line waits.
+  /// - Returns: What is wrong for the first time, or for how long it was wrong until now.
+  func synchronise(_ body: () -> String?) -> (problem: String?, recovered: Duration?) {
+    state.withLock { $0.progress = $0.progress ?? .now }
+    let problem = body()
+    return state.withLock { state in
+      if state.lines.isEmpty { state.progress = nil }
+      let since = state.unsynchronisedSince
+      guard let problem else {
+        state.unsynchronisedSince = nil
+        return (nil, since?.duration(to: .now))
+      }
+      state.tally.errors += 1
+      state.unsynchronisedSince = since ?? .now
+      return (since == nil ? problem : nil, nil)
     }
   }
 
