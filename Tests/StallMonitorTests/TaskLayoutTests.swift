@@ -108,6 +108,40 @@ struct TaskLayoutTests {
     #expect(read?.isChild == true)
   }
 
+  private enum Kitchen {
+    actor Oven<Meal> {
+      func hold(_ held: HeldTask, _: Meal.Type) { held.run() }
+    }
+  }
+
+  private actor Porter {}
+
+  @Test func actorOfAnotherThreadsTaskIsRead() async throws {
+    let oven = Kitchen.Oven<[Int]>()
+    let (read, _) = await running { held in Task.detached { await oven.hold(held, [Int].self) } }
+    #expect(read?.actor == "StallMonitorTests.TaskLayoutTests.Kitchen.Oven")
+    let (other, _) = await running { held in Task.detached { held.run() } }
+    #expect(other != nil && other?.actor == nil)
+  }
+
+  @Test func typesOfObjectsAreNamed() async {
+    func name(_ object: AnyObject) async -> String? {
+      let address = UInt64(UInt(bitPattern: Unmanaged.passUnretained(object).toOpaque()))
+      return await onPreparedThread { TypeName.of(object: address) }
+    }
+    #expect(await name(Porter()) == "StallMonitorTests.TaskLayoutTests.Porter")
+    #expect(await name(HeldTask()) == "StallMonitorTests.TaskLayoutTests.HeldTask")
+    final class Local: Sendable {}
+    #expect(await name(Local())?.hasSuffix(".Local") == true)
+    // Neither memory that is not an object nor none at all.
+    let words = UnsafeMutablePointer<UInt64>.allocate(capacity: 16)
+    defer { words.deallocate() }
+    words.initialize(repeating: 0x10, count: 16)
+    let address = UInt64(UInt(bitPattern: words))
+    #expect(await onPreparedThread { TypeName.of(object: address) } == nil)
+    #expect(await onPreparedThread { TypeName.of(object: 4096) } == nil)
+  }
+
   @Test func threadWithoutATaskRunsNone() async throws {
     let none = await onPreparedThread {
       TaskLayout.current?.runningTask(threadPointer: UInt64(clinux_thread_pointer()))

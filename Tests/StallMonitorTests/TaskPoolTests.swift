@@ -48,6 +48,7 @@ extension WatchedHosts {
       let report = try expectOneStall(run("blocked", build: build), in: "load", cause: "sleep")
       #expect(report.duration > 850 && report.duration < 2500)
       #expect(report["task", "priority"] as? String == "medium")
+      #expect(report["task", "actor"] as? String == "TaskVictim.Store")
       #expect(report["log.level"] as? String == "info", "nobody waited")
       #expect(report["stall", "evidence", "starves"] == nil)
       #expect((report["message"] as? String)?.hasPrefix("a task blocked its thread for ") == true)
@@ -63,6 +64,7 @@ extension WatchedHosts {
       #expect(ended.count == 1)
       let report = try #require(ended.first)
       #expect(report.isCaused(by: "running"))
+      #expect(report["task", "actor"] == nil)
       #expect(report.stack.contains { ($0["symbol"] as? String)?.contains("compute") == true })
     }
 

@@ -18,7 +18,7 @@ final class LoopDisk {
   private var isFrozen = false
   private let image: String
 
-  /// - Parameter folder: Where the image is; a folder of its own without one. It takes space there as it is written.
+  /// Makes the image in `folder`, where it takes space as it is written, or in a folder of its own.
   init(imageIn folder: String? = nil) throws {
     scratch = try ScratchDirectory()
     path = scratch.url.appending(path: "disk").path

@@ -148,7 +148,7 @@ struct ReportContractTests {
       ], path: CallTree.Path(frames: [frame], share: 1), detailFile: "/d",
       tally: SuppressedStalls(count: 1, total: 1, longest: 1, window: 1, isOverBudget: true), threadsOmitted: 1)
     (report.isAborting, report.droppedLines, report.isChildTask) = (true, 1, true)
-    report.task = .init(id: 1, name: "a", priority: 0x15)
+    report.task = .init(id: 1, name: "a", priority: 0x15, actor: "a.B")
     let line = String(decoding: report.line(), as: UTF8.self)
     let missing = try leaves().keys.filter { path in
       let key = String(path.split(separator: ".").last ?? "").replacing("[]", with: "")

@@ -193,7 +193,7 @@ def every_key():
         path={"share": 0.93, "functions": ["Web.wait() -> ()", "Web.turn() -> ()"]}, detail="/var/lib/web/stalls/1.json",
         capture=capture)
     report["loop"]["callout"] = 'timer "beat"'
-    report["task"] = {"id": 17, "name": "order 4711", "priority": "medium"}
+    report["task"] = {"id": 17, "name": "order 4711", "priority": "medium", "actor": "web.Orders"}
     report["process"].update(reported_pid=4710, exit_code=1, exit_signal="SIGKILL", exit_result="oom-kill")
     inlined = {**frame("web", "Web.wait() -> ()", 3, "1.0.0"), "inlined": True}
     report["stack"] = [inlined, {"module": "/lib/x.so", "build_id": "ab", "offset": "0x10"}, {"symbol": "main"},

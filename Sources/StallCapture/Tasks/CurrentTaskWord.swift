@@ -6,17 +6,11 @@ import Synchronization
 ///
 /// The runtime keeps it in a thread-local variable. If the runtime was loaded when the process started, the variable has the same distance from the
 /// thread pointer on each thread, so that another thread can read it.
-///
-/// The search expects thread-local variables below the thread pointer (layout of x86_64); elsewhere it finds nothing.
 package struct CurrentTaskWord: Sendable, Equatable {
   /// The distance from the thread pointer: negative where thread-local variables lie below it.
   package let offset: Int64
 
   package init(offset: Int64) { self.offset = offset }
-
-  /// How far from the thread pointer the variable is searched.
-  private static let reach = 64 << 10
-  private static let pageSize = 4096
 
   /// Finds the place with tasks of its own, which run on the calling thread and nowhere else.
   ///
@@ -59,26 +53,8 @@ package struct CurrentTaskWord: Sendable, Equatable {
 
     func keep(where task: UInt64, below base: UInt64) {
       candidates.withLock { known in
-        known = known?.filter { value(base, $0) == task } ?? offsets(of: task, below: base)
+        known = known?.filter { value(base, $0) == task } ?? ThreadLocalWords.all(base) { $0 == task }.map(\.offset)
       }
-    }
-
-    /// Where the word is below the thread pointer, up to the first page that cannot be read.
-    private func offsets(of word: UInt64, below base: UInt64) -> [Int64] {
-      var found: [Int64] = []
-      withUnsafeTemporaryAllocation(byteCount: pageSize, alignment: 8) { page in
-        var end = base
-        while base - end < UInt64(reach) {
-          let start = (end - 1) & ~UInt64(pageSize - 1)
-          let part = UnsafeMutableRawBufferPointer(rebasing: page[..<Int(end - start)])
-          guard OwnProcess().read(start, into: part) == part.count else { return }
-          for (index, value) in part.bindMemory(to: UInt64.self).enumerated() where value == word {
-            found.append(Int64(bitPattern: start &+ 8 * UInt64(index) &- base))
-          }
-          end = start
-        }
-      }
-      return found
     }
   }
 }

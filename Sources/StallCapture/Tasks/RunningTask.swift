@@ -10,6 +10,8 @@ package struct RunningTask: Sendable, Equatable {
   package var priority: UInt8
   /// What the program has named it.
   package var name: String?
+  /// The type of the actor that the thread runs for, if it has no executor of its own.
+  package var actor: String?
   /// It was made by `async let` or in a task group.
   package var isChild: Bool
 }
@@ -26,6 +28,7 @@ extension TaskLayout {
     else { return nil }
     let found = RunningTask(
       address: task, id: id, priority: UInt8(truncatingIfNeeded: flags >> 8), name: name?.name(of: task),
+      actor: actor?.actorType(threadPointer: threadPointer),
       isChild: flags & Self.childFlag != 0)
     guard currentTask.read(threadPointer: threadPointer) == task, isTask(task),
       process.load(task &+ Self.id, as: UInt32.self) == id

@@ -18,6 +18,8 @@ package struct TaskLayout: Sendable {
 
   /// Where a task's name is, if that is known.
   let name: TaskNamePlace?
+  /// Where a thread has the actor that it runs for, if that is known.
+  let actor: ActorPlace?
 
   // swift/ABI/Task.h: a job's flags and id, and where the task continues. The self-test compares them.
   static let flags: UInt64 = 32
@@ -44,6 +46,7 @@ package struct TaskLayout: Sendable {
     (currentTask, taskClass) = (word, facts.taskClass)
     (lastAllocation, runtime) = (facts.lastAllocation, facts.runtime)
     name = TaskNamePlace()
+    actor = ActorPlace.find()
   }
 
   /// What the self-test has found.

@@ -65,7 +65,7 @@ extension TaskThread: TurnWork {
   var task: Report.TaskState? {
     var state = Report.TaskState(priority: UInt8(flags >> 8 & 0xff))
     if let known = TaskLayout.current?.runningTask(threadPointer: threadPointer) {
-      (state.id, state.name, state.priority) = (known.id, known.name, known.priority)
+      (state.id, state.name, state.priority, state.actor) = (known.id, known.name, known.priority, known.actor)
     }
     return state
   }

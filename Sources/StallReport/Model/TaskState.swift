@@ -7,17 +7,21 @@ extension Report {
     package var name: String?
     /// The runtime's number of its priority (`TaskPriority.rawValue`).
     package var priority: UInt8?
+    /// The type of the actor that the task ran for; nil if it ran for none, or if that is not known.
+    package var actor: String?
 
-    package init(id: UInt32? = nil, name: String? = nil, priority: UInt8? = nil) {
+    package init(id: UInt32? = nil, name: String? = nil, priority: UInt8? = nil, actor: String? = nil) {
       self.id = id
       self.name = name
       self.priority = priority
+      self.actor = actor
     }
 
     func write(to object: inout JSONWriter) {
       object.member("id", id)
       object.member("name", name?.limited(to: 100))
       object.member("priority", priority.map(Self.priorityName))
+      object.member("actor", actor?.limited(to: 200))
     }
 
     /// The name that `TaskPriority` has for a priority, or its number.
