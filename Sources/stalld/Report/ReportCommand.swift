@@ -59,8 +59,14 @@ struct ReportCommand: ParsableCommand {
   @Flag(help: "Compare the first two arguments: files, or release:VERSION of the files that follow.")
   var diff = false
 
-  @Flag(help: "Print the stack with the most time for each row.")
+  @Flag(
+    help:
+      "Print the stack with the most time for each row; frames of run loops, thunks and the C library's start are one line."
+  )
   var stacks = false
+
+  @Flag(help: "Print stacks with all frames, and function names in full.")
+  var allFrames = false
 
   @Flag(inversion: .prefixedNo, help: "Charts above the table. (default: on a terminal)")
   var graphs: Bool?
@@ -103,7 +109,7 @@ struct ReportCommand: ParsableCommand {
     if html != nil || format.format == nil { return try writePictures() }
     let screen = Screen.current()
     let view = ReportView(
-      limit: limit, showsStacks: stacks, showsGraphs: graphs ?? screen.isTerminal, screen: screen)
+      limit: limit, showsStacks: stacks, showsAll: allFrames, showsGraphs: graphs ?? screen.isTerminal, screen: screen)
     let text = diff ? try comparison(view) : try summary(view)
     StandardOutput.write(text)
   }

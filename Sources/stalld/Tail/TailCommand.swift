@@ -37,8 +37,11 @@ struct TailCommand: ParsableCommand {
   @Flag(help: "Print the report lines unchanged, one JSON object each.")
   var json = false
 
-  @Flag(help: "Print the stack below each line.")
+  @Flag(help: "Print the stack below each line; frames of run loops, thunks and the C library's start are one line.")
   var stack = false
+
+  @Flag(help: "Print the stack with all frames, and function names in full.")
+  var allFrames = false
 
   @Option(help: "How many earlier lines to print first; the agent keeps 50.")
   var lines = 10
@@ -65,7 +68,7 @@ struct TailCommand: ParsableCommand {
     signal(SIGPIPE, SIG_IGN)
     let filter = TailFilter(
       service: service, causes: Set(causes.map(\.rawValue)), leastMilliseconds: leastMilliseconds ?? 0)
-    let printer = json ? nil : TailPrinter(usesColor: usesColor, showsStack: stack)
+    let printer = json ? nil : TailPrinter(usesColor: usesColor, showsStack: stack || allFrames, showsAll: allFrames)
     let session = TailSession(loop: loop, filter: filter, printer: printer)
     var failed = false
     if files.isEmpty {
