@@ -203,7 +203,7 @@ import Testing
   @Test func missingFileIsNamed() throws {
     let result = try ControlServerTests.stalld("tail", "/nonexistent.jsonl")
     #expect(result.status == 1)
-    #expect(result.errors == "stalld tail: /nonexistent.jsonl: No such file or directory\n")
+    #expect(result.errors == "stalld tail: /nonexistent.jsonl: \(InputAdvice.reason(ENOENT))\n")
     let agent = try ControlServerTests.stalld("tail", "--control", "/nonexistent.sock")
     #expect(agent.status == 1 && agent.errors.contains("no such socket"))
   }

@@ -13,6 +13,11 @@ struct TailCommand: ParsableCommand {
     commandName: "tail",
     abstract: "Follows reports as they arrive, one readable line for each.",
     discussion: """
+      Examples:
+        stalld tail
+        stalld tail --service 'web*' --min 500ms --stack
+        stalld tail /var/log/stalld/stalls.jsonl
+
       Without a file, the command follows the running agent. It follows a file of JSON lines across rotation by rename, and reads \
       standard input (-) and pipes to their end. Lines that are not reports are skipped; their count is printed on standard error.
 
@@ -82,9 +87,14 @@ struct TailCommand: ParsableCommand {
     }
     for file in files {
       do {
-        if file == "-" { session.readStandardInput() } else { try session.follow(file, lines: lines) }
+        if file == "-" {
+          InputAdvice.noteTerminal("tail")
+          session.readStandardInput()
+        } else {
+          try session.follow(file, lines: lines)
+        }
       } catch {
-        Self.say("\(file): \(error)")
+        Self.say("\(file): \(InputAdvice.reason(error))")
         failed = true
       }
     }
@@ -95,6 +105,7 @@ struct TailCommand: ParsableCommand {
     if broken > 0 {
       Self.say(broken == 1 ? "skipped 1 line that is not a report" : "skipped \(broken) lines that are not reports")
     }
+    if session.isEmpty { Self.say(InputAdvice.noLines) }
     if failed || session.hasFailed { throw ExitCode(1) }
   }
 
