@@ -65,7 +65,7 @@ import Testing
     #expect(lines.filter { $0.contains("619 ms") }.count == 1)
     #expect(
       result.output.contains(
-        "2026-11-21T06:04:01Z  web      ended  619 ms    lock   web.Pool.take() -> web.Connection\n"))
+        "2026-11-21T06:04:01Z  web      ended  619 ms    lock   Pool.take()\n"))
   }
 
   @Test func statusAsJSONIsWhatTheAgentSays() throws {
