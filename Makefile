@@ -32,7 +32,7 @@ MATRIX_SCENARIOS ?=
 # `make corpus CORPUS=short` runs two builds of each program instead of all; CORPUS=update records what is reported now.
 CORPUS ?= full
 
-.PHONY: demo test test-shared-agent test-long test-platforms matrix corpus test-fleet test-integrations test-traits test-pictures install install-library agent deb test-deb examples fuzz sanitize structure bench bench-monitor bench-capture bench-loop bench-nio bench-hummingbird bench-report bench-agent lint format clean
+.PHONY: demo test test-shared-agent test-long test-platforms matrix corpus test-fleet test-integrations test-traits test-pictures install other-stalld install-library agent deb test-deb examples fuzz sanitize structure bench bench-monitor bench-capture bench-loop bench-nio bench-hummingbird bench-report bench-agent lint format clean
 
 demo: ## A host with known stalls: report lines on standard output, an account on standard error.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES)
@@ -109,11 +109,15 @@ test-pictures: ## `stalld report --html` in a headless Chromium, and exports by 
 
 PREFIX ?= /usr/local
 
-install: agent ## The command with its units, settings, manual and completions; libstallmonitor for hosts in C. PREFIX and DESTDIR as usual.
+install: other-stalld agent ## The command with its units, settings, manual and completions; libstallmonitor for hosts in C. PREFIX and DESTDIR as usual.
 	scripts/install-agent "$(PREFIX)"
 	scripts/build-c-library "$(PREFIX)"
 	@scripts/refresh-loader "$(PREFIX)/lib"
 	@[ -n "$(DESTDIR)" ] || echo "Installed. Next: start the agent and watch a service, as Documentation/Installation.md shows."
+
+# Before the build, which takes minutes.
+other-stalld:
+	@scripts/check-other-stalld "$(PREFIX)"
 
 install-library: ## libstallmonitor for services in C, without the agent. PREFIX and DESTDIR as usual.
 	@scripts/install-dependencies $(LIBRARIES)

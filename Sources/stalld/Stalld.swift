@@ -7,6 +7,11 @@ struct Stalld: ParsableCommand {
     commandName: "stalld",
     abstract: "Finds the code that blocks the event loops of this machine's services.",
     discussion: """
+      Examples:
+        stalld demo
+        stalld tail --service 'web*' --stack
+        stalld report --html report.html /var/log/stalld/stalls.jsonl
+
       Data goes to standard output, messages go to standard error. Exit codes: 0 success, 1 failure, 64 usage error.
       """,
     version: stalldVersion,

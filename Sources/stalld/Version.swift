@@ -1,2 +1,2 @@
-/// The version of the command, of its package and of its manual: this is the one place.
-let stalldVersion = "0.1.0"
+/// The version of the command, the packages, the C library and the manual: this is the one place.
+let stalldVersion = "0.9.0"

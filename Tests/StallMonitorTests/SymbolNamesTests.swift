@@ -75,6 +75,17 @@ import Testing
     #expect(ShortSymbol.isCompilerGenerated(full, linkageName: example.mangled) == example.generated, "\(full)")
   }
 
+  /// Reports have no mangled names: the demangled one says which language it is of.
+  @Test(arguments: examples) func shortensReportedNamesAlike(example: Example) {
+    Symbolizer.load()
+    let full = Demangler.demangle(example.mangled) ?? example.mangled
+    let reported = ShortSymbol.withoutDisguise(full, linkageName: example.mangled)
+    let isCxx = example.mangled.hasPrefix("_Z")
+    #expect(ShortSymbol.shorten(reported) == (isCxx ? reported : example.short), "\(reported)")
+    let isInSwift = example.mangled.hasPrefix("$s")
+    #expect(ShortSymbol.isCompilerGenerated(reported) == (isInSwift && example.generated), "\(reported)")
+  }
+
   @Test func agreesWithTheToolchainsOwnSimplification() throws {
     let fixtures = try SymbolFixtures()
     let file = try fixtures.swiftc(Self.varied, ["-Onone", "-parse-as-library"])

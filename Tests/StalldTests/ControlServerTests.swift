@@ -65,7 +65,7 @@ import Testing
     #expect(lines.filter { $0.contains("619 ms") }.count == 1)
     #expect(
       result.output.contains(
-        "2026-11-21T06:04:01Z  web      ended  619 ms    lock   web.Pool.take() -> web.Connection\n"))
+        "2026-11-21T06:04:01Z  web      ended  619 ms    lock   Pool.take()\n"))
   }
 
   @Test func statusAsJSONIsWhatTheAgentSays() throws {
@@ -83,7 +83,7 @@ import Testing
     #expect(missing.status == 1 && missing.output.isEmpty)
     #expect(
       missing.errors
-        == "stalld status: no agent responds at /nonexistent/control.sock: no such socket (is stalld running?)\n"
+        == "stalld status: no agent responds at /nonexistent/control.sock: no such socket; start it (systemctl start stalld.socket stalld.service, or stalld run), or name its socket with --control\n"
     )
     // What a killed agent leaves behind.
     let scratch = try ScratchDirectory()
@@ -96,7 +96,7 @@ import Testing
     close(listener.descriptor)
     let dead = try Self.stalld("status", "--control", path)
     #expect(dead.status == 1)
-    #expect(dead.errors.contains("connection refused (is stalld running?)"))
+    #expect(dead.errors.contains("connection refused; start it"))
     // The next agent takes the place of a dead one, and not of a living one, nor of a file.
     let next = try StreamListener(path: path, mode: 0o600)
     #expect(throws: StreamListener.Failure.self) { try StreamListener(path: path, mode: 0o600) }

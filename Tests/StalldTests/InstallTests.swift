@@ -25,6 +25,38 @@ struct InstallTests {
     return (result.errors, FileManager.default.fileExists(atPath: mark))
   }
 
+  /// Red Hat's package has a command and a unit of the same name.
+  @Test func anotherProgramOfTheNameIsNotReplaced() throws {
+    func install(_ files: [String: String], prefix: String) throws -> Program {
+      let root = try ScratchDirectory()
+      for (path, text) in files {
+        let file = root.url.appending(path: path)
+        try FileManager.default.createDirectory(at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
+        try Data(text.utf8).write(to: file)
+      }
+      return try Program.run(
+        Repository.file("scripts/check-other-stalld").path, [prefix], environment: ["DESTDIR": root.url.path])
+    }
+    let (command, unit) = ("usr/bin/stalld", "usr/lib/systemd/system/stalld.service")
+    let own = [
+      command: "\u{7f}ELF\0 STALLMONITOR_SINK \0",
+      unit: try String(contentsOf: Repository.file("systemd/stalld.service"), encoding: .utf8),
+    ]
+    for prefix in ["/usr", "/usr/local"] {
+      #expect(try install([:], prefix: prefix).status == 0)
+      #expect(try install(own, prefix: prefix).status == 0, "an update")
+      for (path, text) in [(command, "\u{7f}ELF\0 boost \0"), (unit, "ExecStart=/usr/bin/stalld --systemd $CLIST\n")] {
+        let refused = try install([path: text], prefix: prefix)
+        #expect(refused.status == 1)
+        #expect(refused.errors.contains("/\(path) belongs to another program named stalld"), "\(refused.errors)")
+        #expect(refused.errors.contains("make install-library"))
+      }
+    }
+    for file in ["Makefile", "scripts/install-agent"] {
+      #expect(try String(contentsOf: Repository.file(file), encoding: .utf8).contains("scripts/check-other-stalld"))
+    }
+  }
+
   @Test(.enabled(if: getuid() == 0, "not root")) func loaderIsRefreshedOrSaidToNeedIt() throws {
     let known = try refresh("/srv/known")
     #expect(known.said == "" && known.isRefreshed)

@@ -44,7 +44,7 @@ import Testing
     // Two services have a main of their own each.
     #expect(frames.filter { $0 == "main" }.count == 2)
     #expect(
-      Set(frames).isSuperset(of: ["all stalls", "Store.read() -> ()", "___pthread_mutex_lock", "Index.rebuild() -> ()"])
+      Set(frames).isSuperset(of: ["all stalls", "read()", "___pthread_mutex_lock", "rebuild()"])
     )
     #expect((drawn["headline"] as? String)?.contains("300 stalls") == true)
     #expect((drawn["tiles"] as? String)?.contains("Hosts7") == true)
@@ -62,11 +62,11 @@ import Testing
         at('search').dispatchEvent(new Event('input'));
         result.matches = all('#flame .match').map(button => button.textContent);
         result.matched = at('matched').textContent;
-        all('#flame button').find(button => button.textContent.startsWith('Store.write')).click();
+        all('#flame button').find(button => button.textContent === 'write()').click();
         result.zoomed = at('flame-status').textContent;
         result.width = all('#flame button').find(button => button.textContent === 'fsync').style.width;
         document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape', bubbles: true }));
-        result.back = all('#flame button').some(button => button.textContent.startsWith('Index.rebuild'));
+        result.back = all('#flame button').some(button => button.textContent === 'rebuild()');
         all('th button').find(button => button.textContent === 'Stalls').click();
         result.sorted = all('th[aria-sort]').map(head => head.textContent + head.getAttribute('aria-sort'));
         all('.chip').find(chip => chip.textContent.startsWith('io')).click();
@@ -87,7 +87,7 @@ import Testing
     #expect(document.state == "ready")
     let result = try #require(
       try JSONSerialization.jsonObject(with: Data(document.result.utf8)) as? [String: Any], "\(document.result)")
-    #expect(result["matches"] as? [String] == ["Store.write() throws -> ()"])
+    #expect(result["matches"] as? [String] == ["write()"])
     #expect(try #require(result["matched"] as? String).contains(/: [\d.]+ s, \d+ % of the time/))
     #expect(try #require(result["zoomed"] as? String).hasPrefix("Store.write() throws -> () – "))
     #expect(result["width"] as? String == "100%")
@@ -156,6 +156,59 @@ import Testing
     #expect(document.result == "390 true true")
   }
 
+  /// A click shows the frames of a line that folds; a button shows all of them, and whole names.
+  @Test(.enabled(if: Chromium.path != nil, Chromium.absence))
+  func foldsTheFramesOfTheLoop() throws {
+    var lines = ReportLines()
+    let loop = ["fire", "pass", "run"].map { "LoopEngine.Loop.\($0)(LoopEngine.ModeState) -> ()" }
+    let kind = ReportLines.Kind(
+      service: "web", cause: "io", functions: ["fsync", "web.Store.save() -> ()"] + loop + ["main"])
+    let id = lines.add(kind)
+    var tree = ["main", loop[2], loop[1], loop[0], "web.Store.save() -> ()"].enumerated().map { place, symbol in
+      #"{"id":\#(place),\#(place > 0 ? "\"parent\":\(place - 1)," : "")"weight_ms":400.000,"symbol":"\#(symbol)"}"#
+    }
+    tree = [#"{"stall":{"id":"\#(id)"},"tree":[\#(tree.joined(separator: ","))]}"#]
+    try Data(tree[0].utf8).write(to: scratch.url.appending(path: "\(id).json"))
+    let document = try browser.document(
+      of: page(lines, ["--details", scratch.url.path]),
+      running: """
+        const all = selector => [...document.querySelectorAll(selector)];
+        const texts = selector => all(selector).map(it => it.textContent);
+        const result = {};
+        result.flame = texts('#flame button');
+        result.group = texts('.name');
+        result.title = document.querySelector('.name span').title;
+        document.querySelector('.name').click();
+        result.stack = texts('tr.more .stack li').map(line => line.trim().split('  ')[0]);
+        document.querySelector('tr.more .folded button').click();
+        result.unfolded = all('tr.more .stack li').length;
+        document.querySelector('.mark').dispatchEvent(new MouseEvent('click', { bubbles: true }));
+        result.tree = texts('#stall .tree li').length;
+        document.querySelector('#stall .tree .folded button').click();
+        result.wholeTree = texts('#stall .tree li').length;
+        document.getElementById('stall').close();
+        document.getElementById('whole').click();
+        result.all = texts('#flame button');
+        result.pressed = document.getElementById('whole').getAttribute('aria-pressed');
+        result.name = texts('.name');
+        return JSON.stringify(result);
+        """)
+    #expect(document.state == "ready")
+    let result = try #require(
+      try JSONSerialization.jsonObject(with: Data(document.result.utf8)) as? [String: Any], "\(document.result)")
+    #expect(result["flame"] as? [String] == ["all stalls", "main", "frames of LoopEngine", "Store.save()", "fsync"])
+    #expect(result["group"] as? [String] == ["Store.save()"])
+    #expect(result["title"] as? String == "web.Store.save() -> ()")
+    #expect(result["stack"] as? [String] == ["fsync", "Store.save()", "3 frames of LoopEngine", "main"])
+    #expect(result["unfolded"] as? Int == 6)
+    #expect(result["tree"] as? Int == 3)
+    #expect(result["wholeTree"] as? Int == 5)
+    #expect(
+      result["all"] as? [String] == ["all stalls", "main"] + loop.reversed() + ["web.Store.save() -> ()", "fsync"])
+    #expect(result["pressed"] as? String == "true")
+    #expect(result["name"] as? [String] == ["web.Store.save() -> ()"])
+  }
+
   /// The tree of a stall's detail file is shown with it; what is no such file is passed over.
   @Test(.enabled(if: Chromium.path != nil, Chromium.absence))
   func showsTheCallTreeOfADetailFile() throws {
@@ -182,7 +235,7 @@ import Testing
         """)
     #expect(document.state == "ready")
     #expect(document.result.contains("300 ms 75 %"))
-    #expect(document.result.contains("Store.touch() -> ()"))
+    #expect(document.result.contains("touch()"))
     #expect(document.result.hasSuffix("|no tree"))
   }
 

@@ -345,8 +345,10 @@ struct SettingsTests {
     let missing = AgentSettings.File(path: "/no/such/file.yaml", isRequired: false)
     #expect(try AgentSettings.load(file: missing, environment: [:]) == AgentSettings())
     #expect(
-      try mistakesOfFile("/no/such/file.yaml") == "/no/such/file.yaml: cannot be opened: No such file or directory")
-    #expect(try mistakesOfFile("/etc") == "/etc: not a regular file")
+      try mistakesOfFile("/no/such/file.yaml")
+        == "/no/such/file.yaml: cannot be opened: No such file or directory; stalld settings-reference yaml prints one to begin with"
+    )
+    #expect(try mistakesOfFile("/etc") == "/etc: is a directory; give the settings file in it")
     let pipe = scratch.url.appending(path: "pipe").path
     #expect(mkfifo(pipe, 0o600) == 0)
     #expect(try mistakesOfFile(pipe) == "\(pipe): not a regular file")

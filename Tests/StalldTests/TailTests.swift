@@ -59,21 +59,37 @@ import Testing
     #expect(result.status == 0 && result.errors.isEmpty, "\(result.errors)")
     #expect(
       result.output
-        == "2026-11-21T06:04:01.913Z  web               ended           619 ms  lock       web.Pool.take() -> web.Connection (Pool.swift:74)\n"
+        == "2026-11-21T06:04:01.913Z  web               ended           619 ms  lock       Pool.take() (Pool.swift:74)\n"
     )
     let stack = try Self.filter(SampleReport().text, ["--stack", "--color", "always", "-"])
     #expect(stack.output.contains("\u{1b}[1m    619 ms\u{1b}[0m"))
     #expect(
       stack.output.contains(
-        "\n    \u{1b}[2m___pthread_mutex_lock (pthread_mutex_lock.c:93)\u{1b}[0m\n    \u{1b}[2mweb.Pool.take() -> web.Connection (Pool.swift:74)\u{1b}[0m\n    \u{1b}[2mweb+0x8c481\u{1b}[0m\n"
+        "\n    \u{1b}[2m___pthread_mutex_lock (pthread_mutex_lock.c:93)\u{1b}[0m\n    \u{1b}[2mPool.take() (Pool.swift:74)\u{1b}[0m\n    \u{1b}[2mweb+0x8c481\u{1b}[0m\n"
       ))
+  }
+
+  @Test func framesOfTheLoopAreOneLineUnlessAllAreAskedFor() throws {
+    let loop = ["fireTimers", "pass", "run"].map {
+      #"{"symbol":"LoopEngine.Loop.\#($0)(LoopEngine.ModeState) -> ()","module":"/usr/bin/web"}"#
+    }
+    let line = SampleReport().text.replacing("]}", with: ",\(loop.joined(separator: ","))]}")
+    let folded = try Self.filter(line, ["--stack", "-"])
+    #expect(folded.output.hasSuffix("\n    web+0x8c481\n    … 3 frames of LoopEngine\n"), "\(folded.output)")
+    let all = try Self.filter(line, ["--all-frames", "-"])
+    #expect(all.output.contains("  lock       web.Pool.take() -> web.Connection (Pool.swift:74)\n"))
+    #expect(
+      all.output.contains(
+        "\n    web.Pool.take() -> web.Connection (Pool.swift:74)\n    web+0x8c481\n    LoopEngine.Loop.fireTimers(LoopEngine.ModeState) -> () (web)\n"
+      ), "\(all.output)")
+    #expect(all.output.split(separator: "\n").count == 7)
   }
 
   @Test func functionThatWaitsIsMarked() throws {
     let line = SampleReport().text.replacing(#""line":74}"#, with: #""line":74,"async":true}"#)
     let result = try Self.filter(line, ["--stack", "-"])
     #expect(
-      result.output.contains("\n    async web.Pool.take() -> web.Connection (Pool.swift:74)\n"), "\(result.output)")
+      result.output.contains("\n    async Pool.take() (Pool.swift:74)\n"), "\(result.output)")
   }
 
   @Test func sampleIsAReport() throws {
@@ -187,7 +203,7 @@ import Testing
   @Test func missingFileIsNamed() throws {
     let result = try ControlServerTests.stalld("tail", "/nonexistent.jsonl")
     #expect(result.status == 1)
-    #expect(result.errors == "stalld tail: /nonexistent.jsonl: No such file or directory\n")
+    #expect(result.errors == "stalld tail: /nonexistent.jsonl: \(InputAdvice.reason(ENOENT))\n")
     let agent = try ControlServerTests.stalld("tail", "--control", "/nonexistent.sock")
     #expect(agent.status == 1 && agent.errors.contains("no such socket"))
   }

@@ -57,7 +57,7 @@ package enum ShortSymbol {
     return generatedPrefixes.contains { text.starts(with: $0.utf8) } || symbol.contains(" value witness for ")
   }
 
-  private static let depthLimit = 16
+  static let depthLimit = 16
 
   private static let generatedPrefixes = [
     "partial apply ", "reabstraction thunk ", "thunk ", "protocol witness ", "vtable thunk ", "dispatch thunk ",
@@ -83,7 +83,7 @@ package enum ShortSymbol {
 // MARK: - Swift
 
 extension ShortSymbol {
-  private static func string(_ text: ArraySlice<UInt8>) -> String { String(decoding: text, as: UTF8.self) }
+  static func string(_ text: ArraySlice<UInt8>) -> String { String(decoding: text, as: UTF8.self) }
 
   private static func swift(_ symbol: ArraySlice<UInt8>, depth: Int) -> String {
     guard depth < depthLimit else { return string(symbol) }
@@ -112,7 +112,7 @@ extension ShortSymbol {
   }
 
   /// Drops what makes a copy or a part of a function differ from the function: it is the same code to a reader.
-  private static func withoutDisguise(_ symbol: ArraySlice<UInt8>) -> ArraySlice<UInt8> {
+  static func withoutDisguise(_ symbol: ArraySlice<UInt8>) -> ArraySlice<UInt8> {
     var text = symbol
     for _ in 0..<depthLimit {
       if text.starts(with: "merged ".utf8) {
@@ -159,7 +159,7 @@ extension ShortSymbol {
   }
 
   /// The end of words that say what is made of an entity: `default argument 0 of `, `type metadata accessor for `.
-  private static func endOfKind(_ text: ArraySlice<UInt8>) -> Int? {
+  static func endOfKind(_ text: ArraySlice<UInt8>) -> Int? {
     var index = text.startIndex
     while index < text.endIndex {
       let byte = text[index]
@@ -213,7 +213,7 @@ extension ShortSymbol {
   }
 
   /// The names from the module down, and where they end: at arguments, at a type, or at the end.
-  private static func path(_ text: ArraySlice<UInt8>) -> (components: [String], end: Int) {
+  static func path(_ text: ArraySlice<UInt8>) -> (components: [String], end: Int) {
     var components: [String] = []
     var current: [UInt8] = []
     var index = text.startIndex
@@ -287,10 +287,11 @@ extension ShortSymbol {
       }
       previous = byte
     }
-    return result + ")"
+    // A name that was cut ends among its arguments.
+    return depth > 0 ? result + "…" : result + ")"
   }
 
-  private static func firstRange(
+  static func firstRange(
     of pattern: String, in text: ArraySlice<UInt8>, outsideBrackets: Bool = false
   ) -> Range<Int>? {
     let pattern = Array(pattern.utf8)

@@ -7,6 +7,10 @@ struct CheckCommand: ParsableCommand {
     commandName: "check",
     abstract: "Checks the agent's settings and lists all errors.",
     discussion: """
+      Examples:
+        stalld check
+        stalld check --config ./stalld.yaml --print
+
       Reads the settings as stalld run does with the same flags: the file, then the STALLD_ variables, then the flags; later ones \
       override earlier ones. Each error is one line on standard error: file and line, key, value, and the allowed values. The \
       command opens no output and changes nothing.
@@ -22,8 +26,17 @@ struct CheckCommand: ParsableCommand {
   @Flag(help: "Print the effective settings to standard output, as YAML.")
   var print = false
 
+  /// What a file without settings means: a wrong name may be the reason.
+  private static func note(_ file: AgentSettings.File) -> String? {
+    var status = stat()
+    let isMissing = stat(file.path, &status) != 0
+    guard isMissing || status.st_size == 0 else { return nil }
+    return "\(file.path) \(isMissing ? "does not exist" : "is empty"): the defaults apply; --print shows them"
+  }
+
   func run() throws {
     let settings = try options.loadOrExit()
+    if let note = Self.note(options.file) { StandardError.say("stalld check: " + note) }
     var needs = UnitNeeds(settings)
     needs.removeWhatIsThere()
     if !needs.needs.isEmpty { StandardError.say("stalld check: " + needs.text.dropLast()) }

@@ -6,6 +6,10 @@ struct SettingsReferenceCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "settings-reference",
     abstract: "Prints the commented default settings, or their manual page, to standard output.",
+    discussion: """
+      Example:
+        stalld settings-reference yaml > stalld.yaml
+      """,
     shouldDisplay: false)
 
   enum Form: String, ExpressibleByArgument, CaseIterable { case yaml, manual }

@@ -7,6 +7,11 @@ struct DemoCommand: ParsableCommand {
     commandName: "demo",
     abstract: "Runs a service that stalls in known functions, and checks that each stall is reported.",
     discussion: """
+      Examples:
+        stalld demo
+        stalld demo | stalld tail --stack -
+        stalld demo | jq '{ms: .stall.duration_ms, function: .stall.culprit}'
+
       The service is a separate process that runs Loop.main under a StallMonitor with the default threshold of 250 ms. It \
       does short work (turns of up to 20 ms) and blocks its main loop four times: running on CPU (1300 ms), sleeping \
       (400 ms), reading from a slow peer (500 ms), and waiting for a lock that another thread holds (600 ms).
@@ -16,8 +21,6 @@ struct DemoCommand: ParsableCommand {
 
       Exit code: 0 if each planned stall, and nothing else, was reported with the right function; 1 if not. If the program \
       is stripped, reports have offsets instead of names, and the demo checks the order of the stalls.
-
-      Try:  stalld demo | jq '{event: .event.name, function: .stall.culprit, ms: .stall.duration_ms}'
       """)
 
   @Flag(help: .hidden)

@@ -10,6 +10,12 @@ struct NameWorkerCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "name-worker",
     abstract: "Looks up function names for stalld run, over the socket at descriptor 0.",
+    discussion: """
+      Example:
+        stalld run
+
+      The agent starts this command itself.
+      """,
     shouldDisplay: false)
 
   @Option(help: "Limit of the cache, in bytes.")

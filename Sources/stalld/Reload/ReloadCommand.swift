@@ -1,5 +1,6 @@
 import ArgumentParser
 import FoundationEssentials
+import Glibc
 import StallMonitor
 import StallReport
 
@@ -9,6 +10,9 @@ struct ReloadCommand: ParsableCommand {
     commandName: "reload",
     abstract: "Makes the running agent reload its settings, and waits for the result.",
     discussion: """
+      Example:
+        stalld check && stalld reload
+
       The agent applies all of the new settings or none: if one is invalid, standard error lists every error, one per line. \
       systemctl reload stalld runs this command. Only root and the agent's own user may reload.
 
@@ -28,6 +32,11 @@ struct ReloadCommand: ParsableCommand {
   private static let patience = Duration.seconds(80)
 
   func run() throws {
+    if let config, access(config, R_OK) != 0 {
+      try fail([
+        "\(config): \(String(cString: strerror(errno))); name the agent's settings file, or its socket with --control"
+      ])
+    }
     let path = control ?? controlPath
     let line: [UInt8]
     do {

@@ -7,14 +7,6 @@ struct ReportCommand: ParsableCommand {
     commandName: "report",
     abstract: "Ranks the functions that stall most, from report lines.",
     discussion: """
-      Reads report lines in any order from files, including gzip files, and ranks groups by total stalled time × distinct hosts. \
-      All lines of one stall count once, with its last duration. Summaries of repeated stalls (stall.suppressed) count in totals, \
-      but not in p50, p95 and p99. A line that is not a report is skipped, counted, and listed on standard error.
-
-      With --diff the command compares two files (stalld report --diff OLD NEW) or two releases in the same files \
-      (stalld report --diff release:1.0 release:1.1 FILE…) and shows what is new, worse, better or gone. A rate is stalled time \
-      per day, from the first stall of a side to its last.
-
       Examples:
         stalld report /var/log/stalld/*.jsonl*
         stalld report --by service --since 7d --format csv reports.jsonl > week.csv
@@ -23,6 +15,14 @@ struct ReportCommand: ParsableCommand {
         journalctl -o cat -u web | stalld report -
         stalld report --html report.html /var/log/stalld/*.jsonl*
         stalld report --format pprof reports.jsonl > stalls.pb.gz
+
+      Reads report lines in any order from files, including gzip files, and ranks groups by total stalled time × distinct hosts. \
+      All lines of one stall count once, with its last duration. Summaries of repeated stalls (stall.suppressed) count in totals, \
+      but not in p50, p95 and p99. A line that is not a report is skipped, counted, and listed on standard error.
+
+      With --diff the command compares two files (stalld report --diff OLD NEW) or two releases in the same files \
+      (stalld report --diff release:1.0 release:1.1 FILE…) and shows what is new, worse, better or gone. A rate is stalled time \
+      per day, from the first stall of a side to its last.
 
       Exit code: 0; 1 if no input could be read; 64 usage error.
       """)
@@ -59,8 +59,14 @@ struct ReportCommand: ParsableCommand {
   @Flag(help: "Compare the first two arguments: files, or release:VERSION of the files that follow.")
   var diff = false
 
-  @Flag(help: "Print the stack with the most time for each row.")
+  @Flag(
+    help:
+      "Print the stack with the most time for each row; frames of run loops, thunks and the C library's start are one line."
+  )
   var stacks = false
+
+  @Flag(help: "Print stacks with all frames, and function names in full.")
+  var allFrames = false
 
   @Flag(inversion: .prefixedNo, help: "Charts above the table. (default: on a terminal)")
   var graphs: Bool?
@@ -70,7 +76,13 @@ struct ReportCommand: ParsableCommand {
 
   func validate() throws {
     guard limit > 0 else { throw ValidationError("--limit \(limit) is invalid; allowed: 1 or more.") }
-    if details != nil, html == nil { throw ValidationError("--details needs --html.") }
+    if let details {
+      guard html != nil else { throw ValidationError("--details needs --html.") }
+      guard access(details + "/.", R_OK) == 0 else {
+        throw ValidationError(
+          "--details \(details): \(String(cString: strerror(errno))); give the directory of the detail files.")
+      }
+    }
     if html != nil, format != .table {
       throw ValidationError("--html cannot be combined with --format \(format.rawValue).")
     }
@@ -103,7 +115,7 @@ struct ReportCommand: ParsableCommand {
     if html != nil || format.format == nil { return try writePictures() }
     let screen = Screen.current()
     let view = ReportView(
-      limit: limit, showsStacks: stacks, showsGraphs: graphs ?? screen.isTerminal, screen: screen)
+      limit: limit, showsStacks: stacks, showsAll: allFrames, showsGraphs: graphs ?? screen.isTerminal, screen: screen)
     let text = diff ? try comparison(view) : try summary(view)
     StandardOutput.write(text)
   }
@@ -122,7 +134,8 @@ struct ReportCommand: ParsableCommand {
     do throws(SystemError) {
       try OutputFile.write(page ?? format.export(summary), to: html ?? "-")
     } catch {
-      StandardError.say("report", "\(html ?? "standard output"): \(error)")
+      let advice = error.code == EISDIR ? "; give the name of a file, such as \(html ?? "")/report.html" : ""
+      StandardError.say("report", "\(html ?? "standard output"): \(error)\(advice)")
       throw ExitCode(1)
     }
   }
@@ -149,6 +162,7 @@ struct ReportCommand: ParsableCommand {
   /// Says what could not be read; throws if that is all.
   private func read(_ files: [String]) throws -> ReportPass {
     let filter = ReportPass.Filter(since: since?.seconds ?? -.infinity, service: service)
+    if files.isEmpty || files.contains("-") { InputAdvice.noteTerminal("report") }
     let outcome = ReportReader(filter: filter).read(files.isEmpty ? ["-"] : files)
     for failure in outcome.failures { StandardError.say("report", "\(failure.file): \(failure.reason)") }
     let skipped = outcome.pass.skipped
@@ -157,11 +171,19 @@ struct ReportCommand: ParsableCommand {
       StandardError.say(
         "report", "skipped \(skipped.count) of \(outcome.pass.lines) lines")
     }
+    if outcome.opened > 0, outcome.pass.lines == 0 {
+      StandardError.say("report", InputAdvice.noLines)
+    } else if outcome.opened > 0, skipped.count == outcome.pass.lines {
+      StandardError.say("report", InputAdvice.noReports)
+    }
     if outcome.opened == 0 || (skipped.count > 0 && skipped.count == outcome.pass.lines) { throw ExitCode(1) }
     return outcome.pass
   }
 
   private func note(_ summary: ReportSummary) {
+    if summary.groups.isEmpty, summary.lines > summary.skipped.count, since != nil || service != nil || min != nil {
+      StandardError.say("report", "no stall passes --since, --service and --min; leave one out")
+    }
     if summary.omittedSummaries > 0 {
       StandardError.say(
         "report",

@@ -11,6 +11,10 @@ struct RunCommand: ParsableCommand {
     commandName: "run",
     abstract: "Runs the agent until SIGTERM or SIGINT.",
     discussion: """
+      Examples:
+        stalld run
+        stalld run --config ./stalld.yaml --output stdout
+
       Under systemd (Type=notify) the agent sends READY=1 when it accepts connections and STOPPING=1 when it ends. A StallMonitor \
       watches the agent's own main loop. The STALLMONITOR_ variables configure it, and its reports go to the same outputs. With \
       WatchdogSec= in the unit, systemd restarts the agent if that loop is blocked.

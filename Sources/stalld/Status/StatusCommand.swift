@@ -10,6 +10,10 @@ struct StatusCommand: ParsableCommand {
     commandName: "status",
     abstract: "Shows the state of the running agent: outputs, connected services, latest stalls.",
     discussion: """
+      Examples:
+        stalld status
+        stalld status --control ~/stalld/control.sock --json
+
       Exit code: 0; 1 if no agent responds within two seconds; 64 usage error.
       """)
 

@@ -1,3 +1,5 @@
+import StallReport
+
 /// A running agent's status for people.
 struct StatusTable {
   let status: AgentStatus
@@ -29,7 +31,7 @@ struct StatusTable {
       status.stalls.map {
         [
           String($0.time.prefix(19)) + "Z", $0.service, $0.event.replacingPrefix("stall.", with: ""),
-          Quantity.duration($0.durationMilliseconds), $0.cause, $0.culprit ?? "-",
+          Quantity.duration($0.durationMilliseconds), $0.cause, $0.culprit.map(ShortSymbol.shorten) ?? "-",
         ]
       }, numbersFrom: nil)
     return lines.joined(separator: "\n") + "\n"

@@ -9,6 +9,9 @@ struct SymbolicateCommand: ParsableCommand {
     commandName: "symbolicate",
     abstract: "Adds missing function names, files and line numbers to report lines.",
     discussion: """
+      Example:
+        stalld symbolicate --search ./build stalls.jsonl > named.jsonl
+
       Reads report lines, looks up each frame by build ID and offset, and writes the completed lines to standard output. It \
       searches the files of --executable, the directories of --search, the module's own path, and separate debug files \
       (DIR/.build-id/xx/….debug). The build ID must match: a frame of another build stays unchanged.
@@ -54,7 +57,14 @@ struct SymbolicateCommand: ParsableCommand {
     }
     guard DebugFiles.obstacle() == nil else { return }
     for path in executables where DebugFiles.identify(path) == nil {
-      throw ValidationError("--executable \(path) is not an ELF file of this architecture with a build ID.")
+      var found = stat()
+      let reason =
+        stat(path, &found) != 0
+        ? ": \(String(cString: strerror(errno))); check the name."
+        : found.st_mode & S_IFMT == S_IFDIR
+          ? " is a directory; use --search for directories."
+          : " is not an ELF file of this architecture with a build ID; link it with -Wl,--build-id."
+      throw ValidationError("--executable \(path)\(reason)")
     }
   }
 
@@ -68,6 +78,7 @@ struct SymbolicateCommand: ParsableCommand {
       debugDirectories: debugDirectories + ["/usr/lib/debug"])
     let pass = SymbolicationPass(names: names)
     var failed = false
+    if files.isEmpty || files.contains("-") { InputAdvice.noteTerminal("symbolicate") }
     for file in files.isEmpty ? ["-"] : files {
       do {
         try pass.run(file)
@@ -75,11 +86,12 @@ struct SymbolicateCommand: ParsableCommand {
         SymbolicationPass.say("standard output: \(error.cause)")
         throw ExitCode(1)
       } catch {
-        SymbolicationPass.say("\(file): \(error)")
+        SymbolicationPass.say("\(file): \(InputAdvice.reason(error))")
         failed = true
       }
     }
     pass.summarize()
+    if !failed, let advice = pass.advice { SymbolicationPass.say(advice) }
     if failed { throw ExitCode(1) }
   }
 }

@@ -62,6 +62,11 @@ final class SymbolicationPass {
     try flush()
   }
 
+  /// What to do if there was nothing to complete.
+  var advice: String? {
+    lines == 0 ? InputAdvice.noLines : foreign >= lines ? InputAdvice.noReports : nil
+  }
+
   /// Says on standard error what was done, and what was not.
   func summarize() {
     for (id, build) in names.missing.sorted(by: { $0.key < $1.key }).prefix(Self.toldBuilds) {

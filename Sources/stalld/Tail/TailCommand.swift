@@ -13,6 +13,11 @@ struct TailCommand: ParsableCommand {
     commandName: "tail",
     abstract: "Follows reports as they arrive, one readable line for each.",
     discussion: """
+      Examples:
+        stalld tail
+        stalld tail --service 'web*' --min 500ms --stack
+        stalld tail /var/log/stalld/stalls.jsonl
+
       Without a file, the command follows the running agent. It follows a file of JSON lines across rotation by rename, and reads \
       standard input (-) and pipes to their end. Lines that are not reports are skipped; their count is printed on standard error.
 
@@ -37,8 +42,11 @@ struct TailCommand: ParsableCommand {
   @Flag(help: "Print the report lines unchanged, one JSON object each.")
   var json = false
 
-  @Flag(help: "Print the stack below each line.")
+  @Flag(help: "Print the stack below each line; frames of run loops, thunks and the C library's start are one line.")
   var stack = false
+
+  @Flag(help: "Print the stack with all frames, and function names in full.")
+  var allFrames = false
 
   @Option(help: "How many earlier lines to print first; the agent keeps 50.")
   var lines = 10
@@ -65,7 +73,7 @@ struct TailCommand: ParsableCommand {
     signal(SIGPIPE, SIG_IGN)
     let filter = TailFilter(
       service: service, causes: Set(causes.map(\.rawValue)), leastMilliseconds: leastMilliseconds ?? 0)
-    let printer = json ? nil : TailPrinter(usesColor: usesColor, showsStack: stack)
+    let printer = json ? nil : TailPrinter(usesColor: usesColor, showsStack: stack || allFrames, showsAll: allFrames)
     let session = TailSession(loop: loop, filter: filter, printer: printer)
     var failed = false
     if files.isEmpty {
@@ -79,9 +87,14 @@ struct TailCommand: ParsableCommand {
     }
     for file in files {
       do {
-        if file == "-" { session.readStandardInput() } else { try session.follow(file, lines: lines) }
+        if file == "-" {
+          InputAdvice.noteTerminal("tail")
+          session.readStandardInput()
+        } else {
+          try session.follow(file, lines: lines)
+        }
       } catch {
-        Self.say("\(file): \(error)")
+        Self.say("\(file): \(InputAdvice.reason(error))")
         failed = true
       }
     }
@@ -92,6 +105,7 @@ struct TailCommand: ParsableCommand {
     if broken > 0 {
       Self.say(broken == 1 ? "skipped 1 line that is not a report" : "skipped \(broken) lines that are not reports")
     }
+    if session.isEmpty { Self.say(InputAdvice.noLines) }
     if failed || session.hasFailed { throw ExitCode(1) }
   }
 

@@ -17,8 +17,20 @@ struct TailEntry {
   /// How many stalls a summary represents.
   var suppressed: Int?
   /// Innermost first.
-  var stack: [String]
+  var stack: [Frame]
   var framesOmitted: Int
+
+  struct Frame {
+    /// Empty if the function is not known.
+    var symbol: String
+    /// The path; empty if it is not known.
+    var module: String
+    var offset: String?
+    /// `DemoHost.swift:74`.
+    var place: String?
+    /// The function is not on the stack: it waits for an asynchronous call.
+    var isAsync: Bool
+  }
 
   /// Nil if the line is no report.
   init?(_ text: JSONText) {
@@ -37,24 +49,18 @@ struct TailEntry {
     self.culprit = culprit
     suppressed = text.integer(stall["suppressed"]?["count"])
     let frames = root["stack"]?.elements ?? []
-    stack = frames.map { Self.text(of: $0, in: text) }
+    stack = frames.map { frame in
+      Frame(
+        symbol: text.string(frame["symbol"]) ?? "", module: text.string(frame["module"]) ?? "",
+        offset: text.string(frame["offset"]), place: Self.place(of: frame, in: text),
+        isAsync: text.isTrue(frame["async"]))
+    }
     framesOmitted = text.integer(root["frames_omitted"]) ?? 0
-    place =
-      culprit == nil
-      ? nil : frames.first { text.string($0["symbol"]) == culprit }.flatMap { Self.place(of: $0, in: text) }
+    place = culprit.flatMap { culprit in stack.first { $0.symbol == culprit } }?.place
   }
 
   private static func place(of frame: JSONText.Value, in text: JSONText) -> String? {
     guard let file = text.string(frame["file"]), let name = file.split(separator: "/").last else { return nil }
     return text.integer(frame["line"]).map { "\(name):\($0)" } ?? String(name)
-  }
-
-  private static func text(of frame: JSONText.Value, in text: JSONText) -> String {
-    let module = text.string(frame["module"])?.split(separator: "/").last.map { String($0) } ?? "?"
-    let mark = text.isTrue(frame["async"]) ? "async " : ""
-    guard let symbol = text.string(frame["symbol"]) else {
-      return "\(mark)\(module)+\(text.string(frame["offset"]) ?? "?")"
-    }
-    return "\(mark)\(symbol) (\(place(of: frame, in: text) ?? module))"
   }
 }

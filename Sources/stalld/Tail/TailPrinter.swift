@@ -1,7 +1,11 @@
+import StallReport
+
 /// Makes readable lines of reports.
 struct TailPrinter {
   var usesColor: Bool
   var showsStack: Bool
+  /// Whether stacks have all frames, and names are whole.
+  var showsAll: Bool
 
   /// One line with its newline, and the stack's below it if it is asked for.
   func text(of report: TailEntry) -> String {
@@ -10,16 +14,37 @@ struct TailPrinter {
     line += color(report.event.printable.padded(to: 10), Self.colors[report.event]) + "  "
     line += color(Quantity.duration(report.durationMilliseconds).padded(to: 10, right: true), "1") + "  "
     line += report.cause.printable.padded(to: 9) + "  "
-    line += (report.culprit ?? "(no function)").printable
+    line += (report.culprit.map(name) ?? "(no function)").printable
     if let place = report.place { line += " (\(place.printable))" }
     if !report.loop.isEmpty, report.loop != "main" { line += " [\(report.loop.printable)]" }
     if let count = report.suppressed { line += ", \(count) more" }
     line += "\n"
     guard showsStack else { return line }
-    for frame in report.stack { line += "    " + color(frame.printable, "2") + "\n" }
-    if report.framesOmitted > 0 { line += "    " + color("… \(report.framesOmitted) frames omitted", "2") + "\n" }
+    for frame in stack(of: report) { line += "    " + color(frame.printable, "2") + "\n" }
+    if report.framesOmitted > 0 {
+      line +=
+        "    " + color("… \(report.framesOmitted) \(report.framesOmitted == 1 ? "frame" : "frames") omitted", "2")
+        + "\n"
+    }
     return line
   }
+
+  private func stack(of report: TailEntry) -> [String] {
+    let folds =
+      showsAll ? [] : FoldedFrames.inside(report.stack.map { ($0.symbol, $0.module) }, culprit: report.culprit)
+    var lines = report.stack.map(text)
+    for fold in folds.reversed() { lines.replaceSubrange(fold.range, with: ["… " + fold.text]) }
+    return lines
+  }
+
+  private func text(of frame: TailEntry.Frame) -> String {
+    let module = frame.module.split(separator: "/").last.map(String.init) ?? "?"
+    let mark = frame.isAsync ? "async " : ""
+    guard !frame.symbol.isEmpty else { return "\(mark)\(module)+\(frame.offset ?? "?")" }
+    return "\(mark)\(name(frame.symbol)) (\(frame.place ?? module))"
+  }
+
+  private func name(_ symbol: String) -> String { showsAll ? symbol : ShortSymbol.shorten(symbol) }
 
   private static let colors = ["fatal": "1;31", "ongoing": "31", "started": "33", "suppressed": "2"]
 

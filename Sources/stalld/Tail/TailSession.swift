@@ -26,6 +26,11 @@ final class TailSession: @unchecked Sendable {
     self.printer = printer
   }
 
+  private var lines = 0
+  private var reports = 0
+  /// Whether all inputs ended without a line.
+  var isEmpty: Bool { openInputs == 0 && lines == 0 && !hasFailed }
+
   /// Lines that were no reports.
   var brokenLines: Int {
     unreadable + files.reduce(0) { $0 + $1.brokenLines } + streams.reduce(0) { $0 + $1.brokenLines }
@@ -41,6 +46,9 @@ final class TailSession: @unchecked Sendable {
     guard descriptor >= 0, fstat(descriptor, &facts) == 0 else { throw SystemError(code: errno) }
     guard facts.st_mode & S_IFMT != S_IFDIR else { throw SystemError(code: EISDIR) }
     openInputs += 1
+    if facts.st_mode & S_IFMT == S_IFREG, facts.st_size == 0 {
+      say("\(path) is empty; reports appear here as they are written. Ctrl-C ends the command")
+    }
     guard facts.st_mode & S_IFMT == S_IFREG else {
       read(descriptor)
       return
@@ -112,10 +120,15 @@ final class TailSession: @unchecked Sendable {
   }
 
   private func take(_ line: [UInt8]) {
+    lines += 1
     guard let text = try? JSONText(line), let report = TailEntry(text) else {
-      if !line.allSatisfy({ $0 == 0x20 || $0 == 0x0d || $0 == 0x09 }) { unreadable += 1 }
+      if line.allSatisfy({ $0 == 0x20 || $0 == 0x0d || $0 == 0x09 }) { return }
+      unreadable += 1
+      // A file of something else would be followed without a word.
+      if reports == 0, unreadable == 1 { say("the first line is not a report; give files of report lines") }
       return
     }
+    reports += 1
     guard filter.accepts(report) else { return }
     write(printer.map { Array($0.text(of: report).utf8) } ?? line + [0x0a])
   }

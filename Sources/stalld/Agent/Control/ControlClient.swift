@@ -40,7 +40,7 @@ final class ControlClient: Sendable {
     if code == 0, send(socket, bytes, bytes.count, Int32(MSG_NOSIGNAL)) != bytes.count { code = errno }
     guard code == 0 else {
       close(socket)
-      throw Failure(description: "no agent responds at \(path): \(Self.words(code))")
+      throw Failure(description: "no agent responds at \(path): \(Self.words(code, path))")
     }
     descriptor = socket
     self.path = path
@@ -54,7 +54,9 @@ final class ControlClient: Sendable {
     var buffer = [UInt8](repeating: 0, count: 64 << 10)
     while true {
       let left = Loop.Instant.now.duration(to: deadline)
-      guard left > .zero else { throw Failure(description: "no agent responds at \(path): timed out") }
+      guard left > .zero else {
+        throw Failure(description: "no agent responds at \(path): timed out; see its log: journalctl --unit stalld")
+      }
       var poll = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
       let milliseconds = left.components.seconds * 1000 + left.components.attoseconds / 1_000_000_000_000_000
       _ = Glibc.poll(&poll, 1, Int32(clamping: milliseconds + 1))
@@ -68,11 +70,16 @@ final class ControlClient: Sendable {
     }
   }
 
-  private static func words(_ code: Int32) -> String {
-    switch code {
-    case ENOENT: "no such socket (is stalld running?)"
-    case ECONNREFUSED: "connection refused (is stalld running?)"
-    case EACCES: "permission denied (run as root or as a member of the socket's group)"
+  private static func words(_ code: Int32, _ path: String) -> String {
+    let start =
+      "start it (systemctl start stalld.socket stalld.service, or stalld run), or name its socket with --control"
+    var status = stat()
+    let isOther = stat(path, &status) == 0 && status.st_mode & S_IFMT != S_IFSOCK
+    return switch code {
+    case ENOENT: "no such socket; \(start)"
+    case ECONNREFUSED where isOther: "not a socket; name the agent's control socket with --control"
+    case ECONNREFUSED: "connection refused; \(start)"
+    case EACCES: "permission denied; run as root or as a member of the socket's group"
     case EAGAIN: "timed out while connecting"
     default: "\(SystemError(code: code))"
     }

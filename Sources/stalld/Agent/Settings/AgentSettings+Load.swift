@@ -82,12 +82,17 @@ extension AgentSettings {
     guard descriptor >= 0 else {
       let code = errno
       if code == ENOENT, !file.isRequired { return .nothing }
-      return .failure("cannot be opened: \(String(cString: strerror(code)))")
+      let advice =
+        code == ENOENT
+        ? "; stalld settings-reference yaml prints one to begin with"
+        : code == EACCES ? "; run as root or as the agent's user" : ""
+      return .failure("cannot be opened: \(String(cString: strerror(code)))\(advice)")
     }
     defer { close(descriptor) }
     var status = stat()
     guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
-      return .failure("not a regular file")
+      let isDirectory = status.st_mode & S_IFMT == S_IFDIR
+      return .failure(isDirectory ? "is a directory; give the settings file in it" : "not a regular file")
     }
     let tooLarge = Content.failure("larger than the limit of \(ByteSize.text(File.sizeLimit))")
     guard status.st_size <= File.sizeLimit else { return tooLarge }

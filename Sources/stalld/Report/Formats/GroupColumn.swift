@@ -132,10 +132,10 @@ extension GroupColumn {
     }
   }
 
-  func tableText(of group: StallGroup) -> String {
+  func tableText(of group: StallGroup, _ names: ShortNames) -> String {
     switch content {
     case .name(let path, let unknown):
-      group[keyPath: path].isEmpty ? unknown : TerminalText.printable(group[keyPath: path])
+      group[keyPath: path].isEmpty ? unknown : TerminalText.printable(names[group[keyPath: path]])
     case .text(let path): TerminalText.printable(group[keyPath: path])
     case .count(let path): Quantity.count(group[keyPath: path])
     case .milliseconds(let value): value(group).map { Quantity.duration($0) } ?? "–"

@@ -15,6 +15,8 @@ struct ReportView {
   var limit = 20
   /// With an example stack of each group.
   var showsStacks = false
+  /// With all frames of stacks, and with names in full.
+  var showsAll = false
   /// With pictures above the table.
   var showsGraphs = false
   var screen = Screen(isTerminal: false, width: 0, hasColours: false)

@@ -1,3 +1,5 @@
+import StallReport
+
 /// A table for people.
 enum TableFormat: ReportFormat {
   private static let framesShown = 24
@@ -20,12 +22,13 @@ enum TableFormat: ReportFormat {
       columns: columns.map {
         TextTableLayout.Column(title: $0.heading.title, isText: $0.column.isText, yields: $0.heading.yields)
       })
-    table.rows = shown.map { group in columns.map { $0.column.tableText(of: group) } }
+    let names = view.showsAll ? ShortNames() : ShortNames(summary)
+    table.rows = shown.map { group in columns.map { $0.column.tableText(of: group, names) } }
     let rows = table.lines(width: screen.width) { text, row in row == nil ? screen.styled(text, .heading) : text }
     lines.append(rows[0])
     for (group, row) in zip(shown, rows.dropFirst()) {
       lines.append(row)
-      if view.showsStacks { lines += stack(of: group, summary, screen) }
+      if view.showsStacks { lines += stack(of: group, summary, view) }
     }
     let milliseconds = summary.groups.reduce(0) { $0 + $1.milliseconds }
     let count = summary.groups.reduce(0) { $0 + $1.count }
@@ -40,21 +43,31 @@ enum TableFormat: ReportFormat {
 
   private static func name(_ text: String) -> String { text.isEmpty ? "(unknown)" : TerminalText.printable(text) }
 
-  private static func stack(of group: StallGroup, _ summary: ReportSummary, _ screen: Screen) -> [String] {
+  private static func stack(of group: StallGroup, _ summary: ReportSummary, _ view: ReportView) -> [String] {
     guard let number = group.stack else { return ["    (no stack)"] }
-    let stack = summary.stacks[number]
-    let frames = summary.frames(of: stack)
-    var lines = frames.prefix(framesShown).map { frame in
-      let file = summary.text(frame.file).split(separator: "/").last.map(String.init) ?? ""
-      let line = frame.line > 0 ? ":\(frame.line)" : ""
-      let place = file.isEmpty ? "" : " (\(TerminalText.printable(file))\(line))"
-      let text =
-        "    " + (frame.isInlined ? "↳ " : frame.isAsync ? "async " : "")
-        + TerminalText.printable(summary.name(of: frame)) + place
-      return screen.styled(screen.width > 0 ? TerminalText.cut(text, to: screen.width) : text, .faint)
+    let screen = view.screen
+    let frames = summary.frames(of: summary.stacks[number])
+    var texts = frames.map { text(of: $0, summary, view) }
+    if !view.showsAll {
+      let stack = frames.map { (summary.text($0.symbol), summary.text($0.module)) }
+      for fold in FoldedFrames.inside(stack, culprit: group.culprit).reversed() {
+        texts.replaceSubrange(fold.range, with: ["    … " + fold.text])
+      }
     }
-    if frames.count > framesShown { lines.append(screen.styled("    … \(frames.count - framesShown) more", .faint)) }
+    var lines = texts.prefix(framesShown).map { text in
+      screen.styled(screen.width > 0 ? TerminalText.cut(text, to: screen.width) : text, .faint)
+    }
+    if texts.count > framesShown { lines.append(screen.styled("    … \(texts.count - framesShown) more", .faint)) }
     return lines
+  }
+
+  private static func text(of frame: ReportFrame, _ summary: ReportSummary, _ view: ReportView) -> String {
+    let file = summary.text(frame.file).split(separator: "/").last.map(String.init) ?? ""
+    let line = frame.line > 0 ? ":\(frame.line)" : ""
+    let place = file.isEmpty ? "" : " (\(TerminalText.printable(file))\(line))"
+    let name = summary.name(of: frame)
+    return "    " + (frame.isInlined ? "↳ " : frame.isAsync ? "async " : "")
+      + TerminalText.printable(view.showsAll ? name : ShortSymbol.shorten(name)) + place
   }
 
   static func text(of comparison: ReportComparison, _ view: ReportView) -> String {
@@ -72,13 +85,15 @@ enum TableFormat: ReportFormat {
         TextTableLayout.Column(title: title, isText: index == 0)
       } + [TextTableLayout.Column(title: comparison.grouping.rawValue, isText: true)])
     let shown = Array(comparison.changes.prefix(view.limit))
+    let isNamed = comparison.grouping == .culprit && !view.showsAll
+    let names = ShortNames(isNamed ? comparison.changes.map(\.key) : [])
     table.rows = shown.map { change in
       func day(_ value: Double?) -> String { value.map { Quantity.duration($0) } ?? "–" }
       let factor = change.factor.map { "× " + Quantity.number($0, digits: 3) } ?? "–"
       return [
         change.kind.rawValue, Quantity.count(change.old?.count ?? 0), "→ " + Quantity.count(change.new?.count ?? 0),
         Quantity.duration(change.old?.milliseconds ?? 0), "→ " + Quantity.duration(change.new?.milliseconds ?? 0),
-        day(change.oldRate), "→ " + day(change.newRate), factor, name(change.key),
+        day(change.oldRate), "→ " + day(change.newRate), factor, name(names[change.key]),
       ]
     }
     lines += table.lines(width: screen.width) { text, row in

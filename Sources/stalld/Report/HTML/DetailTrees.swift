@@ -55,6 +55,21 @@ final class DetailTrees {
     return result
   }
 
+  /// What the nodes that fold are of, such as LoopEngine; empty texts for nodes that stay.
+  ///
+  /// A run loop's node folds if the service's own code is below it.
+  static func origins(of nodes: [Node]) -> [String] {
+    let rules = nodes.map { FoldRule.rule(symbol: $0.symbol, module: $0.module) }
+    var isAboveOwn = [Bool](repeating: false, count: nodes.count)
+    for (place, node) in nodes.enumerated().reversed() where node.parent >= 0 {
+      let isOwn = rules[place] == nil && FrameColor.isOwn(symbol: node.symbol, module: node.module)
+      if isOwn || isAboveOwn[place] { isAboveOwn[node.parent] = true }
+    }
+    return zip(rules, isAboveOwn).map { rule, isAboveOwn in
+      rule.flatMap { isAboveOwn || $0.foldsCallees ? $0.name : nil } ?? ""
+    }
+  }
+
   private static func names(in directory: String) -> [String] {
     guard let folder = opendir(directory) else { return [] }
     defer { closedir(folder) }

@@ -23,6 +23,8 @@ extension PageModel {
       json.array(stacks.frames) { $0.array($1) }
       json.key("stacks")
       json.array(stacks.stacks) { $0.array($1) }
+      json.key("folds")
+      json.array(stacks.folds) { json, folds in json.array(folds) { $0.array($1) } }
       json.key("weights")
       json.array(weights) { json, weight in
         json.array { json in
@@ -34,7 +36,8 @@ extension PageModel {
         }
       }
       json.key("groups")
-      json.array(groups) { json, group in json.object { write(&$0, group.group, stack: group.stack) } }
+      let names = ShortNames(summary)
+      json.array(groups) { json, group in json.object { write(&$0, group.group, names, stack: group.stack) } }
       json.key("stalls")
       json.array(rows) { json, row in
         json.array { json in
@@ -65,6 +68,7 @@ extension PageModel {
           json.value(node.parent)
           json.value(node.frame)
           json.value(node.milliseconds)
+          json.value(node.origin)
         }
       }
     }
@@ -89,7 +93,7 @@ extension PageModel {
     }
   }
 
-  private func write(_ json: inout JSONWriter, _ group: StallGroup, stack: Int) {
+  private func write(_ json: inout JSONWriter, _ group: StallGroup, _ names: ShortNames, stack: Int) {
     for column in GroupColumn.all {
       guard let name = column.pageName else { continue }
       json.key(name)
@@ -101,6 +105,10 @@ extension PageModel {
       case .milliseconds(let value): json.value(value(group))
       case .time(let path): json.value(group[keyPath: path])
       }
+    }
+    if summary.grouping == .culprit {
+      json.key("short")
+      json.value(String(names[group.key].prefix(PageTexts.longest)))
     }
     json.key("stack")
     json.value(stack)

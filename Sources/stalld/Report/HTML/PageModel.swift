@@ -47,7 +47,7 @@ struct PageModel {
   private(set) var bins: [Cell: Sum] = [:]
   /// By powers of 10^(1/8) milliseconds; empty if ``isComplete``.
   private(set) var histogram: [Cell: Int] = [:]
-  private(set) var trees: [(id: String, nodes: [(parent: Int, frame: Int, milliseconds: Double)])] = []
+  private(set) var trees: [(id: String, nodes: [(parent: Int, frame: Int, milliseconds: Double, origin: Int)])] = []
 
   // Totals.
   private(set) var first = Double.infinity
@@ -66,7 +66,10 @@ struct PageModel {
     self.summary = summary
     let shortest = count()
     isComplete = summary.stalls.count <= Self.markLimit
-    for stack in summary.stacks { stacks.add(stack, summary, &texts) }
+    let culprits = self.culprits()
+    for (number, stack) in summary.stacks.enumerated() {
+      stacks.add(stack, culprit: summary.text(culprits[number]), summary, &texts)
+    }
     for group in summary.groups.prefix(Self.groupLimit) {
       groups.append((group, group.stack.map { stacks.number(of: summary.stacks[$0]) } ?? PageStacks.none))
     }
@@ -111,6 +114,15 @@ struct PageModel {
     return durations.isEmpty ? 0 : durations[max(0, durations.count - Self.markLimit)]
   }
 
+  /// The responsible function of each stack, as one of its stalls has it.
+  private func culprits() -> [UInt32] {
+    var culprits = [UInt32](repeating: 0, count: summary.stacks.count)
+    for stall in summary.stalls where stall.stack != Stall.noStack && stall.culprit != 0 {
+      culprits[Int(stall.stack)] = stall.culprit
+    }
+    return culprits
+  }
+
   private func stack(of stall: Stall) -> Int {
     stall.stack == Stall.noStack ? PageStacks.none : stacks.number(of: summary.stacks[Int(stall.stack)])
   }
@@ -152,11 +164,11 @@ struct PageModel {
       trees.append(
         (
           row.id,
-          nodes.map { node in
+          zip(nodes, DetailTrees.origins(of: nodes)).map { node, origin in
             let frame = stacks.add(
               name: node.name, symbol: node.symbol, file: node.file, line: node.line, module: node.module,
               isInlined: node.isInlined, isAsync: node.isAsync, &texts)
-            return (node.parent, frame, node.milliseconds)
+            return (node.parent, frame, node.milliseconds, texts.number(of: origin))
           }
         ))
     }

@@ -1,13 +1,17 @@
+import StallReport
+
 /// The heaviest stacks of a page, made of frames that are there once.
 struct PageStacks {
   /// Frames of all stacks together.
   private static let roomForFrames = 200_000
   private static let limit = 5000
 
-  /// Symbol, file, line, module, whether it is the service's own, whether it was inlined; numbers of texts.
+  /// Name, file, line, module, whether it is the service's own, whether it was inlined, short name; numbers of texts.
   private(set) var frames: [[Int]] = []
   /// Frames, the outermost first.
   private(set) var stacks: [[Int]] = []
+  /// What folds in each stack: the first frame, how many, and the number of the text that says what they are of.
+  private(set) var folds: [[[Int]]] = []
   /// Stacks that had no space.
   private(set) var omitted = 0
   private var numbers: [ReportFrame: Int] = [:]
@@ -18,8 +22,10 @@ struct PageStacks {
   static let none = -1
   static let others = -2
 
-  /// Adds a weighted stack of the summary; the heaviest come first.
-  mutating func add(_ stack: WeightedStack, _ summary: ReportSummary, _ texts: inout PageTexts) {
+  /// Adds a weighted stack of the summary, with the responsible function of its stalls; the heaviest come first.
+  mutating func add(
+    _ stack: WeightedStack, culprit: String, _ summary: ReportSummary, _ texts: inout PageTexts
+  ) {
     guard known[stack.frames] == nil else { return }
     let frames = summary.frames(of: stack)
     // A page that is full stays as it is, so that what is there is the heaviest.
@@ -30,6 +36,12 @@ struct PageStacks {
     known[stack.frames] = stacks.count
     members += frames.count
     stacks.append(frames.reversed().map { number(of: $0, summary, &texts) })
+    let folded = FoldedFrames.inside(
+      frames.map { (summary.text($0.symbol), summary.text($0.module)) }, culprit: culprit)
+    folds.append(
+      folded.reversed().map { fold in
+        [frames.count - fold.range.upperBound, fold.range.count, texts.number(of: fold.origin)]
+      })
   }
 
   /// The number of a stack that was added, ``others`` if it had no space.
@@ -56,9 +68,10 @@ struct PageStacks {
     _ texts: inout PageTexts
   ) -> Int {
     let isOwn = FrameColor.isOwn(symbol: symbol, module: module)
+    let short = symbol.isEmpty || texts.isFull ? name : ShortSymbol.shorten(name)
     frames.append([
       texts.number(of: name), texts.number(of: file), line, texts.number(of: module), isOwn ? 1 : 0,
-      isInlined ? 1 : isAsync ? 2 : 0,
+      isInlined ? 1 : isAsync ? 2 : 0, texts.number(of: short),
     ])
     return frames.count - 1
   }

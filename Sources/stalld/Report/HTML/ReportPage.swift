@@ -91,6 +91,8 @@ struct ReportPage {
     <span class="note">Width is stalled time. <span class="key"><i class="own"></i>the service</span> \
     <span class="key"><i class="other"></i>libraries and runtime</span></span>
     <input type="search" id="search" class="search" placeholder="Search functions" aria-label="Search functions" autocomplete="off" spellcheck="false">
+    <button type="button" class="plain" id="whole" aria-pressed="false" \
+    title="Show the frames of run loops, thunks and the C library's start, and function names in full">All frames</button>
     <button type="button" class="plain" id="flame-reset">Reset zoom</button></div>
     <div id="flame" class="flame" role="group" aria-label="Flame graph. Arrows go from frame to frame, Enter zooms in, Escape shows all."></div>
     <div id="flame-status" class="flame-status" aria-live="polite"></div>

@@ -70,11 +70,11 @@ final class LineBlocks: Sendable {
       var information = stat()
       if descriptor >= 0, fstat(descriptor, &information) == 0, information.st_mode & S_IFMT == S_IFDIR {
         close(descriptor)
-        state.failures.append(Failure(file: file, reason: "is a directory; give files"))
+        state.failures.append(Failure(file: file, reason: InputAdvice.reason(EISDIR)))
         continue
       }
       guard descriptor >= 0, let handle = gzdopen(descriptor, "rb") else {
-        state.failures.append(Failure(file: file, reason: String(cString: strerror(errno))))
+        state.failures.append(Failure(file: file, reason: InputAdvice.reason(errno)))
         continue
       }
       gzbuffer(handle, 256 << 10)

@@ -80,7 +80,7 @@ struct ReportReader {
       if let found = expand(file) {
         names += found
       } else {
-        failures.append(LineBlocks.Failure(file: file, reason: "no file matches this pattern"))
+        failures.append(LineBlocks.Failure(file: file, reason: "no file matches this pattern; check it with ls"))
       }
     }
     return (names, failures)

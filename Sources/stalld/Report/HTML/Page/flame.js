@@ -3,7 +3,7 @@
   const host = document.getElementById('flame');
   const status = document.getElementById('flame-status');
   const search = document.getElementById('search');
-  const ROW = 19, DEPTH = 120;
+  const ROW = 19, DEPTH = 120, FOLD = -3;
   let root = null, zoomed = null, needle = '', focused = null;
 
   // Calls from several lines of a function are one frame: its name in its module.
@@ -15,8 +15,9 @@
     for (const [stack, , , ms, count] of weights) {
       let at = root;
       add(at, ms, count);
-      for (const frame of stackOf(stack).slice(0, DEPTH)) {
-        const key = functionOf(frame);
+      for (const item of shownStack(stack).slice(0, DEPTH)) {
+        const isFold = typeof item !== 'number', frame = isFold ? FOLD : item;
+        const key = isFold ? `frames of ${item.origin}` : functionOf(frame);
         let child = at.children.get(key);
         if (!child) at.children.set(key, child = { frame, key, isOneLine: true, ms: 0, count: 0, children: new Map(), parent: at, depth: at.depth + 1 });
         else if (child.frame !== frame) child.isOneLine = false;
@@ -27,10 +28,10 @@
     return root;
   }
 
-  const nameOf = it => it === root ? 'all stalls' : frameName(it.frame);
+  const nameOf = (it, isWhole) => it === root ? 'all stalls' : it.frame === FOLD ? it.key : frameName(it.frame, isWhole);
   // A name always has the same tint, so that neighbours can be distinguished.
   const tint = name => [...name].reduce((sum, letter) => (sum * 31 + letter.codePointAt(0)) % 997, 7) % 3;
-  const isMatch = it => needle !== '' && it !== root && nameOf(it).toLowerCase().includes(needle);
+  const isMatch = it => needle !== '' && it !== root && [nameOf(it, false), nameOf(it, true)].some(name => name.toLowerCase().includes(needle));
   const path = it => { const path = []; for (; it; it = it.parent) path.push(it.key); return path.reverse(); };
 
   // The time under frames that match, none counted twice.
@@ -83,7 +84,7 @@
 
   function tell(it) {
     const share = `${percent(it.ms / Math.max(root.ms, 1e-9))} of ${duration(root.ms)}`;
-    const parts = [node('b', { class: 'mono' }, nameOf(it)), ` – ${duration(it.ms)}, ${share}, ${plural(it.count, 'stall')}`];
+    const parts = [node('b', { class: 'mono' }, nameOf(it, true)), ` – ${duration(it.ms)}, ${share}, ${plural(it.count, 'stall')}`];
     const where = it === root ? '' : place(it.frame, true).replace(it.isOneLine ? '' : /:\d+$/, '');
     if (where) parts.push(' – ', node('span', { class: 'quiet mono' }, where));
     if (needle) parts.push(node('div', { id: 'matched' }, `Matched “${search.value}”: ${duration(matched(root))}, ${percent(root.ms ? matched(root) / root.ms : 0)} of the time`));
@@ -126,6 +127,11 @@
     if (!keys[event.key]) return;
     event.preventDefault();
     keys[event.key]();
+  });
+  const whole = document.getElementById('whole');
+  whole.addEventListener('click', () => {
+    choose({ isWhole: !chosen.isWhole });
+    whole.setAttribute('aria-pressed', String(chosen.isWhole));
   });
   document.getElementById('flame-reset').addEventListener('click', () => zoom(root));
   search.addEventListener('input', () => { needle = search.value.trim().toLowerCase(); draw(); });

@@ -11,7 +11,7 @@ const causeTime = data.causes.map(() => 0);
 for (const [, , cause, ms] of data.weights) causeTime[cause] += ms;
 const byCauseTime = (a, b) => causeTime[b[0]] - causeTime[a[0]] || a[0] - b[0];
 
-const chosen = { causes: new Set(data.causes.keys()), group: null, from: 0, to: span };
+const chosen = { causes: new Set(data.causes.keys()), group: null, from: 0, to: span, isWhole: false };
 const views = [];
 const isTimeChosen = () => chosen.from > 0 || chosen.to < span;
 const isFiltered = () => chosen.group !== null || isTimeChosen() || chosen.causes.size < data.causes.length;
@@ -104,10 +104,11 @@ function moment(seconds, isShort) {
   return isShort ? iso.slice(0, 16).replace('T', ' ') : iso.replace('T', ' ').replace('Z', ' UTC');
 }
 
-const groupName = number => number < 0 ? '(others)' : plainName(data.groups[number].key) || '(not known)';
+// Names are short unless the whole ones are chosen; a title has the whole name.
+const groupName = (number, isWhole = chosen.isWhole) => number < 0 ? '(others)' : (!isWhole && data.groups[number].short) || plainName(data.groups[number].key) || '(not known)';
 // Swift marks what is private to a file by a hash of it, which tells nobody anything.
 const plainName = name => name.replace(/\((\S[^()]*) in _[0-9A-F]{32}\)/g, '$1');
-const frameName = frame => frame < 0 ? (frame === -1 ? '(no stack)' : '(other stacks)') : plainName(text(data.frames[frame][0]));
+const frameName = (frame, isWhole = chosen.isWhole) => frame < 0 ? (frame === -1 ? '(no stack)' : '(other stacks)') : plainName(text(data.frames[frame][isWhole ? 0 : 6]));
 const isOwn = frame => frame >= 0 && data.frames[frame][4] === 1;
 function place(frame, isLong) {
   if (frame < 0) return '';
@@ -117,6 +118,16 @@ function place(frame, isLong) {
 }
 // A stack's frames, the outermost first.
 const stackOf = number => number < 0 ? [number] : data.stacks[number];
+// A stack as it is shown: frames, and an object for neighbours that fold.
+function shownStack(number) {
+  const frames = stackOf(number), items = [];
+  let next = 0;
+  for (const [start, count, origin] of chosen.isWhole || number < 0 ? [] : data.folds[number]) {
+    items.push(...frames.slice(next, start), { frames: frames.slice(start, start + count), origin: text(origin) });
+    next = start + count;
+  }
+  return [...items, ...frames.slice(next)];
+}
 
 // MARK: Nodes
 

@@ -66,7 +66,7 @@
         if (!open.delete(group.number)) open.add(group.number);
         draw();
         body.querySelectorAll('.name').forEach(it => { if (it.group === group.number) it.focus(); });
-      } }, node('span', {}, groupName(group.number)));
+      } }, node('span', { title: groupName(group.number, true) }, groupName(group.number)));
       name.group = group.number;
       const bar = node('i');
       bar.style.width = `${group.ms / most * 100}%`;

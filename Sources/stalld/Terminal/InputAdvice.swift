@@ -1,0 +1,29 @@
+import Glibc
+
+/// What to do about an input that cannot be used: the second half of a message, after what happened.
+enum InputAdvice {
+  static let noLines = "the input has no lines; stalld demo > demo.jsonl writes some to try"
+  static let noReports = "no line is a report; give lines that a service or the agent wrote, or those of stalld demo"
+
+  /// Why a file of report lines cannot be read, and what to do.
+  static func reason(_ code: Int32) -> String {
+    let words = String(cString: strerror(code))
+    return switch code {
+    case ENOENT: "\(words); check the name. The agent writes \(AgentSettings.Output.File().path) by default"
+    case EISDIR: "\(words); give the files in it, such as DIRECTORY/*.jsonl"
+    case EACCES: "\(words); run as root, or as a user who may read the file"
+    default: words
+    }
+  }
+
+  /// Why a file cannot be read, whatever the error's type.
+  static func reason(_ error: any Error) -> String {
+    (error as? SystemError).map { reason($0.code) } ?? "\(error)"
+  }
+
+  /// Says that a command reads what somebody types, if that is so.
+  static func noteTerminal(_ command: String) {
+    guard isatty(STDIN_FILENO) == 1 else { return }
+    StandardError.say(command, "reading report lines from the terminal; Ctrl-D ends them. To read files, name them")
+  }
+}
