@@ -108,7 +108,7 @@ public final class StallMonitor: Sendable {
         configuration, environment: environment, serviceManager: serviceManager, watchesMainLoop: watchesMainLoop,
         courier: courier)
     } catch {
-      guard case .sinkCannotBeOpened(let sink, let reason) = error else { throw error }
+      guard case .sinkCannotBeOpened(let sink, let reason) = error.reason else { throw error }
       defer { serviceManager?.release() }
       guard environment.setsSink else { throw error }
       Diagnostics.say("cannot open the sink \(sink): \(reason). The service runs unmonitored")
@@ -122,7 +122,7 @@ public final class StallMonitor: Sendable {
     watchesMainLoop: Bool, courier: TelemetryCourier?
   ) throws(StallMonitorError) -> StallMonitor {
     try active.withLock { active throws(StallMonitorError) in
-      if active?.isWatching == true { throw .alreadyWatching }
+      if active?.isWatching == true { throw StallMonitorError(.alreadyWatching) }
       let sentinel = ForkSentinel()
       let start = WatchStart(
         configuration: configuration, environment: environment, sentinel: sentinel, serviceManager: serviceManager,
@@ -154,7 +154,7 @@ public final class StallMonitor: Sendable {
   /// How often the watchdog thread has woken up; 0 if there is none.
   ///
   /// An idle service's does not grow.
-  public var watchdogWakeUps: UInt64 {
+  package var watchdogWakeUps: UInt64 {
     sentinel.isInOwnProcess ? session.withLock { $0?.watchdog.wakeUpCount ?? 0 } : 0
   }
 

@@ -67,13 +67,13 @@ public final class StallMonitor: Sendable {
   @discardableResult
   public func watch(
     coreFoundationRunLoop runLoop: UnsafeMutableRawPointer, name: String, threshold: Duration? = nil
-  ) throws(StallMonitorError) -> LoopWatch { throw .notWatching }
+  ) throws(StallMonitorError) -> LoopWatch { throw StallMonitorError(.notWatching) }
 
   /// Throws, because no loop is watched here.
   @discardableResult
   public func watchCurrentCoreFoundationRunLoop(
     name: String, threshold: Duration? = nil
-  ) throws(StallMonitorError) -> LoopWatch { throw .notWatching }
+  ) throws(StallMonitorError) -> LoopWatch { throw StallMonitorError(.notWatching) }
 }
 
 /// A loop that is watched by heartbeats.

@@ -10,8 +10,8 @@ extension StallMonitorConfiguration {
   /// | `threshold` | ``threshold`` | a number with `us`, `ms`, `s` or `min`, from 1 ms to 1 h |
   /// | `sink` | ``sink-swift.property`` | `stdout`, `file:` and a path, or `agent:` and a path |
   /// | `repeatWindow` | ``repeatWindow`` | a duration up to 1 h |
-  /// | `budget` | ``budget`` | a whole number, 0 to 10000 |
-  /// | `sampling` | ``sampling`` | a duration, from 10 ms to 1 min |
+  /// | `budget` | ``maximumReportsPerMinute`` | a whole number, 0 to 10000 |
+  /// | `sampling` | ``resampleInterval`` | a duration, from 10 ms to 1 min |
   /// | `threads` | ``captureThreads`` | `none`, `lock-holder`, `running` or `all` |
   /// | `systemdWatchdog` | ``notifiesServiceManager`` | `true` or `false` |
   /// | `abortAfter`, `detailAfter` | ``actions`` | a duration up to 1 h, or `off` |

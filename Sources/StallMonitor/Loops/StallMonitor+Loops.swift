@@ -22,7 +22,7 @@ extension StallMonitor {
   public func watch(
     _ loop: any TurnSource, name: String, threshold: Duration? = nil
   ) throws(StallMonitorError) -> LoopWatch {
-    guard let registry else { throw .notWatching }
+    guard let registry else { throw StallMonitorError(.notWatching) }
     let watch = try registry.makeWatch(name: name, threshold: threshold, identity: .loop(ObjectIdentifier(loop)))
     let begin = { @Sendable in
       let stamper = TurnStamper(pulse: watch.publication.pulse)
@@ -42,7 +42,7 @@ extension StallMonitor {
         begin()
         withExtendedLifetime(expected) {}
       }
-      guard isTaken else { throw .loopHasEnded(name: name) }
+      guard isTaken else { throw StallMonitorError(.loopHasEnded(name: name)) }
     }
     return watch
   }
@@ -62,8 +62,8 @@ extension StallMonitor {
   public func watch(
     coreFoundationRunLoop runLoop: UnsafeMutableRawPointer, name: String, threshold: Duration? = nil
   ) throws(StallMonitorError) -> LoopWatch {
-    guard let registry else { throw .notWatching }
-    guard clinux_cf_is_here() else { throw .noCoreFoundation }
+    guard let registry else { throw StallMonitorError(.notWatching) }
+    guard clinux_cf_is_here() else { throw StallMonitorError(.noCoreFoundation) }
     let watch = try registry.makeWatch(
       name: name, threshold: threshold, identity: .coreFoundation(UInt(bitPattern: runLoop)))
     let begin = { @Sendable in
@@ -78,7 +78,7 @@ extension StallMonitor {
     if runLoop == clinux_cf_current_run_loop() {
       begin()
     } else if !FoundationPulseObserver.perform(on: runLoop, expecting: ExpectedThread(watch), begin) {
-      throw .loopHasEnded(name: name)
+      throw StallMonitorError(.loopHasEnded(name: name))
     }
     return watch
   }
@@ -94,7 +94,9 @@ extension StallMonitor {
   public func watchCurrentCoreFoundationRunLoop(
     name: String, threshold: Duration? = nil
   ) throws(StallMonitorError) -> LoopWatch {
-    guard clinux_cf_is_here(), let runLoop = clinux_cf_current_run_loop() else { throw .noCoreFoundation }
+    guard clinux_cf_is_here(), let runLoop = clinux_cf_current_run_loop() else {
+      throw StallMonitorError(.noCoreFoundation)
+    }
     return try watch(coreFoundationRunLoop: runLoop, name: name, threshold: threshold)
   }
 
@@ -102,7 +104,7 @@ extension StallMonitor {
   ///
   /// It starts idle.
   package func watchOwnLoop(name: String, threshold: Duration?) throws(StallMonitorError) -> OwnLoop {
-    guard let registry else { throw .notWatching }
+    guard let registry else { throw StallMonitorError(.notWatching) }
     let watch = try registry.makeWatch(name: name, threshold: threshold)
     watch.begin(LoopWatch.Traits(kind: { LoopKind.ownLoop })) { {} }
     return OwnLoop(watch)

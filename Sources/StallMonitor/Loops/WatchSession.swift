@@ -108,7 +108,7 @@ struct WatchStart: Sendable {
     } catch {
       throw StallMonitorError(error)
     }
-    if let actions = couriers.actions, !actions.addUser() { throw .noThread(code: EAGAIN) }
+    if let actions = couriers.actions, !actions.addUser() { throw StallMonitorError(.noThread(code: EAGAIN)) }
   }
 
   /// Makes what the watchdog does; on its thread.
@@ -134,7 +134,8 @@ struct WatchStart: Sendable {
     let semaphore = watchdog.semaphore
     let sink = try plan.start(origin: origin, tunings: tunings, recovery: recovery) { semaphore.post() }
     let ledger = RepeatLedger(
-      window: configuration.repeatWindow.nanoseconds, budget: configuration.budget, now: MonotonicClock.now())
+      window: configuration.repeatWindow.nanoseconds, budget: configuration.maximumReportsPerMinute,
+      now: MonotonicClock.now())
     let publisher = ReportPublisher(sink: sink, ledger: ledger, courier: telemetry)
     let recorder = FatalRecorder.make(
       configured: configuration.stateDirectory, environment: environment, serviceName: serviceName)

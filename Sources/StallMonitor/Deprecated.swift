@@ -1,0 +1,23 @@
+// Names that the public interface had before.
+
+extension StallMonitorConfiguration {
+  /// See ``maximumReportsPerMinute``.
+  @available(*, deprecated, renamed: "maximumReportsPerMinute")
+  public var budget: Int {
+    get { maximumReportsPerMinute }
+    set { maximumReportsPerMinute = newValue }
+  }
+
+  /// See ``resampleInterval``.
+  @available(*, deprecated, renamed: "resampleInterval")
+  public var sampling: Duration {
+    get { resampleInterval }
+    set { resampleInterval = newValue }
+  }
+}
+
+extension StallNotice {
+  /// See ``isReported``.
+  @available(*, deprecated, renamed: "isReported")
+  public var isTold: Bool { isReported }
+}
