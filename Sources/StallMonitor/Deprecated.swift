@@ -21,3 +21,21 @@ extension StallNotice {
   @available(*, deprecated, renamed: "isReported")
   public var isTold: Bool { isReported }
 }
+
+/// See ``LoopDescription``.
+@available(*, deprecated, renamed: "LoopDescription")
+public typealias HeartbeatLoop = LoopDescription
+
+/// See ``Heartbeat``.
+@available(*, deprecated, renamed: "Heartbeat")
+public typealias LoopHeartbeat = Heartbeat
+
+extension Heartbeat {
+  /// See ``acknowledge()``.
+  @available(*, deprecated, renamed: "acknowledge()")
+  public func answer() { acknowledge() }
+
+  /// See ``stop()``.
+  @available(*, deprecated, renamed: "stop()")
+  public func end() { stop() }
+}

@@ -42,7 +42,7 @@ struct ListTests {
     let kinds = LoopKind.nouns.map(\.key)
     #expect(try words("loop", "kind") == kinds)
     #expect(try Set(words("loop", "phase")) == Set(LoopPhase.allCases.map(\.rawValue)))
-    #expect(Set(kinds).isSuperset(of: HeartbeatLoop.Kind.allCases.map(\.rawValue)))
+    #expect(Set(kinds).isSuperset(of: LoopDescription.Kind.Value.allCases.map(\.rawValue)))
     // Which of them a host of which kind has is the table of Hosts.md.
     let hosts = try text("Documentation/Hosts.md")
     for kind in kinds { #expect(hosts.contains("`\(kind)`"), "\(kind)") }

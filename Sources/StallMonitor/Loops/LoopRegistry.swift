@@ -85,7 +85,8 @@ final class LoopRegistry: Sendable {
         id: threadID,
         stackEnd: threadID == getpid() ? ProcessFacts.mainStackEnd() : UInt64(clinux_own_stack_end())),
       limits: .init(
-        threshold: watch.threshold.nanoseconds, hasOwnThreshold: watch.hasOwnThreshold, suspension: suspension),
+        threshold: watch.threshold.nanoseconds, hasOwnThreshold: watch.hasOwnThreshold,
+        suspension: Suspension(within: suspension)),
       publication: watch.publication,
       inspection: .init(state: traits.state, isInUnseenRun: traits.isInUnseenRun, meter: { meter }))
   }

@@ -163,7 +163,7 @@ struct WatchStart: Sendable {
       backgroundThreshold: configuration.backgroundTaskThreshold.nanoseconds,
       threadLimit: TaskPool.threadLimit(sharesTable: sharesTable))
     let pulse = session.watchdog.pulses.makePulse()
-    let heartbeat: any Heartbeat
+    let heartbeat: any HeartbeatSource
     do throws(TaskPool.Problem) {
       let pool = try TaskPool.start(watch)
       session.taskPool = pool
@@ -178,7 +178,8 @@ struct WatchStart: Sendable {
     session.watchdog.list.watch(
       WatchedLoop.Subject(
         label: .init(name: "cooperative", kind: { LoopKind.cooperativePool }), thread: .init(id: getpid()),
-        limits: .init(threshold: configuration.threshold.nanoseconds, suspension: session.suspension),
+        limits: .init(
+          threshold: configuration.threshold.nanoseconds, suspension: Suspension(within: session.suspension)),
         publication: LoopPublication(pulse: pulse), heartbeat: heartbeat))
   }
 }

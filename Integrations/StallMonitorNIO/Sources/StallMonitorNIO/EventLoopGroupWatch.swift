@@ -11,7 +11,7 @@ public final class EventLoopGroupWatch: Sendable {
 
   func begin() { for heartbeat in heartbeats.withLockedValue({ $0 }) { heartbeat.begin() } }
 
-  /// Lets the event loops go.
+  /// Ends the watch of the event loops.
   ///
   /// Idempotent, from any thread. Not needed before a group is shut down.
   public func stop() {
