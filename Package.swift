@@ -161,6 +161,7 @@ if builtFor != "linux" {
         "StallMonitor/Deprecated.swift",
         "StallMonitor/Diagnostics/StateNote.swift",
         "StallMonitor/Ecosystem/StallMonitorConfiguration+Logger.swift",
+        "StallMonitor/Ecosystem/StallMonitorKeyError.swift",
         "StallMonitor/Ecosystem/StallMonitorService.swift",
         "StallMonitor/Heartbeat/Heartbeat.swift",
         "StallMonitor/Heartbeat/LoopDescription.swift",

@@ -54,6 +54,7 @@ public final class StallMonitor: Sendable {
   /// - Returns: The monitor. ``isWatching`` is false if it is disabled, or the environment cannot be used.
   /// - Throws: ``StallMonitorError`` if the configuration in code is not usable (its file cannot be opened, for one), or the main loop is
   ///   watched already.
+  @discardableResult
   public static func start(
     _ configuration: StallMonitorConfiguration = StallMonitorConfiguration()
   ) throws(StallMonitorError) -> StallMonitor {

@@ -18,6 +18,7 @@ public final class StallMonitor: Sendable {
   /// - Parameter configuration: What to watch for.
   /// - Returns: A monitor that does not watch.
   /// - Throws: ``StallMonitorError`` if the configuration is not usable on Linux.
+  @discardableResult
   public static func start(
     _ configuration: StallMonitorConfiguration = StallMonitorConfiguration()
   ) throws(StallMonitorError) -> StallMonitor {

@@ -43,27 +43,6 @@ extension StallMonitorConfiguration {
   }
 }
 
-/// Values that a monitor cannot use, by their keys.
-public struct StallMonitorKeyError: Error, Sendable, Equatable, CustomStringConvertible {
-  /// One value.
-  public struct Problem: Sendable, Equatable {
-    /// The key, relative to the reader.
-    public var key: String
-    /// What was found.
-    public var value: String
-    /// What may stand there, in words.
-    public var allowed: String
-  }
-
-  /// All values that cannot be used.
-  public var problems: [Problem]
-
-  /// The problems for people, in one line.
-  public var description: String {
-    problems.map { "\($0.key)=\($0.value) is invalid; allowed: \($0.allowed)" }.joined(separator: ". ")
-  }
-}
-
 extension ConfigReader {
   /// The value, whatever its type: a file may have a number or a truth value where a variable has text.
   fileprivate func text(forKey key: String) -> String? {

@@ -35,7 +35,7 @@ enum HeartbeatCost {
     var configuration = StallMonitorConfiguration()
     configuration.sink = .file(path: "/dev/null")
     configuration.threshold = threshold
-    _ = try StallMonitor.start(configuration)
+    try StallMonitor.start(configuration)
     let timer = DispatchSource.makeTimerSource(queue: .main)
     if isBusy {
       timer.schedule(deadline: .now(), repeating: .milliseconds(1))

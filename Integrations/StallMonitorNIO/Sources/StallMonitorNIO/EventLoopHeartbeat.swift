@@ -32,7 +32,7 @@ final class EventLoopHeartbeat: Sendable {
     try LoopDescription(name: name, kind: .nio, threshold: threshold) { _ in }.check()
     (self.name, self.threshold, self.monitor, self.loop) = (name, threshold, monitor, loop)
     do { bell = try Bell() } catch {
-      throw EventLoopGroupWatchError.noDescriptor(name: name, code: error.code)
+      throw EventLoopGroupWatchError.noDescriptor(name: name, errno: error.code)
     }
   }
 
