@@ -6,7 +6,9 @@ import Glibc
 /// CoreFoundation's observers work on Linux; they see the common modes. First in order where a turn begins and last where it
 /// ends, so that other observers' work counts as the loop's.
 enum FoundationPulseObserver {
-  /// Whether an object is a `CFRunLoop`. Only if CoreFoundation is here.
+  /// Whether an object is a `CFRunLoop`.
+  ///
+  /// Only if CoreFoundation is here.
   static func isRunLoop(_ object: AnyObject) -> Bool {
     guard let loop = clinux_cf_main_run_loop() else { return false }
     // Only an object of CoreFoundation's own class may be asked for its type.
