@@ -150,13 +150,24 @@ if builtFor != "linux" {
     .target(
       name: "StallMonitor", dependencies: packages ?? [], path: "Sources",
       sources: [
-        "StallMonitorElsewhere", "StallMonitor/Actions/StallAction.swift",
+        "StallMonitorElsewhere",
+        "StallMonitor/Actions/StallAction.swift",
+        "StallMonitor/Actions/StallNotice.swift",
         "StallMonitor/Configuration/Configuration.swift",
         "StallMonitor/Configuration/ConfigurationCheck.swift",
-        "StallMonitor/Configuration/SettingLimits.swift", "StallMonitor/Configuration/SinkForm.swift",
-        "StallMonitor/Diagnostics/StateNote.swift", "StallMonitor/Ecosystem/StallMonitorConfiguration+Logger.swift",
-        "StallMonitor/Ecosystem/StallMonitorService.swift", "StallMonitor/Heartbeat/HeartbeatLoop.swift",
+        "StallMonitor/Configuration/SettingLimits.swift",
+        "StallMonitor/Configuration/SinkForm.swift",
+        "StallMonitor/Configuration/StallMonitorError.swift",
+        "StallMonitor/Deprecated.swift",
+        "StallMonitor/Diagnostics/StateNote.swift",
+        "StallMonitor/Ecosystem/StallMonitorConfiguration+Logger.swift",
+        "StallMonitor/Ecosystem/StallMonitorKeyError.swift",
+        "StallMonitor/Ecosystem/StallMonitorService.swift",
+        "StallMonitor/Heartbeat/Heartbeat.swift",
+        "StallMonitor/Heartbeat/LoopDescription.swift",
+        "StallMonitor/Report/ThreadBacktrace.swift",
         "StallMonitor/Telemetry/Telemetry.swift",
+        "StallMonitor/Watchdog/WatchedLoopStatus.swift",
       ]),
   ]
 }

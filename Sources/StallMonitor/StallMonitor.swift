@@ -54,6 +54,7 @@ public final class StallMonitor: Sendable {
   /// - Returns: The monitor. ``isWatching`` is false if it is disabled, or the environment cannot be used.
   /// - Throws: ``StallMonitorError`` if the configuration in code is not usable (its file cannot be opened, for one), or the main loop is
   ///   watched already.
+  @discardableResult
   public static func start(
     _ configuration: StallMonitorConfiguration = StallMonitorConfiguration()
   ) throws(StallMonitorError) -> StallMonitor {
@@ -108,7 +109,7 @@ public final class StallMonitor: Sendable {
         configuration, environment: environment, serviceManager: serviceManager, watchesMainLoop: watchesMainLoop,
         courier: courier)
     } catch {
-      guard case .sinkCannotBeOpened(let sink, let reason) = error else { throw error }
+      guard case .sinkCannotBeOpened(let sink, let reason) = error.reason else { throw error }
       defer { serviceManager?.release() }
       guard environment.setsSink else { throw error }
       Diagnostics.say("cannot open the sink \(sink): \(reason). The service runs unmonitored")
@@ -122,7 +123,7 @@ public final class StallMonitor: Sendable {
     watchesMainLoop: Bool, courier: TelemetryCourier?
   ) throws(StallMonitorError) -> StallMonitor {
     try active.withLock { active throws(StallMonitorError) in
-      if active?.isWatching == true { throw .alreadyWatching }
+      if active?.isWatching == true { throw StallMonitorError(.alreadyWatching) }
       let sentinel = ForkSentinel()
       let start = WatchStart(
         configuration: configuration, environment: environment, sentinel: sentinel, serviceManager: serviceManager,
@@ -154,13 +155,13 @@ public final class StallMonitor: Sendable {
   /// How often the watchdog thread has woken up; 0 if there is none.
   ///
   /// An idle service's does not grow.
-  public var watchdogWakeUps: UInt64 {
+  package var watchdogWakeUps: UInt64 {
     sentinel.isInOwnProcess ? session.withLock { $0?.watchdog.wakeUpCount ?? 0 } : 0
   }
 
-  /// Ignores the loop's turns until ``resume()``; for work that is known to be slow.
+  /// Ignores the turns of all loops until ``resume()``; for work that is known to be slow.
   ///
-  /// Pauses nest. A stall that is reported already is followed to its end. Lock-free on the loop's side; from any thread.
+  /// Pauses nest. A stall that is reported already is followed to its end. Lock-free on the loops' side; from any thread.
   public func pause() {
     guard sentinel.isInOwnProcess else { return }
     session.withLock { $0?.suspension }?.begin()
@@ -179,17 +180,67 @@ public final class StallMonitor: Sendable {
 
   /// Runs something that is known to be slow, without a report of it.
   ///
+  /// ```swift
+  /// try monitor.expectSlow("reads the whole index", on: "main") { try index.load() }
+  /// ```
+  ///
   /// - Parameters:
   ///   - reason: Why the work is slow; for readers of the code.
+  ///   - loop: The name of the loop that is not watched meanwhile, such as `main`; nil is all loops. A name that no watched loop has
+  ///     changes nothing.
   ///   - body: The slow work. Called once, on the calling thread.
-  /// - Returns: What the work returns.
-  /// - Throws: What the work throws.
+  /// - Returns: The result of the work.
+  /// - Throws: The error of the work.
   public func expectSlow<Result, Failure: Error>(
-    _ reason: StaticString, _ body: () throws(Failure) -> Result
+    _ reason: StaticString, on loop: String? = nil, _ body: () throws(Failure) -> Result
   ) throws(Failure) -> Result {
-    pause()
-    defer { resume() }
+    let pause = pause(of: loop)
+    defer { pause?.end() }
     return try body()
+  }
+
+  /// Runs something asynchronous that is known to be slow, without a report of it.
+  ///
+  /// The loop is not watched while the work is suspended, either: name the one that the work blocks.
+  ///
+  /// - Parameters:
+  ///   - reason: Why the work is slow; for readers of the code.
+  ///   - loop: The name of the loop that is not watched meanwhile, such as `main`; nil is all loops. A name that no watched loop has
+  ///     changes nothing.
+  ///   - isolation: The actor that the work runs on; the caller's.
+  ///   - body: The slow work. Called once.
+  /// - Returns: The result of the work.
+  /// - Throws: The error of the work.
+  public func expectSlow<Result, Failure: Error>(
+    _ reason: StaticString, on loop: String? = nil, isolation: isolated (any Actor)? = #isolation,
+    _ body: () async throws(Failure) -> Result
+  ) async throws(Failure) -> Result {
+    let pause = pause(of: loop)
+    defer { pause?.end() }
+    return try await body()
+  }
+
+  /// A pause that has begun, of one loop or of all.
+  private struct Pause {
+    var suspensions: [Suspension]
+    var semaphore: WakeSemaphore
+    var sentinel: ForkSentinel
+
+    func end() {
+      guard sentinel.isInOwnProcess else { return }
+      for suspension in suspensions { _ = suspension.end() }
+      semaphore.post()
+    }
+  }
+
+  /// Ignores the turns of the loop of this name, or of all loops; nil if the monitor does not watch.
+  private func pause(of loop: String?) -> Pause? {
+    guard sentinel.isInOwnProcess, let session = session.withLock({ $0 }) else { return nil }
+    let subjects = session.watchdog.list.subjects
+    let suspensions =
+      loop.map { name in subjects.filter { $0.label.name == name }.map(\.limits.suspension) } ?? [session.suspension]
+    for suspension in suspensions { suspension.begin() }
+    return Pause(suspensions: suspensions, semaphore: session.watchdog.semaphore, sentinel: sentinel)
   }
 
   /// Takes the call stacks of all threads of this process now, with names.

@@ -9,19 +9,23 @@ extension StallMonitorConfiguration {
     // The first member: a service that was built with another header may have less than all of it.
     let size = UnsafeRawPointer(options).load(as: Int.self)
     guard size >= MemoryLayout<Int>.size else {
-      throw .invalidConfiguration(key: "size", value: "\(size)", allowed: "sizeof(stallmonitor_options)")
+      throw StallMonitorError(
+        .invalidConfiguration(key: "size", value: "\(size)", allowed: "sizeof(stallmonitor_options)"))
     }
     let options = stallmonitor_options(options, size: size)
     guard let threshold = ThresholdOption(milliseconds: options.threshold_ms) else {
-      throw .invalidConfiguration(
-        key: "threshold_ms", value: "\(options.threshold_ms)", allowed: "\(ThresholdOption.words), or 0 for the default"
-      )
+      throw StallMonitorError(
+        .invalidConfiguration(
+          key: "threshold_ms", value: "\(options.threshold_ms)",
+          allowed: "\(ThresholdOption.words), or 0 for the default"
+        ))
     }
     if let duration = threshold.duration { self.threshold = duration }
     if let text = options.sink.map({ String(cString: $0) }) {
       guard let read = StallMonitorConfiguration.Sink(text) else {
-        throw .invalidConfiguration(
-          key: "sink", value: "\"\(text)\"", allowed: MonitorSetting.sink.allowed)
+        throw StallMonitorError(
+          .invalidConfiguration(
+            key: "sink", value: "\"\(text)\"", allowed: MonitorSetting.sink.allowed))
       }
       sink = read
     }
@@ -29,8 +33,9 @@ extension StallMonitorConfiguration {
     serviceVersion = options.service_version.map { String(cString: $0) }
     stateDirectory = options.state_directory.map { String(cString: $0) }
     guard stateDirectory?.hasPrefix("/") != false else {
-      throw .invalidConfiguration(
-        key: "state_directory", value: "\"\(stateDirectory ?? "")\"", allowed: MonitorSetting.stateDirectory.allowed)
+      throw StallMonitorError(
+        .invalidConfiguration(
+          key: "state_directory", value: "\"\(stateDirectory ?? "")\"", allowed: MonitorSetting.stateDirectory.allowed))
     }
   }
 }

@@ -51,14 +51,17 @@ public func stallmonitor_loop_create(_ name: UnsafePointer<CChar>?, _ threshold_
   // Typed, and its text asked for by name: a dynamic cast takes kilobytes of a stack that may be small.
   do throws(StallMonitorError) {
     guard let name else {
-      throw StallMonitorError.invalidLoop(
-        key: "name", value: "NULL", allowed: "\(StallMonitorConfiguration.allowedLoopName.words) bytes of UTF-8")
+      throw StallMonitorError(
+        .invalidLoop(
+          key: "name", value: "NULL", allowed: "\(StallMonitorConfiguration.allowedLoopName.words) bytes of UTF-8"))
     }
     guard let threshold = ThresholdOption(milliseconds: threshold_ms) else {
-      throw StallMonitorError.invalidLoop(
-        key: "threshold_ms", value: "\(threshold_ms)", allowed: "\(ThresholdOption.words), or 0 for the monitor's own")
+      throw StallMonitorError(
+        .invalidLoop(
+          key: "threshold_ms", value: "\(threshold_ms)", allowed: "\(ThresholdOption.words), or 0 for the monitor's own"
+        ))
     }
-    guard let current else { throw StallMonitorError.notWatching }
+    guard let current else { throw StallMonitorError(.notWatching) }
     let loop = try current.watchOwnLoop(
       name: String(cString: name), threshold: threshold.duration)
     return OpaquePointer(Unmanaged.passRetained(loop).toOpaque())
@@ -95,14 +98,14 @@ private func keep(_ code: Int, _ text: String) -> Int32 { cstallmonitor_keep_err
 
 private func keep(_ error: StallMonitorError) -> Int32 {
   let code =
-    switch error {
+    switch error.reason {
     case .nameTaken: STALLMONITOR_NAME_TAKEN
     case .noThread: STALLMONITOR_NO_THREAD
     case .notWatching: STALLMONITOR_NOT_WATCHING
     default: STALLMONITOR_INVALID
     }
   // In the service's words.
-  if case .invalidConfiguration(let key, let value, let allowed) = error {
+  if case .invalidConfiguration(let key, let value, let allowed) = error.reason {
     return keep(code, "stallmonitor_options.\(key) is \(value); allowed: \(allowed)")
   }
   return keep(code, error.description)

@@ -18,6 +18,7 @@ public final class StallMonitor: Sendable {
   /// - Parameter configuration: What to watch for.
   /// - Returns: A monitor that does not watch.
   /// - Throws: ``StallMonitorError`` if the configuration is not usable on Linux.
+  @discardableResult
   public static func start(
     _ configuration: StallMonitorConfiguration = StallMonitorConfiguration()
   ) throws(StallMonitorError) -> StallMonitor {
@@ -36,9 +37,6 @@ public final class StallMonitor: Sendable {
   /// Empty.
   public var watchedLoops: [WatchedLoopStatus] { [] }
 
-  /// Zero: there is no watchdog.
-  public var watchdogWakeUps: UInt64 { 0 }
-
   /// Does nothing.
   public func pause() {}
 
@@ -47,8 +45,14 @@ public final class StallMonitor: Sendable {
 
   /// Runs the body.
   public func expectSlow<Result, Failure: Error>(
-    _ reason: StaticString, _ body: () throws(Failure) -> Result
+    _ reason: StaticString, on loop: String? = nil, _ body: () throws(Failure) -> Result
   ) throws(Failure) -> Result { try body() }
+
+  /// Runs the body.
+  public func expectSlow<Result, Failure: Error>(
+    _ reason: StaticString, on loop: String? = nil, isolation: isolated (any Actor)? = #isolation,
+    _ body: () async throws(Failure) -> Result
+  ) async throws(Failure) -> Result { try await body() }
 
   /// Returns no threads.
   public static func captureAllThreads(timeLimit: Duration = .seconds(5)) -> [ThreadBacktrace] { [] }
@@ -56,35 +60,24 @@ public final class StallMonitor: Sendable {
   /// Does nothing.
   public func stop() {}
 
-  /// Checks the loop and does not watch it.
+  /// Throws, because no loop is watched here.
   @discardableResult
-  public func watchCurrentThread(as loop: HeartbeatLoop) throws(StallMonitorError) -> LoopHeartbeat? {
+  public func watchCurrentThread(as loop: LoopDescription) throws(StallMonitorError) -> Heartbeat {
     try loop.check()
-    return nil
+    throw StallMonitorError(.notWatching)
   }
 
   /// Throws, because no loop is watched here.
   @discardableResult
   public func watch(
-    coreFoundationRunLoop runLoop: UnsafeMutableRawPointer, name: String, threshold: Duration? = nil
-  ) throws(StallMonitorError) -> LoopWatch { throw .notWatching }
+    coreFoundationRunLoop runLoop: AnyObject, name: String, threshold: Duration? = nil
+  ) throws(StallMonitorError) -> LoopWatch { throw StallMonitorError(.notWatching) }
 
   /// Throws, because no loop is watched here.
   @discardableResult
   public func watchCurrentCoreFoundationRunLoop(
     name: String, threshold: Duration? = nil
-  ) throws(StallMonitorError) -> LoopWatch { throw .notWatching }
-}
-
-/// A loop that is watched by heartbeats.
-///
-/// No value of it exists on this platform.
-public final class LoopHeartbeat: Sendable {
-  private init() {}
-  /// Does nothing.
-  public func answer() {}
-  /// Does nothing.
-  public func end() {}
+  ) throws(StallMonitorError) -> LoopWatch { throw StallMonitorError(.notWatching) }
 }
 
 /// A loop that is watched.

@@ -23,7 +23,7 @@ extension WatchedHosts {
         #expect(victim.facts["\(name)-id"] == id)
         #expect(victim.facts["\(name)-cause"] == "sleep")
         #expect(victim.facts["\(name)-loop"] == "main")
-        #expect(victim.facts["\(name)-told"] == "true")
+        #expect(victim.facts["\(name)-reported"] == "true")
         #expect(victim.facts["\(name)-culprit"] == "true")
       }
       #expect(victim.facts["first-event"] == "stall.started")
@@ -39,7 +39,7 @@ extension WatchedHosts {
       let victim = try Victim.run("repeated", milliseconds: 500, environment: ["VICTIM_ACTIONS": "calls"])
       let calls = victim.talk.split(separator: "\n").filter { $0.contains("first-event=") }
       #expect(calls.count == 5)
-      #expect(calls.count { $0.contains("first-told=true") } == victim.reports("stall.started").count)
+      #expect(calls.count { $0.contains("first-reported=true") } == victim.reports("stall.started").count)
       #expect(Set(victim.talk.split(separator: "\n").filter { $0.contains("first-id=") }).count == 5)
     }
 

@@ -180,21 +180,16 @@ extension WatchedHosts {
 
     /// Compiles a program against the targets as they are built beside the tests.
     private func compile(_ source: URL, into scratch: ScratchDirectory) throws -> String {
-      let bundle = CommandLine.arguments.first { $0.hasSuffix(".xctest") } ?? CommandLine.arguments[0]
-      let products = URL(fileURLWithPath: bundle).deletingLastPathComponent()
-      let inC = ["CLinux", "CUnwind", "CSymbols"]
+      let products = BuiltProducts.folder
       // What a victim is linked of, without its own code: a folder of objects may have some that are no longer made.
       let list = try String(
         contentsOf: products.appending(path: "StallVictim.product/Objects.LinkFileList"), encoding: .utf8)
       let objects = list.split(separator: "\n").filter { !$0.contains("/StallVictim.build/") }.map(String.init)
-      let maps = inC.flatMap { name in
-        ["-Xcc", "-fmodule-map-file=\(products.appending(path: "\(name).build/module.modulemap").path)"]
-      }
       let executable = scratch.url.appending(path: "program").path
       let compiler = try Program.run(
         "/usr/bin/env",
         ["swiftc", "-g", "-swift-version", "6", "-warnings-as-errors", "-I", products.appending(path: "Modules").path]
-          + maps + [source.path] + objects + ["-o", executable])
+          + BuiltProducts.modulesInC() + [source.path] + objects + ["-o", executable])
       try #require(compiler.status == 0, "\(compiler.output)\(compiler.errors)")
       return executable
     }

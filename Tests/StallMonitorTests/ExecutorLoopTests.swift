@@ -44,6 +44,17 @@ extension WatchedHosts {
       #expect(victim.reports.isEmpty)
     }
 
+    /// Slow work that is expected of one loop leaves the others watched.
+    @Test func expectedWorkOfAnotherLoopDoesNotHideAStall() throws {
+      let victim = try Victim.run("executor-stalls-beside", milliseconds: 900)
+      #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
+      #expect(victim.reports.allSatisfy { $0["loop", "name"] as? String == "jobs" })
+    }
+
+    @Test func monitorThatDoesNotWatchThrows() throws {
+      #expect(try Victim.run("executor-unwatched").facts["code"] == "notWatching")
+    }
+
     /// The stall record that the process ends in is kept for this kind too.
     @Test func stallThatTheProcessIsKilledInIsToldByTheNextStart() throws {
       let state = try ScratchDirectory.inMemory()

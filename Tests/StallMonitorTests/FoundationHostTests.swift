@@ -43,6 +43,15 @@ extension WatchedHosts {
       #expect(victim.talk.contains("runs in a private mode, which is not watched"))
     }
 
+    @Test func onlyARunLoopIsWatchedAsOne() throws {
+      let victim = try run("no-run-loop")
+      #expect(victim.status == 0 && victim.facts["watched"] == nil)
+      for type in ["RunLoop", "NSString", "__NSCFType", "StallMonitor"] {
+        #expect(victim.facts[type] == "invalidLoop", "\(type)")
+      }
+      #expect(victim.talk.contains("the loop's class is RunLoop; allowed: a CFRunLoop, such as CFRunLoopGetCurrent()"))
+    }
+
     @Test func idleHostWakesNobody() throws {
       let victim = try run("idle")
       #expect(victim.facts["wakeups"] == "0")

@@ -9,7 +9,7 @@ import Testing
 /// A loop without observers, told to the nanosecond: the clock and the heartbeat are handed in.
 struct HeartbeatTests {
   /// A loop that answers, or does not, as the test has it.
-  private final class Loop: Heartbeat {
+  private final class Loop: HeartbeatSource {
     struct State {
       var isBeating = true
       var mayBegin = false

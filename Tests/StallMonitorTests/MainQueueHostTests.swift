@@ -72,6 +72,15 @@ extension WatchedHosts {
       try expectStall(run("AsyncMainVictim", "main"), in: "blockTheMainActor", cause: "sleep")
     }
 
+    /// The main actor's slow work is expected, and that of a thread of the pool is not.
+    @Test func expectedWorkOfTheMainActorIsNotReported() throws {
+      let victim = try run(
+        "AsyncMainVictim", "expected", environment: ["STALLMONITOR_COOPERATIVE_POOL": "true"])
+      #expect(victim.facts["rounds"] == "1")
+      let ended = victim.reports("stall.ended")
+      #expect(ended.count == 1 && ended.allSatisfy { $0.culprit.contains("blockAThreadOfThePool") })
+    }
+
     @Test func stallRightAfterIdlenessIsFound() throws {
       try expectStall(run("DispatchMainVictim", "after-idleness"), in: "sleepOnTheMainQueue", cause: "sleep")
     }

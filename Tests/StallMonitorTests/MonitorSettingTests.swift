@@ -60,7 +60,7 @@ struct MonitorSettingTests {
       ("Sources/StallMonitor/Ecosystem/StallMonitorConfiguration+ConfigReader.swift", "| `threshold`", threshold.words),
       ("Sources/StallMonitor/Ecosystem/StallMonitorConfiguration+ConfigReader.swift", "| `sampling`", sampling.words),
       ("Sources/StallMonitor/Ecosystem/StallMonitorConfiguration+ConfigReader.swift", "| `budget`", budget.words),
-      ("Sources/StallMonitor/Heartbeat/HeartbeatLoop.swift", "How long a heartbeat", threshold.words),
+      ("Sources/StallMonitor/Heartbeat/LoopDescription.swift", "How long a heartbeat", threshold.words),
       ("Sources/StallMonitor/Loops/StallMonitor+Loops.swift", "- threshold:", threshold.words),
     ]
     for (file, start, words) in expected {

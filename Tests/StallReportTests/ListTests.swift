@@ -24,6 +24,15 @@ struct ListTests {
     #expect(try words("stall", "cause") == Cause.allCases.map(\.rawValue))
   }
 
+  @Test func wordsOfANoticeAreTheReports() {
+    let causes: [StallNotice.Cause] = [
+      .running, .lock, .io, .sleep, .starved, .throttled, .fault, .stopped, .unknown,
+    ]
+    #expect(causes.map(\.rawValue) == Cause.allCases.map(\.rawValue))
+    let events: [StallNotice.Event] = [.started, .ongoing, .ended]
+    #expect(events.map(\.rawValue) == [Report.Event.started, .ongoing, .ended].map(\.rawValue))
+  }
+
   /// The page makes class names of them, and `stalld tail` has nine columns for them.
   @Test func namesOfCausesFit() {
     for cause in Cause.allCases { #expect(cause.rawValue.wholeMatch(of: /[a-z]{1,9}/) != nil, "\(cause)") }
@@ -33,7 +42,7 @@ struct ListTests {
     let kinds = LoopKind.nouns.map(\.key)
     #expect(try words("loop", "kind") == kinds)
     #expect(try Set(words("loop", "phase")) == Set(LoopPhase.allCases.map(\.rawValue)))
-    #expect(Set(kinds).isSuperset(of: HeartbeatLoop.Kind.allCases.map(\.rawValue)))
+    #expect(Set(kinds).isSuperset(of: LoopDescription.Kind.Value.allCases.map(\.rawValue)))
     // Which of them a host of which kind has is the table of Hosts.md.
     let hosts = try text("Documentation/Hosts.md")
     for kind in kinds { #expect(hosts.contains("`\(kind)`"), "\(kind)") }

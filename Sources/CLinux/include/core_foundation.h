@@ -29,6 +29,8 @@ extern void *CFRunLoopObserverCreate(const void *allocator, unsigned long activi
     __attribute__((weak));
 extern void CFRunLoopAddObserver(void *loop, void *observer, const void *mode) __attribute__((weak));
 extern void CFRunLoopObserverInvalidate(void *observer) __attribute__((weak));
+extern unsigned long CFGetTypeID(const void *object) __attribute__((weak));
+extern unsigned long CFRunLoopGetTypeID(void) __attribute__((weak));
 extern void CFRelease(const void *object) __attribute__((weak));
 extern const void *const kCFRunLoopCommonModes __attribute__((weak));
 
@@ -39,7 +41,8 @@ static inline unsigned long clinux_cf_address(void) { return (unsigned long)&CFR
 static inline bool clinux_cf_is_here(void) {
   return CFRunLoopGetMain != NULL && CFRunLoopGetCurrent != NULL && CFRunLoopTimerCreate != NULL && CFRunLoopAddTimer != NULL &&
          CFRunLoopCopyCurrentMode != NULL && CFRunLoopObserverCreate != NULL && CFRunLoopAddObserver != NULL &&
-         CFRunLoopObserverInvalidate != NULL && CFRelease != NULL && &kCFRunLoopCommonModes != NULL;
+         CFRunLoopObserverInvalidate != NULL && CFGetTypeID != NULL && CFRunLoopGetTypeID != NULL &&
+         CFRelease != NULL && &kCFRunLoopCommonModes != NULL;
 }
 
 /// The main thread's run loop. Only if CoreFoundation is here.
@@ -47,6 +50,9 @@ static inline void *clinux_cf_main_run_loop(void) { return CFRunLoopGetMain(); }
 
 /// The calling thread's run loop, made on first use. Only if CoreFoundation is here.
 static inline void *clinux_cf_current_run_loop(void) { return CFRunLoopGetCurrent(); }
+
+/// Whether an object of CoreFoundation's is a run loop. Only if CoreFoundation is here.
+static inline bool clinux_cf_is_run_loop(const void *object) { return CFGetTypeID(object) == CFRunLoopGetTypeID(); }
 
 /// Whether a run loop is being run. Only if CoreFoundation is here.
 static inline bool clinux_cf_is_running(void *loop) {

@@ -1,38 +1,92 @@
-import StallReport
-
 /// What an action learns of a stall.
 ///
 /// Words are those of the report line (`Config/schema/stall-report.schema.json`).
 public struct StallNotice: Sendable, Hashable {
-  /// The same in all reports of one stall.
+  /// What has happened to the stall, as a report's `event.name` says it.
+  public struct Event: RawRepresentable, Sendable, Hashable, CustomStringConvertible {
+    /// The word of the report.
+    public let rawValue: String
+
+    /// An event by the word of the report.
+    public init(rawValue: String) { self.rawValue = rawValue }
+
+    /// The stall has become known.
+    public static let started = Event(rawValue: "stall.started")
+    /// The stall lasts.
+    public static let ongoing = Event(rawValue: "stall.ongoing")
+    /// The stall is over.
+    public static let ended = Event(rawValue: "stall.ended")
+
+    /// The word of the report.
+    public var description: String { rawValue }
+  }
+
+  /// Why the loop was blocked, as a report's `stall.cause` says it.
+  public struct Cause: RawRepresentable, Sendable, Hashable, CustomStringConvertible {
+    /// The word of the report.
+    public let rawValue: String
+
+    /// A cause by the word of the report.
+    public init(rawValue: String) { self.rawValue = rawValue }
+
+    /// The loop's thread ran on a CPU.
+    public static let running = Cause(rawValue: "running")
+    /// It waited for another thread: a lock, a condition, a semaphore.
+    public static let lock = Cause(rawValue: "lock")
+    /// It waited for a file, a socket, a pipe or a descriptor's readiness.
+    public static let io = Cause(rawValue: "io")
+    /// It slept.
+    public static let sleep = Cause(rawValue: "sleep")
+    /// It was ready to run and got no CPU.
+    public static let starved = Cause(rawValue: "starved")
+    /// Its control group had used up its CPU quota.
+    public static let throttled = Cause(rawValue: "throttled")
+    /// It waited for memory to be read back in.
+    public static let fault = Cause(rawValue: "fault")
+    /// The whole process was stopped, frozen or suspended.
+    public static let stopped = Cause(rawValue: "stopped")
+    /// The evidence is not sufficient.
+    public static let unknown = Cause(rawValue: "unknown")
+
+    /// The word of the report.
+    public var description: String { rawValue }
+  }
+
+  /// The identifier that all reports of one stall have in common.
   public var id: String
-  /// `stall.started`, `stall.ongoing` or, if it is over, `stall.ended`.
-  public var event: String
+  /// What has happened to the stall.
+  public var event: Event
   /// How long the loop has been blocked.
   public var duration: Duration
-  /// Why: `running`, `lock`, `io` and so on.
-  public var cause: String
+  /// Why the loop was blocked.
+  public var cause: Cause
+  /// The loop's name.
+  public var loopName: String
   /// The innermost function of the service's own code, if it is known.
   public var culprit: String?
   /// The same for stalls of the same kind; nil if the stack is not known.
   public var fingerprint: String?
-  /// The loop's name.
-  public var loopName: String
-  /// The detail file, if it has been written.
+  /// The path of the detail file, if it has been written.
   public var detailFile: String?
   /// Whether the stall is reported by lines, and not only counted as a repetition of another one.
-  public var isTold: Bool
+  public var isReported: Bool
   /// The report as of now: one line of JSON, without a newline.
   public var line: String
-}
 
-extension StallNotice {
-  init(_ report: Report, isReported: Bool) {
-    self.init(
-      id: report.stallID, event: report.event.rawValue,
-      duration: .nanoseconds(Int64(clamping: report.durationNanoseconds)),
-      cause: report.verdict.cause.rawValue, culprit: report.culprit?.name, fingerprint: report.fingerprint,
-      loopName: report.loop.name, detailFile: report.detailFile, isTold: isReported,
-      line: String(decoding: report.line().dropLast(), as: UTF8.self))
+  /// Makes a notice, as the tests of an action need one.
+  public init(
+    id: String, event: Event, duration: Duration, cause: Cause, loopName: String, culprit: String? = nil,
+    fingerprint: String? = nil, detailFile: String? = nil, isReported: Bool = true, line: String = "{}"
+  ) {
+    self.id = id
+    self.event = event
+    self.duration = duration
+    self.cause = cause
+    self.loopName = loopName
+    self.culprit = culprit
+    self.fingerprint = fingerprint
+    self.detailFile = detailFile
+    self.isReported = isReported
+    self.line = line
   }
 }

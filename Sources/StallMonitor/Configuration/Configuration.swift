@@ -3,22 +3,34 @@
 /// Each property has an environment variable of the same meaning, which wins over the value in code: an operator can
 /// change a service that is already built. Values are checked by ``StallMonitor/start(_:)``.
 public struct StallMonitorConfiguration: Sendable, Equatable {
-  /// Where report lines go.
-  public enum Sink: Sendable, Equatable {
+  /// The destination of report lines.
+  public struct Sink: Sendable, Hashable {
+    enum Destination: Sendable, Hashable {
+      case standardOutput
+      case file(path: String)
+      case agent(path: String)
+    }
+
+    let destination: Destination
+
     /// The process's standard output, one line a report.
-    case standardOutput
-    /// A file that lines are appended to. It is created if it is missing (its directory is not), and reopened when it
-    /// has been renamed or removed, so that rotation by rename needs no signal.
-    case file(path: String)
+    public static let standardOutput = Sink(destination: .standardOutput)
+
+    /// A file that lines are appended to.
+    ///
+    /// It is created if it is missing (its directory is not), and reopened when it has been renamed or removed, so that
+    /// rotation by rename needs no signal.
+    public static func file(path: String) -> Sink { Sink(destination: .file(path: path)) }
+
     /// The agent, `stalld run`, by the path of its socket: absolute, and at most 107 bytes.
     ///
     /// It need not be there yet. Lines wait for it, in memory and then in a file of the state directory, 4 MiB at most; it is tried again after
     /// 0.1 s, 0.2 s, 0.4 s … up to 30 s, and with each new line. What waits when the process ends is handed over by the next start of the
     /// service. The agent names the frames of reports, keeps the samples of stalls, and may hand out another ``threshold``,
-    /// ``repeatWindow``, ``budget`` and ``captureThreads``, which win over those here and over the environment's. It may switch the watch
+    /// ``repeatWindow``, ``maximumReportsPerMinute``, ``resampleInterval`` and ``captureThreads``, which win over those here and over the environment's. It may switch the watch
     /// off and on, and have running threads not sampled. A thread of its own
     /// talks to it, and sleeps while there is nothing to say.
-    case agent(path: String)
+    public static func agent(path: String) -> Sink { Sink(destination: .agent(path: path)) }
   }
 
   /// Whether anything is watched at all.
@@ -38,18 +50,18 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// `STALLMONITOR_REPEAT_WINDOW`: a number and a unit, up to 1 h; the default is 30 s. Zero reports every stall.
   public var repeatWindow: Duration = .seconds(30)
 
-  /// How many stalls a minute are reported in full; the others are counted, and reported by one `stall.suppressed`.
+  /// The number of stalls that are reported in full per minute; the others are counted, and reported by one `stall.suppressed`.
   ///
   /// `STALLMONITOR_BUDGET`: a whole number up to 10000; the default is 60. Zero is no limit.
-  public var budget = 60
+  public var maximumReportsPerMinute = 60
 
-  /// How long after the first sample of a stall the second one comes.
+  /// The time from the first sample of a stall to the second.
   ///
   /// The time to the next sample doubles, up to a second (or to this, if it is longer), and grows further in a stall of minutes. A shorter time shows better
   /// where a short stall spends its time; each sample of a running thread costs it some 10 us.
   /// The first sample of a stall on CPU is followed by up to four more at once, unless this is above a second.
   /// `STALLMONITOR_SAMPLING`: a number and a unit, from 10 ms to 1 min; the default is 100 ms.
-  public var sampling: Duration = .milliseconds(100)
+  public var resampleInterval: Duration = .milliseconds(100)
 
   /// Where report lines go.
   ///
@@ -57,15 +69,27 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   public var sink: Sink = .standardOutput
 
   /// Which threads beside the loop's own are captured in a stall.
-  public enum ThreadSelection: String, Sendable, Equatable, CaseIterable {
-    /// None.
-    case none
-    /// Those that the loop's thread waits for: the holder of a lock, whom that one waits for, and so on.
-    case lockHolder = "lock-holder"
-    /// Those, and all that run.
-    case running
+  public struct ThreadSelection: Sendable, Hashable, CustomStringConvertible {
+    package enum Value: String, Sendable, CaseIterable {
+      case none
+      case lockHolder = "lock-holder"
+      case running
+      case all
+    }
+
+    let value: Value
+
+    /// No other thread.
+    public static let none = ThreadSelection(value: .none)
+    /// The threads that the loop's thread waits for: the holder of a lock, the thread that this one waits for, and so on.
+    public static let lockHolder = ThreadSelection(value: .lockHolder)
+    /// The threads of ``lockHolder``, and all that run.
+    public static let running = ThreadSelection(value: .running)
     /// All threads of the process.
-    case all
+    public static let all = ThreadSelection(value: .all)
+
+    /// The selection as the environment variable spells it.
+    public var description: String { value.rawValue }
   }
 
   /// Which threads beside the loop's own are captured in a stall, and included in the report.
@@ -131,48 +155,4 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
 
   /// The first abort that comes before a stall is one.
   var earlyAbort: StallAction? { actions.first { $0.kind == .abort && $0.after < threshold } }
-}
-
-/// Why a monitor could not be started, or a loop could not be watched.
-public enum StallMonitorError: Error, Sendable, Equatable, CustomStringConvertible {
-  /// A value of the configuration in code is not usable. `key` is the property, `allowed` says in words what may stand
-  /// there.
-  case invalidConfiguration(key: String, value: String, allowed: String)
-  /// A loop's name or threshold is not usable. `allowed` says in words what may stand there.
-  case invalidLoop(key: String, value: String, allowed: String)
-  /// Where the configuration in code has report lines go cannot be written to; `reason` says why.
-  case sinkCannotBeOpened(sink: String, reason: String)
-  /// The main loop is watched already, by another monitor of this process that has not been stopped.
-  case alreadyWatching
-  /// A thread, which the monitor needs one of, could not be made. `code` is the errno value.
-  case noThread(code: Int32)
-  /// The loop is watched already, by this name.
-  case loopAlreadyWatched(name: String)
-  /// Another loop is watched by this name.
-  case nameTaken(String)
-  /// The loop's thread has ended, so that there is nothing to watch.
-  case loopHasEnded(name: String)
-  /// The monitor does not watch: it is disabled, misconfigured or stopped, or this is the child of a fork.
-  case notWatching
-  /// The process has no CoreFoundation, and so none of its run loops.
-  case noCoreFoundation
-
-  /// The error in one line for people.
-  public var description: String {
-    switch self {
-    case .invalidConfiguration(let key, let value, let allowed):
-      "StallMonitorConfiguration.\(key) is \(value); allowed: \(allowed)"
-    case .invalidLoop(let key, let value, let allowed): "the loop's \(key) is \(value); allowed: \(allowed)"
-    case .sinkCannotBeOpened(let sink, let reason):
-      "cannot open the sink \(sink): \(reason); allowed: stdout, or a file that can be created or appended to"
-    case .alreadyWatching: "another StallMonitor of this process already watches the main loop"
-    case .noThread(let code): "cannot create the watchdog thread (errno \(code))"
-    case .loopAlreadyWatched(let name): "the loop is already watched as \"\(name)\""
-    case .nameTaken(let name): "another loop is already watched as \"\(name)\""
-    case .loopHasEnded(let name): "the thread of the loop \"\(name)\" has exited"
-    case .notWatching:
-      "the monitor is not running: it is disabled, misconfigured or stopped, or this process is a fork's child"
-    case .noCoreFoundation: "this process does not use CoreFoundation, so it has no CFRunLoop"
-    }
-  }
 }

@@ -2,38 +2,48 @@ extension StallMonitorConfiguration {
   /// Throws if a value set in code cannot be used.
   func check() throws(StallMonitorError) {
     guard Self.allowedThreshold.contains(threshold) else {
-      throw .invalidConfiguration(
-        key: "threshold", value: "\(threshold)", allowed: "from \(Self.allowedThreshold.words)")
+      throw StallMonitorError(
+        .invalidConfiguration(
+          key: "threshold", value: "\(threshold)", allowed: "from \(Self.allowedThreshold.words)"))
     }
     guard Self.allowedThreshold.contains(backgroundTaskThreshold) else {
-      throw .invalidConfiguration(
-        key: "backgroundTaskThreshold", value: "\(backgroundTaskThreshold)",
-        allowed: "from \(Self.allowedThreshold.words)")
+      throw StallMonitorError(
+        .invalidConfiguration(
+          key: "backgroundTaskThreshold", value: "\(backgroundTaskThreshold)",
+          allowed: "from \(Self.allowedThreshold.words)"))
     }
     guard Self.allowedRepeatWindow.contains(repeatWindow) else {
-      throw .invalidConfiguration(
-        key: "repeatWindow", value: "\(repeatWindow)", allowed: Self.allowedRepeatWindow.words)
+      throw StallMonitorError(
+        .invalidConfiguration(
+          key: "repeatWindow", value: "\(repeatWindow)", allowed: Self.allowedRepeatWindow.words))
     }
-    guard Self.allowedBudget.contains(budget) else {
-      throw .invalidConfiguration(key: "budget", value: "\(budget)", allowed: Self.allowedBudget.words)
+    guard Self.allowedBudget.contains(maximumReportsPerMinute) else {
+      throw StallMonitorError(
+        .invalidConfiguration(
+          key: "maximumReportsPerMinute", value: "\(maximumReportsPerMinute)", allowed: Self.allowedBudget.words))
     }
-    guard Self.allowedSampling.contains(sampling) else {
-      throw .invalidConfiguration(key: "sampling", value: "\(sampling)", allowed: "from \(Self.allowedSampling.words)")
+    guard Self.allowedSampling.contains(resampleInterval) else {
+      throw StallMonitorError(
+        .invalidConfiguration(
+          key: "resampleInterval", value: "\(resampleInterval)", allowed: "from \(Self.allowedSampling.words)"))
     }
     for action in actions where !Self.allowedActionTime.contains(action.after) {
-      throw .invalidConfiguration(key: "actions", value: "\(action)", allowed: "after \(Self.allowedActionTime.words)")
+      throw StallMonitorError(
+        .invalidConfiguration(key: "actions", value: "\(action)", allowed: "after \(Self.allowedActionTime.words)"))
     }
     if let action = earlyAbort {
-      throw .invalidConfiguration(
-        key: "actions", value: "\(action)",
-        allowed: "after the threshold (\(threshold)) to \(Self.allowedActionTime.wordsOfUpperBound)")
+      throw StallMonitorError(
+        .invalidConfiguration(
+          key: "actions", value: "\(action)",
+          allowed: "after the threshold (\(threshold)) to \(Self.allowedActionTime.wordsOfUpperBound)"))
     }
     guard Sink("\(sink)") == sink else {
-      throw .invalidConfiguration(key: "sink", value: "\(sink)", allowed: sink.allowedInCode)
+      throw StallMonitorError(.invalidConfiguration(key: "sink", value: "\(sink)", allowed: sink.allowedInCode))
     }
     if let stateDirectory, !stateDirectory.hasPrefix("/") {
-      throw .invalidConfiguration(
-        key: "stateDirectory", value: stateDirectory, allowed: MonitorSetting.stateDirectory.allowed)
+      throw StallMonitorError(
+        .invalidConfiguration(
+          key: "stateDirectory", value: stateDirectory, allowed: MonitorSetting.stateDirectory.allowed))
     }
   }
 }
@@ -49,12 +59,14 @@ extension StallMonitorConfiguration {
     guard allowedLoopName.contains(name.utf8.count),
       name.unicodeScalars.allSatisfy({ $0.value >= 32 && $0.value != 127 })
     else {
-      throw .invalidLoop(
-        key: "name", value: "\"\(name.limited(to: 100))\"",
-        allowed: "\(allowedLoopName.words) bytes without control characters")
+      throw StallMonitorError(
+        .invalidLoop(
+          key: "name", value: "\"\(name.limited(to: 100))\"",
+          allowed: "\(allowedLoopName.words) bytes without control characters"))
     }
     if let threshold, !allowedThreshold.contains(threshold) {
-      throw .invalidLoop(key: "threshold", value: "\(threshold)", allowed: "from \(allowedThreshold.words)")
+      throw StallMonitorError(
+        .invalidLoop(key: "threshold", value: "\(threshold)", allowed: "from \(allowedThreshold.words)"))
     }
   }
 }

@@ -65,7 +65,8 @@ package struct MonitorSetting: Sendable {
   static let budgetWords =
     "a whole number of stalls a minute, \(budgetLimit.lowerBound) (no limit) to \(budgetLimit.upperBound)"
   /// What a selection of threads may be.
-  static let threadWords = StallMonitorConfiguration.ThreadSelection.allCases.map(\.rawValue).joined(separator: ", ")
+  static let threadWords = StallMonitorConfiguration.ThreadSelection.Value.allCases.map(\.rawValue).joined(
+    separator: ", ")
   private static let truth = "true or false (also 1/0, yes/no, on/off)"
 
   static let abortVariable = "STALLMONITOR_ABORT_AFTER"
@@ -105,18 +106,18 @@ package struct MonitorSetting: Sendable {
         "\(units), up to \(StallMonitorConfiguration.allowedRepeatWindow.spelledUpperBound), such as 30s; 0s reports every stall",
       \.repeatWindow, parse: Environment.parseRepeatWindow),
     MonitorSetting(
-      "budget", "STALLMONITOR_BUDGET", property: "budget", standard: "60",
-      allowed: budgetWords, \.budget,
+      "budget", "STALLMONITOR_BUDGET", property: "maximumReportsPerMinute", standard: "60",
+      allowed: budgetWords, \.maximumReportsPerMinute,
       parse: { Int($0).flatMap { StallMonitorConfiguration.allowedBudget.contains($0) ? $0 : nil } }),
     MonitorSetting(
-      "sampling", "STALLMONITOR_SAMPLING", property: "sampling", standard: "100ms",
-      allowed: "\(units), from \(StallMonitorConfiguration.allowedSampling.spelled), such as 100ms", \.sampling,
+      "sampling", "STALLMONITOR_SAMPLING", property: "resampleInterval", standard: "100ms",
+      allowed: "\(units), from \(StallMonitorConfiguration.allowedSampling.spelled), such as 100ms", \.resampleInterval,
       parse: Environment.parseSampling),
     stateDirectory,
     MonitorSetting(
       "threads", "STALLMONITOR_THREADS", property: "captureThreads", standard: "lock-holder",
       allowed: threadWords,
-      \.captureThreads, parse: StallMonitorConfiguration.ThreadSelection.init(rawValue:)),
+      \.captureThreads, parse: StallMonitorConfiguration.ThreadSelection.init(_:)),
     MonitorSetting(
       "serviceName", "STALLMONITOR_SERVICE_NAME", property: "serviceName", option: "service_name", standard: nil,
       allowed: "any text", \.serviceName, parse: { $0 }),

@@ -31,7 +31,7 @@ extension StallMonitorConfiguration.Sink {
 
   /// What is allowed for a sink of this kind in code, in words.
   var allowedInCode: String {
-    switch self {
+    switch destination {
     case .standardOutput, .file: ".standardOutput, or .file with a path"
     case .agent: ".agent with an absolute path of at most \(StallMonitorConfiguration.longestSocketPath) bytes"
     }
@@ -49,10 +49,18 @@ extension StallMonitorConfiguration.Sink: CustomStringConvertible {
 
   /// The sink as the environment variable spells it.
   public var description: String {
-    switch self {
+    switch destination {
     case .standardOutput: "stdout"
     case .file(let path): "file:\(path)"
     case .agent(let path): "agent:\(path)"
     }
+  }
+}
+
+extension StallMonitorConfiguration.ThreadSelection {
+  /// A selection as the environment variable spells it; nil if it is none.
+  init?(_ text: String) {
+    guard let value = Value(rawValue: text) else { return nil }
+    self.init(value: value)
   }
 }

@@ -1,5 +1,5 @@
 import StallCapture
 
 extension StallMonitorError {
-  init(_ failure: OwnThreads.Failure) { self = .noThread(code: failure.code) }
+  init(_ failure: OwnThreads.Failure) { self.init(.noThread(code: failure.code)) }
 }

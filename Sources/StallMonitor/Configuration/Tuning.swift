@@ -69,7 +69,7 @@ extension Tuning {
     captureThreads = read(
       "threads", current.captureThreads,
       allowed: MonitorSetting.threadWords
-    ) { text.string($0).flatMap(StallMonitorConfiguration.ThreadSelection.init(rawValue:)) }
+    ) { text.string($0).flatMap(StallMonitorConfiguration.ThreadSelection.init(_:)) }
     symbolication = read("symbolication", current.symbolication, allowed: "agent, host") {
       text.string($0).flatMap(Symbolication.init(rawValue:))
     }

@@ -10,8 +10,8 @@ extension StallMonitorConfiguration {
   /// | `threshold` | ``threshold`` | a number with `us`, `ms`, `s` or `min`, from 1 ms to 1 h |
   /// | `sink` | ``sink-swift.property`` | `stdout`, `file:` and a path, or `agent:` and a path |
   /// | `repeatWindow` | ``repeatWindow`` | a duration up to 1 h |
-  /// | `budget` | ``budget`` | a whole number, 0 to 10000 |
-  /// | `sampling` | ``sampling`` | a duration, from 10 ms to 1 min |
+  /// | `budget` | ``maximumReportsPerMinute`` | a whole number, 0 to 10000 |
+  /// | `sampling` | ``resampleInterval`` | a duration, from 10 ms to 1 min |
   /// | `threads` | ``captureThreads`` | `none`, `lock-holder`, `running` or `all` |
   /// | `systemdWatchdog` | ``notifiesServiceManager`` | `true` or `false` |
   /// | `abortAfter`, `detailAfter` | ``actions`` | a duration up to 1 h, or `off` |
@@ -40,27 +40,6 @@ extension StallMonitorConfiguration {
           return .init(key: key, value: problem.value, allowed: problem.allowed)
         })
     }
-  }
-}
-
-/// Values that a monitor cannot use, by their keys.
-public struct StallMonitorKeyError: Error, Sendable, Equatable, CustomStringConvertible {
-  /// One value.
-  public struct Problem: Sendable, Equatable {
-    /// The key, relative to the reader.
-    public var key: String
-    /// What was found.
-    public var value: String
-    /// What may stand there, in words.
-    public var allowed: String
-  }
-
-  /// All values that cannot be used.
-  public var problems: [Problem]
-
-  /// The problems for people, in one line.
-  public var description: String {
-    problems.map { "\($0.key)=\($0.value) is invalid; allowed: \($0.allowed)" }.joined(separator: ". ")
   }
 }
 

@@ -4,7 +4,7 @@ import Synchronization
 ///
 /// There are as many threads as processors, and no more come when they block. On Linux each priority has threads of its own; watched are
 /// those of the default priority.
-final class CooperativePoolHeartbeat: Heartbeat {
+final class CooperativePoolHeartbeat: HeartbeatSource {
   private let pulse: Pulse
   private let poster: BeatPoster
   private let hasEnded = Atomic<Bool>(false)

@@ -7,7 +7,7 @@ import Synchronization
 ///
 /// Such a queue is served by whichever worker comes by. libdispatch keeps that thread's id in the queue's state word, which is what it
 /// locks the queue by. Whether this libdispatch does is checked in each beat, which knows its own thread.
-final class MainQueueHeartbeat: Heartbeat {
+final class MainQueueHeartbeat: HeartbeatSource {
   /// Who serves the queue.
   private enum Service {
     /// Nobody yet; or the main thread, in a run loop.

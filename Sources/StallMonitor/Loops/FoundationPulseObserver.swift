@@ -6,6 +6,17 @@ import Glibc
 /// CoreFoundation's observers work on Linux; they see the common modes. First in order where a turn begins and last where it
 /// ends, so that other observers' work counts as the loop's.
 enum FoundationPulseObserver {
+  /// Whether an object is a `CFRunLoop`.
+  ///
+  /// Only if CoreFoundation is here.
+  static func isRunLoop(_ object: AnyObject) -> Bool {
+    guard let loop = clinux_cf_main_run_loop() else { return false }
+    // Only an object of CoreFoundation's own class may be asked for its type.
+    let known = Unmanaged<AnyObject>.fromOpaque(loop).takeUnretainedValue()
+    return type(of: object) == type(of: known)
+      && clinux_cf_is_run_loop(Unmanaged.passUnretained(object).toOpaque())
+  }
+
   /// Begins to stamp the main thread's run loop; nil in a service without Foundation.
   ///
   /// The result ends it.

@@ -60,17 +60,17 @@ final class LoopRegistry: Sendable {
   func makeWatch(
     name: String, threshold: Duration?, identity: Identity? = nil
   ) throws(StallMonitorError) -> LoopWatch {
-    guard isInOwnProcess else { throw .notWatching }
+    guard isInOwnProcess else { throw StallMonitorError(.notWatching) }
     try StallMonitorConfiguration.checkLoop(name: name, threshold: threshold)
     let watch = LoopWatch(
       name: name, threshold: threshold ?? configuration.threshold, hasOwnThreshold: threshold != nil,
       publication: makePublication(), registry: self)
     try entries.withLock { entries throws(StallMonitorError) in
-      guard let known = entries else { throw .notWatching }
+      guard let known = entries else { throw StallMonitorError(.notWatching) }
       if let identity, let twin = known.first(where: { $0.value.identities.contains(identity) }) {
-        throw .loopAlreadyWatched(name: twin.key)
+        throw StallMonitorError(.loopAlreadyWatched(name: twin.key))
       }
-      if known[name] != nil { throw .nameTaken(name) }
+      if known[name] != nil { throw StallMonitorError(.nameTaken(name)) }
       entries?[name] = Entry(identities: identity.map { [$0] } ?? [], watch: watch)
     }
     return watch
@@ -85,7 +85,8 @@ final class LoopRegistry: Sendable {
         id: threadID,
         stackEnd: threadID == getpid() ? ProcessFacts.mainStackEnd() : UInt64(clinux_own_stack_end())),
       limits: .init(
-        threshold: watch.threshold.nanoseconds, hasOwnThreshold: watch.hasOwnThreshold, suspension: suspension),
+        threshold: watch.threshold.nanoseconds, hasOwnThreshold: watch.hasOwnThreshold,
+        suspension: Suspension(within: suspension)),
       publication: watch.publication,
       inspection: .init(state: traits.state, isInUnseenRun: traits.isInUnseenRun, meter: { meter }))
   }

@@ -19,7 +19,7 @@ struct MainThreadWatch: Sendable {
     let subject = WatchedLoop.Subject(
       label: .init(name: "main", kind: { stamper.kind.reportName }, findsKind: true),
       thread: .init(id: getpid(), stackEnd: ProcessFacts.mainStackEnd()),
-      limits: .init(threshold: configuration.threshold.nanoseconds, suspension: suspension),
+      limits: .init(threshold: configuration.threshold.nanoseconds, suspension: Suspension(within: suspension)),
       publication: publication, heartbeat: heartbeat,
       inspection: .init(
         state: { loop.status }, isInUnseenRun: { stamper.isInUnseenRun($0) }, meter: { loop.meter }))

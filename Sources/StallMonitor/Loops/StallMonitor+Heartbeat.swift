@@ -11,25 +11,26 @@ extension StallMonitor {
   /// A stall's duration counts from the heartbeat, so it may be short by up to one threshold; one that is longer than two thresholds is
   /// always seen. A thread that does not run is not woken; the watchdog checks it once per threshold, for a few microseconds.
   ///
-  /// - Parameter loop: What to post, and how reports describe the loop.
-  /// - Returns: What the loop answers by. Nil if this monitor does not watch: it is disabled or stopped, or this is the child of a fork.
-  /// - Throws: ``StallMonitorError/invalidLoop(key:value:allowed:)``.
+  /// - Parameter loop: The loop's name, and how it is sent a heartbeat.
+  /// - Returns: The handle that the loop acknowledges heartbeats with. It need not be kept: ``LoopDescription/post`` gets it.
+  /// - Throws: ``StallMonitorError`` if the description is invalid, or the monitor does not watch.
   @discardableResult
-  public func watchCurrentThread(as loop: HeartbeatLoop) throws(StallMonitorError) -> LoopHeartbeat? {
+  public func watchCurrentThread(as loop: LoopDescription) throws(StallMonitorError) -> Heartbeat {
     try loop.check()
-    guard let resources = heartbeatResources(), resources.courier.addUser() else { return nil }
+    guard let resources = heartbeatResources() else { throw StallMonitorError(.notWatching) }
+    guard resources.courier.addUser() else { throw StallMonitorError(.noThread(code: EAGAIN)) }
     ThreadEnd.prepareForCapture()
     let watchdog = resources.watchdog
     let pulse = resources.publication.pulse
-    let heartbeat = LoopHeartbeat(
+    let heartbeat = ThreadHeartbeat(
       pulse: pulse, courier: resources.courier, post: loop.post, willEnd: { watchdog.list.forget(pulse) })
     watchdog.list.watch(
       WatchedLoop.Subject(
-        label: .init(name: loop.name, kind: { loop.kind.rawValue }), thread: .init(id: heartbeat.threadID),
+        label: .init(name: loop.name, kind: { loop.kind.description }), thread: .init(id: heartbeat.threadID),
         limits: .init(
           threshold: (loop.threshold ?? configuration.threshold).nanoseconds, hasOwnThreshold: loop.threshold != nil,
-          suspension: resources.suspension),
+          suspension: Suspension(within: resources.suspension)),
         publication: resources.publication, heartbeat: heartbeat))
-    return heartbeat
+    return Heartbeat(receiver: heartbeat)
   }
 }

@@ -9,7 +9,7 @@ extension StallMonitor {
   /// Foundation's run loop inside one of the loop's callouts is not reported as a stall.
   ///
   /// The loop pays for it what the main loop does. Its thread gets an alternate signal stack for the rest of its life if it has none.
-  /// `pause()` and `expectSlow` hold for all loops of the monitor.
+  /// ``pause()`` holds for all loops of the monitor.
   ///
   /// - Parameters:
   ///   - loop: The loop, such as LoopEngine's `Loop`.
@@ -22,7 +22,7 @@ extension StallMonitor {
   public func watch(
     _ loop: any TurnSource, name: String, threshold: Duration? = nil
   ) throws(StallMonitorError) -> LoopWatch {
-    guard let registry else { throw .notWatching }
+    guard let registry else { throw StallMonitorError(.notWatching) }
     let watch = try registry.makeWatch(name: name, threshold: threshold, identity: .loop(ObjectIdentifier(loop)))
     let begin = { @Sendable in
       let stamper = TurnStamper(pulse: watch.publication.pulse)
@@ -42,7 +42,7 @@ extension StallMonitor {
         begin()
         withExtendedLifetime(expected) {}
       }
-      guard isTaken else { throw .loopHasEnded(name: name) }
+      guard isTaken else { throw StallMonitorError(.loopHasEnded(name: name)) }
     }
     return watch
   }
@@ -53,17 +53,48 @@ extension StallMonitor {
   /// ``watchCurrentCoreFoundationRunLoop(name:threshold:)``.
   ///
   /// - Parameters:
-  ///   - runLoop: The `CFRunLoop`, which must live until the call returns.
+  ///   - runLoop: A `CFRunLoop`, such as `CFRunLoopGetCurrent()` returned on the loop's thread.
   ///   - name: Its name in reports.
   ///   - threshold: How long a turn may take before it is a stall; the default is the configuration's.
   /// - Returns: What ends the watch, and need not be kept.
-  /// - Throws: ``StallMonitorError`` as above, and if the process has no CoreFoundation.
+  /// - Throws: ``StallMonitorError`` as above, if the process has no CoreFoundation, and if the object is no `CFRunLoop`.
   @discardableResult
   public func watch(
-    coreFoundationRunLoop runLoop: UnsafeMutableRawPointer, name: String, threshold: Duration? = nil
+    coreFoundationRunLoop runLoop: AnyObject, name: String, threshold: Duration? = nil
   ) throws(StallMonitorError) -> LoopWatch {
-    guard let registry else { throw .notWatching }
-    guard clinux_cf_is_here() else { throw .noCoreFoundation }
+    guard clinux_cf_is_here() else { throw StallMonitorError(.noCoreFoundation) }
+    guard FoundationPulseObserver.isRunLoop(runLoop) else {
+      throw StallMonitorError(
+        .invalidLoop(
+          key: "class", value: "\(type(of: runLoop))", allowed: "a CFRunLoop, such as CFRunLoopGetCurrent()"))
+    }
+    return try withExtendedLifetime(runLoop) { () throws(StallMonitorError) in
+      try watch(runLoop: Unmanaged.passUnretained(runLoop).toOpaque(), name: name, threshold: threshold)
+    }
+  }
+
+  /// Watches the calling thread's Foundation run loop.
+  ///
+  /// - Parameters:
+  ///   - name: Its name in reports.
+  ///   - threshold: How long a turn may take before it is a stall; the default is the configuration's.
+  /// - Returns: What ends the watch, and need not be kept.
+  /// - Throws: ``StallMonitorError`` as ``watch(_:name:threshold:)``, and if the process has no CoreFoundation.
+  @discardableResult
+  public func watchCurrentCoreFoundationRunLoop(
+    name: String, threshold: Duration? = nil
+  ) throws(StallMonitorError) -> LoopWatch {
+    guard clinux_cf_is_here(), let runLoop = clinux_cf_current_run_loop() else {
+      throw StallMonitorError(.noCoreFoundation)
+    }
+    return try watch(runLoop: runLoop, name: name, threshold: threshold)
+  }
+
+  /// Watches a `CFRunLoop`, which lives until the call returns.
+  private func watch(
+    runLoop: UnsafeMutableRawPointer, name: String, threshold: Duration?
+  ) throws(StallMonitorError) -> LoopWatch {
+    guard let registry else { throw StallMonitorError(.notWatching) }
     let watch = try registry.makeWatch(
       name: name, threshold: threshold, identity: .coreFoundation(UInt(bitPattern: runLoop)))
     let begin = { @Sendable in
@@ -78,31 +109,16 @@ extension StallMonitor {
     if runLoop == clinux_cf_current_run_loop() {
       begin()
     } else if !FoundationPulseObserver.perform(on: runLoop, expecting: ExpectedThread(watch), begin) {
-      throw .loopHasEnded(name: name)
+      throw StallMonitorError(.loopHasEnded(name: name))
     }
     return watch
-  }
-
-  /// Watches the calling thread's Foundation run loop.
-  ///
-  /// - Parameters:
-  ///   - name: Its name in reports.
-  ///   - threshold: How long a turn may take before it is a stall; the default is the configuration's.
-  /// - Returns: What ends the watch, and need not be kept.
-  /// - Throws: ``StallMonitorError`` as ``watch(_:name:threshold:)``, and if the process has no CoreFoundation.
-  @discardableResult
-  public func watchCurrentCoreFoundationRunLoop(
-    name: String, threshold: Duration? = nil
-  ) throws(StallMonitorError) -> LoopWatch {
-    guard clinux_cf_is_here(), let runLoop = clinux_cf_current_run_loop() else { throw .noCoreFoundation }
-    return try watch(coreFoundationRunLoop: runLoop, name: name, threshold: threshold)
   }
 
   /// Watches a loop of the calling thread's that says itself when it is busy.
   ///
   /// It starts idle.
   package func watchOwnLoop(name: String, threshold: Duration?) throws(StallMonitorError) -> OwnLoop {
-    guard let registry else { throw .notWatching }
+    guard let registry else { throw StallMonitorError(.notWatching) }
     let watch = try registry.makeWatch(name: name, threshold: threshold)
     watch.begin(LoopWatch.Traits(kind: { LoopKind.ownLoop })) { {} }
     return OwnLoop(watch)

@@ -108,7 +108,7 @@ struct WatchStart: Sendable {
     } catch {
       throw StallMonitorError(error)
     }
-    if let actions = couriers.actions, !actions.addUser() { throw .noThread(code: EAGAIN) }
+    if let actions = couriers.actions, !actions.addUser() { throw StallMonitorError(.noThread(code: EAGAIN)) }
   }
 
   /// Makes what the watchdog does; on its thread.
@@ -134,7 +134,8 @@ struct WatchStart: Sendable {
     let semaphore = watchdog.semaphore
     let sink = try plan.start(origin: origin, tunings: tunings, recovery: recovery) { semaphore.post() }
     let ledger = RepeatLedger(
-      window: configuration.repeatWindow.nanoseconds, budget: configuration.budget, now: MonotonicClock.now())
+      window: configuration.repeatWindow.nanoseconds, budget: configuration.maximumReportsPerMinute,
+      now: MonotonicClock.now())
     let publisher = ReportPublisher(sink: sink, ledger: ledger, courier: telemetry)
     let recorder = FatalRecorder.make(
       configured: configuration.stateDirectory, environment: environment, serviceName: serviceName)
@@ -162,7 +163,7 @@ struct WatchStart: Sendable {
       backgroundThreshold: configuration.backgroundTaskThreshold.nanoseconds,
       threadLimit: TaskPool.threadLimit(sharesTable: sharesTable))
     let pulse = session.watchdog.pulses.makePulse()
-    let heartbeat: any Heartbeat
+    let heartbeat: any HeartbeatSource
     do throws(TaskPool.Problem) {
       let pool = try TaskPool.start(watch)
       session.taskPool = pool
@@ -177,7 +178,8 @@ struct WatchStart: Sendable {
     session.watchdog.list.watch(
       WatchedLoop.Subject(
         label: .init(name: "cooperative", kind: { LoopKind.cooperativePool }), thread: .init(id: getpid()),
-        limits: .init(threshold: configuration.threshold.nanoseconds, suspension: session.suspension),
+        limits: .init(
+          threshold: configuration.threshold.nanoseconds, suspension: Suspension(within: session.suspension)),
         publication: LoopPublication(pulse: pulse), heartbeat: heartbeat))
   }
 }

@@ -2,11 +2,17 @@ import StallCapture
 import Synchronization
 
 /// Whether turns are ignored for now: the service knows that they are slow, or an agent has switched the watch off.
+///
+/// A monitor has one for all its loops, and each loop has one within that.
 final class Suspension: Sendable {
+  private let outer: Suspension?
   private let depth = Atomic<Int>(0)
   // Apart from the count: what the service pauses and resumes does not change what the agent has said.
   private let isSwitchedOff = Atomic<Bool>(false)
   private let resumed = Atomic<UInt64>(0)
+
+  /// A suspension of all loops, or of one loop, which those of `outer` hold for, too.
+  init(within outer: Suspension? = nil) { self.outer = outer }
 
   /// Ignores turns until as many calls of ``end()`` have been made.
   func begin() { depth.add(1, ordering: .sequentiallyConsistent) }
@@ -37,8 +43,10 @@ final class Suspension: Sendable {
   }
 
   /// Whether turns are ignored now.
-  var isActive: Bool { depth.load(ordering: .acquiring) > 0 || isSwitchedOff.load(ordering: .acquiring) }
+  var isActive: Bool {
+    depth.load(ordering: .acquiring) > 0 || isSwitchedOff.load(ordering: .acquiring) || outer?.isActive == true
+  }
 
   /// When it last ended; no turn is timed from before.
-  var resumedAt: UInt64 { resumed.load(ordering: .relaxed) }
+  var resumedAt: UInt64 { max(resumed.load(ordering: .relaxed), outer?.resumedAt ?? 0) }
 }

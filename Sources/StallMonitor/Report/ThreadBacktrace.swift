@@ -1,6 +1,3 @@
-import StallCapture
-import StallReport
-
 /// One thread of this process at one moment: what it did, and its call stack with names.
 ///
 /// ``StallMonitor/captureAllThreads(timeLimit:)`` makes them. Its `description` is text for people, one line a frame.
@@ -45,32 +42,6 @@ public struct ThreadBacktrace: Sendable, Hashable {
   public var isChildTask: Bool
   /// Why there are no frames, in words.
   public var failure: String?
-}
-
-extension ThreadBacktrace {
-  init(_ thread: Report.OtherThread) {
-    self.init(
-      id: thread.id, name: thread.name, isRunning: thread.role == .running,
-      wait: thread.role == .running ? nil : thread.state, frames: thread.stack.map(Frame.init),
-      isApproximate: thread.isApproximate, isTruncated: thread.isTruncated, isChildTask: thread.isChildTask,
-      failure: thread.captureFailure?.rawValue)
-  }
-
-  /// A thread that was not captured.
-  init(id: Int32, failure: String) {
-    self.init(
-      id: id, name: OwnProcess().name(of: id), isRunning: false, wait: nil, frames: [], isApproximate: false,
-      isTruncated: false, isChildTask: false, failure: failure)
-  }
-}
-
-extension ThreadBacktrace.Frame {
-  init(_ frame: StackFrame) {
-    self.init(
-      symbol: frame.symbol, file: frame.file, line: frame.line, isInlined: frame.isInlined, isAsync: frame.isAsync,
-      module: frame.module,
-      buildID: frame.buildID, offset: frame.offset)
-  }
 }
 
 extension ThreadBacktrace: CustomStringConvertible {

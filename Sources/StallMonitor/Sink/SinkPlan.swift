@@ -18,18 +18,19 @@ struct SinkPlan: Sendable {
   /// The descriptor of the service's that the sink writes to; nil if it opens what it needs.
   ///
   /// Call it on a thread of the service's.
-  /// - Throws: ``StallMonitorError/sinkCannotBeOpened(sink:reason:)`` if it is closed.
+  /// - Throws: ``StallMonitorError/Code/sinkCannotBeOpened`` if it is closed.
   func keptDescriptor() throws(StallMonitorError) -> Int32? {
     guard configuration.sink == .standardOutput else { return nil }
     guard FileIdentity(STDOUT_FILENO) != nil else {
-      throw .sinkCannotBeOpened(sink: "\(configuration.sink)", reason: String(cString: strerror(EBADF)))
+      throw StallMonitorError(
+        .sinkCannotBeOpened(sink: "\(configuration.sink)", reason: String(cString: strerror(EBADF))))
     }
     return STDOUT_FILENO
   }
 
   /// Makes the page on which loops note that a stall is over; nil if nobody reads it.
   func makeRecoveryPage(sentinel: ForkSentinel) -> RecoveryPage? {
-    guard case .agent = configuration.sink else { return nil }
+    guard case .agent = configuration.sink.destination else { return nil }
     return RecoveryPage(sentinel: sentinel)
   }
 
@@ -40,7 +41,7 @@ struct SinkPlan: Sendable {
     origin: Report.Origin, tunings: TuningBox, recovery: RecoveryPage?, news: @escaping @Sendable () -> Void
   ) throws(StallMonitorError) -> OutputSink {
     let writer: LineWriter
-    switch configuration.sink {
+    switch configuration.sink.destination {
     case .agent(let path):
       let location = spoolLocation(configured: configuration.stateDirectory, environment: environment, origin: origin)
       let sink = OutputSink(namesFrames: true, details: .agent, news: news)
@@ -54,7 +55,8 @@ struct SinkPlan: Sendable {
     case .file(let path): writer = LineWriter(.file(path: path))
     }
     if let code = writer.open() {
-      throw .sinkCannotBeOpened(sink: "\(configuration.sink)", reason: String(cString: strerror(code)))
+      throw StallMonitorError(
+        .sinkCannotBeOpened(sink: "\(configuration.sink)", reason: String(cString: strerror(code))))
     }
     let details = DetailFiles.make(configured: configuration.stateDirectory, environment: environment)
     if details == nil, configuration.actions.contains(where: { $0.kind == .writeDetailFile }) {

@@ -33,7 +33,7 @@ final class ScannedWorker: @unchecked Sendable {  // Used by the watchdog alone,
   func end() { hasEnded = true }
 }
 
-extension ScannedWorker: Heartbeat {
+extension ScannedWorker: HeartbeatSource {
   var isBeating: Bool { true }
 
   /// Beside stamps, ``WorkerScan`` sends the beats: the watchdog does not wake for them.

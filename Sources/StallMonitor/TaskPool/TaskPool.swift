@@ -33,11 +33,12 @@ final class TaskPool: Sendable {
     /// A thread of the pool, as the watchdog is to watch it.
     func subject(
       _ thread: WatchedLoop.Subject.Thread, publication: LoopPublication, work: any TurnWork,
-      heartbeat: (any Heartbeat)? = nil
+      heartbeat: (any HeartbeatSource)? = nil
     ) -> WatchedLoop.Subject {
       WatchedLoop.Subject(
         label: .init(name: LoopKind.taskPool, kind: { LoopKind.taskPool }), thread: thread,
-        limits: .init(threshold: threshold, suspension: suspension), publication: publication, heartbeat: heartbeat,
+        limits: .init(threshold: threshold, suspension: Suspension(within: suspension)), publication: publication,
+        heartbeat: heartbeat,
         inspection: .init(noteOnUnseenRun: nil), work: work)
     }
   }

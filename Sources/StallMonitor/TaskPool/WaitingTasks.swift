@@ -24,7 +24,7 @@ final class WaitingTasks: @unchecked Sendable {  // Used by the watchdog alone, 
   private var areWaiting: Bool { TaskPool.hasWaitingJobs(of: .medium) }
 }
 
-extension WaitingTasks: Heartbeat {
+extension WaitingTasks: HeartbeatSource {
   var isBeating: Bool { true }
 
   /// Whether tasks wait; true once jobs are not stamped any more, and the pool's threads are scanned.

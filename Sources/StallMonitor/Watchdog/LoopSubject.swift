@@ -18,7 +18,7 @@ extension WatchedLoop {
     var limits: Limits
     var publication: LoopPublication
     /// What takes the place of observers where there are none.
-    var heartbeat: (any Heartbeat)?
+    var heartbeat: (any HeartbeatSource)?
     var inspection = Inspection()
     /// What runs in its turns; nil for a loop that runs what it finds.
     var work: (any TurnWork)?

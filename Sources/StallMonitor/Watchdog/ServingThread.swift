@@ -7,7 +7,7 @@ import StallReport
 final class ServingThread {
   /// The thread that serves the loop, unless the heartbeat knows another.
   private let own: WatchedLoop.Subject.Thread
-  private let heartbeat: (any Heartbeat)?
+  private let heartbeat: (any HeartbeatSource)?
   private(set) var probe: ThreadProbe
   private let counters: ProcessCounters
   // What had been counted when this turn, or the thread that serves it now, was first seen.
@@ -15,7 +15,7 @@ final class ServingThread {
   // The same when the last beat was handed to the courier.
   private var beatBaseline: ThreadUsage?
 
-  init(_ own: WatchedLoop.Subject.Thread, heartbeat: (any Heartbeat)?, counters: ProcessCounters) {
+  init(_ own: WatchedLoop.Subject.Thread, heartbeat: (any HeartbeatSource)?, counters: ProcessCounters) {
     (self.own, self.heartbeat, self.counters) = (own, heartbeat, counters)
     probe = ThreadProbe(thread: own.id)
   }

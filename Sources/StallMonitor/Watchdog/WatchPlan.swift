@@ -22,8 +22,8 @@ struct WatchPlan: Equatable {
     samplesRunningThreads = tuning.captures != .blockedOnly
     threshold = (tuning.threshold ?? configuration.threshold).nanoseconds
     repeatWindow = (tuning.repeatWindow ?? configuration.repeatWindow).nanoseconds
-    budget = tuning.budget ?? configuration.budget
-    sampling = (tuning.sampling ?? configuration.sampling).nanoseconds
+    budget = tuning.budget ?? configuration.maximumReportsPerMinute
+    sampling = (tuning.sampling ?? configuration.resampleInterval).nanoseconds
     captureThreads = tuning.captureThreads ?? configuration.captureThreads
     namesFrames = !sinkNames || tuning.symbolication == .host
   }

@@ -20,6 +20,11 @@ struct AsyncMainVictim {
       try await Task.sleep(for: .milliseconds(150))
       blockTheMainActor()
       try await Task.sleep(for: .milliseconds(150))
+    case "expected":
+      try await Task.sleep(for: .milliseconds(150))
+      let blocked = Task.detached { blockAThreadOfThePool() }
+      await blockExpectedly(monitor)
+      await blocked.value
     case "busy":
       let end = DispatchTime.now().uptimeNanoseconds + 1_200_000_000
       while DispatchTime.now().uptimeNanoseconds < end {
@@ -57,6 +62,19 @@ struct AsyncMainVictim {
 @MainActor func blockTheMainActor() {
   usleep(450_000)
   let line = "victim: slept=true\n"
+  write(2, line, line.utf8.count)
+}
+
+/// Slow work on the main actor, which its suspension does not leave.
+@MainActor func blockExpectedly(_ monitor: StallMonitor) async {
+  var rounds = 0
+  await monitor.expectSlow("the test says so", on: "main") {
+    blockTheMainActor()
+    await Task.yield()
+    blockTheMainActor()
+    rounds += 1
+  }
+  let line = "victim: rounds=\(rounds)\n"
   write(2, line, line.utf8.count)
 }
 

@@ -1,3 +1,4 @@
+import CoreFoundation
 import Foundation
 import StallMonitor
 
@@ -43,17 +44,15 @@ func after(_ seconds: Double, _ body: @escaping @Sendable () -> Void) {
   RunLoop.main.add(Timer(timeInterval: seconds, repeats: false) { _ in body() }, forMode: .common)
 }
 
-@_silgen_name("CFRunLoopGetCurrent") func currentRunLoop() -> UnsafeMutableRawPointer
-
 /// A thread's run loop that stalls once, and ends with its thread; `watch` is called there with it and the main thread with its handle.
-func runThread(_ watch: @escaping @Sendable (_ byHandle: UnsafeMutableRawPointer?) throws -> LoopWatch?) throws {
+func runThread(_ watch: @escaping @Sendable (_ byHandle: CFRunLoop?) throws -> LoopWatch?) throws {
   // Set by the thread before it signals `isReady`, and read here after that.
-  nonisolated(unsafe) var handle: UnsafeMutableRawPointer?
+  nonisolated(unsafe) var handle: CFRunLoop?
   // Written by one thread at a time; where it is polled, a late sight costs 5 ms.
   nonisolated(unsafe) var made: LoopWatch?
   let (isReady, isOver) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
   let thread = Thread {
-    handle = currentRunLoop()
+    handle = CFRunLoopGetCurrent()
     made = try? watch(nil)
     // `Timer(timeInterval:repeats:block:)` fires at once on Linux.
     let timer = Timer(fire: Date(timeIntervalSinceNow: 0.4), interval: 0, repeats: false) { _ in blockFoundationLoop() }
@@ -102,6 +101,18 @@ case "thread-run-loop-by-handle":
   try runThread { handle in
     try handle.map { try monitor.watch(coreFoundationRunLoop: $0, name: "worker", threshold: .milliseconds(150)) }
   }
+case "no-run-loop":
+  let mode = CFRunLoopCopyCurrentMode(CFRunLoopGetMain()) as AnyObject?
+  let others: [AnyObject] = [RunLoop.main, NSString("worker"), CFUUIDCreate(nil), monitor] + [mode].compactMap(\.self)
+  for other in others {
+    do throws(StallMonitorError) {
+      try monitor.watch(coreFoundationRunLoop: other, name: "worker")
+      FileHandle.standardError.write(Data("victim: watched=\(type(of: other))\n".utf8))
+    } catch {
+      FileHandle.standardError.write(Data("victim: \(type(of: other))=\(error.code) \(error.message)\n".utf8))
+    }
+  }
+  exit(0)
 case "nested-private":
   // Turns healthily in a mode that no observer in the common modes sees.
   after(0.05) {

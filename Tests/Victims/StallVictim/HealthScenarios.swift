@@ -90,11 +90,11 @@ private func inLife(_ body: @escaping @Sendable () -> Void) {
 
 /// What the test asks for in code: `VICTIM_ACTIONS`.
 func configure(_ configuration: inout StallMonitorConfiguration) {
-  let told: @Sendable (String) -> @Sendable (StallNotice) -> Void = { name in
+  let notified: @Sendable (String) -> @Sendable (StallNotice) -> Void = { name in
     { notice in
       let milliseconds = notice.duration / .milliseconds(1)
       say(
-        "\(name)-event=\(notice.event) \(name)-ms=\(milliseconds) \(name)-cause=\(notice.cause) \(name)-told=\(notice.isTold) \(name)-loop=\(notice.loopName)"
+        "\(name)-event=\(notice.event) \(name)-ms=\(milliseconds) \(name)-cause=\(notice.cause) \(name)-reported=\(notice.isReported) \(name)-loop=\(notice.loopName)"
       )
       say("\(name)-id=\(notice.id) \(name)-detail=\(notice.detailFile ?? "none")")
       say("\(name)-culprit=\(notice.culprit?.contains("blockBySleeping()") == true)")
@@ -104,9 +104,9 @@ func configure(_ configuration: inout StallMonitorConfiguration) {
   }
   switch variable("VICTIM_ACTIONS") {
   case "": break
-  case "calls": configuration.actions = [.call(after: .milliseconds(700), told("later")), .call(told("first"))]
+  case "calls": configuration.actions = [.call(after: .milliseconds(700), notified("later")), .call(notified("first"))]
   case "detail":
-    configuration.actions = [.writeDetailFile(after: .zero), .call(after: .milliseconds(700), told("later"))]
+    configuration.actions = [.writeDetailFile(after: .zero), .call(after: .milliseconds(700), notified("later"))]
   case "stop":
     configuration.actions = [
       .call { _ in

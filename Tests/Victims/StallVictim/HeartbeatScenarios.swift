@@ -1,4 +1,5 @@
 import Glibc
+import LoopEngine
 import StallMonitor
 import Synchronization
 
@@ -6,7 +7,7 @@ import Synchronization
 final class JobLoop: Sendable {
   private let descriptors: (read: Int32, write: Int32)
   private let jobs = Mutex<[@Sendable () -> Void]>([])
-  private let heartbeat = Mutex<LoopHeartbeat?>(nil)
+  private let heartbeat = Mutex<Heartbeat?>(nil)
 
   init() {
     var ends: [Int32] = [0, 0]
@@ -21,7 +22,7 @@ final class JobLoop: Sendable {
   }
 
   func run() {
-    let loop = HeartbeatLoop(name: "jobs") { [self] heartbeat in post { heartbeat.answer() } }
+    let loop = LoopDescription(name: "jobs") { [self] heartbeat in post { heartbeat.acknowledge() } }
     let own = try? monitor.watchCurrentThread(as: loop)
     heartbeat.withLock { $0 = own }
     while true {
@@ -33,8 +34,8 @@ final class JobLoop: Sendable {
     }
   }
 
-  func answerFromHere() { heartbeat.withLock { $0 }?.answer() }
-  func end() { heartbeat.withLock { $0 }?.end() }
+  func acknowledgeFromHere() { heartbeat.withLock { $0 }?.acknowledge() }
+  func end() { heartbeat.withLock { $0 }?.stop() }
 }
 
 let heartbeatScenarios: [String: @Sendable () -> Void] = [
@@ -65,7 +66,7 @@ let heartbeatScenarios: [String: @Sendable () -> Void] = [
     let loop = JobLoop()
     startThread("jobs") { loop.run() }
     usleep(100_000)
-    loop.answerFromHere()
+    loop.acknowledgeFromHere()
     loop.post { say("errno=\(blockBySleeping())") }
     usleep(UInt32(milliseconds + 200) * 1000)
   },
@@ -73,8 +74,31 @@ let heartbeatScenarios: [String: @Sendable () -> Void] = [
     let loop = JobLoop()
     startThread("jobs") { loop.run() }
     usleep(100_000)
-    loop.post { monitor.expectSlow("the test says so") { say("errno=\(blockBySleeping())") } }
+    loop.post { monitor.expectSlow("the test says so", on: "jobs") { say("errno=\(blockBySleeping())") } }
     usleep(UInt32(milliseconds + 200) * 1000)
+  },
+  // Both at the same time, and the slow work of one is expected.
+  "executor-stalls-beside": {
+    let loop = JobLoop()
+    startThread("jobs") { loop.run() }
+    usleep(100_000)
+    loop.post { say("errno=\(blockBySleeping())") }
+    Loop.main.perform {
+      monitor.expectSlow("the test says so", on: "main") { _ = blockBySleeping() }
+      Loop.main.stop()
+    }
+    Loop.main.run()
+    usleep(300_000)
+  },
+  "executor-unwatched": {
+    let description = LoopDescription(name: "jobs") { $0.acknowledge() }
+    monitor.stop()
+    do throws(StallMonitorError) {
+      try monitor.watchCurrentThread(as: description)
+      say("code=none")
+    } catch {
+      say("code=\(error.code)")
+    }
   },
   "executor-killed": {
     runJobs {

@@ -60,7 +60,7 @@ enum Detection {
       var configuration = StallMonitorConfiguration()
       // Each stall is told, though all are the same.
       configuration.repeatWindow = .zero
-      configuration.budget = 0
+      configuration.maximumReportsPerMinute = 0
       configuration.threshold = threshold
       configuration.sink = .file(path: path)
       monitor = try StallMonitor.start(configuration)

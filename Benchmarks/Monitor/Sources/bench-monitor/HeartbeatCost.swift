@@ -35,7 +35,7 @@ enum HeartbeatCost {
     var configuration = StallMonitorConfiguration()
     configuration.sink = .file(path: "/dev/null")
     configuration.threshold = threshold
-    let monitor = try StallMonitor.start(configuration)
+    try StallMonitor.start(configuration)
     let timer = DispatchSource.makeTimerSource(queue: .main)
     if isBusy {
       timer.schedule(deadline: .now(), repeating: .milliseconds(1))
@@ -44,9 +44,9 @@ enum HeartbeatCost {
     }
     Thread.detachNewThread {
       Thread.sleep(forTimeInterval: 2)
-      let (wakeUps, switches, start) = (monitor.watchdogWakeUps, hostSwitches(), nanoseconds())
+      let (wakeUps, switches, start) = (watchdogWakeUps(), hostSwitches(), nanoseconds())
       Thread.sleep(forTimeInterval: Double(seconds))
-      let (woken, switched) = (monitor.watchdogWakeUps - wakeUps, hostSwitches())
+      let (woken, switched) = (watchdogWakeUps() - wakeUps, hostSwitches())
       let thresholds = (nanoseconds() - start) / Double(threshold / .nanoseconds(1))
       // A window has one more of them than thresholds if it begins just before one.
       // A thread that has come since counts in full, and one that has ended not at all.
@@ -59,16 +59,9 @@ enum HeartbeatCost {
 
   /// The voluntary context switches of each thread but the watchdog's and the calling one.
   private static func hostSwitches() -> [String: Int] {
-    let threads = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")) ?? []
     let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/thread-self"))?.split(separator: "/")
       .last
-    var switches: [String: Int] = [:]
-    for thread in threads where thread != own.map(String.init) {
-      let status = (try? String(contentsOfFile: "/proc/self/task/\(thread)/status", encoding: .utf8)) ?? ""
-      let line = status.split(separator: "\n").first { $0.hasPrefix("voluntary_ctxt_switches:") }
-      if status.contains("stall-watchdog") { continue }
-      switches[thread] = line?.split(separator: "\t").last.flatMap { Int($0) }
-    }
-    return switches
+    let others = voluntarySwitches().filter { $0.key != own.map(String.init) && $0.value.name != "stall-watchdog" }
+    return others.mapValues(\.count)
   }
 }

@@ -93,7 +93,7 @@ enum JobCost {
     defer { try? FileManager.default.removeItem(atPath: path) }
     var configuration = configuration(to: path)
     configuration.threshold = threshold
-    (configuration.repeatWindow, configuration.budget) = (.zero, 0)
+    (configuration.repeatWindow, configuration.maximumReportsPerMinute) = (.zero, 0)
     let monitor = try StallMonitor.start(configuration)
     let done = DispatchSemaphore(value: 0)
     Task.detached {

@@ -38,6 +38,24 @@ public func nanoseconds(_ clock: clockid_t = CLOCK_MONOTONIC) -> Double {
   return Double(time.tv_sec) * 1e9 + Double(time.tv_nsec)
 }
 
+/// The voluntary context switches of each thread of this process, by its id, with the thread's name.
+public func voluntarySwitches() -> [String: (name: String, count: Int)] {
+  var switches: [String: (name: String, count: Int)] = [:]
+  for thread in (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")) ?? [] {
+    let status = (try? String(contentsOfFile: "/proc/self/task/\(thread)/status", encoding: .utf8)) ?? ""
+    func value(_ key: String) -> String? {
+      status.split(separator: "\n").first { $0.hasPrefix(key) }?.split(separator: "\t").last.map(String.init)
+    }
+    switches[thread] = (value("Name:") ?? "", value("voluntary_ctxt_switches:").flatMap { Int($0) } ?? 0)
+  }
+  return switches
+}
+
+/// How often the monitor's watchdog thread has woken up.
+public func watchdogWakeUps() -> Int {
+  voluntarySwitches().values.first { $0.name == "stall-watchdog" }?.count ?? 0
+}
+
 /// Writes a line to standard output at once.
 public func writeLine(_ line: some CustomStringConvertible) {
   FileHandle.standardOutput.write(Data("\(line)\n".utf8))

@@ -21,7 +21,7 @@ struct ConfigReaderTests {
     expected.threshold = .milliseconds(100)
     expected.sink = .file(path: "/var/log/stalls.jsonl")
     expected.repeatWindow = .seconds(120)
-    expected.budget = 7
+    expected.maximumReportsPerMinute = 7
     expected.captureThreads = .all
     expected.notifiesServiceManager = true
     expected.actions = [.writeDetailFile(after: .seconds(1)), .abort(after: .seconds(30))]
@@ -41,7 +41,7 @@ struct ConfigReaderTests {
     let read = try StallMonitorConfiguration(config: reader.scoped(to: "stallmonitor"))
     #expect(!read.isEnabled)
     #expect(read.threshold == .milliseconds(1500))
-    #expect(read.budget == 0)
+    #expect(read.maximumReportsPerMinute == 0)
     #expect(read.serviceName == "7")
   }
 

@@ -83,11 +83,12 @@ struct EcosystemVictim {
       monitor.stop()
     case "idle":
       let monitor = try StallMonitor.start(configuration)
-      let thread = Thread.of("stall-telemetry")
+      let (thread, watchdog) = (Thread.of("stall-telemetry"), Thread.of("stall-watchdog"))
       DispatchQueue.global().asyncAfter(deadline: .now() + .seconds(1)) {
-        let (wakeUps, switches) = (monitor.watchdogWakeUps, Thread.switches(of: thread))
+        let (wakeUps, switches) = (Thread.switches(of: watchdog), Thread.switches(of: thread))
         usleep(1_500_000)
-        say("wakeups=\(monitor.watchdogWakeUps - wakeUps) switches=\(Thread.switches(of: thread) - switches)")
+        say(
+          "wakeups=\(Thread.switches(of: watchdog) - wakeUps) switches=\(Thread.switches(of: thread) - switches)")
         Loop.main.stop()
       }
       after(.milliseconds(10)) {}

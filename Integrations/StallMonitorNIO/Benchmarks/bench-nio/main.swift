@@ -52,10 +52,10 @@ let idleLoops = 16
 let idle = MultiThreadedEventLoopGroup(numberOfThreads: idleLoops)
 try monitor.watch(idle)
 sleep(2)
-let (processorTime, wakeUps) = (clock(), monitor.watchdogWakeUps)
+let (processorTime, wakeUps) = (clock(), watchdogWakeUps())
 sleep(10)
 let idleMicroseconds = Double(clock() - processorTime) * 1e6 / Double(CLOCKS_PER_SEC)
-let idleWakeUps = Double(monitor.watchdogWakeUps - wakeUps)
+let idleWakeUps = Double(watchdogWakeUps() - wakeUps)
 try idle.syncShutdownGracefully()
 
 let rows = [

@@ -11,7 +11,7 @@ public final class EventLoopGroupWatch: Sendable {
 
   func begin() { for heartbeat in heartbeats.withLockedValue({ $0 }) { heartbeat.begin() } }
 
-  /// Lets the event loops go.
+  /// Ends the watch of the event loops.
   ///
   /// Idempotent, from any thread. Not needed before a group is shut down.
   public func stop() {
@@ -23,19 +23,37 @@ public final class EventLoopGroupWatch: Sendable {
   }
 }
 
-/// Why a group cannot be watched.
-public enum EventLoopGroupWatchError: Error, Sendable, Equatable, CustomStringConvertible {
-  /// An event loop that is not one of `MultiThreadedEventLoopGroup`'s: it may have no thread of its own. `type` is what it is.
-  case unsupportedEventLoop(name: String, type: String)
-  /// No descriptor was to be had. `code` is the errno value.
-  case noDescriptor(name: String, code: Int32)
+/// The reason why a group cannot be watched.
+///
+/// Compare its ``code``; the text is for people.
+public struct EventLoopGroupWatchError: Error, Sendable, Hashable, CustomStringConvertible {
+  /// The kind of an error.
+  public struct Code: Sendable, Hashable, CustomStringConvertible {
+    private let name: String
 
+    /// An event loop is not one of `MultiThreadedEventLoopGroup`'s: it may have no thread of its own.
+    public static let unsupportedEventLoop = Code(name: "unsupportedEventLoop")
+    /// The process has no descriptor left.
+    public static let noDescriptor = Code(name: "noDescriptor")
+
+    /// The name of the static member.
+    public var description: String { name }
+  }
+
+  /// The kind of the error.
+  public let code: Code
   /// The error in one line for people.
-  public var description: String {
-    switch self {
-    case .unsupportedEventLoop(let name, let type):
-      "\(name) is \(type); allowed: event loops of a MultiThreadedEventLoopGroup"
-    case .noDescriptor(let name, let code): "\(name) cannot be watched: no descriptor (errno \(code))"
-    }
+  public let message: String
+
+  /// The ``message``.
+  public var description: String { message }
+
+  static func unsupportedEventLoop(name: String, type: String) -> Self {
+    Self(
+      code: .unsupportedEventLoop, message: "\(name) is \(type); allowed: event loops of a MultiThreadedEventLoopGroup")
+  }
+
+  static func noDescriptor(name: String, errno: Int32) -> Self {
+    Self(code: .noDescriptor, message: "\(name) cannot be watched: no descriptor (errno \(errno))")
   }
 }

@@ -29,10 +29,10 @@ final class EventLoopHeartbeat: Sendable {
       throw EventLoopGroupWatchError.unsupportedEventLoop(name: name, type: "\(type(of: loop))")
     }
     // Checked here, on the caller's thread; the loop's thread has nobody to throw to.
-    try HeartbeatLoop(name: name, kind: .nio, threshold: threshold) { _ in }.check()
+    try LoopDescription(name: name, kind: .nio, threshold: threshold) { _ in }.check()
     (self.name, self.threshold, self.monitor, self.loop) = (name, threshold, monitor, loop)
     do { bell = try Bell() } catch {
-      throw EventLoopGroupWatchError.noDescriptor(name: name, code: error.code)
+      throw EventLoopGroupWatchError.noDescriptor(name: name, errno: error.code)
     }
   }
 
@@ -100,12 +100,13 @@ final class EventLoopHeartbeat: Sendable {
   }
 
   /// On the loop's thread.
-  private func watchCurrentThread() -> LoopHeartbeat? {
-    do {
+  private func watchCurrentThread() -> Heartbeat? {
+    do throws(StallMonitorError) {
       return try monitor.watchCurrentThread(
-        as: HeartbeatLoop(name: name, kind: .nio, threshold: threshold) { [bell] _ in bell.ring() })
+        as: LoopDescription(name: name, kind: .nio, threshold: threshold) { [bell] _ in bell.ring() })
     } catch {
-      say("\(error)")
+      // A monitor that has stopped meanwhile leaves the loop alone.
+      if error.code != .notWatching { say(error.message) }
       return nil
     }
   }

@@ -1,17 +1,17 @@
 import NIOCore
 import StallMonitor
 
-/// Answers the heartbeats that come in by a channel, and lets the loop go when the channel is closed, as it is when the loop shuts down.
+/// Acknowledges the heartbeats that come in by a channel, and ends the watch when the channel is closed, as it is when the loop shuts down.
 ///
 /// On the loop's thread.
 final class HeartbeatHandler: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
 
-  private let watch: () -> LoopHeartbeat?
+  private let watch: () -> Heartbeat?
   private let didClose: () -> Void
-  private var heartbeat: LoopHeartbeat?
+  private var heartbeat: Heartbeat?
 
-  init(_ watch: @escaping () -> LoopHeartbeat?, didClose: @escaping () -> Void) {
+  init(_ watch: @escaping () -> Heartbeat?, didClose: @escaping () -> Void) {
     (self.watch, self.didClose) = (watch, didClose)
   }
 
@@ -20,12 +20,12 @@ final class HeartbeatHandler: ChannelInboundHandler {
     context.fireChannelActive()
   }
 
-  func channelRead(context: ChannelHandlerContext, data: NIOAny) { heartbeat?.answer() }
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) { heartbeat?.acknowledge() }
 
   func channelInactive(context: ChannelHandlerContext) {
     // The loop turns, or this would not be called: a stall that it is in by now has ended.
-    heartbeat?.answer()
-    heartbeat?.end()
+    heartbeat?.acknowledge()
+    heartbeat?.stop()
     heartbeat = nil
     didClose()
     context.fireChannelInactive()

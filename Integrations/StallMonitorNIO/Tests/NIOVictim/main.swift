@@ -18,9 +18,10 @@ func say(_ text: String) {
 
 let scenario = CommandLine.arguments.dropFirst().first ?? ""
 let monitor = try StallMonitor.start()
+let (eventLoops, watchdog) = ("NIO-ELT", "stall-watchdog")
 
-/// How often the event loops' threads have been given a processor.
-func timeslicesOfEventLoops() -> Int {
+/// How often the threads whose names begin like this have been given a processor.
+func timeslices(of name: String) -> Int {
   var count = 0
   guard let directory = opendir("/proc/self/task") else { return 0 }
   defer { closedir(directory) }
@@ -28,7 +29,7 @@ func timeslicesOfEventLoops() -> Int {
     let id = withUnsafePointer(to: &entry.pointee.d_name) {
       $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
     }
-    guard text(of: "/proc/self/task/\(id)/comm").hasPrefix("NIO-ELT") else { continue }
+    guard text(of: "/proc/self/task/\(id)/comm").hasPrefix(name) else { continue }
     count += Int(text(of: "/proc/self/task/\(id)/schedstat").split(whereSeparator: \.isWhitespace).last ?? "") ?? 0
   }
   return count
@@ -85,7 +86,7 @@ case "healthy":
     for loop in group.makeIterator() { loop.execute { usleep(2000) } }
     count += 1
   }
-  say("victim: rounds=\(count) wakeups=\(monitor.watchdogWakeUps)")
+  say("victim: rounds=\(count) wakeups=\(timeslices(of: watchdog))")
   try group.syncShutdownGracefully()
 
 case "idle":
@@ -94,15 +95,15 @@ case "idle":
   usleep(1_000_000)
   // A busy machine may take a thread's processor away between two instructions; a moment of rest is enough.
   var quiet = 0
-  var wakeUps: UInt64 = 0
+  var wakeUps = 0
   for _ in 0..<10 {
-    let (before, wakeUpsBefore) = (timeslicesOfEventLoops(), monitor.watchdogWakeUps)
+    let (before, wakeUpsBefore) = (timeslices(of: eventLoops), timeslices(of: watchdog))
     usleep(500_000)
-    if timeslicesOfEventLoops() == before { quiet += 1 }
-    wakeUps = monitor.watchdogWakeUps - wakeUpsBefore
+    if timeslices(of: eventLoops) == before { quiet += 1 }
+    wakeUps = timeslices(of: watchdog) - wakeUpsBefore
     if quiet == 2 { break }
   }
-  say("victim: quiet=\(quiet) wakeups=\(wakeUps) slices=\(timeslicesOfEventLoops())")
+  say("victim: quiet=\(quiet) wakeups=\(wakeUps) slices=\(timeslices(of: eventLoops))")
   // It is still watched.
   try group.next().submit { stallTheFirstLoop() }.wait()
   try group.syncShutdownGracefully()
@@ -144,11 +145,11 @@ case "shutdown":
     }
   }
   // On a busy machine the watchdog may take a while to find that nothing is left.
-  var wakeUps = UInt64.max
+  var wakeUps = Int.max
   for _ in 0..<10 where wakeUps > 0 {
-    let before = monitor.watchdogWakeUps
+    let before = timeslices(of: watchdog)
     usleep(300_000)
-    wakeUps = monitor.watchdogWakeUps - before
+    wakeUps = timeslices(of: watchdog) - before
   }
   say("victim: left=\(descriptors() - before) wakeups=\(wakeUps)")
 

@@ -13,7 +13,7 @@ extension AgentSettings {
     var repeatWindow: Duration?
     var budget: Int?
     var sampling: Duration?
-    var threads: StallMonitorConfiguration.ThreadSelection?
+    var threads: StallMonitorConfiguration.ThreadSelection.Value?
     var symbolication: Symbolicator?
 
     static let keys: [SettingsKey<AgentSettings.ServiceOverride>] = [

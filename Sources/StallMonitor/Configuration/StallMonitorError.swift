@@ -1,0 +1,98 @@
+/// The reason why a monitor could not be started, or a loop could not be watched.
+///
+/// Compare its ``code``; the text is for people.
+public struct StallMonitorError: Error, Sendable, Hashable, CustomStringConvertible {
+  /// The kind of an error.
+  public struct Code: Sendable, Hashable, CustomStringConvertible {
+    private enum Value: String {
+      case invalidConfiguration, invalidLoop, sinkCannotBeOpened, alreadyWatching, noThread, loopAlreadyWatched
+      case nameTaken, loopHasEnded, notWatching, noCoreFoundation
+    }
+
+    private let value: Value
+
+    private init(_ value: Value) { self.value = value }
+
+    /// A value of the configuration in code is invalid.
+    public static let invalidConfiguration = Code(.invalidConfiguration)
+    /// A loop's name or threshold is invalid, or it is no run loop.
+    public static let invalidLoop = Code(.invalidLoop)
+    /// The sink of the configuration in code cannot be opened.
+    public static let sinkCannotBeOpened = Code(.sinkCannotBeOpened)
+    /// Another monitor of this process watches the main loop, and has not been stopped.
+    public static let alreadyWatching = Code(.alreadyWatching)
+    /// A thread that the monitor needs could not be made.
+    public static let noThread = Code(.noThread)
+    /// The loop is already watched.
+    public static let loopAlreadyWatched = Code(.loopAlreadyWatched)
+    /// Another loop is watched by this name.
+    public static let nameTaken = Code(.nameTaken)
+    /// The loop's thread has exited.
+    public static let loopHasEnded = Code(.loopHasEnded)
+    /// The monitor does not watch: it is disabled, misconfigured or stopped, or this is the child of a fork.
+    public static let notWatching = Code(.notWatching)
+    /// The process has no CoreFoundation, and so none of its run loops.
+    public static let noCoreFoundation = Code(.noCoreFoundation)
+
+    /// The name of the static member.
+    public var description: String { value.rawValue }
+  }
+
+  /// The kind of an error, with its values.
+  package enum Reason: Sendable, Hashable {
+    /// `key` is the property, `allowed` the values that it may have, in words.
+    case invalidConfiguration(key: String, value: String, allowed: String)
+    case invalidLoop(key: String, value: String, allowed: String)
+    case sinkCannotBeOpened(sink: String, reason: String)
+    case alreadyWatching
+    /// `code` is the errno value.
+    case noThread(code: Int32)
+    case loopAlreadyWatched(name: String)
+    case nameTaken(String)
+    case loopHasEnded(name: String)
+    case notWatching
+    case noCoreFoundation
+  }
+
+  package let reason: Reason
+
+  package init(_ reason: Reason) { self.reason = reason }
+
+  /// The kind of the error.
+  public var code: Code {
+    switch reason {
+    case .invalidConfiguration: .invalidConfiguration
+    case .invalidLoop: .invalidLoop
+    case .sinkCannotBeOpened: .sinkCannotBeOpened
+    case .alreadyWatching: .alreadyWatching
+    case .noThread: .noThread
+    case .loopAlreadyWatched: .loopAlreadyWatched
+    case .nameTaken: .nameTaken
+    case .loopHasEnded: .loopHasEnded
+    case .notWatching: .notWatching
+    case .noCoreFoundation: .noCoreFoundation
+    }
+  }
+
+  /// The error in one line for people.
+  public var message: String {
+    switch reason {
+    case .invalidConfiguration(let key, let value, let allowed):
+      "StallMonitorConfiguration.\(key) is \(value); allowed: \(allowed)"
+    case .invalidLoop(let key, let value, let allowed): "the loop's \(key) is \(value); allowed: \(allowed)"
+    case .sinkCannotBeOpened(let sink, let reason):
+      "cannot open the sink \(sink): \(reason); allowed: stdout, or a file that can be created or appended to"
+    case .alreadyWatching: "another StallMonitor of this process already watches the main loop"
+    case .noThread(let code): "cannot create the watchdog thread (errno \(code))"
+    case .loopAlreadyWatched(let name): "the loop is already watched as \"\(name)\""
+    case .nameTaken(let name): "another loop is already watched as \"\(name)\""
+    case .loopHasEnded(let name): "the thread of the loop \"\(name)\" has exited"
+    case .notWatching:
+      "the monitor is not running: it is disabled, misconfigured or stopped, or this process is a fork's child"
+    case .noCoreFoundation: "this process does not use CoreFoundation, so it has no CFRunLoop"
+    }
+  }
+
+  /// The ``message``.
+  public var description: String { message }
+}

@@ -1,0 +1,33 @@
+extension WatchedLoopStatus {
+  init(_ subject: WatchedLoop.Subject) {
+    self.init(
+      name: subject.label.name, kind: subject.knownKind, threadID: subject.currentThreadID,
+      threshold: .nanoseconds(Int64(clamping: subject.limits.threshold)))
+  }
+}
+
+extension WatchedLoop.Subject {
+  /// The thread that runs the loop; nil if none does at this moment.
+  var currentThreadID: Int32? {
+    guard let heartbeat, heartbeat.isBeating else { return thread.id }
+    if case .thread(let server) = heartbeat.server { return server }
+    return nil
+  }
+}
+
+extension WatchedLoop: ObservedLoop {
+  var name: String { subject.label.name }
+  var knownKind: String? { subject.knownKind }
+  var loggedKinds: Set<String> {
+    get { logged.kinds }
+    set { logged.kinds = newValue }
+  }
+  var threadID: Int32? { subject.currentThreadID }
+  var thresholdDuration: Duration { .nanoseconds(Int64(clamping: threshold)) }
+}
+
+extension CountedLoop {
+  init(_ subject: WatchedLoop.Subject) {
+    self.init(id: ObjectIdentifier(subject.pulse), name: subject.label.name, meter: subject.inspection.meter)
+  }
+}
