@@ -106,7 +106,7 @@ final class Delivery: @unchecked Sendable {
   }
 
   private func syncLater() {
-    sync = loop.schedule(after: Self.syncInterval, name: "output is synchronised") { [self] _ in
+    sync = loop.perform(after: Self.syncInterval, name: "output is synchronised") { [self] _ in
       sync = nil
       if let reason = destination.sync() { say(.error, "\(destination.name): cannot synchronise: \(reason)") }
     }
@@ -142,7 +142,7 @@ final class Delivery: @unchecked Sendable {
 
   private func retryLater() {
     retry?.invalidate()
-    retry = loop.schedule(after: retryInterval, tolerance: retryInterval / 10, name: "output is tried again") {
+    retry = loop.perform(after: retryInterval, tolerance: retryInterval / 10, name: "output is tried again") {
       [self] _ in
       retry = nil
       flush()
