@@ -187,7 +187,7 @@ import Testing
           source.invalidate()
           loop.run(mode: .default, for: .zero)
           withExtendedLifetime(token) { log.append("still \(source.descriptor == pipe.reading), \(source.isValid)") }
-          loop.schedule(after: .zero) { _ in log.append("later") }
+          loop.perform(after: .zero) { _ in log.append("later") }
         }
       }
       try watch(holding: Token { log.append("gone") })
@@ -340,9 +340,9 @@ import Testing
     }
     let callout = log.all.first ?? nil
     #expect(callout?.kind == .descriptor)
-    #expect(callout?.fileID?.description == "LoopEngineTests/DescriptorTests.swift")
+    #expect(callout?.fileID == "LoopEngineTests/DescriptorTests.swift")
     #expect(callout?.line == line)
-    #expect(callout?.name?.description == "requests")
+    #expect(callout?.name == "requests")
   }
 
   @Test func aWatchFromAnotherThreadThatFailsLaterSaysSo() throws {

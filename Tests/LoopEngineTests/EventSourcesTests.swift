@@ -17,18 +17,18 @@ import Testing
         return String(decoding: name.prefix(max(0, length)), as: UTF8.self)
       }
       func openAndRelease(_ kind: Int) throws -> (number: Int32, file: String) {
-        let backed: any DescriptorBacked =
+        let source: Loop.DescriptorSource =
           switch kind {
           case 0: try Loop.CounterSource { _ in }
           case 1: try Loop.SignalSource([SIGUSR1]) { _ in }
           case 2: try Loop.FileChangeSource("/tmp", for: .deletedItself) { _, _ in }
           default: try Loop.ChildSource(getppid()) { _ in }
           }
-        let number = backed.source.descriptor
+        let number = source.descriptor
         guard fcntl(number, F_GETFD) == FD_CLOEXEC else { exit(1) }
-        try loop.add(backed)
+        try loop.add(source)
         // It is the loop that holds it now, and no longer after the invalidation.
-        backed.invalidate()
+        source.invalidate()
         guard fcntl(number, F_GETFD) >= 0 else { exit(2) }
         return (number, file(number))
       }
@@ -58,7 +58,9 @@ import Testing
       loop.add(Loop.Source {})
       let counter = try Loop.CounterSource { log.append($0) }
       try loop.add(counter)
+      #expect(loop.contains(counter, in: .common))
       loop.remove(counter)
+      #expect(!loop.contains(counter, in: .common))
       counter.add(2)
       loop.run(mode: .default, for: .zero)
       #expect(log.count == 0)

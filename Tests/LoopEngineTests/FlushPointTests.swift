@@ -6,7 +6,7 @@ import Testing
   @Test func flushPointsRunInAscendingOrder() throws {
     let log = Log<Int>()
     _ = try onFreshLoop { loop in
-      let points = [3, -1, 2].map { order in loop.flushPoint(order: order) { log.append(order) } }
+      let points = [3, -1, 2].map { order in Loop.FlushPoint(on: loop, order: order) { log.append(order) } }
       #expect(points.map(\.order) == [3, -1, 2])
       for point in points { point.mark() }
       return loop.run()
@@ -19,9 +19,9 @@ import Testing
     _ = try onFreshLoop { loop in
       loop.observe(.beforeTimers) { _, _ in log.append("pass") }
       let points = Log<Loop.FlushPoint>()
-      points.append(loop.flushPoint { log.append("second") })
+      points.append(Loop.FlushPoint(on: loop) { log.append("second") })
       points.append(
-        loop.flushPoint {
+        Loop.FlushPoint(on: loop) {
           log.append("first")
           points.all[0].mark()
           if log.count < 4 { points.all[1].mark() }
@@ -37,7 +37,7 @@ import Testing
     try thread.start()
     let loop = try #require(thread.loop)
     let threads = Log<Int32>()
-    let point = loop.flushPoint { threads.append(Loop.current.threadID) }
+    let point = Loop.FlushPoint(on: loop) { threads.append(Loop.current.threadID) }
     for round in 1...3 {
       while !loop.isWaiting { sleepBriefly() }
       point.mark()
@@ -50,7 +50,7 @@ import Testing
   @Test func aFlushRunsWhereARunOfNoTimeEndsUnlessThereWasSomethingToServe() throws {
     let log = Log<String>()
     _ = try onFreshLoop { loop in
-      let point = loop.flushPoint { log.append("flush") }
+      let point = Loop.FlushPoint(on: loop) { log.append("flush") }
       let source = Loop.Source { log.append("source") }
       loop.add(source)
       point.mark()
@@ -70,7 +70,7 @@ import Testing
         log.append("waits")
         loop.stop()
       }
-      let point = loop.flushPoint {
+      let point = Loop.FlushPoint(on: loop) {
         log.append("flush")
         loop.perform { log.append("block") }
       }

@@ -26,7 +26,7 @@ import Testing
       let source = Loop.Source { log.append("source") }
       loop.add(source)
       source.signal()
-      loop.schedule(after: .zero) { _ in log.append("timer") }
+      loop.perform(after: .zero) { _ in log.append("timer") }
       try loop.watch(pipe.reading) { source, _ in
         log.append("descriptor")
         source.invalidate()

@@ -33,7 +33,7 @@ import Testing
         watches.append(try loop.watch(pipe.reading) { _, _ in })
         observers.append(loop.observe(.all) { _, _ in })
         for delay in [Duration.zero, .seconds(1000)] {
-          works.append(loop.submit(after: delay, target: witness) { withExtendedLifetime(witness) {} })
+          works.append(loop.performCancellable(after: delay, target: witness) { withExtendedLifetime(witness) {} })
         }
         loop.perform { withExtendedLifetime(witness) {} }
         loop.perform(in: .other) { withExtendedLifetime(witness) {} }
@@ -60,7 +60,7 @@ import Testing
 
   @Test func allThatIsAskedOfAnEndedLoopIsRefused() throws {
     let loop = try onFreshLoop { $0 }
-    let point = loop.flushPoint {}
+    let point = Loop.FlushPoint(on: loop) {}
     point.mark()
     loop.stop()
     loop.wakeUp()
@@ -68,8 +68,8 @@ import Testing
     loop.cancelWork(for: loop)
     #expect(!loop.perform {})
     #expect(!loop.performWhenIdle {})
-    #expect(!loop.submit {}.isPending)
-    #expect(!loop.submit(after: .seconds(1)) {}.isPending)
+    #expect(!loop.performCancellable {}.isPending)
+    #expect(!loop.performCancellable(after: .seconds(1)) {}.isPending)
     #expect(!loop.add(Loop.Timer(after: .zero) { _ in }))
     #expect(!loop.add(Loop.Source {}))
     #expect(!loop.add(Loop.Observer(.all) { _, _ in }))
@@ -82,7 +82,7 @@ import Testing
     let points = Log<Loop.FlushPoint>()
     let thread = PermanentThread()
     try thread.start()
-    points.append(try #require(thread.loop?.flushPoint {}))
+    points.append(Loop.FlushPoint(on: try #require(thread.loop)) {})
     thread.stop()
     points.all[0].mark()
   }
@@ -92,7 +92,7 @@ import Testing
     for _ in 0..<20 {
       let thread = PermanentThread()
       try thread.start()
-      let point = try #require(thread.loop?.flushPoint { log.append("flushed") })
+      let point = Loop.FlushPoint(on: try #require(thread.loop)) { log.append("flushed") }
       thread.perform {
         log.append("written")
         point.mark()
@@ -105,7 +105,7 @@ import Testing
   @Test func aFlushThatIsAskedForIsReasonEnoughToRun() throws {
     let log = Log<String>()
     let results = try onFreshLoop { loop in
-      let point = loop.flushPoint { log.append("flushed") }
+      let point = Loop.FlushPoint(on: loop) { log.append("flushed") }
       point.mark()
       let first = loop.run()
       loop.perform { point.mark() }

@@ -37,7 +37,7 @@ import Testing
   @Test func aTimerABlockAndAPostFromOutsideAreServed() throws {
     let log = Log<String>()
     let result = try onFreshLoop { loop in
-      loop.schedule(after: .milliseconds(5)) { _ in
+      loop.perform(after: .milliseconds(5)) { _ in
         log.append("timer")
         TestThread {
           loop.perform {
@@ -81,7 +81,7 @@ import Testing
     while loops.count == 0 { usleep(100) }
     let loop = loops.all[0]
     while !loop.isWaiting { usleep(100) }
-    #expect(loop.snapshot.mode?.description == "default")
+    #expect(loop.snapshot.mode == "default")
     loop.stop()
     thread.join()
     #expect(results.all == [.stopped])

@@ -62,7 +62,7 @@ import Testing
       loop.run(mode: "unknown", for: .zero)
       loop.perform(in: "run") {}
       loop.run(mode: "run", for: .zero)
-      loop.schedule(after: .zero, in: "added to") { _ in }
+      loop.perform(after: .zero, in: "added to") { _ in }
       loop.addCommonMode("common too")
       return (first, loop.allModes)
     }
@@ -79,11 +79,11 @@ import Testing
       let source = Loop.Source { log.append("source") }
       loop.add(source)
       source.signal()
-      loop.schedule(after: .zero) { _ in log.append("timer") }
+      loop.perform(after: .zero) { _ in log.append("timer") }
       let watch = try loop.watch(pipe.reading) { _, _ in log.append("descriptor") }
       let observer = loop.observe(.entry) { _, _ in log.append("observer") }
       loop.perform { log.append("block") }
-      loop.submit { log.append("work") }
+      loop.performCancellable { log.append("work") }
       #expect(loop.contains(source, in: .common) && loop.contains(watch, in: .common))
       #expect(loop.contains(observer, in: .common) && !loop.contains(source, in: .default))
       loop.addCommonMode(.other)

@@ -14,7 +14,7 @@ import Testing
       }
       var results: [Loop.RunResult] = []
       for date in [start, .now.advanced(by: .seconds(-1)), .distantPast] {
-        loop.schedule(after: .zero) { _ in log.append("timer") }
+        loop.perform(after: .zero) { _ in log.append("timer") }
         results.append(loop.run(until: date))
         results.append(loop.run(mode: .default, before: date))
       }
@@ -40,7 +40,7 @@ import Testing
     pipe.write()
     let results = try onFreshLoop { loop in
       var results: [Loop.RunResult] = []
-      loop.schedule(after: .milliseconds(1)) { _ in }
+      loop.perform(after: .milliseconds(1)) { _ in }
       results.append(loop.run())
       try loop.watch(pipe.reading) { source, _ in loop.remove(source) }
       results.append(loop.run())
@@ -50,10 +50,10 @@ import Testing
       loop.add(source)
       source.signal()
       results.append(loop.run())
-      let repeating = loop.schedule(after: .seconds(1000), repeats: true) { _ in }
+      let repeating = loop.perform(every: .seconds(1000)) { _ in }
       loop.performWhenIdle { repeating.invalidate() }
       results.append(loop.run())
-      let point = loop.flushPoint {}
+      let point = Loop.FlushPoint(on: loop) {}
       point.mark()
       results.append(loop.run())
       return results

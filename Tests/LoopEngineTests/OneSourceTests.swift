@@ -16,7 +16,7 @@ import Testing
       var results: [Loop.RunResult] = []
       for _ in 0..<5 {
         // The kernel's timer is set by a wait that the descriptor ends, and rings outside of any run, before the descriptor is ready again.
-        let timer = loop.schedule(after: .milliseconds(20)) { _ in log.append("timer") }
+        let timer = loop.perform(after: .milliseconds(20)) { _ in log.append("timer") }
         let writer = TestThread {
           while !loop.isWaiting { sleepBriefly() }
           pipe.write()

@@ -44,7 +44,7 @@ struct OwnerAssertionTests {
     await #expect(processExitsWith: .success) {
       TestThread {
         let loop = Loop.current
-        loop.schedule(after: .seconds(60)) { _ in }
+        loop.perform(after: .seconds(60)) { _ in }
         loop.perform { loop.stop() }
         loop.run()
         let child = forkProcess()

@@ -82,26 +82,29 @@ import Testing
     thread.join()
   }
 
-  @Test func awaitingAResult() async throws {
+  @Test func aThreadIsWaitedForWithAndWithoutAwait() async throws {
     let thread = PermanentThread()
     try thread.start()
-    let here = try await thread.result { Loop.current.isCurrent }
-    #expect(here)
+    let number = thread.loop?.threadID
+    func threadOfWaiting() throws -> Int32 { try thread.performAndWait { Loop.current.threadID } }
+    #expect(try threadOfWaiting() == number)
+    #expect(try await thread.performAndWait { Loop.current.threadID } == number)
     thread.stop()
-    await #expect(throws: Loop.Ended.self) { try await thread.result { 1 } }
+    #expect(throws: Loop.Ended.self) { try threadOfWaiting() }
+    await #expect(throws: Loop.Ended.self) { try await thread.performAndWait { 1 } }
   }
 
-  @Test func submittedWorkHasAnOrderAndCanBeCancelled() throws {
+  @Test func workHasAnOrderAndCanBeCancelled() throws {
     final class Target: Sendable {}
     let log = Log<String>()
     _ = try onFreshLoop { loop in
       let target = Target()
-      loop.submit(order: 3) { log.append("3") }
-      loop.submit(order: 1) { log.append("1") }
-      let cancelled = loop.submit(order: 2) { log.append("2") }
-      loop.submit(order: 0, target: target) { log.append("target") }
-      loop.submit(after: .milliseconds(1), target: target) { log.append("target, later") }
-      loop.submit(after: .milliseconds(2)) { log.append("later") }
+      loop.performCancellable(order: 3) { log.append("3") }
+      loop.performCancellable(order: 1) { log.append("1") }
+      let cancelled = loop.performCancellable(order: 2) { log.append("2") }
+      loop.performCancellable(order: 0, target: target) { log.append("target") }
+      loop.performCancellable(after: .milliseconds(1), target: target) { log.append("target, later") }
+      loop.performCancellable(after: .milliseconds(2)) { log.append("later") }
       cancelled.cancel()
       loop.cancelWork(for: target)
       return loop.run()
@@ -125,7 +128,7 @@ import Testing
     let log = Log<String>()
     let result = try onFreshLoop { loop in
       loop.add(Loop.Source {})
-      let flush = loop.flushPoint {
+      let flush = Loop.FlushPoint(on: loop) {
         log.append("flush")
         loop.stop()
       }
@@ -144,7 +147,7 @@ import Testing
     let log = Log<String>()
     let result = try onFreshLoop { loop in
       loop.add(Loop.Source {})
-      let flush = loop.flushPoint { log.append("flush") }
+      let flush = Loop.FlushPoint(on: loop) { log.append("flush") }
       loop.perform { for _ in 0..<5 { flush.mark() } }
       loop.observe(.beforeWaiting) { _, _ in log.append("waits") }
       return loop.run(mode: .default, for: .milliseconds(2))

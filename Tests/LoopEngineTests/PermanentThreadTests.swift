@@ -117,7 +117,7 @@ import Testing
     let pipe = Pipe()
     defer { pipe.close() }
     let loop = try #require(thread.loop)
-    let timer = loop.schedule(after: .microseconds(100), repeats: true) { _ in }
+    let timer = loop.perform(every: .microseconds(100)) { _ in }
     let watch = try loop.watch(pipe.reading) { _, _ in }
     pipe.write()
     sleepBriefly(microseconds: 2000)
@@ -134,7 +134,7 @@ import Testing
       Loop.current.add(Loop.Source {}, to: .tests)
       log.append(Loop.current.run(mode: .tests, for: .seconds(1000)))
     }
-    while loop.snapshot.mode?.description != "tests" || !loop.isWaiting { sleepBriefly() }
+    while loop.snapshot.mode != "tests" || !loop.isWaiting { sleepBriefly() }
     thread.stop()
     #expect(log.all == [.stopped])
   }
@@ -193,7 +193,7 @@ import Testing
     for _ in 0..<25 {
       let threads = (0..<100).map { _ in
         TestThread {
-          Loop.current.schedule(after: .microseconds(10)) { _ in }
+          Loop.current.perform(after: .microseconds(10)) { _ in }
           Loop.current.run()
         }
       }
@@ -264,8 +264,8 @@ import Testing
     let log = Log<String>()
     let thread = PermanentThread()
     try thread.start()
-    let work = thread.loop?.submit(after: .seconds(1000)) { log.append("delayed") }
-    let timer = thread.loop?.schedule(after: .seconds(1000)) { _ in log.append("timer") }
+    let work = thread.loop?.performCancellable(after: .seconds(1000)) { log.append("delayed") }
+    let timer = thread.loop?.perform(after: .seconds(1000)) { _ in log.append("timer") }
     thread.perform(name: "a block") { log.append("block") }
     thread.stop()
     #expect(log.all == ["block"])

@@ -78,7 +78,7 @@ import Testing
 
     private func rest(_ what: Loop.DescriptorSource.Readiness, _ source: Loop.DescriptorSource, _ loop: Loop) {
       resting.insert(what)
-      loop.schedule(after: .microseconds(50)) { [self] _ in
+      loop.perform(after: .microseconds(50)) { [self] _ in
         resting.remove(what)
         if source.isValid { source.interest = wanted }
       }

@@ -94,7 +94,7 @@ import Testing
           }
           ends.append { watch.invalidate() }
         case .work:
-          let work = loop.submit { called(number) }
+          let work = loop.performCancellable { called(number) }
           ends.append { work.cancel() }
         case .file:
           let file = try Loop.FileChangeSource(directory, for: .created) { _, _ in called(number) }
@@ -137,7 +137,7 @@ import Testing
   @Test func aRunOfNoTimeDoesNotWaitForATimer() throws {
     let log = Log<Int>()
     let result = try onFreshLoop { loop in
-      loop.schedule(after: .seconds(1000), repeats: true) { _ in log.append(1) }
+      loop.perform(every: .seconds(1000)) { _ in log.append(1) }
       return loop.run(mode: .default, for: .zero)
     }
     #expect(result == .timedOut)
@@ -164,7 +164,7 @@ import Testing
     func count(_ name: String) -> Int { log.all.filter { $0 == name }.count }
     let results = try onFreshLoop { loop in
       loop.observe(.beforeTimers) { _, _ in log.append("pass") }
-      loop.schedule(after: .microseconds(100), repeats: true) { timer in
+      loop.perform(every: .microseconds(100)) { timer in
         log.append("timer")
         switch log.all.filter({ $0 == "timer" }).count {
         case 1: loop.stop()
@@ -211,9 +211,9 @@ import Testing
   @Test func aForeignLoopDrivesOursByItsLimitDate() throws {
     let log = Log<Int>()
     let rounds = try onFreshLoop { loop in
-      for number in 0..<5 { loop.schedule(after: .microseconds(300 * number)) { _ in log.append(number) } }
+      for number in 0..<5 { loop.perform(after: .microseconds(300 * number)) { _ in log.append(number) } }
       var rounds = 0
-      while let date = loop.limitDate(for: .default) {
+      while let date = loop.runPass(in: .default) {
         rounds += 1
         spin(until: date)
       }
@@ -248,7 +248,7 @@ import Testing
   /// libuv: metrics_idle_time_zero.
   @Test func aLoopThatNeverWaitedHasNoTimeOfWaits() throws {
     let statistics = try onFreshLoop { loop in
-      for _ in 0..<3 { loop.schedule(after: .zero) { _ in loop.schedule(after: .zero) { _ in } } }
+      for _ in 0..<3 { loop.perform(after: .zero) { _ in loop.perform(after: .zero) { _ in } } }
       loop.run()
       return loop.statistics
     }

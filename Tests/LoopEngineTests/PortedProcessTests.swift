@@ -18,11 +18,11 @@ import Testing
     await #expect(processExitsWith: .success) {
       let loop = Loop.current
       let log = Log<Int>()
-      loop.schedule(after: .zero) { _ in log.append(1) }
+      loop.perform(after: .zero) { _ in log.append(1) }
       loop.run()
-      loop.schedule(after: .milliseconds(1)) { _ in log.append(2) }
+      loop.perform(after: .milliseconds(1)) { _ in log.append(2) }
       let child = forkProcess()
-      loop.schedule(after: .microseconds(100)) { _ in log.append(child == 0 ? 3 : 4) }
+      loop.perform(after: .microseconds(100)) { _ in log.append(child == 0 ? 3 : 4) }
       let result = loop.run()
       guard result == .finished, log.all.sorted() == [1, 2, child == 0 ? 3 : 4] else { _exit(1) }
       if child == 0 { _exit(0) }
@@ -140,7 +140,7 @@ import Testing
       loop.run(mode: .default, for: .zero)
       let child = forkProcess()
       if child == 0 {
-        loop.schedule(after: .milliseconds(1)) { _ in mkdir("\(directory)/entry", 0o700) }
+        loop.perform(after: .milliseconds(1)) { _ in mkdir("\(directory)/entry", 0o700) }
         _exit(PortedProcessTests.run(loop, until: { log.count == 1 }) && log.all == ["entry"] ? 0 : 1)
       }
       let isWell = succeeds(child)
@@ -161,7 +161,7 @@ import Testing
       let source = Loop.Source { log.append("source") }
       loop.add(source)
       source.signal()
-      loop.submit { log.append("work") }
+      loop.performCancellable { log.append("work") }
       loop.performWhenIdle { log.append("idle") }
       let child = forkProcess()
       loop.perform { source.invalidate() }

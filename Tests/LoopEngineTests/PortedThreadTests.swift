@@ -192,7 +192,7 @@ import Testing
         log.append(1)
         if log.count < 100 {
           loop.perform { work() }
-          loop.schedule(after: .zero) { _ in loop.perform {} }
+          loop.perform(after: .zero) { _ in loop.perform {} }
         }
       }
       for _ in 0..<2 { loop.perform { work() } }
@@ -214,7 +214,7 @@ import Testing
             // A signal that no other test has: all sources of one are called for it.
             _ = try? loop.add(Loop.SignalSource([45]) { _ in made.append(-1_000_000) })
             loop.addCommonMode(.tests)
-            loop.schedule(after: .zero, in: .tests) { _ in loop.stop() }
+            loop.perform(after: .zero, in: .tests) { _ in loop.stop() }
             loop.run(mode: .tests, for: .seconds(60))
             made.append(1)
           }.join()
@@ -223,7 +223,7 @@ import Testing
     }
     let ticks = try onFreshLoop { loop in
       let log = Log<Int>()
-      loop.schedule(after: .microseconds(200), repeats: true) { timer in
+      loop.perform(every: .microseconds(200)) { timer in
         log.append(1)
         if log.count == 100 { timer.invalidate() }
       }

@@ -12,12 +12,12 @@ import Testing
   @Test func oneShotRepeatingAndRemovedTimersFireAsOftenAsTheyShould() throws {
     let log = Log<String>()
     let result = try onFreshLoop { loop in
-      for number in 0..<10 { loop.schedule(after: .microseconds(100 * number)) { _ in log.append("once") } }
-      loop.schedule(after: .microseconds(100), repeats: true) { timer in
+      for number in 0..<10 { loop.perform(after: .microseconds(100 * number)) { _ in log.append("once") } }
+      loop.perform(every: .microseconds(100)) { timer in
         log.append("repeating")
         if log.all.filter({ $0 == "repeating" }).count == 5 { timer.invalidate() }
       }
-      loop.remove(loop.schedule(after: .microseconds(100), repeats: true) { _ in log.append("removed") })
+      loop.remove(loop.perform(every: .microseconds(100)) { _ in log.append("removed") })
       return loop.run()
     }
     #expect(result == .finished)
@@ -86,11 +86,11 @@ import Testing
     let log = Log<String>()
     let result = try onFreshLoop { loop in
       let huge = [Duration.milliseconds(0xFFFF_FFFF_FFFF), .seconds(Int64.max), .nanoseconds(Int64.max)].map { delay in
-        loop.schedule(after: delay) { _ in log.append("huge") }
+        loop.perform(after: delay) { _ in log.append("huge") }
       }
       #expect(loop.nextTimerDate(in: .default)! > .now)
       #expect(huge[1].nextFireDate == .distantFuture && huge[2].nextFireDate == .distantFuture)
-      loop.schedule(after: .milliseconds(1)) { _ in
+      loop.perform(after: .milliseconds(1)) { _ in
         log.append("short")
         for timer in huge { timer.invalidate() }
       }
@@ -107,7 +107,7 @@ import Testing
     _ = try onFreshLoop { loop in
       let huge = Loop.Timer(at: .now, every: interval) { _ in log.append("huge") }
       loop.add(huge)
-      loop.schedule(after: .microseconds(200), repeats: true) { timer in
+      loop.perform(every: .microseconds(200)) { timer in
         log.append("tiny")
         if log.count < 10 { return }
         timer.invalidate()
@@ -125,7 +125,7 @@ import Testing
     let log = Log<Int>()
     let results = try onFreshLoop { loop in
       [Duration.zero, .microseconds(100)].map { delay in
-        loop.schedule(after: delay) { _ in log.append(1) }
+        loop.perform(after: delay) { _ in log.append(1) }
         return loop.run(mode: .default, before: .distantFuture)
       }
     }
@@ -156,7 +156,7 @@ import Testing
         if log.count == 12 { timer.invalidate() }
       }
       loop.add(late)
-      loop.schedule(after: .microseconds(100), repeats: true) { timer in
+      loop.perform(every: .microseconds(100)) { timer in
         log.append("early")
         late.nextFireDate = .now.advanced(by: .seconds(1000))
         if log.count < 10 { return }
@@ -172,11 +172,11 @@ import Testing
   @Test func aTimerIsReplacedBetweenTheWaitAndItsFiring() throws {
     let log = Log<String>()
     _ = try onFreshLoop { loop in
-      let old = loop.schedule(after: .milliseconds(1)) { _ in log.append("old") }
+      let old = loop.perform(after: .milliseconds(1)) { _ in log.append("old") }
       loop.observe(.afterWaiting, repeats: false) { _, _ in
         log.append("after waiting")
         old.invalidate()
-        let new = loop.schedule(after: .seconds(1000)) { _ in log.append("new") }
+        let new = loop.perform(after: .seconds(1000)) { _ in log.append("new") }
         // Due already: served by this pass, as timers come after the wait.
         loop.add(Loop.Timer(at: .distantPast) { _ in log.append("due") })
         loop.observe(.beforeTimers, repeats: false) { _, _ in
@@ -208,10 +208,10 @@ import Testing
     let log = Log<String>()
     _ = try onFreshLoop { loop in
       func schedule(_ token: Token) {
-        loop.schedule(after: .seconds(1000)) { _ in withExtendedLifetime(token) { log.append("later") } }
+        loop.perform(after: .seconds(1000)) { _ in withExtendedLifetime(token) { log.append("later") } }
       }
       for _ in 0..<3 { schedule(Token { log.append("freed") }) }
-      loop.schedule(after: .microseconds(100), repeats: true) { timer in
+      loop.perform(every: .microseconds(100)) { timer in
         log.append("tick")
         if log.count < 3 { return }
         // A date that is set just before the end does not count.
@@ -289,7 +289,7 @@ import Testing
           timer.invalidate()
           loop.stop()
         })
-      loop.schedule(after: .milliseconds(1)) { _ in
+      loop.perform(after: .milliseconds(1)) { _ in
         log.append("long")
         loop.stop()
       }
@@ -304,7 +304,7 @@ import Testing
     _ = try onFreshLoop { loop in
       @Sendable func after(_ delay: Duration, _ name: String, _ body: @escaping @Sendable () -> Void) {
         let start = Loop.Instant.now
-        loop.submit(after: delay) {
+        loop.performCancellable(after: delay) {
           log.append("\(name) \(start.duration(to: .now) >= delay)")
           body()
         }

@@ -25,7 +25,7 @@ import VictimC
         // Timers, blocks and wake-ups need no descriptor.
         var steps = 0
         let counter = Log<Int>()
-        loop.schedule(after: .milliseconds(5)) { _ in
+        loop.perform(after: .milliseconds(5)) { _ in
           counter.append(1)
           TestThread { loop.perform { counter.append(2) } }.join()
         }
@@ -59,14 +59,14 @@ import VictimC
         source.invalidate()
         loop.stop()
       }
-      loop.schedule(after: .zero) { _ in loop.stop() }
+      loop.perform(after: .zero) { _ in loop.stop() }
       loop.run()
       let child = forkProcess()
       if child == 0 {
         // The child's own timer and watch; the parent's epoll instance must not hear of them.
         let own = Pipe()
         guard (try? loop.watch(own.reading, body: { _, _ in _exit(0) })) != nil else { _exit(1) }
-        loop.schedule(after: .milliseconds(1)) { _ in own.write() }
+        loop.perform(after: .milliseconds(1)) { _ in own.write() }
         loop.run()
         _exit(2)
       }
@@ -113,7 +113,7 @@ import VictimC
       let loop = Loop.current
       let pipe = Pipe()
       guard (try? loop.watch(pipe.reading, body: { _, _ in })) != nil else { exit(1) }
-      loop.schedule(after: .seconds(1000)) { _ in }
+      loop.perform(after: .seconds(1000)) { _ in }
       // A pass that waits, so that all descriptors are made.
       while loop.timerDescriptor < 0 { loop.run(mode: .default, for: .milliseconds(5)) }
       let own =
@@ -139,7 +139,7 @@ import VictimC
       let log = Log<String>()
       guard let signals = try? Loop.SignalSource([SIGUSR1], body: { _ in log.append("signal") }) else { exit(1) }
       try? loop.add(signals)
-      loop.schedule(after: .milliseconds(1)) { _ in log.append("timer") }
+      loop.perform(after: .milliseconds(1)) { _ in log.append("timer") }
       // Made by the parent, whose epoll instance has heard of nothing but its own.
       loop.run(mode: .default, for: .zero)
       let child = forkProcess()
@@ -175,7 +175,7 @@ import VictimC
       let poster = Log<TestThread>()
       TestThread {
         let loop = Loop.current
-        loop.schedule(after: .milliseconds(50)) { _ in
+        loop.perform(after: .milliseconds(50)) { _ in
           log.append("timer")
           poster.append(
             TestThread {
@@ -231,8 +231,8 @@ import VictimC
               _ = try? loop.watch(pipe.reading) { _, _ in }
               loop.observe(.all) { _, _ in }
               loop.add(Loop.Source {}, to: .tests)
-              loop.schedule(after: .seconds(1000), repeats: true) { _ in }
-              loop.schedule(after: .microseconds(10)) { _ in loop.stop() }
+              loop.perform(every: .seconds(1000)) { _ in }
+              loop.perform(after: .microseconds(10)) { _ in loop.stop() }
               loop.perform {}
               loop.run()
             }

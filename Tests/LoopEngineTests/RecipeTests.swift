@@ -11,12 +11,13 @@ import Testing
 
     /// What the comments behind `print` say.
     var expected: [String] {
-      code.split(separator: "\n").filter { $0.hasPrefix("print(") }
-        .compactMap { line in line.range(of: ")  // ").map { String(line[$0.upperBound...]) } }
+      code.split(separator: "\n").compactMap { line in line.range(of: ")  // ").map { String(line[$0.upperBound...]) } }
     }
   }
 
-  @Test(arguments: recipes(in: "Recipes.md")) func aRecipeRunsAsWritten(_ recipe: Recipe) throws {
+  @Test(arguments: ["Recipes.md", "SchedulingWork.md"].flatMap(recipes)) func aRecipeRunsAsWritten(_ recipe: Recipe)
+    throws
+  {
     let program = try compile(recipe)
     defer { try? FileManager.default.removeItem(at: program.deletingLastPathComponent()) }
     let (output, status) = try run(program, [])

@@ -25,7 +25,7 @@ import Testing
     let log = Log<String>()
     let result = try onFreshLoop { loop in
       loop.observe(.all) { _, activity in log.append("\(activity.rawValue)") }
-      loop.schedule(after: .milliseconds(1)) { _ in
+      loop.perform(after: .milliseconds(1)) { _ in
         log.append("timer")
         loop.perform { log.append("block after a timer") }
         loop.stop()
@@ -126,7 +126,7 @@ import Testing
         log.append(activity.rawValue)
         guard log.count == 1 else { return }
         loop.observe(.beforeWaiting, repeats: false) { _, _ in
-          loop.schedule(after: .milliseconds(1)) { _ in loop.stop() }
+          loop.perform(after: .milliseconds(1)) { _ in loop.stop() }
         }
       }
       // Nobody runs now: the wake-up must end the first sleep of the run that follows.
@@ -142,7 +142,7 @@ import Testing
     let result = try onFreshLoop { loop in
       loop.add(Loop.Source {})
       loop.perform { log.append("block") }
-      loop.schedule(after: .milliseconds(1)) { _ in log.append("timer") }
+      loop.perform(after: .milliseconds(1)) { _ in log.append("timer") }
       return loop.run(mode: .default, before: .now.advanced(by: .milliseconds(20)))
     }
     #expect(result == .timedOut)
@@ -174,17 +174,17 @@ import Testing
     #expect(result == .timedOut)
   }
 
-  @Test func limitDateFiresWhatIsDueAndNamesTheNext() throws {
+  @Test func aPassByHandFiresWhatIsDueAndNamesTheNext() throws {
     let log = Log<String>()
     let (none, next, future, expected) = try onFreshLoop { loop in
-      let none = loop.limitDate(for: .tests)
-      loop.schedule(after: .zero, in: .tests) { _ in log.append("due") }
-      let later = loop.schedule(after: .seconds(100), in: .tests) { _ in }
-      let next = loop.limitDate(for: .tests)
+      let none = loop.runPass(in: .tests)
+      loop.perform(after: .zero, in: .tests) { _ in log.append("due") }
+      let later = loop.perform(after: .seconds(100), in: .tests) { _ in }
+      let next = loop.runPass(in: .tests)
       let expected = later.nextFireDate
       later.invalidate()
       loop.add(Loop.Source {}, to: .tests)
-      return (none, next, loop.limitDate(for: .tests), expected)
+      return (none, next, loop.runPass(in: .tests), expected)
     }
     #expect(none == nil)
     #expect(next == expected)

@@ -14,10 +14,10 @@ import Testing
     while loop.snapshot.callout == nil { sleepBriefly() }
     let snapshot = loop.snapshot
     #expect(snapshot.callout?.kind == .block)
-    #expect(snapshot.callout?.fileID?.description == "LoopEngineTests/SnapshotTests.swift")
+    #expect(snapshot.callout?.fileID == "LoopEngineTests/SnapshotTests.swift")
     #expect(snapshot.callout?.line == line)
-    #expect(snapshot.callout?.name?.description == "the culprit")
-    #expect(snapshot.mode?.description == "default")
+    #expect(snapshot.callout?.name == "the culprit")
+    #expect(snapshot.mode == "default")
     #expect(!snapshot.isWaiting)
     pipe.write()
     while !loop.isWaiting { sleepBriefly() }
@@ -29,9 +29,9 @@ import Testing
   @Test func aNestedCalloutRestoresTheOuterOne() throws {
     let log = Log<String?>()
     _ = try onFreshLoop { loop in
-      @Sendable func note() { log.append(loop.snapshot.callout?.name?.description) }
+      @Sendable func note() { log.append(loop.snapshot.callout?.name) }
       loop.observe(.entry, in: .tests, name: "observer") { _, _ in note() }
-      loop.schedule(after: .zero, in: .tests, name: "timer") { _ in note() }
+      loop.perform(after: .zero, in: .tests, name: "timer") { _ in note() }
       loop.perform(name: "outer") {
         note()
         loop.perform(in: .tests, name: "inner") { note() }
@@ -68,7 +68,7 @@ import Testing
             usleep(40_000)
             loop.perform {
               log.append("posted in the sleep")
-              loop.schedule(after: .milliseconds(1)) { _ in
+              loop.perform(after: .milliseconds(1)) { _ in
                 log.append("timer")
                 loop.stop()
               }

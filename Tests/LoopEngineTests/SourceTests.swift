@@ -138,7 +138,7 @@ import Testing
     _ = try onFreshLoop { loop in
       let source = Loop.Source { log.append("source") }
       loop.add(source)
-      loop.schedule(after: .zero) { _ in log.append("timer") }
+      loop.perform(after: .zero) { _ in log.append("timer") }
       loop.observe(.entry) { _, _ in log.append("observer") }
       try loop.watch(pipe.reading) { source, _ in
         log.append("descriptor")

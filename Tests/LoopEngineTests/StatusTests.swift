@@ -15,13 +15,13 @@ import Testing
       @Sendable func note() { log.append(loop.snapshot.callout) }
       loop.perform(name: "a block") { note() }
       let source = Loop.Source(name: "a source") { note() }
-      loop.schedule(after: .zero, name: "a timer") { _ in note() }
+      loop.perform(after: .zero, name: "a timer") { _ in note() }
       let watch = try loop.watch(pipe.reading, name: "a watch") { _, _ in note() }
       loop.observe(.entry, repeats: false, name: "an observer") { _, _ in note() }
       loop.performWhenIdle(name: "idle work") { note() }
-      let point = loop.flushPoint(name: "a flush") { note() }
-      loop.submit(name: "work") { note() }
-      loop.submit(after: .microseconds(1), name: "delayed work") { note() }
+      let point = Loop.FlushPoint(on: loop, name: "a flush") { note() }
+      loop.performCancellable(name: "work") { note() }
+      loop.performCancellable(after: .microseconds(1), name: "delayed work") { note() }
       loop.perform(in: [.default, .tests], name: "a block of two modes") { note() }
       loop.add(source)
       source.signal()
@@ -39,9 +39,9 @@ import Testing
       (.flush, "a flush", 6), (.idle, "idle work", 5),
     ]
     #expect(callouts.map(\.kind) == expected.map(\.0))
-    #expect(callouts.map { $0.name?.description } == expected.map(\.1))
+    #expect(callouts.map { $0.name } == expected.map(\.1))
     #expect(callouts.map(\.line) == expected.map { first + $0.2 })
-    #expect(callouts.allSatisfy { $0.fileID?.description == "LoopEngineTests/StatusTests.swift" })
+    #expect(callouts.allSatisfy { $0.fileID == "LoopEngineTests/StatusTests.swift" })
   }
 
   @Test func workWithoutANameHasNone() throws {
@@ -92,7 +92,7 @@ import Testing
   @Test func sharesOfTurnsAreClampedAndAscend() throws {
     let statistics = try onFreshLoop { loop in
       let timers = Log<Int>()
-      loop.schedule(after: .microseconds(100), repeats: true) { timer in
+      loop.perform(every: .microseconds(100)) { timer in
         timers.append(1)
         spin(until: .now.advanced(by: .microseconds(timers.count)))
         if timers.count == 50 { timer.invalidate() }

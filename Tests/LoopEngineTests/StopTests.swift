@@ -41,7 +41,7 @@ import Testing
           while !loop.isWaiting { sleepBriefly() }
           loop.wakeUp()
           loop.perform {}
-          loop.schedule(after: .zero) { _ in loop.stop() }
+          loop.perform(after: .zero) { _ in loop.stop() }
         }
         switch results.count {
         case 0: results.append(loop.run(mode: .default, for: .seconds(Int64.max)))
@@ -135,7 +135,7 @@ import Testing
       var answers: [Bool] = []
       func ask() { answers.append(loop.run(mode: .default, for: .zero) != .finished) }
       ask()
-      let timer = loop.schedule(after: .seconds(1000)) { _ in }
+      let timer = loop.perform(after: .seconds(1000)) { _ in }
       ask()
       timer.invalidate()
       ask()
@@ -155,15 +155,15 @@ import Testing
     #expect(answers == [false, true, false, true, false, true, false, false])
   }
 
-  @Test func aLimitDateRunsWhatIsDueInItsModeAlone() throws {
+  @Test func aPassByHandRunsWhatIsDueInItsModeAlone() throws {
     let log = Log<String>()
     _ = try onFreshLoop { loop in
-      loop.schedule(after: .zero, in: .tests) { _ in log.append("tests") }
-      loop.schedule(after: .zero) { _ in log.append("default") }
+      loop.perform(after: .zero, in: .tests) { _ in log.append("tests") }
+      loop.perform(after: .zero) { _ in log.append("default") }
       let date = Loop.Instant.now.advanced(by: .seconds(1000))
       loop.add(Loop.Timer(at: date) { _ in }, to: .default)
-      #expect(loop.limitDate(for: .common) == nil && loop.limitDate(for: .other) == nil)
-      #expect(loop.limitDate(for: .default) == date)
+      #expect(loop.runPass(in: .common) == nil && loop.runPass(in: .other) == nil)
+      #expect(loop.runPass(in: .default) == date)
     }
     #expect(log.all == ["default"])
   }

@@ -36,7 +36,7 @@ import Testing
             loop.perform { counters.ran.wrappingAdd(1, ordering: .relaxed) }
           case 3: source.signal()
           case 4:
-            let timer = loop.schedule(after: .microseconds(Int64(state % 50))) { _ in }
+            let timer = loop.perform(after: .microseconds(Int64(state % 50))) { _ in }
             if state % 3 == 0 { timer.invalidate() } else { timer.nextFireDate = .now }
           case 5:
             let extra = Loop.Source {}

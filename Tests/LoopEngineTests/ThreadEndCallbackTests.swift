@@ -17,7 +17,7 @@ import Testing
         ]
         let took = before.duration(to: .now)
         if results.contains(where: { $0 != .finished }) || took > .seconds(10) { log.append("\(name) \(results)") }
-        if loop.currentMode != nil || loop.limitDate(for: .default) != nil { log.append("\(name) is in a mode") }
+        if loop.currentMode != nil || loop.runPass(in: .default) != nil { log.append("\(name) is in a mode") }
         if loop.nextTimerDate(in: .default) != nil { log.append("\(name) has timers") }
         if !loop.isCurrent { log.append("\(name) is on another thread") }
         loop.checkIsolated()
@@ -40,9 +40,9 @@ import Testing
         loop.perform { log.append("block") }
         loop.perform(in: [.default, .tests]) { log.append("block") }
         loop.performWhenIdle { log.append("idle") }
-        loop.submit { log.append("work") }
-        loop.submit(after: .seconds(1)) { log.append("work") }
-        loop.flushPoint { log.append("flush") }.mark()
+        loop.performCancellable { log.append("work") }
+        loop.performCancellable(after: .seconds(1)) { log.append("work") }
+        Loop.FlushPoint(on: loop) { log.append("flush") }.mark()
         loop.addCommonMode(.other)
         loop.cancelWork(for: log)
         _ = try? loop.performAndWait { log.append("answer") }
@@ -74,13 +74,13 @@ import Testing
           let held = ["source", "timer", "observer", "watch", "block", "foreign block", "idle", "work", "delayed"].map(
             token)
           loop.add(Loop.Source { withExtendedLifetime(held[0]) {} })
-          loop.schedule(after: .seconds(1000)) { [held = held[1]] _ in withExtendedLifetime(held) {} }
+          loop.perform(after: .seconds(1000)) { [held = held[1]] _ in withExtendedLifetime(held) {} }
           loop.observe(.exit) { [held = held[2]] _, _ in withExtendedLifetime(held) {} }
           _ = try? loop.watch(pipe.reading) { [held = held[3]] _, _ in withExtendedLifetime(held) {} }
           loop.perform { [held = held[4]] in withExtendedLifetime(held) {} }
           loop.performWhenIdle { [held = held[6]] in withExtendedLifetime(held) {} }
-          loop.submit { [held = held[7]] in withExtendedLifetime(held) {} }
-          loop.submit(after: .seconds(1000)) { [held = held[8]] in withExtendedLifetime(held) {} }
+          loop.performCancellable { [held = held[7]] in withExtendedLifetime(held) {} }
+          loop.performCancellable(after: .seconds(1000)) { [held = held[8]] in withExtendedLifetime(held) {} }
           pipe.close()
           // The last: whatever this thread does to its loop makes what others have asked for.
           let foreign = held[5]

@@ -11,7 +11,7 @@ import Testing
     pipe.write()
     let log = Log<String>()
     let result = try onFreshLoop { loop in
-      loop.schedule(after: .zero, repeats: true) { timer in
+      loop.perform(every: .zero) { timer in
         log.append("timer")
         let seen = log.all
         if seen.count >= 4, seen.contains("descriptor"), seen.contains("block") { timer.invalidate() }
@@ -84,7 +84,7 @@ import Testing
   @Test func aDateThatAnotherThreadSetsWhileTheTimerFiresHolds() throws {
     let log = Log<Int>()
     _ = try onFreshLoop { loop in
-      loop.schedule(after: .milliseconds(1), repeats: true) { timer in
+      loop.perform(every: .milliseconds(1)) { timer in
         log.append(1)
         TestThread { timer.nextFireDate = .now.advanced(by: .seconds(1000)) }.join()
       }
@@ -110,7 +110,7 @@ import Testing
   @Test func aOneShotTimerThatMovesItselfHasStillFiredForTheOnlyTime() throws {
     let log = Log<Int>()
     let (result, isValid, isAdded) = try onFreshLoop { loop in
-      let timer = loop.schedule(after: .zero) { timer in
+      let timer = loop.perform(after: .zero) { timer in
         log.append(1)
         timer.nextFireDate = .now
         loop.add(timer, to: .default)
@@ -169,7 +169,7 @@ import Testing
   @Test func aRepeatingTimerHeldUpForLongFiresOnceForAllThatItMissed() throws {
     let log = Log<String>()
     _ = try onFreshLoop { loop in
-      loop.schedule(after: .milliseconds(1), repeats: true) { timer in
+      loop.perform(every: .milliseconds(1)) { timer in
         log.append("tick")
         if log.count > 2 { timer.invalidate() }
       }
@@ -183,7 +183,7 @@ import Testing
   @Test func aTimerThatFiresIsNotEnteredAgainByANestedRun() throws {
     let log = Log<String>()
     _ = try onFreshLoop { loop in
-      loop.schedule(after: .milliseconds(1), repeats: true) { timer in
+      loop.perform(every: .milliseconds(1)) { timer in
         log.append("in")
         log.append("\(loop.run(mode: .default, for: .milliseconds(5)))")
         log.append("out")
@@ -198,7 +198,7 @@ import Testing
   @Test func aTimerBelongsToItsModesUntilItsClosureReturns() throws {
     let log = Log<String>()
     _ = try onFreshLoop { loop in
-      loop.schedule(after: .zero) { timer in
+      loop.perform(after: .zero) { timer in
         log.append("\(loop.contains(timer, in: .common))")
         log.append("\(loop.run(mode: .default, for: .milliseconds(2)))")
         log.append("\(loop.run(mode: .tests, for: .milliseconds(2)))")

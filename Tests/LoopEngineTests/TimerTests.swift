@@ -37,7 +37,7 @@ import Testing
   @Test func aTimerNeverFiresAtItsCreation() throws {
     let log = Log<Int>()
     let before = try onFreshLoop { loop in
-      loop.schedule(after: .seconds(-5)) { _ in log.append(1) }
+      loop.perform(after: .seconds(-5)) { _ in log.append(1) }
       let count = log.count
       loop.run()
       return count
@@ -49,7 +49,7 @@ import Testing
   @Test func aOneShotTimerIsValidInItsClosureAndGoneAfterwards() throws {
     let log = Log<Bool>()
     let (after, finished) = try onFreshLoop { loop in
-      let timer = loop.schedule(after: .zero) { log.append($0.isValid) }
+      let timer = loop.perform(after: .zero) { log.append($0.isValid) }
       let result = loop.run()
       return (timer.isValid, result)
     }
@@ -79,7 +79,7 @@ import Testing
     let log = Log<String>()
     _ = try onFreshLoop { loop in
       loop.observe(.beforeTimers) { _, _ in log.append("pass") }
-      loop.schedule(after: .zero) { _ in
+      loop.perform(after: .zero) { _ in
         log.append("a")
         loop.add(Loop.Timer(at: .distantPast) { _ in log.append("b") })
       }
@@ -101,8 +101,8 @@ import Testing
   @Test func theFireDateCanBeMovedFromAnywhereAlsoFromItsClosure() throws {
     let log = Log<String>()
     _ = try onFreshLoop { loop in
-      let far = loop.schedule(after: .seconds(1000)) { _ in log.append("moved nearer") }
-      loop.schedule(after: .zero) { _ in TestThread { far.nextFireDate = .now }.join() }
+      let far = loop.perform(after: .seconds(1000)) { _ in log.append("moved nearer") }
+      loop.perform(after: .zero) { _ in TestThread { far.nextFireDate = .now }.join() }
       let repeating = Loop.Timer(at: .now, every: .seconds(1000)) { timer in
         log.append("again")
         if log.count < 3 { timer.nextFireDate = .now } else { timer.invalidate() }
@@ -135,7 +135,7 @@ import Testing
     let log = Log<Duration>()
     _ = try onFreshLoop { loop in
       for delay in [1, 3, 7] {
-        loop.schedule(after: .milliseconds(delay)) { timer in log.append(timer.nextFireDate.duration(to: .now)) }
+        loop.perform(after: .milliseconds(delay)) { timer in log.append(timer.nextFireDate.duration(to: .now)) }
       }
       return loop.run()
     }
@@ -177,10 +177,10 @@ import Testing
       forOnce = one
       forInvalidated = two
       _ = try onFreshLoop { loop in
-        timers.append(loop.schedule(after: .zero) { _ in withExtendedLifetime(one) {} })
-        let repeating = loop.schedule(after: .seconds(9), repeats: true) { _ in withExtendedLifetime(two) {} }
+        timers.append(loop.perform(after: .zero) { _ in withExtendedLifetime(one) {} })
+        let repeating = loop.perform(every: .seconds(9)) { _ in withExtendedLifetime(two) {} }
         timers.append(repeating)
-        loop.schedule(after: .zero) { _ in repeating.invalidate() }
+        loop.perform(after: .zero) { _ in repeating.invalidate() }
         return loop.run()
       }
     }
@@ -225,7 +225,7 @@ import Testing
         Token {
           loop.perform {
             log.append("block")
-            loop.schedule(after: .milliseconds(1)) { _ in
+            loop.perform(after: .milliseconds(1)) { _ in
               log.append("timer")
               loop.stop()
             }
@@ -243,7 +243,7 @@ import Testing
   func whatAnotherThreadDidBeforeTheWakeUpCounts(_ change: Change) throws {
     let log = Log<Int>()
     _ = try onFreshLoop { loop in
-      let timer = loop.schedule(after: .milliseconds(2)) { _ in log.append(1) }
+      let timer = loop.perform(after: .milliseconds(2)) { _ in log.append(1) }
       loop.observe(.afterWaiting) { _, _ in
         TestThread {
           switch change {
@@ -317,7 +317,7 @@ import Testing
     let log = Log<String>()
     _ = try onFreshLoop { loop in
       func schedule(_ token: Token) -> Loop.Timer {
-        loop.schedule(after: .seconds(1000)) { _ in withExtendedLifetime(token) {} }
+        loop.perform(after: .seconds(1000)) { _ in withExtendedLifetime(token) {} }
       }
       let timer = schedule(Token { log.append("released on \(loop.isCurrent ? "the loop's thread" : "another")") })
       TestThread {

@@ -11,14 +11,14 @@ import Testing
     _ = try onFreshLoop { loop in
       let target = Target()
       let works = Log<Loop.Work>()
-      loop.submit(order: 1, target: target) {
+      loop.performCancellable(order: 1, target: target) {
         log.append("first")
         loop.cancelWork(for: target)
         works.all[0].cancel()
       }
-      loop.submit(order: 2, target: target) { log.append("second") }
-      works.append(loop.submit(order: 3) { log.append("third") })
-      loop.submit(order: 4, target: Target()) { log.append("other") }
+      loop.performCancellable(order: 2, target: target) { log.append("second") }
+      works.append(loop.performCancellable(order: 3) { log.append("third") })
+      loop.performCancellable(order: 4, target: Target()) { log.append("other") }
       return loop.run()
     }
     #expect(log.all == ["first", "other"])
@@ -27,13 +27,13 @@ import Testing
   @Test func aRunWithinWorkGoesOnWithTheNextInOrder() throws {
     let log = Log<String>()
     _ = try onFreshLoop { loop in
-      loop.submit(order: 3) { log.append("3") }
-      loop.submit(order: 1) {
+      loop.performCancellable(order: 3) { log.append("3") }
+      loop.performCancellable(order: 1) {
         log.append("1")
         loop.run(mode: .default, for: .zero)
         log.append("end of 1")
       }
-      loop.submit(order: 2) { log.append("2") }
+      loop.performCancellable(order: 2) { log.append("2") }
       return loop.run()
     }
     #expect(log.all == ["1", "2", "3", "end of 1"])
@@ -43,7 +43,7 @@ import Testing
     let log = Log<String>()
     _ = try onFreshLoop { loop in
       loop.observe(.beforeWaiting) { _, _ in log.append("waits") }
-      loop.submit(after: .milliseconds(5)) { log.append("work") }
+      loop.performCancellable(after: .milliseconds(5)) { log.append("work") }
       return loop.run()
     }
     #expect(log.all == ["waits", "work"])
@@ -66,7 +66,9 @@ import Testing
     }
     // Or the first of the work would be there, and run, before the block.
     arrived.read()
-    let works = (0..<100).map { number in loop.submit(target: number % 2 == 0 ? target : nil) { log.append(number) } }
+    let works = (0..<100).map { number in
+      loop.performCancellable(target: number % 2 == 0 ? target : nil) { log.append(number) }
+    }
     loop.cancelWork(for: target)
     for work in works.dropFirst(50) { work.cancel() }
     gate.write()
@@ -84,7 +86,7 @@ import Testing
       again()
       let source = Loop.Source { log.append("source") }
       loop.add(source)
-      loop.schedule(after: .milliseconds(1)) { _ in
+      loop.perform(after: .milliseconds(1)) { _ in
         log.append("timer")
         source.signal()
         pipe.write()
@@ -107,7 +109,7 @@ import Testing
       holder.append(Loop.Source { holder.all[0].signal() })
       loop.add(holder.all[0])
       holder.all[0].signal()
-      loop.schedule(after: .milliseconds(1)) { _ in
+      loop.perform(after: .milliseconds(1)) { _ in
         log.append("timer")
         TestThread { loop.stop() }.join()
       }
@@ -123,7 +125,7 @@ import Testing
       @Sendable func again() {
         loop.performWhenIdle {
           log.append(1)
-          if log.count == 1 { loop.schedule(after: .milliseconds(3)) { _ in loop.stop() } }
+          if log.count == 1 { loop.perform(after: .milliseconds(3)) { _ in loop.stop() } }
           again()
         }
       }

@@ -3,7 +3,7 @@ import LoopEngine
 import TestSupport
 import Testing
 
-/// Blocks, submitted work and idle work: where they run, in which order, and what they hold.
+/// Blocks, cancellable work and idle work: where they run, in which order, and what they hold.
 @Suite struct WorkTests {
   final class Target: Sendable {}
 
@@ -17,12 +17,12 @@ import Testing
         loop.perform(in: .tests) { note() }
         loop.perform(in: [.tests, .other]) { note() }
         loop.performWhenIdle { note() }
-        loop.submit { note() }
-        loop.submit(after: .microseconds(1)) { note() }
+        loop.performCancellable { note() }
+        loop.performCancellable(after: .microseconds(1)) { note() }
         let source = Loop.Source { note() }
         loop.add(source)
         source.signal()
-        loop.flushPoint { note() }.mark()
+        Loop.FlushPoint(on: loop) { note() }.mark()
         TestThread { loop.perform { note() } }.join()
       }
       leave(Token { freed.append(1) })
@@ -38,7 +38,7 @@ import Testing
       #expect(!loop.perform { withExtendedLifetime(token) {} })
       #expect(!loop.perform(in: [.tests, .other]) { withExtendedLifetime(token) {} })
       #expect(!loop.performWhenIdle { withExtendedLifetime(token) {} })
-      #expect(!loop.submit(after: .seconds(1)) { withExtendedLifetime(token) {} }.isPending)
+      #expect(!loop.performCancellable(after: .seconds(1)) { withExtendedLifetime(token) {} }.isPending)
     }
     post(Token { freed.append(1) })
     #expect(freed.count == 1)
@@ -84,9 +84,9 @@ import Testing
     let log = Log<String>()
     _ = try onFreshLoop { loop in
       // Their dates ascend, however slowly they are submitted; their orders descend.
-      loop.submit(after: .microseconds(100), order: 9) { log.append("first") }
-      loop.submit(after: .microseconds(200), order: 5) { log.append("second") }
-      loop.submit(after: .microseconds(300), order: -5) { log.append("third") }
+      loop.performCancellable(after: .microseconds(100), order: 9) { log.append("first") }
+      loop.performCancellable(after: .microseconds(200), order: 5) { log.append("second") }
+      loop.performCancellable(after: .microseconds(300), order: -5) { log.append("third") }
       spin(until: .now.advanced(by: .microseconds(400)))
       return loop.run()
     }
@@ -96,8 +96,8 @@ import Testing
   @Test func workWithoutADelayRunsInTheNextPassOfItsMode() throws {
     let log = Log<String>()
     _ = try onFreshLoop { loop in
-      loop.submit(after: .seconds(-1), in: .tests) { log.append("tests") }
-      let work = loop.submit(after: .zero) { log.append("default") }
+      loop.performCancellable(after: .seconds(-1), in: .tests) { log.append("tests") }
+      let work = loop.performCancellable(after: .zero) { log.append("default") }
       #expect(work.isPending)
       loop.run(mode: .default, for: .zero)
       #expect(!work.isPending)
@@ -112,7 +112,7 @@ import Testing
       for delay in [Duration.zero, .microseconds(1)] {
         let works = Log<Loop.Work>()
         works.append(
-          loop.submit(after: delay) {
+          loop.performCancellable(after: delay) {
             log.append(works.all[0].isPending)
             // Too late, and no harm.
             works.takeAll()[0].cancel()
@@ -131,7 +131,7 @@ import Testing
       let (first, second) = (Target(), Target())
       (body, target) = (first, second)
       let results = try onFreshLoop { loop in
-        let work = loop.submit(after: delay, target: second) { withExtendedLifetime(first) {} }
+        let work = loop.performCancellable(after: delay, target: second) { withExtendedLifetime(first) {} }
         work.cancel()
         work.cancel()
         return [work.isPending ? .timedOut : loop.run()]
@@ -145,8 +145,8 @@ import Testing
     let log = Log<String>()
     _ = try onFreshLoop { loop in
       func submit(_ target: Token) {
-        loop.submit(target: target) { log.append("ran") }
-        loop.submit(after: .microseconds(1), target: target) { log.append("ran later") }
+        loop.performCancellable(target: target) { log.append("ran") }
+        loop.performCancellable(after: .microseconds(1), target: target) { log.append("ran later") }
       }
       submit(Token { log.append("freed") })
       log.append("submitted")
@@ -162,11 +162,11 @@ import Testing
     let log = Log<String>()
     _ = try onFreshLoop { loop in
       let (one, other) = (Equal(), Equal())
-      loop.submit(target: one) { log.append("one") }
-      loop.submit(target: other) { log.append("other") }
+      loop.performCancellable(target: one) { log.append("one") }
+      loop.performCancellable(target: other) { log.append("other") }
       loop.cancelWork(for: one)
       // Later work of the same target is not affected.
-      loop.submit(target: one) { log.append("one again") }
+      loop.performCancellable(target: one) { log.append("one again") }
       return loop.run()
     }
     #expect(log.all == ["other", "one again"])
@@ -228,7 +228,7 @@ import Testing
       func ask() async throws -> [String] {
         let (log, loop) = (log, loop)
         loop.perform { log.append("posted before") }
-        let answer = try await loop.result {
+        let answer = try await loop.performAndWait {
           log.append("asked")
           return loop.isCurrent ? "answered" : "elsewhere"
         }
@@ -248,9 +248,9 @@ import Testing
     let thread = PermanentThread()
     try thread.start()
     let loop = try #require(thread.loop)
-    await #expect(throws: Failure.self) { try await loop.result { throw Failure() } }
+    await #expect(throws: Failure.self) { try await loop.performAndWait { throw Failure() } }
     thread.stop()
-    let error = await #expect(throws: Loop.Ended.self) { try await loop.result {} }
+    let error = await #expect(throws: Loop.Ended.self) { try await loop.performAndWait {} }
     #expect(error?.description == "the loop's thread exited before the work ran")
   }
 
@@ -264,7 +264,7 @@ import Testing
     }
     #expect(eventually { loops.count == 1 })
     let loop = loops.all[0]
-    let answer = Task { try await loop.result(in: .tests) { 1 } }
+    let answer = Task { try await loop.performAndWait(in: .tests) { 1 } }
     await Task.yield()
     gate.write()
     await #expect(throws: Loop.Ended.self) { try await answer.value }

@@ -3,7 +3,7 @@ import Glibc
 
 extension Loop {
   /// The exit of a child process, through a pidfd: no SIGCHLD, no race with other children, no stolen statuses.
-  public final class ChildSource: DescriptorBacked {
+  public final class ChildSource: DescriptorSource, @unchecked Sendable {
     /// How a child ended.
     public enum Status: Sendable, Equatable {
       /// It exited with this code.
@@ -13,9 +13,6 @@ extension Loop {
       /// Somebody else has waited for it; how it ended is lost.
       case unknown
     }
-
-    /// The descriptor source that does the work.
-    public let source: DescriptorSource
 
     /// Makes a source for a child; it works once it is added to a loop.
     ///
@@ -35,7 +32,7 @@ extension Loop {
       let descriptor = clinux_pidfd_open(child)
       if descriptor < 0 { throw LoopError("watch process \(child)") }
       let owned = OwnedDescriptor(descriptor)
-      source = DescriptorSource(descriptor, name: name, file: file, line: line) { [owned] source, _ in
+      super.init(descriptor, name: name, file: file, line: line) { [owned] source, _ in
         withExtendedLifetime(owned) {}
         // By the descriptor: if somebody else has waited, the number may be another child's by now.
         var status: Int32 = 0

@@ -3,9 +3,9 @@ import Glibc
 
 extension Loop {
   /// A counter that any thread, or another process, adds to, and that the loop takes whole: an eventfd.
-  public final class CounterSource: DescriptorBacked {
-    /// The descriptor source that does the work.
-    public let source: DescriptorSource
+  ///
+  /// Writers that are not Swift write to its `descriptor`, which belongs to this object.
+  public final class CounterSource: DescriptorSource, @unchecked Sendable {
     private let owned: OwnedDescriptor
 
     /// Makes a counter at zero; it works once it is added to a loop.
@@ -24,16 +24,11 @@ extension Loop {
       if descriptor < 0 { throw LoopError("make an eventfd") }
       let owned = OwnedDescriptor(descriptor)
       self.owned = owned
-      source = DescriptorSource(descriptor, name: name, file: file, line: line) { _, _ in
+      super.init(descriptor, name: name, file: file, line: line) { _, _ in
         var sum: UInt64 = 0
         if read(owned.number, &sum, 8) == 8 { body(sum) }
       }
     }
-
-    /// The eventfd, for writers that are not Swift.
-    ///
-    /// It belongs to this object.
-    public var descriptor: Int32 { owned.number }
 
     /// Adds to the counter: one system call, from any thread, also from a signal handler.
     ///

@@ -3,7 +3,7 @@ import Glibc
 
 extension Loop {
   /// Changes of a file or of what is in a directory, through inotify.
-  public final class FileChangeSource: DescriptorBacked {
+  public final class FileChangeSource: DescriptorSource, @unchecked Sendable {
     /// What can happen to a file.
     public struct Change: OptionSet, Hashable, Sendable {
       /// The kernel's bits (`IN_MODIFY` and so on).
@@ -45,9 +45,6 @@ extension Loop {
       public static var overflowed: Change { Change(rawValue: UInt32(IN_Q_OVERFLOW)) }
     }
 
-    /// The descriptor source that does the work.
-    public let source: DescriptorSource
-
     /// Makes a source for a path; it works once it is added to a loop.
     ///
     /// - Parameters:
@@ -67,7 +64,7 @@ extension Loop {
       if descriptor < 0 { throw LoopError("make an inotify instance") }
       let owned = OwnedDescriptor(descriptor)
       if inotify_add_watch(descriptor, path, changes.rawValue) < 0 { throw LoopError("watch the file \(path)") }
-      source = DescriptorSource(descriptor, name: name, file: file, line: line) { source, _ in
+      super.init(descriptor, name: name, file: file, line: line) { source, _ in
         withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 8) { buffer in
           let length = read(owned.number, buffer.baseAddress!, buffer.count)
           var position = 0

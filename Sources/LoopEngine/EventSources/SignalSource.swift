@@ -10,7 +10,7 @@ extension Loop {
   ///
   /// Several sources may listen to one signal, on whatever loops: each is called for each delivery that one of them
   /// reads, if it is in a mode of its loop by then.
-  public final class SignalSource: DescriptorBacked {
+  public final class SignalSource: DescriptorSource, @unchecked Sendable {
     /// One delivery.
     public struct Delivery: Sendable {
       /// The signal's number.
@@ -20,9 +20,6 @@ extension Loop {
       /// The real user of the sender.
       public let user: UInt32
     }
-
-    /// The descriptor source that does the work.
-    public let source: DescriptorSource
 
     /// Makes a source for some signals; it works once it is added to a loop.
     ///
@@ -51,14 +48,14 @@ extension Loop {
       let blocked = pthread_sigmask(SIG_BLOCK, &set, nil)
       if blocked != 0 { throw LoopError("block signals \(signals)", errorNumber: blocked) }
       let listener = SignalListener(signals, body: body)
-      source = DescriptorSource(descriptor, name: name, file: file, line: line) { source, _ in
+      super.init(descriptor, name: name, file: file, line: line) { source, _ in
         var info = signalfd_siginfo()
         while source.isValid && read(owned.number, &info, MemoryLayout<signalfd_siginfo>.size) > 0 {
           listener.take(
             Delivery(signal: Int32(info.ssi_signo), sender: Int32(bitPattern: info.ssi_pid), user: info.ssi_uid))
         }
       }
-      listener.register(source: source)
+      listener.register(source: self)
     }
   }
 }

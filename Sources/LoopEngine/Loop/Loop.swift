@@ -149,8 +149,8 @@ public final class Loop: @unchecked Sendable {
   /// The parts are read one after the other: only the callout is consistent in itself.
   public var snapshot: Snapshot {
     Snapshot(
-      isWaiting: published.isWaiting, mode: published.modeText, callout: published.callout,
-      hasEnded: published.hasEnded)
+      isWaiting: published.isWaiting, callout: published.callout, hasEnded: published.hasEnded,
+      modeText: published.modeText)
   }
 
   @inline(__always)

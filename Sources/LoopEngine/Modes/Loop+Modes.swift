@@ -6,7 +6,7 @@ extension Loop {
 
   /// The name of the mode that the innermost run serves, nil outside of a run.
   ///
-  /// Makes a string and takes a short lock; ``snapshot`` does neither.
+  /// Makes a string and takes a short lock; taking a ``snapshot`` does neither.
   public var currentMode: Mode? {
     guard let text = published.modeText else { return nil }
     return Mode(text.description)

@@ -12,10 +12,22 @@ extension Loop {
     private let loop: Loop
     @exclusivity(unchecked) var isMarked = false
 
-    init(loop: Loop, order: Int, callSite: CallSite, body: @escaping @Sendable () -> Void) {
+    /// Makes a flush point of a loop; a marked one keeps a run from finishing until it was called.
+    ///
+    /// - Parameters:
+    ///   - loop: The loop that calls it.
+    ///   - order: Its place among others, ascending.
+    ///   - name: What the monitor calls it in a report.
+    ///   - file: Where it was made.
+    ///   - line: Where it was made.
+    ///   - body: Called on the loop's thread before it waits, if the point was marked since the last call.
+    public init(
+      on loop: Loop, order: Int = 0, name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
+      _ body: @escaping @Sendable () -> Void
+    ) {
       self.loop = loop
       self.order = order
-      self.callSite = callSite
+      self.callSite = CallSite(file, line, name)
       self.body = body
     }
 
@@ -30,22 +42,6 @@ extension Loop {
         self.loop.mayHaveQuietWork = true
       }
     }
-  }
-
-  /// Makes a flush point; a marked one keeps a run from finishing until it was called.
-  ///
-  /// - Parameters:
-  ///   - order: Its place among others, ascending.
-  ///   - name: What the monitor calls it in a report.
-  ///   - file: Where it was made.
-  ///   - line: Where it was made.
-  ///   - body: Called on the loop's thread before it waits, if the point was marked since the last call.
-  /// - Returns: The point, to be marked.
-  public func flushPoint(
-    order: Int = 0, name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
-    _ body: @escaping @Sendable () -> Void
-  ) -> FlushPoint {
-    FlushPoint(loop: self, order: order, callSite: CallSite(file, line, name), body: body)
   }
 
   /// Calls the marked points; what they mark waits for the next pass.

@@ -31,7 +31,7 @@ extension Loop {
     return try answer.wait().get()
   }
 
-  /// Runs a closure on the loop's thread and awaits its result.
+  /// Runs a closure on the loop's thread and awaits its result: the form for async code, which blocks no thread.
   ///
   /// - Parameters:
   ///   - mode: The mode in which the closure may run.
@@ -42,9 +42,9 @@ extension Loop {
   /// - Returns: What the closure returns.
   /// - Throws: What the closure throws, or ``Ended`` when the loop's thread has ended or ends before it comes to the
   ///   closure.
-  public func result<Value: Sendable>(
+  public func performAndWait<Value: Sendable>(
     in mode: Mode = .common, name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
-    of body: @escaping @Sendable () throws -> Value
+    _ body: @escaping @Sendable () throws -> Value
   ) async throws -> Value {
     try await withCheckedThrowingContinuation { continuation in
       post(in: mode, name: name, file: file, line: line, body) { continuation.resume(with: $0) }

@@ -38,14 +38,14 @@ extension Loop {
     }
   }
 
-  /// Runs a closure once, and lets it be cancelled.
+  /// Runs a closure once, in its order among others, and lets it be cancelled, alone or with all others of its target.
   ///
-  /// Work without a delay that is to run in the same pass runs in ascending order, ties in the order of submission; delayed work runs
+  /// Work without a delay that is to run in the same pass runs in ascending order, ties in the order of the calls; delayed work runs
   /// when it is due, by date.
   ///
   /// - Parameters:
   ///   - delay: How long to wait; zero or less: in the next pass.
-  ///   - order: The place among other submitted work.
+  ///   - order: The place among other cancellable work.
   ///   - target: What ``cancelWork(for:)`` knows it by; held until the work has run or is cancelled.
   ///   - mode: The mode in which it may run.
   ///   - name: What the monitor calls it in a report.
@@ -54,7 +54,7 @@ extension Loop {
   ///   - body: Called on the loop's thread.
   /// - Returns: The work, for its cancellation; it is not pending if the loop's thread has ended.
   @discardableResult
-  public func submit(
+  public func performCancellable(
     after delay: Duration = .zero, order: Int = 0, target: (any AnyObject & Sendable)? = nil, in mode: Mode = .common,
     name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
     _ body: @escaping @Sendable () -> Void
@@ -88,7 +88,7 @@ extension Loop {
     return work
   }
 
-  /// Cancels all submitted work of a target, compared by identity; soon, when called on another thread than the loop's.
+  /// Cancels all work of a target, compared by identity; soon, when called on another thread than the loop's.
   public func cancelWork(for target: AnyObject) {
     let identity = ObjectIdentifier(target)
     change(waking: false) {

@@ -8,7 +8,10 @@ extension Loop {
   /// writes or closes the descriptor; invalidate it before you close. Within a mode a descriptor can be watched by one
   /// source at a time. A source belongs to one loop.
   /// All members may be used on any thread; the closure is called on the loop's.
-  public final class DescriptorSource: @unchecked Sendable {
+  ///
+  /// ``SignalSource``, ``ChildSource``, ``FileChangeSource`` and ``CounterSource`` are ready-made ones, each with a
+  /// descriptor of its own, which is closed when the last reference to the source goes.
+  public class DescriptorSource: @unchecked Sendable {
     // @unchecked: what is not atomic or constant is touched by the loop's thread alone.
 
     /// What a descriptor can be ready for.
@@ -36,18 +39,18 @@ extension Loop {
     }
 
     // What a call needs is in the loop's table as well, see there.
-    let body: DescriptorEntry.Body
-    let callSite: UnsafePointer<CallSite>
-    private let number: Int32
+    final let body: DescriptorEntry.Body
+    final let callSite: UnsafePointer<CallSite>
+    private final let number: Int32
     /// The bits of the interest, and ``hasEnded``.
-    private let state: Atomic<UInt32>
-    let binding = LoopBinding()
+    private final let state: Atomic<UInt32>
+    final let binding = LoopBinding()
     /// What and why, as numbers: objects of their own would double what each of ten thousand sources takes of the
     /// cache.
-    private let failure = Atomic<Int32>(0)
-    @exclusivity(unchecked) var keys = ModeKeys()
+    private final let failure = Atomic<Int32>(0)
+    @exclusivity(unchecked) final var keys = ModeKeys()
     /// What the kernel is given for this source (see ``DescriptorTable``), 0 while it is not registered.
-    @exclusivity(unchecked) var token: UInt64 = 0
+    @exclusivity(unchecked) final var token: UInt64 = 0
 
     /// Makes a source; it watches once it is added to a loop.
     ///
@@ -75,19 +78,19 @@ extension Loop {
     private static var knownInterests: UInt32 { 31 }
 
     /// The watched descriptor.
-    public var descriptor: Int32 {
+    public final var descriptor: Int32 {
       // In its own call it is at hand, and the source need not be fetched from memory.
       let callee = clinux_loop_get_callee()
       return callee.source == UnsafeRawPointer(Unmanaged.passUnretained(self).toOpaque()) ? callee.descriptor : number
     }
 
     /// Whether the source can still be called.
-    public var isValid: Bool { state.load(ordering: .sequentiallyConsistent) & Self.hasEnded == 0 }
+    public final var isValid: Bool { state.load(ordering: .sequentiallyConsistent) & Self.hasEnded == 0 }
 
     /// What to watch for.
     ///
     /// Setting it changes the watch, at once on the loop's thread and soon from any other.
-    public var interest: Readiness {
+    public final var interest: Readiness {
       get { Readiness(rawValue: state.load(ordering: .sequentiallyConsistent) & Self.knownInterests) }
       set {
         let wanted = newValue.rawValue & Self.knownInterests
@@ -108,7 +111,7 @@ extension Loop {
     }
 
     /// Why the kernel refused a watch that was asked for on another thread; such a source is invalid.
-    public var error: LoopError? {
+    public final var error: LoopError? {
       let number = failure.load(ordering: .acquiring)
       return number == 0
         ? nil : LoopError("watch descriptor \(descriptor)", descriptor: descriptor, errorNumber: number)
@@ -117,14 +120,14 @@ extension Loop {
     /// Stops watching for good.
     ///
     /// The descriptor stays open. On another thread than the loop's a call may be under way, and ends later.
-    public func invalidate() {
+    public final func invalidate() {
       binding.changing {
         let before = state.bitwiseOr(Self.hasEnded, ordering: .sequentiallyConsistent).oldValue
         if before & Self.hasEnded == 0 { binding.loop?.descriptorSourceDidBecomeInvalid(self) }
       }
     }
 
-    func fail(_ error: LoopError) {
+    final func fail(_ error: LoopError) {
       failure.store(error.errorNumber, ordering: .releasing)
       invalidate()
     }
@@ -135,7 +138,7 @@ extension Loop {
     /// After a hang-up or an error neither reading nor writing blocks, which epoll does not say by itself (a pipe's end
     /// is a hang-up and nothing else), and a closure that looks for what it asked for would be called for ever.
     @inline(__always)
-    func readiness(for events: UInt32) -> Readiness {
+    final func readiness(for events: UInt32) -> Readiness {
       let interest = state.load(ordering: .acquiring)
       if interest & Self.hasEnded != 0 { return [] }
       let all = Readiness(epollEvents: events).rawValue
@@ -144,7 +147,7 @@ extension Loop {
     }
 
     /// The kernel's bits for the interest.
-    var epollEvents: UInt32 {
+    final var epollEvents: UInt32 {
       let interest = interest
       var events: UInt32 = 0
       if interest.contains(.readable) { events |= EPOLLIN.rawValue }

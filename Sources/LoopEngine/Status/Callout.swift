@@ -23,23 +23,30 @@ extension Loop {
 
     /// What sort of work it is.
     public let kind: Kind
-    /// The `#fileID` of the line that scheduled the work, nil where there is none (the main queue).
-    public let fileID: ImmortalText?
+    /// The `#fileID` of the line that scheduled the work, nil where there is none (the main queue, a job of an executor).
+    public var fileID: String? { file?.description }
     /// The line in that file, 0 where there is none.
     public let line: UInt32
     /// The name that was given to the work, if any.
-    public let name: ImmortalText?
+    public var name: String? { nameText?.description }
+
+    let file: ImmortalText?
+    let nameText: ImmortalText?
   }
 
   /// What a loop is doing, as another thread sees it.
+  ///
+  /// Each access to one of its texts makes a string.
   public struct Snapshot: Sendable {
     /// Whether the loop sleeps for events.
     public let isWaiting: Bool
     /// The mode that the innermost run serves, nil outside of a run.
-    public let mode: ImmortalText?
+    public var mode: String? { modeText?.description }
     /// The innermost callout, nil between callouts.
     public let callout: Callout?
     /// Whether the thread of the loop has ended.
     public let hasEnded: Bool
+
+    let modeText: ImmortalText?
   }
 }

@@ -4,7 +4,7 @@ import Glibc
 ///
 /// It is what one thread may show another without any agreement on lifetimes. Copying it costs nothing; making a
 /// `String` of it allocates.
-public struct ImmortalText: Sendable, CustomStringConvertible {
+struct ImmortalText: Sendable, CustomStringConvertible {
   // Points to a NUL-terminated string that nobody frees or changes, hence safe to send anywhere.
   nonisolated(unsafe) let start: UnsafePointer<UInt8>
 
@@ -30,10 +30,10 @@ public struct ImmortalText: Sendable, CustomStringConvertible {
   }
 
   /// The bytes, without the terminating zero; valid for ever.
-  public var utf8: UnsafeBufferPointer<UInt8> {
+  var utf8: UnsafeBufferPointer<UInt8> {
     UnsafeBufferPointer(start: start, count: strlen(UnsafeRawPointer(start).assumingMemoryBound(to: CChar.self)))
   }
 
   /// The text as a string.
-  public var description: String { String(decoding: utf8, as: UTF8.self) }
+  var description: String { String(decoding: utf8, as: UTF8.self) }
 }

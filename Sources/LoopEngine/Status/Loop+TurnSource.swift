@@ -18,7 +18,10 @@ extension Loop: TurnSource {
   /// Runs a closure once on the loop's thread, in the common modes.
   ///
   /// - Returns: False when the loop's thread has ended.
-  public func performInTurn(_ body: @escaping @Sendable () -> Void) -> Bool { perform(body) }
+  public func performInTurn(_ body: @escaping @Sendable () -> Void) -> Bool {
+    // Without a call site: this file says nothing about who asked.
+    enqueue(WorkItem(modes: Mode.common.id, callSite: CallSite(), body: body))
+  }
 
   /// Stamps each turn and each callout, in every mode, from the next of them on.
   public func add(_ stamp: TurnStamp) {

@@ -155,8 +155,8 @@ final class PublishedState: @unchecked Sendable {  // `turnStamps` belongs to th
       if sequence.load(ordering: .relaxed) != before { continue }
       guard let kind = Loop.Callout.Kind(rawValue: UInt8(truncatingIfNeeded: kindAndLine)) else { return nil }
       return Loop.Callout(
-        kind: kind, fileID: ImmortalText(bitPattern: file), line: UInt32(truncatingIfNeeded: kindAndLine >> 8),
-        name: ImmortalText(bitPattern: name))
+        kind: kind, line: UInt32(truncatingIfNeeded: kindAndLine >> 8), file: ImmortalText(bitPattern: file),
+        nameText: ImmortalText(bitPattern: name))
     }
     return nil
   }

@@ -66,7 +66,7 @@ public final class PermanentThread: Sendable {
     loop?.perform(name: name, file: file, line: line, block) ?? false
   }
 
-  /// Runs a closure on the thread and awaits its result.
+  /// Runs a closure on the thread and waits for its result; on the thread itself at once.
   ///
   /// - Parameters:
   ///   - name: What the monitor calls it in a report.
@@ -76,12 +76,30 @@ public final class PermanentThread: Sendable {
   /// - Returns: What the closure returns.
   /// - Throws: What the closure throws; ``Loop/Ended`` when the thread does not run, or ends before it comes to the
   ///   closure.
-  public func result<Value: Sendable>(
+  public func performAndWait<Value: Sendable>(
     name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
-    of body: @escaping @Sendable () throws -> Value
+    _ body: @escaping @Sendable () throws -> Value
+  ) throws -> Value {
+    guard let loop else { throw Loop.Ended() }
+    return try loop.performAndWait(name: name, file: file, line: line, body)
+  }
+
+  /// Runs a closure on the thread and awaits its result: the form for async code, which blocks no thread.
+  ///
+  /// - Parameters:
+  ///   - name: What the monitor calls it in a report.
+  ///   - file: Where it was scheduled.
+  ///   - line: Where it was scheduled.
+  ///   - body: Called on the thread.
+  /// - Returns: What the closure returns.
+  /// - Throws: What the closure throws; ``Loop/Ended`` when the thread does not run, or ends before it comes to the
+  ///   closure.
+  public func performAndWait<Value: Sendable>(
+    name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
+    _ body: @escaping @Sendable () throws -> Value
   ) async throws -> Value {
     guard let loop else { throw Loop.Ended() }
-    return try await loop.result(name: name, file: file, line: line, of: body)
+    return try await loop.performAndWait(name: name, file: file, line: line, body)
   }
 
   /// Stops the thread and waits until it has ended.

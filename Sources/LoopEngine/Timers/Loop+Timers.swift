@@ -23,12 +23,32 @@ extension Loop {
     changeMembership(of: timer, mode.id, isAddition: true, waking: true) { self.addOwned(timer, mode.id) }
   }
 
-  /// Makes a timer that fires a while from now, and adds it.
+  /// Runs a closure once after a delay: makes a timer and adds it.
   ///
   /// - Parameters:
-  ///   - delay: The time from now to the first firing.
-  ///   - repeats: Whether it fires again after each further `delay`.
-  ///   - tolerance: How much later than its date it may fire.
+  ///   - delay: The time from now to the call.
+  ///   - tolerance: How much later the call may be.
+  ///   - mode: Where it works.
+  ///   - name: What the monitor calls it in a report.
+  ///   - file: Where it was made.
+  ///   - line: Where it was made.
+  ///   - body: Called on the loop's thread with the timer.
+  /// - Returns: The timer: `invalidate()` cancels the call, `nextFireDate` moves it.
+  @discardableResult
+  public func perform(
+    after delay: Duration, tolerance: Duration = .zero, in mode: Mode = .common, name: StaticString? = nil,
+    file: StaticString = #fileID, line: UInt32 = #line, _ body: consuming @escaping @Sendable (Timer) -> Void
+  ) -> Timer {
+    let timer = Timer(after: delay, tolerance: tolerance, name: name, file: file, line: line, body: body)
+    add(timer, to: mode)
+    return timer
+  }
+
+  /// Runs a closure repeatedly, for the first time after one interval: makes a timer and adds it.
+  ///
+  /// - Parameters:
+  ///   - interval: The time between calls, counted from now; a tenth of a millisecond if it is not positive.
+  ///   - tolerance: How much later than its date a call may be.
   ///   - mode: Where it works.
   ///   - name: What the monitor calls it in a report.
   ///   - file: Where it was made.
@@ -36,13 +56,12 @@ extension Loop {
   ///   - body: Called on the loop's thread with the timer.
   /// - Returns: The timer, for its invalidation.
   @discardableResult
-  public func schedule(
-    after delay: Duration, repeats: Bool = false, tolerance: Duration = .zero, in mode: Mode = .common,
-    name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
-    body: consuming @escaping @Sendable (Timer) -> Void
+  public func perform(
+    every interval: Duration, tolerance: Duration = .zero, in mode: Mode = .common, name: StaticString? = nil,
+    file: StaticString = #fileID, line: UInt32 = #line, _ body: consuming @escaping @Sendable (Timer) -> Void
   ) -> Timer {
     let timer = Timer(
-      after: delay, repeats: repeats, tolerance: tolerance, name: name, file: file, line: line, body: body)
+      after: interval, repeats: true, tolerance: tolerance, name: name, file: file, line: line, body: body)
     add(timer, to: mode)
     return timer
   }

@@ -31,10 +31,10 @@ struct MainThreadVictim {
     }
 
     await withCheckedContinuation { continuation in
-      Loop.main.schedule(after: .milliseconds(1)) { _ in
+      Loop.main.perform(after: .milliseconds(1)) { _ in
         // A private mode does not serve the main queue.
         DispatchQueue.main.async { MainActor.assumeIsolated { order.append("queue") } }
-        Loop.main.schedule(after: .milliseconds(5), in: "private") { _ in
+        Loop.main.perform(after: .milliseconds(5), in: "private") { _ in
           MainActor.assumeIsolated { order.append("timer in a private mode") }
         }
         Loop.main.run(mode: "private", for: .milliseconds(50))
@@ -53,7 +53,7 @@ struct MainThreadVictim {
 
     order = []
     await withCheckedContinuation { continuation in
-      Loop.main.schedule(after: .milliseconds(1)) { _ in
+      Loop.main.perform(after: .milliseconds(1)) { _ in
         // Both are found by one look at the kernel, the descriptor first, and the queue's readiness is told once only.
         var ends: [Int32] = [0, 0]
         pipe(&ends)
@@ -78,7 +78,7 @@ struct MainThreadVictim {
     order = []
     await withCheckedContinuation { continuation in
       // The pass in which a timer fires has not served the queue.
-      Loop.main.schedule(after: .milliseconds(1)) { _ in
+      Loop.main.perform(after: .milliseconds(1)) { _ in
         Loop.main.observe([.beforeTimers, .beforeWaiting]) { observer, activity in
           MainActor.assumeIsolated {
             order.append(activity == .beforeWaiting ? "waits" : "pass")

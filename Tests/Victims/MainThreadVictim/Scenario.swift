@@ -42,7 +42,7 @@ private func startThread(_ body: @escaping @Sendable () -> Void) {
 /// Forks 300 times while the main loop has all hands full; each child uses loops as any process does.
 private func forkOnAnotherThread(_ prepare: @escaping @Sendable () -> Void) -> Never {
   let loop = Loop.main
-  loop.schedule(after: .microseconds(50), repeats: true) { _ in
+  loop.perform(every: .microseconds(50)) { _ in
     loop.perform {}
     _ = loop.currentMode
   }
@@ -79,7 +79,7 @@ private func inChild() -> Int32 {
   // Only this thread, in the loop's callouts, uses it.
   nonisolated(unsafe) let count = steps
   loop.perform { count.pointee += 1 }
-  loop.schedule(after: .microseconds(100)) { _ in
+  loop.perform(after: .microseconds(100)) { _ in
     count.pointee += 1
     loop.stop()
   }
@@ -106,7 +106,7 @@ private func startWithoutDescriptors() -> Never {
   // Only this thread, in the loop's callouts, uses it.
   nonisolated(unsafe) var steps: [String] = []
   loop.perform { steps.append("block") }
-  loop.schedule(after: .milliseconds(1)) { _ in steps.append("timer") }
+  loop.perform(after: .milliseconds(1)) { _ in steps.append("timer") }
   let result = loop.run(mode: .default, for: .milliseconds(50))
   guard result == .timedOut, steps == ["block", "timer"] else {
     print("FAILED: \(result) \(steps)")
@@ -123,7 +123,7 @@ private func startWithoutDescriptors() -> Never {
     print("FAILED: the main queue is not served")
     exit(2)
   }
-  loop.schedule(after: .milliseconds(200)) { _ in
+  loop.perform(after: .milliseconds(200)) { _ in
     DispatchQueue.main.async {
       print("all is well")
       exit(0)

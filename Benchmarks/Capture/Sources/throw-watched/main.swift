@@ -7,7 +7,7 @@ var configuration = StallMonitorConfiguration()
 configuration.isEnabled = !CommandLine.arguments.contains("disabled")
 configuration.sink = .file(path: "/dev/null")
 let monitor = try StallMonitor.start(configuration)
-Loop.main.schedule(after: .milliseconds(5)) { _ in
+Loop.main.perform(after: .milliseconds(5)) { _ in
   _ = throws_per_second(0.02)
   print(throws_per_second(0.08))
   Loop.main.stop()

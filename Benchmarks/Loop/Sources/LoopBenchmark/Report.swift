@@ -91,7 +91,7 @@ func idleSwitches(seconds: UInt32) -> Int {
   let thread = PermanentThread(name: "idle")
   try! thread.start()
   let loop = thread.loop!
-  loop.schedule(after: .seconds(3600)) { _ in }
+  loop.perform(after: .seconds(3600)) { _ in }
   while !loop.isWaiting { usleep(1000) }
   usleep(50_000)
   func count() -> Int {

@@ -150,7 +150,7 @@ func turn(_ count: Int) {
 }
 
 func after(_ time: Duration, _ body: @escaping @Sendable () -> Void) {
-  Loop.main.schedule(after: time) { _ in body() }
+  Loop.main.perform(after: time) { _ in body() }
 }
 
 func say(_ text: String) {

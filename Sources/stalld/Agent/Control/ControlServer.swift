@@ -93,7 +93,7 @@ final class ControlServer: @unchecked Sendable {
         // No descriptor is left: the listener stays readable, and polling it repeatedly would waste CPU time.
         if isExhausted {
           acceptSource?.interest = []
-          loop.schedule(after: .seconds(1), name: "control listener") { [weak self] _ in
+          loop.perform(after: .seconds(1), name: "control listener") { [weak self] _ in
             self?.acceptSource?.interest = .readable
           }
         }

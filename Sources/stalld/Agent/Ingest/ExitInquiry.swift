@@ -51,7 +51,7 @@ final class ExitInquiry {
     tries += 1
     guard tries < Self.delays.count else { return askSystemd() }
     let inquiry = Unchecked(self)
-    loop.schedule(after: Self.delays[tries], name: "how a host ended") { _ in inquiry.value.askKernel() }
+    loop.perform(after: Self.delays[tries], name: "how a host ended") { _ in inquiry.value.askKernel() }
   }
 
   /// `systemctl show`, for the units that systemd keeps a result of.
@@ -70,7 +70,7 @@ final class ExitInquiry {
     let ended = try? Loop.ChildSource(child, name: "systemctl") { _ in inquiry.value.readSystemd() }
     guard let ended else { return finish() }
     try? loop.add(ended)
-    loop.schedule(after: Self.systemdLimit, name: "systemctl takes too long") { _ in
+    loop.perform(after: Self.systemdLimit, name: "systemctl takes too long") { _ in
       guard !inquiry.value.isAnswered else { return }
       kill(child, SIGKILL)
       inquiry.value.finish()

@@ -62,7 +62,7 @@ extension Ingest {
     if batch.count >= Self.batchLines || next <= .now { return submitPoint.mark() }
     guard submitTimer == nil else { return }
     let ingest = UncheckedReference(self)
-    submitTimer = loop.schedule(after: Loop.Instant.now.duration(to: next), name: "submit lines") { _ in
+    submitTimer = loop.perform(after: Loop.Instant.now.duration(to: next), name: "submit lines") { _ in
       guard let ingest = ingest.object else { return }
       ingest.submitTimer = nil
       ingest.submit()

@@ -57,7 +57,7 @@ extension Ingest {
     guard connection.incompleteTimer == nil else { return }
     let ingest = UncheckedReference(self)
     let number = connection.number
-    connection.incompleteTimer = loop.schedule(after: policy.incompleteLineTimeout, name: "a line takes too long") {
+    connection.incompleteTimer = loop.perform(after: policy.incompleteLineTimeout, name: "a line takes too long") {
       _ in
       guard let ingest = ingest.object, let connection = ingest.connections[number] else { return }
       // What is paused by us cannot go on.

@@ -127,8 +127,8 @@ final class Ingest {
     self.policy = policy
     self.destination = destination
     let ingest = UncheckedReference(self)
-    submitPoint = loop.flushPoint(order: 0, name: "submit lines") { ingest.object?.submit() }
-    acknowledgePoint = loop.flushPoint(order: 1, name: "acknowledge lines") { ingest.object?.acknowledge() }
+    submitPoint = Loop.FlushPoint(on: loop, order: 0, name: "submit lines") { ingest.object?.submit() }
+    acknowledgePoint = Loop.FlushPoint(on: loop, order: 1, name: "acknowledge lines") { ingest.object?.acknowledge() }
   }
 
   deinit { scratch.deallocate() }
@@ -200,7 +200,7 @@ final class Ingest {
     guard let listener, !listener.interest.isEmpty else { return }
     listener.interest = []
     let ingest = UncheckedReference(self)
-    loop.schedule(after: time, name: "accept again") { _ in ingest.object?.listener?.interest = .readable }
+    loop.perform(after: time, name: "accept again") { _ in ingest.object?.listener?.interest = .readable }
   }
 
   func process(_ peer: Peer, _ pidfd: Int32) -> PeerProcess {

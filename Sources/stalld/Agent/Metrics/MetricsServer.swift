@@ -148,7 +148,7 @@ final class MetricsServer: @unchecked Sendable {
   /// No descriptor is left: the listener stays readable, and polling it repeatedly would waste CPU time.
   private func restAccepting() {
     acceptSource?.interest = []
-    loop.schedule(after: .seconds(1), name: "metrics listener") { [weak self] _ in
+    loop.perform(after: .seconds(1), name: "metrics listener") { [weak self] _ in
       self?.acceptSource?.interest = .readable
     }
   }

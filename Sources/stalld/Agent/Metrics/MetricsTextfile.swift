@@ -43,7 +43,7 @@ final class MetricsTextfile: @unchecked Sendable {
   func noteChange() {
     hasChanged = true
     guard timer == nil, !isStopped else { return }
-    timer = loop.schedule(after: interval, tolerance: interval / 10, name: "metrics textfile") { [weak self] _ in
+    timer = loop.perform(after: interval, tolerance: interval / 10, name: "metrics textfile") { [weak self] _ in
       self?.timer = nil
       self?.writeChanges()
     }

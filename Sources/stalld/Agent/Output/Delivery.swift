@@ -106,7 +106,7 @@ final class Delivery: @unchecked Sendable {
   }
 
   private func syncLater() {
-    sync = loop.schedule(after: Self.syncInterval, name: "output is synchronised") { [self] _ in
+    sync = loop.perform(after: Self.syncInterval, name: "output is synchronised") { [self] _ in
       sync = nil
       let (problem, recovered) = queue.synchronise(destination.sync)
       if let problem {
@@ -152,7 +152,7 @@ final class Delivery: @unchecked Sendable {
 
   private func retryLater() {
     retry?.invalidate()
-    retry = loop.schedule(after: retryInterval, tolerance: retryInterval / 10, name: "output is tried again") {
+    retry = loop.perform(after: retryInterval, tolerance: retryInterval / 10, name: "output is tried again") {
       [self] _ in
       retry = nil
       flush()

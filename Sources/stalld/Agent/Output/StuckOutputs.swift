@@ -29,7 +29,7 @@ final class StuckOutputs {
 
   private func check(after delay: Duration) {
     let checker = UncheckedReference(self)
-    timer = loop.schedule(after: delay, tolerance: delay / 10, name: "outputs that hang") { _ in
+    timer = loop.perform(after: delay, tolerance: delay / 10, name: "outputs that hang") { _ in
       checker.object?.check()
     }
   }

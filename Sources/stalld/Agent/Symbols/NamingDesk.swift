@@ -111,7 +111,7 @@ final class NamingDesk {
   private func endWhenIdle() {
     guard isPatient, sent.isEmpty, worker != nil, idleTimer == nil else { return }
     let desk = UncheckedReference(self)
-    idleTimer = loop.schedule(after: idleTime, name: "end of an idle name worker") { _ in
+    idleTimer = loop.perform(after: idleTime, name: "end of an idle name worker") { _ in
       guard let desk = desk.object else { return }
       desk.idleTimer = nil
       guard desk.sent.isEmpty, let worker = desk.worker else { return }
@@ -243,7 +243,7 @@ final class NamingDesk {
   private func watch() {
     guard timer == nil else { return }
     let desk = UncheckedReference(self)
-    timer = loop.schedule(after: Self.checkInterval, name: "the name worker's limits") { _ in
+    timer = loop.perform(after: Self.checkInterval, name: "the name worker's limits") { _ in
       guard let desk = desk.object else { return }
       desk.timer = nil
       desk.check()

@@ -259,7 +259,7 @@ final class NamingStage {
   private func watchTime() {
     guard timer == nil, let time = timeToNext() else { return }
     let stage = UncheckedReference(self)
-    timer = loop.schedule(after: max(.milliseconds(1), time), name: "names take too long") { _ in
+    timer = loop.perform(after: max(.milliseconds(1), time), name: "names take too long") { _ in
       guard let stage = stage.object else { return }
       stage.timer = nil
       stage.giveUpOverdue()

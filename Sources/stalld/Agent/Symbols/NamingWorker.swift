@@ -69,7 +69,7 @@ final class NamingWorker {
       worker.closeSocket()
       worker.didEnd(worker, "\(status.words)")
     }
-    try loop.add(end.source)
+    try loop.add(end)
     self.end = end
     let source = Loop.DescriptorSource(socket, name: "name worker") { _, readiness in
       guard let worker = worker.object else { return }

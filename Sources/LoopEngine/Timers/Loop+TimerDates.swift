@@ -1,11 +1,11 @@
 extension Loop {
-  /// Makes one pass in a mode without waiting, firing what is due, and says when the loop need be run next.
+  /// Makes one pass in a mode without waiting, firing what is due, and returns when the loop has to run next.
   ///
   /// On the loop's thread only.
   ///
   /// - Returns: When the mode's next timer is due; `.distantFuture` if it has none but something else to serve; nil if
   ///   it has nothing.
-  public func limitDate(for mode: Mode) -> Instant? {
+  public func runPass(in mode: Mode) -> Instant? {
     guard mode != .common, requireOwner() else { return nil }
     _ = run(mode, limit: .min, onlyOneSource: false)
     guard let state = findMode(mode.id), !isEmpty(state) else { return nil }
