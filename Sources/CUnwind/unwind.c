@@ -106,7 +106,7 @@ cunwind_backtrace cunwind_unwind(cunwind_unwinder *u, const cunwind_snapshot *sn
   // A linkage table's entry is no function: the caller is about to call.
   if (w.result.count > 1 && frames[1].is_return_address && cunwind_arch_is_in_linkage_table(u, frames[0].address))
     memmove(frames, frames + 1, --w.result.count * sizeof *frames);
-  size_t left_out = cunwind_arch_count_cancellable(frames, w.result.count);
+  size_t left_out = cunwind_arch_count_cancellable(u, frames, w.result.count);
   w.result.count -= left_out;
   memmove(frames, frames + left_out, w.result.count * sizeof *frames);
   w.result.read_live = u->read_live;

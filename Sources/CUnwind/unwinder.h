@@ -94,7 +94,7 @@ void cunwind_arch_walk_with_frame_pointer(cunwind_unwinder *u, struct cunwind_wa
 // Finds out by which functions the C library makes cancellable system calls. It takes the loader's lock.
 void cunwind_arch_learn_cancellable(void);
 // How many of the innermost frames are those functions, which have no names.
-size_t cunwind_arch_count_cancellable(const cunwind_frame *frames, size_t count);
+size_t cunwind_arch_count_cancellable(cunwind_unwinder *u, cunwind_frame *frames, size_t count);
 // Whether `ip` lies in a procedure linkage table: on its way from a call to the function that is called.
 bool cunwind_arch_is_in_linkage_table(cunwind_unwinder *u, uint64_t ip);
 

@@ -52,7 +52,21 @@ void cunwind_arch_learn_cancellable(void) {
   cancellable.inner = cunwind_function_start(inner);
 }
 
-size_t cunwind_arch_count_cancellable(const cunwind_frame *frames, size_t count) {
+// The jump in the function that `caller` has called, if that has jumped to the outer function as its last action; or 0.
+static uint64_t jump_to_outer(cunwind_unwinder *u, const cunwind_frame *caller) {
+  uint64_t target;
+  if (!caller->is_return_address || cunwind_match_call(u, caller->address, &target) != FOLLOWS_A_CALL) return 0;
+  target = target == 0 ? 0 : cunwind_resolve_target(u, target);
+  if (target == 0 || target == cancellable.outer) return 0;
+  for (uint64_t at = target; at < target + 4 * LENGTH && cunwind_function_start(at) == target; at += 4) {
+    uint32_t code;
+    if (!cunwind_read_instruction(u, at, &code)) return 0;
+    if (cunwind_branch_target(code, at) == cancellable.outer) return at;
+  }
+  return 0;
+}
+
+size_t cunwind_arch_count_cancellable(cunwind_unwinder *u, cunwind_frame *frames, size_t count) {
   size_t left_out = 0;
   while (cancellable.inner != 0 && left_out + 1 < count) {
     const cunwind_frame *frame = &frames[left_out];
@@ -60,7 +74,12 @@ size_t cunwind_arch_count_cancellable(const cunwind_frame *frames, size_t count)
     if (start != cancellable.inner && start != cancellable.middle && start != cancellable.outer) break;
     left_out++;
   }
-  return left_out;
+  // read(2) and others jump to the outer function, which then has their place on the stack.
+  uint64_t jump = left_out == 0 ? 0 : jump_to_outer(u, &frames[left_out]);
+  if (jump == 0) return left_out;
+  cunwind_frame *frame = &frames[left_out - 1];
+  *frame = (cunwind_frame){.address = jump, .stack_pointer = frames[left_out].stack_pointer};
+  return left_out - 1;
 }
 
 #endif

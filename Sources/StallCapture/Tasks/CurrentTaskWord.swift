@@ -7,7 +7,7 @@ import Synchronization
 /// The runtime keeps it in a thread-local variable. If the runtime was loaded when the process started, the variable has the same distance from the
 /// thread pointer on each thread, so that another thread can read it.
 ///
-/// The search expects thread-local variables below the thread pointer (layout of x86_64); elsewhere it finds nothing.
+/// Thread-local variables lie above the thread pointer on aarch64, and below it elsewhere.
 package struct CurrentTaskWord: Sendable, Equatable {
   /// The distance from the thread pointer: negative where thread-local variables lie below it.
   package let offset: Int64
@@ -33,10 +33,10 @@ package struct CurrentTaskWord: Sendable, Equatable {
     // All stay alive, so that no two have the same address.
     var probes: [ProbeTask] = []
     for depth in [0, 1040, 2336, 528] {
-      guard let probe = ProbeTask(depth: depth, body: { search.keep(where: $0, below: base) }) else { return nil }
+      guard let probe = ProbeTask(depth: depth, body: { search.keep(where: $0, near: base) }) else { return nil }
       probes.append(probe)
     }
-    search.keep(where: before, below: base)
+    search.keep(where: before, near: base)
     guard let found = withExtendedLifetime(probes, { search.candidates.withLock { $0 } }), found.count == 1 else {
       return nil
     }
@@ -57,25 +57,34 @@ package struct CurrentTaskWord: Sendable, Equatable {
     /// Nil before the first task.
     let candidates = Mutex<[Int64]?>(nil)
 
-    func keep(where task: UInt64, below base: UInt64) {
+    func keep(where task: UInt64, near base: UInt64) {
       candidates.withLock { known in
-        known = known?.filter { value(base, $0) == task } ?? offsets(of: task, below: base)
+        known = known?.filter { value(base, $0) == task } ?? offsets(of: task, near: base)
       }
     }
 
-    /// Where the word is below the thread pointer, up to the first page that cannot be read.
-    private func offsets(of word: UInt64, below base: UInt64) -> [Int64] {
+    /// Where the word is on the side of the thread pointer that variables are on, up to the first page that cannot be read.
+    private func offsets(of word: UInt64, near base: UInt64) -> [Int64] {
       var found: [Int64] = []
       withUnsafeTemporaryAllocation(byteCount: pageSize, alignment: 8) { page in
-        var end = base
-        while base - end < UInt64(reach) {
+        var read = 0
+        var edge = base
+        while read < reach {
+          #if arch(arm64)
+          let start = edge
+          let end = (start | UInt64(pageSize - 1)) + 1
+          edge = end
+          #else
+          let end = edge
           let start = (end - 1) & ~UInt64(pageSize - 1)
+          edge = start
+          #endif
           let part = UnsafeMutableRawBufferPointer(rebasing: page[..<Int(end - start)])
           guard OwnProcess().read(start, into: part) == part.count else { return }
           for (index, value) in part.bindMemory(to: UInt64.self).enumerated() where value == word {
             found.append(Int64(bitPattern: start &+ 8 * UInt64(index) &- base))
           }
-          end = start
+          read += part.count
         }
       }
       return found

@@ -1,8 +1,9 @@
 import CLinux
+import Glibc
 
-/// Finds the thread pointer of another thread of this process: the address of its structure in the C library.
+/// Finds the thread pointer of another thread of this process, by its structure in the C library.
 ///
-/// The thread pointer is the structure's beginning, which points to itself (layout of x86_64); elsewhere it is not found.
+/// The thread pointer is the structure's beginning or its end; which it is, the calling thread's own tells.
 enum ThreadPointer {
   /// How far above a thread's outermost frame its structure is searched: thread-local variables lie between.
   private static let reach: UInt64 = 64 << 10
@@ -19,12 +20,13 @@ enum ThreadPointer {
       LockLayouts.isThreadStructure(address, in: process)
         && process.load(address &+ offset, as: UInt32.self) == UInt32(bitPattern: id)
     }
+    let distance = UInt64(clinux_thread_pointer()) &- UInt64(pthread_self())
     let main = UInt64(clinux_main_thread_pointer())
-    if main != 0, isStructure(main) { return main }
+    if main != 0, isStructure(main &- distance) { return main }
     var address = (outermostStackPointer &+ alignment - 1) & ~(alignment - 1)
     for _ in 0..<reach / alignment {
-      guard let first = process.load(address, as: UInt64.self) else { return nil }
-      if first == address, isStructure(address) { return address }
+      guard let word = process.load(address &+ offset, as: UInt32.self) else { return nil }
+      if word == UInt32(bitPattern: id), isStructure(address) { return address &+ distance }
       address += alignment
     }
     return nil
