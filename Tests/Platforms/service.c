@@ -1,6 +1,6 @@
 // A service in C that stalls in known places. Each stall is in a turn of a loop with the stall's name; the function that is
 // responsible has the same name, too. The list that it writes to standard error says what a report must say:
-// NAME CAUSE CALL HOLDER DEPTH, "-" for nothing. `Tests/Platforms/judge` compares.
+// NAME FUNCTION CAUSE CALL LOCK HOLDER DEPTH, "-" for nothing. `Tests/Platforms/judge` compares.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <poll.h>
@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -32,8 +31,11 @@ static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 static sem_t held;
 static volatile unsigned long counter;
 static volatile int result;
+// The thread that holds what is waited for.
+static volatile int holder;
 
-static void pause_ms(int ms) { nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000L}, NULL); }
+// No function, so that the one that uses it is responsible.
+#define pause_ms(ms) nanosleep(&(struct timespec){(ms) / 1000, (ms) % 1000 * 1000000L}, NULL)
 
 static double now_ms(void) {
   struct timespec t;
@@ -66,7 +68,7 @@ static void *signal_later(void *unused) {
   return unused;
 }
 static void *hold_mutex(void *unused) {
-  prctl(PR_SET_NAME, "mutex-keeper");
+  holder = (int)syscall(SYS_gettid);
   pthread_mutex_lock(&mutex);
   sem_post(&held);
   pause_ms(STALL_MS);
@@ -74,7 +76,7 @@ static void *hold_mutex(void *unused) {
   return unused;
 }
 static void *hold_read_write(void *unused) {
-  prctl(PR_SET_NAME, "write-keeper");
+  holder = (int)syscall(SYS_gettid);
   pthread_rwlock_wrlock(&read_write);
   sem_post(&held);
   pause_ms(STALL_MS);
@@ -82,7 +84,7 @@ static void *hold_read_write(void *unused) {
   return unused;
 }
 static void *hold_stream(void *unused) {
-  prctl(PR_SET_NAME, "stream-keeper");
+  holder = (int)syscall(SYS_gettid);
   flockfile(stderr);
   sem_post(&held);
   pause_ms(STALL_MS);
@@ -98,7 +100,7 @@ static void *hold_file(void *unused) {
   return unused;
 }
 static void *end_later(void *unused) {
-  prctl(PR_SET_NAME, "late-thread");
+  holder = (int)syscall(SYS_gettid);
   pause_ms(STALL_MS);
   return unused;
 }
@@ -177,13 +179,15 @@ NOINLINE static void in_syscall(void) {
   syscall(SYS_ppoll, NULL, 0, &time, NULL, 8);
   counter++;
 }
+// A function that jumps to the C library's, which then has its place on the stack.
+NOINLINE static int jump_to_flock(int file, int operation) { __attribute__((musttail)) return flock(file, operation); }
 NOINLINE static void in_tail_call(void) {
-  struct timespec time = {0, STALL_MS * 1000000L};
-  extern void jump_to_syscall(struct timespec *);
-  jump_to_syscall(&time);
-  counter++;
+  pthread_t thread = start(hold_file);
+  sem_wait(&held);
+  jump_to_flock(lock_file, LOCK_EX);
+  flock(lock_file, LOCK_UN);
+  pthread_join(thread, NULL);
 }
-NOINLINE void jump_to_syscall(struct timespec *time) { syscall(SYS_ppoll, NULL, 0, time, NULL, 8); }
 // With an area on the stack whose size is not known beforehand.
 NOINLINE static void in_large_frame(void) {
   volatile char *area = __builtin_alloca((size_t)(1000 + counter % 7));
@@ -224,7 +228,7 @@ NOINLINE static void in_handler(void) {
 }
 
 static const struct stall {
-  const char *name, *culprit, *cause, *call, *holder;
+  const char *name, *culprit, *cause, *call, *lock;
   void (*run)(void);
 } stalls[] = {
     {"nanosleep", "in_nanosleep", "sleep", "clock_nanosleep", "-", in_nanosleep},
@@ -236,17 +240,17 @@ static const struct stall {
     {"recv", "in_recv", "io", "recvfrom", "-", in_recv},
     {"sem_wait", "in_sem_wait", "lock", "futex", "-", in_sem_wait},
     {"cond_wait", "in_cond_wait", "lock", "futex", "-", in_cond_wait},
-    {"mutex", "in_mutex", "lock", "futex", "mutex-keeper", in_mutex},
-    {"read-lock", "in_read_lock", "lock", "futex", "write-keeper", in_read_lock},
-    {"stream", "in_stream", "lock", "futex", "stream-keeper", in_stream},
-    {"join", "in_join", "lock", "futex", "late-thread", in_join},
+    {"mutex", "in_mutex", "lock", "futex", "mutex", in_mutex},
+    {"read-lock", "in_read_lock", "lock", "futex", "rwlock", in_read_lock},
+    {"stream", "in_stream", "lock", "futex", "stream", in_stream},
+    {"join", "in_join", "lock", "futex", "thread", in_join},
     {"flock", "in_flock", "lock", "flock", "-", in_flock},
     {"syscall", "in_syscall", "sleep", "ppoll", "-", in_syscall},
-    {"tail-call", "in_tail_call", "sleep", "ppoll", "-", in_tail_call},
+    {"tail-call", "in_tail_call", "lock", "flock", "-", in_tail_call},
     {"large-frame", "in_large_frame", "sleep", "clock_nanosleep", "-", in_large_frame},
-    {"computing", "in_computing", "cpu", "-", "-", in_computing},
-    {"leaf", "in_leaf", "cpu", "-", "-", in_leaf},
-    {"sorting", "in_sorting", "cpu", "-", "-", in_sorting},
+    {"computing", "in_computing", "running", "-", "-", in_computing},
+    {"leaf", "in_leaf", "running", "-", "-", in_leaf},
+    {"sorting", "in_sorting", "running", "-", "-", in_sorting},
     {"handler", "in_nanosleep", "sleep", "clock_nanosleep", "-", in_handler},
 };
 
@@ -276,7 +280,8 @@ int main(int count, char **arguments) {
     stallmonitor_loop_idle(watch);
     pause_ms(300);
     stallmonitor_loop_destroy(watch);
-    printf("EXPECTED %s %s %s %s %s %d\n", stall->name, stall->culprit, stall->cause, stall->call, stall->holder, depth);
+    printf("EXPECTED %s %s %s %s %s %d %d\n", stall->name, stall->culprit, stall->cause, stall->call, stall->lock, holder,
+           depth);
     fflush(stdout);
   }
   stallmonitor_stop();

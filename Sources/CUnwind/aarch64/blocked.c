@@ -12,6 +12,7 @@
 
 #include "../modules.h"
 #include "../unwinder.h"
+#include "callers.h"
 #include "code.h"
 
 // Words of a frame that are searched: 64 KiB.
@@ -84,9 +85,13 @@ static bool step_from(cunwind_unwinder *u, struct place place, uint64_t link, ui
 
 // What the search for the blocked function's caller knows and has found.
 struct search {
+  cunwind_unwinder *unwinder;
   // The function that blocks, and where its caller's stack pointer is.
   uint64_t function, sp;
   struct place place;
+  // The function that has the place, 0 if none was found, and whether another function has one as well.
+  uint64_t caller;
+  bool is_ambiguous;
   // Whether another place fits as well, or the place does not follow from the code alone.
   bool is_approximate;
 };
@@ -116,12 +121,49 @@ static bool find_call(cunwind_unwinder *u, struct search *search, uint64_t slot,
   return found > 0;
 }
 
+// Whether `call` could be the one that has led to the blocked function, in a function that was called through a pointer:
+// by its table or its code the return address lies where one is.
+static bool is_possible_call(void *argument, uint64_t call) {
+  struct search *search = argument;
+  cunwind_unwinder *u = search->unwinder;
+  uint64_t start, end, ip, sp, target;
+  struct place place = {call + 3, search->sp, CUNWIND_NO_FRAME_POINTER};
+  bool has_table = find_function(u, call, &start, &end);
+  if (!has_table) start = cunwind_nearest_start(u, call);
+  if (start == 0) return true;
+  struct cunwind_prologue prologue = cunwind_decode_prologue(u, start, call, true);
+  if (prologue.sets_frame_pointer && !prologue.is_irregular)
+    place.frame_pointer = search->sp + (uint64_t)(prologue.depth - prologue.record_depth);
+  if (has_table) {
+    if (!step_from(u, place, 0, &ip, &sp) || sp < search->sp) return true;
+  } else if (place.frame_pointer == CUNWIND_NO_FRAME_POINTER || !cunwind_read_word(u, place.frame_pointer + 8, &ip)) {
+    return true;
+  }
+  if (cunwind_match_call(u, cunwind_code_address(ip), &target) == NO_MATCH) return true;
+  if (target != 0 && !leads_to(u, target, start)) return true;
+  if (search->caller == start) search->is_approximate = true;
+  if (search->caller != 0 && search->caller != start) search->is_ambiguous = true;
+  if (search->caller == 0) search->place = place, search->caller = start;
+  return !search->is_ambiguous;
+}
+
+// Goes on at the place that was found.
+static void walk_from(cunwind_unwinder *u, struct cunwind_walk *w, const struct search *search) {
+  if (!begin(u, &w->cursor, search->place, 0)) return;
+  w->ip = search->place.ip + 1;
+  w->sp = search->sp;
+  w->result.approximate |= search->is_approximate;
+  cunwind_add_frame(u, w, w->ip, w->sp, true);
+  if (cunwind_walk(u, w)) cunwind_arch_walk_with_frame_pointer(u, w);
+}
+
 // Goes on from a function that keeps its return address in X30 alone.
 static void walk_to_caller(cunwind_unwinder *u, struct cunwind_walk *w) {
   struct search search;
   struct place innermost = {w->ip, w->sp, CUNWIND_NO_FRAME_POINTER};
   uint64_t ip, end;
   memset(&search, 0, sizeof search);
+  search.unwinder = u;
   if (!find_function(u, w->ip, &search.function, &end)) return;
   // With any link the table says where the caller's stack pointer is.
   if (!step_from(u, innermost, search.function, &ip, &search.sp) || ip != search.function) return;
@@ -133,14 +175,15 @@ static void walk_to_caller(cunwind_unwinder *u, struct cunwind_walk *w) {
     target = cunwind_resolve_target(u, target);
     if (!find_function(u, target, &start, &end) || start != target) continue;
     if (!find_call(u, &search, slot, word, start, end)) continue;
-    if (!begin(u, &w->cursor, search.place, 0)) return;
-    w->ip = search.place.ip + 1;
-    w->sp = search.sp;
-    w->result.approximate |= search.is_approximate;
-    cunwind_add_frame(u, w, w->ip, w->sp, true);
-    if (cunwind_walk(u, w)) cunwind_arch_walk_with_frame_pointer(u, w);
-    return;
+    return walk_from(u, w, &search);
   }
+  // Its caller was called through a pointer, and no call names it. It is the only one of all that call the function for
+  // which the stack is as its table says, if that leads to the outermost frame.
+  search.is_approximate = false;
+  if (!cunwind_each_call(u, search.function, is_possible_call, &search) || search.caller == 0 || search.is_ambiguous) return;
+  const struct cunwind_walk stopped = *w;
+  walk_from(u, w, &search);
+  if (w->result.end == CUNWIND_END_LOST) *w = stopped;
 }
 
 // Whether a frame record of the function that begins at `function` could lie at `candidate`.

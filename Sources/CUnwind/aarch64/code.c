@@ -159,6 +159,18 @@ enum cunwind_match cunwind_match_call(cunwind_unwinder *u, uint64_t return_addre
   return cunwind_arch_is_signal_return(u, return_address) ? CALLED_THIS_FUNCTION : NO_MATCH;
 }
 
+uint64_t cunwind_nearest_start(cunwind_unwinder *u, uint64_t lookup) {
+  for (uint64_t at = lookup & ~3ull; lookup - at < GAP_LENGTH; at -= 4) {
+    uint32_t code;
+    if (!cunwind_read_instruction(u, at - 4, &code) || cunwind_has_unwind_information(u, at - 4)) return at;
+    if (cunwind_is_return(code) || code == 0 || code == 0xd503201fu) return at;
+    if ((code & 0xfc000000u) == 0x14000000u && cunwind_read_instruction(u, at, &code) &&
+        ((code & 0xff8003ffu) == 0xd10003ffu || (code & 0xffc07fffu) == 0xa9807bfdu))
+      return at;
+  }
+  return 0;
+}
+
 // The distance of a function's context of Swift concurrency below the canonical frame address: it lies below the frame
 // record. No other language stores X22 there before anything else is called.
 static uint64_t context_distance(uint64_t function) {

@@ -37,6 +37,13 @@ struct cunwind_prologue cunwind_decode_prologue(cunwind_unwinder *u, uint64_t st
 // Where a call to `address` ends up: behind linkage tables' entries and the linker's stubs.
 uint64_t cunwind_resolve_target(cunwind_unwinder *u, uint64_t address);
 
+// How far the code of a function without unwind information may lie from its start.
+#define GAP_LENGTH 16384u
+
+// The nearest place before `lookup` where a function without unwind information could begin: behind a return or padding,
+// or with what begins a frame behind a jump. 0 if there is none.
+uint64_t cunwind_nearest_start(cunwind_unwinder *u, uint64_t lookup);
+
 // What the call in front of `return_address` says; `target` is what a direct call calls, or 0.
 enum cunwind_match cunwind_match_call(cunwind_unwinder *u, uint64_t return_address, uint64_t *target);
 

@@ -10,8 +10,6 @@
 #include "../unwinder.h"
 #include "code.h"
 
-// How far the code of a function without unwind information may lie from its start.
-#define GAP_LENGTH 16384u
 // Instructions at a function's beginning or end.
 #define PROLOGUE_LENGTH 24u
 #define EPILOGUE_LENGTH 16u
@@ -166,20 +164,6 @@ static uint64_t called_function(cunwind_unwinder *u, uint64_t return_address, ui
   return target;
 }
 
-// The nearest place before `lookup` where a function could begin: behind a return, a jump or padding, with what begins a
-// frame or right there.
-static uint64_t nearest_start(cunwind_unwinder *u, uint64_t lookup) {
-  for (uint64_t at = lookup & ~3ull; lookup - at < GAP_LENGTH; at -= 4) {
-    uint32_t code;
-    if (!cunwind_read_instruction(u, at - 4, &code) || cunwind_has_unwind_information(u, at - 4)) return at;
-    if (cunwind_is_return(code) || code == 0 || code == 0xd503201fu) return at;
-    if ((code & 0xfc000000u) == 0x14000000u && cunwind_read_instruction(u, at, &code) &&
-        ((code & 0xff8003ffu) == 0xd10003ffu || (code & 0xffc07fffu) == 0xa9807bfdu))
-      return at;
-  }
-  return 0;
-}
-
 // Functions of Swift concurrency have no unwind information, nor have helpers that the Swift compiler makes (outlined
 // copies, value witnesses) and entries of linkage tables. All but the smallest have a frame record.
 bool cunwind_arch_step_over_gap(cunwind_unwinder *u, struct cunwind_walk *w) {
@@ -196,7 +180,7 @@ bool cunwind_arch_step_over_gap(cunwind_unwinder *u, struct cunwind_walk *w) {
   if (knows_link && cunwind_match_call(u, link, &target) == FOLLOWS_A_CALL) {
     uint64_t start = called_function(u, link, lookup);
     bool is_exact = start != 0;
-    if (start == 0) start = nearest_start(u, lookup);
+    if (start == 0) start = cunwind_nearest_start(u, lookup);
     struct cunwind_prologue p = cunwind_decode_prologue(u, start, lookup, false);
     // Until it calls somebody or has a frame record, the link is the return address.
     if (start != 0 && !p.calls && !p.sets_frame_pointer && !p.is_irregular && p.depth >= 0) {
@@ -212,7 +196,7 @@ bool cunwind_arch_step_over_gap(cunwind_unwinder *u, struct cunwind_walk *w) {
   if (cunwind_match_call(u, return_address, &target) != FOLLOWS_A_CALL) return false;
   uint64_t start = called_function(u, return_address, lookup);
   bool is_exact = start != 0;
-  if (start == 0) start = nearest_start(u, lookup);
+  if (start == 0) start = cunwind_nearest_start(u, lookup);
   struct cunwind_prologue p = cunwind_decode_prologue(u, start, lookup, true);
   // Another function's record would leave out the one that it belongs to.
   if (start == 0 || !p.sets_frame_pointer || p.record_depth < 16) return false;

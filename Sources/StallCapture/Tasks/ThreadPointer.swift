@@ -1,5 +1,4 @@
 import CLinux
-import Glibc
 
 /// Finds the thread pointer of another thread of this process, by its structure in the C library.
 ///
@@ -7,7 +6,7 @@ import Glibc
 enum ThreadPointer {
   /// How far above a thread's outermost frame its structure is searched: thread-local variables lie between.
   private static let reach: UInt64 = 64 << 10
-  /// The C library aligns the structure so.
+  /// The C library aligns the thread pointer so.
   private static let alignment: UInt64 = 64
 
   /// The thread pointer of the thread, or nil if it is not found.
@@ -20,10 +19,10 @@ enum ThreadPointer {
       LockLayouts.isThreadStructure(address, in: process)
         && process.load(address &+ offset, as: UInt32.self) == UInt32(bitPattern: id)
     }
-    let distance = UInt64(clinux_thread_pointer()) &- UInt64(pthread_self())
+    let distance = LockLayouts.current.pointerDistance
     let main = UInt64(clinux_main_thread_pointer())
     if main != 0, isStructure(main &- distance) { return main }
-    var address = (outermostStackPointer &+ alignment - 1) & ~(alignment - 1)
+    var address = ((outermostStackPointer &+ distance &+ alignment - 1) & ~(alignment - 1)) &- distance
     for _ in 0..<reach / alignment {
       guard let word = process.load(address &+ offset, as: UInt32.self) else { return nil }
       if word == UInt32(bitPattern: id), isStructure(address) { return address &+ distance }

@@ -13,6 +13,8 @@ package struct LockLayouts: Sendable {
   let knowsReadWriteLock: Bool
   /// Where a thread's structure has the thread's id, if the structure can be told from other memory.
   package let threadID: UInt64?
+  /// How far above its structure a thread's pointer is, which the C library aligns to 64 bytes.
+  package let pointerDistance = UInt64(clinux_thread_pointer()) &- UInt64(pthread_self())
   /// A queue's label at 72, its target at 24, its state at 56.
   let knowsQueue: Bool
 
