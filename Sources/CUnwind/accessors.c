@@ -65,6 +65,11 @@ static int access_mem(unw_addr_space_t space, unw_word_t address, unw_word_t *va
   if (write) return -UNW_EREADONLYREG;
   cunwind_unwinder *u = argument;
   uint64_t word;
+  address = cunwind_data_address(address);
+#ifdef CUNWIND_NO_FRAME_POINTER
+  if (address - CUNWIND_NO_FRAME_POINTER + CUNWIND_NO_FRAME_POINTER_REACH < 2 * CUNWIND_NO_FRAME_POINTER_REACH)
+    u->wanted_frame_pointer = true;
+#endif
   if (u->loads_left == 0 || !cunwind_read_word(u, address, &word)) return -UNW_EINVAL;
   u->loads_left--;
   *value = word;
@@ -76,8 +81,14 @@ static int access_reg(unw_addr_space_t space, unw_regnum_t number, unw_word_t *v
   cunwind_unwinder *u = argument;
   if (write) return -UNW_EREADONLYREG;
   if (number < 0 || number >= CUNWIND_REGISTERS) return -UNW_EBADREG;
-  if ((u->known & 1u << number) == 0) {
+  if ((u->known & 1ull << number) == 0) {
+#ifdef CUNWIND_NO_FRAME_POINTER
+    if (number == CUNWIND_FRAME_POINTER) return *value = CUNWIND_NO_FRAME_POINTER, 0;
+#endif
     if (number == CUNWIND_FRAME_POINTER) u->wanted_frame_pointer = true;
+#ifdef CUNWIND_LINK
+    if (number == CUNWIND_LINK) u->wanted_link = true;
+#endif
     return -UNW_EBADREG;
   }
   *value = u->registers[number];

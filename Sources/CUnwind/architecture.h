@@ -13,9 +13,15 @@
 
 #include "cunwind_registers.h"
 
+// What a snapshot's `known` is if all registers are.
+#define CUNWIND_ALL_KNOWN ((1ull << CUNWIND_REGISTERS) - 1)
+
 #if defined(__x86_64__) && !defined(CUNWIND_UNKNOWN_ARCHITECTURE)
 #define CUNWIND_HAS_STACKS 1
 #include "x86_64/architecture.h"
+#elif defined(__aarch64__) && !defined(CUNWIND_UNKNOWN_ARCHITECTURE)
+#define CUNWIND_HAS_STACKS 1
+#include "aarch64/architecture.h"
 #else
 #define CUNWIND_HAS_STACKS 0
 #define CUNWIND_RED_ZONE 0u

@@ -146,7 +146,7 @@ static bool copy_sample(struct ring ring, uint64_t at, uint64_t end, bool was_in
     snapshot->registers[i] = registers[cunwind_perf_registers[i]];
     // Inside a system call the kernel may not know the preserved registers, and gives all ones.
     bool is_preserved = (CUNWIND_PRESERVED >> i & 1) != 0;
-    if (!was_in_kernel || !is_preserved || snapshot->registers[i] != ~0ull) snapshot->known |= 1u << i;
+    if (!was_in_kernel || !is_preserved || snapshot->registers[i] != ~0ull) snapshot->known |= 1ull << i;
   }
   ring_read(ring, at, cunwind_stack_copy, copied);
   snapshot->stack_address = snapshot->registers[CUNWIND_STACK_POINTER];

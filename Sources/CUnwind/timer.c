@@ -66,7 +66,7 @@ __attribute__((no_sanitize("address", "thread"))) static void copy_handler(int n
 
   cunwind_snapshot *snapshot = &cunwind_slot.snapshot;
   cunwind_arch_copy_registers(interrupted, snapshot->registers);
-  snapshot->known = (1u << CUNWIND_REGISTERS) - 1;
+  snapshot->known = CUNWIND_ALL_KNOWN;
   uint64_t sp = snapshot->registers[CUNWIND_STACK_POINTER], from = sp - CUNWIND_RED_ZONE;
   size_t length = copy_stack(from, sp, &interrupted->uc_stack);
   if (length <= CUNWIND_RED_ZONE) {

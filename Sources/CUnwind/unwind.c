@@ -22,12 +22,12 @@ void cunwind_add_frame(cunwind_unwinder *u, struct cunwind_walk *w, uint64_t ip,
 
 bool cunwind_begin_at(cunwind_unwinder *u, struct cunwind_walk *w, uint64_t ip, uint64_t sp) {
   uint64_t registers[CUNWIND_REGISTERS] = {0};
-  uint32_t known = 1u << CUNWIND_PROGRAM_COUNTER | 1u << CUNWIND_STACK_POINTER;
+  uint64_t known = 1ull << CUNWIND_PROGRAM_COUNTER | 1ull << CUNWIND_STACK_POINTER;
   for (int number = 0; number < CUNWIND_REGISTERS; number++) {
     unw_word_t value;
     if ((CUNWIND_PRESERVED >> number & 1) == 0 || libunwind.get_reg(&w->cursor, number, &value) != 0) continue;
     registers[number] = value;
-    known |= 1u << number;
+    known |= 1ull << number;
   }
   registers[CUNWIND_PROGRAM_COUNTER] = ip;
   registers[CUNWIND_STACK_POINTER] = sp;
@@ -43,7 +43,7 @@ bool cunwind_walk(cunwind_unwinder *u, struct cunwind_walk *w) {
       w->result.end = CUNWIND_END_LIMIT;
       return false;
     }
-    u->wanted_frame_pointer = false;
+    u->wanted_frame_pointer = u->wanted_link = false;
     u->guessed = false;
     u->loads_left = CUNWIND_STEP_LOADS;
     if (cunwind_arch_is_at_signal_return(u, w)) {
@@ -52,7 +52,7 @@ bool cunwind_walk(cunwind_unwinder *u, struct cunwind_walk *w) {
     }
     unw_cursor_t before = w->cursor;
     int step = libunwind.step(&w->cursor);
-    bool needs_frame_pointer = step < 0 && u->wanted_frame_pointer;
+    bool needs_register = step < 0 && (u->wanted_frame_pointer || u->wanted_link);
     if (u->guessed) {
       w->cursor = before;
       if (cunwind_arch_step_over_gap(u, w)) continue;
@@ -60,12 +60,15 @@ bool cunwind_walk(cunwind_unwinder *u, struct cunwind_walk *w) {
       w->cursor = before;
       step = libunwind.step(&w->cursor);
     }
-    if (needs_frame_pointer) w->cursor = before;
-    if (step < 0) return needs_frame_pointer;
+    if (needs_register) w->cursor = before;
+    if (step < 0) return needs_register;
     unw_word_t next_ip = 0, next_sp = 0;
     if (step > 0 && (libunwind.get_reg(&w->cursor, UNW_REG_IP, &next_ip) != 0 ||
                      libunwind.get_reg(&w->cursor, UNW_REG_SP, &next_sp) != 0))
       return false;
+    bool is_marked = next_ip != cunwind_code_address(next_ip) || next_sp != cunwind_data_address(next_sp);
+    next_ip = cunwind_code_address(next_ip);
+    next_sp = cunwind_data_address(next_sp);
     if (step == 0 || next_ip == 0) {
       // Without unwind information it means that there is no frame pointer to follow.
       if (!u->guessed) w->result.end = CUNWIND_END_OUTERMOST;
@@ -75,6 +78,8 @@ bool cunwind_walk(cunwind_unwinder *u, struct cunwind_walk *w) {
     // Callers lie further up (but vfork has its return address in a register): anything else is garbage, and
     // might go round for ever.
     if (next_sp < w->sp || (next_sp == w->sp && next_ip == w->ip)) return false;
+    // libunwind would look for a function at the marked address.
+    if (is_marked && !cunwind_begin_at(u, w, next_ip - 1, next_sp)) return false;
     // The kernel has made a handler return there, and nothing was called in front of it.
     cunwind_add_frame(u, w, next_ip, next_sp, !cunwind_arch_is_signal_return(u, next_ip));
     w->ip = next_ip;
@@ -96,12 +101,12 @@ cunwind_backtrace cunwind_unwind(cunwind_unwinder *u, const cunwind_snapshot *sn
   w.ip = u->registers[CUNWIND_PROGRAM_COUNTER];
   w.sp = w.entered = u->registers[CUNWIND_STACK_POINTER];
   cunwind_add_frame(u, &w, w.ip, w.sp, false);
-  cunwind_arch_keep_popped(u);
+  cunwind_arch_begin(u, &w);
   if (cunwind_walk(u, &w)) cunwind_arch_walk_with_frame_pointer(u, &w);
   // A linkage table's entry is no function: the caller is about to call.
   if (w.result.count > 1 && frames[1].is_return_address && cunwind_arch_is_in_linkage_table(u, frames[0].address))
     memmove(frames, frames + 1, --w.result.count * sizeof *frames);
-  size_t left_out = cunwind_arch_count_cancellable(frames, w.result.count);
+  size_t left_out = cunwind_arch_count_cancellable(u, frames, w.result.count);
   w.result.count -= left_out;
   memmove(frames, frames + left_out, w.result.count * sizeof *frames);
   w.result.read_live = u->read_live;

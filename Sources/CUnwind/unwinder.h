@@ -22,8 +22,9 @@ struct cunwind_unwinder {
   const cunwind_snapshot *snapshot;
   // The registers of the frame that the cursor starts from.
   uint64_t registers[CUNWIND_REGISTERS];
-  uint32_t known;
-  bool wanted_frame_pointer;
+  uint64_t known;
+  // Registers that the last step has asked for, and that nobody knows.
+  bool wanted_frame_pointer, wanted_link;
   bool guessed;
   bool read_live;
   // What the innermost function has just popped lay at `popped_end` - 8, - 16 and so on.
@@ -72,14 +73,14 @@ bool cunwind_has_unwind_information(cunwind_unwinder *u, uint64_t address);
 void cunwind_add_frame(cunwind_unwinder *u, struct cunwind_walk *w, uint64_t ip, uint64_t sp, bool is_return_address);
 // Restarts the cursor at `ip` and `sp`. What inner frames have saved of the preserved registers stays known.
 bool cunwind_begin_at(cunwind_unwinder *u, struct cunwind_walk *w, uint64_t ip, uint64_t sp);
-// Unwinds until the end, or until a frame needs a frame pointer that nobody knows: then true, with the cursor at that
+// Unwinds until the end, or until a frame needs a frame pointer or a link that nobody knows: then true, with the cursor at that
 // frame.
 bool cunwind_walk(cunwind_unwinder *u, struct cunwind_walk *w);
 
 // -- What each architecture implements for unwinding
 
-// Keeps the words that the innermost function has just popped.
-void cunwind_arch_keep_popped(cunwind_unwinder *u);
+// Does what the innermost frame needs at the beginning or at the end of its function, where the tables may be wrong.
+void cunwind_arch_begin(cunwind_unwinder *u, struct cunwind_walk *w);
 // Whether a signal's handler returns to `address`.
 bool cunwind_arch_is_signal_return(cunwind_unwinder *u, uint64_t address);
 // Whether the cursor stands where the kernel's frame of a signal lies at the stack pointer: before the call, or at it.
@@ -88,12 +89,12 @@ bool cunwind_arch_is_at_signal_return(cunwind_unwinder *u, const struct cunwind_
 bool cunwind_arch_step_over_signal(cunwind_unwinder *u, struct cunwind_walk *w);
 // Steps over a function in a module that has no unwind information for it.
 bool cunwind_arch_step_over_gap(cunwind_unwinder *u, struct cunwind_walk *w);
-// Goes on from a frame that needs a frame pointer, with the first value that leads to the outermost frame.
+// Goes on from a frame that needs a register that nobody knows, with the first value that leads to the outermost frame.
 void cunwind_arch_walk_with_frame_pointer(cunwind_unwinder *u, struct cunwind_walk *w);
 // Finds out by which functions the C library makes cancellable system calls. It takes the loader's lock.
 void cunwind_arch_learn_cancellable(void);
 // How many of the innermost frames are those functions, which have no names.
-size_t cunwind_arch_count_cancellable(const cunwind_frame *frames, size_t count);
+size_t cunwind_arch_count_cancellable(cunwind_unwinder *u, cunwind_frame *frames, size_t count);
 // Whether `ip` lies in a procedure linkage table: on its way from a call to the function that is called.
 bool cunwind_arch_is_in_linkage_table(cunwind_unwinder *u, uint64_t ip);
 

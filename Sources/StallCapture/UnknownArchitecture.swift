@@ -1,4 +1,4 @@
-#if !arch(x86_64)
+#if !arch(x86_64) && !arch(arm64)
 import CUnwind
 
 // An architecture without a folder: no system call has a name, and a cause that hangs on it is unknown.

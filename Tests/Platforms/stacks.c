@@ -137,7 +137,7 @@ static int capture(cunwind_unwinder *unwinder, const struct job *job) {
   if (!cunwind_snapshot_claim() || !cunwind_snapshot_read(sp, 0, &snapshot)) return puts("no snapshot"), 1;
   snapshot.registers[CUNWIND_STACK_POINTER] = sp;
   snapshot.registers[CUNWIND_PROGRAM_COUNTER] = pc;
-  snapshot.known = 1u << CUNWIND_STACK_POINTER | 1u << CUNWIND_PROGRAM_COUNTER;
+  snapshot.known = 1ull << CUNWIND_STACK_POINTER | 1ull << CUNWIND_PROGRAM_COUNTER;
   cunwind_backtrace trace = cunwind_unwind(unwinder, &snapshot, frames, 256);
   cunwind_snapshot_release();
   read_call(later);

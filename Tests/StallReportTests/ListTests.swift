@@ -149,11 +149,11 @@ struct ListTests {
   func filesOfTheArchitecture() throws {
     let sources = Repository.file("Sources")
     let files = try FileManager.default.subpathsOfDirectory(atPath: sources.path).filter { file in
-      guard ["swift", "c", "h"].contains((file as NSString).pathExtension), !file.contains("x86_64/") else {
+      guard ["swift", "c", "h"].contains((file as NSString).pathExtension), !file.contains(/(x86_64|aarch64)\//) else {
         return false
       }
       // A file without a condition has the mark in a comment.
-      return try text("Sources/\(file)").contains(/__x86_64__|arch\(x86_64\)|"x86_64"|\(layout of x86_64\)/)
+      return try text("Sources/\(file)").contains(/__(x86_64|aarch64)__|arch\((x86_64|arm64)\)|"x86_64"|\(layout of x86_64\)/)
     }
     let page = try text("Documentation/Internals/Limits.md")
     let listed = page.matches(of: /^- `Sources\/([^`]+)`/.anchorsMatchLineEndings()).map { String($0.1) }

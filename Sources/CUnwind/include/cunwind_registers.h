@@ -10,6 +10,15 @@
 #define CUNWIND_PROGRAM_COUNTER 16
 // Where Swift passes the context of an asynchronous function: R14.
 #define CUNWIND_CONTEXT 14
+#elif defined(__aarch64__)
+// DWARF for the Arm 64-bit Architecture, 4.1; the program counter has libunwind's number.
+#define CUNWIND_REGISTERS 33
+#define CUNWIND_FRAME_POINTER 29
+#define CUNWIND_LINK 30
+#define CUNWIND_STACK_POINTER 31
+#define CUNWIND_PROGRAM_COUNTER 32
+// X22.
+#define CUNWIND_CONTEXT 22
 #else
 // No stacks on this architecture: the numbers only make the rest compile.
 #define CUNWIND_REGISTERS 3

@@ -16,8 +16,7 @@
 typedef struct cunwind_snapshot {
   uint64_t registers[CUNWIND_REGISTERS];
   /// Bit n: register n is known.
-  uint32_t known;
-  uint32_t reserved;
+  uint64_t known;
   /// Address of the first byte in `stack`, and how many follow.
   uint64_t stack_address;
   uint64_t stack_length;

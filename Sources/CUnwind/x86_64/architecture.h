@@ -21,6 +21,10 @@ static const int cunwind_perf_registers[CUNWIND_REGISTERS] = {
     PERF_REG_X86_BP,  PERF_REG_X86_SP,  PERF_REG_X86_R8,  PERF_REG_X86_R9,  PERF_REG_X86_R10, PERF_REG_X86_R11,
     PERF_REG_X86_R12, PERF_REG_X86_R13, PERF_REG_X86_R14, PERF_REG_X86_R15, PERF_REG_X86_IP};
 
+// Addresses of code and of data are in registers and memory as they are.
+static inline uint64_t cunwind_code_address(uint64_t value) { return value; }
+static inline uint64_t cunwind_data_address(uint64_t value) { return value; }
+
 // A system call that leaves errno alone. Returns a negative errno value if it fails.
 static inline long cunwind_raw_call(long number, long a, long b, long c, long d, long e, long f) {
   register long r10 __asm__("r10") = d;

@@ -61,7 +61,8 @@ void cunwind_arch_learn_cancellable(void) {
   cunwind_cancellable = learnt;
 }
 
-size_t cunwind_arch_count_cancellable(const cunwind_frame *frames, size_t count) {
+size_t cunwind_arch_count_cancellable(cunwind_unwinder *u, cunwind_frame *frames, size_t count) {
+  (void)u;
   const struct cunwind_cancellable *known = &cunwind_cancellable;
   size_t left_out = 0;
   while (known->inner != 0 && left_out + 1 < count) {

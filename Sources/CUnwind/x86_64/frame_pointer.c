@@ -101,7 +101,7 @@ void cunwind_arch_walk_with_frame_pointer(cunwind_unwinder *u, struct cunwind_wa
   // The stopped cursor knows where registers are, and some are here.
   uint64_t registers[CUNWIND_REGISTERS];
   memcpy(registers, u->registers, sizeof registers);
-  const uint32_t known = u->known;
+  const uint64_t known = u->known;
   for (unsigned tried = 0; tried <= CANDIDATES; tried++) {
     // In the end the first has to do, whatever it leads to.
     bool is_last = tried == CANDIDATES || !next_candidate(u, &search, &candidate);
@@ -115,7 +115,7 @@ void cunwind_arch_walk_with_frame_pointer(cunwind_unwinder *u, struct cunwind_wa
     w->result.approximate |= approximate;
     if (!cunwind_begin_at(u, w, lookup, w->sp)) return;
     u->registers[CUNWIND_FRAME_POINTER] = candidate;
-    u->known |= 1u << CUNWIND_FRAME_POINTER;
+    u->known |= 1ull << CUNWIND_FRAME_POINTER;
     if (libunwind.init_remote(&w->cursor, u->space, u) != 0) return;
     cunwind_walk(u, w);
     if (is_last || w->result.end != CUNWIND_END_LOST) return;

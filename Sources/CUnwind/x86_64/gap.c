@@ -87,7 +87,7 @@ bool cunwind_arch_step_over_gap(cunwind_unwinder *u, struct cunwind_walk *w) {
     if (!cunwind_read_word(u, at - 8 * (i + 1), &value)) continue;
     u->registers[saves.registers[i]] = value;
     // What is not preserved across calls is of no use to the caller.
-    if (CUNWIND_PRESERVED >> saves.registers[i] & 1) u->known |= 1u << saves.registers[i];
+    if (CUNWIND_PRESERVED >> saves.registers[i] & 1) u->known |= 1ull << saves.registers[i];
   }
   if (libunwind.init_remote(&w->cursor, u->space, u) != 0) return false;
   cunwind_add_frame(u, w, caller, at + 8, true);
@@ -116,7 +116,8 @@ bool cunwind_arch_is_in_linkage_table(cunwind_unwinder *u, uint64_t ip) {
 
 // GCC's tables say of an epilogue that the registers still lie in memory, below the stack pointer. A perf sample has
 // nothing from there, and the thread has written over it since.
-void cunwind_arch_keep_popped(cunwind_unwinder *u) {
+void cunwind_arch_begin(cunwind_unwinder *u, struct cunwind_walk *w) {
+  (void)w;
   unsigned char code[2 * CUNWIND_POPS_MAX], registers[CUNWIND_POPS_MAX];
   u->popped_end = u->registers[CUNWIND_STACK_POINTER];
   u->popped_count = 0;

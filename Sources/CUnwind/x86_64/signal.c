@@ -35,7 +35,7 @@ bool cunwind_arch_step_over_signal(cunwind_unwinder *u, struct cunwind_walk *w) 
   bool is_further_up = registers[CUNWIND_STACK_POINTER] > w->sp;
   if (!is_further_up && registers[CUNWIND_STACK_POINTER] >= w->entered) return false;
   memcpy(u->registers, registers, sizeof registers);
-  u->known = (1u << CUNWIND_REGISTERS) - 1;
+  u->known = CUNWIND_ALL_KNOWN;
   if (libunwind.init_remote(&w->cursor, u->space, u) != 0) return false;
   w->ip = registers[CUNWIND_PROGRAM_COUNTER];
   w->sp = registers[CUNWIND_STACK_POINTER];

@@ -279,6 +279,6 @@ extension cunwind_snapshot {
   /// Sets a register by its DWARF number, and marks it known.
   mutating func setRegister(_ number: Int, _ value: UInt64) {
     withUnsafeMutableBytes(of: &registers) { $0.storeBytes(of: value, toByteOffset: number * 8, as: UInt64.self) }
-    known |= 1 << UInt32(number)
+    known |= 1 << UInt64(number)
   }
 }

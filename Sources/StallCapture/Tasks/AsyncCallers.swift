@@ -154,7 +154,7 @@ struct AsyncCallerSearch {
     guard isRunning else { return true }
     let isInRegister = withUnsafeBytes(of: snapshot.registers) { bytes in
       bytes.bindMemory(to: UInt64.self).indices.contains { number in
-        snapshot.known >> UInt32(number) & 1 == 1 && bytes.load(fromByteOffset: 8 * number, as: UInt64.self) == word
+        snapshot.known >> UInt64(number) & 1 == 1 && bytes.load(fromByteOffset: 8 * number, as: UInt64.self) == word
       }
     }
     if isInRegister { return true }

@@ -1,24 +1,33 @@
 /// The words of the calling thread's thread-local variables.
 ///
-/// The variables of modules that were loaded when the process started lie below the thread pointer (layout of x86_64); elsewhere none is found.
+/// The variables of modules that were loaded when the process started lie above the thread pointer on aarch64, and below it elsewhere.
 enum ThreadLocalWords {
   /// How far from the thread pointer words are searched.
-  private static let reach: UInt64 = 64 << 10
+  private static let reach = 64 << 10
   private static let pageSize = 4096
 
   /// The words that `isWanted`, with their distances from the thread pointer, up to the first page that cannot be read.
   static func all(_ base: UInt64, isWanted: (UInt64) -> Bool) -> [(offset: Int64, word: UInt64)] {
     var found: [(Int64, UInt64)] = []
     withUnsafeTemporaryAllocation(byteCount: pageSize, alignment: 8) { page in
-      var end = base
-      while base - end < reach {
+      var edge = base
+      var length = 0
+      while length < reach {
+        #if arch(arm64)
+        let start = edge
+        let end = (start | UInt64(pageSize - 1)) + 1
+        edge = end
+        #else
+        let end = edge
         let start = (end - 1) & ~UInt64(pageSize - 1)
+        edge = start
+        #endif
         let part = UnsafeMutableRawBufferPointer(rebasing: page[..<Int(end - start)])
         guard OwnProcess().read(start, into: part) == part.count else { return }
         for (index, word) in part.bindMemory(to: UInt64.self).enumerated() where isWanted(word) {
           found.append((Int64(bitPattern: start &+ 8 * UInt64(index) &- base), word))
         }
-        end = start
+        length += part.count
       }
     }
     return found

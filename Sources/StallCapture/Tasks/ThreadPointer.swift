@@ -1,12 +1,12 @@
 import CLinux
 
-/// Finds the thread pointer of another thread of this process: the address of its structure in the C library.
+/// Finds the thread pointer of another thread of this process, by its structure in the C library.
 ///
-/// The thread pointer is the structure's beginning, which points to itself (layout of x86_64); elsewhere it is not found.
+/// The thread pointer is the structure's beginning or its end; which it is, the calling thread's own tells.
 enum ThreadPointer {
   /// How far above a thread's outermost frame its structure is searched: thread-local variables lie between.
   private static let reach: UInt64 = 64 << 10
-  /// The C library aligns the structure so.
+  /// The C library aligns the thread pointer so.
   private static let alignment: UInt64 = 64
 
   /// The thread pointer of the thread, or nil if it is not found.
@@ -19,12 +19,13 @@ enum ThreadPointer {
       LockLayouts.isThreadStructure(address, in: process)
         && process.load(address &+ offset, as: UInt32.self) == UInt32(bitPattern: id)
     }
+    let distance = LockLayouts.current.pointerDistance
     let main = UInt64(clinux_main_thread_pointer())
-    if main != 0, isStructure(main) { return main }
-    var address = (outermostStackPointer &+ alignment - 1) & ~(alignment - 1)
+    if main != 0, isStructure(main &- distance) { return main }
+    var address = ((outermostStackPointer &+ distance &+ alignment - 1) & ~(alignment - 1)) &- distance
     for _ in 0..<reach / alignment {
-      guard let first = process.load(address, as: UInt64.self) else { return nil }
-      if first == address, isStructure(address) { return address }
+      guard let word = process.load(address &+ offset, as: UInt32.self) else { return nil }
+      if word == UInt32(bitPattern: id), isStructure(address) { return address &+ distance }
       address += alignment
     }
     return nil

@@ -5,14 +5,16 @@ import Glibc
 ///
 /// The offsets are those of glibc 2.36 (sysdeps/nptl/bits/struct_mutex.h and struct_rwlock.h, nptl/descr.h) and of libdispatch 6. The check
 /// takes locks of its own and looks for its thread's id in them. No holder is named of locks whose layout it does not find. The lock of a
-/// standard stream and a join need no check of their own: each use finds a thread's structure, which points to itself.
+/// standard stream and a join need no check of their own: each use finds a thread's structure, which pointers lead back to.
 package struct LockLayouts: Sendable {
   /// A mutex's owner at 8, its users at 12 and its kind at 16.
   let knowsMutex: Bool
   /// A read-write lock's writer at 24.
   let knowsReadWriteLock: Bool
-  /// Where a thread's structure has the thread's id, if its first and third word point to itself.
+  /// Where a thread's structure has the thread's id, if the structure can be told from other memory.
   package let threadID: UInt64?
+  /// How far above its structure a thread's pointer is, which the C library aligns to 64 bytes.
+  package let pointerDistance = UInt64(clinux_thread_pointer()) &- UInt64(pthread_self())
   /// A queue's label at 72, its target at 24, its state at 56.
   let knowsQueue: Bool
 
@@ -68,13 +70,25 @@ package struct LockLayouts: Sendable {
   }
 
   private static func findThreadID(_ id: UInt32) -> UInt64? {
-    let own = UInt64(clinux_thread_pointer())
+    let own = UInt64(pthread_self())
     guard isThreadStructure(own, in: OwnProcess()) else { return nil }
     return stride(from: UInt64(24), to: 1600, by: 4).first {
       OwnProcess().load(own &+ $0, as: UInt32.self) == id
     }
   }
 
+  #if arch(arm64)
+  /// Whether a thread's structure lies at the address.
+  ///
+  /// Behind 24 words it has its place in the C library's list of threads (`list_t`), and its neighbours lead back to it.
+  static func isThreadStructure(_ address: UInt64, in process: any ProcessAccess) -> Bool {
+    let list = address &+ 24 * 8
+    guard address % 8 == 0, let (next, previous) = process.load(list, as: (UInt64, UInt64).self), next != list else {
+      return false
+    }
+    return process.load(next &+ 8, as: UInt64.self) == list && process.load(previous, as: UInt64.self) == list
+  }
+  #else
   /// Whether a thread's structure lies at the address (layout of x86_64).
   ///
   /// `tcb` and `self` of glibc's lead back to it (System V ABI, AMD64 supplement, thread-local storage).
@@ -84,4 +98,5 @@ package struct LockLayouts: Sendable {
     }
     return head.0 == address && head.2 == address
   }
+  #endif
 }

@@ -96,13 +96,13 @@ struct LockSearch {
 
   /// Since glibc 2.43 pthread_join(3) waits on a state word of the thread's structure instead.
   ///
-  /// Of the words there only this one is a futex that is not private, because the kernel wakes its waiters. The structure is
-  /// aligned to 64 bytes.
+  /// Of the words there only this one is a futex that is not private, because the kernel wakes its waiters.
   private func joinedByState() -> Candidate? {
     guard !futex.isPrivate, let offset = layouts.threadID,
       process.load(futex.address, as: UInt32.self) == futex.value
     else { return nil }
-    let nearest = futex.address & ~63
+    let distance = layouts.pointerDistance
+    let nearest = ((futex.address &+ distance) & ~63) &- distance
     for structure in stride(from: nearest, through: nearest &- min(nearest, 2048), by: -64)
     where isThreadStructure(structure) {
       guard let id = process.load(structure &+ offset, as: UInt32.self), id != UInt32(bitPattern: waiter) else {

@@ -6,7 +6,7 @@ package struct SystemCall {
   package enum Name: String {
     case read, write, open, close, stat, lstat, poll, ioctl, pread64, pwrite64, readv, writev, select, msync,
       pause, nanosleep, sendfile, connect, accept, sendto, recvfrom, sendmsg, recvmsg, vfork, wait4, semop,
-      msgsnd, msgrcv, fcntl, flock, fsync, fdatasync, truncate, ftruncate, getdents, rename, mkdir, rmdir,
+      msgsnd, msgrcv, fcntl, flock, fsync, fdatasync, truncate, ftruncate, getdents, rename, mkdir, mkdirat, rmdir,
       unlink, sync, futex, getdents64, semtimedop, waitid, openat, newfstatat, unlinkat, renameat, pselect6,
       ppoll, splice, fallocate, accept4, preadv, pwritev, recvmmsg, syncfs, sendmmsg, renameat2, statx,
       openat2
@@ -92,6 +92,7 @@ package struct SystemCall {
     .getdents: Entry(cause: .io, first: .descriptor),
     .rename: Entry(cause: .io, first: .path),
     .mkdir: Entry(cause: .io, first: .path),
+    .mkdirat: Entry(cause: .io, first: .pathAt),
     .rmdir: Entry(cause: .io, first: .path),
     .unlink: Entry(cause: .io, first: .path),
     .rtSigtimedwait: Entry(cause: .unknown),

@@ -54,6 +54,7 @@ enum SystemCallNumbers {
     243: .mqTimedreceive,
     247: .waitid,
     257: .openat,
+    258: .mkdirat,
     262: .newfstatat,
     263: .unlinkat,
     264: .renameat,

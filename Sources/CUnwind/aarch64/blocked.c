@@ -1,0 +1,247 @@
+// The link and the frame pointer of a blocked thread: procfs gives neither, so they are found on the stack.
+//
+// A thread blocks in a function that calls the kernel and nothing else, and keeps its return address in X30 alone. Its
+// caller keeps one on the stack: that follows a call to the caller, which names it. It is the caller if it has a call to
+// the function that blocks, and if at that call its return address lies exactly there by its unwind table.
+#define _GNU_SOURCE
+#include <string.h>
+
+#include "../architecture.h"
+
+#if CUNWIND_HAS_STACKS && defined(__aarch64__)
+
+#include "../modules.h"
+#include "../unwinder.h"
+#include "callers.h"
+#include "code.h"
+
+// Words of a frame that are searched: 64 KiB.
+#define SCAN_LIMIT 8192u
+// Bytes of a function's code that are searched for calls.
+#define CODE_LIMIT (64u << 10)
+// Values that are tried before the first one has to do.
+#define CANDIDATES 16u
+
+static bool find_function(cunwind_unwinder *u, uint64_t address, uint64_t *start, uint64_t *end) {
+  unw_proc_info_t procedure;
+  memset(&procedure, 0, sizeof procedure);
+  u->loads_left = CUNWIND_STEP_LOADS;
+  bool guessed = u->guessed;
+  bool is_found = cunwind_find_proc_info(u->space, address, &procedure, 0, u) >= 0;
+  u->guessed = guessed;
+  if (!is_found) return false;
+  *start = procedure.start_ip;
+  *end = procedure.end_ip - procedure.start_ip < CODE_LIMIT ? procedure.end_ip : procedure.start_ip + CODE_LIMIT;
+  return address >= *start && address < *end;
+}
+
+// Whether a call to `target` runs `function` in the end: itself, or by a jump as its last action.
+static bool leads_to(cunwind_unwinder *u, uint64_t target, uint64_t function) {
+  uint64_t start, end;
+  target = cunwind_resolve_target(u, target);
+  if (target == function) return true;
+  if (!find_function(u, target, &start, &end) || start != target) return false;
+  if (end - start > 4096) end = start + 4096;
+  for (uint64_t at = start; at < end; at += 4) {
+    uint32_t code;
+    if (!cunwind_read_instruction(u, at, &code)) break;
+    uint64_t jump = cunwind_branch_target(code, at);
+    if (jump != 0 && (jump < start || jump >= end) && cunwind_resolve_target(u, jump) == function) return true;
+  }
+  return false;
+}
+
+// A frame that the cursor can be put to: its address, and what its registers are.
+struct place {
+  uint64_t ip, sp, frame_pointer;
+};
+
+static bool begin(cunwind_unwinder *u, unw_cursor_t *cursor, struct place place, uint64_t link) {
+  u->registers[CUNWIND_PROGRAM_COUNTER] = place.ip;
+  u->registers[CUNWIND_STACK_POINTER] = place.sp;
+  u->registers[CUNWIND_FRAME_POINTER] = place.frame_pointer;
+  u->registers[CUNWIND_LINK] = link;
+  u->known = 1ull << CUNWIND_PROGRAM_COUNTER | 1ull << CUNWIND_STACK_POINTER;
+  if (place.frame_pointer != CUNWIND_NO_FRAME_POINTER) u->known |= 1ull << CUNWIND_FRAME_POINTER;
+  if (link != 0) u->known |= 1ull << CUNWIND_LINK;
+  u->loads_left = CUNWIND_STEP_LOADS;
+  u->wanted_frame_pointer = u->wanted_link = u->guessed = false;
+  return libunwind.init_remote(cursor, u->space, u) == 0;
+}
+
+// Where the unwind table leads from a place.
+static bool step_from(cunwind_unwinder *u, struct place place, uint64_t link, uint64_t *ip, uint64_t *sp) {
+  unw_cursor_t cursor;
+  unw_word_t next_ip = 0, next_sp = 0;
+  if (!begin(u, &cursor, place, link)) return false;
+  // 0, as at the outermost frame, is a step, too: the caller's frame pointer may be 0.
+  if (libunwind.step(&cursor) < 0 || u->guessed || libunwind.get_reg(&cursor, UNW_REG_IP, &next_ip) != 0 ||
+      libunwind.get_reg(&cursor, UNW_REG_SP, &next_sp) != 0)
+    return false;
+  *ip = cunwind_code_address(next_ip);
+  *sp = cunwind_data_address(next_sp);
+  return true;
+}
+
+// What the search for the blocked function's caller knows and has found.
+struct search {
+  cunwind_unwinder *unwinder;
+  // The function that blocks, and where its caller's stack pointer is.
+  uint64_t function, sp;
+  struct place place;
+  // The function that has the place, 0 if none was found, and whether another function has one as well.
+  uint64_t caller;
+  bool is_ambiguous;
+  // Whether another place fits as well, or the place does not follow from the code alone.
+  bool is_approximate;
+};
+
+// Looks for the call in the caller that begins at `start`, whose return address lies at `slot`.
+static bool find_call(cunwind_unwinder *u, struct search *search, uint64_t slot, uint64_t return_address,
+                      uint64_t start, uint64_t end) {
+  struct cunwind_prologue prologue = cunwind_decode_prologue(u, start, end, true);
+  struct place place = {.sp = search->sp, .frame_pointer = CUNWIND_NO_FRAME_POINTER};
+  bool follows_from_code = prologue.sets_frame_pointer && !prologue.is_irregular;
+  if (prologue.sets_frame_pointer)
+    place.frame_pointer = follows_from_code ? search->sp + (uint64_t)(prologue.depth - prologue.record_depth) : slot - 8;
+  unsigned found = 0;
+  for (uint64_t at = start; at < end && found < 2; at += 4) {
+    uint32_t code;
+    uint64_t ip, sp;
+    if (!cunwind_read_instruction(u, at, &code)) break;
+    if (!cunwind_is_call(code)) continue;
+    uint64_t target = at + (uint64_t)((int64_t)((uint64_t)code << 38) >> 36);
+    if (!leads_to(u, target, search->function)) continue;
+    // Inside of the call, as a function that does not return may end with it.
+    place.ip = at + 3;
+    if (!step_from(u, place, 0, &ip, &sp) || ip != return_address || sp < slot + 8) continue;
+    if (found++ == 0) search->place = place;
+  }
+  search->is_approximate = found > 1 || (prologue.sets_frame_pointer && !follows_from_code);
+  return found > 0;
+}
+
+// Whether `call` could be the one that has led to the blocked function, in a function that was called through a pointer:
+// by its table or its code the return address lies where one is.
+static bool is_possible_call(void *argument, uint64_t call) {
+  struct search *search = argument;
+  cunwind_unwinder *u = search->unwinder;
+  uint64_t start, end, ip, sp, target;
+  struct place place = {call + 3, search->sp, CUNWIND_NO_FRAME_POINTER};
+  bool has_table = find_function(u, call, &start, &end);
+  if (!has_table) start = cunwind_nearest_start(u, call);
+  if (start == 0) return true;
+  struct cunwind_prologue prologue = cunwind_decode_prologue(u, start, call, true);
+  if (prologue.sets_frame_pointer && !prologue.is_irregular)
+    place.frame_pointer = search->sp + (uint64_t)(prologue.depth - prologue.record_depth);
+  if (has_table) {
+    if (!step_from(u, place, 0, &ip, &sp) || sp < search->sp) return true;
+  } else if (place.frame_pointer == CUNWIND_NO_FRAME_POINTER || !cunwind_read_word(u, place.frame_pointer + 8, &ip)) {
+    return true;
+  }
+  if (cunwind_match_call(u, cunwind_code_address(ip), &target) == NO_MATCH) return true;
+  if (target != 0 && !leads_to(u, target, start)) return true;
+  if (search->caller == start) search->is_approximate = true;
+  if (search->caller != 0 && search->caller != start) search->is_ambiguous = true;
+  if (search->caller == 0) search->place = place, search->caller = start;
+  return !search->is_ambiguous;
+}
+
+// Goes on at the place that was found.
+static void walk_from(cunwind_unwinder *u, struct cunwind_walk *w, const struct search *search) {
+  if (!begin(u, &w->cursor, search->place, 0)) return;
+  w->ip = search->place.ip + 1;
+  w->sp = search->sp;
+  w->result.approximate |= search->is_approximate;
+  cunwind_add_frame(u, w, w->ip, w->sp, true);
+  if (cunwind_walk(u, w)) cunwind_arch_walk_with_frame_pointer(u, w);
+}
+
+// Goes on from a function that keeps its return address in X30 alone.
+static void walk_to_caller(cunwind_unwinder *u, struct cunwind_walk *w) {
+  struct search search;
+  struct place innermost = {w->ip, w->sp, CUNWIND_NO_FRAME_POINTER};
+  uint64_t ip, end;
+  memset(&search, 0, sizeof search);
+  search.unwinder = u;
+  if (!find_function(u, w->ip, &search.function, &end)) return;
+  // With any link the table says where the caller's stack pointer is.
+  if (!step_from(u, innermost, search.function, &ip, &search.sp) || ip != search.function) return;
+  for (uint64_t i = 0; i < SCAN_LIMIT; i++) {
+    uint64_t slot = search.sp + 8 * i, word, target, start;
+    if (!cunwind_in_copy(u->snapshot, slot, 8) || !cunwind_read_word(u, slot, &word)) break;
+    word = cunwind_code_address(word);
+    if (cunwind_match_call(u, word, &target) != FOLLOWS_A_CALL || target == 0) continue;
+    target = cunwind_resolve_target(u, target);
+    if (!find_function(u, target, &start, &end) || start != target) continue;
+    if (!find_call(u, &search, slot, word, start, end)) continue;
+    return walk_from(u, w, &search);
+  }
+  // Its caller was called through a pointer, and no call names it. It is the only one of all that call the function for
+  // which the stack is as its table says, if that leads to the outermost frame.
+  search.is_approximate = false;
+  if (!cunwind_each_call(u, search.function, is_possible_call, &search) || search.caller == 0 || search.is_ambiguous) return;
+  const struct cunwind_walk stopped = *w;
+  walk_from(u, w, &search);
+  if (w->result.end == CUNWIND_END_LOST) *w = stopped;
+}
+
+// Whether a frame record of the function that begins at `function` could lie at `candidate`.
+static enum cunwind_match match_record(cunwind_unwinder *u, uint64_t candidate, uint64_t function) {
+  uint64_t return_address, target;
+  if (!cunwind_read_word(u, candidate + 8, &return_address)) return NO_MATCH;
+  enum cunwind_match match = cunwind_match_call(u, cunwind_code_address(return_address), &target);
+  bool is_same = match == FOLLOWS_A_CALL && target != 0 && cunwind_resolve_target(u, target) == function;
+  return is_same ? CALLED_THIS_FUNCTION : match;
+}
+
+static bool links_upwards(cunwind_unwinder *u, uint64_t candidate) {
+  uint64_t saved;
+  if (!cunwind_read_word(u, candidate, &saved)) return false;
+  saved = cunwind_data_address(saved);
+  return saved > candidate && saved - u->snapshot->stack_address < u->snapshot->stack_length + (1u << 20);
+}
+
+// Goes on from a frame that needs the frame pointer: where the prologue has put it, or else where a frame record is.
+static void walk_with_record(cunwind_unwinder *u, struct cunwind_walk *w) {
+  const struct cunwind_walk stopped = *w;
+  uint64_t registers[CUNWIND_REGISTERS], start, end, lookup = cunwind_lookup_address(w);
+  const uint64_t known = u->known;
+  if (!find_function(u, lookup, &start, &end)) return;
+  struct cunwind_prologue prologue = cunwind_decode_prologue(u, start, lookup, true);
+  bool has_place = prologue.sets_frame_pointer && !prologue.is_irregular;
+  uint64_t begins = w->sp + (has_place ? (uint64_t)(prologue.depth - prologue.record_depth) : 0), first = 0;
+  memcpy(registers, u->registers, sizeof registers);
+  unsigned tried = 0;
+  for (unsigned stage = 0; stage < 4 && tried < CANDIDATES; stage++) {
+    // At its place; above it, by a call to this very function; by any call. In the end the first has to do.
+    for (uint64_t i = 0; i < (stage == 0 || stage == 3 ? 1 : SCAN_LIMIT) && tried < CANDIDATES; i++) {
+      uint64_t candidate = stage == 3 ? first : begins + 8 * i;
+      if (candidate == 0 || (stage == 0 && !has_place) || !cunwind_in_copy(u->snapshot, candidate, 16)) break;
+      enum cunwind_match match = match_record(u, candidate, start);
+      if (match == NO_MATCH || (stage == 1 && match != CALLED_THIS_FUNCTION)) continue;
+      if (stage == 2 && !links_upwards(u, candidate)) continue;
+      if (first == 0) first = candidate;
+      tried++;
+      *w = stopped;
+      memcpy(u->registers, registers, sizeof registers);
+      u->known = known;
+      w->result.approximate |= candidate != begins || !has_place;
+      if (!cunwind_begin_at(u, w, lookup, w->sp)) return;
+      u->registers[CUNWIND_FRAME_POINTER] = candidate;
+      u->known |= 1ull << CUNWIND_FRAME_POINTER;
+      if (libunwind.init_remote(&w->cursor, u->space, u) != 0) return;
+      cunwind_walk(u, w);
+      if (stage == 3 || w->result.end != CUNWIND_END_LOST) return;
+    }
+  }
+}
+
+void cunwind_arch_walk_with_frame_pointer(cunwind_unwinder *u, struct cunwind_walk *w) {
+  if (u->wanted_frame_pointer)
+    walk_with_record(u, w);
+  else if (w->result.count == 1)
+    walk_to_caller(u, w);
+}
+
+#endif

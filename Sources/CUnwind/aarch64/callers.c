@@ -1,0 +1,147 @@
+// The calls of a function: in its own module directly, in others through the entry of a linkage table.
+#define _GNU_SOURCE
+#include "callers.h"
+
+#include <elf.h>
+#include <link.h>
+#include <string.h>
+
+#if CUNWIND_HAS_STACKS && defined(__aarch64__)
+
+#include "../modules.h"
+#include "cunwind_memory.h"
+
+// Modules, and bytes of their code, that are searched at most.
+#define MODULES_MAX 512u
+#define CODE_MAX (96u << 20)
+// Places in one module that lead to the function.
+#define TARGETS_MAX 8u
+#define CHUNK 1024u
+
+struct code_search {
+  cunwind_unwinder *u;
+  uint64_t function;
+  bool (*body)(void *argument, uint64_t call);
+  void *argument;
+  uint64_t searched;
+  bool is_whole, is_over;
+  // Of the module that is searched.
+  uint64_t targets[TARGETS_MAX];
+  unsigned count, first;
+};
+
+static bool read_all(uint64_t address, void *to, size_t length) { return cunwind_read(address, to, length) == length; }
+
+static void add_target(struct code_search *s, uint64_t target) {
+  for (unsigned i = 0; i < s->count; i++)
+    if (s->targets[i] == target) return;
+  if (s->count < TARGETS_MAX)
+    s->targets[s->count++] = target;
+  else
+    s->is_whole = false;
+}
+
+static void find_entry(struct code_search *s, uint64_t address, uint32_t code) {
+  // adrp x16: the first instruction of an entry, or the second behind `bti`.
+  if ((code & 0x9f00001fu) != 0x90000010u || cunwind_resolve_target(s->u, address) != s->function) return;
+  uint32_t before;
+  bool has_landing = cunwind_read_instruction(s->u, address - 4, &before) && (before & 0xffffff3fu) == 0xd503241fu;
+  add_target(s, has_landing ? address - 4 : address);
+  if (has_landing) add_target(s, address);
+}
+
+static void find_branch(struct code_search *s, uint64_t address, uint32_t code) {
+  // bl, and b as a function's last action.
+  if ((code & 0x7c000000u) != 0x14000000u) return;
+  uint64_t target = address + (uint64_t)((int64_t)((uint64_t)code << 38) >> 36);
+  bool is_target = false;
+  for (unsigned i = s->first; i < s->count && !is_target; i++) is_target = s->targets[i] == target;
+  if (!is_target) return;
+  if (cunwind_is_call(code)) {
+    s->is_over = !s->body(s->argument, address);
+  } else {
+    uint64_t start = cunwind_function_start(address);
+    if (start != 0 && start != target) add_target(s, start);
+  }
+}
+
+static void each_instruction(struct code_search *s, uint64_t start, uint64_t end,
+                             void (*body)(struct code_search *s, uint64_t address, uint32_t code)) {
+  uint32_t code[CHUNK];
+  for (uint64_t at = start; at < end && !s->is_over; at += sizeof code) {
+    size_t wanted = end - at < sizeof code ? (size_t)(end - at) : sizeof code;
+    s->searched += wanted;
+    if (s->searched > CODE_MAX || !read_all(at, code, wanted)) {
+      s->is_whole = false;
+      return;
+    }
+    for (size_t i = 0; i < wanted / sizeof *code && !s->is_over; i++) body(s, at + 4 * i, code[i]);
+  }
+}
+
+// Whether one of the module's slots of its linkage table has the function's address.
+static bool imports(const struct code_search *s, const struct link_map *map) {
+  uint64_t relocations = 0, size = 0, first_slot, words[CHUNK];
+  for (unsigned i = 0; i < 128; i++) {
+    ElfW(Dyn) entry;
+    if (!read_all((uint64_t)(uintptr_t)(map->l_ld + i), &entry, sizeof entry) || entry.d_tag == DT_NULL) break;
+    // The loader has already turned this address into an absolute one, but for the vDSO's.
+    if (entry.d_tag == DT_JMPREL) relocations = entry.d_un.d_ptr;
+    if (entry.d_tag == DT_PLTRELSZ) size = entry.d_un.d_val;
+  }
+  ElfW(Rela) first;
+  if (relocations == 0 || !read_all(relocations, &first, sizeof first)) return false;
+  first_slot = map->l_addr + first.r_offset;
+  // The slots follow each other as their relocations do.
+  uint64_t count = size / sizeof first;
+  for (uint64_t done = 0; done < count; done += CHUNK) {
+    size_t part = count - done < CHUNK ? (size_t)(count - done) : CHUNK;
+    if (!read_all(first_slot + 8 * done, words, 8 * part)) return false;
+    for (size_t i = 0; i < part; i++)
+      if (words[i] == s->function) return true;
+  }
+  return false;
+}
+
+static void search_module(struct code_search *s, const struct link_map *map, const struct cunwind_mapping *mapping) {
+  bool is_own = s->function >= mapping->start && s->function < mapping->end;
+  s->count = s->first = 0;
+  if (is_own) add_target(s, s->function);
+  if (!is_own && !imports(s, map)) return;
+  ElfW(Ehdr) header;
+  if (!read_all(mapping->start, &header, sizeof header) || header.e_phentsize != sizeof(ElfW(Phdr))) return;
+  // Entries first; then calls; then the calls of functions that jump.
+  for (unsigned pass = is_own ? 1 : 0; pass < 3; pass++) {
+    unsigned known = s->count;
+    for (unsigned i = 0; i < header.e_phnum && i < 64; i++) {
+      ElfW(Phdr) segment;
+      if (!read_all(mapping->start + header.e_phoff + i * sizeof segment, &segment, sizeof segment)) return;
+      if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
+      uint64_t start = map->l_addr + segment.p_vaddr;
+      each_instruction(s, start, start + (segment.p_filesz & ~3ull), pass == 0 ? find_entry : find_branch);
+    }
+    if (pass > 0) s->first = known;
+    if (s->is_over || (pass > 0 && s->first == s->count)) break;
+  }
+}
+
+bool cunwind_each_call(cunwind_unwinder *u, uint64_t function, bool (*body)(void *argument, uint64_t call),
+                       void *argument) {
+  struct code_search s = {.u = u, .function = function, .body = body, .argument = argument, .is_whole = true};
+  struct cunwind_mapping own;
+  if (!cunwind_find_mapping(function, &own)) return false;
+  // The list is read as foreign memory, because another thread may change it.
+  uint64_t at = own.link_map;
+  struct link_map map;
+  for (unsigned i = 0; i < MODULES_MAX && read_all(at, &map, sizeof map) && map.l_prev != NULL; i++)
+    at = (uint64_t)(uintptr_t)map.l_prev;
+  for (unsigned i = 0; at != 0 && i < MODULES_MAX && !s.is_over; i++) {
+    struct cunwind_mapping mapping;
+    if (!read_all(at, &map, sizeof map)) return false;
+    if (cunwind_find_mapping((uint64_t)(uintptr_t)map.l_ld, &mapping)) search_module(&s, &map, &mapping);
+    at = (uint64_t)(uintptr_t)map.l_next;
+  }
+  return s.is_whole;
+}
+
+#endif

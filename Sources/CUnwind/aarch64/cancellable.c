@@ -1,0 +1,85 @@
+// glibc 2.41 and later make a cancellable call by three functions without names: `__syscall_cancel` (outer) calls
+// `__internal_syscall_cancel` (middle), which calls `__syscall_cancel_arch` (inner).
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <string.h>
+
+#include "../architecture.h"
+
+#if CUNWIND_HAS_STACKS && defined(__aarch64__)
+
+#include "../modules.h"
+#include "../unwinder.h"
+#include "code.h"
+
+// All 0 if this process's C library makes such calls otherwise.
+static struct {
+  uint64_t outer, middle, inner;
+} cancellable;
+
+#define LENGTH 48u
+
+// The target of the first call in the function at `address`; 0 if there is none.
+static uint64_t first_call(uint64_t address) {
+  uint32_t code[LENGTH];
+  size_t count = address == 0 ? 0 : cunwind_read(address, code, sizeof code) / sizeof *code;
+  for (size_t i = 0; i < count; i++)
+    if (cunwind_is_call(code[i])) return address + 4 * i + (uint64_t)((int64_t)((uint64_t)code[i] << 38) >> 36);
+  return 0;
+}
+
+// Whether the function at `address` has a system call right in front of a return, and takes the number from a register.
+static bool calls_for_another(uint64_t address) {
+  uint32_t code[LENGTH];
+  size_t count = address == 0 ? 0 : cunwind_read(address, code, sizeof code) / sizeof *code;
+  bool takes_number = false;
+  for (size_t i = 0; i + 1 < count; i++) {
+    takes_number |= (code[i] & 0xffe0ffffu) == 0xaa0003e8u;  // mov x8, xN
+    if (code[i] == 0xd4000001u && cunwind_is_return(code[i + 1])) return takes_number;
+  }
+  return false;
+}
+
+void cunwind_arch_learn_cancellable(void) {
+  void *library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD | RTLD_LOCAL);
+  if (library == NULL) return;
+  uint64_t pause = (uint64_t)(uintptr_t)dlsym(library, "pause");
+  dlclose(library);
+  uint64_t outer = first_call(pause), middle = first_call(outer), inner = first_call(middle);
+  if (!calls_for_another(middle) || !calls_for_another(inner)) return;
+  cancellable.outer = cunwind_function_start(outer);
+  cancellable.middle = cunwind_function_start(middle);
+  cancellable.inner = cunwind_function_start(inner);
+}
+
+// The jump in the function that `caller` has called, if that has jumped to the outer function as its last action; or 0.
+static uint64_t jump_to_outer(cunwind_unwinder *u, const cunwind_frame *caller) {
+  uint64_t target;
+  if (!caller->is_return_address || cunwind_match_call(u, caller->address, &target) != FOLLOWS_A_CALL) return 0;
+  target = target == 0 ? 0 : cunwind_resolve_target(u, target);
+  if (target == 0 || target == cancellable.outer) return 0;
+  for (uint64_t at = target; at < target + 4 * LENGTH && cunwind_function_start(at) == target; at += 4) {
+    uint32_t code;
+    if (!cunwind_read_instruction(u, at, &code)) return 0;
+    if (cunwind_branch_target(code, at) == cancellable.outer) return at;
+  }
+  return 0;
+}
+
+size_t cunwind_arch_count_cancellable(cunwind_unwinder *u, cunwind_frame *frames, size_t count) {
+  size_t left_out = 0;
+  while (cancellable.inner != 0 && left_out + 1 < count) {
+    const cunwind_frame *frame = &frames[left_out];
+    uint64_t start = cunwind_function_start(frame->address - frame->is_return_address);
+    if (start != cancellable.inner && start != cancellable.middle && start != cancellable.outer) break;
+    left_out++;
+  }
+  // read(2) and others jump to the outer function, which then has their place on the stack.
+  uint64_t jump = left_out == 0 ? 0 : jump_to_outer(u, &frames[left_out]);
+  if (jump == 0) return left_out;
+  cunwind_frame *frame = &frames[left_out - 1];
+  *frame = (cunwind_frame){.address = jump, .stack_pointer = frames[left_out].stack_pointer};
+  return left_out - 1;
+}
+
+#endif

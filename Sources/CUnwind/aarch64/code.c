@@ -1,0 +1,205 @@
+// What machine code says about the stack: where a prologue puts the frame record, and where calls lead.
+#define _GNU_SOURCE
+#include <string.h>
+
+#include "../architecture.h"
+
+#if CUNWIND_HAS_STACKS && defined(__aarch64__)
+
+#include "../modules.h"
+#include "code.h"
+
+// Instructions that are decoded of one function at most.
+#define DECODED_MAX 4096u
+
+bool cunwind_read_instruction(cunwind_unwinder *u, uint64_t address, uint32_t *code) {
+  return address % 4 == 0 && cunwind_read_cached(u, address, code, sizeof *code);
+}
+
+static int64_t signed_bits(uint32_t code, unsigned low, unsigned count) {
+  return (int64_t)((uint64_t)code << (64 - low - count)) >> (64 - count);
+}
+
+static unsigned first_register(uint32_t code) { return code & 31; }
+static unsigned base_register(uint32_t code) { return code >> 5 & 31; }
+static unsigned second_register(uint32_t code) { return code >> 10 & 31; }
+
+static int64_t immediate12(uint32_t code) { return (int64_t)(code >> 10 & 0xfff) << ((code >> 22 & 1) != 0 ? 12 : 0); }
+
+// How far a store or load of a pair with write-back moves its base; 0 if `code` is none. The width is 4, 8 or 16 bytes.
+static int64_t pair_write_back(uint32_t code) {
+  if ((code & 0x3a000000u) != 0x28000000u || (code & 0x00800000u) == 0) return 0;
+  bool is_vector = (code & 0x04000000u) != 0;
+  unsigned kind = code >> 30;
+  return signed_bits(code, 15, 7) * (is_vector ? 4 << kind : kind == 2 ? 8 : 4);
+}
+
+// The same for a single register.
+static int64_t single_write_back(uint32_t code) {
+  if ((code & 0x3b200400u) != 0x38000400u) return 0;
+  return signed_bits(code, 12, 9);
+}
+
+static bool is_branch(uint32_t code) {
+  // Without system calls, hints and moves of system registers, which are in the same group.
+  return (code & 0x1c000000u) == 0x14000000u && (code & 0xfe000000u) != 0xd4000000u;
+}
+
+uint64_t cunwind_branch_target(uint32_t code, uint64_t address) {
+  if ((code & 0xfc000000u) != 0x14000000u) return 0;
+  return address + (uint64_t)(signed_bits(code, 0, 26) * 4);
+}
+
+// One instruction of a prologue. False for one that does nothing to the stack.
+static bool decode_stack(uint32_t code, struct cunwind_prologue *p) {
+  if ((code & 0xff8003ffu) == 0xd10003ffu) {  // sub sp, sp, #immediate
+    p->depth += immediate12(code);
+  } else if ((code & 0xff8003ffu) == 0x910003ffu) {  // add sp, sp, #immediate
+    p->depth -= immediate12(code);
+  } else if ((code & 0xff8003ffu) == 0x910003fdu) {  // add x29, sp, #immediate
+    p->record_depth = p->depth - immediate12(code);
+    p->sets_frame_pointer = true;
+  } else if ((code & 0x3b000000u) == 0x29000000u || (code & 0x3b000000u) == 0x28000000u) {  // a pair
+    if (base_register(code) != 31) return false;
+    bool is_store = (code & 0x00400000u) == 0;
+    p->depth -= pair_write_back(code);
+    bool has_link = (code & 0xfc000000u) == 0xa8000000u && (first_register(code) == 30 || second_register(code) == 30);
+    if (has_link) p->keeps_link = is_store;
+  } else if ((code & 0x3b200400u) == 0x38000400u && base_register(code) == 31) {  // one register, with write-back
+    p->depth -= single_write_back(code);
+    if (first_register(code) == 30 && (code & 0xffa00000u) == 0xf8000000u) p->keeps_link = (code & 0x00400000u) == 0;
+  } else if ((code & 0xff8003ffu) == 0xf90003feu) {  // str or ldr x30, [sp, #immediate]
+    p->keeps_link = (code & 0x00400000u) == 0;
+  } else if (first_register(code) == 31 &&
+             (((code & 0x7f000000u) == 0x11000000u || (code & 0x7f000000u) == 0x51000000u) ||
+              (code & 0x7f800000u) == 0x12000000u || (code & 0x3fe00000u) == 0x0b200000u)) {
+    // Another addition, subtraction or mask that writes the stack pointer. (With flags, register 31 is nothing.)
+    p->is_irregular = true;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+struct cunwind_prologue cunwind_decode_prologue(cunwind_unwinder *u, uint64_t start, uint64_t end, bool until_frame) {
+  struct cunwind_prologue p;
+  memset(&p, 0, sizeof p);
+  if (end - start > 4 * DECODED_MAX) end = start + 4 * DECODED_MAX;
+  for (uint64_t at = start; at < end; at += 4) {
+    uint32_t code;
+    if (!cunwind_read_instruction(u, at, &code)) break;
+    if (is_branch(code)) {
+      if (until_frame && p.sets_frame_pointer) break;
+      bool calls = cunwind_is_call(code) || cunwind_is_indirect_call(code);
+      p.calls |= calls;
+      p.branches |= !calls;
+      continue;
+    }
+    decode_stack(code, &p);
+  }
+  return p;
+}
+
+// The entry of a linkage table, or a stub: `bti`, then `adrp x16; ldr x17, [x16, #offset]; add; br x17`, or `adrp x16; add
+// x16, x16, #offset; br x16`. Nothing but `bti` is in front of it. @return where it leads; 0 if it is none.
+static uint64_t follow_stub(cunwind_unwinder *u, uint64_t address) {
+  uint32_t code[3];
+  if (!cunwind_read_instruction(u, address, &code[0])) return 0;
+  if ((code[0] & 0xffffff3fu) == 0xd503241fu) {  // bti
+    address += 4;
+    if (!cunwind_read_instruction(u, address, &code[0])) return 0;
+  }
+  uint64_t branch = cunwind_branch_target(code[0], address);
+  if (branch != 0) return branch;
+  if ((code[0] & 0x9f00001fu) != 0x90000010u || !cunwind_read_instruction(u, address + 4, &code[1]) ||
+      !cunwind_read_instruction(u, address + 8, &code[2]))
+    return 0;
+  int64_t pages = signed_bits(code[0], 5, 19) * 4 + (code[0] >> 29 & 3);
+  uint64_t page = (address & ~0xfffull) + (uint64_t)(pages * 4096), target;
+  if ((code[1] & 0xffc003ffu) == 0xf9400211u)
+    return cunwind_read_word(u, page + (code[1] >> 10 & 0xfff) * 8, &target) ? target : 0;
+  if ((code[1] & 0xffc003ffu) == 0x91000210u && code[2] == 0xd61f0200u) return page + (code[1] >> 10 & 0xfff);
+  return 0;
+}
+
+uint64_t cunwind_resolve_target(cunwind_unwinder *u, uint64_t address) {
+  // A stub leads to an entry of the table, that to the function, and that may be a name for another.
+  for (unsigned i = 0; i < 3; i++) {
+    uint64_t next = follow_stub(u, address);
+    if (next == 0) break;
+    address = next;
+  }
+  return address;
+}
+
+bool cunwind_is_stub(cunwind_unwinder *u, uint64_t address) {
+  uint32_t code;
+  for (unsigned i = 0; i < 5; i++) {
+    uint64_t at = address - 4 * i;
+    if (!cunwind_read_instruction(u, at, &code)) return false;
+    if ((code & 0x9f00001fu) != 0x90000010u) continue;  // adrp x16
+    return follow_stub(u, at) != 0;
+  }
+  return cunwind_read_instruction(u, address, &code) && (code & 0xffffff3fu) == 0xd503241fu &&
+         cunwind_read_instruction(u, address + 4, &code) && (code & 0x9f00001fu) == 0x90000010u;
+}
+
+enum cunwind_match cunwind_match_call(cunwind_unwinder *u, uint64_t return_address, uint64_t *target) {
+  struct cunwind_mapping mapping;
+  uint32_t code;
+  *target = 0;
+  if (return_address % 4 != 0 || !cunwind_find_mapping(return_address, &mapping)) return NO_MATCH;
+  if (!cunwind_read_instruction(u, return_address - 4, &code)) return NO_MATCH;
+  if (cunwind_is_call(code)) {
+    *target = return_address - 4 + (uint64_t)(signed_bits(code, 0, 26) * 4);
+    return FOLLOWS_A_CALL;
+  }
+  if (cunwind_is_indirect_call(code)) return FOLLOWS_A_CALL;
+  // The kernel calls a signal's handler.
+  return cunwind_arch_is_signal_return(u, return_address) ? CALLED_THIS_FUNCTION : NO_MATCH;
+}
+
+uint64_t cunwind_nearest_start(cunwind_unwinder *u, uint64_t lookup) {
+  for (uint64_t at = lookup & ~3ull; lookup - at < GAP_LENGTH; at -= 4) {
+    uint32_t code;
+    if (!cunwind_read_instruction(u, at - 4, &code) || cunwind_has_unwind_information(u, at - 4)) return at;
+    if (cunwind_is_return(code) || code == 0 || code == 0xd503201fu) return at;
+    if ((code & 0xfc000000u) == 0x14000000u && cunwind_read_instruction(u, at, &code) &&
+        ((code & 0xff8003ffu) == 0xd10003ffu || (code & 0xffc07fffu) == 0xa9807bfdu))
+      return at;
+  }
+  return 0;
+}
+
+// The distance of a function's context of Swift concurrency below the canonical frame address: it lies below the frame
+// record. No other language stores X22 there before anything else is called.
+static uint64_t context_distance(uint64_t function) {
+  uint32_t code[24];
+  struct cunwind_prologue p;
+  memset(&p, 0, sizeof p);
+  size_t count = cunwind_read(function, code, sizeof code) / sizeof *code;
+  int64_t context = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (is_branch(code[i]) || p.is_irregular) break;
+    if ((code[i] & 0xffc003ffu) == 0xf90003f6u)  // str x22, [sp, #offset]
+      context = p.depth - (int64_t)(code[i] >> 10 & 0xfff) * 8;
+    if ((code[i] & 0xffe00fffu) == 0xf80003b6u && p.sets_frame_pointer)  // stur x22, [x29, #offset]
+      context = p.record_depth - signed_bits(code[i], 12, 9);
+    decode_stack(code[i], &p);
+    if (p.sets_frame_pointer && context != 0) break;
+  }
+  return p.sets_frame_pointer && context == p.record_depth + 8 ? (uint64_t)context : 0;
+}
+
+uint64_t cunwind_context_distance(uint64_t address) {
+  uint64_t start = cunwind_function_start(address);
+  return start != 0 ? context_distance(start) : 0;
+}
+
+bool cunwind_is_continuation(uint64_t address) {
+  struct cunwind_mapping mapping;
+  return cunwind_find_mapping(address, &mapping) &&
+         (context_distance(address) != 0 || cunwind_function_start(address) == address);
+}
+
+#endif

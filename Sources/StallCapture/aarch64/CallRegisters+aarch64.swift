@@ -1,0 +1,42 @@
+#if arch(arm64)
+import CUnwind
+
+extension ThreadProbe.BlockedCall {
+  /// How many instructions in front of the call are searched for its number.
+  private static let reach = 12
+
+  /// The number of a call that goes on by `restart_syscall`, from the code in front of it: `mov x8, #number` and, behind other instructions,
+  /// `svc #0`.
+  ///
+  /// Nil where the code is another, as in a function that is given the number.
+  func restartedNumber(in process: any ProcessAccess) -> Int64? {
+    withUnsafeTemporaryAllocation(of: UInt32.self, capacity: Self.reach) { code in
+      let length = UInt64(4 * Self.reach)
+      guard programCounter > length,
+        process.read(programCounter - length, into: UnsafeMutableRawBufferPointer(code)) == Int(length),
+        code[Self.reach - 1] == 0xd400_0001
+      else { return nil }
+      for instruction in code.dropLast().reversed() {
+        // A move of 32 or 64 bits.
+        if instruction & 0x7fe0_001f == 0x5280_0008 { return Int64(instruction >> 5 & 0xffff) }
+        // A branch, or another instruction that writes the register.
+        if instruction & 0x1c00_0000 == 0x1400_0000 || instruction & 0x1f == 8 { return nil }
+      }
+      return nil
+    }
+  }
+}
+
+extension cunwind_snapshot {
+  /// Sets the registers that a system call's arguments are in, which have the same DWARF numbers: x0 to x5.
+  mutating func setArguments(of call: ThreadProbe.BlockedCall) {
+    let (x0, x1, x2, x3, x4, x5) = call.arguments
+    setRegister(0, x0)
+    setRegister(1, x1)
+    setRegister(2, x2)
+    setRegister(3, x3)
+    setRegister(4, x4)
+    setRegister(5, x5)
+  }
+}
+#endif
