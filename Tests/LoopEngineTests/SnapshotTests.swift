@@ -111,36 +111,3 @@ import Testing
     #expect(statistics.histogram.map(\.turns).reduce(0, +) == statistics.turns)
   }
 }
-
-@Suite struct ExecutorTests {
-  actor Resident {
-    let thread: PermanentThread
-    let loop: Loop
-
-    init() throws {
-      thread = PermanentThread(name: "resident")
-      try thread.start()
-      loop = thread.loop!
-    }
-
-    nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
-
-    func whereAmI() -> Bool {
-      loop.assertIsolated()
-      return loop.isCurrent
-    }
-
-    func stop() {
-      thread.stop()
-    }
-  }
-
-  @Test func anActorLivesOnALoop() async throws {
-    let resident = try Resident()
-    let onLoop = await resident.whereAmI()
-    await Task.yield()
-    let still = await resident.whereAmI()
-    #expect(onLoop && still)
-    await resident.stop()
-  }
-}

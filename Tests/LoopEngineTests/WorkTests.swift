@@ -270,34 +270,4 @@ import Testing
     await #expect(throws: Loop.Ended.self) { try await answer.value }
     thread.join()
   }
-
-  @Test func aJobForALoopThatHasEndedStopsTheProgram() async {
-    await #expect(processExitsWith: .failure) {
-      actor Resident {
-        let loop: Loop
-        init(_ loop: Loop) { self.loop = loop }
-        nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
-        func call() {}
-      }
-      let resident = Resident(try onFreshLoop { $0 })
-      await resident.call()
-    }
-  }
-
-  @Test func isolationHoldsOnTheLoopsThreadAlone() throws {
-    let answers = try onFreshLoop { loop in
-      loop.checkIsolated()
-      let elsewhere = Log<Bool?>()
-      TestThread { elsewhere.append(loop.isIsolatingCurrentContext()) }.join()
-      return [loop.isIsolatingCurrentContext()] + elsewhere.all
-    }
-    #expect(answers == [true, false])
-  }
-
-  @Test func aCheckOfIsolationOnAnotherThreadStopsTheProgram() async {
-    await #expect(processExitsWith: .failure) {
-      let loop = Loop.current
-      TestThread { loop.checkIsolated() }.join()
-    }
-  }
 }

@@ -1,17 +1,18 @@
-/// A loop runs an actor: return it from the actor's `unownedExecutor`.
+/// A loop runs actors and tasks.
 ///
-/// Jobs are blocks in the common modes. The actor must not outlive the loop's thread: a job for a loop that has ended
-/// stops the program, as it could neither run in isolation nor be dropped without leaving its task hanging.
-extension Loop: SerialExecutor {
+/// An actor returns it from its `unownedExecutor`; a task names it as `Task(executorPreference: loop)`, which all code
+/// of the task then prefers that is isolated to no other executor.
+///
+/// A job is a block in the common modes. No job is lost when the loop's thread ends: the jobs that have not run by then,
+/// and all later ones, run on a thread of their own, one at a time, so that actors stay isolated.
+extension Loop: SerialExecutor, TaskExecutor {
   /// Runs a job on the loop's thread.
   ///
   /// The runtime calls this.
   public func enqueue(_ job: consuming ExecutorJob) {
-    let job = UnownedJob(job)
-    let accepted = perform(name: "actor job") { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
-    if !accepted {
-      fatalError("an actor ran on a loop whose thread has exited; keep the loop's thread alive as long as the actor")
-    }
+    let job = LoopJob(UnownedJob(job), for: self)
+    // Without a call site: the runtime does not say who made the job. One that is refused sees to itself.
+    _ = enqueue(WorkItem(modes: Mode.common.id, callSite: CallSite(name: "job of an actor or a task")) { job.run() })
   }
 
   /// The loop as the runtime refers to it.

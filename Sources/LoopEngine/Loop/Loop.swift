@@ -24,6 +24,8 @@ public final class Loop: @unchecked Sendable {
   /// Ends every run, present and future.
   let isTerminated = Atomic<Bool>(false)
   let counters = LoopCounters()
+  /// The jobs that come when the loop's thread has ended.
+  let lateJobs = LateJobs()
   let isMain: Bool
   /// Whether this is the main thread's loop, in a program that has a main dispatch queue.
   let hasMainQueue: Bool

@@ -51,6 +51,7 @@ enum LoopThread {
     loop.takeUnretainedValue().tearDown()
     clinux_loop_set_current(nil)
     clinux_loop_set_current_lock(nil)
+    loop._withUnsafeGuaranteedRef { $0.lateJobs.begin(of: $0) }
     loop.release()
   }
 

@@ -57,17 +57,27 @@ extension Loop {
     /// - Parameters:
     ///   - descriptor: The descriptor, which stays the caller's.
     ///   - interests: What to watch for; errors and a full hang-up are always reported.
+    ///   - repeats: False for a source that is called once: it is invalid when its closure is called, which may so close
+    ///     the descriptor, or watch it again.
     ///   - name: What the monitor calls it in a report.
     ///   - file: Where it was made.
     ///   - line: Where it was made.
     ///   - body: Called on the loop's thread with the source and what the descriptor is ready for.
     public init(
-      _ descriptor: Int32, for interests: Readiness = .readable, name: StaticString? = nil,
+      _ descriptor: Int32, for interests: Readiness = .readable, repeats: Bool = true, name: StaticString? = nil,
       file: StaticString = #fileID, line: UInt32 = #line,
       body: @escaping @Sendable (DescriptorSource, Readiness) -> Void
     ) {
       number = descriptor
-      self.body = body
+      if repeats {
+        self.body = body
+      } else {
+        // First, so that a run within the closure does not call it again.
+        self.body = { source, readiness in
+          source.invalidate()
+          body(source, readiness)
+        }
+      }
       state = Atomic(interests.rawValue & Self.knownInterests)
       callSite = CallSites.pointer(to: CallSite(file, line, name))
     }

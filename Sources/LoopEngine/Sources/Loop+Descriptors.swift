@@ -38,6 +38,7 @@ extension Loop {
   /// - Parameters:
   ///   - descriptor: The descriptor, which stays the caller's.
   ///   - interests: What to watch for; errors and a full hang-up are always reported.
+  ///   - repeats: False for a source that is called once, and is invalid then.
   ///   - mode: Where it works.
   ///   - name: What the monitor calls it in a report.
   ///   - file: Where it was made.
@@ -47,11 +48,12 @@ extension Loop {
   /// - Throws: As ``add(_:to:)-(Loop.DescriptorSource,_)``.
   @discardableResult
   public func watch(
-    _ descriptor: Int32, for interests: DescriptorSource.Readiness = .readable, in mode: Mode = .common,
-    name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
+    _ descriptor: Int32, for interests: DescriptorSource.Readiness = .readable, repeats: Bool = true,
+    in mode: Mode = .common, name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
     body: @escaping @Sendable (DescriptorSource, DescriptorSource.Readiness) -> Void
   ) throws(LoopError) -> DescriptorSource {
-    let source = DescriptorSource(descriptor, for: interests, name: name, file: file, line: line, body: body)
+    let source = DescriptorSource(
+      descriptor, for: interests, repeats: repeats, name: name, file: file, line: line, body: body)
     try add(source, to: mode)
     return source
   }
@@ -64,7 +66,8 @@ extension Loop {
 
   /// Whether a source was added to exactly this mode (`.common` being the set).
   ///
-  /// On another thread than the loop's, what other threads have asked for counts as done.
+  /// On another thread than the loop's, what other threads have asked for counts as done. The answer does not wait for
+  /// the loop: both take a lock for a look-up, and never during a callout.
   public func contains(_ source: DescriptorSource, in mode: Mode) -> Bool {
     source.binding.loop === self
       && isMember(source, of: mode, isValid: source.isValid) { source.keys.contains(mode.id) }

@@ -17,9 +17,10 @@ struct CallSite: Hashable, @unchecked Sendable {  // Both pointers lead to liter
     }
   }
 
-  init() {
+  /// Work that nobody's line scheduled.
+  init(name: StaticString? = nil) {
     file = nil
-    name = nil
+    self.name = name?.utf8Start
     line = 0
   }
 }

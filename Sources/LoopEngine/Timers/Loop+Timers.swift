@@ -84,7 +84,8 @@ extension Loop {
 
   /// Whether a timer was added to exactly this mode (`.common` being the set).
   ///
-  /// On another thread than the loop's, what other threads have asked for counts as done.
+  /// On another thread than the loop's, what other threads have asked for counts as done. The answer does not wait for
+  /// the loop: both take a lock for a look-up, and never during a callout.
   public func contains(_ timer: Timer, in mode: Mode) -> Bool {
     timer.binding.isBound(to: self)
       && isMember(timer, of: mode, isValid: timer.isValid) {
@@ -313,8 +314,10 @@ extension Loop {
     if timer.isValid {
       published.publish(.timer, timer.callSite)
       timer.isFiring = true
+      timer.isFiringOnce = true
       if let body = timer.body.take() { body(timer) }
       timer.isFiring = false
+      timer.isFiringOnce = false
       timer.valid.store(false, ordering: .releasing)
     }
     timer.key = Timer.noKey
@@ -335,7 +338,11 @@ extension Loop {
     if let body = timer.body { body(timer) }
     timer.isFiring = false
     guard timer.isValid else { return }
-    if !timer.wasMovedWhileFiring { timer.advance(from: due, now: clinux_monotonic()) }
+    if !timer.wasMovedWhileFiring {
+      let interval = timer.intervalNanoseconds
+      if interval == 0 { return timer.invalidate() }
+      timer.advance(from: due, by: interval, now: clinux_monotonic())
+    }
     insertIntoAllHeaps(timer)
   }
 }

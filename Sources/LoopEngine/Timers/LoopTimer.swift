@@ -11,7 +11,7 @@ extension Loop {
     // @unchecked: what is not atomic or constant is touched by the loop's thread alone.
     let callSite: CallSite
     /// Nanoseconds between firings, 0 for a timer that fires once.
-    let intervalNanoseconds: Int64
+    private let repetition: Atomic<Int64>
     @exclusivity(unchecked) var body: (@Sendable (Timer) -> Void)?
     let binding = LoopBinding()
     private let deadline: Atomic<Int64>
@@ -28,6 +28,8 @@ extension Loop {
       set { firstKey.store(newValue, ordering: .relaxed) }
     }
     @exclusivity(unchecked) var isFiring = false
+    /// Whether it is firing for the only time; the loop's reference then belongs to the firing.
+    @exclusivity(unchecked) var isFiringOnce = false
     @exclusivity(unchecked) var wasMovedWhileFiring = false
     /// Whether the heaps count this timer among those with a tolerance.
     @exclusivity(unchecked) var countsAsTolerant = false
@@ -59,7 +61,7 @@ extension Loop {
     ) {
       self.body = body
       callSite = CallSite(file, line, name)
-      intervalNanoseconds = interval.map { $0 > .zero ? max(1, $0.clampedNanoseconds) : 0 } ?? 0
+      repetition = Atomic(interval?.intervalNanoseconds ?? 0)
       deadline = Atomic(date.nanoseconds)
       self.tolerance = Atomic(max(0, tolerance.clampedNanoseconds))
     }
@@ -90,7 +92,14 @@ extension Loop {
     public var isValid: Bool { valid.load(ordering: .sequentiallyConsistent) }
 
     /// The time between firings; zero for a timer that fires once.
-    public var interval: Duration { .nanoseconds(intervalNanoseconds) }
+    ///
+    /// Setting it leaves ``nextFireDate`` as it is, and counts from that date on. Zero or less: the next firing is the
+    /// last, or the present one if the timer's own closure sets it. A timer that is firing for the only time does not
+    /// begin to repeat.
+    public var interval: Duration {
+      get { .nanoseconds(intervalNanoseconds) }
+      set { repetition.store(newValue.intervalNanoseconds, ordering: .relaxed) }
+    }
 
     /// The next time the timer is due.
     ///
@@ -129,10 +138,8 @@ extension Loop {
       body = nil
     }
 
-    /// While this is so, the loop's reference belongs to the firing.
     @inline(__always)
-    var isFiringOnce: Bool { isFiring && intervalNanoseconds == 0 }
-
+    var intervalNanoseconds: Int64 { repetition.load(ordering: .relaxed) }
     @inline(__always)
     var deadlineNanoseconds: Int64 { deadline.load(ordering: .relaxed) }
     @inline(__always)
@@ -140,8 +147,8 @@ extension Loop {
 
     /// Goes on from the date that has been served, unless another thread has set one meanwhile.
     @inline(__always)
-    func advance(from due: Int64, now: Int64) {
-      let next = Timer.nextDeadline(after: now, due: due, interval: intervalNanoseconds)
+    func advance(from due: Int64, by interval: Int64, now: Int64) {
+      let next = Timer.nextDeadline(after: now, due: due, interval: interval)
       _ = deadline.compareExchange(expected: due, desired: next, ordering: .relaxed)
     }
 
@@ -154,4 +161,9 @@ extension Loop {
       return now.addingSaturated(interval - sinceLast)
     }
   }
+}
+
+extension Duration {
+  /// The duration as a timer's interval: 0 if it is not positive, and at least a nanosecond otherwise.
+  fileprivate var intervalNanoseconds: Int64 { self > .zero ? max(1, clampedNanoseconds) : 0 }
 }
