@@ -16,7 +16,7 @@ struct FoldedFrames: Equatable {
   ///
   /// - Parameters:
   ///   - stack: Symbols and modules, innermost first; an empty text where there is none.
-  ///   - culprit: The symbol of the responsible function.
+  ///   - responsible function: The symbol of the responsible function.
   static func inside(_ stack: [(symbol: String, module: String)], culprit: String?) -> [FoldedFrames] {
     let rules = stack.map { FoldRule.rule(symbol: $0.symbol, module: $0.module) }
     let culprit = culprit.flatMap { name in stack.firstIndex { $0.symbol == name } }
