@@ -11,7 +11,7 @@ package struct LockLayouts: Sendable {
   let knowsMutex: Bool
   /// A read-write lock's writer at 24.
   let knowsReadWriteLock: Bool
-  /// Where a thread's structure has the thread's id, if the structure can be reported from other memory.
+  /// Where a thread's structure has the thread's id, if the structure is distinguishable from other memory.
   package let threadID: UInt64?
   /// How far above its structure a thread's pointer is, which the C library aligns to 64 bytes.
   package let pointerDistance = UInt64(clinux_thread_pointer()) &- UInt64(pthread_self())

@@ -16,10 +16,10 @@ struct FoldedFrames: Equatable {
   ///
   /// - Parameters:
   ///   - stack: Symbols and modules, innermost first; an empty text where there is none.
-  ///   - responsible function: The symbol of the responsible function.
-  static func inside(_ stack: [(symbol: String, module: String)], culprit: String?) -> [FoldedFrames] {
+  ///   - function: The symbol of the responsible function.
+  static func inside(_ stack: [(symbol: String, module: String)], responsible function: String?) -> [FoldedFrames] {
     let rules = stack.map { FoldRule.rule(symbol: $0.symbol, module: $0.module) }
-    let culprit = culprit.flatMap { name in stack.firstIndex { $0.symbol == name } }
+    let culprit = function.flatMap { name in stack.firstIndex { $0.symbol == name } }
     let own = stack.indices.first {
       rules[$0] == nil && FrameColor.isOwn(symbol: stack[$0].symbol, module: stack[$0].module)
     }
