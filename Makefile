@@ -232,4 +232,4 @@ format:
 	$(SWIFT) format --in-place --parallel --recursive Package.swift Sources Tests Benchmarks Examples Integrations
 
 clean:
-	rm -rf .build .build-asan .build-tsan Benchmarks/*/.build Examples/*/.build Integrations/*/.build Examples/libuv-service/libuv-service Examples/glib-service/glib-service
+	rm -rf .build .build-asan .build-tsan Benchmarks/*/.build Examples/*/.build Integrations/*/.build Examples/*-service/*-service

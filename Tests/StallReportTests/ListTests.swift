@@ -143,6 +143,31 @@ struct ListTests {
     #expect(keys.count >= 11)
     // A place is no limit.
     for key in keys where key != "details.directory" { #expect(page.contains("`\(key)`"), "\(key)") }
+    // A limit that is only read from the file limits nothing.
+    let agent = Repository.file("Sources/stalld/Agent")
+    let uses = try FileManager.default.subpathsOfDirectory(atPath: agent.path)
+      .filter { $0.hasSuffix(".swift") && !$0.hasPrefix("Settings/") }
+      .map { try text("Sources/stalld/Agent/\($0)") }.joined()
+    for key in keys {
+      let words = key.split(separator: ".")[1].split(separator: "_")
+      let property = words[0] + words.dropFirst().map(\.capitalized).joined()
+      #expect(uses.contains(".\(property)"), "\(key) is used nowhere")
+    }
+  }
+
+  /// What conditions call an architecture that `CUnwind` has a folder for.
+  private static let namesOfArchitectures = ["x86_64": "x86_64", "aarch64": "arm64"]
+
+  @Test("each architecture that captures stacks is one that the pages promise and that tests know")
+  func architectures() throws {
+    let folder = Repository.file("Sources/CUnwind")
+    let found = try FileManager.default.contentsOfDirectory(atPath: folder.path).filter {
+      FileManager.default.fileExists(atPath: folder.appending(path: "\($0)/architecture.h").path)
+    }
+    #expect(Set(found) == Set(Self.namesOfArchitectures.keys))
+    for page in ["Documentation/Platforms.md", "Documentation/Versioning.md", "README.md", "CHANGELOG.md"] {
+      for name in found { #expect(try text(page).contains(name), "\(page): \(name)") }
+    }
   }
 
   @Test("the files that depend on the processor are those that Internals/Limits.md lists")
@@ -153,7 +178,8 @@ struct ListTests {
         return false
       }
       // A file without a condition has the mark in a comment.
-      return try text("Sources/\(file)").contains(/__(x86_64|aarch64)__|arch\((x86_64|arm64)\)|"x86_64"|\(layout of x86_64\)/)
+      return try text("Sources/\(file)").contains(
+        /__(x86_64|aarch64)__|arch\((x86_64|arm64)\)|"x86_64"|\(layout of x86_64\)/)
     }
     let page = try text("Documentation/Internals/Limits.md")
     let listed = page.matches(of: /^- `Sources\/([^`]+)`/.anchorsMatchLineEndings()).map { String($0.1) }

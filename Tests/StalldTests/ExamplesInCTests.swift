@@ -20,4 +20,16 @@ struct ExamplesInCTests {
       #expect(!text.contains(".threshold_ms ="), "\(file)")
     }
   }
+
+  @Test func eachLibraryOfLoopsIsShown() throws {
+    func text(_ path: String) throws -> String { try String(contentsOf: Repository.file(path), encoding: .utf8) }
+    for header in Repository.headersInC {
+      for page in ["Documentation/CServices.md", "Documentation/Versioning.md"] {
+        #expect(try text(page).contains("\(header).h"), "\(page): \(header).h")
+      }
+    }
+    for example in try FileManager.default.contentsOfDirectory(atPath: Repository.file("Examples").path) {
+      #expect(try text("scripts/run-examples").contains(example), "scripts/run-examples: \(example)")
+    }
+  }
 }

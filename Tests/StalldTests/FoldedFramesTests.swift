@@ -2,6 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
+@testable import StallReport
 @testable import stalld
 
 /// Which frames of a stack a person does not see at first.
@@ -26,6 +27,13 @@ import Testing
   @Test func theLoopAndTheStartOfTheProcessFold() {
     let stack = [("usleep", Self.libc), Self.own("wait")] + Self.loop + [("web_main", Self.service)] + Self.start
     #expect(Self.folds(stack) == ["2: 3 frames of LoopEngine", "6: 3 frames of the C library"])
+  }
+
+  /// What ends the search for a responsible function is not what a person looks for.
+  @Test func functionsThatRunALoopFold() {
+    for symbol in Culprit.loops where symbol.allSatisfy({ $0.isLetter || $0.isNumber || $0 == "_" }) {
+      #expect(FoldRule.rule(symbol: symbol, module: Self.service) != nil, "\(symbol)")
+    }
   }
 
   /// As libraries of the system report them: the frames of a real service on each of them.

@@ -202,6 +202,19 @@ struct ReportContractTests {
     #expect(Set(changed) == Set(ofTheAgent))
   }
 
+  @Test("the agent checks every number of a line, but for those that may have any value")
+  func numbersAreChecked() throws {
+    let schema = try String(contentsOf: ReportSchema.current, encoding: .utf8)
+    let numbers = schema.matches(of: /"(\w+)": \{[^{}]*"type": "(?:integer|number)"/).map { String($0.1) }
+    let unchecked: Set = [
+      // Numbers of threads, tasks, lines and places, the order of lines, and shares.
+      "id", "pid", "reported_pid", "lock_holder", "blocked_by", "line", "sequence", "exit_code", "share", "parent",
+      "frame",
+    ]
+    let known = Set(LineScanner.counts.map { "\($0)" })
+    #expect(Set(numbers.filter { !$0.hasSuffix("_ms") }).subtracting(unchecked) == known)
+  }
+
   /// A line as a host sends it: one that says itself which unit it is is refused.
   private func withoutUnit(_ line: String) -> String { line.replacing(#""systemd":{"unit":"web.service"},"#, with: "") }
 

@@ -114,7 +114,8 @@ extension StackFrame {
     return Self.loops.contains { symbol.hasPrefix($0) }
   }
 
-  private static let loops = [
+  /// Functions that run a loop, by their beginnings.
+  package static let loops = [
     "_dispatch_main_queue_callback_4CF", "_dispatch_main_queue_drain", "_dispatch_call_block_and_release",
     "_dispatch_lane_serial_drain", "_dispatch_lane_concurrent_drain", "_dispatch_root_queue_drain",
     "_dispatch_worker_thread", "__CFRunLoopRun", "CFRunLoopRunSpecific", "LoopEngine.Loop.run(",

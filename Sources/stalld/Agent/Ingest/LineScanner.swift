@@ -257,7 +257,8 @@ final class LineScanner {
     return whole <= 9
   }
 
-  private static let counts: [StaticString] = [
+  /// Members that are numbers of things; `ReportContractTests` compares them with the schema.
+  static let counts: [StaticString] = [
     "dropped", "count", "samples", "callouts", "frames_omitted", "threads_omitted", "major_faults", "minor_faults",
   ]
 

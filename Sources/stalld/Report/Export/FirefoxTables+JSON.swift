@@ -7,7 +7,7 @@ extension FirefoxTables {
       let name = library.path.split(separator: "/").last.map(String.init) ?? library.path
       json.object { json in
         for (key, text) in [
-          ("arch", "x86_64"), ("name", name), ("path", library.path), ("debugName", name), ("debugPath", library.path),
+          ("arch", ""), ("name", name), ("path", library.path), ("debugName", name), ("debugPath", library.path),
           ("breakpadId", Self.breakpadID(library.buildID)), ("codeId", library.buildID),
         ] {
           json.key(key)

@@ -40,6 +40,11 @@ struct Stall {
 
   static let noStack = UInt32.max
 
+  /// All members that are numbers of texts.
+  static let texts: [WritableKeyPath<Stall, UInt32> & Sendable] = [
+    \.culprit, \.fingerprint, \.service, \.release, \.host, \.loop,
+  ]
+
   /// `stall.id` as reports have it.
   var id: String { Self.digits(idHigh) + Self.digits(idLow) }
 

@@ -198,12 +198,7 @@ struct ReportPass {
     var rows = other.takeStalls()
     rows.drain { stall in
       var stall = stall
-      stall.service = textNumbers[Int(stall.service)]
-      stall.release = textNumbers[Int(stall.release)]
-      stall.culprit = textNumbers[Int(stall.culprit)]
-      stall.fingerprint = textNumbers[Int(stall.fingerprint)]
-      stall.host = textNumbers[Int(stall.host)]
-      stall.loop = textNumbers[Int(stall.loop)]
+      for text in Stall.texts { stall[keyPath: text] = textNumbers[Int(stall[keyPath: text])] }
       stall.cause = causeNumbers[Int(stall.cause)]
       if stall.stack != Stall.noStack { stall.stack = stackNumbers[Int(stall.stack)] }
       stalls.add(stall)
