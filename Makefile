@@ -99,7 +99,7 @@ test-integrations: ## The tests of the packages under Integrations/, which resol
 	@scripts/install-dependencies $(LIBRARIES) $(JUDGES)
 	$(SWIFT) test --package-path Integrations/StallMonitorNIO
 
-test-traits: ## The library with no trait, with each alone and with all; and the tests of the traits.
+test-traits: ## The library with no trait, with each alone, with all, and with all for another platform; and the tests of the traits.
 	@scripts/install-dependencies $(LIBRARIES) $(JUDGES)
 	@SWIFT="$(SWIFT)" scripts/test-traits
 

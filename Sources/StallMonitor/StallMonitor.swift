@@ -161,7 +161,8 @@ public final class StallMonitor: Sendable {
 
   /// Ignores the turns of all loops until ``resume()``; for work that is known to be slow.
   ///
-  /// Pauses nest. A stall that is reported already is followed to its end. Lock-free on the loops' side; from any thread.
+  /// Pauses nest. A stall that is reported already is followed to its end. Lock-free on the loops'
+  /// side; from any thread.
   public func pause() {
     guard sentinel.isInOwnProcess else { return }
     session.withLock { $0?.suspension }?.begin()
@@ -186,8 +187,8 @@ public final class StallMonitor: Sendable {
   ///
   /// - Parameters:
   ///   - reason: Why the work is slow; for readers of the code.
-  ///   - loop: The name of the loop that is not watched meanwhile, such as `main`; nil is all loops. A name that no watched loop has
-  ///     changes nothing.
+  ///   - loop: The name of the loop that is not watched meanwhile, such as `main`; nil is all
+  ///     loops. A name that no watched loop has changes nothing.
   ///   - body: The slow work. Called once, on the calling thread.
   /// - Returns: The result of the work.
   /// - Throws: The error of the work.
@@ -201,12 +202,13 @@ public final class StallMonitor: Sendable {
 
   /// Runs something asynchronous that is known to be slow, without a report of it.
   ///
-  /// The loop is not watched while the work is suspended, either: name the one that the work blocks.
+  /// The loop is not watched while the work is suspended, either: name the one that the work
+  /// blocks.
   ///
   /// - Parameters:
   ///   - reason: Why the work is slow; for readers of the code.
-  ///   - loop: The name of the loop that is not watched meanwhile, such as `main`; nil is all loops. A name that no watched loop has
-  ///     changes nothing.
+  ///   - loop: The name of the loop that is not watched meanwhile, such as `main`; nil is all
+  ///     loops. A name that no watched loop has changes nothing.
   ///   - isolation: The actor that the work runs on; the caller's.
   ///   - body: The slow work. Called once.
   /// - Returns: The result of the work.
@@ -233,7 +235,8 @@ public final class StallMonitor: Sendable {
     }
   }
 
-  /// Ignores the turns of the loop of this name, or of all loops; nil if the monitor does not watch.
+  /// Ignores the turns of the loop of this name, or of all loops; nil if the monitor does not
+  /// watch.
   private func pause(of loop: String?) -> Pause? {
     guard sentinel.isInOwnProcess, let session = session.withLock({ $0 }) else { return nil }
     let subjects = session.watchdog.list.subjects

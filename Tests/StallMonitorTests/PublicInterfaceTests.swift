@@ -107,7 +107,8 @@ import Testing
     return declarations
   }
 
-  /// A declaration without what can be written in more than one way: spaces, and the outer types of a name.
+  /// A declaration without what can be written in more than one way: spaces, and the outer types of
+  /// a name.
   private static func normal(_ type: String, _ text: String) -> String {
     let short = text.replacing("@discardableResult", with: "").replacing(
       /\bStall\w+\.|\bLoopDescription\.|\bThreadBacktrace\./, with: "")
@@ -143,7 +144,8 @@ import Testing
     for name in names where name != "description" { #expect(code.contains(try Regex("\\b\(name)\\b")), "\(name)") }
   }
 
-  /// A service builds on every platform: only loops of LoopEngine, which is for Linux, are missing there.
+  /// A service builds on every platform: only loops of LoopEngine, which is for Linux, are missing
+  /// there.
   @Test func theOtherPlatformsHaveTheSameInterface() throws {
     let scratch = Repository.file(".build/elsewhere")
     let build = try Program.run(

@@ -18,18 +18,20 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
 
     /// A file that lines are appended to.
     ///
-    /// It is created if it is missing (its directory is not), and reopened when it has been renamed or removed, so that
-    /// rotation by rename needs no signal.
+    /// It is created if it is missing (its directory is not), and reopened when it has been renamed
+    /// or removed, so that rotation by rename needs no signal.
     public static func file(path: String) -> Sink { Sink(destination: .file(path: path)) }
 
     /// The agent, `stalld run`, by the path of its socket: absolute, and at most 107 bytes.
     ///
-    /// It need not be there yet. Lines wait for it, in memory and then in a file of the state directory, 4 MiB at most; it is tried again after
-    /// 0.1 s, 0.2 s, 0.4 s … up to 30 s, and with each new line. What waits when the process ends is handed over by the next start of the
-    /// service. The agent names the frames of reports, keeps the samples of stalls, and may hand out another ``threshold``,
-    /// ``repeatWindow``, ``maximumReportsPerMinute``, ``resampleInterval`` and ``captureThreads``, which win over those here and over the environment's. It may switch the watch
-    /// off and on, and have running threads not sampled. A thread of its own
-    /// talks to it, and sleeps while there is nothing to say.
+    /// It need not be there yet. Lines wait for it, in memory and then in a file of the state
+    /// directory, 4 MiB at most; it is tried again after 0.1 s, 0.2 s, 0.4 s … up to 30 s, and with
+    /// each new line. What waits when the process ends is handed over by the next start of the
+    /// service. The agent names the frames of reports, keeps the samples of stalls, and may hand
+    /// out another ``threshold``, ``repeatWindow``, ``maximumReportsPerMinute``,
+    /// ``resampleInterval`` and ``captureThreads``, which win over those here and over the
+    /// environment's. It may switch the watch off and on, and have running threads not sampled. A
+    /// thread of its own talks to it, and sleeps while there is nothing to say.
     public static func agent(path: String) -> Sink { Sink(destination: .agent(path: path)) }
   }
 
@@ -50,7 +52,8 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// `STALLMONITOR_REPEAT_WINDOW`: a number and a unit, up to 1 h; the default is 30 s. Zero reports every stall.
   public var repeatWindow: Duration = .seconds(30)
 
-  /// The number of stalls that are reported in full per minute; the others are counted, and reported by one `stall.suppressed`.
+  /// The number of stalls that are reported in full per minute; the others are counted, and
+  /// reported by one `stall.suppressed`.
   ///
   /// `STALLMONITOR_BUDGET`: a whole number up to 10000; the default is 60. Zero is no limit.
   public var maximumReportsPerMinute = 60
@@ -81,7 +84,8 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
 
     /// No other thread.
     public static let none = ThreadSelection(value: .none)
-    /// The threads that the loop's thread waits for: the holder of a lock, the thread that this one waits for, and so on.
+    /// The threads that the loop's thread waits for: the holder of a lock, the thread that this one
+    /// waits for, and so on.
     public static let lockHolder = ThreadSelection(value: .lockHolder)
     /// The threads of ``lockHolder``, and all that run.
     public static let running = ThreadSelection(value: .running)

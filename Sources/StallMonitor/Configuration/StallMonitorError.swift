@@ -29,7 +29,8 @@ public struct StallMonitorError: Error, Sendable, Hashable, CustomStringConverti
     public static let nameTaken = Code(.nameTaken)
     /// The loop's thread has exited.
     public static let loopHasEnded = Code(.loopHasEnded)
-    /// The monitor does not watch: it is disabled, misconfigured or stopped, or this is the child of a fork.
+    /// The monitor does not watch: it is disabled, misconfigured or stopped, or this is the child
+    /// of a fork.
     public static let notWatching = Code(.notWatching)
     /// The process has no CoreFoundation, and so none of its run loops.
     public static let noCoreFoundation = Code(.noCoreFoundation)

@@ -8,7 +8,8 @@ public struct Heartbeat: Sendable {
   ///
   /// About 200 ns; takes no lock and does not allocate.
   ///
-  /// - Important: Call it on the loop's thread. A call on another thread ends the watch, since no stack could be trusted.
+  /// - Important: Call it on the loop's thread. A call on another thread ends the watch, since no
+  ///   stack could be trusted.
   public func acknowledge() { receiver.acknowledge() }
 
   /// Ends the watch of the loop.

@@ -1,7 +1,8 @@
 /// What watches a loop that has no observers: work that is queued to it, and is to be run in time.
 ///
-/// A beat that is under way is a turn of the loop's pulse: it begins when the beat is queued, and ends when it is run. All methods on the
-/// watchdog; they take no lock that the service can hold, and leave the queueing to the courier.
+/// A beat that is under way is a turn of the loop's pulse: it begins when the beat is queued, and
+/// ends when it is run. All methods on the watchdog; they take no lock that the service can hold,
+/// and leave the queueing to the courier.
 protocol HeartbeatSource: Sendable {
   /// Whether the loop is watched by this, and not by observers.
   var isBeating: Bool { get }
@@ -35,7 +36,8 @@ protocol HeartbeatSource: Sendable {
   /// Whose threads serve it; nil if it has one of its own.
   var pool: WorkerPool? { get }
 
-  /// Whether the loop will never run what is queued: it has been released, or its thread has exited.
+  /// Whether the loop will never run what is queued: it has been released, or its thread has
+  /// exited.
   var isOver: Bool { get }
 }
 

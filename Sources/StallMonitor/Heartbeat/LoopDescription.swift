@@ -1,7 +1,8 @@
 /// The name of a loop that is watched by heartbeats, and how it is sent one.
 ///
-/// For any executor that belongs to one thread and cannot be observed from inside. The monitor posts a heartbeat and the loop
-/// acknowledges it. One that is not acknowledged within the threshold is a stall.
+/// For any executor that belongs to one thread and cannot be observed from inside. The monitor
+/// posts a heartbeat and the loop acknowledges it. One that is not acknowledged within the
+/// threshold is a stall.
 public struct LoopDescription: Sendable {
   /// The kind of a loop, as a report's `loop.kind` says it.
   public struct Kind: Sendable, Hashable, CustomStringConvertible {
@@ -34,9 +35,11 @@ public struct LoopDescription: Sendable {
 
   /// Has the loop call ``Heartbeat/acknowledge()`` on its thread.
   ///
-  /// Called on a thread of the monitor's that posts all heartbeats. It is called again only when the last heartbeat was acknowledged.
+  /// Called on a thread of the monitor's that posts all heartbeats. It is called again only when
+  /// the last heartbeat was acknowledged.
   ///
-  /// - Important: It must neither wait nor take a lock that the service holds for long: the loop's thread may be blocked anywhere.
+  /// - Important: It must neither wait nor take a lock that the service holds for long: the loop's
+  ///   thread may be blocked anywhere.
   public var post: @Sendable (Heartbeat) -> Void
 
   /// Describes a loop for ``StallMonitor/watchCurrentThread(as:)``.
@@ -55,7 +58,8 @@ public struct LoopDescription: Sendable {
     self.post = post
   }
 
-  /// Throws a ``StallMonitorError`` with the code `invalidLoop` if the name or the threshold is invalid.
+  /// Throws a ``StallMonitorError`` with the code `invalidLoop` if the name or the threshold is
+  /// invalid.
   public func check() throws(StallMonitorError) {
     try StallMonitorConfiguration.checkLoop(name: name, threshold: threshold)
   }

@@ -12,7 +12,8 @@ extension StallMonitor {
   /// always seen. A thread that does not run is not woken; the watchdog checks it once per threshold, for a few microseconds.
   ///
   /// - Parameter loop: The loop's name, and how it is sent a heartbeat.
-  /// - Returns: The handle that the loop acknowledges heartbeats with. It need not be kept: ``LoopDescription/post`` gets it.
+  /// - Returns: The handle that the loop acknowledges heartbeats with. It need not be kept:
+  ///   ``LoopDescription/post`` gets it.
   /// - Throws: ``StallMonitorError`` if the description is invalid, or the monitor does not watch.
   @discardableResult
   public func watchCurrentThread(as loop: LoopDescription) throws(StallMonitorError) -> Heartbeat {

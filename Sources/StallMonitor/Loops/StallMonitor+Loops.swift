@@ -57,7 +57,8 @@ extension StallMonitor {
   ///   - name: Its name in reports.
   ///   - threshold: How long a turn may take before it is a stall; the default is the configuration's.
   /// - Returns: What ends the watch, and need not be kept.
-  /// - Throws: ``StallMonitorError`` as above, if the process has no CoreFoundation, and if the object is no `CFRunLoop`.
+  /// - Throws: ``StallMonitorError`` as above, if the process has no CoreFoundation, and if the
+  ///   object is no `CFRunLoop`.
   @discardableResult
   public func watch(
     coreFoundationRunLoop runLoop: AnyObject, name: String, threshold: Duration? = nil
@@ -77,9 +78,11 @@ extension StallMonitor {
   ///
   /// - Parameters:
   ///   - name: Its name in reports.
-  ///   - threshold: How long a turn may take before it is a stall; the default is the configuration's.
+  ///   - threshold: How long a turn may take before it is a stall; the default is the
+  ///     configuration's.
   /// - Returns: What ends the watch, and need not be kept.
-  /// - Throws: ``StallMonitorError`` as ``watch(_:name:threshold:)``, and if the process has no CoreFoundation.
+  /// - Throws: ``StallMonitorError`` as ``watch(_:name:threshold:)``, and if the process has no
+  ///   CoreFoundation.
   @discardableResult
   public func watchCurrentCoreFoundationRunLoop(
     name: String, threshold: Duration? = nil

@@ -38,7 +38,8 @@ public func nanoseconds(_ clock: clockid_t = CLOCK_MONOTONIC) -> Double {
   return Double(time.tv_sec) * 1e9 + Double(time.tv_nsec)
 }
 
-/// The voluntary context switches of each thread of this process, by its id, with the thread's name.
+/// The voluntary context switches of each thread of this process, by its id, with the thread's
+/// name.
 public func voluntarySwitches() -> [String: (name: String, count: Int)] {
   var switches: [String: (name: String, count: Int)] = [:]
   for thread in (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")) ?? [] {

@@ -31,7 +31,8 @@ public struct EventLoopGroupWatchError: Error, Sendable, Hashable, CustomStringC
   public struct Code: Sendable, Hashable, CustomStringConvertible {
     private let name: String
 
-    /// An event loop is not one of `MultiThreadedEventLoopGroup`'s: it may have no thread of its own.
+    /// An event loop is not one of `MultiThreadedEventLoopGroup`'s: it may have no thread of its
+    /// own.
     public static let unsupportedEventLoop = Code(name: "unsupportedEventLoop")
     /// The process has no descriptor left.
     public static let noDescriptor = Code(name: "noDescriptor")

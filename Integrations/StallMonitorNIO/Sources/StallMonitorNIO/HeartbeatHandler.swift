@@ -1,7 +1,8 @@
 import NIOCore
 import StallMonitor
 
-/// Acknowledges the heartbeats that come in by a channel, and ends the watch when the channel is closed, as it is when the loop shuts down.
+/// Acknowledges the heartbeats that come in by a channel, and ends the watch when the channel is
+/// closed, as it is when the loop shuts down.
 ///
 /// On the loop's thread.
 final class HeartbeatHandler: ChannelInboundHandler {
