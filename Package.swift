@@ -158,7 +158,6 @@ if builtFor != "linux" {
         "StallMonitor/Configuration/SettingLimits.swift",
         "StallMonitor/Configuration/SinkForm.swift",
         "StallMonitor/Configuration/StallMonitorError.swift",
-        "StallMonitor/Deprecated.swift",
         "StallMonitor/Diagnostics/StateNote.swift",
         "StallMonitor/Ecosystem/StallMonitorConfiguration+Logger.swift",
         "StallMonitor/Ecosystem/StallMonitorKeyError.swift",

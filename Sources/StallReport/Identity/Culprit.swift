@@ -1,5 +1,13 @@
 /// The rules for the responsible frame of a stack, and for equal stalls.
 package enum Culprit {
+  /// Functions that run a loop, by their beginnings.
+  package static let loops = [
+    "_dispatch_main_queue_callback_4CF", "_dispatch_main_queue_drain", "_dispatch_call_block_and_release",
+    "_dispatch_lane_serial_drain", "_dispatch_lane_concurrent_drain", "_dispatch_root_queue_drain",
+    "_dispatch_worker_thread", "__CFRunLoopRun", "CFRunLoopRunSpecific", "LoopEngine.Loop.run(",
+    "g_main_context_dispatch", "g_main_context_iteration", "g_main_loop_run", "uv_run", "event_base_loop", "ev_run",
+  ]
+
   /// The responsible frame is the innermost frame of the service's own code, with or without a name.
   ///
   /// Code that runs a loop is not responsible for what the loop calls: frames outside of a loop count only if no loop is inside.
@@ -111,16 +119,8 @@ extension StackFrame {
   /// A loop that calls whatever is due: of libdispatch's queues, CoreFoundation, this monitor, GLib, libuv, libevent and libev.
   fileprivate var isLoop: Bool {
     guard owner != .host, let symbol else { return false }
-    return Self.loops.contains { symbol.hasPrefix($0) }
+    return Culprit.loops.contains { symbol.hasPrefix($0) }
   }
-
-  /// Functions that run a loop, by their beginnings.
-  package static let loops = [
-    "_dispatch_main_queue_callback_4CF", "_dispatch_main_queue_drain", "_dispatch_call_block_and_release",
-    "_dispatch_lane_serial_drain", "_dispatch_lane_concurrent_drain", "_dispatch_root_queue_drain",
-    "_dispatch_worker_thread", "__CFRunLoopRun", "CFRunLoopRunSpecific", "LoopEngine.Loop.run(",
-    "g_main_context_dispatch", "g_main_context_iteration", "g_main_loop_run", "uv_run", "event_base_loop", "ev_run",
-  ]
 
   /// A loop, or a library that calls back: what is outside of it is not the same piece of work.
   fileprivate var isCaller: Bool {
