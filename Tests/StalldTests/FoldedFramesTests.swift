@@ -18,7 +18,7 @@ import Testing
   static let start: [Frame] = [("", libc), ("__libc_start_main", libc), ("_start", service)]
 
   static func folds(_ stack: [Frame], culprit: String? = nil) -> [String] {
-    FoldedFrames.inside(stack, culprit: culprit).map { "\($0.range.lowerBound): \($0.text)" }
+    FoldedFrames.inside(stack, responsible: culprit).map { "\($0.range.lowerBound): \($0.text)" }
   }
 
   static func own(_ name: String) -> Frame { ("web.\(name)() -> ()", service) }

@@ -1,15 +1,18 @@
-public import Foundation
+import Foundation
 public import Testing
 
 /// A block of code in a page of the documentation, or in a doc comment.
 public struct Snippet: Sendable, CustomTestStringConvertible {
   /// The path in the repository.
   public var page: String
+  /// Where the block begins, from 1.
   public var line: Int
   /// What the fence says; empty if it says nothing.
   public var language: String
+  /// The lines of the block.
   public var code: String
 
+  /// The page and the line.
   public var testDescription: String { "\(page):\(line)" }
 
   /// How tests judge a snippet.
@@ -36,6 +39,7 @@ public struct Snippet: Sendable, CustomTestStringConvertible {
     case unknown
   }
 
+  /// How tests judge the snippet: by its language, and for Swift by what it has.
   public var judge: Judge {
     switch language {
     case "sh": .shell
@@ -83,6 +87,7 @@ public struct Snippet: Sendable, CustomTestStringConvertible {
     }
   }()
 
+  /// The snippets that are judged in this way.
   public static func all(_ judge: Judge) -> [Snippet] { all.filter { $0.judge == judge } }
 
   private static func names(in folder: String) -> [String] {

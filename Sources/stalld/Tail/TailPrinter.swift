@@ -31,7 +31,7 @@ struct TailPrinter {
 
   private func stack(of report: TailEntry) -> [String] {
     let folds =
-      showsAll ? [] : FoldedFrames.inside(report.stack.map { ($0.symbol, $0.module) }, culprit: report.culprit)
+      showsAll ? [] : FoldedFrames.inside(report.stack.map { ($0.symbol, $0.module) }, responsible: report.culprit)
     var lines = report.stack.map(text)
     for fold in folds.reversed() { lines.replaceSubrange(fold.range, with: ["… " + fold.text]) }
     return lines

@@ -50,7 +50,7 @@ enum TableFormat: ReportFormat {
     var texts = frames.map { text(of: $0, summary, view) }
     if !view.showsAll {
       let stack = frames.map { (summary.text($0.symbol), summary.text($0.module)) }
-      for fold in FoldedFrames.inside(stack, culprit: group.culprit).reversed() {
+      for fold in FoldedFrames.inside(stack, responsible: group.culprit).reversed() {
         texts.replaceSubrange(fold.range, with: ["    … " + fold.text])
       }
     }

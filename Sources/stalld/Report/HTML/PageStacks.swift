@@ -37,7 +37,7 @@ struct PageStacks {
     members += frames.count
     stacks.append(frames.reversed().map { number(of: $0, summary, &texts) })
     let folded = FoldedFrames.inside(
-      frames.map { (summary.text($0.symbol), summary.text($0.module)) }, culprit: culprit)
+      frames.map { (summary.text($0.symbol), summary.text($0.module)) }, responsible: culprit)
     folds.append(
       folded.reversed().map { fold in
         [frames.count - fold.range.upperBound, fold.range.count, texts.number(of: fold.origin)]
