@@ -5,18 +5,7 @@ import Testing
 /// The pages of the documentation: their links and their lines.
 @Suite struct DocumentationTests {
   /// All pages, by their paths in the repository.
-  static let pages: [String] = {
-    let folders = ["", "Documentation", "Documentation/GettingStarted", "Documentation/Internals"]
-    let parents = ["Examples", "Integrations"].flatMap { parent in names(in: parent).map { "\(parent)/\($0)" } }
-    let catalogs = ["LoopEngine", "StallMonitor"].map { "Sources/\($0)/Documentation.docc" }
-    return (folders + parents + catalogs).flatMap { folder in
-      names(in: folder).filter { $0.hasSuffix(".md") }.map { folder.isEmpty ? $0 : "\(folder)/\($0)" }
-    }
-  }()
-
-  private static func names(in folder: String) -> [String] {
-    ((try? FileManager.default.contentsOfDirectory(atPath: Repository.file(folder).path)) ?? []).sorted()
-  }
+  static let pages = Snippet.pages
 
   static func text(_ path: String) throws -> String {
     try String(contentsOf: Repository.file(path), encoding: .utf8)
@@ -98,28 +87,14 @@ extension WatchedHosts {
       var testDescription: String { page }
     }
 
-    private static let pages = [
-      "Documentation/GettingStarted/SwiftServer.md", "README.md", "Documentation/Hosts.md",
-      "Documentation/Configuration.md",
-      "Sources/StallMonitor/Documentation.docc/StallMonitor.md",
-      "Sources/StallMonitor/Documentation.docc/SwiftConcurrency.md",
-      "Sources/StallMonitor/Documentation.docc/RunLoops.md",
-      "Sources/StallMonitor/Documentation.docc/ReactingToStalls.md",
-    ]
-
-    /// The programs in Swift, each once.
-    ///
-    /// SwiftNIO's packages have tests of their own.
+    /// The programs in Swift, each once; `RecipeTests` runs those of LoopEngine.
     private static let programs: [Written] = {
-      var all: [Written] = []
-      for page in pages {
-        let text = (try? DocumentationTests.text(page)) ?? ""
-        let blocks = text.components(separatedBy: "```").enumerated().filter { $0.offset % 2 == 1 }.map(\.element)
-        let codes =
-          blocks.filter { $0.hasPrefix("swift\nimport") }.map { String($0.dropFirst(6)) }
-          + [document(named: "Sources/first/main.swift", in: text)].compactMap { $0 }
-        all += codes.filter { !$0.contains("NIO") }.map { Written(page: page, code: $0) }
-      }
+      let page = "Documentation/GettingStarted/SwiftServer.md"
+      let first = (try? DocumentationTests.text(page)).flatMap { document(named: "Sources/first/main.swift", in: $0) }
+      let all =
+        [Written(page: page, code: first ?? "")]
+        + Snippet.all(.program).filter { !$0.page.hasPrefix("Sources/LoopEngine/") }
+        .map { Written(page: $0.testDescription, code: $0.code) }
       var seen: Set<String> = []
       return all.filter { seen.insert($0.code).inserted }
     }()
@@ -178,18 +153,120 @@ extension WatchedHosts {
       try judge(Program.run(scratch.url.appending(path: "service").path, limit: 60), "handle_request")
     }
 
-    /// Compiles a program against the targets as they are built beside the tests.
-    private func compile(_ source: URL, into scratch: ScratchDirectory) throws -> String {
-      let products = BuiltProducts.folder
-      // What a victim is linked of, without its own code: a folder of objects may have some that are no longer made.
-      let list = try String(
-        contentsOf: products.appending(path: "StallVictim.product/Objects.LinkFileList"), encoding: .utf8)
-      let objects = list.split(separator: "\n").filter { !$0.contains("/StallVictim.build/") }.map(String.init)
-      let executable = scratch.url.appending(path: "program").path
+    // MARK: Parts of programs
+
+    /// What parts of programs in Swift use, wherever they come from.
+    private static let surroundings = """
+      import LoopEngine
+      import StallMonitor
+
+      struct Index { func load() throws {} }
+      struct Executor { func enqueue(_ job: @escaping @Sendable () -> Void) { job() } }
+
+      """
+
+    @Test(arguments: Snippet.all(.fragment)) func aPartOfAProgramInSwiftCompiles(_ snippet: Snippet) throws {
+      let scratch = try ScratchDirectory()
+      let source = scratch.url.appending(path: "main.swift")
+      let parameters = "monitor: StallMonitor, worker: PermanentThread, index: Index, executor: Executor"
+      try (Self.surroundings + "func snippet(\(parameters)) throws {\n\(snippet.code)}\n")
+        .write(to: source, atomically: true, encoding: .utf8)
+      let compiler = try Self.swiftc(source, ["-typecheck"])
+      #expect(compiler.status == 0, "\(compiler.errors)")
+    }
+
+    @Test(arguments: Snippet.all(.manifest)) func linesOfAManifestAreOnes(_ snippet: Snippet) throws {
+      // The dependencies of the package are lines with `.package`, the others are of its target.
+      let lines = snippet.code.split(separator: "\n").filter { !$0.hasPrefix("//") }
+        .map { $0.replacing(/\/\/ .*/, with: "") }
+      let packages = lines.filter { $0.contains(".package(") }
+      var paths: Set<Substring> = []
+      // Two lines may name the same package: by its path, and by its address.
+      let choices = packages.filter { line in
+        guard let path = line.firstMatch(of: /stalld"|stalld\.git"/) else { return true }
+        return paths.insert(path.0.prefix(6)).inserted
+      }
+      let scratch = try ScratchDirectory()
+      for dependencies in [choices] + packages.map({ [$0] }) {
+        let manifest = """
+          // swift-tools-version: 6.1
+          import PackageDescription
+          let package = Package(
+            name: "service", dependencies: [\(dependencies.joined(separator: "\n"))],
+            targets: [.executableTarget(name: "service", dependencies: [\(lines.filter { !$0.contains(".package(") }.joined(separator: "\n"))])])
+
+          """
+        try manifest.write(to: scratch.url.appending(path: "Package.swift"), atomically: true, encoding: .utf8)
+        let dump = try Program.run(
+          "/usr/bin/env", ["swift", "package", "--package-path", scratch.url.path, "dump-package"])
+        #expect(dump.status == 0, "\(dump.errors)")
+      }
+    }
+
+    /// Lines for SwiftNIO are in an example that is built with its packages (`make examples`).
+    @Test(arguments: Snippet.all(.integration)) func linesForSwiftNIOAreInAnExample(_ snippet: Snippet) throws {
+      let example = try DocumentationTests.text(
+        "Examples/hummingbird-service/Sources/hummingbird-service/HummingbirdService.swift"
+      )
+      .split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }
+      for line in snippet.code.split(separator: "\n") {
+        let code = line.replacing(/\/\/.*/, with: "").trimmingCharacters(in: .whitespaces)
+        #expect(code.isEmpty || example.contains(code), "\(code)")
+      }
+    }
+
+    @Test(arguments: Snippet.all(.fragmentInC)) func aPartOfAProgramInCCompiles(_ snippet: Snippet) throws {
+      let scratch = try ScratchDirectory()
+      let lines = snippet.code.replacing("…", with: "(void)count;").split(separator: "\n")
+      let source = scratch.url.appending(path: "part.c")
+      let includes = ["#include <sys/epoll.h>"] + lines.filter { $0.hasPrefix("#include") }.map(String.init)
+      try """
+      \(includes.joined(separator: "\n"))
+      void part(int poller, struct epoll_event *events) {
+      \(lines.filter { !$0.hasPrefix("#include") }.joined(separator: "\n"))
+      }
+
+      """.write(to: source, atomically: true, encoding: .utf8)
       let compiler = try Program.run(
         "/usr/bin/env",
-        ["swiftc", "-g", "-swift-version", "6", "-warnings-as-errors", "-I", products.appending(path: "Modules").path]
-          + BuiltProducts.modulesInC() + [source.path] + objects + ["-o", executable])
+        [
+          "cc", "-Wall", "-Werror", "-fsyntax-only", "-I", Repository.file("Sources/CStallMonitor/include").path,
+          source.path,
+        ])
+      #expect(compiler.status == 0, "\(compiler.errors)")
+    }
+
+    /// `…` stands for what is left out.
+    @Test(arguments: Snippet.all(.json)) func aReportLineIsJSON(_ snippet: Snippet) throws {
+      let line = snippet.code.replacing(",…\n", with: ",\n").replacing(",…", with: "").replacing("[…,", with: "[")
+      let report = try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
+      let schema = try #require(
+        try JSONSerialization.jsonObject(
+          with: Data(contentsOf: Repository.file("Config/schema/stall-report.schema.json")))
+          as? [String: Any])
+      let known = try #require(schema["properties"] as? [String: Any])
+      #expect(Set(report.keys).isSubset(of: known.keys))
+    }
+
+    /// Runs the compiler with the modules as they are built beside the tests.
+    private static func swiftc(_ source: URL, _ arguments: [String]) throws -> Program {
+      try Program.run(
+        "/usr/bin/env",
+        [
+          "swiftc", "-g", "-swift-version", "6", "-warnings-as-errors", "-I",
+          BuiltProducts.folder.appending(path: "Modules").path,
+        ]
+          + BuiltProducts.modulesInC() + [source.path] + arguments)
+    }
+
+    /// Compiles a program against the targets as they are built beside the tests.
+    private func compile(_ source: URL, into scratch: ScratchDirectory) throws -> String {
+      // What a victim is linked of, without its own code: a folder of objects may have some that are no longer made.
+      let list = try String(
+        contentsOf: BuiltProducts.folder.appending(path: "StallVictim.product/Objects.LinkFileList"), encoding: .utf8)
+      let objects = list.split(separator: "\n").filter { !$0.contains("/StallVictim.build/") }.map(String.init)
+      let executable = scratch.url.appending(path: "program").path
+      let compiler = try Self.swiftc(source, objects + ["-o", executable])
       try #require(compiler.status == 0, "\(compiler.output)\(compiler.errors)")
       return executable
     }

@@ -16,16 +16,17 @@ struct FoldedFrames: Equatable {
   ///
   /// - Parameters:
   ///   - stack: Symbols and modules, innermost first; an empty text where there is none.
-  ///   - function: The symbol of the responsible function.
-  static func inside(_ stack: [(symbol: String, module: String)], responsible function: String?) -> [FoldedFrames] {
+  ///   - responsible: The symbol of the responsible function.
+  /// - Returns: What folds, from the innermost outwards; none overlaps another.
+  static func inside(_ stack: [(symbol: String, module: String)], responsible: String?) -> [FoldedFrames] {
     let rules = stack.map { FoldRule.rule(symbol: $0.symbol, module: $0.module) }
-    let culprit = function.flatMap { name in stack.firstIndex { $0.symbol == name } }
+    let responsible = responsible.flatMap { name in stack.firstIndex { $0.symbol == name } }
     let own = stack.indices.first {
       rules[$0] == nil && FrameColor.isOwn(symbol: stack[$0].symbol, module: stack[$0].module)
     }
-    let innermost = [culprit, own].compactMap { $0 }.min() ?? stack.count
+    let innermost = [responsible, own].compactMap { $0 }.min() ?? stack.count
     func name(_ index: Int) -> String? {
-      guard index != culprit, let rule = rules[index], index > innermost || rule.foldsCallees else { return nil }
+      guard index != responsible, let rule = rules[index], index > innermost || rule.foldsCallees else { return nil }
       return rule.name
     }
     return folds(stack.indices.map(name))
