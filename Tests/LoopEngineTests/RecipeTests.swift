@@ -15,7 +15,8 @@ import Testing
     }
   }
 
-  @Test(arguments: ["Recipes.md", "SchedulingWork.md"].flatMap(recipes)) func aRecipeRunsAsWritten(_ recipe: Recipe)
+  @Test(arguments: ["Recipes.md", "SchedulingWork.md", "ClosuresAndTasks.md"].flatMap(recipes))
+  func aRecipeRunsAsWritten(_ recipe: Recipe)
     throws
   {
     let program = try compile(recipe)

@@ -166,14 +166,14 @@ struct PulseThreadsTests {
       let stamping = LoopStamping(of: loop, by: shared.stamper)
       @Sendable func look() { seen.withLock { $0.append(shared.pulse.callouts(of: shared.pulse.word)) } }
       for pause in [1, 30, 2, 0] as [UInt32] {
-        loop.perform {
+        loop.perform { @Sendable in
           usleep(pause * 1000)
           look()
         }
       }
       loop.run(mode: .default, for: .zero)
       // Another turn's.
-      loop.perform { look() }
+      loop.perform { @Sendable in look() }
       loop.run(mode: .default, for: .zero)
       look()
       stamping.end()

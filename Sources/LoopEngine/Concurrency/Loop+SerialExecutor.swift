@@ -3,21 +3,26 @@
 /// An actor returns it from its `unownedExecutor`; a task names it as `Task(executorPreference: loop)`, which all code
 /// of the task then prefers that is isolated to no other executor.
 ///
-/// A job is a block in the common modes. No job is lost when the loop's thread ends: the jobs that have not run by then,
-/// and all later ones, run on a thread of their own, one at a time, so that actors stay isolated.
+/// A job is a block in the common modes. No job is lost when the loop's thread ends: the jobs that have not run by
+/// then, and all later ones, run on a thread of their own, one at a time, so that actors stay isolated.
 extension Loop: SerialExecutor, TaskExecutor {
   /// Runs a job on the loop's thread.
   ///
   /// The runtime calls this.
   public func enqueue(_ job: consuming ExecutorJob) {
     let job = LoopJob(UnownedJob(job), for: self)
-    // Without a call site: the runtime does not say who made the job. One that is refused sees to itself.
+    // Without a call site: the runtime does not say who made the job. If the loop refuses it, `LoopJob` hands it on.
     _ = enqueue(WorkItem(modes: Mode.common.id, callSite: CallSite(name: "job of an actor or a task")) { job.run() })
   }
 
-  /// The loop as the runtime refers to it.
+  /// The loop as the runtime refers to it for an actor.
   public func asUnownedSerialExecutor() -> UnownedSerialExecutor {
     UnownedSerialExecutor(ordinary: self)
+  }
+
+  /// The loop as the runtime refers to it for a task.
+  public func asUnownedTaskExecutor() -> UnownedTaskExecutor {
+    UnownedTaskExecutor(ordinary: self)
   }
 
   /// Stops the program unless the calling thread is the loop's: what `assumeIsolated` asks.

@@ -27,7 +27,7 @@ extension Loop {
     /// - Throws: ``LoopError`` when there is no such process (`ESRCH`) or no descriptor left.
     public init(
       _ child: Int32, name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
-      body: @escaping @Sendable (Status) -> Void
+      body: sending @escaping (Status) -> Void
     ) throws(LoopError) {
       let descriptor = clinux_pidfd_open(child)
       if descriptor < 0 { throw LoopError("watch process \(child)") }

@@ -18,7 +18,7 @@ extension Loop {
     /// - Throws: ``LoopError`` when there is no descriptor left.
     public init(
       name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
-      body: @escaping @Sendable (UInt64) -> Void
+      body: sending @escaping (UInt64) -> Void
     ) throws(LoopError) {
       let descriptor = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
       if descriptor < 0 { throw LoopError("make an eventfd") }

@@ -58,7 +58,7 @@ extension Loop {
     /// - Throws: ``LoopError`` when the path can't be watched or there is no descriptor left.
     public init(
       _ path: String, for changes: Change, name: StaticString? = nil, file: StaticString = #fileID,
-      line: UInt32 = #line, body: @escaping @Sendable (Change, String?) -> Void
+      line: UInt32 = #line, body: sending @escaping (Change, String?) -> Void
     ) throws(LoopError) {
       let descriptor = inotify_init1(Int32(IN_CLOEXEC | IN_NONBLOCK))
       if descriptor < 0 { throw LoopError("make an inotify instance") }

@@ -10,11 +10,11 @@ final class SignalListener: @unchecked Sendable {
   private static let registry = Guarded<[ObjectIdentifier: Reference]>.table([:])
 
   private let signals: Set<Int32>
-  private let body: @Sendable (Loop.SignalSource.Delivery) -> Void
+  private let body: (Loop.SignalSource.Delivery) -> Void
   private let handedOn = Guarded<[Loop.SignalSource.Delivery]>([])
   private weak var source: Loop.DescriptorSource?
 
-  init(_ signals: [Int32], body: @escaping @Sendable (Loop.SignalSource.Delivery) -> Void) {
+  init(_ signals: [Int32], body: @escaping (Loop.SignalSource.Delivery) -> Void) {
     self.signals = Set(signals)
     self.body = body
   }

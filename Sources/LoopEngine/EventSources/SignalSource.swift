@@ -34,7 +34,7 @@ extension Loop {
     ///   be had (`EINVAL`: `SIGKILL`, `SIGSTOP`); the thread's mask is as before then.
     public init(
       _ signals: [Int32], name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
-      body: @escaping @Sendable (Delivery) -> Void
+      body: sending @escaping (Delivery) -> Void
     ) throws(LoopError) {
       var set = sigset_t()
       sigemptyset(&set)

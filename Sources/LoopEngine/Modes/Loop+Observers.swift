@@ -27,7 +27,7 @@ extension Loop {
   @discardableResult
   public func observe(
     _ activities: Activity, in mode: Mode = .common, order: Int = 0, repeats: Bool = true, name: StaticString? = nil,
-    file: StaticString = #fileID, line: UInt32 = #line, body: @escaping @Sendable (Observer, Activity) -> Void
+    file: StaticString = #fileID, line: UInt32 = #line, body: sending @escaping (Observer, Activity) -> Void
   ) -> Observer {
     let observer = Observer(activities, order: order, repeats: repeats, name: name, file: file, line: line, body: body)
     add(observer, to: mode)

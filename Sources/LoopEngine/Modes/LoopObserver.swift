@@ -16,7 +16,7 @@ extension Loop {
     /// Whether the observer stays after its first call.
     public let repeats: Bool
     let callSite: CallSite
-    let body: @Sendable (Observer, Activity) -> Void
+    let body: (Observer, Activity) -> Void
     let binding = LoopBinding()
     private let valid = Atomic<Bool>(true)
     @exclusivity(unchecked) var isFiring = false
@@ -36,7 +36,7 @@ extension Loop {
     ///   - body: Called on the loop's thread with the observer and the one activity.
     public init(
       _ activities: Activity, order: Int = 0, repeats: Bool = true, name: StaticString? = nil,
-      file: StaticString = #fileID, line: UInt32 = #line, body: @escaping @Sendable (Observer, Activity) -> Void
+      file: StaticString = #fileID, line: UInt32 = #line, body: sending @escaping (Observer, Activity) -> Void
     ) {
       self.activities = activities
       self.order = order

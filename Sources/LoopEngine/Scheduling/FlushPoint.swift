@@ -8,7 +8,7 @@ extension Loop {
     /// The place among the flush points that are marked, ascending.
     public let order: Int
     let callSite: CallSite
-    let body: @Sendable () -> Void
+    let body: () -> Void
     private let loop: Loop
     @exclusivity(unchecked) var isMarked = false
 
@@ -23,7 +23,7 @@ extension Loop {
     ///   - body: Called on the loop's thread before it waits, if the point was marked since the last call.
     public init(
       on loop: Loop, order: Int = 0, name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
-      _ body: @escaping @Sendable () -> Void
+      _ body: sending @escaping () -> Void
     ) {
       self.loop = loop
       self.order = order

@@ -14,7 +14,7 @@ extension Loop {
   @discardableResult
   public func performWhenIdle(
     name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
-    _ body: @escaping @Sendable () -> Void
+    _ body: sending @escaping () -> Void
   ) -> Bool {
     let callSite = CallSite(file, line, name)
     return change {

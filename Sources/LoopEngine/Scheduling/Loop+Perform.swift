@@ -18,7 +18,7 @@ extension Loop {
   @discardableResult
   public func perform(
     in mode: Mode = .common, name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
-    _ block: consuming @escaping @Sendable () -> Void
+    _ block: sending @escaping () -> Void
   ) -> Bool {
     enqueue(WorkItem(modes: mode.id, callSite: CallSite(file, line, name), body: block))
   }
@@ -35,7 +35,7 @@ extension Loop {
   @discardableResult
   public func perform(
     in modes: [Mode], name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
-    _ block: consuming @escaping @Sendable () -> Void
+    _ block: sending @escaping () -> Void
   ) -> Bool {
     let callSite = CallSite(file, line, name)
     let set = Set(modes.map(\.id))

@@ -21,7 +21,7 @@ extension Loop {
   ///   closure.
   public func performAndWait<Value: Sendable>(
     in mode: Mode = .common, name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
-    _ body: @escaping @Sendable () throws -> Value
+    _ body: sending @escaping () throws -> Value
   ) throws -> Value {
     if isOwnerOrNow { return try body() }
     // Nobody would come to it but this thread, which waits.
@@ -44,7 +44,7 @@ extension Loop {
   ///   closure.
   public func performAndWait<Value: Sendable>(
     in mode: Mode = .common, name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
-    _ body: @escaping @Sendable () throws -> Value
+    _ body: sending @escaping () throws -> Value
   ) async throws -> Value {
     try await withCheckedThrowingContinuation { continuation in
       post(in: mode, name: name, file: file, line: line, body) { continuation.resume(with: $0) }
@@ -54,10 +54,11 @@ extension Loop {
   /// Posts a closure and reports its outcome exactly once: its result, or that it was dropped.
   private func post<Value: Sendable>(
     in mode: Mode, name: StaticString?, file: StaticString, line: UInt32,
-    _ body: @escaping @Sendable () throws -> Value, answer: @escaping @Sendable (Result<Value, any Error>) -> Void
+    _ body: @escaping () throws -> Value, answer: @escaping @Sendable (Result<Value, any Error>) -> Void
   ) {
     let promise = Promise(answer)
-    perform(in: mode, name: name, file: file, line: line) { promise.give(Result { try body() }) }
+    _ = enqueue(
+      WorkItem(modes: mode.id, callSite: CallSite(file, line, name)) { promise.give(Result { try body() }) })
   }
 }
 

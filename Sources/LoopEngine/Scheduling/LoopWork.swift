@@ -10,7 +10,7 @@ extension Loop {
     let callSite: CallSite
     /// Held until the work has run or is cancelled, so that no other object can take over its identity.
     @exclusivity(unchecked) var target: (any AnyObject & Sendable)?
-    @exclusivity(unchecked) var body: (@Sendable () -> Void)?
+    @exclusivity(unchecked) var body: (() -> Void)?
     @exclusivity(unchecked) var timer: Timer?
     @exclusivity(unchecked) var sequence: UInt = 0
     private let loop: Loop
@@ -18,7 +18,7 @@ extension Loop {
 
     init(
       loop: Loop, order: Int, modes: Int32, callSite: CallSite, target: (any AnyObject & Sendable)?,
-      body: @escaping @Sendable () -> Void
+      body: @escaping () -> Void
     ) {
       self.loop = loop
       self.order = order
@@ -57,7 +57,7 @@ extension Loop {
   public func performCancellable(
     after delay: Duration = .zero, order: Int = 0, target: (any AnyObject & Sendable)? = nil, in mode: Mode = .common,
     name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
-    _ body: @escaping @Sendable () -> Void
+    _ body: sending @escaping () -> Void
   ) -> Work {
     let callSite = CallSite(file, line, name)
     let work = Work(loop: self, order: order, modes: mode.id, callSite: callSite, target: target, body: body)

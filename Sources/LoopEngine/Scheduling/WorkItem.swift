@@ -7,14 +7,14 @@
 struct WorkItem: ~Copyable {
   /// A closure in a struct field keeps its natural calling convention; as a generic argument it would get a thunk, and
   /// an allocation.
-  @usableFromInline let body: @Sendable () -> Void
+  @usableFromInline let body: () -> Void
   @usableFromInline let callSite: CallSite
   /// The modes in which the block runs: a mode's number, 0 for the common ones, a negative number for several
   /// modes (see ``ModeSets``).
   @usableFromInline let modes: Int32
 
   @inlinable
-  init(modes: Int32, callSite: CallSite, body: consuming @escaping @Sendable () -> Void) {
+  init(modes: Int32, callSite: CallSite, body: consuming @escaping () -> Void) {
     self.modes = modes
     self.callSite = callSite
     self.body = body

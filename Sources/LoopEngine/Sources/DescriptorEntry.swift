@@ -2,7 +2,7 @@ import CLinux
 
 /// A descriptor source, as the loop calls it: 32 bytes.
 struct DescriptorEntry: ~Copyable {
-  typealias Body = @Sendable (Loop.DescriptorSource, Loop.DescriptorSource.Readiness) -> Void
+  typealias Body = (Loop.DescriptorSource, Loop.DescriptorSource.Readiness) -> Void
 
   private var body: Body = { _, _ in }
   /// Two addresses, each with half of the descriptor above it; of a vacant entry nothing and the next generation.

@@ -66,7 +66,7 @@ extension Loop {
     public init(
       _ descriptor: Int32, for interests: Readiness = .readable, repeats: Bool = true, name: StaticString? = nil,
       file: StaticString = #fileID, line: UInt32 = #line,
-      body: @escaping @Sendable (DescriptorSource, Readiness) -> Void
+      body: sending @escaping (DescriptorSource, Readiness) -> Void
     ) {
       number = descriptor
       if repeats {

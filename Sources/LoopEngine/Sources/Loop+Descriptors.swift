@@ -50,7 +50,7 @@ extension Loop {
   public func watch(
     _ descriptor: Int32, for interests: DescriptorSource.Readiness = .readable, repeats: Bool = true,
     in mode: Mode = .common, name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
-    body: @escaping @Sendable (DescriptorSource, DescriptorSource.Readiness) -> Void
+    body: sending @escaping (DescriptorSource, DescriptorSource.Readiness) -> Void
   ) throws(LoopError) -> DescriptorSource {
     let source = DescriptorSource(
       descriptor, for: interests, repeats: repeats, name: name, file: file, line: line, body: body)

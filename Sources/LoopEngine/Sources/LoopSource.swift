@@ -12,9 +12,9 @@ extension Loop {
     /// The place among signalled sources, ascending; ties go by the time of the signal.
     public let order: Int
     let callSite: CallSite
-    let perform: @Sendable () -> Void
-    let didSchedule: (@Sendable (Loop, Mode) -> Void)?
-    let didCancel: (@Sendable (Loop, Mode) -> Void)?
+    let perform: () -> Void
+    let didSchedule: ((Loop, Mode) -> Void)?
+    let didCancel: ((Loop, Mode) -> Void)?
     let binding = LoopBinding()
     private let valid = Atomic<Bool>(true)
     let signalled = Atomic<Bool>(false)
@@ -34,9 +34,9 @@ extension Loop {
     ///   - line: Where it was made.
     ///   - perform: Called once for any number of signals.
     public init(
-      order: Int = 0, name: StaticString? = nil, didSchedule: (@Sendable (Loop, Mode) -> Void)? = nil,
-      didCancel: (@Sendable (Loop, Mode) -> Void)? = nil, file: StaticString = #fileID, line: UInt32 = #line,
-      perform: @escaping @Sendable () -> Void
+      order: Int = 0, name: StaticString? = nil, didSchedule: sending ((Loop, Mode) -> Void)? = nil,
+      didCancel: sending ((Loop, Mode) -> Void)? = nil, file: StaticString = #fileID, line: UInt32 = #line,
+      perform: sending @escaping () -> Void
     ) {
       self.order = order
       self.perform = perform
@@ -46,7 +46,7 @@ extension Loop {
     }
 
     /// Makes a source that represents another one.
-    init(for callSite: CallSite, perform: @escaping @Sendable () -> Void) {
+    init(for callSite: CallSite, perform: @escaping () -> Void) {
       order = 0
       self.perform = perform
       didSchedule = nil

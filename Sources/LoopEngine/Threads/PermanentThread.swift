@@ -61,7 +61,7 @@ public final class PermanentThread: Sendable {
   @discardableResult
   public func perform(
     name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
-    _ block: @escaping @Sendable () -> Void
+    _ block: sending @escaping () -> Void
   ) -> Bool {
     loop?.perform(name: name, file: file, line: line, block) ?? false
   }
@@ -78,7 +78,7 @@ public final class PermanentThread: Sendable {
   ///   closure.
   public func performAndWait<Value: Sendable>(
     name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
-    _ body: @escaping @Sendable () throws -> Value
+    _ body: sending @escaping () throws -> Value
   ) throws -> Value {
     guard let loop else { throw Loop.Ended() }
     return try loop.performAndWait(name: name, file: file, line: line, body)
@@ -96,7 +96,7 @@ public final class PermanentThread: Sendable {
   ///   closure.
   public func performAndWait<Value: Sendable>(
     name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
-    _ body: @escaping @Sendable () throws -> Value
+    _ body: sending @escaping () throws -> Value
   ) async throws -> Value {
     guard let loop else { throw Loop.Ended() }
     return try await loop.performAndWait(name: name, file: file, line: line, body)

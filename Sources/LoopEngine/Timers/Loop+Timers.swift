@@ -37,7 +37,7 @@ extension Loop {
   @discardableResult
   public func perform(
     after delay: Duration, tolerance: Duration = .zero, in mode: Mode = .common, name: StaticString? = nil,
-    file: StaticString = #fileID, line: UInt32 = #line, _ body: consuming @escaping @Sendable (Timer) -> Void
+    file: StaticString = #fileID, line: UInt32 = #line, _ body: sending @escaping (Timer) -> Void
   ) -> Timer {
     let timer = Timer(after: delay, tolerance: tolerance, name: name, file: file, line: line, body: body)
     add(timer, to: mode)
@@ -58,7 +58,7 @@ extension Loop {
   @discardableResult
   public func perform(
     every interval: Duration, tolerance: Duration = .zero, in mode: Mode = .common, name: StaticString? = nil,
-    file: StaticString = #fileID, line: UInt32 = #line, _ body: consuming @escaping @Sendable (Timer) -> Void
+    file: StaticString = #fileID, line: UInt32 = #line, _ body: sending @escaping (Timer) -> Void
   ) -> Timer {
     let timer = Timer(
       after: interval, repeats: true, tolerance: tolerance, name: name, file: file, line: line, body: body)

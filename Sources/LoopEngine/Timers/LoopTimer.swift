@@ -12,7 +12,7 @@ extension Loop {
     let callSite: CallSite
     /// Nanoseconds between firings, 0 for a timer that fires once.
     private let repetition: Atomic<Int64>
-    @exclusivity(unchecked) var body: (@Sendable (Timer) -> Void)?
+    @exclusivity(unchecked) var body: ((Timer) -> Void)?
     let binding = LoopBinding()
     private let deadline: Atomic<Int64>
     private let tolerance: Atomic<Int64>
@@ -57,7 +57,7 @@ extension Loop {
     ///   - body: Called on the loop's thread with the timer.
     public init(
       at date: Instant, every interval: Duration? = nil, tolerance: Duration = .zero, name: StaticString? = nil,
-      file: StaticString = #fileID, line: UInt32 = #line, body: consuming @escaping @Sendable (Timer) -> Void
+      file: StaticString = #fileID, line: UInt32 = #line, body: sending @escaping (Timer) -> Void
     ) {
       self.body = body
       callSite = CallSite(file, line, name)
@@ -79,7 +79,7 @@ extension Loop {
     ///   - body: Called on the loop's thread with the timer.
     public convenience init(
       after delay: Duration, repeats: Bool = false, tolerance: Duration = .zero, name: StaticString? = nil,
-      file: StaticString = #fileID, line: UInt32 = #line, body: consuming @escaping @Sendable (Timer) -> Void
+      file: StaticString = #fileID, line: UInt32 = #line, body: sending @escaping (Timer) -> Void
     ) {
       self.init(
         at: .now.advanced(by: delay), every: repeats ? (delay > .zero ? delay : .microseconds(100)) : nil,
