@@ -250,7 +250,7 @@ static const struct stall {
     {"large-frame", "in_large_frame", "sleep", "clock_nanosleep", "-", in_large_frame},
     {"computing", "in_computing", "running", "-", "-", in_computing},
     {"leaf", "in_leaf", "running", "-", "-", in_leaf},
-    {"sorting", "in_sorting", "running", "-", "-", in_sorting},
+    {"sorting", "in_sorting|compare", "running", "-", "-", in_sorting},
     {"handler", "in_nanosleep", "sleep", "clock_nanosleep", "-", in_handler},
 };
 

@@ -138,7 +138,8 @@ bool cunwind_each_call(cunwind_unwinder *u, uint64_t function, bool (*body)(void
   for (unsigned i = 0; at != 0 && i < MODULES_MAX && !s.is_over; i++) {
     struct cunwind_mapping mapping;
     if (!read_all(at, &map, sizeof map)) return false;
-    if (cunwind_find_mapping((uint64_t)(uintptr_t)map.l_ld, &mapping)) search_module(&s, &map, &mapping);
+    if (cunwind_find_mapping(map.l_addr, &mapping) || cunwind_find_mapping((uint64_t)(uintptr_t)map.l_ld, &mapping))
+      search_module(&s, &map, &mapping);
     at = (uint64_t)(uintptr_t)map.l_next;
   }
   return s.is_whole;
