@@ -8,7 +8,9 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -19,7 +21,7 @@
 #define DEPTHS 3
 #define ROUNDS 2
 static const int depths[DEPTHS] = {0, 1, 40};
-static int ends[2];
+static int ends[2], holding_file, waiting_file;
 static sem_t semaphore;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
@@ -45,6 +47,12 @@ static void block_mutex(void) {
   pthread_mutex_lock(&other);
   pthread_mutex_unlock(&other);
 }
+// Functions of the C library that keep nothing on the stack.
+static void block_syscall(void) { syscall(SYS_ppoll, NULL, 0, &(struct timespec){0, 80000000}, NULL, 8); }
+static void block_flock(void) {
+  flock(waiting_file, LOCK_EX);
+  flock(waiting_file, LOCK_UN);
+}
 
 static const struct {
   const char *name;
@@ -53,6 +61,7 @@ static const struct {
     {"nanosleep", block_nanosleep}, {"usleep", block_usleep},       {"read", block_read},
     {"poll", block_poll},           {"select", block_select},       {"ppoll", block_pause_like},
     {"sem_wait", block_semaphore},  {"cond_wait", block_condition}, {"mutex", block_mutex},
+    {"syscall", block_syscall},     {"flock", block_flock},
 };
 #define LEAVES (sizeof leaves / sizeof *leaves)
 
@@ -81,6 +90,7 @@ static void wake(unsigned leaf) {
   if (leaf == 6) sem_post(&semaphore);
   if (leaf == 7) pthread_mutex_lock(&mutex), pthread_cond_signal(&condition), pthread_mutex_unlock(&mutex);
   if (leaf == 8) pthread_mutex_unlock(&other);
+  if (leaf == 10) flock(holding_file, LOCK_UN);
 }
 
 static void *address_of(const void *function) { return (void *)(uintptr_t)cunwind_function_start((uint64_t)(uintptr_t)function); }
@@ -129,7 +139,7 @@ static void read_call(char line[256]) {
 static int capture(cunwind_unwinder *unwinder, const struct job *job) {
   char line[256], later[256];
   read_call(line);
-  unsigned long number, a[6], sp, pc;
+  unsigned long number, sp, pc, a[6];
   if (sscanf(line, "%lu %lx %lx %lx %lx %lx %lx %lx %lx", &number, a, a + 1, a + 2, a + 3, a + 4, a + 5, &sp, &pc) != 9)
     return MOVED;
   static cunwind_frame frames[256];
@@ -138,6 +148,10 @@ static int capture(cunwind_unwinder *unwinder, const struct job *job) {
   snapshot.registers[CUNWIND_STACK_POINTER] = sp;
   snapshot.registers[CUNWIND_PROGRAM_COUNTER] = pc;
   snapshot.known = 1ull << CUNWIND_STACK_POINTER | 1ull << CUNWIND_PROGRAM_COUNTER;
+#ifdef __aarch64__
+  for (int i = 0; i < 6; i++) snapshot.registers[i] = a[i], snapshot.known |= 1ull << i;
+  snapshot.registers[8] = number, snapshot.known |= 1ull << 8;
+#endif
   cunwind_backtrace trace = cunwind_unwind(unwinder, &snapshot, frames, 256);
   cunwind_snapshot_release();
   read_call(later);
@@ -151,6 +165,11 @@ int main(void) {
   cunwind_unwinder *unwinder = cunwind_unwinder_create();
   int bad = 0, captures = 0;
   if (pipe(ends) != 0) return 1;
+  char path[] = "/tmp/stacks.XXXXXX";
+  holding_file = mkstemp(path);
+  waiting_file = open(path, O_RDWR | O_CLOEXEC);
+  unlink(path);
+  if (holding_file < 0 || waiting_file < 0) return 1;
   sem_init(&semaphore, 0, 0);
   for (int by_list = 0; by_list < 2; by_list++) {
     cunwind_use_module_list(by_list);
@@ -160,6 +179,7 @@ int main(void) {
           struct job job = {leaf, depths[depth]};
           pthread_t thread;
           if (leaf == 8) pthread_mutex_lock(&other);
+          if (leaf == 10) flock(holding_file, LOCK_EX);
           atomic_store(&thread_id, 0);
           if (pthread_create(&thread, NULL, run, &job) != 0) return 1;
           while (atomic_load(&thread_id) == 0) usleep(1000);

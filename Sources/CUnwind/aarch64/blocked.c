@@ -11,6 +11,7 @@
 #if CUNWIND_HAS_STACKS && defined(__aarch64__)
 
 #include "../modules.h"
+#include "../snapshot_internal.h"
 #include "../unwinder.h"
 #include "callers.h"
 #include "code.h"
@@ -19,6 +20,8 @@
 #define SCAN_LIMIT 8192u
 // Bytes of a function's code that are searched for calls.
 #define CODE_LIMIT (64u << 10)
+// The most that the search on the stack may take; some microseconds are usual.
+#define TIME_MAX_NS 200000000u
 // Values that are tried before the first one has to do.
 #define CANDIDATES 16u
 
@@ -70,17 +73,34 @@ static bool begin(cunwind_unwinder *u, unw_cursor_t *cursor, struct place place,
 }
 
 // Where the unwind table leads from a place.
-static bool step_from(cunwind_unwinder *u, struct place place, uint64_t link, uint64_t *ip, uint64_t *sp) {
+static bool step_from(cunwind_unwinder *u, struct place place, uint64_t link, struct place *next) {
   unw_cursor_t cursor;
-  unw_word_t next_ip = 0, next_sp = 0;
+  unw_word_t next_ip = 0, next_sp = 0, next_frame_pointer = CUNWIND_NO_FRAME_POINTER;
   if (!begin(u, &cursor, place, link)) return false;
   // 0, as at the outermost frame, is a step, too: the caller's frame pointer may be 0.
   if (libunwind.step(&cursor) < 0 || u->guessed || libunwind.get_reg(&cursor, UNW_REG_IP, &next_ip) != 0 ||
       libunwind.get_reg(&cursor, UNW_REG_SP, &next_sp) != 0)
     return false;
-  *ip = cunwind_code_address(next_ip);
-  *sp = cunwind_data_address(next_sp);
+  libunwind.get_reg(&cursor, CUNWIND_FRAME_POINTER, &next_frame_pointer);
+  next->ip = cunwind_code_address(next_ip);
+  next->sp = cunwind_data_address(next_sp);
+  next->frame_pointer = cunwind_data_address(next_frame_pointer);
   return true;
+}
+
+// The frame pointer that belongs to the stack pointer `sp` in the function from `start` to `end`, by its code.
+static bool place_of_record(cunwind_unwinder *u, uint64_t start, uint64_t end, uint64_t sp, uint64_t *frame_pointer) {
+  struct cunwind_prologue prologue = cunwind_decode_prologue(u, start, end, true);
+  if (!prologue.sets_frame_pointer || prologue.is_irregular) return false;
+  *frame_pointer = sp + (uint64_t)(prologue.depth - prologue.record_depth);
+  return true;
+}
+
+// Whether the stack pointer and the frame pointer at a place fit each other, as far as the code there says.
+static bool is_consistent(cunwind_unwinder *u, const struct place *place) {
+  uint64_t start, end, expected;
+  if (!find_function(u, place->ip - 1, &start, &end)) return true;
+  return !place_of_record(u, start, place->ip, place->sp, &expected) || expected == place->frame_pointer;
 }
 
 // What the search for the blocked function's caller knows and has found.
@@ -88,6 +108,7 @@ struct search {
   cunwind_unwinder *unwinder;
   // The function that blocks, and where its caller's stack pointer is.
   uint64_t function, sp;
+  struct cunwind_arguments arguments;
   struct place place;
   // The function that has the place, 0 if none was found, and whether another function has one as well.
   uint64_t caller;
@@ -96,28 +117,39 @@ struct search {
   bool is_approximate;
 };
 
+// Whether the call at `call` in the function at `start` can have passed what the blocked function was given.
+static bool can_pass(const struct search *search, uint64_t start, uint64_t call, uint64_t frame_pointer) {
+  uint32_t code;
+  if (!cunwind_read_instruction(search->unwinder, call, &code)) return false;
+  uint64_t target = call + (uint64_t)((int64_t)((uint64_t)code << 38) >> 36);
+  // A function between them may have put them elsewhere.
+  if (cunwind_resolve_target(search->unwinder, target) != search->function) return true;
+  return cunwind_arguments_fit(search->unwinder, &search->arguments, start, call, search->sp, frame_pointer);
+}
+
 // Looks for the call in the caller that begins at `start`, whose return address lies at `slot`.
 static bool find_call(cunwind_unwinder *u, struct search *search, uint64_t slot, uint64_t return_address,
                       uint64_t start, uint64_t end) {
-  struct cunwind_prologue prologue = cunwind_decode_prologue(u, start, end, true);
-  struct place place = {.sp = search->sp, .frame_pointer = CUNWIND_NO_FRAME_POINTER};
-  bool follows_from_code = prologue.sets_frame_pointer && !prologue.is_irregular;
-  if (prologue.sets_frame_pointer)
-    place.frame_pointer = follows_from_code ? search->sp + (uint64_t)(prologue.depth - prologue.record_depth) : slot - 8;
+  struct place place = {.sp = search->sp, .frame_pointer = slot - 8}, next;
+  bool follows_from_code = place_of_record(u, start, end, search->sp, &place.frame_pointer);
+  // The record's second word is the return address.
+  if (follows_from_code && place.frame_pointer + 8 != slot) return false;
+  bool has_record = follows_from_code || cunwind_decode_prologue(u, start, end, true).sets_frame_pointer;
+  if (!has_record) place.frame_pointer = CUNWIND_NO_FRAME_POINTER;
   unsigned found = 0;
   for (uint64_t at = start; at < end && found < 2; at += 4) {
     uint32_t code;
-    uint64_t ip, sp;
     if (!cunwind_read_instruction(u, at, &code)) break;
     if (!cunwind_is_call(code)) continue;
     uint64_t target = at + (uint64_t)((int64_t)((uint64_t)code << 38) >> 36);
-    if (!leads_to(u, target, search->function)) continue;
+    if (!can_pass(search, start, at, place.frame_pointer) || !leads_to(u, target, search->function)) continue;
     // Inside of the call, as a function that does not return may end with it.
     place.ip = at + 3;
-    if (!step_from(u, place, 0, &ip, &sp) || ip != return_address || sp < slot + 8) continue;
+    if (!step_from(u, place, 0, &next) || next.ip != return_address || next.sp < slot + 8) continue;
+    if (!is_consistent(u, &next)) continue;
     if (found++ == 0) search->place = place;
   }
-  search->is_approximate = found > 1 || (prologue.sets_frame_pointer && !follows_from_code);
+  search->is_approximate = found > 1 || (has_record && !follows_from_code);
   return found > 0;
 }
 
@@ -126,21 +158,22 @@ static bool find_call(cunwind_unwinder *u, struct search *search, uint64_t slot,
 static bool is_possible_call(void *argument, uint64_t call) {
   struct search *search = argument;
   cunwind_unwinder *u = search->unwinder;
-  uint64_t start, end, ip, sp, target;
-  struct place place = {call + 3, search->sp, CUNWIND_NO_FRAME_POINTER};
+  uint64_t start, end, target;
+  struct place place = {call + 3, search->sp, CUNWIND_NO_FRAME_POINTER}, next;
+  // Most calls pass something else, and this is soon known.
+  if (!can_pass(search, call - 4096, call, CUNWIND_NO_FRAME_POINTER)) return true;
   bool has_table = find_function(u, call, &start, &end);
   if (!has_table) start = cunwind_nearest_start(u, call);
   if (start == 0) return true;
-  struct cunwind_prologue prologue = cunwind_decode_prologue(u, start, call, true);
-  if (prologue.sets_frame_pointer && !prologue.is_irregular)
-    place.frame_pointer = search->sp + (uint64_t)(prologue.depth - prologue.record_depth);
+  bool has_record = place_of_record(u, start, call, search->sp, &place.frame_pointer);
   if (has_table) {
-    if (!step_from(u, place, 0, &ip, &sp) || sp < search->sp) return true;
-  } else if (place.frame_pointer == CUNWIND_NO_FRAME_POINTER || !cunwind_read_word(u, place.frame_pointer + 8, &ip)) {
+    if (!step_from(u, place, 0, &next) || next.sp < search->sp || !is_consistent(u, &next)) return true;
+  } else if (!has_record || !cunwind_read_word(u, place.frame_pointer + 8, &next.ip)) {
     return true;
   }
-  if (cunwind_match_call(u, cunwind_code_address(ip), &target) == NO_MATCH) return true;
+  if (cunwind_match_call(u, cunwind_code_address(next.ip), &target) == NO_MATCH) return true;
   if (target != 0 && !leads_to(u, target, start)) return true;
+  if (!can_pass(search, start, call, place.frame_pointer)) return true;
   if (search->caller == start) search->is_approximate = true;
   if (search->caller != 0 && search->caller != start) search->is_ambiguous = true;
   if (search->caller == 0) search->place = place, search->caller = start;
@@ -160,16 +193,20 @@ static void walk_from(cunwind_unwinder *u, struct cunwind_walk *w, const struct 
 // Goes on from a function that keeps its return address in X30 alone.
 static void walk_to_caller(cunwind_unwinder *u, struct cunwind_walk *w) {
   struct search search;
-  struct place innermost = {w->ip, w->sp, CUNWIND_NO_FRAME_POINTER};
-  uint64_t ip, end;
+  struct place innermost = {w->ip, w->sp, CUNWIND_NO_FRAME_POINTER}, next;
+  uint64_t end;
   memset(&search, 0, sizeof search);
   search.unwinder = u;
   if (!find_function(u, w->ip, &search.function, &end)) return;
   // With any link the table says where the caller's stack pointer is.
-  if (!step_from(u, innermost, search.function, &ip, &search.sp) || ip != search.function) return;
+  if (!step_from(u, innermost, search.function, &next) || next.ip != search.function) return;
+  search.sp = next.sp;
+  cunwind_entry_arguments(u, search.function, w->ip, &search.arguments);
+  const uint64_t deadline = cunwind_now_ns() + TIME_MAX_NS;
   for (uint64_t i = 0; i < SCAN_LIMIT; i++) {
     uint64_t slot = search.sp + 8 * i, word, target, start;
     if (!cunwind_in_copy(u->snapshot, slot, 8) || !cunwind_read_word(u, slot, &word)) break;
+    if (cunwind_now_ns() > deadline) return;
     word = cunwind_code_address(word);
     if (cunwind_match_call(u, word, &target) != FOLLOWS_A_CALL || target == 0) continue;
     target = cunwind_resolve_target(u, target);

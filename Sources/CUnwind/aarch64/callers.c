@@ -9,11 +9,14 @@
 #if CUNWIND_HAS_STACKS && defined(__aarch64__)
 
 #include "../modules.h"
+#include "../snapshot_internal.h"
 #include "cunwind_memory.h"
 
 // Modules, and bytes of their code, that are searched at most.
 #define MODULES_MAX 512u
-#define CODE_MAX (96u << 20)
+#define CODE_MAX (32u << 20)
+// The most that the search may take; some milliseconds are usual.
+#define TIME_MAX_NS 200000000u
 // Places in one module that lead to the function.
 #define TARGETS_MAX 8u
 #define CHUNK 1024u
@@ -23,7 +26,7 @@ struct code_search {
   uint64_t function;
   bool (*body)(void *argument, uint64_t call);
   void *argument;
-  uint64_t searched;
+  uint64_t searched, end_time;
   bool is_whole, is_over;
   // Of the module that is searched.
   uint64_t targets[TARGETS_MAX];
@@ -65,17 +68,30 @@ static void find_branch(struct code_search *s, uint64_t address, uint32_t code) 
   }
 }
 
-static void each_instruction(struct code_search *s, uint64_t start, uint64_t end,
-                             void (*body)(struct code_search *s, uint64_t address, uint32_t code)) {
+typedef void (*instruction_body)(struct code_search *s, uint64_t address, uint32_t code);
+
+static void search_part(struct code_search *s, uint64_t at, uint64_t end, instruction_body body) {
   uint32_t code[CHUNK];
-  for (uint64_t at = start; at < end && !s->is_over; at += sizeof code) {
-    size_t wanted = end - at < sizeof code ? (size_t)(end - at) : sizeof code;
-    s->searched += wanted;
-    if (s->searched > CODE_MAX || !read_all(at, code, wanted)) {
-      s->is_whole = false;
-      return;
-    }
-    for (size_t i = 0; i < wanted / sizeof *code && !s->is_over; i++) body(s, at + 4 * i, code[i]);
+  size_t wanted = end - at < sizeof code ? (size_t)(end - at) : sizeof code;
+  s->searched += wanted;
+  if (s->searched > CODE_MAX || cunwind_now_ns() > s->end_time || !read_all(at, code, wanted)) {
+    s->is_whole = false;
+    return;
+  }
+  for (size_t i = 0; i < wanted / sizeof *code && !s->is_over; i++) body(s, at + 4 * i, code[i]);
+}
+
+static void search_segment(struct code_search *s, uint64_t start, uint64_t end, bool for_entries) {
+  const uint64_t size = 4 * CHUNK;
+  if (!for_entries) {
+    for (uint64_t at = start; at < end && s->is_whole && !s->is_over; at += size) search_part(s, at, end, find_branch);
+    return;
+  }
+  // Linkers put the table in front of all other code or behind it.
+  uint64_t parts = (end - start + size - 1) / size;
+  for (uint64_t i = 0; i < (parts + 1) / 2 && s->is_whole && s->count == 0; i++) {
+    search_part(s, start + (parts - 1 - i) * size, end, find_entry);
+    if (s->count == 0) search_part(s, start + i * size, end, find_entry);
   }
 }
 
@@ -118,7 +134,7 @@ static void search_module(struct code_search *s, const struct link_map *map, con
       if (!read_all(mapping->start + header.e_phoff + i * sizeof segment, &segment, sizeof segment)) return;
       if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
       uint64_t start = map->l_addr + segment.p_vaddr;
-      each_instruction(s, start, start + (segment.p_filesz & ~3ull), pass == 0 ? find_entry : find_branch);
+      search_segment(s, start, start + (segment.p_filesz & ~3ull), pass == 0);
     }
     if (pass > 0) s->first = known;
     if (s->is_over || (pass > 0 && s->first == s->count)) break;
@@ -128,6 +144,7 @@ static void search_module(struct code_search *s, const struct link_map *map, con
 bool cunwind_each_call(cunwind_unwinder *u, uint64_t function, bool (*body)(void *argument, uint64_t call),
                        void *argument) {
   struct code_search s = {.u = u, .function = function, .body = body, .argument = argument, .is_whole = true};
+  s.end_time = cunwind_now_ns() + TIME_MAX_NS;
   struct cunwind_mapping own;
   if (!cunwind_find_mapping(function, &own)) return false;
   // The list is read as foreign memory, because another thread may change it.
@@ -138,7 +155,8 @@ bool cunwind_each_call(cunwind_unwinder *u, uint64_t function, bool (*body)(void
   for (unsigned i = 0; at != 0 && i < MODULES_MAX && !s.is_over; i++) {
     struct cunwind_mapping mapping;
     if (!read_all(at, &map, sizeof map)) return false;
-    if (cunwind_find_mapping((uint64_t)(uintptr_t)map.l_ld, &mapping)) search_module(&s, &map, &mapping);
+    if (cunwind_find_mapping(map.l_addr, &mapping) || cunwind_find_mapping((uint64_t)(uintptr_t)map.l_ld, &mapping))
+      search_module(&s, &map, &mapping);
     at = (uint64_t)(uintptr_t)map.l_next;
   }
   return s.is_whole;

@@ -1,4 +1,4 @@
-// The calls of a function in all modules of the process.
+// The calls of a function in all modules of the process, and which of them a thread can have made.
 #pragma once
 
 #include "code.h"
@@ -9,5 +9,20 @@
 // returns false. @return false if not all code could be searched.
 bool cunwind_each_call(cunwind_unwinder *u, uint64_t function, bool (*body)(void *argument, uint64_t call),
                        void *argument);
+
+// What a function was given in registers, as far as it is known.
+#define CUNWIND_ARGUMENT_REGISTERS 8u
+struct cunwind_arguments {
+  uint64_t value[CUNWIND_ARGUMENT_REGISTERS];
+  uint32_t known;
+};
+
+// Finds out what the function at `start` was given, by its system call that ends at `call_end` and the snapshot.
+void cunwind_entry_arguments(cunwind_unwinder *u, uint64_t start, uint64_t call_end,
+                             struct cunwind_arguments *arguments);
+
+// Whether the function at `start` can have passed these arguments with `call`.
+bool cunwind_arguments_fit(cunwind_unwinder *u, const struct cunwind_arguments *arguments, uint64_t start,
+                           uint64_t call, uint64_t sp, uint64_t frame_pointer);
 
 #pragma GCC visibility pop

@@ -28,7 +28,7 @@ extension ThreadProbe.BlockedCall {
 }
 
 extension cunwind_snapshot {
-  /// Sets the registers that a system call's arguments are in, which have the same DWARF numbers: x0 to x5.
+  /// Sets the registers that a system call's arguments are in, which have the same DWARF numbers, and that of its number: x0 to x5, and x8.
   mutating func setArguments(of call: ThreadProbe.BlockedCall) {
     let (x0, x1, x2, x3, x4, x5) = call.arguments
     setRegister(0, x0)
@@ -37,6 +37,7 @@ extension cunwind_snapshot {
     setRegister(3, x3)
     setRegister(4, x4)
     setRegister(5, x5)
+    setRegister(8, UInt64(bitPattern: call.number))
   }
 }
 #endif
