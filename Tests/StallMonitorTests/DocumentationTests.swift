@@ -198,7 +198,8 @@ extension WatchedHosts {
           """
         try manifest.write(to: scratch.url.appending(path: "Package.swift"), atomically: true, encoding: .utf8)
         let dump = try Program.run(
-          "/usr/bin/env", ["swift", "package", "--package-path", scratch.url.path, "dump-package"])
+          "/usr/bin/env", ["swift", "package", "--package-path", scratch.url.path, "dump-package"],
+          environment: ["TMPDIR": scratch.url.path])
         #expect(dump.status == 0, "\(dump.errors)")
       }
     }
