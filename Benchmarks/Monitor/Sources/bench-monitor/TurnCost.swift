@@ -23,7 +23,7 @@ enum TurnCost {
     }
     let left = Atomic<Int>(0)
     let loop = Loop.main
-    let source = Loop.DescriptorSource(descriptor, for: .readable) { _, _ in
+    let source = Loop.DescriptorSource(descriptor, for: .readable) { @Sendable _, _ in
       if left.subtract(1, ordering: .relaxed).newValue == 0 { loop.stop() }
     }
     try loop.add(source)
