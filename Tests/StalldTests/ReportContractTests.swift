@@ -210,6 +210,7 @@ struct ReportContractTests {
       // Numbers of threads, tasks, lines and places, the order of lines, and shares.
       "id", "pid", "reported_pid", "lock_holder", "blocked_by", "line", "sequence", "exit_code", "share", "parent",
       "frame",
+      "frame",
     ]
     let known = Set(LineScanner.counts.map { "\($0)" })
     #expect(Set(numbers.filter { !$0.hasSuffix("_ms") }).subtracting(unchecked) == known)

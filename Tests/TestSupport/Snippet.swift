@@ -31,6 +31,8 @@ public struct Snippet: Sendable, CustomTestStringConvertible {
     /// Its lines are in a program that uses packages of others, which is built with them.
     case integration
     case json
+    /// Declarations of the public interface, which `PublicInterfaceTests` compares with the module.
+    case interface
     /// Output and diagrams.
     case shown
     /// No test; the reason.
@@ -50,7 +52,7 @@ public struct Snippet: Sendable, CustomTestStringConvertible {
     case "logql": .exempt("Debian has no program that reads LogQL")
     case "swift":
       if page == "Documentation/API.md" {
-        .exempt("the declarations of the interface, which PublicInterfaceTests compares with the module")
+        .interface
       } else if code.contains("import Vapor") {
         .exempt("Vapor is not among the packages that this repository builds")
       } else if code.contains("ServiceGroup(") {
