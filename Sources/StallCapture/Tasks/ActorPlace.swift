@@ -24,15 +24,18 @@ struct ActorPlace: Sendable, Equatable {
     guard TypeName.isKnown(of: UInt64(UInt(bitPattern: Unmanaged.passUnretained(ProbeActor.shared).toOpaque()))) else {
       return nil
     }
+    let stackEnd = UInt64(clinux_own_stack_end())
     let search = Search()
-    // Copies of the record's address on the stack are excluded by records at other depths.
-    for depth in [0, 1040, 2336, 528] {
+    // Copies of the record's address on the stack do not move with the stack pointer. Larger memory would not be on the stack.
+    for depth in [0, 528, 272, 912] {
       search.runs = 0
       withUnsafeTemporaryAllocation(byteCount: depth + 16, alignment: 16) { padding in
-        let stack = UInt64(UInt(bitPattern: padding.baseAddress))
-        ProbeExecutor.run { search.keep(base: base, executor: executor, stack: stack) }
+        // Not to be optimized away.
+        search.padding = padding.baseAddress
+        ProbeExecutor.run { search.keep(base: base, executor: executor, stackEnd: stackEnd) }
       }
       if search.runs != 1 { return nil }
+      search.dropThoseLeft(base: base)
     }
     return search.candidates.count == 1 ? search.candidates[0] : nil
   }
@@ -55,29 +58,40 @@ struct ActorPlace: Sendable, Equatable {
     return actor
   }
 
-  /// The places that have had the executor in each job so far; used on one thread.
+  /// The places that have had the executor in each job so far, and only then; used on one thread.
   private final class Search: @unchecked Sendable {
-    var candidates: [ActorPlace] = []
+    private(set) var candidates: [ActorPlace] = []
     var runs = 0
+    var padding: UnsafeMutableRawPointer?
+    /// Where the record of the latest job was, of each candidate.
+    private var records: [UInt64] = []
     private var isFirst = true
-    /// How far the job's record is below the function that has enqueued the job.
-    private static let reach: UInt64 = 64 << 10
+    /// How much of the stack is searched, from its outermost frame.
+    private static let reach: UInt64 = 1 << 20
 
-    func keep(base: UInt64, executor: UInt64, stack: UInt64) {
+    func keep(base: UInt64, executor: UInt64, stackEnd: UInt64) {
       runs += 1
-      if isFirst {
-        isFirst = false
-        return candidates = places(base: base, executor: executor, stack: stack)
+      if isFirst { candidates = places(base: base, executor: executor, stackEnd: stackEnd) }
+      isFirst = false
+      candidates.removeAll { place in
+        OwnProcess().load(Self.record(of: place, base) &+ place.executor, as: UInt64.self) != executor
       }
-      candidates = candidates.filter { place in
-        OwnProcess().load(base &+ UInt64(bitPattern: place.variable), as: UInt64.self)
-          .flatMap { OwnProcess().load($0 &+ place.executor, as: UInt64.self) } == executor
-      }
+      records = candidates.map { Self.record(of: $0, base) }
     }
 
-    /// Records on the stack below an address on it.
-    private func places(base: UInt64, executor: UInt64, stack: UInt64) -> [ActorPlace] {
-      ThreadLocalWords.all(base) { $0 < stack && stack - $0 < Self.reach && $0 % 8 == 0 }.flatMap { offset, record in
+    /// The variable has another value after the job. A copy of that value on the stack stays.
+    func dropThoseLeft(base: UInt64) {
+      candidates = zip(candidates, records).filter { Self.record(of: $0, base) != $1 }.map(\.0)
+    }
+
+    private static func record(of place: ActorPlace, _ base: UInt64) -> UInt64 {
+      OwnProcess().load(base &+ UInt64(bitPattern: place.variable), as: UInt64.self) ?? 0
+    }
+
+    /// Records on the thread's stack.
+    private func places(base: UInt64, executor: UInt64, stackEnd: UInt64) -> [ActorPlace] {
+      ThreadLocalWords.all(base) { $0 < stackEnd && stackEnd - $0 < Self.reach && $0 % 8 == 0 }.flatMap {
+        offset, record in
         stride(from: UInt64(0), to: recordSize, by: 8)
           .filter { OwnProcess().load(record &+ $0, as: UInt64.self) == executor }
           .map { ActorPlace(variable: offset, executor: $0) }

@@ -27,7 +27,7 @@ enum TypeName {
   static func of(object: UInt64) -> String? {
     let process = OwnProcess()
     // The class's first word is 0: that is the kind of a class.
-    guard object % 16 == 0, let type = process.load(object, as: UInt64.self), type % 8 == 0,
+    guard object % 8 == 0, let type = process.load(object, as: UInt64.self), type % 8 == 0,
       process.load(type, as: UInt64.self) == 0, var context = process.load(type &+ descriptor, as: UInt64.self)
     else { return nil }
     var names: [String] = []
