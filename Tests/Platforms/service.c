@@ -19,7 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define STALL_MS 500
+#ifndef STALL_MS
+#define STALL_MS 700
+#endif
 #define NOINLINE __attribute__((noinline))
 
 static int ends[2], pair[2], lock_file;
@@ -93,7 +95,7 @@ static void *hold_stream(void *unused) {
 }
 static void *hold_file(void *unused) {
   int file = open("/tmp/stalls.lock", O_RDWR | O_CREAT, 0600);
-  flock(file, LOCK_EX);
+  flock(file, LOCK_EX | LOCK_NB);
   sem_post(&held);
   pause_ms(STALL_MS);
   close(file);

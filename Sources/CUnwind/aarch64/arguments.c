@@ -56,11 +56,21 @@ static int64_t field(uint32_t code, unsigned low, unsigned count) {
   return (int64_t)((uint64_t)code << (64 - low - count)) >> (64 - count);
 }
 
-// Runs an instruction as far as constants and places on the stack go. Anything else makes the register unknown.
-static void run(uint32_t code, uint64_t at, uint64_t value[32], uint32_t *known) {
+// Where `code` loads a register from, if the base is known; 0 if it is no such load.
+static uint64_t load_address(uint32_t code, const uint64_t value[32], uint32_t known) {
+  unsigned from = code >> 5 & 31;
+  if ((known >> from & 1) == 0) return 0;
+  if ((code & 0xbfc00000u) == 0xb9400000u) return value[from] + (uint64_t)(code >> 10 & 0xfff) * (code >> 30 == 3 ? 8 : 4);
+  if ((code & 0xbfe00c00u) == 0xb8400000u) return value[from] + (uint64_t)field(code, 12, 9);
+  return 0;
+}
+
+// Runs an instruction as far as constants, places on the stack and what is loaded from known places go. Anything else
+// makes the register unknown.
+static void run(cunwind_unwinder *u, uint32_t code, uint64_t at, uint64_t value[32], uint32_t *known) {
   unsigned to = code & 31, from = code >> 5 & 31, moved;
   bool is_wide = code >> 31 != 0;
-  uint64_t result = 0;
+  uint64_t result = 0, place = load_address(code, value, *known);
   bool is_known = false;
   if (is_store(code) || (code & 0xfe000000u) == 0xd4000000u) return;
   if ((code & 0x1f800000u) == 0x12800000u) {  // movn, movz, movk
@@ -83,6 +93,9 @@ static void run(uint32_t code, uint64_t at, uint64_t value[32], uint32_t *known)
   } else if ((code & 0x9f000000u) == 0x90000000u) {  // adrp
     is_known = true;
     result = (at & ~0xfffull) + (uint64_t)((field(code, 5, 19) * 4 + (code >> 29 & 3)) * 4096);
+  } else if (place != 0) {
+    is_known = cunwind_read_word(u, place, &result);
+    if (code >> 30 == 2) result &= 0xffffffffu;
   } else if ((code & 0x3a400000u) == 0x28400000u) {  // a pair is loaded
     *known &= ~(1u << (code >> 10 & 31));
   }
@@ -103,7 +116,7 @@ bool cunwind_arguments_fit(cunwind_unwinder *u, const struct cunwind_arguments *
     first -= 4;
   for (uint64_t at = first; at < call; at += 4) {
     if (!cunwind_read_instruction(u, at, &code)) return true;
-    run(code, at, value, &known);
+    run(u, code, at, value, &known);
   }
   for (unsigned i = 0; i < CUNWIND_ARGUMENT_REGISTERS; i++)
     if ((known & arguments->known) >> i & 1 && value[i] != arguments->value[i]) return false;

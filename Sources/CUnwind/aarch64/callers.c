@@ -13,7 +13,7 @@
 
 // Modules, and bytes of their code, that are searched at most.
 #define MODULES_MAX 512u
-#define CODE_MAX (96u << 20)
+#define CODE_MAX (32u << 20)
 // Places in one module that lead to the function.
 #define TARGETS_MAX 8u
 #define CHUNK 1024u
@@ -65,17 +65,30 @@ static void find_branch(struct code_search *s, uint64_t address, uint32_t code) 
   }
 }
 
-static void each_instruction(struct code_search *s, uint64_t start, uint64_t end,
-                             void (*body)(struct code_search *s, uint64_t address, uint32_t code)) {
+typedef void (*instruction_body)(struct code_search *s, uint64_t address, uint32_t code);
+
+static void search_part(struct code_search *s, uint64_t at, uint64_t end, instruction_body body) {
   uint32_t code[CHUNK];
-  for (uint64_t at = start; at < end && !s->is_over; at += sizeof code) {
-    size_t wanted = end - at < sizeof code ? (size_t)(end - at) : sizeof code;
-    s->searched += wanted;
-    if (s->searched > CODE_MAX || !read_all(at, code, wanted)) {
-      s->is_whole = false;
-      return;
-    }
-    for (size_t i = 0; i < wanted / sizeof *code && !s->is_over; i++) body(s, at + 4 * i, code[i]);
+  size_t wanted = end - at < sizeof code ? (size_t)(end - at) : sizeof code;
+  s->searched += wanted;
+  if (s->searched > CODE_MAX || !read_all(at, code, wanted)) {
+    s->is_whole = false;
+    return;
+  }
+  for (size_t i = 0; i < wanted / sizeof *code && !s->is_over; i++) body(s, at + 4 * i, code[i]);
+}
+
+static void search_segment(struct code_search *s, uint64_t start, uint64_t end, bool for_entries) {
+  const uint64_t size = 4 * CHUNK;
+  if (!for_entries) {
+    for (uint64_t at = start; at < end && s->is_whole && !s->is_over; at += size) search_part(s, at, end, find_branch);
+    return;
+  }
+  // Linkers put the table in front of all other code or behind it.
+  uint64_t parts = (end - start + size - 1) / size;
+  for (uint64_t i = 0; i < (parts + 1) / 2 && s->is_whole && s->count == 0; i++) {
+    search_part(s, start + (parts - 1 - i) * size, end, find_entry);
+    if (s->count == 0) search_part(s, start + i * size, end, find_entry);
   }
 }
 
@@ -118,7 +131,7 @@ static void search_module(struct code_search *s, const struct link_map *map, con
       if (!read_all(mapping->start + header.e_phoff + i * sizeof segment, &segment, sizeof segment)) return;
       if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
       uint64_t start = map->l_addr + segment.p_vaddr;
-      each_instruction(s, start, start + (segment.p_filesz & ~3ull), pass == 0 ? find_entry : find_branch);
+      search_segment(s, start, start + (segment.p_filesz & ~3ull), pass == 0);
     }
     if (pass > 0) s->first = known;
     if (s->is_over || (pass > 0 && s->first == s->count)) break;
