@@ -177,13 +177,16 @@ NOINLINE static void in_flock(void) {
   pthread_join(thread, NULL);
 }
 NOINLINE static void in_syscall(void) {
-  struct timespec time = {0, STALL_MS * 1000000L};
+  struct timespec time = {STALL_MS / 1000, STALL_MS % 1000 * 1000000L};
   syscall(SYS_ppoll, NULL, 0, &time, NULL, 8);
   counter++;
 }
 // A function that jumps to the C library's, which then has its place on the stack.
 NOINLINE static int jump_to_flock(int file, int operation) { __attribute__((musttail)) return flock(file, operation); }
 NOINLINE static void in_tail_call(void) {
+  // A frame of another size than that of in_flock: nothing tells two such callers apart.
+  volatile char area[100];
+  area[0] = 1;
   pthread_t thread = start(hold_file);
   sem_wait(&held);
   jump_to_flock(lock_file, LOCK_EX);

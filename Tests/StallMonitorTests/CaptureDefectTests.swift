@@ -180,7 +180,7 @@ extension CapturesInThisProcess {
       var bytes = [UInt8](repeating: 0, count: 4096)
       var snapshot = cunwind_snapshot()
       var frame = [cunwind_frame](repeating: cunwind_frame(), count: 16)
-      for known in [UInt32(0x1_0080), 0x1_00c0, 0x1_ffff] {
+      for known in [UInt64(0x1_0080), 0x1_00c0, 0x1_ffff] {
         let backtrace = bytes.withUnsafeMutableBufferPointer { stack in
           snapshot.stack = stack.baseAddress
           snapshot.stack_address = 0x1000_0000

@@ -66,7 +66,7 @@ static size_t unwind(const uint8_t *bytes, size_t length, enum cunwind_end *end)
   memcpy(&choice, bytes, sizeof choice);
   bytes += 4, length -= 4;
   // RIP and RSP are always known; RBP and the rest as it comes.
-  snapshot.known = (choice & 0x1ffff) | 1u << CUNWIND_PROGRAM_COUNTER | 1u << CUNWIND_STACK_POINTER;
+  snapshot.known = (choice & 0x1ffff) | 1ull << CUNWIND_PROGRAM_COUNTER | 1ull << CUNWIND_STACK_POINTER;
   if (choice >> 26 == 0x2a) cunwind_unwinder_flush(unwinder);
   for (int i = 0; i < CUNWIND_REGISTERS; i++) snapshot.registers[i] = word(&bytes, &length);
   if ((choice >> 30 & 1) != 0) snapshot.registers[CUNWIND_STACK_POINTER] = STACK_ADDRESS + (choice >> 17 & 0xff8);
