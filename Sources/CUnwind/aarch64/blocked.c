@@ -155,6 +155,8 @@ static bool is_possible_call(void *argument, uint64_t call) {
   cunwind_unwinder *u = search->unwinder;
   uint64_t start, end, target;
   struct place place = {call + 3, search->sp, CUNWIND_NO_FRAME_POINTER}, next;
+  // Most calls pass something else, and this is soon known.
+  if (!can_pass(search, call - 4096, call, CUNWIND_NO_FRAME_POINTER)) return true;
   bool has_table = find_function(u, call, &start, &end);
   if (!has_table) start = cunwind_nearest_start(u, call);
   if (start == 0) return true;

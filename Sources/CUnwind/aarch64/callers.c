@@ -9,11 +9,14 @@
 #if CUNWIND_HAS_STACKS && defined(__aarch64__)
 
 #include "../modules.h"
+#include "../snapshot_internal.h"
 #include "cunwind_memory.h"
 
 // Modules, and bytes of their code, that are searched at most.
 #define MODULES_MAX 512u
 #define CODE_MAX (32u << 20)
+// The most that the search may take; some milliseconds are usual.
+#define TIME_MAX_NS 200000000u
 // Places in one module that lead to the function.
 #define TARGETS_MAX 8u
 #define CHUNK 1024u
@@ -23,7 +26,7 @@ struct code_search {
   uint64_t function;
   bool (*body)(void *argument, uint64_t call);
   void *argument;
-  uint64_t searched;
+  uint64_t searched, end_time;
   bool is_whole, is_over;
   // Of the module that is searched.
   uint64_t targets[TARGETS_MAX];
@@ -71,7 +74,7 @@ static void search_part(struct code_search *s, uint64_t at, uint64_t end, instru
   uint32_t code[CHUNK];
   size_t wanted = end - at < sizeof code ? (size_t)(end - at) : sizeof code;
   s->searched += wanted;
-  if (s->searched > CODE_MAX || !read_all(at, code, wanted)) {
+  if (s->searched > CODE_MAX || cunwind_now_ns() > s->end_time || !read_all(at, code, wanted)) {
     s->is_whole = false;
     return;
   }
@@ -141,6 +144,7 @@ static void search_module(struct code_search *s, const struct link_map *map, con
 bool cunwind_each_call(cunwind_unwinder *u, uint64_t function, bool (*body)(void *argument, uint64_t call),
                        void *argument) {
   struct code_search s = {.u = u, .function = function, .body = body, .argument = argument, .is_whole = true};
+  s.end_time = cunwind_now_ns() + TIME_MAX_NS;
   struct cunwind_mapping own;
   if (!cunwind_find_mapping(function, &own)) return false;
   // The list is read as foreign memory, because another thread may change it.
