@@ -15,7 +15,7 @@
 // All 0 if this process's C library makes such calls otherwise.
 static struct {
   uint64_t outer, middle, inner;
-} cancellable;
+} cunwind_cancellable;
 
 #define LENGTH 48u
 
@@ -47,9 +47,9 @@ void cunwind_arch_learn_cancellable(void) {
   dlclose(library);
   uint64_t outer = first_call(pause), middle = first_call(outer), inner = first_call(middle);
   if (!calls_for_another(middle) || !calls_for_another(inner)) return;
-  cancellable.outer = cunwind_function_start(outer);
-  cancellable.middle = cunwind_function_start(middle);
-  cancellable.inner = cunwind_function_start(inner);
+  cunwind_cancellable.outer = cunwind_function_start(outer);
+  cunwind_cancellable.middle = cunwind_function_start(middle);
+  cunwind_cancellable.inner = cunwind_function_start(inner);
 }
 
 // The jump in the function that `caller` has called, if that has jumped to the outer function as its last action; or 0.
@@ -57,21 +57,21 @@ static uint64_t jump_to_outer(cunwind_unwinder *u, const cunwind_frame *caller) 
   uint64_t target;
   if (!caller->is_return_address || cunwind_match_call(u, caller->address, &target) != FOLLOWS_A_CALL) return 0;
   target = target == 0 ? 0 : cunwind_resolve_target(u, target);
-  if (target == 0 || target == cancellable.outer) return 0;
+  if (target == 0 || target == cunwind_cancellable.outer) return 0;
   for (uint64_t at = target; at < target + 4 * LENGTH && cunwind_function_start(at) == target; at += 4) {
     uint32_t code;
     if (!cunwind_read_instruction(u, at, &code)) return 0;
-    if (cunwind_branch_target(code, at) == cancellable.outer) return at;
+    if (cunwind_branch_target(code, at) == cunwind_cancellable.outer) return at;
   }
   return 0;
 }
 
 size_t cunwind_arch_count_cancellable(cunwind_unwinder *u, cunwind_frame *frames, size_t count) {
   size_t left_out = 0;
-  while (cancellable.inner != 0 && left_out + 1 < count) {
+  while (cunwind_cancellable.inner != 0 && left_out + 1 < count) {
     const cunwind_frame *frame = &frames[left_out];
     uint64_t start = cunwind_function_start(frame->address - frame->is_return_address);
-    if (start != cancellable.inner && start != cancellable.middle && start != cancellable.outer) break;
+    if (start != cunwind_cancellable.inner && start != cunwind_cancellable.middle && start != cunwind_cancellable.outer) break;
     left_out++;
   }
   // read(2) and others jump to the outer function, which then has their place on the stack.

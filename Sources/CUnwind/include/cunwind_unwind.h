@@ -64,7 +64,8 @@ void cunwind_unwinder_flush(cunwind_unwinder *unwinder);
 /// checked, so garbage in the snapshot gives a short backtrace.
 ///
 /// A snapshot read from a blocked thread has no frame pointer. It is recovered at the first frame that needs it, from that
-/// function's prologue; a recovery that had to scan is `approximate`.
+/// function's prologue; a recovery that had to scan is `approximate`. On aarch64 it has no link register either, and the
+/// innermost function's caller is found on the stack.
 cunwind_backtrace cunwind_unwind(cunwind_unwinder *unwinder, const cunwind_snapshot *snapshot, cunwind_frame *frames,
                                  size_t capacity);
 
