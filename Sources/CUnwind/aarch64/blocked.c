@@ -11,6 +11,7 @@
 #if CUNWIND_HAS_STACKS && defined(__aarch64__)
 
 #include "../modules.h"
+#include "../snapshot_internal.h"
 #include "../unwinder.h"
 #include "callers.h"
 #include "code.h"
@@ -19,6 +20,8 @@
 #define SCAN_LIMIT 8192u
 // Bytes of a function's code that are searched for calls.
 #define CODE_LIMIT (64u << 10)
+// The most that the search on the stack may take; some microseconds are usual.
+#define TIME_MAX_NS 200000000u
 // Values that are tried before the first one has to do.
 #define CANDIDATES 16u
 
@@ -129,6 +132,8 @@ static bool find_call(cunwind_unwinder *u, struct search *search, uint64_t slot,
                       uint64_t start, uint64_t end) {
   struct place place = {.sp = search->sp, .frame_pointer = slot - 8}, next;
   bool follows_from_code = place_of_record(u, start, end, search->sp, &place.frame_pointer);
+  // The record's second word is the return address.
+  if (follows_from_code && place.frame_pointer + 8 != slot) return false;
   bool has_record = follows_from_code || cunwind_decode_prologue(u, start, end, true).sets_frame_pointer;
   if (!has_record) place.frame_pointer = CUNWIND_NO_FRAME_POINTER;
   unsigned found = 0;
@@ -137,7 +142,7 @@ static bool find_call(cunwind_unwinder *u, struct search *search, uint64_t slot,
     if (!cunwind_read_instruction(u, at, &code)) break;
     if (!cunwind_is_call(code)) continue;
     uint64_t target = at + (uint64_t)((int64_t)((uint64_t)code << 38) >> 36);
-    if (!leads_to(u, target, search->function) || !can_pass(search, start, at, place.frame_pointer)) continue;
+    if (!can_pass(search, start, at, place.frame_pointer) || !leads_to(u, target, search->function)) continue;
     // Inside of the call, as a function that does not return may end with it.
     place.ip = at + 3;
     if (!step_from(u, place, 0, &next) || next.ip != return_address || next.sp < slot + 8) continue;
@@ -197,9 +202,11 @@ static void walk_to_caller(cunwind_unwinder *u, struct cunwind_walk *w) {
   if (!step_from(u, innermost, search.function, &next) || next.ip != search.function) return;
   search.sp = next.sp;
   cunwind_entry_arguments(u, search.function, w->ip, &search.arguments);
+  const uint64_t deadline = cunwind_now_ns() + TIME_MAX_NS;
   for (uint64_t i = 0; i < SCAN_LIMIT; i++) {
     uint64_t slot = search.sp + 8 * i, word, target, start;
     if (!cunwind_in_copy(u->snapshot, slot, 8) || !cunwind_read_word(u, slot, &word)) break;
+    if (cunwind_now_ns() > deadline) return;
     word = cunwind_code_address(word);
     if (cunwind_match_call(u, word, &target) != FOLLOWS_A_CALL || target == 0) continue;
     target = cunwind_resolve_target(u, target);
