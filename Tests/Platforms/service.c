@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #ifndef STALL_MS
-#define STALL_MS 700
+#define STALL_MS 1500
 #endif
 #define NOINLINE __attribute__((noinline))
 
@@ -253,9 +253,9 @@ static const struct stall {
     {"syscall", "in_syscall", "sleep", "ppoll", "-", in_syscall},
     {"tail-call", "in_tail_call", "lock", "flock", "-", in_tail_call},
     {"large-frame", "in_large_frame", "sleep", "clock_nanosleep", "-", in_large_frame},
-    {"computing", "in_computing", "running", "-", "-", in_computing},
-    {"leaf", "in_leaf", "running", "-", "-", in_leaf},
-    {"sorting", "in_sorting|compare", "running", "-", "-", in_sorting},
+    {"computing", "in_computing", "running|starved", "-", "-", in_computing},
+    {"leaf", "in_leaf", "running|starved", "-", "-", in_leaf},
+    {"sorting", "in_sorting|compare", "running|starved", "-", "-", in_sorting},
     {"handler", "in_nanosleep", "sleep", "clock_nanosleep", "-", in_handler},
 };
 

@@ -18,6 +18,10 @@
 
 #include "CUnwind.h"
 
+// How long calls with a time limit block: longer where the machine is slow.
+#ifndef BLOCK_MS
+#define BLOCK_MS 80
+#endif
 #define DEPTHS 3
 #define ROUNDS 2
 static const int depths[DEPTHS] = {0, 1, 40};
@@ -28,15 +32,15 @@ static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 static pthread_mutex_t other = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int thread_id;
 
-static void block_nanosleep(void) { nanosleep(&(struct timespec){0, 80000000}, NULL); }
-static void block_usleep(void) { usleep(80000); }
+static void block_nanosleep(void) { nanosleep(&(struct timespec){0, BLOCK_MS * 1000000}, NULL); }
+static void block_usleep(void) { usleep(BLOCK_MS * 1000); }
 static void block_read(void) {
   char byte;
   if (read(ends[0], &byte, 1) < 0) perror("read");
 }
-static void block_poll(void) { poll(&(struct pollfd){.fd = -1}, 1, 80); }
-static void block_select(void) { select(0, NULL, NULL, NULL, &(struct timeval){0, 80000}); }
-static void block_pause_like(void) { ppoll(NULL, 0, &(struct timespec){0, 80000000}, NULL); }
+static void block_poll(void) { poll(&(struct pollfd){.fd = -1}, 1, BLOCK_MS); }
+static void block_select(void) { select(0, NULL, NULL, NULL, &(struct timeval){0, BLOCK_MS * 1000}); }
+static void block_pause_like(void) { ppoll(NULL, 0, &(struct timespec){0, BLOCK_MS * 1000000}, NULL); }
 static void block_semaphore(void) { sem_wait(&semaphore); }
 static void block_condition(void) {
   pthread_mutex_lock(&mutex);
@@ -48,7 +52,7 @@ static void block_mutex(void) {
   pthread_mutex_unlock(&other);
 }
 // Functions of the C library that keep nothing on the stack.
-static void block_syscall(void) { syscall(SYS_ppoll, NULL, 0, &(struct timespec){0, 80000000}, NULL, 8); }
+static void block_syscall(void) { syscall(SYS_ppoll, NULL, 0, &(struct timespec){0, BLOCK_MS * 1000000}, NULL, 8); }
 static void block_flock(void) {
   flock(waiting_file, LOCK_EX);
   flock(waiting_file, LOCK_UN);
