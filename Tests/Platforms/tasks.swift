@@ -76,7 +76,7 @@ let monitor = try StallMonitor.start()
 let isRight: Bool
 if CommandLine.arguments[1] == "actor" {
   Task.detached { _ = try await awaitRoute(1) }
-  isRight = check(["frame keepThread", "frame Store.load", "async awaitLoad", "async awaitRoute"])
+  isRight = check(["frame keepThread", "frame Store.load", "frame awaitLoad", "async awaitRoute"])
 } else {
   Task.detached { _ = await awaitTwice(1) }
   isRight = check(["frame keepThread", "frame awaitPlain", "async awaitTwice"])

@@ -191,8 +191,25 @@ static uint64_t context_distance(uint64_t function) {
   return p.sets_frame_pointer && context == p.record_depth + 8 ? (uint64_t)context : 0;
 }
 
+// Functions of Swift concurrency are in no unwind table. The nearest setting of the frame pointer before `address` is of
+// the function that has it, if that has a frame record.
+static uint64_t function_with_record(uint64_t address) {
+  uint32_t code[64];
+  bool has_found = false;
+  for (uint64_t end = address & ~3ull; address - end < GAP_LENGTH && end > sizeof code; end -= sizeof code) {
+    if (cunwind_read(end - sizeof code, code, sizeof code) != sizeof code) return 0;
+    for (size_t i = sizeof code / sizeof *code; i > 0; i--) {
+      uint32_t one = code[i - 1];
+      uint64_t at = end - sizeof code + 4 * (i - 1);
+      if (has_found && (is_branch(one) || cunwind_is_return(one))) return at + 4;
+      has_found |= (one & 0xff8003ffu) == 0x910003fdu;
+    }
+  }
+  return 0;
+}
+
 uint64_t cunwind_context_distance(uint64_t address) {
-  uint64_t start = cunwind_function_start(address);
+  uint64_t start = function_with_record(address);
   return start != 0 ? context_distance(start) : 0;
 }
 
