@@ -12,15 +12,26 @@ static bool read_exactly(uint64_t address, void *buffer, size_t length) {
   return cunwind_read(address, buffer, length) == length;
 }
 
+bool cunwind_find_header(uint64_t load_bias, uint64_t start, ElfW(Ehdr) *header, uint64_t *base) {
+  // The range is that of one segment where segments are not next to each other, as those of 64 KiB are.
+  const uint64_t places[] = {load_bias, start};
+  for (size_t i = 0; i < 2; i++) {
+    *base = places[i];
+    if (*base != 0 && read_exactly(*base, header, sizeof *header) && memcmp(header->e_ident, ELFMAG, SELFMAG) == 0)
+      return header->e_phentsize == sizeof(ElfW(Phdr));
+  }
+  return false;
+}
+
 // GNU build id: the note of type NT_GNU_BUILD_ID with the name "GNU" in a PT_NOTE segment (ELF gABI, "Note Section").
 static void read_build_id(const cunwind_module *found, cunwind_module *module) {
   module->build_id_length = 0;
   ElfW(Ehdr) header;
-  if (!read_exactly(found->start, &header, sizeof header)) return;
-  if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof(ElfW(Phdr))) return;
+  uint64_t base;
+  if (!cunwind_find_header(found->load_bias, found->start, &header, &base)) return;
   for (unsigned i = 0; i < header.e_phnum && i < 64; i++) {
     ElfW(Phdr) segment;
-    uint64_t at = found->start + header.e_phoff + i * sizeof segment;
+    uint64_t at = base + header.e_phoff + i * sizeof segment;
     if (!read_exactly(at, &segment, sizeof segment)) return;
     if (segment.p_type != PT_NOTE) continue;
     uint64_t note = found->load_bias + segment.p_vaddr, end = note + segment.p_memsz;

@@ -1,6 +1,7 @@
 // Where modules and their unwind tables lie.
 #pragma once
 
+#include <link.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -23,6 +24,9 @@ struct cunwind_mapping {
 bool cunwind_find_mapping(uint64_t address, struct cunwind_mapping *mapping);
 // Reads the loader's list again where `_dl_find_object` is missing; all of it if `forgets`.
 void cunwind_refresh_mappings(bool forgets);
+
+// Reads a module's ELF header, which lies at its load bias, or at the beginning of the range if that is 0 or another place.
+bool cunwind_find_header(uint64_t load_bias, uint64_t start, ElfW(Ehdr) *header, uint64_t *base);
 
 // Reads how many entries the table of an .eh_frame_hdr has (Linux Standard Base, "Exception Frames"). False
 // unless it is version 1, with pointers encoded as 1b (pc-relative sdata4), the count as 03 (udata4) and the table as 3b

@@ -119,19 +119,19 @@ static bool imports(const struct code_search *s, const struct link_map *map) {
   return false;
 }
 
-static void search_module(struct code_search *s, const struct link_map *map, const struct cunwind_mapping *mapping) {
-  bool is_own = s->function >= mapping->start && s->function < mapping->end;
+static void search_module(struct code_search *s, const struct link_map *map, bool is_own) {
   s->count = s->first = 0;
   if (is_own) add_target(s, s->function);
   if (!is_own && !imports(s, map)) return;
   ElfW(Ehdr) header;
-  if (!read_all(mapping->start, &header, sizeof header) || header.e_phentsize != sizeof(ElfW(Phdr))) return;
+  uint64_t base;
+  if (!cunwind_find_header(map->l_addr, 0, &header, &base)) return;
   // Entries first; then calls; then the calls of functions that jump.
   for (unsigned pass = is_own ? 1 : 0; pass < 3; pass++) {
     unsigned known = s->count;
     for (unsigned i = 0; i < header.e_phnum && i < 64; i++) {
       ElfW(Phdr) segment;
-      if (!read_all(mapping->start + header.e_phoff + i * sizeof segment, &segment, sizeof segment)) return;
+      if (!read_all(base + header.e_phoff + i * sizeof segment, &segment, sizeof segment)) return;
       if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
       uint64_t start = map->l_addr + segment.p_vaddr;
       search_segment(s, start, start + (segment.p_filesz & ~3ull), pass == 0);
@@ -153,10 +153,8 @@ bool cunwind_each_call(cunwind_unwinder *u, uint64_t function, bool (*body)(void
   for (unsigned i = 0; i < MODULES_MAX && read_all(at, &map, sizeof map) && map.l_prev != NULL; i++)
     at = (uint64_t)(uintptr_t)map.l_prev;
   for (unsigned i = 0; at != 0 && i < MODULES_MAX && !s.is_over; i++) {
-    struct cunwind_mapping mapping;
     if (!read_all(at, &map, sizeof map)) return false;
-    if (cunwind_find_mapping(map.l_addr, &mapping) || cunwind_find_mapping((uint64_t)(uintptr_t)map.l_ld, &mapping))
-      search_module(&s, &map, &mapping);
+    search_module(&s, &map, at == own.link_map);
     at = (uint64_t)(uintptr_t)map.l_next;
   }
   return s.is_whole;
