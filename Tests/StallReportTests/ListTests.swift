@@ -144,7 +144,8 @@ struct ListTests {
         return false
       }
       // A file without a condition has the mark in a comment.
-      return try text("Sources/\(file)").contains(/__(x86_64|aarch64)__|arch\((x86_64|arm64)\)|"x86_64"|\(layout of x86_64\)/)
+      return try text("Sources/\(file)").contains(
+        /__(x86_64|aarch64)__|arch\((x86_64|arm64)\)|"x86_64"|\(layout of x86_64\)/)
     }
     let page = try text("Documentation/Internals/Limits.md")
     let listed = page.matches(of: /^- `Sources\/([^`]+)`/.anchorsMatchLineEndings()).map { String($0.1) }

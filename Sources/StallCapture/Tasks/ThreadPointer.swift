@@ -6,8 +6,6 @@ import CLinux
 enum ThreadPointer {
   /// How far above a thread's outermost frame its structure is searched: thread-local variables lie between.
   private static let reach: UInt64 = 64 << 10
-  /// The C library aligns the thread pointer so.
-  private static let alignment: UInt64 = 64
 
   /// The thread pointer of the thread, or nil if it is not found.
   ///
@@ -22,7 +20,8 @@ enum ThreadPointer {
     let distance = LockLayouts.current.pointerDistance
     let main = UInt64(clinux_main_thread_pointer())
     if main != 0, isStructure(main &- distance) { return main }
-    var address = ((outermostStackPointer &+ distance &+ alignment - 1) & ~(alignment - 1)) &- distance
+    let alignment = LockLayouts.alignment
+    var address = (outermostStackPointer &+ alignment - 1) & ~(alignment - 1)
     for _ in 0..<reach / alignment {
       guard let word = process.load(address &+ offset, as: UInt32.self) else { return nil }
       if word == UInt32(bitPattern: id), isStructure(address) { return address &+ distance }

@@ -11,9 +11,11 @@ package struct LockLayouts: Sendable {
   let knowsMutex: Bool
   /// A read-write lock's writer at 24.
   let knowsReadWriteLock: Bool
-  /// Where a thread's structure has the thread's id, if the structure can be told from other memory.
+  /// The C library aligns a thread's structure so at least; the main thread's has no more on aarch64.
+  static let alignment: UInt64 = 32
+  /// Where a thread's structure has the thread's id, if the structure can be recognized.
   package let threadID: UInt64?
-  /// How far above its structure a thread's pointer is, which the C library aligns to 64 bytes.
+  /// How far above its structure a thread's pointer is.
   package let pointerDistance = UInt64(clinux_thread_pointer()) &- UInt64(pthread_self())
   /// A queue's label at 72, its target at 24, its state at 56.
   let knowsQueue: Bool

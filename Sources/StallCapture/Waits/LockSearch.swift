@@ -101,9 +101,8 @@ struct LockSearch {
     guard !futex.isPrivate, let offset = layouts.threadID,
       process.load(futex.address, as: UInt32.self) == futex.value
     else { return nil }
-    let distance = layouts.pointerDistance
-    let nearest = ((futex.address &+ distance) & ~63) &- distance
-    for structure in stride(from: nearest, through: nearest &- min(nearest, 2048), by: -64)
+    let nearest = futex.address & ~(LockLayouts.alignment - 1)
+    for structure in stride(from: nearest, through: nearest &- min(nearest, 2048), by: -Int(LockLayouts.alignment))
     where isThreadStructure(structure) {
       guard let id = process.load(structure &+ offset, as: UInt32.self), id != UInt32(bitPattern: waiter) else {
         return nil
