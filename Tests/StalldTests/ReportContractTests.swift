@@ -205,7 +205,8 @@ struct ReportContractTests {
   @Test("the agent checks every number of a line, but for those that may have any value")
   func numbersAreChecked() throws {
     let schema = try String(contentsOf: ReportSchema.current, encoding: .utf8)
-    let numbers = schema.matches(of: /"(\w+)": \{[^{}]*"type": "(?:integer|number)"/).map { String($0.1) }.filter { $0 != "items" }
+    let numbers = schema.matches(of: /"(\w+)": \{[^{}]*"type": "(?:integer|number)"/).map { String($0.1) }
+      .filter { $0 != "items" }
     let unchecked: Set = [
       // Numbers of threads, tasks, lines and places, the order of lines, and shares.
       "id", "pid", "reported_pid", "lock_holder", "blocked_by", "line", "sequence", "exit_code", "share", "parent",
