@@ -14,28 +14,29 @@ struct ActorPlace: Sendable, Equatable {
 
   /// How much of a record is searched.
   private static let recordSize: UInt64 = 64
+  /// How far the variable is from that of the current task at most: the runtime declares both in one file.
+  private static let distance: Int64 = 128
 
   /// Finds it with jobs of an executor of its own, which run on the calling thread; nil if not exactly one place is left.
   ///
   /// The calling thread is prepared to read memory.
-  static func find() -> ActorPlace? {
+  static func find(near task: CurrentTaskWord) -> ActorPlace? {
     let base = UInt64(clinux_thread_pointer())
     let executor = UInt64(UInt(bitPattern: Unmanaged.passUnretained(ProbeExecutor.shared).toOpaque()))
     guard TypeName.isKnown(of: UInt64(UInt(bitPattern: Unmanaged.passUnretained(ProbeActor.shared).toOpaque()))) else {
       return nil
     }
-    let stackEnd = UInt64(clinux_own_stack_end())
-    let search = Search()
-    // Copies of the record's address on the stack do not move with the stack pointer. Larger memory would not be on the stack.
-    for depth in [0, 528, 272, 912] {
+    let offsets = stride(from: task.offset - distance, through: task.offset + distance, by: 8)
+    let search = Search(
+      offsets.flatMap { offset in
+        stride(from: UInt64(0), to: recordSize, by: 8).map { ActorPlace(variable: offset, executor: $0) }
+      })
+    for _ in 0..<2 {
       search.runs = 0
-      withUnsafeTemporaryAllocation(byteCount: depth + 16, alignment: 16) { padding in
-        // Not to be optimized away.
-        search.padding = padding.baseAddress
-        ProbeExecutor.run { search.keep(base: base, executor: executor, stackEnd: stackEnd) }
-      }
+      ProbeExecutor.run { search.keep { $0.word(base: base) == executor } }
       if search.runs != 1 { return nil }
-      search.dropThoseLeft(base: base)
+      // The job is over.
+      search.candidates.removeAll { $0.word(base: base) == executor }
     }
     return search.candidates.count == 1 ? search.candidates[0] : nil
   }
@@ -58,44 +59,22 @@ struct ActorPlace: Sendable, Equatable {
     return actor
   }
 
+  /// The first word of the executor; nil if there is no record.
+  private func word(base: UInt64) -> UInt64? {
+    OwnProcess().load(base &+ UInt64(bitPattern: variable), as: UInt64.self)
+      .flatMap { OwnProcess().load($0 &+ executor, as: UInt64.self) }
+  }
+
   /// The places that have had the executor in each job so far, and only then; used on one thread.
   private final class Search: @unchecked Sendable {
-    private(set) var candidates: [ActorPlace] = []
+    var candidates: [ActorPlace]
     var runs = 0
-    var padding: UnsafeMutableRawPointer?
-    /// Where the record of the latest job was, of each candidate.
-    private var records: [UInt64] = []
-    private var isFirst = true
-    /// How much of the stack is searched, from its outermost frame.
-    private static let reach: UInt64 = 1 << 20
 
-    func keep(base: UInt64, executor: UInt64, stackEnd: UInt64) {
+    init(_ candidates: [ActorPlace]) { self.candidates = candidates }
+
+    func keep(where isWanted: (ActorPlace) -> Bool) {
       runs += 1
-      if isFirst { candidates = places(base: base, executor: executor, stackEnd: stackEnd) }
-      isFirst = false
-      candidates.removeAll { place in
-        OwnProcess().load(Self.record(of: place, base) &+ place.executor, as: UInt64.self) != executor
-      }
-      records = candidates.map { Self.record(of: $0, base) }
-    }
-
-    /// The variable has another value after the job. A copy of that value on the stack stays.
-    func dropThoseLeft(base: UInt64) {
-      candidates = zip(candidates, records).filter { Self.record(of: $0, base) != $1 }.map(\.0)
-    }
-
-    private static func record(of place: ActorPlace, _ base: UInt64) -> UInt64 {
-      OwnProcess().load(base &+ UInt64(bitPattern: place.variable), as: UInt64.self) ?? 0
-    }
-
-    /// Records on the thread's stack.
-    private func places(base: UInt64, executor: UInt64, stackEnd: UInt64) -> [ActorPlace] {
-      ThreadLocalWords.all(base) { $0 < stackEnd && stackEnd - $0 < Self.reach && $0 % 8 == 0 }.flatMap {
-        offset, record in
-        stride(from: UInt64(0), to: recordSize, by: 8)
-          .filter { OwnProcess().load(record &+ $0, as: UInt64.self) == executor }
-          .map { ActorPlace(variable: offset, executor: $0) }
-      }
+      candidates.removeAll { !isWanted($0) }
     }
   }
 }

@@ -46,7 +46,7 @@ package struct TaskLayout: Sendable {
     (currentTask, taskClass) = (word, facts.taskClass)
     (lastAllocation, runtime) = (facts.lastAllocation, facts.runtime)
     name = TaskNamePlace()
-    actor = ActorPlace.find()
+    actor = ActorPlace.find(near: word)
   }
 
   /// What the self-test has found.
