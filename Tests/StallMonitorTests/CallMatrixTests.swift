@@ -70,8 +70,8 @@ extension CapturesInThisProcess {
       }
       #expect(watched.result == unwatched.result, "\(name)")
       #expect(watched.error == unwatched.error, "\(name): errno")
-      // Never early, and no relative time-out begun anew fifty times; a little late is the machine's business.
-      let least = min(unwatched.elapsed_ms, Double(VICTIM_CALL_MS)) * 0.95 - 2
+      // Not cut short, and no relative time-out begun anew fifty times. Another thread that ends the call may have begun before it.
+      let least = min(unwatched.elapsed_ms, Double(VICTIM_CALL_MS)) * 0.75 - 2
       #expect(watched.elapsed_ms > least, "\(name): \(watched.elapsed_ms) ms")
       #expect(watched.elapsed_ms < unwatched.elapsed_ms * 1.9 + 1000, "\(name): \(watched.elapsed_ms) ms")
       #expect(stacks >= 3, "\(name): \(stacks) stacks, lost \(lost)")

@@ -199,7 +199,7 @@ func blockMany(_ milliseconds: Int) async {
   let most = Most()
   await onThePool {
     await compete(count: 24) {
-      most.value.max(threadCount(), ordering: .relaxed)
+      most.value.max(workerCount(), ordering: .relaxed)
       blockAThread(milliseconds)
     }
   }
@@ -264,8 +264,8 @@ func threads() -> [String] {
   return names
 }
 
-/// The service's own threads.
-func threadCount() -> Int { threads().count { !(contents("/proc/self/task/\($0)/comm").hasPrefix("stall-")) } }
+/// The threads of the pool: libdispatch names each by the end of its queue's label.
+func workerCount() -> Int { threads().count { contents("/proc/self/task/\($0)/comm").hasSuffix("-qos\n") } }
 
 /// How often the monitor's threads have given their processor up by themselves.
 func switches() -> Int {
