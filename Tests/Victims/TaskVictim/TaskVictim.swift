@@ -192,15 +192,17 @@ func blockAll(_ milliseconds: Int) async {
 
 final class Most: Sendable {
   let value = Atomic<Int>(0)
+  let running = Atomic<Int>(0)
 }
 
-/// Counts the process's threads while many jobs block.
+/// Counts the jobs that have a thread at the same time, of many that block.
 func blockMany(_ milliseconds: Int) async {
   let most = Most()
   await onThePool {
     await compete(count: 24) {
-      most.value.max(workerCount(), ordering: .relaxed)
+      most.value.max(most.running.add(1, ordering: .relaxed).newValue, ordering: .relaxed)
       blockAThread(milliseconds)
+      most.running.subtract(1, ordering: .relaxed)
     }
   }
   say("threads=\(most.value.load(ordering: .relaxed))")
@@ -263,9 +265,6 @@ func threads() -> [String] {
   }
   return names
 }
-
-/// The threads of the pool: libdispatch names each by the end of its queue's label.
-func workerCount() -> Int { threads().count { contents("/proc/self/task/\($0)/comm").hasSuffix("-qos\n") } }
 
 /// How often the monitor's threads have given their processor up by themselves.
 func switches() -> Int {
