@@ -70,7 +70,7 @@ extension CapturesInThisProcess {
       }
       #expect(watched.result == unwatched.result, "\(name)")
       #expect(watched.error == unwatched.error, "\(name): errno")
-      // Not cut short, and no relative time-out begun anew fifty times. Another thread that ends the call may have begun before it.
+      // The capture must not cut the call short, or restart a relative timeout. A thread that ends the call may start before the call.
       let least = min(unwatched.elapsed_ms, Double(VICTIM_CALL_MS)) * 0.75 - 2
       #expect(watched.elapsed_ms > least, "\(name): \(watched.elapsed_ms) ms")
       #expect(watched.elapsed_ms < unwatched.elapsed_ms * 1.9 + 1000, "\(name): \(watched.elapsed_ms) ms")
