@@ -32,12 +32,6 @@ import Testing
     try? FileManager.default.removeItem(at: program.deletingLastPathComponent())
   }
 
-  /// Beside the test bundle, where the build leaves the modules and their objects.
-  private static var products: URL {
-    let bundle = CommandLine.arguments.first { $0.hasSuffix(".xctest") } ?? CommandLine.arguments[0]
-    return URL(fileURLWithPath: bundle).deletingLastPathComponent()
-  }
-
   private static func recipes(in article: String) -> [Recipe] {
     let documentation = Repository.file("Sources/LoopEngine/Documentation.docc/\(article)")
     guard let text = try? String(contentsOf: documentation, encoding: .utf8) else { return [] }
@@ -56,18 +50,10 @@ import Testing
     try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
     let source = directory.appending(path: "main.swift")
     try recipe.code.write(to: source, atomically: true, encoding: .utf8)
-    // What a victim is linked of: a folder of objects may have some that are no longer made.
-    let list = try String(
-      contentsOf: Self.products.appending(path: "MainThreadVictim.product/Objects.LinkFileList"), encoding: .utf8)
-    let objects = list.split(separator: "\n").filter { !$0.contains("/MainThreadVictim.build/") }.map(String.init)
     let program = directory.appending(path: "recipe")
-    let modules = Self.products.appending(path: "Modules").path
-    let map = Self.products.appending(path: "CLinux.build/module.modulemap").path
-    let (output, status) = try run(
-      URL(fileURLWithPath: "/usr/bin/env"),
-      ["swiftc", "-swift-version", "6", "-warnings-as-errors", "-I", modules, "-Xcc", "-fmodule-map-file=\(map)"]
-        + [source.path] + objects + ["-o", program.path])
-    try #require(status == 0, "\(output)")
+    let compiler = try BuiltProducts.compile(
+      source, try BuiltProducts.objects(of: "MainThreadVictim") + ["-o", program.path])
+    try #require(compiler.status == 0, "\(compiler.output)\(compiler.errors)")
     return program
   }
 

@@ -171,7 +171,7 @@ extension WatchedHosts {
       let parameters = "monitor: StallMonitor, worker: PermanentThread, index: Index, executor: Executor"
       try (Self.surroundings + "func snippet(\(parameters)) throws {\n\(snippet.code)}\n")
         .write(to: source, atomically: true, encoding: .utf8)
-      let compiler = try Self.swiftc(source, ["-typecheck"])
+      let compiler = try BuiltProducts.compile(source, ["-typecheck"])
       #expect(compiler.status == 0, "\(compiler.errors)")
     }
 
@@ -249,25 +249,11 @@ extension WatchedHosts {
       #expect(Set(report.keys).isSubset(of: known.keys))
     }
 
-    /// Runs the compiler with the modules as they are built beside the tests.
-    private static func swiftc(_ source: URL, _ arguments: [String]) throws -> Program {
-      try Program.run(
-        "/usr/bin/env",
-        [
-          "swiftc", "-g", "-swift-version", "6", "-warnings-as-errors", "-I",
-          BuiltProducts.folder.appending(path: "Modules").path,
-        ]
-          + BuiltProducts.modulesInC() + [source.path] + arguments)
-    }
-
     /// Compiles a program against the targets as they are built beside the tests.
     private func compile(_ source: URL, into scratch: ScratchDirectory) throws -> String {
-      // What a victim is linked of, without its own code: a folder of objects may have some that are no longer made.
-      let list = try String(
-        contentsOf: BuiltProducts.folder.appending(path: "StallVictim.product/Objects.LinkFileList"), encoding: .utf8)
-      let objects = list.split(separator: "\n").filter { !$0.contains("/StallVictim.build/") }.map(String.init)
       let executable = scratch.url.appending(path: "program").path
-      let compiler = try Self.swiftc(source, objects + ["-o", executable])
+      let compiler = try BuiltProducts.compile(
+        source, try BuiltProducts.objects(of: "StallVictim") + ["-o", executable])
       try #require(compiler.status == 0, "\(compiler.output)\(compiler.errors)")
       return executable
     }

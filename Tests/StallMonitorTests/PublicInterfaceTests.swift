@@ -13,13 +13,11 @@ import Testing
       struct Identifier: Decodable { var precise: String }
       struct Kind: Decodable { var identifier: String }
       struct Fragment: Decodable { var spelling: String }
-      struct Availability: Decodable { var isUnconditionallyDeprecated: Bool? }
 
       var identifier: Identifier
       var kind: Kind
       var pathComponents: [String]
       var declarationFragments: [Fragment]
-      var availability: [Availability]?
     }
 
     struct Relationship: Decodable {
@@ -37,7 +35,7 @@ import Testing
     "Swift.CustomStringConvertible",
   ]
 
-  /// The public declarations of a built module that are not deprecated, each with its type.
+  /// The public declarations of a built module, each with its type.
   private func declarations(in products: URL) throws -> Set<String> {
     let scratch = try ScratchDirectory()
     let extract = try Program.run(
@@ -51,8 +49,7 @@ import Testing
     let graph = try JSONDecoder().decode(
       Graph.self, from: Data(contentsOf: scratch.url.appending(path: "StallMonitor.symbols.json")))
     var declarations: Set<String> = []
-    for symbol in graph.symbols
-    where symbol.availability?.contains(where: { $0.isUnconditionallyDeprecated == true }) != true {
+    for symbol in graph.symbols {
       let type = symbol.pathComponents.dropLast().joined(separator: ".")
       var text = symbol.declarationFragments.map(\.spelling).joined()
       if ["swift.struct", "swift.class", "swift.enum", "swift.protocol"].contains(symbol.kind.identifier) {

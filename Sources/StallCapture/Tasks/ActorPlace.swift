@@ -1,6 +1,4 @@
 import CLinux
-import CUnwind
-import Synchronization
 
 /// Where a thread has the actor that it runs for, and how the actor's type is found.
 ///

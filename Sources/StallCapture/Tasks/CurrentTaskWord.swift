@@ -53,7 +53,7 @@ package struct CurrentTaskWord: Sendable, Equatable {
 
     func keep(where task: UInt64, below base: UInt64) {
       candidates.withLock { known in
-        known = known?.filter { value(base, $0) == task } ?? ThreadLocalWords.all(base) { $0 == task }.map(\.offset)
+        known = known?.filter { value(base, $0) == task } ?? ThreadLocalWords.offsets(of: task, near: base)
       }
     }
   }

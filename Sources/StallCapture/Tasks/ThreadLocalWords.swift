@@ -6,9 +6,9 @@ enum ThreadLocalWords {
   private static let reach = 64 << 10
   private static let pageSize = 4096
 
-  /// The words that `isWanted`, with their distances from the thread pointer, up to the first page that cannot be read.
-  static func all(_ base: UInt64, isWanted: (UInt64) -> Bool) -> [(offset: Int64, word: UInt64)] {
-    var found: [(Int64, UInt64)] = []
+  /// The distances from the thread pointer at which a word lies, up to the first page that cannot be read.
+  static func offsets(of word: UInt64, near base: UInt64) -> [Int64] {
+    var found: [Int64] = []
     withUnsafeTemporaryAllocation(byteCount: pageSize, alignment: 8) { page in
       var edge = base
       var length = 0
@@ -24,8 +24,8 @@ enum ThreadLocalWords {
         #endif
         let part = UnsafeMutableRawBufferPointer(rebasing: page[..<Int(end - start)])
         guard OwnProcess().read(start, into: part) == part.count else { return }
-        for (index, word) in part.bindMemory(to: UInt64.self).enumerated() where isWanted(word) {
-          found.append((Int64(bitPattern: start &+ 8 * UInt64(index) &- base), word))
+        for (index, value) in part.bindMemory(to: UInt64.self).enumerated() where value == word {
+          found.append(Int64(bitPattern: start &+ 8 * UInt64(index) &- base))
         }
         length += part.count
       }
