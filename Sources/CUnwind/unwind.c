@@ -46,8 +46,8 @@ bool cunwind_walk(cunwind_unwinder *u, struct cunwind_walk *w) {
     u->wanted_frame_pointer = u->wanted_link = false;
     u->guessed = false;
     u->loads_left = CUNWIND_STEP_LOADS;
-    if (cunwind_arch_is_at_signal_return(u, w)) {
-      if (!cunwind_arch_step_over_signal(u, w)) return false;
+    if (cunwind_is_at_signal_return(u, w)) {
+      if (!cunwind_step_over_signal(u, w)) return false;
       continue;
     }
     unw_cursor_t before = w->cursor;

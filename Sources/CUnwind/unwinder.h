@@ -76,6 +76,10 @@ bool cunwind_begin_at(cunwind_unwinder *u, struct cunwind_walk *w, uint64_t ip, 
 // Unwinds until the end, or until a frame needs a frame pointer or a link that nobody knows: then true, with the cursor at that
 // frame.
 bool cunwind_walk(cunwind_unwinder *u, struct cunwind_walk *w);
+// Whether the cursor stands where the kernel's frame of a signal lies at the stack pointer: before the call, or at it.
+bool cunwind_is_at_signal_return(cunwind_unwinder *u, const struct cunwind_walk *w);
+// Goes on from a signal's handler with the registers of what it has interrupted.
+bool cunwind_step_over_signal(cunwind_unwinder *u, struct cunwind_walk *w);
 
 // -- What each architecture implements for unwinding
 
@@ -83,10 +87,8 @@ bool cunwind_walk(cunwind_unwinder *u, struct cunwind_walk *w);
 void cunwind_arch_begin(cunwind_unwinder *u, struct cunwind_walk *w);
 // Whether a signal's handler returns to `address`.
 bool cunwind_arch_is_signal_return(cunwind_unwinder *u, uint64_t address);
-// Whether the cursor stands where the kernel's frame of a signal lies at the stack pointer: before the call, or at it.
-bool cunwind_arch_is_at_signal_return(cunwind_unwinder *u, const struct cunwind_walk *w);
-// Goes on from a signal's handler with the registers of what it has interrupted.
-bool cunwind_arch_step_over_signal(cunwind_unwinder *u, struct cunwind_walk *w);
+// Reads the registers of what a signal has interrupted from the kernel's frame at `sp`.
+bool cunwind_arch_read_interrupted(cunwind_unwinder *u, uint64_t sp, uint64_t registers[CUNWIND_REGISTERS]);
 // Steps over a function in a module that has no unwind information for it.
 bool cunwind_arch_step_over_gap(cunwind_unwinder *u, struct cunwind_walk *w);
 // Goes on from a frame that needs a register that nobody knows, with the first value that leads to the outermost frame.
