@@ -72,6 +72,7 @@ bool cunwind_walk(cunwind_unwinder *u, struct cunwind_walk *w) {
     if (step == 0 || next_ip == 0) {
       // Without unwind information it means that there is no frame pointer to follow.
       if (!u->guessed) w->result.end = CUNWIND_END_OUTERMOST;
+      w->ended_at_zero = step != 0;
       return false;
     }
     w->result.approximate |= u->guessed;

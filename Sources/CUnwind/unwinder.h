@@ -44,6 +44,8 @@ struct cunwind_walk {
   cunwind_backtrace result;
   // The frame that the cursor stands at, and where its stack was entered.
   uint64_t ip, sp, entered;
+  // Whether the outermost frame is one that has 0 for its return address, and not one that has none.
+  bool ended_at_zero;
 };
 
 // A return address is looked up at its call.

@@ -144,12 +144,14 @@ extension CapturesInThisProcess {
       }
     }
 
-    /// The frame pointer of a blocked thread's function is found by the call to it, whatever its caller keeps in RBP.
-    @Test func callerThatKeepsANumberInRBP() throws {
+    /// The frame pointer of a blocked thread's function is found by the call to it, whatever its caller keeps in RBP, and
+    /// whatever calls that are over have left on the stack.
+    @Test(arguments: [FarReader.Caller.number, .pointer])
+    fileprivate func callerThatKeepsANumberInRBP(chosen: FarReader.Caller) throws {
       let capture = ThreadCapture()
       let reader = FarReader()
       defer { reader.stop() }
-      let caller = reader.begin(.number)
+      let caller = reader.begin(chosen)
       let backtrace = try capture.captureWithPatience(ThreadProbe(thread: reader.id)).backtrace.get()
       #expect(!backtrace.isTruncated)
       #expect(backtrace.isApproximate, "it was scanned for")
@@ -341,8 +343,9 @@ private final class FarReader: @unchecked Sendable {  // Set before the thread i
     /// These have 1 MiB of stack below them.
     case first = 1
     case second
-    /// It keeps a number in RBP.
+    /// They keep a number in RBP.
     case number
+    case pointer
   }
 
   init() {
@@ -365,6 +368,7 @@ private final class FarReader: @unchecked Sendable {  // Set before the thread i
       if wished < 0 { return }
       switch Caller(rawValue: wished) {
       case .number: victim_read_below_a_number(ends[0], 1000, caller)
+      case .pointer: victim_read_below_old_frames(ends[0], 1000, caller)
       case .some(let far): victim_read_far_below(ends[0], far == .second, caller)
       case nil: usleep(100)
       }

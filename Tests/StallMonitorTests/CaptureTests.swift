@@ -64,7 +64,8 @@ final class VictimThread: @unchecked Sendable {  // The handle is set before the
     let end = MonotonicClock.now() + 20_000_000_000
     while MonotonicClock.now() < end {
       let slices = probe.schedule()?.timeslices
-      if case .blocked = probe.activity() {
+      // Without a number, it waits in a page fault.
+      if case .blocked(let call) = probe.activity(), call.number >= 0 {
         usleep(100)
         if case .blocked = probe.activity(), probe.schedule()?.timeslices == slices { return }
       }

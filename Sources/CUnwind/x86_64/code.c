@@ -169,10 +169,30 @@ size_t cunwind_pops_before(const unsigned char *code, size_t length, unsigned ch
   return count;
 }
 
-bool cunwind_is_jump_stub(const unsigned char code[8]) {
+size_t cunwind_jump_stub_length(const unsigned char code[8]) {
   size_t at = memcmp(code, "\xf3\x0f\x1e\xfa", 4) == 0 ? 4 : 0;  // endbr64
-  if (code[at] == 0xf2) at++;                                      // bnd
-  return code[at] == 0xff && code[at + 1] == 0x25;                 // jmp *displacement(%rip)
+  return at + (code[at] == 0xf2 ? 7 : 6);                         // bnd
+}
+
+bool cunwind_is_jump_stub(const unsigned char code[8]) {
+  const unsigned char *jump = code + cunwind_jump_stub_length(code) - 6;
+  return jump[0] == 0xff && jump[1] == 0x25;  // jmp *displacement(%rip)
+}
+
+bool cunwind_sets_stack_pointer(const unsigned char code[3]) {
+  enum { RSP = 4, RBP = 5 };
+  if ((code[0] & 0xf8) != 0x48) return false;
+  unsigned mod = code[2] >> 6, reg = (code[2] >> 3 & 7) | (code[0] & 4u) << 1, rm = (code[2] & 7) | (code[0] & 1u) << 3;
+  switch (code[1]) {
+    case 0x29: return mod == 3 && rm == RSP;                     // sub %r,%rsp
+    case 0x89: return mod == 3 && rm == RSP && reg != RBP;       // mov %r,%rsp
+    case 0x2b: return reg == RSP;                                // sub (%r),%rsp
+    case 0x8b: return reg == RSP && !(mod == 3 && rm == RBP);    // mov (%r),%rsp
+    case 0x8d: return reg == RSP && rm != RBP;                   // lea distance(%r),%rsp
+    case 0x81:
+    case 0x83: return mod == 3 && rm == RSP && reg == 4;         // and $imm,%rsp
+    default: return false;
+  }
 }
 
 #endif

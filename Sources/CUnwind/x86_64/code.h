@@ -29,9 +29,18 @@ size_t cunwind_pops_before(const unsigned char *code, size_t length, unsigned ch
 // as the call left it.
 bool cunwind_is_jump_stub(const unsigned char code[8]);
 
+// The length of the jump of such an entry; its last four bytes are the distance to the pointer.
+size_t cunwind_jump_stub_length(const unsigned char code[8]);
+
+// Whether the instruction at `code` sets RSP, but for a constant that is added, and for what a function's end restores.
+bool cunwind_sets_stack_pointer(const unsigned char code[3]);
+
 enum cunwind_match { NO_MATCH, FOLLOWS_A_CALL, CALLED_THIS_FUNCTION };
 
 // What the call in front of `return_address` says; `target` is what a direct call calls, or 0.
 enum cunwind_match cunwind_match_call(cunwind_unwinder *u, uint64_t return_address, uint64_t *target);
+
+// The function that a call of `target` reaches: its own, or through the entry of a linkage table.
+uint64_t cunwind_resolve_target(cunwind_unwinder *u, uint64_t target);
 
 #pragma GCC visibility pop

@@ -1,5 +1,6 @@
 // The frame pointer of a blocked thread: procfs does not give it, so it is found on the stack.
 #define _GNU_SOURCE
+#include <limits.h>
 #include <string.h>
 
 #include "../architecture.h"
@@ -9,9 +10,12 @@
 #include "../modules.h"
 #include "../unwinder.h"
 #include "code.h"
+#include "cunwind_memory.h"
 
 // Frames between a recovered frame and the stack pointer that a scan reads: 64 KiB.
 #define SCAN_LIMIT 8192u
+// How much of a function is searched for what changes RSP, in bytes.
+#define FUNCTION_LIMIT 65536u
 
 enum cunwind_match cunwind_match_call(cunwind_unwinder *u, uint64_t return_address, uint64_t *target) {
   struct cunwind_mapping mapping;
@@ -32,18 +36,58 @@ enum cunwind_match cunwind_match_call(cunwind_unwinder *u, uint64_t return_addre
   }
 }
 
+uint64_t cunwind_resolve_target(cunwind_unwinder *u, uint64_t target) {
+  unsigned char code[16];
+  if (!cunwind_read_cached(u, target, code, sizeof code) || !cunwind_is_jump_stub(code)) return target;
+  size_t length = cunwind_jump_stub_length(code);
+  int32_t displacement;
+  memcpy(&displacement, code + length - sizeof displacement, sizeof displacement);
+  uint64_t function;
+  return cunwind_read_cached(u, target + length + (uint64_t)(int64_t)displacement, &function, sizeof function) ? function
+                                                                                                        : target;
+}
+
 // Whether a frame pointer could be `candidate` in the function that begins at `function`.
 static enum cunwind_match match_frame(cunwind_unwinder *u, uint64_t candidate, uint64_t function) {
   uint64_t return_address, target;
   if (!cunwind_read_word(u, candidate + 8, &return_address)) return NO_MATCH;
   enum cunwind_match match = cunwind_match_call(u, return_address, &target);
-  return match == FOLLOWS_A_CALL && target == function ? CALLED_THIS_FUNCTION : match;
+  bool is_direct = match == FOLLOWS_A_CALL && target != 0;
+  return is_direct && cunwind_resolve_target(u, target) == function ? CALLED_THIS_FUNCTION : match;
 }
 
 static bool links_upwards(cunwind_unwinder *u, uint64_t candidate) {
   uint64_t saved;
   return cunwind_read_word(u, candidate, &saved) && saved > candidate &&
          saved - u->snapshot->stack_address < u->snapshot->stack_length + (1u << 20);
+}
+
+// How many signs say that the frames from `from` on are those of calls that are over: a call of another function than
+// the one that ran (which may have jumped on, too), and an end that no unwind table knows.
+static unsigned count_doubts(cunwind_unwinder *u, const struct cunwind_walk *w, size_t from) {
+  unsigned count = w->ended_at_zero;
+  for (size_t i = from; i + 1 < w->result.count; i++) {
+    const cunwind_frame *frame = &w->frames[i], *caller = frame + 1;
+    uint64_t target;
+    if (!caller->is_return_address || cunwind_match_call(u, caller->address, &target) != FOLLOWS_A_CALL) continue;
+    if (target == 0) continue;
+    count += cunwind_resolve_target(u, target) != cunwind_function_start(frame->address - frame->is_return_address);
+  }
+  return count;
+}
+
+// Whether the function changes RSP by what is known only when it runs. Then its prologue does not say where RBP points.
+static bool has_area_of_any_size(uint64_t start, uint64_t end) {
+  enum { CHUNK = 1024, OVERLAP = 2 };
+  unsigned char code[CHUNK];
+  if (end - start > FUNCTION_LIMIT) end = start + FUNCTION_LIMIT;
+  for (uint64_t at = start; at < end; at += CHUNK - OVERLAP) {
+    size_t length = cunwind_read(at, code, end - at < CHUNK ? (size_t)(end - at) : CHUNK);
+    for (size_t i = 0; i + OVERLAP < length; i++)
+      if (cunwind_sets_stack_pointer(code + i)) return true;
+    if (length < CHUNK) break;
+  }
+  return false;
 }
 
 // The values that RBP may have in a frame which needs it, and which nobody further in has saved: the likeliest first.
@@ -53,7 +97,7 @@ struct search {
   // if there is no such place.
   uint64_t begins;
   bool has_place;
-  enum { AT_ITS_PLACE, CALLED_DIRECTLY, CALLED_SOMEHOW, EXHAUSTED } stage;
+  enum { AT_ITS_PLACE, CALLED_DIRECTLY, CALLED_AND_LINKED, CALLED_SOMEHOW, EXHAUSTED } stage;
   uint64_t next;
 };
 
@@ -65,61 +109,75 @@ static bool begin_search(cunwind_unwinder *u, uint64_t lookup, uint64_t sp, stru
   if (cunwind_find_proc_info(u->space, lookup, &procedure, 0, u) < 0) return false;
   if (!cunwind_read_cached(u, procedure.start_ip, code, sizeof code)) return false;
   int64_t depth = cunwind_prologue_depth(code, sizeof code);
-  *search = (struct search){procedure.start_ip, sp + (depth > 0 ? (uint64_t)depth : 0), depth >= 0, AT_ITS_PLACE, 0};
+  *search = (struct search){procedure.start_ip, sp + (depth > 0 ? (uint64_t)depth : 0), false, AT_ITS_PLACE, 0};
+  search->has_place = depth >= 0 && !has_area_of_any_size(procedure.start_ip, procedure.end_ip);
   return true;
 }
 
+// Leaves `search->stage` at the stage that has found the candidate.
 static bool next_candidate(cunwind_unwinder *u, struct search *search, uint64_t *candidate) {
   if (search->stage == AT_ITS_PLACE) {
-    search->stage = CALLED_DIRECTLY;
     *candidate = search->begins;
-    if (search->has_place && match_frame(u, *candidate, search->function) != NO_MATCH) return true;
+    if (search->has_place && search->next++ == 0 && match_frame(u, *candidate, search->function) != NO_MATCH) return true;
+    search->stage = CALLED_DIRECTLY, search->next = 0;
   }
-  // An alloca or an argument area: look upwards, first for a call to this very function. Its caller may keep anything
-  // in RBP; where the call says less, that must look like a frame pointer.
+  // Look upwards, first for a call to this very function; then for a caller whose RBP looks like a frame pointer. But
+  // a caller may keep anything in RBP.
   for (; search->stage < EXHAUSTED; search->stage++, search->next = 0) {
     enum cunwind_match wanted = search->stage == CALLED_DIRECTLY ? CALLED_THIS_FUNCTION : FOLLOWS_A_CALL;
     while (search->next < SCAN_LIMIT) {
       *candidate = search->begins + 8 * search->next++;
       if (!cunwind_in_copy(u->snapshot, *candidate, 16)) break;
-      if (wanted == FOLLOWS_A_CALL && !links_upwards(u, *candidate)) continue;
-      if (match_frame(u, *candidate, search->function) >= wanted) return true;
+      if (match_frame(u, *candidate, search->function) != wanted) continue;
+      if (wanted == CALLED_THIS_FUNCTION || links_upwards(u, *candidate) == (search->stage == CALLED_AND_LINKED))
+        return true;
     }
   }
   return false;
 }
 
-// Frame pointers that are tried before the first one has to do.
-#define CANDIDATES 16u
+// Frame pointers that are tried: an area on the stack may hold the frames of many calls that are over.
+#define CANDIDATES 64u
+
+// The frame that needs a frame pointer, and what its cursor knew.
+struct unknown_frame {
+  struct cunwind_walk walk;
+  uint64_t registers[CUNWIND_REGISTERS], known, lookup;
+};
+
+static bool walk_from(cunwind_unwinder *u, struct cunwind_walk *w, const struct unknown_frame *frame, uint64_t candidate,
+                      bool approximate) {
+  *w = frame->walk;
+  memcpy(u->registers, frame->registers, sizeof u->registers);
+  u->known = frame->known;
+  w->result.approximate |= approximate;
+  if (!cunwind_begin_at(u, w, frame->lookup, w->sp)) return false;
+  u->registers[CUNWIND_FRAME_POINTER] = candidate;
+  u->known |= 1ull << CUNWIND_FRAME_POINTER;
+  if (libunwind.init_remote(&w->cursor, u->space, u) != 0) return false;
+  cunwind_walk(u, w);
+  return true;
+}
 
 void cunwind_arch_walk_with_frame_pointer(cunwind_unwinder *u, struct cunwind_walk *w) {
   struct search search;
-  const struct cunwind_walk stopped = *w;
-  uint64_t lookup = cunwind_lookup_address(w), first = 0, candidate = 0;
-  if (!begin_search(u, lookup, w->sp, &search)) return;
-  bool first_is_approximate = false;
-  // The stopped cursor knows where registers are, and some are here.
-  uint64_t registers[CUNWIND_REGISTERS];
-  memcpy(registers, u->registers, sizeof registers);
-  const uint64_t known = u->known;
-  for (unsigned tried = 0; tried <= CANDIDATES; tried++) {
-    // In the end the first has to do, whatever it leads to.
-    bool is_last = tried == CANDIDATES || !next_candidate(u, &search, &candidate);
-    if (is_last && tried == 0) return;
-    bool approximate = is_last ? first_is_approximate : candidate != search.begins || !search.has_place;
-    if (is_last) candidate = first;
-    if (tried == 0) first = candidate, first_is_approximate = approximate;
-    *w = stopped;
-    memcpy(u->registers, registers, sizeof registers);
-    u->known = known;
-    w->result.approximate |= approximate;
-    if (!cunwind_begin_at(u, w, lookup, w->sp)) return;
-    u->registers[CUNWIND_FRAME_POINTER] = candidate;
-    u->known |= 1ull << CUNWIND_FRAME_POINTER;
-    if (libunwind.init_remote(&w->cursor, u->space, u) != 0) return;
-    cunwind_walk(u, w);
-    if (is_last || w->result.end != CUNWIND_END_LOST) return;
+  struct unknown_frame frame = {.walk = *w, .known = u->known, .lookup = cunwind_lookup_address(w)};
+  memcpy(frame.registers, u->registers, sizeof frame.registers);
+  if (!begin_search(u, frame.lookup, w->sp, &search)) return;
+  // What leads to the outermost frame with the fewest doubts; else what is certain, wherever it leads.
+  uint64_t candidate, best = 0;
+  unsigned fewest = UINT_MAX;
+  bool best_is_approximate = false;
+  for (unsigned tried = 0; tried < CANDIDATES && next_candidate(u, &search, &candidate); tried++) {
+    bool at_its_place = search.stage == AT_ITS_PLACE, is_certain = search.stage <= CALLED_DIRECTLY;
+    if (!walk_from(u, w, &frame, candidate, !at_its_place)) break;
+    unsigned doubts = is_certain ? UINT_MAX - 1 : UINT_MAX;
+    if (w->result.end != CUNWIND_END_LOST)
+      doubts = at_its_place ? 0 : count_doubts(u, w, frame.walk.result.count - 1);
+    if (doubts == 0) return;
+    if (doubts < fewest) fewest = doubts, best = candidate, best_is_approximate = !at_its_place;
   }
+  if (fewest == UINT_MAX || !walk_from(u, w, &frame, best, best_is_approximate)) *w = frame.walk;
 }
 
 #endif

@@ -416,14 +416,44 @@ __asm__(".text\n"
         ".cfi_def_cfa_offset 8\n"
         "ret\n"
         ".cfi_endproc\n"
-        ".size number_in_rbp, . - number_in_rbp\n");
+        ".size number_in_rbp, . - number_in_rbp\n"
+        ".type number_in_rbp_and_a_pointer,@function\n"
+        "number_in_rbp_and_a_pointer:\n"
+        ".cfi_startproc\n"
+        "push %rbp\n"
+        ".cfi_def_cfa_offset 16\n"
+        ".cfi_offset rbp, -16\n"
+        "mov $0x1234, %ebp\n"
+        "call *%rdx\n"
+        "after_the_call_of_a_pointer:\n"
+        "pop %rbp\n"
+        ".cfi_def_cfa_offset 8\n"
+        "ret\n"
+        ".cfi_endproc\n"
+        ".size number_in_rbp_and_a_pointer, . - number_in_rbp_and_a_pointer\n");
 #endif
 long number_in_rbp(int descriptor, size_t gap);
-extern const char after_the_call[];
+long number_in_rbp_and_a_pointer(int descriptor, size_t gap, long (*function)(int, size_t));
+extern const char after_the_call[], after_the_call_of_a_pointer[];
 
 long victim_read_below_a_number(int descriptor, size_t gap, uint64_t *caller) {
   *caller = (uint64_t)(uintptr_t)after_the_call;
   long result = number_in_rbp(descriptor, gap);
+  KEEP_FRAME();
+  return result;
+}
+
+// Calls itself, and leaves its frames below the stack.
+__attribute__((noinline)) static unsigned long leave_frames(unsigned depth) {
+  unsigned long below = depth > 0 ? leave_frames(depth - 1) : 0;
+  KEEP_FRAME();
+  return below + depth;
+}
+
+long victim_read_below_old_frames(int descriptor, size_t gap, uint64_t *caller) {
+  *caller = (uint64_t)(uintptr_t)after_the_call_of_a_pointer;
+  leave_frames(40);
+  long result = number_in_rbp_and_a_pointer(descriptor, gap, victim_read_below_a_gap);
   KEEP_FRAME();
   return result;
 }

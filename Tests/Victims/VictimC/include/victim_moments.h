@@ -62,6 +62,9 @@ long victim_read_far_below(int descriptor, bool second, uint64_t *caller);
 /// that keeps a number in RBP. @param caller gets the return address in that caller.
 long victim_read_below_a_number(int descriptor, size_t gap, uint64_t *caller);
 
+/// As `victim_read_below_a_number`, but called through a pointer; in the gap lie the frames of calls that are over.
+long victim_read_below_old_frames(int descriptor, size_t gap, uint64_t *caller);
+
 /// Makes process_vm_readv(2) fail with EPERM on all threads, or kill the process. False if the kernel has no seccomp.
 bool victim_forbid_process_vm_readv(bool kill);
 
