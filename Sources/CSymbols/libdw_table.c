@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "internal.h"
 
@@ -19,7 +20,11 @@ static void load(void) {
   // RTLD_LOCAL: its dependencies don't take part in the service's symbol look-up.
   void *handle = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
   if (handle == NULL) {
-    atomic_store(&problem, "libdw.so.1 is not installed (Debian package libdw1)");
+    // Names the library that is missing, which may be one that libdw needs.
+    static char text[256];
+    const char *words = dlerror();
+    snprintf(text, sizeof text, "%s (Debian package libdw1)", words != NULL ? words : "libdw.so.1");
+    atomic_store(&problem, (const char *)text);
     return;
   }
 #define X(name) \

@@ -6,6 +6,7 @@
 #include <link.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -85,7 +86,13 @@ static bool refuse_mincore_to(void *library) {
 const char *cunwind_load(void) {
   if (libunwind.loaded) return NULL;
   void *library = dlopen(CUNWIND_LIBUNWIND, RTLD_NOW | RTLD_LOCAL);
-  if (library == NULL) return CUNWIND_LIBUNWIND " was not found (Debian package libunwind8)";
+  if (library == NULL) {
+    // Names the library that is missing, which may be one that libunwind needs.
+    static char problem[256];
+    const char *words = dlerror();
+    snprintf(problem, sizeof problem, "%s (Debian package libunwind8)", words != NULL ? words : CUNWIND_LIBUNWIND);
+    return problem;
+  }
 #define X(name)                                                                              \
   libunwind.name = (__typeof__(libunwind.name))dlsym(library, TEXT(UNW_OBJ(name)));           \
   if (libunwind.name == NULL) return CUNWIND_LIBUNWIND " lacks " TEXT(UNW_OBJ(name));

@@ -124,12 +124,18 @@ struct ListTests {
     let folders = try FileManager.default.contentsOfDirectory(atPath: Repository.file("Config").path)
       .filter { !others.contains($0) && !$0.hasSuffix(".yaml") }
     #expect(folders.count >= 9)
+    let arguments = try text("Tests/StalldTests/MonitoringTests.swift"),
+      run = try text("Tests/StalldTests/Shipper.swift")
     let table = try text("Documentation/Fleet.md").split(separator: "\n").filter { $0.hasPrefix("| ") }
     for folder in folders {
       let rows = table.filter { $0.contains("](../Config/\(folder)/") }
       #expect(!rows.isEmpty, "Fleet.md: \(folder)")
       let files = try FileManager.default.contentsOfDirectory(atPath: Repository.file("Config/\(folder)").path)
       let isMarked = try files.contains { try text("Config/\(folder)/\($0)").contains("Not run in CI") }
+      // The file is an argument of `shippersThatAreNotRun`, or the program is one of `Shipper.Kind`.
+      let judged =
+        isMarked ? files.allSatisfy { arguments.contains("\"\(folder)/\($0)\"") } : run.contains("\"Config/\(folder)/")
+      #expect(judged || ["journald", "logrotate"].contains(folder), "no test knows Config/\(folder)")
       #expect(
         rows.allSatisfy { $0.contains("| not run |") == isMarked && $0.contains("| tested, ") != isMarked }, "\(folder)"
       )
@@ -146,7 +152,8 @@ struct ListTests {
     // A limit that is only read from the file limits nothing.
     let agent = Repository.file("Sources/stalld/Agent")
     let uses = try FileManager.default.subpathsOfDirectory(atPath: agent.path)
-      .filter { $0.hasSuffix(".swift") && !$0.hasPrefix("Settings/") }
+      // `Ingest.swift` passes them on.
+      .filter { $0.hasSuffix(".swift") && !$0.hasPrefix("Settings/") && $0 != "Ingest/Ingest.swift" }
       .map { try text("Sources/stalld/Agent/\($0)") }.joined()
     for key in keys {
       let words = key.split(separator: ".")[1].split(separator: "_")
@@ -155,8 +162,10 @@ struct ListTests {
     }
   }
 
-  /// What conditions call an architecture that `CUnwind` has a folder for.
-  private static let namesOfArchitectures = ["x86_64": "x86_64", "aarch64": "arm64"]
+  /// The architectures that `CUnwind` has a folder for: what conditions call them, in Swift and in C.
+  private static let architectures = [
+    "x86_64": (swift: "x86_64", c: "__x86_64__"), "aarch64": (swift: "arm64", c: "__aarch64__"),
+  ]
 
   @Test("each architecture that captures stacks is one that the pages promise and that tests know")
   func architectures() throws {
@@ -164,7 +173,12 @@ struct ListTests {
     let found = try FileManager.default.contentsOfDirectory(atPath: folder.path).filter {
       FileManager.default.fileExists(atPath: folder.appending(path: "\($0)/architecture.h").path)
     }
-    #expect(Set(found) == Set(Self.namesOfArchitectures.keys))
+    #expect(Set(found) == Set(Self.architectures.keys))
+    let unknown = try text("Sources/StallCapture/UnknownArchitecture.swift")
+    for (name, conditions) in Self.architectures {
+      #expect(FileManager.default.fileExists(atPath: Repository.file("Sources/StallCapture/\(name)").path), "\(name)")
+      #expect(unknown.contains("!arch(\(conditions.swift))"), "UnknownArchitecture.swift: \(name)")
+    }
     for page in ["Documentation/Platforms.md", "Documentation/Versioning.md", "README.md", "CHANGELOG.md"] {
       for name in found { #expect(try text(page).contains(name), "\(page): \(name)") }
     }
@@ -174,12 +188,18 @@ struct ListTests {
   func filesOfTheArchitecture() throws {
     let sources = Repository.file("Sources")
     let files = try FileManager.default.subpathsOfDirectory(atPath: sources.path).filter { file in
-      guard ["swift", "c", "h"].contains((file as NSString).pathExtension), !file.contains(/(x86_64|aarch64)\//) else {
+      let folders = Self.architectures.keys.map { "\($0)/" }
+      guard ["swift", "c", "h"].contains((file as NSString).pathExtension), !folders.contains(where: file.contains)
+      else {
         return false
       }
+      let source = try text("Sources/\(file)")
       // A file without a condition has the mark in a comment.
-      return try text("Sources/\(file)").contains(
-        /__(x86_64|aarch64)__|arch\((x86_64|arm64)\)|"x86_64"|\(layout of x86_64\)/)
+      return source.contains("(layout of x86_64)")
+        || Self.architectures.contains { name, conditions in
+          source.contains("arch(\(conditions.swift))") || source.contains(conditions.c)
+            || source.contains("\"\(name)\"")
+        }
     }
     let page = try text("Documentation/Internals/Limits.md")
     let listed = page.matches(of: /^- `Sources\/([^`]+)`/.anchorsMatchLineEndings()).map { String($0.1) }

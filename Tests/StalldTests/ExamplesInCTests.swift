@@ -1,4 +1,5 @@
 import Foundation
+import StallReport
 import TestSupport
 import Testing
 
@@ -28,7 +29,22 @@ struct ExamplesInCTests {
         #expect(try text(page).contains("\(header).h"), "\(page): \(header).h")
       }
     }
-    for example in try FileManager.default.contentsOfDirectory(atPath: Repository.file("Examples").path) {
+    // Pages that list them in words.
+    let pages = [
+      "Documentation/README.md", "Documentation/Hosts.md", "Documentation/GettingStarted/CService.md", "README.md",
+      "packaging/debian/control", "Sources/CStallMonitor/include/stallmonitor.h",
+    ]
+    let examples = try FileManager.default.contentsOfDirectory(atPath: Repository.file("Examples").path)
+    for example in examples
+    where FileManager.default.fileExists(atPath: Repository.file("Examples/\(example)/service.c").path) {
+      let library = example.replacing("-service", with: "")
+      for page in pages { #expect(try text(page).lowercased().contains(library), "\(page): \(library)") }
+    }
+    for loop in Culprit.loops {
+      let page = "Tests/Corpus/fingerprints/README.md"
+      #expect(try text(page).contains("`\(loop)`"), "\(page): \(loop)")
+    }
+    for example in examples {
       #expect(try text("scripts/run-examples").contains(example), "scripts/run-examples: \(example)")
     }
   }

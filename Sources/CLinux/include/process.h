@@ -47,6 +47,12 @@ static inline bool clinux_random(void *bytes, size_t count) {
 /// The address of the main executable's program headers (getauxval(3), AT_PHDR).
 static inline unsigned long clinux_program_headers(void) { return getauxval(AT_PHDR); }
 
+/// The main executable's path as it was passed to execve(2).
+static inline const char *clinux_executable_name(void) {
+  const char *name = (const char *)getauxval(AT_EXECFN);
+  return name != NULL ? name : "";
+}
+
 /// Lets this thread's timed waits end up to `ns` late instead of the default 50 us (PR_SET_TIMERSLACK).
 static inline void clinux_set_timer_slack(unsigned long ns) { prctl(PR_SET_TIMERSLACK, ns, 0, 0, 0); }
 

@@ -25,7 +25,7 @@ struct DescriptorTable: ~Copyable {
   /// the kernel said.
   private(set) var changes = 0
 
-  // Addresses of user space have 47 bits on x86_64 and 48 on arm64; those of entries end in five zeros. A token has an epoll instance's tag
+  // Addresses of user space have 47 bits on x86_64 and 48 on arm64 (layout of x86_64); those of entries end in five zeros. A token has an epoll instance's tag
   // above the address (``Poller``), and a generation in what remains: eight bits above, five below.
   private static var addressBits: UInt64 { ((1 << 48) - 1) & ~31 }
 

@@ -30,6 +30,9 @@ extension ProcessAccess {
   /// The directory of a thread in procfs.
   func directory(of thread: Int32) -> String { directory + "/task/\(thread)" }
 
+  /// Whether procfs shows the process.
+  var isVisible: Bool { access(directory + "/task", F_OK) == 0 }
+
   /// Whether the process has the thread.
   func hasThread(_ id: Int32) -> Bool { access(directory(of: id), F_OK) == 0 }
 

@@ -26,7 +26,9 @@ package final class ThreadCapture {
   private(set) var usesPerf = false
   /// Whether threads that run are sampled; without that no thread gets a signal or a perf event.
   package var samplesRunningThreads = true
-  // Why there is no unwinder, where there is none.
+  /// Why no stack can be taken, or nil if stacks can.
+  package let problem: String?
+  // The same, as a report says it.
   private let noStack: CaptureFailure
   private let frames: UnsafeMutablePointer<cunwind_frame>
   private let asyncCallers = UnsafeMutableBufferPointer<UInt64>.allocate(capacity: AsyncCallers.limit)
@@ -40,9 +42,9 @@ package final class ThreadCapture {
   /// - Parameter mayUsePerf: False for tests of the timer alone.
   package init(mayUsePerf: Bool = true) {
     isPerfWanted = mayUsePerf
-    let problem = cunwind_load()
+    problem = cunwind_load().map { String(cString: $0) }
     unwinder = problem == nil ? cunwind_unwinder_create() : nil
-    noStack = problem.flatMap { CaptureFailure(rawValue: String(cString: $0)) } ?? .noUnwinder
+    noStack = problem.flatMap(CaptureFailure.init) ?? .noUnwinder
     frames = .allocate(capacity: Self.frameLimit)
   }
 

@@ -1,3 +1,4 @@
+import CLinux
 import Glibc
 
 /// What the kernel says of one thread, without touching it.
@@ -54,8 +55,20 @@ package struct ThreadProbe: ~Copyable {
     }
   }
 
-  /// Whether the thread has ended, or its files cannot be had at all.
-  package var hasEnded: Bool { syscallFile != nil || !process.hasThread(id) }
+  /// Whether the thread has ended; false if its files cannot be had at all.
+  package var hasEnded: Bool { syscallFile != nil || (process.isVisible && !process.hasThread(id)) }
+
+  /// Why the kernel does not say what the calling thread does, in words; or nil if it does.
+  package static func problem() -> String? {
+    let path = OwnProcess().directory(of: clinux_gettid()) + "/syscall"
+    let file = clinux_open(path, O_RDONLY | O_CLOEXEC, 0)
+    let code = errno
+    guard file < 0 else {
+      close(file)
+      return nil
+    }
+    return "\(path): \(String(cString: strerror(code)))"
+  }
 
   package borrowing func activity() -> Activity {
     guard let activity = syscallFile?.parse({ Self.parseActivity($0) }) else { return .unknown }

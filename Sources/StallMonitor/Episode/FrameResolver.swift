@@ -39,12 +39,15 @@ final class FrameResolver {
   private var functions: [CodeLocation: UInt64] = [:]
   private static let knownLimit = 512
 
+  /// Why frames will have no functions, or nil if they will.
+  let problem: String?
+
   /// Opens libdw.
   ///
   /// Takes the dynamic loader's lock: call it at start.
   init(executablePath: String, budget: TimeBudget = TimeBudget()) {
     self.budget = budget
-    Symbolizer.load()
+    problem = Symbolizer.load()
     modules = ModuleMap(executablePath: executablePath)
     symbolizer = Symbolizer()
   }

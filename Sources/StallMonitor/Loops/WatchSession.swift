@@ -119,10 +119,6 @@ struct WatchStart: Sendable {
   ) throws(StallMonitorError) -> WatchdogWork {
     let capture = ThreadCapture()
     capture.prepareThread()
-    if let problem = LockLayouts.current.problem {
-      Diagnostics.say(
-        "lock holders of \(problem) are not reported: this C library or runtime stores the owner at an unknown offset")
-    }
     let executable = ProcessFacts.executablePath()
     let resolver = FrameResolver(executablePath: executable)
     let serviceName = configuration.serviceName ?? ProcessFacts.baseName(executable)
@@ -133,6 +129,7 @@ struct WatchStart: Sendable {
     let tunings = TuningBox()
     let semaphore = watchdog.semaphore
     let sink = try plan.start(origin: origin, tunings: tunings, recovery: recovery) { semaphore.post() }
+    sayWhatIsMissing(capture: capture, resolver: sink.namesFrames ? nil : resolver)
     let ledger = RepeatLedger(
       window: configuration.repeatWindow.nanoseconds, budget: configuration.maximumReportsPerMinute,
       now: MonotonicClock.now())
@@ -152,6 +149,19 @@ struct WatchStart: Sendable {
       settings: SettingsFollower(
         configuration, tunings: tunings, suspension: suspension, sinkNames: sink.namesFrames),
       serviceManager: serviceManager, telemetry: telemetry)
+  }
+
+  /// Says what reports will lack in this process, and why; a line for each.
+  private func sayWhatIsMissing(capture: ThreadCapture, resolver: FrameResolver?) {
+    if let problem = ThreadProbe.problem() {
+      Diagnostics.say("reports will have no cause, and blocked threads no stack: \(problem)")
+    }
+    if let problem = capture.problem { Diagnostics.say("reports will have no stacks: \(problem)") }
+    if let problem = resolver?.problem { Diagnostics.say("the stacks in reports will have no functions: \(problem)") }
+    if let problem = LockLayouts.current.problem {
+      Diagnostics.say(
+        "lock holders of \(problem) are not reported: this C library or runtime stores the owner at an unknown offset")
+    }
   }
 
   /// Watches each job of Swift concurrency; where that cannot be, its threads and whether one is free.

@@ -67,7 +67,7 @@ package enum CaptureFailure: String, Sendable, Error {
   case serverChanged = "another thread served the loop by the time the stack was captured"
   case noMemory = "no memory was available for the stack when the turn was found late"
   case notWanted = "the thread is running, and the agent's settings exclude running threads (captures: blocked-only)"
-  case noUnwinder = "libunwind is not installed"
+  case noUnwinder = "libunwind could not be loaded"
   // As the C code says it.
   case unknownUnwinder = "libunwind does not read unwind tables as its versions 1.3 to 1.8 do"
   case unreadableMemory = "the process cannot read its own memory (no /proc/self/mem)"
