@@ -19,8 +19,9 @@ extension WatchedHosts {
       var testDescription: String { scenario }
     }
 
-    /// How the thread is kept: in a system call, in a system call below other functions, or on a processor.
-    enum Manner: String, CaseIterable, Sendable { case blocked, called, running }
+    /// How the thread is kept: in a system call, in a system call below other functions or below an area of any size, or on a
+    /// processor.
+    enum Manner: String, Sendable { case blocked, called, area, running }
 
     static let expectations = [
       Expectation(
@@ -76,7 +77,21 @@ extension WatchedHosts {
       return shown
     }
 
-    @Test(arguments: Manner.allCases, expectations)
+    /// A function's area on the stack may have any size, and above it lie calls that were jumped to, as in libdispatch.
+    @Test(arguments: Victim.Build.allCases)
+    func framesAboveAnArea(build: Victim.Build) throws {
+      let shown = try run("plain", .area, build)
+      let frames = shown.text.split(separator: "\n").filter { $0.hasPrefix("frame ") }
+      let wanted = ["keepThreadInArea<", "callKeeper(", "swift_job_run", "_dispatch_worker_thread"]
+      var rest = frames[...]
+      for name in wanted {
+        let index = try #require(rest.firstIndex { $0.contains(name) }, "\(name) is missing: \(shown.text)")
+        rest = rest[(index + 1)...]
+      }
+      #expect(shown.callers.contains { $0.contains("awaitPlain(") }, "\(shown.text)")
+    }
+
+    @Test(arguments: [Manner.blocked, .called, .running], expectations)
     func callersAreThoseThatWait(_ manner: Manner, _ expected: Expectation) throws {
       for build in Victim.Build.allCases {
         var shown = try run(expected.scenario, manner, build)

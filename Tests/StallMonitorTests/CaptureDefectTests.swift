@@ -144,6 +144,15 @@ extension CapturesInThisProcess {
       }
     }
 
+    /// Where the prologues of Swift's functions leave RSP below RBP: of an ordinary function, and of an asynchronous one.
+    @Test func depthOfAPrologue() {
+      let ordinary: [UInt8] = [0x55, 0x48, 0x89, 0xe5, 0x53, 0x48, 0x83, 0xec, 0x18]
+      let asynchronous: [UInt8] = [0x55, 0x41, 0x56, 0x48, 0x8d, 0x6c, 0x24, 0x08, 0x53, 0x48, 0x83, 0xec, 0x18]
+      #expect(cunwind_prologue_depth(ordinary, ordinary.count) == 0x20)
+      #expect(cunwind_prologue_depth(asynchronous, asynchronous.count) == 0x28)
+      #expect(cunwind_prologue_depth([0x48, 0x0f, 0xba, 0xed, 0x3c] + asynchronous, 18) == 0x28)
+    }
+
     /// The frame pointer of a blocked thread's function is found by the call to it, whatever its caller keeps in RBP, and
     /// whatever calls that are over have left on the stack.
     @Test(arguments: [FarReader.Caller.number, .pointer])

@@ -39,14 +39,28 @@ static size_t skippable(const unsigned char *code, size_t length) {
   return at;
 }
 
+// push %rbp; push %r14; lea 8(%rsp),%rbp: no other language than Swift has the frame pointer point between two pushes, as
+// its asynchronous functions do. Behind `endbr64` and `bts $60,%rbp`. 0 if there is no such prologue, or its length.
+static size_t async_prologue(const unsigned char *code, size_t length) {
+  static const unsigned char mark[] = {0x48, 0x0f, 0xba, 0xed, 0x3c};
+  static const unsigned char prologue[] = {0x55, 0x41, 0x56, 0x48, 0x8d, 0x6c, 0x24, 0x08};
+  size_t at = length >= 4 && memcmp(code, "\xf3\x0f\x1e\xfa", 4) == 0 ? 4 : 0;
+  if (length - at >= sizeof mark && memcmp(code + at, mark, sizeof mark) == 0) at += sizeof mark;
+  return length - at >= sizeof prologue && memcmp(code + at, prologue, sizeof prologue) == 0 ? at + sizeof prologue : 0;
+}
+
+bool cunwind_prologue_keeps_context(const unsigned char *code, size_t length) { return async_prologue(code, length) != 0; }
+
 int64_t cunwind_prologue_depth(const unsigned char *code, size_t length) {
-  size_t at = 0;
-  if (length >= 4 && memcmp(code, "\xf3\x0f\x1e\xfa", 4) == 0) at = 4;  // endbr64
-  if (at + 4 > length || code[at] != 0x55) return -1;                     // push %rbp
-  at++;
-  if (memcmp(code + at, "\x48\x89\xe5", 3) != 0 && memcmp(code + at, "\x48\x8b\xec", 3) != 0) return -1;
-  at += 3;  // mov %rsp,%rbp
-  int64_t depth = 0;
+  size_t at = async_prologue(code, length);
+  int64_t depth = at != 0 ? 8 : 0;
+  if (at == 0) {
+    if (length >= 4 && memcmp(code, "\xf3\x0f\x1e\xfa", 4) == 0) at = 4;  // endbr64
+    if (at + 4 > length || code[at] != 0x55) return -1;                     // push %rbp
+    at++;
+    if (memcmp(code + at, "\x48\x89\xe5", 3) != 0 && memcmp(code + at, "\x48\x8b\xec", 3) != 0) return -1;
+    at += 3;  // mov %rsp,%rbp
+  }
   while (at < length) {
     if (code[at] >= 0x50 && code[at] <= 0x57) {  // push %r
       depth += 8, at += 1;
@@ -68,15 +82,6 @@ int64_t cunwind_prologue_depth(const unsigned char *code, size_t length) {
     }
   }
   return depth;
-}
-
-bool cunwind_prologue_keeps_context(const unsigned char *code, size_t length) {
-  static const unsigned char mark[] = {0x48, 0x0f, 0xba, 0xed, 0x3c};  // bts $60,%rbp
-  // push %rbp; push %r14; lea 8(%rsp),%rbp: no other language has the frame pointer point between two pushes.
-  static const unsigned char prologue[] = {0x55, 0x41, 0x56, 0x48, 0x8d, 0x6c, 0x24, 0x08};
-  if (length >= 4 && memcmp(code, "\xf3\x0f\x1e\xfa", 4) == 0) code += 4, length -= 4;  // endbr64
-  if (length >= sizeof mark && memcmp(code, mark, sizeof mark) == 0) code += sizeof mark, length -= sizeof mark;
-  return length >= sizeof prologue && memcmp(code, prologue, sizeof prologue) == 0;
 }
 
 static bool keeps_context(uint64_t function) {

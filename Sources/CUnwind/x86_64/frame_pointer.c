@@ -62,18 +62,50 @@ static bool links_upwards(cunwind_unwinder *u, uint64_t candidate) {
          saved - u->snapshot->stack_address < u->snapshot->stack_length + (1u << 20);
 }
 
-// How many signs say that the frames from `from` on are those of calls that are over: a call of another function than
-// the one that ran (which may have jumped on, too), and an end that no unwind table knows.
-static unsigned count_doubts(cunwind_unwinder *u, const struct cunwind_walk *w, size_t from) {
-  unsigned count = w->ended_at_zero;
+// The frames that are chosen: their frame pointers, where their functions keep any; and where return addresses lie that do
+// not follow a call of the function that ran. It was jumped to by the one that was called, or its frame is that of a call
+// that is over.
+struct chosen {
+  uint64_t frame_pointers[128], doubts[16];
+  unsigned frame_count, doubt_count;
+};
+
+// Passes each direct call of the frames from `from` on to `body` until that returns true, and returns whether it did.
+static bool any_direct_call(cunwind_unwinder *u, const struct cunwind_walk *w, size_t from, struct chosen *chosen,
+                            bool (*body)(struct chosen *chosen, uint64_t place, bool is_right)) {
   for (size_t i = from; i + 1 < w->result.count; i++) {
     const cunwind_frame *frame = &w->frames[i], *caller = frame + 1;
     uint64_t target;
     if (!caller->is_return_address || cunwind_match_call(u, caller->address, &target) != FOLLOWS_A_CALL) continue;
     if (target == 0) continue;
-    count += cunwind_resolve_target(u, target) != cunwind_function_start(frame->address - frame->is_return_address);
+    uint64_t start = cunwind_function_start(frame->address - frame->is_return_address);
+    if (body(chosen, caller->stack_pointer - 8, cunwind_resolve_target(u, target) == start)) return true;
   }
-  return count;
+  return false;
+}
+
+static bool note_doubt(struct chosen *chosen, uint64_t place, bool is_right) {
+  if (!is_right) chosen->doubts[chosen->doubt_count++] = place;
+  return chosen->doubt_count == sizeof chosen->doubts / sizeof *chosen->doubts;
+}
+
+static bool settles_doubt(struct chosen *chosen, uint64_t place, bool is_right) {
+  for (unsigned i = 0; is_right && i < chosen->doubt_count; i++)
+    if (chosen->doubts[i] == place) return true;
+  return false;
+}
+
+static void choose(cunwind_unwinder *u, const struct cunwind_walk *w, size_t from, struct chosen *chosen) {
+  chosen->frame_count = chosen->doubt_count = 0;
+  for (size_t i = from + 1; i < w->result.count && chosen->frame_count < 128; i++)
+    chosen->frame_pointers[chosen->frame_count++] = w->frames[i].stack_pointer - 16;
+  any_direct_call(u, w, from, chosen, note_doubt);
+}
+
+static bool is_chosen(const struct chosen *chosen, uint64_t candidate) {
+  for (unsigned i = 0; i < chosen->frame_count; i++)
+    if (chosen->frame_pointers[i] == candidate) return true;
+  return false;
 }
 
 // Whether the function changes RSP by what is known only when it runs. Then its prologue does not say where RBP points.
@@ -138,6 +170,8 @@ static bool next_candidate(cunwind_unwinder *u, struct search *search, uint64_t 
 
 // Frame pointers that are tried: an area on the stack may hold the frames of many calls that are over.
 #define CANDIDATES 64u
+// Of these, after one that leads to the outermost frame, and besides those of its frames.
+#define RIVALS 16u
 
 // The frame that needs a frame pointer, and what its cursor knew.
 struct unknown_frame {
@@ -159,25 +193,44 @@ static bool walk_from(cunwind_unwinder *u, struct cunwind_walk *w, const struct 
   return true;
 }
 
+// What a frame pointer leads to, the worst first. A way is unlikely that ends at a zero, or leads through code of no module.
+enum outcome { NOTHING, NOWHERE_BUT_CERTAIN, UNLIKELY, OUTERMOST_FRAME };
+
+static enum outcome outcome_of(const struct cunwind_walk *w, size_t from, bool is_certain) {
+  struct cunwind_mapping mapping;
+  if (w->result.end == CUNWIND_END_LOST) return is_certain ? NOWHERE_BUT_CERTAIN : NOTHING;
+  for (size_t i = from + 1; i < w->result.count; i++)
+    if (!cunwind_find_mapping(w->frames[i].address, &mapping)) return UNLIKELY;
+  return w->ended_at_zero ? UNLIKELY : OUTERMOST_FRAME;
+}
+
 void cunwind_arch_walk_with_frame_pointer(cunwind_unwinder *u, struct cunwind_walk *w) {
   struct search search;
   struct unknown_frame frame = {.walk = *w, .known = u->known, .lookup = cunwind_lookup_address(w)};
+  const size_t from = w->result.count - 1;
   memcpy(frame.registers, u->registers, sizeof frame.registers);
   if (!begin_search(u, frame.lookup, w->sp, &search)) return;
-  // What leads to the outermost frame with the fewest doubts; else what is certain, wherever it leads.
-  uint64_t candidate, best = 0;
-  unsigned fewest = UINT_MAX;
-  bool best_is_approximate = false;
-  for (unsigned tried = 0; tried < CANDIDATES && next_candidate(u, &search, &candidate); tried++) {
-    bool at_its_place = search.stage == AT_ITS_PLACE, is_certain = search.stage <= CALLED_DIRECTLY;
+  enum outcome best = NOTHING;
+  uint64_t candidate, value = 0;
+  bool is_approximate = false;
+  struct chosen chosen = {.frame_count = 0, .doubt_count = 0};
+  // The first that leads to the outermost frame is chosen, until another one shows that its frames are old: by a place on
+  // the stack where both have a return address, and where only the other has the function that was called.
+  unsigned rivals = 0;
+  for (unsigned tried = 0; tried < CANDIDATES && rivals < RIVALS && next_candidate(u, &search, &candidate); tried++) {
+    if (best == OUTERMOST_FRAME && is_chosen(&chosen, candidate)) continue;
+    bool at_its_place = search.stage == AT_ITS_PLACE;
     if (!walk_from(u, w, &frame, candidate, !at_its_place)) break;
-    unsigned doubts = is_certain ? UINT_MAX - 1 : UINT_MAX;
-    if (w->result.end != CUNWIND_END_LOST)
-      doubts = at_its_place ? 0 : count_doubts(u, w, frame.walk.result.count - 1);
-    if (doubts == 0) return;
-    if (doubts < fewest) fewest = doubts, best = candidate, best_is_approximate = !at_its_place;
+    enum outcome outcome = outcome_of(w, from, search.stage <= CALLED_DIRECTLY);
+    if (best == OUTERMOST_FRAME) rivals++;
+    bool is_better = outcome > best || (outcome == OUTERMOST_FRAME && best == OUTERMOST_FRAME &&
+                                        any_direct_call(u, w, from, &chosen, settles_doubt));
+    if (!is_better) continue;
+    best = outcome, value = candidate, is_approximate = !at_its_place;
+    choose(u, w, from, &chosen);
+    if (best == OUTERMOST_FRAME && (at_its_place || chosen.doubt_count == 0)) return;
   }
-  if (fewest == UINT_MAX || !walk_from(u, w, &frame, best, best_is_approximate)) *w = frame.walk;
+  if (best == NOTHING || !walk_from(u, w, &frame, value, is_approximate)) *w = frame.walk;
 }
 
 #endif

@@ -6,7 +6,7 @@ import Synchronization
 
 /// Tasks that block or compute below known asynchronous callers; prints the callers that a capture of all threads shows.
 ///
-///     AsyncStackVictim SCENARIO blocked|called|running
+///     AsyncStackVictim SCENARIO blocked|called|area|running
 ///
 /// Prints a line for each function that waits, innermost first: `async SYMBOL`, then `child` or `truncated` where that holds.
 @main
@@ -49,9 +49,11 @@ struct AsyncStackVictim {
 
 /// How a task keeps its thread.
 enum Manner: Int {
-  case blocked, called, running
+  case blocked, called, running, area
 
-  init(_ name: String) { self = name == "blocked" ? .blocked : name == "called" ? .called : .running }
+  init(_ name: String) {
+    self = name == "blocked" ? .blocked : name == "called" ? .called : name == "area" ? .area : .running
+  }
 }
 
 let manner = Atomic<Int>(0)
@@ -65,6 +67,7 @@ func keepThread() {
   switch Manner(rawValue: manner.load(ordering: .relaxed)) {
   case .blocked: usleep(600_000_000)
   case .called: keepThreadInCalls(8)
+  case .area: manner.store(callKeeper(6), ordering: .relaxed)
   default: while manner.load(ordering: .relaxed) >= 0 {}
   }
 }
@@ -74,3 +77,17 @@ func keepThreadInCalls(_ depth: Int) {
   if depth == 0 { usleep(600_000_000) } else { keepThreadInCalls(depth - 1) }
   manner.store(2, ordering: .relaxed)
 }
+
+struct Words { var first = 1, second = 2, third = 3 }
+
+/// Blocks with a value on the stack whose size is known only when it runs.
+@inline(never) @_semantics("optimize.sil.specialize.generic.never")
+func keepThreadInArea<Value>(_ value: Value) -> Value {
+  var copy = value
+  usleep(600_000_000)
+  withUnsafeMutablePointer(to: &copy) { _ = $0 }
+  return copy
+}
+
+@inline(never)
+func callKeeper(_ number: Int) -> Int { keepThreadInArea(Words(first: number)).first + number }
