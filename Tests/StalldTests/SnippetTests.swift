@@ -42,7 +42,7 @@ import Testing
   }
 
   private func judge(_ command: [String], in snippet: Snippet) throws {
-    let words = command.drop { $0.contains("=") && !$0.hasPrefix("-") }
+    let words = command.drop { $0 == "sudo" || $0.contains("=") && !$0.hasPrefix("-") }
     guard let program = words.first else { return }
     let arguments = Array(words.dropFirst())
     switch program.split(separator: "/").last.map(String.init) ?? program {
