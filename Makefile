@@ -117,12 +117,15 @@ install: other-stalld agent ## The command with its units, settings, manual and 
 
 # Before the build, which takes minutes.
 other-stalld:
+	@scripts/check-prefix PREFIX "$(PREFIX)"
 	@scripts/check-other-stalld "$(PREFIX)"
 
 install-library: ## libstallmonitor for services in C, without the agent. PREFIX and DESTDIR as usual.
+	@scripts/check-prefix PREFIX "$(PREFIX)"
 	@scripts/install-dependencies $(LIBRARIES)
 	scripts/build-c-library "$(PREFIX)"
 	@scripts/refresh-loader "$(PREFIX)/lib"
+	@[ -n "$(DESTDIR)" ] || echo "Installed in $(PREFIX). Next: compile a service, as Documentation/GettingStarted/CService.md shows."
 
 agent: ## The command as it is installed, in .build/agent: no Swift is needed where it runs.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES) binutils

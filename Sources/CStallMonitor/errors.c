@@ -16,6 +16,11 @@ int cstallmonitor_keep_error(int code, const char *text) {
   return code;
 }
 
+void cstallmonitor_forget_error(void) {
+  last.code = 0;
+  last.text[0] = 0;
+}
+
 int stallmonitor_error_code(void) { return last.code; }
 
 const char *stallmonitor_error_text(void) { return last.text; }

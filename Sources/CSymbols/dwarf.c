@@ -1,6 +1,5 @@
 // Functions and inlined frames from DWARF, through libdw, in steps that a deadline can interrupt.
 #define _GNU_SOURCE
-#include <dwarf.h>
 #include <setjmp.h>
 #include <string.h>
 

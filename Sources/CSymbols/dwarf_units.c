@@ -3,7 +3,6 @@
 // Swift emits no .debug_aranges, so the map is built here (DW_AT_ranges of each unit), then one table of functions for
 // each unit that is asked for. Both are kept half-built when a deadline passes and go on later.
 #define _GNU_SOURCE
-#include <dwarf.h>
 #include <stdlib.h>
 #include <string.h>
 

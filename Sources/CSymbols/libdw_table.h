@@ -4,6 +4,11 @@
 // libdw.so.1 depends on libelf.so.1, so one handle finds the functions of both.
 #pragma once
 
+// In front of the compiler's own message, which does not name a package.
+#if !__has_include(<elfutils/libdw.h>) || !__has_include(<dwarf.h>)
+#error "elfutils/libdw.h is missing: install libdw-dev (Debian, Ubuntu), elfutils-devel (Fedora) or elfutils-dev (Alpine)"
+#endif
+#include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwelf.h>
 #include <gelf.h>

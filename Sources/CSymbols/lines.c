@@ -1,6 +1,5 @@
 // Files and lines from DWARF, through libdw: where an address lies, and where a function is declared.
 #define _GNU_SOURCE
-#include <dwarf.h>
 #include <string.h>
 
 #include "internal.h"

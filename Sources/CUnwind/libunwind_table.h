@@ -11,6 +11,10 @@
 #include "architecture.h"
 
 #if CUNWIND_HAS_STACKS
+// In front of the compiler's own message, which does not name a package.
+#if !__has_include(CUNWIND_LIBUNWIND_HEADER)
+#error "libunwind's headers are missing: install libunwind-dev (Debian, Ubuntu, Alpine) or libunwind-devel (Fedora)"
+#endif
 #include CUNWIND_LIBUNWIND_HEADER
 
 // Exported by the library, and declared in no public header.

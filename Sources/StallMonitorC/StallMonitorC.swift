@@ -16,13 +16,13 @@ public func stallmonitor_start(_ options: UnsafePointer<stallmonitor_options>?) 
         "the process forked while another thread was starting or stopping the monitor; the child cannot use a monitor")
     }
     return try home.change { monitor throws(StallMonitorError) in
-      if monitor?.isWatching == true { return Int32(STALLMONITOR_OK) }
+      if monitor?.isWatching == true { return success() }
       let started = try StallMonitor.startWithoutMainLoop(configuration)
       guard started.isWatching else {
         return keep(STALLMONITOR_UNWATCHED, "the environment disables the monitor or has invalid values")
       }
       monitor = started
-      return Int32(STALLMONITOR_OK)
+      return success()
     }
   } catch {
     return keep(error)
@@ -64,6 +64,7 @@ public func stallmonitor_loop_create(_ name: UnsafePointer<CChar>?, _ threshold_
     guard let current else { throw StallMonitorError(.notWatching) }
     let loop = try current.watchOwnLoop(
       name: String(cString: name), threshold: threshold.duration)
+    _ = success()
     return OpaquePointer(Unmanaged.passRetained(loop).toOpaque())
   } catch {
     _ = keep(error)
@@ -94,6 +95,11 @@ public func stallmonitor_loop_destroy(_ loop: OpaquePointer?) {
 
 private var current: StallMonitor? { Home.ofThisProcess?.monitor }
 
+private func success() -> Int32 {
+  cstallmonitor_forget_error()
+  return Int32(STALLMONITOR_OK)
+}
+
 private func keep(_ code: Int, _ text: String) -> Int32 { cstallmonitor_keep_error(Int32(code), text) }
 
 private func keep(_ error: StallMonitorError) -> Int32 {
@@ -107,6 +113,12 @@ private func keep(_ error: StallMonitorError) -> Int32 {
   // In the service's words.
   if case .invalidConfiguration(let key, let value, let allowed) = error.reason {
     return keep(code, "stallmonitor_options.\(key) is \(value); allowed: \(allowed)")
+  }
+  if case .notWatching = error.reason {
+    return keep(
+      code,
+      "the monitor is not running: it was not started yet (call stallmonitor_start() first), the environment disables it, it was stopped, or this process is a fork's child"
+    )
   }
   return keep(code, error.description)
 }

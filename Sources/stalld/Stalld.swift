@@ -19,4 +19,23 @@ struct Stalld: ParsableCommand {
       RunCommand.self, CheckCommand.self, ReloadCommand.self, StatusCommand.self, TailCommand.self, DemoCommand.self,
       SymbolicateCommand.self, ReportCommand.self, SettingsReferenceCommand.self, NameWorkerCommand.self,
     ])
+
+  static func main() {
+    if let word = CommandLine.arguments.dropFirst().first, let advice = advice(on: word) {
+      StandardError.say("Error: Unexpected argument '\(TerminalText.printable(word))'; \(advice)")
+      exit(withError: ExitCode(64))
+    }
+    main(nil)
+  }
+
+  /// What to type instead of the first argument, if it is no subcommand; nil if it may be one.
+  private static func advice(on word: String) -> String? {
+    let shown = configuration.subcommands.filter { $0.configuration.shouldDisplay }
+    let names = shown.compactMap { $0.configuration.commandName } + ["help"]
+    let isKnown = configuration.subcommands.contains { $0.configuration.commandName == word } || word == "help"
+    guard !word.hasPrefix("-"), !isKnown else { return nil }
+    if word == "version" { return "stalld --version prints the version" }
+    if let nearest = Suggestion.nearest(to: word, among: names) { return "did you mean \(nearest)?" }
+    return "subcommands: \(names.joined(separator: ", "))"
+  }
 }

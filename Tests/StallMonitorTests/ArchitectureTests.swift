@@ -18,6 +18,37 @@ struct ArchitectureTests {
     #expect(compiled.status == 0, "\(compiled.errors)")
   }
 
+  /// What the build says first where the packages with these headers are missing.
+  @Test(arguments: [
+    ("CUnwind/libunwind_table.c", ["libunwind"], "libunwind's headers are missing: install libunwind-dev"),
+    ("CSymbols/lines.c", ["elfutils", "dwarf.h"], "elfutils/libdw.h is missing: install libdw-dev"),
+  ])
+  func missingHeadersAreNamedWithTheirPackage(_ source: String, _ missing: [String], _ said: String) throws {
+    let scratch = try ScratchDirectory()
+    func clang(_ arguments: [String]) throws -> Program { try Program.run("/usr/bin/env", ["clang"] + arguments) }
+    let own = try clang(["-print-resource-dir"]).output.trimmingCharacters(in: .newlines) + "/include"
+    let machine = try Program.run("/bin/uname", ["-m"]).output.trimmingCharacters(in: .newlines) + "-linux-gnu"
+    // The system's headers as links, without those of the package.
+    var folders = [own]
+    for folder in ["/usr/include", "/usr/include/\(machine)"] {
+      let copy = scratch.url.appending(path: "\(folders.count)")
+      try FileManager.default.createDirectory(at: copy, withIntermediateDirectories: true)
+      for name in try FileManager.default.contentsOfDirectory(atPath: folder)
+      where !missing.contains(where: name.hasPrefix) {
+        try FileManager.default.createSymbolicLink(
+          atPath: copy.appending(path: name).path, withDestinationPath: "\(folder)/\(name)")
+      }
+      folders.append(copy.path)
+    }
+    let file = Repository.file("Sources/\(source)")
+    let compiled = try clang(
+      ["-fsyntax-only", "-nostdinc", "-I\(file.deletingLastPathComponent().path)/include"]
+        + folders.flatMap { ["-isystem", $0] } + [file.path])
+    #expect(compiled.status != 0)
+    let errors = compiled.errors.split(separator: "\n").filter { $0.contains("error: ") }
+    #expect(errors.count == 2 && errors.first?.contains(said) == true, "\(compiled.errors)")
+  }
+
   @Test("A report says in the words of the C code why there are no stacks")
   func wordsAreTheSame() throws {
     for (file, failure) in [

@@ -119,7 +119,7 @@ extension WatchedHosts {
       let expected = [
         "early": "-2", "watching": "0", "threshold": "-1", "sink": "-1", "size": "-1", "first": "0", "second": "0",
         "twice": "-3", "null": "-1", "empty": "-1", "control": "-1", "long": "-1", "limit": "-1", "again": "0",
-        "name_is_free": "1", "survived": "1",
+        "name_is_free": "1", "survived": "1", "untried": "1", "forgotten": "1", "created": "1",
       ]
       for (key, value) in expected { #expect(victim.facts[key] == value, "\(key)") }
       #expect(victim.talk.contains("stallmonitor_options.threshold_ms is 3600001; allowed: 1 to 3600000"))
@@ -127,6 +127,10 @@ extension WatchedHosts {
         victim.talk.contains(
           "stallmonitor_options.sink is \"syslog\"; allowed: stdout; file: and a path"))
       #expect(victim.talk.contains("another loop is already watched as \"one\""))
+      #expect(
+        victim.talk.contains(
+          "the monitor is not running: it was not started yet (call stallmonitor_start() first), the environment disables it"
+        ))
     }
 
     @Test func disabledByTheOperatorTheHostGoesOn() throws {

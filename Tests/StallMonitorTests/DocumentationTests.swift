@@ -66,6 +66,22 @@ import Testing
     #expect(try Self.text("README.md").split(separator: "\n", omittingEmptySubsequences: false).count <= 150)
   }
 
+  /// What a new user types on a machine without anything, in a directory of any name.
+  @Test(
+    arguments: ["README.md", "Documentation/Installation.md"]
+      + ["SwiftServer", "CService", "LocalAgent"].map { "Documentation/GettingStarted/\($0).md" })
+  func aFirstBuildNeedsWhatThePageSays(_ page: String) throws {
+    let text = try Self.text(page).replacing("\n", with: " ")
+    #expect(text.contains("first build fetches swift-argument-parser from github.com"))
+    for install in text.ranges(of: "apt-get install") {
+      #expect(text[..<install.lowerBound].suffix(60).contains("sudo apt-get update"), "\(page)")
+    }
+    // The clone may be there.
+    #expect(!text.contains("~/stalld/") && !text.contains("mkdir -p ~/stalld "))
+    // Not on the PATH before a page says so.
+    if !text.contains("export PATH=") { #expect(!text.contains("`stalld demo")) }
+  }
+
   /// Each page can be reached from the index.
   @Test func theIndexHasEachPage() throws {
     let index = try Self.text("Documentation/README.md")
@@ -151,6 +167,30 @@ extension WatchedHosts {
         "/bin/sh", ["-c", command + page[start.lowerBound..<end.upperBound]], in: scratch.url)
       try #require(built.status == 0, "\(built.errors)")
       try judge(Program.run(scratch.url.appending(path: "service").path, limit: 60), "handle_request")
+    }
+
+    /// SwiftPM names a package in a directory after the directory.
+    @Test func aCloneInADirectoryOfAnotherNameIsGivenItsName() throws {
+      let page = try DocumentationTests.text("Documentation/GettingStarted/SwiftServer.md")
+      let manifest = try #require(Self.document(named: "Package.swift", in: page))
+      let scratch = try ScratchDirectory()
+      let first = scratch.url.appending(path: "first")
+      try FileManager.default.createDirectory(
+        at: first.appending(path: "Sources/first"), withIntermediateDirectories: true)
+      try Data().write(to: first.appending(path: "Sources/first/main.swift"))
+      try FileManager.default.createSymbolicLink(
+        at: scratch.url.appending(path: "NAME"), withDestinationURL: Repository.root)
+      let refused = "unknown package 'stalld' in dependencies of target 'first'"
+      let mended = #".package(name: "stalld", path: "../NAME")"#
+      #expect(page.contains(refused) && page.contains(mended))
+      for (line, isRefused) in [(#".package(path: "../NAME")"#, true), (mended, false)] {
+        try manifest.replacing(#".package(path: "../stalld")"#, with: line)
+          .write(to: first.appending(path: "Package.swift"), atomically: true, encoding: .utf8)
+        let described = try Program.run(
+          "/usr/bin/env", ["swift", "package", "--package-path", first.path, "describe"],
+          environment: ["TMPDIR": scratch.url.path])
+        #expect(described.errors.contains(refused) == isRefused, "\(described.errors)")
+      }
     }
 
     // MARK: Parts of programs

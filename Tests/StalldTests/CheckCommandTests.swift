@@ -27,6 +27,40 @@ struct CheckCommandTests {
     #expect(checked.errors == "")
   }
 
+  /// All of them at once, each with the flag that changes it.
+  @Test func aRunListsAllPathsThatCannotBeUsed() throws {
+    let place = scratch.url.path
+    try Data().write(to: scratch.url.appending(path: "file"))
+    let taken = try StreamListener(path: "\(place)/taken", mode: 0o600)
+    defer { taken.end() }
+    func run(_ socket: String, _ control: String, _ details: String) throws -> [Substring] {
+      let run = try Program.run(
+        stalld,
+        [
+          "run", "--socket", "\(place)/\(socket)", "--control", "\(place)/\(control)", "--details",
+          "\(place)/\(details)", "--output", "file:\(place)/none/a.jsonl", "--output", "stdout",
+        ], limit: 30)
+      #expect(run.status == 1 && run.output == "")
+      return run.errors.split(separator: "\n")
+    }
+    let missing = "No such file or directory; create the directory \(place)/none, or give another"
+    let output = "stalld: file \(place)/none/a.jsonl: \(missing) file with --output file:PATH"
+    #expect(
+      try run("none/s", "none/c", "none/details") == [
+        "stalld: details.directory \(place)/none/details: \(missing) directory with --details DIRECTORY", output[...],
+        "stalld: cannot listen at \(place)/none/s: \(missing) path with --socket PATH",
+        "stalld: cannot listen at \(place)/none/c: \(missing) path with --control PATH",
+      ])
+    #expect(
+      try run("taken", "file", "file") == [
+        "stalld: details.directory \(place)/file: \(place)/file is not a directory; give another directory with --details DIRECTORY",
+        output[...],
+        "stalld: cannot listen at \(place)/taken: another process listens there; end it, or give another path with --socket PATH",
+        "stalld: cannot listen at \(place)/file: the file is not a socket; remove it, or give another path with --control PATH",
+      ])
+    #expect(FileManager.default.fileExists(atPath: "\(place)/taken"))
+  }
+
   @Test func whatNeedsADropInIsSaidWithItsText() throws {
     let path = try file(
       """

@@ -59,7 +59,7 @@ import Testing
     let lines = result.output.split(separator: "\n", omittingEmptySubsequences: false).map { String($0) }
     #expect(lines.first == "stalld 1.2.3, process 4711, up 2.02 h, 0 B resident: healthy")
     #expect(result.output.contains("the last reload failed; the previous settings are in effect: line 3: no such key"))
-    #expect(result.output.contains("  /var/log/stalld/stalls.jsonl  ok        12  33.8 KiB"))
+    #expect(result.output.contains("  /var/log/stalld/stalls.jsonl  ok          12  33.8 KiB"))
     #expect(result.output.contains("  we\\u{1b}[31mb  web.service  26057   33      9"))
     // One stall, by its latest line.
     #expect(lines.filter { $0.contains("619 ms") }.count == 1)
@@ -76,6 +76,53 @@ import Testing
     #expect(result.output.split(separator: "\n").count == 1 && result.output.hasSuffix("}\n"))
     let mode = try FileManager.default.attributesOfItem(atPath: agent.path)[.posixPermissions] as? Int
     #expect(mode == 0o660)
+  }
+
+  /// The status of an agent says which file its settings come from, and whether that exists.
+  @Test func aSettingsFileThatDoesNotExistIsNotNamedAsItsSettings() throws {
+    var status = Self.status
+    status.configuration = .init(file: "/etc/stalld/stalld.yaml", exists: false)
+    let agent = try Agent(status)
+    #expect(
+      try Program.agentStatus(control: agent.path).output.contains(
+        "  configuration: none (defaults, STALLD_ variables and flags; /etc/stalld/stalld.yaml does not exist)\n"))
+    status.configuration.exists = true
+    let other = try Agent(status)
+    #expect(
+      try Program.agentStatus(control: other.path).output.contains("  configuration: /etc/stalld/stalld.yaml\n"))
+  }
+
+  /// Each command says that it has the other socket; so does the agent to a service.
+  @Test func theOtherSocketIsNamedAsThat() throws {
+    let agent = try RunningAgent()
+    for command in [["status"], ["tail"], ["reload"]] {
+      let run = try Program.run(
+        Program.built("stalld", "debug").path, command + ["--control", agent.socketPath], limit: 30)
+      #expect(run.status == 1 && run.output == "")
+      #expect(
+        run.errors.contains("this is the agent's socket for services; give --control the path of its control socket"),
+        "\(run.errors)")
+    }
+    #expect(try agent.status().configuration.exists == true)
+    // Later ones have lines of earlier ones to send as well, and the agent closes the connection before it has read them.
+    let state = try ScratchDirectory()
+    func run() throws -> Program {
+      try Program.run(
+        Program.built("StallVictim", "debug").path, ["stalls", "150"],
+        environment: [
+          "STALLMONITOR_SINK": "agent:\(agent.controlPath)", "STALLMONITOR_THRESHOLD": "100ms",
+          "STALLMONITOR_STATE_DIRECTORY": state.url.path,
+        ], limit: 1.5)
+    }
+    for _ in 0..<4 {
+      let service = try run()
+      #expect(
+        service.errors.contains(
+          "the agent reports: unknown request; allowed: status, tail and reload. This is the agent's")
+          && service.errors.contains(
+            "services connect to its other socket, which stalld run --socket names (socket.path)"),
+        "\(service.errors)")
+    }
   }
 
   @Test func noAgentIsSaidInTime() throws {

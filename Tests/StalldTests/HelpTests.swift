@@ -58,7 +58,7 @@ import Testing
     Wrong("status --control text", 1, "no agent responds at text: not a socket; name the agent's control socket"),
     Wrong("status --control missing", 1, "no such socket; start it (systemctl start stalld.socket stalld.service, or"),
     Wrong("symbolicate empty", 0, "the input has no lines; stalld demo"),
-    Wrong("symbolicate text", 0, "no line is a report; give lines that"),
+    Wrong("symbolicate text", 1, "no line is a report; give lines that"),
     Wrong("symbolicate missing", 1, "missing: No such file or directory; check the name"),
     Wrong("symbolicate .", 1, ".: Is a directory; give the files in it"),
     Wrong(
@@ -70,6 +70,11 @@ import Testing
     Wrong("check --config .", 1, ".: is a directory; give the settings file in it"),
     Wrong("reload --config missing", 1, "missing: No such file or directory; name the agent's settings file"),
     Wrong("reload --control missing", 1, "no such socket; start it"),
+    Wrong("tial", 64, "Error: Unexpected argument 'tial'; did you mean tail?"),
+    Wrong("version", 64, "Error: Unexpected argument 'version'; stalld --version prints the version"),
+    Wrong("frobnicate", 64, "Unexpected argument 'frobnicate'; subcommands: run, check, reload, status, tail, demo,"),
+    Wrong("check t1.yaml", 64, "Unexpected argument 't1.yaml'; a settings file is given with --config t1.yaml."),
+    Wrong("run t1.yaml", 64, "Unexpected argument 't1.yaml'; a settings file is given with --config t1.yaml."),
   ]
 
   private func inputs() throws -> ScratchDirectory {

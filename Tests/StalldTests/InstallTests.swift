@@ -57,6 +57,43 @@ struct InstallTests {
     }
   }
 
+  /// A relative path would be one below the clone, whatever the user's directory is.
+  @Test(arguments: [
+    (["make", "install", "PREFIX=out"], "PREFIX=out is a relative path"),
+    (["make", "install", "PREFIX="], "PREFIX is empty"),
+    (["make", "install-library", "PREFIX=~/out"], "PREFIX=~/out is a relative path"),
+    (["make", "install-library", "PREFIX="], "PREFIX is empty"),
+    (["scripts/build-c-library", "out"], "DIRECTORY=out is a relative path"),
+    (["scripts/build-c-library", ""], "DIRECTORY is empty"),
+    (["scripts/install-agent", "./out"], "PREFIX=./out is a relative path"),
+    (["scripts/install-agent"], "PREFIX is empty"),
+  ])
+  func aPrefixIsAnAbsolutePath(_ command: [String], _ said: String) throws {
+    // Nothing is built before: neither command finds a compiler.
+    let run = try Program.run(
+      "/usr/bin/env", command, environment: ["SWIFT": "/nonexistent"], in: Repository.root, limit: 30)
+    #expect(run.status != 0 && run.output == "")
+    #expect(run.errors.hasPrefix(said + "; nothing was installed. Allowed: an absolute path, such as /usr/local or "))
+  }
+
+  /// `make install-library` ends with what to do next.
+  @Test func theLastLineSaysWhereTheLibraryIs() throws {
+    let scratch = try ScratchDirectory()
+    let prefix = scratch.url.appending(path: "prefix").path
+    let built = Repository.file(".build/c-library/root/lib").path
+    try #require(FileManager.default.fileExists(atPath: built), "libstallmonitor is missing: run `make test`")
+    let run = try Program.run(
+      "/usr/bin/env", ["make", "--silent", "install-library", "PREFIX=\(prefix)"],
+      environment: ["BUILT": built, "LDCONFIG": "/bin/true"], in: Repository.root, limit: 60)
+    #expect(run.status == 0, "\(run.errors)")
+    #expect(
+      run.output
+        == "Installed in \(prefix). Next: compile a service, as Documentation/GettingStarted/CService.md shows.\n")
+    #expect(FileManager.default.fileExists(atPath: prefix + "/lib/pkgconfig/stallmonitor.pc"))
+    let page = try String(contentsOf: Repository.file("Documentation/GettingStarted/CService.md"), encoding: .utf8)
+    #expect(page.contains((run.errors + run.output).replacing(prefix, with: "/home/you/.local")), "\(run.errors)")
+  }
+
   @Test(.enabled(if: getuid() == 0, "not root")) func loaderIsRefreshedOrSaidToNeedIt() throws {
     let known = try refresh("/srv/known")
     #expect(known.said == "" && known.isRefreshed)

@@ -63,6 +63,17 @@ import Testing
     #expect(groups[0]["last_seen"] as? String == "2026-11-21T10:00:00.000Z")
   }
 
+  @Test func oneStallIsInTheSingular() throws {
+    let text = Self.line(id: 1)
+    #expect(try Self.run(["a"], ["a": text]).output.hasSuffix("\n1 stall, 300 ms in total\n"))
+    let two = text + "\n" + Self.line(id: 2, culprit: "b()")
+    #expect(
+      try Self.run(["a", "--limit", "1"], ["a": two]).output.hasSuffix(
+        "\n2 stalls, 600 ms in total; 1 more row (--limit)\n"))
+    let difference = try Self.run(["--diff", "a", "b"], ["a": text, "b": two]).output
+    #expect(difference.hasPrefix("a: 1 stall, 300 ms") && difference.contains(", 1 host\nb: 2 stalls, 600 ms"))
+  }
+
   @Test func stallsThatWereOnlyCountedCountIn() throws {
     let tally = #","suppressed":{"count":7,"total_ms":2800.5,"longest_ms":900,"window_ms":30000}"#
     let lines = [

@@ -269,7 +269,7 @@ struct SettingsTests {
       "F:23: services[0].match: this key is missing; allowed: a glob of at most 255 bytes with *, ? and [a-z], such as web*",
       "F:25: services[1].budget = many: allowed: a whole number from 0 to 10000",
       "F:26: services[1].threads: this is a list of 1; allowed: none, lock-holder, running, all",
-      "F:27: control = /run/x.sock: allowed: a mapping of keys to values",
+      "F:27: control = /run/x.sock: allowed: a mapping of keys to values; did you mean path: /run/x.sock below it?",
       "STALLD_LIMITS_MEMROY=1: no such variable; did you mean STALLD_LIMITS_MEMORY?",
       #"STALLD_SOCKET_MODE=x: allowed: a 0 and three octal digits, such as "0640""#,
       "--socket here: allowed: an absolute path of at most 107 bytes",
@@ -297,6 +297,19 @@ struct SettingsTests {
       ("outputs: []\n", "F:1: outputs: this is an empty list; allowed: a list of 1 to 16 outputs"),
       ("- a\n", "F:1: this is a list of 1; allowed: a mapping of keys to values"),
       ("nonsense\n", "F:1: this is text; allowed: a mapping of keys to values"),
+      ("outputs:\n  - file: /x.jsonl", "F:2: outputs[0].type: this key is missing; allowed: file, stdout, syslog"),
+      ("outputs:\n  - file: /x.jsonl", "F:2: outputs[0].file: no such key; did you mean type: file, path: /x.jsonl?"),
+      ("outputs:\n  - stdout:", "F:2: outputs[0].stdout: no such key; did you mean type: stdout?"),
+      (
+        "outputs:\n  - syslog: /dev/log",
+        "F:2: outputs[0].syslog: no such key; did you mean type: syslog, address: /dev"
+      ),
+      ("outputs:\n  - type: fil\n    max_sise: 1MiB", "F:3: outputs[0].max_sise: no such key; did you mean max_size?"),
+      (
+        "socket: /run/x.sock",
+        "F:1: socket = /run/x.sock: allowed: a mapping of keys to values; did you mean path: /run"
+      ),
+      ("limits: 5", "F:1: limits = 5: allowed: a mapping of keys to values"),
       ("control: {path: \"/a\\nb\\e[31m\"}\n", #"F:1: control.path = /a\nb\u{1B}[31m: allowed: an absolute path"#),
     ])
   func whatIsWrongIsSaidWithItsLine(_ text: String, _ start: String) throws {

@@ -184,6 +184,26 @@ import Testing
     #expect(tail.errors == "stalld tail: the agent at \(agent.path) closed the connection\n")
   }
 
+  /// A person is informed that no report has come yet; a program is not.
+  @Test func silenceOfTheAgentIsExplainedOnATerminal() throws {
+    let agent = try ControlServerTests.Agent()
+    let stalld = try Program.built("stalld", "debug").path
+    let scratch = try ScratchDirectory()
+    let output = scratch.url.appending(path: "out").path
+    // A terminal of script(1)'s.
+    let command = "timeout --signal=INT --foreground 3 '\(stalld)' tail --control '\(agent.path)' >'\(output)'"
+    let seen = try Program.run("/usr/bin/script", ["-qec", command, "/dev/null"], limit: 60)
+    #expect(
+      seen.output.contains(
+        "stalld tail: connected to the agent at \(agent.path); waiting for reports. Ctrl-C ends the command"),
+      "\(seen.output)")
+    #expect(try String(contentsOfFile: output, encoding: .utf8) == "")
+    let tail = try Tail(["--control", agent.path])
+    #expect(try eventually { try agent.readers == 1 })
+    usleep(600_000)
+    #expect(tail.stop() == 0 && tail.errors == "", "\(tail.errors)")
+  }
+
   @Test func endsQuietlyWhenNobodyReadsIt() throws {
     let scratch = try ScratchDirectory()
     let file = scratch.url.appending(path: "stalls.jsonl")

@@ -80,8 +80,8 @@ void stallmonitor_resume(void);
 /* 1 while there is a monitor, 0 otherwise and in the child of a fork. */
 int stallmonitor_is_watching(void);
 
-/* The result and the text of the last call on this thread that did not return STALLMONITOR_OK or a handle. The text is valid until the
- * next such call on this thread. */
+/* The result and the text of this thread's last stallmonitor_start() or stallmonitor_loop_create(). STALLMONITOR_OK and an empty text if it
+ * returned STALLMONITOR_OK or a handle, or if there was none. The text is valid until the next such call on this thread. */
 int stallmonitor_error_code(void);
 const char *stallmonitor_error_text(void);
 

@@ -7,6 +7,9 @@
 /// Keeps a result and its text for the calling thread; a text that is too long is cut. Returns the result.
 int cstallmonitor_keep_error(int code, const char *text);
 
+/// Keeps for the calling thread that its last call succeeded.
+void cstallmonitor_forget_error(void);
+
 /// Where the process's monitor is kept; NULL until one is started. Swift initializes a global under a lock, which the
 /// child of a fork may find held.
 void *cstallmonitor_home(void);

@@ -23,6 +23,7 @@ final class Agent {
   private let began = Loop.Instant.now
   private var recentStalls = RecentStalls()
   private var loaded = Timestamp.now()
+  private var hasFile: Bool
   private var reloadFailure: String?
   /// Who waits for a reload to end, by its number.
   private var reloads: [Int: (ReloadOutcome) -> Void] = [:]
@@ -38,6 +39,7 @@ final class Agent {
   init(settings: AgentSettings, options: AgentOptions, loop: Loop, manager: UnixDatagramSocket?) throws {
     self.settings = settings
     self.options = options
+    hasFile = options.file.exists
     self.loop = loop
     self.manager = manager
     DescriptorLimit.raise()
@@ -201,6 +203,7 @@ final class Agent {
     settings = new
     reloadFailure = nil
     loaded = .now()
+    hasFile = options.file.exists
     ingest.update(new.policy)
     if new.services != old.services { ingest.sendSettingsToAll() }
     guard new.details != old.details else { return didApply(restart, reload: number) }
@@ -258,7 +261,7 @@ final class Agent {
       version: stalldVersion, pid: getpid(), uptimeSeconds: began.duration(to: .now) / .seconds(1))
     status.problems = problems()
     status.configuration = AgentStatus.Configuration(
-      file: options.file.path, loaded: loaded.text, error: reloadFailure)
+      file: options.file.path, exists: hasFile, loaded: loaded.text, error: reloadFailure)
     status.outputs = writer.counters().outputs.map { output in
       let parts = output.name.split(separator: " ", maxSplits: 1)
       return AgentStatus.Output(

@@ -29,6 +29,11 @@ struct RunCommand: ParsableCommand {
 
   func run() throws {
     let settings = try options.loadOrExit()
+    let unusable = UnusablePaths(of: settings, hasSocket: InheritedSocket.isThere)
+    guard unusable.problems.isEmpty else {
+      for problem in unusable.problems { AgentLog.say(.error, SettingsError.printable(problem, limit: 4096)) }
+      throw ExitCode.failure
+    }
     let loop = Loop.main
     let manager = getenv("NOTIFY_SOCKET").flatMap { UnixDatagramSocket(address: String(cString: $0)) }
     // A reader that has gone is an error of the call, and no reason to end.

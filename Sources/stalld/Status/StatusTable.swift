@@ -8,7 +8,7 @@ struct StatusTable {
     var lines = head
     if !status.problems.isEmpty { lines += status.problems.map { "  problem: \($0.printable)" } }
     lines += section(
-      "OUTPUT", ["target", "state", "lines", "bytes", "errors", "dropped", "queued"],
+      "OUTPUT", ["target", "state", "reports", "bytes", "errors", "dropped", "queued"],
       status.outputs.map {
         [
           $0.target.map { target in "\(target)" } ?? $0.type, $0.state, "\($0.lines)",
@@ -44,12 +44,12 @@ struct StatusTable {
         + (status.problems.isEmpty ? "healthy" : "NOT HEALTHY")
     ]
     let configuration = status.configuration
-    lines.append("  configuration: \((configuration.file ?? "none (defaults)").printable)")
+    lines.append("  configuration: \(Self.text(of: configuration).printable)")
     if let error = configuration.error {
       lines.append("  the last reload failed; the previous settings are in effect: \(error.printable)")
     }
     lines.append(
-      "  lines: \(status.linesIngested) accepted (\(Self.rate(status.linesPerSecond))/s), \(status.linesRefused) refused, \(status.linesDuplicate) duplicate"
+      "  lines of services, of any kind: \(status.linesIngested) (\(Self.rate(status.linesPerSecond))/s), \(status.linesRefused) refused, \(status.linesDuplicate) duplicate"
     )
     let queue = status.queue
     let limit = queue.bytesLimit > 0 ? " of \(Quantity.bytes(queue.bytesLimit))" : ""
@@ -60,6 +60,12 @@ struct StatusTable {
       )
     }
     return lines
+  }
+
+  private static func text(of configuration: AgentStatus.Configuration) -> String {
+    guard let file = configuration.file else { return "none (defaults)" }
+    return configuration.exists == false
+      ? "none (defaults, STALLD_ variables and flags; \(file) does not exist)" : file
   }
 
   /// A table with its title; numbers are right-aligned, from a column on.

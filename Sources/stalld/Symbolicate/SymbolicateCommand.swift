@@ -22,7 +22,8 @@ struct SymbolicateCommand: ParsableCommand {
       else stays unchanged. A line is at most 8000 bytes long. Lines that are not reports pass through unchanged and are listed \
       on standard error.
 
-      Exit code: 0; 1 if a file cannot be read, the output cannot be written, or libdw is not installed; 64 usage error.
+      Exit code: 0; 1 if a file cannot be read, no line is a report, the output cannot be written, or libdw is not installed; 64 \
+      usage error.
       """)
 
   @Option(
@@ -92,6 +93,6 @@ struct SymbolicateCommand: ParsableCommand {
     }
     pass.summarize()
     if !failed, let advice = pass.advice { SymbolicationPass.say(advice) }
-    if failed { throw ExitCode(1) }
+    if failed || pass.hasNoReports { throw ExitCode(1) }
   }
 }

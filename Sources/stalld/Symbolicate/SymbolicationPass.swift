@@ -62,10 +62,11 @@ final class SymbolicationPass {
     try flush()
   }
 
+  /// Whether there were lines, and none was a report.
+  var hasNoReports: Bool { lines > 0 && foreign >= lines }
+
   /// What to do if there was nothing to complete.
-  var advice: String? {
-    lines == 0 ? InputAdvice.noLines : foreign >= lines ? InputAdvice.noReports : nil
-  }
+  var advice: String? { lines == 0 ? InputAdvice.noLines : hasNoReports ? InputAdvice.noReports : nil }
 
   /// Says on standard error what was done, and what was not.
   func summarize() {

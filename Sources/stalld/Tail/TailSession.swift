@@ -77,6 +77,16 @@ final class TailSession: @unchecked Sendable {
       })
     streams.append(stream)
     stream.start(on: loop)
+    noteSilence(of: path)
+  }
+
+  /// Informs a person that the connection is there while no report comes.
+  private func noteSilence(of path: String) {
+    guard isatty(STDERR_FILENO) == 1 else { return }
+    loop.perform(after: .milliseconds(300), name: "no report yet") { [weak self] _ in
+      guard let self, lines == 0, !hasFailed else { return }
+      say("connected to the agent at \(path); waiting for reports. Ctrl-C ends the command")
+    }
   }
 
   private func read(_ descriptor: Int32) {

@@ -14,6 +14,11 @@ enum Quantity {
     return "\(number(milliseconds / 86_400_000, digits: 3)) d"
   }
 
+  /// A number of things: `1 stall`, `2 stalls`.
+  static func count(_ count: Int, _ thing: String) -> String {
+    "\(Self.count(count)) \(thing)\(count == 1 ? "" : "s")"
+  }
+
   /// A whole number with a blank between thousands.
   static func count(_ count: Int) -> String {
     let digits = Array(String(count))

@@ -147,8 +147,9 @@ static void misuse(void) {
   stallmonitor_resume();
   stallmonitor_stop();
   stallmonitor_options options = STALLMONITOR_OPTIONS;
-  say("early=%d watching=%d", stallmonitor_loop_create("early", 0) == NULL ? stallmonitor_error_code() : 1,
-      stallmonitor_is_watching());
+  say("untried=%d", stallmonitor_error_code() == 0 && stallmonitor_error_text()[0] == 0);
+  say("early=%d text %s", stallmonitor_loop_create("early", 0) == NULL ? stallmonitor_error_code() : 1, stallmonitor_error_text());
+  say("watching=%d", stallmonitor_is_watching());
   options.threshold_ms = 3600001;
   say("threshold=%d text %s", stallmonitor_start(&options), stallmonitor_error_text());
   options.threshold_ms = 0;
@@ -158,6 +159,7 @@ static void misuse(void) {
   options.size = 3;
   say("size=%d text %s", stallmonitor_start(&options), stallmonitor_error_text());
   say("first=%d second=%d", stallmonitor_start(NULL), stallmonitor_start(NULL));
+  say("forgotten=%d", stallmonitor_error_code() == 0 && stallmonitor_error_text()[0] == 0);
   stallmonitor_loop *loop = stallmonitor_loop_create("one", 0);
   say("twice=%d text %s", stallmonitor_loop_create("one", 0) == NULL ? stallmonitor_error_code() : 1, stallmonitor_error_text());
   say("null=%d empty=%d control=%d long=%d", stallmonitor_loop_create(NULL, 0) == NULL ? stallmonitor_error_code() : 1,
@@ -168,6 +170,9 @@ static void misuse(void) {
           : 1);
   say("limit=%d text %s", stallmonitor_loop_create("late", 3600001) == NULL ? stallmonitor_error_code() : 1,
       stallmonitor_error_text());
+  stallmonitor_loop *good = stallmonitor_loop_create("good", 0);
+  say("created=%d", good != NULL && stallmonitor_error_code() == 0 && stallmonitor_error_text()[0] == 0);
+  stallmonitor_loop_destroy(good);
   // A handle outlives its monitor, and watches nothing any more.
   stallmonitor_stop();
   stallmonitor_stop();

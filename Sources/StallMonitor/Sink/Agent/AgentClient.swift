@@ -195,15 +195,30 @@ final class AgentClient: OutputClient {
   private func talk() {
     do throws(AgentConnection.Failure) {
       guard let connection else { return }
-      for _ in 0..<16 {
-        let lines = try connection.receive()
-        if lines.isEmpty { break }
-        for line in lines { try hear(line, on: connection) }
-      }
+      try listen(to: connection)
       connection.closeGiven()
       isBlocked = try !send(on: connection)
     } catch {
-      disconnect(error)
+      disconnect(lastWords(before: error))
+    }
+  }
+
+  private func listen(to connection: AgentConnection) throws(AgentConnection.Failure) {
+    for _ in 0..<16 {
+      let lines = try connection.receive()
+      if lines.isEmpty { break }
+      for line in lines { try hear(line, on: connection) }
+    }
+  }
+
+  /// Reads what the agent said before it closed the connection, such as why; a failure to send may come first.
+  private func lastWords(before failure: AgentConnection.Failure) -> AgentConnection.Failure {
+    guard case .ended = failure, let connection else { return failure }
+    do throws(AgentConnection.Failure) {
+      try listen(to: connection)
+      return failure
+    } catch {
+      return error
     }
   }
 

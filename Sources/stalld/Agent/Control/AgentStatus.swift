@@ -4,6 +4,8 @@
 struct AgentStatus: Codable, Sendable, Equatable {
   struct Configuration: Codable, Sendable, Equatable {
     var file: String?
+    /// Whether the file was there when the settings were read; nil if the agent does not say.
+    var exists: Bool?
     /// RFC 3339.
     var loaded: String?
     /// Why the last reload was refused; nil if it was not.

@@ -65,8 +65,9 @@ final class ControlClient: Sendable {
       guard count > 0 else {
         throw Failure(description: "the agent at \(path) closed the connection without an answer")
       }
+      // What follows the first line, such as an acknowledgement of a socket for services, is no answer.
+      if let end = buffer[..<count].firstIndex(of: 0x0a) { return line + buffer[..<end] }
       line += buffer[..<count]
-      if line.last == 0x0a { return line.dropLast() }
     }
   }
 

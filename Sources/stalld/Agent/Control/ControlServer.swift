@@ -135,9 +135,18 @@ final class ControlServer: @unchecked Sendable {
       for line in kept.suffix(count) { connection.send(line) }
       connection.flush()
     } else {
-      connection.finish(Self.error("unknown request; allowed: status, tail and reload"))
+      let isService = Self.linesOfServices.contains { text.root[$0] != nil }
+      connection.finish(Self.error(Self.unknownRequest + (isService ? Self.otherSocket : "")))
     }
   }
+
+  /// The first member of each request.
+  static let requests = ["status", "tail", "reload"]
+  /// What the lines of services have (`Documentation/AgentProtocol.md`).
+  private static let linesOfServices = ["hello", "event", "detail", "goodbye"]
+  private static let unknownRequest = "unknown request; allowed: status, tail and reload"
+  private static let otherSocket =
+    ". This is the agent's control socket; services connect to its other socket, which stalld run --socket names (socket.path)"
 
   /// Ends clients that do not ask, or do not take the answer.
   private func planTimeOut() {

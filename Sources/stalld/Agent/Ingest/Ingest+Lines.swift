@@ -11,7 +11,10 @@ extension Ingest {
     guard let event = Self.event(parts.eventName, in: line) ?? text(parts.eventName),
       Self.events.contains(event) || Self.isOfLaterVersion(event: event, schema: text(parts.schema))
     else {
-      return refuse(connection, "event.name is not one of \(Self.events.joined(separator: ", "))", .notAReport)
+      let reason =
+        Self.isControlRequest(line)
+        ? Self.otherSocket : "event.name is not one of \(Self.events.joined(separator: ", "))"
+      return refuse(connection, reason, .notAReport)
     }
     guard let id = text(parts.stallID),
       let sequence = parts.sequence.flatMap({ UInt64(String(decoding: line[$0], as: UTF8.self)) }),
@@ -78,6 +81,15 @@ extension Ingest {
       $0.utf8.count == range.count - 2 && $0.utf8.elementsEqual(line[range].dropFirst().dropLast())
     }
   }
+
+  /// Whether a line is what `stalld status`, `tail` or `reload` sends, to the wrong socket.
+  private static func isControlRequest(_ line: UnsafeBufferPointer<UInt8>) -> Bool {
+    guard line.count <= 100, let text = try? JSONText(Array(line)) else { return false }
+    return ControlServer.requests.contains { text.root[$0] != nil }
+  }
+
+  private static let otherSocket =
+    "this is the agent's socket for services; give --control the path of its control socket, which stalld run --control names (control.path)"
 
   /// A string's text, as it is written; nil if it is longer than 200 bytes, or no string.
   private static func text(_ range: Range<Int>?, in line: UnsafeBufferPointer<UInt8>) -> String? {

@@ -37,6 +37,14 @@ struct AgentOptions: ParsableArguments {
       "The directory of the detail files of single stalls (details.directory).", valueName: "directory"))
   var details: String?
 
+  @Argument(help: .hidden) var files: [String] = []
+
+  func validate() throws {
+    guard let file = files.first else { return }
+    let name = TerminalText.printable(file)
+    throw ValidationError("Unexpected argument '\(name)'; a settings file is given with --config \(name).")
+  }
+
   var file: AgentSettings.File { config.map { AgentSettings.File(path: $0, isRequired: true) } ?? .usual }
 
   var flags: AgentSettings.Flags {

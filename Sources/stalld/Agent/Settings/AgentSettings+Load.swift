@@ -12,6 +12,8 @@ extension AgentSettings {
     static let usual = File(path: "/etc/stalld/stalld.yaml", isRequired: false)
     /// In bytes.
     static let sizeLimit = 1 << 20
+
+    var exists: Bool { access(path, F_OK) == 0 }
   }
 
   /// What the command line says, which wins over all else.

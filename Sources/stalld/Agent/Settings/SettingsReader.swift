@@ -39,7 +39,10 @@ struct SettingsReader {
   ) {
     guard case .mapping(let entries) = node.content else {
       // A group all of whose keys are commented out.
-      if !node.isNull { refuseKind(node, Self.join(place, prefix), "a mapping of keys to values") }
+      if !node.isNull {
+        let advice = Self.keyInstead(of: node, keys, under: prefix, owner)
+        refuseKind(node, Self.join(place, prefix), "a mapping of keys to values" + advice)
+      }
       return
     }
     var seen: [String: Int] = [:]
@@ -120,10 +123,12 @@ struct SettingsReader {
     }
     guard let type = entries.first(where: { $0.key == "type" })?.value else {
       refuse("\(place).type", nil, line: node.line, "this key is missing; allowed: \(types)")
+      refuseUnknownKeys(of: entries, place)
       return nil
     }
     guard case .scalar(let word, _) = type.content, let kind = AgentSettings.Output.Kind(rawValue: word) else {
       refuseKind(type, "\(place).type", types)
+      refuseUnknownKeys(of: entries, place)
       return nil
     }
     switch kind {
@@ -139,6 +144,20 @@ struct SettingsReader {
       var syslog = AgentSettings.Output.Syslog()
       read(node, AgentSettings.Output.Syslog.keys, place: place, also: ["type"], into: &syslog)
       return .syslog(syslog)
+    }
+  }
+
+  /// Refuses the keys that no output has; which of them one has depends on its type.
+  private mutating func refuseUnknownKeys(of entries: [Entry], _ place: String) {
+    let known = ["type"] + AgentSettings.Output.File.keys.map(\.name) + AgentSettings.Output.Syslog.keys.map(\.name)
+    for entry in entries where !known.contains(entry.key) {
+      var reason = Self.unknown(entry.key, known, [])
+      if let kind = AgentSettings.Output.Kind(rawValue: entry.key) {
+        let text = if case .scalar(let text, _) = entry.value.content, !text.isEmpty { text } else { "…" }
+        let operand = kind == .file ? ", path: " + text : kind == .syslog ? ", address: " + text : ""
+        reason = "no such key; did you mean type: \(SettingsError.printable(entry.key + operand))?"
+      }
+      refuse("\(place).\(entry.key)", nil, line: entry.line, reason)
     }
   }
 
@@ -188,6 +207,19 @@ struct SettingsReader {
     case .mapping: refuse(key, nil, line: node.line, "this is a mapping; allowed: \(allowed)")
     case .unusable: break
     }
+  }
+
+  /// The key of a group that a value was meant for, as advice: the only one that takes it; empty if there is none.
+  private static func keyInstead<Owner>(
+    of node: YAMLDocument.Node, _ keys: [SettingsKey<Owner>], under prefix: String, _ owner: Owner
+  ) -> String {
+    guard !prefix.isEmpty, case .scalar(let text, _) = node.content else { return "" }
+    let taking = keys.filter { key in
+      var copy = owner
+      return key.name.hasPrefix(prefix + ".") && !key.isList && key.read([text], &copy).isEmpty
+    }
+    guard taking.count == 1, let key = taking.first else { return "" }
+    return "; did you mean \(key.name.dropFirst(prefix.count + 1)): \(SettingsError.printable(text)) below it?"
   }
 
   /// The words that may stand in the mapping at `prefix`.

@@ -36,8 +36,8 @@ enum TableFormat: ReportFormat {
     lines.append("")
     lines.append(
       screen.styled(
-        "\(Quantity.count(count)) stalls, \(Quantity.duration(milliseconds)) in total"
-          + (more > 0 ? "; \(Quantity.count(more)) more rows (--limit)" : ""), .faint))
+        "\(Quantity.count(count, "stall")), \(Quantity.duration(milliseconds)) in total"
+          + (more > 0 ? "; \(Quantity.count(more, "more row")) (--limit)" : ""), .faint))
     return lines.joined(separator: "\n") + "\n"
   }
 
@@ -75,8 +75,8 @@ enum TableFormat: ReportFormat {
     var lines = [comparison.old, comparison.new].map { side in
       let days = side.days.map { " in " + Quantity.duration($0 * 86_400_000) } ?? ""
       return TerminalText.printable(side.name)
-        + ": \(Quantity.count(side.count)) stalls, \(Quantity.duration(side.milliseconds))\(days), "
-        + "\(Quantity.count(side.hosts)) hosts"
+        + ": \(Quantity.count(side.count, "stall")), \(Quantity.duration(side.milliseconds))\(days), "
+        + Quantity.count(side.hosts, "host")
     }
     if !comparison.hasRates { lines.append("period too short for rates: comparing totals") }
     lines.append("")

@@ -1,0 +1,76 @@
+import DescriptorIO
+import Glibc
+
+/// The paths of the settings that the agent cannot use as things are, each with the reason and what to do.
+///
+/// Opening them one after the other would report the first one only.
+struct UnusablePaths {
+  private(set) var problems: [String] = []
+
+  /// - Parameters:
+  ///   - settings: The agent's.
+  ///   - hasSocket: Whether systemd hands the socket for services over.
+  init(of settings: AgentSettings, hasSocket: Bool) {
+    check(directory: settings.details.directory)
+    for case .file(let file) in settings.outputs { check(file: file.path) }
+    if !hasSocket { check(socket: settings.socket.path, flag: "--socket PATH") }
+    check(socket: settings.control.path, flag: "--control PATH")
+    if case .path(let path)? = settings.metrics.listen { check(socket: path, flag: "--metrics-listen unix:PATH") }
+  }
+
+  private mutating func check(directory: String) {
+    var status = stat()
+    // The agent creates the last part of the path.
+    let place = stat(directory, &status) == 0 ? directory : Self.parent(of: directory)
+    note("details.directory \(directory)", place, "give another directory with --details DIRECTORY")
+  }
+
+  private mutating func check(file: String) {
+    var status = stat()
+    guard lstat(file, &status) != 0 else { return }
+    note("file \(file)", Self.parent(of: file), "give another file with --output file:PATH")
+  }
+
+  private mutating func check(socket: String, flag: String) {
+    let (what, other) = ("cannot listen at \(socket)", "give another path with \(flag)")
+    var status = stat()
+    guard lstat(socket, &status) == 0 else { return note(what, Self.parent(of: socket), other) }
+    if status.st_mode & S_IFMT != S_IFSOCK {
+      problems.append("\(what): the file is not a socket; remove it, or \(other)")
+    } else if Self.isListened(at: socket) {
+      problems.append("\(what): another process listens there; end it, or \(other)")
+    } else {
+      note(what, Self.parent(of: socket), other)
+    }
+  }
+
+  /// Reports a directory that does not exist, or in which the agent cannot create files.
+  private mutating func note(_ what: String, _ directory: String, _ other: String) {
+    var status = stat()
+    if stat(directory, &status) == 0, status.st_mode & S_IFMT != S_IFDIR {
+      return problems.append("\(what): \(directory) is not a directory; \(other)")
+    }
+    guard faccessat(AT_FDCWD, directory, W_OK | X_OK, AT_EACCESS) != 0 else { return }
+    let code = errno
+    let advice =
+      switch code {
+      case ENOENT: "create the directory \(directory), or \(other)"
+      case EACCES: "user \(geteuid()) cannot create files in \(directory); grant that, or \(other)"
+      default: other
+      }
+    problems.append("\(what): \(String(cString: strerror(code))); \(advice)")
+  }
+
+  private static func isListened(at path: String) -> Bool {
+    guard let address = SocketAddress(path: path) else { return false }
+    let probe = address.makeSocket()
+    guard probe >= 0 else { return false }
+    defer { close(probe) }
+    return address.connect(probe) == 0
+  }
+
+  private static func parent(of path: String) -> String {
+    let end = path.lastIndex(of: "/") ?? path.startIndex
+    return end == path.startIndex ? "/" : String(path[..<end])
+  }
+}
