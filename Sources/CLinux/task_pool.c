@@ -91,6 +91,7 @@ __attribute__((always_inline)) static inline void clinux_run_job(job *next, unsi
   uint32_t flags = __atomic_load_n(&has_other_layout, RELAXED) ? CLINUX_TASK_KIND_UNKNOWN : __atomic_load_n(&next->flags, RELAXED);
   __atomic_store_n(&thread->flags, flags, RELAXED);
   __atomic_store_n(&thread->priority, class, RELAXED);
+  __atomic_store_n(&thread->job, (uint64_t)(uintptr_t)next, RELAXED);
   __atomic_store_n(&thread->is_running, 1, RELAXED);
   // Published by the word's store, which releases.
   clinux_turn_begin(&thread->stamp, clinux_turn_clock(&thread->stamp), CLINUX_AFTER_WAIT);
@@ -190,6 +191,8 @@ void clinux_task_thread_release(clinux_task_thread *thread) {
 }
 
 uint64_t clinux_task_run_address(void) { return (uint64_t)(uintptr_t)swift_job_run; }
+
+uint64_t clinux_task_thread_job(const clinux_task_thread *thread) { return __atomic_load_n(&thread->job, RELAXED); }
 
 uint32_t clinux_task_thread_flags(const clinux_task_thread *thread) { return __atomic_load_n(&thread->flags, RELAXED); }
 

@@ -103,7 +103,7 @@ package enum HostCode {
   }
 
   private static func ownerOfC(_ name: String) -> CodeOwner {
-    if isOfStandardLibrary(name) { return .runtime }
+    if isOfLibraryInCxx(name) { return .runtime }
     if monitorNames.contains(where: { name.hasPrefix($0) }) { return .monitor }
     if runtimeNames.contains(where: { name.hasPrefix($0) }) { return .runtime }
     if systemNames.contains(where: { name.hasPrefix($0) }) { return .system }
@@ -113,25 +113,32 @@ package enum HostCode {
     return .host
   }
 
-  /// Whether a mangled name of C++ is one of the standard library's, or of the namespaces that it is made of.
+  /// Whether a mangled name of C++ is one of the standard library's or of Swift's runtime, or of the namespaces that these are
+  /// made of.
   ///
   /// Format: the Itanium C++ ABI, 5.1. `St` is `std::`; `Sa`, `Sb`, `Ss`, `Si`, `So` and `Sd` are types in it.
-  private static func isOfStandardLibrary(_ name: String) -> Bool {
+  private static func isOfLibraryInCxx(_ name: String) -> Bool {
     guard name.hasPrefix("_Z") else { return false }
     // An entity in a function is the function's; internal linkage changes nothing.
     var rest = name.dropFirst(2).drop { $0 == "Z" }.drop { $0 == "L" }
     if rest.first == "N" { rest = rest.dropFirst().drop { "rVKRO".contains($0) } }
     if rest.first == "S", let type = rest.dropFirst().first { return "tabsiod".contains(type) }
     let identifier = rest.drop { "0"..."9" ~= $0 }
-    return standardNames.contains { identifier.hasPrefix($0) }
+    if (standardNames + runtimeNamespaces).contains(where: { identifier.hasPrefix($0) }) { return true }
+    // The runtime of Swift concurrency, by the types of its arguments, which nobody else has.
+    return name.hasPrefix("_ZL") && runtimeTypes.contains { name.contains($0) }
   }
 
   private static let standardNames = ["__gnu_", "__gthread_", "__cxxabiv1", "__pstl"]
+  private static let runtimeNamespaces = ["__swift", "swift_", "_swift_"]
+  private static let runtimeTypes = [
+    "N5swift9AsyncTask", "N5swift16ActiveTaskStatus", "N5swift9TaskGroup", "N5swift3Job",
+  ]
   private static let monitorNames = ["cunwind_", "csymbols_", "clinux_", "stallmonitor_"]
   private static let runtimeNames = [
     "swift_", "_swift_", "__swift_", "Swift runtime failure: ", "dispatch_", "_dispatch_", "__dispatch_",
     "__DISPATCH_WAIT_FOR_QUEUE__", "_Block_",
-    "__cxa_", "__gxx_", "_Unwind_", "_foundation_", "__gthread_", "_ZN5swift", "_ZNK5swift", "_ZL13swift", "_ZN4icu_",
+    "__cxa_", "__gxx_", "_Unwind_", "_foundation_", "__gthread_", "_ZN5swift", "_ZNK5swift", "_ZN4icu_",
     "_ZN6icu_", "_ZN20_foundation_unicode",
     // Placement: the header's, where the others may be the service's own. What clang makes for noexcept.
     "_ZnwmPv", "_ZnamPv", "_ZdlPvS_", "_ZdaPvS_", "__clang_call_terminate",

@@ -245,6 +245,14 @@ import Testing
     Ownership(name: "_ZSt21__unguarded_partitionIPiPFbiiEET_S3_S3_S3_T0_", owner: .runtime),
     Ownership(name: "_ZnwmPv", owner: .runtime),
     Ownership(name: "__clang_call_terminate", owner: .runtime),
+    // Swift's runtime, in a program that is linked to it statically.
+    Ownership(name: "_ZN5swift34runJobInEstablishedExecutorContextEPNS_3JobE", owner: .runtime),
+    Ownership(
+      name: "_ZN7__swift9__runtime4llvm12function_refIFvN5swift16ActiveTaskStatusEEE11callback_fnI1aEEvlS4_",
+      owner: .runtime),
+    Ownership(name: "_ZL20withStatusRecordLockPN5swift9AsyncTaskENS_16ActiveTaskStatusE", owner: .runtime),
+    Ownership(name: "_ZL48swift_task_donateThreadToGlobalExecutorUntilOrigPFbPvES_", owner: .runtime),
+    Ownership(name: "_ZL4loadRKN5swift6StringE", owner: .host),
     // A program may have its own.
     Ownership(name: "_Znwm", owner: .host),
     Ownership(name: "_ZN2St3runEv", owner: .host),

@@ -80,6 +80,18 @@ extension WatchedHosts {
       #expect((report["message"] as? String)?.hasPrefix("task \"order 4711\" blocked its thread for ") == true)
     }
 
+    /// A task that begins at once runs within the one that began it, whose job holds the thread.
+    @Test func taskThatRunsAnotherHasItsOwnName() throws {
+      let report = try expectOneStall(run("begun-at-once"), in: "work(milliseconds:", cause: "sleep")
+      #expect(report["task", "name"] as? String == "outer")
+      #expect(report["task", "priority"] as? String == "medium")
+    }
+
+    @Test func taskHasThePriorityThatItHasBeenGivenSince() throws {
+      let report = try expectOneStall(run("escalated", milliseconds: 1300), in: "TaskVictim.", cause: "running")
+      #expect(report["task", "priority"] as? String == "high")
+    }
+
     /// The actor runs a hundred other tasks in the same run.
     @Test func longTaskAmongShortOnesOfAnActorIsReported() throws {
       let report = try expectOneStall(run("short-jobs-and-a-long-one"), in: "hold", cause: "sleep")
@@ -117,7 +129,8 @@ extension WatchedHosts {
       #expect(try run("background", milliseconds: 500).reports.isEmpty)
       let report = try #require(reports(of: run("background", milliseconds: 1500)).first)
       #expect(report["stall", "threshold_ms"] as? Double == 1000)
-      #expect(report["task", "priority"] as? String == "background")
+      // The main task waits for it, and has lent it its own.
+      #expect(report["task", "priority"] as? String == "medium")
       // libdispatch names its workers by the end of their queue's label.
       #expect((report["thread", "name"] as? String)?.hasSuffix("background-qos") == true)
     }
@@ -163,6 +176,17 @@ extension WatchedHosts {
       }
       let (watched, unwatched) = (try #require(try threads("true")), try #require(try threads("false")))
       #expect(watched == unwatched)
+    }
+
+    /// A worker inherits the signals that the thread blocks that makes it, and the monitor wakes queues, too.
+    @Test func threadsBlockTheSignalsThatTheyBlockWithoutAMonitor() throws {
+      func blocked(_ isWatched: String) throws -> [String: String] {
+        let environment = ["STALLMONITOR_ENABLED": isWatched]
+        return try run("signals", milliseconds: 400, environment: environment).facts.filter { $0.key != "watching" }
+      }
+      let (watched, unwatched) = (try blocked("true"), try blocked("false"))
+      #expect(watched == unwatched)
+      #expect(watched.count == 5)
     }
 
     // MARK: A hook of the process's own

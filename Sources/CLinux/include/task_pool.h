@@ -28,6 +28,8 @@ typedef struct clinux_task_thread {
   uint32_t flags;
   /// The class of its priority.
   uint32_t priority;
+  /// Its address; of a task, the task's.
+  uint64_t job;
   /// How many jobs the thread has put onto the pool, by class.
   uint64_t enqueued[CLINUX_TASK_PRIORITIES];
   /// How many jobs have begun on it.
@@ -64,9 +66,10 @@ clinux_task_thread *clinux_task_thread_take(void);
 /// The calling thread ends, or is not to be watched any more.
 void clinux_task_thread_release(clinux_task_thread *thread);
 
-/// The flags of the job under way on a thread, and the class of its priority. From any thread.
+/// The flags of the job under way on a thread, the class of its priority, and its address. From any thread.
 uint32_t clinux_task_thread_flags(const clinux_task_thread *thread);
 uint32_t clinux_task_thread_priority(const clinux_task_thread *thread);
+uint64_t clinux_task_thread_job(const clinux_task_thread *thread);
 
 /// Whether a thread, by its id, runs a job that is stamped. From any thread.
 bool clinux_task_pool_runs_job(int32_t thread);

@@ -6,8 +6,8 @@ package struct RunningTask: Sendable, Equatable {
   package var address: UInt64
   /// The runtime's number of the task: the low 32 bits.
   package var id: UInt32
-  /// The number of its priority (`TaskPriority.rawValue`).
-  package var priority: UInt8
+  /// The number of its priority (`TaskPriority.rawValue`); nil if it is not known.
+  package var priority: UInt8?
   /// What the program has named it.
   package var name: String?
   /// The type of the actor that the thread runs for, if it has no executor of its own.
@@ -20,24 +20,35 @@ extension TaskLayout {
   /// The task that a thread runs, or nil if it runs none.
   ///
   /// `threadPointer` is the thread's own `clinux_thread_pointer()`. The thread may go on at any moment, so all of it is read through the kernel, and it
-  /// counts only if the thread still runs the task afterwards. Allocates for the name alone.
+  /// counts only if the thread still runs the task afterwards. Allocates for the names alone.
   package func runningTask(threadPointer: UInt64) -> RunningTask? {
-    let process = OwnProcess()
-    guard let task = currentTask.read(threadPointer: threadPointer), isTask(task),
-      let (flags, id) = process.load(task &+ Self.flags, as: (UInt32, UInt32).self)
-    else { return nil }
+    guard let task = currentTask.read(threadPointer: threadPointer), var found = self.task(at: task) else { return nil }
+    found.actor = actor?.actorType(threadPointer: threadPointer)
+    return currentTask.read(threadPointer: threadPointer) == task && isTask(task, id: found.id) ? found : nil
+  }
+
+  /// The task at an address, without its actor; nil if there is none.
+  ///
+  /// Read through the kernel, since the task may end at any moment.
+  package func task(at address: UInt64) -> RunningTask? {
+    guard isTask(address), let (flags, id) = OwnProcess().load(address &+ Self.flags, as: (UInt32, UInt32).self) else {
+      return nil
+    }
+    // Without its place, of a task that has been enqueued.
+    let enqueued = UInt8(truncatingIfNeeded: flags >> 8)
     let found = RunningTask(
-      address: task, id: id, priority: UInt8(truncatingIfNeeded: flags >> 8), name: name?.name(of: task),
-      actor: actor?.actorType(threadPointer: threadPointer),
-      isChild: flags & Self.childFlag != 0)
-    guard currentTask.read(threadPointer: threadPointer) == task, isTask(task),
-      process.load(task &+ Self.id, as: UInt32.self) == id
-    else { return nil }
-    return found
+      address: address, id: id, priority: priority?.priority(of: address) ?? (enqueued == 0 ? nil : enqueued),
+      name: name?.name(of: address), isChild: flags & Self.childFlag != 0)
+    return isTask(address, id: id) ? found : nil
   }
 
   /// Whether a task lies at the address.
   func isTask(_ address: UInt64) -> Bool {
     address != 0 && address % 16 == 0 && OwnProcess().load(address, as: UInt64.self) == taskClass
+  }
+
+  /// Whether the task of this number still lies there.
+  private func isTask(_ address: UInt64, id: UInt32) -> Bool {
+    isTask(address) && OwnProcess().load(address &+ Self.id, as: UInt32.self) == id
   }
 }

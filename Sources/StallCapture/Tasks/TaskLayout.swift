@@ -18,6 +18,8 @@ package struct TaskLayout: Sendable {
 
   /// Where a task's name is, if that is known.
   let name: TaskNamePlace?
+  /// Where a task has its priority, if that is known.
+  let priority: TaskPriorityPlace?
   /// Where a thread has the actor that it runs for, if that is known.
   let actor: ActorPlace?
 
@@ -46,6 +48,7 @@ package struct TaskLayout: Sendable {
     (currentTask, taskClass) = (word, facts.taskClass)
     (lastAllocation, runtime) = (facts.lastAllocation, facts.runtime)
     name = TaskNamePlace()
+    priority = TaskPriorityPlace()
     actor = ActorPlace.find(near: word)
   }
 

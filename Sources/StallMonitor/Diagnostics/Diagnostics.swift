@@ -32,7 +32,24 @@ enum Diagnostics {
     var entry = pollfd(fd: STDERR_FILENO, events: Int16(POLLOUT), revents: 0)
     guard poll(&entry, 1, patience) == 1 else { return }
     // poll(2) promises space for so much of a pipe.
-    _ = line.prefix(4096).withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
+    let text = line.prefix(4096)
+    withoutPipeSignal { text.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) } }
+  }
+
+  /// Makes a call that writes, without the SIGPIPE that would end a service whose standard error nobody reads any more.
+  private static func withoutPipeSignal(_ write: () -> Int) {
+    var signals = sigset_t()
+    var previous = sigset_t()
+    var pending = sigset_t()
+    sigemptyset(&signals)
+    sigaddset(&signals, SIGPIPE)
+    sigpending(&pending)
+    pthread_sigmask(SIG_BLOCK, &signals, &previous)
+    if write() < 0, errno == EPIPE, sigismember(&pending, SIGPIPE) == 0 {
+      var now = timespec()
+      sigtimedwait(&signals, nil, &now)
+    }
+    pthread_sigmask(SIG_SETMASK, &previous, nil)
   }
 
   /// How long a reader of standard error may take to make space, in milliseconds.

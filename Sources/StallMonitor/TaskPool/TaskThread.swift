@@ -64,9 +64,14 @@ extension TaskThread: TurnWork {
 
   var task: Report.TaskState? {
     var state = Report.TaskState(priority: UInt8(flags >> 8 & 0xff))
-    if let known = TaskLayout.current?.runningTask(threadPointer: threadPointer) {
-      (state.id, state.name, state.priority, state.actor) = (known.id, known.name, known.priority, known.actor)
+    guard let layout = TaskLayout.current else { return state }
+    var known = layout.runningTask(threadPointer: threadPointer)
+    // A job that is a task may run others within itself: executors do, and `Task.immediate`. It is the one that holds the thread.
+    if runsOneTask, known?.address != clinux_task_thread_job(place) {
+      known = layout.task(at: clinux_task_thread_job(place))
     }
+    guard let known else { return state }
+    (state.id, state.name, state.priority, state.actor) = (known.id, known.name, known.priority, known.actor)
     return state
   }
 }

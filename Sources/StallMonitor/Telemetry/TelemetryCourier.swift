@@ -103,7 +103,7 @@ final class TelemetryCourier: NoteCarrier {
 
   /// Starts the thread; `loops` are those that are watched.
   func start(_ loops: @escaping @Sendable () -> [CountedLoop]) throws(OwnThreads.Failure) {
-    let thread = try OwnThreads.start(name: "stall-telemetry") { [self] in
+    let thread = try OwnThreads.start(name: "stall-telemetry", forService: true) { [self] in
       var turns: [ObjectIdentifier: Turns] = [:]
       repeat {
         semaphore.wait()

@@ -36,7 +36,9 @@ final class Courier: Sendable {
   func addUser() -> Bool {
     state.withLock { state in
       if state.thread == nil {
-        guard let thread = try? OwnThreads.start(name: name, { [self] in run() }) else { return false }
+        guard let thread = try? OwnThreads.start(name: name, forService: true, { [self] in run() }) else {
+          return false
+        }
         state.thread = thread
       }
       state.users += 1

@@ -14,12 +14,17 @@ extension OwnThreads {
   /// The thread has the descriptor table of the thread that starts it: a thread that runs code of the service, or wakes its queues, must be
   /// started by one of the service's. It blocks all signals but those that a crash raises, and SIGPROF, by which Swift's crash handler stops
   /// the other threads.
+  /// - Parameter forService: It runs code of the service, or wakes its queues. libdispatch may make a worker on it then, which inherits what
+  ///   libdispatch itself does not block: SIGPIPE, which such a thread therefore does not block either.
   /// - Throws: If there is no thread to be had.
-  static func start(name: StaticString, _ body: @escaping @Sendable () -> Void) throws(Failure) -> pthread_t {
+  static func start(
+    name: StaticString, forService: Bool = false, _ body: @escaping @Sendable () -> Void
+  ) throws(Failure) -> pthread_t {
     var all = sigset_t()
     var previous = sigset_t()
     sigfillset(&all)
     for number in [SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS, SIGPROF] { sigdelset(&all, number) }
+    if forService { sigdelset(&all, SIGPIPE) }
     pthread_sigmask(SIG_SETMASK, &all, &previous)
     defer { pthread_sigmask(SIG_SETMASK, &previous, nil) }
     let work = Unmanaged.passRetained(Work(name: name, table: clinux_descriptor_table(), body: body))

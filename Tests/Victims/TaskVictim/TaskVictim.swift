@@ -77,6 +77,28 @@ let scenarios: [String: @Sendable (Int) async -> Void] = [
     say("switches=\(switches() - before)")
   },
   "sleeps": { _ in await sleepExactly() },
+  "begun-at-once": { milliseconds in
+    await Task.detached(name: "outer") {
+      let inner = Task.immediate(name: "inner") { await work(milliseconds: milliseconds) }
+      _ = inner
+    }.value
+  },
+  "escalated": { milliseconds in
+    let task = Task.detached(priority: .background) {
+      // The task is running when its priority rises.
+      withUnsafeCurrentTask { $0?.escalatePriority(to: .high) }
+      await calculate(milliseconds)
+    }
+    await task.value
+  },
+  "signals": { milliseconds in
+    // Long enough for the monitor to have used the queues first.
+    usleep(UInt32(milliseconds) * 1000)
+    for priority in [TaskPriority.background, .utility, .medium, .high] {
+      await onThePool(priority: priority) { sayBlockedSignals("priority\(priority.rawValue)") }
+    }
+    await MainActor.run { sayBlockedSignals("main") }
+  },
 ]
 
 // MARK: The service
@@ -103,6 +125,12 @@ actor Store {
 
 @inline(never)
 func calculate(_ milliseconds: Int) async { say("count=\(compute(milliseconds: milliseconds))") }
+
+func sayBlockedSignals(_ name: String) {
+  var blocked = sigset_t()
+  pthread_sigmask(SIG_SETMASK, nil, &blocked)
+  say("\(name)=\((1...64).filter { sigismember(&blocked, Int32($0)) == 1 }.map(String.init).joined(separator: ","))")
+}
 
 @inline(never)
 func work(milliseconds: Int) async { usleep(UInt32(milliseconds) * 1000) }
