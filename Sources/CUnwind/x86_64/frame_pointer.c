@@ -47,13 +47,62 @@ uint64_t cunwind_resolve_target(cunwind_unwinder *u, uint64_t target) {
                                                                                                         : target;
 }
 
-// Whether a frame pointer could be `candidate` in the function that begins at `function`.
-static enum cunwind_match match_frame(cunwind_unwinder *u, uint64_t candidate, uint64_t function) {
+// A function's code: what lies between is a call's target, or that of a jump to a part that a compiler has moved away.
+struct function {
+  uint64_t start, end;
+};
+
+static bool read_function(cunwind_unwinder *u, uint64_t address, struct function *function) {
+  unw_proc_info_t procedure;
+  memset(&procedure, 0, sizeof procedure);
+  u->loads_left = CUNWIND_STEP_LOADS;
+  if (cunwind_find_proc_info(u->space, address, &procedure, 0, u) < 0) return false;
+  uint64_t length = procedure.end_ip - procedure.start_ip;
+  *function = (struct function){procedure.start_ip, procedure.start_ip + (length < FUNCTION_LIMIT ? length : FUNCTION_LIMIT)};
+  return true;
+}
+
+// Whether any `length` bytes of the function's code, wherever they begin, are what is looked for.
+static bool any_code(cunwind_unwinder *u, const struct function *function, size_t length,
+                     bool (*is_it)(cunwind_unwinder *u, const unsigned char *code, uint64_t address, const void *argument),
+                     const void *argument) {
+  unsigned char code[1024];
+  for (uint64_t at = function->start; at < function->end; at += sizeof code - length + 1) {
+    size_t wanted = function->end - at < sizeof code ? (size_t)(function->end - at) : sizeof code;
+    size_t read = cunwind_read(at, code, wanted);
+    for (size_t i = 0; i + length <= read; i++)
+      if (is_it(u, code + i, at + i, argument)) return true;
+    if (read < sizeof code) break;
+  }
+  return false;
+}
+
+static bool is_within(uint64_t address, const struct function *function) {
+  return address >= function->start && address < function->end;
+}
+
+// jmp and jcc with a distance of 32 bits, as to another function.
+static bool jumps_into(cunwind_unwinder *u, const unsigned char *code, uint64_t address, const void *function) {
+  size_t length = code[0] == 0xe9 ? 5 : code[0] == 0x0f && (code[1] & 0xf0) == 0x80 ? 6 : 0;
+  if (length == 0) return false;
+  int32_t distance;
+  memcpy(&distance, code + length - sizeof distance, sizeof distance);
+  return is_within(cunwind_resolve_target(u, address + length + (uint64_t)(int64_t)distance), function);
+}
+
+// What the call says of `function` that returns to the address above `candidate`, if that is the frame pointer.
+enum frame_match { NO_FRAME, CALLS_ANOTHER, CALLS_THROUGH_A_POINTER, CALLS_THIS };
+
+static enum frame_match match_frame(cunwind_unwinder *u, uint64_t candidate, const struct function *function) {
   uint64_t return_address, target;
-  if (!cunwind_read_word(u, candidate + 8, &return_address)) return NO_MATCH;
+  if (!cunwind_read_word(u, candidate + 8, &return_address)) return NO_FRAME;
   enum cunwind_match match = cunwind_match_call(u, return_address, &target);
-  bool is_direct = match == FOLLOWS_A_CALL && target != 0;
-  return is_direct && cunwind_resolve_target(u, target) == function ? CALLED_THIS_FUNCTION : match;
+  if (match != FOLLOWS_A_CALL) return match == NO_MATCH ? NO_FRAME : CALLS_THIS;
+  if (target == 0) return CALLS_THROUGH_A_POINTER;
+  target = cunwind_resolve_target(u, target);
+  if (is_within(target, function)) return CALLS_THIS;
+  struct function called;
+  return read_function(u, target, &called) && any_code(u, &called, 6, jumps_into, function) ? CALLS_THIS : CALLS_ANOTHER;
 }
 
 static bool links_upwards(cunwind_unwinder *u, uint64_t candidate) {
@@ -108,61 +157,56 @@ static bool is_chosen(const struct chosen *chosen, uint64_t candidate) {
   return false;
 }
 
-// Whether the function changes RSP by what is known only when it runs. Then its prologue does not say where RBP points.
-static bool has_area_of_any_size(uint64_t start, uint64_t end) {
-  enum { CHUNK = 1024, OVERLAP = 2 };
-  unsigned char code[CHUNK];
-  if (end - start > FUNCTION_LIMIT) end = start + FUNCTION_LIMIT;
-  for (uint64_t at = start; at < end; at += CHUNK - OVERLAP) {
-    size_t length = cunwind_read(at, code, end - at < CHUNK ? (size_t)(end - at) : CHUNK);
-    for (size_t i = 0; i + OVERLAP < length; i++)
-      if (cunwind_sets_stack_pointer(code + i)) return true;
-    if (length < CHUNK) break;
-  }
-  return false;
+static bool sets_stack_pointer(cunwind_unwinder *u, const unsigned char *code, uint64_t address, const void *unused) {
+  (void)u, (void)address, (void)unused;
+  return cunwind_sets_stack_pointer(code);
 }
 
 // The values that RBP may have in a frame which needs it, and which nobody further in has saved: the likeliest first.
 struct search {
-  uint64_t function;
+  struct function function;
   // Where the function's prologue put it: RSP plus what the prologue pushed and reserved. `begins` only where to look
-  // if there is no such place.
+  // if there is no such place, as in a function that changes RSP by what is known only when it runs.
   uint64_t begins;
   bool has_place;
-  enum { AT_ITS_PLACE, CALLED_DIRECTLY, CALLED_AND_LINKED, CALLED_SOMEHOW, EXHAUSTED } stage;
+  enum { AT_ITS_PLACE, CALLED_DIRECTLY, CALLED_BY_ONE_WITH_A_LINK, CALLED_THROUGH_A_POINTER, CALLED_SOMEHOW, EXHAUSTED } stage;
   uint64_t next;
 };
 
 static bool begin_search(cunwind_unwinder *u, uint64_t lookup, uint64_t sp, struct search *search) {
-  unw_proc_info_t procedure;
-  memset(&procedure, 0, sizeof procedure);
   unsigned char code[48];
-  u->loads_left = CUNWIND_STEP_LOADS;
-  if (cunwind_find_proc_info(u->space, lookup, &procedure, 0, u) < 0) return false;
-  if (!cunwind_read_cached(u, procedure.start_ip, code, sizeof code)) return false;
+  struct function function;
+  if (!read_function(u, lookup, &function) || !cunwind_read_cached(u, function.start, code, sizeof code)) return false;
   int64_t depth = cunwind_prologue_depth(code, sizeof code);
-  *search = (struct search){procedure.start_ip, sp + (depth > 0 ? (uint64_t)depth : 0), false, AT_ITS_PLACE, 0};
-  search->has_place = depth >= 0 && !has_area_of_any_size(procedure.start_ip, procedure.end_ip);
+  *search = (struct search){function, sp + (depth > 0 ? (uint64_t)depth : 0), false, AT_ITS_PLACE, 0};
+  search->has_place = depth >= 0 && !any_code(u, &function, 3, sets_stack_pointer, NULL);
   return true;
+}
+
+static bool fits_stage(cunwind_unwinder *u, const struct search *search, uint64_t candidate) {
+  switch (match_frame(u, candidate, &search->function)) {
+    case CALLS_THIS: return search->stage == CALLED_DIRECTLY;
+    // A caller whose RBP looks like a frame pointer first; but it may keep anything there.
+    case CALLS_THROUGH_A_POINTER:
+      return search->stage == (links_upwards(u, candidate) ? CALLED_BY_ONE_WITH_A_LINK : CALLED_THROUGH_A_POINTER);
+    case CALLS_ANOTHER: return search->stage == CALLED_SOMEHOW;
+    default: return false;
+  }
 }
 
 // Leaves `search->stage` at the stage that has found the candidate.
 static bool next_candidate(cunwind_unwinder *u, struct search *search, uint64_t *candidate) {
   if (search->stage == AT_ITS_PLACE) {
     *candidate = search->begins;
-    if (search->has_place && search->next++ == 0 && match_frame(u, *candidate, search->function) != NO_MATCH) return true;
+    bool is_first = search->has_place && search->next++ == 0;
+    if (is_first && match_frame(u, *candidate, &search->function) != NO_FRAME) return true;
     search->stage = CALLED_DIRECTLY, search->next = 0;
   }
-  // Look upwards, first for a call to this very function; then for a caller whose RBP looks like a frame pointer. But
-  // a caller may keep anything in RBP.
   for (; search->stage < EXHAUSTED; search->stage++, search->next = 0) {
-    enum cunwind_match wanted = search->stage == CALLED_DIRECTLY ? CALLED_THIS_FUNCTION : FOLLOWS_A_CALL;
     while (search->next < SCAN_LIMIT) {
       *candidate = search->begins + 8 * search->next++;
       if (!cunwind_in_copy(u->snapshot, *candidate, 16)) break;
-      if (match_frame(u, *candidate, search->function) != wanted) continue;
-      if (wanted == CALLED_THIS_FUNCTION || links_upwards(u, *candidate) == (search->stage == CALLED_AND_LINKED))
-        return true;
+      if (fits_stage(u, search, *candidate)) return true;
     }
   }
   return false;

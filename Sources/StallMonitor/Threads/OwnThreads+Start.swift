@@ -14,8 +14,9 @@ extension OwnThreads {
   /// The thread has the descriptor table of the thread that starts it: a thread that runs code of the service, or wakes its queues, must be
   /// started by one of the service's. It blocks all signals but those that a crash raises, and SIGPROF, by which Swift's crash handler stops
   /// the other threads.
-  /// - Parameter forService: It runs code of the service, or wakes its queues. libdispatch may make a worker on it then, which inherits what
-  ///   libdispatch itself does not block: SIGPIPE, which such a thread therefore does not block either.
+  ///
+  /// A thread `forService` runs code of the service, or wakes its queues. libdispatch may make a worker on it, which inherits what libdispatch
+  /// itself does not block: SIGPIPE. Such a thread does not block it either.
   /// - Throws: If there is no thread to be had.
   static func start(
     name: StaticString, forService: Bool = false, _ body: @escaping @Sendable () -> Void
