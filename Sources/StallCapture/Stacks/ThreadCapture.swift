@@ -4,9 +4,9 @@ import StallReport
 
 /// Takes the stack of another thread of this process.
 ///
-/// A thread that is blocked in the kernel is read. A running one is sampled (``ThreadSampler``), and never signalled inside a system
-/// call, which would fail with EINTR or end early. Used by one thread at a time; takes no lock that the process's own code can hold, and
-/// allocates nothing between ``init(mayUsePerf:)`` and the stack in its buffer.
+/// A thread that is blocked in the kernel is read. A running one is sampled (``ThreadSampler``). The monitor does not signal a thread that
+/// it sees in a system call: the call would fail with EINTR or end early. Used by one thread at a time; takes no lock that the process's
+/// own code can hold, and allocates nothing between ``init(mayUsePerf:)`` and the stack in its buffer.
 package final class ThreadCapture {
   /// The minimum number of attempts for a thread that blocks signals, or moves while it is read.
   private static let attempts = 8

@@ -42,7 +42,7 @@ final class FatalRecorder {
       }
     } catch {
       Diagnostics.say(
-        "cannot use the state directory \(configured ?? ""): \(error.reason). A stall that ends the service is not reported"
+        "cannot use the state directory \(configured ?? ""): \(error.reason). A stall that ends the service is not reported, unless an agent receives the reports"
       )
       return nil
     }
@@ -54,7 +54,7 @@ final class FatalRecorder {
       return FatalRecorder(directory: directory, service: [serviceName, named ?? ""])
     } catch {
       Diagnostics.say(
-        "cannot use the in-memory state directory \(shared): \(error.reason). A stall that ends the service is not reported; set STALLMONITOR_STATE_DIRECTORY"
+        "cannot use the in-memory state directory \(shared): \(error.reason). A stall that ends the service is not reported, unless an agent receives the reports; set STALLMONITOR_STATE_DIRECTORY"
       )
       return nil
     }
@@ -71,7 +71,7 @@ final class FatalRecorder {
     } catch {
       if !hasComplained {
         Diagnostics.say(
-          "cannot record the current stall in \(directory.path): \(error.reason). If it ends the service, it is not reported"
+          "cannot record the current stall in \(directory.path): \(error.reason). If it ends the service, it is not reported, unless an agent receives the reports"
         )
       }
       hasComplained = true

@@ -21,8 +21,8 @@ struct ReportCommand: ParsableCommand {
       but not in p50, p95 and p99. A line that is not a report is skipped, counted, and listed on standard error.
 
       With --diff the command compares two files (stalld report --diff OLD NEW) or two releases in the same files \
-      (stalld report --diff release:1.0 release:1.1 FILE…) and shows what is new, worse, better or gone. A rate is stalled time \
-      per day, from the first stall of a side to its last.
+      (stalld report --diff release:1.0 release:1.1 FILE…) and shows what is new, worse, better or gone. A rate is the stalled \
+      time of a row in OLD or NEW, divided by the days between the first and the last stall there.
 
       Exit code: 0; 1 if no input could be read; 64 usage error.
       """)

@@ -46,7 +46,9 @@ enum BlockedThread {
     let name = "blocked thread, \(times.count) captures"
     return [
       BenchmarkRow(benchmark: name, subject: "whole stacks", value: Double(whole), unit: "stacks"),
-      BenchmarkRow(benchmark: name, subject: "given a processor by them", value: Double(slices), unit: "times", bar: 0),
+      BenchmarkRow(
+        benchmark: name, subject: "times the thread ran because of a capture", value: Double(slices), unit: "times",
+        bar: 0),
       BenchmarkRow(
         benchmark: name, subject: "signals", value: target_was_signalled(target) ? 1 : 0, unit: "taken", bar: 0),
       BenchmarkRow(
@@ -56,7 +58,7 @@ enum BlockedThread {
       BenchmarkRow(
         benchmark: name, subject: "end of a 5 ms wait, captured", value: captured.lateness.median / 1e3,
         unit: "us late"),
-      BenchmarkRow(benchmark: name, subject: "time of the watchdog's", value: times.median, unit: "us"),
+      BenchmarkRow(benchmark: name, subject: "watchdog time per capture", value: times.median, unit: "us"),
     ]
   }
 

@@ -18,7 +18,7 @@ extension AgentSettings {
     static let keys: [SettingsKey<AgentSettings>] = [
       .init(
         "limits.lines_per_second", \.limits.linesPerSecond, .count(1...1_000_000),
-        "Lines per second of one unit or container; a user's processes outside of units share one limit. Each started 8 KiB of a line counts as a line. A burst may be four seconds' worth. The agent reads no faster."
+        "Lines per second of one unit or container; a user's processes outside of units share one limit. A line counts once per 8 KiB, rounded up. A unit may send four seconds of its limit at once; then the agent reads at this rate."
       ),
       .init(
         "limits.user_lines_per_second", \.limits.userLinesPerSecond, .count(1...1_000_000),
@@ -39,7 +39,7 @@ extension AgentSettings {
         "Open connections of one user; one of its units may have at most half."),
       .init(
         "limits.memory", \.limits.memory, .size(1 << 20...64 << 30),
-        "Memory for lines that wait to be written. One user may use as much as remains free, so at most half; the same rule applies to the units within a user's half. Above the limit, the agent stops reading, and services keep their reports."
+        "Memory for lines that wait to be written. One user may use as much as is still free: the first user at most half. The same rule applies to the units within a user's half. Above the limit, the agent stops reading, and services keep their reports."
       ),
       .init(
         "limits.incomplete_line_timeout", \.limits.incompleteLineTimeout, .time(.seconds(1) ... .seconds(3600)),

@@ -39,7 +39,8 @@ extension AgentSettings {
         "Stalls that are reported in full per minute; 0 means no limit."),
       .init(
         "sampling", optional: \.sampling, .time(.milliseconds(10) ... .seconds(60)),
-        "The interval between the first two samples of a stall; each further interval is twice as long."),
+        "The interval between the first two samples of a stall. It doubles up to 1s (or stays at this value if that is longer), and after 40 samples up to 1min."
+      ),
       .init("threads", optional: \.threads, .choice, "Which other threads' stacks are included in reports."),
       .init(
         "symbolication", optional: \.symbolication, .choice, "Whether the agent or the service looks up function names."
