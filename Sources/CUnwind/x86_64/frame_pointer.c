@@ -14,7 +14,7 @@
 
 // Frames between a recovered frame and the stack pointer that a scan reads: 64 KiB.
 #define SCAN_LIMIT 8192u
-// How much of a function is searched for what changes RSP, in bytes.
+// How much of a function's code is searched, in bytes.
 #define FUNCTION_LIMIT 65536u
 
 enum cunwind_match cunwind_match_call(cunwind_unwinder *u, uint64_t return_address, uint64_t *target) {
@@ -47,7 +47,7 @@ uint64_t cunwind_resolve_target(cunwind_unwinder *u, uint64_t target) {
                                                                                                         : target;
 }
 
-// A function's code: what lies between is a call's target, or that of a jump to a part that a compiler has moved away.
+// Where the code of a function lies, or of a part of it that a compiler has moved away.
 struct function {
   uint64_t start, end;
 };
@@ -90,7 +90,8 @@ static bool jumps_into(cunwind_unwinder *u, const unsigned char *code, uint64_t 
   return is_within(cunwind_resolve_target(u, address + length + (uint64_t)(int64_t)distance), function);
 }
 
-// What the call says of `function` that returns to the address above `candidate`, if that is the frame pointer.
+// If `candidate` is the frame pointer of `function`, the word above it is its return address: what the call in front of that
+// says. A function that is called and jumps to this one has called it.
 enum frame_match { NO_FRAME, CALLS_ANOTHER, CALLS_THROUGH_A_POINTER, CALLS_THIS };
 
 static enum frame_match match_frame(cunwind_unwinder *u, uint64_t candidate, const struct function *function) {
