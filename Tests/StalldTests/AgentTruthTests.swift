@@ -36,7 +36,7 @@ struct AgentTruthTests {
     deinit {
       let names = (try? FileManager.default.contentsOfDirectory(atPath: "/dev/shm")) ?? []
       for process in processes.withLock({ $0 }) {
-        for name in names where name.hasPrefix("stallmonitor-") && name.contains("-\(process)-") {
+        for name in names where name.hasPrefix("stall") && name.contains("-\(process)-") {
           try? FileManager.default.removeItem(atPath: "/dev/shm/\(name)")
         }
       }

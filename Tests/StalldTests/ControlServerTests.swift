@@ -105,7 +105,7 @@ import Testing
     }
     #expect(try agent.status().configuration.exists == true)
     // Later ones have lines of earlier ones to send as well, and the agent closes the connection before it has read them.
-    let state = try ScratchDirectory()
+    let state = try ScratchDirectory.inMemory()
     func run() throws -> Program {
       try Program.run(
         Program.built("StallVictim", "debug").path, ["stalls", "150"],
