@@ -124,13 +124,14 @@ package enum HostCode {
     if rest.first == "N" { rest = rest.dropFirst().drop { "rVKRO".contains($0) } }
     if rest.first == "S", let type = rest.dropFirst().first { return "tabsiod".contains(type) }
     let identifier = rest.drop { "0"..."9" ~= $0 }
-    if (standardNames + runtimeNamespaces).contains(where: { identifier.hasPrefix($0) }) { return true }
+    if libraryNames.contains(where: { identifier.hasPrefix($0) }) { return true }
     // The runtime of Swift concurrency, by the types of its arguments, which nobody else has.
     return name.hasPrefix("_ZL") && runtimeTypes.contains { name.contains($0) }
   }
 
-  private static let standardNames = ["__gnu_", "__gthread_", "__cxxabiv1", "__pstl"]
-  private static let runtimeNamespaces = ["__swift", "swift_", "_swift_"]
+  private static let libraryNames = [
+    "__gnu_", "__gthread_", "__cxxabiv1", "__pstl", "__swift", "swift_", "_swift_",
+  ]
   private static let runtimeTypes = [
     "N5swift9AsyncTask", "N5swift16ActiveTaskStatus", "N5swift9TaskGroup", "N5swift3Job",
   ]

@@ -10,8 +10,7 @@
 #include "cunwind_snapshot.h"
 
 /// Opens libunwind's remote API. It takes the dynamic loader's lock, so call it when the watch starts and never during
-/// a stall. Later calls are free. @return NULL, or why it cannot be had (text that
-/// stays).
+/// a stall. Later calls are free. @return NULL, or why it cannot be had (text that stays).
 const char *cunwind_load(void);
 
 enum cunwind_end {

@@ -92,7 +92,7 @@ static bool jumps_into(cunwind_unwinder *u, const unsigned char *code, uint64_t 
 
 // If `candidate` is the frame pointer of `function`, the word above it is its return address: what the call in front of that
 // says. A function that is called and jumps to this one has called it.
-enum frame_match { NO_FRAME, CALLS_ANOTHER, CALLS_THROUGH_A_POINTER, CALLS_THIS };
+enum frame_match { NOT_READ, NO_FRAME, CALLS_ANOTHER, CALLS_THROUGH_A_POINTER, CALLS_THIS };
 
 static enum frame_match match_frame(cunwind_unwinder *u, uint64_t candidate, const struct function *function) {
   uint64_t return_address, target;
@@ -172,6 +172,8 @@ struct search {
   bool has_place;
   enum { AT_ITS_PLACE, CALLED_DIRECTLY, CALLED_BY_ONE_WITH_A_LINK, CALLED_THROUGH_A_POINTER, CALLED_SOMEHOW, EXHAUSTED } stage;
   uint64_t next;
+  // What each word from `begins` on is (enum frame_match), for the later stages.
+  unsigned char matches[SCAN_LIMIT];
 };
 
 static bool begin_search(cunwind_unwinder *u, uint64_t lookup, uint64_t sp, struct search *search) {
@@ -179,13 +181,15 @@ static bool begin_search(cunwind_unwinder *u, uint64_t lookup, uint64_t sp, stru
   struct function function;
   if (!read_function(u, lookup, &function) || !cunwind_read_cached(u, function.start, code, sizeof code)) return false;
   int64_t depth = cunwind_prologue_depth(code, sizeof code);
-  *search = (struct search){function, sp + (depth > 0 ? (uint64_t)depth : 0), false, AT_ITS_PLACE, 0};
+  *search = (struct search){.function = function, .begins = sp + (depth > 0 ? (uint64_t)depth : 0)};
   search->has_place = depth >= 0 && !any_code(u, &function, 3, sets_stack_pointer, NULL);
   return true;
 }
 
-static bool fits_stage(cunwind_unwinder *u, const struct search *search, uint64_t candidate) {
-  switch (match_frame(u, candidate, &search->function)) {
+static bool fits_stage(cunwind_unwinder *u, struct search *search, uint64_t word) {
+  uint64_t candidate = search->begins + 8 * word;
+  if (search->matches[word] == NOT_READ) search->matches[word] = (unsigned char)match_frame(u, candidate, &search->function);
+  switch (search->matches[word]) {
     case CALLS_THIS: return search->stage == CALLED_DIRECTLY;
     // A caller whose RBP looks like a frame pointer first; but it may keep anything there.
     case CALLS_THROUGH_A_POINTER:
@@ -205,9 +209,10 @@ static bool next_candidate(cunwind_unwinder *u, struct search *search, uint64_t 
   }
   for (; search->stage < EXHAUSTED; search->stage++, search->next = 0) {
     while (search->next < SCAN_LIMIT) {
-      *candidate = search->begins + 8 * search->next++;
+      uint64_t word = search->next++;
+      *candidate = search->begins + 8 * word;
       if (!cunwind_in_copy(u->snapshot, *candidate, 16)) break;
-      if (fits_stage(u, search, *candidate)) return true;
+      if (fits_stage(u, search, word)) return true;
     }
   }
   return false;
