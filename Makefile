@@ -109,7 +109,7 @@ test-pictures: ## `stalld report --html` in a headless Chromium, and exports by 
 
 PREFIX ?= /usr/local
 
-install: other-stalld agent ## The command with its units, settings, manual and completions; libstallmonitor for hosts in C. PREFIX and DESTDIR as usual.
+install: other-stalld agent ## The command with its units, settings, manual and completions; libstallmonitor for services in C. PREFIX and DESTDIR as usual.
 	scripts/install-agent "$(PREFIX)"
 	scripts/build-c-library "$(PREFIX)"
 	@scripts/refresh-loader "$(PREFIX)/lib"
@@ -227,8 +227,9 @@ structure: ## Targets import what the table in ARCHITECTURE.md allows, and nothi
 	  $(SWIFT) build --scratch-path .build/structure --explicit-target-dependency-import-check error --target $$target || exit 1; \
 	done
 
-lint: ## The formatter's check, and plain words in text for people.
+lint: ## The formatter's check, plain words in text for people, and lines of prose of at most 100 columns.
 	scripts/check-words --comments
+	scripts/check-words --columns
 	$(SWIFT) format lint --strict --parallel --recursive Package.swift Sources Tests Benchmarks Examples Integrations
 
 format:

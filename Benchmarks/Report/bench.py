@@ -36,7 +36,7 @@ def note(benchmark, subject, measured, bars=(None, None, None)):
     for (unit, name), value, bar in zip((("s", "time"), ("s", "processor time"), ("MB", "peak memory")), measured, bars):
         results.append({
             "benchmark": f"{benchmark}, {name}", "subject": subject, "unit": unit, "value": round(value, 2),
-            "bar": bar, "pass": None if bar is None else value <= bar, "ratio": None,
+            "target": bar, "pass": None if bar is None else value <= bar, "ratio": None,
         })
     print(f"{benchmark:28} {subject:16} {measured[0]:7.2f} s  {measured[1]:7.2f} s of processors  {measured[2]:6.0f} MB")
 

@@ -60,7 +60,7 @@ def line(time, event, stall, sequence, duration, host, release, kind, extra=""):
     seconds = time % 86400
     clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
     own = dice.choice(stacks) if event != "suppressed" else "[]"
-    message = "" if arguments.tiny else f"main loop blocked for {duration} ms in {culprit}: waiting for another thread in futex(wait)"
+    message = "" if arguments.tiny else f"main loop blocked for {duration} ms in {culprit}: waiting in futex(wait) for another thread"
     evidence = (
         "{}" if arguments.tiny else
         '{"state":"blocked","wait":"futex(wait): pthread mutex","observed_ms":415.996,"cpu_ms":1.808,"run_delay_ms":0.005,'

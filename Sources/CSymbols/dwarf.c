@@ -91,6 +91,24 @@ static void fill_names(struct debug_info *info, Dwarf_Die *die, struct csymbols_
   }
 }
 
+// Whether the function is a part of a Swift async function, where that continues after a suspension (mangling: TQ or TY, and an index).
+//
+// A suspended function continues at the first instruction of such a part. That has the line of what the compiler inlined there, and no
+// scope that says so; the part's own code, behind the compiler's, has both.
+static bool is_part_of_async(struct debug_info *info, const struct function *function) {
+  const struct csymbols_libdw_table *dw = csymbols_libdw();
+  Dwarf_Die die;
+  Dwarf_Attribute attribute;
+  if (dw->dwarf_offdie(info->dwarf, function->die, &die) == NULL) return false;
+  if (dw->dwarf_attr_integrate(&die, DW_AT_linkage_name, &attribute) == NULL) return false;
+  const char *name = csymbols_dwarf_string(info, dw->dwarf_formstring(&attribute));
+  size_t length = name != NULL ? strlen(name) : 0;
+  if (length < 3 || name[length - 1] != '_') return false;
+  size_t end = length - 1;
+  while (end > 0 && name[end - 1] >= '0' && name[end - 1] <= '9') end--;
+  return end >= 2 && (name[end - 1] == 'Q' || name[end - 1] == 'Y') && name[end - 2] == 'T';
+}
+
 static enum csymbols_status lookup(
     csymbols_module *module, uint64_t address, uint64_t deadline, struct csymbols_frame *frames,
     size_t *count) {
@@ -110,6 +128,10 @@ static enum csymbols_status lookup(
   bool cut = false;
   size_t calls_count = 0;
   const struct function *function = csymbols_find_function(unit, address);
+  if (function != NULL && address == function->low && is_part_of_async(info, function)
+      && csymbols_lines_affordable(info, &die, &unit->lines_read, deadline, &cut)) {
+    address = csymbols_lines_body(&die, function);
+  }
   if (function != NULL && dw->dwarf_offdie(info->dwarf, function->die, &function_die) != NULL) {
     calls_count =
         inlined_calls(&function_die, address, deadline, calls, CSYMBOLS_MAX_FRAMES - 1, &cut);

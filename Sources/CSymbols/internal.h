@@ -194,6 +194,8 @@ bool csymbols_dwarf_origin(struct debug_info *info, Dwarf_Die *die);
 // Whether the lines of the unit with this first DIE can be read within the deadline: libdw reads all of them in one
 // call. *cut is set if there is no time for it, *read once they are.
 bool csymbols_lines_affordable(struct debug_info *info, Dwarf_Die *die, bool *read, uint64_t deadline, bool *cut);
+// Where the function's own code begins, behind what the compiler adds; its first address if that is not known. The unit's lines have been read.
+uint64_t csymbols_lines_body(Dwarf_Die *unit, const struct function *function);
 // Fills in files and lines: of the address, and of the calls that were inlined there.
 void csymbols_lines_places(
     Dwarf_Die *unit, uint64_t address, Dwarf_Die *calls, size_t calls_count, struct csymbols_frame *frames);

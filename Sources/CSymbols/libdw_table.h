@@ -55,6 +55,9 @@
   X(dwarf_getsrc_die) \
   X(dwarf_linesrc) \
   X(dwarf_lineno) \
+  X(dwarf_lineaddr) \
+  X(dwarf_lineprologueend) \
+  X(dwarf_onesrcline) \
   X(dwelf_elf_gnu_build_id) \
   X(dwelf_elf_gnu_debuglink) \
   X(dwelf_dwarf_gnu_debugaltlink)

@@ -74,6 +74,27 @@ bool csymbols_lines_affordable(
   return true;
 }
 
+uint64_t csymbols_lines_body(Dwarf_Die *unit, const struct function *function) {
+  const struct csymbols_libdw_table *dw = csymbols_libdw();
+  Dwarf_Lines *lines = NULL;
+  size_t count = 0, low = 0;
+  if (dw->dwarf_getsrclines(unit, &lines, &count) != 0) return function->low;
+  Dwarf_Addr address = 0;
+  for (size_t high = count; low < high;) {
+    size_t middle = low + (high - low) / 2;
+    if (dw->dwarf_lineaddr(dw->dwarf_onesrcline(lines, middle), &address) != 0) return function->low;
+    if (address < function->low) low = middle + 1;
+    else high = middle;
+  }
+  for (; low < count; low++) {
+    Dwarf_Line *row = dw->dwarf_onesrcline(lines, low);
+    bool is_end = false;
+    if (dw->dwarf_lineaddr(row, &address) != 0 || address >= function->low + function->size) break;
+    if (dw->dwarf_lineprologueend(row, &is_end) == 0 && is_end) return address;
+  }
+  return function->low;
+}
+
 void csymbols_lines_places(
     Dwarf_Die *unit, uint64_t address, Dwarf_Die *calls, size_t calls_count, struct csymbols_frame *frames) {
   const struct csymbols_libdw_table *dw = csymbols_libdw();

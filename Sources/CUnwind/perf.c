@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
 #include <poll.h>
 #include <string.h>
@@ -193,6 +194,32 @@ void cunwind_perf_close(cunwind_perf *perf) {
   if (perf->descriptor >= 0) close(perf->descriptor);
   perf->pages = NULL;
   perf->descriptor = -1;
+}
+
+int cunwind_word_watch_begin(int32_t thread, uint64_t word) {
+  if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0) return -1;
+  struct perf_event_attr attributes;
+  memset(&attributes, 0, sizeof attributes);
+  attributes.size = sizeof attributes;
+  attributes.type = PERF_TYPE_BREAKPOINT;
+  attributes.bp_type = HW_BREAKPOINT_W;
+  attributes.bp_addr = word;
+  attributes.bp_len = HW_BREAKPOINT_LEN_8;
+  attributes.sample_period = 1;
+  attributes.disabled = 1;
+  attributes.exclude_kernel = 1;
+  attributes.exclude_hv = 1;
+  int descriptor = (int)syscall(SYS_perf_event_open, &attributes, thread, -1, -1, PERF_FLAG_FD_CLOEXEC);
+  if (descriptor < 0) return -1;
+  // Until the first write.
+  if (ioctl(descriptor, PERF_EVENT_IOC_REFRESH, 1) == 0) return descriptor;
+  close(descriptor);
+  return -1;
+}
+
+bool cunwind_word_watch_has_ended(int descriptor) {
+  uint64_t count;
+  return read(descriptor, &count, sizeof count) != sizeof count || count != 0;
 }
 
 #endif

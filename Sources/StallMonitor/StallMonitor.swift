@@ -4,7 +4,8 @@ import StallCapture
 import StallReport
 import Synchronization
 
-/// Watches the main loop of this process, and reports each turn that takes too long.
+/// Watches the main loop of this process and the threads of Swift concurrency, and reports each turn
+/// that takes too long.
 ///
 /// ```swift
 /// import LoopEngine
@@ -20,9 +21,9 @@ import Synchronization
 /// The watched loop pays about 10 ns a turn. The watchdog thread sleeps while the loop is idle.
 /// Thread-safe: every method may be called from any thread.
 public final class StallMonitor: Sendable {
-  /// The process's own configuration, with the environment laid over it.
+  /// The configuration in code, with the environment's values in place of it where they are set.
   ///
-  /// What an agent has handed out (`sink`) wins over it, and is not in it.
+  /// An agent's settings (`sink`) override it, and are not in it.
   public let configuration: StallMonitorConfiguration
 
   private let session: Mutex<WatchSession?>
@@ -41,19 +42,22 @@ public final class StallMonitor: Sendable {
     self.session = Mutex(session)
   }
 
-  /// Starts to watch the main loop (`Loop.main`), until ``stop()``.
+  /// Starts to watch the main loop (`Loop.main`) and the threads of Swift concurrency, until
+  /// ``stop()``.
   ///
-  /// The environment's `STALLMONITOR_` variables win over `configuration`. One that cannot be used is named in one line on
-  /// standard error (or in the log that was handed in), and the service goes on, unwatched: an operator's slip never keeps a service from starting. The
-  /// same holds for a file named there that cannot be opened. The monitor goes on watching if the result is not kept.
+  /// The `STALLMONITOR_` variables override `configuration`. An invalid variable, or a file in
+  /// `STALLMONITOR_SINK` that cannot be opened, is logged once (to the configuration's logger, or to
+  /// standard error), and the service runs unmonitored: a wrong variable never prevents a start. The
+  /// monitor also watches if the caller does not keep the result.
   ///
-  /// Call it once, early, best on the main thread. It opens libunwind and libdw and starts two threads, whose files lie in a descriptor table of
-  /// their own; it costs a few milliseconds. `Documentation/Guarantees.md` lists all that a process can notice of being watched.
+  /// Call it once, early, best on the main thread. It takes a few milliseconds, opens libunwind and
+  /// libdw, and starts two threads, whose files are in a descriptor table of their own.
+  /// `Documentation/Guarantees.md` lists all that a watched process can notice.
   ///
   /// - Parameter configuration: What to watch for, in code.
-  /// - Returns: The monitor. ``isWatching`` is false if it is disabled, or the environment cannot be used.
-  /// - Throws: ``StallMonitorError`` if the configuration in code is not usable (its file cannot be opened, for one), or the main loop is
-  ///   watched already.
+  /// - Returns: The monitor. ``isWatching`` is false if it is disabled, or if a variable is invalid.
+  /// - Throws: ``StallMonitorError`` if the configuration in code is invalid (for example, its file
+  ///   cannot be opened), or if a monitor watches this process already.
   @discardableResult
   public static func start(
     _ configuration: StallMonitorConfiguration = StallMonitorConfiguration()
@@ -137,7 +141,8 @@ public final class StallMonitor: Sendable {
     }
   }
 
-  /// Whether the main loop is watched: false if the monitor was disabled, misconfigured or stopped, and in the child of a fork.
+  /// Whether the monitor watches: false if it was disabled, misconfigured or stopped, and in the
+  /// child of a fork.
   public var isWatching: Bool { sentinel.isInOwnProcess && session.withLock { $0 != nil } }
 
   /// The loops that are watched at this moment, the main loop first.
@@ -152,6 +157,11 @@ public final class StallMonitor: Sendable {
   /// The loops that are watched; nil if the monitor does not watch.
   var registry: LoopRegistry? { sentinel.isInOwnProcess ? session.withLock { $0?.registry } : nil }
 
+  /// Begins to watch Foundation's run loop of the main thread, if that has come to exist.
+  func lookForMainRunLoop() {
+    if sentinel.isInOwnProcess { session.withLock { $0?.mainThread }?.lookForRunLoop() }
+  }
+
   /// How often the watchdog thread has woken up; 0 if there is none.
   ///
   /// An idle service's does not grow.
@@ -161,8 +171,8 @@ public final class StallMonitor: Sendable {
 
   /// Ignores the turns of all loops until ``resume()``; for work that is known to be slow.
   ///
-  /// Pauses nest. A stall that is reported already is followed to its end. Lock-free on the loops'
-  /// side; from any thread.
+  /// Pauses nest. A stall that has been reported is still followed to its end. Lock-free on the
+  /// loops' side; from any thread.
   public func pause() {
     guard sentinel.isInOwnProcess else { return }
     session.withLock { $0?.suspension }?.begin()
@@ -170,7 +180,7 @@ public final class StallMonitor: Sendable {
 
   /// Ends one ``pause()``.
   ///
-  /// The turn that is under way is timed from now. Without a pause nothing happens.
+  /// The current turn is timed from now on. Without a pause nothing happens.
   public func resume() {
     guard sentinel.isInOwnProcess else { return }
     session.withLock { session in
@@ -186,7 +196,8 @@ public final class StallMonitor: Sendable {
   /// ```
   ///
   /// - Parameters:
-  ///   - reason: Why the work is slow; for readers of the code.
+  ///   - reason: Why the work is slow. It documents the call in the source code: the monitor neither
+  ///     logs nor reports it.
   ///   - loop: The name of the loop that is not watched meanwhile, such as `main`; nil is all
   ///     loops. A name that no watched loop has changes nothing.
   ///   - body: The slow work. Called once, on the calling thread.
@@ -206,7 +217,8 @@ public final class StallMonitor: Sendable {
   /// blocks.
   ///
   /// - Parameters:
-  ///   - reason: Why the work is slow; for readers of the code.
+  ///   - reason: Why the work is slow. It documents the call in the source code: the monitor neither
+  ///     logs nor reports it.
   ///   - loop: The name of the loop that is not watched meanwhile, such as `main`; nil is all
   ///     loops. A name that no watched loop has changes nothing.
   ///   - isolation: The actor that the work runs on; the caller's.
@@ -248,10 +260,13 @@ public final class StallMonitor: Sendable {
 
   /// Takes the call stacks of all threads of this process now, with names.
   ///
-  /// Needs no monitor, and may be called from any thread but not from a signal handler; calls wait for each other. The caller
-  /// is blocked meanwhile, and is in the result. The threads are captured one after the other: a blocked one is read and not touched,
-  /// one that runs gets one signal, whose handler copies for some 10 us and needs about 4 KiB of its stack. Each is captured at a moment of its
-  /// own. Print the result for text.
+  /// Needs no monitor, and may be called from any thread but not from a signal handler; calls wait
+  /// for each other. The caller is blocked meanwhile, and is in the result. The threads are captured
+  /// one after the other, each at its own moment. The stack of a blocked thread is read without
+  /// touching the thread. A running thread is sampled by a perf event. Where perf events are not
+  /// permitted, the thread of a watched loop gets one signal, whose handler copies for some 10 us on
+  /// the thread's alternate stack, and other running threads have a `failure`. Print the result for
+  /// text.
   ///
   /// It costs about 100 us for a blocked thread and 5 ms for one that runs, and the first call some hundred milliseconds for
   /// reading symbols. It allocates, makes a thread, and opens libunwind and libdw if no monitor has.
@@ -262,7 +277,8 @@ public final class StallMonitor: Sendable {
     ThreadDump.take(timeLimit: max(.zero, min(timeLimit, .seconds(3600))).nanoseconds)
   }
 
-  /// Stops watching, and waits until the reports that are under way have been written as far as their reader takes them.
+  /// Stops watching, and waits until the reports in progress are written, as far as their reader
+  /// accepts them.
   ///
   /// A stall that lasts at this moment gets its `stall.ended` now, marked `watch_ended`. Idempotent. In the child of a fork, which is not
   /// watched, nothing happens.

@@ -9,7 +9,7 @@ public final class StallMonitor: Sendable {
 
   private init(_ configuration: StallMonitorConfiguration) { self.configuration = configuration }
 
-  private static let problem = "The stall monitor is not supported on this platform. The service goes on, unwatched"
+  private static let problem = "The stall monitor is not supported on this platform. The service runs unmonitored"
   // Evaluated once.
   private static let standardErrorNote: Void = FileHandle.standardError.write(Data("stallmonitor: \(problem)\n".utf8))
 

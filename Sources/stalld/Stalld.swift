@@ -1,4 +1,6 @@
 import ArgumentParser
+import Glibc
+import StallReport
 
 /// The command line.
 @main
@@ -21,8 +23,10 @@ struct Stalld: ParsableCommand {
     ])
 
   static func main() {
+    // A reader that has gone away is an error of a write, and no signal that ends the process.
+    signal(SIGPIPE, SIG_IGN)
     if let word = CommandLine.arguments.dropFirst().first, let advice = advice(on: word) {
-      StandardError.say("Error: Unexpected argument '\(TerminalText.printable(word))'; \(advice)")
+      StandardError.say("Error: Unexpected argument '\(word.printable)'; \(advice)")
       exit(withError: ExitCode(64))
     }
     main(nil)

@@ -13,7 +13,7 @@ public struct Comparison: Sendable {
   /// Whether the monitor was at work, as far as the scenario lets it.
   public var isSound: Bool { reports > 0 || !scenario.isReported || scenario.sink == .own || scenario.sink == .agent }
 
-  /// Runs a scenario twice and compares, two scenarios at a time.
+  /// Runs a scenario twice and compares, three scenarios at a time.
   ///
   /// A paused machine hides a stall from the monitor, so a watched run without a report is repeated.
   public static func run(_ scenario: Scenario) async throws -> Comparison {
@@ -42,7 +42,7 @@ public struct Comparison: Sendable {
 
   private static let queue = {
     let queue = OperationQueue()
-    queue.maxConcurrentOperationCount = 2
+    queue.maxConcurrentOperationCount = 3
     return queue
   }()
 

@@ -64,11 +64,22 @@ extension WatchedHosts {
     }
 
     @Test func detailFileIsThereWhileTheStallLasts() throws {
-      let victim = try Victim.run("sleep", milliseconds: 1500, environment: ["VICTIM_ACTIONS": "detail"])
+      let state = try ScratchDirectory.inMemory()
+      let victim = try Victim.run(
+        "sleep", milliseconds: 1500,
+        environment: [
+          "VICTIM_ACTIONS": "detail", "STALLMONITOR_STATE_DIRECTORY": state.path,
+          "STALLMONITOR_SERVICE_NAME": String(repeating: "s", count: 300),
+        ])
       let file = try #require(victim.facts["later-detail"])
       #expect(file.hasSuffix("/stalls/\(try #require(victim.reports.first).id).json"))
       #expect(victim.reports("stall.ongoing").last?["stall", "detail"] as? String == file)
       #expect(victim.reports.last?["stall", "detail"] as? String == file)
+      let detail = try WrittenReport(Data(contentsOf: URL(filePath: file)))
+      for path in [["service", "name"], ["host", "name"], ["loop", "name"], ["loop", "kind"]] {
+        let value = victim.reports.last?[path[0], path[1]] as? String
+        #expect(value != nil && detail[path[0], path[1]] as? String == value, "\(path)")
+      }
       let none = try Victim.run(
         "sleep", milliseconds: 400,
         environment: ["STALLMONITOR_DETAIL_AFTER": "1s", "STALLMONITOR_STATE_DIRECTORY": "/nonexistent"])

@@ -378,11 +378,13 @@ struct AgentSpoolTests {
       #""repeat_window":"2h""#,
       #""budget":"60""#, #""budget":1.5"#, #""budget":10001"#, #""threads":"some""#, #""threads":[]"#,
       #""symbolication":true"#, #""symbolication":"\u001b[2J""#,
+      "\"symbolication\":\"\u{9b}31m\u{202e}\u{7f}\"",
     ]
     for member in bad {
       let (kept, problems) = try read("{\"settings\":{\(member)}}", over: tuning)
       #expect(problems.count == 1, "\(member)")
       #expect(problems.first?.contains("allowed: ") == true)
+      #expect(problems.first?.unicodeScalars.allSatisfy(\.isPrintable) == true)
       let key = try #require(member.split(separator: "\"").first)
       #expect(problems.first?.hasPrefix(key) == true)
       #expect(kept != Tuning(), "what is in force stays")

@@ -18,6 +18,23 @@ struct ArchitectureTests {
     #expect(compiled.status == 0, "\(compiled.errors)")
   }
 
+  /// The Swift code cannot be built for another architecture here.
+  @Test("What holds for one architecture is not the rule of all others")
+  func noArchitectureIsTheOthers() throws {
+    let sources = Repository.file("Sources")
+    let files = try #require(FileManager.default.enumerator(at: sources, includingPropertiesForKeys: nil))
+    var found = 0
+    for case let file as URL in files where file.pathExtension == "swift" {
+      let lines = try String(contentsOf: file, encoding: .utf8).split(separator: "\n")
+        .map { $0.trimmingCharacters(in: .whitespaces) }.filter { $0.hasPrefix("#") }
+      for (line, next) in zip(lines, lines.dropFirst()) where line == "#if arch(arm64)" {
+        found += 1
+        #expect(next == "#elseif arch(x86_64)" || next == "#endif", "\(file.path)")
+      }
+    }
+    #expect(found >= 2)
+  }
+
   /// What the build says first where the packages with these headers are missing.
   @Test(arguments: [
     ("CUnwind/libunwind_table.c", ["libunwind"], "libunwind's headers are missing: install libunwind-dev"),

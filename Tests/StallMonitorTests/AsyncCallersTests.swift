@@ -28,6 +28,7 @@ extension WatchedHosts {
         scenario: "actor", callers: ["awaitHandle(", "awaitRoute(", "closure #1"],
         optimized: ["awaitRoute(", "closure #1"]),
       Expectation(scenario: "plain", callers: ["awaitPlain(", "closure #1"]),
+      Expectation(scenario: "inlined", callers: ["awaitInside(", "awaitInlined(", "closure #1"]),
       Expectation(scenario: "resumed", callers: ["awaitResumed(", "closure #1"]),
       Expectation(scenario: "throwing", callers: ["awaitThrowing(", "closure #1"]),
       Expectation(scenario: "generic", callers: ["awaitGeneric", "closure #1"]),
@@ -89,6 +90,18 @@ extension WatchedHosts {
         rest = rest[(index + 1)...]
       }
       #expect(shown.callers.contains { $0.contains("awaitPlain(") }, "\(shown.text)")
+    }
+
+    /// Also where the optimizer has inlined one into the other.
+    @Test(arguments: Victim.Build.allCases)
+    func eachCallerHasItsOwnLine(build: Victim.Build) throws {
+      let shown = try run("inlined", .blocked, build)
+      let lines = shown.text.split(separator: "\n").map { $0.split(separator: " ") }
+      for function in ["awaitInside", "awaitInlined"] {
+        let said = try #require(lines.first { $0.count == 3 && $0[0] == "line" && $0[1] == function }?.last)
+        let caller = try #require(shown.callers.first { $0.contains("\(function)(") }, "\(shown.text)")
+        #expect(caller.hasSuffix(" \(said)"), "\(shown.text)")
+      }
     }
 
     @Test(arguments: [Manner.blocked, .called, .running], expectations)

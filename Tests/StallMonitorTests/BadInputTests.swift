@@ -54,7 +54,9 @@ struct BadInputTests {
       try StallMonitor.start(configuration, environment: Environment([:]))
     }
     #expect(error?.code == .sinkCannotBeOpened)
-    #expect(error?.description.contains("cannot open the sink file:\(path): \(reason); allowed: ") == true)
+    #expect(
+      error?.description.contains(
+        "cannot open the sink file:\(path): \(reason); allowed: \(StallMonitorConfiguration.Sink.allowed)") == true)
   }
 
   private func expectError(_ configuration: StallMonitorConfiguration, naming key: String, _ allowed: String) {

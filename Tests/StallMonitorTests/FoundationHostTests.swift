@@ -11,11 +11,12 @@ extension WatchedHosts {
       try Victim.run(scenario, build: build, program: build.executable("FoundationVictim"))
     }
 
-    @Test(arguments: Victim.Build.allCases, ["compute", "main-queue", "after-nested"])
+    @Test(arguments: Victim.Build.allCases, ["compute", "main-queue", "after-nested", "late"])
     func stallIsToldWithItsFunction(build: Victim.Build, scenario: String) throws {
       let victim = try run(scenario, build: build)
       let ended = try #require(victim.reports("stall.ended").first)
       #expect(victim.reports("stall.ended").count == 1)
+      #expect(victim.facts["descriptors"] == "0", "the monitor opened some in the service")
       #expect(ended["loop", "kind"] as? String == "foundation")
       #expect(ended["loop", "name"] as? String == "main")
       let host = ended.stack.compactMap { $0["symbol"] as? String }

@@ -119,7 +119,9 @@ extension CapturesInThisProcess {
       let stack = threads.first?["stack"] as? [[String: Any]] ?? []
       #expect(stack.contains { ($0["symbol"] as? String)?.contains("keepTheLock()") == true })
       if kind == "queue" {
-        #expect((report["message"] as? String)?.contains("\"com.example.serial\", drained by thread \(keeper)") == true)
+        #expect(
+          (report["message"] as? String)?.contains(
+            "for dispatch queue \"com.example.serial\", which thread \(keeper) runs") == true)
       }
     }
 

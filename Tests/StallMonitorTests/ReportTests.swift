@@ -43,6 +43,24 @@ struct ReportTests {
     if frames > 60 { #expect(line.count > 7000, "the room is used") }
   }
 
+  /// The functions of a library have long names, and stand on both sides of it.
+  @Test(arguments: [0, 20, 39])
+  func frameOfTheResponsibleFunctionStays(index: Int) throws {
+    var report = report(frames: 40)
+    for other in report.stack.indices {
+      report.stack[other].symbol = String(repeating: "x", count: 500)
+      report.stack[other].owner = .system
+    }
+    (report.stack[index].symbol, report.stack[index].owner) = ("culprit()", .host)
+    (report.stack[index].file, report.stack[index].line) = ("/service/main.swift", 12)
+    let line = report.line()
+    #expect(line.count <= 8000 && line.count > 7000)
+    let read = try WrittenReport(Data(line))
+    let shown = try #require(read.stack.first { $0["symbol"] as? String == "culprit()" })
+    #expect(shown["line"] as? Int == 12)
+    #expect(read.stack.count + (read["frames_omitted"] as? Int ?? 0) == 40)
+  }
+
   @Test func otherThreadsStackSaysWhatIsMissing() throws {
     var report = report(frames: 3, threads: 3)
     report.threads[0].stack = []

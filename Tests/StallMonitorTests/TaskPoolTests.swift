@@ -120,7 +120,7 @@ extension WatchedHosts {
       #expect(started.allSatisfy { $0["log.level"] as? String == "warn" && $0.culprit.contains("blockAThread") })
       let pool = try #require(
         victim.reports("stall.ended").first { $0["loop", "kind"] as? String == "cooperative-pool" })
-      #expect((pool["message"] as? String)?.contains("blockAThread(_:) (\(processors))") == true)
+      #expect((pool["message"] as? String)?.contains("\(processors) of them in blockAThread(_:)") == true)
     }
 
     // MARK: Thresholds
@@ -160,8 +160,12 @@ extension WatchedHosts {
     }
 
     /// In the rhythm of the checks, and for long: one that is met by each of them would look like one task.
-    @Test func tasksThatResumeEachOtherOnAnActorAreNotReported() throws {
-      #expect(try reports(of: run("pieces-in-turns", milliseconds: 6000)).isEmpty)
+    @Test(arguments: Hook.allCases)
+    func tasksThatResumeEachOtherOnAnActorAreNotReported(hook: Hook) throws {
+      #expect(
+        try reports(
+          of: run("pieces-in-turns", milliseconds: 4000, hook: hook, environment: ["STALLMONITOR_THRESHOLD": "100ms"])
+        ).isEmpty)
     }
 
     @Test func poolThatIsSwitchedOffIsNotWatched() throws {
@@ -198,6 +202,19 @@ extension WatchedHosts {
       // The call's own time, which the kernel keeps to within a few milliseconds.
       #expect(report.duration > 500 && report.duration < 920)
       #expect(victim.talk.split(separator: "\n").count { $0.contains("swift_task_enqueueGlobal_hook") } == 1)
+    }
+
+    @Test(arguments: [Hook.before, .after], Victim.Build.allCases)
+    func taskThatComputesIsReportedThoughJobsAreNotStamped(hook: Hook, build: Victim.Build) throws {
+      let victim = try run("computing", build: build, hook: hook)
+      let ended = reports(of: victim)
+      #expect(ended.count == 1, "\(victim.reports)")
+      let report = try #require(ended.first)
+      #expect(report.isCaused(by: "running"))
+      #expect(report.duration > 500 && report.duration < 920)
+      #expect(report["task", "priority"] as? String == "medium")
+      #expect(report.stack.contains { ($0["symbol"] as? String)?.contains("compute") == true })
+      #expect(report.stack.contains { $0["async"] as? Bool == true })
     }
 
     /// The runtime's hook does not see these.

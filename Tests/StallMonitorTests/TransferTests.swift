@@ -10,7 +10,7 @@ import VictimC
 @testable import StallMonitor
 
 extension CapturesInThisProcess {
-  /// A thread inside a system call is never signalled: a transfer that a signal would end early is whole, however often its thread is captured.
+  /// A thread that is seen inside a system call is not signalled: a transfer that a signal would end early is whole, however often its thread is captured.
   @Suite(.serialized, .timeLimit(.minutes(2)))
   struct TransferTests {
     private final class Mover: @unchecked Sendable {  // The handle is set before the thread is shared.

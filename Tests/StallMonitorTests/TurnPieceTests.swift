@@ -44,10 +44,30 @@ struct TurnPieceTests {
     #expect(copy.late(from: 1001) { $0 % (first + second) < first ? 1 : 2 } == nil)
   }
 
-  @Test mutating func checksThatComeLateConfirmAPieceLater() {
-    for time in stride(from: UInt64(1001), to: 1001 + 63 * 20, by: 20) {
+  /// Another piece may have hidden between them.
+  @Test mutating func checksThatComeLateConfirmNothing() {
+    for time in stride(from: UInt64(1001), to: 10_000, by: 20) {
       #expect(nextCheck(turn(at: time, since: 1000, .piece(1))) != nil, "\(time)")
     }
+  }
+
+  /// Each change is noticed, so few checks are needed, and they may come late.
+  @Test mutating func certainPieceIsLateAtTheThreshold() {
+    var checks = 0
+    var now: UInt64 = 1001
+    while let next = nextCheck(turn(at: now, since: 1000, .certainPiece(1))) {
+      #expect(next > now + 1, "as often as if many checks were needed")
+      (now, checks) = (next, checks + 1)
+    }
+    #expect(now == 1251)
+    #expect(checks < 20)
+  }
+
+  @Test mutating func certainPieceCountsFromWhenItWasFirstSeen() {
+    #expect(nextCheck(turn(at: 1100, since: 1000, .certainPiece(1))) != nil)
+    #expect(nextCheck(turn(at: 1200, since: 1000, .certainPiece(2))) != nil)
+    #expect(nextCheck(turn(at: 1449, since: 1000, .certainPiece(2))) == 1450)
+    #expect(nextCheck(turn(at: 1450, since: 1000, .certainPiece(2))) == nil)
   }
 
   @Test mutating func turnOfShortPiecesIsNeverLate() {
@@ -75,6 +95,16 @@ struct TurnPieceTests {
     monitor.follow(monitor.checkedTurn(resumedAt: 0), foundAt: 1251, sampling: 100)
     #expect(nextCheck(turn(at: 1300, since: 1000, .piece(1))) != nil)
     #expect(decide(turn(at: 1331, since: 1000, .piece(2))) == .ended(at: 1300))
+  }
+
+  /// A later task may have the number or the address of the one before it.
+  @Test mutating func pieceAfterAStallCountsFromWhenItIsMet() {
+    #expect(late(from: 1001) { _ in 1 } == 1251)
+    monitor.follow(monitor.checkedTurn(resumedAt: 0), foundAt: 1251, sampling: 100)
+    #expect(decide(turn(at: 1331, since: 1000, .piece(2))) == .ended(at: 1251))
+    monitor.stopFollowing()
+    #expect(nextCheck(turn(at: 1332, since: 1000, .piece(1))) != nil)
+    #expect(monitor.lateTurn(turn(at: 1400, since: 1000, .piece(1))) == nil)
   }
 
   @Test mutating func turnOfOnePieceEndsWhenItEnds() {

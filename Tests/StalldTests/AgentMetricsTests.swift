@@ -48,6 +48,33 @@ import Testing
     #expect(text.contains("\nstalld_stalls_total{service=\"other\",cause=\"other\",severity=\"warn\"} 700\n"))
   }
 
+  @Test("a logged-in user with many numbers has one user's share of what is counted, under its numbers")
+  func subordinateUsersAreOneUser() throws {
+    func peer(_ uid: UInt32, owner: UInt32) -> Peer {
+      Peer(pid: 1, uid: uid, gid: uid, cgroup: "/user.slice/user-\(owner).slice/session-1.scope")
+    }
+    let subordinates = (0..<1200).map { peer(100_000 + $0, owner: 1000) }
+    let other = peer(2000, owner: 2000)
+
+    var counts = StallCounts()
+    for peer in subordinates + [other] {
+      let line = ReportLine(
+        bytes: [], event: "stall.ended", isError: false, service: "web", cause: "io", durationMilliseconds: 300,
+        stallID: "\(peer.uid)", processID: 1, userID: peer.uid, place: peer.place, lane: peer.namingLane)
+      _ = counts.record(line)
+    }
+    let users = counts.counts.keys.map(\.source.user)
+    #expect(users.count { $0.map { $0 >= 100_000 } ?? false } == StallCounts.serviceLimit / 2)
+    #expect(users.contains(2000) && users.contains(nil))
+
+    var claims = HostClaims()
+    for peer in subordinates + [other] { claims.add(HostClaims.Counts(dropped: 1), of: peer) }
+    let clients = claims.counts.keys.map(\.user)
+    #expect(clients.count { $0.map { $0 >= 100_000 } ?? false } == HostClaims.limit / 2)
+    #expect(clients.contains(2000) && clients.contains(nil))
+    #expect(claims.counts[HostClaims.Client()]?.dropped == 700)
+  }
+
   @Test func hostileNumbersHarmNoSum() throws {
     let driver = try AgentDriver()
     try driver.record([

@@ -100,7 +100,7 @@ import Testing
         Program.built("stalld", "debug").path, command + ["--control", agent.socketPath], limit: 30)
       #expect(run.status == 1 && run.output == "")
       #expect(
-        run.errors.contains("this is the agent's socket for services; give --control the path of its control socket"),
+        run.errors.contains("this socket is for services; use --control PATH with the agent's control socket"),
         "\(run.errors)")
     }
     #expect(try agent.status().configuration.exists == true)
@@ -118,11 +118,40 @@ import Testing
       let service = try run()
       #expect(
         service.errors.contains(
-          "the agent reports: unknown request; allowed: status, tail and reload. This is the agent's")
+          "the agent reports: unknown request; allowed: status, tail and reload. This is the control socket")
           && service.errors.contains(
-            "services connect to its other socket, which stalld run --socket names (socket.path)"),
+            "services connect to the agent's other socket (setting socket.path, or --socket of stalld run)"),
         "\(service.errors)")
     }
+  }
+
+  /// The same JSON is refused here as everywhere else.
+  @Test func answerThatIsHostileJSONIsNotUsed() throws {
+    let scratch = try ScratchDirectory()
+    let path = scratch.url.appending(path: "control.sock").path
+    let status = String(decoding: try JSONEncoder().encode(Self.status), as: UTF8.self)
+    func answer(_ text: String) throws -> Program {
+      let listener = try StreamListener(path: path, mode: 0o600)
+      defer { listener.end() }
+      Thread.detachNewThread {
+        var entry = pollfd(fd: listener.descriptor, events: Int16(POLLIN), revents: 0)
+        _ = poll(&entry, 1, 10_000)
+        var isExhausted = false
+        guard let connection = listener.accept(isExhausted: &isExhausted) else { return }
+        entry.fd = connection
+        _ = poll(&entry, 1, 10_000)
+        var request = [UInt8](repeating: 0, count: 100)
+        _ = recv(connection, &request, request.count, 0)
+        let bytes = Array((text + "\n").utf8)
+        _ = send(connection, bytes, bytes.count, Int32(MSG_NOSIGNAL))
+        close(connection)
+      }
+      return try Self.stalld("status", "--control", path)
+    }
+    #expect(try answer(status).status == 0)
+    let nested = String(repeating: "[", count: 100) + String(repeating: "]", count: 100)
+    let refused = try answer(status.dropLast() + ",\"other\":\(nested)}")
+    #expect(refused.status == 1 && refused.errors.contains("cannot read the answer of the agent"))
   }
 
   @Test func noAgentIsSaidInTime() throws {

@@ -47,7 +47,8 @@ import Testing
     Wrong("report .", 1, ".: Is a directory; give the files in it, such as DIRECTORY/*.jsonl"),
     Wrong("report text", 1, "no line is a report; give lines that a service or the agent wrote"),
     Wrong("report none*.jsonl", 1, "none*.jsonl: no file matches this pattern; check it with ls"),
-    Wrong("report good --service other", 0, "no stall passes --since, --service and --min; leave one out"),
+    Wrong(
+      "report good --service other", 0, "no stall matches --since, --service and --min together; remove one of them"),
     Wrong("report --html . good", 1, ".: Is a directory; give the name of a file, such as ./report.html"),
     Wrong(
       "report --html x --details missing good", 64, "--details missing: No such file or directory; give the directory"),

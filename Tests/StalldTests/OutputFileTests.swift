@@ -159,6 +159,19 @@ final class OutputFileTests {
     #expect(try names.contains("stalls.jsonl.2089-01-02T03-04-06.000000Z"))
   }
 
+  /// What only looks like a moment is nobody's rotated file, and the last moment that there is ends nothing.
+  @Test func onlyTimesAreRotatedNames() throws {
+    for moment in ["2026-13-01T00-00-00.000000Z", "2026-01-32T00-00-00.000000Z", "2026-01-01T24-00-00.000000Z"] {
+      #expect(RotatedName(moment: moment) == nil, "\(moment)")
+    }
+    let last = try #require(RotatedName(moment: "9999-12-31T23-59-58.999999Z"))
+    #expect(RotatedName.next(after: last).moment == "9999-12-31T23-59-59.000000Z")
+    let past = try #require(RotatedName(moment: "2001-01-01T00-00-00.000000Z"))
+    let now = RotatedName.next(after: past)
+    #expect(now > past && RotatedName(moment: now.moment) == now)
+    #expect(RotatedName.next(after: nil) >= now)
+  }
+
   @Test func ageIsNotResetByARestart() throws {
     (settings.maxAge, settings.compress) = (.seconds(2), .none)
     let first = try OutputBench(file: settings)

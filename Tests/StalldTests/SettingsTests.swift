@@ -310,7 +310,7 @@ struct SettingsTests {
         "F:1: socket = /run/x.sock: allowed: a mapping of keys to values; did you mean path: /run"
       ),
       ("limits: 5", "F:1: limits = 5: allowed: a mapping of keys to values"),
-      ("control: {path: \"/a\\nb\\e[31m\"}\n", #"F:1: control.path = /a\nb\u{1B}[31m: allowed: an absolute path"#),
+      ("control: {path: \"/a\\nb\\e[31m\"}\n", #"F:1: control.path = /a\u{a}b\u{1b}[31m: allowed: an absolute path"#),
     ])
   func whatIsWrongIsSaidWithItsLine(_ text: String, _ start: String) throws {
     let said = try mistakes(text)

@@ -256,6 +256,21 @@ import Testing
     #expect(text.contains("for 5 ms in host_work: sleeping"))
   }
 
+  @Test(arguments: [
+    ("for 5 ms: sleeping", nil, "for 5 ms in host_work: sleeping"),
+    ("3 more times: in 30 s, 9 ms in total", nil, "3 more times in host_work: in 30 s, 9 ms in total"),
+    ("once more: in 30 s, 9 ms in total", nil, "once more in host_work: in 30 s, 9 ms in total"),
+    ("3 more times in app+0x1: in 30 s", "app+0x1", "3 more times in host_work: in 30 s"),
+  ])
+  func placeInTheMessageIsCompleted(before: String, culprit: String?, after: String) throws {
+    let completion = ReportCompletion { _, _, _ in [.init(linkageName: "host_work")] }
+    let line = String(decoding: Self.line([Self.frame(1)], culprit: culprit), as: UTF8.self)
+      .replacing(/blocked for 5 ms[^"]*/, with: "blocked \(before)")
+    guard case .completed(let bytes, _) = completion.complete(Array(line.utf8)) else { throw CancellationError() }
+    let text = String(decoding: bytes, as: UTF8.self)
+    #expect(text.contains(#""message":"main loop blocked \#(after)""#), "\(text)")
+  }
+
   @Test func fingerprintIsNotMadeFromAPartOfTheStack() throws {
     let completion = ReportCompletion { _, _, _ in [.init(linkageName: "host_work")] }
     guard case .completed(let bytes, _) = completion.complete(Self.line([Self.frame(1)], omitted: 4)) else {

@@ -1,5 +1,6 @@
 import Foundation
 import LoopEngine
+import StallReport
 import TestSupport
 import Testing
 
@@ -69,6 +70,26 @@ import Testing
       ))
   }
 
+  @Test("the guide for a local agent shows lines as they are printed")
+  func linesOfTheGuide() throws {
+    let printer = TailPrinter(usesColor: false, showsStack: false, showsAll: false)
+    func line(_ event: String, at time: String, milliseconds: Double) throws -> String {
+      let report = SampleReport(
+        event: event, service: "first", cause: "sleep", milliseconds: milliseconds,
+        culprit: "first.handleRequest() -> ()")
+      let text = report.text.replacing("2026-11-21T06:04:01.913864703Z", with: "2026-11-23T12:18:\(time)864703Z")
+        .replacing(#""name":"main""#, with: #""name":"task-pool""#)
+        .replacing(#"web/Pool.swift","line":74"#, with: #"first/main.swift","line":8"#)
+      return printer.text(of: try #require(TailEntry(try JSONText(Array(text.utf8)))))
+    }
+    let lines =
+      try line("stall.started", at: "34.455", milliseconds: 250)
+      + line("stall.ended", at: "34.803", milliseconds: 600.7)
+    let page = try String(
+      contentsOf: Repository.file("Documentation/GettingStarted/LocalAgent.md"), encoding: .utf8)
+    #expect(page.contains("```text\n\(lines)```\n"), "\(lines)")
+  }
+
   @Test func framesOfTheLoopAreOneLineUnlessAllAreAskedFor() throws {
     let loop = ["fireTimers", "pass", "run"].map {
       #"{"symbol":"LoopEngine.Loop.\#($0)(LoopEngine.ModeState) -> ()","module":"/usr/bin/web"}"#
@@ -115,8 +136,10 @@ import Testing
     #expect(try shown("--cause", "io", "--cause", "running") == Array(lines[1...]))
     #expect(try shown("--min", "900ms") == Array(lines[1...]))
     #expect(try shown("--min", "1min", "--service", "db") == [lines[3]])
+    #expect(try shown("--min", "900000us") == Array(lines[1...]))
+    #expect(try shown("--min", "1d") == [])
     let wrong = try Self.filter("", ["--min", "fast", "-"])
-    #expect(wrong.status == 64 && wrong.errors.contains("allowed: a number with us, ms, s, min or h"))
+    #expect(wrong.status == 64 && wrong.errors.contains(DurationArgument.allowed))
     #expect(try Self.filter("", ["--cause", "magic", "-"]).errors.contains("  - starved\n"))
   }
 

@@ -8,7 +8,7 @@ public import Testing
 /// Time limits do not run while a suite waits. The tests of one suite are kept apart by `.serialized`.
 public struct TakingTurns: SuiteTrait, TestScoping {
   /// How many suites have the machine at the same time.
-  static let places = 3
+  static let places = 4
   private static let turns = Turns(places: places)
 
   /// For suites in a suite that has its turn already.

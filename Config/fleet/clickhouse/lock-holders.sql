@@ -1,4 +1,4 @@
--- Who holds the locks that loops wait for: the innermost function of the host's own code in the holder's stack.
+-- Who holds the locks that loops wait for: the innermost function of the service's own code in the holder's stack.
 WITH holders AS (
   SELECT *, JSONExtract(threads, 'Array(Tuple(role String, stack Array(Tuple(symbol String, module String))))') AS all_threads,
     arrayFirst(thread -> thread.role = 'lock_holder', all_threads).stack AS holder_stack,

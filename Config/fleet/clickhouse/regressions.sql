@@ -1,4 +1,4 @@
--- What became worse, or better, from one release to the next: stalled time per host that ran it, and the 95th percentile.
+-- What became worse, or better, from one release to the next: stalled time per machine that ran it, and the 95th percentile.
 --   clickhouse-client --param_service=web --param_before=2.3.0 --param_after=2.4.0 --queries-file regressions.sql
 -- Both are to have been out for about as long; otherwise divide by days, too.
 WITH

@@ -1,5 +1,5 @@
--- What stalls us most: by total time times the hosts that it happens on, so that one bad host does not hide what all have.
--- Percentiles are of the stalls that were told one by one.
+-- What stalls us most: by total time times the machines that it happens on, so that one bad machine does not hide what all have.
+-- Percentiles are of the stalls that were reported one by one.
 SELECT service, culprit, topK(1)(cause)[1] AS cause, sum(s.stalls) AS stalls, uniqExact(host) AS hosts,
   round(sum(duration_ms) / 1000, 3) AS total_s,
   round(quantileExactInclusiveIf(0.5)(duration_ms, is_told), 3) AS p50_ms,

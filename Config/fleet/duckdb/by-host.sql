@@ -1,4 +1,4 @@
--- Which hosts stand out: stalled time beside the median of the hosts with the same service (of those that stalled), and
+-- Which machines differ from the others: stalled time beside the median of the machines with the same service (of those that stalled), and
 -- what most of it went to.
 WITH culprits AS (
   SELECT service, host, culprit, sum(stalls)::BIGINT AS stalls, sum(duration_ms) AS total FROM stalls GROUP BY ALL

@@ -1,4 +1,4 @@
--- Who holds the locks that loops wait for: the innermost function of the host's own code in the holder's stack.
+-- Who holds the locks that loops wait for: the innermost function of the service's own code in the holder's stack.
 WITH holders AS (
   SELECT *, list_filter(threads, lambda thread: thread.role = 'lock_holder')[1].stack AS holder
   FROM stalls WHERE cause = 'lock' AND is_told

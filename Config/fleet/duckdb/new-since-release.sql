@@ -1,4 +1,4 @@
--- What a release brought: stalls of $release that no version which was out before it has had, not even on hosts
+-- What a release brought: stalls of $release that no version which was out before it has had, not even on machines
 -- that got the release late.
 --   SET VARIABLE service = 'web'; SET VARIABLE release = '2.4.0';
 WITH versions AS (

@@ -1,4 +1,4 @@
--- What became worse, or better, from one release to the next: stalled time per host that ran it, and the 95th percentile.
+-- What became worse, or better, from one release to the next: stalled time per machine that ran it, and the 95th percentile.
 --   SET VARIABLE service = 'web'; SET VARIABLE before = '2.3.0'; SET VARIABLE after = '2.4.0';
 -- Both are to have been out for about as long; otherwise divide by days, too.
 WITH hosts AS (

@@ -17,7 +17,7 @@ typedef struct clinux_cf_observer_context {
   const void *(*copy_description)(const void *info);
 } clinux_cf_observer_context;
 
-extern void *CFRunLoopGetMain(void) __attribute__((weak));
+extern void *_CFRunLoopGet0b(unsigned long thread) __attribute__((weak));
 extern void *CFRunLoopGetCurrent(void) __attribute__((weak));
 extern void *CFRunLoopTimerCreate(const void *allocator, double date, double interval, unsigned long flags, long order,
                                   void (*callout)(void *timer, void *info), clinux_cf_observer_context *context)
@@ -35,18 +35,19 @@ extern void CFRelease(const void *object) __attribute__((weak));
 extern const void *const kCFRunLoopCommonModes __attribute__((weak));
 
 /// An address in the module that has the run loops, or 0.
-static inline unsigned long clinux_cf_address(void) { return (unsigned long)&CFRunLoopGetMain; }
+static inline unsigned long clinux_cf_address(void) { return (unsigned long)&CFRunLoopGetCurrent; }
 
 /// Whether the process has CoreFoundation.
 static inline bool clinux_cf_is_here(void) {
-  return CFRunLoopGetMain != NULL && CFRunLoopGetCurrent != NULL && CFRunLoopTimerCreate != NULL && CFRunLoopAddTimer != NULL &&
+  return _CFRunLoopGet0b != NULL && CFRunLoopGetCurrent != NULL && CFRunLoopTimerCreate != NULL && CFRunLoopAddTimer != NULL &&
          CFRunLoopCopyCurrentMode != NULL && CFRunLoopObserverCreate != NULL && CFRunLoopAddObserver != NULL &&
          CFRunLoopObserverInvalidate != NULL && CFGetTypeID != NULL && CFRunLoopGetTypeID != NULL &&
          CFRelease != NULL && &kCFRunLoopCommonModes != NULL;
 }
 
-/// The main thread's run loop. Only if CoreFoundation is here.
-static inline void *clinux_cf_main_run_loop(void) { return CFRunLoopGetMain(); }
+/// The main thread's run loop; NULL before something in the process makes it, which opens three descriptors. Only if CoreFoundation is
+/// here. Any thread; takes the lock of CoreFoundation's table for one look-up, and waits for a fork.
+void *clinux_cf_main_run_loop(void);
 
 /// The calling thread's run loop, made on first use. Only if CoreFoundation is here.
 static inline void *clinux_cf_current_run_loop(void) { return CFRunLoopGetCurrent(); }

@@ -10,6 +10,7 @@
 #include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -37,6 +38,13 @@ static inline unsigned long clinux_own_stack_end(void) {
   int code = pthread_attr_getstack(&attributes, &lowest, &size);
   pthread_attr_destroy(&attributes);
   return code == 0 ? (unsigned long)lowest + size : 0;
+}
+
+/// Where a thread's list of robust mutexes begins (get_robust_list(2)), or 0. The C library keeps it in the thread's structure.
+static inline unsigned long clinux_robust_list(int thread) {
+  void *head = NULL;
+  size_t length = 0;
+  return syscall(SYS_get_robust_list, thread, &head, &length) == 0 ? (unsigned long)head : 0;
 }
 
 /// Random bytes without waiting for the kernel's pool. False if it has none yet.

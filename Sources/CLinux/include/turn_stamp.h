@@ -45,6 +45,8 @@ typedef struct clinux_turn_stamp {
   void (*answer)(void *context);
   void (*entry)(void *context);
   void (*exit)(void *context);
+  /// How many runs of Foundation's loop are known to be under way. The loop's thread is its only writer; NULL for other loops.
+  const intptr_t *runs;
   /// The next stamp of the same loop.
   struct clinux_turn_stamp *next;
 } clinux_turn_stamp;

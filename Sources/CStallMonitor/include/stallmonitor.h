@@ -1,9 +1,11 @@
-/* stalld's monitor for services in C and C++: reports when an event loop is blocked, and by which function.
+/* stalld's monitor for services in C and C++: reports when an event loop is blocked, and by which
+ * function.
  *
- *   #include <stallmonitor.h>                           cc host.c $(pkg-config --cflags --libs stallmonitor)
+ *   #include <stallmonitor.h>      cc service.c $(pkg-config --cflags --libs stallmonitor)
  *
  *   stallmonitor_start(NULL);
- *   stallmonitor_loop *watch = stallmonitor_loop_create("requests", 0);  // 0: the threshold is the operator's
+ *   // 0: the threshold is the operator's
+ *   stallmonitor_loop *watch = stallmonitor_loop_create("requests", 0);
  *   for (;;) {
  *     stallmonitor_loop_idle(watch);
  *     int count = epoll_wait(poller, events, 64, -1);
@@ -11,15 +13,17 @@
  *     ... handle the events ...
  *   }
  *
- * For libuv and GLib there are stallmonitor_uv.h and stallmonitor_glib.h.
+ * For libuv and GLib, use stallmonitor_uv.h and stallmonitor_glib.h.
  *
- * The environment's STALLMONITOR_ variables override the options, so that an operator can change a service that is
- * built: STALLMONITOR_ENABLED=false, STALLMONITOR_THRESHOLD=100ms, STALLMONITOR_SINK=file:PATH and the others of README.md. What
- * cannot be used of them is named on standard error, and the service goes on, unwatched.
+ * Environment variables override the options, so an operator can configure a service without
+ * building it again: STALLMONITOR_ENABLED=false, STALLMONITOR_THRESHOLD=100ms,
+ * STALLMONITOR_SINK=file:PATH. Documentation/Configuration.md lists all variables. An invalid value
+ * is logged once to standard error, and the service runs unmonitored.
  *
- * No function ends the process, throws, or fails with NULL as its handle; a service may ignore all results. A function may be
- * called from any thread unless it says otherwise, and never from a signal handler. One monitor watches a process: do not start this
- * library in a process whose Swift code starts a StallMonitor of its own. The library stays loaded after dlclose(3).
+ * No function ends the process, throws, or fails if its handle is NULL. A service may ignore all
+ * results. A function may be called on any thread unless its comment names one, and never in a
+ * signal handler. A process has one monitor: do not start this library in a process whose Swift
+ * code starts a StallMonitor. The library stays loaded after dlclose(3).
  */
 #ifndef STALLMONITOR_H
 #define STALLMONITOR_H
@@ -33,25 +37,30 @@ extern "C" {
 /* Results. */
 enum {
   STALLMONITOR_OK = 0,
-  /* The environment says no (STALLMONITOR_ENABLED), or cannot be used: the service goes on, unwatched. */
+  /* The monitor is disabled (STALLMONITOR_ENABLED=false) or a variable is invalid: the service runs
+   * unmonitored. */
   STALLMONITOR_UNWATCHED = 1,
-  /* A value cannot be used; the text names it, and what is allowed. */
+  /* A value is invalid. The text names it and the allowed values. */
   STALLMONITOR_INVALID = -1,
-  /* There is no monitor: it was not started or was stopped, or this is the child of a fork. */
+  /* The monitor does not run: it was not started, was stopped, or this is the child of a fork. */
   STALLMONITOR_NOT_WATCHING = -2,
   /* Another loop of the process has that name. */
   STALLMONITOR_NAME_TAKEN = -3,
-  /* The monitor's thread could not be made. */
+  /* The monitor's threads could not be created. */
   STALLMONITOR_NO_THREAD = -4
 };
 
-/* How to watch. Begin with STALLMONITOR_OPTIONS; 0 or NULL is the default. The strings are copied. */
+/* The configuration of the monitor. Initialize it with STALLMONITOR_OPTIONS; 0 or NULL is the
+ * default. The strings are copied. */
 typedef struct stallmonitor_options {
-  /* sizeof(stallmonitor_options) as the service was built with: later versions only add, and what an earlier one lacks has its default. */
+  /* sizeof(stallmonitor_options) when the service was built. A later version adds members only at
+   * the end. Members beyond `size` have their defaults. */
   size_t size;
-  /* How long a turn may take before it is a stall, for loops that do not say: 1 to 3600000. The default is 250. */
+  /* How long a turn may take before it is a stall, for loops without a threshold of their own:
+   * 1 to 3600000. The default is 250. */
   unsigned threshold_ms;
-  /* Where report lines go: "stdout" (the default), "file:PATH", or "agent:PATH", the absolute path of stalld's socket. */
+  /* Where report lines go: "stdout" (the default), "file:PATH", or "agent:PATH" with the absolute
+   * path of stalld's socket. */
   const char *sink;
   /* The service's name in reports. The default is the executable's name. */
   const char *service_name;
@@ -62,51 +71,64 @@ typedef struct stallmonitor_options {
 
 #define STALLMONITOR_OPTIONS {sizeof(stallmonitor_options), 0, NULL, NULL, NULL, NULL}
 
-/* Starts the monitor; NULL for the defaults. Costs some milliseconds and one thread: call it early. Does nothing if it has been started.
- * Returns STALLMONITOR_OK, _UNWATCHED, _INVALID or _NO_THREAD. The child of a fork may start a monitor of its own. If another thread started
- * or stopped the parent's at the moment of the fork, it returns STALLMONITOR_NOT_WATCHING; other locks that the parent's threads held at that
- * moment (those of the C library and of Swift's runtime) can block it, as in all code that a child runs without exec(2). */
+/* Starts the monitor; NULL for the defaults. It takes some milliseconds and creates two threads:
+ * call it early. Does nothing if the monitor runs already. Returns STALLMONITOR_OK, _UNWATCHED,
+ * _INVALID, _NO_THREAD or, in the child of a fork, _NOT_WATCHING.
+ *
+ * The child of a fork may start its own monitor. It returns STALLMONITOR_NOT_WATCHING if another
+ * thread started or stopped the parent's monitor at the moment of the fork. Other locks that the
+ * parent's threads held at that moment (of the C library and of Swift's runtime) can block it, as
+ * in all code that a child runs without exec(2). */
 int stallmonitor_start(const stallmonitor_options *options);
 
-/* Stops it, and waits until the reports that are under way are written. The loops' handles remain valid, watch nothing any more, and
- * are to be destroyed as ever. Does nothing if it has not been started. */
+/* Stops the monitor, and waits until the reports in progress are written. The handles of the loops
+ * stay valid and watch nothing. Destroy them as usual. Does nothing if the monitor does not run. */
 void stallmonitor_stop(void);
 
-/* Overlooks all loops' turns until as many calls of stallmonitor_resume(), for work that is known to be slow. A stall that is reported
- * already is followed to its end. */
+/* Ignores the turns of all loops until stallmonitor_resume() has been called as often as
+ * stallmonitor_pause(). Use it around work that is known to be slow. A stall that has been reported
+ * is still followed to its end. */
 void stallmonitor_pause(void);
 void stallmonitor_resume(void);
 
-/* 1 while there is a monitor, 0 otherwise and in the child of a fork. */
+/* 1 while the monitor runs, 0 otherwise and in the child of a fork. */
 int stallmonitor_is_watching(void);
 
-/* The result and the text of this thread's last stallmonitor_start() or stallmonitor_loop_create(). STALLMONITOR_OK and an empty text if it
- * returned STALLMONITOR_OK or a handle, or if there was none. The text is valid until the next such call on this thread. */
+/* The result and the text of the last stallmonitor_start() or stallmonitor_loop_create() on this
+ * thread. STALLMONITOR_OK and an empty text if that call succeeded, or if there was no such call.
+ * The text is valid until the next such call on this thread. */
 int stallmonitor_error_code(void);
 const char *stallmonitor_error_text(void);
 
 /* A loop of one thread. */
 typedef struct stallmonitor_loop stallmonitor_loop;
 
-/* Watches a loop of the calling thread, which starts idle. The watch ends with stallmonitor_loop_destroy(), and by itself with the
- * thread. The thread gets an alternate signal stack, if it has none, and keeps it for the rest of its life.
- *   name          in reports: 1 to 64 bytes of UTF-8, and no other loop's of the process.
- *   threshold_ms  how long a turn may take before it is a stall, 1 to 3600000; 0 for the monitor's own, which the
- *                 operator can change, also through stalld while the service runs. Any other stays as set here.
- * Returns NULL if that cannot be (stallmonitor_error_text() says why); the other functions take NULL and do nothing. */
+/* Watches a loop of the calling thread. The loop starts idle. The watch ends with
+ * stallmonitor_loop_destroy(), or when the thread exits. The thread gets an alternate signal stack
+ * if it has none, and keeps it until it exits.
+ *   name          in reports: 1 to 64 bytes of UTF-8, different from those of the process's other
+ *                 loops.
+ *   threshold_ms  how long a turn may take before it is a stall, 1 to 3600000. 0 is the monitor's
+ *                 threshold, which the operator can change, also through stalld while the service
+ *                 runs. Any other value is fixed.
+ * Returns NULL if the loop cannot be watched; stallmonitor_error_text() has the reason. The other
+ * functions accept NULL and do nothing. */
 stallmonitor_loop *stallmonitor_loop_create(const char *name, unsigned threshold_ms);
 
-/* Says that a turn begins, after waiting; if the loop is busy, that the next turn begins: a loop that polls without waiting says so each
- * time. On the loop's thread only. A reading of the processor's clock, a store and a load, about 10 ns: no lock, no system call except
- * one when the monitor sleeps or follows a stall. */
+/* Begins a turn, after waiting. If the loop is busy, it ends that turn and begins the next one: a
+ * loop that polls without waiting calls it after each poll. Call it on the loop's thread only. It
+ * takes about 10 ns: it reads the processor's clock, stores and loads. It takes no lock, and makes
+ * no system call except one when the monitor sleeps or follows a stall. */
 void stallmonitor_loop_busy(stallmonitor_loop *loop);
 
-/* Says that the turn has ended and the loop is about to wait. On the loop's thread only; cheaper than busy. */
+/* Ends the turn, before the loop waits. Call it on the loop's thread only. It takes less time than
+ * stallmonitor_loop_busy(). */
 void stallmonitor_loop_idle(stallmonitor_loop *loop);
 
-/* Ends the watch and frees the handle. On the loop's thread a turn that is under way ends as well; from another thread a stall that
- * is in progress is reported as ended, with "watch_ended". The loop's thread must not use the handle at the same time or later. Also once for
- * each handle whose thread has ended. */
+/* Ends the watch and frees the handle. On the loop's thread, it also ends the current turn. On
+ * another thread, a stall in progress is reported as ended, with "watch_ended"; the loop's thread
+ * must not use the handle at the same time or later. Call it once for each handle, also if the
+ * loop's thread has exited. */
 void stallmonitor_loop_destroy(stallmonitor_loop *loop);
 
 #ifdef __cplusplus

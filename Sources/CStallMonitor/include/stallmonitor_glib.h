@@ -1,12 +1,13 @@
-/* Watches a GMainContext with stallmonitor.h: include it in one C or C++ file, and on the thread that is to run the context, before it does:
+/* Watches a GMainContext with stallmonitor.h. Include it in one C or C++ file, and call these on
+ * the thread that runs the context:
  *
  *   stallmonitor_glib_start(NULL, "requests", 0);     // NULL: the default context
  *   g_main_loop_run(loop);
  *   stallmonitor_glib_stop(NULL);
  *
- * By the context's poll function, which is called at exactly the moments that matter, and calls the one that was there before. A
- * nested g_main_context_iteration() turns the loop as well, and is no stall.
- * One context a thread.
+ * It replaces the poll function of the context. The new function reports when the loop waits and
+ * when it continues, and calls the previous function. A nested g_main_context_iteration() also
+ * turns the loop, and is not a stall. It watches one context per thread.
  */
 #ifndef STALLMONITOR_GLIB_H
 #define STALLMONITOR_GLIB_H
@@ -23,7 +24,7 @@ static __thread stallmonitor_loop *stallmonitor_glib_watch;
 static __thread GPollFunc stallmonitor_glib_next;
 
 static inline gint stallmonitor_glib_poll(GPollFD *descriptors, guint count, gint timeout) {
-  /* On a thread that runs the context in passing there is neither. */
+  /* A thread that runs the context without stallmonitor_glib_start() has neither. */
   GPollFunc next = stallmonitor_glib_next != NULL ? stallmonitor_glib_next : g_poll;
   if (timeout != 0) stallmonitor_loop_idle(stallmonitor_glib_watch);
   gint ready = next(descriptors, count, timeout);
@@ -31,8 +32,10 @@ static inline gint stallmonitor_glib_poll(GPollFD *descriptors, guint count, gin
   return ready;
 }
 
-/* Begins. Returns 0; without a monitor the context runs as ever, and the result is stallmonitor_error_code(). */
-static inline int stallmonitor_glib_start(GMainContext *context, const char *name, unsigned threshold_ms) {
+/* Starts the watch. Returns 0. Without a monitor it returns stallmonitor_error_code(), and the
+ * context runs as usual. */
+static inline int stallmonitor_glib_start(GMainContext *context, const char *name,
+                                          unsigned threshold_ms) {
   if (stallmonitor_glib_watch != NULL) return 0;
   stallmonitor_glib_watch = stallmonitor_loop_create(name, threshold_ms);
   if (stallmonitor_glib_watch == NULL) return stallmonitor_error_code();
@@ -41,7 +44,8 @@ static inline int stallmonitor_glib_start(GMainContext *context, const char *nam
   return 0;
 }
 
-/* Ends, on the same thread. Call it when the context runs no more: the thread would be taken to be in a turn that never ends. */
+/* Ends the watch, on the same thread. Call it when the context no longer runs. Otherwise the thread
+ * would be reported as blocked in a turn that never ends. */
 static inline void stallmonitor_glib_stop(GMainContext *context) {
   if (stallmonitor_glib_watch == NULL) return;
   if (g_main_context_get_poll_func(context) == stallmonitor_glib_poll)

@@ -1,18 +1,21 @@
-/* Watches a libuv loop (1.44.2 or later) with stallmonitor.h. Include it in one C or C++ file, and between uv_loop_init() and
- * uv_run():
+/* Watches a libuv loop (1.44.2 or later) with stallmonitor.h. Include it in one C or C++ file, and
+ * call these after uv_loop_init():
  *
  *   static stallmonitor_uv watch;
  *   stallmonitor_uv_start(&watch, loop, "requests", 0);  // 0: the threshold is the operator's
  *   uv_run(loop, UV_RUN_DEFAULT);
  *   stallmonitor_uv_stop(&watch);       // before uv_loop_close()
  *
- * libuv calls the callbacks of descriptors, requests and uv_async_send() inside of its own poll, before any uv_check_t: with uv_prepare_t
- * and uv_check_t alone the loop would count as waiting while they run, and a stall in them would never be reported. So the loop
- * waits here, in a uv_prepare_t, until libuv has something to do or a timer is due, and libuv's own poll then never waits. That costs a turn one
- * poll(2) more, and a loop that has just begun to watch a descriptor one pass more.
+ * libuv calls the callbacks of descriptors, requests and uv_async_send() inside its own poll,
+ * before any uv_check_t. With uv_prepare_t and uv_check_t alone, the loop would count as waiting
+ * while these callbacks run, and their stalls would never be reported. Therefore the loop waits
+ * here, in a uv_prepare_t, until libuv has something to do or a timer is due, and libuv's own poll
+ * never waits. The cost is one more poll(2) per turn, and one more pass when the loop begins to
+ * watch a descriptor.
  *
- * For uv_run(loop, UV_RUN_DEFAULT) alone: UV_RUN_NOWAIT would wait. The options UV_METRICS_IDLE_TIME and UV_LOOP_BLOCK_SIGNAL have no
- * effect. Handles of type uv_prepare_t that are started after this one run before the wait, and others after it.
+ * Use it only with uv_run(loop, UV_RUN_DEFAULT): UV_RUN_NOWAIT would wait. The options
+ * UV_METRICS_IDLE_TIME and UV_LOOP_BLOCK_SIGNAL have no effect. Handles of type uv_prepare_t that
+ * are started after this one run before the wait, and others after it.
  */
 #ifndef STALLMONITOR_UV_H
 #define STALLMONITOR_UV_H
@@ -22,7 +25,8 @@
 #include <string.h>
 #include <uv.h>
 
-/* Before, uv_backend_timeout() ignored descriptors that are not yet registered with the kernel (github.com/libuv/libuv/pull/1568). */
+/* In earlier versions, uv_backend_timeout() ignored descriptors that are not yet registered with
+ * the kernel (github.com/libuv/libuv/pull/1568). */
 #define STALLMONITOR_UV_VERSION 0x012c02
 #if UV_VERSION_HEX < STALLMONITOR_UV_VERSION
 #error "stallmonitor_uv.h needs libuv 1.44.2 or later"
@@ -32,7 +36,8 @@
 extern "C" {
 #endif
 
-/* Must live until its handles are closed: static, or as long as the loop. */
+/* A watched loop. It must exist until its handles are closed: make it static, or destroy it with
+ * the loop. */
 typedef struct stallmonitor_uv {
   stallmonitor_loop *watch;
   uv_prepare_t before_poll;
@@ -45,7 +50,8 @@ static inline void stallmonitor_uv_no_wait(uv_idle_t *handle) { (void)handle; }
 static inline void stallmonitor_uv_before_poll(uv_prepare_t *handle) {
   stallmonitor_uv *self = (stallmonitor_uv *)handle->data;
   uv_idle_stop(&self->no_wait);
-  /* 0 as well if libuv has yet to tell the kernel of a descriptor: its poll does, and the next pass waits. */
+  /* Also 0 if libuv has not yet registered a descriptor with the kernel: its poll does that, and
+   * the next pass waits. */
   int timeout = uv_backend_timeout(handle->loop);
   uv_idle_start(&self->no_wait, stallmonitor_uv_no_wait);
   if (timeout != 0) {
@@ -57,9 +63,11 @@ static inline void stallmonitor_uv_before_poll(uv_prepare_t *handle) {
   if (timeout != 0) uv_update_time(handle->loop);
 }
 
-/* Begins, on the loop's thread. Keeps no loop alive. Returns 0; without a monitor the loop runs as ever, and the result is
- * stallmonitor_error_code(); with an older libuv than the service was built with, STALLMONITOR_INVALID. */
-static inline int stallmonitor_uv_start(stallmonitor_uv *self, uv_loop_t *loop, const char *name, unsigned threshold_ms) {
+/* Starts the watch, on the loop's thread. It keeps no loop alive. Returns 0. Without a monitor it
+ * returns stallmonitor_error_code(), and the loop runs as usual. With a libuv before 1.44.2 at run
+ * time, it returns STALLMONITOR_INVALID. */
+static inline int stallmonitor_uv_start(stallmonitor_uv *self, uv_loop_t *loop, const char *name,
+                                        unsigned threshold_ms) {
   memset(self, 0, sizeof *self);
   if (uv_version() < STALLMONITOR_UV_VERSION) return STALLMONITOR_INVALID;
   self->watch = stallmonitor_loop_create(name, threshold_ms);
@@ -74,7 +82,8 @@ static inline int stallmonitor_uv_start(stallmonitor_uv *self, uv_loop_t *loop, 
   return 0;
 }
 
-/* Ends the watch, on the loop's thread, and closes the two handles, which takes libuv one more uv_run(). */
+/* Ends the watch, on the loop's thread, and closes the two handles. libuv needs one more uv_run()
+ * to close them. */
 static inline void stallmonitor_uv_stop(stallmonitor_uv *self) {
   if (self->watch == NULL) return;
   stallmonitor_loop_destroy(self->watch);

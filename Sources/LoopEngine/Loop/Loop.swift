@@ -6,8 +6,8 @@ import Synchronization
 ///
 /// The semantics are CoreFoundation's (modes, observers, timers, sources, blocks, nested runs), the costs are those of
 /// a bare epoll loop.
-/// Unless a member says "on the loop's thread only", it is safe on any thread: what belongs to the loop is changed by
-/// the loop's thread alone, and other threads leave it a note, and wake it if there is then something to serve.
+/// Unless a member says "on the loop's thread only", it is safe on any thread: only the loop's thread changes what
+/// belongs to the loop. Other threads queue a request, and wake the loop if there is then something to serve.
 ///
 /// - Important: A loop ends with its thread. Work that had not run by then is released without being run, and later
 ///   posts are refused.

@@ -1,8 +1,8 @@
 extension Loop {
   /// What a loop has done since it was made.
   ///
-  /// A turn is what happens between two waits, or between two looks that found events at once. What a run does before its
-  /// first wait is none, and neither are runs of no time; passes that find work without polling (blocks that post blocks) are one.
+  /// A turn is what happens between two waits, or between two checks that found events at once. What a run does before its
+  /// first wait is not a turn, and neither are runs of no time. Passes that find work without polling (blocks that post blocks) are one turn.
   public struct Statistics: Sendable {
     /// How many turns ended.
     public let turns: UInt

@@ -113,6 +113,8 @@ struct AsyncCallerSearch {
     for index in tail.reversed() {
       guard let context = keptContext(of: index) else { continue }
       if let found = walk(from: context, live: live, into: buffer) { return found }
+      // That function has ended since its stack was copied. Whatever else is found belongs to another moment.
+      if isRunning { return nil }
     }
     // Others have it in the register, unless they use that for something else.
     for index in tail.reversed() where frames[index].knows_context {

@@ -42,6 +42,9 @@ package struct CurrentTaskWord: Sendable, Equatable {
   /// The thread may end or go on at any moment, and the task may be freed before the address is used: read it only through the kernel.
   package func read(threadPointer: UInt64) -> UInt64? { Self.value(threadPointer, offset) }
 
+  /// The word of a thread.
+  func address(threadPointer: UInt64) -> UInt64 { threadPointer &+ UInt64(bitPattern: offset) }
+
   private static func value(_ base: UInt64, _ offset: Int64) -> UInt64? {
     OwnProcess().load(base &+ UInt64(bitPattern: offset), as: UInt64.self)
   }

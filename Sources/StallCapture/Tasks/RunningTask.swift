@@ -27,6 +27,14 @@ extension TaskLayout {
     return currentTask.read(threadPointer: threadPointer) == task && isTask(task, id: found.id) ? found : nil
   }
 
+  /// The number of the task that a thread runs, or nil if it runs none.
+  package func runningTaskID(threadPointer: UInt64) -> UInt32? {
+    guard let task = currentTask.read(threadPointer: threadPointer),
+      let id = OwnProcess().load(task &+ Self.id, as: UInt32.self), isTask(task, id: id)
+    else { return nil }
+    return currentTask.read(threadPointer: threadPointer) == task ? id : nil
+  }
+
   /// The task at an address, without its actor; nil if there is none.
   ///
   /// Read through the kernel, since the task may end at any moment.

@@ -90,8 +90,8 @@ package struct LockLayouts: Sendable {
     }
     return process.load(next &+ 8, as: UInt64.self) == list && process.load(previous, as: UInt64.self) == list
   }
-  #else
-  /// Whether a thread's structure lies at the address (layout of x86_64).
+  #elseif arch(x86_64)
+  /// Whether a thread's structure lies at the address.
   ///
   /// `tcb` and `self` of glibc's lead back to it (System V ABI, AMD64 supplement, thread-local storage).
   static func isThreadStructure(_ address: UInt64, in process: any ProcessAccess) -> Bool {
@@ -100,5 +100,8 @@ package struct LockLayouts: Sendable {
     }
     return head.0 == address && head.2 == address
   }
+  #else
+  /// Whether a thread's structure lies at the address: no layout is known.
+  static func isThreadStructure(_ address: UInt64, in process: any ProcessAccess) -> Bool { false }
   #endif
 }

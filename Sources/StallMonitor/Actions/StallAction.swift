@@ -49,9 +49,10 @@ public struct StallAction: Sendable, Equatable {
 
   /// Ends the process with SIGABRT, and so with a core dump where the system makes them.
   ///
-  /// Before that a `stall.ongoing` is written that says so; up to a second is waited for a reader that is slow to take it. The
-  /// signal goes to the stalled thread, so that debuggers show that one first. The service's own handler for SIGABRT is not called: one that comes back
-  /// would let the loop go on. The process ends also if the signal is ignored or blocked.
+  /// Before that, the monitor writes a `stall.ongoing` with a message about the abort, and waits up to
+  /// a second for a slow reader. The signal goes to the stalled thread, so that debuggers show that
+  /// one first. The service's own handler for SIGABRT is not called: a handler that returns would let
+  /// the process continue. The process also ends if the signal is ignored or blocked.
   ///
   /// - Parameter after: From the threshold to 1 h.
   /// - Returns: The action, for ``StallMonitorConfiguration/actions``.

@@ -1,7 +1,7 @@
 /// What a monitor watches for, and where its reports go.
 ///
-/// Each property has an environment variable of the same meaning, which wins over the value in code: an operator can
-/// change a service that is already built. Values are checked by ``StallMonitor/start(_:)``.
+/// Each property has an environment variable of the same meaning, which overrides the value in code:
+/// an operator can configure a service without building it again. Values are checked by ``StallMonitor/start(_:)``.
 public struct StallMonitorConfiguration: Sendable, Equatable {
   /// The destination of report lines.
   public struct Sink: Sendable, Hashable {
@@ -24,14 +24,14 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
 
     /// The agent, `stalld run`, by the path of its socket: absolute, and at most 107 bytes.
     ///
-    /// It need not be there yet. Lines wait for it, in memory and then in a file of the state
-    /// directory, 4 MiB at most; it is tried again after 0.1 s, 0.2 s, 0.4 s … up to 30 s, and with
-    /// each new line. What waits when the process ends is handed over by the next start of the
-    /// service. The agent names the frames of reports, keeps the samples of stalls, and may hand
-    /// out another ``threshold``, ``repeatWindow``, ``maximumReportsPerMinute``,
-    /// ``resampleInterval`` and ``captureThreads``, which win over those here and over the
-    /// environment's. It may switch the watch off and on, and have running threads not sampled. A
-    /// thread of its own talks to it, and sleeps while there is nothing to say.
+    /// It need not exist yet. Lines wait for it, in memory and then in a file of the state
+    /// directory, at most 4 MiB. The monitor connects again after 0.1 s, 0.2 s, 0.4 s … up to 30 s,
+    /// and with each new line. Lines that wait when the process ends are sent at the next start of
+    /// the service. The agent names the frames of reports and keeps the samples of stalls. It can
+    /// send another ``threshold``, ``repeatWindow``, ``maximumReportsPerMinute``,
+    /// ``resampleInterval`` and ``captureThreads``, which override those here and in the
+    /// environment. It can disable and enable the watch, and the sampling of running threads. One
+    /// thread communicates with it, and sleeps while there is nothing to send.
     public static func agent(path: String) -> Sink { Sink(destination: .agent(path: path)) }
   }
 
@@ -98,22 +98,26 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
 
   /// Which threads beside the loop's own are captured in a stall, and included in the report.
   ///
-  /// `STALLMONITOR_THREADS`: `none`, `lock-holder`, `running` or `all`; the default is `lock-holder`. One after the other, for
-  /// 200 ms at most, at the first, second, fourth, eighth … sample of the stall. A blocked thread is read and not touched; one
-  /// that runs gets one signal, whose handler needs some 4 KiB of its stack.
+  /// `STALLMONITOR_THREADS`: `none`, `lock-holder`, `running` or `all`; the default is
+  /// `lock-holder`. They are captured one after the other, for at most 200 ms, at the first, second,
+  /// fourth, eighth … sample of the stall. The stack of a blocked thread is read without touching the
+  /// thread. A running thread is sampled by a perf event. Where perf events are not permitted, the
+  /// thread of a watched loop gets one signal, and other running threads have no stack.
   public var captureThreads: ThreadSelection = .lockHolder
 
   /// Whether the threads that run Swift concurrency's tasks are watched.
   ///
   /// A task that blocks or runs on CPU for longer than the threshold without a suspension is a stall of its thread: no other task can use
   /// it meanwhile. A job costs about 25 ns. An idle pool costs nothing. The beginning and the end of each job are known by the runtime's
-  /// `swift_task_enqueueGlobal_hook`; if the process has set it before the start, only tasks that block are reported.
+  /// `swift_task_enqueueGlobal_hook`; if the process has set it before the start, tasks are found up to two
+  /// thresholds late, and tasks on CPU only where perf events are permitted.
   /// `STALLMONITOR_COOPERATIVE_POOL`: `true` or `false`; the default is true.
   public var watchesCooperativePool = true
 
   /// How long a task of the priorities `utility` and `background` may hold its thread.
   ///
-  /// Tasks of a higher priority have ``threshold``; so have these if it is longer.
+  /// For these tasks, the limit is the longer one of this value and ``threshold``. For other tasks, it
+  /// is ``threshold``.
   /// `STALLMONITOR_BACKGROUND_TASK_THRESHOLD`: a number and a unit, from 1 ms to 1 h; the default is 1 s.
   public var backgroundTaskThreshold: Duration = .seconds(1)
 
@@ -125,15 +129,15 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
 
   /// The service's version in each report, if it has one.
   ///
-  /// Otherwise the `service.version` of `OTEL_RESOURCE_ATTRIBUTES`, or left out.
+  /// Otherwise the `service.version` of `OTEL_RESOURCE_ATTRIBUTES`, or omitted.
   public var serviceVersion: String?
 
   /// A directory for what outlives the process: the detail files of its stalls, in `stalls/`, and the report of a stall in which it
   /// ends, sent when the service starts next.
   ///
   /// `STALLMONITOR_STATE_DIRECTORY`: an absolute path; the default is systemd's `STATE_DIRECTORY`. Without one there are no
-  /// detail files. The record of a running stall is never written to a disk, which a loop could come to wait for: if the directory is
-  /// not on tmpfs, that record lies in `/dev/shm`.
+  /// detail files. The record of a running stall is never written to a disk, for which a loop could have to wait: it is
+  /// stored there only if the directory is on tmpfs, and otherwise in `/dev/shm`.
   public var stateDirectory: String?
 
   /// What is done about a stall that lasts for a certain time, beside reporting it.

@@ -82,7 +82,7 @@ public struct StallMonitorError: Error, Sendable, Hashable, CustomStringConverti
       "StallMonitorConfiguration.\(key) is \(value); allowed: \(allowed)"
     case .invalidLoop(let key, let value, let allowed): "the loop's \(key) is \(value); allowed: \(allowed)"
     case .sinkCannotBeOpened(let sink, let reason):
-      "cannot open the sink \(sink): \(reason); allowed: stdout, or a file that can be created or appended to"
+      "cannot open the sink \(sink): \(reason); allowed: \(StallMonitorConfiguration.Sink.allowed)"
     case .alreadyWatching: "another StallMonitor of this process already watches the main loop"
     case .noThread(let code): "cannot create the watchdog thread (errno \(code))"
     case .loopAlreadyWatched(let name): "the loop is already watched as \"\(name)\""

@@ -40,7 +40,7 @@ extension Tuning {
       guard let value = settings[key] else { return nil }
       if let result = parse(value) { return result }
       let shown = String(decoding: text.bytes[value.range].prefix(60), as: UTF8.self)
-      problems.append("\(key): \(Diagnostics.printable(shown)) is invalid; allowed: \(allowed)")
+      problems.append("\(key): \(shown.printable) is invalid; allowed: \(allowed)")
       return current
     }
     isEnabled = read("enabled", current.isEnabled, allowed: "true, false") { text.boolean($0) }

@@ -55,15 +55,6 @@ enum Diagnostics {
   /// How long a reader of standard error may take to make space, in milliseconds.
   private static let patience: Int32 = 20
 
-  /// A text of somebody else's, fit for a terminal.
-  static func printable(_ text: String) -> String {
-    String(
-      String.UnicodeScalarView(
-        text.unicodeScalars.prefix(200).map {
-          $0.properties.isDefaultIgnorableCodePoint || $0.value < 0x20 || (0x7f..<0xa0).contains($0.value) ? "?" : $0
-        }))
-  }
-
   /// Says how it stands, if the service handed a log in.
   static func note(_ text: String, _ metadata: KeyValuePairs<String, String> = [:]) {
     _ = carry(StateNote(level: .info, text: text, metadata: metadata.map { ($0.key, $0.value) }))

@@ -2,10 +2,10 @@
 public import Logging
 
 extension StallMonitorConfiguration {
-  /// Where the monitor says how it stands, instead of on standard error; nil by default.
+  /// The log for messages about the monitor's own state, instead of standard error; nil by default.
   ///
-  /// At `info`: that it started and stopped, and for each loop which kind it is, as soon as that is known. At `warning`: what is wrong
-  /// with it. Stalls go to ``sink-swift.property`` and never to the log. The handler is called on a thread of the monitor's own
+  /// At `info`: that it started and stopped, and for each loop its kind, as soon as that is known. At
+  /// `warning`: problems of the monitor. Stalls go to ``sink-swift.property`` and never to the log. The handler is called on a thread of the monitor's own
   /// (`stall-telemetry`), or within ``StallMonitor/start(_:)`` if nothing is watched; it may wait, for the watchdog does not wait for it.
   ///
   /// Two configurations are equal if they have it from the same assignment.

@@ -11,7 +11,7 @@ extension StallMonitorConfiguration {
   /// | `stallmonitor_stalls_total` | `loop`, `cause` | stalls that have ended |
   /// | `stallmonitor_stalled_seconds_total` | `loop`, `cause` | how long they took |
   /// | `stallmonitor_stalls_suppressed_total` | `loop`, `cause` | those of them that were reported in summaries only |
-  /// | `stallmonitor_loop_stalled` | `loop` | 1 while a stall is under way, otherwise 0 |
+  /// | `stallmonitor_loop_stalled` | `loop` | 1 while a stall is in progress, otherwise 0 |
   /// | `stallmonitor_turn_duration_seconds_bucket` | `loop`, `le` | turns of a `LoopEngine.Loop` that took up to `le` seconds |
   /// | `stallmonitor_turn_duration_seconds_sum`, `…_count` | `loop` | their time, and how many there were |
   ///

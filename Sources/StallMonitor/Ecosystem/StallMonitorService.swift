@@ -9,8 +9,8 @@ public import ServiceLifecycle
 /// let group = ServiceGroup(services: [StallMonitorService(monitor), server], logger: logger)
 /// ```
 ///
-/// Put it first: a group shuts its services down from the last to the first, and so the others' shutdown is watched, too. Then
-/// the monitor stops, and what is under way is written.
+/// Put it first: a group shuts its services down from the last to the first, so the shutdown of the
+/// others is watched, too. Then the monitor stops, and the reports in progress are written.
 public struct StallMonitorService: Service {
   private enum Source: Sendable {
     case running(StallMonitor)
@@ -26,7 +26,7 @@ public struct StallMonitorService: Service {
 
   /// A monitor that is started with the group.
   ///
-  /// - Parameter configuration: What to watch for; the environment's variables win over it.
+  /// - Parameter configuration: What to watch for; the environment's variables override it.
   public init(_ configuration: StallMonitorConfiguration = StallMonitorConfiguration()) {
     source = .configuration(configuration)
   }

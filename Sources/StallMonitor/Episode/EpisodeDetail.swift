@@ -38,16 +38,9 @@ extension Episode {
         }
       }
     }
-    object.object("loop") {
-      $0.member("name", report.loop.name)
-      $0.member("kind", report.loop.kind)
-    }
+    object.object("loop", report.loop.writeIdentity)
     object.object("process") { $0.member("pid", report.origin.processID) }
-    object.object("service") {
-      $0.member("name", report.origin.serviceName)
-      $0.member("version", report.origin.serviceVersion)
-    }
-    object.object("host") { $0.member("name", report.origin.hostName) }
+    report.origin.writeService(to: &object)
     object.array("samples", summaries.map(\.json))
     object.array("tree", tree.nodes.enumerated().map { Self.json(of: $1, id: $0) })
     object.array("threads", (heaviest?.threads ?? []).map { $0.json(frames: $0.stack.map(\.json)) })

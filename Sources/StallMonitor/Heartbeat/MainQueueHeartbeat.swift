@@ -5,6 +5,8 @@ import Synchronization
 /// Watches the main dispatch queue where it is served by libdispatch's workers: in `dispatchMain()` and `@main async`, which give the
 /// main thread up.
 ///
+/// The search for who serves the queue also finds Foundation's run loop, when the service makes it after the monitor's start.
+///
 /// Such a queue is served by whichever worker comes by. libdispatch keeps that thread's id in the queue's state word, which is what it
 /// locks the queue by. Whether this libdispatch does is checked in each beat, which knows its own thread.
 final class MainQueueHeartbeat: HeartbeatSource {
@@ -31,8 +33,12 @@ final class MainQueueHeartbeat: HeartbeatSource {
   private let beats = Atomic<UInt64>(0)
   private let poster: BeatPoster
   private let courier: Courier
+  private let runLoop: any RunLoopSearch
 
-  init(pulse: Pulse, stamper: TurnStamper, semaphore: WakeSemaphore, courier: Courier) {
+  init(
+    pulse: Pulse, stamper: TurnStamper, semaphore: WakeSemaphore, courier: Courier, runLoop: any RunLoopSearch
+  ) {
+    self.runLoop = runLoop
     poster = BeatPoster(courier: courier, pulse: pulse)
     self.courier = courier
     self.pulse = pulse
@@ -57,7 +63,9 @@ final class MainQueueHeartbeat: HeartbeatSource {
     }
   }
 
-  var mayBegin: Bool {
+  var mayBegin: Bool { mayGoOver || runLoop.isSought }
+
+  private var mayGoOver: Bool {
     service.load(ordering: .acquiring) == Service.elsewhere && MainQueueWord.current() != nil
   }
 
@@ -66,7 +74,8 @@ final class MainQueueHeartbeat: HeartbeatSource {
   /// In the child of a fork that is the parent's id, or a worker's that the child does not have: there only a drainer that lives speaks
   /// for workers.
   func begin() {
-    guard mayBegin, let word = MainQueueWord.current(), word.drainer != getpid() else { return }
+    runLoop.look()
+    guard mayGoOver, let word = MainQueueWord.current(), word.drainer != getpid() else { return }
     if clinux_main_queue_is_inherited() {
       guard let drainer = word.drainer, access("/proc/self/task/\(drainer)", F_OK) == 0 else { return }
     }
@@ -76,11 +85,14 @@ final class MainQueueHeartbeat: HeartbeatSource {
   private func goOver() {
     let (isFirst, _) = service.compareExchange(
       expected: Service.elsewhere, desired: Service.workers, ordering: .sequentiallyConsistent)
-    if isFirst { stamper.goOver(to: .mainQueue) }
+    guard isFirst else { return }
+    runLoop.giveUpSearch()
+    stamper.goOver(to: .mainQueue)
   }
 
   /// Gives the search for workers up, once a run loop has turned and rests: then no thread is needed for posting.
   func giveUpSearch() {
+    runLoop.giveUpSearch()
     let (isFirst, _) = service.compareExchange(
       expected: Service.elsewhere, desired: Service.ended, ordering: .sequentiallyConsistent)
     if isFirst { poster.end() }

@@ -11,7 +11,7 @@ enum WorkerPool: Sendable {
   var name: String {
     switch self {
     case .dispatch: "libdispatch's pool"
-    case .cooperative: "the cooperative pool"
+    case .cooperative: "Swift concurrency"
     }
   }
 

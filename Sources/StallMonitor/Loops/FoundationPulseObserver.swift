@@ -10,6 +10,7 @@ enum FoundationPulseObserver {
   ///
   /// Only if CoreFoundation is here.
   static func isRunLoop(_ object: AnyObject) -> Bool {
+    // With the first run loop of any thread comes the main thread's.
     guard let loop = clinux_cf_main_run_loop() else { return false }
     // Only an object of CoreFoundation's own class may be asked for its type.
     let known = Unmanaged<AnyObject>.fromOpaque(loop).takeUnretainedValue()
@@ -17,17 +18,17 @@ enum FoundationPulseObserver {
       && clinux_cf_is_run_loop(Unmanaged.passUnretained(object).toOpaque())
   }
 
-  /// Begins to stamp the main thread's run loop; nil in a service without Foundation.
+  /// Begins to stamp the main thread's run loop, on any thread; nil if there is no memory.
   ///
   /// The result ends it.
-  static func attachToMain(_ stamper: TurnStamper) -> Attachment? {
-    guard clinux_cf_is_here(), let loop = clinux_cf_main_run_loop() else { return nil }
-    return attach(stamper, to: loop)
+  static func attach(_ stamper: TurnStamper, toMain loop: UnsafeMutableRawPointer) -> Attachment? {
+    attach(stamper, to: loop, of: getpid())
   }
 
   /// Begins to stamp the calling thread's run loop; nil in a service without Foundation.
   static func attachToCurrent(_ stamper: TurnStamper) -> Attachment? {
-    guard clinux_cf_is_here(), let loop = clinux_cf_current_run_loop(), let attachment = attach(stamper, to: loop)
+    guard clinux_cf_is_here(), let loop = clinux_cf_current_run_loop(),
+      let attachment = attach(stamper, to: loop, of: clinux_gettid())
     else { return nil }
     // Within a run, of which the observers have not seen the beginning.
     if clinux_cf_is_running(loop) { stamper.entry(.foundation) }
@@ -62,12 +63,15 @@ enum FoundationPulseObserver {
   }
 
   /// Begins to stamp a `CFRunLoop`.
-  private static func attach(_ stamper: TurnStamper, to loop: UnsafeMutableRawPointer) -> Attachment? {
+  private static func attach(
+    _ stamper: TurnStamper, to loop: UnsafeMutableRawPointer, of thread: Int32
+  ) -> Attachment? {
     let first = observe(
-      loop, [CLINUX_TURN_ENTRY, CLINUX_TURN_BEFORE_SOURCES, CLINUX_TURN_AFTER_WAITING], order: .min, stamper,
+      loop, of: thread, [CLINUX_TURN_ENTRY, CLINUX_TURN_BEFORE_SOURCES, CLINUX_TURN_AFTER_WAITING], order: .min,
+      stamper,
       clinux_cf_turn_begins)
     let last = observe(
-      loop, [CLINUX_TURN_BEFORE_WAITING, CLINUX_TURN_EXIT], order: .max, stamper, clinux_cf_turn_ends)
+      loop, of: thread, [CLINUX_TURN_BEFORE_WAITING, CLINUX_TURN_EXIT], order: .max, stamper, clinux_cf_turn_ends)
     let attachment = Attachment(observers: [first, last].compactMap(\.self))
     guard attachment.observers.count == 2 else {
       attachment.end()
@@ -77,11 +81,10 @@ enum FoundationPulseObserver {
   }
 
   private static func observe(
-    _ loop: UnsafeMutableRawPointer, _ activities: [Int], order: Int, _ stamper: TurnStamper,
+    _ loop: UnsafeMutableRawPointer, of thread: Int32, _ activities: [Int], order: Int, _ stamper: TurnStamper,
     _ callout: @escaping clinux_cf_observer_callout
   ) -> UnsafeMutableRawPointer? {
-    let owner = loop == clinux_cf_main_run_loop() ? getpid() : clinux_gettid()
-    let stamp = stamper.makeStamp(.foundation, owner: owner)
+    let stamp = stamper.makeStamp(.foundation, owner: thread)
     let observer = clinux_cf_observe(loop, activities.reduce(0) { $0 | UInt($1) }, order, callout, stamp) { info in
       if let info { FoundationPulseObserver.release(info.assumingMemoryBound(to: clinux_turn_stamp.self)) }
     }

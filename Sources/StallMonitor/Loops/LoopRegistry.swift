@@ -51,9 +51,12 @@ final class LoopRegistry: Sendable {
   /// Whether the service reads how many turns its loops make.
   var countsTurns: Bool { configuration.telemetry.meters != nil }
 
-  /// Takes the main loop's name, for one more loop of the main thread.
-  func addMain(_ identity: Identity?) {
-    entries.withLock { $0?["main", default: Entry(identities: [])].identities += identity.map { [$0] } ?? [] }
+  /// Keeps the name of the main thread's loop from others, whichever that comes to be.
+  func takeMainName() { entries.withLock { $0?["main"] = Entry(identities: []) } }
+
+  /// Adds a loop that the main thread has turned out to have.
+  func addMain(_ identity: Identity) {
+    entries.withLock { $0?["main", default: Entry(identities: [])].identities.append(identity) }
   }
 
   /// Makes the watch of a loop, which is to begin on the loop's thread.

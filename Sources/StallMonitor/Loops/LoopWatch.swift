@@ -13,7 +13,8 @@ public final class LoopWatch: Sendable {
   public let name: String
   /// How long a turn of the loop may take before it is a stall.
   ///
-  /// If it is not the loop's own, an agent may have given out another one since.
+  /// The value when the watch began. If the loop has no threshold of its own, the agent can change it
+  /// later; ``StallMonitor/watchedLoops`` has the current one.
   public let threshold: Duration
   let hasOwnThreshold: Bool
 

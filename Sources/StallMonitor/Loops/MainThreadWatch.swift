@@ -1,11 +1,10 @@
-import CLinux
 import Glibc
 import StallCapture
 
 /// The watch of the main thread's loop, whichever it comes to be: `Loop.main`, Foundation's run loop or the main queue.
 struct MainThreadWatch: Sendable {
   private let loop: MainLoop
-  private let foundation: FoundationPulseObserver.Attachment?
+  private let foundation: FoundationMainLoop
   private let queue: MainQueueHeartbeat
 
   /// Begins the watch.
@@ -13,8 +12,9 @@ struct MainThreadWatch: Sendable {
     let publication = registry.makePublication()
     let pulse = publication.pulse
     let stamper = TurnStamper(pulse: pulse)
+    let foundation = FoundationMainLoop(registry: registry, stamper: stamper)
     let heartbeat = MainQueueHeartbeat(
-      pulse: pulse, stamper: stamper, semaphore: registry.watchdog.semaphore, courier: beats)
+      pulse: pulse, stamper: stamper, semaphore: registry.watchdog.semaphore, courier: beats, runLoop: foundation)
     let loop = MainLoop(registry: registry, stamper: stamper)
     let subject = WatchedLoop.Subject(
       label: .init(name: "main", kind: { stamper.kind.reportName }, findsKind: true),
@@ -23,19 +23,23 @@ struct MainThreadWatch: Sendable {
       publication: publication, heartbeat: heartbeat,
       inspection: .init(
         state: { loop.status }, isInUnseenRun: { stamper.isInUnseenRun($0) }, meter: { loop.meter }))
-    registry.addMain(clinux_cf_is_here() ? .coreFoundation(UInt(bitPattern: clinux_cf_main_run_loop())) : nil)
+    registry.takeMainName()
     registry.watchdog.list.watch(subject)
     loop.begin()
     self.loop = loop
-    foundation = FoundationPulseObserver.attachToMain(stamper)
+    self.foundation = foundation
+    foundation.look()
     queue = heartbeat
     heartbeat.prepare()
   }
 
+  /// Begins to watch Foundation's run loop, if it has come to exist.
+  func lookForRunLoop() { foundation.look() }
+
   /// Ends the watch.
   func end() {
     loop.end()
-    foundation?.end()
+    foundation.end()
     queue.end()
   }
 }

@@ -98,6 +98,7 @@ extension StallMonitor {
     runLoop: UnsafeMutableRawPointer, name: String, threshold: Duration?
   ) throws(StallMonitorError) -> LoopWatch {
     guard let registry else { throw StallMonitorError(.notWatching) }
+    lookForMainRunLoop()
     let watch = try registry.makeWatch(
       name: name, threshold: threshold, identity: .coreFoundation(UInt(bitPattern: runLoop)))
     let begin = { @Sendable in

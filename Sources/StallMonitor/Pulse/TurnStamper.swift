@@ -54,6 +54,9 @@ final class TurnStamper: @unchecked Sendable {  // `depth` belongs to the loop's
     stamp.pointee.answer = { TurnStamper.of($0).pulse.answer() }
     switch kind {
     case .foundation:
+      stamp.pointee.runs = withUnsafePointer(to: foundationRuns) {
+        UnsafeRawPointer($0).assumingMemoryBound(to: Int.self)
+      }
       stamp.pointee.entry = { TurnStamper.of($0).entry(.foundation) }
       stamp.pointee.exit = { TurnStamper.of($0).exit(.foundation) }
     case .loop, .mainQueue:

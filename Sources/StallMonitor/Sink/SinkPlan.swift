@@ -20,7 +20,10 @@ struct SinkPlan: Sendable {
   /// Call it on a thread of the service's.
   /// - Throws: ``StallMonitorError/Code/sinkCannotBeOpened`` if it is closed.
   func keptDescriptor() throws(StallMonitorError) -> Int32? {
-    guard configuration.sink == .standardOutput else { return nil }
+    switch configuration.sink.destination {
+    case .file, .agent: return nil
+    case .standardOutput: break
+    }
     guard FileIdentity(STDOUT_FILENO) != nil else {
       throw StallMonitorError(
         .sinkCannotBeOpened(sink: "\(configuration.sink)", reason: String(cString: strerror(EBADF))))
@@ -30,8 +33,10 @@ struct SinkPlan: Sendable {
 
   /// Makes the page on which loops note that a stall is over; nil if nobody reads it.
   func makeRecoveryPage(sentinel: ForkSentinel) -> RecoveryPage? {
-    guard case .agent = configuration.sink.destination else { return nil }
-    return RecoveryPage(sentinel: sentinel)
+    switch configuration.sink.destination {
+    case .standardOutput, .file: nil
+    case .agent: RecoveryPage(sentinel: sentinel)
+    }
   }
 
   /// Opens the sink, and starts the output thread.

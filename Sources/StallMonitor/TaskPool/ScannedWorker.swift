@@ -5,18 +5,21 @@ import StallReport
 
 /// A worker thread of libdispatch that runs jobs without a stamp, watched by what the kernel says of it.
 ///
-/// Its turn is a time in which it is blocked in one system call: it begins when a check first meets the thread there, and ends when the
-/// thread has run. A worker without a job waits in the same way, which its stack shows. A job that runs on CPU is not seen. All on the
-/// watchdog's thread.
+/// Its turn is a time in which it runs one job, of one task: it begins when a check first meets the task there. Where that is not known,
+/// it is a time in which the thread is blocked in one system call, and the turn ends when the thread has run; a worker without a job waits
+/// in the same way, which its stack shows. All on the watchdog's thread.
 final class ScannedWorker: @unchecked Sendable {  // Used by the watchdog alone, but for what is constant.
   let id: Int32
   let pulse: Pulse
   let leastThreshold: UInt64
   private let runsJobs: UInt64
-  private let probe: ThreadProbe
+  private var probe: ThreadProbe?
   /// Whether other jobs of the thread are stamped.
   var isBesideStamps: Bool
-  private var last: (blocked: BlockedThread, stamp: UInt64)?
+  // Of these two at most one.
+  private var blocked: (thread: BlockedThread, stamp: UInt64)?
+  private var running: RunningJob?
+  private var mayUsePerf = true
   private var hasEnded = false
 
   /// Watches a thread, from the watchdog's; `leastThreshold` is that of its priority, in nanoseconds.
@@ -44,30 +47,47 @@ extension ScannedWorker: HeartbeatSource {
   var isOver: Bool { hasEnded }
 
   func update() {
-    guard pulse.word.phase != .idle, last?.blocked.isStillBlocked != true else { return }
-    last = nil
+    guard pulse.word.phase != .idle, !isLasting else { return }
+    forget()
     pulse.idle()
   }
 
-  /// Begins a turn if the thread has not run since the beat before.
+  private var isLasting: Bool { blocked?.thread.isStillBlocked ?? running?.isLasting ?? false }
+
+  private func forget() { (blocked, running) = (nil, nil) }
+
+  /// Begins a turn if the thread has not run since the beat before, or if it runs a job.
   func beat() {
     // The thread is a loop of its own then.
-    if isBesideStamps, clinux_task_pool_runs_job(id) { return last = nil }
-    if let last, last.blocked.isStillBlocked { return pulse.turn(.heartbeat, stamp: last.stamp) }
-    last = nil
-    let (stamp, slices) = (pulse.stamp(), probe.schedule()?.timeslices)
-    guard case .blocked(let call) = probe.activity() else { return }
-    last = BlockedThread(id, call: call, timeslices: slices).map { ($0, stamp) }
+    if isBesideStamps, clinux_task_pool_runs_job(id) { return forget() }
+    if let blocked, blocked.thread.isStillBlocked { return pulse.turn(.heartbeat, stamp: blocked.stamp) }
+    forget()
+    running = mayUsePerf ? RunningJob(of: id) : nil
+    if running != nil { return pulse.turn(.heartbeat) }
+    let (stamp, slices) = (pulse.stamp(), probe?.schedule()?.timeslices)
+    guard case .blocked(let call) = probe?.activity() else { return }
+    blocked = BlockedThread(id, call: call, timeslices: slices).map { ($0, stamp) }
   }
 }
 
 extension ScannedWorker: TurnWork {
   var part: TurnPart { .whole }
+  func permit(perfEvents: Bool) {
+    mayUsePerf = perfEvents
+    if !perfEvents { running = nil }
+  }
+
+  func finish() {
+    forget()
+    probe = nil
+  }
+
   var hasExactEnd: Bool { false }
   var hasWaitingWork: Bool { false }
-  var task: Report.TaskState? { nil }
+  var task: Report.TaskState? { running?.state }
 
   func isUnderWay(in stack: Backtrace?) -> Bool {
-    stack?.frames.contains { cunwind_function_start($0.lookupAddress) == runsJobs } ?? false
+    running?.isLasting != false
+      && stack?.frames.contains { cunwind_function_start($0.lookupAddress) == runsJobs } ?? false
   }
 }

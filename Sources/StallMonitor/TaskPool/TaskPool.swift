@@ -84,7 +84,7 @@ final class TaskPool: Sendable {
       case .hookWasReplaced: "another component has replaced swift_task_enqueueGlobal_hook"
       case .unknownRuntime: "this Swift runtime has no swift_task_enqueueGlobal_hook"
       }
-    return "tasks that run on CPU are not watched, only tasks that block: \(reason)"
+    return "tasks are found up to two thresholds late, and tasks on CPU only with perf events: \(reason)"
   }
 
   /// Ends the watch; jobs that run are let finish.

@@ -13,6 +13,10 @@ final class TaskThread: @unchecked Sendable {  // `place` is C's, whose words ar
   private let publication: LoopPublication
   private let id = clinux_gettid()
   private let threadPointer = UInt64(clinux_thread_pointer())
+  // Of the watchdog. An actor's run is watched for changes of its task once a check has met one.
+  private var changes: TaskChanges?
+  private var hasNoChanges = false
+  private var changeCount: UInt64 = 0
 
   init(of pool: TaskPool, at place: UnsafeMutablePointer<clinux_task_thread>) {
     self.pool = pool
@@ -51,7 +55,25 @@ extension TaskThread: TurnWork {
   var part: TurnPart {
     guard !runsOneTask else { return .whole }
     guard let task = currentTask else { return .unknown }
-    return .piece(task)
+    if hasNoChanges { return piece(of: task) }
+    if changes?.hasChanged != false { watchChanges() }
+    if changes == nil { return piece(of: task) }
+    return .certainPiece(changeCount)
+  }
+
+  /// A piece by its task's number: another task may come to lie at the address.
+  private func piece(of task: UInt64) -> TurnPart {
+    .piece(task == 0 ? 0 : UInt64(TaskLayout.current?.runningTaskID(threadPointer: threadPointer) ?? 0))
+  }
+
+  /// Watches the piece that runs now.
+  private func watchChanges() {
+    changeCount += 1
+    changes = nil
+    if OwnThreads.isApart, let layout = TaskLayout.current {
+      changes = TaskChanges(of: id, threadPointer: threadPointer, layout: layout)
+    }
+    hasNoChanges = changes == nil
   }
 
   /// Whether the job is a task, and not an actor that runs what is queued on it.
@@ -60,19 +82,21 @@ extension TaskThread: TurnWork {
   /// The address of the task that runs; 0 if none does, and nil if that cannot be known.
   private var currentTask: UInt64? { TaskLayout.current?.currentTask.read(threadPointer: threadPointer) }
 
+  func permit(perfEvents: Bool) { (changes, hasNoChanges) = (nil, !perfEvents) }
+
+  func finish() { (changes, hasNoChanges) = (nil, true) }
+
   var hasWaitingWork: Bool { TaskPool.hasWaitingJobs(of: priority) }
 
   var task: Report.TaskState? {
-    var state = Report.TaskState(priority: UInt8(flags >> 8 & 0xff))
+    let state = Report.TaskState(priority: UInt8(flags >> 8 & 0xff))
     guard let layout = TaskLayout.current else { return state }
     var known = layout.runningTask(threadPointer: threadPointer)
     // A job that is a task may run others within itself: executors do, and `Task.immediate`. It is the one that holds the thread.
     if runsOneTask, known?.address != clinux_task_thread_job(place) {
       known = layout.task(at: clinux_task_thread_job(place))
     }
-    guard let known else { return state }
-    (state.id, state.name, state.priority, state.actor) = (known.id, known.name, known.priority, known.actor)
-    return state
+    return known.map(Report.TaskState.init) ?? state
   }
 }
 

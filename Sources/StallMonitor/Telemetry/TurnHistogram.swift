@@ -3,6 +3,8 @@ import TurnSource
 /// A histogram of turn lengths with fixed bounds: of all turns, or of those between two readings.
 struct TurnHistogram: Sendable, Equatable {
   /// The longest turn that each bucket counts, in seconds; a last one counts all.
+  ///
+  /// Fewer than those of the agent's own metrics: each is a series for every watched loop.
   static let bounds = [0.000_1, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
   /// Turns up to each bound, and then all: each counts those before it, too.

@@ -40,6 +40,7 @@ final class CheckedLoops {
       case .forget(let pulse):
         let forgotten = all.filter { $0.subject.pulse === pulse }
         stalls.finish(forgotten)
+        for loop in forgotten { loop.subject.work?.finish() }
         posters += list.retire(forgotten)
         all.removeAll { $0.subject.pulse === pulse }
       }

@@ -10,7 +10,11 @@ struct PieceChecks {
   /// How many of these must find the same piece before it counts as late.
   private static let confirmations = 64
 
+  /// What part of a threshold may lie between two such checks.
+  private static let longestGaps: UInt64 = 64
+
   private var confirmed = 0
+  private var last: UInt64 = 0
   private var random: UInt64 = 1
 
   /// Whether the piece has been found often enough to be one.
@@ -25,8 +29,11 @@ struct PieceChecks {
   /// Notes a check that has found the same piece, and returns how long after it the next one is due.
   ///
   /// `age` is that of the piece; `threshold` is how long it may take.
-  mutating func interval(age: UInt64, threshold: UInt64) -> UInt64 {
+  mutating func interval(at now: UInt64, age: UInt64, threshold: UInt64) -> UInt64 {
+    defer { last = now }
     guard age >= threshold / 2 else { return irregular(threshold / Self.perThreshold) }
+    // Another piece may have hidden in the time in which no processor served the watchdog.
+    if now - last > max(threshold / Self.longestGaps, 1) { confirmed = 0 }
     confirmed += 1
     return irregular(threshold / Self.perThresholdAtLast)
   }

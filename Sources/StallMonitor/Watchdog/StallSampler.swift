@@ -52,7 +52,7 @@ final class StallSampler {
       addSample(without: server, of: turn, to: loop)
       return .added
     }
-    let (mode, callout) = loop.subject.inspection.state()
+    let before = loop.subject.inspection.state()
     let work = loop.subject.work
     let hadWaitingWork = work?.hasWaitingWork ?? false
     let moment = capture.capture(
@@ -61,10 +61,12 @@ final class StallSampler {
       of: loop.thread.probe, in: moment, with: loop.settings.captureThreads == .none ? nil : capture)
     let now = MonotonicClock.now()
     let callouts = loop.callouts(at: now)
+    // A thread that no processor served can have begun its callout during the capture.
+    let after = loop.subject.inspection.state()
     var sample = Episode.Sample(
       thread: loop.thread.id, activity: moment.activity,
-      cause: Verdict.cause(of: moment.activity, usage: loop.thread.change(at: now)), stack: [], mode: mode,
-      callout: callout)
+      cause: Verdict.cause(of: moment.activity, usage: loop.thread.change(at: now)), stack: [],
+      mode: before.mode ?? after.mode, callout: before.callout ?? after.callout)
     if let work {
       sample.task = work.task
       sample.starves = hadWaitingWork && work.hasWaitingWork
@@ -182,7 +184,7 @@ final class StallSampler {
     let pool = loop.thread.pool
     if server == .nobody, let pool {
       sample.cause = .starved
-      sample.wait = "no thread of \(pool.name) has run it"
+      sample.wait = "no thread of \(pool.name) has run the queued work"
       sample.failure = .noServer
     }
     resolver.beginReport(isFirst: loop.episode?.sampleCount == 0)
@@ -193,8 +195,8 @@ final class StallSampler {
         judged.stack = resolver.libraryFrames(of: thread.stack)
         return pool.owns(judged)
       }
-      if pool == .cooperative, let held = heldThreads(sample.threads) {
-        sample.wait = "no thread of \(pool.name) has run it: \(held)"
+      if pool == .cooperative, let jobs = otherJobs(sample.threads) {
+        sample.wait = "no thread of \(pool.name) has run the queued work; \(jobs)"
       }
     }
     sweep(into: &sample, of: loop)
@@ -209,16 +211,17 @@ final class StallSampler {
     loop.add(sample, at: MonotonicClock.now())
   }
 
-  /// `2 threads are held, in load(_:) (2)`; nil if there are none.
-  private func heldThreads(_ threads: [Report.OtherThread]) -> String? {
+  /// `3 threads run other jobs, 2 of them in load(_:), 1 in parse()`; nil if there are none.
+  private func otherJobs(_ threads: [Report.OtherThread]) -> String? {
     guard !threads.isEmpty else { return nil }
     var counts: [String: Int] = [:]
     for case let frame? in threads.map({ Culprit.frame(of: $0.stack) }) {
       counts[(frame.shortSymbol ?? frame.name).limited(to: 80), default: 0] += 1
     }
-    let places = counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.prefix(4).map { "\($0.key) (\($0.value))" }
-    let noun = threads.count == 1 ? "1 thread is held" : "\(threads.count) threads are held"
-    return places.isEmpty ? noun : noun + ", in " + places.joined(separator: ", ")
+    let places = counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.prefix(4)
+    if threads.count == 1 { return "1 thread runs another job" + (places.first.map { ", in \($0.key)" } ?? "") }
+    let list = places.enumerated().map { ", \($1.value)\($0 == 0 ? " of them" : "") in \($1.key)" }
+    return "\(threads.count) threads run other jobs" + list.joined()
   }
 
   private func sweep(into sample: inout Episode.Sample, of loop: WatchedLoop) {

@@ -81,8 +81,8 @@ struct TurnMonitor {
 
   /// After how many thresholds of turns of its own no other thread is expected to serve a loop.
   private static let thresholdsOfSearch: UInt64 = 4
-  /// The longest time between two searches for the thread that serves a loop that never turns.
-  private static let longestSearchInterval: UInt64 = 60_000_000_000
+  /// The times between two searches for what serves a loop that never turns.
+  private static let searchIntervals: ClosedRange<UInt64> = 10_000_000...60_000_000_000
 
   /// How long a turn may take.
   var threshold: UInt64
@@ -102,9 +102,9 @@ struct TurnMonitor {
   // For how long of the turn under way the whole process was frozen.
   private var frozenInTurn: UInt64 = 0
   private var frozenUntil: UInt64 = 0
-  // When to search again for the thread that serves a loop that has not turned yet.
+  // When the search for what serves a loop that has not turned yet began, and when to search again.
+  private var searchStart: UInt64?
   private var searchTime: UInt64 = 0
-  private var searchInterval: UInt64 = 0
   // When it was first seen to turn by itself.
   private var turningSince: UInt64?
   // No heartbeat is sent before this time.
@@ -194,7 +194,7 @@ struct TurnMonitor {
     if now < deadline {
       outcome.decision = .checkAgain(at: min(deadline, next))
     } else {
-      outcome.decision = seenPart.isPiece && !pieceChecks.isConfirmed ? .checkAgain(at: next) : .late(word)
+      outcome.decision = seenPart.needsConfirmation && !pieceChecks.isConfirmed ? .checkAgain(at: next) : .late(word)
     }
     return outcome
   }
@@ -202,12 +202,17 @@ struct TurnMonitor {
   /// When to check what runs in the turn; never, if it is one piece.
   private mutating func nextCheckOfPiece(at now: UInt64, since start: UInt64) -> UInt64 {
     guard seenPart.isPiece else { return .max }
-    return now + pieceChecks.interval(age: now > start ? now - start : 0, threshold: turnThreshold)
+    let age = seenPart.needsConfirmation && now > start ? now - start : 0
+    return now + pieceChecks.interval(at: now, age: age, threshold: turnThreshold)
   }
 
   private mutating func follow(_ schedule: SampleSchedule, _ reading: Reading) -> Decision {
     // A piece has ended between this check and the last one.
-    if seenPart.isPiece, reading.turnEnd != nil || reading.part != seenPart { return .ended(at: seenAt) }
+    if seenPart.isPiece, reading.turnEnd != nil || reading.part != seenPart {
+      // What comes next counts from when it is met, also if it looks the same.
+      seen = Pulse.Word(raw: 0)
+      return .ended(at: seenAt)
+    }
     if !reading.hasExactEnd, reading.turnEnd != nil { return .ended(at: seenAt) }
     if let end = reading.turnEnd { return .ended(at: end) }
     if reading.heartbeat == .over { return .ended(at: reading.now) }
@@ -221,11 +226,12 @@ struct TurnMonitor {
     return .checkAgain(at: min(schedule.nextSample, schedule.nextOngoing, next))
   }
 
-  /// When to search again for the thread that serves the loop: ever more seldom.
+  /// When to search again for what serves the loop: ever more seldom, and so that a loop is found by an eighth of the time that it came late.
   private mutating func nextSearch(at now: UInt64) -> UInt64 {
+    let start = searchStart ?? now
+    searchStart = start
     if now >= searchTime {
-      searchInterval = min(max(2 * searchInterval, threshold), Self.longestSearchInterval)
-      searchTime = now + searchInterval
+      searchTime = now + min(max((now - start) / 8, Self.searchIntervals.lowerBound), Self.searchIntervals.upperBound)
     }
     return searchTime
   }

@@ -23,11 +23,19 @@ protocol TurnWork: Sendable {
   ///
   /// Where it does not, the turn is ignored.
   func isUnderWay(in stack: Backtrace?) -> Bool
+
+  /// Sets whether the thread may be watched by perf events, which it may at first.
+  func permit(perfEvents: Bool)
+
+  /// Closes what the watchdog has opened for it; called when the watchdog forgets the loop.
+  func finish()
 }
 
 extension TurnWork {
   var hasExactEnd: Bool { true }
   func isUnderWay(in stack: Backtrace?) -> Bool { true }
+  func permit(perfEvents: Bool) {}
+  func finish() {}
 }
 
 /// What a turn consists of.
@@ -36,9 +44,19 @@ enum TurnPart: Equatable, Sendable {
   case whole
   /// Several pieces, one after the other. This one runs now; a change means that the one before it has ended.
   case piece(UInt64)
+  /// The same, and each change is noticed however short the time between two of them is.
+  case certainPiece(UInt64)
   /// Perhaps several pieces, and it is not known which of them runs.
   case unknown
 
   /// Whether the piece that runs now may have begun in the middle of the turn.
-  var isPiece: Bool { if case .piece = self { true } else { false } }
+  var isPiece: Bool {
+    switch self {
+    case .piece, .certainPiece: true
+    case .whole, .unknown: false
+    }
+  }
+
+  /// Whether many checks have to find the same piece before it counts as one.
+  var needsConfirmation: Bool { if case .piece = self { true } else { false } }
 }

@@ -254,6 +254,7 @@ final class WatchedLoop {
   func tune(to plan: WatchPlan) {
     guard stall.episode == nil else { return settings.next = plan }
     if !subject.limits.hasOwnThreshold { monitor.threshold = plan.threshold }
+    subject.work?.permit(perfEvents: plan.samplesRunningThreads)
     settings = Settings(
       captureThreads: plan.captureThreads, sampling: plan.sampling, namesFrames: plan.namesFrames)
   }

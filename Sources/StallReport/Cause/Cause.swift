@@ -39,6 +39,8 @@ package struct Verdict: Sendable, Equatable {
     package var memoryShortage: UInt64 = 0
     /// The thread that the stalled thread waits for.
     package var lockHolder: LockHolder?
+    /// The lock that ends `wait`, in a summary, whose stalls may have had different lock holders.
+    package var lock: String?
     /// Threads that wait for each other: each for the next, and the last for the first.
     package var deadlock: [Int32] = []
     /// The callouts of the turn, if the loop counts them.
@@ -103,19 +105,26 @@ package struct Verdict: Sendable, Equatable {
     let wait = evidence.wait.map { " in " + $0 } ?? ""
     return switch cause {
     case .running: "running on CPU"
-    case .lock:
-      "waiting for another thread" + wait + (evidence.lockHolder?.clause ?? "") + deadlockClause
+    case .lock: "waiting" + lockClause + deadlockClause
     case .io: "waiting for I/O" + wait
     case .sleep: "sleeping" + wait
-    // The loop itself waits: no thread serves it.
-    case .starved where evidence.wait != nil: "ready to run: " + (evidence.wait ?? "")
-    case .starved: "ready to run, but no CPU was available"
+    // No thread serves the loop: `wait` is a sentence. A thread that waits for a CPU has a state.
+    case .starved:
+      (evidence.state == nil ? evidence.wait : nil) ?? "ready to run, but no CPU was available"
     case .throttled: "throttled: its control group had used up its CPU quota"
     case .fault: "waiting for memory to be read from disk"
     case .stopped:
       "stopped by a signal or a debugger, frozen with its control group, or suspended with the machine"
     case .unknown: "cause unknown" + (wait.isEmpty ? "" : ", waiting" + wait) + manyCalloutsClause
     }
+  }
+
+  /// ` in futex(wait) for a pthread mutex held by thread 12`.
+  private var lockClause: String {
+    let lock = evidence.lockHolder?.text ?? evidence.lock
+    var call = evidence.wait.map { " in " + $0 } ?? ""
+    if let lock, call.hasSuffix(": " + lock) { call.removeLast(lock.count + 2) }
+    return call + " for " + (evidence.lockHolder?.phrase ?? "another thread" + (lock.map { " (\($0))" } ?? ""))
   }
 
   /// `: 389 callouts ran, the longest for 2 ms`.

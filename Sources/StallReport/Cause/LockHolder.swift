@@ -31,7 +31,7 @@ package struct LockHolder: Sendable, Equatable {
     self.hasTimeout = hasTimeout
   }
 
-  /// What the stalled thread was waiting for, in words.
+  /// The lock in words: the end of `stall.evidence.wait`.
   package var text: String {
     switch kind {
     case .mutex: "pthread mutex"
@@ -43,12 +43,13 @@ package struct LockHolder: Sendable, Equatable {
     }
   }
 
-  /// The clause about the thread, after the words of the wait.
-  package var clause: String {
+  /// The lock and its holder in words, after "waiting … for".
+  package var phrase: String {
     switch kind {
-    case .thread: ""
-    case .queue: ", drained by thread \(thread)"
-    case .mutex, .inheriting, .readWrite, .stream: ", held by thread \(thread)"
+    case .thread: "the end of thread \(thread)"
+    case .queue: (label == nil ? "a " : "") + "\(text), which thread \(thread) runs"
+    case .stream: "the \(text), held by thread \(thread)"
+    case .mutex, .inheriting, .readWrite: "a \(text) held by thread \(thread)"
     }
   }
 }

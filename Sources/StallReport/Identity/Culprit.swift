@@ -24,7 +24,7 @@ package enum Culprit {
   }
 
   /// The innermost frame of the service's own code, preferably of a function that is known to have run.
-  private static func blamedIndex(of stack: [StackFrame]) -> Int? {
+  package static func blamedIndex(of stack: [StackFrame]) -> Int? {
     let work = work(in: stack)
     return work.firstIndex(where: \.isHostCode) ?? work.firstIndex(where: \.isOwnCode)
   }

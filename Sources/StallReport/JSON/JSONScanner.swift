@@ -3,7 +3,8 @@ import Glibc
 /// A reader of JSON (RFC 8259) that goes from token to token over bytes that stay where they are.
 ///
 /// It copies and allocates nothing. The bytes may come from anybody: every load is checked against the end, and nesting is bounded.
-/// All readers of JSON in this package are made of it; each of them knows its own keys:
+/// All JSON that comes from outside is read by it. Each reader knows its own keys; only `stalld status` decodes what was read so with
+/// Foundation, because an `AgentStatus` has many members:
 ///
 ///     guard try json.beginObject() else { return }
 ///     repeat {

@@ -21,7 +21,7 @@ extension Report {
     var omitted = 0
     let room = limit - line(frames: [], others: [], omitted: 1, threadsOmitted: 1).count - 20
     let ownRoom = max(room / 2, room - others.reduce(0) { $0 + $1.0.headSize + Self.size($1.1) })
-    omitted += Self.trim(&frames, to: ownRoom)
+    omitted += Self.trim(&frames, to: ownRoom, keeping: Culprit.blamedIndex(of: stack))
     var left = room - Self.size(frames)
     let told = Self.fitting(others, in: left)
     let threadsOmitted = threadsOmitted + others.count - told
@@ -65,9 +65,9 @@ extension Report {
 
   private static func size(_ frames: [JSONWriter]) -> Int { StackTrim.size(of: frames.map(\.bytes.count)) }
 
-  private static func trim(_ frames: inout [JSONWriter], to room: Int) -> Int {
-    let omitted = StackTrim.middle(of: frames.map(\.bytes.count), room: room)
-    frames.removeSubrange(omitted)
-    return omitted.count
+  private static func trim(_ frames: inout [JSONWriter], to room: Int, keeping kept: Int? = nil) -> Int {
+    let count = frames.count
+    frames.removeSubranges(StackTrim.omitted(of: frames.map(\.bytes.count), room: room, keeping: kept))
+    return count - frames.count
   }
 }

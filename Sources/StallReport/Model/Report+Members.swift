@@ -13,8 +13,7 @@ extension Report {
     }
     line.object("stall", writeStall)
     line.object("loop") {
-      $0.member("name", loop.name)
-      $0.member("kind", loop.kind)
+      loop.writeIdentity(to: &$0)
       $0.member("mode", loop.mode?.limited(to: 200))
       $0.member("phase", loop.phase.rawValue)
       $0.member("callout", loop.callout?.limited(to: 300))
@@ -33,11 +32,7 @@ extension Report {
         $0.object("build_id") { $0.member("gnu", origin.executableBuildID) }
       }
     }
-    line.object("service") {
-      $0.member("name", origin.serviceName.limited(to: 200))
-      $0.member("version", origin.serviceVersion?.limited(to: 100))
-    }
-    line.object("host") { $0.member("name", origin.hostName) }
+    origin.writeService(to: &line)
   }
 
   private func writeStall(_ stall: inout JSONWriter) {
@@ -64,6 +59,25 @@ extension Report {
     stall.capture(
       method: captureMethod, isApproximate: isApproximate, isTruncated: isTruncated,
       isChildTask: isChildTask, failure: captureFailure)
+  }
+}
+
+extension Report.LoopState {
+  /// Writes the members of `loop` that do not change.
+  package func writeIdentity(to object: inout JSONWriter) {
+    object.member("name", name)
+    object.member("kind", kind)
+  }
+}
+
+extension Report.Origin {
+  /// Writes `service` and `host`.
+  package func writeService(to line: inout JSONWriter) {
+    line.object("service") {
+      $0.member("name", serviceName.limited(to: 200))
+      $0.member("version", serviceVersion?.limited(to: 100))
+    }
+    line.object("host") { $0.member("name", hostName) }
   }
 }
 

@@ -1,7 +1,10 @@
 extension Report {
   /// One sentence for people.
+  ///
+  /// The tool that adds missing names finds the place by the text around it (`ReportCompletion`).
   package var message: String {
-    let milliseconds = (durationNanoseconds + 500_000) / 1_000_000
+    if let tally, tally.isOverBudget { return tally.overBudgetMessage }
+    let milliseconds = durationNanoseconds.inMilliseconds
     let (subject, verb, participle) = actor
     let what =
       switch event {
@@ -11,14 +14,15 @@ extension Report {
         "\(subject) \(verb) for at least \(milliseconds) ms"
       case .ended: "\(subject) \(verb) for \(milliseconds) ms"
       case .fatal: "\(subject) had \(participle) for at least \(milliseconds) ms"
-      case .suppressed: "\(subject) \(verb) \(tally?.sentence ?? "again")"
+      case .suppressed: "\(subject) \(verb) \(tally?.times ?? "again")"
       }
     let place = culprit.map { " in " + $0.place } ?? ""
     let end = event == .fatal ? " when the process ended" : ""
+    let durations = tally.map { $0.durations + "; " } ?? ""
     let action = isAborting ? "; the monitor aborts the process, as configured" : ""
     let waiting = isOfTask && verdict.evidence.starves ? "; other tasks were waiting for a thread" : ""
     let tail = action + waiting
-    return "\(what)\(place)\(end): \(verdict.sentence)".limited(to: 600 - tail.utf8.count) + tail
+    return "\(what)\(place)\(end): \(durations)\(verdict.sentence)".limited(to: 600 - tail.utf8.count) + tail
   }
 
   /// Whether the report is about a task that blocked its thread, not about a loop or the whole process.
@@ -28,6 +32,8 @@ extension Report {
   private var actor: (subject: String, verb: String, participle: String) {
     if verdict.cause == .stopped { return ("the whole process", "was paused", "been paused") }
     if isOfTask {
+      // The name is the last task's only.
+      if event == .suppressed { return ("tasks", "blocked their threads", "") }
       return (
         task?.name.map { "task \"\($0.limited(to: 100))\"" } ?? "a task", "blocked its thread", "blocked its thread"
       )
@@ -41,11 +47,23 @@ extension Report {
 }
 
 extension SuppressedStalls {
-  fileprivate var sentence: String {
-    func milliseconds(_ nanoseconds: UInt64) -> UInt64 { (nanoseconds + 500_000) / 1_000_000 }
-    let times = count == 1 ? "once more" : "\(count) more times"
+  /// `3 more times`.
+  fileprivate var times: String { count == 1 ? "once more" : "\(count) more times" }
+
+  /// `in 30 s, 1800 ms in total, the longest 700 ms`.
+  fileprivate var durations: String {
     let seconds = max(1, (window + 500_000_000) / 1_000_000_000)
-    let limit = isOverBudget ? "; not reported one by one because of the report limit" : ""
-    return "\(times) in \(seconds) s, \(milliseconds(total)) ms in total, \(milliseconds(longest)) ms at most\(limit)"
+    return "in \(seconds) s, \(total.inMilliseconds) ms in total, the longest \(longest.inMilliseconds) ms"
   }
+
+  /// Stalls of different loops and functions: none of them is named.
+  fileprivate var overBudgetMessage: String {
+    let stalls = count == 1 ? "1 stall of this process was" : "\(count) stalls of this process were"
+    return "\(stalls) counted and not reported, because of the limit of reports per minute: \(durations)"
+  }
+}
+
+extension UInt64 {
+  /// Nanoseconds as milliseconds, rounded.
+  fileprivate var inMilliseconds: UInt64 { (self + 500_000) / 1_000_000 }
 }

@@ -175,6 +175,7 @@ package struct Report: Sendable {
     if isNamed { places = nil }
     var evidence = Verdict.Evidence()
     evidence.wait = verdict.evidence.wait
+    evidence.lock = verdict.evidence.lockHolder?.text
     evidence.starves = verdict.evidence.starves
     verdict.evidence = evidence
     guard tally.isOverBudget else { return }

@@ -1,6 +1,7 @@
 import DescriptorIO
 import Glibc
 import StallMonitor
+import StallReport
 
 /// The agent's own words: to the journal with what its catalogue explains them by, or to standard error.
 enum AgentLog {

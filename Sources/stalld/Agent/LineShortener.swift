@@ -106,16 +106,17 @@ struct LineShortener {
       } ?? threadSizes.count
     let left = StackTrim.longestLine - rest - threadSizes.prefix(told).reduce(0, +)
     guard left >= 0 else { return nil }
-    let gap = StackTrim.middle(of: sizes, room: left)
     var kept = frames
-    kept.removeSubrange(gap)
+    kept.removeSubranges(StackTrim.omitted(of: sizes, room: left))
     edits.replace(stack, with: list(kept))
     var additions: [UInt8] = []
     if let threads, told < threadItems.count {
       edits.replace(threads, with: list(Array(threadItems.prefix(told))))
       additions += count(threadItems.count - told, as: "threads_omitted", &edits)
     }
-    if !gap.isEmpty { additions += count(gap.count, as: "frames_omitted", &edits) }
+    if kept.count < frames.count {
+      additions += count(frames.count - kept.count, as: "frames_omitted", &edits)
+    }
     if !additions.isEmpty { edits.insert(additions, at: end) }
     return edits.apply(to: line)
   }

@@ -52,6 +52,9 @@ struct ReportLine: Sendable {
   /// With whose other lines it waits for names (``Peer/namingLane``).
   var lane: String { source.lane }
 
+  /// The user whose limits hold for it (``Peer/owner``).
+  var owner: UInt32 { Peer.owner(ofLane: lane) ?? userID }
+
   /// No line at all.
   static let none = ReportLine(
     bytes: [], event: "", isError: false, service: "", cause: "", durationMilliseconds: 0, stallID: "", processID: 0)

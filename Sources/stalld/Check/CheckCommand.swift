@@ -40,13 +40,7 @@ struct CheckCommand: ParsableCommand {
     var needs = UnitNeeds(settings)
     needs.removeWhatIsThere()
     if !needs.needs.isEmpty { StandardError.say("stalld check: " + needs.text.dropLast()) }
-    if print {
-      let text = Array(settings.yaml.utf8)
-      guard text.withUnsafeBytes({ write(STDOUT_FILENO, $0.baseAddress, $0.count) }) == text.count else {
-        Talk.say("stalld: standard output: \(String(cString: strerror(errno)))")
-        throw ExitCode(1)
-      }
-    }
+    if print { StandardOutput.writeOrExit("check", Array(settings.yaml.utf8)) }
   }
 }
 
@@ -56,7 +50,7 @@ extension AgentOptions {
     do {
       return try load()
     } catch {
-      Talk.say(error.description)
+      StandardError.say(error.description)
       throw ExitCode(1)
     }
   }

@@ -18,6 +18,7 @@ struct SettingsReferenceCommand: ParsableCommand {
   var form: Form
 
   func run() {
-    Swift.print(form == .yaml ? SettingsReference.file : SettingsManual().text, terminator: "")
+    let text = form == .yaml ? SettingsReference.file : SettingsManual().text
+    StandardOutput.writeOrExit("settings-reference", Array(text.utf8))
   }
 }

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import StallReport
 
 /// What settings need of the units beyond what these have as they are shipped (`systemd/`).
 struct UnitNeeds: Equatable {
@@ -160,7 +161,7 @@ extension UnitNeeds {
       var lines: [String] = []
       for line in own.flatMap(\.lines) where !lines.contains(line) { lines.append(line) }
       text += "to run as a service with these settings, the agent needs a drop-in for \(unit.rawValue):\n"
-      for need in own { text += "  \(SettingsError.printable(need.setting, limit: 4096)): \(need.reason)\n" }
+      for need in own { text += "  \(need.setting.printable(limit: 4096)): \(need.reason)\n" }
       text +=
         "/etc/systemd/system/\(unit.rawValue).d/settings.conf, then run systemctl daemon-reload and restart the unit:\n"
       text += ([unit.section] + lines).map { "  \($0)\n" }.joined()

@@ -30,21 +30,14 @@ struct DemoCommand: ParsableCommand {
     if host { return try DemoHost.run() }
     let program = DemoProcess.executablePath()
     let judge = DemoJudge(program: program.split(separator: "/").last.map { String($0) } ?? program)
-    Talk.say("A service whose main loop stalls in four known functions. Each line below is one stall that has ended.\n")
+    StandardError.say(
+      "A service whose main loop stalls in four known functions. Each line below is one stall that has ended.\n")
     let status = try DemoProcess.run { line in
-      line.withUnsafeBytes { bytes in _ = write(STDOUT_FILENO, bytes.baseAddress, bytes.count) }
-      if let account = judge.take(line) { Talk.say(account) }
+      StandardOutput.writeOrExit("demo", line)
+      if let account = judge.take(line) { StandardError.say(account) }
     }
     let verdict = judge.verdict(hostStatus: status)
-    Talk.say("\n" + verdict.account)
+    StandardError.say("\n" + verdict.account)
     if !verdict.isGood { throw ExitCode.failure }
-  }
-}
-
-/// Messages for people, on standard error.
-enum Talk {
-  static func say(_ text: String) {
-    let line = Array((text + "\n").utf8)
-    _ = line.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
   }
 }

@@ -48,10 +48,10 @@ struct ReloadCommand: ParsableCommand {
       try fail(["the agent at \(path) sent an answer that is not JSON"])
     }
     if let error = text.string(text.root["error"]) {
-      try fail(error.split(separator: "\n").map { "not reloaded: \(String($0).printable)" })
+      try fail(error.split(separator: "\n").map { "not reloaded: \($0)" })
     }
     if let keys = text.string(text.root["reload"]?["needs_restart"]) {
-      StandardError.say("stalld reload: restart the agent to apply \(keys.printable)")
+      StandardError.say("reload", "restart the agent to apply \(keys)")
     }
   }
 
@@ -62,7 +62,7 @@ struct ReloadCommand: ParsableCommand {
   }
 
   private func fail(_ reasons: [String]) throws -> Never {
-    for reason in reasons { StandardError.say("stalld reload: \(reason)") }
+    for reason in reasons { StandardError.say("reload", reason) }
     throw ExitCode(1)
   }
 }

@@ -16,7 +16,7 @@ struct ReportCommand: ParsableCommand {
         stalld report --html report.html /var/log/stalld/*.jsonl*
         stalld report --format pprof reports.jsonl > stalls.pb.gz
 
-      Reads report lines in any order from files, including gzip files, and ranks groups by total stalled time × distinct hosts. \
+      Reads report lines in any order from files, including gzip files, and ranks groups by total stalled time × distinct machines. \
       All lines of one stall count once, with its last duration. Summaries of repeated stalls (stall.suppressed) count in totals, \
       but not in p50, p95 and p99. A line that is not a report is skipped, counted, and listed on standard error.
 
@@ -38,7 +38,7 @@ struct ReportCommand: ParsableCommand {
 
   @Option(
     help: ArgumentHelp(
-      "Only stalls of at least this duration: \(DurationArgument.allowed). Summaries of repeated stalls are left out.",
+      "Only stalls of at least this duration: \(DurationArgument.allowed). Summaries of repeated stalls are omitted.",
       valueName: "duration"))
   var min: DurationArgument?
 
@@ -117,7 +117,7 @@ struct ReportCommand: ParsableCommand {
     let view = ReportView(
       limit: limit, showsStacks: stacks, showsAll: allFrames, showsGraphs: graphs ?? screen.isTerminal, screen: screen)
     let text = diff ? try comparison(view) : try summary(view)
-    StandardOutput.write(text)
+    StandardOutput.writeOrExit("report", Array(text.utf8))
   }
 
   private func summary(_ view: ReportView) throws -> String {
@@ -182,17 +182,17 @@ struct ReportCommand: ParsableCommand {
 
   private func note(_ summary: ReportSummary) {
     if summary.groups.isEmpty, summary.lines > summary.skipped.count, since != nil || service != nil || min != nil {
-      StandardError.say("report", "no stall passes --since, --service and --min; leave one out")
+      StandardError.say("report", "no stall matches --since, --service and --min together; remove one of them")
     }
     if summary.omittedSummaries > 0 {
       StandardError.say(
         "report",
-        "--min leaves out \(summary.omittedSummaries) summaries of repeated stalls, because their single durations are unknown"
+        "--min omits \(summary.omittedSummaries) summaries of repeated stalls: the durations of their stalls are not known"
       )
     }
     if summary.omittedStacks > 0 {
       StandardError.say(
-        "report", "the stacks of \(summary.omittedStacks) lines are left out: too many different stacks")
+        "report", "the stacks of \(summary.omittedStacks) lines are omitted: too many different stacks")
     }
   }
 }

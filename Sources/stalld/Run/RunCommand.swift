@@ -4,6 +4,7 @@ import DescriptorIO
 import Glibc
 import LoopEngine
 import StallMonitor
+import StallReport
 
 /// `stalld run`: the daemon.
 struct RunCommand: ParsableCommand {
@@ -31,13 +32,11 @@ struct RunCommand: ParsableCommand {
     let settings = try options.loadOrExit()
     let unusable = UnusablePaths(of: settings, hasSocket: InheritedSocket.isThere)
     guard unusable.problems.isEmpty else {
-      for problem in unusable.problems { AgentLog.say(.error, SettingsError.printable(problem, limit: 4096)) }
+      for problem in unusable.problems { AgentLog.say(.error, problem.printable(limit: 4096)) }
       throw ExitCode.failure
     }
     let loop = Loop.main
     let manager = getenv("NOTIFY_SOCKET").flatMap { UnixDatagramSocket(address: String(cString: $0)) }
-    // A reader that has gone is an error of the call, and no reason to end.
-    signal(SIGPIPE, SIG_IGN)
     var agent: Agent?
     // Before there are other threads: they inherit the blocked signals.
     let stopSignals = try Loop.SignalSource([SIGTERM, SIGINT], name: "stop signals") { _ in loop.stop() }

@@ -31,32 +31,23 @@ struct StatusCommand: ParsableCommand {
     } catch {
       try fail("\(error)")
     }
-    if let text = try? JSONText(line), let error = text.string(text.root["error"]) {
-      try fail("the agent at \(control) reports an error: \(error.printable)")
+    let answer = try? JSONText(line)
+    if let answer, let error = answer.string(answer.root["error"]) {
+      try fail("the agent at \(control) reports an error: \(error)")
     }
     if json {
-      Self.write(line + [0x0a])
+      StandardOutput.writeOrExit("status", TerminalText.json(line) + [0x0a])
       return
     }
-    guard let status = try? JSONDecoder().decode(AgentStatus.self, from: Data(line)) else {
+    // Hostile JSON is refused by the reader above; the decoder knows the members' names.
+    guard answer != nil, let status = try? JSONDecoder().decode(AgentStatus.self, from: Data(line)) else {
       try fail("cannot read the answer of the agent at \(control): it has another version; --json prints the answer")
     }
-    Self.write(Array(StatusTable(status: status).text.utf8))
+    StandardOutput.writeOrExit("status", Array(StatusTable(status: status).text.utf8))
   }
 
   private func fail(_ reason: String) throws -> Never {
-    StandardError.say("stalld status: \(reason)")
+    StandardError.say("status", reason)
     throw ExitCode(1)
-  }
-
-  private static func write(_ bytes: [UInt8]) {
-    // A reader that has gone is no fault.
-    signal(SIGPIPE, SIG_IGN)
-    var position = 0
-    while position < bytes.count {
-      let count = bytes.withUnsafeBytes { Glibc.write(1, $0.baseAddress! + position, $0.count - position) }
-      if count < 0, errno != EINTR { return }
-      position += max(0, count)
-    }
   }
 }

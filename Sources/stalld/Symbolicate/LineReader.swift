@@ -19,7 +19,7 @@ struct LineReader: ~Copyable {
   private var hasEnded = false
 
   /// Called before the reader waits for more.
-  var willWait: () throws -> Void = {}
+  var willWait: () -> Void = {}
 
   /// Reads an open descriptor, which it closes at the end unless it is standard input.
   init(descriptor: Int32) { self.descriptor = descriptor }
@@ -58,7 +58,7 @@ struct LineReader: ~Copyable {
   private mutating func fill() throws {
     buffer.removeFirst(position)
     position = 0
-    try willWait()
+    willWait()
     var chunk = [UInt8](repeating: 0, count: 64 << 10)
     var count: Int
     repeat { count = read(descriptor, &chunk, chunk.count) } while count < 0 && errno == EINTR

@@ -9,8 +9,11 @@ extension ReportCompletion {
   }
 
   /// Writes the stacks, without frames from their middles, and without the last threads, where the line would be too long.
+  ///
+  /// `blamed` is the frame of the loop's own stack that stays in any case.
   func fit(
-    _ own: [FrameText], _ ownRange: Range<Int>, _ others: [(Range<Int>, [FrameText])], lineSize: Int, text: JSONText,
+    _ own: [FrameText], keeping blamed: Int?, _ ownRange: Range<Int>, _ others: [(Range<Int>, [FrameText])],
+    lineSize: Int, text: JSONText,
     _ edits: inout TextEdits
   ) {
     let sizes = ([own] + others.map(\.1)).map { $0.map { $0.members.count } }
@@ -39,10 +42,11 @@ extension ReportCompletion {
       let later = told - index
       // The loop's own stack has what the others leave, and half in any case; those share alike.
       let share = later == 0 ? room : index == 0 ? max(room / 2, room - wantedLater) : room / (later + 1)
-      let gap = fits ? 0..<0 : StackTrim.middle(of: sizes[index], room: share)
       var kept = frames
-      kept.removeSubrange(gap)
-      omitted += gap.count
+      if !fits {
+        kept.removeSubranges(StackTrim.omitted(of: sizes[index], room: share, keeping: index == 0 ? blamed : nil))
+      }
+      omitted += frames.count - kept.count
       room -= StackTrim.size(of: kept.map(\.members.count))
       let items = kept.map { [UInt8(ascii: "{")] + $0.members + [UInt8(ascii: "}")] }
       edits.replace(range, with: Array("[".utf8) + items.joined(separator: [UInt8(ascii: ",")]) + Array("]".utf8))

@@ -66,7 +66,8 @@ struct ReportCompletion {
       if isTreeDone || size > StackTrim.longestLine { edits.replace(tree, with: []) }
     }
     let size = line.count + 1 + edits.growth
-    fit(stack, ownRange, others, lineSize: size, text: text, &edits)
+    let blamed = Culprit.blamedIndex(of: stack.map { reader.judge($0).frame })
+    fit(stack, keeping: blamed, ownRange, others, lineSize: size, text: text, &edits)
     return .completed(edits.apply(to: line), frames: named)
   }
 
@@ -103,7 +104,10 @@ struct ReportCompletion {
       if let old {
         place = (" in \(old)", " in \(culprit.place)")
       } else {
-        place = (" ms: ", " ms in \(culprit.place): ")
+        // After the duration, or in a summary after the number of stalls.
+        let message = text.string(text.root["message"]) ?? ""
+        let before = [" ms", " more times", " once more"].first { message.contains($0 + ": ") } ?? " ms"
+        place = (before + ": ", "\(before) in \(culprit.place): ")
       }
     } else if let old, let frame = stack.first(where: { $0.frame.symbol == old && $0.isNew }),
       let short = frame.frame.shortSymbol

@@ -83,9 +83,6 @@ struct SymbolicateCommand: ParsableCommand {
     for file in files.isEmpty ? ["-"] : files {
       do {
         try pass.run(file)
-      } catch let error as SymbolicationPass.OutputFailure {
-        SymbolicationPass.say("standard output: \(error.cause)")
-        throw ExitCode(1)
       } catch {
         SymbolicationPass.say("\(file): \(InputAdvice.reason(error))")
         failed = true

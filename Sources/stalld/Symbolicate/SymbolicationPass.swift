@@ -1,11 +1,9 @@
 import Glibc
 import StallMonitor
+import StallReport
 
 /// Lets the lines of files through, completed, and counts what it could not complete.
 final class SymbolicationPass {
-  /// Standard output takes nothing any more.
-  struct OutputFailure: Error { var cause: SystemError }
-
   private let names: DebugFiles
   private let completion: ReportCompletion
   private var output: [UInt8] = []
@@ -25,15 +23,15 @@ final class SymbolicationPass {
 
   /// Lets one file through; `-` is standard input.
   ///
-  /// Throws why it cannot be read, or ``OutputFailure``.
+  /// Throws why it cannot be read.
   func run(_ file: String) throws {
     let descriptor = file == "-" ? 0 : open(file, O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { throw SystemError(code: errno) }
     var reader = LineReader(descriptor: descriptor)
-    reader.willWait = { try self.flush() }
+    reader.willWait = { self.flush() }
     var number = 0
     // Whatever was read before an error is written.
-    defer { try? flush() }
+    defer { flush() }
     while let piece = try reader.next() {
       switch piece {
       case .part(let bytes, let isFirst):
@@ -41,25 +39,24 @@ final class SymbolicationPass {
           number += 1
           tell(file, number, "longer than \(LineReader.longestLine) bytes")
         }
-        try write(bytes)
+        write(bytes)
       case .line(let bytes, let isTerminated):
         number += 1
         lines += 1
         switch completion.complete(bytes) {
-        case .unchanged: try write(bytes)
+        case .unchanged: write(bytes)
         case .notAReport(let reason):
           // A blank line is nobody's.
           if bytes.contains(where: { $0 > 0x20 }) { tell(file, number, reason) }
-          try write(bytes)
+          write(bytes)
         case .completed(let line, let count):
           completed += 1
           frames += count
-          try write(line)
+          write(line)
         }
-        if isTerminated { try write([0x0a]) }
+        if isTerminated { write([0x0a]) }
       }
     }
-    try flush()
   }
 
   /// Whether there were lines, and none was a report.
@@ -71,7 +68,7 @@ final class SymbolicationPass {
   /// Says on standard error what was done, and what was not.
   func summarize() {
     for (id, build) in names.missing.sorted(by: { $0.key < $1.key }).prefix(Self.toldBuilds) {
-      let path = build.path.map { " (\(Self.printable($0)))" } ?? ""
+      let path = build.path.map { " (\($0.printable(limit: 300)))" } ?? ""
       let found = build.found.map { "; the file there is build \($0)" } ?? ""
       Self.say("no file for build \(id)\(path): its frames stay unchanged\(found)")
     }
@@ -85,7 +82,7 @@ final class SymbolicationPass {
 
   /// One line on standard error.
   static func say(_ text: String) {
-    Talk.say("stalld symbolicate: \(text)")
+    StandardError.say("symbolicate", text)
   }
 
   private func tell(_ file: String, _ number: Int, _ reason: String) {
@@ -94,26 +91,13 @@ final class SymbolicationPass {
     if foreign == Self.toldLines + 1 { Self.say("further such lines are counted, not listed") }
   }
 
-  /// A path of somebody else's, fit for a terminal.
-  private static func printable(_ text: String) -> String {
-    String(text.unicodeScalars.prefix(300).map { $0.value < 0x20 || $0.value == 0x7f ? "?" : Character($0) })
-  }
-
-  private func write(_ bytes: [UInt8]) throws {
+  private func write(_ bytes: [UInt8]) {
     output += bytes
-    if output.count > 256 << 10 { try flush() }
+    if output.count > 256 << 10 { flush() }
   }
 
-  private func flush() throws {
-    var written = 0
-    defer { output.removeAll(keepingCapacity: true) }
-    while written < output.count {
-      let count = output[written...].withUnsafeBytes { Glibc.write(1, $0.baseAddress, $0.count) }
-      if count < 0 {
-        if errno == EINTR { continue }
-        throw OutputFailure(cause: SystemError(code: errno))
-      }
-      written += count
-    }
+  private func flush() {
+    StandardOutput.writeOrExit("symbolicate", output)
+    output.removeAll(keepingCapacity: true)
   }
 }

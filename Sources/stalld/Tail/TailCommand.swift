@@ -34,10 +34,9 @@ struct TailCommand: ParsableCommand {
   var causes: [Cause] = []
 
   @Option(
-    name: .customLong("min"),
-    help: ArgumentHelp("Show only stalls of at least this duration, such as 500ms.", valueName: "duration"),
-    transform: { try TailCommand.milliseconds($0) })
-  var leastMilliseconds: Double?
+    help: ArgumentHelp(
+      "Show only stalls of at least this duration: \(DurationArgument.allowed).", valueName: "duration"))
+  var min: DurationArgument?
 
   @Flag(help: "Print the report lines unchanged, one JSON object each.")
   var json = false
@@ -69,10 +68,8 @@ struct TailCommand: ParsableCommand {
     // Before there are other threads: they inherit the blocked signals.
     let stopSignals = try Loop.SignalSource([SIGINT, SIGTERM], name: "stop signals") { _ in loop.stop() }
     try loop.add(stopSignals)
-    // EPIPE reports that the reader is gone.
-    signal(SIGPIPE, SIG_IGN)
     let filter = TailFilter(
-      service: service, causes: Set(causes.map(\.rawValue)), leastMilliseconds: leastMilliseconds ?? 0)
+      service: service, causes: Set(causes.map(\.rawValue)), leastMilliseconds: min?.milliseconds ?? 0)
     let printer = json ? nil : TailPrinter(usesColor: usesColor, showsStack: stack || allFrames, showsAll: allFrames)
     let session = TailSession(loop: loop, filter: filter, printer: printer)
     var failed = false
@@ -119,17 +116,7 @@ struct TailCommand: ParsableCommand {
     }
   }
 
-  /// `500ms`: a number with its unit.
-  static func milliseconds(_ text: String) throws -> Double {
-    for (unit, factor) in [("us", 0.001), ("ms", 1), ("min", 60_000), ("s", 1000), ("h", 3_600_000)]
-    where text.hasSuffix(unit) {
-      guard let number = Double(text.dropLast(unit.count)), number.isFinite, number >= 0 else { break }
-      return number * factor
-    }
-    throw ValidationError("allowed: a number with us, ms, s, min or h, such as 500ms.")
-  }
-
-  private static func say(_ text: String) { StandardError.say("stalld tail: \(text)") }
+  private static func say(_ text: String) { StandardError.say("tail", text) }
 }
 
 extension Cause: ExpressibleByArgument {}

@@ -122,7 +122,7 @@ final class TailSession: @unchecked Sendable {
         return
       }
       if let error = text.string(text.root["error"]) {
-        fail("the agent reports an error: \(error.printable)")
+        fail("the agent reports an error: \(error)")
         return
       }
     }
@@ -140,26 +140,14 @@ final class TailSession: @unchecked Sendable {
     }
     reports += 1
     guard filter.accepts(report) else { return }
-    write(printer.map { Array($0.text(of: report).utf8) } ?? line + [0x0a])
+    write(printer.map { Array($0.text(of: report).utf8) } ?? TerminalText.json(line) + [0x0a])
   }
 
   private func write(_ bytes: [UInt8]) {
-    var position = 0
-    while position < bytes.count {
-      let count = bytes.withUnsafeBytes { Glibc.write(1, $0.baseAddress! + position, $0.count - position) }
-      if count < 0, errno == EINTR { continue }
-      if count < 0, errno == EAGAIN {
-        // Somebody else's O_NONBLOCK on a shared terminal or pipe.
-        var poll = pollfd(fd: 1, events: Int16(POLLOUT), revents: 0)
-        _ = Glibc.poll(&poll, 1, -1)
-        continue
-      }
-      if count < 0 {
-        if errno != EPIPE { fail("standard output: \(SystemError(code: errno))") }
-        loop.stop()
-        return
-      }
-      position += count
+    do {
+      try StandardOutput.write(bytes)
+    } catch {
+      if error.code == EPIPE { loop.stop() } else { fail("standard output: \(error)") }
     }
   }
 
@@ -169,5 +157,5 @@ final class TailSession: @unchecked Sendable {
     loop.stop()
   }
 
-  private func say(_ text: String) { StandardError.say("stalld tail: \(text)") }
+  private func say(_ text: String) { StandardError.say("tail", text) }
 }

@@ -1,11 +1,11 @@
 import Glibc
+import StallReport
 
-/// Talk, a line each.
+/// Messages for people, a line each.
 enum StandardError {
   /// Says something in the name of a subcommand; what is another user's in it is made harmless.
   static func say(_ command: String, _ text: String) {
-    let line = Array("stalld \(command): \(TerminalText.printable(text))\n".utf8)
-    _ = line.withUnsafeBytes { Glibc.write(STDERR_FILENO, $0.baseAddress, $0.count) }
+    say("stalld \(command): \(text.printable)")
   }
 
   /// One line by one write.

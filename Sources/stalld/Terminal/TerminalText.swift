@@ -1,24 +1,18 @@
-/// Text of other users, fit for a terminal: nothing in it moves the cursor, changes colours or turns the direction of writing.
+import Glibc
+import StallReport
+
+/// Text for a terminal: its width, and JSON that a terminal does not act on; other text is made so by `String.printable`.
 enum TerminalText {
-  /// The text with each character that a terminal acts on, or that cannot be seen, written as `\u{1b}`.
-  static func printable(_ text: String) -> String {
-    if text.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7f }) { return text }
-    var result = ""
-    for scalar in text.unicodeScalars {
-      if isHarmful(scalar) {
-        result += "\\u{" + String(scalar.value, radix: 16) + "}"
-      } else {
-        result.unicodeScalars.append(scalar)
-      }
-    }
-    return result
+  /// A line of JSON for standard output: as it is, and on a terminal with what that acts on as escapes.
+  static func json(_ line: [UInt8]) -> [UInt8] {
+    isatty(STDOUT_FILENO) == 1 ? Array(printableJSON(String(decoding: line, as: UTF8.self)).utf8) : line
   }
 
-  /// The same for JSON text, whose strings are the only place for such characters: they become escapes.
+  /// JSON text with each character that is not printable as an escape; strings are the only place for such characters.
   static func printableJSON(_ text: String) -> String {
     var result = ""
     for scalar in text.unicodeScalars {
-      guard isHarmful(scalar), scalar != "\n" else {
+      guard !scalar.isPrintable, scalar != "\n" else {
         result.unicodeScalars.append(scalar)
         continue
       }
@@ -54,15 +48,6 @@ enum TerminalText {
     return onTheRight ? text + blanks : blanks + text
   }
 
-  private static func isHarmful(_ scalar: Unicode.Scalar) -> Bool {
-    if scalar.isASCII { return scalar.value < 0x20 || scalar.value == 0x7f }
-    return switch scalar.properties.generalCategory {
-    // Direction marks, joiners and tags are among the formats; unassigned ones may become anything.
-    case .control, .format, .lineSeparator, .paragraphSeparator, .surrogate, .privateUse, .unassigned: true
-    default: false
-    }
-  }
-
   private static func width(_ scalar: Unicode.Scalar) -> Int {
     if scalar.isASCII { return 1 }
     switch scalar.properties.generalCategory {
@@ -82,9 +67,6 @@ enum TerminalText {
 }
 
 extension String {
-  /// The text with each character that a terminal acts on written as an escape.
-  var printable: String { TerminalText.printable(self) }
-
   /// With blanks up to a number of columns.
   func padded(to columns: Int, right: Bool = false) -> String {
     TerminalText.padded(self, to: columns, onTheRight: !right)

@@ -33,7 +33,7 @@ let package = Package(
       sources: [
         "Agent/Settings", "Agent/Ingest/LineScanner.swift", "Agent/Ingest/FrameScan.swift",
         "Agent/Ingest/HostMessage.swift", "Agent/AgentLog.swift",
-        "Terminal/TerminalText.swift", "Agent/Output/SyslogAddress.swift",
+        "Agent/Output/SyslogAddress.swift",
         "Agent/Metrics/MetricsAddress.swift", "Agent/LoopbackAddress.swift", "Agent/StreamListener.swift",
         "Symbolicate/LineReader.swift",
       ]),

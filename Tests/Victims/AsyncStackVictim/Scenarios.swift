@@ -7,6 +7,7 @@ import Glibc
 let scenarios: [String: @Sendable () -> Void] = [
   "actor": { Task { await awaitRoute(3) } },
   "plain": { Task { await awaitPlain() } },
+  "inlined": { Task { await awaitInlined() } },
   "resumed": { Task { await awaitResumed() } },
   "async-let": { Task { await withAsyncLet() } },
   "group": { Task { await withGroup() } },
@@ -60,6 +61,21 @@ func awaitPlain() async {
 
 @inline(never)
 func keepDirectly() async { keepThread() }
+
+/// Says in which line it waits, and in which the function does that is inlined into it.
+@inline(never)
+func awaitInlined() async {
+  print("line awaitInlined", #line + 1)
+  await awaitInside()
+  print("", terminator: "")
+}
+
+@inline(__always)
+func awaitInside() async {
+  print("line awaitInside", #line + 1)
+  await keepDirectly()
+  print("", terminator: "")
+}
 
 @inline(never)
 func awaitResumed() async {

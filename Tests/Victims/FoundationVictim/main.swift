@@ -79,10 +79,21 @@ func runThread(_ watch: @escaping @Sendable (_ byHandle: CFRunLoop?) throws -> L
   exit(0)
 }
 
+func descriptorCount() -> Int { (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count) ?? -1 }
+
+// In the scenario "late" the service makes its run loop some time after the monitor's start.
+if scenario != "late" { _ = RunLoop.main }
+let descriptors = descriptorCount()
 let monitor = try StallMonitor.start()
+FileHandle.standardError.write(Data("victim: descriptors=\(descriptorCount() - descriptors)\n".utf8))
 let nested = RunLoop.Mode("private")
 
 switch scenario {
+case "late":
+  usleep(100_000)
+  RunLoop.main.add(
+    Timer(fire: Date(timeIntervalSinceNow: 0.3), interval: 0, repeats: false) { _ in blockFoundationLoop() },
+    forMode: .common)
 case "compute": after(0.05) { blockFoundationLoop() }
 case "sleep": after(0.05) { sleepOnFoundationLoop() }
 case "main-queue-crowded":

@@ -109,7 +109,7 @@ try results.writeJSON("agent")
 
 // The same for people.
 func text(_ value: Double?) -> String { value.map { String(format: "%.4g", $0) } ?? "" }
-var table = MarkdownTable(["", "", "measured", "at most", "holds"])
+var table = MarkdownTable(["", "", "measured", "target", "met"])
 for row in rows {
   table.add([
     row.benchmark, row.subject, "\(text(row.value)) \(row.unit)", text(row.bar),
@@ -123,7 +123,7 @@ try """
 for the file's size and the limits of one user, because one user plays all services. A thousand
 services (a hundred where they send as fast as lines are accepted) and one reader run on the other
 processor. Each report has a stack of twenty frames, about 2 KB, of a program that is not on this
-machine, so each line costs what an unknown one does. A report has arrived when it can be read in
+machine, so the agent finds no names for its frames. A report has arrived when it can be read in
 the file. "Lost or doubled" means: not in the file, in it twice, or not acknowledged. rsyslog gets
 the same lines in the same run: imptcp to omfile, each line unchanged.
 

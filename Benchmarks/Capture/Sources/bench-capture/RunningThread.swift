@@ -77,7 +77,9 @@ enum RunningThread {
       }
       let name = "pause of a running thread, \(frames) frames"
       return [
-        BenchmarkRow(benchmark: name, subject: "nobody interrupts, 20 us", value: gaps.nothing.median, unit: "us"),
+        BenchmarkRow(
+          benchmark: name, subject: "longest gap in 20 us without a signal (noise)", value: gaps.nothing.median,
+          unit: "us"),
         BenchmarkRow(benchmark: name, subject: "empty handler, signal sent", value: gaps.sent.median, unit: "us"),
         BenchmarkRow(benchmark: name, subject: "empty handler, timer", value: gaps.empty.median, unit: "us", ratio: 1),
         BenchmarkRow(

@@ -26,8 +26,8 @@ enum ThrowSpeed {
         ratio: zip(times[program]!, times[alone]!).map { $0 / $1 }.median, bar: bar)
     }
     return [
-      row("program without the monitor", alone), row("host, monitor disabled", disabled),
-      row("watched host", watched, bar: 1.05),
+      row("program without the monitor", alone), row("service, monitor disabled", disabled),
+      row("watched service", watched, bar: 1.05),
     ]
   }
 }

@@ -22,7 +22,7 @@ enum FoundationTurnCost {
       alone.append(try Cost(numbers(of: "foundation")))
       threaded.append(try Cost(numbers(of: "foundation-threaded")))
     }
-    return rows(threaded, "host with threads") + rows(alone, "host of one thread")
+    return rows(threaded, "service with threads") + rows(alone, "service of one thread")
   }
 
   /// What one process has measured, in nanoseconds a turn.

@@ -19,7 +19,7 @@ enum HeartbeatCost {
         benchmark: "wake-ups a threshold, dispatchMain", subject: "watchdog thread, queue idle", value: idle.watchdog,
         unit: "times", bar: 1),
       BenchmarkRow(
-        benchmark: "wake-ups in 10 s of idling", subject: "host's threads, dispatchMain", value: idle.host,
+        benchmark: "wake-ups in 10 s of idling", subject: "service's threads, dispatchMain", value: idle.host,
         unit: "times", bar: 0),
     ]
   }

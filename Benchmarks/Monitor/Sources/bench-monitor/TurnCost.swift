@@ -48,7 +48,8 @@ enum TurnCost {
         benchmark: "turn", subject: "loop with StallMonitor", value: alone.watched.median, unit: "ns",
         ratio: alone.watched.median / alone.bare.median),
       BenchmarkRow(benchmark: "turn", subject: "added by StallMonitor", value: alone.added, unit: "ns", bar: 30),
-      BenchmarkRow(benchmark: "turn", subject: "added, host with threads", value: threaded.added, unit: "ns", bar: 30),
+      BenchmarkRow(
+        benchmark: "turn", subject: "added, service with threads", value: threaded.added, unit: "ns", bar: 30),
     ]
   }
 

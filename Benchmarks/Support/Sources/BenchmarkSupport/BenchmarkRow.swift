@@ -12,7 +12,7 @@ public struct BenchmarkRow: Encodable {
   public var unit: String
   /// The value divided by that of the row's peer in the same run, where there is one.
   public var ratio: Double?
-  /// The target: the most that is promised, of the ratio where there is one, else of the value.
+  /// The target (`target` in the file): the highest accepted ratio where there is one, else the highest accepted value.
   public var bar: Double?
   /// Whether the target is met.
   public var pass: Bool?
@@ -33,7 +33,10 @@ public struct BenchmarkRow: Encodable {
     self.pass = pass ?? bar.map { (ratio ?? value) <= $0 }
   }
 
-  private enum Key: String, CodingKey { case benchmark, subject, value, unit, ratio, bar, pass }
+  private enum Key: String, CodingKey {
+    case benchmark, subject, value, unit, ratio, pass
+    case bar = "target"
+  }
 
   /// Encodes all members, those without a value as null.
   public func encode(to encoder: any Encoder) throws {

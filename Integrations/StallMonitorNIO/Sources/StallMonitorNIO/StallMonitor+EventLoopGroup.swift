@@ -12,9 +12,10 @@ extension StallMonitor {
   /// Reports name the loops `nio-0`, `nio-1` …, in the order of the group's iterator. Each loop is watched from its first turn on. A group that
   /// is shut down is released. Thread-safe; returns at once.
   ///
-  /// What is posted is a byte in a descriptor of the loop's own, as it comes from a network: no lock of SwiftNIO's is taken, and nothing is
-  /// scheduled on a loop that has been shut down. A loop that runs is woken once a threshold at most, one that waits never. Each loop costs
-  /// two descriptors and one channel, beside the monitor's own files.
+  /// A heartbeat is a byte in a descriptor of the loop, as it comes from a network: it takes no lock
+  /// of SwiftNIO's, and schedules nothing on a loop that has been shut down. A loop that runs is
+  /// woken at most once in a threshold, and one that waits for its descriptors is not woken. Each
+  /// loop costs two descriptors and one channel, beside the monitor's own files.
   ///
   /// - Parameters:
   ///   - group: A `MultiThreadedEventLoopGroup`, or one of its event loops.

@@ -263,7 +263,7 @@ final class AgentClient: OutputClient {
       retune(settings, text)
     case .error(let reason):
       try countChatter()
-      complain("the agent reports: \(Diagnostics.printable(reason))")
+      complain("the agent reports: \(reason.printable(limit: 200))")
     case .recovery:
       try countChatter()
       guard let descriptor = connection.takeGiven() else { return }

@@ -146,7 +146,7 @@ final class ControlServer: @unchecked Sendable {
   private static let linesOfServices = ["hello", "event", "detail", "goodbye"]
   private static let unknownRequest = "unknown request; allowed: status, tail and reload"
   private static let otherSocket =
-    ". This is the agent's control socket; services connect to its other socket, which stalld run --socket names (socket.path)"
+    ". This is the control socket; services connect to the agent's other socket (setting socket.path, or --socket of stalld run)"
 
   /// Ends clients that do not ask, or do not take the answer.
   private func planTimeOut() {

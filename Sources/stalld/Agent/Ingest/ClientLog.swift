@@ -3,14 +3,9 @@ import LoopEngine
 /// Log lines about clients: at most one a minute for each subject, and few for each user.
 ///
 /// A client must not fill the journal, not even with a new process for each connection. Nor may one user keep the messages about
-/// another from being written: users share the lines of a minute by the rule of ``ClientShares``, *nobody has more than what is left*.
+/// another from being written: users share the lines of a minute (``SharedAllowance``).
 struct ClientLog {
   typealias Write = (AgentLog.Priority, AgentLog.Message?, String) -> Void
-
-  private struct Usage {
-    var written = 0
-    var omitted = 0
-  }
 
   static let interval: Duration = .seconds(60)
   /// Lines of one interval about clients of all users.
@@ -21,8 +16,9 @@ struct ClientLog {
   private let write: Write
   private var last: [String: (time: Loop.Instant, omitted: Int)] = [:]
   private var began: Loop.Instant
-  private var users: [UInt32: Usage] = [:]
-  private var written = 0
+  private var lines = SharedAllowance<UInt32>()
+  /// Users of whom a line says that the next ones are omitted.
+  private var contained: Set<UInt32> = []
   private var omitted = 0
 
   init(at now: Loop.Instant = .now, write: @escaping Write = { AgentLog.say($0, $1, $2) }) {
@@ -52,27 +48,19 @@ struct ClientLog {
   /// Counts a line; false, and one line that says so, if its user has had its share of the interval.
   private mutating func isWithinShare(_ user: UInt32?) -> Bool {
     guard let user else { return true }
-    var usage = users[user] ?? Usage()
-    guard usage.written < Self.allowance - written else {
-      omitted += 1
-      // A user that has written nothing yet gets no line here: so many users cannot fill the journal, either.
-      if usage.written > 0, usage.omitted == 0 {
-        write(
-          .warning, .clientContained,
-          "too many messages about clients of user \(user): the next ones are omitted for a minute")
-      }
-      usage.omitted += 1
-      if usage.written > 0 { users[user] = usage }
-      return false
+    if lines.take(for: user, limit: Self.allowance) { return true }
+    omitted += 1
+    // A user that has written nothing yet gets no line here: so many users cannot fill the journal, either.
+    if lines.taken[user] != nil, contained.insert(user).inserted {
+      write(
+        .warning, .clientContained,
+        "too many messages about clients of user \(user): the next ones are omitted for a minute")
     }
-    usage.written += 1
-    users[user] = usage
-    written += 1
-    return true
+    return false
   }
 
   private mutating func beginInterval(at now: Loop.Instant) {
     if omitted > 0 { write(.warning, nil, "\(omitted) messages about clients were omitted: there were too many") }
-    (began, users, written, omitted) = (now, [:], 0, 0)
+    (began, lines, contained, omitted) = (now, SharedAllowance(), [], 0)
   }
 }

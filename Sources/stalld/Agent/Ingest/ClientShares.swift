@@ -65,8 +65,7 @@ final class UserShare {
 
 /// The shares of all users and units: of those that have something under way, or whose buckets are not full.
 ///
-/// A limit is shared by one rule: nobody has more than what is left of it. So one user gets at most a half, the next one a quarter,
-/// and something is always left for others; the same holds for the units within a user's part.
+/// A limit is shared by the rule of ``SharedAllowance``; the same holds for the units within a user's part.
 struct ClientShares {
   private(set) var users: [UInt32: UserShare] = [:]
   private var unitCount = 0

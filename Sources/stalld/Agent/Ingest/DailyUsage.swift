@@ -3,24 +3,19 @@ import StallReport
 
 /// Bytes of reports that were written today (UTC), by user and by unit: nobody fills all files with what it reports.
 ///
-/// The limit of a user is shared by its units as all limits are (``ClientShares``): a unit may have as much as is left.
+/// The limit of a user is shared by its units (``SharedAllowance``).
 struct DailyUsage: Equatable {
   struct User: Equatable {
-    var bytes = 0
-    var units: [String: Int] = [:]
+    /// Bytes of its units.
+    fileprivate(set) var units = SharedAllowance<String>()
     /// Whether the log has a message that the limit is reached.
     var isTold = false
 
     fileprivate mutating func admit(bytes: Int, of place: String, limit: Int) -> Verdict {
-      let unit = units[place] != nil || units.count < DailyUsage.unitLimit ? place : ""
-      let used = units[unit] ?? 0
-      guard used + bytes <= limit - self.bytes else {
-        defer { isTold = true }
-        return isTold ? .refused : .refusedForTheFirstTime
-      }
-      self.bytes += bytes
-      units[unit] = used + bytes
-      return .admitted
+      let isCounted = units.taken[place] != nil || units.taken.count < DailyUsage.unitLimit
+      if units.take(bytes, for: isCounted ? place : "", limit: limit) { return .admitted }
+      defer { isTold = true }
+      return isTold ? .refused : .refusedForTheFirstTime
     }
   }
 
@@ -50,10 +45,10 @@ struct DailyUsage: Equatable {
 
   /// Corrects what was counted of a line that has become longer by its names, or was shortened.
   mutating func correct(by bytes: Int, of owner: UInt32, _ place: String) {
-    guard var user = users[owner], let unit = [place, ""].first(where: { user.units[$0] != nil }) else { return }
-    user.units[unit] = max(0, user.units[unit, default: 0] + bytes)
-    user.bytes = max(0, user.bytes + bytes)
-    users[owner] = user
+    guard let known = users[owner]?.units.taken, let unit = [place, ""].first(where: { known[$0] != nil }) else {
+      return
+    }
+    users[owner]?.units.add(bytes, for: unit)
     unsaved += max(0, bytes)
   }
 
@@ -64,7 +59,7 @@ struct DailyUsage: Equatable {
     unsaved = 0
     var text = "\(day)\n"
     for (owner, user) in users {
-      for (unit, bytes) in user.units { text += "\(owner) \(bytes) \(unit)\n" }
+      for (unit, bytes) in user.units.taken { text += "\(owner) \(bytes) \(unit)\n" }
     }
     return text
   }
@@ -78,8 +73,7 @@ struct DailyUsage: Equatable {
       let fields = line.split(separator: " ", maxSplits: 2, omittingEmptySubsequences: false)
       guard fields.count == 3, let owner = UInt32(fields[0]), let bytes = Int(fields[1]), (0...1 << 50).contains(bytes)
       else { continue }
-      users[owner, default: User()].bytes += bytes
-      users[owner]?.units[String(fields[2]), default: 0] += bytes
+      users[owner, default: User()].units.add(bytes, for: String(fields[2]))
     }
   }
 }

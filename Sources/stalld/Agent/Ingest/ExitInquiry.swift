@@ -51,7 +51,7 @@ final class ExitInquiry {
     tries += 1
     guard tries < Self.delays.count else { return askSystemd() }
     let inquiry = Unchecked(self)
-    loop.perform(after: Self.delays[tries], name: "how a host ended") { _ in inquiry.value.askKernel() }
+    loop.perform(after: Self.delays[tries], name: "exit status of a service") { _ in inquiry.value.askKernel() }
   }
 
   /// `systemctl show`, for the units that systemd keeps a result of.

@@ -89,7 +89,7 @@ extension Ingest {
   }
 
   private static let otherSocket =
-    "this is the agent's socket for services; give --control the path of its control socket, which stalld run --control names (control.path)"
+    "this socket is for services; use --control PATH with the agent's control socket (setting control.path, or --control of stalld run)"
 
   /// A string's text, as it is written; nil if it is longer than 200 bytes, or no string.
   private static func text(_ range: Range<Int>?, in line: UnsafeBufferPointer<UInt8>) -> String? {

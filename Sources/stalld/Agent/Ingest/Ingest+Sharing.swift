@@ -46,7 +46,7 @@ extension Ingest {
         user.bucket.time(until: Self.tokensOfTurn(policy.userLinesPerSecond), rate: policy.userLinesPerSecond))
     }.min()
     let (ingest, weak) = (UncheckedReference(self), UncheckedReference(user))
-    user.timer = loop.perform(after: max(wait ?? .zero, Self.shortestWait), name: "read held hosts") { _ in
+    user.timer = loop.perform(after: max(wait ?? .zero, Self.shortestWait), name: "read delayed services") { _ in
       guard let user = weak.object else { return }
       user.timer = nil
       ingest.object?.giveTurns(to: user)

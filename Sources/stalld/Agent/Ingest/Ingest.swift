@@ -138,12 +138,12 @@ final class Ingest {
 
   // MARK: Connections
 
-  /// Lets hosts connect.
+  /// Lets services connect.
   func listen(at descriptor: Int32) throws {
     // Even one that nobody takes is closed here, and of a TCP socket with SO_LINGER that can be waited for.
     _ = clinux_refuse_descriptors(descriptor)
     let ingest = UncheckedReference(self)
-    let source = Loop.DescriptorSource(descriptor, name: "hosts connect") { _, _ in
+    let source = Loop.DescriptorSource(descriptor, name: "services connect") { _, _ in
       ingest.object?.accept(from: descriptor)
     }
     listener = source

@@ -82,7 +82,7 @@ struct OpenStall {
     }
     // A service reports an ongoing stall at least once a minute.
     let seconds = silence.components.seconds
-    let then = seconds >= 90 ? "; no report for \(seconds) s, then the process" : "; then the process"
+    let then = seconds >= 90 ? "; the last report was \(seconds) s before the end: the process" : "; then the process"
     return "\(text)\(then) \(exit.sentence)".limited(to: 700)
   }
 

@@ -84,7 +84,7 @@ final class PeerProcess {
       endSource?.invalidate()
       endSource = nil
     } else if endSource == nil, pidfd >= 0 {
-      let source = Loop.DescriptorSource(pidfd, name: "end of a host") { source, _ in
+      let source = Loop.DescriptorSource(pidfd, name: "end of a service") { source, _ in
         source.invalidate()
         body()
       }

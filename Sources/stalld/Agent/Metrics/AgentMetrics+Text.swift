@@ -28,7 +28,7 @@ extension AgentMetrics {
       },
       MetricRow(
         "stalld_stalls_total", .counter,
-        "Stalls by service, cause, unit, user and severity. Each counts once: as error when it reaches a second or ends the process, otherwise when it ends."
+        "Stalls by service, cause, unit, user and severity. Each counts once: as error when its report has the level error (it lasts a second, or the process ends in it; not a task that delays no other task), otherwise as warn when it ends."
       ) { metrics, _ in
         metrics.sortedStalls.flatMap { labels, count in
           [(StallCounts.Severity.warn, count.warnings), (.error, count.errors)].filter { $0.1 > 0 }.map {
@@ -81,7 +81,9 @@ extension AgentMetrics {
       MetricRow("stalld_queued_bytes", .gauge, "Bytes of lines that are read and not yet written.") {
         Number($1.queuedBytes)
       },
-      MetricRow("stalld_queued_bytes_limit", .gauge, "The number of such bytes at which the agent stops reading.") {
+      MetricRow(
+        "stalld_queued_bytes_limit", .gauge, "The value of stalld_queued_bytes at which the agent stops reading."
+      ) {
         Number($1.queuedBytesLimit)
       },
     ]
@@ -139,7 +141,8 @@ extension AgentMetrics {
       },
       .ofSymbols("stalld_symbol_cache_bytes", .gauge, "Bytes used by the cache of names.") { Number($0.bytes) },
       .ofSymbols(
-        "stalld_lines_unnamed_total", .counter, "Lines without names that were written without a look-up."
+        "stalld_lines_unnamed_total", .counter,
+        "Lines with unnamed frames that were written without asking the process that looks up names."
       ) { Number($0.unnamedLines) },
       .ofSymbols(
         "stalld_name_worker_restarts_total", .counter,

@@ -17,22 +17,17 @@ struct HostClaims {
     var spooled: UInt64 = 0
   }
 
-  /// The number of clients that are counted separately; one user may use as many as are left.
-  private static let limit = 1000
+  /// The number of clients that are counted separately, which the users share.
+  static let limit = 1000
 
   private(set) var counts: [Client: Counts] = [:]
-  private var clientsOfUser: [UInt32: Int] = [:]
+  /// By ``Peer/owner``: a logged-in user may have many numbers.
+  private var clients = SharedAllowance<UInt32>()
 
   /// Adds to a client's numbers; it has them from its first connection on, so that an increase can be seen.
   mutating func add(_ more: Counts, of peer: Peer) {
     var client = Client(place: peer.place.limited(to: 300), user: peer.uid)
-    if counts[client] == nil {
-      if clientsOfUser[peer.uid, default: 0] < Self.limit - counts.count {
-        clientsOfUser[peer.uid, default: 0] += 1
-      } else {
-        client = Client()
-      }
-    }
+    if counts[client] == nil, !clients.take(for: peer.owner, limit: Self.limit) { client = Client() }
     counts[client, default: Counts()].dropped &+= more.dropped
     counts[client, default: Counts()].spooled &+= more.spooled
   }

@@ -28,7 +28,7 @@ struct StallCounts {
     var seconds = 0.0
   }
 
-  /// The number of services that are counted separately; one user may use as many as are left, because clients choose the names.
+  /// The number of services that are counted separately, which the users share, because clients choose the names.
   static let serviceLimit = 1000
   /// Services with a cause: a scrape's text stays below a megabyte or so.
   static let seriesLimit = 2000
@@ -38,7 +38,8 @@ struct StallCounts {
 
   private(set) var counts: [Series: Count] = [:]
   private var sources: Set<Source> = []
-  private var sourcesOfUser: [UInt32: Int] = [:]
+  /// How many of them are each user's, by ``Peer/owner``: a logged-in user may have many numbers.
+  private var shares = SharedAllowance<UInt32>()
   /// Stalls that are under way and have been counted, and these in the order of their counting.
   private var counted: Set<String> = []
   private var order: [String] = []
@@ -88,9 +89,8 @@ struct StallCounts {
     let other = Source(service: Self.other)
     var source = Source(service: line.service.limited(to: 200), place: line.place.limited(to: 300), user: line.userID)
     if !sources.contains(source) {
-      if sourcesOfUser[line.userID, default: 0] < Self.serviceLimit - sources.count {
+      if shares.take(for: line.owner, limit: Self.serviceLimit) {
         sources.insert(source)
-        sourcesOfUser[line.userID, default: 0] += 1
       } else {
         source = other
       }

@@ -6,6 +6,9 @@ import LoopEngine
 /// reading to the next.
 struct TurnBuckets {
   /// Upper bounds in seconds.
+  ///
+  /// Finer than those that the library exports for loops of services: most turns of the agent take microseconds, and its series are few.
+  /// Each bound of the library is a series for every loop. Both lists are public: a changed bound breaks queries.
   static let bounds = [0.00001, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
   /// Cumulative, by bound.

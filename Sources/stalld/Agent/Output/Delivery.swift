@@ -124,14 +124,14 @@ final class Delivery: @unchecked Sendable {
 
   private func goOnLater() {
     continues = true
-    loop.perform(name: "output goes on") { [self] in
+    loop.perform(name: "output continues") { [self] in
       continues = false
       linesCame()
     }
   }
 
   private func wait(for descriptor: Int32) {
-    let source = Loop.DescriptorSource(descriptor, for: .writable, name: "output takes lines again") { [self] _, _ in
+    let source = Loop.DescriptorSource(descriptor, for: .writable, name: "output accepts lines again") { [self] _, _ in
       stopWaiting()
       flush()
     }

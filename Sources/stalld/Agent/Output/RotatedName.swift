@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import StallMonitor
 import StallReport
 
 /// The name of a rotated file: that of the file, and the moment of its end in UTC.
@@ -16,14 +17,12 @@ struct RotatedName: Comparable, Hashable {
     let isMoment = moment.utf8.elementsEqual(Self.pattern) { byte, expected in
       expected == UInt8(ascii: "0") ? (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) : byte == expected
     }
-    guard isMoment else { return nil }
+    guard isMoment, Self.time(moment) != nil else { return nil }
     self.moment = moment
   }
 
-  /// Microseconds since 1970.
-  private init(microseconds: Int) {
-    let time = Timestamp(nanosecondsSince1970: UInt64(max(0, microseconds)) * 1000)
-    moment = String(time.text(fractionDigits: 6).map { $0 == ":" ? "-" : $0 })
+  private init(_ time: Timestamp) {
+    moment = time.text(fractionDigits: 6).replacing(":", with: "-")
   }
 
   static func < (one: RotatedName, other: RotatedName) -> Bool { one.moment < other.moment }
@@ -32,23 +31,17 @@ struct RotatedName: Comparable, Hashable {
 
   /// A name for now, and newer than the newest there is, whatever the clock was set to.
   static func next(after newest: RotatedName?) -> RotatedName {
-    var now = timespec()
-    clock_gettime(CLOCK_REALTIME, &now)
-    var microseconds = now.tv_sec * 1_000_000 + now.tv_nsec / 1000
-    if let newest { microseconds = max(microseconds, newest.microseconds + 1) }
-    return RotatedName(microseconds: microseconds)
+    let now = RotatedName(Timestamp.now())
+    guard let newest, now <= newest, var time = time(newest.moment) else { return now }
+    time.nanoseconds += 1000
+    if time.nanoseconds >= 1_000_000_000 { (time.seconds, time.nanoseconds) = (time.seconds + 1, 0) }
+    return RotatedName(time)
   }
 
-  private var microseconds: Int {
-    let numbers = moment.split { !$0.isNumber }.map { Int($0) ?? 0 }
-    var date = tm()
-    date.tm_year = Int32(numbers[0] - 1900)
-    date.tm_mon = Int32(numbers[1] - 1)
-    date.tm_mday = Int32(numbers[2])
-    date.tm_hour = Int32(numbers[3])
-    date.tm_min = Int32(numbers[4])
-    date.tm_sec = Int32(numbers[5])
-    return timegm(&date) * 1_000_000 + numbers[6]
+  /// Nil if the text is no time, such as one in a 13th month.
+  private static func time(_ moment: String) -> Timestamp? {
+    let (day, second) = (String(moment.prefix(11)), String(moment.dropFirst(11)))
+    return Timestamp(rfc3339: day + second.replacing("-", with: ":"), form: .report)
   }
 
   /// The youngest of a file's rotated ones.

@@ -1,5 +1,6 @@
 import ArgumentParser
 import FoundationEssentials
+import StallReport
 
 /// The flags by which `stalld run` and `stalld check` find the settings.
 struct AgentOptions: ParsableArguments {
@@ -11,7 +12,7 @@ struct AgentOptions: ParsableArguments {
   @Option(help: ArgumentHelp("The socket that services connect to (socket.path).", valueName: "path"))
   var socket: String?
 
-  @Option(help: ArgumentHelp("The socket for stalld status and stalld tail (control.path).", valueName: "path"))
+  @Option(help: ArgumentHelp("The socket for stalld status, tail and reload (control.path).", valueName: "path"))
   var control: String?
 
   @Option(
@@ -41,7 +42,7 @@ struct AgentOptions: ParsableArguments {
 
   func validate() throws {
     guard let file = files.first else { return }
-    let name = TerminalText.printable(file)
+    let name = file.printable
     throw ValidationError("Unexpected argument '\(name)'; a settings file is given with --config \(name).")
   }
 

@@ -18,14 +18,14 @@ extension AgentSettings {
     static let keys: [SettingsKey<AgentSettings>] = [
       .init(
         "limits.lines_per_second", \.limits.linesPerSecond, .count(1...1_000_000),
-        "Lines per second of one unit or container; a user's processes outside of units share one limit. A line counts once per 8 KiB, rounded up. A unit may send four seconds of its limit at once; then the agent reads at this rate."
+        "Lines per second of one unit or container; a user's processes outside of units share one limit. A line counts once per 8 KiB, rounded up. A unit that was quiet may send four times this number at once; after that, the agent reads at this rate."
       ),
       .init(
         "limits.user_lines_per_second", \.limits.userLinesPerSecond, .count(1...1_000_000),
         "Lines per second of one user, in all its units; the units take turns. At least limits.lines_per_second."),
       .init(
         "limits.user_bytes_per_day", orOff: \.limits.userBytesPerDay, .size(1 << 20...1 << 50),
-        "Reports of one user that are written per day (UTC); one of its units may write at most half. Further reports are counted, not written. At most a quarter of the total size of the files that are kept; off means no limit."
+        "Reports of one user that are written per day (UTC); one of its units may write at most half. Further reports are counted, not written. A value above a quarter of the total size of the files that are kept (of the smallest file output) has the effect of this quarter; off means no limit."
       ),
       .init(
         "limits.line_bytes", \.limits.lineBytes, .size(8 << 10...16 << 20),

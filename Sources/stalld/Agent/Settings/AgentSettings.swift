@@ -34,7 +34,7 @@ struct AgentSettings: Sendable, Equatable {
     ("metrics", "The agent's own metrics, for Prometheus."),
     (
       "services",
-      "Settings that override those of single services. A service receives them when it connects and when this file is reloaded. A list; the first entry that matches a service applies."
+      "Settings for single services. They override the service's own configuration. A service receives them when it connects and when this file is reloaded. A list; the first entry that matches a service applies."
     ),
   ]
 }

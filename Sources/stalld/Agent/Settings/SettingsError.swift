@@ -1,3 +1,5 @@
+import StallReport
+
 /// Something in the settings that cannot be used: where it is, what it is, and what may stand there.
 struct SettingsError: Sendable, Equatable, CustomStringConvertible {
   enum Location: Sendable, Equatable {
@@ -13,26 +15,18 @@ struct SettingsError: Sendable, Equatable, CustomStringConvertible {
   /// What is wrong, or what is allowed.
   var reason: String
 
+  /// Of a key, a value or a name, in characters.
+  static let longestText = 120
+
   var description: String {
-    let value = value.map { Self.printable($0) }
+    let value = value.map { $0.printable(limit: Self.longestText) }
     switch location {
     case .file(let file, let line):
-      let what = key.map { Self.printable($0) + (value.map { " = \($0)" } ?? "") + ": " } ?? ""
-      return Self.printable(file, limit: 4096) + (line > 0 ? ":\(line)" : "") + ": " + what + reason
-    case .variable(let name): return "\(Self.printable(name))=\(value ?? ""): \(reason)"
+      let what = key.map { $0.printable(limit: Self.longestText) + (value.map { " = \($0)" } ?? "") + ": " } ?? ""
+      return file.printable(limit: 4096) + (line > 0 ? ":\(line)" : "") + ": " + what + reason
+    case .variable(let name): return "\(name.printable(limit: Self.longestText))=\(value ?? ""): \(reason)"
     case .flag(let name): return "\(name)\(value.map { " \($0)" } ?? ""): \(reason)"
     }
-  }
-
-  /// Somebody's text, fit for a terminal and of bearable length.
-  static func printable(_ text: String, limit: Int = 120) -> String {
-    var result = ""
-    for scalar in text.unicodeScalars.prefix(limit) {
-      let isPlain = scalar.value >= 0x20 && scalar.value != 0x7f && !(0x80..<0xa0).contains(scalar.value)
-      result += isPlain ? String(scalar) : scalar.escaped(asASCII: true)
-    }
-    return result.unicodeScalars.count < text.unicodeScalars.count && text.unicodeScalars.count > limit
-      ? result + "…" : result
   }
 }
 

@@ -51,8 +51,13 @@ struct SettingsManual {
     The agent
     .Xr stalld 1
     .Cm run
-    reads this file when it starts and when it receives SIGHUP
-    .Pq Ql systemctl reload stalld .
+    reads this file when it starts, on
+    .Ql stalld reload
+    .Po which
+    .Ql systemctl reload stalld
+    runs
+    .Pc
+    and when it receives SIGHUP.
     If the file is missing, the defaults apply. With an invalid file a running agent keeps its settings, and a new agent does not start;
     .Ql stalld check
     lists all errors. An unknown key is an error.

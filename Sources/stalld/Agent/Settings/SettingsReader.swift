@@ -1,4 +1,5 @@
 import StallMonitor
+import StallReport
 
 /// Reads a document into settings by the table of keys, and collects all that is wrong with it.
 struct SettingsReader {
@@ -155,7 +156,7 @@ struct SettingsReader {
       if let kind = AgentSettings.Output.Kind(rawValue: entry.key) {
         let text = if case .scalar(let text, _) = entry.value.content, !text.isEmpty { text } else { "…" }
         let operand = kind == .file ? ", path: " + text : kind == .syslog ? ", address: " + text : ""
-        reason = "no such key; did you mean type: \(SettingsError.printable(entry.key + operand))?"
+        reason = "no such key; did you mean type: \((entry.key + operand).printable(limit: SettingsError.longestText))?"
       }
       refuse("\(place).\(entry.key)", nil, line: entry.line, reason)
     }
@@ -219,7 +220,8 @@ struct SettingsReader {
       return key.name.hasPrefix(prefix + ".") && !key.isList && key.read([text], &copy).isEmpty
     }
     guard taking.count == 1, let key = taking.first else { return "" }
-    return "; did you mean \(key.name.dropFirst(prefix.count + 1)): \(SettingsError.printable(text)) below it?"
+    return
+      "; did you mean \(key.name.dropFirst(prefix.count + 1)): \(text.printable(limit: SettingsError.longestText)) below it?"
   }
 
   /// The words that may stand in the mapping at `prefix`.

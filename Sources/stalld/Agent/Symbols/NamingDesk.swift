@@ -253,16 +253,16 @@ final class NamingDesk {
 
   private func check() {
     guard let worker, !sent.isEmpty else { return }
-    // Another user's file gets little; root's, and what is no file, more.
+    // A file that another user can have written gets less time; root's files, and work without a file, get more.
     let share = current.number == nil || current.isTrusted ? 1 : 2
     let time = current.since.duration(to: .now)
     let used = Duration.nanoseconds(
       Int64(clamping: (worker.processorTime ?? 0) &- (current.processorTime ?? worker.processorTime ?? 0)))
     let isStrangers = !isPatient && current.number != nil && !current.isTrusted
     if isStrangers, used > min(Self.quickLimit, settings.timeLimit / 8) {
-      kill("a file of another user took \(used) of the shared time", blamed: current.number, isSlow: true)
+      kill("\(Self.untrusted) took \(used) of CPU time; \(Self.consequence)", blamed: current.number, isSlow: true)
     } else if isStrangers, time > min(Self.quickWait, settings.timeLimit / 4), !worker.isRunnable {
-      kill("a file of another user blocked the shared time", blamed: current.number, isSlow: true)
+      kill("\(Self.untrusted) blocked for \(time); \(Self.consequence)", blamed: current.number, isSlow: true)
     } else if used > settings.timeLimit / (4 * share) {
       kill("it used \(used) of CPU time for one line", blamed: current.number)
     } else if time > settings.timeLimit / (2 * share), !worker.isRunnable {
@@ -274,6 +274,9 @@ final class NamingDesk {
       kill("it used \(worker.residentBytes >> 20) MiB of memory", blamed: current.number)
     }
   }
+
+  private static let untrusted = "reading a file that another user can have written"
+  private static let consequence = "a second process looks up the names of that user's lines"
 
   /// Ends the worker for good.
   func stop() {

@@ -10,15 +10,10 @@ enum OutputFile {
     let descriptor = isStandard ? STDOUT_FILENO : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
     guard descriptor >= 0 else { throw SystemError(code: errno) }
     var failure: Int32 = 0
-    var position = 0
-    while position < bytes.count {
-      let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress! + position, $0.count - position) }
-      if count >= 0 {
-        position += count
-      } else if errno != EINTR {
-        failure = errno
-        break
-      }
+    do {
+      try StandardOutput.write(bytes, to: descriptor)
+    } catch {
+      failure = error.code
     }
     // A full disk may be reported only now.
     if !isStandard, close(descriptor) != 0, failure == 0 { failure = errno }

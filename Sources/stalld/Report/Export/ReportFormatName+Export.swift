@@ -11,7 +11,7 @@ extension ReportFormatName {
       if export.omitted > 0 {
         StandardError.say(
           "report",
-          "\(export.omitted) stalls are left out: the profile has the longest \(FirefoxExport.stallLimit) stalls in at most \(FirefoxExport.trackLimit) tracks"
+          "\(export.omitted) stalls are omitted: the profile has the longest \(FirefoxExport.stallLimit) stalls in at most \(FirefoxExport.trackLimit) tracks"
         )
       }
       return export.bytes()

@@ -1,3 +1,5 @@
+import StallReport
+
 /// Comma-separated values (RFC 4180) with a row of names.
 enum CSVFormat: ReportFormat {
   static func text(of summary: ReportSummary, _ view: ReportView) -> String {
@@ -35,7 +37,7 @@ enum CSVFormat: ReportFormat {
   private static func text(_ rows: [[String]], _ view: ReportView) -> String {
     rows.map { row in
       row.map { cell in
-        let cell = view.screen.isTerminal ? TerminalText.printable(cell) : cell
+        let cell = view.screen.isTerminal ? cell.printable : cell
         guard cell.utf8.contains(where: { ",\"\r\n".utf8.contains($0) }) else { return cell }
         return "\"" + cell.replacing("\"", with: "\"\"") + "\""
       }.joined(separator: ",") + "\r\n"

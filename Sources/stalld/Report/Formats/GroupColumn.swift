@@ -135,8 +135,8 @@ extension GroupColumn {
   func tableText(of group: StallGroup, _ names: ShortNames) -> String {
     switch content {
     case .name(let path, let unknown):
-      group[keyPath: path].isEmpty ? unknown : TerminalText.printable(names[group[keyPath: path]])
-    case .text(let path): TerminalText.printable(group[keyPath: path])
+      group[keyPath: path].isEmpty ? unknown : names[group[keyPath: path]].printable
+    case .text(let path): group[keyPath: path].printable
     case .count(let path): Quantity.count(group[keyPath: path])
     case .milliseconds(let value): value(group).map { Quantity.duration($0) } ?? "–"
     case .time(let path): Quantity.minute(group[keyPath: path])

@@ -13,7 +13,7 @@ enum TableFormat: ReportFormat {
       if let spark = Sparkline.lines(summary.stalls, width: width) {
         lines += [screen.styled(spark[0], .faint), spark[1], screen.styled(spark[2], .faint), ""]
       }
-      let histogram = DurationHistogram(summary.stalls).lines(width: width)
+      let histogram = DurationChart(summary.stalls).lines(width: width)
       if !histogram.isEmpty { lines += [screen.styled("durations", .faint)] + histogram + [""] }
     }
     let shown = Array(summary.groups.prefix(view.limit))
@@ -41,7 +41,7 @@ enum TableFormat: ReportFormat {
     return lines.joined(separator: "\n") + "\n"
   }
 
-  private static func name(_ text: String) -> String { text.isEmpty ? "(unknown)" : TerminalText.printable(text) }
+  private static func name(_ text: String) -> String { text.isEmpty ? "(unknown)" : text.printable }
 
   private static func stack(of group: StallGroup, _ summary: ReportSummary, _ view: ReportView) -> [String] {
     guard let number = group.stack else { return ["    (no stack)"] }
@@ -64,17 +64,17 @@ enum TableFormat: ReportFormat {
   private static func text(of frame: ReportFrame, _ summary: ReportSummary, _ view: ReportView) -> String {
     let file = summary.text(frame.file).split(separator: "/").last.map(String.init) ?? ""
     let line = frame.line > 0 ? ":\(frame.line)" : ""
-    let place = file.isEmpty ? "" : " (\(TerminalText.printable(file))\(line))"
+    let place = file.isEmpty ? "" : " (\(file.printable)\(line))"
     let name = summary.name(of: frame)
     return "    " + (frame.isInlined ? "↳ " : frame.isAsync ? "async " : "")
-      + TerminalText.printable(view.showsAll ? name : ShortSymbol.shorten(name)) + place
+      + (view.showsAll ? name : ShortSymbol.shorten(name)).printable + place
   }
 
   static func text(of comparison: ReportComparison, _ view: ReportView) -> String {
     let screen = view.screen
     var lines = [comparison.old, comparison.new].map { side in
       let days = side.days.map { " in " + Quantity.duration($0 * 86_400_000) } ?? ""
-      return TerminalText.printable(side.name)
+      return side.name.printable
         + ": \(Quantity.count(side.count, "stall")), \(Quantity.duration(side.milliseconds))\(days), "
         + Quantity.count(side.hosts, "host")
     }

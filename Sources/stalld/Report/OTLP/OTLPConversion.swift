@@ -46,7 +46,7 @@ struct OTLPConversion {
   }
 
   private mutating func flush() {
-    StandardOutput.write(String(decoding: output, as: UTF8.self))
+    StandardOutput.writeOrExit("report", output)
     output.removeAll(keepingCapacity: true)
   }
 }

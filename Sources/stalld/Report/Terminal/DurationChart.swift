@@ -1,7 +1,7 @@
 import Glibc
 
 /// How many stalls lasted how long, on a scale on which each step is about twice the one before.
-struct DurationHistogram {
+struct DurationChart {
   struct Bar {
     /// In milliseconds: from, and below.
     var from: Double

@@ -1,0 +1,24 @@
+import CUnwind
+import DescriptorIO
+
+/// Watches whether a thread changes its current task, from the moment when this is made.
+///
+/// The runtime writes the thread's current task when a task begins, goes on or is suspended, also if it is the same task again. So a thread
+/// that has not written it has run one task without a suspension. By a hardware breakpoint, which the first write ends: that write takes
+/// some 10 µs longer, and the thread notices nothing else. About 50 µs to make. Used by one thread, with a descriptor table of the
+/// monitor's own.
+package final class TaskChanges {
+  private let descriptor: GuardedDescriptor
+
+  /// Nil where perf events or such breakpoints are refused.
+  package init?(of thread: Int32, threadPointer: UInt64, layout: TaskLayout) {
+    let word = layout.currentTask.address(threadPointer: threadPointer)
+    guard let descriptor = GuardedDescriptor(cunwind_word_watch_begin(thread, word)) else { return nil }
+    self.descriptor = descriptor
+  }
+
+  deinit { descriptor.close() }
+
+  /// Whether there was a change; true also where the kernel does not say.
+  package var hasChanged: Bool { cunwind_word_watch_has_ended(descriptor.number) }
+}

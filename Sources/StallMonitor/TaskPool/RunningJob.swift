@@ -1,0 +1,35 @@
+import CUnwind
+import StallCapture
+import StallReport
+
+/// What a thread runs of a task, found from outside: one piece of it, without a suspension since then.
+///
+/// All on the watchdog's thread.
+final class RunningJob {
+  private let threadPointer: UInt64
+  private let layout: TaskLayout
+  private let changes: TaskChanges
+
+  /// Nil if the thread runs no task, or if its next task could not be noticed.
+  init?(of thread: Int32) {
+    // The watch needs a descriptor, and the service's numbers are the service's. Under a filter no call is tried that it may not know.
+    guard OwnThreads.isApart, cunwind_perf_is_permitted(), let layout = TaskLayout.current,
+      let pointer = ThreadPointer.of(thread: thread),
+      let changes = TaskChanges(of: thread, threadPointer: pointer, layout: layout),
+      layout.runningTask(threadPointer: pointer) != nil
+    else { return nil }
+    (threadPointer, self.layout, self.changes) = (pointer, layout, changes)
+  }
+
+  /// Whether it goes on.
+  var isLasting: Bool { !changes.hasChanged }
+
+  /// What a report has of the task; nil if it does not run any more.
+  var state: Report.TaskState? { layout.runningTask(threadPointer: threadPointer).map(Report.TaskState.init) }
+}
+
+extension Report.TaskState {
+  init(_ task: RunningTask) {
+    self.init(id: task.id, name: task.name, priority: task.priority, actor: task.actor)
+  }
+}

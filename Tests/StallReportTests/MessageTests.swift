@@ -1,0 +1,85 @@
+import Testing
+
+@testable import StallReport
+
+/// The sentences that reports contain for people.
+struct MessageTests {
+  private func report(
+    _ event: Report.Event, _ cause: Cause = .lock, wait: String? = "futex(wait)", holder: LockHolder? = nil,
+    kind: String = LoopKind.loop
+  ) -> Report {
+    var evidence = Verdict.Evidence(state: "blocked", wait: wait)
+    if let holder { evidence.wait = (wait ?? "") + ": " + holder.text }
+    evidence.lockHolder = holder
+    return Report(
+      time: .now(), event: event, stallID: "a", sequence: 1, thresholdNanoseconds: 250_000_000,
+      durationNanoseconds: 619_000_000, verdict: Verdict(cause: cause, evidence: evidence),
+      culprit: StackFrame(symbol: "load", file: "/load.c", line: 8), fingerprint: "v1:a", samples: 1,
+      loop: .init(name: "main", kind: kind, mode: nil, phase: .afterWaiting, callout: nil), threadID: 1,
+      origin: .init(processID: 1, executablePath: "/x", serviceName: "x", hostName: "h"), stack: [])
+  }
+
+  private func summary(of report: Report, _ count: UInt64, isOverBudget: Bool = false) -> String {
+    var summary = report
+    summary.suppress(
+      SuppressedStalls(
+        count: count, total: 1_800_000_000, longest: 700_000_000, window: 30_000_000_000, isOverBudget: isOverBudget),
+      at: .now())
+    return summary.message
+  }
+
+  @Test(arguments: [
+    (nil, "for another thread"),
+    (LockHolder(thread: 12, kind: .mutex), "for a pthread mutex held by thread 12"),
+    (LockHolder(thread: 12, kind: .inheriting), "for a mutex held by thread 12"),
+    (LockHolder(thread: 12, kind: .readWrite), "for a read-write lock held by thread 12"),
+    (LockHolder(thread: 12, kind: .stream), "for the lock of a standard stream, held by thread 12"),
+    (LockHolder(thread: 12, kind: .thread), "for the end of thread 12"),
+    (LockHolder(thread: 12, kind: .queue), "for a dispatch queue, which thread 12 runs"),
+    (LockHolder(thread: 12, kind: .queue, label: "x"), "for dispatch queue \"x\", which thread 12 runs"),
+  ])
+  func waitForAnotherThread(holder: LockHolder?, words: String) {
+    #expect(
+      report(.ended, holder: holder).message
+        == "main loop blocked for 619 ms in load (load.c:8): waiting in futex(wait) \(words)")
+  }
+
+  @Test func summaryOfRepetitionsNamesTheFunctionAfterTheVerb() {
+    let durations = "in 30 s, 1800 ms in total, the longest 700 ms"
+    let sleeping = report(.ended, .sleep, wait: "poll(1 s)")
+    #expect(
+      summary(of: sleeping, 3)
+        == "main loop blocked 3 more times in load (load.c:8): \(durations); sleeping in poll(1 s)")
+    #expect(summary(of: sleeping, 1).hasPrefix("main loop blocked once more in load (load.c:8): \(durations);"))
+    // Each of the stalls may have waited for another thread.
+    #expect(
+      summary(of: report(.ended, holder: LockHolder(thread: 12, kind: .mutex)), 3)
+        .hasSuffix("; waiting in futex(wait) for another thread (pthread mutex)"))
+  }
+
+  @Test func summaryOfTasksNamesNone() {
+    var report = report(.ended, .sleep, kind: LoopKind.taskPool)
+    report.task = .init(id: 1, name: "order 4711", priority: 0x15, actor: nil)
+    #expect(summary(of: report, 3).hasPrefix("tasks blocked their threads 3 more times in load (load.c:8): "))
+  }
+
+  /// They may be of several loops and functions.
+  @Test func summaryOverTheLimitNamesOnlyTheProcess() {
+    let reason = "counted and not reported, because of the limit of reports per minute"
+    let durations = "in 30 s, 1800 ms in total, the longest 700 ms"
+    #expect(
+      summary(of: report(.ended), 12, isOverBudget: true)
+        == "12 stalls of this process were \(reason): \(durations)")
+    #expect(
+      summary(of: report(.ended), 1, isOverBudget: true) == "1 stall of this process was \(reason): \(durations)")
+  }
+
+  @Test func poolWithoutAThread() {
+    var report = report(.ongoing, .starved, wait: "no thread of Swift concurrency has run the queued work")
+    (report.culprit, report.verdict.evidence.state) = (nil, nil)
+    #expect(
+      report.message == "main loop has been blocked for 619 ms: no thread of Swift concurrency has run the queued work")
+    report.verdict.evidence = .init(state: "blocked", wait: "futex(wait)")
+    #expect(report.message.hasSuffix(": ready to run, but no CPU was available"))
+  }
+}
