@@ -309,16 +309,16 @@ extension CapturesInThisProcess {
         try #require(!victim_is_dumpable())
         try #require(victim_forbid_process_vm_readv(false))
         capture.flush()
-        #expect(try !capture.capture(probe, stackEnd: 0).backtrace.get().isTruncated)
+        #expect(try !capture.captureWithPatience(probe).backtrace.get().isTruncated)
       }
     }
 
     fileprivate static func expectStacks(_ capture: ThreadCapture) throws {
       let poll = VictimThread(depth: 40, leaf: .poll)
-      let blocked = try capture.capture(ThreadProbe(thread: poll.id), stackEnd: 0).backtrace.get()
+      let blocked = try capture.captureWithPatience(ThreadProbe(thread: poll.id)).backtrace.get()
       #expect(!blocked.isTruncated && blocked.frames.count > 40)
       let spin = VictimThread(depth: 40, leaf: .spin, isPrepared: true)
-      let running = try capture.capture(ThreadProbe(thread: spin.id), stackEnd: 0).backtrace.get()
+      let running = try capture.captureWithPatience(ThreadProbe(thread: spin.id)).backtrace.get()
       #expect(!running.isTruncated && running.frames.count > 40)
     }
 

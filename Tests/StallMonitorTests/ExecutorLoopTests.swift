@@ -27,7 +27,9 @@ extension WatchedHosts {
     @Test func threadThatEndsIsLetGo() throws {
       let victim = try Victim.run("executor-ends", milliseconds: 600, environment: ["STALLMONITOR_THRESHOLD": "20ms"])
       #expect(victim.reports.isEmpty)
-      #expect(victim.facts["wakeups"] == "0", "nothing is left to watch")
+      // A beat each 20 ms would be 25. The watchdog still looks for a loop of the main thread, ever more seldom.
+      let wakeUps = try #require(victim.facts["wakeups"].flatMap { Int($0) })
+      #expect(wakeUps < 10, "nothing is left to watch")
     }
 
     @Test func stallThatItsThreadEndsInIsClosed() throws {

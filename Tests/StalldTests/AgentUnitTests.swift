@@ -235,7 +235,7 @@ extension SystemdTests {
       #expect(fatal.contains("\"culprit\":\"accept4\""))
       #expect(fatal.contains("clock_nanosleep"))
       #expect(fatal.contains("\"unit\":\"stalld.service\""))
-      #expect(fatal.contains("descriptor \\\"hosts connect\\\""))
+      #expect(fatal.contains("descriptor \\\"services connect\\\""))
     }
 
     /// Who sent a line, and how it ended, is what the kernel and systemd say.
