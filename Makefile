@@ -187,7 +187,7 @@ bench-agent: agent ## A thousand hosts and ten thousand reports a second: a tabl
 
 FUZZER := clang -g -O1 -fsanitize=fuzzer,address -DFUZZ_WITH_LIBFUZZER
 
-# What the agent and its hosts read of strangers: hosts' lines, the settings' file, what dead processes left.
+# What the agent and services read that others have written: lines, settings, and files of processes that have ended.
 AGENT_READERS := lines settings spool
 AGENT_FUZZER := --package-path Tests/Fuzz/Agent --scratch-path .build/fuzz/agent-build --sanitize fuzzer --sanitize address
 

@@ -50,8 +50,8 @@ public final class StallMonitor: Sendable {
   /// standard error), and the service runs unmonitored: a wrong variable never prevents a start. The
   /// monitor also watches if the caller does not keep the result.
   ///
-  /// Call it once, early, best on the main thread. It takes a few milliseconds, opens libunwind and
-  /// libdw, and starts two threads, whose files are in a descriptor table of their own.
+  /// Call it once, early, best on the main thread. It takes a few milliseconds, opens libunwind and libdw, and starts
+  /// two threads, whose files are in a descriptor table of their own, and a third one while the main loop is not known.
   /// `Documentation/Guarantees.md` lists all that a watched process can notice.
   ///
   /// - Parameter configuration: What to watch for, in code.

@@ -60,7 +60,8 @@ extension CapturesInThisProcess {
         if (try? capture.capture(probe, stackEnd: 0).backtrace.get()) != nil { taken += 1 }
       }
       let after = probe.voluntarySwitches()
-      #expect(before != nil && after == before)
+      // A page fault of its own may wait for the thread that maps memory; 150 captures may not.
+      #expect(try #require(after) - #require(before) < 5)
       #expect(taken > 100)
     }
   }

@@ -83,7 +83,7 @@ import Testing
     ].joined(separator: "\n")
     let group = try #require(try Self.groups(["a"], ["a": lines]).first)
     #expect(group["count"] as? Int == 15)
-    #expect(group["untold"] as? Int == 14)
+    #expect(group["suppressed"] as? Int == 14)
     #expect(group["total_ms"] as? Double == 6001)
     #expect(group["p99_ms"] as? Double == 400)
     #expect(group["max_ms"] as? Double == 900)

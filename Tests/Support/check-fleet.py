@@ -79,7 +79,7 @@ class Review:
         return report["stall"].get("suppressed", {}).get("count", 1)
 
     @staticmethod
-    def is_told(report):
+    def is_single(report):
         return "suppressed" not in report["stall"]
 
     def groups(self, key, reports=None):
@@ -95,7 +95,7 @@ class Review:
         }
 
     def percentile(self, group, fraction):
-        values = sorted(milliseconds(r) for r in group if self.is_told(r))
+        values = sorted(milliseconds(r) for r in group if self.is_single(r))
         if not values:
             return None
         place = fraction * (len(values) - 1)
@@ -170,7 +170,7 @@ class Review:
             own = [f for f in holder["stack"] if f["module"] == report["process"]["executable"]["path"]]
             return service(report), report["stall"]["evidence"]["lock_kind"], own[0]["symbol"], culprit(report)
 
-        locked = [r for r in self.stalls if cause(r) == "lock" and self.is_told(r)]
+        locked = [r for r in self.stalls if cause(r) == "lock" and self.is_single(r)]
         return [
             {"service": k[0], "lock_kind": k[1], "holder": k[2], "waits_in": k[3], **self.sums(group)}
             for k, group in self.groups(key, locked).items()
@@ -178,7 +178,7 @@ class Review:
 
     def worst_p99(self):
         rows = []
-        for name, group in self.groups(service, [r for r in self.stalls if self.is_told(r)]).items():
+        for name, group in self.groups(service, [r for r in self.stalls if self.is_single(r)]).items():
             rows.append({
                 "service": name, "stalls": len(group), "p50_ms": self.percentile(group, 0.5), "p99_ms": self.percentile(group, 0.99),
                 "max_ms": max(map(milliseconds, group)),
@@ -197,7 +197,7 @@ class Review:
         return rows
 
     def most_repeated(self):
-        counted = [r for r in self.stalls if not self.is_told(r)]
+        counted = [r for r in self.stalls if not self.is_single(r)]
         rows = []
         for (name, function), group in self.groups(lambda r: (service(r), culprit(r)), counted).items():
             sums = self.sums(group)

@@ -66,11 +66,14 @@ private actor Turns {
     await withCheckedContinuation { waiting.append((places, $0)) }
   }
 
+  /// Suites that need all places go last: each of them waits until all others have ended, and nobody starts meanwhile.
   func give(_ places: Int) {
     free += places
-    while let next = waiting.first, free >= next.places {
-      free -= next.places
-      waiting.removeFirst().continuation.resume()
+    while let index = waiting.indices.min(by: { waiting[$0].places < waiting[$1].places }),
+      free >= waiting[index].places
+    {
+      free -= waiting[index].places
+      waiting.remove(at: index).continuation.resume()
     }
   }
 }

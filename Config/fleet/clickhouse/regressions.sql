@@ -8,7 +8,7 @@ SELECT culprit,
   round(sumIf(duration_ms, version = {before:String}) / hosts_before, 3) AS before_ms_per_host,
   round(sumIf(duration_ms, version = {after:String}) / hosts_after, 3) AS after_ms_per_host,
   round(after_ms_per_host - before_ms_per_host, 3) AS change_ms_per_host,
-  round(quantileExactInclusiveOrNullIf(0.95)(duration_ms, is_told AND version = {before:String}), 3) AS before_p95_ms,
-  round(quantileExactInclusiveOrNullIf(0.95)(duration_ms, is_told AND version = {after:String}), 3) AS after_p95_ms
+  round(quantileExactInclusiveOrNullIf(0.95)(duration_ms, is_single AND version = {before:String}), 3) AS before_p95_ms,
+  round(quantileExactInclusiveOrNullIf(0.95)(duration_ms, is_single AND version = {after:String}), 3) AS after_p95_ms
 FROM stalls WHERE service = {service:String} AND version IN ({before:String}, {after:String})
 GROUP BY culprit ORDER BY change_ms_per_host DESC, culprit;

@@ -38,9 +38,9 @@ FROM stall_lines
 WHERE JSONExtractString(line, 'event', 'name') LIKE 'stall.%';
 
 -- One row for each stall that is over, and one for each summary of stalls that were counted: never started and ongoing,
--- which tell of the same stall.
+-- which report the same stall.
 CREATE VIEW stalls AS
 SELECT * REPLACE (if(culprit = '', '(unknown)', culprit) AS culprit, if(fingerprint = '', '(none)', fingerprint) AS fingerprint),
-  greatest(suppressed, 1) AS stalls, suppressed = 0 AS is_told
+  greatest(suppressed, 1) AS stalls, suppressed = 0 AS is_single
 FROM stall_reports FINAL
 WHERE event IN ('stall.ended', 'stall.fatal', 'stall.suppressed');

@@ -14,7 +14,7 @@ CREATE OR REPLACE TABLE reports AS
 SELECT DISTINCT ON (stall.id, CASE WHEN event.name = 'stall.fatal' THEN 0 ELSE stall.sequence END)
   "@timestamp" AS time, event.name AS event, host.name AS host, service.name AS service, service.version AS version,
   stall.id AS stall_id, stall.sequence AS sequence, stall.cause AS cause, stall.duration_ms AS duration_ms,
-  -- Those that were counted because there were too many to tell have no culprit.
+  -- Those that were counted because there were too many have no responsible function.
   coalesce(stall.culprit, '(unknown)') AS culprit, coalesce(stall.fingerprint, '(none)') AS fingerprint,
   stall.suppressed.count AS suppressed, stall.evidence.lock_kind AS lock_kind, process.executable.path AS executable,
   process.exit_signal AS exit_signal, process.exit_result AS exit_result, threads
@@ -30,7 +30,7 @@ FROM read_json(getvariable('reports'), format = 'newline_delimited', maximum_obj
 });
 
 -- One row for each stall that is over, and one for each summary of stalls that were counted: never started and ongoing,
--- which tell of the same stall.
+-- which report the same stall.
 CREATE OR REPLACE VIEW stalls AS
-SELECT *, coalesce(suppressed, 1) AS stalls, suppressed IS NULL AS is_told
+SELECT *, coalesce(suppressed, 1) AS stalls, suppressed IS NULL AS is_single
 FROM reports WHERE event IN ('stall.ended', 'stall.fatal', 'stall.suppressed');

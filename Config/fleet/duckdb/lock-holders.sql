@@ -1,7 +1,7 @@
 -- Who holds the locks that loops wait for: the innermost function of the service's own code in the holder's stack.
 WITH holders AS (
   SELECT *, list_filter(threads, lambda thread: thread.role = 'lock_holder')[1].stack AS holder
-  FROM stalls WHERE cause = 'lock' AND is_told
+  FROM stalls WHERE cause = 'lock' AND is_single
 )
 SELECT service, lock_kind,
   coalesce(list_filter(holder, lambda frame: frame.module = executable AND frame.symbol IS NOT NULL)[1].symbol, '(unknown)') AS holder,

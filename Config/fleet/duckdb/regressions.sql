@@ -10,8 +10,8 @@ SELECT culprit,
   round(coalesce(sum(duration_ms) FILTER (version = getvariable('before')), 0) / any_value(hosts.before), 3) AS before_ms_per_host,
   round(coalesce(sum(duration_ms) FILTER (version = getvariable('after')), 0) / any_value(hosts.after), 3) AS after_ms_per_host,
   round(after_ms_per_host - before_ms_per_host, 3) AS change_ms_per_host,
-  round(quantile_cont(duration_ms, 0.95) FILTER (is_told AND version = getvariable('before')), 3) AS before_p95_ms,
-  round(quantile_cont(duration_ms, 0.95) FILTER (is_told AND version = getvariable('after')), 3) AS after_p95_ms
+  round(quantile_cont(duration_ms, 0.95) FILTER (is_single AND version = getvariable('before')), 3) AS before_p95_ms,
+  round(quantile_cont(duration_ms, 0.95) FILTER (is_single AND version = getvariable('after')), 3) AS after_p95_ms
 FROM stalls, hosts
 WHERE service = getvariable('service') AND version IN (getvariable('before'), getvariable('after'))
 GROUP BY culprit ORDER BY change_ms_per_host DESC, culprit;

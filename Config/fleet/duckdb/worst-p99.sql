@@ -1,4 +1,4 @@
 -- Whose stalls are the longest: the 99th percentile by service.
 SELECT service, count(*) AS stalls, round(quantile_cont(duration_ms, 0.5), 3) AS p50_ms,
   round(quantile_cont(duration_ms, 0.99), 3) AS p99_ms, round(max(duration_ms), 3) AS max_ms
-FROM stalls WHERE is_told GROUP BY service ORDER BY p99_ms DESC, service;
+FROM stalls WHERE is_single GROUP BY service ORDER BY p99_ms DESC, service;

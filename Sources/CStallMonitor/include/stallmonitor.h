@@ -104,8 +104,8 @@ const char *stallmonitor_error_text(void);
 typedef struct stallmonitor_loop stallmonitor_loop;
 
 /* Watches a loop of the calling thread. The loop starts idle. The watch ends with
- * stallmonitor_loop_destroy(), or when the thread exits. The thread gets an alternate signal stack
- * if it has none, and keeps it until it exits.
+ * stallmonitor_loop_destroy(), or when the thread exits. Where perf events are not permitted, the
+ * thread gets an alternate signal stack if it has none, and keeps it until it exits.
  *   name          in reports: 1 to 64 bytes of UTF-8, different from those of the process's other
  *                 loops.
  *   threshold_ms  how long a turn may take before it is a stall, 1 to 3600000. 0 is the monitor's

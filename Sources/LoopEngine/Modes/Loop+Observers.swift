@@ -47,8 +47,8 @@ extension Loop {
 
   /// Whether an observer was added to exactly this mode (`.common` being the set).
   ///
-  /// On another thread than the loop's, what other threads have asked for counts as done. The answer does not wait for
-  /// the loop: both take a lock for a look-up, and never during a callout.
+  /// On another thread, additions and removals that other threads have requested count as made. The call takes a short
+  /// lock, which the loop never holds during a callout.
   public func contains(_ observer: Observer, in mode: Mode) -> Bool {
     observer.binding.loop === self
       && isMember(observer, of: mode, isValid: observer.isValid) { observer.keys.contains(mode.id) }

@@ -6,13 +6,14 @@ extension Loop {
   ///
   /// Adding a source twice changes nothing.
   ///
-  /// On the loop's thread the kernel's answer is the result. On another thread the kernel is asked with an instance of
-  /// one's own, which finds what cannot be watched; should the loop's own watch fail all the same, the source becomes
-  /// invalid and its `error` says why.
+  /// On the loop's thread the kernel's answer is the result. On another thread, the call tests the descriptor with a
+  /// temporary epoll instance, and throws if that fails. The loop watches it later. If that fails (for example with
+  /// `EEXIST`), the source becomes invalid, and its `error` has the reason.
   ///
   /// - Throws: ``LoopError`` naming the descriptor and what the kernel said: a regular file (`EPERM`), a closed
-  ///   descriptor (`EBADF`), one that another source of the mode watches (`EEXIST`), no more descriptors (`EMFILE`);
-  ///   `EINVAL` when the source is invalid or belongs to another loop, `ESRCH` when the loop's thread has ended.
+  ///   descriptor (`EBADF`), one that another source of the mode watches (`EEXIST`, on the loop's thread only), no more
+  ///   descriptors (`EMFILE`); `EINVAL` when the source is invalid or belongs to another loop, `ESRCH` when the loop's
+  ///   thread has ended.
   public func add(_ source: DescriptorSource, to mode: Mode = .common) throws(LoopError) {
     let operation = "watch descriptor \(source.descriptor)"
     guard source.isValid, source.binding.bind(to: self) else {
@@ -66,8 +67,8 @@ extension Loop {
 
   /// Whether a source was added to exactly this mode (`.common` being the set).
   ///
-  /// On another thread than the loop's, what other threads have asked for counts as done. The answer does not wait for
-  /// the loop: both take a lock for a look-up, and never during a callout.
+  /// On another thread, additions and removals that other threads have requested count as made. The call takes a short
+  /// lock, which the loop never holds during a callout.
   public func contains(_ source: DescriptorSource, in mode: Mode) -> Bool {
     source.binding.loop === self
       && isMember(source, of: mode, isValid: source.isValid) { source.keys.contains(mode.id) }

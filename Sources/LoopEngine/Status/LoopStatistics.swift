@@ -1,8 +1,9 @@
 extension Loop {
   /// What a loop has done since it was made.
   ///
-  /// A turn is what happens between two waits, or between two checks that found events at once. What a run does before its
-  /// first wait is not a turn, and neither are runs of no time. Passes that find work without polling (blocks that post blocks) are one turn.
+  /// A turn is what happens between two waits, or between two checks that found events at once. A run with duration
+  /// zero is not a turn, and neither is what a run does before its first wait. Consecutive passes that only poll,
+  /// because blocks have posted blocks, are one turn.
   public struct Statistics: Sendable {
     /// How many turns ended.
     public let turns: UInt

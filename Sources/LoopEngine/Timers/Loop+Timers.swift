@@ -84,8 +84,8 @@ extension Loop {
 
   /// Whether a timer was added to exactly this mode (`.common` being the set).
   ///
-  /// On another thread than the loop's, what other threads have asked for counts as done. The answer does not wait for
-  /// the loop: both take a lock for a look-up, and never during a callout.
+  /// On another thread, additions and removals that other threads have requested count as made. The call takes a short
+  /// lock, which the loop never holds during a callout.
   public func contains(_ timer: Timer, in mode: Mode) -> Bool {
     timer.binding.isBound(to: self)
       && isMember(timer, of: mode, isValid: timer.isValid) {

@@ -49,7 +49,8 @@ public struct StallAction: Sendable, Equatable {
 
   /// Ends the process with SIGABRT, and so with a core dump where the system makes them.
   ///
-  /// Before that, the monitor writes a `stall.ongoing` with a message about the abort, and waits up to
+  /// A stall of a task never ends the process.
+  /// First the monitor writes a `stall.ongoing` with a message about the abort, and waits up to
   /// a second for a slow reader. The signal goes to the stalled thread, so that debuggers show that
   /// one first. The service's own handler for SIGABRT is not called: a handler that returns would let
   /// the process continue. The process also ends if the signal is ignored or blocked.

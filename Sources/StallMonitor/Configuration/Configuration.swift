@@ -1,7 +1,8 @@
 /// What a monitor watches for, and where its reports go.
 ///
-/// Each property has an environment variable of the same meaning, which overrides the value in code:
-/// an operator can configure a service without building it again. Values are checked by ``StallMonitor/start(_:)``.
+/// Most properties have an environment variable of the same meaning, which overrides the value in code: an operator can
+/// configure a service without building it again. Closures, the log, the metrics and the version are set in code only.
+/// Values are checked by ``StallMonitor/start(_:)``.
 public struct StallMonitorConfiguration: Sendable, Equatable {
   /// The destination of report lines.
   public struct Sink: Sendable, Hashable {
@@ -47,8 +48,8 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
 
   /// How long repetitions of a reported stall are counted instead of reported.
   ///
-  /// At the end of the time one `stall.suppressed` says how many there were and how long they took; it doubles while they go on, up to
-  /// an hour. A stall that lasts far longer than those that were reported is reported, too.
+  /// At the end of the window, one `stall.suppressed` reports their number and total time. The window doubles while
+  /// repetitions continue, up to 1 h. A stall that lasts far longer than those that were reported is reported, too.
   /// `STALLMONITOR_REPEAT_WINDOW`: a number and a unit, up to 1 h; the default is 30 s. Zero reports every stall.
   public var repeatWindow: Duration = .seconds(30)
 
@@ -148,11 +149,11 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
 
   /// Whether systemd's watchdog (`WatchdogSec=`) is notified while the service is healthy.
   ///
-  /// `STALLMONITOR_SYSTEMD_WATCHDOG`: `true` or `false`; the default is false. `WATCHDOG=1` is sent at half of the time that systemd gives
-  /// (`WATCHDOG_USEC`), which wakes an idle service as often, and not while a watched loop's turn has lasted for ``threshold``
-  /// or more. A loop that waits, has not turned yet, or is paused is healthy. Without `WatchdogSec=` nothing is sent. After
-  /// ``StallMonitor/stop()`` nothing is sent any more: end the process within that time. If the
-  /// monitor cannot watch, or is disabled, systemd is asked once not to expect anything.
+  /// `STALLMONITOR_SYSTEMD_WATCHDOG`: `true` or `false`; the default is false. The monitor sends `WATCHDOG=1` every
+  /// half of `WATCHDOG_USEC`, and wakes an idle service for that. It sends nothing while a watched loop is blocked for
+  /// its threshold. Tasks do not count. A loop that waits, has not turned yet, or is paused is healthy. Without
+  /// `WatchdogSec=` nothing is sent. After ``StallMonitor/stop()`` nothing is sent any more: end the process within
+  /// that time. If the monitor cannot watch, or is disabled, systemd is asked once not to expect anything.
   public var notifiesServiceManager = false
 
   /// The service's log and metrics.

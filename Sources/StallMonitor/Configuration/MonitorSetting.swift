@@ -1,6 +1,6 @@
 /// One setting of the monitor: what it is called where, its default, and what it may be.
 ///
-/// The readers of variables and of a `ConfigReader` use this table. README.md, the doc comments and the options in C are checked against it
+/// The readers of variables and of a `ConfigReader` use this table. Configuration.md, the doc comments and the options in C are checked against it
 /// by a test.
 package struct MonitorSetting: Sendable {
   /// What a `ConfigReader` calls it.

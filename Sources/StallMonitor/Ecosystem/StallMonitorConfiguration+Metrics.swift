@@ -15,9 +15,10 @@ extension StallMonitorConfiguration {
   /// | `stallmonitor_turn_duration_seconds_bucket` | `loop`, `le` | turns of a `LoopEngine.Loop` that took up to `le` seconds |
   /// | `stallmonitor_turn_duration_seconds_sum`, `…_count` | `loop` | their time, and how many there were |
   ///
-  /// The histogram is made of counters, as Prometheus reads them: a `Recorder` takes one value at a time, and a turn must not cost
-  /// that. A loop counts its turns by itself; while it turns they are handed over once a second, and what it did in its last second before
-  /// it fell idle with its next turn, so an idle service is not woken. Lengths are known to within 12.5 %.
+  /// The histogram is made of counters, as Prometheus reads them: a `Recorder` takes one value at a time, and a turn
+  /// must not cost that. A loop counts its own turns. The monitor exports the counts once a second while the loop
+  /// turns. It exports the turns of the last second before the loop became idle with the loop's next turn, so an idle
+  /// service is not woken. Lengths are known to within 12.5 %.
   ///
   /// The factory is called on a thread of the monitor's own (`stall-telemetry`); it may wait, for the watchdog does not wait for it. Two
   /// configurations are equal if they have it from the same assignment.

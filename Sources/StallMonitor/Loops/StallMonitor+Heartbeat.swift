@@ -5,8 +5,9 @@ import StallCapture
 extension StallMonitor {
   /// Watches the loop that runs on the calling thread, by heartbeats.
   ///
-  /// Call it on the loop's own thread, from within the loop, which must stay on that thread. Costs some 10 us there: it gives the
-  /// thread an alternate signal stack if it has none, and opens its files in procfs.
+  /// Call it on the loop's own thread, from within the loop, which must stay on that thread. The call takes about 10
+  /// us: it opens the thread's files in procfs and, where perf events are not permitted, gives the thread an alternate
+  /// signal stack if it has none.
   ///
   /// A stall's duration counts from the heartbeat, so it may be short by up to one threshold; one that is longer than two thresholds is
   /// always seen. A thread that does not run is not woken; the watchdog checks it once per threshold, for a few microseconds.

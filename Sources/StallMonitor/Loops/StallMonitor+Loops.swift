@@ -8,8 +8,8 @@ extension StallMonitor {
   /// On the loop's own thread the watch begins at once, otherwise with the loop's next turn. It ends by itself with the loop's thread. A run of
   /// Foundation's run loop inside one of the loop's callouts is not reported as a stall.
   ///
-  /// The loop pays for it what the main loop does. Its thread gets an alternate signal stack for the rest of its life if it has none.
-  /// ``pause()`` holds for all loops of the monitor.
+  /// The loop pays for it what the main loop does. Where perf events are not permitted, its thread gets an alternate
+  /// signal stack for the rest of its life if it has none. ``pause()`` holds for all loops of the monitor.
   ///
   /// - Parameters:
   ///   - loop: The loop, such as LoopEngine's `Loop`.

@@ -27,7 +27,7 @@ struct StatusTable {
       lines.append("  and \(status.connections - status.clients.count) more")
     }
     lines += section(
-      "LAST STALLS", ["time", "service", "event", "duration", "cause", "culprit"],
+      "LAST STALLS", ["time", "service", "event", "duration", "cause", "function"],
       status.stalls.map {
         [
           String($0.time.prefix(19)) + "Z", $0.service, $0.event.replacingPrefix("stall.", with: ""),

@@ -13,8 +13,8 @@ final class SymbolicationPass {
   private var foreign = 0
 
   /// The number of lines that are listed; the rest is only counted.
-  private static let toldLines = 10
-  private static let toldBuilds = 20
+  private static let loggedLines = 10
+  private static let loggedBuilds = 20
 
   init(names: DebugFiles) {
     self.names = names
@@ -67,13 +67,13 @@ final class SymbolicationPass {
 
   /// Says on standard error what was done, and what was not.
   func summarize() {
-    for (id, build) in names.missing.sorted(by: { $0.key < $1.key }).prefix(Self.toldBuilds) {
+    for (id, build) in names.missing.sorted(by: { $0.key < $1.key }).prefix(Self.loggedBuilds) {
       let path = build.path.map { " (\($0.printable(limit: 300)))" } ?? ""
       let found = build.found.map { "; the file there is build \($0)" } ?? ""
       Self.say("no file for build \(id)\(path): its frames stay unchanged\(found)")
     }
-    if names.missing.count > Self.toldBuilds {
-      Self.say("no file for \(names.missing.count - Self.toldBuilds) more builds")
+    if names.missing.count > Self.loggedBuilds {
+      Self.say("no file for \(names.missing.count - Self.loggedBuilds) more builds")
     }
     Self.say(
       "lines: \(lines); completed: \(completed), frames in them: \(frames)"
@@ -87,8 +87,8 @@ final class SymbolicationPass {
 
   private func tell(_ file: String, _ number: Int, _ reason: String) {
     foreign += 1
-    if foreign <= Self.toldLines { Self.say("\(file == "-" ? "standard input" : file), line \(number): \(reason)") }
-    if foreign == Self.toldLines + 1 { Self.say("further such lines are counted, not listed") }
+    if foreign <= Self.loggedLines { Self.say("\(file == "-" ? "standard input" : file), line \(number): \(reason)") }
+    if foreign == Self.loggedLines + 1 { Self.say("further such lines are counted, not listed") }
   }
 
   private func write(_ bytes: [UInt8]) {

@@ -9,13 +9,13 @@ struct DailyUsage: Equatable {
     /// Bytes of its units.
     fileprivate(set) var units = SharedAllowance<String>()
     /// Whether the log has a message that the limit is reached.
-    var isTold = false
+    var isReported = false
 
     fileprivate mutating func admit(bytes: Int, of place: String, limit: Int) -> Verdict {
       let isCounted = units.taken[place] != nil || units.taken.count < DailyUsage.unitLimit
       if units.take(bytes, for: isCounted ? place : "", limit: limit) { return .admitted }
-      defer { isTold = true }
-      return isTold ? .refused : .refusedForTheFirstTime
+      defer { isReported = true }
+      return isReported ? .refused : .refusedForTheFirstTime
     }
   }
 

@@ -12,7 +12,7 @@ extension AgentSettings {
     static let keys: [SettingsKey<AgentSettings>] = [
       .init(
         "details.directory", \.details.directory, .path,
-        "The directory of the detail files. A detail file has all samples of one stall."),
+        "The directory of the detail files. A detail file has the samples of one stall."),
       .init(
         "details.max_age", orOff: \.details.maxAge, .time(.seconds(60) ... .seconds(3650 * 86400)),
         "The agent deletes older detail files; off keeps them."),

@@ -39,7 +39,7 @@ struct GroupColumn: Sendable {
 
   /// In the order of CSV, JSON and the page.
   static let all: [GroupColumn] = [
-    key, culprit, cause, count, untold, fatal, hosts, total, p50, p95, p99, longest, first, last,
+    key, culprit, cause, count, suppressed, fatal, hosts, total, p50, p95, p99, longest, first, last,
   ]
 
   /// Those of the table, in its order.
@@ -60,7 +60,7 @@ struct GroupColumn: Sendable {
     "cause", .text(\.cause), page: "cause", heading: { $0 == .cause ? nil : Heading(title: "cause", yields: 0) })
   private static let count = GroupColumn(
     "count", .count(\.count), page: "count", heading: { _ in Heading(title: "stalls", yields: 0) })
-  private static let untold = GroupColumn("untold", .count(\.untold), page: "untold")
+  private static let suppressed = GroupColumn("suppressed", .count(\.suppressed), page: "suppressed")
   private static let fatal = GroupColumn("fatal", .count(\.fatal), page: "fatal")
   private static let hosts = GroupColumn(
     "hosts", .count(\.hosts), page: "hosts", heading: { _ in Heading(title: "hosts", yields: 0) })

@@ -76,7 +76,7 @@ extension PageModel {
 
   private func write(totals json: inout JSONWriter) {
     let counts = [
-      ("stalls", total.count), ("untold", untold), ("fatal", fatal), ("services", services), ("hosts", hosts),
+      ("stalls", total.count), ("suppressed", suppressed), ("fatal", fatal), ("services", services), ("hosts", hosts),
       ("lines", summary.lines), ("skipped", summary.skipped.count),
     ]
     for (name, count) in counts {

@@ -53,7 +53,7 @@ struct PageModel {
   private(set) var first = Double.infinity
   private(set) var last = -Double.infinity
   private(set) var total = Sum()
-  private(set) var untold = 0
+  private(set) var suppressed = 0
   private(set) var fatal = 0
   private(set) var longest = 0.0
   private(set) var services = 0
@@ -101,7 +101,7 @@ struct PageModel {
       first = min(first, stall.start)
       last = max(last, stall.end)
       total.add(stall)
-      if stall.isSummary { untold += Int(stall.count) } else { durations.append(stall.milliseconds) }
+      if stall.isSummary { suppressed += Int(stall.count) } else { durations.append(stall.milliseconds) }
       if stall.state == .fatal { fatal += 1 }
       longest = max(longest, stall.longest)
       serviceNumbers.insert(stall.service)

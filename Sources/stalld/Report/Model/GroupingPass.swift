@@ -93,7 +93,7 @@ struct GroupingPass {
       group.first = min(group.first, stall.start)
       group.last = max(group.last, stall.isSummary ? stall.start : stall.end)
       hosts.insert(stall.host)
-      if stall.isSummary { group.untold += Int(stall.count) } else { durations.append(stall.milliseconds) }
+      if stall.isSummary { group.suppressed += Int(stall.count) } else { durations.append(stall.milliseconds) }
       if stall.state == .fatal { group.fatal += 1 }
       culprits[stall.culprit, default: 0] += stall.milliseconds
       causeTimes[Int(stall.cause)] += stall.milliseconds

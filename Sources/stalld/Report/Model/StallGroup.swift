@@ -8,7 +8,7 @@ struct StallGroup {
   /// The number of stalls, including those of summaries.
   var count = 0
   /// … of which so many were only counted: their single durations are not known.
-  var untold = 0
+  var suppressed = 0
   /// Stalls in which the process ended.
   var fatal = 0
   /// Distinct hosts; at least 1.

@@ -40,7 +40,7 @@ function select() {
   for (const [, number, , ms, count] of weights) {
     if (number < 0) continue;
     let group = groups.get(number);
-    if (!group) groups.set(number, group = { ...data.groups[number], number, ms: 0, count: 0, p50: null, p95: null, p99: null, max: null, hosts: null, untold: null, fatal: null, first: null, last: null });
+    if (!group) groups.set(number, group = { ...data.groups[number], number, ms: 0, count: 0, p50: null, p95: null, p99: null, max: null, hosts: null, suppressed: null, fatal: null, first: null, last: null });
     group.ms += ms;
     group.count += count;
   }
@@ -56,7 +56,7 @@ function select() {
       const durations = stalls.filter(row => row[STATE] !== SUMMARY).map(row => row[MS]).sort((a, b) => a - b);
       const rank = share => durations.length ? durations[Math.max(0, Math.ceil(share * durations.length) - 1)] : null;
       Object.assign(group, { p50: rank(0.5), p95: rank(0.95), p99: rank(0.99), max: rank(1), hosts: new Set(stalls.map(row => row[HOST])).size,
-        untold: stalls.filter(row => row[STATE] === SUMMARY).reduce((sum, row) => sum + row[COUNT], 0), fatal: stalls.filter(row => row[STATE] === FATAL).length,
+        suppressed: stalls.filter(row => row[STATE] === SUMMARY).reduce((sum, row) => sum + row[COUNT], 0), fatal: stalls.filter(row => row[STATE] === FATAL).length,
         first: data.totals.first + Math.min(...stalls.map(row => row[START])), last: data.totals.first + Math.max(...stalls.map(row => row[START] + row[MS] / 1000)) });
     }
   }

@@ -33,7 +33,7 @@
   });
 
   const notes = [];
-  if (totals.untold) notes.push(`${plural(totals.untold, 'stall')} were reported in summaries: totals, bars and the flame graph include them, percentiles and marks do not.`);
+  if (totals.suppressed) notes.push(`${plural(totals.suppressed, 'stall')} were reported in summaries: totals, bars and the flame graph include them, percentiles and marks do not.`);
   if (data.omittedStacks) notes.push(`The flame graph has the heaviest ${whole(data.stacks.length)} stacks; the time of others is in “(other stacks)”.`);
   if (totals.skipped) notes.push(`${plural(totals.skipped, 'line')} of ${whole(totals.lines)} were skipped because they are not reports.`);
   show('notes', ...notes.map(words => node('p', {}, words)));
