@@ -27,6 +27,9 @@ public final class StallMonitor: Sendable {
   public let configuration: StallMonitorConfiguration
 
   private let session: Mutex<WatchSession?>
+  // Names of loops that were said not to be watched, so many at most.
+  private let unknownLoops = Mutex<Set<String>>([])
+  private static let unknownLoopLimit = 8
   // The child of a fork may find a lock held by a thread that it does not have: there, nothing is locked.
   private let sentinel: ForkSentinel
 
@@ -199,7 +202,7 @@ public final class StallMonitor: Sendable {
   ///   - reason: Why the work is slow. It documents the call in the source code: the monitor neither
   ///     logs nor reports it.
   ///   - loop: The name of the loop that is not watched meanwhile, such as `main`; nil is all
-  ///     loops. A name that no watched loop has changes nothing.
+  ///     loops. A name that no watched loop has changes nothing, and is logged once.
   ///   - body: The slow work. Called once, on the calling thread.
   /// - Returns: The result of the work.
   /// - Throws: The error of the work.
@@ -220,7 +223,7 @@ public final class StallMonitor: Sendable {
   ///   - reason: Why the work is slow. It documents the call in the source code: the monitor neither
   ///     logs nor reports it.
   ///   - loop: The name of the loop that is not watched meanwhile, such as `main`; nil is all
-  ///     loops. A name that no watched loop has changes nothing.
+  ///     loops. A name that no watched loop has changes nothing, and is logged once.
   ///   - isolation: The actor that the work runs on; the caller's.
   ///   - body: The slow work. Called once.
   /// - Returns: The result of the work.
@@ -232,6 +235,14 @@ public final class StallMonitor: Sendable {
     let pause = pause(of: loop)
     defer { pause?.end() }
     return try await body()
+  }
+
+  /// Says once of a name that no watched loop has it.
+  private func sayUnknown(_ name: String, among watched: [String]) {
+    let isNew = unknownLoops.withLock { $0.count < Self.unknownLoopLimit && $0.insert(name).inserted }
+    guard isNew else { return }
+    let names = Set(watched).sorted().joined(separator: ", ")
+    Diagnostics.say("expectSlow(on: \"\(name)\") has no effect: no watched loop has this name; watched are: \(names)")
   }
 
   /// A pause that has begun, of one loop or of all.
@@ -254,6 +265,7 @@ public final class StallMonitor: Sendable {
     let subjects = session.watchdog.list.subjects
     let suspensions =
       loop.map { name in subjects.filter { $0.label.name == name }.map(\.limits.suspension) } ?? [session.suspension]
+    if let loop, suspensions.isEmpty { sayUnknown(loop, among: subjects.map(\.label.name)) }
     for suspension in suspensions { suspension.begin() }
     return Pause(suspensions: suspensions, semaphore: session.watchdog.semaphore, sentinel: sentinel)
   }

@@ -46,6 +46,14 @@ extension WatchedHosts {
       #expect(victim.reports.isEmpty)
     }
 
+    @Test func nameThatNoLoopHasIsLoggedOnce() throws {
+      let victim = try Victim.run("executor-paused", milliseconds: 100)
+      let lines = victim.talk.split(separator: "\n").filter { $0.contains("expectSlow") }
+      #expect(lines.count == 1, "\(victim.talk)")
+      #expect(lines.first?.contains(#"(on: "jbos") has no effect: no watched loop has this name; watched are: "#) == true)
+      #expect(lines.first?.contains("jobs") == true)
+    }
+
     /// Slow work that is expected of one loop leaves the others watched.
     @Test func expectedWorkOfAnotherLoopDoesNotHideAStall() throws {
       let victim = try Victim.run("executor-stalls-beside", milliseconds: 900)

@@ -74,6 +74,7 @@ let heartbeatScenarios: [String: @Sendable () -> Void] = [
     let loop = JobLoop()
     startThread("jobs") { loop.run() }
     usleep(100_000)
+    for _ in 0..<3 { monitor.expectSlow("the test says so", on: "jbos") {} }
     loop.post { monitor.expectSlow("the test says so", on: "jobs") { say("errno=\(blockBySleeping())") } }
     usleep(UInt32(milliseconds + 200) * 1000)
   },
