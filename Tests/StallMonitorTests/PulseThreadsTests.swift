@@ -69,7 +69,7 @@ struct PulseThreadsTests {
     } whileAsking: { shared in
       for round in 0..<2000 {
         #expect(round % 2 == 0 ? shared.isAnswered() : shared.isEndKnown(), "round \(round)")
-        _ = (shared.pulse.word, shared.stamper.kind, shared.stamper.observedFoundationRuns)
+        _ = (shared.pulse.word, shared.stamper.kind, shared.stamper.knownFoundationRuns)
       }
     }
   }
@@ -102,6 +102,23 @@ struct PulseThreadsTests {
     #expect(shared.pulse.word.phase == .beforeSources && shared.pulse.word.stamp > late.stamp)
   }
 
+  /// A run that is met in the middle of a turn, and one that is met between its last observer and its wait.
+  @Test func turnThatWasNotSeenToBeginEndsWithTheLoopsNextTransition() throws {
+    let shared = Shared(kind: .foundation)
+    let turn = try #require(shared.stamper.beginUnseenTurn(.foundation))
+    #expect(shared.pulse.word == turn && turn.phase == .heartbeat)
+    #expect(shared.stamper.knownFoundationRuns == 1)
+    shared.stamper.endUnseenTurn(turn)
+    #expect(shared.pulse.word.phase == .idle && shared.pulse.word.raw != 0)
+
+    shared.pulse.turn(.afterWaiting)
+    let loops = shared.pulse.word
+    #expect(shared.stamper.beginUnseenTurn(.foundation) == nil)
+    shared.stamper.endUnseenTurn(turn)
+    #expect(shared.pulse.word == loops)
+    #expect(shared.stamper.knownFoundationRuns == 0)
+  }
+
   /// CoreFoundation's observers stamp in C.
   @Test func turnsOfFoundationsRunLoopAnswer() throws {
     let shared = Shared(kind: .foundation)
@@ -123,7 +140,7 @@ struct PulseThreadsTests {
       }
     }
     #expect(shared.pulse.word.phase == .idle)
-    #expect(shared.stamper.observedFoundationRuns == 0)
+    #expect(shared.stamper.knownFoundationRuns == 0)
   }
 
   /// A watch begins and ends while its loop turns.

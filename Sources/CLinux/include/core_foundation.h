@@ -24,6 +24,8 @@ extern void *CFRunLoopTimerCreate(const void *allocator, double date, double int
     __attribute__((weak));
 extern void CFRunLoopAddTimer(void *loop, void *timer, const void *mode) __attribute__((weak));
 extern void *CFRunLoopCopyCurrentMode(void *loop) __attribute__((weak));
+extern unsigned char CFRunLoopIsWaiting(void *loop) __attribute__((weak));
+extern unsigned char CFEqual(const void *one, const void *other) __attribute__((weak));
 extern void *CFRunLoopObserverCreate(const void *allocator, unsigned long activities, unsigned char repeats, long order,
                                      clinux_cf_observer_callout callout, clinux_cf_observer_context *context)
     __attribute__((weak));
@@ -33,6 +35,7 @@ extern unsigned long CFGetTypeID(const void *object) __attribute__((weak));
 extern unsigned long CFRunLoopGetTypeID(void) __attribute__((weak));
 extern void CFRelease(const void *object) __attribute__((weak));
 extern const void *const kCFRunLoopCommonModes __attribute__((weak));
+extern const void *const kCFRunLoopDefaultMode __attribute__((weak));
 
 /// An address in the module that has the run loops, or 0.
 static inline unsigned long clinux_cf_address(void) { return (unsigned long)&CFRunLoopGetCurrent; }
@@ -42,12 +45,18 @@ static inline bool clinux_cf_is_here(void) {
   return _CFRunLoopGet0b != NULL && CFRunLoopGetCurrent != NULL && CFRunLoopTimerCreate != NULL && CFRunLoopAddTimer != NULL &&
          CFRunLoopCopyCurrentMode != NULL && CFRunLoopObserverCreate != NULL && CFRunLoopAddObserver != NULL &&
          CFRunLoopObserverInvalidate != NULL && CFGetTypeID != NULL && CFRunLoopGetTypeID != NULL &&
-         CFRelease != NULL && &kCFRunLoopCommonModes != NULL;
+         CFRelease != NULL && CFRunLoopIsWaiting != NULL && CFEqual != NULL && &kCFRunLoopCommonModes != NULL &&
+         &kCFRunLoopDefaultMode != NULL;
 }
 
 /// The main thread's run loop; NULL before something in the process makes it, which opens three descriptors. Only if CoreFoundation is
-/// here. Any thread; takes the lock of CoreFoundation's table for one look-up, and waits for a fork.
+/// here. Any thread, between clinux_cf_lock() and clinux_cf_unlock(); takes the lock of CoreFoundation's table for one look-up.
 void *clinux_cf_main_run_loop(void);
+
+/// Keeps forks away from calls that take locks of CoreFoundation's: a child that inherited one locked could never use a run loop.
+/// For a few microseconds; not recursive. Waits for a fork that is under way.
+void clinux_cf_lock(void);
+void clinux_cf_unlock(void);
 
 /// The calling thread's run loop, made on first use. Only if CoreFoundation is here.
 static inline void *clinux_cf_current_run_loop(void) { return CFRunLoopGetCurrent(); }
@@ -60,6 +69,16 @@ static inline bool clinux_cf_is_running(void *loop) {
   void *mode = CFRunLoopCopyCurrentMode(loop);
   if (mode != NULL) CFRelease(mode);
   return mode != NULL;
+}
+
+/// Whether a run loop is in a turn of a run in the default mode. Only if CoreFoundation is here. Any thread; true also for the moment
+/// between the last observer and the wait.
+static inline bool clinux_cf_is_turning(void *loop) {
+  void *mode = CFRunLoopCopyCurrentMode(loop);
+  if (mode == NULL) return false;
+  bool is_turning = CFEqual(mode, kCFRunLoopDefaultMode) && !CFRunLoopIsWaiting(loop);
+  CFRelease(mode);
+  return is_turning;
 }
 
 /// Calls `callout` once on a run loop's thread, in the next turn in a common mode, for which it is woken. `release` is called once with

@@ -82,6 +82,8 @@ final class MainQueueHeartbeat: HeartbeatSource {
     goOver()
   }
 
+  func update() { runLoop.update() }
+
   private func goOver() {
     let (isFirst, _) = service.compareExchange(
       expected: Service.elsewhere, desired: Service.workers, ordering: .sequentiallyConsistent)

@@ -8,6 +8,9 @@ protocol RunLoopSearch: Sendable {
   /// Begins to watch the run loop, if it exists.
   func look()
 
+  /// Notices that the turn is over in which the run loop was found; called before each check.
+  func update()
+
   /// Looks no more; a run loop that was found stays watched.
   func giveUpSearch()
 }

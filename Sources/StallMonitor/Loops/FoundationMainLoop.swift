@@ -9,8 +9,24 @@ import Synchronization
 final class FoundationMainLoop: RunLoopSearch {
   private enum State {
     case sought
-    case found(FoundationPulseObserver.Attachment)
+    case found(FoundationPulseObserver.Attachment, UnseenTurn?)
     case ended
+  }
+
+  /// The turn that the loop was in when it was found: its end is observed, its beginning was not.
+  private struct UnseenTurn: @unchecked Sendable {  // The main thread's run loop lives as long as the process.
+    var loop: UnsafeMutableRawPointer
+    var word: Pulse.Word
+
+    /// The same while it lasts.
+    ///
+    /// Between its last observer and its wait, the loop is not known to rest: it is asked before each check.
+    func ifUnderWay(in stamper: TurnStamper) -> Self? {
+      guard stamper.isUnseen(word) else { return nil }
+      if clinux_cf_is_turning(loop) { return self }
+      stamper.endUnseenTurn(word)
+      return nil
+    }
   }
 
   private let registry: LoopRegistry
@@ -27,9 +43,27 @@ final class FoundationMainLoop: RunLoopSearch {
 
   func look() {
     state.withLock { state in
-      guard case .sought = state, let loop = clinux_cf_main_run_loop() else { return }
+      guard case .sought = state else { return }
+      clinux_cf_lock()
+      defer { clinux_cf_unlock() }
+      guard let loop = clinux_cf_main_run_loop() else { return }
       registry.addMain(.coreFoundation(UInt(bitPattern: loop)))
-      state = FoundationPulseObserver.attach(stamper, toMain: loop).map { .found($0) } ?? .ended
+      guard let attachment = FoundationPulseObserver.attach(stamper, toMain: loop) else {
+        state = .ended
+        return
+      }
+      // After the observers are there: what they see from now on replaces the turn.
+      let word = clinux_cf_is_running(loop) ? stamper.beginUnseenTurn(.foundation) : nil
+      state = .found(attachment, word.map { UnseenTurn(loop: loop, word: $0) }?.ifUnderWay(in: stamper))
+    }
+  }
+
+  func update() {
+    state.withLock { state in
+      guard case .found(let attachment, let turn?) = state else { return }
+      clinux_cf_lock()
+      defer { clinux_cf_unlock() }
+      state = .found(attachment, turn.ifUnderWay(in: stamper))
     }
   }
 
@@ -43,6 +77,6 @@ final class FoundationMainLoop: RunLoopSearch {
       defer { state = .ended }
       return state
     }
-    if case .found(let attachment) = ended { attachment.end() }
+    if case .found(let attachment, _) = ended { attachment.end() }
   }
 }

@@ -10,6 +10,8 @@ enum FoundationPulseObserver {
   ///
   /// Only if CoreFoundation is here.
   static func isRunLoop(_ object: AnyObject) -> Bool {
+    clinux_cf_lock()
+    defer { clinux_cf_unlock() }
     // With the first run loop of any thread comes the main thread's.
     guard let loop = clinux_cf_main_run_loop() else { return false }
     // Only an object of CoreFoundation's own class may be asked for its type.

@@ -5,7 +5,8 @@ import Synchronization
 
 /// What a watched loop publishes for the watchdog: one word, stored at each transition.
 ///
-/// The loop's thread is the only writer of the word (for a heartbeat: the thread that queues it and the thread that runs it, in turn). A transition costs a reading of the clock and a store (an idle one the
+/// The loop's thread is the only writer of the word. (For a heartbeat: the thread that queues it and the thread that runs it, in turn.
+/// Before the loop's first transition the watchdog may write it: ``replace(_:by:)``.) A transition costs a reading of the clock and a store (an idle one the
 /// store alone); the semaphore is posted only when the watchdog has asked for it.
 ///
 /// The question "has the watchdog asked?" is a load after a store to another word, which processors reorder. The fence
@@ -138,6 +139,11 @@ final class Pulse: Sendable {
   }
 
   // MARK: The watchdog's side
+
+  /// Publishes a word in the loop's place, unless it has published another than `last`; whether that was done.
+  func replace(_ last: Word, by new: Word) -> Bool {
+    published.compareExchange(expected: last.raw, desired: new.raw, ordering: .sequentiallyConsistent).exchanged
+  }
 
   /// The last published word.
   var word: Word { Word(raw: published.load(ordering: .acquiring)) }

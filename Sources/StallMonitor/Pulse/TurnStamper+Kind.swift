@@ -12,12 +12,12 @@ extension TurnStamper.Kind {
 }
 
 extension TurnStamper {
-  /// Whether a stack shows more runs of Foundation's loop than its observers have reported: a nested run in a private mode, which no
+  /// Whether a stack shows more runs of Foundation's loop than are known: a nested run in a private mode, which no
   /// observer in the common modes sees.
   func isInUnseenRun(_ stack: [StackFrame]) -> Bool {
     // On a worker that serves the main queue such a run is the queue's own delay.
     guard kind != .mainQueue else { return false }
     // `__CFRunLoopRun`, once for each run (CFRunLoop.c).
-    return stack.count { $0.symbol == "__CFRunLoopRun" } > observedFoundationRuns
+    return stack.count { $0.symbol == "__CFRunLoopRun" } > knownFoundationRuns
   }
 }

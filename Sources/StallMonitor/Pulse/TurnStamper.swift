@@ -20,6 +20,7 @@ final class TurnStamper: @unchecked Sendable {  // `depth` belongs to the loop's
   private var depth = 0
   private let latest: Atomic<UInt8>
   private let foundationRuns = Atomic<Int>(0)
+  private let unseenTurn = Atomic<UInt64>(0)
 
   init(pulse: Pulse, kind: Kind = .loop) {
     self.pulse = pulse
@@ -29,8 +30,11 @@ final class TurnStamper: @unchecked Sendable {  // `depth` belongs to the loop's
   /// The kind of the innermost run, or of the last one; from any thread.
   var kind: Kind { Kind(rawValue: latest.load(ordering: .relaxed)) ?? .loop }
 
-  /// How many runs of Foundation's are under way, as far as its observers tell; from any thread.
-  var observedFoundationRuns: Int { foundationRuns.load(ordering: .relaxed) }
+  /// How many runs of Foundation's are under way, as far as they are known; from any thread.
+  var knownFoundationRuns: Int {
+    let isInUnseenTurn = pulse.word.raw != 0 && pulse.word.raw == unseenTurn.load(ordering: .sequentiallyConsistent)
+    return isInUnseenTurn ? 1 : foundationRuns.load(ordering: .relaxed)
+  }
 
   /// The thread's run loops have given way to something that is not stamped; from any thread.
   func goOver(to kind: Kind) { latest.store(kind.rawValue, ordering: .relaxed) }
@@ -41,6 +45,25 @@ final class TurnStamper: @unchecked Sendable {  // `depth` belongs to the loop's
     latest.store(kind.rawValue, ordering: .relaxed)
     if kind == .foundation { foundationRuns.store(foundationRuns.load(ordering: .relaxed) + 1, ordering: .relaxed) }
     pulse.turn(.beforeSources)
+  }
+
+  /// A run was found in a turn whose beginning nothing has stamped; from any thread.
+  ///
+  /// The turn counts from now, as a heartbeat's does from the beat. Nil if the loop has stamped a transition.
+  func beginUnseenTurn(_ kind: Kind) -> Pulse.Word? {
+    let word = Pulse.Word(phase: .heartbeat, stamp: pulse.stamp())
+    unseenTurn.store(word.raw, ordering: .sequentiallyConsistent)
+    guard pulse.replace(Pulse.Word(raw: 0), by: word) else { return nil }
+    latest.store(kind.rawValue, ordering: .relaxed)
+    return word
+  }
+
+  /// Whether this turn, which was not seen to begin, is under way; from any thread.
+  func isUnseen(_ turn: Pulse.Word) -> Bool { pulse.word == turn }
+
+  /// Ends the turn that was not seen to begin, unless the loop has; from any thread.
+  func endUnseenTurn(_ turn: Pulse.Word) {
+    _ = pulse.replace(turn, by: Pulse.Word(phase: .idle, stamp: turn.stamp))
   }
 
   /// What the callouts of a run loop of this kind stamp by.

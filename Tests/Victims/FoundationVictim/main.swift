@@ -81,8 +81,8 @@ func runThread(_ watch: @escaping @Sendable (_ byHandle: CFRunLoop?) throws -> L
 
 func descriptorCount() -> Int { (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count) ?? -1 }
 
-// In the scenario "late" the service makes its run loop some time after the monitor's start.
-if scenario != "late" { _ = RunLoop.main }
+// In these scenarios the service makes its run loop after the monitor's start.
+if !["late", "at-once", "idle-late"].contains(scenario) { _ = RunLoop.main }
 let descriptors = descriptorCount()
 let monitor = try StallMonitor.start()
 FileHandle.standardError.write(Data("victim: descriptors=\(descriptorCount() - descriptors)\n".utf8))
@@ -94,6 +94,7 @@ case "late":
   RunLoop.main.add(
     Timer(fire: Date(timeIntervalSinceNow: 0.3), interval: 0, repeats: false) { _ in blockFoundationLoop() },
     forMode: .common)
+case "at-once": DispatchQueue.main.async { blockFoundationLoop() }
 case "compute": after(0.05) { blockFoundationLoop() }
 case "sleep": after(0.05) { sleepOnFoundationLoop() }
 case "main-queue-crowded":
@@ -151,7 +152,8 @@ case "busy":
   RunLoop.main.add(
     Timer(timeInterval: 0.003, repeats: true) { _ in _ = compute(milliseconds: Double.random(in: 0...15)) },
     forMode: .common)
-case "idle":
+case "idle", "idle-late":
+  if scenario == "idle-late" { usleep(25_000) }
   DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(700)) {
     let before = monitor.watchdogWakeUps
     FileHandle.standardError.write(Data("victim: kind=\(monitor.watchedLoops.first?.kind ?? "unknown")\n".utf8))
