@@ -98,6 +98,21 @@ extension WatchedHosts {
       #expect(report.duration > 700 && report.duration < 1500)
     }
 
+    /// A task of one to two thresholds that follows another in the same run is met soon enough.
+    @Test func taskThatWaitedForABusyActorIsReportedEachTime() throws {
+      let ended = reports(
+        of: try run("late-on-a-busy-actor", milliseconds: 400, environment: ["STALLMONITOR_REPEAT_WINDOW": "0s"]))
+      #expect(ended.count == 6)
+      #expect(ended.allSatisfy { $0.culprit.contains("hold") && $0.duration > 300 && $0.duration < 600 })
+    }
+
+    /// The thread's jobs are not stamped yet when the watchdog wakes for the first one.
+    @Test func stallSoonAfterTheFirstJobIsReportedOnce() throws {
+      for _ in 0..<6 {
+        _ = try expectOneStall(run("soon-after-the-first", milliseconds: 400), in: "load", cause: "sleep")
+      }
+    }
+
     @Test func taskOfAnActorThatStartsOthersMeanwhileIsReported() throws {
       let report = try expectOneStall(run("actor-that-starts-tasks"), in: "blockAThread", cause: "sleep")
       #expect(report.duration > 600)

@@ -63,6 +63,20 @@ struct TurnPieceTests {
     #expect(checks < 20)
   }
 
+  /// A piece counts from the check that meets it: so that is not to come a threshold late.
+  @Test mutating func pieceIsMetWithinAnEighthOfTheThreshold() throws {
+    let idle = Reading(now: 1001, word: Pulse.Word(phase: .idle, stamp: 900), turnBegan: 0).withPieces
+    #expect(try #require(nextCheck(idle)) <= 1001 + 31)
+    let whole = turn(at: 1033, since: 1032, .whole).withPieces
+    #expect(try #require(nextCheck(whole)) <= 1033 + 31)
+    // At the same time for all threads.
+    let other = try #require(nextCheck(turn(at: 1035, since: 1032, .whole).withPieces))
+    #expect(nextCheck(turn(at: 1040, since: 1032, .whole).withPieces) == other)
+    // And at the deadline all the same.
+    #expect(nextCheck(turn(at: 1281, since: 1032, .whole).withPieces) == 1282)
+    #expect(decide(turn(at: 1282, since: 1032, .whole).withPieces) == .late(whole.word))
+  }
+
   @Test mutating func certainPieceCountsFromWhenItWasFirstSeen() {
     #expect(nextCheck(turn(at: 1100, since: 1000, .certainPiece(1))) != nil)
     #expect(nextCheck(turn(at: 1200, since: 1000, .certainPiece(2))) != nil)
@@ -132,5 +146,14 @@ struct TurnPieceTests {
     #expect(
       decide(turn(at: 2000, since: 1000, .whole, least: 1000)) == .late(Pulse.Word(phase: .afterWaiting, stamp: 1000)))
     #expect(decide(turn(at: 2250, since: 2000, .whole)) == .late(Pulse.Word(phase: .afterWaiting, stamp: 2000)))
+  }
+}
+
+extension TurnMonitor.Reading {
+  /// The same of a loop whose turns may have pieces.
+  fileprivate var withPieces: Self {
+    var reading = self
+    reading.hasPieces = true
+    return reading
   }
 }

@@ -56,13 +56,17 @@ extension ScannedWorker: HeartbeatSource {
 
   private func forget() { (blocked, running) = (nil, nil) }
 
+  /// The thread is a loop of its own then.
+  private var runsStampedJob: Bool { clinux_task_pool_runs_job(id) }
+
   /// Begins a turn if the thread has not run since the beat before, or if it runs a job.
   func beat() {
-    // The thread is a loop of its own then.
-    if isBesideStamps, clinux_task_pool_runs_job(id) { return forget() }
+    if runsStampedJob { return forget() }
     if let blocked, blocked.thread.isStillBlocked { return pulse.turn(.heartbeat, stamp: blocked.stamp) }
     forget()
     running = mayUsePerf ? RunningJob(of: id) : nil
+    // The first one of a process takes 10 ms to watch, and a stamped job may have begun meanwhile.
+    if runsStampedJob { return forget() }
     if running != nil { return pulse.turn(.heartbeat) }
     let (stamp, slices) = (pulse.stamp(), probe?.schedule()?.timeslices)
     guard case .blocked(let call) = probe?.activity() else { return }

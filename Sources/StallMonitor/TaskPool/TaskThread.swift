@@ -52,6 +52,8 @@ final class TaskThread: @unchecked Sendable {  // `place` is C's, whose words ar
 extension TaskThread: TurnWork {
   var leastThreshold: UInt64 { priority.isLow ? pool.watch.backgroundThreshold : 0 }
 
+  var hasPieces: Bool { true }
+
   var part: TurnPart {
     guard !runsOneTask else { return .whole }
     guard let task = currentTask else { return .unknown }

@@ -15,6 +15,8 @@ struct TurnMonitor {
     var resumedAt: UInt64 = 0
     /// What runs in the turn.
     var part = TurnPart.whole
+    /// Whether the loop's turns may consist of pieces.
+    var hasPieces = false
     /// How long this turn may take, if that is longer than the threshold.
     var leastThreshold: UInt64 = 0
     /// Whether the turn's end is when it came, and not when it was noticed.
@@ -169,7 +171,7 @@ struct TurnMonitor {
       guard word != seen else { return outcome }
       seen = word
       // A turn that begins after this moment cannot be late before then.
-      outcome.decision = .checkAgain(at: now + threshold)
+      outcome.decision = .checkAgain(at: reading.hasPieces ? nextMeeting(after: now) : now + threshold)
       return outcome
     }
     if word == ignored {
@@ -192,11 +194,20 @@ struct TurnMonitor {
     let deadline = start + frozenInTurn + turnThreshold
     let next = nextCheckOfPiece(at: now, since: start + frozenInTurn)
     if now < deadline {
-      outcome.decision = .checkAgain(at: min(deadline, next))
+      let meeting = reading.hasPieces ? nextMeeting(after: now) : .max
+      outcome.decision = .checkAgain(at: min(deadline, next, meeting))
     } else {
       outcome.decision = seenPart.needsConfirmation && !pieceChecks.isConfirmed ? .checkAgain(at: next) : .late(word)
     }
     return outcome
+  }
+
+  /// When to check again what a loop runs whose turns may have pieces: a piece counts from the check that first meets it.
+  ///
+  /// On a grid: one wake-up serves all threads of a pool.
+  private func nextMeeting(after now: UInt64) -> UInt64 {
+    let interval = PieceChecks.interval(threshold)
+    return (now / interval + 1) * interval
   }
 
   /// When to check what runs in the turn; never, if it is one piece.

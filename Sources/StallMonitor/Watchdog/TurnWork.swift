@@ -10,6 +10,9 @@ protocol TurnWork: Sendable {
   /// What runs in the turn now.
   var part: TurnPart { get }
 
+  /// Whether a turn may consist of pieces: then one that is late may have begun long after the turn.
+  var hasPieces: Bool { get }
+
   /// Whether the turn's end is known when it comes, and not only when it is noticed.
   var hasExactEnd: Bool { get }
 
@@ -32,6 +35,7 @@ protocol TurnWork: Sendable {
 }
 
 extension TurnWork {
+  var hasPieces: Bool { false }
   var hasExactEnd: Bool { true }
   func isUnderWay(in stack: Backtrace?) -> Bool { true }
   func permit(perfEvents: Bool) {}

@@ -132,7 +132,7 @@ final class WatchedLoop {
     reading.turnBegan = clock.time(of: word, now: reading.now)
     // If another turn begins meanwhile this is about that one, and the word is found to have moved before anything is reported.
     guard let work = subject.work else { return }
-    reading.hasExactEnd = work.hasExactEnd
+    (reading.hasExactEnd, reading.hasPieces) = (work.hasExactEnd, work.hasPieces)
     guard word.phase != .idle else { return }
     (reading.part, reading.leastThreshold) = (work.part, work.leastThreshold)
   }

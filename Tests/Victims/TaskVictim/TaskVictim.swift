@@ -60,6 +60,13 @@ let scenarios: [String: @Sendable (Int) async -> Void] = [
   },
   "short-jobs": { milliseconds in await drain(count: milliseconds, long: nil) },
   "short-jobs-and-a-long-one": { milliseconds in await drain(count: 200, long: milliseconds) },
+  "soon-after-the-first": { milliseconds in
+    await onThePool { await work(milliseconds: 4) }
+    await onThePool { await route(milliseconds) }
+  },
+  "late-on-a-busy-actor": { milliseconds in
+    for _ in 0..<6 { await hold(Counter(), first: 20, second: milliseconds) }
+  },
   "pieces-on-an-actor": { milliseconds in await takeTurns(milliseconds) },
   "pieces-in-turns": { milliseconds in await passOn(milliseconds) },
   "actor-that-starts-tasks": { milliseconds in await startTasks(milliseconds) },
@@ -177,6 +184,19 @@ func drain(count: Int, long: Int?) async {
     }
   }
   say("counted=\(await counter.count)")
+}
+
+/// Two tasks on one actor, of which the second waits for the first.
+func hold(_ counter: Counter, first: Int, second: Int) async {
+  await onThePool {
+    await withTaskGroup(of: Void.self) { group in
+      group.addTask { await counter.hold(first) }
+      group.addTask {
+        await work(milliseconds: first / 4)
+        await counter.hold(second)
+      }
+    }
+  }
 }
 
 actor Table {
