@@ -62,7 +62,7 @@ import Testing
     #expect(log.count == 3)
   }
 
-  @Test func hangUpAndWritableAreTold() throws {
+  @Test func hangUpAndWritableAreReported() throws {
     let pipe = Pipe()
     let log = Log<Loop.DescriptorSource.Readiness>()
     _ = try onFreshLoop { loop in

@@ -67,7 +67,7 @@ import Testing
     #expect(log.all.sorted() == ["attributes itself", "moved itself", "written itself"])
   }
 
-  @Test func directoriesAreToldApartAndMovesHaveTwoSides() throws {
+  @Test func directoriesAreDistinguishedAndMovesHaveTwoSides() throws {
     let log = Log<String>()
     try Self.withDirectory { directory in
       defer { rmdir("\(directory)/renamed") }
@@ -88,7 +88,7 @@ import Testing
     #expect(log.all == ["+sub/", "+file", "<sub/", ">renamed/"])
   }
 
-  @Test func twoSourcesOfOneFileHearBothAndAnOverflowIsTold() throws {
+  @Test func twoSourcesOfOneFileHearBothAndAnOverflowIsReported() throws {
     let counts = try Self.withDirectory { directory in
       try onFreshLoop { loop in
         let first = Log<Bool>()
@@ -129,7 +129,7 @@ import Testing
     return child
   }
 
-  @Test func aChildThatHasEndedBeforeItsSourceWasMadeIsTold() throws {
+  @Test func aChildThatHasEndedBeforeItsSourceWasMadeIsReported() throws {
     let log = Log<Loop.ChildSource.Status>()
     let result = try onFreshLoop { loop in
       let child = Self.spawn("exit 3")
@@ -158,7 +158,7 @@ import Testing
     #expect(log.all == [.unknown])
   }
 
-  @Test func manyChildrenEndInOneWaitAndEachIsToldOnce() throws {
+  @Test func manyChildrenEndInOneWaitAndEachIsReportedOnce() throws {
     let log = Log<Loop.ChildSource.Status>()
     _ = try onFreshLoop { loop in
       for code in 0..<12 { try loop.add(Loop.ChildSource(Self.spawn("exit \(code)")) { log.append($0) }) }

@@ -87,7 +87,7 @@ import Testing
     #expect(log.all == ["a"])
   }
 
-  @Test func scheduleAndCancelAreTold() throws {
+  @Test func scheduleAndCancelAreReported() throws {
     let log = Log<String>()
     _ = try onFreshLoop { loop in
       let source = Loop.Source(
@@ -285,7 +285,7 @@ import Testing
     #expect(log.all == ["descriptor"])
   }
 
-  @Test func scheduleAndCancelAreCalledOnTheLoopsThreadWhoeverAsks() throws {
+  @Test func scheduleAndCancelAreCalledOnTheLoopsThreadForAnyCaller() throws {
     let thread = PermanentThread()
     try thread.start()
     let loop = try #require(thread.loop)

@@ -125,7 +125,7 @@ extension WatchedHosts {
     }
 
     /// The agent goes in mid-stall: a new one hears of the stall at once.
-    @Test func runningStallIsToldToANewAgent() throws {
+    @Test func runningStallIsReportedToANewAgent() throws {
       let agent = try TestAgent()
       _ = try Victim.run("sleep", milliseconds: 30_000, environment: environment(agent)) { process in
         defer { kill(process.processIdentifier, SIGKILL) }
@@ -383,7 +383,7 @@ extension WatchedHosts {
     }
 
     /// An agent that leaves the names to the host gets them from the next stall on.
-    @Test func hostNamesIfItIsToldTo() throws {
+    @Test func hostNamesIfItIsAskedTo() throws {
       var manners = TestAgent.Manners()
       manners.greeting = [#"{"settings":{"symbolication":"host"}}"#]
       let agent = try TestAgent(manners)
@@ -409,7 +409,7 @@ extension WatchedHosts {
     ///
     /// The connection lies in a table of the monitor's own, and lives on; where there is no such table, another one is made.
     @Test(arguments: ["closes-sockets", "replaces-sockets"], [false, true])
-    func strangersSocketsAreNotWrittenTo(scenario: String, sharesItsTable: Bool) throws {
+    func anothersSocketsAreNotWrittenTo(scenario: String, sharesItsTable: Bool) throws {
       let agent = try TestAgent()
       let variables = ["VICTIM_SHARES_ITS_TABLE": sharesItsTable ? "1" : "0"]
       let victim = try Victim.run(scenario, milliseconds: 150, environment: environment(agent, nil, variables))

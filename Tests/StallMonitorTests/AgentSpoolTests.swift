@@ -245,7 +245,7 @@ struct AgentSpoolTests {
     "HTTP/1.1 400 Bad Request\r\n\r\n", "[1]\n", "{\"acknowledged\":1000000}\n", "{\"acknowledged\":-1}\n",
     "{\"acknowledged\":1e99}\n", "{\"settings\":7}\n", "nested", "\u{0}\u{0}\u{0}\n", "\n", "100 MB",
   ])
-  func whoeverIsNoAgentGetsNothingAcknowledged(what: String) throws {
+  func answersOfNoAgentAcknowledgeNothing(what: String) throws {
     let garbage =
       switch what {
       case "nested": [UInt8](repeating: UInt8(ascii: "["), count: 60_000) + [10]

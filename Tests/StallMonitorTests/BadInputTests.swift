@@ -98,7 +98,7 @@ struct BadInputTests {
   }
 
   /// An abort in code that comes before a stall is one: thrown to the host, which says it.
-  @Test func hostSaysWhatItIsTold() throws {
+  @Test func hostRepeatsWhatItIsSent() throws {
     let victim = try Victim.run("compute", environment: ["VICTIM_ACTIONS": "early"])
     #expect(victim.status == 3)
     #expect(victim.talk.contains("actions is abort after 0.1 seconds; allowed: after the threshold"))

@@ -19,7 +19,7 @@ extension WatchedHosts {
     // MARK: A hand-written epoll loop
 
     @Test(arguments: [("compute", "compute_digest", "running"), ("sleep", "sleep_in_handler", "sleep")])
-    func stallIsToldWithItsFunction(scenario: String, function: String, cause: String) throws {
+    func stallIsReportedWithItsFunction(scenario: String, function: String, cause: String) throws {
       let victim = try run(scenario)
       #expect(victim.status == 0)
       #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
@@ -81,7 +81,7 @@ extension WatchedHosts {
       #expect(ended["stall", "evidence", "watch_ended"] == nil)
     }
 
-    @Test func threadsThatEndAreLetGo() throws {
+    @Test func threadsThatEndAreReleased() throws {
       let victim = try run("thread-ends")
       #expect(victim.status == 0)
       #expect(victim.reports.isEmpty)
@@ -146,7 +146,7 @@ extension WatchedHosts {
     @Test(arguments: [
       ("libuv", "libuv", "sleep"), ("libuv", "libuv", "later"), ("glib", "glib-2.0", "sleep"),
     ])
-    func exampleIsToldWithItsFunction(host: String, package: String, command: String) throws {
+    func exampleIsReportedWithItsFunction(host: String, package: String, command: String) throws {
       let program = try Self.build("Examples/\(host)-service/service.c", packages: "stallmonitor \(package)")
       let input = FileManager.default.temporaryDirectory.appending(path: "stalld-input-\(UUID().uuidString)")
       defer { try? FileManager.default.removeItem(at: input) }

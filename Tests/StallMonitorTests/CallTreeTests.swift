@@ -119,7 +119,7 @@ struct CallTreeTests {
     #expect(tree.certainCommonFrame.isCertain)
   }
 
-  @Test func whatHasNoRoomIsInDoubt() {
+  @Test func whatHasNoSpaceIsInDoubt() {
     var tree = CallTree()
     for index in 0..<3000 { tree.add(stack("leaf \(index)", "main"), weight: 1) }
     #expect(tree.cut.samples == 0)

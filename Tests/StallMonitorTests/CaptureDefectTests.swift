@@ -102,7 +102,7 @@ extension CapturesInThisProcess {
       }
     }
 
-    @Test func signalThatTheKernelRefusesIsToldAsSuch() async {
+    @Test func signalThatTheKernelRefusesIsReportedAsSuch() async {
       await #expect(processExitsWith: .success) {
         let capture = ThreadCapture(mayUsePerf: false)
         let thread = victim_moment_start(VICTIM_DEEP, { cunwind_prepare_thread_for_timer() }, nil)
@@ -263,7 +263,7 @@ extension CapturesInThisProcess {
     }
 
     /// A host that closes all descriptors at its start, as daemons do, and opens others of the same numbers.
-    @Test func strangersDescriptorIsNotClosed() async {
+    @Test func anothersDescriptorIsNotClosed() async {
       await #expect(processExitsWith: .success) {
         let free = open("/dev/null", O_RDONLY)
         close(free)

@@ -93,7 +93,7 @@ extension WatchedHosts {
 
     /// The machine's pressure over the stall is told where the kernel counts it.
     @Test(.enabled(if: FileManager.default.fileExists(atPath: "/proc/pressure/cpu")))
-    func pressureIsTold() throws {
+    func pressureIsReported() throws {
       let victim = try Victim.run("sleep", milliseconds: 300)
       let pressure = try #require(victim.reports.last?["stall", "evidence", "pressure"] as? [String: Double])
       #expect(pressure.values.allSatisfy { $0 >= 0 && $0 < 60_000 })

@@ -24,7 +24,7 @@ extension WatchedHosts {
       #expect(victim.facts["errno"] == "0", "the call is not interrupted")
     }
 
-    @Test func threadThatEndsIsLetGo() throws {
+    @Test func threadThatEndsIsReleased() throws {
       let victim = try Victim.run("executor-ends", milliseconds: 600, environment: ["STALLMONITOR_THRESHOLD": "20ms"])
       #expect(victim.reports.isEmpty)
       // A beat each 20 ms would be 25. The watchdog still looks for a loop of the main thread, ever more seldom.
@@ -66,7 +66,7 @@ extension WatchedHosts {
     }
 
     /// The stall record that the process ends in is kept for this kind too.
-    @Test func stallThatTheProcessIsKilledInIsToldByTheNextStart() throws {
+    @Test func stallThatTheProcessIsKilledInIsReportedByTheNextStart() throws {
       let state = try ScratchDirectory.inMemory()
       let environment = ["STALLMONITOR_STATE_DIRECTORY": state.path]
       let killed = try Victim.run("executor-killed", milliseconds: 600, environment: environment)

@@ -77,7 +77,7 @@ extension WatchedHosts {
     }
 
     @Test(arguments: Victim.Build.allCases)
-    func killedHostIsToldOnceWhenItStartsNext(build: Victim.Build) throws {
+    func killedHostIsReportedOnceWhenItStartsNext(build: Victim.Build) throws {
       let state = try State()
       let killed = try state.runAndKill(build: build)
       #expect(killed.reports.allSatisfy { $0.event == "stall.started" || $0.event == "stall.ongoing" })
@@ -87,7 +87,7 @@ extension WatchedHosts {
     }
 
     @Test(arguments: ["segfault-in-stall", "abort-in-stall", "bare-exit-in-stall"])
-    func hostThatEndsInItsLateTurnIsTold(scenario: String) throws {
+    func hostThatEndsInItsLateTurnIsReported(scenario: String) throws {
       let state = try State()
       let ended = try Victim.run(scenario, milliseconds: 400, environment: state.environment)
       #expect(ended.reports.map(\.event) == ["stall.started"])
@@ -104,7 +104,7 @@ extension WatchedHosts {
     }
 
     /// On one processor the watchdog does not run between the end of the stall and the end of the process.
-    @Test func hostThatEndsJustAfterItsStallIsNotTold() throws {
+    @Test func hostThatEndsJustAfterItsStallIsNotReported() throws {
       for _ in 0..<4 {
         let state = try State()
         let ended = try Victim.run(
@@ -215,7 +215,7 @@ extension WatchedHosts {
       #expect(state.files.count == count)
     }
 
-    @Test func otherServicesRecordsAreNotTold() throws {
+    @Test func otherServicesRecordsAreNotReported() throws {
       let state = try State()
       let killed = try state.runAndKill()
       let other = state.environment(["STALLMONITOR_SERVICE_NAME": "another"])
@@ -326,7 +326,7 @@ extension WatchedHosts {
     }
 
     /// A child that lives on must not pass for its parent.
-    @Test func parentIsToldThoughItsChildLives() throws {
+    @Test func parentIsReportedThoughItsChildLives() throws {
       let state = try State()
       let killed = try Victim.run("child-outlives", milliseconds: 150, environment: state.environment) { process in
         defer { kill(process.processIdentifier, SIGKILL) }

@@ -42,7 +42,7 @@ extension WatchedHosts {
         "the thread had the processor all the time, and was hardly looked at")
     }
 
-    @Test func whoeverIsLookedAtSeldomIsNotLookedAtMore() throws {
+    @Test func rareSamplesStayRare() throws {
       let victim = try Victim.run(
         "c-compute-in-parts", milliseconds: 400,
         environment: ["STALLMONITOR_THRESHOLD": "100ms", "STALLMONITOR_SAMPLING": "10s"])

@@ -12,7 +12,7 @@ extension WatchedHosts {
     }
 
     @Test(arguments: Victim.Build.allCases, ["compute", "main-queue", "after-nested", "late", "at-once"])
-    func stallIsToldWithItsFunction(build: Victim.Build, scenario: String) throws {
+    func stallIsReportedWithItsFunction(build: Victim.Build, scenario: String) throws {
       let victim = try run(scenario, build: build)
       let ended = try #require(victim.reports("stall.ended").first)
       #expect(victim.reports("stall.ended").count == 1)
@@ -28,7 +28,7 @@ extension WatchedHosts {
       #expect(isFromItsBeginning == (scenario != "at-once"))
     }
 
-    @Test func sleepIsToldAsSleep() throws {
+    @Test func sleepIsReportedAsSleep() throws {
       let ended = try #require(run("sleep").reports("stall.ended").first)
       #expect(ended.cause == "sleep")
       #expect(ended.culprit.contains("sleepOnFoundationLoop"))

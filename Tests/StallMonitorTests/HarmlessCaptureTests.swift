@@ -106,7 +106,7 @@ extension CapturesInThisProcess {
       #expect(throws: CaptureFailure.signalBlocked) { try moment.backtrace.get() }
     }
 
-    @Test func threadThatHasEndedIsToldAsSuch() throws {
+    @Test func threadThatHasEndedIsReportedAsSuch() throws {
       let spinner = Spinner(blocksSignals: false)
       let probe = ThreadProbe(thread: spinner.id)
       spinner.stop()

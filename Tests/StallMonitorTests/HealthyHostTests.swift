@@ -30,7 +30,7 @@ extension WatchedHosts {
     }
 
     /// Swift's crash handler stops all threads to print them, the watchdog among them.
-    @Test func crashOfTheHostIsToldInFull() throws {
+    @Test func crashOfTheHostIsReportedInFull() throws {
       let victim = try Victim.run(
         "crash", environment: ["SWIFT_BACKTRACE": "enable=yes,color=no,interactive=no"])
       #expect(victim.status != 0)
@@ -45,7 +45,7 @@ extension WatchedHosts {
     }
 
     /// A process that is stopped stands still, and its main loop is not to blame.
-    @Test func stoppedProcessIsToldOnceAndBlamesNoFunction() throws {
+    @Test func stoppedProcessIsReportedOnceAndNamesNoFunction() throws {
       let victim = try Victim.run("healthy", milliseconds: 2500) { process in
         usleep(800_000)
         kill(process.processIdentifier, SIGSTOP)
@@ -80,7 +80,7 @@ extension WatchedHosts {
     }
 
     /// A debugger that attaches to the process holds all its threads, and not its loop alone.
-    @Test func debuggedProcessBlamesNoFunction() throws {
+    @Test func debuggedProcessHasNoResponsibleFunction() throws {
       let victim = try Victim.run("healthy", milliseconds: 2500) { process in
         usleep(800_000)
         #expect(victim_debug(process.processIdentifier, 1000))
@@ -91,7 +91,7 @@ extension WatchedHosts {
     }
 
     /// A watchdog that gets no processor wakes late, and the loop that turned all the while is not to blame.
-    @Test func starvedWatchdogBlamesNobody() throws {
+    @Test func starvedWatchdogNamesNobody() throws {
       let victim = try Victim.run("healthy", milliseconds: 1600, environment: ["STALLMONITOR_THRESHOLD": "1s"]) {
         process in
         usleep(300_000)

@@ -153,7 +153,7 @@ struct HeartbeatTests {
     return try #require(loop.report(.started, end: now + 2 * Self.threshold, origin: origin))
   }
 
-  @Test func loopThatNobodyServesIsStarvedAndBlamesNobody() throws {
+  @Test func loopThatNobodyServesIsStarvedAndNamesNobody() throws {
     let report = try report(of: .nobody)
     #expect(report.verdict.cause == .starved)
     #expect(report.threadID == nil && report.stack.isEmpty && report.culprit == nil)
@@ -169,7 +169,7 @@ struct HeartbeatTests {
     #expect(report.captureFailure == .unknownServer)
   }
 
-  @Test func poolsThreadsAreToldByWhatTheyRun() {
+  @Test func poolsThreadsAreKnownByWhatTheyRun() {
     func thread(_ name: String, _ symbols: [String]) -> StallReport.Report.OtherThread {
       StallReport.Report.OtherThread(id: 7, name: name, role: .other, stack: symbols.map { StackFrame(symbol: $0) })
     }

@@ -7,7 +7,7 @@ import Testing
 
 /// What has been found out of a place is kept, and belongs to that place's module alone.
 struct KnownPlaceTests {
-  @Test func placeOfAnotherLibraryIsNamedAnew() throws {
+  @Test func placeOfAnotherLibraryIsNamedAgain() throws {
     let fixtures = try SymbolFixtures()
     let resolver = FrameResolver(executablePath: ProcessFacts.executablePath())
     var addresses: Set<UInt64> = []

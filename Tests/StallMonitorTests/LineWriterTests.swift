@@ -16,7 +16,7 @@ final class LineWriterTests {
     return Array((head + String(repeating: "x", count: size - head.utf8.count - 1) + "\n").utf8)
   }
 
-  @Test func renamedFileIsLetGo() throws {
+  @Test func renamedFileIsReleased() throws {
     let path = directory.appending(path: "a.jsonl").path
     let writer = LineWriter(.file(path: path))
     #expect(writer.open() == nil)

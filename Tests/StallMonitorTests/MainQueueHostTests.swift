@@ -36,14 +36,14 @@ extension WatchedHosts {
     }
 
     @Test(arguments: Victim.Build.allCases)
-    func sleepOnTheMainQueueIsToldWithItsFunction(build: Victim.Build) throws {
+    func sleepOnTheMainQueueIsReportedWithItsFunction(build: Victim.Build) throws {
       let victim = try run("DispatchMainVictim", "sleep", build: build)
       try expectStall(victim, in: "sleepOnTheMainQueue", cause: "sleep")
     }
 
     /// libdispatch's workers block the signal by which a running thread is captured.
     @Test(arguments: Victim.Build.allCases)
-    func computationOnTheMainQueueIsToldWithItsFunction(build: Victim.Build) throws {
+    func computationOnTheMainQueueIsReportedWithItsFunction(build: Victim.Build) throws {
       let victim = try run("DispatchMainVictim", "compute", build: build)
       try expectStall(victim, in: "compute", cause: "running")
       #expect(victim.facts["default"] == "true")
@@ -63,12 +63,12 @@ extension WatchedHosts {
     }
 
     @Test(arguments: Victim.Build.allCases)
-    func blockedMainActorIsToldWithItsFunction(build: Victim.Build) throws {
+    func blockedMainActorIsReportedWithItsFunction(build: Victim.Build) throws {
       let victim = try run("AsyncMainVictim", "main-actor", build: build)
       try expectStall(victim, in: "blockTheMainActor", cause: "sleep")
     }
 
-    @Test func mainFunctionThatBlocksAfterASuspensionIsTold() throws {
+    @Test func mainFunctionThatBlocksAfterASuspensionIsReported() throws {
       try expectStall(run("AsyncMainVictim", "main"), in: "blockTheMainActor", cause: "sleep")
     }
 
@@ -86,7 +86,7 @@ extension WatchedHosts {
     }
 
     /// What a thread hands to `DispatchQueue.main.sync` it runs itself.
-    @Test func workOfDispatchSyncIsToldWithTheThreadThatRunsIt() throws {
+    @Test func workOfDispatchSyncIsReportedWithTheThreadThatRunsIt() throws {
       let victim = try run("DispatchMainVictim", "sync")
       try expectStall(victim, in: "sleepOnTheMainQueue", cause: "sleep")
       let stack = try #require(victim.reports("stall.ended").first).stack
@@ -94,7 +94,7 @@ extension WatchedHosts {
     }
 
     /// No function is to blame for a queue that no thread has come to.
-    @Test func queueThatWaitsForAWorkerIsToldAsStarved() throws {
+    @Test func queueThatWaitsForAWorkerIsReportedAsStarved() throws {
       let victim = try run("DispatchMainVictim", "starved")
       let ended = try #require(victim.reports("stall.ended").first)
       #expect(ended.cause == "starved")
@@ -158,7 +158,7 @@ extension WatchedHosts {
       #expect(victim.reports.isEmpty)
     }
 
-    @Test func stoppedProcessIsToldOnceAndBlamesNoFunction() throws {
+    @Test func stoppedProcessIsReportedOnceAndNamesNoFunction() throws {
       let victim = try run("DispatchMainVictim", "saturated", threshold: "250ms") { process in
         usleep(500_000)
         kill(process.processIdentifier, SIGSTOP)
@@ -170,7 +170,7 @@ extension WatchedHosts {
     }
 
     @Test(arguments: Victim.Build.allCases)
-    func blockedPoolIsToldWithItsThreads(build: Victim.Build) throws {
+    func blockedPoolIsReportedWithItsThreads(build: Victim.Build) throws {
       let victim = try run(
         "AsyncMainVictim", "pool", build: build, environment: ["STALLMONITOR_COOPERATIVE_POOL": "true"])
       let ended = try #require(
@@ -194,7 +194,7 @@ extension WatchedHosts {
     }
 
     /// A process that ends in the stall tells of it when it starts next.
-    @Test func stallThatTheProcessEndsInIsTold() throws {
+    @Test func stallThatTheProcessEndsInIsReported() throws {
       let state = try ScratchDirectory.inMemory()
       let environment = ["STALLMONITOR_STATE_DIRECTORY": state.path]
       _ = try run("DispatchMainVictim", "sleep", environment: environment) { process in

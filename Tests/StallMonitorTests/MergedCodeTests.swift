@@ -15,7 +15,7 @@ import Testing
     return StackFrame(module: "/app", buildID: "aa", offset: 7).named([name], isExecutable: true)
   }
 
-  @Test func callerIsBlamedAndTheFrameIsMarked() {
+  @Test func callerIsResponsibleAndTheFrameIsMarked() {
     let merged = Self.frames("$s3App5firstyyFTm")
     #expect(merged.map(\.symbol) == ["merged App.first() -> ()"])
     #expect(merged.map(\.shortSymbol) == ["merged first()"])

@@ -144,7 +144,7 @@ struct PulseThreadsTests {
   }
 
   /// A watch begins and ends while its loop turns.
-  @Test func loopIsWatchedAndLetGoWhileItTurns() throws {
+  @Test func loopIsWatchedAndReleasedWhileItTurns() throws {
     let thread = PermanentThread(name: "turning")
     try thread.start()
     let loop = try #require(thread.loop)

@@ -27,7 +27,7 @@ struct RepeatLedgerTests {
   }
 
   /// The samples of a repetition may have met another function.
-  @Test func summaryIsKnownByWhatWasTold() throws {
+  @Test func summaryIsKnownByWhatWasReported() throws {
     let ledger = RepeatLedger(window: 30 * Self.second, budget: 0, now: 0)
     var (told, repeated) = (report("a", id: "told"), report("b"))
     (told.repeatKey, repeated.repeatKey) = ("the same", "the same")
@@ -66,7 +66,7 @@ struct RepeatLedgerTests {
     tell(ledger, report("a"), at: 30 * Self.second)
   }
 
-  @Test func differentStallsAreToldEach() {
+  @Test func differentStallsAreReportedEach() {
     let ledger = RepeatLedger(window: 30 * Self.second, budget: 0, now: 0)
     for fingerprint in ["a", "b", nil] { tell(ledger, report(fingerprint), at: 0) }
     count(ledger, report(nil), at: 1)

@@ -7,7 +7,7 @@ extension WatchedHosts {
   @Suite(
     .serialized, .takingTurns, .repeatedAfterStandstills(because: "repetitions are counted within a window of time"))
   struct RepeatedStallTests {
-    @Test func theSameStallIsToldOnceAndThenCounted() throws {
+    @Test func theSameStallIsReportedOnceAndThenCounted() throws {
       let victim = try Victim.run("repeated", milliseconds: 500)
       #expect(victim.reports("stall.started").count == 1)
       #expect(victim.reports("stall.ended").count == 1)
@@ -23,7 +23,7 @@ extension WatchedHosts {
     }
 
     /// Who waits in the same function on another way is another stall to a team, though the fingerprint is one.
-    @Test func eachWayToAFunctionIsToldOnce() throws {
+    @Test func eachWayToAFunctionIsReportedOnce() throws {
       let victim = try Victim.run("two-ways", milliseconds: 400, environment: ["STALLMONITOR_THRESHOLD": "100ms"])
       let ended = victim.reports("stall.ended")
       #expect(ended.count == 2)
@@ -34,7 +34,7 @@ extension WatchedHosts {
       #expect(Set(summaries.map(\.id)) == Set(ended.map(\.id)))
     }
 
-    @Test func withoutAWindowEachIsTold() throws {
+    @Test func withoutAWindowEachIsReported() throws {
       let victim = try Victim.run(
         "repeated", milliseconds: 500, environment: ["STALLMONITOR_REPEAT_WINDOW": "0s"])
       #expect(victim.reports("stall.ended").count == 5)
@@ -55,14 +55,14 @@ extension WatchedHosts {
       #expect(last["stall", "sequence"] as? Int == victim.reports.count)
     }
 
-    @Test func farLongerRepetitionIsToldAllTheSame() throws {
+    @Test func farLongerRepetitionIsReportedAllTheSame() throws {
       let victim = try Victim.run("repeated-and-longer", milliseconds: 3500)
       #expect(victim.reports("stall.ended").count == 2)
       #expect(victim.reports("stall.ongoing").count >= 1)
       #expect((victim.reports("stall.ended").last?.duration ?? 0) > 3000)
     }
 
-    @Test func budgetLimitsWhatIsToldAndNothingIsLostFromTheCounts() throws {
+    @Test func budgetLimitsWhatIsReportedAndNothingIsLostFromTheCounts() throws {
       let victim = try Victim.run("three-kinds", milliseconds: 600, environment: ["STALLMONITOR_BUDGET": "1"])
       #expect(victim.reports("stall.ended").count == 1)
       let summary = try #require(victim.reports("stall.suppressed").first)

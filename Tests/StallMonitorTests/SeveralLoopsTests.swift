@@ -8,7 +8,7 @@ extension WatchedHosts {
     .serialized, .takingTurns, .repeatedAfterStandstills(because: "durations are compared with the victim's own clock"))
   struct SeveralLoopsTests {
     @Test(arguments: Victim.Build.allCases)
-    func eachLoopIsToldByItsNameAndThreshold(build: Victim.Build) throws {
+    func eachLoopIsReportedByItsNameAndThreshold(build: Victim.Build) throws {
       // The watchdog looks up names for the first loop before it looks at the second one: on a busy machine that takes half a second.
       let victim = try Victim.run("loops", milliseconds: 1500, build: build)
       #expect(victim.status == 0)
@@ -36,7 +36,7 @@ extension WatchedHosts {
       #expect(ended["stall", "evidence", "watch_ended"] as? Bool == true)
     }
 
-    @Test func loopsWhoseThreadsEndAreLetGo() throws {
+    @Test func loopsWhoseThreadsEndAreReleased() throws {
       let victim = try Victim.run("loop-ends")
       #expect(victim.facts["made"] == "20")
       #expect(victim.facts["watching"] == "0")
@@ -72,7 +72,7 @@ extension WatchedHosts {
     }
 
     @Test(arguments: ["thread-run-loop", "thread-run-loop-by-handle"])
-    func runLoopOfAnotherThreadIsTold(scenario: String) throws {
+    func runLoopOfAnotherThreadIsReported(scenario: String) throws {
       let victim = try Victim.run(scenario, program: Victim.Build.debug.executable("FoundationVictim"))
       let ended = try #require(victim.reports("stall.ended").first)
       #expect(victim.reports("stall.ended").count == 1)

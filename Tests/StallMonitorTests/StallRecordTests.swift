@@ -136,13 +136,13 @@ struct StallRecordTests {
     "{\"@timestamp\":\"T\",\"event\":{\"name\":\"stall.fatal\"},\"\u{1b}[2J\":1}\n", "\n\n", "no report\n",
     "{\"@timestamp\":\"T\",\"event\":{\"name\":\"stall.fatal\"}} ",
   ])
-  func whatIsNoReportIsNotTold(text: String) throws {
+  func whatIsNoReportIsNotReported(text: String) throws {
     let records = try RecordDirectory()
     _ = try records.record(Array(text.utf8))
     #expect(try records.content() == .unusable(reason: "it contains no report"))
   }
 
-  @Test func invalidTextIsNotTold() throws {
+  @Test func invalidTextIsNotReported() throws {
     let records = try RecordDirectory()
     var line = Self.line("a")
     line[line.count - 5] = 0xff
@@ -152,7 +152,7 @@ struct StallRecordTests {
 
   // MARK: Whose record it is
 
-  @Test func recordOfALivingProcessIsNotTold() throws {
+  @Test func recordOfALivingProcessIsNotReported() throws {
     let records = try RecordDirectory()
     var record: MappedRecord? = try records.record(Self.line("a"))
     #expect(try records.told().isEmpty)

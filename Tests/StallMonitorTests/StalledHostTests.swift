@@ -77,7 +77,7 @@ extension WatchedHosts {
       #expect((victim.reports.last?["stall", "samples"] as? Int ?? 0) >= 3)
     }
 
-    @Test func longStallIsToldWhileItLasts() throws {
+    @Test func longStallIsReportedWhileItLasts() throws {
       let victim = try Victim.run("compute", milliseconds: 3500)
       #expect(victim.reports.map(\.event) == ["stall.started", "stall.ongoing", "stall.ongoing", "stall.ended"])
       let durations = victim.reports.map(\.duration)

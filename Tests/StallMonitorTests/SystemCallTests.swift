@@ -87,7 +87,7 @@ extension CapturesInThisProcess {
       return seen
     }
 
-    @Test(arguments: words) func callIsToldInWords(words: Words) throws {
+    @Test(arguments: words) func callIsReportedInWords(words: Words) throws {
       var texts: Set<String> = []
       // A machine that was too busy to look in time may get another go.
       for _ in 0..<10 {
@@ -124,7 +124,7 @@ extension CapturesInThisProcess {
       }
     }
 
-    @Test func addressesAreToldInWords() {
+    @Test func addressesAreReportedInWords() {
       func text(_ bytes: [UInt8]) -> String {
         bytes.withUnsafeBufferPointer { bytes in
           let call = ThreadProbe.BlockedCall(

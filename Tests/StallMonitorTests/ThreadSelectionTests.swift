@@ -36,7 +36,7 @@ extension CapturesInThisProcess {
       #expect(report["stall", "evidence", "lock_holder"] as? Int == victim.facts["keeper"].flatMap { Int($0) })
     }
 
-    @Test func runningThreadsAreTold() throws {
+    @Test func runningThreadsAreReported() throws {
       let report = try crowd("running", 50).report
       let threads = try #require(report["threads"] as? [[String: Any]])
       #expect(threads.allSatisfy { $0["role"] as? String == "running" && $0["state"] as? String == "running" })
@@ -45,7 +45,7 @@ extension CapturesInThisProcess {
     }
 
     /// What does not fit into the line is counted.
-    @Test func allThreadsAreToldOrCounted() throws {
+    @Test func allThreadsAreReportedOrCounted() throws {
       let report = try crowd("all").report
       let threads = try #require(report["threads"] as? [[String: Any]])
       #expect(threads.count >= 3)
@@ -101,7 +101,7 @@ extension CapturesInThisProcess {
 
     /// Without room for all, those that are waited for stay, and the rest is counted.
     @Test(arguments: [0, 3, 500], [1, 40])
-    func lineHasRoomForWhoIsWaitedFor(others: Int, frames: Int) throws {
+    func lineHasSpaceForWhoIsWaitedFor(others: Int, frames: Int) throws {
       let stack = (0..<frames).map { index in
         StackFrame(
           symbol: "function\(index)", file: "/src/a.swift", line: 1, module: "/usr/bin/host",

@@ -67,7 +67,7 @@ struct WatchedLoopTests {
     loop.ignoreTurn()
     #expect(loop.age(at: late) == 0)
   }
-  @Test func idleLoopIsWatchedForOneMoreThresholdAndThenLetGo() {
+  @Test func idleLoopIsWatchedForOneMoreThresholdAndThenReleased() {
     pulse.turn(.beforeSources)
     pulse.idle()
     let now = MonotonicClock.now()
@@ -201,7 +201,7 @@ struct WatchedLoopTests {
     Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0, threshold: 100)
   }
 
-  @Test func manyShortCalloutsBlameNobody() {
+  @Test func manyShortCalloutsNameNobody() {
     var episode = episode()
     for (number, time) in [(9, 100), (20, 200), (40, 400)] as [(UInt64, UInt64)] {
       episode.add(
@@ -214,7 +214,7 @@ struct WatchedLoopTests {
     #expect(episode.callouts?.longestOfAll == 49)
   }
 
-  @Test func calloutOfHalfTheThresholdIsToBlame() {
+  @Test func calloutOfHalfTheThresholdIsResponsible() {
     var episode = episode()
     // Young when it was first met, and old enough when it was met again.
     episode.add(.stub(cause: .sleep, symbol: "short()"), at: 100, callouts: CalloutTimes(count: 3, age: 10))
@@ -263,7 +263,7 @@ struct WatchedLoopTests {
     }
   }
 
-  @Test func samplesWithoutACommonFunctionBlameNobody() {
+  @Test func samplesWithoutACommonFunctionNameNobody() {
     var drain = StackFrame(symbol: "_dispatch_main_queue_drain", module: "libdispatch.so")
     drain.owner = .runtime
     let main = StackFrame(symbol: "main")

@@ -32,7 +32,7 @@ struct AgentUnevenOutputsTests {
     agent.process.waitUntilExit()
     client.end()
     #expect(count(full) < 60)
-    try disk.makeRoom()
+    try disk.makeSpace()
     try agent.start()
     let again = try AgentClient(agent.socketPath)
     // Its host does not know of 15 to 20 that they had arrived.

@@ -195,7 +195,7 @@ extension SystemdTests {
     }
 
     /// Its main loop stands still for real: a call of its main thread's does not come back.
-    @Test func deadLoopIsEndedAndTold() throws {
+    @Test func deadLoopIsEndedAndReported() throws {
       let library = try ScratchDirectory()
       let source = library.url.appending(path: "hold.c")
       try """

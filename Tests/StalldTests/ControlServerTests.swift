@@ -193,7 +193,7 @@ import Testing
     #expect(reader.line() == SampleReport(sequence: 61).text + "\n")
   }
 
-  @Test func slowReaderLosesLinesAndIsToldHowMany() throws {
+  @Test func slowReaderLosesLinesAndLearnsHowMany() throws {
     let agent = try Agent()
     let (slow, quick) = (try ClientSocket(path: agent.path), try ClientSocket(path: agent.path))
     for reader in [slow, quick] { reader.send("{\"tail\":{}}\n") }

@@ -24,7 +24,7 @@ struct HostWatchdogTests {
   ///
   /// The time allows for a reader who is late: on a busy machine this test is one.
   @Test(arguments: NotifySocket.Name.allCases)
-  func healthIsToldExceptInAStall(name: NotifySocket.Name) throws {
+  func healthIsReportedExceptInAStall(name: NotifySocket.Name) throws {
     let life = try live("stall-in-life", 2200, interval: "200000", name)
     #expect(life.status == 0)
     let (from, to) = (try #require(life.facts["from"]), try #require(life.facts["to"]))
@@ -40,7 +40,7 @@ struct HostWatchdogTests {
     #expect(life.count(of: "WATCHDOG=1", from: from + 1000, to: to) > 0)
   }
 
-  @Test func nothingIsToldAfterTheWatchHasEnded() throws {
+  @Test func nothingIsReportedAfterTheWatchHasEnded() throws {
     let life = try live("stopped-in-life", 1800, interval: "200000")
     let stopped = try #require(life.facts["stopped"])
     #expect(life.count(of: "WATCHDOG=1", to: stopped + 1500) > 0)

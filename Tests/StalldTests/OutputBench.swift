@@ -130,5 +130,5 @@ final class SmallDisk {
     try handle.close()
   }
 
-  func makeRoom(_ name: String = "filler") throws { try FileManager.default.removeItem(atPath: "\(path)/\(name)") }
+  func makeSpace(_ name: String = "filler") throws { try FileManager.default.removeItem(atPath: "\(path)/\(name)") }
 }

@@ -10,7 +10,7 @@ import Testing
   .serialized, .takingTurns, .timeLimit(.minutes(3)),
   .enabled(if: geteuid() == 0, "mounting a small file system needs root"))
 struct OutputDiskFullTests {
-  @Test func linesWaitWholeUntilThereIsRoom() throws {
+  @Test func linesWaitWholeUntilThereIsSpace() throws {
     let disk = try SmallDisk(size: "256k")
     let path = disk.path + "/stalls.jsonl"
     let ends = DescriptorPair.pipe()
@@ -27,7 +27,7 @@ struct OutputDiskFullTests {
     #expect(bench.errors.count == 1 && bench.errors[0].contains("No space left on device"), "\(bench.said)")
     #expect(bench.errors[0].contains(path))
     bench.submit(16..<18, size: 3000)
-    try disk.makeRoom()
+    try disk.makeSpace()
     try bench.waitUntilDone(18)
     #expect(try OutputBench.numbers(in: path) == Array(0..<18))
     bench.stop()
@@ -46,7 +46,7 @@ struct OutputDiskFullTests {
     bench.submit(0..<16, size: 3000)
     try waitUntil { bench.writer.counters().outputs[0].errors > 2 }
     #expect(try OutputBench.numbers(in: path).count == bench.done)
-    try disk.makeRoom()
+    try disk.makeSpace()
     try bench.waitUntilDone(16)
     #expect(try OutputBench.numbers(in: path) == Array(0..<16))
     bench.stop()
@@ -60,13 +60,13 @@ struct OutputDiskFullTests {
     bench.submit(0..<3)
     try waitUntil { bench.writer.counters().outputs[0].isFailing }
     #expect(bench.done == 0)
-    try disk.makeRoom()
+    try disk.makeSpace()
     try bench.waitUntilDone(3)
     #expect(try OutputBench.numbers(in: path) == [0, 1, 2])
     bench.stop()
   }
 
-  @Test func rotatedFileStaysWhileThereIsNoRoomToCompressIt() throws {
+  @Test func rotatedFileStaysWhileThereIsNoSpaceToCompressIt() throws {
     let disk = try SmallDisk(size: "512k")
     let path = disk.path + "/stalls.jsonl"
     let plain = path + ".2026-11-21T10-39-01.000000Z"

@@ -36,7 +36,7 @@ struct OutputDurabilityTests {
     try bench.waitUntilDone(20)
     try waitUntil { bench.writer.counters().outputs[0].state == "cannot synchronise" }
     try waitUntil { bench.errors.contains { $0.contains("cannot synchronise: No space left on device") } }
-    try below.makeRoom()
+    try below.makeSpace()
     try waitUntil { bench.writer.counters().outputs[0].state == "ok" }
     try waitUntil { bench.said.contains { $0.contains("synchronises again after") } }
     #expect(bench.errors.count == 1)

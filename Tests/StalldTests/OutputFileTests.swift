@@ -28,7 +28,7 @@ final class OutputFileTests {
     get throws { try FileManager.default.contentsOfDirectory(atPath: scratch.url.path).sorted() }
   }
 
-  @Test func linesAreWrittenInOrderAndToldAsDone() throws {
+  @Test func linesAreWrittenInOrderAndReportedAsDone() throws {
     let bench = try OutputBench(file: settings)
     for start in stride(from: 0, to: 1000, by: 10) { bench.submit(start..<start + 10) }
     try bench.waitUntilDone(1000)
@@ -113,7 +113,7 @@ final class OutputFileTests {
 
   // MARK: Rotation
 
-  @Test func longFileIsBegunAnewAndTheOldOneCompressed() throws {
+  @Test func longFileIsReplacedAndTheOldOneCompressed() throws {
     settings.maxSize = 10_000
     let bench = try OutputBench(file: settings)
     for start in stride(from: 0, to: 400, by: 20) { bench.submit(start..<start + 20) }
@@ -201,7 +201,7 @@ final class OutputFileTests {
 
   // MARK: Rotation from outside
 
-  @Test func fileThatWasRenamedIsLetGo() throws {
+  @Test func fileThatWasRenamedIsReleased() throws {
     let bench = try OutputBench(file: settings)
     bench.submit([0])
     try bench.waitUntilDone(1)
@@ -323,7 +323,7 @@ final class OutputFileTests {
   }
 
   /// A limit of the process for files is no signal to it, and a new file has room again.
-  @Test func fileAtTheLimitOfTheProcessIsBegunAnew() async throws {
+  @Test func fileAtTheLimitOfTheProcessIsReplaced() async throws {
     await #expect(processExitsWith: .success) { [path = path as String] in
       var limit = rlimit(rlim_cur: 10_000, rlim_max: 10_000)
       setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)

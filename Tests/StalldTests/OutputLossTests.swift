@@ -102,7 +102,7 @@ final class OutputLossTests {
     #expect(bench.said.isEmpty, "a new file was made at once: \(bench.said)")
   }
 
-  @Test func linesWaitWhileTheFileCannotBeOpenedAnew() throws {
+  @Test func linesWaitWhileTheFileCannotBeOpenedAgain() throws {
     let bench = try makeBench()
     // As by a logrotate that makes something else there.
     rename(path, path + ".1")

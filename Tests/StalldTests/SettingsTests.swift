@@ -328,7 +328,7 @@ struct SettingsTests {
     #expect(said.count == 1 && said.first?.hasPrefix(start) == true, "\(said)")
   }
 
-  @Test func aConflictIsToldWhereItComesFrom() throws {
+  @Test func aConflictIsReportedWhereItComesFrom() throws {
     let said = try mistakes("", environment: ["STALLD_LIMITS_LINE_BYTES": "16MiB", "STALLD_LIMITS_MEMORY": "17MiB"])
     #expect(said == ["STALLD_LIMITS_LINE_BYTES=16MiB: allowed: at most a quarter of limits.memory (17MiB)"])
   }

@@ -131,7 +131,7 @@ import Testing
   }
 
   /// With the standard library inside, the executable's frames are the runtime's as well as the host's.
-  @Test func staticHostBlamesItsOwnCode() throws {
+  @Test func staticHostNamesItsOwnCode() throws {
     let scratch = try ScratchDirectory()
     let source = scratch.url.appending(path: "app.swift").path
     let file = scratch.url.appending(path: "app").path
@@ -234,7 +234,7 @@ import Testing
     }
   }
 
-  @Test func runtimeFramesAreNotBlamedOnceTheyHaveNames() throws {
+  @Test func runtimeFramesAreNotResponsibleOnceTheyHaveNames() throws {
     let completion = ReportCompletion { _, _, offset in [.init(linkageName: offset == 1 ? "swift_retain" : "host_work")]
     }
     let line = Self.line([Self.frame(1), Self.frame(2)], culprit: "app+0x1")

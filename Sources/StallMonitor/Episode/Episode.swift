@@ -37,7 +37,7 @@ struct Episode {
     var deadlock: [Int32] = []
 
     /// The same without evidence for a responsible function.
-    func blamingNobody(_ failure: CaptureFailure) -> Sample {
+    func withoutFunction(_ failure: CaptureFailure) -> Sample {
       Sample(
         thread: thread, activity: .unknown, cause: .unknown, stack: [], failure: failure, mode: mode, starves: starves)
     }
@@ -81,7 +81,7 @@ struct Episode {
   /// What the loop has called in the turn, as far as it says so.
   private(set) var callouts: CalloutTimes?
   // A shorter callout is not responsible for the turn.
-  private let blameLimit: UInt64
+  private let calloutLimit: UInt64
   // Samples of one callout, which is not known to have lasted for so long.
   private var undecided: [(sample: Sample, time: UInt64, weight: UInt64)] = []
   // Stacks of the first samples that are not bunched together, with the number of the callout.
@@ -124,7 +124,7 @@ struct Episode {
     id: String, turn: Pulse.Word, start: UInt64, frozen: UInt64 = 0, frozenUntil: UInt64 = 0,
     threshold: UInt64 = 0
   ) {
-    blameLimit = threshold / 2
+    calloutLimit = threshold / 2
     self.frozen = frozen
     self.frozenUntil = frozenUntil
     self.id = id
@@ -176,7 +176,7 @@ struct Episode {
     let decided = undecided
     undecided = []
     for (sample, time, weight) in decided {
-      record(isLong ? sample : sample.blamingNobody(.shortCallouts), at: time, weight: weight)
+      record(isLong ? sample : sample.withoutFunction(.shortCallouts), at: time, weight: weight)
     }
   }
 
@@ -184,15 +184,15 @@ struct Episode {
   private func isLong(_ number: UInt64, _ callouts: CalloutTimes, at time: UInt64) -> Bool {
     if number == callouts.count {
       let began = time > callouts.age ? time - callouts.age : 0
-      return callouts.age >= blameLimit + (began < frozenUntil ? frozen : 0)
+      return callouts.age >= calloutLimit + (began < frozenUntil ? frozen : 0)
     }
-    return number == callouts.longestNumber && callouts.longest >= blameLimit + frozen
+    return number == callouts.longestNumber && callouts.longest >= calloutLimit + frozen
   }
 
   private mutating func record(_ sample: Sample, at time: UInt64, weight: UInt64) {
     if sample.failure != .shortCallouts { causeWeights[sample.cause, default: 0] += weight }
-    let blamed = Culprit.frame(of: sample.stack)
-    let culprit = blamed?.name
+    let responsible = Culprit.frame(of: sample.stack)
+    let culprit = responsible?.name
     if sample.stack.contains(where: { $0.pending != nil }) {
       unnamed.append((sample.stack, weight))
     } else {
@@ -205,7 +205,7 @@ struct Episode {
           after: time - start, weight: weight, cause: sample.cause, wait: sample.wait, culprit: culprit,
           failure: sample.failure))
     }
-    let key = blamed?.functionKey ?? ""
+    let key = responsible?.functionKey ?? ""
     if let index = candidates.firstIndex(where: { $0.key == key }) {
       candidates[index].weight += weight
       // The latest of a kind represents it: its state and its callout are the nearest to now. But not without the other
@@ -260,12 +260,12 @@ struct Episode {
   /// A sample with a stack is preferred. No function is responsible where the turn consisted of many short pieces of work: then whatever was met was met by
   /// chance.
   var heaviest: Sample? {
-    if candidates.isEmpty { return undecided.last?.sample.blamingNobody(.shortCallouts) }
+    if candidates.isEmpty { return undecided.last?.sample.withoutFunction(.shortCallouts) }
     let withStack = candidates.indices.filter { !candidates[$0].sample.stack.isEmpty }
     let from = withStack.isEmpty ? Array(candidates.indices) : withStack
     guard let sample = from.max(by: lighter).map({ candidates[$0].sample }) else { return nil }
     let stacks = spacedStacks.filter { $0.callout == sample.calloutNumber }.map(\.stack)
-    return Culprit.disagree(stacks) ? sample.blamingNobody(.noCommonFunction) : sample
+    return Culprit.disagree(stacks) ? sample.withoutFunction(.noCommonFunction) : sample
   }
 
   /// For how much of the sampled time a cause was seen; nil for none of it.

@@ -39,10 +39,10 @@ final class StateDirectory: Sendable {
   /// Calls `body` with the descriptor, reopened if the service has closed it.
   func use<Result>(_ body: (Int32) throws(Failure) -> Result) throws(Failure) -> Result {
     if descriptor.isIntact { return try body(descriptor.number) }
-    let anew = clinux_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
-    guard anew >= 0 else { throw Failure(code: errno) }
-    defer { close(anew) }
-    guard descriptor.isSameFile(as: anew) else { throw Failure(code: ENOENT) }
-    return try body(anew)
+    let again = clinux_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
+    guard again >= 0 else { throw Failure(code: errno) }
+    defer { close(again) }
+    guard descriptor.isSameFile(as: again) else { throw Failure(code: ENOENT) }
+    return try body(again)
   }
 }

@@ -81,7 +81,7 @@ extension WatchedLoop {
     if sample?.failure == .shortCallouts || sample?.failure == .noCommonFunction {
       // Many short pieces of work: late as a whole for want of a processor, or nothing that can be named.
       let judged = Verdict.ready(usage)
-      cause = judged.map { $0 == .starved || $0 == .throttled ? $0 : .unknown } ?? .unknown
+      cause = judged.map { $0.isKeptFromRunning ? $0 : .unknown } ?? .unknown
     }
     return cause
   }

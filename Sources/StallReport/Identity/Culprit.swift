@@ -1,13 +1,5 @@
 /// The rules for the responsible frame of a stack, and for equal stalls.
 package enum Culprit {
-  /// Functions that run a loop, by their beginnings.
-  package static let loops = [
-    "_dispatch_main_queue_callback_4CF", "_dispatch_main_queue_drain", "_dispatch_call_block_and_release",
-    "_dispatch_lane_serial_drain", "_dispatch_lane_concurrent_drain", "_dispatch_root_queue_drain",
-    "_dispatch_worker_thread", "__CFRunLoopRun", "CFRunLoopRunSpecific", "LoopEngine.Loop.run(",
-    "g_main_context_dispatch", "g_main_context_iteration", "g_main_loop_run", "uv_run", "event_base_loop", "ev_run",
-  ]
-
   /// The responsible frame is the innermost frame of the service's own code, with or without a name.
   ///
   /// Code that runs a loop is not responsible for what the loop calls: frames outside of a loop count only if no loop is inside.
@@ -18,13 +10,13 @@ package enum Culprit {
     if let first = work(in: stack).first(where: { $0.isHostCode }), first.pending != nil, first.symbol == nil {
       return nil
     }
-    return blamedIndex(of: stack).map { stack[$0] }
+    return responsibleIndex(of: stack).map { stack[$0] }
       ?? stack.first { $0.symbol != nil && !$0.isAsync }
       ?? stack.first
   }
 
   /// The innermost frame of the service's own code, preferably of a function that is known to have run.
-  package static func blamedIndex(of stack: [StackFrame]) -> Int? {
+  package static func responsibleIndex(of stack: [StackFrame]) -> Int? {
     let work = work(in: stack)
     return work.firstIndex(where: \.isHostCode) ?? work.firstIndex(where: \.isOwnCode)
   }
@@ -36,7 +28,7 @@ package enum Culprit {
 
   /// The part of a stack that is one piece of work: from the innermost frame of the service's own code to what called back.
   package static func callout(of stack: [StackFrame]) -> ArraySlice<StackFrame> {
-    guard let innermost = blamedIndex(of: stack) else { return [] }
+    guard let innermost = responsibleIndex(of: stack) else { return [] }
     return stack[innermost...].prefix { !$0.isCaller && !$0.isAsync }
   }
 
@@ -66,10 +58,10 @@ package enum Culprit {
     let callout = callout(of: stack)
     guard let innermost = callout.first, innermost.pending == nil else { return nil }
     // Without names, a function is not known for the same from one sample to the next.
-    let blamed =
+    let responsible =
       common?.symbol == nil
       ? nil : common.flatMap { common in callout.first { $0.isHostCode && $0.isSameFunction(as: common) } }
-    let frame = blamed ?? innermost
+    let frame = responsible ?? innermost
     guard frame.pending == nil else { return nil }
     var hash = FNV1a()
     hash.combine(frame.identity.utf8)
@@ -116,10 +108,10 @@ extension StackFrame {
   /// What tells the function from others: its name, or its place in the build.
   fileprivate var identity: String { symbol ?? "\(buildID ?? module ?? "")+\(offset ?? 0)" }
 
-  /// A loop that calls whatever is due: of libdispatch's queues, CoreFoundation, this monitor, GLib, libuv, libevent and libev.
+  /// A loop that calls whatever is due, of any ``LoopLibrary``.
   fileprivate var isLoop: Bool {
     guard owner != .host, let symbol else { return false }
-    return Culprit.loops.contains { symbol.hasPrefix($0) }
+    return LoopLibrary.loops.contains { symbol.hasPrefix($0) }
   }
 
   /// A loop, or a library that calls back: what is outside of it is not the same piece of work.
@@ -127,8 +119,7 @@ extension StackFrame {
     switch owner {
     case .host: false
     case .monitor, .system: true
-    case .runtime:
-      symbol.map { $0.hasPrefix("_dispatch_") || $0.hasPrefix("NIOPosix.") || $0.contains("RunLoop") } ?? false
+    case .runtime: symbol.map(LoopLibrary.callsBack) ?? false
     }
   }
 }

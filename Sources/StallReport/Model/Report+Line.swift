@@ -21,11 +21,11 @@ extension Report {
     var omitted = 0
     let room = limit - line(frames: [], others: [], omitted: 1, threadsOmitted: 1).count - 20
     let ownRoom = max(room / 2, room - others.reduce(0) { $0 + $1.0.headSize + Self.size($1.1) })
-    omitted += Self.trim(&frames, to: ownRoom, keeping: Culprit.blamedIndex(of: stack))
+    omitted += Self.trim(&frames, to: ownRoom, keeping: Culprit.responsibleIndex(of: stack))
     var left = room - Self.size(frames)
-    let told = Self.fitting(others, in: left)
-    let threadsOmitted = threadsOmitted + others.count - told
-    others.removeSubrange(told...)
+    let kept = Self.fitting(others, in: left)
+    let threadsOmitted = threadsOmitted + others.count - kept
+    others.removeSubrange(kept...)
     left -= others.reduce(0) { $0 + $1.0.headSize }
     // A thread that is waited for has the share of four others.
     var shares = others.reduce(0) { $0 + $1.0.role.share }

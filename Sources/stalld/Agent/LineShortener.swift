@@ -99,20 +99,20 @@ struct LineShortener {
     rest += Self.spare
     // The loop's own stack has half in any case.
     var room = StackTrim.longestLine - rest - min(size, (StackTrim.longestLine - rest) / 2)
-    let told =
+    let threadCount =
       threadSizes.firstIndex {
         room -= $0
         return room < 0
       } ?? threadSizes.count
-    let left = StackTrim.longestLine - rest - threadSizes.prefix(told).reduce(0, +)
+    let left = StackTrim.longestLine - rest - threadSizes.prefix(threadCount).reduce(0, +)
     guard left >= 0 else { return nil }
     var kept = frames
     kept.removeSubranges(StackTrim.omitted(of: sizes, room: left))
     edits.replace(stack, with: list(kept))
     var additions: [UInt8] = []
-    if let threads, told < threadItems.count {
-      edits.replace(threads, with: list(Array(threadItems.prefix(told))))
-      additions += count(threadItems.count - told, as: "threads_omitted", &edits)
+    if let threads, threadCount < threadItems.count {
+      edits.replace(threads, with: list(Array(threadItems.prefix(threadCount))))
+      additions += count(threadItems.count - threadCount, as: "threads_omitted", &edits)
     }
     if kept.count < frames.count {
       additions += count(frames.count - kept.count, as: "frames_omitted", &edits)

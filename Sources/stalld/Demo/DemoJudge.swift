@@ -53,7 +53,7 @@ final class DemoJudge {
       return nil
     }
     let culprit = line.culprit ?? "nothing"
-    guard let plan = plan(of: line, blaming: culprit) else {
+    guard let plan = plan(of: line, with: culprit) else {
       faults.append("\(line.event) names \(culprit), which is not a planned stall")
       return nil
     }
@@ -80,7 +80,7 @@ final class DemoJudge {
   }
 
   /// The stall that a line is of: the one that it names, or in a program without names the one whose turn it is.
-  private func plan(of line: Line, blaming culprit: String) -> PlannedStall? {
+  private func plan(of line: Line, with culprit: String) -> PlannedStall? {
     guard culprit.hasPrefix(unnamed) else {
       return PlannedStall.allCases.first { culprit.contains($0.function + "()") }
     }

@@ -66,8 +66,8 @@ struct ReportCompletion {
       if isTreeDone || size > StackTrim.longestLine { edits.replace(tree, with: []) }
     }
     let size = line.count + 1 + edits.growth
-    let blamed = Culprit.blamedIndex(of: stack.map { reader.judge($0).frame })
-    fit(stack, keeping: blamed, ownRange, others, lineSize: size, text: text, &edits)
+    let responsible = Culprit.responsibleIndex(of: stack.map { reader.judge($0).frame })
+    fit(stack, keeping: responsible, ownRange, others, lineSize: size, text: text, &edits)
     return .completed(edits.apply(to: line), frames: named)
   }
 

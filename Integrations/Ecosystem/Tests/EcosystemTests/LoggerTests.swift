@@ -38,7 +38,7 @@ extension Ecosystem {
     }
 
     /// The stalled loop holds the lock that the log waits for.
-    @Test func blockedLogKeepsNoStallFromBeingTold() throws {
+    @Test func blockedLogKeepsNoStallFromBeingReported() throws {
       let victim = try Victim.run(here: "blocked-log", environment: ["STALLMONITOR_THRESHOLD": "200ms"])
       #expect(victim.status == 0)
       #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])

@@ -25,7 +25,7 @@ struct WatchedGroupTests {
     #expect(victim.reports.allSatisfy { $0.culprit.contains("stallTheFirstLoop()") })
   }
 
-  @Test func stoppedProcessBlamesNobody() throws {
+  @Test func stoppedProcessNamesNobody() throws {
     let victim = try Victim.run(here: "stopped", environment: ["STALLMONITOR_THRESHOLD": "200ms"], waitingFor: "\n") {
       process in
       for _ in 0..<2 {
@@ -41,7 +41,7 @@ struct WatchedGroupTests {
   }
 
   /// Nothing is posted to a loop that has shut down: SwiftNIO ends the process for it in this mode.
-  @Test func groupsThatShutDownAreLetGo() throws {
+  @Test func groupsThatShutDownAreReleased() throws {
     let victim = try Victim.run(
       here: "shutdown",
       environment: ["STALLMONITOR_THRESHOLD": "1ms", "STALLMONITOR_SINK": "file:/dev/null", "SWIFTNIO_STRICT": "1"])
@@ -84,7 +84,7 @@ struct WatchedGroupTests {
     #expect(ended.duration >= 250)
   }
 
-  @Test func loopsThatStallAtTheSameTimeAreToldApart() throws {
+  @Test func loopsThatStallAtTheSameTimeAreDistinguished() throws {
     let victim = try Victim.run(here: "several")
     for (loop, function) in [("worker-0", "stallTheFirstLoop()"), ("worker-2", "stallTheThirdLoop()")] {
       let reports = victim.reports.filter { $0.loop == loop }
@@ -100,7 +100,7 @@ struct WatchedGroupTests {
     #expect(victim.reports.allSatisfy { $0.loop == "front-0" && $0.culprit.contains("stallTheMainThread()") })
   }
 
-  @Test func stallThatTheGroupShutsDownInIsToldToItsEnd() throws {
+  @Test func stallThatTheGroupShutsDownInIsReportedToItsEnd() throws {
     let victim = try Victim.run(here: "shutdown-in-stall")
     #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
     #expect(victim.reports.allSatisfy { $0.culprit.contains("stallTheFirstLoop()") })

@@ -139,10 +139,10 @@ final class SpoolFile {
   /// A service may have closed the descriptor, and opened another file by its number.
   private func reopen() -> Bool {
     if descriptor.isIntact { return true }
-    let anew = try? directory.use { clinux_open_at($0, name, O_RDWR | O_NOFOLLOW, 0) }
-    guard let anew, anew >= 0 else { return false }
-    guard descriptor.isSameFile(as: anew), let guarded = GuardedDescriptor(anew) else {
-      close(anew)
+    let again = try? directory.use { clinux_open_at($0, name, O_RDWR | O_NOFOLLOW, 0) }
+    guard let again, again >= 0 else { return false }
+    guard descriptor.isSameFile(as: again), let guarded = GuardedDescriptor(again) else {
+      close(again)
       return false
     }
     descriptor = guarded

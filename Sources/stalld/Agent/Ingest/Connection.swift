@@ -38,7 +38,7 @@ final class Connection {
   var outstanding = 0
   var outstandingBytes = 0
   private var lastDone: UInt64 = 0
-  private var told: UInt64 = 0
+  private var acknowledged: UInt64 = 0
   var faults = 0
   /// Whether its lines are to be acknowledged before the loop waits.
   var isMarked = false
@@ -140,8 +140,8 @@ final class Connection {
   func acknowledge() {
     let done = outstanding == 0 ? received : lastDone
     // What it does not read now is sent with the next line.
-    guard isOpen, done > told, outbox.count < Self.outboxLimit / 2 else { return }
-    told = done
+    guard isOpen, done > acknowledged, outbox.count < Self.outboxLimit / 2 else { return }
+    acknowledged = done
     withUnsafeTemporaryAllocation(byteCount: 48, alignment: 1) { line in
       send(UnsafeRawBufferPointer(rebasing: line[..<Self.write(acknowledged: done, to: line)]))
     }

@@ -35,11 +35,11 @@ struct SettingsErrors: Error, Equatable, CustomStringConvertible {
   var problems: [SettingsError]
 
   /// Lines for people; more than this many only say so.
-  private static let toldMistakes = 100
+  private static let listLimit = 100
 
   var description: String {
-    let told = problems.prefix(Self.toldMistakes).map(\.description)
-    let rest = problems.count - told.count
-    return (told + (rest > 0 ? ["and \(rest) more"] : [])).joined(separator: "\n")
+    let listed = problems.prefix(Self.listLimit).map(\.description)
+    let rest = problems.count - listed.count
+    return (listed + (rest > 0 ? ["and \(rest) more"] : [])).joined(separator: "\n")
   }
 }

@@ -12,8 +12,8 @@ final class NamingDesk {
     /// The next line to be named, if there is one.
     var next: () -> NamingMessage.Request?
     var didAnswer: (Sent, NamingMessage.Answer) -> Void
-    /// The worker has ended; `blamed` is the line that it ended of, if that is known, and `isSlow` says that the line only took long.
-    var didGiveBack: (_ sent: [Sent], _ blamed: UInt64?, _ isSlow: Bool) -> Void
+    /// The worker has ended; `suspect` is the line that it ended of, if that is known, and `isSlow` says that the line only took long.
+    var didGiveBack: (_ sent: [Sent], _ suspect: UInt64?, _ isSlow: Bool) -> Void
     /// Some lines have been answered or given back.
     var didPass: () -> Void
   }
@@ -127,7 +127,7 @@ final class NamingDesk {
   private func take(_ answer: NamingMessage.Answer) {
     guard let line = sent[answer.number] else {
       // It says what it was not asked.
-      return kill("it answered for a line that it was not given", blamed: nil)
+      return kill("it answered for a line that it was not given", suspect: nil)
     }
     if answer.kind == .begun { return begin(answer.number, isTrusted: answer.flag) }
     sent[answer.number] = nil
@@ -180,7 +180,7 @@ final class NamingDesk {
       return worker
     } catch {
       rest("cannot start the process that looks up names: \(error)")
-      giveBack(blamed: nil)
+      giveBack(suspect: nil)
       return nil
     }
   }
@@ -198,39 +198,39 @@ final class NamingDesk {
     self.worker = nil
     counters.restarts += 1
     if worker.hasAnswered {
-      complain("the process that looks up names \(how); restarting it", of: lane(of: blamed))
+      complain("the process that looks up names \(how); restarting it", of: lane(of: suspect))
     } else {
       rest("the process that looks up names \(how) before its first answer")
     }
-    giveBack(blamed: blamed)
+    giveBack(suspect: suspect)
   }
 
   /// The line that the worker was at, if that is known.
-  private var blamed: UInt64? { current.number ?? onlyLine }
+  private var suspect: UInt64? { current.number ?? onlyLine }
 
   /// The line that the worker has, if it has one alone.
   private var onlyLine: UInt64? { sent.count == 1 ? sent.keys.first : nil }
 
   private func lane(of line: UInt64?) -> String? { line.flatMap { sent[$0]?.lane } }
 
-  private func kill(_ reason: String, blamed: UInt64?, isSlow: Bool = false) {
+  private func kill(_ reason: String, suspect: UInt64?, isSlow: Bool = false) {
     guard let worker else { return }
-    let blamed = blamed ?? onlyLine
-    complain("restarting the process that looks up names: \(reason)", of: lane(of: blamed))
+    let suspect = suspect ?? onlyLine
+    complain("restarting the process that looks up names: \(reason)", of: lane(of: suspect))
     counters.restarts += 1
     self.worker = nil
     ending[worker.process] = worker
     worker.kill()
-    giveBack(blamed: blamed, isSlow: isSlow)
+    giveBack(suspect: suspect, isSlow: isSlow)
   }
 
-  private func giveBack(blamed: UInt64?, isSlow: Bool = false) {
+  private func giveBack(suspect: UInt64?, isSlow: Bool = false) {
     let lines = Array(sent.values)
     sent = [:]
     current = Work()
     // One by one, the line will be found.
-    if blamed == nil { single = max(single, lines.count) }
-    delegate.didGiveBack(lines, blamed, isSlow)
+    if suspect == nil { single = max(single, lines.count) }
+    delegate.didGiveBack(lines, suspect, isSlow)
     loopPass()
   }
 
@@ -260,18 +260,18 @@ final class NamingDesk {
       Int64(clamping: (worker.processorTime ?? 0) &- (current.processorTime ?? worker.processorTime ?? 0)))
     let isStrangers = !isPatient && current.number != nil && !current.isTrusted
     if isStrangers, used > min(Self.quickLimit, settings.timeLimit / 8) {
-      kill("\(Self.untrusted) took \(used) of CPU time; \(Self.consequence)", blamed: current.number, isSlow: true)
+      kill("\(Self.untrusted) took \(used) of CPU time; \(Self.consequence)", suspect: current.number, isSlow: true)
     } else if isStrangers, time > min(Self.quickWait, settings.timeLimit / 4), !worker.isRunnable {
-      kill("\(Self.untrusted) blocked for \(time); \(Self.consequence)", blamed: current.number, isSlow: true)
+      kill("\(Self.untrusted) blocked for \(time); \(Self.consequence)", suspect: current.number, isSlow: true)
     } else if used > settings.timeLimit / (4 * share) {
-      kill("it used \(used) of CPU time for one line", blamed: current.number)
+      kill("it used \(used) of CPU time for one line", suspect: current.number)
     } else if time > settings.timeLimit / (2 * share), !worker.isRunnable {
       // It waits: for a file system of another user, say.
-      kill("it waited for \(time) for one line", blamed: current.number)
+      kill("it waited for \(time) for one line", suspect: current.number)
     } else if time > settings.timeLimit * 4 {
-      kill("it took \(time) for one line", blamed: current.number)
+      kill("it took \(time) for one line", suspect: current.number)
     } else if worker.residentBytes > 4 * settings.cache + (256 << 20) {
-      kill("it used \(worker.residentBytes >> 20) MiB of memory", blamed: current.number)
+      kill("it used \(worker.residentBytes >> 20) MiB of memory", suspect: current.number)
     }
   }
 

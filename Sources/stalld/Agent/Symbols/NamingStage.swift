@@ -67,7 +67,7 @@ final class NamingStage {
         delegate: NamingDesk.Delegate(
           next: { [unowned self] in nextRequest(isPatient: isPatient) },
           didAnswer: { [unowned self] in didAnswer($0, $1, isPatient: isPatient) },
-          didGiveBack: { [unowned self] in didGiveBack($0, blamed: $1, isSlow: $2) },
+          didGiveBack: { [unowned self] in didGiveBack($0, suspect: $1, isSlow: $2) },
           didPass: { [unowned self] in passOn() }))
     }
     self.desk = desk(isPatient: false)
@@ -190,24 +190,24 @@ final class NamingStage {
   }
 
   /// The worker has ended: these are to be sent again, but for the one that it ended of, unless that only took long.
-  private func didGiveBack(_ sent: [NamingDesk.Sent], blamed: UInt64?, isSlow: Bool) {
-    if isSlow, let line = sent.first(where: { $0.number == blamed }) { lanes.slowDown(line.lane) }
-    let blamed = isSlow ? nil : blamed
+  private func didGiveBack(_ sent: [NamingDesk.Sent], suspect: UInt64?, isSlow: Bool) {
+    if isSlow, let line = sent.first(where: { $0.number == suspect }) { lanes.slowDown(line.lane) }
+    let suspect = isSlow ? nil : suspect
     for (lane, own) in Dictionary(grouping: sent, by: \.lane) {
-      lanes.sendAgain(own.map(\.number).filter { $0 != blamed }.sorted(), of: lane)
+      lanes.sendAgain(own.map(\.number).filter { $0 != suspect }.sorted(), of: lane)
     }
     // What is overdue now need not wait for its time.
     timer?.invalidate()
     timer = nil
     defer { watchTime() }
     if isSlow { patientDesk.work() }
-    guard let blamed, let lane = sent.first(where: { $0.number == blamed })?.lane else { return }
+    guard let suspect, let lane = sent.first(where: { $0.number == suspect })?.lane else { return }
     lanes.didReturn(to: lane)
     let time = lanes.punish(lane)
-    let user = entries[blamed]?.delivery.line?.userID
+    let user = entries[suspect]?.delivery.line?.userID
     desk.complain("lines of user \(user.map(String.init) ?? lane) are written without names for \(time)", of: lane)
-    if let line = entries[blamed]?.delivery.line { hopeless.insert(line) }
-    giveUp(blamed)
+    if let line = entries[suspect]?.delivery.line { hopeless.insert(line) }
+    giveUp(suspect)
   }
 
   // MARK: On their way

@@ -164,15 +164,15 @@ struct FirefoxExport {
   /// A sample at a stall's start that weighs what the stall took, and one of nothing at its end.
   private func writeSamples(_ stalls: [Stall], _ json: inout JSONWriter, _ tables: inout FirefoxTables) {
     var rows: [(time: Double, stack: Int, weight: Double)] = []
-    let told = stalls.filter { !$0.isSummary }
-    for (place, stall) in told.enumerated() {
+    let single = stalls.filter { !$0.isSummary }
+    for (place, stall) in single.enumerated() {
       let category = Int(stall.cause) + 1
       let stack =
         stall.stack == Stall.noStack
         ? tables.noStack(category: category) : tables.stack(stall.stack, category: category)
       rows.append(((stall.start - first) * 1000, stack, stall.milliseconds))
       // Processes of one name may stall at once; a track's times go on.
-      if place + 1 == told.count || told[place + 1].start > stall.end {
+      if place + 1 == single.count || single[place + 1].start > stall.end {
         rows.append(((stall.end - first) * 1000, -1, 0))
       }
     }
@@ -192,7 +192,7 @@ struct FirefoxExport {
   }
 
   private func writeMarkers(_ stalls: [Stall], _ json: inout JSONWriter, _ tables: inout FirefoxTables) {
-    let (told, counted) = (tables.text("Stall"), tables.text("Summaries of repeated stalls"))
+    let (single, counted) = (tables.text("Stall"), tables.text("Summaries of repeated stalls"))
     json.key("markers")
     json.object { json in
       json.key("data")
@@ -214,7 +214,7 @@ struct FirefoxExport {
         }
       }
       json.key("name")
-      json.array(stalls) { $0.value($1.isSummary ? counted : told) }
+      json.array(stalls) { $0.value($1.isSummary ? counted : single) }
       json.key("startTime")
       json.array(stalls) { $0.value(($1.start - first) * 1000) }
       json.key("endTime")

@@ -22,10 +22,10 @@ struct Screen {
     // The number is macro arithmetic in C.
     let answer = ioctl(STDOUT_FILENO, UInt(0x5413), &size)
     let known = answer == 0 && size.ws_col > 0 ? Int(size.ws_col) : nil
-    let told = variable("COLUMNS").flatMap { Int($0) }.flatMap { $0 > 0 ? $0 : nil }
+    let ofVariable = variable("COLUMNS").flatMap { Int($0) }.flatMap { $0 > 0 ? $0 : nil }
     let hasColours = isTerminal && (variable("NO_COLOR") ?? "").isEmpty && variable("TERM") != "dumb"
     return Screen(
-      isTerminal: isTerminal, width: isTerminal ? max(40, known ?? told ?? 80) : 0, hasColours: hasColours)
+      isTerminal: isTerminal, width: isTerminal ? max(40, known ?? ofVariable ?? 80) : 0, hasColours: hasColours)
   }
 
   /// The text in a style, if there are colours.
