@@ -2,10 +2,10 @@ import CStallMonitor
 import StallMonitor
 import Synchronization
 
-// The functions of `stallmonitor.h`, which documents them. The compiler checks each against its declaration there.
+// The functions of `stallmonitor.h`, which documents them. The compiler checks each against its declaration there: see `compareWithHeader`.
 
 /// See `stallmonitor.h`.
-@c @implementation
+@_cdecl("stallmonitor_start")
 public func stallmonitor_start(_ options: UnsafePointer<stallmonitor_options>?) -> Int32 {
   do throws(StallMonitorError) {
     var configuration = StallMonitorConfiguration()
@@ -30,23 +30,23 @@ public func stallmonitor_start(_ options: UnsafePointer<stallmonitor_options>?) 
 }
 
 /// See `stallmonitor.h`.
-@c @implementation
+@_cdecl("stallmonitor_stop")
 public func stallmonitor_stop() { Home.ofThisProcess?.stop() }
 
 /// See `stallmonitor.h`.
-@c @implementation
+@_cdecl("stallmonitor_pause")
 public func stallmonitor_pause() { current?.pause() }
 
 /// See `stallmonitor.h`.
-@c @implementation
+@_cdecl("stallmonitor_resume")
 public func stallmonitor_resume() { current?.resume() }
 
 /// See `stallmonitor.h`.
-@c @implementation
+@_cdecl("stallmonitor_is_watching")
 public func stallmonitor_is_watching() -> Int32 { current?.isWatching == true ? 1 : 0 }
 
 /// See `stallmonitor.h`.
-@c @implementation
+@_cdecl("stallmonitor_loop_create")
 public func stallmonitor_loop_create(_ name: UnsafePointer<CChar>?, _ threshold_ms: UInt32) -> OpaquePointer? {
   // Typed, and its text asked for by name: a dynamic cast takes kilobytes of a stack that may be small.
   do throws(StallMonitorError) {
@@ -73,21 +73,21 @@ public func stallmonitor_loop_create(_ name: UnsafePointer<CChar>?, _ threshold_
 }
 
 /// See `stallmonitor.h`.
-@c @implementation
+@_cdecl("stallmonitor_loop_busy")
 public func stallmonitor_loop_busy(_ loop: OpaquePointer?) {
   guard let loop else { return }
   Unmanaged<OwnLoop>.fromOpaque(UnsafeRawPointer(loop))._withUnsafeGuaranteedRef { $0.busy() }
 }
 
 /// See `stallmonitor.h`.
-@c @implementation
+@_cdecl("stallmonitor_loop_idle")
 public func stallmonitor_loop_idle(_ loop: OpaquePointer?) {
   guard let loop else { return }
   Unmanaged<OwnLoop>.fromOpaque(UnsafeRawPointer(loop))._withUnsafeGuaranteedRef { $0.idle() }
 }
 
 /// See `stallmonitor.h`.
-@c @implementation
+@_cdecl("stallmonitor_loop_destroy")
 public func stallmonitor_loop_destroy(_ loop: OpaquePointer?) {
   guard let loop else { return }
   Unmanaged<OwnLoop>.fromOpaque(UnsafeRawPointer(loop)).takeRetainedValue().end()
@@ -121,4 +121,20 @@ private func keep(_ error: StallMonitorError) -> Int32 {
     )
   }
   return keep(code, error.description)
+}
+
+// Compiles only if each function has the type that the header declares. It is never called.
+//
+// Swift 6.3's `@c @implementation` checks this too; Swift 6.2 does not have it.
+private func compareWithHeader() {
+  func same<Function>(_: @autoclosure () -> Function, _: @autoclosure () -> Function) {}
+  same(StallMonitorC.stallmonitor_start, CStallMonitor.stallmonitor_start)
+  same(StallMonitorC.stallmonitor_stop, CStallMonitor.stallmonitor_stop)
+  same(StallMonitorC.stallmonitor_pause, CStallMonitor.stallmonitor_pause)
+  same(StallMonitorC.stallmonitor_resume, CStallMonitor.stallmonitor_resume)
+  same(StallMonitorC.stallmonitor_is_watching, CStallMonitor.stallmonitor_is_watching)
+  same(StallMonitorC.stallmonitor_loop_create, CStallMonitor.stallmonitor_loop_create)
+  same(StallMonitorC.stallmonitor_loop_busy, CStallMonitor.stallmonitor_loop_busy)
+  same(StallMonitorC.stallmonitor_loop_idle, CStallMonitor.stallmonitor_loop_idle)
+  same(StallMonitorC.stallmonitor_loop_destroy, CStallMonitor.stallmonitor_loop_destroy)
 }

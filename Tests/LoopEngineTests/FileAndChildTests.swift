@@ -183,7 +183,7 @@ import Testing
       loop.run(mode: .default, for: .zero)
       return 0
     }
-    #expect(log.all == [4000, .max - 1])
+    #expect(log.all == [4000, UInt64.max - 1])
   }
 
   @Test func aChildThatSomebodyElseWaitedForIsUnknown() throws {

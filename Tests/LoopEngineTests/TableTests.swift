@@ -24,8 +24,9 @@ import Testing
       let log = Log<Int>()
       let loop = Loop.current
       for number in 0..<5000 {
-        let set = (0..<20).filter { (number * 7919) >> $0 & 1 == 1 }.map { modes[$0] } + [.default, .tests]
-        loop.perform(in: set) { log.append(number) }
+        let bits = number * 7919
+        let set: [Loop.Mode] = (0..<20).filter { bits >> $0 & 1 == 1 }.map { modes[$0] }
+        loop.perform(in: set + [.default, .tests]) { log.append(number) }
       }
       let kept = ModeSets.count
       loop.run(mode: .tests, for: .zero)

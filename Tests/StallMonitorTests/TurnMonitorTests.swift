@@ -93,7 +93,8 @@ struct TurnMonitorTests {
 
   @Test mutating func freezeInsideATurnIsForgiven() {
     _ = decide(turn(at: 1000, since: 1000))
-    #expect(decide(turn(at: 6000, since: 1000), frozen: 4900) == .checkAgain(at: 1000 + 4900 + 250))
+    let next: UInt64 = 1000 + 4900 + 250
+    #expect(decide(turn(at: 6000, since: 1000), frozen: 4900) == .checkAgain(at: next))
     #expect(decide(turn(at: 6149, since: 1000)) == .checkAgain(at: 6150))
     #expect(decide(turn(at: 6150, since: 1000)) == .late(Pulse.Word(phase: .afterWaiting, stamp: 1000)))
     let late = monitor.checkedTurn(resumedAt: 0)
@@ -103,11 +104,13 @@ struct TurnMonitorTests {
   @Test mutating func freezesAddUp() {
     _ = decide(turn(at: 1000, since: 1000))
     _ = decide(turn(at: 2000, since: 1000), frozen: 900)
-    #expect(decide(turn(at: 3000, since: 1000), frozen: 900) == .checkAgain(at: 1000 + 1800 + 250))
+    let next: UInt64 = 1000 + 1800 + 250
+    #expect(decide(turn(at: 3000, since: 1000), frozen: 900) == .checkAgain(at: next))
   }
 
   @Test mutating func freezeIsNoLongerThanTheTurn() {
-    #expect(decide(turn(at: 1010, since: 1000), frozen: 5000) == .checkAgain(at: 1000 + 10 + 250))
+    let next: UInt64 = 1000 + 10 + 250
+    #expect(decide(turn(at: 1010, since: 1000), frozen: 5000) == .checkAgain(at: next))
   }
 
   @Test mutating func freezeOfOneTurnIsNotForgivenToTheNext() {

@@ -234,7 +234,8 @@ struct AgentFairnessTests {
     storm.process.waitUntilExit()
     let (connects, seconds) = (try #require(words.first), try #require(words.last))
     // Its rate, the pace of refusals, and what waits in the listening socket's queue.
-    let refusals = Double(RefusalPace.limit) / (RefusalPace.interval / .seconds(1))
+    let pace = RefusalPace.interval / .seconds(1)
+    let refusals = Double(RefusalPace.limit) / pace
     let rate = ConnectionRate.perSecond * (seconds + 4) + refusals * seconds
     print("a storm of \(connects / seconds) connects a second")
     #expect(connects <= rate + 4096 + 1000)

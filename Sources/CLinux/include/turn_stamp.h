@@ -54,7 +54,7 @@ typedef struct clinux_turn_stamp {
 // Pulse.Phase.
 enum { CLINUX_PHASES = 3, CLINUX_IN_SOURCES = 1, CLINUX_AFTER_WAIT = 2 };
 
-// The same as Pulse.publish. False if the watchdog asks for an answer.
+// The same as Pulse.publish, where the orderings are argued. False if the watchdog asks for an answer.
 static inline bool clinux_turn_publish(const clinux_turn_stamp *stamp, uint64_t word) {
   __atomic_store_n(stamp->word, word, __ATOMIC_RELEASE);
   clinux_compiler_barrier();
@@ -80,6 +80,7 @@ static inline void clinux_turn_after_wait(const clinux_turn_stamp *stamp, int64_
 
 // A pass begins. The turn that began with the end of the wait goes on, with its time: that saves a reading of the clock.
 static inline void clinux_turn_go_on(const clinux_turn_stamp *stamp) {
+  // Relaxed, here and wherever the loop's thread reads what it alone writes.
   uint64_t word = __atomic_load_n(stamp->word, __ATOMIC_RELAXED);
   bool goes_on = (word & CLINUX_PHASES) == CLINUX_AFTER_WAIT;
   if (goes_on && clinux_turn_publish(stamp, (word & ~(uint64_t)CLINUX_PHASES) | CLINUX_IN_SOURCES)) return;
@@ -152,6 +153,8 @@ static inline void clinux_callouts_keep(const clinux_callouts *from, clinux_call
   clinux_callout_store(&kept->turn, __atomic_load_n(&from->turn, __ATOMIC_RELAXED));
 }
 
+// Each load before those after it: numbers of a later turn come with the later turn's word, which the reader finds when it reads the word
+// again. The second load of the turn finds a copy that was kept meanwhile.
 /// Copies what is known of a turn's callouts, on any thread. False if that turn has none, or another one has begun.
 static inline bool clinux_callouts_read(const clinux_callouts *from, uint64_t turn, clinux_callouts *copy) {
   copy->turn = __atomic_load_n(&from->turn, __ATOMIC_ACQUIRE);

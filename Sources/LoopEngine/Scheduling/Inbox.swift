@@ -7,6 +7,9 @@ import Synchronization
 /// One word-sized lock covers the blocks and the sleeping flag together, so a post is two locked instructions, and a
 /// burst of posts to a sleeping loop is one write to its eventfd. The loop's thread holds the lock for a swap of two
 /// pointers, never across a callout or a system call.
+///
+/// Accesses to its atomic words under the lock are relaxed, as the lock orders them. Those without it say why they may be relaxed.
+/// `Tests/Models/inbox.pml` is a model of posting and sleeping.
 final class Inbox: @unchecked Sendable {
   // @unchecked: the mutable fields are touched only under `lock`; that is what the rest of this file shows.
   private let lock = BriefLock()
@@ -43,6 +46,7 @@ final class Inbox: @unchecked Sendable {
     buffer.deinitialize(count: count)
     WorkBuffer.deallocate(buffer, capacity: capacity)
     WorkBuffer.deallocate(spare, capacity: spareCapacity)
+    // Relaxed: nobody else has a reference.
     let descriptor = wakeDescriptor.load(ordering: .relaxed)
     if descriptor >= 0 { Glibc.close(descriptor) }
   }
@@ -94,6 +98,7 @@ final class Inbox: @unchecked Sendable {
   func announceChange() { announced.wrappingAdd(1, ordering: .sequentiallyConsistent) }
 
   /// It has been left.
+  // Releasing, after the change is left: a loop that finds no announcement finds the change (see `mayHaveChanges`).
   func announcedChangeIsLeft() { announced.wrappingSubtract(1, ordering: .releasing) }
 
   /// Ends the present or the next sleep.
@@ -110,6 +115,7 @@ final class Inbox: @unchecked Sendable {
   }
 
   private func signal() {
+    // Releasing and acquiring in pairs with those of a loop that sleeps without descriptors, and of one that has made its own.
     sleepWord.wrappingAdd(1, ordering: .releasing)
     let descriptor = wakeDescriptor.load(ordering: .acquiring)
     if descriptor >= 0 {
@@ -123,6 +129,7 @@ final class Inbox: @unchecked Sendable {
   // MARK: The loop's thread
 
   /// Whether there may be something to collect.
+  // Relaxed: a loop that misses it asks again under the lock before it sleeps.
   @inline(__always)
   var mayHaveWork: Bool { hasWork.load(ordering: .relaxed) }
 
@@ -174,6 +181,8 @@ final class Inbox: @unchecked Sendable {
 
   @inline(__always)
   func finishSleep() {
+    // Relaxed: a poster that still reads true wakes a loop that is awake, and no later `prepareToSleep` comes before it, as stores of one
+    // thread to one word keep their order.
     sleeping.store(false, ordering: .relaxed)
   }
 
@@ -203,6 +212,7 @@ final class Inbox: @unchecked Sendable {
   /// In the child of a fork, where other threads, and so any holder of the lock, are gone.
   func recoverFromFork() {
     lock.reset()
+    // Relaxed: the child has one thread.
     sleeping.store(false, ordering: .relaxed)
     announced.store(0, ordering: .relaxed)
     let inherited = wakeDescriptor.exchange(-1, ordering: .relaxed)

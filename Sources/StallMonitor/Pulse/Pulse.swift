@@ -89,12 +89,16 @@ final class Pulse: Sendable {
   /// The turn has ended, and none follows yet.
   @inline(__always)
   func idle() {
+    // Relaxed: the calling thread is the word's only writer.
     publish(published.load(ordering: .relaxed) & ~3)
   }
 
   @inline(__always)
   private func publish(_ word: UInt64) {
+    // Releasing: a watchdog that reads this word reads what the loop's thread had stored before it, too.
     published.store(word, ordering: .releasing)
+    // The load below must not come before this store, or a request and a transition could miss each other. The watchdog sees to it: its
+    // `fence` interrupts this thread between two instructions, and orders what is before with what is after (Tests/Models/pulse.pml).
     clinux_compiler_barrier()
     if fencesItself { clinux_full_barrier() }
     if attention.load(ordering: .relaxed) != 0 { answer() }
@@ -118,11 +122,13 @@ final class Pulse: Sendable {
   /// Answers what the watchdog has asked for.
   @inline(never)
   func answer() {
+    // Relaxed: the exchange below finds out whether it still holds.
     var asked = attention.load(ordering: .relaxed)
     if asked & Attention.episode != 0 { clinux_callouts_keep(callouts, callouts + 1) }
     var isAnswered = false
     // An episode that is asked for in between has its time, too.
     while !isAnswered {
+      // Relaxed: the exchange after it publishes it, to a watchdog that finds the attention taken.
       if asked & Attention.episode != 0 { recovered.store(MonotonicClock.now(), ordering: .relaxed) }
       (isAnswered, asked) = attention.compareExchange(
         expected: asked, desired: 0, ordering: .sequentiallyConsistent)
@@ -130,6 +136,7 @@ final class Pulse: Sendable {
     // After the exchange: the watchdog makes a record and then checks the attention. So it finds the turn over, or these stores
     // find the record.
     if asked & Attention.episode != 0 {
+      // Relaxed: this thread has stored both.
       let word = published.load(ordering: .relaxed)
       marks?.store(word, at: recovered.load(ordering: .relaxed))
     }
@@ -146,6 +153,7 @@ final class Pulse: Sendable {
   }
 
   /// The last published word.
+  // Acquiring, for what the loop's thread stored before it: see `publish`.
   var word: Word { Word(raw: published.load(ordering: .acquiring)) }
 
   /// Asks for a post at the next transition.
@@ -166,6 +174,7 @@ final class Pulse: Sendable {
 
   /// When the turn of the episode ended, or nil while it lasts.
   var episodeEnd: UInt64? {
+    // Acquiring: the exchange that has taken the request comes after the store of the time.
     if attention.load(ordering: .acquiring) & Attention.episode != 0 { return nil }
     return recovered.load(ordering: .relaxed)
   }
@@ -173,8 +182,11 @@ final class Pulse: Sendable {
   /// What the loop has called in a turn so far, or until its end if that is known; nil if it has called nothing, or does not say.
   func callouts(of turn: Word) -> clinux_callouts? {
     var copy = clinux_callouts()
-    let isKnown =
-      clinux_callouts_read(callouts, turn.stamp, &copy) || clinux_callouts_read(callouts + 1, turn.stamp, &copy)
+    var kept = clinux_callouts()
+    let isKnown = clinux_callouts_read(callouts, turn.stamp, &copy)
+    // Second: the next turn may have begun to write its own numbers beside this turn's time, but this turn's were kept before that
+    // (Tests/Models/callouts.pml).
+    if clinux_callouts_read(callouts + 1, turn.stamp, &kept) { return kept }
     return isKnown ? copy : nil
   }
 

@@ -12,14 +12,17 @@ import StallReport
 final class PulseClock {
   /// Whether pulses are stamped with the processor's counter on this machine.
   ///
-  /// The kernel chooses it (`tsc`) only where it is constant and the same on all processors.
+  /// The kernel chooses it only where it is constant and the same on all processors.
   static func countsTicks() -> Bool {
     #if arch(x86_64)
-    let file = ProcFile("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-    return file?.parse { $0.starts(with: "tsc\n".utf8) } ?? false
+    let counter = "tsc\n"
+    #elseif arch(arm64)
+    let counter = "arch_sys_counter\n"
     #else
-    return false
+    let counter = "no counter"
     #endif
+    let file = ProcFile("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+    return file?.parse { $0.starts(with: counter.utf8) } ?? false
   }
 
   private var scale: TickScale?

@@ -2,6 +2,7 @@ import CLinux
 import Dispatch
 import Glibc
 import LoopEngine
+import Synchronization
 
 /// What needs a main thread that is not yet anybody's: `MainThreadVictim NAME`, exit code 0 when all is as it should be.
 enum Scenario: String {
@@ -68,32 +69,34 @@ private func forkOnAnotherThread(_ prepare: @escaping @Sendable () -> Void) -> N
   while true { loop.run() }
 }
 
+/// The digits of what callouts have done, one after another.
+private let steps = Atomic(0)
+
+private func step(_ digit: Int) { steps.store(steps.load(ordering: .relaxed) * 10 + digit, ordering: .relaxed) }
+
 /// 0 when the thread's loop works, the main loop is another one's or this one's, and a thread can reach it.
 private func inChild() -> Int32 {
   let isMainThread = clinux_gettid() == getpid()
   let loop = Loop.current
   if isMainThread && Loop.main !== loop { return 2 }
   if loop.snapshot.mode != nil { return 3 }
-  let steps = UnsafeMutablePointer<Int>.allocate(capacity: 1)
-  steps.initialize(to: 0)
-  // Only this thread, in the loop's callouts, uses it.
-  nonisolated(unsafe) let count = steps
-  loop.perform { count.pointee += 1 }
+  steps.store(0, ordering: .relaxed)
+  loop.perform { step(1) }
   loop.perform(after: .microseconds(100)) { _ in
-    count.pointee += 1
+    step(2)
     loop.stop()
   }
   var ends: [Int32] = [0, 0]
   pipe(&ends)
   defer { for end in ends { close(end) } }
   let watch = try? loop.watch(ends[0]) { source, _ in
-    count.pointee += 1
+    step(3)
     source.invalidate()
   }
   guard watch != nil else { return 4 }
   write(ends[1], "x", 1)
   if loop.run(mode: .default, for: .seconds(10)) != .stopped { return 5 }
-  return count.pointee == 3 ? 0 : 6
+  return steps.load(ordering: .relaxed) == 123 ? 0 : 6
 }
 
 /// The main queue's eventfd can't be made at first: the loop serves what it can, and the queue as soon as it can.
@@ -103,13 +106,12 @@ private func startWithoutDescriptors() -> Never {
   setrlimit(__rlimit_resource_t(UInt32(RLIMIT_NOFILE.rawValue)), &limit)
   while dup(0) >= 0 {}
   let loop = Loop.main
-  // Only this thread, in the loop's callouts, uses it.
-  nonisolated(unsafe) var steps: [String] = []
-  loop.perform { steps.append("block") }
-  loop.perform(after: .milliseconds(1)) { _ in steps.append("timer") }
+  steps.store(0, ordering: .relaxed)
+  loop.perform { step(1) }
+  loop.perform(after: .milliseconds(1)) { _ in step(2) }
   let result = loop.run(mode: .default, for: .milliseconds(50))
-  guard result == .timedOut, steps == ["block", "timer"] else {
-    print("FAILED: \(result) \(steps)")
+  guard result == .timedOut, steps.load(ordering: .relaxed) == 12 else {
+    print("FAILED: \(result) \(steps.load(ordering: .relaxed))")
     exit(1)
   }
   startThread {
