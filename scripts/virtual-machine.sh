@@ -24,6 +24,8 @@ write_first() {
 export PATH=/bin
 mount -t proc proc /proc && mount -t sysfs sysfs /sys
 mount -t devtmpfs devtmpfs /dev
+# Foundation waits for processes by a pair of sockets on it.
+ifconfig lo 127.0.0.1 up
 for name in$names; do insmod /modules/\$name; done
 mount -t 9p -o trans=virtio,version=9p2000.L,msize=524288,cache=loose root /root || poweroff -f
 for name in proc sys dev; do mount --move /\$name /root/\$name; done
@@ -48,4 +50,36 @@ run_machine() {
     -fsdev "local,id=root,path=$root,security_model=none,multidevs=remap" -device virtio-9p-pci,romfile=,fsdev=root,mount_tag=root \
     -device virtio-rng-pci,romfile= </dev/null >"$console" 2>&1 || true
   [ -s "$root/opt/stalld/log" ] || { tail --lines=5 "$console" && echo "the machine did not boot" && return 1; }
+}
+
+# Compiles the programs in C of Tests/Platforms to ROOT/opt/stalld, with and without optimization. libstallmonitor.so.1 is there.
+#
+#   build_programs ROOT ARCHITECTURE ARGUMENT...       ARCHITECTURE is a folder of Sources/CUnwind; the arguments are for the compiler
+build_programs() {
+  local built=$1/opt/stalld architecture=$2 level
+  shift 2
+  for level in 0 2; do
+    clang "$@" -Wall -Wextra -Werror -g -O$level -fno-optimize-sibling-calls -DBLOCK_MS=200 -ISources/CUnwind/include -o "$built/stacks-$level" \
+      Tests/Platforms/stacks.c Sources/CUnwind/*.c Sources/CUnwind/"$architecture"/*.c -lpthread
+    clang "$@" -Wall -Wextra -Werror -g -O$level -fno-optimize-sibling-calls -rdynamic -ISources/CStallMonitor/include -o "$built/service-$level" \
+      Tests/Platforms/service.c -L"$built" -l:libstallmonitor.so.1 -Wl,--allow-shlib-undefined -lpthread
+  done
+}
+
+# Prints the part of a job that runs these programs. Reports become /opt/stalld/reports-*.
+job_of_programs() {
+  cat <<'END'
+cd /tmp
+export LD_LIBRARY_PATH=/usr/lib/swift/linux:/opt/stalld STALLMONITOR_THRESHOLD=100ms
+uname -r
+for level in 0 2; do
+  timeout 120 /opt/stalld/stacks-$level
+  echo "stacks -O$level: $?"
+  timeout 150 /opt/stalld/service-$level $level >/opt/stalld/reports-$level
+done
+# Without perf events, running threads are sampled by the timer.
+for stall in computing leaf sorting; do
+  timeout 60 setpriv --bounding-set=-all --inh-caps=-all --reuid=1000 --clear-groups /opt/stalld/service-2 1 $stall >/opt/stalld/reports-timer-$stall
+done
+END
 }

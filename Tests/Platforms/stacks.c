@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "CUnwind.h"
+#include "capture.h"
 
 // How long calls with a time limit block: longer where the machine is slow.
 #ifndef BLOCK_MS
@@ -128,40 +129,6 @@ static int check(const cunwind_frame *frames, cunwind_backtrace trace, const str
   return 0;
 }
 
-// Reads what the thread is blocked in.
-static void read_call(char line[256]) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/self/task/%d/syscall", atomic_load(&thread_id));
-  int file = open(path, O_RDONLY);
-  ssize_t length = file < 0 ? 0 : read(file, line, 255);
-  line[length < 0 ? 0 : length] = 0;
-  if (file >= 0) close(file);
-}
-
-// Whether the stack was wrong; MOVED if the thread was not blocked all the time, as on a busy machine.
-#define MOVED (-1)
-static int capture(cunwind_unwinder *unwinder, const struct job *job) {
-  char line[256], later[256];
-  read_call(line);
-  unsigned long number, sp, pc, a[6];
-  if (sscanf(line, "%lu %lx %lx %lx %lx %lx %lx %lx %lx", &number, a, a + 1, a + 2, a + 3, a + 4, a + 5, &sp, &pc) != 9)
-    return MOVED;
-  static cunwind_frame frames[256];
-  cunwind_snapshot snapshot;
-  if (!cunwind_snapshot_claim() || !cunwind_snapshot_read(sp, 0, &snapshot)) return puts("no snapshot"), 1;
-  snapshot.registers[CUNWIND_STACK_POINTER] = sp;
-  snapshot.registers[CUNWIND_PROGRAM_COUNTER] = pc;
-  snapshot.known = 1ull << CUNWIND_STACK_POINTER | 1ull << CUNWIND_PROGRAM_COUNTER;
-#ifdef __aarch64__
-  for (int i = 0; i < 6; i++) snapshot.registers[i] = a[i], snapshot.known |= 1ull << i;
-  snapshot.registers[8] = number, snapshot.known |= 1ull << 8;
-#endif
-  cunwind_backtrace trace = cunwind_unwind(unwinder, &snapshot, frames, 256);
-  cunwind_snapshot_release();
-  read_call(later);
-  return strcmp(line, later) != 0 ? MOVED : check(frames, trace, job);
-}
-
 int main(void) {
   const char *problem = cunwind_load();
   if (problem != NULL) return puts(problem), 2;
@@ -188,8 +155,10 @@ int main(void) {
           if (pthread_create(&thread, NULL, run, &job) != 0) return 1;
           while (atomic_load(&thread_id) == 0) usleep(1000);
           usleep(10000);
-          int wrong = capture(unwinder, &job);
-          if (wrong != MOVED) bad += wrong, captures++, round++;
+          static cunwind_frame frames[256];
+          cunwind_backtrace trace;
+          int captured = capture(unwinder, atomic_load(&thread_id), frames, 256, &trace);
+          if (captured != MOVED) bad += captured == FAILED || check(frames, trace, &job), captures++, round++;
           wake(leaf);
           pthread_join(thread, NULL);
         }

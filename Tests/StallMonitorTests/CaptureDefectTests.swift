@@ -15,6 +15,7 @@ extension CapturesInThisProcess {
   /// What changes the whole process happens in one of its own.
   @Suite(.serialized, .timeLimit(.minutes(1)))
   struct CaptureDefectTests {
+    #if arch(x86_64)
     /// Closing lets go of its descriptor before it fails with EINTR: made again, it would close another thread's file.
     @Test func closeIsNotMadeAgain() {
       let eintr = UInt64(bitPattern: -Int64(EINTR))
@@ -24,6 +25,7 @@ extension CapturesInThisProcess {
       #expect(!cunwind_is_interrupted_syscall(eintr, close))
       #expect(!cunwind_is_interrupted_syscall(0, read))
     }
+    #endif
 
     /// Unwinds a thread that is at `place`, with `words` from its stack pointer on, and garbage below.
     ///
@@ -144,6 +146,7 @@ extension CapturesInThisProcess {
       }
     }
 
+    #if arch(x86_64)
     /// Where the prologues of Swift's functions leave RSP below RBP: of an ordinary function, and of an asynchronous one.
     @Test func depthOfAPrologue() {
       let ordinary: [UInt8] = [0x55, 0x48, 0x89, 0xe5, 0x53, 0x48, 0x83, 0xec, 0x18]
@@ -152,6 +155,7 @@ extension CapturesInThisProcess {
       #expect(cunwind_prologue_depth(asynchronous, asynchronous.count) == 0x28)
       #expect(cunwind_prologue_depth([0x48, 0x0f, 0xba, 0xed, 0x3c] + asynchronous, 18) == 0x28)
     }
+    #endif
 
     /// The frame pointer of a blocked thread's function is found by the call to it, whatever its caller keeps in RBP, and
     /// whatever calls that are over have left on the stack.

@@ -198,7 +198,7 @@ static void map_memory(victim_moment_thread *t) {
   munmap(memory, size);
 }
 
-// Spins as long as the 16 words from RDI on hold RSI. Copied to where nothing is known of it.
+// Spins as long as the 16 words from the first argument on hold the second. Copied to where nothing is known of it.
 #if defined(__x86_64__)
 __asm__(".text\n"
         "foreign_code:\n"
@@ -218,6 +218,26 @@ __asm__(".text\n"
         "pop %rbp\n"
         "ret\n"
         "foreign_code_end:\n");
+#elif defined(__aarch64__)
+__asm__(".text\n"
+        "foreign_code:\n"
+        "stp x29, x30, [sp, #-16]!\n"
+        "mov x29, #0\n"
+        ".rept 4\n"
+        "stp xzr, xzr, [sp, #-16]!\n"
+        ".endr\n"
+        "1: mov x2, #0\n"
+        "2: ldr x3, [x0, x2, lsl #3]\n"
+        "cmp x3, x1\n"
+        "b.ne 3f\n"
+        "add x2, x2, #1\n"
+        "cmp x2, #16\n"
+        "b.ne 2b\n"
+        "b 1b\n"
+        "3: add sp, sp, #64\n"
+        "ldp x29, x30, [sp], #16\n"
+        "ret\n"
+        "foreign_code_end:\n");
 #endif
 extern const char foreign_code[], foreign_code_end[];
 
@@ -227,6 +247,7 @@ static void run_foreign_code(victim_moment_thread *t) {
   uint64_t *stack = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED || stack == MAP_FAILED) abort();
   memcpy(memory, foreign_code, (size_t)(foreign_code_end - foreign_code));
+  __builtin___clear_cache(memory, memory + size);
   // A signal is seen by what the kernel puts onto the alternate stack for its handler.
   uint64_t untouched = 0x756e746f75636865, *end = stack + size / sizeof *stack;
   for (int i = 1; i <= 16; i++) end[-i] = untouched;
@@ -403,8 +424,8 @@ __attribute__((noinline, used)) long victim_read_below_a_gap(int descriptor, siz
 // What a compiler may do that needs one more register.
 #if defined(__x86_64__)
 __asm__(".text\n"
-        ".type number_in_rbp,@function\n"
-        "number_in_rbp:\n"
+        ".type number_in_frame_pointer,@function\n"
+        "number_in_frame_pointer:\n"
         ".cfi_startproc\n"
         "push %rbp\n"
         ".cfi_def_cfa_offset 16\n"
@@ -416,9 +437,9 @@ __asm__(".text\n"
         ".cfi_def_cfa_offset 8\n"
         "ret\n"
         ".cfi_endproc\n"
-        ".size number_in_rbp, . - number_in_rbp\n"
-        ".type number_in_rbp_and_a_pointer,@function\n"
-        "number_in_rbp_and_a_pointer:\n"
+        ".size number_in_frame_pointer, . - number_in_frame_pointer\n"
+        ".type number_in_frame_pointer_and_a_pointer,@function\n"
+        "number_in_frame_pointer_and_a_pointer:\n"
         ".cfi_startproc\n"
         "push %rbp\n"
         ".cfi_def_cfa_offset 16\n"
@@ -430,15 +451,51 @@ __asm__(".text\n"
         ".cfi_def_cfa_offset 8\n"
         "ret\n"
         ".cfi_endproc\n"
-        ".size number_in_rbp_and_a_pointer, . - number_in_rbp_and_a_pointer\n");
+        ".size number_in_frame_pointer_and_a_pointer, . - number_in_frame_pointer_and_a_pointer\n");
+#elif defined(__aarch64__)
+__asm__(".text\n"
+        ".type number_in_frame_pointer,@function\n"
+        "number_in_frame_pointer:\n"
+        ".cfi_startproc\n"
+        "stp x29, x30, [sp, #-16]!\n"
+        ".cfi_def_cfa_offset 16\n"
+        ".cfi_offset x29, -16\n"
+        ".cfi_offset x30, -8\n"
+        "mov x29, #0x1234\n"
+        "bl victim_read_below_a_gap\n"
+        "after_the_call:\n"
+        "ldp x29, x30, [sp], #16\n"
+        ".cfi_restore x29\n"
+        ".cfi_restore x30\n"
+        ".cfi_def_cfa_offset 0\n"
+        "ret\n"
+        ".cfi_endproc\n"
+        ".size number_in_frame_pointer, . - number_in_frame_pointer\n"
+        ".type number_in_frame_pointer_and_a_pointer,@function\n"
+        "number_in_frame_pointer_and_a_pointer:\n"
+        ".cfi_startproc\n"
+        "stp x29, x30, [sp, #-16]!\n"
+        ".cfi_def_cfa_offset 16\n"
+        ".cfi_offset x29, -16\n"
+        ".cfi_offset x30, -8\n"
+        "mov x29, #0x1234\n"
+        "blr x2\n"
+        "after_the_call_of_a_pointer:\n"
+        "ldp x29, x30, [sp], #16\n"
+        ".cfi_restore x29\n"
+        ".cfi_restore x30\n"
+        ".cfi_def_cfa_offset 0\n"
+        "ret\n"
+        ".cfi_endproc\n"
+        ".size number_in_frame_pointer_and_a_pointer, . - number_in_frame_pointer_and_a_pointer\n");
 #endif
-long number_in_rbp(int descriptor, size_t gap);
-long number_in_rbp_and_a_pointer(int descriptor, size_t gap, long (*function)(int, size_t));
+long number_in_frame_pointer(int descriptor, size_t gap);
+long number_in_frame_pointer_and_a_pointer(int descriptor, size_t gap, long (*function)(int, size_t));
 extern const char after_the_call[], after_the_call_of_a_pointer[];
 
 long victim_read_below_a_number(int descriptor, size_t gap, uint64_t *caller) {
   *caller = (uint64_t)(uintptr_t)after_the_call;
-  long result = number_in_rbp(descriptor, gap);
+  long result = number_in_frame_pointer(descriptor, gap);
   KEEP_FRAME();
   return result;
 }
@@ -453,7 +510,7 @@ __attribute__((noinline)) static unsigned long leave_frames(unsigned depth) {
 long victim_read_below_old_frames(int descriptor, size_t gap, uint64_t *caller) {
   *caller = (uint64_t)(uintptr_t)after_the_call_of_a_pointer;
   leave_frames(40);
-  long result = number_in_rbp_and_a_pointer(descriptor, gap, victim_read_below_a_gap);
+  long result = number_in_frame_pointer_and_a_pointer(descriptor, gap, victim_read_below_a_gap);
   KEEP_FRAME();
   return result;
 }
