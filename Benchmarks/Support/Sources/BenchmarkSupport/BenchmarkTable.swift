@@ -7,7 +7,7 @@ public struct BenchmarkTable {
   private static let widths = [40, 34, 12, 8, 10, 8, 6]
 
   /// Prints the heads of the columns.
-  public init() { Self.printLine(["benchmark", "subject", "value", "unit", "ratio", "bar", "pass"]) }
+  public init() { Self.printLine(["benchmark", "subject", "value", "unit", "ratio", "target", "pass"]) }
 
   /// Prints rows, each as soon as it was measured.
   public mutating func add(_ more: [BenchmarkRow]) {
