@@ -33,19 +33,25 @@ static uint64_t register_mask(void) {
   return mask;
 }
 
-static long open_event(int32_t thread, bool samples_kernel) {
+// What all events have: they are enabled later.
+static struct perf_event_attr attributes_of(uint32_t type) {
   struct perf_event_attr attributes;
   memset(&attributes, 0, sizeof attributes);
   attributes.size = sizeof attributes;
-  attributes.type = PERF_TYPE_SOFTWARE;
+  attributes.type = type;
+  attributes.disabled = 1;
+  attributes.exclude_hv = 1;
+  return attributes;
+}
+
+static long open_event(int32_t thread, bool samples_kernel) {
+  struct perf_event_attr attributes = attributes_of(PERF_TYPE_SOFTWARE);
   attributes.config = PERF_COUNT_SW_CPU_CLOCK;
   attributes.sample_period = CUNWIND_PERF_PERIOD_NS;
   attributes.sample_type = PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
   attributes.sample_regs_user = register_mask();
   attributes.sample_stack_user = STACK_BYTES;
-  attributes.disabled = 1;
   attributes.exclude_kernel = samples_kernel ? 0 : 1;
-  attributes.exclude_hv = 1;
   attributes.exclude_callchain_kernel = 1;
   attributes.wakeup_events = 1;
   return syscall(SYS_perf_event_open, &attributes, thread, -1, -1, PERF_FLAG_FD_CLOEXEC);
@@ -198,17 +204,12 @@ void cunwind_perf_close(cunwind_perf *perf) {
 
 int cunwind_word_watch_begin(int32_t thread, uint64_t word) {
   if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0) return -1;
-  struct perf_event_attr attributes;
-  memset(&attributes, 0, sizeof attributes);
-  attributes.size = sizeof attributes;
-  attributes.type = PERF_TYPE_BREAKPOINT;
+  struct perf_event_attr attributes = attributes_of(PERF_TYPE_BREAKPOINT);
   attributes.bp_type = HW_BREAKPOINT_W;
   attributes.bp_addr = word;
   attributes.bp_len = HW_BREAKPOINT_LEN_8;
   attributes.sample_period = 1;
-  attributes.disabled = 1;
   attributes.exclude_kernel = 1;
-  attributes.exclude_hv = 1;
   int descriptor = (int)syscall(SYS_perf_event_open, &attributes, thread, -1, -1, PERF_FLAG_FD_CLOEXEC);
   if (descriptor < 0) return -1;
   // Until the first write.

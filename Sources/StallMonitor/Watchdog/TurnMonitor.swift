@@ -192,10 +192,11 @@ struct TurnMonitor {
     if frozen > 0 { frozenUntil = now }
     frozenInTurn += min(frozen, now > start + frozenInTurn ? now - start - frozenInTurn : 0)
     let deadline = start + frozenInTurn + turnThreshold
-    let next = nextCheckOfPiece(at: now, since: start + frozenInTurn)
+    // A piece that is known has checks of its own.
+    let isToBeMet = reading.hasPieces && !seenPart.isPiece
+    let next = isToBeMet ? nextMeeting(after: now) : nextCheckOfPiece(at: now, since: start + frozenInTurn)
     if now < deadline {
-      let meeting = reading.hasPieces ? nextMeeting(after: now) : .max
-      outcome.decision = .checkAgain(at: min(deadline, next, meeting))
+      outcome.decision = .checkAgain(at: min(deadline, next))
     } else {
       outcome.decision = seenPart.needsConfirmation && !pieceChecks.isConfirmed ? .checkAgain(at: next) : .late(word)
     }

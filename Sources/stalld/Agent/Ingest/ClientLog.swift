@@ -17,7 +17,7 @@ struct ClientLog {
   private var last: [String: (time: Loop.Instant, omitted: Int)] = [:]
   private var began: Loop.Instant
   private var lines = SharedAllowance<UInt32>()
-  /// Users of whom a line says that the next ones are omitted.
+  /// Users whose next lines are omitted, after a line that announces it.
   private var contained: Set<UInt32> = []
   private var omitted = 0
 
