@@ -33,20 +33,41 @@ struct Chromium {
     let outer = scratch.url.appending(path: "frame-\(name).html")
     try """
     <!DOCTYPE html><body style="margin:0"><iframe style="border:0;width:\(width)px;height:900px" src="\(inner.absoluteString)"></iframe>
-    <script>addEventListener('message', event => { document.body.textContent = btoa(unescape(encodeURIComponent(event.data))); });</script>
+    <script>
+    addEventListener('message', event => {
+      console.log('answer:' + btoa(unescape(encodeURIComponent(event.data))) + ':end');
+    });
+    </script>
     """.write(to: outer, atomically: true, encoding: .utf8)
-    let run = try Program.run(
+    return try JSONDecoder().decode(Document.self, from: try answer(of: outer, profile: "profile-\(name)"))
+  }
+
+  /// What the page at `url` writes to its console, in base64, between `answer:` and `:end`.
+  ///
+  /// The browser's own ends of a run (a load, a budget of virtual time) can come before the page's frame is drawn.
+  private func answer(of url: URL, profile: String) throws -> Data {
+    let log = scratch.url.appending(path: "\(profile).log")
+    try Data().write(to: log)
+    let browser = try Program.start(
       try #require(Self.path),
       [
         "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
         "--disable-background-networking", "--proxy-server=127.0.0.1:9",
-        "--user-data-dir=\(scratch.url.path)/profile-\(name)", "--window-size=1300,1000", "--virtual-time-budget=20000",
-        "--dump-dom", outer.absoluteString,
-      ])
-    let encoded = try #require(
-      run.output.firstMatch(of: /<body[^>]*>([A-Za-z0-9+\/=]+)<\/body>/)?.1,
-      "no answer from the page: \(run.errors.suffix(800))")
-    return try JSONDecoder().decode(Document.self, from: try #require(Data(base64Encoded: String(encoded))))
+        "--user-data-dir=\(scratch.url.path)/\(profile)", "--window-size=1300,1000", "--enable-logging=stderr",
+        url.absoluteString,
+      ], errors: try FileHandle(forWritingTo: log))
+    defer {
+      browser.terminate()
+      browser.waitUntilExit()
+    }
+    var text = ""
+    try waitUntil("no answer from the page: \(text.suffix(800))", within: 120) {
+      usleep(50_000)
+      text = try String(contentsOf: log, encoding: .utf8)
+      return text.contains(":end\"") || !browser.isRunning
+    }
+    let encoded = try #require(text.firstMatch(of: /"answer:([A-Za-z0-9+\/=]+):end"/)?.1, "\(text.suffix(800))")
+    return try #require(Data(base64Encoded: String(encoded)))
   }
 
   struct Document: Decodable {
