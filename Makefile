@@ -97,7 +97,8 @@ test-fleet: ## The queries for a fleet on ClickHouse, which is 900 MB; on DuckDB
 
 test-integrations: ## The tests of the packages under Integrations/, which resolve what they integrate.
 	@scripts/install-dependencies $(LIBRARIES) $(JUDGES)
-	$(SWIFT) test --package-path Integrations/StallMonitorNIO
+	@# A package without sources of its own is for the traits: `make test-traits`.
+	for sources in Integrations/*/Sources; do $(SWIFT) test --package-path $$(dirname $$sources) || exit 1; done
 
 test-traits: ## The library with no trait, with each alone, with all, and with all for another platform; and the tests of the traits.
 	@scripts/install-dependencies $(LIBRARIES) $(JUDGES)

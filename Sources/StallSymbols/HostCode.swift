@@ -27,6 +27,7 @@ package enum HostCode {
     if path.hasPrefix("[") || path.hasPrefix("linux-vdso.so") || path.hasPrefix("linux-gate.so") { return .system }
     let name = path.utf8.lastIndex(of: UInt8(ascii: "/")).map { path[path.index(after: $0)...] } ?? path[...]
     if name.hasPrefix("libstallmonitor.so") { return .monitor }
+    if let library = loopFiles.first(where: { name.hasPrefix($0.name) }) { return library.owner }
     if runtimeLibraries.contains(where: { name.hasPrefix($0) }) { return .runtime }
     if systemLibraries.contains(where: { name.hasPrefix($0) }) { return .system }
     for root in ["/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/"] where path.hasPrefix(root) {
@@ -40,7 +41,7 @@ package enum HostCode {
 
   // By the beginning of the file name: "libswiftCore.so", "libstdc++.so.6".
   private static let runtimeLibraries = [
-    "libswift", "lib_Swift", "libFoundation", "lib_Foundation", "libdispatch.so", "libBlocksRuntime.so",
+    "libswift", "lib_Swift", "libFoundation", "lib_Foundation", "libBlocksRuntime.so",
     "libTesting.so",
     "lib_Testing", "libXCTest.so", "libstdc++.so", "libc++.so", "libc++abi.so", "libgcc_s.so",
   ]
@@ -49,19 +50,23 @@ package enum HostCode {
     "libnss_", "libanl.so", "libutil.so", "libdw.so", "libdw-", "libelf.so", "libelf-", "libunwind",
   ]
 
-  private static let monitorModules: Set<Substring> = [
-    "LoopEngine", "StallCapture", "StallMonitor", "StallMonitorNIO", "StallReport", "StallSymbols", "TurnSource",
-  ]
+  // Libraries that run loops have theirs in `LoopLibrary`.
   private static let runtimeModules: Set<Substring> = [
     "Swift", "_Concurrency", "_StringProcessing", "_RegexParser", "Synchronization", "Distributed", "Observation",
     "_Differentiation", "_Builtin_float", "_Volatile", "Runtime", "SwiftOnoneSupport", "Cxx", "CxxStdlib",
     "RegexBuilder",
     "Foundation", "FoundationEssentials", "FoundationInternationalization", "FoundationNetworking", "FoundationXML",
-    "_FoundationCollections", "_FoundationICU", "_FoundationCShims", "CoreFoundation", "Dispatch", "Glibc", "Musl",
+    "_FoundationCollections", "_FoundationICU", "_FoundationCShims", "Glibc", "Musl",
     "SwiftGlibc", "Testing", "XCTest", "__C", "__C_Synthesized",
-    // An event loop that waits is nobody's fault, and one that works is called out of these.
-    "NIOCore", "NIOPosix", "NIOConcurrencyHelpers", "_NIODataStructures",
   ]
+  private static let loopModules: [Substring: CodeOwner] = Dictionary(
+    uniqueKeysWithValues: LoopLibrary.all.flatMap { library in library.modules.map { ($0[...], library.owner) } })
+  private static let loopFunctions = LoopLibrary.all.flatMap { library in
+    library.ownFunctions.map { (name: $0, owner: library.owner) }
+  }
+  private static let loopFiles = LoopLibrary.all.flatMap { library in
+    library.files.map { (name: $0, owner: library.owner) }
+  }
 
   /// The mangling begins with the outermost context, which is a module or a known type of the standard library.
   ///
@@ -84,8 +89,8 @@ package enum HostCode {
 
   /// Whose code a Swift module is, by its name.
   package static func owner(of module: Substring) -> CodeOwner {
-    if monitorModules.contains(module) { return .monitor }
-    return runtimeModules.contains(module) ? .runtime : .host
+    if MonitorCode.modules.contains(module) { return .monitor }
+    return loopModules[module] ?? (runtimeModules.contains(module) ? .runtime : .host)
   }
 
   /// The module that extends somebody else's type: `closure #1 in (extension in App):Swift.String.shout()`.
@@ -104,7 +109,8 @@ package enum HostCode {
 
   private static func ownerOfC(_ name: String) -> CodeOwner {
     if isOfLibraryInCxx(name) { return .runtime }
-    if monitorNames.contains(where: { name.hasPrefix($0) }) { return .monitor }
+    if MonitorCode.functions.contains(where: { name.hasPrefix($0) }) { return .monitor }
+    if let library = loopFunctions.first(where: { name.hasPrefix($0.name) }) { return library.owner }
     if runtimeNames.contains(where: { name.hasPrefix($0) }) { return .runtime }
     if systemNames.contains(where: { name.hasPrefix($0) }) { return .system }
     // CoreFoundation: CFRunLoopRun, _CFRunLoopGet0, __CFRunLoopDoObservers.
@@ -135,15 +141,13 @@ package enum HostCode {
   private static let runtimeTypes = [
     "N5swift9AsyncTask", "N5swift16ActiveTaskStatus", "N5swift9TaskGroup", "N5swift3Job",
   ]
-  private static let monitorNames = ["cunwind_", "csymbols_", "clinux_", "stallmonitor_"]
   private static let runtimeNames = [
-    "swift_", "_swift_", "__swift_", "Swift runtime failure: ", "dispatch_", "_dispatch_", "__dispatch_",
-    "__DISPATCH_WAIT_FOR_QUEUE__", "_Block_",
+    "swift_", "_swift_", "__swift_", "Swift runtime failure: ", "_Block_",
     "__cxa_", "__gxx_", "_Unwind_", "_foundation_", "__gthread_", "_ZN5swift", "_ZNK5swift", "_ZN4icu_",
     "_ZN6icu_", "_ZN20_foundation_unicode",
     // Placement: the header's, where the others may be the service's own. What clang makes for noexcept.
     "_ZnwmPv", "_ZnamPv", "_ZdlPvS_", "_ZdaPvS_", "__clang_call_terminate",
-    "objc_", "CNIOLinux_", "CNIOPosix_",
+    "objc_",
   ]
   private static let systemNames = [
     "_start", "__libc_", "_dl_", "__pthread_", "__restore_rt", "__clone", "clone3", "start_thread", "__vdso_",

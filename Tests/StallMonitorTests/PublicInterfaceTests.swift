@@ -128,9 +128,10 @@ import Testing
   }
 
   /// What traits add is not in the module as it is built for tests.
-  @Test(arguments: [(1, "Sources/StallMonitor/Ecosystem"), (2, "Integrations/StallMonitorNIO/Sources/StallMonitorNIO")])
-  func thePageNamesWhatOtherPackagesAdd(block: Int, folder: String) throws {
-    let code = try blocks()[block]
+  @Test(arguments: try [("With traits", "Sources/StallMonitor/Ecosystem")] + Repository.integrations)
+  func thePageNamesWhatOtherPackagesAdd(heading: String, folder: String) throws {
+    let sections = try DocumentationTests.text(Self.page).components(separatedBy: "\n## ")
+    let code = try #require(sections.first { $0.hasPrefix("\(heading)\n") }, "no section \(heading)")
     let files = try FileManager.default.contentsOfDirectory(atPath: Repository.file(folder).path)
     let names = try files.flatMap { file in
       try DocumentationTests.text("\(folder)/\(file)").matches(

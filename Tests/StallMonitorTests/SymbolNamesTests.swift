@@ -271,6 +271,10 @@ import Testing
     Ownership(name: "work", owner: .host, path: "/usr/lib/app/plugins/libplugin.so", isExecutable: false),
     Ownership(name: "work", owner: .host, path: "/usr/lib/app/app", isExecutable: true),
     Ownership(name: "work", owner: .host, path: "/opt/app/lib/libwork.so", isExecutable: false),
+    Ownership(name: "uv__io_poll", owner: .system, path: "/usr/local/lib/libuv.so.1", isExecutable: false),
+    Ownership(name: "$s12DescriptorIO14LineDescriptorV", owner: .monitor),
+    Ownership(name: "$s8NIOPosix19SelectableEventLoopC", owner: .runtime),
+    Ownership(name: "CNIOLinux_recvmmsg", owner: .runtime),
     Ownership(
       name: "$sSS4mainE6shoutySSyF", owner: .runtime, path: "/opt/swift/usr/lib/swift/linux/libswiftCore.so",
       isExecutable: false),

@@ -162,6 +162,18 @@ struct ListTests {
     }
   }
 
+  @Test("frames of each target and of each package of Integrations are known as the monitor's")
+  func modulesOfTheMonitor() throws {
+    let table = try text("Documentation/ARCHITECTURE.md").components(separatedBy: "\n## ")[1]
+    // The command runs in no watched process.
+    let targets = table.matches(of: /^\| `(\w+)` \|/.anchorsMatchLineEndings()).map { $0.1 }
+      .filter { !["stalld", "StallMonitorElsewhere", "LoopEngineElsewhere"].contains($0) }
+    let inC = targets.filter { $0.wholeMatch(of: /C[A-Z]\w*/) != nil }
+    let integrations = try Repository.integrations.map { Substring($0.name) }
+    #expect(MonitorCode.modules == Set(targets).subtracting(inC).union(integrations))
+    #expect(Set(MonitorCode.functions) == Set(inC.map { $0.lowercased().replacing("cstall", with: "stall") + "_" }))
+  }
+
   /// The architectures that `CUnwind` has a folder for: what conditions call them, in Swift and in C.
   private static let architectures = [
     "x86_64": (swift: "x86_64", c: "__x86_64__"), "aarch64": (swift: "arm64", c: "__aarch64__"),

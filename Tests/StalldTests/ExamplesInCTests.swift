@@ -40,7 +40,7 @@ struct ExamplesInCTests {
       let library = example.replacing("-service", with: "")
       for page in pages { #expect(try text(page).lowercased().contains(library), "\(page): \(library)") }
     }
-    for loop in Culprit.loops {
+    for loop in LoopLibrary.loops {
       let page = "Tests/Corpus/fingerprints/README.md"
       #expect(try text(page).contains("`\(loop)`"), "\(page): \(loop)")
     }

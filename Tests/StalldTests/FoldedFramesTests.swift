@@ -31,8 +31,20 @@ import Testing
 
   /// What ends the search for a responsible function is not what a person looks for.
   @Test func functionsThatRunALoopFold() {
-    for symbol in Culprit.loops where symbol.allSatisfy({ $0.isLetter || $0.isNumber || $0 == "_" }) {
+    for symbol in LoopLibrary.loops where symbol.allSatisfy({ $0.isLetter || $0.isNumber || $0 == "_" }) {
       #expect(FoldRule.rule(symbol: symbol, module: Self.service) != nil, "\(symbol)")
+    }
+  }
+
+  /// A module of a loop's library folds, and so does one of the monitor's.
+  @Test func modulesOfLoopsAndOfTheMonitorFold() {
+    for library in LoopLibrary.all {
+      for module in library.modules {
+        #expect(FoldRule.rule(symbol: "\(module).f() -> ()", module: Self.service)?.name == library.name, "\(module)")
+      }
+    }
+    for module in MonitorCode.modules where module != "LoopEngine" {
+      #expect(FoldRule.rule(symbol: "\(module).f() -> ()", module: Self.service)?.name == "StallMonitor", "\(module)")
     }
   }
 

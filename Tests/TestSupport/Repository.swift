@@ -26,4 +26,16 @@ public enum Repository {
     return (names ?? []).filter { $0.hasSuffix(".h") && $0 != "stallmonitor_errors.h" }.map { String($0.dropLast(2)) }
       .sorted()
   }()
+
+  /// The modules of the packages under `Integrations`, with the folders of their sources.
+  ///
+  /// A package without sources of its own has only tests of the traits.
+  public static var integrations: [(name: String, folder: String)] {
+    get throws {
+      try FileManager.default.contentsOfDirectory(atPath: file("Integrations").path).sorted().flatMap { package in
+        let modules = try? FileManager.default.contentsOfDirectory(atPath: file("Integrations/\(package)/Sources").path)
+        return (modules ?? []).map { ($0, "Integrations/\(package)/Sources/\($0)") }
+      }
+    }
+  }
 }

@@ -1,13 +1,5 @@
 /// The rules for the responsible frame of a stack, and for equal stalls.
 package enum Culprit {
-  /// Functions that run a loop, by their beginnings.
-  package static let loops = [
-    "_dispatch_main_queue_callback_4CF", "_dispatch_main_queue_drain", "_dispatch_call_block_and_release",
-    "_dispatch_lane_serial_drain", "_dispatch_lane_concurrent_drain", "_dispatch_root_queue_drain",
-    "_dispatch_worker_thread", "__CFRunLoopRun", "CFRunLoopRunSpecific", "LoopEngine.Loop.run(",
-    "g_main_context_dispatch", "g_main_context_iteration", "g_main_loop_run", "uv_run", "event_base_loop", "ev_run",
-  ]
-
   /// The responsible frame is the innermost frame of the service's own code, with or without a name.
   ///
   /// Code that runs a loop is not responsible for what the loop calls: frames outside of a loop count only if no loop is inside.
@@ -116,10 +108,10 @@ extension StackFrame {
   /// What tells the function from others: its name, or its place in the build.
   fileprivate var identity: String { symbol ?? "\(buildID ?? module ?? "")+\(offset ?? 0)" }
 
-  /// A loop that calls whatever is due: of libdispatch's queues, CoreFoundation, this monitor, GLib, libuv, libevent and libev.
+  /// A loop that calls whatever is due, of any ``LoopLibrary``.
   fileprivate var isLoop: Bool {
     guard owner != .host, let symbol else { return false }
-    return Culprit.loops.contains { symbol.hasPrefix($0) }
+    return LoopLibrary.loops.contains { symbol.hasPrefix($0) }
   }
 
   /// A loop, or a library that calls back: what is outside of it is not the same piece of work.
@@ -127,8 +119,7 @@ extension StackFrame {
     switch owner {
     case .host: false
     case .monitor, .system: true
-    case .runtime:
-      symbol.map { $0.hasPrefix("_dispatch_") || $0.hasPrefix("NIOPosix.") || $0.contains("RunLoop") } ?? false
+    case .runtime: symbol.map(LoopLibrary.callsBack) ?? false
     }
   }
 }

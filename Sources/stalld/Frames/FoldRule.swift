@@ -2,7 +2,7 @@ import StallReport
 
 /// A kind of frames that a person rarely needs to see, such as those of a run loop.
 ///
-/// ``all`` is the one place that says which frames fold.
+/// ``all`` lists which frames fold; those of libraries that run loops come from `LoopLibrary`.
 struct FoldRule: Sendable {
   /// How the frames are called: "12 frames of LoopEngine".
   var name: String
@@ -21,40 +21,26 @@ struct FoldRule: Sendable {
   /// Whether frames fold that the service's own code called, and not only those that called it.
   var foldsCallees = false
 
-  static let all = [
-    FoldRule(name: "thunks", foldsGenerated: true, foldsCallees: true),
-    FoldRule(name: "LoopEngine", contexts: ["LoopEngine"]),
-    FoldRule(
-      name: "StallMonitor", modules: ["libstallmonitor.so"],
-      contexts: ["StallMonitor", "StallMonitorC", "StallMonitorNIO", "TurnSource"],
-      prefixes: ["clinux_", "cunwind_", "stallmonitor_"]),
-    FoldRule(
-      name: "libdispatch", modules: ["libdispatch.so", "libswiftDispatch.so"], contexts: ["Dispatch"],
-      prefixes: ["_dispatch_"], symbols: ["dispatch_main"]),
-    FoldRule(
-      name: "CoreFoundation", modulesWithoutSymbols: ["libFoundation.so"],
-      contexts: ["Foundation.RunLoop", "Foundation.Timer", "CoreFoundation"],
-      prefixes: ["CFRunLoop", "_CFRunLoop", "__CFRunLoop", "__CFRUNLOOP_IS_"]),
-    FoldRule(
-      name: "Swift concurrency", modules: ["libswift_Concurrency.so"], contexts: ["_Concurrency"],
-      prefixes: ["swift::runJob", "swift_job_run", "swift_task_", "swift_async"]),
-    FoldRule(name: "SwiftNIO", contexts: ["NIOPosix", "NIOCore", "NIOConcurrencyHelpers"]),
-    FoldRule(
-      name: "GLib", modules: ["libglib-2.0.so", "libgobject-2.0.so", "libgio-2.0.so"],
-      prefixes: ["g_main_context_", "g_main_loop_", "g_closure_invoke", "g_signal_emit"]),
-    FoldRule(name: "libuv", modules: ["libuv.so"], prefixes: ["uv__"], symbols: ["uv_run"]),
-    FoldRule(
-      name: "libevent", modules: ["libevent-2.", "libevent_core-2."], prefixes: ["event_process_active"],
-      symbols: ["event_base_loop", "event_base_dispatch"]),
-    FoldRule(name: "libev", modules: ["libev.so"], symbols: ["ev_run", "ev_invoke_pending"]),
-    FoldRule(
-      name: "the C library", modulesWithoutSymbols: ["libc.so", "libc-2", "ld-linux", "libpthread", "libstdc++.so"],
-      prefixes: ["std::thread::"],
-      symbols: [
-        "_start", "__libc_start_main", "__libc_start_main_impl", "__libc_start_call_main", "start_thread", "clone",
-        "__clone", "clone3", "__clone3", "execute_native_thread_routine", "_dl_start_user",
-      ]),
-  ]
+  static let all =
+    [
+      FoldRule(name: "thunks", foldsGenerated: true, foldsCallees: true),
+      // `LoopEngine` has a row of its own below.
+      FoldRule(
+        name: "StallMonitor", modules: ["libstallmonitor.so"],
+        contexts: MonitorCode.modules.subtracting(["LoopEngine"]).sorted().map(String.init),
+        prefixes: MonitorCode.functions),
+      FoldRule(
+        name: "Swift concurrency", modules: ["libswift_Concurrency.so"], contexts: ["_Concurrency"],
+        prefixes: ["swift::runJob", "swift_job_run", "swift_task_", "swift_async"]),
+    ] + LoopLibrary.all.map(FoldRule.init) + [
+      FoldRule(
+        name: "the C library", modulesWithoutSymbols: ["libc.so", "libc-2", "ld-linux", "libpthread", "libstdc++.so"],
+        prefixes: ["std::thread::"],
+        symbols: [
+          "_start", "__libc_start_main", "__libc_start_main_impl", "__libc_start_call_main", "start_thread", "clone",
+          "__clone", "clone3", "__clone3", "execute_native_thread_routine", "_dl_start_user",
+        ])
+    ]
 
   /// The rule that a frame matches; nil for a frame that is always shown.
   static func rule(symbol: String, module path: String) -> FoldRule? {
@@ -74,5 +60,17 @@ struct FoldRule: Sendable {
     contexts.contains { context in
       context == module || (context.hasPrefix(module + ".") && symbol.contains(context + "."))
     }
+  }
+}
+
+extension FoldRule {
+  /// The frames of a library that runs loops.
+  ///
+  /// The names of functions that run the loop match as a whole: a service may have names that begin like them.
+  fileprivate init(_ library: LoopLibrary) {
+    self.init(
+      name: library.name, modules: library.files, modulesWithoutSymbols: library.filesWithoutSymbols,
+      contexts: library.modules + library.foldedTypes, prefixes: library.foldedFunctions,
+      symbols: library.foldedSymbols.union(library.loops))
   }
 }

@@ -1,0 +1,12 @@
+/// The names by which this package's own frames are known, also in an executable that links it statically.
+///
+/// A test compares them with the table of targets in ARCHITECTURE.md and with the packages of `Integrations`.
+package enum MonitorCode {
+  /// Its modules of Swift, with those of the packages of `Integrations`.
+  package static let modules: Set<Substring> = [
+    "DescriptorIO", "LoopEngine", "StallCapture", "StallMonitor", "StallMonitorC", "StallMonitorNIO", "StallReport",
+    "StallSymbols", "TurnSource",
+  ]
+  /// Beginnings of its functions in C, of which each target has one.
+  package static let functions = ["clinux_", "csymbols_", "cunwind_", "stallmonitor_"]
+}
