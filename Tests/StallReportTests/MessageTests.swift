@@ -20,12 +20,11 @@ struct MessageTests {
   }
 
   private func summary(of report: Report, _ count: UInt64, isOverBudget: Bool = false) -> String {
-    var summary = report
-    summary.suppress(
-      SuppressedStalls(
+    report.summary(
+      of: SuppressedStalls(
         count: count, total: 1_800_000_000, longest: 700_000_000, window: 30_000_000_000, isOverBudget: isOverBudget),
-      at: .now())
-    return summary.message
+      at: .now()
+    ).message
   }
 
   @Test(arguments: [

@@ -131,8 +131,7 @@ final class RepeatLedger {
         report.fingerprint = entry.reportedFingerprint ?? report.fingerprint
         report.places = entry.reportedPlaces
       }
-      report.suppress(tally, at: .now())
-      reports.append((entry.began, report))
+      reports.append((entry.began, report.summary(of: tally, at: .now())))
       entries[key] =
         tally.isOverBudget
         ? nil

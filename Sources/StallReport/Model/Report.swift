@@ -155,34 +155,30 @@ package struct Report: Sendable {
     self.threadsOmitted = threadsOmitted
   }
 
-  /// Turns the report of a stall that is not reported in full into the summary of such stalls.
-  package mutating func suppress(_ tally: SuppressedStalls, at time: Timestamp) {
-    event = .suppressed
-    self.time = time
-    durationNanoseconds = tally.total
-    self.tally = tally
-    // The tool that names the responsible function needs the frame.
-    if isNamed { stack = [] }
-    threads = []
-    threadsOmitted = 0
-    captureFailure = nil
-    captureMethod = nil
-    isApproximate = false
-    isTruncated = false
-    isChildTask = false
-    path = nil
-    // Without the frame, nothing is named.
-    if isNamed { places = nil }
+  /// The summary of stalls that were not reported in full, of which this is the last.
+  ///
+  /// It has only what is true of all of them: a new property of a report is not in it unless it is added here. Those over the
+  /// budget are of different loops and functions.
+  package func summary(of tally: SuppressedStalls, at time: Timestamp) -> Report {
+    let areAlike = !tally.isOverBudget
+    // Each task runs on a thread of the pool, which need not be the same.
+    let hasThread = areAlike && loop.kind != LoopKind.taskPool
     var evidence = Verdict.Evidence()
-    evidence.wait = verdict.evidence.wait
-    evidence.lock = verdict.evidence.lockHolder?.text
-    evidence.starves = verdict.evidence.starves
-    verdict.evidence = evidence
-    guard tally.isOverBudget else { return }
-    stack = []
-    culprit = nil
-    fingerprint = nil
-    places = nil
-    verdict = Verdict(cause: .unknown, evidence: Verdict.Evidence())
+    if areAlike {
+      evidence.wait = verdict.evidence.wait
+      evidence.lock = verdict.evidence.lockHolder?.text
+      evidence.starves = verdict.evidence.starves
+    }
+    var summary = Report(
+      time: time, event: .suppressed, stallID: stallID, sequence: sequence, thresholdNanoseconds: thresholdNanoseconds,
+      durationNanoseconds: tally.total,
+      verdict: Verdict(cause: areAlike ? verdict.cause : .unknown, evidence: evidence),
+      culprit: areAlike ? culprit : nil, fingerprint: areAlike ? fingerprint : nil, samples: samples,
+      loop: areAlike ? loop : LoopState(name: loop.name, kind: loop.kind, phase: loop.phase),
+      threadID: hasThread ? threadID : nil, threadName: hasThread ? threadName : nil, origin: origin,
+      // The tool that names the responsible function needs the frame, and without the frame nothing is named.
+      stack: areAlike && !isNamed ? stack : [], places: areAlike && !isNamed ? places : nil, tally: tally)
+    summary.isNamed = isNamed
+    return summary
   }
 }
