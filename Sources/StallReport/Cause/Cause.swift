@@ -156,5 +156,15 @@ extension Cause {
   /// Whether the thread was ready to run all the time.
   ///
   /// Its CPU time and delays distinguish these causes.
-  package var isReady: Bool { self == .running || self == .starved || self == .throttled }
+  package var isReady: Bool { self == .running || isKeptFromRunning }
+
+  /// Whether the thread was ready to run all the time, and something else took the processor.
+  ///
+  /// `scripts/run-corpus` reads these causes here.
+  package var isKeptFromRunning: Bool {
+    switch self {
+    case .starved, .throttled: true
+    case .running, .lock, .io, .sleep, .fault, .stopped, .unknown: false
+    }
+  }
 }

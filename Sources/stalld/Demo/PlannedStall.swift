@@ -30,7 +30,7 @@ enum PlannedStall: CaseIterable {
   /// What the report may give as the cause; on a machine without a processor to spare, a stall on CPU is truly starved.
   var causes: [Cause] {
     switch self {
-    case .computing: [.running, .starved, .throttled]
+    case .computing: Cause.allCases.filter(\.isReady)
     case .sleeping: [.sleep]
     case .reading: [.io]
     case .locking: [.lock]
