@@ -305,6 +305,13 @@ import Testing
       #expect(rows == ["worse,worse,1,1", "new,new,0,1", "better,better,1,1", "gone,gone,1,0", "same,same,2,2"])
       let table = try Self.run(arguments, files).output
       #expect(table.contains("× 2.25"), "\(table)")
+      // A row has the same members in each format; what is new has no factor.
+      let names = program.output.prefix { $0 != "\r\n" }.split(separator: ",").dropFirst().map(String.init)
+      let json = try Self.run(arguments + ["--format", "json"], files).output
+      let object = try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any]
+      let changes = try #require(object?["changes"] as? [[String: Any]])
+      #expect(changes[0].keys.sorted() == (names + ["key"]).sorted())
+      #expect(changes.map { $0["factor"] as? Double } == [2.25, nil, 0.444, 0, 1])
     }
     for wrong in [
       ["--diff", "old"], ["--diff", "old", "release:1"], ["--diff", "old", "new", "both"], ["--limit", "0"],
