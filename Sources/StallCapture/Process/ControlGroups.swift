@@ -33,6 +33,7 @@ package enum ControlGroups {
   ///   - controller: The controller of version 1 that has the file.
   ///   - memberships: The groups, as ``memberships(in:)`` returns them.
   ///   - mounts: Where control groups are mounted.
+  /// - Returns: The paths, and which version of control groups each has the form of.
   package static func files(
     named name: String, controller: Substring, of memberships: [Membership], mounts: String
   ) -> [(path: String, isVersion2: Bool)] {

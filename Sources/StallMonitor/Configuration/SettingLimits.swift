@@ -1,9 +1,10 @@
 extension StallMonitorConfiguration {
+  // The agent's settings of services have the same limits.
   /// The thresholds that are accepted.
   package static let allowedThreshold: ClosedRange<Duration> = .milliseconds(1) ... .seconds(3600)
-  static let allowedRepeatWindow: ClosedRange<Duration> = .zero ... .seconds(3600)
-  static let allowedBudget = 0...10000
-  static let allowedSampling: ClosedRange<Duration> = .milliseconds(10) ... .seconds(60)
+  package static let allowedRepeatWindow: ClosedRange<Duration> = .zero ... .seconds(3600)
+  package static let allowedBudget = 0...10000
+  package static let allowedSampling: ClosedRange<Duration> = .milliseconds(10) ... .seconds(60)
   static let allowedActionTime: ClosedRange<Duration> = .zero ... .seconds(3600)
   /// The lengths of a loop's name that are accepted, in bytes of UTF-8.
   package static let allowedLoopName = 1...64

@@ -29,16 +29,16 @@ extension AgentSettings {
         "Which threads are sampled. With blocked-only, running threads are not sampled and get no signal or perf event; their stalls are reported without a stack."
       ),
       .init(
-        "threshold", optional: \.threshold, .time(.milliseconds(1) ... .seconds(3600)),
+        "threshold", optional: \.threshold, .time(StallMonitorConfiguration.allowedThreshold),
         "A turn that takes longer is a stall."),
       .init(
-        "repeat_window", optional: \.repeatWindow, .time(.zero ... .seconds(3600)),
+        "repeat_window", optional: \.repeatWindow, .time(StallMonitorConfiguration.allowedRepeatWindow),
         "For this time, the same stall is counted instead of reported again; 0s reports every stall."),
       .init(
-        "budget", optional: \.budget, .count(0...10000),
+        "budget", optional: \.budget, .count(StallMonitorConfiguration.allowedBudget),
         "Stalls that are reported in full per minute; 0 means no limit."),
       .init(
-        "sampling", optional: \.sampling, .time(.milliseconds(10) ... .seconds(60)),
+        "sampling", optional: \.sampling, .time(StallMonitorConfiguration.allowedSampling),
         "The interval between the first two samples of a stall. It doubles up to 1s (or stays at this value if that is longer), and after 40 samples up to 1min."
       ),
       .init("threads", optional: \.threads, .choice, "Which other threads' stacks are included in reports."),
