@@ -14,9 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#ifndef SYS_close_range
-#define SYS_close_range 436
-#endif
+#include "close_range.h"
 
 void clinux_close_from(int first) {
   if (syscall(SYS_close_range, first, ~0u, 0) == 0) return;

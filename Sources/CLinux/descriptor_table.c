@@ -9,10 +9,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "close_range.h"
+
 #define CLOSE_RANGE_UNSHARE_FLAG (1u << 1)
-#ifndef SYS_close_range
-#define SYS_close_range 436
-#endif
 
 static _Atomic uint32_t last_table;
 static __thread uint32_t own_table __attribute__((tls_model("initial-exec")));

@@ -72,10 +72,6 @@ static void begin_use(void) {
 
 static void end_use(void) { atomic_store(&listed.user, 0); }
 
-static bool read_exactly(uint64_t address, void *buffer, size_t length) {
-  return cunwind_read(address, buffer, length) == length;
-}
-
 #define SEGMENTS_MAX 64u
 
 // Reads where a module lies from its program headers. False unless they lead to the list's own dynamic section.
@@ -83,7 +79,7 @@ static bool read_segments(uint64_t headers, size_t count, const struct link_map 
   ElfW(Phdr) segments[SEGMENTS_MAX];
   uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = UINT64_MAX, end = 0, header = 0;
   bool is_same = false;
-  if (count == 0 || count > SEGMENTS_MAX || !read_exactly(headers, segments, count * sizeof *segments)) return false;
+  if (count == 0 || count > SEGMENTS_MAX || !cunwind_read_exactly(headers, segments, count * sizeof *segments)) return false;
   for (size_t i = 0; i < count; i++) {
     uint64_t at = said->l_addr + segments[i].p_vaddr;
     switch (segments[i].p_type) {
@@ -103,9 +99,9 @@ static bool read_segments(uint64_t headers, size_t count, const struct link_map 
 
 static bool read_module(const struct link_map *said, struct cunwind_mapping *mapping) {
   ElfW(Ehdr) header;
-  if (read_exactly(said->l_addr, &header, sizeof header) && memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
-      header.e_phentsize == sizeof(ElfW(Phdr)))
-    return read_segments(said->l_addr + header.e_phoff, header.e_phnum, said, mapping);
+  uint64_t base;
+  if (cunwind_find_header(said->l_addr, 0, &header, &base))
+    return read_segments(base + header.e_phoff, header.e_phnum, said, mapping);
   // An executable at a fixed address.
   return read_segments(getauxval(AT_PHDR), getauxval(AT_PHNUM), said, mapping);
 }
@@ -115,11 +111,11 @@ static bool read_module(const struct link_map *said, struct cunwind_mapping *map
 static void read_list(void) {
   struct r_debug list;
   unsigned count = 0;
-  if (loader.list == NULL || !read_exactly((uint64_t)(uintptr_t)loader.list, &list, sizeof list)) return;
+  if (loader.list == NULL || !cunwind_read_exactly((uint64_t)(uintptr_t)loader.list, &list, sizeof list)) return;
   uint64_t at = (uint64_t)(uintptr_t)list.r_map;
   for (unsigned i = 0; at != 0 && i < 2 * LISTED_MAX && count < LISTED_MAX; i++) {
     struct link_map said;
-    if (!read_exactly(at, &said, sizeof said)) break;
+    if (!cunwind_read_exactly(at, &said, sizeof said)) break;
     struct listed *module = &listed.modules[count];
     if (count >= listed.count || module->link_map != at || memcmp(&module->said, &said, sizeof said) != 0) {
       *module = (struct listed){.link_map = at, .said = said};

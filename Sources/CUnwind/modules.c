@@ -8,16 +8,13 @@
 
 #include "cunwind_memory.h"
 
-static bool read_exactly(uint64_t address, void *buffer, size_t length) {
-  return cunwind_read(address, buffer, length) == length;
-}
-
 bool cunwind_find_header(uint64_t load_bias, uint64_t start, ElfW(Ehdr) *header, uint64_t *base) {
   // The range is that of one segment where segments are not next to each other, as those of 64 KiB are.
   const uint64_t places[] = {load_bias, start};
   for (size_t i = 0; i < 2; i++) {
     *base = places[i];
-    if (*base != 0 && read_exactly(*base, header, sizeof *header) && memcmp(header->e_ident, ELFMAG, SELFMAG) == 0)
+    if (*base != 0 && cunwind_read_exactly(*base, header, sizeof *header) &&
+        memcmp(header->e_ident, ELFMAG, SELFMAG) == 0)
       return header->e_phentsize == sizeof(ElfW(Phdr));
   }
   return false;
@@ -32,17 +29,17 @@ static void read_build_id(const cunwind_module *found, cunwind_module *module) {
   for (unsigned i = 0; i < header.e_phnum && i < 64; i++) {
     ElfW(Phdr) segment;
     uint64_t at = base + header.e_phoff + i * sizeof segment;
-    if (!read_exactly(at, &segment, sizeof segment)) return;
+    if (!cunwind_read_exactly(at, &segment, sizeof segment)) return;
     if (segment.p_type != PT_NOTE) continue;
     uint64_t note = found->load_bias + segment.p_vaddr, end = note + segment.p_memsz;
     for (unsigned n = 0; n < 32 && note + sizeof(ElfW(Nhdr)) <= end; n++) {
       ElfW(Nhdr) entry;
-      if (!read_exactly(note, &entry, sizeof entry)) break;
+      if (!cunwind_read_exactly(note, &entry, sizeof entry)) break;
       uint64_t name = note + sizeof entry, body = name + ((entry.n_namesz + 3u) & ~3u);
       char owner[4];
       if (entry.n_type == NT_GNU_BUILD_ID && entry.n_namesz == 4 && entry.n_descsz <= CUNWIND_BUILD_ID_MAX &&
-          read_exactly(name, owner, 4) && memcmp(owner, "GNU", 4) == 0 &&
-          read_exactly(body, module->build_id, entry.n_descsz)) {
+          cunwind_read_exactly(name, owner, 4) && memcmp(owner, "GNU", 4) == 0 &&
+          cunwind_read_exactly(body, module->build_id, entry.n_descsz)) {
         module->build_id_length = entry.n_descsz;
         return;
       }
@@ -62,7 +59,7 @@ bool cunwind_find_module(uint64_t address, cunwind_module *module) {
   module->end = mapping.end;
   // The link map may be freed by a dlclose at any moment, so it is read as foreign memory.
   struct link_map map;
-  if (!read_exactly(mapping.link_map, &map, sizeof map)) return false;
+  if (!cunwind_read_exactly(mapping.link_map, &map, sizeof map)) return false;
   module->load_bias = map.l_addr;
   size_t length = cunwind_read((uint64_t)(uintptr_t)map.l_name, module->path, CUNWIND_PATH_MAX - 1);
   module->path[length] = 0;
@@ -82,12 +79,12 @@ uint64_t cunwind_function_start(uint64_t address) {
   uint32_t low = 0, high;
   if (!cunwind_find_mapping(address, &mapping) || mapping.eh_frame_header == 0) return 0;
   uint64_t header = mapping.eh_frame_header;
-  if (!read_exactly(header, bytes, sizeof bytes) || !cunwind_parse_table_header(bytes, &high)) return 0;
+  if (!cunwind_read_exactly(header, bytes, sizeof bytes) || !cunwind_parse_table_header(bytes, &high)) return 0;
   uint64_t found = 0;
   while (low < high) {
     uint32_t middle = low + (high - low) / 2;
     int32_t start;
-    if (!read_exactly(header + CUNWIND_TABLE_HEADER + 8 * (uint64_t)middle, &start, sizeof start)) return 0;
+    if (!cunwind_read_exactly(header + CUNWIND_TABLE_HEADER + 8 * (uint64_t)middle, &start, sizeof start)) return 0;
     uint64_t begin = header + (uint64_t)(int64_t)start;
     if (begin <= address) {
       found = begin;

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cunwind_memory.h"
+
 // The mapped range of a module, and what the loader knows of it.
 struct cunwind_mapping {
   uint64_t start, end;
@@ -24,6 +26,11 @@ struct cunwind_mapping {
 bool cunwind_find_mapping(uint64_t address, struct cunwind_mapping *mapping);
 // Reads the loader's list again where `_dl_find_object` is missing; all of it if `forgets`.
 void cunwind_refresh_mappings(bool forgets);
+
+// Whether all `length` bytes could be read.
+static inline bool cunwind_read_exactly(uint64_t address, void *buffer, size_t length) {
+  return cunwind_read(address, buffer, length) == length;
+}
 
 // Reads a module's ELF header, which lies at its load bias, or at the beginning of the range if that is 0 or another place.
 bool cunwind_find_header(uint64_t load_bias, uint64_t start, ElfW(Ehdr) *header, uint64_t *base);

@@ -32,28 +32,29 @@ package enum DirectoryFiles {
   /// Writes a file and replaces the one that has the name; returns 0, or an errno value if that failed.
   ///
   /// Readers always find a whole file. It waits for the disk. `unfinished` is the file's name until it is whole. `attribute` is kept
-  /// beside its content where the file system can do that.
+  /// beside its content where the file system can do that. The file has `mode` less the process's umask, unless it `ignoresUmask`.
   package static func replace(
     _ name: String, in directory: Int32, unfinished: String, mode: UInt32 = 0o640, with bytes: [UInt8],
-    attribute: (name: String, text: String)? = nil
+    attribute: (name: String, text: String)? = nil, ignoresUmask: Bool = false
   ) -> Int32 {
     // What a process that was killed has left of this same file.
     unlinkat(directory, unfinished, 0)
     let file = clinux_open_at(directory, unfinished, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode)
     guard file >= 0 else { return errno }
+    if ignoresUmask { fchmod(file, mode) }
     var (sent, code): (Int, Int32) = (0, 0)
     while sent < bytes.count, code == 0 {
       let count = bytes.withUnsafeBytes { write(file, $0.baseAddress! + sent, bytes.count - sent) }
       if count > 0 { sent += count } else if errno != EINTR { code = count < 0 ? errno : ENOSPC }
     }
     if let attribute { _ = clinux_set_attribute(file, attribute.name, attribute.text) }
-    close(file)
+    if close(file) != 0, code == 0 { code = errno }
     if code == 0, renameat(directory, unfinished, directory, name) != 0 { code = errno }
     if code != 0 { unlinkat(directory, unfinished, 0) }
     return code
   }
 
-  /// Reads what ``replace(_:in:unfinished:mode:with:attribute:)`` has kept beside a file's content; nil if there is nothing.
+  /// Reads what ``replace(_:in:unfinished:mode:with:attribute:ignoresUmask:)`` has kept beside a file's content; nil if there is nothing.
   package static func attribute(_ attribute: String, of name: String, in directory: Int32) -> String? {
     let file = clinux_open_at(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0)
     guard file >= 0 else { return nil }

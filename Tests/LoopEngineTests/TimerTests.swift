@@ -131,6 +131,22 @@ import Testing
     #expect(log.count <= 1)
   }
 
+  @Test func toleranceMergesWakeUpsForCancellableWork() throws {
+    let wakes = Log<Int>()
+    let fired = Log<Int>()
+    _ = try onFreshLoop { loop in
+      loop.observe(.afterWaiting) { _, _ in wakes.append(1) }
+      for number in 0..<10 {
+        loop.performCancellable(after: .milliseconds(20 + number), tolerance: .milliseconds(100)) {
+          fired.append(number)
+        }
+      }
+      return loop.run()
+    }
+    #expect(fired.all == Array(0..<10))
+    #expect(wakes.count <= 1)
+  }
+
   @Test func withoutToleranceATimerIsNeverEarly() throws {
     let log = Log<Duration>()
     _ = try onFreshLoop { loop in

@@ -6,6 +6,7 @@ import TestSupport
 import Testing
 
 @testable import StallMonitor
+@testable import stalld
 
 /// What becomes of lines while the agent is away, fails, or is none: a sink with its thread, sockets and files.
 struct AgentSpoolTests {
@@ -353,15 +354,51 @@ struct AgentSpoolTests {
     #expect((0...3).map { UInt64($0) }.map(spool.contains) == [false, true, true, false])
   }
 
-  @Test func settingsAreReadStrictly() throws {
+  /// What a service makes of a line of the agent: its settings, and what it cannot use.
+  private func read(_ text: String, over current: Tuning = Tuning()) throws -> (Tuning, [String]) {
+    guard case .settings(let value, let json) = AgentMessage(Array(text.utf8)) else { throw CancellationError() }
     var configuration = StallMonitorConfiguration()
     configuration.actions = [.abort(after: .seconds(5))]
-    func read(_ text: String, over current: Tuning = Tuning()) throws -> (Tuning, [String]) {
-      guard case .settings(let value, let json) = AgentMessage(Array(text.utf8)) else { throw CancellationError() }
-      var problems: [String] = []
-      let tuning = Tuning(value, of: json, current: current, configuration: configuration, problems: &problems)
-      return (tuning, problems)
+    var problems: [String] = []
+    let tuning = Tuning(value, of: json, current: current, configuration: configuration, problems: &problems)
+    return (tuning, problems)
+  }
+
+  @Test("each setting of a service reaches it, and what is watched by, and is in the protocol")
+  func everySettingOfAServiceIsRead() throws {
+    func values(_ value: Any) -> [(name: String, isNil: Bool)] {
+      Mirror(reflecting: value).children.map { ($0.label ?? "", "\($0.value)" == "nil") }
     }
+    let service = AgentSettings.ServiceOverride(
+      match: "web", isEnabled: false, captures: .blockedOnly, threshold: .milliseconds(1500), repeatWindow: .zero,
+      budget: 7, sampling: .milliseconds(20), threads: .all, symbolication: .host)
+    #expect(values(service).filter(\.isNil).map(\.name) == [])
+    let keys = AgentSettings.ServiceOverride.keys.map(\.name).filter { $0 != "match" }
+    #expect(keys.count == values(service).count - 1)
+    let object = try JSONSerialization.jsonObject(with: Data(service.json.utf8)) as? [String: Any]
+    #expect(object?.keys.sorted() == keys.sorted())
+    let (tuning, problems) = try read("{\"settings\":\(service.json)}")
+    #expect(problems == [])
+    #expect(values(tuning).filter(\.isNil).map(\.name) == [])
+    #expect(values(tuning).count == keys.count)
+    #expect(
+      tuning
+        == Tuning(
+          isEnabled: false, captures: .blockedOnly, threshold: .milliseconds(1500), repeatWindow: .zero, budget: 7,
+          sampling: .milliseconds(20), captureThreads: .all, symbolication: .host))
+    // Each changes what is in force.
+    let configuration = StallMonitorConfiguration()
+    func plan(_ tuning: Tuning) -> [String] {
+      Mirror(reflecting: WatchPlan(configuration, tuning, sinkNames: true)).children.map { "\($0.value)" }
+    }
+    let (plain, changed) = (plan(Tuning()), plan(tuning))
+    #expect(zip(plain, changed).allSatisfy { $0 != $1 } && plain.count == keys.count)
+    let page = try String(contentsOf: Repository.file("Documentation/AgentProtocol.md"), encoding: .utf8)
+    let row = try #require(page.split(separator: "\n").first { $0.hasPrefix("| `{\"settings\"") })
+    for key in keys { #expect(row.contains("`\(key)`"), "\(key)") }
+  }
+
+  @Test func settingsAreReadStrictly() throws {
     let all =
       #"{"settings":{"enabled":false,"captures":"blocked-only","threshold":"1.5s","repeat_window":"0s","budget":0,"threads":"all","symbolication":"host"}}"#
     let (tuning, none) = try read(all)

@@ -50,6 +50,23 @@ extension CapturesInThisProcess {
 
     static let names = (0..<victim_lock_count).map { String(cString: victim_lock_name($0)) }
 
+    /// What is held in each of the victim's ways; nil for one that is missing here.
+    private static func kind(of name: String) -> LockHolder.Kind? {
+      switch name {
+      case "stream": .stream
+      case "join": .thread
+      case _ where name.hasPrefix("read-write lock, "): .readWrite
+      case _ where name.hasSuffix("inheriting mutex"): .inheriting
+      case _ where name.contains("mutex"): .mutex
+      default: nil
+      }
+    }
+
+    @Test func eachKindIsHeld() {
+      let held = Set(Self.names.compactMap(Self.kind) + Self.swiftLocks.values)
+      #expect(held == Set(LockHolder.Kind.allCases))
+    }
+
     @Test(arguments: names.filter { !$0.hasPrefix("nobody") })
     func keeperIsFound(name: String) throws {
       // A machine that was too busy to let the waiter begin, or the keeper keep on, may get another go. So may one on which the keeper had
@@ -59,11 +76,7 @@ extension CapturesInThisProcess {
       let found = try #require(attempt)
       let holder = try #require(found.chain.holder)
       #expect(holder.thread == found.keeper)
-      let kind: LockHolder.Kind =
-        name.hasPrefix("read-write")
-        ? .readWrite
-        : name.contains("inheriting") ? .inheriting : name == "stream" ? .stream : name == "join" ? .thread : .mutex
-      #expect(holder.kind == kind)
+      #expect(holder.kind == Self.kind(of: name))
       #expect(holder.hasTimeout == name.contains("time-out"))
       #expect(found.chain.wait?.contains(holder.text) == true)
       let keeper = try #require(found.chain.threads.first)
@@ -104,7 +117,11 @@ extension CapturesInThisProcess {
       #expect(chain.wait == "futex(wait)")
     }
 
-    @Test(arguments: ["Mutex", "queue", "queue by its target", "queue behind a barrier"])
+    private static let swiftLocks: [String: LockHolder.Kind] = [
+      "Mutex": .inheriting, "queue": .queue, "queue by its target": .queue, "queue behind a barrier": .queue,
+    ]
+
+    @Test(arguments: swiftLocks.keys.sorted())
     func keeperOfASwiftLockIsReported(kind: String) throws {
       let victim = try Victim.run(
         "lock", milliseconds: 450,
@@ -113,7 +130,7 @@ extension CapturesInThisProcess {
       let keeper = try #require(victim.facts["keeper"].flatMap { Int($0) })
       #expect(report.cause == "lock")
       #expect(report["stall", "evidence", "lock_holder"] as? Int == keeper)
-      #expect(report["stall", "evidence", "lock_kind"] as? String == (kind == "Mutex" ? "pi_mutex" : "queue"))
+      #expect(report["stall", "evidence", "lock_kind"] as? String == Self.swiftLocks[kind]?.rawValue)
       let threads = report["threads"] as? [[String: Any]] ?? []
       #expect(threads.map { $0["id"] as? Int } == [keeper])
       let stack = threads.first?["stack"] as? [[String: Any]] ?? []

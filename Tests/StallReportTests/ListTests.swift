@@ -33,6 +33,16 @@ struct ListTests {
     #expect(events.map(\.rawValue) == [Report.Event.started, .ongoing, .ended].map(\.rawValue))
   }
 
+  /// On a busy machine tests accept for a stall on CPU what is ready to run.
+  @Test func causesThatTestsAcceptForAStallOnCPU() throws {
+    for cause in Cause.allCases {
+      let report = try WrittenReport(#"{"stall":{"cause":"\#(cause.rawValue)","evidence":{"throttled_ms":1}}}"#)
+      #expect(report.isCaused(by: "running") == cause.isReady, "\(cause)")
+    }
+    // `scripts/run-corpus` reads the names of the cases.
+    for cause in Cause.allCases { #expect("\(cause)" == cause.rawValue) }
+  }
+
   /// The page makes class names of them, and `stalld tail` has nine columns for them.
   @Test func namesOfCausesFit() {
     for cause in Cause.allCases { #expect(cause.rawValue.wholeMatch(of: /[a-z]{1,9}/) != nil, "\(cause)") }

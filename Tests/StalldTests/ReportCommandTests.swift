@@ -198,6 +198,48 @@ import Testing
     }
   }
 
+  /// Texts and stacks are numbers, which each thread gives for itself.
+  @Test func mergedPassesAreOnePass() throws {
+    func pass(_ lines: [String]) -> ReportPass {
+      var pass = ReportPass()
+      for (number, line) in lines.enumerated() {
+        Array(line.utf8).withUnsafeBufferPointer { pass.read($0, file: "f", fileIndex: 0, number: number + 1) }
+      }
+      return pass
+    }
+    /// What each stall says, with texts in place of their numbers.
+    func stalls(of pass: ReportPass) throws -> [[String]] {
+      let numbers = ["stack", "group", "count", "sequence"]
+      return try pass.stalls.map { stall in
+        let causes = ["cause: \(pass.causes[Int(stall.cause)])"]
+        return try causes
+          + Mirror(reflecting: stall).children.filter { $0.label != "cause" && $0.label != "group" }.map { child in
+            let label = try #require(child.label)
+            if label == "stack" {
+              return "stack: "
+                + pass.stacks[stall.stack].map { pass.texts[pass.stacks.frames[Int($0)].symbol] }.joined(separator: ";")
+            }
+            guard !numbers.contains(label), let number = child.value as? UInt32 else {
+              return "\(label): \(child.value)"
+            }
+            #expect(number != 0, "the line has no \(label)")
+            return "\(label): \(pass.texts[number])"
+          }
+      }
+    }
+    func line(_ id: Int) -> String {
+      Self.line(
+        id: id, culprit: "function \(id)", cause: "cause\(id)", service: "service \(id)", release: "\(id).0",
+        host: "host \(id)", fingerprint: "v2:000000000000000\(id)"
+      ).replacing(#""loop":{"name":"main""#, with: #""loop":{"name":"loop \#(id)""#)
+    }
+    var merged = pass([line(1), line(2)])
+    merged.merge(pass([line(4), line(3), line(1)]))
+    let one = pass([line(1), line(2), line(4), line(3), line(1)])
+    #expect(try stalls(of: merged) == stalls(of: one))
+    #expect(one.stalls.count == 4)
+  }
+
   @Test func hostileNamesDoNotReachTheTerminal() throws {
     let evil = #"\u001b]0;owned\u0007\u202eevil\u2028\u009b31m 漢字 \ud83d\ude00"#
     let stack = #"[{"symbol":"\#(evil)","file":"/a\u001b[2J"}]"#
@@ -263,6 +305,13 @@ import Testing
       #expect(rows == ["worse,worse,1,1", "new,new,0,1", "better,better,1,1", "gone,gone,1,0", "same,same,2,2"])
       let table = try Self.run(arguments, files).output
       #expect(table.contains("× 2.25"), "\(table)")
+      // A row has the same members in each format; what is new has no factor.
+      let names = program.output.prefix { $0 != "\r\n" }.split(separator: ",").dropFirst().map(String.init)
+      let json = try Self.run(arguments + ["--format", "json"], files).output
+      let object = try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any]
+      let changes = try #require(object?["changes"] as? [[String: Any]])
+      #expect(changes[0].keys.sorted() == (names + ["key"]).sorted())
+      #expect(changes.map { $0["factor"] as? Double } == [2.25, nil, 0.444, 0, 1])
     }
     for wrong in [
       ["--diff", "old"], ["--diff", "old", "release:1"], ["--diff", "old", "new", "both"], ["--limit", "0"],

@@ -71,6 +71,7 @@ public struct WrittenReport: @unchecked Sendable {  // Property-list values, nev
 
   /// Whether the cause is this one.
   ///
+  /// Packages under `Integrations` compile this file without StallReport: `ListTests` compares it with `Cause.isReady`.
   /// On a busy machine a computation is truly starved, and throttled in a group whose quota the kernel has counted as used up.
   public func isCaused(by expected: String) -> Bool {
     if cause == expected { return true }

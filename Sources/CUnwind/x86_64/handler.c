@@ -12,6 +12,7 @@
 #include "cancellable.h"
 #include "cunwind_timer.h"
 
+// As in CLinux/close_range.h: CUnwind imports no target.
 #ifndef SYS_close_range
 #define SYS_close_range 436
 #endif

@@ -12,6 +12,7 @@ import Synchronization
 /// - Important: A loop ends with its thread. Work that had not run by then is released without being run, and later
 ///   posts are refused.
 public final class Loop: @unchecked Sendable {
+  // Many stored properties, and not objects of their own: a pass reads most of them, and each indirection would cost every pass.
   // @unchecked: the variables below are touched by the loop's thread alone ("owner-confined"); all that other threads
   // reach is in `published` (atomics), `inbox` (its own lock) and `knownModes` and `memberships` (locks of their own).
 

@@ -45,6 +45,7 @@ extension Loop {
   ///
   /// - Parameters:
   ///   - delay: How long to wait; zero or less: in the next pass.
+  ///   - tolerance: How much later than after the delay it may run; of no effect without a delay.
   ///   - order: The place among other cancellable work.
   ///   - target: What ``cancelWork(for:)`` knows it by; held until the work has run or is cancelled.
   ///   - mode: The mode in which it may run.
@@ -55,14 +56,14 @@ extension Loop {
   /// - Returns: The work, for its cancellation; it is not pending if the loop's thread has ended.
   @discardableResult
   public func performCancellable(
-    after delay: Duration = .zero, order: Int = 0, target: (any AnyObject & Sendable)? = nil, in mode: Mode = .common,
-    name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
-    _ body: sending @escaping () -> Void
+    after delay: Duration = .zero, tolerance: Duration = .zero, order: Int = 0,
+    target: (any AnyObject & Sendable)? = nil, in mode: Mode = .common, name: StaticString? = nil,
+    file: StaticString = #fileID, line: UInt32 = #line, _ body: sending @escaping () -> Void
   ) -> Work {
     let callSite = CallSite(file, line, name)
     let work = Work(loop: self, order: order, modes: mode.id, callSite: callSite, target: target, body: body)
     if delay > .zero {
-      let timer = Timer(after: delay, name: name, file: file, line: line) { [unowned self] _ in
+      let timer = Timer(after: delay, tolerance: tolerance, name: name, file: file, line: line) { [unowned self] _ in
         self.run(work)
       }
       let isTaken = change {

@@ -23,4 +23,33 @@ package enum ControlGroups {
         isVersion2: fields[0] == "0" && fields[1].isEmpty)
     }
   }
+
+  /// Where a file of the process's groups may be, the most specific first.
+  ///
+  /// In a container the group's path is often that of the machine, and the group itself is mounted at the root.
+  ///
+  /// - Parameters:
+  ///   - name: The file's name, such as `cpu.stat`.
+  ///   - controller: The controller of version 1 that has the file.
+  ///   - memberships: The groups, as ``memberships(in:)`` returns them.
+  ///   - mounts: Where control groups are mounted.
+  /// - Returns: The paths, and which version of control groups each has the form of.
+  package static func files(
+    named name: String, controller: Substring, of memberships: [Membership], mounts: String
+  ) -> [(path: String, isVersion2: Bool)] {
+    memberships.flatMap { membership -> [(path: String, isVersion2: Bool)] in
+      let group = membership.path == "/" ? "" : String(membership.path)
+      let roots: [String]
+      if membership.isVersion2 {
+        roots = [mounts, "\(mounts)/unified"]
+      } else if membership.controllers.contains(controller) {
+        roots = ["\(mounts)/\(membership.controllerList)", "\(mounts)/\(controller)"]
+      } else {
+        roots = []
+      }
+      return roots.flatMap { root in
+        ["\(root)\(group)/\(name)", "\(root)/\(name)"].map { ($0, membership.isVersion2) }
+      }
+    }
+  }
 }

@@ -111,31 +111,9 @@ package struct ThrottleCounter: ~Copyable {
       }
       text = now
       past = latest
-      group = Group(ThrottleCounter.candidates(ControlGroups.memberships(in: now), mounts: mounts))
+      group = Group(
+        ControlGroups.files(
+          named: "cpu.stat", controller: "cpu", of: ControlGroups.memberships(in: now), mounts: mounts))
     }
-  }
-
-  /// Where the counter may be, the most specific first.
-  ///
-  /// In a container the group's path is often that of the machine, and the group itself is mounted at the root.
-  private static func candidates(
-    _ memberships: [ControlGroups.Membership], mounts: String
-  ) -> [(path: String, isVersion2: Bool)] {
-    var result: [(String, Bool)] = []
-    for membership in memberships {
-      let group = membership.path == "/" ? "" : String(membership.path)
-      if membership.isVersion2 {
-        for root in [mounts, "\(mounts)/unified"] {
-          result.append((root + group + "/cpu.stat", true))
-          result.append((root + "/cpu.stat", true))
-        }
-      } else if membership.controllers.contains("cpu") {
-        for root in ["\(mounts)/\(membership.controllerList)", "\(mounts)/cpu"] {
-          result.append((root + group + "/cpu.stat", false))
-          result.append((root + "/cpu.stat", false))
-        }
-      }
-    }
-    return result
   }
 }

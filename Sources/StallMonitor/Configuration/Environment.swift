@@ -129,7 +129,8 @@ struct Environment {
 
   /// A decimal number and a unit: `250ms`, `1.5s`, `2 min`.
   ///
-  /// No unit is no duration: nobody agrees on the default one.
+  /// No unit is no duration: nobody agrees on the default one. Not the command's `DurationText`, which has more units than
+  /// `Configuration.md` promises services, and which this library cannot import.
   static func parseDuration(_ text: String) -> Duration? {
     let trimmed = text.drop { $0 == " " }
     let digits = trimmed.prefix { $0.isASCII && ($0.isNumber || $0 == ".") }

@@ -1,4 +1,5 @@
 extension StallMonitorConfiguration {
+  // The agent's settings of services have the same limits.
   /// The thresholds that are accepted.
   package static let allowedThreshold: ClosedRange<Duration> = .milliseconds(1) ... .seconds(3600)
   package static let allowedRepeatWindow: ClosedRange<Duration> = .zero ... .seconds(3600)

@@ -9,20 +9,40 @@ extension StallMonitorConfiguration.Sink {
     let make: @Sendable (String) -> StallMonitorConfiguration.Sink?
   }
 
+  /// The kinds of sinks, one for each case of `Destination`.
+  enum Kind: CaseIterable {
+    case standardOutput
+    case file
+    case agent
+  }
+
+  /// What a sink is, and what follows the prefix of its form; exhaustive, so that no destination is without a form.
+  private var spelled: (kind: Kind, path: String) {
+    switch destination {
+    case .standardOutput: (.standardOutput, "")
+    case .file(let path): (.file, path)
+    case .agent(let path): (.agent, path)
+    }
+  }
+
+  private static func form(of kind: Kind) -> Form {
+    switch kind {
+    case .standardOutput: Form(prefix: "stdout", words: "stdout") { $0.isEmpty ? .standardOutput : nil }
+    case .file:
+      Form(prefix: "file:", words: "file: and a path, such as file:/var/log/app/stalls.jsonl") {
+        $0.isEmpty ? nil : .file(path: $0)
+      }
+    case .agent:
+      Form(
+        prefix: "agent:",
+        words:
+          "agent: and the absolute path of the agent's socket, at most \(StallMonitorConfiguration.longestSocketPath) bytes, such as agent:/run/stalld/stalld.sock"
+      ) { StallMonitorConfiguration.isSocketPath($0) ? .agent(path: $0) : nil }
+    }
+  }
+
   /// All forms.
-  ///
-  /// ``description`` writes them, which the compiler holds complete.
-  static let forms = [
-    Form(prefix: "stdout", words: "stdout") { $0.isEmpty ? .standardOutput : nil },
-    Form(prefix: "file:", words: "file: and a path, such as file:/var/log/app/stalls.jsonl") {
-      $0.isEmpty ? nil : .file(path: $0)
-    },
-    Form(
-      prefix: "agent:",
-      words:
-        "agent: and the absolute path of the agent's socket, at most \(StallMonitorConfiguration.longestSocketPath) bytes, such as agent:/run/stalld/stalld.sock"
-    ) { StallMonitorConfiguration.isSocketPath($0) ? .agent(path: $0) : nil },
-  ]
+  static let forms = Kind.allCases.map(form)
 
   /// What is allowed, in words.
   static var allowed: String {
@@ -48,13 +68,7 @@ extension StallMonitorConfiguration.Sink: CustomStringConvertible {
   }
 
   /// The sink as the environment variable spells it.
-  public var description: String {
-    switch destination {
-    case .standardOutput: "stdout"
-    case .file(let path): "file:\(path)"
-    case .agent(let path): "agent:\(path)"
-    }
-  }
+  public var description: String { Self.form(of: spelled.kind).prefix + spelled.path }
 }
 
 extension StallMonitorConfiguration.ThreadSelection {

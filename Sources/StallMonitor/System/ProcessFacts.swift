@@ -3,10 +3,10 @@ import Glibc
 import StallCapture
 
 /// What a report says of this process, found once when the watch starts.
-enum ProcessFacts {
+package enum ProcessFacts {
   /// The executable's path, even if it has been removed since (then the kernel appends ` (deleted)`); without procfs as it was
   /// passed to execve(2).
-  static func executablePath() -> String {
+  package static func executablePath() -> String {
     withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 4096) { buffer in
       let count = readlink("/proc/self/exe", buffer.baseAddress!, buffer.count)
       return count > 0 ? String(decoding: buffer[..<count], as: UTF8.self) : String(cString: clinux_executable_name())

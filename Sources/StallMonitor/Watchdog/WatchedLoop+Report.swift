@@ -80,8 +80,7 @@ extension WatchedLoop {
     if cause.isReady, sample?.failure != .noProcessor, let judged = Verdict.ready(usage) { cause = judged }
     if sample?.failure == .shortCallouts || sample?.failure == .noCommonFunction {
       // Many short pieces of work: late as a whole for want of a processor, or nothing that can be named.
-      let judged = Verdict.ready(usage)
-      cause = judged.map { $0.isKeptFromRunning ? $0 : .unknown } ?? .unknown
+      cause = Verdict.ready(usage).flatMap { $0.isKeptFromRunning ? $0 : nil } ?? .unknown
     }
     return cause
   }

@@ -158,7 +158,9 @@ extension Cause {
   /// Its CPU time and delays distinguish these causes.
   package var isReady: Bool { self == .running || isKeptFromRunning }
 
-  /// Whether the thread was ready to run, and had no processor.
+  /// Whether the thread was ready to run all the time, and something else took the processor.
+  ///
+  /// `scripts/run-corpus` reads these causes here.
   package var isKeptFromRunning: Bool {
     switch self {
     case .starved, .throttled: true

@@ -1,7 +1,7 @@
 /// A library that runs loops, by the names of its modules and functions.
 ///
 /// ``all`` is the one table of them: whose code a frame is (`HostCode`), where a piece of work ends
-/// (`Culprit.swift`) and which frames fold (`FoldRule`) derive from it. Without a row, the frames of a
+/// (`Culprit.callout`) and which frames fold (`FoldRule`) derive from it. Without a row, the frames of a
 /// library that a service links statically count as the service's own.
 package struct LoopLibrary: Sendable {
   /// The name in "12 frames of SwiftNIO".

@@ -5,16 +5,18 @@ extension Report {
   package var message: String {
     if let tally, tally.isOverBudget { return tally.overBudgetMessage }
     let milliseconds = durationNanoseconds.inMilliseconds
-    let (subject, verb, participle) = actor
+    let (subject, verb) = actor
     let what =
       switch event {
-      case .started, .ongoing: "\(subject) has \(participle) for \(milliseconds) ms"
+      case .started, .ongoing: "\(subject) has \(verb.participle) for \(milliseconds) ms"
       // A heartbeat, or the scan that finds a blocked task, starts some time after the stall does.
       case .ended where loop.phase == .heartbeat:
-        "\(subject) \(verb) for at least \(milliseconds) ms"
-      case .ended: "\(subject) \(verb) for \(milliseconds) ms"
-      case .fatal: "\(subject) had \(participle) for at least \(milliseconds) ms"
-      case .suppressed: "\(subject) \(verb) \(tally?.times ?? "again")"
+        "\(subject) \(verb.past) for at least \(milliseconds) ms"
+      case .ended: "\(subject) \(verb.past) for \(milliseconds) ms"
+      case .fatal: "\(subject) had \(verb.participle) for at least \(milliseconds) ms"
+      // The name is the last task's only.
+      case .suppressed where isOfTask: "tasks blocked their threads \(tally?.times ?? "again")"
+      case .suppressed: "\(subject) \(verb.past) \(tally?.times ?? "again")"
       }
     let place = culprit.map { " in " + $0.place } ?? ""
     let end = event == .fatal ? " when the process ended" : ""
@@ -28,21 +30,13 @@ extension Report {
   /// Whether the report is about a task that blocked its thread, not about a loop or the whole process.
   private var isOfTask: Bool { loop.kind == LoopKind.taskPool && verdict.cause != .stopped }
 
-  /// The subject of the sentence, and its verb in the past tense and after `has`.
-  private var actor: (subject: String, verb: String, participle: String) {
-    if verdict.cause == .stopped { return ("the whole process", "was paused", "been paused") }
-    if isOfTask {
-      // The name is the last task's only.
-      if event == .suppressed { return ("tasks", "blocked their threads", "") }
-      return (
-        task?.name.map { "task \"\($0.limited(to: 100))\"" } ?? "a task", "blocked its thread", "blocked its thread"
-      )
-    }
+  /// The subject of the sentence, and its verb.
+  private var actor: (subject: String, verb: StallVerb) {
+    if verdict.cause == .stopped { return ("the whole process", .paused) }
+    if isOfTask { return (task?.name.map { "task \"\($0.limited(to: 100))\"" } ?? "a task", .blockedItsThread) }
     let noun = LoopKind.noun(of: loop.kind)
     // A heartbeat measures how long the queue or the pool did not respond.
-    return noun == "loop"
-      ? ("\(loop.name) loop", "blocked", "been blocked")
-      : ("\(loop.name) \(noun)", "did not respond", "not responded")
+    return ("\(loop.name) \(noun)", noun == "loop" ? .blocked : .didNotRespond)
   }
 }
 

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Glibc
+import StallMonitor
 
 /// The demo's host as a process of its own, with its standard output in a pipe.
 enum DemoProcess {
@@ -68,9 +69,7 @@ enum DemoProcess {
 
   // argv[0] may be relative to a directory that is no longer the current one; procfs works even for a removed file.
   static func executablePath() -> String {
-    var buffer = [UInt8](repeating: 0, count: 4096)
-    let count = readlink("/proc/self/exe", &buffer, buffer.count)
-    let path = String(decoding: buffer[..<max(0, count)], as: UTF8.self)
+    let path = ProcessFacts.executablePath()
     return access(path, X_OK) == 0 ? path : "/proc/self/exe"
   }
 

@@ -4,14 +4,15 @@ import ArgumentParser
 struct DurationArgument: ExpressibleByArgument {
   static let allowed = "a number with us, ms, s, min, h, d or w, such as 250ms or 1.5s"
 
-  private static let milliseconds = [
-    "us": 0.001, "ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000,
-  ]
+  // Periods of reports may be weeks; settings have no such unit.
+  private static let units = DurationText.units + [(name: "w", nanoseconds: 7 * 86_400_000_000_000)]
 
   var milliseconds: Double
 
   init?(argument: String) {
-    guard let (number, unit) = QuantityNotation.split(argument), let size = Self.milliseconds[unit] else { return nil }
-    milliseconds = number * size
+    guard let (number, unit) = QuantityNotation.split(argument),
+      let size = Self.units.first(where: { $0.name == unit })?.nanoseconds
+    else { return nil }
+    milliseconds = number * Double(size) / 1e6
   }
 }

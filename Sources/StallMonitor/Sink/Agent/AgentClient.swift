@@ -5,6 +5,8 @@ import StallReport
 /// Talks with the agent: connects, sends what is not acknowledged, and reads what it says (`Documentation/AgentProtocol.md`).
 ///
 /// Belongs to a thread of its own. With the agent there and nothing to say, that sleeps in one poll without a time-out.
+/// It has many dependencies because one state decides what is sent next and when the thread wakes: lines, settings, recovery and attempts
+/// share that connection and that poll.
 final class AgentClient: OutputClient {
   /// After how long the agent is tried again: the first time, and at most, in nanoseconds.
   private static let retryIntervals: ClosedRange<UInt64> = 100_000_000...30_000_000_000

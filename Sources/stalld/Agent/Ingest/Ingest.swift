@@ -7,6 +7,8 @@ import StallMonitor
 /// Receives the reports of all services: admits connections, reads lines, and acknowledges them.
 ///
 /// Belongs to the agent's loop. Lines are delivered in the order in which they arrive, and acknowledged on their connection when they are written.
+/// It has many dependencies because each line passes all checks before it is delivered, in one place and in order: connections, shares,
+/// duplicates and open stalls change together.
 final class Ingest {
   /// What the operator allows.
   @dynamicMemberLookup

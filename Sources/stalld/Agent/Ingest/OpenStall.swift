@@ -77,7 +77,7 @@ struct OpenStall {
     var text = old
     for phrase in phrases {
       guard let range = text.firstRange(of: " has \(phrase.ongoing) for ") else { continue }
-      text.replaceSubrange(range, with: " had \(phrase.participle) for at least ")
+      text.replaceSubrange(range, with: " had \(phrase.verb.participle) for at least ")
       break
     }
     // A service reports an ongoing stall at least once a minute.
@@ -93,20 +93,18 @@ struct OpenStall {
       guard let range = text.firstRange(of: " has \(phrase.ongoing) for ") else { continue }
       let number = text[range.upperBound...].prefix { $0.isNumber }
       text.replaceSubrange(
-        range.lowerBound..<number.endIndex, with: " \(phrase.past) for \(isLeast ? "at least " : "")\(milliseconds)")
+        range.lowerBound..<number.endIndex,
+        with: " \(phrase.verb.past) for \(isLeast ? "at least " : "")\(milliseconds)")
       break
     }
     return "\(text); the process ended without another report".limited(to: 700)
   }
 
-  /// The verbs of a message while a stall lasts, and their forms afterwards; the last three are those of earlier versions.
-  private static let phrases: [(ongoing: String, participle: String, past: String)] = [
-    ("been blocked", "been blocked", "blocked"),
-    ("been paused", "been paused", "was paused"),
-    ("not responded", "not responded", "did not respond"),
-    ("blocked its thread", "blocked its thread", "blocked its thread"),
-    ("stood still", "been blocked", "blocked"),  // check-words: allow
-    ("not answered", "not responded", "did not respond"),
-    ("held its thread", "blocked its thread", "blocked its thread"),
-  ]
+  /// The verbs of a message while a stall lasts, and what they are afterwards: this version's, and those of earlier ones.
+  private static let phrases: [(ongoing: String, verb: StallVerb)] =
+    StallVerb.allCases.map { ($0.participle, $0) } + [
+      ("stood still", .blocked),  // check-words: allow
+      ("not answered", .didNotRespond),
+      ("held its thread", .blockedItsThread),
+    ]
 }

@@ -1,3 +1,5 @@
+import CLinux
+import DescriptorIO
 import Glibc
 import LoopEngine
 
@@ -69,22 +71,14 @@ final class MetricsTextfile: @unchecked Sendable {
 
   /// Replaces the file as a whole; why that failed, or nil.
   private static func write(_ bytes: [UInt8], to path: String) -> String? {
-    // node_exporter reads what ends with .prom.
-    let temporary = "\(path).new"
-    unlink(temporary)
-    let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o644)
-    guard descriptor >= 0 else { return "\(SystemError(code: errno))" }
-    fchmod(descriptor, 0o644)
-    var code: Int32 = 0
-    var position = 0
-    while position < bytes.count, code == 0 {
-      let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress! + position, $0.count - position) }
-      if count < 0, errno != EINTR { code = errno }
-      position += max(0, count)
-    }
-    if close(descriptor) != 0, code == 0 { code = errno }
-    if code == 0, rename(temporary, path) != 0 { code = errno }
-    if code != 0 { unlink(temporary) }
+    let slash = path.lastIndex(of: "/")
+    let directory = clinux_open_directory(-1, slash.map { String(path[...$0]) } ?? ".")
+    guard directory >= 0 else { return "\(SystemError(code: errno))" }
+    defer { close(directory) }
+    let name = slash.map { String(path[path.index(after: $0)...]) } ?? path
+    // node_exporter reads what ends with .prom, as any user.
+    let code = DirectoryFiles.replace(
+      name, in: directory, unfinished: "\(name).new", mode: 0o644, with: bytes, ignoresUmask: true)
     return code == 0 ? nil : "\(SystemError(code: code))"
   }
 }

@@ -14,11 +14,19 @@ enum ProcessFigures {
     return now(CLOCK_REALTIME) - now(CLOCK_BOOTTIME) + Double(status.startTicks) / Double(sysconf(Int32(_SC_CLK_TCK)))
   }
 
+  /// Whether a process's main thread runs, or waits for a processor, and for nothing else.
+  static func isRunnable(_ pid: Int32) -> Bool {
+    ProcFile("/proc/\(pid)/stat")?.parse { TaskStatus($0) }?.state == UInt8(ascii: "R")
+  }
+
   /// The wall clock's time, in seconds since 1970.
   static var now: Double { now(CLOCK_REALTIME) }
 
-  static var residentBytes: Int {
-    let pages = ProcFile("/proc/self/statm")?.parse { line -> Int64? in
+  static var residentBytes: Int { residentBytes(of: getpid()) }
+
+  /// The memory of a process, in bytes; 0 if the kernel does not say.
+  static func residentBytes(of pid: Int32) -> Int {
+    let pages = ProcFile("/proc/\(pid)/statm")?.parse { line -> Int64? in
       var scanner = FieldScanner(line)
       return scanner.number() == nil ? nil : scanner.number()
     }

@@ -2,7 +2,8 @@ import LoopEngine
 
 /// Brings lines from a queue to an output, in order, and tries again what the output does not take now.
 ///
-/// Used on the output's thread alone.
+/// Used on the output's thread alone. Its timers and its readiness source are stored beside the queue because only one of them may wait
+/// at a time: what was sent decides which.
 final class Delivery: @unchecked Sendable {
   // @unchecked: closures on the output's own loop are all that it is handed to.
 

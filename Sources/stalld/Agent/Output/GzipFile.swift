@@ -23,6 +23,7 @@ enum GzipFile {
     guard fstat(source, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
       throw Failure(reason: "not a regular file")
     }
+    // Not by `DirectoryFiles.replace`, which has the whole content in memory: this is packed in pieces, and can be cancelled.
     let unfinished = path + ".gz.part"
     unlink(unfinished)
     let target = clinux_open(unfinished, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)

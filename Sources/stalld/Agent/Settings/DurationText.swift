@@ -1,6 +1,6 @@
 /// Times as people write them: `250ms`, `1.5s`, `14d`.
 enum DurationText {
-  private static let units: [(name: String, nanoseconds: Int64)] = [
+  static let units: [(name: String, nanoseconds: Int64)] = [
     ("d", 86_400_000_000_000), ("h", 3_600_000_000_000), ("min", 60_000_000_000), ("s", 1_000_000_000),
     ("ms", 1_000_000), ("us", 1000),
   ]

@@ -174,27 +174,10 @@ final class NamingWorker {
   }
 
   /// It runs, or waits for a processor, and for nothing else.
-  var isRunnable: Bool {
-    // PID (NAME) STATE; the name is ours, and has no parenthesis.
-    field(of: "stat", after: UInt8(ascii: ")")).map { $0.first == "R" } ?? false
-  }
+  var isRunnable: Bool { ProcessFigures.isRunnable(process) }
 
   /// Its memory in bytes.
-  var residentBytes: Int {
-    let fields = field(of: "statm", after: nil)?.split(separator: " ") ?? []
-    return fields.count > 1 ? (Int(fields[1]) ?? 0) * Int(sysconf(Int32(_SC_PAGESIZE))) : 0
-  }
-
-  private func field(of file: String, after mark: UInt8?) -> String? {
-    let descriptor = clinux_open("/proc/\(process)/\(file)", O_RDONLY | O_CLOEXEC, 0)
-    guard descriptor >= 0 else { return nil }
-    defer { close(descriptor) }
-    var buffer = [UInt8](repeating: 0, count: 512)
-    let count = Glibc.read(descriptor, &buffer, buffer.count)
-    var text = buffer[..<max(0, count)]
-    if let mark, let position = text.lastIndex(of: mark) { text = text[(position + 2)...] }
-    return String(decoding: text, as: UTF8.self)
-  }
+  var residentBytes: Int { ProcessFigures.residentBytes(of: process) }
 }
 
 extension Loop.ChildSource.Status {

@@ -17,19 +17,9 @@ enum CSVFormat: ReportFormat {
   }
 
   static func text(of comparison: ReportComparison, _ view: ReportView) -> String {
-    var rows = [
-      [
-        comparison.grouping.rawValue, "change", "old_count", "new_count", "old_total_ms", "new_total_ms",
-        "old_ms_per_day",
-        "new_ms_per_day", "factor",
-      ]
-    ]
+    var rows = [[comparison.grouping.rawValue] + ComparisonColumn.all.map(\.name)]
     for change in comparison.changes.prefix(view.limit) {
-      var row = [change.key, change.kind.rawValue, "\(change.old?.count ?? 0)", "\(change.new?.count ?? 0)"]
-      row += [
-        change.old?.milliseconds ?? 0, change.new?.milliseconds ?? 0, change.oldRate, change.newRate, change.factor,
-      ].map { $0.map { Quantity.fixed($0, places: 3) } ?? "" }
-      rows.append(row)
+      rows.append([change.key] + ComparisonColumn.all.map { $0.csvText(of: change) })
     }
     return text(rows, view)
   }

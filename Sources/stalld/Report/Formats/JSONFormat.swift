@@ -74,13 +74,7 @@ enum JSONFormat: ReportFormat {
   private static func change(_ change: ReportComparison.Change) -> JSONWriter {
     var object = JSONWriter()
     object.member("key", change.key.isEmpty ? nil : change.key)
-    object.member("change", change.kind.rawValue)
-    object.member("old_count", change.old?.count ?? 0)
-    object.member("new_count", change.new?.count ?? 0)
-    object.member("old_total_ms", milliseconds: nanoseconds(change.old?.milliseconds ?? 0))
-    object.member("new_total_ms", milliseconds: nanoseconds(change.new?.milliseconds ?? 0))
-    object.member("old_ms_per_day", milliseconds: nanoseconds(change.oldRate))
-    object.member("new_ms_per_day", milliseconds: nanoseconds(change.newRate))
+    for column in ComparisonColumn.all { column.write(change, to: &object) }
     return object
   }
 

@@ -81,20 +81,14 @@ enum TableFormat: ReportFormat {
     if !comparison.hasRates { lines.append("period too short for rates: comparing totals") }
     lines.append("")
     var table = TextTableLayout(
-      columns: ["", "stalls", "", "total", "", "per day", "", "change"].enumerated().map { index, title in
-        TextTableLayout.Column(title: title, isText: index == 0)
-      } + [TextTableLayout.Column(title: comparison.grouping.rawValue, isText: true)])
+      columns: ComparisonColumn.all.map { TextTableLayout.Column(title: $0.title, isText: $0.isText) } + [
+        TextTableLayout.Column(title: comparison.grouping.rawValue, isText: true)
+      ])
     let shown = Array(comparison.changes.prefix(view.limit))
     let isNamed = comparison.grouping == .culprit && !view.showsAll
     let names = ShortNames(isNamed ? comparison.changes.map(\.key) : [])
     table.rows = shown.map { change in
-      func day(_ value: Double?) -> String { value.map { Quantity.duration($0) } ?? "–" }
-      let factor = change.factor.map { "× " + Quantity.number($0, digits: 3) } ?? "–"
-      return [
-        change.kind.rawValue, Quantity.count(change.old?.count ?? 0), "→ " + Quantity.count(change.new?.count ?? 0),
-        Quantity.duration(change.old?.milliseconds ?? 0), "→ " + Quantity.duration(change.new?.milliseconds ?? 0),
-        day(change.oldRate), "→ " + day(change.newRate), factor, name(names[change.key]),
-      ]
+      ComparisonColumn.all.map { $0.tableText(of: change) } + [name(names[change.key])]
     }
     lines += table.lines(width: screen.width) { text, row in
       guard let row else { return screen.styled(text, .heading) }
