@@ -1,6 +1,8 @@
 #include "task_pool.h"
 
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define SWIFT_CALL __attribute__((swiftcall))
 #define WEAK __attribute__((weak))
@@ -22,19 +24,14 @@ extern SWIFT_CALL void (*swift_task_enqueueGlobal_hook)(job *, enqueue_original)
 extern SWIFT_CALL void swift_job_run(job *, void *executor, uintptr_t witness) WEAK;
 extern SWIFT_CALL size_t swift_concurrency_jobPriority(job *) WEAK;
 typedef struct dispatch_object *dispatch_object;
-extern dispatch_object dispatch_queue_create(const char *label, dispatch_object attributes) WEAK;
-extern dispatch_object dispatch_queue_attr_make_with_qos_class(dispatch_object attributes, unsigned class, int relative) WEAK;
-extern void dispatch_queue_set_width(dispatch_object queue, long width) WEAK;
+extern dispatch_object dispatch_get_current_queue(void) WEAK;
+extern const char *dispatch_queue_get_label(dispatch_object queue) WEAK;
 extern void dispatch_async_f(dispatch_object queue, void *context, void (*work)(void *)) WEAK;
-extern void dispatch_release(dispatch_object object) WEAK;
-extern char _dispatch_queue_attr_concurrent WEAK;
 
 enum {
   // JobPriority: QoS classes of libdispatch.
   USER_INTERACTIVE = 0x21, USER_INITIATED = 0x19, MEDIUM = 0x15, UTILITY = 0x11, BACKGROUND = 0x09,
   PRIORITIES = USER_INTERACTIVE + 1,
-  // As many threads as logical processors (DISPATCH_QUEUE_WIDTH_MAX_LOGICAL_CPUS).
-  WIDTH_OF_PROCESSORS = -3,
   // Which queue a job is on, for the runtime: index 1 of the scheduler's words, and the global executor's mark.
   QUEUE_WORD = 1, GLOBAL_EXECUTOR = 1,
   MOST_THREADS = 512,
@@ -49,14 +46,18 @@ _Static_assert(sizeof(union place) == 256, "a thread needs more cache lines");
 static uint32_t thread_count;
 // Jobs that other threads have put onto the pool, and those that began on threads without a place.
 static uint64_t enqueued_elsewhere[CLINUX_TASK_PRIORITIES], begun_elsewhere[CLINUX_TASK_PRIORITIES];
+// The runtime's own queue of each priority, once a job has run on it.
 static dispatch_object queues[PRIORITIES];
 static const void *current_monitor;
 static void (*thread_begins)(const void *monitor);
-// Whether a job's flags were not where the runtime's own function finds its priority.
-static bool has_other_layout;
+static void (*send_scout)(clinux_task_scout *scout, uint8_t priority);
+// HOOKED, or why the runtime's queues cannot be known.
+static clinux_task_pool_state queue_state;
 static __thread clinux_task_thread *own_thread __attribute__((tls_model("initial-exec")));
 // The monitor that has been offered this thread.
 static __thread const void *offered_monitor __attribute__((tls_model("initial-exec")));
+// Whether the job that the thread enqueues is the monitor's own.
+static __thread bool is_scouting __attribute__((tls_model("initial-exec")));
 
 static unsigned class_of(size_t priority) {
   if (priority > USER_INITIATED) return 4;
@@ -88,8 +89,7 @@ __attribute__((always_inline)) static inline void clinux_run_job(job *next, unsi
   if (__builtin_expect(offered_monitor != monitor, false)) thread = offer(monitor);
   count(thread != NULL ? &thread->begun[class] : NULL, &begun_elsewhere[class]);
   if (thread == NULL || monitor == NULL || thread->monitor != monitor) return swift_job_run(next, NULL, 0);
-  uint32_t flags = __atomic_load_n(&has_other_layout, RELAXED) ? CLINUX_TASK_KIND_UNKNOWN : __atomic_load_n(&next->flags, RELAXED);
-  __atomic_store_n(&thread->flags, flags, RELAXED);
+  __atomic_store_n(&thread->flags, __atomic_load_n(&next->flags, RELAXED), RELAXED);
   __atomic_store_n(&thread->priority, class, RELAXED);
   __atomic_store_n(&thread->job, (uint64_t)(uintptr_t)next, RELAXED);
   __atomic_store_n(&thread->is_running, 1, RELAXED);
@@ -113,26 +113,7 @@ static void (*const runners[CLINUX_TASK_PRIORITIES])(void *) = {
 
 // MARK: A job is enqueued
 
-// As the runtime makes its own (DispatchGlobalExecutor.cpp): concurrent, and limited to the number of processors.
-__attribute__((noinline)) static dispatch_object make_queue(size_t priority) {
-  dispatch_object attributes = (dispatch_object)&_dispatch_queue_attr_concurrent;
-  attributes = dispatch_queue_attr_make_with_qos_class(attributes, (unsigned)priority, 0);
-  dispatch_object queue = dispatch_queue_create("Swift global concurrent queue", attributes), known = NULL;
-  dispatch_queue_set_width(queue, WIDTH_OF_PROCESSORS);
-  if (__atomic_compare_exchange_n(&queues[priority], &known, queue, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return queue;
-  dispatch_release(queue);
-  return known;
-}
-
-static SWIFT_CALL void enqueue(job *next, enqueue_original original) {
-  size_t priority = swift_concurrency_jobPriority(next);
-  if (priority >= PRIORITIES) return original(next);
-  dispatch_object queue = __atomic_load_n(&queues[priority], __ATOMIC_ACQUIRE);
-  if (__builtin_expect(queue == NULL, false)) {
-    queue = make_queue(priority);
-    bool is_known = (__atomic_load_n(&next->flags, RELAXED) >> 8 & 0xff) == swift_concurrency_jobPriority(next);
-    if (!is_known) __atomic_store_n(&has_other_layout, true, RELAXED);
-  }
+static inline void put(job *next, size_t priority, dispatch_object queue) {
   next->scheduler_private[QUEUE_WORD] = (void *)GLOBAL_EXECUTOR;
   unsigned class = class_of(priority);
   clinux_task_thread *thread = own_thread;
@@ -141,26 +122,75 @@ static SWIFT_CALL void enqueue(job *next, enqueue_original original) {
   dispatch_async_f(queue, next, runners[class]);
 }
 
+// A job that waits until the runtime's own queue of its priority is known.
+struct clinux_task_scout {
+  job *next;
+  enqueue_original original;
+  size_t priority;
+};
+
+void clinux_task_scout_arrives(clinux_task_scout *scout) {
+  clinux_task_scout own = *scout;
+  free(scout);
+  dispatch_object queue = dispatch_get_current_queue();
+  const char *label = queue != NULL ? dispatch_queue_get_label(queue) : NULL;
+  if (label == NULL || strcmp(label, "Swift global concurrent queue") != 0) {
+    __atomic_store_n(&queue_state, CLINUX_TASK_POOL_OTHER_EXECUTOR, RELAXED);
+    return own.original(own.next);
+  }
+  __atomic_store_n(&queues[own.priority], queue, __ATOMIC_RELEASE);
+  put(own.next, own.priority, queue);
+}
+
+// Sends a task of the monitor's to the queue; false if the job is to take the runtime's own way.
+__attribute__((noinline)) static bool scout(job *next, size_t priority, enqueue_original original) {
+  if ((__atomic_load_n(&next->flags, RELAXED) >> 8 & 0xff) != swift_concurrency_jobPriority(next)) {
+    __atomic_store_n(&queue_state, CLINUX_TASK_POOL_UNKNOWN, RELAXED);
+    return false;
+  }
+  clinux_task_scout *sent = malloc(sizeof *sent);
+  if (sent == NULL) return false;
+  *sent = (clinux_task_scout){.next = next, .original = original, .priority = priority};
+  is_scouting = true;
+  send_scout(sent, (uint8_t)priority);
+  is_scouting = false;
+  return true;
+}
+
+static SWIFT_CALL void enqueue(job *next, enqueue_original original) {
+  size_t priority = swift_concurrency_jobPriority(next);
+  // A task cannot be given no priority, so none can find that queue.
+  if (priority == 0 || priority >= PRIORITIES || is_scouting) return original(next);
+  if (__atomic_load_n(&queue_state, RELAXED) != CLINUX_TASK_POOL_HOOKED) return original(next);
+  dispatch_object queue = __atomic_load_n(&queues[priority], __ATOMIC_ACQUIRE);
+  if (__builtin_expect(queue != NULL, true)) return put(next, priority, queue);
+  if (!scout(next, priority, original)) original(next);
+}
+
 // MARK: The monitor's side
 
-clinux_task_pool_result clinux_task_pool_hook(const void *monitor, void (*begins)(const void *monitor)) {
+clinux_task_pool_state clinux_task_pool_hook(
+    const void *monitor, void (*begins)(const void *monitor), void (*send)(clinux_task_scout *scout, uint8_t priority)) {
   if (&swift_task_enqueueGlobal_hook == NULL || swift_job_run == NULL || swift_concurrency_jobPriority == NULL ||
-      dispatch_queue_create == NULL || dispatch_queue_attr_make_with_qos_class == NULL || dispatch_queue_set_width == NULL ||
-      dispatch_async_f == NULL || dispatch_release == NULL || &_dispatch_queue_attr_concurrent == NULL) {
+      dispatch_get_current_queue == NULL || dispatch_queue_get_label == NULL || dispatch_async_f == NULL) {
     return CLINUX_TASK_POOL_UNKNOWN;
   }
+  clinux_task_pool_state known = __atomic_load_n(&queue_state, RELAXED);
+  if (known != CLINUX_TASK_POOL_HOOKED) return known;
   if (__atomic_load_n(&current_monitor, __ATOMIC_ACQUIRE) != NULL) return CLINUX_TASK_POOL_TAKEN;
+  thread_begins = begins;
+  send_scout = send;
   SWIFT_CALL void (*none)(job *, enqueue_original) = NULL;
   if (!__atomic_compare_exchange_n(&swift_task_enqueueGlobal_hook, &none, enqueue, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
     return CLINUX_TASK_POOL_TAKEN;
   }
-  thread_begins = begins;
   __atomic_store_n(&current_monitor, monitor, __ATOMIC_RELEASE);
   return CLINUX_TASK_POOL_HOOKED;
 }
 
-bool clinux_task_pool_is_hooked(void) {
-  return &swift_task_enqueueGlobal_hook != NULL && __atomic_load_n(&swift_task_enqueueGlobal_hook, __ATOMIC_ACQUIRE) == enqueue;
+clinux_task_pool_state clinux_task_pool_state_now(void) {
+  bool is_hooked = &swift_task_enqueueGlobal_hook != NULL && __atomic_load_n(&swift_task_enqueueGlobal_hook, __ATOMIC_ACQUIRE) == enqueue;
+  return is_hooked ? __atomic_load_n(&queue_state, RELAXED) : CLINUX_TASK_POOL_TAKEN;
 }
 
 void clinux_task_pool_unhook(void) {

@@ -187,10 +187,11 @@ extension WatchedHosts {
       #expect(try run("blocked", environment: ["STALLMONITOR_COOPERATIVE_POOL": "false"]).reports.isEmpty)
     }
 
-    /// As many threads as processors, however many jobs block.
-    @Test func poolHasAsManyThreadsAsWithoutAMonitor() throws {
+    /// As many threads as processors, however many jobs block, and whatever executor they prefer.
+    @Test(arguments: ["many-blocked", "many-blocked-on-the-global-executor"])
+    func poolHasAsManyThreadsAsWithoutAMonitor(scenario: String) throws {
       func threads(_ isWatched: String) throws -> Int? {
-        try run("many-blocked", milliseconds: 60, environment: ["STALLMONITOR_COOPERATIVE_POOL": isWatched])
+        try run(scenario, milliseconds: 60, environment: ["STALLMONITOR_COOPERATIVE_POOL": isWatched])
           .facts["threads"].flatMap { Int($0) }
       }
       let (watched, unwatched) = (try #require(try threads("true")), try #require(try threads("false")))

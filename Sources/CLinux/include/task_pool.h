@@ -15,7 +15,7 @@ enum { CLINUX_TASK_PRIORITIES = 5 };
 
 // JobKind of the runtime's ABI (include/swift/ABI/MetadataValues.h). Kinds from 192 on are the runtime's own: an actor that runs what is queued on
 // it, and continuations.
-enum { CLINUX_TASK_KIND_MASK = 0xff, CLINUX_TASK_KIND_TASK = 0, CLINUX_TASK_KIND_UNKNOWN = 0xff };
+enum { CLINUX_TASK_KIND_MASK = 0xff, CLINUX_TASK_KIND_TASK = 0 };
 
 /// One thread of the pool. It alone writes, but for `is_taken`; any thread may read.
 ///
@@ -39,23 +39,36 @@ typedef struct clinux_task_thread {
   uint32_t is_taken;
 } clinux_task_thread;
 
-typedef enum clinux_task_pool_result {
+/// What finds the runtime's own queue of a priority.
+typedef struct clinux_task_scout clinux_task_scout;
+
+typedef enum clinux_task_pool_state {
   CLINUX_TASK_POOL_HOOKED,
   /// The process, or another monitor, has a hook of its own, which is left alone.
   CLINUX_TASK_POOL_TAKEN,
   /// This runtime has no such hook, or lays its jobs out differently.
   CLINUX_TASK_POOL_UNKNOWN,
-} clinux_task_pool_result;
+  /// The process has replaced the runtime's global executor, which gets its jobs as ever.
+  CLINUX_TASK_POOL_OTHER_EXECUTOR,
+} clinux_task_pool_state;
 
-/// Has each job of the pool stamp its beginning and its end from now on. One monitor at a time: call it, and clinux_task_pool_unhook, on one
-/// thread after the other.
+/// Has each job of the pool stamp its beginning and its end from now on. It runs on the queue on which the runtime would run it.
+///
+/// One monitor at a time: call it, and clinux_task_pool_unhook, on one thread after the other.
 ///
 /// `begins` is called on each thread before its first job, with `monitor`: it calls clinux_task_thread_take and fills the stamp in, or
 /// does nothing, and the thread is not watched. Jobs that are queued already run unseen.
-clinux_task_pool_result clinux_task_pool_hook(const void *monitor, void (*begins)(const void *monitor));
+///
+/// `send` is called on the first thread that enqueues a job of a priority. It begins a detached task of that priority, and that task
+/// calls clinux_task_scout_arrives with the scout.
+clinux_task_pool_state clinux_task_pool_hook(
+    const void *monitor, void (*begins)(const void *monitor), void (*send)(clinux_task_scout *scout, uint8_t priority));
 
-/// Whether the hook is still the one that clinux_task_pool_hook has set.
-bool clinux_task_pool_is_hooked(void);
+/// Notes that the calling thread runs a job on the runtime's own queue of a priority, and puts the job there that waits for this.
+void clinux_task_scout_arrives(clinux_task_scout *scout);
+
+/// Whether jobs are still stamped, or why they are not.
+clinux_task_pool_state clinux_task_pool_state_now(void);
 
 /// Ends the stamping. The runtime's own queues take the jobs from now on, unless somebody has set another hook since.
 void clinux_task_pool_unhook(void);

@@ -6,7 +6,7 @@ import Synchronization
 /// Watches the threads that run Swift concurrency's tasks: each thread is a loop, and each job a turn of it.
 ///
 /// A job is what a task does between two suspensions. The beginning and the end of each are exact: the runtime hands every job of its global
-/// executor to a hook (`swift_task_enqueueGlobal_hook`), which puts it onto a queue like the runtime's own. One for a process.
+/// executor to a hook (`swift_task_enqueueGlobal_hook`), which puts it onto the runtime's own queue. One for a process.
 final class TaskPool: Sendable {
   /// Why the pool's jobs cannot be stamped.
   enum Problem: Error {
@@ -14,8 +14,20 @@ final class TaskPool: Sendable {
     case hookIsTaken
     /// The process has replaced the hook by one of its own.
     case hookWasReplaced
-    /// The Swift runtime has no such hook, or there is none in the process.
+    /// The Swift runtime has no such hook or jobs of another layout, or there is none in the process.
     case unknownRuntime
+    /// The process has an executor of its own in place of the runtime's global one.
+    case otherExecutor
+
+    /// Nil of jobs that are stamped.
+    init?(_ state: clinux_task_pool_state) {
+      switch state {
+      case CLINUX_TASK_POOL_HOOKED: return nil
+      case CLINUX_TASK_POOL_TAKEN: self = .hookIsTaken
+      case CLINUX_TASK_POOL_OTHER_EXECUTOR: self = .otherExecutor
+      default: self = .unknownRuntime
+      }
+    }
   }
 
   /// What a thread of the pool is watched by.
@@ -68,12 +80,15 @@ final class TaskPool: Sendable {
     let pool = TaskPool(watch)
     // Kept for good: a thread may be about to call it when it ends.
     let context = Unmanaged.passRetained(pool).toOpaque()
-    switch clinux_task_pool_hook(context, { Unmanaged<TaskPool>.fromOpaque($0!).takeUnretainedValue().threadBegins() })
-    {
-    case CLINUX_TASK_POOL_HOOKED: return pool
-    case CLINUX_TASK_POOL_TAKEN: throw .hookIsTaken
-    default: throw .unknownRuntime
-    }
+    let state = clinux_task_pool_hook(
+      context, { Unmanaged<TaskPool>.fromOpaque($0!).takeUnretainedValue().threadBegins() },
+      { scout, priority in
+        // C's until the task has run.
+        nonisolated(unsafe) let scout = scout
+        Task.detached(priority: TaskPriority(rawValue: priority)) { clinux_task_scout_arrives(scout) }
+      })
+    if let problem = Problem(state) { throw problem }
+    return pool
   }
 
   /// What is logged of a problem.
@@ -82,7 +97,8 @@ final class TaskPool: Sendable {
       switch problem {
       case .hookIsTaken: "another component has set swift_task_enqueueGlobal_hook"
       case .hookWasReplaced: "another component has replaced swift_task_enqueueGlobal_hook"
-      case .unknownRuntime: "this Swift runtime has no swift_task_enqueueGlobal_hook"
+      case .unknownRuntime: "this Swift runtime has no swift_task_enqueueGlobal_hook, or another layout of jobs"
+      case .otherExecutor: "the process has replaced Swift's global executor"
       }
     return "tasks are found up to two thresholds late, and tasks on CPU only with perf events: \(reason)"
   }
@@ -93,8 +109,11 @@ final class TaskPool: Sendable {
     clinux_task_pool_unhook()
   }
 
-  /// Whether jobs are still stamped: the process may have set another hook meanwhile.
-  var isHooked: Bool { clinux_task_pool_is_hooked() }
+  /// Why jobs are not stamped any more; nil while they are.
+  var problem: Problem? {
+    let problem = Problem(clinux_task_pool_state_now())
+    return problem == .hookIsTaken ? .hookWasReplaced : problem
+  }
 
   /// Whether the pool is watched in this process.
   var isWatching: Bool { !isEnded.load(ordering: .acquiring) && watch.sentinel.isInOwnProcess }

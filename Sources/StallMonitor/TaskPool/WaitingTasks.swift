@@ -35,10 +35,10 @@ extension WaitingTasks: HeartbeatSource {
   var pool: WorkerPool? { .cooperative }
 
   func update() {
-    if isHooked, tasks.isWatching, !tasks.isHooked {
+    if isHooked, tasks.isWatching, let problem = tasks.problem {
       isHooked = false
       workers.isBesideStamps = false
-      Diagnostics.say(TaskPool.note(.hookWasReplaced))
+      Diagnostics.say(TaskPool.note(problem))
     }
     if isHooked { workers.scan(at: MonotonicClock.now()) }
     guard pulse.word.phase != .idle, !isHooked || !areWaiting || last?.begun != begun else { return }

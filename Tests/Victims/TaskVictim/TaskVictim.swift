@@ -75,6 +75,9 @@ let scenarios: [String: @Sendable (Int) async -> Void] = [
   },
   "all-blocked": { milliseconds in await blockAll(milliseconds) },
   "many-blocked": { milliseconds in await blockMany(milliseconds) },
+  "many-blocked-on-the-global-executor": { milliseconds in
+    await blockMany(milliseconds, besideThem: globalConcurrentExecutor)
+  },
   "lock": { milliseconds in await waitForALock(milliseconds) },
   "idle": { milliseconds in
     await onThePool { await work(milliseconds: 1) }
@@ -243,15 +246,20 @@ final class Most: Sendable {
   let running = Atomic<Int>(0)
 }
 
-/// Counts the jobs that have a thread at the same time, of many that block.
-func blockMany(_ milliseconds: Int) async {
+/// Counts the jobs that have a thread at the same time, of many that block; as many prefer an executor.
+func blockMany(_ milliseconds: Int, besideThem executor: (any TaskExecutor)? = nil) async {
   let most = Most()
+  let block: @Sendable () -> Void = {
+    most.value.max(most.running.add(1, ordering: .relaxed).newValue, ordering: .relaxed)
+    blockAThread(milliseconds)
+    most.running.subtract(1, ordering: .relaxed)
+  }
   await onThePool {
-    await compete(count: 24) {
-      most.value.max(most.running.add(1, ordering: .relaxed).newValue, ordering: .relaxed)
-      blockAThread(milliseconds)
-      most.running.subtract(1, ordering: .relaxed)
+    async let others: Void = withTaskExecutorPreference(executor) {
+      if executor != nil { await compete(count: 24, block) }
     }
+    await compete(count: 24, block)
+    await others
   }
   say("threads=\(most.value.load(ordering: .relaxed))")
 }
