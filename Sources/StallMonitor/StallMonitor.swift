@@ -36,6 +36,11 @@ public final class StallMonitor: Sendable {
   // A monitor watches until it is stopped, whether or not its maker keeps it.
   private static let active = Mutex<StallMonitor?>(nil)
 
+  /// The monitor that watches this process; nil if none does.
+  ///
+  /// From any thread, but not from the child of a fork.
+  public static var current: StallMonitor? { active.withLock { $0?.isWatching == true ? $0 : nil } }
+
   private init(
     configuration: StallMonitorConfiguration, session: consuming sending WatchSession?,
     sentinel: ForkSentinel = ForkSentinel()
@@ -154,7 +159,9 @@ public final class StallMonitor: Sendable {
   /// Empty if the monitor does not watch. Takes a lock for a moment; from any thread.
   public var watchedLoops: [WatchedLoopStatus] {
     guard sentinel.isInOwnProcess else { return [] }
-    return session.withLock { $0?.watchdog }?.list.subjects.map(WatchedLoopStatus.init) ?? []
+    guard let list = session.withLock({ $0?.watchdog.list }) else { return [] }
+    let threshold = list.agentThreshold.load(ordering: .relaxed)
+    return list.subjects.map { WatchedLoopStatus($0, agentThreshold: threshold) }
   }
 
   /// The loops that are watched; nil if the monitor does not watch.

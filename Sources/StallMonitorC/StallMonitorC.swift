@@ -61,9 +61,13 @@ public func stallmonitor_loop_create(_ name: UnsafePointer<CChar>?, _ threshold_
           key: "threshold_ms", value: "\(threshold_ms)", allowed: "\(ThresholdOption.words), or 0 for the monitor's own"
         ))
     }
-    guard let current else { throw StallMonitorError(.notWatching) }
-    let loop = try current.watchOwnLoop(
-      name: String(cString: name), threshold: threshold.duration)
+    guard let loop = try current?.watchOwnLoop(name: String(cString: name), threshold: threshold.duration) else {
+      _ = keep(
+        STALLMONITOR_NOT_WATCHING,
+        "the monitor is not running: it was not started yet (call stallmonitor_start() first), the environment disables it, it was stopped, or this process is a fork's child"
+      )
+      return nil
+    }
     _ = success()
     return OpaquePointer(Unmanaged.passRetained(loop).toOpaque())
   } catch {
@@ -107,18 +111,11 @@ private func keep(_ error: StallMonitorError) -> Int32 {
     switch error.reason {
     case .nameTaken: STALLMONITOR_NAME_TAKEN
     case .noThread: STALLMONITOR_NO_THREAD
-    case .notWatching: STALLMONITOR_NOT_WATCHING
     default: STALLMONITOR_INVALID
     }
   // In the service's words.
   if case .invalidConfiguration(let key, let value, let allowed) = error.reason {
     return keep(code, "stallmonitor_options.\(key) is \(value); allowed: \(allowed)")
-  }
-  if case .notWatching = error.reason {
-    return keep(
-      code,
-      "the monitor is not running: it was not started yet (call stallmonitor_start() first), the environment disables it, it was stopped, or this process is a fork's child"
-    )
   }
   return keep(code, error.description)
 }

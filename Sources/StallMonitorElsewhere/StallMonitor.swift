@@ -31,6 +31,9 @@ public final class StallMonitor: Sendable {
     return StallMonitor(configuration)
   }
 
+  /// Nil.
+  public static var current: StallMonitor? { nil }
+
   /// False.
   public var isWatching: Bool { false }
 
@@ -60,29 +63,32 @@ public final class StallMonitor: Sendable {
   /// Does nothing.
   public func stop() {}
 
-  /// Throws, because no loop is watched here.
+  /// Checks the description, and watches nothing.
   @discardableResult
   public func watchCurrentThread(as loop: LoopDescription) throws(StallMonitorError) -> Heartbeat {
     try loop.check()
-    throw StallMonitorError(.notWatching)
+    return Heartbeat(receiver: nil)
   }
 
-  /// Throws, because no loop is watched here.
+  /// Checks name and threshold, and watches nothing.
   @discardableResult
   public func watch(
     coreFoundationRunLoop runLoop: AnyObject, name: String, threshold: Duration? = nil
-  ) throws(StallMonitorError) -> LoopWatch { throw StallMonitorError(.notWatching) }
+  ) throws(StallMonitorError) -> LoopWatch { try unwatched(name: name, threshold: threshold) }
 
-  /// Throws, because no loop is watched here.
+  /// Checks name and threshold, and watches nothing.
   @discardableResult
   public func watchCurrentCoreFoundationRunLoop(
     name: String, threshold: Duration? = nil
-  ) throws(StallMonitorError) -> LoopWatch { throw StallMonitorError(.notWatching) }
+  ) throws(StallMonitorError) -> LoopWatch { try unwatched(name: name, threshold: threshold) }
+
+  private func unwatched(name: String, threshold: Duration?) throws(StallMonitorError) -> LoopWatch {
+    try StallMonitorConfiguration.checkLoop(name: name, threshold: threshold)
+    return LoopWatch(name: name, threshold: threshold ?? configuration.threshold)
+  }
 }
 
-/// A loop that is watched.
-///
-/// No value of it exists on this platform.
+/// A loop that would be watched on Linux.
 public final class LoopWatch: Sendable {
   /// The loop's name.
   public let name: String
@@ -91,7 +97,7 @@ public final class LoopWatch: Sendable {
   /// False.
   public var isWatching: Bool { false }
 
-  private init(name: String, threshold: Duration) {
+  init(name: String, threshold: Duration) {
     self.name = name
     self.threshold = threshold
   }

@@ -1,10 +1,25 @@
 import CLinux
 
+/// A loop that a monitor can watch, such as LoopEngine's `Loop`.
+///
+/// The types that conform belong to this package.
+public protocol WatchableLoop: AnyObject, Sendable {
+  /// What a monitor asks the loop, which is private to this package.
+  var turnSource: TurnSourceReference { get }
+}
+
+/// A loop's answer to ``WatchableLoop/turnSource``.
+public struct TurnSourceReference: Sendable {
+  package let source: any TurnSource
+
+  package init(_ source: any TurnSource) { self.source = source }
+}
+
 /// Something whose turns a monitor can watch, such as a run loop.
 ///
 /// A turn is the work between two waits. A source stamps where its turns begin and end, and can be asked from any thread what it is
-/// doing. The types that conform belong to this package: a stamp's contents are private to it.
-public protocol TurnSource: AnyObject, Sendable {
+/// doing.
+package protocol TurnSource: AnyObject, Sendable {
   /// The kernel's number of the thread that runs the turns; 0 as long as the thread is not known.
   var threadID: Int32 { get }
 
@@ -42,7 +57,7 @@ public protocol TurnSource: AnyObject, Sendable {
 /// Where a source stamps its turns, for one monitor.
 ///
 /// - Important: The source's thread alone uses the memory from ``TurnSource/add(_:)`` to the end of ``TurnSource/remove(_:then:)``.
-public struct TurnStamp: @unchecked Sendable {
+package struct TurnStamp: @unchecked Sendable {
   package let pointer: UnsafeMutablePointer<clinux_turn_stamp>
 
   package init(_ pointer: UnsafeMutablePointer<clinux_turn_stamp>) { self.pointer = pointer }

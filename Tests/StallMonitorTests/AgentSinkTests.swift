@@ -264,7 +264,9 @@ extension WatchedHosts {
       manners.greeting = [#"{"settings":{"threshold":"20ms"}}"#]
       let agent = try TestAgent(manners)
       // Two loops with 100 ms, and one with 30 s.
-      _ = try Victim.run("loops", milliseconds: 300, environment: environment(agent))
+      let victim = try Victim.run("loops", milliseconds: 300, environment: environment(agent))
+      #expect(victim.facts["main_threshold"] == "0.02")
+      #expect(victim.facts["alpha_threshold"] == "0.1")
       try agent.wait("the end") { !($0.connections.first?.isOpen ?? true) }
       let reports = try agent.reports()
       for name in ["alpha", "beta"] {

@@ -61,8 +61,15 @@ extension WatchedHosts {
       #expect(victim.reports.allSatisfy { $0["loop", "name"] as? String == "jobs" })
     }
 
-    @Test func monitorThatDoesNotWatchThrows() throws {
-      #expect(try Victim.run("executor-unwatched").facts["code"] == "notWatching")
+    /// A service that an operator switches the monitor off for runs on; mistakes in its code are still found.
+    @Test func monitorThatDoesNotWatchTakesLoops() throws {
+      for environment in [[:], ["STALLMONITOR_ENABLED": "false"], ["STALLMONITOR_THRESHOLD": "soon"]] {
+        let victim = try Victim.run("loops-unwatched", environment: environment)
+        #expect(victim.status == 0 && victim.reports.isEmpty)
+        #expect(victim.facts["watching"] == "false")
+        #expect(victim.facts["current"] == "\(environment.isEmpty),false")
+        #expect(victim.facts["code"] == "invalidLoop")
+      }
     }
 
     /// The stall record that the process ends in is kept for this kind too.

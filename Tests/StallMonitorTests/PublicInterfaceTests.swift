@@ -156,7 +156,7 @@ import Testing
     let linux = try declarations(in: BuiltProducts.folder)
     let other = try declarations(in: scratch.appending(path: "debug"))
     #expect(other.subtracting(linux).sorted() == [])
-    #expect(linux.subtracting(other).allSatisfy { $0.contains("anyTurnSource") } && linux.count == other.count + 1)
+    #expect(linux.subtracting(other).allSatisfy { $0.contains("anyWatchableLoop") } && linux.count == other.count + 1)
   }
 
   /// A type that both forms have is declared once, in a file that both compile.

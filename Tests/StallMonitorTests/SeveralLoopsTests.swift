@@ -62,7 +62,6 @@ extension WatchedHosts {
         "foundation": "this process does not use CoreFoundation",
         "ended": "the thread of the loop \"late\" has exited",
         "ended_again": "the thread of the loop \"late\" has exited",
-        "stopped": "the monitor is not running",
       ]
       #expect(victim.facts["good"] == "none")
       for (key, words) in expected {

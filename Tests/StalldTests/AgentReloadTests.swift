@@ -54,7 +54,18 @@ struct AgentReloadTests {
     try text.replacing("\(agent.scratch.url.path)/details", with: detailsFile.path)
       .write(to: file, atomically: true, encoding: .utf8)
     let details = try reload(agent)
-    #expect(details.status == 1 && details.errors.contains("details.directory is unchanged"), "\(details.errors)")
+    #expect(
+      details.status == 1 && details.errors.contains("details.directory \(detailsFile.path): "), "\(details.errors)")
+    #expect(try agent.status().configuration.error?.contains("in effect") == false)
+
+    // All of the settings or none: the outputs do not change if the directory cannot be used.
+    let other = agent.scratch.url.appending(path: "other.jsonl")
+    try text.replacing("\(agent.scratch.url.path)/details", with: detailsFile.path)
+      .replacing(agent.output.path, with: other.path)
+      .write(to: file, atomically: true, encoding: .utf8)
+    #expect(try reload(agent).status == 1)
+    #expect(!FileManager.default.fileExists(atPath: other.path))
+    #expect(try agent.status().outputs.map(\.target) == [agent.output.path])
 
     try text.replacing("socket: { path", with: "socket: { mode: \"0600\", path")
       .write(to: file, atomically: true, encoding: .utf8)

@@ -1,16 +1,21 @@
 import TurnSource
 
+extension Loop: WatchableLoop {
+  /// What a monitor asks the loop.
+  public var turnSource: TurnSourceReference { TurnSourceReference(self) }
+}
+
 /// What a monitor watches a loop by.
 extension Loop: TurnSource {
   /// What the loop is doing now, as texts.
   ///
   /// Lock-free on any thread; unlike ``snapshot`` it allocates.
-  public var turnStatus: (mode: String?, callout: String?) {
+  package var turnStatus: (mode: String?, callout: String?) {
     (published.modeText?.description, published.callout?.text)
   }
 
   /// How long the turns took that have ended.
-  public var turnTotals: (histogram: [(upTo: Duration, turns: UInt)], workTime: Duration) {
+  package var turnTotals: (histogram: [(upTo: Duration, turns: UInt)], workTime: Duration) {
     let statistics = statistics
     return (statistics.histogram, statistics.workTime)
   }
@@ -18,13 +23,13 @@ extension Loop: TurnSource {
   /// Runs a closure once on the loop's thread, in the common modes.
   ///
   /// - Returns: False when the loop's thread has ended.
-  public func performInTurn(_ body: @escaping @Sendable () -> Void) -> Bool {
+  package func performInTurn(_ body: @escaping @Sendable () -> Void) -> Bool {
     // Without a call site: this file says nothing about who asked.
     enqueue(WorkItem(modes: Mode.common.id, callSite: CallSite(), body: body))
   }
 
   /// Stamps each turn and each callout, in every mode, from the next of them on.
-  public func add(_ stamp: TurnStamp) {
+  package func add(_ stamp: TurnStamp) {
     change(waking: false) { self.published.add(stamp.pointer) }
   }
 
@@ -34,7 +39,7 @@ extension Loop: TurnSource {
   ///   - stamp: What was added.
   ///   - done: Called when the stamp may be freed. On the loop's own thread, and after that thread has ended, it is called at once;
   ///     otherwise soon, on the loop's thread.
-  public func remove(_ stamp: TurnStamp, then done: @escaping @Sendable () -> Void) {
+  package func remove(_ stamp: TurnStamp, then done: @escaping @Sendable () -> Void) {
     let isTaken = change {
       self.published.remove(stamp.pointer)
       done()

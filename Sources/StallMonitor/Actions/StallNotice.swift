@@ -76,7 +76,7 @@ public struct StallNotice: Sendable, Hashable {
   /// Makes a notice, as the tests of an action need one.
   public init(
     id: String, event: Event, duration: Duration, cause: Cause, loopName: String, culprit: String? = nil,
-    fingerprint: String? = nil, detailFile: String? = nil, isReported: Bool = true, line: String = "{}"
+    fingerprint: String? = nil, detailFile: String? = nil, isReported: Bool = true, line: String
   ) {
     self.id = id
     self.event = event

@@ -6,7 +6,7 @@ public struct StallMonitorError: Error, Sendable, Hashable, CustomStringConverti
   public struct Code: Sendable, Hashable, CustomStringConvertible {
     private enum Value: String {
       case invalidConfiguration, invalidLoop, sinkCannotBeOpened, alreadyWatching, noThread, loopAlreadyWatched
-      case nameTaken, loopHasEnded, notWatching, noCoreFoundation
+      case nameTaken, loopHasEnded, noCoreFoundation
     }
 
     private let value: Value
@@ -19,7 +19,7 @@ public struct StallMonitorError: Error, Sendable, Hashable, CustomStringConverti
     public static let invalidLoop = Code(.invalidLoop)
     /// The sink of the configuration in code cannot be opened.
     public static let sinkCannotBeOpened = Code(.sinkCannotBeOpened)
-    /// Another monitor of this process watches the main loop, and has not been stopped.
+    /// Another monitor is active in this process.
     public static let alreadyWatching = Code(.alreadyWatching)
     /// A thread that the monitor needs could not be made.
     public static let noThread = Code(.noThread)
@@ -29,9 +29,6 @@ public struct StallMonitorError: Error, Sendable, Hashable, CustomStringConverti
     public static let nameTaken = Code(.nameTaken)
     /// The loop's thread has exited.
     public static let loopHasEnded = Code(.loopHasEnded)
-    /// The monitor does not watch: it is disabled, misconfigured or stopped, or this is the child
-    /// of a fork.
-    public static let notWatching = Code(.notWatching)
     /// The process has no CoreFoundation, and so none of its run loops.
     public static let noCoreFoundation = Code(.noCoreFoundation)
 
@@ -51,7 +48,6 @@ public struct StallMonitorError: Error, Sendable, Hashable, CustomStringConverti
     case loopAlreadyWatched(name: String)
     case nameTaken(String)
     case loopHasEnded(name: String)
-    case notWatching
     case noCoreFoundation
   }
 
@@ -70,7 +66,6 @@ public struct StallMonitorError: Error, Sendable, Hashable, CustomStringConverti
     case .loopAlreadyWatched: .loopAlreadyWatched
     case .nameTaken: .nameTaken
     case .loopHasEnded: .loopHasEnded
-    case .notWatching: .notWatching
     case .noCoreFoundation: .noCoreFoundation
     }
   }
@@ -83,13 +78,11 @@ public struct StallMonitorError: Error, Sendable, Hashable, CustomStringConverti
     case .invalidLoop(let key, let value, let allowed): "the loop's \(key) is \(value); allowed: \(allowed)"
     case .sinkCannotBeOpened(let sink, let reason):
       "cannot open the sink \(sink): \(reason); allowed: \(StallMonitorConfiguration.Sink.allowed)"
-    case .alreadyWatching: "another StallMonitor of this process already watches the main loop"
-    case .noThread(let code): "cannot create the watchdog thread (errno \(code))"
+    case .alreadyWatching: "another StallMonitor is active in this process"
+    case .noThread(let code): "cannot create a thread of the monitor (errno \(code))"
     case .loopAlreadyWatched(let name): "the loop is already watched as \"\(name)\""
     case .nameTaken(let name): "another loop is already watched as \"\(name)\""
     case .loopHasEnded(let name): "the thread of the loop \"\(name)\" has exited"
-    case .notWatching:
-      "the monitor is not running: it is disabled, misconfigured or stopped, or this process is a fork's child"
     case .noCoreFoundation: "this process does not use CoreFoundation, so it has no CFRunLoop"
     }
   }

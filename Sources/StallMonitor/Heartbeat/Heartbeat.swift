@@ -2,7 +2,8 @@
 ///
 /// One for a loop's life. ``StallMonitor/watchCurrentThread(as:)`` makes it.
 public struct Heartbeat: Sendable {
-  let receiver: any HeartbeatReceiver
+  /// Nil if the monitor does not watch.
+  let receiver: (any HeartbeatReceiver)?
 
   /// Acknowledges a heartbeat: the loop turns.
   ///
@@ -10,12 +11,12 @@ public struct Heartbeat: Sendable {
   ///
   /// - Important: Call it on the loop's thread. A call on another thread ends the watch, since no
   ///   stack could be trusted.
-  public func acknowledge() { receiver.acknowledge() }
+  public func acknowledge() { receiver?.acknowledge() }
 
   /// Ends the watch of the loop.
   ///
   /// From any thread; idempotent. A stall in progress is reported as ended, marked `watch_ended`.
-  public func stop() { receiver.stop() }
+  public func stop() { receiver?.stop() }
 }
 
 /// A watch that a loop's heartbeats are acknowledged to.

@@ -22,7 +22,7 @@ final class LoopRegistry: Sendable {
   private struct Entry {
     var identities: [Identity]
     /// Nil for the main loop, which the monitor itself began to watch.
-    var watch: LoopWatch?
+    var loop: RegisteredLoop?
   }
 
   // Nil when the monitor has stopped.
@@ -59,38 +59,36 @@ final class LoopRegistry: Sendable {
     entries.withLock { $0?["main", default: Entry(identities: [])].identities.append(identity) }
   }
 
-  /// Makes the watch of a loop, which is to begin on the loop's thread.
-  func makeWatch(
+  /// Takes a loop whose watch is to begin on the loop's thread; nil if the monitor has stopped meanwhile.
+  func register(
     name: String, threshold: Duration?, identity: Identity? = nil
-  ) throws(StallMonitorError) -> LoopWatch {
-    guard isInOwnProcess else { throw StallMonitorError(.notWatching) }
-    try StallMonitorConfiguration.checkLoop(name: name, threshold: threshold)
-    let watch = LoopWatch(
+  ) throws(StallMonitorError) -> RegisteredLoop? {
+    let loop = RegisteredLoop(
       name: name, threshold: threshold ?? configuration.threshold, hasOwnThreshold: threshold != nil,
       publication: makePublication(), registry: self)
-    try entries.withLock { entries throws(StallMonitorError) in
-      guard let known = entries else { throw StallMonitorError(.notWatching) }
+    return try entries.withLock { entries throws(StallMonitorError) in
+      guard let known = entries else { return nil }
       if let identity, let twin = known.first(where: { $0.value.identities.contains(identity) }) {
         throw StallMonitorError(.loopAlreadyWatched(name: twin.key))
       }
       if known[name] != nil { throw StallMonitorError(.nameTaken(name)) }
-      entries?[name] = Entry(identities: identity.map { [$0] } ?? [], watch: watch)
+      entries?[name] = Entry(identities: identity.map { [$0] } ?? [], loop: loop)
+      return loop
     }
-    return watch
   }
 
   /// What the watchdog has to know of a loop.
-  func subject(of watch: LoopWatch, _ traits: LoopWatch.Traits, threadID: Int32) -> WatchedLoop.Subject {
+  func subject(of loop: RegisteredLoop, _ traits: RegisteredLoop.Traits, threadID: Int32) -> WatchedLoop.Subject {
     let meter = countsTurns ? traits.loop.map { TurnMeter(of: $0, isRead: true) } : nil
     return WatchedLoop.Subject(
-      label: .init(name: watch.name, kind: traits.kind),
+      label: .init(name: loop.name, kind: traits.kind),
       thread: .init(
         id: threadID,
         stackEnd: threadID == getpid() ? ProcessFacts.mainStackEnd() : UInt64(clinux_own_stack_end())),
       limits: .init(
-        threshold: watch.threshold.nanoseconds, hasOwnThreshold: watch.hasOwnThreshold,
+        threshold: loop.threshold.nanoseconds, hasOwnThreshold: loop.hasOwnThreshold,
         suspension: Suspension(within: suspension)),
-      publication: watch.publication,
+      publication: loop.publication,
       inspection: .init(state: traits.state, isInUnseenRun: traits.isInUnseenRun, meter: { meter }))
   }
 
@@ -104,25 +102,25 @@ final class LoopRegistry: Sendable {
       recordsFactory: LoopRecordsFactory(
         sentinel: recordsFactory.sentinel, keepsRecords: recordsFactory.keepsRecords),
       suspension: Suspension(), configuration: configuration)
-    guard let watch = try? scratch.makeWatch(name: "rehearsal", threshold: .seconds(1)) else { return }
-    watch.begin(LoopWatch.Traits(kind: { LoopKind.ownLoop }), isRehearsal: true) { {} }
-    watch.publication.pulse.turn(.afterWaiting)
-    watch.publication.pulse.idle()
-    watch.stop()
+    guard let loop = try? scratch.register(name: "rehearsal", threshold: .seconds(1)) else { return }
+    loop.begin(RegisteredLoop.Traits(kind: { LoopKind.ownLoop }), isRehearsal: true) { {} }
+    loop.publication.pulse.turn(.afterWaiting)
+    loop.publication.pulse.idle()
+    loop.end()
   }
 
-  func remove(_ watch: LoopWatch) {
-    entries.withLock { if $0?[watch.name]?.watch === watch { $0?[watch.name] = nil } }
+  func remove(_ loop: RegisteredLoop) {
+    entries.withLock { if $0?[loop.name]?.loop === loop { $0?[loop.name] = nil } }
   }
 
   /// Takes no more loops, and ends the watch of all.
   ///
   /// The watchdog is to be stopped next; it closes the stalls that are open.
   func close() {
-    let watches = entries.withLock { entries in
+    let loops = entries.withLock { entries in
       defer { entries = nil }
-      return entries?.values.compactMap(\.watch) ?? []
+      return entries?.values.compactMap(\.loop) ?? []
     }
-    for watch in watches { watch.end(watchdogStops: true) }
+    for loop in loops { loop.end(watchdogStops: true) }
   }
 }

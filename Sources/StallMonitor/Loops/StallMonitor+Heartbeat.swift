@@ -14,12 +14,13 @@ extension StallMonitor {
   ///
   /// - Parameter loop: The loop's name, and how it is sent a heartbeat.
   /// - Returns: The handle that the loop acknowledges heartbeats with. It need not be kept:
-  ///   ``LoopDescription/post`` gets it.
-  /// - Throws: ``StallMonitorError`` if the description is invalid, or the monitor does not watch.
+  ///   ``LoopDescription/post`` gets it. It does nothing if the monitor does not watch.
+  /// - Throws: ``StallMonitorError`` if the description is invalid, or a thread that the monitor needs
+  ///   cannot be made.
   @discardableResult
   public func watchCurrentThread(as loop: LoopDescription) throws(StallMonitorError) -> Heartbeat {
     try loop.check()
-    guard let resources = heartbeatResources() else { throw StallMonitorError(.notWatching) }
+    guard let resources = heartbeatResources() else { return Heartbeat(receiver: nil) }
     guard resources.courier.addUser() else { throw StallMonitorError(.noThread(code: EAGAIN)) }
     ThreadEnd.prepareForCapture()
     let watchdog = resources.watchdog

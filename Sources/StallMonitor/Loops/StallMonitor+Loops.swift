@@ -15,36 +15,46 @@ extension StallMonitor {
   ///   - loop: The loop, such as LoopEngine's `Loop`.
   ///   - name: Its name in reports: 1 to 64 bytes, and no other loop's of this monitor. The main loop is `main`.
   ///   - threshold: How long a turn may take before it is a stall, from 1 ms to 1 h; the default is the configuration's.
-  /// - Returns: What ends the watch, and need not be kept.
-  /// - Throws: ``StallMonitorError`` if a value is not usable, the loop is watched already or its thread has ended, or the monitor does
-  ///   not watch.
+  /// - Returns: What ends the watch, and need not be kept. It watches nothing if the monitor does not.
+  /// - Throws: ``StallMonitorError`` if a value is not usable, or the loop is watched already or its thread has ended.
   @discardableResult
   public func watch(
-    _ loop: any TurnSource, name: String, threshold: Duration? = nil
+    _ loop: any WatchableLoop, name: String, threshold: Duration? = nil
   ) throws(StallMonitorError) -> LoopWatch {
-    guard let registry else { throw StallMonitorError(.notWatching) }
-    let watch = try registry.makeWatch(name: name, threshold: threshold, identity: .loop(ObjectIdentifier(loop)))
-    let begin = { @Sendable in
-      let stamper = TurnStamper(pulse: watch.publication.pulse)
-      let traits = LoopWatch.Traits(
-        kind: { stamper.kind.reportName }, state: { loop.turnStatus },
-        isInUnseenRun: { stamper.isInUnseenRun($0) }, loop: loop)
-      watch.begin(traits) {
-        let stamping = LoopStamping(of: loop, by: stamper)
-        return { stamping.end() }
+    let source = loop.turnSource.source
+    return try register(name: name, threshold: threshold, identity: .loop(ObjectIdentifier(source))) {
+      registered throws(StallMonitorError) in
+      let begin = { @Sendable in
+        let stamper = TurnStamper(pulse: registered.publication.pulse)
+        let traits = RegisteredLoop.Traits(
+          kind: { stamper.kind.reportName }, state: { source.turnStatus },
+          isInUnseenRun: { stamper.isInUnseenRun($0) }, loop: source)
+        registered.begin(traits) {
+          let stamping = LoopStamping(of: source, by: stamper)
+          return { stamping.end() }
+        }
       }
-    }
-    if loop.isCurrent {
-      begin()
-    } else {
-      let expected = ExpectedThread(watch)
-      let isTaken = loop.performInTurn {
+      if source.isCurrent { return begin() }
+      let expected = ExpectedThread(registered)
+      let isTaken = source.performInTurn {
         begin()
         withExtendedLifetime(expected) {}
       }
       guard isTaken else { throw StallMonitorError(.loopHasEnded(name: name)) }
     }
-    return watch
+  }
+
+  /// Has a loop watched, if the monitor watches: `begin` begins it on the loop's thread.
+  private func register(
+    name: String, threshold: Duration?, identity: LoopRegistry.Identity,
+    begin: (RegisteredLoop) throws(StallMonitorError) -> Void
+  ) throws(StallMonitorError) -> LoopWatch {
+    try StallMonitorConfiguration.checkLoop(name: name, threshold: threshold)
+    guard let loop = try registry?.register(name: name, threshold: threshold, identity: identity) else {
+      return LoopWatch(unwatched: name, threshold: threshold ?? configuration.threshold)
+    }
+    try begin(loop)
+    return LoopWatch(loop)
   }
 
   /// Watches one more of Foundation's run loops.
@@ -56,7 +66,7 @@ extension StallMonitor {
   ///   - runLoop: A `CFRunLoop`, such as `CFRunLoopGetCurrent()` returned on the loop's thread.
   ///   - name: Its name in reports.
   ///   - threshold: How long a turn may take before it is a stall; the default is the configuration's.
-  /// - Returns: What ends the watch, and need not be kept.
+  /// - Returns: What ends the watch, and need not be kept. It watches nothing if the monitor does not.
   /// - Throws: ``StallMonitorError`` as above, if the process has no CoreFoundation, and if the
   ///   object is no `CFRunLoop`.
   @discardableResult
@@ -80,7 +90,7 @@ extension StallMonitor {
   ///   - name: Its name in reports.
   ///   - threshold: How long a turn may take before it is a stall; the default is the
   ///     configuration's.
-  /// - Returns: What ends the watch, and need not be kept.
+  /// - Returns: What ends the watch, and need not be kept. It watches nothing if the monitor does not.
   /// - Throws: ``StallMonitorError`` as ``watch(_:name:threshold:)``, and if the process has no
   ///   CoreFoundation.
   @discardableResult
@@ -97,35 +107,34 @@ extension StallMonitor {
   private func watch(
     runLoop: UnsafeMutableRawPointer, name: String, threshold: Duration?
   ) throws(StallMonitorError) -> LoopWatch {
-    guard let registry else { throw StallMonitorError(.notWatching) }
     lookForMainRunLoop()
-    let watch = try registry.makeWatch(
-      name: name, threshold: threshold, identity: .coreFoundation(UInt(bitPattern: runLoop)))
-    let begin = { @Sendable in
-      let stamper = TurnStamper(pulse: watch.publication.pulse, kind: .foundation)
-      let traits = LoopWatch.Traits(
-        kind: { stamper.kind.reportName }, isInUnseenRun: { stamper.isInUnseenRun($0) })
-      watch.begin(traits) {
-        guard let attachment = FoundationPulseObserver.attachToCurrent(stamper) else { return nil }
-        return { attachment.end() }
+    return try register(
+      name: name, threshold: threshold, identity: .coreFoundation(UInt(bitPattern: runLoop))
+    ) { registered throws(StallMonitorError) in
+      let begin = { @Sendable in
+        let stamper = TurnStamper(pulse: registered.publication.pulse, kind: .foundation)
+        let traits = RegisteredLoop.Traits(
+          kind: { stamper.kind.reportName }, isInUnseenRun: { stamper.isInUnseenRun($0) })
+        registered.begin(traits) {
+          guard let attachment = FoundationPulseObserver.attachToCurrent(stamper) else { return nil }
+          return { attachment.end() }
+        }
+      }
+      if runLoop == clinux_cf_current_run_loop() { return begin() }
+      guard FoundationPulseObserver.perform(on: runLoop, expecting: ExpectedThread(registered), begin) else {
+        throw StallMonitorError(.loopHasEnded(name: name))
       }
     }
-    if runLoop == clinux_cf_current_run_loop() {
-      begin()
-    } else if !FoundationPulseObserver.perform(on: runLoop, expecting: ExpectedThread(watch), begin) {
-      throw StallMonitorError(.loopHasEnded(name: name))
-    }
-    return watch
   }
 
   /// Watches a loop of the calling thread's that says itself when it is busy.
   ///
-  /// It starts idle.
-  package func watchOwnLoop(name: String, threshold: Duration?) throws(StallMonitorError) -> OwnLoop {
-    guard let registry else { throw StallMonitorError(.notWatching) }
-    let watch = try registry.makeWatch(name: name, threshold: threshold)
-    watch.begin(LoopWatch.Traits(kind: { LoopKind.ownLoop })) { {} }
-    return OwnLoop(watch)
+  /// It starts idle. Nil if the monitor does not watch.
+  package func watchOwnLoop(name: String, threshold: Duration?) throws(StallMonitorError) -> OwnLoop? {
+    try StallMonitorConfiguration.checkLoop(name: name, threshold: threshold)
+    guard let loop = try registry?.register(name: name, threshold: threshold) else { return nil }
+    loop.begin(RegisteredLoop.Traits(kind: { LoopKind.ownLoop })) { {} }
+    return OwnLoop(loop)
   }
 }
 
@@ -134,12 +143,12 @@ extension StallMonitor {
 /// ``busy()`` and ``idle()`` on the loop's thread only; they take no lock and cost what the pulse costs.
 package final class OwnLoop: Sendable {
   private let pulse: Pulse
-  private let watch: LoopWatch
+  private let loop: RegisteredLoop
   private let threadID: Int32
 
-  init(_ watch: LoopWatch) {
-    pulse = watch.publication.pulse
-    self.watch = watch
+  init(_ loop: RegisteredLoop) {
+    pulse = loop.publication.pulse
+    self.loop = loop
     threadID = clinux_gettid()
   }
 
@@ -152,6 +161,6 @@ package final class OwnLoop: Sendable {
   /// Ends the watch; on the loop's thread also the turn that is under way.
   package func end() {
     if clinux_gettid() == threadID { pulse.idle() }
-    watch.stop()
+    loop.end()
   }
 }

@@ -147,7 +147,7 @@ struct WatchStart: Sendable {
         origin: origin, sampler: StallSampler(capture: capture, resolver: resolver), publisher: publisher,
         records: records, actions: actions),
       settings: SettingsFollower(
-        configuration, tunings: tunings, suspension: suspension, sinkNames: sink.namesFrames),
+        configuration, tunings: tunings, suspension: suspension, sinkNames: sink.namesFrames, list: watchdog.list),
       serviceManager: serviceManager, telemetry: telemetry)
   }
 

@@ -7,6 +7,7 @@ final class SettingsFollower {
   // What all loops share by which they are ignored.
   private let suspension: Suspension
   private let sinkNames: Bool
+  private let list: WatchList
   /// What is in force.
   private(set) var plan: WatchPlan
 
@@ -15,7 +16,12 @@ final class SettingsFollower {
   ///   - tunings: Where an agent's arrive.
   ///   - suspension: What switches the watch of all loops off.
   ///   - sinkNames: Whether the receiver behind the sink names frames by default.
-  init(_ configuration: StallMonitorConfiguration, tunings: TuningBox, suspension: Suspension, sinkNames: Bool) {
+  ///   - list: The loops that the settings hold for.
+  init(
+    _ configuration: StallMonitorConfiguration, tunings: TuningBox, suspension: Suspension, sinkNames: Bool,
+    list: WatchList
+  ) {
+    self.list = list
     self.configuration = configuration
     self.tunings = tunings
     self.suspension = suspension
@@ -36,6 +42,7 @@ final class SettingsFollower {
     }
     if !plan.isEnabled, new.isEnabled { suspension.switchOn() }
     plan = new
+    list.agentThreshold.store(new.threshold, ordering: .relaxed)
     stalls.sampler.capture.samplesRunningThreads = new.samplesRunningThreads
     stalls.publisher.ledger.retune(window: new.repeatWindow, budget: new.budget)
     for loop in loops { loop.tune(to: new) }

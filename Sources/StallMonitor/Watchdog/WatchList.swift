@@ -11,6 +11,8 @@ final class WatchList: Sendable {
     case forget(Pulse)
   }
 
+  /// The threshold of loops that have none of their own, in nanoseconds, once an agent has set one; 0 before.
+  let agentThreshold = Atomic<UInt64>(0)
   private let semaphore: WakeSemaphore
   // Host threads hold it for an append; the watchdog only tries it.
   private let changes = Mutex<[Change]>([])

@@ -1,8 +1,10 @@
 extension WatchedLoopStatus {
-  init(_ subject: WatchedLoop.Subject) {
+  /// A loop's status; `agentThreshold` is 0 unless an agent has set one.
+  init(_ subject: WatchedLoop.Subject, agentThreshold: UInt64) {
+    let isTuned = agentThreshold != 0 && !subject.limits.hasOwnThreshold
     self.init(
       name: subject.label.name, kind: subject.knownKind, threadID: subject.currentThreadID,
-      threshold: .nanoseconds(Int64(clamping: subject.limits.threshold)))
+      threshold: .nanoseconds(Int64(clamping: isTuned ? agentThreshold : subject.limits.threshold)))
   }
 }
 

@@ -8,6 +8,8 @@ public struct WatchedLoopStatus: Sendable, Hashable {
   public let kind: String?
   /// The thread that runs it; nil if none does at this moment, as for a main queue without work.
   public let threadID: Int32?
-  /// How long a turn of the loop may take before it is a stall.
+  /// How long a turn of the loop may take now before it is a stall.
+  ///
+  /// Of tasks, this is the threshold of those that are not of low priority.
   public let threshold: Duration
 }

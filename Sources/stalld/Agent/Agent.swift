@@ -27,9 +27,10 @@ final class Agent {
   private var loaded = Timestamp.now()
   private var hasFile: Bool
   private var reloadFailure: String?
-  /// Who waits for a reload to end, by its number.
-  private var reloads: [Int: (ReloadOutcome) -> Void] = [:]
-  private var reloadCount = 0
+  /// Who waits for a reload to end; the first one's is under way.
+  private var reloads: [(ReloadOutcome) -> Void] = []
+  /// How the reload under way goes on when another thread has done its part.
+  private var nextStep: ((OutputError?) -> Void)?
   private var rate = LineRate()
 
   /// Lines that the writer has, in order.
@@ -163,44 +164,52 @@ final class Agent {
 
   /// SIGHUP, or `stalld reload`: all of the new settings, or none.
   ///
-  /// `didEnd` is called on the loop.
+  /// `didEnd` is called on the loop. A reload begins when the one before has ended.
   func reload(then didEnd: @escaping (ReloadOutcome) -> Void = { _ in }) {
-    let number = reloadCount
-    reloadCount += 1
-    reloads[number] = didEnd
+    reloads.append(didEnd)
+    if reloads.count == 1 { beginReload() }
+  }
+
+  private func beginReload() {
     manager?.send("RELOADING=1\nMONOTONIC_USEC=\(Loop.Instant.now.nanoseconds / 1000)")
     writer.reopen()
     let new: AgentSettings
     do {
       new = try options.load()
     } catch {
-      return refuse(error.description, reload: number)
+      return refuse(error.description)
     }
-    let old = settings
-    let restart = new.changesThatNeedRestart(from: old)
-    let agent = UncheckedReference(self)
-    let loop = loop
-    writer.replace(new.outputs) { failure in
-      loop.perform(name: "outputs have been replaced") {
-        guard let agent = agent.object else { return }
-        if let failure {
-          agent.refuse("\(failure)", reload: number)
-        } else {
-          agent.apply(new, restart, reload: number)
-        }
+    let (agent, loop) = (UncheckedReference(self), loop)
+    nextStep = { [unowned self] failure in
+      if let failure { return refuse("\(failure)") }
+      nextStep = { [unowned self] failure in
+        if let failure { refuse("\(failure)") } else { apply(new) }
       }
+      writer.replace(new.outputs) { failure in
+        loop.perform(name: "outputs have been replaced") { agent.object?.takeStep(failure) }
+      }
+    }
+    // First what changes nothing.
+    details.test(new.details) { failure in
+      loop.perform(name: "the directory has been tested") { agent.object?.takeStep(failure) }
     }
   }
 
-  private func refuse(_ reason: String, reload number: Int) {
+  private func takeStep(_ failure: OutputError?) {
+    let step = nextStep
+    nextStep = nil
+    step?(failure)
+  }
+
+  private func refuse(_ reason: String) {
     reloadFailure = reason
     metrics.reloadFailed()
     for line in reason.split(separator: "\n") { AgentLog.say(.error, .reloadFailed, "not reloaded: \(line)") }
     manager?.send("READY=1\nSTATUS=Serving; the last reload failed")
-    reloads.removeValue(forKey: number)?(.refused(reason))
+    endReload(.refused(reason))
   }
 
-  private func apply(_ new: AgentSettings, _ restart: [String], reload number: Int) {
+  private func apply(_ new: AgentSettings) {
     let old = settings
     settings = new
     reloadFailure = nil
@@ -208,24 +217,21 @@ final class Agent {
     hasFile = options.file.exists
     ingest.update(new.policy)
     if new.services != old.services { ingest.sendSettingsToAll() }
-    guard new.details != old.details else { return didApply(restart, reload: number) }
-    let agent = UncheckedReference(self)
-    let loop = loop
-    details.replace(new.details) { failure in
-      loop.perform(name: "details have been replaced") {
-        guard let agent = agent.object else { return }
-        guard let failure else { return agent.didApply(restart, reload: number) }
-        agent.refuse(
-          "details.directory is unchanged: \(failure). All other new settings are in effect", reload: number)
+    if new.details != old.details {
+      details.replace(new.details) { failure in
+        if let failure { AgentLog.say(.error, .outputFailed, "not changed: \(failure)") }
       }
     }
-  }
-
-  private func didApply(_ restart: [String], reload number: Int) {
+    let restart = new.changesThatNeedRestart(from: old)
     let late = restart.isEmpty ? "" : "; restart the agent to apply \(restart.joined(separator: ", "))"
     AgentLog.say(.info, "reloaded\(late)")
     manager?.send("READY=1\nSTATUS=Serving")
-    reloads.removeValue(forKey: number)?(.done(needsRestart: restart))
+    endReload(.done(needsRestart: restart))
+  }
+
+  private func endReload(_ outcome: ReloadOutcome) {
+    reloads.removeFirst()(outcome)
+    if !reloads.isEmpty { beginReload() }
   }
 
   // MARK: Status

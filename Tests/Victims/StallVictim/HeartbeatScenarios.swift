@@ -91,12 +91,19 @@ let heartbeatScenarios: [String: @Sendable () -> Void] = [
     Loop.main.run()
     usleep(300_000)
   },
-  "executor-unwatched": {
-    let description = LoopDescription(name: "jobs") { $0.acknowledge() }
+  // What a service does that an operator does not want watched.
+  "loops-unwatched": {
+    let isCurrent = StallMonitor.current === monitor
     monitor.stop()
     do throws(StallMonitorError) {
-      try monitor.watchCurrentThread(as: description)
-      say("code=none")
+      let loop = try monitor.watch(Loop.main, name: "jobs")
+      let heartbeat = try monitor.watchCurrentThread(as: LoopDescription(name: "jobs") { $0.acknowledge() })
+      heartbeat.acknowledge()
+      heartbeat.stop()
+      say("watching=\(loop.isWatching)")
+      loop.stop()
+      say("current=\(isCurrent),\(StallMonitor.current != nil)")
+      try monitor.watch(Loop.main, name: "")
     } catch {
       say("code=\(error.code)")
     }

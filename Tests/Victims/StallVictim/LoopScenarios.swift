@@ -129,7 +129,6 @@ import VictimC
     complain("ended") { try monitor.watch(loop, name: "late") }
     complain("ended_again") { try monitor.watch(loop, name: "late") }
     monitor.stop()
-    complain("stopped") { try monitor.watch(Loop.current, name: "late") }
   },
 ]
 

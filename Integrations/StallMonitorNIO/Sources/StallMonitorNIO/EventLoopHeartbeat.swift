@@ -105,8 +105,7 @@ final class EventLoopHeartbeat: Sendable {
       return try monitor.watchCurrentThread(
         as: LoopDescription(name: name, kind: .nio, threshold: threshold) { [bell] _ in bell.ring() })
     } catch {
-      // A monitor that has stopped meanwhile leaves the loop alone.
-      if error.code != .notWatching { say(error.message) }
+      say(error.message)
       return nil
     }
   }

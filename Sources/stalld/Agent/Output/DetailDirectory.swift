@@ -46,6 +46,9 @@ final class DetailDirectory: @unchecked Sendable {
     folder?.makeRoom(for: 0)
   }
 
+  /// Throws if the directory cannot be used; makes it if it is not there.
+  static func test(_ directory: String) throws(OutputError) { close(try open(directory)) }
+
   private static func open(_ directory: String) throws(OutputError) -> Int32 {
     let name = "details.directory \(directory)"
     if mkdir(directory, 0o750) != 0, errno != EEXIST { throw OutputError(name, code: errno) }

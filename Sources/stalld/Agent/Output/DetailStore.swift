@@ -104,6 +104,18 @@ final class DetailStore: Sendable {
     if !isTaken { completion(nil) }
   }
 
+  /// Whether the directory can be used, which it is made for; `completion` is called on the store's thread, with an error if not.
+  func test(_ settings: AgentSettings.Details, completion: @escaping @Sendable (OutputError?) -> Void) {
+    thread.perform(name: "the directory of details is tested") {
+      do throws(OutputError) {
+        try DetailDirectory.test(settings.directory)
+        completion(nil)
+      } catch {
+        completion(error)
+      }
+    }
+  }
+
   /// Changes the directory or the limits; `completion` is called on the store's thread, with an error if all is as before.
   func replace(
     _ settings: AgentSettings.Details, completion: @escaping @Sendable (OutputError?) -> Void = { _ in }

@@ -1,0 +1,117 @@
+import CLinux
+import CUnwind
+import StallReport
+import Synchronization
+import TurnSource
+
+/// A loop in the registry of a monitor.
+///
+/// It is watched from its first turn to ``end(watchdogStops:)``, to the end of its thread or to that of the monitor.
+final class RegisteredLoop: Sendable {
+  let name: String
+  /// How long a turn may take when the watch begins.
+  let threshold: Duration
+  let hasOwnThreshold: Bool
+
+  let publication: LoopPublication
+  private let registry: LoopRegistry
+
+  private enum State {
+    /// The loop's thread has not turned up yet.
+    case expected
+    /// The closure ends the stamping.
+    case watched(end: @Sendable () -> Void)
+    case over
+  }
+
+  private let state = Mutex(State.expected)
+
+  init(
+    name: String, threshold: Duration, hasOwnThreshold: Bool, publication: LoopPublication, registry: LoopRegistry
+  ) {
+    self.name = name
+    self.threshold = threshold
+    self.hasOwnThreshold = hasOwnThreshold
+    self.publication = publication
+    self.registry = registry
+  }
+
+  /// Whether the loop is watched, or will be as soon as it turns.
+  ///
+  /// False after ``stop()``, when the loop's thread has ended, when the monitor was stopped, and in the child of a fork.
+  var isWatching: Bool {
+    guard registry.isInOwnProcess else { return false }
+    return state.withLock { if case .over = $0 { false } else { true } }
+  }
+
+  // MARK: The loop's thread
+
+  /// What is particular to a kind of loop.
+  struct Traits: Sendable {
+    var kind: @Sendable () -> String
+    var state: @Sendable () -> (mode: String?, callout: String?) = { (nil, nil) }
+    var isInUnseenRun: @Sendable ([StackFrame]) -> Bool = { _ in false }
+    /// The loop, if it counts its turns by itself.
+    var loop: (any TurnSource)?
+  }
+
+  /// Begins the watch, on the loop's own thread.
+  ///
+  /// `attach` begins the stamping and returns what ends it; nil if it cannot. A rehearsal leaves the thread as it is.
+  func begin(_ traits: Traits, isRehearsal: Bool = false, attach: () -> (@Sendable () -> Void)?) {
+    guard registry.isInOwnProcess else { return }
+    if !isRehearsal { _ = cunwind_prepare_thread() }
+    let subject = registry.subject(of: self, traits, threadID: clinux_gettid())
+    let hasBegun = state.withLock { state in
+      guard case .expected = state, let end = attach() else { return false }
+      state = .watched(end: end)
+      // Within the lock, so that the watchdog hears of the beginning before the end.
+      registry.watchdog.list.watch(subject)
+      return true
+    }
+    if hasBegun { ThreadEnd.notify(self) } else { end() }
+  }
+
+  /// The loop's thread ends: whatever it was in the middle of is over.
+  func threadEnds() {
+    guard registry.isInOwnProcess else { return }
+    publication.pulse.idle()
+    end()
+  }
+
+  /// Ends the watch; `isForgotten` if the watchdog itself is about to stop, and closes what is open.
+  func end(watchdogStops: Bool = false) {
+    guard registry.isInOwnProcess else { return }
+    let earlier = state.withLock { state in
+      defer { state = .over }
+      return state
+    }
+    if case .over = earlier { return }
+    registry.remove(self)
+    if case .watched(let endStamping) = earlier {
+      endStamping()
+      if !watchdogStops { registry.watchdog.list.forget(publication.pulse) }
+    }
+  }
+}
+
+extension RegisteredLoop: ThreadEndObserver {}
+
+/// A watch that waits for its loop's thread.
+///
+/// Held by what the loop is to call; if that is released without a call, because the thread exited first, the watch ends.
+final class ExpectedThread: Sendable {
+  private let loop: RegisteredLoop
+
+  init(_ loop: RegisteredLoop) { self.loop = loop }
+
+  deinit { loop.giveUp() }
+}
+
+extension RegisteredLoop {
+  /// Ends the watch if it has never begun.
+  fileprivate func giveUp() {
+    let isExpected = registry.isInOwnProcess && state.withLock { if case .expected = $0 { true } else { false } }
+    if isExpected { end() }
+  }
+}
