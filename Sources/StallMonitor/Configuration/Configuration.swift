@@ -28,7 +28,7 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
     /// It need not exist yet. Lines wait for it, in memory and then in a file of the state
     /// directory, at most 4 MiB; without a state directory in `/dev/shm`, at most 1 MiB. The monitor connects again after 0.1 s, 0.2 s, 0.4 s … up to 30 s,
     /// and with each new line. Lines that wait when the process ends are sent at the next start of
-    /// the service. The agent names the frames of reports and keeps the samples of stalls. It can
+    /// the service. The agent looks up function names and keeps the samples of stalls. It can
     /// send another ``threshold``, ``repeatWindow``, ``maximumReportsPerMinute``,
     /// ``resampleInterval`` and ``captureThreads``, which override those here and in the
     /// environment. It can disable and enable the watch, and the sampling of running threads. One
