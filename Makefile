@@ -58,7 +58,7 @@ test-long: ## All tests, each in its long form; a quarter of an hour.
 	$(prepare-tests)
 	TEST_FORM=long $(SWIFT) test
 
-matrix: ## Transfers and hostile hosts, watched and unwatched, MATRIX_RUNS times: a summary of what differs.
+matrix: ## Transfers and hostile hosts, watched and not watched, MATRIX_RUNS times: a summary of what differs.
 	@scripts/install-dependencies $(LIBRARIES) $(C_HOSTS)
 	scripts/build-c-library "$(CURDIR)/.build/c-library/root"
 	$(SWIFT) build --product run-matrix

@@ -166,7 +166,7 @@ void csymbols_image_need_section(struct image *image, size_t index) {
   csymbols_image_need(image, image->bytes + header->sh_offset, header->sh_size);
 }
 
-// Fills what libelf reads when it opens a file, and the notes, which have the build id.
+// Fills what libelf reads when it opens a file, and the notes, which have the build ID.
 static bool fill_headers(struct image *image) {
   const struct csymbols_libdw_table *dw = csymbols_libdw();
   const Elf64_Ehdr *header = (const Elf64_Ehdr *)image->bytes;

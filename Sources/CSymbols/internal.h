@@ -130,7 +130,7 @@ static inline uint64_t csymbols_now(void) {
 }
 
 // Opens the file at `path` below `root` (NULL: at `path`). False unless it is a 64-bit little-endian executable or library
-// of this machine whose build id is the one asked for; `source` NULL asks for none.
+// of this machine whose build ID is the one asked for; `source` NULL asks for none.
 bool csymbols_image_open(
     struct image *image, const struct csymbols_source *source, const char *root, const char *path);
 // The same for a file that is open, which the image takes over. `path` is only remembered.

@@ -87,7 +87,7 @@ static bool open_by_strict_link(
 }
 
 // .gnu_debuglink: a file name, looked for beside the module, in .debug/ and under the debug root. The checksum that the
-// section carries is not used: the build id says the same without reading the whole file.
+// section carries is not used: the build ID says the same without reading the whole file.
 static bool open_by_link(
     csymbols_module *module, const struct csymbols_source *source, const char *root) {
   GElf_Word checksum;
@@ -128,7 +128,7 @@ csymbols_module *csymbols_open(const struct csymbols_source *source, const char 
   csymbols_image_rest(&module->file);
   if (!found) {
     free(module);
-    *problem = "no file with this build id";
+    *problem = "no file with this build ID";
     return NULL;
   }
   return module;

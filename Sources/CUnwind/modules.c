@@ -1,4 +1,4 @@
-// The module that holds an address: where it lies, its build id, and where its functions begin.
+// The module that holds an address: where it lies, its build ID, and where its functions begin.
 #define _GNU_SOURCE
 #include "modules.h"
 
@@ -20,7 +20,7 @@ bool cunwind_find_header(uint64_t load_bias, uint64_t start, ElfW(Ehdr) *header,
   return false;
 }
 
-// GNU build id: the note of type NT_GNU_BUILD_ID with the name "GNU" in a PT_NOTE segment (ELF gABI, "Note Section").
+// GNU build ID: the note of type NT_GNU_BUILD_ID with the name "GNU" in a PT_NOTE segment (ELF gABI, "Note Section").
 static void read_build_id(const cunwind_module *found, cunwind_module *module) {
   module->build_id_length = 0;
   ElfW(Ehdr) header;

@@ -50,16 +50,18 @@ public final class StallMonitor: Sendable {
     self.session = Mutex(session)
   }
 
-  /// Starts to watch the main loop (`Loop.main`) and the threads of Swift concurrency, until
-  /// ``stop()``.
+  /// Starts to watch the main loop (`Loop.main`, Foundation's run loop, or the main queue) and the
+  /// threads of Swift concurrency, until ``stop()``.
   ///
   /// The `STALLMONITOR_` variables override `configuration`. An invalid variable, or a file in
   /// `STALLMONITOR_SINK` that cannot be opened, is logged once (to the configuration's logger, or to
-  /// standard error), and the service runs unmonitored: a wrong variable never prevents a start. The
-  /// monitor also watches if the caller does not keep the result.
+  /// standard error), and the service runs and is not watched: a wrong variable never prevents a start.
+  /// The monitor also watches if the caller does not keep the result.
   ///
   /// Call it once, early, best on the main thread. It takes a few milliseconds, opens libunwind and libdw, and starts
-  /// two threads, whose files are in a descriptor table of their own, and a third one while the main loop is not known.
+  /// two threads, which have a descriptor table of their own. In a process with libdispatch it starts a third one,
+  /// which uses the service's table. The third one ends when a run loop is found; it stays while a main queue or
+  /// another loop is watched by heartbeats.
   /// `Documentation/Guarantees.md` lists all that a watched process can notice.
   ///
   /// - Parameter configuration: What to watch for, in code.
@@ -107,7 +109,7 @@ public final class StallMonitor: Sendable {
       let nearest = Environment.known.min { $0.distance(to: name) < $1.distance(to: name) }
       Diagnostics.say("\(name) is ignored: this version has no such variable; did you mean \(nearest ?? "")?")
     }
-    for problem in problems { Diagnostics.say("\(problem). The service runs unmonitored") }
+    for problem in problems { Diagnostics.say("\(problem). The service runs and is not watched") }
     let serviceManager =
       configuration.notifiesServiceManager || problems.contains { $0.variable == MonitorSetting.serviceManagerVariable }
       ? ServiceManagerWatchdog(environment: environment) : nil
@@ -124,7 +126,7 @@ public final class StallMonitor: Sendable {
       guard case .sinkCannotBeOpened(let sink, let reason) = error.reason else { throw error }
       defer { serviceManager?.release() }
       guard environment.setsSink else { throw error }
-      Diagnostics.say("cannot open the sink \(sink): \(reason). The service runs unmonitored")
+      Diagnostics.say("cannot open the sink \(sink): \(reason). The service runs and is not watched")
       return StallMonitor(configuration: configuration, session: nil)
     }
   }

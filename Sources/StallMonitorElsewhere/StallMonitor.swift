@@ -9,7 +9,8 @@ public final class StallMonitor: Sendable {
 
   private init(_ configuration: StallMonitorConfiguration) { self.configuration = configuration }
 
-  private static let problem = "The stall monitor is not supported on this platform. The service runs unmonitored"
+  private static let problem =
+    "The stall monitor is not supported on this platform. The service runs and is not watched"
   // Evaluated once.
   private static let standardErrorNote: Void = FileHandle.standardError.write(Data("stallmonitor: \(problem)\n".utf8))
 

@@ -59,7 +59,7 @@ extension WatchedHosts {
       #expect(report.culprit == "")
       #expect(report.stack.isEmpty)
       #expect(report.duration > 700 && report.duration < 1500)
-      #expect((report["message"] as? String)?.hasPrefix("the whole process was paused for") == true)
+      #expect((report["message"] as? String)?.hasPrefix("the whole process was stopped for") == true)
     }
 
     /// What a stop in mid-stall takes is deducted, and the report has it: duration and `frozen_ms` make the time that passed.

@@ -20,7 +20,8 @@ struct HostConfigurationTests {
     let lines = victim.talk.split(separator: "\n").filter { !$0.hasPrefix("victim: ") }
     #expect(lines.count == 1)
     let line = try #require(lines.first)
-    #expect(line.contains(variable) && line.contains(value) && line.contains(allowed) && line.contains("unmonitored"))
+    #expect(
+      line.contains(variable) && line.contains(value) && line.contains(allowed) && line.contains("is not watched"))
   }
 
   @Test func misspeltVariableIsNamedAndTheHostIsWatched() throws {

@@ -77,7 +77,7 @@ extension CapturesInThisProcess {
       let holder = try #require(found.chain.holder)
       #expect(holder.thread == found.keeper)
       #expect(holder.kind == Self.kind(of: name))
-      #expect(holder.hasTimeout == name.contains("time-out"))
+      #expect(holder.hasTimeout == name.contains("timeout"))
       #expect(found.chain.wait?.contains(holder.text) == true)
       let keeper = try #require(found.chain.threads.first)
       #expect(found.chain.threads.count == 1)

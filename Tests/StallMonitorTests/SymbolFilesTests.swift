@@ -96,7 +96,7 @@ import Testing
     #expect(rename(fixtures.path("new"), file) == 0)
     let fresh = answer(module, address)
     #expect(fresh.frames == [])
-    #expect(fresh.problem == "no file with this build id")
+    #expect(fresh.problem == "no file with this build ID")
     // What was read before the replacement stays true; what was not is not read from the new file.
     #expect(symbolizer.symbolize(module: module, address: address, deadline: SymbolClock.generous()) == before)
     let later = symbolizer.symbolize(module: module, address: address + 1, deadline: SymbolClock.generous())

@@ -143,7 +143,7 @@ extension SystemdTests {
       let bad = try reload("services: [{match: web, threshold: fast}]\nlimit: {}", "services", isRefused: true)
       #expect(bad.contains("/etc/stalld/stalld.yaml:1: services[0].threshold = fast"))
       #expect(bad.contains("/etc/stalld/stalld.yaml:2: limit"))
-      #expect(bad.contains("-- Subject: The new configuration of stalld is invalid"))
+      #expect(bad.contains("-- Subject: The new settings of stalld are invalid"))
       #expect(bad.contains("The previous configuration stays in effect."))
       try waitUntil {
         try machine.property("StatusText", of: "stalld") == "Serving; the last reload failed"
@@ -281,7 +281,7 @@ extension SystemdTests {
       #expect(journal.contains("ended during a stall: it was killed by SIGABRT (systemd: watchdog)"))
     }
 
-    /// What the confined agent can name: what all may read, and what its own user runs; the rest keeps build id and offset.
+    /// What the confined agent can name: what all may read, and what its own user runs; the rest keeps build ID and offset.
     @Test func functionsAreNamedWhereTheAgentMayRead() throws {
       func victim(_ program: String, _ more: String) -> String {
         """
@@ -307,7 +307,7 @@ extension SystemdTests {
           "/opt/app/StallVictim", "BindReadOnlyPaths=/opt/other:/opt/app"),
       ])
       defer { #expect(machine.halt() == 0, "nothing is left behind") }
-      // One is closed to all other users, one is where only the service sees it. Each is a build of its own, for names are kept by build id.
+      // One is closed to all other users, one is where only the service sees it. Each is a build of its own, for names are kept by build ID.
       let copies = try machine.shell(
         #"""
         set -e

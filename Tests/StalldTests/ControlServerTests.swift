@@ -85,11 +85,11 @@ import Testing
     let agent = try Agent(status)
     #expect(
       try Program.agentStatus(control: agent.path).output.contains(
-        "  configuration: none (defaults, STALLD_ variables and flags; /etc/stalld/stalld.yaml does not exist)\n"))
+        "  settings: none (defaults, STALLD_ variables and flags; /etc/stalld/stalld.yaml does not exist)\n"))
     status.configuration.exists = true
     let other = try Agent(status)
     #expect(
-      try Program.agentStatus(control: other.path).output.contains("  configuration: /etc/stalld/stalld.yaml\n"))
+      try Program.agentStatus(control: other.path).output.contains("  settings: /etc/stalld/stalld.yaml\n"))
   }
 
   /// Each command says that it has the other socket; so does the agent to a service.

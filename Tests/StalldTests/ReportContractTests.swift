@@ -27,7 +27,7 @@ struct ReportContractTests {
         #"stall.evidence.major_faults: type was "integer" and is "number""#
       ),
       (
-        #""culprit": { "description": "The innermost function of the host's own code.", "type": "string""#,
+        #""culprit": { "description": "The responsible function: the innermost function of the service's own code, not of a library or a system header. Merged code counts only if there is no other.", "type": "string""#,
         #""culprit": { "type": ["string", "null"]"#, #"stall.culprit: type was "string" and is ["string", "null"]"#
       ),
       (#""required": ["id", "sequence","#, #""required": ["id","#, "stall: sequence is required no more"),
@@ -40,7 +40,7 @@ struct ReportContractTests {
         #""enum": ["info", "warn", "error"]"#, #""enum": ["info", "warn", "error", "fatal"]"#,
         #"log.level: the word "fatal" is new, and this list is closed"#
       ),
-      (#"^0x[0-9a-f]+$"#, #"^[0-9]+$"#, "stack[].offset: pattern was"),
+      (#"^0x[0-9a-f]+$"#, #"^[0-9]+$"#, "call_tree.nodes.offset[]: pattern was"),
       (#""const": "1.0""#, #""const": "2.0""#, "event.schema: version 1.0 became 2.0"),
       // Allowed: a new word, a newer minor version, other descriptions, a new key that may be left out.
       (#""sleep", "starved","#, #""sleep", "hypervisor", "starved","#, nil),

@@ -6,7 +6,7 @@ extension SharedAgentTests {
   /// One user's files give no names to another user's reports, and cost nobody else a name or time.
   @Suite struct Names {
     private let shared = SharedMachine.current!
-    /// The build ids of a test: programs of their own, for names are kept by build id.
+    /// The build IDs of a test: programs of their own, for names are kept by build ID.
     private func buildID(_ number: Int) -> String {
       "ab" + String(repeating: "0", count: 30)
         + String(format: "%08x", UInt32(truncatingIfNeeded: shared.nextFirst() * 64 + number))
@@ -97,7 +97,7 @@ extension SharedAgentTests {
         "a moved link (\(kind))")
     }
 
-    @Test("a file that claims the build id of another user's program", .onlyInLongForm("test-shared-agent"))
+    @Test("a file that claims the build ID of another user's program", .onlyInLongForm("test-shared-agent"))
     func claimedBuildID() throws {
       try shared.startAgent()
       let (id, rootID) = (buildID(3), buildID(4))
@@ -108,9 +108,9 @@ extension SharedAgentTests {
       }
       expectHonest(
         try namesOfAlice(frame("/srv/alice/service"), while: frame("/srv/mallory/alices", as: "/srv/mallory/alices")),
-        "alice's build id claimed")
+        "alice's build ID claimed")
       expectHonest(
-        try namesOfAlice(frame("/opt/app/claimed"), while: frame("/srv/mallory/roots")), "root's build id claimed")
+        try namesOfAlice(frame("/opt/app/claimed"), while: frame("/srv/mallory/roots")), "root's build ID claimed")
       // mallory can give names to reports of its own alone, which say whose they are.
       let (host, first) = try shared.startHost(
         every: 20, "--frames '\(frame("/opt/app/claimed", as: "/srv/mallory/roots"))'")

@@ -1,6 +1,6 @@
 """Modules that tests report frames of: a program's own, and such as a hostile user would make.
 
-    build PATH ID FUNCTION      a program with debug information whose code is FUNCTION's, and whose build id is ID
+    build PATH ID FUNCTION      a program with debug information whose code is FUNCTION's, and whose build ID is ID
     strip PATH                  takes its debug information away, and leaves the name of a separate file (.gnu_debuglink)
     debug PATH ID FUNCTION      a separate debug file
     bomb PATH ID SIZE           its debug information unpacks to SIZE bytes

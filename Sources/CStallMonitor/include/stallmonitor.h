@@ -18,7 +18,7 @@
  * Environment variables override the options, so an operator can configure a service without
  * building it again: STALLMONITOR_ENABLED=false, STALLMONITOR_THRESHOLD=100ms,
  * STALLMONITOR_SINK=file:PATH. Documentation/Configuration.md lists all variables. An invalid value
- * is logged once to standard error, and the service runs unmonitored.
+ * is logged once to standard error, and the service runs and is not watched.
  *
  * No function ends the process, throws, or fails if its handle is NULL. A service may ignore all
  * results. A function may be called on any thread unless its comment names one, and never in a
@@ -38,7 +38,7 @@ extern "C" {
 enum {
   STALLMONITOR_OK = 0,
   /* The monitor is disabled (STALLMONITOR_ENABLED=false) or a variable is invalid: the service runs
-   * unmonitored. */
+   * and is not watched. */
   STALLMONITOR_UNWATCHED = 1,
   /* A value is invalid. The text names it and the allowed values. */
   STALLMONITOR_INVALID = -1,

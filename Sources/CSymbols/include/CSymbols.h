@@ -33,13 +33,13 @@ typedef struct csymbols_module csymbols_module;
 struct csymbols_source {
   // The module's file, or NULL. "/proc/self/exe" is the running executable even after it was deleted or replaced.
   const char *path;
-  // The GNU build id that was found in memory; length 0 if the module has none.
+  // The GNU build ID that was found in memory; length 0 if the module has none.
   const uint8_t *build_id;
   size_t build_id_length;
   // Where separate debug files lie, usually "/usr/lib/debug"; the first that has one is taken.
   const char *const *debug_roots;
   size_t debug_root_count;
-  // For a module without a build id: a file that changed at or after this moment is not trusted, unless it is
+  // For a module without a build ID: a file that changed at or after this moment is not trusted, unless it is
   // /proc/self/exe. In ns of CLOCK_REALTIME_COARSE, which is what file systems stamp with.
   uint64_t not_changed_after;
   // Files are others' and may be hostile: each is opened once and kept open; the module's is `descriptor` (-1: there is
@@ -51,7 +51,7 @@ struct csymbols_source {
 };
 
 // Opens a module. NULL with *problem (a constant string) if neither the file nor separate debug information with the
-// same build id can be had. Cost: reading its headers; tables are built by the first look-up. No descriptor stays open.
+// same build ID can be had. Cost: reading its headers; tables are built by the first look-up. No descriptor stays open.
 //
 // Files are read and never mapped: one that is cut while it is in use gives no answer, and raises no SIGBUS.
 csymbols_module *csymbols_open(const struct csymbols_source *source, const char **problem);

@@ -27,7 +27,7 @@ typedef struct cunwind_module {
   uint64_t start, end;
   /// What to subtract from an address to get the ELF virtual address that `addr2line` takes.
   uint64_t load_bias;
-  /// GNU build id, `build_id_length` bytes; 0 bytes if the module has none.
+  /// GNU build ID, `build_id_length` bytes; 0 bytes if the module has none.
   uint8_t build_id[CUNWIND_BUILD_ID_MAX];
   uint32_t build_id_length;
   /// The path as the loader knows it: empty for the main executable, `linux-vdso.so.1` for the vDSO.

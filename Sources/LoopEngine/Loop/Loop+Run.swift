@@ -6,7 +6,8 @@ extension Loop {
   ///
   /// On the loop's thread only. In a program with libdispatch, the main loop always has its main queue to serve in common modes.
   ///
-  /// In what is called while the thread ends (a source's `didCancel`, the end of what a closure held) every run is finished at once.
+  /// Code that runs while the loop's thread exits (a source's `didCancel`, a `deinit` of a captured object) may call `run()`: it
+  /// returns `finished` at once.
   ///
   /// Unlike `RunLoop.run()`, which can't be ended, this is one run, and `stop()` ends it.
   @discardableResult

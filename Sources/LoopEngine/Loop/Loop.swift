@@ -54,7 +54,7 @@ public final class Loop: @unchecked Sendable {
   /// `modes` without its reference counting.
   @exclusivity(unchecked) var modeTable = UnsafeMutableBufferPointer<Unmanaged<ModeState>?>(start: nil, count: 0)
   let commonTimers: UnsafeMutablePointer<TimerHeap>
-  /// The timer that was taken out last, still retained: a time-out that is put back is spared two atomic operations.
+  /// The timer that was taken out last, still retained: a timeout that is put back is spared two atomic operations.
   @exclusivity(unchecked) var spareTimer: Unmanaged<Timer>?
   @exclusivity(unchecked) var depth = 0
   /// Whether the outermost run is for what is left to an ending thread.

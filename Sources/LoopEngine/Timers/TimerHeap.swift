@@ -3,7 +3,7 @@ import Synchronization
 
 /// Timers of one mode by deadline: a heap of four children, whose nodes share a cache line.
 ///
-/// Insertion and removal from any place are O(log n), and O(1) for the common case of a time-out that is cancelled
+/// Insertion and removal from any place are O(log n), and O(1) for the common case of a timeout that is cancelled
 /// before its turn: it enters at the bottom and leaves from there.
 /// A timer is known by its slot, which does not change while it is in here: what moves in the heap is noted in a table of
 /// four bytes a timer. The timers themselves, scattered over the memory, are touched when they fire only.

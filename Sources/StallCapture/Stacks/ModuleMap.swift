@@ -6,7 +6,7 @@ import StallReport
 package final class LoadedModule: Sendable {
   /// The file, as one can open it; `linux-vdso.so.1` for the vDSO.
   package let path: String
-  /// The GNU build id in lower-case hexadecimal, or nil if the module has none.
+  /// The GNU build ID in lower-case hexadecimal, or nil if the module has none.
   package let buildID: String?
   package let range: Range<UInt64>
   /// What to subtract from an address to get the ELF virtual address.
@@ -28,7 +28,7 @@ package final class LoadedModule: Sendable {
   }
 
   fileprivate func isSame(as other: LoadedModule) -> Bool {
-    // Without a build id another build may lie at the same place.
+    // Without a build ID another build may lie at the same place.
     buildID != nil && identity == other.identity && range == other.range && loadBias == other.loadBias
       && path == other.path
   }

@@ -13,7 +13,7 @@ package struct LockLayouts: Sendable {
   let knowsReadWriteLock: Bool
   /// The C library aligns a thread's structure so at least; the main thread's has no more on aarch64.
   static let alignment: UInt64 = 32
-  /// Where a thread's structure has the thread's id, if the structure can be recognized.
+  /// Where a thread's structure has the thread's id, if the structure can be recognised.
   package let threadID: UInt64?
   /// How far above its structure a thread's pointer is.
   package let pointerDistance = UInt64(clinux_thread_pointer()) &- UInt64(pthread_self())

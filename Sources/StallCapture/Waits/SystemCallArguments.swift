@@ -47,16 +47,16 @@ struct SystemCallArguments {
     return descriptor(first) + (count > 1 ? " and \(count - 1) more" : "")
   }
 
-  /// A time-out in milliseconds, negative for none.
+  /// A timeout in milliseconds, negative for none.
   func timeout(_ milliseconds: UInt64) -> String {
     let value = Int32(truncatingIfNeeded: milliseconds)
-    return value < 0 ? "no time-out" : "time-out " + Self.text(nanoseconds: UInt64(value) * 1_000_000)
+    return value < 0 ? "no timeout" : "timeout " + Self.text(nanoseconds: UInt64(value) * 1_000_000)
   }
 
-  /// A time-out in memory, null for none.
+  /// A timeout in memory, null for none.
   func timeout(at address: UInt64, fractionUnit: UInt64 = 1) -> String? {
-    if address == 0 { return "no time-out" }
-    return duration(at: address, fractionUnit: fractionUnit).map { "time-out " + $0 }
+    if address == 0 { return "no timeout" }
+    return duration(at: address, fractionUnit: fractionUnit).map { "timeout " + $0 }
   }
 
   /// A `timespec`, or a `timeval` with a `fractionUnit` of 1000.

@@ -26,8 +26,8 @@ public struct StallAction: Sendable, Equatable {
   /// the monitor's, and may call the monitor's methods. The process's signals are blocked in that thread, and a crash in the closure is the
   /// process's crash. Of the closures that wait, 256 are kept.
   ///
-  /// - Important: A closure must not wait for the loop, which is blocked. The stall may be over when the closure is called; if that was known
-  ///   when it became due, the notice's event says so.
+  /// - Important: A closure must not wait for the loop, which is blocked. The stall may have ended before the closure runs. If it had
+  ///   already ended when the action became due, ``StallNotice/event`` is ``StallNotice/Event/ended``.
   ///
   /// - Parameters:
   ///   - after: From zero, which is as soon as the stall is known, to 1 h.
@@ -49,7 +49,9 @@ public struct StallAction: Sendable, Equatable {
 
   /// Ends the process with SIGABRT, and so with a core dump where the system makes them.
   ///
-  /// A stall of a task never ends the process.
+  /// A stall of one task (`task-pool`) never ends the process. A stall of the whole task pool does
+  /// (`cooperative-pool`: tasks wait, and no thread takes one).
+  ///
   /// First the monitor writes a `stall.ongoing` with a message about the abort, and waits up to
   /// a second for a slow reader. The signal goes to the stalled thread, so that debuggers show that
   /// one first. The service's own handler for SIGABRT is not called: a handler that returns would let

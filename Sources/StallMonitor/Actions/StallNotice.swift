@@ -62,7 +62,11 @@ public struct StallNotice: Sendable, Hashable {
   public var cause: Cause
   /// The loop's name.
   public var loopName: String
-  /// The innermost function of the service's own code, if it is known.
+  /// The responsible function: the innermost function of the service's own code, if it is known.
+  ///
+  /// Without such a function, it is the innermost function that has a name. Without names, it is a module and an offset
+  /// (`web+0x4711`). This is normal with the agent as the sink, which looks up function names itself, unless the service's
+  /// entry in the agent's settings has `symbolication: host`.
   public var culprit: String?
   /// The same for stalls of the same kind; nil if the stack is not known.
   public var fingerprint: String?

@@ -26,9 +26,9 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
     /// The agent, `stalld run`, by the path of its socket: absolute, and at most 107 bytes.
     ///
     /// It need not exist yet. Lines wait for it, in memory and then in a file of the state
-    /// directory, at most 4 MiB. The monitor connects again after 0.1 s, 0.2 s, 0.4 s … up to 30 s,
+    /// directory, at most 4 MiB; without a state directory in `/dev/shm`, at most 1 MiB. The monitor connects again after 0.1 s, 0.2 s, 0.4 s … up to 30 s,
     /// and with each new line. Lines that wait when the process ends are sent at the next start of
-    /// the service. The agent names the frames of reports and keeps the samples of stalls. It can
+    /// the service. The agent looks up function names and keeps the samples of stalls. It can
     /// send another ``threshold``, ``repeatWindow``, ``maximumReportsPerMinute``,
     /// ``resampleInterval`` and ``captureThreads``, which override those here and in the
     /// environment. It can disable and enable the watch, and the sampling of running threads. One
@@ -43,7 +43,8 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
 
   /// How long a turn may take before it is a stall.
   ///
-  /// `STALLMONITOR_THRESHOLD`: a number and a unit (`250ms`, `1.5s`), from 1 ms to 1 h; the default is 250 ms.
+  /// `STALLMONITOR_THRESHOLD`: a number and a unit (`us`, `ms`, `s` or `min`, such as `250ms` or `1.5s`), from 1 ms to 1 h;
+  /// the default is 250 ms.
   public var threshold: Duration = .milliseconds(250)
 
   /// How long repetitions of a reported stall are counted instead of reported.
@@ -109,9 +110,9 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// Whether the threads that run Swift concurrency's tasks are watched.
   ///
   /// A task that blocks or runs on CPU for longer than the threshold without a suspension is a stall of its thread: no other task can use
-  /// it meanwhile. A job costs about 25 ns. An idle pool costs nothing. The beginning and the end of each job are known by the runtime's
-  /// `swift_task_enqueueGlobal_hook`; if the process has set it before the start, tasks are found up to two
-  /// thresholds late, and tasks on CPU only where perf events are permitted.
+  /// it meanwhile. A job costs 20 to 30 ns more. An idle pool costs nothing. The beginning and the end of each job are known by the runtime's
+  /// `swift_task_enqueueGlobal_hook`. If the process has set it before the start, blocked tasks are reported up to two
+  /// thresholds late, and tasks that run on CPU only where perf events are permitted.
   /// `STALLMONITOR_COOPERATIVE_POOL`: `true` or `false`; the default is true.
   public var watchesCooperativePool = true
 
@@ -151,9 +152,11 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   ///
   /// `STALLMONITOR_SYSTEMD_WATCHDOG`: `true` or `false`; the default is false. The monitor sends `WATCHDOG=1` every
   /// half of `WATCHDOG_USEC`, and wakes an idle service for that. It sends nothing while a watched loop is blocked for
-  /// its threshold. Tasks do not count. A loop that waits, has not turned yet, or is paused is healthy. Without
-  /// `WatchdogSec=` nothing is sent. After ``StallMonitor/stop()`` nothing is sent any more: end the process within
-  /// that time. If the monitor cannot watch, or is disabled, systemd is asked once not to expect anything.
+  /// its threshold, or the whole task pool (`cooperative-pool`). A single task (`task-pool`) does not count. A loop that
+  /// waits, has not turned yet, or is paused is healthy. Without `WatchdogSec=` nothing is sent.
+  /// ``StallMonitor/stop()`` sends a last `WATCHDOG=1` if all loops are healthy. After that nothing is sent: end the
+  /// process within `WatchdogSec=`. If the monitor cannot watch, or is disabled, systemd is asked once not to expect
+  /// anything.
   public var notifiesServiceManager = false
 
   /// The service's log and metrics.

@@ -3,7 +3,7 @@ import Glibc
 
 /// Reads the monitor's settings from environment variables.
 ///
-/// A bad value is never fatal for the service: it gives a problem in words, and the service goes on unwatched.
+/// A bad value is never fatal for the service: it gives a problem in words, and the service runs and is not watched.
 struct Environment {
   /// All variables, by name.
   var variables: [String: String]

@@ -89,7 +89,7 @@ struct Episode {
   private(set) var sampleCount = 0
   // Without those that followed the first one at once.
   private var plannedCount = 0
-  /// Time in which the whole process was paused, and when the last of it was detected.
+  /// Time in which the whole process was stopped, and when the last of it was detected.
   private(set) var frozen: UInt64
   private var frozenUntil: UInt64
   /// What a hypervisor took from the machine's processors, from when the turn was found late to the last sample or the end.
@@ -133,13 +133,13 @@ struct Episode {
     lastSampleTime = start
   }
 
-  /// How long the loop has been blocked, without the time in which the whole process was paused.
+  /// How long the loop has been blocked, without the time in which the whole process was stopped.
   func duration(at time: UInt64) -> UInt64 {
     let whole = time > start ? time - start : 0
     return whole > frozen ? whole - frozen : 0
   }
 
-  /// Adds time in which the whole process was paused, detected now.
+  /// Adds time in which the whole process was stopped, detected now.
   mutating func addFreeze(_ duration: UInt64, at now: UInt64) {
     guard duration > 0 else { return }
     frozen += duration

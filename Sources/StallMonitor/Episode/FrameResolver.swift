@@ -4,13 +4,13 @@ import StallCapture
 import StallReport
 import StallSymbols
 
-/// Turns addresses into frames: module, build id and offset always; symbol, file and line where they are known.
+/// Turns addresses into frames: module, build ID and offset always; symbol, file and line where they are known.
 ///
 /// Used on the watchdog alone, after the thread has gone on.
 final class FrameResolver {
   /// The time that names may take, for a stall's first report and for each later one, in nanoseconds.
   ///
-  /// The loop does not wait for it, but the line does. Frames beyond it go out as module, build id and offset, and are named in a
+  /// The loop does not wait for it, but the line does. Frames beyond it go out as module, build ID and offset, and are named in a
   /// later report of the same stall.
   struct TimeBudget {
     var first: UInt64 = 100_000_000
@@ -65,7 +65,7 @@ final class FrameResolver {
   /// Call it after each report.
   func trim() { symbolizer.trim() }
 
-  /// The build id of the module that holds `address`.
+  /// The build ID of the module that holds `address`.
   func buildID(of address: UInt64) -> String? { modules.module(at: address)?.buildID }
 
   /// Sets the clock for the stacks of one report: the stalled thread's first, then those of others.
@@ -138,7 +138,7 @@ final class FrameResolver {
 
   // MARK: Without names
 
-  /// The frame as module, build id and offset; its function is known by its beginning.
+  /// The frame as module, build ID and offset; its function is known by its beginning.
   private func unnamed(_ frame: Backtrace.Frame, key: CodeLocation, in module: LoadedModule) -> [StackFrame] {
     var result = StackFrame(module: module.path, buildID: module.buildID, offset: key.offset)
     result.unnamed = frame

@@ -16,7 +16,7 @@ public struct ThreadBacktrace: Sendable, Hashable {
     public var isAsync: Bool
     /// The executable or library, if the code lies in one.
     public var module: String?
-    /// The module's GNU build id in hexadecimal, if it has one.
+    /// The module's GNU build ID in hexadecimal, if it has one.
     public var buildID: String?
     /// The address in the module that `addr2line` takes; for a caller, of the call and not of its return.
     public var offset: UInt64?
@@ -34,7 +34,7 @@ public struct ThreadBacktrace: Sendable, Hashable {
   public var wait: String?
   /// The calls, innermost first; empty if they could not be had.
   public var frames: [Frame]
-  /// Whether a frame may be wrong: it was found by scanning the stack.
+  /// Whether a frame may be wrong: it was found by scanning the stack, or read after the thread had continued.
   public var isApproximate: Bool
   /// Whether outer frames could not be found.
   public var isTruncated: Bool
@@ -53,7 +53,9 @@ extension ThreadBacktrace: CustomStringConvertible {
     for (number, frame) in frames.enumerated() { lines.append("  #\(number) \(frame)") }
     if isChildTask { lines.append("  (a child task; its parent waits for it)") }
     if isTruncated { lines.append("  … outer frames not found") }
-    if isApproximate { lines.append("  (a frame may be wrong: found by scanning the stack)") }
+    if isApproximate {
+      lines.append("  (a frame may be wrong: found by scanning the stack, or read after the thread had continued)")
+    }
     return lines.joined(separator: "\n")
   }
 }

@@ -75,7 +75,7 @@ final class TaskPool: Sendable {
 
   /// Watches each thread of the pool from its next job on, until ``end()``.
   ///
-  /// A thread costs the watchdog one wake-up when its first job begins, and one when it ends; a job about 25 ns.
+  /// A thread costs the watchdog one wake-up when its first job begins, and one when it ends; a job 20 to 30 ns.
   static func start(_ watch: Watch) throws(Problem) -> TaskPool {
     let pool = TaskPool(watch)
     // Kept for good: a thread may be about to call it when it ends.
@@ -100,7 +100,8 @@ final class TaskPool: Sendable {
       case .unknownRuntime: "this Swift runtime has no swift_task_enqueueGlobal_hook, or another layout of jobs"
       case .otherExecutor: "the process has replaced Swift's global executor"
       }
-    return "tasks are found up to two thresholds late, and tasks on CPU only with perf events: \(reason)"
+    return
+      "blocked tasks are reported up to two thresholds late, and tasks that run on CPU only where perf events are permitted, because \(reason)"
   }
 
   /// Ends the watch; jobs that run are let finish.

@@ -31,7 +31,7 @@ package struct Verdict: Sendable, Equatable {
     package var wait: String?
     /// The kernel's counters since the watchdog first checked the turn.
     package var usage: ResourceUsage?
-    /// Time in which the whole process was paused (stopped, frozen, suspended); not part of the duration.
+    /// Time in which the whole process was stopped, frozen or suspended; not part of the duration.
     package var frozenNanoseconds: UInt64 = 0
     /// CPU time that a hypervisor took from all of the machine's CPUs since the turn was found late.
     package var stolen: UInt64 = 0
@@ -49,7 +49,8 @@ package struct Verdict: Sendable, Equatable {
     package var samplesDisagree = false
     /// Other tasks were waiting for a thread during the stall.
     package var starves = false
-    /// The monitor was stopped during the stall: the true duration is longer.
+    /// The watch of the loop ended during the stall (the watch or the monitor was stopped, or the agent disabled it): the
+    /// stall was longer.
     package var watchEnded = false
 
     package init(state: String? = nil, wait: String? = nil) {

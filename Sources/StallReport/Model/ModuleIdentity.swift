@@ -5,7 +5,7 @@ package struct ModuleIdentity: Hashable, Sendable {
   /// For the main executable prefer `/proc/self/exe`, which names the running file even after it was deleted or replaced.
   /// ``vdsoPath`` is the kernel's image.
   package var path: String
-  /// The GNU build id as it is in memory; empty if the module has none.
+  /// The GNU build ID as it is in memory; empty if the module has none.
   package var buildID: [UInt8]
   /// Whether a separate debug file may be opened for it.
   ///

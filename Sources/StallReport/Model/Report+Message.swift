@@ -32,7 +32,7 @@ extension Report {
 
   /// The subject of the sentence, and its verb.
   private var actor: (subject: String, verb: StallVerb) {
-    if verdict.cause == .stopped { return ("the whole process", .paused) }
+    if verdict.cause == .stopped { return ("the whole process", .stopped) }
     if isOfTask { return (task?.name.map { "task \"\($0.limited(to: 100))\"" } ?? "a task", .blockedItsThread) }
     let noun = LoopKind.noun(of: loop.kind)
     // A heartbeat measures how long the queue or the pool did not respond.

@@ -2,7 +2,7 @@
 ///
 /// The agent writes the message of a stall whose process ended from its last line: it finds the forms there.
 package enum StallVerb: CaseIterable, Sendable {
-  case paused
+  case stopped
   case blocked
   case blockedItsThread
   case didNotRespond
@@ -10,7 +10,7 @@ package enum StallVerb: CaseIterable, Sendable {
   /// After the subject: `main loop blocked for 5 ms`.
   package var past: String {
     switch self {
-    case .paused: "was paused"
+    case .stopped: "was stopped"
     case .blocked: "blocked"
     case .blockedItsThread: "blocked its thread"
     case .didNotRespond: "did not respond"
@@ -20,7 +20,7 @@ package enum StallVerb: CaseIterable, Sendable {
   /// After `has` and `had`: `main loop has been blocked for 5 ms`.
   package var participle: String {
     switch self {
-    case .paused: "been paused"
+    case .stopped: "been stopped"
     case .blocked: "been blocked"
     case .blockedItsThread: "blocked its thread"
     case .didNotRespond: "not responded"

@@ -6,7 +6,7 @@ import StallMonitor
 import StallReport
 import StallSymbols
 
-/// The files of the builds that processes of this machine run: found once by their build id, used for all of them.
+/// The files of the builds that processes of this machine run: found once by their build ID, used for all of them.
 ///
 /// A file says itself which build it is, and may say that it is another one's. One that only root can have put where it lies is
 /// believed for everybody's processes; any other is believed for those of its own user in the same control group.

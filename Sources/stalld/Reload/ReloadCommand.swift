@@ -21,7 +21,7 @@ struct ReloadCommand: ParsableCommand {
 
   @Option(
     help: ArgumentHelp(
-      "The configuration file with the agent's control.path (default: \(AgentSettings.File.usual.path), if it exists).",
+      "The settings file with the agent's control.path (default: \(AgentSettings.File.usual.path), if it exists).",
       valueName: "file"))
   var config: String?
 

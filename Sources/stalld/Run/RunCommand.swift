@@ -20,7 +20,7 @@ struct RunCommand: ParsableCommand {
       watches the agent's own main loop. The STALLMONITOR_ variables configure it, and its reports go to the same outputs. With \
       WatchdogSec= in the unit, systemd restarts the agent if that loop is blocked.
 
-      The settings come from the configuration file (stalld.yaml(5)). STALLD_ variables override the file, and flags override both. \
+      The settings come from the settings file (stalld.yaml(5)). STALLD_ variables override the file, and flags override both. \
       If settings are invalid, the agent lists all errors on standard error and exits. stalld check lists them without starting the agent.
 
       Exit code: 0 after SIGTERM or SIGINT, 1 if the agent could not start, 64 usage error.

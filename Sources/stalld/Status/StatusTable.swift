@@ -44,7 +44,7 @@ struct StatusTable {
         + (status.problems.isEmpty ? "healthy" : "NOT HEALTHY")
     ]
     let configuration = status.configuration
-    lines.append("  configuration: \(Self.text(of: configuration).printable)")
+    lines.append("  settings: \(Self.text(of: configuration).printable)")
     if let error = configuration.error {
       lines.append("  the last reload failed; the previous settings are in effect: \(error.printable)")
     }

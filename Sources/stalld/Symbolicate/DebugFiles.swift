@@ -3,7 +3,7 @@ import StallMonitor
 import StallReport
 import StallSymbols
 
-/// Finds the file that speaks for a build: by its build id, which is always checked in the file itself.
+/// Finds the file that speaks for a build: by its build ID, which is always checked in the file itself.
 ///
 /// In this order: a file that was named, one under the directories to search, the module's path, and a separate debug
 /// file. Of several with the same id, one that has debug information is taken.
@@ -30,7 +30,7 @@ final class DebugFiles {
   /// Why nothing can be looked up, or nil.
   static func obstacle() -> String? { Symbolizer.load() }
 
-  /// The build id and what else a file says of itself; nil if it is no ELF file of this machine, or has no build id.
+  /// The build ID and what else a file says of itself; nil if it is no ELF file of this machine, or has no build ID.
   static func identify(_ path: String) -> (buildID: String, hasDebugInformation: Bool, hasSymbols: Bool)? {
     var found = csymbols_identity()
     guard csymbols_identify(path, &found), found.build_id_length > 0 else { return nil }
@@ -38,7 +38,7 @@ final class DebugFiles {
     return (id, found.has_dwarf, found.has_symtab)
   }
 
-  /// The build id of an open file; nil if it is no ELF file of this machine, or has none.
+  /// The build ID of an open file; nil if it is no ELF file of this machine, or has none.
   static func identify(descriptor: Int32) -> String? {
     var found = csymbols_identity()
     guard csymbols_identify_descriptor(descriptor, &found), found.build_id_length > 0 else { return nil }
@@ -85,7 +85,7 @@ final class DebugFiles {
     return index
   }
 
-  /// A build id of a report as bytes; nil if it is none.
+  /// A build ID of a report as bytes; nil if it is none.
   static func bytes(_ hexadecimal: String) -> [UInt8]? {
     let digits = Array(hexadecimal.utf8)
     guard !digits.isEmpty, digits.count % 2 == 0, digits.count <= 128 else { return nil }

@@ -7,7 +7,7 @@ import Foundation
 @testable import StallMonitor
 @testable import StallReport
 
-/// What it takes to name the frames of a stack: module, build id, function, file, line and inlined calls.
+/// What it takes to name the frames of a stack: module, build ID, function, file, line and inlined calls.
 enum Symbolication {
   static func run() throws -> [BenchmarkRow] {
     // Opaque to Swift; its functions for other threads are atomic.

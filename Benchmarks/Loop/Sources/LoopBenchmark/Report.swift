@@ -79,7 +79,7 @@ func writeChart(_ results: [BenchmarkRow], to path: String) throws {
   let svg = """
     <svg xmlns='http://www.w3.org/2000/svg' width='1150' height='\(y + 10)' font-family='sans-serif' font-size='10'>
     <rect width='100%' height='100%' fill='white'/>
-    <text x='300' y='20' font-size='13'>Time per operation relative to the peer of the row's bar (dashed: 1), logarithmic; shorter is faster</text>
+    <text x='300' y='20' font-size='13'>Time per operation relative to the program that the row's target refers to (dashed: 1), logarithmic; shorter is faster</text>
     \(grid)
     \(body)</svg>
     """

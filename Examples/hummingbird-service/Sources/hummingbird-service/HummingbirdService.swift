@@ -5,7 +5,7 @@ import StallMonitorNIO
 
 /// A web service on Hummingbird, with five handlers that block as handlers do by mistake.
 ///
-/// A handler runs as a job on a thread of Swift's concurrency pool, not on an event loop. While it blocks, other requests have
+/// A handler runs as a job on a thread of Swift's task pool, not on an event loop. While it blocks, other requests have
 /// one thread fewer.
 @main
 struct HummingbirdService {

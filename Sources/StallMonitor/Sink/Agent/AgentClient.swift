@@ -4,7 +4,7 @@ import StallReport
 
 /// Talks with the agent: connects, sends what is not acknowledged, and reads what it says (`Documentation/AgentProtocol.md`).
 ///
-/// Belongs to a thread of its own. With the agent there and nothing to say, that sleeps in one poll without a time-out.
+/// Belongs to a thread of its own. With the agent there and nothing to say, that sleeps in one poll without a timeout.
 /// It has many dependencies because one state decides what is sent next and when the thread wakes: lines, settings, recovery and attempts
 /// share that connection and that poll.
 final class AgentClient: OutputClient {

@@ -105,6 +105,7 @@ struct OpenStall {
     StallVerb.allCases.map { ($0.participle, $0) } + [
       ("stood still", .blocked),  // check-words: allow
       ("not answered", .didNotRespond),
+      ("been paused", .stopped),
       ("held its thread", .blockedItsThread),
     ]
 }

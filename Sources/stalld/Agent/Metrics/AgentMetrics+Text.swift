@@ -28,7 +28,7 @@ extension AgentMetrics {
       },
       MetricRow(
         "stalld_stalls_total", .counter,
-        "Stalls by service, cause, unit, user and severity. Each counts once: as error when its report has the level error (it lasts a second, or the process ends in it; not a task that delays no other task), otherwise as warn when it ends."
+        "Stalls by service, cause, unit, user and severity. Each counts once: as error when its report has the level error (it lasts a second, or the process ends in it; not a task that delays no other task), otherwise as warn when it ends (also a task stall of level info)."
       ) { metrics, _ in
         metrics.sortedStalls.flatMap { labels, count in
           [(StallCounts.Severity.warn, count.warnings), (.error, count.errors)].filter { $0.1 > 0 }.map {
@@ -38,7 +38,7 @@ extension AgentMetrics {
       },
       MetricRow(
         "stalld_stalled_seconds_total", .counter,
-        "Time that loops were blocked, by service, cause, unit and user; added when a stall ends."
+        "Time that loops and tasks were blocked, by service, cause, unit and user; added when a stall ends."
       ) { metrics, _ in
         metrics.sortedStalls.filter { $0.count.seconds > 0 }.map {
           MetricRow.Sample(labels: $0.labels, value: Number($0.count.seconds))
@@ -132,7 +132,7 @@ extension AgentMetrics {
 
   private static var agentRows: [MetricRow] {
     [
-      MetricRow("stalld_reload_failures_total", .counter, "Reloads that failed because of an invalid configuration.") {
+      MetricRow("stalld_reload_failures_total", .counter, "Reloads that failed because of invalid settings.") {
         metrics, _ in Number(metrics.failedReloads)
       },
       .ofSymbols("stalld_frames_named_total", .counter, "Frames with a name found.") { Number($0.hits) },
@@ -142,11 +142,11 @@ extension AgentMetrics {
       .ofSymbols("stalld_symbol_cache_bytes", .gauge, "Bytes used by the cache of names.") { Number($0.bytes) },
       .ofSymbols(
         "stalld_lines_unnamed_total", .counter,
-        "Lines with unnamed frames that were written without asking the process that looks up names."
+        "Lines with unnamed frames that were written without asking the process that looks up function names."
       ) { Number($0.unnamedLines) },
       .ofSymbols(
         "stalld_name_worker_restarts_total", .counter,
-        "Restarts of the process that looks up names."
+        "Restarts of the process that looks up function names."
       ) { Number($0.restarts) },
       MetricRow("stalld_loop_turn_seconds", .histogram, "Durations of the turns of the agent's own main loop.") {
         metrics, sample in sample.loop == nil ? nil : metrics.turnSamples

@@ -170,7 +170,7 @@ final class MetricsServer: @unchecked Sendable {
     guard let daemon else { return }
     MHD_run(daemon)
     var milliseconds: UInt64 = 0
-    // Connections have no time-out of libmicrohttpd's: only what can go on at once is left over.
+    // Connections have no timeout of libmicrohttpd's: only what can go on at once is left over.
     if MHD_get_timeout(daemon, &milliseconds) == .YES, !isRunPlanned {
       isRunPlanned = true
       loop.perform(name: "metrics connections") { [weak self] in

@@ -6,7 +6,7 @@ import StallReport
 struct AgentOptions: ParsableArguments {
   @Option(
     help: ArgumentHelp(
-      "The configuration file (default: \(AgentSettings.File.usual.path), if it exists).", valueName: "file"))
+      "The settings file (default: \(AgentSettings.File.usual.path), if it exists).", valueName: "file"))
   var config: String?
 
   @Option(help: ArgumentHelp("The socket that services connect to (socket.path).", valueName: "path"))

@@ -25,7 +25,7 @@ extension AgentSettings {
         "Lines per second of one user, in all its units; the units take turns. At least limits.lines_per_second."),
       .init(
         "limits.user_bytes_per_day", orOff: \.limits.userBytesPerDay, .size(1 << 20...1 << 50),
-        "Reports of one user that are written per day (UTC); one of its units may write at most half. Further reports are counted, not written. A value above a quarter of the total size of the files that are kept (of the smallest file output) has the effect of this quarter; off means no limit."
+        "Reports of one user that are written per day (UTC); one of its units may write at most half. Further reports are counted, not written. The limit is at most a quarter of the space of the smallest file output (max_size * (keep + 1)), but at least 1MiB. off means no limit."
       ),
       .init(
         "limits.line_bytes", \.limits.lineBytes, .size(8 << 10...16 << 20),

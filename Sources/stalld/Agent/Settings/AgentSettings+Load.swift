@@ -2,7 +2,7 @@ import Glibc
 import StallMonitor
 
 extension AgentSettings {
-  /// A configuration file.
+  /// A settings file.
   struct File: Sendable, Equatable {
     var path: String
     /// Whether it must be there.

@@ -22,7 +22,7 @@ extension AgentSettings {
         "A glob for the unit name, with or without .service, or for the service name. Required."),
       .init(
         "enabled", optional: \.isEnabled, .bool,
-        "Whether the service is watched. false pauses samples and reports, true resumes them. A service that is disabled in its own configuration stays disabled."
+        "Whether the service is watched. false stops samples and reports, true starts them again. A service that is disabled in its own configuration stays disabled."
       ),
       .init(
         "captures", optional: \.captures, .choice,

@@ -179,7 +179,7 @@ final class NamingDesk {
       self.worker = worker
       return worker
     } catch {
-      rest("cannot start the process that looks up names: \(error)")
+      rest("cannot start the process that looks up function names: \(error)")
       giveBack(suspect: nil)
       return nil
     }
@@ -198,9 +198,9 @@ final class NamingDesk {
     self.worker = nil
     counters.restarts += 1
     if worker.hasAnswered {
-      complain("the process that looks up names \(how); restarting it", of: lane(of: suspect))
+      complain("the process that looks up function names \(how); restarting it", of: lane(of: suspect))
     } else {
-      rest("the process that looks up names \(how) before its first answer")
+      rest("the process that looks up function names \(how) before its first answer")
     }
     giveBack(suspect: suspect)
   }
@@ -216,7 +216,7 @@ final class NamingDesk {
   private func kill(_ reason: String, suspect: UInt64?, isSlow: Bool = false) {
     guard let worker else { return }
     let suspect = suspect ?? onlyLine
-    complain("restarting the process that looks up names: \(reason)", of: lane(of: suspect))
+    complain("restarting the process that looks up function names: \(reason)", of: lane(of: suspect))
     counters.restarts += 1
     self.worker = nil
     ending[worker.process] = worker
@@ -276,7 +276,7 @@ final class NamingDesk {
   }
 
   private static let untrusted = "reading a file that another user can have written"
-  private static let consequence = "a second process looks up the names of that user's lines"
+  private static let consequence = "a second process looks up function names for that user's lines"
 
   /// Ends the worker for good.
   func stop() {

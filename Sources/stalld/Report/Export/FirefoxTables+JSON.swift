@@ -78,7 +78,7 @@ extension FirefoxTables {
     json.array(values) { json, value in if none, value < 0 { json.null() } else { json.value(value) } }
   }
 
-  /// A build id as symbol servers have it: a GUID of its first half, and an age of 0.
+  /// A build ID as symbol servers have it: a GUID of its first half, and an age of 0.
   private static func breakpadID(_ buildID: String) -> String {
     let digits = Array(buildID.uppercased())
     guard digits.count >= 32 else { return "" }
