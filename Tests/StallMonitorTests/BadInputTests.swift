@@ -108,7 +108,7 @@ struct BadInputTests {
     let victim = try Victim.run("started-again")
     #expect(victim.status == 0)
     for place in ["twice", "elsewhere"] {
-      #expect(victim.talk.contains("\(place)=another StallMonitor of this process already watches the main loop"))
+      #expect(victim.talk.contains("\(place)=another StallMonitor is active in this process"))
     }
     #expect(victim.talk.contains("after-stop=true"))
   }
