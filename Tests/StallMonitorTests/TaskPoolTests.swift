@@ -8,11 +8,13 @@ extension WatchedHosts {
     .serialized, .takingTurns, .repeatedAfterStandstills(because: "durations and causes are those of a real machine"))
   struct TaskPoolTests {
     /// How the process's hook for jobs comes about.
-    enum Hook: String, CaseIterable, Sendable {
+    enum Hook: String, Sendable {
       /// The monitor's.
       case monitors = ""
       /// The process has one of its own, from before the monitor starts, or from after.
       case before, after
+      /// The monitor's has an executor of the process's behind it.
+      case around
     }
 
     private func run(
@@ -158,7 +160,7 @@ extension WatchedHosts {
 
     // MARK: What is no stall
 
-    @Test(arguments: Hook.allCases)
+    @Test(arguments: [Hook.monitors, .before, .after])
     func yieldingTasksAreNotReported(hook: Hook) throws {
       let victim = try run("yield-storm", milliseconds: 1500, hook: hook)
       #expect(reports(of: victim).isEmpty)
@@ -175,7 +177,7 @@ extension WatchedHosts {
     }
 
     /// In the rhythm of the checks, and for long: one that is met by each of them would look like one task.
-    @Test(arguments: Hook.allCases)
+    @Test(arguments: [Hook.monitors, .before, .after])
     func tasksThatResumeEachOtherOnAnActorAreNotReported(hook: Hook) throws {
       #expect(
         try reports(
@@ -231,6 +233,16 @@ extension WatchedHosts {
       #expect(report["task", "priority"] as? String == "medium")
       #expect(report.stack.contains { ($0["symbol"] as? String)?.contains("compute") == true })
       #expect(report.stack.contains { $0["async"] as? Bool == true })
+    }
+
+    /// Tasks run where they run without a monitor, whatever is behind the hook.
+    @Test(arguments: [Hook.monitors, .around])
+    func tasksStayOnTheirExecutor(hook: Hook) throws {
+      let victim = try run("queues", hook: hook)
+      let queue = hook == .around ? "executor-of-the-host" : "Swift-global-concurrent-queue"
+      for priority in ["background", "medium", "high"] {
+        #expect(victim.facts["TaskPriority.\(priority)"] == queue, "\(victim.talk)")
+      }
     }
 
     /// The runtime's hook does not see these.

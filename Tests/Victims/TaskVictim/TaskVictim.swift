@@ -6,9 +6,10 @@ import VictimC
 // A service whose work is done by tasks of Swift concurrency, as requests are in today's servers. It is judged from outside by its report
 // lines.
 //
-//   TaskVictim SCENARIO [MILLISECONDS] [before | after]
+//   TaskVictim SCENARIO [MILLISECONDS] [before | after | around]
 //
-// With `before` or `after` it sets a hook of its own for the runtime's jobs, before or after the monitor starts.
+// With `before` or `after` it sets a hook of its own for the runtime's jobs, before or after the monitor starts. With `around`, the
+// monitor's hook has an executor of the service's behind it.
 
 @main
 struct TaskVictim {
@@ -19,6 +20,7 @@ struct TaskVictim {
     if hook == "before" { victim_take_task_hook() }
     let monitor = try StallMonitor.start()
     if hook == "after" { victim_take_task_hook() }
+    if hook == "around" { victim_replace_global_executor() }
     say("watching=\(monitor.isWatching)")
     guard let scenario = scenarios[arguments.count > 1 ? arguments[1] : ""] else {
       say("scenarios: " + scenarios.keys.sorted().joined(separator: " "))
@@ -77,6 +79,13 @@ let scenarios: [String: @Sendable (Int) async -> Void] = [
   "many-blocked": { milliseconds in await blockMany(milliseconds) },
   "many-blocked-on-the-global-executor": { milliseconds in
     await blockMany(milliseconds, besideThem: globalConcurrentExecutor)
+  },
+  "queues": { _ in
+    for priority in [TaskPriority.background, .medium, .high] {
+      var labels: Set<String> = []
+      for _ in 0..<20 { labels.insert(await Task.detached(priority: priority) { currentQueue() }.value) }
+      say("\(priority)=\(labels.sorted().joined(separator: ","))")
+    }
   },
   "lock": { milliseconds in await waitForALock(milliseconds) },
   "idle": { milliseconds in
@@ -245,6 +254,8 @@ final class Most: Sendable {
   let value = Atomic<Int>(0)
   let running = Atomic<Int>(0)
 }
+
+func currentQueue() -> String { String(cString: victim_current_queue()).replacing(" ", with: "-") }
 
 /// Counts the jobs that have a thread at the same time, of many that block; as many prefer an executor.
 func blockMany(_ milliseconds: Int, besideThem executor: (any TaskExecutor)? = nil) async {
