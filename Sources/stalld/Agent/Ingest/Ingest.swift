@@ -3,6 +3,7 @@ import DescriptorIO
 import Glibc
 import LoopEngine
 import StallMonitor
+import StallReport
 
 /// Receives the reports of all services: admits connections, reads lines, and acknowledges them.
 ///
@@ -27,7 +28,7 @@ final class Ingest {
   }
 
   /// The longest report, which a log shipper's default must take.
-  static let longestReport = 8000
+  static let longestReport = Report.longestLine
   /// What the agent adds to a report: how a process ended, and what was left out.
   static let spare = 400
   // One more is `stall.fatal`'s.
