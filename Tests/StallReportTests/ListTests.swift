@@ -244,4 +244,27 @@ struct ListTests {
     let written = String(decoding: json.bytes, as: UTF8.self).filter { $0 != "[" && $0 != "]" && $0 != "\"" }
     #expect(written.split(separator: ",").compactMap { Double($0) } == positions.map { Double($0.1) })
   }
+
+  @Test("each function that makes a timer has the options of timers")
+  func optionsOfTimers() throws {
+    var signatures: [[String]] = []
+    for file in ["Timers/LoopTimer.swift", "Timers/Loop+Timers.swift", "Scheduling/LoopWork.swift"] {
+      for declaration in try text("Sources/LoopEngine/\(file)").components(separatedBy: " public ").dropFirst()
+      where declaration.starts(with: #/(?:convenience init|init|func perform\w*)\(\s+(?:at|after|every)\b/#) {
+        let signature = declaration.prefix(upTo: try #require(declaration.firstRange(of: #/\n *\) [{\-]/#)).lowerBound)
+        signatures.append(signature.matches(of: #/(\w+):\s/#).map { String($0.1) })
+      }
+    }
+    #expect(signatures.count == 5)
+    // The date and the interval are what they differ in.
+    for option in try #require(signatures.first).dropFirst(2) {
+      #expect(signatures.allSatisfy { $0.contains(option) }, "\(option)")
+    }
+  }
+
+  /// The library's constant is for all platforms.
+  @Test func longestPathsOfSockets() {
+    let longest = StallMonitorConfiguration.longestSocketPath
+    #expect(SettingType<String>.socketPath.allowed.contains(" \(longest) bytes"))
+  }
 }
