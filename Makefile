@@ -39,10 +39,13 @@ demo: ## A host with known stalls: report lines on standard output, an account o
 	@$(SWIFT) build --configuration release --product stalld >&2
 	@"$$($(SWIFT) build --configuration release --show-bin-path)/stalld" demo
 
+# Judges that are not installed on the machine: `Tests/Support/unpack-NAME` brings NAME into .build/judges/NAME.
+UNPACKED := $(patsubst Tests/Support/unpack-%,.build/judges/%/installed,$(wildcard Tests/Support/unpack-*))
+
 # What tests need to run, in any form.
 define prepare-tests
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES) $(JUDGES) $(C_HOSTS)
-	@$(MAKE) --no-print-directory .build/judges/python/installed .build/judges/syslog-ng/installed
+	@$(MAKE) --no-print-directory .build/judges/python/installed $(UNPACKED)
 	@SWIFT="$(SWIFT)" scripts/build-test-programs
 endef
 
@@ -83,16 +86,16 @@ test-fleet: ## The queries for a fleet on ClickHouse, which is 900 MB; on DuckDB
 	@$(MAKE) --no-print-directory .build/judges/python/installed .build/judges/clickhouse/installed
 	$(SWIFT) test --filter FleetTests
 
+.build/judges/%/installed: Tests/Support/unpack-%
+	$< $(@D)
+	touch $@
+
 # Python wheels that tests judge by, each set in an environment of its own.
 .build/judges/python/installed: Tests/Support/requirements.txt
 .build/judges/clickhouse/installed: Tests/Support/requirements-clickhouse.txt
 .build/judges/%/installed:
 	/usr/bin/python3 -m venv $(@D)
 	$(@D)/bin/pip install --quiet --disable-pip-version-check --requirement $<
-	touch $@
-
-.build/judges/syslog-ng/installed: Tests/Support/unpack-syslog-ng
-	$< $(@D)
 	touch $@
 
 test-integrations: ## The tests of the packages under Integrations/, which resolve what they integrate.

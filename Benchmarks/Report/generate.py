@@ -16,7 +16,7 @@ arguments.add_argument("--broken", type=int, default=0, help="every so many line
 arguments = arguments.parse_args()
 
 dice = random.Random(7)
-CAUSES = ["lock", "io", "running", "running", "sleep", "starved", "throttled", "fault", "unknown"]
+CAUSES = ["lock", "io", "running", "running", "sleep", "starved", "throttled", "fault", "stopped", "unknown"]
 
 
 def frame(symbol, module, build, offset, file=None, line=None):

@@ -42,11 +42,7 @@ package enum DirectoryFiles {
     let file = clinux_open_at(directory, unfinished, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode)
     guard file >= 0 else { return errno }
     if ignoresUmask { fchmod(file, mode) }
-    var (sent, code): (Int, Int32) = (0, 0)
-    while sent < bytes.count, code == 0 {
-      let count = bytes.withUnsafeBytes { write(file, $0.baseAddress! + sent, bytes.count - sent) }
-      if count > 0 { sent += count } else if errno != EINTR { code = count < 0 ? errno : ENOSPC }
-    }
+    var code = bytes.withUnsafeBytes { FileBytes.write($0, to: file) }
     if let attribute { _ = clinux_set_attribute(file, attribute.name, attribute.text) }
     if close(file) != 0, code == 0 { code = errno }
     if code == 0, renameat(directory, unfinished, directory, name) != 0 { code = errno }

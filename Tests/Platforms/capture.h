@@ -32,9 +32,11 @@ static int capture(cunwind_unwinder *unwinder, int thread, cunwind_frame *frames
   snapshot.registers[CUNWIND_STACK_POINTER] = sp;
   snapshot.registers[CUNWIND_PROGRAM_COUNTER] = pc;
   snapshot.known = 1ull << CUNWIND_STACK_POINTER | 1ull << CUNWIND_PROGRAM_COUNTER;
-#ifdef __aarch64__
+#if defined(__aarch64__)
   for (int i = 0; i < 6; i++) snapshot.registers[i] = a[i], snapshot.known |= 1ull << i;
   snapshot.registers[8] = number, snapshot.known |= 1ull << 8;
+#elif !defined(__x86_64__)
+#error "Which registers /proc/PID/syscall has on this architecture is not known."
 #endif
   *trace = cunwind_unwind(unwinder, &snapshot, frames, capacity);
   cunwind_snapshot_release();

@@ -3,6 +3,8 @@ import StallReport
 import TestSupport
 import Testing
 
+@testable import StallCapture
+
 /// Code for processors that no folder describes.
 struct ArchitectureTests {
   @Test("The C code of captures compiles for an architecture without a folder")
@@ -29,10 +31,38 @@ struct ArchitectureTests {
         .map { $0.trimmingCharacters(in: .whitespaces) }.filter { $0.hasPrefix("#") }
       for (line, next) in zip(lines, lines.dropFirst()) where line == "#if arch(arm64)" {
         found += 1
-        #expect(next == "#elseif arch(x86_64)" || next == "#endif", "\(file.path)")
+        #expect(next.hasPrefix("#elseif arch(") || next == "#endif", "\(file.path)")
       }
     }
     #expect(found >= 2)
+  }
+
+  @Test(
+    "The numbers of system calls are those of the kernel's headers",
+    arguments: [
+      ("x86_64/SystemCallNumbers+x86_64.swift", "/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
+      ("aarch64/SystemCallNumbers+aarch64.swift", "/usr/include/asm-generic/unistd.h"),
+    ])
+  func numbersOfSystemCalls(file: String, header: String) throws {
+    // The header of the other architectures may be missing.
+    guard let definitions = try? String(contentsOfFile: header, encoding: .utf8) else { return }
+    var known: [String: String] = [:]
+    for match in definitions.matches(of: /#define __NR(?:3264)?_(\w+)\s+(\d+)\b/) {
+      known[String(match.1)] = String(match.2)
+    }
+    for match in definitions.matches(of: /#define __NR_(\w+) __NR3264_(\w+)/) {
+      known[String(match.1)] = known[String(match.2)]
+    }
+    let source = try String(contentsOf: Repository.file("Sources/StallCapture/\(file)"), encoding: .utf8)
+    let rows = source.matches(of: /^    (\d+): \.(\w+),/.anchorsMatchLineEndings())
+    #expect(rows.count > 40)
+    for row in rows {
+      let name = String(row.2).replacing(/[A-Z]/) { "_" + $0.output.lowercased() }
+      #expect(SystemCall.Name(rawValue: name) != nil, "\(name)")
+      #expect(known[name] == String(row.1), "\(file): \(name)")
+    }
+    let restart = try #require(source.firstMatch(of: /restart: Int64\? = (\d+)/))
+    #expect(known["restart_syscall"] == String(restart.1))
   }
 
   /// What the build says first where the packages with these headers are missing.

@@ -1,14 +1,14 @@
 import Foundation
-import StallMonitor
 import TestSupport
 import Testing
 
+@testable import StallMonitor
 @testable import StallReport
 @testable import stalld
 
 /// Lists that a table in the code cannot make are compared with it.
 struct ListTests {
-  private func text(_ path: String) throws -> String {
+  func text(_ path: String) throws -> String {
     try String(contentsOf: Repository.file(path), encoding: .utf8)
   }
 
@@ -49,10 +49,11 @@ struct ListTests {
   }
 
   @Test func loopsOfTheSchema() throws {
-    let kinds = LoopKind.nouns.map(\.key)
+    let kinds = LoopKind.Value.allCases.map(\.rawValue)
     #expect(try words("loop", "kind") == kinds)
     #expect(try Set(words("loop", "phase")) == Set(LoopPhase.allCases.map(\.rawValue)))
     #expect(Set(kinds).isSuperset(of: LoopDescription.Kind.Value.allCases.map(\.rawValue)))
+    #expect(Set(kinds).isSuperset(of: TurnStamper.Kind.allCases.map(\.reportName)))
     // Which of them a host of which kind has is the table of Hosts.md.
     let hosts = try text("Documentation/Hosts.md")
     for kind in kinds { #expect(hosts.contains("`\(kind)`"), "\(kind)") }
@@ -166,10 +167,13 @@ struct ListTests {
       // `Ingest.swift` passes them on.
       .filter { $0.hasSuffix(".swift") && !$0.hasPrefix("Settings/") && $0 != "Ingest/Ingest.swift" }
       .map { try text("Sources/stalld/Agent/\($0)") }.joined()
+    let details = try text("Sources/stalld/Agent/Output/DetailDirectory.swift")
     for key in keys {
       let words = key.split(separator: ".")[1].split(separator: "_")
       let property = words[0] + words.dropFirst().map(\.capitalized).joined()
-      #expect(uses.contains(".\(property)"), "\(key) is used nowhere")
+      // Outputs have limits of the same names.
+      let isUsed = key.hasPrefix("details.") ? details.contains("settings.\(property)") : uses.contains(".\(property)")
+      #expect(isUsed, "\(key) is used nowhere")
     }
   }
 
@@ -185,47 +189,82 @@ struct ListTests {
     #expect(Set(MonitorCode.functions) == Set(inC.map { $0.lowercased().replacing("cstall", with: "stall") + "_" }))
   }
 
-  /// The architectures that `CUnwind` has a folder for: what conditions call them, in Swift and in C.
-  private static let architectures = [
-    "x86_64": (swift: "x86_64", c: "__x86_64__"), "aarch64": (swift: "arm64", c: "__aarch64__"),
-  ]
-
-  @Test("each architecture that captures stacks is one that the pages promise and that tests know")
-  func architectures() throws {
-    let folder = Repository.file("Sources/CUnwind")
-    let found = try FileManager.default.contentsOfDirectory(atPath: folder.path).filter {
-      FileManager.default.fileExists(atPath: folder.appending(path: "\($0)/architecture.h").path)
-    }
-    #expect(Set(found) == Set(Self.architectures.keys))
-    let unknown = try text("Sources/StallCapture/UnknownArchitecture.swift")
-    for (name, conditions) in Self.architectures {
-      #expect(FileManager.default.fileExists(atPath: Repository.file("Sources/StallCapture/\(name)").path), "\(name)")
-      #expect(unknown.contains("!arch(\(conditions.swift))"), "UnknownArchitecture.swift: \(name)")
-    }
-    for page in ["Documentation/Platforms.md", "Documentation/Versioning.md", "README.md", "CHANGELOG.md"] {
-      for name in found { #expect(try text(page).contains(name), "\(page): \(name)") }
+  @Test("pages that list integrations have each")
+  func integrationsInPages() throws {
+    for integration in try Repository.integrations {
+      for page in ["README.md", "Documentation/README.md", "Documentation/Versioning.md"] {
+        #expect(try text(page).contains(integration.name), "\(page): \(integration.name)")
+      }
     }
   }
 
-  @Test("the files that depend on the processor are those that Internals/Limits.md lists")
-  func filesOfTheArchitecture() throws {
-    let sources = Repository.file("Sources")
-    let files = try FileManager.default.subpathsOfDirectory(atPath: sources.path).filter { file in
-      let folders = Self.architectures.keys.map { "\($0)/" }
-      guard ["swift", "c", "h"].contains((file as NSString).pathExtension), !folders.contains(where: file.contains)
-      else {
-        return false
-      }
-      let source = try text("Sources/\(file)")
-      // A file without a condition has the mark in a comment.
-      return source.contains("(layout of x86_64)")
-        || Self.architectures.contains { name, conditions in
-          source.contains("arch(\(conditions.swift))") || source.contains(conditions.c)
-            || source.contains("\"\(name)\"")
+  @Test("each package that an integration is for has a row of modules")
+  func librariesOfIntegrations() throws {
+    let known = Set(LoopLibrary.all.flatMap(\.modules))
+    for package in try Set(Repository.integrations.map { $0.folder.split(separator: "/")[1] }) {
+      let manifest = try text("Integrations/\(package)/Package.swift")
+      let libraries = manifest.components(separatedBy: "    .target(").dropFirst()
+      #expect(!libraries.isEmpty, "\(package)")
+      for library in libraries {
+        let own = library.components(separatedBy: "\n    .").first ?? ""
+        for product in own.matches(of: /\.product\(name: "(\w+)"/) where product.1 != "StallMonitor" {
+          #expect(known.contains(String(product.1)), "\(package): \(product.1)")
         }
+      }
     }
-    let page = try text("Documentation/Internals/Limits.md")
-    let listed = page.matches(of: /^- `Sources\/([^`]+)`/.anchorsMatchLineEndings()).map { String($0.1) }
-    #expect(listed.sorted() == files.sorted())
+  }
+
+  /// Otherwise `Culprit.callout` never sees where their piece of work ends.
+  @Test("each library whose frames are the runtime's says which of them call the service")
+  func callersOfLibraries() throws {
+    let rules = try text("Tests/Corpus/fingerprints/README.md")
+    for library in LoopLibrary.all where library.owner == .runtime && !library.modules.isEmpty {
+      #expect(!library.callers.isEmpty || library.callerWord != nil, "\(library.name)")
+    }
+    for word in LoopLibrary.all.flatMap({ $0.callers + [$0.callerWord].compactMap { $0 } }) {
+      #expect(rules.contains("`\(word)`"), "Tests/Corpus/fingerprints/README.md: \(word)")
+    }
+  }
+
+  @Test("the page reads a stall's row as it is written")
+  func rowsOfThePage() throws {
+    let model = try text("Sources/stalld/Report/HTML/Page/model.js")
+    let line = try #require(model.split(separator: "\n").first { $0.hasPrefix("const START = ") })
+    let positions = line.matches(of: /(\w+) = (\d+)/).compactMap { match in Int(match.2).map { (String(match.1), $0) } }
+    #expect(positions.map(\.1) == Array(0..<positions.count))
+    let names = Mirror(reflecting: PageModel.Row()).children.compactMap { $0.label?.uppercased() }
+    #expect(positions.map(\.0) == names.map { $0 == "MILLISECONDS" ? "MS" : $0 })
+    // Each has its position for its value.
+    var json = JSONWriter()
+    json.array([
+      PageModel.Row(
+        start: 0, milliseconds: 1, cause: 2, group: 3, service: 4, host: 5, stack: 6, state: 7, count: 8, id: "9",
+        loop: 10)
+    ]) { $1.write(into: &$0) }
+    let written = String(decoding: json.bytes, as: UTF8.self).filter { $0 != "[" && $0 != "]" && $0 != "\"" }
+    #expect(written.split(separator: ",").compactMap { Double($0) } == positions.map { Double($0.1) })
+  }
+
+  @Test("each function that makes a timer has the options of timers")
+  func optionsOfTimers() throws {
+    var signatures: [[String]] = []
+    for file in ["Timers/LoopTimer.swift", "Timers/Loop+Timers.swift", "Scheduling/LoopWork.swift"] {
+      for declaration in try text("Sources/LoopEngine/\(file)").components(separatedBy: " public ").dropFirst()
+      where declaration.starts(with: #/(?:convenience init|init|func perform\w*)\(\s+(?:at|after|every)\b/#) {
+        let signature = declaration.prefix(upTo: try #require(declaration.firstRange(of: #/\n *\) [{\-]/#)).lowerBound)
+        signatures.append(signature.matches(of: #/(\w+):\s/#).map { String($0.1) })
+      }
+    }
+    #expect(signatures.count == 5)
+    // The date and the interval are what they differ in.
+    for option in try #require(signatures.first).dropFirst(2) {
+      #expect(signatures.allSatisfy { $0.contains(option) }, "\(option)")
+    }
+  }
+
+  /// The library's constant is for all platforms.
+  @Test func longestPathsOfSockets() {
+    let longest = StallMonitorConfiguration.longestSocketPath
+    #expect(SettingType<String>.socketPath.allowed.contains(" \(longest) bytes"))
   }
 }

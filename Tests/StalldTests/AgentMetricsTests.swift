@@ -121,9 +121,12 @@ import Testing
       driver.sample = MetricsSample(
         connections: 3, openStalls: 1, queuedBytes: 10, queuedBytesLimit: 1 << 26,
         outputs: [.init(name: "file:/var/log/stalld/stalls.jsonl", lines: 5, bytes: 6), .init(name: "stdout")],
-        symbols: .init(hits: 1, misses: 2, bytes: 3), loop: driver.loop.statistics)
+        symbols: .init(hits: 1, misses: 2, bytes: 3), details: .init(dropped: 4, removed: 5),
+        loop: driver.loop.statistics)
       return String(decoding: driver.metrics.text(driver.sample), as: UTF8.self)
     }
+    #expect(text.contains("\nstalld_detail_files_dropped_total 4\n"))
+    #expect(text.contains("\nstalld_detail_files_removed_total 5\n"))
     let scratch = try ScratchDirectory()
     let file = scratch.url.appending(path: "metrics").path
     try Data(text.utf8).write(to: URL(filePath: file))

@@ -266,14 +266,54 @@ struct ReportContractTests {
     let schema = try String(contentsOf: ReportSchema.current, encoding: .utf8)
     let numbers = schema.matches(of: /"(\w+)": \{[^{}]*"type": "(?:integer|number)"/).map { String($0.1) }
       .filter { $0 != "items" }
-    let unchecked: Set = [
-      // Numbers of threads, tasks, lines and places, the order of lines, and shares.
-      "id", "pid", "reported_pid", "lock_holder", "blocked_by", "line", "sequence", "exit_code", "share", "parent",
-      "frame",
-      "frame",
-    ]
     let known = Set(LineScanner.counts.map { "\($0)" })
-    #expect(Set(numbers.filter { !$0.hasSuffix("_ms") }).subtracting(unchecked) == known)
+    #expect(Set(numbers.filter { !$0.hasSuffix("_ms") }).subtracting(Self.unchecked) == known)
+  }
+
+  /// Keys of numbers of threads, tasks, lines and places, of the order of lines, and of shares.
+  private static let unchecked: Set = [
+    "id", "pid", "reported_pid", "lock_holder", "blocked_by", "line", "sequence", "exit_code", "share", "parent",
+    "frame",
+  ]
+
+  /// `LineScanner` checks numbers of the objects that it knows.
+  @Test("the agent refuses a negative number wherever it is in a line")
+  func numbersAreCheckedInEachObject() throws {
+    let full = try #require(Judge.reports("every-key").first)
+    let line = try JSONSerialization.jsonObject(with: Data(withoutUnit(full).utf8))
+    func isTaken(_ line: Any) throws -> Bool {
+      try Array(JSONSerialization.data(withJSONObject: line)).withUnsafeBufferPointer {
+        (try? LineScanner.scan($0)) != nil
+      }
+    }
+    try #require(try isTaken(line))
+    for (path, kind) in try leaves() where kind == "integer" || kind == "number" {
+      let key = path.split(separator: ".").last.map { String($0.prefix { $0 != "[" }) } ?? ""
+      // Threads and lists are checked by those who read them.
+      if Self.unchecked.contains(key) || path.hasPrefix("threads[].") || path.hasSuffix("[]") { continue }
+      #expect(try !isTaken(negative(path[...], in: line)), "\(path)")
+    }
+  }
+
+  /// A value with a negative number at a leaf of the schema, in the first element of each array.
+  private func negative(_ path: Substring, in value: Any?) -> Any {
+    if path.isEmpty { return -1 }
+    if path.hasPrefix("[]") {
+      let elements = value as? [Any] ?? []
+      return [negative(path.dropFirst(2), in: elements.first)] + elements.dropFirst()
+    }
+    let path = path.hasPrefix(".") ? path.dropFirst() : path
+    let key = path.prefix { $0 != "." && $0 != "[" }
+    var object = value as? [String: Any] ?? [:]
+    object[String(key)] = negative(path.dropFirst(key.count), in: object[String(key)])
+    return object
+  }
+
+  @Test("numbers keep their type in OTLP, also where a shipper has written 250.0 as 250")
+  func fractionsOfTheSchema() throws {
+    for (path, kind) in try leaves() where kind == "integer" || kind == "number" {
+      #expect(OTLPAttributes.isFraction(path.replacing("[]", with: "")) == (kind == "number"), "\(path)")
+    }
   }
 
   /// A line as a host sends it: one that says itself which unit it is is refused.

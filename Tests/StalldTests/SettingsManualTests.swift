@@ -9,13 +9,19 @@ struct SettingsManualTests {
   @Test func everyKeyIsExplained() {
     let text = SettingsManual().text
     let names =
-      AgentSettings.keys.map(\.name) + AgentSettings.Output.File.keys.map(\.name)
-      + AgentSettings.Output.Syslog.keys.map(\.name) + AgentSettings.ServiceOverride.keys.map(\.name)
+      AgentSettings.keys.map(\.name) + AgentSettings.Output.Kind.allCases.flatMap(\.keyNames)
+      + AgentSettings.ServiceOverride.keys.map(\.name)
     for name in names { #expect(text.contains(".It Cm \(name)\n"), "\(name)") }
     for key in AgentSettings.keys where !key.isList {
       #expect(text.contains(".It Ev \(AgentSettings.variable(key.name))\n"))
     }
     #expect(AgentSettings.variable("limits.incomplete_line_timeout") == "STALLD_LIMITS_INCOMPLETE_LINE_TIMEOUT")
+  }
+
+  @Test("the example of a service in the shipped file has every key")
+  func everyKeyOfAServiceHasAnExample() throws {
+    let example = try #require(SettingsReference.file.split(separator: "\n").first { $0.hasPrefix("  # - {match: ") })
+    for key in AgentSettings.ServiceOverride.keys { #expect(example.contains("\(key.name): "), "\(key.name)") }
   }
 
   /// Each group is said something of, and so the writer leaves none out.

@@ -15,6 +15,17 @@ struct ShipperTests {
     var testDescription: String { "\(self)" }
   }
 
+  /// Without its program, the test below is cancelled.
+  @Test("`make test` installs or unpacks the program of each shipper", arguments: Shipper.Kind.allCases)
+  func programIsInstalled(kind: Shipper.Kind) throws {
+    let makefile = try String(contentsOf: Repository.file("Makefile"), encoding: .utf8)
+    let judges = try #require(makefile.split(separator: "\n").first { $0.hasPrefix("JUDGES := ") })
+    let script = Repository.file("Tests/Support/unpack-\(kind.rawValue)").path
+    #expect(
+      judges.split(separator: " ").contains(Substring(kind.rawValue))
+        || FileManager.default.isExecutableFile(atPath: script))
+  }
+
   #if compiler(>=6.3)  // Test.cancel.
   @Test("what arrives is what was written, whole and once", arguments: Shipper.Kind.allCases, Rotation.allCases)
   func everyLineArrives(kind: Shipper.Kind, rotation: Rotation) throws {

@@ -43,6 +43,15 @@ package struct FieldScanner {
 
   package init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
 
+  /// Scans what follows the first occurrence of `key`; nil if there is none.
+  package init?(after key: StaticString, in text: UnsafeRawBufferPointer) {
+    let length = key.utf8CodeUnitCount
+    guard length <= text.count,
+      let start = (0...text.count - length).first(where: { memcmp(text.baseAddress! + $0, key.utf8Start, length) == 0 })
+    else { return nil }
+    (bytes, position) = (text, start + length)
+  }
+
   /// The next field without its surrounding blanks, or nil at the end of the line.
   package mutating func field() -> UnsafeRawBufferPointer? {
     while position < bytes.count, bytes[position] == UInt8(ascii: " ") || bytes[position] == UInt8(ascii: "\t") {

@@ -34,7 +34,7 @@ package struct ThrottleCounter: ~Copyable {
   /// An open counter of one group.
   private struct Group: ~Copyable {
     let file: ProcFile
-    let key: [UInt8]
+    let key: StaticString
     let unit: UInt64
     /// What it had counted when it was opened.
     let start: UInt64
@@ -43,7 +43,7 @@ package struct ThrottleCounter: ~Copyable {
     init?(_ candidates: [(path: String, isVersion2: Bool)]) {
       for (path, isVersion2) in candidates {
         guard let file = ProcFile(path) else { continue }
-        let key = Array((isVersion2 ? "throttled_usec " : "throttled_time ").utf8)
+        let key: StaticString = isVersion2 ? "throttled_usec " : "throttled_time "
         let unit: UInt64 = isVersion2 ? 1000 : 1
         guard let start = Self.value(of: key, in: file) else { continue }
         self.file = file
@@ -60,13 +60,10 @@ package struct ThrottleCounter: ~Copyable {
       Self.value(of: key, in: file).map { $0 > start ? ($0 - start) &* unit : 0 }
     }
 
-    private static func value(of key: [UInt8], in file: borrowing ProcFile) -> UInt64? {
+    private static func value(of key: StaticString, in file: borrowing ProcFile) -> UInt64? {
       file.parse { text in
-        for line in text.split(separator: UInt8(ascii: "\n")) where line.starts(with: key) {
-          let digits = UnsafeRawBufferPointer(rebasing: text[line.startIndex + key.count..<line.endIndex])
-          return FieldScanner.number(digits).map { UInt64(bitPattern: $0) }
-        }
-        return nil
+        var scanner = FieldScanner(after: key, in: text)
+        return scanner?.number().map { UInt64(bitPattern: $0) }
       }
     }
   }

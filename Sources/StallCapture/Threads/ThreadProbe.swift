@@ -149,10 +149,8 @@ package struct ThreadProbe: ~Copyable {
     guard let pending = Self.mask("SigPnd:\t", in: text), let blocked = Self.mask("SigBlk:\t", in: text) else {
       return nil
     }
-    let strict: StaticString = "\nSeccomp:\t1"
     return SignalState(
-      blocked: blocked, pending: pending,
-      isStrictlyFiltered: strict.withUTF8Buffer { Self.index(of: $0, in: text) != nil })
+      blocked: blocked, pending: pending, isStrictlyFiltered: FieldScanner(after: "\nSeccomp:\t1", in: text) != nil)
   }
 
   /// How often the thread has given its processor up by itself (`voluntary_ctxt_switches` of proc(5), `status`).
@@ -161,12 +159,8 @@ package struct ThreadProbe: ~Copyable {
   borrowing func voluntarySwitches() -> UInt64? {
     guard let count = statusFile?.read(into: text) else { return nil }
     let text = UnsafeRawBufferPointer(rebasing: text[..<count])
-    let key: StaticString = "\nvoluntary_ctxt_switches:\t"
-    return key.withUTF8Buffer { key in
-      guard let index = Self.index(of: key, in: text) else { return nil }
-      var scanner = FieldScanner(UnsafeRawBufferPointer(rebasing: text[(index + key.count)...]))
-      return scanner.number().map { UInt64(bitPattern: $0) }
-    }
+    var scanner = FieldScanner(after: "\nvoluntary_ctxt_switches:\t", in: text)
+    return scanner?.number().map { UInt64(bitPattern: $0) }
   }
 
   /// The processor time that the thread has had up to now, to the nanosecond, also while it runs.
@@ -188,19 +182,7 @@ package struct ThreadProbe: ~Copyable {
   }
 
   private static func mask(_ key: StaticString, in text: UnsafeRawBufferPointer) -> UInt64? {
-    key.withUTF8Buffer { key in
-      guard let index = index(of: key, in: text), index + key.count + 16 <= text.count else { return nil }
-      let digits = UnsafeRawBufferPointer(rebasing: text[index + key.count..<index + key.count + 16])
-      return FieldScanner.number(digits, radix: 16).map { UInt64(bitPattern: $0) }
-    }
-  }
-
-  private static func index(of key: UnsafeBufferPointer<UInt8>, in text: UnsafeRawBufferPointer) -> Int? {
-    var index = 0
-    while index + key.count <= text.count {
-      if memcmp(text.baseAddress! + index, key.baseAddress!, key.count) == 0 { return index }
-      index += 1
-    }
-    return nil
+    var scanner = FieldScanner(after: key, in: text)
+    return scanner?.field().flatMap { FieldScanner.number($0, radix: 16) }.map { UInt64(bitPattern: $0) }
   }
 }

@@ -7,18 +7,43 @@ import Glibc
 /// takes locks of its own and looks for its thread's id in them. No holder is named of locks whose layout it does not find. The lock of a
 /// standard stream and a join need no check of their own: each use finds a thread's structure, which pointers lead back to.
 package struct LockLayouts: Sendable {
-  /// A mutex's owner at 8, its users at 12 and its kind at 16.
-  let knowsMutex: Bool
-  /// A read-write lock's writer at 24.
-  let knowsReadWriteLock: Bool
+  /// A layout that is checked.
+  enum Layout: CaseIterable {
+    /// A mutex's owner at 8, its users at 12 and its kind at 16.
+    case mutex
+    /// A read-write lock's writer at 24.
+    case readWriteLock
+    /// A thread's structure with the thread's id.
+    case threadStructure
+    /// A queue's label at 72, its target at 24, its state at 56.
+    case queue
+
+    /// The locks whose holders are named with it.
+    var locks: String {
+      switch self {
+      case .mutex: "pthread mutexes"
+      case .readWriteLock: "read-write locks"
+      case .threadStructure: "standard streams and joins"
+      case .queue: "dispatch queues"
+      }
+    }
+
+    /// Whether the process has locks of that layout.
+    var isNeeded: Bool {
+      switch self {
+      case .mutex, .readWriteLock, .threadStructure: true
+      case .queue: clinux_main_queue_is_here()
+      }
+    }
+  }
+
+  private let known: Set<Layout>
   /// The C library aligns a thread's structure so at least; the main thread's has no more on aarch64.
   static let alignment: UInt64 = 32
   /// Where a thread's structure has the thread's id, if the structure can be recognised.
   package let threadID: UInt64?
   /// How far above its structure a thread's pointer is.
   package let pointerDistance = UInt64(clinux_thread_pointer()) &- UInt64(pthread_self())
-  /// A queue's label at 72, its target at 24, its state at 56.
-  let knowsQueue: Bool
 
   /// This process's layouts.
   ///
@@ -27,20 +52,25 @@ package struct LockLayouts: Sendable {
 
   private init() {
     let id = UInt32(clinux_gettid())
-    knowsMutex = Self.mutexHasOwner(id)
-    knowsReadWriteLock = Self.readWriteLockHasWriter(id)
-    threadID = Self.findThreadID(id)
-    knowsQueue = clinux_dispatch_queue_layout_is_known()
+    let threadID = Self.findThreadID(id)
+    self.threadID = threadID
+    known = Set(
+      Layout.allCases.filter { layout in
+        switch layout {
+        case .mutex: Self.mutexHasOwner(id)
+        case .readWriteLock: Self.readWriteLockHasWriter(id)
+        case .threadStructure: threadID != nil
+        case .queue: clinux_dispatch_queue_layout_is_known()
+        }
+      })
   }
+
+  func knows(_ layout: Layout) -> Bool { known.contains(layout) }
 
   /// The locks whose holders cannot be named here, in words, or nil if there are none.
   package var problem: String? {
-    let unknown = [
-      knowsMutex ? nil : "pthread mutexes", knowsReadWriteLock ? nil : "read-write locks",
-      threadID == nil ? "standard streams and joins" : nil,
-      knowsQueue || !clinux_main_queue_is_here() ? nil : "dispatch queues",
-    ].compactMap { $0 }
-    return unknown.isEmpty ? nil : unknown.joined(separator: ", ")
+    let unknown = Layout.allCases.filter { !knows($0) && $0.isNeeded }
+    return unknown.isEmpty ? nil : unknown.map(\.locks).joined(separator: ", ")
   }
 
   private static func mutexHasOwner(_ id: UInt32) -> Bool {

@@ -42,7 +42,7 @@ struct LockSearch {
   /// A plain mutex waits for the value 2; the word of a robust one is its owner's id. The owner is set once the lock is
   /// taken, and cleared before it is given back.
   private func mutex() -> Candidate? {
-    guard layouts.knowsMutex,
+    guard layouts.knows(.mutex),
       let words = process.load(futex.address, as: (UInt64, UInt64, UInt32).self)
     else { return nil }
     let (word, owner) = (UInt32(truncatingIfNeeded: words.0), UInt32(truncatingIfNeeded: words.1))
@@ -59,7 +59,7 @@ struct LockSearch {
   /// A reader waits on the first and a writer on the second for a writer to go; both for the value 3. Of the words that would be
   /// the writer for one and for the other, the wrong one lies in padding, or is a flag.
   private func readWriteLock() -> Candidate? {
-    guard layouts.knowsReadWriteLock, futex.value == 3,
+    guard layouts.knows(.readWriteLock), futex.value == 3,
       process.load(futex.address, as: UInt32.self) == 3
     else { return nil }
     func writer(at offset: UInt64, _ function: Candidate.Function) -> Candidate? {
@@ -119,7 +119,7 @@ struct LockSearch {
   /// queue's targets that another drains.
   private func queue() -> Candidate? {
     let word = futex.address
-    guard futex.value == .max, layouts.knowsQueue, process.load(word, as: UInt32.self) == .max,
+    guard futex.value == .max, layouts.knows(.queue), process.load(word, as: UInt32.self) == .max,
       process.load(word &+ 4, as: Int32.self) == waiter, process.load(word &- 56, as: UInt64.self) == word &- 96,
       process.load(word &- 48, as: UInt64.self) == ~3, var queue = process.load(word &- 40, as: UInt64.self)
     else { return nil }

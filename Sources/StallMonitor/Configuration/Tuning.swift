@@ -4,15 +4,15 @@ import Synchronization
 /// What an agent says of how this process is to be watched.
 ///
 /// Nil is the process's own configuration.
-struct Tuning: Sendable, Equatable {
+package struct Tuning: Sendable, Equatable {
   /// Who names the frames of a report.
-  enum Symbolication: String, Sendable, CaseIterable {
+  package enum Symbolication: String, Sendable, CaseIterable {
     case agent
     case host
   }
 
   /// Which threads' stacks are taken.
-  enum Captures: String, Sendable, CaseIterable {
+  package enum Captures: String, Sendable, CaseIterable {
     case all
     case blockedOnly = "blocked-only"
   }
@@ -45,7 +45,7 @@ extension Tuning {
     }
     isEnabled = read("enabled", current.isEnabled, allowed: "true, false") { text.boolean($0) }
     captures = read(
-      "captures", current.captures, allowed: Captures.allCases.map(\.rawValue).joined(separator: ", ")
+      "captures", current.captures, allowed: Self.words(Captures.self)
     ) { text.string($0).flatMap(Captures.init(rawValue:)) }
     let longest = configuration.actions.filter { $0.kind == .abort }.map(\.after).min()
     threshold = read(
@@ -70,9 +70,15 @@ extension Tuning {
       "threads", current.captureThreads,
       allowed: MonitorSetting.threadWords
     ) { text.string($0).flatMap(StallMonitorConfiguration.ThreadSelection.init(_:)) }
-    symbolication = read("symbolication", current.symbolication, allowed: "agent, host") {
+    symbolication = read("symbolication", current.symbolication, allowed: Self.words(Symbolication.self)) {
       text.string($0).flatMap(Symbolication.init(rawValue:))
     }
+  }
+}
+
+extension Tuning {
+  private static func words<Choice: CaseIterable & RawRepresentable<String>>(_: Choice.Type) -> String {
+    Choice.allCases.map(\.rawValue).joined(separator: ", ")
   }
 }
 

@@ -1,5 +1,6 @@
 import DescriptorIO
 import Glibc
+import StallReport
 
 /// A folder of detail files, one for each stall: their names, whole files only, and which give way when there are too many.
 ///
@@ -68,10 +69,7 @@ package final class DetailFolder {
 
   /// Whether a text can be the id of a stall: 32 lower-case hexadecimal digits.
   package static func isID(_ text: some Collection<UInt8>) -> Bool {
-    text.count == 32
-      && text.allSatisfy {
-        (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains($0)
-      }
+    Hexadecimal.words(of: text) != nil
   }
 
   /// The name of a stall's file; `user` is nil for a service's own files.

@@ -1,14 +1,15 @@
 import CLinux
 import Glibc
+import StallCapture
 
-/// What the watchdog parks on: a POSIX semaphore.
+/// A POSIX semaphore, which the watchdog parks on.
 ///
 /// Posting takes no lock and allocates nothing, and is a system call only when somebody waits.
-final class WakeSemaphore: Sendable {
+package final class WakeSemaphore: Sendable {
   // A C object with an address of its own; sem_post and sem_wait are its synchronization.
   nonisolated(unsafe) private let semaphore: UnsafeMutablePointer<sem_t>
 
-  init() {
+  package init() {
     semaphore = .allocate(capacity: 1)
     sem_init(semaphore, 0, 0)
   }
@@ -18,13 +19,21 @@ final class WakeSemaphore: Sendable {
     semaphore.deallocate()
   }
 
-  func post() {
+  package func post() {
     sem_post(semaphore)
   }
 
   /// Waits until somebody posts.
   func wait() {
     while sem_wait(semaphore) != 0 && errno == EINTR {}
+  }
+
+  /// Waits until somebody posts, for `limit` at most.
+  ///
+  /// True if it was posted.
+  package func wait(for limit: Duration) -> Bool {
+    let (deadline, isBeyond) = MonotonicClock.now().addingReportingOverflow(limit.nanoseconds)
+    return wait(until: isBeyond ? .max : deadline)
   }
 
   /// Waits until somebody posts or the monotonic time is `deadline`.

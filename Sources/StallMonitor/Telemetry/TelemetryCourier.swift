@@ -80,8 +80,7 @@ final class TelemetryCourier: NoteCarrier {
 
   private func logKind(of loop: any ObservedLoop) {
     guard let kind = loop.knownKind, loop.loggedKinds.insert(kind).inserted else { return }
-    // Threads of the pool come and go.
-    if kind == LoopKind.taskPool || kind == LoopKind.cooperativePool { return }
+    if LoopKind.Value(rawValue: kind)?.hasChangingThreads == true { return }
     _ = carry(
       StateNote(
         level: .info, text: "Watching loop \(loop.name): \(kind)",

@@ -39,6 +39,11 @@ struct FreezeDetector: ~Copyable {
     var diskFaults = 0
     /// Processor time of the process, where ``mayFreezeAsleep``: the kernel adds it up over all threads.
     var processorTime: UInt64 = 0
+
+    /// Time in which the watchdog was ready to run and something else had the processor: it explains a late wait.
+    ///
+    /// It has a term for each cause that ``Cause/isKeptFromRunning``.
+    var readyToRun: UInt64 { runDelay &+ throttled }
   }
 
   /// Call it on the watchdog's thread.
@@ -60,7 +65,7 @@ struct FreezeDetector: ~Copyable {
   func freeze(lateness: UInt64, of wait: UInt64) -> Freeze? {
     guard lateness > Self.limit else { return nil }
     let now = counts()
-    let explained = (now.runDelay &- before.runDelay) &+ (now.throttled &- before.throttled)
+    let explained = now.readyToRun &- before.readyToRun
     guard lateness > explained, lateness - explained > Self.limit else { return nil }
     let unexplained = lateness - explained
     guard isFreeze(unexplained, now) else { return nil }

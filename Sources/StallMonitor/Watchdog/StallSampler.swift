@@ -173,7 +173,7 @@ final class StallSampler {
       loop.thread.isServing, let change = loop.thread.change(at: MonotonicClock.now())
     else { return false }
     // The kernel's numbers may be a tick old.
-    return change.cpu + change.runDelay + change.observed / 16 + 5_000_000 >= change.observed
+    return change.readyTime + change.observed / 16 + 5_000_000 >= change.observed
   }
 
   // MARK: Other threads

@@ -11,8 +11,8 @@ package struct ResourceUsage: Sendable, Equatable {
   package var pressure: PressureTotals?
 
   package init(
-    observed: UInt64, cpu: UInt64, runDelay: UInt64, throttled: UInt64, majorFaults: UInt64, minorFaults: UInt64 = 0,
-    blockDelay: UInt64 = 0, pressure: PressureTotals? = nil
+    observed: UInt64, cpu: UInt64, runDelay: UInt64, throttled: UInt64, majorFaults: UInt64, minorFaults: UInt64,
+    blockDelay: UInt64, pressure: PressureTotals?
   ) {
     self.observed = observed
     self.cpu = cpu
@@ -23,6 +23,9 @@ package struct ResourceUsage: Sendable, Equatable {
     self.blockDelay = blockDelay
     self.pressure = pressure
   }
+
+  /// Time in which the thread was ready to run: on a processor, or waiting for one.
+  package var readyTime: UInt64 { cpu + runDelay }
 }
 
 /// For how long tasks of the machine had to wait for a processor, for storage or for memory.

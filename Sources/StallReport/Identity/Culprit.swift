@@ -65,8 +65,7 @@ package enum Culprit {
     guard frame.pending == nil else { return nil }
     var hash = FNV1a()
     hash.combine(frame.identity.utf8)
-    let digits = String(hash.value, radix: 16)
-    return "v2:" + String(repeating: "0", count: 16 - digits.utf8.count) + digits
+    return "v2:" + Hexadecimal.text(hash.value)
   }
 
   /// Whether the fingerprint of a stall on CPU depends on no unknown name of this stack.

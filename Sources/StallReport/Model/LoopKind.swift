@@ -9,25 +9,52 @@ package enum LoopPhase: String, Sendable, CaseIterable {
 
 /// The values of `loop.kind`.
 package enum LoopKind {
-  package static let loop = "loop"
-  package static let foundation = "foundation"
-  /// An event loop of SwiftNIO.
-  package static let nio = "nio"
-  /// Any other loop of one thread that its service describes.
-  package static let executor = "executor"
-  /// A loop that says itself when it is busy, through `stallmonitor.h`.
-  package static let ownLoop = "c"
-  package static let mainQueue = "main-queue"
-  /// A thread of Swift concurrency.
-  package static let taskPool = "task-pool"
-  package static let cooperativePool = "cooperative-pool"
+  /// A kind of loop, in the order of the schema.
+  package enum Value: String, Sendable, CaseIterable {
+    case loop
+    case foundation
+    /// An event loop of SwiftNIO.
+    case nio
+    /// Any other loop of one thread that its service describes.
+    case executor
+    /// A loop that says itself when it is busy, through `stallmonitor.h`.
+    case ownLoop = "c"
+    case mainQueue = "main-queue"
+    /// A thread of Swift concurrency.
+    case taskPool = "task-pool"
+    case cooperativePool = "cooperative-pool"
 
-  /// All kinds in the order of the schema, with the noun for it in a report's message.
-  package static let nouns: KeyValuePairs = [
-    loop: "loop", foundation: "loop", nio: "loop", executor: "loop", ownLoop: "loop", mainQueue: "queue",
-    taskPool: "thread", cooperativePool: "pool",
-  ]
+    /// The noun for it in a report's message.
+    var noun: String {
+      switch self {
+      case .loop, .foundation, .nio, .executor, .ownLoop: "loop"
+      case .mainQueue: "queue"
+      case .taskPool: "thread"
+      case .cooperativePool: "pool"
+      }
+    }
 
-  /// The noun for a kind in a report's message.
-  static func noun(of kind: String) -> String { nouns.first { $0.key == kind }?.value ?? "loop" }
+    /// Whether a report is about a task that blocked its thread.
+    var isOfTasks: Bool {
+      switch self {
+      case .taskPool: true
+      case .loop, .foundation, .nio, .executor, .ownLoop, .mainQueue, .cooperativePool: false
+      }
+    }
+
+    /// Whether it has threads that come and go, instead of one.
+    package var hasChangingThreads: Bool {
+      switch self {
+      case .taskPool, .cooperativePool: true
+      case .loop, .foundation, .nio, .executor, .ownLoop, .mainQueue: false
+      }
+    }
+  }
+
+  package static let loop = Value.loop.rawValue
+  package static let foundation = Value.foundation.rawValue
+  package static let ownLoop = Value.ownLoop.rawValue
+  package static let mainQueue = Value.mainQueue.rawValue
+  package static let taskPool = Value.taskPool.rawValue
+  package static let cooperativePool = Value.cooperativePool.rawValue
 }

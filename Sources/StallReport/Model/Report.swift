@@ -23,7 +23,7 @@ package struct Report: Sendable {
 
   /// How much it matters: `info` for a task that kept nobody waiting.
   package var level: String {
-    let delaysNobody = loop.kind == LoopKind.taskPool && !verdict.evidence.starves
+    let delaysNobody = loop.isOfTasks && !verdict.evidence.starves
     return switch event {
     case .ongoing: delaysNobody ? "info" : "error"
     case .fatal: "error"
@@ -68,6 +68,12 @@ package struct Report: Sendable {
       self.phase = phase
       self.callout = callout
     }
+
+    /// Whether a report is about a task that blocked its thread.
+    var isOfTasks: Bool { LoopKind.Value(rawValue: kind)?.isOfTasks == true }
+
+    /// The noun for the loop in a report's message.
+    var noun: String { LoopKind.Value(rawValue: kind)?.noun ?? "loop" }
   }
 
   package var time: Timestamp
@@ -162,7 +168,7 @@ package struct Report: Sendable {
   package func summary(of tally: SuppressedStalls, at time: Timestamp) -> Report {
     let areAlike = !tally.isOverBudget
     // Each task runs on a thread of the pool, which need not be the same.
-    let hasThread = areAlike && loop.kind != LoopKind.taskPool
+    let hasThread = areAlike && !loop.isOfTasks
     var evidence = Verdict.Evidence()
     if areAlike {
       evidence.wait = verdict.evidence.wait

@@ -62,14 +62,24 @@ package struct StackFrame: Sendable, Equatable {
     return "\(text) (\(base)\(line.map { ":\($0)" } ?? ""))"
   }
 
+  /// The frame as a report has it.
   package var json: JSONWriter {
+    var frame = self
+    frame.symbol = symbol?.limited(to: 700)
+    frame.file = file?.limited(to: 300)
+    frame.module = module?.limited(to: 300)
+    return frame.wholeJSON
+  }
+
+  /// The frame with all of its texts.
+  package var wholeJSON: JSONWriter {
     var object = JSONWriter()
-    object.member("symbol", symbol?.limited(to: 700))
-    object.member("file", file?.limited(to: 300))
+    object.member("symbol", symbol)
+    object.member("file", file)
     object.member("line", line)
     object.member("inlined", ifTrue: isInlined)
     object.member("async", ifTrue: isAsync)
-    object.member("module", module?.limited(to: 300))
+    object.member("module", module)
     object.member("build_id", buildID)
     object.member("offset", offset.map { "0x" + String($0, radix: 16) })
     return object

@@ -108,10 +108,7 @@ final class Agent {
 
   /// What an earlier run wrote last, and could not acknowledge any more, is not written again.
   private func recallWrittenReports() {
-    let files = settings.outputs.compactMap { output -> String? in
-      if case .file(let file) = output { file.path } else { nil }
-    }
-    let (everywhere, elsewhereLacking) = WrittenReports.recall(files: files)
+    let (everywhere, elsewhereLacking) = WrittenReports.recall(files: settings.outputs.compactMap(\.path))
     for identity in everywhere { ingest.remember(identity) }
     writer.remember(elsewhereLacking)
   }
@@ -260,6 +257,7 @@ final class Agent {
     sample.symbols = MetricsSample.SymbolCache(
       hits: symbols.hits, misses: symbols.misses, bytes: symbols.bytes, unnamedLines: symbols.unnamedLines,
       restarts: symbols.restarts)
+    sample.details = details.counters()
     sample.loop = loop.statistics
     return sample
   }

@@ -47,7 +47,9 @@ final class DemoJudge {
   /// Returns what to tell people, if it is worth telling.
   func take(_ bytes: [UInt8]) -> String? {
     lines += 1
-    if bytes.count > 8000 { faults.append("line \(lines) has \(bytes.count) bytes, more than 8000") }
+    if bytes.count > Report.longestLine {
+      faults.append("line \(lines) has \(bytes.count) bytes, more than \(Report.longestLine)")
+    }
     guard let line = Line(bytes) else {
       faults.append("line \(lines) is not a report")
       return nil
@@ -61,8 +63,8 @@ final class DemoJudge {
       faults.append(
         "\(line.event) of \(plan.function) gives \(line.cause) as the cause, not \(plan.causes[0].rawValue)")
     }
-    if line.event == "stall.started" { started[line.stallID] = plan }
-    guard line.event == "stall.ended" else { return nil }
+    if line.event == Report.Event.started.rawValue { started[line.stallID] = plan }
+    guard line.event == Report.Event.ended.rawValue else { return nil }
     if started[line.stallID] == nil { faults.append("\(plan.function) has an end without a start") }
     ended.append(plan)
     let milliseconds = Double(plan.duration / .milliseconds(1))
@@ -85,7 +87,7 @@ final class DemoJudge {
       return PlannedStall.allCases.first { culprit.contains($0.function + "()") }
     }
     hasUnnamed = true
-    guard line.event == "stall.started" else { return started[line.stallID] }
+    guard line.event == Report.Event.started.rawValue else { return started[line.stallID] }
     defer { beginnings += 1 }
     return beginnings < PlannedStall.allCases.count ? PlannedStall.allCases[beginnings] : nil
   }

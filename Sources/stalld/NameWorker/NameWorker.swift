@@ -1,4 +1,6 @@
+import DescriptorIO
 import Glibc
+import StallCapture
 import StallMonitor
 
 /// Names the functions in lines that come over a socket, user by user: one that takes long waits while the others have their turn.
@@ -80,7 +82,7 @@ final class NameWorker {
 
   /// The one that took least of late.
   private func next() -> String? {
-    let now = Self.now
+    let now = MonotonicClock.now()
     return lanes.filter { !$0.value.jobs.isEmpty }.min { $0.value.used(at: now) < $1.value.used(at: now) }?.key
   }
 
@@ -89,7 +91,7 @@ final class NameWorker {
   private func work(on name: String) {
     guard var lane = lanes[name], var job = lane.jobs.first else { return }
     let request = job.request
-    let begin = Self.now
+    let begin = MonotonicClock.now()
     current = request.number
     let slice = slice << UInt64(job.tries)
     files.begin(
@@ -97,7 +99,7 @@ final class NameWorker {
       until: begin + slice, ofStrangers: begin + min(slice, sliceOfStrangers ?? slice))
     let outcome = completion.complete(request.line)
     files.end()
-    let end = Self.now
+    let end = MonotonicClock.now()
     (lane.used, lane.time) = (lane.used(at: end) + Double(end - begin), end)
     if files.isCutOfStrangers, sliceOfStrangers != nil {
       finishFirst(&lane)
@@ -136,7 +138,7 @@ final class NameWorker {
   }
 
   private func say(isTrusted: Bool) {
-    let now = Self.now
+    let now = MonotonicClock.now()
     if let said, said.number == current, said.isTrusted == isTrusted, now - said.time < Self.sayingInterval { return }
     said = (current, isTrusted, now)
     output += NamingMessage.Answer(kind: .begun, number: current, flag: isTrusted).bytes
@@ -144,20 +146,8 @@ final class NameWorker {
   }
 
   private func flush() {
-    var written = 0
-    while written < output.count {
-      let count = output[written...].withUnsafeBytes { Glibc.write(0, $0.baseAddress, $0.count) }
-      if count < 0, errno == EINTR { continue }
-      // The agent has gone.
-      if count <= 0 { exit(0) }
-      written += count
-    }
+    // The agent has gone.
+    if output.withUnsafeBytes({ FileBytes.write($0, to: 0) }) != 0 { exit(0) }
     output.removeAll(keepingCapacity: true)
-  }
-
-  private static var now: UInt64 {
-    var now = timespec()
-    clock_gettime(CLOCK_MONOTONIC, &now)
-    return UInt64(now.tv_sec) * 1_000_000_000 + UInt64(now.tv_nsec)
   }
 }

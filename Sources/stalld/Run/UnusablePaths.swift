@@ -12,7 +12,7 @@ struct UnusablePaths {
   ///   - hasSocket: Whether systemd hands the socket for services over.
   init(of settings: AgentSettings, hasSocket: Bool) {
     check(directory: settings.details.directory)
-    for case .file(let file) in settings.outputs { check(file: file.path) }
+    for case let file? in settings.outputs.map(\.path) { check(file: file) }
     if !hasSocket { check(socket: settings.socket.path, flag: "--socket PATH") }
     check(socket: settings.control.path, flag: "--control PATH")
     if case .path(let path)? = settings.metrics.listen { check(socket: path, flag: "--metrics-listen unix:PATH") }

@@ -80,7 +80,7 @@ struct CallTreeReader {
   }
 
   private func offset(_ value: JSONText.Value?) -> UInt64? {
-    text.string(value).flatMap { $0.hasPrefix("0x") ? UInt64($0.dropFirst(2), radix: 16) : nil }
+    text.string(value).flatMap { Hexadecimal.number($0) }
   }
 
   private func nanoseconds(_ value: JSONText.Value?) -> UInt64? {

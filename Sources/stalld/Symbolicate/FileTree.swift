@@ -1,3 +1,4 @@
+import DescriptorIO
 import Glibc
 
 /// The regular files under a directory.
@@ -21,9 +22,7 @@ struct FileTree: Sequence, IteratorProtocol {
     guard let stream = opendir(directory) else { return }
     defer { closedir(stream) }
     while let entry = readdir(stream) {
-      let name = withUnsafePointer(to: &entry.pointee.d_name) {
-        $0.withMemoryRebound(to: CChar.self, capacity: Int(NAME_MAX) + 1) { String(cString: $0) }
-      }
+      let name = entry.name
       if name == "." || name == ".." { continue }
       let path = directory + "/" + name
       var status = stat()

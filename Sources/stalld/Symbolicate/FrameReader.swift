@@ -80,7 +80,7 @@ struct FrameReader {
   // MARK: One frame
 
   private func frame(_ value: JSONText.Value) -> StackFrame {
-    let offset = text.string(value["offset"]).flatMap { $0.hasPrefix("0x") ? UInt64($0.dropFirst(2), radix: 16) : nil }
+    let offset = text.string(value["offset"]).flatMap { Hexadecimal.number($0) }
     var frame = StackFrame(
       module: text.string(value["module"]), buildID: text.string(value["build_id"]), offset: offset)
     frame.symbol = text.string(value["symbol"])

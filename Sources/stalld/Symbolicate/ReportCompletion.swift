@@ -85,7 +85,7 @@ struct ReportCompletion {
       samples: text.integer(text.root["stall"]?["samples"]) ?? 1,
       // A summary of stalls has no state, and the samples of such as ran alone.
       ran: state == "running" || (state == nil && tree != nil))
-    let isDone = stall.isFingerprintCertain && (stall.isPathCertain || event != "stall.ended")
+    let isDone = stall.isFingerprintCertain && (stall.isPathCertain || event != Report.Event.ended.rawValue)
     return (stall, tree != nil && isDone)
   }
 
@@ -128,7 +128,8 @@ struct ReportCompletion {
     {
       edits.replace(old, with: [])
     }
-    if text.string(text.root["event"]?["name"]) == "stall.ended", wasUnnamed || hasTree, judged.isPathCertain,
+    if text.string(text.root["event"]?["name"]) == Report.Event.ended.rawValue, wasUnnamed || hasTree,
+      judged.isPathCertain,
       let path = judged.path
     {
       set("path", path, in: stall, &edits, &additions)

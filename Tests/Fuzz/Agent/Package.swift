@@ -35,7 +35,7 @@ let package = Package(
         "Agent/Ingest/HostMessage.swift", "Agent/AgentLog.swift",
         "Agent/Output/SyslogAddress.swift",
         "Agent/Metrics/MetricsAddress.swift", "Agent/LoopbackAddress.swift", "Agent/StreamListener.swift",
-        "Symbolicate/LineReader.swift",
+        "Symbolicate/LineReader.swift", "Terminal/SystemError.swift",
       ]),
     .executableTarget(
       name: "FuzzAgent", dependencies: ["AgentInput", "StallReport"], path: "FuzzAgent",

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -97,10 +98,10 @@ static void take_alike(void) {
 }
 static void give_alike(void) {
   alike.word = 0;
-  syscall(202 /* futex */, &alike.word, 129 /* wake, private */, 1, NULL, NULL, 0);
+  syscall(SYS_futex, &alike.word, 129 /* wake, private */, 1, NULL, NULL, 0);
 }
 static void await_alike(void) {
-  while (alike.word == 2) syscall(202, &alike.word, 128 /* wait, private */, 2, NULL, NULL, 0);
+  while (alike.word == 2) syscall(SYS_futex, &alike.word, 128 /* wait, private */, 2, NULL, NULL, 0);
 }
 
 static const struct kind {

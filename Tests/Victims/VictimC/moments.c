@@ -238,6 +238,8 @@ __asm__(".text\n"
         "ldp x29, x30, [sp], #16\n"
         "ret\n"
         "foreign_code_end:\n");
+#else
+#error "No code for this architecture."
 #endif
 extern const char foreign_code[], foreign_code_end[];
 
@@ -488,6 +490,8 @@ __asm__(".text\n"
         "ret\n"
         ".cfi_endproc\n"
         ".size number_in_frame_pointer_and_a_pointer, . - number_in_frame_pointer_and_a_pointer\n");
+#else
+#error "No code for this architecture."
 #endif
 long number_in_frame_pointer(int descriptor, size_t gap);
 long number_in_frame_pointer_and_a_pointer(int descriptor, size_t gap, long (*function)(int, size_t));

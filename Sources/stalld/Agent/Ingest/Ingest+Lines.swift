@@ -134,7 +134,7 @@ extension Ingest {
     process.updateWatch(on: loop, endHandler(of: process))
   }
 
-  static let events = ["stall.started", "stall.ongoing", "stall.ended", "stall.fatal", "stall.suppressed"]
+  static let events = Report.Event.allCases.map(\.rawValue)
 
   static func unescaped(_ text: String) -> String {
     guard text.contains("\\"), let value = try? JSONText(Array("\"\(text)\"".utf8)) else { return text }

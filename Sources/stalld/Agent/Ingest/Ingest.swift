@@ -3,6 +3,7 @@ import DescriptorIO
 import Glibc
 import LoopEngine
 import StallMonitor
+import StallReport
 
 /// Receives the reports of all services: admits connections, reads lines, and acknowledges them.
 ///
@@ -10,33 +11,6 @@ import StallMonitor
 /// It has many dependencies because each line passes all checks before it is delivered, in one place and in order: connections, shares,
 /// duplicates and open stalls change together.
 final class Ingest {
-  /// What the operator allows.
-  @dynamicMemberLookup
-  struct Policy: Equatable {
-    var limits = AgentSettings.Limits()
-    /// Of reports that are written, at most what the limits say; nil for any number.
-    var userBytesPerDay: Int?
-    /// Empty together with the groups: everybody who may open the socket.
-    var allowedUsers: Set<UInt32> = []
-    var allowedGroups: Set<UInt32> = []
-
-    /// Of one unit or container.
-    var linesPerSecond: Double { Double(limits.linesPerSecond) }
-    /// Of one user in all its units; never less than one unit may.
-    var userLinesPerSecond: Double { Double(max(limits.userLinesPerSecond, limits.linesPerSecond)) }
-
-    /// The other limits, as the settings have them.
-    subscript<Value>(dynamicMember limit: KeyPath<AgentSettings.Limits, Value>) -> Value { limits[keyPath: limit] }
-
-    func allows(_ peer: Peer) -> Bool {
-      if allowedUsers.isEmpty && allowedGroups.isEmpty { return true }
-      // Its own stalls.
-      if peer.pid == getpid() { return true }
-      return allowedUsers.contains(peer.uid) || allowedGroups.contains(peer.gid)
-        || peer.groups.contains(where: allowedGroups.contains)
-    }
-  }
-
   /// Where what comes in goes.
   struct Destination {
     /// Lines, and places of lines, in order; ``Ingest/didFinish(_:)`` receives those that have arrived.
@@ -54,7 +28,7 @@ final class Ingest {
   }
 
   /// The longest report, which a log shipper's default must take.
-  static let longestReport = 8000
+  static let longestReport = Report.longestLine
   /// What the agent adds to a report: how a process ended, and what was left out.
   static let spare = 400
   // One more is `stall.fatal`'s.

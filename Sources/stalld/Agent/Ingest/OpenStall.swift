@@ -15,7 +15,7 @@ struct OpenStall {
   ///
   /// Nil if the line, which was scanned before, cannot be read after all.
   func fatal(exit: ExitReason, silence: Duration = .zero) -> ReportLine? {
-    derived("stall.fatal", isError: true) { parts, edits in
+    derived(.fatal, isError: true) { parts, edits in
       if let process = parts.process, !exit.members.bytes.isEmpty {
         edits.insert([UInt8(ascii: ",")] + exit.members.bytes, at: process.upperBound - 1)
       }
@@ -30,7 +30,7 @@ struct OpenStall {
     let old = UInt64(max(0, min(line.durationMilliseconds, 1e12)) * 1e6)
     let isKnown = nanoseconds.map { $0 >= old } ?? false
     let new = isKnown ? min(nanoseconds ?? old, UInt64(1e18)) : old
-    var ended = derived("stall.ended", isError: false) { parts, edits in
+    var ended = derived(.ended, isError: false) { parts, edits in
       if isKnown, let value = parts.duration {
         var duration = JSONWriter()
         duration.value(milliseconds: new)
@@ -53,20 +53,20 @@ struct OpenStall {
   ///
   /// By the places of a scan: a process may end in hundreds of stalls, on the agent's loop.
   private func derived(
-    _ event: String, isError: Bool, _ edit: (LineScanner.Parts, inout TextEdits) -> (String) -> String
+    _ event: Report.Event, isError: Bool, _ edit: (LineScanner.Parts, inout TextEdits) -> (String) -> String
   ) -> ReportLine? {
     guard let parts = line.parts else { return nil }
     var edits = TextEdits()
     func set(_ range: Range<Int>?, _ new: String) {
       if let range { edits.replace(range, with: JSONWriter.quoted(new)) }
     }
-    set(parts.eventName, event)
+    set(parts.eventName, event.rawValue)
     set(parts.level, isError ? "error" : "warn")
     if let range = parts.sequence { edits.replace(range, with: Array(String(sequence + 1).utf8)) }
     let message = edit(parts, &edits)
     if let range = parts.message { set(range, message(line.text(range))) }
     var derived = line
-    derived.event = event
+    derived.event = event.rawValue
     derived.isError = isError
     derived.bytes = edits.apply(to: line.bytes)
     return derived

@@ -1,5 +1,6 @@
 import Glibc
 import LoopEngine
+import StallReport
 
 /// A process that has connections, or stalls that have not ended: the pidfd reports its end, even if another process has inherited its sockets.
 ///
@@ -49,18 +50,19 @@ final class PeerProcess {
   func follow(_ line: ReportLine, sequence: UInt64, room: Int, recovery: RecoveryMemory?) -> Bool {
     let old = openStalls[line.stallID]
     let oldBytes = old?.line.bytes.count ?? 0
-    switch line.event {
-    case "stall.started", "stall.ongoing":
+    switch Report.Event(rawValue: line.event) {
+    case .started, .ongoing:
       // What is known already is worth more than nothing.
       guard openBytes - oldBytes + line.bytes.count <= room, old != nil || openStalls.count < Self.openLimit else {
         return false
       }
       openStalls[line.stallID] = OpenStall(line: line, sequence: sequence, recovery: recovery ?? old?.recovery)
       openBytes += line.bytes.count - oldBytes
-    case "stall.ended", "stall.fatal":
+    case .ended, .fatal:
       openStalls[line.stallID] = nil
       openBytes -= oldBytes
-    default: break
+    // The last: of a later version.
+    case .suppressed, nil: break
     }
     return true
   }

@@ -1,3 +1,5 @@
+import StallReport
+
 /// What makes a report that comes twice the same: `stall.id`, `stall.sequence`, and the user whose it is.
 ///
 /// So a process that knows another's id cannot replace its next line. The process is no part of it: another process may deliver its lines.
@@ -14,17 +16,7 @@ struct ReportIdentity: Hashable, Sendable {
 
   /// Nil if the id is not 32 hexadecimal digits.
   init?(id: some Collection<UInt8>, sequence: UInt64, user: UInt32 = 0) {
-    guard id.count == 32 else { return nil }
-    var words: (UInt64, UInt64) = (0, 0)
-    for (index, byte) in id.enumerated() {
-      let digit: UInt8
-      switch byte {
-      case 0x30...0x39: digit = byte - 0x30
-      case 0x61...0x66: digit = byte - 0x61 + 10
-      default: return nil
-      }
-      if index < 16 { words.0 = words.0 << 4 | UInt64(digit) } else { words.1 = words.1 << 4 | UInt64(digit) }
-    }
+    guard let words = Hexadecimal.words(of: id) else { return nil }
     (high, low) = words
     self.sequence = sequence
     self.user = user
@@ -39,33 +31,12 @@ struct ReportIdentity: Hashable, Sendable {
 
   /// Of a report by its event.
   init?(id: some Collection<UInt8>, event: String, sequence: UInt64, user: UInt32) {
-    let own = event == "stall.fatal" ? Self.fatal : event == "stall.ended" ? Self.ended : sequence
+    let own: UInt64 =
+      switch Report.Event(rawValue: event) {
+      case .fatal: Self.fatal
+      case .ended: Self.ended
+      case .started, .ongoing, .suppressed, nil: sequence
+      }
     self.init(id: id, sequence: own, user: user)
-  }
-}
-
-/// The reports that were taken last, so that one which comes again is known.
-struct RecentReports {
-  /// At ten thousand a second, six seconds: a process repeats what was written and not yet acknowledged.
-  static let limit = 1 << 16
-
-  private var known: Set<ReportIdentity> = []
-  private var order: [ReportIdentity] = []
-  private var oldest = 0
-
-  /// Whether it is new; then it is remembered.
-  ///
-  /// A report from root is known, whichever user sends it again: a service may have dropped its privileges meanwhile.
-  mutating func insert(_ identity: ReportIdentity?) -> Bool {
-    guard let identity else { return false }
-    guard identity.user == 0 || !known.contains(identity.ofRoot), known.insert(identity).inserted else { return false }
-    if order.count < Self.limit {
-      order.append(identity)
-    } else {
-      known.remove(order[oldest])
-      order[oldest] = identity
-      oldest = (oldest + 1) % Self.limit
-    }
-    return true
   }
 }

@@ -19,7 +19,9 @@ extension AgentMetrics {
   }
 
   /// The metrics that there are, in the order of the text: a new one is a row.
-  private static var rows: [MetricRow] { stallRows + lineRows + outputRows + connectionRows + agentRows + processRows }
+  private static var rows: [MetricRow] {
+    stallRows + lineRows + outputRows + detailRows + connectionRows + agentRows + processRows
+  }
 
   private static var stallRows: [MetricRow] {
     [
@@ -109,6 +111,15 @@ extension AgentMetrics {
         "stalld_output_stuck_seconds", .gauge,
         "How long an output has written nothing while lines wait, by output; 0 below ten seconds."
       ) { Number($0.stuckSeconds) },
+    ]
+  }
+
+  private static var detailRows: [MetricRow] {
+    [
+      .ofDetails(
+        "stalld_detail_files_dropped_total",
+        "Detail files dropped because they could not be written or arrived too fast.", \.dropped),
+      .ofDetails("stalld_detail_files_removed_total", "Old detail files deleted because of a limit.", \.removed),
     ]
   }
 

@@ -61,6 +61,13 @@ struct MetricRow {
     MetricRow(name, kind, help) { _, sample in sample.symbols.map { [Sample(value: value($0))] } }
   }
 
+  /// A metric of the detail files.
+  static func ofDetails(
+    _ name: StaticString, _ help: StaticString, _ value: @escaping (DetailStore.Counters) -> UInt64
+  ) -> MetricRow {
+    MetricRow(name, .counter, help) { _, sample in sample.details.map { [Sample(value: Number(value($0)))] } }
+  }
+
   /// A metric of what hosts say of themselves, by unit and user.
   static func ofClaims(
     _ name: StaticString, _ help: StaticString, _ value: @escaping (HostClaims.Counts) -> UInt64

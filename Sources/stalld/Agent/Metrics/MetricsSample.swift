@@ -4,7 +4,7 @@ import LoopEngine
 struct MetricsSample {
   /// One output: a label, and what it did since the agent started.
   struct Output {
-    /// As in the configuration: `file:/var/log/stalld/stalls.jsonl`, `stdout`, `syslog:/dev/log`.
+    /// ``LineDestination/name``: `file /var/log/stalld/stalls.jsonl`, `stdout`, `syslog /dev/log`.
     var name: String
     var lines: UInt64 = 0
     var bytes: UInt64 = 0
@@ -31,6 +31,7 @@ struct MetricsSample {
   var queuedBytesLimit = 0
   var outputs: [Output] = []
   var symbols: SymbolCache?
+  var details: DetailStore.Counters?
   /// The main loop's.
   var loop: Loop.Statistics?
 }

@@ -46,13 +46,13 @@ struct StallCounts {
 
   /// Takes a line; true if it changed a number.
   mutating func record(_ line: ReportLine) -> Bool {
-    switch line.event {
-    case "stall.ongoing" where line.isError: return count(line, endsStall: false)
-    case "stall.ended", "stall.fatal":
+    switch Report.Event(rawValue: line.event) {
+    case .ongoing where line.isError: return count(line, endsStall: false)
+    case .ended, .fatal:
       _ = count(line, endsStall: true)
-    case "stall.suppressed":
+    case .suppressed:
       counts[series(of: line), default: Count()].warnings += Self.suppressedStalls(line)
-    default: return false
+    case .started, .ongoing, nil: return false
     }
     // A hostile number must not make the sum useless for ever.
     let seconds = line.durationMilliseconds / 1000

@@ -8,7 +8,7 @@ struct DestinationMaker: Sendable {
   func make(_ settings: AgentSettings.Output) -> any LineDestination {
     switch settings {
     case .file(let file): FileDestination(file, keeper: keeper, say: say)
-    case .standardOutput: DescriptorDestination(standardOutput, name: "stdout")
+    case .standardOutput: DescriptorDestination(standardOutput, name: settings.name)
     case .syslog(let syslog): SyslogDestination(syslog)
     }
   }

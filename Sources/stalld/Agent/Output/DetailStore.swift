@@ -135,7 +135,7 @@ final class DetailStore: Sendable {
 
   /// Waits until what was asked for is written, or the time is over.
   func stop(within limit: Duration) {
-    let done = TimedSemaphore()
+    let done = WakeSemaphore()
     thread.perform { done.post() }
     if done.wait(for: limit) { thread.stop() }
   }

@@ -33,7 +33,7 @@ final class FileDestination: LineDestination {
     self.say = say
   }
 
-  var name: String { "file \(settings.path)" }
+  var name: String { AgentSettings.Output.file(settings).name }
 
   func update(_ settings: AgentSettings.Output.File) {
     guard settings != self.settings else { return }

@@ -1,5 +1,6 @@
 import CLinux
 import CZlib
+import DescriptorIO
 import Glibc
 
 /// Makes `NAME.gz` of a file.
@@ -67,19 +68,11 @@ enum GzipFile {
         stream.next_out = output
         stream.avail_out = UInt32(size)
         _ = CZlib.deflate(&stream, count == 0 ? Z_FINISH : Z_NO_FLUSH)
-        try write(UnsafeRawBufferPointer(start: output, count: size - Int(stream.avail_out)), to: target)
+        let code = FileBytes.write(
+          UnsafeRawBufferPointer(start: output, count: size - Int(stream.avail_out)), to: target)
+        if code != 0 { throw Failure(code) }
       } while stream.avail_out == 0
     } while count > 0
-  }
-
-  private static func write(_ bytes: UnsafeRawBufferPointer, to target: Int32) throws(Failure) {
-    var sent = 0
-    while sent < bytes.count {
-      let count = Glibc.write(target, bytes.baseAddress! + sent, bytes.count - sent)
-      if count < 0 && errno == EINTR { continue }
-      guard count > 0 else { throw Failure(count < 0 ? errno : ENOSPC) }
-      sent += count
-    }
   }
 
   private static func syncDirectory(of path: String) {

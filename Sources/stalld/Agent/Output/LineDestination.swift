@@ -2,7 +2,10 @@ import Glibc
 
 /// Where the lines of one output go; used on the output's thread alone.
 protocol LineDestination: AnyObject {
-  /// How messages and counters call it, such as `file /var/log/stalld/stalls.jsonl`.
+  /// How messages and counters call it: ``AgentSettings/Output/name``, such as
+  /// `file /var/log/stalld/stalls.jsonl`.
+  ///
+  /// `stalld status` splits it at the first space.
   var name: String { get }
   /// A part of the line that was sent last is out, so that line cannot be dropped.
   var isMidLine: Bool { get }

@@ -2,6 +2,7 @@ import CLinux
 import DescriptorIO
 import Glibc
 import LoopEngine
+import StallMonitor
 import Synchronization
 
 /// One output: its queue, its destination, and the thread that writes.
@@ -10,7 +11,7 @@ import Synchronization
 final class OutputThread: Sendable {
   /// Something that the thread does, and that is waited for with a limit.
   final class Task: Sendable {
-    private let end = TimedSemaphore()
+    private let end = WakeSemaphore()
     private let failure = Mutex<OutputError?>(nil)
 
     func finish(_ failure: OutputError? = nil) {

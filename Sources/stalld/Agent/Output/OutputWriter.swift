@@ -1,5 +1,6 @@
 import Glibc
 import LoopEngine
+import StallMonitor
 
 /// Writes report lines to all outputs, each on a thread of its own: a slow disk stops neither the agent's loop nor another output.
 ///
@@ -71,7 +72,7 @@ final class OutputWriter: Sendable {
   ///
   /// Nothing may be submitted afterwards.
   func stop(within limit: Duration) {
-    let done = TimedSemaphore()
+    let done = WakeSemaphore()
     outputs.whenDone { done.post() }
     let isDone = done.wait(for: limit)
     // A disk that does not answer keeps its thread; the process may end all the same.

@@ -24,7 +24,7 @@ final class SyslogDestination: SingleLineDestination {
     host = String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 
-  var name: String { "syslog \(settings.address)" }
+  var name: String { AgentSettings.Output.syslog(settings).name }
   var isMidLine: Bool { output?.isMidLine == true }
 
   func update(_ settings: AgentSettings.Output.Syslog) { self.settings = settings }

@@ -79,12 +79,24 @@ extension AgentSettings.Output {
     case standardOutput = "stdout"
     case syslog
 
-    /// What follows the word and a colon in `--output`; nil if nothing does.
-    var operand: String? {
+    /// The key whose value follows the word and a colon in `--output`; nil if nothing does.
+    var operandKey: String? {
       switch self {
-      case .file: "PATH"
+      case .file: "path"
       case .standardOutput: nil
-      case .syslog: "ADDRESS"
+      case .syslog: "address"
+      }
+    }
+
+    /// What follows the word and a colon in `--output`, as help calls it; nil if nothing does.
+    var operand: String? { operandKey?.uppercased() }
+
+    /// The names of its keys, beside `type`.
+    var keyNames: [String] {
+      switch self {
+      case .file: File.keys.map(\.name)
+      case .standardOutput: standardOutputKeys.map(\.name)
+      case .syslog: Syslog.keys.map(\.name)
       }
     }
   }
@@ -94,6 +106,14 @@ extension AgentSettings.Output {
     case .file: .file
     case .standardOutput: .standardOutput
     case .syslog: .syslog
+    }
+  }
+
+  /// The file that it writes; nil if it writes none.
+  var path: String? {
+    switch self {
+    case .file(let file): file.path
+    case .standardOutput, .syslog: nil
     }
   }
 

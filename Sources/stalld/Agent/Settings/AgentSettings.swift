@@ -27,7 +27,7 @@ struct AgentSettings: Sendable, Equatable {
     ),
     (
       "outputs",
-      "The outputs for reports: a list of files, stdout and syslog, each with its type. While a file is not accepting writes, reports are kept."
+      "The outputs for reports: a list, each with its type (\(Output.types)). While a file is not accepting writes, reports are kept."
     ),
     ("details", "The detail files of single stalls."),
     ("symbolication", "Function names for the frames of reports."),

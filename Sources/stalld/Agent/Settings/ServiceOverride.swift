@@ -8,13 +8,13 @@ extension AgentSettings {
     var match = ""
     /// False: the service is not watched.
     var isEnabled: Bool?
-    var captures: Captures?
+    var captures: Tuning.Captures?
     var threshold: Duration?
     var repeatWindow: Duration?
     var budget: Int?
     var sampling: Duration?
     var threads: StallMonitorConfiguration.ThreadSelection.Value?
-    var symbolication: Symbolicator?
+    var symbolication: Tuning.Symbolication?
 
     static let keys: [SettingsKey<AgentSettings.ServiceOverride>] = [
       .init(
@@ -46,15 +46,6 @@ extension AgentSettings {
         "symbolication", optional: \.symbolication, .choice, "Whether the agent or the service looks up function names."
       ),
     ]
-
-    /// Which threads' stacks are taken.
-    enum Captures: String, Sendable, Equatable, CaseIterable {
-      case all
-      case blockedOnly = "blocked-only"
-    }
-
-    /// Who looks names up.
-    enum Symbolicator: String, Sendable, Equatable, CaseIterable { case agent, host }
 
     func matches(unit: String?, service: String?) -> Bool {
       let suffix = ".service"

@@ -89,13 +89,16 @@ extension AgentSettings.Output {
   }
 
   /// Where it writes, as `--output` names it.
-  var destination: String {
-    let operand: String? =
-      switch self {
-      case .file(let file): file.path
-      case .standardOutput: nil
-      case .syslog(let syslog): syslog.address.description
-      }
-    return kind.rawValue + (operand.map { ":" + $0 } ?? "")
+  var destination: String { kind.rawValue + (operand.map { ":" + $0 } ?? "") }
+
+  /// Where it writes, as messages and metrics name it.
+  var name: String { kind.rawValue + (operand.map { " " + $0 } ?? "") }
+
+  private var operand: String? {
+    switch self {
+    case .file(let file): file.path
+    case .standardOutput: nil
+    case .syslog(let syslog): syslog.address.description
+    }
   }
 }

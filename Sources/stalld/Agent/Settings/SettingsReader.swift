@@ -150,12 +150,12 @@ struct SettingsReader {
 
   /// Refuses the keys that no output has; which of them one has depends on its type.
   private mutating func refuseUnknownKeys(of entries: [Entry], _ place: String) {
-    let known = ["type"] + AgentSettings.Output.File.keys.map(\.name) + AgentSettings.Output.Syslog.keys.map(\.name)
+    let known = ["type"] + AgentSettings.Output.Kind.allCases.flatMap(\.keyNames)
     for entry in entries where !known.contains(entry.key) {
       var reason = Self.unknown(entry.key, known, [])
       if let kind = AgentSettings.Output.Kind(rawValue: entry.key) {
         let text = if case .scalar(let text, _) = entry.value.content, !text.isEmpty { text } else { "…" }
-        let operand = kind == .file ? ", path: " + text : kind == .syslog ? ", address: " + text : ""
+        let operand = kind.operandKey.map { ", \($0): \(text)" } ?? ""
         reason = "no such key; did you mean type: \((entry.key + operand).printable(limit: SettingsError.longestText))?"
       }
       refuse("\(place).\(entry.key)", nil, line: entry.line, reason)
@@ -245,16 +245,5 @@ struct SettingsReader {
 
   private static func join(_ path: String, _ word: String) -> String {
     path.isEmpty || word.isEmpty ? path + word : path + "." + word
-  }
-}
-
-/// What somebody most likely meant.
-enum Suggestion {
-  /// The nearest of the candidates, if it is near enough to be a slip.
-  static func nearest(to word: String, among candidates: [String]) -> String? {
-    // Of a longer one the distance costs time, and it is nobody's slip.
-    guard word.utf8.count <= 100 else { return nil }
-    let nearest = candidates.map { ($0, $0.distance(to: word)) }.min { $0.1 < $1.1 }
-    return nearest.flatMap { $0.1 <= max(2, $0.0.utf8.count / 3) ? $0.0 : nil }
   }
 }

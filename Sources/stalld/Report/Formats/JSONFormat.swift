@@ -51,16 +51,11 @@ enum JSONFormat: ReportFormat {
 
   private static func frame(of frame: ReportFrame, _ summary: ReportSummary) -> JSONWriter {
     func text(_ number: UInt32) -> String? { number == 0 ? nil : summary.text(number) }
-    var object = JSONWriter()
-    object.member("symbol", text(frame.symbol))
-    object.member("file", text(frame.file))
-    object.member("line", frame.line > 0 ? frame.line : nil)
-    object.member("inlined", ifTrue: frame.isInlined)
-    object.member("async", ifTrue: frame.isAsync)
-    object.member("module", text(frame.module))
-    object.member("build_id", text(frame.buildID))
-    object.member("offset", frame.offset.map { "0x" + String($0, radix: 16) })
-    return object
+    var result = StackFrame(
+      symbol: text(frame.symbol), file: text(frame.file), line: frame.line > 0 ? Int(frame.line) : nil,
+      isInlined: frame.isInlined, module: text(frame.module), buildID: text(frame.buildID), offset: frame.offset)
+    result.isAsync = frame.isAsync
+    return result.wholeJSON
   }
 
   private static func write(_ side: ReportComparison.Side, to object: inout JSONWriter) {

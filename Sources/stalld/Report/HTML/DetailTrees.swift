@@ -1,3 +1,4 @@
+import DescriptorIO
 import Glibc
 import StallMonitor
 import StallReport
@@ -75,9 +76,7 @@ final class DetailTrees {
     defer { closedir(folder) }
     var names: [String] = []
     while let entry = readdir(folder) {
-      let name = withUnsafePointer(to: &entry.pointee.d_name) { tuple in
-        tuple.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-      }
+      let name = entry.name
       if name.hasSuffix(".json") { names.append(name) }
     }
     return names

@@ -39,15 +39,7 @@ extension PageModel {
       let names = ShortNames(summary)
       json.array(groups) { json, group in json.object { write(&$0, group.group, names, stack: group.stack) } }
       json.key("stalls")
-      json.array(rows) { json, row in
-        json.array { json in
-          json.value(row.start)
-          json.value(row.milliseconds)
-          for number in row.numbers { json.value(number) }
-          json.value(row.id)
-          json.value(row.loop)
-        }
-      }
+      json.array(rows) { json, row in row.write(into: &json) }
       json.key("bins")
       json.object(write(bins:))
       json.key("histogram")

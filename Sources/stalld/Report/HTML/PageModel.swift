@@ -1,4 +1,5 @@
 import Glibc
+import StallReport
 
 /// What a page shows of a summary, bounded however many stalls there are: all up to some thousands; beyond, the longest one by one and all of
 /// them as sums.
@@ -9,14 +10,29 @@ struct PageModel {
   private static let weightLimit = 8000
   private static let bins = 600
 
-  /// A row of the page's JSON; see model.js.
+  /// A row of the page's JSON, its values in the order of the positions in model.js.
   struct Row {
-    var start: Double
-    var milliseconds: Double
-    /// Cause, group, service, host, stack, state, count.
-    var numbers: [Int]
-    var id: String
-    var loop: Int
+    var start = 0.0
+    var milliseconds = 0.0
+    var cause = 0
+    var group = 0
+    var service = 0
+    var host = 0
+    var stack = 0
+    var state = 0
+    var count = 0
+    var id = ""
+    var loop = 0
+
+    func write(into json: inout JSONWriter) {
+      json.array { json in
+        json.value(start)
+        json.value(milliseconds)
+        for number in [cause, group, service, host, stack, state, count] { json.value(number) }
+        json.value(id)
+        json.value(loop)
+      }
+    }
   }
 
   struct Weight: Hashable {
@@ -132,13 +148,10 @@ struct PageModel {
   private mutating func add(_ stall: Stall) {
     rows.append(
       Row(
-        start: stall.start - first, milliseconds: stall.milliseconds,
-        numbers: [
-          Int(stall.cause), group(of: stall), texts.number(of: stall.service, in: summary),
-          texts.number(of: stall.host, in: summary),
-          stack(of: stall), Int(stall.state.rawValue), Int(stall.count),
-        ],
-        id: stall.id, loop: texts.number(of: stall.loop, in: summary)))
+        start: stall.start - first, milliseconds: stall.milliseconds, cause: Int(stall.cause), group: group(of: stall),
+        service: texts.number(of: stall.service, in: summary), host: texts.number(of: stall.host, in: summary),
+        stack: stack(of: stall), state: Int(stall.state.rawValue), count: Int(stall.count), id: stall.id,
+        loop: texts.number(of: stall.loop, in: summary)))
   }
 
   /// The heaviest weights; what is beyond is summed up, so that nothing is missing from the totals.
@@ -158,7 +171,7 @@ struct PageModel {
 
   private mutating func add(_ details: DetailTrees) {
     for row in rows.sorted(by: { $0.milliseconds > $1.milliseconds })
-    where row.numbers[5] != Int(Stall.State.summary.rawValue) {
+    where row.state != Int(Stall.State.summary.rawValue) {
       guard !details.isFull, !texts.isFull else { return }
       guard let nodes = details.tree(of: row.id) else { continue }
       trees.append(

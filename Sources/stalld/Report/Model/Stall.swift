@@ -1,3 +1,5 @@
+import StallReport
+
 /// One stall, or the summary of repeated stalls.
 ///
 /// 80 bytes: there is one for each stall of a million lines. Texts are numbers of ``ReportSummary/texts``.
@@ -46,7 +48,7 @@ struct Stall {
   ]
 
   /// `stall.id` as reports have it.
-  var id: String { Self.digits(idHigh) + Self.digits(idLow) }
+  var id: String { Hexadecimal.text(idHigh) + Hexadecimal.text(idLow) }
 
   var isSummary: Bool { state == .summary }
 
@@ -55,11 +57,6 @@ struct Stall {
 
   /// The longest that it represents.
   var longest: Double { isSummary ? Double(longestMilliseconds) : milliseconds }
-
-  private static func digits(_ word: UInt64) -> String {
-    let digits = String(word, radix: 16)
-    return String(repeating: "0", count: 16 - digits.utf8.count) + digits
-  }
 
   /// Takes over what another line of the same stall says: the last one counts, and what it leaves out the one before has.
   mutating func merge(_ other: Stall) {

@@ -33,6 +33,9 @@ struct OTLPAttributes {
     }
   }
 
+  /// Whether a key's numbers are fractions, also those that are written as whole numbers.
+  static func isFraction(_ key: String) -> Bool { key.hasSuffix("_ms") || key.hasSuffix("share") }
+
   /// Writes the member of an `AnyValue` message.
   private static func write(_ value: JSONText.Value, of text: JSONText, key: String, to message: inout JSONWriter) {
     switch value {
@@ -59,7 +62,7 @@ struct OTLPAttributes {
     case "null": break
     default:
       // By its key, and not by how it is written: a shipper may have made 250 of 250.000.
-      if Int64(number) != nil, !key.hasSuffix("_ms"), !key.hasSuffix("share") {
+      if Int64(number) != nil, !isFraction(key) {
         message.member("intValue", number)
       } else if Double(number)?.isFinite == true {
         message.key("doubleValue")

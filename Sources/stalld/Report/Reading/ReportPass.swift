@@ -131,7 +131,7 @@ struct ReportPass {
           line: frame.line.isPresent ? UInt32(exactly: Self.number(self.bytes(frame.line, bytes)) ?? 0) ?? 0 : 0,
           module: text(frame.module, bytes), buildID: text(frame.buildID, bytes), isInlined: frame.isInlined,
           isAsync: frame.isAsync,
-          offset: Self.hexadecimal(self.bytes(frame.offset, bytes))))
+          offset: Hexadecimal.number(String(decoding: self.bytes(frame.offset, bytes), as: UTF8.self))))
     }
     let number = stacks.number(of: frames)
     stacks.remember(number, writtenAs: hash)
@@ -164,12 +164,6 @@ struct ReportPass {
   /// A JSON number; nil for anything else.
   static func number(_ bytes: UnsafeBufferPointer<UInt8>) -> Double? {
     bytes.count <= 64 ? JSONValues.number(bytes) : nil
-  }
-
-  /// The number in `0x1f`; nil for anything else.
-  private static func hexadecimal(_ bytes: UnsafeBufferPointer<UInt8>) -> UInt64? {
-    guard starts(bytes, with: "0x") else { return nil }
-    return UInt64(String(decoding: bytes.dropFirst(2), as: UTF8.self), radix: 16)
   }
 
   // MARK: Merging

@@ -1,0 +1,156 @@
+import CLinux
+import Glibc
+import StallCapture
+import StallReport
+import Synchronization
+
+/// Begins the watch of a process.
+struct WatchStart: Sendable {
+  let configuration: StallMonitorConfiguration
+  let environment: Environment
+  let sentinel: ForkSentinel
+  let serviceManager: ServiceManagerWatchdog?
+  let telemetry: TelemetryCourier?
+
+  /// Starts the watchdog and the output, and watches the main thread's loop if that is wanted.
+  ///
+  /// - Throws: ``StallMonitorError`` if the sink cannot be opened, or there is no thread to be had.
+  func begin(watchesMainLoop: Bool) throws(StallMonitorError) -> WatchSession {
+    let watchdog = Watchdog()
+    let couriers = WatchSession.Couriers(
+      telemetry: telemetry,
+      actions: ActionPlan.needsCourier(configuration.actions) ? Courier(name: "stall-actions") : nil)
+    let plan = SinkPlan(configuration, environment: environment)
+    let kept = try plan.keptDescriptor()
+    try startCouriers(couriers, of: watchdog)
+    let recovery = plan.makeRecoveryPage(sentinel: sentinel)
+    let keepsRecords = Atomic<Bool>(false)
+    let hasOwnTable = Atomic<Bool>(false)
+    let suspension = Suspension()
+    StandardErrorQueue.hold(
+      journalStream: environment.variables["JOURNAL_STREAM"] ?? "",
+      identifier: ProcessFacts.baseName(ProcessFacts.executablePath()))
+    defer { StandardErrorQueue.flush() }
+    do throws(StallMonitorError) {
+      try watchdog.start(keeping: kept) { () throws(StallMonitorError) in
+        let work = try makeWork(
+          of: watchdog, plan: plan, recovery: recovery, suspension: suspension, actionCourier: couriers.actions)
+        keepsRecords.store(work.keepsRecords, ordering: .releasing)
+        hasOwnTable.store(OwnThreads.isApart, ordering: .releasing)
+        return work
+      }
+    } catch {
+      couriers.actions?.end()
+      throw error
+    }
+    let registry = LoopRegistry(
+      watchdog: watchdog,
+      recordsFactory: LoopRecordsFactory(
+        sentinel: sentinel, keepsRecords: keepsRecords.load(ordering: .acquiring), recovery: recovery),
+      suspension: suspension, configuration: configuration)
+    registry.rehearse()
+    var session = WatchSession(registry: registry, suspension: suspension, couriers: couriers)
+    if watchesMainLoop {
+      session.mainThread = MainThreadWatch(
+        by: registry, beats: couriers.beats, suspension: suspension, configuration: configuration)
+    }
+    if configuration.watchesCooperativePool {
+      watchTasks(of: &session, sharesTable: !hasOwnTable.load(ordering: .acquiring))
+    }
+    return session
+  }
+
+  /// On the calling thread, so that they share the service's descriptor table.
+  private func startCouriers(
+    _ couriers: WatchSession.Couriers, of watchdog: Watchdog
+  ) throws(StallMonitorError) {
+    do throws(OwnThreads.Failure) {
+      try couriers.telemetry?.start { watchdog.list.subjects.map(CountedLoop.init) }
+    } catch {
+      throw StallMonitorError(error)
+    }
+    if let actions = couriers.actions, !actions.addUser() { throw StallMonitorError(.noThread(code: EAGAIN)) }
+  }
+
+  /// Makes what the watchdog does; on its thread.
+  ///
+  /// All that takes the dynamic loader's lock happens here, and never during a stall.
+  private func makeWork(
+    of watchdog: Watchdog, plan: SinkPlan, recovery: RecoveryPage?, suspension: Suspension, actionCourier: Courier?
+  ) throws(StallMonitorError) -> WatchdogWork {
+    let capture = ThreadCapture()
+    capture.prepareThread()
+    let executable = ProcessFacts.executablePath()
+    let resolver = FrameResolver(executablePath: executable)
+    let serviceName = configuration.serviceName ?? ProcessFacts.baseName(executable)
+    let origin = Report.Origin(
+      processID: getpid(), executablePath: executable,
+      executableBuildID: resolver.buildID(of: ProcessFacts.executableAddress()), serviceName: serviceName,
+      serviceVersion: configuration.serviceVersion, hostName: ProcessFacts.hostName())
+    let tunings = TuningBox()
+    let semaphore = watchdog.semaphore
+    let sink = try plan.start(origin: origin, tunings: tunings, recovery: recovery) { semaphore.post() }
+    sayWhatIsMissing(capture: capture, resolver: sink.namesFrames ? nil : resolver)
+    let ledger = RepeatLedger(
+      window: configuration.repeatWindow.nanoseconds, budget: configuration.maximumReportsPerMinute,
+      now: MonotonicClock.now())
+    let publisher = ReportPublisher(sink: sink, ledger: ledger, courier: telemetry)
+    let recorder = FatalRecorder.make(
+      configured: configuration.stateDirectory, environment: environment, serviceName: serviceName)
+    let records = StallRecords(
+      origin: origin, recorder: recorder, recovery: recovery, publisher: publisher, sink: sink)
+    let actions = ActionRunner(
+      origin: origin, plan: ActionPlan(configuration.actions), courier: actionCourier, publisher: publisher,
+      records: records, writtenDetails: sink.writtenDetails)
+    return WatchdogWork(
+      of: watchdog,
+      stalls: StallFollower(
+        origin: origin, sampler: StallSampler(capture: capture, resolver: resolver), publisher: publisher,
+        records: records, actions: actions),
+      settings: SettingsFollower(
+        configuration, tunings: tunings, suspension: suspension, sinkNames: sink.namesFrames, list: watchdog.list),
+      serviceManager: serviceManager, telemetry: telemetry)
+  }
+
+  /// Says what reports will lack in this process, and why; a line for each.
+  private func sayWhatIsMissing(capture: ThreadCapture, resolver: FrameResolver?) {
+    if let problem = ThreadProbe.problem() {
+      Diagnostics.say("reports will have no cause, and blocked threads no stack: \(problem)")
+    }
+    if let problem = capture.problem { Diagnostics.say("reports will have no stacks: \(problem)") }
+    if let problem = resolver?.problem { Diagnostics.say("the stacks in reports will have no functions: \(problem)") }
+    if let problem = LockLayouts.current.problem {
+      Diagnostics.say(
+        "lock holders of \(problem) are not reported: this C library or runtime stores the owner at an unknown offset")
+    }
+  }
+
+  /// Watches each job of Swift concurrency; where that cannot be, its threads and whether one is free.
+  private func watchTasks(of session: inout WatchSession, sharesTable: Bool) {
+    let registry = session.registry
+    let watch = TaskPool.Watch(
+      list: session.watchdog.list, makePublication: { registry.makePublication() }, suspension: session.suspension,
+      sentinel: sentinel, threshold: configuration.threshold.nanoseconds,
+      backgroundThreshold: configuration.backgroundTaskThreshold.nanoseconds,
+      threadLimit: TaskPool.threadLimit(sharesTable: sharesTable))
+    let pulse = session.watchdog.pulses.makePulse()
+    let heartbeat: any HeartbeatSource
+    do throws(TaskPool.Problem) {
+      let pool = try TaskPool.start(watch)
+      session.taskPool = pool
+      heartbeat = WaitingTasks(pool, pulse: pulse)
+    } catch {
+      Diagnostics.say(TaskPool.note(error))
+      let workers = WorkerScan(watch, isBesideStamps: false)
+      let pool = CooperativePoolHeartbeat(pulse: pulse, courier: session.couriers.beats) { workers.scan() }
+      session.pool = pool
+      heartbeat = pool
+    }
+    session.watchdog.list.watch(
+      WatchedLoop.Subject(
+        label: .init(name: "cooperative", kind: { LoopKind.cooperativePool }), thread: .init(id: getpid()),
+        limits: .init(
+          threshold: configuration.threshold.nanoseconds, suspension: Suspension(within: session.suspension)),
+        publication: LoopPublication(pulse: pulse), heartbeat: heartbeat))
+  }
+}

@@ -1,0 +1,61 @@
+/// A cause, with evidence.
+package struct Verdict: Sendable, Equatable {
+  package var cause: Cause
+  package var evidence: Evidence
+
+  package init(cause: Cause, evidence: Evidence) {
+    self.cause = cause
+    self.evidence = evidence
+  }
+
+  /// The cause in words.
+  package var sentence: String {
+    let wait = evidence.wait.map { " in " + $0 } ?? ""
+    return switch cause {
+    case .running: "running on CPU"
+    case .lock: "waiting" + lockClause + deadlockClause
+    case .io: "waiting for I/O" + wait
+    case .sleep: "sleeping" + wait
+    // No thread serves the loop: `wait` is a sentence. A thread that waits for a CPU has a state.
+    case .starved:
+      (evidence.state == nil ? evidence.wait : nil) ?? "ready to run, but no CPU was available"
+    case .throttled: "throttled: its control group had used up its CPU quota"
+    case .fault: "waiting for memory to be read from disk"
+    case .stopped:
+      "stopped by a signal or a debugger, frozen with its control group, or suspended with the machine"
+    case .unknown: "cause unknown" + (wait.isEmpty ? "" : ", waiting" + wait) + manyCalloutsClause
+    }
+  }
+
+  /// ` in futex(wait) for a pthread mutex held by thread 12`.
+  private var lockClause: String {
+    let lock = evidence.lockHolder?.text ?? evidence.lock
+    var call = evidence.wait.map { " in " + $0 } ?? ""
+    if let lock, call.hasSuffix(": " + lock) { call.removeLast(lock.count + 2) }
+    return call + " for " + (evidence.lockHolder?.phrase ?? "another thread" + (lock.map { " (\($0))" } ?? ""))
+  }
+
+  /// `: 389 callouts ran, the longest for 2 ms`.
+  private var manyCalloutsClause: String {
+    if evidence.samplesDisagree { return ": no function is in more than half of the samples" }
+    guard let callouts = evidence.callouts, callouts.count > 1 else { return "" }
+    return ": \(callouts.count) callouts ran, the longest for \(callouts.longestOfAll / 1_000_000) ms"
+  }
+
+  /// `; deadlock: thread 12 waits for 13, and 13 for 12`.
+  private var deadlockClause: String {
+    guard let first = evidence.deadlock.first else { return "" }
+    if evidence.deadlock.count == 1 { return "; deadlock: thread \(first) waits for itself" }
+    let pairs = zip(evidence.deadlock, evidence.deadlock.dropFirst() + [first])
+    return "; deadlock: thread " + pairs.map { "\($0) waits for \($1)" }.joined(separator: ", ")
+  }
+
+  /// Returns why a thread that was ready to run made no progress; nil if the observed time is too short.
+  package static func ready(_ usage: ResourceUsage?) -> Cause? {
+    guard let usage, usage.observed >= 10_000_000 else { return nil }
+    if usage.throttled > usage.observed / 2 { return .throttled }
+    guard usage.runDelay > usage.observed / 2, usage.cpu < usage.runDelay else { return .running }
+    // On a busy machine a throttled group also waits for a CPU: the larger part is the cause.
+    return usage.throttled > usage.runDelay / 2 ? .throttled : .starved
+  }
+}

@@ -1,0 +1,17 @@
+import StallReport
+
+extension AgentSettings.ServiceOverride {
+  /// What a service is handed (Documentation/AgentProtocol.md).
+  var json: String {
+    var line = JSONWriter()
+    line.member("enabled", bool: isEnabled)
+    line.member("captures", captures?.rawValue)
+    line.member("threshold", threshold.map(DurationText.text))
+    line.member("repeat_window", repeatWindow.map(DurationText.text))
+    line.member("budget", budget)
+    line.member("sampling", sampling.map(DurationText.text))
+    line.member("threads", threads?.rawValue)
+    line.member("symbolication", symbolication?.rawValue)
+    return "{\(String(decoding: line.bytes, as: UTF8.self))}"
+  }
+}
