@@ -27,7 +27,7 @@ struct ReportContractTests {
         #"stall.evidence.major_faults: type was "integer" and is "number""#
       ),
       (
-        #""culprit": { "description": "The responsible function: the innermost function of the service's own code, not of a library or a system header. Merged code counts only if there is no other.", "type": "string""#,
+        #""culprit": { "description": "The responsible function: the innermost function of the service's own code, not of a library or a system header. Merged code counts only if there is no other. Without code of the service on the stack: the innermost function that has a name, or else the innermost frame.", "type": "string""#,
         #""culprit": { "type": ["string", "null"]"#, #"stall.culprit: type was "string" and is ["string", "null"]"#
       ),
       (#""required": ["id", "sequence","#, #""required": ["id","#, "stall: sequence is required no more"),
