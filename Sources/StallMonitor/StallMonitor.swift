@@ -60,8 +60,8 @@ public final class StallMonitor: Sendable {
   ///
   /// Call it once, early, best on the main thread. It takes a few milliseconds, opens libunwind and libdw, and starts
   /// two threads, which have a descriptor table of their own. In a process with libdispatch it starts a third one,
-  /// which uses the service's table. The third one ends when a run loop is found; it stays while a main queue or
-  /// another loop is watched by heartbeats.
+  /// which uses the service's table. The third one ends when a run loop has turned and is idle again, or has turned
+  /// for four thresholds; it stays while a main queue or another loop is watched by heartbeats.
   /// `Documentation/Guarantees.md` lists all that a watched process can notice.
   ///
   /// - Parameter configuration: What to watch for, in code.
@@ -225,8 +225,8 @@ public final class StallMonitor: Sendable {
 
   /// Runs something asynchronous that is known to be slow, without a report of it.
   ///
-  /// The loop is not watched while the work is suspended, either: name the one that the work
-  /// blocks.
+  /// The loop is not watched until the work has ended, also while the work is suspended. Pass `on:`
+  /// with the loop that the work blocks; otherwise no loop is watched during that time.
   ///
   /// - Parameters:
   ///   - reason: Why the work is slow. It documents the call in the source code: the monitor neither

@@ -36,7 +36,8 @@ public struct StallMonitorService: Service {
   /// A monitor that does not watch (disabled, or misconfigured in the environment) waits for that all the same: a service that
   /// returns ends its group.
   ///
-  /// - Throws: ``StallMonitorError`` if the configuration in code is not usable, or the main loop is watched already.
+  /// - Throws: ``StallMonitorError`` if the configuration in code is not usable, or another monitor is active in this
+  ///   process.
   public func run() async throws {
     let monitor =
       switch source {

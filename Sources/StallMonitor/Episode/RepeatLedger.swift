@@ -172,7 +172,10 @@ final class RepeatLedger {
     if let oldest { entries[oldest.key] = nil }
   }
 
-  /// What makes two stalls the same: the loop and the service's own functions on the stack; without any, the loop and the cause.
+  /// What makes two stalls the same: the loop and the service's own functions on the stack.
+  ///
+  /// Without any of them, the loop and the cause. While a name on the stack is still being looked up, the loop and the
+  /// fingerprint.
   private static func key(of report: Report) -> String {
     "\(report.loop.name) \(report.repeatKey ?? report.fingerprint ?? report.verdict.cause.rawValue)"
   }

@@ -22,9 +22,11 @@ struct ReportCommand: ParsableCommand {
 
       With --diff the command compares two files (stalld report --diff OLD NEW) or two releases in the same files \
       (stalld report --diff release:1.0 release:1.1 FILE…) and shows what is new, worse, better or gone. A rate is the stalled \
-      time of a row in OLD or NEW, divided by the days between the first and the last stall there.
+      time of a row divided by the days from the first to the last stall of all rows of that side. If a side covers less than a \
+      minute, totals are compared instead.
 
-      Exit code: 0; 1 if no input could be read; 64 usage error.
+      Exit code: 0; 1 if no input could be read, all lines were skipped (except with --format otlp), or the output cannot be \
+      written; 64 usage error.
       """)
 
   @Option(help: ArgumentHelp("Group stalls by this key.", valueName: "key"))

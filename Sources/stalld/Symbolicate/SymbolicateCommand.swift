@@ -17,11 +17,11 @@ struct SymbolicateCommand: ParsableCommand {
       (DIR/.build-id/xx/….debug). The build ID must match: a frame of another build stays unchanged.
 
       Inlined calls become separate frames. The command names stall.culprit if it had no name, and completes the function, file \
-      and line in message. It sets the fingerprint if it was missing, if stall.culprit had no name, or if the line has \
-      call_tree; not if frames_omitted is present. For a thread that ran on CPU, the fingerprint and stall.path come from all \
-      samples (call_tree), which the command then removes from the line; if they are ambiguous, the line has no fingerprint. \
-      Everything else stays unchanged. A line is at most 8000 bytes long. Lines that are not reports pass through unchanged and are listed \
-      on standard error.
+      and line in message. If the line has frames_omitted, the command sets no fingerprint. Otherwise it sets it if it was \
+      missing, if stall.culprit had no name, or if the line has call_tree. For a thread that ran on CPU, the fingerprint and \
+      stall.path come from all samples (call_tree), which the command then removes from the line; if they are ambiguous, the \
+      line has no fingerprint. Everything else stays unchanged. A line is at most 8000 bytes long. Lines that are not reports \
+      pass through unchanged and are listed on standard error.
 
       Exit code: 0; 1 if a file cannot be read, no line is a report, the output cannot be written, or libdw is not installed; 64 \
       usage error.

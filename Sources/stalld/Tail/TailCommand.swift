@@ -38,7 +38,7 @@ struct TailCommand: ParsableCommand {
       "Show only stalls of at least this duration: \(DurationArgument.allowed).", valueName: "duration"))
   var min: DurationArgument?
 
-  @Flag(help: "Print the report lines unchanged, one JSON object each.")
+  @Flag(help: "Print the report lines, one JSON object each; on a terminal, unprintable characters are escaped.")
   var json = false
 
   @Flag(help: "Print the stack below each line; frames of run loops, thunks and the C library's start are one line.")
