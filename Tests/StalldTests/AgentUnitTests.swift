@@ -144,7 +144,7 @@ extension SystemdTests {
       #expect(bad.contains("/etc/stalld/stalld.yaml:1: services[0].threshold = fast"))
       #expect(bad.contains("/etc/stalld/stalld.yaml:2: limit"))
       #expect(bad.contains("-- Subject: The new settings of stalld are invalid"))
-      #expect(bad.contains("The previous configuration stays in effect."))
+      #expect(bad.contains("The previous settings stay in effect."))
       try waitUntil {
         try machine.property("StatusText", of: "stalld") == "Serving; the last reload failed"
       }
