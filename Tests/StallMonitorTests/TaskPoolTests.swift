@@ -2,6 +2,8 @@ import Foundation
 import TestSupport
 import Testing
 
+@testable import StallMonitor
+
 extension WatchedHosts {
   /// A service whose work is done by tasks of Swift concurrency.
   @Suite(
@@ -209,6 +211,11 @@ extension WatchedHosts {
       let (watched, unwatched) = (try blocked("true"), try blocked("false"))
       #expect(watched == unwatched)
       #expect(watched.count == 5)
+    }
+
+    @Test func limitOfThreadsIsWhatThePageSays() throws {
+      let page = try String(contentsOf: Repository.file("Documentation/Internals/Limits.md"), encoding: .utf8)
+      #expect(page.contains("`RLIMIT_NOFILE` is below \(TaskPool.descriptorsForAllThreads),"))
     }
 
     // MARK: A hook of the process's own

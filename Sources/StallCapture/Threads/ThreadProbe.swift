@@ -10,6 +10,8 @@ package struct ThreadProbe: ~Copyable {
   package let id: Int32
   /// The process that has it.
   package let process: any ProcessAccess
+  /// How many files of the thread it keeps open.
+  package static let fileCount = 4
   private let syscallFile: ProcFile?
   private let schedstatFile: ProcFile?
   private let statFile: ProcFile?

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StallCapture
 import StallReport
 import Synchronization
 
@@ -62,15 +63,24 @@ final class TaskPool: Sendable {
 
   private init(_ watch: Watch) { self.watch = watch }
 
-  /// How many threads can be watched: the watchdog keeps four files of each open, and four more of each that it scans.
+  /// The descriptors with which all threads can be watched that are watched at most.
+  static var descriptorsForAllThreads: Int { otherFiles + filesOfAThread * mostThreads }
+
+  private static let mostThreads = 256
+  // The watchdog has fewer.
+  private static let otherFiles = 200
+  // A thread may be scanned, too.
+  private static let filesOfAThread = 2 * ThreadProbe.fileCount
+
+  /// How many threads can be watched.
   ///
   /// `sharesTable` says that these are in the service's descriptor table, where they are to be few.
   static func threadLimit(sharesTable: Bool) -> Int {
     if sharesTable { return 4 }
     var limit = rlimit()
     let isKnown = getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0
-    // The watchdog's other files are less than 200.
-    return min(max(0, ((isKnown ? Int(clamping: limit.rlim_cur) : 1024) - 200) / 8), 256)
+    let descriptors = isKnown ? Int(clamping: limit.rlim_cur) : 1024
+    return min(max(0, (descriptors - otherFiles) / filesOfAThread), mostThreads)
   }
 
   /// Watches each thread of the pool from its next job on, until ``end()``.

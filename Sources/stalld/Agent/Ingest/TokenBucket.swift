@@ -1,9 +1,9 @@
 import LoopEngine
 
-/// Tokens that arrive at a rate, up to a burst of four seconds' worth.
+/// Tokens that arrive at a rate, up to a burst of four seconds' worth, and at least one.
 struct TokenBucket {
   // A spool that is handed over comes at once.
-  private static let burst = 4.0
+  private static func burst(_ rate: Double) -> Double { max(1, 4 * rate) }
   /// What a line of that many bytes, or fewer, costs.
   static let bytesPerToken = 8 << 10
 
@@ -12,7 +12,7 @@ struct TokenBucket {
 
   /// A full one.
   init(rate: Double) {
-    tokens = rate * Self.burst
+    tokens = Self.burst(rate)
     refilled = .now
   }
 
@@ -26,11 +26,11 @@ struct TokenBucket {
 
   /// Adds what has arrived since the last call.
   mutating func refill(rate: Double, at now: Loop.Instant = .now) {
-    tokens = min(rate * Self.burst, tokens + Double(now.nanoseconds - refilled.nanoseconds) / 1e9 * rate)
+    tokens = min(Self.burst(rate), tokens + Double(now.nanoseconds - refilled.nanoseconds) / 1e9 * rate)
     refilled = now
   }
 
-  func isFull(rate: Double) -> Bool { tokens >= rate * Self.burst }
+  func isFull(rate: Double) -> Bool { tokens >= Self.burst(rate) }
 
   /// How long it takes until that many tokens are there.
   func time(until count: Double, rate: Double) -> Duration { .seconds(max(0, count - tokens) / rate) }
