@@ -157,14 +157,18 @@ __attribute__((noinline)) static bool scout(job *next, size_t priority, enqueue_
   return true;
 }
 
+__attribute__((noinline)) static void enqueue_first(job *next, size_t priority, enqueue_original original) {
+  bool is_hooked = __atomic_load_n(&queue_state, RELAXED) == CLINUX_TASK_POOL_HOOKED;
+  // A task cannot be given no priority, so none can find that queue.
+  bool can_find = is_hooked && priority != 0 && priority < PRIORITIES && !is_scouting;
+  if (!can_find || !scout(next, priority, original)) original(next);
+}
+
 static SWIFT_CALL void enqueue(job *next, enqueue_original original) {
   size_t priority = swift_concurrency_jobPriority(next);
-  // A task cannot be given no priority, so none can find that queue.
-  if (priority == 0 || priority >= PRIORITIES || is_scouting) return original(next);
-  if (__atomic_load_n(&queue_state, RELAXED) != CLINUX_TASK_POOL_HOOKED) return original(next);
-  dispatch_object queue = __atomic_load_n(&queues[priority], __ATOMIC_ACQUIRE);
-  if (__builtin_expect(queue != NULL, true)) return put(next, priority, queue);
-  if (!scout(next, priority, original)) original(next);
+  dispatch_object queue = priority < PRIORITIES ? __atomic_load_n(&queues[priority], __ATOMIC_ACQUIRE) : NULL;
+  if (__builtin_expect(queue == NULL, false)) return enqueue_first(next, priority, original);
+  put(next, priority, queue);
 }
 
 // MARK: The monitor's side

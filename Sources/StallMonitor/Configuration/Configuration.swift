@@ -110,7 +110,7 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// Whether the threads that run Swift concurrency's tasks are watched.
   ///
   /// A task that blocks or runs on CPU for longer than the threshold without a suspension is a stall of its thread: no other task can use
-  /// it meanwhile. A job costs 20 to 30 ns more. An idle pool costs nothing while the monitor's hook is set. The beginning and the
+  /// it meanwhile. A job costs about 40 ns more. An idle pool costs nothing while the monitor's hook is set. The beginning and the
   /// end of each job are known by the runtime's
   /// `swift_task_enqueueGlobal_hook`. If the process has set it before the start, blocked tasks are reported up to two
   /// thresholds late, and tasks that run on CPU only where perf events are permitted.

@@ -35,7 +35,8 @@ extension WaitingTasks: HeartbeatSource {
   var pool: WorkerPool? { .cooperative }
 
   func update() {
-    if isHooked, tasks.isWatching, let problem = tasks.problem {
+    // In this order: a monitor that stops ends the watch before it takes its hook away.
+    if isHooked, let problem = tasks.problem, tasks.isWatching {
       isHooked = false
       workers.isBesideStamps = false
       Diagnostics.say(TaskPool.note(problem))

@@ -19,11 +19,15 @@ enum Detection {
     let unwatched = try stall(watched: false, interrupting: false).gaps
     let interrupted = try stall(watched: false, interrupting: true).gaps
     let watched = try stall(watched: true, interrupting: false)
+    let waits = TimedWait.latenesses(count: stalls, of: threshold)
     return [
+      BenchmarkRow(
+        benchmark: "detection, p99", subject: "a thread that only waits until then", value: waits.percentile(0.99),
+        unit: "ms", ratio: 1),
       BenchmarkRow(benchmark: "detection, p50", subject: "past the threshold", value: watched.late.median, unit: "ms"),
       BenchmarkRow(
         benchmark: "detection, p99", subject: "past the threshold", value: watched.late.percentile(0.99), unit: "ms",
-        bar: 1),
+        ratio: watched.late.percentile(0.99) / waits.percentile(0.99), bar: 1),
       BenchmarkRow(
         benchmark: "line readable, p50", subject: "past the threshold", value: watched.read.median, unit: "ms"),
       BenchmarkRow(
@@ -96,6 +100,35 @@ enum Detection {
         starts.last { $0 + limit < line.time }.map { (line.time - $0 - limit) / 1e6 }
       }, gaps.values.withLock { $0 }
     )
+  }
+}
+
+/// A thread that waits until a deadline while another one computes, and nothing else: what the machine itself is late by.
+private enum TimedWait {
+  /// How late the thread woke each time, in milliseconds.
+  static func latenesses(count: Int, of wait: Duration) -> [Double] {
+    let results = Mutex<[Double]>([])
+    let deadline = Atomic<UInt64>(0)
+    let (isSet, isOver) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+    Thread.detachNewThread {
+      for _ in 0..<count {
+        isSet.wait()
+        let due = deadline.load(ordering: .acquiring)
+        var time = timespec(tv_sec: Int(due / 1_000_000_000), tv_nsec: Int(due % 1_000_000_000))
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, nil)
+        results.withLock { $0.append((nanoseconds() - Double(due)) / 1e6) }
+        isOver.signal()
+      }
+    }
+    for _ in 0..<count {
+      usleep(10_000)
+      let due = UInt64(nanoseconds() + wait / .nanoseconds(1))
+      deadline.store(due, ordering: .releasing)
+      isSet.signal()
+      while nanoseconds() < Double(due) + 8e6 {}
+      isOver.wait()
+    }
+    return results.withLock { $0 }
   }
 }
 
