@@ -3,7 +3,7 @@ import StallMonitor
 import StallReport
 import StallSymbols
 
-/// Finds the file that speaks for a build: by its build ID, which is always checked in the file itself.
+/// Finds the file of a build by its build ID, which is always checked in the file itself.
 ///
 /// In this order: a file that was named, one under the directories to search, the module's path, and a separate debug
 /// file. Of several with the same id, one that has debug information is taken.

@@ -44,7 +44,7 @@ struct ComparisonColumn: Sendable {
     }
   }
 
-  /// Adds the member to a JSON object; none for what is not known.
+  /// Adds the member to a JSON object, unless the value is unknown.
   func write(_ change: ReportComparison.Change, to object: inout JSONWriter) {
     switch content {
     case .text(let value):

@@ -101,7 +101,7 @@ extension GroupColumn {
     }
   }
 
-  /// Adds the member to a JSON object; none for what is not known.
+  /// Adds the member to a JSON object, unless the value is unknown.
   func write(_ group: StallGroup, to object: inout JSONWriter) {
     switch content {
     case .name(let path, _):
