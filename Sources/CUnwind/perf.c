@@ -65,6 +65,18 @@ bool cunwind_perf_is_permitted(void) {
   return permitted;
 }
 
+void cunwind_perf_keep_ready(void) {
+  static __thread bool is_kept;
+  if (is_kept || prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0) return;
+  int kept = errno;
+  struct perf_event_attr attributes = attributes_of(PERF_TYPE_SOFTWARE);
+  attributes.config = PERF_COUNT_SW_DUMMY;
+  attributes.exclude_kernel = 1;
+  // The kernel closes it with the thread's descriptor table.
+  is_kept = syscall(SYS_perf_event_open, &attributes, 0, -1, -1, PERF_FLAG_FD_CLOEXEC) >= 0;
+  errno = kept;
+}
+
 // Asked beforehand, because a refusal is written to the audit log where a security module checks capabilities.
 static bool may_sample_kernel(void) {
   char level[8];

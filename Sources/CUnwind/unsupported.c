@@ -32,6 +32,8 @@ bool cunwind_is_continuation(uint64_t address) {
 }
 
 bool cunwind_perf_is_permitted(void) { return false; }
+
+void cunwind_perf_keep_ready(void) {}
 enum cunwind_capture_result cunwind_perf_open(cunwind_perf *perf, int32_t thread) {
   memset(perf, 0, sizeof *perf);
   perf->descriptor = -1;

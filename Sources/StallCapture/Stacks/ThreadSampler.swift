@@ -29,6 +29,7 @@ struct ThreadSampler: ~Copyable {
   init(_ probe: borrowing ThreadProbe, mayUsePerf: Bool, isWorker: Bool) throws(CaptureFailure) {
     self.isWorker = isWorker
     if mayUsePerf {
+      if OwnThreads.isApart { cunwind_perf_keep_ready() }
       var perf = cunwind_perf()
       switch cunwind_perf_open(&perf, probe.id) {
       case CUNWIND_CAPTURED:

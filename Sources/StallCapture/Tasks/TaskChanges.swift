@@ -5,13 +5,14 @@ import DescriptorIO
 ///
 /// The runtime writes the thread's current task when a task begins, goes on or is suspended, also if it is the same task again. So a thread
 /// that has not written it has run one task without a suspension. By a hardware breakpoint, which the first write ends: that write takes
-/// some 10 µs longer, and the thread notices nothing else. About 50 µs to make; 8 to 16 ms if the process has had no perf event for a
-/// second. Used by one thread, with a descriptor table of the monitor's own.
+/// some 10 µs longer, and the thread notices nothing else. About 50 µs to make; the first one that a
+/// thread makes may take 16 ms. Used by one thread, with a descriptor table of the monitor's own.
 package final class TaskChanges {
   private let descriptor: GuardedDescriptor
 
   /// Nil where perf events or such breakpoints are refused.
   package init?(of thread: Int32, threadPointer: UInt64, layout: TaskLayout) {
+    cunwind_perf_keep_ready()
     let word = layout.currentTask.address(threadPointer: threadPointer)
     guard let descriptor = GuardedDescriptor(cunwind_word_watch_begin(thread, word)) else { return nil }
     self.descriptor = descriptor

@@ -15,4 +15,7 @@ package enum OwnThreads {
 
   /// Their ids at this moment.
   package static var current: Set<Int32> { ids.withLock { $0 } }
+
+  /// Whether the calling thread has a descriptor table apart from the service's.
+  package static var isApart: Bool { clinux_descriptor_table() != 0 }
 }

@@ -65,7 +65,7 @@ extension ScannedWorker: HeartbeatSource {
     if let blocked, blocked.thread.isStillBlocked { return pulse.turn(.heartbeat, stamp: blocked.stamp) }
     forget()
     running = mayUsePerf ? RunningJob(of: id) : nil
-    // The first one of a process takes 10 ms to watch, and a stamped job may have begun meanwhile.
+    // A stamped job may have begun meanwhile.
     if runsStampedJob { return forget() }
     if running != nil { return pulse.turn(.heartbeat) }
     let (stamp, slices) = (pulse.stamp(), probe?.schedule()?.timeslices)

@@ -62,9 +62,6 @@ extension OwnThreads {
     }
   }
 
-  /// Whether the calling thread has a descriptor table apart from the service's.
-  static var isApart: Bool { clinux_descriptor_table() != 0 }
-
   /// What a thread is made for.
   private final class Work: Sendable {
     let name: StaticString
