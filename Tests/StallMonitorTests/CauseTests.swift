@@ -86,9 +86,10 @@ extension WatchedHosts {
         #expect(ended["stall", "evidence", "major_faults"] as? Int ?? 0 > 0)
         #expect(ended.culprit.contains("blockByFaulting()"))
       }
-      // On a very fast disk the processor does most of the work.
+      // On a very fast disk the processor does most of the work, or half of it.
       #expect(
-        causes.last == "fault" || causes.allSatisfy { ["running", "starved", "throttled"].contains($0) }, "\(causes)")
+        causes.last == "fault" || causes.allSatisfy { ["running", "starved", "throttled", "unknown"].contains($0) },
+        "\(causes)")
     }
 
     /// The machine's pressure over the stall is told where the kernel counts it.

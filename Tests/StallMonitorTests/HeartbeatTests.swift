@@ -50,7 +50,7 @@ struct HeartbeatTests {
   init() {
     host = Loop(pulse: pulse)
     var subject = WatchedLoop.Subject(
-      label: .init(name: "main", kind: { "main-queue" }), thread: .init(id: getpid()),
+      label: .init(name: "main", kind: { .mainQueue }), thread: .init(id: getpid()),
       limits: .init(threshold: Self.threshold, suspension: suspension), publication: LoopPublication(pulse: pulse))
     subject.heartbeat = host
     loop = WatchedLoop(subject, clock: PulseClock())

@@ -12,7 +12,7 @@ struct RepeatLedgerTests {
       time: .now(), event: .ended, stallID: id, sequence: 0, thresholdNanoseconds: 250_000_000,
       durationNanoseconds: milliseconds * 1_000_000, verdict: Verdict(cause: .running, evidence: .init()),
       fingerprint: fingerprint, samples: 1,
-      loop: .init(name: "main", kind: "loop", mode: nil, phase: .afterWaiting, callout: nil), threadID: 1,
+      loop: .init(name: "main", kind: .loop, mode: nil, phase: .afterWaiting, callout: nil), threadID: 1,
       origin: .init(processID: 1, executablePath: "/x", serviceName: "x", hostName: "h"), stack: [])
   }
 

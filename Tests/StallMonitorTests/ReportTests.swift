@@ -17,7 +17,7 @@ struct ReportTests {
       sequence: 3, thresholdNanoseconds: 250_000_000, durationNanoseconds: 1_234_567_890,
       verdict: Verdict(cause: .lock, evidence: Verdict.Evidence(state: "blocked", wait: "futex(wait)")),
       culprit: stack.first, fingerprint: Culprit.fingerprint(of: stack), samples: 4,
-      loop: .init(name: "main", kind: "loop", mode: "default", phase: .afterWaiting, callout: nil), threadID: 7,
+      loop: .init(name: "main", kind: .loop, mode: "default", phase: .afterWaiting, callout: nil), threadID: 7,
       threadName: "host",
       origin: .init(
         processID: 7, executablePath: "/usr/bin/host", executableBuildID: "0123456789abcdef", serviceName: "host",

@@ -137,7 +137,7 @@ extension StallReport.Report {
       sequence: 3, thresholdNanoseconds: 250_000_000, durationNanoseconds: 1_234_567_890,
       verdict: Verdict(cause: .lock, evidence: Verdict.Evidence(state: "blocked", wait: "futex(wait)")),
       culprit: stack.first, samples: 4,
-      loop: .init(name: "main", kind: "loop", mode: "default", phase: .afterWaiting, callout: nil), threadID: 7,
+      loop: .init(name: "main", kind: .loop, mode: "default", phase: .afterWaiting, callout: nil), threadID: 7,
       threadName: "host",
       origin: .init(
         processID: 7, executablePath: "/usr/bin/host", serviceName: "host", hostName: "h"), stack: stack)

@@ -15,7 +15,7 @@ struct WatchedLoopTests {
   init() {
     loop = WatchedLoop(
       WatchedLoop.Subject(
-        label: .init(name: "main", kind: { "loop" }), thread: .init(id: getpid()),
+        label: .init(name: "main", kind: { .loop }), thread: .init(id: getpid()),
         limits: .init(threshold: Self.threshold, suspension: suspension),
         publication: LoopPublication(pulse: pulse)), clock: PulseClock())
   }
@@ -29,7 +29,7 @@ struct WatchedLoopTests {
     pulse.turn(.beforeSources)
     let loop = WatchedLoop(
       WatchedLoop.Subject(
-        label: .init(name: "main", kind: { "loop" }), thread: .init(id: getpid()),
+        label: .init(name: "main", kind: { .loop }), thread: .init(id: getpid()),
         limits: .init(threshold: Self.threshold, suspension: suspension),
         publication: LoopPublication(pulse: pulse)), clock: PulseClock())
     let since = pulse.word.stamp

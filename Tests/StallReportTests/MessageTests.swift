@@ -6,7 +6,7 @@ import Testing
 struct MessageTests {
   private func report(
     _ event: Report.Event, _ cause: Cause = .lock, wait: String? = "futex(wait)", holder: LockHolder? = nil,
-    kind: String = LoopKind.loop
+    kind: LoopKind = .loop
   ) -> Report {
     var evidence = Verdict.Evidence(state: "blocked", wait: wait)
     if let holder { evidence.wait = (wait ?? "") + ": " + holder.text }
@@ -57,7 +57,7 @@ struct MessageTests {
   }
 
   @Test func summaryOfTasksNamesNone() {
-    var report = report(.ended, .sleep, kind: LoopKind.taskPool)
+    var report = report(.ended, .sleep, kind: .taskPool)
     report.task = .init(id: 1, name: "order 4711", priority: 0x15, actor: nil)
     #expect(summary(of: report, 3).hasPrefix("tasks blocked their threads 3 more times in load (load.c:8): "))
   }

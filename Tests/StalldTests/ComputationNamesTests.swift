@@ -92,7 +92,7 @@ struct ComputationNamesTests {
       verdict: Verdict(cause: .running, evidence: .init(state: running ? "running" : "blocked")),
       culprit: Culprit.frame(of: stacks[shown]), fingerprint: Culprit.fingerprint(of: stacks[shown]),
       samples: stacks.count,
-      loop: .init(name: "main", kind: "loop", mode: nil, phase: .afterWaiting, callout: nil), threadID: 7,
+      loop: .init(name: "main", kind: .loop, mode: nil, phase: .afterWaiting, callout: nil), threadID: 7,
       origin: .init(
         processID: 7, executablePath: executable?.module ?? "/x", executableBuildID: executable?.buildID,
         serviceName: "x", hostName: "h"), stack: stacks[shown])

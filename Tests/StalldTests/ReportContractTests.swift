@@ -137,7 +137,7 @@ struct ReportContractTests {
       sequence: 1, thresholdNanoseconds: 1_000_000, durationNanoseconds: 1_000_000,
       verdict: Verdict(cause: .lock, evidence: evidence), culprit: frame, fingerprint: "v2:0123456789abcdef",
       samples: 1,
-      loop: .init(name: "main", kind: LoopKind.loop, mode: "default", phase: .afterWaiting, callout: "timer"),
+      loop: .init(name: "main", kind: .loop, mode: "default", phase: .afterWaiting, callout: "timer"),
       threadID: 1, threadName: "a",
       origin: .init(
         processID: 1, executablePath: "/bin/a", executableBuildID: "0a", serviceName: "a", serviceVersion: "1",
@@ -217,7 +217,7 @@ struct ReportContractTests {
   /// Each task may have been another, on another thread.
   @Test func aSummaryOfTasksNamesNoTaskAndNoThread() {
     var report = Self.fullReport()
-    report.loop.kind = LoopKind.taskPool
+    report.loop.kind = .taskPool
     let summary = report.summary(of: SuppressedStalls(count: 2, total: 2, longest: 1, window: 1), at: .now())
     #expect(summary.task == nil && summary.threadID == nil && summary.threadName == nil)
   }

@@ -1,3 +1,5 @@
+import StallReport
+
 /// The name of a loop that is watched by heartbeats, and how it is sent one.
 ///
 /// For any executor that belongs to one thread and cannot be observed from inside. The monitor
@@ -6,12 +8,7 @@
 public struct LoopDescription: Sendable {
   /// The kind of a loop, as a report's `loop.kind` says it.
   public struct Kind: Sendable, Hashable, CustomStringConvertible {
-    package enum Value: String, Sendable, CaseIterable {
-      case nio
-      case executor
-    }
-
-    let value: Value
+    let value: LoopKind
 
     /// An event loop of SwiftNIO.
     public static let nio = Kind(value: .nio)

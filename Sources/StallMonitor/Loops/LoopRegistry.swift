@@ -103,7 +103,7 @@ final class LoopRegistry: Sendable {
         sentinel: recordsFactory.sentinel, keepsRecords: recordsFactory.keepsRecords),
       suspension: Suspension(), configuration: configuration)
     guard let loop = try? scratch.register(name: "rehearsal", threshold: .seconds(1)) else { return }
-    loop.begin(RegisteredLoop.Traits(kind: { LoopKind.ownLoop }), isRehearsal: true) { {} }
+    loop.begin(RegisteredLoop.Traits(kind: { .ownLoop }), isRehearsal: true) { {} }
     loop.publication.pulse.turn(.afterWaiting)
     loop.publication.pulse.idle()
     loop.end()

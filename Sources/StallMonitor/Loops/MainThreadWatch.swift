@@ -17,7 +17,7 @@ struct MainThreadWatch: Sendable {
       pulse: pulse, stamper: stamper, semaphore: registry.watchdog.semaphore, courier: beats, runLoop: foundation)
     let loop = MainLoop(registry: registry, stamper: stamper)
     let subject = WatchedLoop.Subject(
-      label: .init(name: "main", kind: { stamper.kind.reportName }, findsKind: true),
+      label: .init(name: "main", kind: { stamper.kind.loopKind }, findsKind: true),
       thread: .init(id: getpid(), stackEnd: ProcessFacts.mainStackEnd()),
       limits: .init(threshold: configuration.threshold.nanoseconds, suspension: Suspension(within: suspension)),
       publication: publication, heartbeat: heartbeat,

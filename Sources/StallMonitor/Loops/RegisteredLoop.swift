@@ -48,7 +48,7 @@ final class RegisteredLoop: Sendable {
 
   /// What is particular to a kind of loop.
   struct Traits: Sendable {
-    var kind: @Sendable () -> String
+    var kind: @Sendable () -> LoopKind
     var state: @Sendable () -> (mode: String?, callout: String?) = { (nil, nil) }
     var isInUnseenRun: @Sendable ([StackFrame]) -> Bool = { _ in false }
     /// The loop, if it counts its turns by itself.

@@ -27,7 +27,7 @@ extension StallMonitor {
       let begin = { @Sendable in
         let stamper = TurnStamper(pulse: registered.publication.pulse)
         let traits = RegisteredLoop.Traits(
-          kind: { stamper.kind.reportName }, state: { source.turnStatus },
+          kind: { stamper.kind.loopKind }, state: { source.turnStatus },
           isInUnseenRun: { stamper.isInUnseenRun($0) }, loop: source)
         registered.begin(traits) {
           let stamping = LoopStamping(of: source, by: stamper)
@@ -114,7 +114,7 @@ extension StallMonitor {
       let begin = { @Sendable in
         let stamper = TurnStamper(pulse: registered.publication.pulse, kind: .foundation)
         let traits = RegisteredLoop.Traits(
-          kind: { stamper.kind.reportName }, isInUnseenRun: { stamper.isInUnseenRun($0) })
+          kind: { stamper.kind.loopKind }, isInUnseenRun: { stamper.isInUnseenRun($0) })
         registered.begin(traits) {
           guard let attachment = FoundationPulseObserver.attachToCurrent(stamper) else { return nil }
           return { attachment.end() }
@@ -133,7 +133,7 @@ extension StallMonitor {
   package func watchOwnLoop(name: String, threshold: Duration?) throws(StallMonitorError) -> OwnLoop? {
     try StallMonitorConfiguration.checkLoop(name: name, threshold: threshold)
     guard let loop = try registry?.register(name: name, threshold: threshold) else { return nil }
-    loop.begin(RegisteredLoop.Traits(kind: { LoopKind.ownLoop })) { {} }
+    loop.begin(RegisteredLoop.Traits(kind: { .ownLoop })) { {} }
     return OwnLoop(loop)
   }
 }

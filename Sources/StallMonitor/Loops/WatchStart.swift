@@ -148,7 +148,7 @@ struct WatchStart: Sendable {
     }
     session.watchdog.list.watch(
       WatchedLoop.Subject(
-        label: .init(name: "cooperative", kind: { LoopKind.cooperativePool }), thread: .init(id: getpid()),
+        label: .init(name: "cooperative", kind: { .cooperativePool }), thread: .init(id: getpid()),
         limits: .init(
           threshold: configuration.threshold.nanoseconds, suspension: Suspension(within: session.suspension)),
         publication: LoopPublication(pulse: pulse), heartbeat: heartbeat))

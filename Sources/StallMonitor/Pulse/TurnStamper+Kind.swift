@@ -1,12 +1,12 @@
 import StallReport
 
 extension TurnStamper.Kind {
-  /// The kind as a report names it.
-  var reportName: String {
+  /// The kind that a report gives.
+  var loopKind: LoopKind {
     switch self {
-    case .loop: LoopKind.loop
-    case .foundation: LoopKind.foundation
-    case .mainQueue: LoopKind.mainQueue
+    case .loop: .loop
+    case .foundation: .foundation
+    case .mainQueue: .mainQueue
     }
   }
 }

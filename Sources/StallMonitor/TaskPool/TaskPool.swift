@@ -49,7 +49,7 @@ final class TaskPool: Sendable {
       heartbeat: (any HeartbeatSource)? = nil
     ) -> WatchedLoop.Subject {
       WatchedLoop.Subject(
-        label: .init(name: LoopKind.taskPool, kind: { LoopKind.taskPool }), thread: thread,
+        label: .init(name: LoopKind.taskPool.rawValue, kind: { .taskPool }), thread: thread,
         limits: .init(threshold: threshold, suspension: Suspension(within: suspension)), publication: publication,
         heartbeat: heartbeat,
         inspection: .init(noteOnUnseenRun: nil), work: work)
@@ -93,9 +93,10 @@ final class TaskPool: Sendable {
     let state = clinux_task_pool_hook(
       context, { Unmanaged<TaskPool>.fromOpaque($0!).takeUnretainedValue().threadBegins() },
       { scout, priority in
-        // C's until the task has run.
-        nonisolated(unsafe) let scout = scout
-        Task.detached(priority: TaskPriority(rawValue: priority)) { clinux_task_scout_arrives(scout) }
+        let address = UInt(bitPattern: scout)
+        Task.detached(priority: TaskPriority(rawValue: priority)) {
+          clinux_task_scout_arrives(OpaquePointer(bitPattern: address))
+        }
       })
     if let problem = Problem(state) { throw problem }
     return pool

@@ -1,12 +1,14 @@
+import StallReport
+
 /// A watched loop, as the log and the metrics of the service see it.
 ///
 /// Belongs to the watchdog's thread.
 protocol ObservedLoop: AnyObject {
   var name: String { get }
   /// Which run loop it is, as far as that is known yet.
-  var knownKind: String? { get }
+  var knownKind: LoopKind? { get }
   /// The kinds that have been logged.
-  var loggedKinds: Set<String> { get set }
+  var loggedKinds: Set<LoopKind> { get set }
   /// The thread that runs it; nil if none does at this moment.
   var threadID: Int32? { get }
   /// How long a turn may take before it is a stall.

@@ -80,12 +80,12 @@ final class TelemetryCourier: NoteCarrier {
 
   private func logKind(of loop: any ObservedLoop) {
     guard let kind = loop.knownKind, loop.loggedKinds.insert(kind).inserted else { return }
-    if LoopKind.Value(rawValue: kind)?.hasChangingThreads == true { return }
+    if kind.hasChangingThreads { return }
     _ = carry(
       StateNote(
-        level: .info, text: "Watching loop \(loop.name): \(kind)",
+        level: .info, text: "Watching loop \(loop.name): \(kind.rawValue)",
         metadata: [
-          ("loop.name", loop.name), ("loop.kind", kind), ("thread.id", loop.threadID.map { "\($0)" } ?? "any"),
+          ("loop.name", loop.name), ("loop.kind", kind.rawValue), ("thread.id", loop.threadID.map { "\($0)" } ?? "any"),
           ("threshold", "\(loop.thresholdDuration)"),
         ]))
   }

@@ -27,7 +27,7 @@ extension WatchedLoop {
     struct Label: Sendable {
       var name: String
       /// Which run loop it is.
-      var kind: @Sendable () -> String
+      var kind: @Sendable () -> LoopKind
       /// Whether its kind is known only when it has turned.
       var findsKind = false
     }
@@ -72,7 +72,7 @@ extension WatchedLoop {
     var records: LoopRecords { publication.records }
 
     /// Which run loop it is, as far as that is known yet.
-    var knownKind: String? {
+    var knownKind: LoopKind? {
       !label.findsKind || pulse.word.raw != 0 || heartbeat?.isBeating == true ? label.kind() : nil
     }
   }

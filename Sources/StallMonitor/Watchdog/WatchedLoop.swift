@@ -40,7 +40,7 @@ final class WatchedLoop {
 
   /// What has been logged about the loop, each once.
   struct Logged {
-    var kinds: Set<String> = []
+    var kinds: Set<LoopKind> = []
     fileprivate var unseenRun = false
   }
 

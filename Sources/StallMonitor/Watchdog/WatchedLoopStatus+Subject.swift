@@ -1,9 +1,11 @@
+import StallReport
+
 extension WatchedLoopStatus {
   /// A loop's status; `agentThreshold` is 0 unless an agent has set one.
   init(_ subject: WatchedLoop.Subject, agentThreshold: UInt64) {
     let isTuned = agentThreshold != 0 && !subject.limits.hasOwnThreshold
     self.init(
-      name: subject.label.name, kind: subject.knownKind, threadID: subject.currentThreadID,
+      name: subject.label.name, kind: subject.knownKind?.rawValue, threadID: subject.currentThreadID,
       threshold: .nanoseconds(Int64(clamping: isTuned ? agentThreshold : subject.limits.threshold)))
   }
 }
@@ -19,8 +21,8 @@ extension WatchedLoop.Subject {
 
 extension WatchedLoop: ObservedLoop {
   var name: String { subject.label.name }
-  var knownKind: String? { subject.knownKind }
-  var loggedKinds: Set<String> {
+  var knownKind: LoopKind? { subject.knownKind }
+  var loggedKinds: Set<LoopKind> {
     get { logged.kinds }
     set { logged.kinds = newValue }
   }

@@ -7,54 +7,44 @@ package enum LoopPhase: String, Sendable, CaseIterable {
   case heartbeat
 }
 
-/// The values of `loop.kind`.
-package enum LoopKind {
-  /// A kind of loop, in the order of the schema.
-  package enum Value: String, Sendable, CaseIterable {
-    case loop
-    case foundation
-    /// An event loop of SwiftNIO.
-    case nio
-    /// Any other loop of one thread that its service describes.
-    case executor
-    /// A loop that says itself when it is busy, through `stallmonitor.h`.
-    case ownLoop = "c"
-    case mainQueue = "main-queue"
-    /// A thread of Swift concurrency.
-    case taskPool = "task-pool"
-    case cooperativePool = "cooperative-pool"
+/// A kind of loop: the values of `loop.kind`, in the order of the schema.
+package enum LoopKind: String, Sendable, CaseIterable {
+  case loop
+  case foundation
+  /// An event loop of SwiftNIO.
+  case nio
+  /// Any other loop of one thread that its service describes.
+  case executor
+  /// A loop that says itself when it is busy, through `stallmonitor.h`.
+  case ownLoop = "c"
+  case mainQueue = "main-queue"
+  /// A thread of Swift concurrency.
+  case taskPool = "task-pool"
+  case cooperativePool = "cooperative-pool"
 
-    /// The noun for it in a report's message.
-    var noun: String {
-      switch self {
-      case .loop, .foundation, .nio, .executor, .ownLoop: "loop"
-      case .mainQueue: "queue"
-      case .taskPool: "thread"
-      case .cooperativePool: "pool"
-      }
-    }
-
-    /// Whether a report is about a task that blocked its thread.
-    var isOfTasks: Bool {
-      switch self {
-      case .taskPool: true
-      case .loop, .foundation, .nio, .executor, .ownLoop, .mainQueue, .cooperativePool: false
-      }
-    }
-
-    /// Whether it has threads that come and go, instead of one.
-    package var hasChangingThreads: Bool {
-      switch self {
-      case .taskPool, .cooperativePool: true
-      case .loop, .foundation, .nio, .executor, .ownLoop, .mainQueue: false
-      }
+  /// The noun for it in a report's message.
+  var noun: String {
+    switch self {
+    case .loop, .foundation, .nio, .executor, .ownLoop: "loop"
+    case .mainQueue: "queue"
+    case .taskPool: "thread"
+    case .cooperativePool: "pool"
     }
   }
 
-  package static let loop = Value.loop.rawValue
-  package static let foundation = Value.foundation.rawValue
-  package static let ownLoop = Value.ownLoop.rawValue
-  package static let mainQueue = Value.mainQueue.rawValue
-  package static let taskPool = Value.taskPool.rawValue
-  package static let cooperativePool = Value.cooperativePool.rawValue
+  /// Whether a report is about a task that blocked its thread.
+  var isOfTasks: Bool {
+    switch self {
+    case .taskPool: true
+    case .loop, .foundation, .nio, .executor, .ownLoop, .mainQueue, .cooperativePool: false
+    }
+  }
+
+  /// Whether it has threads that come and go, instead of one.
+  package var hasChangingThreads: Bool {
+    switch self {
+    case .taskPool, .cooperativePool: true
+    case .loop, .foundation, .nio, .executor, .ownLoop, .mainQueue: false
+    }
+  }
 }

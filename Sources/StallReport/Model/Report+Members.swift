@@ -66,7 +66,7 @@ extension Report.LoopState {
   /// Writes the members of `loop` that do not change.
   package func writeIdentity(to object: inout JSONWriter) {
     object.member("name", name)
-    object.member("kind", kind)
+    object.member("kind", kind.rawValue)
   }
 }
 

@@ -28,13 +28,13 @@ extension Report {
   }
 
   /// Whether the report is about a task that blocked its thread, not about a loop or the whole process.
-  private var isOfTask: Bool { loop.isOfTasks && verdict.cause != .stopped }
+  private var isOfTask: Bool { loop.kind.isOfTasks && verdict.cause != .stopped }
 
   /// The subject of the sentence, and its verb.
   private var actor: (subject: String, verb: StallVerb) {
     if verdict.cause == .stopped { return ("the whole process", .stopped) }
     if isOfTask { return (task?.name.map { "task \"\($0.limited(to: 100))\"" } ?? "a task", .blockedItsThread) }
-    let noun = loop.noun
+    let noun = loop.kind.noun
     // A heartbeat measures how long the queue or the pool did not respond.
     return ("\(loop.name) \(noun)", noun == "loop" ? .blocked : .didNotRespond)
   }

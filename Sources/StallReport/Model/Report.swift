@@ -23,7 +23,7 @@ package struct Report: Sendable {
 
   /// How much it matters: `info` for a task that kept nobody waiting.
   package var level: String {
-    let delaysNobody = loop.isOfTasks && !verdict.evidence.starves
+    let delaysNobody = loop.kind.isOfTasks && !verdict.evidence.starves
     return switch event {
     case .ongoing: delaysNobody ? "info" : "error"
     case .fatal: "error"
@@ -56,24 +56,18 @@ package struct Report: Sendable {
   /// Which loop, and what it was doing.
   package struct LoopState: Sendable {
     package var name: String
-    package var kind: String
+    package var kind: LoopKind
     package var mode: String?
     package var phase: LoopPhase
     package var callout: String?
 
-    package init(name: String, kind: String, mode: String? = nil, phase: LoopPhase, callout: String? = nil) {
+    package init(name: String, kind: LoopKind, mode: String? = nil, phase: LoopPhase, callout: String? = nil) {
       self.name = name
       self.kind = kind
       self.mode = mode
       self.phase = phase
       self.callout = callout
     }
-
-    /// Whether a report is about a task that blocked its thread.
-    var isOfTasks: Bool { LoopKind.Value(rawValue: kind)?.isOfTasks == true }
-
-    /// The noun for the loop in a report's message.
-    var noun: String { LoopKind.Value(rawValue: kind)?.noun ?? "loop" }
   }
 
   package var time: Timestamp
@@ -168,7 +162,7 @@ package struct Report: Sendable {
   package func summary(of tally: SuppressedStalls, at time: Timestamp) -> Report {
     let areAlike = !tally.isOverBudget
     // Each task runs on a thread of the pool, which need not be the same.
-    let hasThread = areAlike && !loop.isOfTasks
+    let hasThread = areAlike && !loop.kind.isOfTasks
     var evidence = Verdict.Evidence()
     if areAlike {
       evidence.wait = verdict.evidence.wait
