@@ -5,7 +5,8 @@ struct DurationArgument: ExpressibleByArgument {
   static let allowed = "a number with us, ms, s, min, h, d or w, such as 250ms or 1.5s"
 
   // Periods of reports may be weeks; settings have no such unit.
-  private static let units = DurationText.units + [(name: "w", nanoseconds: 7 * 86_400_000_000_000)]
+  private static let units: [(name: String, nanoseconds: Int64)] =
+    DurationText.units + [(name: "w", nanoseconds: Int64(7 * 86_400_000_000_000))]
 
   var milliseconds: Double
 
