@@ -398,6 +398,23 @@ struct AgentSpoolTests {
     for key in keys { #expect(row.contains("`\(key)`"), "\(key)") }
   }
 
+  @Test("a service accepts what the agent accepts: the limits of each duration")
+  func limitsOfDurationsReachAService() throws {
+    func limits(
+      _ range: ClosedRange<Duration>, _ make: (Duration) -> AgentSettings.ServiceOverride,
+      _ value: (Tuning) -> Duration?
+    ) throws {
+      for limit in [range.lowerBound, range.upperBound] {
+        let (tuning, problems) = try read("{\"settings\":\(make(limit).json)}")
+        #expect(problems == [] && value(tuning) == limit, "\(limit)")
+      }
+    }
+    try limits(StallMonitorConfiguration.allowedRepeatWindow, { .init(repeatWindow: $0) }, \.repeatWindow)
+    try limits(StallMonitorConfiguration.allowedSampling, { .init(sampling: $0) }, \.sampling)
+    // A threshold has to be shorter than the time after which this service aborts.
+    try limits(.milliseconds(1)...(.seconds(4)), { .init(threshold: $0) }, \.threshold)
+  }
+
   @Test func settingsAreReadStrictly() throws {
     let all =
       #"{"settings":{"enabled":false,"captures":"blocked-only","threshold":"1.5s","repeat_window":"0s","budget":0,"threads":"all","symbolication":"host"}}"#

@@ -383,6 +383,15 @@ struct SettingsTests {
     #expect(other.changesThatNeedRestart(from: old) == ["socket.path", "socket.group", "control.path"])
   }
 
+  @Test("a reload applies a setting or names it as one that needs a restart")
+  func eachSettingIsAppliedOrNeedsARestart() {
+    // What `Agent.apply` passes on, beside the lists of outputs and services.
+    let applied = ["socket.allow.", "limits.", "details."]
+    for key in AgentSettings.keys {
+      #expect(key.needsRestart != applied.contains { key.name.hasPrefix($0) }, "\(key.name)")
+    }
+  }
+
   // MARK: Services
 
   @Test func theFirstMatchingServiceCounts() throws {

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import StallReport
 
 /// Reads the monitor's settings from environment variables.
 ///
@@ -104,14 +105,6 @@ struct Environment {
     variables.keys.filter { $0.hasPrefix("STALLMONITOR_") && !Self.known.contains($0) }.sorted()
   }
 
-  static func parseBool(_ text: String) -> Bool? {
-    switch text.lowercased() {
-    case "true", "1", "yes", "on": true
-    case "false", "0", "no", "off": false
-    default: nil
-    }
-  }
-
   static func parseThreshold(_ text: String) -> Duration? {
     guard let duration = parseDuration(text), StallMonitorConfiguration.allowedThreshold.contains(duration) else {
       return nil
@@ -128,25 +121,8 @@ struct Environment {
   }
 
   /// A decimal number and a unit: `250ms`, `1.5s`, `2 min`.
-  ///
-  /// No unit is no duration: nobody agrees on the default one. Not the command's `DurationText`, which has more units than
-  /// `Configuration.md` promises services, and which this library cannot import.
   static func parseDuration(_ text: String) -> Duration? {
-    let trimmed = text.drop { $0 == " " }
-    let digits = trimmed.prefix { $0.isASCII && ($0.isNumber || $0 == ".") }
-    var unit = trimmed.dropFirst(digits.count).drop { $0 == " " }
-    while unit.last == " " { unit.removeLast() }
-    guard let value = Double(digits), value.isFinite else { return nil }
-    let nanoseconds: Double
-    switch unit {
-    case "us": nanoseconds = 1e3
-    case "ms": nanoseconds = 1e6
-    case "s": nanoseconds = 1e9
-    case "min": nanoseconds = 60e9
-    default: return nil
-    }
-    let product = (value * nanoseconds).rounded()
-    return product < 9e18 ? .nanoseconds(Int64(product)) : nil
+    DurationText.parse(text, units: DurationText.serviceUnits)
   }
 
   /// `key=value` pairs separated by commas, percent-encoded (OpenTelemetry specification, "Specifying resource

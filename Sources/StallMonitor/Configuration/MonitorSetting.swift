@@ -1,3 +1,5 @@
+import StallReport
+
 /// One setting of the monitor: what it is called where, its default, and what it may be.
 ///
 /// The readers of variables and of a `ConfigReader` use this table. Configuration.md, the doc comments and the options in C are checked against it
@@ -87,10 +89,10 @@ package struct MonitorSetting: Sendable {
   static let all: [MonitorSetting] = [
     MonitorSetting(
       "enabled", "STALLMONITOR_ENABLED", property: "isEnabled", standard: "true", allowed: truth, \.isEnabled,
-      parse: Environment.parseBool),
+      parse: BooleanText.parse),
     MonitorSetting(
       "cooperativePool", "STALLMONITOR_COOPERATIVE_POOL", property: "watchesCooperativePool", standard: "true",
-      allowed: truth, \.watchesCooperativePool, parse: Environment.parseBool),
+      allowed: truth, \.watchesCooperativePool, parse: BooleanText.parse),
     MonitorSetting(
       "backgroundTaskThreshold", "STALLMONITOR_BACKGROUND_TASK_THRESHOLD", property: "backgroundTaskThreshold",
       standard: "1s", allowed: "\(units), from \(StallMonitorConfiguration.allowedThreshold.spelled), such as 1s",
@@ -123,7 +125,7 @@ package struct MonitorSetting: Sendable {
       allowed: "any text", \.serviceName, parse: { $0 }),
     MonitorSetting(
       "systemdWatchdog", serviceManagerVariable, property: "notifiesServiceManager", standard: "false", allowed: truth,
-      \.notifiesServiceManager, parse: Environment.parseBool),
+      \.notifiesServiceManager, parse: BooleanText.parse),
     action(
       "detailAfter", "STALLMONITOR_DETAIL_AFTER", property: "actions: [.writeDetailFile(after:)]",
       StallAction.writeDetailFile(after:)),

@@ -292,7 +292,7 @@ final class Agent {
       lines: written.count + naming.backlog, bytes: ingest.queuedBytes, bytesLimit: settings.limits.memory)
     let symbols = naming.counters
     status.symbols = AgentStatus.Symbols(
-      hits: symbols.hits, misses: symbols.misses, bytes: symbols.bytes, bytesLimit: settings.symbolication.cache)
+      hits: symbols.hits, misses: symbols.misses, bytes: symbols.bytes, bytesLimit: naming.settings.cache)
     status.residentBytes = ProcessFigures.residentBytes
     return status
   }

@@ -11,14 +11,17 @@ extension AgentSettings {
     /// The row of each: its key, what is allowed, and what it means.
     static let keys: [SettingsKey<AgentSettings>] = [
       .init(
-        "symbolication.enabled", \.symbolication.enabled, .bool,
+        "symbolication.enabled", \.symbolication.enabled, .bool, needsRestart: true,
         "Whether the agent looks up function names for services that do not do so themselves."),
-      .init("symbolication.cache", \.symbolication.cache, .size(1 << 20...64 << 30), "The size of the cache of names."),
       .init(
-        "symbolication.debug_directories", listOf: .path, \.symbolication.debugDirectories,
+        "symbolication.cache", \.symbolication.cache, .size(1 << 20...64 << 30), needsRestart: true,
+        "The size of the cache of names."),
+      .init(
+        "symbolication.debug_directories", listOf: .path, \.symbolication.debugDirectories, needsRestart: true,
         "Directories with separate debug files (DIR/.build-id/xx/REST.debug)."),
       .init(
         "symbolication.time_limit", \.symbolication.timeLimit, .time(.milliseconds(10) ... .seconds(60)),
+        needsRestart: true,
         "The time limit for the names of one report. When it is reached, the agent writes the report without the missing names."
       ),
     ]

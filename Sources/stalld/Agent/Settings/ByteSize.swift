@@ -1,3 +1,5 @@
+import StallReport
+
 /// Sizes as people write them: `64MiB`, `1.5GB`.
 enum ByteSize {
   private static let units: [(name: String, bytes: Int)] = [

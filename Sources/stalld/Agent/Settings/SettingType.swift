@@ -1,5 +1,6 @@
 import DescriptorIO
 import Glibc
+import StallReport
 
 /// A kind of value: how it is read and written, and the description of the allowed values.
 struct SettingType<Value: Sendable>: Sendable {
@@ -26,13 +27,7 @@ struct SettingType<Value: Sendable>: Sendable {
 extension SettingType where Value == Bool {
   static let bool = SettingType(
     allowed: "true or false",
-    parse: { text in
-      switch text.lowercased() {
-      case "true", "yes", "on": true
-      case "false", "no", "off": false
-      default: nil
-      }
-    }, text: { "\($0)" })
+    parse: BooleanText.parse, text: { "\($0)" })
 }
 
 extension SettingType where Value == Int {

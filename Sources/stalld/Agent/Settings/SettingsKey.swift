@@ -54,13 +54,13 @@ struct SettingsKey<Owner>: Sendable {
   /// A key with any number of values.
   init<Value>(
     _ name: String, listOf type: SettingType<Value>, _ property: WritableKeyPath<Owner, [Value]> & Sendable,
-    _ summary: String
+    needsRestart: Bool = false, _ summary: String
   ) {
     self.name = name
     isList = true
     allowed = type.allowed
     self.summary = summary
-    needsRestart = false
+    self.needsRestart = needsRestart
     read = { texts, owner in
       let parsed = texts.map(type.parse)
       owner[keyPath: property] = parsed.compactMap { $0 }

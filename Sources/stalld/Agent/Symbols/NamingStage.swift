@@ -26,8 +26,8 @@ final class NamingStage {
   }
 
   private let loop: Loop
-  private let isEnabled: Bool
-  private let timeLimit: Duration
+  /// What has been in force since the start.
+  let settings: AgentSettings.Symbolication
   private let forward: ([PendingLine]) -> Void
   /// For everybody's lines, and for those whose files take long.
   private var desk: NamingDesk!
@@ -58,8 +58,7 @@ final class NamingStage {
     patientIdleTime: Duration = .seconds(60), forward: @escaping ([PendingLine]) -> Void
   ) {
     self.loop = loop
-    isEnabled = settings.enabled
-    timeLimit = settings.timeLimit
+    self.settings = settings
     self.forward = forward
     func desk(isPatient: Bool) -> NamingDesk {
       NamingDesk(
@@ -75,7 +74,7 @@ final class NamingStage {
   }
 
   /// A service has connected: the worker is started, so that its first line need not wait for that.
-  func prepare() { if isEnabled { desk.prepare() } }
+  func prepare() { if settings.enabled { desk.prepare() } }
 
   var counters: Counters {
     var counters = desk.counters
@@ -139,7 +138,7 @@ final class NamingStage {
   }
 
   private func wantsNames(_ delivery: PendingLine) -> Bool {
-    guard isEnabled, let line = delivery.line, line.lacksNames || line.bytes.count > Ingest.longestReport else {
+    guard settings.enabled, let line = delivery.line, line.lacksNames || line.bytes.count > Ingest.longestReport else {
       return false
     }
     return !hopeless.contains(line) && isServing(line.lane) && lanes.hasRoom(line.lane) && !lanes.isPunished(line.lane)
@@ -272,12 +271,12 @@ final class NamingStage {
     while let first = order.first, entries[first].map(\.isReady) ?? true { order.removeFirst() }
     guard let first = order.first, let entry = entries[first] else { return nil }
     if isOverdue(entry) { return .zero }
-    return timeLimit - entry.since.duration(to: .now)
+    return settings.timeLimit - entry.since.duration(to: .now)
   }
 
   private func isOverdue(_ entry: Entry) -> Bool {
     let lane = entry.lane ?? ""
-    return entry.since.duration(to: .now) >= timeLimit || !isServing(lane) || lanes.isPunished(lane)
+    return entry.since.duration(to: .now) >= settings.timeLimit || !isServing(lane) || lanes.isPunished(lane)
   }
 
   private func giveUpOverdue() {
