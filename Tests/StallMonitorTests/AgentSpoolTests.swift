@@ -364,7 +364,7 @@ struct AgentSpoolTests {
     return (tuning, problems)
   }
 
-  @Test("each setting of a service reaches it, and what is watched by, and is in the protocol")
+  @Test("each setting of a service is in the protocol, reaches the service and takes effect")
   func everySettingOfAServiceIsRead() throws {
     func values(_ value: Any) -> [(name: String, isNil: Bool)] {
       Mirror(reflecting: value).children.map { ($0.label ?? "", "\($0.value)" == "nil") }

@@ -21,7 +21,7 @@ struct ArchitectureTests {
   }
 
   /// The Swift code cannot be built for another architecture here.
-  @Test("What holds for one architecture is not the rule of all others")
+  @Test("conditions for one architecture do not apply to all others")
   func noArchitectureIsTheOthers() throws {
     let sources = Repository.file("Sources")
     let files = try #require(FileManager.default.enumerator(at: sources, includingPropertiesForKeys: nil))

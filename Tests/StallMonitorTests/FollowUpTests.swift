@@ -12,7 +12,7 @@ extension WatchedHosts {
     .serialized, .takingTurns, .repeatedAfterStandstills(because: "a follow-up comes after a time"))
   struct FollowUpTests {
     @Test(
-      "the line of a computation's beginning has the fingerprint of its end, where the machine has the time to look")
+      "stall.started of a stall on CPU has the fingerprint of stall.ended, if the machine is not overloaded")
     func beginning() throws {
       var missed = 0
       for _ in 0..<6 {

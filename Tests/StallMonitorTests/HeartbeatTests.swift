@@ -158,7 +158,7 @@ struct HeartbeatTests {
     #expect(report.verdict.cause == .starved)
     #expect(report.threadID == nil && report.stack.isEmpty && report.culprit == nil)
     #expect(report.captureFailure == .noServer)
-    #expect(report.message.hasSuffix(": no thread of libdispatch's pool has run the queued work"))
+    #expect(report.message.hasSuffix(": no thread of libdispatch's pool has started the queued work"))
   }
 
   /// A libdispatch whose queues are laid out in another way.

@@ -100,7 +100,7 @@ extension WatchedHosts {
       #expect(ended.cause == "starved")
       #expect(ended.stack.isEmpty && ended.culprit == "" && ended["thread"] == nil)
       #expect(
-        (ended["message"] as? String)?.contains("no thread of libdispatch's pool has run the queued work") == true)
+        (ended["message"] as? String)?.contains("no thread of libdispatch's pool has started the queued work") == true)
       #expect(ended["stall", "capture", "failure"] as? String == "no thread serves the loop")
       let started = try #require(victim.reports("stall.started").first)
       let others = started["threads"] as? [[String: Any]] ?? []

@@ -5,7 +5,7 @@ import Testing
 @testable import StallReport
 
 extension ListTests {
-  @Test("pages about causes have each")
+  @Test("each page about causes lists all causes")
   func causesOfThePages() throws {
     let reports = try text("Documentation/Internals/Reports.md")
     let section = try #require(reports.components(separatedBy: "\n## ").first { $0.hasPrefix("Cause\n") })

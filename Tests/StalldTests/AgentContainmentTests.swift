@@ -25,7 +25,7 @@ struct AgentContainmentTests {
     #expect(result.status == 0, "\(result.errors)")
   }
 
-  @Test("numbers that cannot be are refused")
+  @Test("impossible numbers are refused")
   func numbers() throws {
     let agent = try RunningAgent()
     let started = AgentClient.report(id: 1, event: "stall.started")
@@ -50,7 +50,7 @@ struct AgentContainmentTests {
   }
 
   @Test(
-    "a time that is none, or of a year that cannot be, is refused",
+    "an invalid time, or an impossible year, is refused",
     arguments: [
       "yesterday", "1999-12-31T23:59:59Z", "2100-01-01T00:00:00Z", "9999-01-01T00:00:00Z", "0000-01-01T00:00:00Z",
     ])
@@ -114,7 +114,7 @@ struct AgentContainmentTests {
     }
   }
 
-  @Test("a client that is disconnected for its lines knows which of them need not come again")
+  @Test("a client that is disconnected for bad lines knows which lines were acknowledged")
   func refusedForGood() throws {
     let agent = try RunningAgent()
     var rest = 150
@@ -130,7 +130,7 @@ struct AgentContainmentTests {
     #expect(rest == 0)
   }
 
-  @Test("processes that end in a stall leave no descriptor behind, and clients with bad lines few words")
+  @Test("processes that end during a stall leak no descriptor, and clients with bad lines cause few messages")
   func leavesNothing() throws {
     let agent = try RunningAgent()
     func descriptors() throws -> Int {

@@ -7,7 +7,7 @@ import Testing
   .serialized, .takingTurns, .timeLimit(.minutes(2)),
   .enabled(if: getuid() == 0, "needs root for a mount in a namespace of its own"))
 struct AgentDiskFullTests {
-  @Test("the agent goes on, loses and cuts nothing, and recovers by itself")
+  @Test("with a full disk the agent keeps running, loses and truncates nothing, and recovers by itself")
   func diskFull() throws {
     // 400 KiB for what are more than 2 MB of reports. The memory limit is its least, so that hosts have to wait.
     let agent = try RunningAgent(

@@ -107,7 +107,7 @@ struct AgentFairnessTests {
     #expect(try count(agent, user: Self.honest) == 150)
   }
 
-  @Test("long lines count for more: a rate of lines is one of bytes")
+  @Test("a long line counts as several lines")
   func bytes() throws {
     let agent = try agent("limits: { lines_per_second: 10 }")
     let begin = ContinuousClock.now
@@ -123,7 +123,7 @@ struct AgentFairnessTests {
     #expect(begin.duration(to: .now) >= .seconds(3))
   }
 
-  @Test("of a process that has ended, what waits for its turn is read before its end is told")
+  @Test("waiting lines of an ended process are read before its end is reported")
   func endOfOneThatWaits() throws {
     let agent = try agent("limits: { lines_per_second: 10 }")
     // The first ends in its stall, the second after it; a child of each keeps the socket.
@@ -184,7 +184,7 @@ struct AgentFairnessTests {
 
   // MARK: Connections and memory
 
-  @Test("a user who has all connections gives way to one who has none")
+  @Test("a user with all connections loses one to a user with none")
   func connections() throws {
     let agent = try agent("limits: { connections: 24 }")
     let greedy = try client(
@@ -336,7 +336,7 @@ struct AgentFairnessTests {
     #expect(try bytes() == written)
   }
 
-  @Test("what names add to reports counts for the quota of the day, and for memory while it waits")
+  @Test("added names count for the daily quota, and for memory while the line waits")
   func quotaOfNames() throws {
     let fixtures = try NameFixtures()
     let frame = try fixtures.library(
@@ -391,7 +391,7 @@ struct AgentFairnessTests {
     #expect(usage.users[1] == nil)
   }
 
-  @Test("another user's detail file is not overwritten by who knows the stall's id")
+  @Test("a user who knows a stall's ID cannot overwrite another user's detail file")
   func details() throws {
     let agent = try agent("")
     let id = String(repeating: "ab", count: 16)
@@ -416,7 +416,7 @@ struct AgentFairnessTests {
 
   // MARK: Counters
 
-  @Test("nobody raises another user's counters by its service's name")
+  @Test("a user cannot increase another user's counters by using its service name")
   func counters() throws {
     let agent = try agent("metrics: { textfile: PLACE/stalld.prom, textfile_interval: 1s }")
     func send(_ user: Int, _ n: Int, dropped: Int) throws {

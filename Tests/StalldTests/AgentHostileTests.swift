@@ -52,7 +52,7 @@ struct AgentHostileTests {
     #expect(try agent.lines().count == 2)
   }
 
-  @Test("a flood is slowed, arrives whole, and holds nobody up")
+  @Test("a flood is slowed, arrives complete, and delays nobody else")
   func flood() throws {
     let agent = try RunningAgent("limits: { lines_per_second: 200 }")
     let flooding = try AgentClient(agent.socketPath)

@@ -39,7 +39,7 @@ struct AgentReloadTests {
     #expect(try agent.status().configuration.error == nil)
   }
 
-  @Test("an output or a directory that cannot be used is a failed reload; what needs a restart is said")
+  @Test("an unusable output or directory makes a reload fail; settings that need a restart are logged")
   func outputsAndRestart() throws {
     let agent = try RunningAgent()
     try agent.configure("outputs: [{ type: file, path: /nonexistent/stalls.jsonl }]")
@@ -74,7 +74,7 @@ struct AgentReloadTests {
     #expect(restart.errors == "stalld reload: restart the agent to apply socket.mode\n")
   }
 
-  @Test("it finds the agent by the settings, even if these have mistakes; no agent is a failure")
+  @Test("reload finds the agent by settings that have errors; without an agent it fails")
   func whereItAsks() throws {
     let agent = try RunningAgent()
     let file = agent.scratch.url.appending(path: "stalld.yaml").path
@@ -88,7 +88,7 @@ struct AgentReloadTests {
     #expect(gone.status == 1 && gone.errors.contains("no agent responds"))
   }
 
-  @Test("who is neither root nor the agent's own user may not reload", .enabled(if: getuid() == 0, "not root"))
+  @Test("only root and the agent's own user may reload", .enabled(if: getuid() == 0, "not root"))
   func whoMay() throws {
     let agent = try RunningAgent()
     chmod(agent.controlPath, 0o666)
@@ -101,7 +101,7 @@ struct AgentReloadTests {
     }
   }
 
-  @Test("the service manager is told of the reload and its end before the command ends", arguments: [true, false])
+  @Test("systemd is notified of the start and the end of a reload before the command exits", arguments: [true, false])
   func notified(isGood: Bool) throws {
     let manager = try NotifySocket(.path)
     let agent = try RunningAgent(wrapper: ["/usr/bin/env", "NOTIFY_SOCKET=\(manager.address)"])

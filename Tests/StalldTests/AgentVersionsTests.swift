@@ -43,7 +43,7 @@ struct AgentVersionsTests {
   }
 
   @Test(
-    "what is no report is refused all the same: of this version, of another major one, and of who did not say hello")
+    "a line that is no report is refused: of this version, of another major version, and without hello")
   func notOfALaterVersion() throws {
     let agent = try RunningAgent()
     let report = AgentClient.report(id: 1)

@@ -57,7 +57,7 @@ struct ClientLimitTests {
 
   // MARK: Connections
 
-  @Test("refused connections have a pace: as many as the limit in an interval, however they are counted")
+  @Test("at most the limit of connections is refused per interval")
   func refusalPace() {
     let time = Loop.Instant.now
     for step in [1, 8, RefusalPace.limit] {

@@ -60,7 +60,7 @@ struct FleetSwitchTests {
   }
 
   @Test(
-    "a service that is told enabled: false reports nothing and leaves nothing open, and goes on when it is told true")
+    "enabled: false stops the reports of a service and ends its open stalls; enabled: true starts them again")
   func enabled() throws {
     let agent = try RunningAgent("services: [{ match: web, threshold: 60ms }]")
     let service = try Service(agent)
@@ -88,7 +88,7 @@ struct FleetSwitchTests {
     try agent.expectValidLines()
   }
 
-  @Test("a service that starts while it is switched off is silent from the moment on at which the agent has spoken")
+  @Test("a service that starts disabled sends no reports after it has received the agent's settings")
   func startsSwitchedOff() throws {
     let agent = try RunningAgent("services: [{ match: web, threshold: 60ms, enabled: false }]")
     let service = try Service(agent)
@@ -105,7 +105,7 @@ struct FleetSwitchTests {
   }
 
   @Test(
-    "with captures: blocked-only a computation has no stack and a true reason, and a thread that is blocked has its stack"
+    "with captures: blocked-only, a running thread has no stack and the right reason; a blocked thread has its stack"
   )
   func blockedOnly() throws {
     let agent = try RunningAgent("services: [{ match: web, threshold: 60ms, captures: blocked-only }]")
@@ -142,7 +142,7 @@ struct FleetSwitchTests {
     try agent.expectValidLines()
   }
 
-  @Test("a service whose own configuration says no is not reached by enabled: true")
+  @Test("enabled: true does not enable a service that is disabled in its own configuration")
   func ownSwitchStays() throws {
     let agent = try RunningAgent("services: [{ match: \"*\", threshold: 60ms, enabled: true }]")
     let service = try Service(agent, "never-runs", ["STALLMONITOR_ENABLED": "false"])

@@ -9,7 +9,7 @@ struct LineScannerTests {
     return (try bytes.withUnsafeBufferPointer { try LineScanner.scan($0) }, bytes)
   }
 
-  @Test("the parts of a report are where they are said to be")
+  @Test("the scanner returns the right range for each part of a report")
   func parts() throws {
     let (parts, bytes) = try scan(
       #" { "event" : {"schema":"1.0","name":"stall.started","dropped":3}, "log.level":"warn","stall":{"x":{"id":"no"},"id":"ab","sequence":7,"#
@@ -58,7 +58,7 @@ struct LineScannerTests {
   }
 
   @Test(
-    "numbers that cannot be are refused",
+    "impossible numbers are refused",
     arguments: [
       (#"{"stall":{"duration_ms":-1}}"#, "duration_ms is negative"),
       (#"{"stall":{"duration_ms":4e10}}"#, "duration_ms is longer than a year"),
@@ -103,7 +103,7 @@ struct LineScannerTests {
   }
 
   @Test(
-    "the kernel's word takes the place of the line's",
+    "the kernel's values replace the line's",
     arguments: [
       (
         #"{"process":{"pid":1,"user":{"id":"0"},"executable":{"path":"/x"}},"b":2}"#,

@@ -9,7 +9,7 @@ struct MonitoringTests {
   private static let promtool = Program.installed("promtool")
 
   @Test(
-    "alerts fire when they are to, and a healthy fleet is quiet",
+    "each alert fires in its case, and none fires for a healthy fleet",
     .enabled(if: promtool != nil, "promtool is missing (Debian: prometheus)"))
   func alerts() throws {
     let promtool = try #require(Self.promtool)

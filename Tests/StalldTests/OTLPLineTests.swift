@@ -28,7 +28,7 @@ struct OTLPLineTests {
     #expect(judged.status == 0 && judged.output.isEmpty, "\(judged.output)\(judged.errors)")
   }
 
-  @Test("a line that is no report is refused, and it is said why")
+  @Test("a line that is no report is refused with a reason")
   func foreignLines() {
     func reason(_ line: String) -> String {
       do {

@@ -14,7 +14,7 @@ struct ReportContractTests {
 
   /// Each is a change to the released schema, and what is said of it; nil if it is allowed.
   @Test(
-    "changes that break readers are found, and others are let through",
+    "breaking changes of the schema are found; compatible ones are allowed",
     arguments: [
       (#""samples": {"#, #""samplings": {"#, "stall.samples: the key is gone"),
       (#""sequence": {"#, #""sequences": {"#, "stall.sequence: the key is gone"),
@@ -245,7 +245,7 @@ struct ReportContractTests {
     #expect(try ReportSchema.faults(in: Data((lines + fatal).joined(separator: "\n").utf8)) == "")
   }
 
-  @Test("the agent passes on every field of a host, but for those that it knows from the kernel")
+  @Test("the agent keeps every field of a service, except those that come from the kernel")
   func fieldsPassTheAgent() throws {
     let full = try #require(Judge.reports("every-key").first)
     let sent = try JSONSerialization.jsonObject(with: Data(withoutUnit(full).utf8))
@@ -340,7 +340,7 @@ struct ReportContractTests {
     return values("", of: object[String(path.replacing("[]", with: ""))])
   }
 
-  @Test("the mapping has every field, and none that is not there")
+  @Test("FieldMapping.md lists exactly the fields of the schema")
   func mappingIsComplete() throws {
     let page = try String(contentsOf: Repository.file("Documentation/FieldMapping.md"), encoding: .utf8)
     var rows: [String] = []

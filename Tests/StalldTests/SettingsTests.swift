@@ -70,7 +70,7 @@ struct SettingsTests {
       - match: db
     """
 
-  @Test("a user's quota of the day leaves room in the files for others, however small these are")
+  @Test("a user's daily quota leaves space for others, also in small files")
   func quotaFollowsTheFiles() throws {
     func quota(_ file: String) throws -> Int? { try load(file).policy.userBytesPerDay }
     #expect(try quota("") == 240 << 20)

@@ -27,7 +27,7 @@ struct ShipperTests {
   }
 
   #if compiler(>=6.3)  // Test.cancel.
-  @Test("what arrives is what was written, whole and once", arguments: Shipper.Kind.allCases, Rotation.allCases)
+  @Test("each line arrives unchanged and once", arguments: Shipper.Kind.allCases, Rotation.allCases)
   func everyLineArrives(kind: Shipper.Kind, rotation: Rotation) throws {
     guard kind.program != nil else { try Test.cancel("\(kind.rawValue) is missing; `make test` brings it") }
     guard rotation == .rename || Program.installed("logrotate") != nil else {

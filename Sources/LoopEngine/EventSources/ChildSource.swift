@@ -2,7 +2,7 @@ import CLinux
 import Glibc
 
 extension Loop {
-  /// The exit of a child process, through a pidfd: no SIGCHLD, no race with other children, no stolen statuses.
+  /// A source that reports the exit of one child process, through a pidfd.
   public final class ChildSource: DescriptorSource, @unchecked Sendable {
     /// How a child ended.
     public enum Status: Sendable, Equatable {

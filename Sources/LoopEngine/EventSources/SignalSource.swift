@@ -2,7 +2,9 @@ import CLinux
 import Glibc
 
 extension Loop {
-  /// Unix signals as events of a loop, through a signalfd: the closure is ordinary code and may do anything.
+  /// A source that reports Unix signals, through a signalfd.
+  ///
+  /// The closure is ordinary code, not a signal handler.
   ///
   /// - Important: The signals are blocked in the calling thread when the source is made, and stay so. A signal reaches
   ///   a signalfd only if *every* thread blocks it, so make the source on the main thread before there are others:

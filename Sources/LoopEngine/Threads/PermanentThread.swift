@@ -4,8 +4,8 @@ import Synchronization
 
 /// A thread that its loop keeps alive until it is stopped or its owner is released.
 ///
-/// All members may be used on any thread, in any order, also on the thread itself. The thread knows nothing of this
-/// object, so there is no cycle: when the last reference goes, the thread ends by itself.
+/// All members may be used on any thread, in any order, also on the thread itself. The thread does
+/// not retain this object: when the last reference is released, the thread ends.
 public final class PermanentThread: Sendable {
   private let name: String
   private let stackSize: Int

@@ -199,7 +199,8 @@ package final class ThreadCapture {
     if call.number >= 0 { snapshot.setArguments(of: call) }
     var stack = unwind(&snapshot)
     addAsyncCallers(to: &stack, of: probe, snapshot, isRunning: false)
-    // What was read during the unwinding is of the same moment only if the thread still stands there.
+    // The memory that was read during the unwinding is consistent only if the thread still waits in
+    // the same call.
     guard stack.readLive || stack.asyncCallers != nil else { return stack }
     if probe.activity() == .blocked(call), probe.schedule()?.timeslices == timeslices { return stack }
     stack.asyncCallers = nil

@@ -31,7 +31,7 @@ package struct ThreadProbe: ~Copyable {
 
   deinit { text.deallocate() }
 
-  /// What a thread is doing, as `/proc/PID/task/TID/syscall` tells (proc(5)).
+  /// The state of a thread, from `/proc/PID/task/TID/syscall` (proc(5)).
   package enum Activity: Equatable {
     /// On a processor, or waiting for one.
     case running
@@ -132,7 +132,7 @@ package struct ThreadProbe: ~Copyable {
     statFile?.parse { TaskStatus($0) }
   }
 
-  /// How a thread stands to signals: bit n - 1 is signal n.
+  /// A thread's signal masks: bit n - 1 is signal n.
   struct SignalState: Equatable {
     var blocked: UInt64
     /// Sent to the thread and not delivered yet.

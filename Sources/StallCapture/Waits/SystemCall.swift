@@ -157,7 +157,8 @@ package struct SystemCall {
 
   /// The call in words, with what its arguments lead to: `read(fd 7 → pipe:[1234])`, `nanosleep(600 ms)`.
   ///
-  /// Looks descriptors and memory up now: they are what the thread waits for only while it still stands there.
+  /// Reads descriptors and memory now. They are valid only while the thread still waits in the
+  /// call.
   package var text: String { text(lookingUp: true) }
 
   /// The call in words by its arguments alone: `read(fd 7)`.

@@ -1,6 +1,7 @@
 import StallReport
 
-/// One setting of the monitor: what it is called where, its default, and what it may be.
+/// One setting of the monitor: its names in code, environment and configuration, its default, and
+/// its allowed values.
 ///
 /// The readers of variables and of a `ConfigReader` use this table. Configuration.md, the doc comments and the options in C are checked against it
 /// by a test.
@@ -17,7 +18,9 @@ package struct MonitorSetting: Sendable {
   let standard: String?
   /// What may stand in the variable, in words.
   package let allowed: String
-  /// Lays a text over a configuration; false, and nothing changes, if it cannot be used.
+  /// Applies a text to a configuration.
+  ///
+  /// Returns false, and changes nothing, if the text is invalid.
   let apply: @Sendable (String, inout StallMonitorConfiguration) -> Bool
 
   private init<Value>(

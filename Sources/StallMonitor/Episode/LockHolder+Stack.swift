@@ -5,7 +5,7 @@ extension LockHolder.Candidate {
   /// How many frames from the wait itself the lock's function lies at most.
   private static let innermost = 6
 
-  /// Whether the waiter stands in that lock's function.
+  /// Whether the waiting thread is in the function of that lock.
   func fits(_ stack: [StackFrame]) -> Bool {
     let names = stack.prefix(Self.innermost).compactMap(\.symbol)
     switch function {

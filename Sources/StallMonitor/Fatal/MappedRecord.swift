@@ -2,11 +2,14 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// A running stall's file, as the process that stalls sees it: memory that outlives the process.
+/// The mapped record file of a stall in progress.
 ///
-/// The file exists while a stall lasts, complete from its first moment. Its lock tells that the process lives. The lock belongs to the mapping,
-/// for its descriptor is closed at once: so the kernel releases it when the process's memory goes, and neither a service that closes all
-/// descriptors nor the child of a fork, which does not get the mapping, changes that.
+/// The file remains after the process has ended.
+///
+/// The file exists while a stall lasts, complete from its first moment. Its lock shows that the
+/// process is alive. The lock belongs to the mapping, because its descriptor is closed at once. The
+/// kernel releases it with the process's memory, and neither a service that closes all descriptors
+/// nor the child of a fork, which does not get the mapping, changes that.
 ///
 /// The address is the same for the object's life: the loop may be late with its one store, and then meets plain memory.
 final class MappedRecord: @unchecked Sendable {  // The loop stores one atomic word; all else is the watchdog's alone.
@@ -21,7 +24,7 @@ final class MappedRecord: @unchecked Sendable {  // The loop stores one atomic w
     var valid: UInt64
   }
 
-  /// Reserves the address; nil if there is none to be had.
+  /// Reserves the address; nil if that fails.
   init?(sentinel: ForkSentinel) {
     guard let pages = clinux_pages(StallRecord.size) else { return nil }
     self.pages = pages
@@ -36,7 +39,7 @@ final class MappedRecord: @unchecked Sendable {  // The loop stores one atomic w
   /// Gets the word by which the loop has gone on.
   var endMark: EndMark { EndMark(word: atomic(StallRecord.passedOffset)) }
 
-  /// The loop has gone on, with this word.
+  /// Records that the stalled turn has ended, by the next turn's word.
   ///
   /// One store; none in the child of a fork.
   func pass(_ word: UInt64) { if sentinel.isInOwnProcess { endMark.store(word, at: 0) } }

@@ -1,6 +1,6 @@
-/// The search for a run loop that the service may make for its main thread.
+/// The search for the main thread's run loop, which the service may create late.
 ///
-/// All members on any thread.
+/// Thread-safe.
 protocol RunLoopSearch: Sendable {
   /// Whether the search goes on.
   var isSought: Bool { get }
@@ -11,6 +11,6 @@ protocol RunLoopSearch: Sendable {
   /// Notices that the turn is over in which the run loop was found; called before each check.
   func update()
 
-  /// Looks no more; a run loop that was found stays watched.
+  /// Ends the search. A run loop that was found stays watched.
   func giveUpSearch()
 }

@@ -1,4 +1,4 @@
-/// All that a monitor has begun, and ends when it stops.
+/// The parts that a monitor starts, and that it stops in `end()`.
 struct WatchSession: Sendable {
   let registry: LoopRegistry
   let suspension: Suspension

@@ -2,7 +2,7 @@ import Glibc
 import StallCapture
 import Synchronization
 
-/// What runs on the output thread: it brings what the watchdog hands over to its destination.
+/// The work of the output thread: writes what the watchdog enqueues.
 protocol OutputClient: AnyObject {
   /// Works until the sink is closed.
   func run()

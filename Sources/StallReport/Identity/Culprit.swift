@@ -34,8 +34,9 @@ package enum Culprit {
 
   /// Whether the stacks of one stall show many short pieces of work: no function is in more than half of them.
   ///
-  /// Of each stack the one piece of work counts: what is outside of a loop, or of a library that calls back, is met whatever it calls.
-  /// False with fewer than three stacks, and where a function has no name: then it cannot be distinguished from others.
+  /// Only the innermost callout of each stack counts: frames outside of it are on every stack.
+  /// False with fewer than three stacks, and where a function has no name: then it cannot be
+  /// distinguished from others.
   package static func disagree(_ stacks: [[StackFrame]]) -> Bool {
     guard stacks.count >= 3 else { return false }
     var counts: [String: Int] = [:]
@@ -104,7 +105,7 @@ extension StackFrame {
   /// Whether it is the service's own code, in a known module.
   package var isHostCode: Bool { isOwnCode && !isMerged }
 
-  /// What tells the function from others: its name, or its place in the build.
+  /// The function's identity: its name, or its place in the build.
   fileprivate var identity: String { symbol ?? "\(buildID ?? module ?? "")+\(offset ?? 0)" }
 
   /// A loop that calls whatever is due, of any ``LoopLibrary``.

@@ -21,7 +21,7 @@ package struct Report: Sendable {
 
   }
 
-  /// How much it matters: `info` for a task that kept nobody waiting.
+  /// The `log.level`: `info` for a task that delayed no other task.
   package var level: String {
     let delaysNobody = loop.kind.isOfTasks && !verdict.evidence.starves
     return switch event {
@@ -115,7 +115,7 @@ package struct Report: Sendable {
   package var isNamed = true
   /// What makes two stalls the same, where that is known; otherwise the fingerprint does.
   package var repeatKey: String?
-  /// Lines that were lost since the last one, because nobody took them.
+  /// The number of lines that were dropped since the last line.
   package var droppedLines: UInt64 = 0
 
   package init(

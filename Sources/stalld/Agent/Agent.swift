@@ -142,7 +142,7 @@ final class Agent {
     }
   }
 
-  /// Takes in what has come, writes it, tells hosts, and closes.
+  /// Reads received lines, writes them, acknowledges them, and closes the connections.
   func stop() {
     ingest.drain()
     naming.stop()

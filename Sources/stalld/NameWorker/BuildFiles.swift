@@ -65,7 +65,7 @@ final class BuildFiles {
   /// Brings the memory under its limit.
   func end() { symbolizer.trim() }
 
-  /// The functions at an offset, or nil if no file of this build is to be had.
+  /// Returns the functions at an offset; nil if there is no file of this build.
   func look(up buildID: String, modulePath: String?, offset: UInt64) -> [SymbolizedFrame]? {
     for audience in ["", client.audience] {
       let key = Key(buildID: buildID, audience: audience)
@@ -183,7 +183,7 @@ struct NamingClient {
   /// Empty if it is not known.
   var controlGroup = ""
 
-  /// For whom its own files are believed.
+  /// The identity for whose processes the client's own files are trusted.
   var audience: String { "\(user) \(controlGroup.isEmpty ? "process \(process)" : controlGroup)" }
 
   /// Its directory in `/proc`, which stays its own; nil if that is another process's by now.

@@ -45,7 +45,7 @@ final class DebugFiles {
     return withUnsafeBytes(of: &found.build_id) { hexadecimal($0.prefix(found.build_id_length)) }
   }
 
-  /// The functions at an offset, or nil if no file of this build is to be had.
+  /// Returns the functions at an offset; nil if there is no file of this build.
   func look(up buildID: String, modulePath: String?, offset: UInt64) -> [SymbolizedFrame]? {
     guard let bytes = Self.bytes(buildID) else { return nil }
     if identities[buildID] == nil {

@@ -15,7 +15,7 @@ struct FrameText {
   var isUnjudged = false
 }
 
-/// Reads the frames of one line, completed where a file of their build is to be had.
+/// Reads the frames of one line, and completes those for whose build there is a file.
 struct FrameReader {
   let text: JSONText
   let executablePath: String?

@@ -146,7 +146,8 @@ final class AgentClient: OutputClient {
     connection?.unacknowledged.contains { if case .earlier = $0 { true } else { false } } ?? false
   }
 
-  /// Puts what the agent does not take where it outlives this process: all at once while it is away, and what it does not acknowledge for a while.
+  /// Writes unacknowledged lines to the spool file: all lines without a connection, and with one
+  /// those that wait for a second.
   private func keep() {
     guard connection != nil else { return spool.keep() }
     let now = MonotonicClock.now()

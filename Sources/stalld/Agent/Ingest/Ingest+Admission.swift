@@ -3,7 +3,7 @@ import DescriptorIO
 import Glibc
 import StallMonitor
 
-/// Who may connect, and whose connection gives way.
+/// The admission of connections: who may connect, and whose connection is closed for another one.
 extension Ingest {
   /// Refuses the connection of a user who connects too often, at the least cost.
   func connectsTooOften(_ socket: Int32, _ user: UInt32) -> Bool {

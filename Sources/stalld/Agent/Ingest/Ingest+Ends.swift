@@ -22,7 +22,9 @@ extension Ingest {
     didLeave(process)
   }
 
-  /// Watches for the end of a process that has left in mid-stall; the one that left first gives way to it.
+  /// Watches for the end of a process that has disconnected during a stall.
+  ///
+  /// Above the limit, the one that disconnected first is dropped.
   func didLeave(_ process: PeerProcess) {
     let user = process.peer.owner
     absent.append(process)

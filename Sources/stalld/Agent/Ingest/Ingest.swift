@@ -23,7 +23,7 @@ final class Ingest {
     var didConnect: () -> Void = {}
     /// A stall was reported, or a duplicate of its line was recognised.
     var didTake: (ReportLine) -> Void = { _ in }
-    /// Keeps what has been written today of whom, for the next run of the agent.
+    /// Saves how much each user and unit has written today, for the next start of the agent.
     var keepUsage: (String) -> Void = { _ in }
   }
 

@@ -6,7 +6,9 @@ import StallMonitor
 final class DetailDirectory: @unchecked Sendable {
   // @unchecked: handed to closures of one thread.
 
-  /// What has been written today of whom; not a detail, but kept beside them.
+  /// The file with the daily usage of users and units.
+  ///
+  /// It is in the same directory as the detail files.
   private static let usageName = "usage"
   private static let usageLimit = 64 << 20
   /// Small files take space, too.

@@ -1,4 +1,4 @@
-/// What somebody most likely meant.
+/// The most similar allowed word, for error messages.
 enum Suggestion {
   /// The nearest of the candidates, if it is near enough to be a slip.
   static func nearest(to word: String, among candidates: [String]) -> String? {
