@@ -139,7 +139,8 @@ import Testing
     #expect(try Data(contentsOf: URL(fileURLWithPath: "\(directory)/a")).count == (count - 5) * 3000 + bytes)
   }
 
-  /// What somebody else has appended is never cut off, and a service's own file is never shortened.
+  /// Bytes that another writer has appended are never removed, and a service's own file is never
+  /// shortened.
   @Test(.enabled(if: geteuid() == 0, "mounting a small file system needs root"))
   func othersLinesStay() throws {
     try #require(mount("tmpfs", directory, "tmpfs", 0, "size=64k") == 0)

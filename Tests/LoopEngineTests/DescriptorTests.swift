@@ -104,8 +104,8 @@ import Testing
     let log = Log<Int>()
     let result = try onFreshLoop { loop in
       loop.add(Loop.Source {})
-      // Closed, with another descriptor that keeps the file open: the kernel goes on reporting it, and offers no way to
-      // say no.
+      // Closed, with another descriptor that keeps the file open: the kernel continues to report
+      // it, and there is no call to stop that.
       let pipe = Pipe()
       let copy = duplicate(pipe.reading)
       let source = try loop.watch(pipe.reading) { _, _ in log.append(1) }
@@ -391,7 +391,7 @@ import Testing
             withExtendedLifetime(token) { calls.append(source.descriptor == descriptor ? round : -1) }
           }
         }
-        // At most 64 at a time are told.
+        // At most 64 at a time are reported.
         for _ in 0..<20 { loop.run(mode: .default, for: .zero) }
         while let source = sources.indices.randomElement().map({ sources.remove(at: $0) }) { source.invalidate() }
         for descriptor in copies { close(descriptor) }

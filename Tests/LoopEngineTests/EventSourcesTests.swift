@@ -8,7 +8,7 @@ import Testing
   @Test func aReadyMadeSourceClosesItsDescriptorWithItsLastReference() async {
     await #expect(processExitsWith: .success) {
       let loop = Loop.current
-      /// What a number stands for: it may be another file's at once.
+      /// The file that a number refers to: it may be another file's at once.
       func file(_ number: Int32) -> String {
         var name = [UInt8](repeating: 0, count: 64)
         let length = name.withUnsafeMutableBytes { bytes in

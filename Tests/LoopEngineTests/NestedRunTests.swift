@@ -166,7 +166,7 @@ import Testing
   }
 
   @Test func signalsOfTheLoopsOwnThreadInterruptNoWait() throws {
-    // A handler without SA_RESTART: epoll_wait returns EINTR, the run goes on to its time.
+    // A handler without SA_RESTART: epoll_wait returns EINTR, the run continues until its time.
     signal(SIGWINCH) { _ in }
     let (result, took) = try onFreshLoop { loop in
       loop.add(Loop.Source {})

@@ -33,7 +33,7 @@ import Testing
         }
       }
       let result = loop.run()
-      // Signals of a source that has ended are nobody's.
+      // Signals of a source that has ended have no effect.
       loop.add(Loop.Source {})
       loop.run(mode: .default, for: .milliseconds(1))
       ended.append(true)

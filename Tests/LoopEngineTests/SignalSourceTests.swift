@@ -4,7 +4,7 @@ import Testing
 
 @testable import LoopEngine
 
-/// Unix signals: several sources of one, several of one source, and those that can't be had.
+/// Unix signals: several sources of one, several of one source, and those that cannot be received.
 @Suite(.serialized) struct SignalSourceTests {
   /// SIGRTMAX - 2, which is a call in C.
   private static var realTime: Int32 { 62 }

@@ -127,7 +127,7 @@ import Testing
       return loop.run()
     }
     #expect(fired.all == Array(0..<10))
-    // None, if the machine stood still for so long that all were due at once.
+    // None, if the machine paused for so long that all were due at once.
     #expect(log.count <= 1)
   }
 

@@ -6,7 +6,7 @@ import Testing
 @testable import StallMonitor
 
 extension WatchedHosts {
-  /// What a host has done about its stalls, beside being told of them.
+  /// The actions of a service in a stall, in addition to reports.
   @Suite(
     .serialized, .takingTurns, .repeatedAfterStandstills(because: "actions come after a time"))
   struct ActionTests {
@@ -86,7 +86,7 @@ extension WatchedHosts {
       #expect(none.talk.contains("detail files are disabled") && none.reports.count == 2)
     }
 
-    /// The last line says it, the process ends as a crash, and the next one tells that it did.
+    /// The last line has the stall, the process ends with SIGABRT, and its next start reports that.
     @Test(arguments: [("", "yes"), ("", "no"), ("ignored", "no"), ("blocked", "yes")])
     func processIsAborted(disposition: String, handler: String) throws {
       let state = try ScratchDirectory.inMemory()
@@ -130,7 +130,7 @@ extension WatchedHosts {
   }
 }
 
-/// When an action is due, told to the nanosecond.
+/// When an action is due, to the nanosecond.
 struct ActionPlanTests {
   @Test func actionsAreDueInTheOrderOfTheirTimes() {
     let plan = ActionPlan([

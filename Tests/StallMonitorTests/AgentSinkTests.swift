@@ -366,7 +366,7 @@ extension WatchedHosts {
       return try Program.run(Victim.Build.debug.executable("stalld").path, ["symbolicate", file.path]).data
     }
 
-    /// Without names, too, the same stall is told once, and its summary can be named.
+    /// Also without names, the same stall is reported once, and its summary can be named.
     @Test func repetitionsAreCountedWithoutNames() throws {
       let agent = try TestAgent()
       // Long ones: a stall that ends while the watchdog is busy with the one before has no stack.

@@ -94,7 +94,7 @@ struct AgentSpoolTests {
     Self.sendSlowly(600, size: 1000, to: host.sink)
     try agent.comeBack()
     try agent.wait("the last line") { Self.lastNumber($0) == 599 }
-    // The next line tells the rest.
+    // The next line reports the rest.
     host.sink.write(Self.line(600, dropped: host.sink.takeDropped()))
     try agent.wait("another line") { Self.lastNumber($0) == 600 }
     let numbers = Self.numbers(agent)
@@ -120,7 +120,7 @@ struct AgentSpoolTests {
     #expect(directory.files.isEmpty)
   }
 
-  /// Goes around the ring: the oldest lines give way, and no more than must.
+  /// Goes around the ring: the oldest lines are dropped, and no more than necessary.
   @Test func fullFileDropsTheOldest() throws {
     let agent = try TestAgent()
     agent.close()

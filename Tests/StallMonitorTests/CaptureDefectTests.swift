@@ -131,7 +131,7 @@ extension CapturesInThisProcess {
       }
     }
 
-    /// Stack beyond the copy is read anew by each capture of one stall.
+    /// Each capture of one stall reads the stack beyond the copy again.
     @Test func stackBeyondTheCopyIsNotKept() throws {
       let capture = ThreadCapture()
       let reader = FarReader()
@@ -172,7 +172,7 @@ extension CapturesInThisProcess {
       reader.end()
     }
 
-    /// As when a library is unloaded before its frame is unwound: the thread has gone on since.
+    /// As when a library is unloaded before its frame is unwound: the thread has continued since.
     ///
     /// A busy machine may give the thread no processor while it is captured again; then another thread is tried.
     @Test func stackThatWasLostInCodeOfNoModuleIsTakenAgain() throws {

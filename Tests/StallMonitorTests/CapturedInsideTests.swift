@@ -160,7 +160,8 @@ extension CapturesInThisProcess {
     @Test(arguments: [VICTIM_HANDLER_ON_A_STACK_BELOW, VICTIM_HANDLER_ON_A_STACK_ABOVE], Way.allCases)
     func handlerOnAnAlternateStack(moment: victim_moment, way: Way) {
       let tally = capture(moment, by: way)
-      // The interrupted stack is not the one that was copied: it is read afterwards, and may have gone on three times in a row.
+      // The interrupted stack is not the one that was copied: it is read afterwards, and the thread
+      // may have continued three times in a row.
       #expect(tally.whole >= tally.captures - 20, "\(tally.text)")
       #expect(tally.strayed - tally.truncated <= 20, "\(tally.text)")
       #expect(tally.interrupted > tally.captures / 2, "\(tally.text)")

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 extension WatchedHosts {
-  /// Turns that are late by many short pieces of work, of which none is to blame.
+  /// Turns that are late because of many short pieces of work: none is responsible.
   @Suite(
     .serialized, .takingTurns(aloneBecause: "hosts have turns of many short pieces, which take as long as they should"),
     .repeatedAfterStandstills(because: "the pieces of a turn have to last as long as they say"))

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 extension WatchedHosts {
-  /// Hosts that end in mid-stall, and what is told of it when the same service starts next.
+  /// Services that end during a stall, and what the next start of the same service reports.
   @Suite(
     .serialized, .takingTurns,
     .repeatedAfterStandstills(because: "the watchdog has to see a stall before its process ends"))
@@ -54,7 +54,7 @@ extension WatchedHosts {
         }
       }
 
-      /// Starts the service anew, healthy.
+      /// Starts the service again, healthy.
       func restart(environment: [String: String]? = nil) throws -> Victim {
         try Victim.run("never-runs", milliseconds: 1, environment: environment ?? self.environment)
       }

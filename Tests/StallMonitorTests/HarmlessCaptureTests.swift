@@ -88,7 +88,8 @@ extension CapturesInThisProcess {
       #expect(taken > 1400, "\(taken) of 1500")
     }
 
-    /// A thread that blocks the signal after the timer was armed, and then waits with a mask that lets it in: the wait goes on.
+    /// A thread that blocks the signal after the timer was armed, and then waits with a mask that
+    /// admits it: the wait continues.
     @Test func pendingSignalThatAWaitLetsInIsNotNoticed() async {
       await #expect(processExitsWith: .success) {
         let signal = cunwind_timer_signal(0)

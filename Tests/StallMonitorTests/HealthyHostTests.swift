@@ -44,7 +44,7 @@ extension WatchedHosts {
       #expect(victim.reports.isEmpty)
     }
 
-    /// A process that is stopped stands still, and its main loop is not to blame.
+    /// A process that is stopped does not run, and its main loop is not responsible.
     @Test func stoppedProcessIsReportedOnceAndNamesNoFunction() throws {
       let victim = try Victim.run("healthy", milliseconds: 2500) { process in
         usleep(800_000)

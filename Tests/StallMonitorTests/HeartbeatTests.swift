@@ -6,7 +6,7 @@ import Testing
 @testable import StallCapture
 @testable import StallMonitor
 
-/// A loop without observers, told to the nanosecond: the clock and the heartbeat are handed in.
+/// A loop without observers, to the nanosecond: the test sets the clock and the heartbeat.
 struct HeartbeatTests {
   /// A loop that answers, or does not, as the test has it.
   private final class Loop: HeartbeatSource {

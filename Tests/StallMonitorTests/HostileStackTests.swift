@@ -80,7 +80,8 @@ extension CapturesInThisProcess {
     func smallAlternateStack() async {
       await #expect(processExitsWith: .success) {
         let results = HostileStackTests.capturing {
-          // As between two turns: no capture is under way, and the next turn's beginning notes it.
+          // As between two turns: no capture is in progress, and the next turn's beginning notes
+          // it.
           while !cunwind_snapshot_claim() {}
           #expect(victim_set_alternate_stack(2048) == 0)
           cunwind_note_thread()

@@ -9,7 +9,8 @@ import VictimC
 @testable import StallMonitor
 
 extension CapturesInThisProcess {
-  /// Whom a thread waits for: named where it is certain, and left out where it is not.
+  /// The lock holder that a thread waits for: named where it is certain, and omitted where it is
+  /// not.
   @Suite(.serialized, .timeLimit(.minutes(2)))
   struct LockHolderTests {
     /// What is found of a thread that waits in one of the victim's ways.

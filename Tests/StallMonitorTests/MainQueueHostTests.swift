@@ -17,7 +17,7 @@ extension WatchedHosts {
       )
     }
 
-    /// The victims stand still for 450 ms; a heartbeat may begin to wait a threshold later.
+    /// The victims block for 450 ms; a heartbeat may begin to wait a threshold later.
     private func expectStall(
       _ victim: Victim, in function: String, cause: String, sourceLocation: SourceLocation = #_sourceLocation
     ) throws {
@@ -193,7 +193,7 @@ extension WatchedHosts {
       #expect(victim.reports.allSatisfy { $0["loop", "kind"] as? String == "task-pool" })
     }
 
-    /// A process that ends in the stall tells of it when it starts next.
+    /// If a process ends during the stall, its next start reports it.
     @Test func stallThatTheProcessEndsInIsReported() throws {
       let state = try ScratchDirectory.inMemory()
       let environment = ["STALLMONITOR_STATE_DIRECTORY": state.path]

@@ -35,8 +35,8 @@ extension CapturesInThisProcess {
       }
     }
 
-    /// A running thread is held in its own capture alone, and there for its copy: it goes on while its stack is unwound, while
-    /// others are captured, and while others map memory.
+    /// A running thread is paused only for the copy in its own capture: it continues while its
+    /// stack is unwound, while others are captured, and while others map memory.
     @Test(arguments: [true, false])
     func runningThreadWaitsForNobody(usesPerf: Bool) throws {
       let running = victim_moment_start(VICTIM_DEEP, { cunwind_prepare_thread_for_timer() }, nil)

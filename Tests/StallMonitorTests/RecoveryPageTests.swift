@@ -129,7 +129,7 @@ struct RecoveryPageTests {
     }
   }
 
-  /// Agents that come and go, and stalls all the time: whatever is shown last tells what is so.
+  /// Agents that come and go, and stalls all the time: the last memory that is shown has the truth.
   @Test func nothingIsLostBetweenTwoAgents() throws {
     let page = try page()
     let place = try #require(page.makeSlot())

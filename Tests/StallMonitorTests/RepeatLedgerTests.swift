@@ -3,7 +3,7 @@ import Testing
 
 @testable import StallMonitor
 
-/// Which stalls are told, to the nanosecond: the clock is handed in.
+/// Which stalls are reported, to the nanosecond: the test sets the clock.
 struct RepeatLedgerTests {
   private static let second: UInt64 = 1_000_000_000
 

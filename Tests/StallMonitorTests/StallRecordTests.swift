@@ -163,7 +163,7 @@ struct StallRecordTests {
     #expect(records.files.isEmpty)
   }
 
-  /// Nobody's handler runs in such a child, and the memory is not there.
+  /// No handler runs in such a child, and the memory is not there.
   @Test(arguments: [true, false])
   func childOfAForkNeitherFaultsNorEndsTheStall(handlersRun: Bool) throws {
     let records = try RecordDirectory()
@@ -194,7 +194,7 @@ struct StallRecordTests {
     #expect(try !records.told().isEmpty)
   }
 
-  /// Told again rather than lost: a record stays until its line is out.
+  /// Reported twice rather than lost: a record stays until its line is written.
   @Test func recordStaysUntilItsLineIsTaken() throws {
     let records = try RecordDirectory()
     _ = try records.record(Self.line("a"))

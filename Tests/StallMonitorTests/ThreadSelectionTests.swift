@@ -7,7 +7,7 @@ import Testing
 @testable import StallMonitor
 
 extension CapturesInThisProcess {
-  /// Which threads are told in a stall, and on demand.
+  /// Which threads are reported in a stall, and on demand.
   @Suite(.serialized, .timeLimit(.minutes(2)))
   struct ThreadSelectionTests {
     private func crowd(_ selection: String, _ count: Int = 500) throws -> (victim: Victim, report: WrittenReport) {
@@ -71,7 +71,7 @@ extension CapturesInThisProcess {
       blocked.forEach { $0.waitUntilItStands() }
       let slices = blocked.map { ThreadProbe(thread: $0.id).schedule()?.timeslices }
       let dump = StallMonitor.captureAllThreads(timeLimit: .seconds(60))
-      // None of those that stand still has had a processor: it was neither signalled nor held.
+      // None of the blocked threads has run: they were neither signalled nor paused.
       #expect(blocked.map { ThreadProbe(thread: $0.id).schedule()?.timeslices } == slices)
       let threads = Dictionary(uniqueKeysWithValues: dump.map { ($0.id, $0) })
       for victim in blocked {
@@ -86,7 +86,7 @@ extension CapturesInThisProcess {
         #expect(thread.failure != nil || thread.frames.contains { $0.symbol?.contains("VictimThread") == true })
       }
       #expect(!dump.contains { $0.name == "stall-watchdog" || $0.name == "stall-dump" })
-      // Whoever asks stands still meanwhile, and is told like any other.
+      // The thread that asks is blocked meanwhile, and is reported like any other.
       let asker = try #require(dump.first { $0.frames.contains { $0.symbol?.contains("captureAllThreads") == true } })
       #expect(asker.description.contains("captureAllThreads(timeLimit:"))
     }

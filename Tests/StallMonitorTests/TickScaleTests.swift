@@ -41,7 +41,8 @@ struct TickScaleTests {
     #expect(abs(Int64(time - scale.time(of: ticks - age)) - 250_000_000) < 1000)
   }
 
-  /// The counter went on while the machine slept, and the monotonic clock did not: nobody's turn was that long.
+  /// The counter ran while the machine slept, and the monotonic clock did not: no turn was that
+  /// long.
   @Test func sleepOfTheMachineIsNobodysTurn() throws {
     var scale = try scale()
     let before = 3 * (11 * Self.second)

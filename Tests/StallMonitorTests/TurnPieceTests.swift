@@ -129,7 +129,7 @@ struct TurnPieceTests {
     #expect(decide(reading) == .ended(at: 1330))
   }
 
-  /// It may have gone on since the last check.
+  /// It may have continued since the last check.
   @Test mutating func stallWhoseEndIsNoticedLateEndsWhenItWasLastSeen() {
     _ = decide(turn(at: 1250, since: 1000, .whole))
     monitor.follow(monitor.checkedTurn(resumedAt: 0), foundAt: 1250, sampling: 100)

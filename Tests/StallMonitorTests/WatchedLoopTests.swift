@@ -5,7 +5,7 @@ import Testing
 @testable import StallCapture
 @testable import StallMonitor
 
-/// When a turn is late, told to the nanosecond: the clock is handed in.
+/// When a turn is late, to the nanosecond: the test sets the clock.
 struct WatchedLoopTests {
   private let pulse = Pulse(semaphore: WakeSemaphore(), fencesItself: true)
   private let suspension = Suspension()
@@ -56,7 +56,7 @@ struct WatchedLoopTests {
       loop.check(at: first.stamp + Self.threshold, frozen: 0) == .checkAgain(at: pulse.word.stamp + Self.threshold))
   }
 
-  /// Beside other loops it would look as if the process had stood still.
+  /// Beside other loops, it would look as if the process had been frozen.
   @Test func ignoredTurnHasNoAge() {
     pulse.turn(.afterWaiting)
     let turn = pulse.word
@@ -149,7 +149,7 @@ struct WatchedLoopTests {
     #expect(loop.check(at: late, frozen: 0) == .late(pulse.word))
   }
 
-  /// By its age the watchdog judges whether the process stood still while it was parked.
+  /// The watchdog uses its age to decide whether the process was frozen while it was parked.
   @Test func turnIsNoOlderThanTheLoopsResumption() {
     pulse.turn(.afterWaiting)
     suspension.begin()
@@ -251,7 +251,7 @@ struct WatchedLoopTests {
 
   @Test func frozenTimeIsNoCalloutsFault() {
     for number in [3, 4] as [UInt64] {
-      // Frozen for 40 in the first 90; the third callout was under way then, and the fourth not yet.
+      // Frozen for 40 in the first 90; the third callout was running then, and the fourth not yet.
       var episode = Episode(
         id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0, frozen: 40, frozenUntil: 90,
         threshold: 100)

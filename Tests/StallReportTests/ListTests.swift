@@ -52,7 +52,7 @@ struct ListTests {
     let kinds = LoopKind.allCases.map(\.rawValue)
     #expect(try words("loop", "kind") == kinds)
     #expect(try Set(words("loop", "phase")) == Set(LoopPhase.allCases.map(\.rawValue)))
-    // Which of them a host of which kind has is the table of Hosts.md.
+    // The table of Hosts.md has the kind of each service's loops.
     let hosts = try text("Documentation/Hosts.md")
     for kind in kinds { #expect(hosts.contains("`\(kind)`"), "\(kind)") }
   }

@@ -25,7 +25,7 @@ struct AgentEndToEndTests {
 
   /// The beginning and the end of a stall in this function, once both are written.
   ///
-  /// Stalls of 900 ms are met on a busy machine, too, and end before it is told that they go on.
+  /// Stalls of 900 ms are found also on a busy machine, and end before a `stall.ongoing` is due.
   private func stall(in function: String, of agent: RunningAgent) throws -> [WrittenReport] {
     var found: [WrittenReport] = []
     try agent.expect("the beginning and the end of a stall in \(function)") {

@@ -111,7 +111,7 @@ struct AgentFairnessTests {
   func bytes() throws {
     let agent = try agent("limits: { lines_per_second: 10 }")
     let begin = ContinuousClock.now
-    // Ten times as much as a short line each: eighty, of which forty are let through at once.
+    // Each counts ten times as much as a short line: eighty, and forty are accepted at once.
     let said = try run(
       Self.evil, agent,
       """
@@ -359,7 +359,7 @@ struct AgentFairnessTests {
     let lines = try agent.lines()
     #expect(lines.contains { $0.utf8.count > 5000 }, "they have names: \(lines.first ?? "")")
     let bytes = lines.reduce(0) { $0 + $1.utf8.count + 1 }
-    // One unit has half of it, and what was under way.
+    // One unit has half of it, and what was in progress.
     #expect((400 << 10...680 << 10).contains(bytes), "\(bytes)")
     #expect(try agent.status().queue.bytes == 0)
   }

@@ -5,7 +5,7 @@ import Testing
 /// Clients that flood, stall, or send what is no report: contained, named, and nobody else's trouble.
 @Suite(.serialized, .takingTurns, .timeLimit(.minutes(2)))
 struct AgentHostileTests {
-  /// A report of somebody else arrives while `disturbance` goes on.
+  /// A report of another client arrives while `disturbance` lasts.
   private func othersAreServed(_ agent: RunningAgent, from id: Int) throws {
     let other = try AgentClient(agent.socketPath)
     for index in 0..<20 {
@@ -46,7 +46,7 @@ struct AgentHostileTests {
     #expect(patient.isAcknowledged(1))
     #expect(slow.next()?.contains("was not finished") == true)
     #expect(slow.next() == nil)
-    // Nothing under way is no reason.
+    // A connection without unwritten lines is not closed.
     patient.send(AgentClient.report(id: 3))
     #expect(patient.isAcknowledged(2))
     #expect(try agent.lines().count == 2)

@@ -173,7 +173,7 @@ struct AgentIngestTests {
     #expect(line(5).contains("stall.fatal"))
     #expect(line(6).contains("stall.fatal"), "it closed its socket and ended in the stall")
     try agent.expectValidLines()
-    // The host's own record of the same stall, told by its next start.
+    // The service's own record of the same stall, reported by its next start.
     let client = try AgentClient(agent.socketPath)
     client.send(AgentClient.report(id: 1, sequence: 9, event: "stall.fatal"))
     #expect(client.isAcknowledged(1))

@@ -27,7 +27,7 @@ import Testing
       SampleReport(event: "stall.ended", id: id("2"), milliseconds: 3000),
       // Its process died of it at once.
       SampleReport(event: "stall.fatal", id: id("3"), milliseconds: 250),
-      // Four that were not told.
+      // Four that were not reported.
       SampleReport(event: "stall.suppressed", id: id("4"), cause: "io", milliseconds: 1250, suppressed: 4),
     ])
     let late = try driver.text()

@@ -96,7 +96,8 @@ struct AgentTruthTests {
   @Test("a stall that ended before its process is not fatal, also after a restart of the agent during the stall")
   func endedJustAfterItsStallBesideANewAgent() throws {
     let agent = try RunningAgent()
-    // The host tries to come back after 0.1, 0.3, 0.7, 1.5, 3.1 and 6.3 s, and is last told of after 8 s.
+    // The service tries to connect again after 0.1, 0.3, 0.7, 1.5, 3.1 and 6.3 s, and is reported
+    // for the last time after 8 s.
     let service = try start("exit-after-stall", 12_000, agent: agent, through: ["/usr/bin/taskset", "-c", "0"])
     try agent.expect("the stall has begun") { try !stall(of: service, agent).isEmpty }
     agent.killAndWait()
@@ -118,7 +119,7 @@ struct AgentTruthTests {
     let own = names.filter { $0.hasPrefix("stallspool-") && $0.contains("-\(process.processIdentifier)-") }
     return try own.flatMap { name -> [WrittenReport] in
       let file = FileManager.default.contents(atPath: "\(directory)/\(name)") ?? Data()
-      // Nothing of a file of which it just writes the head.
+      // No lines of a file while its head is being written.
       guard case .lines(let lines, isDamaged: _) = file.withUnsafeBytes({ SpoolFormat.read($0) }) else { return [] }
       return try WrittenReport.all(in: lines.map { String(decoding: $0, as: UTF8.self) }.joined(separator: "\n"))
     }
@@ -191,13 +192,14 @@ struct AgentTruthTests {
     try expectHandedOver(id, of: service, agent, environment: environment)
   }
 
-  /// In a container each process of a service has the same pid, so that does not tell them apart.
+  /// In a container, each process of a service has the same pid, so the pid does not distinguish
+  /// them.
   @Test("a stall of an ended process with the same pid is not assigned to the process that delivers it")
   func handedOverByTheSamePid() throws {
     let agent = try RunningAgent()
     let old = AgentClient.report(id: 1, event: "stall.started", after: -3600)
     let own = AgentClient.report(id: 2, event: "stall.started")
-    // Which of its ends would be told: what it hands over, and its own.
+    // The two ends that could be reported: that in the lines that it delivers, and its own.
     for (number, hello) in [
       #"{"hello":{"protocol":1,"service":{"name":"web"},"process":{"pid":1}}}"#, #"{"hello":{"protocol":1}}"#,
     ].enumerated() {
@@ -233,7 +235,7 @@ struct AgentTruthTests {
     // It is the first that the agent sees leave.
     _ = (early.standardOutput as? Pipe)?.fileHandleForReading.availableData
     try agent.catchUp()
-    // One of each of 64 others: then the first has to give way.
+    // One of each of 64 others: then the first is dropped.
     let crowd = try script(
       """
       s.recv(100); s.close()

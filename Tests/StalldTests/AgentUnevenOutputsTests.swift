@@ -5,7 +5,7 @@ import Testing
 
 @testable import stalld
 
-/// Two files of which one is behind when the agent ends.
+/// Two files; one is behind when the agent ends.
 @Suite(
   .serialized, .takingTurns, .timeLimit(.minutes(3)),
   .enabled(if: geteuid() == 0, "mounting a small file system needs root"))

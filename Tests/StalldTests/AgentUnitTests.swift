@@ -17,7 +17,8 @@ extension SystemdTests {
 
     /// Boots one with the socket enabled, and more files: paths and texts.
     ///
-    /// The agent hardly watches itself, unless it is to: on a busy machine its own stalls would stand among the lines that tests count.
+    /// The agent hardly watches itself, unless it is to: on a busy machine, its own stalls would be
+    /// among the lines that tests count.
     static func boot(
       _ more: [String: String] = [:], watchingItself: Bool = false
     ) throws -> (machine: Machine, files: ScratchDirectory) {
@@ -194,7 +195,7 @@ extension SystemdTests {
       #expect(Set(identities).count == count)
     }
 
-    /// Its main loop stands still for real: a call of its main thread's does not come back.
+    /// Its main loop is really blocked: a call of its main thread does not return.
     @Test func deadLoopIsEndedAndReported() throws {
       let library = try ScratchDirectory()
       let source = library.url.appending(path: "hold.c")

@@ -67,7 +67,7 @@ struct ComputationNamesTests {
 
     #expect(known.count == 5)
     #expect(Set(known.values) == [try #require(known["debug"])], "\(known)")
-    // Without the file there is nothing to tell, and the samples stay for whoever has it.
+    // Without the file, no name is added, and the samples stay for a program that has the file.
     let untold = try SymbolicateTests.symbolicate(
       [], host.lines.replacing(host.executable, with: "/nowhere"), in: host.scratch)
     #expect(try Self.ended(untold.output).hasTree)
@@ -124,7 +124,7 @@ struct ComputationNamesTests {
     #expect(!line.hasTree)
   }
 
-  // MARK: What cannot be told
+  // MARK: What cannot be named
 
   private static func frame(_ offset: UInt64, _ module: String = "/app") -> StackFrame {
     StackFrame(module: module, buildID: module == "/app" ? "aa" : "bb", offset: offset).named(

@@ -243,7 +243,7 @@ import Testing
     #expect(endless.line().isEmpty)
     var silent: [ClientSocket] = []
     for _ in 0..<100 { silent.append(try ClientSocket(path: agent.path)) }
-    // Those above the limit are told so at once; the others' time is over some seconds later.
+    // Those above the limit get the refusal at once; the others' time ends some seconds later.
     let answers = silent.map { $0.line() }
     #expect(answers.filter { $0.contains("too many connections") }.count >= 100 - ControlServer.connectionLimit)
     #expect(answers.allSatisfy { $0.isEmpty || $0.hasPrefix("{\"error\":") }, "closed")

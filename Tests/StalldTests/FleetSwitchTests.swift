@@ -68,7 +68,7 @@ struct FleetSwitchTests {
     try reload(agent, ", enabled: false")
     try waitForSilence(agent)
     let before = try agent.reports()
-    // What was under way when it was switched off has its end.
+    // A stall that lasted when the service was switched off has its end.
     for line in before where line.event == "stall.started" {
       #expect(before.contains { $0.id == line.id && $0.event == "stall.ended" }, "\(line.id)")
     }
@@ -76,7 +76,7 @@ struct FleetSwitchTests {
     #expect(service.process.isRunning)
     try reload(agent, ", enabled: true")
     try agent.expect("its stalls are reported again") { try agent.reports().count > before.count + 4 }
-    // What was under way while it was off is not told with that time.
+    // The duration of a stall does not include the time while the service was off.
     let next = try #require(try agent.reports().dropFirst(before.count).first)
     #expect(next["stall", "threshold_ms"] as? Double == 60)
     // Taken back: the service's own configuration says nothing against it.

@@ -2,12 +2,12 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What a watched service tells systemd's watchdog, as any service manager sees it.
+/// What a watched service sends to systemd's watchdog, as any service manager sees it.
 @Suite(
   .serialized, .takingTurns, .repeatedAfterStandstills(because: "health has to be reported within its time"),
   .timeLimit(.minutes(2)))
 struct HostWatchdogTests {
-  /// A service and what it told.
+  /// A service and its notifications.
   struct Life {
     /// What was said, and when (`CLOCK_MONOTONIC`, in milliseconds).
     var messages: [(text: String, time: Double)] = []
@@ -20,7 +20,7 @@ struct HostWatchdogTests {
     }
   }
 
-  /// The notifications come while the loop waits and turns, and not while it stands still.
+  /// The notifications come while the loop waits and turns, and not while it is blocked.
   ///
   /// The time allows for a reader who is late: on a busy machine this test is one.
   @Test(arguments: NotifySocket.Name.allCases)

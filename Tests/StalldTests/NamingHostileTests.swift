@@ -19,7 +19,7 @@ struct NamingHostileTests {
       "\(directory)/libservice.so", function: "true_name", buildID: Self.buildID, link: link, strip: strip)
   }
 
-  /// A second one, which shows that names are to be had.
+  /// A second one, which shows that names can be found.
   private func control(_ fixtures: NameFixtures) throws -> Frame {
     let directory = try fixtures.directory("service")
     return try fixtures.library(

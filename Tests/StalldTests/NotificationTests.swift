@@ -26,7 +26,7 @@ struct NotificationTests {
     #expect(manager.next(within: 0) == nil)
   }
 
-  /// Nobody is there to be told: that is no reason not to serve.
+  /// No service manager receives the notifications: the agent runs nevertheless.
   @Test(arguments: ["", "@nobody-listens-here", "/nonexistent/notify", "vsock:2:1234", longerThanAnySocketName])
   func uselessSocketIsNoFault(address: String) throws {
     let daemon = try start(environment: ["NOTIFY_SOCKET": address])

@@ -150,7 +150,7 @@ final class OutputFileTests {
     bench.stop()
   }
 
-  /// The clock may go backwards: names still tell the order.
+  /// The clock may go backwards: names still show the order.
   @Test func rotatedNamesSortByAgeWhateverTheClockSays() throws {
     (settings.maxSize, settings.compress) = (1000, .none)
     try put(#"{"number":-1}"# + "\n", in: path + ".2089-01-02T03-04-05.999999Z")
@@ -161,7 +161,8 @@ final class OutputFileTests {
     #expect(try names.contains("stalls.jsonl.2089-01-02T03-04-06.000000Z"))
   }
 
-  /// What only looks like a moment is nobody's rotated file, and the last moment that there is ends nothing.
+  /// A name that only looks like a time is not a rotated file, and the latest possible time causes
+  /// no error.
   @Test func onlyTimesAreRotatedNames() throws {
     for moment in ["2026-13-01T00-00-00.000000Z", "2026-01-32T00-00-00.000000Z", "2026-01-01T24-00-00.000000Z"] {
       #expect(RotatedName(moment: moment) == nil, "\(moment)")
@@ -287,7 +288,8 @@ final class OutputFileTests {
   // MARK: Ends
 
   #if compiler(>=6.3)  // Exit tests that capture values.
-  /// Killed while it writes lines of many pages: what was told as done is there, and no half line is left.
+  /// Killed while it writes lines of many pages: what was reported as written is there, and no half
+  /// line is left.
   @Test func nothingThatIsDoneIsLostWhenTheAgentIsKilled() async throws {
     var acknowledged = 0
     for round in 0..<8 {

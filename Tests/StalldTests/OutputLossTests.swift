@@ -5,7 +5,7 @@ import Testing
 
 @testable import stalld
 
-/// What is told as done is in the file that its path leads to.
+/// What is reported as written is in the file that its path leads to.
 @Suite(.serialized, .takingTurns, .timeLimit(.minutes(3)))
 final class OutputLossTests {
   let scratch: ScratchDirectory

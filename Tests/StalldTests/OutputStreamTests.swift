@@ -6,7 +6,7 @@ import Testing
 
 @testable import stalld
 
-/// Standard output: what reads it may stand still, leave, or be the journal.
+/// Standard output: its reader may block, exit, or be the journal.
 @Suite(.serialized, .takingTurns, .timeLimit(.minutes(3)))
 struct OutputStreamTests {
   private func readAll(_ descriptor: Int32, while goesOn: () throws -> Bool) throws -> Data {
@@ -52,7 +52,7 @@ struct OutputStreamTests {
 
   @Test(arguments: [true, false])
   func onlyOutputDropsNothing(canBeOpenedAnew: Bool) throws {
-    // A socket cannot be opened anew.
+    // A socket cannot be opened again.
     let ends = canBeOpenedAnew ? DescriptorPair.pipe() : DescriptorPair.sockets()
     defer { for end in ends { close(end) } }
     let bench = try OutputBench([.standardOutput], standardOutput: ends[1])

@@ -70,7 +70,7 @@ final class RunningAgent {
     throw DidNotStart(said: said)
   }
 
-  /// What it tells `stalld status`; its loop answers.
+  /// The answer to `stalld status`; its loop answers.
   func status() throws -> AgentStatus {
     let client = try ControlClient(path: controlPath, request: #"{"status":{}}"#, within: .seconds(20))
     return try JSONDecoder().decode(AgentStatus.self, from: Data(client.line()))
@@ -140,7 +140,7 @@ final class RunningAgent {
     }
   }
 
-  /// Each line is as the schema says, whatever it tells of.
+  /// Each line is valid under the schema.
   func expectValidLines() throws {
     try ReportSchema.expectValid(Data(texts().joined().utf8))
   }

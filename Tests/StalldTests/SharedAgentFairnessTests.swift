@@ -10,7 +10,7 @@ extension SharedAgentTests {
     private static let smallHistory =
       "outputs: [{type: file, path: \(SharedMachine.log)/stalls.jsonl, max_size: 8MiB, keep: 2}]\ndetails: {max_size: 4MiB}\n"
 
-    /// alice's waits, in milliseconds: without anybody else, and while something goes on.
+    /// alice's waits, in milliseconds: without other users, and during the attack.
     private func waits(during attack: () throws -> [SharedMachine.Client]) throws -> (
       calm: [String: Any], attacked: [String: Any], host: SharedMachine.Client
     ) {
@@ -96,7 +96,7 @@ extension SharedAgentTests {
       var holders: [SharedMachine.Client] = []
       let waits = try waits {
         holders = try (0..<2).map { _ in try shared.start(.mallory, "hold") }
-        // Until hardly more are to be had.
+        // Until hardly any more are accepted.
         var (latest, now) = (0, 0)
         repeat {
           usleep(500_000)
@@ -146,7 +146,7 @@ extension SharedAgentTests {
       // More than are known at a time, or as long as that would take.
       _ = eventually(within: 5) { hostile.count > 70_000 }
       try hostile.stop()
-      // As a host does that was not told.
+      // As a service does that has received no acknowledgement.
       let again = try deliver()
       try again.stop()
       let result = try shared.compare(again)
@@ -192,7 +192,7 @@ extension SharedAgentTests {
       #expect(try shared.say(detail(id, "what alice has to say"), as: .alice)["acknowledged"] as? Int == 1)
       try waitUntil { try kept() == 1 }
       _ = try shared.say(detail(id, "what mallory has to say"), as: .mallory)
-      // Nothing that comes in order tells when a file is written.
+      // No event in order shows when a file is written.
       usleep(500_000)
       #expect(try kept() == 1, "mallory has overwritten alice's detail file")
       #expect(try !shared.shell("cat /var/lib/stalld/stalls/\(id).json 2>/dev/null || true").contains("mallory"))

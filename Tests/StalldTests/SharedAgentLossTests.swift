@@ -110,7 +110,7 @@ extension SharedAgentTests {
           """)
       defer { _ = try? shared.shell("systemctl stop stalld.socket stalld; umount \(small)") }
       let host = try shared.startHost().client
-      // It is full; the other one goes on.
+      // It is full; the other one continues.
       try waitUntil { try !shared.isHealthy() }
       let full = SharedMachine.now
       let observer = try shared.start(.root, "observe")
@@ -149,7 +149,8 @@ extension SharedAgentTests {
       usleep(1_500_000)
       try shared.shell("systemctl start \(units) 2>/dev/null; systemctl is-active systemd-journald")
       usleep(3_000_000)
-      // What the kernel had taken for the old one is lost, and nobody can tell how much; from here on nothing is.
+      // What the kernel had accepted for the old one is lost, an unknown amount; nothing is lost
+      // after this.
       let back = SharedMachine.now
       #expect(eventually(within: 20) { host.count >= 30 + 600 }, "no report is acknowledged any more")
       try host.stop()

@@ -44,7 +44,8 @@ struct ShipperTests {
     var begun = 0
     for round in 1...3 {
       writer.goOn(to: round * 150)
-      // A file that is rotated before a shipper has opened it is nobody's: some of this one has arrived.
+      // A file that is rotated before a shipper has opened it is lost: some lines of this one have
+      // arrived.
       try waitUntil { shipper.passedOn >= (begun + 5) * 8000 && writer.written >= begun + 50 }
       writer.goOn(to: round * 150 + 100)
       switch rotation {
@@ -112,7 +113,7 @@ struct ShipperTests {
   }
 }
 
-/// Writes lines at a steady pace on a thread of its own, as a watchdog does, and waits where it is told to.
+/// Writes lines at a steady pace on a thread of its own, as a watchdog does, and waits on request.
 private final class WriterThread: @unchecked Sendable {
   // Unchecked: the lock guards what changes.
   private let lock = NSLock()

@@ -24,7 +24,8 @@ import Testing
       limit: 60)
   }
 
-  /// Its writer is not blocking, as somebody else's end of a shared pipe may be, and it has space for a page.
+  /// Its writer is not blocking, as another process's end of a shared pipe may be, and it has space
+  /// for a page.
   @Test(arguments: commands)
   func slowPipeGetsAll(_ command: String) throws {
     let script = """

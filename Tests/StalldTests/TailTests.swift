@@ -175,7 +175,7 @@ import Testing
     try Self.append(String(whole.dropFirst(50)), to: file)
     expected += whole
     #expect(eventually { tail.output == expected })
-    // Renamed, written to once more by whoever has it open, and begun anew.
+    // Renamed, written to once more by a process that has it open, and begun again.
     let writer = try FileHandle(forWritingTo: file)
     try writer.seekToEnd()
     try FileManager.default.moveItem(at: file, to: scratch.url.appending(path: "stalls.jsonl.1"))

@@ -35,7 +35,7 @@ final class StandstillWatch: Sendable {
 
   var hasForgiven: Bool { forgiven.load(ordering: .relaxed) }
 
-  /// Says whether the machine has stood still, and remembers that an issue was forgiven for it.
+  /// Returns whether the machine has paused, and remembers that an issue was forgiven for it.
   func forgives() -> Bool {
     if hasForgiven { return true }
     // Who is late this very moment has not said so yet.

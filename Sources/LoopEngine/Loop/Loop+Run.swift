@@ -308,7 +308,7 @@ extension Loop {
         // descriptors.
         if answer.instance != mode.poller.tag || forkCount != clinux_loop_fork_count() { break }
         if token & Poller.tagBits != answer.instance {
-          // Somebody else's instance has the number of ours.
+          // Another instance has the number of ours.
           descriptorsAreGone()
           break
         }

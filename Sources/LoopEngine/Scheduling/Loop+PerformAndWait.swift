@@ -64,7 +64,9 @@ extension Loop {
   }
 }
 
-/// Tells its answer once; being released without one is an answer, too.
+/// Delivers its answer once.
+///
+/// Its release without an answer also counts as one.
 private final class Promise<Value: Sendable>: Sendable {
   private let answer: @Sendable (Result<Value, any Error>) -> Void
   private let isGiven = Atomic<Bool>(false)

@@ -103,7 +103,8 @@ extension Loop {
     guard let mode = current?.takeUnretainedValue() else { return }
     let due = pendingWork.values.filter { $0.timer == nil && matches($0.modes, mode) }
       .sorted { ($0.order, $0.sequence) < ($1.order, $1.sequence) }
-    // Each stays pending until its turn: an earlier one may cancel it, or run the loop, which goes on here.
+    // Each stays pending until its turn: an earlier one may cancel it, or run the loop, which
+    // continues here.
     for work in due { run(work) }
   }
 

@@ -14,7 +14,7 @@ public final class PermanentThread: Sendable {
   /// Makes a thread that is not running yet.
   ///
   /// - Parameters:
-  ///   - name: The thread's name in the kernel, of which it keeps 15 bytes.
+  ///   - name: The thread's name; the kernel keeps its first 15 bytes.
   ///   - stackSize: Bytes of stack; 0 for the system's default.
   public init(name: String = "permanent", stackSize: Int = 0) {
     self.name = name

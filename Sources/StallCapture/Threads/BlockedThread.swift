@@ -21,7 +21,7 @@ package final class BlockedThread {
 }
 
 extension ThreadProbe {
-  /// Whether the thread stands in that call and has not had a processor since its timeslices were counted.
+  /// Whether the thread still waits in that call and has not run since its timeslices were counted.
   borrowing func isStillBlocked(in call: BlockedCall, since timeslices: UInt64?) -> Bool {
     timeslices != nil && activity() == .blocked(call) && schedule()?.timeslices == timeslices
   }

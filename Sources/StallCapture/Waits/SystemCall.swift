@@ -132,7 +132,7 @@ package struct SystemCall {
     .futexWaitv: Entry(cause: .lock),
   ]
 
-  /// Why a thread that is blocked in it does not go on.
+  /// Why a thread is blocked in it.
   package var cause: Cause {
     switch name {
     case .poll, .ppoll: call.arguments.1 == 0 ? .sleep : .io  // poll of nothing is a sleep

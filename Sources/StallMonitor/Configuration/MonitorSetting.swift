@@ -16,7 +16,7 @@ package struct MonitorSetting: Sendable {
   let option: String?
   /// The default as the variable spells it; nil if it comes from elsewhere.
   let standard: String?
-  /// What may stand in the variable, in words.
+  /// The allowed values of the variable, in words.
   package let allowed: String
   /// Applies a text to a configuration.
   ///

@@ -64,7 +64,8 @@ struct Episode {
 
   /// What is kept of a sample beside its stack.
   struct SampleSummary {
-    /// How long after the turn began, and for how much of the stall it stands, in nanoseconds.
+    /// The time since the turn began, and the part of the stall that the sample represents, in
+    /// nanoseconds.
     var after: UInt64
     var weight: UInt64
     var cause: Cause

@@ -18,7 +18,7 @@ extension LockHolder.Candidate {
       // executable any. The shape is still recognised.
       let library = stack.prefix(Self.innermost).prefix { $0.owner == .system }
       return names.isEmpty || (library.last.map { $0.symbol == nil } ?? false)
-    // Nothing but the function tells these words from others.
+    // Only the function distinguishes these words from others.
     case .readLock: return names.contains { $0.contains("pthread_rwlock_") && $0.contains("rdlock") }
     case .writeLock: return names.contains { $0.contains("pthread_rwlock_") && $0.contains("wrlock") }
     }

@@ -2,7 +2,7 @@ import CLinux
 import Glibc
 import StallReport
 
-/// Keeps the report of a stall under way, for the case that the process ends in it.
+/// Keeps the report of a stall in progress, for the case that the process ends during the stall.
 ///
 /// While a stall lasts, its report as `stall.fatal` lies in a file; the next start of the same service sends it. Belongs to the
 /// watchdog's thread.
@@ -16,7 +16,7 @@ final class FatalRecorder {
   ///
   /// - Parameters:
   ///   - directory: On tmpfs.
-  ///   - service: The service's name, and what else tells it from others in the directory.
+  ///   - service: The service's name, and what else distinguishes it from others in the directory.
   init(directory: StateDirectory, service: [String]) {
     self.directory = directory
     prefix = AbandonedFiles.prefix("stallmonitor", service: service)

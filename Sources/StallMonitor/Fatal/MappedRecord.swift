@@ -31,12 +31,12 @@ final class MappedRecord: @unchecked Sendable {  // The loop stores one atomic w
     self.sentinel = sentinel
   }
 
-  // In the child of a fork somebody else's memory may lie there by now.
+  // In the child of a fork, other memory may be mapped at this address.
   deinit { if sentinel.isInOwnProcess { clinux_pages_free(pages, StallRecord.size) } }
 
   // MARK: The loop's side
 
-  /// Gets the word by which the loop has gone on.
+  /// The place that gets the next turn's word when the stalled turn ends.
   var endMark: EndMark { EndMark(word: atomic(StallRecord.passedOffset)) }
 
   /// Records that the stalled turn has ended, by the next turn's word.
@@ -56,7 +56,8 @@ final class MappedRecord: @unchecked Sendable {  // The loop stores one atomic w
   ///   - name: The file's name.
   ///   - turn: The late turn's word.
   ///   - line: The report as it would be if the process ended now.
-  ///   - isOver: Whether the loop has gone on. Asked once the loop's store would reach the file; then there is nothing to keep.
+  ///   - isOver: Whether the stalled turn has ended. It is called once the loop's store would reach
+  ///     the file. If it returns true, there is nothing to keep.
   /// - Throws: If there can be no such file, or the line is too long for it.
   func begin(
     in directory: StateDirectory, name: String, turn: UInt64, line: [UInt8], unless isOver: () -> Bool

@@ -49,7 +49,9 @@ package enum RecoveryFormat {
     return (high, low)
   }
 
-  /// Reads a dead process's page, of which nothing is trusted.
+  /// Reads a dead process's page.
+  ///
+  /// Nothing in it is trusted.
   package static func fate(of id: String, on page: UnsafeRawBufferPointer) -> Fate {
     func word(_ offset: Int) -> UInt64 { page.loadUnaligned(fromByteOffset: offset, as: UInt64.self) }
     guard page.count == size, word(magicOffset) == magic, word(versionOffset) == version, let words = words(of: id)

@@ -70,7 +70,8 @@ final class RecoveryPage: @unchecked Sendable {  // Loops store atomic words; al
     ///   - id: The stall's.
     ///   - turn: The late turn's word.
     ///   - since: When it began, as durations count.
-    ///   - end: When the loop went on, if it has. Asked once the loop's stores would reach the page.
+    ///   - end: When the stalled turn ended, if it has. It is called once the loop's stores would
+    ///     reach the page.
     func begin(_ id: String, turn: UInt64, since: UInt64, end: () -> UInt64?) {
       guard let words = RecoveryFormat.words(of: id) else { return page.setIncomplete() }
       page.taken.withLock { _ in

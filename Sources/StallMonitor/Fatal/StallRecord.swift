@@ -1,6 +1,8 @@
 import StallReport
 
-/// What the file of a running stall looks like: a head, and two slots for a report line, of which one is valid.
+/// The format of the file of a running stall: a head, and two slots for a report line.
+///
+/// One of them is valid.
 ///
 /// A line is written to the other slot, and then the head says so with one store: a process that ends in the middle leaves the
 /// older line whole. Numbers are in the machine's byte order; the file never leaves it.
@@ -49,7 +51,9 @@ enum StallRecord {
     case unusable(reason: String)
   }
 
-  /// Reads a file, of which nothing is trusted.
+  /// Reads a file.
+  ///
+  /// Nothing in it is trusted.
   static func read(_ file: UnsafeRawBufferPointer) -> Content {
     guard file.count == size else { return .unusable(reason: "its size is wrong") }
     func word(_ offset: Int) -> UInt64 { file.loadUnaligned(fromByteOffset: offset, as: UInt64.self) }

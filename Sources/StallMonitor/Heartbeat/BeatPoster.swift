@@ -19,7 +19,7 @@ final class BeatPoster: Sendable {
   func post(_ send: @escaping @Sendable () -> Void) {
     guard !isUnderWay.exchange(true, ordering: .acquiringAndReleasing) else { return }
     let isTaken = courier.post { [self] in
-      // While no beat is under way the loop does not write the word.
+      // While no beat is in progress, the loop does not write the word.
       if !hasEnded.load(ordering: .acquiring) {
         pulse.turn(.heartbeat)
         send()

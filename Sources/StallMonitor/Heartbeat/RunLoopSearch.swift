@@ -2,7 +2,7 @@
 ///
 /// Thread-safe.
 protocol RunLoopSearch: Sendable {
-  /// Whether the search goes on.
+  /// Whether the search continues.
   var isSought: Bool { get }
 
   /// Begins to watch the run loop, if it exists.

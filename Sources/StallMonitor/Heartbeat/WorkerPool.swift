@@ -1,6 +1,6 @@
 import StallReport
 
-/// Threads of which any may come to serve a loop.
+/// A pool of threads, any of which may serve a loop.
 enum WorkerPool: Sendable {
   /// libdispatch's.
   case dispatch

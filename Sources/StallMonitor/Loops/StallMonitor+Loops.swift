@@ -160,7 +160,7 @@ package final class OwnLoop: Sendable {
   /// The turn has ended, and the loop is about to wait.
   package func idle() { pulse.idle() }
 
-  /// Ends the watch; on the loop's thread also the turn that is under way.
+  /// Ends the watch; on the loop's thread also the current turn.
   package func end() {
     if clinux_gettid() == threadID { pulse.idle() }
     loop.end()

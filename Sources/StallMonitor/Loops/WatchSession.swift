@@ -22,7 +22,8 @@ struct WatchSession: Sendable {
     var beats = Courier(name: "stall-beats")
   }
 
-  /// Stops watching, and waits until the reports that are under way have been written as far as their reader takes them.
+  /// Stops watching, and waits until the current reports have been written as far as their reader
+  /// accepts them.
   func end() {
     registry.close()
     mainThread?.end()

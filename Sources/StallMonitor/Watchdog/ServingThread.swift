@@ -1,7 +1,7 @@
 import StallCapture
 import StallReport
 
-/// The thread that serves a loop, and what the kernel counts for it in the turn under way.
+/// The thread that serves a loop, and what the kernel counts for it in the current turn.
 ///
 /// It may change where a heartbeat watches a queue that workers serve. Belongs to the watchdog's thread.
 final class ServingThread {

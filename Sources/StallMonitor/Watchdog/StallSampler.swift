@@ -153,7 +153,7 @@ final class StallSampler {
     ) { backtrace in
       let now = MonotonicClock.now()
       let (mode, callout) = loop.subject.inspection.state()
-      // What was taken after the loop went on belongs to another moment.
+      // A sample that was taken after the turn ended belongs to another turn.
       guard loop.isLasting(turn), loop.thread.server == server else { return false }
       let stack = resolver.resolve(backtrace)
       if loop.subject.inspection.isInUnseenRun(resolver.runLoopFrames(of: stack)) { return false }

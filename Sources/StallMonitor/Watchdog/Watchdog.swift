@@ -29,7 +29,7 @@ final class Watchdog: Sendable {
   /// - Parameters:
   ///   - kept: The descriptor of the service's that the thread keeps, 0 to 2; nil for none.
   ///   - makeWork: Makes what the thread does. Called on it, so that its files are opened there.
-  /// - Throws: What `makeWork` throws, or that there is no thread to be had.
+  /// - Throws: What `makeWork` throws, or that the thread cannot be created.
   func start(
     keeping kept: Int32?, _ makeWork: @escaping @Sendable () throws(StallMonitorError) -> WatchdogWork
   ) throws(StallMonitorError) {

@@ -35,10 +35,11 @@ final class WatchdogWait {
   ///   - loops: All loops.
   ///   - nextCheck: When to check one of them next; nil while none moves.
   ///   - next: When something else is due; nil if nothing is.
-  ///   - quiet: The loops of which nothing is to be watched.
+  ///   - quiet: The loops that need no watch now.
   func wait(for loops: CheckedLoops, nextCheck: UInt64?, next: UInt64?, quiet: [WatchedLoop]) {
     freezes.willWait()
-    // Whatever the watchdog's own work took is nobody's freeze: lateness counts from the beginning of the wait.
+    // The time that the watchdog's own work takes does not count as a freeze: lateness counts from
+    // the beginning of the wait.
     began = MonotonicClock.now()
     if let nextCheck {
       var deadline = min(nextCheck, next ?? .max)
@@ -53,7 +54,7 @@ final class WatchdogWait {
     }
   }
 
-  /// Waits for a post, or for one of these loops to move, of which nothing was to be watched, or until `deadline`.
+  /// Waits for a post, or for one of these quiet loops to move, or until `deadline`.
   ///
   /// False if the deadline came first.
   private func wait(until deadline: UInt64?, orMoveOf quiet: [WatchedLoop]) -> Bool {

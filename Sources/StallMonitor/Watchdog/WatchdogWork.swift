@@ -66,7 +66,7 @@ final class WatchdogWork {
 
   /// Checks all loops, and does what is due.
   ///
-  /// Returns when to check next, and the loops of which nothing is to be watched.
+  /// Returns when to check next, and the loops that need no watch until then.
   private func checkLoops() -> (next: UInt64?, quiet: [WatchedLoop]) {
     stalls.beginDeferredEpisodes(of: loops.all)
     loops.update(plan: settings.plan, stalls: stalls)

@@ -13,7 +13,7 @@ package struct CallTree {
     package fileprivate(set) var weight: UInt64
     /// Samples that met it.
     package fileprivate(set) var samples = 0
-    /// What of both went on into frames that are not in the tree.
+    /// The part of both that belongs to deeper frames, which are not in the tree.
     package fileprivate(set) var cut = Cut()
     package fileprivate(set) var children: [Int] = []
   }
@@ -46,13 +46,13 @@ package struct CallTree {
   package enum Identity {
     /// The function, or the place where it has no name.
     case function
-    /// The place: what somebody else is to name.
+    /// The place, for another program to name.
     case place
   }
 
   package static let nodeLimit = 2048
 
-  /// Parents stand before their children.
+  /// Parents come before their children.
   package private(set) var nodes: [Node] = []
   /// Nanoseconds of all stacks.
   package private(set) var total: UInt64 = 0
@@ -155,7 +155,8 @@ package struct CallTree {
 
   /// The same, unless names that are not known could change it.
   ///
-  /// It goes on with the functions that wait for asynchronous calls if these are the same for most of the time.
+  /// The functions that wait for asynchronous calls follow if they are the same for most of the
+  /// time.
   package var certainPath: (path: Path?, isCertain: Bool) {
     let whole = certainCallPath
     guard hasAsyncCallers else { return whole }

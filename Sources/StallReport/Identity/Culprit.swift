@@ -83,8 +83,10 @@ package enum Culprit {
 
   /// What makes two stalls of one process the same: the service's own functions on the stack, by name, or by where they lie in their build.
   ///
-  /// Stricter than the responsible function: stalls that reach the same function on different paths are distinct. How often a function stands on the stack has no part in it:
-  /// a recursion has another depth each time. Nor have functions that wait for an asynchronous call. Nil without such a frame, and while one of them is not named for lack of time.
+  /// Stricter than the responsible function: stalls that reach the same function on different paths
+  /// are distinct. It does not depend on how often a function is on the stack, because the depth of
+  /// a recursion varies, nor on functions that wait for an asynchronous call. Nil without such a
+  /// frame, and while one of them is not named for lack of time.
   package static func repeatKey(of stack: [StackFrame]) -> String? {
     var hash = FNV1a()
     var known: Set<String> = []

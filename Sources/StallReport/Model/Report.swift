@@ -90,7 +90,8 @@ package struct Report: Sendable {
   package var stack: [StackFrame]
   /// How the stack was taken.
   package var captureMethod: CaptureMethod?
-  /// A frame may be wrong: it was found by scanning the stack, or read after the thread had gone on.
+  /// A frame may be wrong: it was found by scanning the stack, or read after the thread had
+  /// continued.
   package var isApproximate = false
   /// Outer frames could not be found.
   package var isTruncated = false
@@ -155,7 +156,7 @@ package struct Report: Sendable {
     self.threadsOmitted = threadsOmitted
   }
 
-  /// The summary of stalls that were not reported in full, of which this is the last.
+  /// The summary of stalls that were not reported in full; this is the last of them.
   ///
   /// It has only what is true of all of them: a new property of a report is not in it unless it is added here. Those over the
   /// budget are of different loops and functions.

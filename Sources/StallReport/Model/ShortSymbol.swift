@@ -11,7 +11,7 @@ package enum ShortSymbol {
   ///
   /// - Parameters:
   ///   - symbol: The demangled name.
-  ///   - linkageName: The mangled one, which tells the language. C names stay as they are.
+  ///   - linkageName: The mangled name, which shows the language. C names stay as they are.
   /// - Returns: The short form, or `symbol` itself where there is none.
   package static func shorten(_ symbol: String, linkageName: String) -> String {
     if isSwift(linkageName) {
@@ -229,7 +229,7 @@ extension ShortSymbol {
         components.append(string(current[...]))
         current = []
       } else if byte == UInt8(ascii: "(") {
-        // A private name, `(name in _HASH)`, stands where a name does; arguments stand after one.
+        // A private name, `(name in _HASH)`, is where a name is; arguments are after one.
         let close = text[index...].firstIndex(of: UInt8(ascii: ")")) ?? text.endIndex
         guard current.isEmpty, let range = firstRange(of: " in ", in: text[index..<close]) else { break scan }
         current = Array(text[(index + 1)..<range.lowerBound])

@@ -86,7 +86,7 @@ struct LineShortener {
     return items
   }
 
-  // MARK: What gives way
+  // MARK: What is omitted
 
   private func fit() -> [UInt8]? {
     guard let stack else { return nil }

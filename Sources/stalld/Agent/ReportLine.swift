@@ -45,7 +45,7 @@ struct ReportLine: Sendable {
   var service: String { source.service }
   var cause: String { source.cause }
   var stallID: String { source.stallID }
-  /// The unit or container that it came from, as the kernel tells it; empty if there is none.
+  /// The unit or container that it came from, as reported by the kernel; empty if there is none.
   var place: String { source.place }
   /// Of the process; empty if it is not known.
   var controlGroup: String { source.controlGroup }

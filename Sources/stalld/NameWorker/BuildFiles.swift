@@ -161,7 +161,7 @@ final class BuildFiles {
     }
   }
 
-  // MARK: What is not to be had
+  // MARK: Missing files
 
   private func isMissing(_ buildID: String) -> Bool {
     missing[missingKey(buildID)].map { $0.duration(to: .now) < Self.missingTime } ?? false

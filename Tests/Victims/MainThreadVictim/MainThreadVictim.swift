@@ -54,7 +54,8 @@ struct MainThreadVictim {
     order = []
     await withCheckedContinuation { continuation in
       Loop.main.perform(after: .milliseconds(1)) { _ in
-        // Both are found by one look at the kernel, the descriptor first, and the queue's readiness is told once only.
+        // Both are found by one poll, the descriptor first, and the queue's readiness is reported
+        // only once.
         var ends: [Int32] = [0, 0]
         pipe(&ends)
         let (reading, writing) = (ends[0], ends[1])

@@ -37,7 +37,7 @@ final class AgentClient: OutputClient {
   private var courtesies: [[UInt8]] = []
   /// The number of the spool's next line that was not sent on this connection.
   private var next: UInt64 = 0
-  /// The last line of each stall under way, and its number.
+  /// The last line of each stall in progress, and its number.
   private var open: [(id: String, serial: UInt64, line: [UInt8])] = []
   private var tuning = Tuning()
   private var taken: UInt64 = 0

@@ -72,7 +72,7 @@ final class Spool {
     return serial
   }
 
-  /// The oldest line of which the number is at least `serial`.
+  /// The oldest line whose number is at least `serial`.
   func next(from serial: UInt64) -> (serial: UInt64, line: OutgoingLine)? {
     let index = Self.index(of: serial, in: memory, \.serial)
     // Samples stay in memory, between lines that are in the file.

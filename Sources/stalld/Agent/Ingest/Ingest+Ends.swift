@@ -105,7 +105,7 @@ extension Ingest {
     }
   }
 
-  /// Tells the end of a process whose connections had to wait, once they have been read.
+  /// Reports the end of a process whose connections had to wait, once they have been read.
   func endIfDue(_ process: PeerProcess) {
     if process.endIsDue, !process.connections.values.contains(where: \.isPaused) { processDidEnd(process) }
   }
@@ -145,7 +145,7 @@ extension Ingest {
     destination.keepUsage(usage.text())
   }
 
-  /// Tells hosts what has arrived, and closes.
+  /// Acknowledges what has arrived, and closes the connections.
   func close() {
     acknowledge()
     for connection in connections.values {

@@ -40,7 +40,7 @@ extension Ingest {
       return refuse(connection, "\(missing) is missing or does not match the schema", .notAReport)
     }
     let stamped = connection.stamp.apply(to: line, parts)
-    // The frames give way, and the other threads; nothing else does.
+    // Only the frames and the other threads are shortened.
     guard stamped.count - parts.omittableBytes <= Self.longestReport - Self.spare else {
       return refuse(connection, "longer than \(Self.longestReport) bytes even without frames", .tooLong)
     }

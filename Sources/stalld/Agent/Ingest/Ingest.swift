@@ -52,7 +52,7 @@ final class Ingest {
   /// What hosts note in, of one process and of all.
   static let recoveryLimitOfProcess = 2
   static let recoveryLimit = 4096
-  /// How much is written before what was written of whom is kept.
+  /// How many bytes are written before the usage is saved again.
   static let usageStep = 4 << 20
 
   let loop: Loop
@@ -69,7 +69,7 @@ final class Ingest {
   /// What has been written today.
   var usage = DailyUsage()
   var processes: [Int32: PeerProcess] = [:]
-  /// Those without a connection that have stalls under way, in the order in which they left.
+  /// Processes without a connection that have open stalls, in the order in which they disconnected.
   var absent: [PeerProcess] = []
   let recoveries = RecoveryMemory.Counts(limit: recoveryLimit)
   var nextNumber: UInt64 = 1

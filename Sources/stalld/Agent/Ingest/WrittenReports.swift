@@ -1,7 +1,8 @@
 import CZlib
 import Glibc
 
-/// The reports at the end of a file that an earlier run of the agent has written: hosts that it could not tell so send them again.
+/// The reports at the end of a file that an earlier run of the agent has written: services that
+/// have received no acknowledgement send them again.
 enum WrittenReports {
   /// What can be written and not yet acknowledged is much less.
   private static let tail = 16 << 20

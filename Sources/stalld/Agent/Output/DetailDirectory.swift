@@ -73,7 +73,7 @@ final class DetailDirectory: @unchecked Sendable {
     return "\(settings.directory)/\(DetailFolder.name(of: id, user: user))"
   }
 
-  /// Keeps what has been written today of whom.
+  /// Saves how much of each user and unit was written today.
   func keepUsage(_ text: String) {
     let code = folder?.replace(Self.usageName, with: Array(text.utf8)) ?? ENOENT
     if code != 0 { _ = fail(code) }

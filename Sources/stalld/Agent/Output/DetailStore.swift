@@ -14,7 +14,7 @@ final class DetailStore: Sendable {
     var written: UInt64 = 0
     /// Could not be written, or came too fast.
     var dropped: UInt64 = 0
-    /// Old ones that gave way.
+    /// Old files that were deleted.
     var removed: UInt64 = 0
     var files = 0
     var bytes = 0

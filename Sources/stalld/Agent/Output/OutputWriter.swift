@@ -4,8 +4,8 @@ import StallMonitor
 
 /// Writes report lines to all outputs, each on a thread of its own: a slow disk stops neither the agent's loop nor another output.
 ///
-/// It never wakes up without lines. What was written outlives the end of the agent, by whatever
-/// signal; a power cut only as far as a file's `fsync` setting says.
+/// It never wakes up without lines. Written lines outlive the agent, whatever signal ends it.
+/// Whether they outlive a power cut depends on the file's `fsync` setting.
 final class OutputWriter: Sendable {
   typealias Say = @Sendable (AgentLog.Priority, String) -> Void
 

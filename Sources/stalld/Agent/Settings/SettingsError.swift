@@ -1,6 +1,6 @@
 import StallReport
 
-/// Something in the settings that cannot be used: where it is, what it is, and what may stand there.
+/// An invalid value in the settings: where it is, what it is, and what is allowed there.
 struct SettingsError: Sendable, Equatable, CustomStringConvertible {
   enum Location: Sendable, Equatable {
     case file(String, line: Int)

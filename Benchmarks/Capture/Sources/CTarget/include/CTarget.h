@@ -32,7 +32,8 @@ int target_thread(const target *target);
 /// Forgets what has been noticed, and returns when the thread goes by that.
 void target_open_window(target *target);
 
-/// The longest gap since, in ticks of the time stamp counter, read when the thread has certainly gone on.
+/// The longest gap since, in ticks of the time stamp counter, read when the thread has certainly
+/// continued.
 uint64_t target_longest_gap(target *target);
 
 /// The calls since that were made, and those that failed with EINTR or ended early.
