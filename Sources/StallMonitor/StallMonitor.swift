@@ -76,7 +76,8 @@ public final class StallMonitor: Sendable {
     try start(configuration, environment: .current())
   }
 
-  /// Starts a monitor that watches no loop yet: for a service whose main loop is none that is found by itself.
+  /// Starts a monitor that watches no loop yet: for a service whose main loop the monitor cannot
+  /// find by itself.
   package static func startWithoutMainLoop(
     _ configuration: StallMonitorConfiguration
   ) throws(StallMonitorError) -> StallMonitor {

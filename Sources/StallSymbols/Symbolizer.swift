@@ -47,7 +47,7 @@ package final class Symbolizer {
   /// Opens the files of modules that other users have named: a descriptor, which the symbolizer
   /// closes, or -1 if there is only a debug file.
   ///
-  /// Called each time a module has to be read; whatever it checks holds for all that is read.
+  /// Called each time a module has to be read; its checks apply to all files that are read.
   package typealias Opener = (ModuleIdentity) -> Int32
 
   private let byteBudget: Int

@@ -98,8 +98,8 @@ struct ThreadSampler: ~Copyable {
 
   /// Waits for the sample, in nanoseconds.
   ///
-  /// False if there is none yet. Throws if the thread blocks the timer's signal by now: release the sampler then, so that it does not stay
-  /// pending.
+  /// False if there is none yet. Throws if the thread now blocks the timer's signal: release the
+  /// sampler then, so that it does not stay pending.
   borrowing func wait(
     _ nanoseconds: UInt64, of probe: borrowing ThreadProbe, for snapshot: inout cunwind_snapshot
   ) throws(CaptureFailure) -> Bool {

@@ -1,6 +1,7 @@
 import StallReport
 
-/// A system call that a thread is blocked in: its name, what it waits for, and in which words to say so.
+/// A system call that a thread is blocked in: its name, what it waits for, and the text for
+/// reports.
 package struct SystemCall {
   /// The calls that threads wait in, by their kernel's names.
   package enum Name: String {

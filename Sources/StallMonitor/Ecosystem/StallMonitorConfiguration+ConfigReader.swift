@@ -45,7 +45,7 @@ extension StallMonitorConfiguration {
 }
 
 extension ConfigReader {
-  /// The value, whatever its type: a file may have a number or a truth value where a variable has text.
+  /// The value as text: a file may have a number or a truth value where a variable has text.
   fileprivate func text(forKey key: String) -> String? {
     let key = ConfigKey(stringLiteral: key)
     if let text = string(forKey: key) { return text }

@@ -33,8 +33,8 @@ public struct StallMonitorService: Service {
 
   /// Watches until the group shuts down or is cancelled.
   ///
-  /// A monitor that does not watch (disabled, or misconfigured in the environment) waits for that all the same: a service that
-  /// returns ends its group.
+  /// A monitor that does not watch (disabled, or misconfigured in the environment) also waits for
+  /// that: a service that returns ends its group.
   ///
   /// - Throws: ``StallMonitorError`` if the configuration in code is not usable, or another monitor is active in this
   ///   process.

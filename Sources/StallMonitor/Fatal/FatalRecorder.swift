@@ -23,7 +23,7 @@ final class FatalRecorder {
     earlier = EarlierRecords(directory: directory, prefix: prefix)
   }
 
-  /// Chooses the directory; without a usable one, says so and returns nil.
+  /// Chooses the directory; without a usable one, logs that and returns nil.
   ///
   /// The configured one, or the one that systemd gave to the service, if it lies in memory; otherwise `/dev/shm`. Call it at start.
   static func make(configured: String?, environment: Environment, serviceName: String) -> FatalRecorder? {

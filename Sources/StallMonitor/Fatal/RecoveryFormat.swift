@@ -29,7 +29,8 @@ package enum RecoveryFormat {
   /// When, on the same clock.
   static let passedTimeOffset = 40
 
-  /// The watchdog's own mark in `passedOffset`; no turn's word, for its phase is none.
+  /// The watchdog's own mark in `passedOffset`; no turn has this word, because its phase is
+  /// invalid.
   static let closed = UInt64.max
 
   /// The outcome of a stall that the process had reported before it ended.

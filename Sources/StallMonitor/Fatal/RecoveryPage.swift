@@ -100,7 +100,7 @@ final class RecoveryPage: @unchecked Sendable {  // Loops store atomic words; al
     func close(at time: UInt64) { pass(RecoveryFormat.closed, at: time) }
   }
 
-  /// A slot for one more loop; nil if there is none left, and then the page says so.
+  /// A slot for one more loop; nil if there is none left; the page then has a mark for that.
   func makeSlot() -> Slot? {
     let index = taken.withLock { taken -> Int? in
       guard let index = taken.firstIndex(of: false) else { return nil }

@@ -12,7 +12,8 @@ struct WatchSession: Sendable {
 
   var watchdog: Watchdog { registry.watchdog }
 
-  /// The threads that run code of the service, or wake its queues; each exists only while somebody needs it.
+  /// The threads that run code of the service, or wake its queues; each exists only while it has
+  /// users.
   struct Couriers: Sendable {
     /// Log and metrics; nil without them.
     var telemetry: TelemetryCourier?

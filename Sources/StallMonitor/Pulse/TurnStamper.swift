@@ -3,8 +3,8 @@ import Synchronization
 
 /// Turns what the observers of a thread's run loops see into transitions of one pulse.
 ///
-/// One for a thread, whatever kinds of run loop run on it inside of one another. On the loop's thread only, unless said
-/// otherwise; takes no lock.
+/// One for a thread, also if run loops of several kinds run on it inside of one another. On the
+/// loop's thread only, unless said otherwise; takes no lock.
 final class TurnStamper: @unchecked Sendable {  // `depth` belongs to the loop's thread; the rest is atomic or constant.
   /// A kind of run loop.
   enum Kind: UInt8, CaseIterable, Sendable {

@@ -189,7 +189,7 @@ final class OutputSink: ReportSink, Sendable {
     }
   }
 
-  /// Counts so many lines as lost; the next one says so.
+  /// Counts `count` lines as lost; the next line reports them.
   func lose(_ count: UInt64) { if count > 0 { dropped.add(count, ordering: .relaxed) } }
 
   /// Notes that nothing is left of the first so many lines.

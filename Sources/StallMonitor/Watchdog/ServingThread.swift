@@ -44,7 +44,7 @@ final class ServingThread {
   /// Whether the same thread serves the loop as before.
   var isServing: Bool { server == .thread(probe.id) }
 
-  /// Goes over to the thread that serves the loop now.
+  /// Changes to the thread that serves the loop now.
   func follow() -> LoopServer {
     let server = server
     if case .thread(let id) = server, id != probe.id {

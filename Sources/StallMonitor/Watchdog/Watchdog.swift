@@ -73,7 +73,7 @@ final class Watchdog: Sendable {
 
   /// Stops the thread, and waits until it has written what it can.
   ///
-  /// Idempotent. Takes two seconds at most, whatever becomes of the lines.
+  /// Idempotent. Takes two seconds at most, also if lines cannot be written.
   func stop() {
     let handle = thread.withLock { handle in
       defer { handle = nil }

@@ -74,7 +74,7 @@ final class WatchdogWait {
   /// Returns how long ago a loop moved, of the time since the wait began; nil if the deadline came first.
   private func park(_ loops: CheckedLoops, until deadline: UInt64?) -> UInt64? {
     guard wait(until: deadline, orMoveOf: loops.all) else { return nil }
-    // The loop that moved posted as its turn began: whatever lies between there and here, it was not asleep in it.
+    // The loop that moved posted as its turn began, so the time since then was not sleep.
     loops.clock.observe()
     let now = MonotonicClock.now()
     // Without an array: the wait may have been long, and there may be no memory by now.

@@ -1,7 +1,8 @@
 /// The stacks of one stall merged from the outermost frame inwards, each node with the time that was spent in it.
 ///
-/// Calls of the same function are one node, whatever the line; of a frame without a name, calls of the same place. Bounded: beyond
-/// ``nodeLimit`` the time of a stack counts for the part of it that is in the tree.
+/// Calls of the same function are one node, also from several lines; of a frame without a name,
+/// calls of the same place. Bounded: beyond ``nodeLimit`` the time of a stack counts for the part
+/// of it that is in the tree.
 package struct CallTree {
   /// A function in the place where it was called.
   package struct Node {
@@ -177,7 +178,7 @@ package struct CallTree {
   /// By their number and not their time: of a thread that runs, the first sample's leaf was not met for all of the threshold.
   package var commonFrame: StackFrame? { certainCommonFrame.frame }
 
-  /// The same, and whether it stays that whatever the names are that are not known.
+  /// The same, and whether it is certain: the same with any names for the frames without one.
   package var certainCommonFrame: (frame: StackFrame?, isCertain: Bool) {
     guard hasAsyncCallers else { return certainCommonCall }
     return withoutAsyncCallers.certainCommonCall

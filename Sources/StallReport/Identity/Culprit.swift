@@ -110,7 +110,7 @@ extension StackFrame {
   /// The function's identity: its name, or its place in the build.
   fileprivate var identity: String { symbol ?? "\(buildID ?? module ?? "")+\(offset ?? 0)" }
 
-  /// A loop that calls whatever is due, of any ``LoopLibrary``.
+  /// A loop that calls the work that is due, of any ``LoopLibrary``.
   fileprivate var isLoop: Bool {
     guard owner != .host, let symbol else { return false }
     return LoopLibrary.loops.contains { symbol.hasPrefix($0) }

@@ -42,7 +42,8 @@ extension Report {
   private static func fitting(_ threads: [(OtherThread, [JSONWriter])], in room: Int) -> Int {
     var left = room
     for (index, (thread, frames)) in threads.enumerated() {
-      // Lock holders come first, whatever it costs the others; another thread is included with at least three frames.
+      // Lock holders come first, also at the cost of the others; another thread is included with at
+      // least three frames.
       left -= thread.headSize + (thread.role == .lockHolder ? 0 : size(Array(frames.prefix(3))))
       if left < 0 { return index }
     }

@@ -1,4 +1,5 @@
-/// Names as people read them: what somebody wrote, without module, types, generic arguments and the compiler's ways.
+/// Names for people: the name in the source, without module, types, generic arguments and the
+/// compiler's additions.
 ///
 /// Works on the demangled text, because `swift_demangle` has no simplified form to offer. Pure functions; linear in the
 /// text, and nested at most ``depthLimit`` deep. Text that is not understood comes back whole.
@@ -333,7 +334,8 @@ extension ShortSymbol {
 
   /// `parse` from `parse.constprop.0.isra.0`, and `host::parse(int)` from `host::parse(int) [clone .isra.0] [clone .cold]`.
   ///
-  /// A dot is in no name that somebody wrote in C or C++. Names of other languages have dots: what is not one of these marks stays.
+  /// No name in the source of C or C++ has a dot. Names of other languages have dots: what is not
+  /// one of these marks stays.
   private static func withoutCopyMarks(_ symbol: String) -> String {
     guard symbol.utf8.contains(UInt8(ascii: ".")) else { return symbol }
     var name = symbol[...]

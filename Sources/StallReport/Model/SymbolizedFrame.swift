@@ -8,7 +8,7 @@ package struct SymbolizedFrame: Hashable, Sendable {
   package var linkageName: String?
   /// The source file as DWARF has it, usually an absolute path on the machine that built it.
   ///
-  /// Nil for `<compiler-generated>`, which is none.
+  /// Nil for `<compiler-generated>`, which is no file.
   package var file: String?
   /// The line, 1-based.
   ///
@@ -22,7 +22,7 @@ package struct SymbolizedFrame: Hashable, Sendable {
   package var isInSystemHeader = false
   /// Whether Swift's optimizer merged several functions of the same code: which one ran is not known.
   ///
-  /// The symbol says so, too: `merged App.first() -> ()`.
+  /// The symbol shows it, too: `merged App.first() -> ()`.
   package var isMerged = false
 
   package init(

@@ -59,7 +59,7 @@ struct ReportLine: Sendable {
   static let none = ReportLine(
     bytes: [], event: "", isError: false, service: "", cause: "", durationMilliseconds: 0, stallID: "", processID: 0)
 
-  /// Where its parts are; nil if it is none of the agent's own lines.
+  /// Where its parts are; nil if it is not one of the agent's own lines.
   var parts: LineScanner.Parts? {
     bytes.withUnsafeBufferPointer {
       try? LineScanner.scan(UnsafeBufferPointer(rebasing: $0.dropLast()), isStamped: true)

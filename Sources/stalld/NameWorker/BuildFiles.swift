@@ -141,7 +141,8 @@ final class BuildFiles {
     return check(executable, buildID, path, isTrusted: false)
   }
 
-  /// Takes the descriptor over: closes it unless it is a file of that build, and of somebody who may speak for the process.
+  /// Takes the descriptor over: closes it unless it is a file of that build, and its owner may
+  /// provide files for the process.
   private func check(_ descriptor: Int32, _ buildID: String, _ path: String, isTrusted: Bool) -> Found? {
     guard descriptor >= 0 else { return nil }
     var status = stat()

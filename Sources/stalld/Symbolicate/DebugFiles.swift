@@ -85,7 +85,7 @@ final class DebugFiles {
     return index
   }
 
-  /// A build ID of a report as bytes; nil if it is none.
+  /// A build ID of a report as bytes; nil if it is invalid.
   static func bytes(_ hexadecimal: String) -> [UInt8]? {
     let digits = Array(hexadecimal.utf8)
     guard !digits.isEmpty, digits.count % 2 == 0, digits.count <= 128 else { return nil }

@@ -30,7 +30,7 @@ final class SymbolicationPass {
     var reader = LineReader(descriptor: descriptor)
     reader.willWait = { self.flush() }
     var number = 0
-    // Whatever was read before an error is written.
+    // What was read before an error is written.
     defer { flush() }
     while let piece = try reader.next() {
       switch piece {

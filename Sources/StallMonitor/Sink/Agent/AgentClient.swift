@@ -12,7 +12,7 @@ final class AgentClient: OutputClient {
   private static let retryIntervals: ClosedRange<UInt64> = 100_000_000...30_000_000_000
   /// A new line is a reason to try at once, but not more often than this.
   private static let shortestInterval: UInt64 = 100_000_000
-  /// A connection that ends sooner has failed, whatever was said on it.
+  /// A connection that ends sooner has failed, also if lines were exchanged.
   private static let steadyTime: UInt64 = 10_000_000_000
   /// After how long a line that is not acknowledged goes into the file.
   private static let patience: UInt64 = 1_000_000_000
@@ -165,7 +165,7 @@ final class AgentClient: OutputClient {
       next = 0
       isHeard = false
     } catch {
-      // An agent that is not there yet is none to complain of.
+      // An agent that has not started yet is no error.
       if error.code != ENOENT, error.code != ECONNREFUSED, error.code != EAGAIN {
         complain("cannot connect to the agent at \(path): \(error.reason). Reports are kept; retrying")
       }
@@ -276,7 +276,7 @@ final class AgentClient: OutputClient {
     }
   }
 
-  /// What says nothing of our lines costs the service's time all the same.
+  /// A message that does not concern our lines also costs the service's time.
   private func countChatter() throws(AgentConnection.Failure) {
     let now = MonotonicClock.now()
     if now >= chatterEnd { (chatter, chatterEnd) = (0, now + Self.chatterInterval) }

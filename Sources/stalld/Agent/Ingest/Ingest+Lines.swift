@@ -54,7 +54,8 @@ extension Ingest {
       cause: text(parts.cause) ?? "unknown", durationMilliseconds: duration, stallID: id, processID: peer.pid,
       userID: peer.uid, place: peer.place, identity: identity, controlGroup: peer.cgroup ?? "", lane: process.lane,
       lacksNames: parts.lacksNames, unnamedBuilds: parts.unnamedBuilds)
-    // What an ended process left, and this one hands over, is none of this one's stalls.
+    // A line that an ended process has left, and this one delivers, is about no stall of this
+    // process.
     let reportedID = parts.reportedProcessID(in: line)
     if connection.ownProcessID == nil || reportedID == nil || reportedID == connection.ownProcessID,
       process.canHaveReported(at: time)

@@ -67,7 +67,7 @@ enum WrittenReports {
 }
 
 extension ReportIdentity {
-  /// The identity of a report line; nil if it is none.
+  /// The identity of a report line; nil if the line is no report.
   init?(line: UnsafeBufferPointer<UInt8>) {
     guard let parts = try? LineScanner.scan(line, isStamped: true), let id = parts.stallID, id.count == 34,
       let sequence = parts.sequence.flatMap({ UInt64(String(decoding: line[$0], as: UTF8.self)) }),

@@ -32,7 +32,7 @@ struct StallCounts {
   static let serviceLimit = 1000
   /// Services with a cause: a scrape's text stays below a megabyte or so.
   static let seriesLimit = 2000
-  /// What the services beyond share, and causes that are none.
+  /// The name for services above the limit, and for unknown causes.
   static let other = "other"
   private static let openLimit = 8192
 

@@ -56,7 +56,7 @@ final class FileDestination: LineDestination {
 
   func reopen() {
     if let file, FileIdentity(path: settings.path) != file.identity { letGo() }
-    // If that fails, the next line says so.
+    // If that fails, the next line reports it.
     if file == nil { try? openFile() }
   }
 

@@ -16,7 +16,7 @@ final class LineFile {
   private let output: LineDescriptor
   let identity: FileIdentity
   private(set) var size: Int
-  /// When the file was made, or where the file system does not say so, last changed.
+  /// When the file was made, or last changed if the file system does not record that.
   ///
   /// Seconds since 1970.
   private(set) var birth: Int
@@ -45,7 +45,7 @@ final class LineFile {
     if descriptor < 0 && errno == ENOENT {
       descriptor = clinux_open(path, flags | O_CREAT | O_EXCL, UInt32(mode))
       if descriptor >= 0 {
-        // Whatever the umask is.
+        // Independent of the umask.
         fchmod(descriptor, mode)
       } else if errno == EEXIST {
         descriptor = clinux_open(path, flags, 0)

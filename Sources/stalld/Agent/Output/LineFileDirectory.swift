@@ -21,7 +21,7 @@ extension LineFile {
 
     /// Throws if it belongs to another user now, or has become a symbolic link.
     func check(_ file: String) throws(Failure) {
-      // If there is none, opening the file says so.
+      // If there is none, opening the file fails with that error.
       guard let now = Directory(of: file) else { return }
       let path = Self.path(of: file)
       if now.isLink && !isLink {

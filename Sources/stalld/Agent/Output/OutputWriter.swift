@@ -75,7 +75,7 @@ final class OutputWriter: Sendable {
     let done = WakeSemaphore()
     outputs.whenDone { done.post() }
     let isDone = done.wait(for: limit)
-    // A disk that does not answer keeps its thread; the process may end all the same.
+    // A disk that does not answer keeps its thread; the process may end nevertheless.
     outputs.close(within: isDone ? .seconds(2) : .milliseconds(200))
   }
 }

@@ -34,7 +34,7 @@ struct SettingsError: Sendable, Equatable, CustomStringConvertible {
 struct SettingsErrors: Error, Equatable, CustomStringConvertible {
   var problems: [SettingsError]
 
-  /// Lines for people; more than this many only say so.
+  /// Lines for people; further errors are only counted.
   private static let listLimit = 100
 
   var description: String {
