@@ -56,7 +56,7 @@ import Testing
 
   /// A full pipe or socket takes a line in part; the rest follows, and the flags that others share stay.
   @Test(arguments: [false, true])
-  func lineUnderWayIsCompleted(isSocket: Bool) throws {
+  func partlyWrittenLineIsCompleted(isSocket: Bool) throws {
     let ends = isSocket ? Self.sockets() : Self.pipe()
     defer { close(ends.reader); close(ends.writer) }
     let output = try #require(LineDescriptor(sharing: ends.writer, isExclusive: true))

@@ -230,7 +230,7 @@ import Testing
     #expect(log.all == ["ended", "still true, false", "gone"])
   }
 
-  @Test func anEventThatOutlivesItsSourceIsNobodys() throws {
+  @Test func anEventThatOutlivesItsSourceIsDropped() throws {
     let ready = (0..<8).map { _ in Pipe() }
     let silent = (0..<8).map { _ in Pipe() }
     defer { for pipe in ready + silent { pipe.close() } }
@@ -267,7 +267,7 @@ import Testing
   }
 
   @Test(arguments: Prevention.allCases)
-  func whatTheKernelSaidBeforeASourceChangedDoesNotCount(_ prevention: Prevention) throws {
+  func eventsFromBeforeASourceChangedDoNotCount(_ prevention: Prevention) throws {
     let pipes = [Pipe(), Pipe()]
     defer { for pipe in pipes { pipe.close() } }
     for pipe in pipes { pipe.write() }
@@ -345,7 +345,7 @@ import Testing
     #expect(callout?.name == "requests")
   }
 
-  @Test func aWatchFromAnotherThreadThatFailsLaterSaysSo() throws {
+  @Test func aWatchFromAnotherThreadThatFailsLaterIsReported() throws {
     let pipe = Pipe()
     defer { pipe.close() }
     let (isValid, error) = try onFreshLoop { loop -> (Bool, LoopError?) in

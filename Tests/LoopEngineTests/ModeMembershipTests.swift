@@ -86,7 +86,7 @@ import Testing
     #expect(steps == [all, all, none, none, all, all, all, none, all, none, none, none])
   }
 
-  @Test func everyRemovalHasItsEffectInWhateverOrder() throws {
+  @Test func everyRemovalHasItsEffectInAnyOrder() throws {
     let log = Log<String>()
     let pipe = Pipe()
     defer { pipe.close() }

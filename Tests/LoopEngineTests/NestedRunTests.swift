@@ -34,7 +34,7 @@ import Testing
     #expect(result == .finished)
   }
 
-  @Test(.timeLimit(.minutes(5))) func whateverEmptiesTheModeEndsTheRun() throws {
+  @Test(.timeLimit(.minutes(5))) func anyRemovalThatEmptiesTheModeEndsTheRun() throws {
     let pipe = Pipe()
     defer { pipe.close() }
     pipe.write()

@@ -39,7 +39,7 @@ import Testing
     #expect(log.all == ["a", "b", "c"])
   }
 
-  @Test func aNestedRunGoesOnWithTheBlocksThatWereFirst() throws {
+  @Test func aNestedRunContinuesWithTheEarlierBlocks() throws {
     let log = Log<String>()
     _ = try onFreshLoop { loop in
       loop.perform {

@@ -83,7 +83,7 @@ import Testing
   }
 
   /// libuv: fork_signal_to_child_closed.
-  @Test func aSignalToAChildThatDoesNotRunItsLoopIsNobodys() async {
+  @Test func aSignalToAChildThatDoesNotRunItsLoopHasNoReceiver() async {
     await #expect(processExitsWith: .success) {
       let loop = Loop.current
       let log = Log<Int32>()

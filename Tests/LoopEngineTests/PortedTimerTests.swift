@@ -279,7 +279,7 @@ import Testing
   }
 
   /// libdispatch: dispatch_timer_timeout.
-  @Test func aTimerWhoseClosureDoesNotReturnHoldsUpNoOtherInANestedRun() throws {
+  @Test func aTimerWhoseClosureDoesNotReturnDelaysNoOtherInANestedRun() throws {
     let log = Log<String>()
     _ = try onFreshLoop { loop in
       loop.add(

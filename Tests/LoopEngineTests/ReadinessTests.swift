@@ -106,7 +106,7 @@ import Testing
     #expect(log.all.first?.contains(.priority) == true)
   }
 
-  @Test func whatCanNotBePolledIsRefusedAndWhatCanIsNot() throws {
+  @Test func onlyWhatCannotBePolledIsRefused() throws {
     let null = open("/dev/null", O_RDWR)
     let inner = epoll_create1(0)
     let counter = eventfd(3, 0)
@@ -129,7 +129,7 @@ import Testing
     #expect(eventfd_read(counter, &value) == 0 && value == 3)
   }
 
-  @Test func interestThatAnEarlierCallHasTakenBackIsNotServed() throws {
+  @Test func interestThatAnEarlierCallHasRemovedIsNotServed() throws {
     let pipes = [Pipe(), Pipe()]
     defer { for pipe in pipes { pipe.close() } }
     let log = Log<Int>()

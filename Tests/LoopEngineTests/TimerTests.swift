@@ -287,7 +287,7 @@ import Testing
     #expect(log.all == [])
   }
 
-  @Test func anInvalidTimerHoldsNothingWhateverItsLoop() throws {
+  @Test func anInvalidTimerHoldsNothingInAnyLoop() throws {
     // @unchecked: written before anybody else has the object.
     final class Owner: @unchecked Sendable { var timer: Loop.Timer? }
     weak var unbound: Owner?
@@ -345,7 +345,7 @@ import Testing
     #expect(log.all == ["invalidated", "released on the loop's thread"])
   }
 
-  @Test func aNegativeToleranceIsNone() throws {
+  @Test func aNegativeToleranceIsZero() throws {
     let timer = Loop.Timer(after: .seconds(1), tolerance: .seconds(-1)) { _ in }
     #expect(timer.permittedDelay == .zero)
     timer.permittedDelay = .milliseconds(3)

@@ -278,7 +278,7 @@ extension WatchedHosts {
 
     /// Connected, and nothing to say: the thread does not wake, and neither does the watchdog.
     @Test(.repeatedAfterStandstills(because: "the wake-ups of an idle host are counted over a time"))
-    func idleHostWakesNobody() throws {
+    func idleServiceWakesNoThread() throws {
       let agent = try TestAgent()
       let victim = try Victim.run("idle", milliseconds: 2000, environment: environment(agent)) { process in
         try agent.wait("the greeting") { $0.connections.first?.lines.count == 1 }

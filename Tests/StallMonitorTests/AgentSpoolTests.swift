@@ -162,7 +162,7 @@ struct AgentSpoolTests {
   }
 
   @Test(arguments: 0..<9)
-  func spoilsAreLeftAlone(kind: Int) throws {
+  func foreignFilesAreLeftAlone(kind: Int) throws {
     let directory = try Directory()
     let name = AbandonedFiles.prefix("stallspool", service: ["web"]) + "1-0000"
     let path = "\(directory.path)/\(name)"
@@ -274,7 +274,7 @@ struct AgentSpoolTests {
     (1, #"{"error":"there are 4096 connections already"}"#), (1, "{}"), (100_000, "{}"),
     (100_000, #"{"acknowledged":0}"#),
   ])
-  func agentThatIsOfNoUseIsTriedEverMoreSeldom(count: Int, line: String) throws {
+  func uselessAgentIsTriedAtGrowingIntervals(count: Int, line: String) throws {
     var manners = TestAgent.Manners()
     manners.garbage = Array(String(repeating: line + "\n", count: count).utf8)
     manners.hangsUp = true
@@ -287,7 +287,7 @@ struct AgentSpoolTests {
   }
 
   /// A host that closes all descriptors, and has others by the same numbers before the thread looks.
-  @Test func bellTellsThatNobodyHearsIt() throws {
+  @Test func wakerReportsThatItsDescriptorIsGone() throws {
     let waker = PollWaker()
     let inner = try #require(waker.reset())
     #expect(waker.wake())

@@ -88,7 +88,7 @@ struct BadInputTests {
     (["STALLMONITOR_DETAIL_AFTER": "-1s"], "STALLMONITOR_DETAIL_AFTER=-1s", "or off"),
     (["STALLMONITOR_SYSTEMD_WATCHDOG": "2"], "STALLMONITOR_SYSTEMD_WATCHDOG=2", "true or false"),
   ])
-  func uselessVariableIsNamed(variables: [String: String], name: String, allowed: String) throws {
+  func invalidVariableIsLogged(variables: [String: String], name: String, allowed: String) throws {
     var configuration = StallMonitorConfiguration()
     configuration.actions = [.abort(after: .seconds(30))]
     let problems = Environment(variables).apply(to: &configuration)

@@ -91,7 +91,7 @@ extension WatchedHosts {
       #expect(try #require(victim.facts["mappings_grown"].flatMap { Int($0) }) < 25)
     }
 
-    @Test func childOfAForkIsLeftAlone() throws {
+    @Test func childOfAForkIsNotWatched() throws {
       let victim = try run("fork")
       #expect(victim.status == 0)
       #expect(victim.facts["child"] == "0")
@@ -133,7 +133,7 @@ extension WatchedHosts {
         ))
     }
 
-    @Test func disabledByTheOperatorTheHostGoesOn() throws {
+    @Test func disabledByTheOperatorTheServiceContinues() throws {
       let victim = try run("compute", environment: ["STALLMONITOR_ENABLED": "false"])
       #expect(victim.status == 0)
       #expect(victim.reports.isEmpty)

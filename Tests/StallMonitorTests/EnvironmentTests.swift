@@ -44,7 +44,7 @@ struct EnvironmentTests {
   }
 
   @Test("an invalid value does not change its setting", arguments: MonitorSetting.all.map(\.variable))
-  func uselessValueChangesNothing(variable: String) {
+  func invalidValueChangesNothing(variable: String) {
     // Any text is a service's name.
     guard variable != "STALLMONITOR_SERVICE_NAME" else { return }
     var configuration = StallMonitorConfiguration()

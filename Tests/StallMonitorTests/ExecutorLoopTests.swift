@@ -7,7 +7,7 @@ extension WatchedHosts {
   @Suite(
     .serialized, .takingTurns, .repeatedAfterStandstills(because: "heartbeats are answered within a threshold"))
   struct ExecutorLoopTests {
-    @Test func stallIsReportedWithItsCulprit() throws {
+    @Test func stallIsReportedWithItsFunction() throws {
       let victim = try Victim.run("executor-stall", milliseconds: 900)
       #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
       for report in victim.reports {

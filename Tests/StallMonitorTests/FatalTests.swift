@@ -129,7 +129,7 @@ extension WatchedHosts {
       #expect(try state.restart().reports.isEmpty)
     }
 
-    @Test func twoStartsAtOnceTellItOnce() throws {
+    @Test func twoStartsAtOnceReportItOnce() throws {
       for _ in 0..<3 {
         let state = try State()
         let killed = try state.runAndKill()
@@ -178,7 +178,7 @@ extension WatchedHosts {
 
     // MARK: The directory
 
-    @Test func filesThatAreNoRecordsAreNamedAndLeftAlone() throws {
+    @Test func filesThatAreNoRecordsAreLoggedAndLeftAlone() throws {
       let state = try State()
       _ = try state.runAndKill()
       let name = try #require(state.files.first)

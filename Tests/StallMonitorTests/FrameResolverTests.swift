@@ -24,7 +24,7 @@ import Testing
   private static let ample = FrameResolver.TimeBudget(first: 60_000_000_000, later: 60_000_000_000)
 
   /// A call through a null pointer: who has called is to blame, and not a place that is the same for all such calls.
-  @Test func whereNothingEverLiesIsNobodysCode() {
+  @Test func nullPointerIsNoCodeOfTheService() {
     let frames = Self.resolver(Self.ample).resolve(Backtrace(frames: [.init(address: 0, isReturnAddress: false)]))
     #expect(frames == [StackFrame(offset: 0, owner: .system)])
   }

@@ -90,7 +90,7 @@ extension CapturesInThisProcess {
 
     /// A thread that blocks the signal after the timer was armed, and then waits with a mask that
     /// admits it: the wait continues.
-    @Test func pendingSignalThatAWaitLetsInIsNotNoticed() async {
+    @Test func pendingSignalThatAWaitAdmitsIsNotNoticed() async {
       await #expect(processExitsWith: .success) {
         let signal = cunwind_timer_signal(0)
         #expect(signal > 0)

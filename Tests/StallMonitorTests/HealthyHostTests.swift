@@ -38,7 +38,7 @@ extension WatchedHosts {
       #expect(!victim.talk.contains("failed to suspend"))
     }
 
-    @Test func idleHostWakesNobody() throws {
+    @Test func idleServiceWakesNoThread() throws {
       let victim = try Victim.run("idle", milliseconds: 3000)
       #expect(victim.facts["wakeups"] == "0")
       #expect(victim.reports.isEmpty)
@@ -91,7 +91,7 @@ extension WatchedHosts {
     }
 
     /// A watchdog that gets no processor wakes late, and the loop that turned all the while is not to blame.
-    @Test func starvedWatchdogNamesNobody() throws {
+    @Test func starvedWatchdogNamesNoFunction() throws {
       let victim = try Victim.run("healthy", milliseconds: 1600, environment: ["STALLMONITOR_THRESHOLD": "1s"]) {
         process in
         usleep(300_000)

@@ -90,7 +90,7 @@ extension CapturesInThisProcess {
     }
 
     @Test(arguments: names.filter { $0.hasPrefix("nobody") })
-    func nobodyIsNamedWhoIsNotKnown(name: String) throws {
+    func unknownHolderIsNotNamed(name: String) throws {
       var attempt = try? find(name)
       for _ in 0..<5 where attempt?.chain.wait?.hasPrefix("futex(") != true { attempt = try? find(name) }
       let found = try #require(attempt)
@@ -100,7 +100,7 @@ extension CapturesInThisProcess {
     }
 
     /// A thread that has run since it was looked at waits for nobody, whatever the lock's words say now.
-    @Test func threadThatHasRunSinceWaitsForNobody() throws {
+    @Test func threadThatHasRunSinceHasNoHolder() throws {
       let victim = VictimThread(depth: 1, leaf: .mutex)
       defer { victim.release() }
       let capture = ThreadCapture()
@@ -143,7 +143,7 @@ extension CapturesInThisProcess {
       }
     }
 
-    @Test func barrierBehindReadersNamesNobody() throws {
+    @Test func barrierBehindReadersNamesNoHolder() throws {
       let victim = try Victim.run(
         "lock", milliseconds: 300,
         environment: ["VICTIM_LOCK": "nobody: barrier behind readers", "STALLMONITOR_THRESHOLD": "50ms"])

@@ -50,7 +50,7 @@ extension WatchedHosts {
     }
 
     /// SIGPROF is borrowed from nobody who uses it.
-    @Test func hostsProfilerIsLeftAlone() throws {
+    @Test func servicesProfilerIsUndisturbed() throws {
       let victim = try run("DispatchMainVictim", "profiled")
       #expect(victim.facts["kept"] == "true")
       #expect(victim.facts["samples"] == "0")
@@ -186,7 +186,7 @@ extension WatchedHosts {
       }
     }
 
-    @Test func poolThatGoesOnIsNotReported() throws {
+    @Test func poolThatContinuesIsNotReported() throws {
       let victim = try run(
         "AsyncMainVictim", "pool-busy", threshold: "250ms", environment: ["STALLMONITOR_COOPERATIVE_POOL": "true"])
       #expect(victim.status == 0)

@@ -38,7 +38,7 @@ extension CapturesInThisProcess {
     /// A running thread is paused only for the copy in its own capture: it continues while its
     /// stack is unwound, while others are captured, and while others map memory.
     @Test(arguments: [true, false])
-    func runningThreadWaitsForNobody(usesPerf: Bool) throws {
+    func runningThreadIsPausedOnlyForTheCopy(usesPerf: Bool) throws {
       let running = victim_moment_start(VICTIM_DEEP, { cunwind_prepare_thread_for_timer() }, nil)
       let mapping = victim_moment_start(VICTIM_MAPPING, nil, nil)
       let other = VictimThread(depth: 1200, leaf: .read)

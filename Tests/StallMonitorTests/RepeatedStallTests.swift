@@ -56,7 +56,7 @@ extension WatchedHosts {
       #expect(last["stall", "sequence"] as? Int == victim.reports.count)
     }
 
-    @Test func farLongerRepetitionIsReportedAllTheSame() throws {
+    @Test func muchLongerRepetitionIsReported() throws {
       let victim = try Victim.run("repeated-and-longer", milliseconds: 3500)
       #expect(victim.reports("stall.ended").count == 2)
       #expect(victim.reports("stall.ongoing").count >= 1)

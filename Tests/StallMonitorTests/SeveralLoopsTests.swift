@@ -28,7 +28,7 @@ extension WatchedHosts {
       }
     }
 
-    @Test func stoppedInMidStallItSaysSo() throws {
+    @Test func stopDuringAStallIsReported() throws {
       let victim = try Victim.run("loop-stopped")
       #expect(victim.facts["watching"] == "false")
       let ended = try #require(victim.reports("stall.ended").first)
@@ -43,7 +43,7 @@ extension WatchedHosts {
       #expect(victim.reports.isEmpty)
     }
 
-    @Test func idleLoopsWakeNobody() throws {
+    @Test func idleLoopsWakeNoThread() throws {
       let victim = try Victim.run("loops-idle")
       #expect(victim.facts["wakeups"] == "0")
       #expect(victim.reports.isEmpty)

@@ -82,7 +82,7 @@ struct StallRecordTests {
     #expect(try records.content() == .fatal(Self.line("c")))
   }
 
-  @Test func stallIsOverOnceTheLoopHasPassedOn() throws {
+  @Test func stallIsOverOnceTheLoopHasContinued() throws {
     let records = try RecordDirectory()
     let record = try records.record(Self.line("a"), turn: 77)
     record.pass(77)
@@ -92,7 +92,7 @@ struct StallRecordTests {
   }
 
   /// The loop's thread may be late with its store, and must find memory there.
-  @Test func lateStoreHarmsNobody() throws {
+  @Test func lateStoreDoesNoHarm() throws {
     let records = try RecordDirectory()
     let record = try records.record(Self.line("a"), name: "r-1")
     record.end()

@@ -55,7 +55,7 @@ import Testing
     Example(file: "../../../../..", isSystem: false),
   ]
 
-  @Test(arguments: examples) func headerIsKnownByItsPath(example: Example) {
+  @Test(arguments: examples) func headerIsRecognisedByItsPath(example: Example) {
     #expect(SystemHeaders.contain(example.file, compiledFor: example.source) == example.isSystem)
   }
 

@@ -21,13 +21,13 @@ extension CapturesInThisProcess {
       return (victim, try #require(victim.reports.last))
     }
 
-    @Test(arguments: ["none", "lock-holder"]) func othersAreLeftAloneUnlessAskedFor(selection: String) throws {
+    @Test(arguments: ["none", "lock-holder"]) func otherThreadsAreNotCapturedByDefault(selection: String) throws {
       let report = try crowd(selection, 20).report
       #expect(report["threads"] == nil)
       #expect(report["threads_omitted"] == nil)
     }
 
-    @Test func holderIsLeftAloneIfNoneIsAskedFor() throws {
+    @Test func holderIsNotCapturedWithNone() throws {
       let victim = try Victim.run(
         "lock", milliseconds: 300,
         environment: ["VICTIM_LOCK": "mutex", "STALLMONITOR_THREADS": "none", "STALLMONITOR_THRESHOLD": "50ms"])
@@ -91,7 +91,7 @@ extension CapturesInThisProcess {
       #expect(asker.description.contains("captureAllThreads(timeLimit:"))
     }
 
-    @Test func dumpWithoutTimeTellsOfEachThreadAllTheSame() {
+    @Test func dumpWithoutTimeStillListsEachThread() {
       let victim = VictimThread(depth: 1, leaf: .read)
       defer { victim.release() }
       let thread = StallMonitor.captureAllThreads(timeLimit: .zero).first { $0.id == victim.id }
@@ -101,7 +101,7 @@ extension CapturesInThisProcess {
 
     /// Without room for all, those that are waited for stay, and the rest is counted.
     @Test(arguments: [0, 3, 500], [1, 40])
-    func lineHasSpaceForWhoIsWaitedFor(others: Int, frames: Int) throws {
+    func lineHasSpaceForTheLockHolder(others: Int, frames: Int) throws {
       let stack = (0..<frames).map { index in
         StackFrame(
           symbol: "function\(index)", file: "/src/a.swift", line: 1, module: "/usr/bin/host",

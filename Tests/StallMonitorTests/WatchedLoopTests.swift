@@ -24,7 +24,7 @@ struct WatchedLoopTests {
     #expect(loop.check(at: 10_000_000_000, frozen: 0) == .quiet)
   }
 
-  @Test func turnThatWasUnderWayWhenTheWatchBeganIsTimedLikeAnyOther() {
+  @Test func turnThatBeganBeforeTheWatchIsTimedLikeAnyOther() {
     let pulse = Pulse(semaphore: WakeSemaphore(), fencesItself: true)
     pulse.turn(.beforeSources)
     let loop = WatchedLoop(
@@ -201,7 +201,7 @@ struct WatchedLoopTests {
     Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0, threshold: 100)
   }
 
-  @Test func manyShortCalloutsNameNobody() {
+  @Test func manyShortCalloutsNameNoFunction() {
     var episode = episode()
     for (number, time) in [(9, 100), (20, 200), (40, 400)] as [(UInt64, UInt64)] {
       episode.add(
@@ -235,7 +235,7 @@ struct WatchedLoopTests {
     #expect(episode.heaviest?.stack.isEmpty == false)
   }
 
-  @Test func calloutIsKnownByItsEnd() {
+  @Test func calloutIsIdentifiedByItsEnd() {
     // It is the longest of the turn, or the last.
     for last in [CalloutTimes(count: 9, age: 1, longest: 60, longestNumber: 3), CalloutTimes(count: 3, age: 60)] {
       var episode = episode()
@@ -263,7 +263,7 @@ struct WatchedLoopTests {
     }
   }
 
-  @Test func samplesWithoutACommonFunctionNameNobody() {
+  @Test func samplesWithoutACommonFunctionNameNoFunction() {
     var drain = StackFrame(symbol: "_dispatch_main_queue_drain", module: "libdispatch.so")
     drain.owner = .runtime
     let main = StackFrame(symbol: "main")

@@ -49,7 +49,7 @@ struct JSONWriterTests {
     #expect(text(both) == "\"first\":1," + expected)
   }
 
-  @Test("an object that turns out to be empty leaves nothing behind, not even a comma")
+  @Test("an object that stays empty writes nothing, not even a comma")
   func emptyObjects() {
     var line = JSONWriter()
     line.object("a") { $0.object("b") { _ in } }

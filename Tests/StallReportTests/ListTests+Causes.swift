@@ -35,7 +35,7 @@ extension ListTests {
     }
   }
 
-  @Test("each cause is provoked: by a stall of the corpus, or by the test that is named here")
+  @Test("each cause has a stall in the corpus, or a test that is named here")
   func causesAreProvoked() throws {
     let recorded = try text("Tests/Corpus/stalls/expected.tsv").split(separator: "\n").dropFirst()
       .map { $0.split(separator: "\t", omittingEmptySubsequences: false)[2] }

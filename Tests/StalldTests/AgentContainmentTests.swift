@@ -69,7 +69,7 @@ struct AgentContainmentTests {
     #expect(try agent.lines().count == 1)
   }
 
-  @Test("each line of the file is at most 8000 bytes and has what the schema needs; the rest is refused with words")
+  @Test("each line of the file has at most 8000 bytes and all required fields; other lines are refused with a reason")
   func whole() throws {
     let agent = try RunningAgent()
     let client = try AgentClient(agent.socketPath)
@@ -149,7 +149,7 @@ struct AgentContainmentTests {
     #expect(agent.said.contains("too many messages about clients"))
   }
 
-  @Test("what is read back after a restart has what the agent has stamped")
+  @Test("lines that are read back after a restart have the agent's stamp")
   func identityOfStampedLines() throws {
     let line = Array(AgentClient.report(id: 7, sequence: 3).utf8)
     let peer = Peer(pid: 42, uid: 7, gid: 8, cgroup: "/system.slice/web.service")
@@ -162,7 +162,7 @@ struct AgentContainmentTests {
   }
 
   @Test(
-    "the unit is that of the system's own manager, not what somebody calls a group of its own below it",
+    "the unit comes from the system's manager, and not from the name of a group below it",
     arguments: [
       ("/system.slice/web.service", "web.service"),
       ("/system.slice/system-a.slice/a@1.service/sub/x.service", "a@1.service"),

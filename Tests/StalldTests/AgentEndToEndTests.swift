@@ -101,7 +101,7 @@ struct AgentEndToEndTests {
     try agent.expectValidLines()
   }
 
-  @Test("a reload retunes a service that runs")
+  @Test("a reload changes the settings of a running service")
   func retuned() throws {
     let agent = try RunningAgent("services: [{ match: \"*\", threshold: 30s }]")
     let state = try ScratchDirectory()

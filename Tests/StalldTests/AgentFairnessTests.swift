@@ -151,7 +151,7 @@ struct AgentFairnessTests {
     #expect(events.sorted() == ["1 stall.fatal", "1 stall.started", "2 stall.ended", "2 stall.started"])
   }
 
-  @Test("shares are those of what the kernel says: unit, container, or user of a session")
+  @Test("shares follow the kernel's values: unit, container, or user of a session")
   func places() {
     func peer(_ cgroup: String?) -> Peer { Peer(pid: 1, uid: 100_007, gid: 0, cgroup: cgroup) }
     let id = String(repeating: "0123456789abcdef", count: 4)
@@ -165,7 +165,7 @@ struct AgentFairnessTests {
     #expect(peer("/user.slice/user-1000.slice/user@1000.service/app.slice/x.scope").owner == 1000)
   }
 
-  @Test("a user's units have their turns when the user's own limit is reached")
+  @Test("the units of a user take turns when the user's limit is reached")
   func turnsOfUnits() {
     var shares = ClientShares()
     let policy = Ingest.Policy(limits: .init(linesPerSecond: 500, userLinesPerSecond: 600))
@@ -212,7 +212,7 @@ struct AgentFairnessTests {
     #expect(try count(agent, user: Self.honest) == 5)
   }
 
-  @Test("a storm of connects is accepted at a pace, and another user is accepted meanwhile")
+  @Test("a storm of connections is accepted at a limited rate, and another user is accepted meanwhile")
   func connectionStorm() throws {
     let agent = try agent("")
     let storm = try client(
@@ -281,7 +281,7 @@ struct AgentFairnessTests {
     #expect(queue.bytes < queue.bytesLimit)
   }
 
-  @Test("lines that a user begins and does not end take no more than its share of memory")
+  @Test("unfinished lines of a user use at most its share of memory")
   func unfinishedLines() throws {
     let agent = try agent("limits: { memory: 1MiB }")
     let said = try run(
@@ -298,7 +298,7 @@ struct AgentFairnessTests {
   // MARK: History
 
   @Test(
-    "what a user reports beyond its quota of the day is acknowledged, counted and not written, also after a restart")
+    "lines above a user's daily quota are acknowledged and counted, but not written, also after a restart")
   func quota() throws {
     let agent = try agent(
       """
@@ -364,7 +364,7 @@ struct AgentFairnessTests {
     #expect(try agent.status().queue.bytes == 0)
   }
 
-  @Test("the quota is counted by unit and user, begins again each day, and comes back from its file")
+  @Test("the quota is counted by unit and user, starts again each day, and is restored from its file")
   func usage() {
     var usage = DailyUsage(day: 5)
     let web = Peer(pid: 1, uid: 0, gid: 0, cgroup: "/system.slice/web.service")

@@ -69,7 +69,7 @@ struct AgentHostileTests {
   }
 
   // The agent's own monitor has one, too.
-  @Test("more connections than there may be; and clients that read nothing")
+  @Test("more connections than allowed, and clients that read nothing")
   func connections() throws {
     let agent = try RunningAgent("limits: { connections: 21 }")
     var clients: [AgentClient] = []

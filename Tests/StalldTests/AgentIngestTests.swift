@@ -58,7 +58,7 @@ struct AgentIngestTests {
     #expect(agent.said.contains("process \(getpid())"))
   }
 
-  @Test("a report that the killed agent has written, and not acknowledged, is known to the next one")
+  @Test("the next agent recognises a report that a killed one has written and not acknowledged")
   func knownAfterRestart() throws {
     let agent = try RunningAgent()
     let first = try AgentClient(agent.socketPath)

@@ -11,7 +11,7 @@ struct AgentReloadTests {
     try Program.run(Program.built("stalld", "debug").path, ["reload", "--control", agent.controlPath] + more)
   }
 
-  @Test("it returns when the new settings are in force, or fails with each mistake, and the old ones stay in force")
+  @Test("a reload returns when the new settings apply, or fails with all errors, and the old ones still apply")
   func outcome() throws {
     let agent = try RunningAgent("services: [{ match: web, threshold: 70ms }]")
     let client = try AgentClient(agent.socketPath)

@@ -165,7 +165,7 @@ extension SystemdTests {
     }
 
     /// A host that keeps what is not acknowledged loses nothing, and nothing is written twice.
-    @Test func nothingIsLostOrDoubledAcrossRestarts() throws {
+    @Test func nothingIsLostOrDuplicatedAcrossRestarts() throws {
       let count = 3000
       let (machine, _) = try Self.boot([
         "etc/systemd/system/load.service": """
@@ -240,7 +240,7 @@ extension SystemdTests {
     }
 
     /// Who sent a line, and how it ended, is what the kernel and systemd say.
-    @Test func linesTellTheUnitAndItsEnd() throws {
+    @Test func linesHaveTheUnitAndItsEnd() throws {
       func unit(_ number: Int, _ more: String) -> String {
         """
         [Service]

@@ -154,7 +154,7 @@ import Testing
     #expect(refused.status == 1 && refused.errors.contains("cannot read the answer of the agent"))
   }
 
-  @Test func noAgentIsSaidInTime() throws {
+  @Test func missingAgentIsReportedInTime() throws {
     let missing = try Self.stalld("status", "--control", "/nonexistent/control.sock")
     #expect(missing.status == 1 && missing.output.isEmpty)
     #expect(
@@ -193,7 +193,7 @@ import Testing
     #expect(reader.line() == SampleReport(sequence: 61).text + "\n")
   }
 
-  @Test func slowReaderLosesLinesAndLearnsHowMany() throws {
+  @Test func slowReaderLosesLinesAndGetsTheirNumber() throws {
     let agent = try Agent()
     let (slow, quick) = (try ClientSocket(path: agent.path), try ClientSocket(path: agent.path))
     for reader in [slow, quick] { reader.send("{\"tail\":{}}\n") }
@@ -226,7 +226,7 @@ import Testing
     #expect(slow.line() == SampleReport(sequence: count + 1).text + "\n")
   }
 
-  @Test func oddRequestsHarmNobody() throws {
+  @Test func invalidRequestsDoNoHarm() throws {
     let agent = try Agent()
     for (request, answer) in [
       ("nonsense\n", "the request is not JSON"),

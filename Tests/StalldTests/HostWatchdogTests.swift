@@ -56,7 +56,7 @@ struct HostWatchdogTests {
     #expect((wakeUps > 0) == !interval.isEmpty)
   }
 
-  @Test func nobodyAskedNothingIsSaid() throws {
+  @Test func nothingIsSentWithoutAServiceManager() throws {
     let life = try live("idle", 500, interval: "200000", environment: ["STALLMONITOR_SYSTEMD_WATCHDOG": ""])
     #expect(life.messages.isEmpty)
     #expect(life.talk.split(separator: "\n").allSatisfy { $0.hasPrefix("victim: ") })
@@ -67,7 +67,7 @@ struct HostWatchdogTests {
     ("STALLMONITOR_ENABLED", "false"), ("STALLMONITOR_THRESHOLD", "fast"), ("STALLMONITOR_SINK", "file:/nowhere/x"),
     ("STALLMONITOR_SYSTEMD_WATCHDOG", "perhaps"),
   ])
-  func unwatchedServiceAsksToBeLeftAlone(variable: String, value: String) throws {
+  func unwatchedServiceSwitchesTheWatchdogOff(variable: String, value: String) throws {
     let life = try live("compute", 10, interval: "200000", environment: [variable: value])
     #expect(life.status == 0)
     #expect(life.messages.map(\.text) == ["WATCHDOG_USEC=0"])
@@ -83,7 +83,7 @@ struct HostWatchdogTests {
     ("NOTIFY_SOCKET", "/nonexistent/notify", "No such file"),
     ("NOTIFY_SOCKET", "@nobody-listens-here", "Connection refused"),
   ])
-  func uselessVariableIsNamed(variable: String, value: String, word: String) throws {
+  func invalidVariableIsLogged(variable: String, value: String, word: String) throws {
     let life = try live("compute", 200, interval: "200000", environment: [variable: value])
     #expect(life.status == 0)
     #expect(life.talk.contains("victim: watching=true"))

@@ -2,7 +2,7 @@ import Testing
 
 @testable import stalld
 
-@Suite("Lines of hosts are scanned")
+@Suite("The scanner of lines from services")
 struct LineScannerTests {
   private func scan(_ text: String) throws -> (LineScanner.Parts, [UInt8]) {
     let bytes = Array(text.utf8)
@@ -30,7 +30,7 @@ struct LineScannerTests {
   }
 
   @Test(
-    "what is not one JSON object, or could be read in two ways, is refused",
+    "a line that is not one JSON object, or is ambiguous, is refused",
     arguments: [
       "", "[]", "1", "{", #"{"a"}"#, #"{"a":}"#, #"{"a":1,}"#, #"{"a":1}{}"#, #"{"a":01}"#, #"{"a":1.}"#, #"{"a":+1}"#,
       #"{"a":tru}"#,
@@ -125,7 +125,7 @@ struct LineScannerTests {
     #expect(String(decoding: stamped, as: UTF8.self) == expected + "\n")
   }
 
-  @Test("every cut of a report, and a changed byte anywhere, is refused or scanned, and never crashes")
+  @Test("a report that is cut anywhere, or has a changed byte, is refused or scanned, without a crash")
   func damaged() throws {
     let line = Array(
       #"{"@timestamp":"x","log.level":"warn","event":{"name":"stall.started"},"stall":{"id":"a","sequence":1,"evidence":{"a":[1,2.5e-3]}},"process":{"pid":1},"m":"ü\u00e9"}"#
@@ -142,7 +142,7 @@ struct LineScannerTests {
     }
   }
 
-  @Test("a report that the agent has written is known by what it has written, the unit included")
+  @Test("the identity of a written report includes its unit")
   func writtenReport() {
     let line =
       #"{"event":{"name":"stall.ongoing"},"stall":{"id":"000000000000000000000000000000ff","sequence":3},"process":{"user":{"id":"33"}},"systemd":{"unit":"web.service"}}"#

@@ -41,7 +41,7 @@ import Testing
     #expect(eventually { kill(worker, 0) != 0 })
   }
 
-  @Test("killed in mid-line, it is started again: no line is lost, and names come as before")
+  @Test("a worker that is killed during a line is started again: no line is lost, and names come as before")
   func killed() throws {
     let fixtures = try NameFixtures()
     let agent = try RunningAgent()
@@ -186,7 +186,7 @@ import Testing
     #expect(try agent.status().symbols?.misses == 1)
   }
 
-  @Test("it is started when a host connects, not for the agent's own watchdog, and one is enough")
+  @Test("the worker starts when a service connects, not for the agent's own watchdog, and only once")
   func prepared() throws {
     let agent = try RunningAgent()
     usleep(300_000)

@@ -151,7 +151,7 @@ final class OutputFileTests {
   }
 
   /// The clock may go backwards: names still show the order.
-  @Test func rotatedNamesSortByAgeWhateverTheClockSays() throws {
+  @Test func rotatedNamesSortByAgeAlsoWhenTheClockGoesBack() throws {
     (settings.maxSize, settings.compress) = (1000, .none)
     try put(#"{"number":-1}"# + "\n", in: path + ".2089-01-02T03-04-05.999999Z")
     let bench = try OutputBench(file: settings)
@@ -238,7 +238,7 @@ final class OutputFileTests {
 
   /// The configuration that operators install, run under load.
   @Test(.enabled(if: Program.installed("logrotate") != nil, "logrotate is missing (Debian: logrotate)"))
-  func nothingIsLostOrDoubledUnderLogrotate() throws {
+  func nothingIsLostOrDuplicatedUnderLogrotate() throws {
     (settings.maxSize, settings.maxAge) = (nil, nil)
     let bench = try OutputBench(file: settings)
     // What the agent's own SIGHUP would do.

@@ -49,7 +49,7 @@ final class OutputLossTests {
   }
 
   @Test(.enabled(if: geteuid() == 0, "chown needs root"))
-  func linesWaitWhileTheirDirectoryIsSomebodyElses() throws {
+  func linesWaitWhileTheirDirectoryIsAnotherUsers() throws {
     let bench = try makeBench()
     try FileManager.default.removeItem(atPath: directory)
     mkdir(directory, 0o777)

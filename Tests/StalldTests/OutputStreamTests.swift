@@ -29,7 +29,7 @@ struct OutputStreamTests {
     return received
   }
 
-  @Test func readerThatStandsStillHoldsNobodyUp() throws {
+  @Test func blockedReaderDelaysNoOtherOutput() throws {
     let scratch = try ScratchDirectory()
     let ends = DescriptorPair.pipe()
     defer { for end in ends { close(end) } }
@@ -66,7 +66,7 @@ struct OutputStreamTests {
   }
 
   /// In a process of its own: a program that another test starts may have the reader's end for a moment.
-  @Test func readerThatHasLeftIsSaidAndEndsNothing() async {
+  @Test func readerThatHasExitedIsLoggedAndEndsNothing() async {
     await #expect(processExitsWith: .success) {
       let ends = DescriptorPair.pipe()
       let bench = try OutputBench([.standardOutput], standardOutput: ends[1])

@@ -151,7 +151,7 @@ struct ReportContractTests {
     return report
   }
 
-  @Test("a report with all properties has every key but the agent's own, and is valid")
+  @Test("a report with all properties is valid, and has every key except the agent's own")
   func everyPropertyIsWritten() throws {
     let line = Data(Self.fullReport().line())
     try ReportSchema.expectValid(line)
@@ -222,7 +222,7 @@ struct ReportContractTests {
     #expect(summary.task == nil && summary.threadID == nil && summary.threadName == nil)
   }
 
-  @Test("what the agent stamps into a line is of the contract")
+  @Test("the agent stamps only keys of the contract")
   func stampedLinesAreReports() throws {
     let sent = try Judge.reports("every-key").map(withoutUnit)
     let lines = try sent.map(stamped)
@@ -261,7 +261,7 @@ struct ReportContractTests {
     #expect(Set(changed) == Set(ofTheAgent))
   }
 
-  @Test("the agent checks every number of a line, but for those that may have any value")
+  @Test("the agent checks every number of a line that has limits")
   func numbersAreChecked() throws {
     let schema = try String(contentsOf: ReportSchema.current, encoding: .utf8)
     let numbers = schema.matches(of: /"(\w+)": \{[^{}]*"type": "(?:integer|number)"/).map { String($0.1) }
@@ -277,7 +277,7 @@ struct ReportContractTests {
   ]
 
   /// `LineScanner` checks numbers of the objects that it knows.
-  @Test("the agent refuses a negative number wherever it is in a line")
+  @Test("the agent refuses a negative number anywhere in a line")
   func numbersAreCheckedInEachObject() throws {
     let full = try #require(Judge.reports("every-key").first)
     let line = try JSONSerialization.jsonObject(with: Data(withoutUnit(full).utf8))

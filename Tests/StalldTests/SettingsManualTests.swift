@@ -31,7 +31,7 @@ struct SettingsManualTests {
   }
 
   @Test(.enabled(if: Program.installed("groff") != nil, "groff is missing (Debian: groff-base)"))
-  func troffHasNothingToComplainOf() throws {
+  func troffReportsNoProblem() throws {
     let scratch = try ScratchDirectory()
     let page = scratch.url.appending(path: "stalld.yaml.5")
     try SettingsManual().text.write(to: page, atomically: true, encoding: .utf8)

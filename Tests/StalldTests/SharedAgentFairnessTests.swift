@@ -89,7 +89,7 @@ extension SharedAgentTests {
     }
 
     @Test(
-      "connections that come and go as fast as they can, and all that can be had", .onlyInLongForm("test-shared-agent"))
+      "as many connections as possible, opened and closed as fast as possible", .onlyInLongForm("test-shared-agent"))
     func allConnections() throws {
       try shared.startAgent()
       let busy = try waits { try (0..<3).map { _ in try shared.start(.mallory, "spin") } }.attacked
@@ -132,7 +132,7 @@ extension SharedAgentTests {
       #expect(result.missing == 0, "alice's history was pushed out")
     }
 
-    @Test("what is known of one user's reports is not forgotten for another's", .onlyInLongForm("test-shared-agent"))
+    @Test("one user's reports do not displace the known identities of another's", .onlyInLongForm("test-shared-agent"))
     func memoryOfReports() throws {
       try shared.startAgent()
       let first = shared.nextFirst()
@@ -155,7 +155,7 @@ extension SharedAgentTests {
       #expect(result.doubled == 0, "alice's reports were forgotten, and are written twice")
     }
 
-    @Test("open stalls of one user leave room for another's", .onlyInLongForm("test-shared-agent"))
+    @Test("open stalls of one user leave space for another's", .onlyInLongForm("test-shared-agent"))
     func openStalls() throws {
       try shared.startAgent("limits: {memory: 8MiB}\n")
       // A quarter of the memory is for open stalls, and 128 KiB of one process; each has more.
@@ -240,7 +240,7 @@ extension SharedAgentTests {
         try shared.machine.property("NRestarts", of: "stalld") == "0", "the agent was ended by systemd's watchdog")
     }
 
-    @Test("numbers that cannot be, and another service's counters", .onlyInLongForm("test-shared-agent"))
+    @Test("impossible numbers, and another service's counters", .onlyInLongForm("test-shared-agent"))
     func values() throws {
       try shared.startAgent()
       let host = try shared.startHost(every: 5).client

@@ -34,7 +34,7 @@ extension SharedAgentTests {
       try expectAlarm(observer, from: removed + Self.notice, to: end)
     }
 
-    @Test("the directory is removed, and comes again as another user's")
+    @Test("the directory is removed, and created again by another user")
     func removedDirectory() throws {
       try shared.startAgent()
       let observer = try shared.start(.root, "observe")
@@ -54,7 +54,7 @@ extension SharedAgentTests {
       #expect(try shared.warnings(since: removing).contains("\(SharedMachine.log)/stalls.jsonl"))
     }
 
-    @Test("a directory below it is removed, and comes again without a restart", .onlyInLongForm("test-shared-agent"))
+    @Test("a subdirectory is removed, and created again without a restart", .onlyInLongForm("test-shared-agent"))
     func removedSubdirectory() throws {
       let place = "\(SharedMachine.log)/own"
       try shared.startAgent(
@@ -76,7 +76,7 @@ extension SharedAgentTests {
     }
 
     @Test(
-      "the file is removed, or something else lies in its place", .onlyInLongForm("test-shared-agent"),
+      "the file is removed, or replaced by something else", .onlyInLongForm("test-shared-agent"),
       arguments: [
         "rm FILE", "mv FILE FILE.1", "rm FILE; ln -s /dev/null FILE", "until rm -f FILE; mkdir FILE; do :; done",
       ])
@@ -138,7 +138,7 @@ extension SharedAgentTests {
       }
     }
 
-    @Test("the journal goes, and comes again", .onlyInLongForm("test-shared-agent"))
+    @Test("the journal stops, and starts again", .onlyInLongForm("test-shared-agent"))
     func journalComesAgain() throws {
       try shared.startAgent("outputs: [{type: stdout}]\n")
       let host = try shared.startHost().client

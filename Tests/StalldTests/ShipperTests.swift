@@ -71,7 +71,7 @@ struct ShipperTests {
   #endif
 
   /// What the shippers that are not run here rely on, too.
-  @Test("files of our writer begin each with a line of its own and end with a whole one")
+  @Test("each file of our writer starts with a different line and ends with a complete one")
   func filesAreWhole() throws {
     let scratch = try ScratchDirectory()
     let file = scratch.url.appending(path: "stalls.jsonl")

@@ -48,7 +48,7 @@ import Testing
   }
 
   @Test(arguments: commands)
-  func readerThatHasGoneIsNoFailure(_ command: String) throws {
+  func exitedReaderIsNoFailure(_ command: String) throws {
     let script = """
       set -o pipefail
       (sleep 0.1; exec "$stalld" \(command)) | true
