@@ -60,7 +60,7 @@ bool clinux_limit_worker(size_t address_space, size_t descriptors, int niceness)
 // What memory, time and the reading of files need.
 static const int allowed[] = {
 #ifdef SYS_open
-    // Fails all the same unless it is for reading, see below.
+    // Fails nevertheless, unless it is for reading: see below.
     SYS_access, SYS_readlink, SYS_stat, SYS_lstat, SYS_poll, SYS_time, SYS_getdents,
 #endif
 #ifdef SYS_newfstatat

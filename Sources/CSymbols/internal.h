@@ -94,7 +94,7 @@ struct unit_range {
 struct debug_info {
   Dwarf *dwarf;
   Dwarf *alternate;
-  // True after libdw ran out of memory in mid-call: its state is unknown, so it is neither used nor freed.
+  // True after libdw ran out of memory during a call: its state is unknown, so it is neither used nor freed.
   bool poisoned;
   bool tried;
   uint64_t next_unit;

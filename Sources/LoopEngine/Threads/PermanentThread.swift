@@ -114,7 +114,7 @@ public final class PermanentThread: Sendable {
 
 /// One life of a permanent thread; all that the thread itself refers to.
 private final class Running: @unchecked Sendable {
-  // @unchecked: `handle` and `loop` are written before anybody else gets this object.
+  // @unchecked: `handle` and `loop` are written before other code gets this object.
   private(set) var handle = pthread_t()
   private(set) var loop: Loop!
   private let name: String

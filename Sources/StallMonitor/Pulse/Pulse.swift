@@ -10,7 +10,7 @@ import Synchronization
 /// store alone); the semaphore is posted only when the watchdog has asked for it.
 ///
 /// The question "has the watchdog asked?" is a load after a store to another word, which processors
-/// reorder. The fence for it is on the watchdog's side (`membarrier`), so the loop pays only a
+/// reorder. The watchdog has the fence (`membarrier`), so the loop pays only a
 /// compiler barrier.
 final class Pulse: Sendable {
   /// Where the loop is.

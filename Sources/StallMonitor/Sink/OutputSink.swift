@@ -139,7 +139,7 @@ final class OutputSink: ReportSink, Sendable {
       return handle
     }
     guard let last else { return }
-    // A disk that does not answer keeps that thread, and nobody else.
+    // A disk that does not answer blocks only that thread.
     if hasEnded { pthread_join(last, nil) } else { pthread_detach(last) }
   }
 

@@ -46,7 +46,7 @@ final class Ingest {
   static let drainLimit: Duration = .seconds(2)
   /// Two of the longest lines of a process.
   static let leastRoom = 128 << 10
-  /// Processes that have left in mid-stall, of one user and of all: each costs a descriptor or two.
+  /// Processes that disconnected during a stall, of one user and of all: each costs a descriptor or two.
   static let absentLimitOfUser = 64
   static let absentLimit = 512
   /// What hosts note in, of one process and of all.
