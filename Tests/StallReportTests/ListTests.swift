@@ -55,6 +55,9 @@ struct ListTests {
     // Which of them a host of which kind has is the table of Hosts.md.
     let hosts = try text("Documentation/Hosts.md")
     for kind in kinds { #expect(hosts.contains("`\(kind)`"), "\(kind)") }
+    for kind in LoopDescription.Kind.Value.allCases.map(LoopDescription.Kind.init) {
+      #expect(kind.description == kind.loopKind.rawValue)
+    }
   }
 
   @Test func eventsAndMethodsOfTheSchema() throws {
