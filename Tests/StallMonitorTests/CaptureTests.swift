@@ -3,6 +3,7 @@ import CUnwind
 import Glibc
 import StallReport
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import StallCapture
@@ -42,10 +43,7 @@ final class VictimThread: @unchecked Sendable {  // The handle is set before the
       &handle, nil,
       { argument in
         let victim = Unmanaged<VictimThread>.fromOpaque(argument!).takeUnretainedValue()
-        // The test's own thread may have signals blocked, and threads inherit that.
-        var none = sigset_t()
-        sigemptyset(&none)
-        pthread_sigmask(SIG_SETMASK, &none, nil)
+        admitSignals()
         if victim.isPrepared { cunwind_prepare_thread_for_timer() }
         victim.thread.store(Int32(truncatingIfNeeded: syscallGettid()), ordering: .releasing)
         victim.recurse(victim.depth)

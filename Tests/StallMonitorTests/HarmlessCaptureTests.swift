@@ -28,9 +28,7 @@ extension CapturesInThisProcess {
       init(_ call: Call) { self.call = call }
 
       func run() {
-        var none = sigset_t()
-        sigemptyset(&none)
-        pthread_sigmask(SIG_SETMASK, &none, nil)
+        admitSignals()
         cunwind_prepare_thread_for_timer()
         defer { cunwind_thread_ends() }
         thread.store(clinux_gettid(), ordering: .releasing)

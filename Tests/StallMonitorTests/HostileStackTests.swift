@@ -3,6 +3,7 @@ import CUnwind
 import Foundation
 import StallReport
 import Synchronization
+import TestSupport
 import Testing
 import VictimC
 
@@ -38,9 +39,7 @@ extension CapturesInThisProcess {
       looker.start()
       #expect(
         victim_run_on_a_stack_of(size) {
-          var none = sigset_t()
-          sigemptyset(&none)
-          pthread_sigmask(SIG_SETMASK, &none, nil)
+          admitSignals()
           cunwind_prepare_thread_for_timer()
           Shared.state.thread.store(clinux_gettid(), ordering: .releasing)
           Shared.state.body.withLock { $0 }?()

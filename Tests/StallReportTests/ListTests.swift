@@ -55,6 +55,9 @@ struct ListTests {
     // The table of Hosts.md has the kind of each service's loops.
     let hosts = try text("Documentation/Hosts.md")
     for kind in kinds { #expect(hosts.contains("`\(kind)`"), "\(kind)") }
+    for kind in LoopDescription.Kind.Value.allCases.map(LoopDescription.Kind.init) {
+      #expect(kind.description == kind.loopKind.rawValue)
+    }
   }
 
   @Test func eventsAndMethodsOfTheSchema() throws {

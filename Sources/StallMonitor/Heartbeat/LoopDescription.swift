@@ -1,5 +1,3 @@
-import StallReport
-
 /// A loop that is watched by heartbeats: its name, and a closure that posts a heartbeat to it.
 ///
 /// For any executor that belongs to one thread and cannot be observed from inside. The monitor
@@ -8,7 +6,13 @@ import StallReport
 public struct LoopDescription: Sendable {
   /// The kind of a loop, as a report's `loop.kind` says it.
   public struct Kind: Sendable, Hashable, CustomStringConvertible {
-    let value: LoopKind
+    /// The kinds that a service can describe, by the word of the report.
+    enum Value: String, Sendable, CaseIterable {
+      case nio
+      case executor
+    }
+
+    let value: Value
 
     /// An event loop of SwiftNIO.
     public static let nio = Kind(value: .nio)

@@ -29,7 +29,7 @@ extension StallMonitor {
       pulse: pulse, courier: resources.courier, post: loop.post, willEnd: { watchdog.list.forget(pulse) })
     watchdog.list.watch(
       WatchedLoop.Subject(
-        label: .init(name: loop.name, kind: { loop.kind.value }), thread: .init(id: heartbeat.threadID),
+        label: .init(name: loop.name, kind: { loop.kind.loopKind }), thread: .init(id: heartbeat.threadID),
         limits: .init(
           threshold: (loop.threshold ?? configuration.threshold).nanoseconds, hasOwnThreshold: loop.threshold != nil,
           suspension: Suspension(within: resources.suspension)),
