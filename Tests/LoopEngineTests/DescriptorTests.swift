@@ -362,7 +362,7 @@ import Testing
   @Test func noTwoSourcesInARowHaveTheSameToken() {
     var table = DescriptorTable()
     var tokens: Set<UInt64> = []
-    // One entry, used again and again.
+    // One entry, used repeatedly.
     for _ in 0..<8192 {
       let source = Loop.DescriptorSource(7) { _, _ in }
       table.insert(source)

@@ -288,7 +288,7 @@ import Testing
   }
 
   @Test func anInvalidTimerHoldsNothingInAnyLoop() throws {
-    // @unchecked: written before anybody else has the object.
+    // @unchecked: written before other code has the object.
     final class Owner: @unchecked Sendable { var timer: Loop.Timer? }
     weak var unbound: Owner?
     weak var late: Owner?

@@ -34,7 +34,7 @@ extension WatchedHosts {
       #expect(try lines.split(separator: UInt8(ascii: "\n")).map { try WrittenReport($0).id } == [id, id])
     }
 
-    /// A stall that is counted as a repetition is one for the host all the same.
+    /// A stall that is counted as a repetition also runs the actions.
     @Test func repetitionIsActedOnToo() throws {
       let victim = try Victim.run("repeated", milliseconds: 500, environment: ["VICTIM_ACTIONS": "calls"])
       let calls = victim.talk.split(separator: "\n").filter { $0.contains("first-event=") }

@@ -124,7 +124,7 @@ extension WatchedHosts {
       #expect(try agent.reports().allSatisfy { $0["event", "dropped"] == nil })
     }
 
-    /// The agent goes in mid-stall: a new one hears of the stall at once.
+    /// The agent exits during a stall: a new one receives the stall at once.
     @Test func runningStallIsReportedToANewAgent() throws {
       let agent = try TestAgent()
       _ = try Victim.run("sleep", milliseconds: 30_000, environment: environment(agent)) { process in
@@ -384,7 +384,7 @@ extension WatchedHosts {
       #expect((named.last?["message"] as? String)?.contains(" in mixFor(_:)") == true)
     }
 
-    /// An agent that leaves the names to the host gets them from the next stall on.
+    /// If an agent leaves the names to the service, it gets them with the next stall.
     @Test func hostNamesIfItIsAskedTo() throws {
       var manners = TestAgent.Manners()
       manners.greeting = [#"{"settings":{"symbolication":"host"}}"#]

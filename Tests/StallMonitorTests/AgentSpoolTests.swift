@@ -302,7 +302,7 @@ struct AgentSpoolTests {
     close(inner)
   }
 
-  /// A service that ends again and again while there is no agent.
+  /// A service that ends repeatedly while there is no agent.
   @Test func filesAreLimited() throws {
     let agent = try TestAgent()
     agent.close()
@@ -320,7 +320,7 @@ struct AgentSpoolTests {
     next.sink.close()
   }
 
-  /// Where others need the room for their own, as in `/dev/shm`.
+  /// If others need the space, as in `/dev/shm`.
   @Test func lessIsKeptInASharedPlace() throws {
     let agent = try TestAgent()
     agent.close()

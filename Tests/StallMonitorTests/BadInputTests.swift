@@ -97,8 +97,9 @@ struct BadInputTests {
     #expect(text.contains(name) && text.contains(allowed))
   }
 
-  /// An abort in code that comes before a stall is one: thrown to the host, which says it.
-  @Test func hostRepeatsWhatItIsSent() throws {
+  /// An abort in code with a time below the threshold: it is thrown to the service, which prints
+  /// it.
+  @Test func earlyAbortInCodeIsAnError() throws {
     let victim = try Victim.run("compute", environment: ["VICTIM_ACTIONS": "early"])
     #expect(victim.status == 3)
     #expect(victim.talk.contains("actions is abort after 0.1 seconds; allowed: after the threshold"))

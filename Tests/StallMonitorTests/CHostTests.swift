@@ -36,7 +36,8 @@ extension WatchedHosts {
     func healthyLoopIsNotReported(scenario: String) throws {
       let victim = try run(scenario)
       #expect(victim.status == 0)
-      // On a machine that is too busy a short turn may well be late; then it got no processor, and no function is to blame.
+      // On a machine that is too busy a short turn may well be late; then it got no processor, and
+      // no function is responsible.
       #expect(victim.reports.allSatisfy { $0.cause == "starved" || $0.cause == "throttled" || $0.cause == "stopped" })
     }
 

@@ -167,7 +167,8 @@ extension CapturesInThisProcess {
       #expect(tally.interrupted > tally.captures / 2, "\(tally.text)")
     }
 
-    /// As in a crash reporter that hangs: the call of nothing has no code, and its caller is known all the same.
+    /// As in a crash reporter that hangs: the call to address 0 has no code, but its caller is
+    /// known.
     @Test(
       arguments: [
         VICTIM_CALL_OF_NOTHING, VICTIM_CALL_OF_NOTHING_WITH_A_STACK_BELOW, VICTIM_CALL_OF_NOTHING_WITH_A_STACK_ABOVE,
@@ -225,7 +226,8 @@ extension CapturesInThisProcess {
       }
       #expect(truncated.isEmpty, "\(stacks) stacks, lost \(lost)")
       #expect(stacks > 100, "lost \(lost)")
-      // Ended before, or while it was looked at; or just about to begin or end, with all signals blocked by the C library.
+      // Ended before or during the capture; or just about to begin or end, with all signals blocked
+      // by the C library.
       let named: Set<CaptureFailure> = [.threadEnded, .signalBlocked, .moving, .noAnswer, .noProcessor, .pending]
       #expect(Set(lost.keys).isSubset(of: named), "\(lost)")
     }

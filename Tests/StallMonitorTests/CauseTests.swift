@@ -66,7 +66,7 @@ extension WatchedHosts {
       #expect((report["message"] as? String)?.contains(wait) == true)
     }
 
-    /// A mapped file that is dropped from memory again and again.
+    /// A mapped file that is dropped from memory repeatedly.
     @Test func loopThatReadsItsMemoryFromDiskIsInFaults() throws {
       // Not below /tmp, which may be memory itself.
       let file = Repository.root.appending(path: ".build/faults-\(UUID().uuidString)")

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 extension WatchedHosts {
-  /// A loop of the host's own, asked by heartbeats whether it turns.
+  /// A loop of the service's own, which is watched by heartbeats.
   @Suite(
     .serialized, .takingTurns, .repeatedAfterStandstills(because: "heartbeats are answered within a threshold"))
   struct ExecutorLoopTests {

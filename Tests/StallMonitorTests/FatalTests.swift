@@ -226,7 +226,7 @@ extension WatchedHosts {
       try expectFatal(try state.restart(), culprit: "blockBySleeping()", after: killed)
     }
 
-    /// On a disk the loop could come to wait for the record: it then lies in memory all the same.
+    /// On a disk, the loop could have to wait for the record, so the record is in memory.
     @Test func directoryOnADiskIsNotUsedForTheRecord() throws {
       let disk = FileManager.default.temporaryDirectory.appending(path: "stalld-\(UUID().uuidString)")
       try FileManager.default.createDirectory(at: disk, withIntermediateDirectories: false)

@@ -37,7 +37,7 @@ import Testing
 
   @Test func corpusIsThere() {
     #expect(CorpusStall.all.count >= 24)
-    // What differs in the function to blame differs in the fingerprint.
+    // Stalls with another responsible function have another fingerprint.
     let culprits = Dictionary(grouping: CorpusStall.all.filter { !$0.running }, by: \.culprit)
     for (culprit, stalls) in culprits { #expect(Set(stalls.map(\.fingerprint)).count == 1, "\(culprit ?? "")") }
     let fingerprints = culprits.values.compactMap { $0[0].fingerprint }

@@ -14,7 +14,9 @@ extension CapturesInThisProcess {
   /// Threads with stacks and signals that a capture by signal must not be noticed on: each in a process of its own.
   @Suite(.serialized, .timeLimit(.minutes(1)))
   struct HostileStackTests {
-    /// Captures the thread again and again, by the timer, while `body` runs on it; calls it once prepared.
+    /// Captures the thread repeatedly, by the timer, while `body` runs on it.
+    ///
+    /// The thread is prepared first.
     private static func capturing(stack size: Int = 512 << 10, _ body: @escaping @Sendable @convention(c) () -> Void)
       -> [CaptureFailure?]
     {

@@ -99,7 +99,7 @@ extension CapturesInThisProcess {
       #expect(found.chain.wait?.hasPrefix("futex(") == true)
     }
 
-    /// A thread that has run since it was looked at waits for nobody, whatever the lock's words say now.
+    /// A thread that has run since it was sampled has no holder, whatever the lock contains now.
     @Test func threadThatHasRunSinceHasNoHolder() throws {
       let victim = VictimThread(depth: 1, leaf: .mutex)
       defer { victim.release() }

@@ -49,7 +49,7 @@ extension WatchedHosts {
       #expect(victim.facts["default"] == "true")
     }
 
-    /// SIGPROF is borrowed from nobody who uses it.
+    /// SIGPROF is not borrowed if the service uses it.
     @Test func servicesProfilerIsUndisturbed() throws {
       let victim = try run("DispatchMainVictim", "profiled")
       #expect(victim.facts["kept"] == "true")
@@ -93,7 +93,7 @@ extension WatchedHosts {
       #expect(!stack.contains { $0["symbol"] as? String == "_dispatch_worker_thread" })
     }
 
-    /// No function is to blame for a queue that no thread has come to.
+    /// No function is responsible for a queue that no thread serves.
     @Test func queueThatWaitsForAWorkerIsReportedAsStarved() throws {
       let victim = try run("DispatchMainVictim", "starved")
       let ended = try #require(victim.reports("stall.ended").first)

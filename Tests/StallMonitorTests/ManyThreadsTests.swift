@@ -52,7 +52,7 @@ extension CapturesInThisProcess {
       let otherProbe = ThreadProbe(thread: other.id)
       // The first ones touch its alternate stack.
       for _ in 0..<10 { _ = capture.capture(probe, stackEnd: 0) }
-      // Whoever waits sleeps, and the kernel counts it.
+      // A thread that waits sleeps, and the kernel counts that.
       let before = probe.voluntarySwitches()
       var taken = 0
       for _ in 0..<150 {

@@ -9,7 +9,8 @@ extension WatchedHosts {
   struct SeveralLoopsTests {
     @Test(arguments: Victim.Build.allCases)
     func eachLoopIsReportedByItsNameAndThreshold(build: Victim.Build) throws {
-      // The watchdog looks up function names for the first loop before it looks at the second one: on a busy machine that takes half a second.
+      // The watchdog looks up function names for the first loop before it checks the second one: on
+      // a busy machine that takes half a second.
       let victim = try Victim.run("loops", milliseconds: 1500, build: build)
       #expect(victim.status == 0)
       let ended = victim.reports("stall.ended")

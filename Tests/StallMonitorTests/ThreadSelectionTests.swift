@@ -99,7 +99,7 @@ extension CapturesInThisProcess {
       #expect(thread?.frames.isEmpty == true)
     }
 
-    /// Without room for all, those that are waited for stay, and the rest is counted.
+    /// Without space for all, those that the loop waits for stay, and the others are counted.
     @Test(arguments: [0, 3, 500], [1, 40])
     func lineHasSpaceForTheLockHolder(others: Int, frames: Int) throws {
       let stack = (0..<frames).map { index in

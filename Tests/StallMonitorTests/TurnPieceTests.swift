@@ -72,7 +72,7 @@ struct TurnPieceTests {
     // At the same time for all threads.
     let other = try #require(nextCheck(turn(at: 1035, since: 1032, .whole).withPieces))
     #expect(nextCheck(turn(at: 1040, since: 1032, .whole).withPieces) == other)
-    // And at the deadline all the same.
+    // But it is late at the deadline.
     #expect(nextCheck(turn(at: 1281, since: 1032, .whole).withPieces) == 1282)
     #expect(decide(turn(at: 1282, since: 1032, .whole).withPieces) == .late(whole.word))
   }

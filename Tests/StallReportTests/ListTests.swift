@@ -106,7 +106,7 @@ struct ListTests {
     #expect(Set(names).count == names.count)
     for grouping in Grouping.allCases {
       let table = GroupColumn.table(grouping).map(\.column.name)
-      // What a terminal has no room for.
+      // A terminal has no space for these.
       let missing = Set(
         ["suppressed", "fatal"] + [Grouping.culprit, .cause].filter { $0 == grouping }.map(\.rawValue))
       #expect(Set(table).count == table.count && Set(names).subtracting(table) == missing)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import stalld
 
-/// What strangers say of themselves ends neither the agent nor what it promises of its file.
+/// No input of an untrusted client ends the agent or breaks its promises about the file.
 @Suite(.serialized, .takingTurns, .timeLimit(.minutes(2)))
 struct AgentContainmentTests {
   /// A process of its own that sends lines, waits until they are acknowledged, and ends.

@@ -26,7 +26,8 @@ struct AgentDiskFullTests {
     }.start()
     agent.expect("it logs that the file is not accepting writes") { agent.said.contains("No space left on device") }
     #expect(agent.process.isRunning)
-    // Somebody makes room, bit by bit: what is there is read, and taken away as a shipper would after it was rotated.
+    // Space is freed step by step: what is there is read, and taken away as a shipper would after
+    // it was rotated.
     var seen: [String] = []
     let deadline = Date(timeIntervalSinceNow: 90)
     while seen.count < count, Date() < deadline {

@@ -155,8 +155,8 @@ struct AgentIngestTests {
     let exited = try host([started(2)], "os._exit(3)")
     let recovered = try host([started(3), AgentClient.report(id: 3, sequence: 2)], "os._exit(0)")
     let polite = try host([started(4), #"{"goodbye":{}}"#], "os._exit(0)")
-    // The socket lives on in a child: the process has ended all the same.
-    // (It has nothing else of its parent's, of whose end Foundation learns by an inherited descriptor.)
+    // The socket stays open in a child, although the process has ended. (It has nothing else of its
+    // parent's, of whose end Foundation learns by an inherited descriptor.)
     let survived = try host(
       [started(5)],
       "os._exit(1) if os.fork() else (os.closerange(0, s.fileno()), os.closerange(s.fileno() + 1, 256), time.sleep(60))"

@@ -351,7 +351,7 @@ struct AgentTruthTests {
       [hello, started])
     let other = try script(
       write + "f = page(); stall(3); os.pwrite(f, head + place(0, 3, 7, 9, 8, 4), 0); kill()", agent, [hello, started])
-    // Descriptors of its own, a line that asks again and again, and connections without an end.
+    // Descriptors of its own, a line that asks repeatedly, and connections without an end.
     let greedy = try script(
       """
       for n in range(50):

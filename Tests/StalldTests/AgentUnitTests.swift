@@ -86,7 +86,7 @@ extension SystemdTests {
       #expect(refused.errors.contains("permission denied; run as root or as a member of the socket's group"))
       let member = "setpriv --reuid=65534 --regid=65534 --groups=stalld"
       #expect(try machine.shell("\(member) cat \(Self.log)").status == 0)
-      // It gives up after two seconds, which a busy machine may take.
+      // It fails after two seconds, which a busy machine may take.
       var status = ""
       _ = try eventually {
         let asked = try machine.shell("\(member) stalld status --json")
@@ -345,7 +345,7 @@ extension SystemdTests {
         #expect(!line.contains("blockByComputing()"), "\(name)")
         #expect(line.contains("/StallVictim\",\"build_id\":\""), "\(name)")
       }
-      // By whoever may read the program, at any later time.
+      // By any user who may read the program, at any later time.
       let named = try machine.shell("grep private.service \(Self.log) | stalld symbolicate")
       #expect(named.output.contains("blockByComputing()"), "\(named.errors)")
     }

@@ -7,7 +7,8 @@ import Testing
 @testable import StallSymbols
 @testable import stalld
 
-/// A computation is known by what its samples have in common, whoever names them: the host, the agent, or `stalld symbolicate`.
+/// A stall on CPU is identified by what its samples have in common, whether the service, the agent
+/// or `stalld symbolicate` names them.
 @Suite(.serialized, .takingTurns, .timeLimit(.minutes(3)))
 struct ComputationNamesTests {
   /// Many small functions, called from one.

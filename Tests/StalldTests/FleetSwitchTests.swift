@@ -9,7 +9,7 @@ import Testing
   .serialized, .takingTurns, .repeatedAfterStandstills(because: "silence is a time without a line"),
   .timeLimit(.minutes(3)))
 struct FleetSwitchTests {
-  /// A service that stalls again and again, for 150 ms each.
+  /// A service that stalls repeatedly, for 150 ms each.
   private final class Service {
     let process: Process
     /// In memory, where the stall record lies that it is killed in.

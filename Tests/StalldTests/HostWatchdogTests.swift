@@ -62,7 +62,9 @@ struct HostWatchdogTests {
     #expect(life.talk.split(separator: "\n").allSatisfy { $0.hasPrefix("victim: ") })
   }
 
-  /// systemd would kill a service that it expects words from; that nothing is watched is no reason to.
+  /// systemd would kill a service that sends no notifications.
+  ///
+  /// An unwatched service must not be killed.
   @Test(arguments: [
     ("STALLMONITOR_ENABLED", "false"), ("STALLMONITOR_THRESHOLD", "fast"), ("STALLMONITOR_SINK", "file:/nowhere/x"),
     ("STALLMONITOR_SYSTEMD_WATCHDOG", "perhaps"),
@@ -74,7 +76,7 @@ struct HostWatchdogTests {
     #expect(life.talk.contains("systemd's watchdog is switched off for this service"))
   }
 
-  /// What cannot be used is said once, and the service is watched all the same.
+  /// An invalid variable is logged once, and the service is watched.
   @Test(arguments: [
     ("WATCHDOG_USEC", "soon", "microseconds"), ("WATCHDOG_USEC", "0", "microseconds"),
     ("WATCHDOG_PID", "1", "WATCHDOG_PID=1"),

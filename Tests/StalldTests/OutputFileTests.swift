@@ -214,7 +214,7 @@ final class OutputFileTests {
     try bench.waitUntilDone(2)
     #expect(try OutputBench.numbers(in: path + ".1") == [0])
     #expect(try OutputBench.numbers(in: path) == [1])
-    // Nobody says so: noticed all the same, while lines come.
+    // Without a message: noticed while lines come.
     rename(path, path + ".2")
     var number = 2
     try waitUntil {
@@ -327,7 +327,7 @@ final class OutputFileTests {
     #expect(acknowledged > 0)
   }
 
-  /// A limit of the process for files is no signal to it, and a new file has room again.
+  /// A limit of the process for files is no signal to it, and a new file has space again.
   @Test func fileAtTheLimitOfTheProcessIsReplaced() async throws {
     await #expect(processExitsWith: .success) { [path = path as String] in
       var limit = rlimit(rlim_cur: 10_000, rlim_max: 10_000)

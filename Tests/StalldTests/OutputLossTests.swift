@@ -25,7 +25,8 @@ final class OutputLossTests {
     return bench
   }
 
-  /// Lines wait while something is wrong, which is said once; they are in the file when it is set right.
+  /// Lines wait while there is an error, which is logged once; they are in the file when it is
+  /// corrected.
   private func expectLinesToWait(_ bench: OutputBench, reason: String, setRight: () throws -> Void) throws {
     for number in 10..<20 {
       bench.submit([number])

@@ -5,14 +5,14 @@ import Testing
 @testable import StallReport
 @testable import stalld
 
-/// What Documentation/ReportContract.md promises to whoever reads reports.
+/// The promises of Documentation/ReportContract.md to readers of reports.
 struct ReportContractTests {
   @Test("the schema keeps what the last release promised")
   func schemaIsCompatible() throws {
     #expect(try breaks(released, String(contentsOf: ReportSchema.current, encoding: .utf8)) == "")
   }
 
-  /// Each is a change to the released schema, and what is said of it; nil if it is allowed.
+  /// Each is a change to the released schema, and the error that it gives; nil if it is allowed.
   @Test(
     "breaking changes of the schema are found; compatible ones are allowed",
     arguments: [

@@ -131,7 +131,7 @@ final class RunningAgent {
         : String(decoding: FileManager.default.contents(atPath: path) ?? Data(), as: UTF8.self)
       if text.isEmpty || text.hasSuffix("\n") || cut.contains(name) { return text }
       if Date() >= deadline {
-        // Once: whoever polls comes again.
+        // Once: a caller that polls calls again.
         cut.insert(name)
         Issue.record("half a line in \(name): \(text.suffix(100))")
         return text
@@ -172,7 +172,7 @@ final class RunningAgent {
   }
 }
 
-/// A host of the test's own: lines on a socket, in any way that a stranger may send them.
+/// A client of the test's own: it sends any lines on a socket, as an untrusted client can.
 final class AgentClient: @unchecked Sendable {
   // @unchecked: a test sends on one thread and reads on another one.
   let descriptor: Int32

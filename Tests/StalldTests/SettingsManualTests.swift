@@ -24,7 +24,7 @@ struct SettingsManualTests {
     for key in AgentSettings.ServiceOverride.keys { #expect(example.contains("\(key.name): "), "\(key.name)") }
   }
 
-  /// Each group is said something of, and so the writer leaves none out.
+  /// Each group has a description, so the writer omits none.
   @Test func everyKeyIsInAGroup() {
     let groups = Set(AgentSettings.groups.map(\.name))
     for key in AgentSettings.keys { #expect(groups.contains(String(key.name.prefix { $0 != "." })), "\(key.name)") }

@@ -3,7 +3,8 @@ import Dispatch
 import Glibc
 import LoopEngine
 
-/// Looks at what happens on the main thread of an `@main async` program that `Loop.main` hosts, and says so line by line.
+/// Checks what happens on the main thread of an `@main async` program that `Loop.main` serves, and
+/// prints it line by line.
 ///
 /// Exit code 0 when all is as it should be.
 @main

@@ -119,7 +119,7 @@ import VictimC
 
 nonisolated(unsafe) private var hasStalled = false  // On the main thread alone.
 
-/// A thread that sleeps can be looked at on the busiest machine.
+/// A thread that sleeps can be captured on the busiest machine.
 private func block() { _ = blockBySleeping() }
 
 /// Forks in the middle of a late turn, and prints how the child ended.

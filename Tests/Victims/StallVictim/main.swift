@@ -62,7 +62,7 @@ func descend(_ depth: Int) {
 
 func variable(_ name: String) -> String { getenv(name).map { String(cString: $0) } ?? "" }
 
-/// Ends the process in mid-stall.
+/// Ends the process during a stall.
 func endAfterwards() {
   DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(milliseconds)) {
     monitor.stop()
