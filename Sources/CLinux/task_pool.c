@@ -78,7 +78,7 @@ static inline void count(uint64_t *own, uint64_t *shared) {
 
 __attribute__((noinline)) static clinux_task_thread *offer(const void *monitor) {
   offered_monitor = monitor;
-  // The place of an earlier monitor is kept: its counts go on.
+  // The place of an earlier monitor is kept: its counts continue.
   if (monitor != NULL) thread_begins(monitor);
   return own_thread;
 }

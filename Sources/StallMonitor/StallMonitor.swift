@@ -18,12 +18,12 @@ import Synchronization
 /// A stall becomes JSON lines: `stall.started` the moment it is known, `stall.ongoing` while it lasts longer than a
 /// second, and `stall.ended` with its full duration. `Config/schema/stall-report.schema.json` describes them.
 ///
-/// The watched loop pays about 10 ns a turn. The watchdog thread sleeps while the loop is idle.
-/// Thread-safe: every method may be called from any thread.
+/// Watching adds 2 to 34 ns to a turn (`Documentation/Performance.md`). The watchdog thread sleeps
+/// while the loop is idle. Thread-safe: every method may be called from any thread.
 public final class StallMonitor: Sendable {
-  /// The configuration in code, with the environment's values in place of it where they are set.
+  /// The configuration that the monitor uses: the one in code, overridden by environment variables.
   ///
-  /// An agent's settings (`sink`) override it, and are not in it.
+  /// It does not contain the settings that an agent sends.
   public let configuration: StallMonitorConfiguration
 
   private let session: Mutex<WatchSession?>
@@ -54,15 +54,16 @@ public final class StallMonitor: Sendable {
   /// threads of Swift concurrency, until ``stop()``.
   ///
   /// The `STALLMONITOR_` variables override `configuration`. An invalid variable, or a file in
-  /// `STALLMONITOR_SINK` that cannot be opened, is logged once (to the configuration's logger, or to
-  /// standard error), and the service runs and is not watched: a wrong variable never prevents a start.
-  /// The monitor also watches if the caller does not keep the result.
+  /// `STALLMONITOR_SINK` that cannot be opened, is logged once (to the configuration's logger, or
+  /// to standard error), and the service runs and is not watched: a wrong variable never prevents a
+  /// start. The monitor keeps running if the caller does not keep the result.
   ///
-  /// Call it once, early, best on the main thread. It takes a few milliseconds, opens libunwind and libdw, and starts
-  /// two threads, which have a descriptor table of their own. In a process with libdispatch it starts a third one,
-  /// which uses the service's table. The third one ends when a run loop has turned and is idle again, or has turned
-  /// for four thresholds; it stays while a main queue or another loop is watched by heartbeats.
-  /// `Documentation/Guarantees.md` lists all that a watched process can notice.
+  /// Call it once, early, preferably on the main thread. It takes a few milliseconds, opens
+  /// libunwind and libdw, and starts two threads, which have a descriptor table of their own. In a
+  /// process with libdispatch it starts a third one, which uses the service's table. The third one
+  /// ends when a run loop has turned and is idle again, or has turned for four thresholds; it stays
+  /// while a main queue or another loop is watched by heartbeats. `Documentation/Guarantees.md`
+  /// lists all that a watched process can notice.
   ///
   /// - Parameter configuration: What to watch for, in code.
   /// - Returns: The monitor. ``isWatching`` is false if it is disabled, or if a variable is invalid.
@@ -75,7 +76,8 @@ public final class StallMonitor: Sendable {
     try start(configuration, environment: .current())
   }
 
-  /// Starts a monitor that watches no loop yet: for a service whose main loop is none that is found by itself.
+  /// Starts a monitor that watches no loop yet: for a service whose main loop the monitor cannot
+  /// find by itself.
   package static func startWithoutMainLoop(
     _ configuration: StallMonitorConfiguration
   ) throws(StallMonitorError) -> StallMonitor {
@@ -157,8 +159,9 @@ public final class StallMonitor: Sendable {
 
   /// The loops that are watched at this moment, the main loop first.
   ///
-  /// Among them is each thread of Swift concurrency that has run a task, by the name `task-pool`, and their pool, by the name `cooperative`.
-  /// Empty if the monitor does not watch. Takes a lock for a moment; from any thread.
+  /// The list includes each thread of Swift concurrency that has run a task (all named
+  /// `task-pool`), and the pool as a whole (`cooperative`). Empty if the monitor does not watch.
+  /// Takes a lock for a moment; from any thread.
   public var watchedLoops: [WatchedLoopStatus] {
     guard sentinel.isInOwnProcess else { return [] }
     guard let list = session.withLock({ $0?.watchdog.list }) else { return [] }
@@ -190,7 +193,7 @@ public final class StallMonitor: Sendable {
     session.withLock { $0?.suspension }?.begin()
   }
 
-  /// Ends one ``pause()``.
+  /// Undoes one ``pause()``.
   ///
   /// The current turn is timed from now on. Without a pause nothing happens.
   public func resume() {
@@ -201,7 +204,8 @@ public final class StallMonitor: Sendable {
     }
   }
 
-  /// Runs something that is known to be slow, without a report of it.
+  /// Runs work that is expected to be slow, and suspends the watch of a loop (or of all loops)
+  /// meanwhile.
   ///
   /// ```swift
   /// try monitor.expectSlow("reads the whole index", on: "main") { try index.load() }
@@ -223,7 +227,8 @@ public final class StallMonitor: Sendable {
     return try body()
   }
 
-  /// Runs something asynchronous that is known to be slow, without a report of it.
+  /// Runs asynchronous work that is expected to be slow, and suspends the watch of a loop (or of
+  /// all loops) meanwhile.
   ///
   /// The loop is not watched until the work has ended, also while the work is suspended. Pass `on:`
   /// with the loop that the work blocks; otherwise no loop is watched during that time.
@@ -279,7 +284,7 @@ public final class StallMonitor: Sendable {
     return Pause(suspensions: suspensions, semaphore: session.watchdog.semaphore, sentinel: sentinel)
   }
 
-  /// Takes the call stacks of all threads of this process now, with names.
+  /// Captures the call stacks of all threads of this process, with function names.
   ///
   /// Needs no monitor, and may be called from any thread but not from a signal handler; calls wait
   /// for each other. The caller is blocked meanwhile, and is in the result. The threads are captured

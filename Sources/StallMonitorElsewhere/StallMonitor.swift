@@ -1,6 +1,6 @@
 import Foundation
 
-/// The monitor on a platform that it does not support: it watches nothing, and says so once.
+/// The monitor on a platform that it does not support: it watches nothing, and logs that once.
 ///
 /// It has the API of the monitor for Linux, so that a service builds and runs on every platform.
 public final class StallMonitor: Sendable {

@@ -37,9 +37,10 @@ extension SymbolizedFrame {
     let full = plain.map { frame.merged ? ShortSymbol.markMerged($0) : $0 }
     let file = frame.file.map { String(cString: $0) }.flatMap { $0.hasSuffix("<compiler-generated>") ? nil : $0 }
     let name = linkageName ?? ""
-    // swiftc marks thunks as artificial, and gives accessors and witnesses that it made up no line of declaration. It
-    // marks the top level of an asynchronous main.swift as artificial, too, which somebody wrote.
-    // GCC marks each lambda's call as artificial, which somebody wrote.
+    // swiftc marks thunks as artificial, and gives accessors and witnesses that it made up no line
+    // of declaration. It marks the top level of an asynchronous main.swift as artificial, too,
+    // although it is in the source. GCC marks each lambda's call as artificial, although it is in
+    // the source.
     let isLambda = frame.name.map { strcmp($0, "operator()") == 0 } ?? false
     let made = (frame.artificial && !isLambda) || (frame.described && !frame.declared && name.hasPrefix("$s"))
     self.init(

@@ -143,7 +143,7 @@ import Testing
     #expect(result == .finished)
   }
 
-  @Test func aChildThatSomebodyElseHasWaitedForIsUnknownOrRefused() throws {
+  @Test func aChildThatOtherCodeHasWaitedForIsUnknownOrRefused() throws {
     let log = Log<Loop.ChildSource.Status>()
     _ = try onFreshLoop { loop in
       let child = Self.spawn("read line")
@@ -186,7 +186,7 @@ import Testing
     #expect(log.all == [4000, UInt64.max - 1])
   }
 
-  @Test func aChildThatSomebodyElseWaitedForIsUnknown() throws {
+  @Test func aChildThatOtherCodeWaitedForIsUnknown() throws {
     let log = Log<Loop.ChildSource.Status>()
     _ = try onFreshLoop { loop in
       let child = Self.spawn("exit 0")

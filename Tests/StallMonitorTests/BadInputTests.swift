@@ -88,7 +88,7 @@ struct BadInputTests {
     (["STALLMONITOR_DETAIL_AFTER": "-1s"], "STALLMONITOR_DETAIL_AFTER=-1s", "or off"),
     (["STALLMONITOR_SYSTEMD_WATCHDOG": "2"], "STALLMONITOR_SYSTEMD_WATCHDOG=2", "true or false"),
   ])
-  func uselessVariableIsNamed(variables: [String: String], name: String, allowed: String) throws {
+  func invalidVariableIsLogged(variables: [String: String], name: String, allowed: String) throws {
     var configuration = StallMonitorConfiguration()
     configuration.actions = [.abort(after: .seconds(30))]
     let problems = Environment(variables).apply(to: &configuration)
@@ -97,8 +97,9 @@ struct BadInputTests {
     #expect(text.contains(name) && text.contains(allowed))
   }
 
-  /// An abort in code that comes before a stall is one: thrown to the host, which says it.
-  @Test func hostRepeatsWhatItIsSent() throws {
+  /// An abort in code with a time below the threshold: it is thrown to the service, which prints
+  /// it.
+  @Test func earlyAbortInCodeIsAnError() throws {
     let victim = try Victim.run("compute", environment: ["VICTIM_ACTIONS": "early"])
     #expect(victim.status == 3)
     #expect(victim.talk.contains("actions is abort after 0.1 seconds; allowed: after the threshold"))

@@ -32,7 +32,7 @@ extension CapturesInThisProcess {
       }
     }
 
-    /// Makes the call; `capture` is told when its thread lives.
+    /// Makes the call; `capture` is called when its thread exists.
     private func make(_ index: Int, capture: ((Int32, borrowing Atomic<Bool>) -> Void)? = nil) -> victim_outcome {
       let caller = Caller(index)
       var handle = pthread_t()

@@ -9,7 +9,7 @@ import Testing
 @testable import StallCapture
 @testable import StallMonitor
 
-/// A thread that recurses to a depth and then stands still, or computes, until it is released.
+/// A thread that recurses to a depth and then waits, or runs on CPU, until it is released.
 final class VictimThread: @unchecked Sendable {  // The handle is set before the thread is shared; the rest is atomic.
   enum Leaf: CaseIterable, Sendable {
     case nanosleep, clockNanosleep, read, poll, select, semaphore, condition, mutex, spin
@@ -56,7 +56,7 @@ final class VictimThread: @unchecked Sendable {  // The handle is set before the
 
   var id: Int32 { thread.load(ordering: .acquiring) }
 
-  /// Waits until it stands in its call, and has come to rest there.
+  /// Waits until the thread waits in its call.
   func waitUntilItStands() {
     let probe = ThreadProbe(thread: id)
     let end = MonotonicClock.now() + 20_000_000_000

@@ -66,7 +66,7 @@ extension WatchedHosts {
       #expect((report["message"] as? String)?.contains(wait) == true)
     }
 
-    /// A mapped file that is dropped from memory again and again.
+    /// A mapped file that is dropped from memory repeatedly.
     @Test func loopThatReadsItsMemoryFromDiskIsInFaults() throws {
       // Not below /tmp, which may be memory itself.
       let file = Repository.root.appending(path: ".build/faults-\(UUID().uuidString)")
@@ -92,7 +92,7 @@ extension WatchedHosts {
         "\(causes)")
     }
 
-    /// The machine's pressure over the stall is told where the kernel counts it.
+    /// The machine's pressure during the stall is reported where the kernel counts it.
     @Test(.enabled(if: FileManager.default.fileExists(atPath: "/proc/pressure/cpu")))
     func pressureIsReported() throws {
       let victim = try Victim.run("sleep", milliseconds: 300)

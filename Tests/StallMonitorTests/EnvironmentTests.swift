@@ -43,8 +43,8 @@ struct EnvironmentTests {
       problems.map(\.variable).sorted() == ["STALLMONITOR_ENABLED", "STALLMONITOR_SINK", "STALLMONITOR_THRESHOLD"])
   }
 
-  @Test("a value that cannot be used leaves its setting as it was", arguments: MonitorSetting.all.map(\.variable))
-  func uselessValueChangesNothing(variable: String) {
+  @Test("an invalid value does not change its setting", arguments: MonitorSetting.all.map(\.variable))
+  func invalidValueChangesNothing(variable: String) {
     // Any text is a service's name.
     guard variable != "STALLMONITOR_SERVICE_NAME" else { return }
     var configuration = StallMonitorConfiguration()

@@ -3,11 +3,11 @@ import TestSupport
 import Testing
 
 extension WatchedHosts {
-  /// A loop of the host's own, asked by heartbeats whether it turns.
+  /// A loop of the service's own, which is watched by heartbeats.
   @Suite(
     .serialized, .takingTurns, .repeatedAfterStandstills(because: "heartbeats are answered within a threshold"))
   struct ExecutorLoopTests {
-    @Test func stallIsReportedWithItsCulprit() throws {
+    @Test func stallIsReportedWithItsFunction() throws {
       let victim = try Victim.run("executor-stall", milliseconds: 900)
       #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
       for report in victim.reports {

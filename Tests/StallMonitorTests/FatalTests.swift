@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 extension WatchedHosts {
-  /// Hosts that end in mid-stall, and what is told of it when the same service starts next.
+  /// Services that end during a stall, and what the next start of the same service reports.
   @Suite(
     .serialized, .takingTurns,
     .repeatedAfterStandstills(because: "the watchdog has to see a stall before its process ends"))
@@ -50,7 +50,7 @@ extension WatchedHosts {
 
       private var isNamed: Bool { files.contains { FatalTests.hasLines("\(path)/\($0)") } }
 
-      /// Starts the service anew, healthy.
+      /// Starts the service again, healthy.
       func restart(environment: [String: String]? = nil) throws -> Victim {
         try Victim.run("never-runs", milliseconds: 1, environment: environment ?? self.environment)
       }
@@ -132,7 +132,7 @@ extension WatchedHosts {
       #expect(try state.restart().reports.isEmpty)
     }
 
-    @Test func twoStartsAtOnceTellItOnce() throws {
+    @Test func twoStartsAtOnceReportItOnce() throws {
       for _ in 0..<3 {
         let state = try State()
         let killed = try state.runAndKill()
@@ -181,7 +181,7 @@ extension WatchedHosts {
 
     // MARK: The directory
 
-    @Test func filesThatAreNoRecordsAreNamedAndLeftAlone() throws {
+    @Test func filesThatAreNoRecordsAreLoggedAndLeftAlone() throws {
       let state = try State()
       _ = try state.runAndKill()
       let name = try #require(state.files.first)
@@ -226,7 +226,7 @@ extension WatchedHosts {
       try expectFatal(try state.restart(), culprit: "blockBySleeping()", after: killed)
     }
 
-    /// On a disk the loop could come to wait for the record: it then lies in memory all the same.
+    /// On a disk, the loop could have to wait for the record, so the record is in memory.
     @Test func directoryOnADiskIsNotUsedForTheRecord() throws {
       let disk = FileManager.default.temporaryDirectory.appending(path: "stalld-\(UUID().uuidString)")
       try FileManager.default.createDirectory(at: disk, withIntermediateDirectories: false)

@@ -69,7 +69,7 @@ struct MonitorSettingTests {
     }
   }
 
-  @Test("each form of a sink is read as it is written, and documented")
+  @Test("each form of a sink is documented, and read as it is written")
   func sinks() throws {
     let sinks = [StallMonitorConfiguration.Sink.standardOutput, .file(path: "/x:y"), .agent(path: "/run/a")]
     #expect(sinks.map { StallMonitorConfiguration.Sink("\($0)") } == sinks)

@@ -60,7 +60,7 @@ extension CapturesInThisProcess {
       #expect(looks > 3)
     }
 
-    @Test("a thread inside a long call has no stack where perf events do not serve, and the report says why")
+    @Test("without perf events, a thread in a long call has no stack, and the report has the reason")
     func reason() throws {
       let capture = ThreadCapture(mayUsePerf: false)
       let mover = Mover(VICTIM_TRANSFER_RANDOM)

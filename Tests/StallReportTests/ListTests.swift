@@ -52,7 +52,7 @@ struct ListTests {
     let kinds = LoopKind.allCases.map(\.rawValue)
     #expect(try words("loop", "kind") == kinds)
     #expect(try Set(words("loop", "phase")) == Set(LoopPhase.allCases.map(\.rawValue)))
-    // Which of them a host of which kind has is the table of Hosts.md.
+    // The table of Hosts.md has the kind of each service's loops.
     let hosts = try text("Documentation/Hosts.md")
     for kind in kinds { #expect(hosts.contains("`\(kind)`"), "\(kind)") }
     for kind in LoopDescription.Kind.Value.allCases.map(LoopDescription.Kind.init) {
@@ -106,7 +106,7 @@ struct ListTests {
     #expect(Set(names).count == names.count)
     for grouping in Grouping.allCases {
       let table = GroupColumn.table(grouping).map(\.column.name)
-      // What a terminal has no room for.
+      // A terminal has no space for these.
       let missing = Set(
         ["suppressed", "fatal"] + [Grouping.culprit, .cause].filter { $0 == grouping }.map(\.rawValue))
       #expect(Set(table).count == table.count && Set(names).subtracting(table) == missing)
@@ -115,7 +115,7 @@ struct ListTests {
     #expect(GroupColumn.all.filter { $0.pageName == nil }.map(\.name) == ["culprit"])
   }
 
-  @Test("the page shows each column, and computes under a filter what depends on the stalls")
+  @Test("the page shows each column, and recomputes the columns that depend on the filter")
   func columnsOfThePage() throws {
     let ranking = try text("Sources/stalld/Report/HTML/Page/ranking.js")
     let model = try text("Sources/stalld/Report/HTML/Page/model.js")
@@ -131,7 +131,7 @@ struct ListTests {
   }
 
   @Test(
-    "each folder of configurations for a log shipper is in the documentation, and is tested or says that it is not run")
+    "each folder of log shipper configurations is documented, and is tested or marked as not run")
   func shippers() throws {
     let others = ["schema", "fleet", "grafana", "prometheus"]
     let folders = try FileManager.default.contentsOfDirectory(atPath: Repository.file("Config").path)
@@ -155,7 +155,7 @@ struct ListTests {
     }
   }
 
-  @Test("the protocol of the agent says which share a client has of each limit")
+  @Test("AgentProtocol.md has a client's share of each limit")
   func limitsOfTheProtocol() throws {
     let page = try text("Documentation/AgentProtocol.md")
     let keys = AgentSettings.keys.map(\.name).filter { $0.hasPrefix("limits.") || $0.hasPrefix("details.") }
@@ -178,7 +178,7 @@ struct ListTests {
     }
   }
 
-  @Test("frames of each target and of each package of Integrations are known as the monitor's")
+  @Test("frames of each target and each package of Integrations count as the monitor's")
   func modulesOfTheMonitor() throws {
     let table = try text("Documentation/ARCHITECTURE.md").components(separatedBy: "\n## ")[1]
     // The command runs in no watched process.
@@ -190,7 +190,7 @@ struct ListTests {
     #expect(Set(MonitorCode.functions) == Set(inC.map { $0.lowercased().replacing("cstall", with: "stall") + "_" }))
   }
 
-  @Test("pages that list integrations have each")
+  @Test("each page that lists integrations has all of them")
   func integrationsInPages() throws {
     for integration in try Repository.integrations {
       for page in ["README.md", "Documentation/README.md", "Documentation/Versioning.md"] {
@@ -216,7 +216,7 @@ struct ListTests {
   }
 
   /// Otherwise `Culprit.callout` never sees where their piece of work ends.
-  @Test("each library whose frames are the runtime's says which of them call the service")
+  @Test("each runtime library has a list of its functions that call the service")
   func callersOfLibraries() throws {
     let rules = try text("Tests/Corpus/fingerprints/README.md")
     for library in LoopLibrary.all where library.owner == .runtime && !library.modules.isEmpty {
@@ -246,7 +246,7 @@ struct ListTests {
     #expect(written.split(separator: ",").compactMap { Double($0) } == positions.map { Double($0.1) })
   }
 
-  @Test("each function that makes a timer has the options of timers")
+  @Test("each function that makes a timer has all options of timers")
   func optionsOfTimers() throws {
     var signatures: [[String]] = []
     for file in ["Timers/LoopTimer.swift", "Timers/Loop+Timers.swift", "Scheduling/LoopWork.swift"] {

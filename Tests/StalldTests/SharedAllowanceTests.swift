@@ -3,7 +3,7 @@ import Testing
 @testable import stalld
 
 struct SharedAllowanceTests {
-  @Test("one owner gets a half, the next one a quarter, and something is left for others")
+  @Test("the first owner gets half, the second a quarter, and some always remains")
   func shares() {
     var allowance = SharedAllowance<String>()
     func take(all owner: String) -> Int {

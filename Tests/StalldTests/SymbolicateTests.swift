@@ -113,7 +113,7 @@ import Testing
     }
   }
 
-  @Test func replacedExecutableIsNotBelieved() throws {
+  @Test func replacedExecutableIsNotUsed() throws {
     let host = try Stripped("sleep", "900")
     // Another build at the same path, with all its names.
     try FileManager.default.removeItem(atPath: host.executable)
@@ -188,7 +188,7 @@ import Testing
     #expect(result.errors.contains("not reports, passed through: 12"), "\(result.errors)")
   }
 
-  @Test func exitCodesTellWrongUseFromUnreadableFiles() throws {
+  @Test func exitCodesDistinguishWrongUseFromUnreadableFiles() throws {
     let stalld = try Program.built("stalld", "debug").path
     #expect(try Program.run(stalld, ["symbolicate", "/nonexistent"]).status == 1)
     #expect(try Program.run(stalld, ["symbolicate", "/"]).status == 1)
@@ -246,7 +246,7 @@ import Testing
     #expect(text.contains(#""new_key":1.0"#))
   }
 
-  @Test func lineWithoutACulpritGetsOne() throws {
+  @Test func lineWithoutAFunctionGetsOne() throws {
     let completion = ReportCompletion { _, _, _ in [.init(linkageName: "host_work")] }
     guard case .completed(let bytes, _) = completion.complete(Self.line([Self.frame(1)])) else {
       throw CancellationError()
@@ -279,7 +279,7 @@ import Testing
     #expect(!String(decoding: bytes, as: UTF8.self).contains("fingerprint"))
   }
 
-  @Test func lineOfWhichNothingIsFoundIsUnchanged() {
+  @Test func lineWithoutAnyFilesIsUnchanged() {
     let completion = ReportCompletion { _, _, _ in nil }
     guard case .unchanged = completion.complete(Self.line([Self.frame(1)])) else {
       Issue.record("changed")

@@ -4,7 +4,7 @@
  *   #include <stallmonitor.h>      cc service.c $(pkg-config --cflags --libs stallmonitor)
  *
  *   stallmonitor_start(NULL);
- *   // 0: the threshold is the operator's
+ *   // 0: the monitor's threshold (STALLMONITOR_THRESHOLD, 250 ms)
  *   stallmonitor_loop *watch = stallmonitor_loop_create("requests", 0);
  *   for (;;) {
  *     stallmonitor_loop_idle(watch);

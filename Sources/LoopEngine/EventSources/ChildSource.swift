@@ -2,7 +2,7 @@ import CLinux
 import Glibc
 
 extension Loop {
-  /// The exit of a child process, through a pidfd: no SIGCHLD, no race with other children, no stolen statuses.
+  /// A source that reports the exit of one child process, through a pidfd.
   public final class ChildSource: DescriptorSource, @unchecked Sendable {
     /// How a child ended.
     public enum Status: Sendable, Equatable {
@@ -10,7 +10,7 @@ extension Loop {
       case exited(Int32)
       /// This signal killed it.
       case signalled(Int32)
-      /// Somebody else has waited for it; how it ended is lost.
+      /// Other code has waited for it; its exit status is lost.
       case unknown
     }
 
@@ -34,7 +34,7 @@ extension Loop {
       let owned = OwnedDescriptor(descriptor)
       super.init(descriptor, name: name, file: file, line: line) { [owned] source, _ in
         withExtendedLifetime(owned) {}
-        // By the descriptor: if somebody else has waited, the number may be another child's by now.
+        // By the descriptor: if other code has waited, the number may be another child's now.
         var status: Int32 = 0
         let how = clinux_wait_for_pidfd(owned.number, &status)
         if how == 0 { return }

@@ -1,7 +1,7 @@
 import TurnSource
 
 extension Loop: WatchableLoop {
-  /// What a monitor asks the loop.
+  /// The interface by which a monitor watches the loop.
   public var turnSource: TurnSourceReference { TurnSourceReference(self) }
 }
 

@@ -72,7 +72,7 @@ final class PublishedState: @unchecked Sendable {  // `turnStamps` belongs to th
     write(saved)
   }
 
-  /// No callout is under way in the innermost run.
+  /// The innermost run is in no callout.
   @inline(__always)
   func clear() {
     write(Saved(kindAndLine: 0, file: 0, name: 0))

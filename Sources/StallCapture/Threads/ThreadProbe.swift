@@ -31,13 +31,13 @@ package struct ThreadProbe: ~Copyable {
 
   deinit { text.deallocate() }
 
-  /// What a thread is doing, as `/proc/PID/task/TID/syscall` tells (proc(5)).
+  /// The state of a thread, from `/proc/PID/task/TID/syscall` (proc(5)).
   package enum Activity: Equatable {
     /// On a processor, or waiting for one.
     case running
     /// Blocked in the kernel.
     case blocked(BlockedCall)
-    /// The thread has ended, or the file cannot be had.
+    /// The thread has ended, or the file cannot be read.
     case unknown
   }
 
@@ -57,7 +57,7 @@ package struct ThreadProbe: ~Copyable {
     }
   }
 
-  /// Whether the thread has ended; false if its files cannot be had at all.
+  /// Whether the thread has ended; false if its files cannot be opened at all.
   package var hasEnded: Bool { syscallFile != nil || (process.isVisible && !process.hasThread(id)) }
 
   /// Why the kernel does not say what the calling thread does, in words; or nil if it does.
@@ -132,7 +132,7 @@ package struct ThreadProbe: ~Copyable {
     statFile?.parse { TaskStatus($0) }
   }
 
-  /// How a thread stands to signals: bit n - 1 is signal n.
+  /// A thread's signal masks: bit n - 1 is signal n.
   struct SignalState: Equatable {
     var blocked: UInt64
     /// Sent to the thread and not delivered yet.
@@ -144,7 +144,7 @@ package struct ThreadProbe: ~Copyable {
     func isPending(_ signal: Int32) -> Bool { pending >> UInt64(signal - 1) & 1 != 0 }
   }
 
-  /// The thread's `SigBlk`, `SigPnd` and `Seccomp` (proc(5), `status`); nil if they cannot be had.
+  /// The thread's `SigBlk`, `SigPnd` and `Seccomp` (proc(5), `status`); nil if they cannot be read.
   borrowing func signalState() -> SignalState? {
     guard let count = statusFile?.read(into: text) else { return nil }
     let text = UnsafeRawBufferPointer(rebasing: text[..<count])
@@ -157,7 +157,7 @@ package struct ThreadProbe: ~Copyable {
 
   /// How often the thread has given its processor up by itself (`voluntary_ctxt_switches` of proc(5), `status`).
   ///
-  /// Nil if that cannot be had.
+  /// Nil if that cannot be read.
   borrowing func voluntarySwitches() -> UInt64? {
     guard let count = statusFile?.read(into: text) else { return nil }
     let text = UnsafeRawBufferPointer(rebasing: text[..<count])

@@ -1,8 +1,9 @@
-/// What a monitor watches for, and where its reports go.
+/// The settings of a monitor: thresholds, the sink of reports, and actions.
 ///
-/// Most properties have an environment variable of the same meaning, which overrides the value in code: an operator can
-/// configure a service without building it again. Closures, the log, the metrics and the version are set in code only.
-/// Values are checked by ``StallMonitor/start(_:)``.
+/// Most properties have an environment variable of the same meaning, which overrides the value in
+/// code: an operator can configure a service without building it again. Closures, the log and the
+/// metrics are set in code only. The version also comes from `OTEL_RESOURCE_ATTRIBUTES`. Values are
+/// checked by ``StallMonitor/start(_:)``.
 public struct StallMonitorConfiguration: Sendable, Equatable {
   /// The destination of report lines.
   public struct Sink: Sendable, Hashable {
@@ -14,7 +15,7 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
 
     let destination: Destination
 
-    /// The process's standard output, one line a report.
+    /// The process's standard output: one line per report.
     public static let standardOutput = Sink(destination: .standardOutput)
 
     /// A file that lines are appended to.
@@ -62,10 +63,11 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
 
   /// The time from the first sample of a stall to the second.
   ///
-  /// The time to the next sample doubles, up to a second (or to this, if it is longer), and grows further in a stall of minutes. A shorter time shows better
-  /// where a short stall spends its time; each sample of a running thread costs it some 10 us.
-  /// The first sample of a stall on CPU is followed by up to four more at once, unless this is above a second.
-  /// `STALLMONITOR_SAMPLING`: a number and a unit, from 10 ms to 1 min; the default is 100 ms.
+  /// The time to the next sample doubles, up to a second (or to this, if it is longer), and grows
+  /// further after 40 samples. A shorter time shows better where a short stall spends its time;
+  /// each sample of a running thread costs it some 10 us. The first sample of a stall on CPU is
+  /// followed by up to four more at once, unless this is above a second. `STALLMONITOR_SAMPLING`: a
+  /// number and a unit, from 10 ms to 1 min; the default is 100 ms.
   public var resampleInterval: Duration = .milliseconds(100)
 
   /// Where report lines go.
@@ -73,7 +75,7 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// `STALLMONITOR_SINK`: `stdout`, `file:PATH` or `agent:PATH`; the default is standard output.
   public var sink: Sink = .standardOutput
 
-  /// Which threads beside the loop's own are captured in a stall.
+  /// A selection of threads that are captured in addition to the loop's own.
   public struct ThreadSelection: Sendable, Hashable, CustomStringConvertible {
     package enum Value: String, Sendable, CaseIterable {
       case none
@@ -89,7 +91,7 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
     /// The threads that the loop's thread waits for: the holder of a lock, the thread that this one
     /// waits for, and so on.
     public static let lockHolder = ThreadSelection(value: .lockHolder)
-    /// The threads of ``lockHolder``, and all that run.
+    /// The threads of ``lockHolder``, and all running threads.
     public static let running = ThreadSelection(value: .running)
     /// All threads of the process.
     public static let all = ThreadSelection(value: .all)
@@ -135,18 +137,20 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// Otherwise the `service.version` of `OTEL_RESOURCE_ATTRIBUTES`, or omitted.
   public var serviceVersion: String?
 
-  /// A directory for what outlives the process: the detail files of its stalls, in `stalls/`, and the report of a stall in which it
-  /// ends, sent when the service starts next.
+  /// The directory for files that remain after the process has ended.
+  ///
+  /// It has the detail files (`stalls/`), lines that wait for the agent, and the record of a fatal
+  /// stall, which the next start of the service reports.
   ///
   /// `STALLMONITOR_STATE_DIRECTORY`: an absolute path; the default is systemd's `STATE_DIRECTORY`. Without one there are no
   /// detail files. The record of a running stall is never written to a disk, for which a loop could have to wait: it is
   /// stored there only if the directory is on tmpfs, and otherwise in `/dev/shm`.
   public var stateDirectory: String?
 
-  /// What is done about a stall that lasts for a certain time, beside reporting it.
+  /// The actions that the monitor runs during a long stall, in addition to its reports.
   ///
-  /// Two of them have variables, which take the place of the same action in code: `STALLMONITOR_ABORT_AFTER` and
-  /// `STALLMONITOR_DETAIL_AFTER`, a number and a unit, or `off`. The default is nothing.
+  /// Two actions have variables, which replace the same action in code: `STALLMONITOR_ABORT_AFTER`
+  /// and `STALLMONITOR_DETAIL_AFTER`, a number and a unit, or `off`. The default is nothing.
   public var actions: [StallAction] = []
 
   /// Whether systemd's watchdog (`WatchdogSec=`) is notified while the service is healthy.

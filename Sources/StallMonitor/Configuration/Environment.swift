@@ -100,7 +100,7 @@ struct Environment {
   /// Whether the sink is the operator's choice, and not the code's.
   var setsSink: Bool { variables[MonitorSetting.sinkVariable]?.isEmpty == false }
 
-  /// Variables that look like ours and are not: most likely misspelt.
+  /// Variables with our prefix and an unknown name: most likely misspelled.
   func unknownVariables() -> [String] {
     variables.keys.filter { $0.hasPrefix("STALLMONITOR_") && !Self.known.contains($0) }.sorted()
   }

@@ -1,6 +1,7 @@
 import StallReport
 
-/// One setting of the monitor: what it is called where, its default, and what it may be.
+/// One setting of the monitor: its names in code, environment and configuration, its default, and
+/// its allowed values.
 ///
 /// The readers of variables and of a `ConfigReader` use this table. Configuration.md, the doc comments and the options in C are checked against it
 /// by a test.
@@ -15,9 +16,11 @@ package struct MonitorSetting: Sendable {
   let option: String?
   /// The default as the variable spells it; nil if it comes from elsewhere.
   let standard: String?
-  /// What may stand in the variable, in words.
+  /// The allowed values of the variable, in words.
   package let allowed: String
-  /// Lays a text over a configuration; false, and nothing changes, if it cannot be used.
+  /// Applies a text to a configuration.
+  ///
+  /// Returns false, and changes nothing, if the text is invalid.
   let apply: @Sendable (String, inout StallMonitorConfiguration) -> Bool
 
   private init<Value>(

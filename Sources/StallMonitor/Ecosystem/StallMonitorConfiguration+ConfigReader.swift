@@ -2,7 +2,7 @@
 public import Configuration
 
 extension StallMonitorConfiguration {
-  /// A configuration from whatever sources the service reads.
+  /// Reads a configuration from a `ConfigReader`.
   ///
   /// | key | property | value |
   /// |---|---|---|
@@ -20,9 +20,10 @@ extension StallMonitorConfiguration {
   /// | `stateDirectory` | ``stateDirectory`` | an absolute path |
   /// | `serviceName`, `serviceVersion` | ``serviceName``, ``serviceVersion`` | any text |
   ///
-  /// Keys are relative to the reader: `config.scoped(to: "stallmonitor")` reads `stallmonitor.threshold`, and from environment variables
-  /// the names that the monitor has there anyway. A key that is not there has its default; an empty text is as good as none.
-  /// ``StallMonitor/start(_:)`` lets the environment's `STALLMONITOR_` variables win over all of this.
+  /// Keys are relative to the reader: `config.scoped(to: "stallmonitor")` reads
+  /// `stallmonitor.threshold`, and from environment variables the names that the monitor has there
+  /// anyway. A missing key, or an empty text, means the default. ``StallMonitor/start(_:)`` lets
+  /// the environment's `STALLMONITOR_` variables win over all of this.
   ///
   /// - Parameter config: The reader.
   /// - Throws: ``StallMonitorKeyError``, with all keys whose values cannot be used.
@@ -44,7 +45,7 @@ extension StallMonitorConfiguration {
 }
 
 extension ConfigReader {
-  /// The value, whatever its type: a file may have a number or a truth value where a variable has text.
+  /// The value as text: a file may have a number or a truth value where a variable has text.
   fileprivate func text(forKey key: String) -> String? {
     let key = ConfigKey(stringLiteral: key)
     if let text = string(forKey: key) { return text }

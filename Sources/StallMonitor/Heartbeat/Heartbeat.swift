@@ -1,6 +1,7 @@
 /// A handle that a watched loop uses to acknowledge heartbeats.
 ///
-/// One for a loop's life. ``StallMonitor/watchCurrentThread(as:)`` makes it.
+/// ``StallMonitor/watchCurrentThread(as:)`` makes one for each loop. It is valid until the watch
+/// ends.
 public struct Heartbeat: Sendable {
   /// Nil if the monitor does not watch.
   let receiver: (any HeartbeatReceiver)?

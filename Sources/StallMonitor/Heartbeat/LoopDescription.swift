@@ -1,4 +1,4 @@
-/// The name of a loop that is watched by heartbeats, and how it is sent one.
+/// A loop that is watched by heartbeats: its name, and a closure that posts a heartbeat to it.
 ///
 /// For any executor that belongs to one thread and cannot be observed from inside. The monitor
 /// posts a heartbeat and the loop acknowledges it. One that is not acknowledged within the
@@ -34,10 +34,10 @@ public struct LoopDescription: Sendable {
   /// Nil is the monitor's own threshold. A loop is sent at most one heartbeat per threshold.
   public var threshold: Duration?
 
-  /// Has the loop call ``Heartbeat/acknowledge()`` on its thread.
+  /// A closure that makes the loop call ``Heartbeat/acknowledge()`` on its thread.
   ///
-  /// Called on a thread of the monitor's that posts all heartbeats. It is called again only when
-  /// the last heartbeat was acknowledged.
+  /// The monitor calls it on one thread that posts all heartbeats, and only after the loop has
+  /// acknowledged the last heartbeat.
   ///
   /// - Important: It must neither wait nor take a lock that the service holds for long: the loop's
   ///   thread may be blocked anywhere.

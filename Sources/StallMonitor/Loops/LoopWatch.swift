@@ -1,7 +1,8 @@
-/// One more loop that a monitor watches, by its name.
+/// A handle that ends the watch of one loop.
 ///
-/// Made by ``StallMonitor/watch(_:name:threshold:)`` and its like. The loop is watched until ``stop()``, the end of its thread, or
-/// the end of the monitor, whether or not this is kept. Thread-safe.
+/// ``StallMonitor/watch(_:name:threshold:)`` and the similar methods return it. The loop is watched
+/// until ``stop()``, the end of its thread, or the end of the monitor, whether or not this is kept.
+/// Thread-safe.
 public final class LoopWatch: Sendable {
   /// The loop's name in reports.
   public let name: String

@@ -12,7 +12,7 @@ extension StallMonitor {
   /// A stall's duration counts from the heartbeat, so it may be short by up to one threshold; one that is longer than two thresholds is
   /// always seen. A thread that does not run is not woken; the watchdog checks it once per threshold, for a few microseconds.
   ///
-  /// - Parameter loop: The loop's name, and how it is sent a heartbeat.
+  /// - Parameter loop: The loop's name, and the closure that posts a heartbeat.
   /// - Returns: The handle that the loop acknowledges heartbeats with. It need not be kept:
   ///   ``LoopDescription/post`` gets it. It does nothing if the monitor does not watch.
   /// - Throws: ``StallMonitorError`` if the description is invalid, or a thread that the monitor needs

@@ -14,7 +14,7 @@ struct WatchStart: Sendable {
 
   /// Starts the watchdog and the output, and watches the main thread's loop if that is wanted.
   ///
-  /// - Throws: ``StallMonitorError`` if the sink cannot be opened, or there is no thread to be had.
+  /// - Throws: ``StallMonitorError`` if the sink cannot be opened, or a thread cannot be created.
   func begin(watchesMainLoop: Bool) throws(StallMonitorError) -> WatchSession {
     let watchdog = Watchdog()
     let couriers = WatchSession.Couriers(

@@ -2,7 +2,7 @@ import Glibc
 import StallCapture
 import Synchronization
 
-/// What runs on the output thread: it brings what the watchdog hands over to its destination.
+/// The work of the output thread: writes what the watchdog enqueues.
 protocol OutputClient: AnyObject {
   /// Works until the sink is closed.
   func run()
@@ -139,7 +139,7 @@ final class OutputSink: ReportSink, Sendable {
       return handle
     }
     guard let last else { return }
-    // A disk that does not answer keeps that thread, and nobody else.
+    // A disk that does not answer blocks only that thread.
     if hasEnded { pthread_join(last, nil) } else { pthread_detach(last) }
   }
 
@@ -189,7 +189,7 @@ final class OutputSink: ReportSink, Sendable {
     }
   }
 
-  /// Counts so many lines as lost; the next one says so.
+  /// Counts `count` lines as lost; the next line reports them.
   func lose(_ count: UInt64) { if count > 0 { dropped.add(count, ordering: .relaxed) } }
 
   /// Notes that nothing is left of the first so many lines.

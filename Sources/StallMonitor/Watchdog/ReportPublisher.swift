@@ -30,7 +30,7 @@ final class ReportPublisher {
     return true
   }
 
-  /// Reports that a stall goes on.
+  /// Reports that a stall continues.
   ///
   /// Returns whether the stall counts as reported from now on.
   func goOn(_ report: Report, isReported: Bool) -> Bool {
@@ -59,7 +59,7 @@ final class ReportPublisher {
     sink.settle(within: Self.longestFarewell)
   }
 
-  /// Hands the samples of a stall over, as they stand.
+  /// Passes on the samples of a stall that exist so far.
   ///
   /// Returns the path of the file that they go into; nil if they go into none.
   func writeDetail(_ report: Report, of episode: Episode) -> String? {

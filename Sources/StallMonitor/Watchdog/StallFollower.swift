@@ -132,7 +132,7 @@ final class StallFollower {
 
   // MARK: The end
 
-  /// Closes what is open when the watch ends in mid-stall.
+  /// Closes the open stalls when the watch ends during a stall.
   func finish(_ loops: [WatchedLoop]) {
     for loop in loops where loop.isStalled {
       if loop.stall.deferred != nil { beginDeferredEpisode(of: loop, at: MonotonicClock.now()) }

@@ -1,10 +1,11 @@
-/// A loop that a monitor watches, as it is at one moment.
+/// A snapshot of a watched loop: its name, kind, thread and threshold.
 public struct WatchedLoopStatus: Sendable, Hashable {
   /// The loop's name in reports; the main loop is `main`.
   public let name: String
   /// Which run loop it is, as a report's `loop.kind` says it: `loop`, `foundation`, `main-queue`, `nio` and so on.
   ///
-  /// Nil for a main loop that has not turned yet. It may change: a service may go over from a run loop to `dispatchMain()`.
+  /// Nil for a main loop that has not turned yet. It changes if the service changes from a run loop
+  /// to `dispatchMain()`.
   public let kind: String?
   /// The thread that runs it; nil if none does at this moment, as for a main queue without work.
   public let threadID: Int32?

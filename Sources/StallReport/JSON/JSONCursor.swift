@@ -255,7 +255,7 @@ struct JSONCursor {
     return position - start
   }
 
-  /// Whether a word stands at the position.
+  /// Whether a word is at the position.
   @inline(__always)
   private func matches(_ word: StaticString) -> Bool {
     let length = word.utf8CodeUnitCount

@@ -93,7 +93,9 @@ package struct JSONScanner {
     return start..<position
   }
 
-  /// Goes past a value of any kind, of which a string is known between its quotes.
+  /// Skips a value of any kind.
+  ///
+  /// Of a string, the part between the quotes is known.
   @inlinable @inline(__always)
   package mutating func value() throws(Fault) -> Text {
     let start = try beginValue()

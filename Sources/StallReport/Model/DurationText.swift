@@ -10,7 +10,9 @@ package enum DurationText {
     ("min", 60_000_000_000), ("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1000),
   ]
 
-  /// Nil if the text is no duration in one of the units; no unit is none, because nobody agrees on the default one.
+  /// Nil if the text is no duration in one of the units.
+  ///
+  /// A number without a unit is invalid, because there is no common default unit.
   package static func parse(_ text: String, units: [Unit] = units) -> Duration? {
     guard let (number, unit) = QuantityNotation.split(text),
       let nanoseconds = units.first(where: { $0.name == unit })?.nanoseconds

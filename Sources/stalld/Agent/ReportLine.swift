@@ -45,7 +45,7 @@ struct ReportLine: Sendable {
   var service: String { source.service }
   var cause: String { source.cause }
   var stallID: String { source.stallID }
-  /// The unit or container that it came from, as the kernel tells it; empty if there is none.
+  /// The unit or container that it came from, as reported by the kernel; empty if there is none.
   var place: String { source.place }
   /// Of the process; empty if it is not known.
   var controlGroup: String { source.controlGroup }
@@ -59,7 +59,7 @@ struct ReportLine: Sendable {
   static let none = ReportLine(
     bytes: [], event: "", isError: false, service: "", cause: "", durationMilliseconds: 0, stallID: "", processID: 0)
 
-  /// Where its parts are; nil if it is none of the agent's own lines.
+  /// Where its parts are; nil if it is not one of the agent's own lines.
   var parts: LineScanner.Parts? {
     bytes.withUnsafeBufferPointer {
       try? LineScanner.scan(UnsafeBufferPointer(rebasing: $0.dropLast()), isStamped: true)

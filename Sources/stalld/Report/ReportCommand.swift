@@ -40,7 +40,7 @@ struct ReportCommand: ParsableCommand {
 
   @Option(
     help: ArgumentHelp(
-      "Only stalls of at least this duration: \(DurationArgument.allowed). Summaries of repeated stalls are omitted.",
+      "Only stalls of at least this duration: \(DurationArgument.allowed). Stalls that were only counted (stall.suppressed) are left out.",
       valueName: "duration"))
   var min: DurationArgument?
 

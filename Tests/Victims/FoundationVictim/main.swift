@@ -143,7 +143,7 @@ case "nested-common":
     timer.invalidate()
   }
 case "after-nested":
-  // The outer callout goes on after a nested run, and stalls.
+  // The outer callout continues after a nested run, and stalls.
   after(0.05) {
     _ = RunLoop.main.run(mode: .default, before: Date(timeIntervalSinceNow: 0.1))
     blockFoundationLoop()

@@ -8,7 +8,7 @@ let healthScenarios: [String: @Sendable () -> Void] = [
   "stall-in-life": { inLife { _ = blockBySleeping() } },
   "expected-in-life": { inLife { monitor.expectSlow("the test says so") { _ = blockBySleeping() } } },
   "stopped-in-life": {
-    // Told to stop watching, it lives on.
+    // After `stop()`, the service continues.
     inLife {
       monitor.stop()
       say("stopped=\(now())")

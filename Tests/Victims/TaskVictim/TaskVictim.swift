@@ -198,7 +198,7 @@ func drain(count: Int, long: Int?) async {
   say("counted=\(await counter.count)")
 }
 
-/// Two tasks on one actor, of which the second waits for the first.
+/// Two tasks on one actor; the second waits for the first.
 func hold(_ counter: Counter, first: Int, second: Int) async {
   await onThePool {
     await withTaskGroup(of: Void.self) { group in

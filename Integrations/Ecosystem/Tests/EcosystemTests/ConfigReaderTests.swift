@@ -59,7 +59,7 @@ struct ConfigReaderTests {
       ("threads", "some", "some", "lock-holder"), ("stateDirectory", "here", "here", "absolute"),
       ("abortAfter", "100ms", "100ms", "from the threshold"), ("detailAfter", true, "true", "or off"),
     ] as [(String, ConfigValue, String, String)])
-  func uselessValueIsNamed(key: String, value: ConfigValue, found: String, allowed: String) throws {
+  func invalidValueIsNamed(key: String, value: ConfigValue, found: String, allowed: String) throws {
     let reader = ConfigReader(provider: InMemoryProvider(values: [AbsoluteConfigKey([key]): value]))
     let error = #expect(throws: StallMonitorKeyError.self) { try StallMonitorConfiguration(config: reader) }
     let problem = try #require(error?.problems.first)
@@ -70,7 +70,7 @@ struct ConfigReaderTests {
     #expect(error?.description.contains("\(key)=\(problem.value) is invalid; allowed: ") == true)
   }
 
-  @Test func allUselessValuesAreNamedAtOnce() {
+  @Test func allInvalidValuesAreNamedAtOnce() {
     let reader = ConfigReader(provider: InMemoryProvider(values: ["threshold": "fast", "sink": "syslog"]))
     let error = #expect(throws: StallMonitorKeyError.self) { try StallMonitorConfiguration(config: reader) }
     #expect(error?.problems.map(\.key).sorted() == ["sink", "threshold"])

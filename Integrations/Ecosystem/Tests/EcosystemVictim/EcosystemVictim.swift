@@ -73,7 +73,7 @@ struct EcosystemVictim {
       try worker.start()
       after(.milliseconds(150)) {
         LockedLog.lock.withLock { _ in
-          // Of which the log is to tell, now.
+          // The log must report it now.
           _ = try? monitor.watch(worker.loop!, name: "worker")
           blockTheLoop(milliseconds: 450)
         }

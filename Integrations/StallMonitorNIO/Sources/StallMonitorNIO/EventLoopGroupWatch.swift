@@ -1,7 +1,7 @@
 import NIOConcurrencyHelpers
 import NIOCore
 
-/// The watch over the event loops of a group.
+/// A handle that ends the watch of a group's event loops.
 public final class EventLoopGroupWatch: Sendable {
   private let heartbeats = NIOLockedValueBox<[EventLoopHeartbeat]>([])
 

@@ -21,9 +21,10 @@ extension StallMonitor {
   ///   - group: A `MultiThreadedEventLoopGroup`, or one of its event loops.
   ///   - name: What the loops' names begin with. Groups in one process should differ in it.
   ///   - threshold: How long a turn may take before it is a stall; nil is the monitor's own threshold.
-  /// - Returns: What ends the watch. It goes on if that is not kept.
-  /// - Throws: ``EventLoopGroupWatchError`` if there is an event loop of another make, or no descriptor is to be had;
-  ///   `StallMonitorError` if name or threshold cannot be used. Then no loop of the group is watched.
+  /// - Returns: A handle that ends the watch. You need not keep it.
+  /// - Throws: ``EventLoopGroupWatchError`` if an event loop is not SwiftNIO's own, or the process
+  ///   has no descriptor left; `StallMonitorError` if name or threshold cannot be used. Then no
+  ///   loop of the group is watched.
   @discardableResult
   public func watch(
     _ group: any EventLoopGroup, name: String = "nio", threshold: Duration? = nil

@@ -147,7 +147,7 @@ final class Connection {
     }
   }
 
-  /// Writes the line that says so, with its newline; how long it is.
+  /// Writes the acknowledgement, with its newline; returns its length.
   private static func write(acknowledged number: UInt64, to line: UnsafeMutableRawBufferPointer) -> Int {
     let head: StaticString = "{\"acknowledged\":"
     line.copyMemory(from: UnsafeRawBufferPointer(start: head.utf8Start, count: head.utf8CodeUnitCount))

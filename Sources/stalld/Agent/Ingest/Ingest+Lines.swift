@@ -40,7 +40,7 @@ extension Ingest {
       return refuse(connection, "\(missing) is missing or does not match the schema", .notAReport)
     }
     let stamped = connection.stamp.apply(to: line, parts)
-    // The frames give way, and the other threads; nothing else does.
+    // Only the frames and the other threads are shortened.
     guard stamped.count - parts.omittableBytes <= Self.longestReport - Self.spare else {
       return refuse(connection, "longer than \(Self.longestReport) bytes even without frames", .tooLong)
     }
@@ -54,7 +54,8 @@ extension Ingest {
       cause: text(parts.cause) ?? "unknown", durationMilliseconds: duration, stallID: id, processID: peer.pid,
       userID: peer.uid, place: peer.place, identity: identity, controlGroup: peer.cgroup ?? "", lane: process.lane,
       lacksNames: parts.lacksNames, unnamedBuilds: parts.unnamedBuilds)
-    // What an ended process left, and this one hands over, is none of this one's stalls.
+    // A line that an ended process has left, and this one delivers, is about no stall of this
+    // process.
     let reportedID = parts.reportedProcessID(in: line)
     if connection.ownProcessID == nil || reportedID == nil || reportedID == connection.ownProcessID,
       process.canHaveReported(at: time)

@@ -104,10 +104,10 @@ extension Ingest {
 
   // MARK: Memory
 
-  /// Whether lines of a connection may be added to those under way.
+  /// Whether lines of a connection may be added to those in progress.
   ///
-  /// A user may have as many bytes under way as are free, a unit as many as are left of its user's half.
-  /// `fraction` is asked for where reading is to begin again.
+  /// A user may have as many bytes in progress as are free, a unit as many as are left of its
+  /// user's half. `fraction` is asked for where reading is to begin again.
   func hasRoom(for connection: Connection, fraction: Int = 1) -> Bool {
     !lacksShare(connection, fraction: fraction) && connection.outstandingBytes < policy.memory / 16 / fraction
   }
@@ -118,7 +118,7 @@ extension Ingest {
       || unit.queuedBytes * fraction >= policy.memory / 2 - user.queuedBytes
   }
 
-  /// Reads nothing of a connection until lines under way have arrived.
+  /// Stops reading a connection until lines in progress have been written.
   func wait(_ connection: Connection) {
     let peer = connection.process.peer
     connection.pause()

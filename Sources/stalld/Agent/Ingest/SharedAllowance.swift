@@ -14,7 +14,7 @@ struct SharedAllowance<Owner: Hashable>: Equatable {
     return true
   }
 
-  /// Corrects what an owner has taken, whatever the limit is; it is never less than nothing.
+  /// Corrects what an owner has taken, without a check of the limit; it is never less than 0.
   mutating func add(_ amount: Int, for owner: Owner) {
     let old = taken[owner, default: 0]
     let new = max(0, old + amount)

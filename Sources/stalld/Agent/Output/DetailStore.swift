@@ -4,7 +4,8 @@ import LoopEngine
 import StallMonitor
 import Synchronization
 
-/// Keeps the detail files of stalls, `ID.USER.json`, on a thread of its own; old ones give way, by age and by bytes.
+/// Keeps the detail files of stalls, `ID.USER.json`, on a thread of its own; it deletes old ones by
+/// age and by total size.
 ///
 /// Files are not fsync'ed. One that cannot be written is counted and not tried again: the report itself is elsewhere.
 final class DetailStore: Sendable {
@@ -13,7 +14,7 @@ final class DetailStore: Sendable {
     var written: UInt64 = 0
     /// Could not be written, or came too fast.
     var dropped: UInt64 = 0
-    /// Old ones that gave way.
+    /// Old files that were deleted.
     var removed: UInt64 = 0
     var files = 0
     var bytes = 0

@@ -15,7 +15,7 @@ enum GzipFile {
 
   /// Puts the compressed file in the place of the plain one.
   ///
-  /// At each moment one of them is whole and, as far as the disk can tell, there after a power cut.
+  /// At each moment, one of them is complete and, if the disk is correct, there after a power cut.
   static func compress(_ path: String, isCancelled: () -> Bool) throws(Failure) {
     let source = clinux_open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0)
     guard source >= 0 else { throw Failure(errno) }

@@ -4,7 +4,8 @@ import Glibc
 extension LineFile {
   /// The directory of a file as it was when the agent started.
   ///
-  /// One that somebody else has made in its place is none to write reports into, whatever its permissions are.
+  /// The agent writes no reports into a directory that another user has put in its place, even if
+  /// its permissions allow it.
   struct Directory {
     private let owner: uid_t
     private let isLink: Bool
@@ -18,9 +19,9 @@ extension LineFile {
       isLink = entry.st_mode & S_IFMT == S_IFLNK
     }
 
-    /// Throws if it belongs to somebody else now, or has become a symbolic link.
+    /// Throws if it belongs to another user now, or has become a symbolic link.
     func check(_ file: String) throws(Failure) {
-      // If there is none, opening the file says so.
+      // If there is none, opening the file fails with that error.
       guard let now = Directory(of: file) else { return }
       let path = Self.path(of: file)
       if now.isLink && !isLink {

@@ -29,7 +29,8 @@ struct RotatedName: Comparable, Hashable {
 
   func path(besides file: String) -> String { "\(file).\(moment)" }
 
-  /// A name for now, and newer than the newest there is, whatever the clock was set to.
+  /// A name for now, which is newer than the newest existing one, also after the clock was set
+  /// back.
   static func next(after newest: RotatedName?) -> RotatedName {
     let now = RotatedName(Timestamp.now())
     guard let newest, now <= newest, var time = time(newest.moment) else { return now }

@@ -8,7 +8,7 @@ enum SyslogAddress: Sendable, Hashable, CustomStringConvertible {
   case local(path: String)
   case tcp(host: String, port: UInt16)
 
-  /// Nil if the text is none of these.
+  /// Nil if the text is no such address.
   init?(_ text: String) {
     if text.hasPrefix("/") {
       guard text.utf8.count <= SocketAddress.longestPath else { return nil }

@@ -2,8 +2,9 @@ import LoopEngine
 
 /// Where lines get names on their way from the hosts to the outputs, and are never held up for long.
 ///
-/// Lines of one process keep their order. If names take too long, or too many lines wait for them, lines go on as they came;
-/// `stalld symbolicate` can still name them. Belongs to the agent's loop.
+/// Lines of one process keep their order. If names take too long, or too many lines wait for them,
+/// lines are written without names; `stalld symbolicate` can still name them. Belongs to the
+/// agent's loop.
 final class NamingStage {
   struct Counters: Equatable {
     /// Frames that were named, and frames of builds that no file was found for.
@@ -123,7 +124,7 @@ final class NamingStage {
     watchTime()
   }
 
-  /// The line that a place stands for a repetition of, if that still waits: another process may have sent it.
+  /// The line that this one repeats, if that still waits: another process may have sent it.
   private func original(of delivery: PendingLine) -> UInt64? {
     delivery.repeats.flatMap { originals[$0] ?? originals[$0.ofRoot] }
   }
@@ -165,7 +166,7 @@ final class NamingStage {
           number: number, process: line.processID, user: line.userID, controlGroup: line.controlGroup, lane: lane,
           line: Array(line.bytes.dropLast()))
       }
-      // It has gone on without names, or does so now.
+      // It was written without names, or is now.
       lanes.didReturn(to: lane)
       giveUp(number)
     }
@@ -211,7 +212,7 @@ final class NamingStage {
 
   // MARK: On their way
 
-  /// A line goes on, with names or without, when the earlier ones of its process have.
+  /// A line leaves the stage, with names or without, after the earlier ones of its process.
   private func settle(_ number: UInt64, _ line: ReportLine) {
     guard var entry = entries[number], let lane = entry.lane, !entry.isReady else { return }
     entry.delivery.line = line

@@ -26,7 +26,7 @@ struct ReportPass {
 
   init(_ filter: Filter = Filter()) { self.filter = filter }
 
-  /// Reads one line without its newline; blank ones are nobody's.
+  /// Reads one line without its newline; blank lines are ignored.
   mutating func read(_ line: UnsafeBufferPointer<UInt8>, file: String, fileIndex: Int, number: Int) {
     guard line.contains(where: { $0 > 0x20 }) else { return }
     lines += 1
