@@ -62,7 +62,8 @@ typedef struct stallmonitor_options {
   /* Where report lines go: "stdout" (the default), "file:PATH", or "agent:PATH" with the absolute
    * path of stalld's socket. */
   const char *sink;
-  /* The service's name in reports. The default is the executable's name. */
+  /* The service's name in reports. The default is OTEL_SERVICE_NAME, or service.name of
+   * OTEL_RESOURCE_ATTRIBUTES, or the executable's name. */
   const char *service_name;
   const char *service_version;
   /* An absolute path: files with details of the stalls. */

@@ -1,5 +1,5 @@
 /* Watches a libuv loop (1.44.2 or later) with stallmonitor.h. Include it in one C or C++ file, and
- * call these after uv_loop_init():
+ * call these after stallmonitor_start() and uv_loop_init():
  *
  *   static stallmonitor_uv watch;
  *   stallmonitor_uv_start(&watch, loop, "requests", 0);  // 0: the monitor's threshold
