@@ -5,7 +5,7 @@ import Testing
 @testable import stalld
 
 /// The process that names functions: what it may do, and what becomes of lines when it ends or does not respond.
-@Suite(.serialized, .takingTurns, .timeLimit(.minutes(3))) struct NamingWorkerTests {
+@Suite(.serialized, .takingTurns, .timeLimit(.minutes(3))) struct NameWorkerTests {
   private func library(_ fixtures: NameFixtures, _ name: String = "true_name") throws -> NameFixtures.Frame {
     try fixtures.library(
       fixtures.directory("service") + "/lib\(name).so", function: name,
