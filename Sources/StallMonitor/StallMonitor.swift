@@ -88,22 +88,22 @@ public final class StallMonitor: Sendable {
     _ configuration: StallMonitorConfiguration, environment: Environment, watchesMainLoop: Bool = true
   ) throws(StallMonitorError) -> StallMonitor {
     try configuration.check()
-    let courier = TelemetryCourier(configuration.telemetry)
-    Diagnostics.hand(to: courier)
+    let telemetry = TelemetryExporter(configuration.telemetry)
+    Diagnostics.hand(to: telemetry)
     do throws(StallMonitorError) {
       let monitor = try begin(
-        configuration, environment: environment, watchesMainLoop: watchesMainLoop, courier: courier)
-      if !monitor.isWatching { courier?.end() }
+        configuration, environment: environment, watchesMainLoop: watchesMainLoop, telemetry: telemetry)
+      if !monitor.isWatching { telemetry?.end() }
       return monitor
     } catch {
-      courier?.end()
+      telemetry?.end()
       throw error
     }
   }
 
   private static func begin(
     _ configuration: StallMonitorConfiguration, environment: Environment, watchesMainLoop: Bool,
-    courier: TelemetryCourier?
+    telemetry: TelemetryExporter?
   ) throws(StallMonitorError) -> StallMonitor {
     var configuration = configuration
     let problems = environment.apply(to: &configuration)
@@ -123,7 +123,7 @@ public final class StallMonitor: Sendable {
     do throws(StallMonitorError) {
       return try beginOnce(
         configuration, environment: environment, serviceManager: serviceManager, watchesMainLoop: watchesMainLoop,
-        courier: courier)
+        telemetry: telemetry)
     } catch {
       guard case .sinkCannotBeOpened(let sink, let reason) = error.reason else { throw error }
       defer { serviceManager?.release() }
@@ -136,14 +136,14 @@ public final class StallMonitor: Sendable {
   /// Begins the watch, unless another monitor of this process watches.
   private static func beginOnce(
     _ configuration: StallMonitorConfiguration, environment: Environment, serviceManager: ServiceManagerWatchdog?,
-    watchesMainLoop: Bool, courier: TelemetryCourier?
+    watchesMainLoop: Bool, telemetry: TelemetryExporter?
   ) throws(StallMonitorError) -> StallMonitor {
     try active.withLock { active throws(StallMonitorError) in
       if active?.isWatching == true { throw StallMonitorError(.alreadyWatching) }
       let sentinel = ForkSentinel()
       let start = WatchStart(
         configuration: configuration, environment: environment, sentinel: sentinel, serviceManager: serviceManager,
-        telemetry: courier)
+        telemetry: telemetry)
       let session = try start.begin(watchesMainLoop: watchesMainLoop)
       let monitor = StallMonitor(configuration: configuration, session: session, sentinel: sentinel)
       active = monitor

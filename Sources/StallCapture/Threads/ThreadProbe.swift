@@ -10,8 +10,13 @@ package struct ThreadProbe: ~Copyable {
   package let id: Int32
   /// The process that has it.
   package let process: any ProcessAccess
+  /// The files of the thread that it keeps open, by their names in the thread's directory.
+  private enum File: String, CaseIterable {
+    case syscall, schedstat, stat, status
+  }
+
   /// How many files of the thread it keeps open.
-  package static let fileCount = 4
+  package static var fileCount: Int { File.allCases.count }
   private let syscallFile: ProcFile?
   private let schedstatFile: ProcFile?
   private let statFile: ProcFile?
@@ -23,10 +28,11 @@ package struct ThreadProbe: ~Copyable {
     self.id = id
     self.process = process
     let directory = process.directory(of: id)
-    syscallFile = ProcFile(directory + "/syscall")
-    schedstatFile = ProcFile(directory + "/schedstat")
-    statFile = ProcFile(directory + "/stat")
-    statusFile = ProcFile(directory + "/status")
+    func open(_ file: File) -> ProcFile? { ProcFile(directory + "/" + file.rawValue) }
+    syscallFile = open(.syscall)
+    schedstatFile = open(.schedstat)
+    statFile = open(.stat)
+    statusFile = open(.status)
   }
 
   deinit { text.deallocate() }

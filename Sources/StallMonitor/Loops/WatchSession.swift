@@ -16,7 +16,7 @@ struct WatchSession: Sendable {
   /// users.
   struct Couriers: Sendable {
     /// Log and metrics; nil without them.
-    var telemetry: TelemetryCourier?
+    var telemetry: TelemetryExporter?
     /// The closures of `actions`; nil without them.
     var actions: Courier?
     /// Heartbeats.

@@ -17,11 +17,11 @@ final class WatchdogWork {
   private let settings: SettingsFollower
   private var serviceManager: ServiceManagerWatchdog?
   /// Carries messages and numbers to the service's log and metrics.
-  private let telemetry: TelemetryCourier?
+  private let telemetry: TelemetryExporter?
 
   init(
     of watchdog: Watchdog, stalls: StallFollower, settings: SettingsFollower, serviceManager: ServiceManagerWatchdog?,
-    telemetry: TelemetryCourier?
+    telemetry: TelemetryExporter?
   ) {
     loops = CheckedLoops(of: watchdog)
     waits = WatchdogWait(on: watchdog.semaphore)

@@ -186,7 +186,11 @@ package struct JSONScanner {
 
   /// Goes past spaces, tabs and line ends.
   @inlinable @inline(__always)
-  package mutating func skipBlanks() {
+  package mutating func skipBlanks() { Self.skipBlanks(from: &position, in: base, count) }
+
+  /// The same of a position in bytes, of which there are `count`.
+  @inlinable @inline(__always)
+  static func skipBlanks(from position: inout Int, in base: UnsafePointer<UInt8>, _ count: Int) {
     while position < count {
       let byte = base[position]
       guard byte == 0x20 || byte == 0x09 || byte == 0x0a || byte == 0x0d else { return }

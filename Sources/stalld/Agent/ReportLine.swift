@@ -79,9 +79,10 @@ struct ReportLine: Sendable {
     var result = self
     result.bytes = named + [UInt8(ascii: "\n")]
     guard let new = result.parts, new.kind == .report, new.missing == nil else { return }
+    // All but the message, and the responsible function in `stall`.
     let constant: [KeyPath<LineScanner.Parts, Range<Int>?>] = [
       \.process, \.systemd, \.stallID, \.sequence, \.eventName, \.schema, \.level, \.time, \.duration, \.cause,
-      \.service,
+      \.service, \.tally, \.phase, \.dropped,
     ]
     guard constant.allSatisfy({ old[keyPath: $0].map { bytes[$0] } == new[keyPath: $0].map { result.bytes[$0] } })
     else { return }

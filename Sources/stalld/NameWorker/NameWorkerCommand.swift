@@ -5,7 +5,7 @@ import StallMonitor
 import StallReport
 import StallSymbols
 
-/// `stalld name-worker`: the process of the agent's that reads programs' files; see ``NamingWorker``.
+/// `stalld name-worker`: the process of the agent's that reads programs' files; see ``NameWorkerProcess``.
 struct NameWorkerCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "name-worker",

@@ -20,7 +20,7 @@ final class EventLoopHeartbeat: Sendable {
   private let threshold: Duration?
   private let monitor: StallMonitor
   private let loop: any EventLoop
-  private let bell: Bell
+  private let waker: WakeSocket
   private let state = NIOLockedValueBox(State.made)
 
   /// Makes what is needed, and begins nothing.
@@ -31,7 +31,7 @@ final class EventLoopHeartbeat: Sendable {
     // Checked here, on the caller's thread; the loop's thread has nobody to throw to.
     try LoopDescription(name: name, kind: .nio, threshold: threshold) { _ in }.check()
     (self.name, self.threshold, self.monitor, self.loop) = (name, threshold, monitor, loop)
-    do { bell = try Bell() } catch {
+    do { waker = try WakeSocket() } catch {
       throw EventLoopGroupWatchError.noDescriptor(name: name, errno: error.code)
     }
   }
@@ -39,7 +39,7 @@ final class EventLoopHeartbeat: Sendable {
   /// Registers with the loop, which may not run yet.
   func begin() {
     state.withLockedValue { $0 = .starting }
-    let descriptor = bell.far
+    let descriptor = waker.far
     NIOPipeBootstrap(group: loop)
       // One read a heartbeat: nothing is left after it.
       .channelOption(.maxMessagesPerRead, value: 1)
@@ -75,7 +75,7 @@ final class EventLoopHeartbeat: Sendable {
 
   private func end(_ state: State) {
     switch state {
-    case .made: close(bell.far)
+    case .made: close(waker.far)
     case .watching(let channel): channel.close(promise: nil)
     // Closed when the loop has got it.
     case .starting, .stopped: break
@@ -103,7 +103,7 @@ final class EventLoopHeartbeat: Sendable {
   private func watchCurrentThread() -> Heartbeat? {
     do throws(StallMonitorError) {
       return try monitor.watchCurrentThread(
-        as: LoopDescription(name: name, kind: .nio, threshold: threshold) { [bell] _ in bell.ring() })
+        as: LoopDescription(name: name, kind: .nio, threshold: threshold) { [waker] _ in waker.wake() })
     } catch {
       say(error.message)
       return nil

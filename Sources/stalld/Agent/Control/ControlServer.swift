@@ -11,6 +11,9 @@ import StallReport
 /// `{"tail":{"lines":N}}` come the last N lines that the agent keeps, and from then on each line as
 /// it is written. A reader that is too slow loses lines, and is informed how many: `{"dropped":N}`.
 /// The loop never waits for a client.
+///
+/// It has many dependencies because it serves three requests over one list of connections: the
+/// parts that answer, the lines that are kept for readers, and what ends clients that do not read.
 final class ControlServer: @unchecked Sendable {
   // @unchecked: everything is touched by the loop's thread alone.
 

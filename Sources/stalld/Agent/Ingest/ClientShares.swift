@@ -46,10 +46,6 @@ final class UserShare {
   var connections = 0
   /// Bytes of lines that are on their way to the outputs.
   var queuedBytes = 0
-  /// Bytes of lines whose end has not come yet.
-  var unfinishedBytes = 0
-  /// Bytes of the lines of open stalls.
-  var openBytes = 0
   fileprivate(set) var units: [String: UnitShare] = [:]
   /// Units with connections that wait for tokens: each has its turn.
   var waiting: [UnitShare] = []
@@ -60,7 +56,7 @@ final class UserShare {
     bucket = TokenBucket(rate: rate)
   }
 
-  fileprivate var isIdle: Bool { units.isEmpty && openBytes == 0 && unfinishedBytes == 0 && waiting.isEmpty }
+  fileprivate var isIdle: Bool { units.isEmpty && waiting.isEmpty }
 }
 
 /// The shares of all users and units: of those that have something in progress, or whose buckets

@@ -56,11 +56,7 @@ extension Ingest {
   /// Its stalls; they are followed no longer.
   @discardableResult
   func forgetStalls(of process: PeerProcess) -> [OpenStall] {
-    openBytes -= process.openBytes
-    shares.user(process.peer.owner, policy).openBytes -= process.openBytes
-    let stalls = process.takeStalls()
-    process.updateWatch(on: loop) {}
-    return stalls
+    changeStalls(of: process) { $0.takeAll() }
   }
 
   func endHandler(of process: PeerProcess) -> @Sendable () -> Void {

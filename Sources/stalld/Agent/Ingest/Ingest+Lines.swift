@@ -117,22 +117,19 @@ extension Ingest {
   func follow(_ report: ReportLine, sequence: UInt64, of connection: Connection) {
     let process = connection.process
     // Who has left is worth less than who is there.
-    while openBytes + report.bytes.count > policy.memory / 4, let first = absent.first { forget(first) }
-    let before = process.openBytes
-    let user = shares.user(process.peer.owner, policy)
-    let hasRoom = user.openBytes + report.bytes.count <= policy.memory / 4 - openBytes
-    let isFollowed = process.follow(
-      report, sequence: sequence, room: hasRoom ? max(policy.memory / 64, Self.leastRoom) : 0,
-      recovery: connection.recovery)
-    openBytes += process.openBytes - before
-    user.openBytes += process.openBytes - before
+    let limit = policy.memory / 4
+    while openBytes.total + report.bytes.count > limit, let first = absent.first { forget(first) }
+    let hasRoom = openBytes.allows(report.bytes.count, for: process.peer.owner, limit: limit)
+    let room = hasRoom ? max(policy.memory / 64, Self.leastRoom) : 0
+    let isFollowed = changeStalls(of: process) {
+      $0.follow(report, sequence: sequence, room: room, recovery: connection.recovery)
+    }
     if !isFollowed {
       clientLog.say(
         .warning, .clientContained, of: process.peer.owner, about: "open-\(process.peer.pid)",
         "\(process.peer.description) has too many stalls in progress: if it ends in one, no stall.fatal is written"
       )
     }
-    process.updateWatch(on: loop, endHandler(of: process))
   }
 
   static let events = Report.Event.allCases.map(\.rawValue)

@@ -81,12 +81,12 @@ final class Ingest {
   var batch: [PendingLine] = []
   /// Lines, and places of lines, that are on their way to the outputs.
   var underWay = 0
-  /// Bytes of the lines of open stalls.
-  var openBytes = 0
+  /// Bytes of the lines of open stalls, by ``Peer/owner``.
+  var openBytes = SharedAllowance<UInt32>()
   /// Bytes of lines that are on their way to the outputs.
   var queuedBytes = 0
-  /// Bytes of lines whose end has not come yet.
-  var unfinishedBytes = 0
+  /// Bytes of lines whose end has not come yet, by ``Peer/owner``.
+  var unfinishedBytes = SharedAllowance<UInt32>()
   var submitPoint: Loop.FlushPoint!
   var acknowledgePoint: Loop.FlushPoint!
   var toAcknowledge: [Connection] = []

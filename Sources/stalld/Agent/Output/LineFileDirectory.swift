@@ -1,4 +1,5 @@
 import CLinux
+import DescriptorIO
 import Glibc
 
 extension LineFile {
@@ -12,7 +13,7 @@ extension LineFile {
 
     /// Nil if there is none.
     init?(of file: String) {
-      let path = Self.path(of: file)
+      let path = PathParts(file).directory
       var (entry, target) = (stat(), stat())
       guard lstat(path, &entry) == 0, stat(path, &target) == 0 else { return nil }
       owner = target.st_uid
@@ -23,7 +24,7 @@ extension LineFile {
     func check(_ file: String) throws(Failure) {
       // If there is none, opening the file fails with that error.
       guard let now = Directory(of: file) else { return }
-      let path = Self.path(of: file)
+      let path = PathParts(file).directory
       if now.isLink && !isLink {
         throw Failure(ELOOP, "its directory \(path) has become a symbolic link; if that is intended, restart the agent")
       }
@@ -37,15 +38,10 @@ extension LineFile {
 
     /// Brings a new name in the directory to the disk.
     static func synchronise(of file: String) {
-      let descriptor = clinux_open(path(of: file), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
+      let descriptor = clinux_open(PathParts(file).directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
       guard descriptor >= 0 else { return }
       fsync(descriptor)
       close(descriptor)
-    }
-
-    private static func path(of file: String) -> String {
-      guard let slash = file.lastIndex(of: "/") else { return "." }
-      return slash == file.startIndex ? "/" : String(file[..<slash])
     }
   }
 }

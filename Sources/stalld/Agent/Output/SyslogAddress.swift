@@ -15,12 +15,9 @@ enum SyslogAddress: Sendable, Hashable, CustomStringConvertible {
       self = .local(path: text)
       return
     }
-    guard text.hasPrefix("tcp:"), let colon = text.lastIndex(of: ":"),
-      let port = UInt16(text[text.index(after: colon)...]), port > 0, text.count > 4,
-      text.index(text.startIndex, offsetBy: 3) < colon
+    guard text.hasPrefix("tcp:"), let (name, port) = LoopbackAddress.hostAndPort(in: text.dropFirst(4)), port > 0
     else { return nil }
-    var host = String(text[text.index(text.startIndex, offsetBy: 4)..<colon])
-    if host.hasPrefix("[") && host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
+    let host = name.hasPrefix("[") && name.hasSuffix("]") ? String(name.dropFirst().dropLast()) : name
     self = .tcp(host: host, port: port)
     if socketAddress == nil { return nil }
   }

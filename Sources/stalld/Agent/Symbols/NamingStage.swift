@@ -33,7 +33,7 @@ final class NamingStage {
   /// For everybody's lines, and for those whose files take long.
   private var desk: NamingDesk!
   private var patientDesk: NamingDesk!
-  private var hopeless = HopelessBuilds()
+  private var missingBuilds = MissingBuilds()
   private var lanes = NamingLanes()
   private var entries: [UInt64: Entry] = [:]
   /// The lines of each process, in order.
@@ -142,7 +142,8 @@ final class NamingStage {
     guard settings.enabled, let line = delivery.line, line.lacksNames || line.bytes.count > Ingest.longestReport else {
       return false
     }
-    return !hopeless.contains(line) && isServing(line.lane) && lanes.hasRoom(line.lane) && !lanes.isPunished(line.lane)
+    return !missingBuilds.contains(line) && isServing(line.lane) && lanes.hasRoom(line.lane)
+      && !lanes.isPunished(line.lane)
   }
 
   private func isServing(_ lane: String) -> Bool { (lanes.isSlow(lane) ? patientDesk : desk).isServing }
@@ -160,7 +161,7 @@ final class NamingStage {
     while let (number, lane) = lanes.next(isPatient: isPatient) {
       // What came while the first of its kind was asked for has no hope, either.
       if let entry = entries[number], !entry.isReady, let line = entry.delivery.line, !lanes.isPunished(lane),
-        !hopeless.contains(line)
+        !missingBuilds.contains(line)
       {
         return NamingMessage.Request(
           number: number, process: line.processID, user: line.userID, controlGroup: line.controlGroup, lane: lane,
@@ -178,7 +179,7 @@ final class NamingStage {
     lanes.didReturn(to: sent.lane)
     guard let entry = entries[sent.number], !entry.isReady, var line = entry.delivery.line else { return }
     if answer.kind == .completed { line.takeNames(answer.line) }
-    if answer.flag { hopeless.insert(line) }
+    if answer.flag { missingBuilds.insert(line) }
     settle(sent.number, line)
   }
 
@@ -206,7 +207,7 @@ final class NamingStage {
     let time = lanes.punish(lane)
     let user = entries[suspect]?.delivery.line?.userID
     desk.complain("lines of user \(user.map(String.init) ?? lane) are written without names for \(time)", of: lane)
-    if let line = entries[suspect]?.delivery.line { hopeless.insert(line) }
+    if let line = entries[suspect]?.delivery.line { missingBuilds.insert(line) }
     giveUp(suspect)
   }
 

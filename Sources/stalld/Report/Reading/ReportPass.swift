@@ -110,7 +110,7 @@ struct ReportPass {
 
   private mutating func causeNumber(_ text: UInt32) -> UInt8 {
     if let known = causeNumbers[text] { return known }
-    // Nine are defined. All others are unknown, and count as one.
+    // Far fewer are defined. All beyond are unknown, and count as one.
     let name = causes.count < 64 ? texts[text] : "unknown"
     let number = causes.firstIndex(of: name) ?? causes.count
     if number == causes.count { causes.append(name) }

@@ -5,7 +5,7 @@ import Testing
 @testable import stalld
 
 /// The process that names functions: what it may do, and what becomes of lines when it ends or does not respond.
-@Suite(.serialized, .takingTurns, .timeLimit(.minutes(3))) struct NamingWorkerTests {
+@Suite(.serialized, .takingTurns, .timeLimit(.minutes(3))) struct NameWorkerTests {
   private func library(_ fixtures: NameFixtures, _ name: String = "true_name") throws -> NameFixtures.Frame {
     try fixtures.library(
       fixtures.directory("service") + "/lib\(name).so", function: name,
@@ -160,6 +160,39 @@ import Testing
     }
     report.takeNames(Array(text.replacing("\"offset\"", with: "\"symbol\":\"f\",\"offset\"").utf8))
     #expect(String(decoding: report.bytes, as: UTF8.self).contains("\"symbol\":\"f\""))
+  }
+
+  @Test("each part of a line that the agent reads stays as it is, but the message and the responsible function")
+  func forgedParts() throws {
+    let line = NameFixtures.line(7, [.init(path: "/usr/lib/libx.so", buildID: "abcd", offset: 16)])
+      .replacing(#""stall":{"#, with: #""stall":{"culprit":"f","suppressed":{"count":3},"#)
+      .replacing(#""event":{"#, with: #""event":{"dropped":4,"#)
+    let stamped = try Array(line.utf8).withUnsafeBufferPointer {
+      Stamp(Peer(pid: 42, uid: 7, gid: 8, cgroup: "/system.slice/web.service")).apply(to: $0, try LineScanner.scan($0))
+    }
+    var report = ReportLine.none
+    report.bytes = stamped
+    let parts = Mirror(reflecting: try #require(report.parts)).children.compactMap { part in
+      (part.value as? Range<Int>?).flatMap { $0 }.map { (part.label ?? "", $0) }
+    }
+    var changed: [String] = []
+    for (name, range) in parts {
+      // Another letter or digit at the end of the value.
+      let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
+      let index = try #require(
+        stamped[range].lastIndex { digits.contains($0) || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) })
+      var forged = stamped
+      forged[index] =
+        digits.contains(forged[index])
+        ? digits.lowerBound + (forged[index] + 1) % 10 : UInt8(ascii: forged[index] == UInt8(ascii: "x") ? "y" : "x")
+      var answered = report
+      answered.takeNames(Array(forged.dropLast()))
+      if answered.bytes != stamped { changed.append(name) }
+    }
+    // Of the object itself, its other members count.
+    #expect(changed.sorted() == ["culprit", "message", "stall"])
+    let all = Mirror(reflecting: LineScanner.Parts()).children.filter { $0.value is Range<Int>? }.compactMap(\.label)
+    #expect(Set(all).subtracting(parts.map(\.0)) == ["payload"], "the line has each part of a report")
   }
 
   @Test("lines with all names skip the worker")

@@ -3,7 +3,7 @@ import LoopEngine
 /// Builds for which no file was found recently.
 ///
 /// Lines of the same process with only these builds need no look-up.
-struct HopelessBuilds {
+struct MissingBuilds {
   private struct Key: Hashable {
     var process: Int32
     var builds: UInt64
