@@ -258,9 +258,12 @@ uint32_t clinux_task_thread_priority(const clinux_task_thread *thread) { return 
 
 bool clinux_task_pool_runs_job(int32_t thread) {
   uint32_t known = __atomic_load_n(&thread_count, __ATOMIC_ACQUIRE);
+  const void *monitor = __atomic_load_n(&current_monitor, RELAXED);
   for (uint32_t i = 0; i < known; i++) {
     const clinux_task_thread *place = &threads[i].thread;
-    if (__atomic_load_n(&place->stamp.owner, RELAXED) == thread) return __atomic_load_n(&place->is_running, RELAXED) != 0;
+    if (__atomic_load_n(&place->stamp.owner, RELAXED) != thread) continue;
+    // A job that began under an earlier monitor stamps that one's pulse.
+    return __atomic_load_n(&place->is_running, RELAXED) != 0 && __atomic_load_n(&place->monitor, RELAXED) == monitor;
   }
   return false;
 }

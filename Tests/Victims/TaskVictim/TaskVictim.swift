@@ -49,6 +49,14 @@ let scenarios: [String: @Sendable (Int) async -> Void] = [
     }
     waitpid(child, nil, 0)
   },
+  "restarted-in-a-job": { milliseconds in
+    await onThePool {
+      StallMonitor.current?.stop()
+      let second = try? StallMonitor.start()
+      await work(milliseconds: milliseconds)
+      second?.stop()
+    }
+  },
   "named": { milliseconds in
     await Task.detached(name: "order 4711") { await route(milliseconds) }.value
   },
