@@ -119,7 +119,8 @@ import Testing
       /\b(?:getenv|getpid|sysconf|dlsym|open|pthread_\w+|c(?:linux|unwind|symbols)_\w+|\w+Socket)\(/)
   }
 
-  /// The variables that a header defines: statics that are not constant, outside of functions or in one that is inlined.
+  /// The variables that a header defines: statics that are not constant, outside of functions or in
+  /// one that is inlined.
   private func variables(ofHeader header: URL) throws -> [String] {
     let text = try String(contentsOf: header, encoding: .utf8)
     return text.matches(

@@ -162,7 +162,7 @@ import Testing
     #expect(String(decoding: report.bytes, as: UTF8.self).contains("\"symbol\":\"f\""))
   }
 
-  @Test("each part of a line that the agent reads stays as it is, but the message and the responsible function")
+  @Test("the worker changes no part of a line that the agent reads but the message and the responsible function")
   func forgedParts() throws {
     let line = NameFixtures.line(7, [.init(path: "/usr/lib/libx.so", buildID: "abcd", offset: 16)])
       .replacing(#""stall":{"#, with: #""stall":{"culprit":"f","suppressed":{"count":3},"#)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import stalld
 
-/// What the agent counts of users and units while their clients are there is released when these have gone.
+/// What the agent counts of users and units is released when their clients have gone.
 @Suite(.serialized, .takingTurns, .timeLimit(.minutes(2)))
 struct ReleasedShareTests {
   /// The agent's ingest, whose lines arrive when the test says so.
@@ -43,7 +43,7 @@ struct ReleasedShareTests {
       var lists: [String: Int] = [:]
     }
 
-    /// What is no count of what clients have: buckets, which fill by themselves, are none either, as they are no numbers.
+    /// Numbers and lists that count nothing of what clients have; buckets are no numbers.
     private static let apart: Set = [
       "UserShare.owner", "UserShare.units", "Ingest.nextNumber", "Ingest.nextInquiry", "Counts.limit",
     ]
@@ -77,12 +77,13 @@ struct ReleasedShareTests {
     }
   }
 
-  @Test("when clients that were killed in mid-stall have gone, nothing is counted of their user and unit any more")
+  @Test("nothing is counted of clients that were killed during a stall")
   func killedInMidStall() throws {
     let driver = try AgentDriver()
     let scratch = try ScratchDirectory()
     let receiver = try driver.perform { try Receiver(on: $0, in: scratch) }
-    // One stays connected until it is killed, one leaves before, one stall ends before, and one client says goodbye.
+    // Two stay connected until they are killed, one leaves before, one stall ends before, and one
+    // client says goodbye.
     let ends = ["time.sleep(600)", "time.sleep(1); s.close(); time.sleep(600)", "", "", "time.sleep(600)"]
     let hosts = try ends.enumerated().map { index, end in
       var lines = [
@@ -112,7 +113,6 @@ struct ReleasedShareTests {
     for (name, number) in before.numbers {
       #expect(number > 0, "these clients do not raise \(name): let them, so that its release is seen")
     }
-    // Some lines arrive while their connections are there, and those of the agent's own after these have gone.
     for host in hosts { kill(host.processIdentifier, SIGKILL) }
     try waitUntil("their ends") {
       try driver.perform { _ in

@@ -13,7 +13,8 @@ protocol OutputClient: AnyObject {
 /// The watchdog never waits for the output thread but in `settle` and `close`, which are bounded. So a destination that accepts nothing, or a
 /// disk that does not answer, delays neither detection nor the service manager's watchdog.
 ///
-/// It has many properties because two threads meet here: what each of them asks without waiting is an atomic number of its own.
+/// It has many properties because two threads meet here: what each of them asks without waiting is
+/// an atomic number of its own.
 final class OutputSink: ReportSink, Sendable {
   /// The most that waits: lines and samples, and their bytes.
   static let itemLimit = 256

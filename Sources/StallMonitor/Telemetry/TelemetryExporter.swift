@@ -4,9 +4,11 @@ import StallCapture
 import StallReport
 import Synchronization
 
-/// Hands the monitor's own messages and numbers to the service's log and metrics, on a thread that may wait for them.
+/// Hands the monitor's own messages and numbers to the service's log and metrics, on a thread that
+/// may wait for them.
 ///
-/// Unlike ``Courier``, which runs jobs one by one, it adds up what comes while the thread is busy, so that nothing is lost but messages.
+/// Unlike ``Courier``, which runs jobs one by one, it adds up the counts that come while the thread
+/// is busy.
 ///
 /// A log handler takes locks that a stalled loop may hold, so the watchdog calls none: it enqueues
 /// the data here, and continues. The thread sleeps while there is nothing to do, so an idle service

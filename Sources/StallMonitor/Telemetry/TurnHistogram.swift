@@ -21,7 +21,8 @@ package struct TurnHistogram: Sendable, Equatable {
     seconds = totals.workTime / .seconds(1)
   }
 
-  /// Counts the turns up to each bound, in seconds, and then all: each number has those before it, too.
+  /// Counts the turns up to each bound, in seconds, and then all: each number includes those before
+  /// it.
   package static func cumulative(_ lengths: [(upTo: Duration, turns: UInt)], bounds: [Double]) -> [UInt] {
     var counts = [UInt](repeating: 0, count: bounds.count + 1)
     for (length, turns) in lengths {

@@ -54,8 +54,7 @@ extension Ingest {
       cause: text(parts.cause) ?? "unknown", durationMilliseconds: duration, stallID: id, processID: peer.pid,
       userID: peer.uid, place: peer.place, identity: identity, controlGroup: peer.cgroup ?? "", lane: process.lane,
       lacksNames: parts.lacksNames, unnamedBuilds: parts.unnamedBuilds)
-    // A line that an ended process has left, and this one delivers, is about no stall of this
-    // process.
+    // A line of an ended process that this one delivers is about no stall of its own.
     let reportedID = parts.reportedProcessID(in: line)
     if connection.ownProcessID == nil || reportedID == nil || reportedID == connection.ownProcessID,
       process.canHaveReported(at: time)

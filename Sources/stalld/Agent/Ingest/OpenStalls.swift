@@ -6,7 +6,7 @@ struct OpenStalls {
   private static let limit = 256
 
   private var stalls: [String: OpenStall] = [:]
-  /// Of their lines.
+  /// The bytes of their lines.
   private(set) var bytes = 0
 
   var isEmpty: Bool { stalls.isEmpty }
@@ -14,7 +14,8 @@ struct OpenStalls {
   /// Where the process notes that they are over.
   var recoveries: [RecoveryMemory] { stalls.values.compactMap(\.recovery) }
 
-  /// Follows what a report says of its stall; false if that would need more than `room` bytes for all of them.
+  /// Follows what a report says of its stall; false if that would need more than `room` bytes for
+  /// all of them.
   mutating func follow(_ line: ReportLine, sequence: UInt64, room: Int, recovery: RecoveryMemory?) -> Bool {
     let old = stalls[line.stallID]
     let oldBytes = old?.line.bytes.count ?? 0

@@ -68,8 +68,8 @@ final class PeerProcess {
 extension Ingest {
   /// Changes what is known of the open stalls of a process, and all that is counted of them.
   ///
-  /// In this file because the compiler lets no other one change them: what is taken for an open stall is given back when it ends,
-  /// and when its process is forgotten.
+  /// No other function can change them (`fileprivate`). So what is taken for an open stall is given
+  /// back when the stall ends, and when its process is forgotten.
   func changeStalls<Result>(of process: PeerProcess, _ change: (inout OpenStalls) -> Result) -> Result {
     let before = process.openStalls.bytes
     let result = change(&process.openStalls)

@@ -27,7 +27,8 @@ final class DetailStore: Sendable {
 
     /// Of a user, what is left of all; of one of its units, what is left of the user's half.
     ///
-    /// Unlike by ``SharedAllowance/allows(_:for:limit:)``, who has nothing pending may have one file of any size.
+    /// Unlike ``SharedAllowance/allows(_:for:limit:)``, this lets a user or unit with nothing
+    /// pending have one file of any size.
     func hasRoom(for bytes: Int, of share: DetailFolder.Share) -> Bool {
       let ofUser = pending.taken.reduce(0) { $0 + ($1.key.user == share.user ? $1.value : 0) }
       let ofUnit = pending.taken[share] ?? 0

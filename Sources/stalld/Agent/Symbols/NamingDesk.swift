@@ -5,8 +5,9 @@ import LoopEngine
 /// There are two: one for everybody's lines, which gives other users' files little time, and a patient one for the lines of those whose files
 /// need more, so that they wait for each other and nobody waits for them.
 ///
-/// Belongs to the agent's loop. It has many dependencies because one state decides what is sent next and when the worker is killed or
-/// started: its lines, its time, its failures in a row, and the ends of earlier ones.
+/// Belongs to the agent's loop. It has many dependencies because one state decides what is sent next
+/// and when the worker is killed or started: its lines, its time, its failures in a row, and the
+/// ends of earlier workers.
 final class NamingDesk {
   /// Whose lines they are.
   struct Delegate {
