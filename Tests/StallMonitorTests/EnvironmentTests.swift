@@ -1,3 +1,4 @@
+import StallReport
 import Testing
 
 @testable import StallMonitor
@@ -6,13 +7,14 @@ struct EnvironmentTests {
   @Test(arguments: [
     ("250ms", Duration.milliseconds(250)), ("1.5s", .milliseconds(1500)), ("2 min", .seconds(120)),
     ("1500us", .microseconds(1500)), (" 1s ", .seconds(1)), ("60min", .seconds(3600)),
+    ("1h", .seconds(3600)), ("0.01d", .seconds(864)),
   ])
   func durations(text: String, duration: Duration) {
     #expect(Environment.parseThreshold(text) == duration)
   }
 
   @Test(arguments: [
-    "", "fast", "250", "250 m s", "-1s", "1e3ms", "0s", "999us", "3601s", "1h", "nan s", "infs", "1.2.3s", "٢s",
+    "", "fast", "250", "250 m s", "-1s", "1e3ms", "0s", "999us", "3601s", "2h", "1m", "nan s", "infs", "1.2.3s", "٢s",
     "99999999999999999999s",
   ])
   func notThresholds(text: String) {
@@ -32,6 +34,21 @@ struct EnvironmentTests {
     #expect(configuration.sink == .file(path: "/x"))
     #expect(configuration.serviceName == "code", "OpenTelemetry's name is a default, ours is an order")
     #expect(configuration.isEnabled, "an empty variable is an unset one")
+  }
+
+  /// As Configuration.md writes the limit.
+  @Test func anAbortAfterAnHourIsAccepted() {
+    var configuration = StallMonitorConfiguration()
+    #expect(Environment(["STALLMONITOR_ABORT_AFTER": "1h"]).apply(to: &configuration).isEmpty)
+    #expect(configuration.actions == [.abort(after: .seconds(3600))])
+  }
+
+  @Test func aBadDurationNamesAllUnits() throws {
+    var configuration = StallMonitorConfiguration()
+    let problem = try #require(Environment(["STALLMONITOR_ABORT_AFTER": "1m"]).apply(to: &configuration).first)
+    for unit in DurationText.units {
+      #expect(problem.allowed.contains(try Regex("\\b\(unit.name)\\b")), "\(unit.name)")
+    }
   }
 
   @Test func allMistakesAreFoundAtOnce() {

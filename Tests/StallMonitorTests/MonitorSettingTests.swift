@@ -49,8 +49,8 @@ struct MonitorSettingTests {
   @Test("limits are the same in messages, documentation and doc comments")
   func limits() throws {
     let threshold = StallMonitorConfiguration.allowedThreshold
-    #expect(threshold.words == "1 ms to 1 h" && threshold.spelled == "1ms to 60min")
-    #expect(threshold.quoted == #""1ms" to "60min""# && threshold.milliseconds == 1...3_600_000)
+    #expect(threshold.words == "1 ms to 1 h" && threshold.spelled == "1ms to 1h")
+    #expect(threshold.quoted == #""1ms" to "1h""# && threshold.milliseconds == 1...3_600_000)
     #expect(StallMonitorConfiguration.allowedRepeatWindow.words == "0 s to 1 h")
     let sampling = StallMonitorConfiguration.allowedSampling
     let budget = StallMonitorConfiguration.allowedBudget

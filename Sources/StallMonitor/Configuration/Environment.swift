@@ -120,9 +120,9 @@ struct Environment {
     parseDuration(text).flatMap { StallMonitorConfiguration.allowedRepeatWindow.contains($0) ? $0 : nil }
   }
 
-  /// A decimal number and a unit: `250ms`, `1.5s`, `2 min`.
+  /// A decimal number and a unit: `250ms`, `1.5s`, `2 min`, `1h`.
   static func parseDuration(_ text: String) -> Duration? {
-    DurationText.parse(text, units: DurationText.serviceUnits)
+    DurationText.parse(text)
   }
 
   /// `key=value` pairs separated by commas, percent-encoded (OpenTelemetry specification, "Specifying resource

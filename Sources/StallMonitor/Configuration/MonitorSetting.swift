@@ -64,7 +64,7 @@ package struct MonitorSetting: Sendable {
     }
   }
 
-  private static let units = "a number with a unit us, ms, s or min"
+  private static let units = "a number with a unit (\(DurationText.unitNames))"
   private static let budgetLimit = StallMonitorConfiguration.allowedBudget
   /// What a budget may be.
   static let budgetWords =
