@@ -107,13 +107,11 @@ public final class StallMonitor: Sendable {
   ) throws(StallMonitorError) -> StallMonitor {
     var configuration = configuration
     let problems = environment.apply(to: &configuration)
-    for name in environment.unknownVariables() {
-      let nearest = Environment.known.min { $0.distance(to: name) < $1.distance(to: name) }
-      Diagnostics.say("\(name) is ignored: this version has no such variable; did you mean \(nearest ?? "")?")
-    }
+    for note in environment.notes(replacedKeys: configuration.replacedKeys) { Diagnostics.say(note) }
     for problem in problems { Diagnostics.say("\(problem). The service runs and is not watched") }
     let serviceManager =
-      configuration.notifiesServiceManager || problems.contains { $0.variable == MonitorSetting.serviceManagerVariable }
+      configuration.notifiesSystemdWatchdog
+        || problems.contains { MonitorSetting.systemdWatchdog.names.contains($0.name) }
       ? ServiceManagerWatchdog(environment: environment) : nil
     guard problems.isEmpty, configuration.isEnabled else {
       if problems.isEmpty { Diagnostics.note("Stall monitor disabled") }

@@ -21,8 +21,8 @@ struct BadInputTests {
     configuration.maximumReportsPerMinute = -1
     expectError(configuration, naming: "maximumReportsPerMinute", "0 to 10000")
     configuration = StallMonitorConfiguration()
-    configuration.resampleInterval = .milliseconds(9)
-    expectError(configuration, naming: "resampleInterval", "from 10 ms to 1 min")
+    configuration.initialSamplingInterval = .milliseconds(9)
+    expectError(configuration, naming: "initialSamplingInterval", "from 10 ms to 1 min")
   }
 
   @Test(arguments: [
@@ -107,6 +107,7 @@ struct BadInputTests {
 
   @Test func startingTwiceIsAnErrorFromAnyThread() throws {
     let victim = try Victim.run("started-again")
+    (["STALLMONITOR_NOTIFIES_SYSTEMD_WATCHDOG": "2"], "STALLMONITOR_NOTIFIES_SYSTEMD_WATCHDOG=2", "true or false"),
     #expect(victim.status == 0)
     for place in ["twice", "elsewhere"] {
       #expect(victim.talk.contains("\(place)=another StallMonitor is active in this process"))

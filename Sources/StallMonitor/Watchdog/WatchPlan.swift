@@ -23,8 +23,8 @@ struct WatchPlan: Equatable {
     threshold = (tuning.threshold ?? configuration.threshold).nanoseconds
     repeatWindow = (tuning.repeatWindow ?? configuration.repeatWindow).nanoseconds
     budget = tuning.budget ?? configuration.maximumReportsPerMinute
-    sampling = (tuning.sampling ?? configuration.resampleInterval).nanoseconds
-    captureThreads = tuning.captureThreads ?? configuration.captureThreads
+    sampling = (tuning.sampling ?? configuration.initialSamplingInterval).nanoseconds
+    captureThreads = tuning.captureThreads ?? configuration.otherThreads
     namesFrames = !sinkNames || tuning.symbolication == .host
   }
 }

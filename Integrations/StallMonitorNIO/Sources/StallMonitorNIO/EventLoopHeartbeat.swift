@@ -24,15 +24,18 @@ final class EventLoopHeartbeat: Sendable {
   private let state = NIOLockedValueBox(State.made)
 
   /// Makes what is needed, and begins nothing.
-  init(loop: any EventLoop, name: String, threshold: Duration?, monitor: StallMonitor) throws {
+  init(loop: any EventLoop, name: String, threshold: Duration?, monitor: StallMonitor) throws(StallMonitorError) {
     guard NIOPipeBootstrap(validatingGroup: loop) != nil else {
-      throw EventLoopGroupWatchError.unsupportedEventLoop(name: name, type: "\(type(of: loop))")
+      throw StallMonitorError(
+        .unsupportedEventLoop,
+        message: "\(name) is \(type(of: loop)); allowed: event loops of a MultiThreadedEventLoopGroup")
     }
     // Checked here, on the caller's thread; the loop's thread has nobody to throw to.
     try LoopDescription(name: name, kind: .nio, threshold: threshold) { _ in }.check()
     (self.name, self.threshold, self.monitor, self.loop) = (name, threshold, monitor, loop)
     do { waker = try WakeSocket() } catch {
-      throw EventLoopGroupWatchError.noDescriptor(name: name, errno: error.code)
+      throw StallMonitorError(
+        .noDescriptor, message: "\(name) cannot be watched: no descriptor (errno \(error.code))")
     }
   }
 
