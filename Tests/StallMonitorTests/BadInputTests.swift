@@ -59,6 +59,26 @@ struct BadInputTests {
         "cannot open the sink file:\(path): \(reason); allowed: \(StallMonitorConfiguration.Sink.allowed)") == true)
   }
 
+  /// A service that runs and is not watched can say why.
+  @Test(arguments: [
+    (["STALLMONITOR_THRESHOLD": "fast"], "STALLMONITOR_THRESHOLD=fast is invalid; allowed: "),
+    (["STALLMONITOR_THRESHOLD": "fast", "STALLMONITOR_SINK": "x"], "STALLMONITOR_SINK=x is invalid; allowed: "),
+    (["STALLMONITOR_ENABLED": "no"], "STALLMONITOR_ENABLED=no disables the monitor"),
+    (["STALLMONITOR_SINK": "file:/nowhere/x"], "cannot open the sink file:/nowhere/x: No such file or directory"),
+  ])
+  func reasonWhyNothingIsWatched(variables: [String: String], reason: String) throws {
+    let monitor = try StallMonitor.start(StallMonitorConfiguration(), environment: Environment(variables))
+    #expect(!monitor.isWatching)
+    #expect(monitor.notWatchingReason?.contains(reason) == true, "\(monitor.notWatchingReason ?? "")")
+  }
+
+  @Test func aMonitorThatIsDisabledInCodeSaysSo() throws {
+    var configuration = StallMonitorConfiguration()
+    configuration.isEnabled = false
+    let monitor = try StallMonitor.start(configuration, environment: Environment([:]))
+    #expect(monitor.notWatchingReason == "StallMonitorConfiguration.isEnabled is false")
+  }
+
   private func expectError(_ configuration: StallMonitorConfiguration, naming key: String, _ allowed: String) {
     let error = #expect(throws: StallMonitorError.self) {
       try StallMonitor.start(configuration, environment: Environment([:]))
@@ -86,6 +106,7 @@ struct BadInputTests {
     (["STALLMONITOR_ABORT_AFTER": "100ms"], "STALLMONITOR_ABORT_AFTER=100ms", "from the threshold (0.25 seconds)"),
     (["STALLMONITOR_THRESHOLD": "1min"], "STALLMONITOR_THRESHOLD=1min", "abort after 30.0 seconds"),
     (["STALLMONITOR_DETAIL_AFTER": "-1s"], "STALLMONITOR_DETAIL_AFTER=-1s", "or off"),
+    (["STALLMONITOR_NOTIFIES_SYSTEMD_WATCHDOG": "2"], "STALLMONITOR_NOTIFIES_SYSTEMD_WATCHDOG=2", "true or false"),
     (["STALLMONITOR_SYSTEMD_WATCHDOG": "2"], "STALLMONITOR_SYSTEMD_WATCHDOG=2", "true or false"),
   ])
   func invalidVariableIsLogged(variables: [String: String], name: String, allowed: String) throws {
@@ -107,7 +128,6 @@ struct BadInputTests {
 
   @Test func startingTwiceIsAnErrorFromAnyThread() throws {
     let victim = try Victim.run("started-again")
-    (["STALLMONITOR_NOTIFIES_SYSTEMD_WATCHDOG": "2"], "STALLMONITOR_NOTIFIES_SYSTEMD_WATCHDOG=2", "true or false"),
     #expect(victim.status == 0)
     for place in ["twice", "elsewhere"] {
       #expect(victim.talk.contains("\(place)=another StallMonitor is active in this process"))
