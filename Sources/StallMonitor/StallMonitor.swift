@@ -27,6 +27,8 @@ public final class StallMonitor: Sendable {
   public let configuration: StallMonitorConfiguration
 
   private let session: Mutex<WatchSession?>
+  // Why nothing was watched from the beginning.
+  private let startProblem: String?
   // Names of loops that were said not to be watched, so many at most.
   private let unknownLoops = Mutex<Set<String>>([])
   private static let unknownLoopLimit = 8
@@ -42,12 +44,20 @@ public final class StallMonitor: Sendable {
   public static var current: StallMonitor? { active.withLock { $0?.isWatching == true ? $0 : nil } }
 
   private init(
-    configuration: StallMonitorConfiguration, session: consuming sending WatchSession?,
-    sentinel: ForkSentinel = ForkSentinel()
+    configuration: StallMonitorConfiguration, session: consuming sending WatchSession, sentinel: ForkSentinel
   ) {
     self.configuration = configuration
     self.sentinel = sentinel
     self.session = Mutex(session)
+    startProblem = nil
+  }
+
+  /// A monitor that watches nothing, for this reason.
+  private init(configuration: StallMonitorConfiguration, unwatchedBecause problem: String) {
+    self.configuration = configuration
+    sentinel = ForkSentinel()
+    session = Mutex(nil)
+    startProblem = problem
   }
 
   /// Starts to watch the main loop (`Loop.main`, Foundation's run loop, or the main queue) and the
@@ -66,7 +76,8 @@ public final class StallMonitor: Sendable {
   /// lists all that a watched process can notice.
   ///
   /// - Parameter configuration: What to watch for, in code.
-  /// - Returns: The monitor. ``isWatching`` is false if it is disabled, or if a variable is invalid.
+  /// - Returns: The monitor. ``isWatching`` is false if it is disabled, or if a variable is invalid;
+  ///   ``notWatchingReason`` says which.
   /// - Throws: ``StallMonitorError`` if the configuration in code is invalid (for example, its file
   ///   cannot be opened), or if a monitor watches this process already.
   @discardableResult
@@ -107,18 +118,17 @@ public final class StallMonitor: Sendable {
   ) throws(StallMonitorError) -> StallMonitor {
     var configuration = configuration
     let problems = environment.apply(to: &configuration)
-    for name in environment.unknownVariables() {
-      let nearest = Environment.known.min { $0.distance(to: name) < $1.distance(to: name) }
-      Diagnostics.say("\(name) is ignored: this version has no such variable; did you mean \(nearest ?? "")?")
-    }
+    for note in environment.notes(replacedKeys: configuration.replacedKeys) { Diagnostics.say(note) }
     for problem in problems { Diagnostics.say("\(problem). The service runs and is not watched") }
     let serviceManager =
-      configuration.notifiesServiceManager || problems.contains { $0.variable == MonitorSetting.serviceManagerVariable }
+      configuration.notifiesSystemdWatchdog
+        || problems.contains { MonitorSetting.systemdWatchdog.names.contains($0.name) }
       ? ServiceManagerWatchdog(environment: environment) : nil
     guard problems.isEmpty, configuration.isEnabled else {
       if problems.isEmpty { Diagnostics.note("Stall monitor disabled") }
       serviceManager?.release()
-      return StallMonitor(configuration: configuration, session: nil)
+      let reason = problems.isEmpty ? environment.whatDisables : problems.map(\.description).joined(separator: ". ")
+      return StallMonitor(configuration: configuration, unwatchedBecause: reason)
     }
     do throws(StallMonitorError) {
       return try beginOnce(
@@ -128,8 +138,9 @@ public final class StallMonitor: Sendable {
       guard case .sinkCannotBeOpened(let sink, let reason) = error.reason else { throw error }
       defer { serviceManager?.release() }
       guard environment.setsSink else { throw error }
-      Diagnostics.say("cannot open the sink \(sink): \(reason). The service runs and is not watched")
-      return StallMonitor(configuration: configuration, session: nil)
+      let problem = "cannot open the sink \(sink): \(reason)"
+      Diagnostics.say("\(problem). The service runs and is not watched")
+      return StallMonitor(configuration: configuration, unwatchedBecause: problem)
     }
   }
 
@@ -156,6 +167,15 @@ public final class StallMonitor: Sendable {
   /// Whether the monitor watches: false if it was disabled, misconfigured or stopped, and in the
   /// child of a fork.
   public var isWatching: Bool { sentinel.isInOwnProcess && session.withLock { $0 != nil } }
+
+  /// Why the monitor does not watch, in one line for people; nil while it watches.
+  ///
+  /// For example, `STALLMONITOR_THRESHOLD=fast is invalid; allowed: …`.
+  public var notWatchingReason: String? {
+    if let startProblem { return startProblem }
+    if !sentinel.isInOwnProcess { return "this process is the child of a fork" }
+    return isWatching ? nil : "the monitor was stopped"
+  }
 
   /// The loops that are watched at this moment, the main loop first.
   ///
@@ -208,19 +228,17 @@ public final class StallMonitor: Sendable {
   /// meanwhile.
   ///
   /// ```swift
-  /// try monitor.expectSlow("reads the whole index", on: "main") { try index.load() }
+  /// try monitor.expectSlow(on: "main") { try index.load() }
   /// ```
   ///
   /// - Parameters:
-  ///   - reason: Why the work is slow. It documents the call in the source code: the monitor neither
-  ///     logs nor reports it.
   ///   - loop: The name of the loop that is not watched meanwhile, such as `main`; nil is all
   ///     loops. A name that no watched loop has changes nothing, and is logged once.
   ///   - body: The slow work. Called once, on the calling thread.
   /// - Returns: The result of the work.
   /// - Throws: The error of the work.
   public func expectSlow<Result, Failure: Error>(
-    _ reason: StaticString, on loop: String? = nil, _ body: () throws(Failure) -> Result
+    on loop: String? = nil, _ body: () throws(Failure) -> Result
   ) throws(Failure) -> Result {
     let pause = pause(of: loop)
     defer { pause?.end() }
@@ -234,8 +252,6 @@ public final class StallMonitor: Sendable {
   /// with the loop that the work blocks; otherwise no loop is watched during that time.
   ///
   /// - Parameters:
-  ///   - reason: Why the work is slow. It documents the call in the source code: the monitor neither
-  ///     logs nor reports it.
   ///   - loop: The name of the loop that is not watched meanwhile, such as `main`; nil is all
   ///     loops. A name that no watched loop has changes nothing, and is logged once.
   ///   - isolation: The actor that the work runs on; the caller's.
@@ -243,7 +259,7 @@ public final class StallMonitor: Sendable {
   /// - Returns: The result of the work.
   /// - Throws: The error of the work.
   public func expectSlow<Result, Failure: Error>(
-    _ reason: StaticString, on loop: String? = nil, isolation: isolated (any Actor)? = #isolation,
+    on loop: String? = nil, isolation: isolated (any Actor)? = #isolation,
     _ body: () async throws(Failure) -> Result
   ) async throws(Failure) -> Result {
     let pause = pause(of: loop)

@@ -495,6 +495,7 @@ import Testing
       return 0
     }
     #expect(log.all == [.exited(7), .signalled(9)])
+    #expect(log.all.map(\.exitCode) == [7, nil] && log.all.map(\.signal) == [nil, 9])
     #expect(throws: LoopError.self) { try Loop.ChildSource(2_000_000_000) { _ in } }
   }
 

@@ -231,7 +231,7 @@ extension WatchedHosts {
       let complaints = victim.talk.split(separator: "\n").filter { $0.hasPrefix("stallmonitor: the agent's settings") }
       #expect(complaints.count == (way == "hand-out" ? 1 : 0))
       if way == "hand-out" {
-        #expect(victim.talk.contains(#"threshold: "soon" is invalid; allowed: from "1ms" to "60min""#))
+        #expect(victim.talk.contains(#"threshold: "soon" is invalid; allowed: from "1ms" to "1h""#))
         #expect(victim.talk.contains("budget: -1 is invalid"))
       }
     }

@@ -385,7 +385,7 @@ struct AgentSpoolTests {
       tuning
         == Tuning(
           isEnabled: false, captures: .blockedOnly, threshold: .milliseconds(1500), repeatWindow: .zero, budget: 7,
-          sampling: .milliseconds(20), captureThreads: .all, symbolication: .host))
+          sampling: .milliseconds(20), otherThreads: .all, symbolication: .host))
     // Each changes what is in force.
     let configuration = StallMonitorConfiguration()
     func plan(_ tuning: Tuning) -> [String] {
@@ -424,7 +424,7 @@ struct AgentSpoolTests {
       tuning
         == Tuning(
           isEnabled: false, captures: .blockedOnly,
-          threshold: .milliseconds(1500), repeatWindow: .zero, budget: 0, captureThreads: .all, symbolication: .host))
+          threshold: .milliseconds(1500), repeatWindow: .zero, budget: 0, otherThreads: .all, symbolication: .host))
     #expect(try read(#"{"settings":{}}"#, over: tuning).0 == Tuning())
     let bad = [
       #""enabled":"false""#, #""enabled":0"#, #""captures":"none""#, #""captures":true"#,

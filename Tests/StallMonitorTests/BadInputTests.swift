@@ -21,8 +21,8 @@ struct BadInputTests {
     configuration.maximumReportsPerMinute = -1
     expectError(configuration, naming: "maximumReportsPerMinute", "0 to 10000")
     configuration = StallMonitorConfiguration()
-    configuration.resampleInterval = .milliseconds(9)
-    expectError(configuration, naming: "resampleInterval", "from 10 ms to 1 min")
+    configuration.initialSamplingInterval = .milliseconds(9)
+    expectError(configuration, naming: "initialSamplingInterval", "from 10 ms to 1 min")
   }
 
   @Test(arguments: [
@@ -59,6 +59,26 @@ struct BadInputTests {
         "cannot open the sink file:\(path): \(reason); allowed: \(StallMonitorConfiguration.Sink.allowed)") == true)
   }
 
+  /// A service that runs and is not watched can say why.
+  @Test(arguments: [
+    (["STALLMONITOR_THRESHOLD": "fast"], "STALLMONITOR_THRESHOLD=fast is invalid; allowed: "),
+    (["STALLMONITOR_THRESHOLD": "fast", "STALLMONITOR_SINK": "x"], "STALLMONITOR_SINK=x is invalid; allowed: "),
+    (["STALLMONITOR_ENABLED": "no"], "STALLMONITOR_ENABLED=no disables the monitor"),
+    (["STALLMONITOR_SINK": "file:/nowhere/x"], "cannot open the sink file:/nowhere/x: No such file or directory"),
+  ])
+  func reasonWhyNothingIsWatched(variables: [String: String], reason: String) throws {
+    let monitor = try StallMonitor.start(StallMonitorConfiguration(), environment: Environment(variables))
+    #expect(!monitor.isWatching)
+    #expect(monitor.notWatchingReason?.contains(reason) == true, "\(monitor.notWatchingReason ?? "")")
+  }
+
+  @Test func aMonitorThatIsDisabledInCodeSaysSo() throws {
+    var configuration = StallMonitorConfiguration()
+    configuration.isEnabled = false
+    let monitor = try StallMonitor.start(configuration, environment: Environment([:]))
+    #expect(monitor.notWatchingReason == "StallMonitorConfiguration.isEnabled is false")
+  }
+
   private func expectError(_ configuration: StallMonitorConfiguration, naming key: String, _ allowed: String) {
     let error = #expect(throws: StallMonitorError.self) {
       try StallMonitor.start(configuration, environment: Environment([:]))
@@ -82,10 +102,11 @@ struct BadInputTests {
 
   @Test(arguments: [
     (["STALLMONITOR_ABORT_AFTER": "soon"], "STALLMONITOR_ABORT_AFTER=soon is invalid", "30s; or off"),
-    (["STALLMONITOR_ABORT_AFTER": "61min"], "STALLMONITOR_ABORT_AFTER=61min", "60min"),
+    (["STALLMONITOR_ABORT_AFTER": "61min"], "STALLMONITOR_ABORT_AFTER=61min", "up to 1h"),
     (["STALLMONITOR_ABORT_AFTER": "100ms"], "STALLMONITOR_ABORT_AFTER=100ms", "from the threshold (0.25 seconds)"),
     (["STALLMONITOR_THRESHOLD": "1min"], "STALLMONITOR_THRESHOLD=1min", "abort after 30.0 seconds"),
     (["STALLMONITOR_DETAIL_AFTER": "-1s"], "STALLMONITOR_DETAIL_AFTER=-1s", "or off"),
+    (["STALLMONITOR_NOTIFIES_SYSTEMD_WATCHDOG": "2"], "STALLMONITOR_NOTIFIES_SYSTEMD_WATCHDOG=2", "true or false"),
     (["STALLMONITOR_SYSTEMD_WATCHDOG": "2"], "STALLMONITOR_SYSTEMD_WATCHDOG=2", "true or false"),
   ])
   func invalidVariableIsLogged(variables: [String: String], name: String, allowed: String) throws {

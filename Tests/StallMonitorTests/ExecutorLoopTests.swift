@@ -44,6 +44,7 @@ extension WatchedHosts {
       let victim = try Victim.run(scenario, milliseconds: 500, environment: ["STALLMONITOR_THRESHOLD": "100ms"])
       #expect(victim.facts["errno"] == "0")
       #expect(victim.reports.isEmpty)
+      if scenario == "executor-let-go" { #expect(victim.facts["watched"] == "true,false") }
     }
 
     @Test func nameThatNoLoopHasIsLoggedOnce() throws {
@@ -69,6 +70,7 @@ extension WatchedHosts {
         #expect(victim.facts["watching"] == "false")
         #expect(victim.facts["current"] == "\(environment.isEmpty),false")
         #expect(victim.facts["code"] == "invalidLoop")
+        if environment.isEmpty { #expect(victim.talk.contains("reason:none:the monitor was stopped")) }
       }
     }
 

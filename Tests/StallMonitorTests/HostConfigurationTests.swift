@@ -30,6 +30,16 @@ struct HostConfigurationTests {
     #expect(victim.reports.count == 2)
   }
 
+  @Test func earlierNameIsIgnoredOnceIfItsReplacementIsSet() throws {
+    let victim = try Victim.run(
+      "compute", milliseconds: 400, environment: ["STALLMONITOR_THREADS": "some", "STALLMONITOR_OTHER_THREADS": "none"])
+    let lines = victim.talk.split(separator: "\n").filter { !$0.hasPrefix("victim: ") }
+    #expect(lines.count == 1)
+    #expect(
+      lines.first?.contains("STALLMONITOR_THREADS is ignored: STALLMONITOR_OTHER_THREADS, which replaces it") == true)
+    #expect(victim.reports.count == 2)
+  }
+
   @Test func disabledMonitorIsSilent() throws {
     let victim = try Victim.run("compute", milliseconds: 400, environment: ["STALLMONITOR_ENABLED": "false"])
     #expect(victim.facts["watching"] == "false")

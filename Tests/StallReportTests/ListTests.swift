@@ -59,6 +59,10 @@ struct ListTests {
     for kind in LoopDescription.Kind.Value.allCases.map(LoopDescription.Kind.init) {
       #expect(kind.description == kind.loopKind.rawValue)
     }
+    let statuses: [WatchedLoopStatus.Kind] = [
+      .loop, .foundation, .nio, .executor, .c, .mainQueue, .taskPool, .cooperativePool,
+    ]
+    #expect(statuses.map(\.rawValue) == LoopKind.allCases.map(\.rawValue))
   }
 
   @Test func eventsAndMethodsOfTheSchema() throws {

@@ -38,7 +38,7 @@ extern "C" {
 enum {
   STALLMONITOR_OK = 0,
   /* The monitor is disabled (STALLMONITOR_ENABLED=false) or a variable is invalid: the service runs
-   * and is not watched. */
+   * and is not watched. The text has the reason. */
   STALLMONITOR_UNWATCHED = 1,
   /* A value is invalid. The text names it and the allowed values. */
   STALLMONITOR_INVALID = -1,

@@ -76,12 +76,12 @@ public struct StallNotice: Sendable, Hashable {
   /// Whether the stall is reported by lines, and not only counted as a repetition of another one.
   public var isReported: Bool
   /// The report as of now: one line of JSON, without a newline.
-  public var line: String
+  public var jsonLine: String
 
   /// Makes a notice, for tests of an action.
   public init(
     id: String, event: Event, duration: Duration, cause: Cause, loopName: String, culprit: String? = nil,
-    fingerprint: String? = nil, detailFile: String? = nil, isReported: Bool = true, line: String
+    fingerprint: String? = nil, detailFile: String? = nil, isReported: Bool = true, jsonLine: String
   ) {
     self.id = id
     self.event = event
@@ -92,6 +92,6 @@ public struct StallNotice: Sendable, Hashable {
     self.fingerprint = fingerprint
     self.detailFile = detailFile
     self.isReported = isReported
-    self.line = line
+    self.jsonLine = jsonLine
   }
 }

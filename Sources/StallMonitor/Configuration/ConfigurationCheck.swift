@@ -22,10 +22,11 @@ extension StallMonitorConfiguration {
         .invalidConfiguration(
           key: "maximumReportsPerMinute", value: "\(maximumReportsPerMinute)", allowed: Self.allowedBudget.words))
     }
-    guard Self.allowedSampling.contains(resampleInterval) else {
+    guard Self.allowedSampling.contains(initialSamplingInterval) else {
       throw StallMonitorError(
         .invalidConfiguration(
-          key: "resampleInterval", value: "\(resampleInterval)", allowed: "from \(Self.allowedSampling.words)"))
+          key: "initialSamplingInterval", value: "\(initialSamplingInterval)",
+          allowed: "from \(Self.allowedSampling.words)"))
     }
     for action in actions where !Self.allowedActionTime.contains(action.after) {
       throw StallMonitorError(

@@ -61,7 +61,9 @@ public struct LoopDescription: Sendable {
 
   /// Throws a ``StallMonitorError`` with the code `invalidLoop` if the name or the threshold is
   /// invalid.
-  public func check() throws(StallMonitorError) {
+  ///
+  /// ``StallMonitor/watchCurrentThread(as:)`` does so, too, on the loop's thread.
+  public func validate() throws(StallMonitorError) {
     try StallMonitorConfiguration.checkLoop(name: name, threshold: threshold)
   }
 }

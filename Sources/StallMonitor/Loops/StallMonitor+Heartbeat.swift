@@ -13,14 +13,15 @@ extension StallMonitor {
   /// always seen. A thread that does not run is not woken; the watchdog checks it once per threshold, for a few microseconds.
   ///
   /// - Parameter loop: The loop's name, and the closure that posts a heartbeat.
-  /// - Returns: The handle that the loop acknowledges heartbeats with. It need not be kept:
-  ///   ``LoopDescription/post`` gets it. It does nothing if the monitor does not watch.
+  /// - Returns: A handle that ends the watch. It need not be kept. It does nothing if the monitor does
+  ///   not watch.
   /// - Throws: ``StallMonitorError`` if the description is invalid, or a thread that the monitor needs
   ///   cannot be made.
   @discardableResult
-  public func watchCurrentThread(as loop: LoopDescription) throws(StallMonitorError) -> Heartbeat {
-    try loop.check()
-    guard let resources = heartbeatResources() else { return Heartbeat(receiver: nil) }
+  public func watchCurrentThread(as loop: LoopDescription) throws(StallMonitorError) -> LoopWatch {
+    try loop.validate()
+    let threshold = loop.threshold ?? configuration.threshold
+    guard let resources = heartbeatResources() else { return LoopWatch(unwatched: loop.name, threshold: threshold) }
     guard resources.courier.addUser() else { throw StallMonitorError(.noThread(code: EAGAIN)) }
     ThreadEnd.prepareForCapture()
     let watchdog = resources.watchdog
@@ -31,9 +32,9 @@ extension StallMonitor {
       WatchedLoop.Subject(
         label: .init(name: loop.name, kind: { loop.kind.loopKind }), thread: .init(id: heartbeat.threadID),
         limits: .init(
-          threshold: (loop.threshold ?? configuration.threshold).nanoseconds, hasOwnThreshold: loop.threshold != nil,
+          threshold: threshold.nanoseconds, hasOwnThreshold: loop.threshold != nil,
           suspension: Suspension(within: resources.suspension)),
         publication: resources.publication, heartbeat: heartbeat))
-    return Heartbeat(receiver: heartbeat)
+    return LoopWatch(heartbeat, of: self, name: loop.name, threshold: threshold)
   }
 }

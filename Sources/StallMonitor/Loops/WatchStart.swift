@@ -54,7 +54,7 @@ struct WatchStart: Sendable {
       session.mainThread = MainThreadWatch(
         by: registry, beats: couriers.beats, suspension: suspension, configuration: configuration)
     }
-    if configuration.watchesCooperativePool {
+    if configuration.watchesTaskPool {
       watchTasks(of: &session, sharesTable: !hasOwnTable.load(ordering: .acquiring))
     }
     return session

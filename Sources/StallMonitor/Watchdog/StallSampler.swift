@@ -59,7 +59,7 @@ final class StallSampler {
     let moment = capture.capture(
       loop.thread.probe, stackEnd: loop.thread.stackEnd, isWorker: loop.thread.isWorker)
     let chain = WaitChain(
-      of: loop.thread.probe, in: moment, with: loop.settings.captureThreads == .none ? nil : capture)
+      of: loop.thread.probe, in: moment, with: loop.settings.otherThreads == .none ? nil : capture)
     let now = MonotonicClock.now()
     let callouts = loop.callouts(at: now)
     // A thread that no processor served can have begun its callout during the capture.
@@ -191,7 +191,7 @@ final class StallSampler {
       sample.failure = .noServer
     }
     resolver.beginReport(isFirst: loop.episode?.sampleCount == 0)
-    if server == .nobody, let pool, loop.settings.captureThreads == .lockHolder, loop.episode?.isSweepDue == true {
+    if server == .nobody, let pool, loop.settings.otherThreads == .lockHolder, loop.episode?.isSweepDue == true {
       // What keeps the pool's threads from taking it.
       sweep(into: &sample, runningOnly: false) { [resolver] thread in
         var judged = thread
@@ -228,7 +228,7 @@ final class StallSampler {
   }
 
   private func sweep(into sample: inout Episode.Sample, of loop: WatchedLoop) {
-    let threads = loop.settings.captureThreads
+    let threads = loop.settings.otherThreads
     guard threads == .running || threads == .all, loop.episode?.isSweepDue == true else { return }
     sweep(into: &sample, runningOnly: threads == .running) { _ in true }
   }

@@ -8,7 +8,7 @@ final class WatchedLoop {
   /// What of the watch's settings concerns a loop's stalls.
   struct Settings {
     /// Which other threads are captured in a stall.
-    var captureThreads = StallMonitorConfiguration.ThreadSelection.lockHolder
+    var otherThreads = StallMonitorConfiguration.ThreadSelection.lockHolder
     /// How long after the first sample the second one comes, in nanoseconds.
     var sampling: UInt64 = 100_000_000
     /// Whether frames get names in this process.
@@ -256,7 +256,7 @@ final class WatchedLoop {
     if !subject.limits.hasOwnThreshold { monitor.threshold = plan.threshold }
     subject.work?.permit(perfEvents: plan.samplesRunningThreads)
     settings = Settings(
-      captureThreads: plan.captureThreads, sampling: plan.sampling, namesFrames: plan.namesFrames)
+      otherThreads: plan.otherThreads, sampling: plan.sampling, namesFrames: plan.namesFrames)
   }
 
   // MARK: A late turn without memory for a report

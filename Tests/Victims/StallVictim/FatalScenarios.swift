@@ -73,7 +73,7 @@ import VictimC
     inStall {
       monitor.pause()
       monitor.resume()
-      monitor.expectSlow("the test says so") {}
+      monitor.expectSlow {}
       let loop = Loop.main
       let mode: Loop.Mode = "child"
       loop.after(5, repeats: true, in: mode) { spin(Double(milliseconds)) }

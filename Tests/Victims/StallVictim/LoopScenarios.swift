@@ -22,7 +22,7 @@ import VictimC
     for loop in monitor.watchedLoops {
       let isKnown = Loop.main.threadID == loop.threadID || threads.contains { $0.loop?.threadID == loop.threadID }
       say(
-        "\(loop.name)_kind=\(loop.kind ?? "unknown") \(loop.name)_thread=\(isKnown) \(loop.name)_threshold=\(loop.threshold)"
+        "\(loop.name)_kind=\(loop.kind?.rawValue ?? "unknown") \(loop.name)_thread=\(isKnown) \(loop.name)_threshold=\(loop.threshold)"
       )
     }
     Loop.main.after(2 * milliseconds + 500) { Loop.main.stop() }

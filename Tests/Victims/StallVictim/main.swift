@@ -254,10 +254,10 @@ case "never-runs":
   // A service that starts slowly: its loop does not turn yet, so it cannot stall.
   spin(Double(milliseconds))
 case "compute": once { blockByComputing() }
-case "expected": once { monitor.expectSlow("the test says so") { blockByComputing() } }
+case "expected": once { monitor.expectSlow { blockByComputing() } }
 case "expected-and-more":
   once {
-    monitor.expectSlow("the test says so") { blockByComputing() }
+    monitor.expectSlow { blockByComputing() }
     victim_c_compute(UInt32(milliseconds))
   }
 case "deep": once { descend(300) }

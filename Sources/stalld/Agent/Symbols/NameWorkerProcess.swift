@@ -67,7 +67,7 @@ final class NameWorkerProcess {
     let end = try Loop.ChildSource(process, name: "end of the name worker") { status in
       guard let worker = worker.object else { return }
       worker.closeSocket()
-      worker.didEnd(worker, "\(status.words)")
+      worker.didEnd(worker, "\(status)")
     }
     try loop.add(end)
     self.end = end
@@ -178,14 +178,4 @@ final class NameWorkerProcess {
 
   /// Its memory in bytes.
   var residentBytes: Int { ProcessFigures.residentBytes(of: process) }
-}
-
-extension Loop.ChildSource.Status {
-  fileprivate var words: String {
-    switch self {
-    case .exited(let code): "exited with code \(code)"
-    case .signalled(let number): "was killed by signal \(number)"
-    case .unknown: "ended"
-    }
-  }
 }
