@@ -21,8 +21,8 @@ struct BadInputTests {
     configuration.maximumReportsPerMinute = -1
     expectError(configuration, naming: "maximumReportsPerMinute", "0 to 10000")
     configuration = StallMonitorConfiguration()
-    configuration.initialSamplingInterval = .milliseconds(9)
-    expectError(configuration, naming: "initialSamplingInterval", "from 10 ms to 1 min")
+    configuration.resampleInterval = .milliseconds(9)
+    expectError(configuration, naming: "resampleInterval", "from 10 ms to 1 min")
   }
 
   @Test(arguments: [

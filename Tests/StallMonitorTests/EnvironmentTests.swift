@@ -87,7 +87,7 @@ struct EnvironmentTests {
 
   private static let values = [
     "watchesTaskPool": ("false", "true"), "maximumReportsPerMinute": ("7", "8"),
-    "initialSamplingInterval": ("1s", "2s"), "otherThreads": ("all", "none"),
+    "resampleInterval": ("1s", "2s"), "otherThreads": ("all", "none"),
     "notifiesSystemdWatchdog": ("true", "false"), "writeDetailFileAfter": ("1s", "2s"),
   ]
 

@@ -40,7 +40,7 @@ struct MonitorSettingTests {
       "STALLMONITOR_ENABLED": "false", "STALLMONITOR_WATCHES_TASK_POOL": "false",
       "STALLMONITOR_BACKGROUND_TASK_THRESHOLD": "2s", "STALLMONITOR_THRESHOLD": "1s",
       "STALLMONITOR_SINK": "file:/x", "STALLMONITOR_REPEAT_WINDOW": "1s",
-      "STALLMONITOR_MAXIMUM_REPORTS_PER_MINUTE": "1", "STALLMONITOR_INITIAL_SAMPLING_INTERVAL": "1s",
+      "STALLMONITOR_MAXIMUM_REPORTS_PER_MINUTE": "1", "STALLMONITOR_RESAMPLE_INTERVAL": "1s",
       "STALLMONITOR_OTHER_THREADS": "all", "STALLMONITOR_NOTIFIES_SYSTEMD_WATCHDOG": "true",
       "STALLMONITOR_WRITE_DETAIL_FILE_AFTER": "1s", "STALLMONITOR_ABORT_AFTER": "1s",
     ]
@@ -77,10 +77,10 @@ struct MonitorSettingTests {
     let budget = StallMonitorConfiguration.allowedBudget
     let expected = [
       ("Documentation/Configuration.md", "| `STALLMONITOR_THRESHOLD`", threshold.words),
-      ("Documentation/Configuration.md", "| `STALLMONITOR_INITIAL_SAMPLING_INTERVAL`", sampling.words),
+      ("Documentation/Configuration.md", "| `STALLMONITOR_RESAMPLE_INTERVAL`", sampling.words),
       ("Sources/StallMonitor/Ecosystem/StallMonitorConfiguration+ConfigReader.swift", "| `threshold`", threshold.words),
       (
-        "Sources/StallMonitor/Ecosystem/StallMonitorConfiguration+ConfigReader.swift", "| `initialSamplingInterval`",
+        "Sources/StallMonitor/Ecosystem/StallMonitorConfiguration+ConfigReader.swift", "| `resampleInterval`",
         sampling.words
       ),
       (

@@ -31,7 +31,7 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
     /// and with each new line. Lines that wait when the process ends are sent at the next start of
     /// the service. The agent looks up function names and keeps the samples of stalls. It can
     /// send another ``threshold``, ``repeatWindow``, ``maximumReportsPerMinute``,
-    /// ``initialSamplingInterval`` and ``otherThreads``, which override those here and in the
+    /// ``resampleInterval`` and ``otherThreads``, which override those here and in the
     /// environment. It can disable and enable the watch, and the sampling of running threads. One
     /// thread communicates with it, and sleeps while there is nothing to send.
     public static func agent(path: String) -> Sink { Sink(destination: .agent(path: path)) }
@@ -67,9 +67,9 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// further after 40 samples. A shorter time shows better where a short stall spends its time;
   /// each sample of a running thread costs it some 10 us. The first sample of a stall on CPU is
   /// followed by up to four more at once, unless this is above a second.
-  /// `STALLMONITOR_INITIAL_SAMPLING_INTERVAL`: a number and a unit, from 10 ms to 1 min; the default
+  /// `STALLMONITOR_RESAMPLE_INTERVAL`: a number and a unit, from 10 ms to 1 min; the default
   /// is 100 ms.
-  public var initialSamplingInterval: Duration = .milliseconds(100)
+  public var resampleInterval: Duration = .milliseconds(100)
 
   /// Where report lines go.
   ///

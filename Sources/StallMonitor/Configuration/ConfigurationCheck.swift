@@ -22,10 +22,10 @@ extension StallMonitorConfiguration {
         .invalidConfiguration(
           key: "maximumReportsPerMinute", value: "\(maximumReportsPerMinute)", allowed: Self.allowedBudget.words))
     }
-    guard Self.allowedSampling.contains(initialSamplingInterval) else {
+    guard Self.allowedSampling.contains(resampleInterval) else {
       throw StallMonitorError(
         .invalidConfiguration(
-          key: "initialSamplingInterval", value: "\(initialSamplingInterval)",
+          key: "resampleInterval", value: "\(resampleInterval)",
           allowed: "from \(Self.allowedSampling.words)"))
     }
     for action in actions where !Self.allowedActionTime.contains(action.after) {

@@ -130,9 +130,9 @@ package struct MonitorSetting: Sendable {
       "maximumReportsPerMinute", earlier: "budget", standard: "60", allowed: budgetWords, \.maximumReportsPerMinute,
       parse: { Int($0).flatMap { StallMonitorConfiguration.allowedBudget.contains($0) ? $0 : nil } }),
     MonitorSetting(
-      "initialSamplingInterval", earlier: "sampling", standard: "100ms",
+      "resampleInterval", earlier: "sampling", standard: "100ms",
       allowed: "\(units), from \(StallMonitorConfiguration.allowedSampling.spelled), such as 100ms",
-      \.initialSamplingInterval, parse: Environment.parseSampling),
+      \.resampleInterval, parse: Environment.parseSampling),
     stateDirectory,
     MonitorSetting(
       "otherThreads", earlier: "threads", standard: "lock-holder", allowed: threadWords, \.otherThreads,

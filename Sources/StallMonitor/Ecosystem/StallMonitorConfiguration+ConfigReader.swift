@@ -13,7 +13,7 @@ extension StallMonitorConfiguration {
   /// | `sink` | ``sink-swift.property`` | `stdout`, `file:` and a path, or `agent:` and a path |
   /// | `repeatWindow` | ``repeatWindow`` | a duration up to 1 h |
   /// | `maximumReportsPerMinute` | ``maximumReportsPerMinute`` | a whole number, 0 to 10000 |
-  /// | `initialSamplingInterval` | ``initialSamplingInterval`` | a duration, from 10 ms to 1 min |
+  /// | `resampleInterval` | ``resampleInterval`` | a duration, from 10 ms to 1 min |
   /// | `otherThreads` | ``otherThreads`` | `none`, `lock-holder`, `running` or `all` |
   /// | `notifiesSystemdWatchdog` | ``notifiesSystemdWatchdog`` | `true` or `false` |
   /// | `abortAfter`, `writeDetailFileAfter` | ``actions`` | a duration up to 1 h, or `off` |

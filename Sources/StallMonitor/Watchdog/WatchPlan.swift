@@ -23,7 +23,7 @@ struct WatchPlan: Equatable {
     threshold = (tuning.threshold ?? configuration.threshold).nanoseconds
     repeatWindow = (tuning.repeatWindow ?? configuration.repeatWindow).nanoseconds
     budget = tuning.budget ?? configuration.maximumReportsPerMinute
-    sampling = (tuning.sampling ?? configuration.initialSamplingInterval).nanoseconds
+    sampling = (tuning.sampling ?? configuration.resampleInterval).nanoseconds
     otherThreads = tuning.otherThreads ?? configuration.otherThreads
     namesFrames = !sinkNames || tuning.symbolication == .host
   }

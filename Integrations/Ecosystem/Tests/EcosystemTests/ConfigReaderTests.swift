@@ -11,7 +11,7 @@ struct ConfigReaderTests {
         "STALLMONITOR_ENABLED": "no", "STALLMONITOR_THRESHOLD": "100ms",
         "STALLMONITOR_SINK": "file:/var/log/stalls.jsonl",
         "STALLMONITOR_REPEAT_WINDOW": "2min", "STALLMONITOR_MAXIMUM_REPORTS_PER_MINUTE": "7",
-        "STALLMONITOR_OTHER_THREADS": "all", "STALLMONITOR_INITIAL_SAMPLING_INTERVAL": "20ms",
+        "STALLMONITOR_OTHER_THREADS": "all", "STALLMONITOR_RESAMPLE_INTERVAL": "20ms",
         "STALLMONITOR_NOTIFIES_SYSTEMD_WATCHDOG": "on", "STALLMONITOR_ABORT_AFTER": "1h",
         "STALLMONITOR_WRITE_DETAIL_FILE_AFTER": "1s", "STALLMONITOR_WATCHES_TASK_POOL": "false",
         "STALLMONITOR_BACKGROUND_TASK_THRESHOLD": "2s", "STALLMONITOR_STATE_DIRECTORY": "/run/app",
@@ -29,7 +29,7 @@ struct ConfigReaderTests {
     expected.actions = [.writeDetailFile(after: .seconds(1)), .abort(after: .seconds(3600))]
     expected.watchesTaskPool = false
     expected.backgroundTaskThreshold = .seconds(2)
-    expected.initialSamplingInterval = .milliseconds(20)
+    expected.resampleInterval = .milliseconds(20)
     expected.stateDirectory = "/run/app"
     expected.serviceName = "shop"
     expected.serviceVersion = "1.2"
@@ -58,7 +58,7 @@ struct ConfigReaderTests {
     ]
     var expected = StallMonitorConfiguration()
     expected.maximumReportsPerMinute = 7
-    expected.initialSamplingInterval = .seconds(1)
+    expected.resampleInterval = .seconds(1)
     expected.otherThreads = .all
     expected.notifiesSystemdWatchdog = true
     expected.actions = [.writeDetailFile(after: .seconds(1))]
