@@ -58,8 +58,10 @@ extension CapturesInThisProcess {
       capture.prepareThread()
       var stacks = 0
       var lost: [CaptureFailure] = []
+      var duration: UInt64 = 0
       let watched = make(index) { thread, isDone in
         let probe = ThreadProbe(thread: thread)
+        let start = MonotonicClock.now()
         for _ in 0..<50 where !isDone.load(ordering: .acquiring) {
           switch capture.capture(probe, stackEnd: 0).backtrace {
           case .success: stacks += 1
@@ -67,6 +69,7 @@ extension CapturesInThisProcess {
           }
           usleep(800)
         }
+        duration = MonotonicClock.now() - start
       }
       #expect(watched.result == unwatched.result, "\(name)")
       #expect(watched.error == unwatched.error, "\(name): errno")
@@ -74,7 +77,9 @@ extension CapturesInThisProcess {
       let least = min(unwatched.elapsed_ms, Double(VICTIM_CALL_MS)) * 0.75 - 2
       #expect(watched.elapsed_ms > least, "\(name): \(watched.elapsed_ms) ms")
       #expect(watched.elapsed_ms < unwatched.elapsed_ms * 1.9 + 1000, "\(name): \(watched.elapsed_ms) ms")
-      #expect(stacks > 0, "\(name): lost \(lost)")
+      // On an emulated processor one capture takes as long as some calls.
+      let isSlow = duration > 10_000_000 * UInt64(stacks + lost.count)
+      #expect(stacks >= (isSlow ? 1 : 3), "\(name): \(stacks) stacks in \(duration / 1_000_000) ms, lost \(lost)")
     }
   }
 }
