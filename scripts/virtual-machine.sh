@@ -59,7 +59,7 @@ build_stacks() {
   local built=$1 architecture=$2 level
   shift 2
   for level in 0 2; do
-    clang "$@" -Wall -Wextra -Werror -g -O$level -fno-optimize-sibling-calls -DBLOCK_MS=200 -ISources/CUnwind/include -o "$built/stacks-$level" \
+    clang "$@" -Wall -Wextra -Werror -g -O$level -fno-optimize-sibling-calls -DBLOCK_MS=400 -ISources/CUnwind/include -o "$built/stacks-$level" \
       Tests/Platforms/stacks.c Sources/CUnwind/*.c Sources/CUnwind/"$architecture"/*.c -lpthread
   done
 }
