@@ -58,18 +58,19 @@ package struct ThreadProbe: ~Copyable {
   }
 
   /// Whether the thread has ended; false if its files cannot be had at all.
-  package var hasEnded: Bool { syscallFile != nil || (process.isVisible && !process.hasThread(id)) }
+  package var hasEnded: Bool {
+    if let isEmpty = syscallFile?.isEmpty { return !isEmpty }
+    return process.isVisible && !process.hasThread(id)
+  }
 
   /// Why the kernel does not say what the calling thread does, in words; or nil if it does.
   package static func problem() -> String? {
     let path = OwnProcess().directory(of: clinux_gettid()) + "/syscall"
     let file = clinux_open(path, O_RDONLY | O_CLOEXEC, 0)
     let code = errno
-    guard file < 0 else {
-      close(file)
-      return nil
-    }
-    return "\(path): \(String(cString: strerror(code)))"
+    guard file >= 0 else { return "\(path): \(String(cString: strerror(code)))" }
+    close(file)
+    return ProcFile(path)?.isEmpty == true ? "\(path) is empty" : nil
   }
 
   package borrowing func activity() -> Activity {
