@@ -26,7 +26,7 @@ package struct ProcFile: ~Copyable {
   }
 
   /// Whether the file can be read and has nothing in it: the kernel writes no such file, but a sandbox may put one there.
-  package borrowing var isEmpty: Bool {
+  package borrowing func isEmpty() -> Bool {
     var byte: UInt8 = 0
     return descriptor.isIntact && pread(descriptor.number, &byte, 1, 0) == 0
   }

@@ -59,7 +59,7 @@ package struct ThreadProbe: ~Copyable {
 
   /// Whether the thread has ended; false if its files cannot be had at all.
   package var hasEnded: Bool {
-    if let isEmpty = syscallFile?.isEmpty { return !isEmpty }
+    if let isEmpty = syscallFile?.isEmpty() { return !isEmpty }
     return process.isVisible && !process.hasThread(id)
   }
 
@@ -70,7 +70,7 @@ package struct ThreadProbe: ~Copyable {
     let code = errno
     guard file >= 0 else { return "\(path): \(String(cString: strerror(code)))" }
     close(file)
-    return ProcFile(path)?.isEmpty == true ? "\(path) is empty" : nil
+    return ProcFile(path)?.isEmpty() == true ? "\(path) is empty" : nil
   }
 
   package borrowing func activity() -> Activity {
