@@ -68,9 +68,11 @@ package struct ThreadProbe: ~Copyable {
     let path = OwnProcess().directory(of: clinux_gettid()) + "/syscall"
     let file = clinux_open(path, O_RDONLY | O_CLOEXEC, 0)
     let code = errno
-    guard file >= 0 else { return "\(path): \(String(cString: strerror(code)))" }
-    close(file)
-    return ProcFile(path)?.isEmpty() == true ? "\(path) is empty" : nil
+    guard file < 0 else {
+      close(file)
+      return nil
+    }
+    return "\(path): \(String(cString: strerror(code)))"
   }
 
   package borrowing func activity() -> Activity {
