@@ -75,6 +75,9 @@ extension CapturesInThisProcess {
     /// The texts and causes that were seen while the call was made.
     private func seen(in call: String) throws -> [(text: String, cause: Cause)] {
       let index = try #require((0..<victim_call_count).first { String(cString: victim_call_name($0)) == call })
+      // There the search for the caller may take longer than a call.
+      if TestMachine.isEmulated { victim_call_set_duration(UInt32(VICTIM_CALL_MS) * 10) }
+      defer { victim_call_set_duration(UInt32(VICTIM_CALL_MS)) }
       let caller = Caller(index)
       let handle = caller.start()
       defer { pthread_join(handle, nil) }
