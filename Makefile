@@ -72,13 +72,13 @@ corpus: ## The corpus of stalls: responsible function, cause, fingerprint and me
 	scripts/build-c-library "$(CURDIR)/.build/c-library/root"
 	scripts/run-corpus --$(CORPUS)
 
-# trixie, sid, bullseye, or `--short`.
+# A leg of scripts/test-platforms, such as trixie, sid or aarch64; or `--short`.
 PLATFORMS ?=
 
-test-platforms: ## Captures on other Debian suites, in chroots under .build/platforms (2 GB; PLATFORMS=--short: trixie alone). As root.
+test-platforms: ## Captures on other Debian suites, in chroots under .build/platforms (2 GB; PLATFORMS=--short: trixie, and stacks in C on aarch64). As root.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES)
 	$(SWIFT) build --build-tests
-	[ "$(PLATFORMS)" = --short ] || scripts/build-c-library >/dev/null
+	[ "$(PLATFORMS)" = --short ] || SWIFT="$(SWIFT)" scripts/build-test-programs >/dev/null
 	scripts/test-platforms $(PLATFORMS)
 
 test-fleet: ## The queries for a fleet on ClickHouse, which is 900 MB; on DuckDB they are part of `make test`.

@@ -52,15 +52,26 @@ run_machine() {
   [ -s "$root/opt/stalld/log" ] || { tail --lines=5 "$console" && echo "the machine did not boot" && return 1; }
 }
 
+# Compiles the C code of captures with Tests/Platforms/stacks.c, to FOLDER/stacks-0 and FOLDER/stacks-2, by its optimization.
+#
+#   build_stacks FOLDER ARCHITECTURE ARGUMENT...       ARCHITECTURE is a folder of Sources/CUnwind; the arguments are for the compiler
+build_stacks() {
+  local built=$1 architecture=$2 level
+  shift 2
+  for level in 0 2; do
+    clang "$@" -Wall -Wextra -Werror -g -O$level -fno-optimize-sibling-calls -DBLOCK_MS=400 -ISources/CUnwind/include -o "$built/stacks-$level" \
+      Tests/Platforms/stacks.c Sources/CUnwind/*.c Sources/CUnwind/"$architecture"/*.c -lpthread
+  done
+}
+
 # Compiles the programs in C of Tests/Platforms to ROOT/opt/stalld, with and without optimization. libstallmonitor.so.1 is there.
 #
-#   build_programs ROOT ARCHITECTURE ARGUMENT...       ARCHITECTURE is a folder of Sources/CUnwind; the arguments are for the compiler
+#   build_programs ROOT ARCHITECTURE ARGUMENT...       as of `build_stacks`
 build_programs() {
   local built=$1/opt/stalld architecture=$2 level
   shift 2
+  build_stacks "$built" "$architecture" "$@"
   for level in 0 2; do
-    clang "$@" -Wall -Wextra -Werror -g -O$level -fno-optimize-sibling-calls -DBLOCK_MS=200 -ISources/CUnwind/include -o "$built/stacks-$level" \
-      Tests/Platforms/stacks.c Sources/CUnwind/*.c Sources/CUnwind/"$architecture"/*.c -lpthread
     clang "$@" -Wall -Wextra -Werror -g -O$level -fno-optimize-sibling-calls -rdynamic -ISources/CStallMonitor/include -o "$built/service-$level" \
       Tests/Platforms/service.c -L"$built" -l:libstallmonitor.so.1 -Wl,--allow-shlib-undefined -lpthread
   done

@@ -145,8 +145,9 @@ int main(void) {
   for (int by_list = 0; by_list < 2; by_list++) {
     cunwind_use_module_list(by_list);
     for (unsigned leaf = 0; leaf < LEAVES; leaf++)
-      for (int depth = 0; depth < DEPTHS; depth++)
-        for (int round = 0, tries = 0; round < ROUNDS && tries < 10 * ROUNDS; tries++) {
+      for (int depth = 0; depth < DEPTHS; depth++) {
+        int round = 0;
+        for (int tries = 0; round < ROUNDS && tries < 10 * ROUNDS; tries++) {
           struct job job = {leaf, depths[depth]};
           pthread_t thread;
           if (leaf == 8) pthread_mutex_lock(&other);
@@ -162,6 +163,8 @@ int main(void) {
           wake(leaf);
           pthread_join(thread, NULL);
         }
+        if (round < ROUNDS) printf("%s, depth %d: not blocked for long enough to be captured\n", leaves[leaf].name, depths[depth]);
+      }
   }
   printf("%d stacks, %d of them wrong\n", captures, bad);
   return bad != 0 || captures != 2 * (int)LEAVES * DEPTHS * ROUNDS;

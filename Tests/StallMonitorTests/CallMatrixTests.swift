@@ -57,7 +57,7 @@ extension CapturesInThisProcess {
       capture.prepareThread()
       var stacks = 0
       var lost: [CaptureFailure] = []
-      let watched = make(index) { thread, isDone in
+      func watch(_ thread: Int32, _ isDone: borrowing Atomic<Bool>) {
         let probe = ThreadProbe(thread: thread)
         for _ in 0..<50 where !isDone.load(ordering: .acquiring) {
           switch capture.capture(probe, stackEnd: 0).backtrace {
@@ -67,13 +67,16 @@ extension CapturesInThisProcess {
           usleep(800)
         }
       }
+      var watched = make(index, capture: watch)
+      // There one capture may take as long as the call.
+      for _ in 0..<5 where TestMachine.isEmulated && stacks == 0 { watched = make(index, capture: watch) }
       #expect(watched.result == unwatched.result, "\(name)")
       #expect(watched.error == unwatched.error, "\(name): errno")
       // The capture must not cut the call short, or restart a relative timeout. A thread that ends the call may start before the call.
       let least = min(unwatched.elapsed_ms, Double(VICTIM_CALL_MS)) * 0.75 - 2
       #expect(watched.elapsed_ms > least, "\(name): \(watched.elapsed_ms) ms")
       #expect(watched.elapsed_ms < unwatched.elapsed_ms * 1.9 + 1000, "\(name): \(watched.elapsed_ms) ms")
-      #expect(stacks > 0, "\(name): lost \(lost)")
+      #expect(stacks >= (TestMachine.isEmulated ? 1 : 3), "\(name): \(stacks) stacks, lost \(lost)")
     }
   }
 }

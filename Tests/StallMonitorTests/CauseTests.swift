@@ -9,7 +9,8 @@ extension WatchedHosts {
     .repeatedAfterStandstills(because: "a cause is what most of a stall's time went to"))
   struct CauseTests {
     /// Two others on the same processor, and the host's turn takes three times as long.
-    @Test func loopWithoutAProcessorIsStarved() throws {
+    @Test(.disabled(if: TestMachine.isEmulated, "an emulated processor has no time for captures beside two busy programs"))
+    func loopWithoutAProcessorIsStarved() throws {
       let spinners = try Spinners(onProcessors: [0, 0])
       defer { spinners.stop() }
       let victim = try Victim.run("compute", milliseconds: 1500, through: ["/usr/bin/taskset", "-c", "0"])
@@ -57,12 +58,14 @@ extension WatchedHosts {
       Known(call: "waitpid", cause: "unknown", wait: "wait4(pid "),
     ])
     func callIsReportedWithItsCause(known: Known) throws {
+      let milliseconds = TestMachine.isEmulated ? 4000 : 300
       let victim = try Victim.run(
-        "call", milliseconds: 300, environment: ["VICTIM_CALL": known.call, "STALLMONITOR_THRESHOLD": "50ms"])
-      let report = try #require(victim.reports.first)
+        "call", milliseconds: milliseconds,
+        environment: ["VICTIM_CALL": known.call, "STALLMONITOR_THRESHOLD": "50ms"])
+      let report = try #require(TestMachine.isEmulated ? victim.reports.last : victim.reports.first)
       #expect(report.cause == known.cause)
       let wait = try #require(report["stall", "evidence", "wait"] as? String)
-      #expect(wait.hasPrefix(known.wait), "\(wait)")
+      #expect(wait.hasPrefix(known.wait.replacing("300", with: "\(milliseconds)")), "\(wait)")
       #expect((report["message"] as? String)?.contains(wait) == true)
     }
 

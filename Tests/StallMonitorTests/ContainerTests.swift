@@ -9,6 +9,8 @@ extension WatchedHosts {
     /// What an image may lack.
     enum Part: CaseIterable {
       case procfs, sharedMemory, unwinder, partOfUnwinder, names, permission
+      /// The library is there, in a version without the functions that are called.
+      case versionOfUnwinder, versionOfNames
 
       /// Takes the part from the root directory that is under /mnt, before anything is mounted there.
       var removal: String {
@@ -19,19 +21,25 @@ extension WatchedHosts {
         case .partOfUnwinder: "rm /mnt/usr/lib/liblzma.so.5"
         case .names: "rm /mnt/usr/lib/libdw.so.1"
         case .permission: "chmod 711 /mnt/victim"
+        case .versionOfUnwinder:
+          "for file in /mnt/usr/lib/libunwind-*; do echo 'int none;' | cc -shared -fPIC -x c - -o \"$file\"; done"
+        case .versionOfNames: "echo 'int none;' | cc -shared -fPIC -x c - -o /mnt/usr/lib/libdw.so.1"
         }
       }
     }
 
     /// Runs a stall of 600 ms in a container with a read-only root directory, as a user without a name.
-    private func run(without parts: Part...) throws -> (victim: Victim, ended: WrittenReport, complaints: [String]) {
+    ///
+    /// `procfs` are the options with which it is mounted, and `afterwards` hides parts of it.
+    private func run(without parts: Part..., procfs: String = "rw", afterwards: String = "") throws -> (victim: Victim, ended: WrittenReport, complaints: [String]) {
       let script = """
         set -e
         mount -t tmpfs tmpfs /mnt
         cp --archive '\(try Self.image.get().path)/.' /mnt
         \(parts.map(\.removal).joined(separator: "\n"))
         [ ! -e /mnt/dev/shm ] || mount -t tmpfs tmpfs /mnt/dev/shm
-        [ ! -e /mnt/proc ] || mount -t proc proc /mnt/proc
+        [ ! -e /mnt/proc ] || mount -t proc -o '\(procfs)' proc /mnt/proc
+        \(afterwards)
         mount -o remount,ro /mnt
         unset STALLMONITOR_STATE_DIRECTORY
         exec chroot --userspec=65532:65532 /mnt "$@"
@@ -88,6 +96,46 @@ extension WatchedHosts {
       #expect(ended.cause == "unknown")
       #expect((ended["stall", "capture", "failure"] as? String)?.hasPrefix("the kernel does not show") == true)
       #expect(ended["service", "name"] as? String == "victim")
+    }
+
+    @Test func unwinderOfAnotherVersion() throws {
+      let (_, ended, complaints) = try run(without: .versionOfUnwinder)
+      let complaint = try #require(complaints.first { $0.contains("no stacks") })
+      #expect(complaint.contains(" lacks _U"), "\(complaint)")
+      #expect(ended.cause == "sleep" && ended["stall", "culprit"] == nil)
+      #expect(ended["stall", "capture", "failure"] as? String == "libunwind could not be loaded")
+    }
+
+    @Test func namesOfAnotherVersion() throws {
+      let (_, ended, complaints) = try run(without: .versionOfNames)
+      #expect(complaints.count == 1 && complaints[0].contains("libdw.so.1 has no function "), "\(complaints)")
+      #expect(ended.culprit.hasPrefix("victim+0x"))
+      #expect(ended.cause == "sleep")
+    }
+
+    /// As systemd's `ProcSubset=pid` and `ProtectProc=invisible` mount it: the process alone.
+    @Test func procfsOfProcessesAlone() throws {
+      let (_, ended, complaints) = try run(procfs: "subset=pid,hidepid=invisible")
+      #expect(complaints == [])
+      #expect(ended.culprit == "sleep_in_handler")
+      #expect(ended.cause == "sleep")
+    }
+
+    /// Files of procfs that are there and have nothing in them.
+    @Test(arguments: [
+      ["syscall"], ["stat"], ["schedstat"], ["status"], ["syscall", "stat", "schedstat", "status", "wchan"],
+    ])
+    func procfsIsCutShort(files: [String]) throws {
+      let hiding = files.map { "mount --bind /dev/null /mnt/proc/1/task/1/\($0)" }.joined(separator: "\n")
+      let (_, ended, _) = try run(afterwards: hiding)
+      guard files.contains("syscall") else {
+        #expect(ended.culprit == "sleep_in_handler")
+        #expect(ended.cause == "sleep")
+        return
+      }
+      #expect(ended.cause == "unknown")
+      #expect(ended["stall", "culprit"] == nil)
+      #expect((ended["stall", "capture", "failure"] as? String)?.hasPrefix("the kernel does not show") == true)
     }
 
     /// The root directory of the image: the host, what it is linked to, and what the documented command copies.

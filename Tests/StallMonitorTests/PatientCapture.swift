@@ -4,6 +4,14 @@ import StallReport
 @testable import StallCapture
 @testable import StallMonitor
 
+/// The machine that runs the tests.
+enum TestMachine {
+  /// Whether its processor is emulated: system calls take 50 us, and the first names of a process a second.
+  ///
+  /// `scripts/test-aarch64` sets the variable.
+  static let isEmulated = getenv("TEST_MACHINE").map { String(cString: $0) } == "emulated"
+}
+
 extension CaptureFailure {
   /// The machine gave the thread no processor, or took it away in the middle: another attempt may fare better.
   var isOfABusyMachine: Bool {

@@ -15,7 +15,7 @@ extension CapturesInThisProcess {
   @Suite(.serialized, .timeLimit(.minutes(2)))
   struct UnwindGarbageTests {
     @Test func manySnapshots() {
-      let count = LongForm.isOn ? 100_000 : 20_000
+      let count = TestMachine.isEmulated ? 1000 : LongForm.isOn ? 100_000 : 20_000
       let totals = fuzz_unwind_many(20_261_121, count)
       // Some of them must have led somewhere, or nothing was tried.
       #expect(totals.frames > count * 105 / 100, "\(totals.frames) frames, the slowest \(totals.slowest_ns / 1000) us")

@@ -197,6 +197,60 @@ import Testing
     #expect(wrong.errors.contains("--search /nonexistent is not a directory"))
     #expect(try Program.run(stalld, ["symbolicate", "--executable", "/etc/passwd"]).status == 64)
   }
+
+  /// The beginning of an ELF file for one of the other architectures.
+  private static func header(type: UInt8, machine: UInt8) -> Data {
+    Data([0x7f, 0x45, 0x4c, 0x46, 2, 1, 1] + [UInt8](repeating: 0, count: 9) + [type, 0, machine, 0])
+      + Data(repeating: 0, count: 2000)
+  }
+
+  @Test func fileThatCannotBeUsedIsReportedWithItsReason() throws {
+    let scratch = try ScratchDirectory()
+    #if arch(arm64)
+    let (other, name, own): (UInt8, String, UInt8) = (62, "x86_64", 183)
+    #else
+    let (other, name, own): (UInt8, String, UInt8) = (183, "aarch64", 62)
+    #endif
+    let files: [(Data, String)] = [
+      (Self.header(type: 3, machine: other), "is for \(name); run stalld symbolicate on a machine of that architecture"),
+      (Self.header(type: 4, machine: other), "is a core dump; give the executable"),
+      (Self.header(type: 4, machine: own), "is a core dump; give the executable"),
+      (Self.header(type: 3, machine: own), "has no build ID; link it with -Wl,--build-id"),
+      (Self.header(type: 3, machine: own).prefix(10), "is not an ELF file"),
+      (Data("text".utf8), "is not an ELF file"),
+      (Data(), "is not an ELF file"),
+    ]
+    let stalld = try Program.built("stalld", "debug").path
+    for (index, (contents, words)) in files.enumerated() {
+      let path = scratch.url.appending(path: "file-\(index)").path
+      try contents.write(to: URL(filePath: path))
+      let result = try Program.run(stalld, ["symbolicate", "--executable", path])
+      #expect(result.status == 64)
+      #expect(result.errors.contains("--executable \(path) \(words)"), "\(result.errors)")
+    }
+  }
+
+  /// A report of another machine, whose files are here: no frame gets a name, and the reason is logged.
+  @Test func filesOfAnotherArchitectureAreNotUsed() throws {
+    let scratch = try ScratchDirectory()
+    #if arch(arm64)
+    let (other, name): (UInt8, String) = (62, "x86_64")
+    #else
+    let (other, name): (UInt8, String) = (183, "aarch64")
+    #endif
+    let directory = scratch.url.appending(path: "build").path
+    try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+    for (file, type) in [("service", UInt8(3)), ("library.so", 3), ("core.1", 4)] {
+      try Self.header(type: type, machine: other).write(to: URL(filePath: "\(directory)/\(file)"))
+    }
+    let line = String(
+      decoding: ReportCompletionTests.line([ReportCompletionTests.frame(16)], culprit: "app+0x10"), as: UTF8.self)
+    let result = try Self.symbolicate(["--search", directory], line, in: scratch)
+    #expect(result.status == 0)
+    #expect(result.output == line)
+    #expect(result.errors.contains("no file for build aa"))
+    #expect(result.errors.contains("files for \(name) that were not used: 3; run stalld symbolicate on that architecture"))
+  }
 }
 
 /// The completion of one line, with names made up by the test.

@@ -21,7 +21,7 @@
 // Bytes of a function's code that are searched for calls.
 #define CODE_LIMIT (64u << 10)
 // The most that the search on the stack may take; some microseconds are usual.
-#define TIME_MAX_NS 200000000u
+#define TIME_MAX_NS (200000000ull * CUNWIND_PATIENCE)
 // Values that are tried before the first one has to do.
 #define CANDIDATES 16u
 

@@ -16,7 +16,7 @@
 #define MODULES_MAX 512u
 #define CODE_MAX (32u << 20)
 // The most that the search may take; some milliseconds are usual.
-#define TIME_MAX_NS 500000000u
+#define TIME_MAX_NS (500000000ull * CUNWIND_PATIENCE)
 // Places in one module that lead to the function.
 #define TARGETS_MAX 8u
 #define CHUNK 1024u

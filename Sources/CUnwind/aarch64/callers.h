@@ -5,6 +5,11 @@
 
 #pragma GCC visibility push(hidden)
 
+// How many times longer searches may take than on a real processor: for tests on an emulated one.
+#ifndef CUNWIND_PATIENCE
+#define CUNWIND_PATIENCE 1u
+#endif
+
 // Passes each call of `function` to `body`, also those by a function that jumps to it as its last action, until `body`
 // returns false. @return false if not all code could be searched.
 bool cunwind_each_call(cunwind_unwinder *u, uint64_t function, bool (*body)(void *argument, uint64_t call),

@@ -28,14 +28,19 @@ static uint64_t first_call(uint64_t address) {
   return 0;
 }
 
-// Whether the function at `address` has a system call right in front of a return, and takes the number from a register.
+// Instructions between a system call and the return: glibc 2.41 gives the frame of the middle function back there.
+#define END_LENGTH 4u
+
+// Whether the function at `address` ends with a system call, and takes the number from a register.
 static bool calls_for_another(uint64_t address) {
   uint32_t code[LENGTH];
   size_t count = address == 0 ? 0 : cunwind_read(address, code, sizeof code) / sizeof *code;
   bool takes_number = false;
-  for (size_t i = 0; i + 1 < count; i++) {
+  for (size_t i = 0; i < count; i++) {
     takes_number |= (code[i] & 0xffe0ffffu) == 0xaa0003e8u;  // mov x8, xN
-    if (code[i] == 0xd4000001u && cunwind_is_return(code[i + 1])) return takes_number;
+    if (code[i] != 0xd4000001u) continue;
+    for (size_t end = i + 1; end < count && end <= i + 1 + END_LENGTH; end++)
+      if (cunwind_is_return(code[end])) return takes_number;
   }
   return false;
 }

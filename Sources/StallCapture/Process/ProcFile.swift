@@ -25,6 +25,12 @@ package struct ProcFile: ~Copyable {
     return count > 0 ? count : nil
   }
 
+  /// Whether the file can be read and has nothing in it: the kernel writes no such file, but a sandbox may put one there.
+  package borrowing func isEmpty() -> Bool {
+    var byte: UInt8 = 0
+    return descriptor.isIntact && pread(descriptor.number, &byte, 1, 0) == 0
+  }
+
   /// Reads from the start and parses what was read.
   ///
   /// No allocation for up to `capacity` bytes.

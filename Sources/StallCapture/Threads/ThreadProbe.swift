@@ -64,7 +64,10 @@ package struct ThreadProbe: ~Copyable {
   }
 
   /// Whether the thread has ended; false if its files cannot be opened at all.
-  package var hasEnded: Bool { syscallFile != nil || (process.isVisible && !process.hasThread(id)) }
+  package var hasEnded: Bool {
+    if let isEmpty = syscallFile?.isEmpty() { return !isEmpty }
+    return process.isVisible && !process.hasThread(id)
+  }
 
   /// Why the kernel does not say what the calling thread does, in words; or nil if it does.
   package static func problem() -> String? {

@@ -15,6 +15,8 @@ final class DebugFiles {
   private var identities: [String: ModuleIdentity] = [:]
   /// Builds for which nothing was found: where the line said that they lay, and which build lies there now.
   private(set) var missing: [String: (path: String?, found: String?)] = [:]
+  /// How many files were found for other architectures, by the architecture; they are not used.
+  private(set) var otherArchitectures: [String: Int] = [:]
 
   /// Builds that are remembered at a time.
   private static let memoryLimit = 4096
@@ -66,6 +68,11 @@ final class DebugFiles {
     // The vDSO is in no file.
     guard missing[buildID] == nil, missing.count < Self.memoryLimit, modulePath != "linux-vdso.so.1" else { return }
     missing[buildID] = (modulePath, modulePath.flatMap(Self.identify)?.buildID)
+    if let modulePath { noteArchitecture(modulePath) }
+  }
+
+  private func noteArchitecture(_ path: String) {
+    if let architecture = ELFHeader(path)?.otherArchitecture { otherArchitectures[architecture, default: 0] += 1 }
   }
 
   private func identity(_ buildID: String, _ bytes: [UInt8], _ modulePath: String?) -> ModuleIdentity {
@@ -79,7 +86,10 @@ final class DebugFiles {
 
   private func makeIndex() -> [String: [String]] {
     var index: [String: [String]] = [:]
-    func add(_ path: String) { if let id = Self.identify(path)?.buildID { index[id, default: []].append(path) } }
+    func add(_ path: String) {
+      guard let id = Self.identify(path)?.buildID else { return noteArchitecture(path) }
+      index[id, default: []].append(path)
+    }
     executables.forEach(add)
     searchDirectories.lazy.flatMap(FileTree.init).prefix(Self.fileLimit).forEach(add)
     return index

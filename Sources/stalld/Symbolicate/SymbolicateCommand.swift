@@ -59,15 +59,23 @@ struct SymbolicateCommand: ParsableCommand {
     }
     guard DebugFiles.obstacle() == nil else { return }
     for path in executables where DebugFiles.identify(path) == nil {
-      var found = stat()
-      let reason =
-        stat(path, &found) != 0
-        ? ": \(String(cString: strerror(errno))); check the name."
-        : found.st_mode & S_IFMT == S_IFDIR
-          ? " is a directory; use --search for directories."
-          : " is not an ELF file of this architecture with a build ID; link it with -Wl,--build-id."
-      throw ValidationError("--executable \(path)\(reason)")
+      throw ValidationError("--executable \(path)\(Self.obstacle(to: path))")
     }
+  }
+
+  /// Why a file has no names for this command, and what to do, in words that follow its path.
+  private static func obstacle(to path: String) -> String {
+    var found = stat()
+    guard stat(path, &found) == 0 else { return ": \(String(cString: strerror(errno))); check the name." }
+    if found.st_mode & S_IFMT == S_IFDIR { return " is a directory; use --search for directories." }
+    guard let header = ELFHeader(path) else {
+      return " is not an ELF file; give an executable, a library or a separate debug file."
+    }
+    if header.isCoreDump { return " is a core dump; give the executable and the libraries of the process." }
+    if let architecture = header.otherArchitecture {
+      return " is for \(architecture); run stalld symbolicate on a machine of that architecture."
+    }
+    return " has no build ID; link it with -Wl,--build-id."
   }
 
   func run() throws {

@@ -75,6 +75,9 @@ final class SymbolicationPass {
     if names.missing.count > Self.loggedBuilds {
       Self.say("no file for \(names.missing.count - Self.loggedBuilds) more builds")
     }
+    for (architecture, count) in names.missing.isEmpty ? [] : names.otherArchitectures.sorted(by: { $0.key < $1.key }) {
+      Self.say("files for \(architecture) that were not used: \(count); run stalld symbolicate on that architecture")
+    }
     Self.say(
       "lines: \(lines); completed: \(completed), frames in them: \(frames)"
         + (foreign > 0 ? "; not reports, passed through: \(foreign)" : ""))
