@@ -9,7 +9,8 @@ extension WatchedHosts {
     .repeatedAfterStandstills(because: "a cause is what most of a stall's time went to"))
   struct CauseTests {
     /// Two others on the same processor, and the host's turn takes three times as long.
-    @Test(.disabled(if: TestMachine.isEmulated, "an emulated processor has no time for captures beside two busy programs"))
+    @Test(
+      .disabled(if: TestMachine.isEmulated, "an emulated processor has no time for captures beside two busy programs"))
     func loopWithoutAProcessorIsStarved() throws {
       let spinners = try Spinners(onProcessors: [0, 0])
       defer { spinners.stop() }

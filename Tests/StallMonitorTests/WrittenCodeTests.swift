@@ -40,11 +40,13 @@ import Testing
   /// The optimizer specializes an initializer that does not use its type: what takes no type is artificial in DWARF.
   @Test func specializedInitializersAreTheServicesOwn() throws {
     let found = try Self.functions(in: ["-O", "-g"]) { $0.contains("fCTf") }
-    #expect(found.isSuperset(of: ["Settings.init(path:)", "Connection.__allocating_init(host:)", "Opened.init(file:)"]),
+    #expect(
+      found.isSuperset(of: ["Settings.init(path:)", "Connection.__allocating_init(host:)", "Opened.init(file:)"]),
       "\(found)")
   }
 
-  @Test(arguments: [["-Onone", "-g"], ["-O", "-g"]]) func expressionOfAsyncLetIsTheServicesOwn(options: [String]) throws {
+  @Test(arguments: [["-Onone", "-g"], ["-O", "-g"]]) func expressionOfAsyncLetIsTheServicesOwn(options: [String]) throws
+  {
     let found = try Self.functions(in: options) { $0.contains("4wait") && $0.contains("fu_") }
     #expect(found.contains("implicit closure #1 in wait()"), "\(found)")
   }

@@ -212,7 +212,9 @@ import Testing
     let (other, name, own): (UInt8, String, UInt8) = (183, "aarch64", 62)
     #endif
     let files: [(Data, String)] = [
-      (Self.header(type: 3, machine: other), "is for \(name); run stalld symbolicate on a machine of that architecture"),
+      (
+        Self.header(type: 3, machine: other), "is for \(name); run stalld symbolicate on a machine of that architecture"
+      ),
       (Self.header(type: 4, machine: other), "is a core dump; give the executable"),
       (Self.header(type: 4, machine: own), "is a core dump; give the executable"),
       (Self.header(type: 3, machine: own), "has no build ID; link it with -Wl,--build-id"),
@@ -249,7 +251,8 @@ import Testing
     #expect(result.status == 0)
     #expect(result.output == line)
     #expect(result.errors.contains("no file for build aa"))
-    #expect(result.errors.contains("files for \(name) that were not used: 3; run stalld symbolicate on that architecture"))
+    #expect(
+      result.errors.contains("files for \(name) that were not used: 3; run stalld symbolicate on that architecture"))
   }
 }
 
