@@ -30,9 +30,10 @@ static bool kernel_has_close_range(void) {
 
 bool clinux_enter_own_descriptor_table(int kept) {
   if (!kernel_has_close_range()) return false;
-  // Without a descriptor to keep, even 0 to 2 are not copied.
-  unsigned first = kept >= 0 && kept <= 2 ? 3 : 0;
+  // Numbers above `kept` are not copied; those below it are closed in the copy.
+  unsigned first = kept < 0 ? 0 : (unsigned)kept + 1;
   if (syscall(SYS_close_range, first, ~0u, CLOSE_RANGE_UNSHARE_FLAG) != 0) return false;
+  if (kept > 3) syscall(SYS_close_range, 3u, (unsigned)kept - 1, 0u);
   own_table = atomic_fetch_add(&last_table, 1) + 1;
   // Every write to an epoll descriptor fails.
   int dead = epoll_create1(EPOLL_CLOEXEC);

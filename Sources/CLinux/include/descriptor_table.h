@@ -8,8 +8,8 @@
 
 /// Gives the calling thread a descriptor table of its own (close_range(2), CLOSE_RANGE_UNSHARE; Linux 5.9). Threads that it makes share it.
 ///
-/// The new table holds `kept`, if that is 0 to 2, and nothing else of the process's; the others of 0, 1 and 2 accept no write, so that a stray
-/// one reaches no file. The process's own table does not change.
+/// The new table holds `kept`, unless it is negative, and nothing else of the process's; the others of 0, 1 and 2 accept no write, so that a
+/// stray one reaches no file. The process's own table does not change.
 /// @return false where the kernel or a seccomp filter refuses: then the thread shares the process's table as before.
 bool clinux_enter_own_descriptor_table(int kept);
 

@@ -51,8 +51,8 @@ extension OwnThreads {
 
   /// Starts a thread with a descriptor table of its own, where the kernel allows that.
   ///
-  /// The table holds nothing of the service's but `kept`, if that is 0 to 2. Such a thread calls no code of the service, starts no thread for it,
-  /// and enqueues nothing on its queues.
+  /// The table holds nothing of the service's but `kept`. Such a thread calls no code of the service,
+  /// starts no thread for it, and enqueues nothing on its queues.
   static func startApart(
     name: StaticString, keeping kept: Int32? = nil, _ body: @escaping @Sendable () -> Void
   ) throws(Failure) -> pthread_t {
