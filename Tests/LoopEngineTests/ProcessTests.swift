@@ -164,7 +164,7 @@ import VictimC
       let end = Loop.Instant.now.advanced(by: .seconds(30))
       while log.count < 2 && Loop.Instant.now < end { loop.run(mode: .default, for: .milliseconds(20)) }
       // The child's signal was the child's.
-      exit(log.all.sorted() == ["exited(0)", "timer"] ? 0 : 3)
+      exit(log.all.sorted() == ["exited with code 0", "timer"] ? 0 : 3)
     }
   }
 
