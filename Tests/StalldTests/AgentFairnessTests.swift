@@ -123,23 +123,24 @@ struct AgentFairnessTests {
     #expect(begin.duration(to: .now) >= .seconds(3))
   }
 
-  @Test("waiting lines of an ended process are read before its end is reported")
-  func endOfOneThatWaits() throws {
+  @Test("waiting lines of ended processes are read before their ends are reported", arguments: [1, 2])
+  func endOfThoseThatWait(processes: Int) throws {
     let agent = try agent("limits: { lines_per_second: 10 }")
     // The first ends in its stall, the second after it; a child of each keeps the socket.
     let said = try run(
       Self.evil, agent,
       """
       for n in (1, 2):
-        s = connect()
+        s = \(processes == 1 ? "connect()" : "None")
         if not os.fork():
+          s = s or connect()
           s.sendall(report(n).replace(b"stall.ended", b"stall.started"))
           s.sendall(b"\\n" * 60 + (report(n).replace(b'"sequence":1', b'"sequence":2') if n == 2 else b""))
           if not os.fork():
             os.close(1)
             while s.recv(4096): pass
           os._exit(0)
-        s.close()
+        if s: s.close()
         os.wait()
       say("done")
       """)

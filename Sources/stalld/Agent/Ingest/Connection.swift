@@ -116,6 +116,12 @@ final class Connection {
     }
   }
 
+  /// Whether there are bytes to read or lines to take; false at the end of the stream.
+  var hasInput: Bool {
+    var byte: UInt8 = 0
+    return holdsLines || recv(descriptor, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)) > 0
+  }
+
   /// Reads nothing until ``resume(on:)``.
   func pause() {
     guard isOpen, !isPaused else { return }

@@ -111,7 +111,8 @@ extension Ingest {
     for _ in 0..<64 {
       guard connection.isOpen, !connection.isPaused, Loop.Instant.now < deadline else { return }
       guard hasRoom(for: connection) else { return wait(connection) }
-      guard hasTurn(connection) else { return hold(connection) }
+      // Without input it needs no turn: two such connections would wait for each other.
+      guard hasTurn(connection) || !connection.hasInput else { return hold(connection) }
       guard readOnce(connection) else { return }
       if connection.isOpen, connection.holdsLines { return hold(connection) }
     }
