@@ -160,7 +160,6 @@ if builtFor != "linux" {
         "StallMonitor/Configuration/StallMonitorError.swift",
         "StallMonitor/Diagnostics/StateNote.swift",
         "StallMonitor/Ecosystem/StallMonitorConfiguration+Logger.swift",
-        "StallMonitor/Ecosystem/StallMonitorKeyError.swift",
         "StallMonitor/Ecosystem/StallMonitorService.swift",
         "StallMonitor/Heartbeat/Heartbeat.swift",
         "StallMonitor/Heartbeat/LoopDescription.swift",

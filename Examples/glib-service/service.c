@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-// Stands for the blocking call in a handler that every service has somewhere.
+// A blocking call in a handler, as most services have somewhere.
 __attribute__((noinline)) static void wait_for_a_slow_backend(unsigned milliseconds) {
   usleep(milliseconds * 1000);
   fprintf(stderr, "The slow backend has answered.\n");

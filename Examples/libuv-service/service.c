@@ -10,7 +10,7 @@ static uv_timer_t timer;
 static uv_work_t work;
 static unsigned milliseconds;
 
-// Stands for the blocking call in a handler that every service has somewhere.
+// A blocking call in a handler, as most services have somewhere.
 __attribute__((noinline)) static void wait_for_a_slow_backend(unsigned time) {
   usleep(time * 1000);
   fprintf(stderr, "The slow backend has answered.\n");

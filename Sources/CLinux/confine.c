@@ -38,7 +38,7 @@ static bool set_limit(int which, rlim_t value) {
 bool clinux_limit_worker(size_t address_space, size_t descriptors, int niceness) {
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-  // Taking lines in comes first, and if there is no memory for both, the agent goes on.
+  // Receiving lines has priority, and if there is not enough memory for both, the agent survives.
   setpriority(PRIO_PROCESS, 0, niceness);
   int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   if (file >= 0) {
@@ -60,7 +60,7 @@ bool clinux_limit_worker(size_t address_space, size_t descriptors, int niceness)
 // What memory, time and the reading of files need.
 static const int allowed[] = {
 #ifdef SYS_open
-    // Fails all the same unless it is for reading, see below.
+    // Fails nevertheless, unless it is for reading: see below.
     SYS_access, SYS_readlink, SYS_stat, SYS_lstat, SYS_poll, SYS_time, SYS_getdents,
 #endif
 #ifdef SYS_newfstatat

@@ -20,5 +20,5 @@ void clinux_cf_lock(void) {
 
 void clinux_cf_unlock(void) { __atomic_store_n(&lock, 0, __ATOMIC_RELEASE); }
 
-// 0 stands for the main thread.
+// 0 means the main thread.
 void *clinux_cf_main_run_loop(void) { return _CFRunLoopGet0b(0); }

@@ -46,7 +46,7 @@ static void before_fork(void) {
   int error = errno;
   forks_on_main_thread = clinux_gettid() == getpid();
   uint32_t *own = clinux_loop_current_lock;
-  // Nobody's yet: it will be this thread's, here and in the child.
+  // No thread owns it yet: it will be this thread's, here and in the child.
   if (own == NULL && forks_on_main_thread) own = __atomic_load_n(&clinux_main_loop_lock, __ATOMIC_ACQUIRE);
   if (own != NULL && take(own)) taken[taken_count++] = own;
   for (int index = 0; index < MOST_LOCKS; index++) {

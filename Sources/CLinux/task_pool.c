@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SWIFT_CALL __attribute__((swiftcall))
 #define WEAK __attribute__((weak))
@@ -53,6 +54,8 @@ static void (*thread_begins)(const void *monitor);
 static void (*send_scout)(clinux_task_scout *scout, uint8_t priority);
 // HOOKED, or why the runtime's queues cannot be known.
 static clinux_task_pool_state queue_state;
+// The process that has hooked last: its child has what follows from that, and none of the threads.
+static pid_t hooking_process;
 static __thread clinux_task_thread *own_thread __attribute__((tls_model("initial-exec")));
 // The monitor that has been offered this thread.
 static __thread const void *offered_monitor __attribute__((tls_model("initial-exec")));
@@ -78,7 +81,7 @@ static inline void count(uint64_t *own, uint64_t *shared) {
 
 __attribute__((noinline)) static clinux_task_thread *offer(const void *monitor) {
   offered_monitor = monitor;
-  // The place of an earlier monitor is kept: its counts go on.
+  // The place of an earlier monitor is kept: its counts continue.
   if (monitor != NULL) thread_begins(monitor);
   return own_thread;
 }
@@ -173,6 +176,22 @@ static SWIFT_CALL void enqueue(job *next, enqueue_original original) {
 
 // MARK: The monitor's side
 
+// In the child of a fork: the parent's monitor and threads are not here, and none of its jobs that waited will begin.
+static void forget_parent(void) {
+  __atomic_store_n(&current_monitor, NULL, __ATOMIC_RELEASE);
+  for (uint32_t i = 0; i < thread_count; i++) {
+    clinux_task_thread *place = &threads[i].thread;
+    if (place != own_thread) {
+      *place = (clinux_task_thread){0};
+    } else {
+      memset(place->enqueued, 0, sizeof place->enqueued);
+      memset(place->begun, 0, sizeof place->begun);
+    }
+  }
+  memset(enqueued_elsewhere, 0, sizeof enqueued_elsewhere);
+  memset(begun_elsewhere, 0, sizeof begun_elsewhere);
+}
+
 clinux_task_pool_state clinux_task_pool_hook(
     const void *monitor, void (*begins)(const void *monitor), void (*send)(clinux_task_scout *scout, uint8_t priority)) {
   if (&swift_task_enqueueGlobal_hook == NULL || swift_job_run == NULL || swift_concurrency_jobPriority == NULL ||
@@ -181,13 +200,18 @@ clinux_task_pool_state clinux_task_pool_hook(
   }
   clinux_task_pool_state known = __atomic_load_n(&queue_state, RELAXED);
   if (known != CLINUX_TASK_POOL_HOOKED) return known;
+  pid_t process = getpid();
+  if (hooking_process != 0 && hooking_process != process) forget_parent();
   if (__atomic_load_n(&current_monitor, __ATOMIC_ACQUIRE) != NULL) return CLINUX_TASK_POOL_TAKEN;
   thread_begins = begins;
   send_scout = send;
-  SWIFT_CALL void (*none)(job *, enqueue_original) = NULL;
-  if (!__atomic_compare_exchange_n(&swift_task_enqueueGlobal_hook, &none, enqueue, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+  // In the child of a fork, the parent's hook is this one.
+  SWIFT_CALL void (*found)(job *, enqueue_original) = NULL;
+  if (!__atomic_compare_exchange_n(&swift_task_enqueueGlobal_hook, &found, enqueue, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) &&
+      found != enqueue) {
     return CLINUX_TASK_POOL_TAKEN;
   }
+  hooking_process = process;
   __atomic_store_n(&current_monitor, monitor, __ATOMIC_RELEASE);
   return CLINUX_TASK_POOL_HOOKED;
 }
@@ -234,9 +258,12 @@ uint32_t clinux_task_thread_priority(const clinux_task_thread *thread) { return 
 
 bool clinux_task_pool_runs_job(int32_t thread) {
   uint32_t known = __atomic_load_n(&thread_count, __ATOMIC_ACQUIRE);
+  const void *monitor = __atomic_load_n(&current_monitor, RELAXED);
   for (uint32_t i = 0; i < known; i++) {
     const clinux_task_thread *place = &threads[i].thread;
-    if (__atomic_load_n(&place->stamp.owner, RELAXED) == thread) return __atomic_load_n(&place->is_running, RELAXED) != 0;
+    if (__atomic_load_n(&place->stamp.owner, RELAXED) != thread) continue;
+    // A job that began under an earlier monitor stamps that one's pulse.
+    return __atomic_load_n(&place->is_running, RELAXED) != 0 && __atomic_load_n(&place->monitor, RELAXED) == monitor;
   }
   return false;
 }

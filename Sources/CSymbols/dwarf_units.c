@@ -1,7 +1,8 @@
 // The map from addresses to units, and the table of a unit's functions.
 //
-// Swift emits no .debug_aranges, so the map is built here (DW_AT_ranges of each unit), then one table of functions for
-// each unit that is asked for. Both are kept half-built when a deadline passes and go on later.
+// Swift emits no .debug_aranges, so the map is built here (DW_AT_ranges of each unit), then one
+// table of functions for each unit that is asked for. When a deadline passes, both are kept
+// incomplete and are continued later.
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>

@@ -27,7 +27,7 @@ enum {
 };
 
 static const size_t max_file = (size_t)4 << 30;
-// A file of which more than this is needed is left alone.
+// If more than this is needed of a file, it is not read.
 static const size_t max_copy = (size_t)512 << 20;
 // The same for a file that may be hostile: the address space of who reads it is limited.
 static const size_t max_strict_file = (size_t)1 << 30;
@@ -60,8 +60,8 @@ static bool right_build(const struct image *image, const struct csymbols_source 
   if (length > 0) {
     return (size_t)length == source->build_id_length && memcmp(found, source->build_id, (size_t)length) == 0;
   }
-  // Without ids on both sides only the time tells whether it is still the file that was loaded. A rename counts as a
-  // change of the inode (ctime) on ext4, xfs and btrfs.
+  // Without IDs on both sides, only the time shows whether it is still the file that was loaded. A
+  // rename counts as a change of the inode (ctime) on ext4, xfs and btrfs.
   uint64_t changed =
       (uint64_t)image->status.st_ctim.tv_sec * 1000000000u + (uint64_t)image->status.st_ctim.tv_nsec;
   return source->build_id_length == 0 && (changed < source->not_changed_after || is_running(source));

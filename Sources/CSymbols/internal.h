@@ -8,7 +8,8 @@
 #include "CSymbols.h"
 #include "libdw_table.h"
 
-// A file in memory: copied as far as it was asked for, decompressed into the heap, or somebody else's bytes.
+// A file in memory: the part that was asked for, decompressed into the heap, or bytes of another
+// owner.
 //
 // A file is never mapped: one that is cut while it is mapped raises SIGBUS, in a thread of the service's process. The copy
 // has the file's length and is filled by pread(2) in pages, by csymbols_image_need(); what was not asked for reads as
@@ -78,7 +79,7 @@ struct unit {
   const char *end;
   struct function *functions;
   size_t count, capacity;
-  // Where the walk over the unit's DIEs goes on after a deadline.
+  // Where the walk over the unit's DIEs continues after a deadline.
   Dwarf_Die cursor;
   uint32_t level;
   enum { UNIT_NEW, UNIT_WALKING, UNIT_DONE } state;
@@ -93,7 +94,7 @@ struct unit_range {
 struct debug_info {
   Dwarf *dwarf;
   Dwarf *alternate;
-  // True after libdw ran out of memory in mid-call: its state is unknown, so it is neither used nor freed.
+  // True after libdw ran out of memory during a call: its state is unknown, so it is neither used nor freed.
   bool poisoned;
   bool tried;
   uint64_t next_unit;

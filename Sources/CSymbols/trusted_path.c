@@ -76,7 +76,7 @@ static bool is_top(const struct walk *walk) {
           && here.st_ino == top.st_ino);
 }
 
-// Goes one step on. -2 if the way goes on, the file, or -1.
+// Goes one step further. -2 if the path continues, the file, or -1.
 static int step(struct walk *walk) {
   char name[NAME_MAX + 1];
   const char *start = walk->rest + strspn(walk->rest, "/");
@@ -145,7 +145,7 @@ int csymbols_open_trusted(const char *root, const char *path) {
   if (top < 0) return -1;
   struct walk walk = {.top = top, .here = top, .owner = 0, .is_trusted = true};
   if (root != NULL) {
-    // The operator has named it, by whatever way.
+    // The operator has named it: any path is allowed.
     base = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (base >= 0 && fstat(base, &status) == 0) {
       walk.owner = status.st_uid;

@@ -100,7 +100,8 @@ static int access_fpreg(unw_addr_space_t space, unw_regnum_t number, unw_fpreg_t
   return -UNW_EBADREG;
 }
 
-// Where `unw_dyn_info_t` goes on after `pad`: with `load_offset`, or, in libunwind 1.3, with the table's place.
+// Where `unw_dyn_info_t` continues after `pad`: with `load_offset`, or, in libunwind 1.3, with the
+// table's place.
 #define AFTER_PAD (offsetof(unw_dyn_info_t, pad) + sizeof(int32_t))
 
 int cunwind_find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t *info, int need_unwind_info,

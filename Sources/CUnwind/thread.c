@@ -52,7 +52,7 @@ static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
 static size_t least_alternate_stack(void) {
   size_t frame = getauxval(AT_MINSIGSTKSZ);
-  // Kernels before 5.14 do not tell; AVX-512's state is the largest that they save.
+  // Kernels before 5.14 do not report it; AVX-512's state is the largest that they save.
   return (frame != 0 ? frame : 4096) + HANDLER_ROOM;
 }
 

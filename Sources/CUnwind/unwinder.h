@@ -42,7 +42,7 @@ struct cunwind_walk {
   cunwind_frame *frames;
   size_t capacity;
   cunwind_backtrace result;
-  // The frame that the cursor stands at, and where its stack was entered.
+  // The cursor's frame, and where its stack was entered.
   uint64_t ip, sp, entered;
   // Whether the outermost frame is one that has 0 for its return address, and not one that has none.
   bool ended_at_zero;
@@ -71,16 +71,17 @@ int cunwind_find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_
 // NULL if that is known, or why no stack can be captured.
 const char *cunwind_learn_table_layout(void);
 bool cunwind_has_unwind_information(cunwind_unwinder *u, uint64_t address);
-// Adds the frame that the cursor stands at.
+// Adds the cursor's frame.
 void cunwind_add_frame(cunwind_unwinder *u, struct cunwind_walk *w, uint64_t ip, uint64_t sp, bool is_return_address);
 // Restarts the cursor at `ip` and `sp`. What inner frames have saved of the preserved registers stays known.
 bool cunwind_begin_at(cunwind_unwinder *u, struct cunwind_walk *w, uint64_t ip, uint64_t sp);
 // Unwinds until the end, or until a frame needs a frame pointer or a link that nobody knows: then true, with the cursor at that
 // frame.
 bool cunwind_walk(cunwind_unwinder *u, struct cunwind_walk *w);
-// Whether the cursor stands where the kernel's frame of a signal lies at the stack pointer: before the call, or at it.
+// Whether the cursor is where the kernel's frame of a signal lies at the stack pointer: before the
+// call, or at it.
 bool cunwind_is_at_signal_return(cunwind_unwinder *u, const struct cunwind_walk *w);
-// Goes on from a signal's handler with the registers of what it has interrupted.
+// Continues from a signal's handler with the registers of the code that it has interrupted.
 bool cunwind_step_over_signal(cunwind_unwinder *u, struct cunwind_walk *w);
 
 // -- What each architecture implements for unwinding
@@ -93,7 +94,8 @@ bool cunwind_arch_is_signal_return(cunwind_unwinder *u, uint64_t address);
 bool cunwind_arch_read_interrupted(cunwind_unwinder *u, uint64_t sp, uint64_t registers[CUNWIND_REGISTERS]);
 // Steps over a function in a module that has no unwind information for it.
 bool cunwind_arch_step_over_gap(cunwind_unwinder *u, struct cunwind_walk *w);
-// Goes on from a frame that needs a register that nobody knows, with the first value that leads to the outermost frame.
+// Continues from a frame that needs an unknown register, with the first value that leads to the
+// outermost frame.
 void cunwind_arch_walk_with_frame_pointer(cunwind_unwinder *u, struct cunwind_walk *w);
 // Finds out by which functions the C library makes cancellable system calls. It takes the loader's lock.
 void cunwind_arch_learn_cancellable(void);

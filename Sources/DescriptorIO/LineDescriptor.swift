@@ -3,15 +3,17 @@ import Glibc
 
 /// Writes lines to one descriptor, each in whole, and never waits for the reader.
 ///
-/// A line that was taken in part stays under way: the same line must be offered again until it is written or abandoned. Used by one
-/// thread, which has SIGPIPE and SIGXFSZ blocked (``ThreadSignals``): what these would end the process with becomes an error code.
+/// A line that was written in part stays the current one: the same line must be offered again until
+/// it is written or abandoned. Used by one thread, which has SIGPIPE and SIGXFSZ blocked
+/// (``ThreadSignals``): what these would end the process with becomes an error code.
 package final class LineDescriptor {
   /// What became of a line.
   package enum Outcome: Equatable {
     case written
     /// Not now: offer it again when ``pollable`` is writable.
     case full
-    /// Not now, with an errno value: nothing tells when to offer it again. See ``isEndOfReader(_:)``.
+    /// Not now, with an errno value: there is no event that shows when to offer it again. See
+    /// ``isEndOfReader(_:)``.
     case failed(Int32)
   }
 
@@ -35,7 +37,7 @@ package final class LineDescriptor {
   private var kind: Kind
   /// The descriptor that this is a copy of, or that leads to the same file.
   private let original: Int32?
-  /// How much of the line under way is out.
+  /// How much of the current line is written.
   private var sent = 0
   /// How many bytes have gone out.
   package private(set) var bytesWritten = 0
@@ -110,7 +112,7 @@ package final class LineDescriptor {
     return .written
   }
 
-  /// Gives the line under way up; what is out of it stays out.
+  /// Abandons the current line; the part that is written stays written.
   package func abandonLine() { sent = 0 }
 
   /// Whether an error of ``Outcome/failed(_:)`` means that nobody will ever read what is written there.
@@ -120,8 +122,8 @@ package final class LineDescriptor {
 
   /// Sends bytes of whole lines; returns how many are out, and what became of the next ones.
   ///
-  /// A regular file of ours takes them by one write(2). If its disk fills up, the count ends with a line, unless somebody else has
-  /// appended since.
+  /// A regular file of ours takes them by one write(2). If its disk fills up, the count ends with a
+  /// line, unless another writer has appended since.
   package func take(_ bytes: UnsafeRawBufferPointer) -> (count: Int, outcome: Outcome) {
     var done = 0
     while done < bytes.count {
@@ -165,7 +167,8 @@ package final class LineDescriptor {
     return (isCut ? whole : torn, .failed(code))
   }
 
-  /// Takes the bytes that were written last off the end of a regular file; false if somebody else has appended since.
+  /// Removes the bytes that were written last from the end of a regular file; false if another
+  /// writer has appended since.
   package static func removeLast(_ count: Int, from descriptor: Int32) -> Bool {
     if count == 0 { return true }
     var status = stat()

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Why the kernel refused something that a loop asked for.
+/// An error of a system call that a loop made.
 public struct LoopError: Error, Sendable, Equatable, CustomStringConvertible {
   /// What the loop was about to do, in words: "watch descriptor 7".
   public let operation: String

@@ -18,15 +18,17 @@ import Synchronization
 /// A stall becomes JSON lines: `stall.started` the moment it is known, `stall.ongoing` while it lasts longer than a
 /// second, and `stall.ended` with its full duration. `Config/schema/stall-report.schema.json` describes them.
 ///
-/// The watched loop pays about 10 ns a turn. The watchdog thread sleeps while the loop is idle.
-/// Thread-safe: every method may be called from any thread.
+/// Watching adds 2 to 34 ns to a turn (`Documentation/Performance.md`). The watchdog thread sleeps
+/// while the loop is idle. Thread-safe: every method may be called from any thread.
 public final class StallMonitor: Sendable {
-  /// The configuration in code, with the environment's values in place of it where they are set.
+  /// The configuration that the monitor uses: the one in code, overridden by environment variables.
   ///
-  /// An agent's settings (`sink`) override it, and are not in it.
+  /// It does not contain the settings that an agent sends.
   public let configuration: StallMonitorConfiguration
 
   private let session: Mutex<WatchSession?>
+  // Why nothing was watched from the beginning.
+  private let startProblem: String?
   // Names of loops that were said not to be watched, so many at most.
   private let unknownLoops = Mutex<Set<String>>([])
   private static let unknownLoopLimit = 8
@@ -42,30 +44,40 @@ public final class StallMonitor: Sendable {
   public static var current: StallMonitor? { active.withLock { $0?.isWatching == true ? $0 : nil } }
 
   private init(
-    configuration: StallMonitorConfiguration, session: consuming sending WatchSession?,
-    sentinel: ForkSentinel = ForkSentinel()
+    configuration: StallMonitorConfiguration, session: consuming sending WatchSession, sentinel: ForkSentinel
   ) {
     self.configuration = configuration
     self.sentinel = sentinel
     self.session = Mutex(session)
+    startProblem = nil
+  }
+
+  /// A monitor that watches nothing, for this reason.
+  private init(configuration: StallMonitorConfiguration, unwatchedBecause problem: String) {
+    self.configuration = configuration
+    sentinel = ForkSentinel()
+    session = Mutex(nil)
+    startProblem = problem
   }
 
   /// Starts to watch the main loop (`Loop.main`, Foundation's run loop, or the main queue) and the
   /// threads of Swift concurrency, until ``stop()``.
   ///
   /// The `STALLMONITOR_` variables override `configuration`. An invalid variable, or a file in
-  /// `STALLMONITOR_SINK` that cannot be opened, is logged once (to the configuration's logger, or to
-  /// standard error), and the service runs and is not watched: a wrong variable never prevents a start.
-  /// The monitor also watches if the caller does not keep the result.
+  /// `STALLMONITOR_SINK` that cannot be opened, is logged once (to the configuration's logger, or
+  /// to standard error), and the service runs and is not watched: a wrong variable never prevents a
+  /// start. The monitor keeps running if the caller does not keep the result.
   ///
-  /// Call it once, early, best on the main thread. It takes a few milliseconds, opens libunwind and libdw, and starts
-  /// two threads, which have a descriptor table of their own. In a process with libdispatch it starts a third one,
-  /// which uses the service's table. The third one ends when a run loop has turned and is idle again, or has turned
-  /// for four thresholds; it stays while a main queue or another loop is watched by heartbeats.
-  /// `Documentation/Guarantees.md` lists all that a watched process can notice.
+  /// Call it once, early, preferably on the main thread. It takes a few milliseconds, opens
+  /// libunwind and libdw, and starts two threads, which have a descriptor table of their own. In a
+  /// process with libdispatch it starts a third one, which uses the service's table. The third one
+  /// ends when a run loop has turned and is idle again, or has turned for four thresholds; it stays
+  /// while a main queue or another loop is watched by heartbeats. `Documentation/Guarantees.md`
+  /// lists all that a watched process can notice.
   ///
   /// - Parameter configuration: What to watch for, in code.
-  /// - Returns: The monitor. ``isWatching`` is false if it is disabled, or if a variable is invalid.
+  /// - Returns: The monitor. ``isWatching`` is false if it is disabled, or if a variable is invalid;
+  ///   ``notWatchingReason`` says which.
   /// - Throws: ``StallMonitorError`` if the configuration in code is invalid (for example, its file
   ///   cannot be opened), or if a monitor watches this process already.
   @discardableResult
@@ -75,7 +87,8 @@ public final class StallMonitor: Sendable {
     try start(configuration, environment: .current())
   }
 
-  /// Starts a monitor that watches no loop yet: for a service whose main loop is none that is found by itself.
+  /// Starts a monitor that watches no loop yet: for a service whose main loop the monitor cannot
+  /// find by itself.
   package static func startWithoutMainLoop(
     _ configuration: StallMonitorConfiguration
   ) throws(StallMonitorError) -> StallMonitor {
@@ -86,62 +99,62 @@ public final class StallMonitor: Sendable {
     _ configuration: StallMonitorConfiguration, environment: Environment, watchesMainLoop: Bool = true
   ) throws(StallMonitorError) -> StallMonitor {
     try configuration.check()
-    let courier = TelemetryCourier(configuration.telemetry)
-    Diagnostics.hand(to: courier)
+    let telemetry = TelemetryExporter(configuration.telemetry)
+    Diagnostics.hand(to: telemetry)
     do throws(StallMonitorError) {
       let monitor = try begin(
-        configuration, environment: environment, watchesMainLoop: watchesMainLoop, courier: courier)
-      if !monitor.isWatching { courier?.end() }
+        configuration, environment: environment, watchesMainLoop: watchesMainLoop, telemetry: telemetry)
+      if !monitor.isWatching { telemetry?.end() }
       return monitor
     } catch {
-      courier?.end()
+      telemetry?.end()
       throw error
     }
   }
 
   private static func begin(
     _ configuration: StallMonitorConfiguration, environment: Environment, watchesMainLoop: Bool,
-    courier: TelemetryCourier?
+    telemetry: TelemetryExporter?
   ) throws(StallMonitorError) -> StallMonitor {
     var configuration = configuration
     let problems = environment.apply(to: &configuration)
-    for name in environment.unknownVariables() {
-      let nearest = Environment.known.min { $0.distance(to: name) < $1.distance(to: name) }
-      Diagnostics.say("\(name) is ignored: this version has no such variable; did you mean \(nearest ?? "")?")
-    }
+    for note in environment.notes(replacedKeys: configuration.replacedKeys) { Diagnostics.say(note) }
     for problem in problems { Diagnostics.say("\(problem). The service runs and is not watched") }
     let serviceManager =
-      configuration.notifiesServiceManager || problems.contains { $0.variable == MonitorSetting.serviceManagerVariable }
+      configuration.notifiesSystemdWatchdog
+        || problems.contains { MonitorSetting.systemdWatchdog.names.contains($0.name) }
       ? ServiceManagerWatchdog(environment: environment) : nil
     guard problems.isEmpty, configuration.isEnabled else {
       if problems.isEmpty { Diagnostics.note("Stall monitor disabled") }
       serviceManager?.release()
-      return StallMonitor(configuration: configuration, session: nil)
+      let reason = problems.isEmpty ? environment.whatDisables : problems.map(\.description).joined(separator: ". ")
+      return StallMonitor(configuration: configuration, unwatchedBecause: reason)
     }
     do throws(StallMonitorError) {
       return try beginOnce(
         configuration, environment: environment, serviceManager: serviceManager, watchesMainLoop: watchesMainLoop,
-        courier: courier)
+        telemetry: telemetry)
     } catch {
       guard case .sinkCannotBeOpened(let sink, let reason) = error.reason else { throw error }
       defer { serviceManager?.release() }
       guard environment.setsSink else { throw error }
-      Diagnostics.say("cannot open the sink \(sink): \(reason). The service runs and is not watched")
-      return StallMonitor(configuration: configuration, session: nil)
+      let problem = "cannot open the sink \(sink): \(reason)"
+      Diagnostics.say("\(problem). The service runs and is not watched")
+      return StallMonitor(configuration: configuration, unwatchedBecause: problem)
     }
   }
 
   /// Begins the watch, unless another monitor of this process watches.
   private static func beginOnce(
     _ configuration: StallMonitorConfiguration, environment: Environment, serviceManager: ServiceManagerWatchdog?,
-    watchesMainLoop: Bool, courier: TelemetryCourier?
+    watchesMainLoop: Bool, telemetry: TelemetryExporter?
   ) throws(StallMonitorError) -> StallMonitor {
     try active.withLock { active throws(StallMonitorError) in
       if active?.isWatching == true { throw StallMonitorError(.alreadyWatching) }
       let sentinel = ForkSentinel()
       let start = WatchStart(
         configuration: configuration, environment: environment, sentinel: sentinel, serviceManager: serviceManager,
-        telemetry: courier)
+        telemetry: telemetry)
       let session = try start.begin(watchesMainLoop: watchesMainLoop)
       let monitor = StallMonitor(configuration: configuration, session: session, sentinel: sentinel)
       active = monitor
@@ -155,10 +168,20 @@ public final class StallMonitor: Sendable {
   /// child of a fork.
   public var isWatching: Bool { sentinel.isInOwnProcess && session.withLock { $0 != nil } }
 
+  /// Why the monitor does not watch, in one line for people; nil while it watches.
+  ///
+  /// For example, `STALLMONITOR_THRESHOLD=fast is invalid; allowed: …`.
+  public var notWatchingReason: String? {
+    if let startProblem { return startProblem }
+    if !sentinel.isInOwnProcess { return "this process is the child of a fork" }
+    return isWatching ? nil : "the monitor was stopped"
+  }
+
   /// The loops that are watched at this moment, the main loop first.
   ///
-  /// Among them is each thread of Swift concurrency that has run a task, by the name `task-pool`, and their pool, by the name `cooperative`.
-  /// Empty if the monitor does not watch. Takes a lock for a moment; from any thread.
+  /// The list includes each thread of Swift concurrency that has run a task (all named
+  /// `task-pool`), and the pool as a whole (`cooperative`). Empty if the monitor does not watch.
+  /// Takes a lock for a moment; from any thread.
   public var watchedLoops: [WatchedLoopStatus] {
     guard sentinel.isInOwnProcess else { return [] }
     guard let list = session.withLock({ $0?.watchdog.list }) else { return [] }
@@ -190,7 +213,7 @@ public final class StallMonitor: Sendable {
     session.withLock { $0?.suspension }?.begin()
   }
 
-  /// Ends one ``pause()``.
+  /// Undoes one ``pause()``.
   ///
   /// The current turn is timed from now on. Without a pause nothing happens.
   public func resume() {
@@ -201,36 +224,34 @@ public final class StallMonitor: Sendable {
     }
   }
 
-  /// Runs something that is known to be slow, without a report of it.
+  /// Runs work that is expected to be slow, and suspends the watch of a loop (or of all loops)
+  /// meanwhile.
   ///
   /// ```swift
-  /// try monitor.expectSlow("reads the whole index", on: "main") { try index.load() }
+  /// try monitor.expectSlow(on: "main") { try index.load() }
   /// ```
   ///
   /// - Parameters:
-  ///   - reason: Why the work is slow. It documents the call in the source code: the monitor neither
-  ///     logs nor reports it.
   ///   - loop: The name of the loop that is not watched meanwhile, such as `main`; nil is all
   ///     loops. A name that no watched loop has changes nothing, and is logged once.
   ///   - body: The slow work. Called once, on the calling thread.
   /// - Returns: The result of the work.
   /// - Throws: The error of the work.
   public func expectSlow<Result, Failure: Error>(
-    _ reason: StaticString, on loop: String? = nil, _ body: () throws(Failure) -> Result
+    on loop: String? = nil, _ body: () throws(Failure) -> Result
   ) throws(Failure) -> Result {
     let pause = pause(of: loop)
     defer { pause?.end() }
     return try body()
   }
 
-  /// Runs something asynchronous that is known to be slow, without a report of it.
+  /// Runs asynchronous work that is expected to be slow, and suspends the watch of a loop (or of
+  /// all loops) meanwhile.
   ///
   /// The loop is not watched until the work has ended, also while the work is suspended. Pass `on:`
   /// with the loop that the work blocks; otherwise no loop is watched during that time.
   ///
   /// - Parameters:
-  ///   - reason: Why the work is slow. It documents the call in the source code: the monitor neither
-  ///     logs nor reports it.
   ///   - loop: The name of the loop that is not watched meanwhile, such as `main`; nil is all
   ///     loops. A name that no watched loop has changes nothing, and is logged once.
   ///   - isolation: The actor that the work runs on; the caller's.
@@ -238,7 +259,7 @@ public final class StallMonitor: Sendable {
   /// - Returns: The result of the work.
   /// - Throws: The error of the work.
   public func expectSlow<Result, Failure: Error>(
-    _ reason: StaticString, on loop: String? = nil, isolation: isolated (any Actor)? = #isolation,
+    on loop: String? = nil, isolation: isolated (any Actor)? = #isolation,
     _ body: () async throws(Failure) -> Result
   ) async throws(Failure) -> Result {
     let pause = pause(of: loop)
@@ -279,7 +300,7 @@ public final class StallMonitor: Sendable {
     return Pause(suspensions: suspensions, semaphore: session.watchdog.semaphore, sentinel: sentinel)
   }
 
-  /// Takes the call stacks of all threads of this process now, with names.
+  /// Captures the call stacks of all threads of this process, with function names.
   ///
   /// Needs no monitor, and may be called from any thread but not from a signal handler; calls wait
   /// for each other. The caller is blocked meanwhile, and is in the result. The threads are captured

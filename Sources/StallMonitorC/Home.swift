@@ -45,7 +45,7 @@ final class Home: Sendable {
     cstallmonitor_home().map { Unmanaged<Home>.fromOpaque($0).takeUnretainedValue() }
   }
 
-  /// Starts the monitor, or whatever else takes locks.
+  /// Starts the monitor, or runs other work that takes locks.
   func change<Result, Failure: Error>(
     _ body: (inout StallMonitor?) throws(Failure) -> Result
   ) throws(Failure) -> Result {

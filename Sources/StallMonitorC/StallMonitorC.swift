@@ -18,9 +18,7 @@ public func stallmonitor_start(_ options: UnsafePointer<stallmonitor_options>?) 
     return try home.change { monitor throws(StallMonitorError) in
       if monitor?.isWatching == true { return success() }
       let started = try StallMonitor.startWithoutMainLoop(configuration)
-      guard started.isWatching else {
-        return keep(STALLMONITOR_UNWATCHED, "the environment disables the monitor or has invalid values")
-      }
+      if let reason = started.notWatchingReason { return keep(STALLMONITOR_UNWATCHED, reason) }
       monitor = started
       return success()
     }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The monitor on a platform that it does not support: it watches nothing, and says so once.
+/// The monitor on a platform that it does not support: it watches nothing, and logs that once.
 ///
 /// It has the API of the monitor for Linux, so that a service builds and runs on every platform.
 public final class StallMonitor: Sendable {
@@ -9,10 +9,10 @@ public final class StallMonitor: Sendable {
 
   private init(_ configuration: StallMonitorConfiguration) { self.configuration = configuration }
 
-  private static let problem =
-    "The stall monitor is not supported on this platform. The service runs and is not watched"
+  private static let problem = "the stall monitor is not supported on this platform"
+  private static let note = "\(problem). The service runs and is not watched"
   // Evaluated once.
-  private static let standardErrorNote: Void = FileHandle.standardError.write(Data("stallmonitor: \(problem)\n".utf8))
+  private static let standardErrorNote: Void = FileHandle.standardError.write(Data("stallmonitor: \(note)\n".utf8))
 
   /// Checks the configuration and logs, once, that nothing is watched.
   ///
@@ -25,7 +25,7 @@ public final class StallMonitor: Sendable {
   ) throws(StallMonitorError) -> StallMonitor {
     try configuration.check()
     if let log = configuration.telemetry.log {
-      log.write(StateNote(level: .warning, text: problem))
+      log.write(StateNote(level: .warning, text: note))
     } else {
       standardErrorNote
     }
@@ -38,6 +38,9 @@ public final class StallMonitor: Sendable {
   /// False.
   public var isWatching: Bool { false }
 
+  /// That the platform is not supported.
+  public var notWatchingReason: String? { Self.problem }
+
   /// Empty.
   public var watchedLoops: [WatchedLoopStatus] { [] }
 
@@ -49,12 +52,12 @@ public final class StallMonitor: Sendable {
 
   /// Runs the body.
   public func expectSlow<Result, Failure: Error>(
-    _ reason: StaticString, on loop: String? = nil, _ body: () throws(Failure) -> Result
+    on loop: String? = nil, _ body: () throws(Failure) -> Result
   ) throws(Failure) -> Result { try body() }
 
   /// Runs the body.
   public func expectSlow<Result, Failure: Error>(
-    _ reason: StaticString, on loop: String? = nil, isolation: isolated (any Actor)? = #isolation,
+    on loop: String? = nil, isolation: isolated (any Actor)? = #isolation,
     _ body: () async throws(Failure) -> Result
   ) async throws(Failure) -> Result { try await body() }
 
@@ -66,9 +69,9 @@ public final class StallMonitor: Sendable {
 
   /// Checks the description, and watches nothing.
   @discardableResult
-  public func watchCurrentThread(as loop: LoopDescription) throws(StallMonitorError) -> Heartbeat {
-    try loop.check()
-    return Heartbeat(receiver: nil)
+  public func watchCurrentThread(as loop: LoopDescription) throws(StallMonitorError) -> LoopWatch {
+    try loop.validate()
+    return LoopWatch(name: loop.name, threshold: loop.threshold ?? configuration.threshold)
   }
 
   /// Checks name and threshold, and watches nothing.

@@ -24,6 +24,6 @@ public import Configuration
 
 extension StallMonitorConfiguration {
   /// Makes the default configuration: nothing is watched on this platform, so no key is read.
-  public init(config: ConfigReader) throws(StallMonitorKeyError) { self.init() }
+  public init(config: ConfigReader) throws(StallMonitorError) { self.init() }
 }
 #endif

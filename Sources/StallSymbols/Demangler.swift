@@ -37,11 +37,14 @@ extension SymbolizedFrame {
     let full = plain.map { frame.merged ? ShortSymbol.markMerged($0) : $0 }
     let file = frame.file.map { String(cString: $0) }.flatMap { $0.hasSuffix("<compiler-generated>") ? nil : $0 }
     let name = linkageName ?? ""
-    // swiftc marks thunks as artificial, and gives accessors and witnesses that it made up no line of declaration. It
-    // marks the top level of an asynchronous main.swift as artificial, too, which somebody wrote.
-    // GCC marks each lambda's call as artificial, which somebody wrote.
+    // swiftc marks thunks as artificial, and gives accessors and witnesses that it made up no line
+    // of declaration. It marks the top level of an asynchronous main.swift as artificial, too,
+    // although it is in the source. GCC marks each lambda's call as artificial, although it is in
+    // the source.
     let isLambda = frame.name.map { strcmp($0, "operator()") == 0 } ?? false
-    let made = (frame.artificial && !isLambda) || (frame.described && !frame.declared && name.hasPrefix("$s"))
+    // So does swiftc with an initializer that the optimizer has taken the type from, and with what `async let` runs.
+    let isWritten = isLambda || (frame.declared && full.map(Self.isInitializerOrAsyncLet) ?? false)
+    let made = (frame.artificial && !isWritten) || (frame.described && !frame.declared && name.hasPrefix("$s"))
     self.init(
       symbol: full,
       shortSymbol: full.map { ShortSymbol.shorten($0, linkageName: name) },
@@ -54,6 +57,18 @@ extension SymbolizedFrame {
       isInSystemHeader: !ShortSymbol.isSwift(name) && Self.isInSystemHeader(frame, file: file),
       isMerged: frame.merged
     )
+  }
+
+  /// Whether the demangled name is that of an initializer, or of an asynchronous expression: the one of `async let`, or of an autoclosure.
+  ///
+  /// Not that of a closure in an initializer, nor of a default argument, whose caller is on the stack.
+  private static func isInitializerOrAsyncLet(_ symbol: String) -> Bool {
+    let plain = ShortSymbol.withoutDisguise(symbol, linkageName: "$s")
+    if plain.hasPrefix("implicit closure #") {
+      return plain.split(separator: " ").prefix { $0 != "in" }.contains("async")
+    }
+    let base = ShortSymbol.shorten(plain, linkageName: "$s").prefix { $0 != "(" && $0 != " " }
+    return base == "init" || base.hasSuffix(".init") || base.hasSuffix(".__allocating_init")
   }
 
   /// Whether a header of the system's has the function: by its declaration, and without one by its lines.

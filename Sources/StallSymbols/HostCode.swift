@@ -22,7 +22,7 @@ package enum HostCode {
     return ownerOfC(linkageName)
   }
 
-  /// A library's owner by where it lies and what it is called; nil if that does not tell.
+  /// Returns a library's owner by its directory and name; nil if these do not show it.
   package static func ownerOfLibrary(_ path: String) -> CodeOwner? {
     if path.hasPrefix("[") || path.hasPrefix("linux-vdso.so") || path.hasPrefix("linux-gate.so") { return .system }
     let name = path.utf8.lastIndex(of: UInt8(ascii: "/")).map { path[path.index(after: $0)...] } ?? path[...]
@@ -93,7 +93,8 @@ package enum HostCode {
     return loopModules[module] ?? (runtimeModules.contains(module) ? .runtime : .host)
   }
 
-  /// The module that extends somebody else's type: `closure #1 in (extension in App):Swift.String.shout()`.
+  /// The module that extends another module's type: `closure #1 in (extension in
+  /// App):Swift.String.shout()`.
   ///
   /// Only that of the entity itself, and not that of a type among its arguments.
   private static func extendingModule(_ symbol: String) -> Substring? {

@@ -44,9 +44,10 @@ package final class Symbolizer {
     }
   }
 
-  /// Opens the files of modules that other users have named: a descriptor, which the symbolizer closes, or -1 if only a debug file is to be had.
+  /// Opens the files of modules that other users have named: a descriptor, which the symbolizer
+  /// closes, or -1 if there is only a debug file.
   ///
-  /// Called each time a module has to be read; whatever it checks holds for all that is read.
+  /// Called each time a module has to be read; its checks apply to all files that are read.
   package typealias Opener = (ModuleIdentity) -> Int32
 
   private let byteBudget: Int
@@ -122,7 +123,7 @@ package final class Symbolizer {
   ///   - address: An ELF virtual address (not a file offset, not a run-time address); for callers the return address − 1.
   ///   - deadline: CLOCK_MONOTONIC in ns. It interrupts the building of tables, in steps; one step that cannot be divided
   ///     (sorting symbols, one unit's lines) is either finished or, if it is known to be long, not begun.
-  /// - Returns: What is known. Incomplete answers are not kept, so that asking again goes on.
+  /// - Returns: What is known. Incomplete answers are not kept, so that the next look-up continues.
   package func symbolize(module identity: ModuleIdentity, address: UInt64, deadline: UInt64) -> Symbolication {
     let module = self.module(for: identity)
     let key = Key(module: module.number, address: address)

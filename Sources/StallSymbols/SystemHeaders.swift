@@ -1,4 +1,5 @@
-/// Tells functions that a system header defines from those that the program's authors wrote.
+/// Distinguishes functions that a system header defines from those that the program's authors
+/// wrote.
 ///
 /// Templates and inline functions of `/usr/include` and of the compilers become code of the program that uses them. Only
 /// DWARF says where they come from. Pure; reads no file.

@@ -61,7 +61,7 @@ struct SocketAddressTests {
   }
 
   /// Connected, refused, and who it is.
-  @Test func connectionTellsWhoItIs() throws {
+  @Test func connectionHasItsPeersIdentity() throws {
     let path = "/tmp/stalld-address-\(UUID().uuidString)"
     defer { unlink(path) }
     let address = try #require(SocketAddress(path: path))

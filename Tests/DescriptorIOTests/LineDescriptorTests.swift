@@ -56,7 +56,7 @@ import Testing
 
   /// A full pipe or socket takes a line in part; the rest follows, and the flags that others share stay.
   @Test(arguments: [false, true])
-  func lineUnderWayIsCompleted(isSocket: Bool) throws {
+  func partlyWrittenLineIsCompleted(isSocket: Bool) throws {
     let ends = isSocket ? Self.sockets() : Self.pipe()
     defer { close(ends.reader); close(ends.writer) }
     let output = try #require(LineDescriptor(sharing: ends.writer, isExclusive: true))
@@ -139,7 +139,8 @@ import Testing
     #expect(try Data(contentsOf: URL(fileURLWithPath: "\(directory)/a")).count == (count - 5) * 3000 + bytes)
   }
 
-  /// What somebody else has appended is never cut off, and a service's own file is never shortened.
+  /// Bytes that another writer has appended are never removed, and a service's own file is never
+  /// shortened.
   @Test(.enabled(if: geteuid() == 0, "mounting a small file system needs root"))
   func othersLinesStay() throws {
     try #require(mount("tmpfs", directory, "tmpfs", 0, "size=64k") == 0)

@@ -12,7 +12,7 @@ import Testing
       loop.add(Loop.Source {})
       let (first, second) = (Pipe(), Pipe())
       let old = try loop.watch(first.reading) { _, _ in log.append("old") }
-      // The number is another file now, of which the old source was never told.
+      // The number is another file now, and the old source does not know it.
       dup2(second.reading, first.reading)
       let new = try loop.watch(first.reading) { _, _ in
         log.append("new")

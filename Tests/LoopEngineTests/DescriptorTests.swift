@@ -104,8 +104,8 @@ import Testing
     let log = Log<Int>()
     let result = try onFreshLoop { loop in
       loop.add(Loop.Source {})
-      // Closed, with another descriptor that keeps the file open: the kernel goes on reporting it, and offers no way to
-      // say no.
+      // Closed, with another descriptor that keeps the file open: the kernel continues to report
+      // it, and there is no call to stop that.
       let pipe = Pipe()
       let copy = duplicate(pipe.reading)
       let source = try loop.watch(pipe.reading) { _, _ in log.append(1) }
@@ -230,7 +230,7 @@ import Testing
     #expect(log.all == ["ended", "still true, false", "gone"])
   }
 
-  @Test func anEventThatOutlivesItsSourceIsNobodys() throws {
+  @Test func anEventThatOutlivesItsSourceIsDropped() throws {
     let ready = (0..<8).map { _ in Pipe() }
     let silent = (0..<8).map { _ in Pipe() }
     defer { for pipe in ready + silent { pipe.close() } }
@@ -267,7 +267,7 @@ import Testing
   }
 
   @Test(arguments: Prevention.allCases)
-  func whatTheKernelSaidBeforeASourceChangedDoesNotCount(_ prevention: Prevention) throws {
+  func eventsFromBeforeASourceChangedDoNotCount(_ prevention: Prevention) throws {
     let pipes = [Pipe(), Pipe()]
     defer { for pipe in pipes { pipe.close() } }
     for pipe in pipes { pipe.write() }
@@ -345,7 +345,7 @@ import Testing
     #expect(callout?.name == "requests")
   }
 
-  @Test func aWatchFromAnotherThreadThatFailsLaterSaysSo() throws {
+  @Test func aWatchFromAnotherThreadThatFailsLaterIsReported() throws {
     let pipe = Pipe()
     defer { pipe.close() }
     let (isValid, error) = try onFreshLoop { loop -> (Bool, LoopError?) in
@@ -362,7 +362,7 @@ import Testing
   @Test func noTwoSourcesInARowHaveTheSameToken() {
     var table = DescriptorTable()
     var tokens: Set<UInt64> = []
-    // One entry, used again and again.
+    // One entry, used repeatedly.
     for _ in 0..<8192 {
       let source = Loop.DescriptorSource(7) { _, _ in }
       table.insert(source)
@@ -391,7 +391,7 @@ import Testing
             withExtendedLifetime(token) { calls.append(source.descriptor == descriptor ? round : -1) }
           }
         }
-        // At most 64 at a time are told.
+        // At most 64 at a time are reported.
         for _ in 0..<20 { loop.run(mode: .default, for: .zero) }
         while let source = sources.indices.randomElement().map({ sources.remove(at: $0) }) { source.invalidate() }
         for descriptor in copies { close(descriptor) }
@@ -495,6 +495,7 @@ import Testing
       return 0
     }
     #expect(log.all == [.exited(7), .signalled(9)])
+    #expect(log.all.map(\.exitCode) == [7, nil] && log.all.map(\.signal) == [nil, 9])
     #expect(throws: LoopError.self) { try Loop.ChildSource(2_000_000_000) { _ in } }
   }
 

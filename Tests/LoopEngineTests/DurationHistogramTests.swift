@@ -4,7 +4,7 @@ import Testing
 
 @Suite struct DurationHistogramTests {
   @Test(arguments: [0, 1, 7, 8, 15, 16, 31, 1000, 12_345_678, 1 << 40] as [UInt64])
-  func aLengthIsKnownToAnEighth(_ length: UInt64) {
+  func aLengthIsExactToAnEighth(_ length: UInt64) {
     let top = DurationHistogram.upperBound(of: DurationHistogram.bucket(of: length))
     #expect(top >= length)
     #expect(top - length <= length / 8)

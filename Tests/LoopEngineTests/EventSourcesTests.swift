@@ -8,7 +8,7 @@ import Testing
   @Test func aReadyMadeSourceClosesItsDescriptorWithItsLastReference() async {
     await #expect(processExitsWith: .success) {
       let loop = Loop.current
-      /// What a number stands for: it may be another file's at once.
+      /// The file that a number refers to: it may be another file's at once.
       func file(_ number: Int32) -> String {
         var name = [UInt8](repeating: 0, count: 64)
         let length = name.withUnsafeMutableBytes { bytes in
@@ -103,7 +103,7 @@ import Testing
     nonisolated(unsafe) static var shared: Loop.CounterSource?
   }
 
-  @Test func aCounterThatNobodyAddsToIsNotCalled() throws {
+  @Test func aCounterWithoutAdditionsIsNotCalled() throws {
     let log = Log<UInt64>()
     _ = try onFreshLoop { loop in
       let counter = try Loop.CounterSource { log.append($0) }
@@ -117,7 +117,7 @@ import Testing
     #expect(log.all == [1])
   }
 
-  @Test func whatCanNotBeWatchedIsRefusedByTheKernelsNumber() {
+  @Test func whatCannotBeWatchedIsRefusedWithErrno() {
     func refusal(_ body: () throws(LoopError) -> Void) -> Int32? {
       do throws(LoopError) { try body() } catch { return error.errorNumber }
       return nil
@@ -142,7 +142,7 @@ import Testing
     #expect(error == LoopError?.none ? false : error?.description.contains("watch descriptor \(directory)") == true)
   }
 
-  @Test func aDeliverySaysWhoSentTheSignal() async {
+  @Test func aDeliveryHasTheSenderOfTheSignal() async {
     await #expect(processExitsWith: .success) {
       let log = Log<Loop.SignalSource.Delivery>()
       let loop = Loop.current

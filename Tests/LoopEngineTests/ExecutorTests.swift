@@ -83,7 +83,7 @@ import Testing
     #expect(!resident.loop.isCurrent)
   }
 
-  @Test func aJobThatTheThreadsEndOvertakesRunsAllTheSame() async throws {
+  @Test func aJobThatTheThreadsEndOvertakesStillRuns() async throws {
     let loops = Log<Loop>()
     let gate = Pipe()
     defer { gate.close() }

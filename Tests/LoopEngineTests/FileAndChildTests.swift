@@ -140,10 +140,11 @@ import Testing
       return loop.run()
     }
     #expect(log.all == [.exited(3)])
+    #expect(log.all.map(\.exitCode) == [3] && log.all.map(\.signal) == [nil])
     #expect(result == .finished)
   }
 
-  @Test func aChildThatSomebodyElseHasWaitedForIsUnknownOrRefused() throws {
+  @Test func aChildThatOtherCodeHasWaitedForIsUnknownOrRefused() throws {
     let log = Log<Loop.ChildSource.Status>()
     _ = try onFreshLoop { loop in
       let child = Self.spawn("read line")
@@ -164,7 +165,7 @@ import Testing
       for code in 0..<12 { try loop.add(Loop.ChildSource(Self.spawn("exit \(code)")) { log.append($0) }) }
       return loop.run()
     }
-    #expect(log.all.map { "\($0)" }.sorted() == (0..<12).map { "exited(\($0))" }.sorted())
+    #expect(log.all.map { "\($0)" }.sorted() == (0..<12).map { "exited with code \($0)" }.sorted())
   }
 
   @Test func aCounterSumsFromAnywhereAndSaysWhenItIsFull() throws {
@@ -186,7 +187,7 @@ import Testing
     #expect(log.all == [4000, UInt64.max - 1])
   }
 
-  @Test func aChildThatSomebodyElseWaitedForIsUnknown() throws {
+  @Test func aChildThatOtherCodeWaitedForIsUnknown() throws {
     let log = Log<Loop.ChildSource.Status>()
     _ = try onFreshLoop { loop in
       let child = Self.spawn("exit 0")

@@ -6,7 +6,7 @@ import Testing
 @Suite struct LoopEndTests {
   final class Witness: Sendable {}
 
-  @Test func whatCanNotBeCalledAnyMoreIsInvalidAndHoldsNothing() throws {
+  @Test func itemsOfAnEndedLoopAreInvalidAndReleaseTheirClosures() throws {
     let pipe = Pipe()
     defer { pipe.close() }
     let timers = Log<Loop.Timer>()

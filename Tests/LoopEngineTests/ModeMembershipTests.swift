@@ -4,7 +4,9 @@ import Testing
 
 /// Which items are in which modes: after additions and removals, and as other threads see it.
 @Suite struct ModeMembershipTests {
-  /// One item of each kind, each of which says when it is called.
+  /// One item of each kind.
+  ///
+  /// Each records when it is called.
   struct Items {
     let timer: Loop.Timer
     let source: Loop.Source
@@ -84,7 +86,7 @@ import Testing
     #expect(steps == [all, all, none, none, all, all, all, none, all, none, none, none])
   }
 
-  @Test func everyRemovalHasItsEffectInWhateverOrder() throws {
+  @Test func everyRemovalHasItsEffectInAnyOrder() throws {
     let log = Log<String>()
     let pipe = Pipe()
     defer { pipe.close() }

@@ -34,7 +34,7 @@ import Testing
     #expect(result == .finished)
   }
 
-  @Test(.timeLimit(.minutes(5))) func whateverEmptiesTheModeEndsTheRun() throws {
+  @Test(.timeLimit(.minutes(5))) func anyRemovalThatEmptiesTheModeEndsTheRun() throws {
     let pipe = Pipe()
     defer { pipe.close() }
     pipe.write()
@@ -166,7 +166,7 @@ import Testing
   }
 
   @Test func signalsOfTheLoopsOwnThreadInterruptNoWait() throws {
-    // A handler without SA_RESTART: epoll_wait returns EINTR, the run goes on to its time.
+    // A handler without SA_RESTART: epoll_wait returns EINTR, the run continues until its time.
     signal(SIGWINCH) { _ in }
     let (result, took) = try onFreshLoop { loop in
       loop.add(Loop.Source {})

@@ -79,7 +79,7 @@ import TurnSource
     #expect(first && !second)
   }
 
-  @Test func theMonitorsStampLearnsOfEveryModePresentAndFuture() throws {
+  @Test func theMonitorsStampSeesEveryModePresentAndFuture() throws {
     let log = Log<String>()
     _ = try onFreshLoop { loop in
       // The stamps' words lie here: the word, what is asked, and the callouts.

@@ -49,7 +49,7 @@ struct OwnerAssertionTests {
         loop.run()
         let child = forkProcess()
         if child == 0 {
-          // The forking thread goes on as the owner.
+          // The forking thread stays the owner.
           loop.perform { loop.stop() }
           _exit(loop.run() == .stopped ? 0 : 1)
         }

@@ -39,7 +39,7 @@ import Testing
     #expect(log.all == ["a", "b", "c"])
   }
 
-  @Test func aNestedRunGoesOnWithTheBlocksThatWereFirst() throws {
+  @Test func aNestedRunContinuesWithTheEarlierBlocks() throws {
     let log = Log<String>()
     _ = try onFreshLoop { loop in
       loop.perform {
@@ -167,7 +167,7 @@ import Testing
     _ = try loop.performAndWait {
       loop.observe(.afterWaiting) { _, _ in
         wakes.append(1)
-        // The loop stands here, awake, until the whole burst is posted.
+        // The loop waits here, awake, until the whole burst is posted.
         gate.read()
       }
     }

@@ -188,7 +188,7 @@ import Testing
     thread.stop()
   }
 
-  @Test func threadsWithLoopsLeaveNothingBehind() throws {
+  @Test func threadsWithLoopsLeakNothing() throws {
     let before = openDescriptors()
     for _ in 0..<25 {
       let threads = (0..<100).map { _ in

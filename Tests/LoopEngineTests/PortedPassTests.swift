@@ -159,7 +159,7 @@ import Testing
   }
 
   /// libuv: loop_stop.
-  @Test func aStoppedRunIsGoneOnWithByTheNext() throws {
+  @Test func aStoppedRunIsContinuedByTheNext() throws {
     let log = Log<String>()
     func count(_ name: String) -> Int { log.all.filter { $0 == name }.count }
     let results = try onFreshLoop { loop in

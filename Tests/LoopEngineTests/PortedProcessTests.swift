@@ -83,7 +83,7 @@ import Testing
   }
 
   /// libuv: fork_signal_to_child_closed.
-  @Test func aSignalToAChildThatDoesNotRunItsLoopIsNobodys() async {
+  @Test func aSignalToAChildThatDoesNotRunItsLoopHasNoReceiver() async {
     await #expect(processExitsWith: .success) {
       let loop = Loop.current
       let log = Log<Int32>()
@@ -242,8 +242,8 @@ import Testing
 
   /// libdispatch: dispatch_proc.
   ///
-  /// There each source of a process is told of its exit; here one takes the status, and the others
-  /// say that somebody else has.
+  /// There each source of a process reports its exit; here one takes the status, and the others
+  /// report that it was taken.
   @Test func ofSeveralSourcesOfAChildOneHasItsStatus() throws {
     let log = Log<Loop.ChildSource.Status>()
     let result = try onFreshLoop { loop in

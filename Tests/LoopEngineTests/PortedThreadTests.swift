@@ -15,7 +15,7 @@ import Testing
   }
 
   /// libuv: async.
-  @Test(.timeLimit(.minutes(5))) func aThreadThatSignalsWithoutPauseIsHeardAndTheEndIsTheEnd() throws {
+  @Test(.timeLimit(.minutes(5))) func aThreadThatSignalsWithoutPauseIsServedUntilItsEnd() throws {
     let performs = Log<Int>()
     let ended = Log<Bool>()
     let result = try onFreshLoop { loop in
@@ -33,7 +33,7 @@ import Testing
         }
       }
       let result = loop.run()
-      // Signals of a source that has ended are nobody's.
+      // Signals of a source that has ended have no effect.
       loop.add(Loop.Source {})
       loop.run(mode: .default, for: .milliseconds(1))
       ended.append(true)
@@ -45,7 +45,7 @@ import Testing
   }
 
   /// libuv: async, with several senders: signals merge, and the last of each is never lost.
-  @Test(.timeLimit(.minutes(5))) func mergedSignalsLoseNoSendersLastWord() throws {
+  @Test(.timeLimit(.minutes(5))) func mergedSignalsKeepEachSendersLastSignal() throws {
     let senders = 4
     let lastWord = 2000
     final class Words: Sendable {
@@ -101,7 +101,7 @@ import Testing
   }
 
   /// libdispatch: dispatch_starfish.
-  @Test(.timeLimit(.minutes(5))) func everyLoopAsksEveryLoopAndHearsFromAll() throws {
+  @Test(.timeLimit(.minutes(5))) func everyLoopAsksEveryLoopAndGetsAllAnswers() throws {
     let count = 6
     let laps = 20
     let done = Log<Int>()
@@ -130,7 +130,7 @@ import Testing
   }
 
   /// libdispatch: dispatch_cascade.
-  @Test(.timeLimit(.minutes(5))) func blocksFallThroughALineOfLoopsAndNoneIsLost() throws {
+  @Test(.timeLimit(.minutes(5))) func blocksPassThroughALineOfLoopsWithoutALoss() throws {
     let length = 8
     let blocks = 500
     let arrivals = Log<(block: Int, loop: Int)>()
@@ -166,7 +166,7 @@ import Testing
   }
 
   /// libdispatch: dispatch_sync_on_main, dispatch_readsync.
-  @Test func whoWaitsForOneLoopGetsItsOwnAnswer() throws {
+  @Test func eachThreadThatWaitsForOneLoopGetsItsOwnAnswer() throws {
     let answers = Log<Bool>()
     try Self.withLoops(1) { loops in
       let askers = (0..<8).map { asker in

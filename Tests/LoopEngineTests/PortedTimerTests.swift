@@ -246,7 +246,7 @@ import Testing
 
   /// libdispatch: dispatch_timer_set_time.
   ///
-  /// There the interval can be set; here the date, from which the grid goes on.
+  /// There the interval can be set; here the date, from which the grid continues.
   @Test func aDateThatIsSetWhileTheTimerFiresBeginsAnotherGrid() throws {
     let log = Log<Int64>()
     _ = try onFreshLoop { loop in
@@ -279,7 +279,7 @@ import Testing
   }
 
   /// libdispatch: dispatch_timer_timeout.
-  @Test func aTimerWhoseClosureDoesNotReturnHoldsUpNoOtherInANestedRun() throws {
+  @Test func aTimerWhoseClosureDoesNotReturnDelaysNoOtherInANestedRun() throws {
     let log = Log<String>()
     _ = try onFreshLoop { loop in
       loop.add(

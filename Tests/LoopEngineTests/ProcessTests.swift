@@ -6,7 +6,7 @@ import VictimC
 
 /// What needs a process of its own: exit tests.
 @Suite struct ProcessTests {
-  @Test func withoutDescriptorsItSaysSoAndTheRestGoesOn() async {
+  @Test func withoutDescriptorsTheErrorIsReportedAndTheRestWorks() async {
     await #expect(processExitsWith: .success) {
       let pipe = Pipe()
       // Whatever was inherited lies below.
@@ -108,7 +108,7 @@ import VictimC
     }
   }
 
-  @Test func theChildOfAForkLeavesNumbersAloneThatAreOthersNow() async {
+  @Test func theChildOfAForkDoesNotTouchReusedNumbers() async {
     await #expect(processExitsWith: .success) {
       let loop = Loop.current
       let pipe = Pipe()
@@ -219,7 +219,7 @@ import VictimC
     }
   }
 
-  @Test func threadsWithLoopsLeaveNoMemoryAndNoDescriptorsBehind() async {
+  @Test func threadsWithLoopsLeakNoMemoryAndNoDescriptors() async {
     await #expect(processExitsWith: .success) {
       // Each uses all that a loop allocates: a post, a timer, a watch, an observer, a mode of its own.
       func comeAndGo(_ count: Int) {

@@ -13,7 +13,8 @@ import Testing
     return (ends[0], ends[1])
   }
 
-  /// What a descriptor is ready for now, or within the time: somebody else may have the other end for a moment, as a child of a fork.
+  /// What a descriptor is ready for now, or within the time: another process, such as a child of a
+  /// fork, may have the other end for a moment.
   private static func readiness(
     of descriptor: Int32, for interest: Loop.DescriptorSource.Readiness, within time: Duration = .zero
   ) throws -> Loop.DescriptorSource.Readiness? {
@@ -34,7 +35,7 @@ import Testing
     send(other, "x", 1, 0)
     #expect(try Self.readiness(of: one, for: [.readable, .writable]) == [.readable, .writable])
     #expect(try Self.readiness(of: one, for: [.writable]) == .writable)
-    // Half closed: the end can be read, and we may go on writing.
+    // Half closed: the end can be read, and writing is still possible.
     shutdown(other, Int32(SHUT_WR))
     #expect(try Self.readiness(of: one, for: [.readable]) == .readable)
     #expect(try Self.readiness(of: one, for: [.hangUp]) == .hangUp)
@@ -105,7 +106,7 @@ import Testing
     #expect(log.all.first?.contains(.priority) == true)
   }
 
-  @Test func whatCanNotBePolledIsRefusedAndWhatCanIsNot() throws {
+  @Test func onlyWhatCannotBePolledIsRefused() throws {
     let null = open("/dev/null", O_RDWR)
     let inner = epoll_create1(0)
     let counter = eventfd(3, 0)
@@ -128,7 +129,7 @@ import Testing
     #expect(eventfd_read(counter, &value) == 0 && value == 3)
   }
 
-  @Test func interestThatAnEarlierCallHasTakenBackIsNotServed() throws {
+  @Test func interestThatAnEarlierCallHasRemovedIsNotServed() throws {
     let pipes = [Pipe(), Pipe()]
     defer { for pipe in pipes { pipe.close() } }
     let log = Log<Int>()

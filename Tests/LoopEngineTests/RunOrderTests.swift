@@ -21,7 +21,7 @@ import Testing
     #expect(log.all == ["1", "2", "4", "block", "source", "block after a source", "128"])
   }
 
-  @Test func aPassThatWaitsSaysSoAroundTheSleep() throws {
+  @Test func aPassThatWaitsCallsObserversAroundTheSleep() throws {
     let log = Log<String>()
     let result = try onFreshLoop { loop in
       loop.observe(.all) { _, activity in log.append("\(activity.rawValue)") }

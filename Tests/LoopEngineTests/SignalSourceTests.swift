@@ -4,7 +4,7 @@ import Testing
 
 @testable import LoopEngine
 
-/// Unix signals: several sources of one, several of one source, and those that can't be had.
+/// Unix signals: several sources of one, several of one source, and those that cannot be received.
 @Suite(.serialized) struct SignalSourceTests {
   /// SIGRTMAX - 2, which is a call in C.
   private static var realTime: Int32 { 62 }
@@ -18,7 +18,7 @@ import Testing
     loop.run(mode: .default, for: .milliseconds(20))
   }
 
-  @Test func eachSourceOfASignalHearsOfIt() throws {
+  @Test func eachSourceOfASignalReceivesIt() throws {
     let log = Log<String>()
     _ = try onFreshLoop { loop in
       for number in 1...3 { try loop.add(Loop.SignalSource([SIGUSR1]) { _ in log.append("\(number)") }) }
@@ -36,7 +36,7 @@ import Testing
     #expect(log.all.sorted() == ["1", "1", "2", "2", "3", "3"])
   }
 
-  @Test func eachLoopHearsOfASignalAlsoOneThatSleepsElsewhere() throws {
+  @Test func eachLoopReceivesASignalAlsoOneThatSleepsOnAnotherThread() throws {
     let log = Log<Int32>()
     let other = PermanentThread(name: "other loop")
     try other.start()
@@ -65,7 +65,7 @@ import Testing
     other.stop()
   }
 
-  @Test func aSourceThatWasInNoModeMissesASignalAndHearsTheNext() throws {
+  @Test func aSourceThatWasInNoModeMissesASignalAndReceivesTheNext() throws {
     let log = Log<String>()
     _ = try onFreshLoop { loop in
       let first = try Loop.SignalSource([SIGUSR1]) { _ in log.append("first") }
@@ -100,7 +100,7 @@ import Testing
     #expect(results == [.handledSource, .handledSource])
   }
 
-  @Test func aSourceOfSeveralSignalsTellsThemApart() throws {
+  @Test func aSourceOfSeveralSignalsDistinguishesThem() throws {
     let log = Log<Int32>()
     _ = try onFreshLoop { loop in
       try loop.add(Loop.SignalSource([SIGUSR1, SIGURG, Self.realTime]) { log.append($0.signal) })
@@ -123,7 +123,7 @@ import Testing
     #expect(log.all == [SIGUSR1])
   }
 
-  @Test func whatCanNotBeHadIsRefusedAndLeavesTheMaskAlone() throws {
+  @Test func signalsThatCannotBeReceivedAreRefusedWithoutAChangeOfTheMask() throws {
     let blocked = try onFreshLoop { _ in
       var mask = sigset_t()
       sigemptyset(&mask)

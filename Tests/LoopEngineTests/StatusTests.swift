@@ -44,7 +44,7 @@ import Testing
     #expect(callouts.allSatisfy { $0.fileID == "LoopEngineTests/StatusTests.swift" })
   }
 
-  @Test func workWithoutANameHasNone() throws {
+  @Test func workWithoutANameReportsNone() throws {
     let log = Log<Loop.Callout?>()
     _ = try onFreshLoop { loop in
       loop.perform { log.append(loop.snapshot.callout) }
@@ -63,7 +63,7 @@ import Testing
     #expect(isCurrent == [true, false])
   }
 
-  @Test func anEndedLoopIsNobodysAndDoesNothing() throws {
+  @Test func anEndedLoopHasNoOwnerAndDoesNothing() throws {
     let loop = try onFreshLoop { loop in
       loop.perform {}
       loop.run()

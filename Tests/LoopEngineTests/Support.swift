@@ -40,7 +40,7 @@ final class Log<Element: Sendable>: @unchecked Sendable {
 
 /// A thread with a function, joined by `join()`.
 final class TestThread: @unchecked Sendable {
-  // @unchecked: the handle is written before anybody else has the object.
+  // @unchecked: the handle is written before other code has the object.
   private var handle = pthread_t()
 
   init(_ body: @escaping @Sendable () -> Void) {
@@ -130,7 +130,7 @@ func sleepBriefly(microseconds: UInt32 = 100) {
   usleep(microseconds)
 }
 
-/// How often a thread of this process has given up its core of its own will.
+/// How often a thread of this process has left its core voluntarily.
 func contextSwitches(of thread: Int32) -> String {
   guard let file = fopen("/proc/self/task/\(thread)/status", "r") else { return "" }
   defer { fclose(file) }

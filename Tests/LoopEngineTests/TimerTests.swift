@@ -127,7 +127,7 @@ import Testing
       return loop.run()
     }
     #expect(fired.all == Array(0..<10))
-    // None, if the machine stood still for so long that all were due at once.
+    // None, if the machine paused for so long that all were due at once.
     #expect(log.count <= 1)
   }
 
@@ -287,8 +287,8 @@ import Testing
     #expect(log.all == [])
   }
 
-  @Test func anInvalidTimerHoldsNothingWhateverItsLoop() throws {
-    // @unchecked: written before anybody else has the object.
+  @Test func anInvalidTimerHoldsNothingInAnyLoop() throws {
+    // @unchecked: written before other code has the object.
     final class Owner: @unchecked Sendable { var timer: Loop.Timer? }
     weak var unbound: Owner?
     weak var late: Owner?
@@ -345,7 +345,7 @@ import Testing
     #expect(log.all == ["invalidated", "released on the loop's thread"])
   }
 
-  @Test func aNegativeToleranceIsNone() throws {
+  @Test func aNegativeToleranceIsZero() throws {
     let timer = Loop.Timer(after: .seconds(1), tolerance: .seconds(-1)) { _ in }
     #expect(timer.permittedDelay == .zero)
     timer.permittedDelay = .milliseconds(3)

@@ -24,7 +24,7 @@ import Testing
     #expect(log.all == ["first", "other"])
   }
 
-  @Test func aRunWithinWorkGoesOnWithTheNextInOrder() throws {
+  @Test func aRunWithinWorkContinuesWithTheNextInOrder() throws {
     let log = Log<String>()
     _ = try onFreshLoop { loop in
       loop.performCancellable(order: 3) { log.append("3") }
@@ -102,7 +102,7 @@ import Testing
     #expect(log.all.sorted() == ["descriptor", "source", "timer"])
   }
 
-  @Test func aSourceThatSignalsItselfStarvesNobody() throws {
+  @Test func aSourceThatSignalsItselfDoesNotStarveOthers() throws {
     let log = Log<String>()
     let result = try onFreshLoop { loop in
       let holder = Log<Loop.Source>()

@@ -80,7 +80,7 @@ import Testing
     for poster in 0..<4 { #expect(log.all.filter { $0.poster == poster }.map(\.number) == Array(0..<500)) }
   }
 
-  @Test func delayedWorkRunsByDateWhateverItsOrder() throws {
+  @Test func delayedWorkRunsByDateInAnyOrder() throws {
     let log = Log<String>()
     _ = try onFreshLoop { loop in
       // Their dates ascend, however slowly they are submitted; their orders descend.
@@ -172,7 +172,7 @@ import Testing
     #expect(log.all == ["other", "one again"])
   }
 
-  @Test func idleWorkRunsInWhateverModeTheLoopIsIdle() throws {
+  @Test func idleWorkRunsInAnyModeInWhichTheLoopIsIdle() throws {
     let log = Log<String?>()
     let result = try onFreshLoop { loop in
       for _ in 0..<2 { loop.performWhenIdle { log.append(loop.currentMode?.name) } }

@@ -184,7 +184,7 @@ NOINLINE static void in_syscall(void) {
 // A function that jumps to the C library's, which then has its place on the stack.
 NOINLINE static int jump_to_flock(int file, int operation) { __attribute__((musttail)) return flock(file, operation); }
 NOINLINE static void in_tail_call(void) {
-  // A frame of another size than that of in_flock: nothing tells two such callers apart.
+  // A frame of another size than that of in_flock: nothing distinguishes two such callers.
   char area[100];
   __asm__ volatile("" : : "r"(area) : "memory");
   pthread_t thread = start(hold_file);

@@ -6,7 +6,7 @@ import Testing
 @testable import StallMonitor
 
 extension WatchedHosts {
-  /// What a host has done about its stalls, beside being told of them.
+  /// The actions of a service in a stall, in addition to reports.
   @Suite(
     .serialized, .takingTurns, .repeatedAfterStandstills(because: "actions come after a time"))
   struct ActionTests {
@@ -34,7 +34,7 @@ extension WatchedHosts {
       #expect(try lines.split(separator: UInt8(ascii: "\n")).map { try WrittenReport($0).id } == [id, id])
     }
 
-    /// A stall that is counted as a repetition is one for the host all the same.
+    /// A stall that is counted as a repetition also runs the actions.
     @Test func repetitionIsActedOnToo() throws {
       let victim = try Victim.run("repeated", milliseconds: 500, environment: ["VICTIM_ACTIONS": "calls"])
       let calls = victim.talk.split(separator: "\n").filter { $0.contains("first-event=") }
@@ -86,7 +86,7 @@ extension WatchedHosts {
       #expect(none.talk.contains("detail files are disabled") && none.reports.count == 2)
     }
 
-    /// The last line says it, the process ends as a crash, and the next one tells that it did.
+    /// The last line has the stall, the process ends with SIGABRT, and its next start reports that.
     @Test(arguments: [("", "yes"), ("", "no"), ("ignored", "no"), ("blocked", "yes")])
     func processIsAborted(disposition: String, handler: String) throws {
       let state = try ScratchDirectory.inMemory()
@@ -130,7 +130,7 @@ extension WatchedHosts {
   }
 }
 
-/// When an action is due, told to the nanosecond.
+/// When an action is due, to the nanosecond.
 struct ActionPlanTests {
   @Test func actionsAreDueInTheOrderOfTheirTimes() {
     let plan = ActionPlan([

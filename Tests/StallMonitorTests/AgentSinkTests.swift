@@ -124,7 +124,7 @@ extension WatchedHosts {
       #expect(try agent.reports().allSatisfy { $0["event", "dropped"] == nil })
     }
 
-    /// The agent goes in mid-stall: a new one hears of the stall at once.
+    /// The agent exits during a stall: a new one receives the stall at once.
     @Test func runningStallIsReportedToANewAgent() throws {
       let agent = try TestAgent()
       _ = try Victim.run("sleep", milliseconds: 30_000, environment: environment(agent)) { process in
@@ -231,7 +231,7 @@ extension WatchedHosts {
       let complaints = victim.talk.split(separator: "\n").filter { $0.hasPrefix("stallmonitor: the agent's settings") }
       #expect(complaints.count == (way == "hand-out" ? 1 : 0))
       if way == "hand-out" {
-        #expect(victim.talk.contains(#"threshold: "soon" is invalid; allowed: from "1ms" to "60min""#))
+        #expect(victim.talk.contains(#"threshold: "soon" is invalid; allowed: from "1ms" to "1h""#))
         #expect(victim.talk.contains("budget: -1 is invalid"))
       }
     }
@@ -278,7 +278,7 @@ extension WatchedHosts {
 
     /// Connected, and nothing to say: the thread does not wake, and neither does the watchdog.
     @Test(.repeatedAfterStandstills(because: "the wake-ups of an idle host are counted over a time"))
-    func idleHostWakesNobody() throws {
+    func idleServiceWakesNoThread() throws {
       let agent = try TestAgent()
       let victim = try Victim.run("idle", milliseconds: 2000, environment: environment(agent)) { process in
         try agent.wait("the greeting") { $0.connections.first?.lines.count == 1 }
@@ -366,7 +366,7 @@ extension WatchedHosts {
       return try Program.run(Victim.Build.debug.executable("stalld").path, ["symbolicate", file.path]).data
     }
 
-    /// Without names, too, the same stall is told once, and its summary can be named.
+    /// Also without names, the same stall is reported once, and its summary can be named.
     @Test func repetitionsAreCountedWithoutNames() throws {
       let agent = try TestAgent()
       // Long ones: a stall that ends while the watchdog is busy with the one before has no stack.
@@ -384,7 +384,7 @@ extension WatchedHosts {
       #expect((named.last?["message"] as? String)?.contains(" in mixFor(_:)") == true)
     }
 
-    /// An agent that leaves the names to the host gets them from the next stall on.
+    /// If an agent leaves the names to the service, it gets them with the next stall.
     @Test func hostNamesIfItIsAskedTo() throws {
       var manners = TestAgent.Manners()
       manners.greeting = [#"{"settings":{"symbolication":"host"}}"#]

@@ -94,7 +94,7 @@ struct AgentSpoolTests {
     Self.sendSlowly(600, size: 1000, to: host.sink)
     try agent.comeBack()
     try agent.wait("the last line") { Self.lastNumber($0) == 599 }
-    // The next line tells the rest.
+    // The next line reports the rest.
     host.sink.write(Self.line(600, dropped: host.sink.takeDropped()))
     try agent.wait("another line") { Self.lastNumber($0) == 600 }
     let numbers = Self.numbers(agent)
@@ -120,7 +120,7 @@ struct AgentSpoolTests {
     #expect(directory.files.isEmpty)
   }
 
-  /// Goes around the ring: the oldest lines give way, and no more than must.
+  /// Goes around the ring: the oldest lines are dropped, and no more than necessary.
   @Test func fullFileDropsTheOldest() throws {
     let agent = try TestAgent()
     agent.close()
@@ -162,7 +162,7 @@ struct AgentSpoolTests {
   }
 
   @Test(arguments: 0..<9)
-  func spoilsAreLeftAlone(kind: Int) throws {
+  func foreignFilesAreLeftAlone(kind: Int) throws {
     let directory = try Directory()
     let name = AbandonedFiles.prefix("stallspool", service: ["web"]) + "1-0000"
     let path = "\(directory.path)/\(name)"
@@ -274,7 +274,7 @@ struct AgentSpoolTests {
     (1, #"{"error":"there are 4096 connections already"}"#), (1, "{}"), (100_000, "{}"),
     (100_000, #"{"acknowledged":0}"#),
   ])
-  func agentThatIsOfNoUseIsTriedEverMoreSeldom(count: Int, line: String) throws {
+  func uselessAgentIsTriedAtGrowingIntervals(count: Int, line: String) throws {
     var manners = TestAgent.Manners()
     manners.garbage = Array(String(repeating: line + "\n", count: count).utf8)
     manners.hangsUp = true
@@ -287,7 +287,7 @@ struct AgentSpoolTests {
   }
 
   /// A host that closes all descriptors, and has others by the same numbers before the thread looks.
-  @Test func bellTellsThatNobodyHearsIt() throws {
+  @Test func wakerReportsThatItsDescriptorIsGone() throws {
     let waker = PollWaker()
     let inner = try #require(waker.reset())
     #expect(waker.wake())
@@ -302,7 +302,7 @@ struct AgentSpoolTests {
     close(inner)
   }
 
-  /// A service that ends again and again while there is no agent.
+  /// A service that ends repeatedly while there is no agent.
   @Test func filesAreLimited() throws {
     let agent = try TestAgent()
     agent.close()
@@ -320,7 +320,7 @@ struct AgentSpoolTests {
     next.sink.close()
   }
 
-  /// Where others need the room for their own, as in `/dev/shm`.
+  /// If others need the space, as in `/dev/shm`.
   @Test func lessIsKeptInASharedPlace() throws {
     let agent = try TestAgent()
     agent.close()
@@ -364,7 +364,7 @@ struct AgentSpoolTests {
     return (tuning, problems)
   }
 
-  @Test("each setting of a service reaches it, and what is watched by, and is in the protocol")
+  @Test("each setting of a service is in the protocol, reaches the service and takes effect")
   func everySettingOfAServiceIsRead() throws {
     func values(_ value: Any) -> [(name: String, isNil: Bool)] {
       Mirror(reflecting: value).children.map { ($0.label ?? "", "\($0.value)" == "nil") }
@@ -385,7 +385,7 @@ struct AgentSpoolTests {
       tuning
         == Tuning(
           isEnabled: false, captures: .blockedOnly, threshold: .milliseconds(1500), repeatWindow: .zero, budget: 7,
-          sampling: .milliseconds(20), captureThreads: .all, symbolication: .host))
+          sampling: .milliseconds(20), otherThreads: .all, symbolication: .host))
     // Each changes what is in force.
     let configuration = StallMonitorConfiguration()
     func plan(_ tuning: Tuning) -> [String] {
@@ -424,7 +424,7 @@ struct AgentSpoolTests {
       tuning
         == Tuning(
           isEnabled: false, captures: .blockedOnly,
-          threshold: .milliseconds(1500), repeatWindow: .zero, budget: 0, captureThreads: .all, symbolication: .host))
+          threshold: .milliseconds(1500), repeatWindow: .zero, budget: 0, otherThreads: .all, symbolication: .host))
     #expect(try read(#"{"settings":{}}"#, over: tuning).0 == Tuning())
     let bad = [
       #""enabled":"false""#, #""enabled":0"#, #""captures":"none""#, #""captures":true"#,

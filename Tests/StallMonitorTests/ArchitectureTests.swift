@@ -21,7 +21,7 @@ struct ArchitectureTests {
   }
 
   /// The Swift code cannot be built for another architecture here.
-  @Test("What holds for one architecture is not the rule of all others")
+  @Test("conditions for one architecture do not apply to all others")
   func noArchitectureIsTheOthers() throws {
     let sources = Repository.file("Sources")
     let files = try #require(FileManager.default.enumerator(at: sources, includingPropertiesForKeys: nil))
@@ -38,7 +38,7 @@ struct ArchitectureTests {
   }
 
   @Test(
-    "The numbers of system calls are those of the kernel's headers",
+    "System call numbers match the kernel's headers",
     arguments: [
       ("x86_64/SystemCallNumbers+x86_64.swift", "/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
       ("aarch64/SystemCallNumbers+aarch64.swift", "/usr/include/asm-generic/unistd.h"),
@@ -96,7 +96,7 @@ struct ArchitectureTests {
     #expect(errors.count == 2 && errors.first?.contains(said) == true, "\(compiled.errors)")
   }
 
-  @Test("A report says in the words of the C code why there are no stacks")
+  @Test("A report has the C code's reason for missing stacks")
   func wordsAreTheSame() throws {
     for (file, failure) in [
       ("unsupported.c", CaptureFailure.unknownArchitecture), ("accessors.c", .unknownUnwinder),

@@ -9,7 +9,8 @@ extension WatchedHosts {
     /// What a scenario has to show.
     struct Expectation: Sendable, CustomTestStringConvertible {
       var scenario: String
-      /// Parts of the callers' names, innermost first; the compiler's own functions may stand between.
+      /// Parts of the callers' names, innermost first; the compiler's own functions may be between
+      /// them.
       var callers: [String]
       /// Those that an optimizer leaves, where it inlines some into others; nil if all.
       var optimized: [String]?

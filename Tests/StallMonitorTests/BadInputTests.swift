@@ -59,6 +59,26 @@ struct BadInputTests {
         "cannot open the sink file:\(path): \(reason); allowed: \(StallMonitorConfiguration.Sink.allowed)") == true)
   }
 
+  /// A service that runs and is not watched can say why.
+  @Test(arguments: [
+    (["STALLMONITOR_THRESHOLD": "fast"], "STALLMONITOR_THRESHOLD=fast is invalid; allowed: "),
+    (["STALLMONITOR_THRESHOLD": "fast", "STALLMONITOR_SINK": "x"], "STALLMONITOR_SINK=x is invalid; allowed: "),
+    (["STALLMONITOR_ENABLED": "no"], "STALLMONITOR_ENABLED=no disables the monitor"),
+    (["STALLMONITOR_SINK": "file:/nowhere/x"], "cannot open the sink file:/nowhere/x: No such file or directory"),
+  ])
+  func reasonWhyNothingIsWatched(variables: [String: String], reason: String) throws {
+    let monitor = try StallMonitor.start(StallMonitorConfiguration(), environment: Environment(variables))
+    #expect(!monitor.isWatching)
+    #expect(monitor.notWatchingReason?.contains(reason) == true, "\(monitor.notWatchingReason ?? "")")
+  }
+
+  @Test func aMonitorThatIsDisabledInCodeSaysSo() throws {
+    var configuration = StallMonitorConfiguration()
+    configuration.isEnabled = false
+    let monitor = try StallMonitor.start(configuration, environment: Environment([:]))
+    #expect(monitor.notWatchingReason == "StallMonitorConfiguration.isEnabled is false")
+  }
+
   private func expectError(_ configuration: StallMonitorConfiguration, naming key: String, _ allowed: String) {
     let error = #expect(throws: StallMonitorError.self) {
       try StallMonitor.start(configuration, environment: Environment([:]))
@@ -82,13 +102,14 @@ struct BadInputTests {
 
   @Test(arguments: [
     (["STALLMONITOR_ABORT_AFTER": "soon"], "STALLMONITOR_ABORT_AFTER=soon is invalid", "30s; or off"),
-    (["STALLMONITOR_ABORT_AFTER": "61min"], "STALLMONITOR_ABORT_AFTER=61min", "60min"),
+    (["STALLMONITOR_ABORT_AFTER": "61min"], "STALLMONITOR_ABORT_AFTER=61min", "up to 1h"),
     (["STALLMONITOR_ABORT_AFTER": "100ms"], "STALLMONITOR_ABORT_AFTER=100ms", "from the threshold (0.25 seconds)"),
     (["STALLMONITOR_THRESHOLD": "1min"], "STALLMONITOR_THRESHOLD=1min", "abort after 30.0 seconds"),
     (["STALLMONITOR_DETAIL_AFTER": "-1s"], "STALLMONITOR_DETAIL_AFTER=-1s", "or off"),
+    (["STALLMONITOR_NOTIFIES_SYSTEMD_WATCHDOG": "2"], "STALLMONITOR_NOTIFIES_SYSTEMD_WATCHDOG=2", "true or false"),
     (["STALLMONITOR_SYSTEMD_WATCHDOG": "2"], "STALLMONITOR_SYSTEMD_WATCHDOG=2", "true or false"),
   ])
-  func uselessVariableIsNamed(variables: [String: String], name: String, allowed: String) throws {
+  func invalidVariableIsLogged(variables: [String: String], name: String, allowed: String) throws {
     var configuration = StallMonitorConfiguration()
     configuration.actions = [.abort(after: .seconds(30))]
     let problems = Environment(variables).apply(to: &configuration)
@@ -97,8 +118,9 @@ struct BadInputTests {
     #expect(text.contains(name) && text.contains(allowed))
   }
 
-  /// An abort in code that comes before a stall is one: thrown to the host, which says it.
-  @Test func hostRepeatsWhatItIsSent() throws {
+  /// An abort in code with a time below the threshold: it is thrown to the service, which prints
+  /// it.
+  @Test func earlyAbortInCodeIsAnError() throws {
     let victim = try Victim.run("compute", environment: ["VICTIM_ACTIONS": "early"])
     #expect(victim.status == 3)
     #expect(victim.talk.contains("actions is abort after 0.1 seconds; allowed: after the threshold"))

@@ -36,7 +36,8 @@ extension WatchedHosts {
     func healthyLoopIsNotReported(scenario: String) throws {
       let victim = try run(scenario)
       #expect(victim.status == 0)
-      // On a machine that is too busy a short turn may well be late; then it got no processor, and no function is to blame.
+      // On a machine that is too busy a short turn may well be late; then it got no processor, and
+      // no function is responsible.
       #expect(victim.reports.allSatisfy { $0.cause == "starved" || $0.cause == "throttled" || $0.cause == "stopped" })
     }
 
@@ -91,7 +92,7 @@ extension WatchedHosts {
       #expect(try #require(victim.facts["mappings_grown"].flatMap { Int($0) }) < 25)
     }
 
-    @Test func childOfAForkIsLeftAlone() throws {
+    @Test func childOfAForkIsNotWatched() throws {
       let victim = try run("fork")
       #expect(victim.status == 0)
       #expect(victim.facts["child"] == "0")
@@ -133,7 +134,7 @@ extension WatchedHosts {
         ))
     }
 
-    @Test func disabledByTheOperatorTheHostGoesOn() throws {
+    @Test func disabledByTheOperatorTheServiceContinues() throws {
       let victim = try run("compute", environment: ["STALLMONITOR_ENABLED": "false"])
       #expect(victim.status == 0)
       #expect(victim.reports.isEmpty)

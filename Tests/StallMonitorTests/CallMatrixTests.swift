@@ -2,6 +2,7 @@ import CLinux
 import Glibc
 import StallReport
 import Synchronization
+import TestSupport
 import Testing
 import VictimC
 
@@ -13,7 +14,7 @@ extension CapturesInThisProcess {
   /// does unwatched.
   @Suite(.serialized)
   struct CallMatrixTests {
-    /// A thread that makes one call, with all signals allowed.
+    /// A thread that makes one call.
     private final class Caller: Sendable {
       let index: Int
       let thread = Atomic<Int32>(0)
@@ -23,9 +24,7 @@ extension CapturesInThisProcess {
       init(_ index: Int) { self.index = index }
 
       func run() {
-        var none = sigset_t()
-        sigemptyset(&none)
-        pthread_sigmask(SIG_SETMASK, &none, nil)
+        admitSignals()
         thread.store(clinux_gettid(), ordering: .releasing)
         let result = victim_call_run(index)
         outcome.withLock { $0 = result }
@@ -33,7 +32,7 @@ extension CapturesInThisProcess {
       }
     }
 
-    /// Makes the call; `capture` is told when its thread lives.
+    /// Makes the call; `capture` is called when its thread exists.
     private func make(_ index: Int, capture: ((Int32, borrowing Atomic<Bool>) -> Void)? = nil) -> victim_outcome {
       let caller = Caller(index)
       var handle = pthread_t()

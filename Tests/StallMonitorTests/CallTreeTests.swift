@@ -25,7 +25,8 @@ struct CallTreeTests {
     #expect(tree.heaviestPath?.share == 1)
   }
 
-  /// That half of the time was spent in one function of the system's and half in another does not make the host's own less to blame.
+  /// That half of the time was spent in one function of the system's and half in another does not
+  /// make the service's own function less responsible.
   @Test func pathEndsWithTheHostsOwnCode() {
     var tree = CallTree()
     for (leaf, weight) in [("clock_gettime", UInt64(60)), ("malloc", 40)] {

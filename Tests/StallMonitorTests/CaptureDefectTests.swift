@@ -16,7 +16,8 @@ extension CapturesInThisProcess {
   @Suite(.serialized, .timeLimit(.minutes(1)))
   struct CaptureDefectTests {
     #if arch(x86_64)
-    /// Closing lets go of its descriptor before it fails with EINTR: made again, it would close another thread's file.
+    /// `close` releases its descriptor before it fails with EINTR: a second call would close
+    /// another thread's file.
     @Test func closeIsNotMadeAgain() {
       let eintr = UInt64(bitPattern: -Int64(EINTR))
       let read: [UInt8] = [0xb8, 0, 0, 0, 0, 0x0f, 0x05]
@@ -86,7 +87,7 @@ extension CapturesInThisProcess {
       #expect(unwind(at: returnAddress, words: Array(words.dropFirst())).frames == [returnAddress])
     }
 
-    /// A signal whose handler somebody has taken away would end the process.
+    /// A signal whose handler was removed would end the process.
     @Test func signalWithoutItsHandlerIsNotSent() async {
       await #expect(processExitsWith: .success) {
         let capture = ThreadCapture(mayUsePerf: false)
@@ -131,7 +132,7 @@ extension CapturesInThisProcess {
       }
     }
 
-    /// Stack beyond the copy is read anew by each capture of one stall.
+    /// Each capture of one stall reads the stack beyond the copy again.
     @Test func stackBeyondTheCopyIsNotKept() throws {
       let capture = ThreadCapture()
       let reader = FarReader()
@@ -172,7 +173,7 @@ extension CapturesInThisProcess {
       reader.end()
     }
 
-    /// As when a library is unloaded before its frame is unwound: the thread has gone on since.
+    /// As when a library is unloaded before its frame is unwound: the thread has continued since.
     ///
     /// A busy machine may give the thread no processor while it is captured again; then another thread is tried.
     @Test func stackThatWasLostInCodeOfNoModuleIsTakenAgain() throws {
@@ -236,7 +237,7 @@ extension CapturesInThisProcess {
       deep.release()
     }
 
-    /// A fork in the middle of a capture leaves its child a claim that nobody gives back.
+    /// A fork in the middle of a capture leaves its child a claim that is never released.
     @Test func childOfAForkCanCapture() {
       while !cunwind_snapshot_claim() { usleep(100) }
       defer { cunwind_snapshot_release() }
@@ -301,7 +302,7 @@ extension CapturesInThisProcess {
       }
     }
 
-    /// A process that gives up root, and so can open nothing of its own any more.
+    /// A process that drops root, and can open none of its own files any more.
     @Test(.enabled(if: getuid() == 0, "only root can give up root"))
     func processThatIsNotDumpable() async {
       await #expect(processExitsWith: .success) {

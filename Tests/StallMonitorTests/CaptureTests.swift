@@ -3,12 +3,13 @@ import CUnwind
 import Glibc
 import StallReport
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import StallCapture
 @testable import StallMonitor
 
-/// A thread that recurses to a depth and then stands still, or computes, until it is released.
+/// A thread that recurses to a depth and then waits, or runs on CPU, until it is released.
 final class VictimThread: @unchecked Sendable {  // The handle is set before the thread is shared; the rest is atomic.
   enum Leaf: CaseIterable, Sendable {
     case nanosleep, clockNanosleep, read, poll, select, semaphore, condition, mutex, spin
@@ -42,10 +43,7 @@ final class VictimThread: @unchecked Sendable {  // The handle is set before the
       &handle, nil,
       { argument in
         let victim = Unmanaged<VictimThread>.fromOpaque(argument!).takeUnretainedValue()
-        // The test's own thread may have signals blocked, and threads inherit that.
-        var none = sigset_t()
-        sigemptyset(&none)
-        pthread_sigmask(SIG_SETMASK, &none, nil)
+        admitSignals()
         if victim.isPrepared { cunwind_prepare_thread_for_timer() }
         victim.thread.store(Int32(truncatingIfNeeded: syscallGettid()), ordering: .releasing)
         victim.recurse(victim.depth)
@@ -58,7 +56,7 @@ final class VictimThread: @unchecked Sendable {  // The handle is set before the
 
   var id: Int32 { thread.load(ordering: .acquiring) }
 
-  /// Waits until it stands in its call, and has come to rest there.
+  /// Waits until the thread waits in its call.
   func waitUntilItStands() {
     let probe = ThreadProbe(thread: id)
     let end = MonotonicClock.now() + 20_000_000_000

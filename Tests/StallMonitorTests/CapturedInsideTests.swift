@@ -160,13 +160,15 @@ extension CapturesInThisProcess {
     @Test(arguments: [VICTIM_HANDLER_ON_A_STACK_BELOW, VICTIM_HANDLER_ON_A_STACK_ABOVE], Way.allCases)
     func handlerOnAnAlternateStack(moment: victim_moment, way: Way) {
       let tally = capture(moment, by: way)
-      // The interrupted stack is not the one that was copied: it is read afterwards, and may have gone on three times in a row.
+      // The interrupted stack is not the one that was copied: it is read afterwards, and the thread
+      // may have continued three times in a row.
       #expect(tally.whole >= tally.captures - 20, "\(tally.text)")
       #expect(tally.strayed - tally.truncated <= 20, "\(tally.text)")
       #expect(tally.interrupted > tally.captures / 2, "\(tally.text)")
     }
 
-    /// As in a crash reporter that hangs: the call of nothing has no code, and its caller is known all the same.
+    /// As in a crash reporter that hangs: the call to address 0 has no code, but its caller is
+    /// known.
     @Test(
       arguments: [
         VICTIM_CALL_OF_NOTHING, VICTIM_CALL_OF_NOTHING_WITH_A_STACK_BELOW, VICTIM_CALL_OF_NOTHING_WITH_A_STACK_ABOVE,
@@ -224,7 +226,8 @@ extension CapturesInThisProcess {
       }
       #expect(truncated.isEmpty, "\(stacks) stacks, lost \(lost)")
       #expect(stacks > (TestMachine.isEmulated ? 10 : 100), "lost \(lost)")
-      // Ended before, or while it was looked at; or just about to begin or end, with all signals blocked by the C library.
+      // Ended before or during the capture; or just about to begin or end, with all signals blocked
+      // by the C library.
       let named: Set<CaptureFailure> = [.threadEnded, .signalBlocked, .moving, .noAnswer, .noProcessor, .pending]
       #expect(Set(lost.keys).isSubset(of: named), "\(lost)")
     }

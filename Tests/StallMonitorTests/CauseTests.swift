@@ -9,7 +9,8 @@ extension WatchedHosts {
     .repeatedAfterStandstills(because: "a cause is what most of a stall's time went to"))
   struct CauseTests {
     /// Two others on the same processor, and the host's turn takes three times as long.
-    @Test(.disabled(if: TestMachine.isEmulated, "an emulated processor has no time for captures beside two busy programs"))
+    @Test(
+      .disabled(if: TestMachine.isEmulated, "an emulated processor has no time for captures beside two busy programs"))
     func loopWithoutAProcessorIsStarved() throws {
       let spinners = try Spinners(onProcessors: [0, 0])
       defer { spinners.stop() }
@@ -69,7 +70,7 @@ extension WatchedHosts {
       #expect((report["message"] as? String)?.contains(wait) == true)
     }
 
-    /// A mapped file that is dropped from memory again and again.
+    /// A mapped file that is dropped from memory repeatedly.
     @Test func loopThatReadsItsMemoryFromDiskIsInFaults() throws {
       // Not below /tmp, which may be memory itself.
       let file = Repository.root.appending(path: ".build/faults-\(UUID().uuidString)")
@@ -95,7 +96,7 @@ extension WatchedHosts {
         "\(causes)")
     }
 
-    /// The machine's pressure over the stall is told where the kernel counts it.
+    /// The machine's pressure during the stall is reported where the kernel counts it.
     @Test(.enabled(if: FileManager.default.fileExists(atPath: "/proc/pressure/cpu")))
     func pressureIsReported() throws {
       let victim = try Victim.run("sleep", milliseconds: 300)

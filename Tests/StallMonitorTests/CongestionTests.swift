@@ -2,13 +2,13 @@ import TestSupport
 import Testing
 
 extension WatchedHosts {
-  /// Turns that are late by many short pieces of work, of which none is to blame.
+  /// Turns that are late because of many short pieces of work: none is responsible.
   @Suite(
     .serialized, .takingTurns(aloneBecause: "hosts have turns of many short pieces, which take as long as they should"),
     .repeatedAfterStandstills(because: "the pieces of a turn have to last as long as they say"))
   struct CongestionTests {
     @Test(arguments: Victim.Build.allCases)
-    func manyShortCalloutsNameNobody(build: Victim.Build) throws {
+    func manyShortCalloutsNameNoFunction(build: Victim.Build) throws {
       let victim = try Victim.run(
         "many-callouts", milliseconds: 900, build: build, environment: ["STALLMONITOR_THRESHOLD": "400ms"])
       let ended = try #require(victim.reports("stall.ended").first)
@@ -41,7 +41,7 @@ extension WatchedHosts {
 
     /// Foundation does not say what it calls; the samples do.
     @Test(arguments: Victim.Build.allCases)
-    func samplesThatDisagreeNameNobody(build: Victim.Build) throws {
+    func samplesThatDisagreeNameNoFunction(build: Victim.Build) throws {
       let victim = try Victim.run("main-queue-crowded", build: build, program: build.executable("FoundationVictim"))
       let ended = try #require(victim.reports("stall.ended").first)
       #expect(ended["stall", "evidence", "samples_disagree"] as? Bool == true)

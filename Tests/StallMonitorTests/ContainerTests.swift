@@ -31,7 +31,9 @@ extension WatchedHosts {
     /// Runs a stall of 600 ms in a container with a read-only root directory, as a user without a name.
     ///
     /// `procfs` are the options with which it is mounted, and `afterwards` hides parts of it.
-    private func run(without parts: Part..., procfs: String = "rw", afterwards: String = "") throws -> (victim: Victim, ended: WrittenReport, complaints: [String]) {
+    private func run(without parts: Part..., procfs: String = "rw", afterwards: String = "") throws -> (
+      victim: Victim, ended: WrittenReport, complaints: [String]
+    ) {
       let script = """
         set -e
         mount -t tmpfs tmpfs /mnt

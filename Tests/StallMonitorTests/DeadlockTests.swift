@@ -22,7 +22,8 @@ extension WatchedHosts {
     /// The main thread waits for a queue that waits for the main queue.
     @Test func circleOfQueuesIsADeadlock() throws {
       let victim = try Victim.run(
-        "deadlock-of-queues", milliseconds: TestMachine.isEmulated ? Self.milliseconds : 600, environment: ["STALLMONITOR_THRESHOLD": "50ms"])
+        "deadlock-of-queues", milliseconds: TestMachine.isEmulated ? Self.milliseconds : 600,
+        environment: ["STALLMONITOR_THRESHOLD": "50ms"])
       try expectCircle(2, in: try #require(victim.reports.last))
     }
 

@@ -37,7 +37,7 @@ struct DependencyTests {
   }
 
   @Test func librariesTargetsHaveNoPackageWithoutATrait() throws {
-    // The build directory is locked by whoever runs the tests.
+    // The build directory is locked by the run of the tests.
     let scratch = FileManager.default.temporaryDirectory.appending(path: "stalld-scratch-\(UUID().uuidString)")
     defer { try? FileManager.default.removeItem(at: scratch) }
     let (status, output) = try run(

@@ -277,7 +277,7 @@ extension WatchedHosts {
       #expect(compiler.status == 0, "\(compiler.errors)")
     }
 
-    /// `…` stands for what is left out.
+    /// `…` marks what is left out.
     @Test(arguments: Snippet.all(.json)) func aReportLineIsJSON(_ snippet: Snippet) throws {
       let line = snippet.code.replacing(",…\n", with: ",\n").replacing(",…", with: "").replacing("[…,", with: "[")
       let report = try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])

@@ -1,3 +1,4 @@
+import StallReport
 import Testing
 
 @testable import StallMonitor
@@ -6,13 +7,14 @@ struct EnvironmentTests {
   @Test(arguments: [
     ("250ms", Duration.milliseconds(250)), ("1.5s", .milliseconds(1500)), ("2 min", .seconds(120)),
     ("1500us", .microseconds(1500)), (" 1s ", .seconds(1)), ("60min", .seconds(3600)),
+    ("1h", .seconds(3600)), ("0.01d", .seconds(864)),
   ])
   func durations(text: String, duration: Duration) {
     #expect(Environment.parseThreshold(text) == duration)
   }
 
   @Test(arguments: [
-    "", "fast", "250", "250 m s", "-1s", "1e3ms", "0s", "999us", "3601s", "1h", "nan s", "infs", "1.2.3s", "٢s",
+    "", "fast", "250", "250 m s", "-1s", "1e3ms", "0s", "999us", "3601s", "2h", "1m", "nan s", "infs", "1.2.3s", "٢s",
     "99999999999999999999s",
   ])
   func notThresholds(text: String) {
@@ -34,6 +36,21 @@ struct EnvironmentTests {
     #expect(configuration.isEnabled, "an empty variable is an unset one")
   }
 
+  /// As Configuration.md writes the limit.
+  @Test func anAbortAfterAnHourIsAccepted() {
+    var configuration = StallMonitorConfiguration()
+    #expect(Environment(["STALLMONITOR_ABORT_AFTER": "1h"]).apply(to: &configuration).isEmpty)
+    #expect(configuration.actions == [.abort(after: .seconds(3600))])
+  }
+
+  @Test func aBadDurationNamesAllUnits() throws {
+    var configuration = StallMonitorConfiguration()
+    let problem = try #require(Environment(["STALLMONITOR_ABORT_AFTER": "1m"]).apply(to: &configuration).first)
+    for unit in DurationText.units {
+      #expect(problem.allowed.contains(try Regex("\\b\(unit.name)\\b")), "\(unit.name)")
+    }
+  }
+
   @Test func allMistakesAreFoundAtOnce() {
     var configuration = StallMonitorConfiguration()
     let problems = Environment([
@@ -43,15 +60,69 @@ struct EnvironmentTests {
       problems.map(\.variable).sorted() == ["STALLMONITOR_ENABLED", "STALLMONITOR_SINK", "STALLMONITOR_THRESHOLD"])
   }
 
-  @Test("a value that cannot be used leaves its setting as it was", arguments: MonitorSetting.all.map(\.variable))
-  func uselessValueChangesNothing(variable: String) {
-    // Any text is a service's name.
-    guard variable != "STALLMONITOR_SERVICE_NAME" else { return }
+  @Test("an invalid value does not change its setting", arguments: Environment.known)
+  func invalidValueChangesNothing(variable: String) {
+    // Any text is a service's name or version.
+    guard !variable.hasPrefix("STALLMONITOR_SERVICE_") else { return }
     var configuration = StallMonitorConfiguration()
     configuration.stateDirectory = "/run/code"
     let before = configuration
     #expect(Environment([variable: "neither this nor that"]).apply(to: &configuration).map(\.variable) == [variable])
     #expect(configuration == before)
+  }
+
+  @Test func theVersionHasAVariable() {
+    var configuration = StallMonitorConfiguration()
+    let environment = Environment([
+      "STALLMONITOR_SERVICE_VERSION": "2.0", "OTEL_RESOURCE_ATTRIBUTES": "service.version=1.2",
+    ])
+    #expect(environment.apply(to: &configuration).isEmpty)
+    #expect(configuration.serviceVersion == "2.0")
+    #expect(environment.notes(replacedKeys: [:]).isEmpty)
+  }
+
+  // MARK: Earlier names
+
+  static let replacements = MonitorSetting.all.flatMap { setting in setting.earlierNames.map { ($0, setting.name) } }
+
+  private static let values = [
+    "watchesTaskPool": ("false", "true"), "maximumReportsPerMinute": ("7", "8"),
+    "resampleInterval": ("1s", "2s"), "otherThreads": ("all", "none"),
+    "notifiesSystemdWatchdog": ("true", "false"), "writeDetailFileAfter": ("1s", "2s"),
+  ]
+
+  private func configured(_ variables: [String: String]) -> StallMonitorConfiguration {
+    var configuration = StallMonitorConfiguration()
+    #expect(Environment(variables).apply(to: &configuration).isEmpty)
+    return configuration
+  }
+
+  @Test(arguments: replacements)
+  func earlierNameIsRead(earlier: String, name: String) throws {
+    let (variable, old) = (MonitorSetting.variable(of: name), MonitorSetting.variable(of: earlier))
+    let value = try #require(Self.values[name]).0
+    #expect(configured([old: value]) == configured([variable: value]))
+    #expect(configured([old: value]) != StallMonitorConfiguration())
+    #expect(Environment([old: value]).notes(replacedKeys: [:]).isEmpty)
+    #expect(
+      configured([variable: "", old: value]) == configured([variable: value]), "an empty variable is an unset one")
+  }
+
+  @Test(arguments: replacements)
+  func newNameWinsAndThisIsLoggedOnce(earlier: String, name: String) throws {
+    let (variable, old) = (MonitorSetting.variable(of: name), MonitorSetting.variable(of: earlier))
+    let values = try #require(Self.values[name])
+    let both = [variable: values.1, old: values.0]
+    #expect(configured(both) == configured([variable: values.1]))
+    // A `ConfigReader` may have read the same variables.
+    for replacedKeys in [[:], [earlier: name]] {
+      let notes = Environment(both).notes(replacedKeys: replacedKeys)
+      #expect(notes == ["\(old) is ignored: \(variable), which replaces it, is set, too"])
+    }
+    let notes = Environment([:]).notes(replacedKeys: [earlier: name])
+    #expect(notes == ["the key \(earlier) is ignored: \(name), which replaces it, is set, too"])
+    // What is not read cannot be wrong.
+    #expect(configured([variable: values.1, old: "neither"]) == configured([variable: values.1]))
   }
 
   @Test func badValueInCodeIsAnError() {

@@ -3,11 +3,11 @@ import TestSupport
 import Testing
 
 extension WatchedHosts {
-  /// A loop of the host's own, asked by heartbeats whether it turns.
+  /// A loop of the service's own, which is watched by heartbeats.
   @Suite(
     .serialized, .takingTurns, .repeatedAfterStandstills(because: "heartbeats are answered within a threshold"))
   struct ExecutorLoopTests {
-    @Test func stallIsReportedWithItsCulprit() throws {
+    @Test func stallIsReportedWithItsFunction() throws {
       let victim = try Victim.run("executor-stall", milliseconds: 900)
       #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
       for report in victim.reports {
@@ -44,6 +44,7 @@ extension WatchedHosts {
       let victim = try Victim.run(scenario, milliseconds: 500, environment: ["STALLMONITOR_THRESHOLD": "100ms"])
       #expect(victim.facts["errno"] == "0")
       #expect(victim.reports.isEmpty)
+      if scenario == "executor-let-go" { #expect(victim.facts["watched"] == "true,false") }
     }
 
     @Test func nameThatNoLoopHasIsLoggedOnce() throws {
@@ -69,6 +70,7 @@ extension WatchedHosts {
         #expect(victim.facts["watching"] == "false")
         #expect(victim.facts["current"] == "\(environment.isEmpty),false")
         #expect(victim.facts["code"] == "invalidLoop")
+        if environment.isEmpty { #expect(victim.talk.contains("reason:none:the monitor was stopped")) }
       }
     }
 

@@ -37,7 +37,7 @@ import Testing
 
   @Test func corpusIsThere() {
     #expect(CorpusStall.all.count >= 24)
-    // What differs in the function to blame differs in the fingerprint.
+    // Stalls with another responsible function have another fingerprint.
     let culprits = Dictionary(grouping: CorpusStall.all.filter { !$0.running }, by: \.culprit)
     for (culprit, stalls) in culprits { #expect(Set(stalls.map(\.fingerprint)).count == 1, "\(culprit ?? "")") }
     let fingerprints = culprits.values.compactMap { $0[0].fingerprint }
@@ -82,7 +82,7 @@ extension WatchedHosts {
     }
 
     /// A service in C whose source gets other lines, and other optimization.
-    @Test func linesElsewhereHaveNoPartInIt() throws {
+    @Test func lineNumbersDoNotChangeIt() throws {
       let padded = "int unused(void) {\n\n\n  return 1;\n}\n\n" + Self.service
       let victims = [try Self.runInC(Self.service, "-O0"), try Self.runInC(padded, "-O2")]
       let fingerprints = victims.map { Set($0.reports.compactMap { $0["stall", "fingerprint"] as? String }) }
@@ -92,7 +92,7 @@ extension WatchedHosts {
     }
 
     /// Which of a thousand small functions a sample meets is a matter of chance.
-    @Test func computationIsKnownByWhatItIsCalledFrom() throws {
+    @Test func stallOnCPUIsIdentifiedByItsCommonCaller() throws {
       let ended = try (0..<2).compactMap { _ in
         try Self.runInC(Self.computation, "-O1").reports("stall.ended").first
       }

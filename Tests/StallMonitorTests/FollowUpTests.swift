@@ -12,7 +12,7 @@ extension WatchedHosts {
     .serialized, .takingTurns, .repeatedAfterStandstills(because: "a follow-up comes after a time"))
   struct FollowUpTests {
     @Test(
-      "the line of a computation's beginning has the fingerprint of its end, where the machine has the time to look")
+      "stall.started of a stall on CPU has the fingerprint of stall.ended, if the machine is not overloaded")
     func beginning() throws {
       var missed = 0
       for _ in 0..<6 {
@@ -22,7 +22,7 @@ extension WatchedHosts {
         let (started, ended) = (try #require(victim.reports.first), try #require(victim.reports.last))
         let samples = try #require(started["stall", "samples"] as? Int)
         #expect((1...5).contains(samples))
-        // It is told as of the first look.
+        // The line has the time of the first sample.
         #expect(started.duration < 120 || (started["stall", "evidence", "run_delay_ms"] as? Double ?? 0) > 1)
         guard samples >= 3 else {
           let (delay, observed) = (

@@ -57,7 +57,7 @@ extension WatchedHosts {
     }
 
     @Test(arguments: ["idle", "idle-late"])
-    func idleHostWakesNobody(scenario: String) throws {
+    func idleServiceWakesNoThread(scenario: String) throws {
       let victim = try run(scenario)
       #expect(victim.facts["wakeups"] == "0")
       #expect(victim.facts["kind"] == "foundation")

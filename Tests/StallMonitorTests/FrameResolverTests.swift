@@ -23,8 +23,9 @@ import Testing
 
   private static let ample = FrameResolver.TimeBudget(first: 60_000_000_000, later: 60_000_000_000)
 
-  /// A call through a null pointer: who has called is to blame, and not a place that is the same for all such calls.
-  @Test func whereNothingEverLiesIsNobodysCode() {
+  /// A call through a null pointer: the caller is responsible, and not a place that is the same for
+  /// all such calls.
+  @Test func nullPointerIsNoCodeOfTheService() {
     let frames = Self.resolver(Self.ample).resolve(Backtrace(frames: [.init(address: 0, isReturnAddress: false)]))
     #expect(frames == [StackFrame(offset: 0, owner: .system)])
   }
@@ -44,7 +45,7 @@ import Testing
       #expect(frame.module != nil && frame.buildID != nil && frame.offset != nil)
       #expect(frame.pending != nil)
     }
-    // Nobody is blamed, and no fingerprint is given, as long as it is not known whose code that is.
+    // There is no responsible function and no fingerprint while the owner of the code is unknown.
     #expect(Culprit.frame(of: [late[0]]) == nil)
     #expect(Culprit.fingerprint(of: [late[0]]) == nil)
 

@@ -28,9 +28,7 @@ extension CapturesInThisProcess {
       init(_ call: Call) { self.call = call }
 
       func run() {
-        var none = sigset_t()
-        sigemptyset(&none)
-        pthread_sigmask(SIG_SETMASK, &none, nil)
+        admitSignals()
         cunwind_prepare_thread_for_timer()
         defer { cunwind_thread_ends() }
         thread.store(clinux_gettid(), ordering: .releasing)
@@ -88,8 +86,9 @@ extension CapturesInThisProcess {
       #expect(taken > 1400, "\(taken) of 1500")
     }
 
-    /// A thread that blocks the signal after the timer was armed, and then waits with a mask that lets it in: the wait goes on.
-    @Test func pendingSignalThatAWaitLetsInIsNotNoticed() async {
+    /// A thread that blocks the signal after the timer was armed, and then waits with a mask that
+    /// admits it: the wait continues.
+    @Test func pendingSignalThatAWaitAdmitsIsNotNoticed() async {
       await #expect(processExitsWith: .success) {
         let signal = cunwind_timer_signal(0)
         #expect(signal > 0)

@@ -38,13 +38,13 @@ extension WatchedHosts {
       #expect(!victim.talk.contains("failed to suspend"))
     }
 
-    @Test func idleHostWakesNobody() throws {
+    @Test func idleServiceWakesNoThread() throws {
       let victim = try Victim.run("idle", milliseconds: 3000)
       #expect(victim.facts["wakeups"] == "0")
       #expect(victim.reports.isEmpty)
     }
 
-    /// A process that is stopped stands still, and its main loop is not to blame.
+    /// A process that is stopped does not run, and its main loop is not responsible.
     @Test func stoppedProcessIsReportedOnceAndNamesNoFunction() throws {
       let victim = try Victim.run("healthy", milliseconds: 2500) { process in
         usleep(800_000)
@@ -62,7 +62,8 @@ extension WatchedHosts {
       #expect((report["message"] as? String)?.hasPrefix("the whole process was stopped for") == true)
     }
 
-    /// What a stop in mid-stall takes is deducted, and the report has it: duration and `frozen_ms` make the time that passed.
+    /// The time of a stop during a stall is deducted, and reported: duration and `frozen_ms` add up
+    /// to the time that passed.
     @Test func stopInMidStallIsDeductedAndReported() throws {
       let victim = try Victim.run("sleep", milliseconds: 4000) { process in
         usleep(1_500_000)
@@ -90,8 +91,9 @@ extension WatchedHosts {
       #expect(victim.reports.allSatisfy { $0.stack.isEmpty && $0.culprit == "" })
     }
 
-    /// A watchdog that gets no processor wakes late, and the loop that turned all the while is not to blame.
-    @Test func starvedWatchdogNamesNobody() throws {
+    /// A watchdog that gets no processor wakes late, and the loop that turned meanwhile is not
+    /// responsible.
+    @Test func starvedWatchdogNamesNoFunction() throws {
       let victim = try Victim.run("healthy", milliseconds: 1600, environment: ["STALLMONITOR_THRESHOLD": "1s"]) {
         process in
         usleep(300_000)
@@ -102,7 +104,7 @@ extension WatchedHosts {
               contentsOfFile: "/proc/\(process.processIdentifier)/task/\($0)/comm", encoding: .utf8)
             return name == "stall-watchdog\n"
           }.flatMap { Int32($0) })
-        // Run only when nobody else wants to; and on each processor somebody does.
+        // It runs only when no other thread wants to run, and one does on each processor.
         var parameters = sched_param()
         let idlePolicy: Int32 = 5  // SCHED_IDLE (linux/sched.h), which Swift does not see.
         #expect(sched_setscheduler(watchdog, idlePolicy, &parameters) == 0)

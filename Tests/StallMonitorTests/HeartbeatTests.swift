@@ -6,7 +6,7 @@ import Testing
 @testable import StallCapture
 @testable import StallMonitor
 
-/// A loop without observers, told to the nanosecond: the clock and the heartbeat are handed in.
+/// A loop without observers, to the nanosecond: the test sets the clock and the heartbeat.
 struct HeartbeatTests {
   /// A loop that answers, or does not, as the test has it.
   private final class Loop: HeartbeatSource {
@@ -63,7 +63,7 @@ struct HeartbeatTests {
   }
 
   /// A program that has not come to `dispatchMain()` yet, and may never.
-  @Test func loopThatNobodyServesYetIsLookedForEverMoreSeldom() {
+  @Test func unservedLoopIsSearchedForAtGrowingIntervals() {
     host.state.withLock { ($0.isBeating, $0.mayBegin) = (false, true) }
     var time = now
     for _ in 0..<150 {
@@ -86,7 +86,7 @@ struct HeartbeatTests {
   }
 
   /// A loop that never rests needs no other thread either: the one that would post beats shares the service's descriptors.
-  @Test func loopThatOnlyTurnsIsNotLookedForElsewhere() {
+  @Test func loopThatOnlyTurnsIsNotSearchedForElsewhere() {
     host.state.withLock { ($0.isBeating, $0.mayBegin) = (false, true) }
     for round in 0..<5 {
       #expect(host.hasGivenUp == false, "round \(round)")
@@ -99,7 +99,7 @@ struct HeartbeatTests {
   /// Beats are on a grid of the threshold, so that one wake-up serves all loops.
   private var nextBeat: UInt64 { (now / Self.threshold + 1) * Self.threshold }
 
-  @Test func idleLoopIsLookedAtOnceAThresholdAndGetsNoBeat() {
+  @Test func idleLoopIsCheckedOncePerThresholdAndGetsNoBeat() {
     host.state.withLock { $0.isIdle = true }
     #expect(loop.check(at: now, frozen: 0) == .checkAgain(at: nextBeat))
     // Woken for another reason.
@@ -153,12 +153,12 @@ struct HeartbeatTests {
     return try #require(loop.report(.started, end: now + 2 * Self.threshold, origin: origin))
   }
 
-  @Test func loopThatNobodyServesIsStarvedAndNamesNobody() throws {
+  @Test func unservedLoopIsStarvedAndNamesNoFunction() throws {
     let report = try report(of: .nobody)
     #expect(report.verdict.cause == .starved)
     #expect(report.threadID == nil && report.stack.isEmpty && report.culprit == nil)
     #expect(report.captureFailure == .noServer)
-    #expect(report.message.hasSuffix(": no thread of libdispatch's pool has run the queued work"))
+    #expect(report.message.hasSuffix(": no thread of libdispatch's pool has started the queued work"))
   }
 
   /// A libdispatch whose queues are laid out in another way.
@@ -169,7 +169,7 @@ struct HeartbeatTests {
     #expect(report.captureFailure == .unknownServer)
   }
 
-  @Test func poolsThreadsAreKnownByWhatTheyRun() {
+  @Test func poolsThreadsAreRecognisedByTheirFunctions() {
     func thread(_ name: String, _ symbols: [String]) -> StallReport.Report.OtherThread {
       StallReport.Report.OtherThread(id: 7, name: name, role: .other, stack: symbols.map { StackFrame(symbol: $0) })
     }
@@ -188,7 +188,7 @@ struct HeartbeatTests {
   }
 
   /// libdispatch's words as they were met: idle, being drained, drained with more to come, waiting for a worker.
-  @Test func stateWordTellsWhoDrains() {
+  @Test func stateWordHasTheDrainingThread() {
     #expect(MainQueueWord(raw: 0x1f_fe10_0000_0000).isIdle)
     #expect(MainQueueWord(raw: 0x1f_fe10_0000_0000).drainer == nil)
     #expect(MainQueueWord(raw: 0x60_0010_8000_5a0a).drainer == 0x5a0a)

@@ -11,7 +11,7 @@ struct HostConfigurationTests {
     ("STALLMONITOR_ENABLED", "perhaps", "true or false"), ("STALLMONITOR_SINK", "syslog", "file:"),
     ("STALLMONITOR_SINK", "file:", "file:"),
   ])
-  func badValueIsNamedAndTheServiceGoesOnUnwatched(variable: String, value: String, allowed: String) throws {
+  func badValueIsLoggedAndTheServiceRunsUnwatched(variable: String, value: String, allowed: String) throws {
     let victim = try Victim.run("compute", milliseconds: 400, environment: [variable: value])
     #expect(victim.status == 0)
     #expect(victim.facts["watching"] == "false")
@@ -27,6 +27,16 @@ struct HostConfigurationTests {
   @Test func misspeltVariableIsNamedAndTheHostIsWatched() throws {
     let victim = try Victim.run("compute", milliseconds: 400, environment: ["STALLMONITOR_TRESHOLD": "1s"])
     #expect(victim.talk.contains("STALLMONITOR_TRESHOLD") && victim.talk.contains("STALLMONITOR_THRESHOLD"))
+    #expect(victim.reports.count == 2)
+  }
+
+  @Test func earlierNameIsIgnoredOnceIfItsReplacementIsSet() throws {
+    let victim = try Victim.run(
+      "compute", milliseconds: 400, environment: ["STALLMONITOR_THREADS": "some", "STALLMONITOR_OTHER_THREADS": "none"])
+    let lines = victim.talk.split(separator: "\n").filter { !$0.hasPrefix("victim: ") }
+    #expect(lines.count == 1)
+    #expect(
+      lines.first?.contains("STALLMONITOR_THREADS is ignored: STALLMONITOR_OTHER_THREADS, which replaces it") == true)
     #expect(victim.reports.count == 2)
   }
 

@@ -41,7 +41,7 @@ struct HostUnwinderTests {
     #expect(strange.isEmpty, "\(strange)")
   }
 
-  /// Not judged by time: a benchmark's numbers, for whoever reads the log.
+  /// The time is not checked: the numbers are for readers of the log.
   @Test func exceptionsPerSecond() throws {
     let watched = try Self.throwVictim(milliseconds: 400, environment: [:])
     let alone = try Self.throwVictim(milliseconds: 400, environment: ["STALLMONITOR_ENABLED": "false"])

@@ -3,6 +3,7 @@ import CUnwind
 import Foundation
 import StallReport
 import Synchronization
+import TestSupport
 import Testing
 import VictimC
 
@@ -13,7 +14,9 @@ extension CapturesInThisProcess {
   /// Threads with stacks and signals that a capture by signal must not be noticed on: each in a process of its own.
   @Suite(.serialized, .timeLimit(.minutes(1)))
   struct HostileStackTests {
-    /// Captures the thread again and again, by the timer, while `body` runs on it; calls it once prepared.
+    /// Captures the thread repeatedly, by the timer, while `body` runs on it.
+    ///
+    /// The thread is prepared first.
     private static func capturing(stack size: Int = 512 << 10, _ body: @escaping @Sendable @convention(c) () -> Void)
       -> [CaptureFailure?]
     {
@@ -38,9 +41,7 @@ extension CapturesInThisProcess {
       looker.start()
       #expect(
         victim_run_on_a_stack_of(size) {
-          var none = sigset_t()
-          sigemptyset(&none)
-          pthread_sigmask(SIG_SETMASK, &none, nil)
+          admitSignals()
           cunwind_prepare_thread_for_timer()
           Shared.state.thread.store(clinux_gettid(), ordering: .releasing)
           Shared.state.body.withLock { $0 }?()
@@ -80,7 +81,8 @@ extension CapturesInThisProcess {
     func smallAlternateStack() async {
       await #expect(processExitsWith: .success) {
         let results = HostileStackTests.capturing {
-          // As between two turns: no capture is under way, and the next turn's beginning notes it.
+          // As between two turns: no capture is in progress, and the next turn's beginning notes
+          // it.
           while !cunwind_snapshot_claim() {}
           #expect(victim_set_alternate_stack(2048) == 0)
           cunwind_note_thread()

@@ -29,7 +29,8 @@ final class LineWriterTests {
     #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == Data(line(3)))
   }
 
-  /// A reader that does not read: nobody waits, whole lines are kept and dropped, and the drops are counted.
+  /// A reader that does not read: no thread waits, only whole lines are kept and dropped, and the
+  /// drops are counted.
   @Test func fullPipeIsNeverWaitedFor() throws {
     var ends: [Int32] = [0, 0]
     pipe(&ends)
@@ -77,7 +78,7 @@ final class LineWriterTests {
     close(ends[1])
   }
 
-  /// The disk is full: no half line stays, and the line goes out when there is room again.
+  /// The disk is full: no half line stays, and the line is written when there is space again.
   @Test func fullDiskLeavesNoHalfLine() throws {
     let mount = directory.path
     try #require(geteuid() == 0, "mounting a small file system needs root")
@@ -90,7 +91,7 @@ final class LineWriterTests {
     #expect(writer.wantsFlush)
     let full = try Data(contentsOf: URL(fileURLWithPath: path))
     #expect(full.last == UInt8(ascii: "\n"))
-    // An operator makes room.
+    // An operator frees space.
     try FileManager.default.moveItem(atPath: path, toPath: path + ".1")
     try Data().write(to: URL(fileURLWithPath: path + ".1"))
     writer.flush()

@@ -9,7 +9,8 @@ import VictimC
 @testable import StallMonitor
 
 extension CapturesInThisProcess {
-  /// Whom a thread waits for: named where it is certain, and left out where it is not.
+  /// The lock holder that a thread waits for: named where it is certain, and omitted where it is
+  /// not.
   @Suite(.serialized, .timeLimit(.minutes(2)))
   struct LockHolderTests {
     /// What is found of a thread that waits in one of the victim's ways.
@@ -92,7 +93,7 @@ extension CapturesInThisProcess {
     }
 
     @Test(arguments: names.filter { $0.hasPrefix("nobody") })
-    func nobodyIsNamedWhoIsNotKnown(name: String) throws {
+    func unknownHolderIsNotNamed(name: String) throws {
       var attempt = try? find(name)
       for _ in 0..<5 where attempt?.chain.wait?.hasPrefix("futex(") != true { attempt = try? find(name) }
       let found = try #require(attempt)
@@ -101,8 +102,8 @@ extension CapturesInThisProcess {
       #expect(found.chain.wait?.hasPrefix("futex(") == true)
     }
 
-    /// A thread that has run since it was looked at waits for nobody, whatever the lock's words say now.
-    @Test func threadThatHasRunSinceWaitsForNobody() throws {
+    /// A thread that has run since it was sampled has no holder, whatever the lock contains now.
+    @Test func threadThatHasRunSinceHasNoHolder() throws {
       let victim = VictimThread(depth: 1, leaf: .mutex)
       defer { victim.release() }
       let capture = ThreadCapture()
@@ -147,7 +148,7 @@ extension CapturesInThisProcess {
       }
     }
 
-    @Test func barrierBehindReadersNamesNobody() throws {
+    @Test func barrierBehindReadersNamesNoHolder() throws {
       let victim = try Victim.run(
         "lock", milliseconds: 300,
         environment: ["VICTIM_LOCK": "nobody: barrier behind readers", "STALLMONITOR_THRESHOLD": "50ms"])

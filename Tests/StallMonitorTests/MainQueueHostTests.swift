@@ -17,7 +17,7 @@ extension WatchedHosts {
       )
     }
 
-    /// The victims stand still for 450 ms; a heartbeat may begin to wait a threshold later.
+    /// The victims block for 450 ms; a heartbeat may begin to wait a threshold later.
     private func expectStall(
       _ victim: Victim, in function: String, cause: String, sourceLocation: SourceLocation = #_sourceLocation
     ) throws {
@@ -49,8 +49,8 @@ extension WatchedHosts {
       #expect(victim.facts["default"] == "true")
     }
 
-    /// SIGPROF is borrowed from nobody who uses it.
-    @Test func hostsProfilerIsLeftAlone() throws {
+    /// SIGPROF is not borrowed if the service uses it.
+    @Test func servicesProfilerIsUndisturbed() throws {
       let victim = try run("DispatchMainVictim", "profiled")
       #expect(victim.facts["kept"] == "true")
       #expect(victim.facts["samples"] == "0")
@@ -93,14 +93,14 @@ extension WatchedHosts {
       #expect(!stack.contains { $0["symbol"] as? String == "_dispatch_worker_thread" })
     }
 
-    /// No function is to blame for a queue that no thread has come to.
+    /// No function is responsible for a queue that no thread serves.
     @Test func queueThatWaitsForAWorkerIsReportedAsStarved() throws {
       let victim = try run("DispatchMainVictim", "starved")
       let ended = try #require(victim.reports("stall.ended").first)
       #expect(ended.cause == "starved")
       #expect(ended.stack.isEmpty && ended.culprit == "" && ended["thread"] == nil)
       #expect(
-        (ended["message"] as? String)?.contains("no thread of libdispatch's pool has run the queued work") == true)
+        (ended["message"] as? String)?.contains("no thread of libdispatch's pool has started the queued work") == true)
       #expect(ended["stall", "capture", "failure"] as? String == "no thread serves the loop")
       let started = try #require(victim.reports("stall.started").first)
       let others = started["threads"] as? [[String: Any]] ?? []
@@ -186,14 +186,14 @@ extension WatchedHosts {
       }
     }
 
-    @Test func poolThatGoesOnIsNotReported() throws {
+    @Test func poolThatContinuesIsNotReported() throws {
       let victim = try run(
         "AsyncMainVictim", "pool-busy", threshold: "250ms", environment: ["STALLMONITOR_COOPERATIVE_POOL": "true"])
       #expect(victim.status == 0)
       #expect(victim.reports.allSatisfy { $0["loop", "kind"] as? String == "task-pool" })
     }
 
-    /// A process that ends in the stall tells of it when it starts next.
+    /// If a process ends during the stall, its next start reports it.
     @Test func stallThatTheProcessEndsInIsReported() throws {
       let state = try ScratchDirectory.inMemory()
       let environment = ["STALLMONITOR_STATE_DIRECTORY": state.path]

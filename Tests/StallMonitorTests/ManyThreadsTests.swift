@@ -35,10 +35,10 @@ extension CapturesInThisProcess {
       }
     }
 
-    /// A running thread is held in its own capture alone, and there for its copy: it goes on while its stack is unwound, while
-    /// others are captured, and while others map memory.
+    /// A running thread is paused only for the copy in its own capture: it continues while its
+    /// stack is unwound, while others are captured, and while others map memory.
     @Test(arguments: [true, false])
-    func runningThreadWaitsForNobody(usesPerf: Bool) throws {
+    func runningThreadIsPausedOnlyForTheCopy(usesPerf: Bool) throws {
       let running = victim_moment_start(VICTIM_DEEP, { cunwind_prepare_thread_for_timer() }, nil)
       let mapping = victim_moment_start(VICTIM_MAPPING, nil, nil)
       let other = VictimThread(depth: 1200, leaf: .read)
@@ -52,7 +52,7 @@ extension CapturesInThisProcess {
       let otherProbe = ThreadProbe(thread: other.id)
       // The first ones touch its alternate stack.
       for _ in 0..<10 { _ = capture.capture(probe, stackEnd: 0) }
-      // Whoever waits sleeps, and the kernel counts it.
+      // A thread that waits sleeps, and the kernel counts that.
       let before = probe.voluntarySwitches()
       var taken = 0
       for _ in 0..<150 {

@@ -11,9 +11,25 @@ struct MonitorSettingTests {
   }
 
   @Test func namesAreUnique() {
-    #expect(Set(MonitorSetting.all.map(\.key)).count == MonitorSetting.all.count)
-    #expect(Set(MonitorSetting.all.map(\.variable)).count == MonitorSetting.all.count)
-    #expect(MonitorSetting.all.allSatisfy { $0.variable.hasPrefix("STALLMONITOR_") })
+    #expect(Set(Environment.known).count == MonitorSetting.all.flatMap(\.names).count)
+    #expect(Environment.known.allSatisfy { $0.hasPrefix("STALLMONITOR_") })
+  }
+
+  /// One name: the property is the key, and the variable in upper snake case.
+  @Test func namesFollowTheRule() {
+    #expect(MonitorSetting.variable(of: "repeatWindow") == "STALLMONITOR_REPEAT_WINDOW")
+    let exceptions = [
+      "enabled": "isEnabled", "abortAfter": "actions: [.abort(after:)]",
+      "writeDetailFileAfter": "actions: [.writeDetailFile(after:)]",
+    ]
+    for setting in MonitorSetting.all {
+      #expect(setting.property == exceptions[setting.name] ?? setting.name)
+      #expect(setting.variable == MonitorSetting.variable(of: setting.name))
+    }
+    let members = Mirror(reflecting: StallMonitorConfiguration()).children.compactMap(\.label)
+    for setting in MonitorSetting.all where !setting.property.hasPrefix("actions") {
+      #expect(members.contains(setting.property), "\(setting.property)")
+    }
   }
 
   @Test(arguments: MonitorSetting.all.filter { $0.standard != nil }.map(\.variable))
@@ -21,11 +37,12 @@ struct MonitorSettingTests {
     var configuration = StallMonitorConfiguration()
     // What differs from the default is overwritten by it.
     let other = [
-      "STALLMONITOR_ENABLED": "false", "STALLMONITOR_COOPERATIVE_POOL": "false",
+      "STALLMONITOR_ENABLED": "false", "STALLMONITOR_WATCHES_TASK_POOL": "false",
       "STALLMONITOR_BACKGROUND_TASK_THRESHOLD": "2s", "STALLMONITOR_THRESHOLD": "1s",
-      "STALLMONITOR_SINK": "file:/x", "STALLMONITOR_REPEAT_WINDOW": "1s", "STALLMONITOR_BUDGET": "1",
-      "STALLMONITOR_SAMPLING": "1s", "STALLMONITOR_THREADS": "all", "STALLMONITOR_SYSTEMD_WATCHDOG": "true",
-      "STALLMONITOR_DETAIL_AFTER": "1s", "STALLMONITOR_ABORT_AFTER": "1s",
+      "STALLMONITOR_SINK": "file:/x", "STALLMONITOR_REPEAT_WINDOW": "1s",
+      "STALLMONITOR_MAXIMUM_REPORTS_PER_MINUTE": "1", "STALLMONITOR_RESAMPLE_INTERVAL": "1s",
+      "STALLMONITOR_OTHER_THREADS": "all", "STALLMONITOR_NOTIFIES_SYSTEMD_WATCHDOG": "true",
+      "STALLMONITOR_WRITE_DETAIL_FILE_AFTER": "1s", "STALLMONITOR_ABORT_AFTER": "1s",
     ]
     let setting = try #require(MonitorSetting.all.first { $0.variable == variable })
     #expect(setting.apply(try #require(other[variable]), &configuration))
@@ -43,23 +60,33 @@ struct MonitorSettingTests {
       if let standard = setting.standard { start += " `\(standard)` |" }
       #expect(rows.contains { $0.hasPrefix(start) }, "\(start)")
     }
-    #expect(rows.count == MonitorSetting.all.count)
+    let earlier = MonitorSetting.all.flatMap { setting in
+      setting.earlierNames.map { "| `\(MonitorSetting.variable(of: $0))` | `\(setting.variable)` |" }
+    }
+    for row in earlier { #expect(rows.contains { $0 == row }, "\(row)") }
+    #expect(rows.count == MonitorSetting.all.count + earlier.count)
   }
 
   @Test("limits are the same in messages, documentation and doc comments")
   func limits() throws {
     let threshold = StallMonitorConfiguration.allowedThreshold
-    #expect(threshold.words == "1 ms to 1 h" && threshold.spelled == "1ms to 60min")
-    #expect(threshold.quoted == #""1ms" to "60min""# && threshold.milliseconds == 1...3_600_000)
+    #expect(threshold.words == "1 ms to 1 h" && threshold.spelled == "1ms to 1h")
+    #expect(threshold.quoted == #""1ms" to "1h""# && threshold.milliseconds == 1...3_600_000)
     #expect(StallMonitorConfiguration.allowedRepeatWindow.words == "0 s to 1 h")
     let sampling = StallMonitorConfiguration.allowedSampling
     let budget = StallMonitorConfiguration.allowedBudget
     let expected = [
       ("Documentation/Configuration.md", "| `STALLMONITOR_THRESHOLD`", threshold.words),
-      ("Documentation/Configuration.md", "| `STALLMONITOR_SAMPLING`", sampling.words),
+      ("Documentation/Configuration.md", "| `STALLMONITOR_RESAMPLE_INTERVAL`", sampling.words),
       ("Sources/StallMonitor/Ecosystem/StallMonitorConfiguration+ConfigReader.swift", "| `threshold`", threshold.words),
-      ("Sources/StallMonitor/Ecosystem/StallMonitorConfiguration+ConfigReader.swift", "| `sampling`", sampling.words),
-      ("Sources/StallMonitor/Ecosystem/StallMonitorConfiguration+ConfigReader.swift", "| `budget`", budget.words),
+      (
+        "Sources/StallMonitor/Ecosystem/StallMonitorConfiguration+ConfigReader.swift", "| `resampleInterval`",
+        sampling.words
+      ),
+      (
+        "Sources/StallMonitor/Ecosystem/StallMonitorConfiguration+ConfigReader.swift", "| `maximumReportsPerMinute`",
+        budget.words
+      ),
       ("Sources/StallMonitor/Heartbeat/LoopDescription.swift", "How long a heartbeat", threshold.words),
       ("Sources/StallMonitor/Loops/StallMonitor+Loops.swift", "- threshold:", threshold.words),
     ]
@@ -69,7 +96,7 @@ struct MonitorSettingTests {
     }
   }
 
-  @Test("each form of a sink is read as it is written, and documented")
+  @Test("each form of a sink is documented, and read as it is written")
   func sinks() throws {
     let sinks = [StallMonitorConfiguration.Sink.standardOutput, .file(path: "/x:y"), .agent(path: "/run/a")]
     #expect(sinks.map { StallMonitorConfiguration.Sink("\($0)") } == sinks)
@@ -98,11 +125,11 @@ struct MonitorSettingTests {
     let reader = try Self.text("Sources/StallMonitor/Ecosystem/StallMonitorConfiguration+ConfigReader.swift")
     for setting in MonitorSetting.all {
       #expect(properties.contains("`\(setting.variable)`"), "\(setting.variable)")
-      #expect(reader.contains("`\(setting.key)`"), "\(setting.key)")
+      for name in setting.names { #expect(reader.contains("`\(name)`"), "\(name)") }
     }
   }
 
-  /// Options in C are a selection; each is a setting of the table, but for the version, which has no variable.
+  /// Options in C are a selection; each is a setting of the table.
   @Test func optionsInCAreSettings() throws {
     let header = try Self.text("Sources/CStallMonitor/include/stallmonitor.h")
     let start = try #require(header.range(of: "typedef struct stallmonitor_options {"))
@@ -110,7 +137,7 @@ struct MonitorSettingTests {
     let members = header[start.upperBound..<end.lowerBound].split(separator: "\n")
       .filter { $0.hasSuffix(";") && !$0.contains("/*") && !$0.contains(" * ") }
       .compactMap { $0.dropLast().split { $0 == " " || $0 == "*" }.last.map(String.init) }
-    let known = MonitorSetting.all.compactMap(\.option) + ["size", "service_version"]
+    let known = MonitorSetting.all.compactMap(\.option) + ["size"]
     #expect(Set(members) == Set(known))
     let words = StallMonitorConfiguration.allowedThreshold.milliseconds.words
     #expect(header.contains("\(words). The default is 250."))

@@ -23,7 +23,9 @@ extension CaptureFailure {
 }
 
 extension ThreadCapture {
-  /// Takes a thread's stack, again and again while the machine is too busy for it; for five seconds at most.
+  /// Takes a thread's stack.
+  ///
+  /// It tries repeatedly while the machine is too busy, for five seconds at most.
   func captureWithPatience(
     _ probe: borrowing ThreadProbe, orWhile isToBeTakenAgain: (CaptureFailure) -> Bool = \.isOfABusyMachine
   ) -> ThreadSnapshot {

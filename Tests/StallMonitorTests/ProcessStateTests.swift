@@ -63,6 +63,10 @@ import Testing
         guard FileManager.default.fileExists(atPath: object.path) else { continue }
         for name in try variables(of: object) { found.insert(Entry(target: target, name: name)) }
       }
+      // Those of a header are in the objects of whoever includes it.
+      for header in try files(under: sources, ending: ".h") {
+        for name in try variables(ofHeader: header) { found.insert(Entry(target: target, name: name)) }
+      }
     }
     let expected = listed.filter { inC.contains($0.target) }
     #expect(found.subtracting(expected) == [], "variables that are not in Documentation/ProcessState.md")
@@ -108,11 +112,21 @@ import Testing
 
   /// Whether a constant of this value can change, or is computed when it is first used.
   private func isState(_ value: Substring, of type: Substring) -> Bool {
-    if (type + value).contains(/Mutex|Atomic|Guarded|Lazy/) { return true }
+    if (type + value).contains(/Mutex|Atomic|Guarded|Lazy|\.random\(/) { return true }
     // A closure, an object without arguments, a function of the system.
     if value.hasPrefix("{") || value.contains(/^[A-Z][\w.]*(?:<[^>]*>)?\(\)$/) { return true }
     return value.contains(
       /\b(?:getenv|getpid|sysconf|dlsym|open|pthread_\w+|c(?:linux|unwind|symbols)_\w+|\w+Socket)\(/)
+  }
+
+  /// The variables that a header defines: statics that are not constant, outside of functions or in
+  /// one that is inlined.
+  private func variables(ofHeader header: URL) throws -> [String] {
+    let text = try String(contentsOf: header, encoding: .utf8)
+    return text.matches(
+      of: /^\s*static (?!inline\b|const\b)[^(){};=]*?(\w+)(?:\[[^\]]*\])?\s*(?:=[^;]*)?;/.anchorsMatchLineEndings()
+    )
+    .map { String($0.1) }
   }
 
   private func variables(of object: URL) throws -> [String] {

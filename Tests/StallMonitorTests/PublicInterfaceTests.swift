@@ -108,7 +108,7 @@ import Testing
   /// a name.
   private static func normal(_ type: String, _ text: String) -> String {
     let short = text.replacing("@discardableResult", with: "").replacing(
-      /\bStall\w+\.|\bLoopDescription\.|\bThreadBacktrace\./, with: "")
+      /\bStall\w+\.|\bLoopDescription\.|\bWatchedLoopStatus\.|\bThreadBacktrace\./, with: "")
     return "\(type): " + short.filter { !$0.isWhitespace }
   }
 

@@ -75,7 +75,7 @@ struct PulseThreadsTests {
   }
 
   /// A wake-up's work is one turn, up to the next wait; unless the watchdog has asked for the end of what was late.
-  @Test func turnGoesOnInTheSourcesOfTheNextPass() {
+  @Test func turnContinuesInTheSourcesOfTheNextPass() {
     let shared = Shared()
     let stamp = shared.stamper.makeStamp(.loop, owner: 0)
     let context = stamp.pointee.context

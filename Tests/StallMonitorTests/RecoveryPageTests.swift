@@ -23,7 +23,7 @@ struct RecoveryPageTests {
 
   private func page() throws -> RecoveryPage { try #require(RecoveryPage(sentinel: ForkSentinel())) }
 
-  @Test func stallIsOverWhenTheLoopHasGoneOn() throws {
+  @Test func stallIsOverWhenTheLoopHasContinued() throws {
     let page = try page()
     let place = try #require(page.makeSlot())
     let memory = Memory()
@@ -43,7 +43,7 @@ struct RecoveryPageTests {
     #expect(memory.fate(String(Self.id.reversed())) == .lasted)
   }
 
-  @Test func nextAgentLearnsWhatTheOneBeforeKnew() throws {
+  @Test func nextAgentGetsWhatThePreviousOneHad() throws {
     let page = try page()
     let places = try (0..<3).map { _ in try #require(page.makeSlot()) }
     let ids = (0..<3).map { String(repeating: "0", count: 31) + String($0 + 1) }
@@ -129,7 +129,7 @@ struct RecoveryPageTests {
     }
   }
 
-  /// Agents that come and go, and stalls all the time: whatever is shown last tells what is so.
+  /// Agents that come and go, and stalls all the time: the last memory that is shown has the truth.
   @Test func nothingIsLostBetweenTwoAgents() throws {
     let page = try page()
     let place = try #require(page.makeSlot())

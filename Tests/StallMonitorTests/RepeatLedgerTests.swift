@@ -3,7 +3,7 @@ import Testing
 
 @testable import StallMonitor
 
-/// Which stalls are told, to the nanosecond: the clock is handed in.
+/// Which stalls are reported, to the nanosecond: the test sets the clock.
 struct RepeatLedgerTests {
   private static let second: UInt64 = 1_000_000_000
 
@@ -27,7 +27,7 @@ struct RepeatLedgerTests {
   }
 
   /// The samples of a repetition may have met another function.
-  @Test func summaryIsKnownByWhatWasReported() throws {
+  @Test func summaryHasTheIdentityOfTheReportedStall() throws {
     let ledger = RepeatLedger(window: 30 * Self.second, budget: 0, now: 0)
     var (told, repeated) = (report("a", id: "told"), report("b"))
     (told.repeatKey, repeated.repeatKey) = ("the same", "the same")
@@ -89,7 +89,7 @@ struct RepeatLedgerTests {
     #expect(key() == nil)
   }
 
-  @Test func closingTellsWhatWasCounted() {
+  @Test func closingReportsWhatWasCounted() {
     let ledger = RepeatLedger(window: 30 * Self.second, budget: 0, now: 0)
     tell(ledger, report("a"), at: 0)
     count(ledger, report("a"), at: Self.second)

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 extension WatchedHosts {
-  /// The same stall is told once; what else there is to know of a stall is in its last line and in its file.
+  /// The same stall is reported once; its last line and its file have everything else about it.
   @Suite(
     .serialized, .takingTurns, .repeatedAfterStandstills(because: "repetitions are counted within a window of time"))
   struct RepeatedStallTests {
@@ -44,7 +44,8 @@ extension WatchedHosts {
     @Test func summaryComesWhenTheWindowEnds() throws {
       let victim = try Victim.run(
         "repeated", milliseconds: 500, environment: ["STALLMONITOR_REPEAT_WINDOW": "1100ms"])
-      // All five are accounted for, in more than one summary or retold after a quiet window.
+      // All five are accounted for, in more than one summary, or reported again after a quiet
+      // window.
       let counted = victim.reports("stall.suppressed").compactMap { $0["stall", "suppressed", "count"] as? Int }
       #expect(victim.reports("stall.ended").count + counted.reduce(0, +) == 5)
       #expect(!counted.isEmpty)
@@ -55,7 +56,7 @@ extension WatchedHosts {
       #expect(last["stall", "sequence"] as? Int == victim.reports.count)
     }
 
-    @Test func farLongerRepetitionIsReportedAllTheSame() throws {
+    @Test func muchLongerRepetitionIsReported() throws {
       let victim = try Victim.run("repeated-and-longer", milliseconds: 3500)
       #expect(victim.reports("stall.ended").count == 2)
       #expect(victim.reports("stall.ongoing").count >= 1)

@@ -43,7 +43,7 @@ struct ReportTests {
     if frames > 60 { #expect(line.count > 7000, "the room is used") }
   }
 
-  /// The functions of a library have long names, and stand on both sides of it.
+  /// The functions of a library have long names, and are on both sides of it.
   @Test(arguments: [0, 20, 39])
   func frameOfTheResponsibleFunctionStays(index: Int) throws {
     var report = report(frames: 40)

@@ -18,7 +18,7 @@ struct RsyslogTests {
     for round in 1...2 {
       let before = rsyslogd.output.count
       let victim = try Victim.run("deep", milliseconds: 500, environment: sink) { _ in
-        // A file that is renamed before anybody has opened it is nobody's.
+        // A file that is renamed before rsyslogd has opened it is lost.
         try waitUntil { rsyslogd.output.count > before }
         let name = URL(fileURLWithPath: file.path + ".\(round)")
         try FileManager.default.moveItem(at: file, to: name)
@@ -51,7 +51,7 @@ struct RsyslogTests {
 private final class Rsyslogd {
   static let path = Program.installed("rsyslogd")
 
-  /// What stands for `/var/log`.
+  /// The directory instead of `/var/log`.
   let logs: URL
   private let scratch: ScratchDirectory
   private let process: Process

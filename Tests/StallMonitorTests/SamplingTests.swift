@@ -7,7 +7,7 @@ extension WatchedHosts {
     .serialized, .takingTurns(aloneBecause: "samples are counted by the time that passes"))
   struct SamplingTests {
     @Test(
-      "a shorter time between looks means more of them, a longer one fewer",
+      "a shorter sampling interval gives more samples, a longer one fewer",
       .repeatedAfterStandstills(because: "the number of samples follows from the stall's length"))
     func samples() throws {
       func samples(_ sampling: String?) throws -> Int {
@@ -24,7 +24,7 @@ extension WatchedHosts {
       #expect(seldom <= 2)
     }
 
-    @Test("a time that cannot be used is named", arguments: ["5ms", "2min", "often", "100"])
+    @Test("an invalid sampling interval is reported", arguments: ["5ms", "2min", "often", "100"])
     func badValue(value: String) throws {
       let victim = try Victim.run("compute", environment: ["STALLMONITOR_SAMPLING": value])
       #expect(victim.reports.isEmpty)

@@ -9,7 +9,8 @@ extension WatchedHosts {
   struct SeveralLoopsTests {
     @Test(arguments: Victim.Build.allCases)
     func eachLoopIsReportedByItsNameAndThreshold(build: Victim.Build) throws {
-      // The watchdog looks up function names for the first loop before it looks at the second one: on a busy machine that takes half a second.
+      // The watchdog looks up function names for the first loop before it checks the second one: on
+      // a busy machine that takes half a second.
       let victim = try Victim.run("loops", milliseconds: 1500, build: build)
       #expect(victim.status == 0)
       let ended = victim.reports("stall.ended")
@@ -28,7 +29,7 @@ extension WatchedHosts {
       }
     }
 
-    @Test func stoppedInMidStallItSaysSo() throws {
+    @Test func stopDuringAStallIsReported() throws {
       let victim = try Victim.run("loop-stopped")
       #expect(victim.facts["watching"] == "false")
       let ended = try #require(victim.reports("stall.ended").first)
@@ -43,7 +44,7 @@ extension WatchedHosts {
       #expect(victim.reports.isEmpty)
     }
 
-    @Test func idleLoopsWakeNobody() throws {
+    @Test func idleLoopsWakeNoThread() throws {
       let victim = try Victim.run("loops-idle")
       #expect(victim.facts["wakeups"] == "0")
       #expect(victim.reports.isEmpty)

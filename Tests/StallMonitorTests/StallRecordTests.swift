@@ -82,7 +82,7 @@ struct StallRecordTests {
     #expect(try records.content() == .fatal(Self.line("c")))
   }
 
-  @Test func stallIsOverOnceTheLoopHasPassedOn() throws {
+  @Test func stallIsOverOnceTheLoopHasContinued() throws {
     let records = try RecordDirectory()
     let record = try records.record(Self.line("a"), turn: 77)
     record.pass(77)
@@ -92,7 +92,7 @@ struct StallRecordTests {
   }
 
   /// The loop's thread may be late with its store, and must find memory there.
-  @Test func lateStoreHarmsNobody() throws {
+  @Test func lateStoreDoesNoHarm() throws {
     let records = try RecordDirectory()
     let record = try records.record(Self.line("a"), name: "r-1")
     record.end()
@@ -163,7 +163,7 @@ struct StallRecordTests {
     #expect(records.files.isEmpty)
   }
 
-  /// Nobody's handler runs in such a child, and the memory is not there.
+  /// No handler runs in such a child, and the memory is not there.
   @Test(arguments: [true, false])
   func childOfAForkNeitherFaultsNorEndsTheStall(handlersRun: Bool) throws {
     let records = try RecordDirectory()
@@ -194,7 +194,7 @@ struct StallRecordTests {
     #expect(try !records.told().isEmpty)
   }
 
-  /// Told again rather than lost: a record stays until its line is out.
+  /// Reported twice rather than lost: a record stays until its line is written.
   @Test func recordStaysUntilItsLineIsTaken() throws {
     let records = try RecordDirectory()
     _ = try records.record(Self.line("a"))

@@ -28,7 +28,7 @@ extension WatchedHosts {
     ]
 
     @Test(arguments: known, Victim.Build.allCases)
-    func stallIsReportedWithItsCulprit(known: Known, build: Victim.Build) throws {
+    func stallIsReportedWithItsFunction(known: Known, build: Victim.Build) throws {
       let victim = try Victim.run(known.scenario, milliseconds: 600, build: build)
       #expect(victim.status == 0)
       #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])

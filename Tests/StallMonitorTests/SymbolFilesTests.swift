@@ -86,7 +86,7 @@ import Testing
     #expect(answer(linked, address) == whole)
   }
 
-  @Test func replacedFileIsNeverBelieved() throws {
+  @Test func replacedFileIsNeverUsed() throws {
     let (file, address, module) = try victim()
     let symbolizer = Symbolizer(debugRoots: [])
     let before = symbolizer.symbolize(module: module, address: address, deadline: SymbolClock.generous())
@@ -103,7 +103,7 @@ import Testing
     #expect(later.frames == [])
   }
 
-  @Test func fileWithoutBuildIDIsBelievedWhileItIsOld() throws {
+  @Test func fileWithoutBuildIDIsUsedWhileItIsOlder() throws {
     try SymbolizerTests.cSource.write(toFile: fixtures.path("plain.c"), atomically: true, encoding: .utf8)
     try fixtures.run(["clang", "-g", "-O2", "-Wl,--build-id=none", "-o", "plain", "plain.c"])
     let file = fixtures.path("plain")

@@ -9,7 +9,8 @@ import Testing
 
 /// Truncated and corrupted files: no crash, no hang, whatever the bytes say.
 ///
-/// A crash here ends the test process, which is the point: the symbolizer runs in somebody else's.
+/// A crash here ends the test process, as it would end a service: the symbolizer runs in the
+/// service's process.
 @Suite(.serialized) struct SymbolHostileTests {
   let fixtures: SymbolFixtures
 
@@ -126,10 +127,11 @@ import Testing
   /// A line program that claims four bytes more than its section has, which lies in the heap once it is unpacked.
   ///
   /// The address sanitizer notices what a test cannot.
-  @Test func nothingIsReadBehindAnUnpackedSection() throws {
+  @Test func nothingIsReadBeyondAnUnpackedSection() throws {
     let file = try fixtures.clang(SymbolizerTests.cSource, ["-g", "-gdwarf-5", "-gz=none"])
-    // The length, version 5, the sizes of an address and of a selector, the header's length, five bytes of which the last
-    // is the number of opcodes, and 255 pairs that say what a directory's entry has: all of them 0, to the end.
+    // The length, version 5, the sizes of an address and of a selector, the header's length, five
+    // bytes (the last is the number of opcodes), and 255 pairs that say what a directory's entry
+    // has: all of them 0, to the end.
     let lines: [UInt8] = [64, 0, 0, 0, 5, 0, 8, 0, 56, 0, 0, 0, 1, 1, 1, 0, 1, 1, 255]
     let whole = lines + [UInt8](repeating: 0, count: 64 - lines.count)
     let section = fixtures.path("lines")

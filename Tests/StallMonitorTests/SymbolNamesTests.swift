@@ -180,7 +180,7 @@ import Testing
 
   /// GCC marks a lambda's call as made by the compiler.
   @Test(arguments: ["g++", "clang++"], ["-O0", "-O2"])
-  func lambdaIsSomebodysCode(compiler: String, level: String) throws {
+  func lambdaIsCodeOfTheSource(compiler: String, level: String) throws {
     let fixtures = try SymbolFixtures()
     try #require(Symbolizer.load() == nil)
     let source = """
@@ -283,7 +283,7 @@ import Testing
     Ownership(name: "__vdso_clock_gettime", owner: .system, path: "[vdso]", isExecutable: false),
   ]
 
-  @Test(arguments: ownerships) func tellsWhoseCodeItIs(example: Ownership) {
+  @Test(arguments: ownerships) func ownersOfCodeAreDistinguished(example: Ownership) {
     let owner = HostCode.owner(
       modulePath: example.path, isExecutable: example.isExecutable, linkageName: example.name,
       symbol: Demangler.demangle(example.name))

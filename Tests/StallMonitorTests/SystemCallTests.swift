@@ -9,7 +9,7 @@ import VictimC
 @testable import StallMonitor
 
 extension CapturesInThisProcess {
-  /// What a thread stands still in, in words.
+  /// The texts of the system calls that a thread waits in.
   @Suite(.serialized, .timeLimit(.minutes(2)))
   struct SystemCallTests {
     struct Words: Sendable, CustomTestStringConvertible {

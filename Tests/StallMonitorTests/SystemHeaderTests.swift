@@ -55,7 +55,7 @@ import Testing
     Example(file: "../../../../..", isSystem: false),
   ]
 
-  @Test(arguments: examples) func headerIsKnownByItsPath(example: Example) {
+  @Test(arguments: examples) func headerIsRecognisedByItsPath(example: Example) {
     #expect(SystemHeaders.contain(example.file, compiledFor: example.source) == example.isSystem)
   }
 
@@ -123,7 +123,8 @@ import Testing
     Build(compiler: ["clang++", "-O0"], strip: ["strip", "-g"]),
   ]
 
-  /// Instructions all over the program: what the standard library has there is nobody's, and what the program has is its own.
+  /// Instructions all over the program: those of the standard library belong to no code of the
+  /// service, and those of the program are its own.
   @Test(arguments: builds) func librariesAreResponsibleForNoInstruction(build: Build) throws {
     let fixtures = try SymbolFixtures()
     try #require(Symbolizer.load() == nil)

@@ -84,6 +84,19 @@ extension WatchedHosts {
       #expect((report["message"] as? String)?.hasPrefix("task \"order 4711\" blocked its thread for ") == true)
     }
 
+    /// The job stamps the pulse of the monitor that it began under: the second one scans its thread.
+    @Test func jobThatRestartsTheMonitorIsReported() throws {
+      let ended = reports(of: try run("restarted-in-a-job", milliseconds: 1500))
+      #expect(ended.count == 1 && ended.allSatisfy { $0.culprit.contains("work(milliseconds:") }, "\(ended)")
+    }
+
+    /// It has no threads for tasks, and it needs none.
+    @Test func childOfAForkDoesNotReportItsParentsPool() throws {
+      let victim = try run("forked", milliseconds: 1200)
+      #expect(victim.status == 0)
+      #expect(!victim.reports.contains { $0["loop", "kind"] as? String == "cooperative-pool" }, "\(victim.reports)")
+    }
+
     /// A task that begins at once runs within the one that began it, whose job holds the thread.
     @Test func taskThatRunsAnotherHasItsOwnName() throws {
       let report = try expectOneStall(run("begun-at-once"), in: "work(milliseconds:", cause: "sleep")

@@ -4,7 +4,8 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// An agent in the test process: a Unix socket that speaks the protocol, and remembers what it was told.
+/// An agent in the test process: a Unix socket that speaks the protocol, and remembers what it has
+/// received.
 final class TestAgent: Sendable {
   /// One connection, from its beginning to its end.
   struct Connection {
@@ -89,7 +90,7 @@ final class TestAgent: Sendable {
     hangUp()
   }
 
-  /// Ends the connections, and goes on listening.
+  /// Ends the connections, and continues to listen.
   func hangUp() {
     state.withLock { for descriptor in $0.descriptors where descriptor >= 0 { shutdown(descriptor, Int32(SHUT_RDWR)) } }
   }

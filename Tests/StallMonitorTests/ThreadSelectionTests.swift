@@ -7,7 +7,7 @@ import Testing
 @testable import StallMonitor
 
 extension CapturesInThisProcess {
-  /// Which threads are told in a stall, and on demand.
+  /// Which threads are reported in a stall, and on demand.
   @Suite(.serialized, .timeLimit(.minutes(2)))
   struct ThreadSelectionTests {
     private func crowd(_ selection: String, _ count: Int = 500) throws -> (victim: Victim, report: WrittenReport) {
@@ -21,13 +21,13 @@ extension CapturesInThisProcess {
       return (victim, try #require(victim.reports.last))
     }
 
-    @Test(arguments: ["none", "lock-holder"]) func othersAreLeftAloneUnlessAskedFor(selection: String) throws {
+    @Test(arguments: ["none", "lock-holder"]) func otherThreadsAreNotCapturedByDefault(selection: String) throws {
       let report = try crowd(selection, 20).report
       #expect(report["threads"] == nil)
       #expect(report["threads_omitted"] == nil)
     }
 
-    @Test func holderIsLeftAloneIfNoneIsAskedFor() throws {
+    @Test func holderIsNotCapturedWithNone() throws {
       let victim = try Victim.run(
         "lock", milliseconds: 300,
         environment: ["VICTIM_LOCK": "mutex", "STALLMONITOR_THREADS": "none", "STALLMONITOR_THRESHOLD": "50ms"])
@@ -71,7 +71,7 @@ extension CapturesInThisProcess {
       blocked.forEach { $0.waitUntilItStands() }
       let slices = blocked.map { ThreadProbe(thread: $0.id).schedule()?.timeslices }
       let dump = StallMonitor.captureAllThreads(timeLimit: .seconds(60))
-      // None of those that stand still has had a processor: it was neither signalled nor held.
+      // None of the blocked threads has run: they were neither signalled nor paused.
       #expect(blocked.map { ThreadProbe(thread: $0.id).schedule()?.timeslices } == slices)
       let threads = Dictionary(uniqueKeysWithValues: dump.map { ($0.id, $0) })
       for victim in blocked {
@@ -86,12 +86,12 @@ extension CapturesInThisProcess {
         #expect(thread.failure != nil || thread.frames.contains { $0.symbol?.contains("VictimThread") == true })
       }
       #expect(!dump.contains { $0.name == "stall-watchdog" || $0.name == "stall-dump" })
-      // Whoever asks stands still meanwhile, and is told like any other.
+      // The thread that asks is blocked meanwhile, and is reported like any other.
       let asker = try #require(dump.first { $0.frames.contains { $0.symbol?.contains("captureAllThreads") == true } })
       #expect(asker.description.contains("captureAllThreads(timeLimit:"))
     }
 
-    @Test func dumpWithoutTimeTellsOfEachThreadAllTheSame() {
+    @Test func dumpWithoutTimeStillListsEachThread() {
       let victim = VictimThread(depth: 1, leaf: .read)
       defer { victim.release() }
       let thread = StallMonitor.captureAllThreads(timeLimit: .zero).first { $0.id == victim.id }
@@ -99,9 +99,9 @@ extension CapturesInThisProcess {
       #expect(thread?.frames.isEmpty == true)
     }
 
-    /// Without room for all, those that are waited for stay, and the rest is counted.
+    /// Without space for all, those that the loop waits for stay, and the others are counted.
     @Test(arguments: [0, 3, 500], [1, 40])
-    func lineHasSpaceForWhoIsWaitedFor(others: Int, frames: Int) throws {
+    func lineHasSpaceForTheLockHolder(others: Int, frames: Int) throws {
       let stack = (0..<frames).map { index in
         StackFrame(
           symbol: "function\(index)", file: "/src/a.swift", line: 1, module: "/usr/bin/host",

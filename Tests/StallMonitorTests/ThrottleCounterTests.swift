@@ -25,7 +25,7 @@ struct ThrottleCounterTests {
       ThrottleCounter(membership: membership, mounts: directory.path, checkInterval: 0)
     }
 
-    /// In place, as the kernel's files change: whoever has one open reads what is new.
+    /// In place, as the kernel's files change: an open file has the new content.
     private func write(_ text: String, to path: String) throws {
       let file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
       try #require(file >= 0)

@@ -41,8 +41,9 @@ struct TickScaleTests {
     #expect(abs(Int64(time - scale.time(of: ticks - age)) - 250_000_000) < 1000)
   }
 
-  /// The counter went on while the machine slept, and the monotonic clock did not: nobody's turn was that long.
-  @Test func sleepOfTheMachineIsNobodysTurn() throws {
+  /// The counter ran while the machine slept, and the monotonic clock did not: no turn was that
+  /// long.
+  @Test func sleepOfTheMachineCountsForNoTurn() throws {
     var scale = try scale()
     let before = 3 * (11 * Self.second)
     let woken = Reading(ticks: 3 * (3611 * Self.second), time: 12 * Self.second)
@@ -51,7 +52,7 @@ struct TickScaleTests {
     #expect(scale.time(of: woken.ticks + 300) == woken.time + 100)
   }
 
-  @Test func counterThatWasSetIsNobodysTurn() throws {
+  @Test func counterThatWasSetCountsForNoTurn() throws {
     var scale = try scale()
     let reset = Reading(ticks: 1000, time: 12 * Self.second)
     scale.observe(reset)
@@ -59,7 +60,7 @@ struct TickScaleTests {
     #expect(scale.time(of: 1000 + 3000) == reset.time + 1000)
   }
 
-  @Test func counterThatStandsStillIsNoClock() {
+  @Test func counterThatDoesNotAdvanceIsNoClock() {
     #expect(TickScale(from: Reading(ticks: 5, time: 0), to: Reading(ticks: 5, time: 2_000_000)) == nil)
   }
 

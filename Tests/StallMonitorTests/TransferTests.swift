@@ -3,6 +3,7 @@ import CUnwind
 import Glibc
 import StallReport
 import Synchronization
+import TestSupport
 import Testing
 import VictimC
 
@@ -26,9 +27,7 @@ extension CapturesInThisProcess {
           &handle, nil,
           { argument in
             let mover = Unmanaged<Mover>.fromOpaque(argument!).takeUnretainedValue()
-            var none = sigset_t()
-            sigemptyset(&none)
-            pthread_sigmask(SIG_SETMASK, &none, nil)
+            admitSignals()
             cunwind_prepare_thread_for_timer()
             mover.thread.store(clinux_gettid(), ordering: .releasing)
             mover.missing.store(victim_transfer_run(mover.transfer, 6), ordering: .releasing)
@@ -61,7 +60,7 @@ extension CapturesInThisProcess {
       #expect(looks > 3)
     }
 
-    @Test("a thread inside a long call has no stack where perf events do not serve, and the report says why")
+    @Test("without perf events, a thread in a long call has no stack, and the report has the reason")
     func reason() throws {
       let capture = ThreadCapture(mayUsePerf: false)
       let mover = Mover(VICTIM_TRANSFER_RANDOM)

@@ -75,7 +75,7 @@ struct TurnMonitorTests {
     #expect(decide(idle(at: 9000, since: 1000)) == .quiet)
   }
 
-  @Test mutating func changedThresholdHoldsForTheTurnUnderWay() {
+  @Test mutating func changedThresholdAppliesToTheCurrentTurn() {
     _ = decide(turn(at: 1001, since: 1000))
     monitor.threshold = 500
     #expect(decide(turn(at: 1250, since: 1000)) == .checkAgain(at: 1500))
@@ -229,7 +229,7 @@ struct TurnMonitorTests {
   }
 
   /// The word of a later turn does not move the end, and the end outranks a sample that is due.
-  @Test mutating func stallEndsWhenThePulseSaysSo() {
+  @Test mutating func stallEndsWithThePulsesEndTime() {
     _ = follow(turn(at: 1250, since: 1000))
     var reading = turn(at: 9000, since: 8990)
     reading.turnEnd = 1300
@@ -248,7 +248,7 @@ struct TurnMonitorTests {
   }
 
   /// What the watchdog finds when it asks the pulse for the end: the turn ended in that instant.
-  @Test mutating func lateTurnThatIsNotFollowedLeavesNothingBehind() {
+  @Test mutating func lateTurnThatIsNotFollowedLeavesNoState() {
     guard case .late = decide(turn(at: 1250, since: 1000)) else {
       Issue.record("not late")
       return
@@ -350,7 +350,7 @@ struct TurnMonitorTests {
 
   // MARK: The search for the thread that serves a loop
 
-  @Test mutating func searchGrowsEverMoreSeldom() {
+  @Test mutating func searchContinuesAtGrowingIntervals() {
     monitor.threshold = 250_000_000
     let start: UInt64 = 1_000_000_000
     var (now, searches) = (start, 0)

@@ -72,7 +72,7 @@ struct TurnPieceTests {
     // At the same time for all threads.
     let other = try #require(nextCheck(turn(at: 1035, since: 1032, .whole).withPieces))
     #expect(nextCheck(turn(at: 1040, since: 1032, .whole).withPieces) == other)
-    // And at the deadline all the same.
+    // But it is late at the deadline.
     #expect(nextCheck(turn(at: 1281, since: 1032, .whole).withPieces) == 1282)
     #expect(decide(turn(at: 1282, since: 1032, .whole).withPieces) == .late(whole.word))
   }
@@ -129,7 +129,7 @@ struct TurnPieceTests {
     #expect(decide(reading) == .ended(at: 1330))
   }
 
-  /// It may have gone on since the last check.
+  /// It may have continued since the last check.
   @Test mutating func stallWhoseEndIsNoticedLateEndsWhenItWasLastSeen() {
     _ = decide(turn(at: 1250, since: 1000, .whole))
     monitor.follow(monitor.checkedTurn(resumedAt: 0), foundAt: 1250, sampling: 100)

@@ -16,7 +16,7 @@ struct TurnSourceRegistryTests {
     }
   }
 
-  @Test func mainLoopIsKnownOnceItIsMade() {
+  @Test func mainLoopIsRegisteredWhenItIsMade() {
     let main = Loop.main
     #expect(TurnSourceRegistry.main === main)
   }

@@ -5,7 +5,7 @@ import Testing
 @testable import StallCapture
 @testable import StallMonitor
 
-/// When a turn is late, told to the nanosecond: the clock is handed in.
+/// When a turn is late, to the nanosecond: the test sets the clock.
 struct WatchedLoopTests {
   private let pulse = Pulse(semaphore: WakeSemaphore(), fencesItself: true)
   private let suspension = Suspension()
@@ -24,7 +24,7 @@ struct WatchedLoopTests {
     #expect(loop.check(at: 10_000_000_000, frozen: 0) == .quiet)
   }
 
-  @Test func turnThatWasUnderWayWhenTheWatchBeganIsTimedLikeAnyOther() {
+  @Test func turnThatBeganBeforeTheWatchIsTimedLikeAnyOther() {
     let pulse = Pulse(semaphore: WakeSemaphore(), fencesItself: true)
     pulse.turn(.beforeSources)
     let loop = WatchedLoop(
@@ -56,7 +56,7 @@ struct WatchedLoopTests {
       loop.check(at: first.stamp + Self.threshold, frozen: 0) == .checkAgain(at: pulse.word.stamp + Self.threshold))
   }
 
-  /// Beside other loops it would look as if the process had stood still.
+  /// Beside other loops, it would look as if the process had been frozen.
   @Test func ignoredTurnHasNoAge() {
     pulse.turn(.afterWaiting)
     let turn = pulse.word
@@ -149,7 +149,7 @@ struct WatchedLoopTests {
     #expect(loop.check(at: late, frozen: 0) == .late(pulse.word))
   }
 
-  /// By its age the watchdog judges whether the process stood still while it was parked.
+  /// The watchdog uses its age to decide whether the process was frozen while it was parked.
   @Test func turnIsNoOlderThanTheLoopsResumption() {
     pulse.turn(.afterWaiting)
     suspension.begin()
@@ -201,7 +201,7 @@ struct WatchedLoopTests {
     Episode(id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0, threshold: 100)
   }
 
-  @Test func manyShortCalloutsNameNobody() {
+  @Test func manyShortCalloutsNameNoFunction() {
     var episode = episode()
     for (number, time) in [(9, 100), (20, 200), (40, 400)] as [(UInt64, UInt64)] {
       episode.add(
@@ -235,7 +235,7 @@ struct WatchedLoopTests {
     #expect(episode.heaviest?.stack.isEmpty == false)
   }
 
-  @Test func calloutIsKnownByItsEnd() {
+  @Test func calloutIsIdentifiedByItsEnd() {
     // It is the longest of the turn, or the last.
     for last in [CalloutTimes(count: 9, age: 1, longest: 60, longestNumber: 3), CalloutTimes(count: 3, age: 60)] {
       var episode = episode()
@@ -251,7 +251,7 @@ struct WatchedLoopTests {
 
   @Test func frozenTimeIsNoCalloutsFault() {
     for number in [3, 4] as [UInt64] {
-      // Frozen for 40 in the first 90; the third callout was under way then, and the fourth not yet.
+      // Frozen for 40 in the first 90; the third callout was running then, and the fourth not yet.
       var episode = Episode(
         id: "x", turn: Pulse.Word(phase: .afterWaiting, stamp: 0), start: 0, frozen: 40, frozenUntil: 90,
         threshold: 100)
@@ -263,7 +263,7 @@ struct WatchedLoopTests {
     }
   }
 
-  @Test func samplesWithoutACommonFunctionNameNobody() {
+  @Test func samplesWithoutACommonFunctionNameNoFunction() {
     var drain = StackFrame(symbol: "_dispatch_main_queue_drain", module: "libdispatch.so")
     drain.owner = .runtime
     let main = StackFrame(symbol: "main")

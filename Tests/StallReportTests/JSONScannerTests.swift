@@ -34,7 +34,7 @@ struct JSONScannerTests {
     #expect(fault?.position == position, "\(fault?.reason ?? "")")
   }
 
-  @Test("a string without an end is found wherever its words of eight bytes end")
+  @Test("an unterminated string is found at every alignment of its end")
   func stringsOfEveryLength() throws {
     for length in 0..<40 {
       let plain = String(repeating: "x", count: length)
@@ -72,7 +72,7 @@ struct JSONScannerTests {
     }
   }
 
-  @Test("each load is within the bytes: every beginning of a text is read without one behind it")
+  @Test("each load is within the bytes: every prefix of a text is read without a byte beyond it")
   func beginnings() {
     let line = Array(#"{"a":["é\u00e9\n",-1.5e+3,true,{"b":null}],"cdefghijklmnop":"qrstuvwxyz"}"#.utf8)
     for end in 0..<line.count {

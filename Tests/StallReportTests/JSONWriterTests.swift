@@ -49,7 +49,7 @@ struct JSONWriterTests {
     #expect(text(both) == "\"first\":1," + expected)
   }
 
-  @Test("an object that turns out to be empty leaves nothing behind, not even a comma")
+  @Test("an object that stays empty writes nothing, not even a comma")
   func emptyObjects() {
     var line = JSONWriter()
     line.object("a") { $0.object("b") { _ in } }
@@ -75,7 +75,7 @@ struct JSONWriterTests {
         == #""\u003c/script\u003e\u0026"# + "\u{2027}" + #"\u2028\u2029"# + "\u{202a}…" + #"\"\\\u007f""#)
   }
 
-  @Test("what is written is read as it was, whatever it is")
+  @Test("every written value is read back unchanged")
   func writtenIsRead() throws {
     for escaping in [JSONWriter.Escaping.line, .page] {
       for scalar in (0..<0x2030 as Range<UInt32>).compactMap(Unicode.Scalar.init) {

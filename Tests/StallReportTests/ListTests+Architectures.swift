@@ -8,7 +8,7 @@ extension ListTests {
     "x86_64": (swift: "x86_64", c: "__x86_64__"), "aarch64": (swift: "arm64", c: "__aarch64__"),
   ]
 
-  @Test("each architecture that captures stacks is one that the pages promise and that tests know")
+  @Test("each architecture that captures stacks is in the pages and in the tests")
   func architectures() throws {
     let folder = Repository.file("Sources/CUnwind")
     let found = try FileManager.default.contentsOfDirectory(atPath: folder.path).filter {
@@ -31,7 +31,7 @@ extension ListTests {
     "LoopEngine/Sources/DescriptorTable.swift",
   ]
 
-  @Test("the files that depend on the processor are those that Internals/Limits.md lists")
+  @Test("Internals/Limits.md lists exactly the files that depend on the processor")
   func filesOfTheArchitecture() throws {
     let sources = Repository.file("Sources")
     let files = try FileManager.default.subpathsOfDirectory(atPath: sources.path).filter { file in

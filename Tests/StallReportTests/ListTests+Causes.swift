@@ -5,7 +5,7 @@ import Testing
 @testable import StallReport
 
 extension ListTests {
-  @Test("pages about causes have each")
+  @Test("each page about causes lists all causes")
   func causesOfThePages() throws {
     let reports = try text("Documentation/Internals/Reports.md")
     let section = try #require(reports.components(separatedBy: "\n## ").first { $0.hasPrefix("Cause\n") })
@@ -35,7 +35,7 @@ extension ListTests {
     }
   }
 
-  @Test("each cause is provoked: by a stall of the corpus, or by the test that is named here")
+  @Test("each cause has a stall in the corpus, or a test that is named here")
   func causesAreProvoked() throws {
     let recorded = try text("Tests/Corpus/stalls/expected.tsv").split(separator: "\n").dropFirst()
       .map { $0.split(separator: "\t", omittingEmptySubsequences: false)[2] }

@@ -43,18 +43,26 @@ struct ListTests {
     for cause in Cause.allCases { #expect("\(cause)" == cause.rawValue) }
   }
 
-  /// The page makes class names of them, and `stalld tail` has nine columns for them.
+  /// The page makes class names of them, and `stalld tail` has a column for them.
   @Test func namesOfCausesFit() {
-    for cause in Cause.allCases { #expect(cause.rawValue.wholeMatch(of: /[a-z]{1,9}/) != nil, "\(cause)") }
+    for cause in Cause.allCases { #expect(cause.rawValue.wholeMatch(of: /[a-z]+/) != nil, "\(cause)") }
+    #expect(Cause.allCases.map(\.rawValue.count).max() == TailPrinter.causeWidth)
   }
 
   @Test func loopsOfTheSchema() throws {
     let kinds = LoopKind.allCases.map(\.rawValue)
     #expect(try words("loop", "kind") == kinds)
     #expect(try Set(words("loop", "phase")) == Set(LoopPhase.allCases.map(\.rawValue)))
-    // Which of them a host of which kind has is the table of Hosts.md.
+    // The table of Hosts.md has the kind of each service's loops.
     let hosts = try text("Documentation/Hosts.md")
     for kind in kinds { #expect(hosts.contains("`\(kind)`"), "\(kind)") }
+    for kind in LoopDescription.Kind.Value.allCases.map(LoopDescription.Kind.init) {
+      #expect(kind.description == kind.loopKind.rawValue)
+    }
+    let statuses: [WatchedLoopStatus.Kind] = [
+      .loop, .foundation, .nio, .executor, .c, .mainQueue, .taskPool, .cooperativePool,
+    ]
+    #expect(statuses.map(\.rawValue) == LoopKind.allCases.map(\.rawValue))
   }
 
   @Test func eventsAndMethodsOfTheSchema() throws {
@@ -103,7 +111,7 @@ struct ListTests {
     #expect(Set(names).count == names.count)
     for grouping in Grouping.allCases {
       let table = GroupColumn.table(grouping).map(\.column.name)
-      // What a terminal has no room for.
+      // A terminal has no space for these.
       let missing = Set(
         ["suppressed", "fatal"] + [Grouping.culprit, .cause].filter { $0 == grouping }.map(\.rawValue))
       #expect(Set(table).count == table.count && Set(names).subtracting(table) == missing)
@@ -112,7 +120,7 @@ struct ListTests {
     #expect(GroupColumn.all.filter { $0.pageName == nil }.map(\.name) == ["culprit"])
   }
 
-  @Test("the page shows each column, and computes under a filter what depends on the stalls")
+  @Test("the page shows each column, and recomputes the columns that depend on the filter")
   func columnsOfThePage() throws {
     let ranking = try text("Sources/stalld/Report/HTML/Page/ranking.js")
     let model = try text("Sources/stalld/Report/HTML/Page/model.js")
@@ -128,7 +136,7 @@ struct ListTests {
   }
 
   @Test(
-    "each folder of configurations for a log shipper is in the documentation, and is tested or says that it is not run")
+    "each folder of log shipper configurations is documented, and is tested or marked as not run")
   func shippers() throws {
     let others = ["schema", "fleet", "grafana", "prometheus"]
     let folders = try FileManager.default.contentsOfDirectory(atPath: Repository.file("Config").path)
@@ -152,7 +160,7 @@ struct ListTests {
     }
   }
 
-  @Test("the protocol of the agent says which share a client has of each limit")
+  @Test("AgentProtocol.md has a client's share of each limit")
   func limitsOfTheProtocol() throws {
     let page = try text("Documentation/AgentProtocol.md")
     let keys = AgentSettings.keys.map(\.name).filter { $0.hasPrefix("limits.") || $0.hasPrefix("details.") }
@@ -165,7 +173,8 @@ struct ListTests {
       // `Ingest.swift` passes them on.
       .filter { $0.hasSuffix(".swift") && !$0.hasPrefix("Settings/") && $0 != "Ingest/Ingest.swift" }
       .map { try text("Sources/stalld/Agent/\($0)") }.joined()
-    let details = try text("Sources/stalld/Agent/Output/DetailDirectory.swift")
+    let details = try ["DetailDirectory", "DetailStore"].map { try text("Sources/stalld/Agent/Output/\($0).swift") }
+      .joined()
     for key in keys {
       let words = key.split(separator: ".")[1].split(separator: "_")
       let property = words[0] + words.dropFirst().map(\.capitalized).joined()
@@ -175,7 +184,7 @@ struct ListTests {
     }
   }
 
-  @Test("frames of each target and of each package of Integrations are known as the monitor's")
+  @Test("frames of each target and each package of Integrations count as the monitor's")
   func modulesOfTheMonitor() throws {
     let table = try text("Documentation/ARCHITECTURE.md").components(separatedBy: "\n## ")[1]
     // The command runs in no watched process.
@@ -187,7 +196,7 @@ struct ListTests {
     #expect(Set(MonitorCode.functions) == Set(inC.map { $0.lowercased().replacing("cstall", with: "stall") + "_" }))
   }
 
-  @Test("pages that list integrations have each")
+  @Test("each page that lists integrations has all of them")
   func integrationsInPages() throws {
     for integration in try Repository.integrations {
       for page in ["README.md", "Documentation/README.md", "Documentation/Versioning.md"] {
@@ -213,7 +222,7 @@ struct ListTests {
   }
 
   /// Otherwise `Culprit.callout` never sees where their piece of work ends.
-  @Test("each library whose frames are the runtime's says which of them call the service")
+  @Test("each runtime library has a list of its functions that call the service")
   func callersOfLibraries() throws {
     let rules = try text("Tests/Corpus/fingerprints/README.md")
     for library in LoopLibrary.all where library.owner == .runtime && !library.modules.isEmpty {
@@ -230,20 +239,19 @@ struct ListTests {
     let line = try #require(model.split(separator: "\n").first { $0.hasPrefix("const START = ") })
     let positions = line.matches(of: /(\w+) = (\d+)/).compactMap { match in Int(match.2).map { (String(match.1), $0) } }
     #expect(positions.map(\.1) == Array(0..<positions.count))
-    let names = Mirror(reflecting: PageModel.Row()).children.compactMap { $0.label?.uppercased() }
+    let row = PageModel.Row(
+      start: 0, milliseconds: 1, cause: 2, group: 3, service: 4, host: 5, stack: 6, state: 7, count: 8, id: "9",
+      loop: 10)
+    let names = Mirror(reflecting: row).children.compactMap { $0.label?.uppercased() }
     #expect(positions.map(\.0) == names.map { $0 == "MILLISECONDS" ? "MS" : $0 })
     // Each has its position for its value.
     var json = JSONWriter()
-    json.array([
-      PageModel.Row(
-        start: 0, milliseconds: 1, cause: 2, group: 3, service: 4, host: 5, stack: 6, state: 7, count: 8, id: "9",
-        loop: 10)
-    ]) { $1.write(into: &$0) }
+    json.array([row]) { $1.write(into: &$0) }
     let written = String(decoding: json.bytes, as: UTF8.self).filter { $0 != "[" && $0 != "]" && $0 != "\"" }
     #expect(written.split(separator: ",").compactMap { Double($0) } == positions.map { Double($0.1) })
   }
 
-  @Test("each function that makes a timer has the options of timers")
+  @Test("each function that makes a timer has all options of timers")
   func optionsOfTimers() throws {
     var signatures: [[String]] = []
     for file in ["Timers/LoopTimer.swift", "Timers/Loop+Timers.swift", "Scheduling/LoopWork.swift"] {

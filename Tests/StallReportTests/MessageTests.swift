@@ -74,10 +74,11 @@ struct MessageTests {
   }
 
   @Test func poolWithoutAThread() {
-    var report = report(.ongoing, .starved, wait: "no thread of Swift concurrency has run the queued work")
+    var report = report(.ongoing, .starved, wait: "no thread of Swift concurrency has started the queued work")
     (report.culprit, report.verdict.evidence.state) = (nil, nil)
     #expect(
-      report.message == "main loop has been blocked for 619 ms: no thread of Swift concurrency has run the queued work")
+      report.message
+        == "main loop has been blocked for 619 ms: no thread of Swift concurrency has started the queued work")
     report.verdict.evidence = .init(state: "blocked", wait: "futex(wait)")
     #expect(report.message.hasSuffix(": ready to run, but no CPU was available"))
   }

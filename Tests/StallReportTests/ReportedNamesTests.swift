@@ -85,7 +85,7 @@ import Testing
     #expect(ShortSymbol.module(of: example.reported).map(String.init) == example.module)
   }
 
-  @Test func whatNobodyWroteIsKnown() {
+  @Test func generatedFunctionsAreRecognised() {
     let generated = [
       "partial apply forwarder for closure #1 () -> () in web.f() -> ()", "reabstraction thunk helper from () to ()",
       "@objc web.View.draw() -> ()", "protocol witness for A.f() -> () in conformance B : A in B",

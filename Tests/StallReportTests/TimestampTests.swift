@@ -36,7 +36,7 @@ struct TimestampTests {
     #expect(Timestamp(rfc3339: text, form: .report) == nil)
   }
 
-  @Test("what is written is read as it was, on every day of four centuries")
+  @Test("written timestamps are read back unchanged, on every day of four centuries")
   func writtenIsRead() {
     for day in stride(from: -50_000, through: 150_000, by: 1) {
       let time = Timestamp(seconds: day * 86_400 + abs(day % 86_400), nanoseconds: 1_000_000 * abs(day % 1000))

@@ -4,7 +4,7 @@ import Testing
 
 @testable import stalld
 
-/// What strangers say of themselves ends neither the agent nor what it promises of its file.
+/// No input of an untrusted client ends the agent or breaks its promises about the file.
 @Suite(.serialized, .takingTurns, .timeLimit(.minutes(2)))
 struct AgentContainmentTests {
   /// A process of its own that sends lines, waits until they are acknowledged, and ends.
@@ -25,7 +25,7 @@ struct AgentContainmentTests {
     #expect(result.status == 0, "\(result.errors)")
   }
 
-  @Test("numbers that cannot be are refused")
+  @Test("impossible numbers are refused")
   func numbers() throws {
     let agent = try RunningAgent()
     let started = AgentClient.report(id: 1, event: "stall.started")
@@ -50,7 +50,7 @@ struct AgentContainmentTests {
   }
 
   @Test(
-    "a time that is none, or of a year that cannot be, is refused",
+    "an invalid time, or an impossible year, is refused",
     arguments: [
       "yesterday", "1999-12-31T23:59:59Z", "2100-01-01T00:00:00Z", "9999-01-01T00:00:00Z", "0000-01-01T00:00:00Z",
     ])
@@ -69,7 +69,7 @@ struct AgentContainmentTests {
     #expect(try agent.lines().count == 1)
   }
 
-  @Test("each line of the file is at most 8000 bytes and has what the schema needs; the rest is refused with words")
+  @Test("each line of the file has at most 8000 bytes and all required fields; other lines are refused with a reason")
   func whole() throws {
     let agent = try RunningAgent()
     let client = try AgentClient(agent.socketPath)
@@ -114,7 +114,7 @@ struct AgentContainmentTests {
     }
   }
 
-  @Test("a client that is disconnected for its lines knows which of them need not come again")
+  @Test("a client that is disconnected for bad lines knows which lines were acknowledged")
   func refusedForGood() throws {
     let agent = try RunningAgent()
     var rest = 150
@@ -130,7 +130,7 @@ struct AgentContainmentTests {
     #expect(rest == 0)
   }
 
-  @Test("processes that end in a stall leave no descriptor behind, and clients with bad lines few words")
+  @Test("processes that end during a stall leak no descriptor, and clients with bad lines cause few messages")
   func leavesNothing() throws {
     let agent = try RunningAgent()
     func descriptors() throws -> Int {
@@ -149,7 +149,7 @@ struct AgentContainmentTests {
     #expect(agent.said.contains("too many messages about clients"))
   }
 
-  @Test("what is read back after a restart has what the agent has stamped")
+  @Test("lines that are read back after a restart have the agent's stamp")
   func identityOfStampedLines() throws {
     let line = Array(AgentClient.report(id: 7, sequence: 3).utf8)
     let peer = Peer(pid: 42, uid: 7, gid: 8, cgroup: "/system.slice/web.service")
@@ -162,7 +162,7 @@ struct AgentContainmentTests {
   }
 
   @Test(
-    "the unit is that of the system's own manager, not what somebody calls a group of its own below it",
+    "the unit comes from the system's manager, and not from the name of a group below it",
     arguments: [
       ("/system.slice/web.service", "web.service"),
       ("/system.slice/system-a.slice/a@1.service/sub/x.service", "a@1.service"),

@@ -7,7 +7,7 @@ import Testing
   .serialized, .takingTurns, .timeLimit(.minutes(2)),
   .enabled(if: getuid() == 0, "needs root for a mount in a namespace of its own"))
 struct AgentDiskFullTests {
-  @Test("the agent goes on, loses and cuts nothing, and recovers by itself")
+  @Test("with a full disk the agent keeps running, loses and truncates nothing, and recovers by itself")
   func diskFull() throws {
     // 400 KiB for what are more than 2 MB of reports. The memory limit is its least, so that hosts have to wait.
     let agent = try RunningAgent(
@@ -26,7 +26,8 @@ struct AgentDiskFullTests {
     }.start()
     agent.expect("it logs that the file is not accepting writes") { agent.said.contains("No space left on device") }
     #expect(agent.process.isRunning)
-    // Somebody makes room, bit by bit: what is there is read, and taken away as a shipper would after it was rotated.
+    // Space is freed step by step: what is there is read, and taken away as a shipper would after
+    // it was rotated.
     var seen: [String] = []
     let deadline = Date(timeIntervalSinceNow: 90)
     while seen.count < count, Date() < deadline {

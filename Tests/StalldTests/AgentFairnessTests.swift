@@ -107,11 +107,11 @@ struct AgentFairnessTests {
     #expect(try count(agent, user: Self.honest) == 150)
   }
 
-  @Test("long lines count for more: a rate of lines is one of bytes")
+  @Test("a long line counts as several lines")
   func bytes() throws {
     let agent = try agent("limits: { lines_per_second: 10 }")
     let begin = ContinuousClock.now
-    // Ten times as much as a short line each: eighty, of which forty are let through at once.
+    // Each counts ten times as much as a short line: eighty, and forty are accepted at once.
     let said = try run(
       Self.evil, agent,
       """
@@ -123,7 +123,7 @@ struct AgentFairnessTests {
     #expect(begin.duration(to: .now) >= .seconds(3))
   }
 
-  @Test("of a process that has ended, what waits for its turn is read before its end is told")
+  @Test("waiting lines of an ended process are read before its end is reported")
   func endOfOneThatWaits() throws {
     let agent = try agent("limits: { lines_per_second: 10 }")
     // The first ends in its stall, the second after it; a child of each keeps the socket.
@@ -151,7 +151,7 @@ struct AgentFairnessTests {
     #expect(events.sorted() == ["1 stall.fatal", "1 stall.started", "2 stall.ended", "2 stall.started"])
   }
 
-  @Test("shares are those of what the kernel says: unit, container, or user of a session")
+  @Test("shares follow the kernel's values: unit, container, or user of a session")
   func places() {
     func peer(_ cgroup: String?) -> Peer { Peer(pid: 1, uid: 100_007, gid: 0, cgroup: cgroup) }
     let id = String(repeating: "0123456789abcdef", count: 4)
@@ -165,7 +165,7 @@ struct AgentFairnessTests {
     #expect(peer("/user.slice/user-1000.slice/user@1000.service/app.slice/x.scope").owner == 1000)
   }
 
-  @Test("a user's units have their turns when the user's own limit is reached")
+  @Test("the units of a user take turns when the user's limit is reached")
   func turnsOfUnits() {
     var shares = ClientShares()
     let policy = Ingest.Policy(limits: .init(linesPerSecond: 500, userLinesPerSecond: 600))
@@ -184,7 +184,7 @@ struct AgentFairnessTests {
 
   // MARK: Connections and memory
 
-  @Test("a user who has all connections gives way to one who has none")
+  @Test("a user with all connections loses one to a user with none")
   func connections() throws {
     let agent = try agent("limits: { connections: 24 }")
     let greedy = try client(
@@ -212,7 +212,7 @@ struct AgentFairnessTests {
     #expect(try count(agent, user: Self.honest) == 5)
   }
 
-  @Test("a storm of connects is accepted at a pace, and another user is accepted meanwhile")
+  @Test("a storm of connections is accepted at a limited rate, and another user is accepted meanwhile")
   func connectionStorm() throws {
     let agent = try agent("")
     let storm = try client(
@@ -281,7 +281,7 @@ struct AgentFairnessTests {
     #expect(queue.bytes < queue.bytesLimit)
   }
 
-  @Test("lines that a user begins and does not end take no more than its share of memory")
+  @Test("unfinished lines of a user use at most its share of memory")
   func unfinishedLines() throws {
     let agent = try agent("limits: { memory: 1MiB }")
     let said = try run(
@@ -298,7 +298,7 @@ struct AgentFairnessTests {
   // MARK: History
 
   @Test(
-    "what a user reports beyond its quota of the day is acknowledged, counted and not written, also after a restart")
+    "lines above a user's daily quota are acknowledged and counted, but not written, also after a restart")
   func quota() throws {
     let agent = try agent(
       """
@@ -336,7 +336,7 @@ struct AgentFairnessTests {
     #expect(try bytes() == written)
   }
 
-  @Test("what names add to reports counts for the quota of the day, and for memory while it waits")
+  @Test("added names count for the daily quota, and for memory while the line waits")
   func quotaOfNames() throws {
     let fixtures = try NameFixtures()
     let frame = try fixtures.library(
@@ -359,12 +359,12 @@ struct AgentFairnessTests {
     let lines = try agent.lines()
     #expect(lines.contains { $0.utf8.count > 5000 }, "they have names: \(lines.first ?? "")")
     let bytes = lines.reduce(0) { $0 + $1.utf8.count + 1 }
-    // One unit has half of it, and what was under way.
+    // One unit has half of it, and what was in progress.
     #expect((400 << 10...680 << 10).contains(bytes), "\(bytes)")
     #expect(try agent.status().queue.bytes == 0)
   }
 
-  @Test("the quota is counted by unit and user, begins again each day, and comes back from its file")
+  @Test("the quota is counted by unit and user, starts again each day, and is restored from its file")
   func usage() {
     var usage = DailyUsage(day: 5)
     let web = Peer(pid: 1, uid: 0, gid: 0, cgroup: "/system.slice/web.service")
@@ -391,7 +391,7 @@ struct AgentFairnessTests {
     #expect(usage.users[1] == nil)
   }
 
-  @Test("another user's detail file is not overwritten by who knows the stall's id")
+  @Test("a user who knows a stall's ID cannot overwrite another user's detail file")
   func details() throws {
     let agent = try agent("")
     let id = String(repeating: "ab", count: 16)
@@ -416,7 +416,7 @@ struct AgentFairnessTests {
 
   // MARK: Counters
 
-  @Test("nobody raises another user's counters by its service's name")
+  @Test("a user cannot increase another user's counters by using its service name")
   func counters() throws {
     let agent = try agent("metrics: { textfile: PLACE/stalld.prom, textfile_interval: 1s }")
     func send(_ user: Int, _ n: Int, dropped: Int) throws {

@@ -5,7 +5,7 @@ import Testing
 /// Clients that flood, stall, or send what is no report: contained, named, and nobody else's trouble.
 @Suite(.serialized, .takingTurns, .timeLimit(.minutes(2)))
 struct AgentHostileTests {
-  /// A report of somebody else arrives while `disturbance` goes on.
+  /// A report of another client arrives while `disturbance` lasts.
   private func othersAreServed(_ agent: RunningAgent, from id: Int) throws {
     let other = try AgentClient(agent.socketPath)
     for index in 0..<20 {
@@ -46,13 +46,13 @@ struct AgentHostileTests {
     #expect(patient.isAcknowledged(1))
     #expect(slow.next()?.contains("was not finished") == true)
     #expect(slow.next() == nil)
-    // Nothing under way is no reason.
+    // A connection without unwritten lines is not closed.
     patient.send(AgentClient.report(id: 3))
     #expect(patient.isAcknowledged(2))
     #expect(try agent.lines().count == 2)
   }
 
-  @Test("a flood is slowed, arrives whole, and holds nobody up")
+  @Test("a flood is slowed, arrives complete, and delays nobody else")
   func flood() throws {
     let agent = try RunningAgent("limits: { lines_per_second: 200 }")
     let flooding = try AgentClient(agent.socketPath)
@@ -69,7 +69,7 @@ struct AgentHostileTests {
   }
 
   // The agent's own monitor has one, too.
-  @Test("more connections than there may be; and clients that read nothing")
+  @Test("more connections than allowed, and clients that read nothing")
   func connections() throws {
     let agent = try RunningAgent("limits: { connections: 21 }")
     var clients: [AgentClient] = []

@@ -9,7 +9,7 @@ struct AgentIngestTests {
     try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
   }
 
-  @Test("a report is written once, acknowledged, and says of its process what the kernel says")
+  @Test("a report is written once, acknowledged, and has the kernel's identity of its process")
   func stamped() throws {
     let agent = try RunningAgent()
     let client = try AgentClient(agent.socketPath)
@@ -34,7 +34,7 @@ struct AgentIngestTests {
   }
 
   @Test(
-    "what would pretend to be another process or unit, or is no report, is refused with words, and the rest goes on")
+    "a line that claims another process or unit, or is no report, is refused with a reason; other lines are accepted")
   func refused() throws {
     let agent = try RunningAgent()
     let client = try AgentClient(agent.socketPath)
@@ -58,7 +58,7 @@ struct AgentIngestTests {
     #expect(agent.said.contains("process \(getpid())"))
   }
 
-  @Test("a report that the killed agent has written, and not acknowledged, is known to the next one")
+  @Test("the next agent recognises a report that a killed one has written and not acknowledged")
   func knownAfterRestart() throws {
     let agent = try RunningAgent()
     let first = try AgentClient(agent.socketPath)
@@ -72,7 +72,7 @@ struct AgentIngestTests {
     #expect(try agent.lines().count == 60)
   }
 
-  @Test("what a host has kept is counted, and its rate is told")
+  @Test("kept lines of a service are counted, and exceeding the rate is logged")
   func spooledAndRate() throws {
     let agent = try RunningAgent("metrics: { textfile: PLACE/stalld.prom, textfile_interval: 1s }")
     let client = try AgentClient(agent.socketPath)
@@ -90,7 +90,7 @@ struct AgentIngestTests {
     }
   }
 
-  @Test("who is not allowed is refused with a logged reason")
+  @Test("a process that is not allowed is refused, and the reason is logged")
   func notAllowed() throws {
     let agent = try RunningAgent("allow: { users: [65534] }")
     let client = try AgentClient(agent.socketPath)
@@ -107,7 +107,7 @@ struct AgentIngestTests {
     }
   }
 
-  @Test("a host is handed its settings when it says who it is, and again when they change; a bad file changes nothing")
+  @Test("a service receives its settings after hello and after each change; an invalid file changes nothing")
   func settings() throws {
     let agent = try RunningAgent("services: [{ match: \"web*\", threshold: 100ms, budget: 7, sampling: 20ms }]")
     let client = try AgentClient(agent.socketPath)
@@ -127,7 +127,7 @@ struct AgentIngestTests {
   }
 
   @Test(
-    "a process that ends in a stall has stall.fatal, with how it ended; one whose stall was over, or that said goodbye, has none"
+    "a process that ends during a stall gets stall.fatal with the exit reason; after the stall, or after goodbye, it gets none"
   )
   func fatal() throws {
     let agent = try RunningAgent()
@@ -155,8 +155,8 @@ struct AgentIngestTests {
     let exited = try host([started(2)], "os._exit(3)")
     let recovered = try host([started(3), AgentClient.report(id: 3, sequence: 2)], "os._exit(0)")
     let polite = try host([started(4), #"{"goodbye":{}}"#], "os._exit(0)")
-    // The socket lives on in a child: the process has ended all the same.
-    // (It has nothing else of its parent's, of whose end Foundation learns by an inherited descriptor.)
+    // The socket stays open in a child, although the process has ended. (It has nothing else of its
+    // parent's, of whose end Foundation learns by an inherited descriptor.)
     let survived = try host(
       [started(5)],
       "os._exit(1) if os.fork() else (os.closerange(0, s.fileno()), os.closerange(s.fileno() + 1, 256), time.sleep(60))"
@@ -173,7 +173,7 @@ struct AgentIngestTests {
     #expect(line(5).contains("stall.fatal"))
     #expect(line(6).contains("stall.fatal"), "it closed its socket and ended in the stall")
     try agent.expectValidLines()
-    // The host's own record of the same stall, told by its next start.
+    // The service's own record of the same stall, reported by its next start.
     let client = try AgentClient(agent.socketPath)
     client.send(AgentClient.report(id: 1, sequence: 9, event: "stall.fatal"))
     #expect(client.isAcknowledged(1))

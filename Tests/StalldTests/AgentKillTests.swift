@@ -18,7 +18,7 @@ struct AgentKillTests {
     }
   }
 
-  @Test("of the agent: a host that sends again what was not acknowledged loses and doubles nothing")
+  @Test("after a kill of the agent, resent lines are neither lost nor duplicated")
   func agentIsKilled() throws {
     let agent = try RunningAgent(configurationName: "release")
     // It rotates and compresses all the time.
@@ -70,7 +70,7 @@ struct AgentKillTests {
     #expect(Set(written) == Set(1..<next), "nothing is lost")
   }
 
-  @Test("of the host: what it was told has arrived is there, and the line that it was sending is not, in part")
+  @Test("after a kill of the service, each acknowledged line is in the file, and no partial line")
   func hostIsKilled() throws {
     let agent = try RunningAgent("limits: { lines_per_second: 100000 }", configurationName: "release")
     var promised: [(first: Int, count: Int)] = []

@@ -27,7 +27,7 @@ import Testing
       SampleReport(event: "stall.ended", id: id("2"), milliseconds: 3000),
       // Its process died of it at once.
       SampleReport(event: "stall.fatal", id: id("3"), milliseconds: 250),
-      // Four that were not told.
+      // Four that were not reported.
       SampleReport(event: "stall.suppressed", id: id("4"), cause: "io", milliseconds: 1250, suppressed: 4),
     ])
     let late = try driver.text()
@@ -48,7 +48,7 @@ import Testing
     #expect(text.contains("\nstalld_stalls_total{service=\"other\",cause=\"other\",severity=\"warn\"} 700\n"))
   }
 
-  @Test("a logged-in user with many numbers has one user's share of what is counted, under its numbers")
+  @Test("all user IDs of a logged-in user share one user's part of the counters")
   func subordinateUsersAreOneUser() throws {
     func peer(_ uid: UInt32, owner: UInt32) -> Peer {
       Peer(pid: 1, uid: uid, gid: uid, cgroup: "/user.slice/user-\(owner).slice/session-1.scope")
@@ -109,7 +109,7 @@ import Testing
   }
 
   @Test(.enabled(if: Program.installed("promtool") != nil, "promtool is missing (Debian: prometheus)"))
-  func promtoolFindsNothingToSay() throws {
+  func promtoolFindsNoProblem() throws {
     let driver = try AgentDriver()
     try driver.record([
       SampleReport(service: "quo\"te\\back\nline {x=\"1\"} 7"), SampleReport(id: "2", service: "größe-日本"),

@@ -11,7 +11,7 @@ struct AgentReloadTests {
     try Program.run(Program.built("stalld", "debug").path, ["reload", "--control", agent.controlPath] + more)
   }
 
-  @Test("it returns when the new settings are in force, or fails with each mistake, and the old ones stay in force")
+  @Test("a reload returns when the new settings apply, or fails with all errors, and the old ones still apply")
   func outcome() throws {
     let agent = try RunningAgent("services: [{ match: web, threshold: 70ms }]")
     let client = try AgentClient(agent.socketPath)
@@ -39,7 +39,7 @@ struct AgentReloadTests {
     #expect(try agent.status().configuration.error == nil)
   }
 
-  @Test("an output or a directory that cannot be used is a failed reload; what needs a restart is said")
+  @Test("an unusable output or directory makes a reload fail; settings that need a restart are logged")
   func outputsAndRestart() throws {
     let agent = try RunningAgent()
     try agent.configure("outputs: [{ type: file, path: /nonexistent/stalls.jsonl }]")
@@ -74,7 +74,7 @@ struct AgentReloadTests {
     #expect(restart.errors == "stalld reload: restart the agent to apply socket.mode\n")
   }
 
-  @Test("it finds the agent by the settings, even if these have mistakes; no agent is a failure")
+  @Test("reload finds the agent by settings that have errors; without an agent it fails")
   func whereItAsks() throws {
     let agent = try RunningAgent()
     let file = agent.scratch.url.appending(path: "stalld.yaml").path
@@ -88,7 +88,7 @@ struct AgentReloadTests {
     #expect(gone.status == 1 && gone.errors.contains("no agent responds"))
   }
 
-  @Test("who is neither root nor the agent's own user may not reload", .enabled(if: getuid() == 0, "not root"))
+  @Test("only root and the agent's own user may reload", .enabled(if: getuid() == 0, "not root"))
   func whoMay() throws {
     let agent = try RunningAgent()
     chmod(agent.controlPath, 0o666)
@@ -101,7 +101,7 @@ struct AgentReloadTests {
     }
   }
 
-  @Test("the service manager is told of the reload and its end before the command ends", arguments: [true, false])
+  @Test("systemd is notified of the start and the end of a reload before the command exits", arguments: [true, false])
   func notified(isGood: Bool) throws {
     let manager = try NotifySocket(.path)
     let agent = try RunningAgent(wrapper: ["/usr/bin/env", "NOTIFY_SOCKET=\(manager.address)"])

@@ -70,7 +70,7 @@ struct AgentTruthTests {
   // MARK: A stall that was over
 
   /// On one processor neither the watchdog nor the agent's thread runs between the end of the stall and the end of the process.
-  @Test("a stall that was over when its process ended is no fatal, although the process had no time to say so")
+  @Test("a stall that ended before its process is not fatal, although stall.ended was not sent")
   func endedJustAfterItsStall() throws {
     let agent = try RunningAgent()
     var services: [Process] = []
@@ -93,10 +93,11 @@ struct AgentTruthTests {
     try agent.expectValidLines()
   }
 
-  @Test("that holds as well when the agent was restarted in the stall")
+  @Test("a stall that ended before its process is not fatal, also after a restart of the agent during the stall")
   func endedJustAfterItsStallBesideANewAgent() throws {
     let agent = try RunningAgent()
-    // The host tries to come back after 0.1, 0.3, 0.7, 1.5, 3.1 and 6.3 s, and is last told of after 8 s.
+    // The service tries to connect again after 0.1, 0.3, 0.7, 1.5, 3.1 and 6.3 s, and is reported
+    // for the last time after 8 s.
     let service = try start("exit-after-stall", 12_000, agent: agent, through: ["/usr/bin/taskset", "-c", "0"])
     try agent.expect("the stall has begun") { try !stall(of: service, agent).isEmpty }
     agent.killAndWait()
@@ -118,7 +119,7 @@ struct AgentTruthTests {
     let own = names.filter { $0.hasPrefix("stallspool-") && $0.contains("-\(process.processIdentifier)-") }
     return try own.flatMap { name -> [WrittenReport] in
       let file = FileManager.default.contents(atPath: "\(directory)/\(name)") ?? Data()
-      // Nothing of a file of which it just writes the head.
+      // No lines of a file while its head is being written.
       guard case .lines(let lines, isDamaged: _) = file.withUnsafeBytes({ SpoolFormat.read($0) }) else { return [] }
       return try WrittenReport.all(in: lines.map { String(decoding: $0, as: UTF8.self) }.joined(separator: "\n"))
     }
@@ -160,7 +161,7 @@ struct AgentTruthTests {
     #expect(try events() == ["stall.started", "stall.ended"])
   }
 
-  @Test("what a host had to say while there was no agent outlives its kill -9", arguments: [true, false])
+  @Test("lines that a service kept without an agent survive its kill -9", arguments: [true, false])
   func killedWithoutAnAgent(hasDirectory: Bool) throws {
     let agent = try RunningAgent()
     agent.killAndWait()
@@ -176,7 +177,7 @@ struct AgentTruthTests {
     try agent.expectValidLines()
   }
 
-  @Test("so do the lines that an agent has not acknowledged for a while")
+  @Test("lines that an agent has not acknowledged for a second survive a kill -9 of the service")
   func killedBesideAnAgentThatHangs() throws {
     let agent = try RunningAgent()
     let state = try ScratchDirectory()
@@ -191,13 +192,14 @@ struct AgentTruthTests {
     try expectHandedOver(id, of: service, agent, environment: environment)
   }
 
-  /// In a container each process of a service has the same pid, so that does not tell them apart.
-  @Test("a stall of an ended process by the same pid does not become that of who hands it over")
+  /// In a container, each process of a service has the same pid, so the pid does not distinguish
+  /// them.
+  @Test("a stall of an ended process with the same pid is not assigned to the process that delivers it")
   func handedOverByTheSamePid() throws {
     let agent = try RunningAgent()
     let old = AgentClient.report(id: 1, event: "stall.started", after: -3600)
     let own = AgentClient.report(id: 2, event: "stall.started")
-    // Which of its ends would be told: what it hands over, and its own.
+    // The two ends that could be reported: that in the lines that it delivers, and its own.
     for (number, hello) in [
       #"{"hello":{"protocol":1,"service":{"name":"web"},"process":{"pid":1}}}"#, #"{"hello":{"protocol":1}}"#,
     ].enumerated() {
@@ -222,7 +224,7 @@ struct AgentTruthTests {
 
   // MARK: A host that leaves and lives on
 
-  @Test("who has left in mid-stall is watched to its end, but not more of a user than there is room for")
+  @Test("a process that disconnected during a stall is watched until it ends, up to the limit of its user")
   func leftInMidStall() throws {
     let agent = try RunningAgent()
     let started = AgentClient.report(id: 1, event: "stall.started")
@@ -233,7 +235,7 @@ struct AgentTruthTests {
     // It is the first that the agent sees leave.
     _ = (early.standardOutput as? Pipe)?.fileHandleForReading.availableData
     try agent.catchUp()
-    // One of each of 64 others: then the first has to give way.
+    // One of each of 64 others: then the first is dropped.
     let crowd = try script(
       """
       s.recv(100); s.close()
@@ -261,7 +263,7 @@ struct AgentTruthTests {
 
   // MARK: The rate
 
-  @Test("who connects again and again sends no more than who stays")
+  @Test("a client that reconnects repeatedly sends no more lines than one that stays connected")
   func reconnecting() throws {
     let agent = try RunningAgent("limits: { lines_per_second: 25 }")
     // Its own monitor is a client of the same user's: later it would take what one of these has left.
@@ -290,7 +292,7 @@ struct AgentTruthTests {
   // MARK: Whose report it is
 
   @Test(
-    "another user's report by the same id and number hides nobody's, also not after a restart",
+    "a report with another user's ID and number does not suppress that user's report, also after a restart",
     .enabled(if: geteuid() == 0))
   func preempted() throws {
     let agent = try RunningAgent()
@@ -320,7 +322,7 @@ struct AgentTruthTests {
 
   // MARK: Hosts that note what they like
 
-  @Test("memory for a host is bounded, cannot be cut, and what is in it harms nobody")
+  @Test("recovery memory is bounded and sealed, and hostile content is harmless")
   func hostileMemory() throws {
     let agent = try RunningAgent()
     let hello = #"{"hello":{"protocol":1,"service":{"name":"web"},"recovery":1}}"#
@@ -349,7 +351,7 @@ struct AgentTruthTests {
       [hello, started])
     let other = try script(
       write + "f = page(); stall(3); os.pwrite(f, head + place(0, 3, 7, 9, 8, 4), 0); kill()", agent, [hello, started])
-    // Descriptors of its own, a line that asks again and again, and connections without an end.
+    // Descriptors of its own, a line that asks repeatedly, and connections without an end.
     let greedy = try script(
       """
       for n in range(50):
@@ -384,7 +386,7 @@ struct AgentTruthTests {
   }
 
   /// A socket that is closed where its last descriptor is, and waits there for a reader who does not read.
-  @Test("a descriptor that a host sends holds up nobody (Linux 6.16)")
+  @Test("a descriptor that a client sends delays nobody (Linux 6.16)")
   func lingeringDescriptor() throws {
     let version = try String(contentsOfFile: "/proc/sys/kernel/osrelease", encoding: .utf8).split(separator: ".")
     guard let major = Int(version[0]), let minor = Int(version[1]), (major, minor) >= (6, 16) else { return }

@@ -5,12 +5,12 @@ import Testing
 
 @testable import stalld
 
-/// Two files of which one is behind when the agent ends.
+/// Two files; one is behind when the agent ends.
 @Suite(
   .serialized, .takingTurns, .timeLimit(.minutes(3)),
   .enabled(if: geteuid() == 0, "mounting a small file system needs root"))
 struct AgentUnevenOutputsTests {
-  @Test("after a restart each file gets what it lacks, and nothing twice", arguments: [SIGTERM, SIGKILL])
+  @Test("after a restart, each file gets its missing lines, and no line twice", arguments: [SIGTERM, SIGKILL])
   func restart(signal: Int32) throws {
     let disk = try SmallDisk(size: "256k")
     let full = disk.path + "/second.jsonl"

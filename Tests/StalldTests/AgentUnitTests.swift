@@ -17,7 +17,8 @@ extension SystemdTests {
 
     /// Boots one with the socket enabled, and more files: paths and texts.
     ///
-    /// The agent hardly watches itself, unless it is to: on a busy machine its own stalls would stand among the lines that tests count.
+    /// The agent hardly watches itself, unless it is to: on a busy machine, its own stalls would be
+    /// among the lines that tests count.
     static func boot(
       _ more: [String: String] = [:], watchingItself: Bool = false
     ) throws -> (machine: Machine, files: ScratchDirectory) {
@@ -85,7 +86,7 @@ extension SystemdTests {
       #expect(refused.errors.contains("permission denied; run as root or as a member of the socket's group"))
       let member = "setpriv --reuid=65534 --regid=65534 --groups=stalld"
       #expect(try machine.shell("\(member) cat \(Self.log)").status == 0)
-      // It gives up after two seconds, which a busy machine may take.
+      // It fails after two seconds, which a busy machine may take.
       var status = ""
       _ = try eventually {
         let asked = try machine.shell("\(member) stalld status --json")
@@ -164,7 +165,7 @@ extension SystemdTests {
     }
 
     /// A host that keeps what is not acknowledged loses nothing, and nothing is written twice.
-    @Test func nothingIsLostOrDoubledAcrossRestarts() throws {
+    @Test func nothingIsLostOrDuplicatedAcrossRestarts() throws {
       let count = 3000
       let (machine, _) = try Self.boot([
         "etc/systemd/system/load.service": """
@@ -194,7 +195,7 @@ extension SystemdTests {
       #expect(Set(identities).count == count)
     }
 
-    /// Its main loop stands still for real: a call of its main thread's does not come back.
+    /// Its main loop is really blocked: a call of its main thread does not return.
     @Test func deadLoopIsEndedAndReported() throws {
       let library = try ScratchDirectory()
       let source = library.url.appending(path: "hold.c")
@@ -239,7 +240,7 @@ extension SystemdTests {
     }
 
     /// Who sent a line, and how it ended, is what the kernel and systemd say.
-    @Test func linesTellTheUnitAndItsEnd() throws {
+    @Test func linesHaveTheUnitAndItsEnd() throws {
       func unit(_ number: Int, _ more: String) -> String {
         """
         [Service]
@@ -344,7 +345,7 @@ extension SystemdTests {
         #expect(!line.contains("blockByComputing()"), "\(name)")
         #expect(line.contains("/StallVictim\",\"build_id\":\""), "\(name)")
       }
-      // By whoever may read the program, at any later time.
+      // By any user who may read the program, at any later time.
       let named = try machine.shell("grep private.service \(Self.log) | stalld symbolicate")
       #expect(named.output.contains("blockByComputing()"), "\(named.errors)")
     }

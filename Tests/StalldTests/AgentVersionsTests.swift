@@ -7,7 +7,7 @@ import Testing
 /// The agent with hosts, and with files, of other versions than its own.
 @Suite(.serialized, .takingTurns, .timeLimit(.minutes(2)))
 struct AgentVersionsTests {
-  @Test("a host of the next minor version is served: what is not known of it is ignored, or written as it is")
+  @Test("a service of the next minor version is served: unknown fields are ignored, or written unchanged")
   func newerHost() throws {
     let agent = try RunningAgent("services: [{ match: web, threshold: 70ms }]")
     let client = try AgentClient(agent.socketPath)
@@ -43,7 +43,7 @@ struct AgentVersionsTests {
   }
 
   @Test(
-    "what is no report is refused all the same: of this version, of another major one, and of who did not say hello")
+    "a line that is no report is refused: of this version, of another major version, and without hello")
   func notOfALaterVersion() throws {
     let agent = try RunningAgent()
     let report = AgentClient.report(id: 1)
@@ -61,7 +61,7 @@ struct AgentVersionsTests {
     #expect(try agent.lines().isEmpty)
   }
 
-  @Test("reports that an agent of version 1.0 has written are known to the next one, also those in a compressed file")
+  @Test("the next agent recognises reports of an agent of version 1.0, also those in a compressed file")
   func writtenByAnEarlierAgent() throws {
     let agent = try RunningAgent()
     #expect(agent.stop() == 0)

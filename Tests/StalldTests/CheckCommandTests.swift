@@ -20,7 +20,7 @@ struct CheckCommandTests {
     return url.path
   }
 
-  @Test func goodSettingsArePassedWithoutAWord() throws {
+  @Test func goodSettingsPrintNothing() throws {
     let checked = try Program.run(stalld, ["check", "--config", file("limits: {memory: 8MiB}\n")])
     #expect(checked.status == 0)
     #expect(checked.output == "")
@@ -61,7 +61,7 @@ struct CheckCommandTests {
     #expect(FileManager.default.fileExists(atPath: "\(place)/taken"))
   }
 
-  @Test func whatNeedsADropInIsSaidWithItsText() throws {
+  @Test func settingsThatNeedADropInAreListedWithItsText() throws {
     let path = try file(
       """
       socket: {mode: "0660", group: root}
@@ -98,7 +98,7 @@ struct CheckCommandTests {
     #expect(try Program.run(stalld, ["check", "--config", usual]).errors == "")
   }
 
-  @Test func whatADropInHasIsNotSaid() throws {
+  @Test func settingsThatADropInCoversAreNotListed() throws {
     var settings = AgentSettings()
     settings.metrics.listen = .loopback(try #require(LoopbackAddress("127.0.0.1:9464")))
     settings.metrics.textfile = "/srv/a/stalld.prom"
@@ -117,7 +117,7 @@ struct CheckCommandTests {
   }
 
   /// What is assumed of the unit is what is shipped.
-  @Test func unitIsAsItIsTakenToBe() throws {
+  @Test func shippedUnitHasTheExpectedLimits() throws {
     let unit = try String(contentsOf: UnitFileTests.unit, encoding: .utf8).split(separator: "\n")
     for line in [
       "MemoryMax=\(UnitNeeds.memoryLimit >> 30)G", "LimitNOFILE=\(UnitNeeds.descriptorLimit)", "PrivateNetwork=yes",
@@ -127,7 +127,7 @@ struct CheckCommandTests {
     #expect(UnitNeeds(AgentSettings()).needs.isEmpty)
   }
 
-  @Test func whatIsInForceIsPrintedAsYAML() throws {
+  @Test func effectiveSettingsArePrintedAsYAML() throws {
     let path = try file("limits: {memory: 8MiB}\nservices: [{match: \"a b*\", budget: 3}]\n")
     let printed = try Program.run(
       stalld, ["check", "--print", "--config", path, "--output", "stdout"],

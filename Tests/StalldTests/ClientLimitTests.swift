@@ -16,7 +16,7 @@ struct ClientLimitTests {
 
   // MARK: Messages
 
-  @Test("the messages about one user's clients do not keep those about another's from being written")
+  @Test("messages about one user's clients do not suppress those about another's")
   func messagesOfTwoUsers() {
     let (written, time) = (Written(), Loop.Instant.now)
     var log = log(written, at: time)
@@ -29,7 +29,7 @@ struct ClientLimitTests {
     #expect(written.lines.last == "the agent's own")
   }
 
-  @Test("very many users together write no more than the limit, and a few lines that say so")
+  @Test("messages about very many users stay below the limit, plus a few lines that report the limit")
   func messagesOfManyUsers() {
     let (written, time) = (Written(), Loop.Instant.now)
     var log = log(written, at: time)
@@ -40,7 +40,7 @@ struct ClientLimitTests {
     #expect(written.lines.count <= 2 * ClientLog.allowance)
   }
 
-  @Test("a minute later there are new messages, and how many were omitted is written")
+  @Test("a minute later there are new messages, with the number of omitted ones")
   func messagesLater() {
     let (written, time) = (Written(), Loop.Instant.now)
     var log = log(written, at: time)
@@ -57,7 +57,7 @@ struct ClientLimitTests {
 
   // MARK: Connections
 
-  @Test("refused connections have a pace: as many as the limit in an interval, however they are counted")
+  @Test("at most the limit of connections is refused per interval")
   func refusalPace() {
     let time = Loop.Instant.now
     for step in [1, 8, RefusalPace.limit] {
@@ -76,7 +76,7 @@ struct ClientLimitTests {
     }
   }
 
-  @Test("few refused connections never make the next one wait")
+  @Test("a few refused connections do not delay the next one")
   func refusalsNowAndThen() {
     let time = Loop.Instant.now
     var pace = RefusalPace()
@@ -113,7 +113,7 @@ struct ClientLimitTests {
     }
   }
 
-  @Test("a detail's id is 32 hexadecimal digits, and nothing else that is as long")
+  @Test("a detail's ID has exactly 32 hexadecimal digits")
   func details() throws {
     let id = "00112233445566778899aabbccddeeff"
     #expect(try detail(#"{"more":{"id":"x"},"id":"\#(id)","samples":[[],{}]}"#) == id)

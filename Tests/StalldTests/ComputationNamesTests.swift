@@ -7,7 +7,8 @@ import Testing
 @testable import StallSymbols
 @testable import stalld
 
-/// A computation is known by what its samples have in common, whoever names them: the host, the agent, or `stalld symbolicate`.
+/// A stall on CPU is identified by what its samples have in common, whether the service, the agent
+/// or `stalld symbolicate` names them.
 @Suite(.serialized, .takingTurns, .timeLimit(.minutes(3)))
 struct ComputationNamesTests {
   /// Many small functions, called from one.
@@ -27,7 +28,7 @@ struct ComputationNamesTests {
     ).output
   }
 
-  @Test("the same computation has the same fingerprint, whoever names it")
+  @Test("a stall on CPU has the same fingerprint, whether the service, the agent or stalld symbolicate names it")
   func sameFingerprint() throws {
     var known: [String: String] = [:]
     for configuration in ["debug", "release"] {
@@ -67,7 +68,7 @@ struct ComputationNamesTests {
 
     #expect(known.count == 5)
     #expect(Set(known.values) == [try #require(known["debug"])], "\(known)")
-    // Without the file there is nothing to tell, and the samples stay for whoever has it.
+    // Without the file, no name is added, and the samples stay for a program that has the file.
     let untold = try SymbolicateTests.symbolicate(
       [], host.lines.replacing(host.executable, with: "/nowhere"), in: host.scratch)
     #expect(try Self.ended(untold.output).hasTree)
@@ -115,7 +116,7 @@ struct ComputationNamesTests {
 
   private struct NotAReport: Error { var reason: String }
 
-  @Test("who names a line of the corpus' samples finds its fingerprint", arguments: CorpusStall.all)
+  @Test("naming a line of the corpus gives its fingerprint", arguments: CorpusStall.all)
   func corpus(stall: CorpusStall) throws {
     guard stall.isNamed else { return }
     let (stacks, names) = stall.places()
@@ -124,7 +125,7 @@ struct ComputationNamesTests {
     #expect(!line.hasTree)
   }
 
-  // MARK: What cannot be told
+  // MARK: What cannot be named
 
   private static func frame(_ offset: UInt64, _ module: String = "/app") -> StackFrame {
     StackFrame(module: module, buildID: module == "/app" ? "aa" : "bb", offset: offset).named(
@@ -200,7 +201,7 @@ struct ComputationNamesTests {
     #expect(named.fingerprint == nil)
   }
 
-  @Test("a tree that is cut for the line's length tells the same, or nothing", arguments: [20, 60, 300, 1500])
+  @Test("a tree that was cut for length gives the same fingerprint, or none", arguments: [20, 60, 300, 1500])
   func cutTree(samples: Int) throws {
     // Each sample has its own way for a while: so much is not carried.
     let stacks = Self.computation(samples) { sample in
@@ -228,7 +229,7 @@ struct ComputationNamesTests {
   }
 
   @Test(
-    "a tree that does not fit together is none",
+    "an inconsistent tree is ignored",
     arguments: [
       #"{}"#, #"7"#, #"{"samples":0,"weight_ms":1,"modules":[],"nodes":{}}"#,
       #"{"samples":2,"weight_ms":1,"modules":[],"nodes":{"parent":[0],"module":[0],"offset":["0x1"],"samples":[2],"weight_ms":[1]}}"#,
@@ -250,7 +251,7 @@ struct ComputationNamesTests {
     #expect(named["stall", "culprit"] as? String == "leaf_\(0x1000)")
   }
 
-  @Test("weights that come to more than there is overflow nothing", arguments: [true, false], [true, false])
+  @Test("weights whose sum is too large do not overflow", arguments: [true, false], [true, false])
   func hostileWeights(isSamePlace: Bool, hasNames: Bool) throws {
     func column(_ value: (Int) -> String) -> String { (0..<30).map(value).joined(separator: ",") }
     let tree =

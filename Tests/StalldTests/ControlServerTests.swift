@@ -154,7 +154,7 @@ import Testing
     #expect(refused.status == 1 && refused.errors.contains("cannot read the answer of the agent"))
   }
 
-  @Test func noAgentIsSaidInTime() throws {
+  @Test func missingAgentIsReportedInTime() throws {
     let missing = try Self.stalld("status", "--control", "/nonexistent/control.sock")
     #expect(missing.status == 1 && missing.output.isEmpty)
     #expect(
@@ -193,7 +193,7 @@ import Testing
     #expect(reader.line() == SampleReport(sequence: 61).text + "\n")
   }
 
-  @Test func slowReaderLosesLinesAndLearnsHowMany() throws {
+  @Test func slowReaderLosesLinesAndGetsTheirNumber() throws {
     let agent = try Agent()
     let (slow, quick) = (try ClientSocket(path: agent.path), try ClientSocket(path: agent.path))
     for reader in [slow, quick] { reader.send("{\"tail\":{}}\n") }
@@ -226,7 +226,7 @@ import Testing
     #expect(slow.line() == SampleReport(sequence: count + 1).text + "\n")
   }
 
-  @Test func oddRequestsHarmNobody() throws {
+  @Test func invalidRequestsDoNoHarm() throws {
     let agent = try Agent()
     for (request, answer) in [
       ("nonsense\n", "the request is not JSON"),
@@ -243,7 +243,7 @@ import Testing
     #expect(endless.line().isEmpty)
     var silent: [ClientSocket] = []
     for _ in 0..<100 { silent.append(try ClientSocket(path: agent.path)) }
-    // Those above the limit are told so at once; the others' time is over some seconds later.
+    // Those above the limit get the refusal at once; the others' time ends some seconds later.
     let answers = silent.map { $0.line() }
     #expect(answers.filter { $0.contains("too many connections") }.count >= 100 - ControlServer.connectionLimit)
     #expect(answers.allSatisfy { $0.isEmpty || $0.hasPrefix("{\"error\":") }, "closed")

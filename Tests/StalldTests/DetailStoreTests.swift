@@ -58,7 +58,7 @@ struct DetailStoreTests {
     #expect(store.counters().dropped == 1)
   }
 
-  @Test func oldestGiveWayByAgeAndByBytes() throws {
+  @Test func oldestFilesAreDeletedByAgeAndByBytes() throws {
     mkdir(directory.path, 0o755)
     for number in 0..<6 { try put(id(number) + ".json", bytes: 1000, daysOld: Double(20 - 3 * number)) }
     let store = try DetailStore(
@@ -71,7 +71,7 @@ struct DetailStoreTests {
     #expect(store.counters() == .init(written: 1, dropped: 1, removed: 5, files: 2, bytes: 2200))
   }
 
-  @Test func whoHasMostGivesWay() throws {
+  @Test func userWithTheMostFilesLosesOne() throws {
     let settings = AgentSettings.Details(directory: directory.path, maxSize: 10_000)
     var store = try DetailStore(settings: settings)
     store.write(id: id(1), of: 1, in: .init(user: 1), [UInt8](repeating: 32, count: 1000))
@@ -90,7 +90,7 @@ struct DetailStoreTests {
   }
 
   /// Root's, for example: each container may be that user's.
-  @Test func unitOfAUserThatHasMostGivesWay() throws {
+  @Test func unitWithTheMostFilesOfAUserLosesOne() throws {
     let settings = AgentSettings.Details(directory: directory.path, maxSize: 10_000)
     let bytes = [UInt8](repeating: 32, count: 1000)
     let (one, two) = (DetailFolder.Share(user: 0, unit: "one.scope"), DetailFolder.Share(user: 0, unit: "a b.scope"))

@@ -7,9 +7,7 @@ import Testing
 struct ExamplesInCTests {
   /// A threshold in code is not changed by the agent's settings, and operators do not find out why.
   @Test func noExampleTakesTheThresholdFromTheOperator() throws {
-    let examples = try FileManager.default.contentsOfDirectory(atPath: Repository.file("Examples").path)
-      .map { "Examples/\($0)/service.c" }
-      .filter { FileManager.default.fileExists(atPath: Repository.file($0).path) }
+    let examples = try services().map { "Examples/\($0.example)/service.c" }
     let headers = Repository.headersInC.map { "Sources/CStallMonitor/include/\($0).h" }
     let documents = ["README.md", "Documentation/CServices.md", "Documentation/GettingStarted/CService.md"]
     #expect(headers.count >= 3 && examples.count >= headers.count - 1)
@@ -22,8 +20,47 @@ struct ExamplesInCTests {
     }
   }
 
+  private func text(_ path: String) throws -> String {
+    try String(contentsOf: Repository.file(path), encoding: .utf8)
+  }
+
+  /// The names under `Examples` of services in C, and the library that each is for.
+  private func services() throws -> [(example: String, library: String)] {
+    try FileManager.default.contentsOfDirectory(atPath: Repository.file("Examples").path).sorted()
+      .filter { FileManager.default.fileExists(atPath: Repository.file("Examples/\($0)/service.c").path) }
+      .map { ($0, $0.replacing("-service", with: "")) }
+  }
+
+  @Test func eachServiceIsRunByTestsAndOnTheOtherArchitecture() throws {
+    let libraries = Set(try services().map(\.library))
+    #expect(libraries.count >= 2)
+    // The arguments of the test in front of it, and the words of the script's loops.
+    let tests = try text("Tests/StallMonitorTests/CHostTests.swift")
+    let arguments = try #require(
+      tests.components(separatedBy: "func exampleIsReportedWithItsFunction").first?
+        .components(separatedBy: "@Test(arguments: [").last)
+    let stalls = Set(arguments.matches(of: /\("(\w+)", "[^"]+", "(\w+)"\)/).map { "\($0.1):\($0.2)" })
+    #expect(Set(stalls.map { $0.prefix { $0 != ":" } }.map(String.init)) == libraries)
+    let script = try text("scripts/test-aarch64")
+    func words(of variable: String) throws -> Set<String> {
+      let loop = try #require(
+        script.firstMatch(of: Regex("\n *for \(variable) in ([a-z: ]+); do").dotMatchesNewlines()))
+      return Set((loop.output[1].substring ?? "").split(separator: " ").map(String.init))
+    }
+    #expect(try words(of: "name") == libraries)
+    #expect(try words(of: "stall") == stalls)
+    // What they are built with.
+    let makefile = try text("Makefile")
+    let packages = try #require(makefile.split(separator: "\n").first { $0.hasPrefix("C_HOSTS := ") }).split(
+      separator: " ")
+    for package in packages where package.hasSuffix("-dev") {
+      for file in ["scripts/chroot.sh", "scripts/test-aarch64"] {
+        #expect(try text(file).contains(package), "\(file): \(package)")
+      }
+    }
+  }
+
   @Test func eachLibraryOfLoopsIsShown() throws {
-    func text(_ path: String) throws -> String { try String(contentsOf: Repository.file(path), encoding: .utf8) }
     for header in Repository.headersInC {
       for page in ["Documentation/CServices.md", "Documentation/Versioning.md"] {
         #expect(try text(page).contains("\(header).h"), "\(page): \(header).h")
@@ -35,9 +72,7 @@ struct ExamplesInCTests {
       "packaging/debian/control", "Sources/CStallMonitor/include/stallmonitor.h",
     ]
     let examples = try FileManager.default.contentsOfDirectory(atPath: Repository.file("Examples").path)
-    for example in examples
-    where FileManager.default.fileExists(atPath: Repository.file("Examples/\(example)/service.c").path) {
-      let library = example.replacing("-service", with: "")
+    for (_, library) in try services() {
       // A word of its own: `libevent` does not name `libev`. A header or a package may have a number behind it.
       let word = try Regex("(?:^|[^a-z])\(library)(?:[^a-z]|$)")
       for page in pages { #expect(try text(page).lowercased().contains(word), "\(page): \(library)") }

@@ -9,7 +9,7 @@ import Testing
   .serialized, .takingTurns, .repeatedAfterStandstills(because: "silence is a time without a line"),
   .timeLimit(.minutes(3)))
 struct FleetSwitchTests {
-  /// A service that stalls again and again, for 150 ms each.
+  /// A service that stalls repeatedly, for 150 ms each.
   private final class Service {
     let process: Process
     /// In memory, where the stall record lies that it is killed in.
@@ -60,7 +60,7 @@ struct FleetSwitchTests {
   }
 
   @Test(
-    "a service that is told enabled: false reports nothing and leaves nothing open, and goes on when it is told true")
+    "enabled: false stops the reports of a service and ends its open stalls; enabled: true starts them again")
   func enabled() throws {
     let agent = try RunningAgent("services: [{ match: web, threshold: 60ms }]")
     let service = try Service(agent)
@@ -68,7 +68,7 @@ struct FleetSwitchTests {
     try reload(agent, ", enabled: false")
     try waitForSilence(agent)
     let before = try agent.reports()
-    // What was under way when it was switched off has its end.
+    // A stall that lasted when the service was switched off has its end.
     for line in before where line.event == "stall.started" {
       #expect(before.contains { $0.id == line.id && $0.event == "stall.ended" }, "\(line.id)")
     }
@@ -76,7 +76,7 @@ struct FleetSwitchTests {
     #expect(service.process.isRunning)
     try reload(agent, ", enabled: true")
     try agent.expect("its stalls are reported again") { try agent.reports().count > before.count + 4 }
-    // What was under way while it was off is not told with that time.
+    // The duration of a stall does not include the time while the service was off.
     let next = try #require(try agent.reports().dropFirst(before.count).first)
     #expect(next["stall", "threshold_ms"] as? Double == 60)
     // Taken back: the service's own configuration says nothing against it.
@@ -88,7 +88,7 @@ struct FleetSwitchTests {
     try agent.expectValidLines()
   }
 
-  @Test("a service that starts while it is switched off is silent from the moment on at which the agent has spoken")
+  @Test("a service that starts disabled sends no reports after it has received the agent's settings")
   func startsSwitchedOff() throws {
     let agent = try RunningAgent("services: [{ match: web, threshold: 60ms, enabled: false }]")
     let service = try Service(agent)
@@ -105,7 +105,7 @@ struct FleetSwitchTests {
   }
 
   @Test(
-    "with captures: blocked-only a computation has no stack and a true reason, and a thread that is blocked has its stack"
+    "with captures: blocked-only, a running thread has no stack and the right reason; a blocked thread has its stack"
   )
   func blockedOnly() throws {
     let agent = try RunningAgent("services: [{ match: web, threshold: 60ms, captures: blocked-only }]")
@@ -142,7 +142,7 @@ struct FleetSwitchTests {
     try agent.expectValidLines()
   }
 
-  @Test("a service whose own configuration says no is not reached by enabled: true")
+  @Test("enabled: true does not enable a service that is disabled in its own configuration")
   func ownSwitchStays() throws {
     let agent = try RunningAgent("services: [{ match: \"*\", threshold: 60ms, enabled: true }]")
     let service = try Service(agent, "never-runs", ["STALLMONITOR_ENABLED": "false"])

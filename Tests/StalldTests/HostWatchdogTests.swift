@@ -2,12 +2,12 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What a watched service tells systemd's watchdog, as any service manager sees it.
+/// What a watched service sends to systemd's watchdog, as any service manager sees it.
 @Suite(
   .serialized, .takingTurns, .repeatedAfterStandstills(because: "health has to be reported within its time"),
   .timeLimit(.minutes(2)))
 struct HostWatchdogTests {
-  /// A service and what it told.
+  /// A service and its notifications.
   struct Life {
     /// What was said, and when (`CLOCK_MONOTONIC`, in milliseconds).
     var messages: [(text: String, time: Double)] = []
@@ -20,7 +20,7 @@ struct HostWatchdogTests {
     }
   }
 
-  /// The notifications come while the loop waits and turns, and not while it stands still.
+  /// The notifications come while the loop waits and turns, and not while it is blocked.
   ///
   /// The time allows for a reader who is late: on a busy machine this test is one.
   @Test(arguments: NotifySocket.Name.allCases)
@@ -56,25 +56,27 @@ struct HostWatchdogTests {
     #expect((wakeUps > 0) == !interval.isEmpty)
   }
 
-  @Test func nobodyAskedNothingIsSaid() throws {
+  @Test func nothingIsSentWithoutAServiceManager() throws {
     let life = try live("idle", 500, interval: "200000", environment: ["STALLMONITOR_SYSTEMD_WATCHDOG": ""])
     #expect(life.messages.isEmpty)
     #expect(life.talk.split(separator: "\n").allSatisfy { $0.hasPrefix("victim: ") })
   }
 
-  /// systemd would kill a service that it expects words from; that nothing is watched is no reason to.
+  /// systemd would kill a service that sends no notifications.
+  ///
+  /// An unwatched service must not be killed.
   @Test(arguments: [
     ("STALLMONITOR_ENABLED", "false"), ("STALLMONITOR_THRESHOLD", "fast"), ("STALLMONITOR_SINK", "file:/nowhere/x"),
     ("STALLMONITOR_SYSTEMD_WATCHDOG", "perhaps"),
   ])
-  func unwatchedServiceAsksToBeLeftAlone(variable: String, value: String) throws {
+  func unwatchedServiceSwitchesTheWatchdogOff(variable: String, value: String) throws {
     let life = try live("compute", 10, interval: "200000", environment: [variable: value])
     #expect(life.status == 0)
     #expect(life.messages.map(\.text) == ["WATCHDOG_USEC=0"])
     #expect(life.talk.contains("systemd's watchdog is switched off for this service"))
   }
 
-  /// What cannot be used is said once, and the service is watched all the same.
+  /// An invalid variable is logged once, and the service is watched.
   @Test(arguments: [
     ("WATCHDOG_USEC", "soon", "microseconds"), ("WATCHDOG_USEC", "0", "microseconds"),
     ("WATCHDOG_PID", "1", "WATCHDOG_PID=1"),
@@ -83,7 +85,7 @@ struct HostWatchdogTests {
     ("NOTIFY_SOCKET", "/nonexistent/notify", "No such file"),
     ("NOTIFY_SOCKET", "@nobody-listens-here", "Connection refused"),
   ])
-  func uselessVariableIsNamed(variable: String, value: String, word: String) throws {
+  func invalidVariableIsLogged(variable: String, value: String, word: String) throws {
     let life = try live("compute", 200, interval: "200000", environment: [variable: value])
     #expect(life.status == 0)
     #expect(life.talk.contains("victim: watching=true"))

@@ -95,7 +95,7 @@ struct InstallTests {
     #expect(page.contains((run.errors + run.output).replacing(prefix, with: "/home/you/.local")), "\(run.errors)")
   }
 
-  @Test(.enabled(if: getuid() == 0, "not root")) func loaderIsRefreshedOrSaidToNeedIt() throws {
+  @Test(.enabled(if: getuid() == 0, "not root")) func loaderIsRefreshedOrLdconfigIsAdvised() throws {
     let known = try refresh("/srv/known")
     #expect(known.said == "" && known.isRefreshed)
     let unknown = try refresh("/srv/unknown")

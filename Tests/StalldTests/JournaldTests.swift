@@ -10,7 +10,7 @@ import Testing
   .serialized, .takingTurns, .timeLimit(.minutes(3)),
   .enabled(if: Machine.obstacle == nil, Comment(rawValue: "skipped: \(Machine.obstacle ?? "")")))
 struct JournaldTests {
-  @Test("lines are whole in the journal, and each is there once")
+  @Test("each line is complete in the journal, and there once")
   func linesAreWhole() throws {
     let lines = try Judge.reports("longest", "300")
     let scratch = try ScratchDirectory()
@@ -43,7 +43,7 @@ struct JournaldTests {
   }
 
   /// Lines over `/dev/log`, while journald and its sockets go and come back.
-  @Test("what is sent to /dev/log is read, also after journald was away")
+  @Test("messages to /dev/log are received, also after a restart of journald")
   func devLog() throws {
     let scratch = try ScratchDirectory()
     let machine = try Machine(files: scratch.url)

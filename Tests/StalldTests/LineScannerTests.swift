@@ -2,14 +2,14 @@ import Testing
 
 @testable import stalld
 
-@Suite("Lines of hosts are scanned")
+@Suite("The scanner of lines from services")
 struct LineScannerTests {
   private func scan(_ text: String) throws -> (LineScanner.Parts, [UInt8]) {
     let bytes = Array(text.utf8)
     return (try bytes.withUnsafeBufferPointer { try LineScanner.scan($0) }, bytes)
   }
 
-  @Test("the parts of a report are where they are said to be")
+  @Test("the scanner returns the right range for each part of a report")
   func parts() throws {
     let (parts, bytes) = try scan(
       #" { "event" : {"schema":"1.0","name":"stall.started","dropped":3}, "log.level":"warn","stall":{"x":{"id":"no"},"id":"ab","sequence":7,"#
@@ -30,7 +30,7 @@ struct LineScannerTests {
   }
 
   @Test(
-    "what is not one JSON object, or could be read in two ways, is refused",
+    "a line that is not one JSON object, or is ambiguous, is refused",
     arguments: [
       "", "[]", "1", "{", #"{"a"}"#, #"{"a":}"#, #"{"a":1,}"#, #"{"a":1}{}"#, #"{"a":01}"#, #"{"a":1.}"#, #"{"a":+1}"#,
       #"{"a":tru}"#,
@@ -58,7 +58,7 @@ struct LineScannerTests {
   }
 
   @Test(
-    "numbers that cannot be are refused",
+    "impossible numbers are refused",
     arguments: [
       (#"{"stall":{"duration_ms":-1}}"#, "duration_ms is negative"),
       (#"{"stall":{"duration_ms":4e10}}"#, "duration_ms is longer than a year"),
@@ -103,7 +103,7 @@ struct LineScannerTests {
   }
 
   @Test(
-    "the kernel's word takes the place of the line's",
+    "the kernel's values replace the line's",
     arguments: [
       (
         #"{"process":{"pid":1,"user":{"id":"0"},"executable":{"path":"/x"}},"b":2}"#,
@@ -125,7 +125,7 @@ struct LineScannerTests {
     #expect(String(decoding: stamped, as: UTF8.self) == expected + "\n")
   }
 
-  @Test("every cut of a report, and a changed byte anywhere, is refused or scanned, and never crashes")
+  @Test("a report that is cut anywhere, or has a changed byte, is refused or scanned, without a crash")
   func damaged() throws {
     let line = Array(
       #"{"@timestamp":"x","log.level":"warn","event":{"name":"stall.started"},"stall":{"id":"a","sequence":1,"evidence":{"a":[1,2.5e-3]}},"process":{"pid":1},"m":"ü\u00e9"}"#
@@ -142,7 +142,7 @@ struct LineScannerTests {
     }
   }
 
-  @Test("a report that the agent has written is known by what it has written, the unit included")
+  @Test("the identity of a written report includes its unit")
   func writtenReport() {
     let line =
       #"{"event":{"name":"stall.ongoing"},"stall":{"id":"000000000000000000000000000000ff","sequence":3},"process":{"user":{"id":"33"}},"systemd":{"unit":"web.service"}}"#

@@ -3,7 +3,8 @@ import Glibc
 import TestSupport
 import Testing
 
-/// An ext4 file system in a file, which can be frozen, and looked at as after a power cut; gone with its last reference.
+/// An ext4 file system in a file, which can be frozen, and read as after a power cut; removed with
+/// its last reference.
 final class LoopDisk {
   /// Why there is none here; nil if there is.
   static let obstacle: String? = {

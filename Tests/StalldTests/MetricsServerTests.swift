@@ -31,7 +31,7 @@ import Testing
     #expect(try ClientSocket.http(server.port, "\u{1}\u{2} \u{3}").hasPrefix("HTTP/1.1 200") == false)
   }
 
-  @Test func tellsWhetherTheAgentIsHealthy() throws {
+  @Test func healthOfTheAgentIsServed() throws {
     let driver = try AgentDriver()
     let scratch = try ScratchDirectory()
     let path = scratch.url.appending(path: "metrics.sock").path
@@ -52,7 +52,7 @@ import Testing
   }
 
   @Test(.repeatedAfterStandstills(because: "wake-ups are counted over a time"))
-  func nothingWakesWhileNobodyAsks() throws {
+  func nothingWakesWithoutRequests() throws {
     let driver = try AgentDriver()
     let server = try driver.server()
     defer { try? driver.perform { _ in server.stop() } }
@@ -82,7 +82,7 @@ import Testing
     #expect(failure?.description == "cannot listen at 127.0.0.1:\(server.port): Address already in use")
   }
 
-  @Test func hostileClientsHarmNobody() throws {
+  @Test func hostileClientsDoNoHarm() throws {
     let driver = try AgentDriver()
     // A text that no socket's buffer takes whole.
     try driver.record(

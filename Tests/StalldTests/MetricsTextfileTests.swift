@@ -35,7 +35,7 @@ import Testing
 
   #if compiler(>=6.3)  // Exit tests that capture values.
   /// In a process of its own, which has the umask as a whole.
-  @Test func everybodyMayReadItWhateverTheUmask() async throws {
+  @Test func everybodyMayReadItWithAnyUmask() async throws {
     let scratch = try ScratchDirectory()
     let path = scratch.url.appending(path: "stalld.prom").path
     await #expect(processExitsWith: .success) { [path = path as String] in

@@ -9,7 +9,7 @@ struct MonitoringTests {
   private static let promtool = Program.installed("promtool")
 
   @Test(
-    "alerts fire when they are to, and a healthy fleet is quiet",
+    "each alert fires in its case, and none fires for a healthy fleet",
     .enabled(if: promtool != nil, "promtool is missing (Debian: prometheus)"))
   func alerts() throws {
     let promtool = try #require(Self.promtool)
@@ -67,7 +67,7 @@ struct MonitoringTests {
 
   private static let metricsFolder = Repository.file("Sources/stalld/Agent/Metrics").path
 
-  @Test("the dashboard is whole: panels, sources, variables")
+  @Test("the dashboard is complete: panels, sources, variables")
   func dashboardIsWhole() throws {
     let board = try Self.board()
     let panels = try #require(board["panels"] as? [[String: Any]])
@@ -89,7 +89,7 @@ struct MonitoringTests {
 
   /// They have no program here that would read them; this much is known without.
   @Test(
-    "configurations of shippers that are not run say so, and follow the one file with room for the longest line",
+    "configurations of shippers that are not run are marked, and read the one file with space for the longest line",
     arguments: [
       ("fluent-bit/stalld.yaml", "buffer_max_size: 64k"), ("vector/stalld.yaml", "max_line_bytes: 102400"),
       ("otel-collector/stalld.yaml", "max_log_size: 64KiB"), ("alloy/stalld.alloy", "256 KB"),

@@ -8,7 +8,7 @@ import Testing
 struct NameFixtures {
   let scratch: ScratchDirectory
 
-  /// A user that is nobody's here, and another one.
+  /// A user who owns nothing here, and another one.
   static let attacker: UInt32 = 54321
   static let victim: UInt32 = 54322
 
@@ -100,7 +100,7 @@ struct NameFixtures {
     return Frame(path: path, buildID: buildID, offset: 0x1008)
   }
 
-  /// A library of so many functions, `f0` and further ones, each of which has a symbol; the frame is in `f1`.
+  /// A library of `count` functions, `f0`, `f1` …, each with a symbol; the frame is in `f1`.
   func manyFunctions(_ path: String, count: Int, buildID: String, owner: UInt32) throws -> Frame {
     let source = scratch.url.appending(path: "many.s").path
     var text = ".text\n"

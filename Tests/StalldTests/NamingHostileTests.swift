@@ -19,7 +19,7 @@ struct NamingHostileTests {
       "\(directory)/libservice.so", function: "true_name", buildID: Self.buildID, link: link, strip: strip)
   }
 
-  /// A second one, which shows that names are to be had.
+  /// A second one, which shows that names can be found.
   private func control(_ fixtures: NameFixtures) throws -> Frame {
     let directory = try fixtures.directory("service")
     return try fixtures.library(
@@ -74,7 +74,7 @@ struct NamingHostileTests {
     try expectNoForgery(agent, 3, "true_name")
   }
 
-  @Test("a user's own file that says it is another's build names that user's functions alone")
+  @Test("a user's file that claims another user's build ID is used only for that user's processes")
   func claimedBuild() throws {
     let fixtures = try NameFixtures()
     let agent = try RunningAgent()
@@ -96,7 +96,7 @@ struct NamingHostileTests {
     try expectNoForgery(agent, 3, "true_name")
   }
 
-  @Test("a FIFO and a directory in the place of a library hold nobody up")
+  @Test("a FIFO or a directory instead of a library delays nobody")
   func notAFile() throws {
     let fixtures = try NameFixtures()
     let agent = try RunningAgent()
@@ -114,7 +114,7 @@ struct NamingHostileTests {
 
   enum Heavy: CaseIterable { case bomb, symbols }
 
-  @Test("files that are much work cost their own user's names at most", arguments: Heavy.allCases)
+  @Test("expensive files delay only the names of their own user", arguments: Heavy.allCases)
   func heavyFile(kind: Heavy) throws {
     let fixtures = try NameFixtures()
     let agent = try RunningAgent("symbolication: { time_limit: 10s }\n")

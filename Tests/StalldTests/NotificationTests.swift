@@ -10,7 +10,7 @@ struct NotificationTests {
   init() throws { scratch = try ScratchDirectory() }
 
   @Test(arguments: NotifySocket.Name.allCases, [SIGTERM, SIGINT])
-  func readyIsSaidAndThenStopping(name: NotifySocket.Name, signal: Int32) throws {
+  func readyIsSentAndThenStopping(name: NotifySocket.Name, signal: Int32) throws {
     let manager = try NotifySocket(name)
     let daemon = try start(environment: ["NOTIFY_SOCKET": manager.address])
     defer { if daemon.isRunning { kill(daemon.processIdentifier, SIGKILL) } }
@@ -26,9 +26,9 @@ struct NotificationTests {
     #expect(manager.next(within: 0) == nil)
   }
 
-  /// Nobody is there to be told: that is no reason not to serve.
+  /// No service manager receives the notifications: the agent runs nevertheless.
   @Test(arguments: ["", "@nobody-listens-here", "/nonexistent/notify", "vsock:2:1234", longerThanAnySocketName])
-  func uselessSocketIsNoFault(address: String) throws {
+  func invalidSocketIsNoError(address: String) throws {
     let daemon = try start(environment: ["NOTIFY_SOCKET": address])
     defer { if daemon.isRunning { kill(daemon.processIdentifier, SIGKILL) } }
     try waitUntilItCatchesSignals(daemon)

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// The service manager's end of sd_notify(3): a datagram socket that keeps what it is told.
+/// The service manager's end of sd_notify(3): a datagram socket that keeps what it receives.
 final class NotifySocket {
   /// Where the socket has its name.
   enum Name: String, CaseIterable, Sendable, CustomTestStringConvertible {

@@ -8,7 +8,7 @@ import Testing
 @Suite("Reports as OTLP", .serialized, .takingTurns)
 struct OTLPLineTests {
   @Test(
-    "each line parses, and gives the whole report back",
+    "each line parses, and contains the whole report",
     .enabled(if: Judge.python != nil, "the opentelemetry-proto wheel is missing: `make test` installs it"))
   func nothingIsLost() throws {
     let victim = try Program.run(
@@ -28,7 +28,7 @@ struct OTLPLineTests {
     #expect(judged.status == 0 && judged.output.isEmpty, "\(judged.output)\(judged.errors)")
   }
 
-  @Test("a line that is no report is refused, and it is said why")
+  @Test("a line that is no report is refused with a reason")
   func foreignLines() {
     func reason(_ line: String) -> String {
       do {
@@ -48,7 +48,7 @@ struct OTLPLineTests {
     }
   }
 
-  @Test("stalld report --format otlp converts line by line, in order, and skips what is no report")
+  @Test("stalld report --format otlp converts line by line, in order, and skips lines that are no reports")
   func command() throws {
     let scratch = try ScratchDirectory()
     let file = scratch.url.appending(path: "reports.jsonl")

@@ -120,7 +120,7 @@ final class SmallDisk {
 
   deinit { umount2(path, Int32(MNT_DETACH)) }
 
-  /// A file that takes room away, as large as there is any or as asked for.
+  /// A file that uses up space: all of it, or as much as requested.
   func fill(_ name: String = "filler", leaving room: Int = 0) throws {
     try Data().write(to: URL(fileURLWithPath: "\(path)/\(name)"))
     let handle = try FileHandle(forWritingTo: URL(fileURLWithPath: "\(path)/\(name)"))

@@ -5,7 +5,7 @@ import Testing
 
 @testable import stalld
 
-/// A disk that is full: the agent goes on, counts, and recovers by itself.
+/// A disk that is full: the agent continues, counts, and recovers by itself.
 @Suite(
   .serialized, .takingTurns, .timeLimit(.minutes(3)),
   .enabled(if: geteuid() == 0, "mounting a small file system needs root"))

@@ -150,8 +150,8 @@ final class OutputFileTests {
     bench.stop()
   }
 
-  /// The clock may go backwards: names still tell the order.
-  @Test func rotatedNamesSortByAgeWhateverTheClockSays() throws {
+  /// The clock may go backwards: names still show the order.
+  @Test func rotatedNamesSortByAgeAlsoWhenTheClockGoesBack() throws {
     (settings.maxSize, settings.compress) = (1000, .none)
     try put(#"{"number":-1}"# + "\n", in: path + ".2089-01-02T03-04-05.999999Z")
     let bench = try OutputBench(file: settings)
@@ -161,7 +161,8 @@ final class OutputFileTests {
     #expect(try names.contains("stalls.jsonl.2089-01-02T03-04-06.000000Z"))
   }
 
-  /// What only looks like a moment is nobody's rotated file, and the last moment that there is ends nothing.
+  /// A name that only looks like a time is not a rotated file, and the latest possible time causes
+  /// no error.
   @Test func onlyTimesAreRotatedNames() throws {
     for moment in ["2026-13-01T00-00-00.000000Z", "2026-01-32T00-00-00.000000Z", "2026-01-01T24-00-00.000000Z"] {
       #expect(RotatedName(moment: moment) == nil, "\(moment)")
@@ -213,7 +214,7 @@ final class OutputFileTests {
     try bench.waitUntilDone(2)
     #expect(try OutputBench.numbers(in: path + ".1") == [0])
     #expect(try OutputBench.numbers(in: path) == [1])
-    // Nobody says so: noticed all the same, while lines come.
+    // Without a message: noticed while lines come.
     rename(path, path + ".2")
     var number = 2
     try waitUntil {
@@ -237,7 +238,7 @@ final class OutputFileTests {
 
   /// The configuration that operators install, run under load.
   @Test(.enabled(if: Program.installed("logrotate") != nil, "logrotate is missing (Debian: logrotate)"))
-  func nothingIsLostOrDoubledUnderLogrotate() throws {
+  func nothingIsLostOrDuplicatedUnderLogrotate() throws {
     (settings.maxSize, settings.maxAge) = (nil, nil)
     let bench = try OutputBench(file: settings)
     // What the agent's own SIGHUP would do.
@@ -287,7 +288,8 @@ final class OutputFileTests {
   // MARK: Ends
 
   #if compiler(>=6.3)  // Exit tests that capture values.
-  /// Killed while it writes lines of many pages: what was told as done is there, and no half line is left.
+  /// Killed while it writes lines of many pages: what was reported as written is there, and no half
+  /// line is left.
   @Test func nothingThatIsDoneIsLostWhenTheAgentIsKilled() async throws {
     var acknowledged = 0
     for round in 0..<8 {
@@ -325,7 +327,7 @@ final class OutputFileTests {
     #expect(acknowledged > 0)
   }
 
-  /// A limit of the process for files is no signal to it, and a new file has room again.
+  /// A limit of the process for files is no signal to it, and a new file has space again.
   @Test func fileAtTheLimitOfTheProcessIsReplaced() async throws {
     await #expect(processExitsWith: .success) { [path = path as String] in
       var limit = rlimit(rlim_cur: 10_000, rlim_max: 10_000)

@@ -11,7 +11,7 @@ import Testing
   .timeLimit(.minutes(3)),
   .enabled(if: LoopDisk.obstacle == nil, Comment(rawValue: "skipped: \(LoopDisk.obstacle ?? "")")))
 struct OutputHangTests {
-  @Test func otherOutputsGoOn() throws {
+  @Test func otherOutputsContinue() throws {
     let disk = try LoopDisk()
     let scratch = try ScratchDirectory()
     let (slow, other) = (disk.path + "/stalls.jsonl", scratch.url.appending(path: "other.jsonl").path)
@@ -33,7 +33,7 @@ struct OutputHangTests {
     bench.stop()
   }
 
-  @Test func outputsAreChangedAndStoppedAllTheSame() throws {
+  @Test func outputsAreChangedAndStoppedDuringAHang() throws {
     let disk = try LoopDisk()
     let scratch = try ScratchDirectory()
     let (slow, other) = (disk.path + "/stalls.jsonl", scratch.url.appending(path: "other.jsonl").path)
@@ -75,7 +75,7 @@ struct OutputHangTests {
     try disk.thaw()
   }
 
-  @Test("status, metrics, /healthz and the journal say that a disk hangs")
+  @Test("status, metrics, /healthz and the journal report that a disk hangs")
   func everybodySeesIt() throws {
     let disk = try LoopDisk()
     let agent = try RunningAgent(

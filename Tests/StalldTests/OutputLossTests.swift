@@ -5,7 +5,7 @@ import Testing
 
 @testable import stalld
 
-/// What is told as done is in the file that its path leads to.
+/// What is reported as written is in the file that its path leads to.
 @Suite(.serialized, .takingTurns, .timeLimit(.minutes(3)))
 final class OutputLossTests {
   let scratch: ScratchDirectory
@@ -25,7 +25,8 @@ final class OutputLossTests {
     return bench
   }
 
-  /// Lines wait while something is wrong, which is said once; they are in the file when it is set right.
+  /// Lines wait while there is an error, which is logged once; they are in the file when it is
+  /// corrected.
   private func expectLinesToWait(_ bench: OutputBench, reason: String, setRight: () throws -> Void) throws {
     for number in 10..<20 {
       bench.submit([number])
@@ -49,7 +50,7 @@ final class OutputLossTests {
   }
 
   @Test(.enabled(if: geteuid() == 0, "chown needs root"))
-  func linesWaitWhileTheirDirectoryIsSomebodyElses() throws {
+  func linesWaitWhileTheirDirectoryIsAnotherUsers() throws {
     let bench = try makeBench()
     try FileManager.default.removeItem(atPath: directory)
     mkdir(directory, 0o777)

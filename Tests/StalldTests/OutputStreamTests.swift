@@ -6,7 +6,7 @@ import Testing
 
 @testable import stalld
 
-/// Standard output: what reads it may stand still, leave, or be the journal.
+/// Standard output: its reader may block, exit, or be the journal.
 @Suite(.serialized, .takingTurns, .timeLimit(.minutes(3)))
 struct OutputStreamTests {
   private func readAll(_ descriptor: Int32, while goesOn: () throws -> Bool) throws -> Data {
@@ -29,7 +29,7 @@ struct OutputStreamTests {
     return received
   }
 
-  @Test func readerThatStandsStillHoldsNobodyUp() throws {
+  @Test func blockedReaderDelaysNoOtherOutput() throws {
     let scratch = try ScratchDirectory()
     let ends = DescriptorPair.pipe()
     defer { for end in ends { close(end) } }
@@ -52,7 +52,7 @@ struct OutputStreamTests {
 
   @Test(arguments: [true, false])
   func onlyOutputDropsNothing(canBeOpenedAnew: Bool) throws {
-    // A socket cannot be opened anew.
+    // A socket cannot be opened again.
     let ends = canBeOpenedAnew ? DescriptorPair.pipe() : DescriptorPair.sockets()
     defer { for end in ends { close(end) } }
     let bench = try OutputBench([.standardOutput], standardOutput: ends[1])
@@ -66,7 +66,7 @@ struct OutputStreamTests {
   }
 
   /// In a process of its own: a program that another test starts may have the reader's end for a moment.
-  @Test func readerThatHasLeftIsSaidAndEndsNothing() async {
+  @Test func readerThatHasExitedIsLoggedAndEndsNothing() async {
     await #expect(processExitsWith: .success) {
       let ends = DescriptorPair.pipe()
       let bench = try OutputBench([.standardOutput], standardOutput: ends[1])

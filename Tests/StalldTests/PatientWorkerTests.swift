@@ -22,7 +22,7 @@ struct PatientWorkerTests {
     return !command.isEmpty && !String(decoding: command, as: UTF8.self).contains("--strangers")
   }
 
-  @Test("it gets all lines of a user with a slow file, a few at a time and in order, and nobody else waits for it")
+  @Test("it gets all lines of a user with a slow file, a few at a time and in order, and delays no other user")
   func handOver() throws {
     let fixtures = try NameFixtures()
     let agent = try RunningAgent("symbolication: { time_limit: 60s }\n")
@@ -62,7 +62,7 @@ struct PatientWorkerTests {
     var lines: [PendingLine] = []
   }
 
-  @Test("it ends when it has had nothing to do for a while, and is started again when it is needed")
+  @Test("the patient worker exits when it is idle, and is started again when it is needed")
   func idle() throws {
     let fixtures = try NameFixtures()
     let driver = try AgentDriver()

@@ -63,7 +63,7 @@ import Testing
     #expect(groups[0]["last_seen"] as? String == "2026-11-21T10:00:00.000Z")
   }
 
-  @Test func oneStallIsInTheSingular() throws {
+  @Test func oneStallHasTheSingularForm() throws {
     let text = Self.line(id: 1)
     #expect(try Self.run(["a"], ["a": text]).output.hasSuffix("\n1 stall, 300 ms in total\n"))
     let two = text + "\n" + Self.line(id: 2, culprit: "b()")
@@ -74,7 +74,7 @@ import Testing
     #expect(difference.hasPrefix("a: 1 stall, 300 ms") && difference.contains(", 1 host\nb: 2 stalls, 600 ms"))
   }
 
-  @Test func stallsThatWereOnlyCountedCountIn() throws {
+  @Test func countedStallsAreIncluded() throws {
     let tally = #","suppressed":{"count":7,"total_ms":2800.5,"longest_ms":900,"window_ms":30000}"#
     let lines = [
       Self.line(id: 1, ms: 400), Self.line("suppressed", id: 1, sequence: 5, ms: 2800.5, suppressed: tally),
@@ -93,7 +93,7 @@ import Testing
     #expect(long.errors.contains("--min omits 2 summaries"))
   }
 
-  @Test func whatManyHostsSufferFromComesFirst() throws {
+  @Test func stallsOfManyServicesComeFirst() throws {
     let alone = Self.line(id: 1, ms: 9000, culprit: "alone", host: "a")
     let common = (2...6).map { Self.line(id: $0, ms: 800, culprit: "common", host: "h\($0)") }
     let groups = try Self.groups(["a"], ["a": ([alone] + common).joined(separator: "\n")])
@@ -105,7 +105,7 @@ import Testing
     ("culprit", ["slow", "quick"]), ("cause", ["lock", "io"]), ("service", ["db", "web"]), ("host", ["b", "a"]),
     ("release", ["db 2.0", "web 1.0"]), ("fingerprint", ["v2:00000000000000bb", "v2:0000000000000001"]),
   ])
-  func rowsAreByWhatIsAskedFor(key: String, expected: [String]) throws {
+  func rowsAreGroupedAsRequested(key: String, expected: [String]) throws {
     let lines = [
       Self.line(id: 1, ms: 300, culprit: "quick"),
       Self.line(
@@ -276,7 +276,7 @@ import Testing
     }
   }
 
-  @Test func readerThatGoesAwayIsNoFailure() throws {
+  @Test func readerThatExitsIsNoFailure() throws {
     let lines = (1...3000).map { Self.line(id: $0, culprit: "f\($0)") }.joined(separator: "\n")
     let scratch = try ScratchDirectory()
     try Data(lines.utf8).write(to: scratch.url.appending(path: "a"))

@@ -5,16 +5,16 @@ import Testing
 @testable import StallReport
 @testable import stalld
 
-/// What Documentation/ReportContract.md promises to whoever reads reports.
+/// The promises of Documentation/ReportContract.md to readers of reports.
 struct ReportContractTests {
   @Test("the schema keeps what the last release promised")
   func schemaIsCompatible() throws {
     #expect(try breaks(released, String(contentsOf: ReportSchema.current, encoding: .utf8)) == "")
   }
 
-  /// Each is a change to the released schema, and what is said of it; nil if it is allowed.
+  /// Each is a change to the released schema, and the error that it gives; nil if it is allowed.
   @Test(
-    "changes that break readers are found, and others are let through",
+    "breaking changes of the schema are found; compatible ones are allowed",
     arguments: [
       (#""samples": {"#, #""samplings": {"#, "stall.samples: the key is gone"),
       (#""sequence": {"#, #""sequences": {"#, "stall.sequence: the key is gone"),
@@ -151,7 +151,7 @@ struct ReportContractTests {
     return report
   }
 
-  @Test("a report with all properties has every key but the agent's own, and is valid")
+  @Test("a report with all properties is valid, and has every key except the agent's own")
   func everyPropertyIsWritten() throws {
     let line = Data(Self.fullReport().line())
     try ReportSchema.expectValid(line)
@@ -222,7 +222,7 @@ struct ReportContractTests {
     #expect(summary.task == nil && summary.threadID == nil && summary.threadName == nil)
   }
 
-  @Test("what the agent stamps into a line is of the contract")
+  @Test("the agent stamps only keys of the contract")
   func stampedLinesAreReports() throws {
     let sent = try Judge.reports("every-key").map(withoutUnit)
     let lines = try sent.map(stamped)
@@ -245,7 +245,7 @@ struct ReportContractTests {
     #expect(try ReportSchema.faults(in: Data((lines + fatal).joined(separator: "\n").utf8)) == "")
   }
 
-  @Test("the agent passes on every field of a host, but for those that it knows from the kernel")
+  @Test("the agent keeps every field of a service, except those that come from the kernel")
   func fieldsPassTheAgent() throws {
     let full = try #require(Judge.reports("every-key").first)
     let sent = try JSONSerialization.jsonObject(with: Data(withoutUnit(full).utf8))
@@ -261,7 +261,7 @@ struct ReportContractTests {
     #expect(Set(changed) == Set(ofTheAgent))
   }
 
-  @Test("the agent checks every number of a line, but for those that may have any value")
+  @Test("the agent checks every number of a line that has limits")
   func numbersAreChecked() throws {
     let schema = try String(contentsOf: ReportSchema.current, encoding: .utf8)
     let numbers = schema.matches(of: /"(\w+)": \{[^{}]*"type": "(?:integer|number)"/).map { String($0.1) }
@@ -277,7 +277,7 @@ struct ReportContractTests {
   ]
 
   /// `LineScanner` checks numbers of the objects that it knows.
-  @Test("the agent refuses a negative number wherever it is in a line")
+  @Test("the agent refuses a negative number anywhere in a line")
   func numbersAreCheckedInEachObject() throws {
     let full = try #require(Judge.reports("every-key").first)
     let line = try JSONSerialization.jsonObject(with: Data(withoutUnit(full).utf8))
@@ -340,7 +340,7 @@ struct ReportContractTests {
     return values("", of: object[String(path.replacing("[]", with: ""))])
   }
 
-  @Test("the mapping has every field, and none that is not there")
+  @Test("FieldMapping.md lists exactly the fields of the schema")
   func mappingIsComplete() throws {
     let page = try String(contentsOf: Repository.file("Documentation/FieldMapping.md"), encoding: .utf8)
     var rows: [String] = []

@@ -227,7 +227,7 @@ import Testing
     #expect(markers.contains { $0.culprit == "Store.write() throws -> ()" && $0.cause == "io" && $0.release == "1.2" })
   }
 
-  /// What is said of a profile with a mistake in it, in Python.
+  /// The errors of a profile with a mistake in it, in Python.
   @Test(arguments: [
     ("p['meta']['preprocessedProfileVersion'] = 60", "AssertionError"),
     ("del p['meta']['stackwalk']", "meta lacks ['stackwalk']"),

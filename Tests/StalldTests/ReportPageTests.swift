@@ -259,7 +259,7 @@ import Testing
   }
 
   /// Names that differ in each line, and are as long as a line takes, do not make a page without bounds.
-  @Test func isBoundedWhateverTheNamesAre() throws {
+  @Test func isBoundedWithAnyNames() throws {
     var pass = ReportPass()
     for number in 0..<1500 {
       var lines = ReportLines()

@@ -4,7 +4,8 @@ import Testing
 
 /// A TCP port of 127.0.0.1 for a daemon of the test's own, which the kernel gives to nobody else as long as this lives.
 ///
-/// It is bound and not listened at. Who says SO_REUSEADDR, as daemons do, may listen there all the same, and nobody is there while none does.
+/// It is bound and not listened at. A daemon with SO_REUSEADDR can listen there. Until then,
+/// nothing does.
 final class ReservedPort: Sendable {
   let number: UInt16
   private let descriptor: Int32

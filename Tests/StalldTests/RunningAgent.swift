@@ -70,7 +70,7 @@ final class RunningAgent {
     throw DidNotStart(said: said)
   }
 
-  /// What it tells `stalld status`; its loop answers.
+  /// The answer to `stalld status`; its loop answers.
   func status() throws -> AgentStatus {
     let client = try ControlClient(path: controlPath, request: #"{"status":{}}"#, within: .seconds(20))
     return try JSONDecoder().decode(AgentStatus.self, from: Data(client.line()))
@@ -131,7 +131,7 @@ final class RunningAgent {
         : String(decoding: FileManager.default.contents(atPath: path) ?? Data(), as: UTF8.self)
       if text.isEmpty || text.hasSuffix("\n") || cut.contains(name) { return text }
       if Date() >= deadline {
-        // Once: whoever polls comes again.
+        // Once: a caller that polls calls again.
         cut.insert(name)
         Issue.record("half a line in \(name): \(text.suffix(100))")
         return text
@@ -140,7 +140,7 @@ final class RunningAgent {
     }
   }
 
-  /// Each line is as the schema says, whatever it tells of.
+  /// Each line is valid under the schema.
   func expectValidLines() throws {
     try ReportSchema.expectValid(Data(texts().joined().utf8))
   }
@@ -172,7 +172,7 @@ final class RunningAgent {
   }
 }
 
-/// A host of the test's own: lines on a socket, in any way that a stranger may send them.
+/// A client of the test's own: it sends any lines on a socket, as an untrusted client can.
 final class AgentClient: @unchecked Sendable {
   // @unchecked: a test sends on one thread and reads on another one.
   let descriptor: Int32

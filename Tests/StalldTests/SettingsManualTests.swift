@@ -24,14 +24,14 @@ struct SettingsManualTests {
     for key in AgentSettings.ServiceOverride.keys { #expect(example.contains("\(key.name): "), "\(key.name)") }
   }
 
-  /// Each group is said something of, and so the writer leaves none out.
+  /// Each group has a description, so the writer omits none.
   @Test func everyKeyIsInAGroup() {
     let groups = Set(AgentSettings.groups.map(\.name))
     for key in AgentSettings.keys { #expect(groups.contains(String(key.name.prefix { $0 != "." })), "\(key.name)") }
   }
 
   @Test(.enabled(if: Program.installed("groff") != nil, "groff is missing (Debian: groff-base)"))
-  func troffHasNothingToComplainOf() throws {
+  func troffReportsNoProblem() throws {
     let scratch = try ScratchDirectory()
     let page = scratch.url.appending(path: "stalld.yaml.5")
     try SettingsManual().text.write(to: page, atomically: true, encoding: .utf8)

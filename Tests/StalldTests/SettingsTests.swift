@@ -70,7 +70,7 @@ struct SettingsTests {
       - match: db
     """
 
-  @Test("a user's quota of the day leaves room in the files for others, however small these are")
+  @Test("a user's daily quota leaves space for others, also in small files")
   func quotaFollowsTheFiles() throws {
     func quota(_ file: String) throws -> Int? { try load(file).policy.userBytesPerDay }
     #expect(try quota("") == 240 << 20)
@@ -118,7 +118,7 @@ struct SettingsTests {
   }
 
   @Test(arguments: ["", "\n# nothing\n", "---\n", "socket:\nlimits:\noutputs:\nservices:\n", "{}"])
-  func whatIsNotSaidIsTheDefault(_ text: String) throws {
+  func missingSettingsHaveTheirDefaults(_ text: String) throws {
     #expect(try load(text) == AgentSettings())
   }
 
@@ -215,7 +215,7 @@ struct SettingsTests {
 
   // MARK: Mistakes
 
-  @Test func allMistakesAreNamedAtOnce() throws {
+  @Test func allErrorsAreReportedAtOnce() throws {
     let text = """
       socket:
         mode: "0999"
@@ -312,7 +312,7 @@ struct SettingsTests {
       ("limits: 5", "F:1: limits = 5: allowed: a mapping of keys to values"),
       ("control: {path: \"/a\\nb\\e[31m\"}\n", #"F:1: control.path = /a\u{a}b\u{1b}[31m: allowed: an absolute path"#),
     ])
-  func whatIsWrongIsSaidWithItsLine(_ text: String, _ start: String) throws {
+  func errorsAreReportedWithTheirLine(_ text: String, _ start: String) throws {
     let said = try mistakes(text)
     #expect(said.first?.hasPrefix(start) == true || said.contains { $0.hasPrefix(start) }, "\(said)")
   }
@@ -323,7 +323,7 @@ struct SettingsTests {
       ("control: {path: /run/stalld/stalld.sock}", "F:1: control.path = /run/stalld/stalld.sock: socket.path has"),
       ("outputs:\n  - type: stdout\n  - type: stdout", "F:3: outputs[1] = stdout: an earlier output"),
     ])
-  func whatDoesNotGoTogetherIsSaid(_ text: String, _ start: String) throws {
+  func conflictingSettingsAreReported(_ text: String, _ start: String) throws {
     let said = try mistakes(text)
     #expect(said.count == 1 && said.first?.hasPrefix(start) == true, "\(said)")
   }
@@ -376,14 +376,14 @@ struct SettingsTests {
     }
   }
 
-  @Test func onlyWhatARunningAgentCannotTakeNeedsARestart() throws {
+  @Test func onlySettingsThatAReloadCannotApplyNeedARestart() throws {
     let old = try load("")
     #expect(try load("limits: {memory: 8MiB}\nservices: [{match: x}]").changesThatNeedRestart(from: old) == [])
     let other = try load("socket: {path: /other, group: root}\ncontrol: {path: /c}")
     #expect(other.changesThatNeedRestart(from: old) == ["socket.path", "socket.group", "control.path"])
   }
 
-  @Test("a reload applies a setting or names it as one that needs a restart")
+  @Test("a reload applies each setting, or lists it as one that needs a restart")
   func eachSettingIsAppliedOrNeedsARestart() {
     // What `Agent.apply` passes on, beside the lists of outputs and services.
     let applied = ["socket.allow.", "limits.", "details."]
@@ -425,14 +425,14 @@ struct SettingsTests {
       "a: &a [x,x,x,x]\nb: &b [*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b]\nd: [*c,*c,*c,*c]\n", "%YAML 9.9\n---\na",
       String(repeating: "x", count: 1 << 21), "outputs: [" + String(repeating: "{type: stdout},", count: 50000) + "]",
     ])
-  func hostileFilesAreRefusedInWords(_ text: String) throws {
+  func hostileFilesAreRefusedWithReasons(_ text: String) throws {
     let said = try mistakes(text)
     #expect((1...101).contains(said.count))
     #expect(said.allSatisfy { $0.utf8.count < 1000 })
   }
 
   /// Mistakes there may be, but no crash and no endless loop.
-  @Test func spoiltFilesAreHarmless() throws {
+  @Test func corruptFilesAreHarmless() throws {
     var random = SystemRandomNumberGenerator()
     let whole = Array(Self.everything.utf8)
     for length in stride(from: 0, to: whole.count, by: 7) {

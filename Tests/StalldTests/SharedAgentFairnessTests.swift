@@ -10,7 +10,7 @@ extension SharedAgentTests {
     private static let smallHistory =
       "outputs: [{type: file, path: \(SharedMachine.log)/stalls.jsonl, max_size: 8MiB, keep: 2}]\ndetails: {max_size: 4MiB}\n"
 
-    /// alice's waits, in milliseconds: without anybody else, and while something goes on.
+    /// alice's waits, in milliseconds: without other users, and during the attack.
     private func waits(during attack: () throws -> [SharedMachine.Client]) throws -> (
       calm: [String: Any], attacked: [String: Any], host: SharedMachine.Client
     ) {
@@ -89,14 +89,14 @@ extension SharedAgentTests {
     }
 
     @Test(
-      "connections that come and go as fast as they can, and all that can be had", .onlyInLongForm("test-shared-agent"))
+      "as many connections as possible, opened and closed as fast as possible", .onlyInLongForm("test-shared-agent"))
     func allConnections() throws {
       try shared.startAgent()
       let busy = try waits { try (0..<3).map { _ in try shared.start(.mallory, "spin") } }.attacked
       var holders: [SharedMachine.Client] = []
       let waits = try waits {
         holders = try (0..<2).map { _ in try shared.start(.mallory, "hold") }
-        // Until hardly more are to be had.
+        // Until hardly any more are accepted.
         var (latest, now) = (0, 0)
         repeat {
           usleep(500_000)
@@ -132,7 +132,7 @@ extension SharedAgentTests {
       #expect(result.missing == 0, "alice's history was pushed out")
     }
 
-    @Test("what is known of one user's reports is not forgotten for another's", .onlyInLongForm("test-shared-agent"))
+    @Test("one user's reports do not displace the known identities of another's", .onlyInLongForm("test-shared-agent"))
     func memoryOfReports() throws {
       try shared.startAgent()
       let first = shared.nextFirst()
@@ -146,7 +146,7 @@ extension SharedAgentTests {
       // More than are known at a time, or as long as that would take.
       _ = eventually(within: 5) { hostile.count > 70_000 }
       try hostile.stop()
-      // As a host does that was not told.
+      // As a service does that has received no acknowledgement.
       let again = try deliver()
       try again.stop()
       let result = try shared.compare(again)
@@ -155,7 +155,7 @@ extension SharedAgentTests {
       #expect(result.doubled == 0, "alice's reports were forgotten, and are written twice")
     }
 
-    @Test("open stalls of one user leave room for another's", .onlyInLongForm("test-shared-agent"))
+    @Test("open stalls of one user leave space for another's", .onlyInLongForm("test-shared-agent"))
     func openStalls() throws {
       try shared.startAgent("limits: {memory: 8MiB}\n")
       // A quarter of the memory is for open stalls, and 128 KiB of one process; each has more.
@@ -192,7 +192,7 @@ extension SharedAgentTests {
       #expect(try shared.say(detail(id, "what alice has to say"), as: .alice)["acknowledged"] as? Int == 1)
       try waitUntil { try kept() == 1 }
       _ = try shared.say(detail(id, "what mallory has to say"), as: .mallory)
-      // Nothing that comes in order tells when a file is written.
+      // No event in order shows when a file is written.
       usleep(500_000)
       #expect(try kept() == 1, "mallory has overwritten alice's detail file")
       #expect(try !shared.shell("cat /var/lib/stalld/stalls/\(id).json 2>/dev/null || true").contains("mallory"))
@@ -240,7 +240,7 @@ extension SharedAgentTests {
         try shared.machine.property("NRestarts", of: "stalld") == "0", "the agent was ended by systemd's watchdog")
     }
 
-    @Test("numbers that cannot be, and another service's counters", .onlyInLongForm("test-shared-agent"))
+    @Test("impossible numbers, and another service's counters", .onlyInLongForm("test-shared-agent"))
     func values() throws {
       try shared.startAgent()
       let host = try shared.startHost(every: 5).client

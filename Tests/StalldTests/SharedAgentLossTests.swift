@@ -34,7 +34,7 @@ extension SharedAgentTests {
       try expectAlarm(observer, from: removed + Self.notice, to: end)
     }
 
-    @Test("the directory is removed, and comes again as another user's")
+    @Test("the directory is removed, and created again by another user")
     func removedDirectory() throws {
       try shared.startAgent()
       let observer = try shared.start(.root, "observe")
@@ -54,7 +54,7 @@ extension SharedAgentTests {
       #expect(try shared.warnings(since: removing).contains("\(SharedMachine.log)/stalls.jsonl"))
     }
 
-    @Test("a directory below it is removed, and comes again without a restart", .onlyInLongForm("test-shared-agent"))
+    @Test("a subdirectory is removed, and created again without a restart", .onlyInLongForm("test-shared-agent"))
     func removedSubdirectory() throws {
       let place = "\(SharedMachine.log)/own"
       try shared.startAgent(
@@ -76,7 +76,7 @@ extension SharedAgentTests {
     }
 
     @Test(
-      "the file is removed, or something else lies in its place", .onlyInLongForm("test-shared-agent"),
+      "the file is removed, or replaced by something else", .onlyInLongForm("test-shared-agent"),
       arguments: [
         "rm FILE", "mv FILE FILE.1", "rm FILE; ln -s /dev/null FILE", "until rm -f FILE; mkdir FILE; do :; done",
       ])
@@ -110,7 +110,7 @@ extension SharedAgentTests {
           """)
       defer { _ = try? shared.shell("systemctl stop stalld.socket stalld; umount \(small)") }
       let host = try shared.startHost().client
-      // It is full; the other one goes on.
+      // It is full; the other one continues.
       try waitUntil { try !shared.isHealthy() }
       let full = SharedMachine.now
       let observer = try shared.start(.root, "observe")
@@ -138,7 +138,7 @@ extension SharedAgentTests {
       }
     }
 
-    @Test("the journal goes, and comes again", .onlyInLongForm("test-shared-agent"))
+    @Test("the journal stops, and starts again", .onlyInLongForm("test-shared-agent"))
     func journalComesAgain() throws {
       try shared.startAgent("outputs: [{type: stdout}]\n")
       let host = try shared.startHost().client
@@ -149,7 +149,8 @@ extension SharedAgentTests {
       usleep(1_500_000)
       try shared.shell("systemctl start \(units) 2>/dev/null; systemctl is-active systemd-journald")
       usleep(3_000_000)
-      // What the kernel had taken for the old one is lost, and nobody can tell how much; from here on nothing is.
+      // What the kernel had accepted for the old one is lost, an unknown amount; nothing is lost
+      // after this.
       let back = SharedMachine.now
       #expect(eventually(within: 20) { host.count >= 30 + 600 }, "no report is acknowledged any more")
       try host.stop()

@@ -121,9 +121,9 @@ extension SharedAgentTests {
 
     /// Files that take long: to open, to unpack, to read, to sort.
     @Test(
-      "module files that hold up whoever opens them", .onlyInLongForm("test-shared-agent"),
+      "module files that block their reader", .onlyInLongForm("test-shared-agent"),
       arguments: ["opening", "bomb", "symbols"])
-    func filesThatHoldUp(kind: String) throws {
+    func filesThatDelayTheirReader(kind: String) throws {
       try shared.startAgent()
       let honest = "/opt/app/busy-\(kind)"
       try program(honest, buildID(5))

@@ -77,7 +77,7 @@ final class SharedMachine: @unchecked Sendable {
 
   /// Whether `stalld status` says that all is well, of the agent and of each output.
   ///
-  /// It gives up after two seconds, which a busy machine may take: then it is asked again.
+  /// It fails after two seconds, which a busy machine may take: then it is asked again.
   func isHealthy() throws -> Bool {
     var answer = ""
     try waitUntil {

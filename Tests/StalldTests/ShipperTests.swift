@@ -27,7 +27,7 @@ struct ShipperTests {
   }
 
   #if compiler(>=6.3)  // Test.cancel.
-  @Test("what arrives is what was written, whole and once", arguments: Shipper.Kind.allCases, Rotation.allCases)
+  @Test("each line arrives unchanged and once", arguments: Shipper.Kind.allCases, Rotation.allCases)
   func everyLineArrives(kind: Shipper.Kind, rotation: Rotation) throws {
     guard kind.program != nil else { try Test.cancel("\(kind.rawValue) is missing; `make test` brings it") }
     guard rotation == .rename || Program.installed("logrotate") != nil else {
@@ -44,7 +44,8 @@ struct ShipperTests {
     var begun = 0
     for round in 1...3 {
       writer.goOn(to: round * 150)
-      // A file that is rotated before a shipper has opened it is nobody's: some of this one has arrived.
+      // A file that is rotated before a shipper has opened it is lost: some lines of this one have
+      // arrived.
       try waitUntil { shipper.passedOn >= (begun + 5) * 8000 && writer.written >= begun + 50 }
       writer.goOn(to: round * 150 + 100)
       switch rotation {
@@ -70,7 +71,7 @@ struct ShipperTests {
   #endif
 
   /// What the shippers that are not run here rely on, too.
-  @Test("files of our writer begin each with a line of its own and end with a whole one")
+  @Test("each file of our writer starts with a different line and ends with a complete one")
   func filesAreWhole() throws {
     let scratch = try ScratchDirectory()
     let file = scratch.url.appending(path: "stalls.jsonl")
@@ -112,7 +113,7 @@ struct ShipperTests {
   }
 }
 
-/// Writes lines at a steady pace on a thread of its own, as a watchdog does, and waits where it is told to.
+/// Writes lines at a steady pace on a thread of its own, as a watchdog does, and waits on request.
 private final class WriterThread: @unchecked Sendable {
   // Unchecked: the lock guards what changes.
   private let lock = NSLock()

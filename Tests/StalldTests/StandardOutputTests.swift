@@ -24,7 +24,8 @@ import Testing
       limit: 60)
   }
 
-  /// Its writer is not blocking, as somebody else's end of a shared pipe may be, and it has space for a page.
+  /// Its writer is not blocking, as another process's end of a shared pipe may be, and it has space
+  /// for a page.
   @Test(arguments: commands)
   func slowPipeGetsAll(_ command: String) throws {
     let script = """
@@ -47,7 +48,7 @@ import Testing
   }
 
   @Test(arguments: commands)
-  func readerThatHasGoneIsNoFailure(_ command: String) throws {
+  func exitedReaderIsNoFailure(_ command: String) throws {
     let script = """
       set -o pipefail
       (sleep 0.1; exec "$stalld" \(command)) | true

@@ -113,7 +113,7 @@ import Testing
     }
   }
 
-  @Test func replacedExecutableIsNotBelieved() throws {
+  @Test func replacedExecutableIsNotUsed() throws {
     let host = try Stripped("sleep", "900")
     // Another build at the same path, with all its names.
     try FileManager.default.removeItem(atPath: host.executable)
@@ -188,7 +188,7 @@ import Testing
     #expect(result.errors.contains("not reports, passed through: 12"), "\(result.errors)")
   }
 
-  @Test func exitCodesTellWrongUseFromUnreadableFiles() throws {
+  @Test func exitCodesDistinguishWrongUseFromUnreadableFiles() throws {
     let stalld = try Program.built("stalld", "debug").path
     #expect(try Program.run(stalld, ["symbolicate", "/nonexistent"]).status == 1)
     #expect(try Program.run(stalld, ["symbolicate", "/"]).status == 1)
@@ -212,7 +212,9 @@ import Testing
     let (other, name, own): (UInt8, String, UInt8) = (183, "aarch64", 62)
     #endif
     let files: [(Data, String)] = [
-      (Self.header(type: 3, machine: other), "is for \(name); run stalld symbolicate on a machine of that architecture"),
+      (
+        Self.header(type: 3, machine: other), "is for \(name); run stalld symbolicate on a machine of that architecture"
+      ),
       (Self.header(type: 4, machine: other), "is a core dump; give the executable"),
       (Self.header(type: 4, machine: own), "is a core dump; give the executable"),
       (Self.header(type: 3, machine: own), "has no build ID; link it with -Wl,--build-id"),
@@ -249,7 +251,8 @@ import Testing
     #expect(result.status == 0)
     #expect(result.output == line)
     #expect(result.errors.contains("no file for build aa"))
-    #expect(result.errors.contains("files for \(name) that were not used: 3; run stalld symbolicate on that architecture"))
+    #expect(
+      result.errors.contains("files for \(name) that were not used: 3; run stalld symbolicate on that architecture"))
   }
 }
 
@@ -300,7 +303,7 @@ import Testing
     #expect(text.contains(#""new_key":1.0"#))
   }
 
-  @Test func lineWithoutACulpritGetsOne() throws {
+  @Test func lineWithoutAFunctionGetsOne() throws {
     let completion = ReportCompletion { _, _, _ in [.init(linkageName: "host_work")] }
     guard case .completed(let bytes, _) = completion.complete(Self.line([Self.frame(1)])) else {
       throw CancellationError()
@@ -333,7 +336,7 @@ import Testing
     #expect(!String(decoding: bytes, as: UTF8.self).contains("fingerprint"))
   }
 
-  @Test func lineOfWhichNothingIsFoundIsUnchanged() {
+  @Test func lineWithoutAnyFilesIsUnchanged() {
     let completion = ReportCompletion { _, _, _ in nil }
     guard case .unchanged = completion.complete(Self.line([Self.frame(1)])) else {
       Issue.record("changed")

@@ -106,7 +106,7 @@ struct SystemdTests {
     try Self.write(
       unit("\(victim) idle 600000", "Environment=STALLMONITOR_ENABLED=false"),
       to: "etc/systemd/system/unwatched.service", in: files)
-    // Nobody tells systemd: shows that it would kill.
+    // Without notifications: shows that systemd would kill the service.
     try Self.write(
       unit("\(victim) idle 600000", "Environment=STALLMONITOR_SYSTEMD_WATCHDOG=false"),
       to: "etc/systemd/system/silent.service", in: files)

@@ -55,7 +55,7 @@ import Testing
       "/bin/sh", ["-c", "exec \"$@\" <\(file.path)", "sh", Program.built("stalld", "debug").path, "tail"] + arguments)
   }
 
-  @Test func lineSaysWhenWhoWhatAndWhere() throws {
+  @Test func lineHasTimeServiceCauseAndPlace() throws {
     let result = try Self.filter(SampleReport().text + "\n", ["-"])
     #expect(result.status == 0 && result.errors.isEmpty, "\(result.errors)")
     #expect(
@@ -175,7 +175,7 @@ import Testing
     try Self.append(String(whole.dropFirst(50)), to: file)
     expected += whole
     #expect(eventually { tail.output == expected })
-    // Renamed, written to once more by whoever has it open, and begun anew.
+    // Renamed, written to once more by a process that has it open, and begun again.
     let writer = try FileHandle(forWritingTo: file)
     try writer.seekToEnd()
     try FileManager.default.moveItem(at: file, to: scratch.url.appending(path: "stalls.jsonl.1"))
@@ -227,7 +227,7 @@ import Testing
     #expect(tail.stop() == 0 && tail.errors == "", "\(tail.errors)")
   }
 
-  @Test func endsQuietlyWhenNobodyReadsIt() throws {
+  @Test func endsQuietlyWhenItsReaderExits() throws {
     let scratch = try ScratchDirectory()
     let file = scratch.url.appending(path: "stalls.jsonl")
     try Data((SampleReport().text + "\n").utf8).write(to: file)

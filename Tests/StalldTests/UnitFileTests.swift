@@ -10,7 +10,7 @@ struct UnitFileTests {
   static let unit = Repository.file("systemd/stalld.service")
 
   /// It exits with 0 even for a key that it does not know, but says so.
-  @Test func systemdHasNothingToSayOfTheUnit() throws {
+  @Test func systemdReportsNoProblemOfTheUnit() throws {
     let (status, errors) = try verify(String(contentsOf: Self.unit, encoding: .utf8))
     #expect(errors == "")
     #expect(status == 0)

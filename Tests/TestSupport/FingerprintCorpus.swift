@@ -72,7 +72,7 @@ package struct CorpusStall: Decodable, Sendable, CustomTestStringConvertible {
       for frame in sample {
         inlined.append(frame)
         if frame.inlined == true { continue }
-        // What the corpus says of one place of a function may stand there of another's.
+        // The corpus may have another value at another place of the same function.
         let offset = offsets[inlined] ?? UInt64(0x1000 + 16 * offsets.count)
         offsets[inlined] = offset
         names[offset] = inlined.compactMap { frame in

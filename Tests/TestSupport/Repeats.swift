@@ -12,7 +12,7 @@ public struct RepeatedAfterStandstills: SuiteTrait, TestTrait, TestScoping {
   /// Provides for each case of a test its attempts.
   public func scopeProvider(for test: Test, testCase: Test.Case?) -> Self? { testCase != nil ? self : nil }
 
-  /// Runs a test until it passes, or fails on a machine that did not stand still.
+  /// Runs a test until it passes, or fails while the machine did not pause.
   public func provideScope(
     for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
   ) async throws {

@@ -3,8 +3,8 @@ import Synchronization
 
 /// Notices that a processor of this machine did not serve a thread that was ready to run.
 ///
-/// A thread on each processor sleeps for 5 ms again and again. If one wakes much later, its processor was away, as a virtual one may be, or had too
-/// much to do.
+/// A thread on each processor sleeps for 5 ms repeatedly. If one wakes much later, its processor
+/// was away, as a virtual one may be, or had too much to do.
 final class StandstillWatch: Sendable {
   /// What the tests' margins are made for, in nanoseconds.
   private static let tolerance: Int64 = 30_000_000
@@ -35,7 +35,7 @@ final class StandstillWatch: Sendable {
 
   var hasForgiven: Bool { forgiven.load(ordering: .relaxed) }
 
-  /// Says whether the machine has stood still, and remembers that an issue was forgiven for it.
+  /// Returns whether the machine has paused, and remembers that an issue was forgiven for it.
   func forgives() -> Bool {
     if hasForgiven { return true }
     // Who is late this very moment has not said so yet.

@@ -17,7 +17,8 @@ int clinux_open_directory(int at, const char *path);
 /// @return false if it could not be limited.
 bool clinux_limit_worker(size_t address_space, size_t descriptors, int niceness);
 
-/// From now on only memory, time, and files that are opened for reading can be had (seccomp(2)); every other call fails with EPERM.
+/// Allows only memory, time, and files that are opened for reading from now on (seccomp(2)); every
+/// other call fails with EPERM.
 ///
 /// No signal can be sent, no process be made or traced, no socket be opened. All threads must have been made before.
 /// @return false where the kernel has no such filters.

@@ -62,13 +62,13 @@ static inline int clinux_wait_for_pidfd(int descriptor, int *status) {
   return info.si_code;
 }
 
-// Tells the processor that 128 bytes are needed soon; any address may be given. Swift has no word for it.
+// Prefetches 128 bytes for writing; any address may be given. Swift has no function for it.
 static inline void clinux_prefetch(const void *address) {
   __builtin_prefetch(address, 1);
   __builtin_prefetch((const char *)address + 64, 1);
 }
 
-// Tells the processor that these 64 bytes will be read soon; any address may be given.
+// Prefetches 64 bytes for reading; any address may be given.
 static inline void clinux_prefetch_for_reading(const void *address) { __builtin_prefetch(address, 0); }
 
 // CLOCK_MONOTONIC in nanoseconds; inline so that a turn pays for the vDSO and nothing else.

@@ -14,8 +14,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/// Whether `small` bytes can be had of malloc(3), and `large` bytes of the kernel, at this moment: takes them and gives them back. Swift ends
-/// the process where an allocation fails.
+/// Whether malloc(3) returns `small` bytes and the kernel `large` bytes at this moment: allocates
+/// and frees them. Swift ends the process where an allocation fails.
 bool clinux_has_room(size_t small, size_t large);
 
 /// Zeroed pages of this process's own, or NULL. Not touched, they cost address space alone.
@@ -26,7 +26,7 @@ static inline void *clinux_pages(size_t size) {
 
 static inline void clinux_pages_free(void *pages, size_t size) { munmap(pages, size); }
 
-/// Makes the child of a fork, by whatever call, find zeros in these pages. False on kernels before 4.14.
+/// Makes the child of any fork find zeros in these pages. False on kernels before 4.14.
 static inline bool clinux_pages_wipe_on_fork(void *pages, size_t size) {
 #ifdef MADV_WIPEONFORK
   return madvise(pages, size, MADV_WIPEONFORK) == 0;

@@ -24,7 +24,8 @@ typedef struct clinux_task_thread {
   clinux_turn_stamp stamp;
   /// The monitor that watches the thread, or NULL.
   const void *monitor;
-  /// The flags of the job under way (JobFlags of the runtime's ABI): its kind in bits 0 to 7, its priority in bits 8 to 15.
+  /// The flags of the current job (JobFlags of the runtime's ABI): its kind in bits 0 to 7, its
+  /// priority in bits 8 to 15.
   uint32_t flags;
   /// The class of its priority.
   uint32_t priority;
@@ -79,7 +80,8 @@ clinux_task_thread *clinux_task_thread_take(void);
 /// The calling thread ends, or is not to be watched any more.
 void clinux_task_thread_release(clinux_task_thread *thread);
 
-/// The flags of the job under way on a thread, the class of its priority, and its address. From any thread.
+/// The flags of the current job on a thread, the class of its priority, and its address. From any
+/// thread.
 uint32_t clinux_task_thread_flags(const clinux_task_thread *thread);
 uint32_t clinux_task_thread_priority(const clinux_task_thread *thread);
 uint64_t clinux_task_thread_job(const clinux_task_thread *thread);

@@ -27,7 +27,7 @@ typedef struct clinux_callouts {
   uint64_t longest_number;
 } clinux_callouts;
 
-/// What a loop stamps, and whom it calls for all that is rare.
+/// The words that a loop stamps, and the functions that it calls in rare cases.
 typedef struct clinux_turn_stamp {
   /// The pulse's word (see Pulse.Word). The loop's thread is its only writer.
   uint64_t *word;
@@ -45,7 +45,8 @@ typedef struct clinux_turn_stamp {
   void (*answer)(void *context);
   void (*entry)(void *context);
   void (*exit)(void *context);
-  /// How many runs of Foundation's loop are known to be under way. The loop's thread is its only writer; NULL for other loops.
+  /// How many runs of Foundation's loop are known to be in progress. The loop's thread is its only
+  /// writer; NULL for other loops.
   const intptr_t *runs;
   /// The next stamp of the same loop.
   struct clinux_turn_stamp *next;
@@ -78,7 +79,8 @@ static inline void clinux_turn_after_wait(const clinux_turn_stamp *stamp, int64_
   }
 }
 
-// A pass begins. The turn that began with the end of the wait goes on, with its time: that saves a reading of the clock.
+// A pass begins. The turn that began with the end of the wait continues, with its time: that saves
+// a reading of the clock.
 static inline void clinux_turn_go_on(const clinux_turn_stamp *stamp) {
   // Relaxed, here and wherever the loop's thread reads what it alone writes.
   uint64_t word = __atomic_load_n(stamp->word, __ATOMIC_RELAXED);

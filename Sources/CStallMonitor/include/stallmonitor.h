@@ -4,7 +4,7 @@
  *   #include <stallmonitor.h>      cc service.c $(pkg-config --cflags --libs stallmonitor)
  *
  *   stallmonitor_start(NULL);
- *   // 0: the threshold is the operator's
+ *   // 0: the monitor's threshold (STALLMONITOR_THRESHOLD, 250 ms)
  *   stallmonitor_loop *watch = stallmonitor_loop_create("requests", 0);
  *   for (;;) {
  *     stallmonitor_loop_idle(watch);
@@ -38,7 +38,7 @@ extern "C" {
 enum {
   STALLMONITOR_OK = 0,
   /* The monitor is disabled (STALLMONITOR_ENABLED=false) or a variable is invalid: the service runs
-   * and is not watched. */
+   * and is not watched. The text has the reason. */
   STALLMONITOR_UNWATCHED = 1,
   /* A value is invalid. The text names it and the allowed values. */
   STALLMONITOR_INVALID = -1,
@@ -62,7 +62,8 @@ typedef struct stallmonitor_options {
   /* Where report lines go: "stdout" (the default), "file:PATH", or "agent:PATH" with the absolute
    * path of stalld's socket. */
   const char *sink;
-  /* The service's name in reports. The default is the executable's name. */
+  /* The service's name in reports. The default is OTEL_SERVICE_NAME, or service.name of
+   * OTEL_RESOURCE_ATTRIBUTES, or the executable's name. */
   const char *service_name;
   const char *service_version;
   /* An absolute path: files with details of the stalls. */

@@ -16,7 +16,7 @@ void cstallmonitor_forget_error(void);
 /// a lock, which the child of a fork may find held.
 void *cstallmonitor_home(void);
 
-/// Puts another in its place, if it is still `expected`.
+/// Replaces the monitor by `home` if it is still `expected`. Returns whether it did.
 bool cstallmonitor_replace_home(void *expected, void *home);
 
 #endif

@@ -1,5 +1,5 @@
-/* Watches a GMainContext with stallmonitor.h. Include it in one C or C++ file, and call these on
- * the thread that runs the context:
+/* Watches a GMainContext with stallmonitor.h. Include it in one C or C++ file, and call these
+ * after stallmonitor_start(), on the thread that runs the context:
  *
  *   stallmonitor_glib_start(NULL, "requests", 0);     // NULL: the default context
  *   g_main_loop_run(loop);

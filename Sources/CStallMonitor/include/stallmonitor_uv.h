@@ -1,8 +1,8 @@
 /* Watches a libuv loop (1.44.2 or later) with stallmonitor.h. Include it in one C or C++ file, and
- * call these after uv_loop_init():
+ * call these after stallmonitor_start() and uv_loop_init():
  *
  *   static stallmonitor_uv watch;
- *   stallmonitor_uv_start(&watch, loop, "requests", 0);  // 0: the threshold is the operator's
+ *   stallmonitor_uv_start(&watch, loop, "requests", 0);  // 0: the monitor's threshold
  *   uv_run(loop, UV_RUN_DEFAULT);
  *   stallmonitor_uv_stop(&watch);       // before uv_loop_close()
  *

@@ -50,8 +50,9 @@ struct csymbols_source {
   size_t budget;
 };
 
-// Opens a module. NULL with *problem (a constant string) if neither the file nor separate debug information with the
-// same build ID can be had. Cost: reading its headers; tables are built by the first look-up. No descriptor stays open.
+// Opens a module. NULL with *problem (a constant string) if neither the file nor separate debug
+// information with the same build ID can be read. Cost: reading its headers; tables are built by
+// the first look-up. No descriptor stays open.
 //
 // Files are read and never mapped: one that is cut while it is in use gives no answer, and raises no SIGBUS.
 csymbols_module *csymbols_open(const struct csymbols_source *source, const char **problem);
@@ -66,11 +67,12 @@ struct csymbols_identity {
   bool has_symtab, has_dwarf;
 };
 
-// Opens a regular file that a client has named, and checks each step of its path. -1 if it cannot be had, or if the last
-// step of a way that others can change is a symbolic link.
+// Opens a regular file that a client has named, and checks each step of its path. -1 if it cannot
+// be opened, or if the last step of a path that others can change is a symbolic link.
 //
-// *is_trusted says that the file, and each directory and link on the way, is root's (or this process's own user's), and that
-// nobody else can write to it. `root` is a directory that the path starts from, of which nothing is trusted, or -1.
+// *is_trusted is set if the file, and each directory and link on the path, is root's (or this
+// process's own user's), and no other user can write to it. `root` is a directory that the path
+// starts from, in which nothing is trusted, or -1.
 int csymbols_open_module(int root, const char *path, bool *is_trusted);
 
 // Reads what the file behind a descriptor says of itself; the descriptor stays the caller's.
@@ -105,7 +107,8 @@ struct csymbols_frame {
   // Whether DWARF describes the function; whether it says the compiler made it (DW_AT_artificial); and whether it gives
   // a line of its declaration, which Swift's thunks and accessors lack.
   bool described, artificial, declared;
-  // The symbol table says that the code of several functions was merged into one, of which DWARF names the first.
+  // The symbol table shows that the code of several functions was merged into one. DWARF names the
+  // first of them.
   bool merged;
   // The file that declares the function, and the source file whose compilation saw the declaration, with the directory
   // that relative names start from.
@@ -119,7 +122,8 @@ enum {
 
 enum csymbols_status {
   CSYMBOLS_COMPLETE = 0,
-  // The deadline passed. What was found stands; asking again goes on where the tables' building stopped.
+  // The deadline passed. What was found is valid; the next look-up continues where the building of
+  // tables stopped.
   CSYMBOLS_INCOMPLETE = 1,
 };
 

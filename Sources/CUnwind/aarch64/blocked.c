@@ -180,7 +180,7 @@ static bool is_possible_call(void *argument, uint64_t call) {
   return !search->is_ambiguous;
 }
 
-// Goes on at the place that was found.
+// Continues at the place that was found.
 static void walk_from(cunwind_unwinder *u, struct cunwind_walk *w, const struct search *search) {
   if (!begin(u, &w->cursor, search->place, 0)) return;
   w->ip = search->place.ip + 1;
@@ -190,7 +190,7 @@ static void walk_from(cunwind_unwinder *u, struct cunwind_walk *w, const struct 
   if (cunwind_walk(u, w)) cunwind_arch_walk_with_frame_pointer(u, w);
 }
 
-// Goes on from a function that keeps its return address in X30 alone.
+// Continues from a function that keeps its return address only in X30.
 static void walk_to_caller(cunwind_unwinder *u, struct cunwind_walk *w) {
   struct search search;
   struct place innermost = {w->ip, w->sp, CUNWIND_NO_FRAME_POINTER}, next;
@@ -239,7 +239,8 @@ static bool links_upwards(cunwind_unwinder *u, uint64_t candidate) {
   return saved > candidate && saved - u->snapshot->stack_address < u->snapshot->stack_length + (1u << 20);
 }
 
-// Goes on from a frame that needs the frame pointer: where the prologue has put it, or else where a frame record is.
+// Continues from a frame that needs the frame pointer: where the prologue has put it, or else where
+// a frame record is.
 static void walk_with_record(cunwind_unwinder *u, struct cunwind_walk *w) {
   const struct cunwind_walk stopped = *w;
   uint64_t registers[CUNWIND_REGISTERS], start, end, lookup = cunwind_lookup_address(w);

@@ -16,7 +16,7 @@
 
 static bool is_known(cunwind_unwinder *u, unsigned number) { return (u->known >> number & 1) != 0; }
 
-// Goes on at `return_address` with the stack pointer of the caller.
+// Continues at `return_address` with the stack pointer of the caller.
 static bool go_on(cunwind_unwinder *u, struct cunwind_walk *w, uint64_t return_address, uint64_t sp,
                   uint64_t frame_pointer) {
   return_address = cunwind_code_address(return_address);

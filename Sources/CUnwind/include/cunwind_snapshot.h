@@ -23,8 +23,8 @@ typedef struct cunwind_snapshot {
   unsigned char *stack;
 } cunwind_snapshot;
 
-/// Claims the process's one snapshot memory: from before a capture until its stack has been unwound.
-/// @return false while somebody else has it.
+/// Claims the process's one snapshot memory: from before a capture until its stack has been
+/// unwound. @return false while it is in use.
 bool cunwind_snapshot_claim(void);
 
 /// Gives the snapshot memory back.

@@ -21,7 +21,7 @@ void cunwind_prepare_thread_for_timer(void);
 /// thread that was left unchanged because of perf events is prepared now if they are not permitted any more.
 void cunwind_note_thread(void);
 
-/// Tells all threads whether perf events serve.
+/// Sets for all threads whether captures need the timer, because perf events are not permitted.
 void cunwind_threads_need_timer(bool need);
 
 /// Takes back the alternate stack that the calling thread, which is about to end, was given.

@@ -46,10 +46,11 @@ void cunwind_timer_end(cunwind_timer *timer);
 
 /// Whether a signal has made a system call end early, which the handler then lets begin again.
 ///
-/// A thread that blocks the signal after the timer was armed, and then calls ppoll(2), sigsuspend(2) or the like with a
-/// mask that lets it in, gets EINTR at once. If RAX is -EINTR and the instructions before RIP are `mov $number,%eax;
-/// syscall`, going on at the `mov` repeats the call. Not so for `close`, which has done its work by then. Exposed for
-/// tests. `code` holds the 7 bytes before RIP.
+/// A thread that blocks the signal after the timer was armed, and then calls ppoll(2),
+/// sigsuspend(2) or the like with a mask that lets it in, gets EINTR at once. If RAX is -EINTR and
+/// the instructions before RIP are `mov $number,%eax; syscall`, continuing at the `mov` repeats the
+/// call. Not so for `close`, which has done its work by then. Exposed for tests. `code` holds the 7
+/// bytes before RIP.
 bool cunwind_is_interrupted_syscall(uint64_t rax, const unsigned char code[7]);
 
 #endif

@@ -1,4 +1,4 @@
-// Unwinding a snapshot with libunwind's remote API, after the thread has gone on.
+// Unwinding a snapshot with libunwind's remote API, after the thread has continued.
 #ifndef CUNWIND_UNWIND_H
 #define CUNWIND_UNWIND_H
 
@@ -9,8 +9,9 @@
 #include "cunwind_memory.h"
 #include "cunwind_snapshot.h"
 
-/// Opens libunwind's remote API. It takes the dynamic loader's lock, so call it when the watch starts and never during
-/// a stall. Later calls are free. @return NULL, or why it cannot be had (text that stays).
+/// Opens libunwind's remote API. It takes the dynamic loader's lock, so call it when the watch
+/// starts and never during a stall. Later calls are free. @return NULL, or why it cannot be opened
+/// (a constant string).
 const char *cunwind_load(void);
 
 enum cunwind_end {
@@ -30,7 +31,7 @@ typedef struct cunwind_frame {
   bool is_return_address;
   /// Whether `context` is known.
   bool knows_context;
-  /// The stack pointer: of a caller, after the call that is under way.
+  /// The stack pointer: of a caller, after its current call.
   uint64_t stack_pointer;
   /// The register that a function of Swift concurrency is given its context in, as the frame has it.
   uint64_t context;

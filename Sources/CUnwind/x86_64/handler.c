@@ -54,9 +54,9 @@ bool cunwind_is_interrupted_syscall(uint64_t rax, const unsigned char code[7]) {
   return is_repeatable(number);
 }
 
-// How many bytes of instructions lead from loading the number of an interrupted system call to `rip`; 0 if it is none.
-// In a process with threads, glibc 2.36 loads the first argument of epoll_pwait, pselect and the like in between
-// (`mov 4(%rsp),%edi`).
+// How many bytes of instructions lead from loading the number of an interrupted system call to
+// `rip`; 0 if they are not such instructions. In a process with threads, glibc 2.36 loads the first
+// argument of epoll_pwait, pselect and similar calls in between (`mov 4(%rsp),%edi`).
 UNSANITIZED static unsigned call_length(uint64_t rax, uint64_t rip) {
   unsigned char code[11];
   if (cunwind_checked_copy(code, rip - sizeof code, sizeof code) != sizeof code) return 0;

@@ -2,16 +2,39 @@ import CLinux
 import Glibc
 
 extension Loop {
-  /// The exit of a child process, through a pidfd: no SIGCHLD, no race with other children, no stolen statuses.
+  /// A source that reports the exit of one child process, through a pidfd.
   public final class ChildSource: DescriptorSource, @unchecked Sendable {
     /// How a child ended.
-    public enum Status: Sendable, Equatable {
+    public struct Status: Sendable, Hashable, CustomStringConvertible {
+      private enum Value: Hashable {
+        case exited(Int32)
+        case signalled(Int32)
+        case unknown
+      }
+
+      private let value: Value
+
       /// It exited with this code.
-      case exited(Int32)
+      public static func exited(_ code: Int32) -> Status { Status(value: .exited(code)) }
       /// This signal killed it.
-      case signalled(Int32)
-      /// Somebody else has waited for it; how it ended is lost.
-      case unknown
+      public static func signalled(_ signal: Int32) -> Status { Status(value: .signalled(signal)) }
+      /// Other code has waited for it; its exit status is lost.
+      public static let unknown = Status(value: .unknown)
+
+      /// The exit code; nil if it did not exit by itself.
+      public var exitCode: Int32? { if case .exited(let code) = value { code } else { nil } }
+
+      /// The signal that killed it; nil if none did.
+      public var signal: Int32? { if case .signalled(let signal) = value { signal } else { nil } }
+
+      /// The status in words, such as `exited with code 1`.
+      public var description: String {
+        switch value {
+        case .exited(let code): "exited with code \(code)"
+        case .signalled(let signal): "was killed by signal \(signal)"
+        case .unknown: "ended"
+        }
+      }
     }
 
     /// Makes a source for a child; it works once it is added to a loop.
@@ -34,7 +57,7 @@ extension Loop {
       let owned = OwnedDescriptor(descriptor)
       super.init(descriptor, name: name, file: file, line: line) { [owned] source, _ in
         withExtendedLifetime(owned) {}
-        // By the descriptor: if somebody else has waited, the number may be another child's by now.
+        // By the descriptor: if other code has waited, the number may be another child's now.
         var status: Int32 = 0
         let how = clinux_wait_for_pidfd(owned.number, &status)
         if how == 0 { return }

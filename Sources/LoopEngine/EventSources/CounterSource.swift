@@ -2,7 +2,7 @@ import CLinux
 import Glibc
 
 extension Loop {
-  /// A counter that any thread, or another process, adds to, and that the loop takes whole: an eventfd.
+  /// A counter (eventfd) that any thread or process adds to; the loop receives the sum.
   ///
   /// Writers that are not Swift write to its `descriptor`, which belongs to this object.
   public final class CounterSource: DescriptorSource, @unchecked Sendable {

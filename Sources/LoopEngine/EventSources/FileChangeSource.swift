@@ -2,7 +2,7 @@ import CLinux
 import Glibc
 
 extension Loop {
-  /// Changes of a file or of what is in a directory, through inotify.
+  /// A source that reports changes of a file or a directory, through inotify.
   public final class FileChangeSource: DescriptorSource, @unchecked Sendable {
     /// What can happen to a file.
     public struct Change: OptionSet, Hashable, Sendable {
@@ -32,8 +32,9 @@ extension Loop {
       public static var deletedItself: Change { Change(rawValue: UInt32(IN_DELETE_SELF)) }
       /// The watched file itself was moved.
       public static var movedItself: Change { Change(rawValue: UInt32(IN_MOVE_SELF)) }
-      /// There is no file any more, or its file system was unmounted, and nothing more will come: the source is invalid
-      /// after this call.
+      /// The watched file or its file system is gone.
+      ///
+      /// This is the last call: the source is then invalid.
       ///
       /// Reported whether asked for or not.
       public static var ended: Change { Change(rawValue: UInt32(IN_IGNORED)) }

@@ -2,7 +2,9 @@ import CLinux
 import Glibc
 
 extension Loop {
-  /// Unix signals as events of a loop, through a signalfd: the closure is ordinary code and may do anything.
+  /// A source that reports Unix signals, through a signalfd.
+  ///
+  /// The closure is ordinary code, not a signal handler.
   ///
   /// - Important: The signals are blocked in the calling thread when the source is made, and stay so. A signal reaches
   ///   a signalfd only if *every* thread blocks it, so make the source on the main thread before there are others:
@@ -30,8 +32,9 @@ extension Loop {
     ///   - line: Where it was made.
     ///   - body: Called on the loop's thread for each delivery; signals of one number that were pending together are
     ///     one.
-    /// - Throws: ``LoopError`` when there is no descriptor left, or a number is not a signal's or one of those that can't
-    ///   be had (`EINVAL`: `SIGKILL`, `SIGSTOP`); the thread's mask is as before then.
+    /// - Throws: ``LoopError`` when there is no descriptor left, or a number is not a signal's or a
+    ///   signal that cannot be received (`EINVAL`: `SIGKILL`, `SIGSTOP`); the thread's mask is as
+    ///   before then.
     public init(
       _ signals: [Int32], name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
       body: sending @escaping (Delivery) -> Void

@@ -3,9 +3,9 @@ import Synchronization
 
 /// A lock for sections of a few nanoseconds, taken with one locked instruction and given back with a plain store.
 ///
-/// Giving back tells nobody, so a waiter that has spun in vain (the holder was preempted within its few instructions)
-/// sleeps in a futex for a tenth of a millisecond at most and looks again: it lets a holder of lower priority run,
-/// which spinning would not.
+/// A release wakes no waiter. A waiter that has spun without success (the holder was preempted
+/// within its few instructions) sleeps in a futex for at most a tenth of a millisecond and tries
+/// again: a holder of lower priority can run meanwhile, which spinning would prevent.
 final class BriefLock: Sendable {
   private let word = Atomic<UInt32>(0)
 

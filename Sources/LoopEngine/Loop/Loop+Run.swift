@@ -55,7 +55,7 @@ extension Loop {
     date == .distantFuture || date > .now ? date.nanoseconds : .min
   }
 
-  /// Ends the innermost run with its present pass: what that has found ready is served.
+  /// Ends the innermost run after its current pass, which still serves what it has found ready.
   ///
   /// Safe on any thread, wakes the loop.
   ///
@@ -65,7 +65,7 @@ extension Loop {
     inbox.wake()
   }
 
-  /// Ends the loop's present sleep, or its next one, without ending its run.
+  /// Wakes the loop: ends its current sleep, or the next one, but not its run.
   ///
   /// Safe on any thread; a system call only if the loop sleeps.
   public func wakeUp() {
@@ -308,7 +308,7 @@ extension Loop {
         // descriptors.
         if answer.instance != mode.poller.tag || forkCount != clinux_loop_fork_count() { break }
         if token & Poller.tagBits != answer.instance {
-          // Somebody else's instance has the number of ours.
+          // Another instance has the number of ours.
           descriptorsAreGone()
           break
         }

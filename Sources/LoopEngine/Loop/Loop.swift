@@ -113,7 +113,7 @@ public final class Loop: @unchecked Sendable {
 
   // MARK: Identity
 
-  /// The loop of the calling thread, made on first use and gone with the thread.
+  /// The loop of the calling thread: created on first use, ended when the thread exits.
   public static var current: Loop {
     if let known = clinux_loop_get_current() { return Unmanaged<Loop>.fromOpaque(known).takeUnretainedValue() }
     return LoopThread.makeCurrent()
@@ -125,7 +125,7 @@ public final class Loop: @unchecked Sendable {
     return LoopThread.main
   }
 
-  /// The kernel's number of the loop's thread; 0 as long as the thread is not known.
+  /// The kernel's ID of the loop's thread; 0 until the thread is known.
   ///
   /// Lock-free.
   public var threadID: Int32 { published.threadID }

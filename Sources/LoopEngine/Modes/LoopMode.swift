@@ -1,7 +1,9 @@
 import Synchronization
 
 extension Loop {
-  /// The name of a mode: a set of timers, sources and observers of which a run serves exactly one at a time.
+  /// The name of a mode: a set of timers, sources and observers.
+  ///
+  /// A run serves exactly one mode at a time.
   ///
   /// A mode is a small number; its name is kept for as long as the process lives. Making one from a string looks the
   /// name up under a lock (about 100 ns), so keep your own modes in a `static let`. Safe on any thread.

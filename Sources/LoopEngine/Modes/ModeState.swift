@@ -27,7 +27,7 @@ final class ModeState: @unchecked Sendable {
   /// The observers of this mode in calling order, as of `observerGeneration`.
   @exclusivity(unchecked) var observers: UnsafeMutableBufferPointer<ObserverEntry>
   @exclusivity(unchecked) var observerMask: UInt = 0
-  /// Whether an observer could tell a wait from none.
+  /// Whether an observer would notice a wait.
   @exclusivity(unchecked) var hasWaitingObservers = false
   @exclusivity(unchecked) var watchesMainQueue = false
   @exclusivity(unchecked) var observerGeneration: UInt = 0

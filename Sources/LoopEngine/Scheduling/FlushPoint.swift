@@ -1,5 +1,6 @@
 extension Loop {
-  /// Work that is asked for many times and done once, before the loop waits: a redraw, a flush of a buffer.
+  /// Work that runs once before the loop waits, however often it was requested: a redraw, a flush
+  /// of a buffer.
   ///
   /// All members may be used on any thread; the closure is called on the loop's.
   public final class FlushPoint: @unchecked Sendable {

@@ -1,5 +1,5 @@
 extension Loop {
-  /// A value that only a loop's thread uses: what the closures of one loop share, without a lock.
+  /// A value for the closures of one loop, used on the loop's thread only and without a lock.
   ///
   /// - Important: An access on another thread than the loop's stops the program, and so does one from within another.
   public final class Local<Value>: @unchecked Sendable {
@@ -7,7 +7,7 @@ extension Loop {
     private let loop: Loop
     private var storage: Value
 
-    /// Takes a value, which nothing else uses from then on.
+    /// Makes a container for a value, which no other code uses afterwards.
     ///
     /// - Parameters:
     ///   - value: The value.

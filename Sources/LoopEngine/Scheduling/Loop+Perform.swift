@@ -71,7 +71,7 @@ extension Loop {
     let end = ring.tail
     counters.sawQueue(of: ring.count)
     let outer = published.save()
-    // A nested run goes on where this one stands, so no block is overtaken by a later one.
+    // A nested run continues where this one is, so no block is overtaken by a later one.
     while ring.head < end {
       let item = ring.popFirst()
       if matches(item.modes, mode) {

@@ -7,7 +7,9 @@ extension Loop {
     public var description: String { "the loop's thread exited before the work ran" }
   }
 
-  /// Runs a closure on the loop's thread and waits for its result; on the loop's own thread at once.
+  /// Runs a closure on the loop's thread and waits for its result.
+  ///
+  /// On the loop's own thread, it runs immediately.
   ///
   /// - Important: Two loops that wait for each other wait for ever.
   /// - Parameters:
@@ -31,7 +33,7 @@ extension Loop {
     return try answer.wait().get()
   }
 
-  /// Runs a closure on the loop's thread and awaits its result: the form for async code, which blocks no thread.
+  /// Runs a closure on the loop's thread and awaits its result without blocking a thread.
   ///
   /// - Parameters:
   ///   - mode: The mode in which the closure may run.
@@ -62,7 +64,9 @@ extension Loop {
   }
 }
 
-/// Tells its answer once; being released without one is an answer, too.
+/// Delivers its answer once.
+///
+/// Its release without an answer also counts as one.
 private final class Promise<Value: Sendable>: Sendable {
   private let answer: @Sendable (Result<Value, any Error>) -> Void
   private let isGiven = Atomic<Bool>(false)

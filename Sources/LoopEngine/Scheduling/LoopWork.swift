@@ -1,8 +1,7 @@
 import Synchronization
 
 extension Loop {
-  /// A block that can be cancelled: ordered among its like, now or after a while, alone or with all others of its
-  /// target.
+  /// A scheduled block that can be cancelled, alone or with all work of its target.
   public final class Work: @unchecked Sendable {
     // @unchecked: what is not atomic or constant is touched by the loop's thread alone.
     let order: Int
@@ -28,7 +27,7 @@ extension Loop {
       self.body = body
     }
 
-    /// Whether the work has yet to run.
+    /// Whether the work is still waiting to run.
     public var isPending: Bool { pending.load(ordering: .acquiring) }
 
     /// Cancels the work; on return it has run, is running, or never will.
@@ -38,7 +37,7 @@ extension Loop {
     }
   }
 
-  /// Runs a closure once, in its order among others, and lets it be cancelled, alone or with all others of its target.
+  /// Schedules a closure that runs once, in a given order, and that can be cancelled.
   ///
   /// Work without a delay that is to run in the same pass runs in ascending order, ties in the order of the calls; delayed work runs
   /// when it is due, by date.
@@ -104,7 +103,8 @@ extension Loop {
     guard let mode = current?.takeUnretainedValue() else { return }
     let due = pendingWork.values.filter { $0.timer == nil && matches($0.modes, mode) }
       .sorted { ($0.order, $0.sequence) < ($1.order, $1.sequence) }
-    // Each stays pending until its turn: an earlier one may cancel it, or run the loop, which goes on here.
+    // Each stays pending until its turn: an earlier one may cancel it, or run the loop, which
+    // continues here.
     for work in due { run(work) }
   }
 

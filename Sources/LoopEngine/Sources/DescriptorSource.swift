@@ -129,7 +129,8 @@ extension Loop {
 
     /// Stops watching for good.
     ///
-    /// The descriptor stays open. On another thread than the loop's a call may be under way, and ends later.
+    /// The descriptor stays open. If this is not called on the loop's thread, a call of the handler
+    /// may be in progress, and ends later.
     public final func invalidate() {
       binding.changing {
         let before = state.bitwiseOr(Self.hasEnded, ordering: .sequentiallyConsistent).oldValue

@@ -6,9 +6,10 @@ import Glibc
 /// Of ten thousand descriptors, what is kept for one is in no cache when its event comes. An entry is half a cache line,
 /// and a call touches nothing else: the source itself is an object somewhere in the heap.
 ///
-/// A token is the address of an entry and a number of 13 bits that tells apart the sources which had it. As long as no source has
-/// left or changed since the kernel was asked, the address can be trusted. Otherwise it is looked up, and an event that
-/// outlives its source finds nothing and not somebody else.
+/// A token is the address of an entry and a number of 13 bits that distinguishes the sources that
+/// had the entry. As long as no source has left or changed since the kernel was asked, the address
+/// can be trusted. Otherwise it is looked up, so an event that outlives its source finds nothing,
+/// and no other source.
 struct DescriptorTable: ~Copyable {
   typealias Reference = UnsafeMutablePointer<DescriptorEntry>
 
@@ -21,8 +22,8 @@ struct DescriptorTable: ~Copyable {
   private var suspended: [clinux_loop_callee_t] = []
   /// Entries whose sources have left while they are being called.
   private var kept: [(entry: Reference, generation: UInt64)] = []
-  /// How often a source has left, left a mode or changed its interest, so that a pass can tell whether it may trust what
-  /// the kernel said.
+  /// How often a source has left, left a mode or changed its interest, so that a pass knows whether
+  /// it may trust what the kernel returned.
   private(set) var changes = 0
 
   // Addresses of user space have 47 bits on x86_64 and 48 on arm64 (layout of x86_64); those of entries end in five zeros. A token has an epoll instance's tag
@@ -148,7 +149,7 @@ struct DescriptorTable: ~Copyable {
     return !kept.isEmpty
   }
 
-  /// A nested run begins; the outer one's call goes on when it ends.
+  /// A nested run begins; the outer one's call continues when it ends.
   mutating func suspendCall() {
     suspended.append(clinux_loop_get_callee())
     clinux_loop_set_callee(clinux_loop_callee_t())

@@ -37,7 +37,7 @@ extension Loop {
     makeMode(key).sourceCount += 1
     if source.keys.isEmpty {
       sources[ObjectIdentifier(source)] = source
-      // It may have been signalled before it had a loop to tell.
+      // It may have been signalled before it had a loop.
       if source.isSignalled { enlist(source) }
     }
     memberships.withLock { _ in source.keys.add(key) }

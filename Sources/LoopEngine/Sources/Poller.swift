@@ -65,7 +65,7 @@ struct Poller: ~Copyable {
   /// Whether there were watches in an instance that is no more.
   var hasLapsed: Bool { !lapsed.isEmpty }
 
-  /// Forgets an instance whose descriptor somebody else has closed.
+  /// Forgets an instance whose descriptor other code has closed.
   mutating func abandon() {
     epoll = -1
     tag = 0

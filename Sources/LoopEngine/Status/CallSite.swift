@@ -17,7 +17,7 @@ struct CallSite: Hashable, @unchecked Sendable {  // Both pointers lead to liter
     }
   }
 
-  /// Work that nobody's line scheduled.
+  /// Makes the call site of work that no line of code has scheduled.
   init(name: StaticString? = nil) {
     file = nil
     self.name = name?.utf8Start

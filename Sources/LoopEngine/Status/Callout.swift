@@ -1,24 +1,51 @@
 extension Loop {
   /// A call of a loop to code that was scheduled on it, with the line that scheduled it.
   public struct Callout: Sendable {
-    /// The kinds of work that a loop calls.
-    public enum Kind: UInt8, Sendable {
+    /// A kind of work that a loop calls.
+    public struct Kind: Sendable, Hashable, CustomStringConvertible {
+      enum Value: UInt8 {
+        case block = 1
+        case timer = 2
+        case source = 3
+        case descriptor = 4
+        case observer = 5
+        case mainQueue = 6
+        case idle = 7
+        case flush = 8
+      }
+
+      let value: Value
+
       /// A block of `perform`, or a job of an executor.
-      case block = 1
+      public static let block = Kind(value: .block)
       /// A timer that is due.
-      case timer = 2
+      public static let timer = Kind(value: .timer)
       /// A signalled source.
-      case source = 3
+      public static let source = Kind(value: .source)
       /// A descriptor source that is ready.
-      case descriptor = 4
+      public static let descriptor = Kind(value: .descriptor)
       /// An observer.
-      case observer = 5
+      public static let observer = Kind(value: .observer)
       /// The main dispatch queue, with the jobs of the main actor.
-      case mainQueue = 6
+      public static let mainQueue = Kind(value: .mainQueue)
       /// Idle work.
-      case idle = 7
+      public static let idle = Kind(value: .idle)
       /// A flush before waiting.
-      case flush = 8
+      public static let flush = Kind(value: .flush)
+
+      /// The kind in the words of a report.
+      public var description: String {
+        switch value {
+        case .block: "block"
+        case .timer: "timer"
+        case .source: "source"
+        case .descriptor: "descriptor"
+        case .observer: "observer"
+        case .mainQueue: "main queue"
+        case .idle: "idle work"
+        case .flush: "flush"
+        }
+      }
     }
 
     /// What sort of work it is.

@@ -1,7 +1,7 @@
 import TurnSource
 
 extension Loop: WatchableLoop {
-  /// What a monitor asks the loop.
+  /// The interface by which a monitor watches the loop.
   public var turnSource: TurnSourceReference { TurnSourceReference(self) }
 }
 
@@ -53,22 +53,6 @@ extension Loop.Callout {
   fileprivate var text: String {
     let name = name.map { " \"\($0)\"" } ?? ""
     let place = fileID.map { " (\($0):\(line))" } ?? ""
-    return kind.words + name + place
-  }
-}
-
-extension Loop.Callout.Kind {
-  /// The kind in the words of a report.
-  fileprivate var words: String {
-    switch self {
-    case .block: "block"
-    case .timer: "timer"
-    case .source: "source"
-    case .descriptor: "descriptor"
-    case .observer: "observer"
-    case .mainQueue: "main queue"
-    case .idle: "idle work"
-    case .flush: "flush"
-    }
+    return "\(kind)" + name + place
   }
 }

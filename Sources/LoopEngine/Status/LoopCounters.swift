@@ -16,11 +16,12 @@ final class LoopCounters: @unchecked Sendable {
   private let firstTick = clinux_ticks()
   private let firstTime = clinux_monotonic()
   @exclusivity(unchecked) private var waitBegan: Int64 = 0
-  /// When the turn under way began, as the loop's own clock has it; 0 before the first.
+  /// When the current turn began, by the loop's own clock; 0 before the first.
   @exclusivity(unchecked) private(set) var workBegan: Int64 = 0
   /// Whether what the loop last waited for was there already: then the next will be as well, as long as there is load.
   @exclusivity(unchecked) private(set) var isSaturated = false
-  /// When the turn under way began, if it is another one than that of an earlier reading; otherwise 0.
+  /// When the current turn began, if it is another one than that of an earlier reading; otherwise
+  /// 0.
   @inline(__always)
   func workBegan(since earlier: Int64) -> Int64 { workBegan == earlier ? 0 : workBegan }
 

@@ -34,7 +34,7 @@ final class PublishedState: @unchecked Sendable {  // `turnStamps` belongs to th
   // MARK: The owner's side
 
   @inline(__always)
-  func publish(_ kind: Loop.Callout.Kind, _ callSite: CallSite) {
+  func publish(_ kind: Loop.Callout.Kind.Value, _ callSite: CallSite) {
     if turnStamps != nil { stampCallout() }
     write(
       Saved(
@@ -72,7 +72,7 @@ final class PublishedState: @unchecked Sendable {  // `turnStamps` belongs to th
     write(saved)
   }
 
-  /// No callout is under way in the innermost run.
+  /// The innermost run is in no callout.
   @inline(__always)
   func clear() {
     write(Saved(kindAndLine: 0, file: 0, name: 0))
@@ -153,9 +153,10 @@ final class PublishedState: @unchecked Sendable {  // `turnStamps` belongs to th
       let file = file.load(ordering: .acquiring)
       let name = name.load(ordering: .acquiring)
       if sequence.load(ordering: .relaxed) != before { continue }
-      guard let kind = Loop.Callout.Kind(rawValue: UInt8(truncatingIfNeeded: kindAndLine)) else { return nil }
+      guard let kind = Loop.Callout.Kind.Value(rawValue: UInt8(truncatingIfNeeded: kindAndLine)) else { return nil }
       return Loop.Callout(
-        kind: kind, line: UInt32(truncatingIfNeeded: kindAndLine >> 8), file: ImmortalText(bitPattern: file),
+        kind: Loop.Callout.Kind(value: kind), line: UInt32(truncatingIfNeeded: kindAndLine >> 8),
+        file: ImmortalText(bitPattern: file),
         nameText: ImmortalText(bitPattern: name))
     }
     return nil

@@ -4,8 +4,8 @@ import Synchronization
 
 /// A thread that its loop keeps alive until it is stopped or its owner is released.
 ///
-/// All members may be used on any thread, in any order, also on the thread itself. The thread knows nothing of this
-/// object, so there is no cycle: when the last reference goes, the thread ends by itself.
+/// All members may be used on any thread, in any order, also on the thread itself. The thread does
+/// not retain this object: when the last reference is released, the thread ends.
 public final class PermanentThread: Sendable {
   private let name: String
   private let stackSize: Int
@@ -14,7 +14,7 @@ public final class PermanentThread: Sendable {
   /// Makes a thread that is not running yet.
   ///
   /// - Parameters:
-  ///   - name: The thread's name in the kernel, of which it keeps 15 bytes.
+  ///   - name: The thread's name; the kernel keeps its first 15 bytes.
   ///   - stackSize: Bytes of stack; 0 for the system's default.
   public init(name: String = "permanent", stackSize: Int = 0) {
     self.name = name
@@ -114,7 +114,7 @@ public final class PermanentThread: Sendable {
 
 /// One life of a permanent thread; all that the thread itself refers to.
 private final class Running: @unchecked Sendable {
-  // @unchecked: `handle` and `loop` are written before anybody else gets this object.
+  // @unchecked: `handle` and `loop` are written before other code gets this object.
   private(set) var handle = pthread_t()
   private(set) var loop: Loop!
   private let name: String

@@ -145,7 +145,7 @@ extension Loop {
     @inline(__always)
     var toleranceNanoseconds: Int64 { tolerance.load(ordering: .relaxed) }
 
-    /// Goes on from the date that has been served, unless another thread has set one meanwhile.
+    /// Continues from the date that has been served, unless another thread has set one meanwhile.
     @inline(__always)
     func advance(from due: Int64, by interval: Int64, now: Int64) {
       let next = Timer.nextDeadline(after: now, due: due, interval: interval)

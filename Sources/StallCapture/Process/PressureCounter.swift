@@ -2,7 +2,8 @@ import StallReport
 
 /// For how long tasks of this machine have had to wait for a processor, for storage or for memory, since it started.
 ///
-/// The `some` totals of `/proc/pressure` (Documentation/accounting/psi.rst). Opened once; a kernel without them tells nothing.
+/// The `some` totals of `/proc/pressure` (Documentation/accounting/psi.rst). Opened once; without
+/// them, there is no value.
 package struct PressureCounter: ~Copyable {
   private let processor: ProcFile?
   private let storage: ProcFile?

@@ -150,8 +150,9 @@ package final class ThreadCapture {
 
   /// Takes further samples of a running thread into the buffer, one after the other, until `body` returns false.
   ///
-  /// Ends as soon as the thread is blocked, another capture is under way, `isOver` says so, or `deadline` has passed. Two perf samples are a
-  /// fifth of a millisecond apart, two of the timer a tick of the kernel's clock.
+  /// Ends as soon as the thread is blocked, another capture is in progress, `isOver` returns true,
+  /// or `deadline` has passed. Two perf samples are a fifth of a millisecond apart, two of the
+  /// timer a tick of the kernel's clock.
   package func follow(
     _ probe: borrowing ThreadProbe, until deadline: UInt64, isOver: () -> Bool,
     body: (Backtrace) -> Bool
@@ -168,7 +169,7 @@ package final class ThreadCapture {
         guard MonotonicClock.now() < deadline, !isOver(), isTaken || probe.activity() == .running else { return }
       }
       var stack = unwind(&snapshot)
-      // The thread has gone on since.
+      // The thread has continued since.
       if stack.readLive { stack.isApproximate = true }
       addAsyncCallers(to: &stack, of: probe, snapshot, isRunning: true)
       guard stack.failure == nil, !stack.isCutShort, body(backtrace(stack, sampler.method)) else { return }
@@ -199,7 +200,8 @@ package final class ThreadCapture {
     if call.number >= 0 { snapshot.setArguments(of: call) }
     var stack = unwind(&snapshot)
     addAsyncCallers(to: &stack, of: probe, snapshot, isRunning: false)
-    // What was read during the unwinding is of the same moment only if the thread still stands there.
+    // The memory that was read during the unwinding is consistent only if the thread still waits in
+    // the same call.
     guard stack.readLive || stack.asyncCallers != nil else { return stack }
     if probe.activity() == .blocked(call), probe.schedule()?.timeslices == timeslices { return stack }
     stack.asyncCallers = nil
@@ -221,7 +223,7 @@ package final class ThreadCapture {
       else { break }
       stack = unwind(&snapshot)
     }
-    // The thread has gone on since.
+    // The thread has continued since.
     if stack.readLive { stack.isApproximate = true }
     addAsyncCallers(to: &stack, of: probe, snapshot, isRunning: true)
     return stack

@@ -55,8 +55,8 @@ struct ThreadSampler: ~Copyable {
 
   /// Starts a timer with a signal that the thread does not block.
   ///
-  /// A blocked signal would stay pending, and reach the thread at a time of nobody's choosing; so would a second one behind one that
-  /// the thread has not had the time to take.
+  /// A blocked signal would stay pending and arrive at an arbitrary later time; so would a second
+  /// one behind one that the thread has not had the time to take.
   private static func timer(_ probe: borrowing ThreadProbe, isWorker: Bool) throws(CaptureFailure) -> cunwind_timer {
     guard cunwind_thread_is_prepared(probe.id) else { throw .notPrepared }
     guard let state = probe.signalState() else { throw .signalBlocked }
@@ -98,8 +98,8 @@ struct ThreadSampler: ~Copyable {
 
   /// Waits for the sample, in nanoseconds.
   ///
-  /// False if there is none yet. Throws if the thread blocks the timer's signal by now: release the sampler then, so that it does not stay
-  /// pending.
+  /// False if there is none yet. Throws if the thread now blocks the timer's signal: release the
+  /// sampler then, so that it does not stay pending.
   borrowing func wait(
     _ nanoseconds: UInt64, of probe: borrowing ThreadProbe, for snapshot: inout cunwind_snapshot
   ) throws(CaptureFailure) -> Bool {

@@ -40,7 +40,7 @@ package struct ThreadSweep {
       let share = (deadline - now) / UInt64(ids.count - index)
       let patience = min(max(share, Self.patience.lowerBound), Self.patience.upperBound)
       let snapshot = capture.capture(probe, stackEnd: 0, patience: min(patience, deadline - now))
-      // It ended in the meantime, and is none of this process's threads any more.
+      // It has ended meanwhile, and is no longer a thread of this process.
       if case .failure(.threadEnded) = snapshot.backtrace { continue }
       var finding = Finding(id: id, name: probe.process.name(of: id), snapshot: snapshot)
       if case .blocked(let call) = snapshot.activity {

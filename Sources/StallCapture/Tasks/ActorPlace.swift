@@ -2,8 +2,9 @@ import CLinux
 
 /// Where a thread has the actor that it runs for, and how the actor's type is found.
 ///
-/// While a thread runs jobs, a thread-local variable of the runtime points to a record on the thread's stack, which has the executor that is
-/// current: two words, of which the first is the actor and the second 0 if the actor has no executor of its own.
+/// While a thread runs jobs, a thread-local variable of the runtime points to a record on the
+/// thread's stack, which has the current executor: two words. The first is the actor, and the
+/// second is 0 if the actor has no executor of its own.
 struct ActorPlace: Sendable, Equatable {
   /// The distance of the variable from the thread pointer.
   let variable: Int64
@@ -41,7 +42,8 @@ struct ActorPlace: Sendable, Equatable {
 
   /// The name of the type of the actor that a thread runs for, or nil if it runs for none without an executor of its own.
   ///
-  /// The thread may go on at any moment: all of it is read through the kernel, and counts only if it is the same afterwards.
+  /// The thread may continue at any moment: all of it is read through the kernel, and counts only
+  /// if it is the same afterwards.
   func actorType(threadPointer: UInt64) -> String? {
     guard let actor = actor(threadPointer: threadPointer), let name = TypeName.of(object: actor),
       self.actor(threadPointer: threadPointer) == actor

@@ -113,7 +113,8 @@ struct AsyncCallerSearch {
     for index in tail.reversed() {
       guard let context = keptContext(of: index) else { continue }
       if let found = walk(from: context, live: live, into: buffer) { return found }
-      // That function has ended since its stack was copied. Whatever else is found belongs to another moment.
+      // That function has ended since its stack was copied. Other values that are found belong to
+      // another moment.
       if isRunning { return nil }
     }
     // Others have it in the register, unless they use that for something else.
@@ -172,7 +173,8 @@ struct AsyncCallerSearch {
 
   /// Reads the callers from a context to the task's outermost one, or to the limit.
   ///
-  /// Nil if it is no context, or if anything on the way is none. A context is two words: its caller's context, and where that continues.
+  /// Nil if it, or anything on the way, is no context. A context is two words: its caller's
+  /// context, and where that continues.
   private func walk(
     from first: UInt64, live: UnsafeBufferPointer<UInt64>, into buffer: UnsafeMutableBufferPointer<UInt64>
   ) -> AsyncCallers? {

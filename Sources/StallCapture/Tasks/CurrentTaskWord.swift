@@ -39,7 +39,8 @@ package struct CurrentTaskWord: Sendable, Equatable {
 
   /// The address of the task that a thread runs, 0 if it runs none, or nil if the word cannot be read.
   ///
-  /// The thread may end or go on at any moment, and the task may be freed before the address is used: read it only through the kernel.
+  /// The thread may end or continue at any moment, and the task may be freed before the address is
+  /// used: read it only through the kernel.
   package func read(threadPointer: UInt64) -> UInt64? { Self.value(threadPointer, offset) }
 
   /// The word of a thread.

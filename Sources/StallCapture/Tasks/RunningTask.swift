@@ -19,8 +19,9 @@ package struct RunningTask: Sendable, Equatable {
 extension TaskLayout {
   /// The task that a thread runs, or nil if it runs none.
   ///
-  /// `threadPointer` is the thread's own `clinux_thread_pointer()`. The thread may go on at any moment, so all of it is read through the kernel, and it
-  /// counts only if the thread still runs the task afterwards. Allocates for the names alone.
+  /// `threadPointer` is the thread's own `clinux_thread_pointer()`. The thread may continue at any
+  /// moment, so all of it is read through the kernel, and it counts only if the thread still runs
+  /// the task afterwards. Allocates only for the names.
   package func runningTask(threadPointer: UInt64) -> RunningTask? {
     guard let task = currentTask.read(threadPointer: threadPointer), var found = self.task(at: task) else { return nil }
     found.actor = actor?.actorType(threadPointer: threadPointer)

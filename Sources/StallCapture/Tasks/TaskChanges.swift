@@ -1,12 +1,13 @@
 import CUnwind
 import DescriptorIO
 
-/// Watches whether a thread changes its current task, from the moment when this is made.
+/// A hardware breakpoint that shows whether a thread has changed its current task since it was set.
 ///
-/// The runtime writes the thread's current task when a task begins, goes on or is suspended, also if it is the same task again. So a thread
-/// that has not written it has run one task without a suspension. By a hardware breakpoint, which the first write ends: that write takes
-/// some 10 µs longer, and the thread notices nothing else. About 50 µs to make; the first one that a
-/// thread makes may take 16 ms. Used by one thread, with a descriptor table of the monitor's own.
+/// The runtime writes the thread's current task when a task begins, continues or is suspended, also
+/// if it is the same task again. So a thread that has not written it has run one task without a
+/// suspension. By a hardware breakpoint, which the first write ends: that write takes some 10 µs
+/// longer, and the thread notices nothing else. About 50 µs to make; the first one that a thread
+/// makes may take 16 ms. Used by one thread, with a descriptor table of the monitor's own.
 package final class TaskChanges {
   private let descriptor: GuardedDescriptor
 

@@ -11,7 +11,7 @@ package struct TaskLayout: Sendable {
   let taskClass: UInt64
   /// Where a task has the header of the memory that it allocated last.
   ///
-  /// The header is two words, of which the first leads to the header before it. The memory follows.
+  /// The header is two words. The first leads to the header before it. The memory follows.
   let lastAllocation: UInt64
   /// The module that has the runtime: a task's outermost function returns to code in it.
   let runtime: Range<UInt64>

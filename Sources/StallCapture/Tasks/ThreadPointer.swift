@@ -2,7 +2,8 @@ import CLinux
 
 /// Finds the thread pointer of another thread of this process, by its structure in the C library.
 ///
-/// The thread pointer is the structure's beginning or its end; which it is, the calling thread's own tells.
+/// The thread pointer is the structure's beginning or its end; the calling thread's own pointer
+/// shows which.
 package enum ThreadPointer {
   /// How far above a thread's outermost frame its structure is searched: thread-local variables lie between.
   private static let reach: UInt64 = 64 << 10

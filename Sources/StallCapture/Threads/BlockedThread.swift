@@ -5,7 +5,8 @@ package final class BlockedThread {
   private let probe: ThreadProbe
   private let timeslices: UInt64
 
-  /// Nil unless the thread stands in that very call, and has not run since its timeslices were counted.
+  /// Nil unless the thread waits in the same call and has not run since its timeslices were
+  /// counted.
   package init?(_ id: Int32, call: ThreadProbe.BlockedCall, timeslices: UInt64?) {
     guard let timeslices else { return nil }
     self.id = id
@@ -20,7 +21,7 @@ package final class BlockedThread {
 }
 
 extension ThreadProbe {
-  /// Whether the thread stands in that call and has not had a processor since its timeslices were counted.
+  /// Whether the thread still waits in that call and has not run since its timeslices were counted.
   borrowing func isStillBlocked(in call: BlockedCall, since timeslices: UInt64?) -> Bool {
     timeslices != nil && activity() == .blocked(call) && schedule()?.timeslices == timeslices
   }

@@ -1,4 +1,5 @@
-/// Tells, without waking it, whether a loop's thread has stayed where it waits for work.
+/// Checks, without waking a loop's thread, whether it has waited in the same call since the last
+/// check.
 ///
 /// The kernel counts how often a thread was given a processor (`schedstat`): unchanged since it was met at rest, it has not left its place.
 /// The same count separates the cost of a heartbeat from other work. Belongs to the watchdog's thread.
@@ -7,7 +8,7 @@ package struct RestingThread: ~Copyable {
   package enum Finding {
     /// It waits, and has done nothing since it was last found so.
     case isAtRest
-    /// It is to be asked by a beat.
+    /// It may be busy: post a heartbeat.
     case mayBeBusy
     case hasEnded
   }

@@ -10,8 +10,13 @@ package struct ThreadProbe: ~Copyable {
   package let id: Int32
   /// The process that has it.
   package let process: any ProcessAccess
+  /// The files of the thread that it keeps open, by their names in the thread's directory.
+  private enum File: String, CaseIterable {
+    case syscall, schedstat, stat, status
+  }
+
   /// How many files of the thread it keeps open.
-  package static let fileCount = 4
+  package static var fileCount: Int { File.allCases.count }
   private let syscallFile: ProcFile?
   private let schedstatFile: ProcFile?
   private let statFile: ProcFile?
@@ -23,21 +28,22 @@ package struct ThreadProbe: ~Copyable {
     self.id = id
     self.process = process
     let directory = process.directory(of: id)
-    syscallFile = ProcFile(directory + "/syscall")
-    schedstatFile = ProcFile(directory + "/schedstat")
-    statFile = ProcFile(directory + "/stat")
-    statusFile = ProcFile(directory + "/status")
+    func open(_ file: File) -> ProcFile? { ProcFile(directory + "/" + file.rawValue) }
+    syscallFile = open(.syscall)
+    schedstatFile = open(.schedstat)
+    statFile = open(.stat)
+    statusFile = open(.status)
   }
 
   deinit { text.deallocate() }
 
-  /// What a thread is doing, as `/proc/PID/task/TID/syscall` tells (proc(5)).
+  /// The state of a thread, from `/proc/PID/task/TID/syscall` (proc(5)).
   package enum Activity: Equatable {
     /// On a processor, or waiting for one.
     case running
     /// Blocked in the kernel.
     case blocked(BlockedCall)
-    /// The thread has ended, or the file cannot be had.
+    /// The thread has ended, or the file cannot be read.
     case unknown
   }
 
@@ -57,7 +63,7 @@ package struct ThreadProbe: ~Copyable {
     }
   }
 
-  /// Whether the thread has ended; false if its files cannot be had at all.
+  /// Whether the thread has ended; false if its files cannot be opened at all.
   package var hasEnded: Bool {
     if let isEmpty = syscallFile?.isEmpty() { return !isEmpty }
     return process.isVisible && !process.hasThread(id)
@@ -135,7 +141,7 @@ package struct ThreadProbe: ~Copyable {
     statFile?.parse { TaskStatus($0) }
   }
 
-  /// How a thread stands to signals: bit n - 1 is signal n.
+  /// A thread's signal masks: bit n - 1 is signal n.
   struct SignalState: Equatable {
     var blocked: UInt64
     /// Sent to the thread and not delivered yet.
@@ -147,7 +153,7 @@ package struct ThreadProbe: ~Copyable {
     func isPending(_ signal: Int32) -> Bool { pending >> UInt64(signal - 1) & 1 != 0 }
   }
 
-  /// The thread's `SigBlk`, `SigPnd` and `Seccomp` (proc(5), `status`); nil if they cannot be had.
+  /// The thread's `SigBlk`, `SigPnd` and `Seccomp` (proc(5), `status`); nil if they cannot be read.
   borrowing func signalState() -> SignalState? {
     guard let count = statusFile?.read(into: text) else { return nil }
     let text = UnsafeRawBufferPointer(rebasing: text[..<count])
@@ -160,7 +166,7 @@ package struct ThreadProbe: ~Copyable {
 
   /// How often the thread has given its processor up by itself (`voluntary_ctxt_switches` of proc(5), `status`).
   ///
-  /// Nil if that cannot be had.
+  /// Nil if that cannot be read.
   borrowing func voluntarySwitches() -> UInt64? {
     guard let count = statusFile?.read(into: text) else { return nil }
     let text = UnsafeRawBufferPointer(rebasing: text[..<count])

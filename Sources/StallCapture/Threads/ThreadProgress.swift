@@ -1,6 +1,8 @@
 import StallReport
 
-/// What the kernel had charged to a thread at one moment, to tell later why no sample of it came.
+/// What the kernel had charged to a thread at one moment.
+///
+/// It explains later why no sample of the thread came.
 struct ThreadProgress {
   private let run: UInt64?
   private let modes: (user: UInt64, kernel: UInt64)?

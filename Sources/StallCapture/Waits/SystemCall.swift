@@ -1,6 +1,7 @@
 import StallReport
 
-/// A system call that a thread is blocked in: its name, what it waits for, and in which words to say so.
+/// A system call that a thread is blocked in: its name, what it waits for, and the text for
+/// reports.
 package struct SystemCall {
   /// The calls that threads wait in, by their kernel's names.
   package enum Name: String {
@@ -132,7 +133,7 @@ package struct SystemCall {
     .futexWaitv: Entry(cause: .lock),
   ]
 
-  /// Why a thread that is blocked in it does not go on.
+  /// Why a thread is blocked in it.
   package var cause: Cause {
     switch name {
     case .poll, .ppoll: call.arguments.1 == 0 ? .sleep : .io  // poll of nothing is a sleep
@@ -157,7 +158,8 @@ package struct SystemCall {
 
   /// The call in words, with what its arguments lead to: `read(fd 7 → pipe:[1234])`, `nanosleep(600 ms)`.
   ///
-  /// Looks descriptors and memory up now: they are what the thread waits for only while it still stands there.
+  /// Reads descriptors and memory now. They are valid only while the thread still waits in the
+  /// call.
   package var text: String { text(lookingUp: true) }
 
   /// The call in words by its arguments alone: `read(fd 7)`.

@@ -5,8 +5,8 @@ extension ThreadProbe.BlockedCall {
   /// How many instructions in front of the call are searched for its number.
   private static let reach = 12
 
-  /// The number of a call that goes on by `restart_syscall`, from the code in front of it: `mov x8, #number` and, behind other instructions,
-  /// `svc #0`.
+  /// The number of a call that continues by `restart_syscall`, from the code in front of it: `mov
+  /// x8, #number` and, behind other instructions, `svc #0`.
   ///
   /// Nil where the code is another, as in a function that is given the number.
   func restartedNumber(in process: any ProcessAccess) -> Int64? {

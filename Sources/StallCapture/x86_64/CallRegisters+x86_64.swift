@@ -2,7 +2,8 @@
 import CUnwind
 
 extension ThreadProbe.BlockedCall {
-  /// The number of a call that goes on by `restart_syscall`, from the code in front of it: `mov $number,%eax; syscall`.
+  /// The number of a call that continues by `restart_syscall`, from the code in front of it: `mov
+  /// $number,%eax; syscall`.
   ///
   /// Nil where the code is another.
   func restartedNumber(in process: any ProcessAccess) -> Int64? {

@@ -79,7 +79,8 @@ enum SystemCallNumbers {
     449: .futexWaitv,
   ]
 
-  /// `restart_syscall(2)`: a call with a time limit goes on after a stop signal or a freeze, with the arguments that it had.
+  /// `restart_syscall(2)`: a call with a time limit continues after a stop signal or a freeze, with
+  /// the arguments that it had.
   static let restart: Int64? = 219
 }
 #endif

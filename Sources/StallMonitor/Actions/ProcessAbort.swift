@@ -8,7 +8,8 @@ enum ProcessAbort {
   private static let grace: UInt64 = 1_000_000_000
 
   static func happen(for thread: Int32) -> Never {
-    // A handler that comes back, as Swift's crash handler does, would let the thread go on, in a call that fails with EINTR.
+    // A handler that returns, as Swift's crash handler does, would let the thread continue, in a
+    // call that fails with EINTR.
     signal(SIGABRT, SIG_DFL)
     // To the stalled thread, so that debuggers show that one first.
     if clinux_signal_thread(getpid(), thread, SIGABRT) == 0 {

@@ -1,7 +1,7 @@
-/// What the monitor does about a stall that lasts for a certain time, beside reporting it.
+/// An action that the monitor runs when a stall has lasted for a given time.
 ///
-/// Each action runs at most once per stall, whether the stall is reported or counted as a repetition. The stall's lines have been handed to the output
-/// before.
+/// Each action runs at most once per stall, whether the stall is reported or counted as a
+/// repetition. It runs after the stall's lines have been passed to the output.
 public struct StallAction: Sendable, Equatable {
   enum Kind: Sendable, Equatable {
     case call(Handler)
@@ -22,9 +22,10 @@ public struct StallAction: Sendable, Equatable {
 
   /// Calls a closure of the service's.
   ///
-  /// It runs on a thread that exists for such closures and calls them one at a time, in the order in which they are due. It holds no lock of
-  /// the monitor's, and may call the monitor's methods. The process's signals are blocked in that thread, and a crash in the closure is the
-  /// process's crash. Of the closures that wait, 256 are kept.
+  /// It runs on a thread that exists for such closures and calls them one at a time, in the order
+  /// in which they are due. It holds no lock of the monitor's, and may call the monitor's methods.
+  /// The process's signals are blocked in that thread, and a crash in the closure is the process's
+  /// crash. At most 256 calls wait; further ones are dropped.
   ///
   /// - Important: A closure must not wait for the loop, which is blocked. The stall may have ended before the closure runs. If it had
   ///   already ended when the action became due, ``StallNotice/event`` is ``StallNotice/Event/ended``.
@@ -37,7 +38,9 @@ public struct StallAction: Sendable, Equatable {
     after: Duration = .zero, _ body: @escaping @Sendable (StallNotice) -> Void
   ) -> StallAction { StallAction(after: after, kind: .call(Handler(body))) }
 
-  /// Writes the detail file while the stall lasts, with what is known by then; its end writes it again.
+  /// Writes the detail file during the stall.
+  ///
+  /// The monitor writes it again when the stall ends.
   ///
   /// It is written by the output thread, and so may appear after closures of the same time have been called. It needs a state directory (``StallMonitorConfiguration/stateDirectory``).
   ///
@@ -47,7 +50,7 @@ public struct StallAction: Sendable, Equatable {
     StallAction(after: after, kind: .writeDetailFile)
   }
 
-  /// Ends the process with SIGABRT, and so with a core dump where the system makes them.
+  /// Ends the process with SIGABRT, and with a core dump if the system is configured for it.
   ///
   /// A stall of one task (`task-pool`) never ends the process. A stall of the whole task pool does
   /// (`cooperative-pool`: tasks wait, and no thread takes one).

@@ -7,6 +7,6 @@ extension StallNotice {
       duration: .nanoseconds(Int64(clamping: report.durationNanoseconds)),
       cause: Cause(rawValue: report.verdict.cause.rawValue), loopName: report.loop.name, culprit: report.culprit?.name,
       fingerprint: report.fingerprint, detailFile: report.detailFile, isReported: isReported,
-      line: String(decoding: report.line().dropLast(), as: UTF8.self))
+      jsonLine: String(decoding: report.line().dropLast(), as: UTF8.self))
   }
 }

@@ -1,8 +1,8 @@
-/// What an action learns of a stall.
+/// A stall, as it is passed to the closure of an action.
 ///
-/// Words are those of the report line (`Config/schema/stall-report.schema.json`).
+/// Events and causes have the words of the report line (`Config/schema/stall-report.schema.json`).
 public struct StallNotice: Sendable, Hashable {
-  /// What has happened to the stall, as a report's `event.name` says it.
+  /// The state of the stall: the `event.name` of a report.
   public struct Event: RawRepresentable, Sendable, Hashable, CustomStringConvertible {
     /// The word of the report.
     public let rawValue: String
@@ -10,7 +10,7 @@ public struct StallNotice: Sendable, Hashable {
     /// An event by the word of the report.
     public init(rawValue: String) { self.rawValue = rawValue }
 
-    /// The stall has become known.
+    /// The stall was detected.
     public static let started = Event(rawValue: "stall.started")
     /// The stall lasts.
     public static let ongoing = Event(rawValue: "stall.ongoing")
@@ -41,7 +41,7 @@ public struct StallNotice: Sendable, Hashable {
     public static let starved = Cause(rawValue: "starved")
     /// Its control group had used up its CPU quota.
     public static let throttled = Cause(rawValue: "throttled")
-    /// It waited for memory to be read back in.
+    /// It waited for memory to be read from disk.
     public static let fault = Cause(rawValue: "fault")
     /// The whole process was stopped, frozen or suspended.
     public static let stopped = Cause(rawValue: "stopped")
@@ -68,19 +68,20 @@ public struct StallNotice: Sendable, Hashable {
   /// (`web+0x4711`). This is normal with the agent as the sink, which looks up function names itself, unless the service's
   /// entry in the agent's settings has `symbolication: host`.
   public var culprit: String?
-  /// The same for stalls of the same kind; nil if the stack is not known.
+  /// A hash of one function, for grouping stalls; nil if no function of the service is on the
+  /// stack.
   public var fingerprint: String?
   /// The path of the detail file, if it has been written.
   public var detailFile: String?
   /// Whether the stall is reported by lines, and not only counted as a repetition of another one.
   public var isReported: Bool
   /// The report as of now: one line of JSON, without a newline.
-  public var line: String
+  public var jsonLine: String
 
-  /// Makes a notice, as the tests of an action need one.
+  /// Makes a notice, for tests of an action.
   public init(
     id: String, event: Event, duration: Duration, cause: Cause, loopName: String, culprit: String? = nil,
-    fingerprint: String? = nil, detailFile: String? = nil, isReported: Bool = true, line: String
+    fingerprint: String? = nil, detailFile: String? = nil, isReported: Bool = true, jsonLine: String
   ) {
     self.id = id
     self.event = event
@@ -91,6 +92,6 @@ public struct StallNotice: Sendable, Hashable {
     self.fingerprint = fingerprint
     self.detailFile = detailFile
     self.isReported = isReported
-    self.line = line
+    self.jsonLine = jsonLine
   }
 }

@@ -25,7 +25,8 @@ extension StallMonitorConfiguration {
     guard Self.allowedSampling.contains(resampleInterval) else {
       throw StallMonitorError(
         .invalidConfiguration(
-          key: "resampleInterval", value: "\(resampleInterval)", allowed: "from \(Self.allowedSampling.words)"))
+          key: "resampleInterval", value: "\(resampleInterval)",
+          allowed: "from \(Self.allowedSampling.words)"))
     }
     for action in actions where !Self.allowedActionTime.contains(action.after) {
       throw StallMonitorError(

@@ -12,7 +12,7 @@ struct Environment {
   init(_ variables: [String: String]) { self.variables = variables }
 
   private static func isRelevant(_ pair: String) -> Bool {
-    pair.hasPrefix("STALLMONITOR_") || pair.hasPrefix("OTEL_") || pair.hasPrefix("STATE_DIRECTORY=")
+    pair.hasPrefix(MonitorSetting.prefix) || pair.hasPrefix("OTEL_") || pair.hasPrefix("STATE_DIRECTORY=")
       || pair.hasPrefix("WATCHDOG_") || pair.hasPrefix("NOTIFY_SOCKET=")
       || pair.hasPrefix("JOURNAL_STREAM=")
   }
@@ -33,15 +33,33 @@ struct Environment {
 
   /// A variable whose value cannot be used.
   struct Problem: Equatable, CustomStringConvertible {
-    var variable: String
+    /// The setting's name in the table, or one of its earlier names.
+    var name: String
     var value: String
     var allowed: String
+
+    var variable: String { MonitorSetting.variable(of: name) }
 
     var description: String { "\(variable)=\(value) is invalid; allowed: \(allowed)" }
   }
 
   /// Names that begin with `STALLMONITOR_`, as this version knows them.
-  static let known = MonitorSetting.all.map(\.variable).sorted()
+  static let known = MonitorSetting.all.flatMap(\.names).map(MonitorSetting.variable(of:)).sorted()
+
+  /// The names by which a setting is set, of one that has a value: the first counts.
+  ///
+  /// An empty value is an unset one: that is how unit files and compose files blank a variable.
+  private func namesInUse(of setting: MonitorSetting) -> [String] {
+    setting.names.filter { variables[MonitorSetting.variable(of: $0)]?.isEmpty == false }
+  }
+
+  /// Earlier names that are not read because the setting's name is set, too, each with that name.
+  func replacedNames() -> [String: String] {
+    MonitorSetting.all.reduce(into: [:]) { result, setting in
+      let names = namesInUse(of: setting)
+      for earlier in names.dropFirst() { result[earlier] = names[0] }
+    }
+  }
 
   /// Lays the variables over `configuration`.
   ///
@@ -49,10 +67,11 @@ struct Environment {
   func apply(to configuration: inout StallMonitorConfiguration) -> [Problem] {
     var problems: [Problem] = []
     for setting in MonitorSetting.all {
-      // An empty value is an unset one: that is how unit files and compose files blank a variable.
-      guard let text = variables[setting.variable], !text.isEmpty else { continue }
+      guard let name = namesInUse(of: setting).first, let text = variables[MonitorSetting.variable(of: name)] else {
+        continue
+      }
       if !setting.apply(text, &configuration) {
-        problems.append(Problem(variable: setting.variable, value: text, allowed: setting.allowed))
+        problems.append(Problem(name: name, value: text, allowed: setting.allowed))
       }
     }
     if problems.isEmpty, let early = configuration.earlyAbort { problems.append(conflict(early, configuration)) }
@@ -68,15 +87,15 @@ struct Environment {
 
   /// An abort that comes before a stall is one: by its own variable, or by a threshold that is too long for it.
   private func conflict(_ early: StallAction, _ configuration: StallMonitorConfiguration) -> Problem {
-    if let text = variables[MonitorSetting.abortVariable], !text.isEmpty {
+    if let text = variables[MonitorSetting.abortAfter.variable], !text.isEmpty {
       return Problem(
-        variable: MonitorSetting.abortVariable, value: text,
+        name: MonitorSetting.abortAfter.name, value: text,
         allowed:
           "from the threshold (\(configuration.threshold)) to \(StallMonitorConfiguration.allowedActionTime.spelledUpperBound); or off"
       )
     }
     return Problem(
-      variable: MonitorSetting.thresholdVariable, value: variables[MonitorSetting.thresholdVariable] ?? "",
+      name: MonitorSetting.threshold.name, value: variables[MonitorSetting.threshold.variable] ?? "",
       allowed: "at most the time of the action in code: \(early)")
   }
 
@@ -98,11 +117,39 @@ struct Environment {
   }
 
   /// Whether the sink is the operator's choice, and not the code's.
-  var setsSink: Bool { variables[MonitorSetting.sinkVariable]?.isEmpty == false }
+  var setsSink: Bool { variables[MonitorSetting.sink.variable]?.isEmpty == false }
 
-  /// Variables that look like ours and are not: most likely misspelt.
+  /// What has disabled the monitor, in words.
+  var whatDisables: String {
+    guard let text = variables[MonitorSetting.enabled.variable], !text.isEmpty else {
+      return "StallMonitorConfiguration.isEnabled is false"
+    }
+    return "\(MonitorSetting.enabled.variable)=\(text) disables the monitor"
+  }
+
+  /// Variables with our prefix and an unknown name: most likely misspelled.
   func unknownVariables() -> [String] {
-    variables.keys.filter { $0.hasPrefix("STALLMONITOR_") && !Self.known.contains($0) }.sorted()
+    variables.keys.filter { $0.hasPrefix(MonitorSetting.prefix) && !Self.known.contains($0) }.sorted()
+  }
+
+  /// The names that are set and not read, each in a line with the reason.
+  ///
+  /// - Parameter replacedKeys: Those of a `ConfigReader`, which may have read the same variables.
+  /// - Returns: The lines; none is about a value.
+  func notes(replacedKeys: [String: String]) -> [String] {
+    let unknown = unknownVariables().map { name in
+      let nearest = Self.known.min { $0.distance(to: name) < $1.distance(to: name) }
+      return "\(name) is ignored: this version has no such variable; did you mean \(nearest ?? "")?"
+    }
+    let replaced = replacedNames()
+    let variables = replaced.map { earlier, name in
+      let names = [earlier, name].map(MonitorSetting.variable(of:))
+      return "\(names[0]) is ignored: \(names[1]), which replaces it, is set, too"
+    }
+    let keys = replacedKeys.filter { replaced[$0.key] == nil }.map { earlier, name in
+      "the key \(earlier) is ignored: \(name), which replaces it, is set, too"
+    }
+    return unknown + variables.sorted() + keys.sorted()
   }
 
   static func parseThreshold(_ text: String) -> Duration? {
@@ -120,9 +167,9 @@ struct Environment {
     parseDuration(text).flatMap { StallMonitorConfiguration.allowedRepeatWindow.contains($0) ? $0 : nil }
   }
 
-  /// A decimal number and a unit: `250ms`, `1.5s`, `2 min`.
+  /// A decimal number and a unit: `250ms`, `1.5s`, `2 min`, `1h`.
   static func parseDuration(_ text: String) -> Duration? {
-    DurationText.parse(text, units: DurationText.serviceUnits)
+    DurationText.parse(text)
   }
 
   /// `key=value` pairs separated by commas, percent-encoded (OpenTelemetry specification, "Specifying resource

@@ -1,31 +1,49 @@
 import StallReport
 
-/// One setting of the monitor: what it is called where, its default, and what it may be.
+/// One setting of the monitor: its name in code, environment and configuration, its default, and its
+/// allowed values.
 ///
 /// The readers of variables and of a `ConfigReader` use this table. Configuration.md, the doc comments and the options in C are checked against it
 /// by a test.
 package struct MonitorSetting: Sendable {
-  /// What a `ConfigReader` calls it.
-  let key: String
-  /// The environment variable.
-  let variable: String
+  /// The key of a `ConfigReader`: the property, without the `is` of a Boolean.
+  let name: String
+  /// Names of earlier builds, which are still read.
+  let earlierNames: [String]
   /// How ``StallMonitorConfiguration`` spells it in code.
   let property: String
   /// The member of `stallmonitor_options`; nil if a service in C has the variable alone.
   let option: String?
   /// The default as the variable spells it; nil if it comes from elsewhere.
   let standard: String?
-  /// What may stand in the variable, in words.
+  /// The allowed values of the variable, in words.
   package let allowed: String
-  /// Lays a text over a configuration; false, and nothing changes, if it cannot be used.
+  /// Applies a text to a configuration.
+  ///
+  /// Returns false, and changes nothing, if the text is invalid.
   let apply: @Sendable (String, inout StallMonitorConfiguration) -> Bool
 
+  /// The environment variable.
+  let variable: String
+
+  /// The name and the earlier names; of those that are set, the first counts.
+  var names: [String] { [name] + earlierNames }
+
+  /// What all variables begin with.
+  static let prefix = "STALLMONITOR_"
+
+  /// The variable of a name: `repeatWindow` has `STALLMONITOR_REPEAT_WINDOW`.
+  static func variable(of name: String) -> String {
+    name.reduce(into: prefix) { $0 += $1.isUppercase ? "_\($1)" : $1.uppercased() }
+  }
+
   private init<Value>(
-    _ key: String, _ variable: String, property: String, option: String? = nil, standard: String?, allowed: String,
-    _ path: WritableKeyPath<StallMonitorConfiguration, Value> & Sendable,
+    _ name: String, earlier: String? = nil, property: String? = nil, option: String? = nil, standard: String?,
+    allowed: String, _ path: WritableKeyPath<StallMonitorConfiguration, Value> & Sendable,
     parse: @escaping @Sendable (String) -> Value?
   ) {
-    self.init(key, variable, property: property, option: option, standard: standard, allowed: allowed) { text, target in
+    self.init(name, earlier: earlier, property: property, option: option, standard: standard, allowed: allowed) {
+      text, target in
       guard let value = parse(text) else { return false }
       target[keyPath: path] = value
       return true
@@ -33,24 +51,25 @@ package struct MonitorSetting: Sendable {
   }
 
   private init(
-    _ key: String, _ variable: String, property: String, option: String? = nil, standard: String?, allowed: String,
-    apply: @escaping @Sendable (String, inout StallMonitorConfiguration) -> Bool
+    _ name: String, earlier: String? = nil, property: String? = nil, option: String? = nil, standard: String?,
+    allowed: String, apply: @escaping @Sendable (String, inout StallMonitorConfiguration) -> Bool
   ) {
-    self.key = key
-    self.variable = variable
-    self.property = property
+    self.name = name
+    earlierNames = earlier.map { [$0] } ?? []
+    self.property = property ?? name
     self.option = option
     self.standard = standard
     self.allowed = allowed
     self.apply = apply
+    variable = Self.variable(of: name)
   }
 
   /// Has an action take the place of the same one in code.
   private static func action(
-    _ key: String, _ variable: String, property: String, _ make: @escaping @Sendable (Duration) -> StallAction
+    _ name: String, earlier: String? = nil, property: String, _ make: @escaping @Sendable (Duration) -> StallAction
   ) -> MonitorSetting {
     MonitorSetting(
-      key, variable, property: property, standard: "off",
+      name, earlier: earlier, property: property, standard: "off",
       allowed: "\(units), up to \(StallMonitorConfiguration.allowedActionTime.spelledUpperBound), such as 30s; or off"
     ) { text, configuration in
       guard let time = Environment.parseActionTime(text) else { return false }
@@ -61,7 +80,7 @@ package struct MonitorSetting: Sendable {
     }
   }
 
-  private static let units = "a number with a unit us, ms, s or min"
+  private static let units = "a number with a unit (\(DurationText.unitNames))"
   private static let budgetLimit = StallMonitorConfiguration.allowedBudget
   /// What a budget may be.
   static let budgetWords =
@@ -71,64 +90,62 @@ package struct MonitorSetting: Sendable {
     separator: ", ")
   private static let truth = "true or false (also 1/0, yes/no, on/off)"
 
-  static let abortVariable = "STALLMONITOR_ABORT_AFTER"
-  static let serviceManagerVariable = "STALLMONITOR_SYSTEMD_WATCHDOG"
-  static let thresholdVariable = "STALLMONITOR_THRESHOLD"
-  static let sinkVariable = "STALLMONITOR_SINK"
-
+  static let enabled = MonitorSetting(
+    "enabled", property: "isEnabled", standard: "true", allowed: truth, \.isEnabled, parse: BooleanText.parse)
+  static let threshold = MonitorSetting(
+    "threshold", option: "threshold_ms", standard: "250ms",
+    allowed: "\(units), from \(StallMonitorConfiguration.allowedThreshold.spelled), such as 250ms or 1.5s",
+    \.threshold, parse: Environment.parseThreshold)
   package static let sink = MonitorSetting(
-    "sink", sinkVariable, property: "sink", option: "sink", standard: "stdout",
-    allowed: StallMonitorConfiguration.Sink.allowed, \.sink, parse: { StallMonitorConfiguration.Sink($0) })
+    "sink", option: "sink", standard: "stdout", allowed: StallMonitorConfiguration.Sink.allowed, \.sink,
+    parse: { StallMonitorConfiguration.Sink($0) })
   package static let stateDirectory = MonitorSetting(
-    "stateDirectory", "STALLMONITOR_STATE_DIRECTORY", property: "stateDirectory", option: "state_directory",
-    standard: nil, allowed: "an absolute path, such as /run/app", \.stateDirectory,
+    "stateDirectory", option: "state_directory", standard: nil, allowed: "an absolute path, such as /run/app",
+    \.stateDirectory,
     // The property is optional: without the type, a path that cannot be used would be a property that is nil.
     parse: { path -> String?? in path.hasPrefix("/") ? .some(path) : .none })
+  static let systemdWatchdog = MonitorSetting(
+    "notifiesSystemdWatchdog", earlier: "systemdWatchdog", standard: "false", allowed: truth,
+    \.notifiesSystemdWatchdog, parse: BooleanText.parse)
+  static let abortAfter = action("abortAfter", property: "actions: [.abort(after:)]", StallAction.abort(after:))
 
   /// All settings, in the order in which variables are read and problems are named.
   static let all: [MonitorSetting] = [
+    enabled,
     MonitorSetting(
-      "enabled", "STALLMONITOR_ENABLED", property: "isEnabled", standard: "true", allowed: truth, \.isEnabled,
+      "watchesTaskPool", earlier: "cooperativePool", standard: "true", allowed: truth, \.watchesTaskPool,
       parse: BooleanText.parse),
     MonitorSetting(
-      "cooperativePool", "STALLMONITOR_COOPERATIVE_POOL", property: "watchesCooperativePool", standard: "true",
-      allowed: truth, \.watchesCooperativePool, parse: BooleanText.parse),
-    MonitorSetting(
-      "backgroundTaskThreshold", "STALLMONITOR_BACKGROUND_TASK_THRESHOLD", property: "backgroundTaskThreshold",
-      standard: "1s", allowed: "\(units), from \(StallMonitorConfiguration.allowedThreshold.spelled), such as 1s",
+      "backgroundTaskThreshold", standard: "1s",
+      allowed: "\(units), from \(StallMonitorConfiguration.allowedThreshold.spelled), such as 1s",
       \.backgroundTaskThreshold, parse: Environment.parseThreshold),
-    MonitorSetting(
-      "threshold", thresholdVariable, property: "threshold", option: "threshold_ms", standard: "250ms",
-      allowed: "\(units), from \(StallMonitorConfiguration.allowedThreshold.spelled), such as 250ms or 1.5s",
-      \.threshold, parse: Environment.parseThreshold),
+    threshold,
     sink,
     MonitorSetting(
-      "repeatWindow", "STALLMONITOR_REPEAT_WINDOW", property: "repeatWindow", standard: "30s",
+      "repeatWindow", standard: "30s",
       allowed:
         "\(units), up to \(StallMonitorConfiguration.allowedRepeatWindow.spelledUpperBound), such as 30s; 0s reports every stall",
       \.repeatWindow, parse: Environment.parseRepeatWindow),
     MonitorSetting(
-      "budget", "STALLMONITOR_BUDGET", property: "maximumReportsPerMinute", standard: "60",
-      allowed: budgetWords, \.maximumReportsPerMinute,
+      "maximumReportsPerMinute", earlier: "budget", standard: "60", allowed: budgetWords, \.maximumReportsPerMinute,
       parse: { Int($0).flatMap { StallMonitorConfiguration.allowedBudget.contains($0) ? $0 : nil } }),
     MonitorSetting(
-      "sampling", "STALLMONITOR_SAMPLING", property: "resampleInterval", standard: "100ms",
-      allowed: "\(units), from \(StallMonitorConfiguration.allowedSampling.spelled), such as 100ms", \.resampleInterval,
-      parse: Environment.parseSampling),
+      "resampleInterval", earlier: "sampling", standard: "100ms",
+      allowed: "\(units), from \(StallMonitorConfiguration.allowedSampling.spelled), such as 100ms",
+      \.resampleInterval, parse: Environment.parseSampling),
     stateDirectory,
     MonitorSetting(
-      "threads", "STALLMONITOR_THREADS", property: "captureThreads", standard: "lock-holder",
-      allowed: threadWords,
-      \.captureThreads, parse: StallMonitorConfiguration.ThreadSelection.init(_:)),
+      "otherThreads", earlier: "threads", standard: "lock-holder", allowed: threadWords, \.otherThreads,
+      parse: StallMonitorConfiguration.ThreadSelection.init(_:)),
     MonitorSetting(
-      "serviceName", "STALLMONITOR_SERVICE_NAME", property: "serviceName", option: "service_name", standard: nil,
-      allowed: "any text", \.serviceName, parse: { $0 }),
+      "serviceName", option: "service_name", standard: nil, allowed: "any text", \.serviceName, parse: { $0 }),
     MonitorSetting(
-      "systemdWatchdog", serviceManagerVariable, property: "notifiesServiceManager", standard: "false", allowed: truth,
-      \.notifiesServiceManager, parse: BooleanText.parse),
+      "serviceVersion", option: "service_version", standard: nil, allowed: "any text", \.serviceVersion,
+      parse: { $0 }),
+    systemdWatchdog,
     action(
-      "detailAfter", "STALLMONITOR_DETAIL_AFTER", property: "actions: [.writeDetailFile(after:)]",
+      "writeDetailFileAfter", earlier: "detailAfter", property: "actions: [.writeDetailFile(after:)]",
       StallAction.writeDetailFile(after:)),
-    action("abortAfter", abortVariable, property: "actions: [.abort(after:)]", StallAction.abort(after:)),
+    abortAfter,
   ]
 }

@@ -31,33 +31,33 @@ extension ClosedRange<Duration> {
   /// The upper limit in prose: `1 h`.
   var wordsOfUpperBound: String { Self.describe(upperBound) }
 
-  /// The limits as a variable spells durations: `1ms to 60min`.
+  /// The limits as a variable spells durations: `1ms to 1h`.
   var spelled: String { words(Self.spell) }
 
-  /// The limits as the agent's JSON spells durations: `"1ms" to "60min"`.
+  /// The limits as the agent's JSON spells durations: `"1ms" to "1h"`.
   var quoted: String { words { "\"\(Self.spell($0))\"" } }
 
-  /// The upper limit as a variable spells it: `60min`.
+  /// The upper limit as a variable spells it: `1h`.
   var spelledUpperBound: String { Self.spell(upperBound) }
 
   /// The limits in whole milliseconds.
   package var milliseconds: ClosedRange<Int> { Int(lowerBound / .milliseconds(1))...Int(upperBound / .milliseconds(1)) }
 
-  private static let spelledUnits: [(name: String, length: Duration)] = [
-    ("min", .seconds(60)), ("s", .seconds(1)), ("ms", .milliseconds(1)), ("us", .microseconds(1)),
-  ]
-  private static let proseUnits = [(name: "h", length: Duration.seconds(3600))] + spelledUnits
+  private static func describe(_ duration: Duration) -> String { duration.text(separator: " ") }
 
-  private static func describe(_ duration: Duration) -> String { duration.text(units: proseUnits, separator: " ") }
-
-  private static func spell(_ duration: Duration) -> String { duration.text(units: spelledUnits, separator: "") }
+  private static func spell(_ duration: Duration) -> String { duration.text(separator: "") }
 }
 
 extension Duration {
+  private static let units: [(name: String, length: Duration)] = [
+    ("h", .seconds(3600)), ("min", .seconds(60)), ("s", .seconds(1)), ("ms", .milliseconds(1)),
+    ("us", .microseconds(1)),
+  ]
+
   /// A whole number of the longest unit that fits, for limits: these are round.
-  fileprivate func text(units: [(name: String, length: Duration)], separator: String) -> String {
+  fileprivate func text(separator: String) -> String {
     let nanoseconds = Int64(self / .nanoseconds(1))
-    let unit = units.first { nanoseconds > 0 && nanoseconds % Int64($0.length / .nanoseconds(1)) == 0 }
+    let unit = Self.units.first { nanoseconds > 0 && nanoseconds % Int64($0.length / .nanoseconds(1)) == 0 }
     return "\(nanoseconds / Int64((unit?.length ?? .seconds(1)) / .nanoseconds(1)))\(separator)\(unit?.name ?? "s")"
   }
 }

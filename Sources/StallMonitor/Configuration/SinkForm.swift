@@ -59,7 +59,7 @@ extension StallMonitorConfiguration.Sink {
 }
 
 extension StallMonitorConfiguration.Sink: CustomStringConvertible {
-  /// A sink as the environment variable spells it; nil if it is none.
+  /// Makes a sink from the text of the environment variable; nil if it is invalid.
   package init?(_ text: String) {
     guard let form = Self.forms.first(where: { text.hasPrefix($0.prefix) }),
       let sink = form.make(String(text.dropFirst(form.prefix.count)))
@@ -72,7 +72,7 @@ extension StallMonitorConfiguration.Sink: CustomStringConvertible {
 }
 
 extension StallMonitorConfiguration.ThreadSelection {
-  /// A selection as the environment variable spells it; nil if it is none.
+  /// Makes a selection from the text of the environment variable; nil if it is invalid.
   init?(_ text: String) {
     guard let value = Value(rawValue: text) else { return nil }
     self.init(value: value)

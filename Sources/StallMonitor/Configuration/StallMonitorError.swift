@@ -6,14 +6,14 @@ public struct StallMonitorError: Error, Sendable, Hashable, CustomStringConverti
   public struct Code: Sendable, Hashable, CustomStringConvertible {
     private enum Value: String {
       case invalidConfiguration, invalidLoop, sinkCannotBeOpened, alreadyWatching, noThread, loopAlreadyWatched
-      case nameTaken, loopHasEnded, noCoreFoundation
+      case nameTaken, loopHasEnded, noCoreFoundation, unsupportedEventLoop, noDescriptor
     }
 
     private let value: Value
 
     private init(_ value: Value) { self.value = value }
 
-    /// A value of the configuration in code is invalid.
+    /// A value of the configuration in code, or of a key of a `ConfigReader`, is invalid.
     public static let invalidConfiguration = Code(.invalidConfiguration)
     /// A loop's name or threshold is invalid, or it is no run loop.
     public static let invalidLoop = Code(.invalidLoop)
@@ -31,6 +31,10 @@ public struct StallMonitorError: Error, Sendable, Hashable, CustomStringConverti
     public static let loopHasEnded = Code(.loopHasEnded)
     /// The process has no CoreFoundation, and so none of its run loops.
     public static let noCoreFoundation = Code(.noCoreFoundation)
+    /// An event loop cannot be watched: it may have no thread of its own.
+    public static let unsupportedEventLoop = Code(.unsupportedEventLoop)
+    /// The process has no descriptor left.
+    public static let noDescriptor = Code(.noDescriptor)
 
     /// The name of the static member.
     public var description: String { value.rawValue }
@@ -49,11 +53,22 @@ public struct StallMonitorError: Error, Sendable, Hashable, CustomStringConverti
     case nameTaken(String)
     case loopHasEnded(name: String)
     case noCoreFoundation
+    /// Keys of a `ConfigReader`, in words.
+    case invalidKeys(String)
+    /// The error of another package.
+    case other(Code, message: String)
   }
 
   package let reason: Reason
 
   package init(_ reason: Reason) { self.reason = reason }
+
+  /// Makes an error, as a package that watches other loops needs one.
+  ///
+  /// - Parameters:
+  ///   - code: The kind of the error.
+  ///   - message: The error in one line for people.
+  public init(_ code: Code, message: String) { self.init(.other(code, message: message)) }
 
   /// The kind of the error.
   public var code: Code {
@@ -67,6 +82,8 @@ public struct StallMonitorError: Error, Sendable, Hashable, CustomStringConverti
     case .nameTaken: .nameTaken
     case .loopHasEnded: .loopHasEnded
     case .noCoreFoundation: .noCoreFoundation
+    case .invalidKeys: .invalidConfiguration
+    case .other(let code, _): code
     }
   }
 
@@ -84,6 +101,7 @@ public struct StallMonitorError: Error, Sendable, Hashable, CustomStringConverti
     case .nameTaken(let name): "another loop is already watched as \"\(name)\""
     case .loopHasEnded(let name): "the thread of the loop \"\(name)\" has exited"
     case .noCoreFoundation: "this process does not use CoreFoundation, so it has no CFRunLoop"
+    case .invalidKeys(let message), .other(_, let message): message
     }
   }
 

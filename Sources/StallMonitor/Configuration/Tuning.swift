@@ -24,7 +24,7 @@ package struct Tuning: Sendable, Equatable {
   var repeatWindow: Duration?
   var budget: Int?
   var sampling: Duration?
-  var captureThreads: StallMonitorConfiguration.ThreadSelection?
+  var otherThreads: StallMonitorConfiguration.ThreadSelection?
   var symbolication: Symbolication?
 }
 
@@ -66,8 +66,8 @@ extension Tuning {
     sampling = read("sampling", current.sampling, allowed: StallMonitorConfiguration.allowedSampling.quoted) {
       text.string($0).flatMap(Environment.parseSampling)
     }
-    captureThreads = read(
-      "threads", current.captureThreads,
+    otherThreads = read(
+      "threads", current.otherThreads,
       allowed: MonitorSetting.threadWords
     ) { text.string($0).flatMap(StallMonitorConfiguration.ThreadSelection.init(_:)) }
     symbolication = read("symbolication", current.symbolication, allowed: Self.words(Symbolication.self)) {

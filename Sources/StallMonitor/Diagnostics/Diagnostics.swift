@@ -55,7 +55,7 @@ enum Diagnostics {
   /// How long a reader of standard error may take to make space, in milliseconds.
   private static let patience: Int32 = 20
 
-  /// Says how it stands, if the service handed a log in.
+  /// Logs the monitor's state, if the service has passed a logger.
   static func note(_ text: String, _ metadata: KeyValuePairs<String, String> = [:]) {
     _ = carry(StateNote(level: .info, text: text, metadata: metadata.map { ($0.key, $0.value) }))
   }

@@ -2,7 +2,7 @@
 import Dispatch
 public import ServiceLifecycle
 
-/// Watches for as long as a `ServiceGroup` runs.
+/// A service that stops the monitor when its `ServiceGroup` shuts down.
 ///
 /// ```swift
 /// let monitor = try StallMonitor.start()
@@ -19,12 +19,12 @@ public struct StallMonitorService: Service {
 
   private let source: Source
 
-  /// A monitor that was started before the group, and so watches its start, too.
+  /// Makes a service for a monitor that runs already, so the start of the group is watched, too.
   ///
   /// - Parameter monitor: The monitor, which stops with the group.
   public init(_ monitor: StallMonitor) { source = .running(monitor) }
 
-  /// A monitor that is started with the group.
+  /// Makes a service that starts a monitor when the group starts.
   ///
   /// - Parameter configuration: What to watch for; the environment's variables override it.
   public init(_ configuration: StallMonitorConfiguration = StallMonitorConfiguration()) {
@@ -33,8 +33,8 @@ public struct StallMonitorService: Service {
 
   /// Watches until the group shuts down or is cancelled.
   ///
-  /// A monitor that does not watch (disabled, or misconfigured in the environment) waits for that all the same: a service that
-  /// returns ends its group.
+  /// A monitor that does not watch (disabled, or misconfigured in the environment) also waits for
+  /// that: a service that returns ends its group.
   ///
   /// - Throws: ``StallMonitorError`` if the configuration in code is not usable, or another monitor is active in this
   ///   process.

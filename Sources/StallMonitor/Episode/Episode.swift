@@ -64,7 +64,8 @@ struct Episode {
 
   /// What is kept of a sample beside its stack.
   struct SampleSummary {
-    /// How long after the turn began, and for how much of the stall it stands, in nanoseconds.
+    /// The time since the turn began, and the part of the stall that the sample represents, in
+    /// nanoseconds.
     var after: UInt64
     var weight: UInt64
     var cause: Cause
@@ -78,7 +79,7 @@ struct Episode {
   let turn: Pulse.Word
   /// When the turn began.
   let start: UInt64
-  /// What the loop has called in the turn, as far as it says so.
+  /// What the loop has called in the turn, if it reports that.
   private(set) var callouts: CalloutTimes?
   // A shorter callout is not responsible for the turn.
   private let calloutLimit: UInt64
@@ -257,8 +258,8 @@ struct Episode {
 
   /// The sample that represents the stall: one of the responsible function with the most time.
   ///
-  /// A sample with a stack is preferred. No function is responsible where the turn consisted of many short pieces of work: then whatever was met was met by
-  /// chance.
+  /// A sample with a stack is preferred. No function is responsible if the turn consisted of many
+  /// short pieces of work: then the sampled functions are there by chance.
   var heaviest: Sample? {
     if candidates.isEmpty { return undecided.last?.sample.withoutFunction(.shortCallouts) }
     let withStack = candidates.indices.filter { !candidates[$0].sample.stack.isEmpty }

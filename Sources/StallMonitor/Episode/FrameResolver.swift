@@ -6,7 +6,7 @@ import StallSymbols
 
 /// Turns addresses into frames: module, build ID and offset always; symbol, file and line where they are known.
 ///
-/// Used on the watchdog alone, after the thread has gone on.
+/// Used only on the watchdog's thread, after the sampled thread has continued.
 final class FrameResolver {
   /// The time that names may take, for a stall's first report and for each later one, in nanoseconds.
   ///

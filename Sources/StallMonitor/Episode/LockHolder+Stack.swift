@@ -5,7 +5,7 @@ extension LockHolder.Candidate {
   /// How many frames from the wait itself the lock's function lies at most.
   private static let innermost = 6
 
-  /// Whether the waiter stands in that lock's function.
+  /// Whether the waiting thread is in the function of that lock.
   func fits(_ stack: [StackFrame]) -> Bool {
     let names = stack.prefix(Self.innermost).compactMap(\.symbol)
     switch function {
@@ -18,7 +18,7 @@ extension LockHolder.Candidate {
       // executable any. The shape is still recognised.
       let library = stack.prefix(Self.innermost).prefix { $0.owner == .system }
       return names.isEmpty || (library.last.map { $0.symbol == nil } ?? false)
-    // Nothing but the function tells these words from others.
+    // Only the function distinguishes these words from others.
     case .readLock: return names.contains { $0.contains("pthread_rwlock_") && $0.contains("rdlock") }
     case .writeLock: return names.contains { $0.contains("pthread_rwlock_") && $0.contains("wrlock") }
     }

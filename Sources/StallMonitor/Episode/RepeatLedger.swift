@@ -2,9 +2,10 @@ import StallReport
 
 /// Remembers which stalls have been reported, so that the same stall is reported once and then counted.
 ///
-/// A stall whose functions were reported less than a window ago is not reported again; at the end of the window one
-/// `stall.suppressed` says how many there were and how long they took. While they go on the windows double; a window
-/// without any ends the matter. Beside that, no more than a budget of stalls a minute is reported in full. Belongs to the watchdog's thread.
+/// A stall whose functions were reported less than a window ago is not reported again; at the end
+/// of the window one `stall.suppressed` says how many there were and how long they took. The window
+/// doubles while repetitions continue. A window without a repetition ends the series. Beside that,
+/// no more than a budget of stalls a minute is reported in full. Belongs to the watchdog's thread.
 final class RepeatLedger {
   /// Whether a stall is reported.
   enum Answer: Equatable {
@@ -15,11 +16,15 @@ final class RepeatLedger {
   private struct Entry {
     var began: UInt64
     var window: UInt64
-    /// The duration from which on a repetition is no mere repetition.
+    /// The longest reported duration.
+    ///
+    /// A repetition that is more than twice as long is reported.
     var longestReported: UInt64
     /// The stall that was reported; nil where the budget forbade it.
     var reportedID: String?
-    /// What it was reported to be known by: for a stall on CPU, the samples of another one may contain other functions.
+    /// The fingerprint that was reported.
+    ///
+    /// The samples of a repetition may give another one.
     var reportedFingerprint: String?
     var reportedPlaces: UnnamedCallTree?
     var tally = SuppressedStalls()
@@ -53,7 +58,7 @@ final class RepeatLedger {
     creditTime = now
   }
 
-  /// Goes over to another window and budget: from the next stall on.
+  /// Changes the window and the budget, from the next stall on.
   ///
   /// What is counted keeps its window, unless every stall is to be reported.
   func retune(window: UInt64, budget: Int) {
@@ -95,7 +100,7 @@ final class RepeatLedger {
       entries[key] = Entry(
         began: now, window: firstWindow, longestReported: report.durationNanoseconds, reportedID: report.stallID,
         reportedFingerprint: report.fingerprint,
-        // What shows where the time of another stall went would say that it ran.
+        // Samples of a blocked stall would make the summary look like one on CPU.
         reportedPlaces: report.verdict.evidence.state == "running" ? report.places : nil)
     }
   }

@@ -9,7 +9,7 @@ struct WaitChain {
   private(set) var holder: LockHolder?
   /// The threads that are waited for, in that order.
   private(set) var threads: [Report.OtherThread] = []
-  /// Threads of which each waits for the next, and the last for the first.
+  /// Threads that wait in a cycle: each waits for the next, and the last for the first.
   private(set) var deadlock: [Int32] = []
 
   private let chain: BlockingChain

@@ -2,7 +2,7 @@ import CLinux
 import Glibc
 import StallReport
 
-/// Keeps the report of a stall under way, for the case that the process ends in it.
+/// Keeps the report of a stall in progress, for the case that the process ends during the stall.
 ///
 /// While a stall lasts, its report as `stall.fatal` lies in a file; the next start of the same service sends it. Belongs to the
 /// watchdog's thread.
@@ -16,14 +16,14 @@ final class FatalRecorder {
   ///
   /// - Parameters:
   ///   - directory: On tmpfs.
-  ///   - service: The service's name, and what else tells it from others in the directory.
+  ///   - service: The service's name, and what else distinguishes it from others in the directory.
   init(directory: StateDirectory, service: [String]) {
     self.directory = directory
     prefix = AbandonedFiles.prefix("stallmonitor", service: service)
     earlier = EarlierRecords(directory: directory, prefix: prefix)
   }
 
-  /// Chooses the directory; without a usable one, says so and returns nil.
+  /// Chooses the directory; without a usable one, logs that and returns nil.
   ///
   /// The configured one, or the one that systemd gave to the service, if it lies in memory; otherwise `/dev/shm`. Call it at start.
   static func make(configured: String?, environment: Environment, serviceName: String) -> FatalRecorder? {

@@ -1,4 +1,5 @@
-/// What outlives the process of one loop's stalls: the record of the stall under way, and the loop's note to the agent.
+/// The data of one loop's stalls that remains after the process has ended: the record of the
+/// current stall, and a slot on the recovery page.
 struct LoopRecords: Sendable {
   /// Where a stall is kept that the process might end in.
   var record: MappedRecord?

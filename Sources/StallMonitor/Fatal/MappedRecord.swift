@@ -2,11 +2,14 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// A running stall's file, as the process that stalls sees it: memory that outlives the process.
+/// The mapped record file of a stall in progress.
 ///
-/// The file exists while a stall lasts, complete from its first moment. Its lock tells that the process lives. The lock belongs to the mapping,
-/// for its descriptor is closed at once: so the kernel releases it when the process's memory goes, and neither a service that closes all
-/// descriptors nor the child of a fork, which does not get the mapping, changes that.
+/// The file remains after the process has ended.
+///
+/// The file exists while a stall lasts, complete from its first moment. Its lock shows that the
+/// process is alive. The lock belongs to the mapping, because its descriptor is closed at once. The
+/// kernel releases it with the process's memory, and neither a service that closes all descriptors
+/// nor the child of a fork, which does not get the mapping, changes that.
 ///
 /// The address is the same for the object's life: the loop may be late with its one store, and then meets plain memory.
 final class MappedRecord: @unchecked Sendable {  // The loop stores one atomic word; all else is the watchdog's alone.
@@ -21,22 +24,22 @@ final class MappedRecord: @unchecked Sendable {  // The loop stores one atomic w
     var valid: UInt64
   }
 
-  /// Reserves the address; nil if there is none to be had.
+  /// Reserves the address; nil if that fails.
   init?(sentinel: ForkSentinel) {
     guard let pages = clinux_pages(StallRecord.size) else { return nil }
     self.pages = pages
     self.sentinel = sentinel
   }
 
-  // In the child of a fork somebody else's memory may lie there by now.
+  // In the child of a fork, other memory may be mapped at this address.
   deinit { if sentinel.isInOwnProcess { clinux_pages_free(pages, StallRecord.size) } }
 
   // MARK: The loop's side
 
-  /// Gets the word by which the loop has gone on.
+  /// The place that gets the next turn's word when the stalled turn ends.
   var endMark: EndMark { EndMark(word: atomic(StallRecord.passedOffset)) }
 
-  /// The loop has gone on, with this word.
+  /// Records that the stalled turn has ended, by the next turn's word.
   ///
   /// One store; none in the child of a fork.
   func pass(_ word: UInt64) { if sentinel.isInOwnProcess { endMark.store(word, at: 0) } }
@@ -53,7 +56,8 @@ final class MappedRecord: @unchecked Sendable {  // The loop stores one atomic w
   ///   - name: The file's name.
   ///   - turn: The late turn's word.
   ///   - line: The report as it would be if the process ended now.
-  ///   - isOver: Whether the loop has gone on. Asked once the loop's store would reach the file; then there is nothing to keep.
+  ///   - isOver: Whether the stalled turn has ended. It is called once the loop's store would reach
+  ///     the file. If it returns true, there is nothing to keep.
   /// - Throws: If there can be no such file, or the line is too long for it.
   func begin(
     in directory: StateDirectory, name: String, turn: UInt64, line: [UInt8], unless isOver: () -> Bool

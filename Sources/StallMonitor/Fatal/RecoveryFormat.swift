@@ -29,7 +29,8 @@ package enum RecoveryFormat {
   /// When, on the same clock.
   static let passedTimeOffset = 40
 
-  /// The watchdog's own mark in `passedOffset`; no turn's word, for its phase is none.
+  /// The watchdog's own mark in `passedOffset`; no turn has this word, because its phase is
+  /// invalid.
   static let closed = UInt64.max
 
   /// The outcome of a stall that the process had reported before it ended.
@@ -49,7 +50,9 @@ package enum RecoveryFormat {
     return (high, low)
   }
 
-  /// Reads a dead process's page, of which nothing is trusted.
+  /// Reads a dead process's page.
+  ///
+  /// Nothing in it is trusted.
   package static func fate(of id: String, on page: UnsafeRawBufferPointer) -> Fate {
     func word(_ offset: Int) -> UInt64 { page.loadUnaligned(fromByteOffset: offset, as: UInt64.self) }
     guard page.count == size, word(magicOffset) == magic, word(versionOffset) == version, let words = words(of: id)

@@ -2,7 +2,9 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// The page on which loops note for the agent that a stall is over: a process may end before anybody has sent that.
+/// The shared page in which a loop records the end of a stall.
+///
+/// The agent reads it if the process ends before it has sent `stall.ended`.
 ///
 /// Until an agent has given memory, and after it has gone, it is a page of this process's. The address is the same for the object's life, so a loop may be late with its stores.
 /// What is noted is kept in a second page, for the next agent's.
@@ -13,7 +15,7 @@ final class RecoveryPage: @unchecked Sendable {  // Loops store atomic words; al
   // Never waited for by a loop: held by the watchdog for a few stores, and by the agent's thread for a mapping.
   private let taken = Mutex<[Bool]>(Array(repeating: false, count: RecoveryFormat.slotCount))
 
-  /// Nil if there is no memory to be had.
+  /// Nil if memory cannot be allocated.
   init?(sentinel: ForkSentinel) {
     guard let page = clinux_pages(RecoveryFormat.size) else { return nil }
     guard let copy = clinux_pages(RecoveryFormat.size) else {
@@ -26,7 +28,7 @@ final class RecoveryPage: @unchecked Sendable {  // Loops store atomic words; al
     }
   }
 
-  // In the child of a fork somebody else's memory may lie there by now.
+  // In the child of a fork, other memory may be mapped at this address.
   deinit {
     if sentinel.isInOwnProcess { clinux_pages_free(page, RecoveryFormat.size) }
     clinux_pages_free(copy, RecoveryFormat.size)
@@ -42,7 +44,9 @@ final class RecoveryPage: @unchecked Sendable {  // Loops store atomic words; al
 
     deinit { page.taken.withLock { $0[index] = false } }
 
-    /// The loop has gone on, with this word, at this time; on the loop's thread.
+    /// Records that the stalled turn has ended: the next turn's word, and the time.
+    ///
+    /// Call it on the loop's thread.
     ///
     /// Four stores; none in the child of a fork.
     func pass(_ word: UInt64, at time: UInt64) {
@@ -51,7 +55,7 @@ final class RecoveryPage: @unchecked Sendable {  // Loops store atomic words; al
       endMarks.page.store(word, at: time)
     }
 
-    /// Get the word by which the loop has gone on, and when; in this order.
+    /// The places that get the next turn's word and the end time, in this order.
     var endMarks: (copy: EndMark, page: EndMark) { (endMark(in: page.copy), endMark(in: page.page)) }
 
     private func endMark(in memory: UnsafeMutableRawPointer) -> EndMark {
@@ -66,7 +70,8 @@ final class RecoveryPage: @unchecked Sendable {  // Loops store atomic words; al
     ///   - id: The stall's.
     ///   - turn: The late turn's word.
     ///   - since: When it began, as durations count.
-    ///   - end: When the loop went on, if it has. Asked once the loop's stores would reach the page.
+    ///   - end: When the stalled turn ended, if it has. It is called once the loop's stores would
+    ///     reach the page.
     func begin(_ id: String, turn: UInt64, since: UInt64, end: () -> UInt64?) {
       guard let words = RecoveryFormat.words(of: id) else { return page.setIncomplete() }
       page.taken.withLock { _ in
@@ -95,7 +100,7 @@ final class RecoveryPage: @unchecked Sendable {  // Loops store atomic words; al
     func close(at time: UInt64) { pass(RecoveryFormat.closed, at: time) }
   }
 
-  /// A slot for one more loop; nil if there is none left, and then the page says so.
+  /// A slot for one more loop; nil if there is none left; the page then has a mark for that.
   func makeSlot() -> Slot? {
     let index = taken.withLock { taken -> Int? in
       guard let index = taken.firstIndex(of: false) else { return nil }

@@ -1,9 +1,12 @@
 import StallReport
 
-/// What the file of a running stall looks like: a head, and two slots for a report line, of which one is valid.
+/// The format of the file of a running stall: a head, and two slots for a report line.
 ///
-/// A line is written to the other slot, and then the head says so with one store: a process that ends in the middle leaves the
-/// older line whole. Numbers are in the machine's byte order; the file never leaves it.
+/// One of them is valid.
+///
+/// A line is written to the other slot, and then one store in the head makes that slot valid: a
+/// process that ends in the middle leaves the older line whole. Numbers are in the machine's byte
+/// order; the file never leaves it.
 enum StallRecord {
   /// `STALLREC`, read as a little-endian number.
   static let magic: UInt64 = 0x4345_524c_4c41_5453
@@ -29,7 +32,8 @@ enum StallRecord {
   /// The longest line that a slot holds.
   static let longestLine = slotSize - lineOffset
 
-  /// The watchdog's own mark in `passedOffset`; no turn's word, for its phase is none.
+  /// The watchdog's own mark in `passedOffset`; no turn has this word, because its phase is
+  /// invalid.
   static let closed = UInt64.max
 
   /// Over a line and the turn that it is about.
@@ -49,7 +53,9 @@ enum StallRecord {
     case unusable(reason: String)
   }
 
-  /// Reads a file, of which nothing is trusted.
+  /// Reads a file.
+  ///
+  /// Nothing in it is trusted.
   static func read(_ file: UnsafeRawBufferPointer) -> Content {
     guard file.count == size else { return .unusable(reason: "its size is wrong") }
     func word(_ offset: Int) -> UInt64 { file.loadUnaligned(fromByteOffset: offset, as: UInt64.self) }

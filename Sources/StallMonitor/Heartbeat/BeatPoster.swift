@@ -2,8 +2,8 @@ import Synchronization
 
 /// Posts the beats of one loop through the courier, at most one at a time.
 ///
-/// The turn of a beat begins when the courier posts it: what the beat waits for before that is nobody's stall. ``post(_:)`` is called on the
-/// watchdog.
+/// The turn of a beat begins when the courier posts it: the time before that does not count as a
+/// stall. ``post(_:)`` is called on the watchdog.
 final class BeatPoster: Sendable {
   private let courier: Courier
   private let pulse: Pulse
@@ -19,7 +19,7 @@ final class BeatPoster: Sendable {
   func post(_ send: @escaping @Sendable () -> Void) {
     guard !isUnderWay.exchange(true, ordering: .acquiringAndReleasing) else { return }
     let isTaken = courier.post { [self] in
-      // While no beat is under way the loop does not write the word.
+      // While no beat is in progress, the loop does not write the word.
       if !hasEnded.load(ordering: .acquiring) {
         pulse.turn(.heartbeat)
         send()
@@ -29,9 +29,9 @@ final class BeatPoster: Sendable {
     if !isTaken { isUnderWay.store(false, ordering: .releasing) }
   }
 
-  /// Posts no more, and needs the courier no longer.
+  /// Stops posting and releases the courier.
   ///
-  /// `last` is called on the courier before.
+  /// The courier calls `last` first.
   func end(_ last: (@Sendable () -> Void)? = nil) {
     guard !hasEnded.exchange(true, ordering: .acquiringAndReleasing) else { return }
     if let last { courier.post(last) }

@@ -12,8 +12,8 @@ final class CooperativePoolHeartbeat: HeartbeatSource {
 
   /// Makes the heartbeat; without a thread for the courier the pool is not watched.
   ///
-  /// No way is known to tell that the pool is idle, so each beat wakes a thread of it. `willBeat` is called before, on the watchdog's
-  /// thread.
+  /// There is no known way to detect that the pool is idle, so each beat wakes a thread of it.
+  /// `willBeat` is called before, on the watchdog's thread.
   init(pulse: Pulse, courier: Courier, willBeat: @escaping @Sendable () -> Void) {
     self.pulse = pulse
     self.willBeat = willBeat

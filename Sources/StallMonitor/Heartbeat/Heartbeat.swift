@@ -1,9 +1,8 @@
-/// A handle that a watched loop uses to acknowledge heartbeats.
+/// A heartbeat that a watched loop acknowledges.
 ///
-/// One for a loop's life. ``StallMonitor/watchCurrentThread(as:)`` makes it.
+/// ``LoopDescription/post`` gets it. It is valid until the watch ends.
 public struct Heartbeat: Sendable {
-  /// Nil if the monitor does not watch.
-  let receiver: (any HeartbeatReceiver)?
+  let receiver: any HeartbeatReceiver
 
   /// Acknowledges a heartbeat: the loop turns.
   ///
@@ -11,16 +10,10 @@ public struct Heartbeat: Sendable {
   ///
   /// - Important: Call it on the loop's thread. A call on another thread ends the watch, since no
   ///   stack could be trusted.
-  public func acknowledge() { receiver?.acknowledge() }
-
-  /// Ends the watch of the loop.
-  ///
-  /// From any thread; idempotent. A stall in progress is reported as ended, marked `watch_ended`.
-  public func stop() { receiver?.stop() }
+  public func acknowledge() { receiver.acknowledge() }
 }
 
 /// A watch that a loop's heartbeats are acknowledged to.
 protocol HeartbeatReceiver: AnyObject, Sendable {
   func acknowledge()
-  func stop()
 }

@@ -1,8 +1,8 @@
 /// What watches a loop that has no observers: work that is queued to it, and is to be run in time.
 ///
-/// A beat that is under way is a turn of the loop's pulse: it begins when the beat is queued, and
-/// ends when it is run. All methods on the watchdog; they take no lock that the service can hold,
-/// and leave the queueing to the courier.
+/// A beat in progress is a turn of the loop's pulse: it begins when the beat is queued, and ends
+/// when it is run. All methods on the watchdog; they take no lock that the service can hold, and
+/// leave the queueing to the courier.
 protocol HeartbeatSource: Sendable {
   /// Whether the loop is watched by this, and not by observers.
   var isBeating: Bool { get }
@@ -21,7 +21,7 @@ protocol HeartbeatSource: Sendable {
 
   /// Queues a heartbeat, unless the loop is known to be idle.
   ///
-  /// Call it while none is under way.
+  /// Call it while none is in progress.
   func beat()
 
   /// Ends the search for the thread that serves the loop, once a run loop serves it.

@@ -1,6 +1,4 @@
-import StallReport
-
-/// The name of a loop that is watched by heartbeats, and how it is sent one.
+/// A loop that is watched by heartbeats: its name, and a closure that posts a heartbeat to it.
 ///
 /// For any executor that belongs to one thread and cannot be observed from inside. The monitor
 /// posts a heartbeat and the loop acknowledges it. One that is not acknowledged within the
@@ -8,7 +6,13 @@ import StallReport
 public struct LoopDescription: Sendable {
   /// The kind of a loop, as a report's `loop.kind` says it.
   public struct Kind: Sendable, Hashable, CustomStringConvertible {
-    let value: LoopKind
+    /// The kinds that a service can describe, by the word of the report.
+    enum Value: String, Sendable, CaseIterable {
+      case nio
+      case executor
+    }
+
+    let value: Value
 
     /// An event loop of SwiftNIO.
     public static let nio = Kind(value: .nio)
@@ -30,10 +34,10 @@ public struct LoopDescription: Sendable {
   /// Nil is the monitor's own threshold. A loop is sent at most one heartbeat per threshold.
   public var threshold: Duration?
 
-  /// Has the loop call ``Heartbeat/acknowledge()`` on its thread.
+  /// A closure that makes the loop call ``Heartbeat/acknowledge()`` on its thread.
   ///
-  /// Called on a thread of the monitor's that posts all heartbeats. It is called again only when
-  /// the last heartbeat was acknowledged.
+  /// The monitor calls it on one thread that posts all heartbeats, and only after the loop has
+  /// acknowledged the last heartbeat.
   ///
   /// - Important: It must neither wait nor take a lock that the service holds for long: the loop's
   ///   thread may be blocked anywhere.
@@ -57,7 +61,9 @@ public struct LoopDescription: Sendable {
 
   /// Throws a ``StallMonitorError`` with the code `invalidLoop` if the name or the threshold is
   /// invalid.
-  public func check() throws(StallMonitorError) {
+  ///
+  /// ``StallMonitor/watchCurrentThread(as:)`` does so, too, on the loop's thread.
+  public func validate() throws(StallMonitorError) {
     try StallMonitorConfiguration.checkLoop(name: name, threshold: threshold)
   }
 }

@@ -189,6 +189,6 @@ struct MainQueueWord: Equatable {
     return id == 0 ? nil : id
   }
 
-  /// Whether nothing is on the queue, and nothing of it is under way.
+  /// Whether the queue is empty, and none of its work is running.
   var isIdle: Bool { raw & (Self.owner | Self.enqueued | Self.dirty) == 0 }
 }

@@ -1,8 +1,8 @@
-/// The search for a run loop that the service may make for its main thread.
+/// The search for the main thread's run loop, which the service may create late.
 ///
-/// All members on any thread.
+/// Thread-safe.
 protocol RunLoopSearch: Sendable {
-  /// Whether the search goes on.
+  /// Whether the search continues.
   var isSought: Bool { get }
 
   /// Begins to watch the run loop, if it exists.
@@ -11,6 +11,6 @@ protocol RunLoopSearch: Sendable {
   /// Notices that the turn is over in which the run loop was found; called before each check.
   func update()
 
-  /// Looks no more; a run loop that was found stays watched.
+  /// Ends the search. A run loop that was found stays watched.
   func giveUpSearch()
 }

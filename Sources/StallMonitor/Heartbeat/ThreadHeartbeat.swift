@@ -38,7 +38,10 @@ extension ThreadHeartbeat: HeartbeatReceiver {
     cunwind_note_thread()
     pulse.idle()
   }
+}
 
+extension ThreadHeartbeat {
+  /// Ends the watch; idempotent, from any thread.
   func stop() {
     guard !isEnded.exchange(true, ordering: .acquiringAndReleasing) else { return }
     willEnd()

@@ -1,6 +1,6 @@
 import StallReport
 
-/// Threads of which any may come to serve a loop.
+/// A pool of threads, any of which may serve a loop.
 enum WorkerPool: Sendable {
   /// libdispatch's.
   case dispatch
@@ -15,7 +15,7 @@ enum WorkerPool: Sendable {
     }
   }
 
-  /// Whether a thread is one of the pool's and runs something: its functions say so.
+  /// Whether a thread belongs to the pool and runs something, as its functions show.
   func owns(_ thread: Report.OtherThread) -> Bool {
     let symbols = thread.stack.compactMap(\.symbol)
     guard symbols.contains("_dispatch_worker_thread") else { return false }

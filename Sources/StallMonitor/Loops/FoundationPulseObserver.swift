@@ -32,7 +32,7 @@ enum FoundationPulseObserver {
     guard clinux_cf_is_here(), let loop = clinux_cf_current_run_loop(),
       let attachment = attach(stamper, to: loop, of: clinux_gettid())
     else { return nil }
-    // Within a run, of which the observers have not seen the beginning.
+    // Within a run whose beginning the observers have not seen.
     if clinux_cf_is_running(loop) { stamper.entry(.foundation) }
     return attachment
   }

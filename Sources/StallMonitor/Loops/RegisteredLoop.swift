@@ -72,7 +72,7 @@ final class RegisteredLoop: Sendable {
     if hasBegun { ThreadEnd.notify(self) } else { end() }
   }
 
-  /// The loop's thread ends: whatever it was in the middle of is over.
+  /// The loop's thread ends, and its current turn with it.
   func threadEnds() {
     guard registry.isInOwnProcess else { return }
     publication.pulse.idle()

@@ -12,15 +12,16 @@ extension StallMonitor {
   /// A stall's duration counts from the heartbeat, so it may be short by up to one threshold; one that is longer than two thresholds is
   /// always seen. A thread that does not run is not woken; the watchdog checks it once per threshold, for a few microseconds.
   ///
-  /// - Parameter loop: The loop's name, and how it is sent a heartbeat.
-  /// - Returns: The handle that the loop acknowledges heartbeats with. It need not be kept:
-  ///   ``LoopDescription/post`` gets it. It does nothing if the monitor does not watch.
+  /// - Parameter loop: The loop's name, and the closure that posts a heartbeat.
+  /// - Returns: A handle that ends the watch. It need not be kept. It does nothing if the monitor does
+  ///   not watch.
   /// - Throws: ``StallMonitorError`` if the description is invalid, or a thread that the monitor needs
   ///   cannot be made.
   @discardableResult
-  public func watchCurrentThread(as loop: LoopDescription) throws(StallMonitorError) -> Heartbeat {
-    try loop.check()
-    guard let resources = heartbeatResources() else { return Heartbeat(receiver: nil) }
+  public func watchCurrentThread(as loop: LoopDescription) throws(StallMonitorError) -> LoopWatch {
+    try loop.validate()
+    let threshold = loop.threshold ?? configuration.threshold
+    guard let resources = heartbeatResources() else { return LoopWatch(unwatched: loop.name, threshold: threshold) }
     guard resources.courier.addUser() else { throw StallMonitorError(.noThread(code: EAGAIN)) }
     ThreadEnd.prepareForCapture()
     let watchdog = resources.watchdog
@@ -29,11 +30,11 @@ extension StallMonitor {
       pulse: pulse, courier: resources.courier, post: loop.post, willEnd: { watchdog.list.forget(pulse) })
     watchdog.list.watch(
       WatchedLoop.Subject(
-        label: .init(name: loop.name, kind: { loop.kind.value }), thread: .init(id: heartbeat.threadID),
+        label: .init(name: loop.name, kind: { loop.kind.loopKind }), thread: .init(id: heartbeat.threadID),
         limits: .init(
-          threshold: (loop.threshold ?? configuration.threshold).nanoseconds, hasOwnThreshold: loop.threshold != nil,
+          threshold: threshold.nanoseconds, hasOwnThreshold: loop.threshold != nil,
           suspension: Suspension(within: resources.suspension)),
         publication: resources.publication, heartbeat: heartbeat))
-    return Heartbeat(receiver: heartbeat)
+    return LoopWatch(heartbeat, of: self, name: loop.name, threshold: threshold)
   }
 }

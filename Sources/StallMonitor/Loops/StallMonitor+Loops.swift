@@ -3,13 +3,14 @@ import StallReport
 import TurnSource
 
 extension StallMonitor {
-  /// Watches one more loop, of whatever thread.
+  /// Watches a loop of any thread.
   ///
   /// On the loop's own thread the watch begins at once, otherwise with the loop's next turn. It ends by itself with the loop's thread. A run of
   /// Foundation's run loop inside one of the loop's callouts is not reported as a stall.
   ///
-  /// The loop pays for it what the main loop does. Where perf events are not permitted, its thread gets an alternate
-  /// signal stack for the rest of its life if it has none. ``pause()`` holds for all loops of the monitor.
+  /// The cost per turn is that of the main loop. Where perf events are not permitted, its thread
+  /// gets an alternate signal stack for the rest of its life if it has none. ``pause()`` holds for
+  /// all loops of the monitor.
   ///
   /// - Parameters:
   ///   - loop: The loop, such as LoopEngine's `Loop`.
@@ -57,9 +58,10 @@ extension StallMonitor {
     return LoopWatch(loop)
   }
 
-  /// Watches one more of Foundation's run loops.
+  /// Watches a `CFRunLoop` of any thread.
   ///
-  /// As ``watch(_:name:threshold:)``; the run loop's observers see its common modes. For the calling thread's own there is
+  /// The rules are those of ``watch(_:name:threshold:)``. The monitor sees the common modes of the
+  /// run loop. For the calling thread's own there is
   /// ``watchCurrentCoreFoundationRunLoop(name:threshold:)``.
   ///
   /// - Parameters:
@@ -158,7 +160,7 @@ package final class OwnLoop: Sendable {
   /// The turn has ended, and the loop is about to wait.
   package func idle() { pulse.idle() }
 
-  /// Ends the watch; on the loop's thread also the turn that is under way.
+  /// Ends the watch; on the loop's thread also the current turn.
   package func end() {
     if clinux_gettid() == threadID { pulse.idle() }
     loop.end()

@@ -1,4 +1,4 @@
-/// All that a monitor has begun, and ends when it stops.
+/// The parts that a monitor starts, and that it stops in `end()`.
 struct WatchSession: Sendable {
   let registry: LoopRegistry
   let suspension: Suspension
@@ -12,17 +12,19 @@ struct WatchSession: Sendable {
 
   var watchdog: Watchdog { registry.watchdog }
 
-  /// The threads that run code of the service, or wake its queues; each exists only while somebody needs it.
+  /// The threads that run code of the service, or wake its queues; each exists only while it has
+  /// users.
   struct Couriers: Sendable {
     /// Log and metrics; nil without them.
-    var telemetry: TelemetryCourier?
+    var telemetry: TelemetryExporter?
     /// The closures of `actions`; nil without them.
     var actions: Courier?
     /// Heartbeats.
     var beats = Courier(name: "stall-beats")
   }
 
-  /// Stops watching, and waits until the reports that are under way have been written as far as their reader takes them.
+  /// Stops watching, and waits until the current reports have been written as far as their reader
+  /// accepts them.
   func end() {
     registry.close()
     mainThread?.end()

@@ -10,11 +10,11 @@ struct WatchStart: Sendable {
   let environment: Environment
   let sentinel: ForkSentinel
   let serviceManager: ServiceManagerWatchdog?
-  let telemetry: TelemetryCourier?
+  let telemetry: TelemetryExporter?
 
   /// Starts the watchdog and the output, and watches the main thread's loop if that is wanted.
   ///
-  /// - Throws: ``StallMonitorError`` if the sink cannot be opened, or there is no thread to be had.
+  /// - Throws: ``StallMonitorError`` if the sink cannot be opened, or a thread cannot be created.
   func begin(watchesMainLoop: Bool) throws(StallMonitorError) -> WatchSession {
     let watchdog = Watchdog()
     let couriers = WatchSession.Couriers(
@@ -54,7 +54,7 @@ struct WatchStart: Sendable {
       session.mainThread = MainThreadWatch(
         by: registry, beats: couriers.beats, suspension: suspension, configuration: configuration)
     }
-    if configuration.watchesCooperativePool {
+    if configuration.watchesTaskPool {
       watchTasks(of: &session, sharesTable: !hasOwnTable.load(ordering: .acquiring))
     }
     return session
@@ -94,7 +94,7 @@ struct WatchStart: Sendable {
     let ledger = RepeatLedger(
       window: configuration.repeatWindow.nanoseconds, budget: configuration.maximumReportsPerMinute,
       now: MonotonicClock.now())
-    let publisher = ReportPublisher(sink: sink, ledger: ledger, courier: telemetry)
+    let publisher = ReportPublisher(sink: sink, ledger: ledger, telemetry: telemetry)
     let recorder = FatalRecorder.make(
       configured: configuration.stateDirectory, environment: environment, serviceName: serviceName)
     let records = StallRecords(
@@ -141,7 +141,7 @@ struct WatchStart: Sendable {
       heartbeat = WaitingTasks(pool, pulse: pulse)
     } catch {
       Diagnostics.say(TaskPool.note(error))
-      let workers = WorkerScan(watch, isBesideStamps: false)
+      let workers = WorkerDiscovery(watch, isBesideStamps: false)
       let pool = CooperativePoolHeartbeat(pulse: pulse, courier: session.couriers.beats) { workers.scan() }
       session.pool = pool
       heartbeat = pool

@@ -18,8 +18,9 @@ struct EndMark: @unchecked Sendable {  // The words are atomic.
 
 /// The places that get the end of a followed turn of one loop.
 ///
-/// The addresses must be those of memory for as long as `owners` live, whatever lies there: the loop may be late with its stores.
-/// Without an array: the loop's thread may have little stack, and iterates over nothing.
+/// The addresses must be mapped memory for as long as `owners` live, with any content: the loop may
+/// be late with its stores. Without an array: the loop's thread may have little stack, and iterates
+/// over nothing.
 final class EndMarks: Sendable {
   private let sentinel: ForkSentinel
   private let first: EndMark?

@@ -9,8 +9,9 @@ import Synchronization
 /// Before the loop's first transition the watchdog may write it: ``replace(_:by:)``.) A transition costs a reading of the clock and a store (an idle one the
 /// store alone); the semaphore is posted only when the watchdog has asked for it.
 ///
-/// The question "has the watchdog asked?" is a load after a store to another word, which processors reorder. The fence
-/// for it stands on the watchdog's side (`membarrier`), so the loop pays a compiler barrier.
+/// The question "has the watchdog asked?" is a load after a store to another word, which processors
+/// reorder. The watchdog has the fence (`membarrier`), so the loop pays only a
+/// compiler barrier.
 final class Pulse: Sendable {
   /// Where the loop is.
   enum Phase: UInt64 {
@@ -140,7 +141,8 @@ final class Pulse: Sendable {
       let word = published.load(ordering: .relaxed)
       marks?.store(word, at: recovered.load(ordering: .relaxed))
     }
-    // On a loop's own thread; a heartbeat's pulse may be answered on another, of which nothing is noted.
+    // On a loop's own thread; a heartbeat's pulse may be answered on another one, which is not
+    // noted.
     cunwind_note_thread()
     if asked != 0 { semaphore.post() }
   }

@@ -59,7 +59,7 @@ final class PulseClock {
       longestNumber: callouts.longest_number)
   }
 
-  /// Both clocks as near to each other as can be had: of five tries the one that nothing came between.
+  /// Reads both clocks as close together as possible: the best of five tries.
   private static func read() -> TickScale.Reading {
     var best = TickScale.Reading(ticks: 0, time: 0)
     var width = UInt64.max

@@ -33,7 +33,7 @@ final class Suspension: Sendable {
     return false
   }
 
-  /// Ignores turns until ``switchOn()``, whatever the service pauses and resumes.
+  /// Ignores turns until ``switchOn()``, also if the service pauses and resumes.
   func switchOff() { isSwitchedOff.store(true, ordering: .sequentiallyConsistent) }
 
   /// Takes ``switchOff()`` back.

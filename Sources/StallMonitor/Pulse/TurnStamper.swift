@@ -3,8 +3,8 @@ import Synchronization
 
 /// Turns what the observers of a thread's run loops see into transitions of one pulse.
 ///
-/// One for a thread, whatever kinds of run loop run on it inside of one another. On the loop's thread only, unless said
-/// otherwise; takes no lock.
+/// One for a thread, also if run loops of several kinds run on it inside of one another. On the
+/// loop's thread only, unless said otherwise; takes no lock.
 final class TurnStamper: @unchecked Sendable {  // `depth` belongs to the loop's thread; the rest is atomic or constant.
   /// A kind of run loop.
   enum Kind: UInt8, CaseIterable, Sendable {
@@ -30,7 +30,7 @@ final class TurnStamper: @unchecked Sendable {  // `depth` belongs to the loop's
   /// The kind of the innermost run, or of the last one; from any thread.
   var kind: Kind { Kind(rawValue: latest.load(ordering: .relaxed)) ?? .loop }
 
-  /// How many runs of Foundation's are under way, as far as they are known; from any thread.
+  /// How many runs of Foundation's loop are known to be in progress; from any thread.
   var knownFoundationRuns: Int {
     let isInUnseenTurn = pulse.word.raw != 0 && pulse.word.raw == unseenTurn.load(ordering: .sequentiallyConsistent)
     return isInUnseenTurn ? 1 : foundationRuns.load(ordering: .relaxed)
@@ -58,7 +58,7 @@ final class TurnStamper: @unchecked Sendable {  // `depth` belongs to the loop's
     return word
   }
 
-  /// Whether this turn, which was not seen to begin, is under way; from any thread.
+  /// Whether this turn, whose beginning was not seen, is the current one; from any thread.
   func isUnseen(_ turn: Pulse.Word) -> Bool { pulse.word == turn }
 
   /// Ends the turn that was not seen to begin, unless the loop has; from any thread.
@@ -101,7 +101,7 @@ final class TurnStamper: @unchecked Sendable {  // `depth` belongs to the loop's
 
   /// A run ends.
   ///
-  /// After a nested one the outer callout goes on, as a turn of its own.
+  /// After a nested one, the outer callout continues, as a turn of its own.
   func exit(_ kind: Kind) {
     // Stamping may have begun in the middle of a run.
     depth = max(0, depth - 1)

@@ -1,4 +1,4 @@
-/// One thread of this process at one moment: what it did, and its call stack with names.
+/// A snapshot of one thread: whether it ran or waited, and its call stack with function names.
 ///
 /// ``StallMonitor/captureAllThreads(timeLimit:)`` makes them. Its `description` is text for people, one line a frame.
 public struct ThreadBacktrace: Sendable, Hashable {
@@ -12,7 +12,8 @@ public struct ThreadBacktrace: Sendable, Hashable {
     public var line: Int?
     /// Whether the call was inlined into the next frame that is not.
     public var isInlined: Bool
-    /// Whether the function is not on the stack: it waits for an asynchronous call that the frames before it belong to.
+    /// Whether the function is suspended: it awaits the call of the frames before it, and is not on
+    /// the thread's stack.
     public var isAsync: Bool
     /// The executable or library, if the code lies in one.
     public var module: String?
@@ -26,13 +27,13 @@ public struct ThreadBacktrace: Sendable, Hashable {
   public var id: Int32
   /// The thread's name: at most 15 bytes.
   public var name: String?
-  /// Whether it ran, or was ready to.
+  /// Whether the thread was running or ready to run.
   public var isRunning: Bool
   /// The call that it was waiting in, in words, such as `read(fd 7 → pipe:[1234])`.
   ///
   /// Nil if it was running, or was not captured.
   public var wait: String?
-  /// The calls, innermost first; empty if they could not be had.
+  /// The calls, innermost first; empty if the stack could not be captured (see ``failure``).
   public var frames: [Frame]
   /// Whether a frame may be wrong: it was found by scanning the stack, or read after the thread had continued.
   public var isApproximate: Bool

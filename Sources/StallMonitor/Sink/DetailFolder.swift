@@ -2,7 +2,9 @@ import DescriptorIO
 import Glibc
 import StallReport
 
-/// A folder of detail files, one for each stall: their names, whole files only, and which give way when there are too many.
+/// A folder of detail files, one for each stall.
+///
+/// It names them, replaces them completely, and removes the oldest above a limit.
 ///
 /// A service's own files are `ID.json`, those that the agent keeps are `ID.USER.json`: a user who knows the id of another user's stall cannot
 /// take its file's place. Nothing in the folder is touched but regular files with such names, and no link is followed. Used by one thread

@@ -47,7 +47,7 @@ final class LineWriter: ReportSink {
   /// The descriptor that poll(2) can wait for until there is space; -1 if there is none.
   var pollableDescriptor: Int32 { output?.pollable ?? -1 }
 
-  /// How many bytes have gone out; tells whether a flush has achieved anything.
+  /// How many bytes have been written; shows whether a flush has made progress.
   private(set) var bytesSent = 0
 
   /// Takes a line, with its newline, and sends what can be sent.

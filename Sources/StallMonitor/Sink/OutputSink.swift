@@ -2,7 +2,7 @@ import Glibc
 import StallCapture
 import Synchronization
 
-/// What runs on the output thread: it brings what the watchdog hands over to its destination.
+/// The work of the output thread: writes what the watchdog enqueues.
 protocol OutputClient: AnyObject {
   /// Works until the sink is closed.
   func run()
@@ -12,6 +12,9 @@ protocol OutputClient: AnyObject {
 ///
 /// The watchdog never waits for the output thread but in `settle` and `close`, which are bounded. So a destination that accepts nothing, or a
 /// disk that does not answer, delays neither detection nor the service manager's watchdog.
+///
+/// It has many properties because two threads meet here: what each of them asks without waiting is
+/// an atomic number of its own.
 final class OutputSink: ReportSink, Sendable {
   /// The most that waits: lines and samples, and their bytes.
   static let itemLimit = 256
@@ -139,7 +142,7 @@ final class OutputSink: ReportSink, Sendable {
       return handle
     }
     guard let last else { return }
-    // A disk that does not answer keeps that thread, and nobody else.
+    // A disk that does not answer blocks only that thread.
     if hasEnded { pthread_join(last, nil) } else { pthread_detach(last) }
   }
 
@@ -189,7 +192,7 @@ final class OutputSink: ReportSink, Sendable {
     }
   }
 
-  /// Counts so many lines as lost; the next one says so.
+  /// Counts `count` lines as lost; the next line reports them.
   func lose(_ count: UInt64) { if count > 0 { dropped.add(count, ordering: .relaxed) } }
 
   /// Notes that nothing is left of the first so many lines.

@@ -49,7 +49,7 @@ final class PollWaker: Sendable {
 
   /// Takes the wake-up back, before the thread looks for what it was woken for; on the thread.
   ///
-  /// Returns the descriptor to poll, or nil if there is none to be had.
+  /// Returns the descriptor to poll, or nil if there is none.
   func reset() -> Int32? {
     isWaking.store(false, ordering: .sequentiallyConsistent)
     return ends.withLock { ends in

@@ -44,7 +44,7 @@ protocol ReportSink: RecordOutput {
   /// Returns the number of lines dropped since the last call.
   func takeDropped() -> UInt64
 
-  /// Whether somebody behind it names the frames of reports.
+  /// Whether the receiver looks up the names of frames.
   var namesFrames: Bool { get }
 
   /// What becomes of the samples of a stall.

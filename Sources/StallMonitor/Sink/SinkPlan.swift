@@ -41,7 +41,8 @@ struct SinkPlan: Sendable {
 
   /// Opens the sink, and starts the output thread.
   ///
-  /// - Throws: ``StallMonitorError`` if the destination cannot be opened, or there is no thread to be had.
+  /// - Throws: ``StallMonitorError`` if the destination cannot be opened, or a thread cannot be
+  ///   created.
   func start(
     origin: Report.Origin, tunings: TuningBox, recovery: RecoveryPage?, news: @escaping @Sendable () -> Void
   ) throws(StallMonitorError) -> OutputSink {

@@ -98,7 +98,7 @@ struct AbandonedFiles {
     claim.release()
   }
 
-  /// A prefix of names that tells one service from others in the directory.
+  /// A prefix of names that distinguishes one service from others in the directory.
   static func prefix(_ kind: String, service: [String]) -> String {
     var hash = FNV1a()
     hash.combine(service.joined(separator: "\0").utf8)

@@ -2,7 +2,8 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// Tells the process that made it from the children of its forks, for other modules of the package.
+/// Distinguishes the process that made it from the children of its forks, for other modules of the
+/// package.
 package final class ProcessMark: Sendable {
   private let sentinel = ForkSentinel()
 
@@ -14,7 +15,8 @@ package final class ProcessMark: Sendable {
   package var isThisProcess: Bool { sentinel.isInOwnProcess }
 }
 
-/// Tells the process that made it from the children of its forks: one load, no lock and no handler that a fork could miss.
+/// Distinguishes the process that made it from the children of its forks: one load, no lock and no
+/// handler that a fork could miss.
 ///
 /// The word lies in a page that the kernel wipes in the child, also of a fork that `pthread_atfork` knows nothing of.
 final class ForkSentinel: @unchecked Sendable {  // The page is freed with the object, and its word is atomic.

@@ -26,7 +26,7 @@ package enum ProcessFacts {
   /// An address in the main executable.
   static func executableAddress() -> UInt64 { UInt64(clinux_program_headers()) }
 
-  /// Where the main thread's stack ends, or 0 if the kernel does not tell.
+  /// Where the main thread's stack ends, or 0 if the kernel does not report it.
   static func mainStackEnd() -> UInt64 {
     ThreadProbe(thread: getpid()).status()?.startOfStack ?? 0
   }

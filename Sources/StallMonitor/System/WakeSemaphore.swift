@@ -4,7 +4,7 @@ import StallCapture
 
 /// A POSIX semaphore, which the watchdog parks on.
 ///
-/// Posting takes no lock and allocates nothing, and is a system call only when somebody waits.
+/// Posting takes no lock and allocates nothing, and is a system call only when a thread waits.
 package final class WakeSemaphore: Sendable {
   // A C object with an address of its own; sem_post and sem_wait are its synchronization.
   nonisolated(unsafe) private let semaphore: UnsafeMutablePointer<sem_t>
@@ -23,12 +23,12 @@ package final class WakeSemaphore: Sendable {
     sem_post(semaphore)
   }
 
-  /// Waits until somebody posts.
+  /// Waits for a post.
   func wait() {
     while sem_wait(semaphore) != 0 && errno == EINTR {}
   }
 
-  /// Waits until somebody posts, for `limit` at most.
+  /// Waits for a post, for at most `limit`.
   ///
   /// True if it was posted.
   package func wait(for limit: Duration) -> Bool {
@@ -36,7 +36,7 @@ package final class WakeSemaphore: Sendable {
     return wait(until: isBeyond ? .max : deadline)
   }
 
-  /// Waits until somebody posts or the monotonic time is `deadline`.
+  /// Waits for a post, or until the monotonic time is `deadline`.
   ///
   /// True if it was posted.
   func wait(until deadline: UInt64) -> Bool {

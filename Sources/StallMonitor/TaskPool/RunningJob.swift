@@ -21,7 +21,7 @@ final class RunningJob {
     (threadPointer, self.layout, self.changes) = (pointer, layout, changes)
   }
 
-  /// Whether it goes on.
+  /// Whether the job still runs.
   var isLasting: Bool { !changes.hasChanged }
 
   /// What a report has of the task; nil if it does not run any more.

@@ -112,7 +112,7 @@ final class TaskPool: Sendable {
       case .otherExecutor: "the process has replaced Swift's global executor"
       }
     return
-      "blocked tasks are reported up to two thresholds late, and tasks that run on CPU only where perf events are permitted, because \(reason)"
+      "blocked tasks are found after one to two thresholds, and tasks that run on CPU only where perf events are permitted, because \(reason)"
   }
 
   /// Ends the watch; jobs that run are let finish.

@@ -9,14 +9,14 @@ import StallReport
 final class WaitingTasks: @unchecked Sendable {  // Used by the watchdog alone, but for what is constant.
   private let pulse: Pulse
   private let tasks: TaskPool
-  private let workers: WorkerScan
+  private let workers: WorkerDiscovery
   private var isHooked = true
   // What had begun when tasks were first met that wait, and when that was.
   private var last: (begun: UInt64, stamp: UInt64)?
 
   init(_ pool: TaskPool, pulse: Pulse) {
     (tasks, self.pulse) = (pool, pulse)
-    workers = WorkerScan(pool.watch, isBesideStamps: true)
+    workers = WorkerDiscovery(pool.watch, isBesideStamps: true)
   }
 
   private var begun: UInt64 { clinux_task_pool_begun(TaskPriorityClass.medium.rawValue) }

@@ -1,7 +1,7 @@
 import TurnSource
 
 /// A histogram of turn lengths with fixed bounds: of all turns, or of those between two readings.
-struct TurnHistogram: Sendable, Equatable {
+package struct TurnHistogram: Sendable, Equatable {
   /// The longest turn that each bucket counts, in seconds; a last one counts all.
   ///
   /// Fewer than those of the agent's own metrics: each is a series for every watched loop.
@@ -17,12 +17,20 @@ struct TurnHistogram: Sendable, Equatable {
   /// What a loop has counted; a turn's length is known to within 12.5 %.
   init(of loop: any TurnSource) {
     let totals = loop.turnTotals
-    for (length, turns) in totals.histogram {
-      let seconds = length / .seconds(1)
-      for (index, bound) in Self.bounds.enumerated() where seconds <= bound { buckets[index] += Int(clamping: turns) }
-      buckets[Self.bounds.count] += Int(clamping: turns)
-    }
+    buckets = Self.cumulative(totals.histogram, bounds: Self.bounds).map { Int(clamping: $0) }
     seconds = totals.workTime / .seconds(1)
+  }
+
+  /// Counts the turns up to each bound, in seconds, and then all: each number includes those before
+  /// it.
+  package static func cumulative(_ lengths: [(upTo: Duration, turns: UInt)], bounds: [Double]) -> [UInt] {
+    var counts = [UInt](repeating: 0, count: bounds.count + 1)
+    for (length, turns) in lengths {
+      let seconds = length / .seconds(1)
+      for (index, bound) in bounds.enumerated() where seconds <= bound { counts[index] += turns }
+      counts[bounds.count] += turns
+    }
+    return counts
   }
 
   /// What has come since `last`, which becomes this; nil if no turn has.

@@ -2,10 +2,12 @@ import Glibc
 import StallCapture
 import Synchronization
 
-/// A thread that runs what only a thread of the service's may run: closures, heartbeats, messages on standard error.
+/// A thread with the service's descriptor table that runs jobs for the watchdog: closures,
+/// heartbeats, messages.
 ///
-/// The watchdog and the output thread have a descriptor table of their own, so they call no code of the service. They leave jobs here. The
-/// thread shares the service's table, and so exists only while somebody needs it. Thread-safe.
+/// The watchdog and the output thread have a descriptor table of their own, so they call no code of
+/// the service. They leave jobs here. The thread shares the service's table. It exists only while
+/// it has users. Thread-safe.
 final class Courier: Sendable {
   private static let jobLimit = 256
   private static let longestFarewell: UInt64 = 1_000_000_000
@@ -32,7 +34,8 @@ final class Courier: Sendable {
 
   /// Adds a user, and starts the thread for the first one.
   ///
-  /// Call it on a thread of the service's: the courier shares that thread's descriptor table. False if there is no thread to be had.
+  /// Call it on a thread of the service's: the courier shares that thread's descriptor table. False
+  /// if the thread cannot be created.
   func addUser() -> Bool {
     state.withLock { state in
       if state.thread == nil {
@@ -72,7 +75,9 @@ final class Courier: Sendable {
     }
   }
 
-  /// Hands a job over; false if there is no thread, or too many jobs wait already.
+  /// Enqueues a job.
+  ///
+  /// Returns false if there is no thread, or if too many jobs wait.
   @discardableResult
   func post(_ job: @escaping @Sendable () -> Void) -> Bool {
     let isTaken = state.withLock { state in

@@ -17,7 +17,7 @@ extension OwnThreads {
   ///
   /// A thread `forService` runs code of the service, or wakes its queues. libdispatch may make a worker on it, which inherits what libdispatch
   /// itself does not block: SIGPIPE. Such a thread does not block it either.
-  /// - Throws: If there is no thread to be had.
+  /// - Throws: If the thread cannot be created.
   static func start(
     name: StaticString, forService: Bool = false, _ body: @escaping @Sendable () -> Void
   ) throws(Failure) -> pthread_t {

@@ -25,7 +25,7 @@ final class ActionRunner {
     self.writtenDetails = writtenDetails
   }
 
-  /// When the next action is due of the stall under way; nil if none is.
+  /// When the next action of the current stall is due; nil if none is.
   func nextTime(for loop: WatchedLoop) -> UInt64? {
     guard let episode = loop.episode, let level = plan.nextLevel(done: loop.stall.progress.actionsDone) else {
       return nil
@@ -33,7 +33,9 @@ final class ActionRunner {
     return episode.start + episode.frozen + level
   }
 
-  /// Runs what the stall under way has lasted long enough for; after what is to be written of it.
+  /// Runs the actions that are due in the current stall.
+  ///
+  /// Call it after the stall's lines were written.
   func run(on loop: WatchedLoop, as event: Report.Event = .ongoing, at time: UInt64) {
     guard let episode = loop.episode else { return }
     let due = plan.due(after: episode.duration(at: time), done: loop.stall.progress.actionsDone)

@@ -17,7 +17,7 @@ extension WatchedLoop {
     var thread: Thread
     var limits: Limits
     var publication: LoopPublication
-    /// What takes the place of observers where there are none.
+    /// The source of heartbeats for a loop without observers.
     var heartbeat: (any HeartbeatSource)?
     var inspection = Inspection()
     /// What runs in its turns; nil for a loop that runs what it finds.

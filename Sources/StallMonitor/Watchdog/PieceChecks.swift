@@ -1,7 +1,8 @@
 /// When a turn that consists of pieces is checked.
 ///
-/// Only checks tell pieces apart, so two that alternate look like one to checks of the same rhythm. The times are irregular, and
-/// a piece counts as late only if many checks, close to each other, have all found it.
+/// Only checks distinguish pieces, so two pieces that alternate look like one to checks of the same
+/// rhythm. The times are irregular, and a piece counts as late only if many checks, close to each
+/// other, have all found it.
 struct PieceChecks {
   /// How many checks a threshold has at first.
   private static let perThreshold: UInt64 = 8

@@ -11,12 +11,12 @@ final class ReportPublisher {
 
   private let sink: any ReportSink
   let ledger: RepeatLedger
-  private let courier: TelemetryCourier?
+  private let telemetry: TelemetryExporter?
   /// The number of the last line.
   private(set) var sequence: UInt64 = 0
 
-  init(sink: any ReportSink, ledger: RepeatLedger, courier: TelemetryCourier? = nil) {
-    self.courier = courier
+  init(sink: any ReportSink, ledger: RepeatLedger, telemetry: TelemetryExporter? = nil) {
+    self.telemetry = telemetry
     self.sink = sink
     self.ledger = ledger
   }
@@ -30,7 +30,7 @@ final class ReportPublisher {
     return true
   }
 
-  /// Reports that a stall goes on.
+  /// Reports that a stall continues.
   ///
   /// Returns whether the stall counts as reported from now on.
   func goOn(_ report: Report, isReported: Bool) -> Bool {
@@ -49,7 +49,7 @@ final class ReportPublisher {
     if sink.details != .agent { report.detailFile = writeDetail(report, of: episode) }
     send(report)
     if sink.details == .agent { _ = writeDetail(report, of: episode) }
-    courier?.count(report, isReported: true)
+    telemetry?.count(report, isReported: true)
     ledger.didReport(report, at: now)
   }
 
@@ -59,7 +59,7 @@ final class ReportPublisher {
     sink.settle(within: Self.longestFarewell)
   }
 
-  /// Hands the samples of a stall over, as they stand.
+  /// Passes on the samples of a stall that exist so far.
   ///
   /// Returns the path of the file that they go into; nil if they go into none.
   func writeDetail(_ report: Report, of episode: Episode) -> String? {
@@ -80,12 +80,12 @@ final class ReportPublisher {
     let now = MonotonicClock.now()
     guard ledger.begin(report, at: now) == .report else { return count(report, at: now) }
     send(report)
-    courier?.count(report, isReported: true)
+    telemetry?.count(report, isReported: true)
     ledger.didReport(report, at: now)
   }
 
   private func count(_ report: Report, at now: UInt64) {
-    courier?.count(report, isReported: false)
+    telemetry?.count(report, isReported: false)
     ledger.didCount(report, at: now)
   }
 

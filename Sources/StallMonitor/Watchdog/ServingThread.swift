@@ -1,7 +1,7 @@
 import StallCapture
 import StallReport
 
-/// The thread that serves a loop, and what the kernel counts for it in the turn under way.
+/// The thread that serves a loop, and what the kernel counts for it in the current turn.
 ///
 /// It may change where a heartbeat watches a queue that workers serve. Belongs to the watchdog's thread.
 final class ServingThread {
@@ -44,7 +44,7 @@ final class ServingThread {
   /// Whether the same thread serves the loop as before.
   var isServing: Bool { server == .thread(probe.id) }
 
-  /// Goes over to the thread that serves the loop now.
+  /// Changes to the thread that serves the loop now.
   func follow() -> LoopServer {
     let server = server
     if case .thread(let id) = server, id != probe.id {

@@ -29,7 +29,7 @@ final class SettingsFollower {
     plan = WatchPlan(configuration, Tuning(), sinkNames: sinkNames)
   }
 
-  /// Goes over to what an agent has sent since the last call.
+  /// Applies the settings that an agent has sent since the last call.
   ///
   /// A process that is switched off has nothing open and nothing counted that is not reported.
   func update(_ loops: [WatchedLoop], with stalls: StallFollower) {

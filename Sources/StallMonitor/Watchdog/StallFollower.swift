@@ -62,10 +62,11 @@ final class StallFollower {
   /// Begins to follow a late turn, and reports it.
   private func begin(_ loop: WatchedLoop, _ turn: Pulse.Word, at now: UInt64) {
     guard loop.beginEpisode(turn: turn, id: ReportPublisher.makeIdentifier(), now: now) else { return }
+    // Before the sample, which takes long if the stack is deep: the duration of the report runs to `now`.
+    let found = Timestamp.now()
     records.begin(loop)
     sampler.prepare()
     if case .unseenRun = sampler.sample(loop) { return loop.ignoreTurn() }
-    let found = Timestamp.now()
     if let report = loop.report(.started, end: now, origin: origin),
       followUpBudget > 0, !publisher.ledger.knows(report, at: now)
     {
@@ -132,7 +133,7 @@ final class StallFollower {
 
   // MARK: The end
 
-  /// Closes what is open when the watch ends in mid-stall.
+  /// Closes the open stalls when the watch ends during a stall.
   func finish(_ loops: [WatchedLoop]) {
     for loop in loops where loop.isStalled {
       if loop.stall.deferred != nil { beginDeferredEpisode(of: loop, at: MonotonicClock.now()) }

@@ -1,7 +1,8 @@
 import StallCapture
 import StallReport
 
-/// Keeps what outlives the process of each stall under way: the record of the stall, and the loop's note to the agent.
+/// Keeps the data of each current stall that remains after the process has ended: its record, and
+/// its slot on the recovery page.
 ///
 /// Belongs to the watchdog's thread.
 final class StallRecords {

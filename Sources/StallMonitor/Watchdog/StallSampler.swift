@@ -2,14 +2,15 @@ import Glibc
 import StallCapture
 import StallReport
 
-/// Takes the samples of stalls: what a loop's thread does, whom it waits for, and what other threads do.
+/// Takes the samples of stalls: the state of the loop's thread, the threads that it waits for, and
+/// other threads.
 ///
 /// Belongs to the watchdog's thread.
 final class StallSampler {
   /// What a sample has shown.
   enum Finding {
     case added
-    /// The turn has gone on meanwhile.
+    /// The turn ended during the capture.
     case nothing
     /// The loop turns in a run that its observers do not see: nothing was added.
     case unseenRun
@@ -58,7 +59,7 @@ final class StallSampler {
     let moment = capture.capture(
       loop.thread.probe, stackEnd: loop.thread.stackEnd, isWorker: loop.thread.isWorker)
     let chain = WaitChain(
-      of: loop.thread.probe, in: moment, with: loop.settings.captureThreads == .none ? nil : capture)
+      of: loop.thread.probe, in: moment, with: loop.settings.otherThreads == .none ? nil : capture)
     let now = MonotonicClock.now()
     let callouts = loop.callouts(at: now)
     // A thread that no processor served can have begun its callout during the capture.
@@ -71,7 +72,7 @@ final class StallSampler {
       sample.task = work.task
       sample.starves = hadWaitingWork && work.hasWaitingWork
     }
-    // What was read after the loop went on belongs to another moment.
+    // A stack that was read after the turn ended belongs to another turn.
     guard loop.isLasting(turn) else {
       guard loop.episode?.sampleCount == 0 else { return .nothing }
       loop.add(Episode.Sample(activity: .unknown, cause: .unknown, stack: [], failure: .turnEnded), at: now)
@@ -137,8 +138,10 @@ final class StallSampler {
 
   /// Takes a few more samples of a stall on CPU, right after the first.
   ///
-  /// The fingerprint of a stall on CPU comes from what most of its samples have in common, and its beginning, and one that is over soon, are to be known by the same as
-  /// the whole. Only of a thread that has hardly waited in this turn; for `budget` nanoseconds and a threshold at most, and only until the turn ends.
+  /// The fingerprint of a stall on CPU is the function that most samples share. These samples give
+  /// the first line, and a short stall, the same fingerprint as the whole stall. Only of a thread
+  /// that has hardly waited in this turn; for `budget` nanoseconds and a threshold at most, and
+  /// only until the turn ends.
   func followUp(_ loop: WatchedLoop, budget: UInt64, willBegin: () -> Void) {
     guard let episode = loop.episode, canFollowUp(episode, of: loop) else { return }
     willBegin()
@@ -150,7 +153,7 @@ final class StallSampler {
     ) { backtrace in
       let now = MonotonicClock.now()
       let (mode, callout) = loop.subject.inspection.state()
-      // What was taken after the loop went on belongs to another moment.
+      // A sample that was taken after the turn ended belongs to another turn.
       guard loop.isLasting(turn), loop.thread.server == server else { return false }
       let stack = resolver.resolve(backtrace)
       if loop.subject.inspection.isInUnseenRun(resolver.runLoopFrames(of: stack)) { return false }
@@ -184,11 +187,11 @@ final class StallSampler {
     let pool = loop.thread.pool
     if server == .nobody, let pool {
       sample.cause = .starved
-      sample.wait = "no thread of \(pool.name) has run the queued work"
+      sample.wait = "no thread of \(pool.name) has started the queued work"
       sample.failure = .noServer
     }
     resolver.beginReport(isFirst: loop.episode?.sampleCount == 0)
-    if server == .nobody, let pool, loop.settings.captureThreads == .lockHolder, loop.episode?.isSweepDue == true {
+    if server == .nobody, let pool, loop.settings.otherThreads == .lockHolder, loop.episode?.isSweepDue == true {
       // What keeps the pool's threads from taking it.
       sweep(into: &sample, runningOnly: false) { [resolver] thread in
         var judged = thread
@@ -196,7 +199,7 @@ final class StallSampler {
         return pool.owns(judged)
       }
       if pool == .cooperative, let jobs = otherJobs(sample.threads) {
-        sample.wait = "no thread of \(pool.name) has run the queued work; \(jobs)"
+        sample.wait = "no thread of \(pool.name) has started the queued work; \(jobs)"
       }
     }
     sweep(into: &sample, of: loop)
@@ -225,7 +228,7 @@ final class StallSampler {
   }
 
   private func sweep(into sample: inout Episode.Sample, of loop: WatchedLoop) {
-    let threads = loop.settings.captureThreads
+    let threads = loop.settings.otherThreads
     guard threads == .running || threads == .all, loop.episode?.isSweepDue == true else { return }
     sweep(into: &sample, runningOnly: threads == .running) { _ in true }
   }

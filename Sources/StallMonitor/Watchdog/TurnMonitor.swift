@@ -39,7 +39,7 @@ struct TurnMonitor {
 
   /// What to do about the loop.
   enum Decision: Equatable {
-    /// Nothing moved since the last check, and no turn is under way: nothing to watch.
+    /// The loop has not moved since the last check, and is in no turn: nothing to watch.
     case quiet
     /// Check again at this time.
     case checkAgain(at: UInt64)
@@ -58,7 +58,7 @@ struct TurnMonitor {
   /// A decision, with what else the check has shown.
   struct Outcome: Equatable {
     var decision: Decision
-    /// The turn under way was not seen before: what its thread uses counts from now on.
+    /// The current turn was not seen before: what its thread uses counts from now on.
     var isNewTurn = false
     /// The loop turns by itself: nobody need look for another thread that serves it.
     var endsSearch = false
@@ -101,7 +101,7 @@ struct TurnMonitor {
   private var leastThreshold: UInt64 = 0
   // A late turn in which the loop turns in a run that is not observed.
   private var ignored: Pulse.Word?
-  // For how long of the turn under way the whole process was frozen.
+  // For how long the whole process was frozen in the current turn.
   private var frozenInTurn: UInt64 = 0
   private var frozenUntil: UInt64 = 0
   // When the search for what serves a loop that has not turned yet began, and when to search again.
@@ -156,7 +156,7 @@ struct TurnMonitor {
     return checkTurn(reading, frozen: frozen)
   }
 
-  /// Goes on after a heartbeat was sent; `reading` has the word as it is then.
+  /// Continues after a heartbeat was sent; `reading` has the word as it is then.
   mutating func didBeat(_ reading: Reading, frozen: UInt64) -> Outcome {
     // The loop rests, and got none.
     if reading.word.phase == .idle { return Outcome(decision: .checkAgain(at: nextBeat)) }
@@ -267,7 +267,7 @@ struct TurnMonitor {
   /// Whether this part of the turn is the one that was seen by the last check.
   func isSeen(_ part: TurnPart) -> Bool { !seenPart.isPiece || part == seenPart }
 
-  /// How long ago the turn began that is under way, or the loop was resumed; 0 if none is.
+  /// How long ago the current turn began, or the loop was resumed; 0 if the loop is in no turn.
   func age(_ reading: Reading) -> UInt64 {
     // An ignored turn says nothing of when the watchdog was to be awake.
     guard reading.word.phase != .idle, reading.word != ignored else { return 0 }
@@ -275,7 +275,7 @@ struct TurnMonitor {
     return reading.now > since ? reading.now - since : 0
   }
 
-  /// The turn under way; nil unless it is late.
+  /// The current turn; nil unless it is late.
   func lateTurn(_ reading: Reading) -> LateTurn? {
     guard reading.word.phase != .idle, reading.word != ignored, !reading.isSuspended else { return nil }
     let isSeen = reading.word == seen && reading.part == seenPart

@@ -22,7 +22,7 @@ protocol TurnWork: Sendable {
   /// The task that runs now, as far as it is known; nil if none does.
   var task: Report.TaskState? { get }
 
-  /// Whether the thread's stack shows that such work is under way; nil if the stack could not be taken.
+  /// Whether the thread's stack shows such work; nil if the stack could not be taken.
   ///
   /// Where it does not, the turn is ignored.
   func isUnderWay(in stack: Backtrace?) -> Bool

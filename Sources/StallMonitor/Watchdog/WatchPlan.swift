@@ -12,7 +12,7 @@ struct WatchPlan: Equatable {
   var budget: Int
   /// In nanoseconds.
   var sampling: UInt64
-  var captureThreads: StallMonitorConfiguration.ThreadSelection
+  var otherThreads: StallMonitorConfiguration.ThreadSelection
   /// Whether this process names the frames of its reports.
   var namesFrames: Bool
 
@@ -24,7 +24,7 @@ struct WatchPlan: Equatable {
     repeatWindow = (tuning.repeatWindow ?? configuration.repeatWindow).nanoseconds
     budget = tuning.budget ?? configuration.maximumReportsPerMinute
     sampling = (tuning.sampling ?? configuration.resampleInterval).nanoseconds
-    captureThreads = tuning.captureThreads ?? configuration.captureThreads
+    otherThreads = tuning.otherThreads ?? configuration.otherThreads
     namesFrames = !sinkNames || tuning.symbolication == .host
   }
 }

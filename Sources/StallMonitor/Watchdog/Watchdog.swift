@@ -29,7 +29,7 @@ final class Watchdog: Sendable {
   /// - Parameters:
   ///   - kept: The descriptor of the service's that the thread keeps, 0 to 2; nil for none.
   ///   - makeWork: Makes what the thread does. Called on it, so that its files are opened there.
-  /// - Throws: What `makeWork` throws, or that there is no thread to be had.
+  /// - Throws: What `makeWork` throws, or that the thread cannot be created.
   func start(
     keeping kept: Int32?, _ makeWork: @escaping @Sendable () throws(StallMonitorError) -> WatchdogWork
   ) throws(StallMonitorError) {
@@ -73,7 +73,7 @@ final class Watchdog: Sendable {
 
   /// Stops the thread, and waits until it has written what it can.
   ///
-  /// Idempotent. Takes two seconds at most, whatever becomes of the lines.
+  /// Idempotent. Takes two seconds at most, also if lines cannot be written.
   func stop() {
     let handle = thread.withLock { handle in
       defer { handle = nil }

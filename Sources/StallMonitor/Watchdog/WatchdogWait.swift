@@ -35,10 +35,11 @@ final class WatchdogWait {
   ///   - loops: All loops.
   ///   - nextCheck: When to check one of them next; nil while none moves.
   ///   - next: When something else is due; nil if nothing is.
-  ///   - quiet: The loops of which nothing is to be watched.
+  ///   - quiet: The loops that need no watch now.
   func wait(for loops: CheckedLoops, nextCheck: UInt64?, next: UInt64?, quiet: [WatchedLoop]) {
     freezes.willWait()
-    // Whatever the watchdog's own work took is nobody's freeze: lateness counts from the beginning of the wait.
+    // The time that the watchdog's own work takes does not count as a freeze: lateness counts from
+    // the beginning of the wait.
     began = MonotonicClock.now()
     if let nextCheck {
       var deadline = min(nextCheck, next ?? .max)
@@ -53,7 +54,7 @@ final class WatchdogWait {
     }
   }
 
-  /// Waits for a post, or for one of these loops to move, of which nothing was to be watched, or until `deadline`.
+  /// Waits for a post, or for one of these quiet loops to move, or until `deadline`.
   ///
   /// False if the deadline came first.
   private func wait(until deadline: UInt64?, orMoveOf quiet: [WatchedLoop]) -> Bool {
@@ -73,7 +74,7 @@ final class WatchdogWait {
   /// Returns how long ago a loop moved, of the time since the wait began; nil if the deadline came first.
   private func park(_ loops: CheckedLoops, until deadline: UInt64?) -> UInt64? {
     guard wait(until: deadline, orMoveOf: loops.all) else { return nil }
-    // The loop that moved posted as its turn began: whatever lies between there and here, it was not asleep in it.
+    // The loop that moved posted as its turn began, so the time since then was not sleep.
     loops.clock.observe()
     let now = MonotonicClock.now()
     // Without an array: the wait may have been long, and there may be no memory by now.

@@ -17,11 +17,11 @@ final class WatchdogWork {
   private let settings: SettingsFollower
   private var serviceManager: ServiceManagerWatchdog?
   /// Carries messages and numbers to the service's log and metrics.
-  private let telemetry: TelemetryCourier?
+  private let telemetry: TelemetryExporter?
 
   init(
     of watchdog: Watchdog, stalls: StallFollower, settings: SettingsFollower, serviceManager: ServiceManagerWatchdog?,
-    telemetry: TelemetryCourier?
+    telemetry: TelemetryExporter?
   ) {
     loops = CheckedLoops(of: watchdog)
     waits = WatchdogWait(on: watchdog.semaphore)
@@ -66,7 +66,7 @@ final class WatchdogWork {
 
   /// Checks all loops, and does what is due.
   ///
-  /// Returns when to check next, and the loops of which nothing is to be watched.
+  /// Returns when to check next, and the loops that need no watch until then.
   private func checkLoops() -> (next: UInt64?, quiet: [WatchedLoop]) {
     stalls.beginDeferredEpisodes(of: loops.all)
     loops.update(plan: settings.plan, stalls: stalls)
@@ -90,7 +90,7 @@ final class WatchdogWork {
     return (next, quiet)
   }
 
-  /// Sends what is due beside the loops' stalls; returns when that is next.
+  /// Sends what is due in addition to the loops' stalls; returns when the next of it is due.
   private func report() -> UInt64? {
     var next: UInt64?
     if let time = serviceManager?.notify(isHealthy: loops.areHealthy, at: MonotonicClock.now()) { next = time }

@@ -5,11 +5,11 @@ extension WatchedLoop {
   /// The report of the episode as it is known by now.
   ///
   /// - Parameters:
-  ///   - event: What the report says.
+  ///   - event: The event of the report.
   ///   - end: The time that its duration runs to.
   ///   - origin: The process.
-  ///   - watchEnded: The loop is no longer watched, though the stall may go on.
-  /// - Returns: The report; nil if no stall is followed.
+  ///   - watchEnded: The loop is no longer watched, although the stall may continue.
+  /// - Returns: The report; nil if the loop has no stall in progress.
   func report(
     _ event: Report.Event, end: UInt64, origin: Report.Origin, watchEnded: Bool = false
   ) -> Report? {
@@ -43,7 +43,7 @@ extension WatchedLoop {
     return report
   }
 
-  /// The numbers and words that speak for the cause.
+  /// The evidence for the cause.
   private func evidence(of episode: Episode, _ sample: Episode.Sample?) -> Verdict.Evidence {
     var evidence = Verdict.Evidence()
     if let activity = sample?.activity {

@@ -8,16 +8,16 @@ final class WatchedLoop {
   /// What of the watch's settings concerns a loop's stalls.
   struct Settings {
     /// Which other threads are captured in a stall.
-    var captureThreads = StallMonitorConfiguration.ThreadSelection.lockHolder
+    var otherThreads = StallMonitorConfiguration.ThreadSelection.lockHolder
     /// How long after the first sample the second one comes, in nanoseconds.
     var sampling: UInt64 = 100_000_000
     /// Whether frames get names in this process.
     var namesFrames = true
-    /// What is in force once the stall under way is over.
+    /// The plan that applies after the current stall.
     fileprivate var next: WatchPlan?
   }
 
-  /// The stall under way, if there is one.
+  /// The current stall, if there is one.
   struct Stall {
     /// Nil while none is followed.
     fileprivate(set) var episode: Episode?
@@ -26,7 +26,7 @@ final class WatchedLoop {
     fileprivate(set) var deferred: DeferredTurn?
   }
 
-  /// What has been done about the stall under way.
+  /// What has been done about the current stall.
   struct Progress {
     /// It has been reported.
     var isReported = false
@@ -146,17 +146,17 @@ final class WatchedLoop {
   /// Whether the loop is not to be watched for now.
   var isSuspended: Bool { subject.limits.suspension.isActive && stall.episode == nil }
 
-  /// Whether a stall is under way.
+  /// Whether there is a stall now.
   var isStalled: Bool { stall.episode != nil || stall.deferred != nil }
 
-  /// Whether this turn goes on, with the piece of work that is followed.
+  /// Whether this turn still lasts, with the piece of work that is followed.
   func isLasting(_ turn: Pulse.Word) -> Bool {
-    // The part first: it is this turn's if the turn goes on after.
+    // The part first: it is this turn's if the turn still lasts afterwards.
     let isSamePart = subject.work.map { monitor.isSeen($0.part) } ?? true
     return isSamePart && subject.pulse.word == turn && subject.pulse.episodeEnd == nil
   }
 
-  /// How long ago the turn began that is under way, or the loop was resumed; 0 if none is.
+  /// How long ago the current turn began, or the loop was resumed; 0 if the loop is in no turn.
   func age(at now: UInt64) -> UInt64 { monitor.age(observe(at: now)) }
 
   /// Whether no turn has lasted for the threshold, as far as turns are watched.
@@ -250,13 +250,13 @@ final class WatchedLoop {
     if let next = settings.next { tune(to: next) }
   }
 
-  /// Goes over to what is in force now; a stall under way keeps what it was found by.
+  /// Changes to the plan that applies now; a current stall keeps the plan by which it was found.
   func tune(to plan: WatchPlan) {
     guard stall.episode == nil else { return settings.next = plan }
     if !subject.limits.hasOwnThreshold { monitor.threshold = plan.threshold }
     subject.work?.permit(perfEvents: plan.samplesRunningThreads)
     settings = Settings(
-      captureThreads: plan.captureThreads, sampling: plan.sampling, namesFrames: plan.namesFrames)
+      otherThreads: plan.otherThreads, sampling: plan.sampling, namesFrames: plan.namesFrames)
   }
 
   // MARK: A late turn without memory for a report
@@ -279,7 +279,8 @@ final class WatchedLoop {
     if !monitor.hasSeen(turn.word) { thread.forgetUsage() }
     guard let capture, thread.isServing else { return false }
     let buffered = capture.captureIntoBuffer(thread.probe, stackEnd: thread.stackEnd)
-    // What was read after the loop went on belongs to another moment, and what another thread did to another loop.
+    // A stack that was read after the turn ended belongs to another turn, and one of another thread
+    // to another loop.
     guard thread.isServing, isLasting(turn.word) else { return false }
     stall.deferred?.buffered = buffered
     return true

@@ -5,7 +5,8 @@ extension WatchedLoopStatus {
   init(_ subject: WatchedLoop.Subject, agentThreshold: UInt64) {
     let isTuned = agentThreshold != 0 && !subject.limits.hasOwnThreshold
     self.init(
-      name: subject.label.name, kind: subject.knownKind?.rawValue, threadID: subject.currentThreadID,
+      name: subject.label.name, kind: subject.knownKind.map { Kind(rawValue: $0.rawValue) },
+      threadID: subject.currentThreadID,
       threshold: .nanoseconds(Int64(clamping: isTuned ? agentThreshold : subject.limits.threshold)))
   }
 }

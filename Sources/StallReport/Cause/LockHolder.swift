@@ -2,7 +2,7 @@
 package struct LockHolder: Sendable, Equatable {
   /// What is held.
   package enum Kind: String, Sendable, CaseIterable {
-    /// A pthread mutex, and so `NSLock` and the like.
+    /// A pthread mutex, also that of `NSLock` and similar classes.
     case mutex
     /// A lock whose owner the kernel knows: Swift's `Mutex`, a priority-inheriting pthread mutex, libdispatch's unfair lock.
     case inheriting = "pi_mutex"

@@ -1,7 +1,8 @@
 /// The stacks of one stall merged from the outermost frame inwards, each node with the time that was spent in it.
 ///
-/// Calls of the same function are one node, whatever the line; of a frame without a name, calls of the same place. Bounded: beyond
-/// ``nodeLimit`` the time of a stack counts for the part of it that is in the tree.
+/// Calls of the same function are one node, also from several lines; of a frame without a name,
+/// calls of the same place. Bounded: beyond ``nodeLimit`` the time of a stack counts for the part
+/// of it that is in the tree.
 package struct CallTree {
   /// A function in the place where it was called.
   package struct Node {
@@ -13,7 +14,7 @@ package struct CallTree {
     package fileprivate(set) var weight: UInt64
     /// Samples that met it.
     package fileprivate(set) var samples = 0
-    /// What of both went on into frames that are not in the tree.
+    /// The part of both that belongs to deeper frames, which are not in the tree.
     package fileprivate(set) var cut = Cut()
     package fileprivate(set) var children: [Int] = []
   }
@@ -46,13 +47,13 @@ package struct CallTree {
   package enum Identity {
     /// The function, or the place where it has no name.
     case function
-    /// The place: what somebody else is to name.
+    /// The place, for another program to name.
     case place
   }
 
   package static let nodeLimit = 2048
 
-  /// Parents stand before their children.
+  /// Parents come before their children.
   package private(set) var nodes: [Node] = []
   /// Nanoseconds of all stacks.
   package private(set) var total: UInt64 = 0
@@ -155,7 +156,8 @@ package struct CallTree {
 
   /// The same, unless names that are not known could change it.
   ///
-  /// It goes on with the functions that wait for asynchronous calls if these are the same for most of the time.
+  /// The functions that wait for asynchronous calls follow if they are the same for most of the
+  /// time.
   package var certainPath: (path: Path?, isCertain: Bool) {
     let whole = certainCallPath
     guard hasAsyncCallers else { return whole }
@@ -176,7 +178,7 @@ package struct CallTree {
   /// By their number and not their time: of a thread that runs, the first sample's leaf was not met for all of the threshold.
   package var commonFrame: StackFrame? { certainCommonFrame.frame }
 
-  /// The same, and whether it stays that whatever the names are that are not known.
+  /// The same, and whether it is certain: the same with any names for the frames without one.
   package var certainCommonFrame: (frame: StackFrame?, isCertain: Bool) {
     guard hasAsyncCallers else { return certainCommonCall }
     return withoutAsyncCallers.certainCommonCall

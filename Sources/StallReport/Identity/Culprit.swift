@@ -34,8 +34,9 @@ package enum Culprit {
 
   /// Whether the stacks of one stall show many short pieces of work: no function is in more than half of them.
   ///
-  /// Of each stack the one piece of work counts: what is outside of a loop, or of a library that calls back, is met whatever it calls.
-  /// False with fewer than three stacks, and where a function has no name: then it cannot be distinguished from others.
+  /// Only the innermost callout of each stack counts: frames outside of it are on every stack.
+  /// False with fewer than three stacks, and where a function has no name: then it cannot be
+  /// distinguished from others.
   package static func disagree(_ stacks: [[StackFrame]]) -> Bool {
     guard stacks.count >= 3 else { return false }
     var counts: [String: Int] = [:]
@@ -82,8 +83,10 @@ package enum Culprit {
 
   /// What makes two stalls of one process the same: the service's own functions on the stack, by name, or by where they lie in their build.
   ///
-  /// Stricter than the responsible function: stalls that reach the same function on different paths are distinct. How often a function stands on the stack has no part in it:
-  /// a recursion has another depth each time. Nor have functions that wait for an asynchronous call. Nil without such a frame, and while one of them is not named for lack of time.
+  /// Stricter than the responsible function: stalls that reach the same function on different paths
+  /// are distinct. It does not depend on how often a function is on the stack, because the depth of
+  /// a recursion varies, nor on functions that wait for an asynchronous call. Nil without such a
+  /// frame, and while one of them is not named for lack of time.
   package static func repeatKey(of stack: [StackFrame]) -> String? {
     var hash = FNV1a()
     var known: Set<String> = []
@@ -104,10 +107,10 @@ extension StackFrame {
   /// Whether it is the service's own code, in a known module.
   package var isHostCode: Bool { isOwnCode && !isMerged }
 
-  /// What tells the function from others: its name, or its place in the build.
+  /// The function's identity: its name, or its place in the build.
   fileprivate var identity: String { symbol ?? "\(buildID ?? module ?? "")+\(offset ?? 0)" }
 
-  /// A loop that calls whatever is due, of any ``LoopLibrary``.
+  /// A loop that calls the work that is due, of any ``LoopLibrary``.
   fileprivate var isLoop: Bool {
     guard owner != .host, let symbol else { return false }
     return LoopLibrary.loops.contains { symbol.hasPrefix($0) }

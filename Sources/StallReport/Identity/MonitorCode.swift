@@ -7,6 +7,6 @@ package enum MonitorCode {
     "DescriptorIO", "LoopEngine", "StallCapture", "StallMonitor", "StallMonitorC", "StallMonitorNIO", "StallReport",
     "StallSymbols", "TurnSource",
   ]
-  /// Beginnings of its functions in C, of which each target has one.
+  /// Prefixes of its functions in C; each target has one.
   package static let functions = ["clinux_", "csymbols_", "cunwind_", "stallmonitor_"]
 }

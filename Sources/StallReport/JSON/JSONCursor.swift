@@ -34,14 +34,9 @@ struct JSONCursor {
   @inline(__always)
   private var current: UInt8 { position < count ? base[position] : 0 }
 
+  /// Goes past spaces, tabs and line ends.
   @inline(__always)
-  private mutating func skipBlanks() {
-    while position < count {
-      let byte = base[position]
-      guard byte == 0x20 || byte == 0x09 || byte == 0x0a || byte == 0x0d else { return }
-      position += 1
-    }
-  }
+  private mutating func skipBlanks() { JSONScanner.skipBlanks(from: &position, in: base, count) }
 
   // MARK: Values
 
@@ -255,7 +250,7 @@ struct JSONCursor {
     return position - start
   }
 
-  /// Whether a word stands at the position.
+  /// Whether a word is at the position.
   @inline(__always)
   private func matches(_ word: StaticString) -> Bool {
     let length = word.utf8CodeUnitCount

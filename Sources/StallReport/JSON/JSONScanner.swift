@@ -93,7 +93,9 @@ package struct JSONScanner {
     return start..<position
   }
 
-  /// Goes past a value of any kind, of which a string is known between its quotes.
+  /// Skips a value of any kind.
+  ///
+  /// Of a string, the part between the quotes is known.
   @inlinable @inline(__always)
   package mutating func value() throws(Fault) -> Text {
     let start = try beginValue()
@@ -184,7 +186,11 @@ package struct JSONScanner {
 
   /// Goes past spaces, tabs and line ends.
   @inlinable @inline(__always)
-  package mutating func skipBlanks() {
+  package mutating func skipBlanks() { Self.skipBlanks(from: &position, in: base, count) }
+
+  /// The same of a position in bytes, of which there are `count`.
+  @inlinable @inline(__always)
+  static func skipBlanks(from position: inout Int, in base: UnsafePointer<UInt8>, _ count: Int) {
     while position < count {
       let byte = base[position]
       guard byte == 0x20 || byte == 0x09 || byte == 0x0a || byte == 0x0d else { return }

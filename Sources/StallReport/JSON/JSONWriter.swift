@@ -50,7 +50,7 @@ package struct JSONWriter {
 
   package mutating func null() { piece("null") }
 
-  /// A number with three decimals at most; 0 if it is none.
+  /// A number with three decimals at most; 0 if it is not finite or too large.
   package mutating func value(_ number: Double) {
     guard number.isFinite, abs(number) < 1e15 else { return piece("0") }
     let thousandths = Int64((number * 1000).rounded())

@@ -25,7 +25,8 @@ package struct Backtrace: Sendable, Equatable {
 
   /// The calls on the stack, and then the functions that wait for them.
   package var frames: [Frame]
-  /// A frame was found by scanning the stack, or read after the thread had gone on, and may be wrong.
+  /// A frame was found by scanning the stack, or read after the thread had continued, and may be
+  /// wrong.
   package var isApproximate = false
   /// Outer frames are missing.
   package var isTruncated = false

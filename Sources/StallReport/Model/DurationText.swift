@@ -2,15 +2,20 @@
 package enum DurationText {
   package typealias Unit = (name: String, nanoseconds: Int64)
 
-  /// The units of the agent's settings, the longest first.
-  package static let units: [Unit] = [("d", 86_400_000_000_000), ("h", 3_600_000_000_000)] + serviceUnits
+  /// The units of settings, the longest first.
+  package static let units: [Unit] = [("d", 86_400_000_000_000), ("h", 3_600_000_000_000)] + sentUnits
 
-  /// The units that a service reads, from its environment and from the agent.
-  package static let serviceUnits: [Unit] = [
+  /// The units, the shortest first, for messages.
+  package static let unitNames = units.reversed().map(\.name).joined(separator: ", ")
+
+  /// The units that the agent sends to services: those of earlier builds read no others.
+  package static let sentUnits: [Unit] = [
     ("min", 60_000_000_000), ("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1000),
   ]
 
-  /// Nil if the text is no duration in one of the units; no unit is none, because nobody agrees on the default one.
+  /// Nil if the text is no duration in one of the units.
+  ///
+  /// A number without a unit is invalid, because there is no common default unit.
   package static func parse(_ text: String, units: [Unit] = units) -> Duration? {
     guard let (number, unit) = QuantityNotation.split(text),
       let nanoseconds = units.first(where: { $0.name == unit })?.nanoseconds

@@ -1,4 +1,4 @@
-/// The report as a line, and what gives way where it would be too long.
+/// The report as a line, and what it omits if it would be too long.
 extension Report {
   /// The line with its newline, at most `limit` bytes: frames go from the middle of the stack first, and
   /// `frames_omitted` says how many.
@@ -8,7 +8,7 @@ extension Report {
       let tree = places.json(room: limit / 3)
       return line(limit: limit - (tree.map { $0.bytes.count + UnnamedCallTree.memberOverhead } ?? 0), tree: tree)
     }
-    // It gives way to all else.
+    // It is omitted first.
     let plain = line(limit: limit, tree: nil)
     guard let tree = places.json(room: limit - plain.count) else { return plain }
     return line(limit: limit, tree: tree)
@@ -16,7 +16,7 @@ extension Report {
 
   private func line(limit: Int, tree: JSONWriter?) -> [UInt8] {
     var frames = stack.map(\.json)
-    // The other threads' stacks give way before the loop's own does.
+    // The other threads' stacks are shortened before the loop's own.
     var others = threads.map { thread in (thread, thread.stack.map(\.json)) }
     var omitted = 0
     let room = limit - line(frames: [], others: [], omitted: 1, threadsOmitted: 1).count - 20
@@ -42,7 +42,8 @@ extension Report {
   private static func fitting(_ threads: [(OtherThread, [JSONWriter])], in room: Int) -> Int {
     var left = room
     for (index, (thread, frames)) in threads.enumerated() {
-      // Lock holders come first, whatever it costs the others; another thread is included with at least three frames.
+      // Lock holders come first, also at the cost of the others; another thread is included with at
+      // least three frames.
       left -= thread.headSize + (thread.role == .lockHolder ? 0 : size(Array(frames.prefix(3))))
       if left < 0 { return index }
     }

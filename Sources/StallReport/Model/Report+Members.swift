@@ -1,6 +1,6 @@
 /// The members of the line, in the order of the schema.
 extension Report {
-  /// All but the stacks, which may have to give way.
+  /// Everything except the stacks, which may have to be shortened.
   func writeHead(into line: inout JSONWriter) {
     line.member("@timestamp", time.text)
     line.member("log.level", level)
@@ -84,8 +84,8 @@ extension Report.Origin {
 extension CallTree.Path {
   private static let functionLimit = 12
 
-  /// The service's own functions on the path, innermost first and in their short form: at most ``functionLimit``, of which the last is the
-  /// outermost.
+  /// The service's own functions on the path, innermost first and in their short form: at most
+  /// ``functionLimit``; the last one is the outermost.
   private var hostFunctions: [String] {
     let names = frames.filter(\.isHostCode).map { ($0.shortSymbol ?? $0.name).limited(to: 120) }
     return names.count <= Self.functionLimit ? names : Array(names.prefix(Self.functionLimit - 1)) + names.suffix(1)

@@ -21,7 +21,7 @@ package struct Report: Sendable {
 
   }
 
-  /// How much it matters: `info` for a task that kept nobody waiting.
+  /// The `log.level`: `info` for a task that delayed no other task.
   package var level: String {
     let delaysNobody = loop.kind.isOfTasks && !verdict.evidence.starves
     return switch event {
@@ -90,7 +90,8 @@ package struct Report: Sendable {
   package var stack: [StackFrame]
   /// How the stack was taken.
   package var captureMethod: CaptureMethod?
-  /// A frame may be wrong: it was found by scanning the stack, or read after the thread had gone on.
+  /// A frame may be wrong: it was found by scanning the stack, or read after the thread had
+  /// continued.
   package var isApproximate = false
   /// Outer frames could not be found.
   package var isTruncated = false
@@ -115,7 +116,7 @@ package struct Report: Sendable {
   package var isNamed = true
   /// What makes two stalls the same, where that is known; otherwise the fingerprint does.
   package var repeatKey: String?
-  /// Lines that were lost since the last one, because nobody took them.
+  /// The number of lines that were dropped since the last line.
   package var droppedLines: UInt64 = 0
 
   package init(
@@ -155,7 +156,7 @@ package struct Report: Sendable {
     self.threadsOmitted = threadsOmitted
   }
 
-  /// The summary of stalls that were not reported in full, of which this is the last.
+  /// The summary of stalls that were not reported in full; this is the last of them.
   ///
   /// It has only what is true of all of them: a new property of a report is not in it unless it is added here. Those over the
   /// budget are of different loops and functions.

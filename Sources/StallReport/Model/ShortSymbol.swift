@@ -1,4 +1,5 @@
-/// Names as people read them: what somebody wrote, without module, types, generic arguments and the compiler's ways.
+/// Names for people: the name in the source, without module, types, generic arguments and the
+/// compiler's additions.
 ///
 /// Works on the demangled text, because `swift_demangle` has no simplified form to offer. Pure functions; linear in the
 /// text, and nested at most ``depthLimit`` deep. Text that is not understood comes back whole.
@@ -11,7 +12,7 @@ package enum ShortSymbol {
   ///
   /// - Parameters:
   ///   - symbol: The demangled name.
-  ///   - linkageName: The mangled one, which tells the language. C names stay as they are.
+  ///   - linkageName: The mangled name, which shows the language. C names stay as they are.
   /// - Returns: The short form, or `symbol` itself where there is none.
   package static func shorten(_ symbol: String, linkageName: String) -> String {
     if isSwift(linkageName) {
@@ -229,7 +230,7 @@ extension ShortSymbol {
         components.append(string(current[...]))
         current = []
       } else if byte == UInt8(ascii: "(") {
-        // A private name, `(name in _HASH)`, stands where a name does; arguments stand after one.
+        // A private name, `(name in _HASH)`, is where a name is; arguments are after one.
         let close = text[index...].firstIndex(of: UInt8(ascii: ")")) ?? text.endIndex
         guard current.isEmpty, let range = firstRange(of: " in ", in: text[index..<close]) else { break scan }
         current = Array(text[(index + 1)..<range.lowerBound])
@@ -333,7 +334,8 @@ extension ShortSymbol {
 
   /// `parse` from `parse.constprop.0.isra.0`, and `host::parse(int)` from `host::parse(int) [clone .isra.0] [clone .cold]`.
   ///
-  /// A dot is in no name that somebody wrote in C or C++. Names of other languages have dots: what is not one of these marks stays.
+  /// No name in the source of C or C++ has a dot. Names of other languages have dots: what is not
+  /// one of these marks stays.
   private static func withoutCopyMarks(_ symbol: String) -> String {
     guard symbol.utf8.contains(UInt8(ascii: ".")) else { return symbol }
     var name = symbol[...]

@@ -51,7 +51,7 @@ package struct StackFrame: Sendable, Equatable {
     return offset.map { "\(base)+0x" + String($0, radix: 16) } ?? base
   }
 
-  /// What tells its function from others: the name, or where it lies in its build.
+  /// The function's identity: its name, or its place in the build.
   package var functionKey: String { symbol ?? "\(buildID ?? module ?? "")+\(function ?? offset ?? 0)" }
 
   /// The short name, with file and line where they are known.

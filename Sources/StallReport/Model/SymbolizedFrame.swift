@@ -8,7 +8,7 @@ package struct SymbolizedFrame: Hashable, Sendable {
   package var linkageName: String?
   /// The source file as DWARF has it, usually an absolute path on the machine that built it.
   ///
-  /// Nil for `<compiler-generated>`, which is none.
+  /// Nil for `<compiler-generated>`, which is no file.
   package var file: String?
   /// The line, 1-based.
   ///
@@ -22,7 +22,7 @@ package struct SymbolizedFrame: Hashable, Sendable {
   package var isInSystemHeader = false
   /// Whether Swift's optimizer merged several functions of the same code: which one ran is not known.
   ///
-  /// The symbol says so, too: `merged App.first() -> ()`.
+  /// The symbol shows it, too: `merged App.first() -> ()`.
   package var isMerged = false
 
   package init(
@@ -40,7 +40,7 @@ package struct SymbolizedFrame: Hashable, Sendable {
     self.isMerged = isMerged || symbol.map { ShortSymbol.isMerged($0, linkageName: linkageName ?? "") } ?? false
   }
 
-  /// A function of which only the linker's name is known, if that.
+  /// Makes a function of which at most the linker's name is known.
   package init(linkageName: String?) {
     self.init(
       symbol: linkageName, shortSymbol: nil, linkageName: linkageName, file: nil, line: nil, inlined: false,
@@ -56,7 +56,7 @@ package struct Symbolication: Hashable, Sendable {
   package var frames: [SymbolizedFrame]
   /// Whether the deadline passed before everything was looked up.
   ///
-  /// Asking again goes on from there.
+  /// The next look-up continues from there.
   package var isIncomplete: Bool
   /// Why the module has no symbols at all, in words.
   package var problem: String?

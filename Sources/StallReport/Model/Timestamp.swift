@@ -72,7 +72,7 @@ extension Timestamp {
     case any
   }
 
-  /// Reads a time; nil if it is none.
+  /// Reads a time; nil if it is invalid.
   ///
   /// Digits of a fraction beyond nanoseconds are left out.
   package init?(rfc3339 text: UnsafeBufferPointer<UInt8>, form: Form) {
@@ -81,7 +81,7 @@ extension Timestamp {
     self = time
   }
 
-  /// Reads a time; nil if it is none.
+  /// Reads a time; nil if it is invalid.
   package init?(rfc3339 text: String, form: Form) {
     var text = text
     guard let time = text.withUTF8({ Timestamp(rfc3339: $0, form: form) }) else { return nil }

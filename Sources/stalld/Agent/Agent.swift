@@ -27,9 +27,9 @@ final class Agent {
   private var loaded = Timestamp.now()
   private var hasFile: Bool
   private var reloadFailure: String?
-  /// Who waits for a reload to end; the first one's is under way.
+  /// The callers that wait for a reload to end; that of the first one is in progress.
   private var reloads: [(ReloadOutcome) -> Void] = []
-  /// How the reload under way goes on when another thread has done its part.
+  /// The next step of the current reload, when another thread has done its part.
   private var nextStep: ((OutputError?) -> Void)?
   private var rate = LineRate()
 
@@ -38,7 +38,7 @@ final class Agent {
 
   /// Opens everything.
   ///
-  /// Throws the first thing that cannot be had, with words.
+  /// - Throws: The first resource that cannot be opened, with a description.
   init(settings: AgentSettings, options: AgentOptions, loop: Loop, manager: UnixDatagramSocket?) throws {
     self.settings = settings
     self.options = options
@@ -142,7 +142,7 @@ final class Agent {
     }
   }
 
-  /// Takes in what has come, writes it, tells hosts, and closes.
+  /// Reads received lines, writes them, acknowledges them, and closes the connections.
   func stop() {
     ingest.drain()
     naming.stop()

@@ -1,7 +1,8 @@
 import StallMonitor
 import StallReport
 
-/// Makes a report short enough for outputs, in one pass and without names: all samples give way first, then the last threads, then frames from the middle.
+/// Makes a report short enough for outputs, in one pass and without names: it removes all samples
+/// first, then the last threads, then frames from the middle.
 ///
 /// For lines that have been scanned (``LineScanner``): what is no report is left alone.
 struct LineShortener {
@@ -85,7 +86,7 @@ struct LineShortener {
     return items
   }
 
-  // MARK: What gives way
+  // MARK: What is omitted
 
   private func fit() -> [UInt8]? {
     guard let stack else { return nil }

@@ -8,16 +8,26 @@ struct LoopbackAddress: Equatable, Sendable, CustomStringConvertible {
 
   /// Nil if the text is no such address.
   init?(_ text: String) {
+    guard let (name, port) = Self.hostAndPort(in: text), name != "::1" else { return nil }
+    guard let host = Self.digits(of: name == "[::1]" ? "::1" : name) else { return nil }
+    (self.host, self.port) = (host, port)
+  }
+
+  /// What is before and after the last colon of a text; nil if a number of a port is not behind it.
+  static func hostAndPort(in text: some StringProtocol) -> (host: String, port: UInt16)? {
     guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]) else { return nil }
-    let name = String(text[..<colon])
-    self.port = port
-    switch name {
-    case "localhost": host = "127.0.0.1"
-    case "[::1]": host = "::1"
+    return (String(text[..<colon]), port)
+  }
+
+  /// A host of the machine itself in digits, without brackets; nil for any other host.
+  static func digits(of host: String) -> String? {
+    switch host {
+    case "localhost": return "127.0.0.1"
+    case "::1": return host
     default:
       var address = in_addr()
-      guard inet_pton(AF_INET, name, &address) == 1, UInt32(bigEndian: address.s_addr) >> 24 == 127 else { return nil }
-      host = name
+      guard inet_pton(AF_INET, host, &address) == 1, UInt32(bigEndian: address.s_addr) >> 24 == 127 else { return nil }
+      return host
     }
   }
 

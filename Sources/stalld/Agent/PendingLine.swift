@@ -10,6 +10,6 @@ struct PendingLine {
   var line: ReportLine?
   /// The size, which counts against the memory limit.
   var bytes: Int
-  /// The report of which this place stands for a repetition: it is not acknowledged before that is written.
+  /// The report that this line repeats: the line is not acknowledged before that report is written.
   var repeats: ReportIdentity?
 }

@@ -45,7 +45,7 @@ struct ReportLine: Sendable {
   var service: String { source.service }
   var cause: String { source.cause }
   var stallID: String { source.stallID }
-  /// The unit or container that it came from, as the kernel tells it; empty if there is none.
+  /// The unit or container that it came from, as reported by the kernel; empty if there is none.
   var place: String { source.place }
   /// Of the process; empty if it is not known.
   var controlGroup: String { source.controlGroup }
@@ -59,7 +59,7 @@ struct ReportLine: Sendable {
   static let none = ReportLine(
     bytes: [], event: "", isError: false, service: "", cause: "", durationMilliseconds: 0, stallID: "", processID: 0)
 
-  /// Where its parts are; nil if it is none of the agent's own lines.
+  /// Where its parts are; nil if it is not one of the agent's own lines.
   var parts: LineScanner.Parts? {
     bytes.withUnsafeBufferPointer {
       try? LineScanner.scan(UnsafeBufferPointer(rebasing: $0.dropLast()), isStamped: true)
@@ -79,9 +79,10 @@ struct ReportLine: Sendable {
     var result = self
     result.bytes = named + [UInt8(ascii: "\n")]
     guard let new = result.parts, new.kind == .report, new.missing == nil else { return }
+    // All but the message, and the responsible function in `stall`.
     let constant: [KeyPath<LineScanner.Parts, Range<Int>?>] = [
       \.process, \.systemd, \.stallID, \.sequence, \.eventName, \.schema, \.level, \.time, \.duration, \.cause,
-      \.service,
+      \.service, \.tally, \.phase, \.dropped,
     ]
     guard constant.allSatisfy({ old[keyPath: $0].map { bytes[$0] } == new[keyPath: $0].map { result.bytes[$0] } })
     else { return }

@@ -18,7 +18,8 @@ final class StreamListener: Sendable {
 
   /// Listens at a path, with that mode.
   ///
-  /// A socket that nobody listens at is replaced; one of a living process is left alone, and so is anything that is no socket.
+  /// A socket without a listener is replaced. The socket of a living process, and anything that is
+  /// no socket, is left alone.
   init(path: String, mode: mode_t, backlog: Int32 = 128) throws(Failure) {
     guard let address = SocketAddress(path: path) else {
       throw Failure(

@@ -1,3 +1,4 @@
+import DescriptorIO
 import FoundationEssentials
 import StallReport
 
@@ -42,7 +43,7 @@ struct UnitNeeds: Equatable {
     let usual = AgentSettings()
     for (index, output) in settings.outputs.enumerated() {
       switch output {
-      case .file(let file): write(to: Self.directory(of: file.path), for: "outputs[\(index)].path = \(file.path)")
+      case .file(let file): write(to: PathParts(file.path).directory, for: "outputs[\(index)].path = \(file.path)")
       case .standardOutput: break
       case .syslog(let syslog):
         if case .tcp(let host, _) = syslog.address {
@@ -53,13 +54,13 @@ struct UnitNeeds: Equatable {
     write(to: settings.details.directory, for: "details.directory = \(settings.details.directory)")
     switch settings.metrics.listen {
     case .loopback(let address)?: connect(to: address.host, for: "metrics.listen = \(address)")
-    case .path(let path)?: write(to: Self.directory(of: path), for: "metrics.listen = unix:\(path)")
+    case .path(let path)?: write(to: PathParts(path).directory, for: "metrics.listen = unix:\(path)")
     case nil: break
     }
     if let path = settings.metrics.textfile {
-      write(to: Self.directory(of: path), for: "metrics.textfile = \(path)")
+      write(to: PathParts(path).directory, for: "metrics.textfile = \(path)")
     }
-    write(to: Self.directory(of: settings.control.path), for: "control.path = \(settings.control.path)")
+    write(to: PathParts(settings.control.path).directory, for: "control.path = \(settings.control.path)")
     readSocket(settings.socket, usual.socket)
     readLimits(settings, usual)
   }
@@ -104,7 +105,7 @@ struct UnitNeeds: Equatable {
   // MARK: Kinds of needs
 
   private mutating func connect(to host: String, for setting: String) {
-    let isLocal = host == "::1" || host == "localhost" || host.hasPrefix("127.")
+    let isLocal = LoopbackAddress.digits(of: host) != nil
     need(
       [
         "PrivateNetwork=no", "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6",
@@ -127,11 +128,6 @@ struct UnitNeeds: Equatable {
     _ lines: [String], of unit: Unit = .service, for setting: String, _ reason: String
   ) {
     needs.append(Need(setting: setting, reason: reason, unit: unit, lines: lines))
-  }
-
-  private static func directory(of path: String) -> String {
-    let end = path.lastIndex(of: "/") ?? path.startIndex
-    return end == path.startIndex ? "/" : String(path[..<end])
   }
 }
 

@@ -19,7 +19,7 @@ struct DemoCommand: ParsableCommand {
       Report lines, one JSON object each, go to standard output as they arrive; a summary goes to standard error. The \
       service does not inherit STALLMONITOR_ variables, so every run gives the same result.
 
-      Exit code: 0 if each planned stall, and nothing else, was reported with the right function; 1 if not. If the program \
+      Exit code: 0 if exactly the planned stalls were reported, each with the right function; 1 otherwise. If the program \
       is stripped, reports have offsets instead of names, and the demo checks the order of the stalls.
       """)
 

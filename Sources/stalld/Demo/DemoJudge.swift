@@ -44,7 +44,7 @@ final class DemoJudge {
 
   /// Takes a line of the service.
   ///
-  /// Returns what to tell people, if it is worth telling.
+  /// Returns the text to print for a line, if there is any.
   func take(_ bytes: [UInt8]) -> String? {
     lines += 1
     if bytes.count > Report.longestLine {

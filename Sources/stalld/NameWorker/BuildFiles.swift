@@ -65,7 +65,7 @@ final class BuildFiles {
   /// Brings the memory under its limit.
   func end() { symbolizer.trim() }
 
-  /// The functions at an offset, or nil if no file of this build is to be had.
+  /// Returns the functions at an offset; nil if there is no file of this build.
   func look(up buildID: String, modulePath: String?, offset: UInt64) -> [SymbolizedFrame]? {
     for audience in ["", client.audience] {
       let key = Key(buildID: buildID, audience: audience)
@@ -141,7 +141,8 @@ final class BuildFiles {
     return check(executable, buildID, path, isTrusted: false)
   }
 
-  /// Takes the descriptor over: closes it unless it is a file of that build, and of somebody who may speak for the process.
+  /// Takes the descriptor over: closes it unless it is a file of that build, and its owner may
+  /// provide files for the process.
   private func check(_ descriptor: Int32, _ buildID: String, _ path: String, isTrusted: Bool) -> Found? {
     guard descriptor >= 0 else { return nil }
     var status = stat()
@@ -161,7 +162,7 @@ final class BuildFiles {
     }
   }
 
-  // MARK: What is not to be had
+  // MARK: Missing files
 
   private func isMissing(_ buildID: String) -> Bool {
     missing[missingKey(buildID)].map { $0.duration(to: .now) < Self.missingTime } ?? false
@@ -183,7 +184,7 @@ struct NamingClient {
   /// Empty if it is not known.
   var controlGroup = ""
 
-  /// For whom its own files are believed.
+  /// The identity for whose processes the client's own files are trusted.
   var audience: String { "\(user) \(controlGroup.isEmpty ? "process \(process)" : controlGroup)" }
 
   /// Its directory in `/proc`, which stays its own; nil if that is another process's by now.

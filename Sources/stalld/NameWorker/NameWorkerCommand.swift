@@ -5,7 +5,7 @@ import StallMonitor
 import StallReport
 import StallSymbols
 
-/// `stalld name-worker`: the process of the agent's that reads programs' files; see ``NamingWorker``.
+/// `stalld name-worker`: the process of the agent's that reads programs' files; see ``NameWorkerProcess``.
 struct NameWorkerCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "name-worker",
@@ -24,7 +24,7 @@ struct NameWorkerCommand: ParsableCommand {
   @Option(help: "Milliseconds that one line may take before other lines have priority.")
   var slice = 100
 
-  @Option(help: "The same limit for users' own files; lines that need more are returned unfinished.")
+  @Option(help: "The same limit for files that root does not own; a line that needs more is returned unfinished.")
   var strangers: Int?
 
   @Option(name: .customLong("debug-dir"), help: "Search here for separate debug files; may be repeated.")

@@ -55,7 +55,7 @@ struct ReloadCommand: ParsableCommand {
     }
   }
 
-  /// Where the agent is asked, as its settings say, whatever else is wrong with them.
+  /// The agent's control socket, from its settings, also if other parts of these are invalid.
   private var controlPath: String {
     let file = config.map { AgentSettings.File(path: $0, isRequired: true) } ?? .usual
     return AgentSettings.usable(file: file, environment: ProcessInfo.processInfo.environment).control.path

@@ -40,7 +40,7 @@ struct ReportCommand: ParsableCommand {
 
   @Option(
     help: ArgumentHelp(
-      "Only stalls of at least this duration: \(DurationArgument.allowed). Summaries of repeated stalls are omitted.",
+      "Only stalls of at least this duration: \(DurationArgument.allowed). Stalls that were only counted (stall.suppressed) are left out.",
       valueName: "duration"))
   var min: DurationArgument?
 
@@ -55,7 +55,8 @@ struct ReportCommand: ParsableCommand {
 
   @Option(
     help: ArgumentHelp(
-      "The directory of the stalls' ID.json files; --html adds their call trees to the page.", valueName: "directory"))
+      "The directory of the stalls' detail files (ID.json, or the agent's ID.USER.json); --html adds their call trees.",
+      valueName: "directory"))
   var details: String?
 
   @Flag(help: "Compare the first two arguments: files, or release:VERSION of the files that follow.")

@@ -52,7 +52,7 @@ struct RunCommand: ParsableCommand {
     try loop.add(stopSignals)
     try loop.add(reloadSignal)
     var configuration = StallMonitorConfiguration()
-    configuration.notifiesServiceManager = true
+    configuration.notifiesSystemdWatchdog = true
     // Its own stalls go the way of everybody's.
     configuration.sink = .agent(path: settings.socket.path)
     let monitor = try StallMonitor.start(configuration)

@@ -21,26 +21,26 @@ struct UnusablePaths {
   private mutating func check(directory: String) {
     var status = stat()
     // The agent creates the last part of the path.
-    let place = stat(directory, &status) == 0 ? directory : Self.parent(of: directory)
+    let place = stat(directory, &status) == 0 ? directory : PathParts(directory).directory
     note("details.directory \(directory)", place, "give another directory with --details DIRECTORY")
   }
 
   private mutating func check(file: String) {
     var status = stat()
     guard lstat(file, &status) != 0 else { return }
-    note("file \(file)", Self.parent(of: file), "give another file with --output file:PATH")
+    note("file \(file)", PathParts(file).directory, "give another file with --output file:PATH")
   }
 
   private mutating func check(socket: String, flag: String) {
     let (what, other) = ("cannot listen at \(socket)", "give another path with \(flag)")
     var status = stat()
-    guard lstat(socket, &status) == 0 else { return note(what, Self.parent(of: socket), other) }
+    guard lstat(socket, &status) == 0 else { return note(what, PathParts(socket).directory, other) }
     if status.st_mode & S_IFMT != S_IFSOCK {
       problems.append("\(what): the file is not a socket; remove it, or \(other)")
     } else if Self.isListened(at: socket) {
       problems.append("\(what): another process listens there; end it, or \(other)")
     } else {
-      note(what, Self.parent(of: socket), other)
+      note(what, PathParts(socket).directory, other)
     }
   }
 
@@ -67,10 +67,5 @@ struct UnusablePaths {
     guard probe >= 0 else { return false }
     defer { close(probe) }
     return address.connect(probe) == 0
-  }
-
-  private static func parent(of path: String) -> String {
-    let end = path.lastIndex(of: "/") ?? path.startIndex
-    return end == path.startIndex ? "/" : String(path[..<end])
   }
 }

@@ -3,7 +3,8 @@ import StallReport
 
 /// Reads the samples that a line carries for the tool that adds names (`call_tree`), and merges them by name.
 ///
-/// The line is anybody's: nothing of it is trusted, and what does not fit together is no tree.
+/// Any program may have written the line: nothing in it is trusted, and an inconsistent tree is
+/// ignored.
 struct CallTreeReader {
   let text: JSONText
   /// The functions at a place, innermost first; one frame without a name if they are not known.

@@ -47,7 +47,7 @@ final class DebugFiles {
     return withUnsafeBytes(of: &found.build_id) { hexadecimal($0.prefix(found.build_id_length)) }
   }
 
-  /// The functions at an offset, or nil if no file of this build is to be had.
+  /// Returns the functions at an offset; nil if there is no file of this build.
   func look(up buildID: String, modulePath: String?, offset: UInt64) -> [SymbolizedFrame]? {
     guard let bytes = Self.bytes(buildID) else { return nil }
     if identities[buildID] == nil {
@@ -95,7 +95,7 @@ final class DebugFiles {
     return index
   }
 
-  /// A build ID of a report as bytes; nil if it is none.
+  /// A build ID of a report as bytes; nil if it is invalid.
   static func bytes(_ hexadecimal: String) -> [UInt8]? {
     let digits = Array(hexadecimal.utf8)
     guard !digits.isEmpty, digits.count % 2 == 0, digits.count <= 128 else { return nil }

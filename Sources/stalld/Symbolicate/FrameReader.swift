@@ -15,7 +15,7 @@ struct FrameText {
   var isUnjudged = false
 }
 
-/// Reads the frames of one line, completed where a file of their build is to be had.
+/// Reads the frames of one line, and completes those for whose build there is a file.
 struct FrameReader {
   let text: JSONText
   let executablePath: String?
@@ -44,7 +44,7 @@ struct FrameReader {
 
   /// All samples of a line (`call_tree`) with names; nil if there is none, or it is no tree.
   ///
-  /// What no file is to be had of has the names of the line's own stack, as far as that was there, too.
+  /// A frame without a file gets its name from the line's own stack, if it is there.
   func tree(_ value: JSONText.Value?, beside judged: [FrameText]) -> CallTree? {
     guard let value else { return nil }
     var known: [ModuleOffset: [StackFrame]] = [:]
@@ -156,7 +156,8 @@ struct FrameReader {
       result.frame.isMerged = known.isMerged
       return result
     }
-    // C: the name is the linker's. Otherwise the module alone tells, if it is the system's or a runtime's.
+    // C: the name is the linker's. Otherwise only the module shows whether it is the system's or a
+    // runtime's.
     let symbol = given.frame.symbol
     let isC = symbol.map {
       $0.utf8.allSatisfy { $0 == 0x5f || (0x30...0x39).contains($0) || (0x61...0x7a).contains($0 | 0x20) }

@@ -1,6 +1,9 @@
 import Glibc
 
 /// Reads a file's lines one after the other, in bounded memory.
+///
+/// It waits for the file, and returns a line that is too long in parts, so that all bytes are passed
+/// on. ``LineSplitter`` is given bytes by an event loop and leaves such a line out.
 struct LineReader: ~Copyable {
   enum Piece {
     /// A line without its newline, and whether it had one.

@@ -1,9 +1,9 @@
 import StallMonitor
 import StallReport
 
-/// What gives way in a line that names have made too long.
+/// The parts that are omitted from a line that names have made too long.
 extension ReportCompletion {
-  /// By how much the line becomes longer by its stacks, if no frame has to give way.
+  /// By how much the line becomes longer by its stacks, if no frame has to be omitted.
   func growth(_ stacks: [(Range<Int>, [FrameText])]) -> Int {
     stacks.reduce(0) { $0 + StackTrim.size(of: $1.1.map(\.members.count)) - ($1.0.count - 2) }
   }

@@ -12,8 +12,8 @@ import StallReport
 /// - `call_tree`, which is taken out when nothing more can be learned from it, or there is no space;
 /// - `frames_omitted` and `threads_omitted`, if the line would become longer than 8000 bytes.
 ///
-/// Responsible function and fingerprint follow the monitor's own rules. Where the owner of a frame's code is unknown (its file is not
-/// to be had), they are left alone.
+/// Responsible function and fingerprint follow the monitor's own rules. If the owner of a frame's
+/// code is unknown (its file was not found), they are not changed.
 struct ReportCompletion {
   /// What became of a line.
   enum Outcome {
@@ -23,7 +23,7 @@ struct ReportCompletion {
     case notAReport(String)
   }
 
-  /// What is at an offset of a build, or nil if no file of that build is to be had.
+  /// Returns what is at an offset of a build; nil if there is no file of that build.
   typealias Lookup = (_ buildID: String, _ modulePath: String?, _ offset: UInt64) -> [SymbolizedFrame]?
 
   private let lookup: Lookup
@@ -73,7 +73,8 @@ struct ReportCompletion {
 
   // MARK: Responsible function, fingerprint, path, message
 
-  /// What the stall is known by, and whether its samples, if the line has them, have nothing more to tell.
+  /// The identity of the stall, and whether its samples, if the line has them, are no longer
+  /// needed.
   private func identity(
     _ text: JSONText, _ event: String, _ stack: [FrameText], _ reader: FrameReader
   ) -> (stall: StallAttribution, isTreeDone: Bool) {
@@ -146,7 +147,7 @@ struct ReportCompletion {
     }
   }
 
-  /// Where the place stands: before a colon, or before the process's end.
+  /// Where the place is: before a colon, or before the process's end.
   private static func place(_ text: String, in message: String) -> Range<String.Index>? {
     message.ranges(of: text).first {
       let rest = message[$0.upperBound...]

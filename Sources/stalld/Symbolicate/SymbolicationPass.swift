@@ -30,7 +30,7 @@ final class SymbolicationPass {
     var reader = LineReader(descriptor: descriptor)
     reader.willWait = { self.flush() }
     var number = 0
-    // Whatever was read before an error is written.
+    // What was read before an error is written.
     defer { flush() }
     while let piece = try reader.next() {
       switch piece {
@@ -46,7 +46,7 @@ final class SymbolicationPass {
         switch completion.complete(bytes) {
         case .unchanged: write(bytes)
         case .notAReport(let reason):
-          // A blank line is nobody's.
+          // Blank lines are ignored.
           if bytes.contains(where: { $0 > 0x20 }) { tell(file, number, reason) }
           write(bytes)
         case .completed(let line, let count):

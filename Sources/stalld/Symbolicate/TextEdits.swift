@@ -23,7 +23,7 @@ struct TextEdits {
 }
 
 extension JSONText.Value {
-  /// What is to be taken out for a member to be gone, a comma among it; nil if there is none.
+  /// The range to remove for a member, including a comma; nil if there is no such member.
   func removal(of key: String) -> Range<Int>? {
     guard case .object(let members, _) = self, let index = members.firstIndex(where: { $0.key == key }) else {
       return nil

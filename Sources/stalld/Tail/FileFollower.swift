@@ -33,14 +33,11 @@ final class FileFollower: @unchecked Sendable {
       defer { free(pointer) }
       return String(cString: pointer)
     }
-    let whole = real ?? path
-    let slash = whole.lastIndex(of: "/")
-    let directory = slash.map { $0 == whole.startIndex ? "/" : String(whole[..<$0]) } ?? "."
-    let name = slash.map { String(whole[whole.index(after: $0)...]) } ?? whole
+    let place = PathParts(real ?? path)
     let source = try Loop.FileChangeSource(
-      directory, for: [.modified, .created, .movedTo, .deleted], name: "followed file"
+      place.directory, for: [.modified, .created, .movedTo, .deleted], name: "followed file"
     ) { [weak self] _, entry in
-      if entry == nil || entry == name { self?.look() }
+      if entry == nil || entry == place.name { self?.look() }
     }
     self.source = source
     try loop.add(source)

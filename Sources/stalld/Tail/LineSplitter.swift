@@ -1,7 +1,8 @@
 /// Cuts a stream of bytes into lines, in bounded memory.
+///
+/// For bytes that an event loop reads: see ``LineReader`` for a file that is waited for.
 struct LineSplitter {
-  /// Much more than a report can have.
-  static let longestLine = 64 << 10
+  static let longestLine = LineReader.longestLine
 
   private var rest: [UInt8] = []
   private var isInLongLine = false

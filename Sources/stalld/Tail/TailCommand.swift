@@ -23,7 +23,7 @@ struct TailCommand: ParsableCommand {
 
       Output is coloured on a terminal unless NO_COLOR is set; --color overrides both.
 
-      Exit code: 0 after SIGINT, SIGTERM, the end of the input, or when the reader of the output exits; 1 if no agent responds, the \
+      Exit code: 0 after SIGINT, SIGTERM or the end of the input, or if the reader of the output exits; 1 if no agent responds, the \
       agent closes the connection, or a file cannot be read; 64 usage error.
       """)
 

@@ -2,6 +2,9 @@ import StallReport
 
 /// Makes readable lines of reports.
 struct TailPrinter {
+  /// The width of the column for causes.
+  static let causeWidth = 9
+
   var usesColor: Bool
   var showsStack: Bool
   /// Whether stacks have all frames, and names are whole.
@@ -13,7 +16,7 @@ struct TailPrinter {
     line += report.service.printable.padded(to: 16) + "  "
     line += color(report.event.printable.padded(to: 10), Self.colors[report.event]) + "  "
     line += color(Quantity.duration(report.durationMilliseconds).padded(to: 10, right: true), "1") + "  "
-    line += report.cause.printable.padded(to: 9) + "  "
+    line += report.cause.printable.padded(to: Self.causeWidth) + "  "
     line += (report.culprit.map(name) ?? "(no function)").printable
     if let place = report.place { line += " (\(place.printable))" }
     if !report.loop.isEmpty, report.loop != "main" { line += " [\(report.loop.printable)]" }

@@ -105,7 +105,8 @@ final class TailSession: @unchecked Sendable {
   func endWithOutput() {
     var facts = stat()
     guard fstat(1, &facts) == 0, [S_IFIFO, S_IFSOCK].contains(facts.st_mode & S_IFMT) else { return }
-    // No interest: errors are reported all the same. It fails if standard input is the same file, and then a write tells.
+    // No interest: errors are reported nevertheless. It fails if standard input is the same file;
+    // then a write reports the error.
     outputSource = try? loop.watch(1, for: [], name: "standard output") { [loop] source, _ in
       source.invalidate()
       loop.stop()

@@ -16,12 +16,12 @@ enum InputAdvice {
     }
   }
 
-  /// Why a file cannot be read, whatever the error's type.
+  /// Why a file cannot be read, from an error of any type.
   static func reason(_ error: any Error) -> String {
     (error as? SystemError).map { reason($0.code) } ?? "\(error)"
   }
 
-  /// Says that a command reads what somebody types, if that is so.
+  /// Prints that a command reads from the terminal, if it does.
   static func noteTerminal(_ command: String) {
     guard isatty(STDIN_FILENO) == 1 else { return }
     StandardError.say(command, "reading report lines from the terminal; Ctrl-D ends them. To read files, name them")

@@ -3,7 +3,7 @@ import StallReport
 
 /// Messages for people, a line each.
 enum StandardError {
-  /// Says something in the name of a subcommand; what is another user's in it is made harmless.
+  /// Prints a message in the name of a subcommand; text of other users in it is made harmless.
   static func say(_ command: String, _ text: String) {
     say("stalld \(command): \(text.printable)")
   }

@@ -4,8 +4,8 @@ import Glibc
 enum StandardOutput {
   /// Writes all bytes.
   ///
-  /// Waits for space also where somebody else has made a shared terminal or pipe non-blocking.
-  /// - Throws: What the system says; `EPIPE` if nobody reads any more.
+  /// Waits for space also if another process has made a shared terminal or pipe non-blocking.
+  /// - Throws: The system's error; `EPIPE` if there is no reader any more.
   static func write(_ bytes: [UInt8], to descriptor: Int32 = STDOUT_FILENO) throws(SystemError) {
     var position = 0
     while position < bytes.count {

@@ -68,7 +68,7 @@ struct AsyncMainVictim {
 /// Slow work on the main actor, which its suspension does not leave.
 @MainActor func blockExpectedly(_ monitor: StallMonitor) async {
   var rounds = 0
-  await monitor.expectSlow("the test says so", on: "main") {
+  await monitor.expectSlow(on: "main") {
     blockTheMainActor()
     await Task.yield()
     blockTheMainActor()

@@ -125,7 +125,8 @@ static void *call_without_end(void *unused) {
   return unused;
 }
 
-// A host that was built when there were two options, with a byte behind them that is none of its own.
+// A host that was built when there were two options, with a byte behind them that does not belong
+// to them.
 static void older(const char *threshold) {
   struct {
     size_t size;

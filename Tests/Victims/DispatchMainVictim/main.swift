@@ -35,7 +35,7 @@ func after(_ milliseconds: Int, _ body: @escaping @Sendable () -> Void) {
   DispatchQueue.main.asyncAfter(deadline: .now() + .milliseconds(milliseconds), execute: body)
 }
 
-/// Looks at the process and not through libdispatch, whose threads are what is looked at.
+/// Inspects the process without libdispatch, because libdispatch's threads are what it inspects.
 func later(_ milliseconds: UInt32, _ body: @escaping @Sendable () -> Void) {
   let box = Unmanaged.passRetained(Box(milliseconds: milliseconds, body: body))
   var thread = pthread_t()

@@ -143,7 +143,7 @@ case "nested-common":
     timer.invalidate()
   }
 case "after-nested":
-  // The outer callout goes on after a nested run, and stalls.
+  // The outer callout continues after a nested run, and stalls.
   after(0.05) {
     _ = RunLoop.main.run(mode: .default, before: Date(timeIntervalSinceNow: 0.1))
     blockFoundationLoop()
@@ -156,7 +156,8 @@ case "idle", "idle-late":
   if scenario == "idle-late" { usleep(25_000) }
   DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(700)) {
     let before = monitor.watchdogWakeUps
-    FileHandle.standardError.write(Data("victim: kind=\(monitor.watchedLoops.first?.kind ?? "unknown")\n".utf8))
+    FileHandle.standardError.write(
+      Data("victim: kind=\(monitor.watchedLoops.first?.kind?.rawValue ?? "unknown")\n".utf8))
     DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(1500)) {
       FileHandle.standardError.write(Data("victim: wakeups=\(monitor.watchdogWakeUps - before)\n".utf8))
     }

@@ -3,7 +3,8 @@ import Dispatch
 import Glibc
 import LoopEngine
 
-/// Looks at what happens on the main thread of an `@main async` program that `Loop.main` hosts, and says so line by line.
+/// Checks what happens on the main thread of an `@main async` program that `Loop.main` serves, and
+/// prints it line by line.
 ///
 /// Exit code 0 when all is as it should be.
 @main
@@ -54,7 +55,8 @@ struct MainThreadVictim {
     order = []
     await withCheckedContinuation { continuation in
       Loop.main.perform(after: .milliseconds(1)) { _ in
-        // Both are found by one look at the kernel, the descriptor first, and the queue's readiness is told once only.
+        // Both are found by one poll, the descriptor first, and the queue's readiness is reported
+        // only once.
         var ends: [Int32] = [0, 0]
         pipe(&ends)
         let (reading, writing) = (ends[0], ends[1])

@@ -4,7 +4,8 @@ import Glibc
 import LoopEngine
 import Synchronization
 
-/// What needs a main thread that is not yet anybody's: `MainThreadVictim NAME`, exit code 0 when all is as it should be.
+/// The scenarios that need an unused main thread: `MainThreadVictim NAME`, exit code 0 if all is
+/// correct.
 enum Scenario: String {
   case forkOnAThreadWithoutALoop
   case forkOnAThreadWithALoop

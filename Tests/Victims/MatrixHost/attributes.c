@@ -1,4 +1,4 @@
-// Hosts that look at what they are, before and after.
+// Programs that check their own attributes, before and after.
 #include "host.h"
 
 #include <locale.h>

@@ -6,7 +6,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-// What systemd's @system-service lacks of the calls by which one looks at a process.
+// The calls to inspect a process that systemd's @system-service lacks.
 static const long service_kills[] = {SYS_perf_event_open, SYS_ptrace,       SYS_process_vm_readv, SYS_process_vm_writev,
                                      SYS_kcmp,            438 /* pidfd_getfd */, SYS_bpf,         SYS_userfaultfd,
                                      SYS_mount,           SYS_unshare,      SYS_setns,            SYS_reboot};

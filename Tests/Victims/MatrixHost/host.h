@@ -79,7 +79,7 @@ void run_thread(void *(*body)(void *));
 // Installs a filter that gives `action` to the listed calls, and allows all others.
 int install_filter(const long *calls, size_t count, unsigned action, unsigned flags);
 int install_allow_filter(void);
-// Gives up root for a user id that no other process has.
+// Drops root for a user ID that no other process has.
 void become_unprivileged(void);
 // A transfer's file on tmpfs, already unlinked.
 int temporary_file(size_t bytes);

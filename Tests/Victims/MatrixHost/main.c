@@ -28,7 +28,7 @@ static void on_the_loop(void) {
   turn_end();
 }
 
-// The transfer is under way when the stall is 250 ms old.
+// The transfer is in progress when the stall is 250 ms old.
 static void compute_before(void) {
   turn_begin();
   compute(247);

@@ -160,7 +160,7 @@ static int *is_thawed;
 static int guard_life[2];
 static pid_t guard;
 
-// Thaws when the host says so, ends, or takes too long: a frozen disk is left to nobody.
+// Thaws when the host asks for it, ends, or takes too long: no frozen disk is left.
 static void start_guard(int directory) {
   require(pipe2(guard_life, O_CLOEXEC) == 0, "pipe");
   is_thawed = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -138,7 +138,7 @@ static void daemonize(void) {
   watch_stop();
 }
 
-// A monitor in the child of a fork starts anew.
+// The child of a fork can start a monitor of its own.
 static void start_in_the_child(void) {
   watch_start();
   stall(60);

@@ -46,7 +46,7 @@ static void deep_handler(int signal) {
   handled++;
 }
 
-// SA_ONSTACK without an alternate stack is the normal stack, of which there is plenty.
+// SA_ONSTACK without an alternate stack means the normal stack, which is large.
 static void deep_handler_without_alternate_stack(void) {
   struct sigaction action = {.sa_handler = deep_handler, .sa_flags = SA_ONSTACK | SA_RESTART};
   sigaction(SIGUSR1, &action, NULL);

@@ -123,7 +123,7 @@ static ssize_t by_sendfile(int source, int target, size_t bytes) { return sendfi
 static ssize_t by_copy_file_range(int source, int target, size_t bytes) {
   return copy_file_range(source, NULL, target, NULL, bytes, 0);
 }
-// As a copying program does, that takes a short count for what it is and goes on; the number of calls tells.
+// As a copying program does, which continues after a short count; the number of calls shows it.
 static ssize_t by_pieces(int source, int target, size_t bytes) {
   static char piece[1 << 16];
   ssize_t calls = 0;

@@ -24,7 +24,8 @@ import VictimC
       exit(0)
     }
   },
-  // As soon as the loop has gone on: the first that an observer other than the monitor's sees of the next turn.
+  // As soon as the stalled turn has ended: the first event of the next turn that an observer other
+  // than the monitor's sees.
   "exit-after-stall": {
     let loop = Loop.main
     loop.add(Loop.Observer(.beforeSources, order: .max) { _, _ in if hasStalled { _exit(0) } }, to: .common)
@@ -72,7 +73,7 @@ import VictimC
     inStall {
       monitor.pause()
       monitor.resume()
-      monitor.expectSlow("the test says so") {}
+      monitor.expectSlow {}
       let loop = Loop.main
       let mode: Loop.Mode = "child"
       loop.after(5, repeats: true, in: mode) { spin(Double(milliseconds)) }
@@ -118,10 +119,10 @@ import VictimC
 
 nonisolated(unsafe) private var hasStalled = false  // On the main thread alone.
 
-/// A thread that sleeps can be looked at on the busiest machine.
+/// A thread that sleeps can be captured on the busiest machine.
 private func block() { _ = blockBySleeping() }
 
-/// Forks in the middle of a late turn, and tells how the child ended.
+/// Forks in the middle of a late turn, and prints how the child ended.
 private func inStall(child: @escaping @Sendable () -> Void) {
   once {
     block()

@@ -6,9 +6,9 @@ import VictimC
 /// Services with a life before and after their stall.
 let healthScenarios: [String: @Sendable () -> Void] = [
   "stall-in-life": { inLife { _ = blockBySleeping() } },
-  "expected-in-life": { inLife { monitor.expectSlow("the test says so") { _ = blockBySleeping() } } },
+  "expected-in-life": { inLife { monitor.expectSlow { _ = blockBySleeping() } } },
   "stopped-in-life": {
-    // Told to stop watching, it lives on.
+    // After `stop()`, the service continues.
     inLife {
       monitor.stop()
       say("stopped=\(now())")
@@ -98,7 +98,7 @@ func configure(_ configuration: inout StallMonitorConfiguration) {
       )
       say("\(name)-id=\(notice.id) \(name)-detail=\(notice.detailFile ?? "none")")
       say("\(name)-culprit=\(notice.culprit?.contains("blockBySleeping()") == true)")
-      let line = Array("\(notice.line)\n".utf8)
+      let line = Array("\(notice.jsonLine)\n".utf8)
       _ = line.withUnsafeBytes { write(9, $0.baseAddress, $0.count) }
     }
   }

@@ -8,6 +8,7 @@ final class JobLoop: Sendable {
   private let descriptors: (read: Int32, write: Int32)
   private let jobs = Mutex<[@Sendable () -> Void]>([])
   private let heartbeat = Mutex<Heartbeat?>(nil)
+  private let watch = Mutex<LoopWatch?>(nil)
 
   init() {
     var ends: [Int32] = [0, 0]
@@ -22,9 +23,12 @@ final class JobLoop: Sendable {
   }
 
   func run() {
-    let loop = LoopDescription(name: "jobs") { [self] heartbeat in post { heartbeat.acknowledge() } }
+    let loop = LoopDescription(name: "jobs") { [self] heartbeat in
+      self.heartbeat.withLock { $0 = heartbeat }
+      post { heartbeat.acknowledge() }
+    }
     let own = try? monitor.watchCurrentThread(as: loop)
-    heartbeat.withLock { $0 = own }
+    watch.withLock { $0 = own }
     while true {
       var file = pollfd(fd: descriptors.read, events: Int16(POLLIN), revents: 0)
       poll(&file, 1, -1)
@@ -34,8 +38,17 @@ final class JobLoop: Sendable {
     }
   }
 
-  func acknowledgeFromHere() { heartbeat.withLock { $0 }?.acknowledge() }
-  func end() { heartbeat.withLock { $0 }?.stop() }
+  /// Acknowledges the last heartbeat; the loop works until it gets one.
+  func acknowledgeFromHere() {
+    while heartbeat.withLock({ $0 == nil }) {
+      post {}
+      usleep(10_000)
+    }
+    heartbeat.withLock { $0 }?.acknowledge()
+  }
+
+  var isWatched: Bool { watch.withLock { $0?.isWatching == true } }
+  func end() { watch.withLock { $0 }?.stop() }
 }
 
 let heartbeatScenarios: [String: @Sendable () -> Void] = [
@@ -58,7 +71,9 @@ let heartbeatScenarios: [String: @Sendable () -> Void] = [
     let loop = JobLoop()
     startThread("jobs") { loop.run() }
     usleep(100_000)
+    let before = loop.isWatched
     loop.end()
+    say("watched=\(before),\(loop.isWatched)")
     loop.post { say("errno=\(blockBySleeping())") }
     usleep(UInt32(milliseconds + 200) * 1000)
   },
@@ -74,8 +89,8 @@ let heartbeatScenarios: [String: @Sendable () -> Void] = [
     let loop = JobLoop()
     startThread("jobs") { loop.run() }
     usleep(100_000)
-    for _ in 0..<3 { monitor.expectSlow("the test says so", on: "jbos") {} }
-    loop.post { monitor.expectSlow("the test says so", on: "jobs") { say("errno=\(blockBySleeping())") } }
+    for _ in 0..<3 { monitor.expectSlow(on: "jbos") {} }
+    loop.post { monitor.expectSlow(on: "jobs") { say("errno=\(blockBySleeping())") } }
     usleep(UInt32(milliseconds + 200) * 1000)
   },
   // Both at the same time, and the slow work of one is expected.
@@ -85,7 +100,7 @@ let heartbeatScenarios: [String: @Sendable () -> Void] = [
     usleep(100_000)
     loop.post { say("errno=\(blockBySleeping())") }
     Loop.main.perform {
-      monitor.expectSlow("the test says so", on: "main") { _ = blockBySleeping() }
+      monitor.expectSlow(on: "main") { _ = blockBySleeping() }
       Loop.main.stop()
     }
     Loop.main.run()
@@ -94,13 +109,14 @@ let heartbeatScenarios: [String: @Sendable () -> Void] = [
   // What a service does that an operator does not want watched.
   "loops-unwatched": {
     let isCurrent = StallMonitor.current === monitor
+    let reason = monitor.notWatchingReason
     monitor.stop()
+    say("reason:\(reason ?? "none"):\(monitor.notWatchingReason ?? "none")")
     do throws(StallMonitorError) {
       let loop = try monitor.watch(Loop.main, name: "jobs")
-      let heartbeat = try monitor.watchCurrentThread(as: LoopDescription(name: "jobs") { $0.acknowledge() })
-      heartbeat.acknowledge()
-      heartbeat.stop()
-      say("watching=\(loop.isWatching)")
+      let thread = try monitor.watchCurrentThread(as: LoopDescription(name: "jobs") { $0.acknowledge() })
+      thread.stop()
+      say("watching=\(loop.isWatching || thread.isWatching)")
       loop.stop()
       say("current=\(isCurrent),\(StallMonitor.current != nil)")
       try monitor.watch(Loop.main, name: "")

@@ -15,14 +15,14 @@ import VictimC
     Loop.main.after(200, repeats: true) {}
     // The watches begin with the loops' next turn.
     usleep(300_000)
-    // What is due next is far away; the quiet ones are watched all the same.
+    // What is due next is far away; the quiet ones are watched nevertheless.
     threads[2].perform {}
     usleep(200_000)
     for thread in threads { thread.perform { blockByComputing() } }
     for loop in monitor.watchedLoops {
       let isKnown = Loop.main.threadID == loop.threadID || threads.contains { $0.loop?.threadID == loop.threadID }
       say(
-        "\(loop.name)_kind=\(loop.kind ?? "unknown") \(loop.name)_thread=\(isKnown) \(loop.name)_threshold=\(loop.threshold)"
+        "\(loop.name)_kind=\(loop.kind?.rawValue ?? "unknown") \(loop.name)_thread=\(isKnown) \(loop.name)_threshold=\(loop.threshold)"
       )
     }
     Loop.main.after(2 * milliseconds + 500) { Loop.main.stop() }
@@ -74,7 +74,7 @@ import VictimC
   "closes-sockets": { loseSockets { other, _ in close(other) } },
   // At once, so that nobody sees a closed one.
   "replaces-sockets": { loseSockets { dup2($1, $0) } },
-  // By another thread, in mid-stall.
+  // By another thread, during a stall.
   "loop-stopped": {
     let thread = PermanentThread(name: "alpha")
     let watch = watchLoop(of: thread, name: "alpha", threshold: .milliseconds(100))
@@ -99,7 +99,8 @@ import VictimC
     say("made=\(watches.count) watching=\(watches.count { $0.isWatching })")
   },
   "loops-idle": {
-    // Until the main thread's loop has turned once, it is looked for whoever else serves the main queue.
+    // Until the main thread's loop has turned once, it is searched for, even if another thread
+    // serves the main queue.
     Loop.main.perform {}
     Loop.main.run(mode: .default, for: .zero)
     let threads = (0..<5).map { PermanentThread(name: "idle-\($0)") }
@@ -157,7 +158,7 @@ private func waitUntil(_ condition: () -> Bool) {
   for _ in 0..<1000 where !condition() { usleep(5000) }
 }
 
-/// Lets go of all sockets that are not the host's own, with a stall before and one after it.
+/// Closes all sockets that are not the host's own, with a stall before and one after it.
 private func loseSockets(_ lose: @escaping @Sendable (_ other: Int32, _ own: Int32) -> Void) {
   Loop.main.after(50) { blockByComputing() }
   Loop.main.after(milliseconds + 300) {

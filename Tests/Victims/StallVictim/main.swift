@@ -62,7 +62,7 @@ func descend(_ depth: Int) {
 
 func variable(_ name: String) -> String { getenv(name).map { String(cString: $0) } ?? "" }
 
-/// Ends the process in mid-stall.
+/// Ends the process during a stall.
 func endAfterwards() {
   DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(milliseconds)) {
     monitor.stop()
@@ -116,7 +116,7 @@ func blockByWaitingInSwift(for kind: String) {
   }
 }
 
-/// Reads a file through memory, in places that the kernel has just been told to forget.
+/// Reads a file through memory, in places that the kernel has just been asked to drop.
 @inline(never)
 func blockByFaulting() {
   let size = 64 << 20
@@ -177,7 +177,8 @@ func deadlockQueues() {
 
 /// How often the watchdog has woken when it has come to rest: when it has not for half a second.
 ///
-/// One that never comes to rest is waited for no longer than ten. While a service manager is told that all is well it does not.
+/// One that never comes to rest is waited for no longer than ten. With notifications of the service
+/// manager it does not come to rest.
 func wakeUpsAtRest() -> UInt64 {
   var before = monitor.watchdogWakeUps
   for _ in 0..<20 where variable("WATCHDOG_USEC").isEmpty {
@@ -253,10 +254,10 @@ case "never-runs":
   // A service that starts slowly: its loop does not turn yet, so it cannot stall.
   spin(Double(milliseconds))
 case "compute": once { blockByComputing() }
-case "expected": once { monitor.expectSlow("the test says so") { blockByComputing() } }
+case "expected": once { monitor.expectSlow { blockByComputing() } }
 case "expected-and-more":
   once {
-    monitor.expectSlow("the test says so") { blockByComputing() }
+    monitor.expectSlow { blockByComputing() }
     victim_c_compute(UInt32(milliseconds))
   }
 case "deep": once { descend(300) }
@@ -299,7 +300,7 @@ case "call":
   once { _ = victim_call_run(index) }
 case "faults": once { blockByFaulting() }
 case "crowd":
-  // Threads that stand still, and two that run.
+  // Threads that are blocked, and two that run.
   let crowd = Int(variable("VICTIM_CROWD")) ?? 0
   for number in 0..<crowd {
     startThread("crowd-\(number)") { if number < 2 { spin(20_000) } else { pause() } }

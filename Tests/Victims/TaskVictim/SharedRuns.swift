@@ -6,7 +6,7 @@ actor Board {
   @inline(never)
   func hold(_ milliseconds: Int) { blockAThread(milliseconds) }
 
-  /// Works for `microseconds`, has the other player go on, and waits for it.
+  /// Works for `microseconds`, lets the other player continue, and waits for it.
   func play(_ microseconds: Int, until end: UInt64) async {
     while nanoseconds() < end {
       spin(microseconds)

@@ -37,6 +37,26 @@ let scenarios: [String: @Sendable (Int) async -> Void] = [
   "computing": { milliseconds in await onThePool { await calculate(milliseconds) } },
   "background": { milliseconds in await onThePool(priority: .background) { await calculate(milliseconds) } },
   "high": { milliseconds in await onThePool(priority: .high) { await calculate(milliseconds) } },
+  "forked": { milliseconds in
+    // The child has its parent's hook and queues, and none of its threads.
+    await onThePool {}
+    let child = victim_fork()
+    if child == 0 {
+      let own = try? StallMonitor.start()
+      usleep(useconds_t(milliseconds * 1000))
+      own?.stop()
+      _exit(0)
+    }
+    waitpid(child, nil, 0)
+  },
+  "restarted-in-a-job": { milliseconds in
+    await onThePool {
+      StallMonitor.current?.stop()
+      let second = try? StallMonitor.start()
+      await work(milliseconds: milliseconds)
+      second?.stop()
+    }
+  },
   "named": { milliseconds in
     await Task.detached(name: "order 4711") { await route(milliseconds) }.value
   },
@@ -198,7 +218,7 @@ func drain(count: Int, long: Int?) async {
   say("counted=\(await counter.count)")
 }
 
-/// Two tasks on one actor, of which the second waits for the first.
+/// Two tasks on one actor; the second waits for the first.
 func hold(_ counter: Counter, first: Int, second: Int) async {
   await onThePool {
     await withTaskGroup(of: Void.self) { group in

@@ -428,7 +428,7 @@ static long large_write(int writer, int reader, int kind) {
                 : kind == 1 ? writev(writer, &vector, 1)
                 : kind == 2 ? send(writer, bytes, LARGE, 0)
                             : sendmsg(writer, &message, 0);
-  // Whoever was cut short leaves the peer waiting: end its stream.
+  // A call that was cut short leaves the peer waiting: end its stream.
   int kept = errno;
   close(writer);
   errno = kept;

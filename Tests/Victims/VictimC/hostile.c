@@ -34,7 +34,8 @@ static void compute_inside(void) {
   swapcontext(&inside, &outside);
 }
 
-// Below each stack that is made here: a page that cannot be touched, and below that room for another stack.
+// Below each stack that is made here: a page that cannot be touched, and below that space for
+// another stack.
 #define ROOM_BELOW ((size_t)64 << 10)
 
 static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }

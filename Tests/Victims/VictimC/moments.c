@@ -21,7 +21,7 @@
 
 #define KEEP_FRAME() __asm__ volatile("" : : : "memory")
 
-// A thread's stack lies between two rooms, below its guard page and right above it.
+// A thread's stack lies between two free areas: below its guard page, and right above it.
 #define PAGE (size_t)4096
 #define ROOM (size_t)(64 * 1024)
 #define STACK (size_t)(512 * 1024)

@@ -10,7 +10,7 @@ class Collector {
   }
 
   let directory: URL
-  /// Whether it tells hosts which lines have arrived.
+  /// Whether it acknowledges lines.
   let acknowledges: Bool
   private let process = Process()
 

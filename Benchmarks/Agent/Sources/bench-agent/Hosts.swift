@@ -50,7 +50,7 @@ final class Hosts {
   /// Whether a socket has taken nothing for a while: who sends as fast as possible waits then.
   var isFull: Bool { pending.contains { $0.count > 16 << 10 } }
 
-  /// Sends the report with this number, by one of the hosts; its id tells the number.
+  /// Sends the report with this number, by one of the services; its ID contains the number.
   func send(_ number: Int) {
     let host = number % sockets.count
     let digits = String(number, radix: 16)

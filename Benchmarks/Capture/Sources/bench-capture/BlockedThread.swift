@@ -7,7 +7,7 @@ import Foundation
 @testable import StallMonitor
 @testable import StallReport
 
-/// What a thread that stands in a system call notices of being captured.
+/// Measures what a thread that waits in a system call notices of a capture.
 enum BlockedThread {
   private static let captures = 1000
 

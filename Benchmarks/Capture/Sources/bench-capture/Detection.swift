@@ -13,7 +13,7 @@ enum Detection {
     let path = NSTemporaryDirectory() + "bench-capture-\(getpid()).jsonl"
     defer { unlink(path) }
     var configuration = StallMonitorConfiguration()
-    // Each stall is told, though all are the same.
+    // Each stall is reported, although all are the same.
     configuration.repeatWindow = .zero
     configuration.maximumReportsPerMinute = 0
     configuration.threshold = threshold

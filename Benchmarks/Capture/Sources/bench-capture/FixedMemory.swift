@@ -3,7 +3,8 @@ import Foundation
 
 /// The memory that a watched process has for itself alone (`Private_Dirty` of smaps), beside one that is not watched.
 ///
-/// What the libraries need that the monitor opens is told apart: their relocated and written pages.
+/// The memory of the libraries that the monitor opens is listed separately: their relocated and
+/// written pages.
 enum FixedMemory {
   static func run() throws -> [BenchmarkRow] {
     let alone = try memory("alone")

@@ -1,7 +1,7 @@
 import BenchmarkSupport
 import Foundation
 
-/// What people look at a process with today, and what it notices of that.
+/// Measures other tools that inspect a process, and what the process notices of them.
 ///
 /// The first thread of a process of its own, with 200 frames.
 enum OtherTools {

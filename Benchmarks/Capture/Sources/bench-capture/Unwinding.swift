@@ -6,7 +6,7 @@ import Foundation
 @testable import StallCapture
 @testable import StallMonitor
 
-/// What it takes the watchdog to unwind a copied stack, after the thread has gone on.
+/// Measures how long the watchdog takes to unwind a copied stack, after the thread has continued.
 enum Unwinding {
   static func run() throws -> [BenchmarkRow] {
     if let problem = cunwind_load() { throw BenchmarkError(String(cString: problem)) }

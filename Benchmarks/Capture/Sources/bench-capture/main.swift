@@ -4,8 +4,8 @@ import Foundation
 @testable import StallCapture
 @testable import StallReport
 
-// `make bench-capture`: what it costs a host to be looked at. One run; ratios are against rows of the same run, and its exit code tells
-// only that it ran.
+// `make bench-capture`: what a capture costs the service. One run; ratios are against rows of the
+// same run, and the exit code shows only that it ran.
 //
 // With `--child` it is one of the processes that it measures.
 

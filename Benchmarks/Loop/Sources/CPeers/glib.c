@@ -55,7 +55,7 @@ static int served;
 static gboolean on_io(gint fd, GIOCondition condition, gpointer raw) { (void)condition; (void)raw; peer_await(fd); served++; return TRUE; }
 static double descriptors(int watched, int count) {
   setup();
-  if (watched > 1) count = count > 500 ? 500 : count;  // poll(2) looks at every descriptor
+  if (watched > 1) count = count > 500 ? 500 : count;  // poll(2) checks every descriptor
   int *fds = malloc(watched * sizeof(int));
   GSource **sources = calloc(watched, sizeof *sources);
   for (int i = 0; i < watched; i++) {

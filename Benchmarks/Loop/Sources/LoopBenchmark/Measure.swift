@@ -58,7 +58,8 @@ struct TwoThreads {
     return Double(result.value) / Double(count)
   }
 
-  /// The poster's time alone: the loop's thread stands at a gate while a batch is posted, and drains it afterwards.
+  /// The poster's time alone: the loop's thread waits at a gate while a batch is posted, and drains
+  /// it afterwards.
   func post(_ batches: Int, _ batch: Int) -> Double {
     let full = peer_eventfd(0)
     let gate = peer_eventfd(0)

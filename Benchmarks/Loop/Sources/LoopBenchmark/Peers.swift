@@ -195,7 +195,7 @@ func dispatch() -> Subject {
   subject.post = { batches, batch in
     var total: Int64 = 0
     for _ in 0..<batches {
-      // The queue stands at a gate, as the other loops do.
+      // The queue waits at a gate, as the other loops do.
       let gate = DispatchSemaphore(value: 0)
       let drained = DispatchSemaphore(value: 0)
       queue.async { gate.wait() }

@@ -5,7 +5,8 @@ import LoopEngine
 import StallMonitor
 import Synchronization
 
-/// How late a stall is found, when its line can be read, and how long a running loop stands still for its stack.
+/// Measures how late a stall is found, when its line can be read, and how long a running loop is
+/// paused for its stack.
 enum Detection {
   private static let threshold = Duration.milliseconds(20)
   private static let stalls = 200
@@ -62,7 +63,7 @@ enum Detection {
     var monitor: StallMonitor?
     if watched {
       var configuration = StallMonitorConfiguration()
-      // Each stall is told, though all are the same.
+      // Each stall is reported, although all are the same.
       configuration.repeatWindow = .zero
       configuration.maximumReportsPerMinute = 0
       configuration.threshold = threshold

@@ -54,7 +54,7 @@ enum FoundationTurnCost {
   static func host(isThreaded: Bool) throws -> Never {
     if isThreaded { Thread.detachNewThread { sleep(3600) } }
     foundation_turns_prepare()
-    // CoreFoundation goes on to look for observers of an activity that once had one.
+    // CoreFoundation keeps searching for observers of an activity that once had one.
     foundation_turns_observe()
     _ = foundation_turns_run(20_000)
     foundation_turns_stop_observing()

@@ -64,7 +64,7 @@ enum JobCost {
     ]
   }
 
-  /// How long a job takes, in nanoseconds; from a thread that is none of the pool's.
+  /// How long a job takes, in nanoseconds; from a thread outside of the pool.
   private static func measure(_ work: Work) -> Double {
     let done = DispatchSemaphore(value: 0)
     let start = nanoseconds()

@@ -1,6 +1,6 @@
 public import Foundation
 
-/// The reason why a benchmark cannot go on.
+/// The reason why a benchmark cannot continue.
 public struct BenchmarkError: Error, CustomStringConvertible {
   /// The reason, in words.
   public var description: String

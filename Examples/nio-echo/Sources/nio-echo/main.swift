@@ -5,8 +5,8 @@ import NIOPosix
 import StallMonitor
 import StallMonitorNIO
 
-// Answers each line, from an event loop that is watched. `sleep 600` stands for a blocking call in a handler: everybody whose
-// connection is on the same event loop waits with it.
+// Answers each line, from an event loop that is watched. `sleep 600` is a blocking call in a
+// handler: all connections on the same event loop wait for it.
 
 final class EchoHandler: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer

@@ -5,7 +5,7 @@ import Testing
 extension Ecosystem {
   /// The monitor's own state goes to the log that a host hands in, and stalls do not.
   struct LoggerTests {
-    @Test func logTellsOfTheMonitorAndNotOfStalls() throws {
+    @Test func logHasTheMonitorsStateAndNoStalls() throws {
       let victim = try Victim.run(here: "stall")
       #expect(victim.log.map(\.level) == ["info", "info", "info"])
       let started = try #require(victim.log.first)
@@ -31,7 +31,7 @@ extension Ecosystem {
       #expect(!victim.talk.contains("stallmonitor: "), "not on standard error as well")
     }
 
-    @Test func disabledMonitorSaysSo() throws {
+    @Test func disabledMonitorIsLogged() throws {
       let victim = try Victim.run(here: "stall", environment: ["STALLMONITOR_ENABLED": "false"])
       #expect(victim.log.count == 1)
       #expect(victim.log.first?.text.contains("Stall monitor disabled") == true)

@@ -38,7 +38,7 @@ extension Ecosystem {
       #expect(sum > 0.89 && sum < 5)
     }
 
-    @Test func turnIsCountedOnceThoughMonitorsFollowEachOther() throws {
+    @Test func turnIsCountedOnceAcrossMonitors() throws {
       let victim = try Victim.run(here: "again")
       let count = try #require(victim.metric("\(turns)_count{loop:main}"))
       #expect(count >= 198 && count <= 280, "\(count)")
@@ -50,7 +50,7 @@ extension Ecosystem {
       #expect(victim.facts["switches"] == "0")
     }
 
-    @Test func factoryIsGivenBack() {
+    @Test func factoryIsReturned() {
       var configuration = StallMonitorConfiguration()
       let metrics = TestMetrics()
       configuration.metricsFactory = metrics

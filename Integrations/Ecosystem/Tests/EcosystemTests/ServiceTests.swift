@@ -4,7 +4,7 @@ import Testing
 extension Ecosystem {
   /// The monitor as a service of swift-service-lifecycle's.
   struct ServiceTests {
-    @Test func gracefulShutdownEndsTheGroupAndWritesWhatIsUnderWay() throws {
+    @Test func gracefulShutdownEndsTheGroupAndWritesOpenReports() throws {
       let victim = try Victim.run(
         here: "service-stalled", environment: ["STALLMONITOR_THRESHOLD": "100ms"], waitingFor: "sibling="
       ) { kill($0.processIdentifier, SIGTERM) }

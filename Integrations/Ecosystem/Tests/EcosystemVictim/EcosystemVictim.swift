@@ -22,11 +22,11 @@ struct EcosystemVictim {
     switch scenario {
     case "stall":
       let monitor = try StallMonitor.start(configuration)
-      say("kind=\(monitor.watchedLoops.first?.kind ?? "unknown")")
+      say("kind=\(monitor.watchedLoops.first?.kind?.rawValue ?? "unknown")")
       after(.milliseconds(150)) {
         blockTheLoop(milliseconds: 450)
         after(.milliseconds(100)) {
-          say("kind_then=\(monitor.watchedLoops.first?.kind ?? "unknown")")
+          say("kind_then=\(monitor.watchedLoops.first?.kind?.rawValue ?? "unknown")")
           blockTheLoop(milliseconds: 450)
         }
         after(.milliseconds(700)) { Loop.main.stop() }
@@ -58,7 +58,7 @@ struct EcosystemVictim {
       let monitor = try StallMonitor.start(configuration)
       DispatchQueue.global().async {
         for _ in 0..<1000 where monitor.watchedLoops.first?.kind == nil { usleep(10_000) }
-        say("kind_then=\(monitor.watchedLoops.first?.kind ?? "unknown")")
+        say("kind_then=\(monitor.watchedLoops.first?.kind?.rawValue ?? "unknown")")
         // The watchdog says it when it looks next.
         usleep(300_000)
         monitor.stop()
@@ -73,7 +73,7 @@ struct EcosystemVictim {
       try worker.start()
       after(.milliseconds(150)) {
         LockedLog.lock.withLock { _ in
-          // Of which the log is to tell, now.
+          // The log must report it now.
           _ = try? monitor.watch(worker.loop!, name: "worker")
           blockTheLoop(milliseconds: 450)
         }

@@ -1,7 +1,10 @@
 import NIOConcurrencyHelpers
 import NIOCore
 
-/// The watch over the event loops of a group.
+/// A handle that ends the watch of a group's event loops.
+///
+/// It is not an array of `LoopWatch`: the watch of a loop begins on the loop's thread, which may run later, and ending
+/// it also closes two descriptors.
 public final class EventLoopGroupWatch: Sendable {
   private let heartbeats = NIOLockedValueBox<[EventLoopHeartbeat]>([])
 
@@ -20,41 +23,5 @@ public final class EventLoopGroupWatch: Sendable {
       return heartbeats
     }
     for heartbeat in ended { heartbeat.stop() }
-  }
-}
-
-/// The reason why a group cannot be watched.
-///
-/// Compare its ``code``; the text is for people.
-public struct EventLoopGroupWatchError: Error, Sendable, Hashable, CustomStringConvertible {
-  /// The kind of an error.
-  public struct Code: Sendable, Hashable, CustomStringConvertible {
-    private let name: String
-
-    /// An event loop is not one of `MultiThreadedEventLoopGroup`'s: it may have no thread of its
-    /// own.
-    public static let unsupportedEventLoop = Code(name: "unsupportedEventLoop")
-    /// The process has no descriptor left.
-    public static let noDescriptor = Code(name: "noDescriptor")
-
-    /// The name of the static member.
-    public var description: String { name }
-  }
-
-  /// The kind of the error.
-  public let code: Code
-  /// The error in one line for people.
-  public let message: String
-
-  /// The ``message``.
-  public var description: String { message }
-
-  static func unsupportedEventLoop(name: String, type: String) -> Self {
-    Self(
-      code: .unsupportedEventLoop, message: "\(name) is \(type); allowed: event loops of a MultiThreadedEventLoopGroup")
-  }
-
-  static func noDescriptor(name: String, errno: Int32) -> Self {
-    Self(code: .noDescriptor, message: "\(name) cannot be watched: no descriptor (errno \(errno))")
   }
 }

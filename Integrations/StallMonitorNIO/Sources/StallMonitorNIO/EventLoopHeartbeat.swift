@@ -20,26 +20,37 @@ final class EventLoopHeartbeat: Sendable {
   private let threshold: Duration?
   private let monitor: StallMonitor
   private let loop: any EventLoop
-  private let bell: Bell
+  private let waker: WakeSocket
   private let state = NIOLockedValueBox(State.made)
+  private let pending = NIOLockedValueBox(Pending())
+
+  /// The heartbeat that the loop was woken for, until it is acknowledged.
+  private struct Pending {
+    var heartbeat: Heartbeat?
+    // A heartbeat refers to the closure that stores it here: after the last one, none is stored.
+    var isClosed = false
+  }
 
   /// Makes what is needed, and begins nothing.
-  init(loop: any EventLoop, name: String, threshold: Duration?, monitor: StallMonitor) throws {
+  init(loop: any EventLoop, name: String, threshold: Duration?, monitor: StallMonitor) throws(StallMonitorError) {
     guard NIOPipeBootstrap(validatingGroup: loop) != nil else {
-      throw EventLoopGroupWatchError.unsupportedEventLoop(name: name, type: "\(type(of: loop))")
+      throw StallMonitorError(
+        .unsupportedEventLoop,
+        message: "\(name) is \(type(of: loop)); allowed: event loops of a MultiThreadedEventLoopGroup")
     }
     // Checked here, on the caller's thread; the loop's thread has nobody to throw to.
-    try LoopDescription(name: name, kind: .nio, threshold: threshold) { _ in }.check()
+    try LoopDescription(name: name, kind: .nio, threshold: threshold) { _ in }.validate()
     (self.name, self.threshold, self.monitor, self.loop) = (name, threshold, monitor, loop)
-    do { bell = try Bell() } catch {
-      throw EventLoopGroupWatchError.noDescriptor(name: name, errno: error.code)
+    do { waker = try WakeSocket() } catch {
+      throw StallMonitorError(
+        .noDescriptor, message: "\(name) cannot be watched: no descriptor (errno \(error.code))")
     }
   }
 
   /// Registers with the loop, which may not run yet.
   func begin() {
     state.withLockedValue { $0 = .starting }
-    let descriptor = bell.far
+    let descriptor = waker.far
     NIOPipeBootstrap(group: loop)
       // One read a heartbeat: nothing is left after it.
       .channelOption(.maxMessagesPerRead, value: 1)
@@ -47,7 +58,7 @@ final class EventLoopHeartbeat: Sendable {
       .channelInitializer { channel in
         channel.eventLoop.makeCompletedFuture {
           try channel.pipeline.syncOperations.addHandler(
-            HeartbeatHandler(self.watchCurrentThread) { self.stopped() })
+            HeartbeatHandler(self.watchCurrentThread, acknowledge: self.acknowledge) { self.didClose() })
         }
       }
       .takingOwnershipOfDescriptor(input: descriptor)
@@ -75,7 +86,7 @@ final class EventLoopHeartbeat: Sendable {
 
   private func end(_ state: State) {
     switch state {
-    case .made: close(bell.far)
+    case .made: close(waker.far)
     case .watching(let channel): channel.close(promise: nil)
     // Closed when the loop has got it.
     case .starting, .stopped: break
@@ -100,14 +111,32 @@ final class EventLoopHeartbeat: Sendable {
   }
 
   /// On the loop's thread.
-  private func watchCurrentThread() -> Heartbeat? {
+  private func watchCurrentThread() -> LoopWatch? {
     do throws(StallMonitorError) {
       return try monitor.watchCurrentThread(
-        as: LoopDescription(name: name, kind: .nio, threshold: threshold) { [bell] _ in bell.ring() })
+        as: LoopDescription(name: name, kind: .nio, threshold: threshold) { [waker, pending] heartbeat in
+          pending.withLockedValue { if !$0.isClosed { $0.heartbeat = heartbeat } }
+          waker.wake()
+        })
     } catch {
       say(error.message)
       return nil
     }
+  }
+
+  /// On the loop's thread.
+  private func acknowledge() {
+    let heartbeat = pending.withLockedValue { pending in
+      defer { pending.heartbeat = nil }
+      return pending.heartbeat
+    }
+    heartbeat?.acknowledge()
+  }
+
+  /// On the loop's thread.
+  private func didClose() {
+    pending.withLockedValue { $0 = Pending(isClosed: true) }
+    stopped()
   }
 
   private func say(_ reason: String) {

@@ -8,26 +8,27 @@ import StallMonitor
 final class HeartbeatHandler: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
 
-  private let watch: () -> Heartbeat?
+  private let begin: () -> LoopWatch?
+  private let acknowledge: () -> Void
   private let didClose: () -> Void
-  private var heartbeat: Heartbeat?
+  private var watch: LoopWatch?
 
-  init(_ watch: @escaping () -> Heartbeat?, didClose: @escaping () -> Void) {
-    (self.watch, self.didClose) = (watch, didClose)
+  init(_ begin: @escaping () -> LoopWatch?, acknowledge: @escaping () -> Void, didClose: @escaping () -> Void) {
+    (self.begin, self.acknowledge, self.didClose) = (begin, acknowledge, didClose)
   }
 
   func channelActive(context: ChannelHandlerContext) {
-    heartbeat = watch()
+    watch = begin()
     context.fireChannelActive()
   }
 
-  func channelRead(context: ChannelHandlerContext, data: NIOAny) { heartbeat?.acknowledge() }
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) { acknowledge() }
 
   func channelInactive(context: ChannelHandlerContext) {
     // The loop turns, or this would not be called: a stall that it is in by now has ended.
-    heartbeat?.acknowledge()
-    heartbeat?.stop()
-    heartbeat = nil
+    acknowledge()
+    watch?.stop()
+    watch = nil
     didClose()
     context.fireChannelInactive()
   }

@@ -21,17 +21,18 @@ extension StallMonitor {
   ///   - group: A `MultiThreadedEventLoopGroup`, or one of its event loops.
   ///   - name: What the loops' names begin with. Groups in one process should differ in it.
   ///   - threshold: How long a turn may take before it is a stall; nil is the monitor's own threshold.
-  /// - Returns: What ends the watch. It goes on if that is not kept.
-  /// - Throws: ``EventLoopGroupWatchError`` if there is an event loop of another make, or no descriptor is to be had;
-  ///   `StallMonitorError` if name or threshold cannot be used. Then no loop of the group is watched.
+  /// - Returns: A handle that ends the watch. You need not keep it.
+  /// - Throws: `StallMonitorError` with the code `unsupportedEventLoop` if an event loop is not one
+  ///   of a `MultiThreadedEventLoopGroup`, `noDescriptor` if the process has no descriptor left, or
+  ///   `invalidLoop` if the name or the threshold is invalid. Then no loop of the group is watched.
   @discardableResult
   public func watch(
     _ group: any EventLoopGroup, name: String = "nio", threshold: Duration? = nil
-  ) throws -> EventLoopGroupWatch {
+  ) throws(StallMonitorError) -> EventLoopGroupWatch {
     let watch = EventLoopGroupWatch()
     // A monitor that is disabled, or that an operator has misconfigured, leaves the group alone.
     guard isWatching else { return watch }
-    do {
+    do throws(StallMonitorError) {
       for (index, loop) in group.makeIterator().enumerated() {
         watch.add(try EventLoopHeartbeat(loop: loop, name: "\(name)-\(index)", threshold: threshold, monitor: self))
       }

@@ -25,7 +25,7 @@ struct WatchedGroupTests {
     #expect(victim.reports.allSatisfy { $0.culprit.contains("stallTheFirstLoop()") })
   }
 
-  @Test func stoppedProcessNamesNobody() throws {
+  @Test func stoppedProcessNamesNoFunction() throws {
     let victim = try Victim.run(here: "stopped", environment: ["STALLMONITOR_THRESHOLD": "200ms"], waitingFor: "\n") {
       process in
       for _ in 0..<2 {
@@ -109,7 +109,7 @@ struct WatchedGroupTests {
 
   // MARK: Bad input
 
-  @Test func whatCannotBeWatchedIsSaid() throws {
+  @Test func whatCannotBeWatchedIsAnError() throws {
     let victim = try Victim.run(here: "wrong")
     #expect(
       victim.talk.contains(

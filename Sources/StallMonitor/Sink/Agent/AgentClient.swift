@@ -12,7 +12,7 @@ final class AgentClient: OutputClient {
   private static let retryIntervals: ClosedRange<UInt64> = 100_000_000...30_000_000_000
   /// A new line is a reason to try at once, but not more often than this.
   private static let shortestInterval: UInt64 = 100_000_000
-  /// A connection that ends sooner has failed, whatever was said on it.
+  /// A connection that ends sooner has failed, also if lines were exchanged.
   private static let steadyTime: UInt64 = 10_000_000_000
   /// After how long a line that is not acknowledged goes into the file.
   private static let patience: UInt64 = 1_000_000_000
@@ -37,7 +37,7 @@ final class AgentClient: OutputClient {
   private var courtesies: [[UInt8]] = []
   /// The number of the spool's next line that was not sent on this connection.
   private var next: UInt64 = 0
-  /// The last line of each stall under way, and its number.
+  /// The last line of each stall in progress, and its number.
   private var open: [(id: String, serial: UInt64, line: [UInt8])] = []
   private var tuning = Tuning()
   private var taken: UInt64 = 0
@@ -146,7 +146,8 @@ final class AgentClient: OutputClient {
     connection?.unacknowledged.contains { if case .earlier = $0 { true } else { false } } ?? false
   }
 
-  /// Puts what the agent does not take where it outlives this process: all at once while it is away, and what it does not acknowledge for a while.
+  /// Writes unacknowledged lines to the spool file: all lines without a connection, and with one
+  /// those that wait for a second.
   private func keep() {
     guard connection != nil else { return spool.keep() }
     let now = MonotonicClock.now()
@@ -164,7 +165,7 @@ final class AgentClient: OutputClient {
       next = 0
       isHeard = false
     } catch {
-      // An agent that is not there yet is none to complain of.
+      // An agent that has not started yet is no error.
       if error.code != ENOENT, error.code != ECONNREFUSED, error.code != EAGAIN {
         complain("cannot connect to the agent at \(path): \(error.reason). Reports are kept; retrying")
       }
@@ -275,7 +276,7 @@ final class AgentClient: OutputClient {
     }
   }
 
-  /// What says nothing of our lines costs the service's time all the same.
+  /// A message that does not concern our lines also costs the service's time.
   private func countChatter() throws(AgentConnection.Failure) {
     let now = MonotonicClock.now()
     if now >= chatterEnd { (chatter, chatterEnd) = (0, now + Self.chatterInterval) }

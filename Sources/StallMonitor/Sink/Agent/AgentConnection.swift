@@ -13,7 +13,7 @@ final class AgentConnection {
     case courtesy
     /// A line of a dead process's.
     case earlier
-    /// A line of the spool's, and how many others it tells to be lost.
+    /// A line of the spool's, and how many lost lines it reports.
     case own(serial: UInt64, droppedBefore: UInt64)
   }
 
@@ -35,7 +35,7 @@ final class AgentConnection {
   /// Lines that were handed over in full, and those of them that are acknowledged.
   private var count: UInt64 = 0
   private var acknowledged: UInt64 = 0
-  /// What is not acknowledged, the line under way included.
+  /// The lines that are not acknowledged, including the current one.
   private(set) var unacknowledged: [SentLine] = []
 
   /// Connects; an errno value is thrown.
@@ -66,16 +66,16 @@ final class AgentConnection {
     given = -1
   }
 
-  /// Whether a line is under way.
+  /// Whether a line is being sent.
   var isSending: Bool { !line.isEmpty }
 
-  /// Takes the next line, when none is under way.
+  /// Takes the next line, when none is being sent.
   func load(_ bytes: [UInt8], _ sent: SentLine) {
     line = bytes
     unacknowledged.append(sent)
   }
 
-  /// Sends what is under way; false if the agent takes no more for now.
+  /// Sends the current line; false if the agent accepts no more for now.
   func flush() throws(Failure) -> Bool {
     // A service that closes all descriptors may have another socket by this number.
     guard output.isIntact else { throw .ended }

@@ -16,7 +16,7 @@ enum AgentMessage {
   /// The longest line that is read.
   static let longestLine = 64 << 10
 
-  /// Reads a line without its newline; nil if it is none of the protocol's.
+  /// Reads a line without its newline; nil if it is no message of the protocol.
   init?(_ line: [UInt8]) {
     guard let text = try? JSONText(line), case .object = text.root else { return nil }
     if let value = text.root["acknowledged"] {

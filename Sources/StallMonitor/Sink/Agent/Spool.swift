@@ -72,7 +72,7 @@ final class Spool {
     return serial
   }
 
-  /// The oldest line of which the number is at least `serial`.
+  /// The oldest line whose number is at least `serial`.
   func next(from serial: UInt64) -> (serial: UInt64, line: OutgoingLine)? {
     let index = Self.index(of: serial, in: memory, \.serial)
     // Samples stay in memory, between lines that are in the file.
@@ -81,7 +81,8 @@ final class Spool {
       case let entry = file.entries[Self.index(of: serial, in: file.entries, \.serial)], entry.serial < inMemory
     {
       if let bytes = file.read(entry) { return (entry.serial, OutgoingLine(bytes, droppedBefore: entry.droppedBefore)) }
-      // Nobody can read it any more: the service has closed it, and somebody has removed it.
+      // No process can read it any more: the service has closed it, and another program has removed
+      // it.
       for entry in file.entries { didLose(Lost(serial: entry.serial, count: 1 + entry.droppedBefore)) }
       file.remove()
       self.file = nil
@@ -114,7 +115,8 @@ final class Spool {
 
   /// Puts reports that came before `time` into the file, so that they outlive a kill of this process.
   ///
-  /// What would take an older one's place there stays in memory, and so does all if there can be no file.
+  /// A line that would replace an older one there stays in memory. Without a file, all lines stay
+  /// in memory.
   func keep(before time: UInt64 = .max) {
     guard location != nil, !hasComplained else { return }
     var count = 0
@@ -129,7 +131,8 @@ final class Spool {
     }
   }
 
-  /// When the oldest report came that is in memory alone, and could be in the file; nil if there is none.
+  /// When the oldest report came that is only in memory, and could be in the file; nil if there is
+  /// none.
   var oldestUnkept: UInt64? {
     guard location != nil, !hasComplained, let oldest = memory.first(where: { !$0.isDetail }),
       oldest.line.bytes.count <= SpoolFormat.longestLine, file?.hasRoom(for: oldest.line.bytes.count) != false

@@ -5,8 +5,10 @@ import StallCapture
 
 /// Lines that wait for the agent in a file, which outlives the process: a ring of 4 MiB at most, oldest first.
 ///
-/// Its lock tells that the process lives. It belongs to a mapping that is never touched, for its descriptor is closed at once: so the child of a fork,
-/// which does not get the mapping, does not hold it, and a service that closes all descriptors does not give it up. Belongs to the agent's thread.
+/// Its lock shows that the process is alive. It belongs to a mapping that is never accessed,
+/// because its descriptor is closed at once. The child of a fork, which does not get the mapping,
+/// therefore does not hold it, and a service that closes all descriptors does not release it.
+/// Belongs to the agent's thread.
 final class SpoolFile {
   /// A line in the file.
   struct Entry {

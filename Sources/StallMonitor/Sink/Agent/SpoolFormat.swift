@@ -52,7 +52,9 @@ enum SpoolFormat {
     case unusable(reason: String)
   }
 
-  /// Reads a file, of which nothing is trusted.
+  /// Reads a file.
+  ///
+  /// Nothing in it is trusted.
   static func read(_ file: UnsafeRawBufferPointer) -> Content {
     guard file.count >= 48, file.count <= size else { return .unusable(reason: "its size is wrong") }
     func word(_ offset: Int) -> UInt64 { file.loadUnaligned(fromByteOffset: offset, as: UInt64.self) }

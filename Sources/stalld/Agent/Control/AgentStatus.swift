@@ -1,6 +1,6 @@
 /// The answer to `stalld status`: the state of a running agent as one JSON object.
 ///
-/// Keys are only added.
+/// Keys are only added. Foundation encodes and decodes it (``JSONScanner`` says why).
 struct AgentStatus: Codable, Sendable, Equatable {
   struct Configuration: Codable, Sendable, Equatable {
     var file: String?
@@ -13,7 +13,7 @@ struct AgentStatus: Codable, Sendable, Equatable {
   }
 
   struct Output: Codable, Sendable, Equatable {
-    /// `file`, `stdout`, `syslog`.
+    /// One of ``AgentSettings/Output/Kind``.
     var type: String
     /// The path or address.
     var target: String?

@@ -77,7 +77,7 @@ final class ControlConnection: @unchecked Sendable {
     guard !isOver else { return }
     // The time for taking the answer is its own.
     (isWaiting, began) = (false, .now)
-    // Whatever its length: there is one.
+    // There is one request, of any length.
     append(line)
     isFinishing = true
     flush()

@@ -6,10 +6,14 @@ import StallReport
 
 /// The agent's socket for `stalld status`, `stalld tail` and `stalld reload`.
 ///
-/// A request is one JSON object on one line: `{"status":{}}` is answered by one line and the end; so is `{"reload":{}}`, once the reload has
-/// ended, of root and of the agent's own user; after `{"tail":{"lines":N}}` come the
-/// last N lines that the agent keeps, and from then on each line as it is written. A reader that is too slow loses lines, and is informed how
-/// many: `{"dropped":N}`. Whatever a client does, the loop never waits for it.
+/// A request is one JSON object on one line: `{"status":{}}` is answered by one line and the end;
+/// so is `{"reload":{}}`, once the reload has ended, of root and of the agent's own user; after
+/// `{"tail":{"lines":N}}` come the last N lines that the agent keeps, and from then on each line as
+/// it is written. A reader that is too slow loses lines, and is informed how many: `{"dropped":N}`.
+/// The loop never waits for a client.
+///
+/// It has many dependencies because it serves three requests over one list of connections: the
+/// parts that answer, the lines that are kept for readers, and what ends clients that do not read.
 final class ControlServer: @unchecked Sendable {
   // @unchecked: everything is touched by the loop's thread alone.
 

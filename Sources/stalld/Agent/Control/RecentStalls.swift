@@ -1,7 +1,7 @@
 /// The last stalls that the agent heard of, each by its latest line.
 struct RecentStalls {
   private let limit: Int
-  /// By the time of their first line; they are only read when somebody asks.
+  /// By the time of their first line; they are only read on request.
   private var lines: [ReportLine] = []
 
   init(limit: Int = 20) { self.limit = limit }

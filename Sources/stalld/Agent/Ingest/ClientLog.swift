@@ -45,7 +45,9 @@ struct ClientLog {
     write(priority, message, text() + (omitted > 0 ? " (and \(omitted) more times since the last message)" : ""))
   }
 
-  /// Counts a line; false, and one line that says so, if its user has had its share of the interval.
+  /// Counts a line.
+  ///
+  /// Returns false, and logs that once, if its user has used its share of the interval.
   private mutating func isWithinShare(_ user: UInt32?) -> Bool {
     guard let user else { return true }
     if lines.take(for: user, limit: Self.allowance) { return true }

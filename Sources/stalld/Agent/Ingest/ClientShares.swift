@@ -1,6 +1,6 @@
 import LoopEngine
 
-/// What one unit of a user, or one container, may still send, and what it has under way.
+/// What one unit of a user, or one container, may still send, and what it has in progress.
 ///
 /// Belongs to the agent's loop.
 final class UnitShare {
@@ -37,7 +37,7 @@ final class UnitShare {
   fileprivate var isIdle: Bool { connections == 0 && queuedBytes == 0 && waiting.isEmpty }
 }
 
-/// What one user may still send, and what it has under way, in all its units together.
+/// What one user may still send, and has in progress, in all its units together.
 ///
 /// Belongs to the agent's loop.
 final class UserShare {
@@ -46,10 +46,6 @@ final class UserShare {
   var connections = 0
   /// Bytes of lines that are on their way to the outputs.
   var queuedBytes = 0
-  /// Bytes of lines whose end has not come yet.
-  var unfinishedBytes = 0
-  /// Bytes of the lines of open stalls.
-  var openBytes = 0
   fileprivate(set) var units: [String: UnitShare] = [:]
   /// Units with connections that wait for tokens: each has its turn.
   var waiting: [UnitShare] = []
@@ -60,10 +56,11 @@ final class UserShare {
     bucket = TokenBucket(rate: rate)
   }
 
-  fileprivate var isIdle: Bool { units.isEmpty && openBytes == 0 && unfinishedBytes == 0 && waiting.isEmpty }
+  fileprivate var isIdle: Bool { units.isEmpty && waiting.isEmpty }
 }
 
-/// The shares of all users and units: of those that have something under way, or whose buckets are not full.
+/// The shares of all users and units: of those that have something in progress, or whose buckets
+/// are not full.
 ///
 /// A limit is shared by the rule of ``SharedAllowance``; the same holds for the units within a user's part.
 struct ClientShares {

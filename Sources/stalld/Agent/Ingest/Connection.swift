@@ -6,7 +6,9 @@ import StallReport
 
 /// The connection of one process: its unread input, and the messages sent to it.
 ///
-/// Belongs to the agent's loop.
+/// Belongs to the agent's loop. It has many properties because each part of ``Ingest`` keeps here
+/// what it knows of one connection: what was read, what is accounted, what is not acknowledged, and
+/// what was sent.
 final class Connection {
   let number: UInt64
   let descriptor: Int32
@@ -147,7 +149,7 @@ final class Connection {
     }
   }
 
-  /// Writes the line that says so, with its newline; how long it is.
+  /// Writes the acknowledgement, with its newline; returns its length.
   private static func write(acknowledged number: UInt64, to line: UnsafeMutableRawBufferPointer) -> Int {
     let head: StaticString = "{\"acknowledged\":"
     line.copyMemory(from: UnsafeRawBufferPointer(start: head.utf8Start, count: head.utf8CodeUnitCount))

@@ -2,7 +2,7 @@ import Glibc
 import StallMonitor
 import StallReport
 
-/// How a process that is not our child has ended, as far as the kernel or systemd tells.
+/// The reason why a process ended, from the kernel or from systemd.
 struct ExitReason: Equatable {
   var code: Int32?
   var signal: Int32?

@@ -1,6 +1,6 @@
 import StallReport
 
-/// Which frames of a line have no name, and of which builds they are.
+/// The frames of a line that have no name, and their builds.
 struct FrameScan {
   var hasTree = false
   private var isUnnamed = false

@@ -55,9 +55,7 @@ struct DetailHeader: Equatable {
       }
     } while try json.nextMember()
     try json.end()
-    guard let id, id.utf8.allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }) else {
-      throw Self.fault
-    }
+    guard let id, Hexadecimal.words(of: id.utf8) != nil else { throw Self.fault }
     stallID = id
   }
 

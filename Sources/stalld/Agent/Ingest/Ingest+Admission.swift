@@ -3,7 +3,7 @@ import DescriptorIO
 import Glibc
 import StallMonitor
 
-/// Who may connect, and whose connection gives way.
+/// The admission of connections: who may connect, and whose connection is closed for another one.
 extension Ingest {
   /// Refuses the connection of a user who connects too often, at the least cost.
   func connectsTooOften(_ socket: Int32, _ user: UInt32) -> Bool {
@@ -14,7 +14,7 @@ extension Ingest {
     return true
   }
 
-  /// Counts a connection that is refused, tells the client `reason` and the operator `words`, and closes it.
+  /// Counts a connection that is refused, sends the client `reason`, logs `words`, and closes it.
   private func turnAway(
     _ socket: Int32, _ kind: AgentMetrics.ConnectionRefusal, _ reason: String, of user: UInt32,
     about subject: String, _ words: @autoclosure () -> String
@@ -60,7 +60,8 @@ extension Ingest {
 
   /// Why a process may not connect; nil if it may.
   ///
-  /// Where all places are taken, the user with the most connections gives way to one that has fewer; and a user's unit to another one.
+  /// If all connections are in use, the user with the most loses one to a user who has fewer; and a
+  /// user's unit to another one.
   private func refusal(of peer: Peer) -> (kind: AgentMetrics.ConnectionRefusal, reason: String)? {
     guard peer.pid > 0 else {
       return (.unknownProcess, "the agent cannot see the PID namespace of the process")

@@ -22,7 +22,9 @@ extension Ingest {
     didLeave(process)
   }
 
-  /// Watches for the end of a process that has left in mid-stall; the one that left first gives way to it.
+  /// Watches for the end of a process that has disconnected during a stall.
+  ///
+  /// Above the limit, the one that disconnected first is dropped.
   func didLeave(_ process: PeerProcess) {
     let user = process.peer.owner
     absent.append(process)
@@ -54,11 +56,7 @@ extension Ingest {
   /// Its stalls; they are followed no longer.
   @discardableResult
   func forgetStalls(of process: PeerProcess) -> [OpenStall] {
-    openBytes -= process.openBytes
-    shares.user(process.peer.owner, policy).openBytes -= process.openBytes
-    let stalls = process.takeStalls()
-    process.updateWatch(on: loop) {}
-    return stalls
+    changeStalls(of: process) { $0.takeAll() }
   }
 
   func endHandler(of process: PeerProcess) -> @Sendable () -> Void {
@@ -103,7 +101,7 @@ extension Ingest {
     }
   }
 
-  /// Tells the end of a process whose connections had to wait, once they have been read.
+  /// Reports the end of a process whose connections had to wait, once they have been read.
   func endIfDue(_ process: PeerProcess) {
     if process.endIsDue, !process.connections.values.contains(where: \.isPaused) { processDidEnd(process) }
   }
@@ -143,7 +141,7 @@ extension Ingest {
     destination.keepUsage(usage.text())
   }
 
-  /// Tells hosts what has arrived, and closes.
+  /// Acknowledges what has arrived, and closes the connections.
   func close() {
     acknowledge()
     for connection in connections.values {

@@ -40,7 +40,7 @@ extension Ingest {
       return refuse(connection, "\(missing) is missing or does not match the schema", .notAReport)
     }
     let stamped = connection.stamp.apply(to: line, parts)
-    // The frames give way, and the other threads; nothing else does.
+    // Only the frames and the other threads are shortened.
     guard stamped.count - parts.omittableBytes <= Self.longestReport - Self.spare else {
       return refuse(connection, "longer than \(Self.longestReport) bytes even without frames", .tooLong)
     }
@@ -54,7 +54,7 @@ extension Ingest {
       cause: text(parts.cause) ?? "unknown", durationMilliseconds: duration, stallID: id, processID: peer.pid,
       userID: peer.uid, place: peer.place, identity: identity, controlGroup: peer.cgroup ?? "", lane: process.lane,
       lacksNames: parts.lacksNames, unnamedBuilds: parts.unnamedBuilds)
-    // What an ended process left, and this one hands over, is none of this one's stalls.
+    // A line of an ended process that this one delivers is about no stall of its own.
     let reportedID = parts.reportedProcessID(in: line)
     if connection.ownProcessID == nil || reportedID == nil || reportedID == connection.ownProcessID,
       process.canHaveReported(at: time)
@@ -116,22 +116,19 @@ extension Ingest {
   func follow(_ report: ReportLine, sequence: UInt64, of connection: Connection) {
     let process = connection.process
     // Who has left is worth less than who is there.
-    while openBytes + report.bytes.count > policy.memory / 4, let first = absent.first { forget(first) }
-    let before = process.openBytes
-    let user = shares.user(process.peer.owner, policy)
-    let hasRoom = user.openBytes + report.bytes.count <= policy.memory / 4 - openBytes
-    let isFollowed = process.follow(
-      report, sequence: sequence, room: hasRoom ? max(policy.memory / 64, Self.leastRoom) : 0,
-      recovery: connection.recovery)
-    openBytes += process.openBytes - before
-    user.openBytes += process.openBytes - before
+    let limit = policy.memory / 4
+    while openBytes.total + report.bytes.count > limit, let first = absent.first { forget(first) }
+    let hasRoom = openBytes.allows(report.bytes.count, for: process.peer.owner, limit: limit)
+    let room = hasRoom ? max(policy.memory / 64, Self.leastRoom) : 0
+    let isFollowed = changeStalls(of: process) {
+      $0.follow(report, sequence: sequence, room: room, recovery: connection.recovery)
+    }
     if !isFollowed {
       clientLog.say(
         .warning, .clientContained, of: process.peer.owner, about: "open-\(process.peer.pid)",
         "\(process.peer.description) has too many stalls in progress: if it ends in one, no stall.fatal is written"
       )
     }
-    process.updateWatch(on: loop, endHandler(of: process))
   }
 
   static let events = Report.Event.allCases.map(\.rawValue)

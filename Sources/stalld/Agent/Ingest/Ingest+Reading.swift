@@ -60,7 +60,7 @@ extension Ingest {
     connection.incompleteTimer = loop.perform(after: policy.incompleteLineTimeout, name: "a line takes too long") {
       _ in
       guard let ingest = ingest.object, let connection = ingest.connections[number] else { return }
-      // What is paused by us cannot go on.
+      // A connection that the agent has paused cannot continue by itself.
       guard !connection.isPaused else {
         connection.incompleteTimer = nil
         return ingest.timeIncomplete(connection)
@@ -114,7 +114,7 @@ extension Ingest {
     connection.received += 1
     connection.share.take(bytes: line.count)
     metrics.linesIngested()
-    // A blank line is nobody's.
+    // Blank lines are ignored.
     if line.allSatisfy({ $0 <= 0x20 }) { return finishAtOnce(connection) }
     guard line.count <= policy.lineBytes else {
       return refuse(connection, "longer than \(policy.lineBytes) bytes (limits.line_bytes)", .tooLong)

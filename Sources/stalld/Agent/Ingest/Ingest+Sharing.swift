@@ -104,10 +104,11 @@ extension Ingest {
 
   // MARK: Memory
 
-  /// Whether lines of a connection may be added to those under way.
+  /// Whether lines of a connection may be added to those in progress.
   ///
-  /// A user may have as many bytes under way as are free, a unit as many as are left of its user's half.
-  /// `fraction` is asked for where reading is to begin again.
+  /// A user may have as many bytes in progress as are free, a unit as many as are left of its
+  /// user's half. Unlike ``SharedAllowance``, this asks before the next line's length is known: the
+  /// last line may exceed it. `fraction` is asked for where reading is to begin again.
   func hasRoom(for connection: Connection, fraction: Int = 1) -> Bool {
     !lacksShare(connection, fraction: fraction) && connection.outstandingBytes < policy.memory / 16 / fraction
   }
@@ -118,7 +119,7 @@ extension Ingest {
       || unit.queuedBytes * fraction >= policy.memory / 2 - user.queuedBytes
   }
 
-  /// Reads nothing of a connection until lines under way have arrived.
+  /// Stops reading a connection until lines in progress have been written.
   func wait(_ connection: Connection) {
     let peer = connection.process.peer
     connection.pause()
@@ -145,22 +146,19 @@ extension Ingest {
   func accountUnfinished(_ connection: Connection) -> Bool {
     let bytes = connection.rest.count
     let difference = bytes - connection.unfinishedBytes
-    let user = connection.share.user
     guard difference > 0 else {
       releaseUnfinished(of: connection, keeping: bytes)
       return true
     }
-    guard user.unfinishedBytes + difference <= policy.memory / 4 - unfinishedBytes else { return false }
+    guard unfinishedBytes.take(difference, for: connection.share.user.owner, limit: policy.memory / 4) else {
+      return false
+    }
     connection.unfinishedBytes = bytes
-    user.unfinishedBytes += difference
-    unfinishedBytes += difference
     return true
   }
 
   func releaseUnfinished(of connection: Connection, keeping bytes: Int = 0) {
-    let difference = connection.unfinishedBytes - bytes
+    unfinishedBytes.add(bytes - connection.unfinishedBytes, for: connection.share.user.owner)
     connection.unfinishedBytes = bytes
-    connection.share.user.unfinishedBytes -= difference
-    unfinishedBytes -= difference
   }
 }

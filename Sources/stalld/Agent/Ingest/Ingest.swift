@@ -23,7 +23,7 @@ final class Ingest {
     var didConnect: () -> Void = {}
     /// A stall was reported, or a duplicate of its line was recognised.
     var didTake: (ReportLine) -> Void = { _ in }
-    /// Keeps what has been written today of whom, for the next run of the agent.
+    /// Saves how much each user and unit has written today, for the next start of the agent.
     var keepUsage: (String) -> Void = { _ in }
   }
 
@@ -46,13 +46,13 @@ final class Ingest {
   static let drainLimit: Duration = .seconds(2)
   /// Two of the longest lines of a process.
   static let leastRoom = 128 << 10
-  /// Processes that have left in mid-stall, of one user and of all: each costs a descriptor or two.
+  /// Processes that disconnected during a stall, of one user and of all: each costs a descriptor or two.
   static let absentLimitOfUser = 64
   static let absentLimit = 512
   /// What hosts note in, of one process and of all.
   static let recoveryLimitOfProcess = 2
   static let recoveryLimit = 4096
-  /// How much is written before what was written of whom is kept.
+  /// How many bytes are written before the usage is saved again.
   static let usageStep = 4 << 20
 
   let loop: Loop
@@ -69,7 +69,7 @@ final class Ingest {
   /// What has been written today.
   var usage = DailyUsage()
   var processes: [Int32: PeerProcess] = [:]
-  /// Those without a connection that have stalls under way, in the order in which they left.
+  /// Processes without a connection that have open stalls, in the order in which they disconnected.
   var absent: [PeerProcess] = []
   let recoveries = RecoveryMemory.Counts(limit: recoveryLimit)
   var nextNumber: UInt64 = 1
@@ -81,12 +81,12 @@ final class Ingest {
   var batch: [PendingLine] = []
   /// Lines, and places of lines, that are on their way to the outputs.
   var underWay = 0
-  /// Bytes of the lines of open stalls.
-  var openBytes = 0
+  /// Bytes of the lines of open stalls, by ``Peer/owner``.
+  var openBytes = SharedAllowance<UInt32>()
   /// Bytes of lines that are on their way to the outputs.
   var queuedBytes = 0
-  /// Bytes of lines whose end has not come yet.
-  var unfinishedBytes = 0
+  /// Bytes of lines whose end has not come yet, by ``Peer/owner``.
+  var unfinishedBytes = SharedAllowance<UInt32>()
   var submitPoint: Loop.FlushPoint!
   var acknowledgePoint: Loop.FlushPoint!
   var toAcknowledge: [Connection] = []

@@ -3,7 +3,7 @@ import DescriptorIO
 import Glibc
 import StallCapture
 
-/// The process at the other end of a connection, as the kernel tells it.
+/// The process at the other end of a connection, as identified by the kernel.
 struct Peer: Sendable, Equatable {
   let pid: Int32
   let uid: UInt32

@@ -1,6 +1,5 @@
 import Glibc
 import LoopEngine
-import StallReport
 
 /// A process that has connections, or stalls that have not ended: the pidfd reports its end, even if another process has inherited its sockets.
 ///
@@ -14,15 +13,12 @@ final class PeerProcess {
   /// With whose other lines its lines wait for names; see ``Peer/namingLane``.
   let lane: String
   var connections: [UInt64: Connection] = [:]
-  private(set) var openStalls: [String: OpenStall] = [:]
-  /// Of their lines.
-  private(set) var openBytes = 0
+  /// Changed by ``Ingest/changeStalls(of:_:)`` alone.
+  fileprivate(set) var openStalls = OpenStalls()
   private var endSource: Loop.DescriptorSource?
   /// Whether it has ended; the end is reported when its connections have been read.
   var endIsDue = false
 
-  /// Stalls of one process at a time: it has fewer loops.
-  private static let openLimit = 256
   /// The kernel counts in ticks of 10 ms.
   private static let clockTolerance: UInt64 = 50_000_000
 
@@ -46,42 +42,15 @@ final class PeerProcess {
     return pidfd < 0 || poll(&poller, 1, 0) > 0
   }
 
-  /// Follows what a report says of its stall; false if that would need more than `room` bytes for all of them.
-  func follow(_ line: ReportLine, sequence: UInt64, room: Int, recovery: RecoveryMemory?) -> Bool {
-    let old = openStalls[line.stallID]
-    let oldBytes = old?.line.bytes.count ?? 0
-    switch Report.Event(rawValue: line.event) {
-    case .started, .ongoing:
-      // What is known already is worth more than nothing.
-      guard openBytes - oldBytes + line.bytes.count <= room, old != nil || openStalls.count < Self.openLimit else {
-        return false
-      }
-      openStalls[line.stallID] = OpenStall(line: line, sequence: sequence, recovery: recovery ?? old?.recovery)
-      openBytes += line.bytes.count - oldBytes
-    case .ended, .fatal:
-      openStalls[line.stallID] = nil
-      openBytes -= oldBytes
-    // The last: of a later version.
-    case .suppressed, nil: break
-    }
-    return true
-  }
-
   /// How many pages it has been given that are still of use.
   var recoveries: Int {
     Set(
-      (openStalls.values.compactMap(\.recovery) + connections.values.compactMap(\.recovery)).map(ObjectIdentifier.init)
+      (openStalls.recoveries + connections.values.compactMap(\.recovery)).map(ObjectIdentifier.init)
     ).count
   }
 
-  /// The stalls that have not ended, oldest first; they are forgotten.
-  func takeStalls() -> [OpenStall] {
-    defer { (openStalls, openBytes) = ([:], 0) }
-    return openStalls.values.sorted { $0.sequence < $1.sequence }
-  }
-
   /// Watches for the end of the process while it has stalls that have not ended: a healthy one costs no descriptor of the poller's.
-  func updateWatch(on loop: Loop, _ body: @escaping @Sendable () -> Void) {
+  fileprivate func updateWatch(on loop: Loop, _ body: @escaping @Sendable () -> Void) {
     if openStalls.isEmpty {
       endSource?.invalidate()
       endSource = nil
@@ -93,5 +62,19 @@ final class PeerProcess {
       endSource = source
       try? loop.add(source)
     }
+  }
+}
+
+extension Ingest {
+  /// Changes what is known of the open stalls of a process, and all that is counted of them.
+  ///
+  /// No other function can change them (`fileprivate`). So what is taken for an open stall is given
+  /// back when the stall ends, and when its process is forgotten.
+  func changeStalls<Result>(of process: PeerProcess, _ change: (inout OpenStalls) -> Result) -> Result {
+    let before = process.openStalls.bytes
+    let result = change(&process.openStalls)
+    openBytes.add(process.openStalls.bytes - before, for: process.peer.owner)
+    process.updateWatch(on: loop, endHandler(of: process))
+    return result
   }
 }

@@ -7,7 +7,8 @@ struct ReportIdentity: Hashable, Sendable {
   /// The 128 bits of the id.
   var high: UInt64
   var low: UInt64
-  /// Those of `stall.fatal` and `stall.ended` are none: a stall has one of each, whichever process reports it.
+  /// The line's number; `stall.fatal` and `stall.ended` have fixed ones, because a stall has one of
+  /// each, whichever process reports it.
   var sequence: UInt64
   var user: UInt32
 

@@ -16,6 +16,6 @@ extension AgentSettings.ServiceOverride {
   }
 
   private func text(_ duration: Duration) -> String {
-    DurationText.text(duration, units: DurationText.serviceUnits)
+    DurationText.text(duration, units: DurationText.sentUnits)
   }
 }

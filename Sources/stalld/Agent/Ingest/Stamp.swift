@@ -1,10 +1,12 @@
 import StallMonitor
 import StallReport
 
-/// What the agent writes into each line of a connection: the process, its user and its unit, as the kernel tells them.
+/// The identity that the agent writes into each line of a connection: process, user and unit, from
+/// the kernel.
 ///
-/// Whatever the line says of them itself is left out, but for another pid, which stays as `process.reported_pid`: that of an ended process
-/// whose reports are handed over, or the one in another PID namespace.
+/// The line's own values of them are left out, except another pid, which stays as
+/// `process.reported_pid`: that of an ended process whose reports are handed over, or the one in
+/// another PID namespace.
 struct Stamp {
   private let processID: Int
   private let beforeExecutable: [UInt8]

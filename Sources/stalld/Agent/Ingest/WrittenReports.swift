@@ -1,7 +1,8 @@
 import CZlib
 import Glibc
 
-/// The reports at the end of a file that an earlier run of the agent has written: hosts that it could not tell so send them again.
+/// The reports at the end of a file that an earlier run of the agent has written: services that
+/// have received no acknowledgement send them again.
 enum WrittenReports {
   /// What can be written and not yet acknowledged is much less.
   private static let tail = 16 << 20
@@ -66,7 +67,7 @@ enum WrittenReports {
 }
 
 extension ReportIdentity {
-  /// The identity of a report line; nil if it is none.
+  /// The identity of a report line; nil if the line is no report.
   init?(line: UnsafeBufferPointer<UInt8>) {
     guard let parts = try? LineScanner.scan(line, isStamped: true), let id = parts.stallID, id.count == 34,
       let sequence = parts.sequence.flatMap({ UInt64(String(decoding: line[$0], as: UTF8.self)) }),

@@ -30,7 +30,7 @@ extension AgentMetrics {
       },
       MetricRow(
         "stalld_stalls_total", .counter,
-        "Stalls by service, cause, unit, user and severity. Each counts once: as error when its report has the level error (it lasts a second, or the process ends in it; not a task that delays no other task), otherwise as warn when it ends (also a task stall of level info)."
+        "Stalls by service, cause, unit, user and severity. Each stall counts once: as error when one of its lines has log.level error, otherwise as warn when it ends (also a task stall of level info)."
       ) { metrics, _ in
         metrics.sortedStalls.flatMap { labels, count in
           [(StallCounts.Severity.warn, count.warnings), (.error, count.errors)].filter { $0.1 > 0 }.map {
@@ -80,7 +80,7 @@ extension AgentMetrics {
       .ofClaims(
         "stalld_lines_spooled_total",
         "Lines that services had kept while no agent was connected, by unit and user.", \.spooled),
-      MetricRow("stalld_queued_bytes", .gauge, "Bytes of lines that are read and not yet written.") {
+      MetricRow("stalld_queued_bytes", .gauge, "Bytes of lines that the agent has read and not yet written.") {
         Number($1.queuedBytes)
       },
       MetricRow(
@@ -153,7 +153,7 @@ extension AgentMetrics {
       .ofSymbols("stalld_symbol_cache_bytes", .gauge, "Bytes used by the cache of names.") { Number($0.bytes) },
       .ofSymbols(
         "stalld_lines_unnamed_total", .counter,
-        "Lines with unnamed frames that were written without asking the process that looks up function names."
+        "Lines with unnamed frames that the agent wrote without a look-up of function names."
       ) { Number($0.unnamedLines) },
       .ofSymbols(
         "stalld_name_worker_restarts_total", .counter,

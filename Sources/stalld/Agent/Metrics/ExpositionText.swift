@@ -13,7 +13,7 @@ struct ExpositionText {
     bytes += "# HELP \(name) \(help)\n# TYPE \(name) \(kind.rawValue)\n".utf8
   }
 
-  /// Adds a sample; `suffix` stands behind the metric's name.
+  /// Adds a sample; `suffix` is appended to the metric's name.
   mutating func sample(
     _ name: StaticString, _ labels: [(StaticString, String)], _ number: MetricRow.Number, suffix: StaticString = ""
   ) {

@@ -1,6 +1,7 @@
 import StallReport
 
-/// What hosts say of themselves that only they know, by the unit and user that the kernel tells: it raises no one else's numbers.
+/// Numbers that only the services know, counted by the unit and user from the kernel: a service
+/// raises only its own.
 struct HostClaims {
   struct Client: Hashable, Comparable {
     var place = ""

@@ -1,6 +1,6 @@
 /// A metric that the agent exposes: its name, its help text, and the source of its values.
 struct MetricRow {
-  /// A number as it is written; whole ones are exact, whatever their size.
+  /// A number as it is written; whole numbers of any size are exact.
   struct Number {
     let text: String
 

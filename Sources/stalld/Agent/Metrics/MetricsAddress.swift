@@ -6,7 +6,7 @@ enum MetricsAddress: Equatable, Sendable, CustomStringConvertible {
   /// What ``init(_:)`` takes.
   static let allowed = "unix:/PATH, or a loopback address with its port, such as 127.0.0.1:9464 or [::1]:9464"
 
-  /// Nil if the text is none of what is ``allowed``.
+  /// Nil if the text is not ``allowed``.
   init?(_ text: String) {
     if text.hasPrefix("unix:/") {
       self = .path(String(text.dropFirst("unix:".count)))

@@ -4,7 +4,7 @@ import LoopEngine
 struct MetricsSample {
   /// One output: a label, and what it did since the agent started.
   struct Output {
-    /// ``LineDestination/name``: `file /var/log/stalld/stalls.jsonl`, `stdout`, `syslog /dev/log`.
+    /// ``LineDestination/name``, such as `file /var/log/stalld/stalls.jsonl`.
     var name: String
     var lines: UInt64 = 0
     var bytes: UInt64 = 0

@@ -10,7 +10,7 @@ import LoopEngine
 final class MetricsServer: @unchecked Sendable {
   // @unchecked: everything is touched by the loop's thread alone.
 
-  /// At most so many at once: the oldest gives way to a new one.
+  /// The limit of connections: a new one replaces the oldest.
   static let connectionLimit = 64
   /// How long a connection may take in all, so that a byte now and then keeps none open.
   static let connectionTime = Duration.seconds(10)
@@ -170,7 +170,7 @@ final class MetricsServer: @unchecked Sendable {
     guard let daemon else { return }
     MHD_run(daemon)
     var milliseconds: UInt64 = 0
-    // Connections have no timeout of libmicrohttpd's: only what can go on at once is left over.
+    // Connections have no timeout of libmicrohttpd's: only what can continue at once is left over.
     if MHD_get_timeout(daemon, &milliseconds) == .YES, !isRunPlanned {
       isRunPlanned = true
       loop.perform(name: "metrics connections") { [weak self] in

@@ -71,14 +71,13 @@ final class MetricsTextfile: @unchecked Sendable {
 
   /// Replaces the file as a whole; why that failed, or nil.
   private static func write(_ bytes: [UInt8], to path: String) -> String? {
-    let slash = path.lastIndex(of: "/")
-    let directory = clinux_open_directory(-1, slash.map { String(path[...$0]) } ?? ".")
+    let place = PathParts(path)
+    let directory = clinux_open_directory(-1, place.directory)
     guard directory >= 0 else { return "\(SystemError(code: errno))" }
     defer { close(directory) }
-    let name = slash.map { String(path[path.index(after: $0)...]) } ?? path
     // node_exporter reads what ends with .prom, as any user.
     let code = DirectoryFiles.replace(
-      name, in: directory, unfinished: "\(name).new", mode: 0o644, with: bytes, ignoresUmask: true)
+      place.name, in: directory, unfinished: "\(place.name).new", mode: 0o644, with: bytes, ignoresUmask: true)
     return code == 0 ? nil : "\(SystemError(code: code))"
   }
 }

@@ -32,7 +32,7 @@ struct StallCounts {
   static let serviceLimit = 1000
   /// Services with a cause: a scrape's text stays below a megabyte or so.
   static let seriesLimit = 2000
-  /// What the services beyond share, and causes that are none.
+  /// The name for services above the limit, and for unknown causes.
   static let other = "other"
   private static let openLimit = 8192
 
@@ -40,7 +40,7 @@ struct StallCounts {
   private var sources: Set<Source> = []
   /// How many of them are each user's, by ``Peer/owner``: a logged-in user may have many numbers.
   private var shares = SharedAllowance<UInt32>()
-  /// Stalls that are under way and have been counted, and these in the order of their counting.
+  /// Open stalls that have been counted, and the same in the order of their counting.
   private var counted: Set<String> = []
   private var order: [String] = []
 

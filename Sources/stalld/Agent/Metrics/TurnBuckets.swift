@@ -1,4 +1,5 @@
 import LoopEngine
+import StallMonitor
 
 /// A loop's turns as a Prometheus histogram, whose numbers never fall.
 ///
@@ -17,22 +18,9 @@ struct TurnBuckets {
   private(set) var seconds = 0.0
 
   mutating func take(_ statistics: Loop.Statistics) {
-    var fresh = [UInt](repeating: 0, count: Self.bounds.count)
-    var sum: UInt = 0
-    for (longest, turns) in statistics.histogram {
-      sum += turns
-      if let bucket = Self.bounds.firstIndex(where: { $0 >= Self.seconds(longest) }) { fresh[bucket] += turns }
-    }
-    var cumulative: UInt = 0
-    for index in fresh.indices {
-      cumulative += fresh[index]
-      counts[index] = max(counts[index], cumulative)
-    }
-    total = max(total, sum, counts.last ?? 0)
-    seconds = max(seconds, Self.seconds(statistics.workTime))
-  }
-
-  private static func seconds(_ duration: Duration) -> Double {
-    Double(duration.components.seconds) + Double(duration.components.attoseconds) / 1e18
+    let fresh = TurnHistogram.cumulative(statistics.histogram, bounds: Self.bounds)
+    for index in counts.indices { counts[index] = max(counts[index], fresh[index]) }
+    total = max(total, fresh[counts.count], counts.last ?? 0)
+    seconds = max(seconds, statistics.workTime / .seconds(1))
   }
 }

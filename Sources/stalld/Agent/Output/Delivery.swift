@@ -42,7 +42,7 @@ final class Delivery: @unchecked Sendable {
   /// Sends what can be sent, unless the output has to be waited for.
   func linesCame() { if retry == nil && readiness == nil && !continues { flush() } }
 
-  /// Tries again now, whatever it waits for; after a rename by an operator, on the new file.
+  /// Tries again now, without further waiting; after a rename by an operator, on the new file.
   func reopen() {
     stopWaiting()
     destination.reopen()

@@ -6,7 +6,9 @@ import StallMonitor
 final class DetailDirectory: @unchecked Sendable {
   // @unchecked: handed to closures of one thread.
 
-  /// What has been written today of whom; not a detail, but kept beside them.
+  /// The file with the daily usage of users and units.
+  ///
+  /// It is in the same directory as the detail files.
   private static let usageName = "usage"
   private static let usageLimit = 64 << 20
   /// Small files take space, too.
@@ -71,7 +73,7 @@ final class DetailDirectory: @unchecked Sendable {
     return "\(settings.directory)/\(DetailFolder.name(of: id, user: user))"
   }
 
-  /// Keeps what has been written today of whom.
+  /// Saves how much of each user and unit was written today.
   func keepUsage(_ text: String) {
     let code = folder?.replace(Self.usageName, with: Array(text.utf8)) ?? ENOENT
     if code != 0 { _ = fail(code) }

@@ -4,7 +4,8 @@ import LoopEngine
 import StallMonitor
 import Synchronization
 
-/// Keeps the detail files of stalls, `ID.USER.json`, on a thread of its own; old ones give way, by age and by bytes.
+/// Keeps the detail files of stalls, `ID.USER.json`, on a thread of its own; it deletes old ones by
+/// age and by total size.
 ///
 /// Files are not fsync'ed. One that cannot be written is counted and not tried again: the report itself is elsewhere.
 final class DetailStore: Sendable {
@@ -13,7 +14,7 @@ final class DetailStore: Sendable {
     var written: UInt64 = 0
     /// Could not be written, or came too fast.
     var dropped: UInt64 = 0
-    /// Old ones that gave way.
+    /// Old files that were deleted.
     var removed: UInt64 = 0
     var files = 0
     var bytes = 0
@@ -21,15 +22,18 @@ final class DetailStore: Sendable {
 
   private struct Shared {
     var counters = Counters()
-    var pendingBytes = 0
-    var pendingOf: [DetailFolder.Share: Int] = [:]
+    /// Bytes that wait for the disk.
+    var pending = SharedAllowance<DetailFolder.Share>()
 
     /// Of a user, what is left of all; of one of its units, what is left of the user's half.
+    ///
+    /// Unlike ``SharedAllowance/allows(_:for:limit:)``, this lets a user or unit with nothing
+    /// pending have one file of any size.
     func hasRoom(for bytes: Int, of share: DetailFolder.Share) -> Bool {
-      let ofUser = pendingOf.reduce(0) { $0 + ($1.key.user == share.user ? $1.value : 0) }
-      let ofUnit = pendingOf[share] ?? 0
-      return pendingBytes + bytes <= DetailStore.pendingLimit
-        && (ofUser == 0 || ofUser + bytes <= DetailStore.pendingLimit - pendingBytes)
+      let ofUser = pending.taken.reduce(0) { $0 + ($1.key.user == share.user ? $1.value : 0) }
+      let ofUnit = pending.taken[share] ?? 0
+      return pending.total + bytes <= DetailStore.pendingLimit
+        && (ofUser == 0 || ofUser + bytes <= DetailStore.pendingLimit - pending.total)
         && (ofUnit == 0 || ofUnit + bytes <= DetailStore.pendingLimit / 2 - ofUser)
     }
   }
@@ -85,19 +89,14 @@ final class DetailStore: Sendable {
         shared.counters.dropped += 1
         return false
       }
-      shared.pendingBytes += bytes.count
-      shared.pendingOf[share, default: 0] += bytes.count
+      shared.pending.add(bytes.count, for: share)
       return true
     }
     let isTaken =
       hasRoom
       && thread.perform(name: "a detail file is written") { [self] in
         let path = directory.write(id, of: user, in: share, bytes)
-        shared.withLock { shared in
-          shared.pendingBytes -= bytes.count
-          let left = shared.pendingOf[share, default: 0] - bytes.count
-          shared.pendingOf[share] = left > 0 ? left : nil
-        }
+        shared.withLock { $0.pending.add(-bytes.count, for: share) }
         publish()
         completion(path)
       }

@@ -56,7 +56,7 @@ final class FileDestination: LineDestination {
 
   func reopen() {
     if let file, FileIdentity(path: settings.path) != file.identity { letGo() }
-    // If that fails, the next line says so.
+    // If that fails, the next line reports it.
     if file == nil { try? openFile() }
   }
 
@@ -177,7 +177,7 @@ final class FileDestination: LineDestination {
   private func rotate() -> Bool {
     let target = RotatedName.next(after: lastRotated)
     let path = target.path(besides: settings.path)
-    // Somebody else has just renamed it: theirs is not ours to rename.
+    // Another program has just renamed it: the file at the path is not ours.
     guard let old = file, FileIdentity(path: settings.path) == old.identity else { return false }
     guard rename(settings.path, path) == 0 else { return rotationFailed(String(cString: strerror(errno))) }
     do throws(LineFile.Failure) {

@@ -15,7 +15,7 @@ enum GzipFile {
 
   /// Puts the compressed file in the place of the plain one.
   ///
-  /// At each moment one of them is whole and, as far as the disk can tell, there after a power cut.
+  /// At each moment, one of them is complete and, if the disk is correct, there after a power cut.
   static func compress(_ path: String, isCancelled: () -> Bool) throws(Failure) {
     let source = clinux_open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0)
     guard source >= 0 else { throw Failure(errno) }
@@ -40,7 +40,7 @@ enum GzipFile {
       unlink(unfinished)
       throw error
     }
-    syncDirectory(of: path)
+    LineFile.Directory.synchronise(of: path)
     unlink(path)
   }
 
@@ -73,13 +73,5 @@ enum GzipFile {
         if code != 0 { throw Failure(code) }
       } while stream.avail_out == 0
     } while count > 0
-  }
-
-  private static func syncDirectory(of path: String) {
-    let directory = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
-    let descriptor = clinux_open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
-    guard descriptor >= 0 else { return }
-    fsync(descriptor)
-    close(descriptor)
   }
 }

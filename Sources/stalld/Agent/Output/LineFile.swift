@@ -5,7 +5,7 @@ import StallCapture
 
 /// A file of whole lines that is appended to: one write(2) for all that wait, and never half a line left.
 ///
-/// A line that the disk took in part is taken back. Half a line at the end of a file that is opened (the agent was killed in mid-write)
+/// A line that the disk took in part is taken back. Half a line at the end of a file that is opened (the agent was killed during a write)
 /// is cut off: it was never acknowledged, so its host sends it again. What is not the beginning of a JSON object there is not
 /// ours, and is ended with a newline instead.
 final class LineFile {
@@ -16,7 +16,7 @@ final class LineFile {
   private let output: LineDescriptor
   let identity: FileIdentity
   private(set) var size: Int
-  /// When the file was made, or where the file system does not say so, last changed.
+  /// When the file was made, or last changed if the file system does not record that.
   ///
   /// Seconds since 1970.
   private(set) var birth: Int
@@ -45,7 +45,7 @@ final class LineFile {
     if descriptor < 0 && errno == ENOENT {
       descriptor = clinux_open(path, flags | O_CREAT | O_EXCL, UInt32(mode))
       if descriptor >= 0 {
-        // Whatever the umask is.
+        // Independent of the umask.
         fchmod(descriptor, mode)
       } else if errno == EEXIST {
         descriptor = clinux_open(path, flags, 0)

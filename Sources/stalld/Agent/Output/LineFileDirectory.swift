@@ -1,28 +1,30 @@
 import CLinux
+import DescriptorIO
 import Glibc
 
 extension LineFile {
   /// The directory of a file as it was when the agent started.
   ///
-  /// One that somebody else has made in its place is none to write reports into, whatever its permissions are.
+  /// The agent writes no reports into a directory that another user has put in its place, even if
+  /// its permissions allow it.
   struct Directory {
     private let owner: uid_t
     private let isLink: Bool
 
     /// Nil if there is none.
     init?(of file: String) {
-      let path = Self.path(of: file)
+      let path = PathParts(file).directory
       var (entry, target) = (stat(), stat())
       guard lstat(path, &entry) == 0, stat(path, &target) == 0 else { return nil }
       owner = target.st_uid
       isLink = entry.st_mode & S_IFMT == S_IFLNK
     }
 
-    /// Throws if it belongs to somebody else now, or has become a symbolic link.
+    /// Throws if it belongs to another user now, or has become a symbolic link.
     func check(_ file: String) throws(Failure) {
-      // If there is none, opening the file says so.
+      // If there is none, opening the file fails with that error.
       guard let now = Directory(of: file) else { return }
-      let path = Self.path(of: file)
+      let path = PathParts(file).directory
       if now.isLink && !isLink {
         throw Failure(ELOOP, "its directory \(path) has become a symbolic link; if that is intended, restart the agent")
       }
@@ -36,15 +38,10 @@ extension LineFile {
 
     /// Brings a new name in the directory to the disk.
     static func synchronise(of file: String) {
-      let descriptor = clinux_open(path(of: file), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
+      let descriptor = clinux_open(PathParts(file).directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
       guard descriptor >= 0 else { return }
       fsync(descriptor)
       close(descriptor)
-    }
-
-    private static func path(of file: String) -> String {
-      guard let slash = file.lastIndex(of: "/") else { return "." }
-      return slash == file.startIndex ? "/" : String(file[..<slash])
     }
   }
 }

@@ -98,7 +98,9 @@ final class OutputQueue: Sendable {
     }
   }
 
-  /// The first lines are done with; none of the rest is being written, but perhaps the first one, of which a part is out.
+  /// The first lines are finished.
+  ///
+  /// None of the others is being written, except perhaps the first of them, if a part of it is out.
   func finish(_ count: Int, bytes: Int, written: Bool = true, isMidLine: Bool = false) {
     state.withLock { state in
       guard !state.isAbandoned else { return }

@@ -143,7 +143,7 @@ final class OutputSet: Sendable {
     settle()
   }
 
-  /// Tells how many lines are done with.
+  /// Reports how many lines are finished.
   private func settle() {
     let (count, handlers) = state.withLock { state -> (Int, [@Sendable () -> Void]) in
       let done = state.submitted - UInt64(state.waiting)

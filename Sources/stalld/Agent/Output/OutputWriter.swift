@@ -4,8 +4,8 @@ import StallMonitor
 
 /// Writes report lines to all outputs, each on a thread of its own: a slow disk stops neither the agent's loop nor another output.
 ///
-/// Without lines it wakes up never. What was written outlives the end of the agent, by whatever signal; a power cut only as far
-/// as a file's `fsync` setting says.
+/// It never wakes up without lines. Written lines outlive the agent, whatever signal ends it.
+/// Whether they outlive a power cut depends on the file's `fsync` setting.
 final class OutputWriter: Sendable {
   typealias Say = @Sendable (AgentLog.Priority, String) -> Void
 
@@ -75,7 +75,7 @@ final class OutputWriter: Sendable {
     let done = WakeSemaphore()
     outputs.whenDone { done.post() }
     let isDone = done.wait(for: limit)
-    // A disk that does not answer keeps its thread; the process may end all the same.
+    // A disk that does not answer keeps its thread; the process may end nevertheless.
     outputs.close(within: isDone ? .seconds(2) : .milliseconds(200))
   }
 }

@@ -1,3 +1,4 @@
+import DescriptorIO
 import FoundationEssentials
 import Glibc
 import StallMonitor
@@ -29,7 +30,8 @@ struct RotatedName: Comparable, Hashable {
 
   func path(besides file: String) -> String { "\(file).\(moment)" }
 
-  /// A name for now, and newer than the newest there is, whatever the clock was set to.
+  /// A name for now, which is newer than the newest existing one, also after the clock was set
+  /// back.
   static func next(after newest: RotatedName?) -> RotatedName {
     let now = RotatedName(Timestamp.now())
     guard let newest, now <= newest, var time = time(newest.moment) else { return now }
@@ -58,16 +60,16 @@ struct RotatedFile {
 
   /// All of a file's; nothing else in the directory is ever touched.
   static func all(besides file: String) -> [RotatedFile] {
-    let directory = file.lastIndex(of: "/").map { String(file[...$0]) } ?? "./"
-    let prefix = file.dropFirst(directory == "./" ? 0 : directory.count) + "."
-    let names = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
+    let place = PathParts(file)
+    let prefix = place.name + "."
+    let names = (try? FileManager.default.contentsOfDirectory(atPath: place.directory)) ?? []
     return names.compactMap { entry in
       guard entry.hasPrefix(prefix) else { return nil }
       let rest = entry.dropFirst(prefix.count)
       let moment = rest.prefix(27)
       guard let name = RotatedName(moment: String(moment)), let form = Form(rawValue: String(rest.dropFirst(27)))
       else { return nil }
-      return RotatedFile(name: name, form: form, path: directory + entry)
+      return RotatedFile(name: name, form: form, path: file.dropLast(place.name.count) + entry)
     }
   }
 }

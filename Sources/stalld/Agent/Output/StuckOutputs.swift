@@ -1,6 +1,6 @@
 import LoopEngine
 
-/// Says once that an output hangs, while lines wait for it, and once that it goes on.
+/// Logs once that an output is stuck while lines wait for it, and once that it works again.
 ///
 /// Belongs to the agent's loop, so that it does not hang with the output. Its timer is there only while lines wait.
 final class StuckOutputs {

@@ -8,19 +8,16 @@ enum SyslogAddress: Sendable, Hashable, CustomStringConvertible {
   case local(path: String)
   case tcp(host: String, port: UInt16)
 
-  /// Nil if the text is none of these.
+  /// Nil if the text is no such address.
   init?(_ text: String) {
     if text.hasPrefix("/") {
       guard text.utf8.count <= SocketAddress.longestPath else { return nil }
       self = .local(path: text)
       return
     }
-    guard text.hasPrefix("tcp:"), let colon = text.lastIndex(of: ":"),
-      let port = UInt16(text[text.index(after: colon)...]), port > 0, text.count > 4,
-      text.index(text.startIndex, offsetBy: 3) < colon
+    guard text.hasPrefix("tcp:"), let (name, port) = LoopbackAddress.hostAndPort(in: text.dropFirst(4)), port > 0
     else { return nil }
-    var host = String(text[text.index(text.startIndex, offsetBy: 4)..<colon])
-    if host.hasPrefix("[") && host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
+    let host = name.hasPrefix("[") && name.hasSuffix("]") ? String(name.dropFirst().dropLast()) : name
     self = .tcp(host: host, port: port)
     if socketAddress == nil { return nil }
   }

@@ -14,7 +14,7 @@ final class SyslogDestination: SingleLineDestination {
   private var framing = Framing.datagram
   private var isConnecting = false
   private let host: String
-  // The message that is under way.
+  // The current message.
   private var message: [UInt8] = []
 
   init(_ settings: AgentSettings.Output.Syslog) {

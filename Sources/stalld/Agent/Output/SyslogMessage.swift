@@ -3,7 +3,7 @@ import StallReport
 
 /// A report as a syslog message.
 ///
-/// No byte order mark stands before the JSON: readers would have to strip it.
+/// There is no byte order mark before the JSON: readers would have to strip it.
 enum SyslogMessage {
   /// What rsyslog takes by default; the rest of a longer message would be cut off.
   static let longest = 8096

@@ -1,6 +1,6 @@
 import Glibc
 
-/// The users and groups of this machine, whatever keeps them (nsswitch.conf(5)).
+/// The users and groups of this machine, from all its databases (nsswitch.conf(5)).
 enum AccountDatabase {
   static func user(_ name: String) -> UInt32? {
     look(passwd()) { getpwnam_r(name, $0, $1, $2, $3) }?.pw_uid

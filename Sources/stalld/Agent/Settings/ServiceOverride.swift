@@ -54,7 +54,9 @@ extension AgentSettings {
     }
   }
 
-  /// The overrides of a service, of which at least one name is known; the first that match count.
+  /// The overrides of a service.
+  ///
+  /// At least one of its names is known; the first overrides that match apply.
   func overrides(unit: String?, service: String?) -> ServiceOverride? {
     services.first { $0.matches(unit: unit, service: service) }
   }

@@ -1,5 +1,5 @@
 extension SettingType where Value == MetricsAddress {
-  /// The numbers are nobody's business beyond the machine: a proxy may decide otherwise.
+  /// The metrics are served only on this machine: a proxy can make them public.
   static let metricsAddress = SettingType(
     allowed: MetricsAddress.allowed,
     parse: { text in

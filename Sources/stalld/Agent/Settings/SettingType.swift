@@ -52,7 +52,7 @@ extension SettingType where Value == Duration {
   static func time(_ range: ClosedRange<Duration>) -> SettingType {
     SettingType(
       allowed: "a time from \(DurationText.text(range.lowerBound)) to \(DurationText.text(range.upperBound)), "
-        + "with its unit (us, ms, s, min, h, d)",
+        + "with its unit (\(DurationText.unitNames))",
       parse: { text in DurationText.parse(text).flatMap { range.contains($0) ? $0 : nil } }, text: DurationText.text)
   }
 }

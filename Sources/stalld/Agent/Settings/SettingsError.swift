@@ -1,6 +1,6 @@
 import StallReport
 
-/// Something in the settings that cannot be used: where it is, what it is, and what may stand there.
+/// An invalid value in the settings: where it is, what it is, and what is allowed there.
 struct SettingsError: Sendable, Equatable, CustomStringConvertible {
   enum Location: Sendable, Equatable {
     case file(String, line: Int)
@@ -34,7 +34,7 @@ struct SettingsError: Sendable, Equatable, CustomStringConvertible {
 struct SettingsErrors: Error, Equatable, CustomStringConvertible {
   var problems: [SettingsError]
 
-  /// Lines for people; more than this many only say so.
+  /// Lines for people; further errors are only counted.
   private static let listLimit = 100
 
   var description: String {

@@ -53,7 +53,7 @@ extension AgentSettings {
     return settings
   }
 
-  /// What can be used of the file and the variables, whatever else is wrong with them.
+  /// What can be used of the file and the variables, also if other parts are invalid.
   static func usable(file: File, environment: [String: String]) -> AgentSettings {
     var settings = AgentSettings()
     var reader = SettingsReader(file: file.path)

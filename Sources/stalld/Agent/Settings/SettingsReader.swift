@@ -224,7 +224,7 @@ struct SettingsReader {
       "; did you mean \(key.name.dropFirst(prefix.count + 1)): \(text.printable(limit: SettingsError.longestText)) below it?"
   }
 
-  /// The words that may stand in the mapping at `prefix`.
+  /// The allowed keys of the mapping at `prefix`.
   private static func words(_ names: [String], under prefix: String) -> [String] {
     let start = prefix.isEmpty ? "" : prefix + "."
     var words: [String] = []

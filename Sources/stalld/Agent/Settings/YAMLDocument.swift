@@ -18,7 +18,7 @@ struct YAMLDocument {
     /// Counted from 1.
     var line: Int
 
-    /// Nothing stands there, or what YAML calls null.
+    /// The value is empty, or YAML's null.
     var isNull: Bool {
       guard case .scalar(let text, isPlain: true) = content else { return false }
       return ["", "~", "null", "Null", "NULL"].contains(text)

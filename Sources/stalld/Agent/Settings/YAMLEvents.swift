@@ -26,7 +26,7 @@ struct YAMLEvents: ~Copyable {
   /// The line of the current event, counted from 1.
   var line: Int { event.start_mark.line + 1 }
 
-  /// Goes on to the next event.
+  /// Moves to the next event.
   mutating func take() throws(YAMLDocument.Fault) -> yaml_event_type_t {
     yaml_event_delete(&event)
     event = yaml_event_t()

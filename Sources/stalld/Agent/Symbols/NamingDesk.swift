@@ -5,7 +5,9 @@ import LoopEngine
 /// There are two: one for everybody's lines, which gives other users' files little time, and a patient one for the lines of those whose files
 /// need more, so that they wait for each other and nobody waits for them.
 ///
-/// Belongs to the agent's loop.
+/// Belongs to the agent's loop. It has many dependencies because one state decides what is sent next
+/// and when the worker is killed or started: its lines, its time, its failures in a row, and the
+/// ends of earlier workers.
 final class NamingDesk {
   /// Whose lines they are.
   struct Delegate {
@@ -35,11 +37,11 @@ final class NamingDesk {
   private let loop: Loop
   private let isPatient: Bool
   private let settings: AgentSettings.Symbolication
-  private let program: NamingWorker.Program
+  private let program: NameWorkerProcess.Program
   private let delegate: Delegate
-  private var worker: NamingWorker?
+  private var worker: NameWorkerProcess?
   /// Killed, and not yet waited for.
-  private var ending: [Int32: NamingWorker] = [:]
+  private var ending: [Int32: NameWorkerProcess] = [:]
   private var sent: [UInt64: Sent] = [:]
   private var current = Work()
   private var timer: Loop.Timer?
@@ -72,7 +74,7 @@ final class NamingDesk {
     self.isPatient = isPatient
     self.settings = settings
     self.delegate = delegate
-    program = NamingWorker.Program(
+    program = NameWorkerProcess.Program(
       path: executable,
       // So that three tries, each with twice the time, stay below what ``check()`` grants.
       arguments: [
@@ -165,13 +167,14 @@ final class NamingDesk {
 
   // MARK: The worker
 
-  private func start() -> NamingWorker? {
+  private func start() -> NameWorkerProcess? {
     let desk = UncheckedReference(self)
     do {
       guard ending.count < Self.endingLimit else {
-        throw NamingWorker.Failure(description: "\(ending.count) earlier processes were killed but have not exited")
+        throw NameWorkerProcess.Failure(
+          description: "\(ending.count) earlier processes were killed but have not exited")
       }
-      let worker = try NamingWorker(
+      let worker = try NameWorkerProcess(
         program, loop: loop, didAnswer: { desk.object?.take($0) },
         didEnd: { worker, how in desk.object?.didEnd(worker, how) })
       if restUntil != nil { AgentLog.say(.notice, "function names are looked up again") }
@@ -192,7 +195,7 @@ final class NamingDesk {
     restUntil = .now.advanced(by: time)
   }
 
-  private func didEnd(_ worker: NamingWorker, _ how: String) {
+  private func didEnd(_ worker: NameWorkerProcess, _ how: String) {
     ending[worker.process] = nil
     guard worker === self.worker else { return }
     self.worker = nil

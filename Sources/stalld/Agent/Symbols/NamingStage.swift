@@ -2,8 +2,9 @@ import LoopEngine
 
 /// Where lines get names on their way from the hosts to the outputs, and are never held up for long.
 ///
-/// Lines of one process keep their order. If names take too long, or too many lines wait for them, lines go on as they came;
-/// `stalld symbolicate` can still name them. Belongs to the agent's loop.
+/// Lines of one process keep their order. If names take too long, or too many lines wait for them,
+/// lines are written without names; `stalld symbolicate` can still name them. Belongs to the
+/// agent's loop.
 final class NamingStage {
   struct Counters: Equatable {
     /// Frames that were named, and frames of builds that no file was found for.
@@ -32,7 +33,7 @@ final class NamingStage {
   /// For everybody's lines, and for those whose files take long.
   private var desk: NamingDesk!
   private var patientDesk: NamingDesk!
-  private var hopeless = HopelessBuilds()
+  private var missingBuilds = MissingBuilds()
   private var lanes = NamingLanes()
   private var entries: [UInt64: Entry] = [:]
   /// The lines of each process, in order.
@@ -123,7 +124,7 @@ final class NamingStage {
     watchTime()
   }
 
-  /// The line that a place stands for a repetition of, if that still waits: another process may have sent it.
+  /// The line that this one repeats, if that still waits: another process may have sent it.
   private func original(of delivery: PendingLine) -> UInt64? {
     delivery.repeats.flatMap { originals[$0] ?? originals[$0.ofRoot] }
   }
@@ -141,7 +142,8 @@ final class NamingStage {
     guard settings.enabled, let line = delivery.line, line.lacksNames || line.bytes.count > Ingest.longestReport else {
       return false
     }
-    return !hopeless.contains(line) && isServing(line.lane) && lanes.hasRoom(line.lane) && !lanes.isPunished(line.lane)
+    return !missingBuilds.contains(line) && isServing(line.lane) && lanes.hasRoom(line.lane)
+      && !lanes.isPunished(line.lane)
   }
 
   private func isServing(_ lane: String) -> Bool { (lanes.isSlow(lane) ? patientDesk : desk).isServing }
@@ -159,13 +161,13 @@ final class NamingStage {
     while let (number, lane) = lanes.next(isPatient: isPatient) {
       // What came while the first of its kind was asked for has no hope, either.
       if let entry = entries[number], !entry.isReady, let line = entry.delivery.line, !lanes.isPunished(lane),
-        !hopeless.contains(line)
+        !missingBuilds.contains(line)
       {
         return NamingMessage.Request(
           number: number, process: line.processID, user: line.userID, controlGroup: line.controlGroup, lane: lane,
           line: Array(line.bytes.dropLast()))
       }
-      // It has gone on without names, or does so now.
+      // It was written without names, or is now.
       lanes.didReturn(to: lane)
       giveUp(number)
     }
@@ -177,7 +179,7 @@ final class NamingStage {
     lanes.didReturn(to: sent.lane)
     guard let entry = entries[sent.number], !entry.isReady, var line = entry.delivery.line else { return }
     if answer.kind == .completed { line.takeNames(answer.line) }
-    if answer.flag { hopeless.insert(line) }
+    if answer.flag { missingBuilds.insert(line) }
     settle(sent.number, line)
   }
 
@@ -205,13 +207,13 @@ final class NamingStage {
     let time = lanes.punish(lane)
     let user = entries[suspect]?.delivery.line?.userID
     desk.complain("lines of user \(user.map(String.init) ?? lane) are written without names for \(time)", of: lane)
-    if let line = entries[suspect]?.delivery.line { hopeless.insert(line) }
+    if let line = entries[suspect]?.delivery.line { missingBuilds.insert(line) }
     giveUp(suspect)
   }
 
   // MARK: On their way
 
-  /// A line goes on, with names or without, when the earlier ones of its process have.
+  /// A line leaves the stage, with names or without, after the earlier ones of its process.
   private func settle(_ number: UInt64, _ line: ReportLine) {
     guard var entry = entries[number], let lane = entry.lane, !entry.isReady else { return }
     entry.delivery.line = line

@@ -171,7 +171,7 @@ struct FirefoxExport {
         stall.stack == Stall.noStack
         ? tables.noStack(category: category) : tables.stack(stall.stack, category: category)
       rows.append(((stall.start - first) * 1000, stack, stall.milliseconds))
-      // Processes of one name may stall at once; a track's times go on.
+      // Processes of one name may stall at once; the times of one track must increase.
       if place + 1 == single.count || single[place + 1].start > stall.end {
         rows.append(((stall.end - first) * 1000, -1, 0))
       }

@@ -9,7 +9,7 @@ protocol ReportFormat {
   static func text(of comparison: ReportComparison, _ view: ReportView) -> String
 }
 
-/// What of a summary is shown, and to whom.
+/// The options of the output: how many groups, with which stacks, and with which charts.
 struct ReportView {
   /// Groups.
   var limit = 20

@@ -32,7 +32,7 @@ final class DetailTrees {
   /// Whether there is no space for more trees.
   var isFull: Bool { nodes >= Self.nodeLimit }
 
-  /// The tree of a stall; nil if there is no file of it, or it is none.
+  /// The tree of a stall; nil if there is no file of it, or the file has no tree.
   func tree(of id: String) -> [Node]? {
     guard let name = names[id], name.count == 1, let bytes = Self.contents("\(directory)/\(name[0])"),
       let text = try? JSONText(bytes),

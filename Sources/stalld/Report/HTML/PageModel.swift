@@ -11,18 +11,20 @@ struct PageModel {
   private static let bins = 600
 
   /// A row of the page's JSON, its values in the order of the positions in model.js.
+  ///
+  /// None has a default: a value that ``PageModel`` does not set would be 0 in each row.
   struct Row {
-    var start = 0.0
-    var milliseconds = 0.0
-    var cause = 0
-    var group = 0
-    var service = 0
-    var host = 0
-    var stack = 0
-    var state = 0
-    var count = 0
-    var id = ""
-    var loop = 0
+    var start: Double
+    var milliseconds: Double
+    var cause: Int
+    var group: Int
+    var service: Int
+    var host: Int
+    var stack: Int
+    var state: Int
+    var count: Int
+    var id: String
+    var loop: Int
 
     func write(into json: inout JSONWriter) {
       json.array { json in

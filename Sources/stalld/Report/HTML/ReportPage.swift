@@ -31,7 +31,7 @@ struct ReportPage {
     return String(generator.next(), radix: 36) + String(generator.next(), radix: 36)
   }
 
-  /// A page that cannot be drawn says so.
+  /// A page that cannot be drawn has a message instead.
   private static let onError = """
     addEventListener('error', event => {
       document.documentElement.dataset.state = 'failed';

@@ -30,7 +30,7 @@ struct ReportComparison {
     var kind: Kind
     var old: StallGroup?
     var new: StallGroup?
-    /// Stalled milliseconds a day; nil if a side is too short to tell.
+    /// Stalled milliseconds a day; nil if a side is too short.
     var oldRate: Double?
     var newRate: Double?
     /// How many times as much as before; nil for what is new.

@@ -15,7 +15,7 @@ final class ReportSummary {
   let lines: Int
   /// Stalls whose stack is left out of ``stacks``, for lack of space.
   let omittedStacks: Int
-  /// Summaries that a limit on durations left out: they do not tell each stall's.
+  /// Summaries that a limit on durations left out: they do not have the duration of each stall.
   let omittedSummaries: Int
   /// The names of causes.
   let causes: [String]

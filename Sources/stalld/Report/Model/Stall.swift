@@ -2,7 +2,7 @@ import StallReport
 
 /// One stall, or the summary of repeated stalls.
 ///
-/// 80 bytes: there is one for each stall of a million lines. Texts are numbers of ``ReportSummary/texts``.
+/// Small, since there is one for each stall of a million lines. Texts are numbers of ``ReportSummary/texts``.
 struct Stall {
   /// The 128 bits of `stall.id`; a summary has the id of the reported stall.
   var idHigh: UInt64

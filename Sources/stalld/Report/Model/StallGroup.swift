@@ -7,7 +7,7 @@ struct StallGroup {
   var cause: String
   /// The number of stalls, including those of summaries.
   var count = 0
-  /// … of which so many were only counted: their single durations are not known.
+  /// How many of them were only counted: their single durations are not known.
   var suppressed = 0
   /// Stalls in which the process ended.
   var fatal = 0

@@ -28,7 +28,7 @@ struct OTLPConversion {
   }
 
   private mutating func take(_ line: UnsafeBufferPointer<UInt8>?, _ file: String, _ number: Int) {
-    // A blank line is nobody's.
+    // Blank lines are ignored.
     if let line, line.allSatisfy({ $0 <= 0x20 }) { return }
     guard let line else { return skip("longer than \(LineBlocks.longestLine) bytes", file, number) }
     do {

@@ -26,7 +26,7 @@ struct ReportPass {
 
   init(_ filter: Filter = Filter()) { self.filter = filter }
 
-  /// Reads one line without its newline; blank ones are nobody's.
+  /// Reads one line without its newline; blank lines are ignored.
   mutating func read(_ line: UnsafeBufferPointer<UInt8>, file: String, fileIndex: Int, number: Int) {
     guard line.contains(where: { $0 > 0x20 }) else { return }
     lines += 1
@@ -110,7 +110,7 @@ struct ReportPass {
 
   private mutating func causeNumber(_ text: UInt32) -> UInt8 {
     if let known = causeNumbers[text] { return known }
-    // Nine are defined. All others are unknown, and count as one.
+    // Far fewer are defined. All beyond are unknown, and count as one.
     let name = causes.count < 64 ? texts[text] : "unknown"
     let number = causes.firstIndex(of: name) ?? causes.count
     if number == causes.count { causes.append(name) }

@@ -88,7 +88,7 @@ struct ReportReader {
 
   /// The files that a pattern matches, in the order of their names; nil without any.
   ///
-  /// A name that exists is taken as it is, whatever is in it, and so is one without a pattern.
+  /// A name that exists, or has no pattern, is used unchanged.
   private static func expand(_ name: String) -> [String]? {
     guard name != "-", access(name, F_OK) != 0, name.contains(where: { "*?[".contains($0) }) else { return [name] }
     var found = glob_t()

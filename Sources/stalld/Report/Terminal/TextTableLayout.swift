@@ -4,7 +4,8 @@ struct TextTableLayout {
     var title: String
     /// Text, and no number.
     var isText = false
-    /// Where there is no space for all columns, that with the highest gives way first; 0 stays.
+    /// If there is no space for all columns, the column with the highest value is omitted first; 0
+    /// is never omitted.
     var yields = 0
   }
 
@@ -12,7 +13,7 @@ struct TextTableLayout {
   /// Printable text; a row has one for each column.
   var rows: [[String]] = []
 
-  /// What the last column is to have before others give way to it.
+  /// The width that the last column needs before others are omitted for it.
   private static let lastWidth = 44
 
   /// The lines; `width` is what one may take, 0 for any.

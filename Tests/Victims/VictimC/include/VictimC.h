@@ -16,7 +16,7 @@
 /// Computes for that long, in a static function.
 void victim_c_compute(unsigned milliseconds);
 
-/// The same, in a function that calls a hundred others, half of which are inlined.
+/// The same, in a function that calls a hundred others; half of them are inlined.
 unsigned long victim_c_compute_in_parts(unsigned milliseconds);
 
 /// Sleeps for that long, in a static function. Returns 0, or the errno that ended the sleep early.

@@ -17,8 +17,8 @@ bool victim_wait_for(const char *name, unsigned milliseconds);
 /// The id of the last keeper, once it keeps what is waited for.
 int victim_keeper_id(void);
 
-/// Never returns: `count` threads, this one among them, wait for each other's mutexes in a circle. Of one thread: for its own.
-/// On standard error, before it stands still: `victim: circle=COUNT`.
+/// Never returns: `count` threads, this one among them, wait for each other's mutexes in a circle.
+/// With one thread: for its own. On standard error, before it blocks: `victim: circle=COUNT`.
 _Noreturn void victim_deadlock(unsigned count);
 
 #endif

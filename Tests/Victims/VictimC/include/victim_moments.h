@@ -22,7 +22,7 @@ enum victim_moment {
   VICTIM_FULL_STACK,
   VICTIM_SIGNALS_BLOCKED,
   VICTIM_DEEP,
-  /// Protects and unprotects 64 MiB, so that whoever asks the kernel for memory waits.
+  /// Protects and unprotects 64 MiB, so that each thread that asks the kernel for memory waits.
   VICTIM_MAPPING,
   /// Runs code of no module and without a frame pointer, until a signal comes; and known code from then on.
   VICTIM_FOREIGN_CODE,
@@ -97,7 +97,7 @@ int victim_read_real_time_signals(unsigned milliseconds, int *sent);
 /// What `body` answers in the child of a fork.
 bool victim_child_says(bool (*body)(void));
 
-/// Whether the process may be looked at by others of its user (PR_GET_DUMPABLE).
+/// Whether other processes of its user may read the process (PR_GET_DUMPABLE).
 bool victim_is_dumpable(void);
 
 #endif

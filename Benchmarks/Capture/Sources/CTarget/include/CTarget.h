@@ -8,7 +8,7 @@
 
 /// What the thread does at the bottom of its stack.
 enum target_leaf {
-  /// Reads the processor's time stamp counter again and again: a pause is a gap between two readings.
+  /// Reads the processor's time stamp counter in a loop: a pause is a gap between two readings.
   TARGET_RUNS,
   /// Waits in epoll_wait(2), 5 ms at a time: a call that signals and debuggers make fail with EINTR.
   TARGET_WAITS,
@@ -32,7 +32,8 @@ int target_thread(const target *target);
 /// Forgets what has been noticed, and returns when the thread goes by that.
 void target_open_window(target *target);
 
-/// The longest gap since, in ticks of the time stamp counter, read when the thread has certainly gone on.
+/// The longest gap since, in ticks of the time stamp counter, read when the thread has certainly
+/// continued.
 uint64_t target_longest_gap(target *target);
 
 /// The calls since that were made, and those that failed with EINTR or ended early.
@@ -63,7 +64,7 @@ void target_pin(int processor);
 /// The first and the last processor that the process may use.
 void target_processors(int *first, int *last);
 
-/// Lets any process of the same user look at this one with ptrace(2).
+/// Lets any process of the same user read this one with ptrace(2).
 void target_allow_tracing(void);
 
 #endif

@@ -1,7 +1,7 @@
 // The report's data, what is chosen of it, and how it is written. Texts become nodes by textContent alone: names from services are never parsed as HTML.
 const data = JSON.parse(document.getElementById('data').textContent);
 
-// A stall is a row: seconds after the first, milliseconds, cause, group, service, host, stack, state, how many it stands for, id, loop.
+// A stall is a row: seconds after the first, milliseconds, cause, group, service, host, stack, state, how many stalls it represents, id, loop.
 const START = 0, MS = 1, CAUSE = 2, GROUP = 3, SERVICE = 4, HOST = 5, STACK = 6, STATE = 7, COUNT = 8, ID = 9, LOOP = 10;
 const FATAL = 2, SUMMARY = 4;
 const span = Math.max(data.totals.last - data.totals.first, 1);
@@ -106,7 +106,7 @@ function moment(seconds, isShort) {
 
 // Names are short unless the whole ones are chosen; a title has the whole name.
 const groupName = (number, isWhole = chosen.isWhole) => number < 0 ? '(others)' : (!isWhole && data.groups[number].short) || plainName(data.groups[number].key) || '(not known)';
-// Swift marks what is private to a file by a hash of it, which tells nobody anything.
+// Swift marks what is private to a file by a hash of it, which means nothing to people.
 const plainName = name => name.replace(/\((\S[^()]*) in _[0-9A-F]{32}\)/g, '$1');
 const frameName = (frame, isWhole = chosen.isWhole) => frame < 0 ? (frame === -1 ? '(no stack)' : '(other stacks)') : plainName(text(data.frames[frame][isWhole ? 0 : 6]));
 const isOwn = frame => frame >= 0 && data.frames[frame][4] === 1;

@@ -4,11 +4,16 @@ import StallCapture
 import StallReport
 import Synchronization
 
-/// Carries the monitor's own words and numbers to the service's log and metrics, on a thread that may wait for them.
+/// Hands the monitor's own messages and numbers to the service's log and metrics, on a thread that
+/// may wait for them.
 ///
-/// A log handler takes locks that a stalled loop may hold, so the watchdog calls none: it leaves what there is here, and goes on. The
-/// thread sleeps until then, so an idle service wakes it never.
-final class TelemetryCourier: NoteCarrier {
+/// Unlike ``Courier``, which runs jobs one by one, it adds up the counts that come while the thread
+/// is busy.
+///
+/// A log handler takes locks that a stalled loop may hold, so the watchdog calls none: it enqueues
+/// the data here, and continues. The thread sleeps while there is nothing to do, so an idle service
+/// never wakes it.
+final class TelemetryExporter: NoteCarrier {
   private static let noteLimit = 256
   private static let turnInterval: UInt64 = 1_000_000_000
   private static let longestFarewell: UInt64 = 1_000_000_000

@@ -1,7 +1,7 @@
 import Glibc
 
 /// A pair of sockets: a byte written to one is an event on the other.
-final class Bell: Sendable {
+final class WakeSocket: Sendable {
   struct Failure: Error { var code: Int32 }
 
   private let near: Int32
@@ -24,7 +24,7 @@ final class Bell: Sendable {
   /// Sends a byte.
   ///
   /// Never waits, and raises no SIGPIPE when the other end has been closed.
-  func ring() {
+  func wake() {
     var byte: UInt8 = 1
     _ = send(near, &byte, 1, Int32(MSG_DONTWAIT) | Int32(MSG_NOSIGNAL))
   }

@@ -5,7 +5,7 @@ import LoopEngine
 /// The process that names functions, as the agent has it: what is sent to it, what it says, how long it works, and its end.
 ///
 /// It reads other users' files, so its answers are not trusted: the receiver checks them. Belongs to the agent's loop.
-final class NamingWorker {
+final class NameWorkerProcess {
   /// How it is started.
   struct Program {
     var path: String
@@ -27,13 +27,13 @@ final class NamingWorker {
   private var output: [UInt8] = []
   private var written = 0
   private let didAnswer: (NamingMessage.Answer) -> Void
-  private let didEnd: (NamingWorker, String) -> Void
+  private let didEnd: (NameWorkerProcess, String) -> Void
   private var isClosed = false
 
   /// `didEnd` is called once, with how it ended, when it has been waited for.
   init(
     _ program: Program, loop: Loop, didAnswer: @escaping (NamingMessage.Answer) -> Void,
-    didEnd: @escaping (NamingWorker, String) -> Void
+    didEnd: @escaping (NameWorkerProcess, String) -> Void
   ) throws(Failure) {
     var ends: [Int32] = [-1, -1]
     guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &ends) == 0 else {
@@ -67,7 +67,7 @@ final class NamingWorker {
     let end = try Loop.ChildSource(process, name: "end of the name worker") { status in
       guard let worker = worker.object else { return }
       worker.closeSocket()
-      worker.didEnd(worker, "\(status.words)")
+      worker.didEnd(worker, "\(status)")
     }
     try loop.add(end)
     self.end = end
@@ -178,14 +178,4 @@ final class NamingWorker {
 
   /// Its memory in bytes.
   var residentBytes: Int { ProcessFigures.residentBytes(of: process) }
-}
-
-extension Loop.ChildSource.Status {
-  fileprivate var words: String {
-    switch self {
-    case .exited(let code): "exited with code \(code)"
-    case .signalled(let number): "was killed by signal \(number)"
-    case .unknown: "ended"
-    }
-  }
 }

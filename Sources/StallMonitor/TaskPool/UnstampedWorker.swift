@@ -8,7 +8,7 @@ import StallReport
 /// Its turn is a time in which it runs one job, of one task: it begins when a check first meets the task there. Where that is not known,
 /// it is a time in which the thread is blocked in one system call, and the turn ends when the thread has run; a worker without a job waits
 /// in the same way, which its stack shows. All on the watchdog's thread.
-final class ScannedWorker: @unchecked Sendable {  // Used by the watchdog alone, but for what is constant.
+final class UnstampedWorker: @unchecked Sendable {  // Used by the watchdog alone, but for what is constant.
   let id: Int32
   let pulse: Pulse
   let leastThreshold: UInt64
@@ -36,10 +36,10 @@ final class ScannedWorker: @unchecked Sendable {  // Used by the watchdog alone,
   func end() { hasEnded = true }
 }
 
-extension ScannedWorker: HeartbeatSource {
+extension UnstampedWorker: HeartbeatSource {
   var isBeating: Bool { true }
 
-  /// Beside stamps, ``WorkerScan`` sends the beats: the watchdog does not wake for them.
+  /// Beside stamps, ``WorkerDiscovery`` sends the beats: the watchdog does not wake for them.
   var isDue: Bool { !isBesideStamps }
 
   var server: LoopServer { .thread(id) }
@@ -74,7 +74,7 @@ extension ScannedWorker: HeartbeatSource {
   }
 }
 
-extension ScannedWorker: TurnWork {
+extension UnstampedWorker: TurnWork {
   var part: TurnPart { .whole }
   func permit(perfEvents: Bool) {
     mayUsePerf = perfEvents

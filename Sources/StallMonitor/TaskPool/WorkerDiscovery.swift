@@ -8,9 +8,9 @@ import StallReport
 /// them. Elsewhere they are all jobs.
 ///
 /// Belongs to the watchdog's thread.
-final class WorkerScan: @unchecked Sendable {  // Used by the watchdog alone.
+final class WorkerDiscovery: @unchecked Sendable {  // Used by the watchdog alone.
   private let watch: TaskPool.Watch
-  private var workers: [Int32: ScannedWorker] = [:]
+  private var workers: [Int32: UnstampedWorker] = [:]
   private var nextScan: UInt64 = 0
 
   /// Whether most jobs are stamped: then threads are scanned only when the watchdog is awake for something else.
@@ -39,7 +39,7 @@ final class WorkerScan: @unchecked Sendable {  // Used by the watchdog alone.
       guard let name = OwnProcess().name(of: id), name.hasSuffix("-qos") else { continue }
       let isLow = name.hasSuffix("utility-qos") || name.hasSuffix("background-qos")
       let publication = watch.makePublication()
-      let worker = ScannedWorker(
+      let worker = UnstampedWorker(
         id: id, pulse: publication.pulse, leastThreshold: isLow ? watch.backgroundThreshold : 0,
         isBesideStamps: isBesideStamps)
       workers[id] = worker

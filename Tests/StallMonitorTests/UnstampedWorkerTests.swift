@@ -5,7 +5,7 @@ import Testing
 @testable import StallMonitor
 
 /// A worker thread that is watched from outside.
-struct ScannedWorkerTests {
+struct UnstampedWorkerTests {
   /// Objects of the service's are released on its own threads, which cannot close what is in the watchdog's descriptor table.
   @Test func nothingIsLeftOpenWhenTheWatchIsOver() throws {
     let (isReady, isOver) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
@@ -23,7 +23,7 @@ struct ScannedWorkerTests {
           .contains("/task/\(id)/") == true
       }
     }
-    let worker = ScannedWorker(
+    let worker = UnstampedWorker(
       id: id, pulse: Pulse(semaphore: WakeSemaphore(), fencesItself: false), leastThreshold: 0, isBesideStamps: false)
     worker.beat()
     #expect(try filesOfTheThread() > 0)

@@ -5,7 +5,7 @@ import Testing
 @testable import stalld
 
 /// The process that names functions: what it may do, and what becomes of lines when it ends or does not respond.
-@Suite(.serialized, .takingTurns, .timeLimit(.minutes(3))) struct NamingWorkerTests {
+@Suite(.serialized, .takingTurns, .timeLimit(.minutes(3))) struct NameWorkerTests {
   private func library(_ fixtures: NameFixtures, _ name: String = "true_name") throws -> NameFixtures.Frame {
     try fixtures.library(
       fixtures.directory("service") + "/lib\(name).so", function: name,
@@ -18,7 +18,7 @@ import Testing
     return client
   }
 
-  @Test("it has no descriptor but its socket, no privilege to gain, and limits; the agent's end is its own")
+  @Test("the worker has one descriptor, no privileges and limits, and ends with the agent")
   func confinement() throws {
     let fixtures = try NameFixtures()
     let agent = try RunningAgent()
@@ -41,7 +41,7 @@ import Testing
     #expect(eventually { kill(worker, 0) != 0 })
   }
 
-  @Test("killed in mid-line, it is started again: no line is lost, and names come as before")
+  @Test("a worker that is killed during a line is started again: no line is lost, and names come as before")
   func killed() throws {
     let fixtures = try NameFixtures()
     let agent = try RunningAgent()
@@ -86,7 +86,7 @@ import Testing
     #expect(try agent.status().linesDuplicate == 1)
   }
 
-  @Test("one that does not respond is killed, and the lines go on")
+  @Test("a worker that does not respond is killed, and its lines are written without names")
   func hanging() throws {
     let fixtures = try NameFixtures()
     let agent = try RunningAgent("symbolication: { time_limit: 2s }\n")
@@ -106,7 +106,7 @@ import Testing
     }
   }
 
-  @Test("where it cannot be started, lines go on as they came, and the journal says so once")
+  @Test("if no worker can be started, lines are written unchanged, and that is logged once")
   func notStarted() throws {
     let driver = try AgentDriver()
     let forwarded = Received()
@@ -139,7 +139,7 @@ import Testing
     var lines: [PendingLine] = []
   }
 
-  @Test("nothing that it says is believed but names")
+  @Test("the agent accepts only names from the worker")
   func forgedAnswer() throws {
     let line = NameFixtures.line(7, [.init(path: "/usr/lib/libx.so", buildID: "abcd", offset: 16)])
     let stamped = try Array(line.utf8).withUnsafeBufferPointer {
@@ -162,7 +162,40 @@ import Testing
     #expect(String(decoding: report.bytes, as: UTF8.self).contains("\"symbol\":\"f\""))
   }
 
-  @Test("lines that lack no names make no trip: they need no worker")
+  @Test("the worker changes no part of a line that the agent reads but the message and the responsible function")
+  func forgedParts() throws {
+    let line = NameFixtures.line(7, [.init(path: "/usr/lib/libx.so", buildID: "abcd", offset: 16)])
+      .replacing(#""stall":{"#, with: #""stall":{"culprit":"f","suppressed":{"count":3},"#)
+      .replacing(#""event":{"#, with: #""event":{"dropped":4,"#)
+    let stamped = try Array(line.utf8).withUnsafeBufferPointer {
+      Stamp(Peer(pid: 42, uid: 7, gid: 8, cgroup: "/system.slice/web.service")).apply(to: $0, try LineScanner.scan($0))
+    }
+    var report = ReportLine.none
+    report.bytes = stamped
+    let parts = Mirror(reflecting: try #require(report.parts)).children.compactMap { part in
+      (part.value as? Range<Int>?).flatMap { $0 }.map { (part.label ?? "", $0) }
+    }
+    var changed: [String] = []
+    for (name, range) in parts {
+      // Another letter or digit at the end of the value.
+      let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
+      let index = try #require(
+        stamped[range].lastIndex { digits.contains($0) || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) })
+      var forged = stamped
+      forged[index] =
+        digits.contains(forged[index])
+        ? digits.lowerBound + (forged[index] + 1) % 10 : UInt8(ascii: forged[index] == UInt8(ascii: "x") ? "y" : "x")
+      var answered = report
+      answered.takeNames(Array(forged.dropLast()))
+      if answered.bytes != stamped { changed.append(name) }
+    }
+    // Of the object itself, its other members count.
+    #expect(changed.sorted() == ["culprit", "message", "stall"])
+    let all = Mirror(reflecting: LineScanner.Parts()).children.filter { $0.value is Range<Int>? }.compactMap(\.label)
+    #expect(Set(all).subtracting(parts.map(\.0)) == ["payload"], "the line has each part of a report")
+  }
+
+  @Test("lines with all names skip the worker")
   func named() throws {
     let agent = try RunningAgent()
     let line = AgentClient.report(id: 1).replacing(
@@ -186,7 +219,7 @@ import Testing
     #expect(try agent.status().symbols?.misses == 1)
   }
 
-  @Test("it is started when a host connects, not for the agent's own watchdog, and one is enough")
+  @Test("the worker starts when a service connects, not for the agent's own watchdog, and only once")
   func prepared() throws {
     let agent = try RunningAgent()
     usleep(300_000)
@@ -211,7 +244,7 @@ import Testing
     #expect(shown.message == written["message"] as? String)
   }
 
-  @Test("lines that go on without names are short, and tell what was left out", arguments: [false, true])
+  @Test("lines that are written without names are short enough, and count what was omitted", arguments: [false, true])
   func shortened(hasTree: Bool) throws {
     let agent = try RunningAgent("symbolication: { enabled: false }\n")
     let frame = #"{"module":"/usr/bin/web","build_id":"6a52383ed409c6a700","offset":"0x1000"}"#

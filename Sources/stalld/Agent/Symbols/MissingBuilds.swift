@@ -3,7 +3,7 @@ import LoopEngine
 /// Builds for which no file was found recently.
 ///
 /// Lines of the same process with only these builds need no look-up.
-struct HopelessBuilds {
+struct MissingBuilds {
   private struct Key: Hashable {
     var process: Int32
     var builds: UInt64
@@ -14,7 +14,7 @@ struct HopelessBuilds {
 
   private var times: [Key: Loop.Instant] = [:]
 
-  /// Whether no file was to be had for any of the line's builds.
+  /// Whether no file was found for any of the line's builds.
   func contains(_ line: ReportLine) -> Bool {
     guard line.unnamedBuilds != 0, line.bytes.count <= Ingest.longestReport, !times.isEmpty,
       let time = times[Key(process: line.processID, builds: line.unnamedBuilds)]
