@@ -132,16 +132,38 @@ uint64_t cunwind_resolve_target(cunwind_unwinder *u, uint64_t address) {
   return address;
 }
 
-bool cunwind_is_stub(cunwind_unwinder *u, uint64_t address) {
-  uint32_t code;
+// `adrp x16`, `ldr x17` and a jump, or `adrp x16`, `add x16` and a jump.
+static bool is_entry(cunwind_unwinder *u, uint64_t address) {
+  uint32_t code[3];
+  for (unsigned i = 0; i < 3; i++)
+    if (!cunwind_read_instruction(u, address + 4 * i, &code[i])) return false;
+  if ((code[0] & 0x9f00001fu) != 0x90000010u) return false;
+  return (code[1] & 0xffc003ffu) == 0xf9400211u || ((code[1] & 0xffc003ffu) == 0x91000210u && code[2] == 0xd61f0200u);
+}
+
+// `stp x16, x30, [sp, #-16]!`, which begins the table's first entry: the others lead to it until a function is bound.
+static bool is_push(uint32_t code) { return code == 0xa9bf7bf0u; }
+
+bool cunwind_is_stub(cunwind_unwinder *u, uint64_t address, uint64_t *depth) {
+  uint32_t code, before;
+  *depth = 0;
+  if (!cunwind_read_instruction(u, address, &code)) return false;
+  uint64_t first = address;
+  if ((code & 0xffffff3fu) == 0xd503241fu) {  // bti
+    first += 4;
+    if (!cunwind_read_instruction(u, first, &code)) return false;
+  }
+  if (is_push(code)) return is_entry(u, first + 4);
+  if (first != address) return is_entry(u, first);
+  // adrp, ldr, add, autia1716 and br: with no other jump between.
   for (unsigned i = 0; i < 5; i++) {
     uint64_t at = address - 4 * i;
-    if (!cunwind_read_instruction(u, at, &code)) return false;
-    if ((code & 0x9f00001fu) != 0x90000010u) continue;  // adrp x16
-    return follow_stub(u, at) != 0;
+    if (!cunwind_read_instruction(u, at, &code) || (i > 0 && is_branch(code))) return false;
+    if (!is_entry(u, at)) continue;
+    if (cunwind_read_instruction(u, at - 4, &before) && is_push(before)) *depth = 16;
+    return true;
   }
-  return cunwind_read_instruction(u, address, &code) && (code & 0xffffff3fu) == 0xd503241fu &&
-         cunwind_read_instruction(u, address + 4, &code) && (code & 0x9f00001fu) == 0x90000010u;
+  return false;
 }
 
 enum cunwind_match cunwind_match_call(cunwind_unwinder *u, uint64_t return_address, uint64_t *target) {
