@@ -25,7 +25,8 @@ static bool go_on(cunwind_unwinder *u, struct cunwind_walk *w, uint64_t return_a
   u->registers[CUNWIND_FRAME_POINTER] = frame_pointer;
   u->known |= 1ull << CUNWIND_FRAME_POINTER;
   if (libunwind.init_remote(&w->cursor, u->space, u) != 0) return false;
-  cunwind_add_frame(u, w, return_address, sp, true);
+  // A signal's handler may end with a jump.
+  cunwind_add_frame(u, w, return_address, sp, !cunwind_arch_is_signal_return(u, return_address));
   w->ip = return_address;
   w->sp = sp;
   return true;
@@ -188,10 +189,15 @@ bool cunwind_arch_step_over_gap(cunwind_unwinder *u, struct cunwind_walk *w) {
   bool has_link = knows_link(u, w, &link), has_code = cunwind_read_instruction(u, lookup & ~3ull, &code);
   if (w->result.count == w->capacity || libunwind.get_reg(&w->cursor, CUNWIND_FRAME_POINTER, &frame_pointer) != 0) return false;
   frame_pointer = cunwind_data_address(frame_pointer);
-  bool follows_a_call = has_link && cunwind_match_call(u, link, &target) == FOLLOWS_A_CALL;
-  if (follows_a_call && !has_code) return go_on(u, w, link, w->sp, frame_pointer);
+  enum cunwind_match match = has_link ? cunwind_match_call(u, link, &target) : NO_MATCH;
+  bool follows_a_call = match == FOLLOWS_A_CALL;
+  if (follows_a_call && !has_code) {
+    // Further up there may have been a module, which is gone since.
+    w->result.approximate |= w->ip >= CUNWIND_SMALLEST_PAGE;
+    return go_on(u, w, link, w->sp, frame_pointer);
+  }
   if (!has_code || !cunwind_find_mapping(lookup, &mapping)) return false;
-  if (follows_a_call && cunwind_is_stub(u, w->ip, &depth)) return go_on(u, w, link, w->sp + depth, frame_pointer);
+  if (match != NO_MATCH && cunwind_is_stub(u, w->ip, &depth)) return go_on(u, w, link, w->sp + depth, frame_pointer);
   if (follows_a_call) {
     uint64_t start = called_function(u, link, lookup);
     bool is_exact = start != 0;
