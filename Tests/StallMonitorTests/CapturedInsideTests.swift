@@ -19,6 +19,15 @@ extension CapturesInThisProcess {
       ProcessInfo.processInfo.environment["STALLTEST_CAPTURES"].flatMap { Int($0) }
       ?? (LongForm.isOn ? 2000 : 400)
 
+    /// On aarch64 the kernel's code for the clock, in which some of these are often met, has no unwind tables.
+    static var clockHasNoTables: Bool {
+      #if arch(arm64)
+      true
+      #else
+      false
+      #endif
+    }
+
     /// What came of many captures of one thread.
     private struct Tally {
       let captures: Int
@@ -106,7 +115,7 @@ extension CapturesInThisProcess {
       for _ in 0..<way.captures {
         // A machine that gives the thread no processor for so long is not what is tested. In the handler all signals are blocked.
         let moment = capture.captureWithPatience(probe) {
-          [.noAnswer, .pending, .noProcessor, .signalBlocked].contains($0)
+          [.noAnswer, .pending, .noProcessor, .signalBlocked].contains($0) || (TestMachine.isEmulated && $0 == .moving)
         }
         tally.add(moment, outermost: outermost)
       }
@@ -127,8 +136,9 @@ extension CapturesInThisProcess {
       // It is in the kernel most of the time, where the timer leaves it alone.
       let unreachable = way == .timer ? tally.lost[.insideCall, default: 0] : 0
       // A library that is unloaded after the sample takes its unwind tables along: such a stack is truncated, and says so.
+      // On an emulated processor the search for the caller of a blocked call may reach its time limit.
       #expect(tally.whole + tally.truncated + unreachable == tally.captures, "\(tally.text)")
-      #expect(tally.truncated < tally.captures / 10, "\(tally.text)")
+      #expect(tally.truncated < tally.captures / (TestMachine.isEmulated ? 2 : 10), "\(tally.text)")
       #expect(tally.approximate < tally.captures / (way == .timer ? 2 : 10), "\(tally.text)")
     }
 
@@ -153,7 +163,8 @@ extension CapturesInThisProcess {
       let tally = capture(VICTIM_HANDLER, by: way)
       #expect(tally.isWholeOrRefused(by: way), "\(tally.text)")
       // A perf event may meet the kernel while it sets the handler up, or takes it down.
-      #expect(tally.approximate <= (way == .perf ? tally.captures / 100 : 0), "\(tally.text)")
+      #expect(
+        Self.clockHasNoTables || tally.approximate <= (way == .perf ? tally.captures / 100 : 0), "\(tally.text)")
       #expect(tally.interrupted > tally.captures / 2, "\(tally.text)")
     }
 
@@ -164,7 +175,7 @@ extension CapturesInThisProcess {
       // may have continued three times in a row.
       #expect(tally.whole >= tally.captures - 20, "\(tally.text)")
       #expect(tally.strayed - tally.truncated <= 20, "\(tally.text)")
-      #expect(tally.interrupted > tally.captures / 2, "\(tally.text)")
+      #expect(tally.interrupted > tally.captures / (TestMachine.isEmulated ? 5 : 2), "\(tally.text)")
     }
 
     /// As in a crash reporter that hangs: the call to address 0 has no code, but its caller is
@@ -202,7 +213,7 @@ extension CapturesInThisProcess {
       let tally = capture(VICTIM_DEEP, by: way)
       #expect(tally.isWholeOrRefused(by: way), "\(tally.text)")
       // A perf event's sample has 64 KiB of stack; the rest is read afterwards.
-      #expect(way == .perf || tally.approximate == 0, "\(tally.text)")
+      #expect(way == .perf || Self.clockHasNoTables || tally.approximate == 0, "\(tally.text)")
       #expect(tally.shallowest > 1000 && tally.deepest > 1300, "\(tally.shallowest) to \(tally.deepest) frames")
     }
 
@@ -224,7 +235,10 @@ extension CapturesInThisProcess {
         case .failure(let failure): lost[failure, default: 0] += 1
         }
       }
-      #expect(truncated.isEmpty, "\(stacks) stacks, lost \(lost)")
+      // An ending thread gives its stack back. On an emulated processor the search for that call's caller may reach its time limit.
+      let isExpected = { (frames: [String]) in TestMachine.isEmulated && frames.count == 1 }
+      #expect(truncated.allSatisfy(isExpected), "\(stacks) stacks, lost \(lost), \(truncated)")
+      #expect(truncated.count <= stacks / 10)
       #expect(stacks > (TestMachine.isEmulated ? 10 : 100), "lost \(lost)")
       // Ended before or during the capture; or just about to begin or end, with all signals blocked
       // by the C library.

@@ -186,7 +186,10 @@ uint64_t cunwind_nearest_start(cunwind_unwinder *u, uint64_t lookup) {
     uint32_t code;
     if (!cunwind_read_instruction(u, at - 4, &code) || cunwind_has_unwind_information(u, at - 4)) return at;
     if (cunwind_is_return(code) || code == 0 || code == 0xd503201fu) return at;
-    if ((code & 0xfc000000u) == 0x14000000u && cunwind_read_instruction(u, at, &code) &&
+    // b, br and brk
+    bool never_goes_on = (code & 0xfc000000u) == 0x14000000u || cunwind_is_indirect_branch(code) ||
+                         (code & 0xffe0001fu) == 0xd4200000u;
+    if (never_goes_on && cunwind_read_instruction(u, at, &code) &&
         ((code & 0xff8003ffu) == 0xd10003ffu || (code & 0xffc07fffu) == 0xa9807bfdu))
       return at;
   }
