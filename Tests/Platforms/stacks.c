@@ -54,6 +54,13 @@ static void block_mutex(void) {
 }
 // Functions of the C library that keep nothing on the stack.
 static void block_syscall(void) { syscall(SYS_ppoll, NULL, 0, &(struct timespec){0, BLOCK_MS * 1000000}, NULL, 8); }
+static volatile size_t area_length = 100;
+static void block_below_area(void) {
+  volatile char area[area_length];
+  area[0] = 1;
+  syscall(SYS_ppoll, NULL, 0, &(struct timespec){0, BLOCK_MS * 1000000}, NULL, 8);
+  area[0] = 2;
+}
 static void block_flock(void) {
   flock(waiting_file, LOCK_EX);
   flock(waiting_file, LOCK_UN);
@@ -66,7 +73,7 @@ static const struct {
     {"nanosleep", block_nanosleep}, {"usleep", block_usleep},       {"read", block_read},
     {"poll", block_poll},           {"select", block_select},       {"ppoll", block_pause_like},
     {"sem_wait", block_semaphore},  {"cond_wait", block_condition}, {"mutex", block_mutex},
-    {"syscall", block_syscall},     {"flock", block_flock},
+    {"syscall", block_syscall},     {"flock", block_flock},         {"area", block_below_area},
 };
 #define LEAVES (sizeof leaves / sizeof *leaves)
 
@@ -77,8 +84,14 @@ struct job {
 
 __attribute__((noinline)) static int recurse(const struct job *job, int left) {
   volatile int here = left;
+  // Of variable length, which moves the stack pointer behind the prologue.
+  volatile char area[area_length * (size_t)(left + 1)];
+  area[0] = 1;
   if (left > 0)
     here += recurse(job, left - 1);
+  else if (leaves[job->leaf].block == block_below_area)
+    // On aarch64 its caller is not found if this was a call through a pointer.
+    block_below_area();
   else
     leaves[job->leaf].block();
   return here;
