@@ -152,7 +152,7 @@ extension CapturesInThisProcess {
       let tally = capture(VICTIM_BODY, by: way, body: { SwiftThrower.throwAndCatch() })
       #expect(tally.isWholeOrRefused(by: way), "\(tally.text)")
       // Taken in helpers of the Swift compiler's that have no unwind information.
-      #expect(tally.approximate < tally.captures / 10, "\(tally.text)")
+      #expect(tally.approximate <= tally.captures / 10, "\(tally.text)")
     }
 
     @Test(arguments: Way.allCases)
@@ -188,7 +188,7 @@ extension CapturesInThisProcess {
       let tally = capture(moment, by: way)
       // It may be met on its way back, between two stacks.
       #expect(tally.whole >= tally.captures - 20, "\(tally.text)")
-      #expect(tally.interrupted > tally.captures / 2, "\(tally.text)")
+      #expect(tally.interrupted > tally.captures / (TestMachine.isEmulated ? 5 : 2), "\(tally.text)")
       #expect(tally.called > tally.captures / 2, "\(tally.text)")
     }
 
@@ -214,7 +214,9 @@ extension CapturesInThisProcess {
       #expect(tally.isWholeOrRefused(by: way), "\(tally.text)")
       // A perf event's sample has 64 KiB of stack; the rest is read afterwards.
       #expect(way == .perf || Self.clockHasNoTables || tally.approximate == 0, "\(tally.text)")
-      #expect(tally.shallowest > 1000 && tally.deepest > 1300, "\(tally.shallowest) to \(tally.deepest) frames")
+      // Ten samples may all be of the shallower ones.
+      let deepest = tally.captures > 10 ? 1300 : 1000
+      #expect(tally.shallowest > 1000 && tally.deepest > deepest, "\(tally.shallowest) to \(tally.deepest) frames")
     }
 
     @Test func threadsThatComeAndGo() {
