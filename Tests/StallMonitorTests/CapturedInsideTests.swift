@@ -50,10 +50,11 @@ extension CapturesInThisProcess {
       ///
       /// A timer leaves a thread alone that it meets in the kernel, where some of these are half of their time. A perf event does not, and
       /// a thread whose signals are blocked is captured again until they are not: there may be one in a hundred.
-      func isWholeOrRefused(by way: Way) -> Bool {
+      func isWholeOrRefused(by way: Way, truncated allowed: Int = 0) -> Bool {
         let moved = TestMachine.isEmulated ? lost[.moving, default: 0] : 0
         let refused = lost[.signalBlocked, default: 0] + lost[.insideCall, default: 0] + moved
-        return whole + refused == captures && refused <= (way == .timer ? captures / 2 : captures / 100)
+        return whole + refused + min(truncated, allowed) == captures
+          && refused <= (way == .timer ? captures / 2 : max(captures / 100, moved))
       }
 
       /// The module and the offset of a frame, for a failing test's message.
@@ -157,7 +158,14 @@ extension CapturesInThisProcess {
     }
 
     @Test(arguments: Way.allCases)
-    func vfork(way: Way) { expectAllWhole(capture(VICTIM_VFORK, by: way), by: way) }
+    func vfork(way: Way) {
+      let tally = capture(VICTIM_VFORK, by: way)
+      // On aarch64 the C library's vfork calls a function first, and has its own return address in X13 meanwhile, which no
+      // function preserves.
+      let allowed = TestMachine.isEmulated ? max(tally.captures / 20, 1) : 0
+      #expect(tally.isWholeOrRefused(by: way, truncated: allowed), "\(tally.text)")
+      #expect(tally.approximate == 0, "\(tally.text)")
+    }
 
     @Test(arguments: Way.allCases)
     func handlerOfTheHost(way: Way) {
@@ -203,7 +211,8 @@ extension CapturesInThisProcess {
     @Test(arguments: Way.allCases)
     func allSignalsBlocked(way: Way) {
       let tally = capture(VICTIM_SIGNALS_BLOCKED, by: way)
-      let unreachable = tally.lost[.signalBlocked, default: 0]
+      let moved = TestMachine.isEmulated ? tally.lost[.moving, default: 0] : 0
+      let unreachable = tally.lost[.signalBlocked, default: 0] + moved
       #expect(tally.whole + unreachable == tally.captures, "\(tally.text)")
       // It alternates, so it is most often met asleep and read; one that only runs is `threadWithItsSignalsBlockedIsNotSignalled`.
       #expect(tally.whole > 0, "\(tally.text)")
