@@ -50,6 +50,14 @@ bool cunwind_walk(cunwind_unwinder *u, struct cunwind_walk *w) {
       if (!cunwind_step_over_signal(u, w)) return false;
       continue;
     }
+#ifdef CUNWIND_LINK
+    // Called through a bad pointer. libunwind 1.8 would continue from the link's function, and leave out the caller.
+    uint32_t code;
+    if (!w->frames[w->result.count - 1].is_return_address && !cunwind_read_cached(u, w->ip, &code, sizeof code)) {
+      if (cunwind_arch_step_over_gap(u, w)) continue;
+      return false;
+    }
+#endif
     unw_cursor_t before = w->cursor;
     int step = libunwind.step(&w->cursor);
     bool needs_register = step < 0 && (u->wanted_frame_pointer || u->wanted_link);

@@ -54,6 +54,13 @@ static void block_mutex(void) {
 }
 // Functions of the C library that keep nothing on the stack.
 static void block_syscall(void) { syscall(SYS_ppoll, NULL, 0, &(struct timespec){0, BLOCK_MS * 1000000}, NULL, 8); }
+static volatile size_t area_length = 100;
+static void block_below_area(void) {
+  volatile char area[area_length];
+  area[0] = 1;
+  syscall(SYS_ppoll, NULL, 0, &(struct timespec){0, BLOCK_MS * 1000000}, NULL, 8);
+  area[0] = 2;
+}
 static void block_flock(void) {
   flock(waiting_file, LOCK_EX);
   flock(waiting_file, LOCK_UN);
@@ -66,7 +73,7 @@ static const struct {
     {"nanosleep", block_nanosleep}, {"usleep", block_usleep},       {"read", block_read},
     {"poll", block_poll},           {"select", block_select},       {"ppoll", block_pause_like},
     {"sem_wait", block_semaphore},  {"cond_wait", block_condition}, {"mutex", block_mutex},
-    {"syscall", block_syscall},     {"flock", block_flock},
+    {"syscall", block_syscall},     {"flock", block_flock},         {"area", block_below_area},
 };
 #define LEAVES (sizeof leaves / sizeof *leaves)
 
@@ -77,8 +84,14 @@ struct job {
 
 __attribute__((noinline)) static int recurse(const struct job *job, int left) {
   volatile int here = left;
+  // Of variable length, which moves the stack pointer behind the prologue.
+  volatile char area[area_length * (size_t)(left + 1)];
+  area[0] = 1;
   if (left > 0)
     here += recurse(job, left - 1);
+  else if (leaves[job->leaf].block == block_below_area)
+    // On aarch64 its caller is not found if this was a call through a pointer.
+    block_below_area();
   else
     leaves[job->leaf].block();
   return here;
@@ -129,6 +142,78 @@ static int check(const cunwind_frame *frames, cunwind_backtrace trace, const str
   return 0;
 }
 
+static int start_of_calls(cunwind_unwinder *unwinder);
+
+#if defined(__aarch64__)
+static int target_of(const uint32_t *call, uint64_t *target) {
+  if ((*call & 0xfc000000u) != 0x94000000u) return 0;
+  *target = (uint64_t)(uintptr_t)call + (uint64_t)((int64_t)((uint64_t)*call << 38) >> 36);
+  return 1;
+}
+
+// A thread at `pc`, that has been called by the instruction in front of `link` with the stack pointer `sp`, and has pushed `depth` bytes.
+static int check_called(cunwind_unwinder *unwinder, uint64_t pc, uint64_t link, uint64_t sp, uint64_t frame_pointer, uint64_t depth) {
+  static cunwind_frame frames[256];
+  cunwind_snapshot snapshot;
+  if (!cunwind_snapshot_claim()) return puts("no snapshot"), 1;
+  if (!cunwind_snapshot_read(sp - depth, 0, &snapshot)) return cunwind_snapshot_release(), puts("no snapshot"), 1;
+  memset(snapshot.registers, 0, sizeof snapshot.registers);
+  snapshot.registers[CUNWIND_STACK_POINTER] = sp - depth;
+  snapshot.registers[CUNWIND_PROGRAM_COUNTER] = pc;
+  snapshot.registers[CUNWIND_LINK] = link;
+  snapshot.registers[CUNWIND_FRAME_POINTER] = frame_pointer;
+  snapshot.known = (1ull << CUNWIND_REGISTERS) - 1;
+  cunwind_backtrace trace = cunwind_unwind(unwinder, &snapshot, frames, 256);
+  cunwind_snapshot_release();
+  // An entry of a linkage table is left out.
+  size_t caller = pc == 0 ? 1 : 0;
+  if (trace.end == CUNWIND_END_OUTERMOST && !trace.approximate && trace.count > caller + 1 && frames[caller].address == link &&
+      frames[caller].stack_pointer == sp &&
+      cunwind_function_start(frames[caller + 1].address - 1) == (uint64_t)(uintptr_t)address_of((const void *)start_of_calls))
+    return 0;
+  return printf("called at %llx from %llx: wrong stack of %zu frames\n", (unsigned long long)pc, (unsigned long long)link, trace.count), 1;
+}
+
+// At each instruction of a linkage table's entry, of the table's first entry, and where no code is.
+__attribute__((noinline)) static int check_entries(cunwind_unwinder *unwinder, int *checked) {
+  uint64_t sp, frame_pointer, entry = 0, link = 0, first = 0, at;
+  int bad = 0;
+  __asm__ volatile("mov %0, sp\n mov %1, x29" : "=r"(sp), "=r"(frame_pointer));
+  // Never called, so that the entry still leads to the first one.
+  if (unwinder == NULL) abort();
+  for (const uint32_t *code = (const uint32_t *)(uintptr_t)check_entries; entry == 0; code++)
+    if (target_of(code, &at) && cunwind_function_start(at) != at) entry = at, link = (uint64_t)(uintptr_t)(code + 1);
+  for (at = entry;; at += 4) {
+    uint32_t code = *(const uint32_t *)(uintptr_t)at;
+    bad += check_called(unwinder, at, link, sp, frame_pointer, 0), ++*checked;
+    if ((code & 0xfffffc1fu) == 0xd61f0000u) break;
+    if ((code & 0x9f00001fu) == 0x90000010u) first = (at & ~0xfffull) + ((uint64_t)((int64_t)((uint64_t)code << 40) >> 45) * 4 + (code >> 29 & 3)) * 4096;
+    if ((code & 0xffc003ffu) == 0xf9400211u) first = *(const uint64_t *)(uintptr_t)(first + (code >> 10 & 0xfff) * 8);
+  }
+  cunwind_module mine, module;
+  cunwind_find_module(entry, &mine);
+  if (cunwind_find_module(first, &module) && module.start == mine.start) {
+    uint64_t depth = 0;
+    for (at = first;; at += 4) {
+      uint32_t code = *(const uint32_t *)(uintptr_t)at;
+      bad += check_called(unwinder, at, link, sp, frame_pointer, depth), ++*checked;
+      if (code == 0xa9bf7bf0u) depth = 16;
+      if ((code & 0xfffffc1fu) == 0xd61f0000u) break;
+    }
+  }
+  bad += check_called(unwinder, 0, link, sp, frame_pointer, 0), ++*checked;
+  return bad;
+}
+
+__attribute__((noinline)) static int start_of_calls(cunwind_unwinder *unwinder) {
+  int checked = 0, bad = check_entries(unwinder, &checked);
+  printf("%d places in linkage tables and without code, %d of them wrong\n", checked, bad);
+  return bad;
+}
+#else
+static int start_of_calls(cunwind_unwinder *unwinder) { return (void)unwinder, 0; }
+#endif
+
 int main(void) {
   const char *problem = cunwind_load();
   if (problem != NULL) return puts(problem), 2;
@@ -167,5 +252,6 @@ int main(void) {
       }
   }
   printf("%d stacks, %d of them wrong\n", captures, bad);
+  bad += start_of_calls(unwinder);
   return bad != 0 || captures != 2 * (int)LEAVES * DEPTHS * ROUNDS;
 }

@@ -96,11 +96,19 @@ static bool place_of_record(cunwind_unwinder *u, uint64_t start, uint64_t end, u
   return true;
 }
 
-// Whether the stack pointer and the frame pointer at a place fit each other, as far as the code there says.
+// Whether the code may have moved the stack pointer by any number of bytes, as for an array of variable length.
+static bool has_area(cunwind_unwinder *u, uint64_t start, uint64_t end) {
+  return cunwind_decode_prologue(u, start, end, false).is_irregular;
+}
+
+// Whether the stack pointer and the frame pointer at a place fit each other, as far as the code there says:
+//
+//     X29 = SP + depth - record depth + area, where area > 0 only in a function that has one
 static bool is_consistent(cunwind_unwinder *u, const struct place *place) {
   uint64_t start, end, expected;
   if (!find_function(u, place->ip - 1, &start, &end)) return true;
-  return !place_of_record(u, start, place->ip, place->sp, &expected) || expected == place->frame_pointer;
+  if (!place_of_record(u, start, place->ip, place->sp, &expected) || expected == place->frame_pointer) return true;
+  return place->frame_pointer > expected && has_area(u, start, place->ip);
 }
 
 // What the search for the blocked function's caller knows and has found.
@@ -133,7 +141,11 @@ static bool find_call(cunwind_unwinder *u, struct search *search, uint64_t slot,
   struct place place = {.sp = search->sp, .frame_pointer = slot - 8}, next;
   bool follows_from_code = place_of_record(u, start, end, search->sp, &place.frame_pointer);
   // The record's second word is the return address.
-  if (follows_from_code && place.frame_pointer + 8 != slot) return false;
+  if (follows_from_code && place.frame_pointer + 8 != slot) {
+    if (place.frame_pointer + 8 > slot || !has_area(u, start, end)) return false;
+    place.frame_pointer = slot - 8;
+    follows_from_code = false;
+  }
   bool has_record = follows_from_code || cunwind_decode_prologue(u, start, end, true).sets_frame_pointer;
   if (!has_record) place.frame_pointer = CUNWIND_NO_FRAME_POINTER;
   unsigned found = 0;

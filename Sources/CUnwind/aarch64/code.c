@@ -132,16 +132,38 @@ uint64_t cunwind_resolve_target(cunwind_unwinder *u, uint64_t address) {
   return address;
 }
 
-bool cunwind_is_stub(cunwind_unwinder *u, uint64_t address) {
-  uint32_t code;
+// `adrp x16`, `ldr x17` and a jump, or `adrp x16`, `add x16` and a jump.
+static bool is_entry(cunwind_unwinder *u, uint64_t address) {
+  uint32_t code[3];
+  for (unsigned i = 0; i < 3; i++)
+    if (!cunwind_read_instruction(u, address + 4 * i, &code[i])) return false;
+  if ((code[0] & 0x9f00001fu) != 0x90000010u) return false;
+  return (code[1] & 0xffc003ffu) == 0xf9400211u || ((code[1] & 0xffc003ffu) == 0x91000210u && code[2] == 0xd61f0200u);
+}
+
+// `stp x16, x30, [sp, #-16]!`, which begins the table's first entry: the others lead to it until a function is bound.
+static bool is_push(uint32_t code) { return code == 0xa9bf7bf0u; }
+
+bool cunwind_is_stub(cunwind_unwinder *u, uint64_t address, uint64_t *depth) {
+  uint32_t code, before;
+  *depth = 0;
+  if (!cunwind_read_instruction(u, address, &code)) return false;
+  uint64_t first = address;
+  if ((code & 0xffffff3fu) == 0xd503241fu) {  // bti
+    first += 4;
+    if (!cunwind_read_instruction(u, first, &code)) return false;
+  }
+  if (is_push(code)) return is_entry(u, first + 4);
+  if (first != address) return is_entry(u, first);
+  // adrp, ldr, add, autia1716 and br: with no other jump between.
   for (unsigned i = 0; i < 5; i++) {
     uint64_t at = address - 4 * i;
-    if (!cunwind_read_instruction(u, at, &code)) return false;
-    if ((code & 0x9f00001fu) != 0x90000010u) continue;  // adrp x16
-    return follow_stub(u, at) != 0;
+    if (!cunwind_read_instruction(u, at, &code) || (i > 0 && is_branch(code))) return false;
+    if (!is_entry(u, at)) continue;
+    if (cunwind_read_instruction(u, at - 4, &before) && is_push(before)) *depth = 16;
+    return true;
   }
-  return cunwind_read_instruction(u, address, &code) && (code & 0xffffff3fu) == 0xd503241fu &&
-         cunwind_read_instruction(u, address + 4, &code) && (code & 0x9f00001fu) == 0x90000010u;
+  return false;
 }
 
 enum cunwind_match cunwind_match_call(cunwind_unwinder *u, uint64_t return_address, uint64_t *target) {
@@ -164,7 +186,10 @@ uint64_t cunwind_nearest_start(cunwind_unwinder *u, uint64_t lookup) {
     uint32_t code;
     if (!cunwind_read_instruction(u, at - 4, &code) || cunwind_has_unwind_information(u, at - 4)) return at;
     if (cunwind_is_return(code) || code == 0 || code == 0xd503201fu) return at;
-    if ((code & 0xfc000000u) == 0x14000000u && cunwind_read_instruction(u, at, &code) &&
+    // b, br and brk
+    bool never_goes_on = (code & 0xfc000000u) == 0x14000000u || cunwind_is_indirect_branch(code) ||
+                         (code & 0xffe0001fu) == 0xd4200000u;
+    if (never_goes_on && cunwind_read_instruction(u, at, &code) &&
         ((code & 0xff8003ffu) == 0xd10003ffu || (code & 0xffc07fffu) == 0xa9807bfdu))
       return at;
   }

@@ -50,8 +50,9 @@ enum cunwind_match cunwind_match_call(cunwind_unwinder *u, uint64_t return_addre
 // Where an unconditional branch leads; 0 if `code` is none.
 uint64_t cunwind_branch_target(uint32_t code, uint64_t address);
 
-// Whether `code` is an entry of a procedure linkage table, or a stub of the linker.
-bool cunwind_is_stub(cunwind_unwinder *u, uint64_t address);
+// Whether `address` lies in an entry of a procedure linkage table, or in a stub of the linker. `depth` is what the
+// instructions before it have pushed.
+bool cunwind_is_stub(cunwind_unwinder *u, uint64_t address, uint64_t *depth);
 
 static inline bool cunwind_is_return(uint32_t code) {
   return (code & 0xfffffc1fu) == 0xd65f0000u || code == 0xd65f0bffu || code == 0xd65f0fffu;

@@ -25,7 +25,8 @@ static bool go_on(cunwind_unwinder *u, struct cunwind_walk *w, uint64_t return_a
   u->registers[CUNWIND_FRAME_POINTER] = frame_pointer;
   u->known |= 1ull << CUNWIND_FRAME_POINTER;
   if (libunwind.init_remote(&w->cursor, u->space, u) != 0) return false;
-  cunwind_add_frame(u, w, return_address, sp, true);
+  // A signal's handler may end with a jump.
+  cunwind_add_frame(u, w, return_address, sp, !cunwind_arch_is_signal_return(u, return_address));
   w->ip = return_address;
   w->sp = sp;
   return true;
@@ -164,20 +165,40 @@ static uint64_t called_function(cunwind_unwinder *u, uint64_t return_address, ui
   return target;
 }
 
+// The registers of the innermost frame, or of one that a signal has interrupted, are those that the cursor has started
+// from. libunwind gives the program counter for X30 (its UNW_REG_IP is the link's number), so it is not asked.
+static bool knows_link(cunwind_unwinder *u, const struct cunwind_walk *w, uint64_t *link) {
+  if (w->frames[w->result.count - 1].is_return_address || !is_known(u, CUNWIND_LINK)) return false;
+  *link = cunwind_code_address(u->registers[CUNWIND_LINK]);
+  return true;
+}
+
 // Functions of Swift concurrency have no unwind information, nor have helpers that the Swift compiler makes (outlined
 // copies, value witnesses) and entries of linkage tables. All but the smallest have a frame record.
+//
+// An entry of a linkage table (and a place without any code) is reached by a call, or by a jump of a function that has
+// put X30 and SP back. No instruction of an entry writes X30. The table's first entry alone writes SP: it pushes 16 bytes.
+//
+//     return address = X30
+//     canonical frame address = SP + depth, where depth = 16 in the first entry behind its push, and 0 anywhere else
 bool cunwind_arch_step_over_gap(cunwind_unwinder *u, struct cunwind_walk *w) {
-  uint64_t lookup = cunwind_lookup_address(w), target;
-  bool is_call = w->frames[w->result.count - 1].is_return_address;
+  uint64_t lookup = cunwind_lookup_address(w), target, link = 0, depth;
   struct cunwind_mapping mapping;
-  unw_word_t frame_pointer = 0, link = 0;
-  if (w->result.count == w->capacity || !cunwind_find_mapping(lookup, &mapping)) return false;
-  bool knows_link = !is_call && libunwind.get_reg(&w->cursor, CUNWIND_LINK, &link) == 0;
-  if (libunwind.get_reg(&w->cursor, CUNWIND_FRAME_POINTER, &frame_pointer) != 0) return false;
-  link = cunwind_code_address(link);
+  unw_word_t frame_pointer = 0;
+  uint32_t code;
+  bool has_link = knows_link(u, w, &link), has_code = cunwind_read_instruction(u, lookup & ~3ull, &code);
+  if (w->result.count == w->capacity || libunwind.get_reg(&w->cursor, CUNWIND_FRAME_POINTER, &frame_pointer) != 0) return false;
   frame_pointer = cunwind_data_address(frame_pointer);
-  if (knows_link && cunwind_is_stub(u, w->ip)) return go_on(u, w, link, w->sp, frame_pointer);
-  if (knows_link && cunwind_match_call(u, link, &target) == FOLLOWS_A_CALL) {
+  enum cunwind_match match = has_link ? cunwind_match_call(u, link, &target) : NO_MATCH;
+  bool follows_a_call = match == FOLLOWS_A_CALL;
+  if (follows_a_call && !has_code) {
+    // Further up there may have been a module, which is gone since.
+    w->result.approximate |= w->ip >= CUNWIND_SMALLEST_PAGE;
+    return go_on(u, w, link, w->sp, frame_pointer);
+  }
+  if (!has_code || !cunwind_find_mapping(lookup, &mapping)) return false;
+  if (match != NO_MATCH && cunwind_is_stub(u, w->ip, &depth)) return go_on(u, w, link, w->sp + depth, frame_pointer);
+  if (follows_a_call) {
     uint64_t start = called_function(u, link, lookup);
     bool is_exact = start != 0;
     if (start == 0) start = cunwind_nearest_start(u, lookup);
@@ -204,6 +225,9 @@ bool cunwind_arch_step_over_gap(cunwind_unwinder *u, struct cunwind_walk *w) {
   return go_on(u, w, return_address, frame_pointer + (uint64_t)p.record_depth, saved);
 }
 
-bool cunwind_arch_is_in_linkage_table(cunwind_unwinder *u, uint64_t ip) { return cunwind_is_stub(u, ip); }
+bool cunwind_arch_is_in_linkage_table(cunwind_unwinder *u, uint64_t ip) {
+  uint64_t depth;
+  return cunwind_is_stub(u, ip, &depth);
+}
 
 #endif
