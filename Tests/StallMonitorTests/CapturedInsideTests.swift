@@ -126,7 +126,8 @@ extension CapturesInThisProcess {
 
     private func expectAllWhole(_ tally: Tally, by way: Way) {
       #expect(tally.isWholeOrRefused(by: way), "\(tally.text)")
-      #expect(tally.approximate == 0, "\(tally.text)")
+      // A perf event samples at any instruction, also where a rule is marked as a guess.
+      #expect(tally.approximate <= (way == .perf ? tally.captures / 100 : 0), "\(tally.text)")
     }
 
     @Test(arguments: Way.allCases)
