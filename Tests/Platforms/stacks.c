@@ -55,11 +55,11 @@ static void block_mutex(void) {
 // Functions of the C library that keep nothing on the stack.
 static void block_syscall(void) { syscall(SYS_ppoll, NULL, 0, &(struct timespec){0, BLOCK_MS * 1000000}, NULL, 8); }
 static volatile size_t area_length = 100;
-static void block_below_area(void) {
+__attribute__((noinline)) static void block_below_area(void) {
   volatile char area[area_length];
   area[0] = 1;
   syscall(SYS_ppoll, NULL, 0, &(struct timespec){0, BLOCK_MS * 1000000}, NULL, 8);
-  area[0] = 2;
+  area[0]++;
 }
 static void block_flock(void) {
   flock(waiting_file, LOCK_EX);
@@ -87,6 +87,7 @@ __attribute__((noinline)) static int recurse(const struct job *job, int left) {
   // Of variable length, which moves the stack pointer behind the prologue.
   volatile char area[area_length * (size_t)(left + 1)];
   area[0] = 1;
+  here += area[0];
   if (left > 0)
     here += recurse(job, left - 1);
   else if (leaves[job->leaf].block == block_below_area)
