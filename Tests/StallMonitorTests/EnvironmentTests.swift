@@ -121,7 +121,7 @@ struct EnvironmentTests {
     }
     let notes = Environment([:]).notes(replacedKeys: [earlier: name])
     #expect(notes == ["the key \(earlier) is ignored: \(name), which replaces it, is set, too"])
-    // What is not read cannot be wrong.
+    // A value that is not read is not an error.
     #expect(configured([variable: values.1, old: "neither"]) == configured([variable: values.1]))
   }
 

@@ -63,7 +63,7 @@ import Testing
         guard FileManager.default.fileExists(atPath: object.path) else { continue }
         for name in try variables(of: object) { found.insert(Entry(target: target, name: name)) }
       }
-      // Those of a header are in the objects of whoever includes it.
+      // Variables of a header are in the objects that include it.
       for header in try files(under: sources, ending: ".h") {
         for name in try variables(ofHeader: header) { found.insert(Entry(target: target, name: name)) }
       }

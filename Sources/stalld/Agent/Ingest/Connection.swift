@@ -6,9 +6,9 @@ import StallReport
 
 /// The connection of one process: its unread input, and the messages sent to it.
 ///
-/// Belongs to the agent's loop. It has many properties because each part of ``Ingest`` keeps here
-/// what it knows of one connection: what was read, what is accounted, what is not acknowledged, and
-/// what was sent.
+/// Belongs to the agent's loop. It has many properties because each part of ``Ingest`` keeps its
+/// state of one connection here: received bytes, accounted bytes, lines without an acknowledgement,
+/// and the answers.
 final class Connection {
   let number: UInt64
   let descriptor: Int32
