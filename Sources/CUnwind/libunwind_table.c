@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <link.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -83,8 +84,7 @@ static bool refuse_mincore_to(void *library) {
   return true;
 }
 
-const char *cunwind_load(void) {
-  if (libunwind.loaded) return NULL;
+static const char *open_libunwind(void) {
   void *library = dlopen(CUNWIND_LIBUNWIND, RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) {
     // Names the library that is missing, which may be one that libunwind needs.
@@ -110,6 +110,16 @@ const char *cunwind_load(void) {
   }
   cunwind_arch_learn_cancellable();
   return NULL;
+}
+
+static const char *load_problem;
+
+static void load(void) { load_problem = open_libunwind(); }
+
+const char *cunwind_load(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, load);
+  return load_problem;
 }
 
 #endif

@@ -10,8 +10,8 @@
 #include "cunwind_snapshot.h"
 
 /// Opens libunwind's remote API. It takes the dynamic loader's lock, so call it when the watch
-/// starts and never during a stall. Later calls are free. @return NULL, or why it cannot be opened
-/// (a constant string).
+/// starts and never during a stall. From any thread; the first call opens it, and later ones return
+/// what that one did. @return NULL, or why it cannot be opened (a constant string).
 const char *cunwind_load(void);
 
 enum cunwind_end {
