@@ -18,7 +18,9 @@ final class LoopCounters: @unchecked Sendable {
   @exclusivity(unchecked) private var waitBegan: Int64 = 0
   /// When the current turn began, by the loop's own clock; 0 before the first.
   @exclusivity(unchecked) private(set) var workBegan: Int64 = 0
-  /// Whether the event that the loop last waited for had already happened. Under load, the next one will have, too.
+  /// Whether the event that the loop last waited for had already happened.
+  ///
+  /// Under load, the next one will have, too.
   @exclusivity(unchecked) private(set) var isSaturated = false
   /// When the current turn began, if it is another one than that of an earlier reading; otherwise
   /// 0.

@@ -1,6 +1,8 @@
 import CZlib
 
-/// A gzip stream (RFC 1952), made piece by piece. Used by one thread at a time.
+/// A gzip stream (RFC 1952), made piece by piece.
+///
+/// Used by one thread at a time.
 final class GzipStream {
   // On the heap: zlib compares the address with the one that it was initialized with.
   private let stream: UnsafeMutablePointer<z_stream>
@@ -29,6 +31,7 @@ final class GzipStream {
   ///   - input: zlib reads it, and does not change it.
   ///   - isLast: No piece follows.
   ///   - write: Takes what has been compressed, 64 KiB at most at a time.
+  /// - Throws: What `write` throws.
   func compress<Failure>(
     _ input: UnsafeMutableBufferPointer<UInt8>, isLast: Bool,
     write: (UnsafeRawBufferPointer) throws(Failure) -> Void
