@@ -184,5 +184,12 @@ extension WatchedHosts {
       #expect(freeze == nil)
     }
 
+    @Test("a monitor that has stopped gives its memory back")
+    func restartedOften() throws {
+      let victim = try Victim.run("restarted-often", milliseconds: 1)
+      // In KiB, over 500 starts.
+      let grown = try #require(victim.facts["grown"].flatMap { Int($0) })
+      #expect(grown < 1000)
+    }
   }
 }

@@ -36,5 +36,6 @@ struct WatchSession: Sendable {
     StandardErrorQueue.flush()
     Diagnostics.note("Stall monitor stopped")
     couriers.telemetry?.end()
+    watchdog.list.removeAll()
   }
 }

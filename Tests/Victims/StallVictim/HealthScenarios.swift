@@ -38,6 +38,14 @@ let healthScenarios: [String: @Sendable () -> Void] = [
     say("before=\(first)")
     say("after=\(restart(20))")
   },
+  "restarted-often": {
+    monitor.stop()
+    func restart(_ times: Int) { for _ in 0..<times { (try? StallMonitor.start())?.stop() } }
+    restart(100)
+    let before = residentPages()
+    restart(500)
+    say("grown=\((residentPages() - before) * 4)")
+  },
   "started-again": {
     let attempt: @Sendable (String) -> Void = { place in
       do {
@@ -66,6 +74,17 @@ private func lastingThreads() -> Int {
     usleep(20_000)
     return entries("/proc/self/task")
   }.min()!
+}
+
+/// The pages that the process has in memory, as `/proc/self/statm` says.
+private func residentPages() -> Int {
+  guard let file = fopen("/proc/self/statm", "r") else { return -1 }
+  defer { fclose(file) }
+  var line = [CChar](repeating: 0, count: 128)
+  fgets(&line, 128, file)
+  let fields = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self).split(
+    separator: " ")
+  return Int(fields[1]) ?? -1
 }
 
 private func entries(_ path: String) -> Int {
