@@ -137,7 +137,8 @@ public final class StallMonitor: Sendable {
     } catch {
       guard case .sinkCannotBeOpened(let sink, let reason) = error.reason else { throw error }
       defer { serviceManager?.release() }
-      guard environment.setsSink else { throw error }
+      // The default need not be what the code wants: a service may run without standard output.
+      guard environment.setsSink || configuration.sink == .standardOutput else { throw error }
       let problem = "cannot open the sink \(sink): \(reason)"
       Diagnostics.say("\(problem). The service runs and is not watched")
       return StallMonitor(configuration: configuration, unwatchedBecause: problem)
@@ -292,10 +293,8 @@ public final class StallMonitor: Sendable {
   /// watch.
   private func pause(of loop: String?) -> Pause? {
     guard sentinel.isInOwnProcess, let session = session.withLock({ $0 }) else { return nil }
-    let subjects = session.watchdog.list.subjects
-    let suspensions =
-      loop.map { name in subjects.filter { $0.label.name == name }.map(\.limits.suspension) } ?? [session.suspension]
-    if let loop, suspensions.isEmpty { sayUnknown(loop, among: subjects.map(\.label.name)) }
+    let suspensions = loop.map(session.suspensions) ?? [session.suspension]
+    if let loop, suspensions.isEmpty { sayUnknown(loop, among: session.loopNames) }
     for suspension in suspensions { suspension.begin() }
     return Pause(suspensions: suspensions, semaphore: session.watchdog.semaphore, sentinel: sentinel)
   }

@@ -128,8 +128,10 @@ struct WatchStart: Sendable {
   /// Watches each job of Swift concurrency; where that cannot be, its threads and whether one is free.
   private func watchTasks(of session: inout WatchSession, sharesTable: Bool) {
     let registry = session.registry
+    let suspension = Suspension(within: session.suspension)
+    session.taskPoolSuspension = suspension
     let watch = TaskPool.Watch(
-      list: session.watchdog.list, makePublication: { registry.makePublication() }, suspension: session.suspension,
+      list: session.watchdog.list, makePublication: { registry.makePublication() }, suspension: suspension,
       sentinel: sentinel, threshold: configuration.threshold.nanoseconds,
       backgroundThreshold: configuration.backgroundTaskThreshold.nanoseconds,
       threadLimit: TaskPool.threadLimit(sharesTable: sharesTable))

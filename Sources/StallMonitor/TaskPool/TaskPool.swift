@@ -59,13 +59,17 @@ final class TaskPool: Sendable {
   /// What the hook calls. It is kept for good: a thread may be about to call it when the watch ends.
   private final class Entrance: Sendable {
     private let pool = Mutex<TaskPool?>(nil)
+    private let processID = getpid()
 
     func open(to pool: TaskPool) { self.pool.withLock { $0 = pool } }
 
     func close() { pool.withLock { $0 = nil } }
 
     /// Takes the calling thread, which is about to run its first job.
-    func threadBegins() { pool.withLock { $0 }?.threadBegins() }
+    func threadBegins() {
+      // The child of a fork may have the lock as another thread of its parent's held it.
+      if getpid() == processID { pool.withLock { $0 }?.threadBegins() }
+    }
   }
 
   let watch: Watch

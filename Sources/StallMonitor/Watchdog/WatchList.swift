@@ -44,7 +44,7 @@ final class WatchList: Sendable {
       subjects.removeAll { $0.pulse === pulse }
       return forgotten
     }
-    if OwnThreads.isApart { retired.withLock { $0 += forgotten } }
+    if OwnThreads.isApart { retired.withLock { $0 += forgotten.filter(\.mayHoldServiceObjects) } }
     releaseRetired()
     change(.forget(pulse))
   }
@@ -88,7 +88,7 @@ final class WatchList: Sendable {
   ///
   /// Returns what can ask for their release on such a thread; do it when the watchdog holds none of them any more.
   func retire(_ loops: [WatchedLoop]) -> [BeatPoster] {
-    retired.withLock { $0 += loops.map(\.subject) }
+    retired.withLock { $0 += loops.map(\.subject).filter(\.mayHoldServiceObjects) }
     return loops.compactMap { $0.subject.heartbeat?.poster }
   }
 }
