@@ -151,7 +151,7 @@ final class TaskPool: Sendable {
   /// Whether the pool is watched in this process.
   var isWatching: Bool { !isEnded.load(ordering: .acquiring) && watch.sentinel.isInOwnProcess }
 
-  /// What tells the threads of this watch from those of an earlier one.
+  /// Distinguishes the threads of this watch from those of an earlier one.
   var identity: UnsafeRawPointer { UnsafeRawPointer(Unmanaged.passUnretained(entrance).toOpaque()) }
 
   private func threadBegins() {
