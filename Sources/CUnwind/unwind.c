@@ -110,7 +110,8 @@ cunwind_backtrace cunwind_unwind(cunwind_unwinder *u, const cunwind_snapshot *sn
   w.ip = u->registers[CUNWIND_PROGRAM_COUNTER];
   w.sp = w.entered = u->registers[CUNWIND_STACK_POINTER];
   cunwind_add_frame(u, &w, w.ip, w.sp, false);
-  cunwind_arch_begin(u, &w);
+  u->popped_count = 0;
+  if (!cunwind_is_at_signal_return(u, &w)) cunwind_arch_begin(u, &w);
   if (cunwind_walk(u, &w)) cunwind_arch_walk_with_frame_pointer(u, &w);
   // A linkage table's entry is no function: the caller is about to call.
   if (w.result.count > 1 && frames[1].is_return_address && cunwind_arch_is_in_linkage_table(u, frames[0].address))

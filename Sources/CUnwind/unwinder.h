@@ -79,7 +79,7 @@ bool cunwind_begin_at(cunwind_unwinder *u, struct cunwind_walk *w, uint64_t ip, 
 // frame.
 bool cunwind_walk(cunwind_unwinder *u, struct cunwind_walk *w);
 // Whether the cursor is where the kernel's frame of a signal lies at the stack pointer: before the
-// call, or at it.
+// call, at it, or in it.
 bool cunwind_is_at_signal_return(cunwind_unwinder *u, const struct cunwind_walk *w);
 // Continues from a signal's handler with the registers of the code that it has interrupted.
 bool cunwind_step_over_signal(cunwind_unwinder *u, struct cunwind_walk *w);
