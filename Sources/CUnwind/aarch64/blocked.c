@@ -282,7 +282,9 @@ static void walk_with_record(cunwind_unwinder *u, struct cunwind_walk *w) {
       u->known |= 1ull << CUNWIND_FRAME_POINTER;
       if (libunwind.init_remote(&w->cursor, u->space, u) != 0) return;
       cunwind_walk(u, w);
-      if (stage == 3 || w->result.end != CUNWIND_END_LOST) return;
+      // A zero where a guess has led to is a likely end only if nothing better is found.
+      bool is_end = w->result.end != CUNWIND_END_LOST && !(w->ended_at_zero && w->result.approximate);
+      if (stage == 3 || is_end) return;
     }
   }
 }
