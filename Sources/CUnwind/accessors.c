@@ -80,6 +80,8 @@ static int access_mem(unw_addr_space_t space, unw_word_t address, unw_word_t *va
 #endif
   if (u->loads_left == 0 || !cunwind_read_word(u, address, &word)) return -UNW_EINVAL;
   u->loads_left--;
+  if (word == 0 && u->replaces_zeros && (cunwind_in_copy(u->snapshot, address, sizeof word) || !is_table(u, address)))
+    word = CUNWIND_ZERO;
   *value = word;
   return 0;
 }
@@ -100,6 +102,9 @@ static int access_reg(unw_addr_space_t space, unw_regnum_t number, unw_word_t *v
     return -UNW_EBADREG;
   }
   *value = u->registers[number];
+#ifdef CUNWIND_LINK
+  if (*value == 0 && u->replaces_zeros && (number == CUNWIND_FRAME_POINTER || number == CUNWIND_LINK)) *value = CUNWIND_ZERO;
+#endif
   return 0;
 }
 

@@ -10,9 +10,11 @@
 #include "unwinder.h"
 
 bool cunwind_is_at_signal_return(cunwind_unwinder *u, const struct cunwind_walk *w) {
-  return cunwind_arch_is_signal_return(u, w->ip) ||
-         (!w->frames[w->result.count - 1].is_return_address &&
-          cunwind_arch_is_signal_return(u, w->ip - CUNWIND_SIGNAL_RETURN_MOVE));
+  if (cunwind_arch_is_signal_return(u, w->ip)) return true;
+  if (w->frames[w->result.count - 1].is_return_address) return false;
+  if (cunwind_arch_is_signal_return(u, w->ip - CUNWIND_SIGNAL_RETURN_MOVE)) return true;
+  // In the call: a perf event may come before the kernel has restored the program counter.
+  return cunwind_arch_is_signal_return(u, w->ip - CUNWIND_SIGNAL_RETURN) && cunwind_function_start(w->ip) != w->ip;
 }
 
 // What was interrupted is an instruction and not a call, on a stack that may lie anywhere. The kernel has put the

@@ -36,6 +36,20 @@ bool cunwind_begin_at(cunwind_unwinder *u, struct cunwind_walk *w, uint64_t ip, 
   return libunwind.init_remote(&w->cursor, u->space, u) == 0;
 }
 
+// libunwind 1.8 gives 0 for a return address of 0, as for one that is not defined. On aarch64 it also
+// does so if the caller's frame pointer is 0, but a caller may use that register for something else.
+// With zeros replaced, only an undefined return address gives 0.
+int cunwind_step(cunwind_unwinder *u, unw_cursor_t *cursor) {
+  const unw_cursor_t before = *cursor;
+  int step = libunwind.step(cursor);
+  if (step != 0 || u->guessed) return step;
+  *cursor = before;
+  u->replaces_zeros = true;
+  step = libunwind.step(cursor);
+  u->replaces_zeros = false;
+  return step;
+}
+
 bool cunwind_walk(cunwind_unwinder *u, struct cunwind_walk *w) {
   w->result.end = CUNWIND_END_LOST;
   for (;;) {
@@ -59,14 +73,14 @@ bool cunwind_walk(cunwind_unwinder *u, struct cunwind_walk *w) {
     }
 #endif
     unw_cursor_t before = w->cursor;
-    int step = libunwind.step(&w->cursor);
+    int step = cunwind_step(u, &w->cursor);
     bool needs_register = step < 0 && (u->wanted_frame_pointer || u->wanted_link);
     if (u->guessed) {
       w->cursor = before;
       if (cunwind_arch_step_over_gap(u, w)) continue;
       u->guessed = true;
       w->cursor = before;
-      step = libunwind.step(&w->cursor);
+      step = cunwind_step(u, &w->cursor);
     }
     if (needs_register) w->cursor = before;
     if (step < 0) return needs_register;
@@ -77,6 +91,7 @@ bool cunwind_walk(cunwind_unwinder *u, struct cunwind_walk *w) {
     bool is_marked = next_ip != cunwind_code_address(next_ip) || next_sp != cunwind_data_address(next_sp);
     next_ip = cunwind_code_address(next_ip);
     next_sp = cunwind_data_address(next_sp);
+    if (next_ip == CUNWIND_ZERO) next_ip = 0;
     if (step == 0 || next_ip == 0) {
       // Without unwind information it means that there is no frame pointer to follow.
       if (!u->guessed) w->result.end = CUNWIND_END_OUTERMOST;
@@ -110,11 +125,14 @@ cunwind_backtrace cunwind_unwind(cunwind_unwinder *u, const cunwind_snapshot *sn
   w.ip = u->registers[CUNWIND_PROGRAM_COUNTER];
   w.sp = w.entered = u->registers[CUNWIND_STACK_POINTER];
   cunwind_add_frame(u, &w, w.ip, w.sp, false);
-  cunwind_arch_begin(u, &w);
+  u->popped_count = 0;
+  if (!cunwind_is_at_signal_return(u, &w)) cunwind_arch_begin(u, &w);
   if (cunwind_walk(u, &w)) cunwind_arch_walk_with_frame_pointer(u, &w);
   // A linkage table's entry is no function: the caller is about to call.
   if (w.result.count > 1 && frames[1].is_return_address && cunwind_arch_is_in_linkage_table(u, frames[0].address))
     memmove(frames, frames + 1, --w.result.count * sizeof *frames);
+  // After a guess, that zero may be any word of the stack.
+  if (w.result.end == CUNWIND_END_OUTERMOST && w.ended_at_zero && w.result.approximate) w.result.end = CUNWIND_END_LOST;
   size_t left_out = cunwind_arch_count_cancellable(u, frames, w.result.count);
   w.result.count -= left_out;
   memmove(frames, frames + left_out, w.result.count * sizeof *frames);

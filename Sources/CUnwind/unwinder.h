@@ -13,6 +13,8 @@
 #define CUNWIND_POPS_MAX 6
 // Words that one step may read: a few hundred, unless the tables hold an expression that goes round for ever.
 #define CUNWIND_STEP_LOADS 65536u
+// What zeros are read as while `replaces_zeros`: no address of code or of a stack.
+#define CUNWIND_ZERO 8u
 
 // Unwind tables, code and stack outside the copy are read through the kernel, a page at a time: a table that another
 // thread unmaps is a missing frame and not a crash. Pages are kept for one unwinding only, as the stack in them goes
@@ -26,6 +28,8 @@ struct cunwind_unwinder {
   // Registers that the last step has asked for, and that nobody knows.
   bool wanted_frame_pointer, wanted_link;
   bool guessed;
+  // Whether zeros on the stack, in the frame pointer and in the link are read as CUNWIND_ZERO.
+  bool replaces_zeros;
   bool read_live;
   // What the innermost function has just popped lay at `popped_end` - 8, - 16 and so on.
   uint64_t popped_end, popped[CUNWIND_POPS_MAX];
@@ -80,8 +84,11 @@ bool cunwind_begin_at(cunwind_unwinder *u, struct cunwind_walk *w, uint64_t ip, 
 // Unwinds until the end, or until a frame needs a frame pointer or a link that nobody knows: then true, with the cursor at that
 // frame.
 bool cunwind_walk(cunwind_unwinder *u, struct cunwind_walk *w);
+// Steps to the caller. Negative if it cannot be found, 0 if the unwind table says that there is
+// none. A return address of 0 gives 1, and 0 or CUNWIND_ZERO for the program counter.
+int cunwind_step(cunwind_unwinder *u, unw_cursor_t *cursor);
 // Whether the cursor is where the kernel's frame of a signal lies at the stack pointer: before the
-// call, or at it.
+// call, at it, or in it.
 bool cunwind_is_at_signal_return(cunwind_unwinder *u, const struct cunwind_walk *w);
 // Continues from a signal's handler with the registers of the code that it has interrupted.
 bool cunwind_step_over_signal(cunwind_unwinder *u, struct cunwind_walk *w);

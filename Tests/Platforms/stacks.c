@@ -6,11 +6,13 @@
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -215,6 +217,125 @@ __attribute__((noinline)) static int start_of_calls(cunwind_unwinder *unwinder) 
 static int start_of_calls(cunwind_unwinder *unwinder) { return (void)unwinder, 0; }
 #endif
 
+// -- The end of a stack
+
+static cunwind_unwinder *own_unwinder;
+
+// Unwinds a thread of which only these registers are known, and the stack from `sp` on.
+static cunwind_backtrace unwind_at(uint64_t pc, uint64_t sp, uint64_t frame_pointer, uint64_t link, cunwind_frame frames[256]) {
+  cunwind_snapshot snapshot;
+  cunwind_backtrace trace = {.end = CUNWIND_END_LIMIT};
+  if (!cunwind_snapshot_claim()) return trace;
+  if (cunwind_snapshot_read(sp, 0, &snapshot)) {
+    memset(snapshot.registers, 0, sizeof snapshot.registers);
+    snapshot.registers[CUNWIND_PROGRAM_COUNTER] = pc;
+    snapshot.registers[CUNWIND_STACK_POINTER] = sp;
+    snapshot.registers[CUNWIND_FRAME_POINTER] = frame_pointer;
+#if defined(__aarch64__)
+    snapshot.registers[CUNWIND_LINK] = link;
+#else
+    (void)link;
+#endif
+    snapshot.known = (1ull << CUNWIND_REGISTERS) - 1;
+    trace = cunwind_unwind(own_unwinder, &snapshot, frames, 256);
+  }
+  cunwind_snapshot_release();
+  return trace;
+}
+
+// The place of a frame of `function`; 0 if the stack has none.
+static size_t place_of(const cunwind_frame *frames, cunwind_backtrace trace, const void *function) {
+  for (size_t i = 1; i < trace.count; i++)
+    if (cunwind_function_start(frames[i].address - frames[i].is_return_address) == (uint64_t)(uintptr_t)address_of(function)) return i;
+  return 0;
+}
+
+static int is_wrong(const char *what, int is_right, cunwind_backtrace trace) {
+  if (!is_right) printf("%s: wrong stack of %zu frames, end %d\n", what, trace.count, trace.end);
+  return !is_right;
+}
+
+static _Atomic int ends_wrong;
+static uint64_t stale_link;
+__attribute__((noinline)) static int check_ends(void);
+
+// In the system call by which a handler returns, when the kernel has restored the link, and neither
+// the program counter nor the stack pointer. The link leads to a function that has returned before.
+static void check_signal_return(int number, siginfo_t *information, void *context) {
+  (void)number;
+#if defined(__aarch64__)
+  uint64_t frame = (uint64_t)(uintptr_t)information, in_call = 8;
+  (void)context;
+#else
+  uint64_t frame = (uint64_t)(uintptr_t)context, in_call = 9;
+  (void)information;
+#endif
+  static cunwind_frame frames[256];
+  uint64_t pc = (uint64_t)(uintptr_t)__builtin_extract_return_addr(__builtin_return_address(0)) + in_call;
+  cunwind_backtrace trace = unwind_at(pc, frame, 0, stale_link, frames);
+  int is_right = trace.end == CUNWIND_END_OUTERMOST && !trace.approximate && trace.count > 2 && !frames[1].is_return_address &&
+                 place_of(frames, trace, (const void *)check_ends) > 1;
+  atomic_fetch_add(&ends_wrong, is_wrong("in the return of a handler", is_right, trace));
+}
+
+// Code of a module that is gone, called by a function whose return address is 0. The caller is a
+// guess, and so is the end.
+static void check_zero_behind_guess(void) {
+  static cunwind_frame frames[256];
+  static uint64_t stack[256];
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  char *gone = mmap(NULL, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  munmap(gone, page);
+  memset(stack, 0, sizeof stack);
+  stack[0] = stale_link;
+  cunwind_backtrace trace =
+      unwind_at((uint64_t)(uintptr_t)gone + 64, (uint64_t)(uintptr_t)stack, (uint64_t)(uintptr_t)(stack + 128), stale_link, frames);
+  int is_right = trace.end == CUNWIND_END_LOST && trace.approximate && trace.count == 2 && frames[1].address == stale_link;
+  atomic_fetch_add(&ends_wrong, is_wrong("a zero after a guess", is_right, trace));
+}
+
+// Calls a function with 0 in the frame pointer's register, which it could use for something else.
+void call_with_zero(void (*function)(void));
+#if defined(__aarch64__)
+__asm__(".text\n.globl call_with_zero\n.type call_with_zero, %function\ncall_with_zero:\n.cfi_startproc\n"
+        "hint #34\nstp x29, x30, [sp, #-16]!\n.cfi_def_cfa_offset 16\n.cfi_offset x29, -16\n.cfi_offset x30, -8\n"
+        "mov x29, #0\nblr x0\nldp x29, x30, [sp], #16\n.cfi_def_cfa_offset 0\n.cfi_restore x29\n.cfi_restore x30\nret\n"
+        ".cfi_endproc\n.size call_with_zero, . - call_with_zero\n");
+#else
+__asm__(".text\n.globl call_with_zero\n.type call_with_zero, @function\ncall_with_zero:\n.cfi_startproc\n"
+        "push %rbp\n.cfi_def_cfa_offset 16\n.cfi_offset %rbp, -16\nxor %ebp, %ebp\ncall *%rdi\npop %rbp\n.cfi_def_cfa_offset 8\n"
+        ".cfi_restore %rbp\nret\n.cfi_endproc\n.size call_with_zero, . - call_with_zero\n");
+#endif
+
+__attribute__((noinline)) static void check_zero_frame_pointer(void) {
+  static cunwind_frame frames[256];
+  uint64_t pc, sp, frame_pointer;
+#if defined(__aarch64__)
+  __asm__ volatile("adr %0, .\n mov %1, sp\n mov %2, x29" : "=r"(pc), "=r"(sp), "=r"(frame_pointer));
+#else
+  __asm__ volatile("lea 0(%%rip), %0\n mov %%rsp, %1\n mov %%rbp, %2" : "=r"(pc), "=r"(sp), "=r"(frame_pointer));
+#endif
+  cunwind_backtrace trace = unwind_at(pc, sp, frame_pointer, 0, frames);
+  int is_right = trace.end == CUNWIND_END_OUTERMOST && !trace.approximate && place_of(frames, trace, (const void *)call_with_zero) == 1 &&
+                 place_of(frames, trace, (const void *)check_ends) == 2;
+  atomic_fetch_add(&ends_wrong, is_wrong("a caller whose frame pointer is 0", is_right, trace));
+}
+
+// Keeps its own return address, so that the caller has one behind a call through a pointer.
+__attribute__((noinline)) static void note_link(void) { stale_link = (uint64_t)(uintptr_t)__builtin_extract_return_addr(__builtin_return_address(0)); }
+
+__attribute__((noinline)) static int check_ends(void) {
+  void (*volatile note)(void) = note_link;
+  note();
+  struct sigaction action = {.sa_sigaction = check_signal_return, .sa_flags = SA_SIGINFO};
+  sigaction(SIGUSR1, &action, NULL);
+  raise(SIGUSR1);
+  check_zero_behind_guess();
+  call_with_zero(check_zero_frame_pointer);
+  printf("3 ends of stacks, %d of them wrong\n", atomic_load(&ends_wrong));
+  return atomic_load(&ends_wrong);
+}
+
 int main(void) {
   const char *problem = cunwind_load();
   if (problem != NULL) return puts(problem), 2;
@@ -254,5 +375,7 @@ int main(void) {
   }
   printf("%d stacks, %d of them wrong\n", captures, bad);
   bad += start_of_calls(unwinder);
+  own_unwinder = unwinder;
+  bad += check_ends();
   return bad != 0 || captures != 2 * (int)LEAVES * DEPTHS * ROUNDS;
 }

@@ -10,8 +10,9 @@
 // A bit for each register that a function preserves for its caller: X19 to X29.
 #define CUNWIND_PRESERVED 0x3ff80000u
 
-// The length of the instruction in front of the system call by which a signal handler returns.
+// The length of the instruction in front of the system call by which a signal handler returns, and of both.
 #define CUNWIND_SIGNAL_RETURN_MOVE 4u
+#define CUNWIND_SIGNAL_RETURN 8u
 
 // libunwind's remote API for this architecture, and the relocation of a linkage table's entry.
 #define CUNWIND_LIBUNWIND_HEADER <libunwind-aarch64.h>

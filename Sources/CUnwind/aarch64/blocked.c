@@ -77,8 +77,8 @@ static bool step_from(cunwind_unwinder *u, struct place place, uint64_t link, st
   unw_cursor_t cursor;
   unw_word_t next_ip = 0, next_sp = 0, next_frame_pointer = CUNWIND_NO_FRAME_POINTER;
   if (!begin(u, &cursor, place, link)) return false;
-  // 0, as at the outermost frame, is a step, too: the caller's frame pointer may be 0.
-  if (libunwind.step(&cursor) < 0 || u->guessed || libunwind.get_reg(&cursor, UNW_REG_IP, &next_ip) != 0 ||
+  // 0, as at the outermost frame, is a step, too.
+  if (cunwind_step(u, &cursor) < 0 || u->guessed || libunwind.get_reg(&cursor, UNW_REG_IP, &next_ip) != 0 ||
       libunwind.get_reg(&cursor, UNW_REG_SP, &next_sp) != 0)
     return false;
   libunwind.get_reg(&cursor, CUNWIND_FRAME_POINTER, &next_frame_pointer);
@@ -282,7 +282,9 @@ static void walk_with_record(cunwind_unwinder *u, struct cunwind_walk *w) {
       u->known |= 1ull << CUNWIND_FRAME_POINTER;
       if (libunwind.init_remote(&w->cursor, u->space, u) != 0) return;
       cunwind_walk(u, w);
-      if (stage == 3 || w->result.end != CUNWIND_END_LOST) return;
+      // A zero where a guess has led to is a likely end only if nothing better is found.
+      bool is_end = w->result.end != CUNWIND_END_LOST && !(w->ended_at_zero && w->result.approximate);
+      if (stage == 3 || is_end) return;
     }
   }
 }

@@ -15,7 +15,8 @@
 const char *cunwind_load(void);
 
 enum cunwind_end {
-  /// The outermost frame was reached: the unwind information says that there is no caller.
+  /// The outermost frame was reached: the unwind information says that there is no caller, or the
+  /// return address is 0 and no frame was a guess.
   CUNWIND_END_OUTERMOST = 0,
   /// There were more frames than space.
   CUNWIND_END_LIMIT = 1,

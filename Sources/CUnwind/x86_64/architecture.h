@@ -10,8 +10,9 @@
 // A bit for each register that a function preserves for its caller: RBX, RBP, R12 to R15.
 #define CUNWIND_PRESERVED 0xf048u
 
-// The length of the instruction in front of the system call by which a signal handler returns.
+// The length of the instruction in front of the system call by which a signal handler returns, and of both.
 #define CUNWIND_SIGNAL_RETURN_MOVE 7u
+#define CUNWIND_SIGNAL_RETURN 9u
 
 // libunwind's remote API for this architecture, and the relocation of a linkage table's entry.
 #define CUNWIND_LIBUNWIND_HEADER <libunwind-x86_64.h>

@@ -21,6 +21,9 @@ bool cunwind_arch_read_interrupted(cunwind_unwinder *u, uint64_t sp, uint64_t re
   static const unsigned char order[CUNWIND_REGISTERS] = {
       8, 9, 10, 11, 12, 13, 14, 15, 5, 4, CUNWIND_FRAME_POINTER, 3, 1, 0, 2, CUNWIND_STACK_POINTER,
       CUNWIND_PROGRAM_COUNTER};
+  // The kernel sets uc_link to NULL.
+  uint64_t next;
+  if (!cunwind_read_word(u, sp + 8, &next) || next != 0) return false;
   for (size_t i = 0; i < CUNWIND_REGISTERS; i++)
     if (!cunwind_read_word(u, sp + 40 + 8 * i, &registers[order[i]])) return false;
   return true;
