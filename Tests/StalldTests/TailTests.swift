@@ -70,6 +70,15 @@ import Testing
       ))
   }
 
+  @Test("a stall without a responsible function has what it waited for")
+  func withoutAFunction() throws {
+    let line = SampleReport(cause: "starved").text
+      .replacing(#""culprit":"web.Pool.take() -> web.Connection","#, with: "")
+      .replacing(#""evidence":{}"#, with: #""evidence":{"wait":"no thread has taken it"}"#)
+    let result = try Self.filter(line + "\n", ["-"])
+    #expect(result.output.contains("  starved    (no function: no thread has taken it)\n"), "\(result.output)")
+  }
+
   @Test("the guide for a local agent shows lines as they are printed")
   func linesOfTheGuide() throws {
     let printer = TailPrinter(usesColor: false, showsStack: false, showsAll: false)

@@ -56,7 +56,9 @@ final class TaskPool: Sendable {
     }
   }
 
-  /// What the hook calls. It is kept for good: a thread may be about to call it when the watch ends.
+  /// What the hook calls.
+  ///
+  /// It is kept for good: a thread may be about to call it when the watch ends.
   private final class Entrance: Sendable {
     private let pool = Mutex<TaskPool?>(nil)
     private let processID = getpid()

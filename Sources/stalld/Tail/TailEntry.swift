@@ -12,6 +12,8 @@ struct TailEntry {
   var durationMilliseconds: Double
   var cause: String
   var culprit: String?
+  /// What it waited for, in words.
+  var wait: String?
   /// `DemoHost.swift:74`.
   var place: String?
   /// How many stalls a summary represents.
@@ -47,6 +49,7 @@ struct TailEntry {
     cause = text.string(stall["cause"]) ?? Cause.unknown.rawValue
     let culprit = text.string(stall["culprit"])
     self.culprit = culprit
+    wait = text.string(stall["evidence"]?["wait"])
     suppressed = text.integer(stall["suppressed"]?["count"])
     let frames = root["stack"]?.elements ?? []
     stack = frames.map { frame in

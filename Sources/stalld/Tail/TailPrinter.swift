@@ -17,7 +17,8 @@ struct TailPrinter {
     line += color(report.event.printable.padded(to: 10), Self.colors[report.event]) + "  "
     line += color(Quantity.duration(report.durationMilliseconds).padded(to: 10, right: true), "1") + "  "
     line += report.cause.printable.padded(to: Self.causeWidth) + "  "
-    line += (report.culprit.map(name) ?? "(no function)").printable
+    let unnamed = "(no function" + (report.wait.map { ": " + $0 } ?? "") + ")"
+    line += (report.culprit.map(name) ?? unnamed).printable
     if let place = report.place { line += " (\(place.printable))" }
     if !report.loop.isEmpty, report.loop != "main" { line += " [\(report.loop.printable)]" }
     if let count = report.suppressed { line += ", \(count) more" }
