@@ -11,7 +11,7 @@ COMMAND_LIBRARIES := libmicrohttpd-dev libyaml-dev zlib1g-dev
 JUDGES := binutils bsdutils debianutils libstdc++-12-dev logrotate prometheus python3-jsonschema python3-venv python3-yaml rsyslog systemd-container xz-utils
 # What pictures and exports are judged by: large packages, and so a target of their own. Without them `make test` skips those tests.
 PICTURE_JUDGES := chromium fonts-dejavu-core golang-github-google-pprof-dev golang-go gzip libdevel-nytprof-perl protobuf-compiler python3-jsonschema
-# Hosts in C.
+# Services in C.
 C_HOSTS := gcc g++ libc6-dev libglib2.0-dev libuv1-dev make pkg-config
 
 # What makes and judges the Debian package.
@@ -34,7 +34,7 @@ CORPUS ?= full
 
 .PHONY: demo test test-shared-agent test-long test-platforms matrix corpus test-fleet test-integrations test-traits test-pictures install other-stalld install-library agent deb test-deb examples fuzz sanitize structure bench bench-monitor bench-capture bench-loop bench-nio bench-hummingbird bench-report bench-agent lint format clean
 
-demo: ## A host with known stalls: report lines on standard output, an account on standard error.
+demo: ## A service with known stalls: report lines on standard output, a summary on standard error.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES)
 	@$(SWIFT) build --configuration release --product stalld >&2
 	@"$$($(SWIFT) build --configuration release --show-bin-path)/stalld" demo
@@ -61,7 +61,7 @@ test-long: ## All tests, each in its long form; a quarter of an hour.
 	$(prepare-tests)
 	TEST_FORM=long $(SWIFT) test
 
-matrix: ## Transfers and hostile hosts, watched and not watched, MATRIX_RUNS times: a summary of what differs.
+matrix: ## Transfers and hostile services, watched and not watched, MATRIX_RUNS times: a summary of what differs.
 	@scripts/install-dependencies $(LIBRARIES) $(C_HOSTS)
 	scripts/build-c-library "$(CURDIR)/.build/c-library/root"
 	$(SWIFT) build --product run-matrix
@@ -182,7 +182,7 @@ bench-report: ## A million report lines through `stalld report`, beside jq: a ta
 	$(SWIFT) build --configuration release --product stalld
 	Benchmarks/Report/bench.py "$$($(SWIFT) build --configuration release --show-bin-path)/stalld"
 
-bench-agent: agent ## A thousand hosts and ten thousand reports a second: a table, Benchmarks/results/agent.json, Documentation/AgentCost.md.
+bench-agent: agent ## A thousand services and ten thousand reports a second: a table, Benchmarks/results/agent.json, Documentation/AgentCost.md.
 	mkdir -p .build/bench
 	strip --strip-all -o .build/bench/stalld .build/agent/stalld
 	$(SWIFT) build --configuration release --package-path Benchmarks/Agent

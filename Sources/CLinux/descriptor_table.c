@@ -20,7 +20,7 @@ uint32_t clinux_descriptor_table(void) { return own_table; }
 
 void clinux_inherit_descriptor_table(uint32_t number) { own_table = number; }
 
-// A seccomp filter of before Linux 5.9 may kill for a call that it does not know, so it is not tried there.
+// The call is not tried on a kernel before Linux 5.9: a seccomp filter of that time may kill the process for a call that it does not know.
 static bool kernel_has_close_range(void) {
   struct utsname name;
   unsigned major = 0, minor = 0;

@@ -80,7 +80,7 @@ static void child_after_fork(void) {
   if (!forks_on_main_thread) clinux_fork_left_main_thread = true;
 }
 
-// Before there is any loop: what libdispatch takes for the main thread may be lost by a fork that comes earlier.
+// At load time, before there is any loop: a fork before this could lose the thread that libdispatch treats as the main one.
 __attribute__((constructor)) static void register_handlers(void) {
   pthread_atfork(before_fork, parent_after_fork, child_after_fork);
 }

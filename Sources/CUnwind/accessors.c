@@ -32,6 +32,14 @@ bool cunwind_read_cached(cunwind_unwinder *u, uint64_t address, void *to, size_t
   return true;
 }
 
+static bool read_kept(void *unwinder, uint64_t address, void *to, size_t length) {
+  return cunwind_read_cached(unwinder, address, to, length);
+}
+
+uint64_t cunwind_function_of(cunwind_unwinder *u, uint64_t address) {
+  return cunwind_search_functions(address, read_kept, u);
+}
+
 // Whether `address` is where unwinding reads tables and code.
 static bool is_table(cunwind_unwinder *u, uint64_t address) {
   if (address - u->table_start < u->table_end - u->table_start) return true;

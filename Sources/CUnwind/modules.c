@@ -73,18 +73,18 @@ bool cunwind_parse_table_header(const unsigned char header[CUNWIND_TABLE_HEADER]
   return memcmp(header, expected, sizeof expected) == 0;
 }
 
-uint64_t cunwind_function_start(uint64_t address) {
+uint64_t cunwind_search_functions(uint64_t address, cunwind_reader read, void *context) {
   struct cunwind_mapping mapping;
   unsigned char bytes[CUNWIND_TABLE_HEADER];
   uint32_t low = 0, high;
   if (!cunwind_find_mapping(address, &mapping) || mapping.eh_frame_header == 0) return 0;
   uint64_t header = mapping.eh_frame_header;
-  if (!cunwind_read_exactly(header, bytes, sizeof bytes) || !cunwind_parse_table_header(bytes, &high)) return 0;
+  if (!read(context, header, bytes, sizeof bytes) || !cunwind_parse_table_header(bytes, &high)) return 0;
   uint64_t found = 0;
   while (low < high) {
     uint32_t middle = low + (high - low) / 2;
     int32_t start;
-    if (!cunwind_read_exactly(header + CUNWIND_TABLE_HEADER + 8 * (uint64_t)middle, &start, sizeof start)) return 0;
+    if (!read(context, header + CUNWIND_TABLE_HEADER + 8 * (uint64_t)middle, &start, sizeof start)) return 0;
     uint64_t begin = header + (uint64_t)(int64_t)start;
     if (begin <= address) {
       found = begin;
@@ -95,3 +95,10 @@ uint64_t cunwind_function_start(uint64_t address) {
   }
   return found;
 }
+
+static bool read_now(void *context, uint64_t address, void *to, size_t length) {
+  (void)context;
+  return cunwind_read_exactly(address, to, length);
+}
+
+uint64_t cunwind_function_start(uint64_t address) { return cunwind_search_functions(address, read_now, NULL); }

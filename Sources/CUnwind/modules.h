@@ -40,4 +40,9 @@ bool cunwind_find_header(uint64_t load_bias, uint64_t start, ElfW(Ehdr) *header,
 // (data-relative sdata4), which is what linkers write.
 bool cunwind_parse_table_header(const unsigned char header[CUNWIND_TABLE_HEADER], uint32_t *count);
 
+// Reads `length` bytes; false if they cannot all be read.
+typedef bool (*cunwind_reader)(void *context, uint64_t address, void *to, size_t length);
+// `cunwind_function_start`, with the module's table read by `read`.
+uint64_t cunwind_search_functions(uint64_t address, cunwind_reader read, void *context);
+
 #pragma GCC visibility pop

@@ -134,8 +134,8 @@ static clockid_t user_clock(int32_t thread) { return (clockid_t)(~(unsigned)thre
 // (x86_64: POSIX_CPU_TIMERS_TASK_WORK) an expired timer is handled by the thread itself on its way back to user mode, so
 // whatever call it is in by then is complete: the shortest time will do. Before, the tick itself raises the signal. A
 // tick at the very moment of arming may leave a shorter timer expired, for the next tick to find in the middle of a
-// call; one and a half are passed by the second tick or a later one, which is one of user mode. That holds only where
-// ticks are counted, which is not so on processors without them (nohz_full).
+// call. A timer of one and a half ticks expires in the second counted tick or a later one, and each counted tick
+// interrupts user mode. This needs counted ticks, which processors without a periodic tick (nohz_full) do not have.
 static long timer_length(void) {
   static _Atomic long known;
   long length = atomic_load(&known);

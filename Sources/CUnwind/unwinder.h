@@ -66,6 +66,8 @@ static inline bool cunwind_in_copy(const cunwind_snapshot *s, uint64_t address, 
 
 // Reads memory outside the copy, through the pages that are kept.
 bool cunwind_read_cached(cunwind_unwinder *u, uint64_t address, void *to, size_t length);
+// Where the function of a code address begins, as `cunwind_function_start`, through the pages that are kept: for use with each frame.
+uint64_t cunwind_function_of(cunwind_unwinder *u, uint64_t address);
 // Reads a word of the copy, or of memory outside of it.
 bool cunwind_read_word(cunwind_unwinder *u, uint64_t address, uint64_t *value);
 // libunwind's accessor for a function's unwind information. `argument` is the unwinder. Negative if there is none.

@@ -71,7 +71,7 @@ public final class StallMonitor: Sendable {
   /// Call it once, early, preferably on the main thread. It takes a few milliseconds, opens
   /// libunwind and libdw, and starts two threads, which have a descriptor table of their own. In a
   /// process with libdispatch it starts a third one, which uses the service's table. The third one
-  /// ends when a run loop has turned and is idle again, or has turned for four thresholds; it stays
+  /// ends when a run loop has been idle for a threshold, or has turned for four thresholds; it stays
   /// while a main queue or another loop is watched by heartbeats. `Documentation/Guarantees.md`
   /// lists all that a watched process can notice.
   ///
@@ -137,7 +137,8 @@ public final class StallMonitor: Sendable {
     } catch {
       guard case .sinkCannotBeOpened(let sink, let reason) = error.reason else { throw error }
       defer { serviceManager?.release() }
-      guard environment.setsSink else { throw error }
+      // The default need not be what the code wants: a service may run without standard output.
+      guard environment.setsSink || configuration.sink == .standardOutput else { throw error }
       let problem = "cannot open the sink \(sink): \(reason)"
       Diagnostics.say("\(problem). The service runs and is not watched")
       return StallMonitor(configuration: configuration, unwatchedBecause: problem)
@@ -292,10 +293,8 @@ public final class StallMonitor: Sendable {
   /// watch.
   private func pause(of loop: String?) -> Pause? {
     guard sentinel.isInOwnProcess, let session = session.withLock({ $0 }) else { return nil }
-    let subjects = session.watchdog.list.subjects
-    let suspensions =
-      loop.map { name in subjects.filter { $0.label.name == name }.map(\.limits.suspension) } ?? [session.suspension]
-    if let loop, suspensions.isEmpty { sayUnknown(loop, among: subjects.map(\.label.name)) }
+    let suspensions = loop.map(session.suspensions) ?? [session.suspension]
+    if let loop, suspensions.isEmpty { sayUnknown(loop, among: session.loopNames) }
     for suspension in suspensions { suspension.begin() }
     return Pause(suspensions: suspensions, semaphore: session.watchdog.semaphore, sentinel: sentinel)
   }

@@ -25,7 +25,7 @@ package enum HostCode {
   /// Returns a library's owner by its directory and name; nil if these do not show it.
   package static func ownerOfLibrary(_ path: String) -> CodeOwner? {
     if path.hasPrefix("[") || path.hasPrefix("linux-vdso.so") || path.hasPrefix("linux-gate.so") { return .system }
-    let name = path.utf8.lastIndex(of: UInt8(ascii: "/")).map { path[path.index(after: $0)...] } ?? path[...]
+    let name = path.lastPathPart ?? path
     if name.hasPrefix("libstallmonitor.so") { return .monitor }
     if let library = loopFiles.first(where: { name.hasPrefix($0.name) }) { return library.owner }
     if runtimeLibraries.contains(where: { name.hasPrefix($0) }) { return .runtime }

@@ -55,7 +55,7 @@ func check(_ expected: [String]) -> Bool {
   while arrived.load(ordering: .sequentiallyConsistent) == 0 { usleep(1000) }
   usleep(50_000)
   let id = arrived.load(ordering: .sequentiallyConsistent)
-  guard let thread = StallMonitor.captureAllThreads().first(where: { $0.id == id }) else {
+  guard let thread = StallMonitor.captureAllThreads().first(where: { $0.threadID == id }) else {
     print("the thread is not there")
     return false
   }

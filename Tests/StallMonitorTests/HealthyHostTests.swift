@@ -184,5 +184,43 @@ extension WatchedHosts {
       #expect(freeze == nil)
     }
 
+    /// The watchdog, too, may wait for the kernel's lock of the memory map.
+    @Test("a thread that maps much memory is no stop of the process")
+    func besideAMapping() throws {
+      let victim = try Victim.run("beside-a-mapping")
+      #expect(victim.status == 0)
+      #expect(!victim.reports("stall.ended").contains { $0.isCaused(by: "stopped") }, "\(victim.reports)")
+    }
+
+    /// The watchdog has other descriptors: a profiler that writes its samples in the handler would lose them.
+    @Test("a profiler's handler does not run on the watchdog's thread")
+    func profiled() throws {
+      let victim = try Victim.run("profiled")
+      #expect(victim.facts["on-watchdog"] == "0")
+      #expect(try #require(victim.facts["on-others"].flatMap { Int($0) }) > 100)
+    }
+
+    @Test("signals that a service reads with sigwait are not delivered to the monitor's threads")
+    func signalsThatAreRead() throws {
+      let victim = try Victim.run("sigwait", milliseconds: 1)
+      #expect(victim.status == 0)
+      #expect(victim.facts["read-\(SIGPROF)"] == "true" && victim.facts["read-\(SIGTRAP)"] == "true")
+    }
+
+    @Test("a service without standard output runs, and is not watched")
+    func withoutStandardOutput() throws {
+      let victim = try Victim.run("sleep", milliseconds: 1, through: ["/bin/sh", "-c", #"exec "$0" "$@" >&-"#])
+      #expect(victim.status == 0)
+      #expect(victim.facts["watching"] == "false")
+      #expect(victim.talk.contains("cannot open the sink stdout: Bad file descriptor"))
+    }
+
+    @Test("a monitor that has stopped gives its memory back")
+    func restartedOften() throws {
+      let victim = try Victim.run("restarted-often", milliseconds: 1)
+      // In KiB, over 500 starts.
+      let grown = try #require(victim.facts["grown"].flatMap { Int($0) })
+      #expect(grown < 1000)
+    }
   }
 }

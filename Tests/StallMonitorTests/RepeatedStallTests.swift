@@ -116,7 +116,8 @@ extension WatchedHosts {
       let state = try ScratchDirectory.inMemory()
       // A file where the folder should be.
       try Data().write(to: state.url.appending(path: "stalls"))
-      let victim = try Victim.run("compute", environment: ["STALLMONITOR_STATE_DIRECTORY": state.path])
+      let victim = try Victim.run(
+        "compute", milliseconds: 900, environment: ["STALLMONITOR_STATE_DIRECTORY": state.path])
       let ended = try #require(victim.reports("stall.ended").first)
       #expect(ended["stall", "detail"] == nil)
       #expect(victim.talk.contains("cannot write detail files in \(state.path)/stalls: "))

@@ -45,6 +45,14 @@ extension WatchedHosts {
       return report
     }
 
+    /// A thread of the pool may come into being during the work.
+    @Test("work that is expected to be slow is not reported on any thread of the pool")
+    func expectedOnThePool() throws {
+      let victim = try run("expected")
+      #expect(!victim.talk.contains("has no effect"), "\(victim.talk)")
+      _ = try expectOneStall(victim, in: "load", cause: "sleep")
+    }
+
     // MARK: One task holds its thread
 
     @Test(arguments: Victim.Build.allCases)

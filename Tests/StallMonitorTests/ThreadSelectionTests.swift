@@ -73,7 +73,7 @@ extension CapturesInThisProcess {
       let dump = StallMonitor.captureAllThreads(timeLimit: .seconds(60))
       // None of the blocked threads has run: they were neither signalled nor paused.
       #expect(blocked.map { ThreadProbe(thread: $0.id).schedule()?.timeslices } == slices)
-      let threads = Dictionary(uniqueKeysWithValues: dump.map { ($0.id, $0) })
+      let threads = Dictionary(uniqueKeysWithValues: dump.map { ($0.threadID, $0) })
       for victim in blocked {
         let thread = try #require(threads[victim.id])
         #expect(!thread.isRunning && thread.failure == nil && !thread.isTruncated)
@@ -94,7 +94,7 @@ extension CapturesInThisProcess {
     @Test func dumpWithoutTimeStillListsEachThread() {
       let victim = VictimThread(depth: 1, leaf: .read)
       defer { victim.release() }
-      let thread = StallMonitor.captureAllThreads(timeLimit: .zero).first { $0.id == victim.id }
+      let thread = StallMonitor.captureAllThreads(timeLimit: .zero).first { $0.threadID == victim.id }
       #expect(thread?.failure == "the time limit was reached")
       #expect(thread?.frames.isEmpty == true)
     }

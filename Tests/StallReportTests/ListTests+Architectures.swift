@@ -16,7 +16,9 @@ extension ListTests {
     }
     #expect(Set(found) == Set(Self.architectures.keys))
     let unknown = try text("Sources/StallCapture/UnknownArchitecture.swift")
+    let tests = try text("Tests/StallMonitorTests/ArchitectureTests.swift")
     for (name, conditions) in Self.architectures {
+      #expect(tests.contains("\(name)/SystemCallNumbers+\(name).swift"), "ArchitectureTests.swift: \(name)")
       #expect(FileManager.default.fileExists(atPath: Repository.file("Sources/StallCapture/\(name)").path), "\(name)")
       #expect(unknown.contains("!arch(\(conditions.swift))"), "UnknownArchitecture.swift: \(name)")
     }

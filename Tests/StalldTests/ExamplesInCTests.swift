@@ -86,5 +86,10 @@ struct ExamplesInCTests {
     let line = try #require(script.split(separator: "\n").first { $0.hasPrefix("for name in ${*:-") })
     let run = Set(line.dropFirst("for name in ${*:-".count).prefix { $0 != "}" }.split(separator: " ").map(String.init))
     #expect(run == Set(examples))
+    // What it does with each service in Swift.
+    let services = try services().map(\.example)
+    for example in examples where !services.contains(example) {
+      #expect(script.contains("\n\(example)() {"), "scripts/run-examples: \(example)")
+    }
   }
 }

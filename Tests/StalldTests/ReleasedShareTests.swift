@@ -37,15 +37,22 @@ struct ReleasedShareTests {
       ingest.didFinish(lines.underWay)
     }
 
-    /// Sums by `Type.property`: of numbers, and of the lengths of lists.
+    /// Sums by `Type.property`: of numbers, and of the lengths of lists; and the names of structures with lists.
     struct Counts {
       var numbers: [String: Int] = [:]
       var lists: [String: Int] = [:]
+      var remembering: Set<String> = []
     }
 
     /// Numbers and lists that count nothing of what clients have; buckets are no numbers.
     private static let apart: Set = [
       "UserShare.owner", "UserShare.units", "Ingest.nextNumber", "Ingest.nextInquiry", "Counts.limit",
+    ]
+
+    /// What remembers clients that have gone, each with a limit of its own; and the settings.
+    static let limited: Set = [
+      "Ingest.policy", "Ingest.shares", "Ingest.connectionRate", "Ingest.usage", "Ingest.recent",
+      "Ingest.clientLog",
     ]
 
     /// Everything that is counted of users, of units and of all.
@@ -61,7 +68,10 @@ struct ReleasedShareTests {
             counts.numbers[name, default: 0] += allowance.total
             counts.lists[name, default: 0] += allowance.taken.count
           case let list as any Collection: counts.lists[name, default: 0] += list.count
-          default: break
+          default:
+            let mirror = Mirror(reflecting: value)
+            guard mirror.displayStyle == .struct else { continue }
+            if mirror.children.contains(where: { $0.value is any Collection }) { counts.remembering.insert(name) }
           }
         }
       }
@@ -110,6 +120,7 @@ struct ReleasedShareTests {
       }
     }
     let before = try driver.perform { _ in receiver.counts }
+    #expect(before.remembering == Receiver.limited)
     for (name, number) in before.numbers {
       #expect(number > 0, "these clients do not raise \(name): let them, so that its release is seen")
     }

@@ -191,6 +191,17 @@ struct ReportContractTests {
     }
   }
 
+  /// ``fullReport()`` sets them all itself.
+  @Test("the monitor fills each property of the evidence")
+  func evidenceIsFilled() throws {
+    let code = try String(
+      contentsOf: Repository.file("Sources/StallMonitor/Watchdog/WatchedLoop+Report.swift"), encoding: .utf8)
+    // `lock` is a summary's.
+    for property in Mirror(reflecting: Verdict.Evidence()).children.compactMap(\.label) where property != "lock" {
+      #expect(code.contains("evidence.\(property) = "), "\(property)")
+    }
+  }
+
   /// What a summary says of all its stalls is true of each of them.
   @Test("a summary has exactly these keys, whatever the last stall's report had", arguments: [false, true])
   func keysOfASummary(isOverBudget: Bool) throws {

@@ -1,4 +1,4 @@
-// An asymmetric fence: free for the thread that passes it a million times a second, dear for the one that seldom does.
+// An asymmetric fence: it is free for the thread that passes it a million times a second, and expensive for the one that rarely does.
 //
 // Swift has neither a compiler-only barrier nor membarrier(2): `syscall` is variadic. It can go when Swift has both.
 #ifndef CLINUX_BARRIER_H

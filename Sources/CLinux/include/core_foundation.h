@@ -82,7 +82,7 @@ static inline bool clinux_cf_is_turning(void *loop) {
   return is_turning;
 }
 
-/// Calls `callout` once on a run loop's thread, in the next turn in a common mode, for which it is woken. `release` is called once with
+/// Calls `callout` once on a run loop's thread, in its next turn in a common mode, and wakes it for that. `release` is called once with
 /// `info`, whether or not that happens. False if there is no memory. Only if CoreFoundation is here.
 static inline bool clinux_cf_perform(void *loop, void (*callout)(void *timer, void *info), void *info,
                                      void (*release)(const void *info)) {

@@ -29,7 +29,7 @@ extern __thread void *clinux_loop_current;
 static inline void *clinux_loop_get_current(void) { return clinux_loop_current; }
 static inline void clinux_loop_set_current(void *value) { clinux_loop_current = value; }
 
-// The descriptor source that the thread's loop is calling, and its descriptor: a callback that asks for no more has not to wait for the
+// The descriptor source that the thread's loop is calling, and its descriptor: a callback that needs only these does not wait for the
 // source's memory. Both are 0 outside of such calls.
 typedef struct clinux_loop_callee_t {
   const void *source;

@@ -10,6 +10,7 @@
 #if CUNWIND_HAS_STACKS && defined(__x86_64__)
 
 #include "../modules.h"
+#include "../unwinder.h"
 
 struct cunwind_cancellable cunwind_cancellable;
 
@@ -62,12 +63,11 @@ void cunwind_arch_learn_cancellable(void) {
 }
 
 size_t cunwind_arch_count_cancellable(cunwind_unwinder *u, cunwind_frame *frames, size_t count) {
-  (void)u;
   const struct cunwind_cancellable *known = &cunwind_cancellable;
   size_t left_out = 0;
   while (known->inner != 0 && left_out + 1 < count) {
     const cunwind_frame *frame = &frames[left_out];
-    uint64_t start = cunwind_function_start(frame->address - frame->is_return_address);
+    uint64_t start = cunwind_function_of(u, frame->address - frame->is_return_address);
     if (start != known->inner && start != known->middle && start != known->outer) break;
     left_out++;
   }

@@ -128,7 +128,7 @@ static bool any_direct_call(cunwind_unwinder *u, const struct cunwind_walk *w, s
     uint64_t target;
     if (!caller->is_return_address || cunwind_match_call(u, caller->address, &target) != FOLLOWS_A_CALL) continue;
     if (target == 0) continue;
-    uint64_t start = cunwind_function_start(frame->address - frame->is_return_address);
+    uint64_t start = cunwind_function_of(u, frame->address - frame->is_return_address);
     if (body(chosen, caller->stack_pointer - 8, cunwind_resolve_target(u, target) == start)) return true;
   }
   return false;

@@ -4,8 +4,8 @@ extension Loop {
   /// Keeps an `@main async` program on its main thread, with `Loop.main` as the loop that runs the main actor.
   ///
   /// Call it as the first thing in `static func main() async`, before any `await`. Without it, the main thread of such
-  /// a program ends in `dispatch_main()`, and the main queue and the main actor wander to a worker thread. When
-  /// `main()` returns the program exits as ever.
+  /// a program ends in `dispatch_main()`, and a worker thread then serves the main queue and the main actor. When
+  /// `main()` returns, the program exits as usual.
   ///
   /// - Returns: False when the program has no Swift concurrency runtime with that hook, or no libdispatch.
   @discardableResult

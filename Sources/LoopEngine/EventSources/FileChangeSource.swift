@@ -50,7 +50,7 @@ extension Loop {
     ///
     /// - Parameters:
     ///   - path: A file or a directory. A file that is replaced by a rename is another file: watch its directory.
-    ///   - changes: What to hear of.
+    ///   - changes: The changes to report.
     ///   - name: What the monitor calls it in a report.
     ///   - file: Where it was made.
     ///   - line: Where it was made.

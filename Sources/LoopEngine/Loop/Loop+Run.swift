@@ -37,7 +37,7 @@ extension Loop {
   /// On the loop's thread only.
   ///
   /// - Parameters:
-  ///   - mode: The mode; `.common`, an unknown one and an empty one are finished at once, and no observer hears of it.
+  ///   - mode: The mode; `.common`, an unknown one and an empty one are finished at once, and no observer is called.
   ///   - duration: How long; zero or less: one pass without waiting.
   ///   - returnAfterSourceHandled: Whether to return after one source.
   /// - Returns: Why the run ended; if there are several reasons, the first of `handledSource`, `timedOut`, `stopped`,

@@ -112,10 +112,10 @@ extension Loop {
     for mode in modes.compactMap({ $0 }) { mode.poller.abandon() }
   }
 
-  /// Sees to it that the timerfd rings at a time or, if it is set to an earlier one already, before; false when the
-  /// time is not in the future.
+  /// Ensures that the timerfd fires at `deadline`, or earlier if it is already set to an earlier time; false if
+  /// `deadline` is not in the future.
   ///
-  /// A timer that was cancelled may so cost one wake-up, once, instead of a system call for each cancellation.
+  /// A cancelled timer can therefore cost one wake-up. In return, a cancellation needs no system call.
   @inline(never)
   private func arm(_ deadline: Int64) -> Bool {
     assertOwner()

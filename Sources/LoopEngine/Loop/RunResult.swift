@@ -5,7 +5,7 @@ extension Loop {
     case finished = 1
     /// ``Loop/stop()`` ended it.
     case stopped = 2
-    /// Its time is over.
+    /// The time limit was reached.
     case timedOut = 3
     /// It was asked to return after one source, and served one.
     case handledSource = 4

@@ -57,8 +57,8 @@ extension Loop {
     /// - Parameters:
     ///   - descriptor: The descriptor, which stays the caller's.
     ///   - interests: What to watch for; errors and a full hang-up are always reported.
-    ///   - repeats: False for a source that is called once: it is invalid when its closure is called, which may so close
-    ///     the descriptor, or watch it again.
+    ///   - repeats: False for a source that is called once: it is invalid when its closure is called. The closure may
+    ///     therefore close the descriptor, or watch it again.
     ///   - name: What the monitor calls it in a report.
     ///   - file: Where it was made.
     ///   - line: Where it was made.

@@ -74,8 +74,9 @@ struct Poller: ~Copyable {
     mayHoldOrphans = false
   }
 
-  /// What the closed instance watched, once: a watch that had gone with its descriptor before is not among it, as the
-  /// number may be another file's.
+  /// Returns, once, the watches of the instance that was closed.
+  ///
+  /// A number that has passed to another source, or to the loop itself, is listed only for its last owner.
   mutating func takeLapsed() -> [Int32: UInt64] {
     defer { lapsed = [:] }
     return lapsed

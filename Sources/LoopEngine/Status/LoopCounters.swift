@@ -18,14 +18,16 @@ final class LoopCounters: @unchecked Sendable {
   @exclusivity(unchecked) private var waitBegan: Int64 = 0
   /// When the current turn began, by the loop's own clock; 0 before the first.
   @exclusivity(unchecked) private(set) var workBegan: Int64 = 0
-  /// Whether what the loop last waited for was there already: then the next will be as well, as long as there is load.
+  /// Whether the event that the loop last waited for had already happened.
+  ///
+  /// Under load, the next one will have, too.
   @exclusivity(unchecked) private(set) var isSaturated = false
   /// When the current turn began, if it is another one than that of an earlier reading; otherwise
   /// 0.
   @inline(__always)
   func workBegan(since earlier: Int64) -> Int64 { workBegan == earlier ? 0 : workBegan }
 
-  /// Some microseconds at most, in which nobody is put to sleep and woken again.
+  /// A few microseconds: too short for the thread to have been put to sleep and woken again.
   private static var noTime: Int64 { 4096 }
 
   /// A run begins outside of any other: what the thread did before is no turn.

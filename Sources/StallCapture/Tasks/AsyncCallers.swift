@@ -41,7 +41,7 @@ struct AsyncCallerSearch {
   private static let allocationLimit = 64
   /// How many frames are searched, from the outermost: a task's function is called by the runtime.
   private static let frameLimit = 64
-  /// A function that has just been resumed has the context of the function that it waited for.
+  /// In its first bytes of code, a resumed function still has the context of the function that it waited for.
   private static let resumePrologue: UInt64 = 64
 
   /// Fills `buffer`, which has space for ``AsyncCallers/limit`` addresses.

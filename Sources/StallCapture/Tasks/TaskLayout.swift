@@ -77,7 +77,7 @@ package struct TaskLayout: Sendable {
     findings.facts.withLock { $0 = facts }
   }
 
-  /// Compares the running task with what is expected of it.
+  /// Compares the running task with the expected layout.
   private static func search(_ task: UInt64) -> Facts? {
     let process = OwnProcess()
     func word(_ address: UInt64) -> UInt64? { process.load(address, as: UInt64.self) }

@@ -95,7 +95,7 @@ public struct StallMonitorError: Error, Sendable, Hashable, CustomStringConverti
     case .invalidLoop(let key, let value, let allowed): "the loop's \(key) is \(value); allowed: \(allowed)"
     case .sinkCannotBeOpened(let sink, let reason):
       "cannot open the sink \(sink): \(reason); allowed: \(StallMonitorConfiguration.Sink.allowed)"
-    case .alreadyWatching: "another StallMonitor is active in this process"
+    case .alreadyWatching: "another StallMonitor is active in this process: use StallMonitor.current, or stop() it first"
     case .noThread(let code): "cannot create a thread of the monitor (errno \(code))"
     case .loopAlreadyWatched(let name): "the loop is already watched as \"\(name)\""
     case .nameTaken(let name): "another loop is already watched as \"\(name)\""

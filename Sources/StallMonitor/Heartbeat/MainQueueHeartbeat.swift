@@ -74,7 +74,7 @@ final class MainQueueHeartbeat: HeartbeatSource {
   /// In the child of a fork that is the parent's id, or a worker's that the child does not have: there only a drainer that lives speaks
   /// for workers.
   func begin() {
-    runLoop.look()
+    if runLoop.hasAppeared { courier.post { [runLoop] in runLoop.look() } }
     guard mayGoOver, let word = MainQueueWord.current(), word.drainer != getpid() else { return }
     if clinux_main_queue_is_inherited() {
       guard let drainer = word.drainer, access("/proc/self/task/\(drainer)", F_OK) == 0 else { return }

@@ -41,6 +41,8 @@ final class FoundationMainLoop: RunLoopSearch {
 
   var isSought: Bool { state.withLock { if case .sought = $0 { true } else { false } } }
 
+  var hasAppeared: Bool { isSought && clinux_cf_main_run_loop() != nil }
+
   func look() {
     state.withLock { state in
       guard case .sought = state else { return }

@@ -107,6 +107,7 @@ final class LoopRegistry: Sendable {
     loop.publication.pulse.turn(.afterWaiting)
     loop.publication.pulse.idle()
     loop.end()
+    scratch.watchdog.list.removeAll()
   }
 
   func remove(_ loop: RegisteredLoop) {

@@ -1,3 +1,5 @@
+import StallReport
+
 /// The parts that a monitor starts, and that it stops in `end()`.
 struct WatchSession: Sendable {
   let registry: LoopRegistry
@@ -7,10 +9,23 @@ struct WatchSession: Sendable {
   var mainThread: MainThreadWatch?
   /// Nil if the threads of Swift concurrency are not watched.
   var taskPool: TaskPool?
+  /// Of all threads of the task pool: they have one name, and threads that come later belong to it, too.
+  var taskPoolSuspension: Suspension?
   /// Nil if nothing asks whether a thread of Swift concurrency is free.
   var pool: CooperativePoolHeartbeat?
 
   var watchdog: Watchdog { registry.watchdog }
+
+  /// The names of the loops that are watched, and of those that will be.
+  var loopNames: [String] {
+    watchdog.list.subjects.map(\.label.name) + (taskPoolSuspension == nil ? [] : [LoopKind.taskPool.rawValue])
+  }
+
+  /// What suspends the watch of the loops of this name; nothing if there is none.
+  func suspensions(of name: String) -> [Suspension] {
+    if name == LoopKind.taskPool.rawValue, let taskPoolSuspension { return [taskPoolSuspension] }
+    return watchdog.list.subjects.filter { $0.label.name == name }.map(\.limits.suspension)
+  }
 
   /// The threads that run code of the service, or wake its queues; each exists only while it has
   /// users.
@@ -36,5 +51,6 @@ struct WatchSession: Sendable {
     StandardErrorQueue.flush()
     Diagnostics.note("Stall monitor stopped")
     couriers.telemetry?.end()
+    watchdog.list.removeAll()
   }
 }

@@ -29,7 +29,7 @@ struct WatchStart: Sendable {
     let suspension = Suspension()
     StandardErrorQueue.hold(
       journalStream: environment.variables["JOURNAL_STREAM"] ?? "",
-      identifier: ProcessFacts.baseName(ProcessFacts.executablePath()))
+      identifier: ProcessFacts.executableName())
     defer { StandardErrorQueue.flush() }
     do throws(StallMonitorError) {
       try watchdog.start(keeping: kept) { () throws(StallMonitorError) in
@@ -82,7 +82,7 @@ struct WatchStart: Sendable {
     capture.prepareThread()
     let executable = ProcessFacts.executablePath()
     let resolver = FrameResolver(executablePath: executable)
-    let serviceName = configuration.serviceName ?? ProcessFacts.baseName(executable)
+    let serviceName = configuration.serviceName ?? ProcessFacts.executableName()
     let origin = Report.Origin(
       processID: getpid(), executablePath: executable,
       executableBuildID: resolver.buildID(of: ProcessFacts.executableAddress()), serviceName: serviceName,
@@ -128,8 +128,10 @@ struct WatchStart: Sendable {
   /// Watches each job of Swift concurrency; where that cannot be, its threads and whether one is free.
   private func watchTasks(of session: inout WatchSession, sharesTable: Bool) {
     let registry = session.registry
+    let suspension = Suspension(within: session.suspension)
+    session.taskPoolSuspension = suspension
     let watch = TaskPool.Watch(
-      list: session.watchdog.list, makePublication: { registry.makePublication() }, suspension: session.suspension,
+      list: session.watchdog.list, makePublication: { registry.makePublication() }, suspension: suspension,
       sentinel: sentinel, threshold: configuration.threshold.nanoseconds,
       backgroundThreshold: configuration.backgroundTaskThreshold.nanoseconds,
       threadLimit: TaskPool.threadLimit(sharesTable: sharesTable))

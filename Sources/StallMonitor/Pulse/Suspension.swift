@@ -7,7 +7,7 @@ import Synchronization
 final class Suspension: Sendable {
   private let outer: Suspension?
   private let depth = Atomic<Int>(0)
-  // Apart from the count: what the service pauses and resumes does not change what the agent has said.
+  // Separate from the count: a pause or resume by the service does not change what the agent has requested.
   private let isSwitchedOff = Atomic<Bool>(false)
   private let resumed = Atomic<UInt64>(0)
 

@@ -4,16 +4,17 @@ import StallReport
 extension ThreadBacktrace {
   init(_ thread: Report.OtherThread) {
     self.init(
-      id: thread.id, name: thread.name, isRunning: thread.role == .running,
+      threadID: thread.id, name: thread.name, isRunning: thread.role == .running,
       wait: thread.role == .running ? nil : thread.state, frames: thread.stack.map(Frame.init),
       isApproximate: thread.isApproximate, isTruncated: thread.isTruncated, isChildTask: thread.isChildTask,
       failure: thread.captureFailure?.rawValue)
   }
 
   /// A thread that was not captured.
-  init(id: Int32, failure: String) {
+  init(threadID: Int32, failure: String) {
     self.init(
-      id: id, name: OwnProcess().name(of: id), isRunning: false, wait: nil, frames: [], isApproximate: false,
+      threadID: threadID, name: OwnProcess().name(of: threadID), isRunning: false, wait: nil, frames: [],
+      isApproximate: false,
       isTruncated: false, isChildTask: false, failure: failure)
   }
 }

@@ -24,7 +24,7 @@ public struct ThreadBacktrace: Sendable, Hashable {
   }
 
   /// The kernel's id of the thread.
-  public var id: Int32
+  public var threadID: Int32
   /// The thread's name: at most 15 bytes.
   public var name: String?
   /// Whether the thread was running or ready to run.
@@ -49,7 +49,7 @@ extension ThreadBacktrace: CustomStringConvertible {
   /// The thread in lines: what it did, then its frames.
   public var description: String {
     let doing = isRunning ? "running" : wait ?? "not inspected"
-    var lines = ["thread \(id)\(name.map { " \"\($0)\"" } ?? ""): \(doing)"]
+    var lines = ["thread \(threadID)\(name.map { " \"\($0)\"" } ?? ""): \(doing)"]
     if let failure { lines.append("  no stack: \(failure)") }
     for (number, frame) in frames.enumerated() { lines.append("  #\(number) \(frame)") }
     if isChildTask { lines.append("  (a child task; its parent waits for it)") }

@@ -44,6 +44,6 @@ final class ThreadDump: @unchecked Sendable {
     threads = sweep.findings.map {
       ThreadBacktrace(Report.OtherThread($0, resolver: resolver, deadline: deadline))
     }
-    threads += sweep.notLookedAt.map { ThreadBacktrace(id: $0, failure: "the time limit was reached") }
+    threads += sweep.notLookedAt.map { ThreadBacktrace(threadID: $0, failure: "the time limit was reached") }
   }
 }

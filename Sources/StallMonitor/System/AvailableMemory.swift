@@ -14,8 +14,25 @@ enum AvailableMemory {
   /// How long a thread waits before it asks again, in nanoseconds.
   static let retryInterval: UInt64 = 20_000_000
 
-  /// Whether there is space at this moment; a few microseconds.
-  static var isEnough: Bool { clinux_has_room(small, large) }
+  /// Whether the kernel refuses memory, instead of granting all that is asked for (`vm.overcommit_memory` = 2, proc_sys_vm(5)).
+  private static let isAccounted = ProcFile("/proc/sys/vm/overcommit_memory")?.parse { $0.first } == UInt8(ascii: "2")
+
+  /// Whether the process's address space is limited.
+  private static var isLimited: Bool {
+    [RLIMIT_AS, RLIMIT_DATA].contains { kind in
+      var limit = rlimit()
+      return getrlimit(__rlimit_resource_t(kind.rawValue), &limit) == 0 && limit.rlim_cur != .max
+    }
+  }
+
+  /// Whether there is space to check loops; less than a microsecond.
+  static var isEnoughForACheck: Bool { clinux_has_room(small, 0) }
+
+  /// Whether there is space for a report at this moment; a few microseconds.
+  static var isEnough: Bool {
+    // Asking the kernel takes the lock of the process's memory map: where it would grant all, nobody is to wait for that.
+    clinux_has_room(small, isAccounted || isLimited ? large : 0)
+  }
 
   /// Waits until there is space for work on lines; false if there is none by `deadline`.
   @discardableResult

@@ -1,6 +1,7 @@
 import CLinux
 import Glibc
 import StallCapture
+import StallReport
 
 /// What a report says of this process, found once when the watch starts.
 package enum ProcessFacts {
@@ -13,14 +14,16 @@ package enum ProcessFacts {
     }
   }
 
-  static func hostName() -> String {
+  /// The last part of ``executablePath()``.
+  static func executableName() -> String {
+    let path = executablePath()
+    return path.lastPathPart ?? path
+  }
+
+  package static func hostName() -> String {
     withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { buffer in
       gethostname(buffer.baseAddress!, buffer.count) == 0 ? String(cString: buffer.baseAddress!) : "localhost"
     }
-  }
-
-  static func baseName(_ path: String) -> String {
-    path.split(separator: "/").last.map(String.init) ?? path
   }
 
   /// An address in the main executable.

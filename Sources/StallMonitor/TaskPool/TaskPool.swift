@@ -56,7 +56,24 @@ final class TaskPool: Sendable {
     }
   }
 
+  /// What the hook calls. It is kept for good: a thread may be about to call it when the watch ends.
+  private final class Entrance: Sendable {
+    private let pool = Mutex<TaskPool?>(nil)
+    private let processID = getpid()
+
+    func open(to pool: TaskPool) { self.pool.withLock { $0 = pool } }
+
+    func close() { pool.withLock { $0 = nil } }
+
+    /// Takes the calling thread, which is about to run its first job.
+    func threadBegins() {
+      // The child of a fork may have the lock as another thread of its parent's held it.
+      if getpid() == processID { pool.withLock { $0 }?.threadBegins() }
+    }
+  }
+
   let watch: Watch
+  private let entrance = Entrance()
   private let isEnded = Atomic<Bool>(false)
   private let threadCount = Atomic<Int>(0)
   private let hasReportedLimit = Atomic<Bool>(false)
@@ -88,17 +105,20 @@ final class TaskPool: Sendable {
   /// A thread costs the watchdog one wake-up when its first job begins, and one when it ends; a job about 40 ns.
   static func start(_ watch: Watch) throws(Problem) -> TaskPool {
     let pool = TaskPool(watch)
-    // Kept for good: a thread may be about to call it when it ends.
-    let context = Unmanaged.passRetained(pool).toOpaque()
+    pool.entrance.open(to: pool)
     let state = clinux_task_pool_hook(
-      context, { Unmanaged<TaskPool>.fromOpaque($0!).takeUnretainedValue().threadBegins() },
+      Unmanaged.passRetained(pool.entrance).toOpaque(),
+      { Unmanaged<Entrance>.fromOpaque($0!).takeUnretainedValue().threadBegins() },
       { scout, priority in
         let address = UInt(bitPattern: scout)
         Task.detached(priority: TaskPriority(rawValue: priority)) {
           clinux_task_scout_arrives(OpaquePointer(bitPattern: address))
         }
       })
-    if let problem = Problem(state) { throw problem }
+    if let problem = Problem(state) {
+      pool.entrance.close()
+      throw problem
+    }
     return pool
   }
 
@@ -119,6 +139,7 @@ final class TaskPool: Sendable {
   func end() {
     guard !isEnded.exchange(true, ordering: .acquiringAndReleasing), watch.sentinel.isInOwnProcess else { return }
     clinux_task_pool_unhook()
+    entrance.close()
   }
 
   /// Why jobs are not stamped any more; nil while they are.
@@ -130,7 +151,9 @@ final class TaskPool: Sendable {
   /// Whether the pool is watched in this process.
   var isWatching: Bool { !isEnded.load(ordering: .acquiring) && watch.sentinel.isInOwnProcess }
 
-  /// Takes the calling thread, which is about to run its first job.
+  /// Distinguishes the threads of this watch from those of an earlier one.
+  var identity: UnsafeRawPointer { UnsafeRawPointer(Unmanaged.passUnretained(entrance).toOpaque()) }
+
   private func threadBegins() {
     guard isWatching else { return }
     guard threadCount.add(1, ordering: .relaxed).newValue <= watch.threadLimit, let place = clinux_task_thread_take()

@@ -38,7 +38,7 @@ final class TaskThread: @unchecked Sendable {  // `place` is C's, whose words ar
       pool.watch.subject(
         .init(id: id, stackEnd: UInt64(clinux_own_stack_end()), isWorker: true), publication: publication, work: self))
     // Last: from here on jobs are stamped.
-    place.pointee.monitor = UnsafeRawPointer(Unmanaged.passUnretained(pool).toOpaque())
+    place.pointee.monitor = pool.identity
   }
 
   private var pulse: Pulse { publication.pulse }

@@ -13,7 +13,8 @@ extension OwnThreads {
   ///
   /// The thread has the descriptor table of the thread that starts it: a thread that runs code of the service, or wakes its queues, must be
   /// started by one of the service's. It blocks all signals but those that a crash raises, and SIGPROF, by which Swift's crash handler stops
-  /// the other threads.
+  /// the other threads. Of these, it blocks those that the calling thread blocks, which the service may read by signalfd(2) or sigwait(3);
+  /// and SIGPROF if the process has a handler for it (``ProfilingSignal``).
   ///
   /// A thread `forService` runs code of the service, or wakes its queues. libdispatch may make a worker on it, which inherits what libdispatch
   /// itself does not block: SIGPIPE. Such a thread does not block it either.
@@ -24,7 +25,11 @@ extension OwnThreads {
     var all = sigset_t()
     var previous = sigset_t()
     sigfillset(&all)
-    for number in [SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS, SIGPROF] { sigdelset(&all, number) }
+    pthread_sigmask(SIG_BLOCK, nil, &previous)
+    for number in [SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS, SIGPROF]
+    where sigismember(&previous, number) == 0 && !(number == SIGPROF && ProfilingSignal.isHandled) {
+      sigdelset(&all, number)
+    }
     if forService { sigdelset(&all, SIGPIPE) }
     pthread_sigmask(SIG_SETMASK, &all, &previous)
     defer { pthread_sigmask(SIG_SETMASK, &previous, nil) }

@@ -1,6 +1,7 @@
 import CLinux
 import Glibc
 import StallCapture
+import StallReport
 
 /// Detects that the whole process was kept from running: stopped by a signal, frozen with its control group, held by a debugger, or
 /// paused with its machine.
@@ -16,13 +17,13 @@ struct FreezeDetector: ~Copyable {
     var atMost: UInt64
   }
 
-  /// A smaller lateness is the scheduler's everyday business.
+  /// A smaller lateness is normal scheduling.
   static let limit: UInt64 = 50_000_000
 
-  /// What is reported as a stop of the process; a shorter one is only not held against anybody.
+  /// The shortest freeze that is reported as a stop of the process; a shorter one is only deducted from the turns.
   static let worthReporting: UInt64 = 100_000_000
 
-  /// Nothing but a pause of the machine makes a thread this late.
+  /// An unexplained delay of this length is always a freeze.
   private static let machinePause: UInt64 = 10_000_000_000
 
   private let watchdog: ThreadProbe
@@ -41,9 +42,15 @@ struct FreezeDetector: ~Copyable {
     var processorTime: UInt64 = 0
 
     /// Time in which the watchdog was ready to run and something else had the processor: it explains a late wait.
-    ///
-    /// It has a term for each cause that ``Cause/isKeptFromRunning``.
-    var readyToRun: UInt64 { runDelay &+ throttled }
+    var readyToRun: UInt64 { Cause.allCases.reduce(0) { $0 &+ time(keptFromRunningBy: $1) } }
+
+    private func time(keptFromRunningBy cause: Cause) -> UInt64 {
+      switch cause {
+      case .starved: runDelay
+      case .throttled: throttled
+      case .running, .lock, .io, .sleep, .fault, .stopped, .unknown: 0
+      }
+    }
   }
 
   /// Call it on the watchdog's thread.

@@ -68,6 +68,9 @@ extension WatchedLoop {
     /// Whether the service may not work while a turn lasts; a task that takes long need not keep it from that.
     var isVital: Bool { work == nil }
 
+    /// Whether objects of the service may end with it, which must not happen on the watchdog's thread.
+    var mayHoldServiceObjects: Bool { work == nil }
+
     var pulse: Pulse { publication.pulse }
     var records: LoopRecords { publication.records }
 

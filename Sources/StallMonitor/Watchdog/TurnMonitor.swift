@@ -238,7 +238,9 @@ struct TurnMonitor {
     return .checkAgain(at: min(schedule.nextSample, schedule.nextOngoing, next))
   }
 
-  /// When to search again for what serves the loop: ever more seldom, and so that a loop is found by an eighth of the time that it came late.
+  /// When to search again for what serves the loop.
+  ///
+  /// The interval is an eighth of the time since the first search, within limits.
   private mutating func nextSearch(at now: UInt64) -> UInt64 {
     let start = searchStart ?? now
     searchStart = start

@@ -44,7 +44,7 @@ final class WatchList: Sendable {
       subjects.removeAll { $0.pulse === pulse }
       return forgotten
     }
-    if OwnThreads.isApart { retired.withLock { $0 += forgotten } }
+    if OwnThreads.isApart { retired.withLock { $0 += forgotten.filter(\.mayHoldServiceObjects) } }
     releaseRetired()
     change(.forget(pulse))
   }
@@ -58,11 +58,20 @@ final class WatchList: Sendable {
   /// Releases what the watchdog no longer uses; does nothing on a thread with a descriptor table of its own.
   func releaseRetired() {
     guard !OwnThreads.isApart else { return }
-    let old = retired.withLock { retired in
-      defer { retired = [] }
-      return retired
-    }
+    let old = retired.withLock { take(&$0) }
     withExtendedLifetime(old) {}
+  }
+
+  /// Releases all loops, which refer to the list; when the watchdog has ended.
+  func removeAll() {
+    let old = (list.withLock { take(&$0) }, changes.withLock { take(&$0) }, retired.withLock { take(&$0) })
+    withExtendedLifetime(old) {}
+  }
+
+  /// Empties a list, whose elements are to be released without its lock.
+  private func take<Element>(_ list: inout [Element]) -> [Element] {
+    defer { list = [] }
+    return list
   }
 
   // MARK: The watchdog's side
@@ -70,10 +79,7 @@ final class WatchList: Sendable {
   /// The changes since the last call, in their order; none while a thread of the service's holds the list.
   func takeChanges() -> [Change] {
     guard hasChanges.exchange(false, ordering: .acquiring) else { return [] }
-    let new = changes.withLockIfAvailable { changes in
-      defer { changes = [] }
-      return changes
-    }
+    let new = changes.withLockIfAvailable { take(&$0) }
     if new == nil { hasChanges.store(true, ordering: .releasing) }
     return new ?? []
   }
@@ -82,7 +88,7 @@ final class WatchList: Sendable {
   ///
   /// Returns what can ask for their release on such a thread; do it when the watchdog holds none of them any more.
   func retire(_ loops: [WatchedLoop]) -> [BeatPoster] {
-    retired.withLock { $0 += loops.map(\.subject) }
+    retired.withLock { $0 += loops.map(\.subject).filter(\.mayHoldServiceObjects) }
     return loops.compactMap { $0.subject.heartbeat?.poster }
   }
 }

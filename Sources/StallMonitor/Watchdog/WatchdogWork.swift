@@ -23,6 +23,8 @@ final class WatchdogWork {
     of watchdog: Watchdog, stalls: StallFollower, settings: SettingsFollower, serviceManager: ServiceManagerWatchdog?,
     telemetry: TelemetryExporter?
   ) {
+    // It reads a file when it is first asked.
+    _ = AvailableMemory.isEnough
     loops = CheckedLoops(of: watchdog)
     waits = WatchdogWait(on: watchdog.semaphore)
     self.stalls = stalls
@@ -42,9 +44,11 @@ final class WatchdogWork {
     loops.begin()
     defer { loops.end() }
     stalls.records.sendEarlier()
+    var profilingSignal = ProfilingSignal()
     while !state.isStopping.load(ordering: .acquiring) {
+      profilingSignal.follow()
       loops.clock.observe()
-      guard AvailableMemory.isEnough else {
+      guard AvailableMemory.isEnoughForACheck else {
         waitForMemory()
         continue
       }
@@ -72,7 +76,7 @@ final class WatchdogWork {
     loops.update(plan: settings.plan, stalls: stalls)
     settings.update(loops.all, with: stalls)
     let now = MonotonicClock.now()
-    let freeze = waits.takeFreeze(at: now)
+    let freeze = waits.takeFreeze()
     if settings.plan.isEnabled { stalls.reportFreeze(freeze?.atLeast ?? 0, of: loops.all) }
     // Apart from the rest: while no loop moves, the thread parks, and any of them wakes it.
     var next: UInt64?

@@ -244,7 +244,7 @@ package struct CallTree {
     return leads
   }
 
-  /// How much the calls of one function may come to, if those without a name are calls of it, and how much of it is of such.
+  /// The largest total that one function can have if calls without a name are counted as its calls, and the part of them in it.
   private func mostThatMayBeOne(_ level: [Int], _ size: (Node) -> UInt64) -> (size: UInt64, unnamed: UInt64) {
     var unnamed: [String: UInt64] = [:]
     var named: [String: UInt64] = [:]

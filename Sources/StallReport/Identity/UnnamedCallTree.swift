@@ -1,9 +1,9 @@
 /// All samples of a stall, merged by address, for the tool that adds names.
 ///
-/// The fingerprint of a stall on CPU depends on the names of all its samples (``CallTree/commonFrame``), and a line has only one stack. So a line whose
-/// names are left to others, or are not known, has this beside it, and the tool that adds names removes it. Left out is what can have no part in the
-/// answer: calls that lead to no code of the service, and the middle of what all samples have in common. Where more has to go, for the length of
-/// the line, the number of samples that continue there is kept.
+/// The fingerprint of a stall on CPU depends on the names of all its samples (``CallTree/commonFrame``), and a line has only one stack. A line
+/// without these names therefore has this tree as well, and the tool that adds the names removes it. Calls that cannot change the answer are omitted:
+/// those that lead to no code of the service, and the middle of the path that all samples have in common. If the line is still too long, more nodes
+/// are removed, and the number of samples that continue there is kept.
 package struct UnnamedCallTree: Sendable {
   private struct Node {
     var parent: Int

@@ -47,7 +47,7 @@ package struct StackFrame: Sendable, Equatable {
   /// The symbol, or the module and the offset where there is none.
   package var name: String {
     if let symbol { return symbol }
-    let base = module.map { $0.split(separator: "/").last.map(String.init) ?? $0 } ?? "unknown module"
+    let base = module.map { $0.lastPathPart ?? $0 } ?? "unknown module"
     return offset.map { "\(base)+0x" + String($0, radix: 16) } ?? base
   }
 
@@ -58,7 +58,7 @@ package struct StackFrame: Sendable, Equatable {
   package var place: String {
     let text = shortSymbol ?? name
     guard let file else { return text }
-    let base = file.split(separator: "/").last.map(String.init) ?? file
+    let base = file.lastPathPart ?? file
     return "\(text) (\(base)\(line.map { ":\($0)" } ?? ""))"
   }
 

@@ -4,7 +4,7 @@ import LoopEngine
 import StallMonitor
 import StallReport
 
-/// The agent: hosts' reports come in, get names, and are written; all on its loop, but for names, files and details.
+/// The agent: it receives the reports of services, names their frames, and writes them; all on its loop, but for names, files and details.
 ///
 /// It has many dependencies because it is where the parts are made and joined: each part knows closures, and no other part.
 final class Agent {

@@ -33,7 +33,7 @@ struct UnitNeeds: Equatable {
   /// As the shipped unit has them.
   static let descriptorLimit = 16_384
   static let memoryLimit = 2 << 30
-  /// What the agent needs beside what waits and the cache of symbols: itself, memory that hosts note in, and the two processes that read debug files.
+  /// What the agent needs beside waiting lines and the cache of symbols: itself, recovery pages, and the two processes that read debug files.
   static let otherMemory = 1152 << 20
   /// A connection, its process, and the memory that the process notes in.
   private static let descriptorsOfConnection = 3

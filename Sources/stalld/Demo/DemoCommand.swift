@@ -1,5 +1,6 @@
 import ArgumentParser
 import Glibc
+import StallReport
 
 /// `stalld demo`: a service with known stalls, watched for real and judged from outside.
 struct DemoCommand: ParsableCommand {
@@ -29,7 +30,7 @@ struct DemoCommand: ParsableCommand {
   func run() throws {
     if host { return try DemoHost.run() }
     let program = DemoProcess.executablePath()
-    let judge = DemoJudge(program: program.split(separator: "/").last.map { String($0) } ?? program)
+    let judge = DemoJudge(program: program.lastPathPart ?? program)
     StandardError.say(
       "A service whose main loop stalls in four known functions. Each line below is one stall that has ended.\n")
     let status = try DemoProcess.run { line in

@@ -1,6 +1,6 @@
 import StallReport
 
-/// Compares the lines of the demo's host with what was planned.
+/// Compares the lines of the demo's service with what was planned.
 final class DemoJudge {
   /// What the judge reads of a line.
   private struct Line {
@@ -75,7 +75,7 @@ final class DemoJudge {
     let isUnnamed = culprit.hasPrefix(unnamed)
     let place = line.stack.first { $0.symbol == culprit }
     let position = place?.file.map { file in
-      " (\(file.split(separator: "/").last ?? "")\(place?.line.map { ":\($0)" } ?? ""))"
+      " (\(file.lastPathPart ?? "")\(place?.line.map { ":\($0)" } ?? ""))"
     }
     return
       "  \(padded(line.cause, 8)) \(padded("\(Int(line.milliseconds.rounded())) ms", 8)) \(culprit)\(position ?? "")\(isUnnamed ? " (\(plan.function)(), by its turn)" : "")"

@@ -2,7 +2,7 @@ import ArgumentParser
 import Glibc
 import StallMonitor
 
-/// The demo's host as a process of its own, with its standard output in a pipe.
+/// The demo's service as a process of its own, with its standard output in a pipe.
 enum DemoProcess {
   /// Runs the service and hands over each of its lines, with the newline.
   ///

@@ -1,6 +1,6 @@
 import StallReport
 
-/// A way in which the demo's host stalls, and what its report must say.
+/// A way in which the demo's service stalls, and what its report must have.
 enum PlannedStall: CaseIterable {
   case computing
   case sleeping

@@ -44,7 +44,7 @@ struct FoldRule: Sendable {
 
   /// The rule that a frame matches; nil for a frame that is always shown.
   static func rule(symbol: String, module path: String) -> FoldRule? {
-    let module = path.split(separator: "/").last ?? ""
+    let module = path.lastPathPart ?? ""
     let context = symbol.isEmpty ? nil : ShortSymbol.module(of: symbol)
     return all.first { rule in
       if rule.modules.contains(where: module.hasPrefix) { return true }

@@ -60,7 +60,7 @@ struct TailEntry {
   }
 
   private static func place(of frame: JSONText.Value, in text: JSONText) -> String? {
-    guard let file = text.string(frame["file"]), let name = file.split(separator: "/").last else { return nil }
-    return text.integer(frame["line"]).map { "\(name):\($0)" } ?? String(name)
+    guard let file = text.string(frame["file"]), let name = file.lastPathPart else { return nil }
+    return text.integer(frame["line"]).map { "\(name):\($0)" } ?? name
   }
 }

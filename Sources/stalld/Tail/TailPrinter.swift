@@ -41,7 +41,7 @@ struct TailPrinter {
   }
 
   private func text(of frame: TailEntry.Frame) -> String {
-    let module = frame.module.split(separator: "/").last.map(String.init) ?? "?"
+    let module = frame.module.lastPathPart ?? "?"
     let mark = frame.isAsync ? "async " : ""
     guard !frame.symbol.isEmpty else { return "\(mark)\(module)+\(frame.offset ?? "?")" }
     return "\(mark)\(name(frame.symbol)) (\(frame.place ?? module))"

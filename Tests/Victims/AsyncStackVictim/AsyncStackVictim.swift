@@ -34,7 +34,8 @@ struct AsyncStackVictim {
   fileprivate nonisolated static func print() {
     while arrived.load(ordering: .sequentiallyConsistent) == 0 { usleep(1000) }
     usleep(50_000)
-    for thread in StallMonitor.captureAllThreads() where thread.id == arrived.load(ordering: .sequentiallyConsistent) {
+    for thread in StallMonitor.captureAllThreads()
+    where thread.threadID == arrived.load(ordering: .sequentiallyConsistent) {
       Swift.print("doing", thread.isRunning ? "running" : "blocked", thread.failure ?? "")
       for frame in thread.frames {
         Swift.print(frame.isAsync ? "async" : "frame", frame.symbol ?? "?", frame.line ?? 0)

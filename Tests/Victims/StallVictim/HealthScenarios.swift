@@ -38,6 +38,50 @@ let healthScenarios: [String: @Sendable () -> Void] = [
     say("before=\(first)")
     say("after=\(restart(20))")
   },
+  "restarted-often": {
+    monitor.stop()
+    func restart(_ times: Int) { for _ in 0..<times { (try? StallMonitor.start())?.stop() } }
+    restart(100)
+    let before = residentPages()
+    restart(500)
+    say("grown=\((residentPages() - before) * 4)")
+  },
+  // A thread works on the memory map while the loop turns.
+  "beside-a-mapping": {
+    let loop = Loop.main
+    loop.after(3, repeats: true) { spin(2) }
+    startThread("mapper") {
+      victim_map_for(2000)
+      Loop.main.perform { Loop.main.stop() }
+    }
+    loop.run()
+  },
+  "profiled": {
+    victim_profile()
+    let loop = Loop.main
+    // The watchdog is to see the handler, and then to use the processor: for stacks and names.
+    for delay in [20, 1500] { loop.after(delay) { _ = computeFor(800) } }
+    loop.after(3000) { loop.stop() }
+    loop.run()
+    say("on-watchdog=\(victim_samples_of_watchdog())")
+    say("on-others=\(victim_samples_of_others())")
+  },
+  "sigwait": {
+    // All signals are read by one thread of the service's: no other may get one.
+    monitor.stop()
+    var all = sigset_t()
+    sigfillset(&all)
+    pthread_sigmask(SIG_SETMASK, &all, nil)
+    guard let other = try? StallMonitor.start() else { return say("not started") }
+    kill(getpid(), SIGPROF)
+    kill(getpid(), SIGTRAP)
+    var number: Int32 = 0
+    for _ in 0..<2 {
+      sigwait(&all, &number)
+      say("read-\(number)=true")
+    }
+    other.stop()
+  },
   "started-again": {
     let attempt: @Sendable (String) -> Void = { place in
       do {
@@ -66,6 +110,17 @@ private func lastingThreads() -> Int {
     usleep(20_000)
     return entries("/proc/self/task")
   }.min()!
+}
+
+/// The pages that the process has in memory, as `/proc/self/statm` says.
+private func residentPages() -> Int {
+  guard let file = fopen("/proc/self/statm", "r") else { return -1 }
+  defer { fclose(file) }
+  var line = [CChar](repeating: 0, count: 128)
+  fgets(&line, 128, file)
+  let fields = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self).split(
+    separator: " ")
+  return Int(fields[1]) ?? -1
 }
 
 private func entries(_ path: String) -> Int {

@@ -57,6 +57,14 @@ let scenarios: [String: @Sendable (Int) async -> Void] = [
       second?.stop()
     }
   },
+  "expected": { milliseconds in
+    // On a thread that the monitor does not know yet, and on another one.
+    await StallMonitor.current?.expectSlow(on: "task-pool") { await onThePool { await route(milliseconds) } }
+    await StallMonitor.current?.expectSlow(on: "task-pool") {
+      await onThePool(priority: .high) { await route(milliseconds) }
+    }
+    await onThePool { await route(milliseconds) }
+  },
   "named": { milliseconds in
     await Task.detached(name: "order 4711") { await route(milliseconds) }.value
   },

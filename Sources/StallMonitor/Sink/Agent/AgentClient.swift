@@ -12,6 +12,8 @@ final class AgentClient: OutputClient {
   private static let retryIntervals: ClosedRange<UInt64> = 100_000_000...30_000_000_000
   /// A new line is a reason to try at once, but not more often than this.
   private static let shortestInterval: UInt64 = 100_000_000
+  /// An agent that is absent for about this time is reported, in nanoseconds: when the intervals between the attempts have come to it.
+  private static let silentTime: UInt64 = 10_000_000_000
   /// A connection that ends sooner has failed, also if lines were exchanged.
   private static let steadyTime: UInt64 = 10_000_000_000
   /// After how long a line that is not acknowledged goes into the file.
@@ -165,8 +167,9 @@ final class AgentClient: OutputClient {
       next = 0
       isHeard = false
     } catch {
-      // An agent that has not started yet is no error.
-      if error.code != ENOENT, error.code != ECONNREFUSED, error.code != EAGAIN {
+      // An agent that has not started yet, or that restarts, is no error; a path that is wrong stays so.
+      let mayPass = error.code == ENOENT || error.code == ECONNREFUSED || error.code == EAGAIN
+      if !mayPass || interval >= Self.silentTime {
         complain("cannot connect to the agent at \(path): \(error.reason). Reports are kept; retrying")
       }
       planAttempt()

@@ -87,7 +87,7 @@ final class Connection {
 
   private func addSource(to loop: Loop) throws {
     let connection = UncheckedReference(self)
-    let source = Loop.DescriptorSource(descriptor, for: interest, name: "host") { _, readiness in
+    let source = Loop.DescriptorSource(descriptor, for: interest, name: "service") { _, readiness in
       connection.object?.respond(to: readiness, on: loop)
     }
     self.source = source

@@ -6,7 +6,7 @@ import LoopEngine
 ///
 /// By the user id alone, since what else there is to know of a process costs much more. Belongs to the agent's loop.
 struct ConnectionRate {
-  /// Connections a second; four seconds' worth may come at once, as when all hosts come back to an agent that was restarted.
+  /// Connections a second; four seconds' worth may come at once, as when all services reconnect to an agent that was restarted.
   static let perSecond = 256.0
   private static let sweepAt = 1024
 

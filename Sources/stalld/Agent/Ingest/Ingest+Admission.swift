@@ -77,7 +77,10 @@ extension Ingest {
     }
     if user.connections >= policy.connectionsPerUser {
       guard let most = user.units.values.max(by: { $0.connections < $1.connections }),
-        most.connections > unit.connections + 1, giveWay(most, to: peer)
+        most.connections > unit.connections + 1,
+        closeNewest(
+          of: most,
+          "all connections of its user are in use, and another unit has fewer (limits.connections_per_user)")
       else {
         return (
           .tooManyOfUser, "its user already has \(user.connections) connections (limits.connections_per_user)"
@@ -87,21 +90,19 @@ extension Ingest {
     if connections.count >= policy.connections {
       guard let most = shares.users.values.max(by: { $0.connections < $1.connections }),
         most.connections > user.connections + 1,
-        let largest = most.units.values.max(by: { $0.connections < $1.connections }), giveWay(largest, to: peer)
+        let largest = most.units.values.max(by: { $0.connections < $1.connections }),
+        closeNewest(of: largest, "all connections are in use, and another user has fewer (limits.connections)")
       else { return (.tooMany, "the agent already has \(connections.count) connections (limits.connections)") }
     }
     return nil
   }
 
-  /// Closes the newest connection of a unit; what it has sent and is not acknowledged stays with its host.
-  private func giveWay(_ unit: UnitShare, to peer: Peer) -> Bool {
+  /// Closes the newest connection of a unit; its service keeps the lines that were not acknowledged.
+  private func closeNewest(of unit: UnitShare, _ reason: String) -> Bool {
     guard let newest = connections.values.filter({ $0.share === unit }).max(by: { $0.number < $1.number }) else {
       return false
     }
-    drop(
-      newest,
-      "all connections are in use, and other users have fewer (limits.connections, limits.connections_per_user)",
-      because: .tooMany)
+    drop(newest, reason, because: .tooMany)
     return true
   }
 }

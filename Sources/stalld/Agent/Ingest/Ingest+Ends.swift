@@ -130,7 +130,7 @@ extension Ingest {
     }
   }
 
-  /// Takes what hosts have sent so far and lets no more in: the agent ends.
+  /// Reads what services have sent so far and accepts no more connections: the agent ends.
   func drain() {
     listener?.invalidate()
     listener = nil

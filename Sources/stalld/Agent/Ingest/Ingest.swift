@@ -35,7 +35,7 @@ final class Ingest {
   static let highestSequence = UInt64(1) << 62
   /// What is read of a connection before the others have their turn.
   static let readSize = 32 << 10
-  /// Connections that are accepted, and that are refused, before hosts are read again: hosts wait for that long.
+  /// Connections that are accepted, and that are refused, before services are read again: their lines wait for that long.
   static let acceptLimit = 4
   static let refusalLimit = 8
   /// How long lines wait for others at most, and how many do.
@@ -49,7 +49,7 @@ final class Ingest {
   /// Processes that disconnected during a stall, of one user and of all: each costs a descriptor or two.
   static let absentLimitOfUser = 64
   static let absentLimit = 512
-  /// What hosts note in, of one process and of all.
+  /// Recovery pages of one process, and of all.
   static let recoveryLimitOfProcess = 2
   static let recoveryLimit = 4096
   /// How many bytes are written before the usage is saved again.
@@ -126,7 +126,7 @@ final class Ingest {
     try loop.add(source)
   }
 
-  /// Whether hosts wait because the outputs take nothing.
+  /// Whether services wait because the outputs are not accepting lines.
   var isOutOfRoom: Bool { waitingForRoom.values.contains { lacksShare($0) } }
 
   /// Remembers a report that was written by an earlier run of the agent.

@@ -11,7 +11,7 @@ enum InheritedSocket {
 
   /// The descriptor, or nil if there is none.
   ///
-  /// The variables are taken away, so that no child believes that they are meant for it.
+  /// The variables are removed, so that no child process uses them.
   static func take() -> Int32? {
     guard isThere else { return nil }
     for name in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"] { unsetenv(name) }

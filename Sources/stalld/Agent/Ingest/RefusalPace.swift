@@ -2,7 +2,7 @@ import LoopEngine
 
 /// The pace at which connections are refused, so that a storm of them costs the agent a part of one processor.
 ///
-/// A process that is always busy waits for its turn on the processor each time, and the lines of hosts would wait with it.
+/// A process that is always busy waits for its turn on the processor each time, and the lines of services would wait with it.
 struct RefusalPace {
   /// Connections that are refused in one interval: 64 000 a second, about half a processor.
   static let limit = 64

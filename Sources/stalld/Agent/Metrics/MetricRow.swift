@@ -68,7 +68,7 @@ struct MetricRow {
     MetricRow(name, .counter, help) { _, sample in sample.details.map { [Sample(value: Number(value($0)))] } }
   }
 
-  /// A metric of what hosts say of themselves, by unit and user.
+  /// A metric of what services report about themselves, by unit and user.
   static func ofClaims(
     _ name: StaticString, _ help: StaticString, _ value: @escaping (HostClaims.Counts) -> UInt64
   ) -> MetricRow {

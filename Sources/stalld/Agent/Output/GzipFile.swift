@@ -1,5 +1,4 @@
 import CLinux
-import CZlib
 import DescriptorIO
 import Glibc
 
@@ -45,33 +44,19 @@ enum GzipFile {
   }
 
   private static func deflate(_ source: Int32, to target: Int32, _ isCancelled: () -> Bool) throws(Failure) {
-    var stream = z_stream()
-    // 15 bits of window, and a gzip header (+ 16).
-    guard
-      deflateInit2_(
-        &stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY, ZLIB_VERSION,
-        Int32(MemoryLayout<z_stream>.size)) == Z_OK
-    else { throw Failure(ENOMEM) }
-    defer { deflateEnd(&stream) }
-    let size = 65536
-    let input = UnsafeMutablePointer<UInt8>.allocate(capacity: 2 * size)
+    guard let stream = GzipStream() else { throw Failure(ENOMEM) }
+    let input = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: 65536)
     defer { input.deallocate() }
-    let output = input + size
     var count: Int
     repeat {
       if isCancelled() { throw Failure(reason: nil) }
-      repeat { count = read(source, input, size) } while count < 0 && errno == EINTR
+      repeat { count = read(source, input.baseAddress, input.count) } while count < 0 && errno == EINTR
       guard count >= 0 else { throw Failure(errno) }
-      stream.next_in = input
-      stream.avail_in = UInt32(count)
-      repeat {
-        stream.next_out = output
-        stream.avail_out = UInt32(size)
-        _ = CZlib.deflate(&stream, count == 0 ? Z_FINISH : Z_NO_FLUSH)
-        let code = FileBytes.write(
-          UnsafeRawBufferPointer(start: output, count: size - Int(stream.avail_out)), to: target)
+      let piece = UnsafeMutableBufferPointer(rebasing: input[..<count])
+      try stream.compress(piece, isLast: count == 0) { output throws(Failure) in
+        let code = FileBytes.write(output, to: target)
         if code != 0 { throw Failure(code) }
-      } while stream.avail_out == 0
+      }
     } while count > 0
   }
 }

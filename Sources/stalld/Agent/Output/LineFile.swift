@@ -6,7 +6,7 @@ import StallCapture
 /// A file of whole lines that is appended to: one write(2) for all that wait, and never half a line left.
 ///
 /// A line that the disk took in part is taken back. Half a line at the end of a file that is opened (the agent was killed during a write)
-/// is cut off: it was never acknowledged, so its host sends it again. What is not the beginning of a JSON object there is not
+/// is cut off: it was never acknowledged, so the service sends it again. What is not the beginning of a JSON object there is not
 /// ours, and is ended with a newline instead.
 final class LineFile {
   /// No line is as long as this; what has no newline in so many bytes is not cut off.

@@ -1,5 +1,6 @@
 import DescriptorIO
 import Glibc
+import StallMonitor
 
 /// A syslog daemon: by datagrams or a stream on a Unix socket, or by TCP.
 ///
@@ -19,9 +20,7 @@ final class SyslogDestination: SingleLineDestination {
 
   init(_ settings: AgentSettings.Output.Syslog) {
     self.settings = settings
-    var name = [CChar](repeating: 0, count: 256)
-    gethostname(&name, name.count - 1)
-    host = String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    host = ProcessFacts.hostName()
   }
 
   var name: String { AgentSettings.Output.syslog(settings).name }

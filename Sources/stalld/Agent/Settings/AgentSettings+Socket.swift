@@ -1,5 +1,5 @@
 extension AgentSettings {
-  /// The socket that hosts connect to, and who may.
+  /// The socket that services connect to, and who may connect.
   struct Socket: Sendable, Equatable {
     var path = "/run/stalld/stalld.sock"
     /// The permissions of the socket's file.

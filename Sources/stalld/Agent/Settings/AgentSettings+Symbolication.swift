@@ -1,5 +1,5 @@
 extension AgentSettings {
-  /// Names for the frames of hosts that leave that to the agent.
+  /// Names for the frames of services that do not look them up themselves.
   struct Symbolication: Sendable, Equatable {
     var enabled = true
     /// In bytes.

@@ -1,8 +1,8 @@
-/// The settings as people read of them, made from the table of keys.
+/// The documentation of the settings, generated from the table of keys.
 enum SettingsReference {
-  /// The file that is shipped: everything in it is a comment, and says the default.
+  /// The file that is shipped: every line is a comment, and the settings in it are the defaults.
   ///
-  /// A setting is behind `#`, text behind `# `: so a `#` is all that is to be taken away.
+  /// A setting follows `#`, and text follows `# `. To use a setting, remove only the `#`.
   static var file: String {
     let settings = AgentSettings()
     var text = """

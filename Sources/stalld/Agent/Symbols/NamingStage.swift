@@ -1,6 +1,6 @@
 import LoopEngine
 
-/// Where lines get names on their way from the hosts to the outputs, and are never held up for long.
+/// Names the frames of lines between the services and the outputs, and never delays a line for long.
 ///
 /// Lines of one process keep their order. If names take too long, or too many lines wait for them,
 /// lines are written without names; `stalld symbolicate` can still name them. Belongs to the

@@ -48,7 +48,7 @@ struct FirefoxExport {
       json.object { write(track.element.key, stalls: track.element.stalls, number: track.offset, &$0, &tables) }
     }
     let names = tables.libraryList.map { library in
-      tables.text(library.path.split(separator: "/").last.map(String.init) ?? library.path)
+      tables.text(library.path.lastPathPart ?? library.path)
     }
     var json = JSONWriter(escaping: .page)
     json.object { json in
@@ -111,7 +111,7 @@ struct FirefoxExport {
     for (key, text) in [
       ("name", "stall"), ("tooltipLabel", "{marker.data.culprit}"),
       ("tableLabel", "{marker.data.cause}: {marker.data.culprit}"),
-      ("chartLabel", "{marker.data.culprit}"), ("description", "A blocked main loop."),
+      ("chartLabel", "{marker.data.culprit}"), ("description", "A stall of a loop or a task."),
     ] {
       json.key(key)
       json.value(text)

@@ -4,7 +4,7 @@ extension FirefoxTables {
   /// `profile.libs`.
   func write(libraries json: inout JSONWriter) {
     json.array(libraryList) { json, library in
-      let name = library.path.split(separator: "/").last.map(String.init) ?? library.path
+      let name = library.path.lastPathPart ?? library.path
       json.object { json in
         for (key, text) in [
           ("arch", ""), ("name", name), ("path", library.path), ("debugName", name), ("debugPath", library.path),

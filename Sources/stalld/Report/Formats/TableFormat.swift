@@ -62,7 +62,7 @@ enum TableFormat: ReportFormat {
   }
 
   private static func text(of frame: ReportFrame, _ summary: ReportSummary, _ view: ReportView) -> String {
-    let file = summary.text(frame.file).split(separator: "/").last.map(String.init) ?? ""
+    let file = summary.text(frame.file).lastPathPart ?? ""
     let line = frame.line > 0 ? ":\(frame.line)" : ""
     let place = file.isEmpty ? "" : " (\(file.printable)\(line))"
     let name = summary.name(of: frame)

@@ -44,7 +44,7 @@ final class DetailTrees {
       let parent = text.integer(element["parent"]) ?? -1
       guard (-1..<place).contains(parent), let milliseconds = text.weight(element["weight_ms"]) else { return nil }
       let (symbol, module) = (text.string(element["symbol"]) ?? "", text.string(element["module"]) ?? "")
-      let bare = module.split(separator: "/").last.map(String.init) ?? "unknown module"
+      let bare = module.lastPathPart ?? "unknown module"
       result.append(
         Node(
           parent: parent, milliseconds: milliseconds, symbol: symbol, file: text.string(element["file"]) ?? "",

@@ -1,3 +1,5 @@
+import StallReport
+
 /// All that one pass over report lines leaves behind.
 ///
 /// Its memory grows with the number of stalls (90 bytes each), of groups and of distinct names, and not with the lines.
@@ -35,7 +37,7 @@ final class ReportSummary {
   /// The frame's function as people read it: its symbol, or module and offset.
   func name(of frame: ReportFrame) -> String {
     if frame.symbol != 0 { return texts[frame.symbol] }
-    let module = texts[frame.module].split(separator: "/").last.map(String.init) ?? "unknown module"
+    let module = texts[frame.module].lastPathPart ?? "unknown module"
     return frame.offset.map { "\(module)+0x" + String($0, radix: 16) } ?? module
   }
 

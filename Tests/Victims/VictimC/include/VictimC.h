@@ -9,7 +9,9 @@
 #include "victim_ends.h"
 #include "victim_filters.h"
 #include "victim_locks.h"
+#include "victim_mapping.h"
 #include "victim_moments.h"
+#include "victim_profiler.h"
 #include "victim_task_hook.h"
 #include "victim_transfers.h"
 

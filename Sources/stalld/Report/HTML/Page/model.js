@@ -69,6 +69,7 @@ const text = number => data.texts[number];
 const causeName = number => data.causes[number];
 const causeClass = number => 'c-' + (/^[a-z]+$/.test(data.causes[number]) ? data.causes[number] : 'unknown');
 const plural = (count, one) => `${whole(count)} ${one}${count === 1 ? '' : 's'}`;
+const was = count => count === 1 ? 'was' : 'were';
 const whole = value => Math.round(value).toLocaleString('en-US');
 const percent = share => share >= 0.9995 ? '100 %' : share < 0.001 ? '< 0.1 %' : `${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %`;
 

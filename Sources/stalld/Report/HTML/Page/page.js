@@ -3,7 +3,7 @@
   const totals = data.totals;
   const worst = data.groups[0];
   const show = (id, ...words) => document.getElementById(id).replaceChildren(...words);
-  show('headline', totals.stalls ? `${plural(totals.stalls, 'stall')}: main loops were blocked for ${duration(totals.ms)}` : 'No stalls');
+  show('headline', totals.stalls ? `${plural(totals.stalls, 'stall')}: loops and tasks were blocked for ${duration(totals.ms)}` : 'No stalls');
   const sameDay = moment(totals.first, true).slice(0, 10) === moment(totals.last, true).slice(0, 10);
   if (totals.stalls) {
     show('scope', `${plural(totals.services, 'service')} on ${plural(totals.hosts, 'host')}, ${moment(totals.first, true)} to ${sameDay ? moment(totals.last, true).slice(11) : moment(totals.last, true)} UTC`);
@@ -33,9 +33,9 @@
   });
 
   const notes = [];
-  if (totals.suppressed) notes.push(`${plural(totals.suppressed, 'stall')} were reported in summaries: totals, bars and the flame graph include them, percentiles and marks do not.`);
+  if (totals.suppressed) notes.push(`${plural(totals.suppressed, 'stall')} ${was(totals.suppressed)} reported in summaries: totals, bars and the flame graph include them, percentiles and marks do not.`);
   if (data.omittedStacks) notes.push(`The flame graph has the heaviest ${whole(data.stacks.length)} stacks; the time of others is in “(other stacks)”.`);
-  if (totals.skipped) notes.push(`${plural(totals.skipped, 'line')} of ${whole(totals.lines)} were skipped because they are not reports.`);
+  if (totals.skipped) notes.push(`${plural(totals.skipped, 'line')} of ${whole(totals.lines)} ${was(totals.skipped)} skipped: not a report.`);
   show('notes', ...notes.map(words => node('p', {}, words)));
   if (totals.stalls) render(); else document.querySelector('main').hidden = true;
   document.documentElement.dataset.state = 'ready';

@@ -47,7 +47,7 @@
     const left = node('div', {}, node('h3', {}, 'Stack with the most time, innermost first'), stackList(group.stack ?? -1));
     const right = node('div', {}, node('h3', {}, mine.length ? 'Longest stalls' : 'This page has no single stall of this group'), longest,
       group.fatal ? node('p', { class: 'note' }, `The process ended in ${plural(group.fatal, 'stall')}.`) : null,
-      group.suppressed ? node('p', { class: 'note' }, `${plural(group.suppressed, 'stall')} were reported in summaries, not one by one.`) : null,
+      group.suppressed ? node('p', { class: 'note' }, `${plural(group.suppressed, 'stall')} ${was(group.suppressed)} reported in summaries, not one by one.`) : null,
       node('div', { class: 'actions' }, node('button', { class: 'plain', type: 'button', onclick: () => choose({ group: isOnly ? null : group.number }) }, isOnly ? 'Show all' : 'Show only this')));
     return node('tr', { class: 'more' }, node('td', { colspan: columns.length }, node('div', { class: 'columns' }, left, right)));
   }

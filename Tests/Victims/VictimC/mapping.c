@@ -1,0 +1,20 @@
+// Work on the process's memory map, for which the kernel has one lock.
+#define _GNU_SOURCE
+#include "victim_mapping.h"
+
+#include <sys/mman.h>
+#include <time.h>
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
+}
+
+void victim_map_for(unsigned milliseconds) {
+  const size_t length = 256u << 20;
+  for (double end = now() + milliseconds; now() < end;) {
+    void *pages = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (pages != MAP_FAILED) munmap(pages, length);
+  }
+}
