@@ -50,7 +50,8 @@ extension Ingest {
     absent.removeAll { $0 === process }
     guard process.connections.isEmpty else { return }
     forgetStalls(of: process)
-    if processes[process.peer.pid] === process { processes[process.peer.pid] = nil }
+    let others = processes[process.peer.pid]?.filter { $0 !== process } ?? []
+    processes[process.peer.pid] = others.isEmpty ? nil : others
   }
 
   /// Its stalls; they are followed no longer.

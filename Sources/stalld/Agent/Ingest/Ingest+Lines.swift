@@ -115,6 +115,7 @@ extension Ingest {
   /// What is known of open stalls is bounded, too: a quarter of the memory limit, of one user as much as is left, and of one process a sixty-fourth.
   func follow(_ report: ReportLine, sequence: UInt64, of connection: Connection) {
     let process = connection.process
+    endElsewhere(report, of: process)
     // Who has left is worth less than who is there.
     let limit = policy.memory / 4
     while openBytes.total + report.bytes.count > limit, let first = absent.first { forget(first) }
@@ -128,6 +129,17 @@ extension Ingest {
         .warning, .clientContained, of: process.peer.owner, about: "open-\(process.peer.pid)",
         "\(process.peer.description) has too many stalls in progress: if it ends in one, no stall.fatal is written"
       )
+    }
+  }
+
+  /// Ends the same stall where the same process has reported it with other credentials.
+  private func endElsewhere(_ report: ReportLine, of process: PeerProcess) {
+    guard let known = processes[process.peer.pid], known.count > 1,
+      [.ended, .fatal].contains(Report.Event(rawValue: report.event))
+    else { return }
+    for other in known where other !== process && !other.hasEnded {
+      changeStalls(of: other) { $0.end(report.stallID) }
+      if other.openStalls.isEmpty { forget(other) }
     }
   }
 

@@ -32,6 +32,11 @@ struct Peer: Sendable, Equatable {
     place = unit ?? Self.container(parts) ?? ""
   }
 
+  /// Whether both have the same user and group, and are limited together.
+  func hasSameIdentity(as other: Peer) -> Bool {
+    (uid, gid, owner, place) == (other.uid, other.gid, other.owner, other.place)
+  }
+
   /// N of `user.slice/user-N.slice`.
   private static func sessionOwner(_ parts: [Substring]) -> UInt32? {
     guard parts.count >= 2, parts[0] == "user.slice", parts[1].hasPrefix("user-"), parts[1].hasSuffix(".slice") else {
