@@ -44,9 +44,6 @@ extension Ingest {
     guard stamped.count - parts.omittableBytes <= Self.longestReport - Self.spare else {
       return refuse(connection, "longer than \(Self.longestReport) bytes even without frames", .tooLong)
     }
-    if let dropped = parts.dropped.flatMap({ Int(String(decoding: line[$0], as: UTF8.self)) }) {
-      metrics.linesDroppedByHost(dropped, of: connection.process.peer)
-    }
     let (process, peer) = (connection.process, connection.process.peer)
     let report = ReportLine(
       bytes: stamped, event: event, isError: text(parts.level) == "error",
@@ -61,15 +58,19 @@ extension Ingest {
     {
       follow(report, sequence: sequence, of: connection)
     }
-    accept(report, from: connection)
+    let dropped = parts.dropped.flatMap { Int(String(decoding: line[$0], as: UTF8.self)) }
+    accept(report, dropped: dropped ?? 0, from: connection)
   }
 
   /// Sends a report on its way, unless it is known already or its user has had its part of the day.
-  private func accept(_ report: ReportLine, from connection: Connection) {
+  ///
+  /// `dropped` is how many lines the service has dropped before it.
+  private func accept(_ report: ReportLine, dropped: Int, from connection: Connection) {
     guard recent.insert(report.identity) else {
       metrics.linesDuplicate()
       return finishAtOnce(connection, repeating: report.identity)
     }
+    if dropped > 0 { metrics.linesDroppedByHost(dropped, of: connection.process.peer) }
     guard isWithinQuota(report, of: connection.process.peer) else { return tellOfQuota(connection) }
     enqueue(report, from: connection)
   }
