@@ -78,6 +78,8 @@ final class Ingest {
   var clientLog = ClientLog()
   var inquiries: [UInt64: ExitInquiry] = [:]
   var nextInquiry: UInt64 = 1
+  /// Inquiries that may ask systemd, by ``Peer/owner``.
+  var systemdInquiries = SharedAllowance<UInt32>()
 
   var batch: [PendingLine] = []
   /// Lines, and places of lines, that are on their way to the outputs.
