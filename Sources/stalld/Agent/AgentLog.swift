@@ -40,7 +40,9 @@ enum AgentLog {
       (isJournal ? "<\(priority.rawValue)>" : "stalld: ") + text + "\n"
     }
     let outcome = standardError.write(line(priority, text)) { count in
-      line(.warning, "\(count) \(count == 1 ? "message was" : "messages were") omitted: standard error was not accepting writes")
+      line(
+        .warning,
+        "\(count) \(count == 1 ? "message was" : "messages were") omitted: standard error was not accepting writes")
     }
     // A stream to journald does not outlive its sockets.
     if outcome == .failed, isJournal, let journal {

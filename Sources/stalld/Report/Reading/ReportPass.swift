@@ -180,7 +180,8 @@ struct ReportPass {
   ) throws(ReportScanner.Fault) -> Double? {
     guard let number = number(bytes) else { return nil }
     guard durations.contains(number / count) else {
-      throw ReportScanner.Fault(reason: "stall.suppressed has a duration that is not between 0 and 366 days for a stall")
+      throw ReportScanner.Fault(
+        reason: "stall.suppressed has a duration that is not between 0 and 366 days for a stall")
     }
     return number
   }
@@ -217,6 +218,9 @@ struct ReportPass {
       stalls.add(stall)
     }
   }
+
+  /// The releases of all stalls, sorted; stalls without one have none.
+  var releases: [String] { Set(stalls.lazy.map(\.release)).subtracting([0]).map { texts[$0] }.sorted() }
 
   /// Hands the rows over, without a copy.
   mutating func takeStalls() -> StallTable {
