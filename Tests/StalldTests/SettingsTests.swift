@@ -257,13 +257,13 @@ struct SettingsTests {
       "F:7: limits.memory = 64XB: allowed: a size from 1MiB to 64GiB, with its unit (B, kB, KiB, MB, MiB, GB, GiB, TB, TiB)",
       "F:8: limits.connections = 0: allowed: a whole number from 1 to 1000000",
       "F:9: limits.connections: line 8 has the same key",
-      "F:12: outputs[0].path = relative.jsonl: allowed: an absolute path",
+      "F:12: outputs[0].path = relative.jsonl: allowed: an absolute path without //, . and .. parts",
       "F:13: outputs[0].max_sise: no such key; did you mean max_size?",
       "F:14: outputs[1].type = fille: allowed: file, stdout, syslog",
       "F:15: outputs[2].type: this key is missing; allowed: file, stdout, syslog",
       "F:17: outputs[3].path: no such key; known here: type",
-      "F:19: metrics.listen = 0.0.0.0:9464: allowed: unix:/PATH, or a loopback address with its port, such as 127.0.0.1:9464 or [::1]:9464; or off",
-      "F:20: metrics.textfile = /t/stalld.txt: allowed: an absolute path that ends in .prom; or off",
+      "F:19: metrics.listen = 0.0.0.0:9464: allowed: unix:/PATH (without //, . and .. parts), or a loopback address with its port, such as 127.0.0.1:9464 or [::1]:9464; or off",
+      "F:20: metrics.textfile = /t/stalld.txt: allowed: an absolute path that ends in .prom, without //, . and .. parts; or off",
       "F:21: listen: no such key here; did you mean metrics.listen?",
       "F:23: services[0].threshold = 250: allowed: a time from 1ms to 1h, with its unit (us, ms, s, min, h, d)",
       "F:23: services[0].match: this key is missing; allowed: a glob of at most 255 bytes with *, ? and [a-z], such as web*",
@@ -272,8 +272,8 @@ struct SettingsTests {
       "F:27: control = /run/x.sock: allowed: a mapping of keys to values; did you mean path: /run/x.sock below it?",
       "STALLD_LIMITS_MEMROY=1: no such variable; did you mean STALLD_LIMITS_MEMORY?",
       #"STALLD_SOCKET_MODE=x: allowed: a 0 and three octal digits, such as "0640""#,
-      "--socket here: allowed: an absolute path of at most 107 bytes",
-      "--output file:x: allowed: file:PATH, stdout or syslog:ADDRESS, as in stalld.yaml(5); the path is absolute",
+      "--socket here: allowed: an absolute path of at most 107 bytes, without //, . and .. parts",
+      "--output file:x: allowed: file:PATH, stdout or syslog:ADDRESS, as in stalld.yaml(5); the path is absolute, without //, . and .. parts",
     ]
     for (line, other) in zip(said, expected) { #expect(line == other) }
     #expect(said.count == expected.count)
