@@ -66,7 +66,7 @@ struct SettingsTests {
     symbolication: {enabled: no, cache: 2MiB, debug_directories: [/a, /b], time_limit: 1500ms}
     metrics: {listen: "unix:/run/m.sock", textfile: /t/stalld.prom, textfile_interval: 1h}
     services:
-      - {match: "web*", enabled: no, captures: blocked-only, threshold: 100ms, repeat_window: 0s, budget: 0, threads: all, symbolication: host}
+      - {match: "web*", enabled: no, captures: blocked-only, threshold: 100ms, repeat_window: 0s, maximum_reports_per_minute: 0, other_threads: all, symbolication: host}
       - match: db
     """
 
@@ -77,6 +77,28 @@ struct SettingsTests {
     #expect(try quota("outputs: [{type: file, max_size: 8MiB, keep: 3}]") == 8 << 20)
     #expect(try quota("outputs: [{type: file, max_size: off}]") == 240 << 20)
     #expect(try quota("limits: {user_bytes_per_day: off}\noutputs: [{type: file, max_size: 8MiB, keep: 3}]") == nil)
+  }
+
+  @Test func earlierNamesOfKeysAreRead() throws {
+    let earlier = try load("services: [{match: web, budget: 7, sampling: 20ms, threads: all}]")
+    let now = "{match: web, maximum_reports_per_minute: 7, resample_interval: 20ms, other_threads: all}"
+    #expect(try earlier.services == load("services: [\(now)]").services)
+    #expect(earlier.services[0].budget == 7)
+    let said = try mistakes("services:\n  - match: web\n    budget: 7\n    maximum_reports_per_minute: 8\n")
+    #expect(said == ["F:4: services[0].maximum_reports_per_minute: line 3 has the same key"])
+  }
+
+  /// By two spellings, one file would be two outputs.
+  @Test(arguments: ["/x//o", "/x/./o", "/x/../x/o", "//x/o", "/x/o/.", "/.."]) func pathsHaveOneSpelling(path: String)
+    throws
+  {
+    let said = try mistakes("outputs:\n  - {type: file, path: /x/o}\n  - {type: file, path: \(path)}\n")
+    #expect(said == ["F:3: outputs[1].path = \(path): allowed: an absolute path without //, . and .. parts"])
+    #expect(try mistakes("control: {path: \(path)}").count == 1)
+    #expect(try mistakes("details: {directory: \(path)}").count == 1)
+    #expect(try mistakes("metrics: {listen: \"unix:\(path)\"}").count == 1)
+    #expect(try mistakes("", flags: .init(outputs: ["file:\(path)"])).count == 1)
+    #expect(try mistakes("outputs: [{type: file, path: /x/.o..}]").isEmpty)
   }
 
   @Test func everyKeyOfTheFileArrives() throws {
