@@ -27,10 +27,13 @@ int clinux_peer_pidfd(int descriptor) {
   return getsockopt(descriptor, SOL_SOCKET, 77 /* SO_PEERPIDFD */, &result, &size) == 0 ? result : -1;
 }
 
-int clinux_peer_groups(int descriptor, gid_t *groups, int capacity) {
-  socklen_t size = (socklen_t)((size_t)capacity * sizeof(gid_t));
-  if (getsockopt(descriptor, SOL_SOCKET, 59 /* SO_PEERGROUPS */, groups, &size) != 0) return -1;
-  return (int)(size / sizeof(gid_t));
+int clinux_peer_groups(int descriptor, gid_t *groups, int *capacity) {
+  socklen_t size = (socklen_t)((size_t)*capacity * sizeof(gid_t));
+  int result = getsockopt(descriptor, SOL_SOCKET, 59 /* SO_PEERGROUPS */, groups, &size);
+  int count = (int)(size / sizeof(gid_t));
+  if (result == 0) return count;
+  if (errno == ERANGE) *capacity = count;
+  return -1;
 }
 
 bool clinux_pidfd_exit_status(int pidfd, int *status) {

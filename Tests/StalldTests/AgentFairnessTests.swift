@@ -430,7 +430,8 @@ struct AgentFairnessTests {
         acknowledged(s, 1)
         """)
     }
-    try send(Self.honest, 1, dropped: 2)
+    // The second line repeats the first one.
+    for _ in 1...2 { try send(Self.honest, 1, dropped: 2) }
     for n in 2...4 { try send(Self.evil, n, dropped: 100) }
     let metrics = agent.scratch.url.appending(path: "stalld.prom")
     func has(_ name: String, _ labels: String, user: Int, _ value: Int) -> Bool {

@@ -89,6 +89,34 @@ import Testing
     )
   }
 
+  @Test func usersWithManyOpenStallsDoNotRaiseAnothersCounter() {
+    var counts = StallCounts()
+    func record(_ event: String, _ id: Int, of user: UInt32) {
+      _ = counts.record(
+        ReportLine(
+          bytes: [], event: event, isError: event == "stall.ongoing", service: "web", cause: "lock",
+          durationMilliseconds: 1, stallID: "\(id)", processID: 1, userID: user, lane: "\(user) "))
+    }
+    record("stall.ongoing", 1, of: 1)
+    for id in 0..<(2 * StallCounts.openLimit) { record("stall.ongoing", id, of: 2) }
+    record("stall.ongoing", 1, of: 1)
+    record("stall.ended", 1, of: 1)
+    let errors = counts.counts.filter { $0.key.source.user == 1 }.map(\.value.errors)
+    #expect(errors == [1], "it is one stall")
+  }
+
+  @Test func endedStallsAreNotKept() {
+    var stalls = CountedStalls(limit: 10)
+    for id in 0..<1000 {
+      stalls.insert("\(id)", of: 1)
+      #expect(stalls.contains("\(id)", of: 1) && !stalls.contains("\(id)", of: 2))
+      let isKnown = stalls.remove("\(id)", of: 1)
+      #expect(isKnown && stalls.count == 0)
+    }
+    for id in 0..<1000 { stalls.insert("\(id)", of: UInt32(id % 7)) }
+    #expect(stalls.count <= 10)
+  }
+
   @Test func turnsNeverFallAndAddUp() throws {
     let driver = try AgentDriver()
     var before: [Int] = []

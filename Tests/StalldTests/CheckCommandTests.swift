@@ -137,7 +137,7 @@ struct CheckCommandTests {
     #expect(printed.output.contains("  connections: 9\n"))
     #expect(printed.output.contains("  memory: 8MiB\n"))
     #expect(printed.output.contains("outputs:\n  - type: stdout\n"))
-    #expect(printed.output.contains("services:\n  - match: \"a b*\"\n    budget: 3\n"))
+    #expect(printed.output.contains("services:\n  - match: \"a b*\"\n    maximum_reports_per_minute: 3\n"))
     // Printed once more from what was printed, it is the same.
     let again = try Program.run(stalld, ["check", "--print", "--config", file(printed.output)])
     #expect(again.output == printed.output)

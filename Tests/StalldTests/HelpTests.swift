@@ -47,8 +47,14 @@ import Testing
     Wrong("report .", 1, ".: Is a directory; give the files in it, such as DIRECTORY/*.jsonl"),
     Wrong("report text", 1, "no line is a report; give lines that a service or the agent wrote"),
     Wrong("report none*.jsonl", 1, "none*.jsonl: no file matches this pattern; check it with ls"),
+    Wrong("report good --service other", 0, "no stall matches --service; remove it"),
     Wrong(
-      "report good --service other", 0, "no stall matches --since, --service and --min together; remove one of them"),
+      "report good --service other --min 1s", 0, "no stall matches --service and --min together; remove one of them"),
+    Wrong(
+      "report good --service other --min 1s --since 1d", 0,
+      "no stall matches --since, --service and --min together; remove one of them"),
+    Wrong(
+      "report --diff release:1.0 release:9 good --service other", 0, "no stall matches --service; remove it"),
     Wrong("report --html . good", 1, ".: Is a directory; give the name of a file, such as ./report.html"),
     Wrong(
       "report --html x --details missing good", 64, "--details missing: No such file or directory; give the directory"),
@@ -75,6 +81,12 @@ import Testing
     Wrong("version", 64, "Error: Unexpected argument 'version'; stalld --version prints the version"),
     Wrong("frobnicate", 64, "Unexpected argument 'frobnicate'; subcommands: run, check, reload, status, tail, demo,"),
     Wrong("check t1.yaml", 64, "Unexpected argument 't1.yaml'; a settings file is given with --config t1.yaml."),
+    Wrong("run --sockt /x", 64, "Error: Unknown option '--sockt'. Did you mean '--socket'?"),
+    Wrong("run --sockt=/x", 64, "Error: Unknown option '--sockt'. Did you mean '--socket'?"),
+    Wrong("check --confg x", 64, "Error: Unknown option '--confg'. Did you mean '--config'?"),
+    Wrong("check --prnt", 64, "Error: Unknown option '--prnt'. Did you mean '--print'?"),
+    Wrong("check --nonsense", 64, "Error: Unknown option '--nonsense'; --help lists the options."),
+    Wrong("check --config", 64, "Missing value for '--config <file>'"),
     Wrong("run t1.yaml", 64, "Unexpected argument 't1.yaml'; a settings file is given with --config t1.yaml."),
   ]
 

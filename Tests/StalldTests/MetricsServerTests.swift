@@ -82,6 +82,29 @@ import Testing
     #expect(failure?.description == "cannot listen at 127.0.0.1:\(server.port): Address already in use")
   }
 
+  /// libmicrohttpd 1.0 (Debian 13) only queues connections that are added; 0.9 starts each at once.
+  @Test(.repeatedAfterStandstills(because: "wake-ups are counted over a time"))
+  func connectionsOfOneTurnEndEachInItsTime() throws {
+    let driver = try AgentDriver()
+    let server = try driver.server(connectionTime: .seconds(2))
+    defer { try? driver.perform { _ in server.stop() } }
+    // While the loop is here, all of them wait for it.
+    let clients = try driver.perform { _ in
+      Unchecked(try (0..<3).map { _ in try ClientSocket(port: server.port) })
+    }
+    let (idle, asking) = (clients.value[0], clients.value[1...])
+    for client in asking {
+      client.send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+      #expect(client.readToEnd().hasSuffix("ok\n"))
+    }
+    #expect(try driver.perform { _ in server.openConnections } == 1)
+    #expect(eventually { idle.isClosed })
+    #expect(try eventually { try driver.perform { _ in server.openConnections } == 0 })
+    let before = try driver.turnsAtRest()
+    usleep(500_000)
+    #expect(driver.loop.statistics.turns == before)
+  }
+
   @Test func hostileClientsDoNoHarm() throws {
     let driver = try AgentDriver()
     // A text that no socket's buffer takes whole.

@@ -27,7 +27,7 @@ import Testing
     // What has changed last is written at the end.
     try driver.perform { driver in
       driver.metrics.record(SampleReport(id: "2").line)
-      file.stop()
+      file.stop(within: .seconds(60))
     }
     #expect(text().contains("severity=\"warn\"} 2\n"))
     #expect(try FileManager.default.contentsOfDirectory(atPath: scratch.url.path) == ["stalld.prom"])
@@ -42,7 +42,7 @@ import Testing
       umask(0o077)
       let driver = try AgentDriver()
       let file = try MetricsTextfileTests.textfile(driver, path: path, interval: .milliseconds(200))
-      try driver.perform { _ in file.stop() }
+      try driver.perform { _ in file.stop(within: .seconds(60)) }
       var facts = stat()
       exit(stat(path, &facts) == 0 && facts.st_mode & 0o777 == 0o644 ? 0 : 1)
     }
@@ -71,15 +71,46 @@ import Testing
     }
     #expect(versions.count >= 100)
     #expect(parts.isEmpty)
-    try driver.perform { _ in file.stop() }
+    try driver.perform { _ in file.stop(within: .seconds(60)) }
   }
 
   @Test func failureIsNamed() throws {
     let driver = try AgentDriver()
     let told = Told()
     let file = try Self.textfile(driver, path: "/nonexistent/stalld.prom", interval: .seconds(1)) { told.add($0) }
-    try driver.perform { _ in file.stop() }
+    try driver.perform { _ in file.stop(within: .seconds(60)) }
     #expect(told.all == ["/nonexistent/stalld.prom: No such file or directory"])
+  }
+
+  @Test func diskThatHangsGetsOneTextAtATimeAndDoesNotHoldTheStop() throws {
+    let driver = try AgentDriver()
+    let (texts, isOpen) = (Told(), DispatchSemaphore(value: 0))
+    let file = try driver.perform { driver in
+      try MetricsTextfile(
+        path: "/x.prom", interval: .milliseconds(1), loop: driver.loop, text: { Array("text".utf8) },
+        replace: { _, path in
+          texts.add(path)
+          isOpen.wait()
+          return nil
+        }, didFail: { _ in })
+    }
+    #expect(eventually { texts.all.count == 1 })
+    for _ in 1...50 {
+      try driver.perform { _ in file.noteChange() }
+      usleep(2000)
+    }
+    isOpen.signal()
+    #expect(eventually { texts.all.count == 2 }, "what has changed meanwhile")
+    let begin = ContinuousClock.now
+    try driver.perform { _ in
+      file.noteChange()
+      file.stop(within: .milliseconds(100))
+    }
+    #expect(ContinuousClock.now - begin < .seconds(30))
+    for _ in 1...3 { isOpen.signal() }
+    #expect(eventually { texts.all.count == 3 }, "the last one")
+    usleep(100_000)
+    #expect(texts.all.count == 3)
   }
 
   private static func textfile(

@@ -63,6 +63,18 @@ import Testing
     #expect(agent.said.contains("was killed by signal 9"))
   }
 
+  @Test("a SIGHUP to all processes of the unit does not end the worker")
+  func hangUp() throws {
+    let fixtures = try NameFixtures()
+    let agent = try RunningAgent()
+    #expect(try send([NameFixtures.line(1, [library(fixtures)])], agent).isAcknowledged(1))
+    let worker = try #require(agent.worker)
+    kill(worker, SIGHUP)
+    #expect(try send([NameFixtures.line(2, [library(fixtures)])], agent).isAcknowledged(1))
+    #expect(agent.worker == worker)
+    #expect(!agent.said.contains("signal 1"))
+  }
+
   @Test("a line that another process repeats is not acknowledged before it is written")
   func repeated() throws {
     let fixtures = try NameFixtures()

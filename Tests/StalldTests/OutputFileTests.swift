@@ -249,7 +249,7 @@ final class OutputFileTests {
     try String(contentsOf: Repository.file("Config/logrotate/stalld"), encoding: .utf8)
       .replacing("/var/log/stalld/stalls.jsonl", with: path)
       .replacing("stalld stalld", with: "\(user) \(group)")
-      .replacing("systemctl kill --signal=HUP stalld.service", with: "touch \(told)")
+      .replacing("systemctl kill --kill-who=main --signal=HUP stalld.service", with: "touch \(told)")
       .write(to: configuration, atomically: true, encoding: .utf8)
     // It refuses directories and configurations that others may write.
     chmod(scratch.url.path, 0o755)

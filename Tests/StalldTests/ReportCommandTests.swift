@@ -154,6 +154,8 @@ import Testing
       after: "gzip r && truncate --size=-2000 r.gz")
     #expect(program.status == 0)
     #expect(program.errors.contains("r.gz: read up to line"))
+    #expect(!program.errors.contains("fd:"))
+    #expect(program.errors.split(separator: "unexpected end of file", omittingEmptySubsequences: false).count == 2)
     #expect(program.output.contains(#""group_count":1"#))
   }
 
@@ -181,6 +183,43 @@ import Testing
     #expect(try Self.run(["a"], ["a": ""]).status == 0)
     #expect(try Self.run(["missing", "a"], ["a": good]).status == 0)
     #expect(try Self.run(["missing", "*.none"]).status == 1)
+  }
+
+  @Test(arguments: ["table", "folded", "pprof", "speedscope", "firefox", "json", "csv"])
+  func timesAndDurationsBeyondTheLimitsAreSkipped(format: String) throws {
+    let good = Self.line(id: 1)
+    func summary(_ total: String, longest: String = "1", window: String = "1") -> String {
+      Self.line(
+        "suppressed", id: 2,
+        suppressed: #","suppressed":{"count":2,"total_ms":\#(total),"longest_ms":\#(longest),"window_ms":\#(window)}"#)
+    }
+    let broken =
+      ["1600-01-01", "1969-12-31", "2262-01-01", "2300-01-01", "9999-12-31"].map {
+        good.replacing("2026-11-21T", with: "\($0)T")
+      }
+      + ["1e19", "1.7e308", "-1", "1e999"].map {
+        good.replacing(#""duration_ms":300.0"#, with: #""duration_ms":\#($0)"#)
+      }
+      + [
+        summary("-1"), summary("1.7e308"), summary("1", longest: "-1"), summary("1", longest: "1e300"),
+        summary("1", window: "1e300"), summary("1", window: "-1"),
+      ]
+    let most = [
+      good.replacing("2026-11-21T", with: "2261-12-31T"), good.replacing("2026-11-21T", with: "1970-01-01T"),
+      summary("\(2 * 366 * 86_400_000)"),
+    ]
+    let program = try Self.run(
+      ["a", "--graphs", "--format", format], ["a": (most + broken).joined(separator: "\n") + "\n"])
+    #expect(program.status == 0, "\(program.errors)")
+    #expect(
+      program.errors.contains("skipped \(broken.count) of \(broken.count + most.count) lines"), "\(program.errors)")
+  }
+
+  @Test func numbersBeyondTheRangeOfIntAreClamped() {
+    #expect(Int(clamping: 1e300) == .max)
+    #expect(Int(clamping: -.infinity) == .min)
+    #expect(Int(clamping: .nan) == 0)
+    #expect(Int(clamping: 1.5) == 2)
   }
 
   @Test func everyCutOfALineIsSkippedOrRead() throws {
@@ -313,6 +352,9 @@ import Testing
       #expect(changes[0].keys.sorted() == (names + ["key"]).sorted())
       #expect(changes.map { $0["factor"] as? Double } == [2.25, nil, 0.444, 0, 1])
     }
+    let missing = try Self.run(["--diff", "release:1.0", "release:2.0", "both"], files)
+    #expect(missing.status == 1)
+    #expect(missing.errors == "stalld report: no stall is of release 2.0; releases in the input: 1.0, 1.1\n")
     for wrong in [
       ["--diff", "old"], ["--diff", "old", "release:1"], ["--diff", "old", "new", "both"], ["--limit", "0"],
       ["--since", "soon"], ["--min", "3"], ["--min", "3m"],

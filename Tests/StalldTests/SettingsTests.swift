@@ -66,7 +66,7 @@ struct SettingsTests {
     symbolication: {enabled: no, cache: 2MiB, debug_directories: [/a, /b], time_limit: 1500ms}
     metrics: {listen: "unix:/run/m.sock", textfile: /t/stalld.prom, textfile_interval: 1h}
     services:
-      - {match: "web*", enabled: no, captures: blocked-only, threshold: 100ms, repeat_window: 0s, budget: 0, threads: all, symbolication: host}
+      - {match: "web*", enabled: no, captures: blocked-only, threshold: 100ms, repeat_window: 0s, maximum_reports_per_minute: 0, other_threads: all, symbolication: host}
       - match: db
     """
 
@@ -77,6 +77,28 @@ struct SettingsTests {
     #expect(try quota("outputs: [{type: file, max_size: 8MiB, keep: 3}]") == 8 << 20)
     #expect(try quota("outputs: [{type: file, max_size: off}]") == 240 << 20)
     #expect(try quota("limits: {user_bytes_per_day: off}\noutputs: [{type: file, max_size: 8MiB, keep: 3}]") == nil)
+  }
+
+  @Test func earlierNamesOfKeysAreRead() throws {
+    let earlier = try load("services: [{match: web, budget: 7, sampling: 20ms, threads: all}]")
+    let now = "{match: web, maximum_reports_per_minute: 7, resample_interval: 20ms, other_threads: all}"
+    #expect(try earlier.services == load("services: [\(now)]").services)
+    #expect(earlier.services[0].budget == 7)
+    let said = try mistakes("services:\n  - match: web\n    budget: 7\n    maximum_reports_per_minute: 8\n")
+    #expect(said == ["F:4: services[0].maximum_reports_per_minute: line 3 has the same key"])
+  }
+
+  /// By two spellings, one file would be two outputs.
+  @Test(arguments: ["/x//o", "/x/./o", "/x/../x/o", "//x/o", "/x/o/.", "/.."]) func pathsHaveOneSpelling(path: String)
+    throws
+  {
+    let said = try mistakes("outputs:\n  - {type: file, path: /x/o}\n  - {type: file, path: \(path)}\n")
+    #expect(said == ["F:3: outputs[1].path = \(path): allowed: an absolute path without //, . and .. parts"])
+    #expect(try mistakes("control: {path: \(path)}").count == 1)
+    #expect(try mistakes("details: {directory: \(path)}").count == 1)
+    #expect(try mistakes("metrics: {listen: \"unix:\(path)\"}").count == 1)
+    #expect(try mistakes("", flags: .init(outputs: ["file:\(path)"])).count == 1)
+    #expect(try mistakes("outputs: [{type: file, path: /x/.o..}]").isEmpty)
   }
 
   @Test func everyKeyOfTheFileArrives() throws {
@@ -257,13 +279,13 @@ struct SettingsTests {
       "F:7: limits.memory = 64XB: allowed: a size from 1MiB to 64GiB, with its unit (B, kB, KiB, MB, MiB, GB, GiB, TB, TiB)",
       "F:8: limits.connections = 0: allowed: a whole number from 1 to 1000000",
       "F:9: limits.connections: line 8 has the same key",
-      "F:12: outputs[0].path = relative.jsonl: allowed: an absolute path",
+      "F:12: outputs[0].path = relative.jsonl: allowed: an absolute path without //, . and .. parts",
       "F:13: outputs[0].max_sise: no such key; did you mean max_size?",
       "F:14: outputs[1].type = fille: allowed: file, stdout, syslog",
       "F:15: outputs[2].type: this key is missing; allowed: file, stdout, syslog",
       "F:17: outputs[3].path: no such key; known here: type",
-      "F:19: metrics.listen = 0.0.0.0:9464: allowed: unix:/PATH, or a loopback address with its port, such as 127.0.0.1:9464 or [::1]:9464; or off",
-      "F:20: metrics.textfile = /t/stalld.txt: allowed: an absolute path that ends in .prom; or off",
+      "F:19: metrics.listen = 0.0.0.0:9464: allowed: unix:/PATH (without //, . and .. parts), or a loopback address with its port, such as 127.0.0.1:9464 or [::1]:9464; or off",
+      "F:20: metrics.textfile = /t/stalld.txt: allowed: an absolute path that ends in .prom, without //, . and .. parts; or off",
       "F:21: listen: no such key here; did you mean metrics.listen?",
       "F:23: services[0].threshold = 250: allowed: a time from 1ms to 1h, with its unit (us, ms, s, min, h, d)",
       "F:23: services[0].match: this key is missing; allowed: a glob of at most 255 bytes with *, ? and [a-z], such as web*",
@@ -272,8 +294,8 @@ struct SettingsTests {
       "F:27: control = /run/x.sock: allowed: a mapping of keys to values; did you mean path: /run/x.sock below it?",
       "STALLD_LIMITS_MEMROY=1: no such variable; did you mean STALLD_LIMITS_MEMORY?",
       #"STALLD_SOCKET_MODE=x: allowed: a 0 and three octal digits, such as "0640""#,
-      "--socket here: allowed: an absolute path of at most 107 bytes",
-      "--output file:x: allowed: file:PATH, stdout or syslog:ADDRESS, as in stalld.yaml(5); the path is absolute",
+      "--socket here: allowed: an absolute path of at most 107 bytes, without //, . and .. parts",
+      "--output file:x: allowed: file:PATH, stdout or syslog:ADDRESS, as in stalld.yaml(5); the path is absolute, without //, . and .. parts",
     ]
     for (line, other) in zip(said, expected) { #expect(line == other) }
     #expect(said.count == expected.count)

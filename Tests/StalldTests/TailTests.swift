@@ -40,6 +40,17 @@ import Testing
     }
   }
 
+  /// What is always ready to be read is read in turns, like a large file.
+  @Test func inputWithoutAnEndIsInterrupted() throws {
+    let command = "exec '\(try Program.built("stalld", "debug").path)' tail - </dev/zero"
+    let tail = try Program.start("/bin/sh", ["-c", command])
+    defer { kill(tail.processIdentifier, SIGKILL) }
+    usleep(500_000)
+    kill(tail.processIdentifier, SIGINT)
+    #expect(eventually { !tail.isRunning })
+    #expect(tail.terminationReason == .exit && tail.terminationStatus == 0)
+  }
+
   static func append(_ text: String, to file: URL) throws {
     let handle = try FileHandle(forWritingTo: file)
     try handle.seekToEnd()

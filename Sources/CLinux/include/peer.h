@@ -20,8 +20,8 @@ bool clinux_peer_credentials(int descriptor, clinux_peer *peer);
 /// SO_PEERPIDFD (Linux 6.5): the very process that connected, whatever its number means by now. -1 with errno if there is none.
 int clinux_peer_pidfd(int descriptor);
 
-/// SO_PEERGROUPS (Linux 4.13): the supplementary groups. Returns how many there are, -1 with errno; ERANGE if more than `capacity`.
-int clinux_peer_groups(int descriptor, gid_t *groups, int capacity);
+/// SO_PEERGROUPS (Linux 4.13): the supplementary groups. Returns how many there are; -1 with errno. With ERANGE, `capacity` becomes their number.
+int clinux_peer_groups(int descriptor, gid_t *groups, int *capacity);
 
 /// PIDFD_GET_INFO with PIDFD_INFO_EXIT (Linux 6.15): the status of wait(2), once the process has been reaped by its parent.
 bool clinux_pidfd_exit_status(int pidfd, int *status);

@@ -151,7 +151,7 @@ final class Agent {
     loop.run(mode: .default, before: .now.advanced(by: .milliseconds(20)))
     ingest.close()
     details.stop(within: .seconds(1))
-    textfile?.stop()
+    textfile?.stop(within: .seconds(1))
     metricsServer?.stop()
     control.stop()
     listener?.end()

@@ -21,6 +21,9 @@ enum AgentLog {
   // systemd's Journal native protocol: a datagram of NAME=value lines.
   private static let journal = UnixDatagramSocket(address: "/run/systemd/journal/socket")
 
+  // The agent's loop must not wait for a pager, or for a journald that hangs.
+  private static let standardError = LogStream(STDERR_FILENO)
+
   /// Says one line.
   static func say(_ priority: Priority, _ text: String) { say(priority, nil, text) }
 
@@ -33,11 +36,16 @@ enum AgentLog {
         "MESSAGE=\(text)\nMESSAGE_ID=\(message.rawValue)\nPRIORITY=\(priority.rawValue)\nSYSLOG_IDENTIFIER=stalld\n"
       if journal.send(fields) == nil { return }
     }
-    let prefix = isJournal ? "<\(priority.rawValue)>" : "stalld: "
-    let line = Array("\(prefix)\(text)\n".utf8)
-    let written = line.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
+    func line(_ priority: Priority, _ text: String) -> String {
+      (isJournal ? "<\(priority.rawValue)>" : "stalld: ") + text + "\n"
+    }
+    let outcome = standardError.write(line(priority, text)) { count in
+      line(
+        .warning,
+        "\(count) \(count == 1 ? "message was" : "messages were") omitted: standard error was not accepting writes")
+    }
     // A stream to journald does not outlive its sockets.
-    if written < 0, isJournal, let journal {
+    if outcome == .failed, isJournal, let journal {
       _ = journal.send("MESSAGE=\(text)\nPRIORITY=\(priority.rawValue)\nSYSLOG_IDENTIFIER=stalld\n")
     }
   }

@@ -34,6 +34,8 @@ struct CheckCommand: ParsableCommand {
     return "\(file.path) \(isMissing ? "does not exist" : "is empty"): the defaults apply; --print shows them"
   }
 
+  func validate() throws { try options.refuseUnexpected(others: ["print"]) }
+
   func run() throws {
     let settings = try options.loadOrExit()
     if let note = Self.note(options.file) { StandardError.say("stalld check: " + note) }

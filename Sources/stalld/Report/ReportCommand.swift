@@ -25,8 +25,8 @@ struct ReportCommand: ParsableCommand {
       time of a row divided by the days from the first to the last stall of all rows of that side. If a side covers less than a \
       minute, totals are compared instead.
 
-      Exit code: 0; 1 if no input could be read, all lines were skipped (except with --format otlp), or the output cannot be \
-      written; 64 usage error.
+      Exit code: 0; 1 if no input could be read, all lines were skipped (except with --format otlp), a release of --diff is not in \
+      the input, or the output cannot be written; 64 usage error.
       """)
 
   @Option(help: ArgumentHelp("Group stalls by this key.", valueName: "key"))
@@ -148,6 +148,7 @@ struct ReportCommand: ParsableCommand {
     let (old, new): (ReportSummary, ReportSummary)
     if case .release(let before) = DiffArgument(files[0]), case .release(let after) = DiffArgument(files[1]) {
       let pass = try read(Array(files.dropFirst(2)))
+      try require([before, after], in: pass)
       old = ReportSummary(pass, grouping: by, shortest: shortest, release: before)
       new = ReportSummary(pass, grouping: by, shortest: shortest, release: after)
     } else {
@@ -160,6 +161,17 @@ struct ReportCommand: ParsableCommand {
     }
     let comparison = ReportComparison(old: old, named: files[0], new: new, named: files[1])
     return format.format?.text(of: comparison, view) ?? ""
+  }
+
+  /// Throws if the stalls are of other releases than the two that are to be compared.
+  private func require(_ releases: [String], in pass: borrowing ReportPass) throws {
+    let known = pass.releases
+    let missing = releases.filter { !known.contains($0) }
+    guard !known.isEmpty, let first = missing.first else { return }
+    let limit = 20
+    let list = known.prefix(limit).map(\.printable).joined(separator: ", ") + (known.count > limit ? ", …" : "")
+    StandardError.say("report", "no stall is of release \(first.printable); releases in the input: \(list)")
+    throw ExitCode(1)
   }
 
   /// Says what could not be read; throws if that is all.
@@ -184,8 +196,12 @@ struct ReportCommand: ParsableCommand {
   }
 
   private func note(_ summary: ReportSummary) {
-    if summary.groups.isEmpty, summary.lines > summary.skipped.count, since != nil || service != nil || min != nil {
-      StandardError.say("report", "no stall matches --since, --service and --min together; remove one of them")
+    let filters = [("--since", since != nil), ("--service", service != nil), ("--min", min != nil)]
+    let given = filters.filter(\.1).map(\.0)
+    if summary.groups.isEmpty, summary.lines > summary.skipped.count, let last = given.last {
+      let others = given.dropLast().joined(separator: ", ")
+      let advice = others.isEmpty ? "\(last); remove it" : "\(others) and \(last) together; remove one of them"
+      StandardError.say("report", "no stall matches \(advice)")
     }
     if summary.omittedSummaries > 0 {
       StandardError.say(

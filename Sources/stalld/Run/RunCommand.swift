@@ -28,6 +28,8 @@ struct RunCommand: ParsableCommand {
 
   @OptionGroup var options: AgentOptions
 
+  func validate() throws { try options.refuseUnexpected() }
+
   func run() throws {
     let settings = try options.loadOrExit()
     let unusable = UnusablePaths(of: settings, hasSocket: InheritedSocket.isThere)

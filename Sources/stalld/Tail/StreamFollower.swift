@@ -26,8 +26,13 @@ final class StreamFollower: @unchecked Sendable {
       source = try loop.watch(descriptor, name: "followed stream") { [weak self] _, _ in _ = self?.readSome() }
     } catch {
       // A regular file or /dev/null is always ready, and epoll does not take it.
-      loop.perform(name: "followed file") { while self.readSome() {} }
+      readOn(loop)
     }
+  }
+
+  /// Reads a piece in each turn: between them the loop can be stopped.
+  private func readOn(_ loop: Loop) {
+    loop.perform(name: "followed file") { if self.readSome() { self.readOn(loop) } }
   }
 
   /// False at the end.

@@ -18,6 +18,7 @@ final class TailSession: @unchecked Sendable {
   var hasInputs: Bool { openInputs > 0 }
   private var unreadable = 0
   private(set) var hasFailed = false
+  private var isOutputGone = false
   private var outputSource: Loop.DescriptorSource?
 
   init(loop: Loop, filter: TailFilter, printer: TailPrinter?) {
@@ -145,9 +146,11 @@ final class TailSession: @unchecked Sendable {
   }
 
   private func write(_ bytes: [UInt8]) {
+    guard !isOutputGone else { return }
     do {
       try StandardOutput.write(bytes)
     } catch {
+      isOutputGone = true
       if error.code == EPIPE { loop.stop() } else { fail("standard output: \(error)") }
     }
   }

@@ -32,7 +32,7 @@ let package = Package(
       exclude: ["Agent/Settings/AgentOptions.swift"],
       sources: [
         "Agent/Settings", "Agent/Ingest/LineScanner.swift", "Agent/Ingest/FrameScan.swift",
-        "Agent/Ingest/HostMessage.swift", "Agent/AgentLog.swift",
+        "Agent/Ingest/HostMessage.swift", "Agent/AgentLog.swift", "Agent/LogStream.swift",
         "Agent/Output/SyslogAddress.swift",
         "Agent/Metrics/MetricsAddress.swift", "Agent/LoopbackAddress.swift", "Agent/StreamListener.swift",
         "Symbolicate/LineReader.swift", "Terminal/SystemError.swift",

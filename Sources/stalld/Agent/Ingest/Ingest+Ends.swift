@@ -50,7 +50,8 @@ extension Ingest {
     absent.removeAll { $0 === process }
     guard process.connections.isEmpty else { return }
     forgetStalls(of: process)
-    if processes[process.peer.pid] === process { processes[process.peer.pid] = nil }
+    let others = processes[process.peer.pid]?.filter { $0 !== process } ?? []
+    processes[process.peer.pid] = others.isEmpty ? nil : others
   }
 
   /// Its stalls; they are followed no longer.
@@ -80,13 +81,16 @@ extension Ingest {
     let silences = stalls.map { $0.heard.duration(to: .now) }
     let number = nextInquiry
     nextInquiry += 1
+    let owner = process.peer.owner
+    // A command for each would be many, of a service whose workers all end at once.
+    let asksSystemd = systemdInquiries.take(for: owner, limit: Self.inquiryLimit)
     let inquiry = ExitInquiry(process, on: loop) { [unowned self] reason in
       inquiries[number] = nil
+      if asksSystemd { systemdInquiries.add(-1, for: owner) }
       tellEnd(of: stalls, process.peer, reason, silences: silences)
     }
     inquiries[number] = inquiry
-    // A command for each would be many, of a service whose workers all end at once.
-    inquiry.begin(asksSystemd: inquiries.count <= Self.inquiryLimit)
+    inquiry.begin(asksSystemd: asksSystemd)
   }
 
   /// Reports the stalls that had ended according to the process's recovery page, and returns the others.

@@ -44,9 +44,6 @@ extension Ingest {
     guard stamped.count - parts.omittableBytes <= Self.longestReport - Self.spare else {
       return refuse(connection, "longer than \(Self.longestReport) bytes even without frames", .tooLong)
     }
-    if let dropped = parts.dropped.flatMap({ Int(String(decoding: line[$0], as: UTF8.self)) }) {
-      metrics.linesDroppedByHost(dropped, of: connection.process.peer)
-    }
     let (process, peer) = (connection.process, connection.process.peer)
     let report = ReportLine(
       bytes: stamped, event: event, isError: text(parts.level) == "error",
@@ -61,15 +58,19 @@ extension Ingest {
     {
       follow(report, sequence: sequence, of: connection)
     }
-    accept(report, from: connection)
+    let dropped = parts.dropped.flatMap { Int(String(decoding: line[$0], as: UTF8.self)) }
+    accept(report, dropped: dropped ?? 0, from: connection)
   }
 
   /// Sends a report on its way, unless it is known already or its user has had its part of the day.
-  private func accept(_ report: ReportLine, from connection: Connection) {
+  ///
+  /// `dropped` is how many lines the service has dropped before it.
+  private func accept(_ report: ReportLine, dropped: Int, from connection: Connection) {
     guard recent.insert(report.identity) else {
       metrics.linesDuplicate()
       return finishAtOnce(connection, repeating: report.identity)
     }
+    if dropped > 0 { metrics.linesDroppedByHost(dropped, of: connection.process.peer) }
     guard isWithinQuota(report, of: connection.process.peer) else { return tellOfQuota(connection) }
     enqueue(report, from: connection)
   }
@@ -115,6 +116,7 @@ extension Ingest {
   /// What is known of open stalls is bounded, too: a quarter of the memory limit, of one user as much as is left, and of one process a sixty-fourth.
   func follow(_ report: ReportLine, sequence: UInt64, of connection: Connection) {
     let process = connection.process
+    endElsewhere(report, of: process)
     // Who has left is worth less than who is there.
     let limit = policy.memory / 4
     while openBytes.total + report.bytes.count > limit, let first = absent.first { forget(first) }
@@ -128,6 +130,17 @@ extension Ingest {
         .warning, .clientContained, of: process.peer.owner, about: "open-\(process.peer.pid)",
         "\(process.peer.description) has too many stalls in progress: if it ends in one, no stall.fatal is written"
       )
+    }
+  }
+
+  /// Ends the same stall where the same process has reported it with other credentials.
+  private func endElsewhere(_ report: ReportLine, of process: PeerProcess) {
+    guard let known = processes[process.peer.pid], known.count > 1,
+      [.ended, .fatal].contains(Report.Event(rawValue: report.event))
+    else { return }
+    for other in known where other !== process && !other.hasEnded {
+      changeStalls(of: other) { $0.end(report.stallID) }
+      if other.openStalls.isEmpty { forget(other) }
     }
   }
 

@@ -68,7 +68,8 @@ final class Ingest {
   var refusalPace = RefusalPace()
   /// What has been written today.
   var usage = DailyUsage()
-  var processes: [Int32: PeerProcess] = [:]
+  /// By pid: more than one if a process has connected with several credentials, or if the end of a former one is not reported yet.
+  var processes: [Int32: [PeerProcess]] = [:]
   /// Processes without a connection that have open stalls, in the order in which they disconnected.
   var absent: [PeerProcess] = []
   let recoveries = RecoveryMemory.Counts(limit: recoveryLimit)
@@ -77,6 +78,8 @@ final class Ingest {
   var clientLog = ClientLog()
   var inquiries: [UInt64: ExitInquiry] = [:]
   var nextInquiry: UInt64 = 1
+  /// Inquiries that may ask systemd, by ``Peer/owner``.
+  var systemdInquiries = SharedAllowance<UInt32>()
 
   var batch: [PendingLine] = []
   /// Lines, and places of lines, that are on their way to the outputs.
@@ -110,7 +113,7 @@ final class Ingest {
   deinit { scratch.deallocate() }
 
   /// Reported stalls that have not ended, by process.
-  var openStalls: Int { processes.values.reduce(0) { $0 + $1.openStalls.count } }
+  var openStalls: Int { processes.values.joined().reduce(0) { $0 + $1.openStalls.count } }
 
   // MARK: Connections
 
@@ -179,17 +182,21 @@ final class Ingest {
     loop.perform(after: time, name: "accept again") { _ in ingest.object?.listener?.interest = .readable }
   }
 
+  /// The process of a new connection: a known one only if it has the credentials of the connection's own socket.
+  ///
+  /// A process can change them, by setresuid(2) or with the execution of a set-user-ID program.
   func process(_ peer: Peer, _ pidfd: Int32) -> PeerProcess {
-    if let known = processes[peer.pid] {
-      if !known.hasEnded {
+    for known in processes[peer.pid] ?? [] {
+      if known.hasEnded {
+        // The number is another process's by now; the end of the former one has not been reported yet.
+        if !known.openStalls.isEmpty { processDidEnd(known) }
+      } else if known.peer.hasSameIdentity(as: peer) {
         if pidfd >= 0 { Glibc.close(pidfd) }
         return known
       }
-      // The number is another process's by now; the end of the former one has not been reported yet.
-      if !known.openStalls.isEmpty { processDidEnd(known) }
     }
     let process = PeerProcess(peer: peer, pidfd: pidfd)
-    processes[peer.pid] = process
+    processes[peer.pid, default: []].append(process)
     return process
   }
 }

@@ -28,12 +28,17 @@ struct OpenStalls {
       stalls[line.stallID] = OpenStall(line: line, sequence: sequence, recovery: recovery ?? old?.recovery)
       bytes += line.bytes.count - oldBytes
     case .ended, .fatal:
-      stalls[line.stallID] = nil
-      bytes -= oldBytes
+      end(line.stallID)
     // The last: of a later version.
     case .suppressed, nil: break
     }
     return true
+  }
+
+  /// Follows a stall no longer.
+  mutating func end(_ stallID: String) {
+    guard let stall = stalls.removeValue(forKey: stallID) else { return }
+    bytes -= stall.line.bytes.count
   }
 
   /// The stalls, oldest first; they are forgotten.

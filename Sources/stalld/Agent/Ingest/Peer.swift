@@ -32,6 +32,11 @@ struct Peer: Sendable, Equatable {
     place = unit ?? Self.container(parts) ?? ""
   }
 
+  /// Whether both have the same user and group, and are limited together.
+  func hasSameIdentity(as other: Peer) -> Bool {
+    (uid, gid, owner, place) == (other.uid, other.gid, other.owner, other.place)
+  }
+
   /// N of `user.slice/user-N.slice`.
   private static func sessionOwner(_ parts: [Substring]) -> UInt32? {
     guard parts.count >= 2, parts[0] == "user.slice", parts[1].hasPrefix("user-"), parts[1].hasSuffix(".slice") else {
@@ -67,12 +72,10 @@ struct Peer: Sendable, Equatable {
   ///
   /// Nil if it does not say, or no descriptor is left. The pidfd, which is the caller's to close, names the process for good; -1 if it has ended already.
   static func of(socket: Int32, _ credentials: PeerCredentials) -> (peer: Peer, pidfd: Int32)? {
-    var groups = [UInt32](repeating: 0, count: 256)
-    let count = clinux_peer_groups(socket, &groups, Int32(groups.count))
+    let groups = groups(of: socket)
     func peer(_ cgroup: String?) -> Peer {
       Peer(
-        pid: credentials.pid, uid: credentials.uid, gid: credentials.gid, groups: Array(groups[..<max(0, Int(count))]),
-        cgroup: cgroup)
+        pid: credentials.pid, uid: credentials.uid, gid: credentials.gid, groups: groups, cgroup: cgroup)
     }
     guard credentials.pid > 0 else { return (peer(nil), -1) }
     var pidfd = clinux_peer_pidfd(socket)
@@ -82,6 +85,18 @@ struct Peer: Sendable, Equatable {
     let cgroup = controlGroup(of: credentials.pid)
     // Only now it is known that the number was still the process's when the file was read.
     return (peer(pidfd >= 0 && isRunning(pidfd) ? cgroup : nil), pidfd)
+  }
+
+  /// The supplementary groups of a connected socket's other end; none if the kernel does not say.
+  private static func groups(of socket: Int32) -> [UInt32] {
+    var capacity: Int32 = 256
+    while true {
+      var groups = [UInt32](repeating: 0, count: Int(capacity))
+      let asked = capacity
+      let count = clinux_peer_groups(socket, &groups, &capacity)
+      if count >= 0 { return Array(groups[..<Int(count)]) }
+      guard errno == ERANGE, capacity > asked else { return [] }
+    }
   }
 
   private static func isRunning(_ pidfd: Int32) -> Bool {

@@ -1,3 +1,4 @@
+import CLinux
 import CZlib
 import Glibc
 
@@ -49,12 +50,17 @@ enum WrittenReports {
 
   /// The end of a file, plain or compressed.
   private static func read(_ path: String, last limit: Int) -> [UInt8]? {
-    guard let file = gzopen(path, "rbe") else { return nil }
-    defer { gzclose(file) }
-    if gzdirect(file) != 0 {
-      var status = stat()
-      if stat(path, &status) == 0, status.st_size > limit { gzseek(file, status.st_size - limit, SEEK_SET) }
+    // Nobody may be at the other end of a pipe that has the name of a file.
+    let descriptor = clinux_open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0)
+    guard descriptor >= 0 else { return nil }
+    var status = stat()
+    guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, let file = gzdopen(descriptor, "rb")
+    else {
+      close(descriptor)
+      return nil
     }
+    defer { gzclose(file) }
+    if gzdirect(file) != 0, status.st_size > limit { gzseek(file, status.st_size - limit, SEEK_SET) }
     var bytes: [UInt8] = []
     var chunk = [UInt8](repeating: 0, count: 256 << 10)
     while case let count = gzread(file, &chunk, UInt32(chunk.count)), count > 0 {

@@ -4,7 +4,8 @@ enum MetricsAddress: Equatable, Sendable, CustomStringConvertible {
   case loopback(LoopbackAddress)
 
   /// What ``init(_:)`` takes.
-  static let allowed = "unix:/PATH, or a loopback address with its port, such as 127.0.0.1:9464 or [::1]:9464"
+  static let allowed =
+    "unix:/PATH (without //, . and .. parts), or a loopback address with its port, such as 127.0.0.1:9464 or [::1]:9464"
 
   /// Nil if the text is not ``allowed``.
   init?(_ text: String) {

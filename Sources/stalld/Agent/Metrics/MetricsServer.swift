@@ -29,11 +29,22 @@ final class MetricsServer: @unchecked Sendable {
   private var timer: Loop.Timer?
   private var isRunPlanned = false
   private var isStopped = false
+  private struct Connection {
+    var number: Int
+    var descriptor: Int32
+    var began = Loop.Instant.now
+    /// Whether it has been shut down: its end is near.
+    var isShut = false
+
+    mutating func shut() {
+      isShut = true
+      shutdown(descriptor, Int32(SHUT_RDWR))
+    }
+  }
+
   /// In the order of their beginning.
-  private var connections: [(number: Int, descriptor: Int32, began: Loop.Instant)] = []
+  private var connections: [Connection] = []
   private var lastNumber = 0
-  /// The descriptor that is being handed over.
-  private var arriving: Int32 = -1
   private var metricsPage: (page: OpaquePointer, made: Loop.Instant)?
 
   struct Failure: Error, CustomStringConvertible {
@@ -69,10 +80,10 @@ final class MetricsServer: @unchecked Sendable {
 
   private func start() throws {
     let own = Unmanaged.passUnretained(self).toOpaque()
-    let didNotify: MHD_NotifyConnectionCallback = { own, _, context, code in
+    let didNotify: MHD_NotifyConnectionCallback = { own, connection, context, code in
       let server = Unmanaged<MetricsServer>.fromOpaque(own!).takeUnretainedValue()
       if code == .CONNECTION_NOTIFY_STARTED {
-        context!.pointee = UnsafeMutableRawPointer(bitPattern: server.connectionBegan())
+        context!.pointee = UnsafeMutableRawPointer(bitPattern: server.connectionBegan(connection!))
       } else {
         server.connectionEnded(Int(bitPattern: context!.pointee))
       }
@@ -129,10 +140,9 @@ final class MetricsServer: @unchecked Sendable {
         break
       }
       if connections.count >= Self.connectionLimit {
-        shutdown(connections[0].descriptor, Int32(SHUT_RDWR))
+        if let oldest = connections.firstIndex(where: { !$0.isShut }) { connections[oldest].shut() }
         MHD_run(daemon)
       }
-      arriving = descriptor
       var name = sockaddr_storage()
       name.ss_family = sa_family_t(AF_UNIX)
       // Closes the descriptor if it does not take it.
@@ -141,6 +151,8 @@ final class MetricsServer: @unchecked Sendable {
           _ = MHD_add_connection(daemon, descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
         }
       }
+      // libmicrohttpd 1.0 has only queued it, and the limit of connections needs their number.
+      MHD_run(daemon)
     }
     run()
   }
@@ -156,9 +168,9 @@ final class MetricsServer: @unchecked Sendable {
   /// How many connections are open.
   var openConnections: Int { connections.count }
 
-  private func connectionBegan() -> Int {
+  private func connectionBegan(_ connection: OpaquePointer) -> Int {
     lastNumber += 1
-    connections.append((lastNumber, arriving, .now))
+    connections.append(Connection(number: lastNumber, descriptor: cmicrohttpd_connection_descriptor(connection)))
     return lastNumber
   }
 
@@ -182,8 +194,10 @@ final class MetricsServer: @unchecked Sendable {
   }
 
   /// The oldest connection's time.
+  ///
+  /// One that has been shut down has none any more: a timer in the past would fire in each turn.
   private func planEnd() {
-    guard let oldest = connections.first else {
+    guard let oldest = connections.first(where: { !$0.isShut }) else {
       timer?.invalidate()
       timer = nil
       return
@@ -201,8 +215,8 @@ final class MetricsServer: @unchecked Sendable {
   private func endOverdue() {
     timer = nil
     let limit = Loop.Instant.now.advanced(by: .zero - connectionTime)
-    for connection in connections where connection.began <= limit {
-      shutdown(connection.descriptor, Int32(SHUT_RDWR))
+    for index in connections.indices where connections[index].began <= limit && !connections[index].isShut {
+      connections[index].shut()
     }
     run()
   }

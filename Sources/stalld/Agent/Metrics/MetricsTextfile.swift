@@ -2,6 +2,7 @@ import CLinux
 import DescriptorIO
 import Glibc
 import LoopEngine
+import StallMonitor
 
 /// The metrics as a file, for node_exporter's textfile collector.
 ///
@@ -9,14 +10,15 @@ import LoopEngine
 final class MetricsTextfile: @unchecked Sendable {
   // @unchecked: everything but `write` is on the loop's thread alone.
 
-  private let path: String
   private let interval: Duration
   private let loop: Loop
   private let text: () -> [UInt8]
-  private let didFail: @Sendable (String) -> Void
+  private let write: @Sendable ([UInt8]) -> Void
   private let thread = PermanentThread(name: "metrics-file")
   private var timer: Loop.Timer?
   private var hasChanged = true
+  /// One text at a time is on its way: a disk that hangs must not collect them.
+  private var isWriting = false
   private var isStopped = false
 
   /// Writes the first one at once.
@@ -26,17 +28,18 @@ final class MetricsTextfile: @unchecked Sendable {
   ///   - interval: From a change to the writing of it, at most.
   ///   - loop: The calling thread's.
   ///   - text: The metrics, asked for on the loop's thread.
+  ///   - replace: Writes a file, and returns why that failed.
   ///   - didFail: Called on another thread with the reason each time that the file cannot be written.
   /// - Throws: `LoopError` if there is no thread left.
   init(
     path: String, interval: Duration, loop: Loop, text: @escaping () -> [UInt8],
+    replace: @escaping @Sendable ([UInt8], _ path: String) -> String? = MetricsTextfile.replace,
     didFail: @escaping @Sendable (String) -> Void
   ) throws {
-    self.path = path
     self.interval = interval
     self.loop = loop
     self.text = text
-    self.didFail = didFail
+    write = { if let reason = replace($0, path) { didFail("\(path): \(reason)") } }
     try thread.start()
     writeChanges()
   }
@@ -51,26 +54,38 @@ final class MetricsTextfile: @unchecked Sendable {
     }
   }
 
-  /// Writes what has changed, and waits until it is written.
-  func stop() {
+  /// Writes what has changed, and waits until it is written or the time limit is reached.
+  func stop(within limit: Duration) {
     guard !isStopped else { return }
     isStopped = true
     timer?.invalidate()
-    writeChanges()
-    thread.stop()
+    if hasChanged { writeText() }
+    let done = WakeSemaphore()
+    thread.perform { done.post() }
+    if done.wait(for: limit) { thread.stop() }
   }
 
   private func writeChanges() {
-    guard hasChanged else { return }
+    if hasChanged, !isWriting { writeText() }
+  }
+
+  private func writeText() {
     hasChanged = false
+    isWriting = true
     let bytes = text()
-    thread.perform(name: "metrics textfile") { [path, didFail] in
-      if let reason = Self.write(bytes, to: path) { didFail("\(path): \(reason)") }
+    thread.perform(name: "metrics textfile") { [write, loop] in
+      write(bytes)
+      loop.perform(name: "metrics textfile") { [weak self] in self?.didWrite() }
     }
   }
 
+  private func didWrite() {
+    isWriting = false
+    if hasChanged { noteChange() }
+  }
+
   /// Replaces the file as a whole; why that failed, or nil.
-  private static func write(_ bytes: [UInt8], to path: String) -> String? {
+  private static func replace(_ bytes: [UInt8], _ path: String) -> String? {
     let place = PathParts(path)
     let directory = clinux_open_directory(-1, place.directory)
     guard directory >= 0 else { return "\(SystemError(code: errno))" }

@@ -34,15 +34,13 @@ struct StallCounts {
   static let seriesLimit = 2000
   /// The name for services above the limit, and for unknown causes.
   static let other = "other"
-  private static let openLimit = 8192
+  static let openLimit = 8192
 
   private(set) var counts: [Series: Count] = [:]
   private var sources: Set<Source> = []
   /// How many of them are each user's, by ``Peer/owner``: a logged-in user may have many numbers.
   private var shares = SharedAllowance<UInt32>()
-  /// Open stalls that have been counted, and the same in the order of their counting.
-  private var counted: Set<String> = []
-  private var order: [String] = []
+  private var counted = CountedStalls(limit: openLimit)
 
   /// Takes a line; true if it changed a number.
   mutating func record(_ line: ReportLine) -> Bool {
@@ -62,27 +60,14 @@ struct StallCounts {
 
   private mutating func count(_ line: ReportLine, endsStall: Bool) -> Bool {
     let stall = "\(line.userID) \(line.stallID)"
-    if endsStall ? counted.remove(stall) != nil : counted.contains(stall) { return false }
+    if endsStall ? counted.remove(stall, of: line.owner) : counted.contains(stall, of: line.owner) { return false }
     if line.isError {
       counts[series(of: line), default: Count()].errors += 1
     } else {
       counts[series(of: line), default: Count()].warnings += 1
     }
-    if !endsStall { remember(stall) }
+    if !endsStall { counted.insert(stall, of: line.owner) }
     return true
-  }
-
-  private mutating func remember(_ stall: String) {
-    counted.insert(stall)
-    order.append(stall)
-    guard order.count >= 2 * Self.openLimit || counted.count > Self.openLimit else { return }
-    order.removeAll { !counted.contains($0) }
-    // Stalls whose end never came.
-    if order.count > Self.openLimit {
-      let forgotten = order.prefix(Self.openLimit / 4)
-      counted.subtract(forgotten)
-      order.removeFirst(forgotten.count)
-    }
   }
 
   private mutating func series(of line: ReportLine) -> Series {

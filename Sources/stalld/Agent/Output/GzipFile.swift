@@ -16,7 +16,7 @@ enum GzipFile {
   ///
   /// At each moment, one of them is complete and, if the disk is correct, there after a power cut.
   static func compress(_ path: String, isCancelled: () -> Bool) throws(Failure) {
-    let source = clinux_open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0)
+    let source = clinux_open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0)
     guard source >= 0 else { throw Failure(errno) }
     defer { close(source) }
     var status = stat()

@@ -38,12 +38,24 @@ struct AgentOptions: ParsableArguments {
       "The directory of the detail files of single stalls (details.directory).", valueName: "directory"))
   var details: String?
 
-  @Argument(help: .hidden) var files: [String] = []
+  @Argument(parsing: .allUnrecognized, help: .hidden) var unexpected: [String] = []
 
-  func validate() throws {
-    guard let file = files.first else { return }
-    let name = file.printable
-    throw ValidationError("Unexpected argument '\(name)'; a settings file is given with --config \(name).")
+  private static let names = ["config", "socket", "control", "output", "metrics-listen", "textfile", "details"]
+
+  /// Refuses what is no option of the command.
+  ///
+  /// `others` are the names of the command's own options.
+  func refuseUnexpected(others: [String] = []) throws {
+    guard let first = unexpected.first else { return }
+    let name = first.printable
+    guard first.hasPrefix("-"), first != "-" else {
+      throw ValidationError("Unexpected argument '\(name)'; a settings file is given with --config \(name).")
+    }
+    let word = String(first.prefix { $0 != "=" })
+    let nearest = Suggestion.nearest(to: word, among: (Self.names + others).map { "--" + $0 })
+    throw ValidationError(
+      "Unknown option '\(word.printable)'"
+        + (nearest.map { ". Did you mean '\($0)'?" } ?? "; --help lists the options."))
   }
 
   var file: AgentSettings.File { config.map { AgentSettings.File(path: $0, isRequired: true) } ?? .usual }

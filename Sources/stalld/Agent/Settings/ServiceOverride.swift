@@ -35,13 +35,15 @@ extension AgentSettings {
         "repeat_window", optional: \.repeatWindow, .time(StallMonitorConfiguration.allowedRepeatWindow),
         "For this time, the same stall is counted instead of reported again; 0s reports every stall."),
       .init(
-        "budget", optional: \.budget, .count(StallMonitorConfiguration.allowedBudget),
-        "Stalls that are reported in full per minute; 0 means no limit."),
+        "maximum_reports_per_minute", optional: \.budget, .count(StallMonitorConfiguration.allowedBudget),
+        "Stalls that are reported in full per minute; 0 means no limit."
+      ).earlier("budget"),
       .init(
-        "sampling", optional: \.sampling, .time(StallMonitorConfiguration.allowedSampling),
+        "resample_interval", optional: \.sampling, .time(StallMonitorConfiguration.allowedSampling),
         "The interval between the first two samples of a stall. It doubles up to 1s (or stays at this value if that is longer), and after 40 samples up to 1min."
-      ),
-      .init("threads", optional: \.threads, .choice, "Which other threads' stacks are included in reports."),
+      ).earlier("sampling"),
+      .init("other_threads", optional: \.threads, .choice, "Which other threads' stacks are included in reports.")
+        .earlier("threads"),
       .init(
         "symbolication", optional: \.symbolication, .choice, "Whether the agent or the service looks up function names."
       ),

@@ -13,7 +13,8 @@ extension SettingType where Value == MetricsAddress {
 
 extension SettingType where Value == SyslogAddress {
   static let syslogAddress = SettingType(
-    allowed: "the absolute path of a socket, such as /dev/log; or tcp:ADDRESS:PORT, such as tcp:127.0.0.1:514",
+    allowed:
+      "the absolute path of a socket without //, . and .. parts, such as /dev/log; or tcp:ADDRESS:PORT, such as tcp:127.0.0.1:514",
     parse: { text in
       guard let address = SyslogAddress(text) else { return nil }
       if case .local(let path) = address, !SettingType<String>.isSocketPath(path) { return nil }

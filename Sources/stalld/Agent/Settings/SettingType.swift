@@ -90,15 +90,18 @@ extension SettingType where Value == AgentSettings.Account {
 }
 
 extension SettingType where Value == String {
-  static let path = SettingType(allowed: "an absolute path", parse: { isPath($0) ? $0 : nil }, text: { $0 })
+  static let path = SettingType(
+    allowed: "an absolute path without //, . and .. parts", parse: { isPath($0) ? $0 : nil }, text: { $0 })
 
   static let socketPath = SettingType(
-    allowed: "an absolute path of at most \(SocketAddress.longestPath) bytes", parse: { isSocketPath($0) ? $0 : nil },
+    allowed: "an absolute path of at most \(SocketAddress.longestPath) bytes, without //, . and .. parts",
+    parse: { isSocketPath($0) ? $0 : nil },
     text: { $0 })
 
   /// node_exporter reads no others.
   static let textfile = SettingType(
-    allowed: "an absolute path that ends in .prom", parse: { isPath($0) && $0.hasSuffix(".prom") ? $0 : nil },
+    allowed: "an absolute path that ends in .prom, without //, . and .. parts",
+    parse: { isPath($0) && $0.hasSuffix(".prom") ? $0 : nil },
     text: { $0 })
 
   static let glob = SettingType(
@@ -108,8 +111,10 @@ extension SettingType where Value == String {
       return !text.isEmpty && text.utf8.count <= 255 && isBalanced && !text.contains("/") ? text : nil
     }, text: { $0 })
 
+  /// Whether a text is an absolute path in its only spelling, so that equal paths are equal texts.
   static func isPath(_ text: String) -> Bool {
-    text.hasPrefix("/") && !text.hasSuffix("/") && text.utf8.count < Int(PATH_MAX)
+    let parts = text.dropFirst().split(separator: "/", omittingEmptySubsequences: false)
+    return text.hasPrefix("/") && !parts.contains { ["", ".", ".."].contains($0) } && text.utf8.count < Int(PATH_MAX)
       && !text.unicodeScalars.contains { $0.value < 0x20 || $0.value == 0x7f }
   }
 

@@ -3,6 +3,8 @@
 /// `Owner` is what a mapping is read into. The name is a path from there, such as `socket.allow.users`.
 struct SettingsKey<Owner>: Sendable {
   let name: String
+  /// A name of earlier versions, which is still read.
+  private(set) var earlierName: String?
   let isList: Bool
   let allowed: String
   /// One or two sentences for the manual and the shipped file.
@@ -68,4 +70,14 @@ struct SettingsKey<Owner>: Sendable {
     }
     values = { $0[keyPath: property].map(type.text) }
   }
+
+  /// The same, which is also read by a name of earlier versions.
+  func earlier(_ name: String) -> SettingsKey {
+    var key = self
+    key.earlierName = name
+    return key
+  }
+
+  /// Whether a path names it.
+  func isNamed(_ path: String) -> Bool { path == name || path == earlierName }
 }

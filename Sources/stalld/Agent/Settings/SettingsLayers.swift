@@ -41,7 +41,7 @@ extension AgentSettings {
       problems.append(
         SettingsError(
           location: .flag("--output"), value: text,
-          reason: "allowed: \(Output.forms), as in stalld.yaml(5); the path is absolute"))
+          reason: "allowed: \(Output.forms), as in stalld.yaml(5); the path is absolute, without //, . and .. parts"))
     }
     if !parsed.isEmpty { outputs = parsed.compactMap(\.1) }
     return problems

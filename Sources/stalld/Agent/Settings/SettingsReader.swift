@@ -50,14 +50,15 @@ struct SettingsReader {
     for entry in entries {
       let name = Self.join(prefix, entry.key)
       let path = Self.join(place, name)
-      if let first = seen.updateValue(entry.line, forKey: entry.key) {
+      // A key with a point in it is no path.
+      let isWord = !entry.key.contains(".")
+      let key = isWord ? keys.first { $0.isNamed(name) } : nil
+      if let first = seen.updateValue(entry.line, forKey: key?.name ?? entry.key) {
         refuse(path, nil, line: entry.line, "line \(first) has the same key")
         continue
       }
       lines[path] = entry.line
-      // A key with a point in it is no path.
-      let isWord = !entry.key.contains(".")
-      if isWord, let key = keys.first(where: { $0.name == name }) {
+      if let key {
         read(entry.value, key, path, into: &owner)
       } else if isWord, keys.contains(where: { $0.name.hasPrefix(name + ".") }) {
         read(entry.value, keys, prefix: name, place: place, into: &owner)

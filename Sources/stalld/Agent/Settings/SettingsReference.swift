@@ -76,7 +76,7 @@ enum SettingsReference {
       text += comment("\(key.name): \(key.summary) \(sentence(key))", indent: "  ")
     }
     return text + "  # For example:\n"
-      + "  # - {match: \"web*\", enabled: true, captures: all, threshold: 100ms, repeat_window: 30s, budget: 60, sampling: 100ms, threads: lock-holder, symbolication: agent}\n"
+      + "  # - {match: \"web*\", enabled: true, captures: all, threshold: 100ms, repeat_window: 30s, maximum_reports_per_minute: 60, resample_interval: 100ms, other_threads: lock-holder, symbolication: agent}\n"
   }
 
   /// What is allowed, in words.

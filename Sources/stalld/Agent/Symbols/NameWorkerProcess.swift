@@ -91,12 +91,13 @@ final class NameWorkerProcess {
     posix_spawn_file_actions_adddup2(&actions, standardInput, 0)
     posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0)
     posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
-    // The agent blocks its stop signals, and ignores SIGPIPE.
-    var (none, own) = (sigset_t(), sigset_t())
-    sigemptyset(&none)
+    // The agent blocks its stop signals, and ignores SIGPIPE. A SIGHUP to all processes of the unit is meant for the agent.
+    var (blocked, own) = (sigset_t(), sigset_t())
+    sigemptyset(&blocked)
+    sigaddset(&blocked, SIGHUP)
     sigemptyset(&own)
     sigaddset(&own, SIGPIPE)
-    posix_spawnattr_setsigmask(&attributes, &none)
+    posix_spawnattr_setsigmask(&attributes, &blocked)
     posix_spawnattr_setsigdefault(&attributes, &own)
     posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
     var variables = ["LC_ALL=C", "SWIFT_BACKTRACE=enable=no"]

@@ -18,7 +18,7 @@ struct FoldedExport {
     for line in order {
       text += line.utf8
       // A stall takes a millisecond at least: none is lost by rounding.
-      text += " \(max(1, Int(lines[line]!.rounded())))\n".utf8
+      text += " \(max(1, Int(clamping: lines[line]!)))\n".utf8
     }
     return text
   }

@@ -52,7 +52,7 @@ struct PprofExport {
       }
       profile.message(2) { sample in
         sample.packed(1, locations)
-        sample.packed(2, [sum.count, Int(min(sum.milliseconds * 1e6, 9e18).rounded())])
+        sample.packed(2, [sum.count, Int(clamping: sum.milliseconds * 1e6)])
         for (key, text) in zip(keys, texts) where text != 0 {
           sample.message(3) {
             $0.number(1, key)
@@ -64,8 +64,8 @@ struct PprofExport {
     writeMappings()
     let starts = summary.stalls.lazy.map(\.start)
     let (first, last) = (starts.min() ?? 0, summary.stalls.lazy.map(\.end).max() ?? 0)
-    profile.number(9, Int(first * 1e9))
-    profile.number(10, Int((last - first) * 1e9))
+    profile.number(9, Int(clamping: first * 1e9))
+    profile.number(10, Int(clamping: (last - first) * 1e9))
     profile.number(14, number(of: "stall"))
     for text in strings { profile.text(6, text) }
   }

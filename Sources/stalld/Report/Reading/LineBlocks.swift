@@ -34,6 +34,8 @@ final class LineBlocks: Sendable {
     var rest: [UInt8] = []
     /// In the midst of a line that is too long.
     var isInLongLine = false
+    /// The file's failure has been noted.
+    var hasFailed = false
     var failures: [Failure] = []
     var opened = 0
   }
@@ -81,6 +83,7 @@ final class LineBlocks: Sendable {
       state.handle = handle
       state.line = 1
       state.isInLongLine = false
+      state.hasFailed = false
       state.rest = []
       state.opened += 1
       return true
@@ -136,8 +139,11 @@ final class LineBlocks: Sendable {
   private func noteFailure(_ state: inout State) {
     var number: Int32 = 0
     let text = gzerror(state.handle, &number)
-    guard number != Z_OK, number != Z_STREAM_END else { return }
-    let reason = number == Z_ERRNO ? String(cString: strerror(errno)) : text.map { String(cString: $0) } ?? ""
+    guard number != Z_OK, number != Z_STREAM_END, !state.hasFailed else { return }
+    state.hasFailed = true
+    // libz names the file by its descriptor.
+    let words = text.map { String(cString: $0) } ?? ""
+    let reason = number == Z_ERRNO ? String(cString: strerror(errno)) : words.replacing(#/^<fd:\d+>: /#, with: "")
     let from = "read up to line \(state.line): "
     state.failures.append(Failure(file: files[state.next - 1], reason: from + (reason.isEmpty ? "damaged" : reason)))
   }

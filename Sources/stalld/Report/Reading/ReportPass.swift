@@ -19,6 +19,11 @@ struct ReportPass {
   private(set) var causes: [String] = []
   private(set) var lines = 0
 
+  /// In seconds since 1970: nanoseconds of them, which programs that read exports count in, fit in 64 bits.
+  private static let times = 0..<9_214_646_400.0
+  /// In milliseconds: up to 366 days.
+  private static let durations = 0...366 * 86_400_000.0
+
   private let filter: Filter
   private var services: [UInt32: Bool] = [:]
   private var causeNumbers: [UInt32: UInt8] = [:]
@@ -62,8 +67,11 @@ struct ReportPass {
     guard let time = Timestamp(rfc3339: bytes(members.time, line), form: .any)?.secondsSince1970 else {
       throw ReportScanner.Fault(reason: "@timestamp is not an RFC 3339 time")
     }
-    guard let duration = Self.number(bytes(members.duration, line)), duration >= 0 else {
-      throw ReportScanner.Fault(reason: "stall.duration_ms is not a duration")
+    guard Self.times.contains(time) else {
+      throw ReportScanner.Fault(reason: "@timestamp is not between 1970 and 2261")
+    }
+    guard let duration = Self.number(bytes(members.duration, line)), Self.durations.contains(duration) else {
+      throw ReportScanner.Fault(reason: "stall.duration_ms is not a duration of at most 366 days")
     }
     guard members.cause.isPresent else { throw ReportScanner.Fault(reason: "stall.cause is missing") }
     let isSummary = Self.equals(event, "stall.suppressed")
@@ -80,14 +88,14 @@ struct ReportPass {
       isSummary
       ? .summary
       : Self.equals(event, "stall.ended") ? .ended : Self.equals(event, "stall.fatal") ? .fatal : .underWay
-    let span = isSummary ? Self.number(bytes(members.suppressedWindow, line)) ?? 0 : duration
+    let span = isSummary ? try Self.duration(bytes(members.suppressedWindow, line)) ?? 0 : duration
     var stall = Stall(
       idHigh: id.high, idLow: id.low, start: time - span / 1000, milliseconds: duration, count: UInt32(count),
       sequence: Self.number(bytes(members.sequence, line)).flatMap { UInt32(exactly: $0.rounded()) } ?? 0,
       state: state)
     if isSummary {
-      stall.milliseconds = Self.number(bytes(members.suppressedTotal, line)) ?? duration
-      stall.longestMilliseconds = Float(Self.number(bytes(members.suppressedLongest, line)) ?? 0)
+      stall.milliseconds = try Self.duration(bytes(members.suppressedTotal, line), of: count) ?? duration
+      stall.longestMilliseconds = Float(try Self.duration(bytes(members.suppressedLongest, line)) ?? 0)
     }
     stall.service = service
     stall.release = release
@@ -166,6 +174,18 @@ struct ReportPass {
     bytes.count <= 64 ? JSONValues.number(bytes) : nil
   }
 
+  /// The duration of so many stalls together, in milliseconds; nil if that is no number.
+  private static func duration(
+    _ bytes: UnsafeBufferPointer<UInt8>, of count: Double = 1
+  ) throws(ReportScanner.Fault) -> Double? {
+    guard let number = number(bytes) else { return nil }
+    guard durations.contains(number / count) else {
+      throw ReportScanner.Fault(
+        reason: "stall.suppressed has a duration that is not between 0 and 366 days for a stall")
+    }
+    return number
+  }
+
   // MARK: Merging
 
   /// Takes over what another thread has read.
@@ -198,6 +218,9 @@ struct ReportPass {
       stalls.add(stall)
     }
   }
+
+  /// The releases of all stalls, sorted; stalls without one have none.
+  var releases: [String] { Set(stalls.lazy.map(\.release)).subtracting([0]).map { texts[$0] }.sorted() }
 
   /// Hands the rows over, without a copy.
   mutating func takeStalls() -> StallTable {

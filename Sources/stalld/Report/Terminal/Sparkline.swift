@@ -17,11 +17,12 @@ enum Sparkline {
     // A column is a second at least.
     let span = max(last - first, Double(columns))
     for stall in stalls {
-      sums[min(columns - 1, Int((stall.start - first) / span * Double(columns)))] += stall.milliseconds
+      let column = Int(clamping: ((stall.start - first) / span * Double(columns)).rounded(.down))
+      sums[min(columns - 1, max(0, column))] += stall.milliseconds
     }
     let highest = max(sums.max() ?? 0, .leastNonzeroMagnitude)
     let line = String(
-      sums.map { sum in sum == 0 ? " " : blocks[min(7, Int(sum / highest * 8))] })
+      sums.map { sum in sum == 0 ? " " : blocks[min(7, max(0, Int(clamping: (sum / highest * 8).rounded(.down))))] })
     let (left, right) = (Quantity.minute(first), Quantity.minute(first + span) + " UTC")
     let note =
       "stalled time, at most \(Quantity.duration(highest)) in \(Quantity.duration(span * 1000 / Double(columns)))"
