@@ -47,7 +47,7 @@ import Testing
     defer { kill(tail.processIdentifier, SIGKILL) }
     usleep(500_000)
     kill(tail.processIdentifier, SIGINT)
-    #expect(eventually { !tail.isRunning })
+    try #require(eventually { !tail.isRunning })
     #expect(tail.terminationReason == .exit && tail.terminationStatus == 0)
   }
 

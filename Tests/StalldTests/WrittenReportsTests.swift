@@ -24,8 +24,8 @@ import Testing
     let scratch = try ScratchDirectory()
     let file = scratch.url.appending(path: "file").path
     let filler = String(repeating: String(repeating: "x", count: 1023) + "\n", count: 17 << 10)
-    try Data((SampleReport(event: "stall.ongoing").text + "\n" + filler + SampleReport(event: "stall.ongoing", sequence: 2).text + "\n").utf8).write(
-      to: URL(filePath: file))
+    let (first, second) = (SampleReport(event: "stall.ongoing"), SampleReport(event: "stall.ongoing", sequence: 2))
+    try Data((first.text + "\n" + filler + second.text + "\n").utf8).write(to: URL(filePath: file))
     let sequences = WrittenReports.identities(inFiles: [file]).map(\.sequence)
     #expect(sequences == [2])
   }
