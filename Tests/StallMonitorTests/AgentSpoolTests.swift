@@ -373,7 +373,8 @@ struct AgentSpoolTests {
       match: "web", isEnabled: false, captures: .blockedOnly, threshold: .milliseconds(1500), repeatWindow: .zero,
       budget: 7, sampling: .milliseconds(20), threads: .all, symbolication: .host)
     #expect(values(service).filter(\.isNil).map(\.name) == [])
-    let keys = AgentSettings.ServiceOverride.keys.map(\.name).filter { $0 != "match" }
+    // The protocol has kept the earlier names, which services of all versions read.
+    let keys = AgentSettings.ServiceOverride.keys.map { $0.earlierName ?? $0.name }.filter { $0 != "match" }
     #expect(keys.count == values(service).count - 1)
     let object = try JSONSerialization.jsonObject(with: Data(service.json.utf8)) as? [String: Any]
     #expect(object?.keys.sorted() == keys.sorted())
