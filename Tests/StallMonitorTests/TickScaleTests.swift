@@ -60,6 +60,19 @@ struct TickScaleTests {
     #expect(scale.time(of: 1000 + 3000) == reset.time + 1000)
   }
 
+  /// The machine has moved to another one, or the first reading was disturbed.
+  @Test func newRateIsLearnt() throws {
+    var scale = try scale()
+    var reading = reading(11 * Self.second)
+    for _ in 0..<3 {
+      reading = Reading(ticks: reading.ticks + 4 * 100_000_000, time: reading.time + 100_000_000)
+      scale.observe(reading)
+    }
+    reading = Reading(ticks: reading.ticks + 4 * 100_000_000, time: reading.time + 100_000_000)
+    scale.observe(reading)
+    #expect(scale.time(of: reading.ticks - 4 * 50_000_000) == reading.time - 50_000_000)
+  }
+
   @Test func counterThatDoesNotAdvanceIsNoClock() {
     #expect(TickScale(from: Reading(ticks: 5, time: 0), to: Reading(ticks: 5, time: 2_000_000)) == nil)
   }

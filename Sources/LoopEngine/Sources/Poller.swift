@@ -76,7 +76,8 @@ struct Poller: ~Copyable {
 
   /// Returns, once, the watches of the instance that was closed.
   ///
-  /// A number that has passed to another source, or to the loop itself, is listed only for its last owner.
+  /// Only the watches of sources. A number that has passed from one source to another is listed
+  /// for the last one. A number that has passed to the loop itself is not listed.
   mutating func takeLapsed() -> [Int32: UInt64] {
     defer { lapsed = [:] }
     return lapsed

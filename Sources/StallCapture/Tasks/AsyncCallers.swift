@@ -41,7 +41,9 @@ struct AsyncCallerSearch {
   private static let allocationLimit = 64
   /// How many frames are searched, from the outermost: a task's function is called by the runtime.
   private static let frameLimit = 64
-  /// In its first bytes of code, a resumed function still has the context of the function that it waited for.
+  /// How many bytes of code a resumed function may need to replace the context that it was given.
+  ///
+  /// Until then, it has the context of the function that it waited for, so no callers are read.
   private static let resumePrologue: UInt64 = 64
 
   /// Fills `buffer`, which has space for ``AsyncCallers/limit`` addresses.

@@ -2,7 +2,8 @@
 ///
 /// The rate is measured against `CLOCK_MONOTONIC` repeatedly, so that it follows the kernel's corrections. A machine that
 /// was asleep, or a counter that was set, shows as a rate that cannot be: then everything before is taken to have happened at that
-/// moment, so that it is not reported as a stall.
+/// moment, so that it is not reported as a stall. If the next reading shows that rate again, it is the counter's new one, as after a
+/// move to another machine.
 struct TickScale: Equatable {
   /// Both clocks at one moment.
   struct Reading: Equatable {
@@ -12,6 +13,8 @@ struct TickScale: Equatable {
 
   private var anchor: Reading
   private var nanosecondsPerTick: Double
+  // The rate up to the last reading, if that is none that the kernel's corrections make.
+  private var otherRate: Double?
   // No moment before this one is known.
   private var horizon: Reading
 
@@ -38,15 +41,24 @@ struct TickScale: Equatable {
     guard reading.ticks > anchor.ticks else { return beginAnew(at: reading) }
     guard interval >= Self.shortestInterval else { return }
     let rate = Double(interval) / Double(reading.ticks - anchor.ticks)
-    guard abs(rate / nanosecondsPerTick - 1) <= Self.largestDeviation else { return beginAnew(at: reading) }
+    guard Self.agree(rate, nanosecondsPerTick) else {
+      if let otherRate, Self.agree(rate, otherRate) { nanosecondsPerTick = rate }
+      beginAnew(at: reading)
+      otherRate = rate
+      return
+    }
+    otherRate = nil
     guard interval >= Self.renewalInterval else { return }
     nanosecondsPerTick = rate
     anchor = reading
   }
 
+  private static func agree(_ rate: Double, _ other: Double) -> Bool { abs(rate / other - 1) <= largestDeviation }
+
   private mutating func beginAnew(at reading: Reading) {
     anchor = reading
     horizon = reading
+    otherRate = nil
   }
 
   /// The time between two readings that are so far apart.

@@ -20,7 +20,10 @@ struct FreezeDetector: ~Copyable {
   /// A smaller lateness is normal scheduling.
   static let limit: UInt64 = 50_000_000
 
-  /// The shortest freeze that is reported as a stop of the process; a shorter one is only deducted from the turns.
+  /// The shortest freeze that is reported as a stop of the process.
+  ///
+  /// It must also last as long as the threshold of one of the loops. A freeze that is not reported
+  /// is only deducted from the turns.
   static let worthReporting: UInt64 = 100_000_000
 
   /// An unexplained delay of this length is always a freeze.
