@@ -135,7 +135,7 @@ struct ReportCommand: ParsableCommand {
     note(summary)
     let page = html.map { _ in ReportPage(summary, details: details.map(DetailTrees.init(directory:))).html() }
     do throws(SystemError) {
-      try OutputFile.write(page ?? format.export(summary), to: html ?? "-")
+      try OutputFile.write(page ?? TerminalText.json(format.export(summary)), to: html ?? "-")
     } catch {
       let advice = error.code == EISDIR ? "; give the name of a file, such as \(html ?? "")/report.html" : ""
       StandardError.say("report", "\(html ?? "standard output"): \(error)\(advice)")

@@ -100,7 +100,7 @@ final class SymbolicationPass {
   }
 
   private func flush() {
-    StandardOutput.writeOrExit("symbolicate", output)
+    StandardOutput.writeOrExit("symbolicate", TerminalText.json(output))
     output.removeAll(keepingCapacity: true)
   }
 }

@@ -46,7 +46,7 @@ struct OTLPConversion {
   }
 
   private mutating func flush() {
-    StandardOutput.writeOrExit("report", output)
+    StandardOutput.writeOrExit("report", TerminalText.json(output))
     output.removeAll(keepingCapacity: true)
   }
 }
