@@ -78,7 +78,8 @@ extension SharedAgentTests {
     @Test(
       "the file is removed, or replaced by something else", .onlyInLongForm("test-shared-agent"),
       arguments: [
-        "rm FILE", "mv FILE FILE.1", "rm FILE; ln -s /dev/null FILE", "until rm -f FILE; mkdir FILE; do :; done",
+        "rm FILE", "mv FILE FILE.1", "until rm -f FILE; ln -s /dev/null FILE; do :; done",
+        "until rm -f FILE; mkdir FILE; do :; done",
       ])
     func removedFile(script: String) throws {
       let file = "\(SharedMachine.log)/stalls.jsonl"
