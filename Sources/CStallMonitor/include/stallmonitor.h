@@ -21,9 +21,9 @@
  * is logged once to standard error, and the service runs and is not watched.
  *
  * No function ends the process (unless malloc(3) fails in it), throws, or fails if its handle is
- * NULL. A service may ignore all results. A function may be called on any thread unless its comment names one, and never in a
- * signal handler. A process has one monitor: do not start this library in a process whose Swift
- * code starts a StallMonitor. The library stays loaded after dlclose(3).
+ * NULL. A service may ignore all results. A function may be called on any thread unless its comment
+ * names one, and never in a signal handler. A process has one monitor: do not start this library in
+ * a process whose Swift code starts a StallMonitor. The library stays loaded after dlclose(3).
  */
 #ifndef STALLMONITOR_H
 #define STALLMONITOR_H
