@@ -103,9 +103,9 @@ test-integrations: ## The tests of the packages under Integrations/, which resol
 	@# A package without sources of its own is for the traits: `make test-traits`.
 	for sources in Integrations/*/Sources; do $(SWIFT) test --package-path $$(dirname $$sources) || exit 1; done
 
-test-traits: ## The library with no trait, with each alone, with all, and with all for another platform; and the tests of the traits.
+test-traits: ## The library with no trait, with each alone, with all, and with all for another platform; and the tests of the traits. TRAITS=--short omits each alone.
 	@scripts/install-dependencies $(LIBRARIES) $(JUDGES)
-	@SWIFT="$(SWIFT)" scripts/test-traits
+	@SWIFT="$(SWIFT)" scripts/test-traits $(TRAITS)
 
 test-pictures: ## `stalld report --html` in a headless Chromium, and exports by the programs that they are for.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES) $(PICTURE_JUDGES)
