@@ -261,19 +261,9 @@ import VictimC
 
   @Test func theMemoryOfABurstOfPostsIsGivenBack() async {
     await #expect(processExitsWith: .success) {
-      /// Resident pages, as /proc/self/statm says.
-      func residentMegabytes() -> Int {
-        guard let file = fopen("/proc/self/statm", "r") else { return -1 }
-        defer { fclose(file) }
-        var line = [CChar](repeating: 0, count: 128)
-        fgets(&line, 128, file)
-        let fields = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self).split(
-          separator: " ")
-        return (Int(fields[1]) ?? 0) * 4096 / 1_000_000
-      }
       let loop = Loop.current
       loop.run(mode: .default, for: .zero)
-      let before = residentMegabytes()
+      let before = victim_resident_kib()
       // In the current mode, and in one that the loop comes to later.
       for (mode, count) in [(Loop.Mode.common, 2_000_000), (.tests, 500_000), (.common, 100_000)] {
         TestThread { for _ in 0..<count { loop.perform(in: mode) {} } }.join()
@@ -281,7 +271,7 @@ import VictimC
         loop.run(mode: .tests, for: .zero)
         if mode == .common, loop.run() != .finished { exit(1) }
       }
-      let grown = residentMegabytes() - before
+      let grown = (victim_resident_kib() - before) * 1024 / 1_000_000
       print("grown by", grown, "MB")
       exit(grown < 20 ? 0 : 2)
     }

@@ -264,7 +264,7 @@ struct ListTests {
     #expect(signatures.count == 5)
     // What says when they fire, and where: they differ in it.
     let others: Set = ["date", "delay", "interval", "repeats", "order", "target", "mode", "body"]
-    // Options that only a timer which fires again and again has a use for.
+    // Options that only a repeating timer has a use for.
     let ofRepetition: Set<String> = []
     for option in Set(signatures.joined()).subtracting(others) {
       for signature in signatures

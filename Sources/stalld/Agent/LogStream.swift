@@ -1,4 +1,4 @@
-import Glibc
+import DescriptorIO
 import Synchronization
 
 /// A stream of log lines, written without waiting for its reader: what it does not accept is omitted, and counted.
@@ -7,19 +7,19 @@ final class LogStream: Sendable {
   enum Outcome { case written, omitted, failed }
 
   private struct State {
-    /// The end of a line that was accepted in part.
-    var rest: [UInt8] = []
+    let stream: LineDescriptor?
+    /// The line that was accepted in part.
+    var begun: [UInt8] = []
     /// Lines that were omitted since the last one that was written.
     var omitted = 0
   }
 
-  private let descriptor: Int32
-  private let state = Mutex(State())
-  /// Pipes that can be written at all accept this many bytes (pipe(7), PIPE_BUF).
-  private static let pieceSize = 4096
+  private let state: Mutex<State>
 
   /// The descriptor stays the caller's.
-  init(_ descriptor: Int32) { self.descriptor = descriptor }
+  init(_ descriptor: Int32) {
+    state = Mutex(State(stream: LineDescriptor(sharing: descriptor, isExclusive: false)))
+  }
 
   /// Writes a line, on any thread.
   ///
@@ -27,47 +27,32 @@ final class LogStream: Sendable {
   @discardableResult
   func write(_ line: String, noting note: (Int) -> String) -> Outcome {
     state.withLock { state in
-      var bytes = Array(line.utf8)
-      if state.omitted > 0 { bytes = Array(note(state.omitted).utf8) + bytes }
-      let rest = state.rest.count
-      let count = put(state.rest + bytes)
-      guard count >= 0 else {
-        state.rest = []
-        return .failed
+      guard let stream = state.stream else { return .failed }
+      if stream.isMidLine {
+        let outcome = Self.write(state.begun, to: stream)
+        if outcome == .omitted { state.omitted += 1 }
+        guard outcome == .written else { return outcome }
       }
-      guard count > rest else {
-        state.rest.removeFirst(count)
-        state.omitted += 1
-        return .omitted
+      let notes = state.omitted > 0 ? note(state.omitted) : ""
+      state.begun = Array((notes + line).utf8)
+      let outcome = Self.write(state.begun, to: stream)
+      // What was begun is finished by a later call.
+      guard outcome == .written || stream.isMidLine else {
+        if outcome == .omitted { state.omitted += 1 }
+        return outcome
       }
-      state.rest = Array(bytes[(count - rest)...])
       state.omitted = 0
       return .written
     }
   }
 
-  /// How many bytes the reader accepts now; -1 if there is none.
-  private func put(_ bytes: [UInt8]) -> Int {
-    var position = 0
-    while position < bytes.count {
-      let piece = min(bytes.count - position, Self.pieceSize)
-      let count = bytes.withUnsafeBytes { putNow(UnsafeRawBufferPointer(rebasing: $0[position..<(position + piece)])) }
-      if count > 0 {
-        position += count
-      } else if count < 0, errno == EINTR {
-        continue
-      } else {
-        return count < 0 && errno != EAGAIN ? -1 : position
-      }
+  private static func write(_ bytes: [UInt8], to stream: LineDescriptor) -> Outcome {
+    switch stream.write(bytes) {
+    case .written: return .written
+    case .full: return .omitted
+    case .failed:
+      stream.abandonLine()
+      return .failed
     }
-    return position
-  }
-
-  private func putNow(_ piece: UnsafeRawBufferPointer) -> Int {
-    let count = send(descriptor, piece.baseAddress, piece.count, Int32(MSG_DONTWAIT | MSG_NOSIGNAL))
-    guard count < 0, errno == ENOTSOCK else { return count }
-    var entry = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
-    guard poll(&entry, 1, 0) > 0 else { return 0 }
-    return Glibc.write(descriptor, piece.baseAddress, piece.count)
   }
 }

@@ -42,9 +42,9 @@ let healthScenarios: [String: @Sendable () -> Void] = [
     monitor.stop()
     func restart(_ times: Int) { for _ in 0..<times { (try? StallMonitor.start())?.stop() } }
     restart(100)
-    let before = residentPages()
+    let before = victim_resident_kib()
     restart(500)
-    say("grown=\((residentPages() - before) * 4)")
+    say("grown=\(victim_resident_kib() - before)")
   },
   // A thread works on the memory map while the loop turns.
   "beside-a-mapping": {
@@ -110,17 +110,6 @@ private func lastingThreads() -> Int {
     usleep(20_000)
     return entries("/proc/self/task")
   }.min()!
-}
-
-/// The pages that the process has in memory, as `/proc/self/statm` says.
-private func residentPages() -> Int {
-  guard let file = fopen("/proc/self/statm", "r") else { return -1 }
-  defer { fclose(file) }
-  var line = [CChar](repeating: 0, count: 128)
-  fgets(&line, 128, file)
-  let fields = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self).split(
-    separator: " ")
-  return Int(fields[1]) ?? -1
 }
 
 private func entries(_ path: String) -> Int {

@@ -2,8 +2,10 @@
 #define _GNU_SOURCE
 #include "victim_mapping.h"
 
+#include <stdio.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 static double now(void) {
   struct timespec time;
@@ -17,4 +19,13 @@ void victim_map_for(unsigned milliseconds) {
     void *pages = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (pages != MAP_FAILED) munmap(pages, length);
   }
+}
+
+long victim_resident_kib(void) {
+  FILE *file = fopen("/proc/self/statm", "r");
+  if (file == NULL) return -1;
+  long size, resident;
+  int count = fscanf(file, "%ld %ld", &size, &resident);
+  fclose(file);
+  return count == 2 ? resident * (sysconf(_SC_PAGESIZE) / 1024) : -1;
 }
