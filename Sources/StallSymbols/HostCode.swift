@@ -34,7 +34,7 @@ package enum HostCode {
       let rest = path.dropFirst(root.count)
       // Right in it, or in a multiarch directory. Deeper down are private libraries of programs, hosts among them.
       guard let slash = rest.firstIndex(of: "/") else { return .system }
-      if rest[..<slash].contains("-linux-gnu") || rest[..<slash].contains("-linux-musl") { return .system }
+      if rest[..<slash].contains(text: "-linux-gnu") || rest[..<slash].contains(text: "-linux-musl") { return .system }
     }
     return nil
   }
@@ -99,7 +99,7 @@ package enum HostCode {
   /// Only that of the entity itself, and not that of a type among its arguments.
   private static func extendingModule(_ symbol: String) -> Substring? {
     let mark = "(extension in "
-    guard symbol.utf8.contains(UInt8(ascii: "(")), let range = symbol.firstRange(of: mark) else { return nil }
+    guard symbol.utf8.contains(UInt8(ascii: "(")), let range = symbol.firstRange(ofText: mark) else { return nil }
     let before = symbol[..<range.lowerBound]
     guard before.isEmpty || [" in ", " of ", " for ", "static ", " to "].contains(where: { before.hasSuffix($0) })
     else {
@@ -133,7 +133,7 @@ package enum HostCode {
     let identifier = rest.drop { "0"..."9" ~= $0 }
     if libraryNames.contains(where: { identifier.hasPrefix($0) }) { return true }
     // The runtime of Swift concurrency, by the types of its arguments, which nobody else has.
-    return name.hasPrefix("_ZL") && runtimeTypes.contains { name.contains($0) }
+    return name.hasPrefix("_ZL") && runtimeTypes.contains { name.contains(text: $0) }
   }
 
   private static let libraryNames = [

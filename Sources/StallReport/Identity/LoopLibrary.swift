@@ -74,6 +74,6 @@ package struct LoopLibrary: Sendable {
 
   /// Whether a function that is not the service's own calls what the service has given to a loop.
   static func callsBack(_ symbol: String) -> Bool {
-    callers.contains { symbol.hasPrefix($0) } || callerWords.contains { symbol.contains($0) }
+    callers.contains { symbol.hasPrefix($0) } || callerWords.contains { symbol.contains(text: $0) }
   }
 }

@@ -6,6 +6,6 @@ package enum LineValidator {
   package static func isReport(_ line: some BidirectionalCollection<UInt8>, event: String = "stall.") -> Bool {
     line.starts(with: "{\"@timestamp\":\"".utf8) && line.suffix(2).elementsEqual("}\n".utf8)
       && line.dropLast().allSatisfy { $0 >= 0x20 && $0 != 0x7f }
-      && String(validating: line, as: UTF8.self)?.contains("\"event\":{\"name\":\"\(event)") == true
+      && String(validating: line, as: UTF8.self)?.contains(text: "\"event\":{\"name\":\"\(event)") == true
   }
 }

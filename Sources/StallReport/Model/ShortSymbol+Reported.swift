@@ -16,7 +16,7 @@ extension ShortSymbol {
   ///
   /// - Returns: The module; nil for names of C and C++.
   package static func module(of symbol: String) -> Substring? {
-    guard !symbol.contains("::") else { return nil }
+    guard !symbol.contains(text: "::") else { return nil }
     var text = withoutDisguise(Array(symbol.utf8)[...])
     var isLocal = false
     for _ in 0..<depthLimit {
@@ -47,7 +47,7 @@ extension ShortSymbol {
 
   /// Whether a demangled name is one of Swift: names of C have no types, and those of C++ have other signs.
   private static func isSwiftText(_ symbol: String) -> Bool {
-    guard !symbol.contains("::") else { return false }
+    guard !symbol.contains(text: "::") else { return false }
     let starts = [
       "closure #", "implicit closure #", "static ", "(extension in ", "@objc ", "@nonobjc ", "async_Main",
       "partial apply forwarder for ", "protocol witness for ", "reabstraction thunk ", "default argument ",
@@ -55,8 +55,8 @@ extension ShortSymbol {
       "key path ", "dispatch thunk ", "vtable thunk ", "generic specialization <",
       "function signature specialization <",
     ]
-    return starts.contains(where: symbol.hasPrefix) || symbol.contains(" -> ") || symbol.contains(" : ")
+    return starts.contains(where: symbol.hasPrefix) || symbol.contains(text: " -> ") || symbol.contains(text: " : ")
       || symbol.hasSuffix("deinit")
-      || symbol.contains(" resume partial function for ")
+      || symbol.contains(text: " resume partial function for ")
   }
 }

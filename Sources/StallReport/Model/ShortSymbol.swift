@@ -55,7 +55,7 @@ package enum ShortSymbol {
   package static func isCompilerGenerated(_ symbol: String, linkageName: String) -> Bool {
     guard isSwift(linkageName) else { return generatedNames.contains { linkageName.hasPrefix($0) } }
     let text = withoutDisguise(Array(symbol.utf8)[...])
-    return generatedPrefixes.contains { text.starts(with: $0.utf8) } || symbol.contains(" value witness for ")
+    return generatedPrefixes.contains { text.starts(with: $0.utf8) } || symbol.contains(text: " value witness for ")
   }
 
   static let depthLimit = 16
@@ -143,7 +143,9 @@ extension ShortSymbol {
     let kinds = ["generic ", "function signature specialization ", "inlined generic function ", "prespecialized "]
     guard kinds.contains(where: { text.starts(with: $0.utf8) }) else { return nil }
     guard let open = text.firstIndex(of: UInt8(ascii: "<")), open - text.startIndex < 60 else { return nil }
-    guard string(text[..<open]).contains("specialization") || text.starts(with: "inlined ".utf8) else { return nil }
+    guard string(text[..<open]).contains(text: "specialization") || text.starts(with: "inlined ".utf8) else {
+      return nil
+    }
     var depth = 0
     var previous: UInt8 = 0
     // Angles alone: the demangler leaves a square bracket open after "Closure Propagated".
@@ -341,10 +343,10 @@ extension ShortSymbol {
     var name = symbol[...]
     // __cxa_demangle of libstdc++ writes ` [clone .cold]`, that of LLVM ` (.cold)`.
     for (open, close) in [(" [clone .", "]"), (" (.", ")")] {
-      while name.hasSuffix(close), let range = name.ranges(of: open).last,
-        isCopyMark(name[range.upperBound...].dropLast())
+      while name.hasSuffix(close), let start = name.indices.last(where: { name[$0...].hasPrefix(open) }),
+        isCopyMark(name[start...].dropFirst(open.count).dropLast())
       {
-        name = name[..<range.lowerBound]
+        name = name[..<start]
       }
     }
     if let dot = name.firstIndex(of: "."), dot > name.startIndex, isCopyMark(name[name.index(after: dot)...]) {
