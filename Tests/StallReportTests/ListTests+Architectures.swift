@@ -38,7 +38,8 @@ extension ListTests {
     let sources = Repository.file("Sources")
     let files = try FileManager.default.subpathsOfDirectory(atPath: sources.path).filter { file in
       let folders = Self.architectures.keys.map { "\($0)/" }
-      guard ["swift", "c", "h"].contains((file as NSString).pathExtension), !folders.contains(where: { file.contains($0) })
+      guard ["swift", "c", "h"].contains((file as NSString).pathExtension),
+        !folders.contains(where: { file.contains($0) })
       else {
         return false
       }

@@ -254,16 +254,22 @@ struct ListTests {
   @Test("each function that makes a timer has all options of timers")
   func optionsOfTimers() throws {
     var signatures: [[String]] = []
+    // What says when they fire, and where: they differ in it.
+    let others: Set = ["date", "delay", "interval", "repeats", "order", "target", "mode", "body"]
     for file in ["Timers/LoopTimer.swift", "Timers/Loop+Timers.swift", "Scheduling/LoopWork.swift"] {
       for declaration in try text("Sources/LoopEngine/\(file)").components(separatedBy: " public ").dropFirst()
       where declaration.starts(with: #/(?:convenience init|init|func perform\w*)\(\s+(?:at|after|every)\b/#) {
         let signature = declaration.prefix(upTo: try #require(declaration.firstRange(of: #/\n *\) [{\-]/#)).lowerBound)
-        signatures.append(signature.matches(of: #/(\w+):\s/#).map { String($0.1) })
+        let options = signature.matches(of: #/(\w+):\s/#).map { String($0.1) }
+        signatures.append(options)
+        // All but the first initializer pass their options to another one.
+        for option in options where !others.contains(option) && !declaration.starts(with: "init(\n      at") {
+          let use = "\(option): \(option)"
+          #expect(declaration[signature.endIndex...].contains(use), "\(use): \(signature)")
+        }
       }
     }
     #expect(signatures.count == 5)
-    // What says when they fire, and where: they differ in it.
-    let others: Set = ["date", "delay", "interval", "repeats", "order", "target", "mode", "body"]
     // Options that only a repeating timer has a use for.
     let ofRepetition: Set<String> = []
     for option in Set(signatures.joined()).subtracting(others) {

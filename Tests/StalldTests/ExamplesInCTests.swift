@@ -74,6 +74,7 @@ struct ExamplesInCTests {
     let examples = try FileManager.default.contentsOfDirectory(atPath: Repository.file("Examples").path)
     for (_, library) in try services() {
       // A word of its own: `libevent` does not name `libev`. A header or a package may have a number behind it.
+      #expect(LoopLibrary.all.contains { $0.name.lowercased() == library }, "LoopLibrary.all: \(library)")
       let word = try Regex("(?:^|[^a-z])\(library)(?:[^a-z]|$)")
       for page in pages { #expect(try text(page).lowercased().contains(word), "\(page): \(library)") }
     }

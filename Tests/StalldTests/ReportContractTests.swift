@@ -202,6 +202,16 @@ struct ReportContractTests {
     }
   }
 
+  @Test("each property of the process is set at the start of the monitor")
+  func originIsFilled() throws {
+    let code = try String(
+      contentsOf: Repository.file("Sources/StallMonitor/Loops/WatchStart.swift"), encoding: .utf8)
+    let construction = try #require(code.firstMatch(of: #/Report\.Origin\([^=]*/#)).output
+    for property in Mirror(reflecting: Self.fullReport().origin).children.compactMap(\.label) {
+      #expect(construction.contains("\(property): "), "\(property)")
+    }
+  }
+
   /// What a summary says of all its stalls is true of each of them.
   @Test("a summary has exactly these keys, whatever the last stall's report had", arguments: [false, true])
   func keysOfASummary(isOverBudget: Bool) throws {

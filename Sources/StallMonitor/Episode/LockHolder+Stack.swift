@@ -13,7 +13,9 @@ extension LockHolder.Candidate {
     case .mutex:
       // Not named for lack of time is not nameless.
       if stack.prefix(Self.innermost).contains(where: { $0.pending != nil }) { return false }
-      if names.contains(where: { $0.contains(text: "pthread_mutex_") || $0.contains(text: "pthread_cond_") }) { return true }
+      if names.contains(where: { $0.contains(text: "pthread_mutex_") || $0.contains(text: "pthread_cond_") }) {
+        return true
+      }
       // The C library's inner functions have no names, and pthread_mutex_lock(3) jumps to some. Nor has a stripped static
       // executable any. The shape is still recognised.
       let library = stack.prefix(Self.innermost).prefix { $0.owner == .system }

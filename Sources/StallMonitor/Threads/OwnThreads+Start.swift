@@ -17,7 +17,7 @@ extension OwnThreads {
   /// and SIGPROF if the process has a handler for it (``ProfilingSignal``).
   ///
   /// A thread `forService` runs code of the service, or wakes its queues. libdispatch may make a worker on it, which inherits what libdispatch
-  /// itself does not block: SIGPIPE. Such a thread does not block it either.
+  /// itself does not block: SIGPIPE. Such a thread does not block it either, unless the calling thread does.
   /// - Throws: If the thread cannot be created.
   static func start(
     name: StaticString, forService: Bool = false, _ body: @escaping @Sendable () -> Void
@@ -30,7 +30,7 @@ extension OwnThreads {
     where sigismember(&previous, number) == 0 && !(number == SIGPROF && ProfilingSignal.isHandled) {
       sigdelset(&all, number)
     }
-    if forService { sigdelset(&all, SIGPIPE) }
+    if forService, sigismember(&previous, SIGPIPE) == 0 { sigdelset(&all, SIGPIPE) }
     pthread_sigmask(SIG_SETMASK, &all, &previous)
     defer { pthread_sigmask(SIG_SETMASK, &previous, nil) }
     let work = Unmanaged.passRetained(Work(name: name, table: clinux_descriptor_table(), body: body))

@@ -18,7 +18,7 @@ struct ReportCommand: ParsableCommand {
 
       Reads report lines in any order from files, including gzip files, and ranks groups by total stalled time × distinct machines. \
       All lines of one stall count once, with its last duration. Summaries of repeated stalls (stall.suppressed) count in totals, \
-      but not in p50, p95 and p99. A line that is not a report is skipped, counted, and listed on standard error.
+      but not in percentiles. A line that is not a report is skipped, counted, and listed on standard error.
 
       With --diff the command compares two files (stalld report --diff OLD NEW) or two releases in the same files \
       (stalld report --diff release:1.0 release:1.1 FILE…) and shows what is new, worse, better or gone. A rate is the stalled \

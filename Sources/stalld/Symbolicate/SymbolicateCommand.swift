@@ -18,7 +18,8 @@ struct SymbolicateCommand: ParsableCommand {
 
       Inlined calls become separate frames. The command names stall.culprit if it had no name, and completes the function, file \
       and line in message. The command sets stall.fingerprint if it is missing, \
-      if stall.culprit had no name, or if the line has call_tree, but never in a line with frames_omitted. For a thread that ran on CPU, the fingerprint and \
+      if stall.culprit had no name, or if the line has call_tree. In a line with frames_omitted, it sets none; it removes the old one \
+      if the thread ran on CPU and stall.culprit gets its name. For a thread that ran on CPU, the fingerprint and \
       stall.path come from all samples (call_tree), which the command then removes from the line; if they are ambiguous, the \
       line has no fingerprint. Everything else stays unchanged. A line is at most 8000 bytes long. Lines that are not reports \
       pass through unchanged and are listed on standard error.

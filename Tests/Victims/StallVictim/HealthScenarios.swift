@@ -73,10 +73,10 @@ let healthScenarios: [String: @Sendable () -> Void] = [
     sigfillset(&all)
     pthread_sigmask(SIG_SETMASK, &all, nil)
     guard let other = try? StallMonitor.start() else { return say("not started") }
-    kill(getpid(), SIGPROF)
-    kill(getpid(), SIGTRAP)
+    let sent = [SIGPROF, SIGTRAP, SIGPIPE]
+    for number in sent { kill(getpid(), number) }
     var number: Int32 = 0
-    for _ in 0..<2 {
+    for _ in sent {
       sigwait(&all, &number)
       say("read-\(number)=true")
     }
