@@ -280,6 +280,17 @@ extension WatchedHosts {
       #expect(report.duration > 300 && report.duration < 920)
     }
 
+    /// Nothing else wakes the watchdog then: it has met such tasks before.
+    @Test("a task that an executor passes on is reported while nothing else happens")
+    func taskThatAnExecutorPassesOnAfterARest() throws {
+      let victim = try Victim.run(
+        "passed-on", milliseconds: 500, environment: ["STALLMONITOR_THRESHOLD": "100ms"])
+      // On a busy machine, the short tasks may be stalls, too.
+      let report = try #require(reports(of: victim).first { $0.culprit.contains("blockBySleeping") })
+      #expect(report.isCaused(by: "sleep"), "\(report)")
+      #expect(report.duration > 200 && report.duration < 520)
+    }
+
     @Test func workersThatWaitForJobsAreNotReported() throws {
       #expect(try run("idle", milliseconds: 1500).reports.isEmpty)
       #expect(try run("idle", milliseconds: 1500, hook: .before).reports.isEmpty)

@@ -24,7 +24,7 @@ struct UnstampedWorkerTests {
       }
     }
     let worker = UnstampedWorker(
-      id: id, pulse: Pulse(semaphore: WakeSemaphore(), fencesItself: false), leastThreshold: 0, isBesideStamps: false)
+      id: id, pulse: Pulse(semaphore: WakeSemaphore(), fencesItself: false), leastThreshold: 0, isDue: true)
     worker.beat()
     #expect(try filesOfTheThread() > 0)
     worker.finish()

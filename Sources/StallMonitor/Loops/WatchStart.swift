@@ -143,7 +143,7 @@ struct WatchStart: Sendable {
       heartbeat = WaitingTasks(pool, pulse: pulse)
     } catch {
       Diagnostics.say(TaskPool.note(error))
-      let workers = WorkerDiscovery(watch, isBesideStamps: false)
+      let workers = WorkerDiscovery(watch, wakesWatchdog: true)
       let pool = CooperativePoolHeartbeat(pulse: pulse, courier: session.couriers.beats) { workers.scan() }
       session.pool = pool
       heartbeat = pool

@@ -14,8 +14,10 @@ final class UnstampedWorker: @unchecked Sendable {  // Used by the watchdog alon
   let leastThreshold: UInt64
   private let runsJobs: UInt64
   private var probe: ThreadProbe?
-  /// Whether other jobs of the thread are stamped.
-  var isBesideStamps: Bool
+  /// Whether the watchdog wakes for its beats; otherwise ``WorkerDiscovery`` sends them.
+  var isDue: Bool
+  /// Whether it has run a job without a stamp.
+  private(set) var hasRunJob = false
   // Of these two at most one.
   private var blocked: (thread: BlockedThread, stamp: UInt64)?
   private var running: RunningJob?
@@ -23,9 +25,9 @@ final class UnstampedWorker: @unchecked Sendable {  // Used by the watchdog alon
   private var hasEnded = false
 
   /// Watches a thread, from the watchdog's; `leastThreshold` is that of its priority, in nanoseconds.
-  init(id: Int32, pulse: Pulse, leastThreshold: UInt64, isBesideStamps: Bool) {
+  init(id: Int32, pulse: Pulse, leastThreshold: UInt64, isDue: Bool) {
     self.id = id
-    self.isBesideStamps = isBesideStamps
+    self.isDue = isDue
     self.pulse = pulse
     self.leastThreshold = leastThreshold
     runsJobs = clinux_task_run_address()
@@ -38,9 +40,6 @@ final class UnstampedWorker: @unchecked Sendable {  // Used by the watchdog alon
 
 extension UnstampedWorker: HeartbeatSource {
   var isBeating: Bool { true }
-
-  /// Beside stamps, ``WorkerDiscovery`` sends the beats: the watchdog does not wake for them.
-  var isDue: Bool { !isBesideStamps }
 
   var server: LoopServer { .thread(id) }
 
@@ -67,7 +66,10 @@ extension UnstampedWorker: HeartbeatSource {
     running = mayUsePerf ? RunningJob(of: id) : nil
     // A stamped job may have begun meanwhile.
     if runsStampedJob { return forget() }
-    if running != nil { return pulse.turn(.heartbeat) }
+    if running != nil {
+      hasRunJob = true
+      return pulse.turn(.heartbeat)
+    }
     let (stamp, slices) = (pulse.stamp(), probe?.schedule()?.timeslices)
     guard case .blocked(let call) = probe?.activity() else { return }
     blocked = BlockedThread(id, call: call, timeslices: slices).map { ($0, stamp) }
@@ -91,7 +93,8 @@ extension UnstampedWorker: TurnWork {
   var task: Report.TaskState? { running?.state }
 
   func isUnderWay(in stack: Backtrace?) -> Bool {
-    running?.isLasting != false
-      && stack?.frames.contains { cunwind_function_start($0.lookupAddress) == runsJobs } ?? false
+    let runsJob = stack?.frames.contains { cunwind_function_start($0.lookupAddress) == runsJobs } ?? false
+    if runsJob { hasRunJob = true }
+    return runsJob && running?.isLasting != false
   }
 }

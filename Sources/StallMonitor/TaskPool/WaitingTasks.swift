@@ -16,7 +16,7 @@ final class WaitingTasks: @unchecked Sendable {  // Used by the watchdog alone, 
 
   init(_ pool: TaskPool, pulse: Pulse) {
     (tasks, self.pulse) = (pool, pulse)
-    workers = WorkerDiscovery(pool.watch, isBesideStamps: true)
+    workers = WorkerDiscovery(pool.watch, wakesWatchdog: false)
   }
 
   private var begun: UInt64 { clinux_task_pool_begun(TaskPriorityClass.medium.rawValue) }
@@ -27,8 +27,8 @@ final class WaitingTasks: @unchecked Sendable {  // Used by the watchdog alone, 
 extension WaitingTasks: HeartbeatSource {
   var isBeating: Bool { true }
 
-  /// Whether tasks wait; true once jobs are not stamped any more, and the pool's threads are scanned.
-  var isDue: Bool { !isHooked || areWaiting }
+  /// Whether tasks wait, or threads are to be scanned.
+  var isDue: Bool { workers.wakesWatchdog || areWaiting }
 
   var server: LoopServer { .nobody }
 
@@ -38,17 +38,17 @@ extension WaitingTasks: HeartbeatSource {
     // In this order: a monitor that stops ends the watch before it takes its hook away.
     if isHooked, let problem = tasks.problem, tasks.isWatching {
       isHooked = false
-      workers.isBesideStamps = false
+      workers.wakeWatchdog()
       Diagnostics.say(TaskPool.note(problem))
     }
-    if isHooked { workers.scan(at: MonotonicClock.now()) }
+    workers.scan(at: MonotonicClock.now())
     guard pulse.word.phase != .idle, !isHooked || !areWaiting || last?.begun != begun else { return }
     last = nil
     pulse.idle()
   }
 
   func beat() {
-    guard isHooked else { return workers.scan() }
+    guard isHooked else { return }
     let (stamp, begun) = (pulse.stamp(), begun)
     guard areWaiting else { return last = nil }
     if let last, last.begun == begun { return pulse.turn(.heartbeat, stamp: last.stamp) }

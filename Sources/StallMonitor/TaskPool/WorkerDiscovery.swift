@@ -7,26 +7,35 @@ import StallReport
 /// Where jobs are stamped, these are jobs that an executor of the service hands on to the global one: the runtime's hook does not see
 /// them. Elsewhere they are all jobs.
 ///
+/// Most services have no such executor. Where jobs are stamped, the watchdog therefore does not wake for a scan until one has found such a
+/// job.
+///
 /// Belongs to the watchdog's thread.
 final class WorkerDiscovery: @unchecked Sendable {  // Used by the watchdog alone.
   private let watch: TaskPool.Watch
   private var workers: [Int32: UnstampedWorker] = [:]
   private var nextScan: UInt64 = 0
 
-  /// Whether most jobs are stamped: then threads are scanned only when the watchdog is awake for something else.
-  var isBesideStamps: Bool {
-    didSet { for worker in workers.values { worker.isBesideStamps = isBesideStamps } }
+  /// Whether the watchdog wakes once in a threshold to scan.
+  private(set) var wakesWatchdog: Bool
+
+  init(_ watch: TaskPool.Watch, wakesWatchdog: Bool) { (self.watch, self.wakesWatchdog) = (watch, wakesWatchdog) }
+
+  /// From now on, the watchdog wakes to scan.
+  func wakeWatchdog() {
+    wakesWatchdog = true
+    for worker in workers.values { worker.isDue = true }
   }
 
-  init(_ watch: TaskPool.Watch, isBesideStamps: Bool) { (self.watch, self.isBesideStamps) = (watch, isBesideStamps) }
-
-  /// Scans at most once in a threshold; beside stamps, for a watchdog that is awake for something else.
+  /// Scans at most once in a threshold.
   func scan(at now: UInt64) {
     guard now >= nextScan else { return }
     // On the grid of heartbeats, which wake the watchdog.
     nextScan = (now / watch.threshold + 1) * watch.threshold
     scan()
+    guard !wakesWatchdog else { return }
     for worker in workers.values where worker.pulse.word.phase == .idle { worker.beat() }
+    if workers.values.contains(where: \.hasRunJob) { wakeWatchdog() }
   }
 
   /// Watches workers that have come, and those that have ended no longer.
@@ -41,7 +50,7 @@ final class WorkerDiscovery: @unchecked Sendable {  // Used by the watchdog alon
       let publication = watch.makePublication()
       let worker = UnstampedWorker(
         id: id, pulse: publication.pulse, leastThreshold: isLow ? watch.backgroundThreshold : 0,
-        isBesideStamps: isBesideStamps)
+        isDue: wakesWatchdog)
       workers[id] = worker
       watch.list.watch(
         watch.subject(.init(id: id, isWorker: true), publication: publication, work: worker, heartbeat: worker))

@@ -50,6 +50,25 @@ import VictimC
     once { victim_c_compute(UInt32(milliseconds)) }
     other.stop()
   },
+  // Tasks that an executor of the service's passes on: short ones beside a busy loop, and one that blocks after a time in which nothing
+  // happens.
+  "passed-on": {
+    let loop = Loop.main
+    let timer = loop.perform(every: .milliseconds(20)) { _ in }
+    Task.detached(executorPreference: PassingExecutor()) {
+      for _ in 0..<30 {
+        spin(20)
+        await Task.yield()
+      }
+    }
+    loop.after(1000) { timer.invalidate() }
+    startThread("starter") {
+      usleep(2_500_000)
+      Task.detached(executorPreference: PassingExecutor()) { _ = blockBySleeping() }
+    }
+    loop.after(3000 + milliseconds) { loop.stop() }
+    loop.run()
+  },
   // One turn of many short callouts; `milliseconds` is what all of them take.
   "many-callouts": {
     let loop = Loop.main
@@ -152,6 +171,11 @@ private func complain(_ what: String, _ body: () throws -> Void) {
   } catch {
     say("\(what)=thrown \(what): \(error)")
   }
+}
+
+/// An executor of the service's own, which passes its jobs on.
+private final class PassingExecutor: TaskExecutor {
+  func enqueue(_ job: consuming ExecutorJob) { globalConcurrentExecutor.enqueue(UnownedJob(job)) }
 }
 
 private func waitUntil(_ condition: () -> Bool) {
