@@ -25,4 +25,14 @@ struct DemoTests {
       #expect(demo.errors.contains("\(function)()"), "\(function)")
     }
   }
+
+  @Test("on a terminal, the demo prints one report line, and what to do next")
+  func onATerminal() throws {
+    let program = try Program.built("stalld", "debug").path
+    let script = try #require(Program.installed("script"), "bsdutils is missing")
+    let demo = try Program.run(script, ["--quiet", "--return", "--command", "\(program) demo", "/dev/null"])
+    #expect(demo.status == 0, "\(demo.output)")
+    #expect(demo.output.components(separatedBy: #"{"@timestamp""#).count == 2, "\(demo.output)")
+    #expect(demo.output.contains("\(program) report --html demo.html demo.jsonl"))
+  }
 }
