@@ -322,7 +322,7 @@ public final class StallMonitor: Sendable {
   /// accepts them.
   ///
   /// A stall that lasts at this moment gets its `stall.ended` now, marked `watch_ended`. Idempotent. In the child of a fork, which is not
-  /// watched, nothing happens.
+  /// watched, nothing happens. Call ``start(_:)`` again only after this has returned.
   public func stop() {
     guard sentinel.isInOwnProcess else { return }
     let ended = session.withLock { session in
