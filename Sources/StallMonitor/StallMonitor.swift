@@ -27,6 +27,8 @@ public final class StallMonitor: Sendable {
   public let configuration: StallMonitorConfiguration
 
   private let session: Mutex<WatchSession?>
+  // Whether `stop()` has not returned yet.
+  private let isStopping = Atomic<Bool>(false)
   // Why nothing was watched from the beginning.
   private let startProblem: String?
   // Names of loops that were said not to be watched, so many at most.
@@ -151,7 +153,7 @@ public final class StallMonitor: Sendable {
     watchesMainLoop: Bool, telemetry: TelemetryExporter?
   ) throws(StallMonitorError) -> StallMonitor {
     try active.withLock { active throws(StallMonitorError) in
-      if active?.isWatching == true { throw StallMonitorError(.alreadyWatching) }
+      if active?.isInUse == true { throw StallMonitorError(.alreadyWatching) }
       let sentinel = ForkSentinel()
       let start = WatchStart(
         configuration: configuration, environment: environment, sentinel: sentinel, serviceManager: serviceManager,
@@ -168,6 +170,9 @@ public final class StallMonitor: Sendable {
   /// Whether the monitor watches: false if it was disabled, misconfigured or stopped, and in the
   /// child of a fork.
   public var isWatching: Bool { sentinel.isInOwnProcess && session.withLock { $0 != nil } }
+
+  // In this order: who sees no session sees that it is being ended.
+  private var isInUse: Bool { isWatching || (sentinel.isInOwnProcess && isStopping.load(ordering: .acquiring)) }
 
   /// Why the monitor does not watch, in one line for people; nil while it watches.
   ///
@@ -322,14 +327,17 @@ public final class StallMonitor: Sendable {
   /// accepts them.
   ///
   /// A stall that lasts at this moment gets its `stall.ended` now, marked `watch_ended`. Idempotent. In the child of a fork, which is not
-  /// watched, nothing happens. Call ``start(_:)`` again only after this has returned.
+  /// watched, nothing happens. ``start(_:)`` throws `alreadyWatching` until this has returned.
   public func stop() {
     guard sentinel.isInOwnProcess else { return }
     let ended = session.withLock { session in
+      if session != nil { isStopping.store(true, ordering: .releasing) }
       defer { session = nil }
       return session
     }
-    ended?.end()
+    guard let ended else { return }
+    ended.end()
+    isStopping.store(false, ordering: .releasing)
   }
 
   /// What a loop that is watched by heartbeats needs of the watch.

@@ -57,6 +57,14 @@ extension WatchedHosts {
       #expect(victim.reports.last?["stall", "evidence", "watch_ended"] as? Bool == true)
     }
 
+    @Test("no monitor starts until stop() of another thread has returned")
+    func startWhileStopping() throws {
+      let victim = try Victim.run("sleep", milliseconds: 1500, environment: ["VICTIM_ACTIONS": "start-while-stopping"])
+      #expect(victim.status == 0)
+      #expect(victim.talk.contains("started-meanwhile=another StallMonitor is active"), "\(victim.talk)")
+      #expect(victim.facts["started-after"] == "true", "\(victim.talk)")
+    }
+
     @Test func closureMayLookAtAllThreads() throws {
       let victim = try Victim.run("sleep", milliseconds: 600, environment: ["VICTIM_ACTIONS": "dump"])
       #expect(victim.status == 0)

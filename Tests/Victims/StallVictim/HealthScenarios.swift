@@ -158,6 +158,23 @@ func configure(_ configuration: inout StallMonitorConfiguration) {
         say("stopped-inside=\(!monitor.isWatching)")
       }
     ]
+  case "start-while-stopping":
+    configuration.actions = [
+      .call { _ in
+        startThread("stopper") {
+          monitor.stop()
+          say("started-after=\((try? StallMonitor.start()) != nil)")
+        }
+        // The stop waits for this closure.
+        usleep(300_000)
+        do {
+          try StallMonitor.start()
+          say("started-meanwhile=true")
+        } catch {
+          say("started-meanwhile=\(error)")
+        }
+      }
+    ]
   case "dump": configuration.actions = [.call { _ in say("threads=\(StallMonitor.captureAllThreads().count > 0)") }]
   case "abort": configuration.actions = [.abort(after: .milliseconds(600))]
   case "early": configuration.actions = [.abort(after: .milliseconds(100))]
