@@ -56,11 +56,13 @@ extension WatchedHosts {
       #expect(last["stall", "sequence"] as? Int == victim.reports.count)
     }
 
-    @Test func muchLongerRepetitionIsReported() throws {
-      let victim = try Victim.run("repeated-and-longer", milliseconds: 3500)
+    /// The shorter one ends before a `stall.ongoing` is due at which it is long enough.
+    @Test("a repetition that is much longer than the reported stall is reported", arguments: [1900, 3500])
+    func muchLongerRepetitionIsReported(milliseconds: Int) throws {
+      let victim = try Victim.run("repeated-and-longer", milliseconds: milliseconds)
       #expect(victim.reports("stall.ended").count == 2)
-      #expect(victim.reports("stall.ongoing").count >= 1)
-      #expect((victim.reports("stall.ended").last?.duration ?? 0) > 3000)
+      #expect(milliseconds < 2000 || victim.reports("stall.ongoing").count >= 1)
+      #expect((victim.reports("stall.ended").last?.duration ?? 0) > Double(milliseconds) - 100)
     }
 
     @Test func budgetLimitsWhatIsReportedAndNothingIsLostFromTheCounts() throws {

@@ -144,8 +144,9 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// stall, which the next start of the service reports.
   ///
   /// `STALLMONITOR_STATE_DIRECTORY`: an absolute path; the default is systemd's `STATE_DIRECTORY`. Without one there are no
-  /// detail files. The record of a running stall is never written to a disk, for which a loop could have to wait: it is
-  /// stored there only if the directory is on tmpfs, and otherwise in `/dev/shm`.
+  /// detail files. The record of a stall in progress is never written to a disk, for which a loop
+  /// could have to wait: it is stored in the state directory only if that is on tmpfs. Otherwise it
+  /// is stored in `/dev/shm`.
   public var stateDirectory: String?
 
   /// The actions that the monitor runs during a long stall, in addition to its reports.

@@ -42,8 +42,11 @@ final class ReportPublisher {
   /// Reports, or counts, a stall that has ended.
   func end(_ report: Report, of episode: Episode, isReported: Bool) {
     let now = MonotonicClock.now()
-    // The samples may have shown another responsible function than the first one.
-    guard isReported || ledger.begin(report, at: now) == .report else { return count(report, at: now) }
+    // The samples may have shown another responsible function than the first one, and no `stall.ongoing` may have been due since it became
+    // far longer than those that were reported.
+    guard isReported || ledger.begin(report, at: now) == .report || ledger.promotes(report, at: now) else {
+      return count(report, at: now)
+    }
     var report = report
     // A file is written before the line that names it; the agent knows a stall before its samples.
     if sink.details != .agent { report.detailFile = writeDetail(report, of: episode) }

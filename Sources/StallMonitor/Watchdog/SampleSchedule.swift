@@ -34,10 +34,10 @@ struct SampleSchedule: Equatable {
   /// Plans the next sample, after one at `time`.
   mutating func didSample(at time: UInt64) {
     samples += 1
-    sampleInterval =
-      samples < Self.steadySamples
-      ? min(2 * sampleInterval, steadyInterval) : min(2 * sampleInterval, Self.longestInterval)
     nextSample = time + sampleInterval
+    // The interval after the next sample.
+    let isSteady = samples + 1 < Self.steadySamples
+    sampleInterval = min(2 * sampleInterval, isSteady ? steadyInterval : Self.longestInterval)
   }
 
   /// Plans the next `stall.ongoing`, after one at `time`.
