@@ -86,13 +86,16 @@ uint64_t csymbols_lines_body(Dwarf_Die *unit, const struct function *function) {
     if (address < function->low) low = middle + 1;
     else high = middle;
   }
+  // A body that begins without a line has no mark: it is what follows the row of the function itself.
+  uint64_t unmarked = function->low;
   for (; low < count; low++) {
     Dwarf_Line *row = dw->dwarf_onesrcline(lines, low);
     bool is_end = false;
     if (dw->dwarf_lineaddr(row, &address) != 0 || address >= function->low + function->size) break;
     if (dw->dwarf_lineprologueend(row, &is_end) == 0 && is_end) return address;
+    if (unmarked == function->low) unmarked = address;
   }
-  return function->low;
+  return unmarked;
 }
 
 void csymbols_lines_places(

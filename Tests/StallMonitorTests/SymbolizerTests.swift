@@ -119,4 +119,37 @@ import Testing
     #expect(frames.map(\.inlined) == [true, true, false])
     #expect(frames.allSatisfy { $0.file == fixtures.path("victim.c") && $0.line != nil })
   }
+
+  static let inlinedCallerSource = """
+    @inline(never) @_optimize(none) func use<Value>(_ value: Value) {}
+    @inline(never) func load(_ n: Int) async throws -> Int { await Task.yield(); return n }
+    @inline(never) func apply(_ body: @Sendable (Int) async throws -> Int) async throws -> Int {
+      let found = try await body(5)
+      use(found)
+      return found
+    }
+    @inline(__always) func route(_ n: Int) async throws {
+      let text = "\\(n)"
+      use(try await apply { use(text); return try await load($0) })
+    }
+    @inline(never) func handle(_ n: Int) async throws {
+      if n > 2 { use(try await load(n)) } else { try await route(n) }
+      use(n)
+    }
+    try await handle(CommandLine.arguments.count)
+    """
+
+  /// What follows the call has no line, so no row of the line table says where the function's own code begins.
+  @Test func inlinedCallerIsFoundWhereAnAsyncFunctionContinuesWithoutALine() throws {
+    let file = try fixtures.swiftc(Self.inlinedCallerSource, ["-O", "-g", "-swift-version", "6"])
+    let symbolizer = Symbolizer()
+    let module = try fixtures.module(file)
+    // One part for each `await` in it, the inlined one included.
+    let callers = try fixtures.functions(file).filter { $0.name.hasPrefix("$s6victim6handleyySiYaKFTQ") }
+      .map { symbolizer.symbolize(module: module, address: $0.address, deadline: SymbolClock.generous()).frames }
+    #expect(callers.count == 2)
+    #expect(callers.filter { $0.contains { $0.symbol?.contains("route(") == true } }.count == 1, "\(callers)")
+    // The line of the call, not that of the function.
+    #expect(callers.allSatisfy { $0.last?.line == 13 }, "\(callers)")
+  }
 }
