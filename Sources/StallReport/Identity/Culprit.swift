@@ -2,7 +2,8 @@
 package enum Culprit {
   /// The responsible frame is the innermost frame of the service's own code, with or without a name.
   ///
-  /// Code that runs a loop is not responsible for what the loop calls: frames outside of a loop count only if no loop is inside.
+  /// Code that runs a loop is not responsible for what the loop calls: frames outside of a loop count only if no loop is inside, or
+  /// if a task runs a loop that waits.
   /// Merged code is not responsible: its name may be that of a function that did not run. Where no other is known, it is the
   /// innermost merged one, and without any, the innermost that has a name. Nil while it is not known yet whose code the
   /// innermost is.
@@ -22,8 +23,15 @@ package enum Culprit {
   }
 
   /// What the innermost loop has called; without the functions that wait for it, which are not always known.
+  ///
+  /// If the loop called none of the service's own code, and a task runs the loop within its job, it is what the job has called.
   private static func work(in stack: [StackFrame]) -> ArraySlice<StackFrame> {
-    stack.prefix { !$0.isLoop && !$0.isAsync }
+    let called = stack.prefix { !$0.isLoop && !$0.isAsync }
+    guard !called.contains(where: \.isOwnCode), let job = stack.firstIndex(where: \.isJob),
+      let loop = stack[..<job].lastIndex(where: \.isLoop)
+    else { return called }
+    let ofJob = stack[(loop + 1)..<job]
+    return ofJob.contains(where: \.isOwnCode) ? ofJob : called
   }
 
   /// The part of a stack that is one piece of work: from the innermost frame of the service's own code to what called back.
@@ -115,6 +123,9 @@ extension StackFrame {
     guard owner != .host, let symbol else { return false }
     return LoopLibrary.loops.contains { symbol.hasPrefix($0) }
   }
+
+  /// The beginning of a job of Swift concurrency.
+  fileprivate var isJob: Bool { owner != .host && symbol?.hasPrefix("swift_job_run") == true }
 
   /// A loop, or a library that calls back: what is outside of it is not the same piece of work.
   fileprivate var isCaller: Bool {
