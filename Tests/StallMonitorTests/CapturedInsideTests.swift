@@ -165,6 +165,14 @@ extension CapturesInThisProcess {
       #expect(tally.approximate == 0, "\(tally.text)")
     }
 
+    /// The C library has no unwind information for the instruction at which the parent waits.
+    @Test("a thread that spawns a process", arguments: Way.allCases)
+    func spawn(way: Way) {
+      let tally = capture(VICTIM_SPAWN, by: way)
+      #expect(tally.isWholeOrRefused(by: way, truncated: TestMachine.isEmulated ? tally.captures : 0), "\(tally.text)")
+      #expect(tally.approximate == 0, "\(tally.text)")
+    }
+
     @Test(arguments: Way.allCases)
     func handlerOfTheHost(way: Way) {
       let tally = capture(VICTIM_HANDLER, by: way)

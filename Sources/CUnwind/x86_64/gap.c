@@ -35,6 +35,16 @@ static bool could_begin(cunwind_unwinder *u, uint64_t start) {
   return last == 0xc3 || last == 0xcc || last == 0x90 || last == 0x00;
 }
 
+// Whether `ip` is at the system call of a function that ends its unwind information there, or right behind it. The C library's clone(2)
+// does so: in the child, the information would be wrong. It has nothing on the stack.
+static bool is_behind_the_end(cunwind_unwinder *u, uint64_t start, uint64_t ip) {
+  unw_proc_info_t procedure;
+  unsigned char code[2];
+  memset(&procedure, 0, sizeof procedure);
+  return cunwind_find_proc_info(u->space, start, &procedure, 0, u) >= 0 && ip - procedure.end_ip < 16 &&
+         cunwind_read_cached(u, procedure.end_ip, code, sizeof code) && code[0] == 0x0f && code[1] == 0x05;
+}
+
 // Such a function is an entry of a procedure linkage table, .init, or one of
 // the helpers that the Swift compiler makes (outlined copies, value witnesses). Its return address is the word that
 // follows a call, to it or through a pointer, with as much below it as its prologue takes.
@@ -50,6 +60,10 @@ bool cunwind_arch_step_over_gap(cunwind_unwinder *u, struct cunwind_walk *w) {
     if (!is_on_stack(u, w, at) || !cunwind_read_word(u, at, &caller)) break;
     if (cunwind_match_call(u, caller, &target) != FOLLOWS_A_CALL) continue;
     if (target > lookup || lookup - target >= GAP_LENGTH) continue;
+    if (i == 0 && !is_call && is_behind_the_end(u, target, lookup)) {
+      found = true;
+      break;
+    }
     if (cunwind_has_unwind_information(u, target) || !cunwind_read_cached(u, target, code, sizeof code)) continue;
     saves = cunwind_prologue_saves(code, sizeof code);
     found = is_call ? saves.depth == 8 * i : saves.depth >= 8 * i;

@@ -6,7 +6,8 @@ package struct SystemCall {
   /// The calls that threads wait in, by their kernel's names.
   package enum Name: String {
     case read, write, open, close, stat, lstat, poll, ioctl, pread64, pwrite64, readv, writev, select, msync,
-      pause, nanosleep, sendfile, connect, accept, sendto, recvfrom, sendmsg, recvmsg, vfork, wait4, semop,
+      pause, nanosleep, sendfile, connect, accept, sendto, recvfrom, sendmsg, recvmsg, clone, clone3, vfork, wait4,
+      semop,
       msgsnd, msgrcv, fcntl, flock, fsync, fdatasync, truncate, ftruncate, getdents, rename, mkdir, mkdirat, rmdir,
       unlink, sync, futex, getdents64, semtimedop, waitid, openat, newfstatat, unlinkat, renameat, pselect6,
       ppoll, splice, fallocate, accept4, preadv, pwritev, recvmmsg, syncfs, sendmmsg, renameat2, statx,
@@ -79,6 +80,9 @@ package struct SystemCall {
     .recvfrom: Entry(cause: .io, first: .descriptor),
     .sendmsg: Entry(cause: .io, first: .descriptor),
     .recvmsg: Entry(cause: .io, first: .descriptor),
+    // Until the child runs another program: posix_spawn(3).
+    .clone: Entry(cause: .unknown),
+    .clone3: Entry(cause: .unknown),
     .vfork: Entry(cause: .unknown),
     .wait4: Entry(cause: .unknown, first: .child),
     .semop: Entry(cause: .lock),

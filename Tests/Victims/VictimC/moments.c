@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -89,6 +90,15 @@ static void fork_virtually(victim_moment_thread *t) {
       _exit(0);
     }
     if (child > 0) waitpid(child, NULL, 0);
+  }
+}
+
+// It waits in clone(2) until the child runs the program.
+static void spawn(victim_moment_thread *t) {
+  char *arguments[] = {(char *)"true", NULL};
+  while (next(t)) {
+    pid_t child;
+    if (posix_spawn(&child, "/bin/true", NULL, NULL, arguments, environ) == 0) waitpid(child, NULL, 0);
   }
 }
 
@@ -280,6 +290,7 @@ static void *moment_main(void *argument) {
     case VICTIM_MALLOC: allocate(t); break;
     case VICTIM_DLOPEN: load(t); break;
     case VICTIM_VFORK: fork_virtually(t); break;
+    case VICTIM_SPAWN: spawn(t); break;
     case VICTIM_HANDLER: handle(t, NULL); break;
     case VICTIM_HANDLER_ON_A_STACK_BELOW: handle(t, t->stack - PAGE - ROOM); break;
     case VICTIM_HANDLER_ON_A_STACK_ABOVE: handle(t, t->stack + STACK); break;

@@ -11,6 +11,7 @@ enum victim_moment {
   VICTIM_MALLOC,
   VICTIM_DLOPEN,
   VICTIM_VFORK,
+  VICTIM_SPAWN,
   VICTIM_HANDLER,
   /// On an alternate stack, which lies below the thread's own, or above it.
   VICTIM_HANDLER_ON_A_STACK_BELOW,
