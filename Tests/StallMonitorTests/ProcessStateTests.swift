@@ -116,7 +116,8 @@ import Testing
     // A closure, an object without arguments, a function of the system.
     if value.hasPrefix("{") || value.contains(/^[A-Z][\w.]*(?:<[^>]*>)?\(\)$/) { return true }
     return value.contains(
-      /\b(?:getenv|getpid|sysconf|dlsym|open|pthread_\w+|c(?:linux|unwind|symbols)_\w+|\w+(?:Socket|File|Stream))\(|FileHandle\./)
+      /\b(?:getenv|getpid|sysconf|dlsym|open|pthread_\w+|c(?:linux|unwind|symbols)_\w+|\w+(?:Socket|File|Stream))\(|FileHandle\./
+    )
   }
 
   /// The variables that a header defines: statics that are not constant, outside of functions or in

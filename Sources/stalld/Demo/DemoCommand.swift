@@ -34,7 +34,7 @@ struct DemoCommand: ParsableCommand {
     let judge = DemoJudge(program: program.lastPathPart ?? program)
     StandardError.say(
       "A service whose main loop stalls in four known functions. Each line below is one stall that has ended.\n")
-    // A report line fills several lines of a terminal, and hides what is said between them.
+    // A report line fills several lines of a terminal, and hides the lines between them.
     let isTerminal = isatty(STDOUT_FILENO) == 1
     var last: [UInt8] = []
     let status = try DemoProcess.run { line in
