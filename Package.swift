@@ -29,24 +29,28 @@ let package = Package(
   ],
   targets: [
     .target(name: "CLinux"),
+    // Exports the C library of the platform: Glibc or Musl.
+    .target(name: "PlatformLibc"),
     // libunwind and libdw are opened at run time and never linked: see the headers libunwind_table.h and libdw_table.h.
     .target(name: "CUnwind"),
     .target(name: "CSymbols"),
     // Descriptors in use: whole lines out, numbers that are checked, addresses of sockets, files that are replaced whole.
-    .target(name: "DescriptorIO", dependencies: ["CLinux"]),
+    .target(name: "DescriptorIO", dependencies: ["CLinux", "PlatformLibc"]),
     // What a loop and a monitor know of each other, so that neither links the other.
     .target(name: "TurnSource", dependencies: ["CLinux"]),
-    .target(name: "LoopEngine", dependencies: ["CLinux", "TurnSource"]),
+    .target(name: "LoopEngine", dependencies: ["CLinux", "PlatformLibc", "TurnSource"]),
     // The report as data: no input or output, no threads.
-    .target(name: "StallReport"),
+    .target(name: "StallReport", dependencies: ["PlatformLibc"]),
     // Names for addresses.
-    .target(name: "StallSymbols", dependencies: ["CSymbols", "StallReport"]),
+    .target(name: "StallSymbols", dependencies: ["CSymbols", "PlatformLibc", "StallReport"]),
     // What threads do, as addresses and module identities.
-    .target(name: "StallCapture", dependencies: ["CLinux", "CUnwind", "DescriptorIO", "StallReport"]),
+    .target(
+      name: "StallCapture", dependencies: ["CLinux", "CUnwind", "PlatformLibc", "DescriptorIO", "StallReport"]),
     .target(
       name: "StallMonitor",
       dependencies: [
-        "CLinux", "CUnwind", "TurnSource", "DescriptorIO", "StallReport", "StallSymbols", "StallCapture",
+        "CLinux", "CUnwind", "PlatformLibc", "TurnSource", "DescriptorIO", "StallReport", "StallSymbols",
+        "StallCapture",
         .product(name: "Logging", package: "swift-log", condition: .when(traits: ["SwiftLog"])),
         .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["SwiftMetrics"])),
         .product(

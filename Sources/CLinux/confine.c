@@ -3,9 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/mman.h>
@@ -48,6 +45,15 @@ bool clinux_limit_worker(size_t address_space, size_t descriptors, int niceness)
   return set_limit(RLIMIT_AS, address_space) & set_limit(RLIMIT_NOFILE, descriptors) & set_limit(RLIMIT_FSIZE, 0)
       & set_limit(RLIMIT_CORE, 0);
 }
+
+#if !__has_include(<linux/seccomp.h>)
+// Swift's Static Linux SDK lacks the header. The command, which alone calls this, is not built with it.
+bool clinux_forbid_other_calls(void) { return false; }
+#else
+
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 
 #if defined(__x86_64__)
 #define OWN_ARCHITECTURE AUDIT_ARCH_X86_64
@@ -133,3 +139,5 @@ bool clinux_forbid_other_calls(void) {
   return false;
 #endif
 }
+
+#endif

@@ -16,6 +16,10 @@ bool clinux_has_room(size_t small, size_t large) {
   return true;
 }
 
+int clinux_open_unnamed_at(int directory, unsigned mode) {
+  return openat(directory, ".", O_RDWR | O_CLOEXEC | O_TMPFILE, mode);
+}
+
 bool clinux_pages_show_file(void *pages, size_t size, int descriptor) {
   // Elsewhere first: what the kernel refuses it refuses there. Kernels before 6.13 unmap what is in the place of MAP_FIXED before they
   // ask whether the file can be mapped.

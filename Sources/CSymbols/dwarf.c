@@ -3,6 +3,10 @@
 #include <setjmp.h>
 #include <string.h>
 
+#include "internal.h"
+
+#if CSYMBOLS_HAS_LIBDW
+
 #include "dwarf_internal.h"
 
 enum {
@@ -173,3 +177,5 @@ enum csymbols_status csymbols_dwarf_lookup(
   }
   return lookup(module, address, deadline, frames, count);
 }
+
+#endif

@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "internal.h"
+
+#if CSYMBOLS_HAS_LIBDW
+
 #include "dwarf_internal.h"
 
 // Sections that unpack to more than this are left alone.
@@ -166,3 +170,5 @@ void csymbols_dwarf_free(csymbols_module *module) {
   }
   *info = (struct debug_info){.poisoned = poisoned, .tried = poisoned};
 }
+
+#endif

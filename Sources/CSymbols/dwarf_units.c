@@ -7,6 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "internal.h"
+
+#if CSYMBOLS_HAS_LIBDW
+
 #include "dwarf_internal.h"
 
 enum {
@@ -190,3 +194,5 @@ const struct function *csymbols_find_function(const struct unit *unit, uint64_t 
   }
   return NULL;
 }
+
+#endif

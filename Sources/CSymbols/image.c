@@ -9,6 +9,8 @@
 
 #include "internal.h"
 
+#if CSYMBOLS_HAS_LIBDW
+
 #if defined(__x86_64__)
 #define NATIVE_MACHINE EM_X86_64
 #elif defined(__aarch64__)
@@ -310,3 +312,5 @@ size_t csymbols_section(struct image *image, const char *name, const char *compr
   }
   return 0;
 }
+
+#endif

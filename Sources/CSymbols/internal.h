@@ -8,6 +8,10 @@
 #include "CSymbols.h"
 #include "libdw_table.h"
 
+void csymbols_demangle_load(void);
+
+#if CSYMBOLS_HAS_LIBDW
+
 // A file in memory: the part that was asked for, decompressed into the heap, or bytes of another
 // owner.
 //
@@ -206,5 +210,6 @@ void csymbols_lines_declaration(
 // The image that has the debug information, or NULL.
 struct image *csymbols_dwarf_image(csymbols_module *module);
 
-void csymbols_demangle_load(void);
 void csymbols_lzma_load(void);
+
+#endif

@@ -9,6 +9,8 @@
 
 #include "internal.h"
 
+#if CSYMBOLS_HAS_LIBDW
+
 static struct csymbols_libdw_table table;
 static _Atomic(const struct csymbols_libdw_table *) published;
 static _Atomic(const char *) problem = "the symbolizer is not loaded";
@@ -64,3 +66,5 @@ void csymbols_prepare_thread(void) {
   (void)dw->elf_errno();
   (void)dw->dwarf_errno();
 }
+
+#endif

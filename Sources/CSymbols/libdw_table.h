@@ -4,9 +4,21 @@
 // libdw.so.1 depends on libelf.so.1, so one handle finds the functions of both.
 #pragma once
 
+#include <features.h>
+
+// Stacks, whose names are looked up, need glibc. With musl, a static executable cannot open libdw either,
+// and Swift's Static Linux SDK has no headers of it.
+#ifdef __GLIBC__
+#define CSYMBOLS_HAS_LIBDW 1
+#else
+#define CSYMBOLS_HAS_LIBDW 0
+#endif
+
+#if CSYMBOLS_HAS_LIBDW
+
 // In front of the compiler's own message, which does not name a package.
 #if !__has_include(<elfutils/libdw.h>) || !__has_include(<dwarf.h>)
-#error "elfutils/libdw.h is missing: install libdw-dev (Debian, Ubuntu), elfutils-devel (Fedora) or elfutils-dev (Alpine)"
+#error "elfutils/libdw.h is missing: install libdw-dev (Debian, Ubuntu) or elfutils-devel (Fedora)"
 #endif
 #include <dwarf.h>
 #include <elfutils/libdw.h>
@@ -70,3 +82,5 @@ struct csymbols_libdw_table {
 
 // The table, or NULL before csymbols_load() succeeded. Any thread; never takes a lock.
 const struct csymbols_libdw_table *csymbols_libdw(void);
+
+#endif

@@ -4,6 +4,8 @@
 
 #include "internal.h"
 
+#if CSYMBOLS_HAS_LIBDW
+
 enum {
   // libdw 0.188 reads all lines of a unit at once. Measured on 67 000 rows: 21 ns for each byte of the program when
   // cold and 10 when warm; 80 bytes of heap stay for each row, up to 142 while it reads.
@@ -172,3 +174,5 @@ void csymbols_lines_declaration(
   if (dw->dwarf_getsrcfiles(&unit, &files, &count) != 0 || number >= count) return;
   frame->declared_in = dw->dwarf_filesrc(files, number, NULL, NULL);
 }
+
+#endif

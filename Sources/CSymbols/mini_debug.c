@@ -6,6 +6,8 @@
 
 #include "internal.h"
 
+#if CSYMBOLS_HAS_LIBDW
+
 enum { MAX_MINI = 32 << 20 };
 
 // lzma_stream_buffer_decode, declared here (lzma/container.h) so that liblzma's headers are not needed to build. libdw
@@ -42,3 +44,5 @@ void csymbols_mini_open(struct image *mini, struct image *image) {
     if (result != LZMA_RET_BUFFER_TOO_SMALL) return;
   }
 }
+
+#endif

@@ -11,6 +11,8 @@
 
 #include "internal.h"
 
+#if CSYMBOLS_HAS_LIBDW
+
 static bool has_dwarf(struct image *image) {
   return csymbols_section(image, ".debug_info", ".zdebug_info") != 0;
 }
@@ -312,3 +314,5 @@ struct image *csymbols_dwarf_image(csymbols_module *module) {
   if (has_dwarf(&module->file)) return &module->file;
   return has_dwarf(&module->debug) ? &module->debug : NULL;
 }
+
+#endif

@@ -5,6 +5,8 @@
 
 #include "internal.h"
 
+#if CSYMBOLS_HAS_LIBDW
+
 enum {
   MAX_SYMBOLS = 1 << 23,
   // A function without a size (hand-written assembly) reaches to the next symbol or the section's end, but no further
@@ -207,3 +209,5 @@ void csymbols_table_free(struct symbol_table *table) {
   free(table->symbols);
   *table = (struct symbol_table){0};
 }
+
+#endif

@@ -9,6 +9,8 @@
 
 #include "internal.h"
 
+#if CSYMBOLS_HAS_LIBDW
+
 enum { MAX_LINKS = 40 };
 
 // A way through directories.
@@ -160,3 +162,5 @@ int csymbols_open_trusted(const char *root, const char *path) {
   close(top);
   return file;
 }
+
+#endif

@@ -2,8 +2,8 @@
 //
 // A new architecture needs: its register numbers in `include/cunwind_registers.h`; a folder with an
 // `architecture.h` as in `x86_64/`; the functions that are declared below and at the end of
-// `unwinder.h`; and a line here. On an architecture without a folder, `unsupported.c` says that there
-// are no stacks. (CUNWIND_UNKNOWN_ARCHITECTURE compiles that case on a known one.)
+// `unwinder.h`; and a line here. On an architecture without a folder, and without glibc,
+// `unsupported.c` says that there are no stacks. (CUNWIND_UNKNOWN_ARCHITECTURE compiles that case on a known one.)
 #pragma once
 
 #include <stdbool.h>
@@ -16,14 +16,21 @@
 // What a snapshot's `known` is if all registers are.
 #define CUNWIND_ALL_KNOWN ((1ull << CUNWIND_REGISTERS) - 1)
 
-#if defined(__x86_64__) && !defined(CUNWIND_UNKNOWN_ARCHITECTURE)
+// Modules are found by the lists of glibc's loader. With musl, a static executable cannot open libunwind
+// either, and Swift's Static Linux SDK has no headers of it.
+#if !defined(__GLIBC__) || defined(CUNWIND_UNKNOWN_ARCHITECTURE)
+#define CUNWIND_HAS_STACKS 0
+#elif defined(__x86_64__)
 #define CUNWIND_HAS_STACKS 1
 #include "x86_64/architecture.h"
-#elif defined(__aarch64__) && !defined(CUNWIND_UNKNOWN_ARCHITECTURE)
+#elif defined(__aarch64__)
 #define CUNWIND_HAS_STACKS 1
 #include "aarch64/architecture.h"
 #else
 #define CUNWIND_HAS_STACKS 0
+#endif
+
+#if !CUNWIND_HAS_STACKS
 #define CUNWIND_RED_ZONE 0u
 
 #include <errno.h>

@@ -13,7 +13,7 @@
 #if CUNWIND_HAS_STACKS
 // In front of the compiler's own message, which does not name a package.
 #if !__has_include(CUNWIND_LIBUNWIND_HEADER)
-#error "libunwind's headers are missing: install libunwind-dev (Debian, Ubuntu, Alpine) or libunwind-devel (Fedora)"
+#error "libunwind's headers are missing: install libunwind-dev (Debian, Ubuntu) or libunwind-devel (Fedora)"
 #endif
 #include CUNWIND_LIBUNWIND_HEADER
 

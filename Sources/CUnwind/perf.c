@@ -3,9 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
-#include <linux/hw_breakpoint.h>
-#include <linux/perf_event.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -19,6 +16,10 @@
 #include "snapshot_internal.h"
 
 #if CUNWIND_HAS_STACKS
+
+#include <linux/capability.h>
+#include <linux/hw_breakpoint.h>
+#include <linux/perf_event.h>
 
 // The kernel takes a multiple of 8 below 65536, and gives less if the record would not fit into 64 KiB.
 #define STACK_BYTES 65528u

@@ -1,4 +1,4 @@
-// An architecture that has no folder: reports go out without a stack, and say so.
+// An architecture that has no folder, or another C library than glibc: reports go out without a stack, and say so.
 #include <errno.h>
 #include <string.h>
 
@@ -10,7 +10,13 @@
 #include "cunwind_timer.h"
 #include "cunwind_unwind.h"
 
-const char *cunwind_load(void) { return "there are no stacks on this architecture"; }
+const char *cunwind_load(void) {
+#ifdef __GLIBC__
+  return "there are no stacks on this architecture";
+#else
+  return "stacks are captured with glibc only";
+#endif
+}
 
 cunwind_unwinder *cunwind_unwinder_create(void) { return NULL; }
 void cunwind_unwinder_destroy(cunwind_unwinder *u) { (void)u; }
@@ -49,6 +55,15 @@ enum cunwind_capture_result cunwind_perf_wait(cunwind_perf *perf, uint64_t timeo
   return CUNWIND_CAPTURE_UNSUPPORTED;
 }
 void cunwind_perf_close(cunwind_perf *perf) { (void)perf; }
+
+int cunwind_word_watch_begin(int32_t thread, uint64_t word) {
+  (void)thread, (void)word;
+  return -1;
+}
+bool cunwind_word_watch_has_ended(int descriptor) {
+  (void)descriptor;
+  return true;
+}
 
 bool cunwind_is_readable(uint64_t address) {
   (void)address;

@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 
 extension UnsafeMutablePointer<dirent> {
   /// The name of what readdir(3) has found.
@@ -68,7 +68,7 @@ package enum DirectoryFiles {
     var status = stat()
     guard fstat(file, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_size <= limit else { return [] }
     var bytes = [UInt8](repeating: 0, count: Int(status.st_size))
-    let count = Glibc.read(file, &bytes, bytes.count)
+    let count = PlatformLibc.read(file, &bytes, bytes.count)
     return Array(bytes[..<max(0, count)])
   }
 }

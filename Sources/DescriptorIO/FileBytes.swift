@@ -1,4 +1,4 @@
-import Glibc
+import PlatformLibc
 
 /// Writes to files, which take all bytes or fail.
 package enum FileBytes {
@@ -6,7 +6,7 @@ package enum FileBytes {
   package static func write(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) -> Int32 {
     var sent = 0
     while sent < bytes.count {
-      let count = Glibc.write(descriptor, bytes.baseAddress! + sent, bytes.count - sent)
+      let count = PlatformLibc.write(descriptor, bytes.baseAddress! + sent, bytes.count - sent)
       if count < 0, errno == EINTR { continue }
       guard count > 0 else { return count < 0 ? errno : ENOSPC }
       sent += count

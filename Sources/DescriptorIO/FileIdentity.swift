@@ -1,4 +1,4 @@
-import Glibc
+import PlatformLibc
 
 /// Which file it is, by device and inode, whatever its path is.
 package struct FileIdentity: Equatable, Sendable {

@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 
 /// A descriptor that is used only while its number still leads to the file that was opened.
 ///
@@ -33,6 +33,6 @@ package struct GuardedDescriptor: Sendable {
 
   /// Closes the number, unless it leads to another file by now.
   package func close() {
-    if isSameFile(as: number) { _ = Glibc.close(number) }
+    if isSameFile(as: number) { _ = PlatformLibc.close(number) }
   }
 }

@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 
 /// Writes lines to one descriptor, each in whole, and never waits for the reader.
 ///
@@ -144,21 +144,21 @@ package final class LineDescriptor {
   private func call(_ bytes: UnsafeRawBufferPointer) -> Int {
     switch kind {
     case .socket: return send(descriptor.number, bytes.baseAddress, bytes.count, Int32(MSG_DONTWAIT | MSG_NOSIGNAL))
-    case .stream, .file, .sharedFile: return Glibc.write(descriptor.number, bytes.baseAddress, bytes.count)
+    case .stream, .file, .sharedFile: return PlatformLibc.write(descriptor.number, bytes.baseAddress, bytes.count)
     case .sharedStream:
       var entry = pollfd(fd: descriptor.number, events: Int16(POLLOUT), revents: 0)
       guard poll(&entry, 1, 0) == 1 else {
         errno = EAGAIN
         return -1
       }
-      return Glibc.write(descriptor.number, bytes.baseAddress, min(bytes.count, Self.certainRoom))
+      return PlatformLibc.write(descriptor.number, bytes.baseAddress, min(bytes.count, Self.certainRoom))
     }
   }
 
   /// Takes the torn line off the end of a file that has taken only the first `done` bytes.
   private func cutOff(_ bytes: UnsafeRawBufferPointer, _ done: Int) -> (count: Int, outcome: Outcome) {
     // A short write does not say why; the rest does.
-    let more = Glibc.write(descriptor.number, bytes.baseAddress! + done, 1)
+    let more = PlatformLibc.write(descriptor.number, bytes.baseAddress! + done, 1)
     let code = more < 0 ? errno : ENOSPC
     let torn = done + max(0, more)
     let whole = (bytes[..<done].lastIndex(of: UInt8(ascii: "\n")) ?? -1) + 1

@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 
 /// Who is at the other end of a Unix socket, as it was when that end connected.
 package struct PeerCredentials: Sendable, Equatable {

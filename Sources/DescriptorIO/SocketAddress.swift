@@ -1,4 +1,4 @@
-import Glibc
+import PlatformLibc
 
 /// The address of a socket, as the kernel takes it.
 package struct SocketAddress: Sendable {
@@ -69,12 +69,12 @@ package struct SocketAddress: Sendable {
   ///
   /// After `EINPROGRESS` the socket is writable when the attempt has ended.
   package func connect(_ socket: Int32) -> Int32 {
-    withPointer { Glibc.connect(socket, $0, $1) == 0 ? 0 : errno }
+    withPointer { PlatformLibc.connect(socket, $0, $1) == 0 ? 0 : errno }
   }
 
   /// Binds a socket; an errno value, or 0.
   package func bind(_ socket: Int32) -> Int32 {
-    withPointer { Glibc.bind(socket, $0, $1) == 0 ? 0 : errno }
+    withPointer { PlatformLibc.bind(socket, $0, $1) == 0 ? 0 : errno }
   }
 
   /// The port that a bound IPv4 or IPv6 socket has.

@@ -1,4 +1,4 @@
-import Glibc
+import PlatformLibc
 
 /// Signals that a thread gets for its own system calls.
 package enum ThreadSignals {

@@ -1,4 +1,4 @@
-import Glibc
+import PlatformLibc
 
 /// A Unix socket that gets datagrams, such as systemd's `NOTIFY_SOCKET` (sd_notify(3)) and the journal's.
 package struct UnixDatagramSocket: Sendable {

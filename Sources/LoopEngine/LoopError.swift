@@ -1,4 +1,4 @@
-import Glibc
+import PlatformLibc
 
 /// An error of a system call that a loop made.
 public struct LoopError: Error, Sendable, Equatable, CustomStringConvertible {

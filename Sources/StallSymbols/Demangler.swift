@@ -1,9 +1,6 @@
 import CSymbols
-
-#if canImport(Glibc)
-import Glibc
+import PlatformLibc
 import StallReport
-#endif
 
 /// Turns linkage names into names, with the demanglers of the runtimes that are in the process anyway.
 enum Demangler {

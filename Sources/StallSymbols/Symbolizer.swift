@@ -1,9 +1,6 @@
 import CSymbols
-
-#if canImport(Glibc)
-import Glibc
+import PlatformLibc
 import StallReport
-#endif
 
 /// Finds function names, files, lines and inlined frames for addresses in ELF modules.
 ///

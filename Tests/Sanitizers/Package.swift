@@ -7,19 +7,24 @@ let isForThreads = Context.environment["SANITIZER"] == "thread"
 
 var targets: [Target] = [
   .target(name: "CLinux", path: "Sources/CLinux"),
-  .target(name: "DescriptorIO", dependencies: ["CLinux"], path: "Sources/DescriptorIO"),
+  .target(name: "PlatformLibc", path: "Sources/PlatformLibc"),
+  .target(name: "DescriptorIO", dependencies: ["CLinux", "PlatformLibc"], path: "Sources/DescriptorIO"),
   .target(name: "CUnwind", path: "Sources/CUnwind"),
   .target(name: "CSymbols", path: "Sources/CSymbols"),
   .target(name: "TurnSource", dependencies: ["CLinux"], path: "Sources/TurnSource"),
-  .target(name: "LoopEngine", dependencies: ["CLinux", "TurnSource"], path: "Sources/LoopEngine"),
-  .target(name: "StallReport", path: "Sources/StallReport"),
-  .target(name: "StallSymbols", dependencies: ["CSymbols", "StallReport"], path: "Sources/StallSymbols"),
   .target(
-    name: "StallCapture", dependencies: ["CLinux", "CUnwind", "DescriptorIO", "StallReport"],
+    name: "LoopEngine", dependencies: ["CLinux", "PlatformLibc", "TurnSource"], path: "Sources/LoopEngine"),
+  .target(name: "StallReport", dependencies: ["PlatformLibc"], path: "Sources/StallReport"),
+  .target(
+    name: "StallSymbols", dependencies: ["CSymbols", "PlatformLibc", "StallReport"], path: "Sources/StallSymbols"),
+  .target(
+    name: "StallCapture", dependencies: ["CLinux", "CUnwind", "PlatformLibc", "DescriptorIO", "StallReport"],
     path: "Sources/StallCapture"),
   .target(
     name: "StallMonitor",
-    dependencies: ["CLinux", "CUnwind", "TurnSource", "DescriptorIO", "StallReport", "StallSymbols", "StallCapture"],
+    dependencies: [
+      "CLinux", "CUnwind", "PlatformLibc", "TurnSource", "DescriptorIO", "StallReport", "StallSymbols", "StallCapture",
+    ],
     path: "Sources/StallMonitor"),
   .target(name: "VictimC", path: "Tests/Victims/VictimC"),
   .target(name: "TestSupport", dependencies: ["StallReport", "StallSymbols"], path: "Tests/TestSupport"),

@@ -16,6 +16,7 @@
 #include "process.h"
 #include "task_pool.h"
 #include "tasks.h"
+#include "threads.h"
 #include "time_stamp_counter.h"
 #include "turn_stamp.h"
 

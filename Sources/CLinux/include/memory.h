@@ -4,7 +4,6 @@
 #define CLINUX_MEMORY_H
 
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -44,10 +43,13 @@ static inline bool clinux_pages_hide_file(void *pages, size_t size) {
   return mmap(pages, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
+// TMPFS_MAGIC of linux/magic.h, which Swift's Static Linux SDK lacks.
+enum { CLINUX_TMPFS = 0x01021994 };
+
 /// Whether a file or a directory lies on tmpfs: its pages are never written to a disk, and once allocated are always there.
 static inline bool clinux_is_on_tmpfs(int descriptor) {
   struct statfs system;
-  return fstatfs(descriptor, &system) == 0 && system.f_type == TMPFS_MAGIC;
+  return fstatfs(descriptor, &system) == 0 && system.f_type == CLINUX_TMPFS;
 }
 
 /// Whether a quarter at least is free of the file system that a file or a directory lies on, or it has no limit.
@@ -61,8 +63,6 @@ static inline int clinux_open_at(int directory, const char *name, int flags, uns
 }
 
 /// A file without a name (O_TMPFILE, which glibc shows for _GNU_SOURCE alone): it vanishes with its last user unless it is named.
-static inline int clinux_open_unnamed_at(int directory, unsigned mode) {
-  return openat(directory, ".", O_RDWR | O_CLOEXEC | __O_TMPFILE, mode);
-}
+int clinux_open_unnamed_at(int directory, unsigned mode);
 
 #endif

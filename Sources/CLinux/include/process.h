@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/auxv.h>
 #include <sys/prctl.h>
@@ -19,11 +20,8 @@ extern char **environ;
 /// The environment block: a NULL-terminated array of `NAME=value`. Not safe beside `setenv`; read it at start.
 static inline char *const *clinux_environment(void) { return environ; }
 
-/// sem_clockwait(3) on CLOCK_MONOTONIC (glibc 2.30).
-static inline int clinux_semaphore_wait_until(sem_t *semaphore, const struct timespec *deadline) {
-  extern int sem_clockwait(sem_t *, clockid_t, const struct timespec *);
-  return sem_clockwait(semaphore, CLOCK_MONOTONIC, deadline);
-}
+/// sem_clockwait(3) on CLOCK_MONOTONIC (glibc 2.30), which musl lacks.
+int clinux_semaphore_wait_until(sem_t *semaphore, const struct timespec *deadline);
 
 /// Names the calling thread; the kernel keeps 15 bytes (prctl(2) is variadic).
 static inline void clinux_set_thread_name(const char *name) { prctl(PR_SET_NAME, name, 0, 0, 0); }
@@ -76,10 +74,16 @@ void clinux_request_short_slice(bool under_filter);
 /// open(2); Swift does not import variadic functions.
 static inline int clinux_open(const char *path, int flags, unsigned mode) { return open(path, flags, mode); }
 
-/// tgkill(2): a signal to one thread of a process (glibc 2.30).
+/// tgkill(2): a signal to one thread of a process.
 static inline int clinux_signal_thread(pid_t process, pid_t thread, int number) {
-  extern int tgkill(pid_t, pid_t, int);
-  return tgkill(process, thread, number);
+  return (int)syscall(SYS_tgkill, process, thread, number);
+}
+
+/// Whether the process has a handler for a signal (sigaction(2), whose structure differs between C libraries).
+static inline bool clinux_has_signal_handler(int number) {
+  struct sigaction action;
+  if (sigaction(number, NULL, &action) != 0) return false;
+  return action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
 }
 
 /// dup with close-on-exec.

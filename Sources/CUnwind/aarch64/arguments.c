@@ -3,9 +3,11 @@
 #define _GNU_SOURCE
 #include <string.h>
 
-#include "callers.h"
+#include "../architecture.h"
 
 #if CUNWIND_HAS_STACKS && defined(__aarch64__)
+
+#include "callers.h"
 
 // X0 to X5, and X8 for the call's number.
 #define NUMBER 8u

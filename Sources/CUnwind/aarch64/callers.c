@@ -1,15 +1,16 @@
 // The calls of a function: in its own module directly, in others through the entry of a linkage table.
 #define _GNU_SOURCE
-#include "callers.h"
-
 #include <elf.h>
 #include <link.h>
 #include <string.h>
+
+#include "../architecture.h"
 
 #if CUNWIND_HAS_STACKS && defined(__aarch64__)
 
 #include "../modules.h"
 #include "../snapshot_internal.h"
+#include "callers.h"
 #include "cunwind_memory.h"
 
 // Modules, and bytes of their code, that are searched at most.

@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 
 /// The jobs for a loop whose thread has ended; a thread that exists as long as there are any runs them, one at a time.
 ///
@@ -49,10 +49,10 @@ final class LateJobs: Sendable {
   }
 
   private func startThread(for loop: Loop) {
-    var thread = pthread_t()
+    var thread = clinux_thread_t()
     let reference = Unmanaged.passRetained(loop)
-    let result = pthread_create(
-      &thread, nil,
+    let result = clinux_thread_create(
+      &thread, 0,
       { raw in
         clinux_set_thread_name("late loop jobs")
         let loop = Unmanaged<Loop>.fromOpaque(raw!).takeRetainedValue()
@@ -63,6 +63,6 @@ final class LateJobs: Sendable {
       fatalError(
         "no thread for the jobs of a loop whose thread has exited: \(LoopError("start a thread", errorNumber: result))")
     }
-    pthread_detach(thread)
+    clinux_thread_detach(thread)
   }
 }

@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 
 extension Loop {
   /// A source that reports the exit of one child process, through a pidfd.
@@ -62,9 +62,9 @@ extension Loop {
         let how = clinux_wait_for_pidfd(owned.number, &status)
         if how == 0 { return }
         source.invalidate()
-        switch Int(how) {
-        case CLD_EXITED: body(.exited(status))
-        case CLD_KILLED, CLD_DUMPED: body(.signalled(status))
+        switch how {
+        case Int32(CLD_EXITED): body(.exited(status))
+        case Int32(CLD_KILLED), Int32(CLD_DUMPED): body(.signalled(status))
         default: body(.unknown)
         }
       }

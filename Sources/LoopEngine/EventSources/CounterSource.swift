@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 
 extension Loop {
   /// A counter (eventfd) that any thread or process adds to; the loop receives the sum.

@@ -1,4 +1,4 @@
-import Glibc
+import PlatformLibc
 
 /// A descriptor that is closed with its last reference.
 final class OwnedDescriptor: Sendable {

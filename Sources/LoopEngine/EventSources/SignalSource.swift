@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 
 extension Loop {
   /// A source that reports Unix signals, through a signalfd.

@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 
 extension Loop {
   /// Runs in the default mode until ``stop()``, or until there is nothing left to serve.

@@ -1,4 +1,4 @@
-import Glibc
+import PlatformLibc
 
 extension Loop {
   /// Ends the loop with its thread: nothing runs any more, and everything is invalidated and released.

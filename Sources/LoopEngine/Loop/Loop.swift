@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 import Synchronization
 
 /// A run loop: one per thread, asleep in epoll until there is something to do.

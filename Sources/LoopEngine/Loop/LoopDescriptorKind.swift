@@ -1,4 +1,4 @@
-import Glibc
+import PlatformLibc
 
 /// A kind of descriptor that a loop opens for itself, by the name that the kernel gives it in `/proc/self/fd`.
 enum LoopDescriptorKind: String {
@@ -15,6 +15,6 @@ enum LoopDescriptorKind: String {
       let length = readlink("/proc/self/fd/\(descriptor)", buffer.baseAddress!, 63)
       return String(decoding: buffer.prefix(max(0, length)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
-    if name == rawValue { _ = Glibc.close(descriptor) }
+    if name == rawValue { _ = PlatformLibc.close(descriptor) }
   }
 }

@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 
 /// The main dispatch queue as a source of `Loop.main`, through libdispatch's entry points for foreign run loops.
 ///

@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 import Synchronization
 
 /// Where other threads leave work for a loop, and how they wake it.
@@ -48,7 +48,7 @@ final class Inbox: @unchecked Sendable {
     WorkBuffer.deallocate(spare, capacity: spareCapacity)
     // Relaxed: nobody else has a reference.
     let descriptor = wakeDescriptor.load(ordering: .relaxed)
-    if descriptor >= 0 { Glibc.close(descriptor) }
+    if descriptor >= 0 { PlatformLibc.close(descriptor) }
   }
 
   // MARK: Any thread

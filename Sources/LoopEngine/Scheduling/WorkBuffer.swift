@@ -1,4 +1,4 @@
-import Glibc
+import PlatformLibc
 
 /// Memory for blocks: from the heap as long as they are few, in pages of their own once they are many, which the system gets back at once.
 ///

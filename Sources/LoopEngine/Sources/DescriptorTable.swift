@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 
 /// What a loop needs to call each of its descriptor sources: what the kernel hands back with an event leads here.
 ///

@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 
 extension Loop {
   /// Watches a descriptor in a mode, or in all common ones.

@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 import Synchronization
 
 /// The epoll instance of one mode: in a mode only that mode's descriptors can wake the loop.
@@ -31,7 +31,7 @@ struct Poller: ~Copyable {
   private(set) var mayHoldOrphans = false
 
   deinit {
-    if epoll >= 0 { Glibc.close(epoll) }
+    if epoll >= 0 { PlatformLibc.close(epoll) }
   }
 
   @inline(__always)
@@ -52,7 +52,7 @@ struct Poller: ~Copyable {
   }
 
   mutating func close() {
-    if epoll >= 0 { Glibc.close(epoll) }
+    if epoll >= 0 { PlatformLibc.close(epoll) }
     abandon()
   }
 

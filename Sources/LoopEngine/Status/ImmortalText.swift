@@ -1,4 +1,4 @@
-import Glibc
+import PlatformLibc
 
 /// Text that is never freed: a literal, or a copy that lives as long as the process.
 ///

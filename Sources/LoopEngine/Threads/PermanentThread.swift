@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 import Synchronization
 
 /// A thread that its loop keeps alive until it is stopped or its owner is released.
@@ -115,7 +115,7 @@ public final class PermanentThread: Sendable {
 /// One life of a permanent thread; all that the thread itself refers to.
 private final class Running: @unchecked Sendable {
   // @unchecked: `handle` and `loop` are written before other code gets this object.
-  private(set) var handle = pthread_t()
+  private(set) var handle = clinux_thread_t()
   private(set) var loop: Loop!
   private let name: String
   private let ready = Latch()
@@ -130,13 +130,9 @@ private final class Running: @unchecked Sendable {
   var isEnding: Bool { ending.load(ordering: .acquiring) }
 
   func launch(stackSize: Int) -> LoopError? {
-    var attributes = pthread_attr_t()
-    pthread_attr_init(&attributes)
-    defer { pthread_attr_destroy(&attributes) }
-    if stackSize > 0 { pthread_attr_setstacksize(&attributes, stackSize) }
     let raw = Unmanaged.passRetained(self).toOpaque()
-    let result = pthread_create(
-      &handle, &attributes,
+    let result = clinux_thread_create(
+      &handle, max(stackSize, 0),
       { raw in
         Unmanaged<Running>.fromOpaque(raw!).takeRetainedValue().main()
         return nil
@@ -166,7 +162,7 @@ private final class Running: @unchecked Sendable {
   func endWithoutWaiting() {
     ending.store(true, ordering: .releasing)
     loop.terminate()
-    if !isClaimed.exchange(true, ordering: .acquiringAndReleasing) { pthread_detach(handle) }
+    if !isClaimed.exchange(true, ordering: .acquiringAndReleasing) { clinux_thread_detach(handle) }
   }
 
   func end() {
@@ -177,7 +173,7 @@ private final class Running: @unchecked Sendable {
     ending.store(true, ordering: .releasing)
     loop.terminate()
     if !isClaimed.exchange(true, ordering: .acquiringAndReleasing) {
-      pthread_join(handle, nil)
+      clinux_thread_join(handle)
     } else {
       ended.wait()
     }

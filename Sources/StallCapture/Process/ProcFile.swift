@@ -1,6 +1,6 @@
 import CLinux
 import DescriptorIO
-import Glibc
+import PlatformLibc
 
 /// A file under `/proc`, opened once and read repeatedly.
 ///

@@ -1,5 +1,5 @@
 import CUnwind
-import Glibc
+import PlatformLibc
 
 /// A process whose threads are read: where procfs lists them, and its memory.
 ///

@@ -1,4 +1,4 @@
-import Glibc
+import PlatformLibc
 
 /// The processor time that a hypervisor has taken from this machine.
 package enum StolenTime {

@@ -1,4 +1,4 @@
-import Glibc
+import PlatformLibc
 
 /// How long this process has been kept from running because its control group had used up its processor quota.
 ///

@@ -1,5 +1,5 @@
 import CUnwind
-import Glibc
+import PlatformLibc
 import StallReport
 
 /// A module (executable, shared library or vDSO) in which code of the stack lies.

@@ -1,5 +1,6 @@
+import CLinux
 import CUnwind
-import Glibc
+import PlatformLibc
 import StallReport
 
 /// Takes the stack of another thread of this process.
@@ -33,7 +34,7 @@ package final class ThreadCapture {
   private let frames: UnsafeMutablePointer<cunwind_frame>
   private let asyncCallers = UnsafeMutableBufferPointer<UInt64>.allocate(capacity: AsyncCallers.limit)
   // Descriptors of the capture are one thread's.
-  private var preparedThread: pthread_t?
+  private var preparedThread: clinux_thread_t?
 
   /// Opens libunwind.
   ///
@@ -58,7 +59,7 @@ package final class ThreadCapture {
   ///
   /// Call it when the thread starts: a process that becomes non-dumpable later can open nothing of its own any more.
   package func prepareThread() {
-    preparedThread = pthread_self()
+    preparedThread = clinux_thread_self()
     cunwind_memory_prepare()
     _ = LockLayouts.current
     _ = TaskLayout.current
@@ -75,7 +76,7 @@ package final class ThreadCapture {
   }
 
   private func prepareThreadOnce() {
-    if preparedThread.map({ pthread_equal($0, pthread_self()) != 0 }) != true { prepareThread() }
+    if preparedThread.map({ $0 == clinux_thread_self() }) != true { prepareThread() }
   }
 
   /// Forgets modules that may have been unloaded since.

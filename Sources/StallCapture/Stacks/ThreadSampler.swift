@@ -1,5 +1,5 @@
 import CUnwind
-import Glibc
+import PlatformLibc
 import StallReport
 
 /// Samples of one thread while it runs.

@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 
 /// What the kernel says of one thread, without touching it.
 ///

@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 
 /// Where the C library and libdispatch keep what names a lock's owner, and whether it is so in this process.
 ///
@@ -43,7 +43,7 @@ package struct LockLayouts: Sendable {
   /// Where a thread's structure has the thread's id, if the structure can be recognised.
   package let threadID: UInt64?
   /// How far above its structure a thread's pointer is.
-  package let pointerDistance = UInt64(clinux_thread_pointer()) &- UInt64(pthread_self())
+  package let pointerDistance = UInt64(clinux_thread_pointer()) &- UInt64(clinux_thread_self())
 
   /// This process's layouts.
   ///
@@ -102,11 +102,16 @@ package struct LockLayouts: Sendable {
   }
 
   private static func findThreadID(_ id: UInt32) -> UInt64? {
-    let own = UInt64(pthread_self())
+    #if canImport(Glibc)
+    let own = UInt64(clinux_thread_self())
     guard isThreadStructure(own, in: OwnProcess()) else { return nil }
     return stride(from: UInt64(24), to: 1600, by: 4).first {
       OwnProcess().load(own &+ $0, as: UInt32.self) == id
     }
+    #else
+    // musl's structure can look like glibc's while the process has one thread.
+    return nil
+    #endif
   }
 
   #if arch(arm64)

@@ -1,4 +1,4 @@
-import Glibc
+import PlatformLibc
 import StallReport
 
 /// The arguments of a system call in words.

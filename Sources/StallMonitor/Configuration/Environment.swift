@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 import StallReport
 
 /// Reads the monitor's settings from environment variables.

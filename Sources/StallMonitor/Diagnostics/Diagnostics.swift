@@ -1,4 +1,4 @@
-import Glibc
+import PlatformLibc
 import StallCapture
 import Synchronization
 

@@ -1,6 +1,6 @@
 import CLinux
 import DescriptorIO
-import Glibc
+import PlatformLibc
 import StallCapture
 import Synchronization
 
@@ -56,7 +56,7 @@ enum StandardErrorQueue {
     guard let thread = try? OwnThreads.start(name: "stall-message", { deliver() }) else {
       return state.withLock { $0.isDelivering = false }
     }
-    pthread_detach(thread)
+    clinux_thread_detach(thread)
   }
 
   /// Writes what waits to standard error; on a thread of the service's.
@@ -93,7 +93,7 @@ enum StandardErrorQueue {
     else { return false }
     let descriptor = clinux_open(path, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0)
     if descriptor >= 0 {
-      _ = line.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+      _ = line.withUnsafeBytes { PlatformLibc.write(descriptor, $0.baseAddress, $0.count) }
       close(descriptor)
       return true
     }

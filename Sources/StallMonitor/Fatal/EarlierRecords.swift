@@ -1,4 +1,4 @@
-import Glibc
+import PlatformLibc
 
 /// Takes what lines are written to, and says when it is rid of them.
 protocol RecordOutput: AnyObject {

@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 import StallReport
 
 /// Keeps the report of a stall in progress, for the case that the process ends during the stall.

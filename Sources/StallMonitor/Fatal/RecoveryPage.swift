@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 import Synchronization
 
 /// The shared page in which a loop records the end of a stall.

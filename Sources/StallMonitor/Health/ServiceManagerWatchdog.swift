@@ -1,5 +1,5 @@
 import DescriptorIO
-import Glibc
+import PlatformLibc
 
 /// Notifies systemd's watchdog (`WatchdogSec=`) for as long as the loops are healthy.
 ///

@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 import Synchronization
 
 /// Watches the main dispatch queue where it is served by libdispatch's workers: in `dispatchMain()` and `@main async`, which give the

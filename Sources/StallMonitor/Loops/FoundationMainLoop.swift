@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 import Synchronization
 
 /// Foundation's run loop of the main thread, if the process ever makes it.

@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 
 /// Stamps the transitions of Foundation's run loop, if the service has Foundation.
 ///

@@ -1,4 +1,4 @@
-import Glibc
+import PlatformLibc
 import StallCapture
 
 /// The watch of the main thread's loop, whichever it comes to be: `Loop.main`, Foundation's run loop or the main queue.

@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 import StallCapture
 import StallReport
 import Synchronization
@@ -22,7 +22,7 @@ final class ThreadDump: @unchecked Sendable {
   static func take(timeLimit: UInt64) -> [ThreadBacktrace] {
     let dump = ThreadDump(timeLimit: timeLimit)
     guard let handle = try? OwnThreads.startApart(name: "stall-dump", { dump.run() }) else { return [] }
-    pthread_join(handle, nil)
+    clinux_thread_join(handle)
     return dump.threads
   }
 

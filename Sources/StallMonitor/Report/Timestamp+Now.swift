@@ -1,4 +1,4 @@
-import Glibc
+import PlatformLibc
 import StallReport
 
 extension Timestamp {

@@ -1,6 +1,6 @@
 import CLinux
 import DescriptorIO
-import Glibc
+import PlatformLibc
 
 /// Keeps what does not fit a line: of each reported stall a file with its samples and the whole call tree.
 ///

@@ -1,5 +1,5 @@
 import DescriptorIO
-import Glibc
+import PlatformLibc
 import StallReport
 
 /// A folder of detail files, one for each stall.

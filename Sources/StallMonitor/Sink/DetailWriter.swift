@@ -1,4 +1,5 @@
-import Glibc
+import CLinux
+import PlatformLibc
 import StallCapture
 import Synchronization
 
@@ -29,7 +30,7 @@ final class DetailWriter {
       attempt.finish()
     }
     guard let thread else { return }
-    pthread_detach(thread)
+    clinux_thread_detach(thread)
     current = attempt
     _ = attempt.wait(until: MonotonicClock.now() + Self.patience)
   }

@@ -1,4 +1,4 @@
-import Glibc
+import PlatformLibc
 import StallCapture
 
 /// Brings lines to standard output or to a file, and samples into detail files.

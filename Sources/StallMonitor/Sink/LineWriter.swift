@@ -1,6 +1,6 @@
 import CLinux
 import DescriptorIO
-import Glibc
+import PlatformLibc
 import StallCapture
 
 /// Puts whole lines onto one destination, and never waits for its reader.

@@ -1,4 +1,5 @@
-import Glibc
+import CLinux
+import PlatformLibc
 import StallCapture
 import Synchronization
 
@@ -63,7 +64,7 @@ final class OutputSink: ReportSink, Sendable {
   private let settled = Atomic<UInt64>(0)
   private let wantsNews = Atomic<Bool>(false)
   private let isClosed = Atomic<Bool>(false)
-  private let thread = Mutex<pthread_t?>(nil)
+  private let thread = Mutex<clinux_thread_t?>(nil)
   /// Wakes the watchdog.
   private let news: @Sendable () -> Void
 
@@ -143,7 +144,7 @@ final class OutputSink: ReportSink, Sendable {
     }
     guard let last else { return }
     // A disk that does not answer blocks only that thread.
-    if hasEnded { pthread_join(last, nil) } else { pthread_detach(last) }
+    if hasEnded { clinux_thread_join(last) } else { clinux_thread_detach(last) }
   }
 
   private func put(_ item: Item) {

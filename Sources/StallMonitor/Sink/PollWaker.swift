@@ -1,5 +1,5 @@
 import DescriptorIO
-import Glibc
+import PlatformLibc
 import StallCapture
 import Synchronization
 

@@ -1,6 +1,6 @@
 import CLinux
 import DescriptorIO
-import Glibc
+import PlatformLibc
 import StallCapture
 import StallReport
 

@@ -1,6 +1,6 @@
 import CLinux
 import DescriptorIO
-import Glibc
+import PlatformLibc
 import StallCapture
 
 /// A directory in which the monitor keeps files from one run of a service to the next.

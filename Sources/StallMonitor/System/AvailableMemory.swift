@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 import StallCapture
 
 /// Whether there is memory for what the library's threads are about to do.

@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 import Synchronization
 
 /// Distinguishes the process that made it from the children of its forks, for other modules of the

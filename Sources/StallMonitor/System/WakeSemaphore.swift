@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 import StallCapture
 
 /// A POSIX semaphore, which the watchdog parks on.

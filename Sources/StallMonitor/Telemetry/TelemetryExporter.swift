@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 import StallCapture
 import StallReport
 import Synchronization
@@ -115,7 +115,7 @@ final class TelemetryExporter: NoteCarrier {
       } while handOver(loops(), &turns)
       hasEnded.post()
     }
-    pthread_detach(thread)
+    clinux_thread_detach(thread)
     change { $0.hasThread = true }
   }
 

@@ -1,4 +1,5 @@
-import Glibc
+import CLinux
+import PlatformLibc
 import StallCapture
 import Synchronization
 
@@ -15,7 +16,7 @@ final class Courier: Sendable {
   private struct State {
     var jobs: [@Sendable () -> Void] = []
     var users = 0
-    var thread: pthread_t?
+    var thread: clinux_thread_t?
     /// ``end()`` waits for the thread.
     var isJoined = false
     /// The number of jobs that were accepted, and of those that are done.
@@ -59,19 +60,19 @@ final class Courier: Sendable {
 
   /// Removes all users, and waits until the thread has ended; for a second at most, and not on that thread itself.
   func end() {
-    let thread = state.withLock { state -> pthread_t? in
+    let thread = state.withLock { state -> clinux_thread_t? in
       state.users = 0
-      guard let thread = state.thread, !state.isJoined, pthread_equal(thread, pthread_self()) == 0 else { return nil }
+      guard let thread = state.thread, !state.isJoined, thread != clinux_thread_self() else { return nil }
       state.isJoined = true
       return thread
     }
     semaphore.post()
     guard let thread else { return }
     if hasEnded.wait(until: MonotonicClock.now() + Self.longestFarewell) {
-      pthread_join(thread, nil)
+      clinux_thread_join(thread)
     } else {
       // A closure of the service's does not return.
-      pthread_detach(thread)
+      clinux_thread_detach(thread)
     }
   }
 
@@ -96,7 +97,7 @@ final class Courier: Sendable {
   func drain() {
     guard processID == getpid() else { return }
     let (target, thread) = state.withLock { ($0.accepted, $0.thread) }
-    guard let thread, pthread_equal(thread, pthread_self()) == 0 else { return }
+    guard let thread, thread != clinux_thread_self() else { return }
     let deadline = MonotonicClock.now() + Self.longestFarewell
     while state.withLock({ $0.done < target }), MonotonicClock.now() < deadline { usleep(1000) }
   }
@@ -111,7 +112,7 @@ final class Courier: Sendable {
       }
       let isOver = state.withLock { state in
         guard state.users == 0, state.jobs.isEmpty else { return false }
-        if state.isJoined { hasEnded.post() } else { pthread_detach(pthread_self()) }
+        if state.isJoined { hasEnded.post() } else { clinux_thread_detach(clinux_thread_self()) }
         (state.thread, state.isJoined) = (nil, false)
         return true
       }

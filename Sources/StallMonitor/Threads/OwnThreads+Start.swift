@@ -1,5 +1,5 @@
 import CLinux
-import Glibc
+import PlatformLibc
 import StallCapture
 
 extension OwnThreads {
@@ -21,7 +21,7 @@ extension OwnThreads {
   /// - Throws: If the thread cannot be created.
   static func start(
     name: StaticString, forService: Bool = false, _ body: @escaping @Sendable () -> Void
-  ) throws(Failure) -> pthread_t {
+  ) throws(Failure) -> clinux_thread_t {
     var all = sigset_t()
     var previous = sigset_t()
     sigfillset(&all)
@@ -34,9 +34,9 @@ extension OwnThreads {
     pthread_sigmask(SIG_SETMASK, &all, &previous)
     defer { pthread_sigmask(SIG_SETMASK, &previous, nil) }
     let work = Unmanaged.passRetained(Work(name: name, table: clinux_descriptor_table(), body: body))
-    var handle = pthread_t()
-    let code = pthread_create(
-      &handle, nil,
+    var handle = clinux_thread_t()
+    let code = clinux_thread_create(
+      &handle, 0,
       { argument in
         let work = Unmanaged<Work>.fromOpaque(argument!).takeRetainedValue()
         clinux_inherit_descriptor_table(work.table)
@@ -60,7 +60,7 @@ extension OwnThreads {
   /// starts no thread for it, and enqueues nothing on its queues.
   static func startApart(
     name: StaticString, keeping kept: Int32? = nil, _ body: @escaping @Sendable () -> Void
-  ) throws(Failure) -> pthread_t {
+  ) throws(Failure) -> clinux_thread_t {
     try start(name: name) {
       _ = clinux_enter_own_descriptor_table(kept ?? -1)
       body()

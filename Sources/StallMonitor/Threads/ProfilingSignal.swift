@@ -1,4 +1,5 @@
-import Glibc
+import CLinux
+import PlatformLibc
 
 /// Whether a thread of the monitor's blocks SIGPROF.
 ///
@@ -18,12 +19,7 @@ struct ProfilingSignal {
   }
 
   /// Whether the process has a handler for the signal.
-  static var isHandled: Bool {
-    var action = sigaction()
-    guard sigaction(SIGPROF, nil, &action) == 0 else { return false }
-    // SIG_DFL is 0, and SIG_IGN 1.
-    return unsafeBitCast(action.__sigaction_handler.sa_handler, to: UInt.self) > 1
-  }
+  static var isHandled: Bool { clinux_has_signal_handler(SIGPROF) }
 
   /// Blocks the signal on the calling thread while the process has a handler for it; a system call.
   mutating func follow() {

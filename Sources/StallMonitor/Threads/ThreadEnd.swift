@@ -1,5 +1,5 @@
 import CUnwind
-import Glibc
+import PlatformLibc
 
 /// Wants to know that a thread ends.
 protocol ThreadEndObserver: AnyObject {

@@ -1,4 +1,5 @@
-import Glibc
+import CLinux
+import PlatformLibc
 import StallCapture
 import Synchronization
 
@@ -14,7 +15,7 @@ final class Watchdog: Sendable {
 
   private let processID = getpid()
   private let state = WatchdogState()
-  private let thread = Mutex<pthread_t?>(nil)
+  private let thread = Mutex<clinux_thread_t?>(nil)
 
   init() { list = WatchList(semaphore: pulses.semaphore) }
 
@@ -34,7 +35,7 @@ final class Watchdog: Sendable {
     keeping kept: Int32?, _ makeWork: @escaping @Sendable () throws(StallMonitorError) -> WatchdogWork
   ) throws(StallMonitorError) {
     let outcome = StartOutcome()
-    let handle: pthread_t
+    let handle: clinux_thread_t
     do throws(OwnThreads.Failure) {
       handle = try OwnThreads.startApart(name: "stall-watchdog", keeping: kept) { [state] in
         do throws(StallMonitorError) {
@@ -49,7 +50,7 @@ final class Watchdog: Sendable {
       throw StallMonitorError(error)
     }
     if let error = outcome.wait() {
-      pthread_join(handle, nil)
+      clinux_thread_join(handle)
       throw error
     }
     thread.withLock { $0 = handle }
@@ -83,7 +84,7 @@ final class Watchdog: Sendable {
     guard let handle, getpid() == processID else { return }
     state.isStopping.store(true, ordering: .releasing)
     semaphore.post()
-    pthread_join(handle, nil)
+    clinux_thread_join(handle)
     list.releaseRetired()
   }
 }

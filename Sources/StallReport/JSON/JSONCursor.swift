@@ -1,4 +1,4 @@
-import Glibc
+import PlatformLibc
 
 /// Goes past values, for ``JSONScanner``; where one is at fault, the position is at the fault.
 struct JSONCursor {

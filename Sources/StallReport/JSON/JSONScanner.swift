@@ -1,4 +1,4 @@
-import Glibc
+import PlatformLibc
 
 /// A reader of JSON (RFC 8259) that goes from token to token over bytes that stay where they are.
 ///

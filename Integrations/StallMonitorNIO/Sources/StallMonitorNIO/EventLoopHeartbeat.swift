@@ -1,8 +1,13 @@
-import Glibc
 import NIOConcurrencyHelpers
 import NIOCore
 import NIOPosix
 import StallMonitor
+
+#if canImport(Glibc)
+import Glibc
+#else
+import Musl
+#endif
 
 /// One event loop that is asked through a descriptor whether it turns.
 ///

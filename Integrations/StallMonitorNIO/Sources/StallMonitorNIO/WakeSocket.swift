@@ -1,4 +1,8 @@
+#if canImport(Glibc)
 import Glibc
+#else
+import Musl
+#endif
 
 /// A pair of sockets: a byte written to one is an event on the other.
 final class WakeSocket: Sendable {
@@ -10,7 +14,11 @@ final class WakeSocket: Sendable {
 
   init() throws(Failure) {
     var ends: (Int32, Int32) = (-1, -1)
+    #if canImport(Glibc)
     let kind = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+    #else
+    let kind = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK
+    #endif
     let code = withUnsafeMutablePointer(to: &ends) {
       // A tuple of two is laid out as C's array of two.
       $0.withMemoryRebound(to: Int32.self, capacity: 2) { socketpair(AF_UNIX, kind, 0, $0) }

@@ -1,6 +1,6 @@
 import CLinux
 import DescriptorIO
-import Glibc
+import PlatformLibc
 import StallCapture
 
 /// One connection to the agent: whole lines out, whole lines in, and nothing waits.

@@ -1,4 +1,4 @@
-import Glibc
+import PlatformLibc
 
 /// The spools of dead processes of the same service, handed over one after the other.
 ///

@@ -1,6 +1,6 @@
 import CLinux
 import DescriptorIO
-import Glibc
+import PlatformLibc
 import StallCapture
 
 /// Lines that wait for the agent in a file, which outlives the process: a ring of 4 MiB at most, oldest first.

@@ -1,0 +1,14 @@
+#include "threads.h"
+
+int clinux_thread_create(clinux_thread_t *thread, size_t stack_size, void *(*body)(void *), void *argument) {
+#ifndef __GLIBC__
+  if (stack_size == 0) stack_size = 8 << 20;
+#endif
+  if (stack_size == 0) return pthread_create((pthread_t *)thread, NULL, body, argument);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, stack_size);
+  int code = pthread_create((pthread_t *)thread, &attributes, body, argument);
+  pthread_attr_destroy(&attributes);
+  return code;
+}
