@@ -120,12 +120,15 @@ import Testing
   @Test func turnsNeverFallAndAddUp() throws {
     let driver = try AgentDriver()
     var before: [Int] = []
+    var turns = 0
     for _ in 0..<20 {
       try driver.perform { _ in usleep(200) }
-      let text = try driver.perform { driver in
-        driver.sample.loop = driver.loop.statistics
-        return String(decoding: driver.metrics.text(driver.sample), as: UTF8.self)
+      let (text, statistics) = try driver.perform { driver in
+        let statistics = driver.loop.statistics
+        driver.sample.loop = statistics
+        return (String(decoding: driver.metrics.text(driver.sample), as: UTF8.self), statistics)
       }
+      turns = Int(statistics.turns)
       let buckets = text.split(separator: "\n").filter { $0.hasPrefix("stalld_loop_turn_seconds_bucket") }
         .map { Int($0.split(separator: " ")[1])! }
       #expect(buckets == buckets.sorted(), "cumulative")
@@ -133,7 +136,8 @@ import Testing
       #expect(text.contains("stalld_loop_turn_seconds_count \(buckets.last!)\n"))
       before = buckets
     }
-    #expect(before.last! >= 19)
+    // Work that arrives during a turn may be done in it: how many turns there are depends on the machine.
+    #expect(before.last! == turns && turns > 1)
   }
 
   @Test(.enabled(if: Program.installed("promtool") != nil, "promtool is missing (Debian: prometheus)"))
