@@ -13,7 +13,12 @@ static const long service_kills[] = {SYS_perf_event_open, SYS_ptrace,       SYS_
 static const long refused[] = {436 /* close_range */, SYS_unshare};
 static const long timers[] = {SYS_timer_create};
 static const long killed_later[] = {SYS_perf_event_open, SYS_ptrace, SYS_process_vm_readv};
-static const long refused_later[] = {SYS_openat, SYS_open, SYS_socket};
+static const long refused_later[] = {
+    SYS_openat, SYS_socket,
+#ifdef SYS_open  // aarch64 has none.
+    SYS_open,
+#endif
+};
 
 #define EPERM_ACTION (SECCOMP_RET_ERRNO | EPERM)
 
