@@ -321,6 +321,38 @@ __attribute__((noinline)) static void check_zero_frame_pointer(void) {
   atomic_fetch_add(&ends_wrong, is_wrong("a caller whose frame pointer is 0", is_right, trace));
 }
 
+// -- Code that was patched
+
+#if defined(__aarch64__)
+// Has no unwind table, and a `nop` in its beginning, as functions of the vDSO have that the kernel patches.
+void call_behind_nop(void (*function)(void));
+__asm__(".text\n.globl call_behind_nop\n.type call_behind_nop, %function\ncall_behind_nop:\n"
+        "hint #25\nstp x29, x30, [sp, #-32]!\nmov x29, sp\nstr x19, [sp, #16]\nmov x19, x0\nnop\nstr xzr, [sp, #24]\n"
+        "blr x19\nldr x19, [sp, #16]\nldp x29, x30, [sp], #32\nhint #29\nret\n.size call_behind_nop, . - call_behind_nop\n");
+
+static int patched_wrong;
+__attribute__((noinline)) static int check_patched(void);
+
+__attribute__((noinline)) static void check_caller(void) {
+  static cunwind_frame frames[256];
+  uint64_t pc, sp, frame_pointer;
+  __asm__ volatile("adr %0, .\n mov %1, sp\n mov %2, x29" : "=r"(pc), "=r"(sp), "=r"(frame_pointer));
+  cunwind_backtrace trace = unwind_at(pc, sp, frame_pointer, 0, frames);
+  uint64_t into_caller = trace.count > 1 ? frames[1].address - (uint64_t)(uintptr_t)call_behind_nop : 0;
+  int is_right = trace.end == CUNWIND_END_OUTERMOST && !trace.approximate && into_caller == 32 &&
+                 place_of(frames, trace, (const void *)check_patched) == 2;
+  patched_wrong = is_wrong("a caller with a nop in its beginning", is_right, trace);
+}
+
+__attribute__((noinline)) static int check_patched(void) {
+  call_behind_nop(check_caller);
+  printf("1 caller with patched code, %d of them wrong\n", patched_wrong);
+  return patched_wrong;
+}
+#else
+static int check_patched(void) { return 0; }
+#endif
+
 // Keeps its own return address, so that the caller has one behind a call through a pointer.
 __attribute__((noinline)) static void note_link(void) { stale_link = (uint64_t)(uintptr_t)__builtin_extract_return_addr(__builtin_return_address(0)); }
 
@@ -377,5 +409,6 @@ int main(void) {
   bad += start_of_calls(unwinder);
   own_unwinder = unwinder;
   bad += check_ends();
+  bad += check_patched();
   return bad != 0 || captures != 2 * (int)LEAVES * DEPTHS * ROUNDS;
 }

@@ -181,15 +181,30 @@ enum cunwind_match cunwind_match_call(cunwind_unwinder *u, uint64_t return_addre
   return cunwind_arch_is_signal_return(u, return_address) ? CALLED_THIS_FUNCTION : NO_MATCH;
 }
 
+#define NOP 0xd503201fu
+
+// b, br and brk
+static bool never_goes_on(uint32_t code) {
+  return (code & 0xfc000000u) == 0x14000000u || cunwind_is_indirect_branch(code) ||
+         (code & 0xffe0001fu) == 0xd4200000u;
+}
+
+// Whether the `nop` in front of `end` is padding between functions. Code that was patched at its start has them, too: the
+// kernel's functions in the vDSO have one in the middle of what getrandom() begins with. A call may never return.
+static bool is_padding(cunwind_unwinder *u, uint64_t end) {
+  uint32_t code = NOP;
+  for (uint64_t at = end; code == NOP && end - at < GAP_LENGTH; at -= 4)
+    if (!cunwind_read_instruction(u, at - 4, &code) || cunwind_has_unwind_information(u, at - 4)) return true;
+  return cunwind_is_return(code) || code == 0 || never_goes_on(code) || cunwind_is_call(code) ||
+         cunwind_is_indirect_call(code);
+}
+
 uint64_t cunwind_nearest_start(cunwind_unwinder *u, uint64_t lookup) {
   for (uint64_t at = lookup & ~3ull; lookup - at < GAP_LENGTH; at -= 4) {
     uint32_t code;
     if (!cunwind_read_instruction(u, at - 4, &code) || cunwind_has_unwind_information(u, at - 4)) return at;
-    if (cunwind_is_return(code) || code == 0 || code == 0xd503201fu) return at;
-    // b, br and brk
-    bool never_goes_on = (code & 0xfc000000u) == 0x14000000u || cunwind_is_indirect_branch(code) ||
-                         (code & 0xffe0001fu) == 0xd4200000u;
-    if (never_goes_on && cunwind_read_instruction(u, at, &code) &&
+    if (cunwind_is_return(code) || code == 0 || (code == NOP && is_padding(u, at))) return at;
+    if (never_goes_on(code) && cunwind_read_instruction(u, at, &code) &&
         ((code & 0xff8003ffu) == 0xd10003ffu || (code & 0xffc07fffu) == 0xa9807bfdu))
       return at;
   }
