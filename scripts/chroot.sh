@@ -57,6 +57,6 @@ in_chroot() {
 
 # Prints what failed in a log of tests, and how many ran.
 show_tests() {
-  grep --text --extended-regexp '✘ Test .*recorded an issue|^↳ [^/]|(✔|✘) Test run' "$1" | grep --text --invert-match 'Platform:\|Version:' |
+  grep --text --extended-regexp '✘ Test .*recorded an issue|^↳ [^/]|(✔|✘|━) Test run with' "$1" | grep --text --invert-match 'Platform:\|Version:' |
     cut --characters=1-300 | tail --lines=30
 }

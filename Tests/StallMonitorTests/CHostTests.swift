@@ -149,6 +149,8 @@ extension WatchedHosts {
     ])
     func exampleIsReportedWithItsFunction(host: String, package: String, command: String) throws {
       let program = try Self.build("Examples/\(host)-service/service.c", packages: "stallmonitor \(package)")
+      // An emulated processor takes more than a second to read the first names.
+      let milliseconds = TestMachine.isEmulated ? 4000 : 600
       let input = FileManager.default.temporaryDirectory.appending(path: "stalld-input-\(UUID().uuidString)")
       defer { try? FileManager.default.removeItem(at: input) }
       mkfifo(input.path, 0o600)
@@ -156,27 +158,30 @@ extension WatchedHosts {
         input.path, through: ["/bin/sh", "-c", "exec \"$0\" < \"$1\""], program: program
       ) { _ in
         let writer = try FileHandle(forWritingTo: input)
-        for line in ["hello\n", "\(command) 600\n"] {
+        for line in ["hello\n", "\(command) \(milliseconds)\n"] {
           try writer.write(contentsOf: Data(line.utf8))
           usleep(200_000)
         }
-        usleep(800_000)
+        usleep(UInt32(milliseconds + 200) * 1000)
         try writer.close()
       }
       #expect(victim.status == 0)
       #expect(victim.talk.contains("Hello, hello!"))
       #expect(victim.talk.hasSuffix("Stopped.\n"))
-      #expect(victim.reports.map(\.event) == ["stall.started", "stall.ended"])
+      let events = victim.reports.map(\.event)
+      #expect(events.first == "stall.started" && events.last == "stall.ended")
+      #expect(TestMachine.isEmulated || events.count == 2)
       let ended = try #require(victim.reports.last)
       #expect(ended.culprit == "wait_for_a_slow_backend")
       #expect(ended.cause == "sleep")
       #expect(ended["loop", "name"] as? String == "requests")
-      #expect(ended.duration > 590 && ended.duration < 2000)
+      #expect(ended.duration > Double(milliseconds - 10) && ended.duration < Double(milliseconds + 1400))
     }
 
     // MARK: The library
 
-    @Test func libraryNeedsNoSwiftAndShowsOnlyItsOwnFunctions() throws {
+    @Test(.disabled(if: TestMachine.isEmulated, "Debian has no static Swift library for aarch64 to link with"))
+    func libraryNeedsNoSwiftAndShowsOnlyItsOwnFunctions() throws {
       let file = Self.library.appending(path: "lib/libstallmonitor.so").path
       let needed = try Self.output("/usr/bin/readelf", "--dynamic", file).split(separator: "\n").filter {
         $0.contains("(NEEDED)")
