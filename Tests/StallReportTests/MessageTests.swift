@@ -43,6 +43,13 @@ struct MessageTests {
         == "main loop blocked for 619 ms in load (load.c:8): waiting in futex(wait) \(words)")
   }
 
+  @Test("a stall that was longer than its watch lasted for at least this time")
+  func watchThatEndedFirst() {
+    var report = report(.ended, .sleep, wait: "poll(1 s)")
+    report.verdict.evidence.watchEnded = true
+    #expect(report.message == "main loop blocked for at least 619 ms in load (load.c:8): sleeping in poll(1 s)")
+  }
+
   @Test func summaryOfRepetitionsNamesTheFunctionAfterTheVerb() {
     let durations = "in 30 s, 1800 ms in total, the longest 700 ms"
     let sleeping = report(.ended, .sleep, wait: "poll(1 s)")
