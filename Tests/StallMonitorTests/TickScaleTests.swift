@@ -77,10 +77,24 @@ struct TickScaleTests {
     #expect(TickScale(from: Reading(ticks: 5, time: 0), to: Reading(ticks: 5, time: 2_000_000)) == nil)
   }
 
+  /// The watchdog may get a processor long after `start()` has returned.
+  @Test(
+    "a turn that begins before the watchdog knows the rate is timed from its beginning",
+    .enabled(if: PulseClock.countsTicks(), "the kernel keeps its time by another clock than the counter"))
+  func turnBeforeTheRateIsKnown() {
+    let clock = PulseClock(countingTicks: true)
+    let word = Pulse.Word(phase: .afterWaiting, stamp: clinux_time_stamp_counter())
+    let after = MonotonicClock.now()
+    usleep(50_000)
+    clock.learnRate()
+    #expect(clock.time(of: word, now: .max) <= after + 1_000_000)
+  }
+
   /// The real counter against the real clock.
   @Test(.enabled(if: PulseClock.countsTicks(), "the kernel keeps its time by another clock than the counter"))
   func agreesWithTheKernel() {
     let clock = PulseClock(countingTicks: true)
+    clock.learnRate()
     for _ in 0..<20 {
       usleep(3000)
       clock.observe()

@@ -25,19 +25,25 @@ final class PulseClock {
     return file?.parse { $0.starts(with: counter.utf8) } ?? false
   }
 
+  /// How long the first rate is measured, in nanoseconds.
+  private static let firstInterval: UInt64 = 2_000_000
+
+  private let first: TickScale.Reading?
   private var scale: TickScale?
 
-  /// A clock for stamps of the monotonic time.
-  init() {}
-
-  /// A clock for stamps of the counter.
+  /// A clock for stamps of the counter, or of the monotonic time.
   ///
-  /// Waits 2 ms for the first rate.
-  init(countingTicks: Bool) {
-    guard countingTicks else { return }
-    let first = Self.read()
-    var pause = timespec(tv_sec: 0, tv_nsec: 2_000_000)
-    nanosleep(&pause, nil)
+  /// It knows the time of no earlier stamp. Call ``learnRate()`` before it reads one.
+  init(countingTicks: Bool = false) { first = countingTicks ? Self.read() : nil }
+
+  /// Learns the counter's rate; waits until 2 ms have passed since the clock was made.
+  func learnRate() {
+    guard let first else { return }
+    let age = MonotonicClock.now() - first.time
+    if age < Self.firstInterval {
+      var pause = timespec(tv_sec: 0, tv_nsec: Int(Self.firstInterval - age))
+      nanosleep(&pause, nil)
+    }
     scale = TickScale(from: first, to: Self.read())
   }
 

@@ -17,8 +17,6 @@ struct PulseFactory: Sendable {
     Pulse(semaphore: semaphore, fencesItself: !hasBarrier, countsTicks: countsTicks, marks: marks)
   }
 
-  /// A clock for the stamps of these pulses.
-  ///
-  /// Takes 2 ms where pulses are stamped with the processor's counter.
+  /// A clock for the stamps of these pulses, from now on.
   func makeClock() -> PulseClock { PulseClock(countingTicks: countsTicks) }
 }

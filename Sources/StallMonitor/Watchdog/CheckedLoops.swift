@@ -6,19 +6,18 @@ import StallCapture
 final class CheckedLoops {
   /// The loops, in the order in which they came.
   private(set) var all: [WatchedLoop] = []
-  // Made when the work begins: its first rate takes 2 ms.
-  private(set) var clock = PulseClock()
+  // Made before the first turn that is watched. Its rate is learnt when the work begins: that takes 2 ms.
+  let clock: PulseClock
   private let counters = ProcessCounters()
   private let list: WatchList
-  private let pulses: PulseFactory
 
   init(of watchdog: Watchdog) {
     list = watchdog.list
-    pulses = watchdog.pulses
+    clock = watchdog.pulses.makeClock()
   }
 
-  /// Makes the clock.
-  func begin() { clock = pulses.makeClock() }
+  /// Waits 2 ms for the clock.
+  func begin() { clock.learnRate() }
 
   /// Leaves the loops for a thread of the service's to release.
   func end() { _ = list.retire(all) }
