@@ -332,7 +332,7 @@ extension WatchedHosts {
     /// A child that lives on must not pass for its parent.
     @Test func parentIsReportedThoughItsChildLives() throws {
       let state = try State()
-      let killed = try Victim.run("child-outlives", milliseconds: 150, environment: state.environment) { process in
+      let killed = try Victim.run("child-outlives", milliseconds: 400, environment: state.environment) { process in
         defer { kill(process.processIdentifier, SIGKILL) }
         let children = "/proc/\(process.processIdentifier)/task/\(process.processIdentifier)/children"
         let end = Date(timeIntervalSinceNow: 20)
