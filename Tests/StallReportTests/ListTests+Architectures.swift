@@ -22,7 +22,10 @@ extension ListTests {
       #expect(FileManager.default.fileExists(atPath: Repository.file("Sources/StallCapture/\(name)").path), "\(name)")
       #expect(unknown.contains("!arch(\(conditions.swift))"), "UnknownArchitecture.swift: \(name)")
     }
-    for page in ["Documentation/Platforms.md", "Documentation/Versioning.md", "README.md", "CHANGELOG.md"] {
+    for page in [
+      "Documentation/Platforms.md", "Documentation/Versioning.md", "README.md", "CHANGELOG.md",
+      "Documentation/Internals/Limits.md",
+    ] {
       for name in found { #expect(try text(page).contains(name), "\(page): \(name)") }
     }
   }

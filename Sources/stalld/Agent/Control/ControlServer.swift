@@ -123,6 +123,7 @@ final class ControlServer: @unchecked Sendable {
       return
     }
     if text.root["status"] != nil {
+      // Only the command of the same build reads it, with JSONDecoder: each number of the status is then named once.
       let encoder = JSONEncoder()
       encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
       let line = (try? encoder.encode(status())).map { Array($0) + [0x0a] }
