@@ -39,11 +39,12 @@ bool cunwind_begin_at(cunwind_unwinder *u, struct cunwind_walk *w, uint64_t ip, 
 // libunwind 1.8 gives 0 for a return address of 0, as for one that is not defined. On aarch64 it also
 // does so if the caller's frame pointer is 0, but a caller may use that register for something else.
 // With zeros replaced, only an undefined return address gives 0.
-int cunwind_step(cunwind_unwinder *u, unw_cursor_t *cursor) {
-  const unw_cursor_t before = *cursor;
+//
+// `before` is the cursor as it is now: it has a kilobyte, and the caller has a copy already.
+int cunwind_step(cunwind_unwinder *u, unw_cursor_t *cursor, const unw_cursor_t *before) {
   int step = libunwind.step(cursor);
   if (step != 0 || u->guessed) return step;
-  *cursor = before;
+  *cursor = *before;
   u->replaces_zeros = true;
   step = libunwind.step(cursor);
   u->replaces_zeros = false;
@@ -73,14 +74,14 @@ bool cunwind_walk(cunwind_unwinder *u, struct cunwind_walk *w) {
     }
 #endif
     unw_cursor_t before = w->cursor;
-    int step = cunwind_step(u, &w->cursor);
+    int step = cunwind_step(u, &w->cursor, &before);
     bool needs_register = step < 0 && (u->wanted_frame_pointer || u->wanted_link);
     if (u->guessed) {
       w->cursor = before;
       if (cunwind_arch_step_over_gap(u, w)) continue;
       u->guessed = true;
       w->cursor = before;
-      step = cunwind_step(u, &w->cursor);
+      step = cunwind_step(u, &w->cursor, &before);
     }
     if (needs_register) w->cursor = before;
     if (step < 0) return needs_register;

@@ -86,7 +86,7 @@ bool cunwind_begin_at(cunwind_unwinder *u, struct cunwind_walk *w, uint64_t ip, 
 bool cunwind_walk(cunwind_unwinder *u, struct cunwind_walk *w);
 // Steps to the caller. Negative if it cannot be found, 0 if the unwind table says that there is
 // none. A return address of 0 gives 1, and 0 or CUNWIND_ZERO for the program counter.
-int cunwind_step(cunwind_unwinder *u, unw_cursor_t *cursor);
+int cunwind_step(cunwind_unwinder *u, unw_cursor_t *cursor, const unw_cursor_t *before);
 // Whether the cursor is where the kernel's frame of a signal lies at the stack pointer: before the
 // call, at it, or in it.
 bool cunwind_is_at_signal_return(cunwind_unwinder *u, const struct cunwind_walk *w);

@@ -77,8 +77,9 @@ static bool step_from(cunwind_unwinder *u, struct place place, uint64_t link, st
   unw_cursor_t cursor;
   unw_word_t next_ip = 0, next_sp = 0, next_frame_pointer = CUNWIND_NO_FRAME_POINTER;
   if (!begin(u, &cursor, place, link)) return false;
+  const unw_cursor_t before = cursor;
   // 0, as at the outermost frame, is a step, too.
-  if (cunwind_step(u, &cursor) < 0 || u->guessed || libunwind.get_reg(&cursor, UNW_REG_IP, &next_ip) != 0 ||
+  if (cunwind_step(u, &cursor, &before) < 0 || u->guessed || libunwind.get_reg(&cursor, UNW_REG_IP, &next_ip) != 0 ||
       libunwind.get_reg(&cursor, UNW_REG_SP, &next_sp) != 0)
     return false;
   libunwind.get_reg(&cursor, CUNWIND_FRAME_POINTER, &next_frame_pointer);
