@@ -36,12 +36,14 @@ static bool could_begin(cunwind_unwinder *u, uint64_t start) {
 }
 
 // Whether `ip` is at the system call of a function that ends its unwind information there, or right behind it. The C library's clone(2)
-// does so: in the child, the information would be wrong. It has nothing on the stack.
-static bool is_behind_the_end(cunwind_unwinder *u, uint64_t start, uint64_t ip) {
+// does so: in the child, the information would be wrong. It has nothing on the stack but the return address.
+static bool is_behind_the_end(cunwind_unwinder *u, const struct cunwind_walk *w, uint64_t ip, uint64_t *caller) {
   unw_proc_info_t procedure;
   unsigned char code[2];
+  uint64_t start;
   memset(&procedure, 0, sizeof procedure);
-  return cunwind_find_proc_info(u->space, start, &procedure, 0, u) >= 0 && ip - procedure.end_ip < 16 &&
+  return cunwind_read_word(u, w->sp, caller) && cunwind_match_call(u, *caller, &start) == FOLLOWS_A_CALL &&
+         ip - start < GAP_LENGTH && cunwind_find_proc_info(u->space, start, &procedure, 0, u) >= 0 && ip - procedure.end_ip < 16 &&
          cunwind_read_cached(u, procedure.end_ip, code, sizeof code) && code[0] == 0x0f && code[1] == 0x05;
 }
 
@@ -49,8 +51,9 @@ static bool is_behind_the_end(cunwind_unwinder *u, uint64_t start, uint64_t ip) 
 // the helpers that the Swift compiler makes (outlined copies, value witnesses). Its return address is the word that
 // follows a call, to it or through a pointer, with as much below it as its prologue takes.
 bool cunwind_arch_step_over_gap(cunwind_unwinder *u, struct cunwind_walk *w) {
-  uint64_t lookup = cunwind_lookup_address(w), caller = 0, at = 0, target;
-  bool is_call = w->frames[w->result.count - 1].is_return_address, found = false, exact = true;
+  uint64_t lookup = cunwind_lookup_address(w), caller = 0, at = w->sp, target;
+  bool is_call = w->frames[w->result.count - 1].is_return_address, exact = true;
+  bool found = !is_call && is_behind_the_end(u, w, lookup, &caller);
   struct cunwind_mapping mapping;
   unsigned char code[48];
   struct cunwind_saves saves = {.count = 0, .depth = 0};
@@ -60,10 +63,6 @@ bool cunwind_arch_step_over_gap(cunwind_unwinder *u, struct cunwind_walk *w) {
     if (!is_on_stack(u, w, at) || !cunwind_read_word(u, at, &caller)) break;
     if (cunwind_match_call(u, caller, &target) != FOLLOWS_A_CALL) continue;
     if (target > lookup || lookup - target >= GAP_LENGTH) continue;
-    if (i == 0 && !is_call && is_behind_the_end(u, target, lookup)) {
-      found = true;
-      break;
-    }
     if (cunwind_has_unwind_information(u, target) || !cunwind_read_cached(u, target, code, sizeof code)) continue;
     saves = cunwind_prologue_saves(code, sizeof code);
     found = is_call ? saves.depth == 8 * i : saves.depth >= 8 * i;

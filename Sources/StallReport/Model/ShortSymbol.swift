@@ -143,9 +143,8 @@ extension ShortSymbol {
     let kinds = ["generic ", "function signature specialization ", "inlined generic function ", "prespecialized "]
     guard kinds.contains(where: { text.starts(with: $0.utf8) }) else { return nil }
     guard let open = text.firstIndex(of: UInt8(ascii: "<")), open - text.startIndex < 60 else { return nil }
-    guard string(text[..<open]).contains(text: "specialization") || text.starts(with: "inlined ".utf8) else {
-      return nil
-    }
+    let isSpecialized = string(text[..<open]).contains(text: "specialization")
+    guard isSpecialized || text.starts(with: "inlined ".utf8) else { return nil }
     var depth = 0
     var previous: UInt8 = 0
     // Angles alone: the demangler leaves a square bracket open after "Closure Propagated".
