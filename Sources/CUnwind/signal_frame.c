@@ -10,8 +10,9 @@
 #include "unwinder.h"
 
 bool cunwind_is_at_signal_return(cunwind_unwinder *u, const struct cunwind_walk *w) {
-  if (cunwind_arch_is_signal_return(u, w->ip)) return true;
+  // No call was made in front of it: whoever added the frame has looked.
   if (w->frames[w->result.count - 1].is_return_address) return false;
+  if (cunwind_arch_is_signal_return(u, w->ip)) return true;
   if (cunwind_arch_is_signal_return(u, w->ip - CUNWIND_SIGNAL_RETURN_MOVE)) return true;
   // In the call: a perf event may come before the kernel has restored the program counter.
   return cunwind_arch_is_signal_return(u, w->ip - CUNWIND_SIGNAL_RETURN) && cunwind_function_start(w->ip) != w->ip;

@@ -1,4 +1,5 @@
 import CLinux
+import PlatformLibc
 
 /// Finds the thread pointer of another thread of this process, by its structure in the C library.
 ///
@@ -7,6 +8,8 @@ import CLinux
 package enum ThreadPointer {
   /// How far above a thread's outermost frame its structure is searched: thread-local variables lie between.
   private static let reach: UInt64 = 64 << 10
+  /// How many bytes one read of the search takes.
+  private static let blockSize = 4 << 10
 
   /// The thread pointer of the thread, or nil if it is not found.
   ///
@@ -14,18 +17,24 @@ package enum ThreadPointer {
   static func of(thread id: Int32, outermostStackPointer: UInt64) -> UInt64? {
     guard let offset = LockLayouts.current.threadID else { return nil }
     let process = OwnProcess()
-    func isStructure(_ address: UInt64) -> Bool { Self.isStructure(address, of: id, idAt: offset) }
     let distance = LockLayouts.current.pointerDistance
     let main = UInt64(clinux_main_thread_pointer())
-    if main != 0, isStructure(main &- distance) { return main }
+    if id == getpid(), main != 0, isStructure(main &- distance, of: id, idAt: offset) { return main }
     let alignment = LockLayouts.alignment
-    var address = (outermostStackPointer &+ alignment - 1) & ~(alignment - 1)
-    for _ in 0..<reach / alignment {
-      guard let word = process.load(address &+ offset, as: UInt32.self) else { return nil }
-      if word == UInt32(bitPattern: id), isStructure(address) { return address &+ distance }
-      address += alignment
+    let lowest = (outermostStackPointer &+ alignment - 1) & ~(alignment - 1)
+    // In blocks, since the structure may lie kilobytes above, and each read is a system call.
+    return withUnsafeTemporaryAllocation(byteCount: blockSize, alignment: MemoryLayout<UInt32>.alignment) { block in
+      for address in stride(from: lowest, to: lowest &+ reach, by: blockSize) {
+        let count = process.read(address &+ offset, into: block)
+        for place in stride(from: 0, to: count - MemoryLayout<UInt32>.size + 1, by: Int(alignment))
+        where block.load(fromByteOffset: place, as: UInt32.self) == UInt32(bitPattern: id) {
+          let structure = address &+ UInt64(place)
+          if LockLayouts.isThreadStructure(structure, in: process) { return structure &+ distance }
+        }
+        if count < blockSize { return nil }
+      }
+      return nil
     }
-    return nil
   }
 
   /// The thread pointer of a thread that may be anywhere, or nil if it is not found.
