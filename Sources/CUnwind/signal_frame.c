@@ -10,7 +10,7 @@
 #include "unwinder.h"
 
 bool cunwind_is_at_signal_return(cunwind_unwinder *u, const struct cunwind_walk *w) {
-  // No call was made in front of it: whoever added the frame has looked.
+  // A return address was compared when its frame was added.
   if (w->frames[w->result.count - 1].is_return_address) return false;
   if (cunwind_arch_is_signal_return(u, w->ip)) return true;
   if (cunwind_arch_is_signal_return(u, w->ip - CUNWIND_SIGNAL_RETURN_MOVE)) return true;

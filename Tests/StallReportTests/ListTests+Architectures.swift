@@ -24,7 +24,7 @@ extension ListTests {
     }
     for page in [
       "Documentation/Platforms.md", "Documentation/Versioning.md", "README.md", "CHANGELOG.md",
-      "Documentation/Internals/Limits.md",
+      "Documentation/Internals/Limits.md", "Documentation/ARCHITECTURE.md",
     ] {
       for name in found { #expect(try text(page).contains(name), "\(page): \(name)") }
     }

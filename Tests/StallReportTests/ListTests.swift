@@ -106,7 +106,8 @@ struct ListTests {
   }
 
   @Test("CSV, JSON, the table and the page show the same columns")
-  func columns() {
+  func columns() throws {
+    let page = try text("Documentation/Analysis.md")
     let names = GroupColumn.all.map(\.name)
     #expect(Set(names).count == names.count)
     for grouping in Grouping.allCases {
@@ -115,6 +116,10 @@ struct ListTests {
       let missing = Set(
         ["suppressed", "fatal"] + [Grouping.culprit, .cause].filter { $0 == grouping }.map(\.rawValue))
       #expect(Set(table).count == table.count && Set(names).subtracting(table) == missing)
+    }
+    for (_, heading) in GroupColumn.table(.cause) + GroupColumn.table(.culprit) {
+      let title = heading.title.prefix { $0 != "(" }.trimmingCharacters(in: .whitespaces)
+      #expect(page.contains("`\(title)`"), "Analysis.md: \(title)")
     }
     // The page shows the key, and finds a culprit in its stack.
     #expect(GroupColumn.all.filter { $0.pageName == nil }.map(\.name) == ["culprit"])
@@ -130,6 +135,8 @@ struct ListTests {
       if name != "key", name != "cause" {
         let computed = try Regex("(group\\.\(name) \\+=|\(name): .*[(])")
         #expect(reset.contains(" \(name): ") && model.contains(computed), "\(name)")
+        // Reports.md promises that each other column is empty where the page has no single stalls.
+        if name != "ms", name != "count" { #expect(reset.contains(" \(name): null"), "\(name)") }
       }
     }
     for grouping in Grouping.allCases { #expect(ranking.contains(" \(grouping.rawValue): '"), "\(grouping)") }

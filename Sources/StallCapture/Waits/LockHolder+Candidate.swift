@@ -16,7 +16,7 @@ extension LockHolder {
 
   /// Finds the thread that `waiter` may wait for, or nil.
   ///
-  /// Reads memory that the waiter vouches for only while it is blocked there: the caller checks afterwards whether it still is.
+  /// Reads memory that is certain to be the lock's only while `waiter` is blocked there: the caller checks afterwards whether it still is.
   package static func candidate(
     for call: ThreadProbe.BlockedCall, of waiter: Int32, in process: any ProcessAccess = OwnProcess()
   ) -> Candidate? {

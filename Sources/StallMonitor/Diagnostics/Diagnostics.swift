@@ -18,9 +18,10 @@ enum Diagnostics {
     courier.withLock { if $0 === old { $0 = nil } }
   }
 
-  /// Says that something is wrong.
+  /// Logs a problem: to the service's log, or to standard error if there is none.
   ///
-  /// Waits for a slow standard error for a moment at most, and on the library's own threads not at all.
+  /// Waits for a slow standard error for 20 ms at most, and not at all on a thread that has a
+  /// descriptor table of its own.
   static func say(_ text: String) {
     if carry(StateNote(level: .warning, text: text)) { return }
     let line = Array("stallmonitor: \(text)\n".utf8)

@@ -49,7 +49,7 @@ final class RepeatLedger {
 
   /// - Parameters:
   ///   - window: The first window, in nanoseconds; 0 reports every stall.
-  ///   - budget: How many stalls are reported in full a minute; 0 is no limit.
+  ///   - budget: How many stalls are reported in full per minute, on average; 0 is no limit.
   ///   - now: The time.
   init(window: UInt64, budget: Int, now: UInt64) {
     firstWindow = window

@@ -5,7 +5,7 @@ import Synchronization
 
 /// Watches a loop of one thread by heartbeats that the loop acknowledges.
 ///
-/// One for a loop's life.
+/// One for each watch of a loop.
 final class ThreadHeartbeat: @unchecked Sendable {  // `rest` is the watchdog's alone.
   /// The thread that runs the loop.
   let threadID: Int32

@@ -1,7 +1,7 @@
 import PlatformLibc
 import StallCapture
 
-/// Brings lines to standard output or to a file, and samples into detail files.
+/// Brings lines to all outputs but the agent, and samples into detail files.
 ///
 /// Belongs to the output thread.
 final class LineClient: OutputClient {

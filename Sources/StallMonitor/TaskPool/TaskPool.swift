@@ -93,7 +93,7 @@ final class TaskPool: Sendable {
 
   /// How many threads can be watched.
   ///
-  /// `sharesTable` says that these are in the service's descriptor table, where they are to be few.
+  /// `sharesTable` says that the threads' files are in the service's descriptor table: then the limit is low.
   static func threadLimit(sharesTable: Bool) -> Int {
     if sharesTable { return 4 }
     var limit = rlimit()

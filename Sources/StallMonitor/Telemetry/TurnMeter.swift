@@ -8,7 +8,7 @@ final class TurnMeter: Sendable {
 
   /// - Parameters:
   ///   - loop: The loop.
-  ///   - isRead: Whether anybody wants to know.
+  ///   - isRead: Whether a metrics backend reads the counts.
   init(of loop: any TurnSource, isRead: Bool) {
     self.loop = loop
     earlier = isRead ? TurnHistogram(of: loop) : TurnHistogram()

@@ -28,7 +28,7 @@ package struct ResourceUsage: Sendable, Equatable {
   package var readyTime: UInt64 { cpu + runDelay }
 }
 
-/// For how long tasks of the machine had to wait for a processor, for storage or for memory.
+/// The time in which at least one task of the machine waited for a processor, for storage or for memory.
 ///
 /// Times in nanoseconds; nil where the kernel does not count them.
 package struct PressureTotals: Sendable, Equatable {

@@ -22,7 +22,7 @@ package enum Culprit {
     return work.firstIndex(where: \.isHostCode) ?? work.firstIndex(where: \.isOwnCode)
   }
 
-  /// What the innermost loop has called; without the functions that wait for it, which are not always known.
+  /// What the innermost loop has called, without asynchronous callers (`isAsync`), which are not always known.
   ///
   /// If the loop called none of the service's own code, and a task runs the loop within its job, it is what the job has called.
   private static func work(in stack: [StackFrame]) -> ArraySlice<StackFrame> {

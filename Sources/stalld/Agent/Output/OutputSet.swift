@@ -16,9 +16,9 @@ final class OutputSet: Sendable {
     var isClosed = false
     var doneHandlers: [@Sendable () -> Void] = []
 
-    /// Lines that a required output lacks.
+    /// How many lines wait for the required output that has the most of them.
     ///
-    /// Each queue is the end of the same sequence.
+    /// Each queue is the end of the same sequence, so the longest one contains the others.
     var waiting: Int { open.lazy.filter(\.thread.queue.isRequired).map(\.thread.queue.count).max() ?? 0 }
   }
 

@@ -50,7 +50,8 @@ final class OutputWriter: Sendable {
 
   /// Changes the outputs: those that stay keep their queues, those that go send what they can.
   ///
-  /// `completion` is called on a thread of the writer's. With an error, everything is as it was before.
+  /// `completion` is called on a thread of the writer's, or on the calling thread if that thread cannot be started. With an error,
+  /// everything is as it was before.
   func replace(
     _ settings: [AgentSettings.Output], completion: @escaping @Sendable (OutputError?) -> Void = { _ in }
   ) {

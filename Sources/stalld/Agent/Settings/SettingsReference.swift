@@ -1,6 +1,6 @@
 /// The documentation of the settings, generated from the table of keys.
 enum SettingsReference {
-  /// The file that is shipped: every line is a comment, and the settings in it are the defaults.
+  /// The file that is shipped: the names of the groups, and each setting as a comment with its default.
   ///
   /// A setting follows `#`, and text follows `# `. To use a setting, remove only the `#`.
   static var file: String {
