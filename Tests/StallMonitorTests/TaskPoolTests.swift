@@ -276,8 +276,10 @@ extension WatchedHosts {
     /// The runtime's hook does not see these.
     @Test(arguments: ["handed-on": "load", "on-the-global-executor": "work(milliseconds:"])
     func taskThatAnExecutorHandsOnIsReported(scenario: String, function: String) throws {
-      let report = try expectOneStall(run(scenario), in: function, cause: "sleep")
+      let victim = try run(scenario)
+      let report = try expectOneStall(victim, in: function, cause: "sleep")
       #expect(report.duration > 300 && report.duration < 920)
+      #expect(victim.talk.split(separator: "\n").count { $0.contains("globalConcurrentExecutor") } == 1)
     }
 
     /// Nothing else wakes the watchdog then: it has met such tasks before.

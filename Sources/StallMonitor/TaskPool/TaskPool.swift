@@ -133,9 +133,12 @@ final class TaskPool: Sendable {
       case .unknownRuntime: "this Swift runtime has no swift_task_enqueueGlobal_hook, or another layout of jobs"
       case .otherExecutor: "the process has replaced Swift's global executor"
       }
-    return
-      "blocked tasks are found after one to two thresholds, and tasks that run on CPU only where perf events are permitted, because \(reason)"
+    return "\(limitsWithoutHook), because \(reason)"
   }
+
+  /// How the watch of a job that the hook does not see differs.
+  static let limitsWithoutHook =
+    "blocked tasks are found after one to two thresholds, and tasks that run on CPU only where perf events are permitted"
 
   /// Ends the watch; jobs that run are let finish.
   func end() {

@@ -35,7 +35,11 @@ final class WorkerDiscovery: @unchecked Sendable {  // Used by the watchdog alon
     scan()
     guard !wakesWatchdog else { return }
     for worker in workers.values where worker.pulse.word.phase == .idle { worker.beat() }
-    if workers.values.contains(where: \.hasRunJob) { wakeWatchdog() }
+    guard workers.values.contains(where: \.hasRunJob) else { return }
+    wakeWatchdog()
+    Diagnostics.say(
+      "the task pool runs jobs that Swift's hook does not see, such as those that an executor of the service passes to "
+        + "globalConcurrentExecutor: \(TaskPool.limitsWithoutHook)")
   }
 
   /// Watches workers that have come, and those that have ended no longer.

@@ -86,7 +86,8 @@ let scenarios: [String: @Sendable (Int) async -> Void] = [
     await withTaskExecutorPreference(PassingExecutor()) { await route(milliseconds) }
   },
   "on-the-global-executor": { milliseconds in
-    await withTaskExecutorPreference(globalConcurrentExecutor) { await work(milliseconds: milliseconds) }
+    // A task of its own: one that only continues with this preference stays on its thread, where the hook has put it.
+    await Task(executorPreference: globalConcurrentExecutor) { await work(milliseconds: milliseconds) }.value
   },
   "short-jobs": { milliseconds in await drain(count: milliseconds, long: nil) },
   "short-jobs-and-a-long-one": { milliseconds in await drain(count: 200, long: milliseconds) },
