@@ -43,6 +43,21 @@ extension WatchedHosts {
       #expect(Set(victim.talk.split(separator: "\n").filter { $0.contains("first-id=") }).count == 5)
     }
 
+    /// Also of a stall that is only counted.
+    @Test func detailFileHasTheEndOfARepetition() throws {
+      let state = try ScratchDirectory.inMemory()
+      let victim = try Victim.run(
+        "repeated", milliseconds: 500,
+        environment: ["STALLMONITOR_WRITE_DETAIL_FILE_AFTER": "260ms", "STALLMONITOR_STATE_DIRECTORY": state.path])
+      let folder = URL(filePath: state.path + "/stalls")
+      let files = try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
+      #expect(files.count == 5 && victim.reports("stall.ended").count < 5)
+      for file in files {
+        let detail = try WrittenReport(Data(contentsOf: file))
+        #expect(detail.duration >= 500, "\(detail)")
+      }
+    }
+
     @Test func noActionWithoutAStall() throws {
       let short = try Victim.run("sleep", milliseconds: 400, environment: ["STALLMONITOR_ABORT_AFTER": "60s"])
       #expect(short.status == 0)

@@ -370,7 +370,7 @@ import Testing
     let line = SampleReport().text.replacing("]}", with: caller, maxReplacements: 1) + "\n"
     let table = try Self.run(["a", "--stacks"], ["a": line])
     #expect(table.output.contains("    async route() (Routes.swift:9)\n"), "\(table.output)")
-    let whole = try Self.run(["a", "--stacks", "--all-frames"], ["a": line])
+    let whole = try Self.run(["a", "--all-frames"], ["a": line])
     #expect(whole.output.contains("async web.route() async -> () (Routes.swift:9)"), "\(whole.output)")
     let json = try Self.run(["a", "--stacks", "--format", "json"], ["a": line])
     #expect(json.output.contains(#""line":9,"async":true}"#), "\(json.output)")

@@ -45,6 +45,8 @@ final class ReportPublisher {
     // The samples may have shown another responsible function than the first one, and no `stall.ongoing` may have been due since it became
     // far longer than those that were reported.
     guard isReported || ledger.begin(report, at: now) == .report || ledger.promotes(report, at: now) else {
+      // An action has written its file during the stall.
+      if report.detailFile != nil { _ = writeDetail(report, of: episode) }
       return count(report, at: now)
     }
     var report = report

@@ -118,7 +118,8 @@ struct ReportCommand: ParsableCommand {
     if html != nil || format.format == nil { return try writePictures() }
     let screen = Screen.current()
     let view = ReportView(
-      limit: limit, showsStacks: stacks, showsAll: allFrames, showsGraphs: graphs ?? screen.isTerminal, screen: screen)
+      limit: limit, showsStacks: stacks || allFrames, showsAll: allFrames, showsGraphs: graphs ?? screen.isTerminal,
+      screen: screen)
     let text = diff ? try comparison(view) : try summary(view)
     StandardOutput.writeOrExit("report", Array(text.utf8))
   }
