@@ -1,5 +1,6 @@
 #include "core_foundation.h"
 
+#include <pthread.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -22,3 +23,5 @@ void clinux_cf_unlock(void) { __atomic_store_n(&lock, 0, __ATOMIC_RELEASE); }
 
 // 0 means the main thread.
 void *clinux_cf_main_run_loop(void) { return _CFRunLoopGet0b(0); }
+
+bool clinux_cf_is_own_run_loop(const void *loop) { return _CFRunLoopGet0b((unsigned long)pthread_self()) == loop; }

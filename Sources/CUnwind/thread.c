@@ -41,7 +41,8 @@ static __thread struct {
 } own_alternate __attribute__((tls_model("initial-exec")));
 
 // Where the notes of threads are. A thread that is pushed out of the table has no stack while it runs.
-#define NOTES 64u
+// As many as tasks are watched on, and as many loops.
+#define NOTES 512u
 static struct {
   _Atomic int32_t thread;
   _Atomic(struct note *) note;

@@ -1,10 +1,10 @@
 import PlatformLibc
 
-/// An error of a system call that a loop made.
+/// A failed operation of a loop, a source or a permanent thread, with the system's error number.
 public struct LoopError: Error, Sendable, Equatable, CustomStringConvertible {
   /// What the loop was about to do, in words: "watch descriptor 7".
   public let operation: String
-  /// The descriptor that it was about, -1 where there is none yet.
+  /// The descriptor of the operation; -1 if it has none.
   public let descriptor: Int32
   /// The system's error number.
   public let errorNumber: Int32
@@ -15,7 +15,7 @@ public struct LoopError: Error, Sendable, Equatable, CustomStringConvertible {
     self.errorNumber = errorNumber
   }
 
-  /// One sentence with the operation, the descriptor, the meaning of the error and its number.
+  /// One sentence with the operation, the meaning of the error and its number.
   public var description: String {
     var buffer = [CChar](repeating: 0, count: 128)
     // glibc's strerror_r is thread-safe; Swift imports the POSIX variant, which fills the buffer.

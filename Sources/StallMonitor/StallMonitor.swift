@@ -19,7 +19,7 @@ import Synchronization
 /// second, and `stall.ended` with its full duration. `Config/schema/stall-report.schema.json` describes them.
 ///
 /// Watching adds 2 to 34 ns to a turn (`Documentation/Performance.md`). The watchdog thread sleeps
-/// while the loop is idle. Thread-safe: every method may be called from any thread.
+/// while run loops are idle. Thread-safe: every method may be called from any thread.
 public final class StallMonitor: Sendable {
   /// The configuration that the monitor uses: the one in code, overridden by environment variables.
   ///
@@ -78,10 +78,10 @@ public final class StallMonitor: Sendable {
   /// lists all that a watched process can notice.
   ///
   /// - Parameter configuration: What to watch for, in code.
-  /// - Returns: The monitor. ``isWatching`` is false if it is disabled, or if a variable is invalid;
-  ///   ``notWatchingReason`` says which.
+  /// - Returns: The monitor. If it does not watch, ``notWatchingReason`` has the reason: it is disabled,
+  ///   a variable is invalid, or standard output or the file in `STALLMONITOR_SINK` cannot be opened.
   /// - Throws: ``StallMonitorError`` if the configuration in code is invalid (for example, its file
-  ///   cannot be opened), or if a monitor watches this process already.
+  ///   cannot be opened), if a monitor watches this process already, or if a thread cannot be created.
   @discardableResult
   public static func start(
     _ configuration: StallMonitorConfiguration = StallMonitorConfiguration()
@@ -317,7 +317,7 @@ public final class StallMonitor: Sendable {
   /// It costs about 100 us for a blocked thread and 5 ms for one that runs, and the first call some hundred milliseconds for
   /// reading symbols. It allocates, makes a thread, and opens libunwind and libdw if no monitor has.
   ///
-  /// - Parameter timeLimit: After this, the other threads are returned with a `failure`, and frames without names.
+  /// - Parameter timeLimit: When it is reached, the threads not yet captured get a `failure`, and the frames not yet named get no name.
   /// - Returns: All threads but this library's own; none if no thread could be made.
   public static func captureAllThreads(timeLimit: Duration = .seconds(5)) -> [ThreadBacktrace] {
     ThreadDump.take(timeLimit: max(.zero, min(timeLimit, .seconds(3600))).nanoseconds)

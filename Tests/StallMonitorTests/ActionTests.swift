@@ -54,7 +54,7 @@ extension WatchedHosts {
       #expect(files.count == 5 && victim.reports("stall.ended").count < 5)
       for file in files {
         let detail = try WrittenReport(Data(contentsOf: file))
-        #expect(detail.duration >= 500, "\(detail)")
+        #expect(detail.duration >= 450, "\(detail)")
       }
     }
 

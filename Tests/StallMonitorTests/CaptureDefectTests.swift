@@ -1,6 +1,6 @@
 import CLinux
 import CUnwind
-import Glibc
+import Foundation
 import StallReport
 import Synchronization
 import Testing
@@ -113,6 +113,35 @@ extension CapturesInThisProcess {
         setrlimit(__rlimit_resource_t(11), &none)  // RLIMIT_SIGPENDING
         let probe = ThreadProbe(thread: victim_moment_id(thread))
         #expect(throws: CaptureFailure.refused) { try capture.capture(probe, stackEnd: 0).backtrace.get() }
+      }
+    }
+
+    @Test func timerThatIsRefusedIsReportedAsSuch() async {
+      await #expect(processExitsWith: .success) {
+        let capture = ThreadCapture(mayUsePerf: false)
+        let thread = victim_moment_start(VICTIM_DEEP, { cunwind_prepare_thread_for_timer() }, nil)
+        #expect(victim_refuse_timers())
+        let probe = ThreadProbe(thread: victim_moment_id(thread))
+        #expect(throws: CaptureFailure.noTimer) { try capture.capture(probe, stackEnd: 0).backtrace.get() }
+      }
+    }
+
+    @Test("a thread has a stack however many other threads were prepared after it")
+    func manyPreparedThreads() async {
+      await #expect(processExitsWith: .success) {
+        let capture = ThreadCapture(mayUsePerf: false)
+        let thread = victim_moment_start(VICTIM_DEEP, { cunwind_prepare_thread_for_timer() }, nil)
+        let arePrepared = DispatchSemaphore(value: 0)
+        for _ in 0..<300 {
+          Thread.detachNewThread {
+            cunwind_prepare_thread_for_timer()
+            arePrepared.signal()
+            sleep(600)
+          }
+        }
+        for _ in 0..<300 { arePrepared.wait() }
+        let probe = ThreadProbe(thread: victim_moment_id(thread))
+        #expect(throws: Never.self) { try capture.capture(probe, stackEnd: 0).backtrace.get() }
       }
     }
 

@@ -87,6 +87,33 @@ extension WatchedHosts {
       #expect(try state.restart().reports.isEmpty)
     }
 
+    @Test("a stall of the whole task pool is reported when the service starts next")
+    func killedHostWithAStalledPool() throws {
+      let state = try State()
+      let environment = state.environment([
+        "STALLMONITOR_THRESHOLD": "50ms", "STALLMONITOR_SERVICE_NAME": "pool",
+      ])
+      let killed = try Victim.run(
+        "many-blocked", milliseconds: 30_000, environment: environment,
+        program: Victim.Build.debug.executable("TaskVictim")
+      ) { process in
+        defer { kill(process.processIdentifier, SIGKILL) }
+        // A record has space for two lines: with the second one, the first is whole.
+        try waitUntil("a record of the pool's stall: \(state.files)") {
+          state.files.contains { name in
+            let record = try? Data(contentsOf: URL(filePath: "\(state.path)/\(name)"))
+            return record?.ranges(of: Data("cooperative-pool".utf8)).count == 2
+          }
+        }
+      }
+      // A start that ends at once leaves records for the next one.
+      let fatal = try state.restart(milliseconds: 1000, environment: environment).reports("stall.fatal")
+      let pool = try #require(fatal.first { $0["loop", "kind"] as? String == "cooperative-pool" }, "\(fatal.count)")
+      let started = killed.reports("stall.started").filter { $0["loop", "kind"] as? String == "cooperative-pool" }
+      // The line may have been on its way when the process ended.
+      #expect(started.isEmpty || started.map(\.id) == [pool.id])
+    }
+
     @Test(arguments: ["segfault-in-stall", "abort-in-stall", "bare-exit-in-stall"])
     func hostThatEndsInItsLateTurnIsReported(scenario: String) throws {
       let state = try State()

@@ -83,6 +83,8 @@ extension WatchedHosts {
       // Its thread has ended meanwhile.
       #expect(victim.facts["watching"] == "false")
       #expect(victim.facts["name_is_free"] == "true")
+      // Asking for the calling thread's run loop would make one.
+      if scenario == "thread-run-loop-by-handle" { #expect(victim.facts["opened"] == "0") }
     }
   }
 }

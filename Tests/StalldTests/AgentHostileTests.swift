@@ -36,6 +36,22 @@ struct AgentHostileTests {
     #expect(agent.process.isRunning)
   }
 
+  /// A client sends its lines again until they are acknowledged, in order.
+  @Test("a line that is too long is acknowledged, and the lines behind it arrive")
+  func lineThatIsTooLong() throws {
+    let agent = try RunningAgent("limits: { line_bytes: 8KiB }")
+    let client = try AgentClient(agent.socketPath)
+    client.send(AgentClient.report(id: 1))
+    // More than one read takes.
+    client.send([UInt8](repeating: 0x61, count: 200_000) + [0x0a])
+    client.send(AgentClient.report(id: 2))
+    var answers: [String] = []
+    while answers.last?.contains("\"acknowledged\":3") != true, let answer = client.next() { answers.append(answer) }
+    #expect(answers.contains { $0.contains("line 2: longer than 8192 bytes (limits.line_bytes)") }, "\(answers)")
+    #expect(answers.last?.contains("\"acknowledged\":3") == true, "\(answers)")
+    #expect(try agent.lines().count == 2)
+  }
+
   @Test("a line that is not finished")
   func unfinished() throws {
     let agent = try RunningAgent("limits: { incomplete_line_timeout: 1s }")

@@ -181,6 +181,13 @@ struct ComputationNamesTests {
     #expect(line.fingerprint == nil)
     #expect(line.functions == [])
     #expect(line.hasTree, "whoever has the file may still tell")
+    // Nor in the summary of repetitions, which had one of an address.
+    var summary = String(decoding: host, as: UTF8.self)
+    summary.replace(/"state":"running",?/, with: "")
+    summary.replace(#""name":"stall.ended""#, with: #""name":"stall.suppressed""#)
+    let counted = try Self.complete(Array(summary.utf8)) { $0 == "aa" ? Self.name($2) : nil }
+    #expect(counted["stall", "culprit"] as? String == "leaf_\(0x1008)")
+    #expect(counted.fingerprint == nil)
     let later = try JSONSerialization.data(withJSONObject: line.object) + [0x0a]
     let named = try Self.complete(Array(later)) { _, _, offset in Self.name(offset) }
     #expect(named.fingerprint == Culprit.fingerprint(of: [StackFrame(symbol: "work")]))

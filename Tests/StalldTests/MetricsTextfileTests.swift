@@ -1,5 +1,6 @@
 import Foundation
 import LoopEngine
+import Synchronization
 import TestSupport
 import Testing
 
@@ -71,6 +72,39 @@ import Testing
     }
     #expect(versions.count >= 100)
     #expect(parts.isEmpty)
+    try driver.perform { _ in file.stop(within: .seconds(60)) }
+  }
+
+  /// An output that is stuck changes its numbers without a line.
+  @Test func isWrittenAgainUntilTheNumbersSettle() throws {
+    let driver = try AgentDriver()
+    let scratch = try ScratchDirectory()
+    let path = scratch.url.appending(path: "stalld.prom").path
+    let texts = Atomic(0)
+    let isSettled = Atomic(false)
+    let file = try driver.perform { driver in
+      try MetricsTextfile(
+        path: path, interval: .milliseconds(20), loop: driver.loop,
+        text: { Array("\(texts.add(1, ordering: .relaxed).newValue)".utf8) },
+        isSettled: { isSettled.load(ordering: .relaxed) }, didFail: { _ in })
+    }
+    #expect(eventually { texts.load(ordering: .relaxed) >= 5 })
+    isSettled.store(true, ordering: .relaxed)
+    _ = try driver.turnsAtRest()
+    let last = texts.load(ordering: .relaxed)
+    #expect(try String(contentsOfFile: path, encoding: .utf8) == "\(last)")
+    try driver.perform { _ in file.stop(within: .seconds(60)) }
+    #expect(texts.load(ordering: .relaxed) == last)
+  }
+
+  @Test func fileThatCannotBeWrittenIsTriedAgain() throws {
+    let driver = try AgentDriver()
+    let scratch = try ScratchDirectory()
+    let folder = scratch.url.appending(path: "later")
+    let file = try Self.textfile(driver, path: folder.path + "/stalld.prom", interval: .milliseconds(20))
+    usleep(100_000)
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+    #expect(eventually { FileManager.default.fileExists(atPath: folder.path + "/stalld.prom") })
     try driver.perform { _ in file.stop(within: .seconds(60)) }
   }
 

@@ -53,6 +53,9 @@ static inline bool clinux_cf_is_here(void) {
 /// here. Any thread, between clinux_cf_lock() and clinux_cf_unlock(); takes the lock of CoreFoundation's table for one look-up.
 void *clinux_cf_main_run_loop(void);
 
+/// Whether a run loop is the calling thread's. Makes none. Only if CoreFoundation is here; between clinux_cf_lock() and clinux_cf_unlock().
+bool clinux_cf_is_own_run_loop(const void *loop);
+
 /// Keeps forks away from calls that take locks of CoreFoundation's: a child that inherited one
 /// locked could never use a run loop. For a few microseconds; not recursive. Waits for a fork that
 /// is in progress.

@@ -37,10 +37,12 @@ extern "C" {
 /* Results. */
 enum {
   STALLMONITOR_OK = 0,
-  /* The monitor is disabled (STALLMONITOR_ENABLED=false) or a variable is invalid: the service runs
-   * and is not watched. The text has the reason. */
+  /* The monitor is disabled (STALLMONITOR_ENABLED=false), a variable is invalid, or standard output
+   * or the file in STALLMONITOR_SINK cannot be opened: the service runs and is not watched. The
+   * text has the reason. */
   STALLMONITOR_UNWATCHED = 1,
-  /* A value is invalid. The text names it and the allowed values. */
+  /* A value is invalid: the text names it and the allowed values. Or the sink of the options cannot
+   * be opened, or Swift code of the process has started a monitor. */
   STALLMONITOR_INVALID = -1,
   /* The monitor does not run: it was not started, was stopped, or this is the child of a fork. */
   STALLMONITOR_NOT_WATCHING = -2,
@@ -76,14 +78,15 @@ typedef struct stallmonitor_options {
  * call it early. Does nothing if the monitor runs already. Returns STALLMONITOR_OK, _UNWATCHED,
  * _INVALID, _NO_THREAD or, in the child of a fork, _NOT_WATCHING.
  *
- * The child of a fork may start its own monitor. It returns STALLMONITOR_NOT_WATCHING if another
- * thread started or stopped the parent's monitor at the moment of the fork. Other locks that the
- * parent's threads held at that moment (of the C library and of Swift's runtime) can block it, as
- * in all code that a child runs without exec(2). */
+ * The child of a fork may start its own monitor. The function returns STALLMONITOR_NOT_WATCHING if
+ * another thread started or stopped the parent's monitor at the moment of the fork. Other locks
+ * that the parent's threads held at that moment (of the C library and of Swift's runtime) can block
+ * the call, as in all code that a child runs without exec(2). */
 int stallmonitor_start(const stallmonitor_options *options);
 
-/* Stops the monitor, and waits until the reports in progress are written. The handles of the loops
- * stay valid and watch nothing. Destroy them as usual. Does nothing if the monitor does not run. */
+/* Stops the monitor, and waits until the reports in progress are written, as far as their reader
+ * accepts them. The handles of the loops stay valid and watch nothing. Destroy them as usual. Does
+ * nothing if the monitor does not run. */
 void stallmonitor_stop(void);
 
 /* Ignores the turns of all loops until stallmonitor_resume() has been called as often as
@@ -107,8 +110,8 @@ typedef struct stallmonitor_loop stallmonitor_loop;
 /* Watches a loop of the calling thread. The loop starts idle. The watch ends with
  * stallmonitor_loop_destroy(), or when the thread exits. Where perf events are not permitted, the
  * thread gets an alternate signal stack if it has none, and keeps it until it exits.
- *   name          in reports: 1 to 64 bytes of UTF-8, different from those of the process's other
- *                 loops.
+ *   name          in reports: 1 to 64 bytes of UTF-8 without control characters, different from
+ *                 those of the process's other loops.
  *   threshold_ms  how long a turn may take before it is a stall, 1 to 3600000. 0 is the monitor's
  *                 threshold, which the operator can change, also through stalld while the service
  *                 runs. Any other value is fixed.
@@ -119,7 +122,7 @@ stallmonitor_loop *stallmonitor_loop_create(const char *name, unsigned threshold
 /* Begins a turn, after waiting. If the loop is busy, it ends that turn and begins the next one: a
  * loop that polls without waiting calls it after each poll. Call it on the loop's thread only. It
  * takes about 10 ns: it reads the processor's clock, stores and loads. It takes no lock, and makes
- * no system call except one when the monitor sleeps or follows a stall. */
+ * system calls only when the monitor sleeps or follows a stall. */
 void stallmonitor_loop_busy(stallmonitor_loop *loop);
 
 /* Ends the turn, before the loop waits. Call it on the loop's thread only. It takes less time than

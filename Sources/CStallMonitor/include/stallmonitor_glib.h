@@ -32,8 +32,8 @@ static inline gint stallmonitor_glib_poll(GPollFD *descriptors, guint count, gin
   return ready;
 }
 
-/* Starts the watch. Returns 0. Without a monitor it returns stallmonitor_error_code(), and the
- * context runs as usual. */
+/* Starts the watch. Returns 0. If the loop cannot be watched, it returns stallmonitor_error_code(),
+ * and the context runs as usual. */
 static inline int stallmonitor_glib_start(GMainContext *context, const char *name,
                                           unsigned threshold_ms) {
   if (stallmonitor_glib_watch != NULL) return 0;
@@ -44,8 +44,8 @@ static inline int stallmonitor_glib_start(GMainContext *context, const char *nam
   return 0;
 }
 
-/* Ends the watch, on the same thread. Call it when the context no longer runs. Otherwise the thread
- * would be reported as blocked in a turn that never ends. */
+/* Ends the watch, on the same thread. Call it when the context no longer runs. Without the call,
+ * the thread would be reported as blocked in a turn that never ends. */
 static inline void stallmonitor_glib_stop(GMainContext *context) {
   if (stallmonitor_glib_watch == NULL) return;
   if (g_main_context_get_poll_func(context) == stallmonitor_glib_poll)

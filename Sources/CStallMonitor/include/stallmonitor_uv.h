@@ -63,9 +63,9 @@ static inline void stallmonitor_uv_before_poll(uv_prepare_t *handle) {
   if (timeout != 0) uv_update_time(handle->loop);
 }
 
-/* Starts the watch, on the loop's thread. It keeps no loop alive. Returns 0. Without a monitor it
- * returns stallmonitor_error_code(), and the loop runs as usual. With a libuv before 1.44.2 at run
- * time, it returns STALLMONITOR_INVALID. */
+/* Starts the watch, on the loop's thread. It keeps no loop alive. Returns 0. If the loop cannot be
+ * watched, it returns stallmonitor_error_code(), and the loop runs as usual. With a libuv before
+ * 1.44.2 at run time, it returns STALLMONITOR_INVALID. */
 static inline int stallmonitor_uv_start(stallmonitor_uv *self, uv_loop_t *loop, const char *name,
                                         unsigned threshold_ms) {
   memset(self, 0, sizeof *self);

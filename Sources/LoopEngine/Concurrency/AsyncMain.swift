@@ -7,7 +7,7 @@ extension Loop {
   /// a program ends in `dispatch_main()`, and a worker thread then serves the main queue and the main actor. When
   /// `main()` returns, the program exits as usual.
   ///
-  /// - Returns: False when the program has no Swift concurrency runtime with that hook, or no libdispatch.
+  /// - Returns: False if the Swift runtime has no hook for this, or the program has no libdispatch.
   @discardableResult
   public static func hostAsyncMain() -> Bool {
     guard MainQueue.isAvailable else { return false }

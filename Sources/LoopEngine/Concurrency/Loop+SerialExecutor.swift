@@ -1,7 +1,7 @@
 /// A loop runs actors and tasks.
 ///
-/// An actor returns it from its `unownedExecutor`; a task names it as `Task(executorPreference: loop)`, which all code
-/// of the task then prefers that is isolated to no other executor.
+/// An actor returns it from its `unownedExecutor`; a task names it as `Task(executorPreference: loop)`. All code of the
+/// task then runs on the loop, except code that is isolated to an actor with another executor.
 ///
 /// A job is a block in the common modes. No job is lost when the loop's thread ends: the jobs that have not run by
 /// then, and all later ones, run on a thread of their own, one at a time, so that actors stay isolated.

@@ -32,9 +32,8 @@ extension Loop {
     ///   - line: Where it was made.
     ///   - body: Called on the loop's thread for each delivery; signals of one number that were pending together are
     ///     one.
-    /// - Throws: ``LoopError`` when there is no descriptor left, or a number is not a signal's or a
-    ///   signal that cannot be received (`EINVAL`: `SIGKILL`, `SIGSTOP`); the thread's mask is as
-    ///   before then.
+    /// - Throws: ``LoopError`` when there is no descriptor left, or if a number is no signal or a signal that
+    ///   cannot be received (`SIGKILL`, `SIGSTOP`): `EINVAL`. The thread's mask is then unchanged.
     public init(
       _ signals: [Int32], name: StaticString? = nil, file: StaticString = #fileID, line: UInt32 = #line,
       body: sending @escaping (Delivery) -> Void

@@ -4,7 +4,8 @@ import PlatformLibc
 extension Loop {
   /// Runs in the default mode until ``stop()``, or until there is nothing left to serve.
   ///
-  /// On the loop's thread only. In a program with libdispatch, the main loop always has its main queue to serve in common modes.
+  /// On the loop's thread only. In a program with libdispatch, the main loop has its main queue to serve in common modes, except in runs
+  /// within a block of that queue.
   ///
   /// Code that runs while the loop's thread exits (a source's `didCancel`, a `deinit` of a captured object) may call `run()`: it
   /// returns `finished` at once.
@@ -59,7 +60,7 @@ extension Loop {
   ///
   /// Safe on any thread, wakes the loop.
   ///
-  /// A stop before a run begins is forgotten. Two stops within a nested run end the inner one only.
+  /// A stop outside of any run is ignored. Two stops within a nested run end the inner one only.
   public func stop() {
     stopRequested.store(true, ordering: .releasing)
     inbox.wake()

@@ -125,7 +125,7 @@ public final class Loop: @unchecked Sendable {
     return LoopThread.main
   }
 
-  /// The kernel's ID of the loop's thread; 0 until the thread is known.
+  /// The kernel's ID of the loop's thread.
   ///
   /// Lock-free.
   public var threadID: Int32 { published.threadID }

@@ -4,7 +4,7 @@ extension Loop {
   /// Takes a short lock.
   public var allModes: [Mode] { knownModes.withLock { $0.map { Mode(id: $0.id) } } }
 
-  /// The name of the mode that the innermost run serves, nil outside of a run.
+  /// The mode that the innermost run serves; nil outside of a run.
   ///
   /// Makes a string and takes a short lock; taking a ``snapshot`` does neither.
   public var currentMode: Mode? {

@@ -45,7 +45,7 @@ extension Loop {
     change(waking: false) { for key in observer.keys.added { self.removeOwned(observer, key) } }
   }
 
-  /// Whether an observer was added to exactly this mode (`.common` being the set).
+  /// Whether an observer was added to exactly this mode; `.common` counts as a mode of its own.
   ///
   /// On another thread, additions and removals that other threads have requested count as made. The call takes a short
   /// lock, which the loop never holds during a callout.

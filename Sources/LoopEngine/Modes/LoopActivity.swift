@@ -12,7 +12,7 @@ extension Loop {
 
     /// The run has begun: once a run, before anything else.
     public static var entry: Activity { Activity(rawValue: 1) }
-    /// A pass begins; timers are checked next.
+    /// A pass begins.
     public static var beforeTimers: Activity { Activity(rawValue: 2) }
     /// Blocks and signalled sources are checked next.
     public static var beforeSources: Activity { Activity(rawValue: 4) }

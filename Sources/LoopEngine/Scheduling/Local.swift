@@ -1,7 +1,7 @@
 extension Loop {
   /// A value for the closures of one loop, used on the loop's thread only and without a lock.
   ///
-  /// - Important: An access on another thread than the loop's stops the program, and so does one from within another.
+  /// - Important: An access on another thread than the loop's stops the program, and so does an access during a change of the value.
   public final class Local<Value>: @unchecked Sendable {
     // @unchecked: the loop's thread alone uses the value, which each access checks; what comes in and goes out is sent.
     private let loop: Loop

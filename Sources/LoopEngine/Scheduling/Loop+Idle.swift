@@ -1,7 +1,7 @@
 extension Loop {
   /// Runs a closure once when a pass has found nothing else to do: at most one such closure a pass.
   ///
-  /// It runs where the loop would otherwise wait, and where a run of no time would otherwise end, unless there is something to serve: a
+  /// It runs instead of a wait of the loop, or before a run with duration zero ends, unless there is something to serve: a
   /// signalled source, a block, a timer that is due, a ready descriptor. It does not run after a ``stop()``. Until it has run it keeps the
   /// loop's modes from being empty.
   ///

@@ -1,11 +1,12 @@
 extension Loop {
-  /// Runs a block once on the loop's thread, in the next pass that serves its mode, after all blocks that were there
-  /// before.
+  /// Runs a block once on the loop's thread, in the current or next pass that serves its mode, after all blocks that
+  /// were there before.
   ///
   /// Wakes the loop.
   ///
-  /// From the loop's own thread this takes no lock; from another it takes one for a few nanoseconds, and the first post
-  /// of a burst to a sleeping loop makes one system call. Nothing is allocated beyond the closure's own context.
+  /// On the loop's own thread this takes a lock only if other threads have left work. On another thread it takes one for
+  /// a few nanoseconds, and the first post of a burst to a sleeping loop makes one system call. Nothing is allocated
+  /// beyond the closure's own context, unless the queue grows.
   ///
   /// - Parameters:
   ///   - mode: The mode in which the block may run.
@@ -23,7 +24,7 @@ extension Loop {
     enqueue(WorkItem(modes: mode.id, callSite: CallSite(file, line, name), body: block))
   }
 
-  /// Runs a block once on the loop's thread, in the next pass that serves any of several modes.
+  /// Runs a block once on the loop's thread, in the current or next pass that serves any of several modes.
   ///
   /// - Parameters:
   ///   - modes: The modes in which the block may run. An empty set is never served.

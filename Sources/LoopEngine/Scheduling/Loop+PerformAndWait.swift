@@ -40,7 +40,7 @@ extension Loop {
   ///   - name: What the monitor calls it in a report.
   ///   - file: Where it was scheduled.
   ///   - line: Where it was scheduled.
-  ///   - body: Called on the loop's thread, later also when that is the calling thread.
+  ///   - body: Called on the loop's thread. If that is the calling thread, it does not run immediately either.
   /// - Returns: What the closure returns.
   /// - Throws: What the closure throws, or ``Ended`` when the loop's thread has ended or ends before it comes to the
   ///   closure.

@@ -30,7 +30,7 @@ extension Loop {
     /// Whether the work is still waiting to run.
     public var isPending: Bool { pending.load(ordering: .acquiring) }
 
-    /// Cancels the work; on return it has run, is running, or never will.
+    /// Cancels the work; on return, the work has run, is running, or will never run.
     public func cancel() {
       guard pending.exchange(false, ordering: .acquiringAndReleasing) else { return }
       loop.change(waking: false) { self.loop.forget(self) }
@@ -43,10 +43,10 @@ extension Loop {
   /// when it is due, by date.
   ///
   /// - Parameters:
-  ///   - delay: How long to wait; zero or less: in the next pass.
-  ///   - tolerance: How much later than after the delay it may run; of no effect without a delay.
+  ///   - delay: How long to wait; zero or less: in the current or next pass.
+  ///   - tolerance: How much later than its date delayed work may run; no effect without a delay.
   ///   - order: The place among other cancellable work.
-  ///   - target: What ``cancelWork(for:)`` knows it by; held until the work has run or is cancelled.
+  ///   - target: The object by which ``cancelWork(for:)`` finds the work; held until the work has run or is cancelled.
   ///   - mode: The mode in which it may run.
   ///   - name: What the monitor calls it in a report.
   ///   - file: Where it was scheduled.

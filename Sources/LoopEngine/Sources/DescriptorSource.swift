@@ -2,7 +2,7 @@ import CLinux
 import Synchronization
 
 extension Loop {
-  /// Watches a file descriptor: CoreFoundation's version 1 in Linux terms.
+  /// Watches a file descriptor, as CoreFoundation's sources of version 1 watch a port.
   ///
   /// Level-triggered: the closure is called in each pass in which the descriptor is ready, in turn if more than 64 are. The source never reads,
   /// writes or closes the descriptor; invalidate it before you close. Within a mode a descriptor can be watched by one
@@ -120,7 +120,7 @@ extension Loop {
       }
     }
 
-    /// Why the kernel refused a watch that was asked for on another thread; such a source is invalid.
+    /// Why the kernel refused the watch, if `add` and `watch` could not throw that; such a source is invalid.
     public final var error: LoopError? {
       let number = failure.load(ordering: .acquiring)
       return number == 0
@@ -129,7 +129,7 @@ extension Loop {
 
     /// Stops watching for good.
     ///
-    /// The descriptor stays open. If this is not called on the loop's thread, a call of the handler
+    /// The descriptor stays open. If this is not called on the loop's thread, a call of the closure
     /// may be in progress, and ends later.
     public final func invalidate() {
       binding.changing {

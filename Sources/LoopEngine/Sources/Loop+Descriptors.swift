@@ -10,7 +10,7 @@ extension Loop {
   /// temporary epoll instance, and throws if that fails. The loop watches it later. If that fails (for example with
   /// `EEXIST`), the source becomes invalid, and its `error` has the reason.
   ///
-  /// - Throws: ``LoopError`` naming the descriptor and what the kernel said: a regular file (`EPERM`), a closed
+  /// - Throws: ``LoopError`` with the error number: a regular file (`EPERM`), a closed
   ///   descriptor (`EBADF`), one that another source of the mode watches (`EEXIST`, on the loop's thread only), no more
   ///   descriptors (`EMFILE`); `EINVAL` when the source is invalid or belongs to another loop, `ESRCH` when the loop's
   ///   thread has ended.
@@ -65,7 +65,7 @@ extension Loop {
     changeMembership(of: source, mode.id, isAddition: false, waking: false) { self.removeOwned(source, mode.id) }
   }
 
-  /// Whether a source was added to exactly this mode (`.common` being the set).
+  /// Whether a source was added to exactly this mode; `.common` counts as a mode of its own.
   ///
   /// On another thread, additions and removals that other threads have requested count as made. The call takes a short
   /// lock, which the loop never holds during a callout.

@@ -16,7 +16,7 @@ extension Loop {
     changeMembership(of: source, mode.id, isAddition: false, waking: false) { self.removeOwned(source, mode.id) }
   }
 
-  /// Whether a source was added to exactly this mode (`.common` being the set).
+  /// Whether a source was added to exactly this mode; `.common` counts as a mode of its own.
   ///
   /// On another thread, additions and removals that other threads have requested count as made. The call takes a short
   /// lock, which the loop never holds during a callout.

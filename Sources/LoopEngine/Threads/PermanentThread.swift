@@ -2,7 +2,7 @@ import CLinux
 import PlatformLibc
 import Synchronization
 
-/// A thread that its loop keeps alive until it is stopped or its owner is released.
+/// A thread that its loop keeps alive until it is stopped or this object is released.
 ///
 /// All members may be used on any thread, in any order, also on the thread itself. The thread does
 /// not retain this object: when the last reference is released, the thread ends.
@@ -104,8 +104,8 @@ public final class PermanentThread: Sendable {
 
   /// Stops the thread and waits until it has ended.
   ///
-  /// Blocks that were posted before have run by then, unless the thread was in a mode that does not serve them; delayed and idle
-  /// work has not. All nested runs end. On the thread itself this returns at once, and the thread ends when the present pass does.
+  /// Blocks that were posted before have run by then, if they may run in the default mode. Delayed work that is not due, and idle
+  /// work, has not. All nested runs end. On the thread itself this returns at once, and the thread ends after the current pass.
   /// Stopping a thread that does not run does nothing.
   public func stop() {
     running.withLock { $0 }?.end()

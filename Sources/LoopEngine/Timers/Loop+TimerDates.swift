@@ -1,7 +1,7 @@
 extension Loop {
   /// Makes one pass in a mode without waiting, and fires what is due.
   ///
-  /// It returns the date at which the loop has to run next. On the loop's thread only.
+  /// The date that it returns does not show whether more work is ready, such as a second idle closure. On the loop's thread only.
   ///
   /// - Returns: When the mode's next timer is due; `.distantFuture` if it has none but something else to serve; nil if
   ///   it has nothing.

@@ -82,7 +82,7 @@ extension Loop {
     changeMembership(of: timer, mode.id, isAddition: false, waking: false) { self.removeOwned(timer, mode.id) }
   }
 
-  /// Whether a timer was added to exactly this mode (`.common` being the set).
+  /// Whether a timer was added to exactly this mode; `.common` counts as a mode of its own.
   ///
   /// On another thread, additions and removals that other threads have requested count as made. The call takes a short
   /// lock, which the loop never holds during a callout.

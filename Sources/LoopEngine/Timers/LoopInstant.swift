@@ -3,7 +3,7 @@ import CLinux
 extension Loop {
   /// A point in time on the kernel's monotonic clock, in nanoseconds.
   ///
-  /// One 64-bit word: comparing and adding are single instructions, and reading the clock is one call into the vDSO
+  /// One 64-bit word: comparing is a single instruction, and reading the clock is one call into the vDSO
   /// (about 22 ns). The clock (`CLOCK_MONOTONIC`) does not run while the machine is suspended and never jumps. Sums
   /// saturate at ``distantPast`` and ``distantFuture``.
   @frozen

@@ -3,9 +3,8 @@ import Synchronization
 extension Loop {
   /// A closure that runs at a set time, once or repeatedly.
   ///
-  /// The loop holds the timer while it is scheduled and releases the closure when the timer becomes invalid, so
-  /// neither keeps its owner alive for longer; the timer comes as the closure's argument, so that it needn't be
-  /// captured. A timer belongs to one loop.
+  /// The loop holds the timer while it is scheduled, and releases the closure when the timer becomes invalid. The
+  /// closure gets the timer as its argument and need not capture it. A timer belongs to one loop.
   /// All members may be used on any thread; the closure is called on the loop's.
   public final class Timer: @unchecked Sendable {
     // @unchecked: what is not atomic or constant is touched by the loop's thread alone.
@@ -48,7 +47,7 @@ extension Loop {
     ///   - date: The first time it fires; one that is past fires at the next opportunity, but never from within its
     ///     addition.
     ///   - interval: The time between firings, counted from `date` and not from the end of a firing; nil or not
-    ///     positive: it fires once. Less than a nanosecond is one.
+    ///     positive: it fires once. A positive interval below 1 ns counts as 1 ns.
     ///     Times missed while the loop was busy are skipped, the grid is kept.
     ///   - tolerance: How much later than its date it may fire, so that one wake-up can serve many timers.
     ///   - name: What the monitor calls it in a report.
@@ -87,15 +86,15 @@ extension Loop {
         line: line, body: body)
     }
 
-    /// Whether the timer can still fire: false after ``invalidate()``, and after the firing of one that does not
-    /// repeat.
+    /// Whether the timer can still fire: false after ``invalidate()``, after the firing of one that does not repeat,
+    /// and when the loop's thread has ended.
     public var isValid: Bool { valid.load(ordering: .sequentiallyConsistent) }
 
     /// The time between firings; zero for a timer that fires once.
     ///
     /// Setting it leaves ``nextFireDate`` as it is, and counts from that date on. Zero or less: the next firing is the
-    /// last, or the present one if the timer's own closure sets it. A timer that is firing for the only time does not
-    /// begin to repeat.
+    /// last, or the current one if the timer's own closure sets it and no new date. A timer that is firing for the only
+    /// time does not begin to repeat.
     public var interval: Duration {
       get { .nanoseconds(intervalNanoseconds) }
       set { repetition.store(newValue.intervalNanoseconds, ordering: .relaxed) }
@@ -122,8 +121,10 @@ extension Loop {
       }
     }
 
-    /// Stops the timer permanently and releases its closure, on another thread than the loop's when the loop next turns; it does not
-    /// fire again, except for a firing that is already running.
+    /// Stops the timer permanently, and releases its closure.
+    ///
+    /// A firing that is already running continues. If this is not called on the loop's thread, the loop releases the closure when it
+    /// next turns.
     public func invalidate() {
       guard valid.exchange(false, ordering: .sequentiallyConsistent) else { return }
       if !binding.withLoop({ $0.timerDidBecomeInvalid(self) }) { body = nil }

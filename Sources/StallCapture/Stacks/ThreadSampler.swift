@@ -76,7 +76,7 @@ struct ThreadSampler: ~Copyable {
     case CUNWIND_CAPTURE_NO_THREAD: throw .threadEnded
     case CUNWIND_CAPTURE_BUSY: throw .busy
     case CUNWIND_CAPTURE_REFUSED: throw .refused
-    default: throw .noSignal
+    default: throw .noTimer
     }
   }
 

@@ -24,8 +24,8 @@ public struct StallAction: Sendable, Equatable {
   ///
   /// It runs on a thread that exists for such closures and calls them one at a time, in the order
   /// in which they are due. It holds no lock of the monitor's, and may call the monitor's methods.
-  /// The process's signals are blocked in that thread, and a crash in the closure is the process's
-  /// crash. At most 256 calls wait; further ones are dropped.
+  /// That thread blocks signals, except SIGPIPE, SIGPROF and those of a crash. A crash in the closure
+  /// is the process's crash. At most 256 calls wait; further ones are dropped.
   ///
   /// - Important: A closure must not wait for the loop, which is blocked. The stall may have ended before the closure runs. If it had
   ///   already ended when the action became due, ``StallNotice/event`` is ``StallNotice/Event/ended``.
@@ -42,7 +42,8 @@ public struct StallAction: Sendable, Equatable {
   ///
   /// The monitor writes it again when the stall ends.
   ///
-  /// It is written by the output thread, and so may appear after closures of the same time have been called. It needs a state directory (``StallMonitorConfiguration/stateDirectory``).
+  /// With the agent as the sink, the agent writes the file. Otherwise the output thread writes it, so it may appear after closures of the
+  /// same time have been called. It then needs a state directory (``StallMonitorConfiguration/stateDirectory``).
   ///
   /// - Parameter after: From zero, which is as soon as the stall is known, to 1 h.
   /// - Returns: The action, for ``StallMonitorConfiguration/actions``.

@@ -69,7 +69,7 @@ public struct StallNotice: Sendable, Hashable {
   /// entry in the agent's settings has `symbolication: host`.
   public var culprit: String?
   /// A hash of one function, for grouping stalls; nil if no function of the service is on the
-  /// stack.
+  /// stack, or if its name is not known yet.
   public var fingerprint: String?
   /// The path of the detail file, if it has been written.
   public var detailFile: String?

@@ -51,7 +51,7 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// How long repetitions of a reported stall are counted instead of reported.
   ///
   /// At the end of the window, one `stall.suppressed` reports their number and total time. The window doubles while
-  /// repetitions continue, up to 1 h. A stall that lasts far longer than those that were reported is reported, too.
+  /// repetitions continue, up to 1 h. A repetition that lasts more than 1 s, and more than twice as long as any reported one, is reported.
   /// `STALLMONITOR_REPEAT_WINDOW`: a number and a unit, up to 1 h; the default is 30 s. Zero reports every stall.
   public var repeatWindow: Duration = .seconds(30)
 
@@ -104,10 +104,11 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// Which threads beside the loop's own are captured in a stall, and included in the report.
   ///
   /// `STALLMONITOR_OTHER_THREADS`: `none`, `lock-holder`, `running` or `all`; the default is
-  /// `lock-holder`. They are captured one after the other, for at most 200 ms, at the first, second,
-  /// fourth, eighth … sample of the stall. The stack of a blocked thread is read without touching the
-  /// thread. A running thread is sampled by a perf event. Where perf events are not permitted, the
-  /// thread of a watched loop gets one signal, and other running threads have no stack.
+  /// `lock-holder`. The threads of ``ThreadSelection/lockHolder`` are captured with each sample of the
+  /// stall. The others are captured one after the other, for at most 200 ms, with the first, second,
+  /// fourth, eighth … sample. The stack of a blocked thread is read without touching the thread. A
+  /// running thread is sampled by a perf event. Where perf events are not permitted, the thread of a
+  /// watched loop gets one signal, and other running threads have no stack.
   public var otherThreads: ThreadSelection = .lockHolder
 
   /// Whether the task pool is watched: the threads that run the tasks of Swift concurrency.
@@ -115,8 +116,8 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// A task that blocks or runs on CPU for longer than the threshold without a suspension is a stall of its thread: no other task can use
   /// it meanwhile. A job costs about 40 ns more. An idle pool costs nothing while the monitor's hook is set. The beginning and the
   /// end of each job are known by the runtime's
-  /// `swift_task_enqueueGlobal_hook`. If the process has set it before the start, blocked tasks are reported up to two
-  /// thresholds late, and tasks that run on CPU only where perf events are permitted.
+  /// `swift_task_enqueueGlobal_hook`. If the process has set it before the start, blocked tasks are reported after one to
+  /// two thresholds, and tasks that run on CPU only where perf events are permitted.
   /// `STALLMONITOR_WATCHES_TASK_POOL`: `true` or `false`; the default is true.
   public var watchesTaskPool = true
 
@@ -143,8 +144,8 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// It has the detail files (`stalls/`), lines that wait for the agent, and the record of a fatal
   /// stall, which the next start of the service reports.
   ///
-  /// `STALLMONITOR_STATE_DIRECTORY`: an absolute path; the default is systemd's `STATE_DIRECTORY`. Without one there are no
-  /// detail files. The record of a stall in progress is never written to a disk, for which a loop
+  /// `STALLMONITOR_STATE_DIRECTORY`: an absolute path; the default is systemd's `STATE_DIRECTORY`. Without one, the monitor
+  /// writes no detail files. The record of a stall in progress is never written to a disk, for which a loop
   /// could have to wait: it is stored in the state directory only if that is on tmpfs. Otherwise it
   /// is stored in `/dev/shm`.
   public var stateDirectory: String?

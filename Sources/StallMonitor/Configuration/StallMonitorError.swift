@@ -15,7 +15,7 @@ public struct StallMonitorError: Error, Sendable, Hashable, CustomStringConverti
 
     /// A value of the configuration in code, or of a key of a `ConfigReader`, is invalid.
     public static let invalidConfiguration = Code(.invalidConfiguration)
-    /// A loop's name or threshold is invalid, or it is no run loop.
+    /// A loop's name or threshold is invalid, or the object is no run loop.
     public static let invalidLoop = Code(.invalidLoop)
     /// The sink of the configuration in code cannot be opened.
     public static let sinkCannotBeOpened = Code(.sinkCannotBeOpened)

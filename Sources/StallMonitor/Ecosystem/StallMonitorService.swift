@@ -36,8 +36,7 @@ public struct StallMonitorService: Service {
   /// A monitor that does not watch (disabled, or misconfigured in the environment) also waits for
   /// that: a service that returns ends its group.
   ///
-  /// - Throws: ``StallMonitorError`` if the configuration in code is not usable, or another monitor is active in this
-  ///   process.
+  /// - Throws: As ``StallMonitor/start(_:)``.
   public func run() async throws {
     let monitor =
       switch source {

@@ -4,7 +4,7 @@
 public struct Heartbeat: Sendable {
   let receiver: any HeartbeatReceiver
 
-  /// Acknowledges a heartbeat: the loop turns.
+  /// Acknowledges a heartbeat, which shows that the loop turns.
   ///
   /// About 200 ns; takes no lock and does not allocate.
   ///

@@ -20,6 +20,13 @@ enum FoundationPulseObserver {
       && clinux_cf_is_run_loop(Unmanaged.passUnretained(object).toOpaque())
   }
 
+  /// Whether a run loop is the calling thread's.
+  static func isOwn(_ loop: UnsafeMutableRawPointer) -> Bool {
+    clinux_cf_lock()
+    defer { clinux_cf_unlock() }
+    return clinux_cf_is_own_run_loop(loop)
+  }
+
   /// Begins to stamp the main thread's run loop, on any thread; nil if there is no memory.
   ///
   /// The result ends it.

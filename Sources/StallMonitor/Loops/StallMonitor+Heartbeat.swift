@@ -6,11 +6,11 @@ extension StallMonitor {
   /// Watches the loop that runs on the calling thread, by heartbeats.
   ///
   /// Call it on the loop's own thread, from within the loop, which must stay on that thread. The call takes about 10
-  /// us: it opens the thread's files in procfs and, where perf events are not permitted, gives the thread an alternate
-  /// signal stack if it has none.
+  /// us. Where perf events are not permitted, it gives the thread an alternate signal stack if it has none.
   ///
-  /// A stall's duration counts from the heartbeat, so it may be short by up to one threshold; one that is longer than two thresholds is
-  /// always seen. A thread that does not run is not woken; the watchdog checks it once per threshold, for a few microseconds.
+  /// A stall's duration counts from the heartbeat, so it may be up to one threshold too short. A stall that is longer than two thresholds
+  /// is always found. The watchdog checks the thread once per threshold, for a few microseconds. It does not wake a thread that waits for
+  /// its descriptors (`Documentation/Performance.md` lists the exceptions).
   ///
   /// - Parameter loop: The loop's name, and the closure that posts a heartbeat.
   /// - Returns: A handle that ends the watch. It need not be kept. It does nothing if the monitor does

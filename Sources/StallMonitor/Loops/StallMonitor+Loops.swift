@@ -8,16 +8,16 @@ extension StallMonitor {
   /// On the loop's own thread the watch begins at once, otherwise with the loop's next turn. It ends by itself with the loop's thread. A run of
   /// Foundation's run loop inside one of the loop's callouts is not reported as a stall.
   ///
-  /// The cost per turn is that of the main loop. Where perf events are not permitted, its thread
-  /// gets an alternate signal stack for the rest of its life if it has none. ``pause()`` holds for
-  /// all loops of the monitor.
+  /// The cost per turn is that of the main loop. Where perf events are not permitted, the loop's
+  /// thread gets an alternate signal stack if it has none, and keeps it until it exits. ``pause()``
+  /// holds for all loops of the monitor.
   ///
   /// - Parameters:
   ///   - loop: The loop, such as LoopEngine's `Loop`.
-  ///   - name: Its name in reports: 1 to 64 bytes, and no other loop's of this monitor. The main loop is `main`.
+  ///   - name: Its name in reports: 1 to 64 bytes without control characters. No two loops have the same one; the main loop has `main`.
   ///   - threshold: How long a turn may take before it is a stall, from 1 ms to 1 h; the default is the configuration's.
-  /// - Returns: What ends the watch, and need not be kept. It watches nothing if the monitor does not.
-  /// - Throws: ``StallMonitorError`` if a value is not usable, or the loop is watched already or its thread has ended.
+  /// - Returns: A handle that ends the watch. It need not be kept. It does nothing if the monitor does not watch.
+  /// - Throws: ``StallMonitorError`` if a value is invalid, the name is taken, the loop is watched already, or its thread has ended.
   @discardableResult
   public func watch(
     _ loop: any WatchableLoop, name: String, threshold: Duration? = nil
@@ -68,9 +68,9 @@ extension StallMonitor {
   ///   - runLoop: A `CFRunLoop`, such as `CFRunLoopGetCurrent()` returned on the loop's thread.
   ///   - name: Its name in reports.
   ///   - threshold: How long a turn may take before it is a stall; the default is the configuration's.
-  /// - Returns: What ends the watch, and need not be kept. It watches nothing if the monitor does not.
-  /// - Throws: ``StallMonitorError`` as above, if the process has no CoreFoundation, and if the
-  ///   object is no `CFRunLoop`.
+  /// - Returns: A handle that ends the watch. It need not be kept. It does nothing if the monitor does not watch.
+  /// - Throws: ``StallMonitorError`` as ``watch(_:name:threshold:)``, if the process has no
+  ///   CoreFoundation, and if the object is no `CFRunLoop`.
   @discardableResult
   public func watch(
     coreFoundationRunLoop runLoop: AnyObject, name: String, threshold: Duration? = nil
@@ -92,7 +92,7 @@ extension StallMonitor {
   ///   - name: Its name in reports.
   ///   - threshold: How long a turn may take before it is a stall; the default is the
   ///     configuration's.
-  /// - Returns: What ends the watch, and need not be kept. It watches nothing if the monitor does not.
+  /// - Returns: A handle that ends the watch. It need not be kept. It does nothing if the monitor does not watch.
   /// - Throws: ``StallMonitorError`` as ``watch(_:name:threshold:)``, and if the process has no
   ///   CoreFoundation.
   @discardableResult
@@ -122,7 +122,7 @@ extension StallMonitor {
           return { attachment.end() }
         }
       }
-      if runLoop == clinux_cf_current_run_loop() { return begin() }
+      if FoundationPulseObserver.isOwn(runLoop) { return begin() }
       guard FoundationPulseObserver.perform(on: runLoop, expecting: ExpectedThread(registered), begin) else {
         throw StallMonitorError(.loopHasEnded(name: name))
       }

@@ -135,16 +135,16 @@ struct WatchStart: Sendable {
       sentinel: sentinel, threshold: configuration.threshold.nanoseconds,
       backgroundThreshold: configuration.backgroundTaskThreshold.nanoseconds,
       threadLimit: TaskPool.threadLimit(sharesTable: sharesTable))
-    let pulse = session.watchdog.pulses.makePulse()
+    let publication = registry.makePublication()
     let heartbeat: any HeartbeatSource
     do throws(TaskPool.Problem) {
       let pool = try TaskPool.start(watch)
       session.taskPool = pool
-      heartbeat = WaitingTasks(pool, pulse: pulse)
+      heartbeat = WaitingTasks(pool, pulse: publication.pulse)
     } catch {
       Diagnostics.say(TaskPool.note(error))
       let workers = WorkerDiscovery(watch, wakesWatchdog: true)
-      let pool = CooperativePoolHeartbeat(pulse: pulse, courier: session.couriers.beats) { workers.scan() }
+      let pool = CooperativePoolHeartbeat(pulse: publication.pulse, courier: session.couriers.beats) { workers.scan() }
       session.pool = pool
       heartbeat = pool
     }
@@ -153,6 +153,6 @@ struct WatchStart: Sendable {
         label: .init(name: "cooperative", kind: { .cooperativePool }), thread: .init(id: getpid()),
         limits: .init(
           threshold: configuration.threshold.nanoseconds, suspension: Suspension(within: session.suspension)),
-        publication: LoopPublication(pulse: pulse), heartbeat: heartbeat))
+        publication: publication, heartbeat: heartbeat))
   }
 }

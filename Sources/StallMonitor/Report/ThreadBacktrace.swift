@@ -10,7 +10,7 @@ public struct ThreadBacktrace: Sendable, Hashable {
     public var file: String?
     /// The line in it.
     public var line: Int?
-    /// Whether the call was inlined into the next frame that is not.
+    /// Whether the call was inlined into the next frame that is not inlined.
     public var isInlined: Bool
     /// Whether the function is suspended: it awaits the call of the frames before it, and is not on
     /// the thread's stack.

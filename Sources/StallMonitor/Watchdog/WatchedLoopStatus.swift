@@ -35,7 +35,7 @@ public struct WatchedLoopStatus: Sendable, Hashable {
   ///
   /// It changes if the service changes from a run loop to `dispatchMain()`.
   public let kind: Kind?
-  /// The thread that runs it; nil if none does at this moment, as for a main queue without work.
+  /// The thread that runs it; nil if none does at this moment, as for a main queue without work, or if it is unknown.
   public let threadID: Int32?
   /// How long a turn of the loop may take now before it is a stall.
   ///

@@ -62,6 +62,8 @@ package enum CaptureFailure: String, Sendable, Error {
   case refused = "the kernel refused to sample the thread"
   case pending = "the thread is running and has not yet handled an earlier capture signal"
   case noSignal = "no real-time signal is free for captures"
+  case noTimer =
+    "perf events are not permitted, and the kernel has no timer for a thread's processor time, or refuses it"
   case busy = "an earlier capture is still in progress"
   case noServer = "no thread serves the loop"
   case unknownServer = "the thread that serves the loop is not known"

@@ -138,6 +138,9 @@ final class Agent {
       textfile = try MetricsTextfile(
         path: path, interval: settings.metrics.textfileInterval, loop: loop,
         text: { [unowned self] in metrics.text(sample(), for: .textfile) },
+        isSettled: { [unowned self] in
+          ingest.queuedBytes == 0 && writer.counters().outputs.allSatisfy { $0.queuedLines == 0 }
+        },
         didFail: { AgentLog.say(.error, .outputFailed, "the metrics file \(path): \($0)") })
     }
   }

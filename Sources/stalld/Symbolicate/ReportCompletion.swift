@@ -80,12 +80,10 @@ struct ReportCompletion {
   ) -> (stall: StallAttribution, isTreeDone: Bool) {
     let judged = stack.map(reader.judge)
     let tree = reader.tree(text.root["call_tree"], beside: judged)
-    let state = text.string(text.root["stall"]?["evidence"]?["state"])
     let stall = StallAttribution(
       stack: judged, isWhole: text.root["frames_omitted"] == nil, tree: tree,
       samples: text.integer(text.root["stall"]?["samples"]) ?? 1,
-      // A summary of stalls has no state, and the samples of such as ran alone.
-      ran: state == "running" || (state == nil && tree != nil))
+      ran: ran(text))
     let isDone = stall.isFingerprintCertain && (stall.isPathCertain || event != Report.Event.ended.rawValue)
     return (stall, tree != nil && isDone)
   }
@@ -186,6 +184,10 @@ struct ReportCompletion {
   }
 
   private func ran(_ text: JSONText) -> Bool {
-    text.string(text.root["stall"]?["evidence"]?["state"]) == "running"
+    guard let state = text.string(text.root["stall"]?["evidence"]?["state"]) else {
+      // A summary of stalls has no state, and has samples only of those that ran.
+      return text.root["call_tree"] != nil
+    }
+    return state == "running"
   }
 }

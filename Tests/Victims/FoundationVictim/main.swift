@@ -79,6 +79,23 @@ func runThread(_ watch: @escaping @Sendable (_ byHandle: CFRunLoop?) throws -> L
   exit(0)
 }
 
+/// Watches a run loop by its handle, and says how many descriptors that opened.
+func watchOnAThreadWithoutARunLoop(_ handle: CFRunLoop) -> LoopWatch? {
+  // Both are used by one thread at a time: this one waits.
+  nonisolated(unsafe) let handle = handle
+  nonisolated(unsafe) var watch: LoopWatch?
+  let isOver = DispatchSemaphore(value: 0)
+  let thread = Thread {
+    let before = descriptorCount()
+    watch = try? monitor.watch(coreFoundationRunLoop: handle, name: "worker", threshold: .milliseconds(150))
+    FileHandle.standardError.write(Data("victim: opened=\(descriptorCount() - before)\n".utf8))
+    isOver.signal()
+  }
+  thread.start()
+  isOver.wait()
+  return watch
+}
+
 func descriptorCount() -> Int { (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count) ?? -1 }
 
 // In these scenarios the service makes its run loop after the monitor's start.
@@ -110,9 +127,7 @@ case "thread-run-loop":
     handle == nil ? try monitor.watchCurrentCoreFoundationRunLoop(name: "worker", threshold: .milliseconds(150)) : nil
   }
 case "thread-run-loop-by-handle":
-  try runThread { handle in
-    try handle.map { try monitor.watch(coreFoundationRunLoop: $0, name: "worker", threshold: .milliseconds(150)) }
-  }
+  try runThread { handle in handle.flatMap { watchOnAThreadWithoutARunLoop($0) } }
 case "no-run-loop":
   let mode = CFRunLoopCopyCurrentMode(CFRunLoopGetMain()) as AnyObject?
   let others: [AnyObject] = [RunLoop.main, NSString("worker"), CFUUIDCreate(nil), monitor] + [mode].compactMap(\.self)

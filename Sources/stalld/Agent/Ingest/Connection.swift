@@ -25,6 +25,8 @@ final class Connection {
   var holdsLines = false
   /// Whether it waits for tokens.
   var isHeld = false
+  /// How many bytes have come of a line that was refused before its newline came, since it is too long; nil outside of one.
+  var discardedBytes: Int?
   var incompleteTimer: Loop.Timer?
   private(set) var isOpen = true
 

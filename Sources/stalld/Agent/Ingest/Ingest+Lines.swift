@@ -200,7 +200,7 @@ extension Ingest {
     connection.faults += 1
     clientLog.say(
       .warning, .clientContained, of: connection.process.peer.owner,
-      about: "line-\(connection.process.peer.complaintKey)",
+      about: "line-\(connection.process.peer.complaintKey)-\(kind.rawValue)",
       "line \(connection.received) of \(connection.process.peer.description) was refused: \(reason)")
     connection.send("{\"error\":\"line \(connection.received): \(reason)\"}", on: loop)
     guard connection.faults < Self.faultLimit else {

@@ -49,7 +49,7 @@ extension Ingest {
   }
 
   func timeIncomplete(_ connection: Connection) {
-    guard !connection.rest.isEmpty else {
+    guard !connection.rest.isEmpty || connection.discardedBytes != nil else {
       connection.incompleteTimer?.invalidate()
       connection.incompleteTimer = nil
       return
@@ -72,7 +72,7 @@ extension Ingest {
 
   /// Splits what was read into lines, and takes those that there are tokens for, but no more than `limit`; the rest stays in the connection.
   private func take(_ bytes: UnsafeBufferPointer<UInt8>, from connection: Connection, limit: Int) {
-    var rest = bytes
+    var rest = discardRefused(bytes, of: connection)
     var left = limit
     while let base = rest.baseAddress, let newline = memchr(base, 0x0a, rest.count) {
       guard left > 0, connection.share.hasToken else {
@@ -101,13 +101,44 @@ extension Ingest {
       if rest.isEmpty { break }
     }
     guard !rest.isEmpty else { return }
-    guard connection.rest.count + rest.count <= policy.lineBytes else {
-      return drop(connection, "a line is longer than \(policy.lineBytes) bytes (limits.line_bytes)", .tooLong)
-    }
+    guard connection.rest.count + rest.count <= policy.lineBytes else { return refuseUnfinished(rest, of: connection) }
     connection.rest.append(contentsOf: rest)
     if !accountUnfinished(connection) {
       drop(connection, "unfinished lines of its user use too much memory (limits.memory)", .incomplete)
     }
+  }
+
+  /// Refuses a line that is too long before its newline has come.
+  private func refuseUnfinished(_ bytes: UnsafeBufferPointer<UInt8>, of connection: Connection) {
+    connection.received += 1
+    connection.share.take(bytes: connection.rest.count + bytes.count)
+    metrics.linesIngested()
+    connection.discardedBytes = connection.rest.count + bytes.count
+    connection.rest = []
+    releaseUnfinished(of: connection)
+    refuse(connection, "longer than \(policy.lineBytes) bytes (limits.line_bytes)", .tooLong)
+  }
+
+  /// Discards the rest of a line that was refused before its newline came.
+  ///
+  /// Returns what comes after it.
+  private func discardRefused(
+    _ bytes: UnsafeBufferPointer<UInt8>, of connection: Connection
+  ) -> UnsafeBufferPointer<UInt8> {
+    guard let before = connection.discardedBytes else { return bytes }
+    let end = bytes.firstIndex(of: 0x0a) ?? bytes.count
+    connection.share.take(bytes: end)
+    connection.discardedBytes = before + end
+    guard before + end <= AgentSettings.longestLine else {
+      drop(connection, "a line is longer than \(AgentSettings.longestLine) bytes")
+      return UnsafeBufferPointer(rebasing: bytes[bytes.count...])
+    }
+    guard end < bytes.count else { return UnsafeBufferPointer(rebasing: bytes[bytes.count...]) }
+    connection.discardedBytes = nil
+    // The next line has its own time limit.
+    connection.incompleteTimer?.invalidate()
+    connection.incompleteTimer = nil
+    return UnsafeBufferPointer(rebasing: bytes[(end + 1)...])
   }
 
   func handle(_ line: UnsafeBufferPointer<UInt8>, from connection: Connection) {

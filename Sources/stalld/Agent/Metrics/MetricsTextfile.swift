@@ -3,17 +3,20 @@ import DescriptorIO
 import Glibc
 import LoopEngine
 import StallMonitor
+import Synchronization
 
 /// The metrics as a file, for node_exporter's textfile collector.
 ///
-/// Written some time after something has changed, and not otherwise; on a thread of its own, so that a slow disk stops nobody.
+/// Written some time after something has changed, and again until all lines are written; on a thread of its own, so that a slow disk
+/// stops nobody. An idle agent writes nothing.
 final class MetricsTextfile: @unchecked Sendable {
   // @unchecked: everything but `write` is on the loop's thread alone.
 
   private let interval: Duration
   private let loop: Loop
   private let text: () -> [UInt8]
-  private let write: @Sendable ([UInt8]) -> Void
+  private let isSettled: () -> Bool
+  private let write: @Sendable ([UInt8]) -> Bool
   private let thread = PermanentThread(name: "metrics-file")
   private var timer: Loop.Timer?
   private var hasChanged = true
@@ -28,18 +31,30 @@ final class MetricsTextfile: @unchecked Sendable {
   ///   - interval: From a change to the writing of it, at most.
   ///   - loop: The calling thread's.
   ///   - text: The metrics, asked for on the loop's thread.
+  ///   - isSettled: Whether no number changes without a call of ``noteChange()``; also on the loop's thread.
   ///   - replace: Writes a file, and returns why that failed.
-  ///   - didFail: Called on another thread with the reason each time that the file cannot be written.
+  ///   - didFail: Called on another thread with the reason why the file cannot be written, once until it changes.
   /// - Throws: `LoopError` if there is no thread left.
   init(
     path: String, interval: Duration, loop: Loop, text: @escaping () -> [UInt8],
+    isSettled: @escaping () -> Bool = { true },
     replace: @escaping @Sendable ([UInt8], _ path: String) -> String? = MetricsTextfile.replace,
     didFail: @escaping @Sendable (String) -> Void
   ) throws {
     self.interval = interval
     self.loop = loop
     self.text = text
-    write = { if let reason = replace($0, path) { didFail("\(path): \(reason)") } }
+    self.isSettled = isSettled
+    let lastReason = Mutex<String?>(nil)
+    write = { bytes in
+      let reason = replace(bytes, path)
+      let isNew = lastReason.withLock { last in
+        defer { last = reason }
+        return last != reason
+      }
+      if let reason, isNew { didFail("\(path): \(reason)") }
+      return reason == nil
+    }
     try thread.start()
     writeChanges()
   }
@@ -70,18 +85,18 @@ final class MetricsTextfile: @unchecked Sendable {
   }
 
   private func writeText() {
-    hasChanged = false
     isWriting = true
     let bytes = text()
+    hasChanged = !isSettled()
     thread.perform(name: "metrics textfile") { [write, loop] in
-      write(bytes)
-      loop.perform(name: "metrics textfile") { [weak self] in self?.didWrite() }
+      let isWritten = write(bytes)
+      loop.perform(name: "metrics textfile") { [weak self] in self?.didWrite(isWritten) }
     }
   }
 
-  private func didWrite() {
+  private func didWrite(_ isWritten: Bool) {
     isWriting = false
-    if hasChanged { noteChange() }
+    if hasChanged || !isWritten { noteChange() }
   }
 
   /// Replaces the file as a whole; why that failed, or nil.

@@ -15,7 +15,7 @@ extension AgentSettings {
         "The directory of the detail files. A detail file has the samples of one stall."),
       .init(
         "details.max_age", orOff: \.details.maxAge, .time(.seconds(60) ... .seconds(3650 * 86400)),
-        "The agent deletes older detail files; off keeps them."),
+        "The agent deletes older detail files when it writes a new one; off keeps them."),
       .init(
         "details.max_size", \.details.maxSize, .size(1 << 20...1 << 50),
         "The total size of all detail files. Above it, the agent deletes the oldest files of the user with the most."),

@@ -1,4 +1,7 @@
 extension AgentSettings {
+  /// The longest line that any setting allows, in bytes.
+  static let longestLine = 16 << 20
+
   /// What clients may take.
   struct Limits: Sendable, Equatable {
     /// Of one unit or container; it may be ahead of that by four seconds' worth.
@@ -22,13 +25,14 @@ extension AgentSettings {
       ),
       .init(
         "limits.user_lines_per_second", \.limits.userLinesPerSecond, .count(1...1_000_000),
-        "Lines per second of one user, in all its units; the units take turns. At least limits.lines_per_second."),
+        "Lines per second of one user, in all its units; the units take turns. A value below limits.lines_per_second counts as that."
+      ),
       .init(
         "limits.user_bytes_per_day", orOff: \.limits.userBytesPerDay, .size(1 << 20...1 << 50),
         "Reports of one user that are written per day (UTC); one of its units may write at most half. Further reports are counted, not written. The limit is at most a quarter of the space of the smallest file output (max_size * (keep + 1)), but at least 1MiB. off means no limit."
       ),
       .init(
-        "limits.line_bytes", \.limits.lineBytes, .size(8 << 10...16 << 20),
+        "limits.line_bytes", \.limits.lineBytes, .size(8 << 10...AgentSettings.longestLine),
         "The longest line. The agent refuses longer lines. At most a quarter of limits.memory."),
       .init(
         "limits.connections", \.limits.connections, .count(1...1_000_000),
