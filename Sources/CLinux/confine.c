@@ -66,7 +66,7 @@ bool clinux_forbid_other_calls(void) { return false; }
 // What memory, time and the reading of files need.
 static const int allowed[] = {
 #ifdef SYS_open
-    // Fails nevertheless, unless it is for reading: see below.
+    // Newer architectures lack these and open(2), which is allowed below if it is for reading.
     SYS_access, SYS_readlink, SYS_stat, SYS_lstat, SYS_poll, SYS_time, SYS_getdents,
 #endif
 #ifdef SYS_newfstatat

@@ -69,7 +69,7 @@ static void parent_after_fork(void) {
   errno = error;
 }
 
-// Between fork and exec: it calls nothing, allocates nothing and takes no lock.
+// Between fork and exec: it makes no call but futex(2), allocates nothing and takes no lock.
 static void child_after_fork(void) {
   give_back();
   __atomic_add_fetch(&clinux_fork_count, 1, __ATOMIC_RELAXED);

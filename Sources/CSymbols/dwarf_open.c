@@ -11,7 +11,7 @@
 
 #include "dwarf_internal.h"
 
-// Sections that unpack to more than this are left alone.
+// Debug information is not read if its sections unpack to more than this.
 static const uint64_t max_unpacked = 256 << 20;
 
 _Thread_local jmp_buf *csymbols_out_of_memory;

@@ -31,7 +31,7 @@ enum {
 static const size_t max_file = (size_t)4 << 30;
 // If more than this is needed of a file, it is not read.
 static const size_t max_copy = (size_t)512 << 20;
-// The same for a file that may be hostile: the address space of who reads it is limited.
+// The largest file that may be hostile and is read: the address space of who reads it is limited.
 static const size_t max_strict_file = (size_t)1 << 30;
 
 static bool right_kind(Elf *elf) {

@@ -22,7 +22,8 @@ enum {
 // Set in a candidate's worth if the symbol table gives its size.
 static const uint64_t SIZED = (uint64_t)1 << 40;
 
-// A candidate's worth among symbols at one address: global before weak before local, then the longer one.
+// A candidate's worth among symbols at one address: with a size before without; then global before weak before local;
+// then the longer one.
 static uint64_t worth(const Elf64_Sym *symbol) {
   uint64_t binding = 0;
   switch (ELF64_ST_BIND(symbol->st_info)) {

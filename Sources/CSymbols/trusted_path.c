@@ -19,7 +19,7 @@ struct walk {
   int top;
   // Where the way has come to.
   int here;
-  // Owned besides root's, as the operator configured it.
+  // Whose files are trusted besides root's and this process's user's: the owner of a directory in the settings, or root.
   uid_t owner;
   bool is_trusted;
   int links;

@@ -25,7 +25,7 @@
 #define STACK_BYTES 65528u
 // One record and the rest of another.
 #define RING_BYTES (128u << 10)
-// The kernel does not look for a thread of this id, and does for one that may be sampled.
+// More than any thread's id: the kernel finds no such thread.
 #define NO_SUCH_THREAD 0x7ffffffe
 
 static uint64_t register_mask(void) {

@@ -9,7 +9,7 @@
 
 #pragma GCC visibility push(hidden)
 
-// A handler that runs after its waiter timed out finds another generation and returns. `state` is the generation in the
+// A handler that runs after its waiter timed out finds another state and returns. `state` is the generation in the
 // high bits and the stage in the low two.
 enum snapshot_stage { SNAPSHOT_FREE = 0, SNAPSHOT_REQUESTED = 1, SNAPSHOT_COPYING = 2, SNAPSHOT_COPIED = 3 };
 struct snapshot_slot {

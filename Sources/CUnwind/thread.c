@@ -41,7 +41,7 @@ static __thread struct {
 } own_alternate __attribute__((tls_model("initial-exec")));
 
 // Where the notes of threads are. A thread that is pushed out of the table has no stack while it runs.
-// As many as tasks are watched on, and as many loops.
+// Enough for the threads of the task pool, 256 at most, and for as many others.
 #define NOTES 512u
 static struct {
   _Atomic int32_t thread;

@@ -20,7 +20,7 @@ int cunwind_first_real_time_signal(void) { return SIGRTMIN; }
 #if CUNWIND_HAS_STACKS
 
 #define PAGE CUNWIND_SMALLEST_PAGE
-// A stack pointer further from the stack's end than this is on some other stack.
+// How many bytes are copied of a stack whose end is not known.
 #define UNKNOWN_STACK (64u << 10)
 
 bool cunwind_is_readable(uint64_t address) { return cunwind_arch_is_readable(address); }
@@ -131,7 +131,7 @@ static clockid_t user_clock(int32_t thread) { return (clockid_t)(~(unsigned)thre
 // How much user-mode time the timer is set to.
 //
 // Where ticks are counted, the time grows by whole ticks, each in the tick that met the thread in user mode. Since 5.11
-// (x86_64: POSIX_CPU_TIMERS_TASK_WORK) an expired timer is handled by the thread itself on its way back to user mode, so
+// (POSIX_CPU_TIMERS_TASK_WORK; on aarch64 since 5.16) an expired timer is handled by the thread itself on its way back to user mode, so
 // whatever call it is in by then is complete: the shortest time will do. Before, the tick itself raises the signal. A
 // tick at the very moment of arming may leave a shorter timer expired, for the next tick to find in the middle of a
 // call. A timer of one and a half ticks expires in the second counted tick or a later one, and each counted tick
@@ -145,7 +145,7 @@ static long timer_length(void) {
   length = -1;
   if (uname(&name) == 0 && sscanf(name.release, "%d.%d", &major, &minor) == 2) {
     struct timespec tick;
-    if (major > 5 || (major == 5 && minor >= 11))
+    if (major > 5 || (major == 5 && minor >= CUNWIND_TASK_WORK_SINCE))
       length = 1;
     else if (access("/sys/devices/system/cpu/nohz_full", F_OK) != 0 &&
              clock_getres(CLOCK_MONOTONIC_COARSE, &tick) == 0 && tick.tv_sec == 0)

@@ -12,7 +12,7 @@
 void cunwind_add_frame(cunwind_unwinder *u, struct cunwind_walk *w, uint64_t ip, uint64_t sp, bool is_return_address) {
   cunwind_frame frame = {.address = ip, .is_return_address = is_return_address, .stack_pointer = sp};
   unw_word_t context = 0;
-  // A register that is not known wants nothing of the frame pointer's.
+  // Asking for a register that is not known must not mark the frame pointer as wanted.
   bool wanted = u->wanted_frame_pointer;
   frame.knows_context = libunwind.get_reg(&w->cursor, CUNWIND_CONTEXT, &context) == 0;
   u->wanted_frame_pointer = wanted;

@@ -101,14 +101,15 @@ void cunwind_arch_begin(cunwind_unwinder *u, struct cunwind_walk *w);
 bool cunwind_arch_is_signal_return(cunwind_unwinder *u, uint64_t address);
 // Reads the registers of what a signal has interrupted from the kernel's frame at `sp`.
 bool cunwind_arch_read_interrupted(cunwind_unwinder *u, uint64_t sp, uint64_t registers[CUNWIND_REGISTERS]);
-// Steps over a function in a module that has no unwind information for it.
+// Steps over a function that has no unwind information, or over code of no module.
 bool cunwind_arch_step_over_gap(cunwind_unwinder *u, struct cunwind_walk *w);
-// Continues from a frame that needs an unknown register, with the first value that leads to the
-// outermost frame.
+// Continues from a frame that needs an unknown register, with a value that leads to the outermost
+// frame, if one is found.
 void cunwind_arch_walk_with_frame_pointer(cunwind_unwinder *u, struct cunwind_walk *w);
 // Finds out by which functions the C library makes cancellable system calls. It takes the loader's lock.
 void cunwind_arch_learn_cancellable(void);
-// How many of the innermost frames are those functions, which have no names.
+// How many of the innermost frames are those functions, which have no names. On aarch64, the last of them may become
+// the frame of the function that has jumped to them, which is not counted.
 size_t cunwind_arch_count_cancellable(cunwind_unwinder *u, cunwind_frame *frames, size_t count);
 // Whether `ip` lies in a procedure linkage table: on its way from a call to the function that is called.
 bool cunwind_arch_is_in_linkage_table(cunwind_unwinder *u, uint64_t ip);

@@ -31,8 +31,9 @@ package enum DirectoryFiles {
 
   /// Writes a file and replaces the one that has the name; returns 0, or an errno value if that failed.
   ///
-  /// Readers always find a whole file. It waits for the disk. `unfinished` is the file's name until it is whole. `attribute` is kept
-  /// beside its content where the file system can do that. The file has `mode` less the process's umask, unless it `ignoresUmask`.
+  /// Readers always find a whole file. The call may wait for the disk, but does not call fsync(2). `unfinished` is the file's name until
+  /// it is whole. `attribute` is kept beside its content where the file system can do that. The file has `mode` less the process's umask,
+  /// unless `ignoresUmask`.
   package static func replace(
     _ name: String, in directory: Int32, unfinished: String, mode: UInt32 = 0o640, with bytes: [UInt8],
     attribute: (name: String, text: String)? = nil, ignoresUmask: Bool = false

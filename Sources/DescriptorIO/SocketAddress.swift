@@ -19,7 +19,7 @@ package struct SocketAddress: Sendable {
 
   /// A Unix socket in the abstract namespace; nil if the name is longer than ``longestPath``.
   package init?(abstractName name: String) {
-    guard name.utf8.count < Self.longestPath else { return nil }
+    guard name.utf8.count <= Self.longestPath else { return nil }
     // The name ends where the length says.
     put(Self.unix([0] + Array(name.utf8)), length: MemoryLayout<sa_family_t>.size + 1 + name.utf8.count)
   }

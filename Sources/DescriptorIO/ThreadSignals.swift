@@ -2,7 +2,7 @@ import PlatformLibc
 
 /// Signals that a thread gets for its own system calls.
 package enum ThreadSignals {
-  /// Keeps them from the calling thread alone: the rest of the process, and the programs that it starts, have them as before.
+  /// Blocks them on the calling thread alone: other threads, and programs that those start, have them as before.
   package static func block(_ signals: [Int32]) {
     var set = sigset_t()
     sigemptyset(&set)

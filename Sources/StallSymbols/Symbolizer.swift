@@ -4,9 +4,9 @@ import StallReport
 
 /// Finds function names, files, lines and inlined frames for addresses in ELF modules.
 ///
-/// **Threads.** An instance belongs to one thread (the watchdog's). ``load()`` may be called anywhere, but before the
-/// first stall: it takes the loader's lock; nothing else here does. ``prepareThread()`` is called on the thread that will
-/// use the instance.
+/// **Threads.** An instance belongs to one thread (the watchdog's). Call ``load()`` on any thread, and ``prepareThread()``
+/// on the thread that will use the instance, both before the first stall: they may take the loader's lock. Nothing else
+/// here does.
 ///
 /// **Failure.** Never fails the service: without libdw, without the file, or with a file of another build the answer is
 /// empty and says why. Corrupt files give less, never a wrong build's names.
@@ -85,7 +85,7 @@ package final class Symbolizer {
     self.opener = opener
     self.debugRoots = debugRoots
     var now = timespec()
-    // The clock that files are stamped with: it lags the exact one by up to 4 ms.
+    // The clock that files are stamped with: it lags the exact one by up to a tick of the kernel's clock.
     clock_gettime(CLOCK_REALTIME_COARSE, &now)
     createdAt = UInt64(now.tv_sec) * 1_000_000_000 + UInt64(now.tv_nsec)
   }

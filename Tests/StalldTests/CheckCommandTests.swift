@@ -116,6 +116,37 @@ struct CheckCommandTests {
     #expect(needs.needs.isEmpty && needs.text.isEmpty)
   }
 
+  @Test(
+    "a drop-in covers a setting if it grants more",
+    arguments: [
+      ("MemoryMax=8G", "LimitNOFILE=65536"), ("MemoryMax=infinity", "LimitNOFILE=infinity"),
+      ("MemoryMax=9000000K", "LimitNOFILE=32768:524288"),
+    ])
+  func dropInThatGrantsMore(memory: String, descriptors: String) throws {
+    var settings = AgentSettings()
+    settings.limits.memory = 2 << 30
+    settings.limits.connections = 8000
+    settings.details.directory = "/srv/stalls/details"
+    // Two name workers may have as much as the cache allows.
+    settings.symbolication.cache = 256 << 20
+    let dropIns = scratch.url.appending(path: "etc/systemd/system/stalld.service.d")
+    try FileManager.default.createDirectory(at: dropIns, withIntermediateDirectories: true)
+    let file = dropIns.appending(path: "a.conf")
+    var needs = UnitNeeds(settings)
+    #expect(
+      needs.needs.flatMap(\.lines) == [
+        "ReadWritePaths=/srv/stalls/details", "MemoryMax=6016M", "LimitNOFILE=25024",
+      ])
+    try "[Service]\nMemoryMax=1G\nLimitNOFILE=1024\nReadWritePaths=/srv/stall\n".write(
+      to: file, atomically: true, encoding: .utf8)
+    needs.removeWhatIsThere(under: scratch.url.path)
+    #expect(needs.needs.count == 3)
+    try "[Service]\n\(memory)\n\(descriptors)\nReadWritePaths=/srv/stalls\n".write(
+      to: file, atomically: true, encoding: .utf8)
+    needs.removeWhatIsThere(under: scratch.url.path)
+    #expect(needs.needs.isEmpty, "\(needs.text)")
+  }
+
   /// What is assumed of the unit is what is shipped.
   @Test func shippedUnitHasTheExpectedLimits() throws {
     let unit = try String(contentsOf: UnitFileTests.unit, encoding: .utf8).split(separator: "\n")

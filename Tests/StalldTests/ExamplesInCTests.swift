@@ -39,12 +39,12 @@ struct ExamplesInCTests {
     let arguments = try #require(
       tests.components(separatedBy: "func exampleIsReportedWithItsFunction").first?
         .components(separatedBy: "@Test(arguments: [").last)
-    let stalls = Set(arguments.matches(of: /\("(\w+)", "[^"]+", "(\w+)"\)/).map { "\($0.1):\($0.2)" })
+    let stalls = Set(arguments.matches(of: /\("([\w-]+)", "[^"]+", "(\w+)"\)/).map { "\($0.1):\($0.2)" })
     #expect(Set(stalls.map { $0.prefix { $0 != ":" } }.map(String.init)) == libraries)
     let script = try text("scripts/test-aarch64")
     func words(of variable: String) throws -> Set<String> {
       let loop = try #require(
-        script.firstMatch(of: Regex("\n *for \(variable) in ([a-z: ]+); do").dotMatchesNewlines()))
+        script.firstMatch(of: Regex("\n *for \(variable) in ([a-z: -]+); do").dotMatchesNewlines()))
       return Set((loop.output[1].substring ?? "").split(separator: " ").map(String.init))
     }
     #expect(try words(of: "name") == libraries)

@@ -355,6 +355,10 @@ import Testing
     let missing = try Self.run(["--diff", "release:1.0", "release:2.0", "both"], files)
     #expect(missing.status == 1)
     #expect(missing.errors == "stalld report: no stall is of release 2.0; releases in the input: 1.0, 1.1\n")
+    let unversioned = try Self.run(
+      ["--diff", "release:1.0", "release:2.0", "none"],
+      ["none": SampleReport().text.replacing(/,"version":"[^"]*"/, with: "") + "\n"])
+    #expect(unversioned.status == 1 && unversioned.errors.hasSuffix("releases in the input: none\n"), "\(unversioned)")
     for wrong in [
       ["--diff", "old"], ["--diff", "old", "release:1"], ["--diff", "old", "new", "both"], ["--limit", "0"],
       ["--since", "soon"], ["--min", "3"], ["--min", "3m"],
@@ -372,6 +376,11 @@ import Testing
     #expect(table.output.contains("    async route() (Routes.swift:9)\n"), "\(table.output)")
     let whole = try Self.run(["a", "--all-frames"], ["a": line])
     #expect(whole.output.contains("async web.route() async -> () (Routes.swift:9)"), "\(whole.output)")
+    let frames = (0..<40).map { #",{"symbol":"web.deep\#($0)() -> ()"}"# }.joined()
+    let deep = try Self.run(
+      ["a", "--all-frames"],
+      ["a": SampleReport().text.replacing("]}", with: frames + "]}", maxReplacements: 1) + "\n"])
+    #expect(deep.output.contains("web.deep39() -> ()") && !deep.output.contains(" more"), "\(deep.output)")
     let json = try Self.run(["a", "--stacks", "--format", "json"], ["a": line])
     #expect(json.output.contains(#""line":9,"async":true}"#), "\(json.output)")
     let folded = try Self.run(["a", "--format", "folded"], ["a": line])

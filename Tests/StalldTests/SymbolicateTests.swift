@@ -192,6 +192,14 @@ import Testing
     let stalld = try Program.built("stalld", "debug").path
     #expect(try Program.run(stalld, ["symbolicate", "/nonexistent"]).status == 1)
     #expect(try Program.run(stalld, ["symbolicate", "/"]).status == 1)
+    let report = SampleReport().text + "\n", long = String(repeating: "x", count: 70_000) + "\n"
+    let cases: [(String, Int32)] = [
+      (report + long, 0), (long, 1), ("x\n\n", 1), ("x\n", 1), ("\n", 0), ("", 0),
+    ]
+    for (lines, status) in cases {
+      let result = try Self.symbolicate([], lines, in: try ScratchDirectory())
+      #expect(result.status == status, "\(lines.prefix(20)): \(result.errors)")
+    }
     let wrong = try Program.run(stalld, ["symbolicate", "--search", "/nonexistent"])
     #expect(wrong.status == 64)
     #expect(wrong.errors.contains("--search /nonexistent is not a directory"))

@@ -267,6 +267,13 @@ import Testing
     let result = try ControlServerTests.stalld("tail", "/nonexistent.jsonl")
     #expect(result.status == 1)
     #expect(result.errors == "stalld tail: /nonexistent.jsonl: \(InputAdvice.reason(ENOENT))\n")
+    // No descriptor is left to follow it.
+    let file = try ScratchDirectory()
+    let path = file.url.appending(path: "a.jsonl").path
+    try Data((SampleReport().text + "\n").utf8).write(to: URL(filePath: path))
+    let stalld = try Program.built("stalld", "debug").path
+    let full = try Program.run("/bin/sh", ["-c", "ulimit -n 7; exec timeout 60 '\(stalld)' tail '\(path)'"])
+    #expect(full.status == 1 && full.errors.contains("a.jsonl: "), "\(full.status) \(full.errors)")
     let agent = try ControlServerTests.stalld("tail", "--control", "/nonexistent.sock")
     #expect(agent.status == 1 && agent.errors.contains("no such socket"))
   }

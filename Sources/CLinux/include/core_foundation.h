@@ -86,7 +86,7 @@ static inline bool clinux_cf_is_turning(void *loop) {
 }
 
 /// Calls `callout` once on a run loop's thread, in its next turn in a common mode, and wakes it for that. `release` is called once with
-/// `info`, whether or not that happens. False if there is no memory. Only if CoreFoundation is here.
+/// `info`, whether or not that happens. False if there is no memory: then neither is called. Only if CoreFoundation is here.
 static inline bool clinux_cf_perform(void *loop, void (*callout)(void *timer, void *info), void *info,
                                      void (*release)(const void *info)) {
   clinux_cf_observer_context context = {.info = info, .release = release};

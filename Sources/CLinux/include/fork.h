@@ -18,8 +18,8 @@ static inline bool clinux_fork_has_left_main_thread(void) { return clinux_fork_l
 // The loop of the main thread, NULL before it is asked for. In the child of a fork it is the forking thread's, if that has one.
 extern void *clinux_main_loop;
 static inline void *clinux_loop_get_main(void) { return __atomic_load_n(&clinux_main_loop, __ATOMIC_ACQUIRE); }
-// False if there is one already.
 extern uint32_t *clinux_main_loop_lock;
+// False if there is one already.
 static inline bool clinux_loop_set_main(void *loop, uint32_t *lock) {
   void *none = NULL;
   if (!__atomic_compare_exchange_n(&clinux_main_loop, &none, loop, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return false;
@@ -31,7 +31,7 @@ static inline bool clinux_loop_set_main(void *loop, uint32_t *lock) {
 extern __thread uint32_t *clinux_loop_current_lock;
 static inline void clinux_loop_set_current_lock(uint32_t *lock) { clinux_loop_current_lock = lock; }
 
-// A lock of the whole process, a word that is 0 while it is free: the same for it, for ever.
+// Registers a lock of the whole process for good, a word that is 0 while it is free: a fork waits for it, too.
 void clinux_fork_register_lock(uint32_t *lock);
 
 #endif

@@ -19,7 +19,7 @@ enum { CLINUX_TASK_KIND_MASK = 0xff, CLINUX_TASK_KIND_TASK = 0 };
 
 /// One thread of the pool. It alone writes, but for `is_taken`; any thread may read.
 ///
-/// A thread that comes when another has ended may take the same one over, and counts on.
+/// A thread that begins when another has ended may take over its structure, and counts on.
 typedef struct clinux_task_thread {
   clinux_turn_stamp stamp;
   /// The monitor that watches the thread, or NULL.
@@ -60,8 +60,8 @@ typedef enum clinux_task_pool_state {
 /// `begins` is called on each thread before its first job, with `monitor`: it calls clinux_task_thread_take and fills the stamp in, or
 /// does nothing, and the thread is not watched. Jobs that are queued already run unseen.
 ///
-/// `send` is called on the first thread that enqueues a job of a priority. It begins a detached task of that priority, and that task
-/// calls clinux_task_scout_arrives with the scout.
+/// `send` is called on each thread that enqueues a job before the queue of its priority is known. It begins a detached task of that
+/// priority, and that task calls clinux_task_scout_arrives with the scout.
 clinux_task_pool_state clinux_task_pool_hook(
     const void *monitor, void (*begins)(const void *monitor), void (*send)(clinux_task_scout *scout, uint8_t priority));
 

@@ -5,8 +5,8 @@
 // has an ELF and DWARF reader of its own that was fuzzed as long.
 //
 // Threads: a module belongs to one thread at a time; different modules may be used at once. Nothing here but
-// csymbols_load() calls dlopen, dlsym or anything else that takes the loader's lock, and nothing writes to a
-// stream, raises a signal or ends the process.
+// csymbols_load() and csymbols_prepare_thread() takes the loader's lock, and nothing writes to a stream, raises a signal
+// or ends the process.
 #pragma once
 
 #include <stdbool.h>
@@ -52,7 +52,7 @@ struct csymbols_source {
 
 // Opens a module. NULL with *problem (a constant string) if neither the file nor separate debug
 // information with the same build ID can be read. Cost: reading its headers; tables are built by
-// the first look-up. No descriptor stays open.
+// the first look-up. No descriptor stays open, unless `is_strict`.
 //
 // Files are read and never mapped: one that is cut while it is in use gives no answer, and raises no SIGBUS.
 csymbols_module *csymbols_open(const struct csymbols_source *source, const char **problem);
@@ -71,8 +71,8 @@ struct csymbols_identity {
 // be opened, or if the last step of a path that others can change is a symbolic link.
 //
 // *is_trusted is set if the file, and each directory and link on the path, is root's (or this
-// process's own user's), and no other user can write to it. `root` is a directory that the path
-// starts from, in which nothing is trusted, or -1.
+// process's own user's), and no other user can write to it, except to a sticky directory. `root` is
+// a directory that the path starts from, in which nothing is trusted, or -1.
 int csymbols_open_module(int root, const char *path, bool *is_trusted);
 
 // Reads what the file behind a descriptor says of itself; the descriptor stays the caller's.
@@ -97,7 +97,8 @@ void csymbols_trim(csymbols_module *module);
 // Memory held, in bytes: exact for our own tables and for what was read of the files, estimated for libdw's.
 size_t csymbols_bytes(const csymbols_module *module);
 
-// One function at an address. Strings live as long as the module and are NULL where unknown; `line` is 0 where unknown.
+// One function at an address. Strings live until csymbols_trim() or csymbols_close(), and are NULL where unknown; `line`
+// is 0 where unknown.
 struct csymbols_frame {
   const char *linkage_name;
   const char *name;
@@ -116,14 +117,14 @@ struct csymbols_frame {
 };
 
 enum {
-  // More than this many inlined frames at one address are cut: the outermost (physical) one is kept.
+  // The most functions at one address. Of more, the innermost ones and the outermost (physical) one are kept.
   CSYMBOLS_MAX_FRAMES = 64,
 };
 
 enum csymbols_status {
   CSYMBOLS_COMPLETE = 0,
-  // The deadline passed. What was found is valid; the next look-up continues where the building of
-  // tables stopped.
+  // The deadline passed, or libdw had no memory. What was found is valid; after a deadline, the next
+  // look-up continues where the building of tables stopped.
   CSYMBOLS_INCOMPLETE = 1,
 };
 

@@ -57,3 +57,6 @@ static inline long cunwind_raw_call(long number, long a, long b, long c, long d,
   __asm__ volatile("svc #0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
   return x0;
 }
+
+// Since which Linux 5.x an expired timer of processor time is handled on the way back to user mode.
+#define CUNWIND_TASK_WORK_SINCE 16

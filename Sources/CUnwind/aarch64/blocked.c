@@ -166,8 +166,8 @@ static bool find_call(cunwind_unwinder *u, struct search *search, uint64_t slot,
   return found > 0;
 }
 
-// Whether `call` could be the one that has led to the blocked function, in a function that was called through a pointer:
-// by its table or its code the return address lies where one is.
+// Takes the place of `call` if it could be the call that has led to the blocked function, in a function that was called
+// through a pointer: by its table or its code the return address lies where one is. False once two functions fit.
 static bool is_possible_call(void *argument, uint64_t call) {
   struct search *search = argument;
   cunwind_unwinder *u = search->unwinder;

@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <link.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "../architecture.h"
 
@@ -97,7 +98,7 @@ static void search_segment(struct code_search *s, uint64_t start, uint64_t end, 
 }
 
 // Whether one of the module's slots of its linkage table has the function's address.
-static bool imports(const struct code_search *s, const struct link_map *map) {
+static bool imports(struct code_search *s, const struct link_map *map) {
   uint64_t relocations = 0, size = 0, first_slot, words[CHUNK];
   for (unsigned i = 0; i < 128; i++) {
     ElfW(Dyn) entry;
@@ -107,13 +108,14 @@ static bool imports(const struct code_search *s, const struct link_map *map) {
     if (entry.d_tag == DT_PLTRELSZ) size = entry.d_un.d_val;
   }
   ElfW(Rela) first;
-  if (relocations == 0 || !read_all(relocations, &first, sizeof first)) return false;
+  if (relocations == 0) return false;
+  if (!read_all(relocations, &first, sizeof first)) return s->is_whole = false;
   first_slot = map->l_addr + first.r_offset;
   // The slots follow each other as their relocations do.
   uint64_t count = size / sizeof first;
   for (uint64_t done = 0; done < count; done += CHUNK) {
     size_t part = count - done < CHUNK ? (size_t)(count - done) : CHUNK;
-    if (!read_all(first_slot + 8 * done, words, 8 * part)) return false;
+    if (!read_all(first_slot + 8 * done, words, 8 * part)) return s->is_whole = false;
     for (size_t i = 0; i < part; i++)
       if (words[i] == s->function) return true;
   }
@@ -125,14 +127,28 @@ static void search_module(struct code_search *s, const struct link_map *map, boo
   if (is_own) add_target(s, s->function);
   if (!is_own && !imports(s, map)) return;
   ElfW(Ehdr) header;
-  uint64_t base;
-  if (!cunwind_find_header(map->l_addr, 0, &header, &base)) return;
+  uint64_t base, headers = 0, count = 0;
+  if (cunwind_find_header(map->l_addr, 0, &header, &base)) {
+    headers = base + header.e_phoff;
+    count = header.e_phnum;
+  } else if (map->l_addr == 0) {
+    // An executable at a fixed address.
+    headers = getauxval(AT_PHDR);
+    count = getauxval(AT_PHNUM);
+  }
+  if (count == 0 || count > 64) {
+    s->is_whole = false;
+    return;
+  }
   // Entries first; then calls; then the calls of functions that jump.
   for (unsigned pass = is_own ? 1 : 0; pass < 3; pass++) {
     unsigned known = s->count;
-    for (unsigned i = 0; i < header.e_phnum && i < 64; i++) {
+    for (unsigned i = 0; i < count; i++) {
       ElfW(Phdr) segment;
-      if (!read_all(base + header.e_phoff + i * sizeof segment, &segment, sizeof segment)) return;
+      if (!read_all(headers + i * sizeof segment, &segment, sizeof segment)) {
+        s->is_whole = false;
+        return;
+      }
       if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
       uint64_t start = map->l_addr + segment.p_vaddr;
       search_segment(s, start, start + (segment.p_filesz & ~3ull), pass == 0);
@@ -158,7 +174,7 @@ bool cunwind_each_call(cunwind_unwinder *u, uint64_t function, bool (*body)(void
     search_module(&s, &map, at == own.link_map);
     at = (uint64_t)(uintptr_t)map.l_next;
   }
-  return s.is_whole;
+  return s.is_whole && (at == 0 || s.is_over);
 }
 
 #endif

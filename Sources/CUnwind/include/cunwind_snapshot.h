@@ -40,7 +40,8 @@ enum cunwind_capture_result {
   CUNWIND_CAPTURE_BUSY = 3,
   /// Not on this machine, or not in this process.
   CUNWIND_CAPTURE_UNSUPPORTED = 4,
-  /// The kernel refused: too many signals are pending (RLIMIT_SIGPENDING), or too much memory is locked.
+  /// The kernel refused: too many signals are pending (RLIMIT_SIGPENDING), too much memory is locked, or no descriptor is
+  /// free.
   CUNWIND_CAPTURE_REFUSED = 5,
 };
 

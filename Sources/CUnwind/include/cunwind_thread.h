@@ -9,7 +9,7 @@
 ///
 /// Where perf events are permitted it changes nothing. Elsewhere it notes the bounds of the thread's stack, and gives
 /// the thread an alternate signal stack for the rest of its life if it has none: captured with nearly no stack left, it
-/// would not survive the handler. That stack is as large as the thread's own (8 MiB at most), because from then on the
+/// would not survive the handler. That stack is as large as the thread's own (64 KiB to 8 MiB), because from then on the
 /// process's own SA_ONSTACK handlers run there, too. @return whether the thread is prepared: `cunwind_thread_ends` takes
 /// back what it was given.
 bool cunwind_prepare_thread(void);

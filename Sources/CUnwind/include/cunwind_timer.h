@@ -4,7 +4,7 @@
 
 #include "cunwind_snapshot.h"
 
-/// Finds a real-time signal for a thread, from the highest down, and installs the copying handler: one whose disposition
+/// Finds a real-time signal for a thread, from SIGRTMAX - 1 down, and installs the copying handler: one whose disposition
 /// is the default, or that has the handler already. `blocked` is the thread's mask; what it blocks is left alone,
 /// because sigwait(3) and signalfd(2) rest on signals that are blocked in all threads.
 ///
@@ -16,7 +16,8 @@ int cunwind_timer_signal(uint64_t blocked);
 int cunwind_first_real_time_signal(void);
 
 /// Installs the handler for SIGPROF until `cunwind_timer_end`: for libdispatch's workers, which block every signal but
-/// this. Only while the process leaves that signal alone: default disposition, no profiling timer. False otherwise.
+/// this and those of a crash. Only while the process leaves that signal alone: default disposition, no profiling timer.
+/// False otherwise.
 bool cunwind_timer_borrow_profiling_signal(void);
 
 /// A request for one copy.

@@ -81,14 +81,14 @@ bool cunwind_is_continuation(uint64_t address);
 
 #if defined(__x86_64__)
 
-/// Whether a function that begins with `code` stores the context register at the canonical frame address - 24 (for tests).
+/// Whether a function that begins with `code` stores the context register at the canonical frame address - 24.
 bool cunwind_prologue_keeps_context(const unsigned char *code, size_t length);
 
-/// What a function's prologue pushes and reserves below its frame pointer (for tests; `code` is its first bytes).
+/// What a function's prologue pushes and reserves below its frame pointer; `code` is its first bytes. Exposed for tests.
 /// @return bytes between RSP and RBP after the prologue, or -1 if it sets up no frame pointer or aligns the stack.
 int64_t cunwind_prologue_depth(const unsigned char *code, size_t length);
 
-/// Whether the bytes before a return address end in a call (for tests). `code` holds the 8 bytes before it.
+/// Whether the bytes before a return address end in a call. `code` holds the 8 bytes before it. Exposed for tests.
 /// @return 2 for a direct call (its displacement in `displacement`), 1 for an indirect one, 0 for none.
 int cunwind_call_before(const unsigned char code[8], int32_t *displacement);
 

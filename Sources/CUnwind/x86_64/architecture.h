@@ -40,3 +40,6 @@ static inline long cunwind_raw_call(long number, long a, long b, long c, long d,
                    : "rcx", "r11", "memory");
   return number;
 }
+
+// Since which Linux 5.x an expired timer of processor time is handled on the way back to user mode.
+#define CUNWIND_TASK_WORK_SINCE 11

@@ -29,7 +29,7 @@ size_t cunwind_pops_before(const unsigned char *code, size_t length, unsigned ch
 // as the call left it.
 bool cunwind_is_jump_stub(const unsigned char code[8]);
 
-// The length of the jump of such an entry; its last four bytes are the distance to the pointer.
+// The length of such an entry up to the end of its jump; its last four bytes are the distance to the pointer.
 size_t cunwind_jump_stub_length(const unsigned char code[8]);
 
 // Whether the instruction at `code` sets RSP, but for a constant that is added, and for what a function's end restores.

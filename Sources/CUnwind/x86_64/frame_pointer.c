@@ -12,7 +12,7 @@
 #include "code.h"
 #include "cunwind_memory.h"
 
-// Frames between a recovered frame and the stack pointer that a scan reads: 64 KiB.
+// Words of the stack that are searched for a frame pointer: 64 KiB.
 #define SCAN_LIMIT 8192u
 // How much of a function's code is searched, in bytes.
 #define FUNCTION_LIMIT 65536u
@@ -166,8 +166,8 @@ static bool sets_stack_pointer(cunwind_unwinder *u, const unsigned char *code, u
 // The values that RBP may have in a frame which needs it, and which nobody further in has saved: the likeliest first.
 struct search {
   struct function function;
-  // Where the function's prologue put it: RSP plus what the prologue pushed and reserved. `begins` only where to look
-  // if there is no such place, as in a function that changes RSP by what is known only when it runs.
+  // Where the function's prologue put it: RSP plus what the prologue pushed and reserved. `begins` is only where the search
+  // begins if there is no such place, as in a function that changes RSP by what is known only when it runs.
   uint64_t begins;
   bool has_place;
   enum { AT_ITS_PLACE, CALLED_DIRECTLY, CALLED_BY_ONE_WITH_A_LINK, CALLED_THROUGH_A_POINTER, CALLED_SOMEHOW, EXHAUSTED } stage;

@@ -47,7 +47,7 @@ static bool is_behind_the_end(cunwind_unwinder *u, const struct cunwind_walk *w,
          cunwind_read_cached(u, procedure.end_ip, code, sizeof code) && code[0] == 0x0f && code[1] == 0x05;
 }
 
-// Such a function is an entry of a procedure linkage table, .init, or one of
+// A function without unwind information is an entry of a procedure linkage table, .init, or one of
 // the helpers that the Swift compiler makes (outlined copies, value witnesses). Its return address is the word that
 // follows a call, to it or through a pointer, with as much below it as its prologue takes.
 bool cunwind_arch_step_over_gap(cunwind_unwinder *u, struct cunwind_walk *w) {

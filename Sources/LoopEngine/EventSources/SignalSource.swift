@@ -31,7 +31,7 @@ extension Loop {
     ///   - file: Where it was made.
     ///   - line: Where it was made.
     ///   - body: Called on the loop's thread for each delivery; signals of one number that were pending together are
-    ///     one.
+    ///     one, except real-time signals.
     /// - Throws: ``LoopError`` when there is no descriptor left, or if a number is no signal or a signal that
     ///   cannot be received (`SIGKILL`, `SIGSTOP`): `EINVAL`. The thread's mask is then unchanged.
     public init(

@@ -113,7 +113,7 @@ extension Loop {
   }
 
   /// Ensures that the timerfd fires at `deadline`, or earlier if it is already set to an earlier time; false if
-  /// `deadline` is not in the future.
+  /// `deadline` is not in the future, or if there was no descriptor for the timerfd and the thread has slept without it.
   ///
   /// A cancelled timer can therefore cost one wake-up. In return, a cancellation needs no system call.
   @inline(never)

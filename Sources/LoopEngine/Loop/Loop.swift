@@ -13,8 +13,8 @@ import Synchronization
 ///   posts are refused.
 public final class Loop: @unchecked Sendable {
   // Many stored properties, and not objects of their own: a pass reads most of them, and each indirection would cost every pass.
-  // @unchecked: the variables below are touched by the loop's thread alone ("owner-confined"); all that other threads
-  // reach is in `published` (atomics), `inbox` (its own lock) and `knownModes` and `memberships` (locks of their own).
+  // @unchecked: the variables below are touched by the loop's thread alone ("owner-confined"); what other threads
+  // reach is atomic, or has a lock of its own, as `inbox`, `knownModes`, `memberships` and `lateJobs`.
 
   let published = PublishedState()
   let inbox = Inbox()

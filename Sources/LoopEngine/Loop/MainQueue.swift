@@ -5,8 +5,9 @@ import PlatformLibc
 ///
 /// The symbols are weak: a program without libdispatch has no main queue, and this library does not give it one.
 enum MainQueue {
+  /// Whether there is a main queue that a loop can serve.
   ///
-  /// Nor has the child of a fork on another thread than the main one: libdispatch lets nobody but that thread serve the queue.
+  /// The child of a fork on another thread than the main one has none: libdispatch lets nobody but that thread serve the queue.
   static var isAvailable: Bool { clinux_dispatch_is_linked() != 0 && !clinux_fork_has_left_main_thread() }
 
   /// The descriptor by which libdispatch says that something is queued, nil if there is none left for it.

@@ -4,7 +4,7 @@ import Synchronization
 
 /// Where other threads leave work for a loop, and how they wake it.
 ///
-/// One word-sized lock covers the blocks and the sleeping flag together, so a post is two locked instructions, and a
+/// One word-sized lock covers the blocks and the sleeping flag together, so a post is one locked instruction, and a
 /// burst of posts to a sleeping loop is one write to its eventfd. The loop's thread holds the lock for a swap of two
 /// pointers, never across a callout or a system call.
 ///

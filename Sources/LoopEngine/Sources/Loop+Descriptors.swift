@@ -249,8 +249,8 @@ extension Loop {
     timerDescriptor = descriptor
   }
 
-  /// Replaces a mode's epoll instance: after a fork, or to remove a watch whose descriptor was closed while
-  /// another descriptor keeps its file open.
+  /// Replaces a mode's epoll instance, to remove a watch whose descriptor was closed while another
+  /// descriptor keeps its file open.
   ///
   /// Should there be no descriptor for it now, it is tried again in each pass.
   func reopenPoller(_ mode: ModeState) {

@@ -5,7 +5,7 @@ import Synchronization
 ///
 /// Times are in ticks of a cheap clock and become nanoseconds when they are read.
 final class LoopCounters: @unchecked Sendable {
-  // @unchecked: `waitBegan` and `workBegan` belong to the loop's thread, the rest is atomic or constant.
+  // @unchecked: `waitBegan`, `workBegan` and `isSaturated` belong to the loop's thread, the rest is atomic or constant.
   let turns = Atomic<UInt>(0)
   let workTime = Atomic<Int64>(0)
   let waitTime = Atomic<Int64>(0)

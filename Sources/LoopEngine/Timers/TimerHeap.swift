@@ -6,7 +6,7 @@ import Synchronization
 /// Insertion and removal from any place are O(log n), and O(1) for the common case of a timeout that is cancelled
 /// before its turn: it enters at the bottom and leaves from there.
 /// A timer is known by its slot, which does not change while it is in here: what moves in the heap is noted in a table of
-/// four bytes a timer. The timers themselves, scattered over the memory, are touched when they fire only.
+/// four bytes a timer. The timers themselves, scattered over the memory, are touched only when they fire, and to read tolerances.
 struct TimerHeap: ~Copyable {
   /// The deadline, the number of the insertion and the slot in one integer: two comparisons with no jump between them, where
   /// the processor could not foresee it.

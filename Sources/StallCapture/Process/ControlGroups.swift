@@ -24,7 +24,7 @@ package enum ControlGroups {
     }
   }
 
-  /// Where a file of the process's groups may be, the most specific first.
+  /// Where a file of the process's groups may be: in each mount the group's own directory first, then the root.
   ///
   /// In a container the group's path is often that of the machine, and the group itself is mounted at the root.
   ///

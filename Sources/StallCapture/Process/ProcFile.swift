@@ -25,15 +25,16 @@ package struct ProcFile: ~Copyable {
     return count > 0 ? count : nil
   }
 
-  /// Whether the file can be read and has nothing in it: the kernel writes no such file, but a sandbox may put one there.
-  package borrowing func isEmpty() -> Bool {
+  /// Whether the thread whose file it is has ended; nil if the process has closed the descriptor.
+  package borrowing func threadHasEnded() -> Bool? {
+    guard descriptor.isIntact else { return nil }
     var byte: UInt8 = 0
-    return descriptor.isIntact && pread(descriptor.number, &byte, 1, 0) == 0
+    return pread(descriptor.number, &byte, 1, 0) < 0 && errno == ESRCH
   }
 
   /// Reads from the start and parses what was read.
   ///
-  /// No allocation for up to `capacity` bytes.
+  /// Allocates nothing if `capacity` is at most 1024.
   package borrowing func parse<T>(capacity: Int = 1024, _ body: (UnsafeRawBufferPointer) -> T?) -> T? {
     withUnsafeTemporaryAllocation(byteCount: capacity, alignment: 1) { buffer in
       guard let count = read(into: buffer) else { return nil }

@@ -13,7 +13,7 @@ package struct TaskStatus: Equatable {
   /// (`kernel.task_delayacct`).
   package var blockDelay: UInt64 = 0
 
-  /// Parses the file's line; nil if it ends before field 29.
+  /// Parses the file's line; nil if it ends before field 28.
   package init?(_ line: UnsafeRawBufferPointer) {
     var scanner = FieldScanner(line)
     // The second field, a name, may have blanks and parentheses.

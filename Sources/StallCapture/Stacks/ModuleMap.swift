@@ -39,7 +39,7 @@ package final class LoadedModule: Sendable {
 /// Used by one thread at a time.
 package struct ModuleMap {
   private var modules: [LoadedModule] = []
-  // Those of before the last flush: what is found unchanged stays the same object.
+  // Those of before the last flush: one with a build ID that is found unchanged stays the same object.
   private var former: [LoadedModule] = []
   private let executablePath: String
 
@@ -47,7 +47,7 @@ package struct ModuleMap {
 
   /// Forgets all modules: they may have been unloaded.
   ///
-  /// One that is found again as it was is the same object as before.
+  /// One with a build ID that is found again as it was is the same object as before, within ``formerLimit``.
   package mutating func flush() {
     former = modules + former.filter { old in !modules.contains { $0 === old } }.prefix(Self.formerLimit)
     modules.removeAll(keepingCapacity: true)

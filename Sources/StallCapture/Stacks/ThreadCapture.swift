@@ -7,18 +7,21 @@ import StallReport
 ///
 /// A thread that is blocked in the kernel is read. A running one is sampled (``ThreadSampler``). The monitor does not signal a thread that
 /// it sees in a system call: the call would fail with EINTR or end early. Used by one thread at a time; takes no lock that the process's
-/// own code can hold, and allocates nothing between ``init(mayUsePerf:)`` and the stack in its buffer.
+/// own code can hold, and allocates nothing between ``prepareThread()`` and the stack in its buffer.
 package final class ThreadCapture {
-  /// The minimum number of attempts for a thread that blocks signals, or moves while it is read.
+  /// The minimum number of attempts for a thread that moves while it is read or gives no sample; the maximum number of retries for one
+  /// that blocks signals.
   private static let attempts = 8
   /// How often a running thread's stack is taken again that is cut short.
   private static let retakes = 4
-  /// The time limit for the capture of one thread.
+  /// The time limit for the attempts to capture one thread, in nanoseconds.
+  ///
+  /// It does not interrupt the unwinding.
   package static let patience: UInt64 = 100_000_000
   /// How long to wait for a sample before the thread's state is checked again.
   private static let lookInterval: UInt64 = 1_000_000
   private static let frameLimit = 2048
-  /// How long another capture of this process is waited for: it takes a millisecond.
+  /// How long to wait for another capture of this process to end, in nanoseconds.
   private static let claimTimeout: UInt64 = 1_000_000_000
 
   private let unwinder: OpaquePointer?
@@ -93,8 +96,8 @@ package final class ThreadCapture {
   ///   - probe: The thread.
   ///   - stackEnd: Where its stack ends, or 0 if unknown.
   ///   - patience: The time limit for the capture, in nanoseconds.
-  ///   - isWorker: It is one of libdispatch's workers, which block all signals but SIGPROF: that one may be borrowed, if the process
-  ///     leaves it alone.
+  ///   - isWorker: It is one of libdispatch's workers, which block all signals but SIGPROF and those of a crash: SIGPROF may be borrowed,
+  ///     if the process leaves it alone.
   /// - Returns: What the thread was doing, and its stack or why there is none.
   package func capture(
     _ probe: borrowing ThreadProbe, stackEnd: UInt64, patience: UInt64 = ThreadCapture.patience,
@@ -230,7 +233,7 @@ package final class ThreadCapture {
     return stack
   }
 
-  /// A sample that has as much as this of a stack has no more.
+  /// A perf sample with this many bytes of a stack may not have all of it.
   private static let perfStackLimit: UInt64 = 65_000
 
   private func unwind(_ snapshot: inout cunwind_snapshot) -> BufferedStack {

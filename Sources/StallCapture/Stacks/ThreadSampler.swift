@@ -4,8 +4,8 @@ import StallReport
 
 /// Samples of one thread while it runs.
 ///
-/// No way signals a thread that is inside a system call: perf events need no signal, and the timer counts the thread's user-mode
-/// time alone. Made, used and released on one thread, which holds the snapshot memory.
+/// Neither method signals a thread that is inside a system call: perf events need no signal, and the timer counts the thread's
+/// user-mode time alone. Made, used and released on one thread, which holds the snapshot memory.
 struct ThreadSampler: ~Copyable {
   private enum Source {
     case perf(cunwind_perf)
@@ -24,8 +24,8 @@ struct ThreadSampler: ~Copyable {
 
   /// Prepares a first sample.
   ///
-  /// `mayUsePerf` is false where perf events are known to be refused. Of a thread that is one of libdispatch's workers, which
-  /// block all signals but SIGPROF, that one may be borrowed.
+  /// `mayUsePerf` is false where perf events are known to be refused. For one of libdispatch's workers (`isWorker`), which block
+  /// all signals but SIGPROF and those of a crash, SIGPROF may be borrowed.
   init(_ probe: borrowing ThreadProbe, mayUsePerf: Bool, isWorker: Bool) throws(CaptureFailure) {
     self.isWorker = isWorker
     if mayUsePerf {

@@ -34,7 +34,7 @@ package struct BufferedStack {
   package var count = 0
   package var isApproximate = false
   package var isTruncated = false
-  /// The copy was not enough.
+  /// Memory outside of the copy was read during the unwinding.
   var readLive = false
   /// Outer frames are lost behind memory or code that may have changed since.
   var isCutShort = false

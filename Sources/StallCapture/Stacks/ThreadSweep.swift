@@ -17,7 +17,7 @@ package struct ThreadSweep {
   private static let patience: ClosedRange<UInt64> = 20_000_000...ThreadCapture.patience
 
   package private(set) var findings: [Finding] = []
-  /// Threads that were not captured because the time limit was reached.
+  /// Threads that were not captured because the time limit or ``limit`` was reached.
   package private(set) var notLookedAt: [Int32] = []
 
   /// Captures all threads but `excluded` and this library's own, or only the running ones.

@@ -9,7 +9,7 @@ final class ProbeTask: Sendable {
   let address: UInt64
   private let task: Task<Void, Never>
 
-  /// Runs a task of this name whose `body` gets the task's address; nil if it could not run at once.
+  /// Runs a task whose `body` gets the task's address; nil if it could not run at once.
   ///
   /// The task has `name`, if one is given. `depth` moves the stack pointer down by so many bytes.
   init?(name: String? = nil, depth: Int = 0, body: @escaping @Sendable (UInt64) async -> Void) {

@@ -43,7 +43,7 @@ extension TaskLayout {
     guard isTask(address), let (flags, id) = OwnProcess().load(address &+ Self.flags, as: (UInt32, UInt32).self) else {
       return nil
     }
-    // Without its place, of a task that has been enqueued.
+    // If that place is not known, the flags have the priority of a task that was enqueued.
     let enqueued = UInt8(truncatingIfNeeded: flags >> 8)
     let found = RunningTask(
       address: address, id: id, priority: priority?.priority(of: address) ?? (enqueued == 0 ? nil : enqueued),

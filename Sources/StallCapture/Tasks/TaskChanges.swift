@@ -5,7 +5,7 @@ import DescriptorIO
 ///
 /// The runtime writes the thread's current task when a task begins, continues or is suspended, also
 /// if it is the same task again. So a thread that has not written it has run one task without a
-/// suspension. By a hardware breakpoint, which the first write ends: that write takes some 10 µs
+/// suspension. The first write ends the breakpoint: that write takes some 10 µs
 /// longer, and the thread notices nothing else. About 50 µs to make; the first one that a thread
 /// makes may take 16 ms. Used by one thread, with a descriptor table of the monitor's own.
 package final class TaskChanges {

@@ -23,7 +23,7 @@ package struct TaskLayout: Sendable {
   /// Where a thread has the actor that it runs for, if that is known.
   let actor: ActorPlace?
 
-  // swift/ABI/Task.h: a job's flags and id, and where the task continues. The self-test compares them.
+  // swift/ABI/Task.h: a job's flags and id, and where the task continues. The self-test compares all but `resumeFunction`.
   static let flags: UInt64 = 32
   static let id: UInt64 = 36
   static let resumeFunction: UInt64 = 56

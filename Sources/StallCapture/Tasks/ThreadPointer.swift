@@ -8,8 +8,8 @@ import PlatformLibc
 package enum ThreadPointer {
   /// How far above a thread's outermost frame its structure is searched: thread-local variables lie between.
   private static let reach: UInt64 = 64 << 10
-  /// How many bytes one read of the search takes.
-  private static let blockSize = 4 << 10
+  /// How many bytes one read of the search takes: as many as a temporary buffer has on the stack.
+  private static let blockSize = 1 << 10
 
   /// The thread pointer of the thread, or nil if it is not found.
   ///

@@ -11,7 +11,7 @@ enum TypeName {
   private static let extensionKind: UInt32 = 1
   private static let anonymousKind: UInt32 = 2
   private static let longestName = 200
-  /// How many declarations are around a class at most.
+  /// How many declarations are read at most: the class, those around it, and the module.
   private static let depth = 8
 
   /// Whether names are read rightly, as the type of this object shows.

@@ -31,16 +31,14 @@ package struct RestingThread: ~Copyable {
   /// Checks the thread, which has answered the last heartbeat.
   package mutating func look() -> Finding {
     let slices = schedstat?.parse { ThreadProbe.Schedule($0)?.timeslices }
-    // Only one of an ended thread cannot be read. A resting thread is not checked further.
+    // A resting thread is not checked further.
     if slices == nil, hasEnded { return .hasEnded }
     if let slicesAtRest, slices == slicesAtRest { return .isAtRest }
     return find(slices: slices ?? 0, place: place)
   }
 
   /// Whether the thread has ended.
-  package var hasEnded: Bool {
-    syscall == nil ? !OwnProcess().hasThread(id) : place == .unknown
-  }
+  package var hasEnded: Bool { syscall?.threadHasEnded() ?? !OwnProcess().hasThread(id) }
 
   private var place: ThreadProbe.Activity { syscall?.parse { ThreadProbe.parseActivity($0) } ?? .unknown }
 

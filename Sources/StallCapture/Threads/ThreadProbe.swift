@@ -63,10 +63,9 @@ package struct ThreadProbe: ~Copyable {
     }
   }
 
-  /// Whether the thread has ended; false if its files cannot be opened at all.
+  /// Whether the thread has ended, after ``activity()`` was `unknown`; false if its files cannot be opened at all.
   package var hasEnded: Bool {
-    if let isEmpty = syscallFile?.isEmpty() { return !isEmpty }
-    return process.isVisible && !process.hasThread(id)
+    syscallFile?.threadHasEnded() ?? (process.isVisible && !process.hasThread(id))
   }
 
   /// Why the kernel does not say what the calling thread does, in words; or nil if it does.

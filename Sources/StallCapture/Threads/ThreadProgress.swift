@@ -16,7 +16,7 @@ struct ThreadProgress {
   func whyNoSample(of probe: borrowing ThreadProbe) -> CaptureFailure {
     let now = ThreadProgress(of: probe)
     if let run, let runNow = now.run, runNow == run { return .noProcessor }
-    // The kernel charges whole ticks, so a short call may have been charged to neither.
+    // The kernel charges whole ticks: a short call may have added none to its kernel time, so only the user time is compared.
     if let modes, let modesNow = now.modes, modesNow.user == modes.user { return .insideCall }
     return .noAnswer
   }

@@ -28,7 +28,7 @@ package struct BlockingChain {
     }
   }
 
-  /// Finds the thread that a thread waits for.
+  /// Finds the threads that a thread waits for, one after the other.
   ///
   /// - Parameters:
   ///   - probe: The stalled thread.

@@ -2,8 +2,8 @@ import StallReport
 
 /// Finds the holder of the lock that a blocked thread waits for.
 ///
-/// Only where it is certain: the word that is waited on has the shape of a known lock, its owner is a live thread of
-/// this process, and the waiter's stack, where it has names, is in that lock's function (``LockLayouts``).
+/// Only where it is certain: the word that is waited on has the shape of a known lock (``LockLayouts``), its owner is a live
+/// thread of this process, and the waiter's stack, where it has names, is in that lock's function.
 extension LockHolder {
   /// A thread that is waited for, unless the waiter's stack speaks against it.
   package struct Candidate: Equatable {

@@ -4,8 +4,8 @@ import PlatformLibc
 /// Where the C library and libdispatch keep what names a lock's owner, and whether it is so in this process.
 ///
 /// The offsets are those of glibc 2.36 (sysdeps/nptl/bits/struct_mutex.h and struct_rwlock.h, nptl/descr.h) and of libdispatch 6. The check
-/// takes locks of its own and looks for its thread's id in them. No holder is named of locks whose layout it does not find. The lock of a
-/// standard stream and a join need no check of their own: each use finds a thread's structure, which pointers lead back to.
+/// takes locks of its own and looks for its thread's id in them. No holder is named of locks whose layout it does not find. The places in
+/// a standard stream's lock and in a join are not checked: each use finds a thread's structure, which pointers lead back to.
 package struct LockLayouts: Sendable {
   /// A layout that is checked.
   enum Layout: CaseIterable {
@@ -47,7 +47,7 @@ package struct LockLayouts: Sendable {
 
   /// This process's layouts.
   ///
-  /// The first use checks, in about 10 us, on a thread that is prepared to read memory.
+  /// The first use checks, in about 0.2 ms, on a thread that is prepared to read memory.
   package static let current = LockLayouts()
 
   private init() {

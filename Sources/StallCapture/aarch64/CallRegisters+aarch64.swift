@@ -2,7 +2,7 @@
 import CUnwind
 
 extension ThreadProbe.BlockedCall {
-  /// How many instructions in front of the call are searched for its number.
+  /// How many instructions are read: the call, and those in front of it.
   private static let reach = 12
 
   /// The number of a call that continues by `restart_syscall`, from the code in front of it: `mov
@@ -28,7 +28,9 @@ extension ThreadProbe.BlockedCall {
 }
 
 extension cunwind_snapshot {
-  /// Sets the registers that a system call's arguments are in, which have the same DWARF numbers, and that of its number: x0 to x5, and x8.
+  /// Sets the registers of a system call's arguments and number: x0 to x5, and x8.
+  ///
+  /// DWARF gives them the same numbers.
   mutating func setArguments(of call: ThreadProbe.BlockedCall) {
     let (x0, x1, x2, x3, x4, x5) = call.arguments
     setRegister(0, x0)

@@ -114,7 +114,7 @@ public struct StallMonitorConfiguration: Sendable, Equatable {
   /// Whether the task pool is watched: the threads that run the tasks of Swift concurrency.
   ///
   /// A task that blocks or runs on CPU for longer than the threshold without a suspension is a stall of its thread: no other task can use
-  /// it meanwhile. A job costs about 40 ns more. An idle pool costs nothing while the monitor's hook is set. The beginning and the
+  /// it meanwhile. A job costs about 40 ns more. An idle pool costs nothing while the monitor's hook sees all jobs. The beginning and the
   /// end of each job are known by the runtime's
   /// `swift_task_enqueueGlobal_hook`. If the process has set it before the start, blocked tasks are reported after one to
   /// two thresholds, and tasks that run on CPU only where perf events are permitted.

@@ -6,7 +6,7 @@ import StallReport
 ///
 /// A bad value is never fatal for the service: it gives a problem in words, and the service runs and is not watched.
 struct Environment {
-  /// All variables, by name.
+  /// The variables that concern the monitor, by name.
   var variables: [String: String]
 
   init(_ variables: [String: String]) { self.variables = variables }
@@ -46,7 +46,7 @@ struct Environment {
   /// Names that begin with `STALLMONITOR_`, as this version knows them.
   static let known = MonitorSetting.all.flatMap(\.names).map(MonitorSetting.variable(of:)).sorted()
 
-  /// The names by which a setting is set, of one that has a value: the first counts.
+  /// The names of a setting that have a value; the first counts.
   ///
   /// An empty value is an unset one: that is how unit files and compose files blank a variable.
   private func namesInUse(of setting: MonitorSetting) -> [String] {

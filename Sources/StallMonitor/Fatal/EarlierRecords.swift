@@ -1,6 +1,6 @@
 import PlatformLibc
 
-/// Takes what lines are written to, and says when it is rid of them.
+/// Takes lines, and says when all of them have been taken.
 protocol RecordOutput: AnyObject {
   /// Whether all lines have been taken.
   ///

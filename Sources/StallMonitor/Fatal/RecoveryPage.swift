@@ -6,8 +6,8 @@ import Synchronization
 ///
 /// The agent reads it if the process ends before it has sent `stall.ended`.
 ///
-/// Until an agent has given memory, and after it has gone, it is a page of this process's. The address is the same for the object's life, so a loop may be late with its stores.
-/// What is noted is kept in a second page, for the next agent's.
+/// Until an agent has given memory, it is a page of this process's; that memory stays mapped after the agent has gone. The address is the
+/// same for the object's life, so a loop may be late with its stores. What is noted is kept in a second page, for the next agent's.
 final class RecoveryPage: @unchecked Sendable {  // Loops store atomic words; all else is under the lock.
   private let page: UnsafeMutableRawPointer
   private let copy: UnsafeMutableRawPointer
@@ -46,9 +46,7 @@ final class RecoveryPage: @unchecked Sendable {  // Loops store atomic words; al
 
     /// Records that the stalled turn has ended: the next turn's word, and the time.
     ///
-    /// Call it on the loop's thread.
-    ///
-    /// Four stores; none in the child of a fork.
+    /// Four stores; none in the child of a fork. The loop's pulse makes the same stores by ``endMarks``.
     func pass(_ word: UInt64, at time: UInt64) {
       guard page.sentinel.isInOwnProcess else { return }
       endMarks.copy.store(word, at: time)

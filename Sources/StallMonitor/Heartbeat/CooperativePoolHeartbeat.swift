@@ -40,7 +40,7 @@ final class CooperativePoolHeartbeat: HeartbeatSource {
     }
   }
 
-  /// A beat that has been taken is answered.
+  /// Nobody: a thread that takes a beat answers it at once.
   var server: LoopServer { .nobody }
 
   var pool: WorkerPool? { .cooperative }

@@ -10,7 +10,7 @@ protocol HeartbeatSource: Sendable {
   /// Whether the loop may have work to do, so that a beat says something.
   var isDue: Bool { get }
 
-  /// Whether it may come to be, though it is not yet.
+  /// Whether the loop may later be watched by this, though it is not yet.
   var mayBegin: Bool { get }
 
   /// Looks whether the loop has come to be one that is watched by this.

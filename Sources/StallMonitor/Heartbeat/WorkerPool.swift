@@ -15,7 +15,7 @@ enum WorkerPool: Sendable {
     }
   }
 
-  /// Whether a thread belongs to the pool and runs something, as its functions show.
+  /// Whether a thread belongs to the pool, as its functions show; for Swift concurrency, only if it runs a job.
   func owns(_ thread: Report.OtherThread) -> Bool {
     let symbols = thread.stack.compactMap(\.symbol)
     guard symbols.contains("_dispatch_worker_thread") else { return false }

@@ -4,8 +4,8 @@ import Synchronization
 
 /// Foundation's run loop of the main thread, if the process ever makes it.
 ///
-/// The monitor does not make it: it has three descriptors. ``look()`` finds it, first when the watch begins and then from the
-/// watchdog, as long as nothing else serves the main thread.
+/// The monitor does not make it: it has three descriptors. ``look()`` finds it, first when the watch begins and then on the
+/// courier, at the watchdog's request, as long as nothing else serves the main thread.
 final class FoundationMainLoop: RunLoopSearch {
   private enum State {
     case sought

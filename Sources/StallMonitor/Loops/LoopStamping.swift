@@ -4,7 +4,7 @@ import TurnSource
 /// Stamps the turns and callouts of a loop, as long as it is wanted.
 ///
 /// In every mode: a nested run in a private mode is a healthy run and not a stall.
-struct LoopStamping: @unchecked Sendable {  // The stamp is freed once, on the loop's thread, after its last use.
+struct LoopStamping: @unchecked Sendable {  // The stamp is freed once, after its last use.
   private let loop: any TurnSource
   private let stamp: UnsafeMutablePointer<clinux_turn_stamp>
 

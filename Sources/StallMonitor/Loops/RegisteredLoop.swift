@@ -38,7 +38,7 @@ final class RegisteredLoop: Sendable {
 
   /// Whether the loop is watched, or will be as soon as it turns.
   ///
-  /// False after ``stop()``, when the loop's thread has ended, when the monitor was stopped, and in the child of a fork.
+  /// False after ``end(watchdogStops:)``, when the loop's thread has ended, when the monitor was stopped, and in the child of a fork.
   var isWatching: Bool {
     guard registry.isInOwnProcess else { return false }
     return state.withLock { if case .over = $0 { false } else { true } }
@@ -79,7 +79,7 @@ final class RegisteredLoop: Sendable {
     end()
   }
 
-  /// Ends the watch; `isForgotten` if the watchdog itself is about to stop, and closes what is open.
+  /// Ends the watch; `watchdogStops` if the watchdog itself is about to stop, and closes what is open.
   func end(watchdogStops: Bool = false) {
     guard registry.isInOwnProcess else { return }
     let earlier = state.withLock { state in

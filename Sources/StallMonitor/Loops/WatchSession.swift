@@ -27,8 +27,9 @@ struct WatchSession: Sendable {
     return watchdog.list.subjects.filter { $0.label.name == name }.map(\.limits.suspension)
   }
 
-  /// The threads that run code of the service, or wake its queues; each exists only while it has
-  /// users.
+  /// The threads that run code of the service, or wake its queues.
+  ///
+  /// That of a ``Courier`` exists only while it has users.
   struct Couriers: Sendable {
     /// Log and metrics; nil without them.
     var telemetry: TelemetryExporter?

@@ -6,8 +6,8 @@ import Synchronization
 /// What a watched loop publishes for the watchdog: one word, stored at each transition.
 ///
 /// The loop's thread is the only writer of the word. (For a heartbeat: the thread that queues it and the thread that runs it, in turn.
-/// Before the loop's first transition the watchdog may write it: ``replace(_:by:)``.) A transition costs a reading of the clock and a store (an idle one the
-/// store alone); the semaphore is posted only when the watchdog has asked for it.
+/// Before the loop's first transition another thread may write it: ``replace(_:by:)``.) A transition costs a reading of the clock and a
+/// store (an idle one the store alone); the semaphore is posted only when the watchdog has asked for it.
 ///
 /// The question "has the watchdog asked?" is a load after a store to another word, which processors
 /// reorder. The watchdog has the fence (`membarrier`), so the loop pays only a

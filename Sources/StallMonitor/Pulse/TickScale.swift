@@ -20,8 +20,9 @@ struct TickScale: Equatable {
 
   /// The kernel corrects its clock by 500 parts in a million at most (adjtimex(2)).
   private static let largestDeviation = 0.001
-  /// Below it the readings' own error counts for too much; above it the rate is renewed.
+  /// Below it the readings' own error counts for too much.
   private static let shortestInterval: UInt64 = 1_000_000
+  /// From it on, the rate is renewed.
   private static let renewalInterval: UInt64 = 1_000_000_000
 
   /// The rate between two readings, which should be milliseconds apart.

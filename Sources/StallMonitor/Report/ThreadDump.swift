@@ -44,6 +44,7 @@ final class ThreadDump: @unchecked Sendable {
     threads = sweep.findings.map {
       ThreadBacktrace(Report.OtherThread($0, resolver: resolver, deadline: deadline))
     }
-    threads += sweep.notLookedAt.map { ThreadBacktrace(threadID: $0, failure: "the time limit was reached") }
+    let reason = "the time limit, or the limit of \(ThreadSweep.limit) threads, was reached"
+    threads += sweep.notLookedAt.map { ThreadBacktrace(threadID: $0, failure: reason) }
   }
 }

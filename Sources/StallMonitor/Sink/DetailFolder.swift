@@ -119,7 +119,7 @@ package final class DetailFolder {
     }
   }
 
-  /// Reads the first bytes of a file that is no stall's; empty if there is none, or if it is longer.
+  /// Reads a file that is no stall's; empty if there is none, or if it is longer than `limit`.
   package func read(_ name: String, limit: Int) -> [UInt8] {
     DirectoryFiles.read(name, in: descriptor, limit: limit)
   }

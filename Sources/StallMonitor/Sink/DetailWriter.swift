@@ -3,7 +3,7 @@ import PlatformLibc
 import StallCapture
 import Synchronization
 
-/// Writes detail files on a thread of its own each, so that a disk that does not answer delays no line.
+/// Writes detail files on a thread of its own each, so that a disk that does not answer delays one line by ``patience``, and no other.
 ///
 /// Belongs to the output thread.
 final class DetailWriter {

@@ -5,8 +5,8 @@ import StallCapture
 
 /// Puts whole lines onto one destination, and never waits for its reader.
 ///
-/// A line is one write. What the destination does not take now waits in a bounded queue; what does not fit is dropped,
-/// oldest first, and counted. Used by one thread, the output thread.
+/// A line is one write, or several to a pipe that cannot be opened again (``LineDescriptor``). What the destination does not take now
+/// waits in a bounded queue; what does not fit is dropped, oldest first, and counted. Used by one thread, the output thread.
 final class LineWriter: ReportSink {
   /// Lines kept while the destination takes none: at most 2 MB.
   static let queueLimit = 256

@@ -5,7 +5,7 @@ import StallReport
 
 /// The sink that a configuration asks for, and how it is made.
 ///
-/// ``start(origin:tunings:news:recovery:)`` is called on the watchdog, whose descriptor table the sink's files are opened in.
+/// ``start(origin:tunings:recovery:news:)`` is called on the watchdog, whose descriptor table the sink's files are opened in.
 struct SinkPlan: Sendable {
   private let configuration: StallMonitorConfiguration
   private let environment: Environment

@@ -2,7 +2,7 @@ import PlatformLibc
 import StallCapture
 import Synchronization
 
-/// The stalls whose detail file has been written, by the output thread.
+/// The latest stalls whose detail file has been written.
 ///
 /// Thread-safe.
 final class WrittenDetails: Sendable {

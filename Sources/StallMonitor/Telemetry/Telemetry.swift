@@ -1,6 +1,6 @@
 /// The service's log and metrics, which get what the monitor reports about itself.
 ///
-/// Stalls go to the sink. Both are called on the courier's thread, one at a time.
+/// Stalls go to the sink. Both are called on the thread of ``TelemetryExporter``, one at a time.
 struct Telemetry: Sendable, Equatable {
   var log: (any StateLog)?
   var meters: (any StallMeters)?

@@ -4,7 +4,7 @@ import StallCapture
 import Synchronization
 
 /// A thread with the service's descriptor table that runs jobs for the watchdog: closures,
-/// heartbeats, messages.
+/// heartbeats, the search for a run loop.
 ///
 /// The watchdog and the output thread have a descriptor table of their own, so they call no code of
 /// the service. They leave jobs here. The thread shares the service's table. It exists only while

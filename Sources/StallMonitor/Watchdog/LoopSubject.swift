@@ -65,7 +65,7 @@ extension WatchedLoop {
       var meter: @Sendable () -> TurnMeter? = { nil }
     }
 
-    /// Whether the service may not work while a turn lasts; a task that takes long need not keep it from that.
+    /// Whether a turn that lasts may keep the service from working; a task that takes long need not.
     var isVital: Bool { work == nil }
 
     /// Whether objects of the service may end with it, which must not happen on the watchdog's thread.

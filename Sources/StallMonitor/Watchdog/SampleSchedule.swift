@@ -3,7 +3,7 @@
 /// The time between two samples doubles up to a second, and grows further after the 40th. `stall.ongoing` is due 1, 2, 4 … s after
 /// the beginning, and then every minute. Times are nanoseconds of the monotonic clock.
 struct SampleSchedule: Equatable {
-  /// The longest time between two samples, and how many are taken at that pace before it grows again.
+  /// The longest time between two of the first samples, and how many the first ones are.
   private static let steadySampleInterval: UInt64 = 1_000_000_000
   private static let steadySamples = 40
   private static let longestInterval: UInt64 = 60_000_000_000

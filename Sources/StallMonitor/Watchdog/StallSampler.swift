@@ -23,7 +23,7 @@ final class StallSampler {
   private static let followUps = 4
   /// How long those of all loops may take together.
   ///
-  /// A timer's sample takes a tick of the kernel's clock, 4 ms where it counts 250 of them a second: one of them, or two.
+  /// A timer's sample takes a tick of the kernel's clock, 4 ms where it counts 250 of them a second: there is time for one sample, or two.
   static let followUpTime: UInt64 = 5_500_000
   /// With a longer ``WatchedLoop/Settings/sampling`` there are no such samples.
   private static let longestSamplingForFollowUps: UInt64 = 1_000_000_000
@@ -89,7 +89,7 @@ final class StallSampler {
     return .added
   }
 
-  /// Names what was found; false if it is a run that the loop's observers do not see.
+  /// Names what was found; false if it is a run that the loop's observers do not see, or if the thread runs no job (``TurnWork``).
   private func name(
     _ sample: inout Episode.Sample, _ moment: ThreadSnapshot, _ chain: WaitChain, of loop: WatchedLoop
   ) -> Bool {

@@ -26,9 +26,9 @@ struct TurnMonitor {
     var turnEnd: UInt64?
   }
 
-  /// How a loop without observers is watched.
+  /// Whether heartbeats watch the loop.
   enum HeartbeatState {
-    /// By observers alone.
+    /// Observers alone watch it, or no heartbeat is due.
     case none
     /// By observers, until another thread comes to serve it.
     case searching

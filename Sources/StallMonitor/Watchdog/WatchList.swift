@@ -3,7 +3,8 @@ import Synchronization
 
 /// The loops that a watchdog watches, as other threads change them.
 ///
-/// Thread-safe. The watchdog takes changes in their order, and never waits for a lock that the service's threads hold.
+/// Thread-safe. The watchdog takes changes in their order, without waiting for their lock. It waits for a lock only to make a change itself
+/// (``WorkerDiscovery``), and to retire loops.
 final class WatchList: Sendable {
   /// What is to become of a loop.
   enum Change {
@@ -14,7 +15,7 @@ final class WatchList: Sendable {
   /// The threshold of loops that have none of their own, in nanoseconds, once an agent has set one; 0 before.
   let agentThreshold = Atomic<UInt64>(0)
   private let semaphore: WakeSemaphore
-  // Host threads hold it for an append; the watchdog only tries it.
+  // Held for an append. To take changes, the watchdog only tries it.
   private let changes = Mutex<[Change]>([])
   private let hasChanges = Atomic<Bool>(false)
   private let list = Mutex<[WatchedLoop.Subject]>([])

@@ -74,7 +74,7 @@ final class Watchdog: Sendable {
 
   /// Stops the thread, and waits until it has written what it can.
   ///
-  /// Idempotent. Takes two seconds at most, also if lines cannot be written.
+  /// Idempotent. The thread waits for lines that cannot be written for 1.5 s at most, and for memory for 0.5 s.
   func stop() {
     let handle = thread.withLock { handle in
       defer { handle = nil }

@@ -32,7 +32,7 @@ final class WatchedLoop {
     var isReported = false
     /// How many of the actions have been run.
     var actionsDone = 0
-    /// The detail file, if it has been written.
+    /// The path of the detail file, if its samples were passed to the output.
     var detailFile: String?
     // What had been stolen from the machine's processors when the episode began.
     fileprivate var stolenBefore: UInt64?

@@ -42,7 +42,7 @@ package struct Verdict: Sendable, Equatable {
     return ": \(callouts.count) callouts ran, the longest for \(callouts.longestOfAll / 1_000_000) ms"
   }
 
-  /// `; deadlock: thread 12 waits for 13, and 13 for 12`.
+  /// `; deadlock: thread 12 waits for 13, 13 waits for 12`.
   private var deadlockClause: String {
     guard let first = evidence.deadlock.first else { return "" }
     if evidence.deadlock.count == 1 { return "; deadlock: thread \(first) waits for itself" }

@@ -154,7 +154,7 @@ package struct CallTree {
   /// none.
   package var heaviestPath: Path? { certainPath.path }
 
-  /// The same, unless names that are not known could change it.
+  /// The same, and whether it is certain: the same with any names for the frames without one.
   ///
   /// The functions that wait for asynchronous calls follow if they are the same for most of the
   /// time.
@@ -175,7 +175,8 @@ package struct CallTree {
 
   /// The deepest frame of the service's own code that more than half of the samples met.
   ///
-  /// By their number and not their time: of a thread that runs, the first sample's leaf was not met for all of the threshold.
+  /// By their number and not their time: the first sample represents the whole threshold, but a running thread was not in its innermost
+  /// function for so long.
   package var commonFrame: StackFrame? { certainCommonFrame.frame }
 
   /// The same, and whether it is certain: the same with any names for the frames without one.
@@ -235,7 +236,7 @@ package struct CallTree {
     }
   }
 
-  /// Of each node, whether it or anything that it called is the service's own code.
+  /// Of each node, whether it or anything that it called is the service's own code, or may be, because frames were left out.
   package var leadsToHostCode: [Bool] {
     var leads = nodes.map { $0.frame.isHostCode || $0.cut.samples > 0 }
     for index in nodes.indices.reversed() where leads[index] {

@@ -112,7 +112,7 @@ extension StackFrame {
   /// Whether it is the service's own code.
   fileprivate var isOwnCode: Bool { owner == .host && !isCompilerGenerated }
 
-  /// Whether it is the service's own code, in a known module.
+  /// Whether it is the service's own code, and not merged code.
   package var isHostCode: Bool { isOwnCode && !isMerged }
 
   /// The function's identity: its name, or its place in the build.

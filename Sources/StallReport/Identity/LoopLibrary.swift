@@ -49,7 +49,7 @@ package struct LoopLibrary: Sendable {
       callerWord: "RunLoop", filesWithoutSymbols: ["libFoundation.so"],
       foldedTypes: ["Foundation.RunLoop", "Foundation.Timer"],
       foldedFunctions: ["CFRunLoop", "_CFRunLoop", "__CFRunLoop", "__CFRUNLOOP_IS_"]),
-    // A loop of NIO that waits is not responsible, and one that works is called out of NIOPosix. The other modules call
+    // A loop of NIO that waits is not responsible, and NIOPosix calls the work. The other modules call
     // one handler from another: that is one piece of work.
     LoopLibrary(
       name: "SwiftNIO", modules: ["NIOCore", "NIOPosix", "NIOConcurrencyHelpers", "_NIODataStructures"],

@@ -8,7 +8,7 @@ extension Report {
       let tree = places.json(room: limit / 3)
       return line(limit: limit - (tree.map { $0.bytes.count + UnnamedCallTree.memberOverhead } ?? 0), tree: tree)
     }
-    // It is omitted first.
+    // The call tree is omitted first.
     let plain = line(limit: limit, tree: nil)
     guard let tree = places.json(room: limit - plain.count) else { return plain }
     return line(limit: limit, tree: tree)
@@ -16,7 +16,7 @@ extension Report {
 
   private func line(limit: Int, tree: JSONWriter?) -> [UInt8] {
     var frames = stack.map(\.json)
-    // The other threads' stacks are shortened before the loop's own.
+    // The loop's own stack has half of the space in any case, and what the other threads leave.
     var others = threads.map { thread in (thread, thread.stack.map(\.json)) }
     var omitted = 0
     let room = limit - line(frames: [], others: [], omitted: 1, threadsOmitted: 1).count - 20

@@ -6,7 +6,7 @@ package struct Report: Sendable {
   package static let schemaVersion = "1.0"
   /// The longest line, with its newline.
   package static let longestLine = StackTrim.longestLine
-  /// The longest line whose frames the receiver names, so that the named line is short enough.
+  /// The longest line whose frames the receiver names; the receiver shortens the named line to ``longestLine``.
   package static let longestUnnamedLine = 60_000
 
   /// What happened to the stall.
@@ -21,7 +21,7 @@ package struct Report: Sendable {
 
   }
 
-  /// The `log.level`: `info` for a task that delayed no other task.
+  /// The `log.level`: `info` for a task that delayed no other task, unless the process ended in the stall.
   package var level: String {
     let delaysNobody = loop.kind.isOfTasks && !verdict.evidence.starves
     return switch event {

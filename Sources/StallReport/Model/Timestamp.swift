@@ -100,12 +100,18 @@ private struct TimestampReader {
     guard let year = digits(4, upTo: 9999), take("-"), let month = digits(2, upTo: 12), month > 0, take("-"),
       let day = digits(2, upTo: 31), day > 0, take(form == .any ? "Tt " : "T"), let hour = digits(2, upTo: 23),
       take(":"), let minute = digits(2, upTo: 59), take(":"), let second = digits(2, upTo: 60),
-      let nanoseconds = fraction(), let offset = offset(form), position == text.count
+      let nanoseconds = fraction(), let offset = offset(form), position == text.count,
+      day <= Self.daysOfMonth(year, month)
     else { return nil }
     let seconds = Self.days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset
     return Timestamp(seconds: seconds, nanoseconds: nanoseconds)
   }
 
+  private static func daysOfMonth(_ year: Int, _ month: Int) -> Int {
+    days(month == 12 ? year + 1 : year, month % 12 + 1, 1) - days(year, month, 1)
+  }
+
+  /// The days from 1970-01-01.
   private static func days(_ year: Int, _ month: Int, _ day: Int) -> Int {
     let shifted = month > 2 ? year : year - 1
     let era = (shifted >= 0 ? shifted : shifted - 399) / 400

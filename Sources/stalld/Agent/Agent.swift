@@ -141,7 +141,7 @@ final class Agent {
         isSettled: { [unowned self] in
           ingest.queuedBytes == 0 && writer.counters().outputs.allSatisfy { $0.queuedLines == 0 }
         },
-        didFail: { AgentLog.say(.error, .outputFailed, "the metrics file \(path): \($0)") })
+        didFail: { AgentLog.say(.error, .outputFailed, "the metrics file \($0)") })
     }
   }
 

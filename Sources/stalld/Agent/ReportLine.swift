@@ -71,7 +71,7 @@ struct ReportLine: Sendable {
     Ingest.unescaped(String(decoding: bytes[range].dropFirst().dropLast(), as: UTF8.self))
   }
 
-  /// Takes the worker's line for its own, without a newline, if only what may change has changed.
+  /// Takes the worker's line for its own, without a newline, if what identifies the stall and its sender is unchanged.
   ///
   /// The worker reads other users' files: what it says of the process, or which stall it is, is not believed.
   mutating func takeNames(_ named: [UInt8]) {
@@ -79,7 +79,7 @@ struct ReportLine: Sendable {
     var result = self
     result.bytes = named + [UInt8(ascii: "\n")]
     guard let new = result.parts, new.kind == .report, new.missing == nil else { return }
-    // All but the message, and the responsible function in `stall`.
+    // What identifies the stall and its sender, and its time and cause: no name changes them.
     let constant: [KeyPath<LineScanner.Parts, Range<Int>?>] = [
       \.process, \.systemd, \.stallID, \.sequence, \.eventName, \.schema, \.level, \.time, \.duration, \.cause,
       \.service, \.tally, \.phase, \.dropped,
@@ -89,7 +89,7 @@ struct ReportLine: Sendable {
     bytes = result.bytes
   }
 
-  /// Takes frames out of the middles of its stacks, and threads, if it is longer than what outputs take.
+  /// Takes out its samples, the last threads, and frames from the middle of its own stack, if it is longer than what outputs take.
   ///
   /// Costs one pass over the line.
   mutating func shorten() {

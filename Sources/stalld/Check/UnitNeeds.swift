@@ -33,8 +33,8 @@ struct UnitNeeds: Equatable {
   /// As the shipped unit has them.
   static let descriptorLimit = 16_384
   static let memoryLimit = 2 << 30
-  /// What the agent needs beside waiting lines and the cache of symbols: itself, recovery pages, and the two processes that read debug files.
-  static let otherMemory = 1152 << 20
+  /// What the agent needs beside waiting lines, the cache of symbols and the two processes that read debug files: itself and recovery pages.
+  static let otherMemory = 128 << 20
   /// A connection, its process, and the memory that the process notes in.
   private static let descriptorsOfConnection = 3
   private static let otherDescriptors = 1024
@@ -87,7 +87,8 @@ struct UnitNeeds: Equatable {
   private mutating func readLimits(_ settings: AgentSettings, _ usual: AgentSettings) {
     let (limits, cache) = (settings.limits, settings.symbolication.cache)
     // What waits is copied on its way, and open stalls take a quarter more.
-    let memory = limits.memory + limits.memory / 2 + cache + Self.otherMemory
+    let memory =
+      limits.memory + limits.memory / 2 + cache + 2 * settings.symbolication.workerMemory + Self.otherMemory
     if memory > Self.memoryLimit {
       need(
         ["MemoryMax=\(memory >> 20)M"],
@@ -142,7 +143,7 @@ extension UnitNeeds {
         need.unit == unit
           && need.lines.allSatisfy { line in
             let (key, value) = Self.parts(line)
-            return value.split(separator: " ").allSatisfy { words[key]?.contains(String($0)) == true }
+            return value.split(separator: " ").allSatisfy { Self.grants(words[key] ?? [], String($0), of: key) }
           }
       }
     }
@@ -163,6 +164,32 @@ extension UnitNeeds {
       text += ([unit.section] + lines).map { "  \($0)\n" }.joined()
     }
     return text
+  }
+
+  /// Whether the words of a key are as much as `needed`, or more.
+  private static func grants(_ words: Set<String>, _ needed: String, of key: String) -> Bool {
+    if words.contains(needed) { return true }
+    switch key {
+    case "LimitNOFILE", "MemoryMax":
+      guard let least = amount(needed) else { return false }
+      return words.contains { $0 == "infinity" || amount($0).map { $0 >= least } == true }
+    case "ReadWritePaths": return words.contains { needed.hasPrefix($0.hasSuffix("/") ? $0 : $0 + "/") }
+    default: return false
+    }
+  }
+
+  /// A number of systemd's, such as `65536`, `1024:65536` (the first one) or `4G`.
+  private static func amount(_ text: String) -> Int? {
+    let digits = text.prefix { $0.isNumber }
+    guard let number = Int(digits) else { return nil }
+    switch text.dropFirst(digits.count).first {
+    case nil, ":": return number
+    case let unit?:
+      guard let power = "KMGT".firstIndex(of: unit).map({ "KMGT".distance(from: "KMGT".startIndex, to: $0) + 1 }) else {
+        return nil
+      }
+      return number.multipliedReportingOverflow(by: 1 << (10 * power)).partialValue
+    }
   }
 
   /// The words that the drop-ins of a unit, or a unit of the operator's own, give each key.

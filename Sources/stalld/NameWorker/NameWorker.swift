@@ -3,9 +3,9 @@ import Glibc
 import StallCapture
 import StallMonitor
 
-/// Names the functions in lines that come over a socket, user by user: one that takes long waits while the others have their turn.
+/// Names the functions in lines that come over a socket, unit by unit: one that takes long waits while the others have their turn.
 final class NameWorker {
-  /// What has come of one user, in order.
+  /// What has come of one unit, in order.
   private struct Lane {
     var jobs: [Job] = []
     /// Nanoseconds that its lines took of late.
@@ -37,7 +37,7 @@ final class NameWorker {
   /// Each one has twice the time of the one before.
   private static let triesOfLine = 3
   private static let laneLimit = 1024
-  /// Written once per line instead of once per frame.
+  /// How often `begun` is repeated for one line at most, and not for each frame.
   private static let sayingInterval: UInt64 = 20_000_000
   private static let outputSize = 32 << 10
 

@@ -24,7 +24,7 @@ struct NameWorkerCommand: ParsableCommand {
   @Option(help: "Milliseconds that one line may take before other lines have priority.")
   var slice = 100
 
-  @Option(help: "The same limit for files that root does not own; a line that needs more is returned unfinished.")
+  @Option(help: "The same limit for files that users can change; a line that needs more is returned unfinished.")
   var strangers: Int?
 
   @Option(name: .customLong("debug-dir"), help: "Search here for separate debug files; may be repeated.")
@@ -41,7 +41,7 @@ struct NameWorkerCommand: ParsableCommand {
     let worker = NameWorker(
       cache: cache, debugDirectories: debugDirectories, slice: UInt64(max(1, slice)) * 1_000_000,
       sliceOfStrangers: strangers.map { UInt64(max(1, $0)) * 1_000_000 }, canLookUp: canLookUp)
-    // Who may take long has what others leave.
+    // The patient worker has the lower priority.
     guard clinux_limit_worker(Self.addressSpace(cache: cache), 2048, strangers == nil ? 15 : 5) else {
       throw ValidationError("cannot limit this process: \(String(cString: strerror(errno)))")
     }

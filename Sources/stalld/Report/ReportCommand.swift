@@ -18,7 +18,8 @@ struct ReportCommand: ParsableCommand {
 
       Reads report lines in any order from files, including gzip files, and ranks groups by total stalled time × distinct machines. \
       All lines of one stall count once, with its last duration. Summaries of repeated stalls (stall.suppressed) count in totals, \
-      but not in percentiles. A line that is not a report is skipped, counted, and listed on standard error.
+      but not in percentiles. A line that is not a report is skipped and counted; the first ten are listed \
+      on standard error.
 
       With --diff the command compares two files (stalld report --diff OLD NEW) or two releases in the same files \
       (stalld report --diff release:1.0 release:1.1 FILE…) and shows what is new, worse, better or gone. A rate is the stalled \
@@ -168,9 +169,11 @@ struct ReportCommand: ParsableCommand {
   private func require(_ releases: [String], in pass: borrowing ReportPass) throws {
     let known = pass.releases
     let missing = releases.filter { !known.contains($0) }
-    guard !known.isEmpty, let first = missing.first else { return }
+    guard pass.stalls.count > 0, let first = missing.first else { return }
     let limit = 20
-    let list = known.prefix(limit).map(\.printable).joined(separator: ", ") + (known.count > limit ? ", …" : "")
+    let list =
+      known.isEmpty
+      ? "none" : known.prefix(limit).map(\.printable).joined(separator: ", ") + (known.count > limit ? ", …" : "")
     StandardError.say("report", "no stall is of release \(first.printable); releases in the input: \(list)")
     throw ExitCode(1)
   }
@@ -212,7 +215,7 @@ struct ReportCommand: ParsableCommand {
     }
     if summary.omittedStacks > 0 {
       StandardError.say(
-        "report", "the stacks of \(summary.omittedStacks) lines are omitted: too many different stacks")
+        "report", "the stacks of at least \(summary.omittedStacks) lines are omitted: too many different stacks")
     }
   }
 }

@@ -22,7 +22,7 @@ struct SymbolicateCommand: ParsableCommand {
       if the thread ran on CPU and stall.culprit gets its name. For a thread that ran on CPU, the fingerprint and \
       stall.path come from all samples (call_tree), which the command then removes from the line; if they are ambiguous, the \
       line has no fingerprint. Everything else stays unchanged. A line is at most 8000 bytes long. Lines that are not reports \
-      pass through unchanged and are listed on standard error.
+      pass through unchanged; standard error lists the first ten.
 
       Exit code: 0; 1 if a file cannot be read, no line is a report, the output cannot be written, or libdw is not installed; 64 \
       usage error.

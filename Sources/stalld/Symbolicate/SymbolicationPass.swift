@@ -11,6 +11,7 @@ final class SymbolicationPass {
   private var completed = 0
   private var frames = 0
   private var foreign = 0
+  private var hasReports = false
 
   /// The number of lines that are listed; the rest is only counted.
   private static let loggedLines = 10
@@ -37,6 +38,7 @@ final class SymbolicationPass {
       case .part(let bytes, let isFirst):
         if isFirst {
           number += 1
+          lines += 1
           tell(file, number, "longer than \(LineReader.longestLine) bytes")
         }
         write(bytes)
@@ -44,12 +46,15 @@ final class SymbolicationPass {
         number += 1
         lines += 1
         switch completion.complete(bytes) {
-        case .unchanged: write(bytes)
+        case .unchanged:
+          hasReports = true
+          write(bytes)
         case .notAReport(let reason):
           // Blank lines are ignored.
           if bytes.contains(where: { $0 > 0x20 }) { tell(file, number, reason) }
           write(bytes)
         case .completed(let line, let count):
+          hasReports = true
           completed += 1
           frames += count
           write(line)
@@ -60,7 +65,7 @@ final class SymbolicationPass {
   }
 
   /// Whether there were lines, and none was a report.
-  var hasNoReports: Bool { lines > 0 && foreign >= lines }
+  var hasNoReports: Bool { foreign > 0 && !hasReports }
 
   /// What to do if there was nothing to complete.
   var advice: String? { lines == 0 ? InputAdvice.noLines : hasNoReports ? InputAdvice.noReports : nil }

@@ -12,7 +12,8 @@ struct TailPrinter {
 
   /// One line with its newline, and the stack's below it if it is asked for.
   func text(of report: TailEntry) -> String {
-    var line = String(report.time.prefix(23)).printable + "Z  "
+    let time = String(report.time.prefix { $0 != "Z" }.prefix(23)) + "Z"
+    var line = time.printable.padded(to: 24) + "  "
     line += report.service.printable.padded(to: 16) + "  "
     line += color(report.event.printable.padded(to: 10), Self.colors[report.event]) + "  "
     line += color(Quantity.duration(report.durationMilliseconds).padded(to: 10, right: true), "1") + "  "

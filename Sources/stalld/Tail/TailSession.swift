@@ -46,17 +46,18 @@ final class TailSession: @unchecked Sendable {
     var facts = stat()
     guard descriptor >= 0, fstat(descriptor, &facts) == 0 else { throw SystemError(code: errno) }
     guard facts.st_mode & S_IFMT != S_IFDIR else { throw SystemError(code: EISDIR) }
-    openInputs += 1
     if facts.st_mode & S_IFMT == S_IFREG, facts.st_size == 0 {
       say("\(path) is empty; reports appear here as they are written. Ctrl-C ends the command")
     }
     guard facts.st_mode & S_IFMT == S_IFREG else {
+      openInputs += 1
       read(descriptor)
       return
     }
     let follower = try FileFollower(path: path, descriptor: descriptor, lines: lines, loop: loop) { [weak self] in
       self?.take($0)
     }
+    openInputs += 1
     files.append(follower)
     loop.perform(name: "followed file") { follower.look() }
   }

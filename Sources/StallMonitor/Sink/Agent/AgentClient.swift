@@ -21,7 +21,7 @@ final class AgentClient: OutputClient {
   /// How many lines that nobody waits for may come in which time.
   private static let chatterLimit = 200
   private static let chatterInterval: UInt64 = 10_000_000_000
-  /// How many complaints there are on standard error in which time at most, each once.
+  /// How many problems are logged in which time at most, each once.
   private static let complaintLimit = 8
   private static let complaintInterval: UInt64 = 3_600_000_000_000
 
@@ -300,7 +300,7 @@ final class AgentClient: OutputClient {
     sink.tell()
   }
 
-  /// Says it on standard error, where an agent must not say much.
+  /// Logs a problem, within ``complaintLimit``: an agent must not fill the service's log.
   private func complain(_ text: String) {
     let now = MonotonicClock.now()
     if now >= nextComplaint { (nextComplaint, complaints) = (now + Self.complaintInterval, []) }

@@ -30,7 +30,7 @@ final class AgentConnection {
   private let output: LineDescriptor
   private var line: [UInt8] = []
   private var input: [UInt8] = []
-  /// What came with the last bytes that had one.
+  /// The descriptor that came last; -1 if there is none, or if it was taken.
   private var given: Int32 = -1
   /// Lines that were handed over in full, and those of them that are acknowledged.
   private var count: UInt64 = 0

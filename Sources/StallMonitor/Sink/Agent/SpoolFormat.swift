@@ -9,7 +9,7 @@ enum SpoolFormat {
   static let magic: UInt64 = 0x4c50_534c_4c41_5453
   static let version: UInt64 = 1
 
-  /// The largest one's.
+  /// The size of the largest file.
   static let size = 4 << 20
   static let headSize = 4096
   static let ringSize = size - headSize

@@ -93,7 +93,7 @@ struct AgentStatus: Codable, Sendable, Equatable {
   var problems: [String] = []
   var configuration = Configuration()
   var outputs: [Output] = []
-  /// How many are connected; of thousands, ``clients`` has not all.
+  /// Open connections; ``clients`` has at most 200 of them.
   var connections = 0
   var clients: [Client] = []
   var linesIngested: UInt64 = 0

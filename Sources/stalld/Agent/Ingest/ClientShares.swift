@@ -79,7 +79,7 @@ struct ClientShares {
     return unit
   }
 
-  /// The share of a user, which keeps it for as long as something is accounted to it.
+  /// The share of a user; one that is not known yet begins with a full bucket.
   mutating func user(_ owner: UInt32, _ policy: Ingest.Policy) -> UserShare {
     if let known = users[owner] { return known }
     let user = UserShare(owner, rate: policy.userLinesPerSecond)

@@ -160,7 +160,7 @@ extension Ingest {
       }
       if parts.kind != .report { finishAtOnce(connection) }
     } catch {
-      refuse(connection, "\(error.reason), at byte \(error.position)", .notJSON)
+      refuse(connection, "\(error.reason), at byte \(error.position + 1)", .notJSON)
     }
   }
 }

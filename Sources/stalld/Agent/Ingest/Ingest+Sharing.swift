@@ -2,7 +2,7 @@ import LoopEngine
 
 /// Whose turn it is: by the tokens of users and units, and by the memory that lines on their way may take.
 extension Ingest {
-  /// Lines of one unit that are taken before the next unit of its user has its turn.
+  /// Lines of one unit in a turn: at most this many that were read before, and then this many that are read now.
   static let turnLines = 8
   static let shortestWait: Duration = .milliseconds(10)
 

@@ -112,14 +112,14 @@ final class Ingest {
 
   deinit { scratch.deallocate() }
 
-  /// Reported stalls that have not ended, by process.
+  /// The number of reported stalls that have not ended, of all processes.
   var openStalls: Int { processes.values.joined().reduce(0) { $0 + $1.openStalls.count } }
 
   // MARK: Connections
 
   /// Lets services connect.
   func listen(at descriptor: Int32) throws {
-    // Even one that nobody takes is closed here, and of a TCP socket with SO_LINGER that can be waited for.
+    // Clients must not send descriptors: the agent would have to close them, and to close a TCP socket with SO_LINGER can take long.
     _ = clinux_refuse_descriptors(descriptor)
     let ingest = UncheckedReference(self)
     let source = Loop.DescriptorSource(descriptor, name: "services connect") { _, _ in

@@ -1,7 +1,7 @@
 import CLinux
 import Glibc
 
-/// The listening socket that systemd hands over (sd_listen_fds(3)); it keeps it while the agent is restarted.
+/// The listening socket that systemd passes (sd_listen_fds(3)) and keeps open while the agent is restarted.
 enum InheritedSocket {
   /// Whether there is one that was not taken yet.
   static var isThere: Bool {

@@ -34,7 +34,7 @@ final class LineScanner {
     var systemd: Range<Int>?
     /// Some frame has a build and no name, or the line has its samples.
     var lacksNames = false
-    /// The builds of those frames: equal numbers for equal builds, 0 if a frame has none.
+    /// The builds of those frames: equal numbers for equal builds; 0 if there are none or too many, or the line has its samples.
     var unnamedBuilds: UInt64 = 0
     /// The whole member, with its key.
     var process: Range<Int>?
@@ -73,7 +73,7 @@ final class LineScanner {
     case stack, threads, thread, frame
   }
 
-  /// Members of an object of the schema's, which has less than twenty: each is compared with those before it.
+  /// Members of an object, each of which is compared with those before it; no object of the schema has more than thirty.
   private static let memberLimit = 128
   /// A larger count is implausible.
   static let largestCount = 1_000_000_000_000

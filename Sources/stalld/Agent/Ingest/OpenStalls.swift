@@ -41,7 +41,7 @@ struct OpenStalls {
     bytes -= stall.line.bytes.count
   }
 
-  /// The stalls, oldest first; they are forgotten.
+  /// The stalls, in the order of their last lines; they are forgotten.
   mutating func takeAll() -> [OpenStall] {
     defer { self = OpenStalls() }
     return stalls.values.sorted { $0.sequence < $1.sequence }

@@ -70,7 +70,8 @@ struct Peer: Sendable, Equatable {
 
   /// Asks the kernel about a connected socket, beyond its credentials.
   ///
-  /// Nil if it does not say, or no descriptor is left. The pidfd, which is the caller's to close, names the process for good; -1 if it has ended already.
+  /// Nil if no descriptor or memory is left. The caller closes the pidfd, which always means this process; it is -1 if the process has
+  /// ended already or is not visible.
   static func of(socket: Int32, _ credentials: PeerCredentials) -> (peer: Peer, pidfd: Int32)? {
     let groups = groups(of: socket)
     func peer(_ cgroup: String?) -> Peer {

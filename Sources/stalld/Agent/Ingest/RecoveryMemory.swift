@@ -14,7 +14,7 @@ final class RecoveryMemory {
 
     init(limit: Int) { self.limit = limit }
 
-    /// One more; nil if it cannot be created.
+    /// One more; nil if the user has its share, or it cannot be created.
     func memory(of user: UInt32) -> RecoveryMemory? {
       guard ofUser[user, default: 0] < limit - all, let memory = RecoveryMemory(self, user) else { return nil }
       all += 1

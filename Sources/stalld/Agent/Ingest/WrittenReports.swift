@@ -5,7 +5,7 @@ import Glibc
 /// The reports at the end of a file that an earlier run of the agent has written: services that
 /// have received no acknowledgement send them again.
 enum WrittenReports {
-  /// What can be written and not yet acknowledged is much less.
+  /// Usually much more than what is written and not yet acknowledged; less if one of several files fails for long.
   private static let tail = 16 << 20
 
   /// What of it all the files have, and by file what another one lacks: one that was behind gets it when it comes again.

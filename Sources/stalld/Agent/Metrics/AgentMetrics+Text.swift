@@ -62,7 +62,7 @@ extension AgentMetrics {
   private static var lineRows: [MetricRow] {
     [
       MetricRow("stalld_open_stalls", .gauge, "Stalls in progress.") { Number($1.openStalls) },
-      MetricRow("stalld_lines_ingested_total", .counter, "Lines of services accepted for the outputs.") {
+      MetricRow("stalld_lines_ingested_total", .counter, "Lines of services, of any kind, also refused ones.") {
         metrics, _ in
         Number(metrics.ingestedLines)
       },
@@ -99,7 +99,7 @@ extension AgentMetrics {
         Number($0.writeErrors)
       },
       .ofOutputs(
-        "stalld_output_dropped_lines_total", .counter, "Lines dropped because an output did not accept them in time."
+        "stalld_output_dropped_lines_total", .counter, "Lines dropped: a full queue, or refused by the output."
       ) { Number($0.droppedLines) },
       .ofOutputs("stalld_output_rotations_total", .counter, "File rotations, by output.") {
         Number($0.rotations)
@@ -125,7 +125,7 @@ extension AgentMetrics {
 
   private static var connectionRows: [MetricRow] {
     [
-      MetricRow("stalld_connections", .gauge, "Connected processes.") { Number($1.connections) },
+      MetricRow("stalld_connections", .gauge, "Open connections.") { Number($1.connections) },
       MetricRow("stalld_connections_accepted_total", .counter, "Accepted connections of services.") {
         metrics, _ in
         Number(metrics.acceptedConnections)
@@ -143,7 +143,7 @@ extension AgentMetrics {
 
   private static var agentRows: [MetricRow] {
     [
-      MetricRow("stalld_reload_failures_total", .counter, "Reloads that failed because of invalid settings.") {
+      MetricRow("stalld_reload_failures_total", .counter, "Reloads that failed.") {
         metrics, _ in Number(metrics.failedReloads)
       },
       .ofSymbols("stalld_frames_named_total", .counter, "Frames with a name found.") { Number($0.hits) },
@@ -153,7 +153,7 @@ extension AgentMetrics {
       .ofSymbols("stalld_symbol_cache_bytes", .gauge, "Bytes used by the cache of names.") { Number($0.bytes) },
       .ofSymbols(
         "stalld_lines_unnamed_total", .counter,
-        "Lines with unnamed frames that the agent wrote without a look-up of function names."
+        "Lines with unnamed frames that the agent wrote without a look-up of function names, or before it ended."
       ) { Number($0.unnamedLines) },
       .ofSymbols(
         "stalld_name_worker_restarts_total", .counter,

@@ -42,7 +42,7 @@ final class AgentMetrics {
     if stalls.record(line) { didChange?() }
   }
 
-  /// Lines that were taken for the outputs.
+  /// Lines that came, of any kind, also those that are refused.
   func linesIngested(_ count: Int = 1) { add(count, to: \.ingestedLines) }
 
   func linesDuplicate(_ count: Int = 1) { add(count, to: \.duplicateLines) }

@@ -2,7 +2,7 @@ import LoopEngine
 
 /// What the agent's parts know at the moment of a scrape.
 struct MetricsSample {
-  /// One output: a label, and what it did since the agent started.
+  /// One output: a label, and what it did since it was opened.
   struct Output {
     /// ``LineDestination/name``, such as `file /var/log/stalld/stalls.jsonl`.
     var name: String

@@ -2,8 +2,8 @@ import LoopEngine
 
 /// Brings lines from a queue to an output, in order, and tries again what the output does not take now.
 ///
-/// Used on the output's thread alone. Its timers and its readiness source are stored beside the queue because only one of them may wait
-/// at a time: what was sent decides which.
+/// Used on the output's thread alone. The retry timer and the readiness source are stored together because only one of them may wait at
+/// a time: the last send decides which.
 final class Delivery: @unchecked Sendable {
   // @unchecked: closures on the output's own loop are all that it is handed to.
 
@@ -166,7 +166,7 @@ final class Delivery: @unchecked Sendable {
     retryInterval = Self.firstRetry
     guard let time = queue.recover() else { return }
     say(
-      .notice, "\(destination.name): accepts writes again after \(time.components.seconds) s; all lines are written")
+      .notice, "\(destination.name): accepts writes again after \(time.components.seconds) s; the queue is empty")
   }
 
   private func stopWaiting() {

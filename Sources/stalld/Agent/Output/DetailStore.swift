@@ -5,7 +5,7 @@ import StallMonitor
 import Synchronization
 
 /// Keeps the detail files of stalls, `ID.USER.json`, on a thread of its own; it deletes old ones by
-/// age and by total size.
+/// age, by number and by total size.
 ///
 /// Files are not fsync'ed. One that cannot be written is counted and not tried again: the report itself is elsewhere.
 final class DetailStore: Sendable {
@@ -28,7 +28,7 @@ final class DetailStore: Sendable {
     /// Of a user, what is left of all; of one of its units, what is left of the user's half.
     ///
     /// Unlike ``SharedAllowance/allows(_:for:limit:)``, this lets a user or unit with nothing
-    /// pending have one file of any size.
+    /// pending have one file that may take all that is left.
     func hasRoom(for bytes: Int, of share: DetailFolder.Share) -> Bool {
       let ofUser = pending.taken.reduce(0) { $0 + ($1.key.user == share.user ? $1.value : 0) }
       let ofUnit = pending.taken[share] ?? 0

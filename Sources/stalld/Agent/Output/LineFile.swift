@@ -6,8 +6,8 @@ import StallCapture
 /// A file of whole lines that is appended to: one write(2) for all that wait, and never half a line left.
 ///
 /// A line that the disk took in part is taken back. Half a line at the end of a file that is opened (the agent was killed during a write)
-/// is cut off: it was never acknowledged, so the service sends it again. What is not the beginning of a JSON object there is not
-/// ours, and is ended with a newline instead.
+/// is cut off: it was never acknowledged, so the service sends it again. NUL bytes there, which a power cut can leave, are cut off, too.
+/// Any other text that is not the beginning of a JSON object is not ours, and is ended with a newline instead.
 final class LineFile {
   /// No line is as long as this; what has no newline in so many bytes is not cut off.
   private static let longestHalf = 1 << 20
@@ -16,7 +16,8 @@ final class LineFile {
   private let output: LineDescriptor
   let identity: FileIdentity
   private(set) var size: Int
-  /// When the file was made, or last changed if the file system does not record that.
+  /// When the first line of an empty file was appended; of an opened file, when it was made, or last changed if the file system does not
+  /// record that.
   ///
   /// Seconds since 1970.
   private(set) var birth: Int

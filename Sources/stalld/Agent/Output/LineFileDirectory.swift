@@ -3,7 +3,7 @@ import DescriptorIO
 import Glibc
 
 extension LineFile {
-  /// The directory of a file as it was when the agent started.
+  /// The directory of a file as it was when the output was opened.
   ///
   /// The agent writes no reports into a directory that another user has put in its place, even if
   /// its permissions allow it.

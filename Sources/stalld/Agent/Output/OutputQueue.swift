@@ -88,7 +88,7 @@ final class OutputQueue: Sendable {
 
   // MARK: On the output's thread
 
-  /// The oldest lines: they stay in the queue until ``finish(_:bytes:written:)``.
+  /// The oldest lines: they stay in the queue until ``finish(_:bytes:written:isMidLine:)``.
   func begin() -> [ReportLine] {
     state.withLock { state in
       state.isAnnounced = false

@@ -36,7 +36,7 @@ extension AgentSettings {
         "The longest line. The agent refuses longer lines. At most a quarter of limits.memory."),
       .init(
         "limits.connections", \.limits.connections, .count(1...1_000_000),
-        "Open connections. When all are in use, the agent closes one of the user with the most to accept a user with fewer."
+        "Open connections. When all are in use, the agent closes one of the user with the most to accept a user with at least two fewer."
       ),
       .init(
         "limits.connections_per_user", \.limits.connectionsPerUser, .count(1...1_000_000),

@@ -37,7 +37,7 @@ extension AgentSettings {
     var id: UInt32
   }
 
-  /// The socket of `stalld status` and `stalld tail`.
+  /// The socket of `stalld status`, `stalld tail` and `stalld reload`.
   struct Control: Sendable, Equatable {
     var path = "/run/stalld/control.sock"
 

@@ -7,6 +7,8 @@ extension AgentSettings {
     var debugDirectories = ["/usr/lib/debug"]
     /// For one report.
     var timeLimit: Duration = .seconds(2)
+    /// What one of the two processes that read debug files may use, in bytes.
+    var workerMemory: Int { 4 * cache + (256 << 20) }
 
     /// The row of each: its key, what is allowed, and what it means.
     static let keys: [SettingsKey<AgentSettings>] = [

@@ -7,7 +7,7 @@ enum ByteSize {
     ("MB", 1_000_000), ("KiB", 1 << 10), ("kB", 1000), ("KB", 1000), ("B", 1),
   ]
 
-  /// Nil if the text is no size; only 0 needs no unit.
+  /// Nil if the text is no size: each number needs a unit, also 0.
   static func parse(_ text: String) -> Int? {
     guard let (number, unit) = QuantityNotation.split(text), let bytes = units.first(where: { $0.name == unit })?.bytes
     else {

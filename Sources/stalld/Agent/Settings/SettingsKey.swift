@@ -7,7 +7,7 @@ struct SettingsKey<Owner>: Sendable {
   private(set) var earlierName: String?
   let isList: Bool
   let allowed: String
-  /// One or two sentences for the manual and the shipped file.
+  /// Sentences for the manual and the shipped file.
   let summary: String
   /// Whether a running agent cannot take a new value.
   let needsRestart: Bool

@@ -79,7 +79,7 @@ struct YAMLEvents: ~Copyable {
     return YAMLDocument.Fault(line: line, reason: "not YAML: \(problem)\(context ?? "")")
   }
 
-  /// Whether a tab is what libyaml stumbled on: before the first character of the line, or right at the problem.
+  /// Whether a tab is before the first character of the line, which libyaml does not accept.
   private func hasTab(_ line: Int) -> Bool {
     let text = bytes.split(separator: 0x0a, maxSplits: line, omittingEmptySubsequences: false)
     guard text.count >= line else { return false }

@@ -273,13 +273,13 @@ final class NamingDesk {
       kill("it waited for \(time) for one line", suspect: current.number)
     } else if time > settings.timeLimit * 4 {
       kill("it took \(time) for one line", suspect: current.number)
-    } else if worker.residentBytes > 4 * settings.cache + (256 << 20) {
+    } else if worker.residentBytes > settings.workerMemory {
       kill("it used \(worker.residentBytes >> 20) MiB of memory", suspect: current.number)
     }
   }
 
   private static let untrusted = "reading a file that another user can have written"
-  private static let consequence = "a second process looks up function names for that user's lines"
+  private static let consequence = "a second process looks up function names for the lines of its unit"
 
   /// Ends the worker for good.
   func stop() {

@@ -1,6 +1,6 @@
 import LoopEngine
 
-/// Lines that wait for names, user by user: whose turn it is, and who has to do without for a while.
+/// Lines that wait for names, unit by unit: whose turn it is, and who has to do without for a while.
 struct NamingLanes {
   private struct Lane {
     /// Numbers of lines, first in, first out.

@@ -12,7 +12,7 @@ final class NamingStage {
     var misses: UInt64 = 0
     /// What the tables and answers take.
     var bytes = 0
-    /// Lines without names that were written without a look-up.
+    /// Lines without names that were written without a look-up, or before it ended.
     var unnamedLines: UInt64 = 0
     /// How often the worker had to be started again.
     var restarts: UInt64 = 0
@@ -206,7 +206,8 @@ final class NamingStage {
     lanes.didReturn(to: lane)
     let time = lanes.punish(lane)
     let user = entries[suspect]?.delivery.line?.userID
-    desk.complain("lines of user \(user.map(String.init) ?? lane) are written without names for \(time)", of: lane)
+    let unit = user.map { "a unit of user \($0)" } ?? "unit \(lane)"
+    desk.complain("lines of \(unit) are written without names for \(time)", of: lane)
     if let line = entries[suspect]?.delivery.line { missingBuilds.insert(line) }
     giveUp(suspect)
   }

@@ -54,10 +54,11 @@ enum TableFormat: ReportFormat {
         texts.replaceSubrange(fold.range, with: ["    … " + fold.text])
       }
     }
-    var lines = texts.prefix(framesShown).map { text in
+    let limit = view.showsAll ? texts.count : framesShown
+    var lines = texts.prefix(limit).map { text in
       screen.styled(screen.width > 0 ? TerminalText.cut(text, to: screen.width) : text, .faint)
     }
-    if texts.count > framesShown { lines.append(screen.styled("    … \(texts.count - framesShown) more", .faint)) }
+    if texts.count > limit { lines.append(screen.styled("    … \(texts.count - limit) more", .faint)) }
     return lines
   }
 

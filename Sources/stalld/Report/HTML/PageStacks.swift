@@ -6,7 +6,8 @@ struct PageStacks {
   private static let roomForFrames = 200_000
   private static let limit = 5000
 
-  /// Name, file, line, module, whether it is the service's own, whether it was inlined, short name; numbers of texts.
+  /// Name, file, line, module, 1 for the service's own, 1 for inlined or 2 for an async caller, short name; names, file and module
+  /// are numbers of texts.
   private(set) var frames: [[Int]] = []
   /// Frames, the outermost first.
   private(set) var stacks: [[Int]] = []

@@ -1,4 +1,4 @@
-/// Finds numbers by a hash of what they represent: eight bytes a number, with the numbers' owner keeping the rest.
+/// Finds numbers by a hash of what they represent: eight bytes a slot, with the numbers' owner keeping the rest.
 struct HashIndex {
   /// The upper half of the hash, and the number + 1; 0 is free.
   private var slots: [UInt64] = Array(repeating: 0, count: 64)

@@ -46,7 +46,7 @@ struct ReportComparison {
   let grouping: Grouping
   let old: Side
   let new: Side
-  /// What grew most first, what shrank most last but one, what did not change last.
+  /// First what is new or worse, then what is better or gone, then what is the same; in each part, the largest change first.
   let changes: [Change]
 
   /// Rates are compared, and not totals.

@@ -15,7 +15,7 @@ final class ReportSummary {
   let skipped: SkippedLines
   /// Lines that were read, those that were skipped included.
   let lines: Int
-  /// Stalls whose stack is left out of ``stacks``, for lack of space.
+  /// At least so many stalls have a stack that is left out of ``stacks``, for lack of space.
   let omittedStacks: Int
   /// Summaries that a limit on durations left out: they do not have the duration of each stall.
   let omittedSummaries: Int

@@ -15,7 +15,7 @@ struct StackTable {
   private var index = HashIndex()
   /// Stacks by the bytes that a line had them in.
   private var seen: [UInt64: UInt32] = [:]
-  /// Lines whose stack is left out.
+  /// Lines whose stack is left out; some that repeat such a stack are not counted.
   private(set) var omitted = 0
 
   var count: Int { ends.count }

@@ -23,7 +23,7 @@ function foldedLine(count, origin, unfold, ...before) {
   return item;
 }
 
-// Nodes name their parent, which comes first: [parent, frame, milliseconds].
+// Nodes name their parent, which comes first: [parent, frame, milliseconds, what folds it].
 function callTree(nodes) {
   const children = new Map();
   nodes.forEach(([parent], number) => { if (!children.has(parent)) children.set(parent, []); children.get(parent).push(number); });
