@@ -1,6 +1,8 @@
 // Hosts that live close to a limit.
 #include "host.h"
 
+#include <malloc.h>
+
 #define MiB ((size_t)1 << 20)
 
 static void set_limit(int resource, rlim_t value) {
@@ -30,6 +32,8 @@ static void **take_all(void) {
 }
 
 static void without_memory(int resource, const char *key) {
+  // As it is at first: malloc would keep what is freed, and leave the kernel none.
+  require(mallopt(M_MMAP_THRESHOLD, 128 << 10) == 1, "mallopt");
   watch_start();
   stall(80);
   set_limit(resource, (status_kib(key) << 10) + 8 * MiB);
@@ -46,6 +50,8 @@ static void without_memory(int resource, const char *key) {
     turn_end();
     pause_for(5);
   }
+  // On a slow machine the monitor may have found no stall before the memory was taken.
+  pause_for(50);
   void *again = malloc(MiB);
   say("memory again: %d", again != NULL);
   free(again);
@@ -56,6 +62,23 @@ static void without_data(void) {
 }
 static void without_address_space(void) {
   without_memory(RLIMIT_AS, "VmSize:");
+  watch_stop();
+}
+
+// There is memory for a check and not for a report, until after the stall has ended.
+static void memory_after_the_stall(void) {
+  struct rlimit before, low;
+  watch_start();
+  pause_for(300);
+  require(getrlimit(RLIMIT_AS, &before) == 0, "getrlimit");
+  low = before;
+  low.rlim_cur = (status_kib("VmSize:") << 10) + MiB;
+  require(setrlimit(RLIMIT_AS, &low) == 0, "setrlimit");
+  stall(300);
+  pause_for(50);
+  require(setrlimit(RLIMIT_AS, &before) == 0, "setrlimit");
+  pause_for(200);
+  say("alive");
   watch_stop();
 }
 
@@ -215,6 +238,7 @@ static void file_size_without_handler(void) { file_size(false); }
 const struct scenario limit_hosts[] = {
     {"rlimit-data-malloc-returns-null", without_data},
     {"rlimit-as-malloc-returns-null", without_address_space},
+    {"rlimit-as-until-after-the-stall", memory_after_the_stall},
     {"rlimit-data-before-the-first-stall", no_data_at_once},
     {"rlimit-as-before-the-first-stall", no_address_space_at_once},
     {"rlimit-data-before-the-start", start_without_memory},
