@@ -46,6 +46,9 @@ struct listed {
   uint64_t link_map;
   struct link_map said;
   struct cunwind_mapping mapping;
+  // Its program headers if others may lie between its segments, or 0.
+  uint64_t headers;
+  size_t segments;
 };
 
 // Modules beyond these have no unwind tables.
@@ -74,16 +77,22 @@ static void end_use(void) { atomic_store(&listed.user, 0); }
 
 #define SEGMENTS_MAX 64u
 
+static bool read_headers(uint64_t headers, size_t count, ElfW(Phdr) segments[SEGMENTS_MAX]) {
+  return count > 0 && count <= SEGMENTS_MAX && cunwind_read_exactly(headers, segments, count * sizeof *segments);
+}
+
 // Reads where a module lies from its program headers. False unless they lead to the list's own dynamic section.
-static bool read_segments(uint64_t headers, size_t count, const struct link_map *said, struct cunwind_mapping *mapping) {
+static bool read_segments(uint64_t headers, size_t count, struct listed *module) {
   ElfW(Phdr) segments[SEGMENTS_MAX];
+  const struct link_map *said = &module->said;
   uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = UINT64_MAX, end = 0, header = 0;
-  bool is_same = false;
-  if (count == 0 || count > SEGMENTS_MAX || !cunwind_read_exactly(headers, segments, count * sizeof *segments)) return false;
+  bool is_same = false, has_gaps = false;
+  if (!read_headers(headers, count, segments)) return false;
   for (size_t i = 0; i < count; i++) {
     uint64_t at = said->l_addr + segments[i].p_vaddr;
     switch (segments[i].p_type) {
       case PT_LOAD:
+        has_gaps |= end != 0 && (at & ~(page - 1)) > ((end + page - 1) & ~(page - 1));
         if ((at & ~(page - 1)) < start) start = at & ~(page - 1);
         if (at + segments[i].p_memsz > end) end = at + segments[i].p_memsz;
         break;
@@ -91,19 +100,25 @@ static bool read_segments(uint64_t headers, size_t count, const struct link_map 
       case PT_DYNAMIC: is_same = at == (uint64_t)(uintptr_t)said->l_ld; break;
     }
   }
-  mapping->start = start;
-  mapping->end = end;
-  mapping->eh_frame_header = header;
-  return is_same && start < end;
+  if (!is_same || start >= end) return false;
+  module->mapping.start = start;
+  module->mapping.end = end;
+  module->mapping.eh_frame_header = header;
+  // The loader keeps the gaps of what it loads. The kernel keeps none, and puts the vDSO into the loader's.
+  if (has_gaps && (headers == getauxval(AT_PHDR) || start == getauxval(AT_BASE))) {
+    module->headers = headers;
+    module->segments = count;
+  }
+  return true;
 }
 
-static bool read_module(const struct link_map *said, struct cunwind_mapping *mapping) {
+static bool read_module(struct listed *module) {
   ElfW(Ehdr) header;
   uint64_t base;
-  if (cunwind_find_header(said->l_addr, 0, &header, &base))
-    return read_segments(base + header.e_phoff, header.e_phnum, said, mapping);
+  if (cunwind_find_header(module->said.l_addr, 0, &header, &base))
+    return read_segments(base + header.e_phoff, header.e_phnum, module);
   // An executable at a fixed address.
-  return read_segments(getauxval(AT_PHDR), getauxval(AT_PHNUM), said, mapping);
+  return read_segments(getauxval(AT_PHDR), getauxval(AT_PHNUM), module);
 }
 
 // The list is read as foreign memory and without the loader's lock, which a stalled thread may hold inside dlopen. A
@@ -119,7 +134,7 @@ static void read_list(void) {
     struct listed *module = &listed.modules[count];
     if (count >= listed.count || module->link_map != at || memcmp(&module->said, &said, sizeof said) != 0) {
       *module = (struct listed){.link_map = at, .said = said};
-      if (!read_module(&said, &module->mapping)) module->mapping = (struct cunwind_mapping){0};
+      if (!read_module(module)) module->mapping = (struct cunwind_mapping){0};
       module->mapping.link_map = at;
     }
     count++;
@@ -137,14 +152,28 @@ void cunwind_refresh_mappings(bool forgets) {
   end_use();
 }
 
+// Whether `address` lies in the module. Between segments with gaps, the range is that of one, as `_dl_find_object` has it.
+static bool holds(const struct listed *module, uint64_t address, struct cunwind_mapping *mapping) {
+  ElfW(Phdr) segments[SEGMENTS_MAX];
+  *mapping = module->mapping;
+  if (address < mapping->start || address >= mapping->end) return false;
+  if (module->headers == 0) return true;
+  if (!read_headers(module->headers, module->segments, segments)) return false;
+  for (size_t i = 0; i < module->segments; i++) {
+    uint64_t start = module->said.l_addr + segments[i].p_vaddr;
+    if (segments[i].p_type != PT_LOAD || address < start || address - start >= segments[i].p_memsz) continue;
+    mapping->start = start;
+    mapping->end = start + segments[i].p_memsz;
+    return true;
+  }
+  return false;
+}
+
 static bool find_listed(uint64_t address, struct cunwind_mapping *mapping) {
   bool found = false;
   begin_use();
   if (listed.count == 0) read_list();
-  for (unsigned i = 0; i < listed.count && !found; i++) {
-    *mapping = listed.modules[i].mapping;
-    found = address >= mapping->start && address < mapping->end;
-  }
+  for (unsigned i = 0; i < listed.count && !found; i++) found = holds(&listed.modules[i], address, mapping);
   end_use();
   return found;
 }

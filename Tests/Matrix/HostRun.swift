@@ -16,7 +16,7 @@ struct HostRun {
   static let limitSeconds = Int(ProcessInfo.processInfo.environment["MATRIX_LIMIT"] ?? "") ?? 60
 
   var outcome: Outcome
-  /// How many stalls the monitor has reported.
+  /// How many lines the monitor has written about stalls: one that ended before there was memory has its end alone.
   var reports: Int
 
   /// Runs a scenario to its end.
@@ -43,7 +43,7 @@ struct HostRun {
       isSink
       ? lines.filter { $0.hasPrefix("{") }
       : (try? Data(contentsOf: monitor.appending(path: "lines"))).map(Self.lines) ?? []
-    reports = sinkLines.count { $0.contains("stall.started") }
+    reports = sinkLines.count { $0.contains("stall.started") || $0.contains("stall.ended") }
     outcome = Outcome(
       end: end, output: isSink ? lines.filter { !$0.hasPrefix("{") } : lines, files: Self.files(in: work))
   }

@@ -77,6 +77,8 @@ extension Scenario {
   private static let limitHosts: [Scenario] = [
     .host("rlimit-data-malloc-returns-null"),
     .host("rlimit-as-malloc-returns-null"),
+    .host("rlimit-as-until-after-the-stall"),
+    .host("rlimit-as-until-the-end", isReported: false),
     .host("rlimit-data-before-the-first-stall", isReported: false),
     .host("rlimit-as-before-the-first-stall", isReported: false),
     .host("rlimit-data-before-the-start", isReported: false),

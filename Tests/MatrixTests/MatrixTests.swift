@@ -23,6 +23,15 @@ enum MatrixTests {
     }
   }
 
+  /// A stall for whose report there was never memory.
+  @Test static func whatCannotBeReportedIsLogged() throws {
+    let run = try Program.run(
+      MatrixHost.program.get().path, ["host", "rlimit-as-until-the-end", "watched"],
+      environment: ["STALLMONITOR_THRESHOLD": "20ms", "STALLMONITOR_SINK": "stdout"])
+    #expect(run.status == 0 && !run.output.contains("stall."))
+    #expect(run.errors.contains("stalls were not reported (loops: 1): "))
+  }
+
   /// Every scenario that the host has is run.
   @Test static func matricesAreComplete() throws {
     let names = Scenario.transferNames.map { "transfer \($0)" } + Scenario.hosts.map { "host \($0)" }

@@ -35,7 +35,10 @@ static int capture(cunwind_unwinder *unwinder, int thread, cunwind_frame *frames
 #if defined(__aarch64__)
   for (int i = 0; i < 6; i++) snapshot.registers[i] = a[i], snapshot.known |= 1ull << i;
   snapshot.registers[8] = number, snapshot.known |= 1ull << 8;
-#elif !defined(__x86_64__)
+#elif defined(__x86_64__)
+  static const int places[] = {5, 4, 1, 10, 8, 9};
+  for (int i = 0; i < 6; i++) snapshot.registers[places[i]] = a[i], snapshot.known |= 1ull << places[i];
+#else
 #error "Which registers /proc/PID/syscall has on this architecture is not known."
 #endif
   *trace = cunwind_unwind(unwinder, &snapshot, frames, capacity);

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,9 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/select.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,6 +32,7 @@
 #define ROUNDS 2
 static const int depths[DEPTHS] = {0, 1, 40};
 static int ends[2], holding_file, waiting_file;
+static char pipe_path[] = "/tmp/stacks-pipe.XXXXXX";
 static sem_t semaphore;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
@@ -67,6 +71,24 @@ static void block_flock(void) {
   flock(waiting_file, LOCK_EX);
   flock(waiting_file, LOCK_UN);
 }
+// Until the child runs the program, in clone3(2) or clone(2): the child waits for another to open the pipe.
+static void block_spawn(void) {
+  char *arguments[] = {(char *)"true", NULL};
+  posix_spawn_file_actions_t actions;
+  pid_t child;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, pipe_path, O_RDONLY, 0);
+  if (posix_spawn(&child, "/bin/true", &actions, NULL, arguments, environ) == 0) waitpid(child, NULL, 0);
+  posix_spawn_file_actions_destroy(&actions);
+}
+static void block_vfork(void) {
+  pid_t child = vfork();
+  if (child == 0) {
+    nanosleep(&(struct timespec){0, BLOCK_MS * 1000000}, NULL);
+    _exit(0);
+  }
+  if (child > 0) waitpid(child, NULL, 0);
+}
 
 static const struct {
   const char *name;
@@ -76,6 +98,7 @@ static const struct {
     {"poll", block_poll},           {"select", block_select},       {"ppoll", block_pause_like},
     {"sem_wait", block_semaphore},  {"cond_wait", block_condition}, {"mutex", block_mutex},
     {"syscall", block_syscall},     {"flock", block_flock},         {"area", block_below_area},
+    {"spawn", block_spawn},         {"vfork", block_vfork},
 };
 #define LEAVES (sizeof leaves / sizeof *leaves)
 
@@ -112,6 +135,7 @@ static void wake(unsigned leaf) {
   if (leaf == 7) pthread_mutex_lock(&mutex), pthread_cond_signal(&condition), pthread_mutex_unlock(&mutex);
   if (leaf == 8) pthread_mutex_unlock(&other);
   if (leaf == 10) flock(holding_file, LOCK_UN);
+  if (leaf == 12) close(open(pipe_path, O_WRONLY | O_CLOEXEC));
 }
 
 static void *address_of(const void *function) { return (void *)(uintptr_t)cunwind_function_start((uint64_t)(uintptr_t)function); }
@@ -380,6 +404,9 @@ int main(void) {
   waiting_file = open(path, O_RDWR | O_CLOEXEC);
   unlink(path);
   if (holding_file < 0 || waiting_file < 0) return 1;
+  close(mkstemp(pipe_path));
+  unlink(pipe_path);
+  if (mkfifo(pipe_path, 0600) != 0) return 1;
   sem_init(&semaphore, 0, 0);
   for (int by_list = 0; by_list < 2; by_list++) {
     cunwind_use_module_list(by_list);
@@ -405,6 +432,7 @@ int main(void) {
         if (round < ROUNDS) printf("%s, depth %d: not blocked for long enough to be captured\n", leaves[leaf].name, depths[depth]);
       }
   }
+  unlink(pipe_path);
   printf("%d stacks, %d of them wrong\n", captures, bad);
   bad += start_of_calls(unwinder);
   own_unwinder = unwinder;

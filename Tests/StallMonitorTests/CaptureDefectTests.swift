@@ -58,6 +58,7 @@ extension CapturesInThisProcess {
       }
     }
 
+    #if arch(x86_64)
     /// A perf sample has no memory below the stack pointer, and the tables say that popped registers are there.
     @Test func poppedRegistersAreKnown() {
       let (epilogue, caller) = (victim_epilogue_at(false), victim_epilogue_at(true))
@@ -86,6 +87,7 @@ extension CapturesInThisProcess {
       #expect(unwind(at: entry, words: words).frames == [returnAddress])
       #expect(unwind(at: returnAddress, words: Array(words.dropFirst())).frames == [returnAddress])
     }
+    #endif
 
     /// A signal whose handler was removed would end the process.
     @Test func signalWithoutItsHandlerIsNotSent() async {
@@ -197,7 +199,9 @@ extension CapturesInThisProcess {
       let caller = reader.begin(chosen)
       let backtrace = try capture.captureWithPatience(ThreadProbe(thread: reader.id)).backtrace.get()
       #expect(!backtrace.isTruncated)
+      #if arch(x86_64)
       #expect(backtrace.isApproximate, "it was scanned for")
+      #endif
       #expect(backtrace.frames.contains { $0.address == caller }, "the caller's frame is left out")
       reader.end()
     }
@@ -225,19 +229,19 @@ extension CapturesInThisProcess {
       var bytes = [UInt8](repeating: 0, count: 4096)
       var snapshot = cunwind_snapshot()
       var frame = [cunwind_frame](repeating: cunwind_frame(), count: 16)
-      for known in [UInt64(0x1_0080), 0x1_00c0, 0x1_ffff] {
+      let numbers = [CUNWIND_PROGRAM_COUNTER, CUNWIND_STACK_POINTER, CUNWIND_FRAME_POINTER].map { Int($0) }
+      for known in [numbers.prefix(2), numbers.prefix(3), Array(0..<Int(CUNWIND_REGISTERS))[...]] {
         let backtrace = bytes.withUnsafeMutableBufferPointer { stack in
           snapshot.stack = stack.baseAddress
           snapshot.stack_address = 0x1000_0000
           snapshot.stack_length = UInt64(stack.count)
-          snapshot.known = known
-          snapshot.registers.7 = 0x1000_0080
+          snapshot.setRegister(Int(CUNWIND_STACK_POINTER), 0x1000_0080)
           // Readable, like code made at run time, and without unwind information.
-          snapshot.registers.16 = UInt64(UInt(bitPattern: stack.baseAddress))
-          snapshot.registers.6 = 0
+          snapshot.setRegister(Int(CUNWIND_PROGRAM_COUNTER), UInt64(UInt(bitPattern: stack.baseAddress)))
+          snapshot.known = known.reduce(0) { $0 | 1 << UInt64($1) }
           return cunwind_unwind(unwinder, &snapshot, &frame, frame.count)
         }
-        #expect(backtrace.end == CUNWIND_END_LOST, "registers \(String(known, radix: 16))")
+        #expect(backtrace.end == CUNWIND_END_LOST, "registers \(known)")
         #expect(backtrace.is_outside_modules)
       }
     }

@@ -152,7 +152,7 @@ extension CapturesInThisProcess {
       let tally = capture(VICTIM_BODY, by: way, body: { SwiftThrower.throwAndCatch() })
       #expect(tally.isWholeOrRefused(by: way), "\(tally.text)")
       // Taken in helpers of the Swift compiler's that have no unwind information.
-      #expect(tally.approximate <= tally.captures / 10, "\(tally.text)")
+      #expect(tally.approximate <= max(tally.captures / 10, 4), "\(tally.text)")
     }
 
     @Test(arguments: Way.allCases)
@@ -165,11 +165,12 @@ extension CapturesInThisProcess {
       #expect(tally.approximate == 0, "\(tally.text)")
     }
 
-    /// The C library has no unwind information for the instruction at which the parent waits.
+    /// On x86_64 the C library has no unwind information for the instruction at which the parent waits. On aarch64 the caller is found
+    /// behind two jumps.
     @Test("a thread that spawns a process", arguments: Way.allCases)
     func spawn(way: Way) {
       let tally = capture(VICTIM_SPAWN, by: way)
-      #expect(tally.isWholeOrRefused(by: way, truncated: TestMachine.isEmulated ? tally.captures : 0), "\(tally.text)")
+      #expect(tally.isWholeOrRefused(by: way), "\(tally.text)")
       #expect(tally.approximate == 0, "\(tally.text)")
     }
 

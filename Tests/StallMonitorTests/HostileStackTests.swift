@@ -14,6 +14,9 @@ extension CapturesInThisProcess {
   /// Threads with stacks and signals that a capture by signal must not be noticed on: each in a process of its own.
   @Suite(.serialized, .timeLimit(.minutes(1)))
   struct HostileStackTests {
+    /// How much longer than on a real processor all of this takes.
+    static let factor: UInt32 = TestMachine.isEmulated ? 10 : 1
+
     /// Captures the thread repeatedly, by the timer, while `body` runs on it.
     ///
     /// The thread is prepared first.
@@ -22,9 +25,12 @@ extension CapturesInThisProcess {
     {
       let state = Shared.state
       state.body.withLock { $0 = body }
+      // Read once before: a thread may have no stack to spare for that.
+      _ = factor
       let looker = Thread {
-        while state.thread.load(ordering: .acquiring) == 0 { usleep(100) }
         let capture = ThreadCapture(mayUsePerf: false)
+        state.isReady.store(true, ordering: .releasing)
+        while state.thread.load(ordering: .acquiring) == 0 { usleep(100) }
         let probe = ThreadProbe(thread: state.thread.load(ordering: .acquiring))
         while !state.isDone.load(ordering: .acquiring) {
           let moment = capture.capture(probe, stackEnd: 0, patience: 20_000_000)
@@ -39,7 +45,9 @@ extension CapturesInThisProcess {
         state.hasLooked.store(true, ordering: .releasing)
       }
       looker.start()
-      #expect(
+      while !state.isReady.load(ordering: .acquiring) { usleep(100) }
+      // Not an expectation: it would be waited for below.
+      precondition(
         victim_run_on_a_stack_of(size) {
           admitSignals()
           cunwind_prepare_thread_for_timer()
@@ -55,6 +63,7 @@ extension CapturesInThisProcess {
     private final class Shared: Sendable {
       static let state = Shared()
       let thread = Atomic<Int32>(0)
+      let isReady = Atomic<Bool>(false)
       let isDone = Atomic<Bool>(false)
       let hasLooked = Atomic<Bool>(false)
       let body = Mutex<(@Sendable @convention(c) () -> Void)?>(nil)
@@ -64,14 +73,14 @@ extension CapturesInThisProcess {
     /// Below the thread's stack lies its guard page, and below that the coroutine's.
     @Test func coroutineBelowTheStack() async {
       await #expect(processExitsWith: .success) {
-        let results = HostileStackTests.capturing { #expect(victim_compute_on_a_stack_below(300)) }
+        let results = HostileStackTests.capturing { #expect(victim_compute_on_a_stack_below(300 * HostileStackTests.factor)) }
         #expect(results.contains(nil), "\(results)")
       }
     }
 
     @Test func hardlyAnyStackLeft() async {
       await #expect(processExitsWith: .success) {
-        let results = HostileStackTests.capturing { victim_compute_near_the_end_of_the_stack(300, 3000) }
+        let results = HostileStackTests.capturing { victim_compute_near_the_end_of_the_stack(300 * HostileStackTests.factor, 3000) }
         #expect(results.contains(nil), "\(results)")
       }
     }
@@ -87,7 +96,7 @@ extension CapturesInThisProcess {
           #expect(victim_set_alternate_stack(2048) == 0)
           cunwind_note_thread()
           cunwind_snapshot_release()
-          victim_c_compute(300)
+          victim_c_compute(300 * HostileStackTests.factor)
         }
         #expect(Set(results.suffix(3)) == [.notPrepared], "\(results)")
       }
@@ -99,7 +108,7 @@ extension CapturesInThisProcess {
         let results = HostileStackTests.capturing(stack: 1 << 20) {
           for _ in 0..<20 {
             victim_run_handler_on_stack(400 << 10)
-            victim_c_compute(10)
+            victim_c_compute(10 * HostileStackTests.factor)
           }
         }
         #expect(results.contains(nil), "\(results)")
@@ -112,7 +121,7 @@ extension CapturesInThisProcess {
           victim_block_real_time_signals()
           cunwind_prepare_thread_for_timer()
           var sent: Int32 = 0
-          let arrived = victim_read_real_time_signals(200, &sent)
+          let arrived = victim_read_real_time_signals(200 * HostileStackTests.factor, &sent)
           #expect(sent > 200)
           #expect(arrived == sent)
         }
@@ -122,7 +131,9 @@ extension CapturesInThisProcess {
 
     @Test func smallThreadStack() async {
       await #expect(processExitsWith: .success) {
-        let results = HostileStackTests.capturing(stack: 16384) { victim_c_compute(200) }
+        // glibc demands 128 KiB on aarch64.
+        let smallest = max(16384, sysconf(Int32(_SC_THREAD_STACK_MIN)))
+        let results = HostileStackTests.capturing(stack: smallest) { victim_c_compute(200 * HostileStackTests.factor) }
         #expect(results.contains(nil), "\(results)")
       }
     }

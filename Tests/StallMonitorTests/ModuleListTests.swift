@@ -1,5 +1,6 @@
 import CUnwind
 import Foundation
+import TestSupport
 import Testing
 
 @testable import StallCapture
@@ -35,7 +36,7 @@ extension CapturesInThisProcess {
       return try body()
     }
 
-    /// An address in the middle of each mapping of a module's code.
+    /// An address in the middle of each mapping of a module's code; in the vDSO's first bytes, as its mapping may have a page without any.
     private static func codeAddresses() throws -> [UInt64] {
       // Foundation takes the file's size for its length, and the kernel says 0.
       let maps = try #require(try FileHandle(forReadingAtPath: "/proc/self/maps")?.readToEnd())
@@ -43,7 +44,8 @@ extension CapturesInThisProcess {
         .filter { $0.contains(" r-xp ") && ($0.contains(" /") || $0.contains("[vdso]")) }
         .compactMap { line in
           let ends = line.prefix { $0 != " " }.split(separator: "-").compactMap { UInt64($0, radix: 16) }
-          return ends.count == 2 ? ends[0] + (ends[1] - ends[0]) / 2 : nil
+          guard ends.count == 2 else { return nil }
+          return line.contains("[vdso]") ? ends[0] + 64 : ends[0] + (ends[1] - ends[0]) / 2
         }
     }
 
@@ -55,6 +57,19 @@ extension CapturesInThisProcess {
         #expect(loaders != nil && byList { Found(address) } == loaders)
       }
       #expect(byList { Found(4096) } == nil)
+    }
+
+    /// On aarch64, the vDSO lies between the segments of the loader.
+    @Test(arguments: ["-pie", "-no-pie"])
+    func addressBetweenSegmentsIsInNoModule(kind: String) throws {
+      let fixtures = try SymbolFixtures()
+      let unwinder = Repository.root.appending(path: "Sources/CUnwind").path
+      let files = ["mappings.c", "modules.c", "memory.c"].map { "\(unwinder)/\($0)" }
+      let program = try fixtures.clang(
+        String(contentsOf: Repository.root.appending(path: "Tests/Platforms/gaps.c"), encoding: .utf8),
+        [kind, "-Wl,-z,max-page-size=65536", "-I\(unwinder)", "-I\(unwinder)/include"] + files)
+      let result = try Program.run(program)
+      #expect(result.status == 0, "\(result.output)")
     }
 
     @Test func moduleThatComesIsFoundAndOneThatGoesIsForgotten() throws {

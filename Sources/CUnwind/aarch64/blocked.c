@@ -38,18 +38,42 @@ static bool find_function(cunwind_unwinder *u, uint64_t address, uint64_t *start
   return address >= *start && address < *end;
 }
 
+// Instructions of a function that only puts arguments in place and jumps on, and how many of them follow each other:
+// posix_spawn(3) has two, before the function that waits for the child.
+#define PASSING_LENGTH 16u
+#define PASSING_MAX 3u
+
+// Where the function that begins at `start` jumps to, without having called, compared or kept anything; 0 if it does not.
+static uint64_t passes_on(cunwind_unwinder *u, uint64_t start) {
+  for (uint64_t at = start; at < start + 4 * PASSING_LENGTH; at += 4) {
+    uint32_t code;
+    if (!cunwind_read_instruction(u, at, &code)) return 0;
+    uint64_t jump = cunwind_branch_target(code, at);
+    if (jump != 0) return jump < start || jump > at ? cunwind_resolve_target(u, jump) : 0;
+    if ((code & 0x1c000000u) == 0x14000000u && (code & 0xfffff01fu) != 0xd503201fu) return 0;  // a branch or system call, no hint
+  }
+  return 0;
+}
+
+// Whether a call to `target` runs `function`, by functions that pass it on.
+static bool passes_to(cunwind_unwinder *u, uint64_t target, uint64_t function) {
+  target = cunwind_resolve_target(u, target);
+  for (unsigned i = 0; i < PASSING_MAX && target != 0 && target != function; i++) target = passes_on(u, target);
+  return target == function;
+}
+
 // Whether a call to `target` runs `function` in the end: itself, or by a jump as its last action.
 static bool leads_to(cunwind_unwinder *u, uint64_t target, uint64_t function) {
   uint64_t start, end;
+  if (passes_to(u, target, function)) return true;
   target = cunwind_resolve_target(u, target);
-  if (target == function) return true;
   if (!find_function(u, target, &start, &end) || start != target) return false;
   if (end - start > 4096) end = start + 4096;
   for (uint64_t at = start; at < end; at += 4) {
     uint32_t code;
     if (!cunwind_read_instruction(u, at, &code)) break;
     uint64_t jump = cunwind_branch_target(code, at);
-    if (jump != 0 && (jump < start || jump >= end) && cunwind_resolve_target(u, jump) == function) return true;
+    if (jump != 0 && (jump < start || jump >= end) && passes_to(u, jump, function)) return true;
   }
   return false;
 }
@@ -159,7 +183,8 @@ static bool find_call(cunwind_unwinder *u, struct search *search, uint64_t slot,
     // Inside of the call, as a function that does not return may end with it.
     place.ip = at + 3;
     if (!step_from(u, place, 0, &next) || next.ip != return_address || next.sp < slot + 8) continue;
-    if (!is_consistent(u, &next)) continue;
+    // A function without a frame record may leave its caller's frame pointer in the register.
+    if (next.frame_pointer != CUNWIND_NO_FRAME_POINTER && !is_consistent(u, &next)) continue;
     if (found++ == 0) search->place = place;
   }
   search->is_approximate = found > 1 || (has_record && !follows_from_code);
@@ -223,9 +248,11 @@ static void walk_to_caller(cunwind_unwinder *u, struct cunwind_walk *w) {
     word = cunwind_code_address(word);
     if (cunwind_match_call(u, word, &target) != FOLLOWS_A_CALL || target == 0) continue;
     target = cunwind_resolve_target(u, target);
-    if (!find_function(u, target, &start, &end) || start != target) continue;
-    if (!find_call(u, &search, slot, word, start, end)) continue;
-    return walk_from(u, w, &search);
+    // The frame is that of the function that was called, or of one that this has jumped to.
+    for (unsigned passed = 0; passed <= PASSING_MAX && target != 0; passed++, target = passes_on(u, target)) {
+      if (!find_function(u, target, &start, &end) || start != target) break;
+      if (find_call(u, &search, slot, word, start, end)) return walk_from(u, w, &search);
+    }
   }
   // Its caller was called through a pointer, and no call names it. It is the only one of all that call the function for
   // which the stack is as its table says, if that leads to the outermost frame.

@@ -63,7 +63,7 @@ static uint64_t jump_to_outer(cunwind_unwinder *u, const cunwind_frame *caller) 
   if (!caller->is_return_address || cunwind_match_call(u, caller->address, &target) != FOLLOWS_A_CALL) return 0;
   target = target == 0 ? 0 : cunwind_resolve_target(u, target);
   if (target == 0 || target == cunwind_cancellable.outer) return 0;
-  for (uint64_t at = target; at < target + 4 * LENGTH && cunwind_function_start(at) == target; at += 4) {
+  for (uint64_t at = target; at < target + 4 * LENGTH && cunwind_function_of(u, at) == target; at += 4) {
     uint32_t code;
     if (!cunwind_read_instruction(u, at, &code)) return 0;
     if (cunwind_branch_target(code, at) == cunwind_cancellable.outer) return at;
@@ -75,7 +75,7 @@ size_t cunwind_arch_count_cancellable(cunwind_unwinder *u, cunwind_frame *frames
   size_t left_out = 0;
   while (cunwind_cancellable.inner != 0 && left_out + 1 < count) {
     const cunwind_frame *frame = &frames[left_out];
-    uint64_t start = cunwind_function_start(frame->address - frame->is_return_address);
+    uint64_t start = cunwind_function_of(u, frame->address - frame->is_return_address);
     if (start != cunwind_cancellable.inner && start != cunwind_cancellable.middle && start != cunwind_cancellable.outer) break;
     left_out++;
   }

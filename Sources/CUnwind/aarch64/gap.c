@@ -140,7 +140,7 @@ void cunwind_arch_begin(cunwind_unwinder *u, struct cunwind_walk *w) {
     return;
   }
   // In a function's beginning the link is the return address, and the frame pointer the caller's.
-  uint64_t start = cunwind_function_start(w->ip);
+  uint64_t start = cunwind_function_of(u, w->ip);
   if (start == 0 || w->ip - start > 4 * PROLOGUE_LENGTH || !cunwind_has_unwind_information(u, w->ip)) {
     u->guessed = false;
     return;

@@ -37,7 +37,11 @@ final class StallFollower {
       let decision = loop.check(at: now, frozen: frozen)
       frozen = 0
       // An earlier loop's report may have taken long.
-      if needsReport(decision), !AvailableMemory.isEnough { return now + AvailableMemory.retryInterval }
+      if needsReport(decision), !mayReport {
+        // It may end before there is memory.
+        if case .late = decision { deferLateTurn(of: loop, at: now) }
+        return now + AvailableMemory.retryInterval
+      }
       switch decision {
       case .quiet, .beat: return nil
       case .checkAgain(let time):
@@ -102,12 +106,22 @@ final class StallFollower {
 
   // MARK: Without memory
 
+  /// Whether there is memory for a report, which may take a sample: not while the capture's buffer is taken.
+  private var mayReport: Bool { !isBufferTaken && AvailableMemory.isEnough }
+
+  /// Whether there is memory for what ``beginDeferredEpisodes(of:)`` has to do.
+  func mayBeginDeferredEpisodes(of loops: [WatchedLoop]) -> Bool {
+    !loops.contains { $0.stall.deferred != nil } || AvailableMemory.isEnough
+  }
+
   /// Notes which loops are late; allocates nothing.
   func deferLateTurns(of loops: [WatchedLoop]) {
     let now = MonotonicClock.now()
-    for loop in loops where loop.deferLateTurn(at: now, with: isBufferTaken ? nil : sampler.capture) {
-      isBufferTaken = true
-    }
+    for loop in loops { deferLateTurn(of: loop, at: now) }
+  }
+
+  private func deferLateTurn(of loop: WatchedLoop, at now: UInt64) {
+    if loop.deferLateTurn(at: now, with: isBufferTaken ? nil : sampler.capture) { isBufferTaken = true }
   }
 
   /// There is memory again: begins what was deferred, before any other capture uses the buffer.
@@ -158,11 +172,14 @@ final class StallFollower {
   }
 
   /// Ends without a report of what is open; allocates nothing.
-  func abandon(_ loops: [WatchedLoop]) {
+  ///
+  /// Returns how many loops have such a stall.
+  func abandon(_ loops: [WatchedLoop]) -> Int {
     for loop in loops where loop.isStalled {
       records.end(loop, at: MonotonicClock.now())
       loop.subject.pulse.cancelEpisode()
     }
+    return loops.count { $0.isStalled }
   }
 
   /// Reports a freeze of the process, if it lasted as long as some loop's threshold.

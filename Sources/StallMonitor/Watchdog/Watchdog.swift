@@ -86,6 +86,11 @@ final class Watchdog: Sendable {
     semaphore.post()
     clinux_thread_join(handle)
     list.releaseRetired()
+    // The line itself needs less than a check does.
+    let loops = state.abandonedLoops.exchange(0, ordering: .relaxed)
+    guard loops > 0, AvailableMemory.isEnoughForACheck else { return }
+    Diagnostics.say(
+      "stalls were not reported (loops: \(loops)): the process had no memory for a report until the monitor stopped")
   }
 }
 
@@ -93,4 +98,6 @@ final class Watchdog: Sendable {
 final class WatchdogState: Sendable {
   let isStopping = Atomic<Bool>(false)
   let wakeUps = Atomic<UInt64>(0)
+  /// How many loops had a stall at the end that was not reported, as there was no memory.
+  let abandonedLoops = Atomic<Int>(0)
 }

@@ -48,7 +48,7 @@ final class WatchdogWork {
     while !state.isStopping.load(ordering: .acquiring) {
       profilingSignal.follow()
       loops.clock.observe()
-      guard AvailableMemory.isEnoughForACheck else {
+      guard AvailableMemory.isEnoughForACheck, stalls.mayBeginDeferredEpisodes(of: loops.all) else {
         waitForMemory()
         continue
       }
@@ -57,7 +57,7 @@ final class WatchdogWork {
       waits.wait(for: loops, nextCheck: nextCheck, next: next, quiet: quiet)
       state.wakeUps.add(1, ordering: .relaxed)
     }
-    end()
+    end(state)
   }
 
   /// Notes which loops are late while there is no memory to report that, and waits.
@@ -104,10 +104,10 @@ final class WatchdogWork {
   }
 
   /// Ends with what is open.
-  private func end() {
+  private func end(_ state: WatchdogState) {
     // What is open is lost with a process that has no memory to its end.
     guard AvailableMemory.wait(until: MonotonicClock.now() + Self.longestFarewell) else {
-      stalls.abandon(loops.all)
+      state.abandonedLoops.store(stalls.abandon(loops.all), ordering: .relaxed)
       stalls.records.abandon()
       return stalls.sampler.capture.finishThread()
     }
