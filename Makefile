@@ -32,7 +32,7 @@ MATRIX_SCENARIOS ?=
 # `make corpus CORPUS=short` runs two builds of each program instead of all; CORPUS=update records what is reported now.
 CORPUS ?= full
 
-.PHONY: demo test test-shared-agent test-long test-platforms matrix corpus test-fleet test-integrations test-traits test-pictures install other-stalld install-library agent deb test-deb examples fuzz sanitize structure bench bench-monitor bench-capture bench-loop bench-nio bench-hummingbird bench-report bench-agent lint format clean
+.PHONY: demo fleet-judge picture-judges test test-shared-agent test-long test-platforms matrix corpus test-fleet test-integrations test-traits test-pictures install other-stalld install-library agent deb test-deb examples fuzz sanitize structure bench bench-monitor bench-capture bench-loop bench-nio bench-hummingbird bench-report bench-agent lint format clean
 
 demo: ## A service with known stalls: report lines on standard output, a summary on standard error.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES)
@@ -83,8 +83,12 @@ test-platforms: ## Captures on other Debian suites, in chroots under .build/plat
 
 test-fleet: ## The queries for a fleet on ClickHouse, which is 900 MB; on DuckDB they are part of `make test`.
 	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES) $(JUDGES) $(C_HOSTS)
-	@$(MAKE) --no-print-directory .build/judges/python/installed .build/judges/clickhouse/installed
+	@$(MAKE) --no-print-directory .build/judges/python/installed fleet-judge
 	$(SWIFT) test --filter FleetTests
+
+fleet-judge:
+	@scripts/install-dependencies $(JUDGES)
+	@$(MAKE) --no-print-directory .build/judges/clickhouse/installed
 
 .build/judges/%/installed: Tests/Support/unpack-%
 	$< $(@D)
@@ -108,8 +112,12 @@ test-traits: ## The library with no trait, with each alone, with all, and with a
 	@SWIFT="$(SWIFT)" scripts/test-traits $(TRAITS)
 
 test-pictures: ## `stalld report --html` in a headless Chromium, and exports by the programs that they are for.
-	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES) $(PICTURE_JUDGES)
+	@scripts/install-dependencies $(LIBRARIES) $(COMMAND_LIBRARIES)
+	@$(MAKE) --no-print-directory picture-judges
 	$(SWIFT) test --filter 'ReportPageTests|ReportExportTests'
+
+picture-judges:
+	@scripts/install-dependencies $(PICTURE_JUDGES)
 
 PREFIX ?= /usr/local
 
